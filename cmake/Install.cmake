@@ -1,0 +1,1 @@
+# What `cmake --install` lays down. Filled in by the runtime (library, headers, find_package configuration).
