@@ -1,0 +1,70 @@
+// Convolution and pooling: windows that slide over spatial dimensions.
+//
+// Data is [N, C, spatial...], or [N, spatial..., C] where `channels_last`; any number of spatial dimensions.
+// `pads`: all lows, then all highs. Output size: floor((in + low + high - dilation * (kernel - 1) - 1) / stride) + 1.
+#ifndef TENSMITH_GRAPH_CONVOLUTION
+#define TENSMITH_GRAPH_CONVOLUTION
+include "compiler/graph/GraphBase.td"
+
+def Graph_ConvOp : Graph_Op<"conv"> {
+  let summary = "cross-correlation (ONNX Conv): y = sum over window and channels of x * w, plus bias [M] if given";
+  let description = [{
+    w is [M, C/group, kernel...] in either data layout. (V1) C is group * w's second dimension; (V2) M is a multiple of
+    group; (V3) strides and dilations are positive. Integer operands accumulate in i32 where `accumulate_i32`.
+  }];
+  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, Graph_MaybeTensor:$bias, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
+                   DenseI64ArrayAttr:$dilations, DefaultValuedAttr<I64Attr, "1">:$group,
+                   DefaultValuedAttr<BoolAttr, "false">:$channels_last, DefaultValuedAttr<BoolAttr, "false">:$accumulate_i32);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_ConvTransposeOp : Graph_Op<"conv_transpose"> {
+  let summary = "ONNX ConvTranspose: the gradient of convolution with respect to its input; w is [C, M/group, kernel...]";
+  let description = "Output size: stride * (in - 1) + output_padding + dilation * (kernel - 1) + 1 - low - high.";
+  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, Graph_MaybeTensor:$bias, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
+                   DenseI64ArrayAttr:$dilations, DenseI64ArrayAttr:$output_padding, DefaultValuedAttr<I64Attr, "1">:$group);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_DeformConvOp : Graph_Op<"deform_conv"> {
+  let summary = "ONNX DeformConv: convolution that samples at learned offsets, with an optional mask";
+  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, Graph_Tensor:$offset, Graph_MaybeTensor:$bias, Graph_MaybeTensor:$mask,
+                   DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, DefaultValuedAttr<I64Attr, "1">:$group,
+                   DefaultValuedAttr<I64Attr, "1">:$offset_group);
+  let results = (outs Graph_Tensor:$y);
+}
+
+// Where `ceil_mode`, the output size rounds up, but a window that starts beyond the padded input is left out (as PyTorch).
+class Graph_PoolOp<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemonic, !listconcat([DeclareOpInterfaceMethods<Graph_Indexed, ["isMovement"]>], traits)> {
+  dag window = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
+                DefaultValuedAttr<BoolAttr, "false">:$ceil_mode, DefaultValuedAttr<BoolAttr, "false">:$channels_last);
+  let arguments = window;
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_MaxPoolOp : Graph_PoolOp<"max_pool"> { let summary = "largest in each window"; }
+def Graph_AveragePoolOp : Graph_PoolOp<"average_pool"> {
+  let summary = "mean of each window; padding counts as zeros where `count_include_pad`, not at all otherwise";
+  let arguments = !con(window, (ins DefaultValuedAttr<BoolAttr, "false">:$count_include_pad));
+}
+def Graph_LpPoolOp : Graph_PoolOp<"lp_pool"> {
+  let summary = "p-norm of each window";
+  let arguments = !con(window, (ins DefaultValuedAttr<I64Attr, "2">:$p));
+}
+def Graph_MaxPoolIndicesOp : Graph_Op<"max_pool_indices"> {
+  let summary = "flat index, into the whole x, of the largest in each window (ONNX MaxPool's second result)";
+  let description = "`column_major`: of the last two spatial dimensions the indices are numbered column by column (storage_order 1).";
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
+                   DefaultValuedAttr<BoolAttr, "false">:$ceil_mode, DefaultValuedAttr<BoolAttr, "false">:$column_major);
+  let results = (outs Graph_Tensor:$indices);
+}
+def Graph_MaxUnpoolOp : Graph_Op<"max_unpool"> {
+  let summary = "ONNX MaxUnpool: x scattered to `indices` of zeros; `output_shape` overrides the inferred one";
+  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$indices, Graph_MaybeTensor:$output_shape, DenseI64ArrayAttr:$kernel,
+                   DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_Col2ImOp : Graph_Op<"col2im"> {
+  let summary = "ONNX Col2Im: overlapping blocks summed into an image";
+  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$image_shape, Graph_Tensor:$block_shape, DenseI64ArrayAttr:$dilations,
+                   DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$strides);
+  let results = (outs Graph_Tensor:$y);
+}
+#endif

@@ -1,0 +1,73 @@
+// Values from nothing: constants, ranges, random numbers; and windows and transforms of signals.
+#ifndef TENSMITH_GRAPH_CREATION
+#define TENSMITH_GRAPH_CREATION
+include "compiler/graph/GraphBase.td"
+
+def Graph_ConstantOp : Graph_Op<"constant", [ConstantLike, DeclareOpInterfaceMethods<Graph_KnownContents>]> {
+  let summary = "a tensor known at compile time; small ones in the text, large ones as a resource";
+  let arguments = (ins ElementsAttr:$value);
+  let results = (outs Graph_Tensor:$y);
+  let hasFolder = 1;
+}
+def Graph_NoneOp : Op<Graph_Dialect, "none", [Pure]> {
+  let summary = "the absent optional operand, or the empty optional";
+  let results = (outs AnyTypeOf<[NoneType, Graph_OptionalType]>:$y);
+  let assemblyFormat = "attr-dict `:` type($y)";
+}
+def Graph_RangeOp : Graph_Op<"range", [DeclareOpInterfaceMethods<Graph_KnownContents>, DeclareOpInterfaceMethods<Graph_Indexed>]> {
+  let summary = "start, start + delta, ... up to limit (exclusive); scalars of one type";
+  let arguments = (ins Graph_Tensor:$start, Graph_Tensor:$limit, Graph_Tensor:$delta);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_IotaOp : Graph_Op<"iota", [DeclareOpInterfaceMethods<Graph_Indexed>]> {
+  let summary = "each element's own index along `axis`; the result type is given";
+  let arguments = (ins I64Attr:$axis);
+  let results = (outs Graph_Tensor:$y);
+}
+// Counter-based (Philox 4x32-10): the element at flat index i depends on the seed and i alone.
+class Graph_RandomOp<string mnemonic, string text> : Graph_Op<mnemonic> {
+  let summary = text;
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_RandomUniformOp : Graph_RandomOp<"random_uniform", "uniform in [low, high); the result type is given"> {
+  let arguments = (ins DefaultValuedAttr<F64Attr, "0.0">:$low, DefaultValuedAttr<F64Attr, "1.0">:$high, I64Attr:$seed);
+}
+def Graph_RandomNormalOp : Graph_RandomOp<"random_normal", "normal of `mean` and `deviation`; the result type is given"> {
+  let arguments = (ins DefaultValuedAttr<F64Attr, "0.0">:$mean, DefaultValuedAttr<F64Attr, "1.0">:$deviation, I64Attr:$seed);
+}
+def Graph_BernoulliOp : Graph_RandomOp<"bernoulli", "1 with probability p[i], of the type `to`"> {
+  let arguments = (ins Graph_Tensor:$p, TypeAttr:$to, I64Attr:$seed);
+}
+def Graph_MultinomialOp : Graph_RandomOp<"multinomial", "`sample_size` draws from each row's unnormalised log-probabilities, of the type `to`"> {
+  let arguments = (ins Graph_Tensor:$x, TypeAttr:$to, I64Attr:$sample_size, I64Attr:$seed);
+}
+def Graph_DropoutOp : Graph_Op<"dropout"> {
+  let summary = "ONNX Dropout: elements zeroed with probability `ratio` and the rest scaled, where `training_mode`; also the mask of those kept";
+  let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$ratio, Graph_MaybeTensor:$training_mode, I64Attr:$seed);
+  let results = (outs Graph_Tensor:$y, Graph_Tensor:$mask);
+}
+
+def Graph_DftOp : Graph_Op<"dft"> {
+  let summary = "ONNX DFT (opset 20): along `axis`; the last dimension is 1 (real) or 2 (complex)";
+  let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$dft_length, Graph_MaybeTensor:$axis, DefaultValuedAttr<BoolAttr, "false">:$inverse,
+                   DefaultValuedAttr<BoolAttr, "false">:$onesided);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_StftOp : Graph_Op<"stft"> {
+  let summary = "ONNX STFT";
+  let arguments = (ins Graph_Tensor:$signal, Graph_Tensor:$frame_step, Graph_MaybeTensor:$window, Graph_MaybeTensor:$frame_length,
+                   DefaultValuedAttr<BoolAttr, "true">:$onesided);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_WindowOp : Graph_Op<"window"> {
+  let summary = "ONNX BlackmanWindow, HannWindow and HammingWindow: `kind` blackman, hann or hamming, of element type `to`";
+  let arguments = (ins Graph_Tensor:$size, StrAttr:$kind, TypeAttr:$to, DefaultValuedAttr<BoolAttr, "true">:$periodic);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_MelWeightMatrixOp : Graph_Op<"mel_weight_matrix"> {
+  let summary = "ONNX MelWeightMatrix, of element type `to`";
+  let arguments = (ins Graph_Tensor:$num_mel_bins, Graph_Tensor:$dft_length, Graph_Tensor:$sample_rate, Graph_Tensor:$lower_edge_hertz,
+                   Graph_Tensor:$upper_edge_hertz, TypeAttr:$to);
+  let results = (outs Graph_Tensor:$y);
+}
+#endif

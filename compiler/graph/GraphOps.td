@@ -1,0 +1,13 @@
+// All families: what TableGen is run on.
+include "compiler/graph/ElementwiseOps.td"
+include "compiler/graph/ReductionOps.td"
+include "compiler/graph/MovementOps.td"
+include "compiler/graph/GatherOps.td"
+include "compiler/graph/ContractionOps.td"
+include "compiler/graph/ConvolutionOps.td"
+include "compiler/graph/ResamplingOps.td"
+include "compiler/graph/NormalizationOps.td"
+include "compiler/graph/RecurrentOps.td"
+include "compiler/graph/CreationOps.td"
+include "compiler/graph/QuantizationOps.td"
+include "compiler/graph/StructureOps.td"

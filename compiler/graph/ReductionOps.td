@@ -1,0 +1,36 @@
+// Operators that shrink axes to one element, or run along one.
+#ifndef TENSMITH_GRAPH_REDUCTION
+#define TENSMITH_GRAPH_REDUCTION
+include "compiler/graph/GraphBase.td"
+
+// Constraint (R1): axes are in [0, rank), distinct and ascending.
+class Graph_ReduceOp<string mnemonic, string text, list<Trait> traits = []>
+    : Graph_Op<mnemonic, !listconcat([DeclareOpInterfaceMethods<Graph_Indexed, ["isMovement"]>], traits)> {
+  let summary = text;
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$axes, DefaultValuedAttr<BoolAttr, "false">:$keepdims);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_ReduceSumOp : Graph_ReduceOp<"reduce_sum", "sum over `axes`; 0 of none">;
+def Graph_ReduceProdOp : Graph_ReduceOp<"reduce_prod", "product over `axes`; 1 of none", [DeclareOpInterfaceMethods<Graph_KnownContents>]>;
+def Graph_ReduceMaxOp : Graph_ReduceOp<"reduce_max", "largest over `axes`; NaN if any is; the type's lowest (-inf) of none">;
+def Graph_ReduceMinOp : Graph_ReduceOp<"reduce_min", "smallest over `axes`; NaN if any is; the type's highest (inf) of none">;
+
+class Graph_ArgReduceOp<string mnemonic, string text>
+    : Graph_Op<mnemonic, [DeclareOpInterfaceMethods<Graph_Indexed, ["isMovement"]>]> {
+  let summary = text # " along `axis`, as i64; the first of equals, or the last where `last`";
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "false">:$keepdims,
+                   DefaultValuedAttr<BoolAttr, "false">:$last);
+  let results = (outs Graph_Tensor:$index);
+}
+def Graph_ArgMaxOp : Graph_ArgReduceOp<"arg_max", "index of the largest">;
+def Graph_ArgMinOp : Graph_ArgReduceOp<"arg_min", "index of the smallest">;
+
+class Graph_ScanOfOp<string mnemonic, string text> : Graph_Op<mnemonic> {
+  let summary = text # " along `axis`";
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "false">:$exclusive,
+                   DefaultValuedAttr<BoolAttr, "false">:$reverse);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_CumSumOp : Graph_ScanOfOp<"cumsum", "running sum">;
+def Graph_CumProdOp : Graph_ScanOfOp<"cumprod", "running product">;
+#endif

@@ -1,0 +1,95 @@
+// Control flow, and the regions that the compiler cuts a graph into. Functions are the func dialect's.
+#ifndef TENSMITH_GRAPH_STRUCTURE
+#define TENSMITH_GRAPH_STRUCTURE
+include "compiler/graph/GraphBase.td"
+include "mlir/Interfaces/ControlFlowInterfaces.td"
+include "mlir/IR/RegionKindInterface.td"
+
+def Graph_YieldOp : Op<Graph_Dialect, "yield", [Pure, ReturnLike, Terminator]> {
+  let summary = "the results of a region";
+  let arguments = (ins Variadic<Graph_Value>:$values);
+  let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
+  let builders = [OpBuilder<(ins), [{}]>];
+}
+def Graph_IfOp : Op<Graph_Dialect, "if", [RecursiveMemoryEffects, SingleBlockImplicitTerminator<"YieldOp">, DeclareOpInterfaceMethods<Graph_ShapeFunction>]> {
+  let summary = "the results of one of two regions; both may use values from outside";
+  let arguments = (ins Graph_Tensor:$condition);
+  let results = (outs Variadic<Graph_Value>:$results);
+  let regions = (region SizedRegion<1>:$then_region, SizedRegion<1>:$else_region);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results) $then_region `else` $else_region";
+}
+def Graph_LoopOp : Op<Graph_Dialect, "loop", [RecursiveMemoryEffects, SingleBlockImplicitTerminator<"YieldOp">, DeclareOpInterfaceMethods<Graph_ShapeFunction>]> {
+  let summary = "ONNX Loop: at most trip_count times, while the condition holds";
+  let description = [{
+    The region takes (iteration i64 scalar, condition i1 scalar, carried...) and yields (condition, carried..., scanned...).
+    Results: the last carried values, then each scanned value stacked along a new dimension 0. Absent trip_count or
+    condition: `graph.none`.
+  }];
+  let arguments = (ins Graph_MaybeTensor:$trip_count, Graph_MaybeTensor:$condition, Variadic<Graph_Value>:$carried);
+  let results = (outs Variadic<Graph_Value>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results) $body";
+}
+
+def Graph_SequenceConstructOp : Graph_Op<"sequence_construct"> {
+  let summary = "a sequence of the inputs";
+  let arguments = (ins Variadic<Graph_Value>:$inputs, TypeAttr:$element);
+  let results = (outs Graph_Value:$sequence);
+}
+def Graph_SequenceAtOp : Graph_Op<"sequence_at"> {
+  let summary = "the element at `position` (negative: from the end)";
+  let arguments = (ins Graph_Value:$sequence, Graph_Tensor:$position);
+  let results = (outs Graph_Value:$element);
+}
+def Graph_SequenceInsertOp : Graph_Op<"sequence_insert"> {
+  let summary = "a sequence with `element` inserted before `position` (at the end if absent)";
+  let arguments = (ins Graph_Value:$sequence, Graph_Value:$element, Graph_MaybeTensor:$position);
+  let results = (outs Graph_Value:$result);
+}
+def Graph_SequenceEraseOp : Graph_Op<"sequence_erase"> {
+  let summary = "a sequence without the element at `position` (the last if absent)";
+  let arguments = (ins Graph_Value:$sequence, Graph_MaybeTensor:$position);
+  let results = (outs Graph_Value:$result);
+}
+def Graph_SequenceLengthOp : Graph_Op<"sequence_length"> {
+  let summary = "number of elements, as a scalar of i64";
+  let arguments = (ins Graph_Value:$sequence);
+  let results = (outs Graph_Tensor:$length);
+}
+def Graph_SplitToSequenceOp : Graph_Op<"split_to_sequence"> {
+  let summary = "ONNX SplitToSequence";
+  let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$split, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "true">:$keepdims);
+  let results = (outs Graph_Value:$sequence);
+}
+def Graph_ConcatFromSequenceOp : Graph_Op<"concat_from_sequence"> {
+  let summary = "ONNX ConcatFromSequence: along `axis`, which is new where `new_axis`";
+  let arguments = (ins Graph_Value:$sequence, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "false">:$new_axis);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_OptionalOp : Graph_Op<"optional"> {
+  let summary = "an optional that holds the value";
+  let arguments = (ins Graph_Value:$value);
+  let results = (outs Graph_Value:$result);
+}
+def Graph_OptionalHasElementOp : Graph_Op<"optional_has_element"> {
+  let summary = "whether the optional holds a value (true of anything that is no optional), as a scalar boolean";
+  let arguments = (ins Graph_Value:$value);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_OptionalGetElementOp : Graph_Op<"optional_get_element"> {
+  let summary = "the value held; itself of anything that is no optional";
+  let arguments = (ins Graph_Value:$value);
+  let results = (outs Graph_Value:$result);
+}
+
+def Graph_KernelOp : Op<Graph_Dialect, "kernel", [Pure, IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">]> {
+  let summary = "a region that becomes one kernel: its block's arguments are the operands";
+  let description = [{
+    `kind` names the template that emits it ("loops", "contraction", ...). Two kernels with the same region are compiled once.
+  }];
+  let arguments = (ins Variadic<Graph_Tensor>:$inputs, StrAttr:$label, StrAttr:$kind);
+  let results = (outs Variadic<Graph_Tensor>:$results);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results) $body";
+}
+#endif
