@@ -19,6 +19,24 @@ def Graph_Dialect : Dialect {
   let summary = "A functional tensor language: what a model computes, before how is decided";
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
+  // Each family registers its own, in its own file: one list of all would take minutes to compile.
+  let extraClassDeclaration = [{
+    void addElementwise();
+    void addReduction();
+    void addMovement();
+    void addGather();
+    void addContraction();
+    void addConvolution();
+    void addResampling();
+    void addNormalization();
+    void addRecurrent();
+    void addCreation();
+    void addQuantization();
+    void addStructure();
+    void addTypesAndAttributes();
+    ::mlir::Operation *materializeConstant(::mlir::OpBuilder &builder, ::mlir::Attribute value, ::mlir::Type type,
+                                           ::mlir::Location location) override;
+  }];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
 }
 

@@ -39,9 +39,10 @@ def Graph_Elementwise : OpInterface<"Elementwise"> {
   }];
   let methods = [
     InterfaceMethod<[{
-      Emits f with arith and math operations. `operands` are scalars, or vectors of one shape, of the *storage types* of the
-      operands; integers are signless whatever their sign (`resultElement` and the op's types tell). Returns a value of the result's
-      storage type, or null where there is no such code (then the operator is not fused into kernels).
+      Emits f with arith and math operations. `operands` are scalars, or vectors of one shape, of the kernel element types
+      (compiler/graph/Lowering.h): 16-bit floats as f32, integers signless (the op's types tell the sign), booleans i1.
+      Returns such a value of the result's element type, or null where there is no such code (then the runtime evaluates
+      the operator as its reference does).
     }], "::mlir::Value", "emitScalar",
         (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$location, "::mlir::ValueRange":$operands)>,
   ];

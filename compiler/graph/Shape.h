@@ -1,0 +1,69 @@
+// Symbolic shapes: dimensions as affine expressions over named symbols, and what a shape function may ask.
+//
+// A ShapeContext gives every symbol name one position (s0, s1, ...), so that dimensions taken from different types
+// can be compared and combined. Types carry the same expressions over their own, smaller, sorted list of names
+// (#graph.dims); `dims` and `tensorType` convert between the two. Products of symbols and division by symbols
+// are allowed (semi-affine). A symbol is a size: an integer >= 0.
+#pragma once
+
+#include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Operation.h"
+
+#include <functional>
+#include <optional>
+
+namespace tensmith::graph {
+
+/// The elements of a small integer tensor, row-major, over the symbols of the ShapeContext that gave them.
+using Contents = llvm::SmallVector<mlir::AffineExpr>;
+
+/// Contents are followed for tensors of at most so many elements.
+inline constexpr int64_t kMaxKnownContents = 1024;
+
+class ShapeContext {
+public:
+  explicit ShapeContext(mlir::MLIRContext *context) : context_(context) {}
+
+  mlir::MLIRContext *mlirContext() const { return context_; }
+
+  /// The symbol of that name, made on first use.
+  mlir::AffineExpr symbol(mlir::StringAttr name);
+  /// A symbol that no type has yet: a size that only the run will tell. `hint` is the stem of its name.
+  mlir::AffineExpr freshSymbol(llvm::StringRef hint);
+  mlir::AffineExpr constant(int64_t value) const { return mlir::getAffineConstantExpr(value, context_); }
+  llvm::ArrayRef<mlir::StringAttr> symbols() const { return names_; }
+
+  /// The dimensions of a ranked tensor; a `?` without an expression becomes a fresh symbol.
+  llvm::SmallVector<mlir::AffineExpr> dims(mlir::Type rankedTensor);
+  /// The type with those dimensions: constants static, the rest `?` with an encoding.
+  mlir::RankedTensorType tensorType(mlir::Type element, llvm::ArrayRef<mlir::AffineExpr> dims);
+
+  /// Whether both are the same size for every value of the symbols.
+  bool equal(mlir::AffineExpr a, mlir::AffineExpr b) const;
+  /// The size that both have after NumPy's broadcasting; nothing where they can't agree. Where only the run can tell,
+  /// a fresh symbol.
+  std::optional<mlir::AffineExpr> broadcast(mlir::AffineExpr a, mlir::AffineExpr b);
+  /// a simplified: constants folded, terms collected, s0 floordiv s0 = 1.
+  mlir::AffineExpr simplify(mlir::AffineExpr expression) const;
+  /// The product of dimensions.
+  mlir::AffineExpr product(llvm::ArrayRef<mlir::AffineExpr> dims) const;
+
+  /// Elements of `value`, if it is a small integer tensor that is known (memoised; see the KnownContents interface).
+  std::optional<Contents> contents(mlir::Value value);
+  /// The same where all are constants.
+  std::optional<llvm::SmallVector<int64_t>> constants(mlir::Value value);
+
+private:
+  mlir::MLIRContext *context_;
+  llvm::SmallVector<mlir::StringAttr> names_;
+  llvm::DenseMap<mlir::StringAttr, unsigned> positions_;
+  llvm::DenseMap<mlir::Value, std::optional<Contents>> known_;
+  unsigned fresh_ = 0;
+};
+
+/// The dimension of a type as an expression over the type's own symbols (names in `symbolNames`).
+mlir::AffineExpr dimExpression(mlir::RankedTensorType type, unsigned dim);
+llvm::ArrayRef<mlir::StringAttr> symbolNames(mlir::RankedTensorType type);
+
+} // namespace tensmith::graph
