@@ -1,0 +1,34 @@
+// How a module lies in its file: an ELF shared object with three sections of ours.
+//
+//   .tensmith.header   ModuleHeader, below
+//   .tensmith.plan     the FlatBuffer of plan.fbs
+//   .tensmith.weights  the constants, page-aligned in the file, not loaded with the image: mapped by themselves
+//
+// `imageHash` covers every byte of the file outside the weights section's contents, with the two hash fields of the header
+// taken as zero: code, plan, signature, ELF headers. `weightsHash` covers the weights and is checked when asked. Nothing of
+// the file is mapped executable before version, features and imageHash are found right.
+#pragma once
+
+#include <cstdint>
+
+namespace tensmith::runtime {
+
+inline constexpr char kHeaderSection[] = ".tensmith.header";
+inline constexpr char kPlanSection[] = ".tensmith.plan";
+inline constexpr char kWeightsSection[] = ".tensmith.weights";
+inline constexpr uint64_t kMagic = 0x444f4d4854534e54; // "TNSTHMOD"
+inline constexpr uint16_t kFormatMajor = 1;
+inline constexpr uint16_t kFormatMinor = 0;
+inline constexpr uint32_t kAbsent = 0xffffffff;
+
+struct ModuleHeader {
+  uint64_t magic;
+  uint16_t formatMajor; // a reader takes its own major and any minor up to its own
+  uint16_t formatMinor;
+  uint32_t kernelAbi;
+  uint64_t imageHash[2];   // XXH3-128, low word first
+  uint64_t weightsHash[2];
+};
+static_assert(sizeof(ModuleHeader) == 48);
+
+} // namespace tensmith::runtime
