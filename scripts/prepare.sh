@@ -1,0 +1,135 @@
+# Brings a checkout to the point where its programs can start: packages, Python environment, configuration,
+# build. Sourced by ./run and ./test, which then call `prepare TARGET...` with the ninja targets they need.
+#
+# Each step leaves a stamp that names what it was made from, and is skipped while that still holds, so that a
+# prepared checkout costs a few milliseconds: a hash of the two package lists, and one `find` for a source newer
+# than the last build. All that is said goes to stderr; stdout belongs to the program.
+
+preset=${TENSMITH_PRESET:-dev}
+build=$root/build/$preset
+venv=$root/.venv
+
+say() { printf '%s\n' "$*" >&2; }
+
+# phase NAME COMMAND...: runs one step, and says what it is and how long it took.
+phase() {
+  local name=$1 start=$SECONDS
+  shift
+  say "== $name"
+  "$@" >&2 || { say "== $name: failed after $((SECONDS - start)) s"; exit 1; }
+  say "== $name: $((SECONDS - start)) s"
+}
+
+# stamped FILE KEY COMMAND...: runs the command unless FILE already holds KEY, then writes it there.
+stamped() {
+  local stamp=$1 key=$2
+  shift 2
+  [ -f "$stamp" ] && [ "$(<"$stamp")" = "$key" ] && return
+  "$@"
+  mkdir -p "${stamp%/*}" && printf '%s\n' "$key" >"$stamp"
+}
+
+list() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1"; }
+
+missing_packages() {
+  comm -23 <(list "$root/scripts/packages.debian" | sort) \
+    <(dpkg-query -W -f '${db:Status-Abbrev} ${binary:Package}\n' | sed -n 's/^ii  *\([^:]*\).*/\1/p' | sort -u)
+}
+
+say_how_to_install() {
+  say "These packages are missing, and $1:"
+  say "  $2"
+  say "Install them, then start again:"
+  say "  sudo apt-get update && sudo apt-get install -y --no-install-recommends $2"
+}
+
+install_packages() {
+  command -v dpkg-query >/dev/null || {
+    say "This is not a Debian system. Make sure that it has what scripts/packages.debian lists, then start"
+    say "again with TENSMITH_PACKAGES=mine"
+    exit 1
+  }
+  local missing as_root=
+  missing=$(missing_packages | tr '\n' ' ')
+  missing=${missing% }
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" != 0 ]; then
+    { sudo -n true 2>/dev/null || { [ -t 0 ] && command -v sudo >/dev/null; }; } || {
+      say_how_to_install "installing them needs root" "$missing"
+      exit 1
+    }
+    as_root="sudo"
+  fi
+  export DEBIAN_FRONTEND=noninteractive
+  # shellcheck disable=SC2086 # the list is split into its words
+  phase "install $missing" apt_install || exit 1
+}
+
+apt_install() {
+  # shellcheck disable=SC2086
+  $as_root apt-get update -q && $as_root apt-get install -y -q --no-install-recommends $missing || {
+    say_how_to_install "apt-get could not install them (no network?)" "$missing"
+    return 1
+  }
+}
+
+# Debian's interpreter where there is one, since its headers are in the list of packages.
+base_python() {
+  if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else command -v python3; fi
+}
+
+make_venv() {
+  [ -x "$venv/bin/python" ] && [ "$("$venv/bin/python" -c 'import sys; print(sys.prefix)')" = "$venv" ] ||
+    "$(base_python)" -m venv --clear "$venv" || return
+  "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off \
+    -r "$root/scripts/requirements.txt" || {
+    say "The Python packages could not be installed (no network?). Install them, then start again:"
+    say "  $venv/bin/python -m pip install -r $root/scripts/requirements.txt"
+    return 1
+  }
+  local packages
+  packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') || return
+  printf '%s\n' "$build/python" >"$packages/tensmith-checkout.pth"
+}
+
+# As many jobs as there are processors, but no more than memory holds: a file that includes MLIR takes 1.5 GB.
+jobs() {
+  local cpus memory
+  cpus=$(nproc)
+  memory=$(awk '/MemAvailable/ { print int($2 / 1572864) }' /proc/meminfo)
+  [ "$memory" -ge 1 ] || memory=1
+  if [ "$memory" -lt "$cpus" ]; then echo "$memory"; else echo "$cpus"; fi
+}
+
+configure() {
+  (cd "$root" && cmake --preset "$preset" -DPython_EXECUTABLE="$venv/bin/python" -Wno-dev --no-warn-unused-cli)
+}
+
+build_targets() {
+  [ -f "$build/build.ninja" ] && [ ! "$root/CMakePresets.json" -nt "$build/build.ninja" ] ||
+    phase "configure ($preset)" configure
+  phase "build ($preset: $*)" ninja -C "$build" -j "$(jobs)" "$@"
+}
+
+# Whether something that a build could depend on has changed since the stamp; a folder's own time tells of files
+# that came or went. The lists of folders keeps what programs leave behind out of it.
+changed_since() {
+  [ ! -f "$1" ] || [ -n "$(find "$root" -mindepth 1 \( -name build -o -name .git -o -name .venv -o -name .cache \
+    -o -name __pycache__ -o -name .pytest_cache -o -name dist -o -name docs -o -name results \) -prune \
+    -o -newer "$1" -print -quit)" ]
+}
+
+prepare() {
+  local lists
+  [ "${TENSMITH_PACKAGES:-}" = mine ] ||
+    stamped "$root/build/.packages" "$(sha256sum <"$root/scripts/packages.debian")" install_packages
+  lists="$(sha256sum <"$root/scripts/requirements.txt") $venv $preset"
+  stamped "$venv/.requirements" "$lists" phase "Python packages" make_venv
+
+  local stamp=$build/.built-${*// /-}
+  changed_since "$stamp" || return 0
+  mkdir -p "$build"
+  touch "$stamp.begun" # what is edited while ninja works is newer than this, and so is built the next time
+  build_targets "$@"
+  mv "$stamp.begun" "$stamp"
+}

@@ -1,0 +1,117 @@
+"""Every rule of scripts/check fires on the smallest tree that breaks it, and lets the mended tree pass."""
+
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PURPOSE = "// What this file is for, and why it stands.\n"
+
+
+def check(tree, *arguments):
+    command = [sys.executable, ROOT / "scripts/check", "--root", tree, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return done.returncode, done.stdout
+
+
+def write(tree, files):
+    (tree / ".clang-format").write_text("BasedOnStyle: LLVM\nColumnLimit: 100\n")
+    for path, text in files.items():
+        (tree / path).parent.mkdir(parents=True, exist_ok=True)
+        (tree / path).write_text(text)
+
+
+# rule -> (a file that breaks it, where the message must point, the file mended)
+BROKEN = {
+    "format": ("base/A.h", PURPOSE + "int  x;\n", "base/A.h:2", PURPOSE + "int x;\n"),
+    "purpose": ("base/A.h", "#pragma once\n", "base/A.h:1", PURPOSE + "#pragma once\n"),
+    "length": ("base/A.h", PURPOSE + "\n" * 800, "base/A.h:801", PURPOSE),
+    "paths": ("tests/a.py", '"""Reads what another machine does not have."""\nx = "/' + 'home/me/x"\n', "tests/a.py:2",
+              '"""Reads what another machine does not have."""\n'),
+}
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_rule_fires_and_relents(tmp_path, rule):
+    path, text, where, mended = BROKEN[rule]
+    write(tmp_path, {path: text})
+    status, said = check(tmp_path, "-R", rule)
+    assert status == 1 and said.startswith(where + ": ") and "; " in said
+    write(tmp_path, {path: mended})
+    assert check(tmp_path, "-R", rule) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["base/ShapeUtils.h", "base/string_helpers.h", "base/common/Words.h", "base/GraphManager.h"])
+def test_empty_names_are_refused(tmp_path, name):
+    write(tmp_path, {name: PURPOSE})
+    status, said = check(tmp_path, "-R", "names")
+    assert status == 1 and said.startswith(name + ":1: ")
+
+
+def test_names_that_merely_contain_such_letters_pass(tmp_path):
+    write(tmp_path, {"base/Distribution.h": PURPOSE, "base/Commonsense.h": PURPOSE})
+    assert check(tmp_path, "-R", "names") == (0, "")
+
+
+REFUSED_INCLUDES = [
+    ("base/A.h", '"runtime/Session.h"'),
+    ("base/A.h", '"mlir/IR/Value.h"'),
+    ("base/A.h", "<tbb/parallel_for.h>"),
+    ("reference/A.cpp", '"compiler/graph/Shape.h"'),
+    ("runtime/A.cpp", '"compiler/graph/Shape.h"'),
+    ("runtime/A.cpp", "<llvm/Support/Error.h>"),
+    ("compiler/graph/A.cpp", '"compiler/rewrite/Fuse.h"'),
+    ("compiler/rewrite/A.cpp", '"frontends/onnx/Import.h"'),
+    ("compiler/kernel/A.cpp", '"compiler/pipeline/Pipeline.h"'),
+    ("compiler/vm/A.cpp", '"runtime/Session.h"'),
+    ("frontends/onnx/A.cpp", '"tools/Compile.h"'),
+    ("include/tensmith/A.h", '"base/Status.h"'),
+    ("apps/A.cpp", '"runtime/Session.h"'),
+]
+ALLOWED_INCLUDES = [
+    ("base/A.h", "<vector>"),
+    ("base/test/A.cpp", "<gtest/gtest.h>"),
+    ("reference/A.cpp", '"base/Status.h"'),
+    ("runtime/A.cpp", '"reference/Reference.h"'),
+    ("compiler/graph/A.cpp", '"mlir/IR/Value.h"'),
+    ("compiler/rewrite/A.cpp", '"base/Status.h"'),
+    ("compiler/vm/A.cpp", '"runtime/KernelAbi.h"'),
+    ("compiler/pipeline/A.cpp", '"compiler/rewrite/Fuse.h"'),
+    ("frontends/onnx/A.cpp", '"compiler/graph/Shape.h"'),
+    ("apps/A.cpp", '"tensmith/tensmith.h"'),
+]
+
+
+@pytest.mark.parametrize("path,target", REFUSED_INCLUDES)
+def test_include_against_the_layers_is_refused(tmp_path, path, target):
+    write(tmp_path, {path: PURPOSE + f"#include {target}\n"})
+    status, said = check(tmp_path, "-R", "includes")
+    assert status == 1 and said.startswith(f"{path}:2: includes {target[1:-1]}, but ")
+
+
+@pytest.mark.parametrize("path,target", ALLOWED_INCLUDES)
+def test_include_along_the_layers_passes(tmp_path, path, target):
+    write(tmp_path, {path: PURPOSE + f"#include {target}\n"})
+    assert check(tmp_path, "-R", "includes") == (0, "")
+
+
+def test_include_of_a_neighbour_is_written_from_the_root(tmp_path):
+    write(tmp_path, {"base/A.cpp": PURPOSE + '#include "B.h"\n', "base/B.h": PURPOSE})
+    assert check(tmp_path, "-R", "includes")[0] == 1
+
+
+@pytest.mark.parametrize("text,status", [
+    ("// RUN: tensmith-opt %s\n", 1),
+    ("// RUN: tensmith-opt %s\n// Breaks when folding loses a dimension's name.\n", 0),
+])
+def test_run_lines_are_no_purpose(tmp_path, text, status):
+    write(tmp_path, {"compiler/graph/test/fold.mlir": text})
+    assert check(tmp_path, "-R", "purpose")[0] == status
+
+
+def test_fix_formats(tmp_path):
+    write(tmp_path, {"base/A.h": PURPOSE + "int  x;\n"})
+    assert check(tmp_path, "--fix", "-R", "format") == (0, "")
+    assert (tmp_path / "base/A.h").read_text() == PURPOSE + "int x;\n"
