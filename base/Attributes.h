@@ -1,5 +1,5 @@
-// Named parameters of an operator, free of MLIR: the form in which the reference evaluator reads them and
-// in which a module stores those of the operators that the runtime evaluates itself.
+// Named parameters of an operator, free of MLIR: the form in which the reference evaluator reads
+// them and in which a module stores those of the operators that the runtime evaluates itself.
 #pragma once
 
 #include "base/HostTensor.h"
@@ -10,8 +10,8 @@
 namespace tensmith {
 
 /// A type attribute (as of a cast) is the number of its DataType.
-using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>,
-                               std::vector<std::string>, HostTensor>;
+using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>,
+                               std::vector<double>, std::vector<std::string>, HostTensor>;
 
 class Attributes {
 public:
@@ -27,7 +27,9 @@ public:
     const T *value = std::get_if<T>(&it->second);
     return value ? *value : fallback;
   }
-  int64_t integer(const std::string &name, int64_t fallback = 0) const { return get(name, fallback); }
+  int64_t integer(const std::string &name, int64_t fallback = 0) const {
+    return get(name, fallback);
+  }
   double real(const std::string &name, double fallback = 0) const { return get(name, fallback); }
   std::string string(const std::string &name, std::string fallback = {}) const {
     return get(name, std::move(fallback));

@@ -1,8 +1,10 @@
-// The element types a tensor can have, from the sub-byte integers to strings, and what is known of each.
+// The element types a tensor can have, from the sub-byte integers to strings, and what is known of
+// each.
 //
-// The values are those of ONNX's TensorProto.DataType (onnx.proto), so that models, modules and the public
-// API number them alike. In memory every element occupies a whole number of bytes: the 4-bit and 2-bit types
-// take one byte each, sign- or zero-extended; packing them is the business of file formats.
+// The values are those of ONNX's TensorProto.DataType (onnx.proto), so that models, modules and the
+// public API number them alike. In memory every element occupies a whole number of bytes: the 4-bit
+// and 2-bit types take one byte each, sign- or zero-extended; packing them is the business of file
+// formats.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 // How a function reports failure without throwing: a code for programs and a message for people.
 //
-// A message names what was wrong (file, node, operand), and what to do. Nothing throws across the layers.
+// A message names what was wrong (file, node, operand), and what to do. Nothing throws across the
+// layers.
 #pragma once
 
 #include <cassert>

@@ -1,5 +1,5 @@
-// The precompiled header shared by the compiler's targets: the parts of MLIR that nearly every file there
-// includes, and nothing of our own, so that it is compiled once.
+// The precompiled header shared by the compiler's targets: the parts of MLIR that nearly every file
+// there includes, and nothing of our own, so that it is compiled once.
 #pragma once
 
 #include "mlir/Dialect/Arith/IR/Arith.h"

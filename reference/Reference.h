@@ -1,9 +1,10 @@
 // The reference evaluator: what every operator means, in slow, plain C++ without MLIR.
 //
-// It is the oracle of the tests, folds constants in the compiler, and is what the runtime executes for an
-// operator that has no kernel (data-dependent results, strings). Operators are found by the name that they
-// have in the graph dialect ("reduce_sum"); operands, attributes and their order are those of the operator's
-// record in compiler/graph/*.td. An absent optional operand is a tensor of type Undefined.
+// It is the oracle of the tests, folds constants in the compiler, and is what the runtime executes
+// for an operator that has no kernel (data-dependent results, strings). Operators are found by the
+// name that they have in the graph dialect ("reduce_sum"); operands, attributes and their order are
+// those of the operator's record in compiler/graph/*.td. An absent optional operand is a tensor of
+// type Undefined.
 //
 // Accuracy: floats are computed in double and rounded once at the end of the operator, unless the
 // specification asks for an order; integers exactly, wrapping at the width of their type.
@@ -13,8 +14,8 @@
 
 namespace tensmith::reference {
 
-/// What the caller knows of a result before it is computed. Operators whose result is determined by their
-/// operands alone ignore the shape; `reshape`, `broadcast`, `slice` and their like need it.
+/// What the caller knows of a result before it is computed. Operators whose result is determined by
+/// their operands alone ignore the shape; `reshape`, `broadcast`, `slice` and their like need it.
 struct ResultType {
   DataType type = DataType::Undefined;
   std::optional<Shape> shape;
@@ -57,8 +58,9 @@ std::span<const Entry> selectionEntries();
 /// The evaluator of the operator with that name, or null.
 Evaluator find(std::string_view name);
 
-/// Evaluates one operator. Errors: Unsupported for an unknown operator or type, InvalidArgument where the
-/// operands contradict it (an index out of range), ResourceExhausted where memory can't be had.
+/// Evaluates one operator. Errors: Unsupported for an unknown operator or type, InvalidArgument
+/// where the operands contradict it (an index out of range), ResourceExhausted where memory can't
+/// be had.
 Result<std::vector<HostTensor>> evaluate(const Invocation &invocation);
 
 } // namespace tensmith::reference

@@ -1,9 +1,10 @@
 /* The contract between a compiled kernel and the runtime. It stands alone, in C.
  *
- * A kernel is `int32_t kernel(const TensmithCall *call)`: it returns 0, or what `fail` returned. Its operands are dense,
- * row-major buffers, aligned to 64 bytes unless they come from the caller of the program (element alignment then); results may
- * overlap an operand only where the plan says so. All the services it may use are in the table: a module has no
- * undefined symbols. Version: kTensmithKernelAbi, part of the module's header. */
+ * A kernel is `int32_t kernel(const TensmithCall *call)`: it returns 0, or what `fail` returned.
+ * Its operands are dense, row-major buffers, aligned to 64 bytes unless they come from the caller
+ * of the program (element alignment then); results may overlap an operand only where the plan says
+ * so. All the services it may use are in the table: a module has no undefined symbols. Version:
+ * kTensmithKernelAbi, part of the module's header. */
 #ifndef TENSMITH_RUNTIME_KERNEL_ABI_H
 #define TENSMITH_RUNTIME_KERNEL_ABI_H
 
@@ -19,24 +20,28 @@ typedef struct TensmithCall TensmithCall;
 typedef void (*TensmithBody)(void *closure, int64_t begin, int64_t end);
 
 typedef struct TensmithServices {
-  /* Calls body(closure, begin, end) on disjoint ranges that together are [0, count), possibly from several threads, and
-   * returns when all are done. `grain` is the smallest range worth a thread. Without threads it is one call. */
-  void (*parallel_for)(const TensmithCall *call, int64_t count, int64_t grain, TensmithBody body, void *closure);
-  /* `bytes` of memory of the calling thread's own, aligned to 64, valid until the body (or kernel) that asked returns; one
-   * request for each body. Null where it can't be had: the body must then call `fail` and return. */
+  /* Calls body(closure, begin, end) on disjoint ranges that together are [0, count), possibly from
+   * several threads, and returns when all are done. `grain` is the smallest range worth a thread.
+   * Without threads it is one call. */
+  void (*parallel_for)(const TensmithCall *call, int64_t count, int64_t grain, TensmithBody body,
+                       void *closure);
+  /* `bytes` of memory of the calling thread's own, aligned to 64, valid until the body (or kernel)
+   * that asked returns; one request for each body. Null where it can't be had: the body must then
+   * call `fail` and return. */
   void *(*scratch)(const TensmithCall *call, int64_t bytes);
-  /* Records an error (the first one counts): `code` is an index into the kernel's messages in the plan, or one of
-   * the codes below; `detail` goes into the message (an index that was out of range). Returns a non-zero value. */
+  /* Records an error (the first one counts): `code` is an index into the kernel's messages in the
+   * plan, or one of the codes below; `detail` goes into the message (an index that was out of
+   * range). Returns a non-zero value. */
   int32_t (*fail)(const TensmithCall *call, int32_t code, int64_t detail);
 } TensmithServices;
 
 #define TENSMITH_FAIL_NO_MEMORY (-1)
 
 struct TensmithCall {
-  void *const *operands;    /* inputs, then results */
-  const int64_t *sizes;     /* the values of the kernel's size parameters, in the order of the plan */
+  void *const *operands; /* inputs, then results */
+  const int64_t *sizes;  /* the values of the kernel's size parameters, in the order of the plan */
   const TensmithServices *services;
-  void *context;            /* the runtime's */
+  void *context; /* the runtime's */
 };
 
 typedef int32_t (*TensmithKernel)(const TensmithCall *call);

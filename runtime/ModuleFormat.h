@@ -2,11 +2,13 @@
 //
 //   .tensmith.header   ModuleHeader, below
 //   .tensmith.plan     the FlatBuffer of plan.fbs
-//   .tensmith.weights  the constants, page-aligned in the file, not loaded with the image: mapped by themselves
+//   .tensmith.weights  the constants, page-aligned in the file, not loaded with the image: mapped
+//   by themselves
 //
-// `imageHash` covers every byte of the file outside the weights section's contents, with the two hash fields of the header
-// taken as zero: code, plan, signature, ELF headers. `weightsHash` covers the weights and is checked when asked. Nothing of
-// the file is mapped executable before version, features and imageHash are found right.
+// `imageHash` covers every byte of the file outside the weights section's contents, with the two
+// hash fields of the header taken as zero: code, plan, signature, ELF headers. `weightsHash` covers
+// the weights and is checked when asked. Nothing of the file is mapped executable before version,
+// features and imageHash are found right.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +28,7 @@ struct ModuleHeader {
   uint16_t formatMajor; // a reader takes its own major and any minor up to its own
   uint16_t formatMinor;
   uint32_t kernelAbi;
-  uint64_t imageHash[2];   // XXH3-128, low word first
+  uint64_t imageHash[2]; // XXH3-128, low word first
   uint64_t weightsHash[2];
 };
 static_assert(sizeof(ModuleHeader) == 48);

@@ -1,4 +1,5 @@
-// Between the IR's constants, types and attributes and their forms without MLIR (HostTensor, DataType, Attributes).
+// Between the IR's constants, types and attributes and their forms without MLIR (HostTensor,
+// DataType, Attributes).
 #pragma once
 
 #include "base/Attributes.h"
@@ -11,15 +12,17 @@ namespace tensmith::graph {
 DataType dataType(mlir::Type element);
 mlir::Type elementType(mlir::MLIRContext *context, DataType type);
 
-/// The tensor that a constant's attribute holds, borrowed where its bytes are in our storage form. The attribute's context
-/// must outlive it.
+/// The tensor that a constant's attribute holds, borrowed where its bytes are in our storage form.
+/// The attribute's context must outlive it.
 Result<HostTensor> hostTensor(mlir::ElementsAttr value);
 
-/// The attribute of a tensor: dense, and printed, up to a few dozen elements; beyond that a resource that shares the
-/// tensor's bytes (kept alive with the context), which text forms elide or put at the end.
+/// The attribute of a tensor: dense, and printed, up to a few dozen elements; beyond that a
+/// resource that shares the tensor's bytes (kept alive with the context), which text forms elide or
+/// put at the end.
 mlir::ElementsAttr elementsAttr(mlir::MLIRContext *context, const HostTensor &tensor);
 
-/// An operator's attributes for the reference evaluator (defaults filled in; booleans as 0 and 1, types as numbers).
+/// An operator's attributes for the reference evaluator (defaults filled in; booleans as 0 and 1,
+/// types as numbers).
 Attributes attributes(mlir::Operation *op);
 
 } // namespace tensmith::graph

@@ -15,7 +15,8 @@ Result<std::vector<HostTensor>> evaluate(mlir::Operation *op, std::span<const Ho
 using Observer = std::function<void(mlir::Value, const HostTensor &)>;
 
 /// Evaluates a function. Errors name the operator's location.
-Result<std::vector<HostTensor>> evaluate(mlir::func::FuncOp function, std::span<const HostTensor> arguments,
+Result<std::vector<HostTensor>> evaluate(mlir::func::FuncOp function,
+                                         std::span<const HostTensor> arguments,
                                          const Observer &observer = nullptr);
 
 } // namespace tensmith::graph

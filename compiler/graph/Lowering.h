@@ -1,9 +1,11 @@
-// What an operator needs in order to say, element by element, how its result is computed (Indexed::emitElement).
+// What an operator needs in order to say, element by element, how its result is computed
+// (Indexed::emitElement).
 //
-// Element types inside kernels: f32 and f64 are themselves; f16 and bf16 arrive as f32 and the caller rounds the result
-// to storage, so emitters use the *values'* float types, never the tensors'; integers are signless of their width (the
-// tensor's type tells the sign: ui8 or i8); booleans are i1; 8-bit and smaller floats and 4-bit integers are moved
-// as i8 and computed with by `cast` alone.
+// Element types inside kernels: f32 and f64 are themselves; f16 and bf16 arrive as f32 and the
+// caller rounds the result to storage, so emitters use the *values'* float types, never the
+// tensors'; integers are signless of their width (the tensor's type tells the sign: ui8 or i8);
+// booleans are i1; 8-bit and smaller floats and 4-bit integers are moved as i8 and computed with by
+// `cast` alone.
 #pragma once
 
 #include "mlir/IR/AffineExpr.h"
@@ -19,26 +21,31 @@ public:
       : builder(builder), location(location) {}
   virtual ~ElementContext() = default;
 
-  /// The element of operand `number` at `indices`, which must be within its bounds whenever the code is executed, also
-  /// under a select: clamp first.
+  /// The element of operand `number` at `indices`, which must be within its bounds whenever the
+  /// code is executed, also under a select: clamp first.
   virtual mlir::Value operand(unsigned number, mlir::ValueRange indices) = 0;
 
   /// Sizes as `index` values (constants where static).
   virtual mlir::Value operandSize(unsigned number, unsigned dim) = 0;
   virtual mlir::Value resultSize(unsigned number, unsigned dim) = 0;
 
-  using LoopBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange indices, mlir::ValueRange carried)>;
-  /// A sequential loop nest over `extents` (small constant ones may be unrolled), carrying values; returns the last ones.
-  virtual llvm::SmallVector<mlir::Value> loop(mlir::ValueRange extents, mlir::ValueRange initial, LoopBody body) = 0;
+  using LoopBody = llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::ValueRange indices,
+                                                                     mlir::ValueRange carried)>;
+  /// A sequential loop nest over `extents` (small constant ones may be unrolled), carrying values;
+  /// returns the last ones.
+  virtual llvm::SmallVector<mlir::Value> loop(mlir::ValueRange extents, mlir::ValueRange initial,
+                                              LoopBody body) = 0;
 
-  /// Ends the run with an error at this operator (index out of range) where `condition` (i1) is false.
+  /// Ends the run with an error at this operator (index out of range) where `condition` (i1) is
+  /// false.
   virtual void check(mlir::Value condition, llvm::StringRef message) = 0;
 
   mlir::OpBuilder &builder;
   mlir::Location location;
 };
 
-/// The type that an element has inside kernels (see above); null where it has none (strings, complex).
+/// The type that an element has inside kernels (see above); null where it has none (strings,
+/// complex).
 mlir::Type kernelElementType(mlir::Type element);
 /// Whether integers of the type compare and divide as unsigned.
 bool isUnsigned(mlir::Type element);

@@ -1,9 +1,11 @@
-// Symbolic shapes: dimensions as affine expressions over named symbols, and what a shape function may ask.
+// Symbolic shapes: dimensions as affine expressions over named symbols, and what a shape function
+// may ask.
 //
-// A ShapeContext gives every symbol name one position (s0, s1, ...), so that dimensions taken from different types
-// can be compared and combined. Types carry the same expressions over their own, smaller, sorted list of names
-// (#graph.dims); `dims` and `tensorType` convert between the two. Products of symbols and division by symbols
-// are allowed (semi-affine). A symbol is a size: an integer >= 0.
+// A ShapeContext gives every symbol name one position (s0, s1, ...), so that dimensions taken from
+// different types can be compared and combined. Types carry the same expressions over their own,
+// smaller, sorted list of names
+// (#graph.dims); `dims` and `tensorType` convert between the two. Products of symbols and division
+// by symbols are allowed (semi-affine). A symbol is a size: an integer >= 0.
 #pragma once
 
 #include "mlir/IR/AffineExpr.h"
@@ -15,7 +17,8 @@
 
 namespace tensmith::graph {
 
-/// The elements of a small integer tensor, row-major, over the symbols of the ShapeContext that gave them.
+/// The elements of a small integer tensor, row-major, over the symbols of the ShapeContext that
+/// gave them.
 using Contents = llvm::SmallVector<mlir::AffineExpr>;
 
 /// Contents are followed for tensors of at most so many elements.
@@ -29,9 +32,12 @@ public:
 
   /// The symbol of that name, made on first use.
   mlir::AffineExpr symbol(mlir::StringAttr name);
-  /// A symbol that no type has yet: a size that only the run will tell. `hint` is the stem of its name.
+  /// A symbol that no type has yet: a size that only the run will tell. `hint` is the stem of its
+  /// name.
   mlir::AffineExpr freshSymbol(llvm::StringRef hint);
-  mlir::AffineExpr constant(int64_t value) const { return mlir::getAffineConstantExpr(value, context_); }
+  mlir::AffineExpr constant(int64_t value) const {
+    return mlir::getAffineConstantExpr(value, context_);
+  }
   llvm::ArrayRef<mlir::StringAttr> symbols() const { return names_; }
 
   /// The dimensions of a ranked tensor; a `?` without an expression becomes a fresh symbol.
@@ -41,15 +47,16 @@ public:
 
   /// Whether both are the same size for every value of the symbols.
   bool equal(mlir::AffineExpr a, mlir::AffineExpr b) const;
-  /// The size that both have after NumPy's broadcasting; nothing where they can't agree. Where only the run can tell,
-  /// a fresh symbol.
+  /// The size that both have after NumPy's broadcasting; nothing where they can't agree. Where only
+  /// the run can tell, a fresh symbol.
   std::optional<mlir::AffineExpr> broadcast(mlir::AffineExpr a, mlir::AffineExpr b);
   /// a simplified: constants folded, terms collected, s0 floordiv s0 = 1.
   mlir::AffineExpr simplify(mlir::AffineExpr expression) const;
   /// The product of dimensions.
   mlir::AffineExpr product(llvm::ArrayRef<mlir::AffineExpr> dims) const;
 
-  /// Elements of `value`, if it is a small integer tensor that is known (memoised; see the KnownContents interface).
+  /// Elements of `value`, if it is a small integer tensor that is known (memoised; see the
+  /// KnownContents interface).
   std::optional<Contents> contents(mlir::Value value);
   /// The same where all are constants.
   std::optional<llvm::SmallVector<int64_t>> constants(mlir::Value value);

@@ -1,5 +1,5 @@
-/* Tensmith's compiler: a model in, a module out. Links libtensmith_compiler, which needs LLVM and MLIR.
- * Conventions are those of tensmith.h. */
+/* Tensmith's compiler: a model in, a module out. Links libtensmith_compiler, which needs LLVM and
+ * MLIR. Conventions are those of tensmith.h. */
 #ifndef TENSMITH_COMPILER_H
 #define TENSMITH_COMPILER_H
 
@@ -14,13 +14,16 @@ typedef struct ts_compile_options {
   /* Dimensions by input or symbol: "image=1x3x224x224", "batch=4" (fixes the symbol). */
   const char *const *shapes;
   size_t shape_count;
-  const char *target;      /* "host" (null), or an LLVM CPU name with features: "x86-64-v3", "skylake-avx512" */
+  const char
+      *target; /* "host" (null), or an LLVM CPU name with features: "x86-64-v3", "skylake-avx512" */
   const char *cache_dir;   /* null: $TENSMITH_CACHE, or the user's cache folder; "": no cache */
   const char *dump_ir_dir; /* null: none; each stage is written there, numbered */
   int threads;             /* of the compilation; 0: as many as CPUs */
-  int optimization;        /* 0: no fusion, every operator by itself; 2 (default when `size` ends before it): all */
+  int optimization; /* 0: no fusion, every operator by itself; 2 (default when `size` ends before
+                       it): all */
   int evaluate_by_reference; /* not 0: no kernels, every operator by its reference evaluation */
-  /* Called now and then from the compiling thread: what is being done, and how much of it (0 to 1). May be null. */
+  /* Called now and then from the compiling thread: what is being done, and how much of it (0 to 1).
+   * May be null. */
   void (*progress)(void *context, const char *stage, double fraction);
   void *progress_context;
 } ts_compile_options;
@@ -28,18 +31,27 @@ typedef struct ts_compile_options {
 /* Sets the defaults and `size`. */
 TS_API void ts_compile_options_init(ts_compile_options *options);
 
-/* Compiles the model at `path` (ONNX, or the graph dialect's text, by content) and writes the module to `out_path`, atomically. */
-TS_API ts_status *ts_compile_file(const char *path, const ts_compile_options *options, const char *out_path);
-/* From memory; `name` stands for the file in messages. The module's bytes are freed with ts_bytes_free. External data is refused. */
-TS_API ts_status *ts_compile_bytes(const void *model, size_t size, const char *name, const ts_compile_options *options, void **module, size_t *module_size);
+/* Compiles the model at `path` (ONNX, or the graph dialect's text, by content) and writes the
+ * module to `out_path`, atomically. */
+TS_API ts_status *ts_compile_file(const char *path, const ts_compile_options *options,
+                                  const char *out_path);
+/* From memory; `name` stands for the file in messages. The module's bytes are freed with
+ * ts_bytes_free. External data is refused. */
+TS_API ts_status *ts_compile_bytes(const void *model, size_t size, const char *name,
+                                   const ts_compile_options *options, void **module,
+                                   size_t *module_size);
 TS_API void ts_bytes_free(void *bytes);
 
-/* The reference evaluator on a model file: inputs in the order of the model's; every tensor that it computes goes to `observe` (may
- * be null) under its name. */
-TS_API ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options, ts_tensor *const *inputs, size_t input_count,
-                                   ts_tensor **outputs, size_t output_count, void (*observe)(void *context, const char *name, ts_tensor *tensor), void *context);
+/* The reference evaluator on a model file: inputs in the order of the model's; every tensor that it
+ * computes goes to `observe` (may be null) under its name. */
+TS_API ts_status *
+ts_evaluate_file(const char *path, const ts_compile_options *options, ts_tensor *const *inputs,
+                 size_t input_count, ts_tensor **outputs, size_t output_count,
+                 void (*observe)(void *context, const char *name, ts_tensor *tensor),
+                 void *context);
 /* The model's signature and operators, without compiling it, as JSON. */
-TS_API ts_status *ts_describe_model(const char *path, const ts_compile_options *options, char **json);
+TS_API ts_status *ts_describe_model(const char *path, const ts_compile_options *options,
+                                    char **json);
 /* The machine that would be compiled for, as JSON: CPU, features, caches, threads. */
 TS_API ts_status *ts_describe_machine(char **json);
 

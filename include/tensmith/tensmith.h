@@ -1,10 +1,13 @@
-/* Tensmith's runtime: load a compiled module and run it. C, without exceptions, links libtensmith_runtime alone.
+/* Tensmith's runtime: load a compiled module and run it. C, without exceptions, links
+ * libtensmith_runtime alone.
  *
- * Handles are opaque and owned by whoever made them; `..._free(NULL)` does nothing. A function that can fail returns a status:
- * NULL is success, anything else has a code and a message and is freed with ts_status_free. Functions may be called from several
- * threads at once; one session may run on several threads at once.
+ * Handles are opaque and owned by whoever made them; `..._free(NULL)` does nothing. A function that
+ * can fail returns a status: NULL is success, anything else has a code and a message and is freed
+ * with ts_status_free. Functions may be called from several threads at once; one session may run on
+ * several threads at once.
  *
- * Versioning: structs that the caller fills begin with their size (set it to sizeof); new fields are added at their end. */
+ * Versioning: structs that the caller fills begin with their size (set it to sizeof); new fields
+ * are added at their end. */
 #ifndef TENSMITH_TENSMITH_H
 #define TENSMITH_TENSMITH_H
 
@@ -51,29 +54,58 @@ TS_API const char *ts_version(void);
 
 /* Element types, numbered as ONNX numbers them. 4-bit and 2-bit elements occupy one byte each. */
 typedef enum ts_type {
-  TS_UNDEFINED = 0, TS_F32 = 1, TS_U8 = 2, TS_I8 = 3, TS_U16 = 4, TS_I16 = 5, TS_I32 = 6, TS_I64 = 7, TS_STRING = 8, TS_BOOL = 9,
-  TS_F16 = 10, TS_F64 = 11, TS_U32 = 12, TS_U64 = 13, TS_C64 = 14, TS_C128 = 15, TS_BF16 = 16, TS_F8E4M3FN = 17, TS_F8E4M3FNUZ = 18,
-  TS_F8E5M2 = 19, TS_F8E5M2FNUZ = 20, TS_U4 = 21, TS_I4 = 22, TS_F4E2M1 = 23, TS_F8E8M0 = 24, TS_U2 = 25, TS_I2 = 26
+  TS_UNDEFINED = 0,
+  TS_F32 = 1,
+  TS_U8 = 2,
+  TS_I8 = 3,
+  TS_U16 = 4,
+  TS_I16 = 5,
+  TS_I32 = 6,
+  TS_I64 = 7,
+  TS_STRING = 8,
+  TS_BOOL = 9,
+  TS_F16 = 10,
+  TS_F64 = 11,
+  TS_U32 = 12,
+  TS_U64 = 13,
+  TS_C64 = 14,
+  TS_C128 = 15,
+  TS_BF16 = 16,
+  TS_F8E4M3FN = 17,
+  TS_F8E4M3FNUZ = 18,
+  TS_F8E5M2 = 19,
+  TS_F8E5M2FNUZ = 20,
+  TS_U4 = 21,
+  TS_I4 = 22,
+  TS_F4E2M1 = 23,
+  TS_F8E8M0 = 24,
+  TS_U2 = 25,
+  TS_I2 = 26
 } ts_type;
 
 /* The name ("f32") and size in bytes of a type; 0 bytes for strings. */
 TS_API const char *ts_type_name(ts_type type);
 TS_API size_t ts_type_bytes(ts_type type);
 
-/* ---- Tensors: a type, a shape, and row-major elements in host memory, counted by reference. A sequence or an absent optional
- * value is a ts_tensor too, of another kind. ---- */
+/* ---- Tensors: a type, a shape, and row-major elements in host memory, counted by reference. A
+ * sequence or an absent optional value is a ts_tensor too, of another kind. ---- */
 
 typedef enum ts_value_kind { TS_TENSOR = 0, TS_SEQUENCE = 1, TS_NONE = 2 } ts_value_kind;
 
 /* Uninitialised, 64-byte aligned memory of the library's. */
-TS_API ts_status *ts_tensor_create(ts_type type, const int64_t *shape, size_t rank, ts_tensor **out);
-/* On the caller's memory, which must be dense, row-major and outlive the tensor; `release(context)` (may be null) is called at the end. */
-TS_API ts_status *ts_tensor_borrow(ts_type type, const int64_t *shape, size_t rank, void *data, void (*release)(void *), void *context, ts_tensor **out);
-TS_API ts_status *ts_tensor_strings(const char *const *values, const int64_t *shape, size_t rank, ts_tensor **out);
+TS_API ts_status *ts_tensor_create(ts_type type, const int64_t *shape, size_t rank,
+                                   ts_tensor **out);
+/* On the caller's memory, which must be dense, row-major and outlive the tensor; `release(context)`
+ * (may be null) is called at the end. */
+TS_API ts_status *ts_tensor_borrow(ts_type type, const int64_t *shape, size_t rank, void *data,
+                                   void (*release)(void *), void *context, ts_tensor **out);
+TS_API ts_status *ts_tensor_strings(const char *const *values, const int64_t *shape, size_t rank,
+                                    ts_tensor **out);
 /* A sequence of the elements (retained). */
 TS_API ts_status *ts_tensor_sequence(ts_tensor *const *elements, size_t count, ts_tensor **out);
 TS_API ts_status *ts_tensor_none(ts_tensor **out);
-/* Takes over a DLPack tensor (CPU; strides that are not row-major are copied); calls its deleter when done. */
+/* Takes over a DLPack tensor (CPU; strides that are not row-major are copied); calls its deleter
+ * when done. */
 TS_API ts_status *ts_tensor_from_dlpack(struct DLManagedTensor *managed, ts_tensor **out);
 /* A DLPack view that keeps the tensor alive. Types that DLPack lacks give TS_UNSUPPORTED. */
 TS_API ts_status *ts_tensor_to_dlpack(ts_tensor *tensor, struct DLManagedTensor **out);
@@ -98,10 +130,12 @@ typedef struct ts_load_options {
 
 /* Checks version, integrity and CPU features before any code is mapped. `options` may be null. */
 TS_API ts_status *ts_module_load(const char *path, const ts_load_options *options, ts_module **out);
-TS_API ts_status *ts_module_load_bytes(const void *bytes, size_t size, const ts_load_options *options, ts_module **out);
+TS_API ts_status *ts_module_load_bytes(const void *bytes, size_t size,
+                                       const ts_load_options *options, ts_module **out);
 TS_API void ts_module_free(ts_module *module); /* sessions keep it alive */
 
-/* The signature. Dimensions are text: a number, a symbol ("batch") or an expression over symbols; `rank` is -1 where unknown. */
+/* The signature. Dimensions are text: a number, a symbol ("batch") or an expression over symbols;
+ * `rank` is -1 where unknown. */
 typedef struct ts_port {
   const char *name;
   ts_value_kind kind;
@@ -113,7 +147,8 @@ TS_API size_t ts_module_input_count(const ts_module *module);
 TS_API size_t ts_module_output_count(const ts_module *module);
 TS_API ts_port ts_module_input(const ts_module *module, size_t index);
 TS_API ts_port ts_module_output(const ts_module *module, size_t index);
-/* Everything else that is known of it, as JSON: producer, target, kernels, instructions, memory, locations. Freed by ts_string_free. */
+/* Everything else that is known of it, as JSON: producer, target, kernels, instructions, memory,
+ * locations. Freed by ts_string_free. */
 TS_API ts_status *ts_module_describe(const ts_module *module, char **json);
 TS_API void ts_string_free(char *text);
 
@@ -124,17 +159,22 @@ typedef struct ts_session_options {
   int threads; /* 0: as many as CPUs that the process may use (affinity and cgroup) */
 } ts_session_options;
 
-TS_API ts_status *ts_session_create(ts_module *module, const ts_session_options *options, ts_session **out);
+TS_API ts_status *ts_session_create(ts_module *module, const ts_session_options *options,
+                                    ts_session **out);
 TS_API void ts_session_free(ts_session *session);
 TS_API int ts_session_threads(const ts_session *session);
 
-/* Runs once. `inputs`: one tensor for each of the module's inputs, in order. `outputs`: as many entries as outputs; an entry that is
- * not null on entry is written into (its type and shape must fit), one that is null becomes a new tensor. */
-TS_API ts_status *ts_session_run(ts_session *session, ts_tensor *const *inputs, size_t input_count, ts_tensor **outputs, size_t output_count);
+/* Runs once. `inputs`: one tensor for each of the module's inputs, in order. `outputs`: as many
+ * entries as outputs; an entry that is not null on entry is written into (its type and shape must
+ * fit), one that is null becomes a new tensor. */
+TS_API ts_status *ts_session_run(ts_session *session, ts_tensor *const *inputs, size_t input_count,
+                                 ts_tensor **outputs, size_t output_count);
 
-/* The next run of this thread on the session also measures each instruction; the result as JSON: a list of
+/* The next run of this thread on the session also measures each instruction; the result as JSON: a
+ * list of
  * {"label", "kind", "count", "nanoseconds", "flops", "bytes"}. */
-TS_API ts_status *ts_session_profile(ts_session *session, ts_tensor *const *inputs, size_t input_count, size_t runs, char **json);
+TS_API ts_status *ts_session_profile(ts_session *session, ts_tensor *const *inputs,
+                                     size_t input_count, size_t runs, char **json);
 
 #ifdef __cplusplus
 }
