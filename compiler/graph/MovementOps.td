@@ -53,6 +53,15 @@ def Graph_PackOp : Graph_MovementOp<"pack"> {
   let arguments = (ins Graph_Tensor:$x, I64Attr:$width, DefaultValuedAttr<BoolAttr, "false">:$transposed);
 }
 
+def Graph_UnpackOp : Graph_MovementOp<"unpack"> {
+  let summary = "the inverse of `pack`: panels [..., P, K, width] as the matrix stack [..., K, columns]";
+  let description = [{
+    Inside a kernel, `unpack` of an operand says that this operand lies packed in memory; the contraction template reads
+    the panels where they lie.
+  }];
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$columns);
+}
+
 class Graph_DynamicOp<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemonic, traits> {
   let results = (outs Graph_Tensor:$y);
 }
