@@ -29,7 +29,7 @@ stamped() {
   mkdir -p "${stamp%/*}" && printf '%s\n' "$key" >"$stamp"
 }
 
-list() { sed -e 's/#.*//' -e '/^[[:space:]]*$/d' "$1"; }
+list() { sed -e 's/[[:space:]]*#.*//' -e '/^[[:space:]]*$/d' "$1"; }
 
 missing_packages() {
   comm -23 <(list "$root/scripts/packages.debian" | sort) \

@@ -1,0 +1,81 @@
+"""scripts/prepare.sh tells what is missing and how to get it instead of failing halfway, and does nothing twice."""
+
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INSTALLED = 'dpkg-query() { printf "ii  cmake\\nii  python3-dev:amd64\\nrc  ccache\\n"; }'
+NOT_ROOT = "id() { echo 1000; }; sudo() { return 1; }"
+ROOT_OFFLINE = "id() { echo 0; }; apt-get() { return 100; }"
+
+
+@pytest.fixture
+def tree(tmp_path):
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts/packages.debian").write_text("# tools\ncmake\nccache # a comment\n\nninja-build\npython3-dev\n")
+    return tmp_path
+
+
+def bash(tree, script):
+    prelude = f"set -euo pipefail; root={tree}; source {ROOT}/scripts/prepare.sh; "
+    return subprocess.run(["bash", "-c", prelude + script], capture_output=True, text=True, stdin=subprocess.DEVNULL,
+                          env={**os.environ, "TENSMITH_PRESET": "dev"})
+
+
+def test_missing_packages_are_those_not_installed_or_removed_again(tree):
+    assert bash(tree, f"{INSTALLED}; missing_packages").stdout.split() == ["ccache", "ninja-build"]
+
+
+@pytest.mark.parametrize("situation", [NOT_ROOT, ROOT_OFFLINE])
+def test_says_how_to_install_what_it_cannot(tree, situation):
+    done = bash(tree, f"{INSTALLED}; {situation}; install_packages")
+    assert done.returncode == 1
+    assert "apt-get install -y --no-install-recommends ccache ninja-build\n" in done.stderr
+    assert done.stdout == ""
+
+
+def test_asks_for_nothing_when_all_is_there(tree):
+    (tree / "scripts/packages.debian").write_text("cmake\n")
+    done = bash(tree, f"{INSTALLED}; {NOT_ROOT}; apt-get() {{ echo called; }}; install_packages")
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_a_step_runs_again_only_when_its_key_changes(tree):
+    step = "stamped $root/build/.step key{} echo ran"
+    said = [bash(tree, step.format(key)).stdout for key in (1, 1, 2)]
+    assert said == ["ran\n", "", "ran\n"]
+
+
+def test_a_step_that_fails_runs_again(tree):
+    step = "stamped $root/build/.step key {}"
+    assert bash(tree, step.format("false")).returncode != 0
+    assert bash(tree, step.format("echo ran")).stdout == "ran\n"
+
+
+@pytest.mark.parametrize("path,matters", [
+    ("base/A.cpp", True), ("python/tensmith/__init__.py", True), ("build/dev/x.o", False), ("docs/a.md", False),
+])
+def test_only_sources_newer_than_the_last_build_matter(tree, path, matters):
+    (tree / path).parent.mkdir(parents=True)
+    (tree / path).write_text("old")
+    question = "changed_since $root/../stamp && echo yes || echo no"
+    stamp = tree.parent / "stamp"
+    past = time.time() - 100
+    for entry in [*tree.rglob("*")]:
+        os.utime(entry, (past, past))
+    stamp.write_text("")
+    assert bash(tree, question).stdout == "no\n"
+    future = time.time() + 100
+    os.utime(tree / path, (future, future))
+    assert bash(tree, question).stdout == ("yes\n" if matters else "no\n")
+
+
+def test_jobs_fit_into_memory(tree):
+    cpus = "nproc() { echo 64; }; "
+    assert bash(tree, cpus + "awk() { echo 5; }; jobs").stdout == "5\n"
+    assert bash(tree, cpus + "awk() { echo 0; }; jobs").stdout == "1\n"
+    assert bash(tree, cpus + "awk() { echo 99; }; jobs").stdout == "64\n"
