@@ -73,7 +73,7 @@ apt_install() {
   }
 }
 
-# Debian's interpreter where there is one, since its headers are in the list of packages.
+# Debian's own interpreter where there is one, since its headers are in the list of packages.
 base_python() {
   if [ -x /usr/bin/python3 ]; then echo /usr/bin/python3; else command -v python3; fi
 }
@@ -89,11 +89,11 @@ make_venv() {
   }
   local packages
   packages=$("$venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') || return
-  printf '%s\n' "$build/python" >"$packages/tensmith-checkout.pth"
+  printf '%s\n' "$root/build/dev/python" >"$packages/tensmith-checkout.pth"
 }
 
 # As many jobs as there are processors, but no more than memory holds: a file that includes MLIR takes 1.5 GB.
-jobs() {
+parallel_jobs() {
   local cpus memory
   cpus=$(nproc)
   memory=$(awk '/MemAvailable/ { print int($2 / 1572864) }' /proc/meminfo)
@@ -108,11 +108,11 @@ configure() {
 build_targets() {
   [ -f "$build/build.ninja" ] && [ ! "$root/CMakePresets.json" -nt "$build/build.ninja" ] ||
     phase "configure ($preset)" configure
-  phase "build ($preset: $*)" ninja -C "$build" -j "$(jobs)" "$@"
+  phase "build ($preset: $*)" ninja -C "$build" -j "$(parallel_jobs)" "$@"
 }
 
 # Whether something that a build could depend on has changed since the stamp; a folder's own time tells of files
-# that came or went. The lists of folders keeps what programs leave behind out of it.
+# that came or went. What programs leave behind on their own is kept out of it.
 changed_since() {
   [ ! -f "$1" ] || [ -n "$(find "$root" -mindepth 1 \( -name build -o -name .git -o -name .venv -o -name .cache \
     -o -name __pycache__ -o -name .pytest_cache -o -name dist -o -name docs -o -name results \) -prune \
@@ -120,11 +120,11 @@ changed_since() {
 }
 
 prepare() {
-  local lists
+  local requirements
   [ "${TENSMITH_PACKAGES:-}" = mine ] ||
     stamped "$root/build/.packages" "$(sha256sum <"$root/scripts/packages.debian")" install_packages
-  lists="$(sha256sum <"$root/scripts/requirements.txt") $venv $preset"
-  stamped "$venv/.requirements" "$lists" phase "Python packages" make_venv
+  requirements="$(sha256sum <"$root/scripts/requirements.txt") $venv"
+  stamped "$venv/.requirements" "$requirements" phase "Python packages" make_venv
 
   local stamp=$build/.built-${*// /-}
   changed_since "$stamp" || return 0

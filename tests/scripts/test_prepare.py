@@ -76,6 +76,6 @@ def test_only_sources_newer_than_the_last_build_matter(tree, path, matters):
 
 def test_jobs_fit_into_memory(tree):
     cpus = "nproc() { echo 64; }; "
-    assert bash(tree, cpus + "awk() { echo 5; }; jobs").stdout == "5\n"
-    assert bash(tree, cpus + "awk() { echo 0; }; jobs").stdout == "1\n"
-    assert bash(tree, cpus + "awk() { echo 99; }; jobs").stdout == "64\n"
+    assert bash(tree, cpus + "awk() { echo 5; }; parallel_jobs").stdout == "5\n"
+    assert bash(tree, cpus + "awk() { echo 0; }; parallel_jobs").stdout == "1\n"
+    assert bash(tree, cpus + "awk() { echo 99; }; parallel_jobs").stdout == "64\n"
