@@ -1,59 +1,484 @@
-// Scalar code of the element-wise operators.
+// The element-wise operators as arithmetic (Elementwise::emitScalar).
+//
+// Semantics are the records' (ElementwiseOps.td). No code here may trap or be undefined for any
+// operand: integer division guards its divisor, shifts their amount. Where a type has no code, such
+// as transcendental functions of f64, the emitter returns null and the runtime evaluates the
+// operator as its reference does.
+#include "compiler/graph/ElementaryFunctions.h"
 #include "compiler/graph/Graph.h"
+
+#include "mlir/IR/Matchers.h"
+
+#include <limits>
 
 using namespace mlir;
 
 namespace tensmith::graph {
-Value AbsOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value NegOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value SignOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value CeilOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value FloorOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value RoundOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value SqrtOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value RsqrtOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value ExpOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value LogOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value Log1pOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value SinOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value CosOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value TanOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value AsinOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value AcosOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value AtanOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value SinhOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value CoshOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value TanhOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value AsinhOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value AcoshOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value AtanhOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value ErfOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value SigmoidOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value NotOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value BitwiseNotOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value IsNanOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value IsInfOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value CastOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value BitCastOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value AddOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value SubOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value MulOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value DivOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value ModOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value PowOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value MinOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value MaxOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value AndOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value OrOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value XorOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value BitwiseAndOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value BitwiseOrOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value BitwiseXorOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value BitShiftOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value EqualOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value LessOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value LessOrEqualOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value GreaterOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value GreaterOrEqualOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
-Value WhereOp::emitScalar(OpBuilder &, Location, ValueRange) { return {}; }
+
+namespace {
+using FloatIs = arith::CmpFPredicate;
+using IntIs = arith::CmpIPredicate;
+
+Type elementOf(Value tensor) { return getElementTypeOrSelf(tensor.getType()); }
+
+/// Whether elements of the type are computed with inside kernels, not only moved as bytes.
+bool isArithmetic(Type element) {
+  if (auto integer = dyn_cast<IntegerType>(element))
+    return integer.getWidth() == 1 || integer.getWidth() >= 8;
+  return element.isF32() || element.isF64() || element.isF16() || element.isBF16();
+}
+
+bool isArithmetic(Operation *op) {
+  return llvm::all_of(op->getOperands(), [](Value v) { return isArithmetic(elementOf(v)); });
+}
+
+using F32Function = Value (*)(const ScalarCode &, Value);
+
+/// A function that has code for f32 alone.
+Value emitF32(OpBuilder &builder, Location location, ValueRange operands, F32Function function) {
+  if (!ScalarCode::element(operands[0]).isF32())
+    return {};
+  return function(ScalarCode(builder, location), operands[0]);
+}
+
+/// A function that leaves integers as they are (rounding).
+template <typename MathOp>
+Value emitRounding(OpBuilder &builder, Location location, Operation *op, Value x) {
+  if (!isArithmetic(op))
+    return {};
+  return ScalarCode::isFloat(x) ? builder.createOrFold<MathOp>(location, x) : x;
+}
+
+Value emitCompare(OpBuilder &builder, Location location, Operation *op, ValueRange operands,
+                  FloatIs onFloats, IntIs onSigned, IntIs onUnsigned) {
+  if (!isArithmetic(op))
+    return {};
+  ScalarCode code(builder, location);
+  if (ScalarCode::isFloat(operands[0]))
+    return code.compare(onFloats, operands[0], operands[1]);
+  bool isUnsignedType = isUnsigned(elementOf(op->getOperand(0)));
+  return code.compare(isUnsignedType ? onUnsigned : onSigned, operands[0], operands[1]);
+}
+
+/// A divisor that neither traps nor overflows: 1 in place of 0, and of -1 where signed.
+struct Divisor {
+  Value safe, isZero, isMinusOne; // isMinusOne is null for unsigned types
+};
+
+Divisor guardDivisor(const ScalarCode &code, Value b, bool isUnsignedType) {
+  Divisor divisor;
+  divisor.isZero = code.equal(b, code.integer(b, 0));
+  Value isUnsafe = divisor.isZero;
+  if (!isUnsignedType) {
+    divisor.isMinusOne = code.equal(b, code.integer(b, -1));
+    isUnsafe = code.bitOr(isUnsafe, divisor.isMinusOne);
+  }
+  divisor.safe = code.select(isUnsafe, code.integer(b, 1), b);
+  return divisor;
+}
+
+Value divideIntegers(const ScalarCode &code, Value a, Value b, bool isUnsignedType) {
+  Divisor divisor = guardDivisor(code, b, isUnsignedType);
+  Value zero = code.integer(a, 0);
+  if (isUnsignedType)
+    return code.select(divisor.isZero, zero, code.make<arith::DivUIOp>(a, divisor.safe));
+  Value quotient = code.make<arith::DivSIOp>(a, divisor.safe);
+  quotient = code.select(divisor.isMinusOne, code.sub(zero, a), quotient);
+  return code.select(divisor.isZero, zero, quotient);
+}
+
+Value remainderOfIntegers(const ScalarCode &code, Value a, Value b, bool isUnsignedType,
+                          bool fmod) {
+  Divisor divisor = guardDivisor(code, b, isUnsignedType);
+  Value zero = code.integer(a, 0);
+  if (isUnsignedType)
+    return code.select(divisor.isZero, zero, code.make<arith::RemUIOp>(a, divisor.safe));
+  Value r = code.make<arith::RemSIOp>(a, divisor.safe); // 0 where the divisor was replaced
+  if (fmod)
+    return r;
+  Value differs = code.compare(IntIs::slt, code.bitXor(r, b), zero);
+  Value isNotZero = code.compare(IntIs::ne, r, zero);
+  Value adjust = code.bitAnd(code.bitAnd(differs, isNotZero),
+                             code.compare(IntIs::ne, divisor.isZero, code.boolean(r, true)));
+  return code.select(adjust, code.add(r, b), r);
+}
+
+/// a - b * trunc(a / b), of f32 in f64, where the product is exact for quotients below 2^29.
+Value remainderOfFloats(const ScalarCode &code, Value a, Value b, bool fmod) {
+  Type narrow = ScalarCode::element(a);
+  Value x = code.toFloat(a, code.f64()), y = code.toFloat(b, code.f64());
+  Value zero = code.real(x, 0);
+  Value quotient = code.make<math::TruncOp>(code.div(x, y));
+  Value r = code.multiplyAdd(code.neg(quotient), y, x);
+  // The quotient may have been rounded up to the next integer: then r has crossed zero.
+  Value crossed = code.less(code.mul(code.copySign(code.real(x, 1), x), r), zero);
+  r = code.select(crossed, code.add(r, code.copySign(code.abs(y), x)), r);
+  if (!fmod) {
+    Value differs = code.less(
+        code.mul(code.copySign(code.real(x, 1), r), code.copySign(code.real(y, 1), y)), zero);
+    Value isNotZero = code.compare(FloatIs::ONE, r, zero);
+    r = code.select(code.bitAnd(differs, isNotZero), code.add(r, y), r);
+  }
+  // A finite number below an infinite one is its own remainder (with Python's sign: the infinity).
+  Value infinity = code.real(y, std::numeric_limits<double>::infinity());
+  Value isUnbounded =
+      code.bitAnd(code.equal(code.abs(y), infinity), code.less(code.abs(x), infinity));
+  Value whole = x;
+  if (!fmod) {
+    Value opposite = code.bitOr(code.bitAnd(code.less(x, zero), code.greater(y, zero)),
+                                code.bitAnd(code.greater(x, zero), code.less(y, zero)));
+    whole = code.select(opposite, y, x);
+  }
+  return code.toFloat(code.select(isUnbounded, whole, r), narrow);
+}
+
+/// The number that every element of `value` is, as far as the code shows it: a constant here, or a
+/// constant of the graph.
+std::optional<double> uniformValue(Value value, Value tensor) {
+  Attribute attribute;
+  if (!matchPattern(value, m_Constant(&attribute))) {
+    auto constant = tensor.getDefiningOp<ConstantOp>();
+    if (!constant)
+      return std::nullopt;
+    attribute = constant.getValue();
+  }
+  if (auto dense = dyn_cast<DenseElementsAttr>(attribute)) {
+    if (!dense.isSplat())
+      return std::nullopt;
+    attribute = dense.getSplatValue<Attribute>();
+  }
+  if (auto real = dyn_cast<FloatAttr>(attribute))
+    return real.getValueAsDouble();
+  if (auto integer = dyn_cast<IntegerAttr>(attribute))
+    return double(integer.getValue().getSExtValue());
+  return std::nullopt;
+}
+
+/// The powers that models are full of, without a logarithm; null for any other.
+Value emitSimplePower(const ScalarCode &code, Value a, double exponent) {
+  if (exponent == 0)
+    return code.number(a, 1);
+  if (exponent == 1)
+    return a;
+  if (exponent == 2)
+    return code.mul(a, a);
+  if (exponent == 3)
+    return code.mul(code.mul(a, a), a);
+  if (exponent == 4) {
+    Value square = code.mul(a, a);
+    return code.mul(square, square);
+  }
+  if (!ScalarCode::isFloat(a))
+    return {};
+  Value one = code.real(a, 1);
+  if (exponent == -1)
+    return code.div(one, a);
+  if (exponent == -2)
+    return code.div(one, code.mul(a, a));
+  if (exponent == 0.5 || exponent == -0.5) {
+    // A power of -infinity is +infinity, a square root is none; and of -0, +0.
+    Value isInfinite = code.equal(a, code.real(a, -std::numeric_limits<double>::infinity()));
+    Value base = code.add(code.select(isInfinite, code.neg(a), a), code.real(a, 0));
+    Value root = code.sqrt(base);
+    return exponent > 0 ? root : code.div(one, root);
+  }
+  return {};
+}
+
+/// By squaring, over every bit of the exponent; a negative exponent gives the integer part of the
+/// reciprocal: 0, or a power of 1 or -1.
+Value powerOfIntegers(const ScalarCode &code, Value a, Value b, bool isUnsignedExponent) {
+  Value result = code.integer(a, 1), base = a, zero = code.integer(b, 0);
+  for (unsigned bit = 0, bits = ScalarCode::width(b); bit < bits; ++bit) {
+    Value digit = code.bitAnd(b, code.integer(b, int64_t(uint64_t(1) << bit)));
+    result = code.select(code.compare(IntIs::ne, digit, zero), code.mul(result, base), result);
+    base = code.mul(base, base);
+  }
+  if (isUnsignedExponent)
+    return result;
+  Value one = code.integer(a, 1), minusOne = code.integer(a, -1);
+  Value isUnit = code.bitOr(code.equal(a, one), code.equal(a, minusOne));
+  Value isNegative = code.compare(IntIs::slt, b, zero);
+  Value isVanishing = code.bitAnd(isNegative, code.bitXor(isUnit, code.boolean(a, true)));
+  return code.select(isVanishing, code.integer(a, 0), result);
+}
+
+/// A shift amount in `a`'s width, and whether it is below that width.
+std::pair<Value, Value> shiftAmount(const ScalarCode &code, Value a, Value b,
+                                    bool isUnsignedAmount) {
+  unsigned width = ScalarCode::width(a);
+  if (ScalarCode::width(b) < width)
+    b = code.resize(b, width, isUnsignedAmount);
+  Value inRange = code.compare(IntIs::ult, b, code.integer(b, width));
+  Value amount = code.select(inRange, b, code.integer(b, 0));
+  return {code.resize(amount, width, true), inRange};
+}
+} // namespace
+
+Value AbsOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!isArithmetic(*this))
+    return {};
+  if (!ScalarCode::isFloat(operands[0]) && isUnsigned(elementOf(getX())))
+    return operands[0];
+  return ScalarCode(builder, location).abs(operands[0]);
+}
+
+Value NegOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return isArithmetic(*this) ? ScalarCode(builder, location).neg(operands[0]) : Value();
+}
+
+Value SignOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!isArithmetic(*this))
+    return {};
+  ScalarCode code(builder, location);
+  Value x = operands[0], zero = code.number(x, 0), one = code.number(x, 1);
+  if (ScalarCode::isFloat(x))
+    return code.select(code.greater(x, zero), one,
+                       code.select(code.less(x, zero), code.real(x, -1), x));
+  if (isUnsigned(elementOf(getX())))
+    return code.select(code.equal(x, zero), zero, one);
+  Value isNegative = code.compare(IntIs::slt, x, zero);
+  return code.select(code.compare(IntIs::sgt, x, zero), one,
+                     code.select(isNegative, code.integer(x, -1), zero));
+}
+
+Value CeilOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitRounding<math::CeilOp>(builder, location, *this, operands[0]);
+}
+Value FloorOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitRounding<math::FloorOp>(builder, location, *this, operands[0]);
+}
+Value RoundOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitRounding<math::RoundEvenOp>(builder, location, *this, operands[0]);
+}
+
+Value SqrtOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!ScalarCode::isFloat(operands[0]))
+    return {};
+  return ScalarCode(builder, location).sqrt(operands[0]);
+}
+Value RsqrtOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!ScalarCode::isFloat(operands[0]))
+    return {};
+  ScalarCode code(builder, location);
+  return code.div(code.real(operands[0], 1), code.sqrt(operands[0]));
+}
+
+Value ExpOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands,
+                 [](const ScalarCode &code, Value x) { return emitExp(code, x); });
+}
+Value LogOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitLog);
+}
+Value Log1pOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitLog1p);
+}
+Value SinOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitSin);
+}
+Value CosOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitCos);
+}
+Value TanOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitTan);
+}
+Value AsinOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitAsin);
+}
+Value AcosOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitAcos);
+}
+Value AtanOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitAtan);
+}
+Value SinhOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitSinh);
+}
+Value CoshOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitCosh);
+}
+Value TanhOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitTanh);
+}
+Value AsinhOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitAsinh);
+}
+Value AcoshOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitAcosh);
+}
+Value AtanhOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitAtanh);
+}
+Value ErfOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitErf);
+}
+Value SigmoidOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return emitF32(builder, location, operands, emitSigmoid);
+}
+
+Value NotOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!elementOf(getX()).isSignlessInteger(1))
+    return {};
+  ScalarCode code(builder, location);
+  return code.bitXor(operands[0], code.boolean(operands[0], true));
+}
+Value BitwiseNotOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!isArithmetic(*this) || ScalarCode::isFloat(operands[0]))
+    return {};
+  ScalarCode code(builder, location);
+  return code.bitXor(operands[0], code.integer(operands[0], -1));
+}
+
+Value IsNanOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!ScalarCode::isFloat(operands[0]))
+    return {};
+  return ScalarCode(builder, location).isNan(operands[0]);
+}
+Value IsInfOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!ScalarCode::isFloat(operands[0]))
+    return {};
+  ScalarCode code(builder, location);
+  Value x = operands[0];
+  Value infinity = code.real(x, std::numeric_limits<double>::infinity());
+  if (getDetectNegative() && getDetectPositive())
+    return code.equal(code.abs(x), infinity);
+  if (getDetectNegative() || getDetectPositive())
+    return code.equal(x, getDetectPositive() ? infinity : code.neg(infinity));
+  return code.boolean(x, false);
+}
+
+Value BitCastOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  Type from = elementOf(getX()), to = getTo();
+  auto isPlain = [](Type type) { // the kernel's form has the bits of the storage
+    auto integer = dyn_cast<IntegerType>(type);
+    return type.isF32() || type.isF64() || (integer && integer.getWidth() >= 8);
+  };
+  if (!isPlain(from) || !isPlain(to))
+    return {};
+  if (from.getIntOrFloatBitWidth() != to.getIntOrFloatBitWidth())
+    return {};
+  ScalarCode code(builder, location);
+  Type kernelType = kernelElementType(to);
+  return ScalarCode::element(operands[0]) == kernelType ? operands[0]
+                                                        : code.reinterpret(operands[0], kernelType);
+}
+
+Value AddOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return isArithmetic(*this) ? ScalarCode(builder, location).add(operands[0], operands[1])
+                             : Value();
+}
+Value SubOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return isArithmetic(*this) ? ScalarCode(builder, location).sub(operands[0], operands[1])
+                             : Value();
+}
+Value MulOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  return isArithmetic(*this) ? ScalarCode(builder, location).mul(operands[0], operands[1])
+                             : Value();
+}
+Value DivOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!isArithmetic(*this))
+    return {};
+  ScalarCode code(builder, location);
+  if (ScalarCode::isFloat(operands[0]))
+    return code.div(operands[0], operands[1]);
+  return divideIntegers(code, operands[0], operands[1], isUnsigned(elementOf(getA())));
+}
+Value ModOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!isArithmetic(*this))
+    return {};
+  ScalarCode code(builder, location);
+  if (ScalarCode::isFloat(operands[0]))
+    return remainderOfFloats(code, operands[0], operands[1], getFmod());
+  return remainderOfIntegers(code, operands[0], operands[1], isUnsigned(elementOf(getA())),
+                             getFmod());
+}
+
+Value PowOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!isArithmetic(*this))
+    return {};
+  ScalarCode code(builder, location);
+  Value a = operands[0], b = operands[1];
+  if (std::optional<double> exponent = uniformValue(b, getB()))
+    if (Value simple = emitSimplePower(code, a, *exponent))
+      return simple;
+  bool isUnsignedExponent = isUnsigned(elementOf(getB()));
+  if (!ScalarCode::isFloat(a) && !ScalarCode::isFloat(b))
+    return powerOfIntegers(code, a, b, isUnsignedExponent);
+  if (!ScalarCode::element(a).isF32())
+    return {};
+  if (ScalarCode::isFloat(b))
+    return emitPow(code, a, code.toFloat(b, code.f32()));
+  Type type = ScalarCode::withElement(b, code.f32());
+  return emitPow(code, a,
+                 isUnsignedExponent ? code.make<arith::UIToFPOp>(type, b)
+                                    : code.make<arith::SIToFPOp>(type, b));
+}
+
+Value MinOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!isArithmetic(*this))
+    return {};
+  ScalarCode code(builder, location);
+  if (ScalarCode::isFloat(operands[0]))
+    return code.minimum(operands[0], operands[1]);
+  return isUnsigned(elementOf(getA())) ? code.make<arith::MinUIOp>(operands[0], operands[1])
+                                       : code.make<arith::MinSIOp>(operands[0], operands[1]);
+}
+Value MaxOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!isArithmetic(*this))
+    return {};
+  ScalarCode code(builder, location);
+  if (ScalarCode::isFloat(operands[0]))
+    return code.maximum(operands[0], operands[1]);
+  return isUnsigned(elementOf(getA())) ? code.make<arith::MaxUIOp>(operands[0], operands[1])
+                                       : code.make<arith::MaxSIOp>(operands[0], operands[1]);
+}
+
+#define BITWISE(GRAPH_OP, EMIT)                                                                    \
+  Value GRAPH_OP::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {         \
+    if (!isArithmetic(*this) || ScalarCode::isFloat(operands[0]))                                  \
+      return {};                                                                                   \
+    return ScalarCode(builder, location).EMIT(operands[0], operands[1]);                           \
+  }
+BITWISE(AndOp, bitAnd)
+BITWISE(OrOp, bitOr)
+BITWISE(XorOp, bitXor)
+BITWISE(BitwiseAndOp, bitAnd)
+BITWISE(BitwiseOrOp, bitOr)
+BITWISE(BitwiseXorOp, bitXor)
+#undef BITWISE
+
+Value BitShiftOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!isArithmetic(*this) || ScalarCode::isFloat(operands[0]))
+    return {};
+  ScalarCode code(builder, location);
+  Value a = operands[0];
+  auto [amount, inRange] = shiftAmount(code, a, operands[1], isUnsigned(elementOf(getB())));
+  Value shifted;
+  if (getLeft())
+    shifted = code.make<arith::ShLIOp>(a, amount);
+  else
+    shifted = isUnsigned(elementOf(getA())) ? code.make<arith::ShRUIOp>(a, amount)
+                                            : code.make<arith::ShRSIOp>(a, amount);
+  return code.select(inRange, shifted, code.integer(a, 0));
+}
+
+#define COMPARE(GRAPH_OP, ON_FLOATS, ON_SIGNED, ON_UNSIGNED)                                       \
+  Value GRAPH_OP::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {         \
+    return emitCompare(builder, location, *this, operands, FloatIs::ON_FLOATS, IntIs::ON_SIGNED,   \
+                       IntIs::ON_UNSIGNED);                                                        \
+  }
+COMPARE(EqualOp, OEQ, eq, eq)
+COMPARE(LessOp, OLT, slt, ult)
+COMPARE(LessOrEqualOp, OLE, sle, ule)
+COMPARE(GreaterOp, OGT, sgt, ugt)
+COMPARE(GreaterOrEqualOp, OGE, sge, uge)
+#undef COMPARE
+
+Value WhereOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (!kernelElementType(elementOf(getA())))
+    return {};
+  return ScalarCode(builder, location).select(operands[0], operands[1], operands[2]);
+}
+
 } // namespace tensmith::graph

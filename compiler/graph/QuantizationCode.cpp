@@ -5,6 +5,8 @@ using namespace mlir;
 
 namespace tensmith::graph {
 LogicalResult QuantizeOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
-LogicalResult DequantizeOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
+LogicalResult DequantizeOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) {
+  return failure();
+}
 
 } // namespace tensmith::graph

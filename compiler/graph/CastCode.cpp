@@ -1,0 +1,127 @@
+// Conversion between element types as arithmetic.
+//
+// A conversion is defined for every operand: floats out of an integer's range saturate and NaN
+// becomes 0, so that no machine's own answer, nor LLVM's undefined value, shows. Rounding to 16-bit
+// floats is done on the bits of the f32 that stands for them inside kernels: an `arith.truncf` to
+// them would become a library call on machines without the instruction.
+#include "compiler/graph/Graph.h"
+#include "compiler/graph/ScalarCode.h"
+
+using namespace mlir;
+
+namespace tensmith::graph {
+
+namespace {
+using FloatIs = arith::CmpFPredicate;
+using IntIs = arith::CmpIPredicate;
+
+/// x rounded to nearest even at bit `dropped` of its mantissa; the exponent takes the carry.
+Value roundMantissa(const ScalarCode &code, Value x, unsigned dropped) {
+  Value raw = code.bits(x);
+  Value last =
+      code.bitAnd(code.make<arith::ShRUIOp>(raw, code.integer(raw, dropped)), code.integer(raw, 1));
+  Value bias = code.add(last, code.integer(raw, (int64_t(1) << (dropped - 1)) - 1));
+  Value rounded = code.bitAnd(code.add(raw, bias), code.integer(raw, -(int64_t(1) << dropped)));
+  return code.reinterpret(rounded, code.f32());
+}
+
+/// The bfloat16 nearest to an f32, as f32.
+Value roundToBF16(const ScalarCode &code, Value x) {
+  return code.select(code.isNan(x), x, roundMantissa(code, x, 16));
+}
+
+/// The half nearest to an f32, as f32.
+Value roundToF16(const ScalarCode &code, Value x) {
+  Value magnitude = code.abs(x), half = code.real(x, 0.5);
+  // Floats in [1/2, 1) are spaced as the half's subnormals are: adding 1/2 rounds to one of those.
+  Value subnormal = code.sub(code.add(magnitude, half), half);
+  Value normal = roundMantissa(code, magnitude, 13);
+  Value isSubnormal = code.less(magnitude, code.real(x, 6.103515625e-05));
+  Value rounded = code.select(isSubnormal, subnormal, normal);
+  Value infinity = code.real(x, std::numeric_limits<double>::infinity());
+  rounded = code.select(code.greater(rounded, code.real(x, 65504)), infinity, rounded);
+  return code.select(code.isNan(x), x, code.copySign(rounded, x));
+}
+
+/// Truncated toward zero and clamped to an integer of `bits` bits, in a kernel integer of
+/// `storage`.
+Value floatToInteger(const ScalarCode &code, Value x, unsigned bits, unsigned storage,
+                     bool isUnsignedType) {
+  double low = isUnsignedType ? -1.0 : -std::ldexp(1.0, int(bits) - 1) - (bits < 24 ? 1 : 0);
+  double high = std::ldexp(1.0, int(bits) - (isUnsignedType ? 0 : 1));
+  Value lower = code.real(x, low), upper = code.real(x, high);
+  // Bounds that are no integer's image are excluded, the others (-2^31 of i32) included.
+  bool isLowExcluded = isUnsignedType || bits < 24;
+  Value inRange = code.bitAnd(code.compare(isLowExcluded ? FloatIs::OGT : FloatIs::OGE, x, lower),
+                              code.less(x, upper));
+  Value safe = code.select(inRange, x, code.real(x, 0));
+  // Narrow integers through i32: that conversion is one vector instruction.
+  unsigned via = bits < 32 ? 32 : bits;
+  Type type = ScalarCode::withElement(x, code.integerType(via));
+  Value converted = isUnsignedType && bits >= 32 ? code.make<arith::FPToUIOp>(type, safe)
+                                                 : code.make<arith::FPToSIOp>(type, safe);
+  converted = code.resize(converted, storage, isUnsignedType);
+  llvm::APInt maximum =
+      isUnsignedType ? llvm::APInt::getMaxValue(bits) : llvm::APInt::getSignedMaxValue(bits);
+  llvm::APInt minimum =
+      isUnsignedType ? llvm::APInt::getMinValue(bits) : llvm::APInt::getSignedMinValue(bits);
+  Value largest = code.integer(converted, int64_t(maximum.getZExtValue()));
+  Value smallest = code.integer(converted, isUnsignedType ? 0 : minimum.getSExtValue());
+  converted = code.select(code.compare(FloatIs::OGE, x, upper), largest, converted);
+  return code.select(code.compare(FloatIs::OLE, x, lower), smallest, converted);
+}
+
+/// The low `bits` bits of a byte, extended to it again.
+Value wrapToNarrow(const ScalarCode &code, Value byte, unsigned bits, bool isUnsignedType) {
+  if (isUnsignedType)
+    return code.bitAnd(byte, code.integer(byte, (1 << bits) - 1));
+  return code.shiftRight(code.shiftLeft(byte, 8 - bits), 8 - bits);
+}
+
+Value integerToFloat(const ScalarCode &code, Value x, Type to, bool isUnsignedType) {
+  Type type = ScalarCode::withElement(x, to);
+  // Narrow ones through i32, which every machine converts.
+  if (ScalarCode::width(x) < 32) {
+    x = code.resize(x, 32, isUnsignedType);
+    isUnsignedType = false;
+  }
+  return isUnsignedType ? code.make<arith::UIToFPOp>(type, x) : code.make<arith::SIToFPOp>(type, x);
+}
+
+Value castToFloat(const ScalarCode &code, Value x, Type from, Type to) {
+  bool isHalf = to.isF16() || to.isBF16();
+  Type kernelType = kernelElementType(to);
+  Value converted = ScalarCode::isFloat(x) ? code.toFloat(x, kernelType)
+                                           : integerToFloat(code, x, kernelType, isUnsigned(from));
+  if (!isHalf || from == to)
+    return converted;
+  return to.isF16() ? roundToF16(code, converted) : roundToBF16(code, converted);
+}
+
+Value castToInteger(const ScalarCode &code, Value x, Type from, IntegerType to) {
+  unsigned bits = to.getWidth();
+  unsigned storage = kernelElementType(to).getIntOrFloatBitWidth();
+  if (bits == 1)
+    return ScalarCode::isFloat(x) ? code.compare(FloatIs::UNE, x, code.real(x, 0))
+                                  : code.compare(IntIs::ne, x, code.integer(x, 0));
+  if (ScalarCode::isFloat(x))
+    return floatToInteger(code, x, bits, storage, isUnsigned(to));
+  Value resized = code.resize(x, storage, isUnsigned(from));
+  return bits < 8 ? wrapToNarrow(code, resized, bits, isUnsigned(to)) : resized;
+}
+} // namespace
+
+Value CastOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  Type from = getElementTypeOrSelf(getX().getType()), to = getTo();
+  auto hasCode = [](Type type) {
+    return isa<IntegerType>(type) || type.isF32() || type.isF64() || type.isF16() || type.isBF16();
+  };
+  if (!hasCode(from) || !hasCode(to))
+    return {};
+  ScalarCode code(builder, location);
+  if (auto integer = dyn_cast<IntegerType>(to))
+    return castToInteger(code, operands[0], from, integer);
+  return castToFloat(code, operands[0], from, to);
+}
+
+} // namespace tensmith::graph
