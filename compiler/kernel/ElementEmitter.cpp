@@ -1,0 +1,308 @@
+// Elements of a region's values, computed where they are used; see ElementEmitter.h.
+#include "compiler/kernel/ElementEmitter.h"
+
+#include "compiler/graph/Constants.h"
+#include "compiler/kernel/WindowElement.h"
+#include "runtime/KernelAbi.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+bool isHalf(Type type) { return type.isF16() || type.isBF16(); }
+
+/// What an operator's emitElement sees of the emitter.
+class OperatorContext final : public graph::ElementContext {
+public:
+  OperatorContext(ElementEmitter &emitter, Operation *op)
+      : ElementContext(emitter.builder(), op->getLoc()), emitter_(emitter), op_(op) {}
+
+  Value operand(unsigned number, ValueRange indices) override {
+    return emitter_.element(op_->getOperand(number), {SmallVector<Value>(indices)});
+  }
+  Value operandSize(unsigned number, unsigned dim) override {
+    return size(op_->getOperand(number), dim);
+  }
+  Value resultSize(unsigned number, unsigned dim) override { return size(op_->getResult(number), dim); }
+  void check(Value condition, StringRef message) override { emitter_.check(condition, message); }
+
+  SmallVector<Value> loop(ValueRange extents, ValueRange initial, LoopBody body) override {
+    SmallVector<Value> indices;
+    if (unrollable(extents))
+      return unrolled(extents, indices, SmallVector<Value>(initial), body);
+    return nested(extents, indices, initial, body);
+  }
+
+private:
+  // A window of 3 x 3 or 4 x 4 becomes straight code, so that the loop around it can be vectorised.
+  static constexpr int64_t kMaxUnrolled = 16;
+
+  Value size(Value tensor, unsigned dim) {
+    return dimValue(emitter_.math, emitter_.sizes, cast<RankedTensorType>(tensor.getType()), dim);
+  }
+
+  static bool unrollable(ValueRange extents) {
+    int64_t product = 1;
+    for (Value extent : extents) {
+      auto constant = constantIndex(extent);
+      if (!constant || (product *= *constant) > kMaxUnrolled)
+        return false;
+    }
+    return true;
+  }
+
+  SmallVector<Value> unrolled(ValueRange extents, SmallVector<Value> &indices, SmallVector<Value> carried,
+                              LoopBody body) {
+    if (indices.size() == extents.size())
+      return body(indices, carried);
+    int64_t extent = *constantIndex(extents[indices.size()]);
+    for (int64_t i = 0; i < extent; ++i) {
+      indices.push_back(emitter_.math.constant(i));
+      carried = unrolled(extents, indices, carried, body);
+      indices.pop_back();
+    }
+    return carried;
+  }
+
+  SmallVector<Value> nested(ValueRange extents, SmallVector<Value> &indices, ValueRange carried,
+                            LoopBody body) {
+    if (indices.size() == extents.size())
+      return body(indices, carried);
+    Value zero = emitter_.math.constant(0), one = emitter_.math.constant(1);
+    auto loop = builder.create<scf::ForOp>(location, zero, extents[indices.size()], one, carried);
+    OpBuilder::InsertionGuard guard(builder);
+    if (carried.empty())
+      builder.setInsertionPoint(loop.getBody()->getTerminator());
+    else
+      builder.setInsertionPointToEnd(loop.getBody());
+    indices.push_back(loop.getInductionVar());
+    SmallVector<Value> next = nested(extents, indices, loop.getRegionIterArgs(), body);
+    indices.pop_back();
+    if (!carried.empty())
+      builder.create<scf::YieldOp>(location, next);
+    return SmallVector<Value>(loop.getResults());
+  }
+
+  ElementEmitter &emitter_;
+  Operation *op_;
+};
+
+} // namespace
+
+Type withLanes(Type scalar, int64_t lanes) {
+  return lanes == 1 ? scalar : VectorType::get({lanes}, scalar);
+}
+
+Type storageType(Type tensorElement) {
+  Type kernel = graph::kernelElementType(tensorElement);
+  if (!kernel)
+    return {};
+  if (isHalf(tensorElement))
+    return tensorElement;
+  if (kernel.isInteger(1))
+    return IntegerType::get(kernel.getContext(), 8);
+  return kernel;
+}
+
+Value loadPointerField(IndexMath &math, Value base, int64_t bytes) {
+  auto &builder = math.builder;
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
+  Value at = builder.create<LLVM::GEPOp>(math.location, pointer, builder.getI8Type(), base,
+                                         ArrayRef<LLVM::GEPArg>{int32_t(bytes)}, true);
+  return builder.create<LLVM::LoadOp>(math.location, pointer, at);
+}
+
+Position broadcastPosition(IndexMath &math, const Position &position, RankedTensorType operand) {
+  Position result{{}, position.lanes, position.mask};
+  size_t missing = position.indices.size() - operand.getRank();
+  for (int64_t dim = 0; dim < operand.getRank(); ++dim)
+    result.indices.push_back(operand.getDimSize(dim) == 1 ? math.constant(0)
+                                                          : position.indices[missing + dim]);
+  if (operand.getRank() == 0 || operand.getShape().back() == 1) {
+    result.lanes = 1;
+    result.mask = {};
+  }
+  return result;
+}
+
+void ElementEmitter::defineBuffer(Value value, Value pointer) {
+  define(value, [this, value, pointer](const Position &position) {
+    Value offset = math.linear(position.indices, dims(value));
+    return load(pointer, getElementTypeOrSelf(value.getType()), offset, position.lanes, position.mask);
+  });
+}
+
+Value ElementEmitter::element(Value value, const Position &position) {
+  // Results are remembered by block: those of enclosing blocks dominate the insertion point, which is at a block's end.
+  for (Block *block = builder().getInsertionBlock(); block;
+       block = block->getParentOp() ? block->getParentOp()->getBlock() : nullptr) {
+    auto it = emitted_.find(block);
+    if (it == emitted_.end())
+      continue;
+    for (const Emitted &emitted : it->second)
+      if (emitted.value == value && emitted.position == position)
+        return emitted.result;
+  }
+  Value result = compute(value, position);
+  emitted_[builder().getInsertionBlock()].push_back({value, position, result});
+  return result;
+}
+
+Value ElementEmitter::compute(Value value, const Position &position) {
+  if (auto it = definitions_.find(value); it != definitions_.end())
+    return it->second(position);
+  Operation *op = value.getDefiningOp();
+  assert(op && "a block argument without a buffer");
+  if (isa<graph::ConstantOp>(op))
+    return fromConstant(op, position);
+  if (isa<graph::Elementwise>(op))
+    return fromElementwise(op, position);
+  auto result = cast<OpResult>(value);
+  return position.lanes == 1 ? fromIndexed(result, position) : gatherLanes(result, position);
+}
+
+Value ElementEmitter::fromIndexed(OpResult value, const Position &position) {
+  Operation *op = value.getOwner();
+  OperatorContext context(*this, op);
+  Value result;
+  if (auto indexed = dyn_cast<graph::Indexed>(op))
+    result = indexed.emitElement(context, value.getResultNumber(), position.indices);
+  else
+    result = emitWindowElement(context, op, position.indices);
+  if (!result)
+    return noCode(value, 1);
+  return roundToStorage(result, getElementTypeOrSelf(value.getType()));
+}
+
+Value ElementEmitter::gatherLanes(OpResult value, const Position &position) {
+  Type scalar = graph::kernelElementType(getElementTypeOrSelf(value.getType()));
+  Value vector = builder().create<arith::ConstantOp>(
+      math.location, builder().getZeroAttr(withLanes(scalar, position.lanes)));
+  Value last = math.sub(dims(value).back(), math.constant(1));
+  for (int64_t lane = 0; lane < position.lanes; ++lane) {
+    Position at{position.indices};
+    at.indices.back() = math.add(at.indices.back(), lane);
+    // A lane that is masked off reads the last element that exists.
+    if (position.mask)
+      at.indices.back() = math.min(at.indices.back(), last);
+    vector = builder().create<vector::InsertOp>(math.location, element(value, at), vector, lane);
+  }
+  return vector;
+}
+
+Value ElementEmitter::noCode(Value value, int64_t lanes) {
+  failed = true;
+  Type type = graph::kernelElementType(getElementTypeOrSelf(value.getType()));
+  return builder().create<LLVM::PoisonOp>(math.location,
+                                          withLanes(type ? type : builder().getI8Type(), lanes));
+}
+
+Value ElementEmitter::fromElementwise(Operation *op, const Position &position) {
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands()) {
+    if (isa<NoneType>(operand.getType()))
+      continue;
+    Position at = broadcastPosition(math, position, cast<RankedTensorType>(operand.getType()));
+    operands.push_back(splat(element(operand, at), position.lanes));
+  }
+  Value result = cast<graph::Elementwise>(op).emitScalar(builder(), op->getLoc(), operands);
+  if (!result)
+    return noCode(op->getResult(0), position.lanes);
+  return roundToStorage(result, getElementTypeOrSelf(op->getResult(0).getType()));
+}
+
+Value ElementEmitter::fromConstant(Operation *op, const Position &position) {
+  auto constant = cast<graph::ConstantOp>(op);
+  Type type = graph::kernelElementType(getElementTypeOrSelf(constant.getType()));
+  auto tensor = graph::hostTensor(constant.getValue());
+  assert(tensor.ok() && tensor->size() == 1 && "only scalars stay in kernels; others are operands");
+  TypedAttr attribute;
+  if (isa<FloatType>(type))
+    attribute = builder().getFloatAttr(type, tensor->getDouble(0));
+  else
+    attribute = builder().getIntegerAttr(type, tensor->getInt(0));
+  return splat(builder().create<arith::ConstantOp>(math.location, attribute), position.lanes);
+}
+
+Value ElementEmitter::load(Value pointer, Type tensorElement, Value offset, int64_t lanes, Value mask) {
+  Type storage = storageType(tensorElement), type = withLanes(storage, lanes);
+  auto loc = math.location;
+  Value address = builder().create<LLVM::GEPOp>(loc, pointer.getType(), storage, pointer,
+                                                ValueRange{math.toI64(offset)}, true);
+  unsigned align = std::max<unsigned>(1, storage.getIntOrFloatBitWidth() / 8);
+  Value value;
+  if (mask) {
+    Value none = builder().create<arith::ConstantOp>(loc, builder().getZeroAttr(type));
+    value = builder().create<LLVM::MaskedLoadOp>(loc, type, address, mask, ValueRange{none}, align);
+  } else {
+    value = builder().create<LLVM::LoadOp>(loc, type, address, align);
+  }
+  if (isHalf(tensorElement))
+    return builder().create<arith::ExtFOp>(loc, withLanes(builder().getF32Type(), lanes), value);
+  if (!tensorElement.isInteger(1))
+    return value;
+  Value zero = builder().create<arith::ConstantOp>(loc, builder().getZeroAttr(type));
+  return builder().create<arith::CmpIOp>(loc, arith::CmpIPredicate::ne, value, zero);
+}
+
+void ElementEmitter::store(Value pointer, Type tensorElement, Value offset, Value value, Value mask) {
+  Type storage = storageType(tensorElement);
+  auto loc = math.location;
+  auto vector = dyn_cast<VectorType>(value.getType());
+  Type type = withLanes(storage, vector ? vector.getNumElements() : 1);
+  if (isHalf(tensorElement))
+    value = builder().create<arith::TruncFOp>(loc, type, value);
+  else if (tensorElement.isInteger(1))
+    value = builder().create<arith::ExtUIOp>(loc, type, value);
+  Value address = builder().create<LLVM::GEPOp>(loc, pointer.getType(), storage, pointer,
+                                                ValueRange{math.toI64(offset)}, true);
+  unsigned align = std::max<unsigned>(1, storage.getIntOrFloatBitWidth() / 8);
+  if (mask)
+    builder().create<LLVM::MaskedStoreOp>(loc, value, address, mask, align);
+  else
+    builder().create<LLVM::StoreOp>(loc, value, address, align);
+}
+
+/// A 16-bit float is held as f32: each operator's result is rounded to what storage could hold, as its reference does.
+Value ElementEmitter::roundToStorage(Value value, Type tensorElement) {
+  if (!isHalf(tensorElement))
+    return value;
+  auto vector = dyn_cast<VectorType>(value.getType());
+  Type narrow = withLanes(tensorElement, vector ? vector.getNumElements() : 1);
+  Value rounded = builder().create<arith::TruncFOp>(math.location, narrow, value);
+  return builder().create<arith::ExtFOp>(math.location, value.getType(), rounded);
+}
+
+Value ElementEmitter::splat(Value scalar, int64_t lanes) {
+  if (lanes == 1 || isa<VectorType>(scalar.getType()))
+    return scalar;
+  return builder().createOrFold<vector::BroadcastOp>(math.location,
+                                                     VectorType::get({lanes}, scalar.getType()), scalar);
+}
+
+void ElementEmitter::check(Value condition, StringRef message) {
+  auto known = llvm::find(messages, message.str());
+  int64_t code = known - messages.begin();
+  if (known == messages.end())
+    messages.push_back(message.str());
+  auto loc = math.location;
+  Value yes = builder().create<arith::ConstantIntOp>(loc, 1, 1);
+  Value bad = builder().create<arith::XOrIOp>(loc, condition, yes);
+  auto branch = builder().create<scf::IfOp>(loc, bad, /*withElseRegion=*/false);
+  OpBuilder::InsertionGuard guard(builder());
+  builder().setInsertionPoint(branch.thenBlock()->getTerminator());
+  Value services = loadPointerField(math, call, offsetof(TensmithCall, services));
+  Value fail = loadPointerField(math, services, offsetof(TensmithServices, fail));
+  Type pointer = call.getType(), i32 = builder().getI32Type(), i64 = builder().getI64Type();
+  auto signature = LLVM::LLVMFunctionType::get(i32, {pointer, i32, i64});
+  Value number = builder().create<arith::ConstantIntOp>(loc, code, 32);
+  Value detail = builder().create<arith::ConstantIntOp>(loc, 0, 64);
+  builder().create<LLVM::CallOp>(loc, signature, ValueRange{fail, call, number, detail});
+}
+
+} // namespace tensmith::kernel

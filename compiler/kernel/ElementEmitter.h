@@ -1,0 +1,82 @@
+// Any value of a kernel's region, one element or one vector of elements at a time.
+//
+// An element is computed where it is needed: of a block argument by a load, of an operator by its interface (Elementwise,
+// Indexed), recursively. What was already emitted in an enclosing block for the same value and position is used again. A
+// template takes over the values that it holds in registers or keeps in a buffer (`define`).
+#pragma once
+
+#include "compiler/graph/Graph.h"
+#include "compiler/kernel/IndexMath.h"
+
+namespace tensmith::kernel {
+
+/// Where an element is: its indices, and for vectors the lanes that follow along the last dimension.
+struct Position {
+  llvm::SmallVector<mlir::Value> indices;
+  int64_t lanes = 1;     // 1: a scalar
+  mlir::Value mask = {}; // of the lanes, where the last vector of a row is cut off
+  bool operator==(const Position &) const = default;
+};
+
+class ElementEmitter {
+public:
+  using Definition = std::function<mlir::Value(const Position &)>;
+
+  ElementEmitter(mlir::OpBuilder &builder, mlir::Location location, const SizeValues &sizes,
+                 mlir::Value call, std::vector<std::string> &messages)
+      : math(builder, location), sizes(sizes), call(call), messages(messages) {}
+
+  /// The element of a value of the region, in its kernel element type (compiler/graph/Lowering.h).
+  mlir::Value element(mlir::Value value, const Position &position);
+
+  /// Elements of `value` come from memory at `pointer`, dense and row-major.
+  void defineBuffer(mlir::Value value, mlir::Value pointer);
+  void define(mlir::Value value, Definition definition) { definitions_[value] = std::move(definition); }
+
+  // Between memory (storage types: booleans as bytes, 16-bit floats) and kernel element types; `offset` in elements.
+  mlir::Value load(mlir::Value pointer, mlir::Type tensorElement, mlir::Value offset, int64_t lanes = 1,
+                   mlir::Value mask = {});
+  void store(mlir::Value pointer, mlir::Type tensorElement, mlir::Value offset, mlir::Value value,
+             mlir::Value mask = {});
+
+  mlir::Value splat(mlir::Value scalar, int64_t lanes);
+  llvm::SmallVector<mlir::Value> dims(mlir::Value value) { return dimValues(math, sizes, value.getType()); }
+  /// Reports `message` (through the kernel's `fail`) where `condition` is false; execution goes on.
+  void check(mlir::Value condition, mlir::StringRef message);
+  mlir::OpBuilder &builder() { return math.builder; }
+
+  IndexMath math;
+  const SizeValues &sizes;
+  mlir::Value call; // the kernel's TensmithCall
+  std::vector<std::string> &messages;
+  bool failed = false; // some operator had no code
+
+private:
+  mlir::Value compute(mlir::Value value, const Position &position);
+  mlir::Value fromElementwise(mlir::Operation *op, const Position &position);
+  mlir::Value fromConstant(mlir::Operation *op, const Position &position);
+  mlir::Value fromIndexed(mlir::OpResult value, const Position &position);
+  mlir::Value gatherLanes(mlir::OpResult value, const Position &position);
+  mlir::Value noCode(mlir::Value value, int64_t lanes);
+  mlir::Value roundToStorage(mlir::Value value, mlir::Type tensorElement);
+
+  llvm::DenseMap<mlir::Value, Definition> definitions_;
+  struct Emitted {
+    mlir::Value value;
+    Position position;
+    mlir::Value result;
+  };
+  llvm::DenseMap<mlir::Block *, std::vector<Emitted>> emitted_;
+};
+
+/// The position in an operand that an element-wise operator reads for its result's at `position`: NumPy's broadcasting.
+Position broadcastPosition(IndexMath &math, const Position &position, mlir::RankedTensorType operand);
+
+/// The type of an element in memory; null where kernels can't hold it.
+mlir::Type storageType(mlir::Type tensorElement);
+/// `scalar`, or a vector of so many.
+mlir::Type withLanes(mlir::Type scalar, int64_t lanes);
+/// The field of a C struct of pointers, `bytes` from `base`.
+mlir::Value loadPointerField(IndexMath &math, mlir::Value base, int64_t bytes);
+
+} // namespace tensmith::kernel
