@@ -1,0 +1,212 @@
+// The functions around a template's loops; see KernelFrame.h.
+#include "compiler/kernel/KernelFrame.h"
+
+#include "runtime/KernelAbi.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+
+#include <set>
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+constexpr char kBodySymbol[] = "tensmith_kernel.body";
+constexpr char kInnerSymbol[] = "tensmith_kernel.inner";
+
+struct Frame {
+  OpBuilder builder;
+  Location location;
+  ModuleOp module;
+  std::vector<StringAttr> symbols;
+  size_t operandCount;
+  Type pointer, i64;
+
+  Frame(graph::KernelOp kernel)
+      : builder(kernel.getContext()), location(builder.getUnknownLoc()), module(ModuleOp::create(location)),
+        symbols(kernelSymbols(kernel)), operandCount(kernel.getInputs().size() + kernel.getNumResults()),
+        pointer(LLVM::LLVMPointerType::get(kernel.getContext())), i64(builder.getI64Type()) {}
+
+  LLVM::LLVMFuncOp function(StringRef name, Type result, ArrayRef<Type> arguments) {
+    builder.setInsertionPointToEnd(module.getBody());
+    auto type = LLVM::LLVMFunctionType::get(result, arguments);
+    auto function = builder.create<LLVM::LLVMFuncOp>(location, name, type);
+    builder.setInsertionPointToStart(function.addEntryBlock(builder));
+    return function;
+  }
+
+  /// The symbols' values, from the call's `sizes`.
+  SizeValues loadSizes(IndexMath &math, Value call) {
+    SizeValues sizes;
+    if (symbols.empty())
+      return sizes;
+    Value array = loadPointerField(math, call, offsetof(TensmithCall, sizes));
+    for (auto [number, symbol] : llvm::enumerate(symbols)) {
+      Value at = builder.create<LLVM::GEPOp>(location, pointer, i64, array,
+                                             ArrayRef<LLVM::GEPArg>{int32_t(number)}, true);
+      Value size = builder.create<LLVM::LoadOp>(location, i64, at);
+      sizes[symbol] = builder.create<arith::IndexCastOp>(location, builder.getIndexType(), size);
+    }
+    return sizes;
+  }
+
+  func::FuncOp declareInner() {
+    SmallVector<Type> arguments(1 + operandCount, pointer);
+    arguments.append(symbols.size() + 2, builder.getIndexType());
+    builder.setInsertionPointToEnd(module.getBody());
+    auto inner = builder.create<func::FuncOp>(location, kInnerSymbol, builder.getFunctionType(arguments, {}));
+    inner.setPrivate();
+    inner->setAttr("passthrough", builder.getArrayAttr({builder.getStringAttr("noinline")}));
+    for (size_t operand = 0; operand < operandCount; ++operand)
+      inner.setArgAttr(1 + operand, "llvm.noalias", builder.getUnitAttr());
+    return inner;
+  }
+
+  void emitBody(func::FuncOp inner) {
+    auto body = function(kBodySymbol, LLVM::LLVMVoidType::get(builder.getContext()), {pointer, i64, i64});
+    body.setLinkage(LLVM::Linkage::Internal);
+    IndexMath math(builder, location);
+    Value call = body.getArgument(0);
+    SmallVector<Value> arguments{call};
+    Value operands = loadPointerField(math, call, offsetof(TensmithCall, operands));
+    for (size_t operand = 0; operand < operandCount; ++operand)
+      arguments.push_back(loadPointerField(math, operands, operand * sizeof(void *)));
+    SizeValues sizes = loadSizes(math, call);
+    for (StringAttr symbol : symbols)
+      arguments.push_back(sizes[symbol]);
+    for (unsigned bound : {1, 2})
+      arguments.push_back(builder.create<arith::IndexCastOp>(location, builder.getIndexType(), body.getArgument(bound)));
+    builder.create<func::CallOp>(location, inner, arguments);
+    builder.create<LLVM::ReturnOp>(location, ValueRange{});
+  }
+
+  void emitEntry(const Template &parts) {
+    auto entry = function(kKernelSymbol, builder.getI32Type(), {pointer});
+    IndexMath math(builder, location);
+    Value call = entry.getArgument(0);
+    WorkItems items = parts.items(math, loadSizes(math, call));
+    Value services = loadPointerField(math, call, offsetof(TensmithCall, services));
+    Value parallelFor = loadPointerField(math, services, offsetof(TensmithServices, parallel_for));
+    auto signature = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
+                                                 {pointer, i64, i64, pointer, pointer});
+    Value body = builder.create<LLVM::AddressOfOp>(location, pointer, kBodySymbol);
+    builder.create<LLVM::CallOp>(
+        location, signature, ValueRange{parallelFor, call, math.toI64(items.count), math.toI64(items.grain), body, call});
+    Value zero = builder.create<LLVM::ConstantOp>(location, builder.getI32Type(), 0);
+    builder.create<LLVM::ReturnOp>(location, zero);
+  }
+};
+
+/// Sums and extrema that a loop carries may be computed in any order: without it LLVM can't vectorise them.
+void relaxReductions(ModuleOp module) {
+  auto flags = arith::FastMathFlags::reassoc | arith::FastMathFlags::nsz | arith::FastMathFlags::contract;
+  module.walk([&](scf::ForOp loop) {
+    auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
+    for (auto [argument, next] : llvm::zip_equal(loop.getRegionIterArgs(), yield.getOperands())) {
+      Operation *op = next.getDefiningOp();
+      if (!op || !argument.hasOneUse() || *argument.user_begin() != op)
+        continue;
+      if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op); fast && isa<arith::AddFOp, arith::MulFOp>(op))
+        op->setAttr(fast.getFastMathAttrName(), arith::FastMathFlagsAttr::get(op->getContext(), flags));
+    }
+  });
+}
+
+} // namespace
+
+std::vector<StringAttr> kernelSymbols(graph::KernelOp kernel) {
+  auto less = [](StringAttr a, StringAttr b) { return a.getValue() < b.getValue(); };
+  std::set<StringAttr, decltype(less)> symbols(less);
+  auto add = [&](Type type) {
+    if (auto ranked = dyn_cast<RankedTensorType>(type))
+      for (StringAttr name : graph::symbolNames(ranked))
+        symbols.insert(name);
+  };
+  for (Value argument : kernel.getBody().getArguments())
+    add(argument.getType());
+  kernel.getBody().walk([&](Operation *op) { llvm::for_each(op->getResultTypes(), add); });
+  return {symbols.begin(), symbols.end()};
+}
+
+Value grainOf(IndexMath &math, Value work) {
+  constexpr int64_t kWorkOfThread = 32768;
+  return math.ceilDiv(math.constant(kWorkOfThread), math.max(work, math.constant(1)));
+}
+
+Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts) {
+  Frame frame(kernel);
+  EmittedKernel result;
+  result.module = frame.module;
+  result.schedule = parts.schedule;
+  func::FuncOp inner = frame.declareInner();
+  frame.emitBody(inner);
+  frame.emitEntry(parts);
+
+  auto &builder = frame.builder;
+  Block *block = inner.addEntryBlock();
+  builder.setInsertionPointToEnd(block);
+  SizeValues sizes;
+  for (auto [number, symbol] : llvm::enumerate(frame.symbols)) {
+    sizes[symbol] = block->getArgument(1 + frame.operandCount + number);
+    result.sizes.push_back(symbol.str());
+  }
+  ElementEmitter emitter(builder, frame.location, sizes, block->getArgument(0), result.messages);
+  size_t inputs = kernel.getInputs().size();
+  for (size_t input = 0; input < inputs; ++input)
+    emitter.defineBuffer(kernel.getBody().getArgument(input), block->getArgument(1 + input));
+  ValueRange results = ValueRange(block->getArguments()).slice(1 + inputs, kernel.getNumResults());
+  size_t bounds = block->getNumArguments() - 2;
+  parts.body(emitter, results, block->getArgument(bounds), block->getArgument(bounds + 1));
+  builder.setInsertionPointToEnd(block);
+  builder.create<func::ReturnOp>(frame.location);
+  if (emitter.failed)
+    return unsupported("kernel '" + kernel.getLabel().str() + "': an operator has no code for its element types");
+  relaxReductions(frame.module);
+  return result;
+}
+
+void emitFor(IndexMath &math, Value begin, Value end, Value step, llvm::function_ref<void(Value)> body) {
+  auto loop = math.builder.create<scf::ForOp>(math.location, begin, end, step);
+  OpBuilder::InsertionGuard guard(math.builder);
+  math.builder.setInsertionPoint(loop.getBody()->getTerminator());
+  body(loop.getInductionVar());
+}
+
+SmallVector<Value> emitReduction(IndexMath &math, Value begin, Value end, Value step, ValueRange initial,
+                                 llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  auto loop = math.builder.create<scf::ForOp>(math.location, begin, end, step, initial);
+  OpBuilder::InsertionGuard guard(math.builder);
+  math.builder.setInsertionPointToEnd(loop.getBody());
+  SmallVector<Value> next = body(loop.getInductionVar(), loop.getRegionIterArgs());
+  math.builder.create<scf::YieldOp>(math.location, next);
+  return SmallVector<Value>(loop.getResults());
+}
+
+void emitIf(IndexMath &math, Value condition, llvm::function_ref<void()> then,
+            llvm::function_ref<void()> otherwise) {
+  auto branch = math.builder.create<scf::IfOp>(math.location, condition, bool(otherwise));
+  OpBuilder::InsertionGuard guard(math.builder);
+  math.builder.setInsertionPoint(branch.thenBlock()->getTerminator());
+  then();
+  if (!otherwise)
+    return;
+  math.builder.setInsertionPoint(branch.elseBlock()->getTerminator());
+  otherwise();
+}
+
+Value emitScratch(ElementEmitter &emitter, Value bytes) {
+  IndexMath &math = emitter.math;
+  auto &builder = emitter.builder();
+  Type pointer = emitter.call.getType(), i64 = builder.getI64Type();
+  Value services = loadPointerField(math, emitter.call, offsetof(TensmithCall, services));
+  Value scratch = loadPointerField(math, services, offsetof(TensmithServices, scratch));
+  auto signature = LLVM::LLVMFunctionType::get(pointer, {pointer, i64});
+  return builder
+      .create<LLVM::CallOp>(emitter.math.location, signature, ValueRange{scratch, emitter.call, math.toI64(bytes)})
+      .getResult();
+}
+
+} // namespace tensmith::kernel
