@@ -131,6 +131,7 @@ Position broadcastPosition(IndexMath &math, const Position &position, RankedTens
 }
 
 void ElementEmitter::defineBuffer(Value value, Value pointer) {
+  buffers_[value] = pointer;
   define(value, [this, value, pointer](const Position &position) {
     Value offset = math.linear(position.indices, dims(value));
     return load(pointer, getElementTypeOrSelf(value.getType()), offset, position.lanes, position.mask);
@@ -287,9 +288,13 @@ Value ElementEmitter::splat(Value scalar, int64_t lanes) {
 
 void ElementEmitter::check(Value condition, StringRef message) {
   auto known = llvm::find(messages, message.str());
-  int64_t code = known - messages.begin();
+  int32_t code = known - messages.begin();
   if (known == messages.end())
     messages.push_back(message.str());
+  reportUnless(condition, code);
+}
+
+void ElementEmitter::reportUnless(Value condition, int32_t code) {
   auto loc = math.location;
   Value yes = builder().create<arith::ConstantIntOp>(loc, 1, 1);
   Value bad = builder().create<arith::XOrIOp>(loc, condition, yes);

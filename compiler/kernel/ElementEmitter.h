@@ -31,6 +31,8 @@ public:
 
   /// Elements of `value` come from memory at `pointer`, dense and row-major.
   void defineBuffer(mlir::Value value, mlir::Value pointer);
+  /// That pointer; null for a value that is in no buffer.
+  mlir::Value buffer(mlir::Value value) const { return buffers_.lookup(value); }
   void define(mlir::Value value, Definition definition) { definitions_[value] = std::move(definition); }
 
   // Between memory (storage types: booleans as bytes, 16-bit floats) and kernel element types; `offset` in elements.
@@ -43,6 +45,8 @@ public:
   llvm::SmallVector<mlir::Value> dims(mlir::Value value) { return dimValues(math, sizes, value.getType()); }
   /// Reports `message` (through the kernel's `fail`) where `condition` is false; execution goes on.
   void check(mlir::Value condition, mlir::StringRef message);
+  /// The same with one of the ABI's own codes.
+  void reportUnless(mlir::Value condition, int32_t code);
   mlir::OpBuilder &builder() { return math.builder; }
 
   IndexMath math;
@@ -61,6 +65,7 @@ private:
   mlir::Value roundToStorage(mlir::Value value, mlir::Type tensorElement);
 
   llvm::DenseMap<mlir::Value, Definition> definitions_;
+  llvm::DenseMap<mlir::Value, mlir::Value> buffers_;
   struct Emitted {
     mlir::Value value;
     Position position;

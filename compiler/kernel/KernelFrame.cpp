@@ -197,16 +197,23 @@ void emitIf(IndexMath &math, Value condition, llvm::function_ref<void()> then,
   otherwise();
 }
 
-Value emitScratch(ElementEmitter &emitter, Value bytes) {
+Value emitScratch(ElementEmitter &emitter, Value bytes, Value begin, Value &end) {
   IndexMath &math = emitter.math;
   auto &builder = emitter.builder();
+  auto location = math.location;
   Type pointer = emitter.call.getType(), i64 = builder.getI64Type();
   Value services = loadPointerField(math, emitter.call, offsetof(TensmithCall, services));
   Value scratch = loadPointerField(math, services, offsetof(TensmithServices, scratch));
   auto signature = LLVM::LLVMFunctionType::get(pointer, {pointer, i64});
-  return builder
-      .create<LLVM::CallOp>(emitter.math.location, signature, ValueRange{scratch, emitter.call, math.toI64(bytes)})
-      .getResult();
+  Value memory = builder
+                     .create<LLVM::CallOp>(location, signature,
+                                           ValueRange{scratch, emitter.call, math.toI64(bytes)})
+                     .getResult();
+  Value null = builder.create<LLVM::ZeroOp>(location, pointer);
+  Value given = builder.create<LLVM::ICmpOp>(location, LLVM::ICmpPredicate::ne, memory, null);
+  emitter.reportUnless(given, TENSMITH_FAIL_NO_MEMORY);
+  end = math.select(given, end, begin);
+  return memory;
 }
 
 } // namespace tensmith::kernel

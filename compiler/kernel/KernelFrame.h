@@ -44,8 +44,9 @@ emitReduction(IndexMath &math, mlir::Value begin, mlir::Value end, mlir::Value s
 void emitIf(IndexMath &math, mlir::Value condition, llvm::function_ref<void()> then,
             llvm::function_ref<void()> otherwise = nullptr);
 
-/// Memory of the calling thread, from the runtime; the caller asks once for each item range.
-mlir::Value emitScratch(ElementEmitter &emitter, mlir::Value bytes);
+/// Memory of the calling thread, from the runtime; a body asks once. Where there is none the error is reported and `end`
+/// becomes `begin`, so that nothing is computed.
+mlir::Value emitScratch(ElementEmitter &emitter, mlir::Value bytes, mlir::Value begin, mlir::Value &end);
 
 /// The symbols that a kernel's types are over, sorted.
 std::vector<mlir::StringAttr> kernelSymbols(graph::KernelOp kernel);

@@ -1,0 +1,303 @@
+// C[rows, columns] tile by tile: a register tile of height x width accumulators runs over taps and k, then the operators that
+// follow are applied to it, in registers, and the results stored.
+//
+// Loops of an item: without copies, panel outside and tile inside, so that a panel of B (which is the larger) stays in
+// cache while the rows pass; with copies, tile outside, so that a row is copied once for all panels.
+#include "compiler/kernel/ContractionKernel.h"
+
+#include "compiler/kernel/Blocking.h"
+#include "compiler/kernel/RowSource.h"
+#include "compiler/kernel/WindowElement.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+/// Extents of the contraction as values.
+struct Extents {
+  Value batch, rows, columns, panels;
+
+  Extents(IndexMath &math, const SizeValues &sizes, const Contraction &contraction) {
+    SmallVector<Value> out = dimValues(math, sizes, contraction.result());
+    SmallVector<Value> panelDims = dimValues(math, sizes, contraction.panels.getType());
+    panels = panelDims[panelDims.size() - 3];
+    columns = out.back();
+    if (graph::ConvOp conv = contraction.conv()) {
+      batch = math.constant(conv.getGroup());
+      columns = math.div(columns, batch);
+      rows = math.product(ArrayRef(out).drop_back());
+    } else if (panelDims.size() == 3) {
+      batch = math.constant(1);
+      rows = math.product(ArrayRef(out).drop_back());
+    } else {
+      rows = out[out.size() - 2];
+      batch = math.product(ArrayRef(out).drop_back(2));
+    }
+  }
+};
+
+class TileEmitter {
+public:
+  TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Contraction &contraction, const MachineShape &machine,
+              RowSource &source, const Extents &extents, ValueRange results)
+      : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction), source_(source), extents_(extents),
+        results_(results), lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
+        outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
+    readResultShapedOperandsByOffset();
+  }
+
+  /// Places of the tile's rows in the results, and of the rows of A.
+  void beginRows(Value batch, Value firstRow, int64_t height) {
+    batch_ = batch;
+    SmallVector<Value> rows;
+    for (int64_t row = 0; row < height; ++row)
+      rows.push_back(math_.add(firstRow, row));
+    rows_ = rows;
+    source_.beginTile(batch, rows);
+  }
+
+  /// One tile of the rows begun, against a panel.
+  void emitPanel(Value panel) {
+    auto columns = constantIndex(extents_.columns);
+    int64_t width = contraction_.width, vectors = width / lanes_;
+    if (!columns)
+      return emitTile(panel, vectors, /*masked=*/vectors);
+    int64_t rest = *columns % width;
+    if (rest == 0)
+      return emitTile(panel, vectors, 0);
+    Value last = math_.constant(*columns / width);
+    Value full = math_.less(panel, last);
+    auto partial = [&] { emitTile(panel, (rest + lanes_ - 1) / lanes_, rest % lanes_ ? 1 : 0); };
+    if (*columns < width)
+      return partial();
+    emitIf(math_, full, [&] { emitTile(panel, vectors, 0); }, partial);
+  }
+
+private:
+  /// Operands of the results' shape lie where the results do: no indices have to be taken apart for them.
+  void readResultShapedOperandsByOffset() {
+    for (BlockArgument argument : kernel_.getBody().getArguments()) {
+      auto type = dyn_cast<RankedTensorType>(argument.getType());
+      if (!type || argument == contraction_.left || type.clone(contraction_.result().getElementType()) != contraction_.result())
+        continue;
+      Value pointer = emitter_.buffer(argument);
+      Type element = type.getElementType();
+      emitter_.define(argument, [this, argument, pointer, element](const Position &at) {
+        bool here = !prefix_.empty() && ArrayRef(at.indices).drop_back() == ArrayRef(prefix_);
+        Value offset = here ? math_.add(rowOffset_, at.indices.back()) : math_.linear(at.indices, emitter_.dims(argument));
+        return emitter_.load(pointer, element, offset, at.lanes, at.mask);
+      });
+    }
+  }
+
+  /// The first `vectors` vectors of a panel's columns, of which the last `masked` are cut off at the results' width.
+  void emitTile(Value panel, int64_t vectors, int64_t masked) {
+    SmallVector<Value> sums = emitSums(panel, vectors);
+    Value first = math_.mul(panel, contraction_.width);
+    Value column = contraction_.conv() ? math_.add(math_.mul(batch_, extents_.columns), first) : first;
+    for (auto [row, number] : llvm::enumerate(rows_)) {
+      beginResultRow(number);
+      for (int64_t v = 0; v < vectors; ++v) {
+        Value mask = v >= vectors - masked ? maskFrom(math_.add(first, v * lanes_)) : Value();
+        storeVector(sums[row * vectors + v], math_.add(column, v * lanes_), mask);
+      }
+    }
+  }
+
+  Value maskFrom(Value column) {
+    auto type = VectorType::get({lanes_}, emitter_.builder().getI1Type());
+    Value left = math_.sub(extents_.columns, column);
+    return emitter_.builder().create<vector::CreateMaskOp>(math_.location, type, ValueRange{left});
+  }
+
+  void beginResultRow(Value row) {
+    ArrayRef<Value> dims(outDims_);
+    if (contraction_.conv() || cast<RankedTensorType>(contraction_.panels.getType()).getRank() == 3) {
+      prefix_ = math_.delinear(row, dims.drop_back());
+      rowOffset_ = math_.mul(row, dims.back());
+    } else {
+      prefix_ = math_.delinear(batch_, dims.drop_back(2));
+      prefix_.push_back(row);
+      rowOffset_ = math_.mul(math_.add(math_.mul(batch_, extents_.rows), row), dims.back());
+    }
+  }
+
+  void storeVector(Value sum, Value column, Value mask) {
+    Position at{prefix_, lanes_, mask};
+    at.indices.push_back(column);
+    if (contraction_.bias) {
+      Value bias = emitter_.element(contraction_.bias, {{column}, lanes_, mask});
+      if (isa<FloatType>(contraction_.accumulator))
+        sum = emitter_.builder().create<arith::AddFOp>(math_.location, sum, bias);
+      else
+        sum = emitter_.builder().create<arith::AddIOp>(math_.location, sum, bias);
+    }
+    emitter_.define(contraction_.root->getResult(0), [sum](const Position &) { return sum; });
+    auto yield = cast<graph::YieldOp>(kernel_.getBody().front().getTerminator());
+    SmallVector<Value> elements;
+    for (Value value : yield.getValues())
+      elements.push_back(emitter_.element(value, at));
+    for (auto [value, element, pointer] : llvm::zip_equal(yield.getValues(), elements, results_))
+      emitter_.store(pointer, getElementTypeOrSelf(value.getType()), math_.add(rowOffset_, column), element, mask);
+  }
+
+  /// The sums of products: loops over taps and k that carry the register tile.
+  SmallVector<Value> emitSums(Value panel, int64_t vectors) {
+    auto &builder = emitter_.builder();
+    auto type = VectorType::get({lanes_}, contraction_.accumulator);
+    Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
+    SmallVector<Value> sums(rows_.size() * vectors, zero);
+    Value total = source_.totalDepth();
+    Value start = math_.mul(math_.mul(panelNumber(panel), total), contraction_.width);
+    SmallVector<Value> tap;
+    return emitTaps(start, tap, math_.constant(0), sums, vectors);
+  }
+
+  SmallVector<Value> emitTaps(Value start, SmallVector<Value> &tap, Value place, ValueRange sums, int64_t vectors) {
+    ArrayRef<int64_t> taps = source_.taps();
+    if (tap.size() == taps.size()) {
+      Value depth = source_.depth();
+      Value first = math_.add(start, math_.mul(math_.mul(place, depth), contraction_.width));
+      return emitDepth(first, depth, source_.rowPointers(tap), sums, vectors);
+    }
+    int64_t extent = taps[tap.size()];
+    auto inner = [&](Value index, ValueRange carried) {
+      tap.push_back(index);
+      auto result = emitTaps(start, tap, math_.add(math_.mul(place, extent), index), carried, vectors);
+      tap.pop_back();
+      return result;
+    };
+    if (extent == 1)
+      return inner(math_.constant(0), sums);
+    return emitReduction(math_, math_.constant(0), math_.constant(extent), math_.constant(1), sums, inner);
+  }
+
+  SmallVector<Value> emitDepth(Value first, Value depth, ValueRange rowPointers, ValueRange sums, int64_t vectors) {
+    Type left = getElementTypeOrSelf(contraction_.left.getType());
+    Type right = getElementTypeOrSelf(contraction_.panels.getType());
+    Value buffer = emitter_.buffer(contraction_.panels);
+    return emitReduction(math_, math_.constant(0), depth, math_.constant(1), sums, [&](Value k, ValueRange carried) {
+      auto &builder = emitter_.builder();
+      SmallVector<Value> b, next;
+      Value line = math_.add(first, math_.mul(k, contraction_.width));
+      for (int64_t v = 0; v < vectors; ++v)
+        b.push_back(widen(emitter_.load(buffer, right, math_.add(line, v * lanes_), lanes_), right));
+      for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
+        Value a = widen(emitter_.load(pointer, left, k), left);
+        a = emitter_.splat(a, lanes_);
+        for (int64_t v = 0; v < vectors; ++v)
+          next.push_back(emitMultiplyAdd(builder, math_.location, a, false, b[v], false, carried[row * vectors + v]));
+      }
+      return next;
+    });
+  }
+
+  /// An operand's element in the accumulator's type.
+  Value widen(Value value, Type tensorElement) {
+    auto &builder = emitter_.builder();
+    auto vector = dyn_cast<VectorType>(value.getType());
+    Type type = withLanes(contraction_.accumulator, vector ? vector.getNumElements() : 1);
+    if (value.getType() == type)
+      return value;
+    if (isa<FloatType>(contraction_.accumulator))
+      return builder.create<arith::ExtFOp>(math_.location, type, value);
+    if (graph::isUnsigned(tensorElement))
+      return builder.create<arith::ExtUIOp>(math_.location, type, value);
+    return builder.create<arith::ExtSIOp>(math_.location, type, value);
+  }
+
+  /// The number of a panel among all batches of B, over some of which B may be broadcast.
+  Value panelNumber(Value panel) {
+    auto type = cast<RankedTensorType>(contraction_.panels.getType());
+    SmallVector<Value> dims = emitter_.dims(contraction_.panels);
+    if (contraction_.conv())
+      return math_.add(math_.mul(batch_, extents_.panels), panel);
+    if (type.getRank() == 3)
+      return panel;
+    SmallVector<Value> indices = math_.delinear(batch_, ArrayRef(outDims_).drop_back(2)), own;
+    size_t missing = indices.size() - (type.getRank() - 3);
+    for (int64_t dim = 0; dim + 3 < type.getRank(); ++dim)
+      own.push_back(type.getDimSize(dim) == 1 ? math_.constant(0) : indices[missing + dim]);
+    own.push_back(panel);
+    return math_.linear(own, ArrayRef(dims).drop_back(2));
+  }
+
+  ElementEmitter &emitter_;
+  IndexMath &math_;
+  graph::KernelOp kernel_;
+  const Contraction &contraction_;
+  RowSource &source_;
+  const Extents &extents_;
+  ValueRange results_;
+  int64_t lanes_;
+  SmallVector<Value> outDims_, rows_, prefix_;
+  Value batch_, rowOffset_;
+};
+
+Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction, const MachineShape &machine) {
+  Extents extents(emitter.math, emitter.sizes, contraction);
+  RowSource source(emitter, contraction);
+  return Blocking::choose(emitter.math, machine, extents.batch, extents.rows, extents.columns, extents.panels,
+                          source.totalDepth(), source.bytesPerRow(), tileRows(machine));
+}
+
+/// Calls body(batch, first tile, last tile, first panel, last panel) for each item.
+void emitItems(IndexMath &math, const Blocking &blocking, Value begin, Value end,
+               llvm::function_ref<void(Value, Value, Value, Value, Value)> body) {
+  emitFor(math, begin, end, math.constant(1), [&](Value item) {
+    SmallVector<Value> at = math.delinear(item, {blocking.batch, blocking.panelBlocks, blocking.tileBlocks});
+    Value tile = math.mul(at[2], blocking.tileBlock), panel = math.mul(at[1], blocking.panelBlock);
+    body(at[0], tile, math.min(math.add(tile, blocking.tileBlock), blocking.tiles), panel,
+         math.min(math.add(panel, blocking.panelBlock), blocking.panels));
+  });
+}
+
+} // namespace
+
+Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction, const MachineShape &machine) {
+  Template parts;
+  parts.schedule = "contraction, tile " + std::to_string(tileRows(machine)) + "x" + std::to_string(contraction.width);
+  parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
+    std::vector<std::string> messages;
+    ElementEmitter emitter(math.builder, math.location, sizes, {}, messages);
+    Blocking blocking = blockingOf(emitter, contraction, machine);
+    return {blocking.items, blocking.grain};
+  };
+  parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
+    IndexMath &math = emitter.math;
+    Extents extents(math, emitter.sizes, contraction);
+    RowSource source(emitter, contraction);
+    Blocking blocking = blockingOf(emitter, contraction, machine);
+    if (source.copies())
+      source.setScratch(emitScratch(emitter, source.scratchBytes(blocking.height), begin, end));
+    TileEmitter tiles(emitter, kernel, contraction, machine, source, extents, results);
+    Value one = math.constant(1);
+    emitItems(math, blocking, begin, end, [&](Value batch, Value tile, Value lastTile, Value panel, Value lastPanel) {
+      if (source.copies()) {
+        emitFor(math, tile, lastTile, one, [&](Value t) {
+          emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
+            tiles.beginRows(batch, row, height);
+            emitFor(math, panel, lastPanel, one, [&](Value p) { tiles.emitPanel(p); });
+          });
+        });
+        return;
+      }
+      emitFor(math, panel, lastPanel, one, [&](Value p) {
+        emitFor(math, tile, lastTile, one, [&](Value t) {
+          emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
+            tiles.beginRows(batch, row, height);
+            tiles.emitPanel(p);
+          });
+        });
+      });
+    });
+  };
+  return parts;
+}
+
+} // namespace tensmith::kernel

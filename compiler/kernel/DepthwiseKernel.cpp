@@ -1,0 +1,160 @@
+// A depthwise convolution has one product for each tap: it is bound by loads, so a tile of neighbouring output pixels shares
+// the vector of weights, and the pointers to the pixels under the window are found once for all channels.
+#include "compiler/kernel/DepthwiseKernel.h"
+
+#include "compiler/kernel/Blocking.h"
+#include "compiler/kernel/Contraction.h"
+#include "compiler/kernel/ImageRows.h"
+#include "compiler/kernel/WindowElement.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+constexpr int64_t kVectors = 2;  // of channels at a time
+constexpr int64_t kHeight = 4;   // output pixels of a tile
+constexpr int64_t kMaxTaps = 49; // whose pointers are kept
+
+int64_t tapCount(graph::ConvOp conv) {
+  int64_t taps = 1;
+  for (int64_t size : cast<RankedTensorType>(conv.getW().getType()).getShape().drop_front(2))
+    taps *= size;
+  return taps;
+}
+
+class DepthwiseEmitter {
+public:
+  DepthwiseEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConvOp root, const MachineShape &machine, ValueRange results)
+      : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), image_(emitter, root), results_(results),
+        accumulator_(graph::kernelElementType(getElementTypeOrSelf(root.getType()))),
+        lanes_(machine.lanes(accumulator_.getIntOrFloatBitWidth() / 8)), outDims_(emitter.dims(root.getY())) {}
+
+  void emitTile(Value first, int64_t height) {
+    rows_.clear();
+    for (int64_t row = 0; row < height; ++row)
+      rows_.push_back(math_.add(first, row));
+    image_.begin(rows_);
+    findPixels();
+    int64_t channels = *constantIndex(outDims_.back());
+    int64_t step = kVectors * lanes_, whole = channels / step * step;
+    if (whole)
+      emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(step),
+              [&](Value channel) { emitChannels(channel, kVectors, false); });
+    for (int64_t channel = whole; channel < channels; channel += lanes_)
+      emitChannels(math_.constant(channel), 1, channels - channel < lanes_);
+  }
+
+private:
+  void findPixels() {
+    ArrayRef<int64_t> window = image_.window();
+    pixels_.clear();
+    for (int64_t tap = 0; tap < tapCount(root_); ++tap) {
+      SmallVector<Value> at(window.size());
+      int64_t rest = tap;
+      for (size_t dim = window.size(); dim-- > 0; rest /= window[dim])
+        at[dim] = math_.constant(rest % window[dim]);
+      for (size_t row = 0; row < rows_.size(); ++row)
+        pixels_.push_back(image_.pointer(row, at, math_.constant(0)));
+    }
+  }
+
+  void emitChannels(Value channel, int64_t vectors, bool masked) {
+    auto &builder = math_.builder;
+    Value mask;
+    if (masked) {
+      Value left = math_.sub(outDims_.back(), channel);
+      mask = builder.create<vector::CreateMaskOp>(math_.location, VectorType::get({lanes_}, builder.getI1Type()), ValueRange{left});
+    }
+    Type type = VectorType::get({lanes_}, accumulator_);
+    Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
+    SmallVector<Value> sums(rows_.size() * vectors, zero);
+    Type element = getElementTypeOrSelf(root_.getX().getType());
+    Value taps = matchDepthwiseTaps(root_);
+    for (int64_t tap = 0; tap < tapCount(root_); ++tap)
+      for (int64_t v = 0; v < vectors; ++v) {
+        Value at = math_.add(channel, v * lanes_);
+        Value weights = emitter_.element(taps, {{math_.constant(tap), at}, lanes_, mask});
+        for (size_t row = 0; row < rows_.size(); ++row) {
+          Value x = emitter_.load(pixels_[tap * rows_.size() + row], element, at, lanes_, mask);
+          Value &sum = sums[row * vectors + v];
+          sum = emitMultiplyAdd(builder, math_.location, x, false, weights, false, sum);
+        }
+      }
+    for (size_t row = 0; row < rows_.size(); ++row)
+      for (int64_t v = 0; v < vectors; ++v)
+        storeVector(rows_[row], math_.add(channel, v * lanes_), sums[row * vectors + v], mask);
+  }
+
+  void storeVector(Value row, Value channel, Value sum, Value mask) {
+    Position at{math_.delinear(row, ArrayRef(outDims_).drop_back()), lanes_, mask};
+    at.indices.push_back(channel);
+    if (!isa<NoneType>(root_.getBias().getType())) {
+      Value bias = emitter_.element(root_.getBias(), {{channel}, lanes_, mask});
+      sum = math_.builder.create<arith::AddFOp>(math_.location, sum, bias);
+    }
+    emitter_.define(root_.getY(), [sum](const Position &) { return sum; });
+    Value offset = math_.add(math_.mul(row, outDims_.back()), channel);
+    auto yield = cast<graph::YieldOp>(kernel_.getBody().front().getTerminator());
+    SmallVector<Value> elements;
+    for (Value value : yield.getValues())
+      elements.push_back(emitter_.element(value, at));
+    for (auto [value, element, pointer] : llvm::zip_equal(yield.getValues(), elements, results_))
+      emitter_.store(pointer, getElementTypeOrSelf(value.getType()), offset, element, mask);
+  }
+
+  ElementEmitter &emitter_;
+  IndexMath &math_;
+  graph::KernelOp kernel_;
+  graph::ConvOp root_;
+  ImageRows image_;
+  ValueRange results_;
+  Type accumulator_;
+  int64_t lanes_;
+  SmallVector<Value> outDims_, rows_, pixels_;
+};
+
+Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root, const MachineShape &machine) {
+  SmallVector<Value> out = dimValues(math, sizes, root.getType());
+  Value one = math.constant(1), channels = out.back();
+  Value rows = math.product(ArrayRef(out).drop_back());
+  // Loads bound it, so that a product weighs several of a register tile's.
+  Value depth = math.constant(4 * tapCount(root));
+  return Blocking::choose(math, machine, one, rows, channels, one, depth, math.mul(channels, 4), kHeight);
+}
+
+} // namespace
+
+bool isDepthwiseRoot(graph::ConvOp conv) {
+  if (!conv.getChannelsLast() || !isDepthwise(conv) || !isa<BlockArgument>(conv.getX()) || !matchDepthwiseTaps(conv))
+    return false;
+  Type accumulator = graph::kernelElementType(getElementTypeOrSelf(conv.getType()));
+  return accumulator && accumulator.isF32() && tapCount(conv) <= kMaxTaps;
+}
+
+Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const MachineShape &machine) {
+  Template parts;
+  parts.schedule = "depthwise";
+  parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
+    Blocking blocking = blockingOf(math, sizes, root, machine);
+    return {blocking.items, blocking.grain};
+  };
+  parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
+    IndexMath &math = emitter.math;
+    Blocking blocking = blockingOf(math, emitter.sizes, root, machine);
+    DepthwiseEmitter tiles(emitter, kernel, root, machine, results);
+    Value one = math.constant(1);
+    emitFor(math, begin, end, one, [&](Value item) {
+      Value tile = math.mul(item, blocking.tileBlock);
+      Value last = math.min(math.add(tile, blocking.tileBlock), blocking.tiles);
+      emitFor(math, tile, last, one, [&](Value number) {
+        emitRowTile(math, blocking, number, [&](Value row, int64_t height) { tiles.emitTile(row, height); });
+      });
+    });
+  };
+  return parts;
+}
+
+} // namespace tensmith::kernel

@@ -1,0 +1,92 @@
+// Pixels under a convolution's windows; see ImageRows.h.
+#include "compiler/kernel/ImageRows.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+
+namespace {
+constexpr char kZerosSymbol[] = "tensmith_kernel.zeros";
+} // namespace
+
+Value elementPointer(IndexMath &math, Type tensorElement, Value base, Value offset) {
+  return math.builder.create<LLVM::GEPOp>(math.location, base.getType(), storageType(tensorElement), base,
+                                          ValueRange{math.toI64(offset)}, true);
+}
+
+ImageRows::ImageRows(ElementEmitter &emitter, graph::ConvOp conv)
+    : emitter_(emitter), math_(emitter.math), conv_(conv) {
+  auto weights = cast<RankedTensorType>(conv_.getW().getType());
+  window_.assign(weights.getShape().begin() + 2, weights.getShape().end());
+  padded_ = llvm::any_of(conv_.getPads(), [](int64_t pad) { return pad != 0; });
+}
+
+void ImageRows::begin(ArrayRef<Value> outputPixels) {
+  SmallVector<Value> out = emitter_.dims(conv_.getY());
+  pixels_.clear();
+  for (Value number : outputPixels) {
+    SmallVector<Value> at = math_.delinear(number, ArrayRef(out).drop_back());
+    Pixel pixel{at[0], {}};
+    for (size_t dim = 0; dim < window_.size(); ++dim) {
+      Value start = math_.mul(at[1 + dim], conv_.getStrides()[dim]);
+      pixel.start.push_back(math_.sub(start, math_.constant(conv_.getPads()[dim])));
+    }
+    pixels_.push_back(pixel);
+  }
+}
+
+SmallVector<Value> ImageRows::indices(size_t number, ValueRange tap, Value &inside) {
+  const Pixel &pixel = pixels_[number];
+  auto type = cast<RankedTensorType>(conv_.getX().getType());
+  SmallVector<Value> indices{pixel.image};
+  inside = {};
+  for (size_t dim = 0; dim < window_.size(); ++dim) {
+    Value at = math_.add(pixel.start[dim], math_.mul(tap[dim], conv_.getDilations()[dim]));
+    if (padded_) {
+      Value fits = math_.less(at, dimValue(math_, emitter_.sizes, type, 1 + dim));
+      inside = inside ? Value(math_.builder.create<arith::AndIOp>(math_.location, inside, fits)) : fits;
+    }
+    indices.push_back(at);
+  }
+  return indices;
+}
+
+SmallVector<Value> ImageRows::clampedIndices(size_t number, ValueRange tap, Value &inside) {
+  SmallVector<Value> at = indices(number, tap, inside);
+  if (inside)
+    for (Value &index : llvm::drop_begin(at))
+      index = math_.select(inside, index, math_.constant(0));
+  return at;
+}
+
+Value ImageRows::pointer(size_t number, ValueRange tap, Value channel) {
+  Value inside;
+  SmallVector<Value> at = indices(number, tap, inside);
+  at.push_back(channel);
+  Value offset = math_.linear(at, emitter_.dims(conv_.getX()));
+  Type element = getElementTypeOrSelf(conv_.getX().getType());
+  Value pointer = elementPointer(math_, element, emitter_.buffer(conv_.getX()), offset);
+  return inside ? math_.select(inside, pointer, zeros()) : pointer;
+}
+
+/// A constant row of zeros, as long as a pixel, in the kernel's own image.
+Value ImageRows::zeros() {
+  auto &builder = math_.builder;
+  auto module = builder.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
+  auto global = module.lookupSymbol<LLVM::GlobalOp>(kZerosSymbol);
+  if (!global) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(module.getBody());
+    auto type = cast<RankedTensorType>(conv_.getX().getType());
+    Type element = storageType(type.getElementType());
+    int64_t channels = type.getShape().back();
+    auto value = builder.getZeroAttr(RankedTensorType::get({channels}, element));
+    global = builder.create<LLVM::GlobalOp>(math_.location, LLVM::LLVMArrayType::get(element, channels), true,
+                                            LLVM::Linkage::Internal, kZerosSymbol, value, 64);
+  }
+  return builder.create<LLVM::AddressOfOp>(math_.location, global);
+}
+
+} // namespace tensmith::kernel

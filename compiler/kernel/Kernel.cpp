@@ -1,0 +1,83 @@
+// Choosing a template for a region; see Kernel.h.
+#include "compiler/kernel/Kernel.h"
+
+#include "compiler/kernel/ContractionKernel.h"
+#include "compiler/kernel/DepthwiseKernel.h"
+#include "compiler/kernel/LoopKernel.h"
+#include "compiler/kernel/RowKernel.h"
+#include "compiler/kernel/WindowElement.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+constexpr int64_t kManyRegisters = 32;
+
+bool isKernelTensor(Type type) {
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  return ranked && graph::kernelElementType(ranked.getElementType());
+}
+
+/// Whether every operand is known at compile time to broadcast to the result's shape.
+bool broadcastsForCertain(Operation *op) {
+  graph::ShapeContext shapes(op->getContext());
+  auto result = shapes.dims(op->getResult(0).getType());
+  for (Value operand : op->getOperands()) {
+    if (isa<NoneType>(operand.getType()))
+      continue;
+    auto dims = shapes.dims(operand.getType());
+    size_t missing = result.size() - dims.size();
+    for (auto [dim, size] : llvm::enumerate(dims)) {
+      auto constant = dyn_cast<AffineConstantExpr>(size);
+      if (!(constant && constant.getValue() == 1) && !shapes.equal(size, result[missing + dim]))
+        return false;
+    }
+  }
+  return true;
+}
+
+Template chooseTemplate(graph::KernelOp kernel, const MachineShape &machine) {
+  for (Operation &op : kernel.getBody().front()) {
+    if (auto contraction = matchContraction(&op))
+      return contractionTemplate(kernel, *contraction, machine);
+    if (auto conv = dyn_cast<graph::ConvOp>(op); conv && isDepthwiseRoot(conv))
+      return depthwiseTemplate(kernel, conv, machine);
+    if (isRowRoot(&op))
+      return rowTemplate(kernel, machine);
+  }
+  return loopTemplate(kernel);
+}
+
+} // namespace
+
+int64_t panelWidth(const MachineShape &machine, int64_t accumulatorBytes) {
+  int64_t vectors = machine.vectorRegisters >= kManyRegisters ? 4 : 2;
+  return vectors * machine.lanes(accumulatorBytes);
+}
+
+// 6 x 2 accumulators, 2 vectors of B and a broadcast of A are 15 of 16 registers; 6 x 4 + 4 + 1 are 29 of 32.
+int64_t tileRows(const MachineShape &) { return 6; }
+
+RootKind rootKind(Operation *op) {
+  if (matchContraction(op))
+    return RootKind::Contraction;
+  if (auto conv = dyn_cast<graph::ConvOp>(op); conv && isDepthwiseRoot(conv))
+    return RootKind::Depthwise;
+  return isRowRoot(op) ? RootKind::Row : RootKind::None;
+}
+
+bool canEmit(Operation *op) {
+  auto usable = [](Type type) { return isa<NoneType>(type) || isKernelTensor(type); };
+  if (!llvm::all_of(op->getOperandTypes(), usable) || !llvm::all_of(op->getResultTypes(), usable))
+    return false;
+  if (isa<graph::Elementwise>(op))
+    return broadcastsForCertain(op);
+  return isa<graph::Indexed>(op) || hasWindowElement(op) || isRowRoot(op);
+}
+
+Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine) {
+  return emitFrame(kernel, chooseTemplate(kernel, machine));
+}
+
+} // namespace tensmith::kernel
