@@ -100,13 +100,15 @@ Outcome evaluateMaxPool(const Invocation &invocation) {
   });
 }
 
-/// The flat index with the last two dimensions of the image exchanged.
+/// The flat index with the spatial dimensions numbered in reverse order (ONNX's storage_order 1).
 int64_t columnMajor(int64_t flat, const Shape &image) {
-  if (image.size() < 2)
-    return flat;
-  const int64_t height = image[image.size() - 2], width = image.back(), plane = height * width;
-  const int64_t within = flat % plane;
-  return flat - within + within % width * height + within / width;
+  const int64_t plane = extent(image, 0, image.size());
+  int64_t rest = flat % plane, place = plane, index = flat - rest;
+  for (size_t axis = image.size(); axis-- > 0; rest /= image[axis]) {
+    place /= image[axis];
+    index += rest % image[axis] * place;
+  }
+  return index;
 }
 
 Outcome evaluateMaxPoolIndices(const Invocation &invocation) {

@@ -59,10 +59,10 @@ const ActivationRule *findActivation(std::string name) {
 /// them.
 std::vector<Activation> activationsOf(Workspace &workspace, const Attributes &attributes,
                                       std::vector<std::string> names, int64_t directions) {
-  const size_t each = names.size();
   const auto given = attributes.get<std::vector<std::string>>("activations");
+  const std::vector<std::string> oneDirection = names;
   for (int64_t d = 1; d < directions; ++d)
-    names.insert(names.end(), names.begin(), names.begin() + int64_t(each));
+    names.insert(names.end(), oneDirection.begin(), oneDirection.end());
   if (!given.empty() && given.size() != names.size())
     workspace.rejectAttribute("activations",
                               "must have " + std::to_string(names.size()) + " names");

@@ -59,13 +59,15 @@ int64_t elementAt(const Sampler &sampler, size_t axis, int64_t i) {
                              last);
 }
 
-/// Within the image as the padding has it; finite, and small enough to be an integer.
+/// Within the image as the padding has it; finite, and small enough to be an integer. Cubic weights
+/// go on beyond the border, whose elements are then repeated one by one, as PyTorch and ONNX
+/// Runtime have it.
 double confine(const Sampler &sampler, size_t axis, double x) {
   const double largest = double(kLargestExtent);
   x = std::isnan(x) ? -largest : std::clamp(x, -largest, largest);
   if (x >= sampler.low() && x <= sampler.high(axis))
     return x;
-  if (sampler.padding == Padding::Border)
+  if (sampler.padding == Padding::Border && sampler.mode != "cubic")
     return std::clamp(x, 0.0, double(sampler.image[axis] - 1));
   return sampler.padding == Padding::Reflection ? reflect(x, sampler.low(), sampler.high(axis)) : x;
 }

@@ -18,6 +18,7 @@ struct Axis {
   int64_t in = 0, out = 0;
   double scale = 1;
   double start = 0, end = 1; // the crop
+  bool single = false;       // whose coordinates are computed in float, as they are given
 };
 
 struct Settings {
@@ -130,8 +131,10 @@ void readCrop(Workspace &workspace, const std::vector<size_t> &resized, std::vec
   workspace.require(roi.size() == 2 * count, "roi",
                     "must have a start and an end for each resized dimension");
   for (int64_t i = 0; workspace.ok() && i < count; ++i) {
-    axes[resized[size_t(i)]].start = roi.getDouble(i);
-    axes[resized[size_t(i)]].end = roi.getDouble(count + i);
+    Axis &axis = axes[resized[size_t(i)]];
+    axis.start = roi.getDouble(i);
+    axis.end = roi.getDouble(count + i);
+    axis.single = roi.type() != DataType::F64;
   }
 }
 
@@ -158,6 +161,13 @@ std::vector<Axis> axesOf(Workspace &workspace, const Invocation &invocation,
 // ---- coordinates and weights
 // ----------------------------------------------------------------------------
 
+/// In the crop, in the arithmetic of `T`: which element is the nearest jumps with the last bit.
+template <typename T> double sourceInCrop(const Axis &axis, double at) {
+  const T start = T(axis.start), end = T(axis.end), last = T(axis.in - 1);
+  return axis.out > 1 ? start * last + T(at) * (end - start) * last / T(axis.out - 1)
+                      : T(0.5) * (start + end) * last;
+}
+
 /// Where the element `at` of the result lies in x, along an axis.
 double sourceOf(const Axis &axis, const std::string &transformation, double at) {
   const double width = axis.scale * double(axis.in); // what `out` is before it is rounded
@@ -171,9 +181,7 @@ double sourceOf(const Axis &axis, const std::string &transformation, double at) 
   if (transformation == "half_pixel_symmetric")
     return double(axis.in) / 2 * (1 - double(axis.out) / width) + centred;
   if (transformation == "tf_crop_and_resize")
-    return axis.out > 1
-               ? axis.start * last + at * (axis.end - axis.start) * last / double(axis.out - 1)
-               : (axis.start + axis.end) * last / 2;
+    return axis.single ? sourceInCrop<float>(axis, at) : sourceInCrop<double>(axis, at);
   return centred;
 }
 
