@@ -1,11 +1,94 @@
-// Element code of reads at indices that are data.
-#include "compiler/graph/Graph.h"
+// Reads at indices that are data (Indexed::emitElement).
+//
+// Constraint (G1) of the records is checked where the element is computed. The check ends the run
+// only after the kernel, so the index is clamped as well and no read leaves the operand.
+#include "compiler/graph/IndexCode.h"
 
 using namespace mlir;
 
 namespace tensmith::graph {
-Value GatherOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
-Value GatherElementsOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
-Value GatherNDOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
+
+namespace {
+/// A data-dependent index into `size` elements: negative ones counted from the end, checked, and
+/// whether it was within them added to `inside`.
+Value resolveIndex(const IndexCode &code, Value integer, Value size, Value &inside) {
+  Value index = code.fromInteger(integer, /*isUnsigned=*/false);
+  index = code.select(code.isNegative(index), code.add(index, size), index);
+  Value isWithin = code.within(index, size);
+  code.context.check(isWithin, "an index is outside of the dimension that it selects from");
+  inside = code.both(inside, isWithin);
+  return code.clamp(index, size);
+}
+
+/// Whether a dimension that is indexed by data may have no element: then a clamped index isn't one.
+bool mayBeEmpty(RankedTensorType type, unsigned dim) {
+  return type.getDimSize(dim) == 0 || type.isDynamicDim(dim);
+}
+
+Value readOperand(ElementContext &context, Value x, Value inside, bool asBranch,
+                  ValueRange indices) {
+  if (!asBranch)
+    return context.operand(0, indices);
+  return readWhere(IndexCode(context), inside, true, zeroElement(context, x),
+                   [&] { return context.operand(0, indices); });
+}
+
+bool isIntegerTensor(Value tensor) {
+  auto type = dyn_cast<IntegerType>(rankedType(tensor).getElementType());
+  return type && type.getWidth() >= 32;
+}
+} // namespace
+
+Value GatherOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this) || !isIntegerTensor(getIndices()))
+    return {};
+  IndexCode code(context);
+  unsigned axis = getAxis(), indexRank = rankedType(getIndices()).getRank();
+  bool asBranch = mayBeEmpty(rankedType(getX()), axis);
+  Value inside;
+  Value index = resolveIndex(code, context.operand(1, indices.slice(axis, indexRank)),
+                             context.operandSize(0, axis), inside);
+  SmallVector<Value> source(indices.take_front(axis));
+  source.push_back(index);
+  llvm::append_range(source, indices.drop_front(axis + indexRank));
+  return readOperand(context, getX(), inside, asBranch, source);
+}
+
+Value GatherElementsOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this) || !isIntegerTensor(getIndices()))
+    return {};
+  IndexCode code(context);
+  unsigned axis = getAxis();
+  bool asBranch = mayBeEmpty(rankedType(getX()), axis);
+  Value inside;
+  SmallVector<Value> source(indices);
+  source[axis] =
+      resolveIndex(code, context.operand(1, indices), context.operandSize(0, axis), inside);
+  return readOperand(context, getX(), inside, asBranch, source);
+}
+
+Value GatherNDOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this) || !isIntegerTensor(getIndices()))
+    return {};
+  auto type = rankedType(getX()), indexType = rankedType(getIndices());
+  int64_t depth = indexType.getDimSize(indexType.getRank() - 1);
+  if (depth == ShapedType::kDynamic)
+    return {};
+  IndexCode code(context);
+  unsigned tupleDims = indexType.getRank() - 1, batch = getBatchDims();
+  bool asBranch = false;
+  Value inside;
+  SmallVector<Value> source(indices.take_front(batch));
+  SmallVector<Value> position(indices.take_front(tupleDims));
+  position.push_back({});
+  for (int64_t component = 0; component < depth; ++component) {
+    asBranch |= mayBeEmpty(type, batch + component);
+    position.back() = code.constant(component);
+    source.push_back(resolveIndex(code, context.operand(1, position),
+                                  context.operandSize(0, batch + component), inside));
+  }
+  llvm::append_range(source, indices.drop_front(tupleDims));
+  return readOperand(context, getX(), inside, asBranch, source);
+}
 
 } // namespace tensmith::graph

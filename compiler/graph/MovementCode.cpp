@@ -1,17 +1,304 @@
-// Element code of the operators that move elements.
-#include "compiler/graph/Graph.h"
+// Where the elements of moved tensors come from (Indexed::emitElement).
+//
+// Each operator maps a result's index to its operand's. Parts of the result that no element backs
+// (padding) read a clamped index and select: straight-line code, which the vectoriser takes, and no
+// access out of bounds. Only a dimension that may be empty, of which no index is within bounds, is
+// read under a branch.
+#include "compiler/graph/IndexCode.h"
 
 using namespace mlir;
 
 namespace tensmith::graph {
-Value ReshapeOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
-Value TransposeOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
-Value BroadcastOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
-Value SliceOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
-Value ConcatOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
-Value PadOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
-Value ReverseOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
-Value TriluOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
-Value PackOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
+
+namespace {
+/// One run of dimensions whose product is the same in operand and result, inner dimensions
+/// included in neither other run.
+struct ReshapeGroup {
+  SmallVector<unsigned> from, to; // dimensions of the result, of the operand
+};
+
+bool isSameDim(RankedTensorType a, unsigned dimA, RankedTensorType b, unsigned dimB) {
+  if (!a.isDynamicDim(dimA) && !b.isDynamicDim(dimB))
+    return a.getDimSize(dimA) == b.getDimSize(dimB);
+  if (!a.isDynamicDim(dimA) || !b.isDynamicDim(dimB) || !a.getEncoding() || !b.getEncoding())
+    return false;
+  // Expressions count from their own type's names: comparable where those are the same list.
+  return symbolNames(a) == symbolNames(b) && dimExpression(a, dimA) == dimExpression(b, dimB);
+}
+
+/// Splits a reshape into independent groups of dimensions, from the last on, so that a dimension
+/// that is kept keeps its own index and only what is merged or split costs a division.
+SmallVector<ReshapeGroup> reshapeGroups(RankedTensorType from, RankedTensorType to) {
+  SmallVector<ReshapeGroup> groups;
+  int64_t f = from.getRank() - 1, t = to.getRank() - 1;
+  while (f >= 0 || t >= 0) {
+    ReshapeGroup group;
+    if (f >= 0 && t >= 0 && isSameDim(from, f, to, t)) {
+      group.from.push_back(f--);
+      group.to.push_back(t--);
+      groups.push_back(group);
+      continue;
+    }
+    // Grow the side with the smaller product until both agree; symbolic sizes take what is left.
+    int64_t productFrom = 1, productTo = 1;
+    bool isStatic = true;
+    do {
+      bool growFrom = f >= 0 && (t < 0 || productFrom <= productTo);
+      int64_t size = growFrom ? from.getDimSize(f) : to.getDimSize(t);
+      isStatic = size != ShapedType::kDynamic && size != 0;
+      if (!isStatic)
+        break;
+      (growFrom ? productFrom : productTo) *= size;
+      if (growFrom)
+        group.from.insert(group.from.begin(), f--);
+      else
+        group.to.insert(group.to.begin(), t--);
+    } while (productFrom != productTo && (f >= 0 || t >= 0));
+    if (!isStatic || productFrom != productTo)
+      for (; f >= 0 || t >= 0;) {
+        if (f >= 0)
+          group.from.insert(group.from.begin(), f--);
+        if (t >= 0)
+          group.to.insert(group.to.begin(), t--);
+      }
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+Value linearise(const IndexCode &code, ValueRange indices, ValueRange sizes) {
+  Value linear = code.constant(0);
+  for (auto [index, size] : llvm::zip_equal(indices, sizes))
+    linear = code.add(code.mul(linear, size), index);
+  return linear;
+}
+
+/// The inverse: one division a dimension, none for the first.
+SmallVector<Value> delinearise(const IndexCode &code, Value linear, ValueRange sizes) {
+  SmallVector<Value> indices(sizes.size());
+  for (size_t dim = sizes.size(); dim-- > 0;) {
+    if (dim == 0) {
+      indices[dim] = linear;
+    } else {
+      indices[dim] = code.rem(linear, sizes[dim]);
+      linear = code.div(linear, sizes[dim]);
+    }
+  }
+  return indices;
+}
+
+/// index - low, brought back into [0, size) by the padding mode; `inside` gathers whether it was
+/// there without.
+Value padIndex(const IndexCode &code, Value index, int64_t low, Value size, StringRef mode,
+               Value &inside) {
+  Value source = code.add(index, -low);
+  if (mode == "edge")
+    return code.clamp(source, size);
+  if (mode == "wrap") {
+    Value remainder = code.make<arith::RemSIOp>(source, size);
+    return code.select(code.isNegative(remainder), code.add(remainder, size), remainder);
+  }
+  if (mode == "reflect") {
+    // Period 2 (size - 1), folded in half; a dimension of one element reflects on itself.
+    Value last = code.sub(size, code.constant(1));
+    Value period = code.make<arith::MaxSIOp>(code.mul(last, 2), code.constant(1));
+    Value remainder = code.make<arith::RemSIOp>(source, period);
+    remainder = code.select(code.isNegative(remainder), code.add(remainder, period), remainder);
+    return code.make<arith::MinSIOp>(remainder, code.sub(period, remainder));
+  }
+  inside = code.both(inside, code.within(source, size));
+  return code.clamp(source, size);
+}
+} // namespace
+
+Value ReshapeOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this))
+    return {};
+  IndexCode code(context);
+  auto from = rankedType(getY()), to = rankedType(getX());
+  SmallVector<Value> source(to.getRank());
+  for (const ReshapeGroup &group : reshapeGroups(from, to)) {
+    if (group.from.size() == 1 && group.to.size() == 1) {
+      source[group.to[0]] = indices[group.from[0]];
+      continue;
+    }
+    SmallVector<Value> groupIndices, fromSizes, toSizes;
+    for (unsigned dim : group.from) {
+      groupIndices.push_back(indices[dim]);
+      fromSizes.push_back(context.resultSize(0, dim));
+    }
+    for (unsigned dim : group.to)
+      toSizes.push_back(context.operandSize(0, dim));
+    Value linear = linearise(code, groupIndices, fromSizes);
+    for (auto [dim, index] : llvm::zip_equal(group.to, delinearise(code, linear, toSizes)))
+      source[dim] = to.getDimSize(dim) == 1 ? code.constant(0) : index;
+  }
+  return context.operand(0, source);
+}
+
+Value TransposeOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this))
+    return {};
+  SmallVector<Value> source(indices.size());
+  for (auto [dim, from] : llvm::enumerate(getPermutation()))
+    source[from] = indices[dim];
+  return context.operand(0, source);
+}
+
+Value BroadcastOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this))
+    return {};
+  IndexCode code(context);
+  auto type = rankedType(getX());
+  unsigned offset = indices.size() - type.getRank();
+  SmallVector<Value> source;
+  for (unsigned dim = 0; dim < type.getRank(); ++dim) {
+    Value index = indices[dim + offset];
+    if (type.getDimSize(dim) == 1)
+      index = code.constant(0);
+    else if (type.isDynamicDim(dim) && !isSameDim(type, dim, rankedType(getY()), dim + offset)) {
+      Value isOne =
+          code.compare(arith::CmpIPredicate::eq, context.operandSize(0, dim), code.constant(1));
+      index = code.select(isOne, code.constant(0), index);
+    }
+    source.push_back(index);
+  }
+  return context.operand(0, source);
+}
+
+Value SliceOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this))
+    return {};
+  IndexCode code(context);
+  SmallVector<Value> source;
+  for (auto [index, start, step] : llvm::zip_equal(indices, getStarts(), getSteps()))
+    source.push_back(code.add(code.mul(index, step), start));
+  return context.operand(0, source);
+}
+
+Value ConcatOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this))
+    return {};
+  // Each input in turn replaces what the ones before it gave.
+  IndexCode code(context);
+  unsigned axis = getAxis();
+  Value begin = code.constant(0), element;
+  for (unsigned number = 0; number < getInputs().size(); ++number) {
+    auto type = rankedType(getInputs()[number]);
+    if (type.getDimSize(axis) == 0)
+      continue;
+    Value size = context.operandSize(number, axis);
+    Value index = code.sub(indices[axis], begin);
+    SmallVector<Value> source(indices);
+    source[axis] = index;
+    if (getInputs().size() == 1)
+      return context.operand(number, source);
+    bool mayBeEmpty = type.isDynamicDim(axis);
+    if (!mayBeEmpty)
+      source[axis] = code.clamp(index, size);
+    Value otherwise = element ? element : zeroElement(context, getResult());
+    if (element || mayBeEmpty)
+      element = readWhere(code, code.within(index, size), mayBeEmpty, otherwise,
+                          [&] { return context.operand(number, source); });
+    else
+      element = context.operand(number, source);
+    if (!element)
+      return {};
+    begin = code.add(begin, size);
+  }
+  return element ? element : zeroElement(context, getResult());
+}
+
+Value PadOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this))
+    return {};
+  auto type = rankedType(getX());
+  IndexCode code(context);
+  Value inside;
+  bool mayBeEmpty = false;
+  SmallVector<Value> source(indices);
+  for (unsigned dim = 0; dim < indices.size(); ++dim) {
+    int64_t low = getLow()[dim], size = type.getDimSize(dim);
+    if (low <= 0 && getHigh()[dim] <= 0) {
+      source[dim] = code.add(indices[dim], -low);
+      continue;
+    }
+    if (size == 0 || size == ShapedType::kDynamic) {
+      if (getMode() != "constant")
+        return {}; // an empty dimension has no element to repeat
+      mayBeEmpty = true;
+    }
+    source[dim] = padIndex(code, indices[dim], low, context.operandSize(0, dim), getMode(), inside);
+  }
+  if (!inside)
+    return context.operand(0, source);
+  Value filling = zeroElement(context, getX());
+  if (auto valueType = rankedType(getValue())) {
+    if (valueType.getRank() > 1 || (valueType.getRank() == 1 && valueType.getDimSize(0) != 1))
+      return {};
+    SmallVector<Value> zeros(valueType.getRank(), code.constant(0));
+    filling = context.operand(1, zeros);
+  }
+  return readWhere(code, inside, mayBeEmpty, filling, [&] { return context.operand(0, source); });
+}
+
+Value ReverseOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this))
+    return {};
+  IndexCode code(context);
+  SmallVector<Value> source(indices);
+  for (int64_t axis : getAxes())
+    source[axis] = code.sub(code.add(context.resultSize(0, axis), -1), indices[axis]);
+  return context.operand(0, source);
+}
+
+Value TriluOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this) || indices.size() < 2)
+    return {};
+  IndexCode code(context);
+  Value row = indices[indices.size() - 2], column = indices.back();
+  if (auto type = rankedType(getK())) {
+    SmallVector<Value> zeros(type.getRank(), code.constant(0));
+    row = code.add(row, code.fromInteger(context.operand(1, zeros), false));
+  }
+  using Is = arith::CmpIPredicate;
+  Value isKept = code.compare(getUpper() ? Is::sge : Is::sle, column, row);
+  return code.select(isKept, context.operand(0, indices), zeroElement(context, getX()));
+}
+
+Value PackOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this))
+    return {};
+  // Result [..., panel, k, lane]; operand [..., k, n], or [..., n, k] where transposed.
+  auto type = rankedType(getX());
+  unsigned rank = type.getRank();
+  if (indices.size() != rank + 1 || rank < 2 || type.getDimSize(rank - 1) == 0)
+    return {};
+  IndexCode code(context);
+  Value k = indices[rank - 1];
+  Value n = code.add(code.mul(indices[rank - 2], getWidth()), indices[rank]);
+  unsigned dimN = getTransposed() ? rank - 2 : rank - 1;
+  SmallVector<Value> source(indices.take_front(rank - 2));
+  source.append({k, k});
+  bool isExact = !type.isDynamicDim(dimN) && type.getDimSize(dimN) % getWidth() == 0;
+  Value size = context.operandSize(0, dimN);
+  source[dimN] = isExact ? n : code.make<arith::MinSIOp>(n, code.add(size, -1));
+  Value element = context.operand(0, source);
+  return isExact ? element : code.select(code.less(n, size), element, zeroElement(context, getX()));
+}
+
+Value UnpackOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!hasKernelTypes(*this))
+    return {};
+  // Operand [..., panel, k, lane]; result [..., k, n].
+  unsigned rank = indices.size();
+  IndexCode code(context);
+  Value width = context.operandSize(0, rank);
+  SmallVector<Value> source(indices.take_front(rank - 2));
+  source.push_back(code.div(indices[rank - 1], width));
+  source.push_back(indices[rank - 2]);
+  source.push_back(code.rem(indices[rank - 1], width));
+  return context.operand(0, source);
+}
 
 } // namespace tensmith::graph

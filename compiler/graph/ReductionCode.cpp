@@ -1,20 +1,182 @@
-// Element code of reductions.
-#include "compiler/graph/Graph.h"
+// Reductions as loops over their axes (Indexed::emitElement).
+//
+// The loops run over the axes in order, so that the innermost is the last and walks memory. Sums of
+// halves are carried in f32 (what they are inside kernels); narrow integers wrap at their width.
+#include "compiler/graph/IndexCode.h"
+
+#include <limits>
 
 using namespace mlir;
 
 namespace tensmith::graph {
-Value ReduceSumOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
+
+namespace {
+bool isReducible(Operation *op) {
+  if (!hasKernelTypes(op))
+    return false;
+  Type element = rankedType(op->getOperand(0)).getElementType();
+  auto integer = dyn_cast<IntegerType>(element);
+  return integer ? integer.getWidth() >= 8 || integer.getWidth() == 1
+                 : element.isF32() || element.isF64() || element.isF16() || element.isBF16();
+}
+
+Value constantOf(ElementContext &context, Type type, double real, const llvm::APInt &integer) {
+  TypedAttr attribute = isa<FloatType>(type)
+                            ? TypedAttr(context.builder.getFloatAttr(type, real))
+                            : TypedAttr(context.builder.getIntegerAttr(type, integer));
+  return context.builder.create<arith::ConstantOp>(context.location, attribute);
+}
+
+Value numberOf(ElementContext &context, Type type, int64_t value) {
+  unsigned bits = type.getIntOrFloatBitWidth();
+  return constantOf(context, type, double(value), llvm::APInt(bits, uint64_t(value)));
+}
+
+/// What the largest (or smallest) of no elements is: what every element beats or equals.
+Value extremeOf(ElementContext &context, Type element, bool isMaximum) {
+  Type type = kernelElementType(element);
+  unsigned bits = type.getIntOrFloatBitWidth();
+  double infinity = std::numeric_limits<double>::infinity();
+  llvm::APInt integer;
+  if (isUnsigned(element))
+    integer = isMaximum ? llvm::APInt::getMinValue(bits) : llvm::APInt::getMaxValue(bits);
+  else
+    integer =
+        isMaximum ? llvm::APInt::getSignedMinValue(bits) : llvm::APInt::getSignedMaxValue(bits);
+  return constantOf(context, type, isMaximum ? -infinity : infinity, integer);
+}
+
+using Combine = llvm::function_ref<Value(const ScalarCode &, Value, Value)>;
+
+Value emitReduction(ElementContext &context, Value x, ArrayRef<int64_t> axes, bool keepdims,
+                    ValueRange indices, Value initial, Combine combine) {
+  unsigned rank = rankedType(x).getRank();
+  SmallVector<Value> source(rank), extents;
+  unsigned next = 0;
+  for (unsigned dim = 0; dim < rank; ++dim) {
+    bool isReduced = llvm::is_contained(axes, int64_t(dim));
+    if (isReduced)
+      extents.push_back(context.operandSize(0, dim));
+    if (!isReduced)
+      source[dim] = indices[keepdims ? dim : next++];
+  }
+  auto body = [&](ValueRange reduced, ValueRange carried) -> SmallVector<Value> {
+    SmallVector<Value> position(source);
+    for (auto [axis, index] : llvm::zip_equal(axes, reduced))
+      position[axis] = index;
+    ScalarCode code(context.builder, context.location);
+    return {combine(code, carried[0], context.operand(0, position))};
+  };
+  return context.loop(extents, initial, body)[0];
+}
+
+/// The better of two by value, or a NaN if either is.
+Value emitExtreme(const ScalarCode &code, Value a, Value b, bool isUnsignedType, bool isMaximum) {
+  if (ScalarCode::isFloat(a))
+    return isMaximum ? code.maximum(a, b) : code.minimum(a, b);
+  if (isUnsignedType)
+    return isMaximum ? code.make<arith::MaxUIOp>(a, b) : code.make<arith::MinUIOp>(a, b);
+  return isMaximum ? code.make<arith::MaxSIOp>(a, b) : code.make<arith::MinSIOp>(a, b);
+}
+
+Value emitArgExtreme(ElementContext &context, Value x, unsigned axis, bool keepdims, bool last,
+                     ValueRange indices, bool isMaximum) {
+  IndexCode index(context);
+  auto type = rankedType(x);
+  SmallVector<Value> source;
+  for (unsigned dim = 0, next = 0; dim < type.getRank(); ++dim) {
+    bool isReduced = dim == axis;
+    source.push_back(isReduced ? Value() : indices[keepdims ? dim : next]);
+    next += !isReduced;
+  }
+  bool isUnsignedType = isUnsigned(type.getElementType());
+  // From before the first element on, which any beats: a first NaN too, since all then compare
+  // false but the test for it. Once a NaN is held, only a later NaN where `last` replaces it.
+  Value none = index.constant(-1);
+  Value initial = extremeOf(context, type.getElementType(), isMaximum);
+  auto body = [&](ValueRange reduced, ValueRange carried) -> SmallVector<Value> {
+    ScalarCode code(context.builder, context.location);
+    SmallVector<Value> position(source);
+    position[axis] = reduced[0];
+    Value element = context.operand(0, position), best = carried[0];
+    Value isBetter;
+    if (ScalarCode::isFloat(element)) {
+      using Is = arith::CmpFPredicate;
+      Is strict = isMaximum ? Is::OGT : Is::OLT, equal = isMaximum ? Is::OGE : Is::OLE;
+      isBetter = code.compare(last ? equal : strict, element, best);
+      Value isNan = code.isNan(element);
+      Value replacesNan = last ? isNan : code.bitAnd(isNan, code.compare(Is::ORD, best, best));
+      isBetter = code.bitOr(isBetter, replacesNan);
+    } else {
+      using Is = arith::CmpIPredicate;
+      Is strict =
+          isUnsignedType ? (isMaximum ? Is::ugt : Is::ult) : (isMaximum ? Is::sgt : Is::slt);
+      Is equal = isUnsignedType ? (isMaximum ? Is::uge : Is::ule) : (isMaximum ? Is::sge : Is::sle);
+      isBetter = code.compare(last ? equal : strict, element, best);
+    }
+    Value isFirst = index.isNegative(carried[1]);
+    isBetter = code.bitOr(isBetter, isFirst);
+    return {code.select(isBetter, element, best), code.select(isBetter, reduced[0], carried[1])};
+  };
+  Value extent = context.operandSize(0, axis);
+  Value found = context.loop(extent, {initial, none}, body)[1];
+  return context.builder.create<arith::IndexCastOp>(context.location, context.builder.getI64Type(),
+                                                    found);
+}
+} // namespace
+
+Value ReduceSumOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!isReducible(*this))
+    return {};
+  Type type = kernelElementType(rankedType(getX()).getElementType());
+  return emitReduction(context, getX(), getAxes(), getKeepdims(), indices,
+                       numberOf(context, type, 0),
+                       [](const ScalarCode &code, Value a, Value b) { return code.add(a, b); });
+}
+Value ReduceProdOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!isReducible(*this))
+    return {};
+  Type type = kernelElementType(rankedType(getX()).getElementType());
+  return emitReduction(context, getX(), getAxes(), getKeepdims(), indices,
+                       numberOf(context, type, 1),
+                       [](const ScalarCode &code, Value a, Value b) { return code.mul(a, b); });
+}
+Value ReduceMaxOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!isReducible(*this))
+    return {};
+  Type element = rankedType(getX()).getElementType();
+  return emitReduction(context, getX(), getAxes(), getKeepdims(), indices,
+                       extremeOf(context, element, true),
+                       [&](const ScalarCode &code, Value a, Value b) {
+                         return emitExtreme(code, a, b, isUnsigned(element), true);
+                       });
+}
+Value ReduceMinOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!isReducible(*this))
+    return {};
+  Type element = rankedType(getX()).getElementType();
+  return emitReduction(context, getX(), getAxes(), getKeepdims(), indices,
+                       extremeOf(context, element, false),
+                       [&](const ScalarCode &code, Value a, Value b) {
+                         return emitExtreme(code, a, b, isUnsigned(element), false);
+                       });
+}
 bool ReduceSumOp::isMovement() { return false; }
-Value ReduceProdOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
 bool ReduceProdOp::isMovement() { return false; }
-Value ReduceMaxOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
 bool ReduceMaxOp::isMovement() { return false; }
-Value ReduceMinOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
 bool ReduceMinOp::isMovement() { return false; }
-Value ArgMaxOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
+
+Value ArgMaxOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!isReducible(*this))
+    return {};
+  return emitArgExtreme(context, getX(), getAxis(), getKeepdims(), getLast(), indices, true);
+}
+Value ArgMinOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  if (!isReducible(*this))
+    return {};
+  return emitArgExtreme(context, getX(), getAxis(), getKeepdims(), getLast(), indices, false);
+}
 bool ArgMaxOp::isMovement() { return false; }
-Value ArgMinOp::emitElement(ElementContext &, unsigned, ValueRange) { return {}; }
 bool ArgMinOp::isMovement() { return false; }
 
 } // namespace tensmith::graph
