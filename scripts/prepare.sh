@@ -105,7 +105,9 @@ configure() {
   (cd "$root" && cmake --preset "$preset" -DPython_EXECUTABLE="$venv/bin/python" -Wno-dev --no-warn-unused-cli)
 }
 
+# A checkout that was moved is configured afresh, since build folders name their sources by absolute paths.
 build_targets() {
+  grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" || rm -rf "$build"
   [ -f "$build/build.ninja" ] && [ ! "$root/CMakePresets.json" -nt "$build/build.ninja" ] ||
     phase "configure ($preset)" configure
   phase "build ($preset: $*)" ninja -C "$build" -j "$(parallel_jobs)" "$@"
@@ -114,7 +116,7 @@ build_targets() {
 # Whether something that a build could depend on has changed since the stamp; a folder's own time tells of files
 # that came or went. What programs leave behind on their own is kept out of it.
 changed_since() {
-  [ ! -f "$1" ] || [ -n "$(find "$root" -mindepth 1 \( -name build -o -name .git -o -name .venv -o -name .cache \
+  [ ! -f "$1" ] || [ "$(<"$1")" != "$root" ] || [ -n "$(find "$root" -mindepth 1 \( -name build -o -name .git -o -name .venv -o -name .cache \
     -o -name __pycache__ -o -name .pytest_cache -o -name dist -o -name docs -o -name results \) -prune \
     -o -newer "$1" -print -quit)" ]
 }
@@ -128,8 +130,9 @@ prepare() {
 
   local stamp=$build/.built-${*// /-}
   changed_since "$stamp" || return 0
-  mkdir -p "$build"
-  touch "$stamp.begun" # what is edited while ninja works is newer than this, and so is built the next time
+  mkdir -p "$root/build"
+  # What is edited while ninja works is newer than this, and so is built the next time.
+  echo "$root" >"$root/build/.begun"
   build_targets "$@"
-  mv "$stamp.begun" "$stamp"
+  mv "$root/build/.begun" "$stamp"
 }

@@ -67,11 +67,16 @@ def test_only_sources_newer_than_the_last_build_matter(tree, path, matters):
     past = time.time() - 100
     for entry in [*tree.rglob("*")]:
         os.utime(entry, (past, past))
-    stamp.write_text("")
+    stamp.write_text(f"{tree}\n")
     assert bash(tree, question).stdout == "no\n"
     future = time.time() + 100
     os.utime(tree / path, (future, future))
     assert bash(tree, question).stdout == ("yes\n" if matters else "no\n")
+
+
+def test_a_moved_checkout_is_built_afresh(tree):
+    (tree.parent / "stamp").write_text("/where/it/was\n")
+    assert bash(tree, "changed_since $root/../stamp && echo yes || echo no").stdout == "yes\n"
 
 
 def test_jobs_fit_into_memory(tree):
