@@ -374,6 +374,7 @@ Outcome evaluateResize(const Invocation &invocation) {
     workspace.require(axis.in > 0 || axis.out == 0, "x",
                       "is empty, so that nothing can be resized");
   }
+  workspace.expectRepresentable(shape);
   if (!workspace.ok())
     return workspace.status();
   return settings.mode == "nearest" ? copyElements(workspace, x, settings, axes, shape)

@@ -118,20 +118,26 @@ double Workspace::real(size_t index, std::string_view name) {
   return ok() ? tensor.getDouble(0) : 0;
 }
 
+void Workspace::noteExhausted(std::span<const int64_t> shape) {
+  note(Status(StatusCode::ResourceExhausted, std::string(invocation_.name) +
+                                                 ": no memory for a tensor of shape " +
+                                                 toString(shape)));
+}
+
+void Workspace::expectRepresentable(std::span<const int64_t> shape) {
+  if (!elementCount(shape))
+    noteExhausted(shape);
+}
+
 HostTensor Workspace::allocate(DataType type, Shape shape) {
+  expectRepresentable(shape);
   if (!ok())
     return {};
-  const bool representable = elementCount(shape).has_value();
-  HostTensor tensor;
-  if (representable)
-    tensor = HostTensor(type, shape);
-  if (!representable || !tensor.valid()) {
-    note(Status(StatusCode::ResourceExhausted, std::string(invocation_.name) +
-                                                   ": no memory for a tensor of shape " +
-                                                   toString(shape)));
-    return {};
-  }
-  return tensor;
+  HostTensor tensor(type, shape);
+  if (tensor.valid())
+    return tensor;
+  noteExhausted(shape);
+  return {};
 }
 
 template <typename T> std::span<T> Workspace::zeros(std::span<const int64_t> shape) {

@@ -56,6 +56,8 @@ public:
   template <typename T> HostTensor narrow(std::span<const T> values, DataType type, Shape shape);
 
   HostTensor allocate(DataType type, Shape shape);
+  /// That a tensor of `shape` could exist at all: for a result that is computed in stages.
+  void expectRepresentable(std::span<const int64_t> shape);
   /// `results`, or the failure that is noted.
   Outcome finish(std::vector<HostTensor> results);
   template <typename... Tensor> Outcome finish(HostTensor first, Tensor... rest) {
@@ -68,6 +70,7 @@ public:
 private:
   bool hasNumbers(const HostTensor &tensor, std::string_view name);
   void note(Status status);
+  void noteExhausted(std::span<const int64_t> shape);
 
   const Invocation &invocation_;
   Status status_;
