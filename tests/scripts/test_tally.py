@@ -7,7 +7,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PASS = '<testcase name="a"/>'
 FAIL = '<testcase name="b"><failure message="m">the reason</failure></testcase>'
-SKIP = '<testcase name="c" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/></testcase>'
+SKIP = '''<testcase name="c" status="notrun"><skipped message="SKIP_REGULAR_EXPRESSION_MATCHED"/><system-out>A.cpp:5: Skipped
+no such device
+</system-out></testcase>'''
 NOT_BUILT = '<testcase name="d" status="notrun"><skipped message="Unable to find executable"/></testcase>'
 
 
@@ -23,6 +25,7 @@ def tally(folder, statuses=None, **suites):
 def test_adds_up_all_runners(tmp_path):
     status, lines = tally(tmp_path, unit=[PASS, PASS], pytest=[PASS, SKIP])
     assert (status, lines[-1]) == (0, "3 passed, 0 failed")
+    assert "skipped: c: no such device" in lines
 
 
 def test_a_failure_is_shown_and_fails(tmp_path):

@@ -1,5 +1,7 @@
 # How lit runs the compiler's text tests: every `.mlir` file of the source tree is one, wherever it stands.
 #
+# Loaded by the lit.site.cfg.py of a build: `.venv/bin/lit build/dev/tests`, or with --filter REGEX. It is not called
+# lit.cfg.py, which lit would take for a suite inside the suite.
 # A test's RUN lines may call the build's programs (tensmith, tensmith-opt) and LLVM's (FileCheck, not, split-file) by
 # name. Features that a test can ask for with REQUIRES: the machine's instruction sets (avx2, avx512f, ...), and `asan` or
 # `tsan` where the build has that sanitizer.
