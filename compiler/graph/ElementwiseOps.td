@@ -88,7 +88,7 @@ def Graph_BitwiseXorOp : Graph_BinaryOp<"bitwise_xor", "a ^ b on integers", [Com
 def Graph_BitShiftOp : Graph_BinaryOp<"bit_shift", "a shifted by b bits, zero where b is the width or more"> {
   let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b, DefaultValuedAttr<BoolAttr, "true">:$left);
 }
-def Graph_EqualOp : Graph_CompareOp<"equal", "a == b"> {
+def Graph_EqualOp : Graph_BinaryOp<"equal", "a == b; the result is boolean", [DeclareOpInterfaceMethods<Graph_KnownContents>]> {
   let description = "Also on strings.";
 }
 def Graph_LessOp : Graph_CompareOp<"less", "a < b">;

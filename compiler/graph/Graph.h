@@ -14,7 +14,16 @@
 
 namespace tensmith::graph {
 class GraphBuilder;
-}
+
+/// Whether the operator's result types are those that its shape function gives, as far as both are
+/// known.
+mlir::LogicalResult verifyShapes(mlir::Operation *op);
+
+template <typename Op> class ShapesVerified : public mlir::OpTrait::TraitBase<Op, ShapesVerified> {
+public:
+  static mlir::LogicalResult verifyTrait(mlir::Operation *op) { return verifyShapes(op); }
+};
+} // namespace tensmith::graph
 
 #include "compiler/graph/GraphDialect.h.inc"
 #include "compiler/graph/GraphInterfaces.h.inc"

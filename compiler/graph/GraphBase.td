@@ -77,9 +77,14 @@ def Graph_Value : AnyTypeOf<[AnyRankedTensor, AnyUnrankedTensor, Graph_SequenceT
 // An optional operand that is absent in the middle of others is the result of `graph.none`.
 def Graph_MaybeTensor : AnyTypeOf<[AnyRankedTensor, AnyUnrankedTensor, NoneType]>;
 
+// The result types are what the shape function gives for the operands, as far as both are known.
+def Graph_ShapesVerified : NativeOpTrait<"ShapesVerified"> {
+  let cppNamespace = "::tensmith::graph";
+}
+
 // Every operator has a shape function and is pure, but for control flow, whose purity is that of its regions.
 class Graph_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Graph_Dialect, mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<Graph_ShapeFunction>], traits)> {
+    : Op<Graph_Dialect, mnemonic, !listconcat([Pure, Graph_ShapesVerified, DeclareOpInterfaceMethods<Graph_ShapeFunction>], traits)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
 

@@ -1,4 +1,5 @@
-// The default choice of blocks, in closed form, so that symbolic sizes choose at run time; see Blocking.h.
+// The default choice of blocks, in closed form, so that symbolic sizes choose at run time; see
+// Blocking.h.
 #include "compiler/kernel/Blocking.h"
 
 #include "compiler/kernel/KernelFrame.h"
@@ -9,8 +10,9 @@ using namespace mlir;
 
 namespace tensmith::kernel {
 
-Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, Value batch, Value rows, Value columns,
-                          Value panels, Value depth, Value rowBytes, int64_t height) {
+Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, Value batch, Value rows,
+                          Value columns, Value panels, Value depth, Value rowBytes,
+                          int64_t height) {
   constexpr int64_t kWorkOfItem = 1 << 20; // multiply-adds that are worth an item of their own
   constexpr int64_t kMaxItems = 64;
   Blocking b;
@@ -29,13 +31,19 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, Value ba
     b.tiles = math.ceilDiv(rows, math.constant(b.height));
   }
   Value work = math.mul(math.mul(math.mul(batch, rows), columns), depth);
-  Value wanted = math.max(math.min(math.div(work, math.constant(kWorkOfItem)), math.constant(kMaxItems)), one);
+  Value wanted =
+      math.max(math.min(math.div(work, math.constant(kWorkOfItem)), math.constant(kMaxItems)), one);
 
-  Value cached = math.max(math.div(math.constant(machine.l2Bytes / 2), math.max(math.mul(rowBytes, b.height), one)), one);
+  Value cached = math.max(
+      math.div(math.constant(machine.l2Bytes / 2), math.max(math.mul(rowBytes, b.height), one)),
+      one);
   Value tiles = math.max(b.tiles, one);
   Value tileBlocks = math.ceilDiv(tiles, math.min(cached, tiles));
-  Value panelBlocks = math.min(math.max(panels, one), math.ceilDiv(wanted, math.max(math.mul(batch, tileBlocks), one)));
-  tileBlocks = math.max(tileBlocks, math.min(tiles, math.ceilDiv(wanted, math.max(math.mul(batch, panelBlocks), one))));
+  Value panelBlocks = math.min(math.max(panels, one),
+                               math.ceilDiv(wanted, math.max(math.mul(batch, tileBlocks), one)));
+  tileBlocks =
+      math.max(tileBlocks,
+               math.min(tiles, math.ceilDiv(wanted, math.max(math.mul(batch, panelBlocks), one))));
   b.tileBlock = math.ceilDiv(tiles, tileBlocks);
   b.panelBlock = math.ceilDiv(math.max(panels, one), panelBlocks);
   b.tileBlocks = math.ceilDiv(b.tiles, b.tileBlock);
@@ -47,7 +55,8 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, Value ba
   return b;
 }
 
-void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, llvm::function_ref<void(Value, int64_t)> tile) {
+void emitRowTile(IndexMath &math, const Blocking &blocking, Value number,
+                 llvm::function_ref<void(Value, int64_t)> tile) {
   int64_t height = blocking.height;
   if (blocking.knownRows) {
     auto tiles = *constantIndex(blocking.tiles);
@@ -55,28 +64,32 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, llvm::
     if (blocking.highTiles == tiles)
       return tile(high, height);
     Value low = math.add(math.mul(number, height - 1), blocking.highTiles);
-    emitIf(math, math.less(number, math.constant(blocking.highTiles)), [&] { tile(high, height); },
-           [&] { tile(low, height - 1); });
+    emitIf(
+        math, math.less(number, math.constant(blocking.highTiles)), [&] { tile(high, height); },
+        [&] { tile(low, height - 1); });
     return;
   }
   Value first = math.mul(number, height);
   Value left = math.sub(blocking.rows, first);
   Value full = math.less(math.constant(height - 1), left);
-  emitIf(math, full, [&] { tile(first, height); }, [&] {
-    SmallVector<int64_t> cases;
-    for (int64_t rest = 1; rest < height; ++rest)
-      cases.push_back(rest);
-    auto choice = math.builder.create<scf::IndexSwitchOp>(math.location, TypeRange{}, left, cases, cases.size());
-    OpBuilder::InsertionGuard guard(math.builder);
-    for (auto [region, rest] : llvm::zip_equal(choice.getCaseRegions(), cases)) {
-      math.builder.setInsertionPointToStart(&region.emplaceBlock());
-      auto end = math.builder.create<scf::YieldOp>(math.location);
-      math.builder.setInsertionPoint(end);
-      tile(first, rest);
-    }
-    math.builder.setInsertionPointToStart(&choice.getDefaultRegion().emplaceBlock());
-    math.builder.create<scf::YieldOp>(math.location);
-  });
+  emitIf(
+      math, full, [&] { tile(first, height); },
+      [&] {
+        SmallVector<int64_t> cases;
+        for (int64_t rest = 1; rest < height; ++rest)
+          cases.push_back(rest);
+        auto choice = math.builder.create<scf::IndexSwitchOp>(math.location, TypeRange{}, left,
+                                                              cases, cases.size());
+        OpBuilder::InsertionGuard guard(math.builder);
+        for (auto [region, rest] : llvm::zip_equal(choice.getCaseRegions(), cases)) {
+          math.builder.setInsertionPointToStart(&region.emplaceBlock());
+          auto end = math.builder.create<scf::YieldOp>(math.location);
+          math.builder.setInsertionPoint(end);
+          tile(first, rest);
+        }
+        math.builder.setInsertionPointToStart(&choice.getDefaultRegion().emplaceBlock());
+        math.builder.create<scf::YieldOp>(math.location);
+      });
 }
 
 } // namespace tensmith::kernel

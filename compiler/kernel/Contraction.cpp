@@ -38,7 +38,8 @@ struct ConvSizes {
   }
 };
 
-/// The operand of `value`'s defining operation, if that is an Op (with the permutation, if one is given).
+/// The operand of `value`'s defining operation, if that is an Op (with the permutation, if one is
+/// given).
 template <typename Op> Value through(Value value) {
   auto op = value ? value.getDefiningOp<Op>() : Op();
   return op ? op.getX() : Value();
@@ -71,8 +72,8 @@ bool canAccumulate(Type accumulator, Value left, Value panels) {
     return type && !type.isInteger(1) && isa<FloatType>(type) == isa<FloatType>(accumulator) &&
            type.getIntOrFloatBitWidth() <= accumulator.getIntOrFloatBitWidth();
   };
-  return accumulator && !accumulator.isInteger(1) && accumulator.getIntOrFloatBitWidth() >= 32 && wide(left) &&
-         wide(panels);
+  return accumulator && !accumulator.isInteger(1) && accumulator.getIntOrFloatBitWidth() >= 32 &&
+         wide(left) && wide(panels);
 }
 
 } // namespace

@@ -1,10 +1,12 @@
 // Matrix products and convolutions seen alike, as what the register tile computes:
 //
-//   C[batch, row, column] = sum over taps, k of A[batch, row, tap, k] * B[batch, tap * depth + k, column]
+//   C[batch, row, column] = sum over taps, k of A[batch, row, tap, k] * B[batch, tap * depth + k,
+//   column]
 //
-// the batch-reduce GEMM of Georganas et al., "Harnessing Deep Learning via a Single Building Block" (2019). Of a matrix product there is one tap;
-// of a convolution the taps are the positions of the window, a row is an output pixel and the batch is the group. B lies in panels
-// of `width` columns (graph.pack).
+// the batch-reduce GEMM of Georganas et al., "Harnessing Deep Learning via a Single Building Block"
+// (2019). Of a matrix product there is one tap; of a convolution the taps are the positions of the
+// window, a row is an output pixel and the batch is the group. B lies in panels of `width` columns
+// (graph.pack).
 #pragma once
 
 #include "compiler/graph/Graph.h"
@@ -19,31 +21,37 @@ namespace tensmith::kernel {
 
 struct Contraction {
   mlir::Operation *root;
-  mlir::Value left;             // A: [..., rows, depth], or an image [N, spatial..., channels]
-  mlir::Value panels;           // B: a block argument [batch..., panels, taps * depth, width]
-  int64_t width;                // columns of a panel
-  mlir::Type accumulator;       // the kernel element type of the result
-  mlir::Value bias;             // [columns], of a convolution, or null
+  mlir::Value left;       // A: [..., rows, depth], or an image [N, spatial..., channels]
+  mlir::Value panels;     // B: a block argument [batch..., panels, taps * depth, width]
+  int64_t width;          // columns of a panel
+  mlir::Type accumulator; // the kernel element type of the result
+  mlir::Value bias;       // [columns], of a convolution, or null
 
   graph::ConvOp conv() const { return llvm::dyn_cast<graph::ConvOp>(root); }
-  mlir::RankedTensorType result() const { return llvm::cast<mlir::RankedTensorType>(root->getResult(0).getType()); }
+  mlir::RankedTensorType result() const {
+    return llvm::cast<mlir::RankedTensorType>(root->getResult(0).getType());
+  }
 };
 
-/// The contraction that a matmul or a channels-last convolution is, if its right operand is unpacked from a block argument:
-/// directly for a matmul; for a convolution through the chain that `unpackedWeights` builds.
+/// The contraction that a matmul or a channels-last convolution is, if its right operand is
+/// unpacked from a block argument: directly for a matmul; for a convolution through the chain that
+/// `unpackedWeights` builds.
 std::optional<Contraction> matchContraction(mlir::Operation *root);
 
-/// The weights [M, C/group, window...] of a convolution in the form of its right operand [group, taps * C/group, M/group].
+/// The weights [M, C/group, window...] of a convolution in the form of its right operand [group,
+/// taps * C/group, M/group].
 mlir::Value weightsAsMatrix(graph::GraphBuilder &builder, graph::ConvOp conv, mlir::Value weights);
 /// The inverse of `weightsAsMatrix`: what stands in the kernel's region behind the unpack.
 mlir::Value matrixAsWeights(graph::GraphBuilder &builder, graph::ConvOp conv, mlir::Value matrix);
 
 /// The weights [C, 1, window...] of a depthwise convolution as [taps, C], and back.
 mlir::Value depthwiseWeightsAsTaps(graph::GraphBuilder &builder, mlir::Value weights);
-mlir::Value tapsAsDepthwiseWeights(graph::GraphBuilder &builder, graph::ConvOp conv, mlir::Value taps);
+mlir::Value tapsAsDepthwiseWeights(graph::GraphBuilder &builder, graph::ConvOp conv,
+                                   mlir::Value taps);
 /// One channel in and one out of each group.
 bool isDepthwise(graph::ConvOp conv);
-/// The block argument [taps, C] that a depthwise convolution's weights come from through `tapsAsDepthwiseWeights`, or null.
+/// The block argument [taps, C] that a depthwise convolution's weights come from through
+/// `tapsAsDepthwiseWeights`, or null.
 mlir::Value matchDepthwiseTaps(graph::ConvOp conv);
 
 } // namespace tensmith::kernel

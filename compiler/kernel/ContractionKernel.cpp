@@ -1,8 +1,9 @@
-// C[rows, columns] tile by tile: a register tile of height x width accumulators runs over taps and k, then the operators that
-// follow are applied to it, in registers, and the results stored.
+// C[rows, columns] tile by tile: a register tile of height x width accumulators runs over taps and
+// k, then the operators that follow are applied to it, in registers, and the results stored.
 //
-// Loops of an item: without copies, panel outside and tile inside, so that a panel of B (which is the larger) stays in
-// cache while the rows pass; with copies, tile outside, so that a row is copied once for all panels.
+// Loops of an item: without copies, panel outside and tile inside, so that a panel of B (which is
+// the larger) stays in cache while the rows pass; with copies, tile outside, so that a row is
+// copied once for all panels.
 #include "compiler/kernel/ContractionKernel.h"
 
 #include "compiler/kernel/Blocking.h"
@@ -43,10 +44,12 @@ struct Extents {
 
 class TileEmitter {
 public:
-  TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Contraction &contraction, const MachineShape &machine,
-              RowSource &source, const Extents &extents, ValueRange results)
-      : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction), source_(source), extents_(extents),
-        results_(results), lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
+  TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Contraction &contraction,
+              const MachineShape &machine, RowSource &source, const Extents &extents,
+              ValueRange results)
+      : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction),
+        source_(source), extents_(extents), results_(results),
+        lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
         outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
     readResultShapedOperandsByOffset();
   }
@@ -79,27 +82,32 @@ public:
   }
 
 private:
-  /// Operands of the results' shape lie where the results do: no indices have to be taken apart for them.
+  /// Operands of the results' shape lie where the results do: no indices have to be taken apart for
+  /// them.
   void readResultShapedOperandsByOffset() {
     for (BlockArgument argument : kernel_.getBody().getArguments()) {
       auto type = dyn_cast<RankedTensorType>(argument.getType());
-      if (!type || argument == contraction_.left || type.clone(contraction_.result().getElementType()) != contraction_.result())
+      if (!type || argument == contraction_.left ||
+          type.clone(contraction_.result().getElementType()) != contraction_.result())
         continue;
       Value pointer = emitter_.buffer(argument);
       Type element = type.getElementType();
       emitter_.define(argument, [this, argument, pointer, element](const Position &at) {
         bool here = !prefix_.empty() && ArrayRef(at.indices).drop_back() == ArrayRef(prefix_);
-        Value offset = here ? math_.add(rowOffset_, at.indices.back()) : math_.linear(at.indices, emitter_.dims(argument));
+        Value offset = here ? math_.add(rowOffset_, at.indices.back())
+                            : math_.linear(at.indices, emitter_.dims(argument));
         return emitter_.load(pointer, element, offset, at.lanes, at.mask);
       });
     }
   }
 
-  /// The first `vectors` vectors of a panel's columns, of which the last `masked` are cut off at the results' width.
+  /// The first `vectors` vectors of a panel's columns, of which the last `masked` are cut off at
+  /// the results' width.
   void emitTile(Value panel, int64_t vectors, int64_t masked) {
     SmallVector<Value> sums = emitSums(panel, vectors);
     Value first = math_.mul(panel, contraction_.width);
-    Value column = contraction_.conv() ? math_.add(math_.mul(batch_, extents_.columns), first) : first;
+    Value column =
+        contraction_.conv() ? math_.add(math_.mul(batch_, extents_.columns), first) : first;
     for (auto [row, number] : llvm::enumerate(rows_)) {
       beginResultRow(number);
       for (int64_t v = 0; v < vectors; ++v) {
@@ -117,7 +125,8 @@ private:
 
   void beginResultRow(Value row) {
     ArrayRef<Value> dims(outDims_);
-    if (contraction_.conv() || cast<RankedTensorType>(contraction_.panels.getType()).getRank() == 3) {
+    if (contraction_.conv() ||
+        cast<RankedTensorType>(contraction_.panels.getType()).getRank() == 3) {
       prefix_ = math_.delinear(row, dims.drop_back());
       rowOffset_ = math_.mul(row, dims.back());
     } else {
@@ -143,7 +152,8 @@ private:
     for (Value value : yield.getValues())
       elements.push_back(emitter_.element(value, at));
     for (auto [value, element, pointer] : llvm::zip_equal(yield.getValues(), elements, results_))
-      emitter_.store(pointer, getElementTypeOrSelf(value.getType()), math_.add(rowOffset_, column), element, mask);
+      emitter_.store(pointer, getElementTypeOrSelf(value.getType()), math_.add(rowOffset_, column),
+                     element, mask);
   }
 
   /// The sums of products: loops over taps and k that carry the register tile.
@@ -158,7 +168,8 @@ private:
     return emitTaps(start, tap, math_.constant(0), sums, vectors);
   }
 
-  SmallVector<Value> emitTaps(Value start, SmallVector<Value> &tap, Value place, ValueRange sums, int64_t vectors) {
+  SmallVector<Value> emitTaps(Value start, SmallVector<Value> &tap, Value place, ValueRange sums,
+                              int64_t vectors) {
     ArrayRef<int64_t> taps = source_.taps();
     if (tap.size() == taps.size()) {
       Value depth = source_.depth();
@@ -168,33 +179,39 @@ private:
     int64_t extent = taps[tap.size()];
     auto inner = [&](Value index, ValueRange carried) {
       tap.push_back(index);
-      auto result = emitTaps(start, tap, math_.add(math_.mul(place, extent), index), carried, vectors);
+      auto result =
+          emitTaps(start, tap, math_.add(math_.mul(place, extent), index), carried, vectors);
       tap.pop_back();
       return result;
     };
     if (extent == 1)
       return inner(math_.constant(0), sums);
-    return emitReduction(math_, math_.constant(0), math_.constant(extent), math_.constant(1), sums, inner);
+    return emitReduction(math_, math_.constant(0), math_.constant(extent), math_.constant(1), sums,
+                         inner);
   }
 
-  SmallVector<Value> emitDepth(Value first, Value depth, ValueRange rowPointers, ValueRange sums, int64_t vectors) {
+  SmallVector<Value> emitDepth(Value first, Value depth, ValueRange rowPointers, ValueRange sums,
+                               int64_t vectors) {
     Type left = getElementTypeOrSelf(contraction_.left.getType());
     Type right = getElementTypeOrSelf(contraction_.panels.getType());
     Value buffer = emitter_.buffer(contraction_.panels);
-    return emitReduction(math_, math_.constant(0), depth, math_.constant(1), sums, [&](Value k, ValueRange carried) {
-      auto &builder = emitter_.builder();
-      SmallVector<Value> b, next;
-      Value line = math_.add(first, math_.mul(k, contraction_.width));
-      for (int64_t v = 0; v < vectors; ++v)
-        b.push_back(widen(emitter_.load(buffer, right, math_.add(line, v * lanes_), lanes_), right));
-      for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
-        Value a = widen(emitter_.load(pointer, left, k), left);
-        a = emitter_.splat(a, lanes_);
-        for (int64_t v = 0; v < vectors; ++v)
-          next.push_back(emitMultiplyAdd(builder, math_.location, a, false, b[v], false, carried[row * vectors + v]));
-      }
-      return next;
-    });
+    return emitReduction(
+        math_, math_.constant(0), depth, math_.constant(1), sums, [&](Value k, ValueRange carried) {
+          auto &builder = emitter_.builder();
+          SmallVector<Value> b, next;
+          Value line = math_.add(first, math_.mul(k, contraction_.width));
+          for (int64_t v = 0; v < vectors; ++v)
+            b.push_back(
+                widen(emitter_.load(buffer, right, math_.add(line, v * lanes_), lanes_), right));
+          for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
+            Value a = widen(emitter_.load(pointer, left, k), left);
+            a = emitter_.splat(a, lanes_);
+            for (int64_t v = 0; v < vectors; ++v)
+              next.push_back(emitMultiplyAdd(builder, math_.location, a, false, b[v], false,
+                                             carried[row * vectors + v]));
+          }
+          return next;
+        });
   }
 
   /// An operand's element in the accumulator's type.
@@ -239,18 +256,21 @@ private:
   Value batch_, rowOffset_;
 };
 
-Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction, const MachineShape &machine) {
+Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
+                    const MachineShape &machine) {
   Extents extents(emitter.math, emitter.sizes, contraction);
   RowSource source(emitter, contraction);
-  return Blocking::choose(emitter.math, machine, extents.batch, extents.rows, extents.columns, extents.panels,
-                          source.totalDepth(), source.bytesPerRow(), tileRows(machine));
+  return Blocking::choose(emitter.math, machine, extents.batch, extents.rows, extents.columns,
+                          extents.panels, source.totalDepth(), source.bytesPerRow(),
+                          tileRows(machine));
 }
 
 /// Calls body(batch, first tile, last tile, first panel, last panel) for each item.
 void emitItems(IndexMath &math, const Blocking &blocking, Value begin, Value end,
                llvm::function_ref<void(Value, Value, Value, Value, Value)> body) {
   emitFor(math, begin, end, math.constant(1), [&](Value item) {
-    SmallVector<Value> at = math.delinear(item, {blocking.batch, blocking.panelBlocks, blocking.tileBlocks});
+    SmallVector<Value> at =
+        math.delinear(item, {blocking.batch, blocking.panelBlocks, blocking.tileBlocks});
     Value tile = math.mul(at[2], blocking.tileBlock), panel = math.mul(at[1], blocking.panelBlock);
     body(at[0], tile, math.min(math.add(tile, blocking.tileBlock), blocking.tiles), panel,
          math.min(math.add(panel, blocking.panelBlock), blocking.panels));
@@ -259,9 +279,11 @@ void emitItems(IndexMath &math, const Blocking &blocking, Value begin, Value end
 
 } // namespace
 
-Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction, const MachineShape &machine) {
+Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction,
+                             const MachineShape &machine) {
   Template parts;
-  parts.schedule = "contraction, tile " + std::to_string(tileRows(machine)) + "x" + std::to_string(contraction.width);
+  parts.schedule = "contraction, tile " + std::to_string(tileRows(machine)) + "x" +
+                   std::to_string(contraction.width);
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     std::vector<std::string> messages;
     ElementEmitter emitter(math.builder, math.location, sizes, {}, messages);
@@ -277,25 +299,26 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
       source.setScratch(emitScratch(emitter, source.scratchBytes(blocking.height), begin, end));
     TileEmitter tiles(emitter, kernel, contraction, machine, source, extents, results);
     Value one = math.constant(1);
-    emitItems(math, blocking, begin, end, [&](Value batch, Value tile, Value lastTile, Value panel, Value lastPanel) {
-      if (source.copies()) {
-        emitFor(math, tile, lastTile, one, [&](Value t) {
-          emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
-            tiles.beginRows(batch, row, height);
-            emitFor(math, panel, lastPanel, one, [&](Value p) { tiles.emitPanel(p); });
-          });
-        });
-        return;
-      }
-      emitFor(math, panel, lastPanel, one, [&](Value p) {
-        emitFor(math, tile, lastTile, one, [&](Value t) {
-          emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
-            tiles.beginRows(batch, row, height);
-            tiles.emitPanel(p);
-          });
-        });
-      });
-    });
+    emitItems(math, blocking, begin, end,
+              [&](Value batch, Value tile, Value lastTile, Value panel, Value lastPanel) {
+                if (source.copies()) {
+                  emitFor(math, tile, lastTile, one, [&](Value t) {
+                    emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
+                      tiles.beginRows(batch, row, height);
+                      emitFor(math, panel, lastPanel, one, [&](Value p) { tiles.emitPanel(p); });
+                    });
+                  });
+                  return;
+                }
+                emitFor(math, panel, lastPanel, one, [&](Value p) {
+                  emitFor(math, tile, lastTile, one, [&](Value t) {
+                    emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
+                      tiles.beginRows(batch, row, height);
+                      tiles.emitPanel(p);
+                    });
+                  });
+                });
+              });
   };
   return parts;
 }

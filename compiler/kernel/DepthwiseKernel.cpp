@@ -1,5 +1,6 @@
-// A depthwise convolution has one product for each tap: it is bound by loads, so a tile of neighbouring output pixels shares
-// the vector of weights, and the pointers to the pixels under the window are found once for all channels.
+// A depthwise convolution has one product for each tap: it is bound by loads, so a tile of
+// neighbouring output pixels shares the vector of weights, and the pointers to the pixels under the
+// window are found once for all channels.
 #include "compiler/kernel/DepthwiseKernel.h"
 
 #include "compiler/kernel/Blocking.h"
@@ -27,10 +28,13 @@ int64_t tapCount(graph::ConvOp conv) {
 
 class DepthwiseEmitter {
 public:
-  DepthwiseEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConvOp root, const MachineShape &machine, ValueRange results)
-      : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), image_(emitter, root), results_(results),
+  DepthwiseEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConvOp root,
+                   const MachineShape &machine, ValueRange results)
+      : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), image_(emitter, root),
+        results_(results),
         accumulator_(graph::kernelElementType(getElementTypeOrSelf(root.getType()))),
-        lanes_(machine.lanes(accumulator_.getIntOrFloatBitWidth() / 8)), outDims_(emitter.dims(root.getY())) {}
+        lanes_(machine.lanes(accumulator_.getIntOrFloatBitWidth() / 8)),
+        outDims_(emitter.dims(root.getY())) {}
 
   void emitTile(Value first, int64_t height) {
     rows_.clear();
@@ -66,7 +70,8 @@ private:
     Value mask;
     if (masked) {
       Value left = math_.sub(outDims_.back(), channel);
-      mask = builder.create<vector::CreateMaskOp>(math_.location, VectorType::get({lanes_}, builder.getI1Type()), ValueRange{left});
+      mask = builder.create<vector::CreateMaskOp>(
+          math_.location, VectorType::get({lanes_}, builder.getI1Type()), ValueRange{left});
     }
     Type type = VectorType::get({lanes_}, accumulator_);
     Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
@@ -116,25 +121,29 @@ private:
   SmallVector<Value> outDims_, rows_, pixels_;
 };
 
-Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root, const MachineShape &machine) {
+Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root,
+                    const MachineShape &machine) {
   SmallVector<Value> out = dimValues(math, sizes, root.getType());
   Value one = math.constant(1), channels = out.back();
   Value rows = math.product(ArrayRef(out).drop_back());
   // Loads bound it, so that a product weighs several of a register tile's.
   Value depth = math.constant(4 * tapCount(root));
-  return Blocking::choose(math, machine, one, rows, channels, one, depth, math.mul(channels, 4), kHeight);
+  return Blocking::choose(math, machine, one, rows, channels, one, depth, math.mul(channels, 4),
+                          kHeight);
 }
 
 } // namespace
 
 bool isDepthwiseRoot(graph::ConvOp conv) {
-  if (!conv.getChannelsLast() || !isDepthwise(conv) || !isa<BlockArgument>(conv.getX()) || !matchDepthwiseTaps(conv))
+  if (!conv.getChannelsLast() || !isDepthwise(conv) || !isa<BlockArgument>(conv.getX()) ||
+      !matchDepthwiseTaps(conv))
     return false;
   Type accumulator = graph::kernelElementType(getElementTypeOrSelf(conv.getType()));
   return accumulator && accumulator.isF32() && tapCount(conv) <= kMaxTaps;
 }
 
-Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const MachineShape &machine) {
+Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root,
+                           const MachineShape &machine) {
   Template parts;
   parts.schedule = "depthwise";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
@@ -150,7 +159,8 @@ Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const Mac
       Value tile = math.mul(item, blocking.tileBlock);
       Value last = math.min(math.add(tile, blocking.tileBlock), blocking.tiles);
       emitFor(math, tile, last, one, [&](Value number) {
-        emitRowTile(math, blocking, number, [&](Value row, int64_t height) { tiles.emitTile(row, height); });
+        emitRowTile(math, blocking, number,
+                    [&](Value row, int64_t height) { tiles.emitTile(row, height); });
       });
     });
   };

@@ -4,7 +4,8 @@
 
 namespace tensmith::kernel {
 
-/// Whether a depthwise template takes the convolution: channels-last, its input and its taps in buffers, a window of few taps.
+/// Whether a depthwise template takes the convolution: channels-last, its input and its taps in
+/// buffers, a window of few taps.
 bool isDepthwiseRoot(graph::ConvOp conv);
 
 /// Operators after the root are element-wise and keep its shape.

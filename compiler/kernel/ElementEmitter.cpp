@@ -28,7 +28,9 @@ public:
   Value operandSize(unsigned number, unsigned dim) override {
     return size(op_->getOperand(number), dim);
   }
-  Value resultSize(unsigned number, unsigned dim) override { return size(op_->getResult(number), dim); }
+  Value resultSize(unsigned number, unsigned dim) override {
+    return size(op_->getResult(number), dim);
+  }
   void check(Value condition, StringRef message) override { emitter_.check(condition, message); }
 
   SmallVector<Value> loop(ValueRange extents, ValueRange initial, LoopBody body) override {
@@ -56,8 +58,8 @@ private:
     return true;
   }
 
-  SmallVector<Value> unrolled(ValueRange extents, SmallVector<Value> &indices, SmallVector<Value> carried,
-                              LoopBody body) {
+  SmallVector<Value> unrolled(ValueRange extents, SmallVector<Value> &indices,
+                              SmallVector<Value> carried, LoopBody body) {
     if (indices.size() == extents.size())
       return body(indices, carried);
     int64_t extent = *constantIndex(extents[indices.size()]);
@@ -134,12 +136,14 @@ void ElementEmitter::defineBuffer(Value value, Value pointer) {
   buffers_[value] = pointer;
   define(value, [this, value, pointer](const Position &position) {
     Value offset = math.linear(position.indices, dims(value));
-    return load(pointer, getElementTypeOrSelf(value.getType()), offset, position.lanes, position.mask);
+    return load(pointer, getElementTypeOrSelf(value.getType()), offset, position.lanes,
+                position.mask);
   });
 }
 
 Value ElementEmitter::element(Value value, const Position &position) {
-  // Results are remembered by block: those of enclosing blocks dominate the insertion point, which is at a block's end.
+  // Results are remembered by block: those of enclosing blocks dominate the insertion point, which
+  // is at a block's end.
   for (Block *block = builder().getInsertionBlock(); block;
        block = block->getParentOp() ? block->getParentOp()->getBlock() : nullptr) {
     auto it = emitted_.find(block);
@@ -230,7 +234,8 @@ Value ElementEmitter::fromConstant(Operation *op, const Position &position) {
   return splat(builder().create<arith::ConstantOp>(math.location, attribute), position.lanes);
 }
 
-Value ElementEmitter::load(Value pointer, Type tensorElement, Value offset, int64_t lanes, Value mask) {
+Value ElementEmitter::load(Value pointer, Type tensorElement, Value offset, int64_t lanes,
+                           Value mask) {
   Type storage = storageType(tensorElement), type = withLanes(storage, lanes);
   auto loc = math.location;
   Value address = builder().create<LLVM::GEPOp>(loc, pointer.getType(), storage, pointer,
@@ -251,7 +256,8 @@ Value ElementEmitter::load(Value pointer, Type tensorElement, Value offset, int6
   return builder().create<arith::CmpIOp>(loc, arith::CmpIPredicate::ne, value, zero);
 }
 
-void ElementEmitter::store(Value pointer, Type tensorElement, Value offset, Value value, Value mask) {
+void ElementEmitter::store(Value pointer, Type tensorElement, Value offset, Value value,
+                           Value mask) {
   Type storage = storageType(tensorElement);
   auto loc = math.location;
   auto vector = dyn_cast<VectorType>(value.getType());
@@ -269,7 +275,8 @@ void ElementEmitter::store(Value pointer, Type tensorElement, Value offset, Valu
     builder().create<LLVM::StoreOp>(loc, value, address, align);
 }
 
-/// A 16-bit float is held as f32: each operator's result is rounded to what storage could hold, as its reference does.
+/// A 16-bit float is held as f32: each operator's result is rounded to what storage could hold, as
+/// its reference does.
 Value ElementEmitter::roundToStorage(Value value, Type tensorElement) {
   if (!isHalf(tensorElement))
     return value;
@@ -282,8 +289,8 @@ Value ElementEmitter::roundToStorage(Value value, Type tensorElement) {
 Value ElementEmitter::splat(Value scalar, int64_t lanes) {
   if (lanes == 1 || isa<VectorType>(scalar.getType()))
     return scalar;
-  return builder().createOrFold<vector::BroadcastOp>(math.location,
-                                                     VectorType::get({lanes}, scalar.getType()), scalar);
+  return builder().createOrFold<vector::BroadcastOp>(
+      math.location, VectorType::get({lanes}, scalar.getType()), scalar);
 }
 
 void ElementEmitter::check(Value condition, StringRef message) {

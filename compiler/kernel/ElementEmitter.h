@@ -1,8 +1,9 @@
 // Any value of a kernel's region, one element or one vector of elements at a time.
 //
-// An element is computed where it is needed: of a block argument by a load, of an operator by its interface (Elementwise,
-// Indexed), recursively. What was already emitted in an enclosing block for the same value and position is used again. A
-// template takes over the values that it holds in registers or keeps in a buffer (`define`).
+// An element is computed where it is needed: of a block argument by a load, of an operator by its
+// interface (Elementwise, Indexed), recursively. What was already emitted in an enclosing block for
+// the same value and position is used again. A template takes over the values that it holds in
+// registers or keeps in a buffer (`define`).
 #pragma once
 
 #include "compiler/graph/Graph.h"
@@ -10,7 +11,8 @@
 
 namespace tensmith::kernel {
 
-/// Where an element is: its indices, and for vectors the lanes that follow along the last dimension.
+/// Where an element is: its indices, and for vectors the lanes that follow along the last
+/// dimension.
 struct Position {
   llvm::SmallVector<mlir::Value> indices;
   int64_t lanes = 1;     // 1: a scalar
@@ -33,16 +35,21 @@ public:
   void defineBuffer(mlir::Value value, mlir::Value pointer);
   /// That pointer; null for a value that is in no buffer.
   mlir::Value buffer(mlir::Value value) const { return buffers_.lookup(value); }
-  void define(mlir::Value value, Definition definition) { definitions_[value] = std::move(definition); }
+  void define(mlir::Value value, Definition definition) {
+    definitions_[value] = std::move(definition);
+  }
 
-  // Between memory (storage types: booleans as bytes, 16-bit floats) and kernel element types; `offset` in elements.
-  mlir::Value load(mlir::Value pointer, mlir::Type tensorElement, mlir::Value offset, int64_t lanes = 1,
-                   mlir::Value mask = {});
+  // Between memory (storage types: booleans as bytes, 16-bit floats) and kernel element types;
+  // `offset` in elements.
+  mlir::Value load(mlir::Value pointer, mlir::Type tensorElement, mlir::Value offset,
+                   int64_t lanes = 1, mlir::Value mask = {});
   void store(mlir::Value pointer, mlir::Type tensorElement, mlir::Value offset, mlir::Value value,
              mlir::Value mask = {});
 
   mlir::Value splat(mlir::Value scalar, int64_t lanes);
-  llvm::SmallVector<mlir::Value> dims(mlir::Value value) { return dimValues(math, sizes, value.getType()); }
+  llvm::SmallVector<mlir::Value> dims(mlir::Value value) {
+    return dimValues(math, sizes, value.getType());
+  }
   /// Reports `message` (through the kernel's `fail`) where `condition` is false; execution goes on.
   void check(mlir::Value condition, mlir::StringRef message);
   /// The same with one of the ABI's own codes.
@@ -74,8 +81,10 @@ private:
   llvm::DenseMap<mlir::Block *, std::vector<Emitted>> emitted_;
 };
 
-/// The position in an operand that an element-wise operator reads for its result's at `position`: NumPy's broadcasting.
-Position broadcastPosition(IndexMath &math, const Position &position, mlir::RankedTensorType operand);
+/// The position in an operand that an element-wise operator reads for its result's at `position`:
+/// NumPy's broadcasting.
+Position broadcastPosition(IndexMath &math, const Position &position,
+                           mlir::RankedTensorType operand);
 
 /// The type of an element in memory; null where kernels can't hold it.
 mlir::Type storageType(mlir::Type tensorElement);

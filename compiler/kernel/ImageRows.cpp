@@ -12,8 +12,8 @@ constexpr char kZerosSymbol[] = "tensmith_kernel.zeros";
 } // namespace
 
 Value elementPointer(IndexMath &math, Type tensorElement, Value base, Value offset) {
-  return math.builder.create<LLVM::GEPOp>(math.location, base.getType(), storageType(tensorElement), base,
-                                          ValueRange{math.toI64(offset)}, true);
+  return math.builder.create<LLVM::GEPOp>(math.location, base.getType(), storageType(tensorElement),
+                                          base, ValueRange{math.toI64(offset)}, true);
 }
 
 ImageRows::ImageRows(ElementEmitter &emitter, graph::ConvOp conv)
@@ -46,7 +46,8 @@ SmallVector<Value> ImageRows::indices(size_t number, ValueRange tap, Value &insi
     Value at = math_.add(pixel.start[dim], math_.mul(tap[dim], conv_.getDilations()[dim]));
     if (padded_) {
       Value fits = math_.less(at, dimValue(math_, emitter_.sizes, type, 1 + dim));
-      inside = inside ? Value(math_.builder.create<arith::AndIOp>(math_.location, inside, fits)) : fits;
+      inside =
+          inside ? Value(math_.builder.create<arith::AndIOp>(math_.location, inside, fits)) : fits;
     }
     indices.push_back(at);
   }
@@ -83,8 +84,9 @@ Value ImageRows::zeros() {
     Type element = storageType(type.getElementType());
     int64_t channels = type.getShape().back();
     auto value = builder.getZeroAttr(RankedTensorType::get({channels}, element));
-    global = builder.create<LLVM::GlobalOp>(math_.location, LLVM::LLVMArrayType::get(element, channels), true,
-                                            LLVM::Linkage::Internal, kZerosSymbol, value, 64);
+    global =
+        builder.create<LLVM::GlobalOp>(math_.location, LLVM::LLVMArrayType::get(element, channels),
+                                       true, LLVM::Linkage::Internal, kZerosSymbol, value, 64);
   }
   return builder.create<LLVM::AddressOfOp>(math_.location, global);
 }

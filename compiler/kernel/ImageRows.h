@@ -1,7 +1,8 @@
 // The pixels that the windows of a convolution touch, for a handful of output pixels at a time.
 //
-// The input is channels-last and in memory: a pixel is a pointer to its channels. A row of zeros stands for every pixel in the
-// padding, so that padding costs nothing in the inner loop (the indirect convolution of Dukhan, 2019).
+// The input is channels-last and in memory: a pixel is a pointer to its channels. A row of zeros
+// stands for every pixel in the padding, so that padding costs nothing in the inner loop (the
+// indirect convolution of Dukhan, 2019).
 #pragma once
 
 #include "compiler/graph/Graph.h"
@@ -19,11 +20,14 @@ public:
   /// Takes output pixels by their row-major numbers.
   void begin(llvm::ArrayRef<mlir::Value> outputPixels);
 
-  /// Input indices [image, spatial...] that output pixel `number` reads at a tap; `inside` is whether they exist (null: always).
+  /// Input indices [image, spatial...] that output pixel `number` reads at a tap; `inside` is
+  /// whether they exist (null: always).
   llvm::SmallVector<mlir::Value> indices(size_t number, mlir::ValueRange tap, mlir::Value &inside);
   /// The same with those outside replaced by 0.
-  llvm::SmallVector<mlir::Value> clampedIndices(size_t number, mlir::ValueRange tap, mlir::Value &inside);
-  /// A pointer to the pixel's channels from `channel` on, or to zeros. The input must be in a buffer.
+  llvm::SmallVector<mlir::Value> clampedIndices(size_t number, mlir::ValueRange tap,
+                                                mlir::Value &inside);
+  /// A pointer to the pixel's channels from `channel` on, or to zeros. The input must be in a
+  /// buffer.
   mlir::Value pointer(size_t number, mlir::ValueRange tap, mlir::Value channel);
 
 private:
@@ -42,6 +46,7 @@ private:
 };
 
 /// Address of element `offset` of a buffer of tensor elements.
-mlir::Value elementPointer(IndexMath &math, mlir::Type tensorElement, mlir::Value base, mlir::Value offset);
+mlir::Value elementPointer(IndexMath &math, mlir::Type tensorElement, mlir::Value base,
+                           mlir::Value offset);
 
 } // namespace tensmith::kernel

@@ -109,8 +109,8 @@ SmallVector<Value> IndexMath::delinear(Value offset, ValueRange sizes) {
 }
 
 namespace {
-/// The value of an expression over the symbols that `names` stand for. Sums may have negative terms on the way (s0 - 1),
-/// but quotients are taken of sizes only.
+/// The value of an expression over the symbols that `names` stand for. Sums may have negative terms
+/// on the way (s0 - 1), but quotients are taken of sizes only.
 Value expressionValue(IndexMath &math, const SizeValues &sizes, ArrayRef<StringAttr> names,
                       AffineExpr expression) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expression))

@@ -8,7 +8,8 @@
 
 namespace tensmith::kernel {
 
-/// Builds `index` arithmetic at the builder's insertion point. Quantities are non-negative, so division is unsigned.
+/// Builds `index` arithmetic at the builder's insertion point. Quantities are non-negative, so
+/// division is unsigned.
 class IndexMath {
 public:
   IndexMath(mlir::OpBuilder &builder, mlir::Location location)
@@ -45,7 +46,8 @@ std::optional<int64_t> constantIndex(mlir::Value value);
 using SizeValues = llvm::DenseMap<mlir::StringAttr, mlir::Value>;
 
 /// A dimension, and all dimensions, of a ranked tensor type as values.
-mlir::Value dimValue(IndexMath &math, const SizeValues &sizes, mlir::RankedTensorType type, unsigned dim);
+mlir::Value dimValue(IndexMath &math, const SizeValues &sizes, mlir::RankedTensorType type,
+                     unsigned dim);
 llvm::SmallVector<mlir::Value> dimValues(IndexMath &math, const SizeValues &sizes, mlir::Type type);
 
 } // namespace tensmith::kernel

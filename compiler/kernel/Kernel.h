@@ -1,10 +1,11 @@
 // From a graph.kernel region to a module of vector code: the entry to the kernel layer.
 //
-// The emitted module has one exported function, `tensmith_kernel`, of the contract in runtime/KernelAbi.h, whatever the region
-// is called: regions of the same structure give the same text, which is how they come to be compiled once. The template is
-// chosen by the region's root: a contraction (ContractionKernel.cpp), a depthwise convolution (DepthwiseKernel.cpp), a
-// normalisation along rows (RowKernel.cpp), or loops over the results' elements (LoopKernel.cpp), which takes every
-// region that the others refuse.
+// The emitted module has one exported function, `tensmith_kernel`, of the contract in
+// runtime/KernelAbi.h, whatever the region is called: regions of the same structure give the same
+// text, which is how they come to be compiled once. The template is chosen by the region's root: a
+// contraction (ContractionKernel.cpp), a depthwise convolution (DepthwiseKernel.cpp), a
+// normalisation along rows (RowKernel.cpp), or loops over the results' elements (LoopKernel.cpp),
+// which takes every region that the others refuse.
 #pragma once
 
 #include "base/Status.h"
@@ -25,7 +26,8 @@ struct MachineShape {
   int64_t lanes(int64_t elementBytes) const { return vectorBytes / elementBytes; }
 };
 
-/// Columns of a panel of a packed right operand whose products accumulate in elements of so many bytes.
+/// Columns of a panel of a packed right operand whose products accumulate in elements of so many
+/// bytes.
 int64_t panelWidth(const MachineShape &machine, int64_t accumulatorBytes);
 /// Rows of the register tile that goes with it.
 int64_t tileRows(const MachineShape &machine);
@@ -45,8 +47,9 @@ inline constexpr char kKernelSymbol[] = "tensmith_kernel";
 /// Emits the region. Unsupported where an operator in it has no kernel code for its types.
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine);
 
-/// Whether the operator may be part of a kernel: it is element-wise or indexed or a root of a template, of known rank, with
-/// types that kernels have, and its broadcasting is certain at compile time.
+/// Whether the operator may be part of a kernel: it is element-wise or indexed or a root of a
+/// template, of known rank, with types that kernels have, and its broadcasting is certain at
+/// compile time.
 bool canEmit(mlir::Operation *op);
 
 /// The operators that a template is built around, of which a kernel has at most one.

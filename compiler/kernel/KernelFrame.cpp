@@ -26,8 +26,9 @@ struct Frame {
   Type pointer, i64;
 
   Frame(graph::KernelOp kernel)
-      : builder(kernel.getContext()), location(builder.getUnknownLoc()), module(ModuleOp::create(location)),
-        symbols(kernelSymbols(kernel)), operandCount(kernel.getInputs().size() + kernel.getNumResults()),
+      : builder(kernel.getContext()), location(builder.getUnknownLoc()),
+        module(ModuleOp::create(location)), symbols(kernelSymbols(kernel)),
+        operandCount(kernel.getInputs().size() + kernel.getNumResults()),
         pointer(LLVM::LLVMPointerType::get(kernel.getContext())), i64(builder.getI64Type()) {}
 
   LLVM::LLVMFuncOp function(StringRef name, Type result, ArrayRef<Type> arguments) {
@@ -57,7 +58,8 @@ struct Frame {
     SmallVector<Type> arguments(1 + operandCount, pointer);
     arguments.append(symbols.size() + 2, builder.getIndexType());
     builder.setInsertionPointToEnd(module.getBody());
-    auto inner = builder.create<func::FuncOp>(location, kInnerSymbol, builder.getFunctionType(arguments, {}));
+    auto inner = builder.create<func::FuncOp>(location, kInnerSymbol,
+                                              builder.getFunctionType(arguments, {}));
     inner.setPrivate();
     inner->setAttr("passthrough", builder.getArrayAttr({builder.getStringAttr("noinline")}));
     for (size_t operand = 0; operand < operandCount; ++operand)
@@ -66,7 +68,8 @@ struct Frame {
   }
 
   void emitBody(func::FuncOp inner) {
-    auto body = function(kBodySymbol, LLVM::LLVMVoidType::get(builder.getContext()), {pointer, i64, i64});
+    auto body =
+        function(kBodySymbol, LLVM::LLVMVoidType::get(builder.getContext()), {pointer, i64, i64});
     body.setLinkage(LLVM::Linkage::Internal);
     IndexMath math(builder, location);
     Value call = body.getArgument(0);
@@ -78,7 +81,8 @@ struct Frame {
     for (StringAttr symbol : symbols)
       arguments.push_back(sizes[symbol]);
     for (unsigned bound : {1, 2})
-      arguments.push_back(builder.create<arith::IndexCastOp>(location, builder.getIndexType(), body.getArgument(bound)));
+      arguments.push_back(builder.create<arith::IndexCastOp>(location, builder.getIndexType(),
+                                                             body.getArgument(bound)));
     builder.create<func::CallOp>(location, inner, arguments);
     builder.create<LLVM::ReturnOp>(location, ValueRange{});
   }
@@ -93,24 +97,29 @@ struct Frame {
     auto signature = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
                                                  {pointer, i64, i64, pointer, pointer});
     Value body = builder.create<LLVM::AddressOfOp>(location, pointer, kBodySymbol);
-    builder.create<LLVM::CallOp>(
-        location, signature, ValueRange{parallelFor, call, math.toI64(items.count), math.toI64(items.grain), body, call});
+    builder.create<LLVM::CallOp>(location, signature,
+                                 ValueRange{parallelFor, call, math.toI64(items.count),
+                                            math.toI64(items.grain), body, call});
     Value zero = builder.create<LLVM::ConstantOp>(location, builder.getI32Type(), 0);
     builder.create<LLVM::ReturnOp>(location, zero);
   }
 };
 
-/// Sums and extrema that a loop carries may be computed in any order: without it LLVM can't vectorise them.
+/// Sums and extrema that a loop carries may be computed in any order: without it LLVM can't
+/// vectorise them.
 void relaxReductions(ModuleOp module) {
-  auto flags = arith::FastMathFlags::reassoc | arith::FastMathFlags::nsz | arith::FastMathFlags::contract;
+  auto flags =
+      arith::FastMathFlags::reassoc | arith::FastMathFlags::nsz | arith::FastMathFlags::contract;
   module.walk([&](scf::ForOp loop) {
     auto yield = cast<scf::YieldOp>(loop.getBody()->getTerminator());
     for (auto [argument, next] : llvm::zip_equal(loop.getRegionIterArgs(), yield.getOperands())) {
       Operation *op = next.getDefiningOp();
       if (!op || !argument.hasOneUse() || *argument.user_begin() != op)
         continue;
-      if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op); fast && isa<arith::AddFOp, arith::MulFOp>(op))
-        op->setAttr(fast.getFastMathAttrName(), arith::FastMathFlagsAttr::get(op->getContext(), flags));
+      if (auto fast = dyn_cast<arith::ArithFastMathInterface>(op);
+          fast && isa<arith::AddFOp, arith::MulFOp>(op))
+        op->setAttr(fast.getFastMathAttrName(),
+                    arith::FastMathFlagsAttr::get(op->getContext(), flags));
     }
   });
 }
@@ -163,19 +172,22 @@ Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts) {
   builder.setInsertionPointToEnd(block);
   builder.create<func::ReturnOp>(frame.location);
   if (emitter.failed)
-    return unsupported("kernel '" + kernel.getLabel().str() + "': an operator has no code for its element types");
+    return unsupported("kernel '" + kernel.getLabel().str() +
+                       "': an operator has no code for its element types");
   relaxReductions(frame.module);
   return result;
 }
 
-void emitFor(IndexMath &math, Value begin, Value end, Value step, llvm::function_ref<void(Value)> body) {
+void emitFor(IndexMath &math, Value begin, Value end, Value step,
+             llvm::function_ref<void(Value)> body) {
   auto loop = math.builder.create<scf::ForOp>(math.location, begin, end, step);
   OpBuilder::InsertionGuard guard(math.builder);
   math.builder.setInsertionPoint(loop.getBody()->getTerminator());
   body(loop.getInductionVar());
 }
 
-SmallVector<Value> emitReduction(IndexMath &math, Value begin, Value end, Value step, ValueRange initial,
+SmallVector<Value> emitReduction(IndexMath &math, Value begin, Value end, Value step,
+                                 ValueRange initial,
                                  llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
   auto loop = math.builder.create<scf::ForOp>(math.location, begin, end, step, initial);
   OpBuilder::InsertionGuard guard(math.builder);

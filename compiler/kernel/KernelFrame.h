@@ -1,10 +1,12 @@
-// The frame that every template fills: entry, parallel body and inner function of a kernel's module.
+// The frame that every template fills: entry, parallel body and inner function of a kernel's
+// module.
 //
 //   tensmith_kernel(call)           loads the sizes, counts the work items, calls parallel_for
 //   tensmith_kernel.body(call, begin, end)   loads operands and sizes, calls the inner function
 //   tensmith_kernel.inner(call, operands..., sizes..., begin, end)   the template's loop over items
 //
-// The inner function has its operands as arguments that don't alias, which is what lets LLVM vectorise the loops in it.
+// The inner function has its operands as arguments that don't alias, which is what lets LLVM
+// vectorise the loops in it.
 #pragma once
 
 #include "compiler/graph/Graph.h"
@@ -19,34 +21,39 @@ struct WorkItems {
   mlir::Value grain;
 };
 
-/// A template's parts. `items` is emitted into the entry, `body` into the inner function, for items [begin, end).
+/// A template's parts. `items` is emitted into the entry, `body` into the inner function, for items
+/// [begin, end).
 struct Template {
   std::function<WorkItems(IndexMath &, const SizeValues &)> items;
-  std::function<void(ElementEmitter &, mlir::ValueRange results, mlir::Value begin, mlir::Value end)> body;
+  std::function<void(ElementEmitter &, mlir::ValueRange results, mlir::Value begin,
+                     mlir::Value end)>
+      body;
   std::string schedule;
 };
 
-/// A grain such that a range of items takes at least some tens of microseconds: `work` scalar operations for each item.
+/// A grain such that a range of items takes at least some tens of microseconds: `work` scalar
+/// operations for each item.
 mlir::Value grainOf(IndexMath &math, mlir::Value work);
 
-/// Builds the module around the template. The emitter given to `body` has the region's arguments defined as buffers, and
-/// `results` are pointers to the kernel's results.
+/// Builds the module around the template. The emitter given to `body` has the region's arguments
+/// defined as buffers, and `results` are pointers to the kernel's results.
 Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts);
 
 /// for (iv = begin; iv < end; iv += step) body(iv)
 void emitFor(IndexMath &math, mlir::Value begin, mlir::Value end, mlir::Value step,
              llvm::function_ref<void(mlir::Value)> body);
 /// The same with carried values; returns the last ones.
-llvm::SmallVector<mlir::Value>
-emitReduction(IndexMath &math, mlir::Value begin, mlir::Value end, mlir::Value step, mlir::ValueRange initial,
-              llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
+llvm::SmallVector<mlir::Value> emitReduction(
+    IndexMath &math, mlir::Value begin, mlir::Value end, mlir::Value step, mlir::ValueRange initial,
+    llvm::function_ref<llvm::SmallVector<mlir::Value>(mlir::Value, mlir::ValueRange)> body);
 /// if (condition) then() else otherwise(); `otherwise` may be null.
 void emitIf(IndexMath &math, mlir::Value condition, llvm::function_ref<void()> then,
             llvm::function_ref<void()> otherwise = nullptr);
 
-/// Memory of the calling thread, from the runtime; a body asks once. Where there is none the error is reported and `end`
-/// becomes `begin`, so that nothing is computed.
-mlir::Value emitScratch(ElementEmitter &emitter, mlir::Value bytes, mlir::Value begin, mlir::Value &end);
+/// Memory of the calling thread, from the runtime; a body asks once. Where there is none the error
+/// is reported and `end` becomes `begin`, so that nothing is computed.
+mlir::Value emitScratch(ElementEmitter &emitter, mlir::Value bytes, mlir::Value begin,
+                        mlir::Value &end);
 
 /// The symbols that a kernel's types are over, sorted.
 std::vector<mlir::StringAttr> kernelSymbols(graph::KernelOp kernel);

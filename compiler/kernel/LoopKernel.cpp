@@ -1,6 +1,8 @@
-// Element-wise chains, movement, reductions and windows: each element of the results by itself, fused at its index.
+// Element-wise chains, movement, reductions and windows: each element of the results by itself,
+// fused at its index.
 //
-// The loop over the last dimension is left to LLVM's vectoriser; the other dimensions, and blocks of the last, are the parallel items.
+// The loop over the last dimension is left to LLVM's vectoriser; the other dimensions, and blocks
+// of the last, are the parallel items.
 #include "compiler/kernel/LoopKernel.h"
 
 using namespace mlir;
@@ -26,10 +28,12 @@ struct IterationSpace {
   }
 };
 
-/// Scalar operations for one element of the region's results, roughly: operators, times the extents that they reduce.
+/// Scalar operations for one element of the region's results, roughly: operators, times the extents
+/// that they reduce.
 Value workPerElement(IndexMath &math, const SizeValues &sizes, graph::KernelOp kernel) {
   Value work = math.constant(1);
-  Value out = math.max(math.product(dimValues(math, sizes, kernel.getResult(0).getType())), math.constant(1));
+  Value out = math.max(math.product(dimValues(math, sizes, kernel.getResult(0).getType())),
+                       math.constant(1));
   for (Operation &op : kernel.getBody().front().without_terminator()) {
     if (isa<graph::ConstantOp>(op) || op.getNumOperands() == 0)
       continue;

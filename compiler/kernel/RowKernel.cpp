@@ -1,6 +1,7 @@
-// A row is computed once into memory of the thread's own while its statistics are taken; a second sweep over it (now in the
-// first-level cache) applies them and everything that follows, and stores the results. So a softmax with the scaling and
-// the mask before it reads and writes each row of memory once. Sums are taken in lanes and joined at the end.
+// A row is computed once into memory of the thread's own while its statistics are taken; a second
+// sweep over it (now in the first-level cache) applies them and everything that follows, and stores
+// the results. So a softmax with the scaling and the mask before it reads and writes each row of
+// memory once. Sums are taken in lanes and joined at the end.
 #include "compiler/kernel/RowKernel.h"
 
 #include "compiler/graph/ElementaryFunctions.h"
@@ -32,9 +33,9 @@ public:
     auto size = constantIndex(columns_);
     if (size && *size % lanes_ == 0)
       return carried;
-    return emitReduction(math_, whole, columns_, lanes, carried, [&](Value column, ValueRange values) {
-      return step(column, mask(column), values);
-    });
+    return emitReduction(
+        math_, whole, columns_, lanes, carried,
+        [&](Value column, ValueRange values) { return step(column, mask(column), values); });
   }
 
 private:
@@ -55,10 +56,11 @@ using Finish = std::function<Value(Value element, const Position &)>;
 
 class RowEmitter {
 public:
-  RowEmitter(ElementEmitter &emitter, graph::KernelOp kernel, Operation *root, const MachineShape &machine, Value buffer)
-      : emitter_(emitter), math_(emitter.math), code_(emitter.builder(), emitter.math.location), kernel_(kernel), root_(root),
-        lanes_(machine.lanes(4)), buffer_(buffer), shape_(emitter.dims(root->getResult(0))),
-        sweep_(emitter, shape_.back(), lanes_) {}
+  RowEmitter(ElementEmitter &emitter, graph::KernelOp kernel, Operation *root,
+             const MachineShape &machine, Value buffer)
+      : emitter_(emitter), math_(emitter.math), code_(emitter.builder(), emitter.math.location),
+        kernel_(kernel), root_(root), lanes_(machine.lanes(4)), buffer_(buffer),
+        shape_(emitter.dims(root->getResult(0))), sweep_(emitter, shape_.back(), lanes_) {}
 
   void emit(Value row, ValueRange results) {
     SmallVector<Value> outer = math_.delinear(row, ArrayRef(shape_).drop_back());
@@ -90,7 +92,9 @@ private:
     at.indices.push_back(column);
     return at;
   }
-  Value fromBuffer(Value column, Value mask) { return emitter_.load(buffer_, f32(), column, lanes_, mask); }
+  Value fromBuffer(Value column, Value mask) {
+    return emitter_.load(buffer_, f32(), column, lanes_, mask);
+  }
   Value keepLanes(Value mask, Value value, Value otherwise) {
     return mask ? code_.select(mask, value, otherwise) : value;
   }
@@ -100,12 +104,14 @@ private:
   }
 
   /// First sweep: the row into the buffer, carrying one statistic.
-  Value fill(Value input, ValueRange outer, Value initial, llvm::function_ref<Value(Value, Value)> combine) {
-    return sweep_.run({initial}, [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
-      Value element = emitter_.element(input, position(outer, column, mask));
-      emitter_.store(buffer_, f32(), column, element, mask);
-      return {combine(carried[0], keepLanes(mask, element, initial))};
-    })[0];
+  Value fill(Value input, ValueRange outer, Value initial,
+             llvm::function_ref<Value(Value, Value)> combine) {
+    return sweep_.run({initial},
+                      [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
+                        Value element = emitter_.element(input, position(outer, column, mask));
+                        emitter_.store(buffer_, f32(), column, element, mask);
+                        return {combine(carried[0], keepLanes(mask, element, initial))};
+                      })[0];
   }
 
   Finish softmax(Value input, ValueRange outer) {
@@ -113,33 +119,38 @@ private:
     Value lanes = fill(input, outer, lowest, [&](Value a, Value b) { return code_.maximum(a, b); });
     Value largest = emitter_.splat(join(vector::CombiningKind::MAXIMUMF, lanes), lanes_);
     Value zero = splat(0);
-    Value sums = sweep_.run({zero}, [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
-      Value power = graph::emitExp(code_, code_.sub(fromBuffer(column, mask), largest));
-      emitter_.store(buffer_, f32(), column, power, mask);
-      return {code_.add(carried[0], keepLanes(mask, power, zero))};
-    })[0];
+    Value sums =
+        sweep_.run({zero}, [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
+          Value power = graph::emitExp(code_, code_.sub(fromBuffer(column, mask), largest));
+          emitter_.store(buffer_, f32(), column, power, mask);
+          return {code_.add(carried[0], keepLanes(mask, power, zero))};
+        })[0];
     Value scale = emitter_.splat(reciprocal(join(vector::CombiningKind::ADD, sums)), lanes_);
     return [this, scale](Value element, const Position &) { return code_.mul(element, scale); };
   }
 
-  /// Two passes over the buffered row, since the difference of squares loses what small variances have.
+  /// Two passes over the buffered row, since the difference of squares loses what small variances
+  /// have.
   Finish layerNorm(Value input, ValueRange outer) {
     auto op = cast<graph::LayerNormOp>(root_);
     Value zero = splat(0);
     Value sums = fill(input, outer, zero, [&](Value a, Value b) { return code_.add(a, b); });
     Value inverseCount = reciprocal(columnsAsFloat());
-    Value mean = emitter_.splat(code_.mul(join(vector::CombiningKind::ADD, sums), inverseCount), lanes_);
-    Value squares = sweep_.run({zero}, [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
-      Value difference = keepLanes(mask, code_.sub(fromBuffer(column, mask), mean), zero);
-      return {code_.multiplyAdd(difference, difference, carried[0])};
-    })[0];
+    Value mean =
+        emitter_.splat(code_.mul(join(vector::CombiningKind::ADD, sums), inverseCount), lanes_);
+    Value squares =
+        sweep_.run({zero}, [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
+          Value difference = keepLanes(mask, code_.sub(fromBuffer(column, mask), mean), zero);
+          return {code_.multiplyAdd(difference, difference, carried[0])};
+        })[0];
     Value variance = code_.mul(join(vector::CombiningKind::ADD, squares), inverseCount);
     variance = code_.add(variance, code_.real(variance, op.getEpsilon().convertToDouble()));
     Value scale = emitter_.splat(reciprocal(code_.sqrt(variance)), lanes_);
     return [this, op, mean, scale](Value element, const Position &at) mutable {
       Value normal = code_.mul(code_.sub(element, mean), scale);
       normal = code_.mul(normal, broadcast(op.getScale(), at));
-      return isa<NoneType>(op.getBias().getType()) ? normal : code_.add(normal, broadcast(op.getBias(), at));
+      return isa<NoneType>(op.getBias().getType()) ? normal
+                                                   : code_.add(normal, broadcast(op.getBias(), at));
     };
   }
 
@@ -149,7 +160,8 @@ private:
   }
   Value reciprocal(Value x) { return code_.div(code_.real(x, 1), x); }
   Value columnsAsFloat() {
-    return emitter_.builder().create<arith::SIToFPOp>(math_.location, f32(), math_.toI64(shape_.back()));
+    return emitter_.builder().create<arith::SIToFPOp>(math_.location, f32(),
+                                                      math_.toI64(shape_.back()));
   }
 
   ElementEmitter &emitter_;

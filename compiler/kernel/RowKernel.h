@@ -7,7 +7,8 @@ namespace tensmith::kernel {
 /// Whether the operator is one that a row kernel is built around.
 bool isRowRoot(mlir::Operation *op);
 
-/// The region has one row operator; the other operators are element-wise, and those that follow it keep its shape.
+/// The region has one row operator; the other operators are element-wise, and those that follow it
+/// keep its shape.
 Template rowTemplate(graph::KernelOp kernel, const MachineShape &machine);
 
 } // namespace tensmith::kernel

@@ -9,13 +9,15 @@ namespace tensmith::kernel {
 namespace {
 // Below so many channels a tap's loop is shorter than the work of finding its rows.
 constexpr int64_t kFewChannels = 8;
-// Rows of the copy are set apart by more than their length, so that they don't fall into the same cache sets.
+// Rows of the copy are set apart by more than their length, so that they don't fall into the same
+// cache sets.
 constexpr int64_t kCopyPadding = 16;
 } // namespace
 
 RowSource::RowSource(ElementEmitter &emitter, const Contraction &contraction)
     : emitter_(emitter), math_(emitter.math), contraction_(contraction),
-      element_(getElementTypeOrSelf(contraction.left.getType())), copies_(!emitter.buffer(contraction.left)) {
+      element_(getElementTypeOrSelf(contraction.left.getType())),
+      copies_(!emitter.buffer(contraction.left)) {
   auto type = cast<RankedTensorType>(contraction.left.getType());
   graph::ConvOp conv = contraction_.conv();
   if (!conv) {
@@ -53,7 +55,9 @@ Value RowSource::bytesPerRow() {
 
 Value RowSource::copyStride() { return math_.add(totalDepth(), kCopyPadding); }
 
-Value RowSource::scratchBytes(int64_t rows) { return math_.mul(copyStride(), rows * elementBytes()); }
+Value RowSource::scratchBytes(int64_t rows) {
+  return math_.mul(copyStride(), rows * elementBytes());
+}
 
 SmallVector<Value> RowSource::matrixIndices(Value batch, Value row) {
   auto type = cast<RankedTensorType>(contraction_.left.getType());
@@ -85,8 +89,10 @@ void RowSource::beginTile(Value batch, ArrayRef<Value> rows) {
   SmallVector<Value> dims = emitter_.dims(contraction_.left);
   bool oneMatrix = cast<RankedTensorType>(contraction_.panels.getType()).getRank() == 3;
   for (Value row : rows) {
-    Value number = oneMatrix ? row : math_.linear(matrixIndices(batch, row), ArrayRef(dims).drop_back());
-    bases_.push_back(elementPointer(math_, element_, emitter_.buffer(contraction_.left), math_.mul(number, depth_)));
+    Value number =
+        oneMatrix ? row : math_.linear(matrixIndices(batch, row), ArrayRef(dims).drop_back());
+    bases_.push_back(elementPointer(math_, element_, emitter_.buffer(contraction_.left),
+                                    math_.mul(number, depth_)));
   }
 }
 
@@ -107,7 +113,8 @@ void RowSource::copyMatrixRows(Value batch, ArrayRef<Value> rows) {
     emitFor(math_, math_.constant(0), depth_, math_.constant(1), [&](Value k) {
       Position at{prefix};
       at.indices.push_back(k);
-      emitter_.store(scratch_, element_, math_.add(base, k), emitter_.element(contraction_.left, at));
+      emitter_.store(scratch_, element_, math_.add(base, k),
+                     emitter_.element(contraction_.left, at));
     });
   }
 }
@@ -121,11 +128,12 @@ void RowSource::copyImageRows(Value batch) {
       if (tap.size() == window.size())
         return copyPixel(row, batch, tap, place);
       int64_t extent = window[tap.size()];
-      emitFor(math_, math_.constant(0), math_.constant(extent), math_.constant(1), [&](Value index) {
-        tap.push_back(index);
-        nest(math_.add(math_.mul(place, extent), index));
-        tap.pop_back();
-      });
+      emitFor(math_, math_.constant(0), math_.constant(extent), math_.constant(1),
+              [&](Value index) {
+                tap.push_back(index);
+                nest(math_.add(math_.mul(place, extent), index));
+                tap.pop_back();
+              });
     };
     nest(math_.constant(0));
   }
@@ -141,7 +149,8 @@ void RowSource::copyPixel(size_t row, Value batch, ValueRange tap, Value place) 
     Value element = emitter_.element(contraction_.left, at);
     if (inside) {
       auto &builder = math_.builder;
-      Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(element.getType()));
+      Value zero =
+          builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(element.getType()));
       element = math_.select(inside, element, zero);
     }
     emitter_.store(scratch_, element_, math_.add(base, channel), element);

@@ -1,8 +1,9 @@
 // Where a register tile finds its rows of A: in memory as they lie, or in a copy that it makes.
 //
-// A row of a tile is a pointer to `depth` consecutive elements for each tap. They are read in place where the left operand is
-// a buffer: the rows of a matrix, the pixels under a window (ImageRows.h). Otherwise (an element-wise chain or a transposition
-// before it, few channels) the tile's rows are computed into scratch, all taps side by side, and read from there.
+// A row of a tile is a pointer to `depth` consecutive elements for each tap. They are read in place
+// where the left operand is a buffer: the rows of a matrix, the pixels under a window
+// (ImageRows.h). Otherwise (an element-wise chain or a transposition before it, few channels) the
+// tile's rows are computed into scratch, all taps side by side, and read from there.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -19,7 +20,8 @@ public:
   mlir::Value scratchBytes(int64_t rows);
   void setScratch(mlir::Value scratch) { scratch_ = scratch; }
 
-  /// Starts a tile: computes the rows' places, and copies them where it must. `rows` are row numbers, of the same batch.
+  /// Starts a tile: computes the rows' places, and copies them where it must. `rows` are row
+  /// numbers, of the same batch.
   void beginTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows);
 
   /// The extents of the loops over taps, and of the loop over k inside.

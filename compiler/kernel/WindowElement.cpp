@@ -21,7 +21,8 @@ bool isUnsignedOperand(Operation *op, unsigned number) {
 
 Value matmulElement(graph::ElementContext &context, graph::MatMulOp op, ValueRange indices) {
   IndexMath math(context.builder, context.location);
-  auto aType = cast<RankedTensorType>(op.getA().getType()), bType = cast<RankedTensorType>(op.getB().getType());
+  auto aType = cast<RankedTensorType>(op.getA().getType()),
+       bType = cast<RankedTensorType>(op.getB().getType());
   int64_t aRank = aType.getRank(), bRank = bType.getRank();
   bool aVector = aRank == 1, bVector = bRank == 1;
   size_t batchRank = indices.size() - !aVector - !bVector;
@@ -43,13 +44,15 @@ Value matmulElement(graph::ElementContext &context, graph::MatMulOp op, ValueRan
     bt.push_back(k[0]);
     if (!bVector)
       bt.push_back(indices.back());
-    return {emitMultiplyAdd(context.builder, context.location, context.operand(0, at), isUnsignedOperand(op, 0),
-                            context.operand(1, bt), isUnsignedOperand(op, 1), sum[0])};
+    return {emitMultiplyAdd(context.builder, context.location, context.operand(0, at),
+                            isUnsignedOperand(op, 0), context.operand(1, bt),
+                            isUnsignedOperand(op, 1), sum[0])};
   };
   return context.loop({depth}, {zero}, body)[0];
 }
 
-/// Loops over the window, then over the group's channels; a tap outside of the input contributes nothing.
+/// Loops over the window, then over the group's channels; a tap outside of the input contributes
+/// nothing.
 Value convElement(graph::ElementContext &context, graph::ConvOp op, ValueRange indices) {
   IndexMath math(context.builder, context.location);
   auto &builder = context.builder;
@@ -104,8 +107,8 @@ Value convElement(graph::ElementContext &context, graph::ConvOp op, ValueRange i
 
 } // namespace
 
-Value emitMultiplyAdd(OpBuilder &builder, Location location, Value a, bool unsignedA, Value b, bool unsignedB,
-                      Value sum) {
+Value emitMultiplyAdd(OpBuilder &builder, Location location, Value a, bool unsignedA, Value b,
+                      bool unsignedB, Value sum) {
   Type type = sum.getType();
   auto widen = [&](Value value, bool isUnsigned) -> Value {
     if (value.getType() == type)
@@ -120,7 +123,8 @@ Value emitMultiplyAdd(OpBuilder &builder, Location location, Value a, bool unsig
   b = widen(b, unsignedB);
   if (isa<FloatType>(getElementTypeOrSelf(type)))
     return builder.create<math::FmaOp>(location, a, b, sum);
-  return builder.create<arith::AddIOp>(location, builder.create<arith::MulIOp>(location, a, b), sum);
+  return builder.create<arith::AddIOp>(location, builder.create<arith::MulIOp>(location, a, b),
+                                       sum);
 }
 
 bool hasWindowElement(Operation *op) { return isa<graph::MatMulOp, graph::ConvOp>(op); }

@@ -1,0 +1,208 @@
+// Convolution and pooling: shape functions.
+#include "compiler/graph/Inference.h"
+
+using namespace mlir;
+using namespace tensmith::graph;
+
+#define GET_OP_CLASSES
+#include "compiler/graph/ConvolutionOps.cpp.inc"
+
+namespace tensmith::graph {
+
+void GraphDialect::addConvolution() {
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/ConvolutionOps.cpp.inc"
+      >();
+}
+
+namespace {
+
+struct Window {
+  ArrayRef<int64_t> strides, pads, dilations;
+};
+
+/// (V3), and one stride, dilation and pair of pads for each spatial dimension.
+LogicalResult checkWindow(Inference &infer, const Window &window, size_t spatial) {
+  if (window.strides.size() != spatial || window.dilations.size() != spatial ||
+      window.pads.size() != 2 * spatial)
+    return infer.error() << "(V3) has not one stride and dilation and two pads for each of "
+                         << spatial << " spatial dimensions";
+  for (size_t dim = 0; dim < spatial; ++dim)
+    if (window.strides[dim] <= 0 || window.dilations[dim] <= 0)
+      return infer.error() << "(V3) strides and dilations are not all positive";
+  return success();
+}
+
+/// Number of windows along one dimension.
+AffineExpr windowCount(Inference &infer, AffineExpr size, AffineExpr kernel, const Window &window,
+                       size_t dim, size_t spatial, bool ceilMode) {
+  int64_t low = window.pads[dim], high = window.pads[spatial + dim], stride = window.strides[dim];
+  AffineExpr span = size + low + high - (kernel - 1) * window.dilations[dim] - 1;
+  auto n = infer.known(size), room = infer.known(span);
+  if (!room)
+    return ceilMode ? infer.fresh("pool") : infer.shapes.simplify(span.floorDiv(stride) + 1);
+  if (*room < 0)
+    return infer.constant(0);
+  int64_t count = (ceilMode ? (*room + stride - 1) / stride : *room / stride) + 1;
+  // A window that starts beyond the input and its low padding is left out.
+  if (ceilMode && n && (count - 1) * stride >= *n + low)
+    --count;
+  return infer.constant(count);
+}
+
+template <typename Op>
+LogicalResult inferPool(Op op, Inference infer, Type element, bool channelsLast) {
+  if (infer.unranked())
+    return infer.giveUnranked(element);
+  if (failed(infer.requireRank(0, 3, 64, "x")))
+    return failure();
+  Dims dims = infer.dims(0);
+  size_t spatial = dims.size() - 2, first = channelsLast ? 1 : 2;
+  Window window{op.getStrides(), op.getPads(), op.getDilations()};
+  if (failed(checkWindow(infer, window, spatial)) || op.getKernel().size() != spatial)
+    return infer.error() << "(V3) has a window of " << op.getKernel().size() << " dimensions for "
+                         << spatial;
+  for (size_t dim = 0; dim < spatial; ++dim)
+    dims[first + dim] = windowCount(infer, dims[first + dim], infer.constant(op.getKernel()[dim]),
+                                    window, dim, spatial, op.getCeilMode());
+  return infer.give(element, dims);
+}
+
+} // namespace
+
+LogicalResult ConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  Type element = infer.element(0);
+  if (getAccumulateI32())
+    element = IntegerType::get(getContext(), 32);
+  else if (failed(infer.requireSameElement(0, 1, "(V1)")))
+    return failure();
+  if (infer.unranked())
+    return infer.giveUnranked(element);
+  if (failed(infer.requireRank(0, 3, 64, "x")))
+    return failure();
+  Dims x = infer.dims(0), w = infer.dims(1);
+  if (x.size() != w.size())
+    return infer.error() << "(V1) x and w have ranks " << x.size() << " and " << w.size();
+  size_t spatial = x.size() - 2, first = getChannelsLast() ? 1 : 2,
+         channel = getChannelsLast() ? x.size() - 1 : 1;
+  int64_t group = getGroup();
+  auto outputs = infer.known(w[0]);
+  if (group <= 0 || (outputs && *outputs % group != 0))
+    return infer.error() << "(V2) the number of outputs is not a multiple of group " << group;
+  if (failed(infer.requireEqual(x[channel], w[1] * group, "(V1)",
+                                "channels of x and group times those of w")))
+    return failure();
+  Window window{getStrides(), getPads(), getDilations()};
+  if (failed(checkWindow(infer, window, spatial)))
+    return failure();
+  x[channel] = w[0];
+  for (size_t dim = 0; dim < spatial; ++dim)
+    x[first + dim] = windowCount(infer, x[first + dim], w[2 + dim], window, dim, spatial, false);
+  return infer.give(element, x);
+}
+
+LogicalResult ConvTransposeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (failed(infer.requireSameElement(0, 1, "(V1)")))
+    return failure();
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireRank(0, 3, 64, "x")))
+    return failure();
+  Dims x = infer.dims(0), w = infer.dims(1);
+  if (x.size() != w.size())
+    return infer.error() << "(V1) x and w have ranks " << x.size() << " and " << w.size();
+  size_t spatial = x.size() - 2;
+  Window window{getStrides(), getPads(), getDilations()};
+  if (failed(checkWindow(infer, window, spatial)) || getOutputPadding().size() != spatial ||
+      int64_t(getGroup()) <= 0)
+    return infer.error() << "(V3) has not one output padding for each of " << spatial
+                         << " spatial dimensions";
+  if (failed(infer.requireEqual(x[1], w[0], "(V1)", "channels of x and w")))
+    return failure();
+  x[1] = w[1] * int64_t(getGroup());
+  for (size_t dim = 0; dim < spatial; ++dim)
+    x[2 + dim] = (x[2 + dim] - 1) * getStrides()[dim] + getOutputPadding()[dim] +
+                 (w[2 + dim] - 1) * getDilations()[dim] + 1 - getPads()[dim] -
+                 getPads()[spatial + dim];
+  return infer.give(infer.element(0), x);
+}
+
+LogicalResult DeformConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireRank(0, 3, 64, "x")))
+    return failure();
+  Dims x = infer.dims(0), w = infer.dims(1);
+  size_t spatial = x.size() - 2;
+  Window window{getStrides(), getPads(), getDilations()};
+  if (w.size() != x.size() || failed(checkWindow(infer, window, spatial)))
+    return infer.error() << "(V1) x and w have ranks " << x.size() << " and " << w.size();
+  x[1] = w[0];
+  for (size_t dim = 0; dim < spatial; ++dim)
+    x[2 + dim] = windowCount(infer, x[2 + dim], w[2 + dim], window, dim, spatial, false);
+  return infer.give(infer.element(0), x);
+}
+
+LogicalResult MaxPoolOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  return inferPool(*this, infer, infer.element(0), getChannelsLast());
+}
+LogicalResult AveragePoolOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  return inferPool(*this, infer, infer.element(0), getChannelsLast());
+}
+LogicalResult LpPoolOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  return inferPool(*this, infer, infer.element(0), getChannelsLast());
+}
+LogicalResult MaxPoolIndicesOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  return inferPool(*this, Inference(shapes, *this, results), IntegerType::get(getContext(), 64),
+                   false);
+}
+
+LogicalResult MaxUnpoolOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireRank(0, 3, 64, "x")))
+    return failure();
+  Dims x = infer.dims(0);
+  size_t spatial = x.size() - 2;
+  if (infer.present(2)) {
+    auto given = infer.contents(2);
+    for (size_t dim = 0; dim < x.size(); ++dim)
+      x[dim] = given && given->size() == x.size() ? (*given)[dim] : infer.fresh("unpool");
+    return infer.give(infer.element(0), x);
+  }
+  if (getKernel().size() != spatial || getStrides().size() != spatial ||
+      getPads().size() != 2 * spatial)
+    return infer.error() << "(V3) has a window of other dimensions than its operand";
+  for (size_t dim = 0; dim < spatial; ++dim)
+    x[2 + dim] = (x[2 + dim] - 1) * getStrides()[dim] + getKernel()[dim] - getPads()[dim] -
+                 getPads()[spatial + dim];
+  return infer.give(infer.element(0), x);
+}
+
+LogicalResult Col2ImOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireRank(0, 3, 3, "x")))
+    return failure();
+  Dims x = infer.dims(0);
+  auto image = infer.contents(1), block = infer.contents(2);
+  auto spatial = infer.known(infer.dims(1)[0]);
+  if (!spatial)
+    return infer.giveUnranked(infer.element(0));
+  Dims result{x[0], block ? shapes.simplify(x[1].floorDiv(shapes.product(*block)))
+                          : infer.fresh("channels")};
+  for (int64_t dim = 0; dim < *spatial; ++dim)
+    result.push_back(image ? (*image)[dim] : infer.fresh("image"));
+  return infer.give(infer.element(0), result);
+}
+
+} // namespace tensmith::graph

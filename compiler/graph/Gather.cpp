@@ -1,0 +1,186 @@
+// Indexed reading and writing, selection: shape functions.
+#include "compiler/graph/Inference.h"
+
+using namespace mlir;
+using namespace tensmith::graph;
+
+#define GET_OP_CLASSES
+#include "compiler/graph/GatherOps.cpp.inc"
+
+namespace tensmith::graph {
+
+void GraphDialect::addGather() {
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/GatherOps.cpp.inc"
+      >();
+}
+
+static Type i64(Operation *op) { return IntegerType::get(op->getContext(), 64); }
+
+LogicalResult GatherOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireInteger(1, "indices")))
+    return failure();
+  Dims dims = infer.dims(0), indices = infer.dims(1);
+  auto axis = infer.axis(getAxis(), dims.size());
+  if (failed(axis))
+    return failure();
+  Dims result(ArrayRef(dims).take_front(*axis));
+  result.append(indices);
+  result.append(dims.begin() + *axis + 1, dims.end());
+  return infer.give(infer.element(0), result);
+}
+
+std::optional<Contents> GatherOp::contents(ShapeContext &shapes, unsigned) {
+  auto known = shapes.contents(getX());
+  auto indices = shapes.constants(getIndices());
+  if (!known || !indices || cast<RankedTensorType>(getX().getType()).getRank() != 1)
+    return std::nullopt;
+  Contents result;
+  for (int64_t index : *indices) {
+    int64_t at = index < 0 ? index + int64_t(known->size()) : index;
+    if (at < 0 || at >= int64_t(known->size()))
+      return std::nullopt;
+    result.push_back((*known)[at]);
+  }
+  return result;
+}
+
+LogicalResult GatherElementsOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (infer.rank(0) != infer.rank(1))
+    return infer.error() << "(G1) operand and indices have ranks " << infer.rank(0) << " and "
+                         << infer.rank(1);
+  if (failed(infer.requireInteger(1, "indices")) || failed(infer.axis(getAxis(), infer.rank(0))))
+    return failure();
+  return infer.give(infer.element(0), infer.dims(1));
+}
+
+LogicalResult GatherNDOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireInteger(1, "indices")) || failed(infer.requireRank(1, 1, 64, "indices")))
+    return failure();
+  Dims dims = infer.dims(0), indices = infer.dims(1);
+  auto depth = infer.known(indices.pop_back_val());
+  if (!depth)
+    return infer.giveUnranked(infer.element(0));
+  int64_t used = int64_t(getBatchDims()) + *depth;
+  if (used > int64_t(dims.size()) || getBatchDims() > indices.size())
+    return infer.error() << "(G1) index tuples of " << *depth << " after " << getBatchDims()
+                         << " batch dimensions address an operand of rank " << dims.size();
+  indices.append(dims.begin() + used, dims.end());
+  return infer.give(infer.element(0), indices);
+}
+
+namespace {
+LogicalResult inferScatter(Inference infer) {
+  if (failed(infer.requireSameElement(0, 2, "(G1)")) || failed(infer.requireInteger(1, "indices")))
+    return failure();
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  return infer.giveSame(0);
+}
+} // namespace
+
+LogicalResult ScatterElementsOp::inferResults(ShapeContext &shapes,
+                                              SmallVectorImpl<Type> &results) {
+  return inferScatter(Inference(shapes, *this, results));
+}
+LogicalResult ScatterNDOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  return inferScatter(Inference(shapes, *this, results));
+}
+LogicalResult TensorScatterOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (failed(infer.requireSameElement(0, 1, "(G1)")))
+    return failure();
+  return infer.unranked() ? infer.giveUnranked(infer.element(0)) : infer.giveSame(0);
+}
+
+LogicalResult OneHotOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(2));
+  Dims dims = infer.dims(0);
+  auto axis = infer.axis(getAxis(), dims.size() + 1);
+  if (failed(axis))
+    return failure();
+  auto depth = infer.contents(1);
+  dims.insert(dims.begin() + *axis,
+              depth && depth->size() == 1 ? depth->front() : infer.fresh("depth"));
+  return infer.give(infer.element(2), dims);
+}
+
+LogicalResult NonZeroOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.give(i64(*this), {infer.fresh("rank"), infer.fresh("nonzero")});
+  return infer.give(i64(*this), {infer.constant(infer.rank(0)), infer.fresh("nonzero")});
+}
+
+LogicalResult CompressOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (!getAxis())
+    return infer.give(infer.element(0), {infer.fresh("compress")});
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  Dims dims = infer.dims(0);
+  auto axis = infer.axis(*getAxis(), dims.size());
+  if (failed(axis))
+    return failure();
+  dims[*axis] = infer.fresh("compress");
+  return infer.give(infer.element(0), dims);
+}
+
+LogicalResult TopKOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked({infer.element(0), i64(*this)});
+  Dims dims = infer.dims(0);
+  auto axis = infer.axis(getAxis(), dims.size());
+  if (failed(axis))
+    return failure();
+  auto k = infer.contents(1);
+  dims[*axis] = k && k->size() == 1 ? k->front() : infer.fresh("topk");
+  return success(succeeded(infer.give(infer.element(0), dims)) &&
+                 succeeded(infer.give(i64(*this), dims)));
+}
+
+LogicalResult UniqueOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  AffineExpr count = infer.fresh("unique"), all = infer.fresh("elements");
+  Type index = i64(*this);
+  if (getAxis()) {
+    if (infer.unranked())
+      return infer.giveUnranked({infer.element(0), index, index, index});
+    Dims dims = infer.dims(0);
+    auto axis = infer.axis(*getAxis(), dims.size());
+    if (failed(axis))
+      return failure();
+    all = dims[*axis];
+    dims[*axis] = count;
+    if (failed(infer.give(infer.element(0), dims)))
+      return failure();
+  } else {
+    if (!infer.unranked())
+      all = shapes.product(infer.dims(0));
+    if (failed(infer.give(infer.element(0), {count})))
+      return failure();
+  }
+  return success(succeeded(infer.give(index, {count})) && succeeded(infer.give(index, {all})) &&
+                 succeeded(infer.give(index, {count})));
+}
+
+LogicalResult NonMaxSuppressionOp::inferResults(ShapeContext &shapes,
+                                                SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  return infer.give(i64(*this), {infer.fresh("selected"), infer.constant(3)});
+}
+
+} // namespace tensmith::graph

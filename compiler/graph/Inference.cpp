@@ -1,0 +1,109 @@
+// Common rules of the shape functions; see Inference.h.
+#include "compiler/graph/Inference.h"
+
+#include "base/HostTensor.h"
+
+using namespace mlir;
+
+namespace tensmith::graph {
+
+bool Inference::unranked() const {
+  return llvm::any_of(op->getOperandTypes(),
+                      [](Type type) { return isa<UnrankedTensorType>(type); });
+}
+
+LogicalResult Inference::giveUnranked(ArrayRef<Type> elements) {
+  for (Type element : elements)
+    results.push_back(UnrankedTensorType::get(element));
+  return success();
+}
+
+AffineExpr Inference::fresh(StringRef hint) {
+  return shapes.freshSymbol(hint.empty() ? op->getName().stripDialect() : hint);
+}
+
+std::optional<int64_t> Inference::known(AffineExpr size) const {
+  if (auto constant = dyn_cast<AffineConstantExpr>(shapes.simplify(size)))
+    return constant.getValue();
+  return std::nullopt;
+}
+
+LogicalResult Inference::give(Type element, ArrayRef<AffineExpr> dims) {
+  SmallVector<int64_t> sizes;
+  for (AffineExpr dim : dims) {
+    auto size = known(dim);
+    if (size && *size < 0)
+      return error() << "would have a negative dimension, " << *size;
+    if (size && *size > 0)
+      sizes.push_back(*size);
+  }
+  if (!elementCount(sizes))
+    return error() << "would have a result of more than 2^48 elements, " << toString(sizes);
+  results.push_back(shapes.tensorType(element, dims));
+  return success();
+}
+
+FailureOr<int64_t> Inference::axis(int64_t axis, int64_t rank, StringRef name) {
+  if (axis < -rank || axis >= rank)
+    return error() << name << " " << axis << " is not a dimension of an operand of rank " << rank;
+  return axis < 0 ? axis + rank : axis;
+}
+
+LogicalResult Inference::requireRank(unsigned operand, int64_t least, int64_t most,
+                                     StringRef name) {
+  int64_t own = rank(operand);
+  if (own >= least && own <= most)
+    return success();
+  auto message = error() << "operand '" << name << "' has rank " << own << ", not " << least;
+  if (most > 16)
+    message << " or more";
+  else if (most != least)
+    message << " to " << most;
+  return failure();
+}
+
+LogicalResult Inference::requireSameElement(unsigned a, unsigned b, StringRef constraint) {
+  if (element(a) == element(b))
+    return success();
+  return error() << constraint << " operands have different element types, " << element(a)
+                 << " and " << element(b);
+}
+
+LogicalResult Inference::requireInteger(unsigned operand, StringRef name) {
+  if (element(operand).isIntOrIndex())
+    return success();
+  return error() << "operand '" << name << "' has element type " << element(operand)
+                 << ", not an integer";
+}
+
+LogicalResult Inference::requireEqual(AffineExpr a, AffineExpr b, StringRef constraint,
+                                      StringRef what) {
+  auto ka = known(a), kb = known(b);
+  if (!ka || !kb || *ka == *kb)
+    return success();
+  return error() << constraint << " " << what << " differ: " << *ka << " and " << *kb;
+}
+
+FailureOr<Dims> Inference::broadcast(ArrayRef<AffineExpr> a, ArrayRef<AffineExpr> b) {
+  if (a.size() < b.size())
+    std::swap(a, b);
+  Dims result(a);
+  size_t missing = a.size() - b.size();
+  for (auto [dim, size] : llvm::enumerate(b)) {
+    auto common = shapes.broadcast(a[missing + dim], size);
+    if (!common)
+      return error() << "shapes do not broadcast together: dimension " << missing + dim << " is "
+                     << *known(a[missing + dim]) << " and " << *known(size);
+    result[missing + dim] = *common;
+  }
+  return result;
+}
+
+SmallVector<int64_t> stridesOf(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (size_t dim = shape.size(); dim-- > 1;)
+    strides[dim - 1] = strides[dim] * shape[dim];
+  return strides;
+}
+
+} // namespace tensmith::graph

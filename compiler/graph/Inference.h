@@ -1,0 +1,73 @@
+// What the shape functions are written with: operands' dimensions, errors that name a constraint,
+// common rules.
+#pragma once
+
+#include "compiler/graph/Graph.h"
+
+namespace tensmith::graph {
+
+using Dims = llvm::SmallVector<mlir::AffineExpr>;
+
+/// One run of a shape function. Errors are emitted on the operator; a rule that fails returns
+/// failure at once.
+class Inference {
+public:
+  Inference(ShapeContext &shapes, mlir::Operation *op, llvm::SmallVectorImpl<mlir::Type> &results)
+      : shapes(shapes), op(op), results(results) {}
+
+  mlir::InFlightDiagnostic error() { return op->emitOpError(); }
+
+  bool present(unsigned operand) const {
+    return operand < op->getNumOperands() &&
+           !llvm::isa<mlir::NoneType>(op->getOperand(operand).getType());
+  }
+  /// Whether an operand that is present has no rank: then the results have none either.
+  bool unranked() const;
+  /// Results of the given element types without a rank.
+  mlir::LogicalResult giveUnranked(llvm::ArrayRef<mlir::Type> elements);
+
+  mlir::Type element(unsigned operand) const {
+    return mlir::getElementTypeOrSelf(op->getOperand(operand).getType());
+  }
+  int64_t rank(unsigned operand) const {
+    return llvm::cast<mlir::RankedTensorType>(op->getOperand(operand).getType()).getRank();
+  }
+  Dims dims(unsigned operand) { return shapes.dims(op->getOperand(operand).getType()); }
+  mlir::AffineExpr fresh(llvm::StringRef hint = {});
+  mlir::AffineExpr constant(int64_t value) { return shapes.constant(value); }
+  std::optional<int64_t> known(mlir::AffineExpr size) const;
+  std::optional<llvm::SmallVector<int64_t>> constants(unsigned operand) {
+    return present(operand) ? shapes.constants(op->getOperand(operand)) : std::nullopt;
+  }
+  std::optional<Contents> contents(unsigned operand) {
+    return present(operand) ? shapes.contents(op->getOperand(operand)) : std::nullopt;
+  }
+
+  /// Adds a result. Fails where it would have more elements than a tensor may (2^48).
+  mlir::LogicalResult give(mlir::Type element, llvm::ArrayRef<mlir::AffineExpr> dims);
+  /// Adds a result of the operand's type and shape.
+  mlir::LogicalResult giveSame(unsigned operand) { return give(element(operand), dims(operand)); }
+
+  /// A dimension number in [-rank, rank) made non-negative; fails outside, naming the constraint.
+  mlir::FailureOr<int64_t> axis(int64_t axis, int64_t rank, llvm::StringRef name = "axis");
+  mlir::LogicalResult requireRank(unsigned operand, int64_t least, int64_t most,
+                                  llvm::StringRef name);
+  mlir::LogicalResult requireSameElement(unsigned a, unsigned b, llvm::StringRef constraint);
+  mlir::LogicalResult requireInteger(unsigned operand, llvm::StringRef name);
+  /// Sizes that must be equal: fails where they are known to differ.
+  mlir::LogicalResult requireEqual(mlir::AffineExpr a, mlir::AffineExpr b,
+                                   llvm::StringRef constraint, llvm::StringRef what);
+
+  /// NumPy's broadcasting of two shapes.
+  mlir::FailureOr<Dims> broadcast(llvm::ArrayRef<mlir::AffineExpr> a,
+                                  llvm::ArrayRef<mlir::AffineExpr> b);
+
+  ShapeContext &shapes;
+  mlir::Operation *op;
+  llvm::SmallVectorImpl<mlir::Type> &results;
+};
+
+/// Row-major strides of a static shape, in elements.
+llvm::SmallVector<int64_t> stridesOf(llvm::ArrayRef<int64_t> shape);
+
+} // namespace tensmith::graph

@@ -1,0 +1,513 @@
+// Movement: shape functions of the static and the dynamic forms.
+#include "compiler/graph/Inference.h"
+
+using namespace mlir;
+using namespace tensmith::graph;
+
+#define GET_OP_CLASSES
+#include "compiler/graph/MovementOps.cpp.inc"
+
+namespace tensmith::graph {
+
+void GraphDialect::addMovement() {
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/MovementOps.cpp.inc"
+      >();
+}
+
+namespace {
+
+/// The type that the operator was given, which it keeps; its element type must be the operand's.
+LogicalResult giveDeclared(Inference &infer) {
+  Type declared = infer.op->getResult(0).getType();
+  if (getElementTypeOrSelf(declared) != infer.element(0))
+    return infer.error() << "has a result of other elements than its operand's, "
+                         << infer.element(0);
+  infer.results.push_back(declared);
+  return success();
+}
+
+Dims declaredDims(Inference &infer) { return infer.shapes.dims(infer.op->getResult(0).getType()); }
+bool declaredUnranked(Inference &infer) {
+  return !isa<RankedTensorType>(infer.op->getResult(0).getType());
+}
+
+/// A vector operand's length, where known: the rank that it gives the result.
+std::optional<int64_t> lengthOf(Inference &infer, unsigned operand) {
+  if (infer.rank(operand) != 1)
+    return std::nullopt;
+  return infer.known(infer.dims(operand)[0]);
+}
+
+} // namespace
+
+LogicalResult ReshapeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked() || declaredUnranked(infer))
+    return giveDeclared(infer);
+  AffineExpr from = shapes.product(infer.dims(0)), to = shapes.product(declaredDims(infer));
+  if (failed(infer.requireEqual(from, to, "(M1)", "numbers of elements")))
+    return failure();
+  return giveDeclared(infer);
+}
+
+LogicalResult TransposeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  Dims dims = infer.dims(0), turned;
+  SmallVector<int64_t> sorted(getPermutation());
+  llvm::sort(sorted);
+  if (sorted != llvm::to_vector(llvm::seq<int64_t>(0, dims.size())))
+    return infer.error() << "permutation [" << getPermutation() << "] is not one of " << dims.size()
+                         << " dimensions";
+  for (int64_t dim : getPermutation())
+    turned.push_back(dims[dim]);
+  return infer.give(infer.element(0), turned);
+}
+
+LogicalResult BroadcastOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked() || declaredUnranked(infer))
+    return giveDeclared(infer);
+  Dims from = infer.dims(0), to = declaredDims(infer);
+  if (from.size() > to.size())
+    return infer.error() << "has a result of lower rank than its operand";
+  for (size_t dim = 0; dim < from.size(); ++dim) {
+    AffineExpr size = to[to.size() - from.size() + dim];
+    auto own = infer.known(from[dim]);
+    if (own && *own == 1)
+      continue;
+    if (failed(infer.requireEqual(from[dim], size, "(M1)", "sizes of a broadcast dimension")))
+      return failure();
+  }
+  return giveDeclared(infer);
+}
+
+LogicalResult SliceOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked() || declaredUnranked(infer))
+    return giveDeclared(infer);
+  Dims from = infer.dims(0), to = declaredDims(infer);
+  if (to.size() != from.size() || getStarts().size() != from.size() ||
+      getSteps().size() != from.size())
+    return infer.error() << "(M2) has not one start and step for each of " << from.size()
+                         << " dimensions";
+  for (size_t dim = 0; dim < from.size(); ++dim) {
+    int64_t start = getStarts()[dim], step = getSteps()[dim];
+    auto size = infer.known(from[dim]), count = infer.known(to[dim]);
+    if (start < 0 || step == 0)
+      return infer.error() << "(M2) start " << start << " or step " << step << " of dimension "
+                           << dim << " is out of range";
+    if (!size || !count || *count == 0)
+      continue;
+    int64_t last = start + (*count - 1) * step;
+    if (start >= *size || last < 0 || last >= *size)
+      return infer.error() << "(M2) dimension " << dim << " reads elements " << start << " to "
+                           << last << " of " << *size;
+  }
+  return giveDeclared(infer);
+}
+
+LogicalResult ConcatOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (getInputs().empty())
+    return infer.error() << "(M3) has no inputs";
+  for (unsigned operand = 1; operand < getInputs().size(); ++operand)
+    if (failed(infer.requireSameElement(0, operand, "(M3)")))
+      return failure();
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  Dims dims = infer.dims(0);
+  auto axis = infer.axis(getAxis(), dims.size());
+  if (failed(axis))
+    return failure();
+  for (unsigned operand = 1; operand < getInputs().size(); ++operand) {
+    Dims other = infer.dims(operand);
+    if (other.size() != dims.size())
+      return infer.error() << "(M3) inputs have ranks " << dims.size() << " and " << other.size();
+    for (size_t dim = 0; dim < dims.size(); ++dim) {
+      if (int64_t(dim) == *axis)
+        continue;
+      if (failed(infer.requireEqual(dims[dim], other[dim], "(M3)",
+                                    "sizes of a dimension that is not joined")))
+        return failure();
+      if (infer.known(other[dim]))
+        dims[dim] = other[dim];
+    }
+    dims[*axis] = dims[*axis] + other[*axis];
+  }
+  return infer.give(infer.element(0), dims);
+}
+
+LogicalResult PadOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  Dims dims = infer.dims(0);
+  if (getLow().size() != dims.size() || getHigh().size() != dims.size())
+    return infer.error() << "has not one low and high for each of " << dims.size() << " dimensions";
+  if (infer.present(1) && failed(infer.requireSameElement(0, 1, "(M3)")))
+    return failure();
+  for (size_t dim = 0; dim < dims.size(); ++dim)
+    dims[dim] = dims[dim] + getLow()[dim] + getHigh()[dim];
+  return infer.give(infer.element(0), dims);
+}
+
+LogicalResult ReverseOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  for (int64_t axis : getAxes())
+    if (axis < 0 || axis >= infer.rank(0))
+      return infer.error() << "axis " << axis << " is not a dimension of the operand";
+  return infer.giveSame(0);
+}
+
+LogicalResult TriluOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireRank(0, 2, 64, "x")))
+    return failure();
+  return infer.giveSame(0);
+}
+
+LogicalResult PackOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireRank(0, 2, 64, "x")))
+    return failure();
+  if (int64_t(getWidth()) <= 0)
+    return infer.error() << "width " << int64_t(getWidth()) << " is not positive";
+  Dims dims = infer.dims(0);
+  AffineExpr last = dims.pop_back_val(), before = dims.pop_back_val();
+  AffineExpr columns = getTransposed() ? before : last, depth = getTransposed() ? last : before;
+  dims.append({columns.ceilDiv(getWidth()), depth, infer.constant(getWidth())});
+  return infer.give(infer.element(0), dims);
+}
+
+LogicalResult UnpackOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireRank(0, 3, 64, "x")))
+    return failure();
+  Dims dims = infer.dims(0);
+  dims.pop_back();
+  AffineExpr depth = dims.pop_back_val();
+  dims.pop_back();
+  // The width of the result is given with the operator's result type where it is symbolic.
+  Type declared = getY().getType();
+  AffineExpr columns = infer.constant(getColumns());
+  if (int64_t(getColumns()) < 0)
+    if (auto type = dyn_cast<RankedTensorType>(declared))
+      columns = shapes.dims(type).back();
+  dims.append({depth, columns});
+  return infer.give(infer.element(0), dims);
+}
+
+LogicalResult DynamicReshapeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  auto target = infer.contents(1);
+  Dims from = infer.dims(0), to;
+  if (!target) {
+    auto rank = lengthOf(infer, 1);
+    if (!rank)
+      return infer.giveUnranked(infer.element(0));
+    for (int64_t dim = 0; dim < *rank; ++dim)
+      to.push_back(infer.fresh("reshape"));
+    return infer.give(infer.element(0), to);
+  }
+  std::optional<size_t> rest;
+  AffineExpr others = infer.constant(1);
+  for (auto [dim, size] : llvm::enumerate(*target)) {
+    auto known = infer.known(size);
+    if (known && *known == -1) {
+      if (rest)
+        return infer.error() << "(M1) the target shape has more than one -1";
+      rest = dim;
+      to.push_back(size);
+      continue;
+    }
+    if (known && *known < -1)
+      return infer.error() << "(M1) the target shape has a dimension of " << *known;
+    if (known && *known == 0 && !getAllowzero()) {
+      if (dim >= from.size())
+        return infer.error() << "(M1) the target shape keeps dimension " << dim
+                             << " of an operand of rank " << from.size();
+      size = from[dim];
+    }
+    to.push_back(size);
+    others = others * size;
+  }
+  AffineExpr total = shapes.product(from);
+  if (rest) {
+    others = shapes.simplify(others);
+    if (auto divisor = infer.known(others); divisor && *divisor == 0)
+      to[*rest] = infer.constant(0);
+    else
+      to[*rest] = shapes.simplify(total.floorDiv(others));
+  }
+  if (failed(infer.requireEqual(total, shapes.product(to), "(M1)", "numbers of elements")))
+    return failure();
+  return infer.give(infer.element(0), to);
+}
+
+LogicalResult DynamicBroadcastOp::inferResults(ShapeContext &shapes,
+                                               SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  auto target = infer.contents(1);
+  Dims to;
+  if (target) {
+    to = *target;
+  } else {
+    auto rank = lengthOf(infer, 1);
+    if (!rank)
+      return infer.giveUnranked(infer.element(0));
+    for (int64_t dim = 0; dim < *rank; ++dim)
+      to.push_back(infer.fresh("broadcast"));
+  }
+  auto dims = infer.broadcast(infer.dims(0), to);
+  if (failed(dims))
+    return failure();
+  return infer.give(infer.element(0), *dims);
+}
+
+/// Sizes follow ONNX's clamping where starts, ends and steps are known; a symbolic end or dimension
+/// is an expression where the order of the sizes is certain, otherwise a fresh symbol.
+static AffineExpr slicedSize(Inference &infer, AffineExpr size, AffineExpr start, AffineExpr end,
+                             int64_t step) {
+  auto known = infer.known(size), first = infer.known(start), last = infer.known(end);
+  if (known && first && last) {
+    int64_t n = *known, a = *first < 0 ? *first + n : *first, b = *last < 0 ? *last + n : *last;
+    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
+    a = std::clamp(a, step > 0 ? int64_t(0) : int64_t(0), high);
+    b = std::clamp(b, low, high);
+    if (n == 0)
+      return infer.constant(0);
+    int64_t count = step > 0 ? (b - a + step - 1) / step : (a - b - step - 1) / -step;
+    return infer.constant(std::max<int64_t>(count, 0));
+  }
+  constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
+  if (first && *first == 0 && step == 1) {
+    if (infer.shapes.equal(end, size) || (last && *last >= kEnd))
+      return size;
+    // A symbolic end within a larger symbolic size can't be told from one beyond it.
+  }
+  if (first && last && step == 1 && *first < 0 && *last >= kEnd && *first == -1)
+    return infer.constant(1);
+  return infer.fresh("slice");
+}
+
+LogicalResult DynamicSliceOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  Dims dims = infer.dims(0);
+  auto starts = infer.contents(1), ends = infer.contents(2);
+  auto axes = infer.constants(3), steps = infer.constants(4);
+  bool axesKnown = axes || !infer.present(3), stepsKnown = steps || !infer.present(4);
+  if (!axesKnown) {
+    for (AffineExpr &dim : dims)
+      dim = infer.fresh("slice");
+    return infer.give(infer.element(0), dims);
+  }
+  auto count = axes ? std::optional<int64_t>(axes->size()) : lengthOf(infer, 1);
+  if (!count || *count > int64_t(dims.size()))
+    return infer.error() << "has starts for more dimensions than its operand's " << dims.size();
+  for (int64_t i = 0; i < *count; ++i) {
+    auto axis = infer.axis(axes ? (*axes)[i] : i, dims.size());
+    if (failed(axis))
+      return failure();
+    bool known = starts && ends && stepsKnown && i < int64_t(starts->size()) &&
+                 i < int64_t(ends->size()) && (!steps || i < int64_t(steps->size()));
+    int64_t step = known && steps ? (*steps)[i] : 1;
+    if (step == 0)
+      return infer.error() << "has a step of 0";
+    dims[*axis] = known ? slicedSize(infer, dims[*axis], (*starts)[i], (*ends)[i], step)
+                        : infer.fresh("slice");
+  }
+  return infer.give(infer.element(0), dims);
+}
+
+LogicalResult DynamicPadOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  Dims dims = infer.dims(0);
+  auto pads = infer.contents(1);
+  auto axes = infer.constants(3);
+  if (!pads || (infer.present(3) && !axes)) {
+    for (AffineExpr &dim : dims)
+      dim = infer.fresh("pad");
+    return infer.give(infer.element(0), dims);
+  }
+  SmallVector<int64_t> all = axes ? *axes : llvm::to_vector(llvm::seq<int64_t>(0, dims.size()));
+  if (pads->size() != 2 * all.size())
+    return infer.error() << "has " << pads->size() << " pads for " << all.size() << " dimensions";
+  for (auto [i, number] : llvm::enumerate(all)) {
+    auto axis = infer.axis(number, dims.size());
+    if (failed(axis))
+      return failure();
+    dims[*axis] = dims[*axis] + (*pads)[i] + (*pads)[all.size() + i];
+  }
+  return infer.give(infer.element(0), dims);
+}
+
+LogicalResult DynamicTileOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  Dims dims = infer.dims(0);
+  auto repeats = infer.contents(1);
+  if (repeats && repeats->size() != dims.size())
+    return infer.error() << "has " << repeats->size() << " repeats for " << dims.size()
+                         << " dimensions";
+  for (size_t dim = 0; dim < dims.size(); ++dim)
+    dims[dim] = repeats ? dims[dim] * (*repeats)[dim] : infer.fresh("tile");
+  return infer.give(infer.element(0), dims);
+}
+
+LogicalResult CenterCropPadOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  Dims dims = infer.dims(0);
+  auto target = infer.contents(1);
+  SmallVector<int64_t> axes = getAxes() ? SmallVector<int64_t>(*getAxes())
+                                        : llvm::to_vector(llvm::seq<int64_t>(0, dims.size()));
+  for (auto [i, number] : llvm::enumerate(axes)) {
+    auto axis = infer.axis(number, dims.size());
+    if (failed(axis))
+      return failure();
+    dims[*axis] = target && i < target->size() ? (*target)[i] : infer.fresh("crop");
+  }
+  return infer.give(infer.element(0), dims);
+}
+
+LogicalResult ShapeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  Type i64 = IntegerType::get(getContext(), 64);
+  if (!isa<RankedTensorType>(getX().getType()))
+    return infer.give(i64, {infer.fresh("rank")});
+  int64_t rank = infer.rank(0);
+  auto clampToRank = [&](int64_t dim) {
+    return std::clamp<int64_t>(dim < 0 ? dim + rank : dim, 0, rank);
+  };
+  int64_t start = clampToRank(int64_t(getStart())),
+          end = clampToRank(getEnd() ? int64_t(*getEnd()) : rank);
+  return infer.give(i64, {infer.constant(std::max<int64_t>(end - start, 0))});
+}
+
+LogicalResult SizeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  return Inference(shapes, *this, results).give(IntegerType::get(getContext(), 64), {});
+}
+
+LogicalResult ReverseSequenceOp::inferResults(ShapeContext &shapes,
+                                              SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireRank(0, 2, 64, "x")))
+    return failure();
+  return infer.giveSame(0);
+}
+
+std::optional<Contents> ShapeOp::contents(ShapeContext &shapes, unsigned) {
+  auto type = dyn_cast<RankedTensorType>(getX().getType());
+  if (!type)
+    return std::nullopt;
+  Dims dims = shapes.dims(type);
+  int64_t rank = dims.size();
+  auto clampToRank = [&](int64_t dim) {
+    return std::clamp<int64_t>(dim < 0 ? dim + rank : dim, 0, rank);
+  };
+  int64_t start = clampToRank(int64_t(getStart())),
+          end = clampToRank(getEnd() ? int64_t(*getEnd()) : rank);
+  Contents result;
+  for (int64_t dim = start; dim < end; ++dim)
+    result.push_back(dims[dim]);
+  return result;
+}
+std::optional<Contents> SizeOp::contents(ShapeContext &shapes, unsigned) {
+  auto type = dyn_cast<RankedTensorType>(getX().getType());
+  return type ? std::optional<Contents>(Contents{shapes.product(shapes.dims(type))}) : std::nullopt;
+}
+std::optional<Contents> ReshapeOp::contents(ShapeContext &shapes, unsigned) {
+  return shapes.contents(getX());
+}
+std::optional<Contents> DynamicReshapeOp::contents(ShapeContext &shapes, unsigned) {
+  return shapes.contents(getX());
+}
+
+/// The contents of a broadcast value of one element.
+static std::optional<Contents> repeated(ShapeContext &shapes, Value from, Value to) {
+  auto known = shapes.contents(from);
+  auto type = cast<RankedTensorType>(to.getType());
+  if (!known || known->empty())
+    return std::nullopt;
+  if (known->size() == 1)
+    return Contents(size_t(type.getNumElements()), known->front());
+  return int64_t(known->size()) == type.getNumElements() ? known : std::nullopt;
+}
+std::optional<Contents> BroadcastOp::contents(ShapeContext &shapes, unsigned) {
+  return repeated(shapes, getX(), getY());
+}
+std::optional<Contents> DynamicBroadcastOp::contents(ShapeContext &shapes, unsigned) {
+  return repeated(shapes, getX(), getY());
+}
+
+/// Of vectors.
+std::optional<Contents> SliceOp::contents(ShapeContext &shapes, unsigned) {
+  auto known = shapes.contents(getX());
+  auto type = cast<RankedTensorType>(getY().getType());
+  if (!known || type.getRank() != 1)
+    return std::nullopt;
+  Contents result;
+  for (int64_t i = 0; i < type.getDimSize(0); ++i)
+    result.push_back((*known)[getStarts()[0] + i * getSteps()[0]]);
+  return result;
+}
+std::optional<Contents> DynamicSliceOp::contents(ShapeContext &shapes, unsigned) {
+  auto known = shapes.contents(getX());
+  auto starts = shapes.constants(getStarts());
+  auto type = cast<RankedTensorType>(getY().getType());
+  if (!known || !starts || type.getRank() != 1 || starts->size() != 1)
+    return std::nullopt;
+  auto steps = isa<NoneType>(getSteps().getType()) ? std::optional(SmallVector<int64_t>{1})
+                                                   : shapes.constants(getSteps());
+  if (!steps)
+    return std::nullopt;
+  int64_t n = known->size(), step = (*steps)[0];
+  int64_t start = std::clamp<int64_t>((*starts)[0] < 0 ? (*starts)[0] + n : (*starts)[0], 0,
+                                      step > 0 ? n : n - 1);
+  Contents result;
+  for (int64_t i = 0; i < type.getDimSize(0); ++i) {
+    int64_t at = start + i * step;
+    if (at < 0 || at >= n)
+      return std::nullopt;
+    result.push_back((*known)[at]);
+  }
+  return result;
+}
+std::optional<Contents> ConcatOp::contents(ShapeContext &shapes, unsigned) {
+  Contents result;
+  if (cast<RankedTensorType>(getY().getType()).getRank() != 1)
+    return std::nullopt;
+  for (Value input : getInputs()) {
+    auto known = shapes.contents(input);
+    if (!known)
+      return std::nullopt;
+    result.append(*known);
+  }
+  return result;
+}
+
+} // namespace tensmith::graph

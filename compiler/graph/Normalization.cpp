@@ -1,0 +1,113 @@
+// Normalisation and attention: shape functions.
+#include "compiler/graph/Inference.h"
+
+using namespace mlir;
+using namespace tensmith::graph;
+
+#define GET_OP_CLASSES
+#include "compiler/graph/NormalizationOps.cpp.inc"
+
+namespace tensmith::graph {
+
+void GraphDialect::addNormalization() {
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/NormalizationOps.cpp.inc"
+      >();
+}
+
+namespace {
+/// Results like the first operand; `axis` (if any) is one of its dimensions.
+LogicalResult inferLike(Inference infer, std::optional<int64_t> axis = std::nullopt,
+                        int64_t leastRank = 0) {
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (axis && failed(infer.axis(*axis, infer.rank(0))))
+    return failure();
+  if (failed(infer.requireRank(0, leastRank, 64, "x")))
+    return failure();
+  return infer.giveSame(0);
+}
+} // namespace
+
+LogicalResult SoftmaxOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  return inferLike(Inference(shapes, *this, results), getAxis());
+}
+LogicalResult LogSoftmaxOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  return inferLike(Inference(shapes, *this, results), getAxis());
+}
+LogicalResult HardmaxOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  return inferLike(Inference(shapes, *this, results), getAxis());
+}
+LogicalResult RmsNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  return inferLike(Inference(shapes, *this, results), getAxis());
+}
+LogicalResult BatchNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  return inferLike(Inference(shapes, *this, results), std::nullopt, 1);
+}
+LogicalResult InstanceNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  return inferLike(Inference(shapes, *this, results), std::nullopt, 3);
+}
+LogicalResult GroupNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (int64_t(getGroups()) <= 0)
+    return infer.error() << "has " << int64_t(getGroups()) << " groups";
+  return inferLike(infer, std::nullopt, 2);
+}
+LogicalResult LrnOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  return inferLike(Inference(shapes, *this, results), std::nullopt, 2);
+}
+
+/// Mean and deviation keep their dimensions as 1, in f32 where x is narrower.
+LogicalResult LayerNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  Type statistic = infer.element(0);
+  if (statistic.getIntOrFloatBitWidth() < 32)
+    statistic = Float32Type::get(getContext());
+  if (infer.unranked())
+    return infer.giveUnranked({infer.element(0), statistic, statistic});
+  Dims dims = infer.dims(0);
+  auto axis = infer.axis(getAxis(), dims.size());
+  if (failed(axis) || failed(infer.giveSame(0)))
+    return failure();
+  for (size_t dim = *axis; dim < dims.size(); ++dim)
+    dims[dim] = infer.constant(1);
+  return success(succeeded(infer.give(statistic, dims)) && succeeded(infer.give(statistic, dims)));
+}
+
+/// Three-dimensional operands [batch, seq, heads * size] are taken as [batch, heads, seq, size].
+LogicalResult AttentionOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(
+        {infer.element(0), infer.element(1), infer.element(2), infer.element(0)});
+  int64_t rank = infer.rank(0);
+  if ((rank != 3 && rank != 4) || infer.rank(1) != rank || infer.rank(2) != rank)
+    return infer.error() << "operands q, k and v have ranks " << rank << ", " << infer.rank(1)
+                         << " and " << infer.rank(2) << ", not 3 or 4";
+  auto heads = [&](unsigned operand, int64_t count) -> FailureOr<Dims> {
+    Dims d = infer.dims(operand);
+    if (rank == 4)
+      return d;
+    if (count <= 0)
+      return infer.error() << "has three-dimensional operands, and no number of heads";
+    return Dims{d[0], infer.constant(count), d[1], shapes.simplify(d[2].floorDiv(count))};
+  };
+  auto q = heads(0, getQNumHeads()), k = heads(1, getKvNumHeads()), v = heads(2, getKvNumHeads());
+  if (failed(q) || failed(k) || failed(v))
+    return failure();
+  AffineExpr total = (*k)[2];
+  if (infer.present(4))
+    total = total + infer.dims(4)[2];
+  Dims y = rank == 4 ? Dims{(*q)[0], (*q)[1], (*q)[2], (*v)[3]}
+                     : Dims{(*q)[0], (*q)[2], (*q)[1] * (*v)[3]};
+  (*k)[2] = total;
+  (*v)[2] = total;
+  Dims scores{(*q)[0], (*q)[1], (*q)[2], total};
+  return success(succeeded(infer.give(infer.element(0), y)) &&
+                 succeeded(infer.give(infer.element(1), *k)) &&
+                 succeeded(infer.give(infer.element(2), *v)) &&
+                 succeeded(infer.give(infer.element(0), scores)));
+}
+
+} // namespace tensmith::graph

@@ -1,0 +1,130 @@
+// Resampling: shape functions.
+#include "compiler/graph/Inference.h"
+
+#include "compiler/graph/Constants.h"
+
+using namespace mlir;
+using namespace tensmith::graph;
+
+#define GET_OP_CLASSES
+#include "compiler/graph/ResamplingOps.cpp.inc"
+
+namespace tensmith::graph {
+
+void GraphDialect::addResampling() {
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/ResamplingOps.cpp.inc"
+      >();
+}
+
+namespace {
+/// The values of a constant operand, as doubles.
+std::optional<std::vector<double>> realConstants(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  if (!constant)
+    return std::nullopt;
+  auto tensor = hostTensor(constant.getValue());
+  if (!tensor.ok())
+    return std::nullopt;
+  std::vector<double> values;
+  for (int64_t i = 0; i < tensor->size(); ++i)
+    values.push_back(tensor->getDouble(i));
+  return values;
+}
+} // namespace
+
+LogicalResult ResizeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  Dims x = infer.dims(0);
+  SmallVector<int64_t> axes = getAxes() ? SmallVector<int64_t>(*getAxes())
+                                        : llvm::to_vector(llvm::seq<int64_t>(0, x.size()));
+  auto scales = infer.present(2) ? realConstants(getScales()) : std::nullopt;
+  auto sizes = infer.contents(3);
+  auto whole = infer.constants(3);
+  // The policies other than stretch take one scale for all axes, from the sizes.
+  std::optional<double> common;
+  bool stretch = getKeepAspectRatioPolicy() == "stretch";
+  if (!stretch && whole)
+    for (auto [i, number] : llvm::enumerate(axes)) {
+      auto axis = infer.axis(number, x.size());
+      auto size = failed(axis) ? std::nullopt : infer.known(x[*axis]);
+      if (!size || *size == 0 || i >= whole->size())
+        continue;
+      double scale = double((*whole)[i]) / double(*size);
+      bool smaller = getKeepAspectRatioPolicy() == "not_larger";
+      common = !common ? scale : smaller ? std::min(*common, scale) : std::max(*common, scale);
+    }
+  for (auto [i, number] : llvm::enumerate(axes)) {
+    auto axis = infer.axis(number, x.size());
+    if (failed(axis))
+      return failure();
+    auto size = infer.known(x[*axis]);
+    if (common && size)
+      x[*axis] = infer.constant(int64_t(std::floor(*common * double(*size) + 0.5)));
+    else if (stretch && sizes && i < sizes->size())
+      x[*axis] = (*sizes)[i];
+    else if (scales && i < scales->size() && size)
+      x[*axis] = infer.constant(int64_t(std::floor(double(*size) * (*scales)[i])));
+    else if (scales && i < scales->size() && (*scales)[i] == std::floor((*scales)[i]))
+      x[*axis] = x[*axis] * int64_t((*scales)[i]);
+    else
+      x[*axis] = infer.fresh("resize");
+  }
+  return infer.give(infer.element(0), x);
+}
+
+LogicalResult GridSampleOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  Dims x = infer.dims(0), grid = infer.dims(1);
+  if (x.size() < 3 || grid.size() != x.size())
+    return infer.error() << "operand 'grid' has rank " << grid.size() << " for an image of rank "
+                         << x.size();
+  for (size_t dim = 2; dim < x.size(); ++dim)
+    x[dim] = grid[dim - 1];
+  return infer.give(infer.element(0), x);
+}
+
+LogicalResult AffineGridOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  auto count = infer.rank(1) == 1 ? infer.known(infer.dims(1)[0]) : std::nullopt;
+  if (!count)
+    return infer.giveUnranked(infer.element(0));
+  auto size = infer.contents(1);
+  Dims result{size ? (*size)[0] : infer.dims(0)[0]};
+  for (int64_t dim = 2; dim < *count; ++dim)
+    result.push_back(size ? (*size)[dim] : infer.fresh("grid"));
+  result.push_back(infer.constant(*count - 2));
+  return infer.give(infer.element(0), result);
+}
+
+LogicalResult RoiAlignOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireRank(0, 4, 4, "x")) || failed(infer.requireRank(1, 2, 2, "rois")))
+    return failure();
+  return infer.give(infer.element(0),
+                    {infer.dims(1)[0], infer.dims(0)[1], infer.constant(getOutputHeight()),
+                     infer.constant(getOutputWidth())});
+}
+
+LogicalResult MaxRoiPoolOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  if (infer.unranked())
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.requireRank(0, 4, 4, "x")) || failed(infer.requireRank(1, 2, 2, "rois")) ||
+      getPooledShape().size() != 2)
+    return infer.error() << "pools into a shape of other than 2 dimensions";
+  return infer.give(infer.element(0),
+                    {infer.dims(1)[0], infer.dims(0)[1], infer.constant(getPooledShape()[0]),
+                     infer.constant(getPooledShape()[1])});
+}
+
+} // namespace tensmith::graph

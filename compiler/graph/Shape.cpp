@@ -1,0 +1,295 @@
+// Symbolic dimensions in a normal form: polynomials over symbols and quotients; see Shape.h.
+//
+// A sum of products, each a coefficient times a sorted list of atoms (a symbol, or a quotient or
+// remainder that does not divide out). Two expressions are equal where their normal forms are;
+// since MLIR makes expressions unique, that is a comparison of pointers.
+#include "compiler/graph/Shape.h"
+
+#include "compiler/graph/Graph.h"
+
+using namespace mlir;
+
+namespace tensmith::graph {
+namespace {
+
+using Monomial = SmallVector<AffineExpr, 4>; // atoms, sorted; empty: 1
+
+std::string text(AffineExpr expression) {
+  std::string result;
+  llvm::raw_string_ostream stream(result);
+  expression.print(stream);
+  return result;
+}
+
+/// Symbols by number, before quotients by their text: an order that does not depend on addresses.
+bool atomLess(AffineExpr a, AffineExpr b) {
+  auto sa = dyn_cast<AffineSymbolExpr>(a), sb = dyn_cast<AffineSymbolExpr>(b);
+  if (sa && sb)
+    return sa.getPosition() < sb.getPosition();
+  if (sa || sb)
+    return bool(sa);
+  return a != b && text(a) < text(b);
+}
+
+struct MonomialLess {
+  bool operator()(const Monomial &a, const Monomial &b) const {
+    if (a.size() != b.size())
+      return a.size() > b.size();
+    return std::lexicographical_compare(a.begin(), a.end(), b.begin(), b.end(), atomLess);
+  }
+};
+
+class Polynomial {
+public:
+  explicit Polynomial(MLIRContext *context) : context_(context) {}
+
+  static Polynomial of(AffineExpr expression) {
+    MLIRContext *context = expression.getContext();
+    Polynomial result(context);
+    if (auto constant = dyn_cast<AffineConstantExpr>(expression)) {
+      result.add({}, constant.getValue());
+      return result;
+    }
+    auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
+    if (!binary) {
+      result.add({expression}, 1);
+      return result;
+    }
+    Polynomial a = of(binary.getLHS()), b = of(binary.getRHS());
+    switch (binary.getKind()) {
+    case AffineExprKind::Add:
+      for (auto &[monomial, coefficient] : b.terms_)
+        a.add(monomial, coefficient);
+      return a;
+    case AffineExprKind::Mul:
+      return a.times(b);
+    default:
+      return quotient(binary.getKind(), a, b);
+    }
+  }
+
+  AffineExpr expression() const {
+    AffineExpr sum;
+    for (auto &[monomial, coefficient] : terms_) {
+      AffineExpr product;
+      for (AffineExpr atom : monomial)
+        product = product ? product * atom : atom;
+      AffineExpr term =
+          product ? product * coefficient : getAffineConstantExpr(coefficient, context_);
+      sum = sum ? sum + term : term;
+    }
+    return sum ? sum : getAffineConstantExpr(0, context_);
+  }
+
+private:
+  void add(Monomial monomial, int64_t coefficient) {
+    auto [it, isNew] = terms_.try_emplace(std::move(monomial), 0);
+    if (__builtin_add_overflow(it->second, coefficient, &it->second))
+      it->second = std::numeric_limits<int64_t>::max();
+    if (it->second == 0)
+      terms_.erase(it);
+  }
+
+  Polynomial times(const Polynomial &other) const {
+    Polynomial result(context_);
+    for (auto &[m, c] : terms_)
+      for (auto &[n, d] : other.terms_) {
+        Monomial product(m);
+        product.append(n);
+        llvm::sort(product, atomLess);
+        int64_t coefficient;
+        if (__builtin_mul_overflow(c, d, &coefficient))
+          coefficient = std::numeric_limits<int64_t>::max();
+        result.add(product, coefficient);
+      }
+    return result;
+  }
+
+  /// This divided by a single term, if it divides every term.
+  std::optional<Polynomial> dividedBy(const Polynomial &divisor) const {
+    if (terms_ == divisor.terms_ && !terms_.empty())
+      return of(getAffineConstantExpr(1, context_));
+    if (divisor.terms_.size() != 1)
+      return std::nullopt;
+    auto &[atoms, divisorCoefficient] = *divisor.terms_.begin();
+    Polynomial result(context_);
+    for (auto &[monomial, coefficient] : terms_) {
+      Monomial rest(monomial);
+      for (AffineExpr atom : atoms) {
+        auto it = llvm::find(rest, atom);
+        if (it == rest.end())
+          return std::nullopt;
+        rest.erase(it);
+      }
+      if (coefficient % divisorCoefficient != 0)
+        return std::nullopt;
+      result.add(rest, coefficient / divisorCoefficient);
+    }
+    return result;
+  }
+
+  static Polynomial quotient(AffineExprKind kind, const Polynomial &a, const Polynomial &b) {
+    Polynomial result(a.context_);
+    if (b.terms_.empty()) // by zero: nothing is known of it, and nothing traps
+      return result;
+    if (auto exact = a.dividedBy(b)) {
+      return kind == AffineExprKind::Mod ? result : *exact;
+    }
+    AffineExpr x = a.expression(), y = b.expression();
+    auto cx = dyn_cast<AffineConstantExpr>(x), cy = dyn_cast<AffineConstantExpr>(y);
+    if (cx && cy && cy.getValue() > 0) {
+      int64_t n = cx.getValue(), d = cy.getValue(), floor = n / d - (n % d < 0);
+      if (kind == AffineExprKind::FloorDiv)
+        result.add({}, floor);
+      else if (kind == AffineExprKind::CeilDiv)
+        result.add({}, floor + (n != floor * d));
+      else
+        result.add({}, n - floor * d);
+      return result;
+    }
+    AffineExpr atom = kind == AffineExprKind::FloorDiv  ? x.floorDiv(y)
+                      : kind == AffineExprKind::CeilDiv ? x.ceilDiv(y)
+                                                        : x % y;
+    result.add({atom}, 1);
+    return result;
+  }
+
+  MLIRContext *context_;
+  std::map<Monomial, int64_t, MonomialLess> terms_;
+};
+
+} // namespace
+
+ArrayRef<StringAttr> symbolNames(RankedTensorType type) {
+  auto dims = dyn_cast_or_null<DimsAttr>(type.getEncoding());
+  return dims ? dims.getSymbols() : ArrayRef<StringAttr>();
+}
+
+AffineExpr dimExpression(RankedTensorType type, unsigned dim) {
+  if (!type.isDynamicDim(dim))
+    return getAffineConstantExpr(type.getDimSize(dim), type.getContext());
+  auto dims = dyn_cast_or_null<DimsAttr>(type.getEncoding());
+  return dims ? dims.getMap().getResult(dim) : AffineExpr();
+}
+
+AffineExpr ShapeContext::symbol(StringAttr name) {
+  auto [it, isNew] = positions_.try_emplace(name, names_.size());
+  if (isNew)
+    names_.push_back(name);
+  return getAffineSymbolExpr(it->second, context_);
+}
+
+AffineExpr ShapeContext::freshSymbol(StringRef hint) {
+  StringAttr name;
+  do
+    name = StringAttr::get(context_, hint + "." + Twine(fresh_++));
+  while (positions_.contains(name));
+  return symbol(name);
+}
+
+SmallVector<AffineExpr> ShapeContext::dims(Type tensor) {
+  auto type = cast<RankedTensorType>(tensor);
+  SmallVector<AffineExpr> symbols;
+  for (StringAttr name : symbolNames(type))
+    symbols.push_back(symbol(name));
+  SmallVector<AffineExpr> result;
+  for (int64_t dim = 0; dim < type.getRank(); ++dim) {
+    AffineExpr expression = dimExpression(type, dim);
+    result.push_back(expression ? simplify(expression.replaceSymbols(symbols))
+                                : freshSymbol("unknown"));
+  }
+  return result;
+}
+
+RankedTensorType ShapeContext::tensorType(Type element, ArrayRef<AffineExpr> dims) {
+  SmallVector<int64_t> shape;
+  SmallVector<AffineExpr> expressions;
+  std::map<StringRef, StringAttr> used;
+  for (AffineExpr dim : dims) {
+    AffineExpr simple = simplify(dim);
+    expressions.push_back(simple);
+    auto constant = dyn_cast<AffineConstantExpr>(simple);
+    shape.push_back(constant ? std::max<int64_t>(constant.getValue(), 0) : ShapedType::kDynamic);
+    simple.walk([&](AffineExpr part) {
+      if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
+        used.emplace(names_[symbol.getPosition()].getValue(), names_[symbol.getPosition()]);
+    });
+  }
+  if (used.empty())
+    return RankedTensorType::get(shape, element);
+  SmallVector<StringAttr> names;
+  SmallVector<AffineExpr> replacements(names_.size(), constant(0));
+  for (auto &[_, name] : used) {
+    replacements[positions_.lookup(name)] = getAffineSymbolExpr(names.size(), context_);
+    names.push_back(name);
+  }
+  for (AffineExpr &expression : expressions)
+    expression = simplify(expression.replaceSymbols(replacements));
+  auto map = AffineMap::get(0, names.size(), expressions, context_);
+  return RankedTensorType::get(shape, element, DimsAttr::get(context_, names, map));
+}
+
+AffineExpr ShapeContext::simplify(AffineExpr expression) const {
+  return Polynomial::of(expression).expression();
+}
+
+bool ShapeContext::equal(AffineExpr a, AffineExpr b) const {
+  return a == b || simplify(a) == simplify(b);
+}
+
+AffineExpr ShapeContext::product(ArrayRef<AffineExpr> dims) const {
+  AffineExpr result = constant(1);
+  for (AffineExpr dim : dims)
+    result = result * dim;
+  return simplify(result);
+}
+
+std::optional<AffineExpr> ShapeContext::broadcast(AffineExpr a, AffineExpr b) {
+  if (equal(a, b))
+    return a;
+  auto ca = dyn_cast<AffineConstantExpr>(a), cb = dyn_cast<AffineConstantExpr>(b);
+  if (ca && ca.getValue() == 1)
+    return b;
+  if (cb && cb.getValue() == 1)
+    return a;
+  if (ca && cb)
+    return std::nullopt;
+  // A constant other than 1 is the result, whether the other is 1 or the same.
+  if (ca)
+    return a;
+  if (cb)
+    return b;
+  return freshSymbol("broadcast");
+}
+
+std::optional<Contents> ShapeContext::contents(Value value) {
+  if (auto it = known_.find(value); it != known_.end())
+    return it->second;
+  std::optional<Contents> result;
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  auto op = value.getDefiningOp<KnownContents>();
+  if (op && type && type.hasStaticShape() && type.getElementType().isIntOrIndex() &&
+      type.getNumElements() <= kMaxKnownContents)
+    result = op.contents(*this, cast<OpResult>(value).getResultNumber());
+  if (result)
+    for (AffineExpr &element : *result)
+      element = simplify(element);
+  known_[value] = result;
+  return result;
+}
+
+std::optional<SmallVector<int64_t>> ShapeContext::constants(Value value) {
+  auto known = contents(value);
+  if (!known)
+    return std::nullopt;
+  SmallVector<int64_t> result;
+  for (AffineExpr element : *known) {
+    auto constant = dyn_cast<AffineConstantExpr>(element);
+    if (!constant)
+      return std::nullopt;
+    result.push_back(constant.getValue());
+  }
+  return result;
+}
+
+} // namespace tensmith::graph

@@ -1,0 +1,137 @@
+// Control flow, sequences, optionals and kernels: result types.
+#include "compiler/graph/Inference.h"
+
+using namespace mlir;
+using namespace tensmith::graph;
+
+#define GET_OP_CLASSES
+#include "compiler/graph/StructureOps.cpp.inc"
+
+namespace tensmith::graph {
+
+void GraphDialect::addStructure() {
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/StructureOps.cpp.inc"
+      >();
+}
+
+namespace {
+
+/// What a value may be when it is one or the other: equal dimensions stay, others are only known
+/// when it runs.
+Type join(Inference &infer, Type a, Type b) {
+  auto ta = dyn_cast<RankedTensorType>(a), tb = dyn_cast<RankedTensorType>(b);
+  if (a == b && (!ta || symbolNames(ta).empty()))
+    return a;
+  if (!isa<TensorType>(a) || !isa<TensorType>(b))
+    return isa<NoneType>(a) ? b : a;
+  if (!ta || !tb || ta.getRank() != tb.getRank())
+    return UnrankedTensorType::get(getElementTypeOrSelf(a));
+  Dims da = infer.shapes.dims(a), db = infer.shapes.dims(b);
+  for (auto [x, y] : llvm::zip_equal(da, db))
+    if (!infer.shapes.equal(x, y))
+      x = infer.fresh("join");
+  return infer.shapes.tensorType(ta.getElementType(), da);
+}
+
+Type elementOf(Type sequence) {
+  if (auto type = dyn_cast<SequenceType>(sequence))
+    return type.getElement();
+  if (auto type = dyn_cast<OptionalType>(sequence))
+    return type.getElement();
+  return sequence;
+}
+
+/// A type of tensors of which only the element type is kept: the elements of a sequence may differ
+/// in shape.
+Type anyShape(Type type) {
+  return isa<TensorType>(type) ? Type(UnrankedTensorType::get(getElementTypeOrSelf(type))) : type;
+}
+
+LogicalResult give(SmallVectorImpl<Type> &results, Type type) {
+  results.push_back(type);
+  return success();
+}
+
+} // namespace
+
+LogicalResult IfOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  auto yes = cast<YieldOp>(getThenRegion().front().getTerminator()),
+       no = cast<YieldOp>(getElseRegion().front().getTerminator());
+  if (yes.getValues().size() != no.getValues().size())
+    return infer.error() << "has branches of " << yes.getValues().size() << " and "
+                         << no.getValues().size() << " results";
+  for (auto [a, b] : llvm::zip_equal(yes.getValues().getTypes(), no.getValues().getTypes())) {
+    if (isa<TensorType>(a) && isa<TensorType>(b) &&
+        getElementTypeOrSelf(a) != getElementTypeOrSelf(b))
+      return infer.error() << "has a result of " << a << " in one branch and " << b
+                           << " in the other";
+    results.push_back(join(infer, a, b));
+  }
+  return success();
+}
+
+LogicalResult LoopOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  Block &body = getBody().front();
+  auto yield = cast<YieldOp>(body.getTerminator());
+  size_t carried = getCarried().size();
+  if (body.getNumArguments() != 2 + carried || yield.getValues().size() < 1 + carried)
+    return infer.error() << "has a body of " << body.getNumArguments() << " arguments and "
+                         << yield.getValues().size() << " results for " << carried
+                         << " carried values";
+  for (size_t i = 0; i < carried; ++i)
+    results.push_back(join(infer, getCarried()[i].getType(), yield.getValues()[1 + i].getType()));
+  auto trips = infer.contents(0);
+  bool counted = trips && trips->size() == 1 && !infer.present(1);
+  for (Value scanned : yield.getValues().drop_front(1 + carried)) {
+    auto type = dyn_cast<RankedTensorType>(scanned.getType());
+    if (!type) {
+      results.push_back(scanned.getType());
+      continue;
+    }
+    Dims dims = shapes.dims(type);
+    dims.insert(dims.begin(), counted ? trips->front() : infer.fresh("trips"));
+    if (failed(infer.give(type.getElementType(), dims)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult SequenceConstructOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
+  return give(results, SequenceType::get(getContext(), getElement()));
+}
+LogicalResult SequenceAtOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
+  return give(results, elementOf(getSequence().getType()));
+}
+LogicalResult SequenceInsertOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
+  return give(results,
+              SequenceType::get(getContext(), anyShape(elementOf(getSequence().getType()))));
+}
+LogicalResult SequenceEraseOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
+  return give(results, getSequence().getType());
+}
+LogicalResult SequenceLengthOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  return Inference(shapes, *this, results).give(IntegerType::get(getContext(), 64), {});
+}
+LogicalResult SplitToSequenceOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
+  return give(results, SequenceType::get(getContext(), anyShape(getX().getType())));
+}
+LogicalResult ConcatFromSequenceOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
+  return give(results, anyShape(elementOf(getSequence().getType())));
+}
+LogicalResult OptionalOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
+  return give(results, OptionalType::get(getContext(), getValue().getType()));
+}
+LogicalResult OptionalHasElementOp::inferResults(ShapeContext &shapes,
+                                                 SmallVectorImpl<Type> &results) {
+  return Inference(shapes, *this, results).give(IntegerType::get(getContext(), 1), {});
+}
+LogicalResult OptionalGetElementOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
+  Type type = getValue().getType();
+  return give(results, isa<OptionalType>(type) ? elementOf(type) : type);
+}
+
+} // namespace tensmith::graph
