@@ -1,21 +1,173 @@
-// Normalisations as smaller operators.
-#include "compiler/graph/Graph.h"
+// Normalisations as smaller operators (Decomposable::decompose).
+//
+// Halves are computed in f32 and rounded once at the end. Variances are of the differences from the
+// mean, in a second pass: E[x^2] - E[x]^2 cancels.
+#include "compiler/graph/GraphCode.h"
+
+#include "llvm/ADT/Sequence.h"
 
 using namespace mlir;
 
 namespace tensmith::graph {
-LogicalResult SoftmaxOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
-LogicalResult LogSoftmaxOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) {
-  return failure();
+
+namespace {
+SmallVector<int64_t> axesFrom(int64_t first, int64_t rank) {
+  return llvm::to_vector(llvm::seq<int64_t>(first, std::max(first, rank)));
 }
-LogicalResult LayerNormOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
-LogicalResult RmsNormOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
-LogicalResult BatchNormOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
-LogicalResult InstanceNormOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) {
-  return failure();
+
+struct Moments {
+  Value mean, centred, inverseDeviation;
+};
+
+Moments momentsOf(const GraphCode &code, Value x, ArrayRef<int64_t> axes, double epsilon) {
+  Moments moments;
+  moments.mean = code.mean(x, axes);
+  moments.centred = code.sub(x, moments.mean);
+  Value variance = code.mean(code.mul(moments.centred, moments.centred), axes);
+  moments.inverseDeviation = code.rsqrt(code.add(variance, epsilon));
+  return moments;
 }
-LogicalResult GroupNormOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
-LogicalResult LrnOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
-LogicalResult AttentionOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
+
+/// x - max(x), whose largest exponential is 1.
+Value shiftedByMaximum(const GraphCode &code, Value x, int64_t axis) {
+  return code.sub(x, code.reduce("graph.reduce_max", x, axis, true));
+}
+
+/// A vector of one element for each channel (dimension 1), widened and shaped to broadcast.
+Value perChannel(const GraphCode &code, Value vector, int64_t rank) {
+  return code.alongDimension(code.widen(vector), 1, rank);
+}
+
+template <typename... Values> bool areRanked(Values... values) {
+  return (GraphCode::isRanked(values) && ...);
+}
+} // namespace
+
+// exp(x - max) / sum(exp(x - max))
+LogicalResult SoftmaxOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  if (!areRanked(getX()))
+    return failure();
+  GraphCode code(graph);
+  Value x = code.widen(getX());
+  Value exponentials = code.unary("graph.exp", shiftedByMaximum(code, x, getAxis()));
+  Value sum = code.reduce("graph.reduce_sum", exponentials, int64_t(getAxis()), true);
+  return finish(code.cast(code.div(exponentials, sum), GraphCode::element(getX())), results);
+}
+
+// (x - max) - log(sum(exp(x - max)))
+LogicalResult LogSoftmaxOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  if (!areRanked(getX()))
+    return failure();
+  GraphCode code(graph);
+  Value shifted = shiftedByMaximum(code, code.widen(getX()), getAxis());
+  Value sum =
+      code.reduce("graph.reduce_sum", code.unary("graph.exp", shifted), int64_t(getAxis()), true);
+  Value y = code.sub(shifted, code.unary("graph.log", sum));
+  return finish(code.cast(y, GraphCode::element(getX())), results);
+}
+
+LogicalResult LayerNormOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  if (!areRanked(getX(), getScale()))
+    return failure();
+  GraphCode code(graph);
+  Value x = code.widen(getX());
+  Moments moments =
+      momentsOf(code, x, axesFrom(getAxis(), GraphCode::rank(x)), getEpsilon().convertToDouble());
+  Value y = code.mul(moments.centred, moments.inverseDeviation);
+  y = code.mul(y, code.widen(getScale()));
+  if (!GraphCode::isAbsent(getBias()))
+    y = code.add(y, code.widen(getBias()));
+  return finish({code.cast(y, GraphCode::element(getY())),
+                 code.cast(moments.mean, GraphCode::element(getMean())),
+                 code.cast(moments.inverseDeviation, GraphCode::element(getInverseDeviation()))},
+                results);
+}
+
+LogicalResult RmsNormOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  if (!areRanked(getX(), getScale()))
+    return failure();
+  GraphCode code(graph);
+  Value x = code.widen(getX());
+  Value square = code.mean(code.mul(x, x), axesFrom(getAxis(), GraphCode::rank(x)));
+  Value inverse = code.rsqrt(code.add(square, getEpsilon().convertToDouble()));
+  Value y = code.mul(code.mul(x, inverse), code.widen(getScale()));
+  return finish(code.cast(y, GraphCode::element(getY())), results);
+}
+
+// One factor and one summand for each channel, which fold into constants and then into the
+// convolution before.
+LogicalResult BatchNormOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  if (!areRanked(getX(), getScale(), getBias(), getMean(), getVariance()) ||
+      GraphCode::rank(getX()) < 2)
+    return failure();
+  GraphCode code(graph);
+  Value x = code.widen(getX());
+  Type type = GraphCode::element(x);
+  auto parameter = [&](Value v) { return code.cast(code.widen(v), type); };
+  Value inverse = code.rsqrt(code.add(parameter(getVariance()), getEpsilon().convertToDouble()));
+  Value factor = code.mul(parameter(getScale()), inverse);
+  Value summand = code.sub(parameter(getBias()), code.mul(parameter(getMean()), factor));
+  int64_t rank = GraphCode::rank(x);
+  Value y = code.add(code.mul(x, code.alongDimension(factor, 1, rank)),
+                     code.alongDimension(summand, 1, rank));
+  return finish(code.cast(y, GraphCode::element(getY())), results);
+}
+
+LogicalResult InstanceNormOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  if (!areRanked(getX(), getScale(), getBias()) || GraphCode::rank(getX()) < 3)
+    return failure();
+  GraphCode code(graph);
+  Value x = code.widen(getX());
+  int64_t rank = GraphCode::rank(x);
+  Moments moments = momentsOf(code, x, axesFrom(2, rank), getEpsilon().convertToDouble());
+  Value factor = code.mul(moments.inverseDeviation, perChannel(code, getScale(), rank));
+  Value y = code.add(code.mul(moments.centred, factor), perChannel(code, getBias(), rank));
+  return finish(code.cast(y, GraphCode::element(getY())), results);
+}
+
+LogicalResult GroupNormOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  if (!areRanked(getX(), getScale(), getBias()) || GraphCode::rank(getX()) < 2 || getGroups() < 1)
+    return failure();
+  GraphCode code(graph);
+  Value x = code.widen(getX());
+  int64_t rank = GraphCode::rank(x);
+  GraphCode::Dims dims = code.dims(x), grouped = dims;
+  auto channels = dyn_cast<AffineConstantExpr>(dims[1]);
+  if (!channels || channels.getValue() % int64_t(getGroups()) != 0)
+    return failure();
+  grouped[1] = code.size(channels.getValue() / int64_t(getGroups()));
+  grouped.insert(grouped.begin() + 1, code.size(getGroups()));
+  Moments moments = momentsOf(code, code.reshape(x, grouped), axesFrom(2, rank + 1),
+                              getEpsilon().convertToDouble());
+  Value normal = code.reshape(code.mul(moments.centred, moments.inverseDeviation), dims);
+  Value y = code.add(code.mul(normal, perChannel(code, getScale(), rank)),
+                     perChannel(code, getBias(), rank));
+  return finish(code.cast(y, GraphCode::element(getY())), results);
+}
+
+// The window over channels is short: as many slices of the padded squares as it has elements.
+LogicalResult LrnOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  constexpr int64_t kLongestWindow = 64;
+  int64_t window = getSize();
+  if (!areRanked(getX()) || GraphCode::rank(getX()) < 2 || window < 1 || window > kLongestWindow)
+    return failure();
+  GraphCode code(graph);
+  Value x = code.widen(getX());
+  int64_t rank = GraphCode::rank(x);
+  SmallVector<int64_t> low(rank, 0), high(rank, 0), starts(rank, 0);
+  low[1] = (window - 1) / 2;
+  high[1] = window - 1 - low[1];
+  Value padded = code.op("graph.pad", {code.mul(x, x), graph.none()},
+                         {code.integers("low", low), code.integers("high", high)});
+  Value sum;
+  for (starts[1] = 0; starts[1] < window; ++starts[1]) {
+    Value part = code.slice(padded, starts, code.dims(x));
+    sum = sum ? code.add(sum, part) : part;
+  }
+  double alpha = getAlpha().convertToDouble() / double(window);
+  Value base = code.add(code.mul(sum, alpha), getBias().convertToDouble());
+  Value divisor = code.op("graph.pow", {base, code.scalar(x, getBeta().convertToDouble())});
+  return finish(code.cast(code.div(x, divisor), GraphCode::element(getY())), results);
+}
 
 } // namespace tensmith::graph

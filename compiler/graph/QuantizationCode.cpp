@@ -1,12 +1,95 @@
-// Quantisation as arithmetic.
-#include "compiler/graph/Graph.h"
+// Quantisation as arithmetic (Decomposable::decompose), for integer codes.
+//
+// In f32: codes of up to 16 bits are exact there. Wider codes, and those of floats, whose rounding
+// is the type's own, have no decomposition.
+#include "compiler/graph/GraphCode.h"
 
 using namespace mlir;
 
 namespace tensmith::graph {
-LogicalResult QuantizeOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
-LogicalResult DequantizeOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) {
-  return failure();
+
+namespace {
+/// An integer type that f32 holds exactly.
+IntegerType codeType(Type element) {
+  auto integer = dyn_cast<IntegerType>(element);
+  return integer && integer.getWidth() > 1 && integer.getWidth() <= 16 ? integer : IntegerType();
+}
+
+/// A scale or zero point, shaped to broadcast against x: a scalar, a vector along `axis`, or each
+/// element repeated over its block.
+Value alignParameter(const GraphCode &code, Value parameter, Value x, int64_t axis,
+                     int64_t blockSize) {
+  if (!parameter)
+    return parameter;
+  GraphCode::Dims dims = code.dims(parameter), target = code.dims(x);
+  if (blockSize == 0) {
+    auto only = dims.size() == 1 ? dyn_cast<AffineConstantExpr>(dims[0]) : AffineConstantExpr();
+    if (dims.empty() || (only && only.getValue() == 1))
+      return code.reshape(parameter, {});
+    if (dims.size() != 1 || axis >= int64_t(target.size()))
+      return {};
+    return code.alongDimension(parameter, axis, target.size());
+  }
+  if (dims.size() != target.size() || axis >= int64_t(dims.size()))
+    return {};
+  GraphCode::Dims apart = dims, repeated, merged = dims;
+  apart.insert(apart.begin() + axis + 1, code.size(1));
+  repeated = apart;
+  repeated[axis + 1] = code.size(blockSize);
+  merged[axis] = code.graph.shapes.simplify(dims[axis] * blockSize);
+  Value blocks = code.reshape(code.broadcast(code.reshape(parameter, apart), repeated), merged);
+  if (code.graph.shapes.equal(merged[axis], target[axis]))
+    return blocks;
+  return code.slice(blocks, SmallVector<int64_t>(target.size(), 0), target);
+}
+
+/// The axis as an index into the dimensions; a scalar has none.
+int64_t axisOf(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
+} // namespace
+
+LogicalResult QuantizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  IntegerType type = codeType(getTo());
+  if (!type || !GraphCode::isRanked(getX()) || !GraphCode::isRanked(getScale()))
+    return failure();
+  GraphCode code(graph);
+  Type f32 = graph.builder.getF32Type();
+  if (GraphCode::element(getX()).isF64())
+    return failure();
+  int64_t axis = axisOf(getAxis(), GraphCode::rank(getX()));
+  auto parameter = [&](Value value) {
+    return alignParameter(code, code.cast(value, f32), getX(), axis, getBlockSize());
+  };
+  Value y = code.div(code.cast(getX(), f32), parameter(getScale()));
+  y = code.unary("graph.round", y);
+  if (!GraphCode::isAbsent(getZeroPoint()))
+    y = code.add(y, parameter(getZeroPoint()));
+  unsigned bits = type.getWidth();
+  double low = type.isUnsigned() ? 0 : -double(1 << (bits - 1));
+  double high = type.isUnsigned() ? double((1 << bits) - 1) : double((1 << (bits - 1)) - 1);
+  if (y)
+    y = code.op("graph.max", {y, code.scalar(y, low)});
+  if (y)
+    y = code.op("graph.min", {y, code.scalar(y, high)});
+  return finish(code.cast(y, getTo()), results);
+}
+
+LogicalResult DequantizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  Type element = GraphCode::element(getX());
+  bool isWide = element.isSignlessInteger(32); // a bias: its zero point is zero, or absent
+  if ((!codeType(element) && !isWide) || !GraphCode::isRanked(getX()) ||
+      !GraphCode::isRanked(getScale()))
+    return failure();
+  GraphCode code(graph);
+  Type f32 = graph.builder.getF32Type();
+  int64_t axis = axisOf(getAxis(), GraphCode::rank(getX()));
+  Value x = isWide ? Value(getX()) : code.cast(getX(), f32);
+  if (!GraphCode::isAbsent(getZeroPoint())) {
+    Value zero = isWide ? Value(getZeroPoint()) : code.cast(getZeroPoint(), f32);
+    x = code.sub(x, alignParameter(code, zero, getX(), axis, getBlockSize()));
+  }
+  Value scale = alignParameter(code, code.cast(getScale(), f32), getX(), axis, getBlockSize());
+  Value y = code.mul(code.cast(x, f32), scale);
+  return finish(code.cast(y, getTo()), results);
 }
 
 } // namespace tensmith::graph

@@ -1,11 +1,417 @@
-// Recurrent layers as loops over time.
-#include "compiler/graph/Graph.h"
+// Recurrent layers as loops over time (Decomposable::decompose).
+//
+// The input's products with its weights don't depend on the state: one matrix product makes them
+// for all steps, and the loop multiplies the state alone. A backward direction runs forward over
+// the reversed sequence; with sequence lengths, each image's own part of it is reversed, and steps
+// beyond its length keep the state and give zeros.
+#include "compiler/graph/GraphCode.h"
+
+#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 
 namespace tensmith::graph {
-LogicalResult RnnOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
-LogicalResult GruOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
-LogicalResult LstmOp::decompose(GraphBuilder &, SmallVectorImpl<Value> &) { return failure(); }
+
+namespace {
+// ---- activation functions --------------------------------------------------------------------
+
+struct Activation {
+  std::string name; // in lower case
+  double alpha = 0, beta = 0;
+};
+
+struct ActivationRule {
+  int parameters; // how many of alpha and beta it takes from the lists
+  double alpha, beta;
+};
+
+std::optional<ActivationRule> activationRule(StringRef name) {
+  return llvm::StringSwitch<std::optional<ActivationRule>>(name)
+      .Cases("relu", "tanh", "sigmoid", "softsign", "softplus", ActivationRule{0, 0, 0})
+      .Case("affine", ActivationRule{2, 1, 0})
+      .Case("leakyrelu", ActivationRule{1, 0.01, 0})
+      .Case("thresholdedrelu", ActivationRule{1, 1, 0})
+      .Case("scaledtanh", ActivationRule{2, 1, 1})
+      .Case("hardsigmoid", ActivationRule{2, 0.2, 0.5})
+      .Case("elu", ActivationRule{1, 1, 0})
+      .Default(std::nullopt);
+}
+
+/// The functions of all directions; alpha and beta are taken in order by those that have them.
+std::optional<SmallVector<Activation>> activationsOf(ArrayAttr given,
+                                                     std::optional<ArrayRef<double>> alphas,
+                                                     std::optional<ArrayRef<double>> betas,
+                                                     ArrayRef<StringRef> defaults,
+                                                     int64_t directions) {
+  SmallVector<StringRef> names;
+  for (int64_t d = 0; d < directions; ++d)
+    llvm::append_range(names, defaults);
+  if (!given.empty()) {
+    if (given.size() != names.size() || !llvm::all_of(given, llvm::IsaPred<StringAttr>))
+      return std::nullopt;
+    for (auto [name, attribute] : llvm::zip_equal(names, given))
+      name = cast<StringAttr>(attribute).getValue();
+  }
+  SmallVector<Activation> functions;
+  ArrayRef<double> alpha = alphas.value_or(ArrayRef<double>());
+  ArrayRef<double> beta = betas.value_or(ArrayRef<double>());
+  for (StringRef name : names) {
+    auto rule = activationRule(name.lower());
+    if (!rule)
+      return std::nullopt;
+    Activation function{name.lower(), rule->alpha, rule->beta};
+    if (rule->parameters > 0 && !alpha.empty()) {
+      function.alpha = alpha.front();
+      alpha = alpha.drop_front();
+    }
+    if (rule->parameters > 1 && !beta.empty()) {
+      function.beta = beta.front();
+      beta = beta.drop_front();
+    }
+    functions.push_back(function);
+  }
+  return functions;
+}
+
+Value maximum(const GraphCode &code, Value x, double bound) {
+  return x ? code.op("graph.max", {x, code.scalar(x, bound)}) : x;
+}
+Value minimum(const GraphCode &code, Value x, double bound) {
+  return x ? code.op("graph.min", {x, code.scalar(x, bound)}) : x;
+}
+
+Value activate(const GraphCode &code, const Activation &f, Value x) {
+  if (!x)
+    return x;
+  Value zero = code.scalar(x, 0), one = code.scalar(x, 1);
+  if (f.name == "tanh" || f.name == "sigmoid")
+    return code.unary("graph." + f.name, x);
+  if (f.name == "relu")
+    return maximum(code, x, 0);
+  if (f.name == "affine")
+    return code.add(code.mul(x, f.alpha), f.beta);
+  if (f.name == "scaledtanh")
+    return code.mul(code.unary("graph.tanh", code.mul(x, f.beta)), f.alpha);
+  if (f.name == "hardsigmoid")
+    return minimum(code, maximum(code, code.add(code.mul(x, f.alpha), f.beta), 0), 1);
+  Value magnitude = code.unary("graph.abs", x);
+  if (f.name == "softsign")
+    return code.div(x, code.add(magnitude, one));
+  if (f.name == "softplus") {
+    Value tail = code.unary("graph.exp", code.unary("graph.neg", magnitude));
+    return code.add(maximum(code, x, 0), code.unary("graph.log1p", tail));
+  }
+  if (f.name == "thresholdedrelu")
+    return code.where(code.op("graph.greater_or_equal", {x, code.scalar(x, f.alpha)}), x, zero);
+  Value isPositive = code.op("graph.greater_or_equal", {x, zero});
+  Value below = x; // leakyrelu
+  if (f.name == "elu")
+    below = code.sub(code.unary("graph.exp", minimum(code, x, 0)), one);
+  return code.where(isPositive, x, code.mul(below, f.alpha));
+}
+
+// ---- the layer -------------------------------------------------------------------------------
+
+/// One direction, with its weights as matrices to multiply by from the right.
+struct Direction {
+  Value w, r;                 // [input, gates * hidden], [hidden, gates * hidden]
+  Value inputBias, stateBias; // [gates * hidden], null where absent
+  Value peephole;             // [3 * hidden], null where absent
+  ArrayRef<Activation> activations;
+  SmallVector<Value> initial; // [batch, hidden] for each state
+  bool isBackward = false;
+};
+
+struct Layer {
+  int64_t gates = 1, hidden = 0;
+  std::optional<double> clip;
+  bool isLinearBeforeReset = false, isCoupled = false;
+};
+
+/// One step: the gates' sums from the input [batch, gates * hidden] and the states to new states.
+using Cell = SmallVector<Value> (*)(const GraphCode &, const Layer &, const Direction &, Value,
+                                    ArrayRef<Value>);
+
+/// Columns [first, first + count) of gates.
+Value gatesOf(const GraphCode &code, const Layer &layer, Value x, int64_t first,
+              int64_t count = 1) {
+  if (!x)
+    return x;
+  GraphCode::Dims dims = code.dims(x);
+  SmallVector<int64_t> starts(dims.size(), 0);
+  starts.back() = first * layer.hidden;
+  dims.back() = code.size(count * layer.hidden);
+  return code.slice(x, starts, dims);
+}
+
+Value clipped(const GraphCode &code, const Layer &layer, Value x) {
+  return layer.clip ? minimum(code, maximum(code, x, -*layer.clip), *layer.clip) : x;
+}
+
+Value gate(const GraphCode &code, const Layer &layer, const Activation &function, Value sum) {
+  return activate(code, function, clipped(code, layer, sum));
+}
+
+SmallVector<Value> rnnCell(const GraphCode &code, const Layer &layer, const Direction &direction,
+                           Value input, ArrayRef<Value> state) {
+  Value sum = code.add(input, code.matmul(state[0], direction.r));
+  return {gate(code, layer, direction.activations[0], sum)};
+}
+
+// z and r from one product; the third gate's after the reset, or reset itself where linear.
+SmallVector<Value> gruCell(const GraphCode &code, const Layer &layer, const Direction &direction,
+                           Value input, ArrayRef<Value> state) {
+  Value h = state[0];
+  Value resetAndUpdate = code.matmul(h, gatesOf(code, layer, direction.r, 0, 2));
+  resetAndUpdate = code.add(gatesOf(code, layer, input, 0, 2), resetAndUpdate);
+  if (direction.stateBias)
+    resetAndUpdate = code.add(resetAndUpdate, gatesOf(code, layer, direction.stateBias, 0, 2));
+  Value activated = gate(code, layer, direction.activations[0], resetAndUpdate);
+  Value z = gatesOf(code, layer, activated, 0), r = gatesOf(code, layer, activated, 1);
+  Value weights = gatesOf(code, layer, direction.r, 2);
+  Value product = code.matmul(layer.isLinearBeforeReset ? h : code.mul(r, h), weights);
+  if (direction.stateBias)
+    product = code.add(product, gatesOf(code, layer, direction.stateBias, 2));
+  if (layer.isLinearBeforeReset)
+    product = code.mul(r, product);
+  Value sum = code.add(gatesOf(code, layer, input, 2), product);
+  Value candidate = gate(code, layer, direction.activations[1], sum);
+  Value keep = z ? code.sub(code.scalar(z, 1), z) : z;
+  return {code.add(code.mul(keep, candidate), code.mul(z, h))};
+}
+
+// Gates i, o, f, c; peepholes i, o, f.
+SmallVector<Value> lstmCell(const GraphCode &code, const Layer &layer, const Direction &direction,
+                            Value input, ArrayRef<Value> state) {
+  Value sums = code.add(input, code.matmul(state[0], direction.r)), c = state[1];
+  auto gateSum = [&](int64_t number, Value cell) {
+    Value sum = gatesOf(code, layer, sums, number);
+    if (!direction.peephole || number > 2)
+      return sum;
+    return code.add(sum, code.mul(gatesOf(code, layer, direction.peephole, number), cell));
+  };
+  const Activation &sigmoid = direction.activations[0];
+  Value i = gate(code, layer, sigmoid, gateSum(0, c));
+  Value f = layer.isCoupled ? (i ? code.sub(code.scalar(i, 1), i) : i)
+                            : gate(code, layer, sigmoid, gateSum(2, c));
+  Value candidate = gate(code, layer, direction.activations[1], gateSum(3, c));
+  Value newC = code.add(code.mul(f, c), code.mul(i, candidate));
+  Value o = gate(code, layer, sigmoid, gateSum(1, newC));
+  return {code.mul(o, activate(code, direction.activations[2], newC)), newC};
+}
+
+/// The sequence [steps, batch, ...] in the order in which a backward direction takes it; its own
+/// inverse.
+Value reversed(const GraphCode &code, Value sequence, Value lengths) {
+  if (GraphCode::isAbsent(lengths))
+    return code.op("graph.reverse", {sequence}, {code.integers("axes", {0})});
+  return code.op("graph.reverse_sequence", {sequence, lengths},
+                 {code.integer("batch_axis", 1), code.integer("time_axis", 0)});
+}
+
+struct Outcome {
+  Value sequence;           // [steps, batch, hidden]
+  SmallVector<Value> state; // [batch, hidden] each
+};
+
+/// The loop's body: yields the condition, the states and the step's result.
+LogicalResult fillBody(const GraphCode &code, Block *body, const Layer &layer,
+                       const Direction &direction, Cell cell, Value inputs, Value lengths) {
+  OpBuilder::InsertionGuard guard(code.builder);
+  code.builder.setInsertionPointToStart(body);
+  Value step = body->getArgument(0);
+  SmallVector<Value> state(body->getArguments().drop_front(2));
+  Value input = code.op("graph.gather", {inputs, step}, {code.integer("axis", 0)});
+  SmallVector<Value> next = cell(code, layer, direction, input, state);
+  Value result = next[0];
+  if (!GraphCode::isAbsent(lengths)) {
+    Value isWithin = code.op("graph.less", {step, lengths}); // [batch, 1]
+    for (auto [value, old] : llvm::zip_equal(next, state))
+      value = code.where(isWithin, value, old);
+    result = result ? code.where(isWithin, result, code.scalar(result, 0)) : result;
+  }
+  SmallVector<Value> yielded{body->getArgument(1)};
+  llvm::append_range(yielded, next);
+  yielded.push_back(result);
+  if (llvm::is_contained(yielded, Value()))
+    return failure();
+  // A state keeps its type, however its batch was named on the way.
+  for (auto [value, old] : llvm::zip(MutableArrayRef(yielded).drop_front(), state))
+    if (value.getType() != old.getType())
+      value = code.reshape(value, code.dims(old));
+  code.builder.create<YieldOp>(code.graph.location, yielded);
+  return success();
+}
+
+std::optional<Outcome> runDirection(const GraphCode &code, const Layer &layer,
+                                    const Direction &direction, Cell cell, Value x, Value lengths) {
+  Value inputs = code.matmul(x, direction.w);
+  if (direction.inputBias)
+    inputs = code.add(inputs, direction.inputBias);
+  if (direction.isBackward && inputs)
+    inputs = reversed(code, inputs, lengths);
+  if (!inputs)
+    return std::nullopt;
+  Value column;
+  if (!GraphCode::isAbsent(lengths))
+    column = code.reshape(code.cast(lengths, code.builder.getI64Type()),
+                          {code.dims(lengths)[0], code.size(1)});
+
+  GraphCode::Dims dims = code.dims(inputs);
+  dims.back() = code.size(layer.hidden);
+  SmallVector<Type> types;
+  for (Value state : direction.initial)
+    types.push_back(state.getType());
+  size_t states = types.size();
+  types.push_back(code.graph.shapes.tensorType(GraphCode::element(inputs), dims));
+
+  OperationState state(code.graph.location, LoopOp::getOperationName());
+  state.addOperands({code.sizeOf(inputs, 0), code.graph.none()});
+  state.addOperands(direction.initial);
+  state.addTypes(types);
+  state.addRegion();
+  Operation *loop = code.builder.create(state);
+  Block *body = new Block();
+  loop->getRegion(0).push_back(body);
+  auto scalarType = [&](Type element) { return RankedTensorType::get({}, element); };
+  body->addArgument(scalarType(code.builder.getI64Type()), code.graph.location);
+  body->addArgument(scalarType(code.builder.getI1Type()), code.graph.location);
+  for (size_t i = 0; i < states; ++i)
+    body->addArgument(types[i], code.graph.location);
+  if (failed(fillBody(code, body, layer, direction, cell, inputs, column))) {
+    loop->erase();
+    return std::nullopt;
+  }
+  Outcome outcome;
+  outcome.sequence = loop->getResult(states);
+  if (direction.isBackward)
+    outcome.sequence = reversed(code, outcome.sequence, lengths);
+  outcome.state.append(loop->result_begin(), loop->result_begin() + states);
+  return outcome;
+}
+
+/// Entry `index` of dimension 0, which goes.
+Value entryOf(const GraphCode &code, Value x, int64_t index) {
+  if (!x)
+    return x;
+  GraphCode::Dims dims = code.dims(x);
+  SmallVector<int64_t> starts(dims.size(), 0);
+  starts[0] = index;
+  dims[0] = code.size(1);
+  Value part = code.slice(x, starts, dims);
+  return code.reshape(part, ArrayRef<AffineExpr>(dims).drop_front());
+}
+
+Value withNewDimension(const GraphCode &code, Value x, int64_t dim) {
+  if (!x)
+    return x;
+  GraphCode::Dims dims = code.dims(x);
+  dims.insert(dims.begin() + dim, code.size(1));
+  return code.reshape(x, dims);
+}
+
+/// The operands that all three layers have, by their common names.
+template <typename Op>
+Direction directionOf(const GraphCode &code, Op op, int64_t number, const Layer &layer,
+                      ArrayRef<Activation> activations) {
+  Direction direction;
+  direction.w = code.transpose(entryOf(code, code.widen(op.getW()), number), {1, 0});
+  direction.r = code.transpose(entryOf(code, code.widen(op.getR()), number), {1, 0});
+  if (!GraphCode::isAbsent(op.getBias())) {
+    Value bias = entryOf(code, code.widen(op.getBias()), number);
+    direction.inputBias = gatesOf(code, layer, bias, 0, layer.gates);
+    direction.stateBias = gatesOf(code, layer, bias, layer.gates, layer.gates);
+    if (layer.gates != 3) { // only a reset gate comes between the two
+      direction.inputBias = code.add(direction.inputBias, direction.stateBias);
+      direction.stateBias = {};
+    }
+  }
+  size_t each = activations.size() / (op.getDirection() == "bidirectional" ? 2 : 1);
+  direction.activations = activations.slice(number * each, each);
+  direction.isBackward = op.getDirection() == "reverse" || number == 1;
+  return direction;
+}
+
+/// A state [directions, batch, hidden] (batch first where the layer is), or zeros, for a direction.
+Value initialState(const GraphCode &code, Value given, Value x, bool batchFirst, int64_t number,
+                   int64_t hidden) {
+  if (!GraphCode::isAbsent(given)) {
+    Value state = code.widen(given);
+    if (batchFirst)
+      state = code.transpose(state, {1, 0, 2});
+    return code.reshape(entryOf(code, state, number), {code.dims(x)[1], code.size(hidden)});
+  }
+  return code.broadcast(code.scalar(x, 0), {code.dims(x)[1], code.size(hidden)});
+}
+
+template <typename Op>
+LogicalResult decomposeLayer(GraphBuilder &graph, Op op, Layer layer, Cell cell,
+                             ArrayRef<StringRef> defaults, ArrayRef<Value> initial, Value peepholes,
+                             SmallVectorImpl<Value> &results) {
+  for (Value operand : op->getOperands())
+    if (!GraphCode::isAbsent(operand) && !GraphCode::isRanked(operand))
+      return failure();
+  GraphCode code(graph);
+  layer.hidden = op.getHiddenSize();
+  if (op.getClip())
+    layer.clip = op.getClip()->convertToDouble();
+  int64_t directions = op.getDirection() == "bidirectional" ? 2 : 1;
+  auto activations = activationsOf(op.getActivations(), op.getActivationAlpha(),
+                                   op.getActivationBeta(), defaults, directions);
+  Value x = code.widen(op.getX());
+  bool batchFirst = op.getBatchFirst();
+  if (batchFirst)
+    x = code.transpose(x, {1, 0, 2});
+  if (!activations || !x)
+    return failure();
+
+  SmallVector<Value> sequences;
+  SmallVector<SmallVector<Value>> states(initial.size());
+  for (int64_t number = 0; number < directions; ++number) {
+    Direction direction = directionOf(code, op, number, layer, *activations);
+    if (!GraphCode::isAbsent(peepholes))
+      direction.peephole = entryOf(code, code.widen(peepholes), number);
+    for (Value given : initial)
+      direction.initial.push_back(initialState(code, given, x, batchFirst, number, layer.hidden));
+    if (!direction.w || !direction.r || llvm::is_contained(direction.initial, Value()))
+      return failure();
+    auto outcome = runDirection(code, layer, direction, cell, x, op.getSequenceLens());
+    if (!outcome)
+      return failure();
+    sequences.push_back(withNewDimension(code, outcome->sequence, 1));
+    for (auto [all, state] : llvm::zip_equal(states, outcome->state))
+      all.push_back(withNewDimension(code, state, batchFirst ? 1 : 0));
+  }
+  Value y = code.concat(sequences, 1);
+  if (batchFirst)
+    y = code.transpose(y, {2, 0, 1, 3});
+  Type element = GraphCode::element(op.getX());
+  SmallVector<Value> values{code.cast(y, element)};
+  for (ArrayRef<Value> state : states)
+    values.push_back(code.cast(code.concat(state, batchFirst ? 1 : 0), element));
+  return finish(values, results);
+}
+} // namespace
+
+LogicalResult RnnOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  Layer layer;
+  return decomposeLayer(graph, *this, layer, rnnCell, {"tanh"}, {getInitialH()}, {}, results);
+}
+
+LogicalResult GruOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  Layer layer;
+  layer.gates = 3;
+  layer.isLinearBeforeReset = getLinearBeforeReset();
+  return decomposeLayer(graph, *this, layer, gruCell, {"sigmoid", "tanh"}, {getInitialH()}, {},
+                        results);
+}
+
+LogicalResult LstmOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  Layer layer;
+  layer.gates = 4;
+  layer.isCoupled = getInputForget();
+  return decomposeLayer(graph, *this, layer, lstmCell, {"sigmoid", "tanh", "tanh"},
+                        {getInitialH(), getInitialC()}, getP(), results);
+}
 
 } // namespace tensmith::graph

@@ -1,0 +1,197 @@
+// Attention as smaller operators: two matrix products around a softmax (ONNX Attention, opset 24).
+//
+// Query heads that share keys become more rows of one product, so that keys and values are never
+// repeated in memory. Masks, causality and padding are one bias added to the scores; a row whose
+// bias is minus infinity throughout has weights of zero.
+#include "compiler/graph/GraphCode.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace tensmith::graph {
+
+namespace {
+constexpr double kMasked = -std::numeric_limits<double>::infinity();
+
+struct Heads {
+  Value value; // [batch, heads, length, size]
+  GraphCode::Dims dims;
+};
+
+/// A 3-d operand [batch, length, heads * size] with its heads apart; a 4-d one as it is.
+std::optional<Heads> headsOf(const GraphCode &code, Value x, int64_t heads) {
+  x = code.widen(x);
+  if (!x)
+    return std::nullopt;
+  GraphCode::Dims dims = code.dims(x);
+  if (dims.size() == 4)
+    return Heads{x, dims};
+  if (dims.size() != 3 || heads <= 0)
+    return std::nullopt;
+  AffineExpr size = code.graph.shapes.simplify(dims[2].floorDiv(heads));
+  Value split = code.reshape(x, {dims[0], dims[1], code.size(heads), size});
+  Value swapped = code.transpose(split, {0, 2, 1, 3});
+  if (!swapped)
+    return std::nullopt;
+  return Heads{swapped, code.dims(swapped)};
+}
+
+/// The mask's share of the bias: a float mask itself, 0 or minus infinity for a boolean one; keys
+/// beyond its end are masked. Null where it can't be told how many those are.
+Value maskBias(const GraphCode &code, Value mask, AffineExpr keys, Type type) {
+  Value bias = mask;
+  if (GraphCode::element(mask).isSignlessInteger(1))
+    bias = code.where(mask, code.graph.scalar(type, 0), code.graph.scalar(type, kMasked));
+  else
+    bias = code.cast(mask, type);
+  if (!bias)
+    return bias;
+  AffineExpr length = code.dims(mask).back();
+  if (code.graph.shapes.equal(length, keys))
+    return bias;
+  auto constantLength = dyn_cast<AffineConstantExpr>(length);
+  auto constantKeys = dyn_cast<AffineConstantExpr>(keys);
+  if (!constantLength || !constantKeys || constantLength.getValue() > constantKeys.getValue())
+    return {};
+  SmallVector<int64_t> low(GraphCode::rank(mask), 0), high = low;
+  high.back() = constantKeys.getValue() - constantLength.getValue();
+  return code.op("graph.pad", {bias, code.graph.scalar(type, kMasked)},
+                 {code.integers("low", low), code.integers("high", high)});
+}
+
+Value biasWhere(const GraphCode &code, Value isAllowed, Type type) {
+  return code.where(isAllowed, code.graph.scalar(type, 0), code.graph.scalar(type, kMasked));
+}
+
+struct Masks {
+  Value mask, pastKey, lengths; // none where absent
+  bool isCausal;
+};
+
+/// All that is added to the scores; `isNeeded` is false where that is nothing.
+Value biasOf(const GraphCode &code, const Masks &masks, const Heads &q, const Heads &k,
+             bool &isNeeded) {
+  Type type = GraphCode::element(q.value);
+  AffineExpr queries = q.dims[2], keys = k.dims[2];
+  SmallVector<Value> parts;
+  if (!GraphCode::isAbsent(masks.mask))
+    parts.push_back(maskBias(code, masks.mask, keys, type));
+  Value lengths;
+  if (!GraphCode::isAbsent(masks.lengths)) {
+    lengths = code.cast(masks.lengths, code.builder.getI64Type());
+    lengths = code.reshape(lengths, {q.dims[0], code.size(1), code.size(1), code.size(1)});
+    Value key = code.iota({code.size(1), keys}, 1);
+    parts.push_back(biasWhere(code, code.op("graph.less", {key, lengths}), type));
+  }
+  if (masks.isCausal) {
+    Value query = code.iota({queries, code.size(1)}, 0), key = code.iota({code.size(1), keys}, 1);
+    if (lengths)
+      query = code.add(query, code.sub(lengths, code.sizeOf(q.value, 2)));
+    else if (!GraphCode::isAbsent(masks.pastKey))
+      query = code.add(query, code.sizeOf(masks.pastKey, 2));
+    parts.push_back(biasWhere(code, code.op("graph.less_or_equal", {key, query}), type));
+  }
+  isNeeded = !parts.empty();
+  Value bias;
+  for (Value part : parts)
+    bias = bias || part != parts.front() ? code.add(bias, part) : part;
+  return bias;
+}
+
+/// [batch, heads, rows, columns] with the heads that share a key below one another.
+Value mergeGroups(const GraphCode &code, Value x, int64_t keyHeads) {
+  if (!x)
+    return x;
+  GraphCode::Dims dims = code.dims(x);
+  auto heads = dyn_cast<AffineConstantExpr>(dims[1]);
+  if (!heads || heads.getValue() == keyHeads)
+    return x;
+  AffineExpr rows = code.graph.shapes.simplify(dims[2] * (heads.getValue() / keyHeads));
+  return code.reshape(x, {dims[0], code.size(keyHeads), rows, dims[3]});
+}
+
+/// The inverse of `mergeGroups`, for what a product made of it.
+Value splitGroups(const GraphCode &code, Value x, const Heads &q) {
+  if (!x)
+    return x;
+  GraphCode::Dims dims = code.dims(x);
+  return dims[1] == q.dims[1] ? x : code.reshape(x, {dims[0], q.dims[1], q.dims[2], dims.back()});
+}
+
+Value appendToPast(const GraphCode &code, Value past, Value present) {
+  return GraphCode::isAbsent(past) ? present : code.concat({code.widen(past), present}, 2);
+}
+} // namespace
+
+LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  GraphCode code(graph);
+  for (Value operand : getOperands())
+    if (!GraphCode::isAbsent(operand) && !GraphCode::isRanked(operand))
+      return failure();
+  auto q = headsOf(code, getQ(), getQNumHeads()), k = headsOf(code, getK(), getKvNumHeads()),
+       v = headsOf(code, getV(), getKvNumHeads());
+  if (!q || !k || !v)
+    return failure();
+  auto headSize = dyn_cast<AffineConstantExpr>(q->dims[3]);
+  auto queryHeads = dyn_cast<AffineConstantExpr>(q->dims[1]);
+  auto keyHeads = dyn_cast<AffineConstantExpr>(k->dims[1]);
+  bool isGrouped = !graph.shapes.equal(q->dims[1], k->dims[1]);
+  if ((!getScale() && !headSize) || (isGrouped && (!queryHeads || !keyHeads)))
+    return failure();
+  if (isGrouped && (keyHeads.getValue() == 0 || queryHeads.getValue() % keyHeads.getValue() != 0))
+    return failure();
+  int64_t groups = keyHeads ? keyHeads.getValue() : 0;
+
+  Value presentKey = appendToPast(code, getPastKey(), k->value);
+  Value presentValue = appendToPast(code, getPastValue(), v->value);
+  if (!presentKey || !presentValue)
+    return failure();
+  k->dims = code.dims(presentKey);
+
+  double scale = getScale() ? getScale()->convertToDouble()
+                            : 1 / std::sqrt(double(std::max<int64_t>(headSize.getValue(), 1)));
+  Value query = mergeGroups(code, code.mul(q->value, scale), groups);
+  Value scores = code.matmul(query, code.transpose(presentKey, {0, 1, 3, 2}));
+  scores = splitGroups(code, scores, *q);
+  SmallVector<Value> stages{scores};
+
+  double softcap = getSoftcap().convertToDouble();
+  if (softcap > 0)
+    scores = code.mul(code.unary("graph.tanh", code.mul(scores, 1 / softcap)), softcap);
+  stages.push_back(scores);
+
+  bool hasBias = false;
+  Value bias =
+      biasOf(code, {getMask(), getPastKey(), getNonpadKvSeqlen(), getIsCausal()}, *q, *k, hasBias);
+  if (hasBias)
+    scores = code.add(scores, bias);
+  stages.push_back(scores);
+
+  Value weights = code.op("graph.softmax", {scores}, {code.integer("axis", 3)});
+  if (hasBias && weights) {
+    Value largest = code.reduce("graph.reduce_max", bias, GraphCode::rank(bias) - 1, true);
+    Value isMasked = code.op("graph.equal", {largest, code.scalar(weights, kMasked)});
+    weights = code.where(isMasked, code.scalar(weights, 0), weights);
+  }
+  stages.push_back(weights);
+
+  Value y = code.matmul(mergeGroups(code, weights, groups), presentValue);
+  if (y && code.dims(y)[1] != q->dims[1])
+    y = code.reshape(y, {q->dims[0], q->dims[1], q->dims[2], v->dims[3]});
+  if (y && GraphCode::rank(getQ()) == 3) {
+    AffineExpr width = graph.shapes.simplify(q->dims[1] * v->dims[3]);
+    y = code.reshape(code.transpose(y, {0, 2, 1, 3}), {q->dims[0], q->dims[2], width});
+  }
+  uint64_t mode = getQkMatmulOutputMode();
+  if (mode >= stages.size())
+    return failure();
+  return finish({code.cast(y, GraphCode::element(getY())),
+                 code.cast(presentKey, GraphCode::element(getPresentKey())),
+                 code.cast(presentValue, GraphCode::element(getPresentValue())),
+                 code.cast(stages[mode], GraphCode::element(getQkMatmulOutput()))},
+                results);
+}
+
+} // namespace tensmith::graph
