@@ -1,4 +1,4 @@
-// Contractions: shape functions.
+// Contractions: shape functions, which align stacks of matrices and einsum's letters.
 #include "compiler/graph/Inference.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-// Quantisation: shape functions.
+// Quantisation: shape functions, and the checks of scales and zero points.
 #include "compiler/graph/Inference.h"
 
 using namespace mlir;

@@ -1,4 +1,4 @@
-// Resampling: shape functions.
+// Resampling: shape functions, from scales, sizes and grids.
 #include "compiler/graph/Inference.h"
 
 #include "compiler/graph/Constants.h"
