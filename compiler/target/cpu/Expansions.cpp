@@ -1,0 +1,154 @@
+// The pattern sets of the expansions; see Expansions.h.
+#include "compiler/target/cpu/Expansions.h"
+
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
+#include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
+#include "mlir/Dialect/Vector/Transforms/VectorTransforms.h"
+#include "mlir/IR/ImplicitLocOpBuilder.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace tensmith::target::cpu {
+namespace {
+
+Type withElement(Type type, Type element) {
+  auto vector = dyn_cast<VectorType>(type);
+  return vector ? Type(vector.clone(element)) : element;
+}
+
+Value splat(OpBuilder &builder, Location location, Type type, int64_t value) {
+  Attribute number = builder.getIntegerAttr(getElementTypeOrSelf(type), value);
+  if (auto vector = dyn_cast<VectorType>(type))
+    number = DenseElementsAttr::get(vector, number);
+  return builder.create<arith::ConstantOp>(location, cast<TypedAttr>(number));
+}
+
+/// before: arith.truncf %x : f64 to f16 (or bf16)
+/// after:  the f32 next to %x rounded to odd, then truncated
+/// Going by way of the nearest f32 would round twice; rounding to odd keeps the second rounding
+/// right, since f32 has more than two bits more than either (Boldo & Melquiond). x86 has no
+/// instruction from f64, LLVM would call __truncdfhf2.
+struct TruncateDoubleByOdd : OpRewritePattern<arith::TruncFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::TruncFOp op, PatternRewriter &rewriter) const override {
+    Type from = op.getIn().getType(), to = op.getType();
+    Type element = getElementTypeOrSelf(to);
+    if (!getElementTypeOrSelf(from).isF64() || !(element.isF16() || element.isBF16()))
+      return rewriter.notifyMatchFailure(op, "not from f64 to a 16-bit float");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type f32 = withElement(from, b.getF32Type()), i32 = withElement(from, b.getI32Type());
+    Value nearest = b.create<arith::TruncFOp>(f32, op.getIn());
+    Value back = b.create<arith::ExtFOp>(from, nearest);
+    Value inexact = b.create<arith::CmpFOp>(arith::CmpFPredicate::ONE, back, op.getIn());
+    Value above = b.create<arith::CmpFOp>(arith::CmpFPredicate::OGT, b.create<math::AbsFOp>(back),
+                                          b.create<math::AbsFOp>(op.getIn()));
+    Value bits = b.create<arith::BitcastOp>(i32, nearest);
+    Value one = splat(b, b.getLoc(), i32, 1);
+    Value towardZero = b.create<arith::SelectOp>(above, b.create<arith::SubIOp>(bits, one), bits);
+    Value odd = b.create<arith::OrIOp>(towardZero, one);
+    Value chosen = b.create<arith::SelectOp>(inexact, odd, bits);
+    rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, to, b.create<arith::BitcastOp>(f32, chosen));
+    return success();
+  }
+};
+
+/// before: arith.remf %a, %b
+/// after:  %a - trunc(%a / %b) * %b, in f64 for f32 and narrower
+/// Exact for quotients below 2^29 of f32 operands, where the f64 quotient's truncation and the
+/// product are exact; of f64 operands to the rounding of the quotient.
+struct ExpandRemainder : OpRewritePattern<arith::RemFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::RemFOp op, PatternRewriter &rewriter) const override {
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Type type = op.getType(), wide = withElement(type, b.getF64Type());
+    bool narrow = !getElementTypeOrSelf(type).isF64();
+    auto widen = [&](Value value) {
+      return narrow ? Value(b.create<arith::ExtFOp>(wide, value)) : value;
+    };
+    Value dividend = widen(op.getLhs()), divisor = widen(op.getRhs());
+    Value quotient = b.create<math::TruncOp>(b.create<arith::DivFOp>(dividend, divisor));
+    Value rest = b.create<arith::SubFOp>(dividend, b.create<arith::MulFOp>(quotient, divisor));
+    Value below =
+        b.create<arith::CmpFOp>(arith::CmpFPredicate::OLT, b.create<math::AbsFOp>(dividend),
+                                b.create<math::AbsFOp>(divisor)); // also of an infinite divisor
+    rest = b.create<math::CopySignOp>(b.create<arith::SelectOp>(below, dividend, rest), dividend);
+    rewriter.replaceOp(op, narrow ? Value(b.create<arith::TruncFOp>(type, rest)) : rest);
+    return success();
+  }
+};
+
+void addElementaryFunctions(RewritePatternSet &patterns, const Machine &machine) {
+  populateExpandTanPattern(patterns);
+  populateExpandSinhPattern(patterns);
+  populateExpandCoshPattern(patterns);
+  populateExpandAsinhPattern(patterns);
+  populateExpandAcoshPattern(patterns);
+  populateExpandAtanhPattern(patterns);
+  populateExpandExp2FPattern(patterns);
+  populateExpandPowFPattern(patterns);
+  populateExpandFPowIPattern(patterns);
+  populateExpandRoundFPattern(patterns);
+  populateExpandRsqrtPattern(patterns);
+  MathPolynomialApproximationOptions options;
+  options.enableAvx2 = false; // its rsqrt needs a dialect of its own, and is less exact
+  populateMathPolynomialApproximationPatterns(patterns, options);
+  if (!machine.has("fma"))
+    populateExpandFmaFPattern(patterns);
+}
+
+void addVectorOperations(RewritePatternSet &patterns) {
+  using namespace vector;
+  populateVectorToVectorCanonicalizationPatterns(patterns);
+  populateVectorBroadcastLoweringPatterns(patterns);
+  populateVectorContractLoweringPatterns(
+      patterns,
+      VectorTransformsOptions().setVectorTransformsOptions(VectorContractLowering::OuterProduct));
+  populateVectorOuterProductLoweringPatterns(patterns);
+  populateVectorMultiReductionLoweringPatterns(patterns,
+                                               VectorMultiReductionLowering::InnerParallel);
+  populateVectorMaskOpLoweringPatterns(patterns);
+  populateVectorShapeCastLoweringPatterns(patterns);
+  populateVectorInterleaveLoweringPatterns(patterns);
+  populateVectorBitCastLoweringPatterns(patterns);
+  populateVectorGatherLoweringPatterns(patterns);
+  populateVectorScanLoweringPatterns(patterns);
+  populateVectorTransposeLoweringPatterns(patterns, VectorTransformsOptions());
+  populateVectorTransferPermutationMapLoweringPatterns(patterns);
+  populateVectorTransferLoweringPatterns(patterns, /*maxTransferRank=*/1);
+  populateVectorMaskLoweringPatternsForSideEffectingOps(patterns);
+  populateVectorInsertExtractStridedSliceTransforms(patterns);
+}
+
+Status apply(ModuleOp module, RewritePatternSet patterns, const char *what) {
+  GreedyRewriteConfig config;
+  config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
+  if (failed(applyPatternsAndFoldGreedily(module, std::move(patterns), config)))
+    return {StatusCode::Internal, std::string("the expansion of ") + what + " didn't end"};
+  return {};
+}
+
+} // namespace
+
+Status expandOperations(ModuleOp module, const Machine &machine) {
+  RewritePatternSet scalar(module.getContext());
+  addElementaryFunctions(scalar, machine);
+  scalar.add<TruncateDoubleByOdd>(module.getContext(),
+                                  /*benefit=*/2); // before bf16's own expansion
+  scalar.add<ExpandRemainder>(module.getContext());
+  arith::populateArithExpandOpsPatterns(scalar);
+  arith::populateExpandBFloat16Patterns(scalar);
+  if (Status status = apply(module, std::move(scalar), "elementary functions"); !status.ok())
+    return status;
+  RewritePatternSet vectors(module.getContext());
+  addVectorOperations(vectors);
+  return apply(module, std::move(vectors), "vector operations");
+}
+
+} // namespace tensmith::target::cpu

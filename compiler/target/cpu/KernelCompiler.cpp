@@ -1,0 +1,183 @@
+// Keys, deduplication and the workers; see KernelCompiler.h.
+#include "compiler/target/cpu/KernelCompiler.h"
+
+#include "compiler/target/cpu/Codegen.h"
+#include "compiler/target/cpu/Dialects.h"
+
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/Parser/Parser.h"
+#include "llvm/Config/llvm-config.h"
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <sched.h>
+#include <thread>
+
+using namespace mlir;
+
+namespace tensmith::target::cpu {
+namespace {
+
+constexpr char kLlvmVersion[] = LLVM_VERSION_STRING;
+constexpr int kKernelsOfContext =
+    64; // a context never forgets a type or attribute: a new one after so many
+
+/// A kernel to compile, and the sources that are this kernel.
+struct Job {
+  Hash128 key;
+  const KernelSource *source; // the first
+  KernelObject object;
+  Status status;
+  bool cached = false;
+};
+
+Hash128 keyOf(const KernelSource &source, const std::string &machine,
+              const KernelCompilerOptions &options) {
+  Hasher hasher;
+  hasher.add(kLlvmVersion);
+  hasher.add(TENSMITH_CODEGEN_REVISION);
+  hasher.add(machine);
+  hasher.add(options.optLevel);
+  hasher.add(options.lineTables);
+  hasher.add(source.text);
+  return hasher.finish();
+}
+
+int availableCpus() {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(CPU_COUNT(&set), 1) : 1;
+}
+
+class Worker {
+public:
+  Worker(const Machine &machine, const KernelCompilerOptions &options)
+      : machine_(machine), options_(options) {}
+
+  Result<std::string> compile(const Job &job) {
+    if (!context_ || ++used_ > kKernelsOfContext)
+      renewContext();
+    std::string problem;
+    ScopedDiagnosticHandler handler(context_.get(),
+                                    [&](Diagnostic &diagnostic) { problem = diagnostic.str(); });
+    auto module = parseSourceString<ModuleOp>(job.source->text, context_.get());
+    if (!module)
+      return Status(StatusCode::Internal, "its module doesn't parse: " + problem);
+    CodegenOptions codegen{options_.optLevel, job.object.symbol, options_.dumpFolder,
+                           options_.lineTables};
+    return compileToObject(*module, machine_, codegen);
+  }
+
+private:
+  void renewContext() {
+    DialectRegistry registry;
+    registerCodegenDialects(registry);
+    context_ = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+    used_ = 0;
+  }
+
+  const Machine &machine_;
+  const KernelCompilerOptions &options_;
+  std::unique_ptr<MLIRContext> context_;
+  int used_ = 0;
+};
+
+/// The jobs of one call, worked on by several threads.
+class Compilation {
+public:
+  Compilation(std::vector<Job> &jobs, const Machine &machine, const KernelCompilerOptions &options)
+      : jobs_(jobs), machine_(machine), options_(options),
+        cache_(options.cacheFolder, options.cacheLimitBytes, options.warn) {}
+
+  void run() {
+    // The large ones first: a large one begun last would keep one core busy alone.
+    for (Job &job : jobs_)
+      order_.push_back(&job);
+    std::stable_sort(order_.begin(), order_.end(), [](const Job *a, const Job *b) {
+      return a->source->text.size() > b->source->text.size();
+    });
+    int threads = options_.threads > 0 ? options_.threads : availableCpus();
+    threads = int(std::min<size_t>(size_t(threads), jobs_.size()));
+    std::vector<std::thread> workers;
+    for (int other = 1; other < threads; ++other)
+      workers.emplace_back([this] { work(); });
+    work();
+    for (std::thread &worker : workers)
+      worker.join();
+    cache_.trim();
+  }
+
+private:
+  void work() {
+    Worker worker(machine_, options_);
+    for (size_t next; !failed_ && (next = next_.fetch_add(1)) < order_.size();) {
+      finish(*order_[next], worker);
+      report();
+    }
+  }
+
+  void finish(Job &job, Worker &worker) {
+    if (auto found = cache_.find(job.key)) {
+      job.object.bytes = std::move(*found);
+      job.cached = true;
+      return;
+    }
+    auto object = worker.compile(job);
+    if (!object) {
+      job.status = object.status().within("kernel of " + job.source->label);
+      failed_ = true;
+      return;
+    }
+    job.object.bytes = std::move(*object);
+    cache_.insert(job.key, job.object.bytes);
+  }
+
+  void report() {
+    std::lock_guard lock(reporting_);
+    ++done_;
+    if (options_.progress)
+      options_.progress(done_, int64_t(order_.size()));
+  }
+
+  std::vector<Job> &jobs_;
+  const Machine &machine_;
+  const KernelCompilerOptions &options_;
+  KernelCache cache_;
+  std::vector<Job *> order_;
+  std::atomic<size_t> next_ = 0;
+  std::atomic<bool> failed_ = false;
+  std::mutex reporting_;
+  int64_t done_ = 0;
+};
+
+} // namespace
+
+Result<CompiledKernels> compileKernels(std::span<const KernelSource> sources,
+                                       const Machine &machine,
+                                       const KernelCompilerOptions &options) {
+  CompiledKernels result;
+  std::string description = toJson(machine);
+  std::map<Hash128, const KernelSource *> distinct;
+  for (const KernelSource &source : sources) {
+    Hash128 key = keyOf(source, description, options);
+    distinct.try_emplace(key, &source);
+    result.symbols.push_back("k_" + toHex(key));
+  }
+  std::vector<Job> jobs;
+  for (auto &[key, source] : distinct)
+    jobs.push_back({key, source, {"k_" + toHex(key), {}}, {}, false});
+  Compilation(jobs, machine, options).run();
+  const Job *worst = nullptr; // the earliest source that failed
+  for (Job &job : jobs) {
+    if (!job.status.ok() && (!worst || job.source < worst->source))
+      worst = &job;
+    result.fromCache += job.cached;
+    result.objects.push_back(std::move(job.object));
+  }
+  if (worst)
+    return worst->status;
+  return result;
+}
+
+} // namespace tensmith::target::cpu

@@ -1,0 +1,54 @@
+// All kernels of a model to objects: on all cores, each structure once, and only those that the
+// cache doesn't have.
+//
+// A kernel's key is the hash of its text, the machine, the options and this compiler; its symbol is
+// derived from the key. So an object serves every model that has the kernel, and the names of a
+// model's nodes have no part in it.
+#pragma once
+
+#include "base/Status.h"
+#include "compiler/target/cpu/KernelCache.h"
+#include "compiler/target/cpu/Machine.h"
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tensmith::target::cpu {
+
+struct KernelSource {
+  std::string label; // of the nodes it came from: for messages alone
+  std::string
+      text; // the module, as MLIR's bytecode or text; its entry is @tensmith_kernel (Codegen.h)
+};
+
+struct KernelObject {
+  std::string symbol; // what the object exports: k_<hash>
+  std::string bytes;
+};
+
+struct KernelCompilerOptions {
+  int threads = 0; // 0: as many as the process has CPUs
+  int optLevel = 3;
+  bool lineTables = false;
+  std::string dumpFolder;
+  std::string cacheFolder = defaultCacheFolder(); // empty: no cache
+  int64_t cacheLimitBytes = KernelCache::kDefaultLimit;
+  /// Called when a kernel is done, one call at a time, from any thread.
+  std::function<void(int64_t done, int64_t total)> progress;
+  std::function<void(const std::string &)> warn;
+};
+
+struct CompiledKernels {
+  std::vector<std::string> symbols;  // for each source
+  std::vector<KernelObject> objects; // each once, ordered by symbol
+  int64_t fromCache = 0;
+};
+
+/// The first source's error, in the order given, where one doesn't compile.
+Result<CompiledKernels> compileKernels(std::span<const KernelSource> sources,
+                                       const Machine &machine,
+                                       const KernelCompilerOptions &options);
+
+} // namespace tensmith::target::cpu

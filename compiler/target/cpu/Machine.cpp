@@ -1,0 +1,168 @@
+// Finding out what the host is, and what a named CPU has, from LLVM's tables.
+#include "compiler/target/cpu/Machine.h"
+
+#include "compiler/target/cpu/NativeTarget.h"
+
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/MC/MCSubtargetInfo.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/TargetParser/Host.h"
+
+#include <algorithm>
+#include <fstream>
+#include <unistd.h>
+
+namespace tensmith::target::cpu {
+namespace {
+
+/// The cache of that level, by the kernel's description of CPU 0, else by the C library's; 0 where
+/// neither says.
+int64_t hostCacheBytes(int level, int sysconfName) {
+  for (int index = 0; index < 8; ++index) {
+    std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
+    int found = 0;
+    std::string type, size;
+    std::ifstream(folder + "level") >> found;
+    std::ifstream(folder + "type") >> type;
+    std::ifstream(folder + "size") >> size;
+    int64_t kibibytes = 0;
+    llvm::StringRef digits(size);
+    if (found == level && type != "Instruction" && digits.consume_back("K") &&
+        !digits.getAsInteger(10, kibibytes))
+      return kibibytes << 10;
+  }
+  long bytes = sysconf(sysconfName);
+  return bytes > 0 ? bytes : 0;
+}
+
+std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Machine &machine) {
+  std::string error;
+  const llvm::Target *target = llvm::TargetRegistry::lookupTarget(machine.triple, error);
+  if (!target)
+    return nullptr;
+  return std::unique_ptr<llvm::MCSubtargetInfo>(
+      target->createMCSubtargetInfo(machine.triple, machine.cpu, machine.featureString()));
+}
+
+/// Multiply-adds begun in a cycle, of vectors of `bits`: two, but for the designs known to have one
+/// such unit.
+int fmaPortsOf(const Machine &machine, int64_t bits) {
+  if (!machine.has("fma"))
+    return 0;
+  bool splits512 =
+      machine.cpu == "znver4"; // a 512-bit operation is two passes through a 256-bit unit
+  return bits == 512 && splits512 ? 1 : 2;
+}
+
+/// What follows from the CPU's name and features.
+void deriveVectors(Machine &machine) {
+  bool avx512 = machine.has("avx512f") && machine.has("avx512bw") && machine.has("avx512dq") &&
+                machine.has("avx512vl");
+  machine.vectorBits = avx512 ? 512 : machine.has("avx") ? 256 : 128;
+  machine.vectorRegisters = avx512 ? 32 : 16;
+  machine.fmaPorts = fmaPortsOf(machine, machine.vectorBits);
+}
+
+Status complete(Machine &machine, std::string_view name) {
+  initializeNativeTarget();
+  auto info = subtarget(machine);
+  if (!info || !info->isCPUStringValid(machine.cpu))
+    return invalidArgument("machine '" + std::string(name) +
+                           "': no CPU of that name is known for " + machine.triple +
+                           "; use 'host' or a name as clang's -march takes it, as x86-64-v3, "
+                           "skylake-avx512 or znver4");
+  machine.enabled.clear();
+  for (const auto &feature : info->getEnabledProcessorFeatures())
+    machine.enabled.emplace_back(feature.Key);
+  llvm::sort(machine.enabled);
+  if (!machine.has("sse4.1"))
+    return unsupported("machine '" + std::string(name) +
+                       "' lacks SSE4.1; the least that kernels are compiled for is x86-64-v2");
+  deriveVectors(machine);
+  return {};
+}
+
+/// "+avx2" or "-avx2"; a bare name is one to add.
+Status applyFeature(Machine &machine, llvm::StringRef text, std::string_view name) {
+  std::string feature =
+      (text.starts_with("+") || text.starts_with("-")) ? text.str() : "+" + text.str();
+  auto info = subtarget(machine);
+  llvm::StringRef bare = llvm::StringRef(feature).drop_front();
+  bool known = info && llvm::any_of(info->getAllProcessorFeatures(),
+                                    [&](const auto &entry) { return bare == entry.Key; });
+  if (!known)
+    return invalidArgument("machine '" + std::string(name) + "': '" + bare.str() +
+                           "' is no feature of " + machine.triple);
+  llvm::erase_if(machine.features,
+                 [&](const std::string &given) { return given.substr(1) == bare; });
+  machine.features.push_back(feature);
+  return {};
+}
+
+Machine bareHost() {
+  Machine machine;
+  machine.triple = llvm::sys::getDefaultTargetTriple();
+  machine.cpu = llvm::sys::getHostCPUName().str();
+  for (const auto &feature : llvm::sys::getHostCPUFeatures())
+    machine.features.push_back((feature.getValue() ? "+" : "-") + feature.getKey().str());
+  llvm::sort(machine.features);
+  if (int64_t bytes = hostCacheBytes(1, _SC_LEVEL1_DCACHE_SIZE))
+    machine.l1Bytes = bytes;
+  if (int64_t bytes = hostCacheBytes(2, _SC_LEVEL2_CACHE_SIZE))
+    machine.l2Bytes = bytes;
+  if (int64_t bytes = hostCacheBytes(3, _SC_LEVEL3_CACHE_SIZE))
+    machine.l3Bytes = bytes;
+  return machine;
+}
+
+} // namespace
+
+bool Machine::has(std::string_view feature) const {
+  return std::binary_search(enabled.begin(), enabled.end(), feature, std::less<>());
+}
+
+std::string Machine::featureString() const { return llvm::join(features, ","); }
+
+Machine hostMachine() {
+  Machine machine = bareHost();
+  if (!complete(machine, "host").ok())
+    machine.enabled.clear(); // a host below the least: compiling for it says so
+  return machine;
+}
+
+Result<Machine> parseMachine(std::string_view name) {
+  initializeNativeTarget();
+  llvm::SmallVector<llvm::StringRef> parts;
+  llvm::StringRef(name).split(parts, ',');
+  Machine machine;
+  if (parts[0] == "host") {
+    machine = bareHost();
+  } else {
+    machine.triple = llvm::sys::getDefaultTargetTriple();
+    machine.cpu = parts[0].str();
+  }
+  if (Status status = complete(machine, name); !status.ok())
+    return status;
+  for (llvm::StringRef feature : llvm::ArrayRef(parts).drop_front())
+    if (Status status = applyFeature(machine, feature.trim(), name); !status.ok())
+      return status;
+  if (Status status = complete(machine, name); !status.ok())
+    return status;
+  return machine;
+}
+
+std::string toJson(const Machine &machine) {
+  llvm::json::Object object{
+      {"triple", machine.triple},          {"cpu", machine.cpu},
+      {"features", machine.features},      {"enabled", machine.enabled},
+      {"vector_bits", machine.vectorBits}, {"vector_registers", machine.vectorRegisters},
+      {"fma_ports", machine.fmaPorts},     {"l1_bytes", machine.l1Bytes},
+      {"l2_bytes", machine.l2Bytes},       {"l3_bytes", machine.l3Bytes},
+  };
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object));
+  return text;
+}
+
+} // namespace tensmith::target::cpu
