@@ -8,15 +8,28 @@
 
 namespace tensmith::graph {
 
+/// What a graph value is when it is computed: a tensor, a sequence of values, or nothing (an empty optional).
+struct RuntimeValue {
+  enum class Kind : uint8_t { None, Tensor, Sequence } kind = Kind::None;
+  HostTensor tensor;
+  std::shared_ptr<const std::vector<RuntimeValue>> elements;
+
+  RuntimeValue() = default;
+  RuntimeValue(HostTensor tensor) : kind(Kind::Tensor), tensor(std::move(tensor)) {}
+  static RuntimeValue sequence(std::vector<RuntimeValue> elements);
+};
+
 /// Evaluates one operator without regions on known operands.
 Result<std::vector<HostTensor>> evaluate(mlir::Operation *op, std::span<const HostTensor> operands);
 
-/// Called with each tensor as it is computed, e.g. to keep it for comparison.
-using Observer = std::function<void(mlir::Value, const HostTensor &)>;
+/// Called with each value as it is computed, e.g. to keep it for comparison.
+using Observer = std::function<void(mlir::Value, const RuntimeValue &)>;
 
-/// Evaluates a function. Errors name the operator's location.
-Result<std::vector<HostTensor>> evaluate(mlir::func::FuncOp function,
-                                         std::span<const HostTensor> arguments,
-                                         const Observer &observer = nullptr);
+/// Evaluates a function. Errors name the operator's location. A value is freed after its last use.
+Result<std::vector<RuntimeValue>> evaluate(mlir::func::FuncOp function, std::vector<RuntimeValue> arguments,
+                                           const Observer &observer = nullptr);
+
+/// "node 'conv1' (Conv)", from a location's names.
+std::string describe(mlir::Location location);
 
 } // namespace tensmith::graph
