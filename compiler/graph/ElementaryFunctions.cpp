@@ -180,7 +180,7 @@ Value emitLog(const ScalarCode &code, Value x) {
   y = code.multiplyAdd(e, code.real(e, 0.693359375), code.add(z, y));
 
   // Infinity and NaN are themselves; zero is -infinity; what is below has no logarithm.
-  y = code.select(code.compare(FloatIs::ULT, x, code.real(x, kInfinity)), y, x);
+  y = code.select(code.less(x, code.real(x, kInfinity)), y, x);
   y = code.select(code.equal(x, code.real(x, 0)), code.real(x, -kInfinity), y);
   return code.select(code.less(x, code.real(x, 0)), code.real(x, kNan), y);
 }

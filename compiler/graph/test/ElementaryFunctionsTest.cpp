@@ -1,4 +1,5 @@
-// Measures the elementary functions against the C library in double, over floats of every exponent.
+// Measures the elementary functions against the C library in double, over floats of every exponent,
+// compiled for this machine.
 //
 // Fails where an error exceeds the bound of the table (in ulp), or where a special value is wrong:
 // that is the accuracy that ElementaryFunctions.h states.
@@ -46,14 +47,14 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 const Function kFunctions[] = {
     // clang-format off
-    {"exp", emitPlainExp, std::exp, kInf, 2},     {"log", emitLog, std::log, kInf, 2},
-    {"log1p", emitLog1p, std::log1p, kInf, 3},    {"erf", emitErf, std::erf, kInf, 6},
-    {"tanh", emitTanh, std::tanh, kInf, 6},       {"sin", emitSin, std::sin, 1e8, 2},
-    {"cos", emitCos, std::cos, 1e8, 2},           {"tan", emitTan, std::tan, 1e8, 4},
-    {"asin", emitAsin, std::asin, 1, 4},          {"acos", emitAcos, std::acos, 1, 4},
-    {"atan", emitAtan, std::atan, kInf, 3},       {"sinh", emitSinh, std::sinh, kInf, 4},
-    {"cosh", emitCosh, std::cosh, kInf, 4},       {"asinh", emitAsinh, std::asinh, kInf, 4},
-    {"acosh", emitAcosh, std::acosh, kInf, 4},    {"atanh", emitAtanh, std::atanh, 1, 5},
+    {"exp", emitPlainExp, std::exp, kInf, 1.5},   {"log", emitLog, std::log, kInf, 1},
+    {"log1p", emitLog1p, std::log1p, kInf, 2},    {"erf", emitErf, std::erf, kInf, 5.5},
+    {"tanh", emitTanh, std::tanh, kInf, 5},       {"sin", emitSin, std::sin, 1e8, 2},
+    {"cos", emitCos, std::cos, 1e8, 2},           {"tan", emitTan, std::tan, 1e8, 3.5},
+    {"asin", emitAsin, std::asin, 1, 2.5},        {"acos", emitAcos, std::acos, 1, 2},
+    {"atan", emitAtan, std::atan, kInf, 3},       {"sinh", emitSinh, std::sinh, kInf, 2.5},
+    {"cosh", emitCosh, std::cosh, kInf, 2},       {"asinh", emitAsinh, std::asinh, kInf, 2.5},
+    {"acosh", emitAcosh, std::acosh, kInf, 2.5},  {"atanh", emitAtanh, std::atanh, 1, 2.5},
     // clang-format on
 };
 
