@@ -9,7 +9,7 @@ def Graph_YieldOp : Op<Graph_Dialect, "yield", [Pure, ReturnLike, Terminator]> {
   let summary = "the results of a region";
   let arguments = (ins Variadic<Graph_Value>:$values);
   let assemblyFormat = "attr-dict ($values^ `:` type($values))?";
-  let builders = [OpBuilder<(ins), [{}]>];
+  let builders = [OpBuilder<(ins), [{ (void)$_builder, (void)$_state; }]>];
 }
 def Graph_IfOp : Op<Graph_Dialect, "if", [RecursiveMemoryEffects, SingleBlockImplicitTerminator<"YieldOp">, DeclareOpInterfaceMethods<Graph_ShapeFunction>]> {
   let summary = "the results of one of two regions; both may use values from outside";
