@@ -1,0 +1,246 @@
+// From arguments to a frame that is ready to run: kinds, types and ranks are checked each time;
+// what follows from the shapes is computed only when they differ from the last run's.
+#include "runtime/Interpreter.h"
+
+#include <algorithm>
+
+namespace tensmith::runtime {
+namespace {
+
+const char *kindName(plan::ValueKind kind) {
+  switch (kind) {
+  case plan::ValueKind::Tensor:
+    return "tensor";
+  case plan::ValueKind::Sequence:
+    return "sequence";
+  case plan::ValueKind::Optional:
+    return "optional value";
+  default:
+    return "none";
+  }
+}
+
+bool fits(plan::ValueKind kind, TensorKind given) {
+  switch (kind) {
+  case plan::ValueKind::Tensor:
+    return given == TensorKind::Tensor;
+  case plan::ValueKind::Sequence:
+    return given == TensorKind::Sequence;
+  case plan::ValueKind::Optional:
+    return true;
+  default:
+    return given == TensorKind::None;
+  }
+}
+
+/// "input 'x'" of main, "parameter 'x'" of a function that control flow calls.
+std::string nameOf(const Module &module, const FunctionCode &code, size_t index) {
+  bool main = &code == &module.program().functions[0];
+  const ValueCode &value = code.values[code.params[index]];
+  std::string name =
+      main ? module.plan().inputs()->Get(uint32_t(index))->name()->str() : std::string(value.name);
+  return (main ? "input '" : "parameter '") + name + "'";
+}
+
+Status mismatch(const Module &module, const FunctionCode &code, size_t index, const Tensor &tensor,
+                const std::string &why) {
+  const ValueCode &value = code.values[code.params[index]];
+  return invalidArgument(nameOf(module, code, index) + ": expected " + declaredType(code, value) +
+                         ", got " + describe(tensor) + (why.empty() ? "" : ": " + why));
+}
+
+bool isTensor(const ValueCode &value) {
+  return value.kind == plan::ValueKind::Tensor && value.ranked;
+}
+
+Status checkArgument(const Module &module, const FunctionCode &code, size_t index,
+                     const Passed &argument) {
+  const ValueCode &value = code.values[code.params[index]];
+  if (!argument.tensor)
+    return invalidArgument(nameOf(module, code, index) + ": no tensor was given");
+  const Tensor &tensor = *argument.tensor;
+  if (!fits(value.kind, tensor.kind()))
+    return mismatch(module, code, index, tensor,
+                    std::string("it must be a ") + kindName(value.kind));
+  if (tensor.kind() != TensorKind::Tensor || value.kind != plan::ValueKind::Tensor)
+    return {};
+  if (value.type != DataType::Undefined && value.type != tensor.type())
+    return mismatch(module, code, index, tensor, "the element type differs");
+  if (value.ranked && value.dims.size() != tensor.shape().size())
+    return mismatch(module, code, index, tensor,
+                    "it must have " + std::to_string(value.dims.size()) + " dimensions");
+  return {};
+}
+
+/// Whether the key is that of these arguments; made so if not.
+bool sameKey(Frame &frame, std::span<const Passed> arguments, std::span<const int64_t> given) {
+  const FunctionCode &code = frame.code;
+  size_t position = 0;
+  bool same = frame.resolved;
+  auto put = [&](int64_t value) {
+    if (position == frame.key.size())
+      frame.key.push_back(value), same = false;
+    else if (frame.key[position] != value)
+      frame.key[position] = value, same = false;
+    ++position;
+  };
+  for (int64_t value : given)
+    put(value);
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (isTensor(code.values[code.params[i]]))
+      for (int64_t dim : arguments[i].tensor->shape())
+        put(dim);
+  return same;
+}
+
+Status bindSymbols(const Module &module, Frame &frame, std::span<const Passed> arguments,
+                   std::span<const int64_t> given) {
+  const FunctionCode &code = frame.code;
+  std::fill(frame.symbols.begin(), frame.symbols.end(), kPoison);
+  std::copy(given.begin(), given.end(), frame.symbols.begin());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const ValueCode &value = code.values[code.params[i]];
+    for (size_t j = 0; isTensor(value) && j < value.dims.size(); ++j) {
+      const plan::Expr &expr = code.exprs[value.dims[j]];
+      if (expr.kind() == plan::ExprKind::Symbol && frame.symbols[size_t(expr.a())] == kPoison)
+        frame.symbols[size_t(expr.a())] = arguments[i].tensor->shape()[j];
+    }
+  }
+  for (uint32_t expr : code.entryExprs)
+    frame.exprs[expr] = evaluate(code.exprs[expr], frame.symbols.data(), frame.exprs.data());
+  return {};
+}
+
+Status checkDims(const Module &module, const Frame &frame, std::span<const Passed> arguments) {
+  const FunctionCode &code = frame.code;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const ValueCode &value = code.values[code.params[i]];
+    for (size_t j = 0; isTensor(value) && j < value.dims.size(); ++j) {
+      int64_t expected = frame.dim(value, j), actual = arguments[i].tensor->shape()[j];
+      if (expected == actual)
+        continue;
+      std::string text = expressionText(*code.plan, value.dims[j]);
+      std::string number = expected == kPoison ? "a size that overflows" : std::to_string(expected);
+      bool symbolic = text != number;
+      return mismatch(module, code, i, *arguments[i].tensor,
+                      "dimension " + std::to_string(j) + " must be " +
+                          (symbolic ? text + " = " : "") + number + ", but is " +
+                          std::to_string(actual));
+    }
+  }
+  return {};
+}
+
+/// Room for the arena, and the addresses of all that lies in it.
+Status placeArena(Frame &frame) {
+  const FunctionCode &code = frame.code;
+  if (!code.hasArena)
+    return {};
+  int64_t bytes = frame.exprs[code.arenaBytes];
+  if (bytes < 0)
+    return {StatusCode::ResourceExhausted,
+            "the sizes of the inputs make the intermediate results too large"};
+  if (!frame.arena.reserve(bytes))
+    return {StatusCode::ResourceExhausted, "there is not enough memory for " +
+                                               std::to_string(bytes) +
+                                               " bytes of intermediate results"};
+  Shape shape;
+  for (uint32_t i = 0; i < code.values.size(); ++i) {
+    const ValueCode &value = code.values[i];
+    if (value.storage != plan::Storage::Arena)
+      continue;
+    frame.shape(value, shape);
+    auto count = elementCount(shape);
+    int64_t offset = frame.exprs[value.offset], size;
+    bool inside = count && !__builtin_mul_overflow(*count, byteSize(value.type), &size) &&
+                  offset >= 0 && offset % kAlignment == 0 && offset <= bytes &&
+                  size <= bytes - offset;
+    if (!inside)
+      return invalidArgument("with these sizes of the inputs, '" + std::string(value.name) +
+                             "' has no valid shape (" + toString(shape) +
+                             ") or no place among the intermediate results");
+    frame.setAddress(i, frame.arena.data() + offset);
+  }
+  return {};
+}
+
+/// Views between fixed addresses take their operand's.
+Status settleViews(Frame &frame) {
+  Shape from, to;
+  for (const Step &step : frame.code.steps) {
+    if (!step.settled)
+      continue;
+    frame.shape(frame.code.values[step.operands[0]], from);
+    frame.shape(frame.code.values[step.results[0]], to);
+    if (elementCount(from) != elementCount(to))
+      return invalidArgument("with these sizes of the inputs, the shape " + toString(from) +
+                             " can't be seen as " + toString(to));
+    frame.setAddress(step.results[0], frame.slots[step.operands[0]].data);
+  }
+  return {};
+}
+
+Status fillSizes(Frame &frame) {
+  for (const Step &step : frame.code.steps)
+    for (size_t i = 0;
+         step.opcode == plan::Opcode::Kernel && !step.lateSizes && i < step.sizes.size(); ++i)
+      if ((frame.sizes[step.firstSize + i] = frame.exprs[step.sizes[i]]) == kPoison)
+        return invalidArgument("with these sizes of the inputs, the size " +
+                               expressionText(*frame.code.plan, step.sizes[i]) +
+                               " overflows or divides by zero");
+  return {};
+}
+
+Status resolve(const Module &module, Frame &frame, std::span<const Passed> arguments,
+               std::span<const int64_t> given) {
+  frame.resolved = false;
+  for (uint32_t i = 0; i < frame.code.values.size(); ++i)
+    if (frame.code.values[i].storage == plan::Storage::Constant)
+      frame.setAddress(i, const_cast<std::byte *>(module.weights().data()) +
+                              frame.code.values[i].offset);
+  if (Status status = bindSymbols(module, frame, arguments, given); !status.ok())
+    return status;
+  if (Status status = checkDims(module, frame, arguments); !status.ok())
+    return status;
+  if (Status status = placeArena(frame); !status.ok())
+    return status;
+  if (Status status = settleViews(frame); !status.ok())
+    return status;
+  if (Status status = fillSizes(frame); !status.ok())
+    return status;
+  frame.resolved = true;
+  return {};
+}
+
+} // namespace
+
+std::string declaredType(const FunctionCode &code, const ValueCode &value) {
+  if (value.kind != plan::ValueKind::Tensor)
+    return kindName(value.kind);
+  std::string text(value.type == DataType::Undefined ? "tensor" : name(value.type));
+  if (!value.ranked)
+    return text + "[...]";
+  text += '[';
+  for (size_t i = 0; i < value.dims.size(); ++i)
+    text += (i ? "," : "") + expressionText(*code.plan, value.dims[i]);
+  return text + ']';
+}
+
+Status bindParameters(const Module &module, Frame &frame, std::span<const Passed> arguments,
+                      std::span<const int64_t> given) {
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (Status status = checkArgument(module, frame.code, i, arguments[i]); !status.ok())
+      return status;
+  if (!sameKey(frame, arguments, given))
+    if (Status status = resolve(module, frame, arguments, given); !status.ok())
+      return status;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    uint32_t param = frame.code.params[i];
+    frame.slots[param].tensor = arguments[i].tensor;
+    frame.slots[param].exclusive = false;
+    frame.setAddress(param, arguments[i].tensor->data());
+  }
+  return {};
+}
+
+} // namespace tensmith::runtime

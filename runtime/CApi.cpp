@@ -1,0 +1,392 @@
+// The public C API over the runtime: handles, statuses, and the boundary that no exception crosses.
+#include <tensmith/tensmith.h>
+
+#include "runtime/DLPack.h"
+#include "runtime/Describe.h"
+#include "runtime/Session.h"
+
+#include <cstdlib>
+#include <new>
+
+using namespace tensmith;
+using runtime::Tensor;
+using runtime::TensorKind;
+using runtime::TensorRef;
+
+struct ts_status {
+  ts_status_code code;
+  std::string message;
+};
+
+/// What ts_module_input and its like give out, which must stay in place.
+struct Port {
+  const char *name;
+  ts_value_kind kind;
+  ts_type type;
+  int64_t rank;
+  std::vector<const char *> dims;
+};
+
+struct ts_module {
+  std::shared_ptr<const runtime::Module> module;
+  std::vector<Port> inputs, outputs;
+};
+
+struct ts_session {
+  runtime::Session session;
+};
+
+namespace {
+
+// Given where there is not even memory for a status of its own; ts_status_free knows it.
+ts_status kNoMemory{TS_RESOURCE_EXHAUSTED, "there is not enough memory"};
+
+ts_status *fromStatus(const Status &status) {
+  return status.ok() ? nullptr : new ts_status{ts_status_code(status.code()), status.message()};
+}
+
+/// Runs what may fail, and turns whatever it throws into a status.
+template <typename Work> ts_status *guarded(Work work) noexcept {
+  try {
+    return fromStatus(work());
+  } catch (const std::bad_alloc &) {
+    return &kNoMemory;
+  } catch (const std::exception &error) {
+    try {
+      return new ts_status{TS_INTERNAL, std::string("internal error: ") + error.what()};
+    } catch (...) {
+      return &kNoMemory;
+    }
+  } catch (...) {
+    return &kNoMemory;
+  }
+}
+
+Tensor *unwrap(ts_tensor *tensor) { return reinterpret_cast<Tensor *>(tensor); }
+const Tensor *unwrap(const ts_tensor *tensor) { return reinterpret_cast<const Tensor *>(tensor); }
+ts_tensor *wrap(Tensor *tensor) { return reinterpret_cast<ts_tensor *>(tensor); }
+
+Status give(Result<TensorRef> tensor, ts_tensor **out) {
+  if (!tensor)
+    return tensor.status();
+  *out = wrap(tensor->release());
+  return {};
+}
+
+Status missing(const char *what) {
+  return invalidArgument(std::string(what) + " is a null pointer");
+}
+
+Result<DataType> typeOf(ts_type type) {
+  if (type <= TS_UNDEFINED || type >= kDataTypeCount)
+    return invalidArgument("there is no element type " + std::to_string(int(type)));
+  return DataType(type);
+}
+
+/// The caller's options, as far as its version of the structure goes; the rest are zeros.
+template <typename Options> Result<Options> optionsOf(const Options *given) {
+  Options options = {};
+  if (!given)
+    return options;
+  if (given->size < sizeof(size_t))
+    return invalidArgument("the options' size is not set");
+  std::memcpy(&options, given, std::min(given->size, sizeof(Options)));
+  return options;
+}
+
+std::vector<Port> portsOf(const runtime::Module &module, bool inputs) {
+  const auto *ports = inputs ? module.plan().inputs() : module.plan().outputs();
+  std::vector<Port> result;
+  for (uint32_t i = 0; ports && i < ports->size(); ++i) {
+    const auto *port = ports->Get(i);
+    const auto &value = module.program().functions[0].values[port->value()];
+    bool sequence = value.kind == plan::ValueKind::Sequence;
+    bool none = value.kind == plan::ValueKind::None;
+    Port one = {port->name()->c_str(),
+                none       ? TS_NONE
+                : sequence ? TS_SEQUENCE
+                           : TS_TENSOR,
+                ts_type(value.type),
+                value.ranked && !sequence ? int64_t(value.dims.size()) : -1,
+                {}};
+    for (uint32_t j = 0; one.rank > 0 && port->dims() && j < port->dims()->size(); ++j)
+      one.dims.push_back(port->dims()->Get(j)->c_str());
+    if (one.rank > int64_t(one.dims.size()))
+      one.rank = -1;
+    result.push_back(std::move(one));
+  }
+  return result;
+}
+
+ts_port portAt(const std::vector<Port> &ports, size_t index) {
+  if (index >= ports.size())
+    return {"", TS_NONE, TS_UNDEFINED, -1, nullptr};
+  const Port &port = ports[index];
+  return {port.name, port.kind, port.type, port.rank, port.dims.data()};
+}
+
+Status makeModule(Result<std::shared_ptr<const runtime::Module>> loaded, ts_module **out) {
+  if (!loaded)
+    return loaded.status();
+  auto module = std::make_unique<ts_module>();
+  module->module = std::move(*loaded);
+  module->inputs = portsOf(*module->module, true);
+  module->outputs = portsOf(*module->module, false);
+  *out = module.release();
+  return {};
+}
+
+Status copyText(const std::string &text, char **out) {
+  *out = static_cast<char *>(std::malloc(text.size() + 1));
+  if (!*out)
+    return {StatusCode::ResourceExhausted, "there is not enough memory"};
+  std::memcpy(*out, text.c_str(), text.size() + 1);
+  return {};
+}
+
+std::vector<TensorRef> retained(ts_tensor *const *tensors, size_t count) {
+  std::vector<TensorRef> result;
+  result.reserve(count);
+  for (size_t i = 0; i < count; ++i)
+    result.push_back(TensorRef::retain(unwrap(tensors[i])));
+  return result;
+}
+
+} // namespace
+
+extern "C" {
+
+ts_status_code ts_status_get_code(const ts_status *status) { return status ? status->code : TS_OK; }
+const char *ts_status_message(const ts_status *status) {
+  return status ? status->message.c_str() : "";
+}
+void ts_status_free(ts_status *status) {
+  if (status != &kNoMemory)
+    delete status;
+}
+
+const char *ts_version(void) { return TENSMITH_VERSION_TEXT; }
+
+const char *ts_type_name(ts_type type) {
+  auto known = typeOf(type);
+  return known ? name(*known).data() : "undefined";
+}
+size_t ts_type_bytes(ts_type type) {
+  auto known = typeOf(type);
+  return known ? size_t(byteSize(*known)) : 0;
+}
+
+ts_status *ts_tensor_create(ts_type type, const int64_t *shape, size_t rank, ts_tensor **out) {
+  return guarded([&]() -> Status {
+    if (!out || (rank && !shape))
+      return missing(out ? "the shape" : "the result");
+    auto known = typeOf(type);
+    return known ? give(Tensor::create(*known, {shape, rank}), out) : known.status();
+  });
+}
+
+ts_status *ts_tensor_borrow(ts_type type, const int64_t *shape, size_t rank, void *data,
+                            void (*release)(void *), void *context, ts_tensor **out) {
+  return guarded([&]() -> Status {
+    if (!out || (rank && !shape))
+      return missing(out ? "the shape" : "the result");
+    auto known = typeOf(type);
+    if (!known)
+      return known.status();
+    if (*known == DataType::String)
+      return invalidArgument("strings can't be borrowed; use ts_tensor_strings");
+    if (reinterpret_cast<uintptr_t>(data) % uintptr_t(byteSize(*known)))
+      return invalidArgument("the memory of a tensor of " + std::string(name(*known)) +
+                             " must be aligned to its elements");
+    // Checked first: from the owner's making on, `release` will be called whatever happens.
+    auto checked = Tensor::on(*known, {shape, rank}, data, nullptr);
+    if (!checked)
+      return checked.status();
+    if (!data && (*checked)->size())
+      return missing("the data");
+    // A memory of the caller's has an owner even where nothing is to be released: it outlives the
+    // runs.
+    static char caller;
+    std::shared_ptr<const void> owner(data ? data : &caller, [](const void *) {});
+    if (release)
+      owner = std::shared_ptr<const void>(static_cast<const void *>(data ? data : &caller),
+                                          [release, context](const void *) { release(context); });
+    return give(Tensor::on(*known, {shape, rank}, data, std::move(owner)), out);
+  });
+}
+
+ts_status *ts_tensor_strings(const char *const *values, const int64_t *shape, size_t rank,
+                             ts_tensor **out) {
+  return guarded([&]() -> Status {
+    if (!out || (rank && !shape))
+      return missing(out ? "the shape" : "the result");
+    auto count = elementCount({shape, rank});
+    if (!count)
+      return invalidArgument("no tensor can have the shape " + toString({shape, rank}));
+    std::vector<std::string> strings;
+    for (int64_t i = 0; i < *count; ++i) {
+      if (!values || !values[i])
+        return missing("a string");
+      strings.emplace_back(values[i]);
+    }
+    return give(Tensor::ofStrings(std::move(strings), {shape, rank}), out);
+  });
+}
+
+ts_status *ts_tensor_sequence(ts_tensor *const *elements, size_t count, ts_tensor **out) {
+  return guarded([&]() -> Status {
+    if (!out || (count && !elements))
+      return missing(out ? "the elements" : "the result");
+    for (size_t i = 0; i < count; ++i)
+      if (!elements[i] || unwrap(elements[i])->kind() != TensorKind::Tensor)
+        return invalidArgument("element " + std::to_string(i) + " of the sequence is no tensor");
+    return give(Tensor::sequence(retained(elements, count)), out);
+  });
+}
+
+ts_status *ts_tensor_none(ts_tensor **out) {
+  return guarded([&] { return out ? give(Tensor::none(), out) : missing("the result"); });
+}
+
+ts_status *ts_tensor_from_dlpack(struct DLManagedTensor *managed, ts_tensor **out) {
+  return guarded([&] {
+    return managed && out ? give(runtime::fromDlpack(managed), out)
+                          : missing(out ? "the DLPack tensor" : "the result");
+  });
+}
+
+ts_status *ts_tensor_to_dlpack(ts_tensor *tensor, struct DLManagedTensor **out) {
+  return guarded([&]() -> Status {
+    if (!tensor || !out)
+      return missing(out ? "the tensor" : "the result");
+    auto managed = runtime::toDlpack(TensorRef::retain(unwrap(tensor)));
+    if (!managed)
+      return managed.status();
+    *out = *managed;
+    return {};
+  });
+}
+
+void ts_tensor_retain(ts_tensor *tensor) {
+  if (tensor)
+    unwrap(tensor)->retain();
+}
+void ts_tensor_free(ts_tensor *tensor) {
+  if (tensor)
+    unwrap(tensor)->release();
+}
+ts_value_kind ts_tensor_kind(const ts_tensor *tensor) {
+  return ts_value_kind(unwrap(tensor)->kind());
+}
+ts_type ts_tensor_type(const ts_tensor *tensor) { return ts_type(unwrap(tensor)->type()); }
+size_t ts_tensor_rank(const ts_tensor *tensor) { return unwrap(tensor)->shape().size(); }
+const int64_t *ts_tensor_shape(const ts_tensor *tensor) { return unwrap(tensor)->shape().data(); }
+int64_t ts_tensor_size(const ts_tensor *tensor) { return unwrap(tensor)->size(); }
+void *ts_tensor_data(const ts_tensor *tensor) { return unwrap(tensor)->data(); }
+const char *ts_tensor_string(const ts_tensor *tensor, int64_t index) {
+  const auto &strings = unwrap(tensor)->strings();
+  return index >= 0 && index < int64_t(strings.size()) ? strings[size_t(index)].c_str() : nullptr;
+}
+size_t ts_tensor_sequence_length(const ts_tensor *tensor) {
+  return unwrap(tensor)->elements().size();
+}
+ts_tensor *ts_tensor_sequence_at(const ts_tensor *tensor, size_t index) {
+  const auto &elements = unwrap(tensor)->elements();
+  return index < elements.size() ? wrap(elements[index].get()) : nullptr;
+}
+
+ts_status *ts_module_load(const char *path, const ts_load_options *options, ts_module **out) {
+  return guarded([&]() -> Status {
+    if (!path || !out)
+      return missing(out ? "the path" : "the result");
+    auto known = optionsOf(options);
+    if (!known)
+      return known.status();
+    return makeModule(runtime::Module::load(path, {known->verify_weights != 0}), out);
+  });
+}
+
+ts_status *ts_module_load_bytes(const void *bytes, size_t size, const ts_load_options *options,
+                                ts_module **out) {
+  return guarded([&]() -> Status {
+    if ((!bytes && size) || !out)
+      return missing(out ? "the module" : "the result");
+    auto known = optionsOf(options);
+    if (!known)
+      return known.status();
+    return makeModule(runtime::Module::loadBytes({static_cast<const std::byte *>(bytes), size},
+                                                 {known->verify_weights != 0}),
+                      out);
+  });
+}
+
+void ts_module_free(ts_module *module) { delete module; }
+size_t ts_module_input_count(const ts_module *module) { return module->inputs.size(); }
+size_t ts_module_output_count(const ts_module *module) { return module->outputs.size(); }
+ts_port ts_module_input(const ts_module *module, size_t index) {
+  return portAt(module->inputs, index);
+}
+ts_port ts_module_output(const ts_module *module, size_t index) {
+  return portAt(module->outputs, index);
+}
+ts_status *ts_module_describe(const ts_module *module, char **json) {
+  return guarded([&] {
+    return module && json ? copyText(runtime::describeModule(*module->module), json)
+                          : missing(json ? "the module" : "the result");
+  });
+}
+void ts_string_free(char *text) { std::free(text); }
+
+ts_status *ts_session_create(ts_module *module, const ts_session_options *options,
+                             ts_session **out) {
+  return guarded([&]() -> Status {
+    if (!module || !out)
+      return missing(out ? "the module" : "the result");
+    auto known = optionsOf(options);
+    if (!known)
+      return known.status();
+    if (known->threads < 0)
+      return invalidArgument("a session can't have " + std::to_string(known->threads) + " threads");
+    *out = new ts_session{{module->module, known->threads}};
+    return {};
+  });
+}
+void ts_session_free(ts_session *session) { delete session; }
+int ts_session_threads(const ts_session *session) {
+  return const_cast<ts_session *>(session)->session.pool().threads();
+}
+
+ts_status *ts_session_run(ts_session *session, ts_tensor *const *inputs, size_t input_count,
+                          ts_tensor **outputs, size_t output_count) {
+  return guarded([&]() -> Status {
+    if (!session || (input_count && !inputs) || (output_count && !outputs))
+      return missing(session ? "the inputs or outputs" : "the session");
+    auto given = retained(inputs, input_count), results = retained(outputs, output_count);
+    if (Status status = session->session.run(given, results); !status.ok())
+      return status;
+    for (size_t i = 0; i < output_count; ++i)
+      if (!outputs[i])
+        outputs[i] = wrap(results[i].release());
+    return {};
+  });
+}
+
+ts_status *ts_session_profile(ts_session *session, ts_tensor *const *inputs, size_t input_count,
+                              size_t runs, char **json) {
+  return guarded([&]() -> Status {
+    if (!session || !json || (input_count && !inputs))
+      return missing(session ? "the inputs or the result" : "the session");
+    const runtime::Module &module = session->session.module();
+    runtime::Profile profile;
+    for (const auto &function : module.program().functions)
+      profile.functions.emplace_back(function.steps.size());
+    auto given = retained(inputs, input_count);
+    for (size_t i = 0; i < runs; ++i) {
+      std::vector<TensorRef> results(module.program().functions[0].results.size());
+      if (Status status = session->session.run(given, results, &profile); !status.ok())
+        return status;
+    }
+    return copyText(runtime::describeProfile(module, profile), json);
+  });
+}
+}

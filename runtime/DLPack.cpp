@@ -1,0 +1,141 @@
+// Conversion between tensors and DLPack's: types by a table, strides by a copy where they are not
+// row-major.
+#include "runtime/DLPack.h"
+
+#include <cstring>
+
+namespace tensmith::runtime {
+namespace {
+
+constexpr int32_t kHost = 1, kPinnedHost = 3;
+
+struct Correspondence {
+  DataType type;
+  uint8_t code; // kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLComplex 5, kDLBool 6, floats of
+                // 8 bits
+  uint8_t bits;
+};
+
+constexpr Correspondence kTypes[] = {
+    {DataType::I8, 0, 8},          {DataType::I16, 0, 16},        {DataType::I32, 0, 32},
+    {DataType::I64, 0, 64},        {DataType::U8, 1, 8},          {DataType::U16, 1, 16},
+    {DataType::U32, 1, 32},        {DataType::U64, 1, 64},        {DataType::F16, 2, 16},
+    {DataType::F32, 2, 32},        {DataType::F64, 2, 64},        {DataType::BF16, 4, 16},
+    {DataType::C64, 5, 64},        {DataType::C128, 5, 128},      {DataType::Bool, 6, 8},
+    {DataType::F8E4M3FN, 10, 8},   {DataType::F8E4M3FNUZ, 11, 8}, {DataType::F8E5M2, 12, 8},
+    {DataType::F8E5M2FNUZ, 13, 8}, {DataType::F8E8M0, 14, 8},
+};
+
+Result<DataType> typeOf(const DLDataType &type) {
+  for (const Correspondence &row : kTypes)
+    if (row.code == type.code && row.bits == type.bits && type.lanes == 1)
+      return row.type;
+  return unsupported("there is no element type for DLPack's code " + std::to_string(type.code) +
+                     " with " + std::to_string(type.bits) + " bits and " +
+                     std::to_string(type.lanes) + " lanes");
+}
+
+bool isRowMajor(const DLTensor &tensor) {
+  int64_t expected = 1;
+  for (int32_t i = tensor.ndim; tensor.strides && i-- > 0;) {
+    if (tensor.shape[i] != 1 && tensor.strides[i] != expected)
+      return false;
+    expected *= tensor.shape[i];
+  }
+  return true;
+}
+
+/// Copies elements one by one in row-major order, with an index for each dimension.
+void gather(const DLTensor &from, const std::byte *data, Tensor &to) {
+  int64_t bytes = byteSize(to.type());
+  Shape index(to.shape().size());
+  int64_t offset = 0;
+  for (int64_t i = 0; i < to.size(); ++i) {
+    std::memcpy(to.data() + i * bytes, data + offset * bytes, size_t(bytes));
+    for (size_t d = index.size(); d-- > 0;) {
+      offset += from.strides[d];
+      if (++index[d] < to.shape()[d])
+        break;
+      offset -= from.strides[d] * to.shape()[d];
+      index[d] = 0;
+    }
+  }
+}
+
+void callDeleter(DLManagedTensor *managed) {
+  if (managed->deleter)
+    managed->deleter(managed);
+}
+
+/// What toDlpack hands out: the structure and all that it points to.
+struct Export {
+  DLManagedTensor managed;
+  TensorRef tensor;
+  Shape shape, strides;
+};
+
+} // namespace
+
+Result<TensorRef> fromDlpack(DLManagedTensor *managed) {
+  const DLTensor &source = managed->dl_tensor;
+  if (source.device.device_type != kHost && source.device.device_type != kPinnedHost)
+    return unsupported("the DLPack tensor is on device type " +
+                       std::to_string(source.device.device_type) + "; copy it to the CPU first");
+  if (source.ndim < 0 || (source.ndim > 0 && !source.shape))
+    return invalidArgument("the DLPack tensor has no valid shape");
+  auto type = typeOf(source.dtype);
+  if (!type)
+    return type.status();
+  std::span<const int64_t> shape(source.shape, size_t(source.ndim));
+  auto count = elementCount(shape);
+  if (!count || (*count && !source.data))
+    return invalidArgument("the DLPack tensor has no valid shape, or no data");
+  auto *data = static_cast<std::byte *>(source.data) + source.byte_offset;
+  bool aligned = reinterpret_cast<uintptr_t>(data) % uintptr_t(byteSize(*type)) == 0;
+  if (*count == 0 || (aligned && isRowMajor(source))) {
+    auto tensor = Tensor::on(*type, shape, data, nullptr);
+    if (!tensor)
+      return tensor;
+    // The owner is made last: from then on the deleter runs whatever happens.
+    return Tensor::on(*type, shape, data,
+                      std::shared_ptr<const void>(static_cast<void *>(managed), [](const void *p) {
+                        callDeleter(static_cast<DLManagedTensor *>(const_cast<void *>(p)));
+                      }));
+  }
+  auto tensor = Tensor::create(*type, shape);
+  if (!tensor)
+    return tensor;
+  if (source.strides)
+    gather(source, data, **tensor);
+  else
+    std::memcpy((*tensor)->data(), data, size_t((*tensor)->bytes()));
+  callDeleter(managed);
+  return tensor;
+}
+
+Result<DLManagedTensor *> toDlpack(const TensorRef &tensor) {
+  const Correspondence *row = nullptr;
+  for (const Correspondence &candidate : kTypes)
+    if (tensor->kind() == TensorKind::Tensor && candidate.type == tensor->type())
+      row = &candidate;
+  if (!row)
+    return unsupported("DLPack has no type for " + describe(*tensor));
+  auto *exported = new Export{{}, tensor, tensor->shape(), {}};
+  exported->strides.resize(exported->shape.size(), 1);
+  for (size_t i = exported->shape.size(); i-- > 1;)
+    exported->strides[i - 1] = exported->strides[i] * exported->shape[i];
+  exported->managed.dl_tensor = {tensor->data(),
+                                 {kHost, 0},
+                                 int32_t(exported->shape.size()),
+                                 {row->code, row->bits, 1},
+                                 exported->shape.data(),
+                                 exported->strides.data(),
+                                 0};
+  exported->managed.manager_ctx = exported;
+  exported->managed.deleter = [](DLManagedTensor *self) {
+    delete static_cast<Export *>(self->manager_ctx);
+  };
+  return &exported->managed;
+}
+
+} // namespace tensmith::runtime

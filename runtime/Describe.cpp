@@ -1,0 +1,227 @@
+// What is known of a module, as JSON.
+//
+// Sizes of a program with symbols are given as text over them ("batch*1024"), those of a static one
+// as numbers.
+#include "runtime/Describe.h"
+
+#include "runtime/Json.h"
+#include "runtime/ModuleFormat.h"
+
+#include <algorithm>
+
+namespace tensmith::runtime {
+namespace {
+
+std::string_view view(const flatbuffers::String *text) {
+  return text ? std::string_view(text->c_str(), text->size()) : std::string_view();
+}
+
+const char *opcodeName(plan::Opcode opcode) {
+  switch (opcode) {
+  case plan::Opcode::Kernel:
+    return "kernel";
+  case plan::Opcode::Routine:
+    return "routine";
+  case plan::Opcode::If:
+    return "if";
+  case plan::Opcode::Loop:
+    return "loop";
+  default:
+    return "view";
+  }
+}
+
+const char *storageName(plan::Storage storage) {
+  constexpr const char *names[] = {"parameter", "arena", "constant", "heap", "result"};
+  return names[size_t(storage)];
+}
+
+std::string labelOf(const Module &module, const Step &step) {
+  if (step.opcode == plan::Opcode::Kernel) {
+    auto label = view(module.plan().kernels()->Get(step.target)->label());
+    if (!label.empty())
+      return std::string(label);
+  }
+  if (step.opcode == plan::Opcode::Routine)
+    return module.program().routines[step.target].name;
+  std::string_view location = module.location(step.location);
+  return location.empty() ? opcodeName(step.opcode) : std::string(location);
+}
+
+/// The values of a function's expressions that depend on constants alone; poison for the others.
+std::vector<int64_t> constantValues(const FunctionCode &code) {
+  std::vector<int64_t> values;
+  for (const plan::Expr &expr : code.exprs)
+    values.push_back(
+        expr.kind() == plan::ExprKind::Symbol ? kPoison : evaluate(expr, nullptr, values.data()));
+  return values;
+}
+
+/// A number where it is constant, text otherwise.
+void writeExpression(JsonWriter &json, const FunctionCode &code, uint32_t index,
+                     const std::vector<int64_t> &constants) {
+  if (constants[index] != kPoison)
+    json.value(constants[index]);
+  else
+    json.value(expressionText(*code.plan, index));
+}
+
+void writePorts(JsonWriter &json, const Module &module, bool inputs) {
+  const auto *ports = inputs ? module.plan().inputs() : module.plan().outputs();
+  const FunctionCode &main = module.program().functions[0];
+  json.key(inputs ? "inputs" : "outputs").open('[');
+  for (uint32_t i = 0; ports && i < ports->size(); ++i) {
+    const plan::Port *port = ports->Get(i);
+    const ValueCode &value = main.values[port->value()];
+    json.open('{').key("name").value(view(port->name()));
+    json.key("kind").value(plan::EnumNameValueKind(value.kind));
+    json.key("type").value(name(value.type)).key("dims");
+    if (value.ranked) {
+      json.open('[');
+      for (uint32_t j = 0; port->dims() && j < port->dims()->size(); ++j)
+        json.value(view(port->dims()->Get(j)));
+      json.close(']');
+    } else {
+      json.null();
+    }
+    json.key("doc").value(view(port->doc())).close('}');
+  }
+  json.close(']');
+}
+
+void writeValues(JsonWriter &json, const char *key, const FunctionCode &code, Indices values,
+                 const std::vector<int64_t> &constants) {
+  json.key(key).open('[');
+  for (uint32_t index : values) {
+    if (index == kAbsent) {
+      json.null();
+      continue;
+    }
+    const ValueCode &value = code.values[index];
+    json.open('{').key("value").value(int64_t(index)).key("name").value(value.name);
+    json.key("type").value(name(value.type)).key("storage").value(storageName(value.storage));
+    json.key("dims");
+    json.open('[');
+    for (uint32_t dim : value.dims)
+      writeExpression(json, code, dim, constants);
+    json.close(']').close('}');
+  }
+  json.close(']');
+}
+
+void writeFunction(JsonWriter &json, const Module &module, const FunctionCode &code) {
+  std::vector<int64_t> constants = constantValues(code);
+  json.open('{').key("name").value(code.name).key("arena_bytes");
+  if (code.hasArena)
+    writeExpression(json, code, code.arenaBytes, constants);
+  else
+    json.value(int64_t(0));
+  auto planned = std::count_if(code.values.begin(), code.values.end(), [](const ValueCode &value) {
+    return value.storage == plan::Storage::Arena;
+  });
+  auto heap = std::count_if(code.values.begin(), code.values.end(), [](const ValueCode &value) {
+    return value.storage == plan::Storage::Heap;
+  });
+  json.key("planned_allocations").value(int64_t(planned)).key("heap_values").value(int64_t(heap));
+  json.key("instructions").open('[');
+  for (const Step &step : code.steps) {
+    json.open('{').key("opcode").value(opcodeName(step.opcode));
+    json.key("label").value(labelOf(module, step));
+    json.key("location").value(module.location(step.location));
+    writeValues(json, "operands", code, step.operands, constants);
+    writeValues(json, "results", code, step.results, constants);
+    json.close('}');
+  }
+  json.close(']').close('}');
+}
+
+void writeKernels(JsonWriter &json, const Module &module) {
+  const auto *kernels = module.plan().kernels();
+  const FunctionCode &main = module.program().functions[0];
+  std::vector<int64_t> constants = constantValues(main);
+  json.key("kernels").open('[');
+  for (uint32_t i = 0; kernels && i < kernels->size(); ++i) {
+    const plan::Kernel *kernel = kernels->Get(i);
+    int64_t uses = 0;
+    for (const FunctionCode &code : module.program().functions)
+      for (const Step &step : code.steps)
+        uses += step.opcode == plan::Opcode::Kernel && step.target == i;
+    json.open('{').key("symbol").value(view(kernel->symbol()));
+    json.key("label").value(view(kernel->label())).key("uses").value(uses).key("flops");
+    if (kernel->flops() == kAbsent)
+      json.null();
+    else
+      writeExpression(json, main, kernel->flops(), constants);
+    json.close('}');
+  }
+  json.close(']');
+}
+
+void writeMetadata(JsonWriter &json, const Module &module) {
+  const auto *metadata = module.plan().metadata();
+  json.key("metadata").open('{');
+  for (uint32_t i = 0; metadata && i < metadata->size(); ++i) {
+    const plan::Attribute *attribute = metadata->Get(i);
+    if (attribute->value_type() == plan::AttributeValue::Text)
+      json.key(view(attribute->name())).value(view(attribute->value_as_Text()->value()));
+    if (attribute->value_type() == plan::AttributeValue::Integer)
+      json.key(view(attribute->name())).value(attribute->value_as_Integer()->value());
+  }
+  json.close('}');
+}
+
+} // namespace
+
+std::string describeModule(const Module &module) {
+  const plan::Module &plan = module.plan();
+  JsonWriter json;
+  json.open('{');
+  json.key("format").value(std::to_string(kFormatMajor) + "." + std::to_string(kFormatMinor));
+  json.key("producer").value(view(plan.producer())).key("model").value(view(plan.model()));
+  json.key("triple").value(view(plan.triple())).key("cpu").value(view(plan.cpu()));
+  json.key("features").open('[');
+  for (uint32_t i = 0; plan.features() && i < plan.features()->size(); ++i)
+    json.value(view(plan.features()->Get(i)));
+  json.close(']');
+  writePorts(json, module, true);
+  writePorts(json, module, false);
+  json.key("weights_bytes").value(int64_t(module.weights().size()));
+  writeKernels(json, module);
+  json.key("functions").open('[');
+  for (const FunctionCode &code : module.program().functions)
+    writeFunction(json, module, code);
+  json.close(']');
+  writeMetadata(json, module);
+  return json.close('}').take();
+}
+
+std::string describeProfile(const Module &module, const Profile &profile) {
+  JsonWriter json;
+  json.open('[');
+  for (size_t i = 0; i < profile.functions.size(); ++i) {
+    const FunctionCode &code = module.program().functions[i];
+    for (size_t j = 0; j < profile.functions[i].size(); ++j) {
+      const Profile::Entry &entry = profile.functions[i][j];
+      const Step &step = code.steps[j];
+      if (entry.count == 0)
+        continue;
+      json.open('{').key("label").value(labelOf(module, step));
+      json.key("kind").value(opcodeName(step.opcode)).key("count").value(entry.count);
+      json.key("nanoseconds").value(entry.nanoseconds).key("flops");
+      uint32_t flops = step.opcode == plan::Opcode::Kernel
+                           ? module.plan().kernels()->Get(step.target)->flops()
+                           : kAbsent;
+      int64_t total;
+      if (flops == kAbsent || profile.mainExprs.empty() || profile.mainExprs[flops] == kPoison ||
+          __builtin_mul_overflow(profile.mainExprs[flops], entry.count, &total))
+        json.null();
+      else
+        json.value(total);
+      json.key("bytes").value(entry.bytes);
+      json.key("location").value(module.location(step.location)).close('}');
+    }
+  }
+  return json.close(']').take();
+}
+
+} // namespace tensmith::runtime

@@ -1,0 +1,330 @@
+// The loop over a function's steps, and the steps that are neither control flow nor routines.
+//
+// A kernel whose addresses and sizes are known beforehand costs a test and a call. The others first
+// learn their sizes and get memory for their results.
+#include "runtime/Interpreter.h"
+
+#include "runtime/ModuleFormat.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace tensmith::runtime {
+namespace {
+
+/// The step's place in the model, before an error of it.
+Status located(const Run &run, const Step &step, const Status &status) {
+  std::string_view location = run.session.module().location(step.location);
+  return location.empty() ? status : status.within(location);
+}
+
+Status kernelFailure(const Module &module, const Step &step, const KernelContext &context) {
+  if (!context.failed)
+    return {StatusCode::Internal, "the kernel failed without saying why"};
+  if (context.code == TENSMITH_FAIL_NO_MEMORY)
+    return {StatusCode::ResourceExhausted, "there is not enough memory for the kernel's scratch"};
+  const plan::Kernel *kernel = module.plan().kernels()->Get(step.target);
+  std::string detail = std::to_string(context.detail);
+  if (!kernel->messages() || uint32_t(context.code) >= kernel->messages()->size())
+    return invalidArgument("the kernel failed with code " + std::to_string(context.code) + " (" +
+                           detail + ")");
+  std::string message = kernel->messages()->Get(uint32_t(context.code))->str();
+  size_t place = message.find("{}");
+  if (place == std::string::npos)
+    return invalidArgument(message + ": " + detail);
+  return invalidArgument(message.replace(place, 2, detail));
+}
+
+Status allocateResult(Frame &frame, uint32_t index) {
+  const ValueCode &value = frame.code.values[index];
+  Slot &slot = frame.slots[index];
+  Shape shape;
+  frame.shape(value, shape);
+  if (slot.destination && slot.destination->shape() == shape) {
+    slot.tensor = TensorRef::retain(slot.destination);
+    slot.exclusive = false;
+  } else {
+    auto tensor = Tensor::create(value.type, shape);
+    if (!tensor)
+      return tensor.status().within("'" + std::string(value.name) + "'");
+    slot.tensor = std::move(*tensor);
+    slot.exclusive = true;
+  }
+  frame.setAddress(index, slot.tensor->data());
+  return {};
+}
+
+bool fixedAddress(const ValueCode &value) {
+  return value.storage == plan::Storage::Arena || value.storage == plan::Storage::Constant;
+}
+
+Status prepareKernel(Frame &frame, const Step &step) {
+  for (size_t i = 0; step.lateSizes && i < step.sizes.size(); ++i)
+    if ((frame.sizes[step.firstSize + i] = frame.exprs[step.sizes[i]]) == kPoison)
+      return invalidArgument("the size " + expressionText(*frame.code.plan, step.sizes[i]) +
+                             " overflows or divides by zero");
+  for (uint32_t result : step.results)
+    if (!fixedAddress(frame.code.values[result]))
+      if (Status status = allocateResult(frame, result); !status.ok())
+        return status;
+  return {};
+}
+
+Status executeKernel(Run &run, Frame &frame, const Step &step) {
+  if (!step.bare)
+    if (Status status = prepareKernel(frame, step); !status.ok())
+      return status;
+  if (step.entry(&frame.calls[step.call]) != 0 ||
+      frame.context.failed.load(std::memory_order_relaxed))
+    return kernelFailure(run.session.module(), step, frame.context);
+  return {};
+}
+
+Status executeView(Run &run, Frame &frame, const Step &step) {
+  if (step.settled)
+    return {};
+  const ValueCode &value = frame.code.values[step.results[0]];
+  const Slot &operand = frame.slots[step.operands[0]];
+  Slot &slot = frame.slots[step.results[0]];
+  Shape shape;
+  frame.shape(value, shape);
+  auto tensor = tensorOf(run, frame, step.operands[0]);
+  if (!tensor)
+    return tensor.status();
+  auto seen = (*tensor)->reshaped(shape);
+  if (!seen)
+    return seen.status();
+  slot.tensor = std::move(*seen);
+  slot.exclusive = operand.exclusive && operand.tensor;
+  frame.setAddress(step.results[0], slot.tensor->data());
+  return {};
+}
+
+Status executeStep(Run &run, Frame &frame, const Step &step) {
+  switch (step.opcode) {
+  case plan::Opcode::Kernel:
+    return executeKernel(run, frame, step);
+  case plan::Opcode::View:
+    return executeView(run, frame, step);
+  case plan::Opcode::Routine:
+    return executeRoutine(run, frame, step);
+  case plan::Opcode::If:
+    return executeIf(run, frame, step);
+  case plan::Opcode::Loop:
+    return executeLoop(run, frame, step);
+  }
+  return {StatusCode::Internal, "an instruction is unknown"};
+}
+
+int64_t bytesOf(const Frame &frame, Indices values) {
+  int64_t bytes = 0;
+  for (uint32_t value : values) {
+    if (value == kAbsent)
+      continue;
+    const Tensor *tensor = frame.slots[value].tensor.get();
+    Shape shape;
+    if (!tensor)
+      frame.shape(frame.code.values[value], shape);
+    bytes += tensor ? tensor->bytes()
+                    : elementCount(shape).value_or(0) * byteSize(frame.code.values[value].type);
+  }
+  return bytes;
+}
+
+Status measureStep(Run &run, Frame &frame, const Step &step, Profile::Entry &entry) {
+  auto begin = std::chrono::steady_clock::now();
+  Status status = executeStep(run, frame, step);
+  auto end = std::chrono::steady_clock::now();
+  if (!status.ok())
+    return status;
+  entry.nanoseconds += std::chrono::nanoseconds(end - begin).count();
+  ++entry.count;
+  entry.bytes += bytesOf(frame, step.operands) + bytesOf(frame, step.results);
+  return status;
+}
+
+Status executeSteps(Run &run, Frame &frame, uint32_t function) {
+  for (const Step &step : frame.code.steps) {
+    // The common case, apart: a kernel that needs nothing but to be called.
+    if (step.bare && !run.profile) {
+      if (step.entry(&frame.calls[step.call]) == 0 &&
+          !frame.context.failed.load(std::memory_order_relaxed)) [[likely]]
+        continue;
+      return located(run, step, kernelFailure(run.session.module(), step, frame.context));
+    }
+    size_t index = size_t(&step - frame.code.steps.data());
+    Status status = run.profile
+                        ? measureStep(run, frame, step, run.profile->functions[function][index])
+                        : executeStep(run, frame, step);
+    if (!status.ok())
+      return located(run, step, status);
+    for (uint32_t value : step.releases)
+      frame.slots[value].tensor = {};
+  }
+  return {};
+}
+
+/// Whether an earlier result already hands out the same memory.
+bool handedOut(std::span<const Passed> results, const Tensor &tensor) {
+  return std::any_of(results.begin(), results.end(), [&](const Passed &passed) {
+    return passed.tensor.get() == &tensor ||
+           (tensor.owner() && passed.tensor->owner() == tensor.owner());
+  });
+}
+
+/// A result for the caller. Outputs of main have memory that nothing else refers to; those of other
+/// functions, memory that outlives the frame.
+Result<Passed> passOut(Run &run, Frame &frame, uint32_t value, bool main, Tensor *destination,
+                       std::span<const Passed> before) {
+  const Slot &slot = frame.slots[value];
+  if (destination && slot.tensor.get() == destination)
+    return Passed{slot.tensor, false};
+  auto tensor = tensorOf(run, frame, value);
+  if (!tensor)
+    return tensor.status();
+  bool keep =
+      (*tensor)->ownsMemory() && (!main || (slot.exclusive && !handedOut(before, **tensor)));
+  if (keep)
+    return Passed{std::move(*tensor), slot.exclusive};
+  auto copy = (*tensor)->copy();
+  if (!copy)
+    return copy.status();
+  return Passed{std::move(*copy), true};
+}
+
+/// Whether two tensors of the run share memory with one another need not be asked here: results
+/// that are adopted were computed by an evaluator that has given them memory of their own.
+Status adopt(Frame &frame, uint32_t index, Passed &result) {
+  const ValueCode &value = frame.code.values[index];
+  Slot &slot = frame.slots[index];
+  bool arena = value.storage == plan::Storage::Arena;
+  bool direct = slot.destination && result.tensor->kind() == TensorKind::Tensor &&
+                slot.destination->type() == result.tensor->type() &&
+                slot.destination->shape() == result.tensor->shape();
+  if (arena || direct) {
+    std::byte *target = arena ? slot.data : slot.destination->data();
+    if (result.tensor->bytes())
+      std::memmove(target, result.tensor->data(), size_t(result.tensor->bytes()));
+    if (direct) {
+      slot.tensor = TensorRef::retain(slot.destination);
+      slot.exclusive = false;
+      frame.setAddress(index, target);
+    }
+    return {};
+  }
+  slot.tensor = std::move(result.tensor);
+  slot.exclusive = result.exclusive;
+  frame.setAddress(index, slot.tensor->data());
+  return {};
+}
+
+bool fits(const ValueCode &value, const Tensor &tensor) {
+  if (value.kind == plan::ValueKind::Optional)
+    return true;
+  if (uint8_t(value.kind) == uint8_t(plan::ValueKind::Sequence))
+    return tensor.kind() == TensorKind::Sequence;
+  if (value.kind == plan::ValueKind::None)
+    return tensor.kind() == TensorKind::None;
+  return tensor.kind() == TensorKind::Tensor &&
+         (value.type == DataType::Undefined || value.type == tensor.type()) &&
+         (!value.ranked || value.dims.size() == tensor.shape().size());
+}
+
+bool isRankedTensor(const ValueCode &value) {
+  return value.kind == plan::ValueKind::Tensor && value.ranked;
+}
+
+/// Gives the symbols that this step decides their values.
+void learnSymbols(Frame &frame, const Step &step, std::span<const Passed> results) {
+  const FunctionCode &code = frame.code;
+  int32_t time = int32_t(&step - code.steps.data());
+  for (uint32_t expr : step.learned)
+    if (code.exprs[expr].kind() == plan::ExprKind::Symbol)
+      frame.symbols[size_t(code.exprs[expr].a())] = kPoison;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const ValueCode &value = code.values[step.results[i]];
+    for (size_t j = 0; isRankedTensor(value) && j < value.dims.size(); ++j) {
+      const plan::Expr &expr = code.exprs[value.dims[j]];
+      if (expr.kind() == plan::ExprKind::Symbol && code.times.symbols[size_t(expr.a())] == time &&
+          frame.symbols[size_t(expr.a())] == kPoison)
+        frame.symbols[size_t(expr.a())] = results[i].tensor->shape()[j];
+    }
+  }
+  for (uint32_t expr : step.learned)
+    frame.exprs[expr] = evaluate(code.exprs[expr], frame.symbols.data(), frame.exprs.data());
+}
+
+} // namespace
+
+Status storeResults(Frame &frame, const Step &step, std::span<Passed> results) {
+  const FunctionCode &code = frame.code;
+  for (size_t i = 0; i < results.size(); ++i) {
+    const ValueCode &value = code.values[step.results[i]];
+    if (!fits(value, *results[i].tensor))
+      return invalidArgument("'" + std::string(value.name) + "' should be " +
+                             declaredType(code, value) + ", but was computed as " +
+                             describe(*results[i].tensor));
+  }
+  learnSymbols(frame, step, results);
+  for (size_t i = 0; i < results.size(); ++i) {
+    uint32_t index = step.results[i];
+    const ValueCode &value = code.values[index];
+    for (size_t j = 0; isRankedTensor(value) && j < value.dims.size(); ++j)
+      if (frame.dim(value, j) != results[i].tensor->shape()[j])
+        return invalidArgument("'" + std::string(value.name) + "' should be " +
+                               declaredType(code, value) + ", but was computed as " +
+                               describe(*results[i].tensor) + ": dimension " + std::to_string(j) +
+                               " should be " + std::to_string(frame.dim(value, j)));
+    if (Status status = adopt(frame, index, results[i]); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+Result<TensorRef> tensorOf(const Run &run, const Frame &frame, uint32_t index) {
+  const ValueCode &value = frame.code.values[index];
+  const Slot &slot = frame.slots[index];
+  if (slot.tensor)
+    return slot.tensor;
+  Shape shape;
+  frame.shape(value, shape);
+  // Constants lie in the module, which the session keeps; a tensor on them may outlive the session.
+  std::shared_ptr<const void> owner;
+  if (value.storage == plan::Storage::Constant)
+    owner = run.session.modulePointer();
+  return Tensor::on(value.type, shape, slot.data, std::move(owner));
+}
+
+Result<TensorRef> operandOf(const Run &run, const Frame &frame, const Step &step, size_t index) {
+  if (index >= step.operands.size() || step.operands[index] == kAbsent)
+    return TensorRef();
+  return tensorOf(run, frame, step.operands[index]);
+}
+
+Result<std::vector<Passed>> execute(Run &run, Frame &frame, uint32_t function,
+                                    std::span<const Passed> arguments,
+                                    std::span<const int64_t> given,
+                                    std::span<Tensor *const> destinations) {
+  frame.clear();
+  const FunctionCode &code = frame.code;
+  if (Status status = bindParameters(run.session.module(), frame, arguments, given); !status.ok())
+    return status;
+  for (size_t i = 0; i < destinations.size(); ++i)
+    if (code.values[code.results[i]].storage == plan::Storage::Result &&
+        !frame.slots[code.results[i]].destination)
+      frame.slots[code.results[i]].destination = destinations[i];
+  if (Status status = executeSteps(run, frame, function); !status.ok())
+    return status;
+  std::vector<Passed> results;
+  results.reserve(code.results.size());
+  for (size_t i = 0; i < code.results.size(); ++i) {
+    Tensor *destination = destinations.empty() ? nullptr : destinations[i];
+    auto result = passOut(run, frame, code.results[i], function == 0, destination, results);
+    if (!result)
+      return result.status();
+    results.push_back(std::move(*result));
+  }
+  return results;
+}
+
+} // namespace tensmith::runtime

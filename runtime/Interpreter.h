@@ -1,0 +1,59 @@
+// Executing a function of a program in a frame: the parts, a file each.
+//
+//   Binding.cpp      parameters and sizes: checks, addresses, the arena
+//   Interpreter.cpp  the loop over the steps; kernels, views, results
+//   ControlFlow.cpp  If and Loop
+//   Routines.cpp     operators without a kernel, by reference evaluation
+//   Sequences.cpp    operators on sequences and optional values
+#pragma once
+
+#include "reference/Reference.h"
+#include "runtime/Session.h"
+
+namespace tensmith::runtime {
+
+/// One run of a session, through all its functions.
+struct Run {
+  Session &session;
+  Profile *profile = nullptr;
+};
+
+/// Runs the frame's function. `given`: the symbols that the caller gives; `destinations`: empty, or
+/// for each result the caller's tensor to write into, or null (main alone has them).
+Result<std::vector<Passed>> execute(Run &run, Frame &frame, uint32_t function,
+                                    std::span<const Passed> arguments,
+                                    std::span<const int64_t> given,
+                                    std::span<Tensor *const> destinations);
+
+/// Checks the arguments, binds symbols, and makes addresses and sizes ready.
+Status bindParameters(const Module &module, Frame &frame, std::span<const Passed> arguments,
+                      std::span<const int64_t> given);
+
+/// A step's results: checks kinds, types and shapes, binds fresh symbols, and puts the values where
+/// the plan wants them.
+Status storeResults(Frame &frame, const Step &step, std::span<Passed> results);
+
+/// The value as a tensor of its own; on the arena's memory where it is there.
+Result<TensorRef> tensorOf(const Run &run, const Frame &frame, uint32_t value);
+
+/// Null where the instruction has no such operand.
+Result<TensorRef> operandOf(const Run &run, const Frame &frame, const Step &step, size_t index);
+
+Status executeIf(Run &run, Frame &frame, const Step &step);
+Status executeLoop(Run &run, Frame &frame, const Step &step);
+Status executeRoutine(Run &run, Frame &frame, const Step &step);
+
+/// Joins tensors of one type and shape along a new first dimension. `shape` is that of one element
+/// where there is none.
+Result<TensorRef> stack(std::span<const TensorRef> elements, DataType type,
+                        std::span<const int64_t> shape);
+
+/// The operators on sequences and optional values, which are no tensors: an evaluator, or null.
+using SequenceEvaluator = Result<TensorRef> (*)(std::span<const TensorRef> operands,
+                                                const Attributes &attributes);
+SequenceEvaluator findSequenceOperator(std::string_view name);
+
+/// "f32[batch,3]" as the value is declared.
+std::string declaredType(const FunctionCode &code, const ValueCode &value);
+
+} // namespace tensmith::runtime

@@ -1,0 +1,41 @@
+// Blocks of host memory for tensors and arenas.
+//
+// Aligned to a cache line and the widest vector; large blocks to a huge page, and marked for it,
+// since walking a network's activations in 4 KiB pages costs a noticeable part of the time in TLB
+// misses.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace tensmith::runtime {
+
+inline constexpr int64_t kAlignment = 64;
+
+/// Uninitialised; null where the memory can't be had. `bytes` may be 0 (a block of its own then).
+void *allocateBlock(int64_t bytes);
+void freeBlock(void *block);
+
+/// A block that grows: what is kept between runs.
+class Block {
+public:
+  Block() = default;
+  Block(const Block &) = delete;
+  Block &operator=(const Block &) = delete;
+  Block(Block &&other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+  ~Block() { freeBlock(data_); }
+
+  /// At least `bytes`, contents lost where it grows. False where the memory can't be had: it is
+  /// empty then.
+  bool reserve(int64_t bytes);
+  std::byte *data() const { return static_cast<std::byte *>(data_); }
+  int64_t size() const { return size_; }
+
+private:
+  void *data_ = nullptr;
+  int64_t size_ = 0;
+};
+
+} // namespace tensmith::runtime

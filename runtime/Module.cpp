@@ -1,0 +1,202 @@
+// Loading: the file is read and checked through one descriptor, and code is mapped from that same
+// one.
+#include "runtime/Module.h"
+
+#include "runtime/CpuFeatures.h"
+#include "runtime/Interpreter.h"
+#include "runtime/ModuleImage.h"
+#include "runtime/Verify.h"
+
+#include <cerrno>
+#include <cstring>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace tensmith::runtime {
+namespace {
+
+Status ioError(const std::string &what) {
+  return {StatusCode::IoError, what + ": " + std::strerror(errno)};
+}
+
+/// A whole file, readable, for as long as it takes to check it.
+class ReadMapping {
+public:
+  explicit ReadMapping(int file) {
+    struct stat status;
+    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
+      return;
+    regular_ = true;
+    size_ = size_t(status.st_size);
+    void *data = size_ ? mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
+    data_ = data == MAP_FAILED ? nullptr : data;
+  }
+  ReadMapping(const ReadMapping &) = delete;
+  ReadMapping &operator=(const ReadMapping &) = delete;
+  ~ReadMapping() {
+    if (data_)
+      munmap(data_, size_);
+  }
+
+  bool regular() const { return regular_; }
+  bool ok() const { return data_ || !size_; }
+  std::span<const std::byte> bytes() const {
+    return {static_cast<const std::byte *>(data_), data_ ? size_ : 0};
+  }
+
+private:
+  void *data_ = nullptr;
+  size_t size_ = 0;
+  bool regular_ = false;
+};
+
+Status checkFeatures(const plan::Module &module) {
+  std::string absent, unknown;
+  for (uint32_t i = 0; module.features() && i < module.features()->size(); ++i) {
+    std::string name = module.features()->Get(i)->str();
+    FeatureState state = cpuFeature(name);
+    if (state != FeatureState::Present)
+      (state == FeatureState::Absent ? absent : unknown) += " " + name;
+  }
+  if (!absent.empty())
+    return {StatusCode::InvalidModule,
+            "the module's code needs CPU features that this machine lacks:" + absent +
+                "; compile the model for this machine"};
+  if (!unknown.empty())
+    return {StatusCode::InvalidModule,
+            "the module's code needs CPU features that this runtime does not know:" + unknown +
+                "; update the runtime, or compile the model for this machine"};
+  return {};
+}
+
+Status writeAll(int file, std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    ssize_t written = write(file, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return ioError("can't copy the module's bytes");
+    bytes = bytes.subspan(size_t(written));
+  }
+  return {};
+}
+
+} // namespace
+
+Module::~Module() {
+  program_ = {};
+  if (image_)
+    dlclose(image_);
+  if (weightsMapping_)
+    munmap(weightsMapping_, weightsMappingSize_);
+  if (file_ >= 0)
+    close(file_);
+}
+
+std::string_view Module::location(uint32_t index) const {
+  if (!plan_->locations() || index >= plan_->locations()->size())
+    return {};
+  const flatbuffers::String *text = plan_->locations()->Get(index);
+  return {text->c_str(), text->size()};
+}
+
+Status Module::mapWeights(uint64_t offset, uint64_t size) {
+  if (size == 0)
+    return {};
+  uint64_t page = uint64_t(sysconf(_SC_PAGESIZE)), before = offset % page;
+  if (before % kAlignment)
+    return {StatusCode::InvalidModule, "not a valid module: its weights are not aligned"};
+  weightsMappingSize_ = size + before;
+  void *mapping =
+      mmap(nullptr, weightsMappingSize_, PROT_READ, MAP_PRIVATE, file_, off_t(offset - before));
+  if (mapping == MAP_FAILED)
+    return ioError("can't map the module's weights");
+  weightsMapping_ = mapping;
+  madvise(mapping, weightsMappingSize_, MADV_WILLNEED);
+  weights_ = {static_cast<const std::byte *>(mapping) + before, size};
+  return {};
+}
+
+Status Module::mapCode() {
+  std::string path = "/proc/self/fd/" + std::to_string(file_);
+  image_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!image_) {
+    const char *reason = dlerror();
+    return {StatusCode::InvalidModule,
+            std::string("can't map the module's code: ") + (reason ? reason : "unknown reason")};
+  }
+  return {};
+}
+
+Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptions &options) {
+  std::shared_ptr<Module> module(new Module);
+  module->file_ = file;
+  ReadMapping mapping(file);
+  if (!mapping.regular())
+    return Status(StatusCode::InvalidModule, "not a valid module: it is no regular file");
+  if (!mapping.ok())
+    return ioError("can't read the module");
+  auto sections = findSections(mapping.bytes());
+  if (!sections)
+    return sections.status();
+  if (Status status = checkImage(mapping.bytes(), *sections, options.verifyWeights); !status.ok())
+    return status;
+
+  auto planBytes = mapping.bytes().subspan(sections->plan.offset, sections->plan.size);
+  module->planBytes_.resize((planBytes.size() + 7) / 8);
+  std::memcpy(module->planBytes_.data(), planBytes.data(), planBytes.size());
+  auto plan =
+      verifyPlan({reinterpret_cast<std::byte *>(module->planBytes_.data()), planBytes.size()},
+                 sections->weights.size);
+  if (!plan)
+    return plan.status();
+  module->plan_ = *plan;
+  if (Status status = checkFeatures(**plan); !status.ok())
+    return status;
+
+  if (Status status = module->mapWeights(sections->weights.offset, sections->weights.size);
+      !status.ok())
+    return status;
+  if (Status status = module->mapCode(); !status.ok())
+    return status;
+  auto program = decodePlan(module->plan(), module->weights_, [&](const char *symbol) {
+    return reinterpret_cast<TensmithKernel>(dlsym(module->image_, symbol));
+  });
+  if (!program)
+    return program.status();
+  for (const RoutineCode &routine : program->routines)
+    if (!reference::find(routine.name) && !findSequenceOperator(routine.name))
+      return Status(StatusCode::InvalidModule,
+                    "the module uses the operator '" + routine.name +
+                        "', which this runtime does not have; update the "
+                        "runtime, or compile the model again");
+  module->program_ = std::move(*program);
+  return std::shared_ptr<const Module>(std::move(module));
+}
+
+Result<std::shared_ptr<const Module>> Module::load(const std::string &path,
+                                                   const LoadOptions &options) {
+  // Not blocking: a named pipe would wait for its writer before it can be refused.
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0)
+    return ioError("can't open the module " + path);
+  auto module = loadFile(file, options);
+  return module ? module : Result<std::shared_ptr<const Module>>(module.status().within(path));
+}
+
+Result<std::shared_ptr<const Module>> Module::loadBytes(std::span<const std::byte> bytes,
+                                                        const LoadOptions &options) {
+  int file = memfd_create("tensmith-module", MFD_CLOEXEC);
+  if (file < 0)
+    return ioError("can't make memory for the module's code");
+  if (Status status = writeAll(file, bytes); !status.ok()) {
+    close(file);
+    return status;
+  }
+  return loadFile(file, options);
+}
+
+} // namespace tensmith::runtime

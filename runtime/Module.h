@@ -1,0 +1,50 @@
+// A module in memory: its code mapped, its plan verified and decoded, its weights mapped.
+//
+// Everything is immutable once loaded, and so shared by sessions and threads without locks.
+#pragma once
+
+#include "runtime/Program.h"
+
+#include <memory>
+
+namespace tensmith::runtime {
+
+struct LoadOptions {
+  bool verifyWeights = false;
+};
+
+class Module {
+public:
+  /// Checks version, integrity, plan and CPU features before any code is mapped. Errors: IoError
+  /// where the file can't be read, InvalidModule; both name the file.
+  static Result<std::shared_ptr<const Module>> load(const std::string &path,
+                                                    const LoadOptions &options);
+  /// From bytes, which are copied (into memory that code can be mapped from).
+  static Result<std::shared_ptr<const Module>> loadBytes(std::span<const std::byte> bytes,
+                                                         const LoadOptions &options);
+  ~Module();
+  Module(const Module &) = delete;
+  Module &operator=(const Module &) = delete;
+
+  const plan::Module &plan() const { return *plan_; }
+  const Program &program() const { return program_; }
+  std::span<const std::byte> weights() const { return weights_; }
+  std::string_view location(uint32_t index) const;
+
+private:
+  Module() = default;
+  static Result<std::shared_ptr<const Module>> loadFile(int file, const LoadOptions &options);
+  Status mapWeights(uint64_t offset, uint64_t size);
+  Status mapCode();
+
+  int file_ = -1; // open as long as the code is mapped: the loader knows the image by this number
+  void *image_ = nullptr;
+  void *weightsMapping_ = nullptr;
+  size_t weightsMappingSize_ = 0;
+  std::span<const std::byte> weights_;
+  std::vector<uint64_t> planBytes_; // a copy: what was verified must not change in the file
+  const plan::Module *plan_ = nullptr;
+  Program program_;
+};
+
+} // namespace tensmith::runtime

@@ -1,0 +1,54 @@
+// A module's file as bytes: where its three sections lie, and the hashes that vouch for it.
+//
+// Shared by the writer (which computes the hashes last, over the finished file) and the reader
+// (which checks them before any code is mapped). The format is that of ModuleFormat.h. Everything
+// here takes hostile bytes: each offset and size of the ELF file is checked against the file before
+// it is used.
+#pragma once
+
+#include "base/Hash.h"
+#include "base/Status.h"
+#include "runtime/ModuleFormat.h"
+
+#include <span>
+
+namespace tensmith::runtime {
+
+/// A range of the file; in bounds once `findSections` has given it.
+struct FileRange {
+  uint64_t offset = 0;
+  uint64_t size = 0;
+  uint64_t end() const { return offset + size; }
+};
+
+struct ModuleSections {
+  uint16_t machine = 0; // ELF's e_machine
+  FileRange header;
+  FileRange plan;
+  FileRange weights; // empty where the module has none
+};
+
+/// Reads an ELF64 little-endian shared object for x86-64 or AArch64. Errors: InvalidModule.
+Result<ModuleSections> findSections(std::span<const std::byte> file);
+
+struct ImageHashes {
+  Hash128 image;
+  Hash128 weights;
+};
+
+/// The hash of everything outside the weights' contents, with the header's two hashes as zeros.
+Hash128 hashImage(std::span<const std::byte> file, const ModuleSections &sections);
+Hash128 hashWeights(std::span<const std::byte> file, const ModuleSections &sections);
+
+/// The header as it stands in the file.
+ModuleHeader readHeader(std::span<const std::byte> file, const ModuleSections &sections);
+
+/// Computes both hashes of a finished file and stores them in its header: the writer's last step.
+Status sealImage(std::span<std::byte> file);
+
+/// Magic, version, kernel ABI, machine, and the hash of the image; of the weights too if asked.
+/// Reads nothing of the plan.
+Status checkImage(std::span<const std::byte> file, const ModuleSections &sections,
+                  bool verifyWeights);
+
+} // namespace tensmith::runtime

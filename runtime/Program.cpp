@@ -1,0 +1,216 @@
+// Decodes a verified plan.
+#include "runtime/Program.h"
+
+#include "runtime/ModuleFormat.h"
+
+#include <algorithm>
+
+namespace tensmith::runtime {
+namespace {
+
+Indices span(const flatbuffers::Vector<uint32_t> *vector) {
+  return vector ? Indices(vector->data(), vector->size()) : Indices();
+}
+
+std::string_view view(const flatbuffers::String *text) {
+  return text ? std::string_view(text->c_str(), text->size()) : std::string_view();
+}
+
+bool fixedAddress(const ValueCode &value) {
+  return value.storage == plan::Storage::Arena || value.storage == plan::Storage::Constant;
+}
+
+ValueCode decodeValue(const plan::Value &value, const KnownTimes &times) {
+  ValueCode code = {};
+  code.kind = value.kind();
+  code.type = DataType(value.type());
+  code.ranked = value.ranked();
+  code.storage = value.storage();
+  code.dims = span(value.dims());
+  code.offset = value.offset();
+  code.name = view(value.name());
+  code.staticDims =
+      code.ranked && std::all_of(code.dims.begin(), code.dims.end(),
+                                 [&](uint32_t dim) { return times.exprs[dim] == kAtEntry; });
+  return code;
+}
+
+Step decodeInstruction(const plan::Instruction &instruction) {
+  Step step = {};
+  step.opcode = instruction.opcode();
+  step.target = instruction.target();
+  step.operands = span(instruction.operands());
+  step.results = span(instruction.results());
+  step.sizes = span(instruction.sizes());
+  step.releases = span(instruction.releases());
+  step.functions = span(instruction.functions());
+  step.carried = instruction.carried();
+  step.location = instruction.location();
+  return step;
+}
+
+/// Gives a kernel's step its places in a frame.
+void layOut(FunctionCode &code, Step &step, const KnownTimes &times) {
+  step.firstPointer = code.pointerCount;
+  step.firstSize = code.sizeCount;
+  step.call = code.callCount++;
+  code.pointerCount += uint32_t(step.operands.size() + step.results.size());
+  code.sizeCount += uint32_t(step.sizes.size());
+  step.lateSizes = std::any_of(step.sizes.begin(), step.sizes.end(),
+                               [&](uint32_t size) { return times.exprs[size] != kAtEntry; });
+  bool allocates = std::any_of(step.results.begin(), step.results.end(),
+                               [&](uint32_t result) { return !fixedAddress(code.values[result]); });
+  step.bare = !allocates && !step.lateSizes && step.releases.empty();
+}
+
+template <typename Visit> void visitKernelPointers(const FunctionCode &code, Visit visit) {
+  for (const Step &step : code.steps) {
+    if (step.opcode != plan::Opcode::Kernel)
+      continue;
+    uint32_t position = step.firstPointer;
+    for (Indices list : {step.operands, step.results})
+      for (uint32_t value : list)
+        visit(value, position++);
+  }
+}
+
+/// The values that `Frame::clear` has to let go of.
+void collectTransient(FunctionCode &code) {
+  std::vector<bool> holds(code.values.size());
+  for (size_t i = 0; i < code.values.size(); ++i)
+    holds[i] = !fixedAddress(code.values[i]);
+  for (const Step &step : code.steps)
+    if (step.opcode == plan::Opcode::View && !step.settled)
+      holds[step.results[0]] = true;
+  for (uint32_t i = 0; i < holds.size(); ++i)
+    if (holds[i])
+      code.transient.push_back(i);
+}
+
+/// Groups the places in Frame::pointers by value.
+void collectUses(FunctionCode &code) {
+  auto count = [&](uint32_t value, uint32_t) {
+    if (value != kAbsent)
+      ++code.values[value].useCount;
+  };
+  visitKernelPointers(code, count);
+  uint32_t first = 0;
+  for (ValueCode &value : code.values) {
+    value.firstUse = first;
+    first += std::exchange(value.useCount, 0);
+  }
+  code.uses.resize(first);
+  visitKernelPointers(code, [&](uint32_t index, uint32_t position) {
+    if (index == kAbsent)
+      return;
+    ValueCode &value = code.values[index];
+    code.uses[value.firstUse + value.useCount++] = position;
+  });
+}
+
+Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Function &function,
+                                    const FindKernel &find) {
+  KnownTimes times = knownTimes(function);
+  FunctionCode code = {};
+  code.plan = &function;
+  code.name = view(function.name());
+  code.givenSymbols = function.given_symbols();
+  code.symbolCount = uint32_t(times.symbols.size());
+  if (function.exprs())
+    code.exprs = {reinterpret_cast<const plan::Expr *>(function.exprs()->Data()),
+                  function.exprs()->size()};
+  code.params = span(function.params());
+  code.results = span(function.results());
+  code.arenaBytes = function.arena_bytes();
+  for (uint32_t i = 0; function.values() && i < function.values()->size(); ++i)
+    code.values.push_back(decodeValue(*function.values()->Get(i), times));
+  for (uint32_t i = 0; function.instructions() && i < function.instructions()->size(); ++i) {
+    Step step = decodeInstruction(*function.instructions()->Get(i));
+    if (step.opcode == plan::Opcode::Kernel) {
+      layOut(code, step, times);
+      const char *symbol = module.kernels()->Get(step.target)->symbol()->c_str();
+      step.entry = find(symbol);
+      if (!step.entry)
+        return Status(StatusCode::InvalidModule,
+                      std::string("the module's code lacks the kernel '") + symbol + "'");
+    }
+    if (step.opcode == plan::Opcode::View)
+      step.settled =
+          fixedAddress(code.values[step.operands[0]]) && fixedAddress(code.values[step.results[0]]);
+    code.steps.push_back(std::move(step));
+  }
+  for (uint32_t i = 0; i < times.exprs.size(); ++i)
+    if (times.exprs[i] == kAtEntry)
+      code.entryExprs.push_back(i);
+    else if (times.exprs[i] != kNever)
+      code.steps[size_t(times.exprs[i])].learned.push_back(i);
+  for (const ValueCode &value : code.values)
+    code.hasArena |= value.storage == plan::Storage::Arena;
+  collectUses(code);
+  collectTransient(code);
+  code.times = std::move(times);
+  return code;
+}
+
+template <typename T> std::vector<T> vectorOf(const flatbuffers::Vector<T> *values) {
+  return values ? std::vector<T>(values->begin(), values->end()) : std::vector<T>();
+}
+
+std::vector<std::string>
+stringsOf(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *values) {
+  std::vector<std::string> strings;
+  for (uint32_t i = 0; values && i < values->size(); ++i)
+    strings.push_back(values->Get(i)->str());
+  return strings;
+}
+
+HostTensor tensorOf(const plan::Blob &blob, std::span<const std::byte> weights) {
+  auto type = DataType(blob.type());
+  if (type == DataType::String)
+    return HostTensor::ofStrings(vectorOf(blob.shape()), stringsOf(blob.texts()));
+  return HostTensor(type, vectorOf(blob.shape()), weights.data() + blob.offset(), nullptr);
+}
+
+Attribute decodeAttribute(const plan::Attribute &attribute, std::span<const std::byte> weights) {
+  switch (attribute.value_type()) {
+  case plan::AttributeValue::Integer:
+    return attribute.value_as_Integer()->value();
+  case plan::AttributeValue::Real:
+    return attribute.value_as_Real()->value();
+  case plan::AttributeValue::Text:
+    return std::string(view(attribute.value_as_Text()->value()));
+  case plan::AttributeValue::Integers:
+    return vectorOf(attribute.value_as_Integers()->values());
+  case plan::AttributeValue::Reals:
+    return vectorOf(attribute.value_as_Reals()->values());
+  case plan::AttributeValue::Texts:
+    return stringsOf(attribute.value_as_Texts()->values());
+  default:
+    return tensorOf(*attribute.value_as_Blob(), weights);
+  }
+}
+
+} // namespace
+
+Result<Program> decodePlan(const plan::Module &module, std::span<const std::byte> weights,
+                           const FindKernel &find) {
+  Program program;
+  for (uint32_t i = 0; module.routines() && i < module.routines()->size(); ++i) {
+    const plan::Routine *routine = module.routines()->Get(i);
+    RoutineCode code = {routine->operator_()->str(), {}};
+    for (uint32_t j = 0; routine->attributes() && j < routine->attributes()->size(); ++j) {
+      const plan::Attribute *attribute = routine->attributes()->Get(j);
+      code.attributes.set(attribute->name()->str(), decodeAttribute(*attribute, weights));
+    }
+    program.routines.push_back(std::move(code));
+  }
+  for (uint32_t i = 0; i < module.functions()->size(); ++i) {
+    auto function = decodeFunction(module, *module.functions()->Get(i), find);
+    if (!function)
+      return function.status();
+    program.functions.push_back(std::move(*function));
+  }
+  return program;
+}
+
+} // namespace tensmith::runtime

@@ -1,0 +1,113 @@
+// A verified plan in the form in which it is executed: what each step needs, found out once at
+// load.
+//
+// The plan's arrays are used in place (spans into the FlatBuffer). What is added: for each value
+// the places where kernels take its address, so that giving a value an address is a few stores and
+// a kernel's operands never have to be gathered; and for each expression the time at which it is
+// known.
+#pragma once
+
+#include "base/Attributes.h"
+#include "runtime/KernelAbi.h"
+#include "runtime/plan_generated.h"
+
+#include <climits>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tensmith::runtime {
+
+/// When an expression (or a symbol) is known: before the first instruction, after instruction i, or
+/// never.
+inline constexpr int32_t kAtEntry = -1;
+inline constexpr int32_t kNever = INT32_MAX;
+
+struct KnownTimes {
+  std::vector<int32_t> symbols;
+  std::vector<int32_t> exprs;
+};
+
+/// Of a function whose indices are in bounds.
+KnownTimes knownTimes(const plan::Function &function);
+
+/// Whether a result of this instruction may give a symbol its value.
+bool bindsSymbols(plan::Opcode opcode);
+
+using Indices = std::span<const uint32_t>;
+
+struct ValueCode {
+  plan::ValueKind kind;
+  DataType type;
+  bool ranked;
+  plan::Storage storage;
+  Indices dims;
+  uint64_t offset;
+  std::string_view name;
+  bool staticDims;             // all known at entry
+  uint32_t firstUse, useCount; // in FunctionCode::uses
+};
+
+/// One instruction.
+struct Step {
+  plan::Opcode opcode;
+  uint32_t target;
+  TensmithKernel entry = nullptr;
+  Indices operands, results, sizes, releases, functions;
+  uint32_t carried;
+  uint32_t location;
+  uint32_t firstPointer = 0; // of a kernel's operands, in Frame::pointers
+  uint32_t firstSize = 0;    // of a kernel's sizes, in Frame::sizes
+  uint32_t call = 0;         // in Frame::calls
+  bool bare = false;         // a kernel whose addresses and sizes are all known before it runs
+  bool lateSizes = false;
+  bool settled = false;          // a view whose address is known at entry
+  std::vector<uint32_t> learned; // expressions that are known after it
+};
+
+struct FunctionCode {
+  std::string_view name;
+  uint32_t givenSymbols, symbolCount;
+  std::span<const plan::Expr> exprs;
+  std::vector<uint32_t> entryExprs; // known at entry, in order
+  std::vector<ValueCode> values;
+  Indices params, results;
+  std::vector<Step> steps;
+  std::vector<uint32_t> uses;      // positions in Frame::pointers
+  std::vector<uint32_t> transient; // values that hold a tensor during a run
+  KnownTimes times;
+  bool hasArena = false;
+  uint32_t arenaBytes; // expression
+  uint32_t pointerCount = 0, sizeCount = 0, callCount = 0;
+  const plan::Function *plan;
+};
+
+struct RoutineCode {
+  std::string name;
+  Attributes attributes;
+};
+
+struct Program {
+  std::vector<FunctionCode> functions;
+  std::vector<RoutineCode> routines;
+};
+
+using FindKernel = std::function<TensmithKernel(const char *symbol)>;
+
+/// Decodes a plan that verifyPlan has passed. Errors: InvalidModule for a kernel that the image
+/// does not export.
+Result<Program> decodePlan(const plan::Module &module, std::span<const std::byte> weights,
+                           const FindKernel &find);
+
+/// The value of an expression that can't be had: overflow, or division by zero.
+inline constexpr int64_t kPoison = INT64_MIN;
+
+/// One expression over known symbols and earlier expressions.
+int64_t evaluate(const plan::Expr &expr, const int64_t *symbols, const int64_t *exprs);
+
+/// "2*batch+1", for messages and descriptions.
+std::string expressionText(const plan::Function &function, uint32_t index);
+
+} // namespace tensmith::runtime

@@ -1,0 +1,166 @@
+// Frames, their pools, and one run from the caller's tensors to the caller's tensors.
+#include "runtime/Session.h"
+
+#include "runtime/Interpreter.h"
+
+namespace tensmith::runtime {
+namespace {
+
+void parallelFor(const TensmithCall *call, int64_t count, int64_t grain, TensmithBody body,
+                 void *closure) {
+  auto *context = static_cast<KernelContext *>(call->context);
+  context->pool->parallelFor(count, grain, body, closure, context->scratch);
+}
+
+void *scratch(const TensmithCall *call, int64_t bytes) {
+  auto *context = static_cast<KernelContext *>(call->context);
+  return context->pool->scratch(context->scratch).take(bytes);
+}
+
+int32_t fail(const TensmithCall *call, int32_t code, int64_t detail) {
+  auto *context = static_cast<KernelContext *>(call->context);
+  if (!context->failed.exchange(true)) {
+    context->code = code;
+    context->detail = detail;
+  }
+  return 1;
+}
+
+constexpr TensmithServices kServices = {parallelFor, scratch, fail};
+
+std::string outputName(const Module &module, size_t index) {
+  return "output '" + module.plan().outputs()->Get(uint32_t(index))->name()->str() + "'";
+}
+
+/// What can be said of the caller's tensor before the run; its shape is checked when it is written.
+Status checkDestination(const Module &module, size_t index, const Tensor &tensor) {
+  const FunctionCode &main = module.program().functions[0];
+  const ValueCode &value = main.values[main.results[index]];
+  bool fits = tensor.kind() == TensorKind::Tensor && tensor.type() != DataType::String &&
+              (value.kind == plan::ValueKind::Tensor || value.kind == plan::ValueKind::Optional) &&
+              (value.type == DataType::Undefined || value.type == tensor.type()) &&
+              (!value.ranked || value.kind != plan::ValueKind::Tensor ||
+               value.dims.size() == tensor.shape().size());
+  return fits ? Status()
+              : invalidArgument(outputName(module, index) + ": it is " + declaredType(main, value) +
+                                " and can't be written into " + describe(tensor));
+}
+
+bool overlap(const Tensor &a, const Tensor &b) {
+  return a.bytes() > 0 && b.bytes() > 0 && a.data() < b.data() + b.bytes() &&
+         b.data() < a.data() + a.bytes();
+}
+
+} // namespace
+
+Frame::Frame(const FunctionCode &code, ThreadPool &pool) : code(code) {
+  context.pool = &pool;
+  symbols.resize(code.symbolCount, kPoison);
+  exprs.resize(code.exprs.size(), kPoison);
+  slots.resize(code.values.size());
+  pointers.resize(code.pointerCount);
+  sizes.resize(code.sizeCount);
+  calls.resize(code.callCount);
+  for (const Step &step : code.steps)
+    if (step.opcode == plan::Opcode::Kernel)
+      calls[step.call] = {pointers.data() + step.firstPointer, sizes.data() + step.firstSize,
+                          &kServices, &context};
+}
+
+void Frame::shape(const ValueCode &value, Shape &shape) const {
+  shape.resize(value.dims.size());
+  for (size_t i = 0; i < shape.size(); ++i)
+    shape[i] = dim(value, i);
+}
+
+void Frame::clear() {
+  for (uint32_t value : code.transient) {
+    slots[value].tensor = {};
+    slots[value].destination = nullptr;
+  }
+  context.failed = false;
+}
+
+Session::Session(std::shared_ptr<const Module> module, int threads)
+    : module_(std::move(module)), pool_(threads), frames_(module_->program().functions.size()) {}
+
+Session::Lease::Lease(Session &session, uint32_t function)
+    : session_(session), function_(function) {
+  FramePool &pool = session.frames_[function];
+  {
+    std::lock_guard lock(pool.mutex);
+    if (!pool.idle.empty()) {
+      frame_ = std::move(pool.idle.back());
+      pool.idle.pop_back();
+      return;
+    }
+  }
+  frame_ = std::make_unique<Frame>(session.module().program().functions[function], session.pool_);
+}
+
+Session::Lease::~Lease() {
+  frame_->clear();
+  FramePool &pool = session_.frames_[function_];
+  std::lock_guard lock(pool.mutex);
+  try {
+    pool.idle.push_back(std::move(frame_));
+  } catch (const std::bad_alloc &) { // the frame goes, and the next run makes another
+  }
+}
+
+Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs,
+                    Profile *profile) {
+  const FunctionCode &main = module_->program().functions[0];
+  if (inputs.size() != main.params.size() || outputs.size() != main.results.size())
+    return invalidArgument("the module takes " + std::to_string(main.params.size()) +
+                           " inputs and gives " + std::to_string(main.results.size()) +
+                           " outputs; the call has " + std::to_string(inputs.size()) + " and " +
+                           std::to_string(outputs.size()));
+  std::vector<Passed> arguments;
+  arguments.reserve(inputs.size());
+  for (const TensorRef &input : inputs)
+    arguments.push_back({input, false});
+  std::vector<Tensor *> destinations(outputs.size());
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i])
+      continue;
+    if (Status status = checkDestination(*module_, i, *outputs[i]); !status.ok())
+      return status;
+    destinations[i] = outputs[i].get();
+  }
+  // An output that shares memory with another tensor of the call must not be written before the
+  // others were read: it gets memory of its own, and is copied at the end.
+  std::vector<Tensor *> direct = destinations;
+  for (size_t i = 0; i < direct.size(); ++i) {
+    for (const TensorRef &input : inputs)
+      if (direct[i] && input && overlap(*direct[i], *input))
+        direct[i] = nullptr;
+    for (size_t j = 0; j < i; ++j)
+      if (direct[i] && destinations[j] && overlap(*direct[i], *destinations[j]))
+        direct[i] = nullptr;
+  }
+
+  Lease frame(*this, 0);
+  Run run{*this, profile};
+  auto results = execute(run, *frame, 0, arguments, {}, direct);
+  if (!results)
+    return results.status();
+  if (profile)
+    profile->mainExprs = frame->exprs;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Tensor *tensor = (*results)[i].tensor.get();
+    if (!destinations[i] || tensor == destinations[i])
+      continue;
+    if (tensor->type() != destinations[i]->type() || tensor->shape() != destinations[i]->shape())
+      return invalidArgument(outputName(*module_, i) + ": it is " + describe(*tensor) +
+                             " and can't be written into " + describe(*destinations[i]));
+    if (tensor->bytes())
+      std::memcpy(destinations[i]->data(), tensor->data(), size_t(tensor->bytes()));
+  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (!destinations[i])
+      outputs[i] = std::move((*results)[i].tensor);
+  return {};
+}
+
+} // namespace tensmith::runtime

@@ -1,0 +1,120 @@
+// A session: a module, threads, and the frames in which its functions run.
+//
+// A run takes a frame for itself and gives it back, so that any number of threads run one session
+// at once; there are never more frames than there were runs at the same time. A frame keeps its
+// arena and everything that was computed from the shapes of its inputs: when the next run has the
+// same shapes, only the addresses of what the caller gives are set anew.
+#pragma once
+
+#include "runtime/Module.h"
+#include "runtime/Tensor.h"
+#include "runtime/Threads.h"
+
+#include <atomic>
+#include <mutex>
+#include <string>
+
+namespace tensmith::runtime {
+
+/// What a kernel reaches through TensmithCall::context.
+struct KernelContext {
+  ThreadPool *pool = nullptr;
+  ScratchStack scratch; // of the thread that runs the frame, outside of parallel bodies
+  // The first failure counts: whoever sets `failed` writes the rest.
+  std::atomic<bool> failed{false};
+  int32_t code = 0;
+  int64_t detail = 0;
+};
+
+/// A value on its way between functions. Exclusive: nobody outside the run sees its memory.
+struct Passed {
+  TensorRef tensor;
+  bool exclusive = false;
+};
+
+/// Where a value is, during a run.
+struct Slot {
+  std::byte *data = nullptr;
+  TensorRef tensor; // none for what lies in the arena or the weights
+  bool exclusive = false;
+  Tensor *destination = nullptr; // the caller's, for a result of main
+};
+
+struct Frame {
+  explicit Frame(const FunctionCode &code, ThreadPool &pool);
+
+  const FunctionCode &code;
+  KernelContext context;
+  std::vector<int64_t> symbols;
+  std::vector<int64_t> exprs;
+  std::vector<Slot> slots;
+  std::vector<void *> pointers; // kernels' operands, one after another
+  std::vector<int64_t> sizes;   // kernels' sizes
+  std::vector<TensmithCall> calls;
+  Block arena;
+  std::vector<int64_t> key; // given symbols and parameters' shapes that the rest was computed from
+  bool resolved = false;
+
+  void setAddress(uint32_t value, std::byte *data) {
+    const ValueCode &info = code.values[value];
+    slots[value].data = data;
+    for (uint32_t i = 0; i < info.useCount; ++i)
+      pointers[code.uses[info.firstUse + i]] = data;
+  }
+  int64_t dim(const ValueCode &value, size_t index) const { return exprs[value.dims[index]]; }
+  /// The dimensions, all known by now; poison where one can't be had.
+  void shape(const ValueCode &value, Shape &shape) const;
+  /// Lets go of everything that belongs to the run.
+  void clear();
+};
+
+/// Times of the steps of each function, filled by runs that are measured.
+struct Profile {
+  struct Entry {
+    int64_t count = 0, nanoseconds = 0, bytes = 0;
+  };
+  std::vector<std::vector<Entry>> functions;
+  std::vector<int64_t> mainExprs; // as of the last run: for the work of kernels
+};
+
+class Session {
+public:
+  Session(std::shared_ptr<const Module> module, int threads);
+
+  const Module &module() const { return *module_; }
+  const std::shared_ptr<const Module> &modulePointer() const { return module_; }
+  ThreadPool &pool() { return pool_; }
+
+  /// One run. `outputs`: on entry null, or the caller's tensor to write into; on success each that
+  /// was null holds a new tensor. On failure none is changed (but the contents of the caller's).
+  Status run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs,
+             Profile *profile = nullptr);
+
+  /// A frame of a function, for as long as the lease lives.
+  class Lease {
+  public:
+    Lease(Session &session, uint32_t function);
+    ~Lease();
+    Lease(const Lease &) = delete;
+    Lease &operator=(const Lease &) = delete;
+    Frame &operator*() { return *frame_; }
+    Frame *operator->() { return frame_.get(); }
+
+  private:
+    Session &session_;
+    uint32_t function_;
+    std::unique_ptr<Frame> frame_;
+  };
+
+private:
+  struct FramePool {
+    std::mutex mutex;
+    std::vector<std::unique_ptr<Frame>> idle;
+  };
+
+  std::shared_ptr<const Module> module_;
+  ThreadPool pool_;
+  std::vector<FramePool> frames_;
+};
+
+} // namespace tensmith::runtime

@@ -1,0 +1,125 @@
+// The values that a program takes and gives: dense, row-major tensors in host memory, sequences of
+// them, and the absent value.
+//
+// A Tensor is an immutable description counted by reference; its memory is owned separately, so
+// that several tensors (a reshape, a DLPack view) share one block. A tensor without an owner lies
+// in memory that outlives it only by the plan's care (an arena, a caller's buffer): it never leaves
+// a run.
+#pragma once
+
+#include "base/HostTensor.h"
+#include "runtime/Memory.h"
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace tensmith::runtime {
+
+enum class TensorKind : uint8_t { Tensor, Sequence, None }; // as ts_value_kind
+
+class Tensor;
+
+/// A counted reference.
+class TensorRef {
+public:
+  TensorRef() = default;
+  /// Takes over one count.
+  explicit TensorRef(Tensor *tensor) : tensor_(tensor) {}
+  TensorRef(const TensorRef &other);
+  TensorRef(TensorRef &&other) noexcept : tensor_(std::exchange(other.tensor_, nullptr)) {}
+  TensorRef &operator=(TensorRef other) noexcept {
+    std::swap(tensor_, other.tensor_);
+    return *this;
+  }
+  ~TensorRef();
+
+  static TensorRef retain(Tensor *tensor);
+
+  Tensor *get() const { return tensor_; }
+  Tensor *operator->() const { return tensor_; }
+  Tensor &operator*() const { return *tensor_; }
+  explicit operator bool() const { return tensor_ != nullptr; }
+  Tensor *release() { return std::exchange(tensor_, nullptr); }
+
+private:
+  Tensor *tensor_ = nullptr;
+};
+
+class Tensor {
+public:
+  /// Uninitialised memory. Errors: InvalidArgument for an impossible type or shape,
+  /// ResourceExhausted.
+  static Result<TensorRef> create(DataType type, std::span<const int64_t> shape);
+  /// On memory of somebody else's that `owner` keeps alive (null: nobody does, see above).
+  static Result<TensorRef> on(DataType type, std::span<const int64_t> shape, void *data,
+                              std::shared_ptr<const void> owner);
+  static Result<TensorRef> ofStrings(std::vector<std::string> values,
+                                     std::span<const int64_t> shape);
+  static TensorRef sequence(std::vector<TensorRef> elements);
+  static TensorRef none();
+
+  TensorKind kind() const { return kind_; }
+  DataType type() const { return type_; }
+  const Shape &shape() const { return shape_; }
+  int64_t size() const { return size_; }
+  int64_t bytes() const { return size_ * byteSize(type_); }
+  std::byte *data() const { return data_; }
+  const std::shared_ptr<const void> &owner() const { return owner_; }
+  const std::vector<std::string> &strings() const { return strings_; }
+  const std::vector<TensorRef> &elements() const { return elements_; }
+
+  /// Whether nothing of it depends on memory that the run will reuse.
+  bool ownsMemory() const;
+  /// The same elements under another shape of the same count.
+  Result<TensorRef> reshaped(std::span<const int64_t> shape) const;
+  /// A deep copy.
+  Result<TensorRef> copy() const;
+
+  void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
+  void release() {
+    if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      delete this;
+  }
+
+private:
+  Tensor() = default;
+  ~Tensor() = default;
+
+  std::atomic<int64_t> references_{1};
+  TensorKind kind_ = TensorKind::Tensor;
+  DataType type_ = DataType::Undefined;
+  Shape shape_;
+  int64_t size_ = 0;
+  std::byte *data_ = nullptr;
+  std::shared_ptr<const void> owner_;
+  std::vector<std::string> strings_;
+  std::vector<TensorRef> elements_;
+};
+
+inline TensorRef TensorRef::retain(Tensor *tensor) {
+  if (tensor)
+    tensor->retain();
+  return TensorRef(tensor);
+}
+inline TensorRef::TensorRef(const TensorRef &other) : tensor_(other.tensor_) {
+  if (tensor_)
+    tensor_->retain();
+}
+inline TensorRef::~TensorRef() {
+  if (tensor_)
+    tensor_->release();
+}
+
+/// "f32[1,3,224,224]", "sequence of 3", "none".
+std::string describe(const Tensor &tensor);
+std::string describe(DataType type, std::span<const int64_t> shape);
+
+/// The same elements without a copy, but for strings. The tensor lives as long as the result.
+HostTensor toHostTensor(const TensorRef &tensor);
+/// The same the other way round: the result keeps the host tensor's memory.
+Result<TensorRef> fromHostTensor(HostTensor tensor);
+
+} // namespace tensmith::runtime

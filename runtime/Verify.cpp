@@ -1,0 +1,449 @@
+// Verification of a plan, from the FlatBuffer's structure up to the order of definitions.
+//
+// Functions are straight lines, so one walk over the instructions with the state of each value
+// (undefined, defined, released) and the time at which each expression is known decides everything
+// that the interpreter relies on. The first fault found is reported with the function and
+// instruction.
+#include "runtime/Verify.h"
+
+#include "base/HostTensor.h"
+#include "runtime/ModuleFormat.h"
+#include "runtime/Program.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tensmith::runtime {
+namespace {
+
+constexpr size_t kMaxRank = 64;
+constexpr uint64_t kConstantAlignment = 64;
+
+enum class State : uint8_t { Undefined, Defined, Released };
+
+template <typename T> uint32_t sizeOf(const flatbuffers::Vector<T> *vector) {
+  return vector ? vector->size() : 0;
+}
+
+Status fault(const std::string &what) {
+  return {StatusCode::InvalidModule, "the module's plan is not valid: " + what};
+}
+
+/// A check of one function. Each method returns a text that says what is wrong, or an empty one.
+class FunctionVerifier {
+public:
+  FunctionVerifier(const plan::Module &module, const plan::Function &function, uint64_t weights)
+      : module_(module), function_(function), weights_(weights) {}
+
+  std::string verify();
+
+private:
+  std::string verifyExprs();
+  std::string verifyValues();
+  std::string verifyValue(const plan::Value &value);
+  std::string verifyConstant(const plan::Value &value);
+  std::string verifyArena(const plan::Value &value);
+  std::string verifyParams();
+  std::string verifyInstruction(const plan::Instruction &instruction, int32_t index);
+  std::string verifyOperands(const plan::Instruction &instruction);
+  std::string verifyResults(const plan::Instruction &instruction, int32_t index);
+  std::string verifyOpcode(const plan::Instruction &instruction, int32_t index);
+  std::string verifyKernel(const plan::Instruction &instruction);
+  std::string verifyCall(const plan::Instruction &instruction);
+  std::string verifyView(const plan::Instruction &instruction);
+  std::string release(const plan::Instruction &instruction);
+
+  uint32_t exprCount() const { return sizeOf(function_.exprs()); }
+  uint32_t valueCount() const { return sizeOf(function_.values()); }
+  const plan::Value &value(uint32_t index) const { return *function_.values()->Get(index); }
+
+  bool dimsKnownBefore(const plan::Value &value, int64_t time) const {
+    for (uint32_t i = 0; i < sizeOf(value.dims()); ++i)
+      if (times_.exprs[value.dims()->Get(i)] >= time)
+        return false;
+    return true;
+  }
+
+  const plan::Module &module_;
+  const plan::Function &function_;
+  uint64_t weights_;
+  KnownTimes times_;
+  std::vector<State> states_;
+};
+
+/// A tensor of plain elements with known rank: what a kernel or a fixed address can hold.
+bool isPlain(const plan::Value &value) {
+  return value.kind() == plan::ValueKind::Tensor && value.ranked() && value.type() != 0 &&
+         DataType(value.type()) != DataType::String;
+}
+
+std::string FunctionVerifier::verifyExprs() {
+  for (uint32_t i = 0; i < exprCount(); ++i) {
+    const plan::Expr *expr = function_.exprs()->Get(i);
+    if (expr->kind() > plan::ExprKind::MAX)
+      return "expression " + std::to_string(i) + " has an unknown kind";
+    if (expr->kind() == plan::ExprKind::Constant)
+      continue;
+    bool symbol = expr->kind() == plan::ExprKind::Symbol;
+    int64_t limit = symbol ? sizeOf(function_.symbols()) : i;
+    if (expr->a() < 0 || expr->a() >= limit || (!symbol && (expr->b() < 0 || expr->b() >= limit)))
+      return "expression " + std::to_string(i) + " refers to what does not come before it";
+  }
+  return {};
+}
+
+std::string FunctionVerifier::verifyConstant(const plan::Value &value) {
+  std::vector<int64_t> exprs, shape;
+  for (uint32_t i = 0; i < sizeOf(value.dims()); ++i) {
+    const plan::Expr *expr = function_.exprs()->Get(value.dims()->Get(i));
+    if (expr->kind() != plan::ExprKind::Constant)
+      return "a constant has a symbolic dimension";
+    shape.push_back(expr->a());
+  }
+  auto count = elementCount(shape);
+  if (!count || value.offset() % kConstantAlignment || value.offset() > weights_ ||
+      uint64_t(*count) > (weights_ - value.offset()) / uint64_t(byteSize(DataType(value.type()))))
+    return "a constant lies outside the weights";
+  return {};
+}
+
+std::string FunctionVerifier::verifyArena(const plan::Value &value) {
+  bool known = value.offset() < exprCount() && function_.arena_bytes() < exprCount() &&
+               times_.exprs[value.offset()] == kAtEntry &&
+               times_.exprs[function_.arena_bytes()] == kAtEntry;
+  return known && dimsKnownBefore(value, 0) ? ""
+                                            : "it is in an arena, but its size or place is not "
+                                              "known when the function begins";
+}
+
+std::string FunctionVerifier::verifyValue(const plan::Value &value) {
+  if (value.kind() > plan::ValueKind::MAX || value.storage() > plan::Storage::MAX ||
+      value.type() >= kDataTypeCount)
+    return "its kind, storage or type is unknown";
+  if (sizeOf(value.dims()) > (value.ranked() ? kMaxRank : 0))
+    return "it has too many dimensions";
+  for (uint32_t i = 0; i < sizeOf(value.dims()); ++i)
+    if (value.dims()->Get(i) >= exprCount())
+      return "its dimension " + std::to_string(i) + " is no expression";
+  bool fixed =
+      value.storage() == plan::Storage::Arena || value.storage() == plan::Storage::Constant;
+  return fixed && !isPlain(value) ? "its storage can't hold its type" : "";
+}
+
+std::string FunctionVerifier::verifyValues() {
+  for (uint32_t i = 0; i < valueCount(); ++i)
+    if (std::string what = verifyValue(value(i)); !what.empty())
+      return "value " + std::to_string(i) + ": " + what;
+  for (uint32_t param = 0; param < sizeOf(function_.params()); ++param)
+    if (function_.params()->Get(param) >= valueCount())
+      return "parameter " + std::to_string(param) + " is no value";
+  for (uint32_t i = 0; i < sizeOf(function_.instructions()); ++i)
+    for (uint32_t j = 0; j < sizeOf(function_.instructions()->Get(i)->results()); ++j)
+      if (function_.instructions()->Get(i)->results()->Get(j) >= valueCount())
+        return "instruction " + std::to_string(i) + ": result " + std::to_string(j) +
+               " is no value";
+
+  times_ = knownTimes(function_);
+  for (uint32_t i = 0; i < valueCount(); ++i) {
+    const plan::Value &one = value(i);
+    std::string what = one.storage() == plan::Storage::Constant ? verifyConstant(one)
+                       : one.storage() == plan::Storage::Arena  ? verifyArena(one)
+                                                                : std::string();
+    if (!what.empty())
+      return "value " + std::to_string(i) + ": " + what;
+  }
+  return {};
+}
+
+std::string FunctionVerifier::verifyParams() {
+  states_.assign(valueCount(), State::Undefined);
+  for (uint32_t i = 0; i < valueCount(); ++i)
+    if (value(i).storage() == plan::Storage::Constant)
+      states_[i] = State::Defined;
+  for (uint32_t i = 0; i < sizeOf(function_.params()); ++i) {
+    uint32_t param = function_.params()->Get(i);
+    if (value(param).storage() != plan::Storage::Parameter || states_[param] != State::Undefined)
+      return "parameter " + std::to_string(i) + " is stored elsewhere, or given twice";
+    if (!dimsKnownBefore(value(param), 0))
+      return "parameter " + std::to_string(i) + " has a size that is not known when it is given";
+    states_[param] = State::Defined;
+  }
+  return {};
+}
+
+std::string FunctionVerifier::verifyOperands(const plan::Instruction &instruction) {
+  for (uint32_t i = 0; i < sizeOf(instruction.operands()); ++i) {
+    uint32_t operand = instruction.operands()->Get(i);
+    bool optional = instruction.opcode() == plan::Opcode::Routine ||
+                    instruction.opcode() == plan::Opcode::Kernel ||
+                    (instruction.opcode() == plan::Opcode::Loop && i < 2);
+    if (operand == kAbsent && optional)
+      continue;
+    if (operand >= valueCount() || states_[operand] != State::Defined)
+      return "operand " + std::to_string(i) + " is not defined there";
+  }
+  return {};
+}
+
+std::string FunctionVerifier::verifyResults(const plan::Instruction &instruction, int32_t index) {
+  bool isView = instruction.opcode() == plan::Opcode::View;
+  for (uint32_t i = 0; i < sizeOf(instruction.results()); ++i) {
+    uint32_t result = instruction.results()->Get(i);
+    plan::Storage storage = value(result).storage();
+    bool shared = storage == plan::Storage::Constant || storage == plan::Storage::Parameter;
+    if (shared && !isView)
+      return "result " + std::to_string(i) + " is stored where it can't be written";
+    if (states_[result] != State::Undefined && storage != plan::Storage::Constant)
+      return "result " + std::to_string(i) + " is defined twice";
+    int64_t time = int64_t(index) + bindsSymbols(instruction.opcode());
+    if (!dimsKnownBefore(value(result), time))
+      return "result " + std::to_string(i) + " has a size that is not known there";
+    states_[result] = State::Defined;
+  }
+  return {};
+}
+
+std::string FunctionVerifier::verifyKernel(const plan::Instruction &instruction) {
+  if (instruction.target() >= sizeOf(module_.kernels()))
+    return "there is no such kernel";
+  for (const auto *list : {instruction.operands(), instruction.results()})
+    for (uint32_t i = 0; i < sizeOf(list); ++i)
+      if (list->Get(i) != kAbsent && !isPlain(value(list->Get(i))))
+        return "a kernel can't take or give value " + std::to_string(list->Get(i));
+  return {};
+}
+
+std::string FunctionVerifier::verifyCall(const plan::Instruction &instruction) {
+  bool loop = instruction.opcode() == plan::Opcode::Loop;
+  uint32_t operands = sizeOf(instruction.operands()), results = sizeOf(instruction.results());
+  uint32_t fixed = loop ? 2 : 1;
+  if (operands < fixed || sizeOf(instruction.functions()) != (loop ? 1u : 2u))
+    return "it lacks operands or functions";
+  if (loop && (instruction.carried() > operands - fixed || instruction.carried() > results))
+    return "it carries more than it is given";
+  uint32_t params = loop ? operands : operands - 1;
+  uint32_t returned = loop ? results + 1 : results;
+  for (uint32_t i = 0; i < sizeOf(instruction.functions()); ++i) {
+    uint32_t index = instruction.functions()->Get(i);
+    if (index >= module_.functions()->size())
+      return "there is no such function";
+    const plan::Function *callee = module_.functions()->Get(index);
+    if (sizeOf(callee->params()) != params || sizeOf(callee->results()) != returned ||
+        callee->given_symbols() != sizeOf(instruction.sizes()))
+      return "function " + std::to_string(index) + " takes or gives another number of values";
+  }
+  return {};
+}
+
+std::string FunctionVerifier::verifyView(const plan::Instruction &instruction) {
+  if (sizeOf(instruction.operands()) != 1 || sizeOf(instruction.results()) != 1)
+    return "a view has one operand and one result";
+  const plan::Value &operand = value(instruction.operands()->Get(0));
+  const plan::Value &result = value(instruction.results()->Get(0));
+  bool tensors = operand.kind() == plan::ValueKind::Tensor &&
+                 result.kind() == plan::ValueKind::Tensor && result.ranked();
+  return tensors && operand.type() == result.type() && result.type() != 0
+             ? ""
+             : "a view's operand and result differ in type";
+}
+
+std::string FunctionVerifier::verifyOpcode(const plan::Instruction &instruction, int32_t index) {
+  for (uint32_t i = 0; i < sizeOf(instruction.sizes()); ++i) {
+    uint32_t size = instruction.sizes()->Get(i);
+    if (size >= exprCount() || times_.exprs[size] >= index)
+      return "size " + std::to_string(i) + " is not known there";
+  }
+  switch (instruction.opcode()) {
+  case plan::Opcode::Kernel:
+    return verifyKernel(instruction);
+  case plan::Opcode::Routine:
+    return instruction.target() < sizeOf(module_.routines()) ? "" : "there is no such routine";
+  case plan::Opcode::If:
+  case plan::Opcode::Loop:
+    return verifyCall(instruction);
+  case plan::Opcode::View:
+    return verifyView(instruction);
+  }
+  return "its opcode is unknown";
+}
+
+std::string FunctionVerifier::release(const plan::Instruction &instruction) {
+  for (uint32_t i = 0; i < sizeOf(instruction.releases()); ++i) {
+    uint32_t index = instruction.releases()->Get(i);
+    if (index >= valueCount() || states_[index] != State::Defined ||
+        value(index).storage() != plan::Storage::Heap)
+      return "it releases what is not on the heap";
+    states_[index] = State::Released;
+  }
+  return {};
+}
+
+std::string FunctionVerifier::verifyInstruction(const plan::Instruction &instruction,
+                                                int32_t index) {
+  if (instruction.location() != kAbsent && instruction.location() >= sizeOf(module_.locations()))
+    return "its location does not exist";
+  if (std::string what = verifyOperands(instruction); !what.empty())
+    return what;
+  if (std::string what = verifyOpcode(instruction, index); !what.empty())
+    return what;
+  if (std::string what = verifyResults(instruction, index); !what.empty())
+    return what;
+  return release(instruction);
+}
+
+std::string FunctionVerifier::verify() {
+  if (function_.given_symbols() > sizeOf(function_.symbols()))
+    return "it is given more symbols than it has";
+  for (auto stage : {&FunctionVerifier::verifyExprs, &FunctionVerifier::verifyValues,
+                     &FunctionVerifier::verifyParams})
+    if (std::string what = (this->*stage)(); !what.empty())
+      return what;
+  for (uint32_t i = 0; i < sizeOf(function_.instructions()); ++i)
+    if (std::string what = verifyInstruction(*function_.instructions()->Get(i), int32_t(i));
+        !what.empty())
+      return "instruction " + std::to_string(i) + ": " + what;
+  for (uint32_t i = 0; i < sizeOf(function_.results()); ++i) {
+    uint32_t result = function_.results()->Get(i);
+    if (result >= valueCount() || states_[result] != State::Defined)
+      return "result " + std::to_string(i) + " is not defined at its end";
+  }
+  return {};
+}
+
+std::string verifyBlob(const plan::Blob &blob, uint64_t weights) {
+  if (blob.type() == 0 || blob.type() >= kDataTypeCount || sizeOf(blob.shape()) > kMaxRank)
+    return "a tensor has no valid type or shape";
+  auto count = elementCount(blob.shape() ? std::span(blob.shape()->data(), blob.shape()->size())
+                                         : std::span<const int64_t>());
+  auto type = DataType(blob.type());
+  if (type == DataType::String)
+    return count && *count == int64_t(sizeOf(blob.texts())) ? "" : "a tensor lacks strings";
+  uint64_t bytes = uint64_t(byteSize(type));
+  bool inside = count && blob.offset() % std::min<uint64_t>(bytes, 8) == 0 &&
+                blob.offset() <= weights && uint64_t(*count) <= (weights - blob.offset()) / bytes;
+  return inside ? "" : "a tensor lies outside the weights";
+}
+
+std::string
+verifyAttributes(const flatbuffers::Vector<flatbuffers::Offset<plan::Attribute>> *attributes,
+                 uint64_t weights) {
+  for (uint32_t i = 0; i < sizeOf(attributes); ++i) {
+    const plan::Attribute *attribute = attributes->Get(i);
+    if (!attribute->name() || attribute->value_type() == plan::AttributeValue::NONE ||
+        attribute->value_type() > plan::AttributeValue::MAX || !attribute->value())
+      return "it lacks a name or a value";
+    if (const plan::Blob *blob = attribute->value_as_Blob())
+      if (std::string what = verifyBlob(*blob, weights); !what.empty())
+        return what;
+  }
+  return {};
+}
+
+using Ports = flatbuffers::Vector<flatbuffers::Offset<plan::Port>>;
+
+std::string verifyPorts(const plan::Function &main, const Ports *ports,
+                        const flatbuffers::Vector<uint32_t> *values) {
+  if (sizeOf(ports) != sizeOf(values))
+    return "the signature and the main function differ in number";
+  for (uint32_t i = 0; i < sizeOf(ports); ++i) {
+    const plan::Port *port = ports->Get(i);
+    if (!port->name() || port->value() != values->Get(i))
+      return "port " + std::to_string(i) + " is another value than the main function's";
+    const plan::Value *value = main.values()->Get(port->value());
+    if (value->kind() == plan::ValueKind::Tensor && value->ranked() &&
+        sizeOf(port->dims()) != sizeOf(value->dims()))
+      return "port " + std::to_string(i) + " has another rank than its value";
+  }
+  return {};
+}
+
+std::string verifyTables(const plan::Module &module, uint64_t weights) {
+  const plan::Function *main = module.functions()->Get(0);
+  for (uint32_t i = 0; i < sizeOf(module.kernels()); ++i) {
+    const plan::Kernel *kernel = module.kernels()->Get(i);
+    if (!kernel->symbol() ||
+        (kernel->flops() != kAbsent && kernel->flops() >= sizeOf(main->exprs())))
+      return "kernel " + std::to_string(i) + " lacks a symbol, or its work is no expression";
+  }
+  for (uint32_t i = 0; i < sizeOf(module.routines()); ++i) {
+    const plan::Routine *routine = module.routines()->Get(i);
+    if (!routine->operator_())
+      return "routine " + std::to_string(i) + " has no operator";
+    if (std::string what = verifyAttributes(routine->attributes(), weights); !what.empty())
+      return "routine " + std::to_string(i) + ": an attribute: " + what;
+  }
+  if (std::string what = verifyAttributes(module.metadata(), weights); !what.empty())
+    return "the metadata: " + what;
+  return {};
+}
+
+/// The depth of calls below a function, by depth-first search; nothing where it calls itself.
+std::optional<int> callDepth(const plan::Module &module, uint32_t index,
+                             std::map<uint32_t, int> &depths, int above) {
+  if (above > kMaxCallDepth)
+    return std::nullopt;
+  auto [known, fresh] = depths.try_emplace(index, -1);
+  if (!fresh)
+    return known->second < 0 ? std::nullopt : std::optional(known->second);
+  int depth = 0;
+  const plan::Function *function = module.functions()->Get(index);
+  for (uint32_t i = 0; i < sizeOf(function->instructions()); ++i) {
+    const plan::Instruction *instruction = function->instructions()->Get(i);
+    if (instruction->opcode() != plan::Opcode::If && instruction->opcode() != plan::Opcode::Loop)
+      continue;
+    for (uint32_t callee : *instruction->functions()) {
+      auto below = callDepth(module, callee, depths, above + 1);
+      if (!below)
+        return std::nullopt;
+      depth = std::max(depth, *below + 1);
+    }
+  }
+  depths[index] = depth;
+  return above + depth > kMaxCallDepth ? std::nullopt : std::optional(depth);
+}
+
+Result<const plan::Module *> verifyStructure(std::span<const std::byte> bytes) {
+  flatbuffers::Verifier::Options options;
+  options.max_depth = 32;
+  options.max_tables = 4'000'000;
+  const auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
+  if (bytes.size() < 8 || bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE)
+    return fault("it has no size that a plan can have");
+  flatbuffers::Verifier verifier(data, bytes.size(), options);
+  if (!plan::VerifyModuleBuffer(verifier))
+    return fault("it is no FlatBuffer of the plan's schema");
+  return plan::GetModule(data);
+}
+
+} // namespace
+
+Result<const plan::Module *> verifyPlan(std::span<const std::byte> bytes, uint64_t weightsBytes) {
+  auto checked = verifyStructure(bytes);
+  if (!checked)
+    return checked;
+  const plan::Module &module = **checked;
+  if (sizeOf(module.functions()) == 0)
+    return fault("it has no main function");
+  for (uint32_t i = 0; i < module.functions()->size(); ++i) {
+    const plan::Function *function = module.functions()->Get(i);
+    if (std::string what = FunctionVerifier(module, *function, weightsBytes).verify();
+        !what.empty())
+      return fault("function " + std::to_string(i) + ": " + what);
+  }
+  const plan::Function *main = module.functions()->Get(0);
+  if (main->given_symbols() != 0)
+    return fault("the main function is given symbols");
+  if (std::string what = verifyTables(module, weightsBytes); !what.empty())
+    return fault(what);
+  if (std::string what = verifyPorts(*main, module.inputs(), main->params()); !what.empty())
+    return fault("inputs: " + what);
+  if (std::string what = verifyPorts(*main, module.outputs(), main->results()); !what.empty())
+    return fault("outputs: " + what);
+  std::map<uint32_t, int> depths;
+  for (uint32_t i = 0; i < module.functions()->size(); ++i)
+    if (!callDepth(module, i, depths, 0))
+      return fault("its functions call one another in a circle or too deep");
+  return &module;
+}
+
+} // namespace tensmith::runtime
