@@ -187,7 +187,8 @@ Value emitSimplePower(const ScalarCode &code, Value a, double exponent) {
 
 /// By squaring, over every bit of the exponent; a negative exponent gives the integer part of the
 /// reciprocal: 0, or a power of 1 or -1.
-Value powerOfIntegers(const ScalarCode &code, Value a, Value b, bool isUnsignedExponent) {
+Value powerOfIntegers(const ScalarCode &code, Value a, Value b, bool isUnsignedBase,
+                      bool isUnsignedExponent) {
   Value result = code.integer(a, 1), base = a, zero = code.integer(b, 0);
   for (unsigned bit = 0, bits = ScalarCode::width(b); bit < bits; ++bit) {
     Value digit = code.bitAnd(b, code.integer(b, int64_t(uint64_t(1) << bit)));
@@ -196,8 +197,9 @@ Value powerOfIntegers(const ScalarCode &code, Value a, Value b, bool isUnsignedE
   }
   if (isUnsignedExponent)
     return result;
-  Value one = code.integer(a, 1), minusOne = code.integer(a, -1);
-  Value isUnit = code.bitOr(code.equal(a, one), code.equal(a, minusOne));
+  Value isUnit = code.equal(a, code.integer(a, 1));
+  if (!isUnsignedBase)
+    isUnit = code.bitOr(isUnit, code.equal(a, code.integer(a, -1)));
   Value isNegative = code.compare(IntIs::slt, b, zero);
   Value isVanishing = code.bitAnd(isNegative, code.bitXor(isUnit, code.boolean(a, true)));
   return code.select(isVanishing, code.integer(a, 0), result);
@@ -404,7 +406,7 @@ Value PowOp::emitScalar(OpBuilder &builder, Location location, ValueRange operan
       return simple;
   bool isUnsignedExponent = isUnsigned(elementOf(getB()));
   if (!ScalarCode::isFloat(a) && !ScalarCode::isFloat(b))
-    return powerOfIntegers(code, a, b, isUnsignedExponent);
+    return powerOfIntegers(code, a, b, isUnsigned(elementOf(getA())), isUnsignedExponent);
   if (!ScalarCode::element(a).isF32())
     return {};
   if (ScalarCode::isFloat(b))
@@ -434,18 +436,19 @@ Value MaxOp::emitScalar(OpBuilder &builder, Location location, ValueRange operan
                                        : code.make<arith::MaxSIOp>(operands[0], operands[1]);
 }
 
-#define BITWISE(GRAPH_OP, EMIT)                                                                    \
+#define BITWISE(GRAPH_OP, EMIT, IS_LOGICAL)                                                        \
   Value GRAPH_OP::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {         \
-    if (!isArithmetic(*this) || ScalarCode::isFloat(operands[0]))                                  \
+    bool isBoolean = elementOf(getA()).isInteger(1);                                               \
+    if (!isArithmetic(*this) || ScalarCode::isFloat(operands[0]) || (IS_LOGICAL && !isBoolean))    \
       return {};                                                                                   \
     return ScalarCode(builder, location).EMIT(operands[0], operands[1]);                           \
   }
-BITWISE(AndOp, bitAnd)
-BITWISE(OrOp, bitOr)
-BITWISE(XorOp, bitXor)
-BITWISE(BitwiseAndOp, bitAnd)
-BITWISE(BitwiseOrOp, bitOr)
-BITWISE(BitwiseXorOp, bitXor)
+BITWISE(AndOp, bitAnd, true)
+BITWISE(OrOp, bitOr, true)
+BITWISE(XorOp, bitXor, true)
+BITWISE(BitwiseAndOp, bitAnd, false)
+BITWISE(BitwiseOrOp, bitOr, false)
+BITWISE(BitwiseXorOp, bitXor, false)
 #undef BITWISE
 
 Value BitShiftOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {

@@ -59,6 +59,8 @@ public:
   }
 
   Value add(Value a, Value b) const {
+    if (element(a).isInteger(1))
+      return bitOr(a, b); // a sum of booleans is whether it is not zero, as in NumPy
     return isFloat(a) ? make<mlir::arith::AddFOp>(a, b) : make<mlir::arith::AddIOp>(a, b);
   }
   Value sub(Value a, Value b) const {
