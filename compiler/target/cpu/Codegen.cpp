@@ -109,6 +109,8 @@ llvm::OptimizationLevel levelOf(int optLevel) {
 void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
   llvm::PipelineTuningOptions tuning;
   tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving = optLevel > 1;
+  tuning.LoopUnrolling = false; // emitters and Expansions.cpp unroll what is worth it; interleaving
+                                // is the vectoriser's
   llvm::PassBuilder builder(&machine, tuning);
   llvm::LoopAnalysisManager loops;
   llvm::FunctionAnalysisManager functions;

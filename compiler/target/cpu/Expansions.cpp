@@ -4,7 +4,9 @@
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
-#include "mlir/Dialect/Utils/IndexingUtils.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/SCF/Utils/Utils.h"
+#include "mlir/Dialect/Utils/StaticValueUtils.h"
 #include "mlir/Dialect/Vector/Transforms/LoweringPatterns.h"
 #include "mlir/Dialect/Vector/Transforms/VectorRewritePatterns.h"
 #include "mlir/Dialect/Vector/Transforms/VectorTransforms.h"
@@ -84,6 +86,30 @@ struct ExpandRemainder : OpRewritePattern<arith::RemFOp> {
   }
 };
 
+/// before: vector.create_mask %n : vector<8xi1>
+/// after:  vector.create_mask min(max(%n, 0), 8)
+/// The same mask, and from there on 32 bits are enough for the comparison, as its lowering then
+/// takes (64-bit lanes would halve the vectors).
+struct ClampMask : OpRewritePattern<vector::CreateMaskOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(vector::CreateMaskOp op, PatternRewriter &rewriter) const override {
+    if (op->hasAttr(kClamped) || op.getType().getRank() != 1 || op.getType().isScalable())
+      return rewriter.notifyMatchFailure(op, "clamped already, or not of one dimension");
+    ImplicitLocOpBuilder b(op.getLoc(), rewriter);
+    Value zero = b.create<arith::ConstantIndexOp>(0);
+    Value lanes = b.create<arith::ConstantIndexOp>(op.getType().getDimSize(0));
+    Value atLeast = b.create<arith::MaxSIOp>(op.getOperand(0), zero);
+    auto clamped = b.create<vector::CreateMaskOp>(
+        op.getType(), ValueRange(b.create<arith::MinSIOp>(atLeast, lanes)));
+    clamped->setAttr(kClamped, rewriter.getUnitAttr());
+    rewriter.replaceOp(op, clamped);
+    return success();
+  }
+
+  static constexpr char kClamped[] = "clamped";
+};
+
 void addElementaryFunctions(RewritePatternSet &patterns, const Machine &machine) {
   populateExpandTanPattern(patterns);
   populateExpandSinhPattern(patterns);
@@ -126,6 +152,26 @@ void addVectorOperations(RewritePatternSet &patterns) {
   populateVectorInsertExtractStridedSliceTransforms(patterns);
 }
 
+/// Unrolls the small inner loops of constant extent (windows, group members), innermost first, so
+/// that the loop around them is one that LLVM can vectorise. LLVM's own unrolling before
+/// vectorisation is switched off (Codegen.cpp): it also unrolls rows of 24 elements, which then
+/// can't become vectors.
+void unrollSmallLoops(ModuleOp module) {
+  constexpr int64_t kMaxTrips = 8, kMaxOperations = 400;
+  module.walk([&](scf::ForOp loop) {
+    auto begin = getConstantIntValue(loop.getLowerBound()),
+         end = getConstantIntValue(loop.getUpperBound()),
+         step = getConstantIntValue(loop.getStep());
+    if (!begin || !end || !step || *step <= 0 || *end <= *begin ||
+        !loop->getParentOfType<scf::ForOp>())
+      return;
+    int64_t trips = llvm::divideCeil(*end - *begin, *step), operations = 0;
+    loop.getBody()->walk([&](Operation *) { ++operations; });
+    if (trips <= kMaxTrips && trips * operations <= kMaxOperations)
+      (void)loopUnrollByFactor(loop, uint64_t(trips)); // where it refuses, the loop stays
+  });
+}
+
 Status apply(ModuleOp module, RewritePatternSet patterns, const char *what) {
   GreedyRewriteConfig config;
   config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
@@ -146,9 +192,16 @@ Status expandOperations(ModuleOp module, const Machine &machine) {
   arith::populateExpandBFloat16Patterns(scalar);
   if (Status status = apply(module, std::move(scalar), "elementary functions"); !status.ok())
     return status;
+  unrollSmallLoops(module);
   RewritePatternSet vectors(module.getContext());
   addVectorOperations(vectors);
-  return apply(module, std::move(vectors), "vector operations");
+  vectors.add<ClampMask>(module.getContext(), /*benefit=*/2);
+  if (Status status = apply(module, std::move(vectors), "vector operations"); !status.ok())
+    return status;
+  RewritePatternSet masks(module.getContext());
+  vector::populateVectorMaskMaterializationPatterns(masks, /*force32BitVectorIndices=*/true);
+  masks.add<ClampMask>(module.getContext(), /*benefit=*/2);
+  return apply(module, std::move(masks), "masks");
 }
 
 } // namespace tensmith::target::cpu

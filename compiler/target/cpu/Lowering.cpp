@@ -112,6 +112,11 @@ Status convertToLLVM(ModuleOp module) {
 } // namespace
 
 Status lowerToLLVM(ModuleOp module, const Machine &machine, bool lineTables) {
+  // What patterns outside of passes build must be loaded; passes do so themselves.
+  module.getContext()
+      ->loadDialect<affine::AffineDialect, arith::ArithDialect, cf::ControlFlowDialect,
+                    LLVM::LLVMDialect, math::MathDialect, memref::MemRefDialect, scf::SCFDialect,
+                    vector::VectorDialect>();
   Census census(module);
   if (census.linalg || census.affine || census.deepTransfers)
     if (Status status = lowerStructured(module, census); !status.ok())

@@ -36,13 +36,30 @@ int64_t hostCacheBytes(int level, int sysconfName) {
   return bytes > 0 ? bytes : 0;
 }
 
+/// What LLVM knows of the machine; null where it doesn't know the CPU.
 std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Machine &machine) {
   std::string error;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(machine.triple, error);
   if (!target)
     return nullptr;
-  return std::unique_ptr<llvm::MCSubtargetInfo>(
-      target->createMCSubtargetInfo(machine.triple, machine.cpu, machine.featureString()));
+  auto describe = [&](llvm::StringRef cpu, llvm::StringRef features) {
+    return std::unique_ptr<llvm::MCSubtargetInfo>(
+        target->createMCSubtargetInfo(machine.triple, cpu, features));
+  };
+  auto any =
+      describe("", ""); // asked first, since LLVM writes to stderr where it doesn't know the CPU
+  return any && any->isCPUStringValid(machine.cpu) ? describe(machine.cpu, machine.featureString())
+                                                   : nullptr;
+}
+
+/// Of LLVM's features, which are also instructions for system software and hints to its scheduler:
+/// those of computing.
+bool isCodeFeature(llvm::StringRef name) {
+  static constexpr llvm::StringRef kFamilies[] = {"sse", "ssse", "avx", "amx-", "bmi"};
+  static constexpr llvm::StringRef kSingle[] = {"adx",   "f16c",  "fma",    "fma4", "gfni",
+                                                "lzcnt", "movbe", "popcnt", "tbm",  "xop"};
+  return llvm::is_contained(kSingle, name) ||
+         llvm::any_of(kFamilies, [&](llvm::StringRef family) { return name.starts_with(family); });
 }
 
 /// Multiply-adds begun in a cycle, of vectors of `bits`: two, but for the designs known to have one
@@ -67,7 +84,7 @@ void deriveVectors(Machine &machine) {
 Status complete(Machine &machine, std::string_view name) {
   initializeNativeTarget();
   auto info = subtarget(machine);
-  if (!info || !info->isCPUStringValid(machine.cpu))
+  if (!info)
     return invalidArgument("machine '" + std::string(name) +
                            "': no CPU of that name is known for " + machine.triple +
                            "; use 'host' or a name as clang's -march takes it, as x86-64-v3, "
@@ -120,6 +137,12 @@ Machine bareHost() {
 
 bool Machine::has(std::string_view feature) const {
   return std::binary_search(enabled.begin(), enabled.end(), feature, std::less<>());
+}
+
+std::vector<std::string> Machine::codeFeatures() const {
+  std::vector<std::string> result;
+  llvm::copy_if(enabled, std::back_inserter(result), isCodeFeature);
+  return result;
 }
 
 std::string Machine::featureString() const { return llvm::join(features, ","); }

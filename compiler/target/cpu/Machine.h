@@ -32,6 +32,9 @@ struct Machine {
   int64_t l3Bytes = 8 << 20;   // shared
 
   bool has(std::string_view feature) const;
+  /// Of the enabled ones, those whose instructions may be in the code: what a module's reader has
+  /// to check for.
+  std::vector<std::string> codeFeatures() const;
   std::string featureString() const; // "+avx,+avx2,-avx512f"
   bool operator==(const Machine &) const = default;
 };

@@ -3,7 +3,7 @@
 #include "compiler/target/cpu/test/KernelHarness.h"
 
 #include <cmath>
-#include <cstdio>
+#include <fstream>
 
 namespace tensmith::target::cpu {
 namespace {
@@ -65,6 +65,289 @@ TEST(Codegen, ElementaryFunctionsAreAccurate) {
   expectClose("sin", -100, 100, std::sin, 1e-5, 1e-5);
   expectClose("rsqrt", 1e-3f, 1e3f, [](double x) { return 1 / std::sqrt(x); }, 1e-6, 0);
   expectClose("roundeven", -10, 10, std::nearbyint, 0, 1e-9);
+}
+
+uint16_t bf16Of(float value) {
+  uint32_t bits;
+  std::memcpy(&bits, &value, 4);
+  return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
+
+TEST(Codegen, SixteenBitFloatsRoundToNearestEven) {
+  auto input = grid(-70000, 70000);
+  for (float tie :
+       {1.00390625f, 1.01171875f, 1.00048828125f, 1.00146484375f, 3e-7f, 0.0f, 65520.0f})
+    input.push_back(tie);
+  auto bf16 = runElementwise<uint16_t>("f32", "bf16", "%y = arith.truncf %x : f32 to bf16", input);
+  auto f16 = runElementwise<uint16_t>("f32", "f16", "%y = arith.truncf %x : f32 to f16", input);
+  ASSERT_EQ(bf16.size(), input.size());
+  ASSERT_EQ(f16.size(), input.size());
+  for (size_t i = 0; i < input.size(); ++i) {
+    EXPECT_EQ(bf16[i], bf16Of(input[i])) << input[i];
+    _Float16 half = _Float16(input[i]);
+    EXPECT_EQ(std::memcmp(&half, &f16[i], 2), 0) << input[i];
+  }
+  auto back = runElementwise<float>("bf16", "f32", "%y = arith.extf %x : bf16 to f32", bf16);
+  for (size_t i = 0; i < input.size(); ++i)
+    EXPECT_EQ(bf16Of(back[i]), bf16[i]);
+}
+
+// Breaks if a double is rounded by way of the nearest float: these lie just beside a tie that a
+// float can't tell.
+TEST(Codegen, DoublesAreRoundedToHalfOnce) {
+  std::vector<double> input = {1 + 0x1p-11 + 0x1p-40,
+                               1 + 0x1p-11 - 0x1p-40,
+                               1 + 3 * 0x1p-11 - 0x1p-45,
+                               -1 - 0x1p-11 - 0x1p-40,
+                               65519.9999999,
+                               1e300,
+                               -1e300,
+                               0,
+                               1e-300,
+                               0x1p-25 + 0x1p-60,
+                               std::nan("")};
+  auto output = runElementwise<uint16_t>("f64", "f16", "%y = arith.truncf %x : f64 to f16", input);
+  ASSERT_EQ(output.size(), input.size());
+  std::vector<uint16_t> wanted = {0x3c01, 0x3c00, 0x3c01, 0xbc01, 0x7bff,
+                                  0x7c00, 0xfc00, 0,      0,      0x0001};
+  for (size_t i = 0; i < wanted.size(); ++i)
+    EXPECT_EQ(output[i], wanted[i]) << input[i];
+  EXPECT_GT(output.back() & 0x7fff, 0x7c00);
+}
+
+TEST(Codegen, RemainderIsExact) {
+  auto input = grid(-1e6f, 1e6f);
+  auto output = runElementwise<float>(
+      "f32", "f32", "%c = arith.constant 0.3 : f32\n%y = arith.remf %x, %c : f32", input);
+  ASSERT_EQ(output.size(), input.size());
+  for (size_t i = 0; i < input.size(); ++i)
+    EXPECT_EQ(output[i], std::fmod(input[i], 0.3f)) << input[i];
+}
+
+/// Masked loads of the rest of a vector must not touch what lies behind it.
+TEST(Codegen, MaskedVectorsStopAtTheEnd) {
+  std::string text = frame(2, R"(
+  func.func private @tensmith_kernel.inner(%in: !llvm.ptr {llvm.noalias}, %out: !llvm.ptr {llvm.noalias}, %begin: index, %end: index) {
+    %zero = arith.constant dense<0.0> : vector<8xf32>
+    %mask = vector.create_mask %end : vector<8xi1>
+    %x = llvm.intr.masked.load %in, %mask, %zero {alignment = 4 : i32} : (!llvm.ptr, vector<8xi1>, vector<8xf32>) -> vector<8xf32>
+    %e = math.exp %x : vector<8xf32>
+    llvm.intr.masked.store %e, %out, %mask {alignment = 4 : i32} : vector<8xf32>, vector<8xi1> into !llvm.ptr
+    return
+  })");
+  KernelCompilerOptions options;
+  options.cacheFolder.clear();
+  KernelSource source{"masked", text};
+  auto kernels = compileKernels({&source, 1}, hostMachine(), options);
+  ASSERT_TRUE(kernels.ok()) << kernels.status().message();
+  TemporaryFolder folder;
+  ModuleParts parts;
+  parts.objects = kernels->objects;
+  ASSERT_TRUE(writeModule(parts, folder.path() + "/m.so").ok());
+  LoadedModule module(folder.path() + "/m.so");
+  std::vector<float> x = {0, 1, 2, 3, 4, 5, 6, 7}, y(8, -1);
+  callKernel(module.kernel(kernels->symbols[0]), {x.data(), y.data()}, {5});
+  for (int i = 0; i < 8; ++i)
+    EXPECT_NEAR(y[size_t(i)], i < 5 ? std::exp(float(i)) : -1, i < 5 ? 1e-4 : 0) << i;
+}
+
+/// An operator as structured code on memrefs: every stage of the lowering has work.
+const char *const kMatmul = R"(
+  func.func private @tensmith_kernel.inner(%a: memref<DIMxDIMxf32> {llvm.noalias}, %b: memref<DIMxDIMxf32> {llvm.noalias},
+                                           %c: memref<DIMxDIMxf32> {llvm.noalias}) attributes {passthrough = ["noinline"]} {
+    linalg.matmul ins(%a, %b : memref<DIMxDIMxf32>, memref<DIMxDIMxf32>) outs(%c : memref<DIMxDIMxf32>)
+    return
+  }
+  llvm.func @tensmith_kernel(%call: !llvm.ptr) -> i32 {
+    %operands = llvm.load %call : !llvm.ptr -> !llvm.ptr
+    POINTERS
+    func.call @tensmith_kernel.inner(%m0, %m1, %m2) : (memref<DIMxDIMxf32>, memref<DIMxDIMxf32>, memref<DIMxDIMxf32>) -> ()
+    %zero = llvm.mlir.constant(0 : i32) : i32
+    llvm.return %zero : i32
+  }
+)";
+
+std::string replaceAll(std::string text, const std::string &from, const std::string &to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+/// A descriptor of a dense 24 x 24 matrix, built as an emitter builds it.
+std::string matrix(const std::string &number, bool dynamic) {
+  std::string n = number, s = "!llvm.struct<(ptr, ptr, i64, array<2 x i64>, array<2 x i64>)>", text;
+  text += "%q" + n + " = llvm.getelementptr %operands[" + n +
+          "] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr\n";
+  text += "%p" + n + " = llvm.load %q" + n + " : !llvm.ptr -> !llvm.ptr\n";
+  text += "%n" + n + " = llvm.mlir.constant(24 : i64) : i64\n%o" + n +
+          " = llvm.mlir.constant(1 : i64) : i64\n";
+  text += "%z" + n + " = llvm.mlir.constant(0 : i64) : i64\n%d" + n +
+          "_0 = llvm.mlir.undef : " + s + "\n";
+  const char *fields[][2] = {{"p", "[0]"},    {"p", "[1]"},    {"z", "[2]"},   {"n", "[3, 0]"},
+                             {"n", "[3, 1]"}, {"n", "[4, 0]"}, {"o", "[4, 1]"}};
+  int step = 0;
+  for (auto &[value, place] : fields) {
+    std::string before = "%d" + n + "_" + std::to_string(step),
+                after = "%d" + n + "_" + std::to_string(++step);
+    text += after + " = llvm.insertvalue %" + value + n + ", " + before + place + " : " + s + "\n";
+  }
+  std::string type = dynamic ? "memref<?x?xf32>" : "memref<24x24xf32>";
+  return text + "%m" + n + " = builtin.unrealized_conversion_cast %d" + n + "_7 : " + s + " to " +
+         type + "\n";
+}
+
+std::string matmul(bool dynamic) {
+  std::string text = replaceAll(kMatmul, "DIM", dynamic ? "?" : "24");
+  return replaceAll(text, "POINTERS",
+                    matrix("0", dynamic) + matrix("1", dynamic) + matrix("2", dynamic));
+}
+
+TEST(Codegen, StructuredCodeOnMemrefs) {
+  for (bool dynamic : {false, true}) {
+    KernelCompilerOptions options;
+    options.cacheFolder.clear();
+    KernelSource source{"matmul", matmul(dynamic)};
+    auto kernels = compileKernels({&source, 1}, hostMachine(), options);
+    ASSERT_TRUE(kernels.ok()) << kernels.status().message();
+    TemporaryFolder folder;
+    ModuleParts parts;
+    parts.objects = kernels->objects;
+    ASSERT_TRUE(writeModule(parts, folder.path() + "/m.so").ok());
+    LoadedModule module(folder.path() + "/m.so");
+    std::vector<float> a(576), b(576), c(576);
+    for (size_t i = 0; i < 576; ++i)
+      a[i] = float(i % 7), b[i] = float(i % 5);
+    callKernel(module.kernel(kernels->symbols[0]), {a.data(), b.data(), c.data()}, {});
+    for (size_t row = 0; row < 24; ++row)
+      for (size_t column = 0; column < 24; ++column) {
+        float sum = 0;
+        for (size_t k = 0; k < 24; ++k)
+          sum += a[row * 24 + k] * b[k * 24 + column];
+        EXPECT_EQ(c[row * 24 + column], sum);
+      }
+  }
+}
+
+/// What a stage of a kernel's compilation for a machine dumps: ".s", ".opt.ll".
+std::string dumpOf(const std::string &text, const char *machineName, const std::string &stage) {
+  TemporaryFolder folder;
+  CodegenOptions options;
+  options.dumpFolder = folder.path();
+  auto object = compileText(text, *parseMachine(machineName), options);
+  EXPECT_TRUE(object.ok()) << object.status().message();
+  std::ifstream in(folder.path() + "/tensmith_kernel" + stage);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+const std::string kAxpy = frame(3, R"(
+  func.func private @tensmith_kernel.inner(%x: !llvm.ptr {llvm.noalias}, %y: !llvm.ptr {llvm.noalias}, %z: !llvm.ptr {llvm.noalias},
+                                           %begin: index, %end: index) attributes {passthrough = ["noinline"]} {
+    %one = arith.constant 1 : index
+    scf.for %i = %begin to %end step %one {
+      %n = arith.index_cast %i : index to i64
+      %xp = llvm.getelementptr %x[%n] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      %yp = llvm.getelementptr %y[%n] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      %zp = llvm.getelementptr %z[%n] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      %a = llvm.load %xp : !llvm.ptr -> f32
+      %b = llvm.load %yp : !llvm.ptr -> f32
+      %f = math.fma %a, %b, %b : f32
+      llvm.store %f, %zp : f32, !llvm.ptr
+    }
+    return
+  })");
+
+// Breaks if the arguments' noalias is lost or the vector width isn't the machine's.
+TEST(Codegen, LoopsAreVectorisedForTheMachine) {
+  std::string v3 = dumpOf(kAxpy, "x86-64-v3", ".s"),
+              skylake = dumpOf(kAxpy, "skylake-avx512", ".s");
+  EXPECT_TRUE(v3.find("vfmadd") != std::string::npos && v3.find("ymm") != std::string::npos) << v3;
+  EXPECT_EQ(v3.find("zmm"), std::string::npos);
+  EXPECT_NE(skylake.find("zmm"), std::string::npos) << skylake;
+}
+
+// Breaks if a small inner loop hides the loop around it from the vectoriser, or if a short row is
+// unrolled instead of vectorised.
+TEST(Codegen, SmallLoopsAreUnrolledAndShortRowsVectorised) {
+  std::string window = frame(2, R"(
+  func.func private @tensmith_kernel.inner(%in: !llvm.ptr {llvm.noalias}, %out: !llvm.ptr {llvm.noalias}, %begin: index, %end: index) {
+    %zero = arith.constant 0 : index
+    %one = arith.constant 1 : index
+    %extent = arith.constant EXTENT : index
+    %none = arith.constant 0.0 : f32
+    scf.for %i = %begin to %end step %one {
+      %sum = scf.for %w = %zero to %extent step %one iter_args(%carried = %none) -> f32 {
+        %at = arith.addi %i, %w : index
+        %n = arith.index_cast %at : index to i64
+        %p = llvm.getelementptr %in[%n] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+        %x = llvm.load %p : !llvm.ptr -> f32
+        %next = arith.addf %carried, %x : f32
+        scf.yield %next : f32
+      }
+      %n = arith.index_cast %i : index to i64
+      %p = llvm.getelementptr %out[%n] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      llvm.store %sum, %p : f32, !llvm.ptr
+    }
+    return
+  })");
+  std::string small = dumpOf(replaceAll(window, "EXTENT", "3"), "x86-64-v3", ".opt.ll");
+  std::string large = dumpOf(replaceAll(window, "EXTENT", "300"), "x86-64-v3", ".opt.ll");
+  EXPECT_NE(small.find("fadd <8 x float>"), std::string::npos);
+  EXPECT_EQ(large.find("fadd <8 x float>"), std::string::npos); // the sum's order is the program's
+}
+
+// Breaks if what an argument says of its memory is lost where it becomes a descriptor: LLVM would
+// compare addresses at run time.
+TEST(Codegen, DescriptorsKeepNoalias) {
+  std::string text = replaceAll(
+      matmul(true),
+      "linalg.matmul ins(%a, %b : memref<?x?xf32>, memref<?x?xf32>) outs(%c : memref<?x?xf32>)", R"(
+    linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (i, j)>],
+                    iterator_types = ["parallel", "parallel"]}
+        ins(%a, %b : memref<?x?xf32>, memref<?x?xf32>) outs(%c : memref<?x?xf32>) {
+    ^bb0(%x: f32, %y: f32, %z: f32):
+      %s = arith.addf %x, %y : f32
+      linalg.yield %s : f32
+    })");
+  ASSERT_NE(text.find("linalg.generic"), std::string::npos);
+  std::string with = dumpOf(text, "skylake-avx512", ".opt.ll");
+  std::string without =
+      dumpOf(replaceAll(text, " {llvm.noalias}", ""), "skylake-avx512", ".opt.ll");
+  EXPECT_NE(with.find("vector.body"), std::string::npos);
+  EXPECT_EQ(with.find("diff.check"), std::string::npos);
+  EXPECT_NE(without.find("diff.check"), std::string::npos) << "the test doesn't see the checks";
+}
+
+// Breaks if loops become calls of memset or memcpy, which a kernel can't link to.
+TEST(Codegen, ClearingAndCopyingCallNothing) {
+  std::string copy = elementwise("f32", "f32", "%y = arith.addf %x, %x : f32");
+  copy = replaceAll(copy, "%y = arith.addf %x, %x : f32", "%y = llvm.bitcast %x : f32 to f32");
+  EXPECT_TRUE(compileText(copy, hostMachine()).ok());
+  std::string clear = elementwise("f32", "f32", "%y = arith.constant 0.0 : f32");
+  auto object = compileText(clear, hostMachine());
+  EXPECT_TRUE(object.ok()) << object.status().message();
+}
+
+TEST(Codegen, CallsToTheOutsideAreNamed) {
+  auto result = compileText(elementwise("f64", "f64", "%y = math.exp %x : f64"), hostMachine());
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), StatusCode::Internal);
+  EXPECT_NE(result.status().message().find("exp"), std::string::npos) << result.status().message();
+}
+
+TEST(Codegen, ModulesThatDoNotLowerAreErrors) {
+  EXPECT_FALSE(compileText("", hostMachine()).ok());
+  EXPECT_FALSE(compileText("func.func @tensmith_kernel(%t: tensor<4xf32>) -> tensor<4xf32> { "
+                           "return %t : tensor<4xf32> }",
+                           hostMachine())
+                   .ok());
+}
+
+TEST(Codegen, LineTablesPointIntoTheText) {
+  CodegenOptions options;
+  options.lineTables = true;
+  auto object = compileText(kAxpy, hostMachine(), options);
+  ASSERT_TRUE(object.ok()) << object.status().message();
+  EXPECT_NE(object->find(".debug_line"), std::string::npos);
 }
 
 } // namespace
