@@ -3,12 +3,16 @@
 #include "compiler/target/cpu/Linker.h"
 
 #include "lld/Common/Driver.h"
+#include "llvm/Support/CrashRecoveryContext.h"
 #include "llvm/Support/raw_ostream.h"
 
+#include <cerrno>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <stdlib.h>
+#include <unistd.h>
 
 LLD_HAS_DRIVER(elf)
 
@@ -48,6 +52,25 @@ Status writeFile(const std::string &path, std::span<const char> bytes) {
           "cannot write the temporary file '" + path + "': no space left on device?"};
 }
 
+/// That the linked file will fit beside the objects: where it doesn't lld would exit halfway, and
+/// couldn't be used again.
+Status checkSpace(const std::string &path, const std::vector<std::span<const char>> &objects) {
+  constexpr int64_t kTablesAndPadding = 64 << 10;
+  int64_t bytes = kTablesAndPadding;
+  for (std::span<const char> object : objects)
+    bytes += int64_t(object.size());
+  int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  int error = file < 0 ? errno : posix_fallocate(file, 0, bytes);
+  if (file >= 0)
+    close(file);
+  unlink(path.c_str());
+  if (error != ENOSPC && error != EDQUOT)
+    return {};
+  return {StatusCode::IoError, "no space left on device for temporary files in '" +
+                                   fs::path(path).parent_path().parent_path().string() +
+                                   "'; set TMPDIR to a folder with room"};
+}
+
 Status runLinker(const std::vector<std::string> &arguments) {
   static std::mutex linking; // lld keeps its state in globals
   static bool usable = true;
@@ -59,7 +82,11 @@ Status runLinker(const std::vector<std::string> &arguments) {
     pointers.push_back(argument.c_str());
   std::string messages;
   llvm::raw_string_ostream out(messages);
+  // Where lld gives up it exits; within this context it comes back instead. The context's signal
+  // handlers are in place for the link alone: the host program has its own.
+  llvm::CrashRecoveryContext::Enable();
   lld::Result result = lld::lldMain(pointers, out, out, {{lld::Gnu, &lld::elf::link}});
+  llvm::CrashRecoveryContext::Disable();
   usable = result.canRunAgain;
   if (result.retCode != 0)
     return {StatusCode::Internal, "linking failed: " + messages};
@@ -111,6 +138,8 @@ Result<std::string> linkShared(const std::vector<std::span<const char>> &objects
     if (Status status = writeFile(arguments.back(), objects[number]); !status.ok())
       return status;
   }
+  if (Status status = checkSpace(output, objects); !status.ok())
+    return status;
   if (Status status = runLinker(arguments); !status.ok())
     return status;
   return readFile(output);

@@ -8,6 +8,7 @@
 #include "compiler/target/cpu/OutputFile.h"
 #include "runtime/KernelAbi.h"
 #include "runtime/ModuleFormat.h"
+#include "runtime/ModuleImage.h"
 
 #include <cstring>
 
@@ -79,9 +80,9 @@ void sealImage(ElfImage &image, const Hash128 &weights) {
   runtime::ModuleHeader header;
   char *at = image.bytes.data() + image.headerOffset;
   std::memcpy(&header, at, sizeof header);
-  Hasher hasher;
-  hasher.addBytes(bytesOf(image.bytes));
-  Hash128 hash = hasher.finish();
+  runtime::ModuleSections sections; // without the weights, which lie behind these bytes
+  sections.header = {uint64_t(image.headerOffset), sizeof header};
+  Hash128 hash = runtime::hashImage(bytesOf(image.bytes), sections);
   header.imageHash[0] = hash.low;
   header.imageHash[1] = hash.high;
   header.weightsHash[0] = weights.low;

@@ -28,7 +28,10 @@ public:
         (std::filesystem::temp_directory_path() / "tensmith-test-XXXXXX").string();
     path_ = mkdtemp(pattern.data());
   }
-  ~TemporaryFolder() { std::filesystem::remove_all(path_); }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
   const std::string &path() const { return path_; }
 
 private:

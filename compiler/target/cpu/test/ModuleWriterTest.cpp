@@ -1,11 +1,12 @@
 // That the file is what runtime/ModuleFormat.h says, and is there whole or not at all.
 #include "compiler/target/cpu/test/KernelHarness.h"
-#include "runtime/ModuleFormat.h"
+#include "runtime/ModuleImage.h"
 
 #include "llvm/Object/ELFObjectFile.h"
 
 #include <fstream>
 #include <sys/mount.h>
+#include <thread>
 
 namespace fs = std::filesystem;
 
@@ -79,25 +80,25 @@ TEST_F(ModuleWriterTest, SectionsHoldWhatWasGiven) {
   EXPECT_EQ(file->substr(weights.offset), expected);
 }
 
-TEST_F(ModuleWriterTest, HeaderVouchesForTheFile) {
+// Breaks if the writer and the reader of modules disagree on what is hashed.
+TEST_F(ModuleWriterTest, TheReaderTakesItUnlessAByteIsWrong) {
   auto file = moduleBytes(parts);
   ASSERT_TRUE(file.ok());
-  auto sections = sectionsOf(*file);
-  Section at = sections.at(runtime::kHeaderSection),
-          weights = sections.at(runtime::kWeightsSection);
-  runtime::ModuleHeader header;
-  ASSERT_EQ(at.size, sizeof header);
-  std::memcpy(&header, file->data() + at.offset, sizeof header);
-  EXPECT_EQ(header.magic, runtime::kMagic);
-  EXPECT_EQ(header.kernelAbi, uint32_t(TENSMITH_KERNEL_ABI));
-  std::string image = file->substr(0, weights.offset);
-  std::memset(image.data() + at.offset + offsetof(runtime::ModuleHeader, imageHash), 0, 32);
-  Hash128 imageHash = hash128(std::string_view(image)),
-          weightsHash = hash128(std::string_view(*file).substr(weights.offset));
-  EXPECT_EQ(header.imageHash[0], imageHash.low);
-  EXPECT_EQ(header.imageHash[1], imageHash.high);
-  EXPECT_EQ(header.weightsHash[0], weightsHash.low);
-  EXPECT_EQ(header.weightsHash[1], weightsHash.high);
+  auto sections = runtime::findSections(bytesOf(*file));
+  ASSERT_TRUE(sections.ok()) << sections.status().message();
+  auto check = [&](uint64_t flipped, bool weights) {
+    std::string damaged = *file;
+    if (flipped < damaged.size())
+      damaged[flipped] = char(damaged[flipped] ^ 1);
+    return runtime::checkImage(bytesOf(damaged), *sections, weights);
+  };
+  Status whole = check(file->size(), true);
+  EXPECT_TRUE(whole.ok()) << whole.message();
+  EXPECT_FALSE(check(sections->plan.offset, false).ok());
+  EXPECT_FALSE(check(sections->header.offset + 12, false).ok());
+  EXPECT_FALSE(check(sections->weights.offset - 1, false).ok()); // the image's last byte
+  EXPECT_TRUE(check(sections->weights.offset + 9000, false).ok());
+  EXPECT_FALSE(check(sections->weights.offset + 9000, true).ok());
 }
 
 TEST_F(ModuleWriterTest, FileAndBytesAreTheSame) {
@@ -178,7 +179,61 @@ TEST_F(ModuleWriterTest, AFullDiskIsSaidAndCleanedUp) {
       << status.message();
   EXPECT_EQ(readFile(disk + "/m.so"), "before");
   EXPECT_EQ(std::distance(fs::directory_iterator(disk), fs::directory_iterator()), 1);
-  umount(disk.c_str());
+  umount2(disk.c_str(), MNT_DETACH);
+}
+
+// Breaks if lld ends the process, or can't be used again, after it ran out of space for its
+// temporary files.
+TEST_F(ModuleWriterTest, AFullTemporaryFolderIsAnError) {
+  std::string disk = folder.path() + "/tmp", output = folder.path() + "/m.so";
+  fs::create_directory(disk);
+  for (const char *size : {"size=4k", "size=16k", "size=32k", "size=64k", "size=96k"}) {
+    if (mount("tmpfs", disk.c_str(), "tmpfs", 0, size) != 0)
+      GTEST_SKIP() << "needs the right to mount a small file system";
+    setenv("TMPDIR", disk.c_str(), 1);
+    Status status = writeModule(parts, output);
+    unsetenv("TMPDIR");
+    umount2(disk.c_str(), MNT_DETACH);
+    if (!status.ok()) // the largest may do
+      EXPECT_EQ(status.code(), StatusCode::IoError) << size << ": " << status.message();
+  }
+  fs::remove(output);
+  Status status = writeModule(parts, output);
+  EXPECT_TRUE(status.ok()) << status.message();
+}
+
+// Breaks if anything in code generation or linking is shared between threads without a lock.
+TEST_F(ModuleWriterTest, SeveralThreadsCompileAndLink) {
+  std::vector<std::thread> threads;
+  std::atomic<int> failures = 0;
+  for (int number = 0; number < 4; ++number)
+    threads.emplace_back([&, number] {
+      KernelCompilerOptions options;
+      options.cacheFolder.clear();
+      options.threads = 2;
+      std::vector<KernelSource> sources;
+      for (int k = 0; k < 4; ++k)
+        sources.push_back(
+            {"k", elementwise("f32", "f32",
+                              "%c = arith.constant " + std::to_string(10 * number + k) +
+                                  ".0 : f32\n%y = arith.addf %x, %c : f32")});
+      auto kernels = compileKernels(sources, hostMachine(), options);
+      ModuleParts own;
+      if (kernels.ok())
+        own.objects = kernels->objects;
+      std::string path = folder.path() + "/" + std::to_string(number) + ".so";
+      failures += !kernels.ok() || !writeModule(own, path).ok();
+      LoadedModule module(path);
+      for (int k = 0; k < 4 && kernels.ok(); ++k) {
+        std::vector<float> x = {1, 2}, y(2);
+        auto kernel = module.kernel(kernels->symbols[size_t(k)]);
+        failures += !kernel || callKernel(kernel, {x.data(), y.data()}, {2}) != 0 ||
+                    y[1] != float(2 + 10 * number + k);
+      }
+    });
+  for (auto &thread : threads)
+    thread.join();
+  EXPECT_EQ(failures, 0);
 }
 
 } // namespace
