@@ -1,5 +1,6 @@
-// A dense, row-major tensor in host memory: what constants are kept in, and what the reference evaluator
-// takes and gives. (The runtime's tensors, with strides and devices, are in runtime/Tensor.h.)
+// A dense, row-major tensor in host memory: what constants are kept in, and what the reference
+// evaluator takes and gives. (The runtime's tensors, with strides and devices, are in
+// runtime/Tensor.h.)
 #pragma once
 
 #include "base/DataType.h"
@@ -15,8 +16,10 @@ namespace tensmith {
 
 using Shape = std::vector<int64_t>;
 
-/// The product of the dimensions, or nothing where it overflows, a dimension is negative, or it exceeds `limit`.
-std::optional<int64_t> elementCount(std::span<const int64_t> shape, int64_t limit = int64_t(1) << 48);
+/// The product of the dimensions, or nothing where it overflows, a dimension is negative, or it
+/// exceeds `limit`.
+std::optional<int64_t> elementCount(std::span<const int64_t> shape, int64_t limit = int64_t(1)
+                                                                                    << 48);
 
 /// "2x3x224", or "scalar".
 std::string toString(std::span<const int64_t> shape);
@@ -25,8 +28,8 @@ class HostTensor {
 public:
   HostTensor() = default;
 
-  /// Zero-filled. Without storage, and not `valid`, if the memory can't be had or the shape has no element count;
-  /// its size is -1 in the second case.
+  /// Zero-filled. Without storage, and not `valid`, if the memory can't be had or the shape has no
+  /// element count; its size is -1 in the second case.
   HostTensor(DataType type, Shape shape);
 
   /// On memory of somebody else's, kept alive by `owner`; never written to through `mutableData`.
@@ -54,14 +57,17 @@ public:
     return {reinterpret_cast<T *>(mutableData()), size_t(count_)};
   }
 
-  // Any element by value, converted: what keeps the reference evaluator free of a template for each type.
-  // Integers wrap, floats round to nearest even (F32, F16, BF16) or saturate (8-bit and smaller).
+  // Any element by value, converted: what keeps the reference evaluator free of a template for each
+  // type. Integers wrap, floats round to nearest even (F32, F16, BF16) or saturate (8-bit and
+  // smaller).
   double getDouble(int64_t index) const;
   int64_t getInt(int64_t index) const; // U64 as its two's complement
   void setDouble(int64_t index, double value);
   void setInt(int64_t index, int64_t value);
   const std::string &getString(int64_t index) const { return (*strings_)[size_t(index)]; }
-  void setString(int64_t index, std::string value) { (*strings_)[size_t(index)] = std::move(value); }
+  void setString(int64_t index, std::string value) {
+    (*strings_)[size_t(index)] = std::move(value);
+  }
 
   /// The same elements under another shape of the same count.
   HostTensor reshaped(Shape shape) const;

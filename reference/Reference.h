@@ -41,10 +41,15 @@ struct Entry {
 };
 
 /// The families' tables, each defined in the file that it is named after.
-std::span<const Entry> elementwiseEntries();
+std::span<const Entry> arithmeticEntries();
+std::span<const Entry> functionEntries();
+std::span<const Entry> comparisonEntries();
+std::span<const Entry> castEntries();
 std::span<const Entry> reductionEntries();
 std::span<const Entry> movementEntries();
+std::span<const Entry> dynamicMovementEntries();
 std::span<const Entry> gatherEntries();
+std::span<const Entry> scatterEntries();
 std::span<const Entry> creationEntries();
 std::span<const Entry> contractionEntries();
 std::span<const Entry> convolutionEntries();

@@ -50,31 +50,36 @@ void Workspace::rejectAttribute(std::string_view attribute, const std::string &p
 
 bool Workspace::hasNumbers(const HostTensor &tensor, std::string_view operand) {
   TypeClass kind = info(tensor.type()).kind;
-  if (kind == TypeClass::String || kind == TypeClass::Complex || kind == TypeClass::None) {
-    note(unsupported(std::string(invocation_.name) + ": operand '" + std::string(operand) +
-                     "' is of type " + std::string(name(tensor.type())) +
-                     ", which is not handled"));
-    return false;
-  }
-  if (!tensor.valid())
-    reject(operand, "has no data");
-  return tensor.valid();
+  if (kind != TypeClass::String && kind != TypeClass::Complex && kind != TypeClass::None)
+    return true;
+  note(unsupported(std::string(invocation_.name) + ": operand '" + std::string(operand) +
+                   "' is of type " + std::string(name(tensor.type())) + ", which is not handled"));
+  return false;
 }
 
-const HostTensor &Workspace::operand(size_t index, std::string_view name, int64_t rank) {
+const HostTensor &Workspace::anyOperand(size_t index, std::string_view name, int64_t rank) {
   if (!invocation_.present(index)) {
     reject(name, "is missing");
     return noTensor();
   }
   const HostTensor &tensor = invocation_.operands[index];
-  if (!hasNumbers(tensor, name))
+  if (!tensor.valid()) {
+    reject(name, "has no data");
     return noTensor();
+  }
   if (rank != kAnyRank && tensor.rank() != rank) {
     reject(name, "has shape " + toString(tensor.shape()) + ", but must have " +
                      std::to_string(rank) + " dimensions");
     return noTensor();
   }
   return tensor;
+}
+
+const HostTensor &Workspace::operand(size_t index, std::string_view name, int64_t rank) {
+  const HostTensor &tensor = anyOperand(index, name, rank);
+  if (tensor.type() == DataType::Undefined || hasNumbers(tensor, name))
+    return tensor;
+  return noTensor();
 }
 
 const HostTensor &Workspace::floatOperand(size_t index, std::string_view name, int64_t rank) {
@@ -127,6 +132,14 @@ void Workspace::noteExhausted(std::span<const int64_t> shape) {
 void Workspace::expectRepresentable(std::span<const int64_t> shape) {
   if (!elementCount(shape))
     noteExhausted(shape);
+}
+
+size_t Workspace::axis(std::string_view attribute, int64_t value, int64_t rank) {
+  if (value >= -rank && value < rank)
+    return size_t(value < 0 ? value + rank : value);
+  rejectAttribute(attribute, "is " + std::to_string(value) + ", outside of the " +
+                                 std::to_string(rank) + " dimensions");
+  return 0;
 }
 
 HostTensor Workspace::allocate(DataType type, Shape shape) {

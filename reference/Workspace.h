@@ -35,6 +35,8 @@ public:
       reject(operand, problem);
   }
 
+  /// A required operand of any type: also of strings or complex numbers.
+  const HostTensor &anyOperand(size_t index, std::string_view name, int64_t rank = kAnyRank);
   /// A required operand of numbers or booleans, of `rank` dimensions unless that is kAnyRank.
   const HostTensor &operand(size_t index, std::string_view name, int64_t rank = kAnyRank);
   const HostTensor &floatOperand(size_t index, std::string_view name, int64_t rank = kAnyRank);
@@ -54,6 +56,9 @@ public:
   template <typename T> std::span<T> widen(const HostTensor &tensor);
   /// Rounds floats to nearest; wraps integers.
   template <typename T> HostTensor narrow(std::span<const T> values, DataType type, Shape shape);
+
+  /// An attribute that counts dimensions, from the end where negative: in [0, rank).
+  size_t axis(std::string_view attribute, int64_t value, int64_t rank);
 
   HostTensor allocate(DataType type, Shape shape);
   /// That a tensor of `shape` could exist at all: for a result that is computed in stages.
