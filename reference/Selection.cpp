@@ -183,8 +183,10 @@ struct Groups {
 Groups groupSlices(const HostTensor &x, const Slices &slices, bool sorted) {
   std::vector<int64_t> order(size_t(slices.size));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return compareSlices(x, slices, a, b) < 0; });
+  std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    int difference = compareSlices(x, slices, a, b);
+    return difference != 0 ? difference < 0 : a < b;
+  });
   Groups groups;
   groups.groupOf.resize(order.size());
   for (size_t i = 0; i < order.size(); ++i) {
