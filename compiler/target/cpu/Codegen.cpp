@@ -89,6 +89,7 @@ void setAttributes(llvm::Module &module, const Machine &machine) {
     function.addFnAttr("no-builtins");
     function.addFnAttr("frame-pointer", "none");
     function.addFnAttr(llvm::Attribute::NoUnwind);
+    function.setUWTableKind(llvm::UWTableKind::Default); // for debuggers' backtraces
   }
 }
 

@@ -1,6 +1,8 @@
 // The pattern sets of the expansions; see Expansions.h.
 #include "compiler/target/cpu/Expansions.h"
 
+#include "compiler/target/cpu/HalfExpansion.h"
+
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
@@ -190,6 +192,8 @@ Status expandOperations(ModuleOp module, const Machine &machine) {
   scalar.add<ExpandRemainder>(module.getContext());
   arith::populateArithExpandOpsPatterns(scalar);
   arith::populateExpandBFloat16Patterns(scalar);
+  if (!machine.has("f16c"))
+    addHalfExpansions(scalar);
   if (Status status = apply(module, std::move(scalar), "elementary functions"); !status.ok())
     return status;
   unrollSmallLoops(module);

@@ -11,11 +11,12 @@ namespace {
 /// Compiles, links and runs result[i] = f(operand[i]) over `input`.
 template <typename To, typename From>
 std::vector<To> runElementwise(const std::string &from, const std::string &to,
-                               const std::string &code, const std::vector<From> &input) {
+                               const std::string &code, const std::vector<From> &input,
+                               const Machine &machine = hostMachine()) {
   KernelCompilerOptions options;
   options.cacheFolder.clear();
   KernelSource source{"test", elementwise(from, to, code)};
-  auto kernels = compileKernels({&source, 1}, hostMachine(), options);
+  auto kernels = compileKernels({&source, 1}, machine, options);
   EXPECT_TRUE(kernels.ok()) << kernels.status().message();
   if (!kernels)
     return {};
@@ -90,6 +91,37 @@ TEST(Codegen, SixteenBitFloatsRoundToNearestEven) {
   auto back = runElementwise<float>("bf16", "f32", "%y = arith.extf %x : bf16 to f32", bf16);
   for (size_t i = 0; i < input.size(); ++i)
     EXPECT_EQ(bf16Of(back[i]), bf16[i]);
+}
+
+// Breaks if a machine without F16C gets calls of the compiler's support library, or other values.
+TEST(Codegen, HalvesWithoutInstructionsForThem) {
+  Machine machine = *parseMachine("x86-64-v2");
+  std::vector<uint16_t> all;
+  for (uint32_t code = 0; code < 0x10000; ++code)
+    all.push_back(uint16_t(code));
+  auto wide = runElementwise<float>("f16", "f32", "%y = arith.extf %x : f16 to f32", all, machine);
+  ASSERT_EQ(wide.size(), all.size());
+  auto input = grid(-70000, 70000);
+  for (uint32_t code = 0; code < 0x10000; ++code) {
+    _Float16 half;
+    std::memcpy(&half, &all[code], 2);
+    float wanted = float(half);
+    EXPECT_TRUE(wide[code] == wanted || (std::isnan(wide[code]) && std::isnan(wanted))) << code;
+    if (std::isnan(wanted))
+      continue;
+    input.push_back(wanted);
+    input.push_back(std::nextafter(wanted, 1e9f));
+    input.push_back((wanted + std::nextafter(wanted * 1.001f, 0.0f)) / 2);
+    input.push_back(wanted * (1 + 0x1p-11f)); // ties
+  }
+  auto narrow =
+      runElementwise<uint16_t>("f32", "f16", "%y = arith.truncf %x : f32 to f16", input, machine);
+  ASSERT_EQ(narrow.size(), input.size());
+  for (size_t i = 0; i < input.size(); ++i) {
+    _Float16 half = _Float16(input[i]);
+    if (!std::isnan(input[i]))
+      EXPECT_EQ(std::memcmp(&half, &narrow[i], 2), 0) << input[i];
+  }
 }
 
 // Breaks if a double is rounded by way of the nearest float: these lie just beside a tie that a

@@ -1,5 +1,6 @@
 // That machines are read and described as LLVM knows them.
 #include "compiler/target/cpu/Machine.h"
+#include "runtime/CpuFeatures.h"
 
 #include <gtest/gtest.h>
 
@@ -41,6 +42,17 @@ TEST(Machine, CodeFeaturesAreInstructionsAlone) {
   for (const std::string &feature : features)
     EXPECT_EQ(feature.find("slow"), std::string::npos) << feature;
   EXPECT_FALSE(std::count(features.begin(), features.end(), "clflushopt"));
+}
+
+// Breaks if a module could ask for a feature by a name that its reader doesn't know.
+TEST(Machine, TheRuntimeKnowsTheFeatures) {
+  for (const std::string &feature : hostMachine().codeFeatures())
+    EXPECT_EQ(runtime::cpuFeature(feature), runtime::FeatureState::Present) << feature;
+  for (const char *name :
+       {"x86-64-v4", "sapphirerapids", "znver4", "haswell", "alderlake", "bdver4"})
+    for (const std::string &feature : parseMachine(name)->codeFeatures())
+      EXPECT_NE(runtime::cpuFeature(feature), runtime::FeatureState::Unknown)
+          << feature << " of " << name;
 }
 
 TEST(Machine, MistakesAreNamed) {
