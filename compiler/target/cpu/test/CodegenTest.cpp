@@ -382,5 +382,73 @@ TEST(Codegen, LineTablesPointIntoTheText) {
   EXPECT_NE(object->find(".debug_line"), std::string::npos);
 }
 
+// Breaks if one of the vector dialect's larger operations has no lowering, or a wrong one.
+TEST(Codegen, StructuredVectors) {
+  std::string text = replaceAll(
+      matmul(true),
+      "linalg.matmul ins(%a, %b : memref<?x?xf32>, memref<?x?xf32>) outs(%c : memref<?x?xf32>)", R"(
+    %0 = arith.constant 0 : index
+    %1 = arith.constant 1 : index
+    %2 = arith.constant 2 : index
+    %f0 = arith.constant 0.0 : f32
+    %n = memref.dim %a, %0 : memref<?x?xf32>
+    %x = vector.transfer_read %a[%0, %0], %f0 {in_bounds = [true, true]} : memref<?x?xf32>, vector<4x8xf32>
+    %t = vector.transpose %x, [1, 0] : vector<4x8xf32> to vector<8x4xf32>
+    %zeros = arith.constant dense<0.0> : vector<4x4xf32>
+    %p = vector.contract {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>],
+                          iterator_types = ["parallel", "parallel", "reduction"], kind = #vector.kind<add>}
+         %x, %t, %zeros : vector<4x8xf32>, vector<8x4xf32> into vector<4x4xf32>
+    vector.transfer_write %p, %c[%0, %0] : vector<4x4xf32>, memref<?x?xf32>
+    %zero4 = arith.constant dense<0.0> : vector<4xf32>
+    %sums = vector.multi_reduction <add>, %x, %zero4 [1] : vector<4x8xf32> to vector<4xf32>
+    vector.transfer_write %sums, %c[%1, %n] : vector<4xf32>, memref<?x?xf32>
+    %tail = arith.subi %n, %2 : index
+    vector.transfer_write %sums, %c[%0, %tail] : vector<4xf32>, memref<?x?xf32>
+    %flat = vector.shape_cast %x : vector<4x8xf32> to vector<32xf32>
+    %max = vector.reduction <maximumf>, %flat : vector<32xf32> into f32
+    memref.store %max, %c[%1, %tail] : memref<?x?xf32>
+    %at = arith.constant dense<[3, 1, 2, 0]> : vector<4xi32>
+    %all = arith.constant dense<true> : vector<4xi1>
+    %g = vector.gather %a[%0, %0] [%at], %all, %zero4 : memref<?x?xf32>, vector<4xi32>, vector<4xi1>, vector<4xf32> into vector<4xf32>
+    %8 = arith.constant 8 : index
+    vector.store %g, %c[%8, %8] : memref<?x?xf32>, vector<4xf32>)");
+  ASSERT_NE(text.find("vector.gather"), std::string::npos);
+  ASSERT_TRUE(compileText(text, *parseMachine("skylake-avx512")).ok());
+  KernelCompilerOptions options;
+  options.cacheFolder.clear();
+  KernelSource source{"vectors", text};
+  auto kernels = compileKernels({&source, 1}, hostMachine(), options);
+  ASSERT_TRUE(kernels.ok()) << kernels.status().message();
+  TemporaryFolder folder;
+  ModuleParts parts;
+  parts.objects = kernels->objects;
+  ASSERT_TRUE(writeModule(parts, folder.path() + "/m.so").ok());
+  LoadedModule module(folder.path() + "/m.so");
+  std::vector<float> a(576), b(576), c(576, -1);
+  for (size_t i = 0; i < 576; ++i)
+    a[i] = float(i % 11);
+  callKernel(module.kernel(kernels->symbols[0]), {a.data(), b.data(), c.data()}, {});
+  auto at = [&](size_t row, size_t column) { return a[row * 24 + column]; };
+  constexpr size_t gathered[] = {3, 1, 2, 0};
+  float largest = 0, sums[4] = {};
+  for (size_t i = 0; i < 4; ++i)
+    for (size_t k = 0; k < 8; ++k) {
+      sums[i] += at(i, k);
+      largest = std::max(largest, at(i, k));
+    }
+  for (size_t i = 0; i < 4; ++i)
+    for (size_t j = 0; j < 4; ++j) {
+      float product = 0;
+      for (size_t k = 0; k < 8; ++k)
+        product += at(i, k) * at(j, k);
+      EXPECT_EQ(c[i * 24 + j], product) << i << ", " << j;
+    }
+  EXPECT_EQ(c[22], sums[0]); // the row's last two; what lies outside is not written
+  EXPECT_EQ(c[23], sums[1]);
+  EXPECT_EQ(c[24 + 22], largest);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(c[8 * 24 + 8 + i], a[gathered[i]]);
+}
+
 } // namespace
 } // namespace tensmith::target::cpu
