@@ -118,9 +118,7 @@ private:
   }
 
   Value maskFrom(Value column) {
-    auto type = VectorType::get({lanes_}, emitter_.builder().getI1Type());
-    Value left = math_.sub(extents_.columns, column);
-    return emitter_.builder().create<vector::CreateMaskOp>(math_.location, type, ValueRange{left});
+    return emitter_.maskBelow(math_.sub(extents_.columns, column), lanes_);
   }
 
   void beginResultRow(Value row) {

@@ -68,11 +68,8 @@ private:
   void emitChannels(Value channel, int64_t vectors, bool masked) {
     auto &builder = math_.builder;
     Value mask;
-    if (masked) {
-      Value left = math_.sub(outDims_.back(), channel);
-      mask = builder.create<vector::CreateMaskOp>(
-          math_.location, VectorType::get({lanes_}, builder.getI1Type()), ValueRange{left});
-    }
+    if (masked)
+      mask = emitter_.maskBelow(math_.sub(outDims_.back(), channel), lanes_);
     Type type = VectorType::get({lanes_}, accumulator_);
     Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
     SmallVector<Value> sums(rows_.size() * vectors, zero);

@@ -47,6 +47,8 @@ public:
              mlir::Value mask = {});
 
   mlir::Value splat(mlir::Value scalar, int64_t lanes);
+  /// The lanes below `count` (an index, which may be greater than `lanes`).
+  mlir::Value maskBelow(mlir::Value count, int64_t lanes);
   llvm::SmallVector<mlir::Value> dims(mlir::Value value) {
     return dimValues(math, sizes, value.getType());
   }

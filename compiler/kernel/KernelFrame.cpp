@@ -189,6 +189,10 @@ void emitFor(IndexMath &math, Value begin, Value end, Value step,
 SmallVector<Value> emitReduction(IndexMath &math, Value begin, Value end, Value step,
                                  ValueRange initial,
                                  llvm::function_ref<SmallVector<Value>(Value, ValueRange)> body) {
+  if (initial.empty()) {
+    emitFor(math, begin, end, step, [&](Value index) { body(index, {}); });
+    return {};
+  }
   auto loop = math.builder.create<scf::ForOp>(math.location, begin, end, step, initial);
   OpBuilder::InsertionGuard guard(math.builder);
   math.builder.setInsertionPointToEnd(loop.getBody());

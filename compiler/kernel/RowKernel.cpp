@@ -39,11 +39,7 @@ public:
   }
 
 private:
-  Value mask(Value column) {
-    auto type = VectorType::get({lanes_}, emitter_.builder().getI1Type());
-    Value left = math_.sub(columns_, column);
-    return emitter_.builder().create<vector::CreateMaskOp>(math_.location, type, ValueRange{left});
-  }
+  Value mask(Value column) { return emitter_.maskBelow(math_.sub(columns_, column), lanes_); }
 
   ElementEmitter &emitter_;
   IndexMath &math_;

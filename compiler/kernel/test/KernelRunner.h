@@ -1,0 +1,164 @@
+// Runs a kernel's region two ways, compiled and by reference, on random operands.
+#pragma once
+
+#include "compiler/graph/Constants.h"
+#include "compiler/graph/Dialects.h"
+#include "compiler/graph/Evaluate.h"
+#include "compiler/graph/Graph.h"
+#include "compiler/kernel/Kernel.h"
+#include "compiler/target/cpu/test/KernelHarness.h"
+
+#include "mlir/IR/Verifier.h"
+
+#include <random>
+
+namespace tensmith::kernel {
+
+inline MachineShape hostShape() {
+  auto machine = target::cpu::hostMachine();
+  return {machine.vectorBits / 8, machine.vectorRegisters, machine.l1Bytes, machine.l2Bytes};
+}
+
+/// A function with one graph.kernel, from text.
+class KernelRunner {
+public:
+  explicit KernelRunner(const std::string &text) : context_(registry()) {
+    module_ = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
+    if (!module_)
+      return;
+    module_->walk([&](graph::KernelOp op) { kernel_ = op; });
+    function_ = *module_->getOps<mlir::func::FuncOp>().begin();
+    compile();
+  }
+
+  bool ok() const { return entry_ != nullptr; }
+  const std::string &schedule() const { return schedule_; }
+
+  /// Random operands for the shapes that the symbols have with those values.
+  std::vector<HostTensor> operands(std::map<std::string, int64_t> symbols, uint32_t seed = 1) {
+    symbols_ = std::move(symbols);
+    std::mt19937 random(seed);
+    std::uniform_real_distribution<double> real(-1, 1);
+    std::vector<HostTensor> result;
+    for (mlir::Value input : kernel_.getInputs()) {
+      HostTensor tensor(graph::dataType(mlir::getElementTypeOrSelf(input.getType())), shape(input.getType()));
+      for (int64_t i = 0; i < tensor.size(); ++i)
+        isFloat(tensor.type()) ? tensor.setDouble(i, real(random)) : tensor.setInt(i, int64_t(random() % 7) - 3);
+      result.push_back(std::move(tensor));
+    }
+    return result;
+  }
+
+  std::vector<HostTensor> compiled(std::vector<HostTensor> &inputs) {
+    std::vector<HostTensor> results;
+    for (mlir::Value output : kernel_.getResults())
+      results.emplace_back(graph::dataType(mlir::getElementTypeOrSelf(output.getType())), shape(output.getType()));
+    call(inputs, results);
+    return results;
+  }
+
+  void call(std::vector<HostTensor> &inputs, std::vector<HostTensor> &results) {
+    std::vector<void *> pointers;
+    for (HostTensor &tensor : inputs)
+      pointers.push_back(tensor.mutableData());
+    for (HostTensor &tensor : results)
+      pointers.push_back(tensor.mutableData());
+    std::vector<int64_t> sizes;
+    for (const std::string &name : sizes_)
+      sizes.push_back(symbols_.at(name));
+    TensmithServices services{};
+    services.parallel_for = [](const TensmithCall *, int64_t count, int64_t, TensmithBody body, void *closure) {
+      // Two ranges, so that a body that only works from 0 on is found out.
+      body(closure, 0, count / 2);
+      body(closure, count / 2, count);
+    };
+    services.scratch = [](const TensmithCall *, int64_t bytes) -> void * {
+      thread_local std::vector<double> memory;
+      memory.resize(size_t(bytes) / 8 + 16);
+      return reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
+    };
+    services.fail = [](const TensmithCall *call, int32_t code, int64_t) -> int32_t {
+      *static_cast<int *>(call->context) = code + 1;
+      return 1;
+    };
+    failure_ = 0;
+    TensmithCall call{pointers.data(), sizes.data(), &services, &failure_};
+    entry_(&call);
+  }
+
+  int failure() const { return failure_; }
+
+  std::vector<HostTensor> byReference(const std::vector<HostTensor> &inputs) {
+    std::vector<graph::RuntimeValue> arguments(inputs.begin(), inputs.end());
+    auto results = graph::evaluate(function_, arguments);
+    EXPECT_TRUE(results.ok()) << results.status().message();
+    std::vector<HostTensor> tensors;
+    if (results.ok())
+      for (auto &result : *results)
+        tensors.push_back(result.tensor);
+    return tensors;
+  }
+
+private:
+  static mlir::DialectRegistry registry() {
+    mlir::DialectRegistry registry;
+    graph::registerDialects(registry);
+    target::cpu::registerCodegenDialects(registry);
+    return registry;
+  }
+
+  void compile() {
+    context_.loadAllAvailableDialects();
+    auto emitted = emitKernel(kernel_, hostShape());
+    ASSERT_TRUE(emitted.ok()) << emitted.status().message();
+    ASSERT_TRUE(mlir::succeeded(mlir::verify(*emitted->module)));
+    schedule_ = emitted->schedule;
+    sizes_ = emitted->sizes;
+    target::cpu::KernelSource source{"test", {}};
+    llvm::raw_string_ostream stream(source.text);
+    emitted->module->print(stream);
+    if (const char *path = std::getenv("TENSMITH_TEST_DUMP")) {
+      std::error_code error;
+      llvm::raw_fd_ostream(path, error) << source.text;
+    }
+    target::cpu::KernelCompilerOptions options;
+    options.cacheFolder.clear();
+    if (const char *path = std::getenv("TENSMITH_TEST_DUMP_FOLDER"))
+      options.dumpFolder = path;
+    auto objects = target::cpu::compileKernels({&source, 1}, target::cpu::hostMachine(), options);
+    ASSERT_TRUE(objects.ok()) << objects.status().message();
+    target::cpu::ModuleParts parts;
+    parts.objects = objects->objects;
+    auto status = target::cpu::writeModule(parts, folder_.path() + "/m.so");
+    ASSERT_TRUE(status.ok()) << status.message();
+    loaded_ = std::make_unique<target::cpu::LoadedModule>(folder_.path() + "/m.so");
+    entry_ = loaded_->kernel(objects->symbols[0]);
+  }
+
+  Shape shape(mlir::Type type) {
+    auto ranked = mlir::cast<mlir::RankedTensorType>(type);
+    Shape result;
+    for (int64_t dim = 0; dim < ranked.getRank(); ++dim) {
+      llvm::SmallVector<mlir::AffineExpr> values;
+      for (mlir::StringAttr name : graph::symbolNames(ranked))
+        values.push_back(mlir::getAffineConstantExpr(symbols_.at(name.str()), &context_));
+      auto expression = graph::dimExpression(ranked, dim).replaceSymbols(values);
+      result.push_back(mlir::cast<mlir::AffineConstantExpr>(graph::ShapeContext(&context_).simplify(expression)).getValue());
+    }
+    return result;
+  }
+
+  mlir::MLIRContext context_;
+  mlir::OwningOpRef<mlir::ModuleOp> module_;
+  mlir::func::FuncOp function_;
+  graph::KernelOp kernel_;
+  std::vector<std::string> sizes_;
+  std::map<std::string, int64_t> symbols_;
+  std::string schedule_;
+  target::cpu::TemporaryFolder folder_;
+  std::unique_ptr<target::cpu::LoadedModule> loaded_;
+  TensmithKernel entry_ = nullptr;
+  int failure_ = 0;
+};
+
+} // namespace tensmith::kernel

@@ -1,0 +1,103 @@
+// Each template on shapes that leave rests, against the reference evaluation of the same region.
+#include "compiler/kernel/test/KernelRunner.h"
+
+namespace tensmith::kernel {
+namespace {
+
+void expectAgreement(const std::string &text, std::map<std::string, int64_t> symbols, const std::string &schedule,
+                     double tolerance = 2e-5) {
+  KernelRunner runner(text);
+  ASSERT_TRUE(runner.ok());
+  EXPECT_EQ(runner.schedule().substr(0, schedule.size()), schedule);
+  auto inputs = runner.operands(symbols);
+  auto got = runner.compiled(inputs);
+  auto wanted = runner.byReference(inputs);
+  EXPECT_EQ(runner.failure(), 0);
+  ASSERT_EQ(got.size(), wanted.size());
+  for (size_t r = 0; r < got.size(); ++r) {
+    ASSERT_EQ(got[r].shape(), wanted[r].shape());
+    for (int64_t i = 0; i < got[r].size(); ++i) {
+      double a = got[r].getDouble(i), b = wanted[r].getDouble(i);
+      ASSERT_NEAR(a, b, tolerance * (1 + std::abs(b))) << "result " << r << " element " << i;
+    }
+  }
+}
+
+std::string kernel(const std::string &arguments, const std::string &inputs, const std::string &result, const std::string &body) {
+  std::string parameters, types;
+  return "func.func @main(" + arguments + ") -> " + result + " {\n  %k = \"graph.kernel\"(" + inputs + ") <{label = \"k\", kind = \"\"}> ({\n  ^bb0(" +
+         body + "\n  return %k : " + result + "\n}";
+}
+
+// Breaks if broadcasting, 16-bit rounding or the block of the last dimension is off.
+TEST(LoopKernel, ElementwiseChain) {
+  expectAgreement(kernel("%x: tensor<3x5x7xf32>, %y: tensor<5x1xf32>", "%x, %y", "tensor<3x5x7xf32>",
+                         R"(%a: tensor<3x5x7xf32>, %b: tensor<5x1xf32>):
+      %0 = graph.add %a, %b : (tensor<3x5x7xf32>, tensor<5x1xf32>) -> tensor<3x5x7xf32>
+      %1 = graph.tanh %0 : (tensor<3x5x7xf32>) -> tensor<3x5x7xf32>
+      graph.yield %1 : tensor<3x5x7xf32>
+    }) : (tensor<3x5x7xf32>, tensor<5x1xf32>) -> tensor<3x5x7xf32>)"),
+                  {}, "loops");
+}
+
+const char *matmulBody = R"(%a: tensor<@A>, %p: tensor<@P>, %bias: tensor<@Nxf32>):
+      %b = "graph.unpack"(%p) <{columns = @N}> : (tensor<@P>) -> tensor<@B>
+      %c = graph.matmul %a, %b : (tensor<@A>, tensor<@B>) -> tensor<@C>
+      %d = graph.add %c, %bias : (tensor<@C>, tensor<@Nxf32>) -> tensor<@C>
+      graph.yield %d : tensor<@C>
+    }) : (tensor<@A>, tensor<@P>, tensor<@Nxf32>) -> tensor<@C>)";
+
+std::string replaceAll(std::string text, const std::string &from, const std::string &to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
+std::string matmul(int64_t m, int64_t k, int64_t n) {
+  int64_t width = panelWidth(hostShape(), 4), panels = (n + width - 1) / width;
+  auto s = [](int64_t v) { return std::to_string(v); };
+  std::string text = replaceAll(matmulBody, "@A", s(m) + "x" + s(k) + "xf32");
+  text = replaceAll(text, "@P", s(panels) + "x" + s(k) + "x" + s(width) + "xf32");
+  text = replaceAll(text, "@B", s(k) + "x" + s(n) + "xf32");
+  text = replaceAll(text, "@C", s(m) + "x" + s(n) + "xf32");
+  text = replaceAll(text, "@N", s(n));
+  std::string a = "tensor<" + s(m) + "x" + s(k) + "xf32>", p = "tensor<" + s(panels) + "x" + s(k) + "x" + s(width) + "xf32>",
+              bias = "tensor<" + s(n) + "xf32>", c = "tensor<" + s(m) + "x" + s(n) + "xf32>";
+  return kernel("%x: " + a + ", %y: " + p + ", %z: " + bias, "%x, %y, %z", c, text);
+}
+
+// Breaks if a tile of fewer rows, a cut-off panel or the epilogue's offsets are wrong.
+TEST(ContractionKernel, MatMulWithBias) {
+  for (auto [m, k, n] : {std::tuple{49, 33, 40}, {1, 7, 5}, {6, 1, 16}, {13, 64, 100}, {128, 96, 64}})
+    expectAgreement(matmul(m, k, n), {}, "contraction");
+}
+
+// Breaks if rows that the run only knows are cut wrongly.
+TEST(ContractionKernel, SymbolicRows) {
+  int64_t width = panelWidth(hostShape(), 4);
+  std::string w = std::to_string(width);
+  std::string a = "tensor<?x24xf32, #graph.dims<[\"rows\"], ()[s0] -> (s0, 24)>>", c = "tensor<?x24xf32, #graph.dims<[\"rows\"], ()[s0] -> (s0, 24)>>";
+  std::string panels = std::to_string((24 + width - 1) / width), p = "tensor<" + panels + "x24x" + w + "xf32>";
+  std::string text = kernel("%x: " + a + ", %y: " + p, "%x, %y", c,
+                            "%a: " + a + ", %p: " + p + R"():
+      %b = "graph.unpack"(%p) <{columns = 24}> : ()" + p + R"() -> tensor<24x24xf32>
+      %c = graph.matmul %a, %b : ()" + a + ", tensor<24x24xf32>) -> " + c + R"(
+      graph.yield %c : )" + c + R"(
+    }) : ()" + a + ", " + p + ") -> " + c);
+  for (int64_t rows : {1, 5, 6, 7, 40})
+    expectAgreement(text, {{"rows", rows}}, "contraction");
+}
+
+const char *softmaxText = R"(%a: tensor<4x37xf32>, %m: tensor<37xf32>):
+      %0 = graph.add %a, %m : (tensor<4x37xf32>, tensor<37xf32>) -> tensor<4x37xf32>
+      %1 = "graph.softmax"(%0) <{axis = 1}> : (tensor<4x37xf32>) -> tensor<4x37xf32>
+      graph.yield %1 : tensor<4x37xf32>
+    }) : (tensor<4x37xf32>, tensor<37xf32>) -> tensor<4x37xf32>)";
+
+// Breaks if the masked end of a row counts, or the buffered row is read stale.
+TEST(RowKernel, SoftmaxOfASum) {
+  expectAgreement(kernel("%x: tensor<4x37xf32>, %y: tensor<37xf32>", "%x, %y", "tensor<4x37xf32>", softmaxText), {}, "rows");
+}
+
+} // namespace
+} // namespace tensmith::kernel
