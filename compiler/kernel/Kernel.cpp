@@ -1,6 +1,7 @@
 // Choosing a template for a region; see Kernel.h.
 #include "compiler/kernel/Kernel.h"
 
+#include "compiler/kernel/ConcatKernel.h"
 #include "compiler/kernel/ContractionKernel.h"
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/kernel/LoopKernel.h"
@@ -45,6 +46,8 @@ Template chooseTemplate(graph::KernelOp kernel, const MachineShape &machine) {
       return depthwiseTemplate(kernel, conv, machine);
     if (isRowRoot(&op))
       return rowTemplate(kernel, machine);
+    if (isConcatRoot(&op))
+      return concatTemplate(kernel, cast<graph::ConcatOp>(op), machine);
   }
   return loopTemplate(kernel);
 }

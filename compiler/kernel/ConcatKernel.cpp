@@ -1,0 +1,77 @@
+// A row is everything behind the dimensions before the axis. Of each input a row is one run of consecutive elements, and lands
+// as one run in the result: vectors are copied, and what follows is applied on the way.
+#include "compiler/kernel/ConcatKernel.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+class ConcatEmitter {
+public:
+  ConcatEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConcatOp root, ValueRange results)
+      : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), results_(results), dims_(emitter.dims(root.getY())),
+        axis_(root.getAxis()) {}
+
+  void emitRow(Value row) {
+    outer_ = math_.delinear(row, ArrayRef(dims_).take_front(axis_));
+    Value inner = math_.product(ArrayRef(dims_).drop_front(axis_ + 1));
+    Value start = math_.mul(row, math_.mul(dims_[axis_], inner));
+    Value before = math_.constant(0);
+    for (Value input : root_.getInputs()) {
+      Value size = emitter_.dims(input)[axis_];
+      emitRun(input, row, math_.mul(size, inner), math_.add(start, math_.mul(before, inner)), before);
+      before = math_.add(before, size);
+    }
+  }
+
+private:
+  /// The run of one input; `before` are the elements of the axis that the inputs before it fill.
+  void emitRun(Value input, Value row, Value length, Value to, Value before) {
+    Value from = math_.mul(row, length), pointer = emitter_.buffer(input);
+    Type element = getElementTypeOrSelf(input.getType());
+    emitFor(math_, math_.constant(0), length, math_.constant(1), [&](Value at) {
+      Value read = emitter_.load(pointer, element, math_.add(from, at));
+      emitter_.define(root_.getY(), [read](const Position &) { return read; });
+      Position position{outer_};
+      SmallVector<Value> rest = math_.delinear(at, ArrayRef(dims_).drop_front(axis_));
+      rest[0] = math_.add(rest[0], before);
+      position.indices.append(rest);
+      auto yield = cast<graph::YieldOp>(kernel_.getBody().front().getTerminator());
+      for (auto [value, pointer] : llvm::zip_equal(yield.getValues(), results_))
+        emitter_.store(pointer, getElementTypeOrSelf(value.getType()), math_.add(to, at), emitter_.element(value, position));
+    });
+  }
+
+  ElementEmitter &emitter_;
+  IndexMath &math_;
+  graph::KernelOp kernel_;
+  graph::ConcatOp root_;
+  ValueRange results_;
+  SmallVector<Value> dims_, outer_;
+  size_t axis_;
+};
+
+} // namespace
+
+bool isConcatRoot(Operation *op) {
+  auto concat = dyn_cast<graph::ConcatOp>(op);
+  return concat && llvm::all_of(concat.getInputs(), [](Value input) { return isa<BlockArgument>(input); });
+}
+
+Template concatTemplate(graph::KernelOp kernel, graph::ConcatOp root, const MachineShape &) {
+  Template parts;
+  parts.schedule = "concat";
+  parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
+    SmallVector<Value> dims = dimValues(math, sizes, root.getType());
+    size_t axis = root.getAxis();
+    return {math.product(ArrayRef(dims).take_front(axis)), grainOf(math, math.product(ArrayRef(dims).drop_front(axis)))};
+  };
+  parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
+    ConcatEmitter concat(emitter, kernel, root, results);
+    emitFor(emitter.math, begin, end, emitter.math.constant(1), [&](Value row) { concat.emitRow(row); });
+  };
+  return parts;
+}
+
+} // namespace tensmith::kernel

@@ -1,0 +1,78 @@
+// Larger operators stay whole where a kernel template is built around them, and are taken apart otherwise.
+//
+// before: softmax(x) along a dimension that is not the last     after: reduce_max, sub, exp, reduce_sum, div
+#include "compiler/graph/Graph.h"
+#include "compiler/graph/GraphBuilder.h"
+#include "compiler/rewrite/Rewrites.h"
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+/// Vectors in a matrix product become matrices of one row or column, which the contraction template takes.
+LogicalResult decomposeVectorProduct(graph::MatMulOp op, graph::GraphBuilder &builder, SmallVectorImpl<Value> &results) {
+  auto a = dyn_cast<RankedTensorType>(op.getA().getType()), b = dyn_cast<RankedTensorType>(op.getB().getType());
+  auto result = dyn_cast<RankedTensorType>(op.getType());
+  if (!a || !b || !result || (a.getRank() > 1 && b.getRank() > 1))
+    return failure();
+  auto &shapes = builder.shapes;
+  Value left = op.getA(), right = op.getB();
+  if (a.getRank() == 1)
+    left = builder.reshape(left, {shapes.constant(1), shapes.dims(a)[0]});
+  if (b.getRank() == 1)
+    right = builder.reshape(right, {shapes.dims(b)[0], shapes.constant(1)});
+  auto product = builder.create<graph::MatMulOp>({left, right}, builder.named("accumulate_i32", builder.builder.getBoolAttr(op.getAccumulateI32())));
+  if (!product)
+    return failure();
+  results.push_back(builder.reshape(product, shapes.dims(result)));
+  return success(results.back() != nullptr);
+}
+
+LogicalResult replacement(Operation *op, graph::GraphBuilder &builder, SmallVectorImpl<Value> &results) {
+  if (auto matmul = dyn_cast<graph::MatMulOp>(op))
+    return decomposeVectorProduct(matmul, builder, results);
+  auto whole = dyn_cast<graph::Decomposable>(op);
+  if (!whole || kernel::rootKind(op) == kernel::RootKind::Row)
+    return failure();
+  return whole.decompose(builder, results);
+}
+
+bool sameTypes(ResultRange results, ArrayRef<Value> values) {
+  for (auto [result, value] : llvm::zip(results, values))
+    if (!result.use_empty() && (!value || value.getType() != result.getType()))
+      return false;
+  return values.size() >= results.size();
+}
+
+} // namespace
+
+LogicalResult decompose(func::FuncOp function, const Options &) {
+  // What a decomposition is made of may itself be decomposable, so until nothing changes.
+  for (bool changed = true; changed;) {
+    changed = false;
+    SmallVector<Operation *> candidates;
+    function.walk([&](Operation *op) {
+      if (isa<graph::Decomposable, graph::MatMulOp>(op))
+        candidates.push_back(op);
+    });
+    for (Operation *op : candidates) {
+      OpBuilder builder(op);
+      graph::ShapeContext shapes(op->getContext());
+      graph::GraphBuilder graphBuilder(builder, shapes, op->getLoc());
+      SmallVector<Value> results;
+      // A decomposition that turns out impossible leaves dead operators behind, which simplification removes.
+      ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
+      if (failed(replacement(op, graphBuilder, results)) || !sameTypes(op->getResults(), results))
+        continue;
+      for (auto [result, value] : llvm::zip(op->getResults(), results))
+        if (!result.use_empty())
+          result.replaceAllUsesWith(value);
+      op->erase();
+      changed = true;
+    }
+  }
+  return success();
+}
+
+} // namespace tensmith::rewrite

@@ -1,0 +1,401 @@
+// Cuts a graph into kernels: regions around a contraction, a row operator, a reduction or a chain of element-wise operators.
+//
+// From the last operator to the first: each one that is in no kernel yet is the end of a new one, which takes in the operators before
+// it as long as all their uses are inside, so that no value is computed twice or stored in vain. A kernel has at
+// most one heavy operator (its root); those behind the root are element-wise at the root's own shape, so that they can be
+// applied to what a register tile or a row holds. The right operand of a contraction is packed before the kernel
+// (weights now, others by a kernel of their own). Reshapes of what lies in memory stay outside: they cost nothing there.
+#include "compiler/graph/Constants.h"
+#include "compiler/graph/Graph.h"
+#include "compiler/graph/GraphBuilder.h"
+#include "compiler/kernel/Contraction.h"
+#include "compiler/rewrite/Rewrites.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+/// What an operator is to a kernel.
+enum class Role { Outside, Elementwise, Movement, Reduction, Window, Concat, Row, Contraction, Depthwise };
+
+bool isScalarConstant(Value value) {
+  auto constant = value.getDefiningOp<graph::ConstantOp>();
+  return constant && cast<ShapedType>(constant.getType()).getNumElements() == 1;
+}
+
+bool contracts(Operation *op) {
+  auto result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  auto rank = [&](unsigned i) { return cast<RankedTensorType>(op->getOperand(i).getType()).getRank(); };
+  Type accumulator = result ? graph::kernelElementType(result.getElementType()) : Type();
+  if (!accumulator || accumulator.getIntOrFloatBitWidth() < 32 || rank(0) < 2 || rank(1) < 2)
+    return false;
+  auto a = cast<RankedTensorType>(op->getOperand(0).getType()), b = cast<RankedTensorType>(op->getOperand(1).getType());
+  if (!isa<graph::MatMulOp>(op))
+    return true;
+  // Leading dimensions are the result's or 1, and of the left operand all of them where the right has none.
+  graph::ShapeContext shapes(op->getContext());
+  auto out = shapes.dims(result);
+  auto fits = [&](RankedTensorType type, bool broadcasts) {
+    auto dims = shapes.dims(type);
+    for (int64_t dim = 0; dim + 2 < type.getRank(); ++dim) {
+      AffineExpr size = out[out.size() - type.getRank() + dim];
+      bool one = type.getDimSize(dim) == 1;
+      if (!shapes.equal(dims[dim], size) && !(one && broadcasts))
+        return false;
+    }
+    return true;
+  };
+  return fits(a, b.getRank() > 2) && fits(b, true) && (b.getRank() > 2 || a.getRank() == result.getRank());
+}
+
+Role roleOf(Operation *op) {
+  if (op->getNumResults() == 0 || op->getNumRegions() || isa<graph::ConstantOp, graph::NoneOp>(op) || !kernel::canEmit(op))
+    return Role::Outside;
+  if (auto conv = dyn_cast<graph::ConvOp>(op)) {
+    bool known = cast<RankedTensorType>(conv.getW().getType()).hasStaticShape();
+    if (!known || !conv.getChannelsLast() || !contracts(op))
+      return Role::Window;
+    if (!kernel::isDepthwise(conv))
+      return Role::Contraction;
+    return cast<RankedTensorType>(conv.getType()).getElementType().isF32() ? Role::Depthwise : Role::Window;
+  }
+  if (isa<graph::MatMulOp>(op))
+    return contracts(op) ? Role::Contraction : Role::Window;
+  if (kernel::rootKind(op) == kernel::RootKind::Row)
+    return Role::Row;
+  if (isa<graph::ConcatOp>(op))
+    return Role::Concat;
+  if (isa<graph::Elementwise>(op))
+    return Role::Elementwise;
+  if (isa<graph::Indexed>(op) && cast<graph::Indexed>(op).isMovement())
+    return Role::Movement;
+  return isa<graph::ReduceSumOp, graph::ReduceMaxOp, graph::ReduceMinOp, graph::ReduceProdOp>(op) ? Role::Reduction : Role::Window;
+}
+
+std::string_view kindName(Role root) {
+  switch (root) {
+  case Role::Contraction:
+    return "contraction";
+  case Role::Depthwise:
+    return "depthwise";
+  case Role::Row:
+    return "rows";
+  case Role::Concat:
+    return "concat";
+  default:
+    return "loops";
+  }
+}
+
+bool isHeavy(Role role) { return role != Role::Outside && role != Role::Elementwise && role != Role::Movement; }
+/// Templates that apply what follows the root in vectors, for which moved elements would have to be gathered.
+bool isVectorRoot(Role role) {
+  return role == Role::Contraction || role == Role::Depthwise || role == Role::Row || role == Role::Concat;
+}
+
+/// A kernel in the making.
+class Group {
+public:
+  explicit Group(Operation *end) : end_(end) { add(end, /*aligned=*/true); }
+
+  void grow(const Options &options) {
+    if (!options.fuse)
+      return;
+    // The operators are taken in from behind, so that all users of one are known when it is its turn.
+    for (bool changed = true; changed;) {
+      changed = false;
+      SmallVector<Operation *> producers;
+      for (Operation *op : ops_)
+        for (Value operand : op->getOperands())
+          if (Operation *producer = operand.getDefiningOp(); producer && !ops_.contains(producer))
+            producers.push_back(producer);
+      for (Operation *producer : producers)
+        changed |= tryAdd(producer);
+    }
+  }
+
+private:
+  void add(Operation *op, bool aligned) {
+    ops_.insert(op);
+    if (aligned)
+      aligned_.insert(op);
+    Role role = roleOf(op);
+    if (isHeavy(role)) {
+      root_ = op;
+      rootRole_ = role;
+    }
+  }
+
+  bool tryAdd(Operation *op) {
+    if (ops_.contains(op) || op->getBlock() != end_->getBlock() || op->getNumResults() != 1)
+      return op->getNumResults() > 1 && tryAddRow(op);
+    for (Operation *user : op->getUsers())
+      if (!ops_.contains(user))
+        return false;
+    return fits(op);
+  }
+
+  /// Layer normalisation has three results, of which a row kernel takes the first alone.
+  bool tryAddRow(Operation *op) {
+    if (ops_.contains(op) || op->getBlock() != end_->getBlock() || roleOf(op) != Role::Row)
+      return false;
+    for (Operation *user : op->getUsers())
+      if (!ops_.contains(user))
+        return false;
+    return fits(op);
+  }
+
+  bool fits(Operation *op) {
+    Role role = roleOf(op);
+    bool aligned = isAligned(op);
+    bool beforeRoot = root_ && llvm::any_of(op->getUsers(), [&](Operation *user) { return isBeforeRoot(user); });
+    if (role == Role::Outside)
+      return false;
+    if (isHeavy(role)) {
+      // Behind a heavy operator all is aligned with it, and nothing has been moved.
+      if (root_ || !aligned || (isVectorRoot(role) && moves_))
+        return false;
+      add(op, true);
+      return true;
+    }
+    if (role == Role::Movement) {
+      // A reshape of a tensor in memory is free outside, and is only worth taking in between two operators.
+      if (isa<graph::ReshapeOp>(op) && !canFollow(op->getOperand(0)))
+        return false;
+      if (root_ && (!beforeRoot || !rootTakesMovement()))
+        return false;
+      moves_ |= !beforeRoot;
+      add(op, false);
+      return true;
+    }
+    if (beforeRoot && !rootTakesElementwise(op))
+      return false;
+    add(op, aligned);
+    return true;
+  }
+
+  /// Element-wise at the end's own shape, as are all its users: then the root may stand before it.
+  bool isAligned(Operation *op) const {
+    for (Operation *user : op->getUsers())
+      if (!aligned_.contains(user) || !isa<graph::Elementwise>(user))
+        return false;
+    auto own = dyn_cast<RankedTensorType>(op->getResult(0).getType()), end = dyn_cast<RankedTensorType>(end_->getResult(0).getType());
+    return own && end && own.clone(end.getElementType()) == end;
+  }
+
+  bool isBeforeRoot(Operation *user) const {
+    if (user == root_)
+      return true;
+    return !aligned_.contains(user) && ops_.contains(user) &&
+           llvm::any_of(user->getUsers(), [&](Operation *next) { return isBeforeRoot(next); });
+  }
+
+  /// Whether the value is computed by an operator that could join in turn.
+  bool canFollow(Value value) const {
+    Operation *op = value.getDefiningOp();
+    if (!op || !value.hasOneUse() || op->getBlock() != end_->getBlock())
+      return false;
+    Role role = roleOf(op);
+    return role == Role::Elementwise || (role == Role::Movement && !isa<graph::ReshapeOp>(op));
+  }
+
+  /// Each element of the operand is read once for each element of the result, or the root keeps a copy.
+  bool rootTakesMovement() const {
+    return rootRole_ == Role::Reduction || rootRole_ == Role::Window || (rootRole_ == Role::Contraction && isa<graph::MatMulOp>(root_));
+  }
+  bool rootTakesElementwise(Operation *op) const {
+    switch (rootRole_) {
+    case Role::Row:
+    case Role::Reduction:
+      return true;
+    case Role::Contraction:
+      return isa<graph::MatMulOp>(root_);
+    default:
+      return false;
+    }
+  }
+
+  Operation *end_, *root_ = nullptr;
+  Role rootRole_ = Role::Outside;
+  bool moves_ = false;
+  llvm::SetVector<Operation *> ops_;
+  llvm::SmallPtrSet<Operation *, 8> aligned_;
+
+  friend class KernelBuilder;
+};
+
+/// Turns a group into a graph.kernel.
+class KernelBuilder {
+public:
+  KernelBuilder(Group &group, OpBuilder &builder, const Options &options)
+      : group_(group), builder_(builder), options_(options), context_(group.end_->getContext()) {}
+
+  graph::KernelOp build() {
+    SmallVector<Operation *> sorted(group_.ops_.begin(), group_.ops_.end());
+    llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    builder_.setInsertionPoint(group_.end_);
+    Value packedUse = layOutRightOperand();
+    SmallVector<Value> results{group_.end_->getResult(0)};
+    body_.push_back(new Block);
+    Block *block = &body_.front();
+    OpBuilder inside = OpBuilder::atBlockEnd(block);
+    for (Operation *op : sorted) {
+      if (op == group_.root_ && packedUse)
+        mapRightOperand(inside, packedUse);
+      for (Value operand : op->getOperands())
+        mapOperand(inside, operand);
+      inside.clone(*op, map_);
+    }
+    inside.create<graph::YieldOp>(group_.end_->getLoc(), ValueRange{map_.lookup(results[0])});
+    builder_.setInsertionPoint(group_.end_);
+    auto kernel = builder_.create<graph::KernelOp>(location(sorted), TypeRange(results), inputs_, label(sorted),
+                                                   kindName(group_.rootRole_).data());
+    kernel.getBody().takeBody(body_);
+    results[0].replaceAllUsesWith(kernel->getResult(0));
+    for (Operation *op : llvm::reverse(sorted))
+      op->erase();
+    return kernel;
+  }
+
+private:
+  /// Before the kernel: the packed weights of a contraction, or the taps of a depthwise convolution; evaluated where they are
+  /// constants. The value that the kernel takes; null where the root has none.
+  Value layOutRightOperand() {
+    graph::ShapeContext shapes(context_);
+    graph::GraphBuilder graph(builder_, shapes, group_.end_->getLoc());
+    Value matrix;
+    if (group_.rootRole_ == Role::Depthwise)
+      return evaluated(kernel::depthwiseWeightsAsTaps(graph, cast<graph::ConvOp>(group_.root_).getW()));
+    if (group_.rootRole_ != Role::Contraction)
+      return {};
+    if (auto conv = dyn_cast<graph::ConvOp>(group_.root_))
+      matrix = kernel::weightsAsMatrix(graph, conv, conv.getW());
+    else
+      matrix = group_.root_->getOperand(1);
+    Type accumulator = graph::kernelElementType(getElementTypeOrSelf(group_.root_->getResult(0).getType()));
+    int64_t width = kernel::panelWidth(options_.machine, accumulator.getIntOrFloatBitWidth() / 8);
+    return evaluated(pack(graph, matrix, width));
+  }
+
+  /// pack(transpose(b))  ->  pack transposed(b) where the last two dimensions change places
+  Value pack(graph::GraphBuilder &graph, Value matrix, int64_t width) {
+    bool turned = false;
+    if (auto transpose = matrix.getDefiningOp<graph::TransposeOp>()) {
+      SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, transpose.getPermutation().size()));
+      std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
+      if (transpose.getPermutation() == ArrayRef(swap)) {
+        matrix = transpose.getX();
+        turned = true;
+      }
+    }
+    return graph::GraphBuilder::first(graph.create("pack", matrix,
+                                                   {graph.named("width", builder_.getI64IntegerAttr(width)),
+                                                    graph.named("transposed", builder_.getBoolAttr(turned))}));
+  }
+
+  Value evaluated(Value value) {
+    Value constant = foldedConstant(value, builder_);
+    return constant ? constant : value;
+  }
+
+  /// Inside: the right operand in its own form, from the block argument.
+  void mapRightOperand(OpBuilder &inside, Value packed) {
+    graph::ShapeContext shapes(context_);
+    graph::GraphBuilder graph(inside, shapes, group_.root_->getLoc());
+    Value argument = addInput(packed);
+    Value right = group_.root_->getOperand(1);
+    if (group_.rootRole_ == Role::Depthwise) {
+      map_.map(right, kernel::tapsAsDepthwiseWeights(graph, cast<graph::ConvOp>(group_.root_), argument));
+      return;
+    }
+    auto conv = dyn_cast<graph::ConvOp>(group_.root_);
+    Type matrixType = conv ? matrixTypeOf(shapes, conv) : right.getType();
+    int64_t columns = cast<RankedTensorType>(matrixType).getShape().back();
+    Value matrix = graph::GraphBuilder::first(graph.createTyped(
+        "unpack", matrixType, argument,
+        graph.named("columns", inside.getI64IntegerAttr(ShapedType::isDynamic(columns) ? -1 : columns))));
+    map_.map(right, conv ? kernel::matrixAsWeights(graph, conv, matrix) : matrix);
+  }
+
+  Type matrixTypeOf(graph::ShapeContext &shapes, graph::ConvOp conv) {
+    auto w = cast<RankedTensorType>(conv.getW().getType());
+    int64_t groups = conv.getGroup(), depth = w.getNumElements() / w.getDimSize(0);
+    return RankedTensorType::get({groups, depth, w.getDimSize(0) / groups}, w.getElementType());
+  }
+
+  void mapOperand(OpBuilder &inside, Value operand) {
+    if (map_.contains(operand))
+      return;
+    Operation *op = operand.getDefiningOp();
+    if (op && (isa<graph::NoneOp>(op) || isScalarConstant(operand)))
+      map_.map(operand, inside.clone(*op)->getResult(0));
+    else
+      map_.map(operand, addInput(operand));
+  }
+
+  Value addInput(Value value) {
+    inputs_.push_back(value);
+    return body_.front().addArgument(value.getType(), value.getLoc());
+  }
+
+  Location location(ArrayRef<Operation *> ops) {
+    Operation *main = group_.root_ ? group_.root_ : ops.back();
+    return main->getLoc();
+  }
+
+  /// The operators by name, with the node that the root or the last one came from.
+  std::string label(ArrayRef<Operation *> ops) {
+    std::string text;
+    for (Operation *op : ops) {
+      if (text.size() > 60)
+        break;
+      text += (text.empty() ? "" : "+") + op->getName().stripDialect().str();
+    }
+    return text;
+  }
+
+  Group &group_;
+  OpBuilder &builder_;
+  const Options &options_;
+  MLIRContext *context_;
+  IRMapping map_;
+  SmallVector<Value> inputs_;
+  Region body_;
+};
+
+void fuseBlock(Block &block, const Options &options) {
+  OpBuilder builder(block.getParentOp()->getContext());
+  Operation *next = block.empty() ? nullptr : &block.back();
+  while (next) {
+    Operation *op = next;
+    for (Region &region : op->getRegions())
+      if (!isa<graph::KernelOp>(op))
+        for (Block &inner : region)
+          fuseBlock(inner, options);
+    bool dead = op->use_empty() && isPure(op) && !op->hasTrait<OpTrait::IsTerminator>();
+    bool alone = isa<graph::ReshapeOp>(op) || roleOf(op) == Role::Outside;
+    if (dead || alone) {
+      next = op->getPrevNode();
+      if (dead)
+        op->erase();
+      continue;
+    }
+    Group group(op);
+    group.grow(options);
+    graph::KernelOp kernel = KernelBuilder(group, builder, options).build();
+    next = kernel->getPrevNode();
+  }
+}
+
+} // namespace
+
+LogicalResult fuse(func::FuncOp function, const Options &options) {
+  fuseBlock(function.getBody().front(), options);
+  return success();
+}
+
+} // namespace tensmith::rewrite

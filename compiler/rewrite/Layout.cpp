@@ -1,0 +1,210 @@
+// Channels-last for everything with a window.
+//
+// Each convolution and pool is turned channels-last between two transpositions; the one behind it is then moved down,
+// through element-wise operators, concatenations, padding and reductions, until it meets the one before the next window and
+// both go. What is left stands at the borders of the model and at reshapes.
+#include "compiler/graph/Graph.h"
+#include "compiler/graph/GraphBuilder.h"
+#include "compiler/rewrite/Rewrites.h"
+#include "compiler/rewrite/Simplify.h"
+
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+/// [N, C, spatial...] to [N, spatial..., C].
+SmallVector<int64_t> toChannelsLast(int64_t rank) {
+  SmallVector<int64_t> permutation{0};
+  for (int64_t dim = 2; dim < rank; ++dim)
+    permutation.push_back(dim);
+  permutation.push_back(1);
+  return permutation;
+}
+
+/// window(x)  ->  transpose(window_channels_last(transpose(x)))
+template <typename Op> struct ToChannelsLast : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    auto type = dyn_cast<RankedTensorType>(op.getX().getType());
+    if (!type || op.getChannelsLast() || type.getRank() < 3)
+      return rewriter.notifyMatchFailure(op, "is channels-last, or of unknown rank");
+    SmallVector<int64_t> forward = toChannelsLast(type.getRank());
+    Value x = transposed(rewriter, op.getLoc(), op.getX(), forward);
+    auto result = cast<RankedTensorType>(op.getType());
+    Operation *window = rewriter.clone(*op);
+    window->setOperand(0, x);
+    cast<Op>(window).setChannelsLast(true);
+    graph::ShapeContext shapes(op.getContext());
+    auto dims = shapes.dims(result);
+    SmallVector<AffineExpr> turned;
+    for (int64_t dim : forward)
+      turned.push_back(dims[dim]);
+    window->getResult(0).setType(shapes.tensorType(result.getElementType(), turned));
+    Value back = transposed(rewriter, op.getLoc(), window->getResult(0), inversePermutation(forward));
+    back.setType(result);
+    rewriter.replaceOp(op, back);
+    return success();
+  }
+};
+
+/// An operand seen in the order in which it is without the transposition, if that costs nothing: the operand of the same
+/// transposition, a constant or anything of one element turned now, or a value that varies along few dimensions.
+Value untransposed(PatternRewriter &rewriter, Location location, Value operand, ArrayRef<int64_t> permutation) {
+  if (auto transpose = operand.getDefiningOp<graph::TransposeOp>())
+    if (transpose.getPermutation() == permutation)
+      return transpose.getX();
+  auto type = dyn_cast<RankedTensorType>(operand.getType());
+  if (!type)
+    return {};
+  int64_t large = llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; });
+  if (large == 0 && type.getRank() == 0)
+    return operand;
+  bool constant = operand.getDefiningOp<graph::ConstantOp>() != nullptr;
+  if (large > 1 && !constant)
+    return {};
+  // Of lower rank than the result: leading dimensions of size 1 first.
+  graph::ShapeContext shapes(rewriter.getContext());
+  graph::GraphBuilder builder(rewriter, shapes, location);
+  SmallVector<AffineExpr> dims = shapes.dims(type);
+  dims.insert(dims.begin(), permutation.size() - dims.size(), shapes.constant(1));
+  return builder.transpose(builder.reshape(operand, dims), inversePermutation(permutation));
+}
+
+/// The permutation of the first operand that is a transposition.
+std::optional<SmallVector<int64_t>> transposedBy(ValueRange operands, int64_t rank) {
+  for (Value operand : operands)
+    if (auto transpose = operand.getDefiningOp<graph::TransposeOp>())
+      if (int64_t(transpose.getPermutation().size()) == rank)
+        return SmallVector<int64_t>(transpose.getPermutation());
+  return std::nullopt;
+}
+
+/// Whether moving the operator before the transposition leaves no copy of it behind.
+bool soleUser(ValueRange operands, Operation *user) {
+  for (Value operand : operands)
+    if (operand.getDefiningOp<graph::TransposeOp>() && operand.hasOneUse())
+      return true;
+  return false;
+}
+
+/// Puts `op` over `operands`, which are as before the transposition, and the transposition behind it.
+LogicalResult moveBefore(PatternRewriter &rewriter, Operation *op, ValueRange operands, ArrayRef<int64_t> permutation,
+                         ArrayRef<NamedAttribute> changed = {}) {
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  graph::ShapeContext shapes(op->getContext());
+  auto dims = shapes.dims(result);
+  SmallVector<AffineExpr> before(dims.size());
+  for (auto [position, dim] : llvm::enumerate(permutation))
+    before[dim] = dims[position];
+  Operation *moved = rewriter.clone(*op);
+  moved->setOperands(operands);
+  for (NamedAttribute attribute : changed)
+    moved->setAttr(attribute.getName(), attribute.getValue());
+  moved->getResult(0).setType(shapes.tensorType(result.getElementType(), before));
+  Value back = transposed(rewriter, op->getLoc(), moved->getResult(0), permutation);
+  back.setType(result);
+  rewriter.replaceOp(op, back);
+  return success();
+}
+
+/// f(transpose(x, p), transpose(y, p), c)  ->  transpose(f(x, y, c'), p) where f is element-wise
+struct ThroughElementwise : OpInterfaceRewritePattern<graph::Elementwise> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
+  LogicalResult matchAndRewrite(graph::Elementwise op, PatternRewriter &rewriter) const override {
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    auto permutation = type ? transposedBy(op->getOperands(), type.getRank()) : std::nullopt;
+    if (!permutation || !soleUser(op->getOperands(), op))
+      return rewriter.notifyMatchFailure(op, "no operand is a transposition of its own");
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      operands.push_back(untransposed(rewriter, op->getLoc(), operand, *permutation));
+      if (!operands.back())
+        return rewriter.notifyMatchFailure(op, "an operand would have to be transposed");
+    }
+    return moveBefore(rewriter, op, operands, *permutation);
+  }
+};
+
+/// concat(transpose(x, p), transpose(y, p))  ->  transpose(concat(x, y), p)
+struct ThroughConcat : OpRewritePattern<graph::ConcatOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::ConcatOp op, PatternRewriter &rewriter) const override {
+    auto type = dyn_cast<RankedTensorType>(op.getType());
+    auto permutation = type ? transposedBy(op.getInputs(), type.getRank()) : std::nullopt;
+    if (!permutation)
+      return failure();
+    SmallVector<Value> inputs;
+    for (Value input : op.getInputs()) {
+      auto transpose = input.getDefiningOp<graph::TransposeOp>();
+      if (!transpose || transpose.getPermutation() != ArrayRef(*permutation))
+        return rewriter.notifyMatchFailure(op, "inputs are not transposed alike");
+      inputs.push_back(transpose.getX());
+    }
+    return moveBefore(rewriter, op, inputs, *permutation,
+                      {rewriter.getNamedAttr("axis", rewriter.getI64IntegerAttr((*permutation)[op.getAxis()]))});
+  }
+};
+
+/// pad(transpose(x, p))  ->  transpose(pad(x), p)
+struct ThroughPad : OpRewritePattern<graph::PadOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::PadOp op, PatternRewriter &rewriter) const override {
+    auto transpose = op.getX().getDefiningOp<graph::TransposeOp>();
+    if (!transpose || !transpose->hasOneUse())
+      return failure();
+    ArrayRef<int64_t> permutation = transpose.getPermutation();
+    SmallVector<int64_t> low(permutation.size()), high(permutation.size());
+    for (auto [position, dim] : llvm::enumerate(permutation)) {
+      low[dim] = op.getLow()[position];
+      high[dim] = op.getHigh()[position];
+    }
+    return moveBefore(rewriter, op, {transpose.getX(), op.getValue()}, SmallVector<int64_t>(permutation),
+                      {rewriter.getNamedAttr("low", rewriter.getDenseI64ArrayAttr(low)),
+                       rewriter.getNamedAttr("high", rewriter.getDenseI64ArrayAttr(high))});
+  }
+};
+
+/// reduce(transpose(x, p))  ->  transpose(reduce(x), q), of the dimensions that stay
+template <typename Op> struct ThroughReduce : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    auto transpose = op.getX().template getDefiningOp<graph::TransposeOp>();
+    if (!transpose || !transpose->hasOneUse())
+      return failure();
+    ArrayRef<int64_t> permutation = transpose.getPermutation();
+    SmallVector<int64_t> axes, kept;
+    for (int64_t axis : op.getAxes())
+      axes.push_back(permutation[axis]);
+    llvm::sort(axes);
+    for (auto [position, dim] : llvm::enumerate(permutation))
+      if (op.getKeepdims() || !llvm::is_contained(op.getAxes(), int64_t(position)))
+        kept.push_back(dim);
+    // The numbers of the dimensions that stay, among themselves.
+    SmallVector<int64_t> sorted(kept), order;
+    llvm::sort(sorted);
+    for (int64_t dim : kept)
+      order.push_back(llvm::find(sorted, dim) - sorted.begin());
+    return moveBefore(rewriter, op, transpose.getX(), order,
+                      {rewriter.getNamedAttr("axes", rewriter.getDenseI64ArrayAttr(axes))});
+  }
+};
+
+} // namespace
+
+LogicalResult chooseLayout(func::FuncOp function, const Options &) {
+  MLIRContext *context = function.getContext();
+  RewritePatternSet patterns(context);
+  patterns.add<ToChannelsLast<graph::ConvOp>, ToChannelsLast<graph::MaxPoolOp>, ToChannelsLast<graph::AveragePoolOp>,
+               ToChannelsLast<graph::LpPoolOp>, ThroughElementwise, ThroughConcat, ThroughPad,
+               ThroughReduce<graph::ReduceSumOp>, ThroughReduce<graph::ReduceMaxOp>, ThroughReduce<graph::ReduceMinOp>,
+               ThroughReduce<graph::ReduceProdOp>>(context);
+  addSimplifyPatterns(patterns);
+  GreedyRewriteConfig config;
+  config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
+  return applyPatternsAndFoldGreedily(function, std::move(patterns), config);
+}
+
+} // namespace tensmith::rewrite

@@ -1,0 +1,17 @@
+// The table of rewrites.
+#include "compiler/rewrite/Rewrites.h"
+
+namespace tensmith::rewrite {
+
+std::span<const Rewrite> rewrites() {
+  static constexpr Rewrite kRewrites[] = {
+      {"graph-decompose", "replace larger operators that no kernel takes whole", decompose},
+      {"graph-simplify", "remove what does nothing", simplify},
+      {"graph-fold-constants", "evaluate operators on constants", foldConstants},
+      {"graph-layout", "make convolutions channels-last", chooseLayout},
+      {"graph-fuse", "cut the graph into kernels", fuse},
+  };
+  return kRewrites;
+}
+
+} // namespace tensmith::rewrite

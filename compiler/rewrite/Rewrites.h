@@ -1,0 +1,44 @@
+// Graph to graph: each rewrite is one function in the file of its name, and one pass of tensmith-opt.
+#pragma once
+
+#include "compiler/kernel/Kernel.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Support/LogicalResult.h"
+
+#include <span>
+#include <string_view>
+
+namespace tensmith::rewrite {
+
+struct Options {
+  kernel::MachineShape machine;
+  /// Largest constant that folding may make, in bytes, beyond the size of what it is made from.
+  int64_t foldedBytes = 1 << 20;
+  /// Off: every operator is a kernel of its own.
+  bool fuse = true;
+};
+
+/// Operators on constants become constants, by their reference evaluation.
+mlir::LogicalResult foldConstants(mlir::func::FuncOp function, const Options &options);
+/// Removes what does nothing: transpositions that cancel, reshapes of reshapes, broadcasts that their users do anyway.
+mlir::LogicalResult simplify(mlir::func::FuncOp function, const Options &options);
+/// Larger operators that no kernel takes whole become graphs of smaller ones.
+mlir::LogicalResult decompose(mlir::func::FuncOp function, const Options &options);
+/// Convolutions and pooling become channels-last, and the transpositions that this needs are moved out of the way.
+mlir::LogicalResult chooseLayout(mlir::func::FuncOp function, const Options &options);
+/// Cuts the graph into kernels.
+mlir::LogicalResult fuse(mlir::func::FuncOp function, const Options &options);
+
+struct Rewrite {
+  std::string_view name; // as a pass: "graph-fold-constants"
+  std::string_view summary;
+  mlir::LogicalResult (*run)(mlir::func::FuncOp, const Options &);
+};
+/// All of them, in the order in which the pipeline runs them first.
+std::span<const Rewrite> rewrites();
+
+/// The value as a constant, if it is one or is computed from constants alone: then it is evaluated.
+mlir::Value foldedConstant(mlir::Value value, mlir::OpBuilder &builder);
+
+} // namespace tensmith::rewrite
