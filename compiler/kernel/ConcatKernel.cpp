@@ -1,5 +1,6 @@
-// A row is everything behind the dimensions before the axis. Of each input a row is one run of consecutive elements, and lands
-// as one run in the result: vectors are copied, and what follows is applied on the way.
+// A row is everything behind the dimensions before the axis. Of each input a row is one run of
+// consecutive elements, and lands as one run in the result: vectors are copied, and what follows is
+// applied on the way.
 #include "compiler/kernel/ConcatKernel.h"
 
 using namespace mlir;
@@ -9,9 +10,10 @@ namespace {
 
 class ConcatEmitter {
 public:
-  ConcatEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConcatOp root, ValueRange results)
-      : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), results_(results), dims_(emitter.dims(root.getY())),
-        axis_(root.getAxis()) {}
+  ConcatEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConcatOp root,
+                ValueRange results)
+      : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), results_(results),
+        dims_(emitter.dims(root.getY())), axis_(root.getAxis()) {}
 
   void emitRow(Value row) {
     outer_ = math_.delinear(row, ArrayRef(dims_).take_front(axis_));
@@ -20,7 +22,8 @@ public:
     Value before = math_.constant(0);
     for (Value input : root_.getInputs()) {
       Value size = emitter_.dims(input)[axis_];
-      emitRun(input, row, math_.mul(size, inner), math_.add(start, math_.mul(before, inner)), before);
+      emitRun(input, row, math_.mul(size, inner), math_.add(start, math_.mul(before, inner)),
+              before);
       before = math_.add(before, size);
     }
   }
@@ -39,7 +42,8 @@ private:
       position.indices.append(rest);
       auto yield = cast<graph::YieldOp>(kernel_.getBody().front().getTerminator());
       for (auto [value, pointer] : llvm::zip_equal(yield.getValues(), results_))
-        emitter_.store(pointer, getElementTypeOrSelf(value.getType()), math_.add(to, at), emitter_.element(value, position));
+        emitter_.store(pointer, getElementTypeOrSelf(value.getType()), math_.add(to, at),
+                       emitter_.element(value, position));
     });
   }
 
@@ -56,7 +60,8 @@ private:
 
 bool isConcatRoot(Operation *op) {
   auto concat = dyn_cast<graph::ConcatOp>(op);
-  return concat && llvm::all_of(concat.getInputs(), [](Value input) { return isa<BlockArgument>(input); });
+  return concat &&
+         llvm::all_of(concat.getInputs(), [](Value input) { return isa<BlockArgument>(input); });
 }
 
 Template concatTemplate(graph::KernelOp kernel, graph::ConcatOp root, const MachineShape &) {
@@ -65,11 +70,13 @@ Template concatTemplate(graph::KernelOp kernel, graph::ConcatOp root, const Mach
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
     SmallVector<Value> dims = dimValues(math, sizes, root.getType());
     size_t axis = root.getAxis();
-    return {math.product(ArrayRef(dims).take_front(axis)), grainOf(math, math.product(ArrayRef(dims).drop_front(axis)))};
+    return {math.product(ArrayRef(dims).take_front(axis)),
+            grainOf(math, math.product(ArrayRef(dims).drop_front(axis)))};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     ConcatEmitter concat(emitter, kernel, root, results);
-    emitFor(emitter.math, begin, end, emitter.math.constant(1), [&](Value row) { concat.emitRow(row); });
+    emitFor(emitter.math, begin, end, emitter.math.constant(1),
+            [&](Value row) { concat.emitRow(row); });
   };
   return parts;
 }

@@ -1,4 +1,5 @@
-// The template around a concatenation: one copy for each input, with the element-wise operators that follow.
+// The template around a concatenation: one copy for each input, with the element-wise operators
+// that follow.
 #pragma once
 #include "compiler/kernel/KernelFrame.h"
 

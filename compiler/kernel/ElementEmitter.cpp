@@ -296,10 +296,13 @@ Value ElementEmitter::splat(Value scalar, int64_t lanes) {
 Value ElementEmitter::maskBelow(Value count, int64_t lanes) {
   auto type = VectorType::get({lanes}, builder().getI32Type());
   auto numbers = llvm::to_vector(llvm::seq<int32_t>(0, int32_t(lanes)));
-  Value lane = builder().create<arith::ConstantOp>(math.location, DenseElementsAttr::get(type, ArrayRef(numbers)));
+  Value lane = builder().create<arith::ConstantOp>(math.location,
+                                                   DenseElementsAttr::get(type, ArrayRef(numbers)));
   Value few = math.min(count, math.constant(lanes));
-  Value limit = builder().createOrFold<arith::IndexCastOp>(math.location, builder().getI32Type(), few);
-  return builder().create<arith::CmpIOp>(math.location, arith::CmpIPredicate::ult, lane, splat(limit, lanes));
+  Value limit =
+      builder().createOrFold<arith::IndexCastOp>(math.location, builder().getI32Type(), few);
+  return builder().create<arith::CmpIOp>(math.location, arith::CmpIPredicate::ult, lane,
+                                         splat(limit, lanes));
 }
 
 void ElementEmitter::check(Value condition, StringRef message) {

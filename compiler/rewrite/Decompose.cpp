@@ -1,6 +1,8 @@
-// Larger operators stay whole where a kernel template is built around them, and are taken apart otherwise.
+// Larger operators stay whole where a kernel template is built around them, and are taken apart
+// otherwise.
 //
-// before: softmax(x) along a dimension that is not the last     after: reduce_max, sub, exp, reduce_sum, div
+// before: softmax(x) along a dimension that is not the last     after: reduce_max, sub, exp,
+// reduce_sum, div
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/rewrite/Rewrites.h"
@@ -10,9 +12,12 @@ using namespace mlir;
 namespace tensmith::rewrite {
 namespace {
 
-/// Vectors in a matrix product become matrices of one row or column, which the contraction template takes.
-LogicalResult decomposeVectorProduct(graph::MatMulOp op, graph::GraphBuilder &builder, SmallVectorImpl<Value> &results) {
-  auto a = dyn_cast<RankedTensorType>(op.getA().getType()), b = dyn_cast<RankedTensorType>(op.getB().getType());
+/// Vectors in a matrix product become matrices of one row or column, which the contraction template
+/// takes.
+LogicalResult decomposeVectorProduct(graph::MatMulOp op, graph::GraphBuilder &builder,
+                                     SmallVectorImpl<Value> &results) {
+  auto a = dyn_cast<RankedTensorType>(op.getA().getType()),
+       b = dyn_cast<RankedTensorType>(op.getB().getType());
   auto result = dyn_cast<RankedTensorType>(op.getType());
   if (!a || !b || !result || (a.getRank() > 1 && b.getRank() > 1))
     return failure();
@@ -22,14 +27,17 @@ LogicalResult decomposeVectorProduct(graph::MatMulOp op, graph::GraphBuilder &bu
     left = builder.reshape(left, {shapes.constant(1), shapes.dims(a)[0]});
   if (b.getRank() == 1)
     right = builder.reshape(right, {shapes.dims(b)[0], shapes.constant(1)});
-  auto product = builder.create<graph::MatMulOp>({left, right}, builder.named("accumulate_i32", builder.builder.getBoolAttr(op.getAccumulateI32())));
+  auto product = builder.create<graph::MatMulOp>(
+      {left, right},
+      builder.named("accumulate_i32", builder.builder.getBoolAttr(op.getAccumulateI32())));
   if (!product)
     return failure();
   results.push_back(builder.reshape(product, shapes.dims(result)));
   return success(results.back() != nullptr);
 }
 
-LogicalResult replacement(Operation *op, graph::GraphBuilder &builder, SmallVectorImpl<Value> &results) {
+LogicalResult replacement(Operation *op, graph::GraphBuilder &builder,
+                          SmallVectorImpl<Value> &results) {
   if (auto matmul = dyn_cast<graph::MatMulOp>(op))
     return decomposeVectorProduct(matmul, builder, results);
   auto whole = dyn_cast<graph::Decomposable>(op);
@@ -61,7 +69,8 @@ LogicalResult decompose(func::FuncOp function, const Options &) {
       graph::ShapeContext shapes(op->getContext());
       graph::GraphBuilder graphBuilder(builder, shapes, op->getLoc());
       SmallVector<Value> results;
-      // A decomposition that turns out impossible leaves dead operators behind, which simplification removes.
+      // A decomposition that turns out impossible leaves dead operators behind, which
+      // simplification removes.
       ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
       if (failed(replacement(op, graphBuilder, results)) || !sameTypes(op->getResults(), results))
         continue;

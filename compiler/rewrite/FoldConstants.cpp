@@ -1,5 +1,5 @@
-// Evaluates operators whose operands are constants, unless the result would bloat the module: a constant broadcast to
-// a large shape, or a large range, is cheaper made than stored.
+// Evaluates operators whose operands are constants, unless the result would bloat the module: a
+// constant broadcast to a large shape, or a large range, is cheaper made than stored.
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
@@ -14,12 +14,13 @@ int64_t bytesOf(Type type) {
   auto ranked = dyn_cast<RankedTensorType>(type);
   if (!ranked || !ranked.hasStaticShape())
     return 0;
-  return ranked.getNumElements() * std::max<int64_t>(byteSize(graph::dataType(ranked.getElementType())), 1);
+  return ranked.getNumElements() *
+         std::max<int64_t>(byteSize(graph::dataType(ranked.getElementType())), 1);
 }
 
 bool isFoldable(Operation *op, int64_t allowance) {
-  if (!isa_and_nonnull<graph::GraphDialect>(op->getDialect()) || op->getNumRegions() || op->getNumResults() == 0 ||
-      isa<graph::ConstantOp, graph::NoneOp>(op))
+  if (!isa_and_nonnull<graph::GraphDialect>(op->getDialect()) || op->getNumRegions() ||
+      op->getNumResults() == 0 || isa<graph::ConstantOp, graph::NoneOp>(op))
     return false;
   int64_t in = 0, out = 0;
   for (Value operand : op->getOperands()) {
@@ -36,12 +37,14 @@ bool isFoldable(Operation *op, int64_t allowance) {
   return out <= 2 * in + allowance;
 }
 
-/// The constants that the operator's results are; empty where its evaluation fails (then it fails at run time too).
+/// The constants that the operator's results are; empty where its evaluation fails (then it fails
+/// at run time too).
 SmallVector<Value> evaluated(Operation *op, OpBuilder &builder) {
   std::vector<HostTensor> operands;
   for (Value operand : op->getOperands()) {
     auto constant = operand.getDefiningOp<graph::ConstantOp>();
-    auto tensor = constant ? graph::hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
+    auto tensor =
+        constant ? graph::hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
     if (!tensor.ok())
       return {};
     operands.push_back(*tensor);
@@ -52,7 +55,8 @@ SmallVector<Value> evaluated(Operation *op, OpBuilder &builder) {
   SmallVector<Value> constants;
   for (auto [value, tensor] : llvm::zip(op->getResults(), *results)) {
     auto attribute = graph::elementsAttr(op->getContext(), tensor);
-    constants.push_back(builder.create<graph::ConstantOp>(op->getLoc(), attribute.getType(), attribute));
+    constants.push_back(
+        builder.create<graph::ConstantOp>(op->getLoc(), attribute.getType(), attribute));
   }
   return constants;
 }
@@ -85,10 +89,12 @@ LogicalResult foldConstants(func::FuncOp function, const Options &options) {
       return;
     builder.setInsertionPoint(op);
     SmallVector<Value> constants = evaluated(op, builder);
-    // Where the type said less than the constant does (a size only now known), its users would have to be inferred anew.
-    bool same = !constants.empty() && llvm::all_of(llvm::zip_equal(op->getResults(), constants), [](auto pair) {
-      return std::get<0>(pair).getType() == std::get<1>(pair).getType();
-    });
+    // Where the type said less than the constant does (a size only now known), its users would have
+    // to be inferred anew.
+    bool same = !constants.empty() &&
+                llvm::all_of(llvm::zip_equal(op->getResults(), constants), [](auto pair) {
+                  return std::get<0>(pair).getType() == std::get<1>(pair).getType();
+                });
     if (!same)
       return;
     op->replaceAllUsesWith(constants);

@@ -1,10 +1,13 @@
-// Cuts a graph into kernels: regions around a contraction, a row operator, a reduction or a chain of element-wise operators.
+// Cuts a graph into kernels: regions around a contraction, a row operator, a reduction or a chain
+// of element-wise operators.
 //
-// From the last operator to the first: each one that is in no kernel yet is the end of a new one, which takes in the operators before
-// it as long as all their uses are inside, so that no value is computed twice or stored in vain. A kernel has at
-// most one heavy operator (its root); those behind the root are element-wise at the root's own shape, so that they can be
-// applied to what a register tile or a row holds. The right operand of a contraction is packed before the kernel
-// (weights now, others by a kernel of their own). Reshapes of what lies in memory stay outside: they cost nothing there.
+// From the last operator to the first: each one that is in no kernel yet is the end of a new one,
+// which takes in the operators before it as long as all their uses are inside, so that no value is
+// computed twice or stored in vain. A kernel has at most one heavy operator (its root); those
+// behind the root are element-wise at the root's own shape, so that they can be applied to what a
+// register tile or a row holds. The right operand of a contraction is packed before the kernel
+// (weights now, others by a kernel of their own). Reshapes of what lies in memory stay outside:
+// they cost nothing there.
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
@@ -20,7 +23,17 @@ namespace tensmith::rewrite {
 namespace {
 
 /// What an operator is to a kernel.
-enum class Role { Outside, Elementwise, Movement, Reduction, Window, Concat, Row, Contraction, Depthwise };
+enum class Role {
+  Outside,
+  Elementwise,
+  Movement,
+  Reduction,
+  Window,
+  Concat,
+  Row,
+  Contraction,
+  Depthwise
+};
 
 bool isScalarConstant(Value value) {
   auto constant = value.getDefiningOp<graph::ConstantOp>();
@@ -29,14 +42,18 @@ bool isScalarConstant(Value value) {
 
 bool contracts(Operation *op) {
   auto result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-  auto rank = [&](unsigned i) { return cast<RankedTensorType>(op->getOperand(i).getType()).getRank(); };
+  auto rank = [&](unsigned i) {
+    return cast<RankedTensorType>(op->getOperand(i).getType()).getRank();
+  };
   Type accumulator = result ? graph::kernelElementType(result.getElementType()) : Type();
   if (!accumulator || accumulator.getIntOrFloatBitWidth() < 32 || rank(0) < 2 || rank(1) < 2)
     return false;
-  auto a = cast<RankedTensorType>(op->getOperand(0).getType()), b = cast<RankedTensorType>(op->getOperand(1).getType());
+  auto a = cast<RankedTensorType>(op->getOperand(0).getType()),
+       b = cast<RankedTensorType>(op->getOperand(1).getType());
   if (!isa<graph::MatMulOp>(op))
     return true;
-  // Leading dimensions are the result's or 1, and of the left operand all of them where the right has none.
+  // Leading dimensions are the result's or 1, and of the left operand all of them where the right
+  // has none.
   graph::ShapeContext shapes(op->getContext());
   auto out = shapes.dims(result);
   auto fits = [&](RankedTensorType type, bool broadcasts) {
@@ -49,11 +66,13 @@ bool contracts(Operation *op) {
     }
     return true;
   };
-  return fits(a, b.getRank() > 2) && fits(b, true) && (b.getRank() > 2 || a.getRank() == result.getRank());
+  return fits(a, b.getRank() > 2) && fits(b, true) &&
+         (b.getRank() > 2 || a.getRank() == result.getRank());
 }
 
 Role roleOf(Operation *op) {
-  if (op->getNumResults() == 0 || op->getNumRegions() || isa<graph::ConstantOp, graph::NoneOp>(op) || !kernel::canEmit(op))
+  if (op->getNumResults() == 0 || op->getNumRegions() ||
+      isa<graph::ConstantOp, graph::NoneOp>(op) || !kernel::canEmit(op))
     return Role::Outside;
   if (auto conv = dyn_cast<graph::ConvOp>(op)) {
     bool known = cast<RankedTensorType>(conv.getW().getType()).hasStaticShape();
@@ -61,7 +80,8 @@ Role roleOf(Operation *op) {
       return Role::Window;
     if (!kernel::isDepthwise(conv))
       return Role::Contraction;
-    return cast<RankedTensorType>(conv.getType()).getElementType().isF32() ? Role::Depthwise : Role::Window;
+    return cast<RankedTensorType>(conv.getType()).getElementType().isF32() ? Role::Depthwise
+                                                                           : Role::Window;
   }
   if (isa<graph::MatMulOp>(op))
     return contracts(op) ? Role::Contraction : Role::Window;
@@ -73,7 +93,9 @@ Role roleOf(Operation *op) {
     return Role::Elementwise;
   if (isa<graph::Indexed>(op) && cast<graph::Indexed>(op).isMovement())
     return Role::Movement;
-  return isa<graph::ReduceSumOp, graph::ReduceMaxOp, graph::ReduceMinOp, graph::ReduceProdOp>(op) ? Role::Reduction : Role::Window;
+  return isa<graph::ReduceSumOp, graph::ReduceMaxOp, graph::ReduceMinOp, graph::ReduceProdOp>(op)
+             ? Role::Reduction
+             : Role::Window;
 }
 
 std::string_view kindName(Role root) {
@@ -91,10 +113,14 @@ std::string_view kindName(Role root) {
   }
 }
 
-bool isHeavy(Role role) { return role != Role::Outside && role != Role::Elementwise && role != Role::Movement; }
-/// Templates that apply what follows the root in vectors, for which moved elements would have to be gathered.
+bool isHeavy(Role role) {
+  return role != Role::Outside && role != Role::Elementwise && role != Role::Movement;
+}
+/// Templates that apply what follows the root in vectors, for which moved elements would have to be
+/// gathered.
 bool isVectorRoot(Role role) {
-  return role == Role::Contraction || role == Role::Depthwise || role == Role::Row || role == Role::Concat;
+  return role == Role::Contraction || role == Role::Depthwise || role == Role::Row ||
+         role == Role::Concat;
 }
 
 /// A kernel in the making.
@@ -105,7 +131,8 @@ public:
   void grow(const Options &options) {
     if (!options.fuse)
       return;
-    // The operators are taken in from behind, so that all users of one are known when it is its turn.
+    // The operators are taken in from behind, so that all users of one are known when it is its
+    // turn.
     for (bool changed = true; changed;) {
       changed = false;
       SmallVector<Operation *> producers;
@@ -152,7 +179,8 @@ private:
   bool fits(Operation *op) {
     Role role = roleOf(op);
     bool aligned = isAligned(op);
-    bool beforeRoot = root_ && llvm::any_of(op->getUsers(), [&](Operation *user) { return isBeforeRoot(user); });
+    bool beforeRoot =
+        root_ && llvm::any_of(op->getUsers(), [&](Operation *user) { return isBeforeRoot(user); });
     if (role == Role::Outside)
       return false;
     if (isHeavy(role)) {
@@ -163,7 +191,8 @@ private:
       return true;
     }
     if (role == Role::Movement) {
-      // A reshape of a tensor in memory is free outside, and is only worth taking in between two operators.
+      // A reshape of a tensor in memory is free outside, and is only worth taking in between two
+      // operators.
       if (isa<graph::ReshapeOp>(op) && !canFollow(op->getOperand(0)))
         return false;
       if (root_ && (!beforeRoot || !rootTakesMovement()))
@@ -183,7 +212,8 @@ private:
     for (Operation *user : op->getUsers())
       if (!aligned_.contains(user) || !isa<graph::Elementwise>(user))
         return false;
-    auto own = dyn_cast<RankedTensorType>(op->getResult(0).getType()), end = dyn_cast<RankedTensorType>(end_->getResult(0).getType());
+    auto own = dyn_cast<RankedTensorType>(op->getResult(0).getType()),
+         end = dyn_cast<RankedTensorType>(end_->getResult(0).getType());
     return own && end && own.clone(end.getElementType()) == end;
   }
 
@@ -203,9 +233,11 @@ private:
     return role == Role::Elementwise || (role == Role::Movement && !isa<graph::ReshapeOp>(op));
   }
 
-  /// Each element of the operand is read once for each element of the result, or the root keeps a copy.
+  /// Each element of the operand is read once for each element of the result, or the root keeps a
+  /// copy.
   bool rootTakesMovement() const {
-    return rootRole_ == Role::Reduction || rootRole_ == Role::Window || (rootRole_ == Role::Contraction && isa<graph::MatMulOp>(root_));
+    return rootRole_ == Role::Reduction || rootRole_ == Role::Window ||
+           (rootRole_ == Role::Contraction && isa<graph::MatMulOp>(root_));
   }
   bool rootTakesElementwise(Operation *op) const {
     switch (rootRole_) {
@@ -252,8 +284,9 @@ public:
     }
     inside.create<graph::YieldOp>(group_.end_->getLoc(), ValueRange{map_.lookup(results[0])});
     builder_.setInsertionPoint(group_.end_);
-    auto kernel = builder_.create<graph::KernelOp>(location(sorted), TypeRange(results), inputs_, label(sorted),
-                                                   kindName(group_.rootRole_).data());
+    auto kernel =
+        builder_.create<graph::KernelOp>(location(sorted), TypeRange(results), inputs_,
+                                         label(sorted), kindName(group_.rootRole_).data());
     kernel.getBody().takeBody(body_);
     results[0].replaceAllUsesWith(kernel->getResult(0));
     for (Operation *op : llvm::reverse(sorted))
@@ -262,21 +295,24 @@ public:
   }
 
 private:
-  /// Before the kernel: the packed weights of a contraction, or the taps of a depthwise convolution; evaluated where they are
-  /// constants. The value that the kernel takes; null where the root has none.
+  /// Before the kernel: the packed weights of a contraction, or the taps of a depthwise
+  /// convolution; evaluated where they are constants. The value that the kernel takes; null where
+  /// the root has none.
   Value layOutRightOperand() {
     graph::ShapeContext shapes(context_);
     graph::GraphBuilder graph(builder_, shapes, group_.end_->getLoc());
     Value matrix;
     if (group_.rootRole_ == Role::Depthwise)
-      return evaluated(kernel::depthwiseWeightsAsTaps(graph, cast<graph::ConvOp>(group_.root_).getW()));
+      return evaluated(
+          kernel::depthwiseWeightsAsTaps(graph, cast<graph::ConvOp>(group_.root_).getW()));
     if (group_.rootRole_ != Role::Contraction)
       return {};
     if (auto conv = dyn_cast<graph::ConvOp>(group_.root_))
       matrix = kernel::weightsAsMatrix(graph, conv, conv.getW());
     else
       matrix = group_.root_->getOperand(1);
-    Type accumulator = graph::kernelElementType(getElementTypeOrSelf(group_.root_->getResult(0).getType()));
+    Type accumulator =
+        graph::kernelElementType(getElementTypeOrSelf(group_.root_->getResult(0).getType()));
     int64_t width = kernel::panelWidth(options_.machine, accumulator.getIntOrFloatBitWidth() / 8);
     return evaluated(pack(graph, matrix, width));
   }
@@ -285,16 +321,18 @@ private:
   Value pack(graph::GraphBuilder &graph, Value matrix, int64_t width) {
     bool turned = false;
     if (auto transpose = matrix.getDefiningOp<graph::TransposeOp>()) {
-      SmallVector<int64_t> swap = llvm::to_vector(llvm::seq<int64_t>(0, transpose.getPermutation().size()));
+      SmallVector<int64_t> swap =
+          llvm::to_vector(llvm::seq<int64_t>(0, transpose.getPermutation().size()));
       std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
       if (transpose.getPermutation() == ArrayRef(swap)) {
         matrix = transpose.getX();
         turned = true;
       }
     }
-    return graph::GraphBuilder::first(graph.create("pack", matrix,
-                                                   {graph.named("width", builder_.getI64IntegerAttr(width)),
-                                                    graph.named("transposed", builder_.getBoolAttr(turned))}));
+    return graph::GraphBuilder::first(
+        graph.create("pack", matrix,
+                     {graph.named("width", builder_.getI64IntegerAttr(width)),
+                      graph.named("transposed", builder_.getBoolAttr(turned))}));
   }
 
   Value evaluated(Value value) {
@@ -309,7 +347,8 @@ private:
     Value argument = addInput(packed);
     Value right = group_.root_->getOperand(1);
     if (group_.rootRole_ == Role::Depthwise) {
-      map_.map(right, kernel::tapsAsDepthwiseWeights(graph, cast<graph::ConvOp>(group_.root_), argument));
+      map_.map(right,
+               kernel::tapsAsDepthwiseWeights(graph, cast<graph::ConvOp>(group_.root_), argument));
       return;
     }
     auto conv = dyn_cast<graph::ConvOp>(group_.root_);
@@ -317,7 +356,8 @@ private:
     int64_t columns = cast<RankedTensorType>(matrixType).getShape().back();
     Value matrix = graph::GraphBuilder::first(graph.createTyped(
         "unpack", matrixType, argument,
-        graph.named("columns", inside.getI64IntegerAttr(ShapedType::isDynamic(columns) ? -1 : columns))));
+        graph.named("columns",
+                    inside.getI64IntegerAttr(ShapedType::isDynamic(columns) ? -1 : columns))));
     map_.map(right, conv ? kernel::matrixAsWeights(graph, conv, matrix) : matrix);
   }
 

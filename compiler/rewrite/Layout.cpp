@@ -1,8 +1,9 @@
 // Channels-last for everything with a window.
 //
-// Each convolution and pool is turned channels-last between two transpositions; the one behind it is then moved down,
-// through element-wise operators, concatenations, padding and reductions, until it meets the one before the next window and
-// both go. What is left stands at the borders of the model and at reshapes.
+// Each convolution and pool is turned channels-last between two transpositions; the one behind it
+// is then moved down, through element-wise operators, concatenations, padding and reductions, until
+// it meets the one before the next window and both go. What is left stands at the borders of the
+// model and at reshapes.
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/rewrite/Rewrites.h"
@@ -43,16 +44,19 @@ template <typename Op> struct ToChannelsLast : OpRewritePattern<Op> {
     for (int64_t dim : forward)
       turned.push_back(dims[dim]);
     window->getResult(0).setType(shapes.tensorType(result.getElementType(), turned));
-    Value back = transposed(rewriter, op.getLoc(), window->getResult(0), inversePermutation(forward));
+    Value back =
+        transposed(rewriter, op.getLoc(), window->getResult(0), inversePermutation(forward));
     back.setType(result);
     rewriter.replaceOp(op, back);
     return success();
   }
 };
 
-/// An operand seen in the order in which it is without the transposition, if that costs nothing: the operand of the same
-/// transposition, a constant or anything of one element turned now, or a value that varies along few dimensions.
-Value untransposed(PatternRewriter &rewriter, Location location, Value operand, ArrayRef<int64_t> permutation) {
+/// An operand seen in the order in which it is without the transposition, if that costs nothing:
+/// the operand of the same transposition, a constant or anything of one element turned now, or a
+/// value that varies along few dimensions.
+Value untransposed(PatternRewriter &rewriter, Location location, Value operand,
+                   ArrayRef<int64_t> permutation) {
   if (auto transpose = operand.getDefiningOp<graph::TransposeOp>())
     if (transpose.getPermutation() == permutation)
       return transpose.getX();
@@ -90,9 +94,10 @@ bool soleUser(ValueRange operands, Operation *user) {
   return false;
 }
 
-/// Puts `op` over `operands`, which are as before the transposition, and the transposition behind it.
-LogicalResult moveBefore(PatternRewriter &rewriter, Operation *op, ValueRange operands, ArrayRef<int64_t> permutation,
-                         ArrayRef<NamedAttribute> changed = {}) {
+/// Puts `op` over `operands`, which are as before the transposition, and the transposition behind
+/// it.
+LogicalResult moveBefore(PatternRewriter &rewriter, Operation *op, ValueRange operands,
+                         ArrayRef<int64_t> permutation, ArrayRef<NamedAttribute> changed = {}) {
   auto result = cast<RankedTensorType>(op->getResult(0).getType());
   graph::ShapeContext shapes(op->getContext());
   auto dims = shapes.dims(result);
@@ -143,8 +148,9 @@ struct ThroughConcat : OpRewritePattern<graph::ConcatOp> {
         return rewriter.notifyMatchFailure(op, "inputs are not transposed alike");
       inputs.push_back(transpose.getX());
     }
-    return moveBefore(rewriter, op, inputs, *permutation,
-                      {rewriter.getNamedAttr("axis", rewriter.getI64IntegerAttr((*permutation)[op.getAxis()]))});
+    return moveBefore(
+        rewriter, op, inputs, *permutation,
+        {rewriter.getNamedAttr("axis", rewriter.getI64IntegerAttr((*permutation)[op.getAxis()]))});
   }
 };
 
@@ -161,7 +167,8 @@ struct ThroughPad : OpRewritePattern<graph::PadOp> {
       low[dim] = op.getLow()[position];
       high[dim] = op.getHigh()[position];
     }
-    return moveBefore(rewriter, op, {transpose.getX(), op.getValue()}, SmallVector<int64_t>(permutation),
+    return moveBefore(rewriter, op, {transpose.getX(), op.getValue()},
+                      SmallVector<int64_t>(permutation),
                       {rewriter.getNamedAttr("low", rewriter.getDenseI64ArrayAttr(low)),
                        rewriter.getNamedAttr("high", rewriter.getDenseI64ArrayAttr(high))});
   }
@@ -197,9 +204,10 @@ template <typename Op> struct ThroughReduce : OpRewritePattern<Op> {
 LogicalResult chooseLayout(func::FuncOp function, const Options &) {
   MLIRContext *context = function.getContext();
   RewritePatternSet patterns(context);
-  patterns.add<ToChannelsLast<graph::ConvOp>, ToChannelsLast<graph::MaxPoolOp>, ToChannelsLast<graph::AveragePoolOp>,
-               ToChannelsLast<graph::LpPoolOp>, ThroughElementwise, ThroughConcat, ThroughPad,
-               ThroughReduce<graph::ReduceSumOp>, ThroughReduce<graph::ReduceMaxOp>, ThroughReduce<graph::ReduceMinOp>,
+  patterns.add<ToChannelsLast<graph::ConvOp>, ToChannelsLast<graph::MaxPoolOp>,
+               ToChannelsLast<graph::AveragePoolOp>, ToChannelsLast<graph::LpPoolOp>,
+               ThroughElementwise, ThroughConcat, ThroughPad, ThroughReduce<graph::ReduceSumOp>,
+               ThroughReduce<graph::ReduceMaxOp>, ThroughReduce<graph::ReduceMinOp>,
                ThroughReduce<graph::ReduceProdOp>>(context);
   addSimplifyPatterns(patterns);
   GreedyRewriteConfig config;

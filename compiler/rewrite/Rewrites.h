@@ -1,4 +1,5 @@
-// Graph to graph: each rewrite is one function in the file of its name, and one pass of tensmith-opt.
+// Graph to graph: each rewrite is one function in the file of its name, and one pass of
+// tensmith-opt.
 #pragma once
 
 #include "compiler/kernel/Kernel.h"
@@ -21,11 +22,13 @@ struct Options {
 
 /// Operators on constants become constants, by their reference evaluation.
 mlir::LogicalResult foldConstants(mlir::func::FuncOp function, const Options &options);
-/// Removes what does nothing: transpositions that cancel, reshapes of reshapes, broadcasts that their users do anyway.
+/// Removes what does nothing: transpositions that cancel, reshapes of reshapes, broadcasts that
+/// their users do anyway.
 mlir::LogicalResult simplify(mlir::func::FuncOp function, const Options &options);
 /// Larger operators that no kernel takes whole become graphs of smaller ones.
 mlir::LogicalResult decompose(mlir::func::FuncOp function, const Options &options);
-/// Convolutions and pooling become channels-last, and the transpositions that this needs are moved out of the way.
+/// Convolutions and pooling become channels-last, and the transpositions that this needs are moved
+/// out of the way.
 mlir::LogicalResult chooseLayout(mlir::func::FuncOp function, const Options &options);
 /// Cuts the graph into kernels.
 mlir::LogicalResult fuse(mlir::func::FuncOp function, const Options &options);

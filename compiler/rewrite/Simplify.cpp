@@ -18,7 +18,8 @@ SmallVector<int64_t> inversePermutation(ArrayRef<int64_t> permutation) {
   return inverse;
 }
 
-Value transposed(PatternRewriter &rewriter, Location location, Value x, ArrayRef<int64_t> permutation) {
+Value transposed(PatternRewriter &rewriter, Location location, Value x,
+                 ArrayRef<int64_t> permutation) {
   graph::ShapeContext shapes(rewriter.getContext());
   return graph::GraphBuilder(rewriter, shapes, location).transpose(x, permutation);
 }
@@ -43,7 +44,8 @@ struct TransposeOfTranspose : OpRewritePattern<graph::TransposeOp> {
   }
 };
 
-/// transpose(x, p)  ->  x where p is the identity; reshape(x) where only dimensions of size 1 change places
+/// transpose(x, p)  ->  x where p is the identity; reshape(x) where only dimensions of size 1
+/// change places
 struct TransposeOfUnits : OpRewritePattern<graph::TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::TransposeOp op, PatternRewriter &rewriter) const override {
@@ -128,8 +130,8 @@ struct BroadcastBeforeElementwise : OpRewritePattern<graph::BroadcastOp> {
 } // namespace
 
 void addSimplifyPatterns(RewritePatternSet &patterns) {
-  patterns.add<TransposeOfTranspose, TransposeOfUnits, ReshapeOfReshape, CastToSame, BroadcastBeforeElementwise>(
-      patterns.getContext());
+  patterns.add<TransposeOfTranspose, TransposeOfUnits, ReshapeOfReshape, CastToSame,
+               BroadcastBeforeElementwise>(patterns.getContext());
 }
 
 LogicalResult simplify(func::FuncOp function, const Options &) {

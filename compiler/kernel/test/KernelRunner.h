@@ -41,9 +41,11 @@ public:
     std::uniform_real_distribution<double> real(-1, 1);
     std::vector<HostTensor> result;
     for (mlir::Value input : kernel_.getInputs()) {
-      HostTensor tensor(graph::dataType(mlir::getElementTypeOrSelf(input.getType())), shape(input.getType()));
+      HostTensor tensor(graph::dataType(mlir::getElementTypeOrSelf(input.getType())),
+                        shape(input.getType()));
       for (int64_t i = 0; i < tensor.size(); ++i)
-        isFloat(tensor.type()) ? tensor.setDouble(i, real(random)) : tensor.setInt(i, int64_t(random() % 7) - 3);
+        isFloat(tensor.type()) ? tensor.setDouble(i, real(random))
+                               : tensor.setInt(i, int64_t(random() % 7) - 3);
       result.push_back(std::move(tensor));
     }
     return result;
@@ -52,7 +54,8 @@ public:
   std::vector<HostTensor> compiled(std::vector<HostTensor> &inputs) {
     std::vector<HostTensor> results;
     for (mlir::Value output : kernel_.getResults())
-      results.emplace_back(graph::dataType(mlir::getElementTypeOrSelf(output.getType())), shape(output.getType()));
+      results.emplace_back(graph::dataType(mlir::getElementTypeOrSelf(output.getType())),
+                           shape(output.getType()));
     call(inputs, results);
     return results;
   }
@@ -67,7 +70,8 @@ public:
     for (const std::string &name : sizes_)
       sizes.push_back(symbols_.at(name));
     TensmithServices services{};
-    services.parallel_for = [](const TensmithCall *, int64_t count, int64_t, TensmithBody body, void *closure) {
+    services.parallel_for = [](const TensmithCall *, int64_t count, int64_t, TensmithBody body,
+                               void *closure) {
       // Two ranges, so that a body that only works from 0 on is found out.
       body(closure, 0, count / 2);
       body(closure, count / 2, count);
@@ -143,7 +147,9 @@ private:
       for (mlir::StringAttr name : graph::symbolNames(ranked))
         values.push_back(mlir::getAffineConstantExpr(symbols_.at(name.str()), &context_));
       auto expression = graph::dimExpression(ranked, dim).replaceSymbols(values);
-      result.push_back(mlir::cast<mlir::AffineConstantExpr>(graph::ShapeContext(&context_).simplify(expression)).getValue());
+      result.push_back(
+          mlir::cast<mlir::AffineConstantExpr>(graph::ShapeContext(&context_).simplify(expression))
+              .getValue());
     }
     return result;
   }

@@ -4,8 +4,8 @@
 namespace tensmith::kernel {
 namespace {
 
-void expectAgreement(const std::string &text, std::map<std::string, int64_t> symbols, const std::string &schedule,
-                     double tolerance = 2e-5) {
+void expectAgreement(const std::string &text, std::map<std::string, int64_t> symbols,
+                     const std::string &schedule, double tolerance = 2e-5) {
   KernelRunner runner(text);
   ASSERT_TRUE(runner.ok());
   EXPECT_EQ(runner.schedule().substr(0, schedule.size()), schedule);
@@ -23,15 +23,18 @@ void expectAgreement(const std::string &text, std::map<std::string, int64_t> sym
   }
 }
 
-std::string kernel(const std::string &arguments, const std::string &inputs, const std::string &result, const std::string &body) {
+std::string kernel(const std::string &arguments, const std::string &inputs,
+                   const std::string &result, const std::string &body) {
   std::string parameters, types;
-  return "func.func @main(" + arguments + ") -> " + result + " {\n  %k = \"graph.kernel\"(" + inputs + ") <{label = \"k\", kind = \"\"}> ({\n  ^bb0(" +
-         body + "\n  return %k : " + result + "\n}";
+  return "func.func @main(" + arguments + ") -> " + result + " {\n  %k = \"graph.kernel\"(" +
+         inputs + ") <{label = \"k\", kind = \"\"}> ({\n  ^bb0(" + body +
+         "\n  return %k : " + result + "\n}";
 }
 
 // Breaks if broadcasting, 16-bit rounding or the block of the last dimension is off.
 TEST(LoopKernel, ElementwiseChain) {
-  expectAgreement(kernel("%x: tensor<3x5x7xf32>, %y: tensor<5x1xf32>", "%x, %y", "tensor<3x5x7xf32>",
+  expectAgreement(kernel("%x: tensor<3x5x7xf32>, %y: tensor<5x1xf32>", "%x, %y",
+                         "tensor<3x5x7xf32>",
                          R"(%a: tensor<3x5x7xf32>, %b: tensor<5x1xf32>):
       %0 = graph.add %a, %b : (tensor<3x5x7xf32>, tensor<5x1xf32>) -> tensor<3x5x7xf32>
       %1 = graph.tanh %0 : (tensor<3x5x7xf32>) -> tensor<3x5x7xf32>
@@ -61,14 +64,16 @@ std::string matmul(int64_t m, int64_t k, int64_t n) {
   text = replaceAll(text, "@B", s(k) + "x" + s(n) + "xf32");
   text = replaceAll(text, "@C", s(m) + "x" + s(n) + "xf32");
   text = replaceAll(text, "@N", s(n));
-  std::string a = "tensor<" + s(m) + "x" + s(k) + "xf32>", p = "tensor<" + s(panels) + "x" + s(k) + "x" + s(width) + "xf32>",
+  std::string a = "tensor<" + s(m) + "x" + s(k) + "xf32>",
+              p = "tensor<" + s(panels) + "x" + s(k) + "x" + s(width) + "xf32>",
               bias = "tensor<" + s(n) + "xf32>", c = "tensor<" + s(m) + "x" + s(n) + "xf32>";
   return kernel("%x: " + a + ", %y: " + p + ", %z: " + bias, "%x, %y, %z", c, text);
 }
 
 // Breaks if a tile of fewer rows, a cut-off panel or the epilogue's offsets are wrong.
 TEST(ContractionKernel, MatMulWithBias) {
-  for (auto [m, k, n] : {std::tuple{49, 33, 40}, {1, 7, 5}, {6, 1, 16}, {13, 64, 100}, {128, 96, 64}})
+  for (auto [m, k, n] :
+       {std::tuple{49, 33, 40}, {1, 7, 5}, {6, 1, 16}, {13, 64, 100}, {128, 96, 64}})
     expectAgreement(matmul(m, k, n), {}, "contraction");
 }
 
@@ -76,14 +81,19 @@ TEST(ContractionKernel, MatMulWithBias) {
 TEST(ContractionKernel, SymbolicRows) {
   int64_t width = panelWidth(hostShape(), 4);
   std::string w = std::to_string(width);
-  std::string a = "tensor<?x24xf32, #graph.dims<[\"rows\"], ()[s0] -> (s0, 24)>>", c = "tensor<?x24xf32, #graph.dims<[\"rows\"], ()[s0] -> (s0, 24)>>";
-  std::string panels = std::to_string((24 + width - 1) / width), p = "tensor<" + panels + "x24x" + w + "xf32>";
+  std::string a = "tensor<?x24xf32, #graph.dims<[\"rows\"], ()[s0] -> (s0, 24)>>",
+              c = "tensor<?x24xf32, #graph.dims<[\"rows\"], ()[s0] -> (s0, 24)>>";
+  std::string panels = std::to_string((24 + width - 1) / width),
+              p = "tensor<" + panels + "x24x" + w + "xf32>";
   std::string text = kernel("%x: " + a + ", %y: " + p, "%x, %y", c,
                             "%a: " + a + ", %p: " + p + R"():
-      %b = "graph.unpack"(%p) <{columns = 24}> : ()" + p + R"() -> tensor<24x24xf32>
-      %c = graph.matmul %a, %b : ()" + a + ", tensor<24x24xf32>) -> " + c + R"(
+      %b = "graph.unpack"(%p) <{columns = 24}> : ()" +
+                                p + R"() -> tensor<24x24xf32>
+      %c = graph.matmul %a, %b : ()" +
+                                a + ", tensor<24x24xf32>) -> " + c + R"(
       graph.yield %c : )" + c + R"(
-    }) : ()" + a + ", " + p + ") -> " + c);
+    }) : ()" + a + ", " + p + ") -> " +
+                                c);
   for (int64_t rows : {1, 5, 6, 7, 40})
     expectAgreement(text, {{"rows", rows}}, "contraction");
 }
@@ -96,7 +106,9 @@ const char *softmaxText = R"(%a: tensor<4x37xf32>, %m: tensor<37xf32>):
 
 // Breaks if the masked end of a row counts, or the buffered row is read stale.
 TEST(RowKernel, SoftmaxOfASum) {
-  expectAgreement(kernel("%x: tensor<4x37xf32>, %y: tensor<37xf32>", "%x, %y", "tensor<4x37xf32>", softmaxText), {}, "rows");
+  expectAgreement(
+      kernel("%x: tensor<4x37xf32>, %y: tensor<37xf32>", "%x, %y", "tensor<4x37xf32>", softmaxText),
+      {}, "rows");
 }
 
 } // namespace
