@@ -41,33 +41,32 @@ inline HostTensor integers(DataType type, Shape shape, const Integers &values) {
   return tensor;
 }
 
+using ResultTypes = std::vector<ResultType>;
+
 inline Result<std::vector<HostTensor>> outcome(const std::string &name,
                                                const std::vector<HostTensor> &operands,
-                                               const AttributeList &list) {
+                                               const AttributeList &list,
+                                               const ResultTypes &results = {}) {
   Attributes attributes;
   for (const auto &[key, value] : list)
     attributes.set(key, value);
-  const Invocation invocation{name, attributes, operands, {}};
-  for (auto entries : {contractionEntries, convolutionEntries, resamplingEntries,
-                       normalizationEntries, recurrentEntries, signalEntries})
-    for (const Entry &entry : entries())
-      if (entry.name == name)
-        return entry.evaluate(invocation);
-  return unsupported("no operator '" + name + "'");
+  return evaluate({name, attributes, operands, results});
 }
 
 inline std::vector<HostTensor> evaluated(const std::string &name,
                                          const std::vector<HostTensor> &operands,
-                                         const AttributeList &list) {
-  auto results = outcome(name, operands, list);
+                                         const AttributeList &list,
+                                         const ResultTypes &types = {}) {
+  auto results = outcome(name, operands, list, types);
   EXPECT_TRUE(results.ok()) << results.status().message();
   return results ? *results : std::vector<HostTensor>();
 }
 
 /// That evaluation fails with `code` and a message that has `words` in it.
 inline void expectFailure(const std::string &name, const std::vector<HostTensor> &operands,
-                          const AttributeList &list, StatusCode code, const std::string &words) {
-  auto results = outcome(name, operands, list);
+                          const AttributeList &list, StatusCode code, const std::string &words,
+                          const ResultTypes &types = {}) {
+  auto results = outcome(name, operands, list, types);
   ASSERT_FALSE(results.ok()) << name;
   EXPECT_EQ(results.status().code(), code) << results.status().message();
   EXPECT_NE(results.status().message().find(words), std::string::npos)
@@ -86,6 +85,26 @@ inline void expectNear(const std::vector<HostTensor> &results, size_t index, con
     else
       EXPECT_NEAR(got, expected, 1e-5 + 1e-4 * std::abs(expected)) << "at " << i;
   }
+}
+
+/// One result, of exactly these elements.
+inline void expectIntegers(const std::vector<HostTensor> &results, size_t index, DataType type,
+                           const Shape &shape, const Integers &values) {
+  ASSERT_LT(index, results.size());
+  const HostTensor &result = results[index];
+  EXPECT_EQ(result.type(), type);
+  ASSERT_EQ(result.shape(), shape);
+  for (int64_t i = 0; i < result.size(); ++i)
+    EXPECT_EQ(result.getInt(i), values[size_t(i)]) << "at " << i;
+}
+
+inline void expectStrings(const std::vector<HostTensor> &results, size_t index, const Shape &shape,
+                          const Names &values) {
+  ASSERT_LT(index, results.size());
+  ASSERT_EQ(results[index].type(), DataType::String);
+  ASSERT_EQ(results[index].shape(), shape);
+  for (int64_t i = 0; i < results[index].size(); ++i)
+    EXPECT_EQ(results[index].getString(i), values[size_t(i)]) << "at " << i;
 }
 
 } // namespace tensmith::reference
