@@ -55,8 +55,7 @@ inline Result<std::vector<HostTensor>> outcome(const std::string &name,
 
 inline std::vector<HostTensor> evaluated(const std::string &name,
                                          const std::vector<HostTensor> &operands,
-                                         const AttributeList &list,
-                                         const ResultTypes &types = {}) {
+                                         const AttributeList &list, const ResultTypes &types = {}) {
   auto results = outcome(name, operands, list, types);
   EXPECT_TRUE(results.ok()) << results.status().message();
   return results ? *results : std::vector<HostTensor>();
@@ -80,7 +79,9 @@ inline void expectNear(const std::vector<HostTensor> &results, size_t index, con
   ASSERT_EQ(result.shape(), shape);
   for (int64_t i = 0; i < result.size(); ++i) {
     const double expected = values[size_t(i)], got = result.getDouble(i);
-    if (std::isinf(expected))
+    if (std::isnan(expected))
+      EXPECT_TRUE(std::isnan(got)) << "at " << i << ": " << got;
+    else if (std::isinf(expected))
       EXPECT_EQ(got, expected) << "at " << i;
     else
       EXPECT_NEAR(got, expected, 1e-5 + 1e-4 * std::abs(expected)) << "at " << i;
