@@ -87,20 +87,6 @@ Hash128 hashWeights(std::span<const std::byte> file, const ModuleSections &secti
   return hash128(file.subspan(sections.weights.offset, sections.weights.size));
 }
 
-Status sealImage(std::span<std::byte> file) {
-  auto sections = findSections(file);
-  if (!sections)
-    return sections.status();
-  ModuleHeader header = readHeader(file, *sections);
-  Hash128 weights = hashWeights(file, *sections), image = hashImage(file, *sections);
-  header.weightsHash[0] = weights.low;
-  header.weightsHash[1] = weights.high;
-  header.imageHash[0] = image.low;
-  header.imageHash[1] = image.high;
-  std::memcpy(file.data() + sections->header.offset, &header, sizeof(header));
-  return {};
-}
-
 Status checkImage(std::span<const std::byte> file, const ModuleSections &sections,
                   bool verifyWeights) {
   ModuleHeader header = readHeader(file, sections);

@@ -1,7 +1,7 @@
 // A module's file as bytes: where its three sections lie, and the hashes that vouch for it.
 //
-// Shared by the writer (which computes the hashes last, over the finished file) and the reader
-// (which checks them before any code is mapped). The format is that of ModuleFormat.h. Everything
+// The reader checks them before any code is mapped; a writer stores what hashImage says of its
+// finished file. The format is that of ModuleFormat.h. Everything
 // here takes hostile bytes: each offset and size of the ELF file is checked against the file before
 // it is used.
 #pragma once
@@ -31,20 +31,12 @@ struct ModuleSections {
 /// Reads an ELF64 little-endian shared object for x86-64 or AArch64. Errors: InvalidModule.
 Result<ModuleSections> findSections(std::span<const std::byte> file);
 
-struct ImageHashes {
-  Hash128 image;
-  Hash128 weights;
-};
-
 /// The hash of everything outside the weights' contents, with the header's two hashes as zeros.
 Hash128 hashImage(std::span<const std::byte> file, const ModuleSections &sections);
 Hash128 hashWeights(std::span<const std::byte> file, const ModuleSections &sections);
 
 /// The header as it stands in the file.
 ModuleHeader readHeader(std::span<const std::byte> file, const ModuleSections &sections);
-
-/// Computes both hashes of a finished file and stores them in its header: the writer's last step.
-Status sealImage(std::span<std::byte> file);
 
 /// Magic, version, kernel ABI, machine, and the hash of the image; of the weights too if asked.
 /// Reads nothing of the plan.

@@ -6,9 +6,12 @@
 #include <climits>
 #include <cstdio>
 #include <fstream>
+#include <optional>
 #include <sched.h>
 #include <string>
 
+#include <tbb/global_control.h>
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
@@ -133,7 +136,12 @@ void *ScratchStack::take(int64_t bytes) {
 }
 
 struct ThreadPool::Arena {
-  explicit Arena(int threads) : arena(threads, 1), stacks(size_t(threads)) {}
+  explicit Arena(int threads) : arena(threads, 1), stacks(size_t(threads)) {
+    // TBB makes no more workers than CPUs, and says so on stderr, unless more are allowed.
+    if (threads > tbb::info::default_concurrency())
+      allowed.emplace(tbb::global_control::max_allowed_parallelism, size_t(threads));
+  }
+  std::optional<tbb::global_control> allowed;
   tbb::task_arena arena;
   std::vector<ScratchStack> stacks;
 };

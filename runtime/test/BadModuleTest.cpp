@@ -1,0 +1,334 @@
+// Modules that are damaged, of another version or machine, or whose plan lies: each is refused with
+// a message, and none is executed.
+#include "TestModule.h"
+
+#include "runtime/CpuFeatures.h"
+#include "runtime/Session.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <elf.h>
+#include <fstream>
+#include <functional>
+#include <gtest/gtest.h>
+#include <random>
+#include <sys/stat.h>
+#include <unistd.h>
+
+using namespace tensmith;
+using namespace tensmith::runtime;
+using namespace tensmith::runtime::test;
+
+namespace {
+
+Status loadStatus(const Bytes &file, bool verifyWeights = false) {
+  auto module = Module::loadBytes(file, {verifyWeights});
+  return module ? Status() : module.status();
+}
+
+void expectRefused(const Bytes &file, const std::string &part) {
+  Status status = loadStatus(file);
+  EXPECT_EQ(status.code(), StatusCode::InvalidModule);
+  EXPECT_NE(status.message().find(part), std::string::npos) << status.message();
+}
+
+Bytes goodModule() {
+  static const std::vector<float> weights(64, 2.0f);
+  return addModule(64, weights);
+}
+
+template <typename Change> Bytes withHeader(Change change) {
+  Bytes file = goodModule();
+  auto sections = findSections(file);
+  ModuleHeader header = readHeader(file, *sections);
+  change(header);
+  std::memcpy(file.data() + sections->header.offset, &header, sizeof(header));
+  reseal(file);
+  return file;
+}
+
+TEST(BadModule, EmptyAndForeignFiles) {
+  expectRefused({}, "the file is empty");
+  expectRefused(Bytes(3), "too short");
+  expectRefused(Bytes(4096), "no ELF file");
+  auto missing = Module::load("/nowhere/module.so", {});
+  ASSERT_FALSE(missing.ok());
+  EXPECT_EQ(missing.status().code(), StatusCode::IoError);
+  EXPECT_NE(missing.status().message().find("/nowhere/module.so"), std::string::npos);
+  EXPECT_FALSE(Module::load("/", {}).ok());
+  EXPECT_FALSE(Module::load("/dev/zero", {}).ok());
+}
+
+TEST(BadModule, TruncatedAtAnyLength) {
+  Bytes file = goodModule();
+  for (size_t size = 1; size < file.size(); size += 1 + size / 400)
+    EXPECT_FALSE(loadStatus(Bytes(file.begin(), file.begin() + long(size))).ok()) << size;
+  Bytes longer = file;
+  longer.push_back(std::byte(0));
+  EXPECT_FALSE(loadStatus(longer).ok()) << "bytes after the end are part of the image";
+}
+
+// Every byte of the header, the plan and the tables, and a sample of the rest; but for the
+// weights'.
+TEST(BadModule, AnyFlippedByteIsCaughtAtEveryLoad) {
+  Bytes file = goodModule();
+  auto sections = findSections(file);
+  auto inside = [](size_t at, const FileRange &range) {
+    return at >= range.offset && at < range.end();
+  };
+  size_t flipped = 0;
+  for (size_t at = 0; at < file.size(); ++at) {
+    bool all = at < sizeof(Elf64_Ehdr) || inside(at, sections->header) ||
+               inside(at, sections->plan) || at >= sections->weights.end();
+    if (inside(at, sections->weights) || (!all && at % 29))
+      continue;
+    // The weights' hash is looked at only when the weights are.
+    bool weightsHash = at >= sections->header.offset + 32 && at < sections->header.end();
+    Bytes bad = file;
+    bad[at] ^= std::byte(1 << (at % 8));
+    EXPECT_FALSE(loadStatus(bad, weightsHash).ok()) << "byte " << at;
+    ++flipped;
+  }
+  EXPECT_GT(flipped, 1000u);
+}
+
+TEST(BadModule, AFlippedWeightIsCaughtWhenAsked) {
+  Bytes file = goodModule();
+  EXPECT_TRUE(loadStatus(file, true).ok());
+  auto sections = findSections(file);
+  file[sections->weights.offset + 5] ^= std::byte(16);
+  EXPECT_TRUE(loadStatus(file, false).ok());
+  Status status = loadStatus(file, true);
+  EXPECT_EQ(status.code(), StatusCode::InvalidModule);
+  EXPECT_NE(status.message().find("weights are damaged"), std::string::npos);
+}
+
+TEST(BadModule, OfAnotherVersionAbiOrMachine) {
+  expectRefused(withHeader([](ModuleHeader &header) { header.formatMajor += 1; }),
+                "format 2.0, and this runtime reads 1.0");
+  expectRefused(withHeader([](ModuleHeader &header) { header.formatMinor += 1; }),
+                "update the runtime");
+  expectRefused(withHeader([](ModuleHeader &header) { header.kernelAbi += 1; }), "ABI");
+  expectRefused(withHeader([](ModuleHeader &header) { header.magic = 1; }), "header");
+  Bytes file = goodModule();
+  auto header = reinterpret_cast<Elf64_Ehdr *>(file.data());
+  header->e_machine = header->e_machine == EM_X86_64 ? EM_AARCH64 : EM_X86_64;
+  reseal(file);
+  expectRefused(file, "another machine");
+}
+
+TEST(BadModule, ForFeaturesThatTheCpuLacks) {
+  auto withFeature = [](const char *name) {
+    ModuleBuilder module;
+    FunctionBuilder main("main");
+    module.module.features = {name};
+    module.add(std::move(main));
+    return module.finish();
+  };
+  auto present = cpuFeatures();
+  ASSERT_FALSE(present.empty());
+  EXPECT_TRUE(loadStatus(withFeature(present[0].c_str())).ok());
+  expectRefused(withFeature("avx1024"), "does not know: avx1024");
+  for (const char *name : {"fma4", "xop", "amx-fp16", "avx512fp16", "sve2"})
+    if (cpuFeature(name) == FeatureState::Absent)
+      return expectRefused(withFeature(name), std::string("lacks: ") + name);
+  GTEST_SKIP() << "this CPU has every feature that could be missing";
+}
+
+TEST(BadModule, AModuleIsReplacedWhileAnotherIsLoaded) {
+  // Two modules behind the same path and descriptor number: the second must not get the first's
+  // code.
+  auto first = load(addModule(4, {}));
+  Session session(first, 1);
+  char name[] = "/tmp/tensmith-module-XXXXXX";
+  int file = mkstemp(name);
+  ASSERT_GE(file, 0);
+  close(file);
+  for (int64_t size : {3, 5}) {
+    Bytes bytes = addModule(size, {});
+    std::string temporary = std::string(name) + ".new";
+    std::ofstream(temporary, std::ios::binary)
+        .write(reinterpret_cast<const char *>(bytes.data()), long(bytes.size()));
+    ASSERT_EQ(std::rename(temporary.c_str(), name), 0);
+    auto module = Module::load(name, {});
+    ASSERT_TRUE(module.ok()) << module.status().message();
+    Session other(*module, 1);
+    std::vector<float> ones(size_t(size), 1.0f);
+    std::vector<TensorRef> inputs = {floats({size}, ones)}, outputs(2);
+    EXPECT_TRUE(other.run(inputs, outputs).ok());
+  }
+  unlink(name);
+}
+
+/// A plan with one thing changed, over the right hashes.
+struct Lie {
+  const char *name;
+  std::function<void(plan::ModuleT &)> tell;
+  const char *message;
+};
+
+Bytes lyingModule(const Lie &lie) {
+  ModuleBuilder module;
+  uint32_t add = module.kernel("test_add");
+  module.routine("softmax");
+  FunctionBuilder main("main"), branch("branch");
+  uint32_t n = main.symbol("n"), k = main.constant(16);
+  uint32_t late = main.symbol("late");
+  main.function.arena_bytes = main.constant(64);
+  uint32_t zero = main.constant(0);
+  uint32_t x = main.param("x", DataType::F32, {n});
+  uint32_t c = main.value("c", DataType::F32, {k}, plan::Storage::Constant);
+  uint32_t t = main.value("t", DataType::F32, {k}, plan::Storage::Arena, zero);
+  uint32_t h = main.value("h", DataType::F32, {n}, plan::Storage::Heap);
+  uint32_t y = main.value("y", DataType::F32, {n}, plan::Storage::Result);
+  main.add(plan::Opcode::Kernel, add, {c, c}, {t}, {k});
+  main.add(plan::Opcode::Kernel, add, {x, x}, {h}, {n});
+  main.add(plan::Opcode::Kernel, add, {h, x}, {y}, {n}).releases = {h};
+  main.function.results = {y};
+  (void)late;
+  module.add(std::move(main));
+  module.add(std::move(branch));
+  if (lie.tell)
+    lie.tell(module.module);
+  std::vector<float> weights(16, 1.0f);
+  return module.finish(weights);
+}
+
+TEST(BadModule, APlanThatLiesIsRefused) {
+  auto main = [](plan::ModuleT &module) -> plan::FunctionT & { return *module.functions[0]; };
+  auto instruction = [&](plan::ModuleT &m, size_t i) -> plan::InstructionT & {
+    return *main(m).instructions[i];
+  };
+  EXPECT_TRUE(loadStatus(lyingModule({"", nullptr, ""})).ok());
+  const Lie lies[] = {
+      {"operand out of range", [&](auto &m) { instruction(m, 0).operands[0] = 99; }, "operand 0"},
+      {"absent operand of a view",
+       [&](auto &m) {
+         instruction(m, 1).opcode = plan::Opcode::View;
+         instruction(m, 1).operands = {kAbsent};
+       },
+       "operand 0"},
+      {"use before definition", [&](auto &m) { instruction(m, 0).operands[0] = 3; }, "operand 0"},
+      {"use after release", [&](auto &m) { main(m).results = {3}; }, "result 0"},
+      {"defined twice", [&](auto &m) { instruction(m, 1).results = {2}; }, "defined twice"},
+      {"result out of range", [&](auto &m) { instruction(m, 1).results = {77}; }, "no value"},
+      {"written parameter", [&](auto &m) { instruction(m, 1).results = {0}; }, "can't be written"},
+      {"written constant", [&](auto &m) { instruction(m, 1).results = {1}; }, "can't be written"},
+      {"kernel out of range", [&](auto &m) { instruction(m, 0).target = 5; }, "no such kernel"},
+      {"routine out of range",
+       [&](auto &m) {
+         instruction(m, 0).opcode = plan::Opcode::Routine;
+         instruction(m, 0).target = 5;
+       },
+       "no such routine"},
+      {"unknown opcode", [&](auto &m) { instruction(m, 0).opcode = plan::Opcode(9); }, "opcode"},
+      {"size out of range", [&](auto &m) { instruction(m, 0).sizes[0] = 99; }, "size 0"},
+      {"size never known", [&](auto &m) { instruction(m, 0).sizes[0] = 2; }, "size 0"},
+      {"dimension out of range", [&](auto &m) { main(m).values[3]->dims[0] = 99; }, "dimension 0"},
+      {"dimension never known", [&](auto &m) { main(m).values[3]->dims[0] = 2; }, "not known"},
+      {"forward expression",
+       [&](auto &m) { main(m).exprs[1] = plan::Expr(4, 0, plan::ExprKind::Add); }, "expression 1"},
+      {"negative expression",
+       [&](auto &m) { main(m).exprs[1] = plan::Expr(-1, 0, plan::ExprKind::Add); }, "expression 1"},
+      {"symbol out of range",
+       [&](auto &m) { main(m).exprs[0] = plan::Expr(7, 0, plan::ExprKind::Symbol); },
+       "expression 0"},
+      {"constant outside", [&](auto &m) { main(m).values[1]->offset = 64; }, "outside the weights"},
+      {"constant far outside", [&](auto &m) { main(m).values[1]->offset = ~uint64_t(63); },
+       "outside the weights"},
+      {"constant of a symbolic size", [&](auto &m) { main(m).values[1]->dims[0] = 0; },
+       "symbolic dimension"},
+      {"constant of negative size",
+       [&](auto &m) { main(m).exprs[1] = plan::Expr(-16, 0, plan::ExprKind::Constant); },
+       "outside the weights"},
+      {"strings in the arena",
+       [&](auto &m) { main(m).values[2]->type = uint8_t(DataType::String); }, "can't hold"},
+      {"unknown type", [&](auto &m) { main(m).values[2]->type = 99; }, "unknown"},
+      {"arena of late size", [&](auto &m) { main(m).arena_bytes = 2; }, "not known"},
+      {"arena offset out of range", [&](auto &m) { main(m).values[2]->offset = 1 << 20; },
+       "not known"},
+      {"parameter out of range", [&](auto &m) { main(m).params = {55}; }, "parameter 0"},
+      {"parameter twice", [&](auto &m) { main(m).params = {0, 0}; }, "parameter 1"},
+      {"release of no heap value", [&](auto &m) { instruction(m, 2).releases = {0}; }, "releases"},
+      {"location out of range", [&](auto &m) { instruction(m, 2).location = 3; }, "location"},
+      {"given symbols of main", [&](auto &m) { main(m).given_symbols = 1; }, "given symbols"},
+      {"more given symbols than symbols", [&](auto &m) { main(m).given_symbols = 9; }, "symbols"},
+      {"call without functions", [&](auto &m) { instruction(m, 0).opcode = plan::Opcode::If; },
+       "lacks"},
+      {"call of another signature",
+       [&](auto &m) {
+         instruction(m, 0).opcode = plan::Opcode::If;
+         instruction(m, 0).functions = {1, 1};
+       },
+       "another number"},
+      {"call of no function",
+       [&](auto &m) {
+         instruction(m, 0).opcode = plan::Opcode::If;
+         instruction(m, 0).functions = {1, 8};
+       },
+       ""},
+      {"loop that carries too much",
+       [&](auto &m) {
+         instruction(m, 0).opcode = plan::Opcode::Loop;
+         instruction(m, 0).functions = {1};
+         instruction(m, 0).carried = 0xffffffff;
+       },
+       "carries"},
+      {"kernel that is not there", [&](auto &m) { m.kernels[0]->symbol = "gone"; }, "'gone'"},
+      {"unknown operator", [&](auto &m) { m.routines[0]->operator_ = "sorcery"; }, "'sorcery'"},
+      {"work that is no expression", [&](auto &m) { m.kernels[0]->flops = 1000; }, "work"},
+      {"blob outside",
+       [&](auto &m) {
+         auto attribute = std::make_unique<plan::AttributeT>();
+         attribute->name = "value";
+         plan::BlobT blob;
+         blob.type = 1;
+         blob.shape = {int64_t(1) << 61};
+         attribute->value.Set(std::move(blob));
+         m.routines[0]->attributes.push_back(std::move(attribute));
+       },
+       "outside the weights"},
+  };
+  for (const Lie &lie : lies) {
+    SCOPED_TRACE(lie.name);
+    expectRefused(lyingModule(lie), lie.message);
+  }
+}
+
+TEST(BadModule, FunctionsThatCallOneAnotherInACircle) {
+  auto calling = [](uint32_t count, bool circle) {
+    ModuleBuilder module;
+    for (uint32_t i = 0; i < count; ++i) {
+      FunctionBuilder function("f" + std::to_string(i));
+      uint32_t c = function.value("c", DataType::Bool, {}, plan::Storage::Constant);
+      uint32_t next = i + 1 < count ? i + 1 : 0;
+      if (i + 1 < count || circle)
+        function.add(plan::Opcode::If, 0, {c}, {}).functions = {next, next};
+      module.add(std::move(function));
+    }
+    return module.finish(std::vector<float>(16));
+  };
+  EXPECT_TRUE(loadStatus(calling(100, false)).ok());
+  expectRefused(calling(100, true), "circle");
+  expectRefused(calling(1, true), "circle");
+  expectRefused(calling(10000, false), "too deep");
+}
+
+// Whatever stands in the plan, loading and describing it reads nothing out of bounds
+// (AddressSanitizer sees it). Kernels are trusted, so what loads is not run.
+TEST(BadModule, RandomPlansUnderRightHashes) {
+  Bytes good = goodModule();
+  auto sections = findSections(good);
+  std::mt19937 random(7);
+  int refused = 0;
+  for (int i = 0; i < 3000; ++i) {
+    Bytes bad = good;
+    for (int flips = 1 + int(random() % 4); flips > 0; --flips)
+      bad[sections->plan.offset + random() % sections->plan.size] = std::byte(random());
+    reseal(bad);
+    refused += !loadStatus(bad).ok();
+  }
+  EXPECT_GT(refused, 1000);
+}
+
+} // namespace

@@ -1,0 +1,259 @@
+// A static and a symbolic module, run: results, the caller's buffers, messages, threads.
+#include "TestModule.h"
+
+#include "runtime/Describe.h"
+#include "runtime/Session.h"
+
+#include <chrono>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <thread>
+
+using namespace tensmith;
+using namespace tensmith::runtime;
+using namespace tensmith::runtime::test;
+
+namespace {
+
+std::vector<float> iota(size_t size, float first = 0) {
+  std::vector<float> values(size);
+  std::iota(values.begin(), values.end(), first);
+  return values;
+}
+
+std::string messageOf(Session &session, std::vector<TensorRef> inputs) {
+  std::vector<TensorRef> outputs(2);
+  Status status = session.run(inputs, outputs);
+  EXPECT_FALSE(status.ok());
+  EXPECT_EQ(status.code(), StatusCode::InvalidArgument);
+  EXPECT_FALSE(outputs[0]) << "a failed run must leave the outputs as they were";
+  return status.message();
+}
+
+// Breaks when operands, constants or the arena get wrong addresses.
+TEST(Session, RunsAStaticPlan) {
+  std::vector<float> weights = iota(100, 1000);
+  Session session(load(addModule(100, weights)), 2);
+  for (int repeat = 0; repeat < 3; ++repeat) {
+    std::vector<TensorRef> inputs = {floats({100}, iota(100, float(repeat)))}, outputs(2);
+    ASSERT_TRUE(session.run(inputs, outputs).ok());
+    auto y = floatsOf(outputs[0]);
+    float sum = 0;
+    for (int i = 0; i < 100; ++i) {
+      EXPECT_EQ(y[i], 2 * float(i + repeat) + weights[i]);
+      sum += float(i + repeat) + weights[i];
+    }
+    EXPECT_EQ(floatsOf(outputs[1])[0], sum);
+  }
+}
+
+// Breaks when a frame keeps sizes or addresses of other shapes.
+TEST(Session, TakesEverySizeOfASymbol) {
+  Session session(load(addModule(0, {})), 2);
+  for (int64_t n : {1, 7, 0, 1000, 7, 100000, 3}) {
+    std::vector<TensorRef> inputs = {floats({n}, iota(size_t(n)))}, outputs(2);
+    ASSERT_TRUE(session.run(inputs, outputs).ok());
+    auto y = floatsOf(outputs[0]);
+    ASSERT_EQ(int64_t(y.size()), n);
+    for (int64_t i = 0; i < n; ++i)
+      ASSERT_EQ(y[i], 3 * float(i));
+  }
+}
+
+TEST(Session, WritesIntoTheCallersBuffers) {
+  Session session(load(addModule(0, {})), 1);
+  TensorRef x = floats({4}, {1, 2, 3, 4}), y = floats({4}, {0, 0, 0, 0}), s = floats({1}, {0});
+  std::vector<TensorRef> inputs = {x}, outputs = {y, s};
+  ASSERT_TRUE(session.run(inputs, outputs).ok());
+  EXPECT_EQ(outputs[0].get(), y.get());
+  EXPECT_EQ(floatsOf(y), (std::vector<float>{3, 6, 9, 12}));
+  EXPECT_EQ(floatsOf(s), std::vector<float>{20}) << "an arena's value is copied out";
+
+  outputs = {x, TensorRef()}; // the output is the input's own memory
+  ASSERT_TRUE(session.run(inputs, outputs).ok());
+  EXPECT_EQ(floatsOf(x), (std::vector<float>{3, 6, 9, 12}));
+
+  outputs = {floats({5}, {0, 0, 0, 0, 0}), TensorRef()};
+  Status status = session.run(inputs, outputs);
+  EXPECT_EQ(status.message(), "output 'y': it is f32[4] and can't be written into f32[5]");
+}
+
+// Breaks when an output shares memory with an arena that the next run uses.
+TEST(Session, OutputsOutliveTheNextRunAndTheSession) {
+  std::vector<TensorRef> first(2), second(2);
+  {
+    Session session(load(addModule(3, iota(3))), 1);
+    std::vector<TensorRef> a = {floats({3}, {1, 1, 1})}, b = {floats({3}, {9, 9, 9})};
+    ASSERT_TRUE(session.run(a, first).ok());
+    ASSERT_TRUE(session.run(b, second).ok());
+  }
+  EXPECT_EQ(floatsOf(first[1]), std::vector<float>{6});
+  EXPECT_EQ(floatsOf(second[1]), std::vector<float>{30});
+}
+
+TEST(Session, SaysWhatIsWrongWithAnInput) {
+  Session session(load(addModule(4, {})), 1);
+  auto wrongType = Tensor::create(DataType::I64, std::vector<int64_t>{4});
+  EXPECT_EQ(messageOf(session, {floats({5}, iota(5))}),
+            "input 'x': expected f32[4], got f32[5]: dimension 0 must be 4, but is 5");
+  EXPECT_EQ(messageOf(session, {floats({2, 2}, iota(4))}),
+            "input 'x': expected f32[4], got f32[2,2]: it must have 1 dimensions");
+  EXPECT_EQ(messageOf(session, {*wrongType}),
+            "input 'x': expected f32[4], got i64[4]: the element type differs");
+  EXPECT_EQ(messageOf(session, {Tensor::none()}),
+            "input 'x': expected f32[4], got none: it must be a tensor");
+  EXPECT_EQ(messageOf(session, {TensorRef()}), "input 'x': no tensor was given");
+  EXPECT_EQ(messageOf(session, {}),
+            "the module takes 1 inputs and gives 2 outputs; the call has 0 and 2");
+  std::vector<TensorRef> inputs = {floats({4}, iota(4))}, outputs(2);
+  EXPECT_TRUE(session.run(inputs, outputs).ok()) << "a failed run must not spoil the next";
+}
+
+TEST(Session, SymbolsMustAgreeAcrossInputs) {
+  ModuleBuilder module;
+  FunctionBuilder main("main");
+  uint32_t n = main.symbol("batch"), two = main.constant(2);
+  main.param("a", DataType::F32, {main.binary(plan::ExprKind::Mul, n, two)}); // before its symbol
+  main.param("b", DataType::F32, {n});
+  main.function.results = {0};
+  module.add(std::move(main));
+  Session session(load(module.finish()), 1);
+  std::vector<TensorRef> inputs = {floats({6}, iota(6)), floats({3}, iota(3))}, outputs(1);
+  EXPECT_TRUE(session.run(inputs, outputs).ok());
+  EXPECT_NE(outputs[0]->data(), inputs[0]->data()) << "an output must not be an input's memory";
+  outputs = {TensorRef()};
+  inputs[1] = floats({4}, iota(4));
+  EXPECT_EQ(
+      session.run(inputs, outputs).message(),
+      "input 'a': expected f32[batch*2], got f32[6]: dimension 0 must be batch*2 = 8, but is 6");
+}
+
+TEST(Session, AnOverflowingSizeIsAnError) {
+  ModuleBuilder module;
+  uint32_t nothing = module.kernel("test_nothing");
+  FunctionBuilder main("main");
+  uint32_t n = main.symbol("n"), big = main.constant(INT64_MAX / 2);
+  uint32_t x = main.param("x", DataType::F32, {n});
+  main.add(plan::Opcode::Kernel, nothing, {x}, {}, {main.binary(plan::ExprKind::Mul, n, big)});
+  main.function.results = {};
+  module.add(std::move(main));
+  Session session(load(module.finish()), 1);
+  std::vector<TensorRef> one = {floats({1}, {1})}, four = {floats({4}, iota(4))};
+  EXPECT_TRUE(session.run(one, {}).ok());
+  EXPECT_NE(session.run(four, {}).message().find("overflows"), std::string::npos);
+}
+
+// The arena's size is the plan's to say: what does not lie inside must not be touched.
+TEST(Session, RefusesPlacesOutsideOfTheArena) {
+  ModuleBuilder module;
+  uint32_t nothing = module.kernel("test_nothing");
+  FunctionBuilder main("main");
+  uint32_t n = main.symbol("n"), zero = main.constant(0);
+  main.function.arena_bytes = main.constant(128);
+  uint32_t x = main.param("x", DataType::F32, {n});
+  uint32_t t = main.value("t", DataType::F32, {n}, plan::Storage::Arena, zero);
+  main.add(plan::Opcode::Kernel, nothing, {x}, {t});
+  main.function.results = {};
+  module.add(std::move(main));
+  Session session(load(module.finish()), 1);
+  std::vector<TensorRef> fits = {floats({32}, iota(32))}, exceeds = {floats({33}, iota(33))};
+  EXPECT_TRUE(session.run(fits, {}).ok());
+  EXPECT_NE(session.run(exceeds, {}).message().find("no place"), std::string::npos);
+}
+
+TEST(Session, AKernelsFailureNamesTheNodeAndTheDetail) {
+  ModuleBuilder module;
+  uint32_t check = module.kernel("test_check", {"element {} is negative"});
+  FunctionBuilder main("main");
+  uint32_t n = main.symbol("n");
+  uint32_t x = main.param("x", DataType::F32, {n});
+  uint32_t y = main.value("y", DataType::F32, {n}, plan::Storage::Result);
+  main.add(plan::Opcode::Kernel, check, {x}, {y}, {n}).location =
+      module.location("test.onnx: node 'sqrt' (Sqrt)");
+  main.function.results = {y};
+  module.add(std::move(main));
+  Session session(load(module.finish()), 1);
+  std::vector<TensorRef> bad = {floats({3}, {1, 2, -3})}, good = {floats({3}, {1, 2, 3})},
+                         outputs(1);
+  EXPECT_EQ(session.run(bad, outputs).message(),
+            "test.onnx: node 'sqrt' (Sqrt): element 2 is negative");
+  EXPECT_TRUE(session.run(good, outputs).ok()) << "the failure must not outlive its run";
+}
+
+// Many threads on one session, each with sizes of its own: breaks when frames are shared.
+TEST(Session, RunsOnManyThreadsAtOnce) {
+  Session session(load(addModule(0, {})), 2);
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([&, t] {
+      for (int repeat = 0; repeat < 50; ++repeat) {
+        size_t n = size_t(1 + (t * 37 + repeat * 11) % 300);
+        std::vector<TensorRef> inputs = {floats({int64_t(n)}, iota(n, float(t)))}, outputs(2);
+        if (!session.run(inputs, outputs).ok()) {
+          ++wrong;
+          continue;
+        }
+        auto y = floatsOf(outputs[0]);
+        for (size_t i = 0; i < n; ++i)
+          wrong += y[i] != 3 * float(i + size_t(t));
+      }
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+// What an instruction costs beyond its kernel; a bound that only a mistake exceeds on a slow
+// machine.
+TEST(Session, AnInstructionOfAStaticPlanIsCheap) {
+  ModuleBuilder module;
+  uint32_t nothing = module.kernel("test_nothing");
+  FunctionBuilder main("main");
+  uint32_t x = main.param("x", DataType::F32, {main.constant(1)});
+  constexpr int count = 2000;
+  for (int i = 0; i < count; ++i)
+    main.add(plan::Opcode::Kernel, nothing, {x, x}, {}, {0});
+  main.function.results = {};
+  module.add(std::move(main));
+  Session session(load(module.finish()), 1);
+  std::vector<TensorRef> inputs = {floats({1}, {1})};
+  double best = 1e9;
+  for (int repeat = 0; repeat < 50; ++repeat) {
+    auto begin = std::chrono::steady_clock::now();
+    ASSERT_TRUE(session.run(inputs, {}).ok());
+    std::chrono::duration<double, std::nano> time = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, time.count() / count);
+  }
+  RecordProperty("nanoseconds", std::to_string(best));
+  EXPECT_LT(best, 500);
+}
+
+TEST(Session, DescribesItselfAndItsRuns) {
+  auto module = load(addModule(0, {}));
+  auto json = nlohmann::json::parse(describeModule(*module));
+  EXPECT_EQ(json["inputs"][0]["name"], "x");
+  EXPECT_EQ(json["inputs"][0]["dims"][0], "n");
+  EXPECT_EQ(json["kernels"][0]["symbol"], "test_add");
+  EXPECT_EQ(json["kernels"][0]["uses"], 2);
+  EXPECT_EQ(json["functions"][0]["planned_allocations"], 2);
+  EXPECT_EQ(json["functions"][0]["arena_bytes"], "((n*4 ceildiv 64)*64 + 64)");
+  EXPECT_EQ(json["functions"][0]["instructions"][0]["location"], "test.onnx: node 'first' (Add)");
+
+  auto fixed = nlohmann::json::parse(describeModule(*load(addModule(100, {}))));
+  EXPECT_EQ(fixed["functions"][0]["arena_bytes"], 448 + 64);
+
+  Session session(module, 1);
+  Profile profile;
+  profile.functions.emplace_back(3);
+  std::vector<TensorRef> inputs = {floats({8}, iota(8))}, outputs(2);
+  ASSERT_TRUE(session.run(inputs, outputs, &profile).ok());
+  auto entries = nlohmann::json::parse(describeProfile(*module, profile));
+  ASSERT_EQ(entries.size(), 3u);
+  EXPECT_EQ(entries[0]["label"], "test_add_label");
+  EXPECT_EQ(entries[0]["count"], 1);
+  EXPECT_EQ(entries[0]["bytes"], 3 * 32);
+}
+
+} // namespace

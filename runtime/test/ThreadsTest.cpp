@@ -1,0 +1,146 @@
+// The threads of a session: every index once, scratch of one's own, sleep between runs.
+#include "runtime/Threads.h"
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <ctime>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <thread>
+
+// TBB's own hand-over of tasks is not compiled with ThreadSanitizer; what our code does with the
+// data is still checked, since only the topmost frame is matched.
+extern "C" const char *__tsan_default_suppressions() {
+  return "race_top:tbb::\nrace_top:^operator\ncalled_from_lib:libtbb.so\n";
+}
+
+using namespace tensmith::runtime;
+
+namespace {
+
+struct Counted {
+  std::vector<std::atomic<int>> seen;
+  std::atomic<int> calls{0};
+};
+
+TEST(Threads, EachIndexOnce) {
+  for (int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    ScratchStack own;
+    for (int64_t count : {0, 1, 2, 7, 64, 1000})
+      for (int64_t grain : {1, 3, 1000}) {
+        Counted counted{std::vector<std::atomic<int>>(size_t(count)), {}};
+        pool.parallelFor(
+            count, grain,
+            [](void *closure, int64_t begin, int64_t end) {
+              auto *counted = static_cast<Counted *>(closure);
+              ++counted->calls;
+              for (int64_t i = begin; i < end; ++i)
+                ++counted->seen[size_t(i)];
+            },
+            &counted, own);
+        for (auto &seen : counted.seen)
+          EXPECT_EQ(seen, 1);
+        EXPECT_LE(counted.calls, (count + grain - 1) / grain)
+            << "ranges are no smaller than the grain";
+      }
+  }
+}
+
+struct Nested {
+  ThreadPool *pool;
+  ScratchStack *own;
+  std::atomic<int> wrong{0};
+};
+
+void innerBody(void *closure, int64_t begin, int64_t end) {
+  auto *nested = static_cast<Nested *>(closure);
+  auto *scratch = static_cast<char *>(nested->pool->scratch(*nested->own).take(256));
+  std::memset(scratch, 1, 256);
+}
+
+void outerBody(void *closure, int64_t begin, int64_t end) {
+  auto *nested = static_cast<Nested *>(closure);
+  auto *scratch = static_cast<char *>(nested->pool->scratch(*nested->own).take(256));
+  std::memset(scratch, 2, 256);
+  nested->pool->parallelFor(8, 1, innerBody, nested, *nested->own);
+  nested->wrong += reinterpret_cast<uintptr_t>(scratch) % 64 != 0;
+  for (int i = 0; i < 256; ++i)
+    nested->wrong += scratch[i] != 2;
+}
+
+// Breaks when a body's scratch is handed to another body of the same thread.
+TEST(Threads, ScratchSurvivesNestedLoops) {
+  for (int threads : {1, 2, 4}) {
+    ThreadPool pool(threads);
+    ScratchStack own;
+    auto *kernels = static_cast<char *>(pool.scratch(own).take(256));
+    std::memset(kernels, 3, 256);
+    Nested nested{&pool, &own, {}};
+    pool.parallelFor(16, 1, outerBody, &nested, own);
+    EXPECT_EQ(nested.wrong, 0);
+    for (int i = 0; i < 256; ++i)
+      EXPECT_EQ(kernels[i], 3);
+  }
+}
+
+TEST(Threads, ImpossibleScratchIsNull) {
+  ScratchStack stack;
+  EXPECT_EQ(stack.take(INT64_MAX), nullptr);
+  EXPECT_NE(stack.take(1), nullptr) << "a refused request must not spoil the next";
+}
+
+double processorSeconds() {
+  timespec time;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+}
+
+void spin(void *, int64_t begin, int64_t end) {
+  volatile double sum = 0;
+  for (int64_t i = begin; i < end; ++i)
+    for (int j = 0; j < 1000; ++j)
+      sum = sum + double(j);
+}
+
+// Breaks when workers spin while nothing runs.
+TEST(Threads, WorkersSleepBetweenRuns) {
+  ThreadPool pool(2);
+  ScratchStack own;
+  for (int i = 0; i < 20; ++i)
+    pool.parallelFor(1000, 1, spin, nullptr, own);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  double before = processorSeconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_LT(processorSeconds() - before, 0.03);
+}
+
+// A bound that only a mistake exceeds; the figure is recorded.
+TEST(Threads, ALoopCostsMicroseconds) {
+  ThreadPool pool(2);
+  ScratchStack own;
+  double best = 1;
+  for (int repeat = 0; repeat < 20; ++repeat) {
+    auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < 100; ++i)
+      pool.parallelFor(64, 1, [](void *, int64_t, int64_t) {}, nullptr, own);
+    std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+    best = std::min(best, time.count() / 100);
+  }
+  RecordProperty("microseconds", std::to_string(best * 1e6));
+  EXPECT_LT(best, 200e-6);
+}
+
+TEST(Threads, CountsTheCpusOfAQuota) {
+  EXPECT_EQ(cpusOfQuota("max 100000"), 0);
+  EXPECT_EQ(cpusOfQuota("100000 100000"), 1);
+  EXPECT_EQ(cpusOfQuota("150000 100000"), 2);
+  EXPECT_EQ(cpusOfQuota("1000 100000"), 1);
+  EXPECT_EQ(cpusOfQuota(""), 0);
+  EXPECT_EQ(cpusOfQuota("-1 100000"), 0);
+  EXPECT_GE(availableCpus(), 1);
+  EXPECT_LE(availableCpus(), int(std::thread::hardware_concurrency()));
+}
+
+} // namespace

@@ -1,0 +1,60 @@
+/* Kernels of the modules that the tests make: as compiled ones are, without a symbol of anybody
+ * else's. */
+#include "runtime/KernelAbi.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+typedef struct {
+  const float *a, *b;
+  float *out;
+} AddClosure;
+
+static void addRange(void *closure, int64_t begin, int64_t end) {
+  const AddClosure *add = closure;
+  for (int64_t i = begin; i < end; ++i)
+    add->out[i] = add->a[i] + add->b[i];
+}
+
+/* out[n] = a[n] + b[n] */
+EXPORT int32_t test_add(const TensmithCall *call) {
+  AddClosure closure = {call->operands[0], call->operands[1], call->operands[2]};
+  call->services->parallel_for(call, call->sizes[0], 16, addRange, &closure);
+  return 0;
+}
+
+/* out[0] = sum of a[n], by way of scratch memory */
+EXPORT int32_t test_sum(const TensmithCall *call) {
+  const float *a = call->operands[0];
+  float *copy = call->services->scratch(call, call->sizes[0] * (int64_t)sizeof(float)), sum = 0;
+  if (!copy)
+    return call->services->fail(call, TENSMITH_FAIL_NO_MEMORY, 0);
+  for (int64_t i = 0; i < call->sizes[0]; ++i)
+    copy[i] = a[i];
+  for (int64_t i = 0; i < call->sizes[0]; ++i)
+    sum += copy[i];
+  *(float *)call->operands[1] = sum;
+  return 0;
+}
+
+/* out[n] = a[n], which must not be negative */
+EXPORT int32_t test_check(const TensmithCall *call) {
+  const float *a = call->operands[0];
+  float *out = call->operands[1];
+  for (int64_t i = 0; i < call->sizes[0]; ++i) {
+    if (a[i] < 0)
+      return call->services->fail(call, 0, i);
+    out[i] = a[i];
+  }
+  return 0;
+}
+
+/* out = iteration + 1 < limit: the condition of a loop */
+EXPORT int32_t test_less(const TensmithCall *call) {
+  const int64_t *iteration = call->operands[0];
+  const float *limit = call->operands[1];
+  *(uint8_t *)call->operands[2] = (float)(*iteration + 1) < *limit;
+  return 0;
+}
+
+/* Nothing: what calling a kernel costs. */
+EXPORT int32_t test_nothing(const TensmithCall *call) { return 0; }
