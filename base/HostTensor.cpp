@@ -13,6 +13,10 @@ namespace {
 
 constexpr size_t kAlignment = 64; // a cache line, and the widest vector
 
+/// Beyond 128 GB of empty strings, which are all constructed at once, a shape is a mistake or an
+/// attack.
+constexpr int64_t kMostStrings = int64_t(1) << 32;
+
 /// calloc, because the kernel hands out large zeroed blocks without touching them.
 std::shared_ptr<const void> allocateZeroed(int64_t bytes, const std::byte *&data) try {
   void *block = std::calloc(size_t(bytes) + kAlignment - 1, 1);
@@ -27,7 +31,7 @@ std::shared_ptr<const void> allocateZeroed(int64_t bytes, const std::byte *&data
 }
 
 std::shared_ptr<std::vector<std::string>> allocateStrings(int64_t count) try {
-  if (uint64_t(count) > std::vector<std::string>().max_size())
+  if (count > kMostStrings)
     return nullptr;
   return std::make_shared<std::vector<std::string>>(size_t(count));
 } catch (const std::bad_alloc &) {

@@ -86,7 +86,8 @@ template <typename T>
 HostTensor HostTensor::of(DataType type, Shape shape, std::span<const T> values) {
   HostTensor result(type, std::move(shape));
   assert(int64_t(values.size()) == result.size() && int64_t(sizeof(T)) == byteSize(type));
-  std::memcpy(result.mutableData(), values.data(), values.size_bytes());
+  if (!values.empty()) // the data of an empty span may be null, which memcpy must not be given
+    std::memcpy(result.mutableData(), values.data(), values.size_bytes());
   return result;
 }
 
