@@ -156,6 +156,14 @@ std::vector<TensorRef> retained(ts_tensor *const *tensors, size_t count) {
 
 extern "C" {
 
+ts_status *ts_status_create(ts_status_code code, const char *message) {
+  try {
+    return new ts_status{code, message ? message : ""};
+  } catch (...) {
+    return &kNoMemory;
+  }
+}
+
 ts_status_code ts_status_get_code(const ts_status *status) { return status ? status->code : TS_OK; }
 const char *ts_status_message(const ts_status *status) {
   return status ? status->message.c_str() : "";

@@ -1,0 +1,192 @@
+// The stages of a compilation in their order, each with why it stands there.
+#include "compiler/pipeline/Compile.h"
+
+#include "compiler/graph/Evaluate.h"
+#include "compiler/graph/Graph.h"
+#include "compiler/pipeline/Dump.h"
+#include "compiler/rewrite/Rewrites.h"
+#include "compiler/target/cpu/KernelCompiler.h"
+#include "compiler/target/cpu/ModuleWriter.h"
+#include "compiler/vm/PlanBuilder.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace tensmith::pipeline {
+namespace {
+
+using target::cpu::Machine;
+
+kernel::MachineShape shapeOf(const Machine &machine) {
+  return {machine.vectorBits / 8, machine.vectorRegisters, machine.l1Bytes, machine.l2Bytes};
+}
+
+class Compilation {
+public:
+  Compilation(ModuleOp module, const CompileOptions &options)
+      : module_(module), options_(options), dump_(options.dumpFolder) {}
+
+  Result<target::cpu::ModuleParts> run() {
+    auto machine = target::cpu::parseMachine(options_.target.empty() ? "host" : options_.target);
+    if (!machine.ok())
+      return machine.status();
+    machine_ = *machine;
+    function_ = module_.lookupSymbol<func::FuncOp>("main");
+    if (!function_)
+      return Status(StatusCode::InvalidModel, options_.model + ": has no function @main");
+    for (auto stage : {&Compilation::rewriteGraph, &Compilation::emitKernels, &Compilation::compileKernels,
+                       &Compilation::planExecution})
+      if (Status status = (this->*stage)(); !status.ok())
+        return status;
+    return std::move(parts_);
+  }
+
+  /// Keeps the constants and the plan's bytes, which the parts refer to.
+  Result<vm::Plan> &plan() { return plan_; }
+
+private:
+  void report(const char *stage, double fraction) {
+    if (options_.progress)
+      options_.progress(stage, fraction);
+  }
+
+  /// 1. The graph as the front end gave it becomes one of kernels, and of operators that the runtime evaluates.
+  Status rewriteGraph() {
+    dump_.write(module_, "imported");
+    if (options_.byReference)
+      return {};
+    rewrite::Options options;
+    options.machine = shapeOf(machine_);
+    options.fuse = options_.fuse;
+    // Decomposition first, so that the parts of larger operators are simplified and fused like any; folding again after the layout
+    // has transposed constants, and at the end for those that fusion has packed.
+    const std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite::Options &)> stages[] = {
+        {"simplify", rewrite::simplify},     {"fold-constants", rewrite::foldConstants}, {"decompose", rewrite::decompose},
+        {"fold-constants", rewrite::foldConstants}, {"layout", rewrite::chooseLayout},   {"fold-constants", rewrite::foldConstants},
+        {"cse", eliminateCommon},            {"fuse", rewrite::fuse}};
+    double done = 0;
+    for (auto [name, stage] : stages) {
+      report("rewriting the graph", done++ / std::size(stages));
+      if (failed(stage(function_, options)))
+        return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
+      dump_.write(module_, name);
+    }
+    return {};
+  }
+
+  static LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
+    PassManager passes(function.getContext(), func::FuncOp::getOperationName());
+    passes.enableVerifier(false);
+    passes.addPass(createCSEPass());
+    return passes.run(function);
+  }
+
+  /// 2. Each region to vector code. What turns out to have none goes back to being evaluated by reference.
+  Status emitKernels() {
+    SmallVector<graph::KernelOp> kernels;
+    function_.walk([&](graph::KernelOp op) { kernels.push_back(op); });
+    for (auto [number, op] : llvm::enumerate(kernels)) {
+      report("emitting kernels", double(number) / double(kernels.size()));
+      auto emitted = kernel::emitKernel(op, shapeOf(machine_));
+      if (!emitted.ok()) {
+        inlineRegion(op);
+        continue;
+      }
+      target::cpu::KernelSource source{graph::describe(op.getLoc()), {}};
+      llvm::raw_string_ostream stream(source.text);
+      emitted->module->print(stream);
+      sources_.push_back(std::move(source));
+      vm::KernelBinding binding;
+      binding.sizes = std::move(emitted->sizes);
+      binding.messages = std::move(emitted->messages);
+      binding.label = op.getLabel().str();
+      bindings_[op] = sources_.size() - 1;
+      kernels_.push_back(std::move(binding));
+    }
+    dump_.write(module_, "kernels");
+    dump_.write(sources_);
+    return {};
+  }
+
+  static void inlineRegion(graph::KernelOp op) {
+    Block &block = op.getBody().front();
+    for (auto [argument, input] : llvm::zip_equal(block.getArguments(), op.getInputs()))
+      argument.replaceAllUsesWith(input);
+    auto yield = cast<graph::YieldOp>(block.getTerminator());
+    op->replaceAllUsesWith(yield.getValues());
+    op->getBlock()->getOperations().splice(op->getIterator(), block.getOperations(), block.begin(), yield->getIterator());
+    op->erase();
+  }
+
+  /// 3. Vector code to objects for the machine, on all cores, each structure once, from the cache where it has them.
+  Status compileKernels() {
+    target::cpu::KernelCompilerOptions options;
+    options.threads = options_.threads;
+    options.cacheFolder = options_.cacheFolder;
+    options.progress = [&](int64_t done, int64_t total) { report("compiling kernels", double(done) / double(total)); };
+    auto compiled = target::cpu::compileKernels(sources_, machine_, options);
+    if (!compiled.ok())
+      return compiled.status().within(options_.model);
+    for (auto [binding, symbol] : llvm::zip_equal(kernels_, compiled->symbols)) {
+      binding.symbol = symbol;
+      parts_.labels[symbol] = binding.label;
+    }
+    parts_.objects = std::move(compiled->objects);
+    return {};
+  }
+
+  /// 4. The order of execution, memory and constants.
+  Status planExecution() {
+    report("planning memory", 0);
+    vm::PlanInput input;
+    input.function = function_;
+    input.kernel = [this](graph::KernelOp op) -> const vm::KernelBinding & { return kernels_[bindings_.lookup(op)]; };
+    input.model = options_.model;
+    input.triple = machine_.triple;
+    input.cpu = machine_.cpu;
+    input.features = machine_.enabled;
+    plan_ = vm::buildPlan(input);
+    if (!plan_.ok())
+      return plan_.status();
+    parts_.plan = std::as_bytes(std::span(plan_->bytes));
+    parts_.weightsBytes = plan_->weightsBytes;
+    for (const vm::PlanConstant &constant : plan_->constants)
+      parts_.weights.push_back({constant.offset, {constant.tensor.data(), size_t(constant.tensor.bytes())}});
+    parts_.machine = machine_;
+    report("writing the module", 0);
+    return {};
+  }
+
+  ModuleOp module_;
+  const CompileOptions &options_;
+  Dump dump_;
+  func::FuncOp function_;
+  Machine machine_;
+  std::vector<target::cpu::KernelSource> sources_;
+  std::vector<vm::KernelBinding> kernels_;
+  llvm::DenseMap<Operation *, size_t> bindings_;
+  Result<vm::Plan> plan_{Status(StatusCode::Internal, "not planned yet")};
+  target::cpu::ModuleParts parts_;
+};
+
+} // namespace
+
+Result<std::string> compileToBytes(ModuleOp module, const CompileOptions &options) {
+  Compilation compilation(module, options);
+  auto parts = compilation.run();
+  if (!parts.ok())
+    return parts.status();
+  return target::cpu::moduleBytes(*parts);
+}
+
+Status compileToFile(ModuleOp module, const CompileOptions &options, const std::string &path) {
+  Compilation compilation(module, options);
+  auto parts = compilation.run();
+  return parts.ok() ? target::cpu::writeModule(*parts, path) : parts.status();
+}
+
+} // namespace tensmith::pipeline

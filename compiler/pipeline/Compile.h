@@ -1,0 +1,28 @@
+// The story of a compilation: a graph function in, a module out.
+#pragma once
+
+#include "base/Status.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+#include <functional>
+#include <string>
+
+namespace tensmith::pipeline {
+
+struct CompileOptions {
+  std::string target = "host";
+  std::string cacheFolder;   // of compiled kernels; empty: none
+  std::string dumpFolder;    // each stage's IR, numbered; empty: none
+  int threads = 0;           // 0: as many as CPUs
+  bool fuse = true;          // off: every operator is a kernel of its own
+  bool byReference = false;  // no kernels: the runtime evaluates every operator
+  std::string model = "model";
+  std::function<void(const char *stage, double fraction)> progress;
+};
+
+/// Compiles `main` of the module, which is changed on the way, to the module file's bytes, or into the file `path`.
+Result<std::string> compileToBytes(mlir::ModuleOp module, const CompileOptions &options);
+Status compileToFile(mlir::ModuleOp module, const CompileOptions &options, const std::string &path);
+
+} // namespace tensmith::pipeline
