@@ -1,0 +1,384 @@
+// Operators to instructions, values to storage; see FunctionBuilder.h.
+#include "compiler/vm/FunctionBuilder.h"
+
+#include "compiler/graph/Constants.h"
+#include "compiler/graph/Evaluate.h"
+#include "runtime/ModuleFormat.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace tensmith::vm {
+namespace {
+
+constexpr int64_t kAlignment = 64;
+
+plan::ValueKind kindOf(Type type) {
+  if (isa<graph::SequenceType>(type))
+    return plan::ValueKind::Sequence;
+  if (isa<graph::OptionalType>(type))
+    return plan::ValueKind::Optional;
+  return isa<NoneType>(type) ? plan::ValueKind::None : plan::ValueKind::Tensor;
+}
+
+/// What a region uses from outside, and the symbols that its types are over.
+void collectOutside(Region &region, llvm::SetVector<Value> &captured, llvm::SetVector<StringAttr> &symbols) {
+  auto addSymbols = [&](Type type) {
+    if (auto ranked = dyn_cast<RankedTensorType>(type))
+      for (StringAttr name : graph::symbolNames(ranked))
+        symbols.insert(name);
+  };
+  region.walk([&](Operation *op) {
+    for (Value operand : op->getOperands()) {
+      // A constant is as good inside; what isolated regions use is not from outside.
+      if (!region.isAncestor(operand.getParentRegion()) && !operand.getDefiningOp<graph::ConstantOp>() &&
+          !operand.getDefiningOp<graph::NoneOp>())
+        captured.insert(operand);
+      addSymbols(operand.getType());
+    }
+    llvm::for_each(op->getResultTypes(), addSymbols);
+  });
+}
+
+} // namespace
+
+Status FunctionBuilder::build(Block &block, ValueRange captured, ArrayRef<StringAttr> given) {
+  block_ = &block;
+  for (StringAttr name : given) {
+    expressions_.symbol(name);
+    expressions_.bind(name);
+  }
+  function_.given_symbols = uint32_t(given.size());
+  SmallVector<Value> params(block.getArguments());
+  params.append(captured.begin(), captured.end());
+  for (Value param : params)
+    if (auto type = dyn_cast<RankedTensorType>(param.getType()))
+      expressions_.bind(type);
+  for (StringAttr name : expressions_.knownSymbols())
+    entrySymbols_.insert(name);
+  for (Value param : params)
+    function_.params.push_back(addValue(param, plan::Storage::Parameter));
+  for (Operation &op : block)
+    positions_[&op] = positions_.size();
+  for (Operation &op : block.without_terminator())
+    if (Status status = addInstruction(&op); !status.ok())
+      return status;
+  for (Value value : block.getTerminator()->getOperands()) {
+    auto index = valueOf(value);
+    if (!index.ok())
+      return index.status();
+    function_.results.push_back(*index);
+  }
+  layOutArena();
+  return {};
+}
+
+Status FunctionBuilder::addInstruction(Operation *op) {
+  if (isa<graph::ConstantOp, graph::NoneOp>(op))
+    return {};
+  auto instruction = std::make_unique<plan::InstructionT>();
+  instruction->location = tables_.addLocation(op->getLoc());
+  Status status;
+  if (auto kernel = dyn_cast<graph::KernelOp>(op))
+    status = addKernel(kernel, *instruction);
+  else if (auto reshape = dyn_cast<graph::ReshapeOp>(op);
+           reshape && isa<RankedTensorType>(reshape.getX().getType()) && isa<RankedTensorType>(reshape.getType()) &&
+           graph::dataType(getElementTypeOrSelf(reshape.getType())) != DataType::String)
+    addView(reshape, *instruction);
+  else if (isa<graph::IfOp, graph::LoopOp>(op))
+    status = addCall(op, *instruction);
+  else
+    status = addRoutine(op, *instruction);
+  if (!status.ok())
+    return status;
+  releaseHeapValues(op, *instruction);
+  function_.instructions.push_back(std::move(instruction));
+  return {};
+}
+
+Result<uint32_t> FunctionBuilder::valueOf(Value value) {
+  if (auto it = values_.find(value); it != values_.end())
+    return it->second;
+  if (auto constant = value.getDefiningOp<graph::ConstantOp>())
+    return addConstant(constant);
+  if (value.getDefiningOp<graph::NoneOp>()) {
+    return unsupported(tables_.input.model + ": " + graph::describe(value.getLoc()) + ": an absent value can't be handed on");
+  }
+  return Status(StatusCode::Internal, "a value is used before it is computed");
+}
+
+Result<uint32_t> FunctionBuilder::addConstant(graph::ConstantOp op) {
+  auto tensor = graph::hostTensor(op.getValue());
+  if (!tensor.ok())
+    return tensor.status();
+  uint32_t index = addValue(op.getY(), plan::Storage::Constant);
+  if (tensor->type() != DataType::String) {
+    function_.values[index]->offset = uint64_t(tables_.addConstant(*tensor));
+    return index;
+  }
+  // Strings are no plain bytes: they are made by a routine, from their attribute.
+  plan::ValueT &value = *function_.values[index];
+  value.storage = plan::Storage::Heap;
+  auto routine = std::make_unique<plan::RoutineT>();
+  routine->operator_ = "string_constant";
+  auto attribute = std::make_unique<plan::AttributeT>();
+  attribute->name = "values";
+  attribute->value.Set(plan::TextsT{});
+  for (int64_t i = 0; i < tensor->size(); ++i)
+    attribute->value.AsTexts()->values.push_back(tensor->getString(i));
+  routine->attributes.push_back(std::move(attribute));
+  auto instruction = std::make_unique<plan::InstructionT>();
+  instruction->opcode = plan::Opcode::Routine;
+  instruction->target = uint32_t(tables_.module.routines.size());
+  instruction->results = {index};
+  instruction->location = tables_.addLocation(op.getLoc());
+  tables_.module.routines.push_back(std::move(routine));
+  function_.instructions.push_back(std::move(instruction));
+  return index;
+}
+
+uint32_t FunctionBuilder::addValue(Value value, plan::Storage storage) {
+  auto description = std::make_unique<plan::ValueT>();
+  Type type = value.getType();
+  description->kind = kindOf(type);
+  description->storage = storage;
+  Type element = type;
+  if (auto sequence = dyn_cast<graph::SequenceType>(type))
+    element = sequence.getElement();
+  if (auto optional = dyn_cast<graph::OptionalType>(type))
+    element = optional.getElement();
+  if (isa<TensorType>(element))
+    description->type = uint8_t(graph::dataType(getElementTypeOrSelf(element)));
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  description->ranked = bool(ranked);
+  if (ranked)
+    description->dims = expressions_.dims(ranked);
+  description->name = graph::describe(value.getLoc());
+  auto index = uint32_t(function_.values.size());
+  function_.values.push_back(std::move(description));
+  values_[value] = index;
+  return index;
+}
+
+Status FunctionBuilder::addOperands(ValueRange operands, plan::InstructionT &instruction) {
+  for (Value operand : operands) {
+    if (operand.getDefiningOp<graph::NoneOp>()) {
+      instruction.operands.push_back(runtime::kAbsent);
+      continue;
+    }
+    auto index = valueOf(operand);
+    if (!index.ok())
+      return index.status();
+    instruction.operands.push_back(*index);
+  }
+  return {};
+}
+
+/// Whether a value is handed out by the function itself (not a view of it, which is copied when it is handed out).
+static bool isResult(Value value, Block *block) {
+  return llvm::is_contained(block->getTerminator()->getOperands(), value);
+}
+
+plan::Storage FunctionBuilder::storageOf(Value result, bool kernel) {
+  if (isResult(result, block_))
+    return plan::Storage::Result;
+  auto type = dyn_cast<RankedTensorType>(result.getType());
+  return kernel && type && expressions_.known(type) && lifetimeOf_.contains(result) ? plan::Storage::Arena
+                                                                                    : plan::Storage::Heap;
+}
+
+Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instruction) {
+  instruction.opcode = plan::Opcode::Kernel;
+  instruction.target = tables_.addKernel(op);
+  if (Status status = addOperands(op.getInputs(), instruction); !status.ok())
+    return status;
+  for (const std::string &name : tables_.input.kernel(op).sizes)
+    instruction.sizes.push_back(expressions_.symbol(StringAttr::get(op.getContext(), name)));
+  for (Value result : op.getResults()) {
+    auto type = cast<RankedTensorType>(result.getType());
+    if (isResult(result, block_) || !entryKnown(type))
+      continue;
+    size_t here = positions_[op], last = here;
+    if (Operation *use = lastUse(result))
+      last = std::max(here, positions_[use]);
+    Value overwritten = op.getNumResults() == 1 ? operandToOverwrite(op) : Value();
+    if (overwritten) {
+      size_t lifetime = lifetimeOf_[rootOf(overwritten)];
+      lifetimes_[lifetime].last = last;
+      lifetimeOf_[result] = lifetime;
+      continue;
+    }
+    lifetimeOf_[result] = lifetimes_.size();
+    lifetimes_.push_back({type, here, last});
+  }
+  return addResults(op, instruction, /*binds=*/false);
+}
+
+Status FunctionBuilder::addRoutine(Operation *op, plan::InstructionT &instruction) {
+  instruction.opcode = plan::Opcode::Routine;
+  auto routine = tables_.addRoutine(op);
+  if (!routine.ok())
+    return routine.status();
+  instruction.target = *routine;
+  if (Status status = addOperands(op->getOperands(), instruction); !status.ok())
+    return status;
+  return addResults(op, instruction, /*binds=*/true);
+}
+
+void FunctionBuilder::addView(graph::ReshapeOp op, plan::InstructionT &instruction) {
+  instruction.opcode = plan::Opcode::View;
+  (void)addOperands(op.getX(), instruction);
+  views_[op.getY()] = op.getX();
+  plan::ValueT &source = *function_.values[instruction.operands[0]];
+  plan::Storage storage = source.storage == plan::Storage::Result ? plan::Storage::Heap : source.storage;
+  uint64_t offset = source.offset;
+  uint32_t index = addValue(op.getY(), storage);
+  function_.values[index]->offset = offset;
+  if (storage == plan::Storage::Arena)
+    placed_.push_back({index, lifetimeOf_[rootOf(op.getX())]});
+  instruction.results.push_back(index);
+}
+
+Status FunctionBuilder::addResults(Operation *op, plan::InstructionT &instruction, bool binds) {
+  for (Value result : op->getResults()) {
+    uint32_t index = addValue(result, storageOf(result, !binds));
+    if (function_.values[index]->storage == plan::Storage::Arena)
+      placed_.push_back({index, lifetimeOf_[result]});
+    instruction.results.push_back(index);
+  }
+  for (Value result : op->getResults())
+    if (auto type = dyn_cast<RankedTensorType>(result.getType()); type && binds)
+      expressions_.bind(type);
+  return {};
+}
+
+Status FunctionBuilder::addCall(Operation *op, plan::InstructionT &instruction) {
+  bool loop = isa<graph::LoopOp>(op);
+  instruction.opcode = loop ? plan::Opcode::Loop : plan::Opcode::If;
+  llvm::SetVector<Value> captured;
+  llvm::SetVector<StringAttr> used, given;
+  for (Region &region : op->getRegions())
+    collectOutside(region, captured, used);
+  for (StringAttr name : used)
+    if (expressions_.known(name)) {
+      given.insert(name);
+      instruction.sizes.push_back(expressions_.symbol(name));
+    }
+  if (Status status = addOperands(op->getOperands(), instruction); !status.ok())
+    return status;
+  if (Status status = addOperands(captured.getArrayRef(), instruction); !status.ok())
+    return status;
+  if (auto loopOp = dyn_cast<graph::LoopOp>(op))
+    instruction.carried = uint32_t(loopOp.getCarried().size());
+  for (Region &region : op->getRegions()) {
+    auto index = tables_.addFunction(graph::describe(op->getLoc()), region.front(), captured.getArrayRef(), given.getArrayRef());
+    if (!index.ok())
+      return index.status();
+    instruction.functions.push_back(*index);
+  }
+  return addResults(op, instruction, /*binds=*/true);
+}
+
+Value FunctionBuilder::rootOf(Value value) {
+  while (views_.count(value))
+    value = views_[value];
+  return value;
+}
+
+/// Uses by views count as uses of the root until the views' own last use. Uses inside regions count at the operator that has the region.
+Operation *FunctionBuilder::lastUse(Value root) {
+  Operation *last = nullptr;
+  SmallVector<Value> aliases{root};
+  while (!aliases.empty()) {
+    Value alias = aliases.pop_back_val();
+    for (Operation *user : alias.getUsers()) {
+      Operation *here = block_->findAncestorOpInBlock(*user);
+      if (here && (!last || last->isBeforeInBlock(here)))
+        last = here;
+      if (auto view = dyn_cast<graph::ReshapeOp>(user); view && view->getBlock() == block_)
+        aliases.push_back(view.getY());
+    }
+  }
+  return last;
+}
+
+/// An operand whose buffer ends here and of which the kernel reads each element only to compute the result's at the same place.
+Value FunctionBuilder::operandToOverwrite(graph::KernelOp op) {
+  auto result = cast<RankedTensorType>(op.getResult(0).getType());
+  auto bytes = [](Type type) { return byteSize(graph::dataType(getElementTypeOrSelf(type))); };
+  for (auto [operand, argument] : llvm::zip_equal(op.getInputs(), op.getBody().getArguments())) {
+    auto type = cast<RankedTensorType>(operand.getType());
+    Value root = rootOf(operand);
+    if (!lifetimeOf_.contains(root) || type.clone(result.getElementType()) != result || bytes(type) != bytes(result))
+      continue;
+    if (lastUse(root) != op || lifetimes_[lifetimeOf_[root]].last > positions_[op] ||
+        llvm::count(op.getInputs(), operand) != 1)
+      continue;
+    SmallVector<Operation *> users(argument.getUsers());
+    bool inPlace = true;
+    while (inPlace && !users.empty()) {
+      Operation *user = users.pop_back_val();
+      if (isa<graph::YieldOp>(user))
+        continue;
+      auto own = dyn_cast<RankedTensorType>(user->getResult(0).getType());
+      inPlace = isa<graph::Elementwise>(user) && own && own.clone(result.getElementType()) == result;
+      users.append(user->user_begin(), user->user_end());
+    }
+    if (inPlace)
+      return operand;
+  }
+  return {};
+}
+
+void FunctionBuilder::releaseHeapValues(Operation *op, plan::InstructionT &instruction) {
+  llvm::SetVector<Value> candidates;
+  candidates.insert(op->operand_begin(), op->operand_end());
+  candidates.insert(op->result_begin(), op->result_end());
+  for (Region &region : op->getRegions()) {
+    llvm::SetVector<StringAttr> symbols;
+    if (!isa<graph::KernelOp>(op))
+      collectOutside(region, candidates, symbols);
+  }
+  for (Value value : candidates) {
+    auto it = values_.find(value);
+    if (it == values_.end() || function_.values[it->second]->storage != plan::Storage::Heap ||
+        value.getDefiningOp<graph::ConstantOp>())
+      continue;
+    Operation *last = nullptr;
+    for (Operation *user : value.getUsers())
+      if (Operation *here = block_->findAncestorOpInBlock(*user); here && (!last || last->isBeforeInBlock(here)))
+        last = here;
+    if (last == op || !last)
+      instruction.releases.push_back(it->second);
+  }
+}
+
+/// Whether the size is known when the function begins, so that the value can lie in the arena.
+bool FunctionBuilder::entryKnown(RankedTensorType type) {
+  return expressions_.known(type) &&
+         llvm::all_of(graph::symbolNames(type), [&](StringAttr name) { return entrySymbols_.contains(name); });
+}
+
+void FunctionBuilder::layOutArena() {
+  std::vector<Buffer> buffers;
+  for (const Lifetime &lifetime : lifetimes_) {
+    int64_t element = byteSize(graph::dataType(lifetime.type.getElementType()));
+    uint32_t bytes = expressions_.constant(element);
+    for (uint32_t dim : expressions_.dims(lifetime.type))
+      bytes = expressions_.binary(plan::ExprKind::Mul, bytes, dim);
+    uint32_t unit = expressions_.constant(kAlignment);
+    bytes = expressions_.binary(plan::ExprKind::Mul, expressions_.binary(plan::ExprKind::CeilDiv, bytes, unit), unit);
+    buffers.push_back({bytes, lifetime.first, lifetime.last});
+  }
+  MemoryPlan plan = planMemory(buffers, expressions_);
+  if (buffers.empty())
+    plan.bytes = expressions_.constant(0);
+  function_.arena_bytes = plan.bytes;
+  for (auto [value, lifetime] : placed_)
+    function_.values[value]->offset = buffers[lifetime].offset;
+  tables_.plannedBytes += plan.plannedBytes;
+  tables_.separateBytes += plan.separateBytes;
+}
+
+} // namespace tensmith::vm

@@ -1,0 +1,61 @@
+// One function of a plan, from one block of graph IR.
+#pragma once
+
+#include "compiler/vm/MemoryPlan.h"
+#include "compiler/vm/ModuleTables.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace tensmith::vm {
+
+class FunctionBuilder {
+public:
+  FunctionBuilder(ModuleTables &tables, plan::FunctionT &function)
+      : tables_(tables), function_(function), expressions_(function) {}
+
+  /// `captured`: values from outside that the block uses, which become parameters after its arguments; `given`: the
+  /// symbols whose values the caller passes.
+  Status build(mlir::Block &block, mlir::ValueRange captured, llvm::ArrayRef<mlir::StringAttr> given);
+
+private:
+  /// A buffer of the arena in the making: which values lie in it, and from when to when.
+  struct Lifetime {
+    mlir::RankedTensorType type;
+    size_t first, last;
+  };
+
+  Status addInstruction(mlir::Operation *op);
+  Status addKernel(graph::KernelOp op, plan::InstructionT &instruction);
+  Status addRoutine(mlir::Operation *op, plan::InstructionT &instruction);
+  Status addCall(mlir::Operation *op, plan::InstructionT &instruction);
+  void addView(graph::ReshapeOp op, plan::InstructionT &instruction);
+  Status addOperands(mlir::ValueRange operands, plan::InstructionT &instruction);
+  Status addResults(mlir::Operation *op, plan::InstructionT &instruction, bool binds);
+  void releaseHeapValues(mlir::Operation *op, plan::InstructionT &instruction);
+  void layOutArena();
+
+  Result<uint32_t> valueOf(mlir::Value value);
+  Result<uint32_t> addConstant(graph::ConstantOp op);
+  uint32_t addValue(mlir::Value value, plan::Storage storage);
+  bool entryKnown(mlir::RankedTensorType type);
+  plan::Storage storageOf(mlir::Value result, bool kernel);
+  /// The buffer's owner: what a chain of views looks at.
+  mlir::Value rootOf(mlir::Value value);
+  /// The last operator of the block that uses the value, itself or through views.
+  mlir::Operation *lastUse(mlir::Value root);
+  mlir::Value operandToOverwrite(graph::KernelOp op);
+
+  ModuleTables &tables_;
+  plan::FunctionT &function_;
+  Expressions expressions_;
+  mlir::Block *block_ = nullptr;
+  llvm::DenseMap<mlir::Value, uint32_t> values_;
+  llvm::DenseMap<mlir::Value, mlir::Value> views_;
+  llvm::DenseMap<mlir::Operation *, size_t> positions_;
+  llvm::DenseSet<mlir::StringAttr> entrySymbols_;
+  std::vector<Lifetime> lifetimes_;
+  llvm::DenseMap<mlir::Value, size_t> lifetimeOf_;
+  std::vector<std::pair<uint32_t, size_t>> placed_; // values in the arena, and their lifetime
+};
+
+} // namespace tensmith::vm

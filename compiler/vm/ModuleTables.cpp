@@ -1,0 +1,89 @@
+// Shared tables of a plan; see ModuleTables.h.
+#include "compiler/vm/ModuleTables.h"
+
+#include "compiler/graph/Constants.h"
+#include "compiler/graph/Evaluate.h"
+#include "compiler/vm/FunctionBuilder.h"
+
+using namespace mlir;
+
+namespace tensmith::vm {
+
+int64_t ModuleTables::addConstant(const HostTensor &tensor) {
+  constexpr int64_t kAlignment = 64;
+  Hash128 hash = hash128(std::span(tensor.data(), size_t(tensor.bytes())));
+  auto [it, isNew] = offsets_.try_emplace(hash, weightsBytes);
+  if (isNew) {
+    constants.push_back({weightsBytes, tensor});
+    weightsBytes += (std::max<int64_t>(tensor.bytes(), 1) + kAlignment - 1) / kAlignment * kAlignment;
+  }
+  return it->second;
+}
+
+uint32_t ModuleTables::addKernel(graph::KernelOp op) {
+  const KernelBinding &binding = input.kernel(op);
+  auto [it, isNew] = kernels_.try_emplace(binding.symbol, module.kernels.size());
+  if (isNew) {
+    auto kernel = std::make_unique<plan::KernelT>();
+    kernel->symbol = binding.symbol;
+    kernel->label = binding.label;
+    kernel->messages = binding.messages;
+    module.kernels.push_back(std::move(kernel));
+  }
+  return it->second;
+}
+
+Result<uint32_t> ModuleTables::addRoutine(Operation *op) {
+  auto routine = std::make_unique<plan::RoutineT>();
+  routine->operator_ = op->getName().stripDialect().str();
+  for (auto &[name, value] : graph::attributes(op).all()) {
+    auto attribute = std::make_unique<plan::AttributeT>();
+    attribute->name = name;
+    if (auto *integer = std::get_if<int64_t>(&value)) {
+      attribute->value.Set(plan::IntegerT{});
+      attribute->value.AsInteger()->value = *integer;
+    } else if (auto *real = std::get_if<double>(&value)) {
+      attribute->value.Set(plan::RealT{});
+      attribute->value.AsReal()->value = *real;
+    } else if (auto *text = std::get_if<std::string>(&value)) {
+      attribute->value.Set(plan::TextT{});
+      attribute->value.AsText()->value = *text;
+    } else if (auto *integers = std::get_if<std::vector<int64_t>>(&value)) {
+      attribute->value.Set(plan::IntegersT{});
+      attribute->value.AsIntegers()->values = *integers;
+    } else if (auto *reals = std::get_if<std::vector<double>>(&value)) {
+      attribute->value.Set(plan::RealsT{});
+      attribute->value.AsReals()->values = *reals;
+    } else if (auto *texts = std::get_if<std::vector<std::string>>(&value)) {
+      attribute->value.Set(plan::TextsT{});
+      attribute->value.AsTexts()->values = *texts;
+    } else {
+      return unsupported("attribute '" + name + "' of " + graph::describe(op->getLoc()) + " holds a tensor");
+    }
+    routine->attributes.push_back(std::move(attribute));
+  }
+  module.routines.push_back(std::move(routine));
+  return uint32_t(module.routines.size() - 1);
+}
+
+uint32_t ModuleTables::addLocation(Location location) {
+  std::string text = input.model + ": " + graph::describe(location);
+  auto [it, isNew] = locations_.try_emplace(text, module.locations.size());
+  if (isNew)
+    module.locations.push_back(text);
+  return it->second;
+}
+
+Result<uint32_t> ModuleTables::addFunction(std::string name, Block &block, ValueRange captured, ArrayRef<StringAttr> given) {
+  auto index = uint32_t(module.functions.size());
+  module.functions.push_back(std::make_unique<plan::FunctionT>());
+  // The table may move when functions inside are added; the function itself does not.
+  plan::FunctionT &function = *module.functions.back();
+  function.name = std::move(name);
+  FunctionBuilder builder(*this, function);
+  if (Status status = builder.build(block, captured, given); !status.ok())
+    return status;
+  return index;
+}
+
+} // namespace tensmith::vm

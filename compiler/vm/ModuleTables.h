@@ -1,0 +1,34 @@
+// What the functions of a plan share: constants, kernels, routines, locations, and the list of functions itself.
+#pragma once
+
+#include "base/Hash.h"
+#include "compiler/vm/PlanBuilder.h"
+#include "runtime/plan_generated.h"
+
+namespace tensmith::vm {
+
+class ModuleTables {
+public:
+  ModuleTables(const PlanInput &input, plan::ModuleT &module) : input(input), module(module) {}
+
+  /// The place of a tensor in the weights; equal tensors have one.
+  int64_t addConstant(const HostTensor &tensor);
+  uint32_t addKernel(graph::KernelOp op);
+  Result<uint32_t> addRoutine(mlir::Operation *op);
+  uint32_t addLocation(mlir::Location location);
+  /// A function for the block; see FunctionBuilder::build.
+  Result<uint32_t> addFunction(std::string name, mlir::Block &block, mlir::ValueRange captured,
+                               llvm::ArrayRef<mlir::StringAttr> given);
+
+  const PlanInput &input;
+  plan::ModuleT &module;
+  std::vector<PlanConstant> constants;
+  int64_t weightsBytes = 0;
+  int64_t plannedBytes = 0, separateBytes = 0; // of main's arena
+
+private:
+  std::map<Hash128, int64_t> offsets_;
+  std::map<std::string, uint32_t> kernels_, locations_;
+};
+
+} // namespace tensmith::vm

@@ -1,0 +1,47 @@
+// From a graph cut into kernels to the plan that the virtual machine executes (runtime/plan.fbs).
+//
+// Every operator becomes one instruction: a kernel, a view (reshape), control flow, or a routine, which the runtime evaluates by
+// its reference. Regions of control flow become functions, with what they capture as parameters and the sizes that they
+// use given as symbols. Memory is planned by MemoryPlan.h.
+#pragma once
+
+#include "base/HostTensor.h"
+#include "compiler/graph/Graph.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <functional>
+
+namespace tensmith::vm {
+
+/// What a kernel's region was compiled to.
+struct KernelBinding {
+  std::string symbol;                // in the module's image
+  std::vector<std::string> sizes;    // the symbols whose values it takes, in order
+  std::vector<std::string> messages; // of its `fail` codes
+  std::string label;
+};
+
+struct PlanInput {
+  mlir::func::FuncOp function;
+  std::function<const KernelBinding &(graph::KernelOp)> kernel;
+  std::string model; // named in locations
+  std::string triple, cpu;
+  std::vector<std::string> features;
+};
+
+struct PlanConstant {
+  int64_t offset; // in the weights, a multiple of 64
+  HostTensor tensor;
+};
+
+struct Plan {
+  std::vector<uint8_t> bytes; // the FlatBuffer
+  std::vector<PlanConstant> constants;
+  int64_t weightsBytes = 0;
+};
+
+/// Unsupported where a value has a type that plans can't hold. The IR must outlive the plan's constants.
+Result<Plan> buildPlan(const PlanInput &input);
+
+} // namespace tensmith::vm
