@@ -19,6 +19,10 @@ class GraphBuilder;
 
 namespace tensmith::kernel {
 
+/// Below so many input channels of a group a convolution's rows are copied: a tap's loop would be
+/// shorter than the work of finding its pixels.
+inline constexpr int64_t kFewChannels = 8;
+
 struct Contraction {
   mlir::Operation *root;
   mlir::Value left;       // A: [..., rows, depth], or an image [N, spatial..., channels]

@@ -7,8 +7,6 @@ using namespace mlir;
 
 namespace tensmith::kernel {
 namespace {
-// Below so many channels a tap's loop is shorter than the work of finding its rows.
-constexpr int64_t kFewChannels = 8;
 // Rows of the copy are set apart by more than their length, so that they don't fall into the same
 // cache sets.
 constexpr int64_t kCopyPadding = 16;

@@ -38,8 +38,8 @@ public:
     function_ = module_.lookupSymbol<func::FuncOp>("main");
     if (!function_)
       return Status(StatusCode::InvalidModel, options_.model + ": has no function @main");
-    for (auto stage : {&Compilation::rewriteGraph, &Compilation::emitKernels, &Compilation::compileKernels,
-                       &Compilation::planExecution})
+    for (auto stage : {&Compilation::rewriteGraph, &Compilation::emitKernels,
+                       &Compilation::compileKernels, &Compilation::planExecution})
       if (Status status = (this->*stage)(); !status.ok())
         return status;
     return std::move(parts_);
@@ -54,7 +54,8 @@ private:
       options_.progress(stage, fraction);
   }
 
-  /// 1. The graph as the front end gave it becomes one of kernels, and of operators that the runtime evaluates.
+  /// 1. The graph as the front end gave it becomes one of kernels, and of operators that the
+  /// runtime evaluates.
   Status rewriteGraph() {
     dump_.write(module_, "imported");
     if (options_.byReference)
@@ -62,12 +63,14 @@ private:
     rewrite::Options options;
     options.machine = shapeOf(machine_);
     options.fuse = options_.fuse;
-    // Decomposition first, so that the parts of larger operators are simplified and fused like any; folding again after the layout
-    // has transposed constants, and at the end for those that fusion has packed.
-    const std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite::Options &)> stages[] = {
-        {"simplify", rewrite::simplify},     {"fold-constants", rewrite::foldConstants}, {"decompose", rewrite::decompose},
-        {"fold-constants", rewrite::foldConstants}, {"layout", rewrite::chooseLayout},   {"fold-constants", rewrite::foldConstants},
-        {"cse", eliminateCommon},            {"fuse", rewrite::fuse}};
+    // Decomposition first, so that the parts of larger operators are simplified and fused like any;
+    // folding again after the layout has transposed constants, and at the end for those that fusion
+    // has packed.
+    const std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite::Options &)>
+        stages[] = {{"simplify", rewrite::simplify},   {"fold-constants", rewrite::foldConstants},
+                    {"decompose", rewrite::decompose}, {"fold-constants", rewrite::foldConstants},
+                    {"layout", rewrite::chooseLayout}, {"fold-constants", rewrite::foldConstants},
+                    {"cse", eliminateCommon},          {"fuse", rewrite::fuse}};
     double done = 0;
     for (auto [name, stage] : stages) {
       report("rewriting the graph", done++ / std::size(stages));
@@ -85,7 +88,8 @@ private:
     return passes.run(function);
   }
 
-  /// 2. Each region to vector code. What turns out to have none goes back to being evaluated by reference.
+  /// 2. Each region to vector code. What turns out to have none goes back to being evaluated by
+  /// reference.
   Status emitKernels() {
     SmallVector<graph::KernelOp> kernels;
     function_.walk([&](graph::KernelOp op) { kernels.push_back(op); });
@@ -118,16 +122,20 @@ private:
       argument.replaceAllUsesWith(input);
     auto yield = cast<graph::YieldOp>(block.getTerminator());
     op->replaceAllUsesWith(yield.getValues());
-    op->getBlock()->getOperations().splice(op->getIterator(), block.getOperations(), block.begin(), yield->getIterator());
+    op->getBlock()->getOperations().splice(op->getIterator(), block.getOperations(), block.begin(),
+                                           yield->getIterator());
     op->erase();
   }
 
-  /// 3. Vector code to objects for the machine, on all cores, each structure once, from the cache where it has them.
+  /// 3. Vector code to objects for the machine, on all cores, each structure once, from the cache
+  /// where it has them.
   Status compileKernels() {
     target::cpu::KernelCompilerOptions options;
     options.threads = options_.threads;
     options.cacheFolder = options_.cacheFolder;
-    options.progress = [&](int64_t done, int64_t total) { report("compiling kernels", double(done) / double(total)); };
+    options.progress = [&](int64_t done, int64_t total) {
+      report("compiling kernels", double(done) / double(total));
+    };
     auto compiled = target::cpu::compileKernels(sources_, machine_, options);
     if (!compiled.ok())
       return compiled.status().within(options_.model);
@@ -144,7 +152,9 @@ private:
     report("planning memory", 0);
     vm::PlanInput input;
     input.function = function_;
-    input.kernel = [this](graph::KernelOp op) -> const vm::KernelBinding & { return kernels_[bindings_.lookup(op)]; };
+    input.kernel = [this](graph::KernelOp op) -> const vm::KernelBinding & {
+      return kernels_[bindings_.lookup(op)];
+    };
     input.model = options_.model;
     input.triple = machine_.triple;
     input.cpu = machine_.cpu;
@@ -155,7 +165,8 @@ private:
     parts_.plan = std::as_bytes(std::span(plan_->bytes));
     parts_.weightsBytes = plan_->weightsBytes;
     for (const vm::PlanConstant &constant : plan_->constants)
-      parts_.weights.push_back({constant.offset, {constant.tensor.data(), size_t(constant.tensor.bytes())}});
+      parts_.weights.push_back(
+          {constant.offset, {constant.tensor.data(), size_t(constant.tensor.bytes())}});
     parts_.machine = machine_;
     report("writing the module", 0);
     return {};

@@ -12,16 +12,17 @@ namespace tensmith::pipeline {
 
 struct CompileOptions {
   std::string target = "host";
-  std::string cacheFolder;   // of compiled kernels; empty: none
-  std::string dumpFolder;    // each stage's IR, numbered; empty: none
-  int threads = 0;           // 0: as many as CPUs
-  bool fuse = true;          // off: every operator is a kernel of its own
-  bool byReference = false;  // no kernels: the runtime evaluates every operator
+  std::string cacheFolder;  // of compiled kernels; empty: none
+  std::string dumpFolder;   // each stage's IR, numbered; empty: none
+  int threads = 0;          // 0: as many as CPUs
+  bool fuse = true;         // off: every operator is a kernel of its own
+  bool byReference = false; // no kernels: the runtime evaluates every operator
   std::string model = "model";
   std::function<void(const char *stage, double fraction)> progress;
 };
 
-/// Compiles `main` of the module, which is changed on the way, to the module file's bytes, or into the file `path`.
+/// Compiles `main` of the module, which is changed on the way, to the module file's bytes, or into
+/// the file `path`.
 Result<std::string> compileToBytes(mlir::ModuleOp module, const CompileOptions &options);
 Status compileToFile(mlir::ModuleOp module, const CompileOptions &options, const std::string &path);
 

@@ -17,7 +17,8 @@ void Dump::write(ModuleOp module, StringRef stage) {
   if (folder_.empty())
     return;
   std::error_code error;
-  llvm::raw_fd_ostream file(folder_ + llvm::formatv("/{0,0+2}-{1}.mlir", number_++, stage).str(), error);
+  llvm::raw_fd_ostream file(folder_ + llvm::formatv("/{0,0+2}-{1}.mlir", number_++, stage).str(),
+                            error);
   OpPrintingFlags flags;
   flags.elideLargeElementsAttrs(32).elideLargeResourceString(64);
   if (!error)

@@ -9,7 +9,8 @@ namespace tensmith::pipeline {
 
 class Dump {
 public:
-  /// Nothing is written where `folder` is empty. A folder that can't be written to is no error: the compilation matters more.
+  /// Nothing is written where `folder` is empty. A folder that can't be written to is no error: the
+  /// compilation matters more.
   explicit Dump(std::string folder);
   /// NN-stage.mlir
   void write(mlir::ModuleOp module, llvm::StringRef stage);

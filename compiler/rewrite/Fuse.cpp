@@ -16,6 +16,7 @@
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 
@@ -233,6 +234,23 @@ private:
     return role == Role::Elementwise || (role == Role::Movement && !isa<graph::ReshapeOp>(op));
   }
 
+  /// Whether the operator can rather be applied to the result of a heavy one before it, while that
+  /// is in registers.
+  static bool followsHeavy(Operation *op) {
+    for (Value operand : op->getOperands()) {
+      Operation *producer = operand.getDefiningOp();
+      auto own = dyn_cast<RankedTensorType>(operand.getType()),
+           result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+      if (!producer || !operand.hasOneUse() || !own || !result ||
+          own.clone(result.getElementType()) != result)
+        continue;
+      Role role = roleOf(producer);
+      if (isHeavy(role) || (role == Role::Elementwise && followsHeavy(producer)))
+        return true;
+    }
+    return false;
+  }
+
   /// Each element of the operand is read once for each element of the result, or the root keeps a
   /// copy.
   bool rootTakesMovement() const {
@@ -240,6 +258,8 @@ private:
            (rootRole_ == Role::Contraction && isa<graph::MatMulOp>(root_));
   }
   bool rootTakesElementwise(Operation *op) const {
+    if (followsHeavy(op))
+      return false;
     switch (rootRole_) {
     case Role::Row:
     case Role::Reduction:
@@ -274,7 +294,8 @@ public:
     SmallVector<Value> results{group_.end_->getResult(0)};
     body_.push_back(new Block);
     Block *block = &body_.front();
-    OpBuilder inside = OpBuilder::atBlockEnd(block);
+    OpBuilder inside(context_);
+    inside.setInsertionPointToEnd(block);
     for (Operation *op : sorted) {
       if (op == group_.root_ && packedUse)
         mapRightOperand(inside, packedUse);

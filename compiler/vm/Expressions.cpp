@@ -61,7 +61,8 @@ std::vector<uint32_t> Expressions::dims(RankedTensorType type) {
   std::vector<uint32_t> result;
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
     AffineExpr expression = graph::dimExpression(type, dim);
-    // What no symbol is known of, and what is only used in an expression, is learnt when the value is computed.
+    // What no symbol is known of, and what is only used in an expression, is learnt when the value
+    // is computed.
     bool learnt = !expression;
     if (expression && !isa<AffineSymbolExpr>(expression))
       expression.walk([&](AffineExpr part) {
@@ -88,7 +89,8 @@ bool Expressions::known(RankedTensorType type) const {
   for (int64_t dim = 0; dim < type.getRank(); ++dim)
     if (!graph::dimExpression(type, dim))
       return false;
-  return llvm::all_of(graph::symbolNames(type), [&](StringAttr name) { return known_.contains(name); });
+  return llvm::all_of(graph::symbolNames(type),
+                      [&](StringAttr name) { return known_.contains(name); });
 }
 
 int64_t Expressions::estimate(uint32_t expression, int64_t hint) const {

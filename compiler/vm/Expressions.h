@@ -8,7 +8,6 @@
 
 #include <map>
 
-
 namespace tensmith::vm {
 
 class Expressions {
@@ -20,7 +19,8 @@ public:
   uint32_t binary(plan::ExprKind kind, uint32_t a, uint32_t b);
   /// An affine expression over `names`.
   uint32_t affine(mlir::AffineExpr expression, llvm::ArrayRef<mlir::StringAttr> names);
-  /// The dimensions of a ranked tensor. A dimension of which nothing is known gets a symbol of its own.
+  /// The dimensions of a ranked tensor. A dimension of which nothing is known gets a symbol of its
+  /// own.
   std::vector<uint32_t> dims(mlir::RankedTensorType type);
 
   /// Marks the symbols that are whole dimensions of the type as known from now on.
@@ -32,9 +32,12 @@ public:
 
   const llvm::DenseSet<mlir::StringAttr> &knownSymbols() const { return known_; }
 
-  /// The value where every symbol is `hint`: what buffers are compared by when sizes are symbolic. Nothing where it overflows.
+  /// The value where every symbol is `hint`: what buffers are compared by when sizes are symbolic.
+  /// Nothing where it overflows.
   int64_t estimate(uint32_t expression, int64_t hint) const;
-  bool isConstant(uint32_t expression) const { return function_.exprs[expression].kind() == plan::ExprKind::Constant; }
+  bool isConstant(uint32_t expression) const {
+    return function_.exprs[expression].kind() == plan::ExprKind::Constant;
+  }
   int64_t constantValue(uint32_t expression) const { return function_.exprs[expression].a(); }
 
 private:

@@ -23,7 +23,8 @@ plan::ValueKind kindOf(Type type) {
 }
 
 /// What a region uses from outside, and the symbols that its types are over.
-void collectOutside(Region &region, llvm::SetVector<Value> &captured, llvm::SetVector<StringAttr> &symbols) {
+void collectOutside(Region &region, llvm::SetVector<Value> &captured,
+                    llvm::SetVector<StringAttr> &symbols) {
   auto addSymbols = [&](Type type) {
     if (auto ranked = dyn_cast<RankedTensorType>(type))
       for (StringAttr name : graph::symbolNames(ranked))
@@ -32,8 +33,8 @@ void collectOutside(Region &region, llvm::SetVector<Value> &captured, llvm::SetV
   region.walk([&](Operation *op) {
     for (Value operand : op->getOperands()) {
       // A constant is as good inside; what isolated regions use is not from outside.
-      if (!region.isAncestor(operand.getParentRegion()) && !operand.getDefiningOp<graph::ConstantOp>() &&
-          !operand.getDefiningOp<graph::NoneOp>())
+      if (!region.isAncestor(operand.getParentRegion()) &&
+          !operand.getDefiningOp<graph::ConstantOp>() && !operand.getDefiningOp<graph::NoneOp>())
         captured.insert(operand);
       addSymbols(operand.getType());
     }
@@ -83,7 +84,8 @@ Status FunctionBuilder::addInstruction(Operation *op) {
   if (auto kernel = dyn_cast<graph::KernelOp>(op))
     status = addKernel(kernel, *instruction);
   else if (auto reshape = dyn_cast<graph::ReshapeOp>(op);
-           reshape && isa<RankedTensorType>(reshape.getX().getType()) && isa<RankedTensorType>(reshape.getType()) &&
+           reshape && isa<RankedTensorType>(reshape.getX().getType()) &&
+           isa<RankedTensorType>(reshape.getType()) &&
            graph::dataType(getElementTypeOrSelf(reshape.getType())) != DataType::String)
     addView(reshape, *instruction);
   else if (isa<graph::IfOp, graph::LoopOp>(op))
@@ -103,7 +105,8 @@ Result<uint32_t> FunctionBuilder::valueOf(Value value) {
   if (auto constant = value.getDefiningOp<graph::ConstantOp>())
     return addConstant(constant);
   if (value.getDefiningOp<graph::NoneOp>()) {
-    return unsupported(tables_.input.model + ": " + graph::describe(value.getLoc()) + ": an absent value can't be handed on");
+    return unsupported(tables_.input.model + ": " + graph::describe(value.getLoc()) +
+                       ": an absent value can't be handed on");
   }
   return Status(StatusCode::Internal, "a value is used before it is computed");
 }
@@ -175,7 +178,8 @@ Status FunctionBuilder::addOperands(ValueRange operands, plan::InstructionT &ins
   return {};
 }
 
-/// Whether a value is handed out by the function itself (not a view of it, which is copied when it is handed out).
+/// Whether a value is handed out by the function itself (not a view of it, which is copied when it
+/// is handed out).
 static bool isResult(Value value, Block *block) {
   return llvm::is_contained(block->getTerminator()->getOperands(), value);
 }
@@ -184,8 +188,9 @@ plan::Storage FunctionBuilder::storageOf(Value result, bool kernel) {
   if (isResult(result, block_))
     return plan::Storage::Result;
   auto type = dyn_cast<RankedTensorType>(result.getType());
-  return kernel && type && expressions_.known(type) && lifetimeOf_.contains(result) ? plan::Storage::Arena
-                                                                                    : plan::Storage::Heap;
+  return kernel && type && expressions_.known(type) && lifetimeOf_.contains(result)
+             ? plan::Storage::Arena
+             : plan::Storage::Heap;
 }
 
 Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instruction) {
@@ -231,7 +236,8 @@ void FunctionBuilder::addView(graph::ReshapeOp op, plan::InstructionT &instructi
   (void)addOperands(op.getX(), instruction);
   views_[op.getY()] = op.getX();
   plan::ValueT &source = *function_.values[instruction.operands[0]];
-  plan::Storage storage = source.storage == plan::Storage::Result ? plan::Storage::Heap : source.storage;
+  plan::Storage storage =
+      source.storage == plan::Storage::Result ? plan::Storage::Heap : source.storage;
   uint64_t offset = source.offset;
   uint32_t index = addValue(op.getY(), storage);
   function_.values[index]->offset = offset;
@@ -272,7 +278,8 @@ Status FunctionBuilder::addCall(Operation *op, plan::InstructionT &instruction) 
   if (auto loopOp = dyn_cast<graph::LoopOp>(op))
     instruction.carried = uint32_t(loopOp.getCarried().size());
   for (Region &region : op->getRegions()) {
-    auto index = tables_.addFunction(graph::describe(op->getLoc()), region.front(), captured.getArrayRef(), given.getArrayRef());
+    auto index = tables_.addFunction(graph::describe(op->getLoc()), region.front(),
+                                     captured.getArrayRef(), given.getArrayRef());
     if (!index.ok())
       return index.status();
     instruction.functions.push_back(*index);
@@ -286,7 +293,8 @@ Value FunctionBuilder::rootOf(Value value) {
   return value;
 }
 
-/// Uses by views count as uses of the root until the views' own last use. Uses inside regions count at the operator that has the region.
+/// Uses by views count as uses of the root until the views' own last use. Uses inside regions count
+/// at the operator that has the region.
 Operation *FunctionBuilder::lastUse(Value root) {
   Operation *last = nullptr;
   SmallVector<Value> aliases{root};
@@ -303,14 +311,16 @@ Operation *FunctionBuilder::lastUse(Value root) {
   return last;
 }
 
-/// An operand whose buffer ends here and of which the kernel reads each element only to compute the result's at the same place.
+/// An operand whose buffer ends here and of which the kernel reads each element only to compute the
+/// result's at the same place.
 Value FunctionBuilder::operandToOverwrite(graph::KernelOp op) {
   auto result = cast<RankedTensorType>(op.getResult(0).getType());
   auto bytes = [](Type type) { return byteSize(graph::dataType(getElementTypeOrSelf(type))); };
   for (auto [operand, argument] : llvm::zip_equal(op.getInputs(), op.getBody().getArguments())) {
     auto type = cast<RankedTensorType>(operand.getType());
     Value root = rootOf(operand);
-    if (!lifetimeOf_.contains(root) || type.clone(result.getElementType()) != result || bytes(type) != bytes(result))
+    if (!lifetimeOf_.contains(root) || type.clone(result.getElementType()) != result ||
+        bytes(type) != bytes(result))
       continue;
     if (lastUse(root) != op || lifetimes_[lifetimeOf_[root]].last > positions_[op] ||
         llvm::count(op.getInputs(), operand) != 1)
@@ -322,7 +332,8 @@ Value FunctionBuilder::operandToOverwrite(graph::KernelOp op) {
       if (isa<graph::YieldOp>(user))
         continue;
       auto own = dyn_cast<RankedTensorType>(user->getResult(0).getType());
-      inPlace = isa<graph::Elementwise>(user) && own && own.clone(result.getElementType()) == result;
+      inPlace =
+          isa<graph::Elementwise>(user) && own && own.clone(result.getElementType()) == result;
       users.append(user->user_begin(), user->user_end());
     }
     if (inPlace)
@@ -347,7 +358,8 @@ void FunctionBuilder::releaseHeapValues(Operation *op, plan::InstructionT &instr
       continue;
     Operation *last = nullptr;
     for (Operation *user : value.getUsers())
-      if (Operation *here = block_->findAncestorOpInBlock(*user); here && (!last || last->isBeforeInBlock(here)))
+      if (Operation *here = block_->findAncestorOpInBlock(*user);
+          here && (!last || last->isBeforeInBlock(here)))
         last = here;
     if (last == op || !last)
       instruction.releases.push_back(it->second);
@@ -356,8 +368,9 @@ void FunctionBuilder::releaseHeapValues(Operation *op, plan::InstructionT &instr
 
 /// Whether the size is known when the function begins, so that the value can lie in the arena.
 bool FunctionBuilder::entryKnown(RankedTensorType type) {
-  return expressions_.known(type) &&
-         llvm::all_of(graph::symbolNames(type), [&](StringAttr name) { return entrySymbols_.contains(name); });
+  return expressions_.known(type) && llvm::all_of(graph::symbolNames(type), [&](StringAttr name) {
+           return entrySymbols_.contains(name);
+         });
 }
 
 void FunctionBuilder::layOutArena() {
@@ -368,7 +381,8 @@ void FunctionBuilder::layOutArena() {
     for (uint32_t dim : expressions_.dims(lifetime.type))
       bytes = expressions_.binary(plan::ExprKind::Mul, bytes, dim);
     uint32_t unit = expressions_.constant(kAlignment);
-    bytes = expressions_.binary(plan::ExprKind::Mul, expressions_.binary(plan::ExprKind::CeilDiv, bytes, unit), unit);
+    bytes = expressions_.binary(plan::ExprKind::Mul,
+                                expressions_.binary(plan::ExprKind::CeilDiv, bytes, unit), unit);
     buffers.push_back({bytes, lifetime.first, lifetime.last});
   }
   MemoryPlan plan = planMemory(buffers, expressions_);

@@ -13,9 +13,10 @@ public:
   FunctionBuilder(ModuleTables &tables, plan::FunctionT &function)
       : tables_(tables), function_(function), expressions_(function) {}
 
-  /// `captured`: values from outside that the block uses, which become parameters after its arguments; `given`: the
-  /// symbols whose values the caller passes.
-  Status build(mlir::Block &block, mlir::ValueRange captured, llvm::ArrayRef<mlir::StringAttr> given);
+  /// `captured`: values from outside that the block uses, which become parameters after its
+  /// arguments; `given`: the symbols whose values the caller passes.
+  Status build(mlir::Block &block, mlir::ValueRange captured,
+               llvm::ArrayRef<mlir::StringAttr> given);
 
 private:
   /// A buffer of the arena in the making: which values lie in it, and from when to when.

@@ -15,7 +15,8 @@ void planOffsets(std::vector<Buffer> &buffers, Expressions &expressions, MemoryP
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
   auto size = [&](size_t i) { return expressions.constantValue(buffers[i].bytes); };
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return size(a) > size(b); });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return size(a) > size(b); });
   std::vector<size_t> placed; // by offset
   std::vector<int64_t> offsets(buffers.size());
   for (size_t i : order) {
@@ -32,7 +33,8 @@ void planOffsets(std::vector<Buffer> &buffers, Expressions &expressions, MemoryP
     }
     offsets[i] = best >= 0 ? best : end;
     plan.plannedBytes = std::max(plan.plannedBytes, offsets[i] + size(i));
-    auto at = std::upper_bound(placed.begin(), placed.end(), i, [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
+    auto at = std::upper_bound(placed.begin(), placed.end(), i,
+                               [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
     placed.insert(at, i);
   }
   for (size_t i = 0; i < buffers.size(); ++i)
@@ -66,7 +68,8 @@ Slot *nearestSlot(std::vector<Slot> &slots, const Buffer &buffer, Expressions &e
 void planSlots(std::vector<Buffer> &buffers, Expressions &expressions, MemoryPlan &plan) {
   std::vector<size_t> order(buffers.size()), slotOf(buffers.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return buffers[a].first < buffers[b].first; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return buffers[a].first < buffers[b].first; });
   std::vector<Slot> slots;
   for (size_t i : order) {
     Slot *slot = nearestSlot(slots, buffers[i], expressions);

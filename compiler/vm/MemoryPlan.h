@@ -1,8 +1,9 @@
 // Places of buffers in an arena: those whose lifetimes don't meet share memory.
 //
-// Where all sizes are constants, each buffer gets an offset: largest first, into the smallest gap that it fits (Pisarchyk and Lee, "Efficient
-// Memory Management for Deep Neural Net Inference", 2020, greedy by size). Where sizes are symbolic no gap can be
-// compared, so buffers are assigned to slots, whose size is the largest of theirs, in order of their beginning.
+// Where all sizes are constants, each buffer gets an offset: largest first, into the smallest gap
+// that it fits (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference",
+// 2020, greedy by size). Where sizes are symbolic no gap can be compared, so buffers are assigned
+// to slots, whose size is the largest of theirs, in order of their beginning.
 #pragma once
 
 #include "compiler/vm/Expressions.h"
@@ -10,8 +11,8 @@
 namespace tensmith::vm {
 
 struct Buffer {
-  uint32_t bytes;     // expression, a multiple of 64
-  size_t first, last; // instructions at which it is alive, both inclusive
+  uint32_t bytes;      // expression, a multiple of 64
+  size_t first, last;  // instructions at which it is alive, both inclusive
   uint32_t offset = 0; // expression: the plan
 };
 

@@ -15,7 +15,8 @@ int64_t ModuleTables::addConstant(const HostTensor &tensor) {
   auto [it, isNew] = offsets_.try_emplace(hash, weightsBytes);
   if (isNew) {
     constants.push_back({weightsBytes, tensor});
-    weightsBytes += (std::max<int64_t>(tensor.bytes(), 1) + kAlignment - 1) / kAlignment * kAlignment;
+    weightsBytes +=
+        (std::max<int64_t>(tensor.bytes(), 1) + kAlignment - 1) / kAlignment * kAlignment;
   }
   return it->second;
 }
@@ -58,7 +59,8 @@ Result<uint32_t> ModuleTables::addRoutine(Operation *op) {
       attribute->value.Set(plan::TextsT{});
       attribute->value.AsTexts()->values = *texts;
     } else {
-      return unsupported("attribute '" + name + "' of " + graph::describe(op->getLoc()) + " holds a tensor");
+      return unsupported("attribute '" + name + "' of " + graph::describe(op->getLoc()) +
+                         " holds a tensor");
     }
     routine->attributes.push_back(std::move(attribute));
   }
@@ -74,7 +76,8 @@ uint32_t ModuleTables::addLocation(Location location) {
   return it->second;
 }
 
-Result<uint32_t> ModuleTables::addFunction(std::string name, Block &block, ValueRange captured, ArrayRef<StringAttr> given) {
+Result<uint32_t> ModuleTables::addFunction(std::string name, Block &block, ValueRange captured,
+                                           ArrayRef<StringAttr> given) {
   auto index = uint32_t(module.functions.size());
   module.functions.push_back(std::make_unique<plan::FunctionT>());
   // The table may move when functions inside are added; the function itself does not.

@@ -1,4 +1,5 @@
-// What the functions of a plan share: constants, kernels, routines, locations, and the list of functions itself.
+// What the functions of a plan share: constants, kernels, routines, locations, and the list of
+// functions itself.
 #pragma once
 
 #include "base/Hash.h"

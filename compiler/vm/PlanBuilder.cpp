@@ -18,7 +18,8 @@ std::string dimText(AffineExpr expression, ArrayRef<StringAttr> names) {
   auto pair = cast<AffineBinaryOpExpr>(expression);
   std::string a = dimText(pair.getLHS(), names), b = dimText(pair.getRHS(), names);
   auto atom = [](AffineExpr e, std::string text) {
-    return isa<AffineBinaryOpExpr>(e) && e.getKind() == AffineExprKind::Add ? "(" + text + ")" : text;
+    return isa<AffineBinaryOpExpr>(e) && e.getKind() == AffineExprKind::Add ? "(" + text + ")"
+                                                                            : text;
   };
   switch (pair.getKind()) {
   case AffineExprKind::Add:
@@ -34,13 +35,15 @@ std::string dimText(AffineExpr expression, ArrayRef<StringAttr> names) {
   }
 }
 
-std::unique_ptr<plan::PortT> port(StringAttr name, Type type, uint32_t value, std::string fallback) {
+std::unique_ptr<plan::PortT> port(StringAttr name, Type type, uint32_t value,
+                                  std::string fallback) {
   auto result = std::make_unique<plan::PortT>();
   result->name = name ? name.str() : std::move(fallback);
   result->value = value;
   if (auto ranked = dyn_cast<RankedTensorType>(type))
     for (int64_t dim = 0; dim < ranked.getRank(); ++dim)
-      result->dims.push_back(dimText(graph::dimExpression(ranked, dim), graph::symbolNames(ranked)));
+      result->dims.push_back(
+          dimText(graph::dimExpression(ranked, dim), graph::symbolNames(ranked)));
   return result;
 }
 
@@ -68,11 +71,11 @@ Result<Plan> buildPlan(const PlanInput &input) {
     return main.status();
   const plan::FunctionT &body = *module.functions[0];
   for (auto [index, type] : llvm::enumerate(function.getArgumentTypes()))
-    module.inputs.push_back(port(function.getArgAttrOfType<StringAttr>(index, "graph.name"), type, body.params[index],
-                                 "input" + std::to_string(index)));
+    module.inputs.push_back(port(function.getArgAttrOfType<StringAttr>(index, "graph.name"), type,
+                                 body.params[index], "input" + std::to_string(index)));
   for (auto [index, type] : llvm::enumerate(function.getResultTypes()))
-    module.outputs.push_back(port(function.getResultAttrOfType<StringAttr>(index, "graph.name"), type, body.results[index],
-                                  "output" + std::to_string(index)));
+    module.outputs.push_back(port(function.getResultAttrOfType<StringAttr>(index, "graph.name"),
+                                  type, body.results[index], "output" + std::to_string(index)));
   module.metadata.push_back(integer("arena_bytes_planned", tables.plannedBytes));
   module.metadata.push_back(integer("arena_bytes_without_sharing", tables.separateBytes));
 

@@ -1,8 +1,9 @@
 // From a graph cut into kernels to the plan that the virtual machine executes (runtime/plan.fbs).
 //
-// Every operator becomes one instruction: a kernel, a view (reshape), control flow, or a routine, which the runtime evaluates by
-// its reference. Regions of control flow become functions, with what they capture as parameters and the sizes that they
-// use given as symbols. Memory is planned by MemoryPlan.h.
+// Every operator becomes one instruction: a kernel, a view (reshape), control flow, or a routine,
+// which the runtime evaluates by its reference. Regions of control flow become functions, with what
+// they capture as parameters and the sizes that they use given as symbols. Memory is planned by
+// MemoryPlan.h.
 #pragma once
 
 #include "base/HostTensor.h"
@@ -41,7 +42,8 @@ struct Plan {
   int64_t weightsBytes = 0;
 };
 
-/// Unsupported where a value has a type that plans can't hold. The IR must outlive the plan's constants.
+/// Unsupported where a value has a type that plans can't hold. The IR must outlive the plan's
+/// constants.
 Result<Plan> buildPlan(const PlanInput &input);
 
 } // namespace tensmith::vm

@@ -1,4 +1,5 @@
-// The public C API of the compiler: front ends, pipeline and reference evaluator behind tensmith/compiler.h.
+// The public C API of the compiler: front ends, pipeline and reference evaluator behind
+// tensmith/compiler.h.
 #include <tensmith/compiler.h>
 
 #include "compiler/graph/Constants.h"
@@ -23,7 +24,8 @@ using namespace tensmith;
 namespace {
 
 ts_status *fromStatus(const Status &status) {
-  return status.ok() ? nullptr : ts_status_create(ts_status_code(status.code()), status.message().c_str());
+  return status.ok() ? nullptr
+                     : ts_status_create(ts_status_code(status.code()), status.message().c_str());
 }
 
 /// Nothing throws across the boundary.
@@ -48,23 +50,26 @@ ts_compile_options withDefaults(const ts_compile_options *options) {
 /// A model in the graph dialect, in a context of its own.
 class LoadedModel {
 public:
-  LoadedModel() : context_(registry(), MLIRContext::Threading::DISABLED) { context_.loadAllAvailableDialects(); }
+  LoadedModel() : context_(registry(), MLIRContext::Threading::DISABLED) {
+    context_.loadAllAvailableDialects();
+  }
 
   Status load(const std::string &path, const ts_compile_options &options) {
-    auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
+    auto buffer =
+        llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
     if (!buffer)
       return {StatusCode::IoError, path + ": " + buffer.getError().message()};
     if (isText((*buffer)->getBuffer()))
       return parseText((*buffer)->getBuffer(), path);
     buffer->reset();
-    return take(onnx::importFile(path, context_, importOptions(options)));
+    return take(importFile(path, context_, importOptions(options)));
   }
 
   Status load(std::string_view bytes, const std::string &name, const ts_compile_options &options) {
     if (isText(bytes))
       return parseText(bytes, name);
     auto span = std::as_bytes(std::span(bytes.data(), bytes.size()));
-    return take(onnx::importBytes(span, name, context_, importOptions(options)));
+    return take(importBytes(span, name, context_, importOptions(options)));
   }
 
   ModuleOp module() { return *module_; }
@@ -78,7 +83,8 @@ private:
     return registry;
   }
 
-  /// The text form begins with a comment, a module or a function; ONNX's protobuf with a field number.
+  /// The text form begins with a comment, a module or a function; ONNX's protobuf with a field
+  /// number.
   static bool isText(std::string_view bytes) {
     size_t start = bytes.find_first_not_of(" \t\r\n");
     if (start == std::string_view::npos)
@@ -102,7 +108,8 @@ private:
     });
     module_ = parseSourceString<ModuleOp>(StringRef(text.data(), text.size()), &context_, name);
     if (!module_ || !main())
-      return {StatusCode::InvalidModel, name + ": " + (message.empty() ? "has no function @main" : message)};
+      return {StatusCode::InvalidModel,
+              name + ": " + (message.empty() ? "has no function @main" : message)};
     return {};
   }
 
@@ -113,8 +120,8 @@ private:
     return {};
   }
 
-  static onnx::ImportOptions importOptions(const ts_compile_options &options) {
-    onnx::ImportOptions result;
+  static ImportOptions importOptions(const ts_compile_options &options) {
+    ImportOptions result;
     for (size_t i = 0; i < options.shape_count; ++i) {
       auto [name, dims] = StringRef(options.shapes[i]).split('=');
       int64_t size;
@@ -133,7 +140,8 @@ private:
   OwningOpRef<ModuleOp> module_;
 };
 
-pipeline::CompileOptions compileOptions(const ts_compile_options &options, const std::string &model) {
+pipeline::CompileOptions compileOptions(const ts_compile_options &options,
+                                        const std::string &model) {
   pipeline::CompileOptions result;
   if (options.target)
     result.target = options.target;
@@ -207,7 +215,8 @@ ts_status *toHandle(const graph::RuntimeValue &value, ts_tensor **out) {
       strings.push_back(tensor.getString(i).c_str());
     return ts_tensor_strings(strings.data(), tensor.shape().data(), tensor.shape().size(), out);
   }
-  ts_status *status = ts_tensor_create(ts_type(tensor.type()), tensor.shape().data(), tensor.shape().size(), out);
+  ts_status *status =
+      ts_tensor_create(ts_type(tensor.type()), tensor.shape().data(), tensor.shape().size(), out);
   if (!status && tensor.bytes())
     std::memcpy(ts_tensor_data(*out), tensor.data(), size_t(tensor.bytes()));
   return status;
@@ -226,7 +235,8 @@ llvm::json::Array ports(func::FuncOp function, bool inputs) {
   for (auto [index, type] : llvm::enumerate(types)) {
     auto name = inputs ? function.getArgAttrOfType<StringAttr>(index, "graph.name")
                        : function.getResultAttrOfType<StringAttr>(index, "graph.name");
-    result.push_back(llvm::json::Object{{"name", name ? name.str() : ""}, {"type", typeText(type)}});
+    result.push_back(
+        llvm::json::Object{{"name", name ? name.str() : ""}, {"type", typeText(type)}});
   }
   return result;
 }
@@ -240,8 +250,9 @@ std::string described(func::FuncOp function) {
   llvm::json::Object counts;
   for (auto &[name, count] : operators)
     counts[name] = count;
-  llvm::json::Value value = llvm::json::Object{
-      {"inputs", ports(function, true)}, {"outputs", ports(function, false)}, {"operators", std::move(counts)}};
+  llvm::json::Value value = llvm::json::Object{{"inputs", ports(function, true)},
+                                               {"outputs", ports(function, false)},
+                                               {"operators", std::move(counts)}};
   std::string text;
   llvm::raw_string_ostream(text) << value;
   return text;
@@ -255,7 +266,8 @@ void ts_compile_options_init(ts_compile_options *options) {
   options->optimization = 2;
 }
 
-ts_status *ts_compile_file(const char *path, const ts_compile_options *options, const char *outPath) {
+ts_status *ts_compile_file(const char *path, const ts_compile_options *options,
+                           const char *outPath) {
   return guarded([&]() -> Status {
     ts_compile_options all = withDefaults(options);
     LoadedModel model;
@@ -265,12 +277,13 @@ ts_status *ts_compile_file(const char *path, const ts_compile_options *options, 
   });
 }
 
-ts_status *ts_compile_bytes(const void *bytes, size_t size, const char *name, const ts_compile_options *options,
-                            void **module, size_t *moduleSize) {
+ts_status *ts_compile_bytes(const void *bytes, size_t size, const char *name,
+                            const ts_compile_options *options, void **module, size_t *moduleSize) {
   return guarded([&]() -> Status {
     ts_compile_options all = withDefaults(options);
     LoadedModel model;
-    if (Status status = model.load({static_cast<const char *>(bytes), size}, name, all); !status.ok())
+    if (Status status = model.load({static_cast<const char *>(bytes), size}, name, all);
+        !status.ok())
       return status;
     auto compiled = pipeline::compileToBytes(model.module(), compileOptions(all, name));
     if (!compiled.ok())
@@ -286,9 +299,10 @@ ts_status *ts_compile_bytes(const void *bytes, size_t size, const char *name, co
 
 void ts_bytes_free(void *bytes) { std::free(bytes); }
 
-ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options, ts_tensor *const *inputs,
-                            size_t inputCount, ts_tensor **outputs, size_t outputCount,
-                            void (*observe)(void *, const char *, ts_tensor *), void *context) {
+ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
+                            ts_tensor *const *inputs, size_t inputCount, ts_tensor **outputs,
+                            size_t outputCount, void (*observe)(void *, const char *, ts_tensor *),
+                            void *context) {
   return guarded([&]() -> Status {
     LoadedModel model;
     if (Status status = model.load(path, withDefaults(options)); !status.ok())
@@ -313,7 +327,8 @@ ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
     if (!results.ok())
       return results.status().within(path);
     if (results->size() != outputCount)
-      return invalidArgument("the model has " + std::to_string(results->size()) + " outputs, not " + std::to_string(outputCount));
+      return invalidArgument("the model has " + std::to_string(results->size()) + " outputs, not " +
+                             std::to_string(outputCount));
     for (size_t i = 0; i < outputCount; ++i)
       if (ts_status *status = toHandle((*results)[i], &outputs[i])) {
         Status failed(StatusCode(ts_status_get_code(status)), ts_status_message(status));
