@@ -129,9 +129,10 @@ int cpusOfQuota(const char *cpuMax) {
 int availableCpus() { return smallerQuota(cpusOfAffinity(), cpusOfControlGroup()); }
 
 void *ScratchStack::take(int64_t bytes) {
-  while (blocks_.size() <= depth_)
+  size_t depth = depth_.load(std::memory_order_relaxed);
+  while (blocks_.size() <= depth)
     blocks_.emplace_back();
-  Block &block = blocks_[depth_];
+  Block &block = blocks_[depth];
   return block.reserve(std::max<int64_t>(bytes, 1)) ? block.data() : nullptr;
 }
 
@@ -183,6 +184,23 @@ struct Lane {
   }
 };
 
+/// Hands out the lanes of a job. TBB calls it from another thread where the arena has no place left
+/// for the caller; not instrumented, as above.
+struct Spread {
+  Job *job;
+  const ThreadPool *pool;
+
+  __attribute__((no_sanitize("thread"))) void operator()() const { run(job, pool); }
+
+  static void run(Job *job, const ThreadPool *pool) {
+    if (!job->ready.load(std::memory_order_acquire))
+      return;
+    // Isolated: while this thread waits for its own lanes, it takes up no other run's work.
+    tbb::this_task_arena::isolate(
+        [=] { tbb::parallel_for(0, job->lanes, 1, Lane{job, pool}, tbb::simple_partitioner()); });
+  }
+};
+
 } // namespace
 
 void ThreadPool::parallelFor(int64_t count, int64_t grain, Body body, void *closure,
@@ -212,11 +230,7 @@ void ThreadPool::parallelFor(int64_t count, int64_t grain, Body body, void *clos
   }
   job.ready.store(true, std::memory_order_release);
   try {
-    arena_->arena.execute([&] {
-      // Isolated: while this thread waits for its own lanes, it takes up no other run's work.
-      tbb::this_task_arena::isolate(
-          [&] { tbb::parallel_for(0, job.lanes, 1, Lane{&job, this}, tbb::simple_partitioner()); });
-    });
+    arena_->arena.execute(Spread{&job, this});
   } catch (...) { // TBB could not have memory for its tasks: what is left is done here
     ScratchStack &stack = scratch(own);
     stack.push();

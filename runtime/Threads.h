@@ -12,6 +12,7 @@
 
 #include "runtime/Memory.h"
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -28,13 +29,19 @@ int cpusOfQuota(const char *cpuMax);
 /// Blocks of one thread, one for each depth of nesting; they grow and stay.
 class ScratchStack {
 public:
-  void push() { ++depth_; }
-  void pop() { --depth_; }
+  void push() {
+    depth_.store(depth_.load(std::memory_order_acquire) + 1, std::memory_order_relaxed);
+  }
+  void pop() {
+    depth_.store(depth_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  }
   /// Null where the memory can't be had.
   void *take(int64_t bytes);
 
 private:
-  size_t depth_ = 0;
+  // A stack passes from thread to thread with its place in the arena. TBB orders that; the atomic
+  // says it to ThreadSanitizer, and costs nothing.
+  std::atomic<size_t> depth_{0};
   std::deque<Block> blocks_;
 };
 
