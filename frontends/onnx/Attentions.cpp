@@ -1,0 +1,108 @@
+// Attention and what is used with it.
+#include "frontends/onnx/NodeImport.h"
+
+namespace tensmith::onnx_import {
+namespace {
+
+LogicalResult attention(NodeImport &n) {
+  SmallVector<Value> operands;
+  for (size_t i = 0; i < 7; ++i)
+    operands.push_back(n.maybe(i));
+  SmallVector<NamedAttribute> attributes{
+      n.boolean("is_causal", n.intAttr("is_causal")),
+      n.integer("q_num_heads", n.intAttr("q_num_heads")),
+      n.integer("kv_num_heads", n.intAttr("kv_num_heads")),
+      n.real("softcap", n.floatAttr("softcap")),
+      n.integer("qk_matmul_output_mode", n.intAttr("qk_matmul_output_mode"))};
+  if (n.hasAttribute("scale"))
+    attributes.push_back(n.real("scale", n.floatAttr("scale")));
+  if (n.hasAttribute("softmax_precision"))
+    attributes.push_back(n.integer("softmax_precision", n.intAttr("softmax_precision")));
+  return n.give(n.graph.create("graph.attention", operands, attributes));
+}
+
+/// The rotated half and the rest of a head: the first half and the second, or even and odd elements.
+struct Halves {
+  Value first, second;
+};
+
+Halves split(NodeImport &n, Value x, int64_t rotated, bool interleaved) {
+  auto dims = n.dims(x);
+  Ints starts(4, 0), steps(4, 1);
+  dims[3] = n.size(rotated / 2);
+  steps[3] = interleaved ? 2 : 1;
+  Value first = n.graph.slice(x, starts, steps, dims);
+  starts[3] = interleaved ? 1 : rotated / 2;
+  return {first, n.graph.slice(x, starts, steps, dims)};
+}
+
+/// The inverse of `split`.
+Value join(NodeImport &n, Halves halves, int64_t rotated, bool interleaved) {
+  if (!interleaved)
+    return n.concat({halves.first, halves.second}, 3);
+  if (!halves.first || !halves.second)
+    return {};
+  auto dims = n.dims(halves.first), pairs = dims;
+  pairs.push_back(n.size(1));
+  dims[3] = n.size(rotated);
+  return n.reshape(n.concat({n.reshape(halves.first, pairs), n.reshape(halves.second, pairs)}, 4), dims);
+}
+
+/// Cosines or sines for each position, as [batch, sequence, 1, rotated / 2].
+Value rotations(NodeImport &n, Value cache, Value positions) {
+  Value rows = positions ? n("graph.gather", {cache, positions}, n.integer("axis", 0)) : cache;
+  if (!rows || !n.isRanked(rows) || n.rank(rows) != 3)
+    return {};
+  auto dims = n.dims(rows);
+  dims.insert(dims.begin() + 2, n.size(1));
+  return n.reshape(rows, dims);
+}
+
+/// Operands: x [batch, heads, sequence, size] or [batch, sequence, heads * size], cosines, sines, positions.
+LogicalResult rotaryEmbedding(NodeImport &n) {
+  if (failed(n.needRank(0)) || failed(n.needRank(1)) || failed(n.needRank(2)))
+    return failure();
+  Value x = n.input(0);
+  auto original = n.dims(x);
+  int64_t heads = n.intAttr("num_heads");
+  if (original.size() == 3) {
+    if (heads < 1)
+      return n.error("num_heads is " + llvm::Twine(heads) + ", which an operand of rank 3 needs");
+    AffineExpr size = n.graph.shapes.simplify(original[2].floorDiv(heads));
+    x = n.reshape(x, {original[0], original[1], n.size(heads), size});
+  } else if (original.size() == 4) {
+    x = n.transpose(x, {0, 2, 1, 3});
+  } else {
+    return n.error("operand 0 has rank " + llvm::Twine(original.size()) + ", not 3 or 4");
+  }
+  if (!x)
+    return failure();
+  auto size = NodeImport::known(n.dims(x)[3]);
+  if (!size)
+    return n.error("the size of a head is not known");
+  int64_t given = n.intAttr("rotary_embedding_dim"), rotated = given ? given : *size;
+  if (rotated < 2 || rotated > *size || rotated % 2)
+    return n.error("rotary_embedding_dim is " + llvm::Twine(rotated) + " of a head of " + llvm::Twine(*size));
+  bool interleaved = n.intAttr("interleaved") != 0;
+  Value cosines = rotations(n, n.input(1), n.input(3)), sines = rotations(n, n.input(2), n.input(3));
+  if (!cosines || !sines)
+    return n.error("the caches of cosines and sines have not the rank that goes with position_ids");
+  Halves h = split(n, x, rotated, interleaved);
+  Halves turned{n.sub(n.mul(cosines, h.first), n.mul(sines, h.second)),
+                n.add(n.mul(sines, h.first), n.mul(cosines, h.second))};
+  Value result = join(n, turned, rotated, interleaved);
+  if (rotated < *size) {
+    auto dims = n.dims(x);
+    dims[3] = n.size(*size - rotated);
+    result = n.concat({result, n.slice(x, {0, 0, 0, rotated}, dims)}, 3);
+  }
+  return n.give({original.size() == 3 ? n.reshape(result, original) : n.transpose(result, {0, 2, 1, 3})});
+}
+
+constexpr Operator kOperators[] = {{"Attention", attention}, {"RotaryEmbedding", rotaryEmbedding}};
+
+} // namespace
+
+std::span<const Operator> attentionOperators() { return kOperators; }
+
+} // namespace tensmith::onnx_import

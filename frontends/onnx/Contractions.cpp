@@ -1,0 +1,65 @@
+// Products of matrices, whole numbers included.
+#include "frontends/onnx/NodeImport.h"
+#include "frontends/onnx/IntegerProducts.h"
+
+namespace tensmith::onnx_import {
+namespace {
+
+LogicalResult matmul(NodeImport &n) { return n.give({n.matmul(n.input(0), n.input(1))}); }
+
+Value scaled(NodeImport &n, Value x, double factor) { return factor == 1 ? x : n.mul(x, factor); }
+
+LogicalResult gemm(NodeImport &n) {
+  if (failed(n.needRank(0)) || failed(n.needRank(1)))
+    return failure();
+  if (n.rank(n.input(0)) != 2 || n.rank(n.input(1)) != 2)
+    return n.error("operands have ranks " + llvm::Twine(n.rank(n.input(0))) + " and " +
+                   llvm::Twine(n.rank(n.input(1))) + ", not 2");
+  Value a = n.input(0), b = n.input(1), c = n.input(2);
+  a = n.intAttr("transA") ? n.transpose(a, {1, 0}) : a;
+  b = n.intAttr("transB") ? n.transpose(b, {1, 0}) : b;
+  Value product = scaled(n, n.matmul(a, b), n.floatAttr("alpha", 1));
+  double beta = n.floatAttr("beta", 1);
+  return n.give({c && beta != 0 ? n.add(product, scaled(n, c, beta)) : product});
+}
+
+LogicalResult einsum(NodeImport &n) {
+  return n.give({n("graph.einsum", SmallVector<Value>(n.inputs), {n.text("equation", n.stringAttr("equation"))})});
+}
+
+LogicalResult det(NodeImport &n) { return n.give({n.unary("graph.det", n.input(0))}); }
+
+/// A zero point or scale of each row of the left operand.
+Value ofRows(NodeImport &n, Value x) {
+  if (!x || !n.isRanked(x) || n.rank(x) != 1 || NodeImport::known(n.dims(x)[0]) == 1)
+    return x;
+  return n.reshape(x, {n.dims(x)[0], n.size(1)});
+}
+
+LogicalResult matmulInteger(NodeImport &n) {
+  return n.give({n.matmul(shifted(n, n.input(0), ofRows(n, n.input(2))), shifted(n, n.input(1), n.input(3)))});
+}
+
+/// Operands: a, its scale and zero point; b, the same; y's.
+LogicalResult qlinearMatmul(NodeImport &n) {
+  if (n.inputCount() < 8)
+    return n.error("has " + llvm::Twine(n.inputCount()) + " operands, not 8");
+  Value product = n.matmul(shifted(n, n.input(0), ofRows(n, n.input(2))), shifted(n, n.input(3), n.input(5)));
+  Value scale = n.mul(widened(n, ofRows(n, n.input(1))), widened(n, n.input(4)));
+  return n.give({requantized(n, product, scale, n.input(6), n.input(7))});
+}
+
+constexpr Operator kOperators[] = {
+    {"MatMul", matmul},
+    {"Gemm", gemm},
+    {"Einsum", einsum},
+    {"Det", det},
+    {"MatMulInteger", matmulInteger},
+    {"QLinearMatMul", qlinearMatmul},
+};
+
+} // namespace
+
+std::span<const Operator> contractionOperators() { return kOperators; }
+
+} // namespace tensmith::onnx_import

@@ -1,0 +1,150 @@
+// Convolutions of all kinds.
+#include "frontends/onnx/IntegerProducts.h"
+#include "frontends/onnx/Windows.h"
+
+namespace tensmith::onnx_import {
+namespace {
+
+/// The window of a convolution with weights w.
+FailureOr<Window> convolutionWindow(NodeImport &n, size_t w, size_t x = 0) {
+  if (failed(n.needRank(x)) || failed(n.needRank(w)))
+    return failure();
+  if (n.rank(n.input(x)) != n.rank(n.input(w)))
+    return n.error("operands x and w have ranks " + llvm::Twine(n.rank(n.input(x))) + " and " +
+                   llvm::Twine(n.rank(n.input(w))));
+  Ints kernel;
+  for (AffineExpr size : ArrayRef(n.dims(n.input(w))).drop_front(2)) {
+    auto known = NodeImport::known(size);
+    if (!known && !n.hasAttribute("kernel_shape"))
+      return n.error("the weights' shape is not known, and there is no kernel_shape");
+    kernel.push_back(known.value_or(1));
+  }
+  auto window = windowOf(n, n.input(x), kernel);
+  if (succeeded(window))
+    for (auto [given, own] : llvm::zip_equal(window->kernel, ArrayRef(n.dims(n.input(w))).drop_front(2)))
+      if (auto known = NodeImport::known(own); known && *known != given)
+        return n.error("kernel_shape is not the shape of the weights");
+  return window;
+}
+
+Value convolve(NodeImport &n, const Window &window, Value x, Value w, Value bias) {
+  auto attributes = window.attributes(n);
+  attributes.push_back(n.integer("group", n.intAttr("group", 1)));
+  return n("graph.conv", {x, w, bias ? bias : n.none()}, attributes);
+}
+
+LogicalResult conv(NodeImport &n) {
+  auto window = convolutionWindow(n, 1);
+  return failed(window) ? failure() : n.give({convolve(n, *window, n.input(0), n.input(1), n.input(2))});
+}
+
+/// A vector of one value for each output channel, along dimension `dim`.
+Value ofChannels(NodeImport &n, Value vector, int64_t dim, int64_t rank) {
+  bool isVector = vector && n.isRanked(vector) && n.rank(vector) == 1;
+  return isVector ? n.alongDimension(vector, dim, rank) : vector;
+}
+
+LogicalResult convInteger(NodeImport &n) {
+  auto window = convolutionWindow(n, 1);
+  if (failed(window))
+    return failure();
+  int64_t rank = n.rank(n.input(1));
+  Value x = shifted(n, n.input(0), n.input(2));
+  Value w = shifted(n, n.input(1), ofChannels(n, n.input(3), 0, rank));
+  return n.give({convolve(n, *window, x, w, Value())});
+}
+
+/// Operands: x, its scale and zero point; w, the same; y's scale and zero point; bias.
+LogicalResult qlinearConv(NodeImport &n) {
+  if (n.inputCount() < 8)
+    return n.error("has " + llvm::Twine(n.inputCount()) + " operands, not 8 or 9");
+  auto window = convolutionWindow(n, 3);
+  if (failed(window))
+    return failure();
+  int64_t rank = n.rank(n.input(3));
+  Value x = shifted(n, n.input(0), n.input(2));
+  Value w = shifted(n, n.input(3), ofChannels(n, n.input(5), 0, rank));
+  Value sum = convolve(n, *window, x, w, n.input(8));
+  Value scale = n.mul(widened(n, n.input(1)), widened(n, ofChannels(n, n.input(4), 1, rank)));
+  return n.give({requantized(n, sum, scale, n.input(6), n.input(7))});
+}
+
+/// Pads such that the result has the given size; an odd one at the end (SAME_UPPER) or the start.
+LogicalResult padTransposed(NodeImport &n, ArrayRef<int64_t> result, ArrayRef<int64_t> extra, Window &window) {
+  std::string automatic = n.stringAttr("auto_pad", "NOTSET");
+  size_t spatial = window.kernel.size();
+  auto dims = n.dims(n.input(0));
+  bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
+  if (result.empty() && !same)
+    return success();
+  if (!result.empty() && result.size() != spatial)
+    return n.error("output_shape has " + llvm::Twine(result.size()) + " sizes for " + llvm::Twine(spatial) + " dimensions");
+  for (size_t dim = 0; dim < spatial; ++dim) {
+    int64_t reach = (window.kernel[dim] - 1) * window.dilations[dim] + 1, stride = window.strides[dim];
+    int64_t total = reach + extra[dim] - stride; // for a result of stride * size
+    if (!result.empty()) {
+      auto size = NodeImport::known(dims[2 + dim]);
+      if (!size)
+        return n.error("output_shape needs an operand of known shape");
+      total = stride * (*size - 1) + extra[dim] + reach - result[dim];
+    }
+    if (result.empty())
+      total = std::max<int64_t>(total, 0);
+    int64_t half = total / 2;
+    window.pads[dim] = automatic == "SAME_UPPER" ? half : total - half;
+    window.pads[spatial + dim] = total - window.pads[dim];
+  }
+  return success();
+}
+
+LogicalResult convTranspose(NodeImport &n) {
+  // The convolution's own automatic padding is not this operator's.
+  if (failed(n.needRank(0)) || failed(n.needRank(1)))
+    return failure();
+  int64_t spatial = n.rank(n.input(0)) - 2;
+  if (spatial < 1 || n.rank(n.input(1)) != spatial + 2)
+    return n.error("operands x and w have ranks " + llvm::Twine(n.rank(n.input(0))) + " and " + llvm::Twine(n.rank(n.input(1))));
+  size_t count = size_t(spatial);
+  Window window;
+  for (AffineExpr size : ArrayRef(n.dims(n.input(1))).drop_front(2))
+    window.kernel.push_back(NodeImport::known(size).value_or(1));
+  window.strides = n.intsAttr("strides", Ints(count, 1));
+  window.dilations = n.intsAttr("dilations", Ints(count, 1));
+  window.pads = n.intsAttr("pads", Ints(2 * count, 0));
+  Ints extra = n.intsAttr("output_padding", Ints(count, 0));
+  if (window.strides.size() != count || window.dilations.size() != count ||
+      window.pads.size() != 2 * count || extra.size() != count)
+    return n.error("strides, dilations, pads or output_padding are not those of " + llvm::Twine(spatial) + " spatial dimensions");
+  if (failed(padTransposed(n, n.intsAttr("output_shape"), extra, window)))
+    return failure();
+  auto attributes = window.attributes(n);
+  attributes.push_back(n.integers("output_padding", extra));
+  attributes.push_back(n.integer("group", n.intAttr("group", 1)));
+  return n.give({n("graph.conv_transpose", {n.input(0), n.input(1), n.maybe(2)}, attributes)});
+}
+
+/// ONNX has the offsets before the bias and the mask.
+LogicalResult deformConv(NodeImport &n) {
+  auto window = convolutionWindow(n, 1);
+  if (failed(window))
+    return failure();
+  auto attributes = window->attributes(n);
+  attributes.push_back(n.integer("group", n.intAttr("group", 1)));
+  attributes.push_back(n.integer("offset_group", n.intAttr("offset_group", 1)));
+  return n.give({n("graph.deform_conv",
+                   {n.input(0), n.input(1), n.input(2), n.maybe(3), n.maybe(4)}, attributes)});
+}
+
+constexpr Operator kOperators[] = {
+    {"Conv", conv},
+    {"ConvInteger", convInteger},
+    {"QLinearConv", qlinearConv},
+    {"ConvTranspose", convTranspose},
+    {"DeformConv", deformConv},
+};
+
+} // namespace
+
+std::span<const Operator> convolutionOperators() { return kOperators; }
+
+} // namespace tensmith::onnx_import

@@ -1,0 +1,230 @@
+// Operators that ONNX gives their parameters as operands: static where these are known when the model
+// is imported (constants, or arithmetic on shapes), which nearly all are.
+#include "frontends/onnx/NodeImport.h"
+
+#include <limits>
+
+using namespace tensmith::graph;
+
+namespace tensmith::onnx_import {
+namespace {
+
+using Dims = NodeImport::Dims;
+
+/// The target of a reshape with -1 and 0 replaced; nothing where it is no valid one, for the dynamic
+/// form's shape function to say why.
+std::optional<Dims> reshapedDims(NodeImport &n, ArrayRef<AffineExpr> target, bool allowZero) {
+  Dims from = n.dims(n.input(0)), to;
+  std::optional<size_t> rest;
+  AffineExpr others = n.size(1);
+  for (auto [dim, size] : llvm::enumerate(target)) {
+    auto known = NodeImport::known(size);
+    if (known && *known < -1)
+      return std::nullopt;
+    if (known && *known == -1) {
+      if (rest)
+        return std::nullopt;
+      rest = dim;
+      to.push_back(size);
+      continue;
+    }
+    if (known && *known == 0 && !allowZero) {
+      if (dim >= from.size())
+        return std::nullopt;
+      to.push_back(from[dim]);
+    } else {
+      to.push_back(size);
+    }
+    others = others * to.back();
+  }
+  auto &shapes = n.graph.shapes;
+  AffineExpr total = shapes.product(from);
+  others = shapes.simplify(others);
+  if (rest) {
+    auto divisor = NodeImport::known(others);
+    if (divisor && *divisor == 0)
+      return std::nullopt;
+    to[*rest] = shapes.simplify(total.floorDiv(others));
+  }
+  auto have = NodeImport::known(total), need = NodeImport::known(shapes.product(to));
+  if (have && need && *have != *need)
+    return std::nullopt;
+  return to;
+}
+
+LogicalResult reshape(NodeImport &n) {
+  Value x = n.input(0);
+  if (!x)
+    return n.error("operand 0 is missing");
+  Value shape = n.opset < 5 ? n.vector(n.intsAttr("shape")) : n.input(1);
+  bool allowZero = n.intAttr("allowzero") != 0;
+  if (auto target = n.contents(shape); target && n.isRanked(x))
+    if (auto to = reshapedDims(n, *target, allowZero))
+      return n.give({n.reshape(x, *to)});
+  return n.give({n("graph.dynamic_reshape", {x, shape}, {n.boolean("allowzero", allowZero)})});
+}
+
+LogicalResult expand(NodeImport &n) {
+  Value x = n.input(0);
+  auto target = n.contents(n.input(1));
+  if (!x || !target || !n.isRanked(x))
+    return n.give({n("graph.dynamic_broadcast", {x, n.input(1)})});
+  Dims from = n.dims(x), to(*target);
+  if (from.size() > to.size())
+    to.insert(to.begin(), from.size() - to.size(), n.size(1));
+  size_t missing = to.size() - from.size();
+  for (size_t dim = 0; dim < from.size(); ++dim) {
+    auto common = n.graph.shapes.broadcast(from[dim], to[missing + dim]);
+    if (!common)
+      return n.error("dimension " + llvm::Twine(dim) + " does not broadcast to the given shape");
+    to[missing + dim] = *common;
+  }
+  return n.give({n.broadcast(x, to)});
+}
+
+/// Starts, ends and steps along axes, all known.
+struct Range {
+  int64_t axis;
+  AffineExpr start, end;
+  int64_t step;
+};
+
+/// One dimension of a slice: where it starts and how many elements it has, if that is certain.
+std::optional<std::pair<int64_t, AffineExpr>> staticRange(NodeImport &n, const Range &r,
+                                                          AffineExpr size) {
+  auto length = NodeImport::known(size), start = NodeImport::known(r.start),
+       end = NodeImport::known(r.end);
+  auto &shapes = n.graph.shapes;
+  if (length && start && end) {
+    int64_t count = *length, a = *start < 0 ? *start + count : *start,
+            b = *end < 0 ? *end + count : *end;
+    a = std::clamp<int64_t>(a, 0, r.step > 0 ? count : std::max<int64_t>(count - 1, 0));
+    b = std::clamp<int64_t>(b, r.step > 0 ? 0 : -1, r.step > 0 ? count : count - 1);
+    int64_t distance = r.step > 0 ? b - a : a - b;
+    int64_t stride = r.step > 0 ? r.step : -r.step;
+    int64_t elements = distance > 0 && count > 0 ? (distance - 1) / stride + 1 : 0;
+    return std::pair(elements ? a : 0, n.size(elements));
+  }
+  if (r.step != 1 || !start)
+    return std::nullopt;
+  constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
+  bool toTheEnd = (end && *end >= kEnd) || shapes.equal(r.end, size);
+  if (*start == 0 && toTheEnd)
+    return std::pair(int64_t(0), size);
+  return std::nullopt;
+}
+
+std::optional<SmallVector<Range>> ranges(NodeImport &n, Value starts, Value ends, Value axes, Value steps) {
+  auto s = n.contents(starts), e = n.contents(ends);
+  auto a = n.constants(axes), t = n.constants(steps);
+  bool known = s && e && (a || !axes) && (t || !steps);
+  if (!known || s->size() != e->size() || (a && a->size() != s->size()) ||
+      (t && t->size() != s->size()))
+    return std::nullopt;
+  SmallVector<Range> result;
+  int64_t rank = n.rank(n.input(0));
+  for (size_t i = 0; i < s->size(); ++i) {
+    int64_t axis = a ? (*a)[i] : int64_t(i), step = t ? (*t)[i] : 1;
+    if (axis < -rank || axis >= rank || step == 0 || step == std::numeric_limits<int64_t>::min())
+      return std::nullopt;
+    result.push_back({axis < 0 ? axis + rank : axis, (*s)[i], (*e)[i], step});
+  }
+  return result;
+}
+
+LogicalResult slice(NodeImport &n) {
+  Value x = n.input(0), starts = n.input(1), ends = n.input(2), axes = n.input(3), steps = n.input(4);
+  if (n.opset < 10) {
+    starts = n.vector(n.intsAttr("starts"));
+    ends = n.vector(n.intsAttr("ends"));
+    axes = n.hasAttribute("axes") ? n.vector(n.intsAttr("axes")) : Value();
+    steps = Value();
+  }
+  if (!x || !starts || !ends)
+    return n.error("operand 0, starts or ends is missing");
+  auto dynamic = [&] {
+    return n.give({n("graph.dynamic_slice", {x, starts, ends, axes ? axes : n.none(), steps ? steps : n.none()})});
+  };
+  if (!n.isRanked(x))
+    return dynamic();
+  auto known = ranges(n, starts, ends, axes, steps);
+  if (!known)
+    return dynamic();
+  Dims sizes = n.dims(x);
+  Ints first(sizes.size(), 0), stride(sizes.size(), 1);
+  for (const Range &range : *known) {
+    auto part = staticRange(n, range, sizes[size_t(range.axis)]);
+    if (!part)
+      return dynamic();
+    first[size_t(range.axis)] = part->first;
+    sizes[size_t(range.axis)] = part->second;
+    stride[size_t(range.axis)] = range.step;
+  }
+  if (n.graph.shapes.tensorType(n.element(x), sizes) == x.getType() && llvm::all_of(stride, [](int64_t s) { return s == 1; }))
+    return n.give({x});
+  return n.give({n.graph.slice(x, first, stride, sizes)});
+}
+
+LogicalResult pad(NodeImport &n) {
+  std::string mode = n.stringAttr("mode", "constant");
+  Value x = n.input(0), pads = n.input(1), value = n.input(2), axes = n.input(3);
+  if (!x)
+    return n.error("operand 0 is missing");
+  if (n.opset < 11) {
+    pads = n.vector(n.intsAttr(n.hasAttribute("pads") ? "pads" : "paddings"));
+    value = n.scalar(x, n.floatAttr("value"));
+    axes = Value();
+  }
+  if (!pads)
+    return n.error("the pads are missing");
+  auto amounts = n.constants(pads), numbers = n.constants(axes);
+  if (!amounts || (axes && !numbers) || !n.isRanked(x))
+    return n.give({n("graph.dynamic_pad", {x, pads, value ? value : n.none(), axes ? axes : n.none()},
+                     {n.text("mode", mode)})});
+  int64_t rank = n.rank(x);
+  Ints all = numbers ? *numbers : llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (amounts->size() != 2 * all.size())
+    return n.error("has " + llvm::Twine(amounts->size()) + " pads for " + llvm::Twine(all.size()) + " dimensions");
+  Ints low(size_t(rank), 0), high(size_t(rank), 0);
+  for (auto [i, number] : llvm::enumerate(all)) {
+    auto axis = n.axis(number, rank);
+    if (failed(axis))
+      return failure();
+    low[size_t(*axis)] = (*amounts)[i];
+    high[size_t(*axis)] = (*amounts)[all.size() + i];
+  }
+  if (value && n.isRanked(value) && n.rank(value) > 0)
+    value = n.reshape(value, {});
+  return n.give({n("graph.pad", {x, value ? value : n.none()},
+                   {n.integers("low", low), n.integers("high", high), n.text("mode", mode)})});
+}
+
+/// [a, b] repeated [r, s] times: broadcast [1, a, 1, b] to [r, a, s, b].
+LogicalResult tile(NodeImport &n) {
+  Value x = n.input(0);
+  auto repeats = n.contents(n.input(1));
+  if (!x || !repeats || !n.isRanked(x) || repeats->size() != size_t(n.rank(x)))
+    return n.give({n("graph.dynamic_tile", {x, n.input(1)})});
+  Dims dims = n.dims(x), split, wide, joined;
+  for (auto [dim, size] : llvm::enumerate(dims)) {
+    AffineExpr times = (*repeats)[dim];
+    if (NodeImport::known(times) != 1) {
+      split.push_back(n.size(1));
+      wide.push_back(times);
+    }
+    split.push_back(size);
+    wide.push_back(size);
+    joined.push_back(times * size);
+  }
+  return n.give({n.reshape(n.broadcast(n.reshape(x, split), wide), joined)});
+}
+
+constexpr Operator kOperators[] = {
+    {"Reshape", reshape}, {"Expand", expand}, {"Slice", slice}, {"Pad", pad}, {"Tile", tile},
+};
+
+} // namespace
+
+std::span<const Operator> dynamicMovementOperators() { return kOperators; }
+
+} // namespace tensmith::onnx_import

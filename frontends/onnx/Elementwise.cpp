@@ -1,0 +1,191 @@
+// Arithmetic, comparison, logic, conversion.
+#include "frontends/onnx/NodeImport.h"
+#include "frontends/onnx/OperatorName.h"
+
+using namespace tensmith::graph;
+
+namespace tensmith::onnx_import {
+namespace {
+
+/// Before opset 7, `broadcast` and `axis` said where the second operand's dimensions belong.
+Value legacyOperand(NodeImport &n, Value a, Value b) {
+  if (n.opset >= 7 || !n.intAttr("broadcast") || !n.hasAttribute("axis") || !n.isRanked(a) ||
+      !n.isRanked(b))
+    return b;
+  int64_t trailing = n.rank(a) - n.intAttr("axis") - n.rank(b);
+  auto dims = n.dims(b);
+  for (int64_t i = 0; i < trailing; ++i)
+    dims.push_back(n.size(1));
+  return n.reshape(b, dims);
+}
+
+template <OperatorName name> LogicalResult unary(NodeImport &n) {
+  return n.give({n(name, {n.input(0)})});
+}
+
+template <OperatorName name> LogicalResult binary(NodeImport &n) {
+  return n.give({n(name, {n.input(0), legacyOperand(n, n.input(0), n.input(1))})});
+}
+
+template <OperatorName name> LogicalResult variadic(NodeImport &n) {
+  if (n.inputCount() == 0)
+    return n.error("has no inputs");
+  Value result = n.input(0);
+  for (size_t i = 1; i < n.inputCount(); ++i)
+    result = n(name, {result, n.input(i)});
+  return n.give({result});
+}
+
+LogicalResult mean(NodeImport &n) {
+  if (failed(variadic<"graph.add">(n)))
+    return failure();
+  return n.give({n.mul(n.results[0], 1.0 / double(n.inputCount()))});
+}
+
+LogicalResult pow(NodeImport &n) {
+  // A constant square is a product, which every kernel has.
+  auto exponent = n.scalarConstant(n.input(1));
+  Value a = n.input(0);
+  if (exponent && *exponent == 2 && GraphCode::isRanked(n.input(1)) && n.rank(n.input(1)) == 0)
+    return n.give({n.mul(a, a)});
+  return n.give({n("graph.pow", {a, legacyOperand(n, a, n.input(1))})});
+}
+
+LogicalResult mod(NodeImport &n) {
+  return n.give({n("graph.mod", {n.input(0), n.input(1)}, {n.boolean("fmod", n.intAttr("fmod"))})});
+}
+
+LogicalResult bitShift(NodeImport &n) {
+  std::string direction = n.stringAttr("direction");
+  if (direction != "LEFT" && direction != "RIGHT")
+    return n.error("attribute 'direction' is '" + direction + "', not LEFT or RIGHT");
+  return n.give({n("graph.bit_shift", {n.input(0), n.input(1)},
+                   {n.boolean("left", direction == "LEFT")})});
+}
+
+LogicalResult isInf(NodeImport &n) {
+  return n.give({n("graph.isinf", {n.input(0)},
+                   {n.boolean("detect_negative", n.intAttr("detect_negative", 1)),
+                    n.boolean("detect_positive", n.intAttr("detect_positive", 1))})});
+}
+
+LogicalResult castTo(NodeImport &n, Type to) {
+  if (!to || !n.has(0))
+    return failure();
+  return n.give({n("graph.cast", {n.input(0)},
+                   {n.type("to", to), n.boolean("saturate", n.intAttr("saturate", 1)),
+                    n.text("round_mode", n.stringAttr("round_mode", "up"))})});
+}
+
+LogicalResult cast(NodeImport &n) {
+  auto *to = n.attribute("to");
+  if (to && to->has_s()) { // before opset 6 the type's name
+    onnx::TensorProto::DataType type;
+    if (!onnx::TensorProto::DataType_Parse(to->s(), &type))
+      return n.error("attribute 'to' is '" + to->s() + "', which is no element type");
+    auto element = dataTypeFromOnnx(type);
+    return castTo(n, element ? elementType(n.builder.getContext(), *element) : Type());
+  }
+  return castTo(n, n.typeAttr("to", 0));
+}
+
+LogicalResult castLike(NodeImport &n) {
+  return n.has(1) ? castTo(n, n.element(n.input(1))) : n.error("operand 1 is missing");
+}
+
+LogicalResult bitCast(NodeImport &n) {
+  Type to = n.typeAttr("to", 0);
+  return to ? n.give({n("graph.bit_cast", {n.input(0)}, {n.type("to", to)})}) : failure();
+}
+
+LogicalResult clip(NodeImport &n) {
+  Value x = n.input(0);
+  if (!x)
+    return n.error("operand 0 is missing");
+  if (n.opset < 11) {
+    if (n.hasAttribute("min"))
+      x = n("graph.max", {x, n.scalar(x, n.floatAttr("min"))});
+    if (n.hasAttribute("max"))
+      x = n("graph.min", {x, n.scalar(x, n.floatAttr("max"))});
+    return n.give({x});
+  }
+  if (n.has(1))
+    x = n("graph.max", {x, n.input(1)});
+  if (n.has(2))
+    x = n("graph.min", {x, n.input(2)});
+  return n.give({x});
+}
+
+LogicalResult reciprocal(NodeImport &n) {
+  Value x = n.input(0);
+  return x ? n.give({n.div(n.scalar(x, 1), x)}) : failure();
+}
+
+LogicalResult identity(NodeImport &n) { return n.give({n.maybe(0)}); }
+
+constexpr Operator kOperators[] = {
+    {"Abs", unary<"graph.abs">},
+    {"Neg", unary<"graph.neg">},
+    {"Sign", unary<"graph.sign">},
+    {"Ceil", unary<"graph.ceil">},
+    {"Floor", unary<"graph.floor">},
+    {"Round", unary<"graph.round">},
+    {"Sqrt", unary<"graph.sqrt">},
+    {"Exp", unary<"graph.exp">},
+    {"Log", unary<"graph.log">},
+    {"Sin", unary<"graph.sin">},
+    {"Cos", unary<"graph.cos">},
+    {"Tan", unary<"graph.tan">},
+    {"Asin", unary<"graph.asin">},
+    {"Acos", unary<"graph.acos">},
+    {"Atan", unary<"graph.atan">},
+    {"Sinh", unary<"graph.sinh">},
+    {"Cosh", unary<"graph.cosh">},
+    {"Tanh", unary<"graph.tanh">},
+    {"Asinh", unary<"graph.asinh">},
+    {"Acosh", unary<"graph.acosh">},
+    {"Atanh", unary<"graph.atanh">},
+    {"Erf", unary<"graph.erf">},
+    {"Sigmoid", unary<"graph.sigmoid">},
+    {"Not", unary<"graph.not">},
+    {"BitwiseNot", unary<"graph.bitwise_not">},
+    {"IsNaN", unary<"graph.isnan">},
+    {"IsInf", isInf},
+    {"Identity", identity},
+    {"Reciprocal", reciprocal},
+    {"Cast", cast},
+    {"CastLike", castLike},
+    {"BitCast", bitCast},
+    {"Add", binary<"graph.add">},
+    {"Sub", binary<"graph.sub">},
+    {"Mul", binary<"graph.mul">},
+    {"Div", binary<"graph.div">},
+    {"Pow", pow},
+    {"Mod", mod},
+    {"And", binary<"graph.and">},
+    {"Or", binary<"graph.or">},
+    {"Xor", binary<"graph.xor">},
+    {"BitwiseAnd", binary<"graph.bitwise_and">},
+    {"BitwiseOr", binary<"graph.bitwise_or">},
+    {"BitwiseXor", binary<"graph.bitwise_xor">},
+    {"BitShift", bitShift},
+    {"Equal", binary<"graph.equal">},
+    {"Less", binary<"graph.less">},
+    {"LessOrEqual", binary<"graph.less_or_equal">},
+    {"Greater", binary<"graph.greater">},
+    {"GreaterOrEqual", binary<"graph.greater_or_equal">},
+    {"Min", variadic<"graph.min">},
+    {"Max", variadic<"graph.max">},
+    {"Sum", variadic<"graph.add">},
+    {"Mean", mean},
+    {"Clip", clip},
+    {"Where", [](NodeImport &n) {
+       return n.give({n.where(n.input(0), n.input(1), n.input(2))});
+     }},
+};
+
+} // namespace
+
+std::span<const Operator> elementwiseOperators() { return kOperators; }
+
+} // namespace tensmith::onnx_import

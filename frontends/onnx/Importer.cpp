@@ -1,0 +1,351 @@
+// The walk over a model: inputs, initialisers, nodes in order, outputs; see Importer.h.
+#include "frontends/onnx/Importer.h"
+
+#include "compiler/graph/Constants.h"
+#include "compiler/graph/Evaluate.h"
+#include "frontends/onnx/NodeImport.h"
+#include "frontends/onnx/Schemas.h"
+
+#include "mlir/IR/Iterators.h"
+#include "mlir/IR/Verifier.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/StringSet.h"
+
+using namespace mlir;
+
+namespace tensmith::onnx_import {
+
+const Value *Scope::find(StringRef name) const {
+  for (const Scope *scope = this; scope; scope = scope->parent)
+    if (auto it = scope->values.find(name); it != scope->values.end())
+      return &it->second;
+  return nullptr;
+}
+
+Opsets opsetsOf(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> &imports) {
+  Opsets opsets;
+  for (const auto &import : imports)
+    opsets[std::string(canonicalDomain(import.domain()))] = import.version();
+  opsets.try_emplace("", 1); // as before opsets existed
+  return opsets;
+}
+
+Location Importer::locationOf(const onnx::NodeProto &node, int number, const Scope &scope) {
+  MLIRContext *context = builder.getContext();
+  auto place = FileLineColLoc::get(context, model->name, unsigned(number) + 1, 0);
+  std::string name = scope.prefix + displayName(node) + " (" + node.op_type() + ")";
+  return NameLoc::get(StringAttr::get(context, name), place);
+}
+
+AffineExpr Importer::symbol(StringRef name) {
+  auto given = options.symbols.find(name.str());
+  if (given != options.symbols.end())
+    return shapes.constant(given->second);
+  return shapes.symbol(builder.getStringAttr(name));
+}
+
+FailureOr<SmallVector<AffineExpr>> Importer::dimsOf(const onnx::TensorShapeProto &shape,
+                                                    StringRef name, Location location) {
+  SmallVector<AffineExpr> dims;
+  for (const auto &dim : shape.dim()) {
+    if (dim.has_dim_value() && dim.dim_value() < -1)
+      return emitError(location) << "'" << name << "' has a dimension of " << dim.dim_value();
+    if (dim.has_dim_value() && dim.dim_value() >= 0)
+      dims.push_back(shapes.constant(dim.dim_value()));
+    else if (!dim.dim_param().empty())
+      dims.push_back(symbol(dim.dim_param()));
+    else
+      dims.push_back(symbol((name + "." + Twine(dims.size())).str()));
+  }
+  return dims;
+}
+
+FailureOr<Type> Importer::typeOf(const onnx::TypeProto &type, StringRef name, Location location) {
+  MLIRContext *context = builder.getContext();
+  if (type.has_sequence_type() || type.has_optional_type()) {
+    bool isSequence = type.has_sequence_type();
+    auto element = typeOf(isSequence ? type.sequence_type().elem_type()
+                                     : type.optional_type().elem_type(),
+                          name, location);
+    if (failed(element))
+      return failure();
+    // The elements of a sequence differ in shape.
+    if (isa<TensorType>(*element))
+      element = Type(UnrankedTensorType::get(getElementTypeOrSelf(*element)));
+    return isSequence ? Type(graph::SequenceType::get(context, *element))
+                      : Type(graph::OptionalType::get(context, *element));
+  }
+  if (!type.has_tensor_type())
+    return emitError(location) << "'" << name
+                               << "' is no tensor, sequence or optional, or has no type";
+  auto element = dataTypeFromOnnx(type.tensor_type().elem_type());
+  if (!element || *element == DataType::Undefined)
+    return emitError(location) << "'" << name << "' has element type "
+                               << type.tensor_type().elem_type() << ", which is none that is known";
+  Type elementType = graph::elementType(context, *element);
+  if (!type.tensor_type().has_shape())
+    return Type(UnrankedTensorType::get(elementType));
+  auto dims = dimsOf(type.tensor_type().shape(), name, location);
+  if (failed(dims))
+    return failure();
+  SmallVector<int64_t> sizes;
+  for (AffineExpr dim : *dims)
+    if (auto size = NodeImport::known(dim); size && *size > 0)
+      sizes.push_back(*size);
+  if (!elementCount(sizes))
+    return emitError(location) << "'" << name << "' claims a shape of " << toString(sizes)
+                               << ", which is too large";
+  return Type(shapes.tensorType(elementType, *dims));
+}
+
+FailureOr<Type> Importer::inputType(const onnx::ValueInfoProto &input, Location location) {
+  auto given = options.shapes.find(input.name());
+  if (given == options.shapes.end())
+    return typeOf(input.type(), input.name(), location);
+  onnx::TypeProto type = input.type();
+  if (!type.has_tensor_type())
+    return emitError(location) << "input '" << input.name()
+                               << "' is no tensor, and can't be given a shape";
+  auto &tensor = *type.mutable_tensor_type();
+  if (tensor.has_shape() && size_t(tensor.shape().dim_size()) != given->second.size())
+    return emitError(location) << "input '" << input.name() << "' has rank "
+                               << tensor.shape().dim_size() << ", and was given a shape of "
+                               << given->second.size() << " dimensions";
+  tensor.clear_shape();
+  tensor.mutable_shape();
+  for (const std::string &text : given->second) {
+    auto &dim = *tensor.mutable_shape()->add_dim();
+    int64_t size = 0;
+    if (!StringRef(text).getAsInteger(10, size))
+      dim.set_dim_value(size);
+    else
+      dim.set_dim_param(text);
+  }
+  return typeOf(type, input.name(), location);
+}
+
+FailureOr<Value> Importer::importInitializer(const onnx::TensorProto &tensor, const RawData &raw,
+                                             Location location) {
+  Result<HostTensor> value = Status(StatusCode::Internal, "");
+  if (raw.size) {
+    auto type = tensorType(tensor);
+    value = type.ok() ? tensorOfBytes(type->first, type->second,
+                                      model->file.bytes.subspan(raw.offset, raw.size),
+                                      model->file.owner)
+                      : type.status();
+  } else {
+    value = readTensor(tensor, tensorSource());
+  }
+  if (!value.ok())
+    return emitError(location) << "initialiser '" << tensor.name() << "' "
+                               << value.status().message();
+  return graph::GraphBuilder(builder, shapes,
+                             NameLoc::get(builder.getStringAttr(tensor.name()), location))
+      .constant(*value);
+}
+
+LogicalResult Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope, bool isMain,
+                                           Location location) {
+  for (int i = 0; i < graph.initializer_size(); ++i) {
+    const auto &tensor = graph.initializer(i);
+    bool isInFile = isMain && size_t(i) < model->rawData.size();
+    auto value = importInitializer(tensor, isInFile ? model->rawData[size_t(i)] : RawData(), location);
+    if (failed(value))
+      return failure();
+    scope.values[tensor.name()] = *value;
+  }
+  for (const auto &sparse : graph.sparse_initializer()) {
+    auto value = readSparseTensor(sparse, tensorSource());
+    if (!value.ok())
+      return emitError(location) << "sparse initialiser '" << sparse.values().name() << "' "
+                                 << value.status().message();
+    scope.values[sparse.values().name()] = graph::GraphBuilder(builder, shapes, location).constant(*value);
+  }
+  return success();
+}
+
+LogicalResult Importer::importNodes(const Nodes &nodes, Scope &scope, Location location) {
+  auto order = orderNodes(nodes, [&](const std::string &name) { return scope.find(name) != nullptr; });
+  if (!order.ok())
+    return emitError(location) << order.status().message();
+  for (int number : *order)
+    if (failed(importNode(nodes.Get(number), number, scope)))
+      return failure();
+  return success();
+}
+
+LogicalResult Importer::importNode(const onnx::NodeProto &node, int number, Scope &scope) {
+  Location location = locationOf(node, number, scope);
+  if (++nodeCount_ > options.maxNodes)
+    return emitError(location) << "the model has more than " << options.maxNodes
+                               << " nodes, which is the limit";
+  auto opset = scope.opsets->find(canonicalDomain(node.domain()));
+  int64_t version = opset == scope.opsets->end() ? 1 : opset->second;
+  const onnx::FunctionProto *schema = findSchema(node.domain(), node.op_type(), version);
+  graph::GraphBuilder graph(builder, shapes, location);
+  NodeImport import(*this, graph, node, schema, version, scope);
+  for (const std::string &name : node.input()) {
+    const Value *value = name.empty() ? nullptr : scope.find(name);
+    bool isNone = value && *value && isa<NoneType>(value->getType());
+    import.inputs.push_back(value && !isNone ? *value : Value());
+  }
+  const onnx::FunctionProto *local = localFunction(node);
+  Rule rule = local ? nullptr : findRule(node.domain(), node.op_type());
+  LogicalResult result = rule ? rule(import) : expandFunction(import, local ? *local : *schema);
+  if (failed(result))
+    return failure();
+  for (int i = 0; i < node.output_size(); ++i) {
+    if (node.output(i).empty())
+      continue;
+    if (size_t(i) >= import.results.size() || !import.results[size_t(i)])
+      return import.error("the operator has no result " + Twine(i));
+    scope.values[node.output(i)] = import.results[size_t(i)];
+  }
+  return success();
+}
+
+FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &graph, Scope &scope,
+                                                       Location location) {
+  if (failed(importInitializers(graph, scope, /*isMain=*/false, location)) ||
+      failed(importNodes(graph.node(), scope, location)))
+    return failure();
+  SmallVector<Value> results;
+  for (const auto &output : graph.output()) {
+    const Value *value = scope.find(output.name());
+    if (!value || !*value)
+      return emitError(location) << "output '" << output.name()
+                                 << "' is no input, no initialiser and no node's result";
+    results.push_back(*value);
+  }
+  return results;
+}
+
+LogicalResult Importer::importMainGraph(func::FuncOp function) {
+  const onnx::GraphProto &graph = model->proto.graph();
+  Location location = function.getLoc();
+  llvm::StringSet<> initialized;
+  for (const auto &tensor : graph.initializer())
+    initialized.insert(tensor.name());
+  for (const auto &tensor : graph.sparse_initializer())
+    initialized.insert(tensor.values().name());
+  Scope scope;
+  scope.opsets = &opsets_;
+  Block *block = function.addEntryBlock();
+  builder.setInsertionPointToEnd(block);
+  SmallVector<mlir::Attribute> inputNames, outputNames;
+  for (const auto &input : graph.input()) {
+    if (initialized.contains(input.name()))
+      continue;
+    auto type = inputType(input, location);
+    if (failed(type))
+      return failure();
+    if (scope.values.contains(input.name()))
+      return emitError(location) << "input '" << input.name() << "' is declared twice";
+    scope.values[input.name()] = block->addArgument(*type, location);
+    inputNames.push_back(builder.getStringAttr(input.name()));
+  }
+  for (const auto &[name, shape] : options.shapes)
+    if (!llvm::is_contained(inputNames, builder.getStringAttr(name)))
+      return emitError(location) << "a shape was given for '" << name << "', which is no input";
+  if (failed(importInitializers(graph, scope, /*isMain=*/true, location)) ||
+      failed(importNodes(graph.node(), scope, location)))
+    return failure();
+  SmallVector<Value> results;
+  for (const auto &output : graph.output()) {
+    const Value *value = scope.find(output.name());
+    if (!value || !*value)
+      return emitError(location) << "output '" << output.name()
+                                 << "' is no input, no initialiser and no node's result";
+    int declared = output.type().tensor_type().elem_type();
+    Type element = getElementTypeOrSelf(value->getType());
+    if (output.type().has_tensor_type() && declared && isa<TensorType>(value->getType()) &&
+        int(graph::dataType(element)) != declared)
+      return emitError(location) << "output '" << output.name() << "' is declared with element type "
+                                 << tensmith::name(dataTypeFromOnnx(declared).value_or(DataType::Undefined))
+                                 << ", and its node gives " << element;
+    results.push_back(*value);
+    outputNames.push_back(builder.getStringAttr(output.name()));
+  }
+  builder.create<func::ReturnOp>(location, results);
+  function.setFunctionType(builder.getFunctionType(block->getArgumentTypes(), ValueRange(results).getTypes()));
+  for (auto [i, name] : llvm::enumerate(inputNames))
+    function.setArgAttr(unsigned(i), "graph.name", name);
+  for (auto [i, name] : llvm::enumerate(outputNames))
+    function.setResultAttr(unsigned(i), "graph.name", name);
+  return success();
+}
+
+/// What shape computations and unused weights left behind.
+static void eraseDeadOperations(Operation *root) {
+  root->walk<WalkOrder::PostOrder, mlir::ReverseIterator>([](Operation *op) {
+    if (isOpTriviallyDead(op))
+      op->erase();
+  });
+}
+
+Status Importer::checkOpsets() {
+  opsets_ = opsetsOf(model->proto.opset_import());
+  for (const auto &[domain, version] : opsets_) {
+    int64_t newest = newestOpset(domain);
+    if (version < 1 || (newest && version > newest))
+      return unsupported("imports opset " + std::to_string(version) + " of domain '" +
+                         (domain.empty() ? "ai.onnx" : domain) + "'; known are 1 to " +
+                         std::to_string(newest) +
+                         ". Convert the model with onnx.version_converter, or build with a newer "
+                         "`onnx` package");
+  }
+  for (const auto &function : model->proto.functions())
+    functions_[std::string(canonicalDomain(function.domain())) + "\n" + function.name() + "\n" + function.overload()] = &function;
+  return {};
+}
+
+const onnx::FunctionProto *Importer::localFunction(const onnx::NodeProto &node) const {
+  auto it = functions_.find(std::string(canonicalDomain(node.domain())) + "\n" + node.op_type() + "\n" + node.overload());
+  return it == functions_.end() ? nullptr : it->second;
+}
+
+Status Importer::importMain(ModuleOp module) {
+  std::string message;
+  ScopedDiagnosticHandler handler(builder.getContext(), [&](Diagnostic &diagnostic) {
+    if (message.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+      if (isa<NameLoc>(diagnostic.getLocation()))
+        message = graph::describe(diagnostic.getLocation()) + ": ";
+      message += diagnostic.str();
+    }
+    return success();
+  });
+  auto location = FileLineColLoc::get(builder.getContext(), model->name, 0, 0);
+  builder.setInsertionPointToEnd(module.getBody());
+  auto function = builder.create<func::FuncOp>(location, "main", builder.getFunctionType({}, {}));
+  if (failed(importMainGraph(function))) {
+    retire(std::make_unique<Region>());
+    retired_.back()->takeBody(function.getBody());
+    function.erase();
+    return {StatusCode::InvalidModel, message};
+  }
+  for (auto &region : retired_)
+    region->dropAllReferences();
+  retired_.clear();
+  eraseDeadOperations(function);
+  if (failed(verify(module)))
+    return {StatusCode::Internal, "the imported module is inconsistent: " + message};
+  return {};
+}
+
+Result<OwningOpRef<ModuleOp>> Importer::run() {
+  if (Status status = checkOpsets(); !status.ok())
+    return status.within(model->name);
+  if (Status status = checkOperatorsSupported(*model, opsets_); !status.ok())
+    return status.within(model->name);
+  auto location = FileLineColLoc::get(builder.getContext(), model->name, 0, 0);
+  OwningOpRef<ModuleOp> module(ModuleOp::create(location));
+  Status status = importMain(*module);
+  for (auto &region : retired_)
+    region->dropAllReferences();
+  retired_.clear();
+  if (!status.ok())
+    return status.within(model->name);
+  return module;
+}
+
+} // namespace tensmith::onnx_import

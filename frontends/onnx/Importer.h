@@ -1,0 +1,92 @@
+// Turns a parsed model into graph IR, node by node; what a rule sees of its node is in NodeImport.h.
+#pragma once
+
+#include "compiler/graph/GraphBuilder.h"
+#include "frontends/onnx/Model.h"
+#include "frontends/onnx/NodeOrder.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace tensmith::onnx_import {
+class NodeImport;
+
+/// The opset of each domain that a model or function imports.
+using Opsets = std::map<std::string, int64_t, std::less<>>;
+
+Opsets opsetsOf(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> &imports);
+
+/// The names that nodes of a graph see. A null value is an optional argument that a function's caller
+/// left out.
+struct Scope {
+  Scope *parent = nullptr; ///< a subgraph's surroundings; a function has none
+  const Opsets *opsets = nullptr;
+  std::string prefix; ///< of the names of nodes in locations
+  llvm::StringMap<mlir::Value> values;
+
+  /// Null where the name is not defined.
+  const mlir::Value *find(llvm::StringRef name) const;
+};
+
+class Importer {
+public:
+  Importer(std::shared_ptr<Model> model, mlir::MLIRContext &context, const ImportOptions &options)
+      : model(std::move(model)), options(options), shapes(&context), builder(&context) {}
+
+  Result<mlir::OwningOpRef<mlir::ModuleOp>> run();
+
+  /// Imports nodes at the insertion point; fails with an error emitted.
+  mlir::LogicalResult importNodes(const Nodes &nodes, Scope &scope, mlir::Location location);
+  /// A subgraph's initialisers and nodes, and the values of its outputs. Its inputs must be in
+  /// `scope`.
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>>
+  importSubgraph(const onnx::GraphProto &graph, Scope &scope, mlir::Location location);
+  /// A call of a function, replaced by its body.
+  mlir::LogicalResult expandFunction(NodeImport &call, const onnx::FunctionProto &function);
+
+  TensorSource tensorSource() const { return {model->folder, model->hasFolder, model}; }
+  /// A type of onnx.proto's; dimensions without a size are symbols named by their dim_param or after
+  /// `name`.
+  mlir::FailureOr<mlir::Type> typeOf(const onnx::TypeProto &type, llvm::StringRef name,
+                                     mlir::Location location);
+  const onnx::FunctionProto *localFunction(const onnx::NodeProto &node) const;
+  /// Keeps a region whose values the shape context may remember.
+  void retire(std::unique_ptr<mlir::Region> region) { retired_.push_back(std::move(region)); }
+
+  std::shared_ptr<Model> model;
+  const ImportOptions &options;
+  graph::ShapeContext shapes;
+  mlir::OpBuilder builder;
+  int64_t randomSeeds = 0; ///< given out to operators that have none
+
+private:
+  Status checkOpsets();
+  Status checkOperators();
+  Status importMain(mlir::ModuleOp module);
+  mlir::LogicalResult importMainGraph(mlir::func::FuncOp function);
+  mlir::LogicalResult importInitializers(const onnx::GraphProto &graph, Scope &scope, bool isMain,
+                                         mlir::Location location);
+  mlir::FailureOr<mlir::Value> importInitializer(const onnx::TensorProto &tensor,
+                                                 const RawData &raw, mlir::Location location);
+  mlir::LogicalResult importNode(const onnx::NodeProto &node, int number, Scope &scope);
+  mlir::FailureOr<llvm::SmallVector<mlir::AffineExpr>>
+  dimsOf(const onnx::TensorShapeProto &shape, llvm::StringRef name, mlir::Location location);
+  mlir::FailureOr<mlir::Type> inputType(const onnx::ValueInfoProto &input, mlir::Location location);
+  mlir::AffineExpr symbol(llvm::StringRef name);
+  mlir::Location locationOf(const onnx::NodeProto &node, int number, const Scope &scope);
+  std::string innermost(const std::string &message) const;
+
+  Opsets opsets_;
+  std::map<std::string, const onnx::FunctionProto *> functions_;
+  std::vector<const onnx::FunctionProto *> calls_; // being expanded
+  std::vector<std::unique_ptr<mlir::Region>> retired_;
+  int64_t nodeCount_ = 0;
+};
+
+/// The nodes of a model (subgraphs and functions included) that nothing can import, as one error.
+Status checkOperatorsSupported(const Model &model, const Opsets &opsets);
+
+/// A function's body with references to its attributes replaced by the call's.
+onnx::FunctionProto instantiate(const onnx::FunctionProto &function, const onnx::NodeProto &call);
+
+} // namespace tensmith::onnx_import

@@ -1,0 +1,132 @@
+// A node's attributes, operands and results for its import rule; see NodeImport.h.
+#include "frontends/onnx/NodeImport.h"
+
+#include "frontends/onnx/Schemas.h"
+
+#include <bit>
+
+using namespace mlir;
+
+namespace tensmith::onnx_import {
+
+LogicalResult NodeImport::give(ArrayRef<Value> values) {
+  if (llvm::is_contained(values, Value()))
+    return failure();
+  results.assign(values.begin(), values.end());
+  return success();
+}
+
+LogicalResult NodeImport::give(Operation *op) {
+  if (!op)
+    return failure();
+  results.assign(op->result_begin(), op->result_end());
+  return success();
+}
+
+LogicalResult NodeImport::error(const Twine &message) const {
+  return emitError(graph.location, message);
+}
+
+const onnx::AttributeProto *NodeImport::attribute(StringRef name) const {
+  for (const auto &attribute : node.attribute())
+    if (attribute.name() == name)
+      return &attribute;
+  if (schema_)
+    for (const auto &attribute : schema_->attribute_proto())
+      if (attribute.name() == name)
+        return &attribute;
+  return nullptr;
+}
+
+int64_t NodeImport::intAttr(StringRef name, int64_t fallback) const {
+  auto *found = attribute(name);
+  return found ? found->i() : fallback;
+}
+
+double NodeImport::floatAttr(StringRef name, double fallback) const {
+  auto *found = attribute(name);
+  return found ? double(found->f()) : fallback;
+}
+
+std::string NodeImport::stringAttr(StringRef name, StringRef fallback) const {
+  auto *found = attribute(name);
+  return found ? found->s() : fallback.str();
+}
+
+Ints NodeImport::intsAttr(StringRef name, ArrayRef<int64_t> fallback) const {
+  auto *found = attribute(name);
+  return found ? Ints(found->ints().begin(), found->ints().end()) : Ints(fallback);
+}
+
+SmallVector<double> NodeImport::floatsAttr(StringRef name) const {
+  auto *found = attribute(name);
+  return found ? SmallVector<double>(found->floats().begin(), found->floats().end())
+               : SmallVector<double>();
+}
+
+Type NodeImport::typeAttr(StringRef name, int64_t fallback) {
+  int64_t number = intAttr(name, fallback);
+  auto type = dataTypeFromOnnx(number);
+  if (!type || *type == DataType::Undefined) {
+    (void)error("attribute '" + name + "' is " + Twine(number) + ", which is no element type");
+    return {};
+  }
+  return graph::elementType(builder.getContext(), *type);
+}
+
+LogicalResult NodeImport::needRank(size_t number) const {
+  if (!has(number))
+    return error("operand " + Twine(number) + " is missing");
+  if (!isRanked(input(number)))
+    return error("operand " + Twine(number) +
+                 " has no known rank, which this operator needs; give the model's inputs shapes");
+  return success();
+}
+
+FailureOr<int64_t> NodeImport::axis(int64_t axis, int64_t rank) const {
+  if (axis < -rank || axis >= rank)
+    return error("axis " + Twine(axis) + " is not a dimension of an operand of rank " +
+                 Twine(rank));
+  return axis < 0 ? axis + rank : axis;
+}
+
+FailureOr<Ints> NodeImport::axes(ArrayRef<int64_t> axes, int64_t rank) const {
+  Ints result;
+  for (int64_t number : axes) {
+    auto dim = axis(number, rank);
+    if (failed(dim))
+      return failure();
+    result.push_back(*dim);
+  }
+  llvm::sort(result);
+  if (std::adjacent_find(result.begin(), result.end()) != result.end())
+    return error("an axis is given twice");
+  return result;
+}
+
+Value NodeImport::vector(ArrayRef<int64_t> values) const {
+  return constant(
+      HostTensor::of<int64_t>(DataType::I64, {int64_t(values.size())}, {values.data(), values.size()}));
+}
+
+Value NodeImport::integerScalar(int64_t value) const {
+  return constant(HostTensor::of<int64_t>(DataType::I64, {}, {&value, 1}));
+}
+
+std::optional<double> NodeImport::scalarConstant(Value value) const {
+  auto constant = value ? value.getDefiningOp<graph::ConstantOp>() : graph::ConstantOp();
+  if (!constant)
+    return std::nullopt;
+  auto tensor = graph::hostTensor(constant.getValue());
+  if (!tensor.ok() || tensor->size() != 1 || tensor->type() == DataType::String)
+    return std::nullopt;
+  return tensor->getDouble(0);
+}
+
+int64_t NodeImport::seed() {
+  if (hasAttribute("seed"))
+    return std::bit_cast<int32_t>(float(floatAttr("seed")));
+  return ++importer.randomSeeds;
+}
+
+} // namespace tensmith::onnx_import

@@ -1,0 +1,119 @@
+// What an import rule works with: its node's operands, attributes and opset, and the builder.
+//
+// A value is null after an error, as in GraphCode: a rule is written as a formula, and `give` fails
+// where a result is missing.
+#pragma once
+
+#include "compiler/graph/Constants.h"
+#include "compiler/graph/GraphCode.h"
+#include "frontends/onnx/Importer.h"
+#include "frontends/onnx/Operators.h"
+
+namespace tensmith::onnx_import {
+
+using mlir::AffineExpr;
+using mlir::failed;
+using mlir::failure;
+using mlir::FailureOr;
+using mlir::LogicalResult;
+using mlir::NamedAttribute;
+using mlir::succeeded;
+using mlir::success;
+using mlir::Type;
+using mlir::Value;
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
+using Ints = SmallVector<int64_t>;
+
+class NodeImport : public graph::GraphCode {
+public:
+  NodeImport(Importer &importer, graph::GraphBuilder &graph, const onnx::NodeProto &node,
+             const onnx::FunctionProto *schema, int64_t opset, Scope &scope)
+      : GraphCode(graph), importer(importer), node(node), opset(opset), scope(scope),
+        schema_(schema) {}
+
+  // Operands and results.
+  size_t inputCount() const { return inputs.size(); }
+  /// Null where the operand is absent.
+  Value input(size_t number) const { return number < inputs.size() ? inputs[number] : Value(); }
+  bool has(size_t number) const { return bool(input(number)); }
+  /// The operand, or `graph.none`.
+  Value maybe(size_t number) const { return has(number) ? input(number) : graph.none(); }
+  bool wants(int number) const {
+    return number < node.output_size() && !node.output(number).empty();
+  }
+  LogicalResult give(ArrayRef<Value> values);
+  LogicalResult give(mlir::Operation *op);
+  LogicalResult error(const llvm::Twine &message) const;
+
+  // Attributes of the node; where it has none of that name, the schema's default, or `fallback`.
+  const onnx::AttributeProto *attribute(StringRef name) const;
+  bool hasAttribute(StringRef name) const { return attribute(name) != nullptr; }
+  int64_t intAttr(StringRef name, int64_t fallback = 0) const;
+  double floatAttr(StringRef name, double fallback = 0) const;
+  std::string stringAttr(StringRef name, StringRef fallback = "") const;
+  Ints intsAttr(StringRef name, ArrayRef<int64_t> fallback = {}) const;
+  SmallVector<double> floatsAttr(StringRef name) const;
+  /// The element type whose number in onnx.proto the attribute is; null, with an error, of none.
+  Type typeAttr(StringRef name, int64_t fallback);
+
+  // Attributes of graph operators.
+  NamedAttribute boolean(StringRef name, bool value) const {
+    return builder.getNamedAttr(name, builder.getBoolAttr(value));
+  }
+  NamedAttribute real(StringRef name, double value) const {
+    return builder.getNamedAttr(name, builder.getF64FloatAttr(value));
+  }
+  NamedAttribute text(StringRef name, StringRef value) const {
+    return builder.getNamedAttr(name, builder.getStringAttr(value));
+  }
+  NamedAttribute type(StringRef name, Type value) const {
+    return builder.getNamedAttr(name, mlir::TypeAttr::get(value));
+  }
+
+  // Shapes.
+  std::optional<Ints> constants(Value value) const {
+    return value ? graph.shapes.constants(value) : std::nullopt;
+  }
+  std::optional<graph::Contents> contents(Value value) const {
+    return value ? graph.shapes.contents(value) : std::nullopt;
+  }
+  static std::optional<int64_t> known(AffineExpr size) {
+    auto constant = mlir::dyn_cast<mlir::AffineConstantExpr>(size);
+    return constant ? std::optional(constant.getValue()) : std::nullopt;
+  }
+  /// Fails, with an error, where the operand is absent or of unknown rank.
+  LogicalResult needRank(size_t number) const;
+  /// In [0, rank); fails, with an error, outside [-rank, rank).
+  FailureOr<int64_t> axis(int64_t axis, int64_t rank) const;
+  FailureOr<Ints> axes(ArrayRef<int64_t> axes, int64_t rank) const;
+
+  // Values.
+  Value none() const { return graph.none(); }
+  Value operator()(StringRef name, ArrayRef<Value> operands,
+                   ArrayRef<NamedAttribute> attributes = {}) const {
+    return op(name, operands, attributes);
+  }
+  Value vector(ArrayRef<int64_t> values) const; ///< of i64
+  Value integerScalar(int64_t value) const;     ///< of i64
+  Value constant(const HostTensor &tensor) const { return graph.constant(tensor); }
+  /// The operand as a constant of one element, if it is one.
+  std::optional<double> scalarConstant(Value value) const;
+  Value filled(Type element, ArrayRef<AffineExpr> dims, double value) const {
+    return broadcast(graph.scalar(element, value), dims);
+  }
+  int64_t seed();
+
+  Importer &importer;
+  const onnx::NodeProto &node;
+  int64_t opset;
+  Scope &scope;
+  SmallVector<Value> inputs;
+  SmallVector<Value> results;
+
+private:
+  const onnx::FunctionProto *schema_;
+};
+
+} // namespace tensmith::onnx_import

@@ -1,0 +1,68 @@
+"""Runs the data of onnx.backend.test through onnx_eval and counts.
+
+    run_backend_tests.py ONNX_EVAL [--filter TEXT] [--jobs N] [--failures FILE]
+
+One process for each test, so that a crash is a result like others (and fails this program). The exit status is
+0 if nothing crashed and at least --at-least tests passed.
+"""
+
+import argparse
+import collections
+import concurrent.futures
+import os
+import re
+import subprocess
+import sys
+
+import onnx.backend.test
+from onnx.backend.test.loader import load_model_tests
+
+
+def tests():
+    """Name, model, data folders and tolerances. Models that would have to be downloaded are left out."""
+    for kind in ("node", "simple", "pytorch-converted", "pytorch-operator"):
+        for case in load_model_tests(kind=kind):
+            if case.model_dir and os.path.exists(os.path.join(case.model_dir, "model.onnx")):
+                folders = sorted(
+                    entry.path for entry in os.scandir(case.model_dir) if entry.name.startswith("test_data_set"))
+                yield case.name, os.path.join(case.model_dir, "model.onnx"), folders, case.rtol, case.atol
+
+
+def run(program, test):
+    name, model, folders, rtol, atol = test
+    try:
+        result = subprocess.run([program, model, f"--rtol={rtol}", f"--atol={atol}", *folders],
+                                capture_output=True, text=True, errors="replace", timeout=120)
+    except subprocess.TimeoutExpired:
+        return name, "timeout", ""
+    if result.returncode == 0:
+        return name, "pass", ""
+    if result.returncode in (1, 2):
+        return name, "fail", result.stdout.replace(model, "model").strip()
+    return name, "crash", (result.stderr or result.stdout).strip()[-300:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program")
+    parser.add_argument("--filter", default="")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--failures", help="a file to write each failure's reason to")
+    parser.add_argument("--at-least", type=int, default=0)
+    options = parser.parse_args()
+    chosen = [test for test in tests() if re.search(options.filter, test[0])]
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        results = list(pool.map(lambda test: run(options.program, test), chosen))
+    counts = collections.Counter(outcome for _, outcome, _ in results)
+    lines = [f"{outcome} {name}: {reason}" for name, outcome, reason in results if outcome != "pass"]
+    if options.failures:
+        with open(options.failures, "w") as file:
+            file.write("\n".join(lines) + "\n")
+    elif len(lines) < 50:
+        print("\n".join(lines))
+    print(f"{len(results)} tests:", ", ".join(f"{count} {outcome}" for outcome, count in sorted(counts.items())))
+    return 1 if counts["crash"] or counts["pass"] < options.at_least else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
