@@ -21,7 +21,8 @@ LogicalResult attention(NodeImport &n) {
   return n.give(n.graph.create("graph.attention", operands, attributes));
 }
 
-/// The rotated half and the rest of a head: the first half and the second, or even and odd elements.
+/// The rotated half and the rest of a head: the first half and the second, or even and odd
+/// elements.
 struct Halves {
   Value first, second;
 };
@@ -45,7 +46,8 @@ Value join(NodeImport &n, Halves halves, int64_t rotated, bool interleaved) {
   auto dims = n.dims(halves.first), pairs = dims;
   pairs.push_back(n.size(1));
   dims[3] = n.size(rotated);
-  return n.reshape(n.concat({n.reshape(halves.first, pairs), n.reshape(halves.second, pairs)}, 4), dims);
+  return n.reshape(n.concat({n.reshape(halves.first, pairs), n.reshape(halves.second, pairs)}, 4),
+                   dims);
 }
 
 /// Cosines or sines for each position, as [batch, sequence, 1, rotated / 2].
@@ -58,7 +60,8 @@ Value rotations(NodeImport &n, Value cache, Value positions) {
   return n.reshape(rows, dims);
 }
 
-/// Operands: x [batch, heads, sequence, size] or [batch, sequence, heads * size], cosines, sines, positions.
+/// Operands: x [batch, heads, sequence, size] or [batch, sequence, heads * size], cosines, sines,
+/// positions.
 LogicalResult rotaryEmbedding(NodeImport &n) {
   if (failed(n.needRank(0)) || failed(n.needRank(1)) || failed(n.needRank(2)))
     return failure();
@@ -82,9 +85,11 @@ LogicalResult rotaryEmbedding(NodeImport &n) {
     return n.error("the size of a head is not known");
   int64_t given = n.intAttr("rotary_embedding_dim"), rotated = given ? given : *size;
   if (rotated < 2 || rotated > *size || rotated % 2)
-    return n.error("rotary_embedding_dim is " + llvm::Twine(rotated) + " of a head of " + llvm::Twine(*size));
+    return n.error("rotary_embedding_dim is " + llvm::Twine(rotated) + " of a head of " +
+                   llvm::Twine(*size));
   bool interleaved = n.intAttr("interleaved") != 0;
-  Value cosines = rotations(n, n.input(1), n.input(3)), sines = rotations(n, n.input(2), n.input(3));
+  Value cosines = rotations(n, n.input(1), n.input(3)),
+        sines = rotations(n, n.input(2), n.input(3));
   if (!cosines || !sines)
     return n.error("the caches of cosines and sines have not the rank that goes with position_ids");
   Halves h = split(n, x, rotated, interleaved);
@@ -96,7 +101,8 @@ LogicalResult rotaryEmbedding(NodeImport &n) {
     dims[3] = n.size(*size - rotated);
     result = n.concat({result, n.slice(x, {0, 0, 0, rotated}, dims)}, 3);
   }
-  return n.give({original.size() == 3 ? n.reshape(result, original) : n.transpose(result, {0, 2, 1, 3})});
+  return n.give(
+      {original.size() == 3 ? n.reshape(result, original) : n.transpose(result, {0, 2, 1, 3})});
 }
 
 constexpr Operator kOperators[] = {{"Attention", attention}, {"RotaryEmbedding", rotaryEmbedding}};

@@ -1,6 +1,6 @@
 // Products of matrices, whole numbers included.
-#include "frontends/onnx/NodeImport.h"
 #include "frontends/onnx/IntegerProducts.h"
+#include "frontends/onnx/NodeImport.h"
 
 namespace tensmith::onnx_import {
 namespace {
@@ -24,7 +24,8 @@ LogicalResult gemm(NodeImport &n) {
 }
 
 LogicalResult einsum(NodeImport &n) {
-  return n.give({n("graph.einsum", SmallVector<Value>(n.inputs), {n.text("equation", n.stringAttr("equation"))})});
+  return n.give({n("graph.einsum", SmallVector<Value>(n.inputs),
+                   {n.text("equation", n.stringAttr("equation"))})});
 }
 
 LogicalResult det(NodeImport &n) { return n.give({n.unary("graph.det", n.input(0))}); }
@@ -37,14 +38,16 @@ Value ofRows(NodeImport &n, Value x) {
 }
 
 LogicalResult matmulInteger(NodeImport &n) {
-  return n.give({n.matmul(shifted(n, n.input(0), ofRows(n, n.input(2))), shifted(n, n.input(1), n.input(3)))});
+  return n.give({n.matmul(shifted(n, n.input(0), ofRows(n, n.input(2))),
+                          shifted(n, n.input(1), n.input(3)))});
 }
 
 /// Operands: a, its scale and zero point; b, the same; y's.
 LogicalResult qlinearMatmul(NodeImport &n) {
   if (n.inputCount() < 8)
     return n.error("has " + llvm::Twine(n.inputCount()) + " operands, not 8");
-  Value product = n.matmul(shifted(n, n.input(0), ofRows(n, n.input(2))), shifted(n, n.input(3), n.input(5)));
+  Value product =
+      n.matmul(shifted(n, n.input(0), ofRows(n, n.input(2))), shifted(n, n.input(3), n.input(5)));
   Value scale = n.mul(widened(n, ofRows(n, n.input(1))), widened(n, n.input(4)));
   return n.give({requantized(n, product, scale, n.input(6), n.input(7))});
 }

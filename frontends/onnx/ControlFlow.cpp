@@ -4,8 +4,8 @@
 using namespace tensmith::graph;
 using mlir::Block;
 using mlir::NoneType;
-using mlir::OperationState;
 using mlir::OpBuilder;
+using mlir::OperationState;
 using mlir::Region;
 
 namespace tensmith::onnx_import {
@@ -72,7 +72,8 @@ LogicalResult loopRule(NodeImport &n) {
   size_t carried = n.inputCount() < 2 ? 0 : n.inputCount() - 2;
   if (size_t(body->input_size()) != carried + 2 || size_t(body->output_size()) < carried + 1)
     return n.error("has a body of " + llvm::Twine(body->input_size()) + " inputs and " +
-                   llvm::Twine(body->output_size()) + " outputs for " + llvm::Twine(carried) + " carried values");
+                   llvm::Twine(body->output_size()) + " outputs for " + llvm::Twine(carried) +
+                   " carried values");
   SmallVector<Value> initial;
   for (size_t i = 0; i < carried; ++i)
     initial.push_back(n.maybe(2 + i));
@@ -90,7 +91,8 @@ LogicalResult loopRule(NodeImport &n) {
 
 int64_t entry(const Ints &list, size_t number) { return number < list.size() ? list[number] : 0; }
 
-/// A loop over slices of the scanned inputs; results are stacked by the loop, and then put in place.
+/// A loop over slices of the scanned inputs; results are stacked by the loop, and then put in
+/// place.
 struct ScanPlan {
   const onnx::GraphProto *body = nullptr;
   size_t states = 0, scans = 0, first = 0; ///< `first`: of the operands that are states
@@ -105,10 +107,12 @@ FailureOr<ScanPlan> scanPlan(NodeImport &n) {
   plan.first = n.opset < 9 ? 1 : 0;
   int64_t scans = n.intAttr("num_scan_inputs");
   if (scans < 1 || size_t(scans) + plan.first > n.inputCount())
-    return n.error("num_scan_inputs is " + llvm::Twine(scans) + " of " + llvm::Twine(n.inputCount()) + " operands");
+    return n.error("num_scan_inputs is " + llvm::Twine(scans) + " of " +
+                   llvm::Twine(n.inputCount()) + " operands");
   plan.scans = size_t(scans);
   plan.states = n.inputCount() - plan.first - plan.scans;
-  if (size_t(plan.body->input_size()) != plan.states + plan.scans || size_t(plan.body->output_size()) < plan.states)
+  if (size_t(plan.body->input_size()) != plan.states + plan.scans ||
+      size_t(plan.body->output_size()) < plan.states)
     return n.error("has a body of other inputs and outputs than its own");
   plan.inputAxes = n.intsAttr("scan_input_axes");
   plan.inputDirections = n.intsAttr(n.opset < 9 ? "directions" : "scan_input_directions");
@@ -118,7 +122,8 @@ FailureOr<ScanPlan> scanPlan(NodeImport &n) {
 }
 
 /// The element of a scanned input that belongs to this iteration.
-Value scanned(NodeImport &n, const ScanPlan &plan, size_t number, Value x, Value iteration, Value last) {
+Value scanned(NodeImport &n, const ScanPlan &plan, size_t number, Value x, Value iteration,
+              Value last) {
   auto axis = n.axis(entry(plan.inputAxes, number), n.rank(x));
   if (failed(axis))
     return {};
@@ -154,8 +159,9 @@ FailureOr<SmallVector<Value>> scan(NodeImport &n, const ScanPlan &plan, ArrayRef
   auto body = [&](mlir::ValueRange arguments) -> FailureOr<SmallVector<Value>> {
     Scope scope = innerScope(n);
     for (size_t i = 0; i < plan.states + plan.scans; ++i) {
-      Value value = i < plan.states ? Value(arguments[2 + i])
-                                    : scanned(n, plan, i - plan.states, operands[i], arguments[0], last);
+      Value value = i < plan.states
+                        ? Value(arguments[2 + i])
+                        : scanned(n, plan, i - plan.states, operands[i], arguments[0], last);
       if (!value)
         return failure();
       scope.values[plan.body->input(int(i)).name()] = value;
@@ -165,7 +171,8 @@ FailureOr<SmallVector<Value>> scan(NodeImport &n, const ScanPlan &plan, ArrayRef
       values->insert(values->begin(), n.graph.scalar(n.builder.getI1Type(), 1));
     return values;
   };
-  if (failed(buildLoop(n, trips, n.none(), operands.take_front(plan.states), outputs - plan.states, body)))
+  if (failed(buildLoop(n, trips, n.none(), operands.take_front(plan.states), outputs - plan.states,
+                       body)))
     return failure();
   SmallVector<Value> results(n.results);
   for (size_t i = plan.states; i < outputs; ++i)
@@ -173,7 +180,8 @@ FailureOr<SmallVector<Value>> scan(NodeImport &n, const ScanPlan &plan, ArrayRef
   return results;
 }
 
-/// Opset 8 scans each element of a batch, the first dimension of all; sequence_lens are not supported.
+/// Opset 8 scans each element of a batch, the first dimension of all; sequence_lens are not
+/// supported.
 LogicalResult batchedScan(NodeImport &n, const ScanPlan &plan) {
   if (n.has(0))
     return n.error("sequence_lens are not supported");

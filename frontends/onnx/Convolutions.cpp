@@ -21,7 +21,8 @@ FailureOr<Window> convolutionWindow(NodeImport &n, size_t w, size_t x = 0) {
   }
   auto window = windowOf(n, n.input(x), kernel);
   if (succeeded(window))
-    for (auto [given, own] : llvm::zip_equal(window->kernel, ArrayRef(n.dims(n.input(w))).drop_front(2)))
+    for (auto [given, own] :
+         llvm::zip_equal(window->kernel, ArrayRef(n.dims(n.input(w))).drop_front(2)))
       if (auto known = NodeImport::known(own); known && *known != given)
         return n.error("kernel_shape is not the shape of the weights");
   return window;
@@ -35,7 +36,8 @@ Value convolve(NodeImport &n, const Window &window, Value x, Value w, Value bias
 
 LogicalResult conv(NodeImport &n) {
   auto window = convolutionWindow(n, 1);
-  return failed(window) ? failure() : n.give({convolve(n, *window, n.input(0), n.input(1), n.input(2))});
+  return failed(window) ? failure()
+                        : n.give({convolve(n, *window, n.input(0), n.input(1), n.input(2))});
 }
 
 /// A vector of one value for each output channel, along dimension `dim`.
@@ -70,7 +72,8 @@ LogicalResult qlinearConv(NodeImport &n) {
 }
 
 /// Pads such that the result has the given size; an odd one at the end (SAME_UPPER) or the start.
-LogicalResult padTransposed(NodeImport &n, ArrayRef<int64_t> result, ArrayRef<int64_t> extra, Window &window) {
+LogicalResult padTransposed(NodeImport &n, ArrayRef<int64_t> result, ArrayRef<int64_t> extra,
+                            Window &window) {
   std::string automatic = n.stringAttr("auto_pad", "NOTSET");
   size_t spatial = window.kernel.size();
   auto dims = n.dims(n.input(0));
@@ -78,9 +81,11 @@ LogicalResult padTransposed(NodeImport &n, ArrayRef<int64_t> result, ArrayRef<in
   if (result.empty() && !same)
     return success();
   if (!result.empty() && result.size() != spatial)
-    return n.error("output_shape has " + llvm::Twine(result.size()) + " sizes for " + llvm::Twine(spatial) + " dimensions");
+    return n.error("output_shape has " + llvm::Twine(result.size()) + " sizes for " +
+                   llvm::Twine(spatial) + " dimensions");
   for (size_t dim = 0; dim < spatial; ++dim) {
-    int64_t reach = (window.kernel[dim] - 1) * window.dilations[dim] + 1, stride = window.strides[dim];
+    int64_t reach = (window.kernel[dim] - 1) * window.dilations[dim] + 1,
+            stride = window.strides[dim];
     int64_t total = reach + extra[dim] - stride; // for a result of stride * size
     if (!result.empty()) {
       auto size = NodeImport::known(dims[2 + dim]);
@@ -103,7 +108,8 @@ LogicalResult convTranspose(NodeImport &n) {
     return failure();
   int64_t spatial = n.rank(n.input(0)) - 2;
   if (spatial < 1 || n.rank(n.input(1)) != spatial + 2)
-    return n.error("operands x and w have ranks " + llvm::Twine(n.rank(n.input(0))) + " and " + llvm::Twine(n.rank(n.input(1))));
+    return n.error("operands x and w have ranks " + llvm::Twine(n.rank(n.input(0))) + " and " +
+                   llvm::Twine(n.rank(n.input(1))));
   size_t count = size_t(spatial);
   Window window;
   for (AffineExpr size : ArrayRef(n.dims(n.input(1))).drop_front(2))
@@ -114,7 +120,8 @@ LogicalResult convTranspose(NodeImport &n) {
   Ints extra = n.intsAttr("output_padding", Ints(count, 0));
   if (window.strides.size() != count || window.dilations.size() != count ||
       window.pads.size() != 2 * count || extra.size() != count)
-    return n.error("strides, dilations, pads or output_padding are not those of " + llvm::Twine(spatial) + " spatial dimensions");
+    return n.error("strides, dilations, pads or output_padding are not those of " +
+                   llvm::Twine(spatial) + " spatial dimensions");
   if (failed(padTransposed(n, n.intsAttr("output_shape"), extra, window)))
     return failure();
   auto attributes = window.attributes(n);

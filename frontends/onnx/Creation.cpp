@@ -25,7 +25,8 @@ LogicalResult constant(NodeImport &n) {
   if (auto *value = n.attribute("value_string"))
     return give(n, HostTensor::ofStrings({}, {value->s()}));
   if (auto *value = n.attribute("value_strings"))
-    return give(n, HostTensor::ofStrings({value->strings_size()}, {value->strings().begin(), value->strings().end()}));
+    return give(n, HostTensor::ofStrings({value->strings_size()},
+                                         {value->strings().begin(), value->strings().end()}));
   if (auto *value = n.attribute("value_float")) {
     float number = value->f();
     return give(n, HostTensor::of<float>(DataType::F32, {}, {&number, 1}));
@@ -108,13 +109,16 @@ LogicalResult bernoulli(NodeImport &n) {
   if (!n.has(0))
     return n.error("operand 0 is missing");
   Type to = n.hasAttribute("dtype") ? n.typeAttr("dtype", 1) : n.element(n.input(0));
-  return to ? n.give({n("graph.bernoulli", {n.input(0)}, {n.type("to", to), n.integer("seed", n.seed())})}) : failure();
+  return to ? n.give({n("graph.bernoulli", {n.input(0)},
+                        {n.type("to", to), n.integer("seed", n.seed())})})
+            : failure();
 }
 
 LogicalResult multinomial(NodeImport &n) {
   Type to = n.typeAttr("dtype", 6);
   return to ? n.give({n("graph.multinomial", {n.input(0)},
-                        {n.type("to", to), n.integer("sample_size", n.intAttr("sample_size", 1)), n.integer("seed", n.seed())})})
+                        {n.type("to", to), n.integer("sample_size", n.intAttr("sample_size", 1)),
+                         n.integer("seed", n.seed())})})
             : failure();
 }
 
@@ -124,15 +128,18 @@ LogicalResult dropout(NodeImport &n) {
   if (!x)
     return n.error("operand 0 is missing");
   auto training = n.constants(n.input(2));
-  bool inference = n.opset < 12 || !n.has(2) || (training && training->size() == 1 && !(*training)[0]);
+  bool inference =
+      n.opset < 12 || !n.has(2) || (training && training->size() == 1 && !(*training)[0]);
   if (!inference)
-    return n.give(n.graph.create("graph.dropout", {x, n.maybe(1), n.input(2)}, n.integer("seed", n.seed())));
+    return n.give(
+        n.graph.create("graph.dropout", {x, n.maybe(1), n.input(2)}, n.integer("seed", n.seed())));
   if (!n.wants(1))
     return n.give({x});
   Type maskType = n.opset < 10 ? n.element(x) : n.builder.getI1Type(); // as x, then boolean
   if (n.isRanked(x))
     return n.give({x, n.filled(maskType, n.dims(x), 1)});
-  return n.give({x, n("graph.dynamic_broadcast", {n.graph.scalar(maskType, 1), n("graph.shape", {x})})});
+  return n.give(
+      {x, n("graph.dynamic_broadcast", {n.graph.scalar(maskType, 1), n("graph.shape", {x})})});
 }
 
 constexpr Operator kOperators[] = {

@@ -1,5 +1,5 @@
-// Operators that ONNX gives their parameters as operands: static where these are known when the model
-// is imported (constants, or arithmetic on shapes), which nearly all are.
+// Operators that ONNX gives their parameters as operands: static where these are known when the
+// model is imported (constants, or arithmetic on shapes), which nearly all are.
 #include "frontends/onnx/NodeImport.h"
 
 #include <limits>
@@ -11,8 +11,8 @@ namespace {
 
 using Dims = NodeImport::Dims;
 
-/// The target of a reshape with -1 and 0 replaced; nothing where it is no valid one, for the dynamic
-/// form's shape function to say why.
+/// The target of a reshape with -1 and 0 replaced; nothing where it is no valid one, for the
+/// dynamic form's shape function to say why.
 std::optional<Dims> reshapedDims(NodeImport &n, ArrayRef<AffineExpr> target, bool allowZero) {
   Dims from = n.dims(n.input(0)), to;
   std::optional<size_t> rest;
@@ -114,7 +114,8 @@ std::optional<std::pair<int64_t, AffineExpr>> staticRange(NodeImport &n, const R
   return std::nullopt;
 }
 
-std::optional<SmallVector<Range>> ranges(NodeImport &n, Value starts, Value ends, Value axes, Value steps) {
+std::optional<SmallVector<Range>> ranges(NodeImport &n, Value starts, Value ends, Value axes,
+                                         Value steps) {
   auto s = n.contents(starts), e = n.contents(ends);
   auto a = n.constants(axes), t = n.constants(steps);
   bool known = s && e && (a || !axes) && (t || !steps);
@@ -133,7 +134,8 @@ std::optional<SmallVector<Range>> ranges(NodeImport &n, Value starts, Value ends
 }
 
 LogicalResult slice(NodeImport &n) {
-  Value x = n.input(0), starts = n.input(1), ends = n.input(2), axes = n.input(3), steps = n.input(4);
+  Value x = n.input(0), starts = n.input(1), ends = n.input(2), axes = n.input(3),
+        steps = n.input(4);
   if (n.opset < 10) {
     starts = n.vector(n.intsAttr("starts"));
     ends = n.vector(n.intsAttr("ends"));
@@ -143,7 +145,8 @@ LogicalResult slice(NodeImport &n) {
   if (!x || !starts || !ends)
     return n.error("operand 0, starts or ends is missing");
   auto dynamic = [&] {
-    return n.give({n("graph.dynamic_slice", {x, starts, ends, axes ? axes : n.none(), steps ? steps : n.none()})});
+    return n.give({n("graph.dynamic_slice",
+                     {x, starts, ends, axes ? axes : n.none(), steps ? steps : n.none()})});
   };
   if (!n.isRanked(x))
     return dynamic();
@@ -160,7 +163,8 @@ LogicalResult slice(NodeImport &n) {
     sizes[size_t(range.axis)] = part->second;
     stride[size_t(range.axis)] = range.step;
   }
-  if (n.graph.shapes.tensorType(n.element(x), sizes) == x.getType() && llvm::all_of(stride, [](int64_t s) { return s == 1; }))
+  if (n.graph.shapes.tensorType(n.element(x), sizes) == x.getType() &&
+      llvm::all_of(stride, [](int64_t s) { return s == 1; }))
     return n.give({x});
   return n.give({n.graph.slice(x, first, stride, sizes)});
 }
@@ -179,12 +183,14 @@ LogicalResult pad(NodeImport &n) {
     return n.error("the pads are missing");
   auto amounts = n.constants(pads), numbers = n.constants(axes);
   if (!amounts || (axes && !numbers) || !n.isRanked(x))
-    return n.give({n("graph.dynamic_pad", {x, pads, value ? value : n.none(), axes ? axes : n.none()},
-                     {n.text("mode", mode)})});
+    return n.give(
+        {n("graph.dynamic_pad", {x, pads, value ? value : n.none(), axes ? axes : n.none()},
+           {n.text("mode", mode)})});
   int64_t rank = n.rank(x);
   Ints all = numbers ? *numbers : llvm::to_vector(llvm::seq<int64_t>(0, rank));
   if (amounts->size() != 2 * all.size())
-    return n.error("has " + llvm::Twine(amounts->size()) + " pads for " + llvm::Twine(all.size()) + " dimensions");
+    return n.error("has " + llvm::Twine(amounts->size()) + " pads for " + llvm::Twine(all.size()) +
+                   " dimensions");
   Ints low(size_t(rank), 0), high(size_t(rank), 0);
   for (auto [i, number] : llvm::enumerate(all)) {
     auto axis = n.axis(number, rank);

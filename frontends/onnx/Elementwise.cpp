@@ -59,8 +59,8 @@ LogicalResult bitShift(NodeImport &n) {
   std::string direction = n.stringAttr("direction");
   if (direction != "LEFT" && direction != "RIGHT")
     return n.error("attribute 'direction' is '" + direction + "', not LEFT or RIGHT");
-  return n.give({n("graph.bit_shift", {n.input(0), n.input(1)},
-                   {n.boolean("left", direction == "LEFT")})});
+  return n.give(
+      {n("graph.bit_shift", {n.input(0), n.input(1)}, {n.boolean("left", direction == "LEFT")})});
 }
 
 LogicalResult isInf(NodeImport &n) {
@@ -179,9 +179,7 @@ constexpr Operator kOperators[] = {
     {"Sum", variadic<"graph.add">},
     {"Mean", mean},
     {"Clip", clip},
-    {"Where", [](NodeImport &n) {
-       return n.give({n.where(n.input(0), n.input(1), n.input(2))});
-     }},
+    {"Where", [](NodeImport &n) { return n.give({n.where(n.input(0), n.input(1), n.input(2))}); }},
 };
 
 } // namespace

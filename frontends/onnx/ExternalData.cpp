@@ -117,10 +117,10 @@ Result<MappedFile> mapExternalData(const std::string &folder, const std::string 
   if (length < 0)
     length = size - std::min(offset, size);
   if (offset < 0 || offset > size || length > size - offset)
-    return Status(StatusCode::InvalidModel,
-                  "external data at '" + location + "' ends at byte " + std::to_string(size) +
-                      ", before offset " + std::to_string(offset) + " and length " +
-                      std::to_string(length));
+    return Status(StatusCode::InvalidModel, "external data at '" + location + "' ends at byte " +
+                                                std::to_string(size) + ", before offset " +
+                                                std::to_string(offset) + " and length " +
+                                                std::to_string(length));
   auto mapped = mapDescriptor(file->get(), size_t(size), "external data at '" + location + "'");
   if (mapped.ok())
     mapped->bytes = mapped->bytes.subspan(size_t(offset), size_t(length));

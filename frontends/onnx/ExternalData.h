@@ -17,10 +17,10 @@ struct MappedFile {
 
 Result<MappedFile> mapFile(const std::string &path, int64_t maxBytes);
 
-/// A part of a file that a tensor names as its external data. `location` must be a plain file within
-/// `folder`: a path that is absolute or leads upward, a symbolic link anywhere on the way and a file
-/// with a second name (a hard link) are refused, since each can reach data that the model's author
-/// has no right to read. An absent length (-1) is what follows the offset.
+/// A part of a file that a tensor names as its external data. `location` must be a plain file
+/// within `folder`: a path that is absolute or leads upward, a symbolic link anywhere on the way
+/// and a file with a second name (a hard link) are refused, since each can reach data that the
+/// model's author has no right to read. An absent length (-1) is what follows the offset.
 Result<MappedFile> mapExternalData(const std::string &folder, const std::string &location,
                                    int64_t offset, int64_t length);
 

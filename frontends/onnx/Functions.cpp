@@ -1,8 +1,8 @@
 // Operators that are defined by others: functions of the model and of the standard.
 //
 // A call is replaced by the function's body. Attributes of body nodes that refer to the function's
-// (ref_attr_name) take the call's value or the function's default, or are left out if it has neither,
-// in the body's subgraphs, too.
+// (ref_attr_name) take the call's value or the function's default, or are left out if it has
+// neither, in the body's subgraphs, too.
 #include "frontends/onnx/NodeImport.h"
 #include "frontends/onnx/Schemas.h"
 
@@ -61,8 +61,9 @@ LogicalResult Importer::expandFunction(NodeImport &call, const onnx::FunctionPro
   if (call.inputCount() > size_t(function.input_size()) ||
       call.node.output_size() > function.output_size())
     return call.error("function '" + function.name() + "' has " + Twine(function.input_size()) +
-                      " inputs and " + Twine(function.output_size()) + " outputs, and is called with " +
-                      Twine(call.inputCount()) + " and " + Twine(call.node.output_size()));
+                      " inputs and " + Twine(function.output_size()) +
+                      " outputs, and is called with " + Twine(call.inputCount()) + " and " +
+                      Twine(call.node.output_size()));
   calls_.push_back(&function);
   auto leave = llvm::make_scope_exit([&] { calls_.pop_back(); });
 

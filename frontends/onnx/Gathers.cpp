@@ -25,8 +25,9 @@ LogicalResult scatterElements(NodeImport &n) {
   auto axis = n.axis(n.intAttr("axis"), n.rank(n.input(0)));
   if (failed(axis))
     return failure();
-  return n.give({n("graph.scatter_elements", {n.input(0), n.input(1), n.input(2)},
-                   {n.integer("axis", *axis), n.text("reduction", n.stringAttr("reduction", "none"))})});
+  return n.give(
+      {n("graph.scatter_elements", {n.input(0), n.input(1), n.input(2)},
+         {n.integer("axis", *axis), n.text("reduction", n.stringAttr("reduction", "none"))})});
 }
 
 LogicalResult scatterND(NodeImport &n) {
@@ -35,8 +36,9 @@ LogicalResult scatterND(NodeImport &n) {
 }
 
 LogicalResult tensorScatter(NodeImport &n) {
-  return n.give({n("graph.tensor_scatter", {n.input(0), n.input(1), n.maybe(2)},
-                   {n.integer("axis", n.intAttr("axis", -2)), n.text("mode", n.stringAttr("mode", "linear"))})});
+  return n.give({n(
+      "graph.tensor_scatter", {n.input(0), n.input(1), n.maybe(2)},
+      {n.integer("axis", n.intAttr("axis", -2)), n.text("mode", n.stringAttr("mode", "linear"))})});
 }
 
 LogicalResult oneHot(NodeImport &n) {
@@ -60,9 +62,10 @@ LogicalResult topK(NodeImport &n) {
   auto axis = n.axis(n.intAttr("axis", -1), n.rank(n.input(0)));
   if (failed(axis))
     return failure();
-  return n.give(n.graph.create("graph.topk", {n.input(0), k},
-                               {n.integer("axis", *axis), n.boolean("largest", n.intAttr("largest", 1)),
-                                n.boolean("sorted", n.intAttr("sorted", 1))}));
+  return n.give(
+      n.graph.create("graph.topk", {n.input(0), k},
+                     {n.integer("axis", *axis), n.boolean("largest", n.intAttr("largest", 1)),
+                      n.boolean("sorted", n.intAttr("sorted", 1))}));
 }
 
 LogicalResult unique(NodeImport &n) {
@@ -73,9 +76,9 @@ LogicalResult unique(NodeImport &n) {
 }
 
 LogicalResult nonMaxSuppression(NodeImport &n) {
-  return n.give({n("graph.non_max_suppression",
-                   {n.input(0), n.input(1), n.maybe(2), n.maybe(3), n.maybe(4)},
-                   {n.boolean("center_point_box", n.intAttr("center_point_box"))})});
+  return n.give(
+      {n("graph.non_max_suppression", {n.input(0), n.input(1), n.maybe(2), n.maybe(3), n.maybe(4)},
+         {n.boolean("center_point_box", n.intAttr("center_point_box"))})});
 }
 
 constexpr Operator kOperators[] = {

@@ -1,11 +1,11 @@
 // Reads an ONNX model into a module of the graph dialect.
 //
-// ONNX: https://onnx.ai/onnx/repo-docs/IR.html (the file), Operators.md (the operators). Opsets from
-// 7 to the newest of the `onnx` package that the build found; older ones as far as their operators
-// have not changed.
+// ONNX: https://onnx.ai/onnx/repo-docs/IR.html (the file), Operators.md (the operators). Opsets
+// from 7 to the newest of the `onnx` package that the build found; older ones as far as their
+// operators have not changed.
 //
-// Models come from outside: every size is checked before it is used, files beside the model are read
-// only from within its folder, and each error says which file and node it is about.
+// Models come from outside: every size is checked before it is used, files beside the model are
+// read only from within its folder, and each error says which file and node it is about.
 #pragma once
 
 #include "base/Status.h"
@@ -32,15 +32,14 @@ struct ImportOptions {
 };
 
 /// The module's `func.func @main` has one argument for each input that is no initialiser, and one
-/// result for each output, with their ONNX names in the attribute `graph.name`. A dimension that the
-/// model leaves open is a symbol: its dim_param, or "<input>.<axis>". Operators' locations name the
-/// node and its operator, and the node's number in the file, from 1, as a line.
+/// result for each output, with their ONNX names in the attribute `graph.name`. A dimension that
+/// the model leaves open is a symbol: its dim_param, or "<input>.<axis>". Operators' locations name
+/// the node and its operator, and the node's number in the file, from 1, as a line.
 ///
 /// Weights are not copied where the file holds them as they are used: the context keeps the file's
 /// mapping.
-Result<mlir::OwningOpRef<mlir::ModuleOp>> importFile(const std::string &path,
-                                                     mlir::MLIRContext &context,
-                                                     const ImportOptions &options = {});
+Result<mlir::OwningOpRef<mlir::ModuleOp>>
+importFile(const std::string &path, mlir::MLIRContext &context, const ImportOptions &options = {});
 
 /// `name` is what errors and locations call the model. It can't refer to external data.
 Result<mlir::OwningOpRef<mlir::ModuleOp>> importBytes(std::span<const std::byte> bytes,

@@ -64,9 +64,9 @@ FailureOr<Type> Importer::typeOf(const onnx::TypeProto &type, StringRef name, Lo
   MLIRContext *context = builder.getContext();
   if (type.has_sequence_type() || type.has_optional_type()) {
     bool isSequence = type.has_sequence_type();
-    auto element = typeOf(isSequence ? type.sequence_type().elem_type()
-                                     : type.optional_type().elem_type(),
-                          name, location);
+    auto element =
+        typeOf(isSequence ? type.sequence_type().elem_type() : type.optional_type().elem_type(),
+               name, location);
     if (failed(element))
       return failure();
     // The elements of a sequence differ in shape.
@@ -129,10 +129,10 @@ FailureOr<Value> Importer::importInitializer(const onnx::TensorProto &tensor, co
   Result<HostTensor> value = Status(StatusCode::Internal, "");
   if (raw.size) {
     auto type = tensorType(tensor);
-    value = type.ok() ? tensorOfBytes(type->first, type->second,
-                                      model->file.bytes.subspan(raw.offset, raw.size),
-                                      model->file.owner)
-                      : type.status();
+    value = type.ok()
+                ? tensorOfBytes(type->first, type->second,
+                                model->file.bytes.subspan(raw.offset, raw.size), model->file.owner)
+                : type.status();
   } else {
     value = readTensor(tensor, tensorSource());
   }
@@ -149,7 +149,8 @@ LogicalResult Importer::importInitializers(const onnx::GraphProto &graph, Scope 
   for (int i = 0; i < graph.initializer_size(); ++i) {
     const auto &tensor = graph.initializer(i);
     bool isInFile = isMain && size_t(i) < model->rawData.size();
-    auto value = importInitializer(tensor, isInFile ? model->rawData[size_t(i)] : RawData(), location);
+    auto value =
+        importInitializer(tensor, isInFile ? model->rawData[size_t(i)] : RawData(), location);
     if (failed(value))
       return failure();
     scope.values[tensor.name()] = *value;
@@ -159,13 +160,15 @@ LogicalResult Importer::importInitializers(const onnx::GraphProto &graph, Scope 
     if (!value.ok())
       return emitError(location) << "sparse initialiser '" << sparse.values().name() << "' "
                                  << value.status().message();
-    scope.values[sparse.values().name()] = graph::GraphBuilder(builder, shapes, location).constant(*value);
+    scope.values[sparse.values().name()] =
+        graph::GraphBuilder(builder, shapes, location).constant(*value);
   }
   return success();
 }
 
 LogicalResult Importer::importNodes(const Nodes &nodes, Scope &scope, Location location) {
-  auto order = orderNodes(nodes, [&](const std::string &name) { return scope.find(name) != nullptr; });
+  auto order =
+      orderNodes(nodes, [&](const std::string &name) { return scope.find(name) != nullptr; });
   if (!order.ok())
     return emitError(location) << order.status().message();
   for (int number : *order)
@@ -260,14 +263,17 @@ LogicalResult Importer::importMainGraph(func::FuncOp function) {
     Type element = getElementTypeOrSelf(value->getType());
     if (output.type().has_tensor_type() && declared && isa<TensorType>(value->getType()) &&
         int(graph::dataType(element)) != declared)
-      return emitError(location) << "output '" << output.name() << "' is declared with element type "
-                                 << tensmith::name(dataTypeFromOnnx(declared).value_or(DataType::Undefined))
+      return emitError(location) << "output '" << output.name()
+                                 << "' is declared with element type "
+                                 << tensmith::name(
+                                        dataTypeFromOnnx(declared).value_or(DataType::Undefined))
                                  << ", and its node gives " << element;
     results.push_back(*value);
     outputNames.push_back(builder.getStringAttr(output.name()));
   }
   builder.create<func::ReturnOp>(location, results);
-  function.setFunctionType(builder.getFunctionType(block->getArgumentTypes(), ValueRange(results).getTypes()));
+  function.setFunctionType(
+      builder.getFunctionType(block->getArgumentTypes(), ValueRange(results).getTypes()));
   for (auto [i, name] : llvm::enumerate(inputNames))
     function.setArgAttr(unsigned(i), "graph.name", name);
   for (auto [i, name] : llvm::enumerate(outputNames))
@@ -295,12 +301,14 @@ Status Importer::checkOpsets() {
                          "`onnx` package");
   }
   for (const auto &function : model->proto.functions())
-    functions_[std::string(canonicalDomain(function.domain())) + "\n" + function.name() + "\n" + function.overload()] = &function;
+    functions_[std::string(canonicalDomain(function.domain())) + "\n" + function.name() + "\n" +
+               function.overload()] = &function;
   return {};
 }
 
 const onnx::FunctionProto *Importer::localFunction(const onnx::NodeProto &node) const {
-  auto it = functions_.find(std::string(canonicalDomain(node.domain())) + "\n" + node.op_type() + "\n" + node.overload());
+  auto it = functions_.find(std::string(canonicalDomain(node.domain())) + "\n" + node.op_type() +
+                            "\n" + node.overload());
   return it == functions_.end() ? nullptr : it->second;
 }
 

@@ -1,4 +1,5 @@
-// Turns a parsed model into graph IR, node by node; what a rule sees of its node is in NodeImport.h.
+// Turns a parsed model into graph IR, node by node; what a rule sees of its node is in
+// NodeImport.h.
 #pragma once
 
 #include "compiler/graph/GraphBuilder.h"
@@ -16,8 +17,8 @@ using Opsets = std::map<std::string, int64_t, std::less<>>;
 
 Opsets opsetsOf(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProto> &imports);
 
-/// The names that nodes of a graph see. A null value is an optional argument that a function's caller
-/// left out.
+/// The names that nodes of a graph see. A null value is an optional argument that a function's
+/// caller left out.
 struct Scope {
   Scope *parent = nullptr; ///< a subgraph's surroundings; a function has none
   const Opsets *opsets = nullptr;
@@ -45,8 +46,8 @@ public:
   mlir::LogicalResult expandFunction(NodeImport &call, const onnx::FunctionProto &function);
 
   TensorSource tensorSource() const { return {model->folder, model->hasFolder, model}; }
-  /// A type of onnx.proto's; dimensions without a size are symbols named by their dim_param or after
-  /// `name`.
+  /// A type of onnx.proto's; dimensions without a size are symbols named by their dim_param or
+  /// after `name`.
   mlir::FailureOr<mlir::Type> typeOf(const onnx::TypeProto &type, llvm::StringRef name,
                                      mlir::Location location);
   const onnx::FunctionProto *localFunction(const onnx::NodeProto &node) const;

@@ -1,5 +1,6 @@
-// What ONNX's quantised products (MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv) share: codes
-// become i32 numbers relative to their zero point, are multiplied exactly, and are rounded once.
+// What ONNX's quantised products (MatMulInteger, QLinearMatMul, ConvInteger, QLinearConv) share:
+// codes become i32 numbers relative to their zero point, are multiplied exactly, and are rounded
+// once.
 #pragma once
 
 #include "frontends/onnx/NodeImport.h"

@@ -1,8 +1,8 @@
 // Loops whose carried values may change their shape; see Loops.h.
 //
 // The body is built for the initial values' types. If it yields other ones, it is built again for
-// types that hold both, until they are stable: each round makes a dimension unknown or a rank, so few
-// are needed.
+// types that hold both, until they are stable: each round makes a dimension unknown or a rank, so
+// few are needed.
 #include "frontends/onnx/Loops.h"
 
 using namespace tensmith::graph;
@@ -35,9 +35,11 @@ Type widen(NodeImport &n, Type a, Type b) {
 
 bool isFreshOf(NodeImport &n, Type argument, Type yielded) {
   // A dimension that is already a symbol of its own takes any size.
-  auto a = mlir::dyn_cast<RankedTensorType>(argument), b = mlir::dyn_cast<RankedTensorType>(yielded);
+  auto a = mlir::dyn_cast<RankedTensorType>(argument),
+       b = mlir::dyn_cast<RankedTensorType>(yielded);
   if (!a || !b)
-    return argument == yielded || mlir::isa<mlir::UnrankedTensorType>(argument) || !mlir::isa<TensorType>(argument);
+    return argument == yielded || mlir::isa<mlir::UnrankedTensorType>(argument) ||
+           !mlir::isa<TensorType>(argument);
   if (a.getRank() != b.getRank())
     return false;
   auto da = n.graph.shapes.dims(a), db = n.graph.shapes.dims(b);
@@ -45,7 +47,8 @@ bool isFreshOf(NodeImport &n, Type argument, Type yielded) {
     if (n.graph.shapes.equal(x, y))
       continue;
     auto symbol = mlir::dyn_cast<mlir::AffineSymbolExpr>(x);
-    if (!symbol || !n.graph.shapes.symbols()[symbol.getPosition()].getValue().starts_with("carried."))
+    if (!symbol ||
+        !n.graph.shapes.symbols()[symbol.getPosition()].getValue().starts_with("carried."))
       return false;
   }
   return true;

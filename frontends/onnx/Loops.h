@@ -5,8 +5,8 @@
 
 namespace tensmith::onnx_import {
 
-/// Gets the arguments (iteration, condition, carried...) and returns (condition, carried..., scanned...).
-/// May be called more than once.
+/// Gets the arguments (iteration, condition, carried...) and returns (condition, carried...,
+/// scanned...). May be called more than once.
 using LoopBody = llvm::function_ref<FailureOr<SmallVector<Value>>(mlir::ValueRange arguments)>;
 
 /// A loop (graph.loop), given as the node's results. Where a carried value's type changes from one

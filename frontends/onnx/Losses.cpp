@@ -15,7 +15,8 @@ Value negativeLogLikelihood(NodeImport &n, Value logProbabilities, Value target,
   }
   auto dims = n.dims(target), unit = dims;
   unit.insert(unit.begin() + 1, n.size(1));
-  Value picked = n("graph.gather_elements", {logProbabilities, n.reshape(target, unit)}, n.integer("axis", 1));
+  Value picked =
+      n("graph.gather_elements", {logProbabilities, n.reshape(target, unit)}, n.integer("axis", 1));
   Value loss = n.unary("graph.neg", n.reshape(picked, dims));
   std::string reduction = n.stringAttr("reduction", "mean");
   Value factors = weight ? n("graph.gather", {weight, target}, n.integer("axis", 0)) : Value();
@@ -36,7 +37,8 @@ LogicalResult checkOperands(NodeImport &n) {
   if (failed(n.needRank(0)) || failed(n.needRank(1)))
     return failure();
   if (n.rank(n.input(0)) < 2 || n.rank(n.input(1)) != n.rank(n.input(0)) - 1)
-    return n.error("operands have ranks " + llvm::Twine(n.rank(n.input(0))) + " and " + llvm::Twine(n.rank(n.input(1))));
+    return n.error("operands have ranks " + llvm::Twine(n.rank(n.input(0))) + " and " +
+                   llvm::Twine(n.rank(n.input(1))));
   std::string reduction = n.stringAttr("reduction", "mean");
   if (reduction != "none" && reduction != "sum" && reduction != "mean")
     return n.error("reduction is '" + reduction + "', which is not known");
@@ -55,7 +57,8 @@ LogicalResult softmaxCrossEntropy(NodeImport &n) {
   Value logProbabilities = n("graph.log_softmax", {n.input(0)}, n.integer("axis", 1));
   if (!logProbabilities)
     return failure();
-  return n.give({negativeLogLikelihood(n, logProbabilities, n.input(1), n.input(2)), logProbabilities});
+  return n.give(
+      {negativeLogLikelihood(n, logProbabilities, n.input(1), n.input(2)), logProbabilities});
 }
 
 constexpr Operator kOperators[] = {

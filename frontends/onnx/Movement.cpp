@@ -25,11 +25,12 @@ LogicalResult flatten(NodeImport &n) {
   ArrayRef<AffineExpr> all(dims);
   size_t split = size_t(axis < 0 ? axis + rank : axis);
   auto &shapes = n.graph.shapes;
-  return n.give({n.reshape(n.input(0), {shapes.product(all.take_front(split)),
-                                        shapes.product(all.drop_front(split))})});
+  return n.give({n.reshape(
+      n.input(0), {shapes.product(all.take_front(split)), shapes.product(all.drop_front(split))})});
 }
 
-/// An attribute before opset 13, an operand since; nothing, with an error, where the model computes it.
+/// An attribute before opset 13, an operand since; nothing, with an error, where the model computes
+/// it.
 FailureOr<std::optional<Ints>> axesOf(NodeImport &n, size_t operand) {
   if (n.hasAttribute("axes"))
     return std::optional(n.intsAttr("axes"));
@@ -111,7 +112,8 @@ FailureOr<NodeImport::Dims> partSizes(NodeImport &n, AffineExpr whole) {
   AffineExpr each = known ? n.size((*known + parts - 1) / parts) : whole.ceilDiv(parts);
   sizes.assign(size_t(parts), each);
   if (known) // the last is what remains
-    sizes.back() = n.size(std::max<int64_t>(*known - (parts - 1) * ((*known + parts - 1) / parts), 0));
+    sizes.back() =
+        n.size(std::max<int64_t>(*known - (parts - 1) * ((*known + parts - 1) / parts), 0));
   return sizes;
 }
 
@@ -164,7 +166,8 @@ LogicalResult depthToSpace(NodeImport &n) {
   bool dcr = n.stringAttr("mode", "DCR") == "DCR";
   Value parts = dcr ? n.reshape(n.input(0), {d[0], block, block, c, d[2], d[3]})
                     : n.reshape(n.input(0), {d[0], c, block, block, d[2], d[3]});
-  Value turned = dcr ? n.transpose(parts, {0, 3, 4, 1, 5, 2}) : n.transpose(parts, {0, 1, 4, 2, 5, 3});
+  Value turned =
+      dcr ? n.transpose(parts, {0, 3, 4, 1, 5, 2}) : n.transpose(parts, {0, 1, 4, 2, 5, 3});
   return n.give({n.reshape(turned, {d[0], c, d[2] * b, d[3] * b})});
 }
 
@@ -179,7 +182,8 @@ LogicalResult spaceToDepth(NodeImport &n) {
              w = n.graph.shapes.simplify(d[3].floorDiv(b));
   Value parts = n.reshape(n.input(0), {d[0], d[1], h, block, w, block});
   bool dcr = n.stringAttr("mode", "DCR") == "DCR";
-  Value turned = dcr ? n.transpose(parts, {0, 3, 5, 1, 2, 4}) : n.transpose(parts, {0, 1, 3, 5, 2, 4});
+  Value turned =
+      dcr ? n.transpose(parts, {0, 3, 5, 1, 2, 4}) : n.transpose(parts, {0, 1, 3, 5, 2, 4});
   return n.give({n.reshape(turned, {d[0], d[1] * (b * b), h, w})});
 }
 
@@ -193,7 +197,8 @@ LogicalResult shape(NodeImport &n) {
 LogicalResult size(NodeImport &n) { return n.give({n.unary("graph.size", n.input(0))}); }
 
 LogicalResult trilu(NodeImport &n) {
-  return n.give({n("graph.trilu", {n.input(0), n.maybe(1)}, {n.boolean("upper", n.intAttr("upper", 1))})});
+  return n.give(
+      {n("graph.trilu", {n.input(0), n.maybe(1)}, {n.boolean("upper", n.intAttr("upper", 1))})});
 }
 
 LogicalResult reverseSequence(NodeImport &n) {

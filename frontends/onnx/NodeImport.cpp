@@ -105,8 +105,8 @@ FailureOr<Ints> NodeImport::axes(ArrayRef<int64_t> axes, int64_t rank) const {
 }
 
 Value NodeImport::vector(ArrayRef<int64_t> values) const {
-  return constant(
-      HostTensor::of<int64_t>(DataType::I64, {int64_t(values.size())}, {values.data(), values.size()}));
+  return constant(HostTensor::of<int64_t>(DataType::I64, {int64_t(values.size())},
+                                          {values.data(), values.size()}));
 }
 
 Value NodeImport::integerScalar(int64_t value) const {

@@ -11,6 +11,9 @@
 
 namespace tensmith::onnx_import {
 
+using llvm::ArrayRef;
+using llvm::SmallVector;
+using llvm::StringRef;
 using mlir::AffineExpr;
 using mlir::failed;
 using mlir::failure;
@@ -21,9 +24,6 @@ using mlir::succeeded;
 using mlir::success;
 using mlir::Type;
 using mlir::Value;
-using llvm::ArrayRef;
-using llvm::SmallVector;
-using llvm::StringRef;
 using Ints = SmallVector<int64_t>;
 
 class NodeImport : public graph::GraphCode {

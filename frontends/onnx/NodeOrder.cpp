@@ -66,7 +66,8 @@ Status cyclic(const Nodes &nodes, const std::vector<int> &waiting) {
       names += (names.empty() ? "" : ", ") + describe(nodes.Get(i));
   if (count > kNamed)
     names += " and " + std::to_string(count - kNamed) + " more";
-  return {StatusCode::InvalidModel, "has a cycle; these nodes wait for one another's results: " + names};
+  return {StatusCode::InvalidModel,
+          "has a cycle; these nodes wait for one another's results: " + names};
 }
 
 } // namespace

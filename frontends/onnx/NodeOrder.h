@@ -11,9 +11,9 @@ namespace tensmith::onnx_import {
 
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 
-/// The nodes' numbers, each after those whose results it (or a subgraph in it) uses, otherwise in the
-/// order of the file. `isDefined` tells which names the surroundings define. Fails where a name is
-/// used that nothing defines, is defined twice, or nodes depend on themselves, naming the nodes.
+/// The nodes' numbers, each after those whose results it (or a subgraph in it) uses, otherwise in
+/// the order of the file. `isDefined` tells which names the surroundings define. Fails where a name
+/// is used that nothing defines, is defined twice, or nodes depend on themselves, naming the nodes.
 Result<std::vector<int>> orderNodes(const Nodes &nodes,
                                     const std::function<bool(const std::string &)> &isDefined);
 

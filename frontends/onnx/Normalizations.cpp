@@ -20,7 +20,8 @@ template <OperatorName name> LogicalResult softmax(NodeImport &n) {
     return n.give({n(name, {x}, {n.integer("axis", *axis)})});
   auto &shapes = n.graph.shapes;
   ArrayRef<AffineExpr> all(dims);
-  Value flat = n.reshape(x, {shapes.product(all.take_front(size_t(*axis))), shapes.product(all.drop_front(size_t(*axis)))});
+  Value flat = n.reshape(x, {shapes.product(all.take_front(size_t(*axis))),
+                             shapes.product(all.drop_front(size_t(*axis)))});
   return n.give({n.reshape(n(name, {flat}, {n.integer("axis", 1)}), dims)});
 }
 
@@ -41,7 +42,10 @@ LogicalResult batchNormTraining(NodeImport &n, NamedAttribute epsilon) {
   auto moved = [&](Value running, Value now) {
     return n.add(n.mul(running, momentum), n.mul(n.cast(now, n.element(running)), 1 - momentum));
   };
-  Value y = n("graph.batch_norm", {x, n.input(1), n.input(2), n.cast(mean, n.element(n.input(3))), n.cast(variance, n.element(n.input(4)))}, epsilon);
+  Value y = n("graph.batch_norm",
+              {x, n.input(1), n.input(2), n.cast(mean, n.element(n.input(3))),
+               n.cast(variance, n.element(n.input(4)))},
+              epsilon);
   return n.give({y, moved(n.input(3), mean), moved(n.input(4), variance)});
 }
 
@@ -66,9 +70,10 @@ LogicalResult instanceNorm(NodeImport &n) {
 }
 
 LogicalResult lrn(NodeImport &n) {
-  return n.give({n("graph.lrn", {n.input(0)},
-                   {n.integer("size", n.intAttr("size", 1)), n.real("alpha", n.floatAttr("alpha", 1e-4)),
-                    n.real("beta", n.floatAttr("beta", 0.75)), n.real("bias", n.floatAttr("bias", 1))})});
+  return n.give(
+      {n("graph.lrn", {n.input(0)},
+         {n.integer("size", n.intAttr("size", 1)), n.real("alpha", n.floatAttr("alpha", 1e-4)),
+          n.real("beta", n.floatAttr("beta", 0.75)), n.real("bias", n.floatAttr("bias", 1))})});
 }
 
 LogicalResult layerNorm(NodeImport &n) {
@@ -77,8 +82,9 @@ LogicalResult layerNorm(NodeImport &n) {
   auto axis = n.axis(n.intAttr("axis", -1), n.rank(n.input(0)));
   if (failed(axis))
     return failure();
-  return n.give(n.graph.create("graph.layer_norm", {n.input(0), n.input(1), n.maybe(2)},
-                               {n.integer("axis", *axis), n.real("epsilon", n.floatAttr("epsilon", 1e-5))}));
+  return n.give(
+      n.graph.create("graph.layer_norm", {n.input(0), n.input(1), n.maybe(2)},
+                     {n.integer("axis", *axis), n.real("epsilon", n.floatAttr("epsilon", 1e-5))}));
 }
 
 LogicalResult rmsNorm(NodeImport &n) {
@@ -93,7 +99,8 @@ LogicalResult rmsNorm(NodeImport &n) {
 
 /// Up to opset 20 scale and bias are of groups, since then of channels.
 LogicalResult groupNorm(NodeImport &n) {
-  if (failed(n.needRank(0)) || n.rank(n.input(0)) < 2 || failed(n.needRank(1)) || failed(n.needRank(2)))
+  if (failed(n.needRank(0)) || n.rank(n.input(0)) < 2 || failed(n.needRank(1)) ||
+      failed(n.needRank(2)))
     return failure();
   int64_t groups = n.intAttr("num_groups", 1);
   if (groups < 1)
@@ -103,10 +110,12 @@ LogicalResult groupNorm(NodeImport &n) {
     if (n.opset >= 21)
       return v;
     AffineExpr each = n.graph.shapes.simplify(channels.floorDiv(groups));
-    return n.reshape(n.broadcast(n.reshape(v, {n.size(groups), n.size(1)}), {n.size(groups), each}), {channels});
+    return n.reshape(n.broadcast(n.reshape(v, {n.size(groups), n.size(1)}), {n.size(groups), each}),
+                     {channels});
   };
-  return n.give({n("graph.group_norm", {n.input(0), ofChannels(n.input(1)), ofChannels(n.input(2))},
-                   {n.integer("groups", groups), n.real("epsilon", n.floatAttr("epsilon", 1e-5))})});
+  return n.give(
+      {n("graph.group_norm", {n.input(0), ofChannels(n.input(1)), ofChannels(n.input(2))},
+         {n.integer("groups", groups), n.real("epsilon", n.floatAttr("epsilon", 1e-5))})});
 }
 
 /// x / |x|_p along the axis; 0 where the norm is.
@@ -120,23 +129,19 @@ LogicalResult lpNorm(NodeImport &n) {
   if (p != 1 && p != 2)
     return n.error("p is " + llvm::Twine(p) + ", not 1 or 2");
   Value x = n.input(0);
-  Value sum = n.reduce("graph.reduce_sum", p == 1 ? n.unary("graph.abs", x) : n.mul(x, x), {*axis}, true);
+  Value sum =
+      n.reduce("graph.reduce_sum", p == 1 ? n.unary("graph.abs", x) : n.mul(x, x), {*axis}, true);
   Value norm = p == 1 ? sum : n.unary("graph.sqrt", sum);
   Value isZero = n("graph.equal", {norm, n.scalar(x, 0)});
   return n.give({n.where(isZero, n.scalar(x, 0), n.div(x, n.where(isZero, n.scalar(x, 1), norm)))});
 }
 
 constexpr Operator kOperators[] = {
-    {"Softmax", softmax<"graph.softmax">},
-    {"LogSoftmax", softmax<"graph.log_softmax">},
-    {"Hardmax", softmax<"graph.hardmax">},
-    {"BatchNormalization", batchNorm},
-    {"InstanceNormalization", instanceNorm},
-    {"LRN", lrn},
-    {"LayerNormalization", layerNorm},
-    {"RMSNormalization", rmsNorm},
-    {"GroupNormalization", groupNorm},
-    {"LpNormalization", lpNorm},
+    {"Softmax", softmax<"graph.softmax">},   {"LogSoftmax", softmax<"graph.log_softmax">},
+    {"Hardmax", softmax<"graph.hardmax">},   {"BatchNormalization", batchNorm},
+    {"InstanceNormalization", instanceNorm}, {"LRN", lrn},
+    {"LayerNormalization", layerNorm},       {"RMSNormalization", rmsNorm},
+    {"GroupNormalization", groupNorm},       {"LpNormalization", lpNorm},
 };
 
 } // namespace

@@ -46,7 +46,8 @@ LogicalResult dequantize(NodeImport &n) {
   if (!to)
     return failure();
   return n.give({n("graph.dequantize", {n.input(0), n.input(1), n.maybe(2)},
-                   {n.integer("axis", axisOf(n)), n.integer("block_size", n.intAttr("block_size")), n.type("to", to)})});
+                   {n.integer("axis", axisOf(n)), n.integer("block_size", n.intAttr("block_size")),
+                    n.type("to", to)})});
 }
 
 constexpr Operator kOperators[] = {{"QuantizeLinear", quantize}, {"DequantizeLinear", dequantize}};

@@ -4,7 +4,8 @@
 namespace tensmith::onnx_import {
 namespace {
 
-/// The attributes that all have. Each direction has the given activations unless the node names its own.
+/// The attributes that all have. Each direction has the given activations unless the node names its
+/// own.
 SmallVector<NamedAttribute> layerAttributes(NodeImport &n, ArrayRef<StringRef> activations) {
   std::string direction = n.stringAttr("direction", "forward");
   SmallVector<NamedAttribute> result{n.text("direction", direction),
@@ -20,14 +21,15 @@ SmallVector<NamedAttribute> layerAttributes(NodeImport &n, ArrayRef<StringRef> a
   result.push_back(n.builder.getNamedAttr("activations", n.builder.getArrayAttr(names)));
   for (const char *name : {"activation_alpha", "activation_beta"})
     if (n.hasAttribute(name))
-      result.push_back(n.builder.getNamedAttr(name, n.builder.getDenseF64ArrayAttr(n.floatsAttr(name))));
+      result.push_back(
+          n.builder.getNamedAttr(name, n.builder.getDenseF64ArrayAttr(n.floatsAttr(name))));
   if (n.hasAttribute("clip"))
     result.push_back(n.real("clip", n.floatAttr("clip")));
   return result;
 }
 
-LogicalResult layer(NodeImport &n, StringRef name, unsigned operands, ArrayRef<StringRef> activations,
-                    ArrayRef<NamedAttribute> own) {
+LogicalResult layer(NodeImport &n, StringRef name, unsigned operands,
+                    ArrayRef<StringRef> activations, ArrayRef<NamedAttribute> own) {
   if (failed(n.needRank(0)) || failed(n.needRank(1)) || failed(n.needRank(2)))
     return failure();
   auto attributes = layerAttributes(n, activations);

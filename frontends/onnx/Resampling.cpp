@@ -40,7 +40,8 @@ LogicalResult resize(NodeImport &n) {
   std::string mode = n.stringAttr("mode", "nearest");
   SmallVector<NamedAttribute> attributes{
       n.text("mode", mode),
-      n.text("coordinate_transformation_mode", n.stringAttr("coordinate_transformation_mode", "half_pixel")),
+      n.text("coordinate_transformation_mode",
+             n.stringAttr("coordinate_transformation_mode", "half_pixel")),
       n.text("nearest_mode", n.stringAttr("nearest_mode", "round_prefer_floor")),
       n.real("cubic_coeff_a", n.floatAttr("cubic_coeff_a", -0.75)),
       n.boolean("exclude_outside", n.intAttr("exclude_outside")),
@@ -59,7 +60,9 @@ LogicalResult resize(NodeImport &n) {
     }
     attributes.push_back(n.integers("axes", axes));
   }
-  return n.give({n("graph.resize", {n.input(0), unlessEmpty(n, 1), unlessEmpty(n, 2), unlessEmpty(n, 3)}, attributes)});
+  return n.give(
+      {n("graph.resize", {n.input(0), unlessEmpty(n, 1), unlessEmpty(n, 2), unlessEmpty(n, 3)},
+         attributes)});
 }
 
 LogicalResult gridSample(NodeImport &n) {
@@ -68,9 +71,10 @@ LogicalResult gridSample(NodeImport &n) {
     mode = "linear";
   if (mode == "bicubic")
     mode = "cubic";
-  return n.give({n("graph.grid_sample", {n.input(0), n.input(1)},
-                   {n.text("mode", mode), n.text("padding_mode", n.stringAttr("padding_mode", "zeros")),
-                    n.boolean("align_corners", n.intAttr("align_corners"))})});
+  return n.give(
+      {n("graph.grid_sample", {n.input(0), n.input(1)},
+         {n.text("mode", mode), n.text("padding_mode", n.stringAttr("padding_mode", "zeros")),
+          n.boolean("align_corners", n.intAttr("align_corners"))})});
 }
 
 LogicalResult affineGrid(NodeImport &n) {

@@ -12,8 +12,8 @@ namespace tensmith::onnx_import {
 /// "" for the standard operators' domain, however it is written ("ai.onnx").
 std::string_view canonicalDomain(std::string_view domain);
 
-/// The schema of an operator as of an opset: the newest that is not newer. Null where there is none.
-/// See generate_schemas.py for what its fields hold.
+/// The schema of an operator as of an opset: the newest that is not newer. Null where there is
+/// none. See generate_schemas.py for what its fields hold.
 const onnx::FunctionProto *findSchema(std::string_view domain, std::string_view name,
                                       int64_t opset);
 

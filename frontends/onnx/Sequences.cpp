@@ -8,7 +8,9 @@ namespace {
 
 /// What a sequence of such values has as element type: elements differ in shape.
 Type elementOf(Type type) {
-  return mlir::isa<mlir::TensorType>(type) ? Type(mlir::UnrankedTensorType::get(mlir::getElementTypeOrSelf(type))) : type;
+  return mlir::isa<mlir::TensorType>(type)
+             ? Type(mlir::UnrankedTensorType::get(mlir::getElementTypeOrSelf(type)))
+             : type;
 }
 
 Value construct(NodeImport &n, ArrayRef<Value> elements, Type element) {
@@ -39,12 +41,14 @@ LogicalResult sequenceLength(NodeImport &n) {
   return n.give({n("graph.sequence_length", {n.input(0)})});
 }
 LogicalResult splitToSequence(NodeImport &n) {
-  return n.give({n("graph.split_to_sequence", {n.input(0), n.maybe(1)},
-                   {n.integer("axis", n.intAttr("axis")), n.boolean("keepdims", n.intAttr("keepdims", 1))})});
+  return n.give(
+      {n("graph.split_to_sequence", {n.input(0), n.maybe(1)},
+         {n.integer("axis", n.intAttr("axis")), n.boolean("keepdims", n.intAttr("keepdims", 1))})});
 }
 LogicalResult concatFromSequence(NodeImport &n) {
-  return n.give({n("graph.concat_from_sequence", {n.input(0)},
-                   {n.integer("axis", n.intAttr("axis")), n.boolean("new_axis", n.intAttr("new_axis"))})});
+  return n.give(
+      {n("graph.concat_from_sequence", {n.input(0)},
+         {n.integer("axis", n.intAttr("axis")), n.boolean("new_axis", n.intAttr("new_axis"))})});
 }
 
 LogicalResult optional(NodeImport &n) {
@@ -56,7 +60,9 @@ LogicalResult optional(NodeImport &n) {
   auto element = n.importer.typeOf(type->tp(), "type", n.graph.location);
   if (failed(element))
     return failure();
-  Type result = mlir::isa<OptionalType>(*element) ? *element : OptionalType::get(n.builder.getContext(), elementOf(*element));
+  Type result = mlir::isa<OptionalType>(*element)
+                    ? *element
+                    : OptionalType::get(n.builder.getContext(), elementOf(*element));
   Value empty = n.builder.create<NoneOp>(n.graph.location, result);
   return n.give({empty});
 }
@@ -79,7 +85,8 @@ LogicalResult sequenceMap(NodeImport &n) {
     return n.error("has no body or no sequence");
   const onnx::GraphProto &body = attribute->g();
   if (size_t(body.input_size()) != n.inputCount())
-    return n.error("has a body of " + llvm::Twine(body.input_size()) + " inputs for " + llvm::Twine(n.inputCount()) + " operands");
+    return n.error("has a body of " + llvm::Twine(body.input_size()) + " inputs for " +
+                   llvm::Twine(n.inputCount()) + " operands");
   SmallVector<Value> initial;
   for (const auto &output : body.output()) {
     auto type = n.importer.typeOf(output.type(), output.name(), n.graph.location);
@@ -88,29 +95,31 @@ LogicalResult sequenceMap(NodeImport &n) {
     initial.push_back(construct(n, {}, elementOf(*type)));
   }
   Value trips = n("graph.sequence_length", {n.input(0)});
-  return buildLoop(n, trips, n.none(), initial, 0, [&](mlir::ValueRange arguments) -> FailureOr<SmallVector<Value>> {
-    Scope scope;
-    scope.parent = &n.scope;
-    scope.opsets = n.scope.opsets;
-    scope.prefix = n.scope.prefix + displayName(n.node) + "/";
-    for (int i = 0; i < body.input_size(); ++i) {
-      Value operand = n.input(size_t(i));
-      if (operand && mlir::isa<SequenceType>(operand.getType()))
-        operand = n("graph.sequence_at", {operand, arguments[0]});
-      if (!operand)
-        return failure();
-      scope.values[body.input(i).name()] = operand;
-    }
-    auto values = n.importer.importSubgraph(body, scope, n.graph.location);
-    if (failed(values))
-      return failure();
-    SmallVector<Value> results{n.graph.scalar(n.builder.getI1Type(), 1)};
-    for (auto [i, value] : llvm::enumerate(*values))
-      results.push_back(n("graph.sequence_insert", {arguments[2 + i], value, n.none()}));
-    if (llvm::is_contained(results, Value()))
-      return failure();
-    return results;
-  });
+  return buildLoop(n, trips, n.none(), initial, 0,
+                   [&](mlir::ValueRange arguments) -> FailureOr<SmallVector<Value>> {
+                     Scope scope;
+                     scope.parent = &n.scope;
+                     scope.opsets = n.scope.opsets;
+                     scope.prefix = n.scope.prefix + displayName(n.node) + "/";
+                     for (int i = 0; i < body.input_size(); ++i) {
+                       Value operand = n.input(size_t(i));
+                       if (operand && mlir::isa<SequenceType>(operand.getType()))
+                         operand = n("graph.sequence_at", {operand, arguments[0]});
+                       if (!operand)
+                         return failure();
+                       scope.values[body.input(i).name()] = operand;
+                     }
+                     auto values = n.importer.importSubgraph(body, scope, n.graph.location);
+                     if (failed(values))
+                       return failure();
+                     SmallVector<Value> results{n.graph.scalar(n.builder.getI1Type(), 1)};
+                     for (auto [i, value] : llvm::enumerate(*values))
+                       results.push_back(
+                           n("graph.sequence_insert", {arguments[2 + i], value, n.none()}));
+                     if (llvm::is_contained(results, Value()))
+                       return failure();
+                     return results;
+                   });
 }
 
 constexpr Operator kOperators[] = {

@@ -50,9 +50,10 @@ private:
               " in the definition of '" + schema->name() + "'");
       return;
     }
-    missing_.push_back(describe(node) + place + ": operator '" + node.op_type() + "', domain '" +
-                       (domain.empty() ? "ai.onnx" : domain) + "', " +
-                       (opset ? "opset " + std::to_string(opset) : "which the model does not import"));
+    missing_.push_back(
+        describe(node) + place + ": operator '" + node.op_type() + "', domain '" +
+        (domain.empty() ? "ai.onnx" : domain) + "', " +
+        (opset ? "opset " + std::to_string(opset) : "which the model does not import"));
   }
 
   const onnx::FunctionProto *localFunction(const onnx::NodeProto &node) const {
@@ -79,7 +80,8 @@ Status checkOperatorsSupported(const Model &model, const Opsets &opsets) {
   if (check.missing().empty())
     return {};
   std::string message = "has " + std::to_string(check.missing().size()) +
-                        (check.missing().size() == 1 ? " node" : " nodes") + " of operators that are not supported:";
+                        (check.missing().size() == 1 ? " node" : " nodes") +
+                        " of operators that are not supported:";
   for (const std::string &line : check.missing())
     message += "\n  " + line;
   return unsupported(std::move(message));

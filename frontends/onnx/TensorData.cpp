@@ -1,7 +1,8 @@
 // Reads tensors' elements from raw bytes, typed fields and external files; see TensorData.h.
 //
-// In raw bytes, 4-bit and 2-bit elements are packed, low bits first; in int32_data each 32-bit value
-// holds what one byte of raw data would (packed types, too), or one 8- or 16-bit element's bits.
+// In raw bytes, 4-bit and 2-bit elements are packed, low bits first; in int32_data each 32-bit
+// value holds what one byte of raw data would (packed types, too), or one 8- or 16-bit element's
+// bits.
 #include "frontends/onnx/TensorData.h"
 
 #include "frontends/onnx/ExternalData.h"
@@ -26,7 +27,9 @@ Status wrongSize(int64_t has, int64_t needs, const char *what) {
 }
 
 /// Elements in a byte of raw data: 2 of the 4-bit types, 4 of the 2-bit ones.
-int packing(DataType type) { return info(type).bits < 8 && type != DataType::Bool ? 8 / info(type).bits : 1; }
+int packing(DataType type) {
+  return info(type).bits < 8 && type != DataType::Bool ? 8 / info(type).bits : 1;
+}
 
 int64_t rawBytes(DataType type, int64_t count) {
   int pack = packing(type);
@@ -53,7 +56,8 @@ bool isAligned(const void *data, int64_t size) {
 }
 
 template <typename Field>
-Result<HostTensor> fromField(DataType type, Shape shape, const Field &field, int64_t perElement = 1) {
+Result<HostTensor> fromField(DataType type, Shape shape, const Field &field,
+                             int64_t perElement = 1) {
   int64_t count = *elementCount(shape) * perElement;
   if (field.size() != count)
     return wrongSize(field.size(), count, "values");

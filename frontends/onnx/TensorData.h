@@ -8,8 +8,8 @@ namespace tensmith::onnx_import {
 
 /// Where tensors' bytes may be taken from.
 struct TensorSource {
-  std::string folder;           ///< of the model; external data lies in it
-  bool hasFolder = false;       ///< false: the model is bytes without a place
+  std::string folder;                ///< of the model; external data lies in it
+  bool hasFolder = false;            ///< false: the model is bytes without a place
   std::shared_ptr<const void> owner; ///< keeps the parsed protobuf (and so raw_data) alive
 };
 

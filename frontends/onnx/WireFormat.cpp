@@ -17,9 +17,7 @@ Message fieldMessage(Message parent, uint32_t field) {
   case Message::Graph:
     return field == 1 ? Message::Node : field == 5 ? Message::Tensor : Message::Other;
   case Message::Function:
-    return field == 7    ? Message::Node
-           : field == 11 ? Message::Attribute
-                         : Message::Other;
+    return field == 7 ? Message::Node : field == 11 ? Message::Attribute : Message::Other;
   case Message::Node:
     return field == 5 ? Message::Attribute : Message::Other;
   case Message::Attribute:
@@ -151,9 +149,9 @@ std::string strippedGraph(const Reader &reader, const Field &graph, size_t least
 }
 
 Status truncated(size_t at, size_t size) {
-  return {StatusCode::InvalidModel,
-          "is truncated or no ONNX model: the field at byte " + std::to_string(at) + " of " +
-              std::to_string(size) + " does not end within its message"};
+  return {StatusCode::InvalidModel, "is truncated or no ONNX model: the field at byte " +
+                                        std::to_string(at) + " of " + std::to_string(size) +
+                                        " does not end within its message"};
 }
 
 } // namespace

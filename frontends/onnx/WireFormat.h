@@ -1,8 +1,8 @@
 // A look at a model's bytes before protobuf parses them.
 //
-// Protobuf says only that a file did not parse, recurses for each level of nesting, and copies every
-// weight. This walk needs no recursion: it tells truncation from nesting that is too deep, and finds
-// where the weights lie so that they can stay there.
+// Protobuf says only that a file did not parse, recurses for each level of nesting, and copies
+// every weight. This walk needs no recursion: it tells truncation from nesting that is too deep,
+// and finds where the weights lie so that they can stay there.
 //
 // The encoding: https://protobuf.dev/programming-guides/encoding/
 #pragma once
@@ -24,8 +24,9 @@ struct RawData {
 /// Subgraphs nested no deeper than `maxNesting`, and every length within its message.
 Status checkWireFormat(std::span<const std::byte> bytes, int maxNesting);
 
-/// The model without the raw_data of its main graph's initialisers that have at least `least` bytes.
-/// `removed` has one entry for each initialiser in order; its size is 0 where the data stayed.
+/// The model without the raw_data of its main graph's initialisers that have at least `least`
+/// bytes. `removed` has one entry for each initialiser in order; its size is 0 where the data
+/// stayed.
 std::string withoutRawData(std::span<const std::byte> bytes, size_t least,
                            std::vector<RawData> &removed);
 

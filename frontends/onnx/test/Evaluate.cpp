@@ -93,7 +93,8 @@ std::string differenceOf(const HostTensor &got, const HostTensor &want) {
   for (int64_t i = 0; i < got.size(); ++i) {
     if (got.type() == DataType::String) {
       if (got.getString(i) != want.getString(i))
-        return "is '" + got.getString(i) + "' at " + std::to_string(i) + ", not '" + want.getString(i) + "'";
+        return "is '" + got.getString(i) + "' at " + std::to_string(i) + ", not '" +
+               want.getString(i) + "'";
     } else if (!close(got.getDouble(i), want.getDouble(i)))
       return "is " + std::to_string(got.getDouble(i)) + " at " + std::to_string(i) + ", not " +
              std::to_string(want.getDouble(i));
