@@ -1,0 +1,169 @@
+// Calls through the compiler library's C API, found with dlopen.
+#include "tools/tensmith/Compiler.h"
+
+#include "tools/tensmith/Failure.h"
+#include "tools/tensmith/Progress.h"
+
+#include <CLI/CLI.hpp>
+
+#include <dlfcn.h>
+
+namespace tensmith::cli {
+namespace {
+
+/// compiler.h's functions, by the names that they have there.
+struct Library {
+  decltype(&ts_compile_options_init) initOptions;
+  decltype(&ts_compile_file) compileFile;
+  decltype(&ts_evaluate_file) evaluateFile;
+  decltype(&ts_describe_model) describeModel;
+  decltype(&ts_describe_machine) describeMachine;
+};
+
+template <typename Function> void find(void *library, const char *name, Function &function) {
+  function = reinterpret_cast<Function>(::dlsym(library, name));
+  if (!function)
+    fail(TENSMITH_COMPILER_LIBRARY,
+         std::string("has no ") + name + "; it is of another version than this program");
+}
+
+Library openLibrary() {
+  void *handle = ::dlopen(TENSMITH_COMPILER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  if (!handle)
+    throw Failure(std::string("the compiler is not installed (") + ::dlerror() +
+                  "); compiled modules run without it, models need it");
+  Library library;
+  find(handle, "ts_compile_options_init", library.initOptions);
+  find(handle, "ts_compile_file", library.compileFile);
+  find(handle, "ts_evaluate_file", library.evaluateFile);
+  find(handle, "ts_describe_model", library.describeModel);
+  find(handle, "ts_describe_machine", library.describeMachine);
+  return library;
+}
+
+const Library &library() {
+  static const Library opened = openLibrary();
+  return opened;
+}
+
+/// The API's options, and the pointers that they hold.
+struct Options {
+  std::vector<const char *> shapes;
+  ts_compile_options options;
+
+  Options(const CompileSettings &settings, Progress &progress) {
+    library().initOptions(&options);
+    for (const std::string &shape : settings.shapes)
+      shapes.push_back(shape.c_str());
+    options.shapes = shapes.data();
+    options.shape_count = shapes.size();
+    options.target = settings.target.empty() ? nullptr : settings.target.c_str();
+    options.dump_ir_dir = settings.dumpIr.empty() ? nullptr : settings.dumpIr.c_str();
+    if (settings.noCache || !settings.cacheDir.empty())
+      options.cache_dir = settings.noCache ? "" : settings.cacheDir.c_str();
+    options.threads = settings.threads;
+    options.optimization = settings.optimization;
+    options.evaluate_by_reference = settings.byReference;
+    options.progress = Progress::callback;
+    options.progress_context = &progress;
+  }
+};
+
+std::string take(char *text) { return std::unique_ptr<char, detail::Deleter>(text).get(); }
+
+/// The library's failures name the node; here the file is named, where they don't.
+template <typename Work> auto naming(const std::string &file, Work work) {
+  try {
+    return work();
+  } catch (const Error &error) {
+    std::string message = error.what();
+    throw Failure(message.find(file) == std::string::npos ? file + ": " + message : message);
+  }
+}
+
+} // namespace
+
+void CompileSettings::addTo(CLI::App &command, bool threadsToo) {
+  auto *group = command.add_option_group("Compilation", "For models; modules are compiled already");
+  group
+      ->add_option("--shape", shapes,
+                   "Fix an input's dimensions or a symbol: image=1x3x224x224, batch=4 (repeatable)")
+      ->type_name("NAME=DIMS")
+      ->allow_extra_args(false);
+  group->add_option("--target", target, "CPU to compile for: host (default), x86-64-v3, ...")
+      ->type_name("CPU");
+  group->add_option("--dump-ir", dumpIr, "Write each stage of the compilation there, numbered")
+      ->type_name("DIR");
+  group->add_option("--cache", cacheDir, "Folder of compiled kernels (default: $TENSMITH_CACHE)")
+      ->type_name("DIR");
+  group->add_flag("--no-cache", noCache, "Compile every kernel afresh");
+  group->add_option("--optimize,-O", optimization, "0: no fusion; 2: all (default)")
+      ->type_name("LEVEL")
+      ->check(CLI::Range(0, 2));
+  group->add_flag("--evaluate-by-reference", byReference,
+                  "No kernels: every operator by its reference evaluation");
+  if (threadsToo)
+    group->add_option("--threads", threads, "Of the compilation (default: as many as CPUs)")
+        ->type_name("N")
+        ->check(CLI::Range(1, 4096));
+}
+
+void compileModel(const std::string &model, const CompileSettings &settings,
+                  const std::string &out) {
+  if (kindOf(model) == FileKind::Module)
+    fail(model, "is compiled already; give the model that it was made from");
+  Progress progress("compiling " + model);
+  Options options(settings, progress);
+  naming(model, [&] {
+    detail::check(library().compileFile(model.c_str(), &options.options, out.c_str()));
+  });
+}
+
+Module loadOrCompile(const std::string &path, const CompileSettings &settings, bool verifyWeights) {
+  if (kindOf(path) == FileKind::Module)
+    return naming(path, [&] { return Module::load(path, verifyWeights); });
+  TemporaryFolder folder;
+  std::string module = folder.path() / "model.so";
+  compileModel(path, settings, module);
+  return naming(path, [&] { return Module::load(module, verifyWeights); });
+}
+
+std::vector<Tensor> evaluateByReference(const std::string &model, const CompileSettings &settings,
+                                        const std::vector<Tensor> &inputs, size_t outputs,
+                                        const Observer &observe) {
+  Progress progress("evaluating " + model);
+  Options options(settings, progress);
+  std::vector<ts_tensor *> given, results(outputs);
+  for (const Tensor &input : inputs)
+    given.push_back(input.handle());
+  auto forward = [](void *context, const char *name, ts_tensor *tensor) {
+    ts_tensor_retain(tensor);
+    (*static_cast<const Observer *>(context))(name, Tensor(tensor));
+  };
+  naming(model, [&] {
+    detail::check(library().evaluateFile(
+        model.c_str(), &options.options, given.data(), given.size(), results.data(), results.size(),
+        observe ? +forward : nullptr, const_cast<Observer *>(&observe)));
+  });
+  std::vector<Tensor> tensors;
+  for (ts_tensor *result : results)
+    tensors.emplace_back(result);
+  return tensors;
+}
+
+std::string describeModel(const std::string &model, const CompileSettings &settings) {
+  Progress progress("reading " + model);
+  Options options(settings, progress);
+  char *json = nullptr;
+  naming(model,
+         [&] { detail::check(library().describeModel(model.c_str(), &options.options, &json)); });
+  return take(json);
+}
+
+std::string describeMachine() {
+  char *json = nullptr;
+  detail::check(library().describeMachine(&json));
+  return take(json);
+}
+
+} // namespace tensmith::cli

@@ -1,0 +1,49 @@
+// The compiler, for commands that are given a model rather than a module.
+//
+// Its library is loaded when it is first needed: it brings LLVM along, and a module runs without.
+#pragma once
+
+#include "tools/tensmith/Files.h"
+
+#include <tensmith/compiler.h>
+#include <tensmith/tensmith.hpp>
+
+#include <functional>
+
+namespace CLI {
+class App;
+}
+
+namespace tensmith::cli {
+
+/// What the command line says of a compilation.
+struct CompileSettings {
+  std::vector<std::string> shapes; // "image=1x3x224x224", "batch=4"
+  std::string target;
+  std::string dumpIr;
+  std::string cacheDir;
+  bool noCache = false;
+  bool byReference = false;
+  int optimization = 2;
+  int threads = 0;
+
+  void addTo(CLI::App &command, bool threadsToo);
+};
+
+/// Writes the module to `out`.
+void compileModel(const std::string &model, const CompileSettings &settings,
+                  const std::string &out);
+/// A module as it is, a model compiled into a temporary file that is gone once it is loaded.
+Module loadOrCompile(const std::string &path, const CompileSettings &settings,
+                     bool verifyWeights = false);
+
+using Observer = std::function<void(const std::string &name, const Tensor &tensor)>;
+/// The model's outputs by the reference evaluator; each tensor on the way goes to `observe`.
+std::vector<Tensor> evaluateByReference(const std::string &model, const CompileSettings &settings,
+                                        const std::vector<Tensor> &inputs, size_t outputs,
+                                        const Observer &observe);
+/// JSON, as compiler.h says.
+std::string describeModel(const std::string &model, const CompileSettings &settings);
+std::string describeMachine();
+
+} // namespace tensmith::cli

@@ -1,0 +1,177 @@
+// tensmith inspect: what a model or a module is: signature, operators, kernels, memory.
+#include "tools/tensmith/Commands.h"
+#include "tools/tensmith/Compiler.h"
+#include "tools/tensmith/Report.h"
+#include "tools/tensmith/Values.h"
+
+#include <CLI/CLI.hpp>
+
+#include <fmt/format.h>
+#include <iostream>
+#include <map>
+
+namespace tensmith::cli {
+namespace {
+
+struct Settings {
+  std::string file;
+  bool verify = false, noCompile = false, json = false;
+  CompileSettings compile;
+};
+
+/// "f32 batchx3x224x224" of a port in a description.
+std::string portText(const Json &port) {
+  std::string kind = port.value("kind", "Tensor"), type = port.value("type", "?");
+  if (kind != "Tensor" && kind != "tensor")
+    return kind + " of " + type;
+  if (!port.contains("dims") || port["dims"].is_null())
+    return type + " of any rank";
+  std::string dims;
+  for (const Json &dim : port["dims"])
+    dims += (dims.empty() ? "" : "x") + cellText(dim);
+  return type + " " + (dims.empty() ? "scalar" : dims);
+}
+
+void printPorts(const Json &description, const char *key) {
+  std::cout << key << ":\n";
+  if (description.contains(key))
+    for (const Json &port : description[key])
+      std::cout << "  " << cellText(port.value("name", Json())) << ": " << portText(port) << '\n';
+}
+
+/// What the functions' instructions are, and how often: [{"operator", "count"}].
+Json countInstructions(const Json &module) {
+  std::map<std::string, int64_t> counts;
+  for (const Json &function : module.value("functions", Json::array()))
+    for (const Json &instruction : function.value("instructions", Json::array())) {
+      std::string opcode = instruction.value("opcode", "");
+      ++counts[opcode == "routine" ? instruction.value("label", "") : opcode];
+    }
+  Json result = Json::array();
+  for (const auto &[name, count] : counts)
+    result.push_back({{"operator", name}, {"count", count}});
+  return result;
+}
+
+/// Bytes that a number or, with symbols, an expression says.
+Json arenaOf(const Json &module) {
+  for (const Json &function : module.value("functions", Json::array()))
+    return function.value("arena_bytes", Json(0));
+  return 0;
+}
+
+Json memoryOf(const Json &module) {
+  int64_t planned = 0, heap = 0;
+  for (const Json &function : module.value("functions", Json::array())) {
+    planned += function.value("planned_allocations", 0);
+    heap += function.value("heap_values", 0);
+  }
+  return {{"weights_bytes", module.value("weights_bytes", Json(0))},
+          {"arena_bytes", arenaOf(module)},
+          {"planned_values", planned},
+          {"heap_values", heap}};
+}
+
+std::string memoryText(const Json &bytes) {
+  return bytes.is_number() ? bytesText(bytes.get<double>()) : cellText(bytes) + " bytes";
+}
+
+/// Counts as [{"operator", "count"}] or {"name": count}.
+void printOperators(const Json &operators) {
+  Table table({"count", "operator"});
+  for (const auto &[key, entry] : operators.items()) {
+    bool record = entry.is_object();
+    table.add({cellText(record ? entry.value("count", Json()) : entry),
+               record ? cellText(entry.value("operator", Json())) : printable(key)});
+  }
+  std::cout << "operators:\n" << table.text();
+}
+
+void printKernels(const Json &kernels) {
+  Table table({"uses", "flops", "kernel"});
+  for (const Json &kernel : kernels) {
+    std::string label = cellText(kernel.value("label", Json("")));
+    table.add({cellText(kernel.value("uses", Json())), cellText(kernel.value("flops", Json())),
+               label.empty() ? cellText(kernel.value("symbol", Json())) : label});
+  }
+  std::cout << fmt::format("kernels: {}\n", kernels.size());
+  if (!table.empty())
+    std::cout << table.text();
+}
+
+void printModule(const Json &module) {
+  std::cout << fmt::format("module: format {}, made by {} from {}\n", cellText(module["format"]),
+                           cellText(module["producer"]), cellText(module["model"]));
+  std::string features;
+  for (const Json &feature : module.value("features", Json::array()))
+    features += " " + cellText(feature);
+  std::cout << fmt::format("target: {} {}{}\n", cellText(module["triple"]), cellText(module["cpu"]),
+                           features.empty() ? "" : ", needs" + features);
+  printKernels(module.value("kernels", Json::array()));
+  Json memory = memoryOf(module);
+  std::cout << fmt::format("memory: weights {}, planned {} for {} values, {} values allocated "
+                           "as they come\n",
+                           memoryText(memory["weights_bytes"]), memoryText(memory["arena_bytes"]),
+                           cellText(memory["planned_values"]), cellText(memory["heap_values"]));
+}
+
+int inspect(const Settings &settings) {
+  bool isModel = kindOf(settings.file) == FileKind::Model;
+  if (isModel && settings.verify)
+    failUsage(settings.file + ": is a model; --verify checks the weights of compiled modules");
+  if (!isModel && settings.noCompile)
+    failUsage(settings.file + ": is a module; --no-compile is for models");
+  Json model =
+      isModel ? parseJson(describeModel(settings.file, settings.compile), settings.file) : Json();
+  Json module;
+  if (!settings.noCompile)
+    module = parseJson(loadOrCompile(settings.file, settings.compile, settings.verify).describe(),
+                       settings.file);
+  const Json &signature = isModel ? model : module;
+  Json operators = isModel ? model.value("operators", Json::array()) : countInstructions(module);
+  if (settings.json) {
+    Json all = {{"file", settings.file},
+                {"kind", isModel ? "model" : "module"},
+                {"inputs", signature.value("inputs", Json::array())},
+                {"outputs", signature.value("outputs", Json::array())},
+                {"operators", operators},
+                {"kernels", module.is_null() ? Json() : module["kernels"]},
+                {"memory", module.is_null() ? Json() : memoryOf(module)},
+                {"model", model},
+                {"module", module}};
+    if (settings.verify)
+      all["weights_verified"] = true;
+    printJson(all);
+    return kSuccess;
+  }
+  std::cout << printable(settings.file) << ": a " << (isModel ? "model" : "module") << '\n';
+  printPorts(signature, "inputs");
+  printPorts(signature, "outputs");
+  printOperators(operators);
+  if (!module.is_null())
+    printModule(module);
+  if (settings.verify)
+    std::cout << "the weights match their hash\n";
+  return kSuccess;
+}
+
+} // namespace
+
+void addInspect(CLI::App &app, Action &chosen) {
+  auto settings = std::make_shared<Settings>();
+  CLI::App *command =
+      app.add_subcommand("inspect", "Show signature, operators, kernels and memory");
+  command->add_option("FILE", settings->file, "A model (compiled too) or a module")->required();
+  command->add_flag("--verify", settings->verify, "Check the hash of a module's weights, too");
+  command->add_flag("--no-compile", settings->noCompile,
+                    "Of a model: signature and operators only");
+  command->add_flag("--json", settings->json, "All that is known, as JSON");
+  settings->compile.addTo(*command, false);
+  command->footer("Examples:\n"
+                  "  tensmith inspect model.onnx --no-compile\n"
+                  "  tensmith inspect model.so --verify\n"
+                  "  tensmith inspect model.so --json | jq '.inputs'");
+  command->callback([settings, &chosen] { chosen = [settings] { return inspect(*settings); }; });
+}
+
+} // namespace tensmith::cli

@@ -1,0 +1,58 @@
+// The line of progress is drawn by a thread of its own, so that also work that says nothing of how
+// far it is shows that it goes on.
+#include "tools/tensmith/Progress.h"
+
+#include <cstdio>
+#include <fmt/format.h>
+#include <unistd.h>
+
+namespace tensmith::cli {
+
+using namespace std::chrono_literals;
+
+Progress::Progress(std::string what)
+    : terminal_(::isatty(STDERR_FILENO)), what_(std::move(what)),
+      watcher_([this](std::stop_token stop) { watch(stop); }) {}
+
+Progress::~Progress() {
+  watcher_.request_stop();
+  watcher_.join();
+  if (drawn_ && terminal_)
+    std::fputs("\r\033[K", stderr);
+}
+
+void Progress::update(std::string stage, double fraction) {
+  std::lock_guard lock(mutex_);
+  stage_ = std::move(stage);
+  fraction_ = fraction;
+}
+
+void Progress::callback(void *self, const char *stage, double fraction) {
+  static_cast<Progress *>(self)->update(stage ? stage : "", fraction);
+}
+
+void Progress::watch(std::stop_token stop) {
+  std::unique_lock lock(mutex_);
+  auto stopped = [&] { return stop.stop_requested(); };
+  if (wake_.wait_for(lock, stop, 1s, stopped))
+    return;
+  do
+    draw(!drawn_);
+  while (!wake_.wait_for(lock, stop, 100ms, stopped));
+}
+
+void Progress::draw(bool first) {
+  auto now = Clock::now();
+  if (!terminal_ && !first && stage_ == printedStage_ && now - printed_ < 10s)
+    return;
+  drawn_ = true;
+  printed_ = now;
+  printedStage_ = stage_;
+  std::string line = what_ + (stage_.empty() ? "" : ": " + stage_);
+  if (fraction_ >= 0)
+    line += fmt::format(", {:.0f}%", 100 * std::min(fraction_, 1.0));
+  line += fmt::format(", {:.0f} s", std::chrono::duration<double>(now - start_).count());
+  std::fputs(terminal_ ? ("\r" + line + "\033[K").c_str() : (line + "\n").c_str(), stderr);
+}
+
+} // namespace tensmith::cli

@@ -1,0 +1,43 @@
+// What is being done, on stderr, for whatever takes over a second.
+//
+// Silent for the first second. On a terminal one line is drawn over and over; elsewhere a line is
+// printed at each new stage and then every ten seconds, so that a log stays short.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace tensmith::cli {
+
+class Progress {
+public:
+  explicit Progress(std::string what);
+  ~Progress();
+  Progress(const Progress &) = delete;
+  Progress &operator=(const Progress &) = delete;
+
+  /// From any thread; `fraction` below 0 where it isn't known.
+  void update(std::string stage, double fraction = -1);
+  /// ts_compile_options::progress, whose context is the Progress.
+  static void callback(void *self, const char *stage, double fraction);
+
+private:
+  void watch(std::stop_token stop);
+  void draw(bool first);
+
+  using Clock = std::chrono::steady_clock;
+  const bool terminal_;
+  const Clock::time_point start_ = Clock::now();
+  std::mutex mutex_;
+  std::condition_variable_any wake_;
+  std::string what_, stage_, printedStage_;
+  double fraction_ = -1;
+  Clock::time_point printed_;
+  bool drawn_ = false;
+  std::jthread watcher_; // last: stops before the rest goes
+};
+
+} // namespace tensmith::cli

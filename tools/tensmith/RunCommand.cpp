@@ -1,0 +1,230 @@
+// tensmith run: the outputs of a model or module for given inputs.
+#include "tools/tensmith/Commands.h"
+#include "tools/tensmith/Compiler.h"
+#include "tools/tensmith/Inputs.h"
+#include "tools/tensmith/Npy.h"
+#include "tools/tensmith/Progress.h"
+#include "tools/tensmith/Report.h"
+
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <iostream>
+#include <numeric>
+#include <set>
+
+namespace tensmith::cli {
+namespace {
+
+struct Settings {
+  std::string file, outputFolder;
+  int top = 0, threads = 0;
+  bool json = false;
+  InputSettings inputs;
+  CompileSettings compile;
+};
+
+constexpr int64_t kShownElements = 16, kShownRows = 16;
+
+bool isReal(const HostTensor &values) {
+  TypeClass kind = info(values.type()).kind;
+  return kind == TypeClass::Float || kind == TypeClass::Signed || kind == TypeClass::Unsigned;
+}
+
+/// Smallest, largest and mean of the elements that are numbers, and how many are not.
+Json summary(const HostTensor &values) {
+  double least = INFINITY, most = -INFINITY, sum = 0;
+  int64_t odd = 0;
+  for (int64_t i = 0; i < values.size(); ++i) {
+    double value = values.getDouble(i);
+    if (!std::isfinite(value)) {
+      ++odd;
+      continue;
+    }
+    least = std::min(least, value);
+    most = std::max(most, value);
+    sum += value;
+  }
+  Json json = {{"nonfinite", odd}};
+  if (values.size() > odd)
+    json.update({{"min", least}, {"max", most}, {"mean", sum / double(values.size() - odd)}});
+  return json;
+}
+
+/// The indices of the largest elements of a row, the largest first; NaN counts as the least.
+std::vector<int64_t> largest(const HostTensor &values, int64_t row, int64_t columns, int count) {
+  std::vector<int64_t> order(static_cast<size_t>(columns));
+  std::iota(order.begin(), order.end(), 0);
+  auto key = [&](int64_t column) {
+    double value = values.getDouble(row * columns + column);
+    return std::isnan(value) ? -INFINITY : value;
+  };
+  auto end = order.begin() + std::min<int64_t>(count, columns);
+  std::partial_sort(order.begin(), end, order.end(), [&](int64_t a, int64_t b) {
+    double left = key(a), right = key(b);
+    return left != right ? left > right : a < b;
+  });
+  order.erase(end, order.end());
+  return order;
+}
+
+/// For each row along the last dimension: [{"index", "value"}, ...].
+Json topOf(const HostTensor &values, int count) {
+  int64_t columns = values.rank() ? values.shape().back() : 1;
+  Json rows = Json::array();
+  for (int64_t row = 0; columns && row < values.size() / columns; ++row) {
+    Json entries = Json::array();
+    for (int64_t column : largest(values, row, columns, count))
+      entries.push_back({{"index", column}, {"value", values.getDouble(row * columns + column)}});
+    rows.push_back(entries);
+  }
+  return rows;
+}
+
+Json describeOutput(const Port &port, const Tensor &tensor, const Settings &settings) {
+  Json json = {{"name", port.name}, {"type", ts_type_name(tensor.type())}};
+  if (tensor.kind() != TS_TENSOR) {
+    json["type"] = typeText(tensor);
+    return json;
+  }
+  json["shape"] = tensor.shape();
+  HostTensor values = view(tensor);
+  if (isReal(values)) {
+    json.update(summary(values));
+    if (settings.top > 0)
+      json["top"] = topOf(values, settings.top);
+  }
+  return json;
+}
+
+void printElements(const HostTensor &values) {
+  int64_t shown = std::min(values.size(), kShownElements);
+  std::cout << "  ";
+  for (int64_t i = 0; i < shown; ++i)
+    std::cout << elementText(values, i) << (i + 1 < shown ? ", " : "");
+  std::cout << (shown < values.size() ? ", ...\n" : "\n");
+}
+
+void printTop(const Json &rows) {
+  int64_t shown = std::min<int64_t>(int64_t(rows.size()), kShownRows);
+  for (int64_t row = 0; row < shown; ++row) {
+    std::cout << (rows.size() > 1 ? fmt::format("  row {}:\n", row) : "");
+    for (const Json &entry : rows[size_t(row)])
+      std::cout << fmt::format("  {:>8}  {}\n", entry["index"].get<int64_t>(),
+                               float(entry["value"].get<double>()));
+  }
+  if (shown < int64_t(rows.size()))
+    std::cout << fmt::format("  ... and {} more rows; --json has them\n",
+                             int64_t(rows.size()) - shown);
+}
+
+void printOutput(const Json &output, const Tensor &tensor) {
+  std::cout << printable(output["name"].get<std::string>()) << ": " << typeText(tensor) << '\n';
+  if (output.contains("file"))
+    std::cout << "  in " << output["file"].get<std::string>() << '\n';
+  if (tensor.kind() != TS_TENSOR)
+    return;
+  if (output.contains("top"))
+    return printTop(output["top"]);
+  printElements(view(tensor));
+  if (output.contains("min") && tensor.size() > kShownElements)
+    std::cout << fmt::format("  min {}, max {}, mean {}\n", float(output["min"]),
+                             float(output["max"]), float(output["mean"]));
+  if (output.value("nonfinite", 0) > 0)
+    std::cout << fmt::format("  {} elements are infinite or NaN\n",
+                             output["nonfinite"].get<int64_t>());
+}
+
+/// A file name for a tensor, whatever a model calls it: a path in it must not lead elsewhere.
+std::string fileName(const std::string &name, std::set<std::string> &taken) {
+  std::string safe;
+  for (unsigned char c : name.substr(0, 200))
+    safe += std::isalnum(c) || c == '-' || c == '_' || (c == '.' && !safe.empty()) ? char(c) : '_';
+  std::string unique = safe.empty() ? "output" : safe;
+  for (int i = 1; !taken.insert(unique).second; ++i)
+    unique = fmt::format("{}_{}", safe, i);
+  return unique;
+}
+
+/// Writes the tensor, or each tensor of a sequence; gives the first file's name.
+std::string save(const Tensor &tensor, const std::filesystem::path &folder,
+                 const std::string &name) {
+  if (tensor.kind() == TS_TENSOR) {
+    auto path = folder / (name + ".npy");
+    writeFile(path, writeNpy(view(tensor)));
+    return path;
+  }
+  if (tensor.kind() == TS_SEQUENCE)
+    for (size_t i = 0; i < ts_tensor_sequence_length(tensor.handle()); ++i) {
+      ts_tensor *element = ts_tensor_sequence_at(tensor.handle(), i);
+      ts_tensor_retain(element);
+      save(Tensor(element), folder, fmt::format("{}.{}", name, i));
+    }
+  return folder / name;
+}
+
+void makeFolder(const std::string &folder) {
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error)
+    fail(folder, "can't be made: " + error.message() + "; name a folder that can be written to");
+}
+
+int run(const Settings &settings) {
+  Module module = loadOrCompile(settings.file, settings.compile);
+  auto inputs =
+      makeInputs(module.inputs(), settings.inputs, settings.compile.shapes, settings.file);
+  std::vector<Tensor> outputs;
+  try {
+    Progress progress("running " + settings.file);
+    outputs = Session(module, settings.threads).run(inputs);
+  } catch (const Error &error) {
+    fail(settings.file, error.what());
+  }
+  if (!settings.outputFolder.empty())
+    makeFolder(settings.outputFolder);
+  std::vector<Port> ports = module.outputs();
+  Json all = Json::array();
+  std::set<std::string> names;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Json output = describeOutput(ports[i], outputs[i], settings);
+    if (!settings.outputFolder.empty())
+      output["file"] = save(outputs[i], settings.outputFolder, fileName(ports[i].name, names));
+    if (!settings.json)
+      printOutput(output, outputs[i]);
+    all.push_back(std::move(output));
+  }
+  if (settings.json)
+    printJson({{"file", settings.file}, {"outputs", all}});
+  return kSuccess;
+}
+
+} // namespace
+
+void addRun(CLI::App &app, Action &chosen) {
+  auto settings = std::make_shared<Settings>();
+  CLI::App *command = app.add_subcommand("run", "Run a model or a module, and show its outputs");
+  command->add_option("FILE", settings->file, "A model (compiled first) or a module")->required();
+  command->add_option("--output", settings->outputFolder, "Save each output there as .npy")
+      ->type_name("DIR");
+  command->add_option("--top", settings->top, "Show the K largest of each output's last dimension")
+      ->type_name("K")
+      ->check(CLI::PositiveNumber);
+  command->add_option("--threads", settings->threads, "Default: as many as CPUs")
+      ->type_name("N")
+      ->check(CLI::Range(1, 4096));
+  command->add_flag("--json", settings->json, "Print the outputs' description as JSON");
+  settings->inputs.addTo(*command);
+  settings->compile.addTo(*command, false);
+  command->footer(
+      "Examples:\n"
+      "  tensmith run model.onnx --input x=photo.jpg --image-mean 0.485,0.456,0.406 \\\n"
+      "      --image-std 0.229,0.224,0.225 --top 5\n"
+      "  tensmith run model.so --input ids=ids.npy --input mask=1x128xi64=ones --output results/\n"
+      "  tensmith run bert.onnx --shape batch=1 --shape sequence=16 --json");
+  command->callback([settings, &chosen] { chosen = [settings] { return run(*settings); }; });
+}
+
+} // namespace tensmith::cli

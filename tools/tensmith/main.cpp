@@ -1,0 +1,126 @@
+// tensmith: the command line. Reads the arguments, runs one command, and says on stderr what
+// failed: "tensmith: file: what; what to do".
+#include "tools/tensmith/Commands.h"
+#include "tools/tensmith/Inputs.h"
+
+#include <CLI/CLI.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <fmt/format.h>
+#include <iostream>
+
+using namespace tensmith;
+using namespace tensmith::cli;
+
+namespace {
+
+int report(const std::string &message, int status) {
+  std::cout.flush();
+  std::fprintf(stderr, "tensmith: %s\n", message.c_str());
+  return status;
+}
+
+std::vector<std::string> commandNames(const CLI::App &app) {
+  std::vector<std::string> names;
+  for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; }))
+    names.push_back(command->get_name());
+  return names;
+}
+
+/// The options that this command takes, its groups' included.
+std::vector<std::string> optionNames(const CLI::App &command) {
+  std::vector<std::string> names;
+  for (const CLI::Option *option : command.get_options())
+    for (const std::string &name : option->get_lnames())
+      names.push_back("--" + name);
+  for (const CLI::App *group : command.get_subcommands([](const CLI::App *) { return true; }))
+    for (const std::string &name : optionNames(*group))
+      names.push_back(name);
+  return names;
+}
+
+std::string suggestion(const std::string &word, const std::vector<std::string> &names) {
+  auto close = nearest(word, names);
+  return close ? "; did you mean '" + *close + "'?" : "";
+}
+
+/// The message for arguments that CLI11 could not place.
+std::string unexpected(const CLI::App &app, const std::vector<std::string> &words) {
+  auto chosen = app.get_subcommands();
+  std::string help = "tensmith " + (chosen.empty() ? "" : chosen[0]->get_name() + " ") + "--help";
+  for (const std::string &word : words) {
+    std::string name = word.substr(0, word.find('='));
+    if (chosen.empty() && !name.starts_with("-"))
+      return fmt::format("there is no command '{}'{}", printable(word),
+                         suggestion(name, commandNames(app))) +
+             "; see " + help;
+    if (name.starts_with("--"))
+      return fmt::format("there is no option {}{}; see {}", printable(name),
+                         suggestion(name, optionNames(chosen.empty() ? app : *chosen[0])), help);
+  }
+  return "'" + printable(words.empty() ? "" : words[0]) + "' is not expected; see " + help;
+}
+
+int usage(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
+  if (error.get_exit_code() == 0) // --help and --version
+    return app.exit(error);
+  if (argc < 2) {
+    std::cerr << app.help();
+    return kUsage;
+  }
+  auto chosen = app.get_subcommands();
+  if (dynamic_cast<const CLI::ExtrasError *>(&error) || chosen.empty())
+    return report(unexpected(app, {argv + 1, argv + argc}), kUsage);
+  return report(fmt::format("{}: {}; see tensmith {} --help", chosen[0]->get_name(), error.what(),
+                            chosen[0]->get_name()),
+                kUsage);
+}
+
+int runAction(const Action &action) {
+  try {
+    return action();
+  } catch (const Failure &failure) {
+    return report(failure.what(), failure.status);
+  } catch (const Error &error) {
+    return report(error.what(), kFailure);
+  } catch (const std::bad_alloc &) {
+    return report("there is not enough memory", kFailure);
+  } catch (const std::exception &error) {
+    return report(std::string("internal error: ") + error.what(), kFailure);
+  }
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::signal(SIGPIPE, SIG_IGN); // a reader that goes away is an error of writing
+  CLI::App app("Compiles neural networks to native modules, and runs them.", "tensmith");
+  app.footer(
+      "Examples:\n"
+      "  tensmith run model.onnx --input x=photo.png --top 5\n"
+      "  tensmith compile model.onnx -o model.so --shape batch=4\n"
+      "  tensmith bench model.so --kernels\n"
+      "'tensmith COMMAND --help' tells more of each. Exit status: 0 done, 1 failed (or: the\n"
+      "tensors differ), 2 the command line can't be meant.");
+  app.set_version_flag("--version", std::string("tensmith ") + ts_version());
+  app.require_subcommand(1);
+  Action action;
+  addRun(app, action);
+  addCompile(app, action);
+  addBench(app, action);
+  addInspect(app, action);
+  addCompare(app, action);
+  addMachine(app, action);
+  int status;
+  try {
+    app.parse(argc, argv);
+    status = runAction(action);
+  } catch (const CLI::ParseError &error) {
+    status = usage(app, error, argc, argv);
+  }
+  std::cout.flush();
+  if (!std::cout && status == kSuccess)
+    return report("the output can't be written; free some space, or write elsewhere", kFailure);
+  return status;
+}
