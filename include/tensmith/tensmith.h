@@ -45,7 +45,8 @@ typedef enum ts_status_code {
   TS_INTERNAL = 7
 } ts_status_code;
 
-/* A failure with a copy of the message: for libraries that extend this one. Null only without memory. */
+/* A failure with a copy of the message: for libraries that extend this one. Null only without
+ * memory. */
 TS_API ts_status *ts_status_create(ts_status_code code, const char *message);
 TS_API ts_status_code ts_status_get_code(const ts_status *status);
 TS_API const char *ts_status_message(const ts_status *status);
