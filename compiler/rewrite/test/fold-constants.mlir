@@ -1,0 +1,39 @@
+// RUN: tensmith-opt --graph-fold-constants --split-input-file %s | FileCheck %s
+// RUN: tensmith-opt --pass-pipeline='builtin.module(func.func(graph-fold-constants{folded-bytes=64}))' \
+// RUN:   --split-input-file %s | FileCheck %s --check-prefix=SMALL
+// Breaks when operators on constants are left to run time, or folding bloats the module.
+
+// The result is stored as bytes: 11 is 0x41300000, 22 is 0x41B00000.
+// CHECK-LABEL: func @sum_of_constants
+// CHECK-NEXT: graph.constant
+// CHECK-NEXT: return
+// CHECK: "0x{{[0-9]+}}000000000030410000B041"
+func.func @sum_of_constants() -> tensor<2xf32> {
+  %0 = graph.constant {value = dense<[1.0, 2.0]> : tensor<2xf32>} : () -> tensor<2xf32>
+  %1 = graph.constant {value = dense<[10.0, 20.0]> : tensor<2xf32>} : () -> tensor<2xf32>
+  %2 = graph.add %0, %1 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %2 : tensor<2xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @argument_stays
+// CHECK: graph.add %arg0
+func.func @argument_stays(%x: tensor<2xf32>) -> tensor<2xf32> {
+  %0 = graph.constant {value = dense<[1.0, 2.0]> : tensor<2xf32>} : () -> tensor<2xf32>
+  %1 = graph.add %x, %0 : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}
+
+// -----
+
+// 4 bytes made into 4 KiB: within the usual bound, beyond one of 64 bytes.
+// CHECK-LABEL: func @broadcast
+// CHECK-NOT: graph.broadcast
+// SMALL-LABEL: func @broadcast
+// SMALL: graph.broadcast
+func.func @broadcast() -> tensor<1024xf32> {
+  %0 = graph.constant {value = dense<[7.0]> : tensor<1xf32>} : () -> tensor<1xf32>
+  %1 = graph.broadcast %0 : (tensor<1xf32>) -> tensor<1024xf32>
+  return %1 : tensor<1024xf32>
+}

@@ -1,0 +1,59 @@
+// RUN: tensmith-opt --graph-fuse --split-input-file %s | FileCheck %s
+// Breaks when work that belongs together is cut into several kernels, or a value is computed twice.
+
+// The weights are packed now; bias and rectification join the contraction.
+// CHECK-LABEL: func @matmul_bias_relu
+// CHECK: graph.constant {{.*}} : () -> tensor<1x16x[[WIDTH:[0-9]+]]xf32>
+// CHECK: graph.kernel {{.*}}kind = "contraction"
+// CHECK: graph.unpack
+// CHECK: graph.matmul
+// CHECK: graph.add
+// CHECK: graph.max
+// CHECK: graph.yield
+// CHECK-NOT: graph.kernel
+// CHECK: return
+func.func @matmul_bias_relu(%x: tensor<8x16xf32>, %b: tensor<4xf32>) -> tensor<8x4xf32> {
+  %w = graph.constant {value = dense<1.0> : tensor<16x4xf32>} : () -> tensor<16x4xf32>
+  %zero = graph.constant {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = graph.matmul %x, %w : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %1 = graph.add %0, %b : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+  %2 = graph.max %1, %zero : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>
+  return %2 : tensor<8x4xf32>
+}
+
+// -----
+
+// The product is used twice, so it is stored, by a kernel of its own.
+// CHECK-LABEL: func @used_twice
+// CHECK-COUNT-1: graph.matmul
+// CHECK-NOT: graph.matmul
+// CHECK: return
+func.func @used_twice(%x: tensor<8x16xf32>, %w: tensor<16x4xf32>) -> (tensor<8x4xf32>, tensor<8x4xf32>) {
+  %0 = graph.matmul %x, %w : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %1 = graph.exp %0 : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %0, %1 : tensor<8x4xf32>, tensor<8x4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @elementwise_chain
+// CHECK-COUNT-1: graph.kernel {{.*}}kind = "loops"
+// CHECK-NOT: graph.kernel
+// CHECK: return
+func.func @elementwise_chain(%x: tensor<8x4xf32>, %y: tensor<4xf32>) -> tensor<8x4xf32> {
+  %0 = graph.exp %x : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %1 = graph.mul %0, %y : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xf32>
+  %2 = graph.tanh %1 : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %2 : tensor<8x4xf32>
+}
+
+// -----
+
+// Two heavy operators never share a kernel.
+// CHECK-LABEL: func @two_matmuls
+// CHECK-COUNT-2: kind = "contraction"
+func.func @two_matmuls(%x: tensor<8x16xf32>, %w: tensor<16x16xf32>) -> tensor<8x16xf32> {
+  %0 = graph.matmul %x, %w : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
+  %1 = graph.matmul %0, %w : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
+  return %1 : tensor<8x16xf32>
+}

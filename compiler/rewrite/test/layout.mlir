@@ -1,0 +1,46 @@
+// RUN: tensmith-opt --graph-layout --split-input-file %s | FileCheck %s
+// Breaks when a window operator stays channels-first, or a transposition is left between two of them.
+
+// The bias of shape 5x1x1 is turned by a reshape, which costs nothing.
+// CHECK-LABEL: func @chain
+// CHECK: graph.transpose %arg0 {permutation = array<i64: 0, 2, 3, 1>}
+// CHECK-NOT: graph.transpose
+// CHECK: graph.conv {{.*}}channels_last = true
+// CHECK-NOT: graph.transpose
+// CHECK: graph.add {{.*}}tensor<1x1x1x5xf32>) -> tensor<1x8x8x5xf32>
+// CHECK-NOT: graph.transpose
+// CHECK: graph.max_pool {{.*}}channels_last = true
+// CHECK-NOT: graph.transpose
+// CHECK: graph.conv {{.*}}channels_last = true
+// CHECK-NEXT: graph.transpose {{.*}}permutation = array<i64: 0, 3, 1, 2>
+// CHECK-NEXT: return
+func.func @chain(%x: tensor<1x3x8x8xf32>, %w: tensor<5x3x3x3xf32>, %b: tensor<5x1x1xf32>, %v: tensor<4x5x1x1xf32>) -> tensor<1x4x4x4xf32> {
+  %none = graph.none : none
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x3x8x8xf32>, tensor<5x3x3x3xf32>, none) -> tensor<1x5x8x8xf32>
+  %1 = graph.add %0, %b : (tensor<1x5x8x8xf32>, tensor<5x1x1xf32>) -> tensor<1x5x8x8xf32>
+  %2 = graph.max_pool %1 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<1x5x8x8xf32>) -> tensor<1x5x4x4xf32>
+  %3 = graph.conv %2, %v, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<1x5x4x4xf32>, tensor<4x5x1x1xf32>, none) -> tensor<1x4x4x4xf32>
+  return %3 : tensor<1x4x4x4xf32>
+}
+
+// -----
+
+// Both sides of a residual sum are channels-last, so it is too.
+// CHECK-LABEL: func @residual
+// CHECK-COUNT-1: graph.transpose %arg0
+// CHECK-NOT: graph.transpose
+// CHECK: graph.add {{.*}} -> tensor<1x4x4x3xf32>
+// CHECK-NEXT: graph.transpose
+// CHECK-NEXT: return
+func.func @residual(%x: tensor<1x3x4x4xf32>, %w: tensor<3x3x1x1xf32>) -> tensor<1x3x4x4xf32> {
+  %none = graph.none : none
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<1x3x4x4xf32>, tensor<3x3x1x1xf32>, none) -> tensor<1x3x4x4xf32>
+  %1 = graph.conv %0, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<1x3x4x4xf32>, tensor<3x3x1x1xf32>, none) -> tensor<1x3x4x4xf32>
+  %2 = graph.add %0, %1 : (tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
+  return %2 : tensor<1x3x4x4xf32>
+}

@@ -1,0 +1,72 @@
+// RUN: tensmith-opt --graph-simplify --split-input-file %s | FileCheck %s
+// Breaks when a pattern of simplification stays away, or fires where it would change the result.
+
+// CHECK-LABEL: func @transpositions_cancel
+// CHECK-NEXT: return %arg0
+func.func @transpositions_cancel(%x: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
+  %0 = graph.transpose %x {permutation = array<i64: 1, 2, 0>} : (tensor<2x3x4xf32>) -> tensor<3x4x2xf32>
+  %1 = graph.transpose %0 {permutation = array<i64: 2, 0, 1>} : (tensor<3x4x2xf32>) -> tensor<2x3x4xf32>
+  return %1 : tensor<2x3x4xf32>
+}
+
+// -----
+
+// The order matters: the dimension that comes first is dimension 2 of x, not 1.
+// CHECK-LABEL: func @transpositions_compose
+// CHECK-NEXT: graph.transpose %arg0 {permutation = array<i64: 2, 0, 1>}
+// CHECK-NEXT: return
+func.func @transpositions_compose(%x: tensor<2x3x4xf32>) -> tensor<4x2x3xf32> {
+  %0 = graph.transpose %x {permutation = array<i64: 1, 2, 0>} : (tensor<2x3x4xf32>) -> tensor<3x4x2xf32>
+  %1 = graph.transpose %0 {permutation = array<i64: 1, 2, 0>} : (tensor<3x4x2xf32>) -> tensor<4x2x3xf32>
+  return %1 : tensor<4x2x3xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @moved_unit_is_a_reshape
+// CHECK-NEXT: graph.reshape %arg0 : (tensor<1x3x4xf32>) -> tensor<3x1x4xf32>
+func.func @moved_unit_is_a_reshape(%x: tensor<1x3x4xf32>) -> tensor<3x1x4xf32> {
+  %0 = graph.transpose %x {permutation = array<i64: 1, 0, 2>} : (tensor<1x3x4xf32>) -> tensor<3x1x4xf32>
+  return %0 : tensor<3x1x4xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @turned_matrix_stays
+// CHECK-NEXT: graph.transpose
+func.func @turned_matrix_stays(%x: tensor<3x4xf32>) -> tensor<4x3xf32> {
+  %0 = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<3x4xf32>) -> tensor<4x3xf32>
+  return %0 : tensor<4x3xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @reshapes_merge
+// CHECK-NEXT: graph.reshape %arg0 : (tensor<2x6xf32>) -> tensor<4x3xf32>
+// CHECK-NEXT: return
+func.func @reshapes_merge(%x: tensor<2x6xf32>) -> tensor<4x3xf32> {
+  %0 = graph.reshape %x : (tensor<2x6xf32>) -> tensor<12xf32>
+  %1 = graph.reshape %0 : (tensor<12xf32>) -> tensor<4x3xf32>
+  return %1 : tensor<4x3xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @broadcast_that_the_user_does
+// CHECK-NEXT: graph.add %arg0, %arg1 : (tensor<3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+func.func @broadcast_that_the_user_does(%x: tensor<3xf32>, %y: tensor<2x3xf32>) -> tensor<2x3xf32> {
+  %0 = graph.broadcast %x : (tensor<3xf32>) -> tensor<2x3xf32>
+  %1 = graph.add %0, %y : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}
+
+// -----
+
+// Without the broadcast the sum would be of one row.
+// CHECK-LABEL: func @broadcast_that_gives_the_shape
+// CHECK: graph.broadcast
+func.func @broadcast_that_gives_the_shape(%x: tensor<3xf32>, %y: tensor<3xf32>) -> tensor<2x3xf32> {
+  %0 = graph.broadcast %x : (tensor<3xf32>) -> tensor<2x3xf32>
+  %1 = graph.add %0, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
+  return %1 : tensor<2x3xf32>
+}

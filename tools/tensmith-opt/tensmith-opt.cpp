@@ -1,0 +1,64 @@
+// tensmith-opt: the graph's text through chosen passes, for the compiler's developers and its
+// tests.
+//
+// Every rewrite of compiler/rewrite/Rewrites.h is a pass under its name, on each function.
+#include "compiler/graph/Dialects.h"
+#include "compiler/rewrite/Rewrites.h"
+#include "compiler/target/cpu/Dialects.h"
+
+#include "mlir/Pass/Pass.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace tensmith;
+
+namespace {
+
+class RewritePass : public mlir::PassWrapper<RewritePass, mlir::OperationPass<mlir::func::FuncOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RewritePass)
+
+  explicit RewritePass(const rewrite::Rewrite &rewrite) : rewrite(rewrite) {}
+  RewritePass(const RewritePass &other) : PassWrapper(other), rewrite(other.rewrite) {
+    copyOptionValuesFrom(&other);
+  }
+
+  llvm::StringRef getArgument() const override { return toRef(rewrite.name); }
+  llvm::StringRef getDescription() const override { return toRef(rewrite.summary); }
+  llvm::StringRef getName() const override { return toRef(rewrite.name); }
+  void getDependentDialects(mlir::DialectRegistry &registry) const override {
+    graph::registerDialects(registry);
+    target::cpu::registerCodegenDialects(registry);
+  }
+
+  void runOnOperation() override {
+    rewrite::Options options;
+    options.foldedBytes = foldedBytes;
+    options.fuse = fuse;
+    if (mlir::failed(rewrite.run(getOperation(), options)))
+      signalPassFailure();
+  }
+
+private:
+  static llvm::StringRef toRef(std::string_view text) { return {text.data(), text.size()}; }
+
+  const rewrite::Rewrite &rewrite;
+  Option<int64_t> foldedBytes{*this, "folded-bytes", llvm::cl::init(rewrite::Options().foldedBytes),
+                              llvm::cl::desc("Largest constant that folding may make")};
+  Option<bool> fuse{*this, "fuse", llvm::cl::init(true),
+                    llvm::cl::desc("Off: every operator is a kernel of its own")};
+};
+
+} // namespace
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  graph::registerDialects(registry);
+  target::cpu::registerCodegenDialects(registry);
+  for (const rewrite::Rewrite &rewrite : rewrite::rewrites())
+    mlir::registerPass([&rewrite] { return std::make_unique<RewritePass>(rewrite); });
+  mlir::registerCanonicalizerPass();
+  mlir::registerCSEPass();
+  return mlir::asMainReturnCode(
+      mlir::MlirOptMain(argc, argv, "Runs passes on Tensmith's graph text.\n", registry));
+}
