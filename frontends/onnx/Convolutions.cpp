@@ -72,8 +72,7 @@ LogicalResult qlinearConv(NodeImport &n) {
 }
 
 /// Pads such that the result has the given size; an odd one at the end (SAME_UPPER) or the start.
-LogicalResult padTransposed(NodeImport &n, ArrayRef<int64_t> result, ArrayRef<int64_t> extra,
-                            Window &window) {
+LogicalResult padTransposed(NodeImport &n, ArrayRef<int64_t> result, Ints &extra, Window &window) {
   std::string automatic = n.stringAttr("auto_pad", "NOTSET");
   size_t spatial = window.kernel.size();
   auto dims = n.dims(n.input(0));
@@ -93,8 +92,9 @@ LogicalResult padTransposed(NodeImport &n, ArrayRef<int64_t> result, ArrayRef<in
         return n.error("output_shape needs an operand of known shape");
       total = stride * (*size - 1) + extra[dim] + reach - result[dim];
     }
-    if (result.empty())
-      total = std::max<int64_t>(total, 0);
+    if (total < 0 && !result.empty())
+      extra[dim] -= total; // a larger result than there are elements: zeros at its end
+    total = std::max<int64_t>(total, 0);
     int64_t half = total / 2;
     window.pads[dim] = automatic == "SAME_UPPER" ? half : total - half;
     window.pads[spatial + dim] = total - window.pads[dim];

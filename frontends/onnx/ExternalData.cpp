@@ -97,6 +97,13 @@ Result<MappedFile> mapFile(const std::string &path, int64_t maxBytes) {
   return mapDescriptor(file.get(), size_t(properties.st_size), "file");
 }
 
+void releasePages(std::span<const std::byte> bytes) {
+  auto page = uintptr_t(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<uintptr_t>(bytes.data());
+  uintptr_t first = (start + page - 1) / page * page, end = (start + bytes.size()) / page * page;
+  if (first < end)
+    madvise(reinterpret_cast<void *>(first), end - first, MADV_DONTNEED);
+}
+
 Result<MappedFile> mapExternalData(const std::string &folder, const std::string &location,
                                    int64_t offset, int64_t length) {
   if (location.empty() || location.find('\0') != std::string::npos)

@@ -17,6 +17,10 @@ struct MappedFile {
 
 Result<MappedFile> mapFile(const std::string &path, int64_t maxBytes);
 
+/// Says that mapped bytes have been copied and are not needed in memory; reading them again is
+/// slow, not wrong.
+void releasePages(std::span<const std::byte> bytes);
+
 /// A part of a file that a tensor names as its external data. `location` must be a plain file
 /// within `folder`: a path that is absolute or leads upward, a symbolic link anywhere on the way
 /// and a file with a second name (a hard link) are refused, since each can reach data that the

@@ -66,6 +66,27 @@ mlir::Operation *finishRegions(NodeImport &n, OperationState &state) {
   return op;
 }
 
+Value buildIf(NodeImport &n, Value condition, llvm::function_ref<Value()> then,
+              llvm::function_ref<Value()> otherwise) {
+  OperationState state(n.graph.location, IfOp::getOperationName());
+  state.addOperands(condition);
+  state.addTypes(n.builder.getNoneType());
+  bool isComplete = true;
+  for (auto build : {then, otherwise}) {
+    OpBuilder::InsertionGuard guard(n.builder);
+    n.builder.setInsertionPointToEnd(&state.addRegion()->emplaceBlock());
+    Value value = build();
+    isComplete &= bool(value);
+    if (value)
+      n.builder.create<YieldOp>(n.graph.location, value);
+  }
+  if (isComplete)
+    return GraphBuilder::first(finishRegions(n, state));
+  for (auto &region : state.regions)
+    n.importer.retire(std::move(region));
+  return {};
+}
+
 LogicalResult buildLoop(NodeImport &n, Value trips, Value condition, ArrayRef<Value> initial,
                         size_t scanned, LoopBody body) {
   SmallVector<Type> types{n.builder.getI64Type(), n.builder.getI1Type()};

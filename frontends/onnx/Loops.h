@@ -14,6 +14,10 @@ using LoopBody = llvm::function_ref<FailureOr<SmallVector<Value>>(mlir::ValueRan
 LogicalResult buildLoop(NodeImport &n, Value trips, Value condition, ArrayRef<Value> initial,
                         size_t scanned, LoopBody body);
 
+/// The value of one of two regions (graph.if); each function builds at the insertion point.
+Value buildIf(NodeImport &n, Value condition, llvm::function_ref<Value()> then,
+              llvm::function_ref<Value()> otherwise);
+
 /// Creates the operator and infers its results' types.
 mlir::Operation *finishRegions(NodeImport &n, mlir::OperationState &state);
 

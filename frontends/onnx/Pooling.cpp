@@ -93,8 +93,12 @@ LogicalResult globalLpPool(NodeImport &n) {
 
 /// As of opset 20: blocks summed where they overlap.
 LogicalResult col2Im(NodeImport &n) {
-  auto block = n.constants(n.input(2));
-  size_t spatial = block ? block->size() : 2;
+  if (failed(n.needRank(2)) || n.rank(n.input(2)) != 1)
+    return n.error("operand 2, the block's shape, is no vector");
+  auto count = NodeImport::known(n.dims(n.input(2))[0]);
+  if (!count)
+    return n.error("the number of dimensions is not known");
+  size_t spatial = size_t(*count);
   return n.give({n("graph.col2im", {n.input(0), n.input(1), n.input(2)},
                    {n.integers("dilations", n.intsAttr("dilations", Ints(spatial, 1))),
                     n.integers("pads", n.intsAttr("pads", Ints(2 * spatial, 0))),

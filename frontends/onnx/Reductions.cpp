@@ -1,5 +1,5 @@
 // Reductions over axes, and operators along one.
-#include "frontends/onnx/NodeImport.h"
+#include "frontends/onnx/Loops.h"
 #include "frontends/onnx/OperatorName.h"
 
 namespace tensmith::onnx_import {
@@ -10,18 +10,27 @@ struct Reduced {
   Ints axes;
   bool keepdims = true;
   bool isIdentity = false; ///< noop_with_empty_axes
+  Value computedAxes;      ///< a vector, where the model computes them
 };
 
 /// Axes are an attribute, or an operand since opset 13 (ReduceSum) and 18; none are all.
 FailureOr<Reduced> reduction(NodeImport &n) {
   if (failed(n.needRank(0)))
     return failure();
-  Reduced result{n.input(0), n.intsAttr("axes"), n.intAttr("keepdims", 1) != 0};
+  Reduced result{n.input(0), n.intsAttr("axes"), n.intAttr("keepdims", 1) != 0, false, {}};
   if (n.has(1)) {
+    if (failed(n.needRank(1)))
+      return failure();
     auto known = n.constants(n.input(1));
-    if (!known)
-      return n.error("the axes are computed by the model, which is not supported");
-    result.axes = *known;
+    auto dims = n.dims(n.input(1));
+    if (known)
+      result.axes = *known;
+    else if (dims.size() != 1 || !NodeImport::known(dims[0]))
+      return n.error("the axes are no vector of known length");
+    else if (NodeImport::known(dims[0]) != 0) {
+      result.computedAxes = n.input(1);
+      return result;
+    }
   }
   if (result.axes.empty()) {
     result.isIdentity = n.intAttr("noop_with_empty_axes") != 0;
@@ -33,6 +42,47 @@ FailureOr<Reduced> reduction(NodeImport &n) {
     return failure();
   result.axes = *axes;
   return result;
+}
+
+/// For each dimension of a tensor of that rank, whether it is among the axes: a vector of booleans.
+Value amongAxes(NodeImport &n, Value axes, int64_t rank) {
+  Value wide = n.cast(axes, n.builder.getI64Type());
+  Value numbers = n("graph.mod", {wide, n.integerScalar(rank)}); // of the sign of the divisor
+  AffineExpr count = n.graph.shapes.product(n.dims(axes));
+  Value rows = n.iota({n.size(rank), n.size(1)}, 0);
+  Value equal = n("graph.equal", {rows, n.reshape(numbers, {n.size(1), count})});
+  Value bytes = n.cast(equal, n.builder.getIntegerType(8, /*isSigned=*/false));
+  return n.cast(n.reduce("graph.reduce_max", bytes, {1}, false), n.builder.getI1Type());
+}
+
+/// x with `step` applied along each dimension that is among the axes, which the model computes.
+Value alongComputedAxes(NodeImport &n, Value x, Value axes,
+                        llvm::function_ref<Value(Value x, int64_t dim)> step) {
+  int64_t rank = n.rank(x);
+  Value among = amongAxes(n, axes, rank);
+  for (int64_t dim = 0; dim < rank && x && among; ++dim) {
+    Value chosen = n.reshape(n.slice(among, {dim}, {n.size(1)}), {});
+    x = buildIf(n, chosen, [&] { return step(x, dim); }, [&] { return x; });
+  }
+  return x;
+}
+
+/// Without the dimensions among the axes, which all have size 1.
+Value removeComputedAxes(NodeImport &n, Value x, Value axes) {
+  int64_t rank = n.rank(x);
+  auto count = NodeImport::known(n.dims(axes)[0]);
+  Value keep = n.unary("graph.not", amongAxes(n, axes, rank));
+  Value sizes = n("graph.compress", {n("graph.shape", {x}), keep}, n.integer("axis", 0));
+  Value target = n.reshape(sizes, {n.size(std::max<int64_t>(rank - count.value_or(0), 0))});
+  return n("graph.dynamic_reshape", {x, target}, n.boolean("allowzero", true));
+}
+
+Value reduceOver(NodeImport &n, StringRef name, Value x, const Reduced &r, bool keepdims) {
+  if (!r.computedAxes || !x)
+    return n.reduce(name, x, r.axes, keepdims);
+  x = alongComputedAxes(n, x, r.computedAxes,
+                        [&](Value x, int64_t dim) { return n.reduce(name, x, {dim}, true); });
+  return keepdims || !x ? x : removeComputedAxes(n, x, r.computedAxes);
 }
 
 Value identity(NodeImport &, Value x) { return x; }
@@ -51,7 +101,7 @@ LogicalResult reduce(NodeImport &n) {
     return failure();
   Value x = before(n, r->x);
   if (!r->isIdentity)
-    x = n.reduce(name, x, r->axes, r->keepdims);
+    x = reduceOver(n, name, x, *r, r->keepdims);
   return n.give({after(n, x)});
 }
 
@@ -63,13 +113,20 @@ template <OperatorName name> LogicalResult extreme(NodeImport &n) {
   if (failed(r) || r->isIdentity)
     return failed(r) ? failure() : n.give({r->x});
   Value bytes = n.cast(r->x, n.builder.getIntegerType(8, /*isSigned=*/false));
-  return n.give({n.cast(n.reduce(name, bytes, r->axes, r->keepdims), n.builder.getI1Type())});
+  return n.give({n.cast(reduceOver(n, name, bytes, *r, r->keepdims), n.builder.getI1Type())});
 }
 
 LogicalResult reduceMean(NodeImport &n) {
   auto r = reduction(n);
   if (failed(r) || r->isIdentity)
     return failed(r) ? failure() : n.give({r->x});
+  if (r->computedAxes) {
+    Value sum = reduceOver(n, "graph.reduce_sum", r->x, *r, r->keepdims);
+    if (!sum)
+      return failure();
+    Value count = n.div(n.unary("graph.size", r->x), n.unary("graph.size", sum));
+    return n.give({n.div(sum, n.cast(count, n.element(sum)))});
+  }
   Value mean = n.mean(r->x, r->axes);
   if (!mean || r->keepdims)
     return n.give({mean});
@@ -85,7 +142,7 @@ LogicalResult reduceLogSumExp(NodeImport &n) {
   auto r = reduction(n);
   if (failed(r) || r->isIdentity)
     return failed(r) ? failure() : n.give({r->x});
-  Value most = n.reduce("graph.reduce_max", r->x, r->axes, true);
+  Value most = reduceOver(n, "graph.reduce_max", r->x, *r, true);
   Value lowest = n.scalar(r->x, std::numeric_limits<float>::lowest());
   Value highest = n.scalar(r->x, std::numeric_limits<float>::max());
   if (n.element(r->x).isF16()) {
@@ -93,9 +150,13 @@ LogicalResult reduceLogSumExp(NodeImport &n) {
     highest = n.scalar(r->x, 65504);
   }
   Value shift = n("graph.min", {n("graph.max", {most, lowest}), highest});
-  Value sum = n.reduce("graph.reduce_sum", n.unary("graph.exp", n.sub(r->x, shift)), r->axes, true);
+  Value sum = reduceOver(n, "graph.reduce_sum", n.unary("graph.exp", n.sub(r->x, shift)), *r, true);
   Value result = n.add(n.unary("graph.log", sum), shift);
-  return n.give({r->keepdims ? result : n.reduce("graph.reduce_sum", result, r->axes, false)});
+  if (r->keepdims)
+    return n.give({result});
+  // The dimensions that remain of the axes have size 1.
+  return n.give({r->computedAxes ? removeComputedAxes(n, result, r->computedAxes)
+                                 : n.reduce("graph.reduce_sum", result, r->axes, false)});
 }
 
 template <OperatorName name> LogicalResult argReduce(NodeImport &n) {
@@ -110,17 +171,20 @@ template <OperatorName name> LogicalResult argReduce(NodeImport &n) {
 }
 
 template <OperatorName name> LogicalResult cumulative(NodeImport &n) {
-  if (failed(n.needRank(0)))
+  if (failed(n.needRank(0)) || failed(n.needRank(1)))
     return failure();
+  auto along = [&](Value x, int64_t axis) {
+    return n(name, {x},
+             {n.integer("axis", axis), n.boolean("exclusive", n.intAttr("exclusive")),
+              n.boolean("reverse", n.intAttr("reverse"))});
+  };
   auto number = n.constants(n.input(1));
-  if (!number || number->size() != 1)
-    return n.error("the axis is computed by the model, which is not supported");
+  if (!number)
+    return n.give({alongComputedAxes(n, n.input(0), n.input(1), along)});
+  if (number->size() != 1)
+    return n.error("the axis has " + llvm::Twine(number->size()) + " elements, not 1");
   auto axis = n.axis((*number)[0], n.rank(n.input(0)));
-  if (failed(axis))
-    return failure();
-  return n.give({n(name, {n.input(0)},
-                   {n.integer("axis", *axis), n.boolean("exclusive", n.intAttr("exclusive")),
-                    n.boolean("reverse", n.intAttr("reverse"))})});
+  return failed(axis) ? failure() : n.give({along(n.input(0), *axis)});
 }
 
 constexpr Operator kOperators[] = {
