@@ -5,6 +5,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
+#include "compiler/graph/Graph.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/target/cpu/Dialects.h"
 #include "compiler/target/cpu/KernelCache.h"
