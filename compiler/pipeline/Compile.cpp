@@ -158,7 +158,7 @@ private:
     input.model = options_.model;
     input.triple = machine_.triple;
     input.cpu = machine_.cpu;
-    input.features = machine_.enabled;
+    input.features = machine_.codeFeatures();
     plan_ = vm::buildPlan(input);
     if (!plan_.ok())
       return plan_.status();
