@@ -71,12 +71,16 @@ struct Options {
 
 std::string take(char *text) { return std::unique_ptr<char, detail::Deleter>(text).get(); }
 
-/// The library's failures name the node; here the file is named, where they don't.
-template <typename Work> auto naming(const std::string &file, Work work) {
+/// The library's failures name the node; here the file is named, where they don't. `temporary` is
+/// the file that stands for it.
+template <typename Work>
+auto naming(const std::string &file, Work work, const std::string &temporary = "") {
   try {
     return work();
   } catch (const Error &error) {
     std::string message = error.what();
+    if (!temporary.empty() && message.starts_with(temporary + ": "))
+      message.erase(0, temporary.size() + 2);
     throw Failure(message.find(file) == std::string::npos ? file + ": " + message : message);
   }
 }
@@ -125,7 +129,7 @@ Module loadOrCompile(const std::string &path, const CompileSettings &settings, b
   TemporaryFolder folder;
   std::string module = folder.path() / "model.so";
   compileModel(path, settings, module);
-  return naming(path, [&] { return Module::load(module, verifyWeights); });
+  return naming(path, [&] { return Module::load(module, verifyWeights); }, module);
 }
 
 std::vector<Tensor> evaluateByReference(const std::string &model, const CompileSettings &settings,

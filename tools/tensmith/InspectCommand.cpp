@@ -24,7 +24,9 @@ std::string portText(const Json &port) {
   std::string kind = port.value("kind", "Tensor"), type = port.value("type", "?");
   if (kind != "Tensor" && kind != "tensor")
     return kind + " of " + type;
-  if (!port.contains("dims") || port["dims"].is_null())
+  if (!port.contains("dims"))
+    return type;
+  if (port["dims"].is_null())
     return type + " of any rank";
   std::string dims;
   for (const Json &dim : port["dims"])
@@ -127,7 +129,7 @@ int inspect(const Settings &settings) {
   if (!settings.noCompile)
     module = parseJson(loadOrCompile(settings.file, settings.compile, settings.verify).describe(),
                        settings.file);
-  const Json &signature = isModel ? model : module;
+  const Json &signature = module.is_null() ? model : module;
   Json operators = isModel ? model.value("operators", Json::array()) : countInstructions(module);
   if (settings.json) {
     Json all = {{"file", settings.file},

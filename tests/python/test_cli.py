@@ -1,0 +1,229 @@
+"""The command line as a program: what it prints, writes and refuses, with its exit status.
+
+Models are made here with onnx.helper, small enough to be compiled in a moment. A file that can't be read, an input that
+does not fit and a disk that is full must each end in one line on stderr that starts with "tensmith:" and names the
+culprit; a signal (a negative status) is always a failure.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TENSMITH = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev")) / "bin/tensmith"
+
+pytestmark = pytest.mark.skipif(not TENSMITH.exists(), reason="the command line is not built")
+
+
+def tensmith(*arguments, status=0, **options):
+    done = subprocess.run([TENSMITH, *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+    assert done.returncode == status, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def refused(*arguments, status=1, **options):
+    """The one line that says why."""
+    lines = [line for line in tensmith(*arguments, status=status, **options).stderr.splitlines() if ": note: " not in line]
+    assert len(lines) == 1 and lines[0].startswith("tensmith: "), lines
+    return lines[0]
+
+
+@pytest.fixture(scope="session")
+def weights():
+    return numpy.random.default_rng(1).standard_normal((3, 4)).astype(numpy.float32)
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory, weights):
+    """y = relu(x w), with x of batch x 3."""
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["product"], "multiply"), helper.make_node("Relu", ["product"], ["y"], "rectify")],
+        "tiny",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 4])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    path = tmp_path_factory.mktemp("model") / "tiny.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def picture_model(tmp_path_factory):
+    """y = x + x of a picture of 1x3x4x5, so that what a picture becomes can be read off."""
+    graph = helper.make_graph(
+        [helper.make_node("Add", ["x", "x"], ["y"])],
+        "picture",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 4, 5])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 3, 4, 5])],
+    )
+    path = tmp_path_factory.mktemp("model") / "picture.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def module(tmp_path_factory, model):
+    path = tmp_path_factory.mktemp("module") / "tiny.so"
+    tensmith("compile", model, "-o", path)
+    return path
+
+
+@pytest.fixture
+def x(tmp_path):
+    value = numpy.random.default_rng(2).standard_normal((2, 3)).astype(numpy.float32)
+    numpy.save(tmp_path / "x.npy", value)
+    return value
+
+
+def output(folder, name="y"):
+    return numpy.load(folder / f"{name}.npy")
+
+
+def run(tmp_path, *arguments):
+    tensmith("run", *arguments, "--output", tmp_path / "out")
+    return output(tmp_path / "out")
+
+
+# ---- Help and usage
+
+
+@pytest.mark.parametrize("command", ["compile", "run", "bench", "inspect", "compare", "machine"])
+def test_help_has_an_example(command):
+    assert f"tensmith {command}" in tensmith(command, "--help").stdout.split("Example")[1]
+
+
+def test_version():
+    assert tensmith("--version").stdout.startswith("tensmith 0.")
+
+
+def test_unknown_command_is_suggested():
+    assert "did you mean 'bench'?" in refused("bnech", "x.so", status=2)
+
+
+def test_unknown_option_is_suggested():
+    assert "did you mean '--threads'?" in refused("run", "x.so", "--thread", "1", status=2)
+
+
+def test_without_arguments_shows_help():
+    assert "compile" in tensmith(status=2).stderr
+
+
+# ---- Running
+
+
+def test_run_gives_the_model_s_outputs(tmp_path, model, weights, x):
+    y = run(tmp_path, model, "--input", f"x={tmp_path}/x.npy")
+    numpy.testing.assert_allclose(y, numpy.maximum(x @ weights, 0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("batch", [1, 7, 64])
+def test_one_module_serves_every_size(tmp_path, module, weights, batch):
+    x = numpy.random.default_rng(batch).standard_normal((batch, 3)).astype(numpy.float32)
+    numpy.savez_compressed(tmp_path / "in.npz", x=x)
+    y = run(tmp_path, module, "--input", tmp_path / "in.npz", "--threads", 2)
+    numpy.testing.assert_allclose(y, numpy.maximum(x @ weights, 0), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("change", [numpy.asfortranarray, lambda x: x.astype(">f4")])
+def test_npy_in_any_order(tmp_path, module, weights, x, change):
+    numpy.save(tmp_path / "x.npy", change(x))
+    y = run(tmp_path, module, "--input", f"x={tmp_path}/x.npy")
+    numpy.testing.assert_allclose(y, numpy.maximum(x @ weights, 0), rtol=1e-5, atol=1e-6)
+
+
+def test_random_inputs_are_the_same_each_time(tmp_path, module):
+    first = run(tmp_path, module, "--input", "x=5x3xf32=random", "--seed", "3")
+    assert numpy.array_equal(first, run(tmp_path, module, "--input", "x=5x3xf32=random", "--seed", "3"))
+    assert not numpy.array_equal(first, run(tmp_path, module, "--input", "x=5x3xf32=random", "--seed", "4"))
+
+
+def test_missing_input_is_made_up_with_a_note(module):
+    assert "note: input 'x'" in tensmith("run", module, "--shape", "batch=2").stderr
+    assert "--shape batch=" in refused("run", module, status=2)
+
+
+def test_top_as_json(module, weights):
+    result = json.loads(tensmith("run", module, "--input", "x=1x3xf32=ones", "--top", 2, "--json").stdout)
+    y = numpy.maximum(weights.sum(axis=0), 0)
+    top = result["outputs"][0]["top"][0]
+    assert [entry["index"] for entry in top] == list(numpy.argsort(-y, kind="stable")[:2])
+    assert result["outputs"][0]["shape"] == [1, 4]
+
+
+def test_picture_is_scaled_and_laid_out(tmp_path, picture_model):
+    pixels = numpy.random.default_rng(3).integers(0, 256, (4, 5, 3), numpy.uint8)
+    image = pytest.importorskip("PIL.Image")
+    image.fromarray(pixels).save(tmp_path / "x.png")
+    y = run(tmp_path, picture_model, "--input", tmp_path / "x.png", "--image-mean", "0.1,0.2,0.3", "--image-std", "0.5")
+    expected = 2 * (pixels / 255 - [0.1, 0.2, 0.3]) / 0.5
+    numpy.testing.assert_allclose(y[0], expected.transpose(2, 0, 1), rtol=1e-5, atol=1e-6)
+
+
+def test_picture_is_resized(tmp_path, picture_model):
+    image = pytest.importorskip("PIL.Image")
+    image.new("RGB", (50, 40), (255, 0, 51)).save(tmp_path / "x.jpg", quality=95)
+    y = run(tmp_path, picture_model, "--input", f"x={tmp_path}/x.jpg", "--image-scale", "1")
+    numpy.testing.assert_allclose(y[0].mean(axis=(1, 2)), [510, 0, 102], atol=6)
+
+
+# ---- Bench, inspect, compare, machine
+
+
+def test_bench_counts_runs_and_kernels(module):
+    result = json.loads(tensmith("bench", module, "--input", "x=4x3xf32=random", "--runs", 5, "--kernels", "--json").stdout)
+    assert result["runs"] == 5
+    assert 0 < result["min"] <= result["median"] <= result["max"]
+    assert result["kernels"] and all(kernel["seconds"] >= 0 for kernel in result["kernels"])
+
+
+@pytest.mark.parametrize("kind", ["model", "module"])
+def test_inspect_json(kind, model, module):
+    result = json.loads(tensmith("inspect", model if kind == "model" else module, "--json").stdout)
+    assert result["kind"] == kind
+    assert [(port["name"], port["type"], port["dims"]) for port in result["inputs"]] == [("x", "f32", ["batch", "3"])]
+    assert [port["name"] for port in result["outputs"]] == ["y"]
+    assert result["kernels"] and result["operators"]
+    assert set(result["memory"]) >= {"weights_bytes", "arena_bytes"}
+
+
+def test_inspect_text(module):
+    text = tensmith("inspect", module, "--verify").stdout
+    assert "x: f32 batchx3" in text and "the weights match their hash" in text
+
+
+def test_compare_with_reference(model):
+    assert "agrees" in tensmith("compare", model, "--reference", "--input", "x=9x3xf32=random").stdout
+
+
+def test_compare_with_a_file(tmp_path, module, weights, x):
+    expected = numpy.maximum(x @ weights, 0)
+    arguments = ["compare", module, tmp_path / "y.npz", "--input", f"x={tmp_path}/x.npy", "--json"]
+    numpy.savez(tmp_path / "y.npz", y=expected)
+    assert json.loads(tensmith(*arguments).stdout)["agrees"]
+    expected[1, 2] += 1
+    numpy.savez(tmp_path / "y.npz", y=expected)
+    result = json.loads(tensmith(*arguments, status=1).stdout)
+    assert result["first_difference"] == "y" and "[1, 2]" in result["tensors"][0]["reason"]
+
+
+def test_compare_takes_nan_for_a_difference(tmp_path, module, weights, x):
+    expected = numpy.maximum(x @ weights, 0)
+    expected[0, 0] = numpy.nan
+    numpy.save(tmp_path / "y.npy", expected)
+    assert "differs" in tensmith("compare", module, tmp_path / "y.npy", "--input", f"x={tmp_path}/x.npy", status=1).stdout
+
+
+def test_machine():
+    assert json.loads(tensmith("machine", "--json").stdout)
+
+
+def test_dump_ir(tmp_path, model):
+    tensmith("compile", model, "-o", tmp_path / "m.so", "--dump-ir", tmp_path / "ir", "--no-cache")
+    assert len(list((tmp_path / "ir").iterdir())) > 1
