@@ -89,6 +89,10 @@ Value thresholdedRelu(NodeImport &n, Value x) {
 }
 
 Value prelu(NodeImport &n, Value x) {
+  // Before opset 7 slopes were of channels, without broadcasting.
+  if (n.opset < 7 && n.has(1) && n.isRanked(x) && n.isRanked(n.input(1)) && n.rank(x) > 1 &&
+      n.rank(n.input(1)) == 1 && NodeImport::known(n.dims(n.input(1))[0]) != 1)
+    n.inputs[1] = n.alongDimension(n.input(1), 1, n.rank(x));
   return n.has(1) ? n.where(negative(n, x), n.mul(x, n.input(1)), x) : Value();
 }
 

@@ -5,6 +5,9 @@ namespace tensmith::onnx_import {
 namespace {
 
 LogicalResult attention(NodeImport &n) {
+  for (const char *side : {"left_window_size", "right_window_size"})
+    if (n.intAttr(side, -1) != -1)
+      return n.error(llvm::Twine(side) + " is not supported; give the window as attn_mask");
   SmallVector<Value> operands;
   for (size_t i = 0; i < 7; ++i)
     operands.push_back(n.maybe(i));

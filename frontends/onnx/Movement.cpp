@@ -1,5 +1,5 @@
 // Operators that rearrange elements by rules known from attributes and shapes alone.
-#include "frontends/onnx/NodeImport.h"
+#include "frontends/onnx/ComputedAxes.h"
 
 using namespace tensmith::graph;
 
@@ -41,7 +41,15 @@ FailureOr<std::optional<Ints>> axesOf(NodeImport &n, size_t operand) {
   return n.error("the axes are computed by the model, which is not supported");
 }
 
+/// Whether axes are an operand that the model computes.
+bool axesAreComputed(NodeImport &n) {
+  return !n.hasAttribute("axes") && n.has(1) && !n.constants(n.input(1)) &&
+         isCountedVector(n, n.input(1)) && n.has(0) && n.isRanked(n.input(0));
+}
+
 LogicalResult squeeze(NodeImport &n) {
+  if (axesAreComputed(n))
+    return n.give({removeComputedAxes(n, n.input(0), n.input(1))});
   auto given = axesOf(n, 1);
   if (failed(n.needRank(0)) || failed(given))
     return failure();
@@ -69,6 +77,8 @@ LogicalResult squeeze(NodeImport &n) {
 }
 
 LogicalResult unsqueeze(NodeImport &n) {
+  if (axesAreComputed(n))
+    return n.give({insertComputedAxes(n, n.input(0), n.input(1))});
   auto given = axesOf(n, 1);
   if (failed(n.needRank(0)) || failed(given))
     return failure();
@@ -117,6 +127,20 @@ FailureOr<NodeImport::Dims> partSizes(NodeImport &n, AffineExpr whole) {
   return sizes;
 }
 
+/// Parts of sizes that the model computes: slices between their running sums.
+LogicalResult splitAt(NodeImport &n, Value sizes, int64_t axis) {
+  if (NodeImport::known(n.dims(sizes)[0]) != n.node.output_size())
+    return n.error("has not one size for each of its " + llvm::Twine(n.node.output_size()) +
+                   " outputs");
+  Value ends = n("graph.cumsum", {sizes}, n.integer("axis", 0)), starts = n.sub(ends, sizes);
+  SmallVector<Value> parts;
+  for (int64_t i = 0; i < n.node.output_size(); ++i) {
+    Value start = n.slice(starts, {i}, {n.size(1)}), end = n.slice(ends, {i}, {n.size(1)});
+    parts.push_back(n("graph.dynamic_slice", {n.input(0), start, end, n.vector({axis}), n.none()}));
+  }
+  return n.give(parts);
+}
+
 LogicalResult split(NodeImport &n) {
   if (failed(n.needRank(0)))
     return failure();
@@ -125,6 +149,8 @@ LogicalResult split(NodeImport &n) {
   auto axis = n.axis(n.intAttr("axis"), int64_t(dims.size()));
   if (failed(axis))
     return failure();
+  if (n.has(1) && !n.constants(n.input(1)) && isCountedVector(n, n.input(1)))
+    return splitAt(n, n.input(1), *axis);
   auto sizes = partSizes(n, dims[size_t(*axis)]);
   if (failed(sizes))
     return failure();

@@ -10,14 +10,14 @@ SmallVector<NamedAttribute> layerAttributes(NodeImport &n, ArrayRef<StringRef> a
   std::string direction = n.stringAttr("direction", "forward");
   SmallVector<NamedAttribute> result{n.text("direction", direction),
                                      n.boolean("batch_first", n.intAttr("layout"))};
+  size_t needed = activations.size() * (direction == "bidirectional" ? 2 : 1);
   SmallVector<mlir::Attribute> names;
-  if (auto *given = n.attribute("activations"); given && given->strings_size())
+  if (auto *given = n.attribute("activations"))
     for (const std::string &name : given->strings())
       names.push_back(n.builder.getStringAttr(name));
-  else
-    for (int i = 0; i < (direction == "bidirectional" ? 2 : 1); ++i)
-      for (StringRef name : activations)
-        names.push_back(n.builder.getStringAttr(name));
+  while (names.size() < needed)
+    names.push_back(n.builder.getStringAttr(activations[names.size() % activations.size()]));
+  names.truncate(needed); // RNN's default has names for both directions
   result.push_back(n.builder.getNamedAttr("activations", n.builder.getArrayAttr(names)));
   for (const char *name : {"activation_alpha", "activation_beta"})
     if (n.hasAttribute(name))

@@ -1,4 +1,5 @@
 // Reductions over axes, and operators along one.
+#include "frontends/onnx/ComputedAxes.h"
 #include "frontends/onnx/Loops.h"
 #include "frontends/onnx/OperatorName.h"
 
@@ -44,17 +45,6 @@ FailureOr<Reduced> reduction(NodeImport &n) {
   return result;
 }
 
-/// For each dimension of a tensor of that rank, whether it is among the axes: a vector of booleans.
-Value amongAxes(NodeImport &n, Value axes, int64_t rank) {
-  Value wide = n.cast(axes, n.builder.getI64Type());
-  Value numbers = n("graph.mod", {wide, n.integerScalar(rank)}); // of the sign of the divisor
-  AffineExpr count = n.graph.shapes.product(n.dims(axes));
-  Value rows = n.iota({n.size(rank), n.size(1)}, 0);
-  Value equal = n("graph.equal", {rows, n.reshape(numbers, {n.size(1), count})});
-  Value bytes = n.cast(equal, n.builder.getIntegerType(8, /*isSigned=*/false));
-  return n.cast(n.reduce("graph.reduce_max", bytes, {1}, false), n.builder.getI1Type());
-}
-
 /// x with `step` applied along each dimension that is among the axes, which the model computes.
 Value alongComputedAxes(NodeImport &n, Value x, Value axes,
                         llvm::function_ref<Value(Value x, int64_t dim)> step) {
@@ -65,16 +55,6 @@ Value alongComputedAxes(NodeImport &n, Value x, Value axes,
     x = buildIf(n, chosen, [&] { return step(x, dim); }, [&] { return x; });
   }
   return x;
-}
-
-/// Without the dimensions among the axes, which all have size 1.
-Value removeComputedAxes(NodeImport &n, Value x, Value axes) {
-  int64_t rank = n.rank(x);
-  auto count = NodeImport::known(n.dims(axes)[0]);
-  Value keep = n.unary("graph.not", amongAxes(n, axes, rank));
-  Value sizes = n("graph.compress", {n("graph.shape", {x}), keep}, n.integer("axis", 0));
-  Value target = n.reshape(sizes, {n.size(std::max<int64_t>(rank - count.value_or(0), 0))});
-  return n("graph.dynamic_reshape", {x, target}, n.boolean("allowzero", true));
 }
 
 Value reduceOver(NodeImport &n, StringRef name, Value x, const Reduced &r, bool keepdims) {

@@ -75,12 +75,15 @@ Result<RuntimeValue> readValue(const std::string &bytes, mlir::Type type) {
   return proto.ParseFromString(bytes) ? tensorValue(proto) : Result<RuntimeValue>(bad);
 }
 
-bool close(double a, double b) {
+bool close(double a, double b, DataType type) {
   if (std::isnan(a) || std::isnan(b))
     return std::isnan(a) && std::isnan(b);
   if (std::isinf(a) || std::isinf(b))
     return a == b;
-  return std::abs(a - b) <= absoluteTolerance + relativeTolerance * std::abs(b);
+  // Two units in the last place of bf16, as ONNX's own runner allows.
+  double relative =
+      type == DataType::BF16 ? std::max(relativeTolerance, 0x1p-6) : relativeTolerance;
+  return std::abs(a - b) <= absoluteTolerance + relative * std::abs(b);
 }
 
 std::string differenceOf(const HostTensor &got, const HostTensor &want) {
@@ -95,7 +98,7 @@ std::string differenceOf(const HostTensor &got, const HostTensor &want) {
       if (got.getString(i) != want.getString(i))
         return "is '" + got.getString(i) + "' at " + std::to_string(i) + ", not '" +
                want.getString(i) + "'";
-    } else if (!close(got.getDouble(i), want.getDouble(i)))
+    } else if (!close(got.getDouble(i), want.getDouble(i), got.type()))
       return "is " + std::to_string(got.getDouble(i)) + " at " + std::to_string(i) + ", not " +
              std::to_string(want.getDouble(i));
   }

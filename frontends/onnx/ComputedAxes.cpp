@@ -1,0 +1,43 @@
+// Shape arithmetic with axes that are data; see ComputedAxes.h.
+#include "frontends/onnx/ComputedAxes.h"
+
+namespace tensmith::onnx_import {
+
+Value amongAxes(NodeImport &n, Value axes, int64_t rank) {
+  Value wide = n.cast(axes, n.builder.getI64Type());
+  Value numbers = n("graph.mod", {wide, n.integerScalar(rank)}); // of the sign of the divisor
+  AffineExpr count = n.graph.shapes.product(n.dims(axes));
+  Value rows = n.iota({n.size(rank), n.size(1)}, 0);
+  Value equal = n("graph.equal", {rows, n.reshape(numbers, {n.size(1), count})});
+  Value bytes = n.cast(equal, n.builder.getIntegerType(8, /*isSigned=*/false));
+  return n.cast(n.reduce("graph.reduce_max", bytes, {1}, false), n.builder.getI1Type());
+}
+
+Value removeComputedAxes(NodeImport &n, Value x, Value axes) {
+  int64_t rank = n.rank(x);
+  auto count = NodeImport::known(n.dims(axes)[0]);
+  Value keep = n.unary("graph.not", amongAxes(n, axes, rank));
+  Value sizes = n("graph.compress", {n("graph.shape", {x}), keep}, n.integer("axis", 0));
+  Value target = n.reshape(sizes, {n.size(std::max<int64_t>(rank - count.value_or(0), 0))});
+  return n("graph.dynamic_reshape", {x, target}, n.boolean("allowzero", true));
+}
+
+Value insertComputedAxes(NodeImport &n, Value x, Value axes) {
+  int64_t rank = n.rank(x) + NodeImport::known(n.dims(axes)[0]).value_or(0);
+  Value among = amongAxes(n, axes, rank);
+  if (n.rank(x) == 0)
+    return n.reshape(x, NodeImport::Dims(size_t(rank), n.size(1)));
+  // The number of the operand's dimension that each other dimension of the result is.
+  Value others = n.cast(n.unary("graph.not", among), n.builder.getI64Type());
+  Value number = n("graph.cumsum", {others}, {n.integer("axis", 0), n.boolean("exclusive", true)});
+  number = n("graph.min", {number, n.integerScalar(n.rank(x) - 1)});
+  Value sizes = n("graph.gather", {n("graph.shape", {x}), number}, n.integer("axis", 0));
+  Value target = n.where(among, n.integerScalar(1), sizes);
+  return n("graph.dynamic_reshape", {x, target}, n.boolean("allowzero", true));
+}
+
+bool isCountedVector(NodeImport &n, Value axes) {
+  return axes && n.isRanked(axes) && n.rank(axes) == 1 && NodeImport::known(n.dims(axes)[0]);
+}
+
+} // namespace tensmith::onnx_import
