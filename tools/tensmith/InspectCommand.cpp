@@ -75,7 +75,11 @@ Json memoryOf(const Json &module) {
 }
 
 std::string memoryText(const Json &bytes) {
-  return bytes.is_number() ? bytesText(bytes.get<double>()) : cellText(bytes) + " bytes";
+  constexpr size_t kLongest = 60; // of an expression; --json has all of it
+  if (bytes.is_number())
+    return bytesText(bytes.get<double>());
+  std::string text = cellText(bytes);
+  return (text.size() > kLongest ? text.substr(0, kLongest) + "..." : text) + " bytes";
 }
 
 /// Counts as [{"operator", "count"}] or {"name": count}.

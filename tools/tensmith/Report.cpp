@@ -63,6 +63,12 @@ std::string timeText(double seconds) {
 std::string cellText(const Json &value) {
   if (value.is_null())
     return "-";
+  if (value.is_array()) {
+    std::string list;
+    for (const Json &element : value)
+      list += (list.empty() ? "" : " ") + cellText(element);
+    return list;
+  }
   return value.is_string() ? printable(value.get<std::string>())
                            : value.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -31,7 +31,7 @@ private:
 std::string bytesText(double bytes);
 /// "12.3 ms", "4.56 us".
 std::string timeText(double seconds);
-/// The JSON value as a cell: text as it is, an absent one as "-".
+/// The JSON value as a cell: text as it is, a list's elements side by side, an absent one as "-".
 std::string cellText(const Json &value);
 
 } // namespace tensmith::cli
