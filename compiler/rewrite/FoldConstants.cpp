@@ -61,6 +61,21 @@ SmallVector<Value> evaluated(Operation *op, OpBuilder &builder) {
   return constants;
 }
 
+/// The constant that a small integer result is, though its operands are none: the shape of a tensor of static shape.
+Value constantContents(Operation *op, graph::ShapeContext &shapes, OpBuilder &builder) {
+  auto type = op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
+  if (!type || !isa<graph::KnownContents>(op) || isa<graph::ConstantOp>(op))
+    return {};
+  auto contents = shapes.constants(op->getResult(0));
+  if (!contents)
+    return {};
+  HostTensor tensor(graph::dataType(type.getElementType()), Shape(type.getShape()));
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.setInt(i, (*contents)[i]);
+  auto attribute = graph::elementsAttr(op->getContext(), tensor);
+  return builder.create<graph::ConstantOp>(op->getLoc(), type, attribute);
+}
+
 } // namespace
 
 Value foldedConstant(Value value, OpBuilder &builder) {
@@ -83,8 +98,15 @@ Value foldedConstant(Value value, OpBuilder &builder) {
 
 LogicalResult foldConstants(func::FuncOp function, const Options &options) {
   OpBuilder builder(function.getContext());
+  graph::ShapeContext shapes(function.getContext());
   SmallVector<Operation *> dead;
   function.walk([&](Operation *op) {
+    builder.setInsertionPoint(op);
+    if (Value constant = constantContents(op, shapes, builder)) {
+      op->getResult(0).replaceAllUsesWith(constant);
+      dead.push_back(op);
+      return;
+    }
     if (!isFoldable(op, options.foldedBytes))
       return;
     builder.setInsertionPoint(op);

@@ -179,6 +179,9 @@ private:
 
   bool fits(Operation *op) {
     Role role = roleOf(op);
+    // The right operand is laid out before the kernel, by a kernel of its own where it is no constant.
+    if ((rootRole_ == Role::Contraction || rootRole_ == Role::Depthwise) && root_->getOperand(1).getDefiningOp() == op)
+      return false;
     bool aligned = isAligned(op);
     bool beforeRoot =
         root_ && llvm::any_of(op->getUsers(), [&](Operation *user) { return isBeforeRoot(user); });

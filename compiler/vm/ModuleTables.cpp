@@ -37,7 +37,8 @@ uint32_t ModuleTables::addKernel(graph::KernelOp op) {
 Result<uint32_t> ModuleTables::addRoutine(Operation *op) {
   auto routine = std::make_unique<plan::RoutineT>();
   routine->operator_ = op->getName().stripDialect().str();
-  for (auto &[name, value] : graph::attributes(op).all()) {
+  Attributes parameters = graph::attributes(op);
+  for (auto &[name, value] : parameters.all()) {
     auto attribute = std::make_unique<plan::AttributeT>();
     attribute->name = name;
     if (auto *integer = std::get_if<int64_t>(&value)) {
