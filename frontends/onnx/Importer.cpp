@@ -39,8 +39,10 @@ Location Importer::locationOf(const onnx::NodeProto &node, int number, const Sco
 
 AffineExpr Importer::symbol(StringRef name) {
   auto given = options.symbols.find(name.str());
-  if (given != options.symbols.end())
+  if (given != options.symbols.end()) {
+    fixedSymbols_.insert(name);
     return shapes.constant(given->second);
+  }
   return shapes.symbol(builder.getStringAttr(name));
 }
 
@@ -247,9 +249,12 @@ LogicalResult Importer::importMainGraph(func::FuncOp function) {
     scope.values[input.name()] = block->addArgument(*type, location);
     inputNames.push_back(builder.getStringAttr(input.name()));
   }
+  // One number is the size of an input of one dimension, or of a symbol.
   for (const auto &[name, shape] : options.shapes)
-    if (!llvm::is_contained(inputNames, builder.getStringAttr(name)))
-      return emitError(location) << "a shape was given for '" << name << "', which is no input";
+    if (!llvm::is_contained(inputNames, builder.getStringAttr(name)) &&
+        !fixedSymbols_.contains(name))
+      return emitError(location) << "a shape was given for '" << name
+                                 << "', which is neither an input nor a symbol of their dimensions";
   if (failed(importInitializers(graph, scope, /*isMain=*/true, location)) ||
       failed(importNodes(graph.node(), scope, location)))
     return failure();

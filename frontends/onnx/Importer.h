@@ -8,6 +8,7 @@
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace tensmith::onnx_import {
 class NodeImport;
@@ -81,6 +82,7 @@ private:
   std::map<std::string, const onnx::FunctionProto *> functions_;
   std::vector<const onnx::FunctionProto *> calls_; // being expanded
   std::vector<std::unique_ptr<mlir::Region>> retired_;
+  llvm::StringSet<> fixedSymbols_; // those of the options that the model has
   int64_t nodeCount_ = 0;
 };
 

@@ -227,3 +227,9 @@ def test_machine():
 def test_dump_ir(tmp_path, model):
     tensmith("compile", model, "-o", tmp_path / "m.so", "--dump-ir", tmp_path / "ir", "--no-cache")
     assert len(list((tmp_path / "ir").iterdir())) > 1
+
+
+def test_shape_fixes_a_symbol(tmp_path, model):
+    tensmith("compile", model, "--shape", "batch=6", "-o", tmp_path / "m.so")
+    assert "x: f32 6x3" in tensmith("inspect", tmp_path / "m.so").stdout
+    assert "neither an input nor a symbol" in refused("compile", model, "--shape", "btach=6", "-o", tmp_path / "n.so")
