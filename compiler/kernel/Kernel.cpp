@@ -75,7 +75,7 @@ bool canEmit(Operation *op) {
   auto usable = [](Type type) { return isa<NoneType>(type) || isKernelTensor(type); };
   if (!llvm::all_of(op->getOperandTypes(), usable) || !llvm::all_of(op->getResultTypes(), usable))
     return false;
-  if (isa<graph::Elementwise>(op))
+  if (isa<graph::Elementwise, graph::BroadcastOp>(op))
     return broadcastsForCertain(op);
   return isa<graph::Indexed>(op) || hasWindowElement(op) || isRowRoot(op);
 }
