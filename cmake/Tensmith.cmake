@@ -85,3 +85,11 @@ function(tensmith_test name)
   include(GoogleTest)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}:")
 endfunction()
+
+# The Python that the ONNX schemas are taken from and that the extension is built for: the checkout's own, where there is one.
+if(NOT TENSMITH_PYTHON_EXECUTABLE)
+  set(TENSMITH_PYTHON_EXECUTABLE python3)
+  if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
+    set(TENSMITH_PYTHON_EXECUTABLE ${CMAKE_SOURCE_DIR}/.venv/bin/python)
+  endif()
+endif()

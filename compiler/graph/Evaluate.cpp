@@ -28,7 +28,8 @@ class Evaluator {
 public:
   explicit Evaluator(const Observer &observer) : observer_(observer) {}
 
-  Status runBlock(Block &block, std::vector<RuntimeValue> arguments, std::vector<RuntimeValue> &results) {
+  Status runBlock(Block &block, std::vector<RuntimeValue> arguments,
+                  std::vector<RuntimeValue> &results) {
     for (auto [argument, value] : llvm::zip_equal(block.getArguments(), arguments)) {
       if (Status status = bindSymbols(argument.getType(), value); !status.ok())
         return status;
@@ -47,7 +48,8 @@ public:
   }
 
 private:
-  /// Frees the operands whose last use in their own block this was. Values from outside a region stay.
+  /// Frees the operands whose last use in their own block this was. Values from outside a region
+  /// stay.
   void releaseAfter(Operation *op, Block &block) {
     auto release = [&](Value operand) {
       if (operand.getParentBlock() != &block)
@@ -132,14 +134,17 @@ private:
   Status runIf(IfOp op, std::vector<RuntimeValue> &results) {
     const HostTensor &condition = values_[op.getCondition()].tensor;
     if (condition.size() != 1)
-      return invalidArgument("the condition has " + std::to_string(condition.size()) + " elements, not 1");
+      return invalidArgument("the condition has " + std::to_string(condition.size()) +
+                             " elements, not 1");
     Region &region = condition.getInt(0) ? op.getThenRegion() : op.getElseRegion();
     return runBlock(region.front(), {}, results);
   }
 
   Status runLoop(LoopOp op, std::vector<RuntimeValue> &results) {
     const RuntimeValue trips = values_[op.getTripCount()], start = values_[op.getCondition()];
-    auto given = [](const RuntimeValue &v) { return v.kind == RuntimeValue::Kind::Tensor && v.tensor.size() == 1; };
+    auto given = [](const RuntimeValue &v) {
+      return v.kind == RuntimeValue::Kind::Tensor && v.tensor.size() == 1;
+    };
     int64_t limit = given(trips) ? trips.tensor.getInt(0) : std::numeric_limits<int64_t>::max();
     bool go = !given(start) || start.tensor.getInt(0) != 0;
     std::vector<RuntimeValue> carried;
@@ -148,7 +153,8 @@ private:
     size_t scanned = op->getNumResults() - carried.size();
     std::vector<std::vector<HostTensor>> rows(scanned);
     for (int64_t trip = 0; go && trip < limit; ++trip) {
-      std::vector<RuntimeValue> arguments{scalar(DataType::I64, trip), scalar(DataType::Bool, 1)}, next;
+      std::vector<RuntimeValue> arguments{scalar(DataType::I64, trip), scalar(DataType::Bool, 1)},
+          next;
       arguments.insert(arguments.end(), carried.begin(), carried.end());
       if (Status status = runBlock(op.getBody().front(), std::move(arguments), next); !status.ok())
         return status;
@@ -200,7 +206,8 @@ private:
     return std::move((*joined)[0]);
   }
 
-  /// Sequences and optionals. False where the operator is none of them; the status is in structuralStatus_.
+  /// Sequences and optionals. False where the operator is none of them; the status is in
+  /// structuralStatus_.
   bool runStructural(Operation *op, std::vector<RuntimeValue> &results) {
     structuralStatus_ = {};
     std::vector<RuntimeValue> in = operands(op);
@@ -209,11 +216,13 @@ private:
       return in[i].elements ? *in[i].elements : std::vector<RuntimeValue>();
     };
     auto position = [&](const RuntimeValue &at, int64_t count, int64_t otherwise) {
-      int64_t index = at.kind == Kind::Tensor && at.tensor.size() == 1 ? at.tensor.getInt(0) : otherwise;
+      int64_t index =
+          at.kind == Kind::Tensor && at.tensor.size() == 1 ? at.tensor.getInt(0) : otherwise;
       return index < 0 ? index + count : index;
     };
     auto outOfRange = [&](int64_t at, size_t count) {
-      structuralStatus_ = invalidArgument("position " + std::to_string(at) + " is not in a sequence of " + std::to_string(count));
+      structuralStatus_ = invalidArgument("position " + std::to_string(at) +
+                                          " is not in a sequence of " + std::to_string(count));
       return true;
     };
     if (isa<SequenceConstructOp>(op)) {
@@ -258,9 +267,11 @@ private:
     return true;
   }
 
-  Status splitToSequence(SplitToSequenceOp op, std::vector<RuntimeValue> &in, std::vector<RuntimeValue> &results) {
+  Status splitToSequence(SplitToSequenceOp op, std::vector<RuntimeValue> &in,
+                         std::vector<RuntimeValue> &results) {
     const HostTensor &x = in[0].tensor;
-    int64_t axis = int64_t(op.getAxis()) < 0 ? int64_t(op.getAxis()) + x.rank() : int64_t(op.getAxis());
+    int64_t axis =
+        int64_t(op.getAxis()) < 0 ? int64_t(op.getAxis()) + x.rank() : int64_t(op.getAxis());
     if (axis < 0 || axis >= x.rank())
       return invalidArgument("axis " + std::to_string(axis) + " is not a dimension of the operand");
     int64_t size = x.shape()[axis];
@@ -280,7 +291,8 @@ private:
     int64_t start = 0;
     for (int64_t piece : sizes) {
       if (piece < 0 || start + piece > size)
-        return invalidArgument("the pieces do not add up to the dimension's size of " + std::to_string(size));
+        return invalidArgument("the pieces do not add up to the dimension's size of " +
+                               std::to_string(size));
       Attributes parameters;
       std::vector<int64_t> starts(x.rank(), 0), steps(x.rank(), 1);
       starts[axis] = start;
@@ -304,7 +316,8 @@ private:
     return {};
   }
 
-  Status concatFromSequence(ConcatFromSequenceOp op, std::vector<RuntimeValue> elements, std::vector<RuntimeValue> &results) {
+  Status concatFromSequence(ConcatFromSequenceOp op, std::vector<RuntimeValue> elements,
+                            std::vector<RuntimeValue> &results) {
     if (elements.empty())
       return invalidArgument("joins an empty sequence");
     std::vector<HostTensor> tensors;
@@ -333,8 +346,8 @@ private:
     if (!ranked || value.kind != RuntimeValue::Kind::Tensor)
       return {};
     if (value.tensor.rank() != ranked.getRank())
-      return invalidArgument("a value has shape " + toString(value.tensor.shape()) + " where its type has rank " +
-                             std::to_string(ranked.getRank()));
+      return invalidArgument("a value has shape " + toString(value.tensor.shape()) +
+                             " where its type has rank " + std::to_string(ranked.getRank()));
     for (int64_t dim = 0; dim < ranked.getRank(); ++dim) {
       AffineExpr expression = dimExpression(ranked, dim);
       if (auto symbol = dyn_cast_or_null<AffineSymbolExpr>(expression))
@@ -358,8 +371,10 @@ private:
     Shape shape;
     for (int64_t dim = 0; dim < ranked.getRank(); ++dim) {
       AffineExpr expression = dimExpression(ranked, dim);
-      auto constant = expression ? dyn_cast<AffineConstantExpr>(shapes.simplify(expression.replaceSymbols(values)))
-                                 : AffineConstantExpr();
+      auto constant =
+          expression
+              ? dyn_cast<AffineConstantExpr>(shapes.simplify(expression.replaceSymbols(values)))
+              : AffineConstantExpr();
       if (!constant)
         return std::nullopt;
       shape.push_back(constant.getValue());
@@ -388,12 +403,12 @@ Result<std::vector<HostTensor>> evaluate(Operation *op, std::span<const HostTens
   return reference::evaluate({op->getName().stripDialect(), parameters, operands, types});
 }
 
-Result<std::vector<RuntimeValue>> evaluate(func::FuncOp function, std::vector<RuntimeValue> arguments,
-                                           const Observer &observer) {
+Result<std::vector<RuntimeValue>>
+evaluate(func::FuncOp function, std::vector<RuntimeValue> arguments, const Observer &observer) {
   Block &block = function.getBody().front();
   if (arguments.size() != block.getNumArguments())
-    return invalidArgument("the function takes " + std::to_string(block.getNumArguments()) + " inputs, not " +
-                           std::to_string(arguments.size()));
+    return invalidArgument("the function takes " + std::to_string(block.getNumArguments()) +
+                           " inputs, not " + std::to_string(arguments.size()));
   std::vector<RuntimeValue> results;
   Status status = Evaluator(observer).runBlock(block, std::move(arguments), results);
   if (!status.ok())

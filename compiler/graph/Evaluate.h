@@ -8,7 +8,8 @@
 
 namespace tensmith::graph {
 
-/// What a graph value is when it is computed: a tensor, a sequence of values, or nothing (an empty optional).
+/// What a graph value is when it is computed: a tensor, a sequence of values, or nothing (an empty
+/// optional).
 struct RuntimeValue {
   enum class Kind : uint8_t { None, Tensor, Sequence } kind = Kind::None;
   HostTensor tensor;
@@ -26,7 +27,8 @@ Result<std::vector<HostTensor>> evaluate(mlir::Operation *op, std::span<const Ho
 using Observer = std::function<void(mlir::Value, const RuntimeValue &)>;
 
 /// Evaluates a function. Errors name the operator's location. A value is freed after its last use.
-Result<std::vector<RuntimeValue>> evaluate(mlir::func::FuncOp function, std::vector<RuntimeValue> arguments,
+Result<std::vector<RuntimeValue>> evaluate(mlir::func::FuncOp function,
+                                           std::vector<RuntimeValue> arguments,
                                            const Observer &observer = nullptr);
 
 /// "node 'conv1' (Conv)", from a location's names.

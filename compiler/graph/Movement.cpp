@@ -299,8 +299,9 @@ static AffineExpr slicedSize(Inference &infer, AffineExpr size, AffineExpr start
   if (first && *first == 0 && step == 1) {
     if (infer.shapes.equal(end, size) || (last && *last >= kEnd))
       return size;
-// A size that only the run knows is taken to lie within the dimension, so that it keeps its name: positions sliced to the length
-    // of the sequence stay as long as the sequence. The run checks it, as it checks all sizes of computed results.
+    // A size that only the run knows is taken to lie within the dimension, so that it keeps its
+    // name: positions sliced to the length of the sequence stay as long as the sequence. The run
+    // checks it, as it checks all sizes of computed results.
     if (!last && isa<AffineSymbolExpr>(infer.shapes.simplify(end)))
       return end;
   }

@@ -61,9 +61,11 @@ SmallVector<Value> evaluated(Operation *op, OpBuilder &builder) {
   return constants;
 }
 
-/// The constant that a small integer result is, though its operands are none: the shape of a tensor of static shape.
+/// The constant that a small integer result is, though its operands are none: the shape of a tensor
+/// of static shape.
 Value constantContents(Operation *op, graph::ShapeContext &shapes, OpBuilder &builder) {
-  auto type = op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType()) : RankedTensorType();
+  auto type = op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType())
+                                       : RankedTensorType();
   if (!type || !isa<graph::KnownContents>(op) || isa<graph::ConstantOp>(op))
     return {};
   auto contents = shapes.constants(op->getResult(0));

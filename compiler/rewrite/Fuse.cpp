@@ -77,8 +77,8 @@ void addSymbols(Type type, llvm::DenseSet<StringAttr> &symbols) {
       symbols.insert(name);
 }
 
-/// Whether the sizes of the results are known before the operator runs: over symbols of its operands, or of the function's
-/// parameters. A kernel can't find out a size.
+/// Whether the sizes of the results are known before the operator runs: over symbols of its
+/// operands, or of the function's parameters. A kernel can't find out a size.
 bool hasKnownSizes(Operation *op) {
   llvm::DenseSet<StringAttr> known, used;
   llvm::for_each(op->getResultTypes(), [&](Type type) { addSymbols(type, used); });
@@ -198,8 +198,10 @@ private:
 
   bool fits(Operation *op) {
     Role role = roleOf(op);
-    // The right operand is laid out before the kernel, by a kernel of its own where it is no constant.
-    if ((rootRole_ == Role::Contraction || rootRole_ == Role::Depthwise) && root_->getOperand(1).getDefiningOp() == op)
+    // The right operand is laid out before the kernel, by a kernel of its own where it is no
+    // constant.
+    if ((rootRole_ == Role::Contraction || rootRole_ == Role::Depthwise) &&
+        root_->getOperand(1).getDefiningOp() == op)
       return false;
     bool aligned = isAligned(op);
     bool beforeRoot =

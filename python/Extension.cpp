@@ -1,0 +1,372 @@
+// The extension module under the package `tensmith`: handles of the C API as Python objects,
+// tensors as DLPack.
+//
+// Nothing is copied on the way in (a NumPy array or any DLPack tensor that is dense and row-major
+// is borrowed) or out (outputs are NumPy arrays on the library's memory). The interpreter's lock is
+// released while models compile and run.
+#include <tensmith/compiler.h>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <cstring>
+#include <memory>
+
+namespace nb = nanobind;
+
+namespace {
+
+struct Error : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+void check(ts_status *status) {
+  if (!status)
+    return;
+  Error error(ts_status_message(status));
+  ts_status_free(status);
+  throw error;
+}
+
+struct Release {
+  void operator()(ts_tensor *tensor) const { ts_tensor_free(tensor); }
+  void operator()(ts_module *module) const { ts_module_free(module); }
+  void operator()(ts_session *session) const { ts_session_free(session); }
+};
+template <typename T> using Owned = std::unique_ptr<T, Release>;
+
+const char *numpyName(ts_type type) {
+  switch (type) {
+  case TS_F32:
+    return "float32";
+  case TS_F64:
+    return "float64";
+  case TS_F16:
+    return "float16";
+  case TS_I8:
+    return "int8";
+  case TS_I16:
+    return "int16";
+  case TS_I32:
+    return "int32";
+  case TS_I64:
+    return "int64";
+  case TS_U8:
+    return "uint8";
+  case TS_U16:
+    return "uint16";
+  case TS_U32:
+    return "uint32";
+  case TS_U64:
+    return "uint64";
+  case TS_BOOL:
+    return "bool";
+  case TS_C64:
+    return "complex64";
+  case TS_C128:
+    return "complex128";
+  case TS_BF16:
+    return "bfloat16";
+  case TS_F8E4M3FN:
+    return "float8_e4m3fn";
+  case TS_F8E4M3FNUZ:
+    return "float8_e4m3fnuz";
+  case TS_F8E5M2:
+    return "float8_e5m2";
+  case TS_F8E5M2FNUZ:
+    return "float8_e5m2fnuz";
+  case TS_F4E2M1:
+    return "float4_e2m1fn";
+  case TS_F8E8M0:
+    return "float8_e8m0fnu";
+  case TS_U4:
+    return "uint4";
+  case TS_I4:
+    return "int4";
+  case TS_U2:
+    return "uint2";
+  case TS_I2:
+    return "int2";
+  default:
+    return nullptr;
+  }
+}
+
+nb::object numpyType(ts_type type) {
+  const char *name = numpyName(type);
+  nb::module_ numpy = nb::module_::import_("numpy");
+  if (type < TS_BF16)
+    return numpy.attr("dtype")(name);
+  // The types that NumPy lacks are those of ml_dtypes, which the onnx package brings along.
+  return numpy.attr("dtype")(nb::module_::import_("ml_dtypes").attr(name));
+}
+
+ts_type typeOf(nb::handle dtype) {
+  std::string name = nb::cast<std::string>(nb::str(dtype.attr("name")));
+  for (int type = TS_F32; type <= TS_I2; ++type)
+    if (const char *known = numpyName(ts_type(type)); known && name == known)
+      return ts_type(type);
+  throw Error("arrays of " + name + " can't be given to a model; convert them to the input's type");
+}
+
+/// Memory that keeps a Python object alive.
+void releaseObject(void *object) {
+  nb::gil_scoped_acquire lock;
+  nb::handle(static_cast<PyObject *>(object)).dec_ref();
+}
+
+Owned<ts_tensor> toTensor(nb::handle value);
+
+Owned<ts_tensor> stringsToTensor(nb::handle array) {
+  nb::object flat = array.attr("astype")("O").attr("ravel")().attr("tolist")();
+  std::vector<std::string> texts;
+  for (nb::handle text : flat)
+    texts.push_back(nb::isinstance<nb::bytes>(text) ? nb::cast<nb::bytes>(text).c_str()
+                                                    : nb::cast<std::string>(nb::str(text)));
+  std::vector<const char *> pointers;
+  for (const std::string &text : texts)
+    pointers.push_back(text.c_str());
+  auto shape = nb::cast<std::vector<int64_t>>(nb::list(array.attr("shape")));
+  ts_tensor *tensor = nullptr;
+  check(ts_tensor_strings(pointers.data(), shape.data(), shape.size(), &tensor));
+  return Owned<ts_tensor>(tensor);
+}
+
+Owned<ts_tensor> arrayToTensor(nb::object array) {
+  nb::module_ numpy = nb::module_::import_("numpy");
+  std::string kind = nb::cast<std::string>(nb::str(array.attr("dtype").attr("kind")));
+  if (kind == "U" || kind == "S" || kind == "O" || kind == "T")
+    return stringsToTensor(array);
+  nb::object shapeObject = array.attr("shape");
+  array = numpy.attr("ascontiguousarray")(array);
+  auto shape = nb::cast<std::vector<int64_t>>(nb::list(shapeObject));
+  auto *data = reinterpret_cast<void *>(nb::cast<uintptr_t>(array.attr("ctypes").attr("data")));
+  ts_type type = typeOf(array.attr("dtype"));
+  ts_tensor *tensor = nullptr;
+  check(ts_tensor_borrow(type, shape.data(), shape.size(), data, releaseObject, array.ptr(),
+                         &tensor));
+  array.inc_ref(); // given back by releaseObject
+  return Owned<ts_tensor>(tensor);
+}
+
+Owned<ts_tensor> sequenceToTensor(nb::handle sequence) {
+  std::vector<Owned<ts_tensor>> elements;
+  std::vector<ts_tensor *> pointers;
+  for (nb::handle element : sequence) {
+    elements.push_back(toTensor(element));
+    pointers.push_back(elements.back().get());
+  }
+  ts_tensor *tensor = nullptr;
+  check(ts_tensor_sequence(pointers.data(), pointers.size(), &tensor));
+  return Owned<ts_tensor>(tensor);
+}
+
+Owned<ts_tensor> toTensor(nb::handle value) {
+  if (value.is_none()) {
+    ts_tensor *tensor = nullptr;
+    check(ts_tensor_none(&tensor));
+    return Owned<ts_tensor>(tensor);
+  }
+  nb::module_ numpy = nb::module_::import_("numpy");
+  if (nb::isinstance(value, numpy.attr("ndarray")))
+    return arrayToTensor(nb::borrow(value));
+  if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value))
+    return sequenceToTensor(value);
+  if (nb::hasattr(value, "__dlpack__"))
+    return arrayToTensor(numpy.attr("from_dlpack")(value));
+  return arrayToTensor(numpy.attr("asarray")(value));
+}
+
+nb::object fromTensor(ts_tensor *tensor);
+
+/// A NumPy array on the tensor's memory.
+nb::object arrayFromTensor(ts_tensor *tensor) {
+  nb::module_ numpy = nb::module_::import_("numpy");
+  std::vector<int64_t> shape(ts_tensor_shape(tensor),
+                             ts_tensor_shape(tensor) + ts_tensor_rank(tensor));
+  nb::tuple shapeTuple = nb::tuple(nb::cast(shape));
+  if (ts_tensor_type(tensor) == TS_STRING) {
+    nb::list texts;
+    for (int64_t i = 0; i < ts_tensor_size(tensor); ++i)
+      texts.append(nb::str(ts_tensor_string(tensor, i)));
+    nb::object array = numpy.attr("empty")(nb::make_tuple(texts.size()), nb::str("O"));
+    for (size_t i = 0; i < texts.size(); ++i)
+      array.attr("__setitem__")(i, texts[i]);
+    return array.attr("reshape")(shapeTuple);
+  }
+  ts_tensor_retain(tensor);
+  nb::capsule owner(tensor,
+                    [](void *held) noexcept { ts_tensor_free(static_cast<ts_tensor *>(held)); });
+  size_t bytes = size_t(ts_tensor_size(tensor)) * ts_type_bytes(ts_tensor_type(tensor));
+  size_t extent[] = {bytes};
+  nb::ndarray<nb::numpy, uint8_t> raw(ts_tensor_data(tensor), 1, extent, owner);
+  nb::object array = nb::cast(raw);
+  return array.attr("view")(numpyType(ts_tensor_type(tensor))).attr("reshape")(shapeTuple);
+}
+
+nb::object fromTensor(ts_tensor *tensor) {
+  if (ts_tensor_kind(tensor) == TS_NONE)
+    return nb::none();
+  if (ts_tensor_kind(tensor) == TS_TENSOR)
+    return arrayFromTensor(tensor);
+  nb::list elements;
+  for (size_t i = 0; i < ts_tensor_sequence_length(tensor); ++i)
+    elements.append(fromTensor(ts_tensor_sequence_at(tensor, i)));
+  return elements;
+}
+
+nb::dict portOf(const ts_port &port) {
+  nb::dict result;
+  result["name"] = port.name;
+  result["kind"] = port.kind == TS_TENSOR     ? "tensor"
+                   : port.kind == TS_SEQUENCE ? "sequence"
+                                              : "none";
+  result["type"] = ts_type_name(port.type);
+  nb::list dims;
+  for (int64_t i = 0; i < port.rank; ++i)
+    dims.append(nb::str(port.dims[i]));
+  result["dims"] = port.rank < 0 ? nb::object(nb::none()) : nb::object(dims);
+  return result;
+}
+
+class Module {
+public:
+  Module(ts_module *module, int threads) : module_(module) {
+    ts_session_options options{sizeof(options), threads};
+    ts_session *session = nullptr;
+    check(ts_session_create(module, &options, &session));
+    session_.reset(session);
+  }
+
+  nb::list run(nb::list inputs) {
+    std::vector<Owned<ts_tensor>> held;
+    std::vector<ts_tensor *> pointers;
+    for (nb::handle input : inputs) {
+      held.push_back(toTensor(input));
+      pointers.push_back(held.back().get());
+    }
+    std::vector<ts_tensor *> outputs(ts_module_output_count(module_.get()));
+    ts_status *status;
+    {
+      nb::gil_scoped_release unlocked;
+      status = ts_session_run(session_.get(), pointers.data(), pointers.size(), outputs.data(),
+                              outputs.size());
+    }
+    check(status);
+    nb::list results;
+    for (ts_tensor *output : outputs) {
+      Owned<ts_tensor> owned(output);
+      results.append(fromTensor(output));
+    }
+    return results;
+  }
+
+  nb::list ports(bool inputs) const {
+    nb::list result;
+    size_t count =
+        inputs ? ts_module_input_count(module_.get()) : ts_module_output_count(module_.get());
+    for (size_t i = 0; i < count; ++i)
+      result.append(
+          portOf(inputs ? ts_module_input(module_.get(), i) : ts_module_output(module_.get(), i)));
+    return result;
+  }
+
+  std::string describe() const {
+    char *json = nullptr;
+    check(ts_module_describe(module_.get(), &json));
+    std::string text(json);
+    ts_string_free(json);
+    return text;
+  }
+
+  int threads() const { return ts_session_threads(session_.get()); }
+
+private:
+  Owned<ts_module> module_;
+  Owned<ts_session> session_;
+};
+
+struct Settings {
+  std::vector<std::string> shapes;
+  std::optional<std::string> target, cache, dump;
+  bool reference = false;
+
+  ts_compile_options options(std::vector<const char *> &pointers) const {
+    ts_compile_options result;
+    ts_compile_options_init(&result);
+    for (const std::string &shape : shapes)
+      pointers.push_back(shape.c_str());
+    result.shapes = pointers.data();
+    result.shape_count = pointers.size();
+    result.target = target ? target->c_str() : nullptr;
+    result.cache_dir = cache ? cache->c_str() : nullptr;
+    result.dump_ir_dir = dump ? dump->c_str() : nullptr;
+    result.evaluate_by_reference = reference;
+    return result;
+  }
+};
+
+void compileFile(const std::string &path, const std::string &out, const Settings &settings) {
+  std::vector<const char *> pointers;
+  ts_compile_options options = settings.options(pointers);
+  ts_status *status;
+  {
+    nb::gil_scoped_release unlocked;
+    status = ts_compile_file(path.c_str(), &options, out.c_str());
+  }
+  check(status);
+}
+
+nb::bytes compileBytes(nb::bytes model, const std::string &name, const Settings &settings) {
+  std::vector<const char *> pointers;
+  ts_compile_options options = settings.options(pointers);
+  void *module = nullptr;
+  size_t size = 0;
+  const char *data = model.c_str();
+  size_t length = model.size();
+  ts_status *status;
+  {
+    nb::gil_scoped_release unlocked;
+    status = ts_compile_bytes(data, length, name.c_str(), &options, &module, &size);
+  }
+  check(status);
+  nb::bytes result(module, size);
+  ts_bytes_free(module);
+  return result;
+}
+
+Module *load(nb::object source, int threads) {
+  ts_module *module = nullptr;
+  if (nb::isinstance<nb::bytes>(source)) {
+    auto bytes = nb::cast<nb::bytes>(source);
+    check(ts_module_load_bytes(bytes.c_str(), bytes.size(), nullptr, &module));
+  } else {
+    check(ts_module_load(nb::cast<std::string>(nb::str(source)).c_str(), nullptr, &module));
+  }
+  return new Module(module, threads);
+}
+
+} // namespace
+
+NB_MODULE(_tensmith, m) {
+  nb::exception<Error>(m, "Error");
+  nb::class_<Settings>(m, "Settings")
+      .def(nb::init<>())
+      .def_rw("shapes", &Settings::shapes)
+      .def_rw("target", &Settings::target, nb::arg().none())
+      .def_rw("cache", &Settings::cache, nb::arg().none())
+      .def_rw("dump", &Settings::dump, nb::arg().none())
+      .def_rw("reference", &Settings::reference);
+  nb::class_<Module>(m, "Module")
+      .def("run", &Module::run)
+      .def("ports", &Module::ports)
+      .def("describe", &Module::describe)
+      .def_prop_ro("threads", &Module::threads);
+  m.def("compile_file", &compileFile);
+  m.def("compile_bytes", &compileBytes);
+  m.def("load", &load);
+  m.def("version", [] { return ts_version(); });
+}

@@ -1,0 +1,119 @@
+"""Tensmith: compiles a model to native code, and runs it.
+
+    import tensmith as ts
+    model = ts.compile("model.onnx")
+    y = model(x)                     # NumPy arrays, or anything with __dlpack__, without a copy
+
+Errors are `tensmith.Error`, with a message that names the file and the node or input.
+"""
+
+import json
+import os
+import pathlib
+import tempfile
+
+from . import _tensmith
+from ._tensmith import Error
+
+__all__ = ["Error", "Model", "compile", "load", "__version__"]
+__version__ = _tensmith.version()
+
+
+class Model:
+    """A compiled model, ready to run; made by `compile` and `load`.
+
+    Called with its inputs, in order or by name. Gives the output, or a list of them where there are several: NumPy
+    arrays on the model's own memory, so that they have `__dlpack__`. Sequences are lists, absent values None.
+    """
+
+    def __init__(self, module, source):
+        self._module = module
+        self._source = source
+        self.inputs = module.ports(True)
+        self.outputs = module.ports(False)
+
+    def run(self, *args, **named):
+        """The outputs, always as a list."""
+        names = [port["name"] for port in self.inputs]
+        values = dict(zip(names, args))
+        if len(args) > len(names):
+            raise Error(f"{len(args)} inputs are given to a model that has {len(names)}: {', '.join(names)}")
+        for name, value in named.items():
+            if name not in names:
+                raise Error(f"there is no input '{name}'; the model's inputs are {', '.join(names)}")
+            if name in values:
+                raise Error(f"input '{name}' is given twice")
+            values[name] = value
+        missing = [name for name in names if name not in values]
+        if missing:
+            raise Error(f"no value for input {', '.join(repr(name) for name in missing)}")
+        return self._module.run([values[name] for name in names])
+
+    def __call__(self, *args, **named):
+        results = self.run(*args, **named)
+        return results[0] if len(results) == 1 else results
+
+    @property
+    def threads(self):
+        """How many threads a run may use."""
+        return self._module.threads
+
+    def describe(self):
+        """What was compiled, as a dictionary: target, kernels, instructions, memory."""
+        return json.loads(self._module.describe())
+
+    def save(self, path):
+        """Writes the module, which `load`, the command line and the C API take."""
+        data = self._source if isinstance(self._source, bytes) else pathlib.Path(self._source).read_bytes()
+        pathlib.Path(path).write_bytes(data)
+
+
+def _settings(shapes, target, cache_dir, dump_ir, reference):
+    settings = _tensmith.Settings()
+    items = shapes.items() if isinstance(shapes, dict) else ()
+    settings.shapes = [f"{name}={dims if isinstance(dims, int) else 'x'.join(str(d) for d in dims)}" for name, dims in items]
+    settings.target = target
+    settings.cache = None if cache_dir is None else os.fspath(cache_dir)
+    settings.dump = None if dump_ir is None else os.fspath(dump_ir)
+    settings.reference = reference
+    return settings
+
+
+def compile(model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False):
+    """Compiles a model, given as a path or as the file's bytes (ONNX, or the graph dialect's text).
+
+    shapes: dimensions by input, or a symbol's size: {"image": (1, 3, 224, 224), "batch": 4}.
+    threads: of a run; 0 for as many CPUs as the process may use.
+    target: "host", or a CPU's name; cache_dir: of compiled kernels, "" for none; dump_ir: a folder for each stage.
+    reference: every operator by its reference evaluation, without kernels.
+    """
+    settings = _settings(shapes, target, cache_dir, dump_ir, reference)
+    if isinstance(model, (bytes, bytearray, memoryview)):
+        module = _tensmith.compile_bytes(bytes(model), "model", settings)
+        return Model(_tensmith.load(module, threads), module)
+    # Through a file, so that large weights are mapped and not held twice.
+    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
+        path = os.path.join(folder, "module.so")
+        _tensmith.compile_file(os.fspath(model), path, settings)
+        module = _tensmith.load(path, threads)
+        return _KeptModel(module, path)
+
+
+def load(path, threads=0):
+    """Loads a compiled module, from its file or its bytes."""
+    if isinstance(path, (bytes, bytearray, memoryview)):
+        path = bytes(path)
+        return Model(_tensmith.load(path, threads), path)
+    return Model(_tensmith.load(os.fspath(path), threads), os.fspath(path))
+
+
+class _KeptModel(Model):
+    """A model whose file was temporary: an open descriptor keeps its contents for `save`."""
+
+    def __init__(self, module, path):
+        super().__init__(module, path)
+        self._file = open(path, "rb")
+
+    def save(self, path):
+        self._file.seek(0)
+        pathlib.Path(path).write_bytes(self._file.read())
