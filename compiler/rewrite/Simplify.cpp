@@ -127,6 +127,20 @@ struct BroadcastBeforeElementwise : OpRewritePattern<graph::BroadcastOp> {
   }
 };
 
+/// axis = -1  ->  axis = rank - 1, of the operators that kernels compute: their templates count
+/// from the front.
+void countAxesFromTheFront(func::FuncOp function) {
+  function.walk([](Operation *op) {
+    if (!isa<graph::ConcatOp, graph::GatherOp, graph::GatherElementsOp, graph::ArgMaxOp,
+             graph::ArgMinOp>(op))
+      return;
+    auto axis = op->getAttrOfType<IntegerAttr>("axis");
+    auto type = dyn_cast<RankedTensorType>(op->getOperand(0).getType());
+    if (axis && type && axis.getInt() < 0)
+      op->setAttr("axis", IntegerAttr::get(axis.getType(), axis.getInt() + type.getRank()));
+  });
+}
+
 } // namespace
 
 void addSimplifyPatterns(RewritePatternSet &patterns) {
@@ -135,6 +149,7 @@ void addSimplifyPatterns(RewritePatternSet &patterns) {
 }
 
 LogicalResult simplify(func::FuncOp function, const Options &) {
+  countAxesFromTheFront(function);
   RewritePatternSet patterns(function.getContext());
   addSimplifyPatterns(patterns);
   GreedyRewriteConfig config;

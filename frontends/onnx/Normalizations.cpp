@@ -1,4 +1,4 @@
-// Softmax and normalisations.
+// Imports softmax and the normalisations, with what older opsets meant by them.
 #include "frontends/onnx/NodeImport.h"
 #include "frontends/onnx/OperatorName.h"
 

@@ -1,4 +1,4 @@
-// Recurrent layers.
+// Imports the recurrent layers RNN, GRU and LSTM with the defaults of their attributes.
 #include "frontends/onnx/NodeImport.h"
 
 namespace tensmith::onnx_import {

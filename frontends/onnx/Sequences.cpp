@@ -1,4 +1,4 @@
-// Sequences and optionals.
+// Imports the operators on sequences and optional values, and SequenceMap as a loop.
 #include "frontends/onnx/Loops.h"
 
 using namespace tensmith::graph;

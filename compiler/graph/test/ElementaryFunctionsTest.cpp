@@ -62,8 +62,9 @@ const Function kFunctions[] = {
 class Compiled {
 public:
   static Compiled &instance() {
-    static Compiled compiled;
-    return compiled;
+    // Never destroyed: at the program's end LLVM's own globals may be gone before it.
+    static auto *compiled = new Compiled;
+    return *compiled;
   }
   template <typename Pointer> Pointer function(const std::string &name) {
     auto address = engine_->lookup(name);
