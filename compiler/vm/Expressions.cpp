@@ -21,6 +21,12 @@ uint32_t Expressions::symbol(StringAttr name) {
   return add(plan::ExprKind::Symbol, it->second, 0);
 }
 
+uint32_t Expressions::freshSymbol() {
+  auto number = int64_t(function_.symbols.size());
+  function_.symbols.push_back("unknown." + std::to_string(number));
+  return add(plan::ExprKind::Symbol, number, 0);
+}
+
 uint32_t Expressions::binary(plan::ExprKind kind, uint32_t a, uint32_t b) {
   if (isConstant(a) && isConstant(b)) {
     int64_t x = constantValue(a), y = constantValue(b), result;
@@ -69,12 +75,7 @@ std::vector<uint32_t> Expressions::dims(RankedTensorType type) {
         if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
           learnt |= !known(graph::symbolNames(type)[symbol.getPosition()]);
       });
-    if (learnt) {
-      auto name = StringAttr::get(type.getContext(), "unknown." + Twine(function_.symbols.size()));
-      result.push_back(symbol(name));
-    } else {
-      result.push_back(affine(expression, graph::symbolNames(type)));
-    }
+    result.push_back(learnt ? freshSymbol() : affine(expression, graph::symbolNames(type)));
   }
   return result;
 }

@@ -41,6 +41,8 @@ public:
   int64_t constantValue(uint32_t expression) const { return function_.exprs[expression].a(); }
 
 private:
+  /// A symbol that no name of the graph's can refer to.
+  uint32_t freshSymbol();
   uint32_t add(plan::ExprKind kind, int64_t a, int32_t b);
 
   plan::FunctionT &function_;

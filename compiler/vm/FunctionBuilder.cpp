@@ -83,10 +83,7 @@ Status FunctionBuilder::addInstruction(Operation *op) {
   Status status;
   if (auto kernel = dyn_cast<graph::KernelOp>(op))
     status = addKernel(kernel, *instruction);
-  else if (auto reshape = dyn_cast<graph::ReshapeOp>(op);
-           reshape && isa<RankedTensorType>(reshape.getX().getType()) &&
-           isa<RankedTensorType>(reshape.getType()) &&
-           graph::dataType(getElementTypeOrSelf(reshape.getType())) != DataType::String)
+  else if (auto reshape = dyn_cast<graph::ReshapeOp>(op); reshape && isView(reshape))
     addView(reshape, *instruction);
   else if (isa<graph::IfOp, graph::LoopOp>(op))
     status = addCall(op, *instruction);
@@ -198,8 +195,14 @@ Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instru
   instruction.target = tables_.addKernel(op);
   if (Status status = addOperands(op.getInputs(), instruction); !status.ok())
     return status;
-  for (const std::string &name : tables_.input.kernel(op).sizes)
-    instruction.sizes.push_back(expressions_.symbol(StringAttr::get(op.getContext(), name)));
+  for (const std::string &text : tables_.input.kernel(op).sizes) {
+    auto name = StringAttr::get(op.getContext(), text);
+    if (!expressions_.known(name))
+      return unsupported(tables_.input.model + ": " + graph::describe(op.getLoc()) +
+                         ": nothing tells the size '" + text +
+                         "'; give an input that has it as a whole dimension, or a fixed size");
+    instruction.sizes.push_back(expressions_.symbol(name));
+  }
   for (Value result : op.getResults()) {
     auto type = cast<RankedTensorType>(result.getType());
     if (isResult(result, block_) || !entryKnown(type))
@@ -211,6 +214,7 @@ Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instru
     if (overwritten) {
       size_t lifetime = lifetimeOf_[rootOf(overwritten)];
       lifetimes_[lifetime].last = last;
+      ++lifetimes_[lifetime].values;
       lifetimeOf_[result] = lifetime;
       continue;
     }
@@ -229,6 +233,13 @@ Status FunctionBuilder::addRoutine(Operation *op, plan::InstructionT &instructio
   if (Status status = addOperands(op->getOperands(), instruction); !status.ok())
     return status;
   return addResults(op, instruction, /*binds=*/true);
+}
+
+/// A view gives no symbol its value, and strings are no plain bytes: those are routines.
+bool FunctionBuilder::isView(graph::ReshapeOp op) {
+  auto type = dyn_cast<RankedTensorType>(op.getType());
+  return type && isa<RankedTensorType>(op.getX().getType()) && expressions_.known(type) &&
+         graph::dataType(type.getElementType()) != DataType::String;
 }
 
 void FunctionBuilder::addView(graph::ReshapeOp op, plan::InstructionT &instruction) {
@@ -311,6 +322,13 @@ Operation *FunctionBuilder::lastUse(Value root) {
   return last;
 }
 
+bool FunctionBuilder::shareBuffer(Value a, Value b) {
+  a = rootOf(a), b = rootOf(b);
+  auto ofA = lifetimeOf_.find(a), ofB = lifetimeOf_.find(b);
+  return a == b ||
+         (ofA != lifetimeOf_.end() && ofB != lifetimeOf_.end() && ofA->second == ofB->second);
+}
+
 /// An operand whose buffer ends here and of which the kernel reads each element only to compute the
 /// result's at the same place.
 Value FunctionBuilder::operandToOverwrite(graph::KernelOp op) {
@@ -322,8 +340,9 @@ Value FunctionBuilder::operandToOverwrite(graph::KernelOp op) {
     if (!lifetimeOf_.contains(root) || type.clone(result.getElementType()) != result ||
         bytes(type) != bytes(result))
       continue;
+    auto alias = [&](Value other) { return shareBuffer(other, root); };
     if (lastUse(root) != op || lifetimes_[lifetimeOf_[root]].last > positions_[op] ||
-        llvm::count(op.getInputs(), operand) != 1)
+        llvm::count_if(op.getInputs(), alias) != 1)
       continue;
     SmallVector<Operation *> users(argument.getUsers());
     bool inPlace = true;
@@ -383,7 +402,7 @@ void FunctionBuilder::layOutArena() {
     uint32_t unit = expressions_.constant(kAlignment);
     bytes = expressions_.binary(plan::ExprKind::Mul,
                                 expressions_.binary(plan::ExprKind::CeilDiv, bytes, unit), unit);
-    buffers.push_back({bytes, lifetime.first, lifetime.last});
+    buffers.push_back({bytes, lifetime.first, lifetime.last, 0, lifetime.values});
   }
   MemoryPlan plan = planMemory(buffers, expressions_);
   if (buffers.empty())
@@ -391,6 +410,7 @@ void FunctionBuilder::layOutArena() {
   function_.arena_bytes = plan.bytes;
   for (auto [value, lifetime] : placed_)
     function_.values[value]->offset = buffers[lifetime].offset;
+  tables_.buffers += int64_t(buffers.size());
   tables_.plannedBytes += plan.plannedBytes;
   tables_.separateBytes += plan.separateBytes;
 }

@@ -23,6 +23,7 @@ private:
   struct Lifetime {
     mlir::RankedTensorType type;
     size_t first, last;
+    int64_t values = 1; // written over one another
   };
 
   Status addInstruction(mlir::Operation *op);
@@ -44,7 +45,10 @@ private:
   mlir::Value rootOf(mlir::Value value);
   /// The last operator of the block that uses the value, itself or through views.
   mlir::Operation *lastUse(mlir::Value root);
+  /// Whether two values lie in one buffer, as far as kernels' results and views go.
+  bool shareBuffer(mlir::Value a, mlir::Value b);
   mlir::Value operandToOverwrite(graph::KernelOp op);
+  bool isView(graph::ReshapeOp op);
 
   ModuleTables &tables_;
   plan::FunctionT &function_;

@@ -101,7 +101,7 @@ MemoryPlan planMemory(std::vector<Buffer> &buffers, Expressions &expressions) {
   bool known = true;
   for (const Buffer &buffer : buffers) {
     known &= expressions.isConstant(buffer.bytes);
-    plan.separateBytes += expressions.estimate(buffer.bytes, kSymbolHint);
+    plan.separateBytes += buffer.values * expressions.estimate(buffer.bytes, kSymbolHint);
   }
   if (known)
     planOffsets(buffers, expressions, plan);

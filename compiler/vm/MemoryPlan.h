@@ -14,11 +14,12 @@ struct Buffer {
   uint32_t bytes;      // expression, a multiple of 64
   size_t first, last;  // instructions at which it is alive, both inclusive
   uint32_t offset = 0; // expression: the plan
+  int64_t values = 1;  // that lie in it, each written over the one before
 };
 
 struct MemoryPlan {
   uint32_t bytes = 0; // expression: of the arena
-  /// With every symbol at the hint: planned, and without sharing.
+  /// With every symbol at the hint: planned, and with memory of its own for each value.
   int64_t plannedBytes = 0, separateBytes = 0;
 };
 

@@ -25,7 +25,7 @@ public:
   plan::ModuleT &module;
   std::vector<PlanConstant> constants;
   int64_t weightsBytes = 0;
-  int64_t plannedBytes = 0, separateBytes = 0; // of main's arena
+  int64_t plannedBytes = 0, separateBytes = 0, buffers = 0; // of all functions' arenas
 
 private:
   std::map<Hash128, int64_t> offsets_;

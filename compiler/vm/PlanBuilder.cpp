@@ -77,6 +77,7 @@ Result<Plan> buildPlan(const PlanInput &input) {
     module.outputs.push_back(port(function.getResultAttrOfType<StringAttr>(index, "graph.name"),
                                   type, body.results[index], "output" + std::to_string(index)));
   module.metadata.push_back(integer("arena_bytes_planned", tables.plannedBytes));
+  module.metadata.push_back(integer("arena_buffers", tables.buffers));
   module.metadata.push_back(integer("arena_bytes_without_sharing", tables.separateBytes));
 
   flatbuffers::FlatBufferBuilder builder;

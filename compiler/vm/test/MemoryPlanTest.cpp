@@ -151,6 +151,15 @@ TEST_F(Planning, TakesTheGapThatFitsBest) {
   MemoryPlan plan = planMemory(buffers, expressions);
   EXPECT_EQ(valueOf(function, buffers[4].offset, {}), 1024 + 960);
   EXPECT_EQ(plan.plannedBytes, 1024 + 960 + 640 + 576);
+
+  buffers = {
+      fixed(3008, 0, 0), // at instruction 3, the gap between the buffer of 576 and that of 896
+      fixed(896, 0, 3),  fixed(640, 1, 1), // the gap of 640, before it
+      fixed(576, 1, 3),  fixed(512, 3, 3), // the one to place
+  };
+  planMemory(buffers, expressions);
+  EXPECT_EQ(valueOf(function, buffers[3].offset, {}), 640);
+  EXPECT_EQ(valueOf(function, buffers[4].offset, {}), 0);
 }
 
 // A large slot is not wasted on a small buffer while a slot of its size is free.
