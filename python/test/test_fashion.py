@@ -1,5 +1,6 @@
 """The example: its network gives the logits that ONNX Runtime gives, and names what is on its pictures."""
 
+import importlib.util
 import pathlib
 import subprocess
 import sys
@@ -21,6 +22,19 @@ def test_agrees_with_onnx_runtime(batch):
     wanted = session.run(None, {"image": images})[0]
     got = tensmith.compile(FOLDER / "fashion.onnx")(images)
     assert numpy.abs(got - wanted).max() <= 1e-4 * numpy.abs(wanted).max()
+
+
+# Breaks if pictures are prepared in another way than those that the network was trained on, or classes change places.
+def test_probabilities_are_those_expected():
+    specification = importlib.util.spec_from_file_location("classify", FOLDER / "classify.py")
+    classify = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(classify)
+    expected = classify.softmax(numpy.load(FOLDER / "expected_logits.npy"))
+    pictures = {int(path.name[:4]): path for path in (FOLDER / "pictures").glob("*.png")}
+    known = sorted(index for index in pictures if index < len(expected))  # of the first test pictures, in their order
+    assert len(known) == 8
+    images = numpy.stack([classify.load_picture(pictures[index]) for index in known])
+    numpy.testing.assert_allclose(classify.softmax(tensmith.compile(FOLDER / "fashion.onnx")(images)), expected[known], atol=1e-5)
 
 
 def test_names_the_pictures():
