@@ -141,10 +141,15 @@ Owned<ts_tensor> arrayToTensor(nb::object array) {
   if (kind == "U" || kind == "S" || kind == "O" || kind == "T")
     return stringsToTensor(array);
   nb::object shapeObject = array.attr("shape");
+  ts_type type = typeOf(array.attr("dtype"));
+  // In memory of ours a small integer is extended to its byte, which ml_dtypes does not promise.
+  if (type == TS_I4 || type == TS_I2)
+    array = array.attr("astype")("int8");
+  if (type == TS_U4 || type == TS_U2)
+    array = array.attr("astype")("uint8");
   array = numpy.attr("ascontiguousarray")(array);
   auto shape = nb::cast<std::vector<int64_t>>(nb::list(shapeObject));
   auto *data = reinterpret_cast<void *>(nb::cast<uintptr_t>(array.attr("ctypes").attr("data")));
-  ts_type type = typeOf(array.attr("dtype"));
   ts_tensor *tensor = nullptr;
   check(ts_tensor_borrow(type, shape.data(), shape.size(), data, releaseObject, array.ptr(),
                          &tensor));
