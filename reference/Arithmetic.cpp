@@ -114,12 +114,13 @@ Outcome evaluatePow(const Invocation &invocation) {
   });
 }
 
-/// Shifts of integers of `width` bits, whose amount may be of another type; 0 where it isn't in [0,
-/// width).
+/// Shifts of integers whose amount may be of another type. By 64 or more, or by a negative amount,
+/// every bit has left: what stays is zero, or the sign where it is shifted in from the left.
 template <typename T, bool Left> void shiftRun(const T *a, const T *b, T *c, int64_t count) {
   for (int64_t i = 0; i < count; ++i) {
     bool inRange = bits(b[i]) < 64;
-    c[i] = !inRange ? 0 : Left ? T(bits(a[i]) << b[i]) : T(a[i] >> b[i]);
+    T beyond = !Left && a[i] < T(0) ? T(-1) : T(0);
+    c[i] = !inRange ? beyond : Left ? T(bits(a[i]) << b[i]) : T(a[i] >> b[i]);
   }
 }
 

@@ -87,8 +87,9 @@ struct Bias {
   std::vector<int64_t> strides; // of the mask, over [batch, heads, queries, keys]
   int64_t maskedFrom = 0;       // keys beyond the mask's last dimension are masked
   bool boolean = false, causal = false;
-  std::span<int64_t> valid; // keys that are no padding, by image
-  int64_t offset = 0;       // of the first query among the keys, unless `valid` says
+  std::span<int64_t> valid;      // keys that are no padding, by image
+  int64_t offset = 0;            // of the first query among the keys, unless `valid` says
+  int64_t left = -1, right = -1; // the window's ends, counted from the query; none where negative
 
   double at(int64_t b, int64_t h, int64_t i, int64_t j, int64_t queries) const {
     double bias = 0;
@@ -100,7 +101,9 @@ struct Bias {
         bias = bias != 0 ? 0 : kMasked;
     }
     const int64_t before = valid.empty() ? offset : valid[size_t(b)] - queries;
-    if ((causal && j > i + before) || (!valid.empty() && j >= valid[size_t(b)]))
+    const int64_t ahead = j - i - before;
+    if ((causal && ahead > 0) || (left >= 0 && -ahead > left) || (right >= 0 && ahead > right) ||
+        (!valid.empty() && j >= valid[size_t(b)]))
       bias += kMasked;
     return bias;
   }
@@ -131,6 +134,8 @@ Bias biasOf(Workspace &workspace, const Invocation &invocation, const Heads &q, 
   Bias bias;
   bias.causal = invocation.attributes.integer("is_causal") != 0;
   bias.offset = past;
+  bias.left = invocation.attributes.integer("left_window", -1);
+  bias.right = invocation.attributes.integer("right_window", -1);
   if (invocation.present(3))
     readMask(workspace, workspace.operand(3, "mask"), q, k, bias);
   if (invocation.present(6) && workspace.ok()) {

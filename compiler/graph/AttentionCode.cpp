@@ -68,6 +68,7 @@ Value biasWhere(const GraphCode &code, Value isAllowed, Type type) {
 struct Masks {
   Value mask, pastKey, lengths; // none where absent
   bool isCausal;
+  int64_t before, after; // keys that a query sees on either side of its own; all where negative
 };
 
 /// All that is added to the scores; `isNeeded` is false where that is nothing.
@@ -85,13 +86,21 @@ Value biasOf(const GraphCode &code, const Masks &masks, const Heads &q, const He
     Value key = code.iota({code.size(1), keys}, 1);
     parts.push_back(biasWhere(code, code.op("graph.less", {key, lengths}), type));
   }
-  if (masks.isCausal) {
+  if (masks.isCausal || masks.before >= 0 || masks.after >= 0) {
     Value query = code.iota({queries, code.size(1)}, 0), key = code.iota({code.size(1), keys}, 1);
     if (lengths)
       query = code.add(query, code.sub(lengths, code.sizeOf(q.value, 2)));
     else if (!GraphCode::isAbsent(masks.pastKey))
       query = code.add(query, code.sizeOf(masks.pastKey, 2));
-    parts.push_back(biasWhere(code, code.op("graph.less_or_equal", {key, query}), type));
+    auto allowOrdered = [&](Value a, Value b) {
+      parts.push_back(biasWhere(code, code.op("graph.less_or_equal", {a, b}), type));
+    };
+    if (masks.isCausal)
+      allowOrdered(key, query);
+    if (masks.before >= 0)
+      allowOrdered(query, code.add(key, double(masks.before)));
+    if (masks.after >= 0)
+      allowOrdered(key, code.add(query, double(masks.after)));
   }
   isNeeded = !parts.empty();
   Value bias;
@@ -163,8 +172,13 @@ LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
   stages.push_back(scores);
 
   bool hasBias = false;
-  Value bias =
-      biasOf(code, {getMask(), getPastKey(), getNonpadKvSeqlen(), getIsCausal()}, *q, *k, hasBias);
+  Masks masks{getMask(),
+              getPastKey(),
+              getNonpadKvSeqlen(),
+              getIsCausal(),
+              int64_t(getLeftWindow()),
+              int64_t(getRightWindow())};
+  Value bias = biasOf(code, masks, *q, *k, hasBias);
   if (hasBias)
     scores = code.add(scores, bias);
   stages.push_back(scores);

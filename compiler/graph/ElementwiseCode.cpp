@@ -463,7 +463,10 @@ Value BitShiftOp::emitScalar(OpBuilder &builder, Location location, ValueRange o
   else
     shifted = isUnsigned(elementOf(getA())) ? code.make<arith::ShRUIOp>(a, amount)
                                             : code.make<arith::ShRSIOp>(a, amount);
-  return code.select(inRange, shifted, code.integer(a, 0));
+  Value beyond = code.integer(a, 0);
+  if (!getLeft() && !isUnsigned(elementOf(getA())))
+    beyond = code.make<arith::ShRSIOp>(a, code.integer(a, int64_t(ScalarCode::width(a)) - 1));
+  return code.select(inRange, shifted, beyond);
 }
 
 #define COMPARE(GRAPH_OP, ON_FLOATS, ON_SIGNED, ON_UNSIGNED)                                       \

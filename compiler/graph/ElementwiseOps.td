@@ -85,7 +85,7 @@ def Graph_XorOp : Graph_BinaryOp<"xor", "logical exclusive or of booleans", [Com
 def Graph_BitwiseAndOp : Graph_BinaryOp<"bitwise_and", "a & b on integers", [Commutative]>;
 def Graph_BitwiseOrOp : Graph_BinaryOp<"bitwise_or", "a | b on integers", [Commutative]>;
 def Graph_BitwiseXorOp : Graph_BinaryOp<"bitwise_xor", "a ^ b on integers", [Commutative]>;
-def Graph_BitShiftOp : Graph_BinaryOp<"bit_shift", "a shifted by b bits, zero where b is the width or more"> {
+def Graph_BitShiftOp : Graph_BinaryOp<"bit_shift", "a shifted by b bits; where b is negative or the width or more, zero, or -1 of a negative a to the right"> {
   let arguments = (ins Graph_Tensor:$a, Graph_Tensor:$b, DefaultValuedAttr<BoolAttr, "true">:$left);
 }
 def Graph_EqualOp : Graph_BinaryOp<"equal", "a == b; the result is boolean", [DeclareOpInterfaceMethods<Graph_KnownContents>]> {

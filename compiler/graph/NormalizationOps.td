@@ -48,13 +48,14 @@ def Graph_LrnOp : Graph_WholeOp<"lrn", "ONNX LRN: x / (bias + alpha / size * sum
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_AttentionOp : Graph_WholeOp<"attention",
-    "ONNX Attention (opset 23 and later): softmax(q k^T * scale + mask) v, grouped queries, past keys and values, softcap"> {
-  let description = "Operands, attributes and results in the order and meaning of ONNX Attention; `scale` absent: 1/sqrt(head size).";
+    "ONNX Attention (opset 23 and later): softmax(q k^T * scale + mask) v, grouped queries, past keys and values, softcap, sliding windows"> {
+  let description = "Operands, attributes and results in the order and meaning of ONNX Attention; `scale` absent: 1/sqrt(head size); windows of -1 have no end.";
   let arguments = (ins Graph_Tensor:$q, Graph_Tensor:$k, Graph_Tensor:$v, Graph_MaybeTensor:$mask, Graph_MaybeTensor:$past_key,
                    Graph_MaybeTensor:$past_value, Graph_MaybeTensor:$nonpad_kv_seqlen, DefaultValuedAttr<BoolAttr, "false">:$is_causal,
                    DefaultValuedAttr<I64Attr, "0">:$q_num_heads, DefaultValuedAttr<I64Attr, "0">:$kv_num_heads,
                    OptionalAttr<F64Attr>:$scale, DefaultValuedAttr<F64Attr, "0.0">:$softcap,
-                   DefaultValuedAttr<I64Attr, "0">:$qk_matmul_output_mode, OptionalAttr<I64Attr>:$softmax_precision);
+                   DefaultValuedAttr<I64Attr, "0">:$qk_matmul_output_mode, OptionalAttr<I64Attr>:$softmax_precision,
+                   DefaultValuedAttr<I64Attr, "-1">:$left_window, DefaultValuedAttr<I64Attr, "-1">:$right_window);
   let results = (outs Graph_Tensor:$y, Graph_Tensor:$present_key, Graph_Tensor:$present_value, Graph_Tensor:$qk_matmul_output);
 }
 #endif

@@ -5,9 +5,6 @@ namespace tensmith::onnx_import {
 namespace {
 
 LogicalResult attention(NodeImport &n) {
-  for (const char *side : {"left_window_size", "right_window_size"})
-    if (n.intAttr(side, -1) != -1)
-      return n.error(llvm::Twine(side) + " is not supported; give the window as attn_mask");
   SmallVector<Value> operands;
   for (size_t i = 0; i < 7; ++i)
     operands.push_back(n.maybe(i));
@@ -15,6 +12,8 @@ LogicalResult attention(NodeImport &n) {
       n.boolean("is_causal", n.intAttr("is_causal")),
       n.integer("q_num_heads", n.intAttr("q_num_heads")),
       n.integer("kv_num_heads", n.intAttr("kv_num_heads")),
+      n.integer("left_window", n.intAttr("left_window_size", -1)),
+      n.integer("right_window", n.intAttr("right_window_size", -1)),
       n.real("softcap", n.floatAttr("softcap")),
       n.integer("qk_matmul_output_mode", n.intAttr("qk_matmul_output_mode"))};
   if (n.hasAttribute("scale"))
@@ -22,6 +21,59 @@ LogicalResult attention(NodeImport &n) {
   if (n.hasAttribute("softmax_precision"))
     attributes.push_back(n.integer("softmax_precision", n.intAttr("softmax_precision")));
   return n.give(n.graph.create("graph.attention", operands, attributes));
+}
+
+/// The scores or weights as a subgraph of one input and one output changes them.
+Value modified(NodeImport &n, StringRef name, Value x) {
+  auto *attribute = n.attribute(name);
+  if (!attribute || !x)
+    return x;
+  const onnx::GraphProto &graph = attribute->g();
+  if (graph.input_size() != 1 || graph.output_size() != 1) {
+    (void)n.error("subgraph '" + name + "' has not one input and one output");
+    return {};
+  }
+  Scope scope;
+  scope.parent = &n.scope;
+  scope.opsets = n.scope.opsets;
+  scope.prefix = n.scope.prefix + displayName(n.node) + "/";
+  scope.values[graph.input(0).name()] = x;
+  auto values = n.importer.importSubgraph(graph, scope, n.graph.location);
+  return failed(values) ? Value() : n.cast(values->front(), n.element(x));
+}
+
+/// softmax(score_mod(q k^T * scale)) v with a prob_mod on the weights; query heads share those of k
+/// and v in groups of equal size, as more rows of one product.
+LogicalResult flexAttention(NodeImport &n) {
+  for (size_t i = 0; i < 3; ++i)
+    if (failed(n.needRank(i)) || n.rank(n.input(i)) != 4)
+      return n.error("operand " + llvm::Twine(i) + " has not rank 4");
+  Value q = n.widen(n.input(0)), k = n.widen(n.input(1)), v = n.widen(n.input(2));
+  auto dims = n.dims(q);
+  auto heads = NodeImport::known(dims[1]), groups = NodeImport::known(n.dims(k)[1]);
+  auto size = NodeImport::known(dims[3]);
+  bool isGrouped = !n.graph.shapes.equal(dims[1], n.dims(k)[1]);
+  if (!size || (isGrouped && (!heads || !groups || *groups < 1 || *heads % *groups)))
+    return n.error("the numbers of heads don't divide, or the head size is not known");
+  if (isGrouped)
+    q = n.reshape(q, {dims[0], n.size(*groups),
+                      n.graph.shapes.simplify(dims[2] * (*heads / *groups)), dims[3]});
+  Type precision =
+      n.hasAttribute("softmax_precision") ? n.typeAttr("softmax_precision", 1) : n.element(q);
+  if (!precision)
+    return failure();
+  double scale = n.hasAttribute("scale") ? n.floatAttr("scale") : 1 / std::sqrt(double(*size));
+  Value scores = n.matmul(n.mul(q, scale), n.transpose(k, {0, 1, 3, 2}));
+  AffineExpr keys = n.dims(k)[2], width = n.dims(v)[3];
+  scores = n.cast(n.reshape(scores, {dims[0], dims[1], dims[2], keys}), precision);
+  Value weights = n("graph.softmax", {modified(n, "score_mod", scores)}, n.integer("axis", 3));
+  weights = modified(n, "prob_mod", weights);
+  if (!weights)
+    return failure();
+  if (isGrouped)
+    weights = n.reshape(weights, {dims[0], n.size(*groups), n.dims(q)[2], keys});
+  Value y = n.matmul(weights, n.cast(v, precision));
+  return n.give({n.cast(n.reshape(y, {dims[0], dims[1], dims[2], width}), n.element(n.input(2)))});
 }
 
 /// The rotated half and the rest of a head: the first half and the second, or even and odd
@@ -108,7 +160,9 @@ LogicalResult rotaryEmbedding(NodeImport &n) {
       {original.size() == 3 ? n.reshape(result, original) : n.transpose(result, {0, 2, 1, 3})});
 }
 
-constexpr Operator kOperators[] = {{"Attention", attention}, {"RotaryEmbedding", rotaryEmbedding}};
+constexpr Operator kOperators[] = {{"Attention", attention},
+                                   {"RotaryEmbedding", rotaryEmbedding},
+                                   {"FlexAttention", flexAttention, "ai.onnx.preview"}};
 
 } // namespace
 

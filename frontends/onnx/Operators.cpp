@@ -3,31 +3,32 @@
 
 #include "frontends/onnx/Schemas.h"
 
-#include <unordered_map>
+#include <map>
 
 namespace tensmith::onnx_import {
 namespace {
 
-std::unordered_map<std::string_view, Rule> standardRules() {
-  std::unordered_map<std::string_view, Rule> rules;
-  for (auto family :
-       {elementwiseOperators(), activationOperators(), reductionOperators(), movementOperators(),
-        dynamicMovementOperators(), gatherOperators(), contractionOperators(),
-        convolutionOperators(), poolingOperators(), resamplingOperators(), normalizationOperators(),
-        attentionOperators(), recurrentOperators(), creationOperators(), signalOperators(),
-        quantizationOperators(), controlFlowOperators(), sequenceOperators(), lossOperators()})
+using Name = std::pair<std::string_view, std::string_view>; // domain, operator
+
+std::map<Name, Rule> allRules() {
+  std::map<Name, Rule> rules;
+  for (auto family : {elementwiseOperators(),  activationOperators(),      reductionOperators(),
+                      movementOperators(),     dynamicMovementOperators(), gatherOperators(),
+                      contractionOperators(),  convolutionOperators(),     poolingOperators(),
+                      resamplingOperators(),   normalizationOperators(),   attentionOperators(),
+                      recurrentOperators(),    creationOperators(),        signalOperators(),
+                      quantizationOperators(), controlFlowOperators(),     sequenceOperators(),
+                      lossOperators(),         stateOperators(),           trainingOperators()})
     for (const Operator &op : family)
-      rules.emplace(op.name, op.rule);
+      rules.emplace(Name(op.domain, op.name), op.rule);
   return rules;
 }
 
 } // namespace
 
 Rule findRule(std::string_view domain, std::string_view name) {
-  static const std::unordered_map<std::string_view, Rule> rules = standardRules();
-  if (!canonicalDomain(domain).empty())
-    return nullptr;
-  auto it = rules.find(name);
+  static const std::map<Name, Rule> rules = allRules();
+  auto it = rules.find({canonicalDomain(domain), name});
   return it == rules.end() ? nullptr : it->second;
 }
 

@@ -17,6 +17,7 @@ using Rule = mlir::LogicalResult (*)(NodeImport &node);
 struct Operator {
   std::string_view name;
   Rule rule;
+  std::string_view domain = {}; ///< canonical: empty for the standard operators
 };
 
 // The families, each in its file.
@@ -39,6 +40,8 @@ std::span<const Operator> quantizationOperators();
 std::span<const Operator> controlFlowOperators();
 std::span<const Operator> sequenceOperators();
 std::span<const Operator> lossOperators();
+std::span<const Operator> stateOperators();
+std::span<const Operator> trainingOperators();
 
 /// The rule of an operator, or null.
 Rule findRule(std::string_view domain, std::string_view name);

@@ -93,6 +93,11 @@ TEST(ElementwiseReference, BitsAndShifts) {
   expectIntegers(evaluated("bit_shift", {a, by}, {}), 0, DataType::U8, {4}, {128, 2, 0, 0});
   expectIntegers(evaluated("bit_shift", {a, by}, {{"left", int64_t(0)}}), 0, DataType::U8, {4},
                  {0, 64, 0, 0});
+  HostTensor negative = bytes({-4, 5, -128, 7}), amount = bytes({-1, 8, 7, 1});
+  expectIntegers(evaluated("bit_shift", {negative, amount}, {{"left", int64_t(0)}}), 0,
+                 DataType::I8, {4}, {-1, 0, -1, 3});
+  expectIntegers(evaluated("bit_shift", {negative, amount}, {}), 0, DataType::I8, {4},
+                 {0, 0, 0, 14});
   expectFailure("bitwise_and", {floats({1}, {1}), floats({1}, {1})}, {}, StatusCode::Unsupported,
                 "only integers");
 }
