@@ -141,6 +141,7 @@ Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outp
   }
 
   Lease frame(*this, 0);
+  ThreadPool::Attendance attendance(pool_);
   Run run{*this, profile};
   auto results = execute(run, *frame, 0, arguments, {}, direct);
   if (!results)

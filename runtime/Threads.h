@@ -1,13 +1,18 @@
 // A session's threads: one oneTBB arena, reached by kernels through `parallel_for`.
 //
+// A run has many short loops, and waking a thread takes as long as some of them. So a worker that a
+// loop has called in stays in attendance for as long as the run goes on: it watches the place
+// where loops are posted, and leaves when nothing was posted for a while or the last run ended.
+// Between runs TBB's workers sleep.
+//
 // The thread that runs a kernel takes part, and never waits for another to wake: the work is cut
 // into a few chunks for each thread, each thread begins with its own share (so that neighbouring
 // kernels find their data in the same caches) and then takes what is left of the others'. A worker
-// that comes late finds nothing to do. Between runs TBB's workers sleep.
+// that comes late finds nothing to do. One loop is posted at a time: a loop within a loop, or of
+// another run that finds the place taken, is done by its own thread alone.
 //
-// Scratch memory belongs to the session, one stack of blocks for each place of the arena: a body
-// that runs while another of the same thread is unfinished (nested parallel loops) gets the next
-// block.
+// Scratch memory belongs to the session, one stack of blocks for each worker: a body that runs
+// while another of the same thread is unfinished (nested parallel loops) gets the next block.
 #pragma once
 
 #include "runtime/Memory.h"
@@ -16,15 +21,8 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <vector>
 
 namespace tensmith::runtime {
-
-/// CPUs that this process may use: its affinity, within its control group's quota (v1 and v2).
-int availableCpus();
-
-/// A quota in whole CPUs from the text of cgroup v2's cpu.max ("150000 100000" is 2); 0 for none.
-int cpusOfQuota(const char *cpuMax);
 
 /// Blocks of one thread, one for each depth of nesting; they grow and stay.
 class ScratchStack {
@@ -39,7 +37,7 @@ public:
   void *take(int64_t bytes);
 
 private:
-  // A stack passes from thread to thread with its place in the arena. TBB orders that; the atomic
+  // A stack passes from thread to thread with its worker's post. The post orders that; the atomic
   // says it to ThreadSanitizer, and costs nothing.
   std::atomic<size_t> depth_{0};
   std::deque<Block> blocks_;
@@ -62,9 +60,25 @@ public:
   /// The stack of the body that the calling thread is in; `own` outside of any.
   ScratchStack &scratch(ScratchStack &own);
 
+  /// While one exists, workers that a loop called in wait for the next loop.
+  class Attendance {
+  public:
+    explicit Attendance(ThreadPool &pool);
+    ~Attendance();
+    Attendance(const Attendance &) = delete;
+
+  private:
+    ThreadPool &pool_;
+  };
+
 private:
+  struct Crew;
   struct Arena;
+  /// Sees to it that so many workers are in attendance, or on their way.
+  void callWorkers(int wanted);
+
   int threads_;
+  std::shared_ptr<Crew> crew_;
   std::unique_ptr<Arena> arena_;
 };
 

@@ -13,7 +13,7 @@ namespace tensmith::kernel {
 Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, Value batch, Value rows,
                           Value columns, Value panels, Value depth, Value rowBytes,
                           int64_t height) {
-  constexpr int64_t kWorkOfItem = 1 << 20; // multiply-adds that are worth an item of their own
+  constexpr int64_t kWorkOfItem = 1 << 18; // multiply-adds that are worth an item of their own
   constexpr int64_t kMaxItems = 64;
   Blocking b;
   b.rows = rows;

@@ -1,6 +1,7 @@
 // Keys, deduplication and the workers; see KernelCompiler.h.
 #include "compiler/target/cpu/KernelCompiler.h"
 
+#include "base/Cpus.h"
 #include "compiler/target/cpu/Codegen.h"
 #include "compiler/target/cpu/Dialects.h"
 
@@ -12,7 +13,8 @@
 #include <atomic>
 #include <map>
 #include <mutex>
-#include <sched.h>
+#include <new>
+#include <system_error>
 #include <thread>
 
 using namespace mlir;
@@ -43,11 +45,6 @@ Hash128 keyOf(const KernelSource &source, const std::string &machine,
   hasher.add(options.lineTables);
   hasher.add(source.text);
   return hasher.finish();
-}
-
-int availableCpus() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(CPU_COUNT(&set), 1) : 1;
 }
 
 class Worker {
@@ -99,12 +96,16 @@ public:
     });
     int threads = options_.threads > 0 ? options_.threads : availableCpus();
     threads = int(std::min<size_t>(size_t(threads), jobs_.size()));
-    std::vector<std::thread> workers;
-    for (int other = 1; other < threads; ++other)
-      workers.emplace_back([this] { work(); });
-    work();
-    for (std::thread &worker : workers)
-      worker.join();
+    {
+      std::vector<std::jthread> workers;
+      workers.reserve(size_t(threads));
+      try {
+        for (int other = 1; other < threads; ++other)
+          workers.emplace_back([this] { work(); });
+      } catch (const std::system_error &) { // no more threads can be had: those there are do it
+      }
+      work();
+    }
     cache_.trim();
   }
 
@@ -112,7 +113,13 @@ private:
   void work() {
     Worker worker(machine_, options_);
     for (size_t next; !failed_ && (next = next_.fetch_add(1)) < order_.size();) {
-      finish(*order_[next], worker);
+      Job &job = *order_[next];
+      try {
+        finish(job, worker);
+      } catch (const std::bad_alloc &) {
+        job.status = {StatusCode::ResourceExhausted, "no memory to compile " + job.source->label};
+        failed_ = true;
+      }
       report();
     }
   }
