@@ -2,7 +2,8 @@
 // bit_cast.
 //
 // What ONNX leaves undefined is defined here: a float beyond an integer's range becomes the nearest
-// integer, NaN becomes 0. Text of numbers is the shortest that reads back as the same float.
+// integer, NaN becomes 0; integers of fewer than 8 bits wrap, as the standard's own arrays of them
+// do. Text of numbers is the shortest that reads back as the same float.
 #include "base/Float.h"
 #include "reference/Elementwise.h"
 
@@ -56,10 +57,11 @@ int64_t clampToInteger(double value, DataType type, IntegerRange range) {
 }
 
 void castToIntegers(HostTensor &y, int64_t offset, int64_t count, const double *values) {
-  IntegerRange range = integerRange(y.type());
+  DataType via = info(y.type()).bits < 8 ? DataType::I32 : y.type();
+  IntegerRange range = integerRange(via);
   std::array<int64_t, kRun> integers;
   for (int64_t i = 0; i < count; ++i)
-    integers[size_t(i)] = clampToInteger(values[i], y.type(), range);
+    integers[size_t(i)] = clampToInteger(values[i], via, range);
   storeRun<int64_t>(y, offset, count, integers.data());
 }
 

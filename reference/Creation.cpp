@@ -1,10 +1,12 @@
 // Reference evaluation of what makes values: ranges, positions, and counter-based random numbers
 // (base/Philox.h).
 //
-// The number at flat index i of a result is a function of the seed and of i alone.
+// The number at flat index i of a result is a function of the seed and of i alone, but for dropout.
 #include "base/Philox.h"
 #include "reference/Elements.h"
 #include "reference/Workspace.h"
+
+#include <random>
 
 namespace tensmith::reference {
 namespace {
@@ -188,6 +190,14 @@ void fillTrue(HostTensor &mask) {
     std::memset(mask.mutableData(), 1, size_t(mask.size()));
 }
 
+/// In [0, 1), a multiple of 2^-53, from two words.
+double nextUniform(std::mt19937 &generator) {
+  uint32_t high = generator() >> 5, low = generator() >> 6;
+  return (double(high) * 0x1p26 + double(low)) * 0x1p-53;
+}
+
+/// The mask of a seed is the one that the standard's own evaluator draws (NumPy's RandomState): a
+/// training that was seeded can be repeated elsewhere.
 Outcome evaluateDropout(const Invocation &invocation) {
   Workspace workspace(invocation);
   const HostTensor &x = workspace.floatOperand(0, "x");
@@ -202,8 +212,9 @@ Outcome evaluateDropout(const Invocation &invocation) {
     return workspace.finish(x, std::move(mask));
   }
   HostTensor y = workspace.allocate(x.type(), x.shape());
+  std::mt19937 generator(uint32_t(invocation.attributes.integer("seed")));
   for (int64_t i = 0; workspace.ok() && i < x.size(); ++i) {
-    if (uniformFor(x.type(), seedOf(invocation), i) < ratio)
+    if (nextUniform(generator) < ratio)
       continue;
     mask.setInt(i, 1);
     y.setDouble(i, x.getDouble(i) / (1 - ratio));

@@ -9,11 +9,25 @@ namespace tensmith::reference {
 namespace {
 
 constexpr std::span<const Entry> (*kFamilies[])() = {
-    arithmeticEntries, functionEntries,      comparisonEntries,      castEntries,
-    reductionEntries,  movementEntries,      dynamicMovementEntries, gatherEntries,
-    scatterEntries,    creationEntries,      contractionEntries,     convolutionEntries,
-    resamplingEntries, normalizationEntries, recurrentEntries,       quantizationEntries,
-    signalEntries,     selectionEntries,
+    arithmeticEntries,
+    functionEntries,
+    comparisonEntries,
+    castEntries,
+    reductionEntries,
+    movementEntries,
+    dynamicMovementEntries,
+    gatherEntries,
+    scatterEntries,
+    creationEntries,
+    contractionEntries,
+    convolutionEntries,
+    resamplingEntries,
+    normalizationEntries,
+    recurrentEntries,
+    quantizationEntries,
+    signalEntries,
+    selectionEntries,
+    textEntries,
 };
 
 std::unordered_map<std::string_view, Evaluator> collectEntries() {

@@ -59,6 +59,7 @@ std::span<const Entry> recurrentEntries();
 std::span<const Entry> quantizationEntries();
 std::span<const Entry> signalEntries();
 std::span<const Entry> selectionEntries();
+std::span<const Entry> textEntries();
 
 /// The evaluator of the operator with that name, or null.
 Evaluator find(std::string_view name);

@@ -271,6 +271,8 @@ Result<TensorRef> itself(Operands operands, const Attributes &) {
   return operands.empty() || !operands[0] ? Tensor::none() : operands[0];
 }
 
+Result<TensorRef> nothing(Operands, const Attributes &) { return Tensor::none(); }
+
 Result<TensorRef> hasElement(Operands operands, const Attributes &) {
   return scalar(DataType::Bool, uint8_t(present(operands, 0)));
 }
@@ -291,7 +293,8 @@ constexpr Entry kEntries[] = {
     {"sequence_insert", insert},          {"sequence_erase", erase},
     {"sequence_length", length},          {"split_to_sequence", split},
     {"concat_from_sequence", concat},     {"optional", itself},
-    {"optional_has_element", hasElement}, {"optional_get_element", getElement},
+    {"optional_none", nothing},           {"optional_has_element", hasElement},
+    {"optional_get_element", getElement},
 };
 
 } // namespace

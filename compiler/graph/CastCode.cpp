@@ -104,8 +104,10 @@ Value castToInteger(const ScalarCode &code, Value x, Type from, IntegerType to) 
   if (bits == 1)
     return ScalarCode::isFloat(x) ? code.compare(FloatIs::UNE, x, code.real(x, 0))
                                   : code.compare(IntIs::ne, x, code.integer(x, 0));
-  if (ScalarCode::isFloat(x))
+  if (ScalarCode::isFloat(x) && bits >= 8)
     return floatToInteger(code, x, bits, storage, isUnsigned(to));
+  if (ScalarCode::isFloat(x))
+    x = floatToInteger(code, x, 32, 32, false);
   Value resized = code.resize(x, storage, isUnsigned(from));
   return bits < 8 ? wrapToNarrow(code, resized, bits, isUnsigned(to)) : resized;
 }

@@ -35,6 +35,7 @@ void GraphDialect::initialize() {
   addRecurrent();
   addCreation();
   addQuantization();
+  addText();
   addStructure();
 }
 

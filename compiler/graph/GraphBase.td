@@ -32,6 +32,7 @@ def Graph_Dialect : Dialect {
     void addRecurrent();
     void addCreation();
     void addQuantization();
+    void addText();
     void addStructure();
     void addTypesAndAttributes();
     ::mlir::Operation *materializeConstant(::mlir::OpBuilder &builder, ::mlir::Attribute value, ::mlir::Type type,

@@ -101,11 +101,27 @@ Result<uint32_t> FunctionBuilder::valueOf(Value value) {
     return it->second;
   if (auto constant = value.getDefiningOp<graph::ConstantOp>())
     return addConstant(constant);
+  if (isa<graph::OptionalType>(value.getType()) && value.getDefiningOp<graph::NoneOp>())
+    return addEmptyOptional(value);
   if (value.getDefiningOp<graph::NoneOp>()) {
     return unsupported(tables_.input.model + ": " + graph::describe(value.getLoc()) +
                        ": an absent value can't be handed on");
   }
   return Status(StatusCode::Internal, "a value is used before it is computed");
+}
+
+uint32_t FunctionBuilder::addEmptyOptional(Value value) {
+  uint32_t index = addValue(value, plan::Storage::Heap);
+  auto routine = std::make_unique<plan::RoutineT>();
+  routine->operator_ = "optional_none";
+  auto instruction = std::make_unique<plan::InstructionT>();
+  instruction->opcode = plan::Opcode::Routine;
+  instruction->target = uint32_t(tables_.module.routines.size());
+  instruction->results = {index};
+  instruction->location = tables_.addLocation(value.getLoc());
+  tables_.module.routines.push_back(std::move(routine));
+  function_.instructions.push_back(std::move(instruction));
+  return index;
 }
 
 Result<uint32_t> FunctionBuilder::addConstant(graph::ConstantOp op) {

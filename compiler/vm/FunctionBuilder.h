@@ -37,6 +37,7 @@ private:
   void layOutArena();
 
   Result<uint32_t> valueOf(mlir::Value value);
+  uint32_t addEmptyOptional(mlir::Value value);
   Result<uint32_t> addConstant(graph::ConstantOp op);
   uint32_t addValue(mlir::Value value, plan::Storage storage);
   bool entryKnown(mlir::RankedTensorType type);

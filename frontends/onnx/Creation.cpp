@@ -132,7 +132,8 @@ LogicalResult dropout(NodeImport &n) {
       n.opset < 12 || !n.has(2) || (training && training->size() == 1 && !(*training)[0]);
   if (!inference)
     return n.give(
-        n.graph.create("graph.dropout", {x, n.maybe(1), n.input(2)}, n.integer("seed", n.seed())));
+        n.graph.create("graph.dropout", {x, n.maybe(1), n.input(2)},
+                       n.integer("seed", n.hasAttribute("seed") ? n.intAttr("seed") : n.seed())));
   if (!n.wants(1))
     return n.give({x});
   Type maskType = n.opset < 10 ? n.element(x) : n.builder.getI1Type(); // as x, then boolean

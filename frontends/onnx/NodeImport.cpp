@@ -64,6 +64,12 @@ SmallVector<double> NodeImport::floatsAttr(StringRef name) const {
                : SmallVector<double>();
 }
 
+std::vector<std::string> NodeImport::stringsAttr(StringRef name) const {
+  auto *found = attribute(name);
+  return found ? std::vector<std::string>(found->strings().begin(), found->strings().end())
+               : std::vector<std::string>();
+}
+
 Type NodeImport::typeAttr(StringRef name, int64_t fallback) {
   int64_t number = intAttr(name, fallback);
   auto type = dataTypeFromOnnx(number);

@@ -55,6 +55,7 @@ public:
   std::string stringAttr(StringRef name, StringRef fallback = "") const;
   Ints intsAttr(StringRef name, ArrayRef<int64_t> fallback = {}) const;
   SmallVector<double> floatsAttr(StringRef name) const;
+  std::vector<std::string> stringsAttr(StringRef name) const;
   /// The element type whose number in onnx.proto the attribute is; null, with an error, of none.
   Type typeAttr(StringRef name, int64_t fallback);
 

@@ -18,7 +18,8 @@ std::map<Name, Rule> allRules() {
                       resamplingOperators(),   normalizationOperators(),   attentionOperators(),
                       recurrentOperators(),    creationOperators(),        signalOperators(),
                       quantizationOperators(), controlFlowOperators(),     sequenceOperators(),
-                      lossOperators(),         stateOperators(),           trainingOperators()})
+                      lossOperators(),         stateOperators(),           trainingOperators(),
+                      textOperators(),         featureOperators(),         treeOperators()})
     for (const Operator &op : family)
       rules.emplace(Name(op.domain, op.name), op.rule);
   return rules;

@@ -42,6 +42,9 @@ std::span<const Operator> sequenceOperators();
 std::span<const Operator> lossOperators();
 std::span<const Operator> stateOperators();
 std::span<const Operator> trainingOperators();
+std::span<const Operator> textOperators();
+std::span<const Operator> featureOperators();
+std::span<const Operator> treeOperators();
 
 /// The rule of an operator, or null.
 Rule findRule(std::string_view domain, std::string_view name);

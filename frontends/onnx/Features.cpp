@@ -1,0 +1,115 @@
+// The ai.onnx.ml operators that prepare features: encoding labels, choosing columns, thresholds.
+#include "frontends/onnx/NodeImport.h"
+
+namespace tensmith::onnx_import {
+namespace {
+
+constexpr std::string_view kDomain = "ai.onnx.ml";
+
+HostTensor ofStrings(std::vector<std::string> values) {
+  int64_t count = int64_t(values.size());
+  return HostTensor::ofStrings({count}, std::move(values));
+}
+
+HostTensor ofReals(ArrayRef<double> values) {
+  HostTensor tensor(DataType::F32, {int64_t(values.size())});
+  for (size_t i = 0; i < values.size(); ++i)
+    tensor.setDouble(int64_t(i), values[i]);
+  return tensor;
+}
+
+HostTensor ofIntegers(ArrayRef<int64_t> values) {
+  return HostTensor::of<int64_t>(DataType::I64, {int64_t(values.size())},
+                                 {values.data(), values.size()});
+}
+
+/// One side of a label encoder's table: the list that the node has, whatever its type. Undefined
+/// where it has none, and not valid, with an error, where it can't be read.
+HostTensor listOf(NodeImport &n, const std::string &side) {
+  if (auto *tensor = n.attribute(side + "_tensor")) {
+    auto value = readTensor(tensor->t(), n.importer.tensorSource());
+    if (value.ok())
+      return value->reshaped({value->size()});
+    (void)n.error(side + "_tensor " + value.status().message());
+    return {};
+  }
+  if (n.hasAttribute(side + "_strings"))
+    return ofStrings(n.stringsAttr(side + "_strings"));
+  if (n.hasAttribute(side + "_floats"))
+    return ofReals(n.floatsAttr(side + "_floats"));
+  if (n.hasAttribute(side + "_int64s"))
+    return ofIntegers(n.intsAttr(side + "_int64s"));
+  return {};
+}
+
+/// What the standard says of the element type: "_Unused", -0.0 or -1.
+HostTensor defaultOf(NodeImport &n, DataType type) {
+  if (auto *tensor = n.attribute("default_tensor"))
+    if (auto value = readTensor(tensor->t(), n.importer.tensorSource());
+        value.ok() && value->type() == type && value->size() == 1)
+      return value->reshaped({});
+  if (type == DataType::String)
+    return HostTensor::ofStrings({}, {n.stringAttr("default_string", "_Unused")});
+  HostTensor value(type, {});
+  if (isFloat(type))
+    value.setDouble(0, n.floatAttr("default_float", -0.0));
+  else
+    value.setInt(0, n.intAttr("default_int64", -1));
+  return value;
+}
+
+LogicalResult labelEncoder(NodeImport &n) {
+  if (!n.has(0))
+    return n.error("operand 0 is missing");
+  HostTensor keys, values;
+  if (n.opset == 1) { // names and their positions, in the direction that the operand's type says
+    keys = ofStrings(n.stringsAttr("classes_strings"));
+    Ints positions;
+    for (int64_t i = 0; i < keys.size(); ++i)
+      positions.push_back(i);
+    values = ofIntegers(positions);
+    if (!mlir::isa<graph::StringType>(n.element(n.input(0))))
+      std::swap(keys, values);
+  } else {
+    keys = listOf(n, "keys");
+    values = listOf(n, "values");
+  }
+  if (keys.type() == DataType::Undefined || values.type() == DataType::Undefined ||
+      keys.size() != values.size())
+    return n.error("has not as many keys as values, or none");
+  return n.give({n("graph.look_up", {n.input(0), n.constant(keys), n.constant(values),
+                                     n.constant(defaultOf(n, values.type()))})});
+}
+
+/// The columns of x, which as a vector is one row.
+LogicalResult arrayFeatureExtractor(NodeImport &n) {
+  if (failed(n.needRank(0)) || failed(n.needRank(1)))
+    return failure();
+  Value x = n.input(0);
+  if (n.rank(x) == 0)
+    return n.error("operand 0 is a scalar");
+  if (n.rank(x) == 1)
+    x = n.reshape(x, {n.size(1), n.dims(x)[0]});
+  Value columns = n.reshape(n.input(1), {n.graph.shapes.product(n.dims(n.input(1)))});
+  return n.give({n("graph.gather", {x, columns}, n.integer("axis", n.rank(x) - 1))});
+}
+
+LogicalResult binarizer(NodeImport &n) {
+  if (!n.has(0))
+    return n.error("operand 0 is missing");
+  Value x = n.input(0);
+  Value isAbove = n("graph.greater", {x, n.scalar(x, n.floatAttr("threshold"))});
+  return n.give({n.cast(isAbove, n.element(x))});
+}
+
+constexpr Operator kOperators[] = {
+    {"LabelEncoder", labelEncoder, kDomain},
+    {"ArrayFeatureExtractor", arrayFeatureExtractor, kDomain},
+    {"Binarizer", binarizer, kDomain},
+};
+
+} // namespace
+
+std::span<const Operator> featureOperators() { return kOperators; }
+
+} // namespace tensmith::onnx_import

@@ -1,0 +1,154 @@
+"""ONNX operators that are imported as graphs of others, against onnx's own evaluator.
+
+The shapes and attributes are others than those of the standard's suite: dimensions that only the run tells, several trees
+and kinds of tests in one ensemble, states handed from call to call.
+"""
+
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+tensmith = pytest.importorskip("tensmith")
+
+OPSETS = [helper.make_opsetid("", 27), helper.make_opsetid("ai.onnx.ml", 5), helper.make_opsetid("ai.onnx.preview", 1),
+          helper.make_opsetid("ai.onnx.preview.training", 1)]
+
+
+def rng(seed=0):
+    return numpy.random.default_rng(seed)
+
+
+def normal(*shape, seed=0):
+    return rng(seed).standard_normal(shape).astype(numpy.float32)
+
+
+def check(op, operands, outputs, dynamic=(), domain="", rtol=1e-4, atol=1e-5, **attributes):
+    """One node on the operands; those in `dynamic` are declared without sizes."""
+    names = [f"x{i}" if operand is not None else "" for i, operand in enumerate(operands)]
+    feeds = {name: operand for name, operand in zip(names, operands) if name}
+    ports = [helper.make_tensor_value_info(
+        name, helper.np_dtype_to_tensor_dtype(value.dtype),
+        [f"{name}_{k}" if i in dynamic else size for k, size in enumerate(value.shape)])
+        for i, (name, value) in enumerate((n, feeds[n]) for n in names if n)]
+    results = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(op, names, results, domain=domain, **attributes)
+    graph = helper.make_graph([node], "one", ports, [onnx.ValueInfoProto(name=name) for name in results])
+    model = helper.make_model(graph, opset_imports=OPSETS, ir_version=13)
+    wanted = ReferenceEvaluator(model).run(None, feeds)
+    compiled = tensmith.compile(model.SerializeToString(), threads=1)
+    for got, expected in zip(compiled.run(*feeds.values()), wanted):
+        got, expected = numpy.asarray(got), numpy.asarray(expected)
+        assert got.shape == expected.shape
+        if expected.dtype.kind in "OUS":
+            assert got.astype(str).tolist() == expected.astype(str).tolist()
+        else:
+            numpy.testing.assert_allclose(got, expected.astype(got.dtype), rtol=rtol, atol=atol)
+    return compiled
+
+
+@pytest.mark.parametrize("update_rule", ["linear", "gated", "delta", "gated_delta"])
+def test_linear_attention(update_rule):
+    batch, length, heads, queries, size, width = 2, 7, 2, 6, 3, 5
+    decay = -numpy.abs(normal(batch, length, heads, seed=4)) if "gated" in update_rule else None
+    beta = 1 / (1 + numpy.exp(normal(batch, length, heads, seed=5))) if "delta" in update_rule else None
+    operands = [normal(batch, length, queries * size), normal(batch, length, heads * size, seed=1),
+                normal(batch, length, heads * width, seed=2), normal(batch, heads, size, width, seed=3), decay, beta]
+    check("LinearAttention", operands, 2, update_rule=update_rule, q_num_heads=queries, kv_num_heads=heads)
+
+
+@pytest.mark.parametrize("activation", ["none", "silu"])
+def test_causal_convolution_of_any_length(activation):
+    weights, bias, past = normal(4, 1, 3, seed=1), normal(4, seed=2), normal(2, 4, 2, seed=3)
+    check("CausalConvWithState", [normal(2, 4, 9), weights, bias, past], 2, dynamic=(0,), activation=activation)
+    check("CausalConvWithState", [normal(2, 4, 1), weights], 2, activation=activation)
+
+
+@pytest.mark.parametrize("mode", ["standard", "nesterov"])
+@pytest.mark.parametrize("step", [0, 3])
+def test_momentum(mode, step):
+    tensors = [normal(3, 2, seed=i) for i in range(6)]
+    check("Momentum", [numpy.array(0.1, numpy.float32), numpy.array(step), *tensors], 4, domain="ai.onnx.preview.training",
+          alpha=0.9, beta=0.7, norm_coefficient=0.01, mode=mode)
+
+
+@pytest.mark.parametrize("step", [0, 5])
+def test_adam_and_adagrad(step):
+    rate, count = numpy.array(0.1, numpy.float32), numpy.array(step)
+    x, g, v, h = (normal(5, seed=i) for i in range(4))
+    check("Adam", [rate, count, x, g, v, h * h], 3, domain="ai.onnx.preview.training", alpha=0.8, beta=0.95,
+          epsilon=1e-3, norm_coefficient=0.1, norm_coefficient_post=0.05)
+    check("Adagrad", [rate, count, x, g, h * h], 2, domain="ai.onnx.preview.training", decay_factor=0.1, epsilon=1e-3,
+          norm_coefficient=0.1)
+
+
+@pytest.mark.parametrize("left,right", [(2, -1), (-1, 1), (1, 0)])
+@pytest.mark.parametrize("is_causal", [0, 1])
+def test_attention_windows(left, right, is_causal):
+    q, k, v = normal(2, 3, 5, 4), normal(2, 3, 5, 4, seed=1), normal(2, 3, 5, 6, seed=2)
+    past_k, past_v = normal(2, 3, 2, 4, seed=3), normal(2, 3, 2, 6, seed=4)
+    check("Attention", [q, k, v, None, past_k, past_v], 1, left_window_size=left, right_window_size=right, is_causal=is_causal)
+
+
+def test_flex_attention_with_grouped_heads():
+    scores = [helper.make_tensor_value_info("s", TensorProto.FLOAT, [None] * 4),
+              helper.make_tensor_value_info("t", TensorProto.FLOAT, [None] * 4)]
+    square = helper.make_graph([helper.make_node("Mul", ["s", "s"], ["t"])], "square", scores[:1], scores[1:])
+    check("FlexAttention", [normal(2, 6, 3, 4), normal(2, 2, 5, 4, seed=1), normal(2, 2, 5, 3, seed=2)], 1,
+          domain="ai.onnx.preview", score_mod=square, scale=0.4)
+
+
+def tensor(values, dtype=numpy.float32):
+    return onnx.numpy_helper.from_array(numpy.array(values, dtype))
+
+
+@pytest.mark.parametrize("aggregate", range(4))
+def test_tree_ensembles_of_all_kinds_of_tests(aggregate):
+    # Three trees of different depth: a chain of five tests, one of one, and one whose root is a leaf's parent twice.
+    compiled = check(
+        "TreeEnsemble", [rng(3).integers(-2, 3, (50, 3)).astype(numpy.float32)], 1, dynamic=(0,), domain="ai.onnx.ml",
+        n_targets=2, aggregate_function=aggregate, tree_roots=[0, 5, 6],
+        nodes_modes=tensor([0, 1, 2, 4, 6, 3, 5], numpy.uint8), nodes_featureids=[0, 1, 2, 0, 1, 2, 0],
+        nodes_splits=tensor([0, 1, 0, 1, 0, -1, 2]), membership_values=tensor([2, 1, numpy.nan]),
+        nodes_truenodeids=[1, 0, 3, 2, 3, 4, 5], nodes_trueleafs=[0, 1, 0, 1, 1, 1, 1],
+        nodes_falsenodeids=[2, 1, 4, 6, 7, 0, 1], nodes_falseleafs=[0, 1, 0, 1, 1, 1, 1],
+        leaf_targetids=[0, 1, 0, 1, 1, 0, 1, 0], leaf_weights=tensor([1, 2, 4, 8, -16, 32, 64, 128]))
+    steps = [step for function in compiled.describe()["functions"] for step in function["instructions"]]
+    assert not any(step.get("kind", step.get("opcode", "")).lower() == "routine" for step in steps)
+
+
+def test_tree_ensemble_refuses_a_cycle():
+    node = helper.make_node("TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, tree_roots=[0],
+                            nodes_modes=tensor([0], numpy.uint8), nodes_featureids=[0], nodes_splits=tensor([0]),
+                            nodes_truenodeids=[0], nodes_trueleafs=[0], nodes_falsenodeids=[0], nodes_falseleafs=[1],
+                            leaf_targetids=[0], leaf_weights=tensor([1]))
+    graph = helper.make_graph([node], "one", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1])],
+                              [onnx.ValueInfoProto(name="y")])
+    model = helper.make_model(graph, opset_imports=OPSETS, ir_version=13)
+    with pytest.raises(Exception, match="leads back to itself"):
+        tensmith.compile(model.SerializeToString())
+
+
+def test_features():
+    ml = "ai.onnx.ml"
+    x = normal(2, 4, 5)
+    check("ArrayFeatureExtractor", [x, numpy.array([[4, 0, 4]])], 1, domain=ml)
+    check("ArrayFeatureExtractor", [x[0, 0], numpy.array([3, 1])], 1, domain=ml)
+    check("Binarizer", [x], 1, domain=ml, threshold=0.25)
+    words = numpy.array([["a", "?"], ["c", "b"]], object)
+    check("LabelEncoder", [words], 1, domain=ml, keys_strings=["a", "b", "c"], values_floats=[1.5, 2.5, 3.5], default_float=-1.0)
+    check("LabelEncoder", [numpy.array([3, 1, 2])], 1, domain=ml, keys_int64s=[1, 2], values_strings=["one", "two"],
+          default_string="many")
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "int64"])
+@pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
+def test_shifts_beyond_the_width(dtype, direction):
+    x = numpy.array([-100, -1, 0, 1, 77], "int64").astype(dtype)
+    amounts = numpy.array([0, 1, 7, 8, 31, 64, 100, -1], "int64").astype(dtype)
+    check("BitShift", [x[:, None], amounts[None]], 1, direction=direction, rtol=0, atol=0)
+
+
+def test_dropout_of_a_seed_is_that_of_the_reference():
+    check("Dropout", [normal(7, 5), numpy.array(0.3, numpy.float32), numpy.array(True)], 2, seed=42)
