@@ -1,0 +1,208 @@
+// Workers are forked before any thread exists, take the next seed from shared memory, and leave
+// their verdicts there; see Batch.h.
+#include "tests/random/Batch.h"
+
+#include "tests/random/Check.h"
+#include "tests/random/Generator.h"
+
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/raw_ostream.h"
+
+#include <atomic>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <new>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace mlir;
+
+namespace tensmith::random_graphs {
+namespace {
+
+constexpr int kGraphsOfWorker = 50; // a context never forgets a type: a new process after so many
+constexpr size_t kMostOperators = 512;
+
+struct Entry {
+  std::atomic<int> worker{0};
+  std::atomic<bool> done{false};
+  Verdict verdict = Verdict::Crashed;
+  int64_t elements = 0, loose = 0, nodes = 0;
+  double seconds = 0;
+  char message[600] = {};
+};
+
+struct Shared {
+  std::atomic<int64_t> next{0};
+  std::atomic<uint32_t> drawn[kMostOperators];
+};
+
+/// Memory that forked processes share; null where it can't be had.
+template <typename T> T *shareMemory(size_t count) {
+  void *memory =
+      mmap(nullptr, sizeof(T) * count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  return memory == MAP_FAILED ? nullptr : new (memory) T[count]();
+}
+
+class Batch {
+public:
+  Batch(MLIRContext &context, const BatchOptions &options)
+      : context_(context), options_(options), operators_(operatorsToDraw(&context)),
+        shared_(shareMemory<Shared>(1)), entries_(shareMemory<Entry>(size_t(options.count))) {}
+
+  bool run() {
+    if (!shared_ || !entries_ || operators_.size() > kMostOperators)
+      return complain("no memory to share with the workers");
+    bool complete = true;
+    for (const DrawnOperator &op : operators_)
+      if (!op.recipe)
+        complete = complain("operator " + op.name.getStringRef().str() +
+                            " has no recipe: give it one in tests/random");
+    if (!complete)
+      return false;
+    auto start = std::chrono::steady_clock::now();
+    std::printf("random-graphs: seeds %llu to %llu\n", (unsigned long long)options_.first,
+                (unsigned long long)(options_.first + uint64_t(options_.count) - 1));
+    std::fflush(stdout);
+    supervise();
+    seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return summarise();
+  }
+
+private:
+  static bool complain(const std::string &text) {
+    std::fprintf(stderr, "random-graphs: %s\n", text.c_str());
+    return false;
+  }
+
+  void work() {
+    for (int done = 0; done < kGraphsOfWorker; ++done) {
+      int64_t index = shared_->next.fetch_add(1);
+      if (index >= options_.count)
+        return;
+      Entry &entry = entries_[index];
+      entry.worker = getpid();
+      alarm(unsigned(options_.timeoutSeconds));
+      auto start = std::chrono::steady_clock::now();
+      record(entry, options_.first + uint64_t(index));
+      entry.seconds =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      entry.done = true;
+    }
+  }
+
+  void record(Entry &entry, uint64_t seed) {
+    auto module = Generator(&context_, seed).run();
+    auto function = module->lookupSymbol<func::FuncOp>("main");
+    for (Operation &op : function.getBody().front())
+      for (size_t i = 0; i < operators_.size(); ++i)
+        if (operators_[i].name == op.getName()) {
+          ++shared_->drawn[i];
+          ++entry.nodes;
+        }
+    Report report = check(*module, {"", seed % 10 != 0});
+    entry.elements = report.elements;
+    entry.loose = report.loose;
+    std::snprintf(entry.message, sizeof entry.message, "%s", report.message.c_str());
+    entry.verdict = report.verdict;
+  }
+
+  void supervise() {
+    int running = 0;
+    while (true) {
+      while (running < options_.jobs && shared_->next < options_.count) {
+        pid_t child = fork();
+        if (child == 0) {
+          work();
+          std::_Exit(0);
+        }
+        if (child < 0)
+          break;
+        ++running;
+      }
+      if (running == 0)
+        return;
+      int status = 0;
+      pid_t child = wait(&status);
+      --running;
+      if (WIFSIGNALED(status))
+        putDown(child, WTERMSIG(status));
+    }
+  }
+
+  /// The graph that a dead worker had in hand.
+  void putDown(pid_t child, int signal) {
+    for (int64_t i = 0; i < options_.count; ++i)
+      if (entries_[i].worker == child && !entries_[i].done) {
+        entries_[i].verdict = signal == SIGALRM ? Verdict::Hung : Verdict::Crashed;
+        std::snprintf(entries_[i].message, sizeof entries_[i].message, "%s", strsignal(signal));
+        entries_[i].done = true;
+      }
+  }
+
+  bool summarise() {
+    int64_t failed = 0, skipped = 0, elements = 0, loose = 0, nodes = 0;
+    for (int64_t i = 0; i < options_.count; ++i) {
+      const Entry &entry = entries_[i];
+      elements += entry.elements;
+      loose += entry.loose;
+      nodes += entry.nodes;
+      skipped += entry.verdict == Verdict::NotEvaluated;
+      if (entry.verdict == Verdict::Agrees)
+        continue;
+      failed += entry.verdict != Verdict::NotEvaluated;
+      describe(entry, options_.first + uint64_t(i));
+    }
+    bool covered = coverage();
+    const Entry *slowest = std::max_element(entries_, entries_ + options_.count,
+                                            [](auto &a, auto &b) { return a.seconds < b.seconds; });
+    std::printf("slowest: seed %llu, %.1f s\n",
+                (unsigned long long)(options_.first + uint64_t(slowest - entries_)),
+                slowest->seconds);
+    std::printf("%lld graphs of %lld nodes in %.0f s: %lld elements compared, %lld of them to less "
+                "than 1 %%; %lld not evaluated, %lld failed\n",
+                (long long)options_.count, (long long)nodes, seconds_, (long long)elements,
+                (long long)loose, (long long)skipped, (long long)failed);
+    return failed == 0 && skipped * 50 <= options_.count && (covered || !options_.allOperators);
+  }
+
+  void describe(const Entry &entry, uint64_t seed) {
+    std::string path = options_.folder + "/seed-" + std::to_string(seed) + ".mlir";
+    std::printf("seed %llu %s: %s\n", (unsigned long long)seed, nameOf(entry.verdict).data(),
+                entry.message);
+    (void)llvm::sys::fs::create_directories(options_.folder);
+    std::error_code error;
+    llvm::raw_fd_ostream file(path, error);
+    if (error)
+      return;
+    Generator(&context_, seed).run()->print(file);
+    std::printf("  random-graphs --replay %s\n", path.c_str());
+  }
+
+  bool coverage() {
+    std::string missing;
+    for (size_t i = 0; i < operators_.size(); ++i)
+      if (shared_->drawn[i] == 0)
+        missing += " " + operators_[i].name.stripDialect().str();
+    std::printf("%zu operators%s%s\n", operators_.size(),
+                missing.empty() ? ", all drawn" : "; never drawn:", missing.c_str());
+    return missing.empty();
+  }
+
+  MLIRContext &context_;
+  const BatchOptions &options_;
+  const std::vector<DrawnOperator> &operators_;
+  Shared *shared_;
+  Entry *entries_;
+  double seconds_ = 0;
+};
+
+} // namespace
+
+bool runBatch(MLIRContext &context, const BatchOptions &options) {
+  return Batch(context, options).run();
+}
+
+} // namespace tensmith::random_graphs

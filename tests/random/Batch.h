@@ -1,0 +1,24 @@
+// Many graphs in processes of their own, so that a crash costs one graph and is put down to it.
+#pragma once
+
+#include "mlir/IR/MLIRContext.h"
+
+#include <cstdint>
+#include <string>
+
+namespace tensmith::random_graphs {
+
+struct BatchOptions {
+  uint64_t first = 1;
+  int64_t count = 100;
+  int jobs = 2;
+  int timeoutSeconds = 120;
+  std::string folder = "random-graphs";
+  bool allOperators = false;
+  bool reduce = true;
+};
+
+/// Prints what was found; true where all graphs agree.
+bool runBatch(mlir::MLIRContext &context, const BatchOptions &options);
+
+} // namespace tensmith::random_graphs

@@ -1,0 +1,175 @@
+// Compiling, running and comparing; see Check.h.
+#include "tests/random/Check.h"
+
+#include "compiler/graph/Evaluate.h"
+#include "compiler/pipeline/Compile.h"
+#include "runtime/Session.h"
+
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+
+namespace tensmith::random_graphs {
+namespace {
+
+constexpr int kNoisySamples = 4;
+// The compiled code's roundings are one more sample; so many times the largest deviation of the
+// others is not reached by chance.
+constexpr double kSpread = 8;
+
+/// What one run of the graph should give: the reference's results, and how far each float may be
+/// off (infinite where the noise made or unmade an infinity or NaN).
+struct Expectation {
+  std::vector<HostTensor> inputs, results;
+  std::vector<std::vector<double>> tolerances; // empty for what must be equal
+};
+
+double smallestNormal(DataType type) {
+  return type == DataType::F64   ? std::numeric_limits<double>::min()
+         : type == DataType::F16 ? 0x1p-14
+                                 : 0x1p-126;
+}
+
+double deviation(double exact, double noisy) {
+  if (std::isnan(exact) || std::isinf(exact))
+    return exact == noisy || (std::isnan(exact) && std::isnan(noisy))
+               ? 0
+               : std::numeric_limits<double>::infinity();
+  return std::isfinite(noisy) ? std::abs(noisy - exact) : std::numeric_limits<double>::infinity();
+}
+
+/// Takes in one sample. What is exact may differ in nothing but a flushed subnormal; all else may
+/// also round another way at the end.
+void widen(std::vector<double> &tolerance, const HostTensor &result, const HostTensor &noisy,
+           bool exact) {
+  tolerance.resize(size_t(result.size()), smallestNormal(result.type()));
+  for (int64_t k = 0; k < result.size(); ++k) {
+    double exactly = result.getDouble(k), own = deviation(exactly, noisy.getDouble(k));
+    double rounding =
+        exact || !std::isfinite(exactly) ? 0 : 2 * epsilonOf(result.type()) * std::abs(exactly);
+    tolerance[size_t(k)] = std::max(tolerance[size_t(k)], kSpread * own + rounding);
+  }
+}
+
+Result<Expectation> expectation(func::FuncOp function, const Sizes &sizes) {
+  auto inputs = drawInputs(function, sizes);
+  if (!inputs.ok())
+    return inputs.status();
+  Expectation expected{std::move(*inputs), {}, {}};
+  auto exact = graph::evaluate(function, {expected.inputs.begin(), expected.inputs.end()});
+  if (!exact.ok())
+    return exact.status();
+  for (graph::RuntimeValue &value : *exact)
+    expected.results.push_back(value.tensor);
+  expected.tolerances.resize(expected.results.size());
+  Operation *end = function.getBody().front().getTerminator();
+  for (uint64_t sample = 1; sample <= kNoisySamples; ++sample) {
+    auto noisy = evaluateGraph(function, expected.inputs, sizes, sample);
+    if (!noisy.ok())
+      return noisy.status();
+    for (auto [i, value] : llvm::enumerate(end->getOperands())) {
+      const HostTensor &result = expected.results[i], other = noisy->values[value];
+      if (isFloat(result.type()) && result.shape() == other.shape())
+        widen(expected.tolerances[i], result, other, noisy->exact.contains(value));
+    }
+  }
+  return expected;
+}
+
+/// The first element beyond its tolerance, in words; empty where there is none.
+std::string firstDifference(const HostTensor &actual, const HostTensor &expected,
+                            ArrayRef<double> tolerance, Report &report) {
+  if (actual.type() != expected.type() || actual.shape() != expected.shape())
+    return "is " + runtime::describe(actual.type(), actual.shape()) + ", not " +
+           runtime::describe(expected.type(), expected.shape());
+  if (isFloat(actual.type()) && tolerance.size() != size_t(actual.size()))
+    return {}; // noise changed the shape: it says nothing of what may differ
+  report.elements += actual.size();
+  for (int64_t i = 0; i < actual.size(); ++i) {
+    bool equal = isFloat(actual.type())
+                     ? deviation(expected.getDouble(i), actual.getDouble(i)) <= tolerance[size_t(i)]
+                     : actual.getInt(i) == expected.getInt(i);
+    if (!equal)
+      return "element " + std::to_string(i) + " of " + toString(actual.shape()) + " is " +
+             std::to_string(actual.getDouble(i)) + ", not " +
+             std::to_string(expected.getDouble(i)) +
+             (tolerance.empty() ? "" : " within " + std::to_string(tolerance[size_t(i)]));
+    report.loose += !tolerance.empty() &&
+                    tolerance[size_t(i)] > 0.01 * std::abs(expected.getDouble(i)) &&
+                    tolerance[size_t(i)] > 0.01;
+  }
+  return {};
+}
+
+Status run(runtime::Session &session, const Expectation &expected, Report &report,
+           const std::string &where) {
+  std::vector<runtime::TensorRef> inputs, outputs(expected.results.size());
+  for (const HostTensor &input : expected.inputs) {
+    auto tensor = runtime::fromHostTensor(input);
+    if (!tensor.ok())
+      return tensor.status();
+    inputs.push_back(std::move(*tensor));
+  }
+  if (Status status = session.run(inputs, outputs); !status.ok())
+    return status.within(where);
+  for (size_t i = 0; i < outputs.size() && report.verdict == Verdict::Agrees; ++i) {
+    std::string difference = firstDifference(runtime::toHostTensor(outputs[i]), expected.results[i],
+                                             expected.tolerances[i], report);
+    if (!difference.empty()) {
+      report.verdict = Verdict::Differs;
+      report.message = where + ": result " + std::to_string(i) + ": " + difference;
+    }
+  }
+  return {};
+}
+
+Report failure(Verdict verdict, const Status &status) { return {verdict, status.message()}; }
+
+} // namespace
+
+llvm::StringRef nameOf(Verdict verdict) {
+  static const llvm::StringRef kNames[] = {"agrees",        "differs", "not compiled", "not run",
+                                           "not evaluated", "crashed", "hung"};
+  return kNames[size_t(verdict)];
+}
+
+Report check(ModuleOp module, const CheckOptions &options) {
+  auto function = module.lookupSymbol<func::FuncOp>("main");
+  if (!function)
+    return {Verdict::NotEvaluated, "there is no function @main"};
+  std::vector<Expectation> expectations;
+  for (const Sizes &sizes : runsOf(function)) {
+    auto expected = expectation(function, sizes);
+    if (expected.ok())
+      expectations.push_back(std::move(*expected));
+    else if (expectations.empty()) // other sizes may not suit the graph's indices
+      return failure(Verdict::NotEvaluated, expected.status());
+  }
+  OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
+  pipeline::CompileOptions compile;
+  compile.threads = 1;
+  compile.cacheFolder = options.cacheFolder;
+  compile.fuse = options.fuse;
+  auto bytes = pipeline::compileToBytes(*copy, compile);
+  if (!bytes.ok())
+    return failure(Verdict::NotCompiled, bytes.status());
+  auto loaded = runtime::Module::loadBytes(std::as_bytes(std::span(*bytes)), {});
+  if (!loaded.ok())
+    return failure(Verdict::NotRun, loaded.status());
+  Report report;
+  for (int threads : {1, 2}) {
+    runtime::Session session(*loaded, threads);
+    for (auto [number, expected] : llvm::enumerate(expectations)) {
+      std::string where = "run " + std::to_string(number) + " on " + std::to_string(threads) +
+                          (threads == 1 ? " thread" : " threads");
+      if (Status status = run(session, expected, report, where); !status.ok())
+        return failure(Verdict::NotRun, status);
+      if (report.verdict != Verdict::Agrees)
+        return report;
+    }
+  }
+  return report;
+}
+
+} // namespace tensmith::random_graphs

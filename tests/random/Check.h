@@ -1,0 +1,36 @@
+// Whether the compiled graph agrees with the reference, at every size and on one and two threads.
+#pragma once
+
+#include "tests/random/Evaluation.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace tensmith::random_graphs {
+
+enum class Verdict : uint8_t {
+  Agrees,
+  Differs,      // a result is another than the reference's
+  NotCompiled,  // the compiler refused what the reference evaluates
+  NotRun,       // the runtime did
+  NotEvaluated, // the reference refused what the shape functions took; nothing was compared
+  Crashed,      // the process died
+  Hung,
+};
+llvm::StringRef nameOf(Verdict verdict);
+
+struct Report {
+  Verdict verdict = Verdict::Agrees;
+  std::string message;
+  int64_t elements = 0; // compared
+  int64_t loose = 0;    // of them, floats whose tolerance was more than 1 % of them
+};
+
+struct CheckOptions {
+  std::string cacheFolder;
+  bool fuse = true;
+};
+
+/// The module is left as it is.
+Report check(mlir::ModuleOp module, const CheckOptions &options);
+
+} // namespace tensmith::random_graphs

@@ -1,0 +1,143 @@
+// Convolutions and pooling, in one to three spatial dimensions.
+#include "tests/random/Generator.h"
+
+using namespace mlir;
+
+namespace tensmith::random_graphs {
+namespace {
+
+struct Windows {
+  SmallVector<int64_t> kernel, strides, pads, dilations;
+};
+
+/// Windows that fit into every size of x from dimension `first` on.
+Windows drawWindows(Generator &g, ArrayRef<AffineExpr> sizes) {
+  Windows w;
+  SmallVector<int64_t> high;
+  bool square = g.chance(0.6);
+  for (AffineExpr size : sizes) {
+    bool same = square && !w.kernel.empty() && g.least(size) >= g.least(sizes[0]);
+    int64_t dilation = g.chance(0.8) ? 1 : 2, room = std::max<int64_t>(g.least(size), 1);
+    int64_t kernel = same ? w.kernel[0] : g.random.of({1, 2, 3, 3, 5, 7});
+    while ((kernel - 1) * dilation + 1 > room && kernel > 1)
+      --kernel;
+    w.kernel.push_back(kernel);
+    w.dilations.push_back(dilation);
+    w.strides.push_back(same ? w.strides[0] : g.random.of({1, 1, 2, 3}));
+    int64_t low = g.between(0, kernel / 2);
+    w.pads.push_back(low);
+    high.push_back(g.chance(0.7) ? low : g.between(0, kernel / 2));
+  }
+  w.pads.append(high);
+  return w;
+}
+
+Value drawImage(Generator &g, Type type) {
+  if (g.chance(0.35))
+    return g.tensor(3, 5, type);
+  int64_t spatial = g.random.of({1, 2, 2, 2, 3});
+  Dims dims{g.chance(0.5) ? g.size(1) : g.drawDim(), g.size(g.random.of({1, 2, 3, 4, 8, 16, 17}))};
+  for (int64_t i = 0; i < spatial; ++i)
+    dims.push_back(g.chance(0.2) ? g.drawDim() : g.size(g.random.of({1, 3, 5, 7, 8, 9, 14, 16})));
+  return g.like(type, dims);
+}
+
+Operation *conv(Generator &g, StringRef name) {
+  Type type = g.chance(0.7) ? Type(g.drawFloat()) : g.drawElement();
+  Value x = drawImage(g, type);
+  Dims dims = g.dims(x);
+  bool last = name == "conv" && g.chance(0.2), transposed = name == "conv_transpose";
+  auto channels = g.known(dims[last ? dims.size() - 1 : 1]);
+  if (!channels || *channels == 0)
+    return nullptr;
+  auto spatial = ArrayRef(dims).drop_front(last ? 1 : 2).drop_back(last ? 1 : 0);
+  Windows w = drawWindows(g, spatial);
+  SmallVector<int64_t> divisors{1, 1, *channels};
+  for (int64_t d = 2; d < *channels; ++d)
+    if (*channels % d == 0)
+      divisors.push_back(d);
+  int64_t group = g.random.among(divisors), perGroup = *channels / group;
+  int64_t outputs = g.random.of({1, 2, 3, 8, 16, 17}) * (group > 8 ? 1 : 1);
+  outputs = group == 1 ? outputs : group * g.between(1, 2);
+  Dims weights = transposed ? Dims{g.size(*channels), g.size(outputs / group)}
+                            : Dims{g.size(outputs), g.size(perGroup)};
+  for (int64_t size : w.kernel)
+    weights.push_back(g.size(size));
+  SmallVector<NamedAttribute> attributes{g.i64s("strides", w.strides), g.i64s("pads", w.pads),
+                                         g.i64s("dilations", w.dilations), g.i64("group", group)};
+  if (transposed)
+    attributes.push_back(g.i64s("output_padding", SmallVector<int64_t>(w.kernel.size(), 0)));
+  else
+    attributes.push_back(g.flag("channels_last", last));
+  Value bias = g.chance(0.5) ? g.like(type, g.size(outputs)) : g.none();
+  return g.create(name, {x, g.like(type, weights), bias}, attributes);
+}
+
+Operation *deformConv(Generator &g, StringRef name) {
+  Type type = g.builder.getF32Type();
+  AffineExpr n = g.size(1), c = g.size(2), one = g.size(5), two = g.size(7);
+  return g.create(
+      name,
+      {g.like(type, {n, c, one, two}), g.like(type, {g.size(3), c, g.size(2), g.size(2)}),
+       g.like(type, {n, g.size(8), g.size(4), g.size(6)}), g.none(), g.none()},
+      {g.i64s("strides", {1, 1}), g.i64s("pads", {0, 0, 0, 0}), g.i64s("dilations", {1, 1})});
+}
+
+Operation *pool(Generator &g, StringRef name) {
+  Value x = drawImage(g, g.chance(0.8) ? Type(g.drawFloat()) : g.drawElement());
+  Dims dims = g.dims(x);
+  bool last = name != "max_pool_indices" && g.chance(0.2);
+  Windows w = drawWindows(g, ArrayRef(dims).drop_front(last ? 1 : 2).drop_back(last ? 1 : 0));
+  SmallVector<NamedAttribute> attributes{g.i64s("kernel", w.kernel), g.i64s("strides", w.strides),
+                                         g.i64s("pads", w.pads), g.i64s("dilations", w.dilations),
+                                         g.flag("ceil_mode", g.chance(0.2))};
+  if (name != "max_pool_indices")
+    attributes.push_back(g.flag("channels_last", last));
+  if (name == "average_pool")
+    attributes.push_back(g.flag("count_include_pad", g.chance(0.5)));
+  if (name == "lp_pool")
+    attributes.push_back(g.i64("p", g.between(1, 3)));
+  return g.create(name, x, attributes);
+}
+
+Operation *maxUnpool(Generator &g, StringRef name) {
+  Type type = g.builder.getF32Type();
+  Dims dims{g.size(1), g.size(g.between(1, 3)), g.size(2 * g.between(1, 4)),
+            g.size(2 * g.between(1, 4))};
+  Value x = g.fresh(type, dims);
+  SmallVector<NamedAttribute> window{g.i64s("kernel", {2, 2}), g.i64s("strides", {2, 2}),
+                                     g.i64s("pads", {0, 0, 0, 0})},
+      pooled = window;
+  pooled.push_back(g.i64s("dilations", {1, 1}));
+  Value y = g.helper(g.create("max_pool", x, pooled));
+  Value indices = g.helper(g.create("max_pool_indices", x, pooled));
+  return g.create(name, {y, indices, g.none()}, window);
+}
+
+Operation *col2im(Generator &g, StringRef name) {
+  int64_t h = g.between(2, 7), w = g.between(2, 7), blocks = (h - 1) * (w - 1);
+  Value x =
+      g.like(g.drawFloat(), {g.size(g.between(1, 2)), g.size(4 * g.between(1, 3)), g.size(blocks)});
+  return g.create(
+      name, {x, g.integers({h, w}), g.integers({2, 2})},
+      {g.i64s("dilations", {1, 1}), g.i64s("pads", {0, 0, 0, 0}), g.i64s("strides", {1, 1})});
+}
+
+} // namespace
+
+ArrayRef<NamedRecipe> windowRecipes() {
+  static const NamedRecipe kRecipes[] = {
+      {"conv", conv, 6},
+      {"conv_transpose", conv, 0.7},
+      {"deform_conv", deformConv, 0.2},
+      {"max_pool", pool, 1.5},
+      {"average_pool", pool, 1.5},
+      {"lp_pool", pool, 0.5},
+      {"max_pool_indices", pool, 0.4},
+      {"max_unpool", maxUnpool, 0.3},
+      {"col2im", col2im, 0.3},
+  };
+  return kRecipes;
+}
+
+} // namespace tensmith::random_graphs

@@ -1,0 +1,63 @@
+// random-graphs: draws graphs, compiles them, and compares the compiled code with the reference.
+//
+//   random-graphs --count 2000            graphs 1 to 2000, as the test does
+//   random-graphs --first 17 --count 1    one of them
+//   random-graphs --replay seed-17.mlir   what an earlier run wrote out
+#include "tests/random/Batch.h"
+#include "tests/random/Check.h"
+#include "tests/random/Generator.h"
+
+#include "compiler/graph/Dialects.h"
+#include "compiler/target/cpu/Dialects.h"
+
+#include "mlir/Parser/Parser.h"
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+using namespace tensmith::random_graphs;
+
+namespace {
+
+int replay(mlir::MLIRContext &context, const std::string &path) {
+  auto module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
+  if (!module)
+    return 1;
+  Report report = check(*module, {});
+  std::printf("%s: %s %s\n", path.c_str(), nameOf(report.verdict).data(), report.message.c_str());
+  return report.verdict == Verdict::Agrees ? 0 : 1;
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  CLI::App app("Compares compiled code with the reference evaluation on graphs drawn at random.",
+               "random-graphs");
+  BatchOptions options;
+  std::string file;
+  uint64_t print = 0;
+  app.add_option("--count", options.count, "Graphs to draw")->capture_default_str();
+  app.add_option("--seed,--first", options.first, "Seed of the first; the others count up from it")
+      ->capture_default_str();
+  app.add_option("--jobs", options.jobs, "Processes at a time")->capture_default_str();
+  app.add_option("--out", options.folder, "Where failing graphs go")->capture_default_str();
+  app.add_option("--timeout", options.timeoutSeconds, "Seconds that one graph may take")
+      ->capture_default_str();
+  app.add_flag("--all-operators", options.allOperators, "Fail unless every operator was drawn");
+  app.add_flag("!--no-reduce", options.reduce, "Write failing graphs out as they were drawn");
+  app.add_option("--replay", file, "Check the graph in a file instead");
+  app.add_option("--print", print, "Print the graph of a seed instead");
+  CLI11_PARSE(app, argc, argv);
+  mlir::DialectRegistry registry;
+  tensmith::graph::registerDialects(registry);
+  tensmith::target::cpu::registerCodegenDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  if (!file.empty())
+    return replay(context, file);
+  if (print) {
+    Generator(&context, print).run()->print(llvm::outs());
+    return 0;
+  }
+  return runBatch(context, options) ? 0 : 1;
+}
