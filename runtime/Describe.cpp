@@ -84,7 +84,7 @@ void writePorts(JsonWriter &json, const Module &module, bool inputs) {
     } else {
       json.null();
     }
-    json.key("doc").value(view(port->doc())).close('}');
+    json.close('}');
   }
   json.close(']');
 }
@@ -147,13 +147,22 @@ void writeKernels(JsonWriter &json, const Module &module) {
       for (const Step &step : code.steps)
         uses += step.opcode == plan::Opcode::Kernel && step.target == i;
     json.open('{').key("symbol").value(view(kernel->symbol()));
-    json.key("label").value(view(kernel->label())).key("uses").value(uses).key("flops");
+    json.key("label").value(view(kernel->label()));
+    json.key("schedule").value(view(kernel->schedule())).key("uses").value(uses).key("flops");
     if (kernel->flops() == kAbsent)
       json.null();
     else
       writeExpression(json, main, kernel->flops(), constants);
     json.close('}');
   }
+  json.close(']');
+}
+
+void writeTexts(JsonWriter &json, std::string_view key,
+                const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *texts) {
+  json.key(key).open('[');
+  for (uint32_t i = 0; texts && i < texts->size(); ++i)
+    json.value(view(texts->Get(i)));
   json.close(']');
 }
 
@@ -166,6 +175,8 @@ void writeMetadata(JsonWriter &json, const Module &module) {
       json.key(view(attribute->name())).value(view(attribute->value_as_Text()->value()));
     if (attribute->value_type() == plan::AttributeValue::Integer)
       json.key(view(attribute->name())).value(attribute->value_as_Integer()->value());
+    if (attribute->value_type() == plan::AttributeValue::Texts)
+      writeTexts(json, view(attribute->name()), attribute->value_as_Texts()->values());
   }
   json.close('}');
 }
@@ -179,10 +190,7 @@ std::string describeModule(const Module &module) {
   json.key("format").value(std::to_string(kFormatMajor) + "." + std::to_string(kFormatMinor));
   json.key("producer").value(view(plan.producer())).key("model").value(view(plan.model()));
   json.key("triple").value(view(plan.triple())).key("cpu").value(view(plan.cpu()));
-  json.key("features").open('[');
-  for (uint32_t i = 0; plan.features() && i < plan.features()->size(); ++i)
-    json.value(view(plan.features()->Get(i)));
-  json.close(']');
+  writeTexts(json, "features", plan.features());
   writePorts(json, module, true);
   writePorts(json, module, false);
   json.key("weights_bytes").value(int64_t(module.weights().size()));

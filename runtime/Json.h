@@ -31,7 +31,6 @@ public:
   }
   JsonWriter &value(int64_t number) { return raw(std::to_string(number)); }
   JsonWriter &null() { return raw("null"); }
-  JsonWriter &boolean(bool value) { return raw(value ? "true" : "false"); }
   JsonWriter &value(std::string_view string) {
     separate();
     text_ += '"';

@@ -162,7 +162,7 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
     return status;
   if (Status status = module->mapCode(); !status.ok())
     return status;
-  auto program = decodePlan(module->plan(), module->weights_, [&](const char *symbol) {
+  auto program = decodePlan(module->plan(), [&](const char *symbol) {
     return reinterpret_cast<TensmithKernel>(dlsym(module->image_, symbol));
   });
   if (!program)

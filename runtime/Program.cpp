@@ -20,7 +20,7 @@ bool fixedAddress(const ValueCode &value) {
   return value.storage == plan::Storage::Arena || value.storage == plan::Storage::Constant;
 }
 
-ValueCode decodeValue(const plan::Value &value, const KnownTimes &times) {
+ValueCode decodeValue(const plan::Value &value) {
   ValueCode code = {};
   code.kind = value.kind();
   code.type = DataType(value.type());
@@ -29,9 +29,6 @@ ValueCode decodeValue(const plan::Value &value, const KnownTimes &times) {
   code.dims = span(value.dims());
   code.offset = value.offset();
   code.name = view(value.name());
-  code.staticDims =
-      code.ranked && std::all_of(code.dims.begin(), code.dims.end(),
-                                 [&](uint32_t dim) { return times.exprs[dim] == kAtEntry; });
   return code;
 }
 
@@ -114,7 +111,6 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
   FunctionCode code = {};
   code.plan = &function;
   code.name = view(function.name());
-  code.givenSymbols = function.given_symbols();
   code.symbolCount = uint32_t(times.symbols.size());
   if (function.exprs())
     code.exprs = {reinterpret_cast<const plan::Expr *>(function.exprs()->Data()),
@@ -123,7 +119,7 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
   code.results = span(function.results());
   code.arenaBytes = function.arena_bytes();
   for (uint32_t i = 0; function.values() && i < function.values()->size(); ++i)
-    code.values.push_back(decodeValue(*function.values()->Get(i), times));
+    code.values.push_back(decodeValue(*function.values()->Get(i)));
   for (uint32_t i = 0; function.instructions() && i < function.instructions()->size(); ++i) {
     Step step = decodeInstruction(*function.instructions()->Get(i));
     if (step.opcode == plan::Opcode::Kernel) {
@@ -164,14 +160,7 @@ stringsOf(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>> *v
   return strings;
 }
 
-HostTensor tensorOf(const plan::Blob &blob, std::span<const std::byte> weights) {
-  auto type = DataType(blob.type());
-  if (type == DataType::String)
-    return HostTensor::ofStrings(vectorOf(blob.shape()), stringsOf(blob.texts()));
-  return HostTensor(type, vectorOf(blob.shape()), weights.data() + blob.offset(), nullptr);
-}
-
-Attribute decodeAttribute(const plan::Attribute &attribute, std::span<const std::byte> weights) {
+Attribute decodeAttribute(const plan::Attribute &attribute) {
   switch (attribute.value_type()) {
   case plan::AttributeValue::Integer:
     return attribute.value_as_Integer()->value();
@@ -183,24 +172,21 @@ Attribute decodeAttribute(const plan::Attribute &attribute, std::span<const std:
     return vectorOf(attribute.value_as_Integers()->values());
   case plan::AttributeValue::Reals:
     return vectorOf(attribute.value_as_Reals()->values());
-  case plan::AttributeValue::Texts:
-    return stringsOf(attribute.value_as_Texts()->values());
   default:
-    return tensorOf(*attribute.value_as_Blob(), weights);
+    return stringsOf(attribute.value_as_Texts()->values());
   }
 }
 
 } // namespace
 
-Result<Program> decodePlan(const plan::Module &module, std::span<const std::byte> weights,
-                           const FindKernel &find) {
+Result<Program> decodePlan(const plan::Module &module, const FindKernel &find) {
   Program program;
   for (uint32_t i = 0; module.routines() && i < module.routines()->size(); ++i) {
     const plan::Routine *routine = module.routines()->Get(i);
     RoutineCode code = {routine->operator_()->str(), {}};
     for (uint32_t j = 0; routine->attributes() && j < routine->attributes()->size(); ++j) {
       const plan::Attribute *attribute = routine->attributes()->Get(j);
-      code.attributes.set(attribute->name()->str(), decodeAttribute(*attribute, weights));
+      code.attributes.set(attribute->name()->str(), decodeAttribute(*attribute));
     }
     program.routines.push_back(std::move(code));
   }

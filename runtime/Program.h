@@ -46,7 +46,6 @@ struct ValueCode {
   Indices dims;
   uint64_t offset;
   std::string_view name;
-  bool staticDims;             // all known at entry
   uint32_t firstUse, useCount; // in FunctionCode::uses
 };
 
@@ -69,7 +68,7 @@ struct Step {
 
 struct FunctionCode {
   std::string_view name;
-  uint32_t givenSymbols, symbolCount;
+  uint32_t symbolCount;
   std::span<const plan::Expr> exprs;
   std::vector<uint32_t> entryExprs; // known at entry, in order
   std::vector<ValueCode> values;
@@ -98,8 +97,7 @@ using FindKernel = std::function<TensmithKernel(const char *symbol)>;
 
 /// Decodes a plan that verifyPlan has passed. Errors: InvalidModule for a kernel that the image
 /// does not export.
-Result<Program> decodePlan(const plan::Module &module, std::span<const std::byte> weights,
-                           const FindKernel &find);
+Result<Program> decodePlan(const plan::Module &module, const FindKernel &find);
 
 /// The value of an expression that can't be had: overflow, or division by zero.
 inline constexpr int64_t kPoison = INT64_MIN;

@@ -7,6 +7,7 @@
 #include "runtime/Verify.h"
 
 #include "base/HostTensor.h"
+#include "runtime/ListBytes.h"
 #include "runtime/ModuleFormat.h"
 #include "runtime/Program.h"
 
@@ -242,9 +243,12 @@ std::string FunctionVerifier::verifyView(const plan::Instruction &instruction) {
   const plan::Value &result = value(instruction.results()->Get(0));
   bool tensors = operand.kind() == plan::ValueKind::Tensor &&
                  result.kind() == plan::ValueKind::Tensor && result.ranked();
-  return tensors && operand.type() == result.type() && result.type() != 0
-             ? ""
-             : "a view's operand and result differ in type";
+  if (!tensors || operand.type() != result.type() || result.type() == 0)
+    return "a view's operand and result differ in type";
+  // A constant keeps its address from the first run to the last.
+  bool changes =
+      result.storage() == plan::Storage::Constant && operand.storage() != plan::Storage::Constant;
+  return changes ? "a view makes a constant of what is none" : "";
 }
 
 std::string FunctionVerifier::verifyOpcode(const plan::Instruction &instruction, int32_t index) {
@@ -310,31 +314,13 @@ std::string FunctionVerifier::verify() {
   return {};
 }
 
-std::string verifyBlob(const plan::Blob &blob, uint64_t weights) {
-  if (blob.type() == 0 || blob.type() >= kDataTypeCount || sizeOf(blob.shape()) > kMaxRank)
-    return "a tensor has no valid type or shape";
-  auto count = elementCount(blob.shape() ? std::span(blob.shape()->data(), blob.shape()->size())
-                                         : std::span<const int64_t>());
-  auto type = DataType(blob.type());
-  if (type == DataType::String)
-    return count && *count == int64_t(sizeOf(blob.texts())) ? "" : "a tensor lacks strings";
-  uint64_t bytes = uint64_t(byteSize(type));
-  bool inside = count && blob.offset() % std::min<uint64_t>(bytes, 8) == 0 &&
-                blob.offset() <= weights && uint64_t(*count) <= (weights - blob.offset()) / bytes;
-  return inside ? "" : "a tensor lies outside the weights";
-}
-
 std::string
-verifyAttributes(const flatbuffers::Vector<flatbuffers::Offset<plan::Attribute>> *attributes,
-                 uint64_t weights) {
+verifyAttributes(const flatbuffers::Vector<flatbuffers::Offset<plan::Attribute>> *attributes) {
   for (uint32_t i = 0; i < sizeOf(attributes); ++i) {
     const plan::Attribute *attribute = attributes->Get(i);
     if (!attribute->name() || attribute->value_type() == plan::AttributeValue::NONE ||
         attribute->value_type() > plan::AttributeValue::MAX || !attribute->value())
       return "it lacks a name or a value";
-    if (const plan::Blob *blob = attribute->value_as_Blob())
-      if (std::string what = verifyBlob(*blob, weights); !what.empty())
-        return what;
   }
   return {};
 }
@@ -357,7 +343,7 @@ std::string verifyPorts(const plan::Function &main, const Ports *ports,
   return {};
 }
 
-std::string verifyTables(const plan::Module &module, uint64_t weights) {
+std::string verifyTables(const plan::Module &module) {
   const plan::Function *main = module.functions()->Get(0);
   for (uint32_t i = 0; i < sizeOf(module.kernels()); ++i) {
     const plan::Kernel *kernel = module.kernels()->Get(i);
@@ -369,10 +355,10 @@ std::string verifyTables(const plan::Module &module, uint64_t weights) {
     const plan::Routine *routine = module.routines()->Get(i);
     if (!routine->operator_())
       return "routine " + std::to_string(i) + " has no operator";
-    if (std::string what = verifyAttributes(routine->attributes(), weights); !what.empty())
+    if (std::string what = verifyAttributes(routine->attributes()); !what.empty())
       return "routine " + std::to_string(i) + ": an attribute: " + what;
   }
-  if (std::string what = verifyAttributes(module.metadata(), weights); !what.empty())
+  if (std::string what = verifyAttributes(module.metadata()); !what.empty())
     return "the metadata: " + what;
   return {};
 }
@@ -424,6 +410,8 @@ Result<const plan::Module *> verifyPlan(std::span<const std::byte> bytes, uint64
   const plan::Module &module = **checked;
   if (sizeOf(module.functions()) == 0)
     return fault("it has no main function");
+  if (listBytes(module, bytes.size()) > bytes.size())
+    return fault("its lists share their contents");
   for (uint32_t i = 0; i < module.functions()->size(); ++i) {
     const plan::Function *function = module.functions()->Get(i);
     if (std::string what = FunctionVerifier(module, *function, weightsBytes).verify();
@@ -433,7 +421,7 @@ Result<const plan::Module *> verifyPlan(std::span<const std::byte> bytes, uint64
   const plan::Function *main = module.functions()->Get(0);
   if (main->given_symbols() != 0)
     return fault("the main function is given symbols");
-  if (std::string what = verifyTables(module, weightsBytes); !what.empty())
+  if (std::string what = verifyTables(module); !what.empty())
     return fault(what);
   if (std::string what = verifyPorts(*main, module.inputs(), main->params()); !what.empty())
     return fault("inputs: " + what);

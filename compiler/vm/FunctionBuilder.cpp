@@ -6,6 +6,7 @@
 #include "runtime/ModuleFormat.h"
 
 #include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 
@@ -345,6 +346,23 @@ bool FunctionBuilder::shareBuffer(Value a, Value b) {
          (ofA != lifetimeOf_.end() && ofB != lifetimeOf_.end() && ofA->second == ofB->second);
 }
 
+/// Whether all that a kernel computes from the argument is element-wise at the result's shape.
+static bool isReadInPlace(Value argument, RankedTensorType result) {
+  // Each user once: there are exponentially many paths where values are used twice.
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  SmallVector<Operation *> users(argument.getUsers());
+  while (!users.empty()) {
+    Operation *user = users.pop_back_val();
+    if (isa<graph::YieldOp>(user) || !seen.insert(user).second)
+      continue;
+    auto own = dyn_cast<RankedTensorType>(user->getResult(0).getType());
+    if (!isa<graph::Elementwise>(user) || !own || own.clone(result.getElementType()) != result)
+      return false;
+    users.append(user->user_begin(), user->user_end());
+  }
+  return true;
+}
+
 /// An operand whose buffer ends here and of which the kernel reads each element only to compute the
 /// result's at the same place.
 Value FunctionBuilder::operandToOverwrite(graph::KernelOp op) {
@@ -360,18 +378,7 @@ Value FunctionBuilder::operandToOverwrite(graph::KernelOp op) {
     if (lastUse(root) != op || lifetimes_[lifetimeOf_[root]].last > positions_[op] ||
         llvm::count_if(op.getInputs(), alias) != 1)
       continue;
-    SmallVector<Operation *> users(argument.getUsers());
-    bool inPlace = true;
-    while (inPlace && !users.empty()) {
-      Operation *user = users.pop_back_val();
-      if (isa<graph::YieldOp>(user))
-        continue;
-      auto own = dyn_cast<RankedTensorType>(user->getResult(0).getType());
-      inPlace =
-          isa<graph::Elementwise>(user) && own && own.clone(result.getElementType()) == result;
-      users.append(user->user_begin(), user->user_end());
-    }
-    if (inPlace)
+    if (isReadInPlace(argument, result))
       return operand;
   }
   return {};

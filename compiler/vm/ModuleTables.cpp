@@ -11,14 +11,18 @@ namespace tensmith::vm {
 
 int64_t ModuleTables::addConstant(const HostTensor &tensor) {
   constexpr int64_t kAlignment = 64;
-  Hash128 hash = hash128(std::span(tensor.data(), size_t(tensor.bytes())));
-  auto [it, isNew] = offsets_.try_emplace(hash, weightsBytes);
-  if (isNew) {
-    constants.push_back({weightsBytes, tensor});
-    weightsBytes +=
-        (std::max<int64_t>(tensor.bytes(), 1) + kAlignment - 1) / kAlignment * kAlignment;
-  }
-  return it->second;
+  std::span contents(tensor.data(), size_t(tensor.bytes()));
+  // The hash finds candidates and the bytes decide: contents with the same hash can be made.
+  Hash128 hash = hash128(contents);
+  auto [first, last] = constantsByHash_.equal_range(hash);
+  for (auto &[_, index] : llvm::make_range(first, last))
+    if (const HostTensor &known = constants[index].tensor;
+        std::ranges::equal(std::span(known.data(), size_t(known.bytes())), contents))
+      return constants[index].offset;
+  constantsByHash_.emplace(hash, constants.size());
+  constants.push_back({weightsBytes, tensor});
+  weightsBytes += (std::max<int64_t>(tensor.bytes(), 1) + kAlignment - 1) / kAlignment * kAlignment;
+  return constants.back().offset;
 }
 
 uint32_t ModuleTables::addKernel(graph::KernelOp op) {

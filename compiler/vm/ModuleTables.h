@@ -28,7 +28,7 @@ public:
   int64_t plannedBytes = 0, separateBytes = 0, buffers = 0; // of all functions' arenas
 
 private:
-  std::map<Hash128, int64_t> offsets_;
+  std::multimap<Hash128, size_t> constantsByHash_;
   std::map<std::string, uint32_t> kernels_, locations_;
 };
 

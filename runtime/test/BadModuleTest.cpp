@@ -277,22 +277,65 @@ TEST(BadModule, APlanThatLiesIsRefused) {
       {"kernel that is not there", [&](auto &m) { m.kernels[0]->symbol = "gone"; }, "'gone'"},
       {"unknown operator", [&](auto &m) { m.routines[0]->operator_ = "sorcery"; }, "'sorcery'"},
       {"work that is no expression", [&](auto &m) { m.kernels[0]->flops = 1000; }, "work"},
-      {"blob outside",
+      {"constant that is a view of what is none",
        [&](auto &m) {
-         auto attribute = std::make_unique<plan::AttributeT>();
-         attribute->name = "value";
-         plan::BlobT blob;
-         blob.type = 1;
-         blob.shape = {int64_t(1) << 61};
-         attribute->value.Set(std::move(blob));
-         m.routines[0]->attributes.push_back(std::move(attribute));
+         instruction(m, 1).opcode = plan::Opcode::View;
+         instruction(m, 1).operands = {0};
+         instruction(m, 1).results = {1};
+         instruction(m, 2).operands = {0, 0};
+         instruction(m, 2).releases = {};
        },
-       "outside the weights"},
+       "a constant of what is none"},
   };
   for (const Lie &lie : lies) {
     SCOPED_TRACE(lie.name);
     expectRefused(lyingModule(lie), lie.message);
   }
+}
+
+/// A module whose instructions' operands, and routines' attributes, are one list each.
+Bytes sharingModule(uint32_t instructions, uint32_t routines, bool share) {
+  flatbuffers::FlatBufferBuilder builder;
+  std::vector<uint32_t> zeros(1000, 0);
+  std::vector<int64_t> numbers(1000, 0);
+  auto operands = builder.CreateVector(zeros), results = builder.CreateVector<uint32_t>({0});
+  auto integers = plan::CreateIntegers(builder, builder.CreateVector(numbers));
+  std::vector<flatbuffers::Offset<plan::Instruction>> steps;
+  std::vector<flatbuffers::Offset<plan::Value>> values;
+  values.push_back(
+      plan::CreateValue(builder, plan::ValueKind::Sequence, 1, false, 0, plan::Storage::Parameter));
+  for (uint32_t i = 0; i < instructions; ++i) {
+    values.push_back(
+        plan::CreateValue(builder, plan::ValueKind::Sequence, 1, false, 0, plan::Storage::Heap));
+    auto own = share ? operands : builder.CreateVector(zeros);
+    steps.push_back(plan::CreateInstruction(builder, plan::Opcode::Routine, 0, own,
+                                            builder.CreateVector<uint32_t>({i + 1}), 0, 0, 0, 0,
+                                            kAbsent));
+  }
+  auto name = builder.CreateString("axis"), concat = builder.CreateString("sequence_construct");
+  std::vector<flatbuffers::Offset<plan::Routine>> table;
+  for (uint32_t i = 0; i < routines; ++i) {
+    auto own = share ? integers : plan::CreateIntegers(builder, builder.CreateVector(numbers));
+    auto attribute =
+        plan::CreateAttribute(builder, name, plan::AttributeValue::Integers, own.Union());
+    table.push_back(plan::CreateRoutine(builder, concat, builder.CreateVector(&attribute, 1)));
+  }
+  auto function =
+      plan::CreateFunction(builder, builder.CreateString("main"), 0, 0, 0,
+                           builder.CreateVector(values), results, 0, builder.CreateVector(steps));
+  auto input = plan::CreatePort(builder, builder.CreateString("x"), 0);
+  plan::FinishModuleBuffer(
+      builder, plan::CreateModule(builder, 0, 0, 0, 0, 0, builder.CreateVector(&function, 1), 0,
+                                  builder.CreateVector(table), builder.CreateVector(&input, 1)));
+  return assemble(std::as_bytes(std::span(builder.GetBufferPointer(), builder.GetSize())), {});
+}
+
+// What lists add up to would no longer fit the 32 bits that a program counts in, and a file of a
+// megabyte could take gigabytes to load.
+TEST(BadModule, ListsThatShareTheirContents) {
+  EXPECT_EQ(loadStatus(sharingModule(10, 10, false)).message(), "");
+  expectRefused(sharingModule(1000, 1, true), "share their contents");
+  expectRefused(sharingModule(1, 1000, true), "share their contents");
 }
 
 TEST(BadModule, FunctionsThatCallOneAnotherInACircle) {

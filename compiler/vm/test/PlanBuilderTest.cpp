@@ -1,5 +1,6 @@
 // What the plan says of a graph: storage, lifetimes, buffers written over, constants, symbols and
 // the signature. Every plan here also passes the runtime's verifier (PlannedFunction.h).
+#include "base/Hash.h"
 #include "compiler/vm/test/PlannedFunction.h"
 
 namespace tensmith::vm {
@@ -98,6 +99,20 @@ INSTANTIATE_TEST_SUITE_P(
                                                    add("%1", "%2", "%v")}),
     [](const auto &info) { return info.param.name; });
 
+// From the operand of this kernel to its result there are 2^60 paths.
+TEST(PlanBuilder, OverwritesWhereValuesAreUsedTwice) {
+  std::string body;
+  for (int i = 0; i < 60; ++i) {
+    std::string in = i ? "%s" + std::to_string(i) : "%a0";
+    body += (i + 1 < 60 ? "%s" + std::to_string(i + 1) : "%r") + " = graph.mul " + in + ", " + in +
+            " : (" + kRow + ", " + kRow + ") -> " + kRow + "\n";
+  }
+  PlannedFunction planned(unary(relu("%0", "%x") + kernel("%1", {"%0"}, {kRow}, kRow, body) +
+                                relu("%y", "%1") + kReturnY));
+  ASSERT_TRUE(planned.ok()) << planned.status.message();
+  EXPECT_EQ(planned.metadata("arena_buffers"), 1);
+}
+
 // The element's size counts, not its type: i32 may lie where f32 lay, f64 may not.
 TEST(PlanBuilder, OverwritesByElementSize) {
   for (auto [type, buffers] : {std::pair("i32", 1), std::pair("f64", 2)}) {
@@ -158,6 +173,29 @@ TEST(PlanBuilder, EqualConstantsAreStoredOnce) {
   ASSERT_EQ(planned.plan.constants.size(), 2u);
   EXPECT_EQ(planned.plan.weightsBytes, 128);
   EXPECT_EQ(planned.plan.constants[1].tensor.getDouble(2), 4.0);
+}
+
+// XXH3 mixes 16 bytes as a product, (a ^ first) * (b ^ second) for two fixed words, and adds a + b:
+// where one factor is zero the other doesn't count. So there are different contents of one hash.
+TEST(PlanBuilder, ConstantsOfOneHashAreKeptApart) {
+  constexpr uint64_t first = 0xdb979083e96dd4de, second = 0x1f67b3b7a4a44072;
+  const std::vector<std::vector<int64_t>> contents = {
+      {1, 2, int64_t(first), 0}, {1, 2, int64_t(first - second), int64_t(second)}};
+  auto text = [](const std::vector<int64_t> &values) {
+    std::string list;
+    for (int64_t value : values)
+      list += (list.empty() ? "" : ", ") + std::to_string(value);
+    return " = graph.constant {value = dense<[" + list +
+           "]> : tensor<4xi64>} : () -> tensor<4xi64>\n";
+  };
+  ASSERT_EQ(hash128(std::as_bytes(std::span(contents[0]))),
+            hash128(std::as_bytes(std::span(contents[1]))));
+  PlannedFunction planned("func.func @main() -> (tensor<4xi64>, tensor<4xi64>) {\n%a" +
+                          text(contents[0]) + "%b" + text(contents[1]) +
+                          "return %a, %b : tensor<4xi64>, tensor<4xi64>\n}\n");
+  ASSERT_TRUE(planned.ok()) << planned.status.message();
+  ASSERT_EQ(planned.plan.constants.size(), 2u);
+  EXPECT_EQ(planned.plan.constants[1].tensor.getInt(3), int64_t(second));
 }
 
 std::string dims(const std::string &shape, const std::string &symbols, const std::string &map,
