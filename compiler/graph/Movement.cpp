@@ -211,12 +211,12 @@ LogicalResult UnpackOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
 
 LogicalResult DynamicReshapeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
-  if (infer.unranked())
-    return infer.giveUnranked(infer.element(0));
-  auto target = infer.contents(1);
-  Dims from = infer.dims(0), to;
+  bool isUnranked = infer.unranked();
+  auto target = isUnranked ? std::nullopt : infer.contents(1);
+  Dims from = isUnranked ? Dims() : infer.dims(0), to;
   if (!target) {
-    auto rank = lengthOf(infer, 1);
+    bool hasLength = isa<RankedTensorType>(getShape().getType());
+    auto rank = hasLength ? lengthOf(infer, 1) : std::nullopt;
     if (!rank)
       return infer.giveUnranked(infer.element(0));
     for (int64_t dim = 0; dim < *rank; ++dim)

@@ -11,6 +11,12 @@ template <Value (*formula)(NodeImport &, Value)> LogicalResult of(NodeImport &n)
   return n.has(0) ? n.give({formula(n, n.input(0))}) : n.error("operand 0 is missing");
 }
 
+/// The same, for what takes several steps: computed in f32 where x is a half, and rounded once.
+template <Value (*formula)(NodeImport &, Value)> LogicalResult ofWide(NodeImport &n) {
+  return n.has(0) ? n.give({n.cast(formula(n, n.widen(n.input(0))), n.element(n.input(0)))})
+                  : n.error("operand 0 is missing");
+}
+
 Value maximum(NodeImport &n, Value a, double b) { return n("graph.max", {a, n.scalar(a, b)}); }
 Value minimum(NodeImport &n, Value a, double b) { return n("graph.min", {a, n.scalar(a, b)}); }
 Value compare(NodeImport &n, StringRef name, Value a, double b) {
@@ -99,16 +105,16 @@ Value prelu(NodeImport &n, Value x) {
 constexpr Operator kOperators[] = {
     {"Relu", of<relu>},
     {"LeakyRelu", of<leakyRelu>},
-    {"Elu", of<elu>},
-    {"Selu", of<selu>},
-    {"Celu", of<celu>},
-    {"Gelu", of<gelu>},
-    {"Softplus", of<softplus>},
-    {"Softsign", of<softsign>},
-    {"HardSigmoid", of<hardSigmoid>},
-    {"HardSwish", of<hardSwish>},
-    {"Mish", of<mish>},
-    {"Swish", of<swish>},
+    {"Elu", ofWide<elu>},
+    {"Selu", ofWide<selu>},
+    {"Celu", ofWide<celu>},
+    {"Gelu", ofWide<gelu>},
+    {"Softplus", ofWide<softplus>},
+    {"Softsign", ofWide<softsign>},
+    {"HardSigmoid", ofWide<hardSigmoid>},
+    {"HardSwish", ofWide<hardSwish>},
+    {"Mish", ofWide<mish>},
+    {"Swish", ofWide<swish>},
     {"Shrink", of<shrink>},
     {"ThresholdedRelu", of<thresholdedRelu>},
     {"PRelu", of<prelu>},

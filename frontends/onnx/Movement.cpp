@@ -7,6 +7,8 @@ namespace tensmith::onnx_import {
 namespace {
 
 LogicalResult transpose(NodeImport &n) {
+  if (n.has(0) && n.hasAttribute("perm"))
+    n.inputs[0] = n.ranked(n.input(0), int64_t(n.intsAttr("perm").size()));
   if (failed(n.needRank(0)))
     return failure();
   Ints reversed;

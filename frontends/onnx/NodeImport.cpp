@@ -89,6 +89,16 @@ LogicalResult NodeImport::needRank(size_t number) const {
   return success();
 }
 
+Value NodeImport::ranked(Value x, int64_t rank) const {
+  if (!x || isRanked(x))
+    return x;
+  Ints dims;
+  for (int64_t dim = 0; dim < rank; ++dim)
+    dims.push_back(dim);
+  Value shape = op("graph.gather", {op("graph.shape", {x}), vector(dims)}, integer("axis", 0));
+  return op("graph.dynamic_reshape", {x, shape}, boolean("allowzero", true));
+}
+
 FailureOr<int64_t> NodeImport::axis(int64_t axis, int64_t rank) const {
   if (axis < -rank || axis >= rank)
     return error("axis " + Twine(axis) + " is not a dimension of an operand of rank " +

@@ -86,6 +86,9 @@ public:
   }
   /// Fails, with an error, where the operand is absent or of unknown rank.
   LogicalResult needRank(size_t number) const;
+  /// x with that rank in its type, which the run checks: for an operand whose rank only the node's
+  /// attributes tell.
+  Value ranked(Value x, int64_t rank) const;
   /// In [0, rank); fails, with an error, outside [-rank, rank).
   FailureOr<int64_t> axis(int64_t axis, int64_t rank) const;
   FailureOr<Ints> axes(ArrayRef<int64_t> axes, int64_t rank) const;

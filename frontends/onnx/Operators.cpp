@@ -12,14 +12,31 @@ using Name = std::pair<std::string_view, std::string_view>; // domain, operator
 
 std::map<Name, Rule> allRules() {
   std::map<Name, Rule> rules;
-  for (auto family : {elementwiseOperators(),  activationOperators(),      reductionOperators(),
-                      movementOperators(),     dynamicMovementOperators(), gatherOperators(),
-                      contractionOperators(),  convolutionOperators(),     poolingOperators(),
-                      resamplingOperators(),   normalizationOperators(),   attentionOperators(),
-                      recurrentOperators(),    creationOperators(),        signalOperators(),
-                      quantizationOperators(), controlFlowOperators(),     sequenceOperators(),
-                      lossOperators(),         stateOperators(),           trainingOperators(),
-                      textOperators(),         featureOperators(),         treeOperators()})
+  for (auto family : {elementwiseOperators(),
+                      activationOperators(),
+                      reductionOperators(),
+                      movementOperators(),
+                      dynamicMovementOperators(),
+                      gatherOperators(),
+                      contractionOperators(),
+                      convolutionOperators(),
+                      poolingOperators(),
+                      resamplingOperators(),
+                      normalizationOperators(),
+                      attentionOperators(),
+                      recurrentOperators(),
+                      creationOperators(),
+                      signalOperators(),
+                      quantizationOperators(),
+                      controlFlowOperators(),
+                      sequenceOperators(),
+                      lossOperators(),
+                      stateOperators(),
+                      trainingOperators(),
+                      gradientOperators(),
+                      textOperators(),
+                      featureOperators(),
+                      treeOperators()})
     for (const Operator &op : family)
       rules.emplace(Name(op.domain, op.name), op.rule);
   return rules;

@@ -42,6 +42,7 @@ std::span<const Operator> sequenceOperators();
 std::span<const Operator> lossOperators();
 std::span<const Operator> stateOperators();
 std::span<const Operator> trainingOperators();
+std::span<const Operator> gradientOperators();
 std::span<const Operator> textOperators();
 std::span<const Operator> featureOperators();
 std::span<const Operator> treeOperators();

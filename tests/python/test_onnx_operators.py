@@ -152,3 +152,69 @@ def test_shifts_beyond_the_width(dtype, direction):
 
 def test_dropout_of_a_seed_is_that_of_the_reference():
     check("Dropout", [normal(7, 5), numpy.array(0.3, numpy.float32), numpy.array(True)], 2, seed=42)
+
+
+def test_gradients_against_differences():
+    """The derivative of sum(y), over broadcasting, both sides of a product and a value used twice."""
+    nodes = [("MatMul", ["a", "b"], "p"), ("Add", ["p", "c"], "q"), ("Tanh", ["q"], "r"), ("Mul", ["r", "q"], "s"),
+             ("Exp", ["c"], "e"), ("Div", ["s", "e"], "t"), ("Relu", ["t"], "u"), ("Sub", ["u", "a2"], "y")]
+    values = {"a": normal(3, 4).astype(numpy.float64), "b": normal(4, 5, seed=1).astype(numpy.float64),
+              "c": normal(5, seed=2).astype(numpy.float64), "a2": normal(1, seed=3).astype(numpy.float64)}
+
+    def model(with_gradient):
+        graph_nodes = [helper.make_node(op, inputs, [output]) for op, inputs, output in nodes]
+        outputs = ["y"]
+        if with_gradient:
+            outputs = [f"d{name}" for name in values]
+            graph_nodes.append(helper.make_node("Gradient", list(values), outputs, domain="ai.onnx.preview.training",
+                                                xs=list(values), y="y"))
+        ports = [helper.make_tensor_value_info(name, TensorProto.DOUBLE, value.shape) for name, value in values.items()]
+        graph = helper.make_graph(graph_nodes, "g", ports, [onnx.ValueInfoProto(name=name) for name in outputs])
+        return helper.make_model(graph, opset_imports=OPSETS, ir_version=13).SerializeToString()
+
+    gradients = tensmith.compile(model(True), threads=1).run(*values.values())
+    forward = tensmith.compile(model(False), threads=1)
+    step = 1e-6
+    for gradient, name in zip(gradients, values):
+        gradient = numpy.asarray(gradient)
+        assert gradient.shape == values[name].shape
+        for at in numpy.ndindex(gradient.shape):
+            sums = []
+            for sign in (1, -1):
+                moved = {key: value.copy() for key, value in values.items()}
+                moved[name][at] += sign * step
+                sums.append(numpy.asarray(forward.run(*moved.values())[0]).sum())
+            assert abs((sums[0] - sums[1]) / (2 * step) - gradient[at]) < 1e-4, (name, at)
+
+
+def test_activations_of_halves_round_once():
+    x = numpy.linspace(-4, 4, 97).astype(numpy.float16)
+    for op, attributes in (("Celu", {"alpha": 2.0}), ("Elu", {}), ("Softplus", {}), ("Mish", {}), ("Gelu", {})):
+        nodes = [helper.make_node(op, ["x"], ["y"], **attributes)]
+        results = []
+        for kind, values in ((TensorProto.FLOAT16, x), (TensorProto.DOUBLE, x.astype(numpy.float64))):
+            graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", kind, x.shape)], [onnx.ValueInfoProto(name="y")])
+            model = helper.make_model(graph, opset_imports=OPSETS, ir_version=13)
+            results.append(numpy.asarray(tensmith.compile(model.SerializeToString(), threads=1).run(values)[0]))
+        # Half a unit in the last place, and a little for what the f32 lacks.
+        wanted = results[1]
+        error = numpy.abs(results[0].astype(numpy.float64) - wanted)
+        assert (error <= 0.51 * numpy.spacing(numpy.abs(wanted).astype(numpy.float16)).astype(numpy.float64) + 1e-6).all(), op
+
+
+def test_transposition_of_a_value_whose_rank_only_perm_tells():
+    """Branches of an If that give other ranks, which broadcasting makes one."""
+    def branch(name, node):
+        return helper.make_graph([node], name, [], [onnx.ValueInfoProto(name=node.output[0])])
+    yes = branch("yes", helper.make_node("Identity", ["scalar"], ["p"]))
+    no = branch("no", helper.make_node("Identity", ["row"], ["q"]))
+    nodes = [helper.make_node("If", ["choice"], ["v"], then_branch=yes, else_branch=no), helper.make_node("Add", ["x", "v"], ["s"]),
+             helper.make_node("Transpose", ["s"], ["y"], perm=[1, 0])]
+    inputs = {"choice": (TensorProto.BOOL, []), "scalar": (TensorProto.FLOAT, []), "row": (TensorProto.FLOAT, [3]), "x": (TensorProto.FLOAT, [2, 3])}
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(name, *port) for name, port in inputs.items()],
+                              [onnx.ValueInfoProto(name="y")])
+    model = tensmith.compile(helper.make_model(graph, opset_imports=OPSETS, ir_version=13).SerializeToString(), threads=1)
+    x, row, scalar = normal(2, 3), normal(3, seed=1), numpy.array(2, numpy.float32)
+    for choice in (True, False):
+        got = numpy.asarray(model.run(numpy.array(choice), scalar, row, x)[0])
+        numpy.testing.assert_allclose(got, (x + (scalar if choice else row)).T, rtol=1e-6)
