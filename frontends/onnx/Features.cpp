@@ -102,7 +102,93 @@ LogicalResult binarizer(NodeImport &n) {
   return n.give({n.cast(isAbove, n.element(x))});
 }
 
+/// A list as a tensor of x's element type; a list of one as a scalar.
+Value likeOperand(NodeImport &n, ArrayRef<double> values) {
+  HostTensor tensor(graph::dataType(n.element(n.input(0))), {int64_t(values.size())});
+  for (size_t i = 0; i < values.size(); ++i)
+    tensor.setDouble(int64_t(i), values[i]);
+  return n.constant(values.size() == 1 ? tensor.reshaped({}) : tensor);
+}
+
+/// An operand of floats [rows, features], or [features] where `orVector`.
+LogicalResult needFeatures(NodeImport &n, bool orVector) {
+  if (failed(n.needRank(0)))
+    return failure();
+  int64_t rank = n.rank(n.input(0));
+  if (rank != 2 && !(orVector && rank == 1))
+    return n.error("operand 0 has rank " + llvm::Twine(rank) + ", not 2");
+  return success();
+}
+
+LogicalResult scaler(NodeImport &n) {
+  auto offset = n.floatsAttr("offset"), scale = n.floatsAttr("scale");
+  if (failed(needFeatures(n, true)))
+    return failure();
+  if (offset.empty() || scale.empty())
+    return n.error("has no offset or no scale");
+  Type to = n.builder.getF32Type();
+  n.inputs[0] = n.cast(n.input(0), to);
+  return n.give({n.mul(n.sub(n.input(0), likeOperand(n, offset)), likeOperand(n, scale))});
+}
+
+/// Rows divided by their largest magnitude, sum of magnitudes or length.
+LogicalResult normalizer(NodeImport &n) {
+  if (failed(needFeatures(n, false)))
+    return failure();
+  std::string norm = n.stringAttr("norm", "MAX");
+  Value x = n.cast(n.input(0), n.builder.getF32Type()), size;
+  if (norm == "MAX")
+    size = n.reduce("graph.reduce_max", n.unary("graph.abs", x), {1}, true);
+  else if (norm == "L1")
+    size = n.reduce("graph.reduce_sum", n.unary("graph.abs", x), {1}, true);
+  else if (norm == "L2")
+    size = n.unary("graph.sqrt", n.reduce("graph.reduce_sum", n.mul(x, x), {1}, true));
+  else
+    return n.error("norm '" + norm + "' is not MAX, L1 or L2");
+  return n.give({n.div(x, n("graph.max", {size, n.scalar(x, 1e-30)}))});
+}
+
+LogicalResult imputer(NodeImport &n) {
+  if (failed(needFeatures(n, true)))
+    return failure();
+  Value x = n.input(0);
+  auto values = n.floatsAttr("imputed_value_floats");
+  double replaced = n.floatAttr("replaced_value_float");
+  if (values.empty()) {
+    for (int64_t value : n.intsAttr("imputed_value_int64s"))
+      values.push_back(double(value));
+    replaced = double(n.intAttr("replaced_value_int64"));
+  }
+  if (values.empty())
+    return n.error("has no values to impute");
+  Value isMissing = replaced != replaced ? n.unary("graph.isnan", x)
+                                         : n("graph.equal", {x, n.scalar(x, replaced)});
+  return n.give({n.where(isMissing, likeOperand(n, values), x)});
+}
+
+LogicalResult linearRegressor(NodeImport &n) {
+  auto coefficients = n.floatsAttr("coefficients"), intercepts = n.floatsAttr("intercepts");
+  int64_t targets = n.intAttr("targets", 1);
+  std::string transform = n.stringAttr("post_transform", "NONE");
+  if (failed(needFeatures(n, false)))
+    return failure();
+  if (transform != "NONE" || targets < 1 || coefficients.empty() ||
+      int64_t(coefficients.size()) % targets)
+    return n.error("has post_transform '" + transform +
+                   "', or coefficients that the targets don't "
+                   "divide");
+  n.inputs[0] = n.cast(n.input(0), n.builder.getF32Type());
+  AffineExpr features = n.size(int64_t(coefficients.size()) / targets);
+  Value weights = n.reshape(likeOperand(n, coefficients), {n.size(targets), features});
+  Value y = n.matmul(n.input(0), n.transpose(weights, {1, 0}));
+  return n.give({intercepts.empty() ? y : n.add(y, likeOperand(n, intercepts))});
+}
+
 constexpr Operator kOperators[] = {
+    {"Scaler", scaler, kDomain},
+    {"Normalizer", normalizer, kDomain},
+    {"Imputer", imputer, kDomain},
+    {"LinearRegressor", linearRegressor, kDomain},
     {"LabelEncoder", labelEncoder, kDomain},
     {"ArrayFeatureExtractor", arrayFeatureExtractor, kDomain},
     {"Binarizer", binarizer, kDomain},

@@ -142,6 +142,19 @@ def test_features():
           default_string="many")
 
 
+@pytest.mark.parametrize("norm", ["MAX", "L1", "L2"])
+def test_scaled_features(norm):
+    ml, x = "ai.onnx.ml", normal(6, 3)
+    check("Normalizer", [x], 1, dynamic=(0,), domain=ml, norm=norm)
+    check("Scaler", [x], 1, domain=ml, offset=[0.5, 1.0, -1.0], scale=[2.0, 0.5, 1.0])
+    check("LinearRegressor", [x], 1, domain=ml, targets=2, coefficients=[1.0, 2.0, 3.0, -1.0, 0.5, 0.0], intercepts=[0.25, -4.0])
+    check("LinearRegressor", [x], 1, domain=ml, coefficients=[1.0, 2.0, 3.0], intercepts=[0.25])
+    holes = x.copy()
+    holes[1, 2] = holes[4, 0] = numpy.nan
+    check("Imputer", [holes], 1, domain=ml, imputed_value_floats=[7.0, 8.0, 9.0], replaced_value_float=float("nan"))
+    check("Imputer", [numpy.array([[1, -1], [-1, 5]])], 1, domain=ml, imputed_value_int64s=[3], replaced_value_int64=-1)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "uint8", "int64"])
 @pytest.mark.parametrize("direction", ["LEFT", "RIGHT"])
 def test_shifts_beyond_the_width(dtype, direction):
