@@ -8,6 +8,8 @@
 #include "frontends/onnx/Loops.h"
 
 #include <limits>
+#include <map>
+#include <set>
 
 namespace tensmith::onnx_import {
 namespace {
@@ -22,12 +24,13 @@ constexpr const char *kComparisons[] = {"graph.less_or_equal", "graph.less",
 struct Forest {
   Ints features, modes, yes, no, missing; // by node; `yes` and `no` count leaves from `leaf(0)`
   SmallVector<double> splits;
-  Ints roots, targets;         // by tree; by leaf
-  SmallVector<double> weights; // by leaf
-  int64_t targetCount = 1;
+  Ints roots;            // by tree; a leaf as -1 - leaf
+  Ints holders, targets; // by weight: the leaf that has it, and what it is for
+  SmallVector<double> weights;
+  int64_t targetCount = 1, leafCount = 0;
 
   int64_t nodes() const { return int64_t(features.size()); }
-  int64_t leaves() const { return int64_t(targets.size()); }
+  int64_t leaves() const { return leafCount; }
 };
 
 /// Numbers that a node's tensor attribute holds.
@@ -79,6 +82,9 @@ FailureOr<Forest> readForest(NodeImport &n) {
   forest.targets = n.intsAttr("leaf_targetids");
   forest.weights = numbersOf(n, "leaf_weights");
   forest.targetCount = n.intAttr("n_targets", 1);
+  forest.leafCount = int64_t(forest.targets.size());
+  for (int64_t leaf = 0; leaf < forest.leafCount; ++leaf)
+    forest.holders.push_back(leaf);
   forest.missing = n.intsAttr("nodes_missing_value_tracks_true");
   size_t count = forest.features.size();
   if (forest.missing.empty())
@@ -121,6 +127,8 @@ std::optional<int64_t> depthOf(const Forest &forest) {
   int64_t deepest = 0;
   SmallVector<int64_t> path;
   for (int64_t root : forest.roots) {
+    if (root < 0)
+      continue;
     path.push_back(root);
     while (!path.empty()) {
       int64_t node = path.back();
@@ -160,11 +168,13 @@ void appendLeaves(Forest &forest) {
     for (int64_t leaf = 0; leaf < forest.leaves(); ++leaf)
       branch->push_back(nodes + leaf);
   }
+  for (int64_t &root : forest.roots)
+    root = root < 0 ? nodes + (-1 - root) : root;
   size_t all = forest.yes.size();
   forest.features.resize(all, 0);
   forest.missing.resize(all, 0);
   forest.splits.resize(all, 0);
-  forest.modes.resize(all, forest.modes.front());
+  forest.modes.resize(all, forest.modes.empty() ? int64_t(LessOrEqual) : forest.modes.front());
 }
 
 Value constantOf(NodeImport &n, Type element, ArrayRef<double> values, Shape shape) {
@@ -218,8 +228,13 @@ Value aggregated(NodeImport &n, const Forest &forest, Value leaf, Type type, int
   if (aggregate == Minimum || aggregate == Maximum)
     absent = aggregate == Minimum ? largest : -largest;
   SmallVector<double> table(size_t(forest.leaves() * forest.targetCount), absent);
-  for (int64_t i = 0; i < forest.leaves(); ++i)
-    table[size_t(i * forest.targetCount + forest.targets[size_t(i)])] = forest.weights[size_t(i)];
+  for (size_t i = 0; i < forest.weights.size(); ++i) {
+    double &held = table[size_t(forest.holders[i] * forest.targetCount + forest.targets[i])];
+    double weight = forest.weights[i];
+    held = aggregate == Minimum   ? std::min(held, weight)
+           : aggregate == Maximum ? std::max(held, weight)
+                                  : held + weight;
+  }
   Value weights = constantOf(n, type, table, {forest.leaves(), forest.targetCount});
   Value read = lookedUp(n, weights, leaf);
   const char *name = aggregate == Minimum   ? "graph.reduce_min"
@@ -230,6 +245,8 @@ Value aggregated(NodeImport &n, const Forest &forest, Value leaf, Type type, int
 }
 
 Value transformed(NodeImport &n, Value x, int64_t transform) {
+  if (!x)
+    return x;
   switch (transform) {
   case Softmax:
     return n("graph.softmax", {x}, n.integer("axis", 1));
@@ -246,6 +263,42 @@ Value transformed(NodeImport &n, Value x, int64_t transform) {
   }
 }
 
+/// What the trees say of each row of the operand, [rows, targets]; null, with an error, where they
+/// can't be followed.
+Value predict(NodeImport &n, Value x, Forest &forest, int64_t aggregate) {
+  constexpr int64_t kMostWeights = int64_t(1) << 28;
+  if (forest.targetCount < 1 || forest.leaves() < 1 ||
+      !elementCount(Shape{forest.leaves(), forest.targetCount}, kMostWeights)) {
+    (void)n.error("has no leaves or targets, or more than 2^28 of both together");
+    return {};
+  }
+  auto depth = depthOf(forest);
+  if (!depth) {
+    (void)n.error("a node of a tree leads back to itself");
+    return {};
+  }
+  int64_t nodes = forest.nodes();
+  appendLeaves(forest);
+  AffineExpr rows = n.dims(x)[0], trees = n.size(int64_t(forest.roots.size()));
+  Value start = n.broadcast(n.vector(forest.roots), {rows, trees});
+  auto descend = [&](mlir::ValueRange arguments) -> FailureOr<SmallVector<Value>> {
+    Value at = arguments[2];
+    Value feature = n("graph.gather_elements", {x, lookedUp(n, n.vector(forest.features), at)},
+                      n.integer("axis", 1));
+    if (!feature)
+      return failure();
+    Value next = n.where(passes(n, forest, feature, at), lookedUp(n, n.vector(forest.yes), at),
+                         lookedUp(n, n.vector(forest.no), at));
+    if (!next)
+      return failure();
+    return SmallVector<Value>{n.graph.scalar(n.builder.getI1Type(), 1), next};
+  };
+  if (failed(buildLoop(n, n.integerScalar(*depth), n.none(), {start}, 0, descend)))
+    return {};
+  Value leaf = n.add(n.results[0], -double(nodes));
+  return aggregated(n, forest, leaf, n.element(x), aggregate);
+}
+
 LogicalResult treeEnsemble(NodeImport &n) {
   if (failed(n.needRank(0)) || n.rank(n.input(0)) != 2)
     return n.error("operand 0 has not rank 2");
@@ -257,33 +310,122 @@ LogicalResult treeEnsemble(NodeImport &n) {
   auto forest = readForest(n);
   if (failed(forest))
     return failure();
-  auto depth = depthOf(*forest);
-  if (!depth)
-    return n.error("a node of a tree leads back to itself");
-  int64_t nodes = forest->nodes();
-  appendLeaves(*forest);
-  Value x = n.input(0);
-  AffineExpr rows = n.dims(x)[0], trees = n.size(int64_t(forest->roots.size()));
-  Value start = n.broadcast(n.vector(forest->roots), {rows, trees});
-  auto descend = [&](mlir::ValueRange arguments) -> FailureOr<SmallVector<Value>> {
-    Value at = arguments[2];
-    Value feature = n("graph.gather_elements", {x, lookedUp(n, n.vector(forest->features), at)},
-                      n.integer("axis", 1));
-    if (!feature)
-      return failure();
-    Value next = n.where(passes(n, *forest, feature, at), lookedUp(n, n.vector(forest->yes), at),
-                         lookedUp(n, n.vector(forest->no), at));
-    if (!next)
-      return failure();
-    return SmallVector<Value>{n.graph.scalar(n.builder.getI1Type(), 1), next};
-  };
-  if (failed(buildLoop(n, n.integerScalar(*depth), n.none(), {start}, 0, descend)))
-    return failure();
-  Value leaf = n.add(n.results[0], -double(nodes));
-  return n.give({transformed(n, aggregated(n, *forest, leaf, n.element(x), aggregate), transform)});
+  return n.give({transformed(n, predict(n, n.input(0), *forest, aggregate), transform)});
 }
 
-constexpr Operator kOperators[] = {{"TreeEnsemble", treeEnsemble, "ai.onnx.ml"}};
+// ---- TreeEnsembleRegressor, whose nodes are named by a tree's number and their own
+
+using NodeName = std::pair<int64_t, int64_t>;
+
+/// The position of a name in a list of names; nothing where there is none.
+template <size_t count>
+std::optional<int64_t> numberOf(const char *const (&names)[count], StringRef name) {
+  const auto *it = llvm::find(names, name);
+  return it == std::end(names) ? std::nullopt : std::optional(int64_t(it - std::begin(names)));
+}
+
+constexpr const char *kModes[] = {"BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE",
+                                  "BRANCH_GT",  "BRANCH_EQ", "BRANCH_NEQ"};
+constexpr const char *kAggregates[] = {"AVERAGE", "SUM", "MIN", "MAX"};
+constexpr const char *kTransforms[] = {"NONE", "SOFTMAX", "LOGISTIC", "SOFTMAX_ZERO"};
+
+/// Floats of the attribute, or of the tensor that newer opsets allow instead.
+SmallVector<double> floatsOrTensor(NodeImport &n, const std::string &name) {
+  return n.hasAttribute(name + "_as_tensor") ? numbersOf(n, name + "_as_tensor")
+                                             : n.floatsAttr(name);
+}
+
+/// Where every node has its place: inner nodes in their order, leaves as -1 - their order.
+FailureOr<std::map<NodeName, int64_t>> placeNodes(NodeImport &n, Forest &forest) {
+  Ints trees = n.intsAttr("nodes_treeids"), nodes = n.intsAttr("nodes_nodeids");
+  auto modes = n.stringsAttr("nodes_modes");
+  if (trees.empty() || nodes.size() != trees.size() || modes.size() != trees.size())
+    return n.error("the attributes of nodes are not as many of each, or none");
+  std::map<NodeName, int64_t> places;
+  std::set<int64_t> seen;
+  int64_t inner = 0;
+  for (size_t i = 0; i < trees.size(); ++i) {
+    int64_t place = modes[i] == "LEAF" ? -1 - forest.leafCount++ : inner++;
+    if (!places.emplace(NodeName(trees[i], nodes[i]), place).second)
+      return n.error("two nodes of tree " + llvm::Twine(trees[i]) + " have the number " +
+                     llvm::Twine(nodes[i]));
+    if (seen.insert(trees[i]).second)
+      forest.roots.push_back(place);
+  }
+  return places;
+}
+
+FailureOr<Forest> readNamedForest(NodeImport &n) {
+  Forest forest;
+  auto places = placeNodes(n, forest);
+  if (failed(places))
+    return failure();
+  Ints trees = n.intsAttr("nodes_treeids"), features = n.intsAttr("nodes_featureids");
+  Ints yes = n.intsAttr("nodes_truenodeids"), no = n.intsAttr("nodes_falsenodeids");
+  Ints missing = n.intsAttr("nodes_missing_value_tracks_true");
+  auto modes = n.stringsAttr("nodes_modes");
+  auto splits = floatsOrTensor(n, "nodes_values");
+  missing.resize(trees.size(), 0);
+  for (size_t size : {features.size(), yes.size(), no.size(), splits.size()})
+    if (size != trees.size())
+      return n.error("the attributes of nodes are not as many of each");
+  for (size_t i = 0; i < trees.size(); ++i) {
+    if (modes[i] == "LEAF")
+      continue;
+    auto mode = numberOf(kModes, modes[i]);
+    auto then = places->find({trees[i], yes[i]}), otherwise = places->find({trees[i], no[i]});
+    if (!mode || then == places->end() || otherwise == places->end() || features[i] < 0)
+      return n.error("node " + llvm::Twine(i) + " has mode '" + modes[i] +
+                     "', or leads to a node that there is not");
+    forest.features.push_back(features[i]);
+    forest.modes.push_back(*mode);
+    forest.splits.push_back(splits[i]);
+    forest.missing.push_back(missing[i]);
+    forest.yes.push_back(then->second);
+    forest.no.push_back(otherwise->second);
+  }
+  forest.targets = n.intsAttr("target_ids");
+  forest.targetCount = n.intAttr("n_targets", 1);
+  forest.weights = floatsOrTensor(n, "target_weights");
+  Ints treeOf = n.intsAttr("target_treeids"), nodeOf = n.intsAttr("target_nodeids");
+  if (forest.weights.size() != forest.targets.size() || treeOf.size() != forest.targets.size() ||
+      nodeOf.size() != forest.targets.size())
+    return n.error("the attributes of targets are not as many of each");
+  for (size_t i = 0; i < treeOf.size(); ++i) {
+    auto leaf = places->find({treeOf[i], nodeOf[i]});
+    if (leaf == places->end() || leaf->second >= 0 || forest.targets[i] < 0 ||
+        forest.targets[i] >= forest.targetCount)
+      return n.error("weight " + llvm::Twine(i) + " is of no leaf or of no target");
+    forest.holders.push_back(-1 - leaf->second);
+  }
+  return forest;
+}
+
+LogicalResult treeEnsembleRegressor(NodeImport &n) {
+  if (failed(n.needRank(0)) || n.rank(n.input(0)) != 2)
+    return n.error("operand 0 has not rank 2");
+  auto aggregate = numberOf(kAggregates, n.stringAttr("aggregate_function", "SUM"));
+  auto transform = numberOf(kTransforms, n.stringAttr("post_transform", "NONE"));
+  if (!aggregate || !transform)
+    return n.error("aggregate_function or post_transform is not supported");
+  auto forest = readNamedForest(n);
+  if (failed(forest))
+    return failure();
+  auto base = floatsOrTensor(n, "base_values");
+  if (!base.empty() && int64_t(base.size()) != forest->targetCount)
+    return n.error("has not a base value for each target");
+  Value x = n.cast(n.input(0), n.element(n.input(0)).isF64() ? n.builder.getF64Type()
+                                                             : Type(n.builder.getF32Type()));
+  Value y = predict(n, x, *forest, *aggregate);
+  if (y && !base.empty())
+    y = n.add(y, constantOf(n, n.element(x), base, {int64_t(base.size())}));
+  return n.give({n.cast(transformed(n, y, *transform), n.builder.getF32Type())});
+}
+
+constexpr Operator kOperators[] = {
+    {"TreeEnsemble", treeEnsemble, "ai.onnx.ml"},
+    {"TreeEnsembleRegressor", treeEnsembleRegressor, "ai.onnx.ml"},
+};
 
 } // namespace
 

@@ -118,6 +118,18 @@ def test_tree_ensembles_of_all_kinds_of_tests(aggregate):
     assert not any(step.get("kind", step.get("opcode", "")).lower() == "routine" for step in steps)
 
 
+@pytest.mark.parametrize("aggregate", ["SUM", "AVERAGE", "MIN", "MAX"])
+def test_regressors_of_trees(aggregate):
+    # A tree of three leaves, one of them with two weights, and a tree of two.
+    check("TreeEnsembleRegressor", [normal(40, 3)], 1, dynamic=(0,), domain="ai.onnx.ml", aggregate_function=aggregate,
+          n_targets=2, base_values=[0.5, -1.0], nodes_treeids=[0, 0, 0, 0, 0, 1, 1, 1], nodes_nodeids=[0, 1, 2, 3, 4, 0, 1, 2],
+          nodes_featureids=[0, 1, 0, 0, 0, 2, 0, 0], nodes_values=[0.1, -0.2, 0, 0, 0, 0.3, 0, 0],
+          nodes_modes=["BRANCH_LEQ", "BRANCH_LEQ", "LEAF", "LEAF", "LEAF", "BRANCH_LEQ", "LEAF", "LEAF"],
+          nodes_truenodeids=[1, 3, 0, 0, 0, 1, 0, 0], nodes_falsenodeids=[2, 4, 0, 0, 0, 2, 0, 0],
+          target_treeids=[0, 0, 0, 0, 1, 1], target_nodeids=[2, 3, 4, 4, 1, 2], target_ids=[0, 1, 0, 1, 1, 0],
+          target_weights=[1.0, 2.0, 4.0, 8.0, -16.0, 32.0])
+
+
 def test_tree_ensemble_refuses_a_cycle():
     node = helper.make_node("TreeEnsemble", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, tree_roots=[0],
                             nodes_modes=tensor([0], numpy.uint8), nodes_featureids=[0], nodes_splits=tensor([0]),
@@ -127,6 +139,10 @@ def test_tree_ensemble_refuses_a_cycle():
                               [onnx.ValueInfoProto(name="y")])
     model = helper.make_model(graph, opset_imports=OPSETS, ir_version=13)
     with pytest.raises(Exception, match="leads back to itself"):
+        tensmith.compile(model.SerializeToString())
+    next(a for a in node.attribute if a.name == "n_targets").i = 1 << 60
+    model.graph.node[0].CopyFrom(node)
+    with pytest.raises(Exception, match="2\\^28"):
         tensmith.compile(model.SerializeToString())
 
 
