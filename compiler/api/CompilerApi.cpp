@@ -2,6 +2,7 @@
 // tensmith/compiler.h.
 #include <tensmith/compiler.h>
 
+#include "compiler/api/GraphText.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
@@ -12,7 +13,7 @@
 #include "compiler/target/cpu/Machine.h"
 #include "frontends/onnx/Import.h"
 
-#include "mlir/Parser/Parser.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
@@ -37,14 +38,74 @@ template <typename Work> ts_status *guarded(Work work) noexcept {
     return ts_status_create(TS_RESOURCE_EXHAUSTED, "there is not enough memory");
   } catch (const std::exception &error) {
     return ts_status_create(TS_INTERNAL, error.what());
+  } catch (...) {
+    return ts_status_create(TS_INTERNAL, "internal error of an unknown kind");
   }
 }
 
-ts_compile_options withDefaults(const ts_compile_options *options) {
+Status missing(const char *what) {
+  return invalidArgument(std::string(what) + " is a null pointer");
+}
+
+/// The caller's options, as far as its version of the structure goes; the rest are the defaults.
+Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
   ts_compile_options result;
   ts_compile_options_init(&result);
-  if (options)
-    std::memcpy(&result, options, std::min(options->size, sizeof(result)));
+  if (!given)
+    return result;
+  if (given->size < sizeof(size_t))
+    return invalidArgument("the options' size is not set; call ts_compile_options_init");
+  std::memcpy(&result, given, std::min(given->size, sizeof(result)));
+  for (size_t i = 0; i < result.shape_count; ++i)
+    if (!result.shapes || !result.shapes[i])
+      return missing("a shape");
+  if (result.optimization != 0 && result.optimization != 1)
+    return invalidArgument("there is no optimization level " + std::to_string(result.optimization) +
+                           "; 0 and 1 are known");
+  if (result.threads < 0)
+    return invalidArgument("a compilation can't have " + std::to_string(result.threads) +
+                           " threads");
+  return result;
+}
+
+/// A dimension as an option gives it: a size, or the name of a symbol.
+Status checkDimension(StringRef text) {
+  if (text.empty())
+    return invalidArgument("a dimension is empty");
+  bool isName = !llvm::isDigit(text[0]) && text[0] != '-' && text[0] != '+';
+  int64_t size;
+  if (isName || (!text.getAsInteger(10, size) && size >= 0))
+    return {};
+  return invalidArgument("'" + text.str() + "' is no size; sizes are integers from 0 on");
+}
+
+/// "image=1x3x224x224", or "batch=4", which is the size of a symbol or of an input of one
+/// dimension.
+Status addShape(StringRef text, ImportOptions &options) {
+  auto [name, dims] = text.split('=');
+  if (name.size() == text.size() || name.empty())
+    return invalidArgument("it must be NAME=DIMENSIONS, as image=1x3x224x224 or batch=4");
+  auto [place, isNew] = options.shapes.try_emplace(name.str());
+  if (!isNew)
+    return invalidArgument("'" + name.str() + "' was given a shape before");
+  SmallVector<StringRef> parts;
+  dims.split(parts, 'x');
+  for (StringRef part : parts) {
+    if (Status status = checkDimension(part); !status.ok())
+      return status;
+    place->second.push_back(part.str());
+  }
+  int64_t size;
+  if (parts.size() == 1 && !dims.getAsInteger(10, size))
+    options.symbols[name.str()] = size;
+  return {};
+}
+
+Result<ImportOptions> importOptions(const ts_compile_options &options) {
+  ImportOptions result;
+  for (size_t i = 0; i < options.shape_count; ++i)
+    if (Status status = addShape(options.shapes[i], result); !status.ok())
+      return status.within("shape '" + std::string(options.shapes[i]) + "'");
   return result;
 }
 
@@ -60,17 +121,19 @@ public:
         llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
     if (!buffer)
       return {StatusCode::IoError, path + ": " + buffer.getError().message()};
-    if (isText((*buffer)->getBuffer()))
-      return parseText((*buffer)->getBuffer(), path);
+    if (isGraphText((*buffer)->getBuffer()))
+      return parse((*buffer)->getBuffer(), path, options);
     buffer->reset();
-    return take(importFile(path, context_, importOptions(options)));
+    auto imported = importOptions(options);
+    return imported ? take(importFile(path, context_, *imported)) : imported.status();
   }
 
   Status load(std::string_view bytes, const std::string &name, const ts_compile_options &options) {
-    if (isText(bytes))
-      return parseText(bytes, name);
+    if (isGraphText(bytes))
+      return parse(bytes, name, options);
     auto span = std::as_bytes(std::span(bytes.data(), bytes.size()));
-    return take(importBytes(span, name, context_, importOptions(options)));
+    auto imported = importOptions(options);
+    return imported ? take(importBytes(span, name, context_, *imported)) : imported.status();
   }
 
   ModuleOp module() { return *module_; }
@@ -84,34 +147,11 @@ private:
     return registry;
   }
 
-  /// The text form begins with a comment, a module or a function; ONNX's protobuf with a field
-  /// number.
-  static bool isText(std::string_view bytes) {
-    size_t start = bytes.find_first_not_of(" \t\r\n");
-    if (start == std::string_view::npos)
-      return false;
-    std::string_view rest = bytes.substr(start);
-    for (std::string_view word : {"//", "module", "func.func", "builtin.module", "#", "!"})
-      if (rest.starts_with(word))
-        return true;
-    return false;
-  }
-
-  Status parseText(std::string_view text, const std::string &name) {
-    std::string message;
-    ScopedDiagnosticHandler handler(&context_, [&](Diagnostic &diagnostic) {
-      if (message.empty()) {
-        llvm::raw_string_ostream stream(message);
-        diagnostic.getLocation().print(stream);
-        stream << ": " << diagnostic.str();
-      }
-      return success();
-    });
-    module_ = parseSourceString<ModuleOp>(StringRef(text.data(), text.size()), &context_, name);
-    if (!module_ || !main())
-      return {StatusCode::InvalidModel,
-              name + ": " + (message.empty() ? "has no function @main" : message)};
-    return {};
+  Status parse(std::string_view text, const std::string &name, const ts_compile_options &options) {
+    if (options.shape_count)
+      return invalidArgument("shape '" + std::string(options.shapes[0]) +
+                             "': a model in text has the shapes that it is written with");
+    return take(parseGraphText(text, name, context_));
   }
 
   Status take(Result<OwningOpRef<ModuleOp>> imported) {
@@ -119,22 +159,6 @@ private:
       return imported.status();
     module_ = std::move(*imported);
     return {};
-  }
-
-  static ImportOptions importOptions(const ts_compile_options &options) {
-    ImportOptions result;
-    for (size_t i = 0; i < options.shape_count; ++i) {
-      auto [name, dims] = StringRef(options.shapes[i]).split('=');
-      int64_t size;
-      if (!dims.contains('x') && !dims.getAsInteger(10, size))
-        result.symbols[name.str()] = size;
-      SmallVector<StringRef> parts;
-      dims.split(parts, 'x');
-      auto &shape = result.shapes[name.str()];
-      for (StringRef part : parts)
-        shape.push_back(part.str());
-    }
-    return result;
   }
 
   MLIRContext context_;
@@ -160,11 +184,12 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   return result;
 }
 
-char *copied(const std::string &text) {
-  char *result = static_cast<char *>(std::malloc(text.size() + 1));
-  if (result)
-    std::memcpy(result, text.c_str(), text.size() + 1);
-  return result;
+Status copyText(const std::string &text, char **out) {
+  *out = static_cast<char *>(std::malloc(text.size() + 1));
+  if (!*out)
+    return {StatusCode::ResourceExhausted, "there is not enough memory"};
+  std::memcpy(*out, text.c_str(), text.size() + 1);
+  return {};
 }
 
 Result<graph::RuntimeValue> fromHandle(const ts_tensor *tensor) {
@@ -190,6 +215,33 @@ Result<graph::RuntimeValue> fromHandle(const ts_tensor *tensor) {
     strings.push_back(ts_tensor_string(tensor, i));
   return graph::RuntimeValue(HostTensor::ofStrings(shape, std::move(strings)));
 }
+
+Result<std::vector<graph::RuntimeValue>> fromHandles(ts_tensor *const *tensors, size_t count) {
+  std::vector<graph::RuntimeValue> result;
+  for (size_t i = 0; i < count; ++i) {
+    if (!tensors[i])
+      return missing(("input " + std::to_string(i)).c_str());
+    auto value = fromHandle(tensors[i]);
+    if (!value.ok())
+      return value.status();
+    result.push_back(std::move(*value));
+  }
+  return result;
+}
+
+/// A handle's status as one of ours.
+Status taken(ts_status *status) {
+  if (!status)
+    return {};
+  Status result(StatusCode(ts_status_get_code(status)), ts_status_message(status));
+  ts_status_free(status);
+  return result;
+}
+
+struct FreeTensor {
+  void operator()(ts_tensor *tensor) const { ts_tensor_free(tensor); }
+};
+using TensorHandle = std::unique_ptr<ts_tensor, FreeTensor>;
 
 ts_status *toHandle(const graph::RuntimeValue &value, ts_tensor **out) {
   if (value.kind == graph::RuntimeValue::Kind::None)
@@ -259,34 +311,76 @@ std::string described(func::FuncOp function) {
   return text;
 }
 
+graph::Observer observerOf(void (*observe)(void *, const char *, ts_tensor *), void *context) {
+  if (!observe)
+    return {};
+  return [=](Value value, const graph::RuntimeValue &computed) {
+    ts_tensor *handle = nullptr;
+    if (ts_status *status = toHandle(computed, &handle))
+      return ts_status_free(status);
+    observe(context, graph::describe(value.getLoc()).c_str(), handle);
+    ts_tensor_free(handle);
+  };
+}
+
+/// All of them or, where one fails, none.
+Status giveAll(const std::vector<graph::RuntimeValue> &values, ts_tensor **outputs) {
+  std::vector<TensorHandle> handles;
+  for (const graph::RuntimeValue &value : values) {
+    ts_tensor *handle = nullptr;
+    if (Status status = taken(toHandle(value, &handle)); !status.ok()) {
+      ts_tensor_free(handle);
+      return status;
+    }
+    handles.emplace_back(handle);
+  }
+  for (size_t i = 0; i < handles.size(); ++i)
+    outputs[i] = handles[i].release();
+  return {};
+}
+
 } // namespace
 
 void ts_compile_options_init(ts_compile_options *options) {
+  if (!options)
+    return;
   *options = {};
   options->size = sizeof(*options);
-  options->optimization = 2;
+  options->optimization = 1;
 }
 
 ts_status *ts_compile_file(const char *path, const ts_compile_options *options,
                            const char *outPath) {
   return guarded([&]() -> Status {
-    ts_compile_options all = withDefaults(options);
+    if (!path || !outPath)
+      return missing(path ? "the module's path" : "the path");
+    auto known = optionsOf(options);
+    if (!known)
+      return known.status();
     LoadedModel model;
-    if (Status status = model.load(path, all); !status.ok())
+    if (Status status = model.load(path, *known); !status.ok())
       return status;
-    return pipeline::compileToFile(model.module(), compileOptions(all, path), outPath);
+    return pipeline::compileToFile(model.module(), compileOptions(*known, path), outPath);
   });
 }
 
 ts_status *ts_compile_bytes(const void *bytes, size_t size, const char *name,
                             const ts_compile_options *options, void **module, size_t *moduleSize) {
   return guarded([&]() -> Status {
-    ts_compile_options all = withDefaults(options);
+    if ((!bytes && size) || !name)
+      return missing(name ? "the model" : "the name");
+    if (!module || !moduleSize)
+      return missing("the result");
+    *module = nullptr;
+    *moduleSize = 0;
+    auto known = optionsOf(options);
+    if (!known)
+      return known.status();
     LoadedModel model;
-    if (Status status = model.load({static_cast<const char *>(bytes), size}, name, all);
+    if (Status status = model.load({static_cast<const char *>(bytes), size}, name, *known);
         !status.ok())
       return status;
-    auto compiled = pipeline::compileToBytes(model.module(), compileOptions(all, name));
+    auto compiled = pipeline::compileToBytes(model.module(), compileOptions(*known, name));
     if (!compiled.ok())
       return compiled.status();
     *module = std::malloc(compiled->size());
@@ -305,54 +399,47 @@ ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
                             size_t outputCount, void (*observe)(void *, const char *, ts_tensor *),
                             void *context) {
   return guarded([&]() -> Status {
+    if (!path || (inputCount && !inputs) || (outputCount && !outputs))
+      return missing(path ? "the inputs or outputs" : "the path");
+    std::fill_n(outputs, outputCount, nullptr);
+    auto known = optionsOf(options);
+    if (!known)
+      return known.status();
+    auto arguments = fromHandles(inputs, inputCount);
+    if (!arguments)
+      return arguments.status();
     LoadedModel model;
-    if (Status status = model.load(path, withDefaults(options)); !status.ok())
+    if (Status status = model.load(path, *known); !status.ok())
       return status;
-    std::vector<graph::RuntimeValue> arguments;
-    for (size_t i = 0; i < inputCount; ++i) {
-      auto value = fromHandle(inputs[i]);
-      if (!value.ok())
-        return value.status();
-      arguments.push_back(*value);
-    }
-    graph::Observer observer;
-    if (observe)
-      observer = [&](Value value, const graph::RuntimeValue &computed) {
-        ts_tensor *handle = nullptr;
-        if (ts_status *status = toHandle(computed, &handle))
-          return ts_status_free(status);
-        observe(context, graph::describe(value.getLoc()).c_str(), handle);
-        ts_tensor_free(handle);
-      };
-    auto results = graph::evaluate(model.main(), std::move(arguments), observer);
+    auto results =
+        graph::evaluate(model.main(), std::move(*arguments), observerOf(observe, context));
     if (!results.ok())
       return results.status().within(path);
     if (results->size() != outputCount)
       return invalidArgument("the model has " + std::to_string(results->size()) + " outputs, not " +
                              std::to_string(outputCount));
-    for (size_t i = 0; i < outputCount; ++i)
-      if (ts_status *status = toHandle((*results)[i], &outputs[i])) {
-        Status failed(StatusCode(ts_status_get_code(status)), ts_status_message(status));
-        ts_status_free(status);
-        return failed;
-      }
-    return {};
+    return giveAll(*results, outputs);
   });
 }
 
 ts_status *ts_describe_model(const char *path, const ts_compile_options *options, char **json) {
   return guarded([&]() -> Status {
+    if (!path || !json)
+      return missing(path ? "the result" : "the path");
+    *json = nullptr;
+    auto known = optionsOf(options);
+    if (!known)
+      return known.status();
     LoadedModel model;
-    if (Status status = model.load(path, withDefaults(options)); !status.ok())
+    if (Status status = model.load(path, *known); !status.ok())
       return status;
-    *json = copied(described(model.main()));
-    return {};
+    return copyText(described(model.main()), json);
   });
 }
 
 ts_status *ts_describe_machine(char **json) {
   return guarded([&]() -> Status {
-    *json = copied(target::cpu::toJson(target::cpu::hostMachine()));
-    return {};
+    return json ? copyText(target::cpu::toJson(target::cpu::hostMachine()), json)
+                : missing("the result");
   });
 }

@@ -19,8 +19,7 @@ typedef struct ts_compile_options {
   const char *cache_dir;   /* null: $TENSMITH_CACHE, or the user's cache folder; "": no cache */
   const char *dump_ir_dir; /* null: none; each stage is written there, numbered */
   int threads;             /* of the compilation; 0: as many as CPUs */
-  int optimization; /* 0: no fusion, every operator by itself; 2 (default when `size` ends before
-                       it): all */
+  int optimization; /* 0: no fusion, every operator a kernel by itself; 1 (the default): fused */
   int evaluate_by_reference; /* not 0: no kernels, every operator by its reference evaluation */
   /* Called now and then from the compiling thread: what is being done, and how much of it (0 to 1).
    * May be null. */
@@ -43,7 +42,7 @@ TS_API ts_status *ts_compile_bytes(const void *model, size_t size, const char *n
 TS_API void ts_bytes_free(void *bytes);
 
 /* The reference evaluator on a model file: inputs in the order of the model's; every tensor that it
- * computes goes to `observe` (may be null) under its name. */
+ * computes goes to `observe` (may be null) under its name. After a failure all outputs are null. */
 TS_API ts_status *
 ts_evaluate_file(const char *path, const ts_compile_options *options, ts_tensor *const *inputs,
                  size_t input_count, ts_tensor **outputs, size_t output_count,

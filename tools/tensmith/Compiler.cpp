@@ -101,9 +101,9 @@ void CompileSettings::addTo(CLI::App &command, bool threadsToo) {
   group->add_option("--cache", cacheDir, "Folder of compiled kernels (default: $TENSMITH_CACHE)")
       ->type_name("DIR");
   group->add_flag("--no-cache", noCache, "Compile every kernel afresh");
-  group->add_option("--optimize,-O", optimization, "0: no fusion; 2: all (default)")
+  group->add_option("--optimize,-O", optimization, "0: no fusion; 1: fused (default)")
       ->type_name("LEVEL")
-      ->check(CLI::Range(0, 2));
+      ->check(CLI::Range(0, 1));
   group->add_flag("--evaluate-by-reference", byReference,
                   "No kernels: every operator by its reference evaluation");
   if (threadsToo)

@@ -24,7 +24,7 @@ struct CompileSettings {
   std::string cacheDir;
   bool noCache = false;
   bool byReference = false;
-  int optimization = 2;
+  int optimization = 1;
   int threads = 0;
 
   void addTo(CLI::App &command, bool threadsToo);
