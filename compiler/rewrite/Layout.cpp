@@ -52,6 +52,13 @@ template <typename Op> struct ToChannelsLast : OpRewritePattern<Op> {
   }
 };
 
+/// Whether a value is turned at no cost: a constant, or what varies along one dimension at most.
+bool turnsFreely(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return value.getDefiningOp<graph::ConstantOp>() ||
+         (type && llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) <= 1);
+}
+
 /// An operand seen in the order in which it is without the transposition, if that costs nothing:
 /// the operand of the same transposition, a constant or anything of one element turned now, or a
 /// value that varies along few dimensions.
@@ -63,11 +70,9 @@ Value untransposed(PatternRewriter &rewriter, Location location, Value operand,
   auto type = dyn_cast<RankedTensorType>(operand.getType());
   if (!type)
     return {};
-  int64_t large = llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; });
-  if (large == 0 && type.getRank() == 0)
+  if (type.getRank() == 0)
     return operand;
-  bool constant = operand.getDefiningOp<graph::ConstantOp>() != nullptr;
-  if (large > 1 && !constant)
+  if (!turnsFreely(operand))
     return {};
   // Of lower rank than the result: leading dimensions of size 1 first.
   graph::ShapeContext shapes(rewriter.getContext());
@@ -77,10 +82,17 @@ Value untransposed(PatternRewriter &rewriter, Location location, Value operand,
   return builder.transpose(builder.reshape(operand, dims), inversePermutation(permutation));
 }
 
+/// The operand as a transposition worth moving. One that is free stays where it is: `untransposed`
+/// makes such ones, and an operator between two of them would be turned for ever.
+graph::TransposeOp transpositionOf(Value operand) {
+  auto transpose = operand.getDefiningOp<graph::TransposeOp>();
+  return transpose && !turnsFreely(transpose.getX()) ? transpose : graph::TransposeOp();
+}
+
 /// The permutation of the first operand that is a transposition.
 std::optional<SmallVector<int64_t>> transposedBy(ValueRange operands, int64_t rank) {
   for (Value operand : operands)
-    if (auto transpose = operand.getDefiningOp<graph::TransposeOp>())
+    if (auto transpose = transpositionOf(operand))
       if (int64_t(transpose.getPermutation().size()) == rank)
         return SmallVector<int64_t>(transpose.getPermutation());
   return std::nullopt;
@@ -89,7 +101,7 @@ std::optional<SmallVector<int64_t>> transposedBy(ValueRange operands, int64_t ra
 /// Whether moving the operator before the transposition leaves no copy of it behind.
 bool soleUser(ValueRange operands, Operation *user) {
   for (Value operand : operands)
-    if (operand.getDefiningOp<graph::TransposeOp>() && operand.hasOneUse())
+    if (transpositionOf(operand) && operand.hasOneUse())
       return true;
   return false;
 }

@@ -4,6 +4,8 @@
 
 #include "tests/random/Check.h"
 #include "tests/random/Generator.h"
+#include "tests/random/Reducer.h"
+#include "tests/random/SharedMemory.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
@@ -12,8 +14,6 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <new>
-#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,6 +24,7 @@ namespace {
 
 constexpr int kGraphsOfWorker = 50; // a context never forgets a type: a new process after so many
 constexpr size_t kMostOperators = 512;
+constexpr int kMostReduced = 12; // the rest are most likely the same mistakes
 
 struct Entry {
   std::atomic<int> worker{0};
@@ -39,13 +40,6 @@ struct Shared {
   std::atomic<uint32_t> drawn[kMostOperators];
 };
 
-/// Memory that forked processes share; null where it can't be had.
-template <typename T> T *shareMemory(size_t count) {
-  void *memory =
-      mmap(nullptr, sizeof(T) * count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  return memory == MAP_FAILED ? nullptr : new (memory) T[count]();
-}
-
 class Batch {
 public:
   Batch(MLIRContext &context, const BatchOptions &options)
@@ -55,13 +49,6 @@ public:
   bool run() {
     if (!shared_ || !entries_ || operators_.size() > kMostOperators)
       return complain("no memory to share with the workers");
-    bool complete = true;
-    for (const DrawnOperator &op : operators_)
-      if (!op.recipe)
-        complete = complain("operator " + op.name.getStringRef().str() +
-                            " has no recipe: give it one in tests/random");
-    if (!complete)
-      return false;
     auto start = std::chrono::steady_clock::now();
     std::printf("random-graphs: seeds %llu to %llu\n", (unsigned long long)options_.first,
                 (unsigned long long)(options_.first + uint64_t(options_.count) - 1));
@@ -72,6 +59,8 @@ public:
   }
 
 private:
+  static bool fuses(uint64_t seed) { return seed % 10 != 0; }
+
   static bool complain(const std::string &text) {
     std::fprintf(stderr, "random-graphs: %s\n", text.c_str());
     return false;
@@ -102,7 +91,7 @@ private:
           ++shared_->drawn[i];
           ++entry.nodes;
         }
-    Report report = check(*module, {"", seed % 10 != 0});
+    Report report = check(*module, {"", fuses(seed)});
     entry.elements = report.elements;
     entry.loose = report.loose;
     std::snprintf(entry.message, sizeof entry.message, "%s", report.message.c_str());
@@ -173,12 +162,18 @@ private:
     std::printf("seed %llu %s: %s\n", (unsigned long long)seed, nameOf(entry.verdict).data(),
                 entry.message);
     (void)llvm::sys::fs::create_directories(options_.folder);
+    auto module = Generator(&context_, seed).run();
+    if (options_.reduce && entry.verdict != Verdict::NotEvaluated && reduced_++ < kMostReduced)
+      module = reduceGraph(*module, entry.verdict, {options_.folder + "/kernels", fuses(seed)},
+                           options_.timeoutSeconds);
     std::error_code error;
     llvm::raw_fd_ostream file(path, error);
-    if (error)
+    if (error) {
+      complain("cannot write '" + path + "': " + error.message());
       return;
-    Generator(&context_, seed).run()->print(file);
-    std::printf("  random-graphs --replay %s\n", path.c_str());
+    }
+    module->print(file);
+    std::printf("  random-graphs --replay %s%s\n", path.c_str(), fuses(seed) ? "" : " --no-fuse");
   }
 
   bool coverage() {
@@ -197,6 +192,7 @@ private:
   Shared *shared_;
   Entry *entries_;
   double seconds_ = 0;
+  int reduced_ = 0;
 };
 
 } // namespace

@@ -151,6 +151,7 @@ Report check(ModuleOp module, const CheckOptions &options) {
   compile.threads = 1;
   compile.cacheFolder = options.cacheFolder;
   compile.fuse = options.fuse;
+  compile.dumpFolder = options.dumpFolder;
   auto bytes = pipeline::compileToBytes(*copy, compile);
   if (!bytes.ok())
     return failure(Verdict::NotCompiled, bytes.status());

@@ -28,6 +28,7 @@ struct Report {
 struct CheckOptions {
   std::string cacheFolder;
   bool fuse = true;
+  std::string dumpFolder;
 };
 
 /// The module is left as it is.

@@ -230,14 +230,19 @@ bool isComputedFloat(const HostTensor &tensor) {
          tensor.type() == DataType::F16 || tensor.type() == DataType::BF16;
 }
 
-/// Each element moved by up to `amount` times itself.
-HostTensor moved(const HostTensor &tensor, double amount, Random &random) {
+/// Each element moved by up to `amount` times itself, or times the largest of the tensor.
+HostTensor moved(const HostTensor &tensor, double amount, Random &random, bool byLargest = false) {
   if (!isComputedFloat(tensor))
     return tensor;
+  double largest = 0;
+  for (int64_t i = 0; byLargest && i < tensor.size(); ++i)
+    if (double value = std::abs(tensor.getDouble(i)); std::isfinite(value))
+      largest = std::max(largest, value);
   HostTensor result(tensor.type(), tensor.shape());
   for (int64_t i = 0; i < tensor.size(); ++i) {
     double value = tensor.getDouble(i);
-    result.setDouble(i, value + value * amount * (random.real() * 2 - 1));
+    result.setDouble(i,
+                     value + std::max(std::abs(value), largest) * amount * (random.real() * 2 - 1));
   }
   return result;
 }
@@ -261,9 +266,8 @@ double errorOf(Operation *op, DataType type, double depth) {
 }
 
 /// The operands of sums, each moved by what the rounding of the sum may amount to for it.
-std::vector<HostTensor> movedTerms(std::span<const HostTensor> operands, double resultSize,
+std::vector<HostTensor> movedTerms(std::span<const HostTensor> operands, double depth,
                                    Random &random) {
-  double depth = depthOf(operands, resultSize);
   std::vector<HostTensor> result;
   for (const HostTensor &operand : operands)
     result.push_back(moved(
@@ -299,13 +303,15 @@ public:
       return results.status();
     bool same = areExact(op, exact, operands, *results);
     if (noisy_ && !same && !choosesElements(op)) {
-      double depth = depthOf(operands, resultSize(*results));
-      if (!isa<graph::Elementwise>(op))
-        results = evaluateNode(op, movedTerms(operands, resultSize(*results), random_), sizes_);
+      // What is made of several operators has intermediates that the results don't show.
+      bool composite = isa<graph::Decomposable>(op) && !isRingOperator(op->getName());
+      double depth = depthOf(operands, composite ? 1 : resultSize(*results));
+      if (!isa<graph::Elementwise>(op) && isContinuous(op->getName()))
+        results = evaluateNode(op, movedTerms(operands, depth, random_), sizes_);
       if (!results.ok())
         return results.status();
       for (HostTensor &tensor : *results)
-        tensor = moved(tensor, errorOf(op, tensor.type(), depth), random_);
+        tensor = moved(tensor, errorOf(op, tensor.type(), depth), random_, composite);
     }
     for (auto [value, tensor] : llvm::zip(op->getResults(), *results))
       give(value, tensor, same);

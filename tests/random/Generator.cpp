@@ -82,7 +82,7 @@ void Generator::drawSymbols() {
 
 OwningOpRef<ModuleOp> Generator::run() {
   ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
-  int64_t wanted = random.integer(3, 20);
+  int64_t wanted = std::min(random.integer(3, 20), random.integer(3, 20));
   for (int64_t attempt = 0; attempt < 6 * wanted && nodes_ < wanted; ++attempt)
     nodes_ += drawNode();
   finish();

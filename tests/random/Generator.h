@@ -5,7 +5,7 @@
 // that the reference refuses, or whose result is infinite, not a number or enormous, is dropped and
 // another drawn. An operator of one, two or three tensors and well-known attributes (`axis`,
 // `axes`, `keepdims`, ...) takes part as soon as it has a record; one with structured operands
-// needs a recipe, and `operatorsToDraw` names those that have none.
+// needs a recipe, and those without are named on the error output.
 #pragma once
 
 #include "compiler/graph/GraphBuilder.h"

@@ -54,7 +54,9 @@ Operation *quantise(Generator &g, StringRef name) {
   Dims scaleDims;
   if (g.chance(0.5))
     scaleDims.push_back(g.dims(x)[size_t(axis)]);
-  SmallVector<Value> operands{x, g.fresh(real, scaleDims, "positive", g.chance(0.7))};
+  // Powers of two, so that nothing lies on one side of a tie in F16 and on the other in F32.
+  Value scale = g.fresh(real, scaleDims, "powers", g.chance(0.7));
+  SmallVector<Value> operands{x, scale};
   operands.push_back(g.chance(0.5) ? g.fresh(code, scaleDims, "positive", true) : g.none());
   return g.create(name, operands,
                   {g.i64("axis", axis), g.type("to", name == "quantize" ? code : real)});

@@ -8,8 +8,16 @@ using namespace mlir;
 namespace tensmith::random_graphs {
 namespace {
 
-// Of values that are no tensors, with regions, or made by the compiler for itself alone.
-const llvm::StringRef kNotDrawn[] = {"constant",
+// Of strings and other values that are no tensors of numbers, with regions, or made by the compiler
+// for itself alone.
+const llvm::StringRef kNotDrawn[] = {"string_split",
+                                     "string_normalize",
+                                     "string_concat",
+                                     "regex_full_match",
+                                     "look_up",
+                                     "decode_image",
+                                     "count_ngrams",
+                                     "constant",
                                      "none",
                                      "yield",
                                      "if",
@@ -35,11 +43,12 @@ unsigned operandCount(OperationName name) {
   return name.hasTrait<OpTrait::NOperands<3>::Impl>() ? 3 : 0;
 }
 
+const llvm::StringRef kFlags[] = {"keepdims",       "exclusive", "reverse", "last",
+                                  "left",           "fmod",      "upper",   "detect_negative",
+                                  "detect_positive"};
+
 /// Attributes that mean the same in every record that has them.
 std::optional<NamedAttribute> drawAttribute(Generator &g, StringRef name, int64_t rank) {
-  static const llvm::StringRef kFlags[] = {
-      "keepdims", "exclusive", "reverse",         "last",           "left",
-      "fmod",     "upper",     "detect_negative", "detect_positive"};
   if (llvm::is_contained(kFlags, name))
     return g.flag(name, g.chance(0.5));
   if (name == "axis")
@@ -71,9 +80,9 @@ bool isDrawnWith(OperationName name, StringRef attribute) {
 }
 
 bool isDrawnByRecord(OperationName name) {
-  static const llvm::StringRef kNeedRecipe[] = {"to", "permutation", "value"};
-  return operandCount(name) > 0 && llvm::none_of(kNeedRecipe, [&](StringRef attribute) {
-           return isDrawnWith(name, attribute);
+  return operandCount(name) > 0 && llvm::all_of(name.getAttributeNames(), [](StringAttr attribute) {
+           return attribute == "axis" || attribute == "axes" ||
+                  llvm::is_contained(kFlags, attribute.getValue());
          });
 }
 
@@ -100,9 +109,10 @@ std::vector<DrawnOperator> listOperators(MLIRContext *context) {
           found = &recipe;
     if (found)
       result.push_back({name, found->recipe, found->weight});
+    else if (isDrawnByRecord(name))
+      result.push_back({name, drawByRecord, weightByRecord(name)});
     else
-      result.push_back(
-          {name, isDrawnByRecord(name) ? drawByRecord : nullptr, weightByRecord(name)});
+      llvm::errs() << "random-graphs: " << name << " is never drawn: it has no recipe\n";
   }
   return result;
 }

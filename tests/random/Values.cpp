@@ -27,6 +27,8 @@ double drawReal(Random &random, std::string_view kind) {
     return 0.25 + 1.75 * random.real();
   if (kind == "integers")
     return double(random.integer(-8, 8));
+  if (kind == "powers")
+    return std::ldexp(1, int(random.integer(-4, 2)));
   if (kind == "wide")
     return wideReal(random);
   return kind == "special" ? specialReal(random) : smallReal(random);

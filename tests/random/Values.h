@@ -35,6 +35,7 @@ private:
 };
 
 /// Kinds of values: "small" (in [-2, 2], exact zeros now and then), "positive" ([0.25, 2]),
+/// "powers" (of two),
 /// "integers" ([-8, 8] of floats too), "wide" (all bits of integers; large and tiny floats),
 /// "special" (infinities, NaN, signed zeros, subnormals among small ones) and "index:N" ([0, N)).
 /// Unsigned types take what they can hold of it.

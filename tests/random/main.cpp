@@ -19,11 +19,11 @@ using namespace tensmith::random_graphs;
 
 namespace {
 
-int replay(mlir::MLIRContext &context, const std::string &path) {
+int replay(mlir::MLIRContext &context, const std::string &path, const CheckOptions &options) {
   auto module = mlir::parseSourceFile<mlir::ModuleOp>(path, &context);
   if (!module)
     return 1;
-  Report report = check(*module, {});
+  Report report = check(*module, options);
   std::printf("%s: %s %s\n", path.c_str(), nameOf(report.verdict).data(), report.message.c_str());
   return report.verdict == Verdict::Agrees ? 0 : 1;
 }
@@ -36,6 +36,7 @@ int main(int argc, char **argv) {
   BatchOptions options;
   std::string file;
   uint64_t print = 0;
+  CheckOptions replayed;
   app.add_option("--count", options.count, "Graphs to draw")->capture_default_str();
   app.add_option("--seed,--first", options.first, "Seed of the first; the others count up from it")
       ->capture_default_str();
@@ -46,6 +47,8 @@ int main(int argc, char **argv) {
   app.add_flag("--all-operators", options.allOperators, "Fail unless every operator was drawn");
   app.add_flag("!--no-reduce", options.reduce, "Write failing graphs out as they were drawn");
   app.add_option("--replay", file, "Check the graph in a file instead");
+  app.add_flag("!--no-fuse", replayed.fuse, "With --replay: every operator a kernel of its own");
+  app.add_option("--dump", replayed.dumpFolder, "With --replay: where each stage's IR goes");
   app.add_option("--print", print, "Print the graph of a seed instead");
   CLI11_PARSE(app, argc, argv);
   mlir::DialectRegistry registry;
@@ -54,7 +57,7 @@ int main(int argc, char **argv) {
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   if (!file.empty())
-    return replay(context, file);
+    return replay(context, file, replayed);
   if (print) {
     Generator(&context, print).run()->print(llvm::outs());
     return 0;

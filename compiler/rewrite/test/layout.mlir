@@ -44,3 +44,17 @@ func.func @residual(%x: tensor<1x3x4x4xf32>, %w: tensor<3x3x1x1xf32>) -> tensor<
   %2 = graph.add %0, %1 : (tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
   return %2 : tensor<1x3x4x4xf32>
 }
+
+// -----
+
+// Moving the transposition of one constant behind the sum would make one of the other, without end.
+// CHECK-LABEL: func @constants_on_both_sides
+// CHECK: graph.add
+// CHECK-NEXT: return
+func.func @constants_on_both_sides() -> tensor<3x2xf32> {
+  %x = graph.constant {value = dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>} : () -> tensor<2x3xf32>
+  %y = graph.constant {value = dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]> : tensor<3x2xf32>} : () -> tensor<3x2xf32>
+  %0 = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = graph.add %0, %y : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
+  return %1 : tensor<3x2xf32>
+}

@@ -4,6 +4,7 @@
 #include "compiler/target/cpu/HalfExpansion.h"
 
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -58,6 +59,24 @@ struct TruncateDoubleByOdd : OpRewritePattern<arith::TruncFOp> {
     Value odd = b.create<arith::OrIOp>(towardZero, one);
     Value chosen = b.create<arith::SelectOp>(inexact, odd, bits);
     rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, to, b.create<arith::BitcastOp>(f32, chosen));
+    return success();
+  }
+};
+
+/// before: llvm.store %x : bf16 (or a vector of it, or a masked store)
+/// after:  its bits stored as i16
+/// A bf16 is computed as bits from here on; where LLVM sees them made a bf16 it chooses between two
+/// of them as such (a NaN, or the rest), which on x86 is a call of __truncsfbf2.
+template <typename Store> struct StoreBitsOfBFloat16 : OpRewritePattern<Store> {
+  using OpRewritePattern<Store>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Store op, PatternRewriter &rewriter) const override {
+    Type type = op.getValue().getType();
+    if (!getElementTypeOrSelf(type).isBF16())
+      return rewriter.notifyMatchFailure(op, "stores no bf16");
+    Value bits = rewriter.create<arith::BitcastOp>(
+        op.getLoc(), withElement(type, rewriter.getI16Type()), op.getValue());
+    rewriter.modifyOpInPlace(op, [&] { op.getValueMutable().assign(bits); });
     return success();
   }
 };
@@ -189,7 +208,8 @@ Status expandOperations(ModuleOp module, const Machine &machine) {
   addElementaryFunctions(scalar, machine);
   scalar.add<TruncateDoubleByOdd>(module.getContext(),
                                   /*benefit=*/2); // before bf16's own expansion
-  scalar.add<ExpandRemainder>(module.getContext());
+  scalar.add<ExpandRemainder, StoreBitsOfBFloat16<LLVM::StoreOp>,
+             StoreBitsOfBFloat16<LLVM::MaskedStoreOp>>(module.getContext());
   arith::populateArithExpandOpsPatterns(scalar);
   arith::populateExpandBFloat16Patterns(scalar);
   if (!machine.has("f16c"))

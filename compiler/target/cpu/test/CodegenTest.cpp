@@ -93,6 +93,26 @@ TEST(Codegen, SixteenBitFloatsRoundToNearestEven) {
     EXPECT_EQ(bf16Of(back[i]), bf16[i]);
 }
 
+// Breaks if a rounding that LLVM sees as a choice between two bf16 becomes a call of __truncsfbf2.
+TEST(Codegen, ScalarsOfBFloat16AreStoredAsBits) {
+  std::vector<float> input = grid(0.25f, 9);
+  std::vector<uint16_t> codes;
+  for (float x : input)
+    codes.push_back(bf16Of(x));
+  auto roots = runElementwise<uint16_t>("bf16", "bf16",
+                                        "%w = arith.extf %x : bf16 to f32\n"
+                                        "%r = math.sqrt %w : f32\n"
+                                        "%y = arith.truncf %r : f32 to bf16",
+                                        codes);
+  ASSERT_EQ(roots.size(), codes.size());
+  for (size_t i = 0; i < codes.size(); ++i) {
+    uint32_t bits = uint32_t(codes[i]) << 16;
+    float wide;
+    std::memcpy(&wide, &bits, 4);
+    EXPECT_EQ(roots[i], bf16Of(std::sqrt(wide)));
+  }
+}
+
 // Breaks if a machine without F16C gets calls of the compiler's support library, or other values.
 TEST(Codegen, HalvesWithoutInstructionsForThem) {
   Machine machine = *parseMachine("x86-64-v2");
