@@ -2,7 +2,7 @@
 #
 # Loaded by the lit.site.cfg.py of a build: `.venv/bin/lit build/dev/tests`, or with --filter REGEX. It is not called
 # lit.cfg.py, which lit would take for a suite inside the suite.
-# A test's RUN lines may call the build's programs (tensmith, tensmith-opt) and LLVM's (FileCheck, not, split-file) by
+# A test's RUN lines may call the build's programs (tensmith, tensmith-opt, random-graphs) and LLVM's (FileCheck, not, split-file) by
 # name. Features that a test can ask for with REQUIRES: the machine's instruction sets (avx2, avx512f, ...), and `asan` or
 # `tsan` where the build has that sanitizer.
 import os
@@ -17,7 +17,7 @@ config.excludes = ["build", ".git", ".venv", ".cache", "dist", "Inputs", "templa
 config.test_source_root = config.tensmith_source
 config.test_exec_root = os.path.join(config.tensmith_binary, "lit")
 
-programs = [os.path.join(config.tensmith_binary, "bin"), config.llvm_bin]
+programs = [os.path.join(config.tensmith_binary, folder) for folder in ("bin", "test")] + [config.llvm_bin]
 config.environment["PATH"] = os.pathsep.join(programs + [os.environ["PATH"]])
 
 

@@ -298,7 +298,9 @@ Value ElementEmitter::maskBelow(Value count, int64_t lanes) {
   auto numbers = llvm::to_vector(llvm::seq<int32_t>(0, int32_t(lanes)));
   Value lane = builder().create<arith::ConstantOp>(math.location,
                                                    DenseElementsAttr::get(type, ArrayRef(numbers)));
-  Value few = math.min(count, math.constant(lanes));
+  // Signed: of the vectors of a tile those beyond the end have fewer than no lanes.
+  Value few = builder().createOrFold<arith::MinSIOp>(math.location, count, math.constant(lanes));
+  few = builder().createOrFold<arith::MaxSIOp>(math.location, few, math.constant(0));
   Value limit =
       builder().createOrFold<arith::IndexCastOp>(math.location, builder().getI32Type(), few);
   return builder().create<arith::CmpIOp>(math.location, arith::CmpIPredicate::ult, lane,
