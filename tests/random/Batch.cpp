@@ -29,6 +29,7 @@ constexpr int kMostReduced = 12; // the rest are most likely the same mistakes
 struct Entry {
   std::atomic<int> worker{0};
   std::atomic<bool> done{false};
+  bool announced = false;
   Verdict verdict = Verdict::Crashed;
   int64_t elements = 0, loose = 0, nodes = 0;
   double seconds = 0;
@@ -118,7 +119,21 @@ private:
       --running;
       if (WIFSIGNALED(status))
         putDown(child, WTERMSIG(status));
+      announce();
     }
+  }
+
+  /// What failed since the last time: a long run says it at once, and reduces at the end.
+  void announce() {
+    for (int64_t i = 0; i < options_.count; ++i) {
+      Entry &entry = entries_[i];
+      if (!entry.done || entry.announced || entry.verdict == Verdict::Agrees)
+        continue;
+      entry.announced = true;
+      std::printf("seed %llu %s: %s\n", (unsigned long long)(options_.first + uint64_t(i)),
+                  nameOf(entry.verdict).data(), entry.message);
+    }
+    std::fflush(stdout);
   }
 
   /// The graph that a dead worker had in hand.
@@ -159,8 +174,6 @@ private:
 
   void describe(const Entry &entry, uint64_t seed) {
     std::string path = options_.folder + "/seed-" + std::to_string(seed) + ".mlir";
-    std::printf("seed %llu %s: %s\n", (unsigned long long)seed, nameOf(entry.verdict).data(),
-                entry.message);
     (void)llvm::sys::fs::create_directories(options_.folder);
     auto module = Generator(&context_, seed).run();
     if (options_.reduce && entry.verdict != Verdict::NotEvaluated && reduced_++ < kMostReduced)
