@@ -96,6 +96,16 @@ private:
 
 } // namespace
 
+bool Position::operator==(const Position &other) const {
+  auto same = [](Value a, Value b) {
+    auto constant = a == b ? std::nullopt : constantIndex(a);
+    return a == b || (constant && constant == constantIndex(b));
+  };
+  return lanes == other.lanes && mask == other.mask &&
+         std::equal(indices.begin(), indices.end(), other.indices.begin(), other.indices.end(),
+                    same);
+}
+
 Type withLanes(Type scalar, int64_t lanes) {
   return lanes == 1 ? scalar : VectorType::get({lanes}, scalar);
 }

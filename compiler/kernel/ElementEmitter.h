@@ -17,7 +17,9 @@ struct Position {
   llvm::SmallVector<mlir::Value> indices;
   int64_t lanes = 1;     // 1: a scalar
   mlir::Value mask = {}; // of the lanes, where the last vector of a row is cut off
-  bool operator==(const Position &) const = default;
+  /// Equal constants are equal wherever they were made: else no broadcast element would be found
+  /// again.
+  bool operator==(const Position &other) const;
 };
 
 class ElementEmitter {

@@ -39,16 +39,19 @@ bool broadcastsForCertain(Operation *op) {
 }
 
 Template chooseTemplate(graph::KernelOp kernel, const MachineShape &machine) {
-  for (Operation &op : kernel.getBody().front()) {
-    if (auto contraction = matchContraction(&op))
-      return contractionTemplate(kernel, *contraction, machine);
-    if (auto conv = dyn_cast<graph::ConvOp>(op); conv && isDepthwiseRoot(conv))
-      return depthwiseTemplate(kernel, conv, machine);
-    if (isRowRoot(&op))
+  for (Operation &op : kernel.getBody().front())
+    switch (rootKind(&op)) {
+    case RootKind::Contraction:
+      return contractionTemplate(kernel, *matchContraction(&op), machine);
+    case RootKind::Depthwise:
+      return depthwiseTemplate(kernel, cast<graph::ConvOp>(op), machine);
+    case RootKind::Row:
       return rowTemplate(kernel, machine);
-    if (isConcatRoot(&op))
+    case RootKind::Concat:
       return concatTemplate(kernel, cast<graph::ConcatOp>(op), machine);
-  }
+    case RootKind::Loops:
+      break;
+    }
   return loopTemplate(kernel);
 }
 
@@ -68,7 +71,14 @@ RootKind rootKind(Operation *op) {
     return RootKind::Contraction;
   if (auto conv = dyn_cast<graph::ConvOp>(op); conv && isDepthwiseRoot(conv))
     return RootKind::Depthwise;
-  return isRowRoot(op) ? RootKind::Row : RootKind::None;
+  if (isRowRoot(op))
+    return RootKind::Row;
+  return isConcatRoot(op) ? RootKind::Concat : RootKind::Loops;
+}
+
+StringRef name(RootKind kind) {
+  constexpr StringRef kNames[] = {"loops", "contraction", "depthwise", "rows", "concat"};
+  return kNames[size_t(kind)];
 }
 
 bool canEmit(Operation *op) {

@@ -4,8 +4,8 @@
 // runtime/KernelAbi.h, whatever the region is called: regions of the same structure give the same
 // text, which is how they come to be compiled once. The template is chosen by the region's root: a
 // contraction (ContractionKernel.cpp), a depthwise convolution (DepthwiseKernel.cpp), a
-// normalisation along rows (RowKernel.cpp), or loops over the results' elements (LoopKernel.cpp),
-// which takes every region that the others refuse.
+// normalisation along rows (RowKernel.cpp), a concatenation (ConcatKernel.cpp), or loops over the
+// results' elements (LoopKernel.cpp), which take every region that the others refuse.
 #pragma once
 
 #include "base/Status.h"
@@ -52,8 +52,12 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &mac
 /// compile time.
 bool canEmit(mlir::Operation *op);
 
-/// The operators that a template is built around, of which a kernel has at most one.
-enum class RootKind { None, Contraction, Depthwise, Row };
+/// The operator that a template is built around, of which a kernel has at most one; that of loops
+/// needs none.
+enum class RootKind { Loops, Contraction, Depthwise, Row, Concat };
+/// Of an operator in a kernel's region.
 RootKind rootKind(mlir::Operation *op);
+/// "loops", "contraction", ...
+llvm::StringRef name(RootKind kind);
 
 } // namespace tensmith::kernel

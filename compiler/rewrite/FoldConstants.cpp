@@ -5,6 +5,9 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/rewrite/Rewrites.h"
 
+#include "mlir/Analysis/TopologicalSortUtils.h"
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 
 namespace tensmith::rewrite {
@@ -37,24 +40,38 @@ bool isFoldable(Operation *op, int64_t allowance) {
   return out <= 2 * in + allowance;
 }
 
-/// The constants that the operator's results are; empty where its evaluation fails (then it fails
-/// at run time too).
-SmallVector<Value> evaluated(Operation *op, OpBuilder &builder) {
-  std::vector<HostTensor> operands;
-  for (Value operand : op->getOperands()) {
-    auto constant = operand.getDefiningOp<graph::ConstantOp>();
-    auto tensor =
-        constant ? graph::hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
-    if (!tensor.ok())
-      return {};
-    operands.push_back(*tensor);
+/// Adds the operator's results to the values that are known; false where its evaluation fails (then
+/// it fails at run time too).
+bool evaluate(Operation *op, llvm::DenseMap<Value, HostTensor> &known) {
+  if (isa<graph::NoneOp>(op))
+    return known.try_emplace(op->getResult(0)).second;
+  if (auto constant = dyn_cast<graph::ConstantOp>(op)) {
+    auto tensor = graph::hostTensor(constant.getValue());
+    return tensor.ok() && known.try_emplace(constant, *tensor).second;
   }
+  std::vector<HostTensor> operands;
+  for (Value operand : op->getOperands())
+    operands.push_back(known.lookup(operand));
   auto results = graph::evaluate(op, operands);
   if (!results.ok() || results->size() < op->getNumResults())
+    return false;
+  for (auto [value, tensor] : llvm::zip(op->getResults(), *results))
+    known[value] = tensor;
+  return true;
+}
+
+/// The constants that the operator's results are, where its operands are constants; empty where its
+/// evaluation fails.
+SmallVector<Value> evaluated(Operation *op, OpBuilder &builder) {
+  llvm::DenseMap<Value, HostTensor> known;
+  for (Value operand : op->getOperands())
+    if (!known.contains(operand) && !evaluate(operand.getDefiningOp(), known))
+      return {};
+  if (!evaluate(op, known))
     return {};
   SmallVector<Value> constants;
-  for (auto [value, tensor] : llvm::zip(op->getResults(), *results)) {
-    auto attribute = graph::elementsAttr(op->getContext(), tensor);
+  for (Value value : op->getResults()) {
+    auto attribute = graph::elementsAttr(op->getContext(), known.lookup(value));
     constants.push_back(
         builder.create<graph::ConstantOp>(op->getLoc(), attribute.getType(), attribute));
   }
@@ -81,21 +98,26 @@ Value constantContents(Operation *op, graph::ShapeContext &shapes, OpBuilder &bu
 } // namespace
 
 Value foldedConstant(Value value, OpBuilder &builder) {
-  Operation *op = value.getDefiningOp();
-  if (!op || isa<graph::ConstantOp>(op))
-    return op ? value : Value();
-  if (op->getNumOperands() == 0 || op->getNumResults() != 1)
-    return {};
-  for (OpOperand &operand : op->getOpOperands()) {
-    Value constant = foldedConstant(operand.get(), builder);
-    if (!constant)
+  constexpr size_t kMaxOperators = 16;
+  if (value.getDefiningOp<graph::ConstantOp>())
+    return value;
+  llvm::SetVector<Operation *> upstream;
+  upstream.insert(value.getDefiningOp());
+  for (size_t next = 0; next < upstream.size(); ++next) {
+    Operation *op = upstream[next];
+    if (!op || upstream.size() > kMaxOperators || !isPure(op) || op->getNumRegions())
       return {};
-    operand.set(constant);
+    if (isa<graph::ConstantOp, graph::NoneOp>(op))
+      continue;
+    for (Value operand : op->getOperands())
+      upstream.insert(operand.getDefiningOp());
   }
-  OpBuilder::InsertionGuard guard(builder);
-  builder.setInsertionPoint(op);
-  SmallVector<Value> constants = evaluated(op, builder);
-  return constants.empty() ? Value() : constants[0];
+  llvm::DenseMap<Value, HostTensor> known;
+  for (Operation *op : topologicalSort(upstream))
+    if (!evaluate(op, known))
+      return {};
+  auto attribute = graph::elementsAttr(value.getContext(), known.lookup(value));
+  return builder.create<graph::ConstantOp>(value.getLoc(), attribute.getType(), attribute);
 }
 
 LogicalResult foldConstants(func::FuncOp function, const Options &options) {

@@ -23,17 +23,28 @@ using namespace mlir;
 namespace tensmith::rewrite {
 namespace {
 
-/// What an operator is to a kernel.
-enum class Role {
-  Outside,
-  Elementwise,
-  Movement,
-  Reduction,
-  Window,
-  Concat,
-  Row,
-  Contraction,
-  Depthwise
+using kernel::RootKind;
+
+/// Operators of a kernel, above which no more are taken in: what is emitted for one element walks
+/// all of them.
+constexpr size_t kMaxOperators = 256;
+
+/// What an operator is to a kernel. Roots of the template of loops are reductions or windows.
+enum class Part { Outside, Elementwise, Movement, Reduction, Window, VectorRoot };
+
+struct Role {
+  Part part = Part::Outside;
+  RootKind root = RootKind::Loops;
+
+  Role(Part part) : part(part) {}
+  Role(RootKind root) : part(Part::VectorRoot), root(root) {}
+  bool isHeavy() const {
+    return part == Part::Reduction || part == Part::Window || part == Part::VectorRoot;
+  }
+  bool isRoot(RootKind kind) const { return part == Part::VectorRoot && root == kind; }
+  /// Of templates that apply what follows the root in vectors, for which moved elements would have
+  /// to be gathered.
+  bool isVectorRoot() const { return part == Part::VectorRoot; }
 };
 
 bool isScalarConstant(Value value) {
@@ -93,143 +104,99 @@ bool hasKnownSizes(Operation *op) {
 Role roleOf(Operation *op) {
   if (op->getNumResults() == 0 || op->getNumRegions() ||
       isa<graph::ConstantOp, graph::NoneOp>(op) || !kernel::canEmit(op) || !hasKnownSizes(op))
-    return Role::Outside;
+    return Part::Outside;
   if (auto conv = dyn_cast<graph::ConvOp>(op)) {
     bool known = cast<RankedTensorType>(conv.getW().getType()).hasStaticShape();
     if (!known || !conv.getChannelsLast() || !contracts(op))
-      return Role::Window;
+      return Part::Window;
     if (!kernel::isDepthwise(conv))
-      return Role::Contraction;
-    return cast<RankedTensorType>(conv.getType()).getElementType().isF32() ? Role::Depthwise
-                                                                           : Role::Window;
+      return RootKind::Contraction;
+    bool f32 = cast<RankedTensorType>(conv.getType()).getElementType().isF32();
+    return f32 ? Role(RootKind::Depthwise) : Role(Part::Window);
   }
   if (isa<graph::MatMulOp>(op))
-    return contracts(op) ? Role::Contraction : Role::Window;
-  if (kernel::rootKind(op) == kernel::RootKind::Row)
-    return Role::Row;
+    return contracts(op) ? Role(RootKind::Contraction) : Role(Part::Window);
+  if (RootKind root = kernel::rootKind(op); root != RootKind::Loops)
+    return root;
+  // Its operands become the region's arguments.
   if (isa<graph::ConcatOp>(op))
-    return Role::Concat;
+    return RootKind::Concat;
   if (isa<graph::Elementwise>(op))
-    return Role::Elementwise;
+    return Part::Elementwise;
   if (isa<graph::Indexed>(op) && cast<graph::Indexed>(op).isMovement())
-    return Role::Movement;
+    return Part::Movement;
   return isa<graph::ReduceSumOp, graph::ReduceMaxOp, graph::ReduceMinOp, graph::ReduceProdOp>(op)
-             ? Role::Reduction
-             : Role::Window;
-}
-
-std::string_view kindName(Role root) {
-  switch (root) {
-  case Role::Contraction:
-    return "contraction";
-  case Role::Depthwise:
-    return "depthwise";
-  case Role::Row:
-    return "rows";
-  case Role::Concat:
-    return "concat";
-  default:
-    return "loops";
-  }
-}
-
-bool isHeavy(Role role) {
-  return role != Role::Outside && role != Role::Elementwise && role != Role::Movement;
-}
-/// Templates that apply what follows the root in vectors, for which moved elements would have to be
-/// gathered.
-bool isVectorRoot(Role role) {
-  return role == Role::Contraction || role == Role::Depthwise || role == Role::Row ||
-         role == Role::Concat;
+             ? Part::Reduction
+             : Part::Window;
 }
 
 /// A kernel in the making.
 class Group {
 public:
-  explicit Group(Operation *end) : end_(end) { add(end, /*aligned=*/true); }
+  explicit Group(Operation *end) : end_(end) { add(end, roleOf(end), /*aligned=*/true); }
 
   void grow(const Options &options) {
     if (!options.fuse)
       return;
     // The operators are taken in from behind, so that all users of one are known when it is its
-    // turn.
-    for (bool changed = true; changed;) {
-      changed = false;
-      SmallVector<Operation *> producers;
-      for (Operation *op : ops_)
-        for (Value operand : op->getOperands())
-          if (Operation *producer = operand.getDefiningOp(); producer && !ops_.contains(producer))
-            producers.push_back(producer);
-      for (Operation *producer : producers)
-        changed |= tryAdd(producer);
-    }
+    // turn: which is, at the latest, when the last of them has come in.
+    for (size_t next = 0; next < ops_.size(); ++next)
+      for (Value operand : ops_[next]->getOperands())
+        if (Operation *producer = operand.getDefiningOp();
+            producer && ops_.size() < kMaxOperators && !ops_.contains(producer))
+          tryAdd(producer);
   }
 
 private:
-  void add(Operation *op, bool aligned) {
+  void add(Operation *op, Role role, bool aligned) {
     ops_.insert(op);
     if (aligned)
       aligned_.insert(op);
-    Role role = roleOf(op);
-    if (isHeavy(role)) {
+    if (isBeforeRoot(op))
+      beforeRoot_.insert(op);
+    if (role.isHeavy()) {
       root_ = op;
       rootRole_ = role;
     }
   }
 
-  bool tryAdd(Operation *op) {
-    if (ops_.contains(op) || op->getBlock() != end_->getBlock() || op->getNumResults() != 1)
-      return op->getNumResults() > 1 && tryAddRow(op);
-    for (Operation *user : op->getUsers())
-      if (!ops_.contains(user))
-        return false;
-    return fits(op);
-  }
-
-  /// Layer normalisation has three results, of which a row kernel takes the first alone.
-  bool tryAddRow(Operation *op) {
-    if (ops_.contains(op) || op->getBlock() != end_->getBlock() || roleOf(op) != Role::Row)
-      return false;
-    for (Operation *user : op->getUsers())
-      if (!ops_.contains(user))
-        return false;
-    return fits(op);
-  }
-
-  bool fits(Operation *op) {
+  void tryAdd(Operation *op) {
     Role role = roleOf(op);
-    // The right operand is laid out before the kernel, by a kernel of its own where it is no
-    // constant.
-    if ((rootRole_ == Role::Contraction || rootRole_ == Role::Depthwise) &&
-        root_->getOperand(1).getDefiningOp() == op)
-      return false;
+    // Layer normalisation has three results, of which a row kernel takes the first alone.
+    bool oneResult = op->getNumResults() == 1 || role.isRoot(RootKind::Row);
+    bool usedInside =
+        llvm::all_of(op->getUsers(), [&](Operation *user) { return ops_.contains(user); });
+    if (role.part == Part::Outside || op->getBlock() != end_->getBlock() || !oneResult ||
+        !usedInside || isRightOperand(op))
+      return;
     bool aligned = isAligned(op);
-    bool beforeRoot =
-        root_ && llvm::any_of(op->getUsers(), [&](Operation *user) { return isBeforeRoot(user); });
-    if (role == Role::Outside)
-      return false;
-    if (isHeavy(role)) {
+    if (role.isHeavy()) {
       // Behind a heavy operator all is aligned with it, and nothing has been moved.
-      if (root_ || !aligned || (isVectorRoot(role) && moves_))
-        return false;
-      add(op, true);
-      return true;
+      if (!root_ && aligned && !(role.isVectorRoot() && moves_))
+        add(op, role, true);
+    } else if (role.part == Part::Movement) {
+      addMovement(op, role);
+    } else if (!isBeforeRoot(op) || rootTakesElementwise(op)) {
+      add(op, role, aligned);
     }
-    if (role == Role::Movement) {
-      // A reshape of a tensor in memory is free outside, and is only worth taking in between two
-      // operators.
-      if (isa<graph::ReshapeOp>(op) && !canFollow(op->getOperand(0)))
-        return false;
-      if (root_ && (!beforeRoot || !rootTakesMovement()))
-        return false;
-      moves_ |= !beforeRoot;
-      add(op, false);
-      return true;
-    }
-    if (beforeRoot && !rootTakesElementwise(op))
-      return false;
-    add(op, aligned);
-    return true;
+  }
+
+  void addMovement(Operation *op, Role role) {
+    // A reshape of a tensor in memory is free outside, and is only worth taking in between two
+    // operators.
+    if (isa<graph::ReshapeOp>(op) && !canFollow(op->getOperand(0)))
+      return;
+    bool beforeRoot = isBeforeRoot(op);
+    if (root_ && (!beforeRoot || !rootTakesMovement()))
+      return;
+    moves_ |= !beforeRoot;
+    add(op, role, false);
+  }
+
+  /// Which is laid out before the kernel, by a kernel of its own where it is no constant.
+  bool isRightOperand(Operation *op) const {
+    return (rootRole_.isRoot(RootKind::Contraction) || rootRole_.isRoot(RootKind::Depthwise)) &&
+           root_->getOperand(1).getDefiningOp() == op;
   }
 
   /// Element-wise at the end's own shape, as are all its users: then the root may stand before it.
@@ -242,11 +209,11 @@ private:
     return own && end && own.clone(end.getElementType()) == end;
   }
 
-  bool isBeforeRoot(Operation *user) const {
-    if (user == root_)
-      return true;
-    return !aligned_.contains(user) && ops_.contains(user) &&
-           llvm::any_of(user->getUsers(), [&](Operation *next) { return isBeforeRoot(next); });
+  /// Whether the root's operands are computed from the operator, all users of which are inside.
+  bool isBeforeRoot(Operation *op) const {
+    return llvm::any_of(op->getUsers(), [&](Operation *user) {
+      return user == root_ || beforeRoot_.contains(user);
+    });
   }
 
   /// Whether the value is computed by an operator that could join in turn.
@@ -255,22 +222,28 @@ private:
     if (!op || !value.hasOneUse() || op->getBlock() != end_->getBlock())
       return false;
     Role role = roleOf(op);
-    return role == Role::Elementwise || (role == Role::Movement && !isa<graph::ReshapeOp>(op));
+    return role.part == Part::Elementwise ||
+           (role.part == Part::Movement && !isa<graph::ReshapeOp>(op));
   }
 
   /// Whether the operator can rather be applied to the result of a heavy one before it, while that
   /// is in registers.
   static bool followsHeavy(Operation *op) {
-    for (Value operand : op->getOperands()) {
-      Operation *producer = operand.getDefiningOp();
-      auto own = dyn_cast<RankedTensorType>(operand.getType()),
-           result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-      if (!producer || !operand.hasOneUse() || !own || !result ||
-          own.clone(result.getElementType()) != result)
-        continue;
-      Role role = roleOf(producer);
-      if (isHeavy(role) || (role == Role::Elementwise && followsHeavy(producer)))
-        return true;
+    SmallVector<Operation *> followers{op};
+    for (size_t next = 0; next < followers.size() && next < kMaxOperators; ++next) {
+      auto result = dyn_cast<RankedTensorType>(followers[next]->getResult(0).getType());
+      for (Value operand : followers[next]->getOperands()) {
+        Operation *producer = operand.getDefiningOp();
+        auto own = dyn_cast<RankedTensorType>(operand.getType());
+        if (!producer || !operand.hasOneUse() || !own || !result ||
+            own.clone(result.getElementType()) != result)
+          continue;
+        Role role = roleOf(producer);
+        if (role.isHeavy())
+          return true;
+        if (role.part == Part::Elementwise)
+          followers.push_back(producer);
+      }
     }
     return false;
   }
@@ -278,28 +251,21 @@ private:
   /// Each element of the operand is read once for each element of the result, or the root keeps a
   /// copy.
   bool rootTakesMovement() const {
-    return rootRole_ == Role::Reduction || rootRole_ == Role::Window ||
-           (rootRole_ == Role::Contraction && isa<graph::MatMulOp>(root_));
+    return rootRole_.part == Part::Reduction || rootRole_.part == Part::Window ||
+           (rootRole_.isRoot(RootKind::Contraction) && isa<graph::MatMulOp>(root_));
   }
   bool rootTakesElementwise(Operation *op) const {
     if (followsHeavy(op))
       return false;
-    switch (rootRole_) {
-    case Role::Row:
-    case Role::Reduction:
-      return true;
-    case Role::Contraction:
-      return isa<graph::MatMulOp>(root_);
-    default:
-      return false;
-    }
+    return rootRole_.part == Part::Reduction || rootRole_.isRoot(RootKind::Row) ||
+           (rootRole_.isRoot(RootKind::Contraction) && isa<graph::MatMulOp>(root_));
   }
 
   Operation *end_, *root_ = nullptr;
-  Role rootRole_ = Role::Outside;
+  Role rootRole_ = Part::Outside;
   bool moves_ = false;
   llvm::SetVector<Operation *> ops_;
-  llvm::SmallPtrSet<Operation *, 8> aligned_;
+  llvm::SmallPtrSet<Operation *, 8> aligned_, beforeRoot_;
 
   friend class KernelBuilder;
 };
@@ -329,9 +295,8 @@ public:
     }
     inside.create<graph::YieldOp>(group_.end_->getLoc(), ValueRange{map_.lookup(results[0])});
     builder_.setInsertionPoint(group_.end_);
-    auto kernel =
-        builder_.create<graph::KernelOp>(location(sorted), TypeRange(results), inputs_,
-                                         label(sorted), kindName(group_.rootRole_).data());
+    auto kernel = builder_.create<graph::KernelOp>(location(sorted), TypeRange(results), inputs_,
+                                                   label(sorted), kernel::name(rootKind()));
     kernel.getBody().takeBody(body_);
     results[0].replaceAllUsesWith(kernel->getResult(0));
     for (Operation *op : llvm::reverse(sorted))
@@ -340,6 +305,14 @@ public:
   }
 
 private:
+  /// As the emitter will see it.
+  RootKind rootKind() {
+    for (Operation &op : body_.front())
+      if (RootKind kind = kernel::rootKind(&op); kind != RootKind::Loops)
+        return kind;
+    return RootKind::Loops;
+  }
+
   /// Before the kernel: the packed weights of a contraction, or the taps of a depthwise
   /// convolution; evaluated where they are constants. The value that the kernel takes; null where
   /// the root has none.
@@ -347,10 +320,10 @@ private:
     graph::ShapeContext shapes(context_);
     graph::GraphBuilder graph(builder_, shapes, group_.end_->getLoc());
     Value matrix;
-    if (group_.rootRole_ == Role::Depthwise)
+    if (group_.rootRole_.isRoot(RootKind::Depthwise))
       return evaluated(
           kernel::depthwiseWeightsAsTaps(graph, cast<graph::ConvOp>(group_.root_).getW()));
-    if (group_.rootRole_ != Role::Contraction)
+    if (!group_.rootRole_.isRoot(RootKind::Contraction))
       return {};
     if (auto conv = dyn_cast<graph::ConvOp>(group_.root_))
       matrix = kernel::weightsAsMatrix(graph, conv, conv.getW());
@@ -391,7 +364,7 @@ private:
     graph::GraphBuilder graph(inside, shapes, group_.root_->getLoc());
     Value argument = addInput(packed);
     Value right = group_.root_->getOperand(1);
-    if (group_.rootRole_ == Role::Depthwise) {
+    if (group_.rootRole_.isRoot(RootKind::Depthwise)) {
       map_.map(right,
                kernel::tapsAsDepthwiseWeights(graph, cast<graph::ConvOp>(group_.root_), argument));
       return;
@@ -432,7 +405,7 @@ private:
     return main->getLoc();
   }
 
-  /// The operators by name, with the node that the root or the last one came from.
+  /// The operators by name, the first few.
   std::string label(ArrayRef<Operation *> ops) {
     std::string text;
     for (Operation *op : ops) {
@@ -462,7 +435,7 @@ void fuseBlock(Block &block, const Options &options) {
         for (Block &inner : region)
           fuseBlock(inner, options);
     bool dead = op->use_empty() && isPure(op) && !op->hasTrait<OpTrait::IsTerminator>();
-    bool alone = isa<graph::ReshapeOp>(op) || roleOf(op) == Role::Outside;
+    bool alone = isa<graph::ReshapeOp>(op) || roleOf(op).part == Part::Outside;
     if (dead || alone) {
       next = op->getPrevNode();
       if (dead)

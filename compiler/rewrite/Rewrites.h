@@ -41,7 +41,9 @@ struct Rewrite {
 /// All of them, in the order in which the pipeline runs them first.
 std::span<const Rewrite> rewrites();
 
-/// The value as a constant, if it is one or is computed from constants alone: then it is evaluated.
+/// The value as a constant, if it is one or is computed from constants alone by a few operators:
+/// then they are evaluated, whatever the size of the result, and left as they are. For operands
+/// that a kernel has packed, whose operators may be too large to be folded before.
 mlir::Value foldedConstant(mlir::Value value, mlir::OpBuilder &builder);
 
 } // namespace tensmith::rewrite
