@@ -4,7 +4,7 @@
  * Its operands are dense, row-major buffers, aligned to 64 bytes unless they come from the caller
  * of the program (element alignment then); results may overlap an operand only where the plan says
  * so. All the services it may use are in the table: a module has no undefined symbols. Version:
- * kTensmithKernelAbi, part of the module's header. */
+ * TENSMITH_KERNEL_ABI, part of the module's header. */
 #ifndef TENSMITH_RUNTIME_KERNEL_ABI_H
 #define TENSMITH_RUNTIME_KERNEL_ABI_H
 

@@ -181,6 +181,10 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
     result.progress = [options](const char *stage, double fraction) {
       options.progress(options.progress_context, stage, fraction);
     };
+  if (options.warn)
+    result.warn = [options](const std::string &message) {
+      options.warn(options.warn_context, message.c_str());
+    };
   return result;
 }
 

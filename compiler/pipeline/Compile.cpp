@@ -35,6 +35,8 @@ public:
     if (!machine.ok())
       return machine.status();
     machine_ = *machine;
+    if (Status status = dump_.makeFolder(); !status.ok())
+      return status;
     function_ = module_.lookupSymbol<func::FuncOp>("main");
     if (!function_)
       return Status(StatusCode::InvalidModel, options_.model + ": has no function @main");
@@ -57,9 +59,8 @@ private:
   /// 1. The graph as the front end gave it becomes one of kernels, and of operators that the
   /// runtime evaluates.
   Status rewriteGraph() {
-    dump_.write(module_, "imported");
-    if (options_.byReference)
-      return {};
+    if (Status status = dump_.write(module_, "imported"); !status.ok() || options_.byReference)
+      return status;
     rewrite::Options options;
     options.machine = shapeOf(machine_);
     options.fuse = options_.fuse;
@@ -76,7 +77,8 @@ private:
       report("rewriting the graph", done++ / std::size(stages));
       if (failed(stage(function_, options)))
         return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
-      dump_.write(module_, name);
+      if (Status status = dump_.write(module_, name); !status.ok())
+        return status;
     }
     return {};
   }
@@ -88,19 +90,23 @@ private:
     return passes.run(function);
   }
 
-  /// 2. Each region to vector code. What turns out to have none goes back to being evaluated by
-  /// reference.
+  /// 2. Each region to vector code. An operator that turns out to have none for its types goes back
+  /// to being evaluated by reference, with those that it was fused with; the plan says so.
   Status emitKernels() {
     SmallVector<graph::KernelOp> kernels;
     function_.walk([&](graph::KernelOp op) { kernels.push_back(op); });
     for (auto [number, op] : llvm::enumerate(kernels)) {
       report("emitting kernels", double(number) / double(kernels.size()));
       auto emitted = kernel::emitKernel(op, shapeOf(machine_));
-      if (!emitted.ok()) {
+      std::string label = graph::describe(op.getLoc());
+      if (emitted.status().code() == StatusCode::Unsupported) {
+        unemitted_.push_back(label + ": " + emitted.status().message());
         inlineRegion(op);
         continue;
       }
-      target::cpu::KernelSource source{graph::describe(op.getLoc()), {}};
+      if (!emitted.ok())
+        return emitted.status().within(options_.model + ": " + label);
+      target::cpu::KernelSource source{std::move(label), {}};
       llvm::raw_string_ostream stream(source.text);
       emitted->module->print(stream);
       sources_.push_back(std::move(source));
@@ -108,12 +114,13 @@ private:
       binding.sizes = std::move(emitted->sizes);
       binding.messages = std::move(emitted->messages);
       binding.label = op.getLabel().str();
+      binding.schedule = std::move(emitted->schedule);
       bindings_[op] = sources_.size() - 1;
       kernels_.push_back(std::move(binding));
     }
-    dump_.write(module_, "kernels");
-    dump_.write(sources_);
-    return {};
+    if (Status status = dump_.write(module_, "kernels"); !status.ok())
+      return status;
+    return dump_.write(sources_);
   }
 
   static void inlineRegion(graph::KernelOp op) {
@@ -132,7 +139,10 @@ private:
   Status compileKernels() {
     target::cpu::KernelCompilerOptions options;
     options.threads = options_.threads;
-    options.cacheFolder = options_.cacheFolder;
+    // What is found in the cache goes through no stages.
+    options.cacheFolder = options_.dumpFolder.empty() ? options_.cacheFolder : "";
+    options.dumpFolder = options_.dumpFolder;
+    options.warn = options_.warn;
     options.progress = [&](int64_t done, int64_t total) {
       report("compiling kernels", double(done) / double(total));
     };
@@ -156,6 +166,7 @@ private:
       return kernels_[bindings_.lookup(op)];
     };
     input.model = options_.model;
+    input.unemitted = unemitted_;
     input.triple = machine_.triple;
     input.cpu = machine_.cpu;
     input.features = machine_.codeFeatures();
@@ -180,6 +191,7 @@ private:
   std::vector<target::cpu::KernelSource> sources_;
   std::vector<vm::KernelBinding> kernels_;
   llvm::DenseMap<Operation *, size_t> bindings_;
+  std::vector<std::string> unemitted_;
   Result<vm::Plan> plan_{Status(StatusCode::Internal, "not planned yet")};
   target::cpu::ModuleParts parts_;
 };

@@ -12,13 +12,17 @@ namespace tensmith::pipeline {
 
 struct CompileOptions {
   std::string target = "host";
-  std::string cacheFolder;  // of compiled kernels; empty: none
-  std::string dumpFolder;   // each stage's IR, numbered; empty: none
+  std::string cacheFolder; // of compiled kernels; empty: none
+  /// Each stage's IR, numbered, and the code of each kernel, all of which are then compiled afresh;
+  /// empty: none.
+  std::string dumpFolder;
   int threads = 0;          // 0: as many as CPUs
   bool fuse = true;         // off: every operator is a kernel of its own
   bool byReference = false; // no kernels: the runtime evaluates every operator
   std::string model = "model";
   std::function<void(const char *stage, double fraction)> progress;
+  /// Of what goes on without: called from any thread, one call at a time.
+  std::function<void(const std::string &)> warn;
 };
 
 /// Compiles `main` of the module, which is changed on the way, to the module file's bytes, or into

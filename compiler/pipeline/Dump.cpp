@@ -8,32 +8,48 @@ using namespace mlir;
 
 namespace tensmith::pipeline {
 
-Dump::Dump(std::string folder) : folder_(std::move(folder)) {
-  if (!folder_.empty())
-    llvm::sys::fs::create_directories(folder_);
+Status Dump::makeFolder() {
+  if (folder_.empty())
+    return {};
+  std::error_code error = llvm::sys::fs::create_directories(folder_);
+  return error ? Status(StatusCode::IoError, "the stages of the compilation can't be written: '" +
+                                                 folder_ + "': " + error.message())
+               : Status();
 }
 
-void Dump::write(ModuleOp module, StringRef stage) {
-  if (folder_.empty())
-    return;
+Status Dump::writeFile(StringRef name, llvm::function_ref<void(llvm::raw_ostream &)> print) {
+  std::string path = folder_ + "/" + name.str();
   std::error_code error;
-  llvm::raw_fd_ostream file(folder_ + llvm::formatv("/{0,0+2}-{1}.mlir", number_++, stage).str(),
-                            error);
+  llvm::raw_fd_ostream file(path, error);
+  if (!error)
+    print(file);
+  file.close();
+  if (!error)
+    error = file.error();
+  file.clear_error();
+  return error ? Status(StatusCode::IoError, "'" + path + "': " + error.message()) : Status();
+}
+
+Status Dump::write(ModuleOp module, StringRef stage) {
+  if (folder_.empty())
+    return {};
   OpPrintingFlags flags;
   flags.elideLargeElementsAttrs(32).elideLargeResourceString(64);
-  if (!error)
-    module->print(file, flags);
+  return writeFile(llvm::formatv("{0,0+2}-{1}.mlir", number_++, stage).str(),
+                   [&](llvm::raw_ostream &file) { module->print(file, flags); });
 }
 
-void Dump::write(const std::vector<target::cpu::KernelSource> &kernels) {
+Status Dump::write(const std::vector<target::cpu::KernelSource> &kernels) {
   if (folder_.empty())
-    return;
-  for (auto [number, kernel] : llvm::enumerate(kernels)) {
-    std::error_code error;
-    llvm::raw_fd_ostream file(folder_ + llvm::formatv("/kernel-{0,0+3}.mlir", number).str(), error);
-    if (!error)
-      file << "// " << kernel.label << "\n" << kernel.text;
-  }
+    return {};
+  for (auto [number, kernel] : llvm::enumerate(kernels))
+    if (Status status = writeFile(llvm::formatv("kernel-{0,0+3}.mlir", number).str(),
+                                  [&, &kernel = kernel](llvm::raw_ostream &file) {
+                                    file << "// " << kernel.label << "\n" << kernel.text;
+                                  });
+        !status.ok())
+      return status;
+  return {};
 }
 
 } // namespace tensmith::pipeline

@@ -1,23 +1,26 @@
 // Writes each stage of a compilation into a folder, numbered, with large constants left out.
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/target/cpu/KernelCompiler.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace tensmith::pipeline {
 
+/// Nothing is written where the folder's name is empty. Errors: IoError.
 class Dump {
 public:
-  /// Nothing is written where `folder` is empty. A folder that can't be written to is no error: the
-  /// compilation matters more.
-  explicit Dump(std::string folder);
+  explicit Dump(std::string folder) : folder_(std::move(folder)) {}
+  Status makeFolder();
   /// NN-stage.mlir
-  void write(mlir::ModuleOp module, llvm::StringRef stage);
-  /// One file for each kernel.
-  void write(const std::vector<target::cpu::KernelSource> &kernels);
+  Status write(mlir::ModuleOp module, llvm::StringRef stage);
+  /// kernel-NNN.mlir for each kernel.
+  Status write(const std::vector<target::cpu::KernelSource> &kernels);
 
 private:
+  Status writeFile(llvm::StringRef name, llvm::function_ref<void(llvm::raw_ostream &)> print);
+
   std::string folder_;
   int number_ = 0;
 };

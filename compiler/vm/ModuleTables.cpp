@@ -32,6 +32,7 @@ uint32_t ModuleTables::addKernel(graph::KernelOp op) {
     auto kernel = std::make_unique<plan::KernelT>();
     kernel->symbol = binding.symbol;
     kernel->label = binding.label;
+    kernel->schedule = binding.schedule;
     kernel->messages = binding.messages;
     module.kernels.push_back(std::move(kernel));
   }

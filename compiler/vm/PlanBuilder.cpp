@@ -55,6 +55,14 @@ std::unique_ptr<plan::AttributeT> integer(std::string name, int64_t value) {
   return attribute;
 }
 
+std::unique_ptr<plan::AttributeT> texts(std::string name, std::vector<std::string> values) {
+  auto attribute = std::make_unique<plan::AttributeT>();
+  attribute->name = std::move(name);
+  attribute->value.Set(plan::TextsT{});
+  attribute->value.AsTexts()->values = std::move(values);
+  return attribute;
+}
+
 } // namespace
 
 Result<Plan> buildPlan(const PlanInput &input) {
@@ -79,6 +87,7 @@ Result<Plan> buildPlan(const PlanInput &input) {
   module.metadata.push_back(integer("arena_bytes_planned", tables.plannedBytes));
   module.metadata.push_back(integer("arena_buffers", tables.buffers));
   module.metadata.push_back(integer("arena_bytes_without_sharing", tables.separateBytes));
+  module.metadata.push_back(texts("unemitted_kernels", input.unemitted));
 
   flatbuffers::FlatBufferBuilder builder;
   plan::FinishModuleBuffer(builder, plan::Module::Pack(builder, &module));

@@ -21,6 +21,7 @@ struct KernelBinding {
   std::vector<std::string> sizes;    // the symbols whose values it takes, in order
   std::vector<std::string> messages; // of its `fail` codes
   std::string label;
+  std::string schedule;
 };
 
 struct PlanInput {
@@ -29,6 +30,7 @@ struct PlanInput {
   std::string model; // named in locations
   std::string triple, cpu;
   std::vector<std::string> features;
+  std::vector<std::string> unemitted; // kernels that there was no code for, each with the reason
 };
 
 struct PlanConstant {

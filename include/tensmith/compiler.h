@@ -17,7 +17,8 @@ typedef struct ts_compile_options {
   const char
       *target; /* "host" (null), or an LLVM CPU name with features: "x86-64-v3", "skylake-avx512" */
   const char *cache_dir;   /* null: $TENSMITH_CACHE, or the user's cache folder; "": no cache */
-  const char *dump_ir_dir; /* null: none; each stage is written there, numbered */
+  const char *dump_ir_dir; /* null: none; each stage is written there, numbered, and what each
+                              kernel becomes, which is then not taken from the cache */
   int threads;             /* of the compilation; 0: as many as CPUs */
   int optimization; /* 0: no fusion, every operator a kernel by itself; 1 (the default): fused */
   int evaluate_by_reference; /* not 0: no kernels, every operator by its reference evaluation */
@@ -25,6 +26,10 @@ typedef struct ts_compile_options {
    * May be null. */
   void (*progress)(void *context, const char *stage, double fraction);
   void *progress_context;
+  /* Told of what the compilation goes on without, as a cache that can't be written. From any
+   * thread, one call at a time; may be null. */
+  void (*warn)(void *context, const char *message);
+  void *warn_context;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

@@ -173,9 +173,9 @@ TS_API int ts_session_threads(const ts_session *session);
 TS_API ts_status *ts_session_run(ts_session *session, ts_tensor *const *inputs, size_t input_count,
                                  ts_tensor **outputs, size_t output_count);
 
-/* The next run of this thread on the session also measures each instruction; the result as JSON: a
- * list of
- * {"label", "kind", "count", "nanoseconds", "flops", "bytes"}. */
+/* Runs `runs` times, measuring each instruction, and drops the outputs. The result as JSON, of all
+ * runs together: a list of {"label", "kind", "count", "nanoseconds", "flops", "bytes",
+ * "location"}. */
 TS_API ts_status *ts_session_profile(ts_session *session, ts_tensor *const *inputs,
                                      size_t input_count, size_t runs, char **json);
 

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
 
 import numpy
 import onnx
@@ -227,6 +228,23 @@ def test_machine():
 def test_dump_ir(tmp_path, model):
     tensmith("compile", model, "-o", tmp_path / "m.so", "--dump-ir", tmp_path / "ir", "--no-cache")
     assert len(list((tmp_path / "ir").iterdir())) > 1
+    refused("compile", model, "-o", tmp_path / "m.so", "--dump-ir", "/proc/nothing/ir")
+
+
+def test_an_unusable_cache_is_warned_of(tmp_path, model):
+    done = tensmith("compile", model, "-o", tmp_path / "m.so", "--cache", "/proc/nothing")
+    assert "warning: the kernel cache in '/proc/nothing' is not used" in done.stderr
+
+
+# What has no code is evaluated by reference, which is right and slow.
+@pytest.mark.parametrize("name", ["mobilenet_v2", "lstm_lm"])
+def test_every_kernel_of_the_benchmarks_has_code(name):
+    sys.path.insert(0, str(ROOT / "bench"))
+    import weights as fill
+
+    module = json.loads(tensmith("inspect", fill.filled(ROOT / "bench/models" / f"{name}.onnx"), "--json").stdout)["module"]
+    assert module["metadata"]["unemitted_kernels"] == []
+    assert all(kernel["schedule"] for kernel in module["kernels"])
 
 
 def test_shape_fixes_a_symbol(tmp_path, model):

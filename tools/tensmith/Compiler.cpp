@@ -66,6 +66,8 @@ struct Options {
     options.evaluate_by_reference = settings.byReference;
     options.progress = Progress::callback;
     options.progress_context = &progress;
+    options.warn = Progress::warnCallback;
+    options.warn_context = &progress;
   }
 };
 

@@ -94,15 +94,26 @@ void printOperators(const Json &operators) {
 }
 
 void printKernels(const Json &kernels) {
-  Table table({"uses", "flops", "kernel"});
+  Table table({"uses", "flops", "schedule", "kernel"});
   for (const Json &kernel : kernels) {
     std::string label = cellText(kernel.value("label", Json("")));
     table.add({cellText(kernel.value("uses", Json())), cellText(kernel.value("flops", Json())),
+               cellText(kernel.value("schedule", Json(""))),
                label.empty() ? cellText(kernel.value("symbol", Json())) : label});
   }
   std::cout << fmt::format("kernels: {}\n", kernels.size());
   if (!table.empty())
     std::cout << table.text();
+}
+
+/// Which is slow, and nothing that the model's author could see otherwise.
+void printUnemitted(const Json &module) {
+  Json kernels = module.value("metadata", Json::object()).value("unemitted_kernels", Json::array());
+  if (kernels.empty())
+    return;
+  std::cout << fmt::format("evaluated by reference, for want of code: {}\n", kernels.size());
+  for (const Json &kernel : kernels)
+    std::cout << "  " << cellText(kernel) << '\n';
 }
 
 void printModule(const Json &module) {
@@ -114,6 +125,7 @@ void printModule(const Json &module) {
   std::cout << fmt::format("target: {} {}{}\n", cellText(module["triple"]), cellText(module["cpu"]),
                            features.empty() ? "" : ", needs" + features);
   printKernels(module.value("kernels", Json::array()));
+  printUnemitted(module);
   Json memory = memoryOf(module);
   std::cout << fmt::format("memory: weights {}, planned {} for {} values, {} values allocated "
                            "as they come\n",

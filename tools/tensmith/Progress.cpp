@@ -31,6 +31,17 @@ void Progress::callback(void *self, const char *stage, double fraction) {
   static_cast<Progress *>(self)->update(stage ? stage : "", fraction);
 }
 
+void Progress::warn(const std::string &message) {
+  std::lock_guard lock(mutex_);
+  if (drawn_ && terminal_)
+    std::fputs("\r\033[K", stderr);
+  std::fputs(("tensmith: warning: " + message + "\n").c_str(), stderr);
+}
+
+void Progress::warnCallback(void *self, const char *message) {
+  static_cast<Progress *>(self)->warn(message);
+}
+
 void Progress::watch(std::stop_token stop) {
   std::unique_lock lock(mutex_);
   auto stopped = [&] { return stop.stop_requested(); };

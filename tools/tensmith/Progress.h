@@ -23,6 +23,10 @@ public:
   void update(std::string stage, double fraction = -1);
   /// ts_compile_options::progress, whose context is the Progress.
   static void callback(void *self, const char *stage, double fraction);
+  /// A line that stays; from any thread.
+  void warn(const std::string &message);
+  /// ts_compile_options::warn, whose context is the Progress.
+  static void warnCallback(void *self, const char *message);
 
 private:
   void watch(std::stop_token stop);

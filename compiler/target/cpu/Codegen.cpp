@@ -41,18 +41,15 @@ void dump(const CodegenOptions &options, llvm::StringRef suffix,
   out.clear_error();
 }
 
-Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Machine &machine,
-                                                               int optLevel) {
+Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Machine &machine) {
   initializeNativeTarget();
   std::string error;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(machine.triple, error);
   if (!target)
     return unsupported("no code generator for " + machine.triple + ": " + error);
-  auto level = llvm::CodeGenOpt::getLevel(optLevel);
-  std::unique_ptr<llvm::TargetMachine> result(
-      target->createTargetMachine(machine.triple, machine.cpu, machine.featureString(),
-                                  llvm::TargetOptions(), llvm::Reloc::PIC_, llvm::CodeModel::Small,
-                                  level.value_or(llvm::CodeGenOptLevel::Aggressive)));
+  std::unique_ptr<llvm::TargetMachine> result(target->createTargetMachine(
+      machine.triple, machine.cpu, machine.featureString(), llvm::TargetOptions(),
+      llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
   if (!result)
     return unsupported("no code generator for " + machine.triple);
   return result;
@@ -99,17 +96,9 @@ llvm::TargetLibraryInfoImpl noLibrary(const llvm::Module &module) {
   return library;
 }
 
-llvm::OptimizationLevel levelOf(int optLevel) {
-  if (optLevel <= 0)
-    return llvm::OptimizationLevel::O0;
-  if (optLevel == 1)
-    return llvm::OptimizationLevel::O1;
-  return optLevel == 2 ? llvm::OptimizationLevel::O2 : llvm::OptimizationLevel::O3;
-}
-
-void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) {
+void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving = optLevel > 1;
+  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving = true;
   tuning.LoopUnrolling = false; // emitters and Expansions.cpp unroll what is worth it; interleaving
                                 // is the vectoriser's
   llvm::PassBuilder builder(&machine, tuning);
@@ -123,10 +112,7 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine, int optLevel) 
   builder.registerFunctionAnalyses(functions);
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, components, modules);
-  auto level = levelOf(optLevel);
-  auto passes = level == llvm::OptimizationLevel::O0 ? builder.buildO0DefaultPipeline(level)
-                                                     : builder.buildPerModuleDefaultPipeline(level);
-  passes.run(module, modules);
+  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
 }
 
 std::string emit(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type) {
@@ -184,7 +170,7 @@ void collectErrors(const llvm::DiagnosticInfo *info, void *text) {
 
 Result<std::string> generate(llvm::Module &module, const Machine &machine,
                              const CodegenOptions &options, const DiagnosticText &errors) {
-  auto target = makeTargetMachine(machine, options.optLevel);
+  auto target = makeTargetMachine(machine);
   if (!target)
     return target.status();
   module.setTargetTriple(machine.triple);
@@ -194,7 +180,7 @@ Result<std::string> generate(llvm::Module &module, const Machine &machine,
     return status;
   setAttributes(module, machine);
   dump(options, ".ll", [&](llvm::raw_ostream &out) { out << module; });
-  optimize(module, **target, options.optLevel);
+  optimize(module, **target);
   dump(options, ".opt.ll", [&](llvm::raw_ostream &out) { out << module; });
   dump(options, ".s", [&](llvm::raw_ostream &out) {
     out << emit(*llvm::CloneModule(module), **target, llvm::CodeGenFileType::AssemblyFile);
@@ -217,7 +203,7 @@ Result<std::string> compileToObject(ModuleOp kernel, const Machine &machine,
       errors.add(diagnostic.str());
     return success();
   });
-  if (Status status = lowerToLLVM(kernel, machine, options.lineTables); !status.ok())
+  if (Status status = lowerToLLVM(kernel, machine); !status.ok())
     return internalError(options, errors.after(status.message()));
   dump(options, ".llvm.mlir", [&](llvm::raw_ostream &out) { kernel.print(out); });
   llvm::LLVMContext context;

@@ -19,13 +19,11 @@ namespace tensmith::target::cpu {
 inline constexpr char kKernelPlaceholder[] = "tensmith_kernel";
 
 struct CodegenOptions {
-  int optLevel = 3; // of LLVM: 0 to 3
   /// The exported symbol. The module's other functions, `tensmith_kernel.body`, become
   /// `SYMBOL.body`.
   std::string symbol = kKernelPlaceholder;
-  std::string dumpFolder;  // where SYMBOL.llvm.mlir, SYMBOL.ll, SYMBOL.opt.ll and SYMBOL.s are
-                           // written, unless empty
-  bool lineTables = false; // DWARF line tables from the operations' locations
+  /// Where SYMBOL.llvm.mlir, SYMBOL.ll, SYMBOL.opt.ll and SYMBOL.s are written, unless empty.
+  std::string dumpFolder;
 };
 
 /// Consumes the module's contents. Safe from several threads with a context each. Internal where

@@ -35,14 +35,15 @@ struct Job {
   bool cached = false;
 };
 
-Hash128 keyOf(const KernelSource &source, const std::string &machine,
-              const KernelCompilerOptions &options) {
+/// The sizes of the machine's caches are in the kernel's text, where they have a part in it.
+Hash128 keyOf(const KernelSource &source, const Machine &machine) {
   Hasher hasher;
   hasher.add(kLlvmVersion);
   hasher.add(TENSMITH_CODEGEN_REVISION);
-  hasher.add(machine);
-  hasher.add(options.optLevel);
-  hasher.add(options.lineTables);
+  hasher.add(machine.triple);
+  hasher.add(machine.cpu);
+  hasher.add(machine.featureString());
+  hasher.add(int64_t(machine.vectorBits));
   hasher.add(source.text);
   return hasher.finish();
 }
@@ -61,8 +62,7 @@ public:
     auto module = parseSourceString<ModuleOp>(job.source->text, context_.get());
     if (!module)
       return Status(StatusCode::Internal, "its module doesn't parse: " + problem);
-    CodegenOptions codegen{options_.optLevel, job.object.symbol, options_.dumpFolder,
-                           options_.lineTables};
+    CodegenOptions codegen{job.object.symbol, options_.dumpFolder};
     return compileToObject(*module, machine_, codegen);
   }
 
@@ -164,10 +164,9 @@ Result<CompiledKernels> compileKernels(std::span<const KernelSource> sources,
                                        const Machine &machine,
                                        const KernelCompilerOptions &options) {
   CompiledKernels result;
-  std::string description = toJson(machine);
   std::map<Hash128, const KernelSource *> distinct;
   for (const KernelSource &source : sources) {
-    Hash128 key = keyOf(source, description, options);
+    Hash128 key = keyOf(source, machine);
     distinct.try_emplace(key, &source);
     result.symbols.push_back("k_" + toHex(key));
   }

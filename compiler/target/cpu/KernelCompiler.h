@@ -1,9 +1,9 @@
 // All kernels of a model to objects: on all cores, each structure once, and only those that the
 // cache doesn't have.
 //
-// A kernel's key is the hash of its text, the machine, the options and this compiler; its symbol is
-// derived from the key. So an object serves every model that has the kernel, and the names of a
-// model's nodes have no part in it.
+// A kernel's key is the hash of its text, of what the machine's code depends on, and of this
+// compiler; its symbol is derived from the key. So an object serves every model that has the
+// kernel, and the names of a model's nodes have no part in it.
 #pragma once
 
 #include "base/Status.h"
@@ -29,10 +29,8 @@ struct KernelObject {
 };
 
 struct KernelCompilerOptions {
-  int threads = 0; // 0: as many as the process has CPUs
-  int optLevel = 3;
-  bool lineTables = false;
-  std::string dumpFolder;
+  int threads = 0;        // 0: as many as the process has CPUs
+  std::string dumpFolder; // of what kernels become on the way (Codegen.h); empty: none
   std::string cacheFolder = defaultCacheFolder(); // empty: no cache
   int64_t cacheLimitBytes = KernelCache::kDefaultLimit;
   /// Called when a kernel is done, one call at a time, from any thread.

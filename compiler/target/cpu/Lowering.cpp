@@ -21,7 +21,6 @@
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/ControlFlow/IR/ControlFlowOps.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
-#include "mlir/Dialect/LLVMIR/Transforms/Passes.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Linalg/Passes.h"
 #include "mlir/Dialect/MemRef/Transforms/Passes.h"
@@ -111,7 +110,7 @@ Status convertToLLVM(ModuleOp module) {
 
 } // namespace
 
-Status lowerToLLVM(ModuleOp module, const Machine &machine, bool lineTables) {
+Status lowerToLLVM(ModuleOp module, const Machine &machine) {
   // What patterns outside of passes build must be loaded; passes do so themselves.
   module.getContext()
       ->loadDialect<affine::AffineDialect, arith::ArithDialect, cf::ControlFlowDialect,
@@ -125,13 +124,7 @@ Status lowerToLLVM(ModuleOp module, const Machine &machine, bool lineTables) {
     return status;
   if (Status status = lowerControl(module, census); !status.ok())
     return status;
-  if (Status status = convertToLLVM(module); !status.ok())
-    return status;
-  if (!lineTables)
-    return {};
-  return runPasses(module, [](OpPassManager &passes) {
-    passes.addPass(LLVM::createDIScopeForLLVMFuncOpPass());
-  });
+  return convertToLLVM(module);
 }
 
 } // namespace tensmith::target::cpu

@@ -15,7 +15,6 @@ namespace tensmith::target::cpu {
 /// Lowers in place. Elementary functions of f32 become polynomials, so that no call into libm is
 /// left; memrefs that are arguments become bare pointers where all are of static shape, and
 /// descriptors' fields otherwise, with `llvm.noalias` and `llvm.align` on the pointer that is used.
-/// `lineTables`: each function gets a debug scope from its location.
-Status lowerToLLVM(mlir::ModuleOp module, const Machine &machine, bool lineTables);
+Status lowerToLLVM(mlir::ModuleOp module, const Machine &machine);
 
 } // namespace tensmith::target::cpu

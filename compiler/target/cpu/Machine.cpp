@@ -62,23 +62,12 @@ bool isCodeFeature(llvm::StringRef name) {
          llvm::any_of(kFamilies, [&](llvm::StringRef family) { return name.starts_with(family); });
 }
 
-/// Multiply-adds begun in a cycle, of vectors of `bits`: two, but for the designs known to have one
-/// such unit.
-int fmaPortsOf(const Machine &machine, int64_t bits) {
-  if (!machine.has("fma"))
-    return 0;
-  bool splits512 =
-      machine.cpu == "znver4"; // a 512-bit operation is two passes through a 256-bit unit
-  return bits == 512 && splits512 ? 1 : 2;
-}
-
 /// What follows from the CPU's name and features.
 void deriveVectors(Machine &machine) {
   bool avx512 = machine.has("avx512f") && machine.has("avx512bw") && machine.has("avx512dq") &&
                 machine.has("avx512vl");
   machine.vectorBits = avx512 ? 512 : machine.has("avx") ? 256 : 128;
   machine.vectorRegisters = avx512 ? 32 : 16;
-  machine.fmaPorts = fmaPortsOf(machine, machine.vectorBits);
 }
 
 Status complete(Machine &machine, std::string_view name) {
@@ -128,8 +117,6 @@ Machine bareHost() {
     machine.l1Bytes = bytes;
   if (int64_t bytes = hostCacheBytes(2, _SC_LEVEL2_CACHE_SIZE))
     machine.l2Bytes = bytes;
-  if (int64_t bytes = hostCacheBytes(3, _SC_LEVEL3_CACHE_SIZE))
-    machine.l3Bytes = bytes;
   return machine;
 }
 
@@ -180,8 +167,7 @@ std::string toJson(const Machine &machine) {
       {"triple", machine.triple},          {"cpu", machine.cpu},
       {"features", machine.features},      {"enabled", machine.enabled},
       {"vector_bits", machine.vectorBits}, {"vector_registers", machine.vectorRegisters},
-      {"fma_ports", machine.fmaPorts},     {"l1_bytes", machine.l1Bytes},
-      {"l2_bytes", machine.l2Bytes},       {"l3_bytes", machine.l3Bytes},
+      {"l1_bytes", machine.l1Bytes},       {"l2_bytes", machine.l2Bytes},
   };
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object));

@@ -2,8 +2,8 @@
 // for.
 //
 // A machine is the host's, found out, or another's, named: "x86-64-v3", "znver4,-avx512f". It
-// decides nothing by itself; its JSON form is part of every compiled kernel's cache key, so
-// whatever changes the code must be a field of it.
+// decides nothing by itself. Whatever changes the code is either in the text of a kernel, as tiles
+// sized by caches are, or part of its key in KernelCompiler.cpp, as features are.
 #pragma once
 
 #include "base/Status.h"
@@ -26,10 +26,8 @@ struct Machine {
   std::vector<std::string> enabled;
   int64_t vectorBits = 128; // of the widest vectors worth using
   int vectorRegisters = 16;
-  int fmaPorts = 1; // multiply-adds of full vectors begun in a cycle; 0: the machine has none
   int64_t l1Bytes = 32 << 10;  // of one core's data
   int64_t l2Bytes = 512 << 10; // of one core
-  int64_t l3Bytes = 8 << 20;   // shared
 
   bool has(std::string_view feature) const;
   /// Of the enabled ones, those whose instructions may be in the code: what a module's reader has

@@ -394,14 +394,6 @@ TEST(Codegen, ModulesThatDoNotLowerAreErrors) {
                    .ok());
 }
 
-TEST(Codegen, LineTablesPointIntoTheText) {
-  CodegenOptions options;
-  options.lineTables = true;
-  auto object = compileText(kAxpy, hostMachine(), options);
-  ASSERT_TRUE(object.ok()) << object.status().message();
-  EXPECT_NE(object->find(".debug_line"), std::string::npos);
-}
-
 // Breaks if one of the vector dialect's larger operations has no lowering, or a wrong one.
 TEST(Codegen, StructuredVectors) {
   std::string text = replaceAll(

@@ -137,6 +137,20 @@ TEST(KernelCompiler, EqualKernelsAreCompiledOnceAndCached) {
   EXPECT_EQ(other->fromCache, 0) << "another machine's code was taken";
 }
 
+// Hosts differ in their caches, also from one container to the next: what kernels take from those
+// is in their text.
+TEST(KernelCompiler, CachesOfTheMachineDoNotChangeTheKey) {
+  KernelCompilerOptions options;
+  options.cacheFolder.clear();
+  std::vector<KernelSource> sources = {{"a", kDouble}};
+  Machine machine = hostMachine(), larger = machine;
+  larger.l1Bytes *= 2, larger.l2Bytes *= 2;
+  auto one = compileKernels(sources, machine, options),
+       other = compileKernels(sources, larger, options);
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_EQ(one->symbols, other->symbols);
+}
+
 TEST(KernelCompiler, NamesTheKernelThatFails) {
   KernelCompilerOptions options;
   options.cacheFolder.clear();
