@@ -55,25 +55,26 @@ template <typename Op> struct ToChannelsLast : OpRewritePattern<Op> {
 /// Whether a value is turned at no cost: a constant, or what varies along one dimension at most.
 bool turnsFreely(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
-  return value.getDefiningOp<graph::ConstantOp>() ||
-         (type && llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) <= 1);
+  return type && (value.getDefiningOp<graph::ConstantOp>() ||
+                  llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) <= 1);
 }
 
-/// An operand seen in the order in which it is without the transposition, if that costs nothing:
-/// the operand of the same transposition, a constant or anything of one element turned now, or a
-/// value that varies along few dimensions.
+/// Whether an operand can be seen as before the transposition at no cost: it is the operand of the
+/// same transposition, or turns freely.
+bool isUntransposable(Value operand, ArrayRef<int64_t> permutation) {
+  auto transpose = operand.getDefiningOp<graph::TransposeOp>();
+  return (transpose && transpose.getPermutation() == permutation) || turnsFreely(operand);
+}
+
+/// Such an operand in the order in which it is without the transposition.
 Value untransposed(PatternRewriter &rewriter, Location location, Value operand,
                    ArrayRef<int64_t> permutation) {
   if (auto transpose = operand.getDefiningOp<graph::TransposeOp>())
     if (transpose.getPermutation() == permutation)
       return transpose.getX();
-  auto type = dyn_cast<RankedTensorType>(operand.getType());
-  if (!type)
-    return {};
+  auto type = cast<RankedTensorType>(operand.getType());
   if (type.getRank() == 0)
     return operand;
-  if (!turnsFreely(operand))
-    return {};
   // Of lower rank than the result: leading dimensions of size 1 first.
   graph::ShapeContext shapes(rewriter.getContext());
   graph::GraphBuilder builder(rewriter, shapes, location);
@@ -135,12 +136,13 @@ struct ThroughElementwise : OpInterfaceRewritePattern<graph::Elementwise> {
     auto permutation = type ? transposedBy(op->getOperands(), type.getRank()) : std::nullopt;
     if (!permutation || !soleUser(op->getOperands(), op))
       return rewriter.notifyMatchFailure(op, "no operand is a transposition of its own");
-    SmallVector<Value> operands;
-    for (Value operand : op->getOperands()) {
-      operands.push_back(untransposed(rewriter, op->getLoc(), operand, *permutation));
-      if (!operands.back())
+    // Before anything is built: a pattern that builds and then fails is tried for ever.
+    for (Value operand : op->getOperands())
+      if (!isUntransposable(operand, *permutation))
         return rewriter.notifyMatchFailure(op, "an operand would have to be transposed");
-    }
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      operands.push_back(untransposed(rewriter, op->getLoc(), operand, *permutation));
     return moveBefore(rewriter, op, operands, *permutation);
   }
 };

@@ -90,7 +90,11 @@ std::string firstDifference(const HostTensor &actual, const HostTensor &expected
     bool equal = isFloat(actual.type())
                      ? deviation(expected.getDouble(i), actual.getDouble(i)) <= tolerance[size_t(i)]
                      : actual.getInt(i) == expected.getInt(i);
-    if (!equal)
+    // So ill-conditioned that an infinity is one of the roundings (atanh next to 1).
+    bool artefact = isFloat(actual.type()) && !std::isfinite(actual.getDouble(i)) &&
+                    tolerance[size_t(i)] > 0.1 * std::abs(expected.getDouble(i)) &&
+                    tolerance[size_t(i)] > 0.1;
+    if (!equal && !artefact)
       return "element " + std::to_string(i) + " of " + toString(actual.shape()) + " is " +
              std::to_string(actual.getDouble(i)) + ", not " +
              std::to_string(expected.getDouble(i)) +

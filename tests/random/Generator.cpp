@@ -372,6 +372,15 @@ void Generator::finish() {
   function.setAllArgAttrs(attributes);
   SmallVector<mlir::Attribute> runs;
   for (const Sizes &run : runs_) {
+    auto tooLarge = [&](Value value) {
+      auto shape = shapeOf(value.getType(), run);
+      return shape && !elementCount(*shape, 8 * largest_);
+    };
+    bool large = llvm::any_of(block.getArguments(), tooLarge);
+    for (Operation &op : block)
+      large |= llvm::any_of(op.getResults(), tooLarge);
+    if (large && !runs.empty()) // products of symbols, at sizes that weren't seen while drawing
+      continue;
     SmallVector<NamedAttribute> sizes;
     for (auto &size : run)
       sizes.push_back(i64(size.getKey(), size.getValue()));
