@@ -267,6 +267,9 @@ Outcome evaluateUnpack(const Invocation &invocation) {
   size_t rank = size_t(x.rank());
   Panels panels;
   panels.n = invocation.attributes.integer("columns");
+  if (panels.n < 0 && invocation.results.size() == 1 && invocation.results[0].shape &&
+      !invocation.results[0].shape->empty()) // symbolic: the result's type has it
+    panels.n = invocation.results[0].shape->back();
   panels.width = x.shape()[rank - 1];
   panels.k = x.shape()[rank - 2];
   if (panels.n < 0 || !isWidth(panels.width) || panels.count() != x.shape()[rank - 3])
