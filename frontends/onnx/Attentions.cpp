@@ -25,7 +25,7 @@ LogicalResult attention(NodeImport &n) {
 
 /// The scores or weights as a subgraph of one input and one output changes them.
 Value modified(NodeImport &n, StringRef name, Value x) {
-  auto *attribute = n.attribute(name);
+  auto *attribute = n.attribute(name, onnx::AttributeProto::GRAPH);
   if (!attribute || !x)
     return x;
   const onnx::GraphProto &graph = attribute->g();

@@ -12,7 +12,7 @@ namespace tensmith::onnx_import {
 namespace {
 
 const onnx::GraphProto *subgraph(NodeImport &n, StringRef name) {
-  auto *attribute = n.attribute(name);
+  auto *attribute = n.attribute(name, onnx::AttributeProto::GRAPH);
   if (attribute && attribute->has_g())
     return &attribute->g();
   (void)n.error("has no subgraph '" + name + "'");

@@ -14,24 +14,24 @@ LogicalResult give(NodeImport &n, const Result<HostTensor> &tensor) {
 }
 
 LogicalResult constant(NodeImport &n) {
-  if (auto *value = n.attribute("value"))
+  if (auto *value = n.attribute("value", onnx::AttributeProto::TENSOR))
     return give(n, readTensor(value->t(), n.importer.tensorSource()));
-  if (auto *value = n.attribute("sparse_value"))
+  if (auto *value = n.attribute("sparse_value", onnx::AttributeProto::SPARSE_TENSOR))
     return give(n, readSparseTensor(value->sparse_tensor(), n.importer.tensorSource()));
-  if (auto *value = n.attribute("value_int"))
+  if (auto *value = n.attribute("value_int", onnx::AttributeProto::INT))
     return n.give({n.integerScalar(value->i())});
   if (n.hasAttribute("value_ints"))
     return n.give({n.vector(n.intsAttr("value_ints"))});
-  if (auto *value = n.attribute("value_string"))
+  if (auto *value = n.attribute("value_string", onnx::AttributeProto::STRING))
     return give(n, HostTensor::ofStrings({}, {value->s()}));
-  if (auto *value = n.attribute("value_strings"))
+  if (auto *value = n.attribute("value_strings", onnx::AttributeProto::STRINGS))
     return give(n, HostTensor::ofStrings({value->strings_size()},
                                          {value->strings().begin(), value->strings().end()}));
-  if (auto *value = n.attribute("value_float")) {
+  if (auto *value = n.attribute("value_float", onnx::AttributeProto::FLOAT)) {
     float number = value->f();
     return give(n, HostTensor::of<float>(DataType::F32, {}, {&number, 1}));
   }
-  if (auto *value = n.attribute("value_floats")) {
+  if (auto *value = n.attribute("value_floats", onnx::AttributeProto::FLOATS)) {
     std::vector<float> numbers(value->floats().begin(), value->floats().end());
     return give(n, HostTensor::of<float>(DataType::F32, {int64_t(numbers.size())}, numbers));
   }
@@ -40,7 +40,7 @@ LogicalResult constant(NodeImport &n) {
 
 LogicalResult constantOfShape(NodeImport &n) {
   HostTensor value(DataType::F32, {});
-  if (auto *given = n.attribute("value")) {
+  if (auto *given = n.attribute("value", onnx::AttributeProto::TENSOR)) {
     auto tensor = readTensor(given->t(), n.importer.tensorSource());
     if (!tensor.ok() || tensor->size() != 1)
       return n.error("the value is no tensor of one element");

@@ -97,15 +97,8 @@ Result<MappedFile> mapFile(const std::string &path, int64_t maxBytes) {
   return mapDescriptor(file.get(), size_t(properties.st_size), "file");
 }
 
-void releasePages(std::span<const std::byte> bytes) {
-  auto page = uintptr_t(sysconf(_SC_PAGESIZE)), start = reinterpret_cast<uintptr_t>(bytes.data());
-  uintptr_t first = (start + page - 1) / page * page, end = (start + bytes.size()) / page * page;
-  if (first < end)
-    madvise(reinterpret_cast<void *>(first), end - first, MADV_DONTNEED);
-}
-
-Result<MappedFile> mapExternalData(const std::string &folder, const std::string &location,
-                                   int64_t offset, int64_t length) {
+Result<MappedFile> ExternalFiles::map(const std::string &folder, const std::string &location,
+                                      int64_t offset, int64_t length) {
   if (location.empty() || location.find('\0') != std::string::npos)
     return refuse(location, "names no file");
   if (location[0] == '/')
@@ -120,7 +113,18 @@ Result<MappedFile> mapExternalData(const std::string &folder, const std::string 
     return refuse(location, "is not a regular file");
   if (properties.st_nlink > 1)
     return refuse(location, "is a hard link (the file has another name, too)");
-  int64_t size = properties.st_size;
+  auto [place, isNew] = mapped_.try_emplace({properties.st_dev, properties.st_ino});
+  if (isNew) {
+    auto mapped = mapDescriptor(file->get(), size_t(properties.st_size),
+                                "external data at '" + location + "'");
+    if (!mapped.ok()) {
+      mapped_.erase(place);
+      return mapped;
+    }
+    place->second = *mapped;
+  }
+  MappedFile part = place->second;
+  int64_t size = int64_t(part.bytes.size());
   if (length < 0)
     length = size - std::min(offset, size);
   if (offset < 0 || offset > size || length > size - offset)
@@ -128,10 +132,8 @@ Result<MappedFile> mapExternalData(const std::string &folder, const std::string 
                                                 std::to_string(size) + ", before offset " +
                                                 std::to_string(offset) + " and length " +
                                                 std::to_string(length));
-  auto mapped = mapDescriptor(file->get(), size_t(size), "external data at '" + location + "'");
-  if (mapped.ok())
-    mapped->bytes = mapped->bytes.subspan(size_t(offset), size_t(length));
-  return mapped;
+  part.bytes = part.bytes.subspan(size_t(offset), size_t(length));
+  return part;
 }
 
 } // namespace tensmith::onnx_import

@@ -3,9 +3,11 @@
 
 #include "base/Status.h"
 
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
+#include <sys/types.h>
 
 namespace tensmith::onnx_import {
 
@@ -17,15 +19,20 @@ struct MappedFile {
 
 Result<MappedFile> mapFile(const std::string &path, int64_t maxBytes);
 
-/// Says that mapped bytes have been copied and are not needed in memory; reading them again is
-/// slow, not wrong.
-void releasePages(std::span<const std::byte> bytes);
+/// The files beside a model, each mapped once: a model may have more tensors than a process may
+/// have mappings. Tensors keep a file mapped beyond this object's life.
+///
+/// `map` gives the part of a file that a tensor names as its external data. `location` must be a
+/// plain file within `folder`: a path that is absolute or leads upward, a symbolic link anywhere on
+/// the way and a file with a second name (a hard link) are refused, since each can reach data that
+/// the model's author has no right to read. An absent length (-1) is what follows the offset.
+class ExternalFiles {
+public:
+  Result<MappedFile> map(const std::string &folder, const std::string &location, int64_t offset,
+                         int64_t length);
 
-/// A part of a file that a tensor names as its external data. `location` must be a plain file
-/// within `folder`: a path that is absolute or leads upward, a symbolic link anywhere on the way
-/// and a file with a second name (a hard link) are refused, since each can reach data that the
-/// model's author has no right to read. An absent length (-1) is what follows the offset.
-Result<MappedFile> mapExternalData(const std::string &folder, const std::string &location,
-                                   int64_t offset, int64_t length);
+private:
+  std::map<std::pair<dev_t, ino_t>, MappedFile> mapped_;
+};
 
 } // namespace tensmith::onnx_import

@@ -26,7 +26,7 @@ HostTensor ofIntegers(ArrayRef<int64_t> values) {
 /// One side of a label encoder's table: the list that the node has, whatever its type. Undefined
 /// where it has none, and not valid, with an error, where it can't be read.
 HostTensor listOf(NodeImport &n, const std::string &side) {
-  if (auto *tensor = n.attribute(side + "_tensor")) {
+  if (auto *tensor = n.attribute(side + "_tensor", onnx::AttributeProto::TENSOR)) {
     auto value = readTensor(tensor->t(), n.importer.tensorSource());
     if (value.ok())
       return value->reshaped({value->size()});
@@ -44,7 +44,7 @@ HostTensor listOf(NodeImport &n, const std::string &side) {
 
 /// What the standard says of the element type: "_Unused", -0.0 or -1.
 HostTensor defaultOf(NodeImport &n, DataType type) {
-  if (auto *tensor = n.attribute("default_tensor"))
+  if (auto *tensor = n.attribute("default_tensor", onnx::AttributeProto::TENSOR))
     if (auto value = readTensor(tensor->t(), n.importer.tensorSource());
         value.ok() && value->type() == type && value->size() == 1)
       return value->reshaped({});

@@ -2,7 +2,8 @@
 //
 // A call is replaced by the function's body. Attributes of body nodes that refer to the function's
 // (ref_attr_name) take the call's value or the function's default, or are left out if it has
-// neither, in the body's subgraphs, too.
+// neither, in the body's subgraphs, too. Only a body with such references is copied for a call,
+// since it may hold weights; what is copied is limited in all.
 #include "frontends/onnx/NodeImport.h"
 #include "frontends/onnx/Schemas.h"
 
@@ -39,7 +40,21 @@ void bindAttributes(onnx::NodeProto &node, const AttributeValues &values) {
   }
 }
 
+template <typename Nodes> bool anyRefers(const Nodes &nodes) {
+  for (const auto &node : nodes)
+    for (const auto &attribute : node.attribute()) {
+      if (!attribute.ref_attr_name().empty() || anyRefers(attribute.g().node()))
+        return true;
+      for (const auto &graph : attribute.graphs())
+        if (anyRefers(graph.node()))
+          return true;
+    }
+  return false;
+}
+
 } // namespace
+
+bool refersToAttributes(const onnx::FunctionProto &function) { return anyRefers(function.node()); }
 
 onnx::FunctionProto instantiate(const onnx::FunctionProto &function, const onnx::NodeProto &call) {
   AttributeValues values;
@@ -51,6 +66,27 @@ onnx::FunctionProto instantiate(const onnx::FunctionProto &function, const onnx:
   for (auto &node : *instance.mutable_node())
     bindAttributes(node, values);
   return instance;
+}
+
+/// Null, with an error, where the copies are too large in all.
+const onnx::FunctionProto *Importer::bodyFor(NodeImport &call,
+                                             const onnx::FunctionProto &function) {
+  auto [refers, isNew] = refersToAttributes_.try_emplace(&function);
+  if (isNew)
+    refers->second = refersToAttributes(function);
+  if (!refers->second)
+    return &function;
+  instanceBytes_ += int64_t(function.ByteSizeLong() + call.node.ByteSizeLong());
+  if (instanceBytes_ > options.maxInstanceBytes) {
+    (void)call.error("function '" + function.name() +
+                     "' is copied for each of its calls' attributes, and the copies have more "
+                     "than the limit of " +
+                     Twine(options.maxInstanceBytes) +
+                     " bytes; make its weights initialisers of the model that it takes as inputs");
+    return nullptr;
+  }
+  model->instances.push_back(instantiate(function, call.node));
+  return &model->instances.back();
 }
 
 LogicalResult Importer::expandFunction(NodeImport &call, const onnx::FunctionProto &function) {
@@ -67,8 +103,10 @@ LogicalResult Importer::expandFunction(NodeImport &call, const onnx::FunctionPro
   calls_.push_back(&function);
   auto leave = llvm::make_scope_exit([&] { calls_.pop_back(); });
 
-  model->instances.push_back(instantiate(function, call.node));
-  const onnx::FunctionProto &body = model->instances.back();
+  const onnx::FunctionProto *found = bodyFor(call, function);
+  if (!found)
+    return failure();
+  const onnx::FunctionProto &body = *found;
   Opsets opsets = opsetsOf(body.opset_import());
   Scope scope;
   scope.opsets = &opsets;

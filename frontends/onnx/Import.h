@@ -27,8 +27,9 @@ struct ImportOptions {
   std::map<std::string, int64_t> symbols;
 
   int64_t maxModelBytes = int64_t(1) << 36;
-  int64_t maxNodes = 1'000'000; ///< after functions are expanded
-  int maxNesting = 64;          ///< subgraphs within subgraphs, functions within functions
+  int64_t maxNodes = 1'000'000;                ///< after functions are expanded
+  int64_t maxInstanceBytes = int64_t(1) << 31; ///< of functions copied for their calls' attributes
+  int maxNesting = 64; ///< subgraphs within subgraphs, functions within functions
 };
 
 /// The module's `func.func @main` has one argument for each input that is no initialiser, and one

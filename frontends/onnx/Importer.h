@@ -46,7 +46,7 @@ public:
   /// A call of a function, replaced by its body.
   mlir::LogicalResult expandFunction(NodeImport &call, const onnx::FunctionProto &function);
 
-  TensorSource tensorSource() const { return {model->folder, model->hasFolder, model}; }
+  TensorSource tensorSource() { return {model->folder, model->hasFolder, model, &externalFiles_}; }
   /// A type of onnx.proto's; dimensions without a size are symbols named by their dim_param or
   /// after `name`.
   mlir::FailureOr<mlir::Type> typeOf(const onnx::TypeProto &type, llvm::StringRef name,
@@ -62,6 +62,7 @@ public:
   int64_t randomSeeds = 0; ///< given out to operators that have none
 
 private:
+  const onnx::FunctionProto *bodyFor(NodeImport &call, const onnx::FunctionProto &function);
   Status checkOpsets();
   Status checkOperators();
   Status importMain(mlir::ModuleOp module);
@@ -83,11 +84,17 @@ private:
   std::vector<const onnx::FunctionProto *> calls_; // being expanded
   std::vector<std::unique_ptr<mlir::Region>> retired_;
   llvm::StringSet<> fixedSymbols_; // those of the options that the model has
-  int64_t nodeCount_ = 0;
+  ExternalFiles externalFiles_;
+  /// Whether a function's body refers to attributes of its call.
+  llvm::DenseMap<const onnx::FunctionProto *, bool> refersToAttributes_;
+  int64_t nodeCount_ = 0, instanceBytes_ = 0;
 };
 
 /// The nodes of a model (subgraphs and functions included) that nothing can import, as one error.
 Status checkOperatorsSupported(const Model &model, const Opsets &opsets);
+
+/// Whether a function's body has references to its attributes, in its subgraphs, too.
+bool refersToAttributes(const onnx::FunctionProto &function);
 
 /// A function's body with references to its attributes replaced by the call's.
 onnx::FunctionProto instantiate(const onnx::FunctionProto &function, const onnx::NodeProto &call);

@@ -38,34 +38,66 @@ const onnx::AttributeProto *NodeImport::attribute(StringRef name) const {
   return nullptr;
 }
 
-int64_t NodeImport::intAttr(StringRef name, int64_t fallback) const {
+/// The kind that an attribute says it has or, in files from before IR version 3, which don't say,
+/// that of the value that it has. An empty list or a zero that was left out has none.
+static onnx::AttributeProto::AttributeType kindOf(const onnx::AttributeProto &attribute) {
+  using Proto = onnx::AttributeProto;
+  if (attribute.type() != Proto::UNDEFINED)
+    return attribute.type();
+  return attribute.has_f()          ? Proto::FLOAT
+         : attribute.has_i()        ? Proto::INT
+         : attribute.has_s()        ? Proto::STRING
+         : attribute.has_t()        ? Proto::TENSOR
+         : attribute.has_g()        ? Proto::GRAPH
+         : attribute.floats_size()  ? Proto::FLOATS
+         : attribute.ints_size()    ? Proto::INTS
+         : attribute.strings_size() ? Proto::STRINGS
+                                    : Proto::UNDEFINED;
+}
+
+const onnx::AttributeProto *
+NodeImport::attribute(StringRef name, onnx::AttributeProto::AttributeType expected) const {
   auto *found = attribute(name);
+  if (!found)
+    return nullptr;
+  auto kind = kindOf(*found);
+  if (kind == expected || kind == onnx::AttributeProto::UNDEFINED)
+    return found;
+  hasWrongAttribute_ = true;
+  (void)error("attribute '" + name + "' is of kind " +
+              onnx::AttributeProto::AttributeType_Name(kind) + ", not " +
+              onnx::AttributeProto::AttributeType_Name(expected));
+  return nullptr;
+}
+
+int64_t NodeImport::intAttr(StringRef name, int64_t fallback) const {
+  auto *found = attribute(name, onnx::AttributeProto::INT);
   return found ? found->i() : fallback;
 }
 
 double NodeImport::floatAttr(StringRef name, double fallback) const {
-  auto *found = attribute(name);
+  auto *found = attribute(name, onnx::AttributeProto::FLOAT);
   return found ? double(found->f()) : fallback;
 }
 
 std::string NodeImport::stringAttr(StringRef name, StringRef fallback) const {
-  auto *found = attribute(name);
+  auto *found = attribute(name, onnx::AttributeProto::STRING);
   return found ? found->s() : fallback.str();
 }
 
 Ints NodeImport::intsAttr(StringRef name, ArrayRef<int64_t> fallback) const {
-  auto *found = attribute(name);
+  auto *found = attribute(name, onnx::AttributeProto::INTS);
   return found ? Ints(found->ints().begin(), found->ints().end()) : Ints(fallback);
 }
 
 SmallVector<double> NodeImport::floatsAttr(StringRef name) const {
-  auto *found = attribute(name);
+  auto *found = attribute(name, onnx::AttributeProto::FLOATS);
   return found ? SmallVector<double>(found->floats().begin(), found->floats().end())
                : SmallVector<double>();
 }
 
 std::vector<std::string> NodeImport::stringsAttr(StringRef name) const {
-  auto *found = attribute(name);
+  auto *found = attribute(name, onnx::AttributeProto::STRINGS);
   return found ? std::vector<std::string>(found->strings().begin(), found->strings().end())
                : std::vector<std::string>();
 }

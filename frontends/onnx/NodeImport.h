@@ -48,7 +48,10 @@ public:
   LogicalResult error(const llvm::Twine &message) const;
 
   // Attributes of the node; where it has none of that name, the schema's default, or `fallback`.
+  // One of another kind than is asked for is an error, after which the node's import fails.
   const onnx::AttributeProto *attribute(StringRef name) const;
+  const onnx::AttributeProto *attribute(StringRef name, onnx::AttributeProto::AttributeType) const;
+  bool hasWrongAttribute() const { return hasWrongAttribute_; }
   bool hasAttribute(StringRef name) const { return attribute(name) != nullptr; }
   int64_t intAttr(StringRef name, int64_t fallback = 0) const;
   double floatAttr(StringRef name, double fallback = 0) const;
@@ -118,6 +121,7 @@ public:
 
 private:
   const onnx::FunctionProto *schema_;
+  mutable bool hasWrongAttribute_ = false;
 };
 
 } // namespace tensmith::onnx_import

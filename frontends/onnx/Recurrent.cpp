@@ -12,7 +12,7 @@ SmallVector<NamedAttribute> layerAttributes(NodeImport &n, ArrayRef<StringRef> a
                                      n.boolean("batch_first", n.intAttr("layout"))};
   size_t needed = activations.size() * (direction == "bidirectional" ? 2 : 1);
   SmallVector<mlir::Attribute> names;
-  if (auto *given = n.attribute("activations"))
+  if (auto *given = n.attribute("activations", onnx::AttributeProto::STRINGS))
     for (const std::string &name : given->strings())
       names.push_back(n.builder.getStringAttr(name));
   while (names.size() < needed)

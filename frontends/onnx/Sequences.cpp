@@ -54,7 +54,7 @@ LogicalResult concatFromSequence(NodeImport &n) {
 LogicalResult optional(NodeImport &n) {
   if (n.has(0))
     return n.give({n("graph.optional", {n.input(0)})});
-  auto *type = n.attribute("type");
+  auto *type = n.attribute("type", onnx::AttributeProto::TYPE_PROTO);
   if (!type)
     return n.error("has neither a value nor a type");
   auto element = n.importer.typeOf(type->tp(), "type", n.graph.location);
@@ -80,7 +80,7 @@ LogicalResult optionalGetElement(NodeImport &n) {
 /// The body applied to the elements of the sequences (tensors are given as they are): a loop that
 /// appends to the results' sequences.
 LogicalResult sequenceMap(NodeImport &n) {
-  auto *attribute = n.attribute("body");
+  auto *attribute = n.attribute("body", onnx::AttributeProto::GRAPH);
   if (!attribute || !attribute->has_g() || !n.has(0))
     return n.error("has no body or no sequence");
   const onnx::GraphProto &body = attribute->g();

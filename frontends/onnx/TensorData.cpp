@@ -5,8 +5,6 @@
 // bits.
 #include "frontends/onnx/TensorData.h"
 
-#include "frontends/onnx/ExternalData.h"
-
 #include <bit>
 #include <charconv>
 
@@ -143,7 +141,7 @@ Result<HostTensor> fromExternalFile(const onnx::TensorProto &proto, DataType typ
       return value.status();
     (entry.key() == "offset" ? offset : length) = *value;
   }
-  auto mapped = mapExternalData(source.folder, location, offset, length);
+  auto mapped = source.files->map(source.folder, location, offset, length);
   if (!mapped.ok())
     return mapped.status();
   return tensorOfBytes(type, std::move(shape), mapped->bytes, mapped->owner);

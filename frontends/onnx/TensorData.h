@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/HostTensor.h"
+#include "frontends/onnx/ExternalData.h"
 #include "onnx-ml.pb.h"
 
 namespace tensmith::onnx_import {
@@ -11,6 +12,7 @@ struct TensorSource {
   std::string folder;                ///< of the model; external data lies in it
   bool hasFolder = false;            ///< false: the model is bytes without a place
   std::shared_ptr<const void> owner; ///< keeps the parsed protobuf (and so raw_data) alive
+  ExternalFiles *files = nullptr;    ///< of the import; needed where there is a folder
 };
 
 /// The tensor's elements, borrowed from where they are if they lie there as we store them. Errors

@@ -36,7 +36,7 @@ struct Forest {
 /// Numbers that a node's tensor attribute holds.
 SmallVector<double> numbersOf(NodeImport &n, StringRef name) {
   SmallVector<double> numbers;
-  auto *attribute = n.attribute(name);
+  auto *attribute = n.attribute(name, onnx::AttributeProto::TENSOR);
   if (!attribute)
     return numbers;
   auto tensor = readTensor(attribute->t(), n.importer.tensorSource());

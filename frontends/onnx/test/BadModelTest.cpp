@@ -161,6 +161,78 @@ TEST(BadModel, RecursiveFunction) {
   EXPECT_HAS(errorOf(model.bytes()), "function 'F' calls itself");
 }
 
+TEST(BadModel, AttributeOfAnotherKind) {
+  auto error = [](auto set) {
+    Builder model;
+    model.input("x", {2, 2});
+    auto &attribute = *model.node("Concat", {"x", "x"}, {"y"}, "join").add_attribute();
+    attribute.set_name("axis");
+    set(attribute);
+    model.output("y");
+    return errorOf(model.bytes());
+  };
+  using Proto = onnx::AttributeProto;
+  EXPECT_EQ(error([](Proto &axis) { axis.set_type(Proto::INT), axis.set_i(1); }), "");
+  EXPECT_EQ(error([](Proto &axis) { axis.set_i(1); }), ""); // from before attributes had types
+  std::string wrong = "node 'join (Concat)': attribute 'axis' is of kind FLOAT, not INT";
+  EXPECT_HAS(error([](Proto &axis) { axis.set_type(Proto::FLOAT), axis.set_f(1); }), wrong);
+  EXPECT_HAS(error([](Proto &axis) { axis.set_f(1); }), wrong);
+}
+
+/// A model of 100 calls of a function that holds a weight of 1 MB.
+std::string hundredCalls(bool withAttribute, int64_t maxInstanceBytes) {
+  Builder model;
+  auto &function = *model.proto.add_functions();
+  function.set_name("F");
+  function.set_domain("own");
+  function.add_input("a");
+  function.add_output("b");
+  function.add_attribute("to");
+  function.add_opset_import()->set_version(17);
+  auto node = [&](const char *type, const char *input, const char *output) -> auto & {
+    auto &node = *function.add_node();
+    node.set_op_type(type);
+    node.add_output(output);
+    if (*input)
+      node.add_input(input);
+    return *node.add_attribute();
+  };
+  auto &value = node("Constant", "", "c");
+  value.set_name("value");
+  value.set_type(onnx::AttributeProto::TENSOR);
+  value.mutable_t()->set_data_type(onnx::TensorProto::FLOAT);
+  value.mutable_t()->add_dims(1 << 18);
+  value.mutable_t()->set_raw_data(std::string(1 << 20, '\0'));
+  auto &to = node("Cast", "a", "b");
+  to.set_name("to");
+  to.set_type(onnx::AttributeProto::INT);
+  withAttribute ? to.set_ref_attr_name("to") : to.set_i(onnx::TensorProto::FLOAT);
+  model.input("x0", {2});
+  for (int i = 0; i < 100; ++i) {
+    std::string number = std::to_string(i);
+    auto &call = model.node("F", {"x" + number}, {"x" + std::to_string(i + 1)}, "call" + number);
+    call.set_domain("own");
+    auto &given = *call.add_attribute();
+    given.set_name("to");
+    given.set_type(onnx::AttributeProto::INT);
+    given.set_i(onnx::TensorProto::FLOAT);
+  }
+  model.output("x100");
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  ImportOptions options;
+  options.maxInstanceBytes = maxInstanceBytes;
+  std::string bytes = model.bytes();
+  auto module = importBytes(onnx_test::span(bytes), "bad.onnx", context, options);
+  return module.ok() ? "" : module.status().message();
+}
+
+TEST(BadModel, FunctionsAreCopiedOnlyForAttributesAndWithinALimit) {
+  EXPECT_EQ(hundredCalls(/*withAttribute=*/false, 10 << 20), "");
+  EXPECT_EQ(hundredCalls(/*withAttribute=*/true, 200 << 20), "");
+  EXPECT_HAS(hundredCalls(/*withAttribute=*/true, 10 << 20),
+             "node 'call9 (F)': function 'F' is copied for each of its calls' attributes");
+}
+
 class ExternalData : public testing::Test {
 protected:
   void SetUp() override {
@@ -201,6 +273,29 @@ protected:
 };
 
 TEST_F(ExternalData, InTheFolderIsRead) { EXPECT_EQ(errorFor("weights"), ""); }
+TEST_F(ExternalData, IsMappedOnceForAllTensors) {
+  Builder model;
+  std::vector<std::string> names;
+  for (int i = 0; i < 100; ++i) {
+    names.push_back("w" + std::to_string(i));
+    auto &tensor = model.weight(names.back(), {2, 3});
+    tensor.clear_raw_data();
+    tensor.set_data_location(onnx::TensorProto::EXTERNAL);
+    auto &location = *tensor.add_external_data();
+    location.set_key("location");
+    location.set_value("weights");
+    model.output(names.back());
+  }
+  std::ofstream(folder + "/model.onnx", std::ios::binary) << model.bytes();
+  mlir::MLIRContext context(mlir::MLIRContext::Threading::DISABLED);
+  auto module = importFile(folder + "/model.onnx", context);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  std::ifstream maps("/proc/self/maps");
+  int mappings = 0;
+  for (std::string line; std::getline(maps, line);)
+    mappings += line.ends_with(folder + "/weights");
+  EXPECT_LE(mappings, 1);
+}
 TEST_F(ExternalData, Upward) {
   EXPECT_HAS(errorFor("../../etc/passwd"), "leads out of the model's folder");
   EXPECT_HAS(errorFor("./loop/../../etc/passwd"), "external data at");
