@@ -228,6 +228,7 @@ nb::dict portOf(const ts_port &port) {
   result["name"] = port.name;
   result["kind"] = port.kind == TS_TENSOR     ? "tensor"
                    : port.kind == TS_SEQUENCE ? "sequence"
+                   : port.kind == TS_OPTIONAL ? "optional"
                                               : "none";
   result["type"] = ts_type_name(port.type);
   nb::list dims;

@@ -94,6 +94,19 @@ template <typename Options> Result<Options> optionsOf(const Options *given) {
   return options;
 }
 
+ts_value_kind kindOf(plan::ValueKind kind) {
+  switch (kind) {
+  case plan::ValueKind::Sequence:
+    return TS_SEQUENCE;
+  case plan::ValueKind::Optional:
+    return TS_OPTIONAL;
+  case plan::ValueKind::None:
+    return TS_NONE;
+  default:
+    return TS_TENSOR;
+  }
+}
+
 std::vector<Port> portsOf(const runtime::Module &module, bool inputs) {
   const auto *ports = inputs ? module.plan().inputs() : module.plan().outputs();
   std::vector<Port> result;
@@ -101,11 +114,8 @@ std::vector<Port> portsOf(const runtime::Module &module, bool inputs) {
     const auto *port = ports->Get(i);
     const auto &value = module.program().functions[0].values[port->value()];
     bool sequence = value.kind == plan::ValueKind::Sequence;
-    bool none = value.kind == plan::ValueKind::None;
     Port one = {port->name()->c_str(),
-                none       ? TS_NONE
-                : sequence ? TS_SEQUENCE
-                           : TS_TENSOR,
+                kindOf(value.kind),
                 ts_type(value.type),
                 value.ranked && !sequence ? int64_t(value.dims.size()) : -1,
                 {}};

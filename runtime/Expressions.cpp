@@ -4,6 +4,8 @@
 // whoever uses a size checks for it. Division is MLIR's affine division: the divisor is positive.
 #include "runtime/Program.h"
 
+#include "base/SizeText.h"
+
 #include <algorithm>
 
 namespace tensmith::runtime {
@@ -36,38 +38,33 @@ void bindSymbols(const plan::Function &function, uint32_t value, int32_t time, K
   }
 }
 
-const char *operatorText(plan::ExprKind kind) {
-  switch (kind) {
-  case plan::ExprKind::Add:
-    return " + ";
-  case plan::ExprKind::Mul:
-    return "*";
-  case plan::ExprKind::FloorDiv:
-    return " floordiv ";
-  case plan::ExprKind::CeilDiv:
-    return " ceildiv ";
-  case plan::ExprKind::Mod:
-    return " mod ";
-  default:
-    return ", ";
-  }
-}
-
 /// Text that would grow without bound (expressions share parts) is cut off.
-std::string textOf(const plan::Function &function, uint32_t index, int depth) {
+SizeText textOf(const plan::Function &function, uint32_t index, int depth) {
   const plan::Expr *expr = function.exprs()->Get(index);
   if (expr->kind() == plan::ExprKind::Constant)
-    return std::to_string(expr->a());
+    return {SizeText::Atom, std::to_string(expr->a())};
   if (expr->kind() == plan::ExprKind::Symbol)
-    return function.symbols()->Get(uint32_t(expr->a()))->str();
+    return {SizeText::Atom, function.symbols()->Get(uint32_t(expr->a()))->str()};
   if (depth == 0)
-    return "...";
-  std::string a = textOf(function, uint32_t(expr->a()), depth - 1);
-  std::string b = textOf(function, uint32_t(expr->b()), depth - 1);
-  std::string text = a + operatorText(expr->kind()) + b;
-  if (expr->kind() == plan::ExprKind::Max || expr->kind() == plan::ExprKind::Min)
-    return (expr->kind() == plan::ExprKind::Max ? "max(" : "min(") + text + ")";
-  return expr->kind() == plan::ExprKind::Mul ? text : "(" + text + ")";
+    return {SizeText::Atom, "..."};
+  SizeText a = textOf(function, uint32_t(expr->a()), depth - 1);
+  SizeText b = textOf(function, uint32_t(expr->b()), depth - 1);
+  switch (expr->kind()) {
+  case plan::ExprKind::Add:
+    return size_text::sum(a, b);
+  case plan::ExprKind::Mul:
+    return size_text::product(a, b);
+  case plan::ExprKind::FloorDiv:
+    return size_text::quotient(a, '/', b);
+  case plan::ExprKind::CeilDiv:
+    return size_text::ceilQuotient(a, b);
+  case plan::ExprKind::Mod:
+    return size_text::quotient(a, '%', b);
+  case plan::ExprKind::Max:
+    return size_text::call("max", a, b);
+  default:
+    return size_text::call("min", a, b);
+  }
 }
 
 } // namespace
@@ -122,7 +119,7 @@ KnownTimes knownTimes(const plan::Function &function) {
 }
 
 std::string expressionText(const plan::Function &function, uint32_t index) {
-  return textOf(function, index, 8);
+  return textOf(function, index, 8).text;
 }
 
 } // namespace tensmith::runtime

@@ -1,6 +1,7 @@
 // The module around the functions: signature, target, metadata; see PlanBuilder.h.
 #include "compiler/vm/PlanBuilder.h"
 
+#include "base/SizeText.h"
 #include "compiler/vm/ModuleTables.h"
 
 using namespace mlir;
@@ -8,30 +9,26 @@ using namespace mlir;
 namespace tensmith::vm {
 namespace {
 
-std::string dimText(AffineExpr expression, ArrayRef<StringAttr> names) {
+SizeText dimText(AffineExpr expression, ArrayRef<StringAttr> names) {
   if (!expression)
-    return "?";
+    return {SizeText::Atom, "?"};
   if (auto symbol = dyn_cast<AffineSymbolExpr>(expression))
-    return names[symbol.getPosition()].str();
+    return {SizeText::Atom, names[symbol.getPosition()].str()};
   if (auto constant = dyn_cast<AffineConstantExpr>(expression))
-    return std::to_string(constant.getValue());
+    return {SizeText::Atom, std::to_string(constant.getValue())};
   auto pair = cast<AffineBinaryOpExpr>(expression);
-  std::string a = dimText(pair.getLHS(), names), b = dimText(pair.getRHS(), names);
-  auto atom = [](AffineExpr e, std::string text) {
-    return isa<AffineBinaryOpExpr>(e) && e.getKind() == AffineExprKind::Add ? "(" + text + ")"
-                                                                            : text;
-  };
+  SizeText a = dimText(pair.getLHS(), names), b = dimText(pair.getRHS(), names);
   switch (pair.getKind()) {
   case AffineExprKind::Add:
-    return b.starts_with("-") ? a + b : a + "+" + b;
+    return size_text::sum(a, b);
   case AffineExprKind::Mul:
-    return atom(pair.getRHS(), b) + "*" + atom(pair.getLHS(), a);
+    return size_text::product(a, b);
   case AffineExprKind::FloorDiv:
-    return atom(pair.getLHS(), a) + "/" + atom(pair.getRHS(), b);
+    return size_text::quotient(a, '/', b);
   case AffineExprKind::CeilDiv:
-    return "ceil(" + a + "/" + b + ")";
+    return size_text::ceilQuotient(a, b);
   default:
-    return atom(pair.getLHS(), a) + "%" + atom(pair.getRHS(), b);
+    return size_text::quotient(a, '%', b);
   }
 }
 
@@ -43,7 +40,7 @@ std::unique_ptr<plan::PortT> port(StringAttr name, Type type, uint32_t value,
   if (auto ranked = dyn_cast<RankedTensorType>(type))
     for (int64_t dim = 0; dim < ranked.getRank(); ++dim)
       result->dims.push_back(
-          dimText(graph::dimExpression(ranked, dim), graph::symbolNames(ranked)));
+          dimText(graph::dimExpression(ranked, dim), graph::symbolNames(ranked)).text);
   return result;
 }
 

@@ -93,7 +93,13 @@ TS_API size_t ts_type_bytes(ts_type type);
 /* ---- Tensors: a type, a shape, and row-major elements in host memory, counted by reference. A
  * sequence or an absent optional value is a ts_tensor too, of another kind. ---- */
 
-typedef enum ts_value_kind { TS_TENSOR = 0, TS_SEQUENCE = 1, TS_NONE = 2 } ts_value_kind;
+/* A port may be TS_OPTIONAL, which takes or gives TS_NONE or a value; a ts_tensor never is. */
+typedef enum ts_value_kind {
+  TS_TENSOR = 0,
+  TS_SEQUENCE = 1,
+  TS_NONE = 2,
+  TS_OPTIONAL = 3
+} ts_value_kind;
 
 /* Uninitialised, 64-byte aligned memory of the library's. */
 TS_API ts_status *ts_tensor_create(ts_type type, const int64_t *shape, size_t rank,

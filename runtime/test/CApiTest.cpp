@@ -107,6 +107,27 @@ TEST(CApi, NullsAndNonsenseAreErrors) {
   EXPECT_EQ(session, nullptr);
 }
 
+// A caller must be told that it may give nothing.
+TEST(CApi, OptionalPortsSaySo) {
+  using namespace tensmith;
+  ModuleBuilder builder;
+  uint32_t has = builder.routine("optional_has_element");
+  FunctionBuilder main("main");
+  uint32_t x =
+      main.valueOfKind("x", plan::ValueKind::Optional, DataType::F32, plan::Storage::Parameter);
+  main.function.params = {x};
+  uint32_t y = main.value("y", DataType::Bool, {}, plan::Storage::Result);
+  main.add(plan::Opcode::Routine, has, {x}, {y});
+  main.function.results = {y};
+  builder.add(std::move(main));
+  Bytes file = builder.finish();
+  ts_module *module = nullptr;
+  EXPECT_OK(ts_module_load_bytes(file.data(), file.size(), nullptr, &module));
+  EXPECT_EQ(ts_module_input(module, 0).kind, TS_OPTIONAL);
+  EXPECT_EQ(ts_module_output(module, 0).kind, TS_TENSOR);
+  ts_module_free(module);
+}
+
 TEST(CApi, BorrowedMemoryIsReleasedOnce) {
   int released = 0;
   float data[3] = {1, 2, 3};

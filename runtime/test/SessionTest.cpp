@@ -126,7 +126,7 @@ TEST(Session, SymbolsMustAgreeAcrossInputs) {
   inputs[1] = floats({4}, iota(4));
   EXPECT_EQ(
       session.run(inputs, outputs).message(),
-      "input 'a': expected f32[batch*2], got f32[6]: dimension 0 must be batch*2 = 8, but is 6");
+      "input 'a': expected f32[2*batch], got f32[6]: dimension 0 must be 2*batch = 8, but is 6");
 }
 
 TEST(Session, AnOverflowingSizeIsAnError) {
@@ -238,7 +238,7 @@ TEST(Session, DescribesItselfAndItsRuns) {
   EXPECT_EQ(json["kernels"][0]["symbol"], "test_add");
   EXPECT_EQ(json["kernels"][0]["uses"], 2);
   EXPECT_EQ(json["functions"][0]["planned_allocations"], 2);
-  EXPECT_EQ(json["functions"][0]["arena_bytes"], "((n*4 ceildiv 64)*64 + 64)");
+  EXPECT_EQ(json["functions"][0]["arena_bytes"], "64*ceil(4*n/64)+64");
   EXPECT_EQ(json["functions"][0]["instructions"][0]["location"], "test.onnx: node 'first' (Add)");
 
   auto fixed = nlohmann::json::parse(describeModule(*load(addModule(100, {}))));

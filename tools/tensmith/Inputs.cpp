@@ -200,7 +200,7 @@ Tensor makeUp(const Port &input, const Symbols &symbols, std::string_view fill, 
               const std::string &file) {
   std::string what = file + ": input '" + printable(input.name) + "' (" + typeText(input) + ")";
   std::string hint = "; give --input " + printable(input.name) + "=file.npy";
-  if (input.kind == TS_NONE) {
+  if (input.kind == TS_NONE || input.kind == TS_OPTIONAL) {
     ts_tensor *none = nullptr;
     detail::check(ts_tensor_none(&none));
     return Tensor(none);

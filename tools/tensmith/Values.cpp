@@ -51,6 +51,8 @@ std::string typeText(const Port &port) {
   std::string type = ts_type_name(port.type);
   if (port.kind == TS_SEQUENCE)
     return "sequence of " + type;
+  if (port.kind == TS_OPTIONAL)
+    return "optional " + type;
   if (!port.ranked)
     return type + " of any rank";
   std::string dims;
