@@ -3,9 +3,9 @@
 
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
-#include "reference/Reference.h"
+#include "reference/Sequences.h"
 
-#include "mlir/Analysis/Liveness.h"
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -24,9 +24,65 @@ std::vector<reference::ResultType> resultTypes(Operation *op) {
   return types;
 }
 
+struct ValueAccess {
+  using Value = RuntimeValue;
+  using Kind = RuntimeValue::Kind;
+
+  static reference::ValueKind kind(const RuntimeValue &value) {
+    return value.kind == Kind::None     ? reference::ValueKind::None
+           : value.kind == Kind::Tensor ? reference::ValueKind::Tensor
+                                        : reference::ValueKind::Sequence;
+  }
+  static HostTensor tensor(const RuntimeValue &value) { return value.tensor; }
+  static const std::vector<RuntimeValue> &elements(const RuntimeValue &value) {
+    return *value.elements;
+  }
+  static Result<RuntimeValue> ofTensor(HostTensor tensor) {
+    return RuntimeValue(std::move(tensor));
+  }
+  static RuntimeValue ofElements(std::vector<RuntimeValue> elements) {
+    return RuntimeValue::sequence(std::move(elements));
+  }
+  static RuntimeValue none() { return {}; }
+};
+using SequenceOperators = reference::SequenceOperators<ValueAccess>;
+
+/// One integer or boolean.
+Result<int64_t> integerOf(const RuntimeValue &value, const char *what) {
+  const HostTensor &tensor = value.tensor;
+  bool isInteger = value.kind == RuntimeValue::Kind::Tensor && tensor.size() == 1 &&
+                   (tensmith::isInteger(tensor.type()) || tensor.type() == DataType::Bool);
+  if (!isInteger)
+    return invalidArgument(
+        std::string("the ") + what + " must be one integer or boolean, not " +
+        (value.kind == RuntimeValue::Kind::Tensor
+             ? toString(tensor.shape()) + " of " + std::string(name(tensor.type()))
+             : "no tensor"));
+  return tensor.getInt(0);
+}
+
+/// The same of an operand that may be absent.
+Result<int64_t> integerOr(int64_t otherwise, const RuntimeValue &value, const char *what) {
+  return value.kind == RuntimeValue::Kind::None ? otherwise : integerOf(value, what);
+}
+
 class Evaluator {
 public:
   explicit Evaluator(const Observer &observer) : observer_(observer) {}
+
+  /// Whether what a caller gives is what the function's types say; a sequence's elements are seen
+  /// to by the operators that take them.
+  Status checkArguments(Block &block, std::span<const RuntimeValue> arguments) {
+    for (auto [argument, value] : llvm::zip_equal(block.getArguments(), arguments))
+      if (Status status = checkArgument(argument.getType(), value); !status.ok())
+        return status.within("input " + std::to_string(argument.getArgNumber()));
+    for (auto [argument, value] : llvm::zip_equal(block.getArguments(), arguments))
+      if (auto shape = evaluatedShape(argument.getType()); shape && *shape != value.tensor.shape())
+        return invalidArgument("input " + std::to_string(argument.getArgNumber()) + ": has shape " +
+                               toString(value.tensor.shape()) + ", where it must be " +
+                               toString(*shape) + " as the other inputs are");
+    return {};
+  }
 
   Status runBlock(Block &block, std::vector<RuntimeValue> arguments,
                   std::vector<RuntimeValue> &results) {
@@ -48,6 +104,47 @@ public:
   }
 
 private:
+  Status checkArgument(Type type, const RuntimeValue &value) {
+    using Kind = RuntimeValue::Kind;
+    if (isa<SequenceType>(type))
+      return value.kind == Kind::Sequence ? Status() : invalidArgument("must be a sequence");
+    if (auto optional = dyn_cast<OptionalType>(type))
+      return value.kind == Kind::None ? Status() : checkArgument(optional.getElement(), value);
+    auto tensor = dyn_cast<TensorType>(type);
+    if (!tensor)
+      return {};
+    if (value.kind != Kind::Tensor)
+      return invalidArgument("must be a tensor");
+    DataType element = dataType(tensor.getElementType());
+    if (value.tensor.type() != element)
+      return invalidArgument("has element type " + std::string(name(value.tensor.type())) +
+                             ", where it must be " + std::string(name(element)));
+    return checkShape(type, value.tensor.shape());
+  }
+
+  Status checkShape(Type type, const Shape &shape) {
+    auto ranked = dyn_cast<RankedTensorType>(type);
+    if (!ranked)
+      return {};
+    if (int64_t(shape.size()) != ranked.getRank())
+      return invalidArgument("has shape " + toString(shape) + ", where it must have " +
+                             std::to_string(ranked.getRank()) + " dimensions");
+    for (int64_t dim = 0; dim < ranked.getRank(); ++dim) {
+      std::optional<int64_t> expected;
+      AffineExpr expression = dimExpression(ranked, dim);
+      if (auto constant = dyn_cast_or_null<AffineConstantExpr>(expression))
+        expected = constant.getValue();
+      if (auto symbol = dyn_cast_or_null<AffineSymbolExpr>(expression))
+        expected = symbols_.try_emplace(symbolNames(ranked)[symbol.getPosition()], shape[dim])
+                       .first->second;
+      if (expected && *expected != shape[dim])
+        return invalidArgument("has " + std::to_string(shape[dim]) + " in dimension " +
+                               std::to_string(dim) + ", where it must be " +
+                               std::to_string(*expected));
+    }
+    return {};
+  }
+
   /// Frees the operands whose last use in their own block this was. Values from outside a region
   /// stay.
   void releaseAfter(Operation *op, Block &block) {
@@ -101,8 +198,8 @@ private:
       return runLoop(loop, results);
     if (auto kernel = dyn_cast<KernelOp>(op))
       return runBlock(kernel.getBody().front(), operands(op), results);
-    if (runStructural(op, results))
-      return structuralStatus_;
+    if (auto sequence = SequenceOperators::find(op->getName().stripDialect()))
+      return runSequenceOperator(sequence, op, results);
     return runTensorOperator(op, results);
   }
 
@@ -111,6 +208,15 @@ private:
     for (Value operand : op->getOperands())
       result.push_back(values_[operand]);
     return result;
+  }
+
+  Status runSequenceOperator(SequenceOperators::Evaluator evaluate, Operation *op,
+                             std::vector<RuntimeValue> &results) {
+    auto result = evaluate(operands(op), attributes(op));
+    if (!result.ok())
+      return result.status();
+    results.push_back(std::move(*result));
+    return {};
   }
 
   Status runTensorOperator(Operation *op, std::vector<RuntimeValue> &results) {
@@ -132,33 +238,33 @@ private:
   }
 
   Status runIf(IfOp op, std::vector<RuntimeValue> &results) {
-    const HostTensor &condition = values_[op.getCondition()].tensor;
-    if (condition.size() != 1)
-      return invalidArgument("the condition has " + std::to_string(condition.size()) +
-                             " elements, not 1");
-    Region &region = condition.getInt(0) ? op.getThenRegion() : op.getElseRegion();
+    auto condition = integerOf(values_[op.getCondition()], "condition");
+    if (!condition.ok())
+      return condition.status();
+    Region &region = *condition ? op.getThenRegion() : op.getElseRegion();
     return runBlock(region.front(), {}, results);
   }
 
   Status runLoop(LoopOp op, std::vector<RuntimeValue> &results) {
-    const RuntimeValue trips = values_[op.getTripCount()], start = values_[op.getCondition()];
-    auto given = [](const RuntimeValue &v) {
-      return v.kind == RuntimeValue::Kind::Tensor && v.tensor.size() == 1;
-    };
-    int64_t limit = given(trips) ? trips.tensor.getInt(0) : std::numeric_limits<int64_t>::max();
-    bool go = !given(start) || start.tensor.getInt(0) != 0;
+    auto limit = integerOr(std::numeric_limits<int64_t>::max(), values_[op.getTripCount()],
+                           "loop's trip count");
+    auto go = integerOr(1, values_[op.getCondition()], "loop's condition");
+    if (!limit.ok() || !go.ok())
+      return limit.ok() ? go.status() : limit.status();
     std::vector<RuntimeValue> carried;
     for (Value value : op.getCarried())
       carried.push_back(values_[value]);
     size_t scanned = op->getNumResults() - carried.size();
     std::vector<std::vector<HostTensor>> rows(scanned);
-    for (int64_t trip = 0; go && trip < limit; ++trip) {
+    for (int64_t trip = 0; *go && trip < *limit; ++trip) {
       std::vector<RuntimeValue> arguments{scalar(DataType::I64, trip), scalar(DataType::Bool, 1)},
           next;
       arguments.insert(arguments.end(), carried.begin(), carried.end());
       if (Status status = runBlock(op.getBody().front(), std::move(arguments), next); !status.ok())
         return status;
-      go = next[0].kind != RuntimeValue::Kind::Tensor || next[0].tensor.getInt(0) != 0;
+      go = integerOf(next[0], "loop's condition");
+      if (!go.ok())
+        return go.status();
       std::copy_n(next.begin() + 1, carried.size(), carried.begin());
       for (size_t i = 0; i < scanned; ++i)
         rows[i].push_back(next[1 + carried.size() + i].tensor);
@@ -206,140 +312,6 @@ private:
     return std::move((*joined)[0]);
   }
 
-  /// Sequences and optionals. False where the operator is none of them; the status is in
-  /// structuralStatus_.
-  bool runStructural(Operation *op, std::vector<RuntimeValue> &results) {
-    structuralStatus_ = {};
-    std::vector<RuntimeValue> in = operands(op);
-    using Kind = RuntimeValue::Kind;
-    auto elements = [&](size_t i) {
-      return in[i].elements ? *in[i].elements : std::vector<RuntimeValue>();
-    };
-    auto position = [&](const RuntimeValue &at, int64_t count, int64_t otherwise) {
-      int64_t index =
-          at.kind == Kind::Tensor && at.tensor.size() == 1 ? at.tensor.getInt(0) : otherwise;
-      return index < 0 ? index + count : index;
-    };
-    auto outOfRange = [&](int64_t at, size_t count) {
-      structuralStatus_ = invalidArgument("position " + std::to_string(at) +
-                                          " is not in a sequence of " + std::to_string(count));
-      return true;
-    };
-    if (isa<SequenceConstructOp>(op)) {
-      results.push_back(RuntimeValue::sequence(in));
-    } else if (isa<SequenceAtOp>(op)) {
-      auto all = elements(0);
-      int64_t at = position(in[1], all.size(), 0);
-      if (at < 0 || at >= int64_t(all.size()))
-        return outOfRange(at, all.size());
-      results.push_back(all[at]);
-    } else if (isa<SequenceInsertOp>(op)) {
-      auto all = elements(0);
-      int64_t at = position(in[2], all.size(), all.size());
-      if (at < 0 || at > int64_t(all.size()))
-        return outOfRange(at, all.size());
-      all.insert(all.begin() + at, in[1]);
-      results.push_back(RuntimeValue::sequence(std::move(all)));
-    } else if (isa<SequenceEraseOp>(op)) {
-      auto all = elements(0);
-      int64_t at = position(in[1], all.size(), -1);
-      if (at < 0 || at >= int64_t(all.size()))
-        return outOfRange(at, all.size());
-      all.erase(all.begin() + at);
-      results.push_back(RuntimeValue::sequence(std::move(all)));
-    } else if (isa<SequenceLengthOp>(op)) {
-      results.push_back(scalar(DataType::I64, int64_t(elements(0).size())));
-    } else if (auto split = dyn_cast<SplitToSequenceOp>(op)) {
-      structuralStatus_ = splitToSequence(split, in, results);
-    } else if (auto join = dyn_cast<ConcatFromSequenceOp>(op)) {
-      structuralStatus_ = concatFromSequence(join, elements(0), results);
-    } else if (isa<OptionalOp>(op)) {
-      results.push_back(in[0]);
-    } else if (isa<OptionalHasElementOp>(op)) {
-      results.push_back(scalar(DataType::Bool, in[0].kind != Kind::None));
-    } else if (isa<OptionalGetElementOp>(op)) {
-      if (in[0].kind == Kind::None)
-        structuralStatus_ = invalidArgument("the optional is empty");
-      results.push_back(in[0]);
-    } else {
-      return false;
-    }
-    return true;
-  }
-
-  Status splitToSequence(SplitToSequenceOp op, std::vector<RuntimeValue> &in,
-                         std::vector<RuntimeValue> &results) {
-    const HostTensor &x = in[0].tensor;
-    int64_t axis =
-        int64_t(op.getAxis()) < 0 ? int64_t(op.getAxis()) + x.rank() : int64_t(op.getAxis());
-    if (axis < 0 || axis >= x.rank())
-      return invalidArgument("axis " + std::to_string(axis) + " is not a dimension of the operand");
-    int64_t size = x.shape()[axis];
-    bool given = in[1].kind == RuntimeValue::Kind::Tensor;
-    std::vector<int64_t> sizes;
-    if (given && in[1].tensor.rank() > 0) {
-      for (int64_t i = 0; i < in[1].tensor.size(); ++i)
-        sizes.push_back(in[1].tensor.getInt(i));
-    } else {
-      int64_t chunk = given ? in[1].tensor.getInt(0) : 1;
-      if (chunk <= 0)
-        return invalidArgument("splits into pieces of " + std::to_string(chunk));
-      for (int64_t at = 0; at < size; at += chunk)
-        sizes.push_back(std::min(chunk, size - at));
-    }
-    std::vector<RuntimeValue> pieces;
-    int64_t start = 0;
-    for (int64_t piece : sizes) {
-      if (piece < 0 || start + piece > size)
-        return invalidArgument("the pieces do not add up to the dimension's size of " +
-                               std::to_string(size));
-      Attributes parameters;
-      std::vector<int64_t> starts(x.rank(), 0), steps(x.rank(), 1);
-      starts[axis] = start;
-      parameters.set("starts", starts);
-      parameters.set("steps", steps);
-      reference::ResultType type{x.type(), x.shape()};
-      (*type.shape)[axis] = piece;
-      auto part = reference::evaluate({"slice", parameters, {&x, 1}, {&type, 1}});
-      if (!part.ok())
-        return part.status();
-      HostTensor tensor = (*part)[0];
-      if (!given && !op.getKeepdims()) {
-        Shape shape = tensor.shape();
-        shape.erase(shape.begin() + axis);
-        tensor = tensor.reshaped(shape);
-      }
-      pieces.emplace_back(std::move(tensor));
-      start += piece;
-    }
-    results.push_back(RuntimeValue::sequence(std::move(pieces)));
-    return {};
-  }
-
-  Status concatFromSequence(ConcatFromSequenceOp op, std::vector<RuntimeValue> elements,
-                            std::vector<RuntimeValue> &results) {
-    if (elements.empty())
-      return invalidArgument("joins an empty sequence");
-    std::vector<HostTensor> tensors;
-    int64_t axis = op.getAxis();
-    if (axis < 0)
-      axis += elements[0].tensor.rank() + (op.getNewAxis() ? 1 : 0);
-    for (RuntimeValue &element : elements) {
-      HostTensor tensor = element.tensor;
-      if (op.getNewAxis() && axis >= 0 && axis <= tensor.rank()) {
-        Shape shape = tensor.shape();
-        shape.insert(shape.begin() + axis, 1);
-        tensor = tensor.reshaped(shape);
-      }
-      tensors.push_back(std::move(tensor));
-    }
-    auto joined = concat(tensors, axis);
-    if (!joined.ok())
-      return joined.status();
-    results.emplace_back(std::move(*joined));
-    return {};
-  }
-
   /// Takes symbols' values from the sizes that a type names, so that later types can be evaluated.
   Status bindSymbols(Type type, const RuntimeValue &value) {
     auto ranked = dyn_cast<RankedTensorType>(type);
@@ -385,7 +357,6 @@ private:
   const Observer &observer_;
   llvm::DenseMap<Value, RuntimeValue> values_;
   llvm::DenseMap<StringAttr, int64_t> symbols_;
-  Status structuralStatus_;
 };
 
 } // namespace
@@ -410,27 +381,39 @@ evaluate(func::FuncOp function, std::vector<RuntimeValue> arguments, const Obser
     return invalidArgument("the function takes " + std::to_string(block.getNumArguments()) +
                            " inputs, not " + std::to_string(arguments.size()));
   std::vector<RuntimeValue> results;
-  Status status = Evaluator(observer).runBlock(block, std::move(arguments), results);
-  if (!status.ok())
+  Evaluator evaluator(observer);
+  if (Status status = evaluator.checkArguments(block, arguments); !status.ok())
+    return status;
+  if (Status status = evaluator.runBlock(block, std::move(arguments), results); !status.ok())
     return status;
   return results;
 }
 
+/// The outermost names, in their order.
+static void collectNames(Location location, llvm::SetVector<StringAttr> &names) {
+  if (auto name = dyn_cast<NameLoc>(location))
+    names.insert(name.getName());
+  else if (auto fused = dyn_cast<FusedLoc>(location))
+    for (Location part : fused.getLocations())
+      collectNames(part, names);
+}
+
 std::string describe(Location location) {
-  std::string names;
-  location->walk([&](Location part) {
-    if (auto name = dyn_cast<NameLoc>(part)) {
-      names = "node '" + name.getName().str() + "'";
-      return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
-  });
-  if (!names.empty())
-    return names;
+  constexpr size_t kMostNames = 4;
+  llvm::SetVector<StringAttr> names;
+  collectNames(location, names);
   std::string text;
-  llvm::raw_string_ostream stream(text);
-  location.print(stream);
-  return text;
+  if (names.empty()) {
+    llvm::raw_string_ostream stream(text);
+    location.print(stream);
+    return text;
+  }
+  size_t shown = std::min(names.size(), kMostNames);
+  for (StringAttr name : names.getArrayRef().take_front(shown))
+    text += (text.empty() ? "'" : ", '") + name.getValue().str() + "'";
+  if (names.size() > shown)
+    text += " and " + std::to_string(names.size() - shown) + " more";
+  return (names.size() == 1 ? "node " : "nodes ") + text;
 }
 
 } // namespace tensmith::graph

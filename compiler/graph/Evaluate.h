@@ -31,7 +31,8 @@ Result<std::vector<RuntimeValue>> evaluate(mlir::func::FuncOp function,
                                            std::vector<RuntimeValue> arguments,
                                            const Observer &observer = nullptr);
 
-/// "node 'conv1' (Conv)", from a location's names.
+/// "node 'conv1 (Conv)'", from a location's name; of a fused one, as a kernel's, "nodes 'conv1
+/// (Conv)', 'relu1 (Relu)' and 3 more".
 std::string describe(mlir::Location location);
 
 } // namespace tensmith::graph

@@ -400,9 +400,13 @@ private:
     return body_.front().addArgument(value.getType(), value.getLoc());
   }
 
+  /// That of all its operators, the one that it is built around first.
   Location location(ArrayRef<Operation *> ops) {
     Operation *main = group_.root_ ? group_.root_ : ops.back();
-    return main->getLoc();
+    SmallVector<Location> locations{main->getLoc()};
+    for (Operation *op : ops)
+      locations.push_back(op->getLoc());
+    return FusedLoc::get(context_, locations);
   }
 
   /// The operators by name, the first few.

@@ -93,3 +93,9 @@ def test_saved_module_is_the_same(model, tmp_path):
     x, y = arrays()
     model.save(tmp_path / "m.so")
     numpy.testing.assert_array_equal(tensmith.load(tmp_path / "m.so", threads=1)(x, y), model(x, y))
+
+
+# Breaks if a kernel is named after one of its nodes alone.
+def test_a_kernel_is_located_at_all_of_its_nodes(model):
+    locations = [step["location"] for function in model.describe()["functions"] for step in function["instructions"]]
+    assert any("'sum (Add)'" in location and "'relu (Relu)'" in location for location in locations), locations

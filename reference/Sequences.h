@@ -1,0 +1,197 @@
+// The operators on sequences and optional values (compiler/graph/StructureOps.td), as in ONNX,
+// written once for all that hold such values: they move references, and whose references those are
+// is the caller's to say.
+//
+// `Access` names the caller's kind of value and how it is taken apart and made:
+//
+//   using Value = ...;
+//   static ValueKind kind(const Value &);
+//   static HostTensor tensor(const Value &);                    // of a tensor, without a copy
+//   static const std::vector<Value> &elements(const Value &);   // of a sequence
+//   static Result<Value> ofTensor(HostTensor);
+//   static Value ofElements(std::vector<Value>);
+//   static Value none();
+#pragma once
+
+#include "reference/Reference.h"
+
+namespace tensmith::reference {
+
+enum class ValueKind : uint8_t { None, Tensor, Sequence };
+
+/// A position as an operand gives it, negative ones from the end; valid are those in [0, limit).
+Result<int64_t> sequencePosition(const HostTensor &position, int64_t length, int64_t limit);
+/// split_to_sequence; `split` is null where it is absent.
+Result<std::vector<HostTensor>> splitToTensors(const HostTensor &x, const HostTensor *split,
+                                               const Attributes &attributes);
+/// concat_from_sequence.
+Result<HostTensor> concatTensors(std::vector<HostTensor> elements, const Attributes &attributes);
+
+template <typename Access> class SequenceOperators {
+public:
+  using Value = typename Access::Value;
+  using Operands = std::span<const Value>;
+  using Evaluator = Result<Value> (*)(Operands, const Attributes &);
+
+  /// The evaluator of the operator with that name, or null. Its errors say the name.
+  static Evaluator find(std::string_view name) {
+    for (const Entry &entry : kEntries)
+      if (entry.name == name)
+        return entry.evaluate;
+    return nullptr;
+  }
+
+private:
+  static ValueKind kindOf(Operands operands, size_t index) {
+    return index < operands.size() ? Access::kind(operands[index]) : ValueKind::None;
+  }
+  static Status wrong(std::string_view operation, const std::string &why) {
+    return invalidArgument(std::string(operation) + ": " + why);
+  }
+  static Status expect(Operands operands, size_t index, ValueKind kind,
+                       std::string_view operation) {
+    if (kindOf(operands, index) == kind)
+      return {};
+    return wrong(operation, "operand " + std::to_string(index) +
+                                (kind == ValueKind::Tensor ? " is no tensor" : " is no sequence"));
+  }
+
+  /// `otherwise` where the operand is absent.
+  static Result<int64_t> position(Operands operands, size_t index, int64_t limit, int64_t otherwise,
+                                  std::string_view operation) {
+    if (kindOf(operands, index) == ValueKind::None)
+      return otherwise;
+    if (Status status = expect(operands, index, ValueKind::Tensor, operation); !status.ok())
+      return status;
+    auto found = sequencePosition(Access::tensor(operands[index]),
+                                  int64_t(Access::elements(operands[0]).size()), limit);
+    return found ? found : found.status().within(operation);
+  }
+
+  static Result<Value> construct(Operands operands, const Attributes &) {
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (Status status = expect(operands, i, ValueKind::Tensor, "sequence_construct");
+          !status.ok())
+        return status;
+    return Access::ofElements({operands.begin(), operands.end()});
+  }
+
+  static Result<Value> at(Operands operands, const Attributes &) {
+    if (Status status = expect(operands, 0, ValueKind::Sequence, "sequence_at"); !status.ok())
+      return status;
+    const auto &elements = Access::elements(operands[0]);
+    auto index = position(operands, 1, int64_t(elements.size()), -1, "sequence_at");
+    if (!index)
+      return index.status();
+    if (*index < 0)
+      return wrong("sequence_at", "no position was given");
+    return elements[size_t(*index)];
+  }
+
+  static Result<Value> insert(Operands operands, const Attributes &) {
+    if (Status status = expect(operands, 0, ValueKind::Sequence, "sequence_insert"); !status.ok())
+      return status;
+    if (Status status = expect(operands, 1, ValueKind::Tensor, "sequence_insert"); !status.ok())
+      return status;
+    std::vector<Value> elements = Access::elements(operands[0]);
+    int64_t length = int64_t(elements.size());
+    auto index = position(operands, 2, length + 1, length, "sequence_insert");
+    if (!index)
+      return index.status();
+    elements.insert(elements.begin() + *index, operands[1]);
+    return Access::ofElements(std::move(elements));
+  }
+
+  static Result<Value> erase(Operands operands, const Attributes &) {
+    if (Status status = expect(operands, 0, ValueKind::Sequence, "sequence_erase"); !status.ok())
+      return status;
+    std::vector<Value> elements = Access::elements(operands[0]);
+    int64_t length = int64_t(elements.size());
+    auto index = position(operands, 1, length, length - 1, "sequence_erase");
+    if (!index)
+      return index.status();
+    if (*index < 0)
+      return wrong("sequence_erase", "the sequence is empty");
+    elements.erase(elements.begin() + *index);
+    return Access::ofElements(std::move(elements));
+  }
+
+  static Result<Value> scalar(DataType type, int64_t value) {
+    HostTensor tensor(type, {});
+    tensor.setInt(0, value);
+    return Access::ofTensor(std::move(tensor));
+  }
+
+  static Result<Value> length(Operands operands, const Attributes &) {
+    if (Status status = expect(operands, 0, ValueKind::Sequence, "sequence_length"); !status.ok())
+      return status;
+    return scalar(DataType::I64, int64_t(Access::elements(operands[0]).size()));
+  }
+
+  static Result<Value> split(Operands operands, const Attributes &attributes) {
+    if (Status status = expect(operands, 0, ValueKind::Tensor, "split_to_sequence"); !status.ok())
+      return status;
+    HostTensor lengths;
+    bool given = kindOf(operands, 1) != ValueKind::None;
+    if (given) {
+      if (Status status = expect(operands, 1, ValueKind::Tensor, "split_to_sequence"); !status.ok())
+        return status;
+      lengths = Access::tensor(operands[1]);
+    }
+    auto parts =
+        splitToTensors(Access::tensor(operands[0]), given ? &lengths : nullptr, attributes);
+    if (!parts)
+      return parts.status().within("split_to_sequence");
+    std::vector<Value> elements;
+    for (HostTensor &part : *parts) {
+      auto element = Access::ofTensor(std::move(part));
+      if (!element)
+        return element;
+      elements.push_back(std::move(*element));
+    }
+    return Access::ofElements(std::move(elements));
+  }
+
+  static Result<Value> concat(Operands operands, const Attributes &attributes) {
+    if (Status status = expect(operands, 0, ValueKind::Sequence, "concat_from_sequence");
+        !status.ok())
+      return status;
+    std::vector<HostTensor> elements;
+    for (const Value &element : Access::elements(operands[0]))
+      elements.push_back(Access::tensor(element));
+    auto joined = concatTensors(std::move(elements), attributes);
+    return joined ? Access::ofTensor(std::move(*joined))
+                  : joined.status().within("concat_from_sequence");
+  }
+
+  static Result<Value> itself(Operands operands, const Attributes &) {
+    return kindOf(operands, 0) == ValueKind::None ? Access::none() : operands[0];
+  }
+
+  static Result<Value> nothing(Operands, const Attributes &) { return Access::none(); }
+
+  static Result<Value> hasElement(Operands operands, const Attributes &) {
+    return scalar(DataType::Bool, kindOf(operands, 0) != ValueKind::None);
+  }
+
+  static Result<Value> getElement(Operands operands, const Attributes &) {
+    if (kindOf(operands, 0) == ValueKind::None)
+      return wrong("optional_get_element", "the optional value is none");
+    return operands[0];
+  }
+
+  struct Entry {
+    std::string_view name;
+    Evaluator evaluate;
+  };
+  static constexpr Entry kEntries[] = {
+      {"sequence_construct", construct},    {"sequence_at", at},
+      {"sequence_insert", insert},          {"sequence_erase", erase},
+      {"sequence_length", length},          {"split_to_sequence", split},
+      {"concat_from_sequence", concat},     {"optional", itself},
+      {"optional_none", nothing},           {"optional_has_element", hasElement},
+      {"optional_get_element", getElement},
+  };
+};
+
+} // namespace tensmith::reference
