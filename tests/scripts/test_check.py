@@ -69,7 +69,7 @@ REFUSED_INCLUDES = [
     ("compiler/vm/A.cpp", '"runtime/Session.h"'),
     ("frontends/onnx/A.cpp", '"tools/Compile.h"'),
     ("include/tensmith/A.h", '"base/Status.h"'),
-    ("apps/A.cpp", '"runtime/Session.h"'),
+    ("examples/A.cpp", '"runtime/Session.h"'),
 ]
 ALLOWED_INCLUDES = [
     ("base/A.h", "<vector>"),
@@ -82,7 +82,7 @@ ALLOWED_INCLUDES = [
     ("compiler/kernel/test/A.cpp", '"compiler/target/cpu/Target.h"'),
     ("compiler/pipeline/A.cpp", '"compiler/rewrite/Fuse.h"'),
     ("frontends/onnx/A.cpp", '"compiler/graph/Shape.h"'),
-    ("apps/A.cpp", '"tensmith/tensmith.h"'),
+    ("examples/A.cpp", '"tensmith/tensmith.h"'),
 ]
 
 
