@@ -1,5 +1,5 @@
 // A dense, row-major tensor in host memory: what constants are kept in, and what the reference
-// evaluator takes and gives. (The runtime's tensors, with strides and devices, are in
+// evaluator takes and gives. (What a program takes and gives, tensors among it, is in
 // runtime/Tensor.h.)
 #pragma once
 

@@ -8,11 +8,15 @@
 #include <cstring>
 #include <elf.h>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace tensmith::runtime {
 namespace {
 
 constexpr uint64_t kMaxSections = 4096;
+constexpr uint64_t kPage = 4096;
+constexpr Elf64_Sxword kAudit = 0x6ffffefc, kDependencyAudit = 0x6ffffefb; // glibc's
 
 Status damaged(std::string what) {
   return {StatusCode::InvalidModule, "not a valid module: " + std::move(what)};
@@ -90,7 +94,84 @@ Status checkSections(const ModuleSections &sections) {
   return {};
 }
 
+Result<std::vector<Elf64_Phdr>> readSegments(std::span<const std::byte> file) {
+  auto header = read<Elf64_Ehdr>(file, 0);
+  if (header.e_phentsize != sizeof(Elf64_Phdr) || header.e_phnum > kMaxSections ||
+      !within(header.e_phoff, uint64_t(header.e_phnum) * sizeof(Elf64_Phdr), file.size()))
+    return damaged("its program headers lie past the end of the file; it may be truncated");
+  std::vector<Elf64_Phdr> segments;
+  for (uint64_t i = 0; i < header.e_phnum; ++i)
+    segments.push_back(read<Elf64_Phdr>(file, header.e_phoff + i * sizeof(Elf64_Phdr)));
+  return segments;
+}
+
+/// The bytes of the file that the loader will find at the dynamic segment's address.
+Result<std::span<const std::byte>> dynamicEntries(std::span<const std::byte> file,
+                                                  const std::vector<Elf64_Phdr> &segments) {
+  const Elf64_Phdr *dynamic = nullptr, *loaded = nullptr;
+  for (const Elf64_Phdr &segment : segments)
+    if (segment.p_type == PT_DYNAMIC && std::exchange(dynamic, &segment))
+      return damaged("it has two dynamic segments");
+  if (!dynamic)
+    return damaged("it has no dynamic segment");
+  uint64_t first = dynamic->p_vaddr, size = dynamic->p_filesz;
+  for (const Elf64_Phdr &segment : segments) {
+    if (segment.p_type != PT_LOAD)
+      continue;
+    uint64_t end; // segments are mapped in whole pages
+    if (segment.p_filesz > segment.p_memsz ||
+        __builtin_add_overflow(segment.p_vaddr, segment.p_memsz, &end) ||
+        __builtin_add_overflow(end, kPage - 1, &end))
+      return damaged("a segment has no valid address");
+    if (!loaded && within(first - segment.p_vaddr, size, segment.p_filesz))
+      loaded = &segment;
+    else if ((segment.p_vaddr & ~(kPage - 1)) < first + size && first < (end & ~(kPage - 1)))
+      return damaged("its dynamic segment is overlapped by another");
+  }
+  uint64_t place = loaded ? loaded->p_offset + (first - loaded->p_vaddr) : 0;
+  if (!loaded || place < loaded->p_offset || !within(place, size, file.size()))
+    return damaged("its dynamic segment is not in the file");
+  return file.subspan(place, size);
+}
+
+/// What has the loader run code or load other files.
+bool reachesOut(Elf64_Sxword tag) {
+  switch (tag) {
+  case DT_NEEDED:
+  case DT_INIT:
+  case DT_FINI:
+  case DT_INIT_ARRAY:
+  case DT_FINI_ARRAY:
+  case DT_PREINIT_ARRAY:
+  case DT_AUXILIARY:
+  case DT_FILTER:
+  case kAudit:
+  case kDependencyAudit:
+    return true;
+  default:
+    return false;
+  }
+}
+
 } // namespace
+
+Status checkLoading(std::span<const std::byte> file) {
+  auto segments = readSegments(file);
+  if (!segments)
+    return segments.status();
+  auto entries = dynamicEntries(file, *segments);
+  if (!entries)
+    return entries.status();
+  for (uint64_t at = 0; at + sizeof(Elf64_Dyn) <= entries->size(); at += sizeof(Elf64_Dyn)) {
+    auto entry = read<Elf64_Dyn>(*entries, at);
+    if (entry.d_tag == DT_NULL)
+      return {};
+    if (reachesOut(entry.d_tag))
+      return damaged("it would run code or load other libraries when it is loaded (dynamic tag " +
+                     std::to_string(entry.d_tag) + "); no compiled model does");
+  }
+  return damaged("its dynamic segment has no end");
+}
 
 Result<ModuleSections> findSections(std::span<const std::byte> file) {
   auto header = readFileHeader(file);

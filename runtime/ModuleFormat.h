@@ -9,6 +9,11 @@
 // hash fields of the header taken as zero: code, plan, signature, ELF headers. `weightsHash` covers
 // the weights and is checked when asked. Nothing of the file is mapped executable before version,
 // features and imageHash are found right.
+//
+// The hashes tell damage, not forgery: whoever can write a module can write its hashes. To load a
+// module is to trust whoever made it, since its kernels are native code. The plan is data and is
+// checked as such; so that nothing but kernels runs, an image is refused that has code to run when
+// it is loaded (DT_INIT, DT_INIT_ARRAY, ...) or that names other libraries (DT_NEEDED).
 #pragma once
 
 #include <cstdint>

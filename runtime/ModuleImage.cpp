@@ -104,6 +104,8 @@ Status checkImage(std::span<const std::byte> file, const ModuleSections &section
     return invalidModule("the module is for another machine (ELF machine " +
                          std::to_string(sections.machine) + ", this is " +
                          std::to_string(kHostMachine) + "); compile the model for this one");
+  if (Status status = checkLoading(file); !status.ok())
+    return status;
   if (verifyWeights && !sameHash(header.weightsHash, hashWeights(file, sections)))
     return invalidModule(
         "the module's weights are damaged: they do not have the hash that they were "

@@ -38,6 +38,10 @@ Hash128 hashWeights(std::span<const std::byte> file, const ModuleSections &secti
 /// The header as it stands in the file.
 ModuleHeader readHeader(std::span<const std::byte> file, const ModuleSections &sections);
 
+/// Refuses an image of which the dynamic loader would run code, or for which it would load other
+/// files. `findSections` has found the file header right.
+Status checkLoading(std::span<const std::byte> file);
+
 /// Magic, version, kernel ABI, machine, and the hash of the image; of the weights too if asked.
 /// Reads nothing of the plan.
 Status checkImage(std::span<const std::byte> file, const ModuleSections &sections,

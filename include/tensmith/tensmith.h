@@ -137,7 +137,11 @@ typedef struct ts_load_options {
   int verify_weights; /* also check the hash of the weights (reads them all) */
 } ts_load_options;
 
-/* Checks version, integrity and CPU features before any code is mapped. `options` may be null. */
+/* Checks version, integrity and CPU features before any code is mapped. `options` may be null.
+ *
+ * A module is a program: to run it is to run the native code in it. Its hashes find damage, but
+ * whoever can write a module can write them too, so load modules only from those you would take a
+ * shared library from. */
 TS_API ts_status *ts_module_load(const char *path, const ts_load_options *options, ts_module **out);
 TS_API ts_status *ts_module_load_bytes(const void *bytes, size_t size,
                                        const ts_load_options *options, ts_module **out);

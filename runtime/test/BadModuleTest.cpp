@@ -117,6 +117,47 @@ TEST(BadModule, OfAnotherVersionAbiOrMachine) {
   expectRefused(file, "another machine");
 }
 
+// Breaks if a module could have code run, or a library loaded, before any of its kernels is called.
+TEST(BadModule, ThatReachesOutWhenItIsLoaded) {
+  auto withTag = [](Elf64_Sxword tag, Elf64_Xword value) {
+    Bytes file = goodModule();
+    const auto *header = reinterpret_cast<const Elf64_Ehdr *>(file.data());
+    const auto *segments = reinterpret_cast<const Elf64_Phdr *>(file.data() + header->e_phoff);
+    for (int i = 0; i < header->e_phnum; ++i)
+      if (segments[i].p_type == PT_DYNAMIC) {
+        auto *entries = reinterpret_cast<Elf64_Dyn *>(file.data() + segments[i].p_offset);
+        for (; entries->d_tag != DT_NULL; ++entries)
+          if (entries->d_tag == DT_SYMENT) // which the loader doesn't look at
+            *entries = {tag, {value}};
+      }
+    reseal(file);
+    return file;
+  };
+  EXPECT_EQ(loadStatus(withTag(DT_SYMENT, sizeof(Elf64_Sym))).message(), "");
+  for (Elf64_Sxword tag : {DT_NEEDED, DT_INIT, DT_FINI, DT_INIT_ARRAY, DT_FINI_ARRAY,
+                           DT_PREINIT_ARRAY, DT_AUXILIARY, DT_FILTER})
+    expectRefused(withTag(tag, 1), "run code or load other libraries");
+}
+
+TEST(BadModule, WithoutADynamicSegmentInTheFile) {
+  auto withSegment = [](auto change) {
+    Bytes file = goodModule();
+    const auto *header = reinterpret_cast<const Elf64_Ehdr *>(file.data());
+    auto *segments = reinterpret_cast<Elf64_Phdr *>(file.data() + header->e_phoff);
+    for (int i = 0; i < header->e_phnum; ++i)
+      if (segments[i].p_type == PT_DYNAMIC)
+        change(segments[i]);
+    reseal(file);
+    return file;
+  };
+  expectRefused(withSegment([](Elf64_Phdr &segment) { segment.p_type = PT_NULL; }),
+                "no dynamic segment");
+  expectRefused(withSegment([](Elf64_Phdr &segment) { segment.p_vaddr = ~uint64_t(7); }),
+                "not in the file");
+  expectRefused(withSegment([](Elf64_Phdr &segment) { segment.p_filesz = ~uint64_t(0); }), "");
+  expectRefused(withSegment([](Elf64_Phdr &segment) { segment.p_filesz = 16; }), "no end");
+}
+
 TEST(BadModule, ForFeaturesThatTheCpuLacks) {
   auto withFeature = [](const char *name) {
     ModuleBuilder module;
