@@ -222,7 +222,16 @@ Value ElementEmitter::fromElementwise(Operation *op, const Position &position) {
   for (Value operand : op->getOperands()) {
     if (isa<NoneType>(operand.getType()))
       continue;
-    Position at = broadcastPosition(math, position, cast<RankedTensorType>(operand.getType()));
+    auto type = cast<RankedTensorType>(operand.getType());
+    Position at = broadcastPosition(math, position, type);
+    // Where the result has one column as well, nothing is broadcast: the one lane that the mask
+    // leaves is the operand's, and a root's result is there as a vector alone.
+    auto own = cast<RankedTensorType>(op->getResult(0).getType());
+    if (position.mask && type.getRank() > 0 && own.getShape().back() == 1) {
+      at.lanes = position.lanes;
+      at.mask = position.mask;
+      at.indices.back() = position.indices.back();
+    }
     operands.push_back(splat(element(operand, at), position.lanes));
   }
   Value result = cast<graph::Elementwise>(op).emitScalar(builder(), op->getLoc(), operands);

@@ -81,6 +81,26 @@ template <typename Store> struct StoreBitsOfBFloat16 : OpRewritePattern<Store> {
   }
 };
 
+/// before: llvm.load : bf16 (or a vector of it, or a masked load)
+/// after:  its bits loaded as i16
+/// For the same reason: a vector of which one lane is asked for would become a conversion of it.
+template <typename Load> struct LoadBitsOfBFloat16 : OpRewritePattern<Load> {
+  using OpRewritePattern<Load>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Load op, PatternRewriter &rewriter) const override {
+    Type type = op.getType(), bits = withElement(type, rewriter.getI16Type());
+    if (!getElementTypeOrSelf(type).isBF16())
+      return rewriter.notifyMatchFailure(op, "loads no bf16");
+    SmallVector<Value> operands(op->getOperands());
+    for (Value &operand : operands) // what a masked load has elsewhere
+      if (operand.getType() == type)
+        operand = rewriter.create<arith::BitcastOp>(op.getLoc(), bits, operand);
+    auto load = rewriter.create<Load>(op.getLoc(), TypeRange(bits), operands, op->getAttrs());
+    rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, type, load->getResult(0));
+    return success();
+  }
+};
+
 /// before: arith.remf %a, %b
 /// after:  %a - trunc(%a / %b) * %b, in f64 for f32 and narrower
 /// Exact for quotients below 2^29 of f32 operands, where the f64 quotient's truncation and the
@@ -209,7 +229,8 @@ Status expandOperations(ModuleOp module, const Machine &machine) {
   scalar.add<TruncateDoubleByOdd>(module.getContext(),
                                   /*benefit=*/2); // before bf16's own expansion
   scalar.add<ExpandRemainder, StoreBitsOfBFloat16<LLVM::StoreOp>,
-             StoreBitsOfBFloat16<LLVM::MaskedStoreOp>>(module.getContext());
+             StoreBitsOfBFloat16<LLVM::MaskedStoreOp>, LoadBitsOfBFloat16<LLVM::LoadOp>,
+             LoadBitsOfBFloat16<LLVM::MaskedLoadOp>>(module.getContext());
   arith::populateArithExpandOpsPatterns(scalar);
   arith::populateExpandBFloat16Patterns(scalar);
   if (!machine.has("f16c"))
