@@ -135,6 +135,19 @@ TEST(MatMulOfSymbols, ColumnsAndDepth) {
   }
 }
 
+// Fails if an operand of one column is taken for one that is broadcast, as the root's vectors
+// aren't, or if the one lane that a mask leaves of a bf16 is converted by a function of its own.
+TEST(MatMulEpilogues, OfOneLane) {
+  for (int64_t columns : {1, 17, 33})
+    for (DataType type : {DataType::F32, DataType::F16, DataType::BF16, DataType::I32}) {
+      TemplateCase c(300 + unsigned(columns));
+      Value y = product(c, c.input(type, {7, 5}), c.constant(type, {5, columns}));
+      y = c.op("add", {y, c.constant(type, {columns})});
+      y = c.op("add", {c.input(type, {7, columns}), c.op("mul", {y, c.input(type, {7, 1})})});
+      ASSERT_NO_FATAL_FAILURE(c.check(y, "contraction"));
+    }
+}
+
 // Activations that are no whole numbers, on reals: the rounding alone may differ.
 TEST(MatMulEpilogues, Activations) {
   unsigned seed = 200;
