@@ -230,14 +230,18 @@ bool isComputedFloat(const HostTensor &tensor) {
          tensor.type() == DataType::F16 || tensor.type() == DataType::BF16;
 }
 
-/// Each element moved by up to `amount` times itself, or times the largest of the tensor.
-HostTensor moved(const HostTensor &tensor, double amount, Random &random, bool byLargest = false) {
-  if (!isComputedFloat(tensor))
-    return tensor;
+double largestOf(const HostTensor &tensor) {
   double largest = 0;
-  for (int64_t i = 0; byLargest && i < tensor.size(); ++i)
+  for (int64_t i = 0; i < tensor.size(); ++i)
     if (double value = std::abs(tensor.getDouble(i)); std::isfinite(value))
       largest = std::max(largest, value);
+  return largest;
+}
+
+/// Each element moved by up to `amount` times itself, or times `largest` where that is more.
+HostTensor moved(const HostTensor &tensor, double amount, Random &random, double largest = 0) {
+  if (!isComputedFloat(tensor))
+    return tensor;
   HostTensor result(tensor.type(), tensor.shape());
   for (int64_t i = 0; i < tensor.size(); ++i) {
     double value = tensor.getDouble(i);
@@ -305,13 +309,16 @@ public:
     if (noisy_ && !same && !choosesElements(op)) {
       // What is made of several operators has intermediates that the results don't show.
       bool composite = isa<graph::Decomposable>(op) && !isRingOperator(op->getName());
+      // Gates lie next to 1, and what is left of it is the difference.
+      double leastScale = isa<graph::RnnOp, graph::GruOp, graph::LstmOp>(op) ? 1 : 0;
       double depth = depthOf(operands, composite ? 1 : resultSize(*results));
       if (!isa<graph::Elementwise>(op) && isContinuous(op->getName()))
         results = evaluateNode(op, movedTerms(operands, depth, random_), sizes_);
       if (!results.ok())
         return results.status();
       for (HostTensor &tensor : *results)
-        tensor = moved(tensor, errorOf(op, tensor.type(), depth), random_, composite);
+        tensor = moved(tensor, errorOf(op, tensor.type(), depth), random_,
+                       composite ? std::max(largestOf(tensor), leastScale) : 0);
     }
     for (auto [value, tensor] : llvm::zip(op->getResults(), *results))
       give(value, tensor, same);
