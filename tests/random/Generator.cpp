@@ -43,6 +43,18 @@ bool suitsBooleans(Operation *op) {
          llvm::is_contained(kLogical, op->getName().stripDialect());
 }
 
+/// Of NaN and infinities an integer is whatever the machine makes of them.
+bool convertsNonFinite(Operation *op, ArrayRef<HostTensor> operands) {
+  if (!isa<graph::CastOp, graph::QuantizeOp>(op) ||
+      isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
+    return false;
+  const HostTensor &x = operands.front();
+  for (int64_t i = 0; isFloat(x.type()) && i < x.size(); ++i)
+    if (!std::isfinite(x.getDouble(i)))
+      return true;
+  return false;
+}
+
 bool isBoolean(Type type) { return getElementTypeOrSelf(type).isInteger(1); }
 
 } // namespace
@@ -145,6 +157,8 @@ bool Generator::accept(Operation *op) {
     if (!isa<RankedTensorType>(type) || (shape && !elementCount(*shape, 4 * largest_)))
       return false;
   }
+  if (convertsNonFinite(op, operands))
+    return false;
   auto results = evaluateNode(op, operands, sizes_);
   if (!results.ok() || results->size() != op->getNumResults() || !isSane(op, *results))
     return false;
