@@ -298,7 +298,7 @@ private:
 struct Settings {
   std::vector<std::string> shapes;
   std::optional<std::string> target, cache, dump;
-  bool reference = false;
+  bool reference = false, exact = false;
 
   ts_compile_options options(std::vector<const char *> &pointers) const {
     ts_compile_options result;
@@ -311,6 +311,7 @@ struct Settings {
     result.cache_dir = cache ? cache->c_str() : nullptr;
     result.dump_ir_dir = dump ? dump->c_str() : nullptr;
     result.evaluate_by_reference = reference;
+    result.precision = exact ? TS_PRECISION_EXACT : TS_PRECISION_FAST;
     return result;
   }
 };
@@ -365,7 +366,8 @@ NB_MODULE(_tensmith, m) {
       .def_rw("target", &Settings::target, nb::arg().none())
       .def_rw("cache", &Settings::cache, nb::arg().none())
       .def_rw("dump", &Settings::dump, nb::arg().none())
-      .def_rw("reference", &Settings::reference);
+      .def_rw("reference", &Settings::reference)
+      .def_rw("exact", &Settings::exact);
   nb::class_<Module>(m, "Module")
       .def("run", &Module::run)
       .def("ports", &Module::ports)

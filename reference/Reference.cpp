@@ -9,25 +9,11 @@ namespace tensmith::reference {
 namespace {
 
 constexpr std::span<const Entry> (*kFamilies[])() = {
-    arithmeticEntries,
-    functionEntries,
-    comparisonEntries,
-    castEntries,
-    reductionEntries,
-    movementEntries,
-    dynamicMovementEntries,
-    gatherEntries,
-    scatterEntries,
-    creationEntries,
-    contractionEntries,
-    convolutionEntries,
-    resamplingEntries,
-    normalizationEntries,
-    recurrentEntries,
-    quantizationEntries,
-    signalEntries,
-    selectionEntries,
-    textEntries,
+    arithmeticEntries,   functionEntries,   comparisonEntries,      castEntries,
+    reductionEntries,    movementEntries,   dynamicMovementEntries, gatherEntries,
+    scatterEntries,      creationEntries,   contractionEntries,     convolutionEntries,
+    winogradEntries,     resamplingEntries, normalizationEntries,   recurrentEntries,
+    quantizationEntries, signalEntries,     selectionEntries,       textEntries,
 };
 
 std::unordered_map<std::string_view, Evaluator> collectEntries() {

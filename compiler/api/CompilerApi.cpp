@@ -62,6 +62,8 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
   if (result.optimization != 0 && result.optimization != 1)
     return invalidArgument("there is no optimization level " + std::to_string(result.optimization) +
                            "; 0 and 1 are known");
+  if (result.precision != TS_PRECISION_FAST && result.precision != TS_PRECISION_EXACT)
+    return invalidArgument("there is no precision " + std::to_string(result.precision));
   if (result.threads < 0)
     return invalidArgument("a compilation can't have " + std::to_string(result.threads) +
                            " threads");
@@ -175,6 +177,7 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
     result.dumpFolder = options.dump_ir_dir;
   result.threads = options.threads;
   result.fuse = options.optimization > 0;
+  result.exact = options.precision == TS_PRECISION_EXACT;
   result.byReference = options.evaluate_by_reference != 0;
   result.model = model;
   if (options.progress)

@@ -67,4 +67,26 @@ def Graph_Col2ImOp : Graph_Op<"col2im"> {
                    DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$strides);
   let results = (outs Graph_Tensor:$y);
 }
+
+// A convolution of stride 1 by minimal filtering (base/ToomCook.h): tiles of outputs x outputs pixels, `taps` x `taps`
+// weights, size = outputs + taps - 1. Between the transforms it is a matrix product for each of size * size frequencies.
+// Images are channels-last; tiles number the images' rows, then columns.
+def Graph_WinogradInputOp : Graph_Op<"winograd_input"> {
+  let summary = "patches of an image [N, H, W, C] in the frequencies' domain: [size * size, tiles, C]";
+  let description = "(W1) x is of rank 4, its H and W are known. (W2) There is a transform for outputs and taps. `pads`: lows of H and W, then highs.";
+  let arguments = (ins Graph_Tensor:$x, I64Attr:$outputs, I64Attr:$taps, DenseI64ArrayAttr:$pads);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_WinogradWeightsOp : Graph_Op<"winograd_weights"> {
+  let summary = "the weights [M, C, taps, taps] of a convolution in the frequencies' domain: [size * size, C, M]";
+  let description = "(W2) There is a transform for outputs and taps. (W3) The window of w is taps x taps.";
+  let arguments = (ins Graph_Tensor:$w, I64Attr:$outputs, I64Attr:$taps);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_WinogradOutputOp : Graph_Op<"winograd_output"> {
+  let summary = "images [N, image..., M] from the products [size * size, tiles, M], plus bias [M] if given";
+  let description = "(W2) There is a transform for outputs and taps. (W4) The tiles are those of whole images.";
+  let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$bias, I64Attr:$outputs, I64Attr:$taps, DenseI64ArrayAttr:$image);
+  let results = (outs Graph_Tensor:$y);
+}
 #endif

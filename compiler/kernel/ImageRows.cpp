@@ -16,6 +16,23 @@ Value elementPointer(IndexMath &math, Type tensorElement, Value base, Value offs
                                           base, ValueRange{math.toI64(offset)}, true);
 }
 
+Value zeroPixel(IndexMath &math, RankedTensorType image) {
+  auto &builder = math.builder;
+  auto module = builder.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
+  auto global = module.lookupSymbol<LLVM::GlobalOp>(kZerosSymbol);
+  if (!global) {
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToStart(module.getBody());
+    Type element = storageType(image.getElementType());
+    int64_t channels = image.getShape().back();
+    auto value = builder.getZeroAttr(RankedTensorType::get({channels}, element));
+    global =
+        builder.create<LLVM::GlobalOp>(math.location, LLVM::LLVMArrayType::get(element, channels),
+                                       true, LLVM::Linkage::Internal, kZerosSymbol, value, 64);
+  }
+  return builder.create<LLVM::AddressOfOp>(math.location, global);
+}
+
 ImageRows::ImageRows(ElementEmitter &emitter, graph::ConvOp conv)
     : emitter_(emitter), math_(emitter.math), conv_(conv) {
   auto weights = cast<RankedTensorType>(conv_.getW().getType());
@@ -69,26 +86,10 @@ Value ImageRows::pointer(size_t number, ValueRange tap, Value channel) {
   Value offset = math_.linear(at, emitter_.dims(conv_.getX()));
   Type element = getElementTypeOrSelf(conv_.getX().getType());
   Value pointer = elementPointer(math_, element, emitter_.buffer(conv_.getX()), offset);
-  return inside ? math_.select(inside, pointer, zeros()) : pointer;
-}
-
-/// A constant row of zeros, as long as a pixel, in the kernel's own image.
-Value ImageRows::zeros() {
-  auto &builder = math_.builder;
-  auto module = builder.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
-  auto global = module.lookupSymbol<LLVM::GlobalOp>(kZerosSymbol);
-  if (!global) {
-    OpBuilder::InsertionGuard guard(builder);
-    builder.setInsertionPointToStart(module.getBody());
-    auto type = cast<RankedTensorType>(conv_.getX().getType());
-    Type element = storageType(type.getElementType());
-    int64_t channels = type.getShape().back();
-    auto value = builder.getZeroAttr(RankedTensorType::get({channels}, element));
-    global =
-        builder.create<LLVM::GlobalOp>(math_.location, LLVM::LLVMArrayType::get(element, channels),
-                                       true, LLVM::Linkage::Internal, kZerosSymbol, value, 64);
-  }
-  return builder.create<LLVM::AddressOfOp>(math_.location, global);
+  if (!inside)
+    return pointer;
+  Value zeros = zeroPixel(math_, cast<RankedTensorType>(conv_.getX().getType()));
+  return math_.select(inside, pointer, zeros);
 }
 
 } // namespace tensmith::kernel

@@ -10,6 +10,10 @@
 
 namespace tensmith::kernel {
 
+/// A constant row of zeros, as long as a pixel of the channels-last image, in the kernel's own
+/// module.
+mlir::Value zeroPixel(IndexMath &math, mlir::RankedTensorType image);
+
 class ImageRows {
 public:
   ImageRows(ElementEmitter &emitter, graph::ConvOp conv);
@@ -35,7 +39,6 @@ private:
     mlir::Value image;
     llvm::SmallVector<mlir::Value> start; // of the window; wraps below zero in the low padding
   };
-  mlir::Value zeros();
 
   ElementEmitter &emitter_;
   IndexMath &math_;

@@ -7,6 +7,7 @@
 #include "compiler/kernel/LoopKernel.h"
 #include "compiler/kernel/RowKernel.h"
 #include "compiler/kernel/WindowElement.h"
+#include "compiler/kernel/WinogradKernel.h"
 
 using namespace mlir;
 
@@ -49,6 +50,8 @@ Template chooseTemplate(graph::KernelOp kernel, const MachineShape &machine) {
       return rowTemplate(kernel, machine);
     case RootKind::Concat:
       return concatTemplate(kernel, cast<graph::ConcatOp>(op), machine);
+    case RootKind::Winograd:
+      return winogradTemplate(kernel, &op, machine);
     case RootKind::Loops:
       break;
     }
@@ -73,11 +76,14 @@ RootKind rootKind(Operation *op) {
     return RootKind::Depthwise;
   if (isRowRoot(op))
     return RootKind::Row;
+  if (isWinogradTransform(op))
+    return RootKind::Winograd;
   return isConcatRoot(op) ? RootKind::Concat : RootKind::Loops;
 }
 
 StringRef name(RootKind kind) {
-  constexpr StringRef kNames[] = {"loops", "contraction", "depthwise", "rows", "concat"};
+  constexpr StringRef kNames[] = {"loops", "contraction", "depthwise",
+                                  "rows",  "concat",      "winograd"};
   return kNames[size_t(kind)];
 }
 
@@ -87,7 +93,8 @@ bool canEmit(Operation *op) {
     return false;
   if (isa<graph::Elementwise, graph::BroadcastOp>(op))
     return broadcastsForCertain(op);
-  return isa<graph::Indexed>(op) || hasWindowElement(op) || isRowRoot(op);
+  return isa<graph::Indexed>(op) || hasWindowElement(op) || isRowRoot(op) ||
+         isWinogradTransform(op);
 }
 
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine) {

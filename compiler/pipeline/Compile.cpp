@@ -64,14 +64,20 @@ private:
     rewrite::Options options;
     options.machine = shapeOf(machine_);
     options.fuse = options_.fuse;
+    options.exact = options_.exact;
     // Decomposition first, so that the parts of larger operators are simplified and fused like any;
     // folding again after the layout has transposed constants, and at the end for those that fusion
     // has packed.
     const std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite::Options &)>
-        stages[] = {{"simplify", rewrite::simplify},   {"fold-constants", rewrite::foldConstants},
-                    {"decompose", rewrite::decompose}, {"fold-constants", rewrite::foldConstants},
-                    {"layout", rewrite::chooseLayout}, {"fold-constants", rewrite::foldConstants},
-                    {"cse", eliminateCommon},          {"fuse", rewrite::fuse}};
+        stages[] = {{"simplify", rewrite::simplify},
+                    {"fold-constants", rewrite::foldConstants},
+                    {"decompose", rewrite::decompose},
+                    {"fold-constants", rewrite::foldConstants},
+                    {"layout", rewrite::chooseLayout},
+                    {"fold-constants", rewrite::foldConstants},
+                    {"winograd", rewrite::winograd},
+                    {"cse", eliminateCommon},
+                    {"fuse", rewrite::fuse}};
     double done = 0;
     for (auto [name, stage] : stages) {
       report("rewriting the graph", done++ / std::size(stages));

@@ -18,6 +18,7 @@ struct CompileOptions {
   std::string dumpFolder;
   int threads = 0;          // 0: as many as CPUs
   bool fuse = true;         // off: every operator is a kernel of its own
+  bool exact = false;       // no algorithm that rounds differently than the operators do
   bool byReference = false; // no kernels: the runtime evaluates every operator
   std::string model = "model";
   std::function<void(const char *stage, double fraction)> progress;

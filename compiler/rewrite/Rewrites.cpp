@@ -9,6 +9,8 @@ std::span<const Rewrite> rewrites() {
       {"graph-simplify", "remove what does nothing", simplify},
       {"graph-fold-constants", "evaluate operators on constants", foldConstants},
       {"graph-layout", "make convolutions channels-last", chooseLayout},
+      {"graph-winograd", "compute convolutions by minimal filtering where that is faster",
+       winograd},
       {"graph-fuse", "cut the graph into kernels", fuse},
   };
   return kRewrites;

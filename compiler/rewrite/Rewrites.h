@@ -18,6 +18,8 @@ struct Options {
   int64_t foldedBytes = 1 << 20;
   /// Off: every operator is a kernel of its own.
   bool fuse = true;
+  /// Sums are those of the model's own operators: no algorithm that rounds differently.
+  bool exact = false;
 };
 
 /// Operators on constants become constants, by their reference evaluation.
@@ -30,6 +32,8 @@ mlir::LogicalResult decompose(mlir::func::FuncOp function, const Options &option
 /// Convolutions and pooling become channels-last, and the transpositions that this needs are moved
 /// out of the way.
 mlir::LogicalResult chooseLayout(mlir::func::FuncOp function, const Options &options);
+/// Convolutions become products over frequencies where that is faster.
+mlir::LogicalResult winograd(mlir::func::FuncOp function, const Options &options);
 /// Cuts the graph into kernels.
 mlir::LogicalResult fuse(mlir::func::FuncOp function, const Options &options);
 

@@ -9,6 +9,13 @@
 extern "C" {
 #endif
 
+/* What a compilation may do to floating-point arithmetic. */
+typedef enum ts_precision {
+  TS_PRECISION_FAST = 0, /* the default: algorithms with fewer operations, such as Winograd's
+                          * convolution, whose rounding differs; all in the model's own types */
+  TS_PRECISION_EXACT = 1 /* the products and sums of the model's own operators */
+} ts_precision;
+
 typedef struct ts_compile_options {
   size_t size;
   /* Dimensions by input or symbol: "image=1x3x224x224", "batch=4" (fixes the symbol). */
@@ -30,6 +37,7 @@ typedef struct ts_compile_options {
    * thread, one call at a time; may be null. */
   void (*warn)(void *context, const char *message);
   void *warn_context;
+  ts_precision precision;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

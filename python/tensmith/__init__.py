@@ -68,7 +68,9 @@ class Model:
         pathlib.Path(path).write_bytes(data)
 
 
-def _settings(shapes, target, cache_dir, dump_ir, reference):
+def _settings(shapes, target, cache_dir, dump_ir, reference, precision):
+    if precision not in ("fast", "exact"):
+        raise ValueError(f"precision is 'fast' or 'exact', not {precision!r}")
     settings = _tensmith.Settings()
     items = shapes.items() if isinstance(shapes, dict) else ()
     settings.shapes = [f"{name}={dims if isinstance(dims, int) else 'x'.join(str(d) for d in dims)}" for name, dims in items]
@@ -76,18 +78,22 @@ def _settings(shapes, target, cache_dir, dump_ir, reference):
     settings.cache = None if cache_dir is None else os.fspath(cache_dir)
     settings.dump = None if dump_ir is None else os.fspath(dump_ir)
     settings.reference = reference
+    settings.exact = precision == "exact"
     return settings
 
 
-def compile(model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False):
+def compile(
+    model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast"
+):
     """Compiles a model, given as a path or as the file's bytes (ONNX, or the graph dialect's text).
 
     shapes: dimensions by input, or a symbol's size: {"image": (1, 3, 224, 224), "batch": 4}.
     threads: of a run; 0 for as many CPUs as the process may use.
     target: "host", or a CPU's name; cache_dir: of compiled kernels, "" for none; dump_ir: a folder for each stage.
     reference: every operator by its reference evaluation, without kernels.
+    precision: "fast" allows algorithms with fewer operations, that round differently; "exact": the model's own sums.
     """
-    settings = _settings(shapes, target, cache_dir, dump_ir, reference)
+    settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision)
     if isinstance(model, (bytes, bytearray, memoryview)):
         module = _tensmith.compile_bytes(bytes(model), "model", settings)
         return Model(_tensmith.load(module, threads), module)

@@ -64,6 +64,7 @@ struct Options {
     options.threads = settings.threads;
     options.optimization = settings.optimization;
     options.evaluate_by_reference = settings.byReference;
+    options.precision = settings.precision == "exact" ? TS_PRECISION_EXACT : TS_PRECISION_FAST;
     options.progress = Progress::callback;
     options.progress_context = &progress;
     options.warn = Progress::warnCallback;
@@ -106,6 +107,12 @@ void CompileSettings::addTo(CLI::App &command, bool threadsToo) {
   group->add_option("--optimize,-O", optimization, "0: no fusion; 1: fused (default)")
       ->type_name("LEVEL")
       ->check(CLI::Range(0, 1));
+  group
+      ->add_option("--precision", precision,
+                   "fast (default): algorithms with fewer operations, that round differently; "
+                   "exact: the model's own sums")
+      ->type_name("POLICY")
+      ->check(CLI::IsMember({"fast", "exact"}));
   group->add_flag("--evaluate-by-reference", byReference,
                   "No kernels: every operator by its reference evaluation");
   if (threadsToo)

@@ -25,6 +25,7 @@ struct CompileSettings {
   bool noCache = false;
   bool byReference = false;
   int optimization = 1;
+  std::string precision = "fast";
   int threads = 0;
 
   void addTo(CLI::App &command, bool threadsToo);

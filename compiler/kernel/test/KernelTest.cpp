@@ -111,5 +111,50 @@ TEST(RowKernel, SoftmaxOfASum) {
       {}, "rows");
 }
 
+std::string shaped(std::initializer_list<int64_t> dims) {
+  std::string text = "tensor<";
+  for (int64_t dim : dims)
+    text += std::to_string(dim) + "x";
+  return text + "f32>";
+}
+
+// Breaks where a tile reaches out of the image, channels leave a rest, or batches are mixed up.
+TEST(WinogradKernel, Input) {
+  for (auto [n, h, w, c, outputs, taps] : {std::tuple{1, 8, 8, 8, 4, 3},
+                                           {2, 7, 5, 11, 4, 3},
+                                           {1, 6, 9, 3, 2, 3},
+                                           {3, 5, 5, 17, 2, 5}}) {
+    int64_t down = (h + 3 - taps + outputs) / outputs, across = (w + 2 - taps + outputs) / outputs;
+    int64_t size = outputs + taps - 1;
+    std::string x = shaped({n, h, w, c}), y = shaped({size * size, n * down * across, c});
+    expectAgreement(kernel("%x: " + x, "%x", y,
+                           "%a: " + x + "):\n      %0 = graph.winograd_input %a {outputs = " +
+                               std::to_string(outputs) + " : i64, taps = " + std::to_string(taps) +
+                               " : i64, pads = array<i64: 1, 0, 2, 2>} : (" + x + ") -> " + y +
+                               "\n      graph.yield %0 : " + y + "\n    }) : (" + x + ") -> " + y),
+                    {}, "winograd input");
+  }
+}
+
+// Breaks where rows or columns beyond the image are written, or the epilogue's indices are off.
+TEST(WinogradKernel, OutputWithBiasAndEpilogue) {
+  for (auto [n, h, w, c, outputs] :
+       {std::tuple{1, 8, 8, 8, 4}, {2, 7, 5, 11, 4}, {1, 6, 9, 3, 2}, {2, 3, 3, 20, 2}}) {
+    int64_t tiles = (h + outputs - 1) / outputs * ((w + outputs - 1) / outputs);
+    int64_t size = outputs + 2;
+    std::string x = shaped({size * size, n * tiles, c}), b = shaped({c}), y = shaped({n, h, w, c});
+    expectAgreement(kernel("%x: " + x + ", %b: " + b + ", %r: " + y, "%x, %b, %r", y,
+                           "%a: " + x + ", %c: " + b + ", %d: " + y +
+                               "):\n      %0 = graph.winograd_output %a, %c {outputs = " +
+                               std::to_string(outputs) +
+                               " : i64, taps = 3 : i64, image = array<i64: " + std::to_string(h) +
+                               ", " + std::to_string(w) + ">} : (" + x + ", " + b + ") -> " + y +
+                               "\n      %1 = graph.add %0, %d : (" + y + ", " + y + ") -> " + y +
+                               "\n      graph.yield %1 : " + y + "\n    }) : (" + x + ", " + b +
+                               ", " + y + ") -> " + y),
+                    {}, "winograd output");
+  }
+}
+
 } // namespace
 } // namespace tensmith::kernel

@@ -1,0 +1,77 @@
+// Winograd convolution: shape functions of its transforms (records in ConvolutionOps.td).
+#include "base/ToomCook.h"
+#include "compiler/graph/Inference.h"
+
+using namespace mlir;
+
+namespace tensmith::graph {
+namespace {
+
+/// (W2); the number of frequencies.
+std::optional<int64_t> frequencies(Inference &infer, int64_t outputs, int64_t taps) {
+  if (!hasToomCook(outputs, taps)) {
+    infer.error() << "(W2) there is no transform for " << outputs << " outputs of " << taps
+                  << " taps";
+    return std::nullopt;
+  }
+  return (outputs + taps - 1) * (outputs + taps - 1);
+}
+
+} // namespace
+
+LogicalResult WinogradInputOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  auto planes = frequencies(infer, getOutputs(), getTaps());
+  if (!planes)
+    return failure();
+  if (infer.unranked() || failed(infer.requireRank(0, 4, 4, "x")))
+    return infer.error() << "(W1) x must be of rank 4";
+  Dims x = infer.dims(0);
+  auto height = infer.known(x[1]), width = infer.known(x[2]);
+  if (!height || !width || getPads().size() != 4)
+    return infer.error() << "(W1) x must have a known height and width, and four pads";
+  int64_t down = *height + getPads()[0] + getPads()[2] - int64_t(getTaps()) + 1;
+  int64_t across = *width + getPads()[1] + getPads()[3] - int64_t(getTaps()) + 1;
+  if (down <= 0 || across <= 0)
+    return infer.error() << "(W1) x is smaller than the window";
+  int64_t tiles = llvm::divideCeil(down, getOutputs()) * llvm::divideCeil(across, getOutputs());
+  return infer.give(infer.element(0), {infer.constant(*planes), x[0] * tiles, x[3]});
+}
+
+LogicalResult WinogradWeightsOp::inferResults(ShapeContext &shapes,
+                                              SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  auto planes = frequencies(infer, getOutputs(), getTaps());
+  if (!planes)
+    return failure();
+  if (infer.unranked() || failed(infer.requireRank(0, 4, 4, "w")))
+    return infer.error() << "(W3) w must be of rank 4";
+  Dims w = infer.dims(0);
+  if (infer.known(w[2]) != int64_t(getTaps()) || infer.known(w[3]) != int64_t(getTaps()))
+    return infer.error() << "(W3) the window of w is not " << getTaps() << " x " << getTaps();
+  return infer.give(infer.element(0), {infer.constant(*planes), w[1], w[0]});
+}
+
+LogicalResult WinogradOutputOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  auto planes = frequencies(infer, getOutputs(), getTaps());
+  if (!planes)
+    return failure();
+  if (infer.unranked() || failed(infer.requireRank(0, 3, 3, "x")))
+    return infer.error() << "(W4) x must be of rank 3";
+  Dims x = infer.dims(0);
+  ArrayRef<int64_t> image = getImage();
+  if (image.size() != 2 || image[0] <= 0 || image[1] <= 0 || infer.known(x[0]) != *planes)
+    return infer.error() << "(W4) x must have a plane for each of " << *planes
+                         << " frequencies, and the image a height and a width";
+  int64_t tiles =
+      llvm::divideCeil(image[0], getOutputs()) * llvm::divideCeil(image[1], getOutputs());
+  auto count = infer.known(x[1]);
+  if (count && *count % tiles != 0)
+    return infer.error() << "(W4) " << *count << " tiles are not those of whole images, of "
+                         << tiles;
+  return infer.give(infer.element(0), {shapes.simplify(x[1].floorDiv(tiles)),
+                                       infer.constant(image[0]), infer.constant(image[1]), x[2]});
+}
+
+} // namespace tensmith::graph

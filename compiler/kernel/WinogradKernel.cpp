@@ -1,0 +1,281 @@
+// A transform of a tile is Y = B X B^T for a matrix of a few small numbers: vectors of channels are
+// loaded from the tile's pixels (or from the frequencies' planes), combined along the columns, then
+// along the rows, and stored. It is bound by the loads and stores, so the pixels' places are found
+// once for all channels.
+#include "compiler/kernel/WinogradKernel.h"
+
+#include "base/ToomCook.h"
+#include "compiler/kernel/ImageRows.h"
+#include "compiler/kernel/WindowElement.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+/// Y = matrix X matrix^T of vectors, [rows, rows] from [columns, columns]; zeros of the matrix cost
+/// nothing.
+class Sandwich {
+public:
+  Sandwich(IndexMath &math, const std::vector<double> &matrix, int64_t rows, VectorType type)
+      : math_(math), matrix_(matrix), rows_(rows), columns_(int64_t(matrix.size()) / rows),
+        type_(type) {}
+
+  SmallVector<Value> apply(ArrayRef<Value> x) {
+    SmallVector<Value> half(rows_ * columns_), y(rows_ * rows_);
+    for (int64_t j = 0; j < columns_; ++j) {
+      SmallVector<Value> column;
+      for (int64_t i = 0; i < columns_; ++i)
+        column.push_back(x[i * columns_ + j]);
+      for (int64_t i = 0; i < rows_; ++i)
+        half[i * columns_ + j] = combined(i, column);
+    }
+    for (int64_t i = 0; i < rows_; ++i)
+      for (int64_t j = 0; j < rows_; ++j)
+        y[i * rows_ + j] = combined(j, ArrayRef(half).slice(i * columns_, columns_));
+    return y;
+  }
+
+private:
+  /// The sum of x by a row's coefficients.
+  Value combined(int64_t row, ArrayRef<Value> x) {
+    auto &builder = math_.builder;
+    Value sum;
+    for (auto [k, value] : llvm::enumerate(x)) {
+      double factor = matrix_[size_t(row * columns_) + k];
+      if (factor == 0)
+        continue;
+      if (!sum && factor == 1)
+        sum = value;
+      else if (sum && factor == 1)
+        sum = builder.create<arith::AddFOp>(math_.location, sum, value);
+      else if (sum && factor == -1)
+        sum = builder.create<arith::SubFOp>(math_.location, sum, value);
+      else if (sum)
+        sum = emitMultiplyAdd(builder, math_.location, splat(factor), false, value, false, sum);
+      else
+        sum = builder.create<arith::MulFOp>(math_.location, splat(factor), value);
+    }
+    return sum;
+  }
+
+  Value splat(double factor) {
+    auto element = math_.builder.getFloatAttr(type_.getElementType(), factor);
+    return math_.builder.create<arith::ConstantOp>(math_.location,
+                                                   DenseElementsAttr::get(type_, element));
+  }
+
+  IndexMath &math_;
+  const std::vector<double> &matrix_;
+  int64_t rows_, columns_;
+  VectorType type_;
+};
+
+/// What both directions share: the tile's place in the images, and the walk over channels.
+class TransformEmitter {
+public:
+  TransformEmitter(ElementEmitter &emitter, ToomCook matrices, ArrayRef<int64_t> image,
+                   int64_t channels, const MachineShape &machine)
+      : emitter_(emitter), math_(emitter.math), matrices_(std::move(matrices)),
+        down_(llvm::divideCeil(image[0], matrices_.outputs)),
+        across_(llvm::divideCeil(image[1], matrices_.outputs)), channels_(channels),
+        element_(emitter.builder().getF32Type()), lanes_(machine.lanes(4)),
+        type_(VectorType::get({lanes_}, element_)) {}
+
+protected:
+  /// Image, and the first pixel of its outputs, of a tile.
+  SmallVector<Value> placeOf(Value tile) {
+    SmallVector<Value> at =
+        math_.delinear(tile, {Value(), math_.constant(down_), math_.constant(across_)});
+    at[1] = math_.mul(at[1], matrices_.outputs);
+    at[2] = math_.mul(at[2], matrices_.outputs);
+    return at;
+  }
+
+  void forChannels(llvm::function_ref<void(Value channel, Value mask)> body) {
+    int64_t whole = channels_ / lanes_ * lanes_;
+    emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(lanes_),
+            [&](Value channel) { body(channel, {}); });
+    if (whole < channels_)
+      body(math_.constant(whole), emitter_.maskBelow(math_.constant(channels_ - whole), lanes_));
+  }
+
+  int64_t frequencies() const { return matrices_.size * matrices_.size; }
+
+  ElementEmitter &emitter_;
+  IndexMath &math_;
+  ToomCook matrices_;
+  int64_t down_, across_, channels_;
+  Type element_;
+  int64_t lanes_;
+  VectorType type_;
+};
+
+class InputEmitter : TransformEmitter {
+public:
+  InputEmitter(ElementEmitter &emitter, graph::WinogradInputOp root, const MachineShape &machine,
+               ValueRange results)
+      : TransformEmitter(emitter, toomCook(root.getOutputs(), root.getTaps()), outputImage(root),
+                         cast<RankedTensorType>(root.getX().getType()).getDimSize(3), machine),
+        root_(root), result_(results[0]), tiles_(emitter.dims(root.getY())[1]) {}
+
+  static SmallVector<int64_t> outputImage(graph::WinogradInputOp root) {
+    auto type = cast<RankedTensorType>(root.getX().getType());
+    ArrayRef<int64_t> pads = root.getPads();
+    int64_t rim = int64_t(root.getTaps()) - 1;
+    return {type.getDimSize(1) + pads[0] + pads[2] - rim,
+            type.getDimSize(2) + pads[1] + pads[3] - rim};
+  }
+
+  void emitTile(Value tile) {
+    SmallVector<Value> pixels = findPixels(tile);
+    Sandwich transform(math_, matrices_.input, matrices_.size, type_);
+    forChannels([&](Value channel, Value mask) {
+      SmallVector<Value> x;
+      for (Value pixel : pixels)
+        x.push_back(emitter_.load(pixel, element_, channel, lanes_, mask));
+      for (auto [plane, value] : llvm::enumerate(transform.apply(x))) {
+        Value row = math_.add(math_.mul(tiles_, plane), tile);
+        emitter_.store(result_, element_, math_.add(math_.mul(row, channels_), channel), value,
+                       mask);
+      }
+    });
+  }
+
+private:
+  /// Pointers to the pixels under the tile, to zeros where it reaches out of the image.
+  SmallVector<Value> findPixels(Value tile) {
+    SmallVector<Value> at = placeOf(tile), dims = emitter_.dims(root_.getX());
+    Value buffer = emitter_.buffer(root_.getX());
+    auto type = cast<RankedTensorType>(root_.getX().getType());
+    SmallVector<Value> pixels;
+    for (int64_t i = 0; i < matrices_.size; ++i)
+      for (int64_t j = 0; j < matrices_.size; ++j) {
+        Value y = math_.add(at[1], math_.constant(i - root_.getPads()[0]));
+        Value x = math_.add(at[2], math_.constant(j - root_.getPads()[1]));
+        Value inside = math_.builder.create<arith::AndIOp>(math_.location, math_.less(y, dims[1]),
+                                                           math_.less(x, dims[2]));
+        Value offset = math_.linear({at[0], y, x, math_.constant(0)}, dims);
+        pixels.push_back(math_.select(inside, elementPointer(math_, element_, buffer, offset),
+                                      zeroPixel(math_, type)));
+      }
+    return pixels;
+  }
+
+  graph::WinogradInputOp root_;
+  Value result_, tiles_;
+};
+
+class OutputEmitter : TransformEmitter {
+public:
+  OutputEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::WinogradOutputOp root,
+                const MachineShape &machine, ValueRange results)
+      : TransformEmitter(emitter, toomCook(root.getOutputs(), root.getTaps()), root.getImage(),
+                         cast<RankedTensorType>(root.getX().getType()).getDimSize(2), machine),
+        kernel_(kernel), root_(root), results_(results), tiles_(emitter.dims(root.getX())[1]),
+        dims_(emitter.dims(root.getY())) {}
+
+  void emitTile(Value tile) {
+    SmallVector<Value> at = placeOf(tile);
+    Sandwich transform(math_, matrices_.output, matrices_.outputs, type_);
+    Value buffer = emitter_.buffer(root_.getX());
+    forChannels([&](Value channel, Value mask) {
+      SmallVector<Value> x;
+      for (int64_t plane = 0; plane < frequencies(); ++plane) {
+        Value row = math_.add(math_.mul(tiles_, plane), tile);
+        x.push_back(emitter_.load(buffer, element_, math_.add(math_.mul(row, channels_), channel),
+                                  lanes_, mask));
+      }
+      SmallVector<Value> y = transform.apply(x);
+      Value bias;
+      if (!isa<NoneType>(root_.getBias().getType()))
+        bias = emitter_.element(root_.getBias(), {{channel}, lanes_, mask});
+      for (int64_t i = 0; i < matrices_.outputs; ++i)
+        for (int64_t j = 0; j < matrices_.outputs; ++j) {
+          Value sum = y[i * matrices_.outputs + j];
+          if (bias)
+            sum = math_.builder.create<arith::AddFOp>(math_.location, sum, bias);
+          Position position{
+              {at[0], math_.add(at[1], i), math_.add(at[2], j), channel}, lanes_, mask};
+          whereInside(i, j, position, [&] { storePixel(position, sum); });
+        }
+    });
+  }
+
+private:
+  /// The last tiles reach out of the image unless its size is a multiple of theirs.
+  void whereInside(int64_t i, int64_t j, const Position &position,
+                   llvm::function_ref<void()> body) {
+    auto always = [&](int64_t offset, int64_t size) {
+      return size % matrices_.outputs == 0 || offset < size % matrices_.outputs;
+    };
+    Value inside;
+    if (!always(i, root_.getImage()[0]))
+      inside = math_.less(position.indices[1], dims_[1]);
+    if (!always(j, root_.getImage()[1])) {
+      Value fits = math_.less(position.indices[2], dims_[2]);
+      inside =
+          inside ? Value(math_.builder.create<arith::AndIOp>(math_.location, inside, fits)) : fits;
+    }
+    if (inside)
+      emitIf(math_, inside, body);
+    else
+      body();
+  }
+
+  void storePixel(const Position &position, Value sum) {
+    emitter_.define(root_.getY(), [sum](const Position &) { return sum; });
+    auto yield = cast<graph::YieldOp>(kernel_.getBody().front().getTerminator());
+    SmallVector<Value> elements;
+    for (Value value : yield.getValues())
+      elements.push_back(emitter_.element(value, position));
+    Value offset = math_.linear(position.indices, dims_);
+    for (auto [value, element, pointer] : llvm::zip_equal(yield.getValues(), elements, results_))
+      emitter_.store(pointer, getElementTypeOrSelf(value.getType()), offset, element,
+                     position.mask);
+  }
+
+  graph::KernelOp kernel_;
+  graph::WinogradOutputOp root_;
+  ValueRange results_;
+  Value tiles_;
+  SmallVector<Value> dims_;
+};
+
+template <typename Emitter>
+void emitTiles(IndexMath &math, Value begin, Value end, Emitter emitter) {
+  emitFor(math, begin, end, math.constant(1), [&](Value tile) { emitter.emitTile(tile); });
+}
+
+} // namespace
+
+bool isWinogradTransform(Operation *op) {
+  if (!isa<graph::WinogradInputOp, graph::WinogradOutputOp>(op))
+    return false;
+  auto type = dyn_cast<RankedTensorType>(op->getOperand(0).getType());
+  return type && type.getElementType().isF32() && !ShapedType::isDynamic(type.getShape().back());
+}
+
+Template winogradTemplate(graph::KernelOp kernel, Operation *root, const MachineShape &machine) {
+  Template parts;
+  parts.schedule = isa<graph::WinogradInputOp>(root) ? "winograd input" : "winograd output";
+  parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
+    // The planes of frequencies are the larger side, in each direction.
+    bool isInput = isa<graph::WinogradInputOp>(root);
+    Type planes = isInput ? root->getResult(0).getType() : root->getOperand(0).getType();
+    SmallVector<Value> dims = dimValues(math, sizes, planes);
+    return {dims[1], grainOf(math, math.div(math.mul(dims[0], dims[2]), math.constant(2)))};
+  };
+  parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
+    if (auto input = dyn_cast<graph::WinogradInputOp>(root))
+      return emitTiles(emitter.math, begin, end, InputEmitter(emitter, input, machine, results));
+    emitTiles(
+        emitter.math, begin, end,
+        OutputEmitter(emitter, kernel, cast<graph::WinogradOutputOp>(root), machine, results));
+  };
+  return parts;
+}
+
+} // namespace tensmith::kernel

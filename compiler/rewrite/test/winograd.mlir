@@ -1,0 +1,52 @@
+// RUN: tensmith-opt --graph-winograd --split-input-file %s | FileCheck %s
+// Breaks when a convolution that minimal filtering computes faster stays as it is, or one that it can't compute, or
+// not faster, is taken.
+
+// CHECK-LABEL: func @large
+// CHECK-NOT: graph.conv
+// CHECK: %[[IN:.*]] = graph.winograd_input %arg0 {{.*}}outputs = 4 : i64{{.*}}pads = array<i64: 1, 1, 1, 1>{{.*}} -> tensor<36x64x64xf32>
+// CHECK: %[[PRODUCT:.*]] = graph.matmul %[[IN]], %{{.*}} : (tensor<36x64x64xf32>, tensor<36x64x64xf32>) -> tensor<36x64x64xf32>
+// CHECK: graph.winograd_output %[[PRODUCT]], %arg1 {image = array<i64: 32, 32>
+func.func @large(%x: tensor<1x32x32x64xf32>, %b: tensor<64xf32>) -> tensor<1x32x32x64xf32> {
+  %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
+  %0 = graph.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x32x32x64xf32>, tensor<64x64x3x3xf32>, tensor<64xf32>) -> tensor<1x32x32x64xf32>
+  return %0 : tensor<1x32x32x64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @batch
+// CHECK: graph.winograd_output {{.*}} -> tensor<?x32x32x64xf32
+func.func @batch(%x: tensor<?x32x32x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 32, 32, 64)>>) -> tensor<?x32x32x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 32, 32, 64)>> {
+  %none = graph.none : none
+  %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<?x32x32x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 32, 32, 64)>>, tensor<64x64x3x3xf32>, none) -> tensor<?x32x32x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 32, 32, 64)>>
+  return %0 : tensor<?x32x32x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 32, 32, 64)>>
+}
+
+// -----
+
+// CHECK-LABEL: func @strided
+// CHECK-NOT: winograd
+func.func @strided(%x: tensor<1x32x32x64xf32>) -> tensor<1x16x16x64xf32> {
+  %none = graph.none : none
+  %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x32x32x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x16x16x64xf32>
+  return %0 : tensor<1x16x16x64xf32>
+}
+
+// -----
+
+// Hardly anything but weights.
+// CHECK-LABEL: func @small
+// CHECK-NOT: winograd
+func.func @small(%x: tensor<1x2x2x64xf32>) -> tensor<1x2x2x64xf32> {
+  %none = graph.none : none
+  %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x2x2x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x2x2x64xf32>
+  return %0 : tensor<1x2x2x64xf32>
+}
