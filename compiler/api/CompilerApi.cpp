@@ -7,6 +7,7 @@
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/Outputs.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/target/cpu/Dialects.h"
 #include "compiler/target/cpu/KernelCache.h"
@@ -59,6 +60,9 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
   for (size_t i = 0; i < result.shape_count; ++i)
     if (!result.shapes || !result.shapes[i])
       return missing("a shape");
+  for (size_t i = 0; i < result.keep_count; ++i)
+    if (!result.keep || !result.keep[i])
+      return missing("the name of a tensor to keep");
   if (result.optimization != 0 && result.optimization != 1)
     return invalidArgument("there is no optimization level " + std::to_string(result.optimization) +
                            "; 0 and 1 are known");
@@ -103,8 +107,19 @@ Status addShape(StringRef text, ImportOptions &options) {
   return {};
 }
 
+graph::Keep keepOptions(const ts_compile_options &options) {
+  graph::Keep keep;
+  for (size_t i = 0; i < options.keep_count; ++i)
+    if (StringRef(options.keep[i]) == "*")
+      keep.all = true;
+    else
+      keep.names.push_back(options.keep[i]);
+  return keep;
+}
+
 Result<ImportOptions> importOptions(const ts_compile_options &options) {
   ImportOptions result;
+  result.keep = keepOptions(options);
   for (size_t i = 0; i < options.shape_count; ++i)
     if (Status status = addShape(options.shapes[i], result); !status.ok())
       return status.within("shape '" + std::string(options.shapes[i]) + "'");
@@ -153,7 +168,24 @@ private:
     if (options.shape_count)
       return invalidArgument("shape '" + std::string(options.shapes[0]) +
                              "': a model in text has the shapes that it is written with");
-    return take(parseGraphText(text, name, context_));
+    if (Status status = take(parseGraphText(text, name, context_)); !status.ok())
+      return status;
+    return keepByPlace(keepOptions(options)).within(name);
+  }
+
+  /// The text form's values have no names that outlive its parser; they are called after places.
+  Status keepByPlace(const graph::Keep &keep) {
+    std::vector<graph::NamedValue> kept;
+    for (graph::NamedValue &named : graph::intermediatesByPlace(main()))
+      if (keep.all || llvm::is_contained(keep.names, named.name))
+        kept.push_back(std::move(named));
+    for (const std::string &name : keep.names)
+      if (llvm::none_of(kept, [&](const graph::NamedValue &named) { return named.name == name; }))
+        return {StatusCode::InvalidModel, "'" + name +
+                                              "' is to be kept, but is no place (line:column) of "
+                                              "an operator of @main"};
+    graph::addOutputs(main(), std::move(kept));
+    return {};
   }
 
   Status take(Result<OwningOpRef<ModuleOp>> imported) {
@@ -318,20 +350,35 @@ std::string described(func::FuncOp function) {
   return text;
 }
 
-graph::Observer observerOf(void (*observe)(void *, const char *, ts_tensor *), void *context) {
-  if (!observe)
-    return {};
-  return [=](Value value, const graph::RuntimeValue &computed) {
-    ts_tensor *handle = nullptr;
-    if (ts_status *status = toHandle(computed, &handle))
-      return ts_status_free(status);
-    observe(context, graph::describe(value.getLoc()).c_str(), handle);
-    ts_tensor_free(handle);
+/// The names under which a function gives each value.
+llvm::DenseMap<Value, std::vector<std::string>> outputNames(func::FuncOp function) {
+  llvm::DenseMap<Value, std::vector<std::string>> names;
+  Operation *exit = function.getBody().front().getTerminator();
+  for (auto [index, value] : llvm::enumerate(exit->getOperands())) {
+    auto name = function.getResultAttrOfType<StringAttr>(unsigned(index), "graph.name");
+    names[value].push_back(name ? name.str() : "output" + std::to_string(index));
+  }
+  return names;
+}
+
+using Observe = void (*)(void *context, const char *name, const char *source, ts_tensor *tensor);
+
+graph::Observer observerOf(func::FuncOp function, Observe observe, void *context, Status &failed) {
+  return [=, &failed, names = outputNames(function)](Value value,
+                                                     const graph::RuntimeValue &computed) {
+    for (const std::string &name : names.lookup(value)) {
+      ts_tensor *handle = nullptr;
+      if (failed.ok())
+        failed = taken(toHandle(computed, &handle));
+      if (failed.ok())
+        observe(context, name.c_str(), graph::sourceOf(value).c_str(), handle);
+      ts_tensor_free(handle);
+    }
   };
 }
 
 /// All of them or, where one fails, none.
-Status giveAll(const std::vector<graph::RuntimeValue> &values, ts_tensor **outputs) {
+Status giveAll(ArrayRef<graph::RuntimeValue> values, ts_tensor **outputs) {
   std::vector<TensorHandle> handles;
   for (const graph::RuntimeValue &value : values) {
     ts_tensor *handle = nullptr;
@@ -403,8 +450,7 @@ void ts_bytes_free(void *bytes) { std::free(bytes); }
 
 ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
                             ts_tensor *const *inputs, size_t inputCount, ts_tensor **outputs,
-                            size_t outputCount, void (*observe)(void *, const char *, ts_tensor *),
-                            void *context) {
+                            size_t outputCount, Observe observe, void *context) {
   return guarded([&]() -> Status {
     if (!path || (inputCount && !inputs) || (outputCount && !outputs))
       return missing(path ? "the inputs or outputs" : "the path");
@@ -418,14 +464,18 @@ ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
     LoadedModel model;
     if (Status status = model.load(path, *known); !status.ok())
       return status;
-    auto results =
-        graph::evaluate(model.main(), std::move(*arguments), observerOf(observe, context));
+    Status unobserved;
+    auto results = graph::evaluate(model.main(), std::move(*arguments),
+                                   observe ? observerOf(model.main(), observe, context, unobserved)
+                                           : graph::Observer());
     if (!results.ok())
       return results.status().within(path);
-    if (results->size() != outputCount)
+    if (!unobserved.ok())
+      return unobserved;
+    if (results->size() < outputCount)
       return invalidArgument("the model has " + std::to_string(results->size()) + " outputs, not " +
                              std::to_string(outputCount));
-    return giveAll(*results, outputs);
+    return giveAll(ArrayRef(*results).take_front(outputCount), outputs);
   });
 }
 

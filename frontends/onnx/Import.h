@@ -9,6 +9,7 @@
 #pragma once
 
 #include "base/Status.h"
+#include "compiler/graph/Outputs.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -25,6 +26,8 @@ struct ImportOptions {
   std::map<std::string, std::vector<std::string>> shapes;
   /// Symbols (a model's dim_param) that are to be constants.
   std::map<std::string, int64_t> symbols;
+  /// Tensors of the main graph that become outputs, too.
+  graph::Keep keep;
 
   int64_t maxModelBytes = int64_t(1) << 36;
   int64_t maxNodes = 1'000'000;                ///< after functions are expanded

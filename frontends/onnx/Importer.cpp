@@ -283,6 +283,35 @@ LogicalResult Importer::importMainGraph(func::FuncOp function) {
     function.setArgAttr(unsigned(i), "graph.name", name);
   for (auto [i, name] : llvm::enumerate(outputNames))
     function.setResultAttr(unsigned(i), "graph.name", name);
+  return keepTensors(function, scope);
+}
+
+/// Tensors of one value (Identity's) are kept once, under the first one's name.
+LogicalResult Importer::keepTensors(func::FuncOp function, const Scope &scope) {
+  std::vector<graph::NamedValue> kept;
+  if (options.keep.all) {
+    llvm::DenseSet<Value> seen;
+    for (const auto &node : model->proto.graph().node())
+      for (const std::string &name : node.output()) {
+        const Value *value = name.empty() ? nullptr : scope.find(name);
+        if (value && *value && graph::isIntermediate(*value, function) &&
+            seen.insert(*value).second)
+          kept.push_back({name, *value});
+      }
+  }
+  for (const std::string &name : options.keep.names) {
+    const Value *value = scope.find(name);
+    if (!value || !*value || !isa<TensorType, graph::SequenceType>(value->getType()))
+      return emitError(function.getLoc())
+             << "'" << name << "' is to be kept, but is no tensor of the main graph";
+    bool isOutput = llvm::any_of(model->proto.graph().output(),
+                                 [&](const auto &output) { return output.name() == name; });
+    bool isKept =
+        llvm::any_of(kept, [&](const graph::NamedValue &other) { return other.name == name; });
+    if (!isOutput && !isKept)
+      kept.push_back({name, *value});
+  }
+  graph::addOutputs(function, std::move(kept));
   return success();
 }
 

@@ -77,6 +77,7 @@ private:
   mlir::FailureOr<mlir::Type> inputType(const onnx::ValueInfoProto &input, mlir::Location location);
   mlir::AffineExpr symbol(llvm::StringRef name);
   mlir::Location locationOf(const onnx::NodeProto &node, int number, const Scope &scope);
+  mlir::LogicalResult keepTensors(mlir::func::FuncOp function, const Scope &scope);
   std::string innermost(const std::string &message) const;
 
   Opsets opsets_;

@@ -38,6 +38,11 @@ typedef struct ts_compile_options {
   void (*warn)(void *context, const char *message);
   void *warn_context;
   ts_precision precision;
+  /* Tensors on the way that become outputs too, after the model's own, in the order of the program:
+   * by their names in the model, or "*" for all of the main graph. What is kept can't be fused
+   * away. */
+  const char *const *keep;
+  size_t keep_count;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */
@@ -54,13 +59,17 @@ TS_API ts_status *ts_compile_bytes(const void *model, size_t size, const char *n
                                    size_t *module_size);
 TS_API void ts_bytes_free(void *bytes);
 
-/* The reference evaluator on a model file: inputs in the order of the model's; every tensor that it
- * computes goes to `observe` (may be null) under its name. After a failure all outputs are null. */
-TS_API ts_status *
-ts_evaluate_file(const char *path, const ts_compile_options *options, ts_tensor *const *inputs,
-                 size_t input_count, ts_tensor **outputs, size_t output_count,
-                 void (*observe)(void *context, const char *name, ts_tensor *tensor),
-                 void *context);
+/* The reference evaluator on a model file: inputs in the order of the model's. Each output, kept
+ * tensors included, goes to `observe` (may be null) when it is computed, in the order of the
+ * program: under its name, with the place in the model that it comes from. `outputs` takes the
+ * first `output_count` of them (may be 0) in the model's order.
+ * After a failure all of those are null. */
+TS_API ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
+                                   ts_tensor *const *inputs, size_t input_count,
+                                   ts_tensor **outputs, size_t output_count,
+                                   void (*observe)(void *context, const char *name,
+                                                   const char *source, ts_tensor *tensor),
+                                   void *context);
 /* The model's signature and operators, without compiling it, as JSON. */
 TS_API ts_status *ts_describe_model(const char *path, const ts_compile_options *options,
                                     char **json);

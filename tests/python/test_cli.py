@@ -203,6 +203,50 @@ def test_compare_with_reference(model):
     assert "agrees" in tensmith("compare", model, "--reference", "--input", "x=9x3xf32=random").stdout
 
 
+def chain(path, change):
+    """y = tanh(relu(x w0) w1) w2, with `change` added to one element of w1."""
+    weights = [numpy.random.default_rng(seed).standard_normal((8, 8)).astype(numpy.float32) for seed in range(3)]
+    weights[1][2, 3] += change
+    nodes = [
+        helper.make_node("MatMul", ["x", "w0"], ["product"], "first"),
+        helper.make_node("Relu", ["product"], ["rectified"]),
+        helper.make_node("MatMul", ["rectified", "w1"], ["changed"], "second"),
+        helper.make_node("Tanh", ["changed"], ["bounded"]),
+        helper.make_node("MatMul", ["bounded", "w2"], ["y"], "third"),
+    ]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 8]) for name in "xy"]
+    initializers = [numpy_helper.from_array(weight, f"w{i}") for i, weight in enumerate(weights)]
+    graph = helper.make_graph(nodes, "chain", ports[:1], ports[1:], initializers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_compare_names_the_first_tensor_that_differs(tmp_path):
+    """With another weight, the reference's tensors differ from the one that the weight goes into on."""
+    a, b = chain(tmp_path / "a.onnx", 0), chain(tmp_path / "b.onnx", 1)
+    x = ["--input", "x=5x8xf32=random"]
+    same = json.loads(tensmith("compare", a, "--reference", "--json", *x).stdout)
+    assert same["agrees"] and same["first_difference"] is None
+    assert [tensor["name"] for tensor in same["intermediates"]] == ["product", "rectified", "changed", "bounded", "y"]
+    result = json.loads(tensmith("compare", a, b, "--reference", "--json", *x, status=1).stdout)
+    first = result["first_difference"]
+    assert (first["name"], first["agree_before"]) == ("changed", 2)
+    assert "second" in first["source"] and "number 3 of" in first["source"]
+    assert first["largest_difference"] > first["allowed"] and first["index"].endswith(", 3]")
+    assert [tensor["agrees"] for tensor in result["intermediates"]] == [True, True, False, False, False]
+    text = tensmith("compare", a, b, "--reference", *x, status=1).stdout
+    assert "the first tensor that differs is changed" in text and "2 compared before it agree" in text
+
+
+def test_keep_makes_a_tensor_an_output(tmp_path):
+    model = chain(tmp_path / "a.onnx", 0)
+    tensmith("compile", model, "-o", tmp_path / "m.so", "--keep", "rectified", "--keep", "y")
+    assert "rectified: f32 batchx8" in tensmith("inspect", tmp_path / "m.so").stdout
+    tensmith("run", model, "--keep", "*", "--input", "x=2x8xf32=ones", "--output", tmp_path / "out")
+    assert sorted(file.stem for file in (tmp_path / "out").iterdir()) == ["bounded", "changed", "product", "rectified", "y"]
+    assert "no tensor of the main graph" in refused("run", model, "--keep", "rectifyed", "--input", "x=1x8xf32=ones")
+
+
 def test_compare_with_a_file(tmp_path, module, weights, x):
     expected = numpy.maximum(x @ weights, 0)
     arguments = ["compare", module, tmp_path / "y.npz", "--input", f"x={tmp_path}/x.npy", "--json"]
@@ -211,7 +255,7 @@ def test_compare_with_a_file(tmp_path, module, weights, x):
     expected[1, 2] += 1
     numpy.savez(tmp_path / "y.npz", y=expected)
     result = json.loads(tensmith(*arguments, status=1).stdout)
-    assert result["first_difference"] == "y" and "[1, 2]" in result["tensors"][0]["reason"]
+    assert result["first_difference"]["name"] == "y" and "[1, 2]" in result["tensors"][0]["reason"]
 
 
 def test_compare_takes_nan_for_a_difference(tmp_path, module, weights, x):

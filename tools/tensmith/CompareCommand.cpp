@@ -6,9 +6,12 @@
 #include "tools/tensmith/Npz.h"
 #include "tools/tensmith/Progress.h"
 #include "tools/tensmith/Report.h"
+#include "tools/tensmith/TensorComparison.h"
+#include "tools/tensmith/Values.h"
 
 #include <CLI/CLI.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <iostream>
@@ -19,113 +22,28 @@ namespace {
 struct Settings {
   std::string file, other;
   bool reference = false, json = false;
-  double tolerance = 1e-4, absolute = 0;
+  Tolerance tolerance;
   int threads = 0;
   InputSettings inputs;
   CompileSettings compile;
 };
 
-struct Named {
-  std::string name;
-  Tensor tensor;
+/// What a comparison found: outputs, and where one side was evaluated node by node, the tensors on
+/// the way as well.
+struct Findings {
+  std::vector<Difference> outputs, intermediates;
 };
 
-/// What came of one tensor.
-struct Difference {
-  std::string name, reason; // no reason: they agree
-  double largest = 0, allowed = 0;
-  int64_t index = -1; // of the largest difference
-};
-
-bool isExact(const HostTensor &tensor) {
-  TypeClass kind = info(tensor.type()).kind;
-  return kind != TypeClass::Float && kind != TypeClass::Complex;
-}
-
-bool sameElement(const HostTensor &a, const HostTensor &b, int64_t i) {
-  return a.type() == DataType::String ? a.getString(i) == b.getString(i)
-                                      : a.getInt(i) == b.getInt(i);
-}
-
-std::string indexText(const Shape &shape, int64_t index) {
-  std::string text;
-  for (size_t d = shape.size(); d-- > 0; index /= shape[d])
-    text = std::to_string(index % shape[d]) + (text.empty() ? "" : ", ") + text;
-  return "[" + text + "]";
-}
-
-/// Complex elements as twice as many floats.
-HostTensor asReal(const HostTensor &tensor) {
-  if (info(tensor.type()).kind != TypeClass::Complex)
-    return tensor;
-  auto part = tensor.type() == DataType::C64 ? DataType::F32 : DataType::F64;
-  Shape shape = tensor.shape();
-  shape.push_back(2);
-  return HostTensor(part, shape, tensor.data(), nullptr);
-}
-
-/// The distance of two floats; equal infinities and two NaNs are equal, one alone is infinitely
-/// far.
-double distance(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b)))
-    return 0;
-  double difference = std::abs(a - b);
-  return std::isnan(difference) ? INFINITY : difference;
-}
-
-void compareElements(const HostTensor &a, const HostTensor &b, const Settings &settings,
-                     Difference &result) {
-  double largestOfB = 0;
-  bool exact = isExact(a);
-  for (int64_t i = 0; i < a.size(); ++i) {
-    double difference =
-        exact ? (sameElement(a, b, i) ? 0 : 1) : distance(a.getDouble(i), b.getDouble(i));
-    if (difference > result.largest || (difference > 0 && result.index < 0))
-      result.largest = difference, result.index = i;
-    if (!exact && std::isfinite(b.getDouble(i)))
-      largestOfB = std::max(largestOfB, std::abs(b.getDouble(i)));
-  }
-  result.allowed = exact ? 0 : settings.absolute + settings.tolerance * largestOfB;
-  if (result.largest > result.allowed)
-    result.reason = fmt::format("at {}: {} and {}", indexText(a.shape(), result.index),
-                                elementText(a, result.index), elementText(b, result.index));
-}
-
-Difference compareTensors(const Named &left, const Named &right, const Settings &settings) {
-  Difference result = {left.name, ""};
-  const Tensor &a = left.tensor, &b = right.tensor;
-  if (typeText(a) != typeText(b)) {
-    result.reason = typeText(a) + " and " + typeText(b);
-    return result;
-  }
-  if (a.kind() == TS_TENSOR)
-    compareElements(asReal(view(a)), asReal(view(b)), settings, result);
-  if (a.kind() != TS_SEQUENCE)
-    return result;
-  for (size_t i = 0; i < ts_tensor_sequence_length(a.handle()); ++i) {
-    ts_tensor *elements[] = {ts_tensor_sequence_at(a.handle(), i),
-                             ts_tensor_sequence_at(b.handle(), i)};
-    std::string name = fmt::format("{}[{}]", left.name, i);
-    ts_tensor_retain(elements[0]);
-    ts_tensor_retain(elements[1]);
-    Difference one =
-        compareTensors({name, Tensor(elements[0])}, {name, Tensor(elements[1])}, settings);
-    if (!one.reason.empty())
-      return one;
-  }
-  return result;
-}
-
-std::vector<Named> named(const Module &module, std::vector<Tensor> tensors) {
-  std::vector<Named> result;
+std::vector<NamedTensor> named(const Module &module, std::vector<Tensor> tensors) {
+  std::vector<NamedTensor> result;
   std::vector<Port> ports = module.outputs();
   for (size_t i = 0; i < tensors.size(); ++i)
     result.push_back({ports[i].name, std::move(tensors[i])});
   return result;
 }
 
-std::vector<Named> runModule(const Module &module, const std::string &file,
-                             const std::vector<Tensor> &inputs, int threads) {
+std::vector<NamedTensor> runModule(const Module &module, const std::string &file,
+                                   const std::vector<Tensor> &inputs, int threads) {
   Progress progress("running " + file);
   try {
     return named(module, Session(module, threads).run(inputs));
@@ -135,8 +53,8 @@ std::vector<Named> runModule(const Module &module, const std::string &file,
 }
 
 /// The expected tensors of a file: an .npz by name, an .npy for the only output.
-std::vector<Named> readReference(const std::string &path, const std::vector<Port> &outputs) {
-  std::vector<Named> result;
+std::vector<NamedTensor> readReference(const std::string &path, const std::vector<Port> &outputs) {
+  std::vector<NamedTensor> result;
   if (path.ends_with(".npy")) {
     if (outputs.size() != 1)
       fail(path, fmt::format("holds one array, but there are {} outputs; give an .npz with each "
@@ -158,12 +76,9 @@ std::vector<Named> readReference(const std::string &path, const std::vector<Port
   return result;
 }
 
-/// The other side: by reference evaluation, from a file, or from another model or module.
-std::vector<Named> otherSide(const Settings &settings, const Module &module,
-                             const std::vector<Tensor> &inputs) {
-  if (settings.reference)
-    return named(module, evaluateByReference(settings.file, settings.compile, inputs,
-                                             module.outputs().size(), nullptr));
+/// The other side: from a file, or from another model or module.
+std::vector<NamedTensor> otherSide(const Settings &settings, const Module &module,
+                                   const std::vector<Tensor> &inputs) {
   if (settings.other.ends_with(".npy") || settings.other.ends_with(".npz"))
     return readReference(settings.other, module.outputs());
   Module other = loadOrCompile(settings.other, settings.compile);
@@ -174,69 +89,158 @@ std::vector<Named> otherSide(const Settings &settings, const Module &module,
   return runModule(other, settings.other, inputs, settings.threads);
 }
 
-std::vector<Difference> compareAll(const std::vector<Named> &left, const std::vector<Named> &right,
-                                   const Settings &settings) {
-  std::vector<Difference> result;
-  for (const Named &tensor : left)
-    for (const Named &other : right)
-      if (other.name == tensor.name)
-        result.push_back(compareTensors(tensor, other, settings));
-  if (result.empty() && !left.empty())
-    fail(settings.other, "has no output of the same name; compare what is made from one model");
-  return result;
+const NamedTensor *find(const std::vector<NamedTensor> &tensors, const std::string &name) {
+  for (const NamedTensor &tensor : tensors)
+    if (tensor.name == name)
+      return &tensor;
+  return nullptr;
+}
+
+Findings compareWithOther(const Settings &settings, const Module &module,
+                          const std::vector<Tensor> &inputs) {
+  Findings findings;
+  std::vector<NamedTensor> right = otherSide(settings, module, inputs);
+  for (const NamedTensor &tensor : runModule(module, settings.file, inputs, settings.threads))
+    if (const NamedTensor *other = find(right, tensor.name))
+      findings.outputs.push_back(compareTensors(tensor, *other, settings.tolerance));
+  return findings;
+}
+
+/// Keeping every tensor undoes fusion, so what is compared is both: each tensor of a module that
+/// keeps them all, and the outputs of the module as it is.
+Findings compareWithReference(const Settings &settings, const Module &module,
+                              const std::vector<Tensor> &inputs) {
+  CompileSettings keepingAll = settings.compile;
+  keepingAll.keep = {"*"};
+  std::vector<NamedTensor> outputs = runModule(module, settings.file, inputs, settings.threads);
+  std::vector<NamedTensor> kept;
+  if (kindOf(settings.file) == FileKind::Model)
+    kept = runModule(loadOrCompile(settings.file, keepingAll), settings.file, inputs,
+                     settings.threads);
+  Findings findings;
+  auto compare = [&](const std::vector<NamedTensor> &tensors, const NamedTensor &expected,
+                     const std::string &source, std::vector<Difference> &into) {
+    if (const NamedTensor *tensor = find(tensors, expected.name)) {
+      into.push_back(compareTensors(*tensor, expected, settings.tolerance));
+      into.back().source = source;
+    }
+  };
+  evaluateByReference(
+      settings.other.empty() ? settings.file : settings.other, keepingAll, inputs, 0,
+      [&](const std::string &name, const std::string &source, const Tensor &tensor) {
+        compare(kept, {name, tensor}, source, findings.intermediates);
+        compare(outputs, {name, tensor}, source, findings.outputs);
+      });
+  return findings;
 }
 
 Json number(double value) {
   return std::isfinite(value) ? Json(value) : Json(fmt::format("{}", value));
 }
 
-int reportAll(const std::vector<Difference> &differences, const std::string &other,
-              const Settings &settings) {
-  Json tensors = Json::array(), first;
-  std::string text;
-  for (const Difference &difference : differences) {
-    bool same = difference.reason.empty();
-    Json entry = {{"name", difference.name},
-                  {"agrees", same},
-                  {"largest_difference", number(difference.largest)},
-                  {"allowed", number(difference.allowed)}};
-    if (!same)
-      entry["reason"] = difference.reason;
-    if (!same && first.is_null())
-      first = difference.name;
-    tensors.push_back(entry);
-    text += fmt::format("{}: {}, largest difference {:.3g} of {:.3g} allowed{}\n",
-                        printable(difference.name), same ? "agrees" : "differs", difference.largest,
-                        difference.allowed, same ? "" : ", " + difference.reason);
+Json asJson(const Difference &difference) {
+  Json entry = {{"name", difference.name},
+                {"agrees", difference.agrees()},
+                {"largest_difference", number(difference.largest)},
+                {"allowed", number(difference.allowed)},
+                {"index", difference.index}};
+  if (!difference.source.empty())
+    entry["source"] = difference.source;
+  if (!difference.agrees())
+    entry["reason"] = difference.reason;
+  return entry;
+}
+
+Json asJson(const std::vector<Difference> &differences) {
+  Json result = Json::array();
+  for (const Difference &difference : differences)
+    result.push_back(asJson(difference));
+  return result;
+}
+
+/// The first that differs in the order of the program, and how many agree before it. A wrong output
+/// whose tensors are all right when they are kept is fusion's doing.
+const Difference *firstDifference(const Findings &findings, int64_t &agreeing) {
+  agreeing = 0;
+  for (const auto *differences : {&findings.intermediates, &findings.outputs})
+    for (const Difference &difference : *differences) {
+      if (!difference.agrees())
+        return &difference;
+      ++agreeing;
+    }
+  return nullptr;
+}
+
+std::string lineOf(const Difference &difference) {
+  return fmt::format("{}: {}, largest difference {:.3g} of {:.3g} allowed{}\n",
+                     printable(difference.name), difference.agrees() ? "agrees" : "differs",
+                     difference.largest, difference.allowed,
+                     difference.agrees() ? "" : ", " + difference.reason);
+}
+
+void printFindings(const Findings &findings, const std::string &other, const Settings &settings) {
+  int64_t agreeing = 0;
+  const Difference *first = firstDifference(findings, agreeing);
+  for (const Difference &difference : findings.outputs)
+    std::cout << lineOf(difference);
+  auto wrong = std::count_if(findings.intermediates.begin(), findings.intermediates.end(),
+                             [](const Difference &difference) { return !difference.agrees(); });
+  if (!findings.intermediates.empty())
+    std::cout << fmt::format("tensor by tensor, with each kept: {} of {} agree\n",
+                             findings.intermediates.size() - size_t(wrong),
+                             findings.intermediates.size());
+  if (!first) {
+    std::cout << settings.file << " agrees with " << other << '\n';
+    return;
   }
-  if (settings.json)
-    printJson({{"file", settings.file},
-               {"other", other},
-               {"agrees", first.is_null()},
-               {"first_difference", first},
-               {"tensors", tensors}});
-  else
-    std::cout << text
-              << (first.is_null() ? settings.file + " agrees with " + other + "\n"
-                                  : "the first tensor that differs is " + cellText(first) + "\n");
-  return first.is_null() ? kSuccess : kFailure;
+  std::cout << "the first tensor that differs is " << lineOf(*first);
+  if (!first->source.empty())
+    std::cout << fmt::format("  computed by {}; {} compared before it agree\n",
+                             printable(first->source), agreeing);
+  if (!findings.intermediates.empty() && wrong == 0)
+    std::cout << "  only the module that keeps no tensor differs: what it fuses is at fault\n";
+}
+
+int reportFindings(const Findings &findings, const std::string &other, const Settings &settings) {
+  int64_t agreeing = 0;
+  const Difference *first = firstDifference(findings, agreeing);
+  if (!settings.json) {
+    printFindings(findings, other, settings);
+    return first ? kFailure : kSuccess;
+  }
+  Json all = {{"file", settings.file},
+              {"other", other},
+              {"agrees", first == nullptr},
+              {"first_difference", first ? asJson(*first) : Json()},
+              {"tensors", asJson(findings.outputs)},
+              {"intermediates", asJson(findings.intermediates)}};
+  if (first)
+    all["first_difference"]["agree_before"] = agreeing;
+  printJson(all);
+  return first ? kFailure : kSuccess;
 }
 
 int compare(const Settings &settings) {
-  if (settings.reference != settings.other.empty())
-    failUsage("compare: name what to compare with, or say --reference: one of the two");
-  if (settings.reference && kindOf(settings.file) == FileKind::Module)
-    failUsage(settings.file +
-              ": is a module; the reference evaluator needs the model: "
-              "tensmith compare model.onnx --reference, or compare model.onnx " +
-              settings.file);
+  if (!settings.reference && settings.other.empty())
+    failUsage("compare: name what to compare with, or say --reference");
+  std::string other = settings.other.empty() ? settings.file : settings.other;
+  if (settings.reference &&
+      (other.ends_with(".npy") || other.ends_with(".npz") || kindOf(other) == FileKind::Module))
+    failUsage(other +
+              ": is no model, which the reference evaluator needs: "
+              "tensmith compare model.onnx --reference, or compare " +
+              settings.file + " model.onnx --reference");
   Module module = loadOrCompile(settings.file, settings.compile);
   auto inputs =
       makeInputs(module.inputs(), settings.inputs, settings.compile.shapes, settings.file);
-  std::vector<Named> left = runModule(module, settings.file, inputs, settings.threads);
-  std::vector<Named> right = otherSide(settings, module, inputs);
-  return reportAll(compareAll(left, right, settings),
-                   settings.reference ? "the reference evaluator" : settings.other, settings);
+  Findings findings = settings.reference ? compareWithReference(settings, module, inputs)
+                                         : compareWithOther(settings, module, inputs);
+  if (findings.outputs.empty() && findings.intermediates.empty() && !module.outputs().empty())
+    fail(other, "has no output of the same name; compare what is made from one model");
+  if (settings.reference)
+    other = settings.other.empty() ? "the reference evaluator"
+                                   : "the reference evaluation of " + settings.other;
+  return reportFindings(findings, other, settings);
 }
 
 } // namespace
@@ -248,13 +252,15 @@ void addCompare(CLI::App &app, Action &chosen) {
   command->add_option("A", settings->file, "A model (compiled first) or a module")->required();
   command->add_option("B", settings->other, "A model, a module, or expected outputs (.npz, .npy)");
   command->add_flag("--reference", settings->reference,
-                    "Compare with the reference evaluator instead of with B");
+                    "Compare with the reference evaluation of B, or of A where there is no B: each "
+                    "tensor on the way");
   command
-      ->add_option("--tolerance", settings->tolerance,
+      ->add_option("--tolerance", settings->tolerance.relative,
                    "Of the largest absolute value of B's tensor (default 1e-4; integers are exact)")
       ->type_name("X")
       ->check(CLI::NonNegativeNumber);
-  command->add_option("--absolute", settings->absolute, "Allowed on top of it (default 0)")
+  command
+      ->add_option("--absolute", settings->tolerance.absolute, "Allowed on top of it (default 0)")
       ->type_name("X")
       ->check(CLI::NonNegativeNumber);
   command->add_option("--threads", settings->threads, "Default: as many as CPUs")
@@ -265,6 +271,7 @@ void addCompare(CLI::App &app, Action &chosen) {
   settings->compile.addTo(*command, false);
   command->footer("Examples:\n"
                   "  tensmith compare model.onnx --reference\n"
+                  "  tensmith compare model.so model.onnx --reference\n"
                   "  tensmith compare old.so new.so --input x=photo.png\n"
                   "  tensmith compare model.so expected.npz --input inputs.npz --tolerance 1e-3\n"
                   "Exit status: 0 where all agree, 1 where a tensor differs.");

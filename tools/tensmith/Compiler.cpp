@@ -48,7 +48,7 @@ const Library &library() {
 
 /// The API's options, and the pointers that they hold.
 struct Options {
-  std::vector<const char *> shapes;
+  std::vector<const char *> shapes, keep;
   ts_compile_options options;
 
   Options(const CompileSettings &settings, Progress &progress) {
@@ -57,6 +57,10 @@ struct Options {
       shapes.push_back(shape.c_str());
     options.shapes = shapes.data();
     options.shape_count = shapes.size();
+    for (const std::string &name : settings.keep)
+      keep.push_back(name.c_str());
+    options.keep = keep.data();
+    options.keep_count = keep.size();
     options.target = settings.target.empty() ? nullptr : settings.target.c_str();
     options.dump_ir_dir = settings.dumpIr.empty() ? nullptr : settings.dumpIr.c_str();
     if (settings.noCache || !settings.cacheDir.empty())
@@ -96,6 +100,11 @@ void CompileSettings::addTo(CLI::App &command, bool threadsToo) {
       ->add_option("--shape", shapes,
                    "Fix an input's dimensions or a symbol: image=1x3x224x224, batch=4 (repeatable)")
       ->type_name("NAME=DIMS")
+      ->allow_extra_args(false);
+  group
+      ->add_option("--keep", keep,
+                   "A tensor on the way that becomes an output, by its name; '*': all (repeatable)")
+      ->type_name("NAME")
       ->allow_extra_args(false);
   group->add_option("--target", target, "CPU to compile for: host (default), x86-64-v3, ...")
       ->type_name("CPU");
@@ -149,9 +158,9 @@ std::vector<Tensor> evaluateByReference(const std::string &model, const CompileS
   std::vector<ts_tensor *> given, results(outputs);
   for (const Tensor &input : inputs)
     given.push_back(input.handle());
-  auto forward = [](void *context, const char *name, ts_tensor *tensor) {
+  auto forward = [](void *context, const char *name, const char *source, ts_tensor *tensor) {
     ts_tensor_retain(tensor);
-    (*static_cast<const Observer *>(context))(name, Tensor(tensor));
+    (*static_cast<const Observer *>(context))(name, source, Tensor(tensor));
   };
   naming(model, [&] {
     detail::check(library().evaluateFile(

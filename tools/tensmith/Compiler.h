@@ -19,6 +19,7 @@ namespace tensmith::cli {
 /// What the command line says of a compilation.
 struct CompileSettings {
   std::vector<std::string> shapes; // "image=1x3x224x224", "batch=4"
+  std::vector<std::string> keep;   // tensors that become outputs too; "*": all
   std::string target;
   std::string dumpIr;
   std::string cacheDir;
@@ -38,8 +39,10 @@ void compileModel(const std::string &model, const CompileSettings &settings,
 Module loadOrCompile(const std::string &path, const CompileSettings &settings,
                      bool verifyWeights = false);
 
-using Observer = std::function<void(const std::string &name, const Tensor &tensor)>;
-/// The model's outputs by the reference evaluator; each tensor on the way goes to `observe`.
+using Observer =
+    std::function<void(const std::string &name, const std::string &source, const Tensor &tensor)>;
+/// The model's first `outputs` outputs by the reference evaluator; each output and kept tensor goes
+/// to `observe` when it is computed, with the node that computes it.
 std::vector<Tensor> evaluateByReference(const std::string &model, const CompileSettings &settings,
                                         const std::vector<Tensor> &inputs, size_t outputs,
                                         const Observer &observe);
