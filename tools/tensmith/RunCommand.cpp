@@ -21,7 +21,7 @@ namespace {
 struct Settings {
   std::string file, outputFolder;
   int top = 0, threads = 0;
-  bool json = false;
+  bool json = false, verify = false;
   InputSettings inputs;
   CompileSettings compile;
 };
@@ -173,7 +173,7 @@ void makeFolder(const std::string &folder) {
 }
 
 int run(const Settings &settings) {
-  Module module = loadOrCompile(settings.file, settings.compile);
+  Module module = loadOrCompile(settings.file, settings.compile, settings.verify);
   auto inputs =
       makeInputs(module.inputs(), settings.inputs, settings.compile.shapes, settings.file);
   std::vector<Tensor> outputs;
@@ -215,6 +215,7 @@ void addRun(CLI::App &app, Action &chosen) {
   command->add_option("--threads", settings->threads, "Default: as many as CPUs")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
+  command->add_flag("--verify", settings->verify, "Check the hash of a module's weights first");
   command->add_flag("--json", settings->json, "Print the outputs' description as JSON");
   settings->inputs.addTo(*command);
   settings->compile.addTo(*command, false);

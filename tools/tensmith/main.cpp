@@ -94,7 +94,9 @@ int runAction(const Action &action) {
 } // namespace
 
 int main(int argc, char **argv) {
-  std::signal(SIGPIPE, SIG_IGN); // a reader that goes away is an error of writing
+  // A reader that goes away and a file that may not grow are errors of writing.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Compiles neural networks to native modules, and runs them.", "tensmith");
   app.footer(
       "Examples:\n"

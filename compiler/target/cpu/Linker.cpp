@@ -89,7 +89,7 @@ Status runLinker(const std::vector<std::string> &arguments) {
   llvm::CrashRecoveryContext::Disable();
   usable = result.canRunAgain;
   if (result.retCode != 0)
-    return {StatusCode::Internal, "linking failed: " + messages};
+    return {StatusCode::Internal, "linking failed: " + llvm::StringRef(messages).rtrim().str()};
   return {};
 }
 
