@@ -6,6 +6,7 @@
 
 #include "runtime/Json.h"
 #include "runtime/ModuleFormat.h"
+#include "runtime/PortJson.h"
 
 #include <algorithm>
 
@@ -66,6 +67,43 @@ void writeExpression(JsonWriter &json, const FunctionCode &code, uint32_t index,
     json.value(expressionText(*code.plan, index));
 }
 
+void writeWork(JsonWriter &json, const FunctionCode &code, uint32_t index,
+               const std::vector<int64_t> &constants) {
+  if (index == kAbsent)
+    json.null();
+  else
+    writeExpression(json, code, index, constants);
+}
+
+/// What the calls of one kernel have in common.
+struct Calls {
+  int64_t count = 0;
+  std::string flops = "null", bytes = "null"; // as JSON, of one call; null where they differ
+
+  void add(const std::string &callFlops, const std::string &callBytes) {
+    flops = count == 0 || flops == callFlops ? callFlops : "null";
+    bytes = count == 0 || bytes == callBytes ? callBytes : "null";
+    ++count;
+  }
+};
+
+std::vector<Calls> callsOfKernels(const Module &module) {
+  const auto *kernels = module.plan().kernels();
+  std::vector<Calls> calls(kernels ? kernels->size() : 0);
+  for (const FunctionCode &code : module.program().functions) {
+    std::vector<int64_t> constants = constantValues(code);
+    auto text = [&](uint32_t work) {
+      JsonWriter json;
+      writeWork(json, code, work, constants);
+      return json.take();
+    };
+    for (const Step &step : code.steps)
+      if (step.opcode == plan::Opcode::Kernel)
+        calls[step.target].add(text(step.flops), text(step.bytes));
+  }
+  return calls;
+}
+
 void writePorts(JsonWriter &json, const Module &module, bool inputs) {
   const auto *ports = inputs ? module.plan().inputs() : module.plan().outputs();
   const FunctionCode &main = module.program().functions[0];
@@ -73,18 +111,10 @@ void writePorts(JsonWriter &json, const Module &module, bool inputs) {
   for (uint32_t i = 0; ports && i < ports->size(); ++i) {
     const plan::Port *port = ports->Get(i);
     const ValueCode &value = main.values[port->value()];
-    json.open('{').key("name").value(view(port->name()));
-    json.key("kind").value(plan::EnumNameValueKind(value.kind));
-    json.key("type").value(name(value.type)).key("dims");
-    if (value.ranked) {
-      json.open('[');
-      for (uint32_t j = 0; port->dims() && j < port->dims()->size(); ++j)
-        json.value(view(port->dims()->Get(j)));
-      json.close(']');
-    } else {
-      json.null();
-    }
-    json.close('}');
+    PortText text{view(port->name()), value.kind, value.type, value.ranked, {}};
+    for (uint32_t j = 0; port->dims() && j < port->dims()->size(); ++j)
+      text.dims.push_back(view(port->dims()->Get(j)));
+    writePort(json, text);
   }
   json.close(']');
 }
@@ -130,6 +160,8 @@ void writeFunction(JsonWriter &json, const Module &module, const FunctionCode &c
     json.key("location").value(module.location(step.location));
     writeValues(json, "operands", code, step.operands, constants);
     writeValues(json, "results", code, step.results, constants);
+    writeWork(json.key("flops"), code, step.flops, constants);
+    writeWork(json.key("bytes"), code, step.bytes, constants);
     json.close('}');
   }
   json.close(']').close('}');
@@ -137,23 +169,14 @@ void writeFunction(JsonWriter &json, const Module &module, const FunctionCode &c
 
 void writeKernels(JsonWriter &json, const Module &module) {
   const auto *kernels = module.plan().kernels();
-  const FunctionCode &main = module.program().functions[0];
-  std::vector<int64_t> constants = constantValues(main);
+  std::vector<Calls> calls = callsOfKernels(module);
   json.key("kernels").open('[');
   for (uint32_t i = 0; kernels && i < kernels->size(); ++i) {
     const plan::Kernel *kernel = kernels->Get(i);
-    int64_t uses = 0;
-    for (const FunctionCode &code : module.program().functions)
-      for (const Step &step : code.steps)
-        uses += step.opcode == plan::Opcode::Kernel && step.target == i;
     json.open('{').key("symbol").value(view(kernel->symbol()));
     json.key("label").value(view(kernel->label()));
-    json.key("schedule").value(view(kernel->schedule())).key("uses").value(uses).key("flops");
-    if (kernel->flops() == kAbsent)
-      json.null();
-    else
-      writeExpression(json, main, kernel->flops(), constants);
-    json.close('}');
+    json.key("schedule").value(view(kernel->schedule())).key("uses").value(calls[i].count);
+    json.key("flops").raw(calls[i].flops).key("bytes").raw(calls[i].bytes).close('}');
   }
   json.close(']');
 }
@@ -216,15 +239,10 @@ std::string describeProfile(const Module &module, const Profile &profile) {
       json.open('{').key("label").value(labelOf(module, step));
       json.key("kind").value(opcodeName(step.opcode)).key("count").value(entry.count);
       json.key("nanoseconds").value(entry.nanoseconds).key("flops");
-      uint32_t flops = step.opcode == plan::Opcode::Kernel
-                           ? module.plan().kernels()->Get(step.target)->flops()
-                           : kAbsent;
-      int64_t total;
-      if (flops == kAbsent || profile.mainExprs.empty() || profile.mainExprs[flops] == kPoison ||
-          __builtin_mul_overflow(profile.mainExprs[flops], entry.count, &total))
+      if (entry.flops == kPoison)
         json.null();
       else
-        json.value(total);
+        json.value(entry.flops);
       json.key("bytes").value(entry.bytes);
       json.key("location").value(module.location(step.location)).close('}');
     }

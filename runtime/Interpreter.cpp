@@ -131,6 +131,11 @@ int64_t bytesOf(const Frame &frame, Indices values) {
   return bytes;
 }
 
+/// The value of an expression of the step's, where it has that one.
+int64_t valueOf(const Frame &frame, uint32_t expr) {
+  return expr == kAbsent ? kPoison : frame.exprs[expr];
+}
+
 Status measureStep(Run &run, Frame &frame, const Step &step, Profile::Entry &entry) {
   auto begin = std::chrono::steady_clock::now();
   Status status = executeStep(run, frame, step);
@@ -139,7 +144,14 @@ Status measureStep(Run &run, Frame &frame, const Step &step, Profile::Entry &ent
     return status;
   entry.nanoseconds += std::chrono::nanoseconds(end - begin).count();
   ++entry.count;
-  entry.bytes += bytesOf(frame, step.operands) + bytesOf(frame, step.results);
+  int64_t flops = valueOf(frame, step.flops), bytes = valueOf(frame, step.bytes);
+  if (flops == kPoison || entry.flops == kPoison ||
+      __builtin_add_overflow(entry.flops, flops, &entry.flops))
+    entry.flops = kPoison;
+  if (bytes == kPoison)
+    bytes = bytesOf(frame, step.operands) + bytesOf(frame, step.results);
+  if (__builtin_add_overflow(entry.bytes, bytes, &entry.bytes))
+    entry.bytes = INT64_MAX;
   return status;
 }
 

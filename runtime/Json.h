@@ -39,14 +39,15 @@ public:
     text_ += '"';
     return *this;
   }
-  std::string take() { return std::move(text_); }
-
-private:
+  /// What is JSON already.
   JsonWriter &raw(std::string_view text) {
     separate();
     text_ += text;
     return *this;
   }
+  std::string take() { return std::move(text_); }
+
+private:
   void separate() {
     if (!first_)
       text_ += ',';

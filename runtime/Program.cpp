@@ -43,6 +43,8 @@ Step decodeInstruction(const plan::Instruction &instruction) {
   step.functions = span(instruction.functions());
   step.carried = instruction.carried();
   step.location = instruction.location();
+  step.flops = instruction.flops();
+  step.bytes = instruction.bytes();
   return step;
 }
 

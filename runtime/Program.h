@@ -57,6 +57,7 @@ struct Step {
   Indices operands, results, sizes, releases, functions;
   uint32_t carried;
   uint32_t location;
+  uint32_t flops, bytes;     // expressions, or kAbsent
   uint32_t firstPointer = 0; // of a kernel's operands, in Frame::pointers
   uint32_t firstSize = 0;    // of a kernel's sizes, in Frame::sizes
   uint32_t call = 0;         // in Frame::calls

@@ -146,8 +146,6 @@ Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outp
   auto results = execute(run, *frame, 0, arguments, {}, direct);
   if (!results)
     return results.status();
-  if (profile)
-    profile->mainExprs = frame->exprs;
   for (size_t i = 0; i < outputs.size(); ++i) {
     Tensor *tensor = (*results)[i].tensor.get();
     if (!destinations[i] || tensor == destinations[i])

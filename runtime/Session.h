@@ -72,9 +72,9 @@ struct Frame {
 struct Profile {
   struct Entry {
     int64_t count = 0, nanoseconds = 0, bytes = 0;
+    int64_t flops = 0; // kPoison where a call's are not known
   };
   std::vector<std::vector<Entry>> functions;
-  std::vector<int64_t> mainExprs; // as of the last run: for the work of kernels
 };
 
 class Session {

@@ -257,6 +257,9 @@ std::string FunctionVerifier::verifyOpcode(const plan::Instruction &instruction,
     if (size >= exprCount() || times_.exprs[size] >= index)
       return "size " + std::to_string(i) + " is not known there";
   }
+  for (uint32_t work : {instruction.flops(), instruction.bytes()})
+    if (work != kAbsent && (work >= exprCount() || times_.exprs[work] >= index))
+      return "its work is no expression that is known there";
   switch (instruction.opcode()) {
   case plan::Opcode::Kernel:
     return verifyKernel(instruction);
@@ -344,12 +347,10 @@ std::string verifyPorts(const plan::Function &main, const Ports *ports,
 }
 
 std::string verifyTables(const plan::Module &module) {
-  const plan::Function *main = module.functions()->Get(0);
   for (uint32_t i = 0; i < sizeOf(module.kernels()); ++i) {
     const plan::Kernel *kernel = module.kernels()->Get(i);
-    if (!kernel->symbol() ||
-        (kernel->flops() != kAbsent && kernel->flops() >= sizeOf(main->exprs())))
-      return "kernel " + std::to_string(i) + " lacks a symbol, or its work is no expression";
+    if (!kernel->symbol())
+      return "kernel " + std::to_string(i) + " lacks a symbol";
   }
   for (uint32_t i = 0; i < sizeOf(module.routines()); ++i) {
     const plan::Routine *routine = module.routines()->Get(i);

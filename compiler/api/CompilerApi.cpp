@@ -12,10 +12,11 @@
 #include "compiler/target/cpu/Dialects.h"
 #include "compiler/target/cpu/KernelCache.h"
 #include "compiler/target/cpu/Machine.h"
+#include "compiler/vm/Signature.h"
 #include "frontends/onnx/Import.h"
+#include "runtime/PortJson.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
 #include <cstdlib>
@@ -314,23 +315,12 @@ ts_status *toHandle(const graph::RuntimeValue &value, ts_tensor **out) {
   return status;
 }
 
-std::string typeText(Type type) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  type.print(stream);
-  return text;
-}
-
-llvm::json::Array ports(func::FuncOp function, bool inputs) {
-  llvm::json::Array result;
-  auto types = inputs ? function.getArgumentTypes() : function.getResultTypes();
-  for (auto [index, type] : llvm::enumerate(types)) {
-    auto name = inputs ? function.getArgAttrOfType<StringAttr>(index, "graph.name")
-                       : function.getResultAttrOfType<StringAttr>(index, "graph.name");
-    result.push_back(
-        llvm::json::Object{{"name", name ? name.str() : ""}, {"type", typeText(type)}});
-  }
-  return result;
+void writePorts(runtime::JsonWriter &json, const std::vector<vm::SignaturePort> &ports) {
+  json.open('[');
+  for (const vm::SignaturePort &port : ports)
+    runtime::writePort(
+        json, {port.name, port.kind, port.type, port.ranked, {port.dims.begin(), port.dims.end()}});
+  json.close(']');
 }
 
 std::string described(func::FuncOp function) {
@@ -339,25 +329,22 @@ std::string described(func::FuncOp function) {
     if (isa_and_nonnull<graph::GraphDialect>(op->getDialect()) && !isa<graph::YieldOp>(op))
       ++operators[op->getName().stripDialect().str()];
   });
-  llvm::json::Object counts;
-  for (auto &[name, count] : operators)
-    counts[name] = count;
-  llvm::json::Value value = llvm::json::Object{{"inputs", ports(function, true)},
-                                               {"outputs", ports(function, false)},
-                                               {"operators", std::move(counts)}};
-  std::string text;
-  llvm::raw_string_ostream(text) << value;
-  return text;
+  runtime::JsonWriter json;
+  json.open('{');
+  writePorts(json.key("inputs"), vm::inputsOf(function));
+  writePorts(json.key("outputs"), vm::outputsOf(function));
+  json.key("operators").open('{');
+  for (const auto &[name, count] : operators)
+    json.key(name).value(count);
+  return json.close('}').close('}').take();
 }
 
 /// The names under which a function gives each value.
 llvm::DenseMap<Value, std::vector<std::string>> outputNames(func::FuncOp function) {
   llvm::DenseMap<Value, std::vector<std::string>> names;
   Operation *exit = function.getBody().front().getTerminator();
-  for (auto [index, value] : llvm::enumerate(exit->getOperands())) {
-    auto name = function.getResultAttrOfType<StringAttr>(unsigned(index), "graph.name");
-    names[value].push_back(name ? name.str() : "output" + std::to_string(index));
-  }
+  for (auto [value, port] : llvm::zip_equal(exit->getOperands(), vm::outputsOf(function)))
+    names[value].push_back(port.name);
   return names;
 }
 
@@ -496,7 +483,7 @@ ts_status *ts_describe_model(const char *path, const ts_compile_options *options
 
 ts_status *ts_describe_machine(char **json) {
   return guarded([&]() -> Status {
-    return json ? copyText(target::cpu::toJson(target::cpu::hostMachine()), json)
+    return json ? copyText(target::cpu::describe(target::cpu::hostMachine()), json)
                 : missing("the result");
   });
 }

@@ -76,7 +76,6 @@ void addOutputs(func::FuncOp function, std::vector<NamedValue> values) {
   for (auto [i, named] : llvm::enumerate(values)) {
     auto index = unsigned(own + i);
     function.setResultAttr(index, "graph.name", builder.getStringAttr(named.name));
-    function.setResultAttr(index, "graph.doc", builder.getStringAttr(sourceOf(named.value)));
   }
 }
 

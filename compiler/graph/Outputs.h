@@ -1,8 +1,8 @@
 // Outputs that a model doesn't have by itself: tensors on the way, kept to be looked at.
 //
 // A kept tensor becomes one more result of `main`, after the model's own, so that nothing that
-// follows needs to know of it: it is computed, handed out and named like any output. Its attribute
-// `graph.doc` says where it comes from. What is kept can't be fused away, so a module with kept
+// follows needs to know of it: it is computed, handed out and named like any output. What
+// is kept can't be fused away, so a module with kept
 // tensors is compiled differently from one without.
 #pragma once
 

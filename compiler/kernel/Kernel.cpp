@@ -98,7 +98,10 @@ bool canEmit(Operation *op) {
 }
 
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine) {
-  return emitFrame(kernel, chooseTemplate(kernel, machine));
+  auto emitted = emitFrame(kernel, chooseTemplate(kernel, machine));
+  if (emitted.ok())
+    emitted->work = workOf(kernel);
+  return emitted;
 }
 
 } // namespace tensmith::kernel

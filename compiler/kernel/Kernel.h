@@ -10,6 +10,7 @@
 
 #include "base/Status.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/kernel/Work.h"
 
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -40,6 +41,7 @@ struct EmittedKernel {
   std::vector<std::string> messages;
   /// The template that took the region, and the choices made: for `inspect`.
   std::string schedule;
+  Work work;
 };
 
 inline constexpr char kKernelSymbol[] = "tensmith_kernel";

@@ -121,6 +121,9 @@ private:
       binding.messages = std::move(emitted->messages);
       binding.label = op.getLabel().str();
       binding.schedule = std::move(emitted->schedule);
+      binding.flops = emitted->work.flops;
+      binding.bytes = emitted->work.bytes;
+      binding.workSymbols = std::move(emitted->work.symbols);
       bindings_[op] = sources_.size() - 1;
       kernels_.push_back(std::move(binding));
     }

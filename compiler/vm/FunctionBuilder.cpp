@@ -3,6 +3,7 @@
 
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Evaluate.h"
+#include "compiler/vm/Signature.h"
 #include "runtime/ModuleFormat.h"
 
 #include "llvm/ADT/SetVector.h"
@@ -14,14 +15,6 @@ namespace tensmith::vm {
 namespace {
 
 constexpr int64_t kAlignment = 64;
-
-plan::ValueKind kindOf(Type type) {
-  if (isa<graph::SequenceType>(type))
-    return plan::ValueKind::Sequence;
-  if (isa<graph::OptionalType>(type))
-    return plan::ValueKind::Optional;
-  return isa<NoneType>(type) ? plan::ValueKind::None : plan::ValueKind::Tensor;
-}
 
 /// What a region uses from outside, and the symbols that its types are over.
 void collectOutside(Region &region, llvm::SetVector<Value> &captured,
@@ -104,10 +97,8 @@ Result<uint32_t> FunctionBuilder::valueOf(Value value) {
     return addConstant(constant);
   if (isa<graph::OptionalType>(value.getType()) && value.getDefiningOp<graph::NoneOp>())
     return addEmptyOptional(value);
-  if (value.getDefiningOp<graph::NoneOp>()) {
-    return unsupported(tables_.input.model + ": " + graph::describe(value.getLoc()) +
-                       ": an absent value can't be handed on");
-  }
+  if (value.getDefiningOp<graph::NoneOp>())
+    return addNone(value);
   return Status(StatusCode::Internal, "a value is used before it is computed");
 }
 
@@ -123,6 +114,20 @@ uint32_t FunctionBuilder::addEmptyOptional(Value value) {
   tables_.module.routines.push_back(std::move(routine));
   function_.instructions.push_back(std::move(instruction));
   return index;
+}
+
+/// An operand that is absent is left out; what a function gives is a value, though it be none.
+uint32_t FunctionBuilder::addNone(Value value) {
+  auto routine = std::make_unique<plan::RoutineT>();
+  routine->operator_ = "optional_none";
+  auto instruction = std::make_unique<plan::InstructionT>();
+  instruction->opcode = plan::Opcode::Routine;
+  instruction->target = uint32_t(tables_.module.routines.size());
+  instruction->results = {addValue(value, plan::Storage::Heap)};
+  instruction->location = tables_.addLocation(value.getLoc());
+  tables_.module.routines.push_back(std::move(routine));
+  function_.instructions.push_back(std::move(instruction));
+  return function_.instructions.back()->results[0];
 }
 
 Result<uint32_t> FunctionBuilder::addConstant(graph::ConstantOp op) {
@@ -160,13 +165,7 @@ uint32_t FunctionBuilder::addValue(Value value, plan::Storage storage) {
   Type type = value.getType();
   description->kind = kindOf(type);
   description->storage = storage;
-  Type element = type;
-  if (auto sequence = dyn_cast<graph::SequenceType>(type))
-    element = sequence.getElement();
-  if (auto optional = dyn_cast<graph::OptionalType>(type))
-    element = optional.getElement();
-  if (isa<TensorType>(element))
-    description->type = uint8_t(graph::dataType(getElementTypeOrSelf(element)));
+  description->type = uint8_t(elementOf(type));
   auto ranked = dyn_cast<RankedTensorType>(type);
   description->ranked = bool(ranked);
   if (ranked)
@@ -219,6 +218,12 @@ Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instru
                          ": nothing tells the size '" + text +
                          "'; give an input that has it as a whole dimension, or a fixed size");
     instruction.sizes.push_back(expressions_.symbol(name));
+  }
+  const KernelBinding &binding = tables_.input.kernel(op);
+  auto known = [&](StringAttr name) { return expressions_.known(name); };
+  if (binding.flops && llvm::all_of(binding.workSymbols, known)) {
+    instruction.flops = expressions_.affine(binding.flops, binding.workSymbols);
+    instruction.bytes = expressions_.affine(binding.bytes, binding.workSymbols);
   }
   for (Value result : op.getResults()) {
     auto type = cast<RankedTensorType>(result.getType());

@@ -38,6 +38,7 @@ private:
 
   Result<uint32_t> valueOf(mlir::Value value);
   uint32_t addEmptyOptional(mlir::Value value);
+  uint32_t addNone(mlir::Value value);
   Result<uint32_t> addConstant(graph::ConstantOp op);
   uint32_t addValue(mlir::Value value, plan::Storage storage);
   bool entryKnown(mlir::RankedTensorType type);

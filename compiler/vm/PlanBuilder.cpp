@@ -1,46 +1,23 @@
 // The module around the functions: signature, target, metadata; see PlanBuilder.h.
 #include "compiler/vm/PlanBuilder.h"
 
-#include "base/SizeText.h"
 #include "compiler/vm/ModuleTables.h"
+#include "compiler/vm/Signature.h"
 
 using namespace mlir;
 
 namespace tensmith::vm {
 namespace {
 
-SizeText dimText(AffineExpr expression, ArrayRef<StringAttr> names) {
-  if (!expression)
-    return {SizeText::Atom, "?"};
-  if (auto symbol = dyn_cast<AffineSymbolExpr>(expression))
-    return {SizeText::Atom, names[symbol.getPosition()].str()};
-  if (auto constant = dyn_cast<AffineConstantExpr>(expression))
-    return {SizeText::Atom, std::to_string(constant.getValue())};
-  auto pair = cast<AffineBinaryOpExpr>(expression);
-  SizeText a = dimText(pair.getLHS(), names), b = dimText(pair.getRHS(), names);
-  switch (pair.getKind()) {
-  case AffineExprKind::Add:
-    return size_text::sum(a, b);
-  case AffineExprKind::Mul:
-    return size_text::product(a, b);
-  case AffineExprKind::FloorDiv:
-    return size_text::quotient(a, '/', b);
-  case AffineExprKind::CeilDiv:
-    return size_text::ceilQuotient(a, b);
-  default:
-    return size_text::quotient(a, '%', b);
+std::vector<std::unique_ptr<plan::PortT>> ports(std::vector<SignaturePort> signature,
+                                                const std::vector<uint32_t> &values) {
+  std::vector<std::unique_ptr<plan::PortT>> result;
+  for (auto [port, value] : llvm::zip_equal(signature, values)) {
+    result.push_back(std::make_unique<plan::PortT>());
+    result.back()->name = std::move(port.name);
+    result.back()->value = value;
+    result.back()->dims = std::move(port.dims);
   }
-}
-
-std::unique_ptr<plan::PortT> port(StringAttr name, Type type, uint32_t value,
-                                  std::string fallback) {
-  auto result = std::make_unique<plan::PortT>();
-  result->name = name ? name.str() : std::move(fallback);
-  result->value = value;
-  if (auto ranked = dyn_cast<RankedTensorType>(type))
-    for (int64_t dim = 0; dim < ranked.getRank(); ++dim)
-      result->dims.push_back(
-          dimText(graph::dimExpression(ranked, dim), graph::symbolNames(ranked)).text);
   return result;
 }
 
@@ -75,12 +52,8 @@ Result<Plan> buildPlan(const PlanInput &input) {
   if (!main.ok())
     return main.status();
   const plan::FunctionT &body = *module.functions[0];
-  for (auto [index, type] : llvm::enumerate(function.getArgumentTypes()))
-    module.inputs.push_back(port(function.getArgAttrOfType<StringAttr>(index, "graph.name"), type,
-                                 body.params[index], "input" + std::to_string(index)));
-  for (auto [index, type] : llvm::enumerate(function.getResultTypes()))
-    module.outputs.push_back(port(function.getResultAttrOfType<StringAttr>(index, "graph.name"),
-                                  type, body.results[index], "output" + std::to_string(index)));
+  module.inputs = ports(inputsOf(function), body.params);
+  module.outputs = ports(outputsOf(function), body.results);
   module.metadata.push_back(integer("arena_bytes_planned", tables.plannedBytes));
   module.metadata.push_back(integer("arena_buffers", tables.buffers));
   module.metadata.push_back(integer("arena_bytes_without_sharing", tables.separateBytes));

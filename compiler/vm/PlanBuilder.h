@@ -22,6 +22,9 @@ struct KernelBinding {
   std::vector<std::string> messages; // of its `fail` codes
   std::string label;
   std::string schedule;
+  /// Of one call, over `workSymbols`; null where unknown.
+  mlir::AffineExpr flops, bytes;
+  llvm::SmallVector<mlir::StringAttr> workSymbols;
 };
 
 struct PlanInput {

@@ -317,7 +317,7 @@ TEST(BadModule, APlanThatLiesIsRefused) {
        "carries"},
       {"kernel that is not there", [&](auto &m) { m.kernels[0]->symbol = "gone"; }, "'gone'"},
       {"unknown operator", [&](auto &m) { m.routines[0]->operator_ = "sorcery"; }, "'sorcery'"},
-      {"work that is no expression", [&](auto &m) { m.kernels[0]->flops = 1000; }, "work"},
+      {"work that is no expression", [&](auto &m) { instruction(m, 0).flops = 1000; }, "work"},
       {"constant that is a view of what is none",
        [&](auto &m) {
          instruction(m, 1).opcode = plan::Opcode::View;

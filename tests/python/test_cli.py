@@ -184,6 +184,55 @@ def test_bench_counts_runs_and_kernels(module):
     assert result["kernels"] and all(kernel["seconds"] >= 0 for kernel in result["kernels"])
 
 
+def work_of(path, *arguments):
+    """(label, flops, bytes, of one call) of each kernel that does arithmetic, as bench says, and what inspect says."""
+    made = path.with_suffix(".so")
+    tensmith("compile", path, "-o", made)
+    profile = json.loads(tensmith("bench", made, "--runs", 3, "--kernels", "--json", *arguments).stdout)["kernels"]
+    static = json.loads(tensmith("inspect", made, "--json").stdout)["module"]["kernels"]
+    work = [(kernel["flops"], kernel["bytes"]) for kernel in profile if kernel["flops"]]
+    return work, [(kernel["flops"], kernel["bytes"]) for kernel in static if kernel["flops"]], profile
+
+
+def test_work_of_a_matrix_product(model):
+    """5 x 3 by 3 x 4, and a maximum for each element; the weights are padded to whole panels."""
+    [(flops, bytes)], [(flops_text, bytes_text)], profile = work_of(model, "--input", "x=5x3xf32=random")
+    assert flops == 2 * 5 * 3 * 4 + 5 * 4
+    assert bytes >= 4 * (5 * 3 + 3 * 4 + 5 * 4) and bytes % 4 == 0
+    assert "batch" in flops_text and "batch" in bytes_text
+    text = tensmith("bench", model, "--input", "x=5x3xf32=random", "--runs", 3, "--kernels").stdout
+    assert "Gflop/s" in text and "GB/s" in text
+
+
+def one_node(path, node, inputs, output, initializers=()):
+    port = lambda name, shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+    graph = helper.make_graph([node], "g", [port(*item) for item in inputs.items()], [port("y", output)], list(initializers))
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_work_of_a_convolution(tmp_path):
+    w = numpy_helper.from_array(numpy.ones((16, 8, 3, 3), numpy.float32), "w")
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    dynamic, static, _ = work_of(one_node(tmp_path / "c.onnx", node, {"x": [1, 8, 10, 12]}, [1, 16, 10, 12], [w]))
+    assert [flops for flops, _ in dynamic] == [2 * (16 * 10 * 12) * (8 * 3 * 3)]
+    assert dynamic == static
+    assert dynamic[0][1] >= 4 * (8 * 10 * 12 + 16 * 8 * 3 * 3 + 16 * 10 * 12)
+
+
+def test_work_of_an_elementwise_kernel(tmp_path):
+    path = one_node(tmp_path / "e.onnx", helper.make_node("Add", ["a", "b"], ["y"]), {"a": [7, 9], "b": [1, 9]}, [7, 9])
+    dynamic, static, _ = work_of(path)
+    assert dynamic == static == [(7 * 9, 4 * (7 * 9 + 9 + 7 * 9))]
+
+
+def test_ports_of_a_model_are_those_of_its_module(model):
+    result = json.loads(tensmith("inspect", model, "--json").stdout)
+    for ports in ("inputs", "outputs"):
+        assert result["model"][ports] == result["module"][ports]
+    assert json.loads(tensmith("inspect", model, "--no-compile", "--json").stdout)["inputs"] == result["inputs"]
+
+
 @pytest.mark.parametrize("kind", ["model", "module"])
 def test_inspect_json(kind, model, module):
     result = json.loads(tensmith("inspect", model if kind == "model" else module, "--json").stdout)
@@ -204,9 +253,9 @@ def test_compare_with_reference(model):
 
 
 def chain(path, change):
-    """y = tanh(relu(x w0) w1) w2, with `change` added to one element of w1."""
+    """y = tanh(relu(x w0) w1) w2, with `change` added to a column of w1."""
     weights = [numpy.random.default_rng(seed).standard_normal((8, 8)).astype(numpy.float32) for seed in range(3)]
-    weights[1][2, 3] += change
+    weights[1][:, 3] += change
     nodes = [
         helper.make_node("MatMul", ["x", "w0"], ["product"], "first"),
         helper.make_node("Relu", ["product"], ["rectified"]),
@@ -266,7 +315,12 @@ def test_compare_takes_nan_for_a_difference(tmp_path, module, weights, x):
 
 
 def test_machine():
-    assert json.loads(tensmith("machine", "--json").stdout)
+    machine = json.loads(tensmith("machine", "--json").stdout)
+    assert machine["cpu"] and machine["threads"] == len(os.sched_getaffinity(0))
+    flags = pathlib.Path("/proc/cpuinfo").read_text()
+    if "flags" in flags:  # x86: each feature is an instruction set that the kernel lists, none a hint such as "fast-gather"
+        assert "sse2" in machine["features"]
+        assert not [feature for feature in machine["features"] if feature.startswith(("fast-", "slow-", "tuning", "idiv"))]
 
 
 def test_dump_ir(tmp_path, model):

@@ -74,12 +74,15 @@ Json memoryOf(const Json &module) {
           {"heap_values", heap}};
 }
 
+/// A number, or the beginning of an expression, of which --json has all.
+std::string workText(const Json &work) {
+  constexpr size_t kLongest = 60;
+  std::string text = work.is_null() ? "" : cellText(work);
+  return text.size() > kLongest ? text.substr(0, kLongest) + "..." : text;
+}
+
 std::string memoryText(const Json &bytes) {
-  constexpr size_t kLongest = 60; // of an expression; --json has all of it
-  if (bytes.is_number())
-    return bytesText(bytes.get<double>());
-  std::string text = cellText(bytes);
-  return (text.size() > kLongest ? text.substr(0, kLongest) + "..." : text) + " bytes";
+  return bytes.is_number() ? bytesText(bytes.get<double>()) : workText(bytes) + " bytes";
 }
 
 /// Counts as [{"operator", "count"}] or {"name": count}.
@@ -94,10 +97,12 @@ void printOperators(const Json &operators) {
 }
 
 void printKernels(const Json &kernels) {
-  Table table({"uses", "flops", "schedule", "kernel"});
+  Table table({"uses", "flops", "bytes", "schedule",
+               "kernel"}); // of one call; empty where the calls differ
   for (const Json &kernel : kernels) {
     std::string label = cellText(kernel.value("label", Json("")));
-    table.add({cellText(kernel.value("uses", Json())), cellText(kernel.value("flops", Json())),
+    table.add({cellText(kernel.value("uses", Json())), workText(kernel.value("flops", Json())),
+               workText(kernel.value("bytes", Json())),
                cellText(kernel.value("schedule", Json(""))),
                label.empty() ? cellText(kernel.value("symbol", Json())) : label});
   }

@@ -7,6 +7,7 @@
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/Support/Threading.h"
 #include "llvm/TargetParser/Host.h"
 
 #include <algorithm>
@@ -162,16 +163,31 @@ Result<Machine> parseMachine(std::string_view name) {
   return machine;
 }
 
-std::string toJson(const Machine &machine) {
-  llvm::json::Object object{
+static llvm::json::Object sizes(const Machine &machine) {
+  return llvm::json::Object{
       {"triple", machine.triple},          {"cpu", machine.cpu},
-      {"features", machine.features},      {"enabled", machine.enabled},
       {"vector_bits", machine.vectorBits}, {"vector_registers", machine.vectorRegisters},
-      {"l1_bytes", machine.l1Bytes},       {"l2_bytes", machine.l2Bytes},
-  };
+      {"l1_bytes", machine.l1Bytes},       {"l2_bytes", machine.l2Bytes}};
+}
+
+static std::string textOf(llvm::json::Object object) {
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object));
   return text;
+}
+
+std::string toJson(const Machine &machine) {
+  llvm::json::Object object = sizes(machine);
+  object["features"] = machine.features;
+  object["enabled"] = machine.enabled;
+  return textOf(std::move(object));
+}
+
+std::string describe(const Machine &machine) {
+  llvm::json::Object object = sizes(machine);
+  object["features"] = machine.codeFeatures();
+  object["threads"] = int64_t(llvm::hardware_concurrency().compute_thread_count());
+  return textOf(std::move(object));
 }
 
 } // namespace tensmith::target::cpu

@@ -44,6 +44,10 @@ Machine hostMachine();
 /// kind.
 Result<Machine> parseMachine(std::string_view name);
 
+/// All of its fields: part of the cache's keys.
 std::string toJson(const Machine &machine);
+/// For people and programs that ask what is compiled for: the features are those that code may use,
+/// without LLVM's hints to its scheduler; "threads" is how many CPUs this process may use.
+std::string describe(const Machine &machine);
 
 } // namespace tensmith::target::cpu

@@ -1,0 +1,93 @@
+// Operations by operator, bytes by operand; see Work.h.
+#include "compiler/kernel/Work.h"
+
+#include "base/DataType.h"
+#include "compiler/graph/Constants.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+constexpr int64_t kSoftmaxOperations = 5;   // maximum, difference, exponential, sum, quotient
+constexpr int64_t kLayerNormOperations = 7; // two sums, difference, square, quotient, scale, bias
+
+class Counter {
+public:
+  explicit Counter(MLIRContext *context) : shapes(context) {}
+
+  AffineExpr elements(Value value, size_t from = 0) {
+    return shapes.product(ArrayRef(shapes.dims(value.getType())).drop_front(from));
+  }
+
+  AffineExpr bytes(Value value) {
+    auto type = graph::dataType(getElementTypeOrSelf(value.getType()));
+    return elements(value) * byteSize(type);
+  }
+
+  /// Products of a window of the weights [M, C/group, window...] for each element.
+  AffineExpr multiplyAdds(Value elementsOf, Value weights) {
+    return elements(elementsOf) * elements(weights, 1) * 2;
+  }
+
+  AffineExpr operations(Operation *op) {
+    Value result = op->getResult(0);
+    if (auto matmul = dyn_cast<graph::MatMulOp>(op))
+      return elements(result) * shapes.dims(matmul.getA().getType()).back() * 2;
+    if (auto conv = dyn_cast<graph::ConvOp>(op))
+      return multiplyAdds(result, conv.getW());
+    if (auto conv = dyn_cast<graph::ConvTransposeOp>(op))
+      return multiplyAdds(conv.getX(), conv.getW());
+    if (auto kernel = op->getAttrOfType<DenseI64ArrayAttr>("kernel"))
+      return elements(result) * shapes.product(constants(kernel.asArrayRef()));
+    if (isa<graph::SoftmaxOp>(op))
+      return elements(result) * kSoftmaxOperations;
+    if (isa<graph::LayerNormOp>(op))
+      return elements(result) * kLayerNormOperations;
+    if (isa<graph::Elementwise>(op))
+      return elements(result);
+    auto indexed = dyn_cast<graph::Indexed>(op);
+    return indexed && !indexed.isMovement() ? elements(op->getOperand(0)) : shapes.constant(0);
+  }
+
+  /// What is read of an operand: of one that is only gathered or sliced from, what is taken.
+  AffineExpr bytesRead(BlockArgument argument) {
+    AffineExpr taken = shapes.constant(0);
+    for (OpOperand &use : argument.getUses()) {
+      bool partial =
+          isa<graph::GatherOp, graph::GatherElementsOp, graph::GatherNDOp, graph::SliceOp>(
+              use.getOwner()) &&
+          use.getOperandNumber() == 0;
+      if (!partial)
+        return bytes(argument);
+      taken = taken + bytes(use.getOwner()->getResult(0));
+    }
+    return taken;
+  }
+
+  graph::ShapeContext shapes;
+
+private:
+  SmallVector<AffineExpr> constants(ArrayRef<int64_t> sizes) {
+    return llvm::map_to_vector(sizes, [&](int64_t size) { return shapes.constant(size); });
+  }
+};
+
+} // namespace
+
+Work workOf(graph::KernelOp kernel) {
+  Counter counter(kernel.getContext());
+  Block &body = kernel.getBody().front();
+  Work work{counter.shapes.constant(0), counter.shapes.constant(0), {}};
+  for (Operation &op : body.without_terminator())
+    if (op.getNumResults() > 0)
+      work.flops = work.flops + counter.operations(&op);
+  for (BlockArgument argument : body.getArguments())
+    work.bytes = work.bytes + counter.bytesRead(argument);
+  for (Value result : kernel.getResults())
+    work.bytes = work.bytes + counter.bytes(result);
+  work.symbols.assign(counter.shapes.symbols().begin(), counter.shapes.symbols().end());
+  return work;
+}
+
+} // namespace tensmith::kernel

@@ -1,0 +1,79 @@
+// Types of the graph as ports; see Signature.h.
+#include "compiler/vm/Signature.h"
+
+#include "base/SizeText.h"
+#include "compiler/graph/Constants.h"
+
+using namespace mlir;
+
+namespace tensmith::vm {
+namespace {
+
+SizeText dimText(AffineExpr expression, ArrayRef<StringAttr> names) {
+  if (!expression)
+    return {SizeText::Atom, "?"};
+  if (auto symbol = dyn_cast<AffineSymbolExpr>(expression))
+    return {SizeText::Atom, names[symbol.getPosition()].str()};
+  if (auto constant = dyn_cast<AffineConstantExpr>(expression))
+    return {SizeText::Atom, std::to_string(constant.getValue())};
+  auto pair = cast<AffineBinaryOpExpr>(expression);
+  SizeText a = dimText(pair.getLHS(), names), b = dimText(pair.getRHS(), names);
+  switch (pair.getKind()) {
+  case AffineExprKind::Add:
+    return size_text::sum(a, b);
+  case AffineExprKind::Mul:
+    return size_text::product(a, b);
+  case AffineExprKind::FloorDiv:
+    return size_text::quotient(a, '/', b);
+  case AffineExprKind::CeilDiv:
+    return size_text::ceilQuotient(a, b);
+  default:
+    return size_text::quotient(a, '%', b);
+  }
+}
+
+SignaturePort port(StringAttr name, Type type, std::string fallback) {
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  SignaturePort result{
+      name ? name.str() : std::move(fallback), kindOf(type), elementOf(type), bool(ranked), {}};
+  for (int64_t dim = 0; ranked && dim < ranked.getRank(); ++dim)
+    result.dims.push_back(
+        dimText(graph::dimExpression(ranked, dim), graph::symbolNames(ranked)).text);
+  return result;
+}
+
+} // namespace
+
+plan::ValueKind kindOf(Type type) {
+  if (isa<graph::SequenceType>(type))
+    return plan::ValueKind::Sequence;
+  if (isa<graph::OptionalType>(type))
+    return plan::ValueKind::Optional;
+  return isa<NoneType>(type) ? plan::ValueKind::None : plan::ValueKind::Tensor;
+}
+
+DataType elementOf(Type type) {
+  if (auto sequence = dyn_cast<graph::SequenceType>(type))
+    type = sequence.getElement();
+  if (auto optional = dyn_cast<graph::OptionalType>(type))
+    type = optional.getElement();
+  return isa<TensorType>(type) ? graph::dataType(getElementTypeOrSelf(type)) : DataType::Undefined;
+}
+
+std::vector<SignaturePort> inputsOf(func::FuncOp function) {
+  std::vector<SignaturePort> result;
+  for (auto [index, type] : llvm::enumerate(function.getArgumentTypes()))
+    result.push_back(port(function.getArgAttrOfType<StringAttr>(unsigned(index), "graph.name"),
+                          type, "input" + std::to_string(index)));
+  return result;
+}
+
+std::vector<SignaturePort> outputsOf(func::FuncOp function) {
+  std::vector<SignaturePort> result;
+  for (auto [index, type] : llvm::enumerate(function.getResultTypes()))
+    result.push_back(port(function.getResultAttrOfType<StringAttr>(unsigned(index), "graph.name"),
+                          type, "output" + std::to_string(index)));
+  return result;
+}
+
+} // namespace tensmith::vm
