@@ -3,8 +3,9 @@
 // Operations are counted as the operators define them, whatever the template does beyond that
 // (padding, recomputed elements): a multiply-add is two, an element-wise operator one per element
 // of its result, transcendental ones too, a reduction one per element that it reads, softmax 5 and
-// layer normalisation 7 per element; movement is none. Bytes are those of every operand read once
-// and every result written once, of gathered or sliced operands as many as are taken.
+// layer normalisation 7 per element; movement and the transforms of Winograd are none. Bytes are
+// those of every operand read once and every result written once, of gathered or sliced operands as
+// many as are taken.
 #pragma once
 
 #include "compiler/graph/Graph.h"
