@@ -1,28 +1,15 @@
 // Reference evaluation of decode_image: the codecs lie in a library of their own, which is loaded
 // from beside this one when it is first needed.
+#include "reference/Companion.h"
 #include "reference/PictureCodecs.h"
 #include "reference/Text.h"
 
 #include <cstdlib>
-#include <dlfcn.h>
 
 namespace tensmith::reference {
 namespace {
 
 constexpr const char *kLibrary = "libtensmith_pictures.so";
-
-/// Null where the library is not there.
-TensmithDecodePicture *loadCodecs() {
-  Dl_info own{};
-  std::string folder;
-  if (dladdr(reinterpret_cast<const void *>(&loadCodecs), &own) && own.dli_fname)
-    folder = own.dli_fname;
-  folder.resize(folder.find_last_of('/') == folder.npos ? 0 : folder.find_last_of('/') + 1);
-  for (const std::string &path : {folder + kLibrary, folder + "../lib/" + kLibrary})
-    if (void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL))
-      return reinterpret_cast<TensmithDecodePicture *>(dlsym(library, "tensmithDecodePicture"));
-  return nullptr;
-}
 
 /// ITU-R BT.601, in 16-bit fixed point.
 uint8_t luma(const uint8_t *pixel) {
@@ -44,7 +31,8 @@ void storePixels(const TensmithPicture &picture, const std::string &kind, std::s
 } // namespace
 
 Outcome evaluateDecodeImage(const Invocation &invocation) {
-  static TensmithDecodePicture *decode = loadCodecs();
+  static auto *decode = reinterpret_cast<TensmithDecodePicture *>(
+      companionFunction(kLibrary, "tensmithDecodePicture"));
   if (!decode)
     return unsupported(std::string("decode_image: ") + kLibrary +
                        " is not beside the runtime; install it, or build it with the packages of "

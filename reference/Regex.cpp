@@ -1,29 +1,41 @@
-// Reference evaluation of regex_full_match, by RE2: its time is linear in the text for any pattern.
+// Reference evaluation of regex_full_match: the expressions' library is loaded from beside this one
+// when it is first needed.
+#include "reference/Companion.h"
+#include "reference/ExpressionMatcher.h"
 #include "reference/Text.h"
-
-#ifdef TENSMITH_RE2
-#include <re2/re2.h>
-#endif
 
 namespace tensmith::reference {
 
 Outcome evaluateRegexFullMatch(const Invocation &invocation) {
-#ifdef TENSMITH_RE2
+  constexpr const char *kLibrary = "libtensmith_expressions.so";
+  static auto *match =
+      reinterpret_cast<TensmithMatchTexts *>(companionFunction(kLibrary, "tensmithMatchTexts"));
+  if (!match)
+    return unsupported(std::string("regex_full_match: ") + kLibrary +
+                       " is not beside the runtime; install it, or build it with the packages of "
+                       "scripts/packages.debian");
   Workspace workspace(invocation);
   const HostTensor &x = stringOperand(workspace, 0, "x");
   HostTensor y = workspace.allocate(DataType::Bool, x.shape());
-  re2::RE2::Options options;
-  options.set_log_errors(false);
-  re2::RE2 pattern(invocation.attributes.string("pattern"), options);
-  if (!pattern.ok())
-    workspace.rejectAttribute("pattern", "is no regular expression: " + pattern.error());
+  if (!workspace.ok())
+    return workspace.status();
+  std::vector<std::string> strings;
+  std::vector<const char *> texts;
+  std::vector<size_t> sizes;
+  for (int64_t i = 0; i < x.size(); ++i)
+    strings.push_back(std::string(x.getString(i)));
+  for (const std::string &text : strings) {
+    texts.push_back(text.data());
+    sizes.push_back(text.size());
+  }
+  std::vector<unsigned char> matches(strings.size());
+  std::string pattern = invocation.attributes.string("pattern");
+  if (const char *problem = match(pattern.data(), pattern.size(), texts.data(), sizes.data(),
+                                  texts.size(), matches.data()))
+    workspace.rejectAttribute("pattern", std::string("is no regular expression: ") + problem);
   for (int64_t i = 0; workspace.ok() && i < x.size(); ++i)
-    y.setInt(i, re2::RE2::FullMatch(x.getString(i), pattern));
+    y.setInt(i, matches[size_t(i)]);
   return workspace.finish(std::move(y));
-#else
-  (void)invocation;
-  return unsupported("regex_full_match: this build has no RE2; install libre2-dev and build again");
-#endif
 }
 
 } // namespace tensmith::reference
