@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <limits>
 #include <new>
+#include <sys/mman.h>
 
 namespace tensmith {
 namespace {
@@ -17,11 +18,23 @@ constexpr size_t kAlignment = 64; // a cache line, and the widest vector
 /// attack.
 constexpr int64_t kMostStrings = int64_t(1) << 32;
 
+constexpr size_t kHugePage = 2 << 20;
+
+/// Asks for huge pages within a block that is about to be written as a whole: a fault for each 4 KB
+/// of hundreds of megabytes of weights is a third of the time that packing them takes.
+void preferHugePages(void *block, size_t bytes) {
+  auto begin = (reinterpret_cast<uintptr_t>(block) + kHugePage - 1) & ~(kHugePage - 1);
+  auto end = (reinterpret_cast<uintptr_t>(block) + bytes) & ~(kHugePage - 1);
+  if (begin < end)
+    madvise(reinterpret_cast<void *>(begin), end - begin, MADV_HUGEPAGE);
+}
+
 /// calloc, because the kernel hands out large zeroed blocks without touching them.
 std::shared_ptr<const void> allocateZeroed(int64_t bytes, const std::byte *&data) try {
   void *block = std::calloc(size_t(bytes) + kAlignment - 1, 1);
   if (!block)
     return nullptr;
+  preferHugePages(block, size_t(bytes));
   std::shared_ptr<const void> owner(block, [](const void *p) { std::free(const_cast<void *>(p)); });
   auto address = (reinterpret_cast<uintptr_t>(block) + kAlignment - 1) & ~(kAlignment - 1);
   data = reinterpret_cast<const std::byte *>(address);

@@ -314,6 +314,26 @@ def test_compare_takes_nan_for_a_difference(tmp_path, module, weights, x):
     assert "differs" in tensmith("compare", module, tmp_path / "y.npy", "--input", f"x={tmp_path}/x.npy", status=1).stdout
 
 
+@pytest.mark.parametrize("chosen", [True, False])
+def test_branch_may_give_an_absent_value(tmp_path, chosen):
+    """ONNX's test_if_opt: one branch gives an empty optional, the other a sequence."""
+    sequence = helper.make_sequence_type_proto(helper.make_tensor_type_proto(TensorProto.FLOAT, [2]))
+    optional = helper.make_optional_type_proto(sequence)
+    values = [numpy_helper.from_array(numpy.float32([1, 2]), "value")]
+    absent = [helper.make_node("Optional", [], ["absent"], type=sequence)]
+    given = [helper.make_node("SequenceConstruct", ["value"], ["s"]), helper.make_node("Optional", ["s"], ["given"])]
+    branch = lambda nodes, name, constants=(): helper.make_graph(nodes, name, [], [helper.make_value_info(name, optional)], list(constants))
+    node = helper.make_node(
+        "If", ["c"], ["y"], then_branch=branch(absent, "absent"), else_branch=branch(given, "given", values)
+    )
+    condition = helper.make_tensor_value_info("c", TensorProto.BOOL, [])
+    graph = helper.make_graph([node], "g", [condition], [helper.make_value_info("y", optional)])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    numpy.save(tmp_path / "c.npy", numpy.array(chosen))
+    text = tensmith("run", tmp_path / "m.onnx", "--input", f"c={tmp_path}/c.npy").stdout
+    assert ("none" if chosen else "sequence of 1") in text
+
+
 def test_machine():
     machine = json.loads(tensmith("machine", "--json").stdout)
     assert machine["cpu"] and machine["threads"] == len(os.sched_getaffinity(0))
