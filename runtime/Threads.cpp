@@ -116,6 +116,8 @@ struct ThreadPool::Crew {
   /// A worker's own: its place among the lanes, held from the call until it leaves.
   struct Post {
     std::atomic<bool> taken{false};
+    std::atomic<bool> called{false};
+    std::shared_ptr<Crew> crew; // from the call until the worker begins
     ScratchStack stack;
   };
 
@@ -182,12 +184,20 @@ struct ThreadPool::Arena {
 namespace {
 
 /// What TBB copies and calls. Not instrumented: the copy travels through TBB, whose ordering
-/// ThreadSanitizer does not know.
+/// ThreadSanitizer does not know; `called` says the same to it.
 template <typename Crew> struct Worker {
-  std::shared_ptr<Crew> crew;
+  typename Crew::Post *post;
   const ThreadPool *pool; // a name for it, and no more
   size_t number;
-  __attribute__((no_sanitize("thread"))) void operator()() const { crew->attend(pool, number); }
+  __attribute__((no_sanitize("thread"))) void operator()() const { begin(post, pool, number); }
+
+  static void begin(typename Crew::Post *post, const ThreadPool *pool, size_t number) {
+    if (!post->called.load(std::memory_order_acquire))
+      return;
+    post->called.store(false, std::memory_order_relaxed);
+    std::shared_ptr<Crew> crew = std::move(post->crew);
+    crew->attend(pool, number);
+  }
 };
 
 } // namespace
@@ -219,13 +229,17 @@ ScratchStack &ThreadPool::scratch(ScratchStack &own) {
 
 void ThreadPool::callWorkers(int wanted) {
   for (size_t number = 0; number < size_t(wanted); ++number) {
-    std::atomic<bool> &taken = crew_->posts[number].taken;
-    if (taken.load(std::memory_order_relaxed) || taken.exchange(true, std::memory_order_acq_rel))
+    Crew::Post &post = crew_->posts[number];
+    if (post.taken.load(std::memory_order_relaxed) ||
+        post.taken.exchange(true, std::memory_order_acq_rel))
       continue;
+    post.crew = crew_;
+    post.called.store(true, std::memory_order_release);
     try {
-      arena_->arena.enqueue(Worker<Crew>{crew_, this, number});
+      arena_->arena.enqueue(Worker<Crew>{&post, this, number});
     } catch (...) { // TBB could not have memory for its task: the others do the work
-      return taken.store(false, std::memory_order_release);
+      post.crew.reset();
+      return post.taken.store(false, std::memory_order_release);
     }
   }
 }
