@@ -259,8 +259,7 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
   Extents extents(emitter.math, emitter.sizes, contraction);
   RowSource source(emitter, contraction);
   return Blocking::choose(emitter.math, machine, extents.batch, extents.rows, extents.columns,
-                          extents.panels, source.totalDepth(), source.bytesPerRow(),
-                          tileRows(machine));
+                          extents.panels, source.totalDepth(), source.bytesPerRow(), kTileRows);
 }
 
 /// Calls body(batch, first tile, last tile, first panel, last panel) for each item.
@@ -280,8 +279,8 @@ void emitItems(IndexMath &math, const Blocking &blocking, Value begin, Value end
 Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction,
                              const MachineShape &machine) {
   Template parts;
-  parts.schedule = "contraction, tile " + std::to_string(tileRows(machine)) + "x" +
-                   std::to_string(contraction.width);
+  parts.schedule =
+      "contraction, tile " + std::to_string(kTileRows) + "x" + std::to_string(contraction.width);
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     std::vector<std::string> messages;
     ElementEmitter emitter(math.builder, math.location, sizes, {}, messages);

@@ -65,10 +65,6 @@ int64_t panelWidth(const MachineShape &machine, int64_t accumulatorBytes) {
   return vectors * machine.lanes(accumulatorBytes);
 }
 
-// 6 x 2 accumulators, 2 vectors of B and a broadcast of A are 15 of 16 registers; 6 x 4 + 4 + 1 are
-// 29 of 32.
-int64_t tileRows(const MachineShape &) { return 6; }
-
 RootKind rootKind(Operation *op) {
   if (matchContraction(op))
     return RootKind::Contraction;

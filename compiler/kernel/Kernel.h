@@ -30,8 +30,9 @@ struct MachineShape {
 /// Columns of a panel of a packed right operand whose products accumulate in elements of so many
 /// bytes.
 int64_t panelWidth(const MachineShape &machine, int64_t accumulatorBytes);
-/// Rows of the register tile that goes with it.
-int64_t tileRows(const MachineShape &machine);
+/// Rows of the register tile that goes with it: 6 x 2 accumulators, 2 vectors of B and a broadcast
+/// of A are 15 of 16 registers; 6 x 4 + 4 + 1 are 29 of 32.
+inline constexpr int64_t kTileRows = 6;
 
 struct EmittedKernel {
   mlir::OwningOpRef<mlir::ModuleOp> module;
