@@ -209,6 +209,15 @@ LogicalResult Importer::importNode(const onnx::NodeProto &node, int number, Scop
   return success();
 }
 
+/// The value that a graph gives as its output of that name.
+static FailureOr<Value> resultOf(const Scope &scope, const std::string &output, Location location) {
+  const Value *value = scope.find(output);
+  if (!value || !*value)
+    return emitError(location) << "output '" << output
+                               << "' is no input, no initialiser and no node's result";
+  return *value;
+}
+
 FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &graph, Scope &scope,
                                                        Location location) {
   if (failed(importInitializers(graph, scope, /*isMain=*/false, location)) ||
@@ -216,10 +225,9 @@ FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &g
     return failure();
   SmallVector<Value> results;
   for (const auto &output : graph.output()) {
-    const Value *value = scope.find(output.name());
-    if (!value || !*value)
-      return emitError(location) << "output '" << output.name()
-                                 << "' is no input, no initialiser and no node's result";
+    auto value = resultOf(scope, output.name(), location);
+    if (failed(value))
+      return failure();
     results.push_back(*value);
   }
   return results;
@@ -260,10 +268,9 @@ LogicalResult Importer::importMainGraph(func::FuncOp function) {
     return failure();
   SmallVector<Value> results;
   for (const auto &output : graph.output()) {
-    const Value *value = scope.find(output.name());
-    if (!value || !*value)
-      return emitError(location) << "output '" << output.name()
-                                 << "' is no input, no initialiser and no node's result";
+    auto value = resultOf(scope, output.name(), location);
+    if (failed(value))
+      return failure();
     int declared = output.type().tensor_type().elem_type();
     Type element = getElementTypeOrSelf(value->getType());
     if (output.type().has_tensor_type() && declared && isa<TensorType>(value->getType()) &&
