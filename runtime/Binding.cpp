@@ -15,6 +15,8 @@ const char *kindName(plan::ValueKind kind) {
     return "sequence";
   case plan::ValueKind::Optional:
     return "optional value";
+  case plan::ValueKind::Object:
+    return "value of a data type";
   default:
     return "none";
   }
@@ -28,6 +30,8 @@ bool fits(plan::ValueKind kind, TensorKind given) {
     return given == TensorKind::Sequence;
   case plan::ValueKind::Optional:
     return true;
+  case plan::ValueKind::Object:
+    return given == TensorKind::Data || given == TensorKind::Function;
   default:
     return given == TensorKind::None;
   }

@@ -97,7 +97,7 @@ int64_t evaluate(const plan::Expr &expr, const int64_t *symbols, const int64_t *
 
 bool bindsSymbols(plan::Opcode opcode) {
   return opcode == plan::Opcode::Routine || opcode == plan::Opcode::If ||
-         opcode == plan::Opcode::Loop;
+         opcode == plan::Opcode::Loop || opcode == plan::Opcode::Procedure;
 }
 
 KnownTimes knownTimes(const plan::Function &function) {

@@ -112,6 +112,8 @@ Status executeStep(Run &run, Frame &frame, const Step &step) {
     return executeIf(run, frame, step);
   case plan::Opcode::Loop:
     return executeLoop(run, frame, step);
+  case plan::Opcode::Procedure:
+    return executeProcedure(run, frame, step);
   }
   return {StatusCode::Internal, "an instruction is unknown"};
 }
@@ -237,6 +239,8 @@ bool fits(const ValueCode &value, const Tensor &tensor) {
     return tensor.kind() == TensorKind::Sequence;
   if (value.kind == plan::ValueKind::None)
     return tensor.kind() == TensorKind::None;
+  if (value.kind == plan::ValueKind::Object)
+    return tensor.kind() == TensorKind::Data || tensor.kind() == TensorKind::Function;
   return tensor.kind() == TensorKind::Tensor &&
          (value.type == DataType::Undefined || value.type == tensor.type()) &&
          (!value.ranked || value.dims.size() == tensor.shape().size());

@@ -5,6 +5,7 @@
 //   ControlFlow.cpp  If and Loop
 //   Routines.cpp     operators without a kernel, by reference evaluation
 //   Sequences.cpp    operators on sequences and optional values
+//   Procedures.cpp   what functions of the language became
 #pragma once
 
 #include "reference/Reference.h"
@@ -42,6 +43,7 @@ Result<TensorRef> operandOf(const Run &run, const Frame &frame, const Step &step
 Status executeIf(Run &run, Frame &frame, const Step &step);
 Status executeLoop(Run &run, Frame &frame, const Step &step);
 Status executeRoutine(Run &run, Frame &frame, const Step &step);
+Status executeProcedure(Run &run, Frame &frame, const Step &step);
 
 /// Joins tensors of one type and shape along a new first dimension. `shape` is that of one element
 /// where there is none.

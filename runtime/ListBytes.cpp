@@ -20,6 +20,9 @@ public:
     each(module.inputs(), &ListCounter::addPort);
     each(module.outputs(), &ListCounter::addPort);
     each(module.metadata(), &ListCounter::addAttribute);
+    each(module.procedures(), &ListCounter::addProcedure);
+    each(module.constants(), &ListCounter::addConstant);
+    each(module.data_types(), &ListCounter::addDataType);
     return total_;
   }
 
@@ -72,6 +75,22 @@ private:
   void addPort(const plan::Port &port) {
     add(port.name());
     add(port.dims());
+    add(port.type());
+  }
+  void addProcedure(const plan::Procedure &procedure) {
+    add(procedure.name());
+    add(procedure.code());
+    add(procedure.places());
+  }
+  void addConstant(const plan::ConstantTensor &constant) { add(constant.dims()); }
+  void addDataType(const plan::DataDeclaration &type) {
+    add(type.name());
+    add(type.params());
+    each(type.constructors(), &ListCounter::addConstructor);
+  }
+  void addConstructor(const plan::Constructor &constructor) {
+    add(constructor.name());
+    add(constructor.fields());
   }
   void addAttribute(const plan::Attribute &attribute) {
     add(attribute.name());

@@ -198,6 +198,12 @@ Result<Program> decodePlan(const plan::Module &module, const FindKernel &find) {
       return function.status();
     program.functions.push_back(std::move(*function));
   }
+  for (uint32_t i = 0; module.procedures() && i < module.procedures()->size(); ++i) {
+    const plan::Procedure *procedure = module.procedures()->Get(i);
+    program.procedures.push_back({view(procedure->name()), procedure->params(),
+                                  procedure->registers(), span(procedure->code()),
+                                  span(procedure->places())});
+  }
   return program;
 }
 

@@ -89,8 +89,16 @@ struct RoutineCode {
   Attributes attributes;
 };
 
+/// A verified procedure; its code is used in place.
+struct ProcedureCode {
+  std::string_view name;
+  uint32_t params, registers;
+  Indices code, places;
+};
+
 struct Program {
   std::vector<FunctionCode> functions;
+  std::vector<ProcedureCode> procedures;
   std::vector<RoutineCode> routines;
 };
 

@@ -81,8 +81,9 @@ void Frame::clear() {
   context.failed = false;
 }
 
-Session::Session(std::shared_ptr<const Module> module, int threads)
-    : module_(std::move(module)), pool_(threads), frames_(module_->program().functions.size()) {}
+Session::Session(std::shared_ptr<const Module> module, int threads, Limits limits)
+    : module_(std::move(module)), pool_(threads), limits_(limits),
+      frames_(module_->program().functions.size()) {}
 
 Session::Lease::Lease(Session &session, uint32_t function)
     : session_(session), function_(function) {

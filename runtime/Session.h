@@ -77,13 +77,20 @@ struct Profile {
   std::vector<std::vector<Entry>> functions;
 };
 
+/// How far procedures may go.
+struct Limits {
+  int64_t depth = 16'000'000; // activations at a time
+  int64_t instructions = INT64_MAX;
+};
+
 class Session {
 public:
-  Session(std::shared_ptr<const Module> module, int threads);
+  Session(std::shared_ptr<const Module> module, int threads, Limits limits = {});
 
   const Module &module() const { return *module_; }
   const std::shared_ptr<const Module> &modulePointer() const { return module_; }
   ThreadPool &pool() { return pool_; }
+  const Limits &limits() const { return limits_; }
 
   /// One run. `outputs`: on entry null, or the caller's tensor to write into; on success each that
   /// was null holds a new tensor. On failure none is changed (but the contents of the caller's).
@@ -114,6 +121,7 @@ private:
 
   std::shared_ptr<const Module> module_;
   ThreadPool pool_;
+  Limits limits_;
   std::vector<FramePool> frames_;
 };
 

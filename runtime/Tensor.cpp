@@ -81,7 +81,39 @@ TensorRef Tensor::none() {
   return tensor;
 }
 
+TensorRef Tensor::data(uint32_t tag, std::vector<TensorRef> fields) {
+  TensorRef tensor(new Tensor);
+  tensor->kind_ = TensorKind::Data;
+  tensor->tag_ = tag;
+  tensor->elements_ = std::move(fields);
+  return tensor;
+}
+
+TensorRef Tensor::function(uint32_t procedure, std::vector<TensorRef> captured) {
+  TensorRef tensor = data(procedure, std::move(captured));
+  tensor->kind_ = TensorKind::Function;
+  return tensor;
+}
+
+void Tensor::destroy() {
+  std::vector<TensorRef> pending = std::move(elements_);
+  delete this;
+  while (!pending.empty()) {
+    TensorRef element = std::move(pending.back());
+    pending.pop_back();
+    // Nobody can gain a reference to what this one alone refers to.
+    if (!element || element->elements_.empty() ||
+        element->references_.load(std::memory_order_acquire) != 1)
+      continue;
+    for (TensorRef &below : element->elements_)
+      pending.push_back(std::move(below));
+    element->elements_.clear();
+  }
+}
+
 bool Tensor::ownsMemory() const {
+  if (kind_ == TensorKind::Data || kind_ == TensorKind::Function)
+    return true;
   for (const TensorRef &element : elements_)
     if (!element->ownsMemory())
       return false;
@@ -100,6 +132,10 @@ Result<TensorRef> Tensor::reshaped(std::span<const int64_t> shape) const {
 Result<TensorRef> Tensor::copy() const {
   if (kind_ == TensorKind::None)
     return none();
+  if (kind_ == TensorKind::Data)
+    return data(tag_, elements_); // what it is made of can't be written to
+  if (kind_ == TensorKind::Function)
+    return function(tag_, elements_);
   if (kind_ == TensorKind::Sequence) {
     std::vector<TensorRef> elements;
     for (const TensorRef &element : elements_) {
@@ -133,6 +169,11 @@ std::string describe(const Tensor &tensor) {
     return "none";
   if (tensor.kind() == TensorKind::Sequence)
     return "sequence of " + std::to_string(tensor.elements().size());
+  if (tensor.kind() == TensorKind::Function)
+    return "function";
+  if (tensor.kind() == TensorKind::Data)
+    return "value of constructor " + std::to_string(tensor.tag()) + " with " +
+           std::to_string(tensor.elements().size()) + " fields";
   return describe(tensor.type(), tensor.shape());
 }
 

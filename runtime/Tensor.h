@@ -5,6 +5,10 @@
 // that several tensors (a reshape, a DLPack view) share one block. A tensor without an owner lies
 // in memory that outlives it only by the plan's care (an arena, a caller's buffer): it never leaves
 // a run.
+//
+// Values of data types and functions are tensors of another kind, with fields in the place of
+// elements. What they are made of owns its memory, so that they may outlive any frame; they may be
+// nested as deep as memory allows, and are let go of without recursion.
 #pragma once
 
 #include "base/HostTensor.h"
@@ -18,7 +22,13 @@
 
 namespace tensmith::runtime {
 
-enum class TensorKind : uint8_t { Tensor, Sequence, None }; // as ts_value_kind
+enum class TensorKind : uint8_t { // as ts_value_kind
+  Tensor = 0,
+  Sequence = 1,
+  None = 2,
+  Data = 4,
+  Function = 5,
+};
 
 class Tensor;
 
@@ -60,9 +70,15 @@ public:
                                      std::span<const int64_t> shape);
   static TensorRef sequence(std::vector<TensorRef> elements);
   static TensorRef none();
+  /// A value of a data type: its constructor's number and fields.
+  static TensorRef data(uint32_t tag, std::vector<TensorRef> fields);
+  /// The procedure with its first arguments.
+  static TensorRef function(uint32_t procedure, std::vector<TensorRef> captured);
 
   TensorKind kind() const { return kind_; }
   DataType type() const { return type_; }
+  /// A data value's constructor, or a function's procedure.
+  uint32_t tag() const { return tag_; }
   const Shape &shape() const { return shape_; }
   int64_t size() const { return size_; }
   int64_t bytes() const { return size_ * byteSize(type_); }
@@ -81,16 +97,19 @@ public:
   void retain() { references_.fetch_add(1, std::memory_order_relaxed); }
   void release() {
     if (references_.fetch_sub(1, std::memory_order_acq_rel) == 1)
-      delete this;
+      destroy();
   }
 
 private:
   Tensor() = default;
   ~Tensor() = default;
+  /// With all that nothing else refers to, however deep.
+  void destroy();
 
   std::atomic<int64_t> references_{1};
   TensorKind kind_ = TensorKind::Tensor;
   DataType type_ = DataType::Undefined;
+  uint32_t tag_ = 0;
   Shape shape_;
   int64_t size_ = 0;
   std::byte *data_ = nullptr;

@@ -10,6 +10,7 @@
 #include "runtime/ListBytes.h"
 #include "runtime/ModuleFormat.h"
 #include "runtime/Program.h"
+#include "runtime/VerifyProcedures.h"
 
 #include <algorithm>
 #include <map>
@@ -52,6 +53,7 @@ private:
   std::string verifyKernel(const plan::Instruction &instruction);
   std::string verifyCall(const plan::Instruction &instruction);
   std::string verifyView(const plan::Instruction &instruction);
+  std::string verifyProcedureCall(const plan::Instruction &instruction);
   std::string release(const plan::Instruction &instruction);
 
   uint32_t exprCount() const { return sizeOf(function_.exprs()); }
@@ -251,6 +253,18 @@ std::string FunctionVerifier::verifyView(const plan::Instruction &instruction) {
   return changes ? "a view makes a constant of what is none" : "";
 }
 
+/// Main alone calls procedures: what they invoke never comes back to one, and so the host's stack
+/// stays bounded.
+std::string FunctionVerifier::verifyProcedureCall(const plan::Instruction &instruction) {
+  if (&function_ != module_.functions()->Get(0))
+    return "a function that is not the main one calls a procedure";
+  if (instruction.target() >= sizeOf(module_.procedures()))
+    return "there is no such procedure";
+  return module_.procedures()->Get(instruction.target())->params() == sizeOf(instruction.operands())
+             ? ""
+             : "the procedure takes another number of values";
+}
+
 std::string FunctionVerifier::verifyOpcode(const plan::Instruction &instruction, int32_t index) {
   for (uint32_t i = 0; i < sizeOf(instruction.sizes()); ++i) {
     uint32_t size = instruction.sizes()->Get(i);
@@ -270,6 +284,8 @@ std::string FunctionVerifier::verifyOpcode(const plan::Instruction &instruction,
     return verifyCall(instruction);
   case plan::Opcode::View:
     return verifyView(instruction);
+  case plan::Opcode::Procedure:
+    return verifyProcedureCall(instruction);
   }
   return "its opcode is unknown";
 }
@@ -379,6 +395,8 @@ std::optional<int> callDepth(const plan::Module &module, uint32_t index,
     if (instruction->opcode() != plan::Opcode::If && instruction->opcode() != plan::Opcode::Loop)
       continue;
     for (uint32_t callee : *instruction->functions()) {
+      if (callee == 0) // main, which may come here by way of procedures
+        return std::nullopt;
       auto below = callDepth(module, callee, depths, above + 1);
       if (!below)
         return std::nullopt;
@@ -428,6 +446,8 @@ Result<const plan::Module *> verifyPlan(std::span<const std::byte> bytes, uint64
     return fault("inputs: " + what);
   if (std::string what = verifyPorts(*main, module.outputs(), main->results()); !what.empty())
     return fault("outputs: " + what);
+  if (std::string what = verifyProcedures(module, weightsBytes); !what.empty())
+    return fault(what);
   std::map<uint32_t, int> depths;
   for (uint32_t i = 0; i < module.functions()->size(); ++i)
     if (!callDepth(module, i, depths, 0))
