@@ -1,14 +1,32 @@
-"""The engines of the race: this compiler and its peers, each set to its best for one stream of single requests in fp32.
+"""The engines of the race: this compiler and its peers, each set to its best for one stream of single requests.
 
 An engine loads a model once, and `run` is one request with the same inputs. `prepare` does what a user does once per
-model and not per start (compilation to a file), and gives its figures; peers have none. All may be loaded into one
-process at the same time, so none may keep its threads spinning between runs.
+model and not per start (compilation to a file), and gives its figures; `caches` says whether a second time is worth
+measuring. All compute in fp32 but for those that say otherwise in `precision`. All may be loaded into one process at the
+same time, so none may keep its threads spinning between runs. One that can't be had here raises Unavailable.
 """
 
+import importlib
+import importlib.metadata
+import os
 import pathlib
+import subprocess
+import sys
 import time
 
 import numpy
+
+
+class Unavailable(Exception):
+    """The engine isn't installed, or this machine lacks what it needs: it is left out, and no failure."""
+
+
+def need(*packages):
+    """The modules; Unavailable where one is not installed."""
+    try:
+        return [importlib.import_module(package) for package in packages]
+    except ImportError as error:
+        raise Unavailable(f"{error.name or error} is not installed; bench/requirements.txt has the engines") from None
 
 
 def memory_mb(key):
@@ -20,6 +38,9 @@ def memory_mb(key):
 
 
 class Tensmith:
+    packages = ["tensmith"]
+    caches = True
+
     def __init__(self, path, module, threads, feed):
         import tensmith
 
@@ -46,6 +67,8 @@ class Tensmith:
 
 
 class OnnxRuntime:
+    packages = ["onnxruntime"]
+
     def __init__(self, path, module, threads, feed):
         import onnxruntime
 
@@ -68,12 +91,17 @@ class OnnxRuntime:
 
 
 class OpenVino:
-    def __init__(self, path, module, threads, feed):
-        import openvino
+    packages = ["openvino"]
+    precision = "f32"
 
+    def __init__(self, path, module, threads, feed):
+        [openvino] = need(*self.packages)
         core = openvino.Core()
         # Where the CPU has bf16 that would be its default: another computation, with other errors.
-        settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads, "INFERENCE_PRECISION_HINT": "f32"}
+        settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": threads,
+                    "INFERENCE_PRECISION_HINT": self.precision}
+        if self.precision == "bf16" and "BF16" not in core.get_property("CPU", "OPTIMIZATION_CAPABILITIES"):
+            raise Unavailable("this CPU has no bf16, and OpenVINO would compute in f32")
         self._compiled = core.compile_model(core.read_model(path), "CPU", settings)
         self._request = self._compiled.create_infer_request()
         self._tensors = {name: openvino.Tensor(numpy.ascontiguousarray(value)) for name, value in feed.items()}
@@ -88,5 +116,98 @@ class OpenVino:
         return [numpy.array(self._request.get_output_tensor(i).data) for i in range(len(self._compiled.outputs))]
 
 
-ENGINES = {"tensmith": Tensmith, "onnxruntime": OnnxRuntime, "openvino": OpenVino}
+class OpenVinoBf16(OpenVino):
+    precision = "bf16"
+
+
+class Iree:
+    """Compiled for this CPU with data tiling, its weights beside the code."""
+
+    packages = ["iree.runtime", "iree.compiler"]
+    caches = False
+    FLAGS = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu",
+             "--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3", "--iree-opt-data-tiling=true",
+             # Fused layer normalisations need more than the default.
+             "--iree-llvmcpu-stack-allocation-limit=1048576"]
+
+    @classmethod
+    def prepare(cls, path, module, cache):
+        need(*cls.packages)
+        start = time.perf_counter()
+        cls._tool("iree-import-onnx", path, "-o", module + ".mlir", "--externalize-params", "--save-params",
+                  "--save-params-to", module + ".irpa")
+        cls._tool("iree-compile", module + ".mlir", "-o", module + ".vmfb", *cls.FLAGS)
+        seconds = time.perf_counter() - start
+        import resource
+
+        return {"seconds": seconds, "peak_mb": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024}
+
+    @staticmethod
+    def _tool(name, *arguments):
+        done = subprocess.run([os.path.join(os.path.dirname(sys.executable), name), *arguments], capture_output=True, text=True)
+        if done.returncode:
+            said = (done.stderr + done.stdout).splitlines()
+            errors = [line for line in said if "error" in line.lower()] or said[-1:] or [f"exit status {done.returncode}"]
+            raise RuntimeError(f"{name}: {errors[0][:300]}")
+
+    def __init__(self, path, module, threads, feed):
+        [runtime, _] = need(*self.packages)
+        from iree.runtime import _binding
+
+        if threads == 1:
+            driver = _binding.create_hal_driver("local-sync")
+        else:
+            # Read when a driver is made; one of its own, since the package's is kept with its first number of threads.
+            runtime.flags.parse_flags(f"--task_topology_group_count={threads}", "--task_worker_stack_size=8388608")
+            driver = _binding.create_hal_driver("local-task")
+        config = runtime.Config(device=driver.create_default_device())
+        weights = runtime.ParameterIndex()
+        weights.load(module + ".irpa")
+        modules = [runtime.create_io_parameters_module(config.vm_instance, weights.create_provider("model")),
+                   runtime.create_hal_module(config.vm_instance, config.device),
+                   runtime.VmModule.mmap(config.vm_instance, module + ".vmfb")]
+        loaded = runtime.load_vm_modules(*modules, config=config)[-1]
+        self._kept = (driver, config, weights, modules)
+        self._function = loaded[next(name for name in loaded.vm_module.function_names
+                                     if not name.startswith("__") and not name.endswith("$async"))]
+        self._arguments = [runtime.asdevicearray(config.device, value) for value in feed.values()]
+        self.version = importlib.metadata.version("iree-base-runtime")
+
+    def run(self):
+        self._outputs = self._function(*self._arguments)
+
+    def outputs(self):
+        several = self._outputs if isinstance(self._outputs, (list, tuple)) else [self._outputs]
+        return [numpy.array(output.to_host()) for output in several]
+
+
+class PyTorch:
+    """Eager, from the same file by way of onnx2torch."""
+
+    packages = ["torch", "onnx2torch"]
+
+    def __init__(self, path, module, threads, feed):
+        [torch, onnx2torch] = need(*self.packages)
+        torch.set_num_threads(threads)
+        self._torch = torch
+        self._threads = threads
+        self._model = onnx2torch.convert(path).eval()
+        self._arguments = [torch.from_numpy(value) for value in feed.values()]
+        self.version = torch.__version__
+
+    def run(self):
+        with self._torch.inference_mode():
+            self._outputs = self._model(*self._arguments)
+
+    def outputs(self):
+        several = self._outputs if isinstance(self._outputs, (list, tuple)) else [self._outputs]
+        return [output.numpy() for output in several]
+
+
+ENGINES = {"tensmith": Tensmith, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "openvino_bf16": OpenVinoBf16,
+           "iree": Iree, "torch": PyTorch}
 ALIASES = {"ort": "onnxruntime"}
+
+
+def precision_of(name):
+    return getattr(ENGINES[name], "precision", "f32")

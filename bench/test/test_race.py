@@ -1,6 +1,7 @@
 """bench/race: weights and inputs that are the same everywhere, figures where they are looked for, and no wrong result
 that passes unnoticed."""
 
+import importlib.util
 import json
 import pathlib
 import subprocess
@@ -8,6 +9,7 @@ import sys
 
 import numpy
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -15,6 +17,7 @@ BENCH = pathlib.Path(__file__).resolve().parents[1]
 FASHION = BENCH.parent / "examples" / "fashion" / "fashion.onnx"
 sys.path.insert(0, str(BENCH))
 
+import exact
 import feeds
 import weights
 
@@ -120,3 +123,52 @@ def test_bad_arguments_are_named(tmp_path, arguments, message):
     done, records = race(tmp_path, *arguments)
     assert done.returncode != 0 and records is None
     assert message in done.stderr and "Traceback" not in done.stderr
+
+
+# Breaks if any tensor stays narrow, or a result comes from another model's or another input's evaluation.
+def test_exact_outputs_are_those_of_doubles(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    values = numpy.float32([[1, 1e-9], [1e9, 1]])
+    nodes = [helper.make_node("Constant", [], ["c"], value_float=1.0), helper.make_node("Cast", ["i"], ["f"], to=TensorProto.FLOAT),
+             helper.make_node("MatMul", ["f", "w"], ["p"]), helper.make_node("Add", ["p", "c"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("i", TensorProto.INT64, [1, 2])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 2])], [numpy_helper.from_array(values, "w")])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    for _ in range(2):
+        [y] = exact.exact_outputs(path, {"i": numpy.int64([[1, 1]])})
+        assert y.dtype == numpy.float64 and y.tolist() == [[1e9 + 2, 1 + float(numpy.float32(1e-9)) + 1]]
+    assert len(list(exact.cache_folder().glob("exact-*.npz"))) == 1
+    [y] = exact.exact_outputs(path, {"i": numpy.int64([[1, 2]])})
+    assert y[0, 0] == 2e9 + 2
+
+
+def test_exact_pooling_is_the_models(tmp_path):
+    x = numpy.random.default_rng(1).standard_normal((2, 3, 9, 8)).astype(numpy.float32)
+    node = helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[3, 2], strides=[2, 3], pads=[1, 0, 1, 1])
+    port = helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)
+    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    model = helper.make_model(helper.make_graph([node], "g", [port], [out]), opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    wanted = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})[0]
+    numpy.testing.assert_array_equal(exact.evaluate(model, {"x": x})[0], wanted)
+
+
+# Breaks if an engine that isn't installed is a failure, or its absence goes unsaid.
+def test_an_engine_that_is_not_there_is_left_out(tmp_path):
+    missing = [name for name in ("openvino", "iree", "torch") if importlib.util.find_spec(name) is None]
+    if not missing:
+        pytest.skip("every engine is installed")
+    done, records = race(tmp_path, FASHION, "--threads", "1", "--engines", f"tensmith,ort,{missing[0]}")
+    assert done.returncode == 0, done.stderr
+    assert "requirements.txt" in records[0]["engines"][missing[0]]["unavailable"] and "left out" in done.stdout
+    assert records[0]["engines"]["tensmith"]["exact_error"] < 1e-5
+
+
+@pytest.mark.parametrize("engine", ["openvino", "iree"])
+def test_other_engines_agree(tmp_path, engine):
+    if importlib.util.find_spec(engine) is None:
+        pytest.skip(f"{engine} is not installed; bench/requirements.txt has it")
+    done, records = race(tmp_path, FASHION, "--threads", "1,2", "--engines", f"ort,{engine}")
+    assert done.returncode == 0, done.stderr
+    for record in records:
+        assert record["engines"][engine]["exact_error"] < 1e-5

@@ -36,6 +36,18 @@ def test_figures_come_from_the_results(tmp_path):
     assert "| Tests of `onnx.backend.test` passed | 1,300 of 2,033 |" in readme(tree)
 
 
+# Breaks if an engine's column is there though it never ran, or one that rounds more counts for the ratio.
+def test_the_table_has_the_engines_that_ran(tmp_path):
+    race = {"model": "m", "threads": 1, "engines": {
+        "tensmith": {"median_ms": 3.0, "exact_error": 2e-7}, "onnxruntime": {"median_ms": 4.0}, "openvino": {"median_ms": 2.0},
+        "openvino_bf16": {"median_ms": 1.0, "precision": "bf16"}, "iree": {"error": "no"}, "torch": {"unavailable": "no"}}}
+    tree = copy_of_readme(tmp_path, [("race.json", [RACE, race])])
+    assert update(tree).returncode == 0
+    assert "| model | threads | Tensmith | ONNX Runtime | OpenVINO | OpenVINO, bf16 | ratio |" in readme(tree)
+    assert "| m | 1 | 3.00 (2e-07) | 4.00 | 2.00 | 1.00 | 1.50 |" in readme(tree)
+    assert "| resnet50 | 2 | 9.00 | 6.00 | - | - | 1.50 |" in readme(tree)
+
+
 def test_without_results_the_table_is_empty_and_the_rest_stands(tmp_path):
     tree = copy_of_readme(tmp_path)
     assert update(tree).returncode == 0
