@@ -1,9 +1,9 @@
 // C[rows, columns] tile by tile: a register tile of height x width accumulators runs over taps and
 // k, then the operators that follow are applied to it, in registers, and the results stored.
 //
-// Loops of an item: without copies, panel outside and tile inside, so that a panel of B (which is
-// the larger) stays in cache while the rows pass; with copies, tile outside, so that a row is
-// copied once for all panels.
+// Loops of an item: panel outside and tile inside, so that a panel of B stays in cache while the
+// rows pass, which stay in cache for all panels; rows that have to be copied are copied before.
+// While the tiles work on one panel, they prefetch the next.
 #include "compiler/kernel/ContractionKernel.h"
 
 #include "compiler/kernel/Blocking.h"
@@ -42,6 +42,16 @@ struct Extents {
   }
 };
 
+// Operands of a prefetch.
+constexpr int kSecondLevel = 2, kData = 1;
+
+SmallVector<Value> rowNumbers(IndexMath &math, Value first, int64_t height) {
+  SmallVector<Value> rows;
+  for (int64_t row = 0; row < height; ++row)
+    rows.push_back(math.add(first, row));
+  return rows;
+}
+
 class TileEmitter {
 public:
   TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Contraction &contraction,
@@ -55,13 +65,20 @@ public:
   }
 
   /// Places of the tile's rows in the results, and of the rows of A.
-  void beginRows(Value batch, Value firstRow, int64_t height) {
+  void beginRows(Value batch, Value firstRow, int64_t height, Value slot) {
     batch_ = batch;
-    SmallVector<Value> rows;
-    for (int64_t row = 0; row < height; ++row)
-      rows.push_back(math_.add(firstRow, row));
-    rows_ = rows;
-    source_.beginTile(batch, rows);
+    rows_ = rowNumbers(math_, firstRow, height);
+    source_.beginTile(batch, rows_, slot);
+  }
+
+  /// The tile is number `tile` of `tiles` which pass the panel.
+  void beginPrefetch(Value tile, Value tiles) {
+    Type element = storageType(getElementTypeOrSelf(contraction_.panels.getType()));
+    int64_t line = contraction_.width * std::max(element.getIntOrFloatBitWidth() / 8, 1u);
+    // Where there are more tiles than bytes in a line, the panel is small beside them.
+    Value step = math_.ceilDiv(math_.constant(line), tiles);
+    step_ = math_.select(math_.less(math_.constant(line), tiles), math_.constant(0), step);
+    tile_ = tile;
   }
 
   /// One tile of the rows begun, against a panel.
@@ -170,9 +187,9 @@ private:
                               int64_t vectors) {
     ArrayRef<int64_t> taps = source_.taps();
     if (tap.size() == taps.size()) {
-      Value depth = source_.depth();
-      Value first = math_.add(start, math_.mul(math_.mul(place, depth), contraction_.width));
-      return emitDepth(first, depth, source_.rowPointers(tap), sums, vectors);
+      Value depth = source_.depth(), before = math_.mul(place, depth);
+      Value first = math_.add(start, math_.mul(before, contraction_.width));
+      return emitDepth(first, nextPanel(start, before), source_.rowPointers(tap), sums, vectors);
     }
     int64_t extent = taps[tap.size()];
     auto inner = [&](Value index, ValueRange carried) {
@@ -188,15 +205,33 @@ private:
                          inner);
   }
 
-  SmallVector<Value> emitDepth(Value first, Value depth, ValueRange rowPointers, ValueRange sums,
+  /// Where a tile begins to prefetch the panel behind the one that starts at `start`, when it has
+  /// done `before` steps of it: each step of each tile goes on by the same number of bytes.
+  Value nextPanel(Value start, Value before) {
+    Value total = source_.totalDepth();
+    Value next = elementPointer(math_, getElementTypeOrSelf(contraction_.panels.getType()),
+                                emitter_.buffer(contraction_.panels),
+                                math_.add(start, math_.mul(total, contraction_.width)));
+    return bytesFrom(next, math_.add(math_.mul(tile_, total), before));
+  }
+  Value bytesFrom(Value pointer, Value steps) {
+    auto &builder = emitter_.builder();
+    return builder.create<LLVM::GEPOp>(math_.location, pointer.getType(), builder.getI8Type(),
+                                       pointer, ValueRange{math_.toI64(math_.mul(steps, step_))});
+  }
+
+  SmallVector<Value> emitDepth(Value first, Value next, ValueRange rowPointers, ValueRange sums,
                                int64_t vectors) {
     Type left = getElementTypeOrSelf(contraction_.left.getType());
     Type right = getElementTypeOrSelf(contraction_.panels.getType());
     Value buffer = emitter_.buffer(contraction_.panels);
     return emitReduction(
-        math_, math_.constant(0), depth, math_.constant(1), sums, [&](Value k, ValueRange carried) {
+        math_, math_.constant(0), source_.depth(), math_.constant(1), sums,
+        [&](Value k, ValueRange carried) {
           auto &builder = emitter_.builder();
-          SmallVector<Value> b, next;
+          builder.create<LLVM::Prefetch>(math_.location, bytesFrom(next, k), /*rw=*/0,
+                                         /*hint=*/kSecondLevel, /*cache=*/kData);
+          SmallVector<Value> b, results;
           Value line = math_.add(first, math_.mul(k, contraction_.width));
           for (int64_t v = 0; v < vectors; ++v)
             b.push_back(
@@ -205,10 +240,10 @@ private:
             Value a = widen(emitter_.load(pointer, left, k), left);
             a = emitter_.splat(a, lanes_);
             for (int64_t v = 0; v < vectors; ++v)
-              next.push_back(emitMultiplyAdd(builder, math_.location, a, false, b[v], false,
-                                             carried[row * vectors + v]));
+              results.push_back(emitMultiplyAdd(builder, math_.location, a, false, b[v], false,
+                                                carried[row * vectors + v]));
           }
-          return next;
+          return results;
         });
   }
 
@@ -251,7 +286,7 @@ private:
   ValueRange results_;
   int64_t lanes_;
   SmallVector<Value> outDims_, rows_, prefix_;
-  Value batch_, rowOffset_;
+  Value batch_, rowOffset_, tile_, step_;
 };
 
 Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
@@ -279,8 +314,10 @@ void emitItems(IndexMath &math, const Blocking &blocking, Value begin, Value end
 Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction,
                              const MachineShape &machine) {
   Template parts;
-  parts.schedule =
-      "contraction, tile " + std::to_string(kTileRows) + "x" + std::to_string(contraction.width);
+  constexpr StringRef kPlaces[] = {"in place", "moved", "copied"};
+  parts.schedule = "contraction, tile " + std::to_string(kTileRows) + "x" +
+                   std::to_string(contraction.width) + ", rows " +
+                   kPlaces[size_t(rowPlace(contraction))].str();
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     std::vector<std::string> messages;
     ElementEmitter emitter(math.builder, math.location, sizes, {}, messages);
@@ -293,24 +330,25 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
     RowSource source(emitter, contraction);
     Blocking blocking = blockingOf(emitter, contraction, machine);
     if (source.copies())
-      source.setScratch(emitScratch(emitter, source.scratchBytes(blocking.height), begin, end));
+      source.setScratch(emitScratch(
+          emitter, source.scratchBytes(math.mul(blocking.tileBlock, blocking.height)), begin, end));
     TileEmitter tiles(emitter, kernel, contraction, machine, source, extents, results);
     Value one = math.constant(1);
     emitItems(math, blocking, begin, end,
               [&](Value batch, Value tile, Value lastTile, Value panel, Value lastPanel) {
-                if (source.copies()) {
+                auto slot = [&](Value t) { return math.mul(math.sub(t, tile), blocking.height); };
+                if (source.copies())
                   emitFor(math, tile, lastTile, one, [&](Value t) {
                     emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
-                      tiles.beginRows(batch, row, height);
-                      emitFor(math, panel, lastPanel, one, [&](Value p) { tiles.emitPanel(p); });
+                      source.copyTile(batch, rowNumbers(math, row, height), slot(t));
                     });
                   });
-                  return;
-                }
+                Value count = math.sub(lastTile, tile);
                 emitFor(math, panel, lastPanel, one, [&](Value p) {
                   emitFor(math, tile, lastTile, one, [&](Value t) {
+                    tiles.beginPrefetch(math.sub(t, tile), count);
                     emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
-                      tiles.beginRows(batch, row, height);
+                      tiles.beginRows(batch, row, height, slot(t));
                       tiles.emitPanel(p);
                     });
                   });

@@ -9,6 +9,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace tensmith::kernel {
@@ -16,13 +18,30 @@ namespace {
 
 bool isHalf(Type type) { return type.isF16() || type.isBF16(); }
 
+/// The elements of the dimensions behind the first `dims`, of those alone behind which all sizes
+/// are known.
+int64_t elementsBehind(RankedTensorType type, size_t dims) {
+  int64_t product = 1;
+  for (int64_t size : llvm::reverse(type.getShape().drop_front(dims))) {
+    if (ShapedType::isDynamic(size))
+      break;
+    product *= size;
+  }
+  return product;
+}
+
 /// What an operator's emitElement sees of the emitter.
 class OperatorContext final : public graph::ElementContext {
 public:
-  OperatorContext(ElementEmitter &emitter, Operation *op)
-      : ElementContext(emitter.builder(), op->getLoc()), emitter_(emitter), op_(op) {}
+  /// `addresses`: the first operand's elements, which the operator only moves, are given by their
+  /// places in memory.
+  OperatorContext(ElementEmitter &emitter, Operation *op, bool addresses = false)
+      : ElementContext(emitter.builder(), op->getLoc()), emitter_(emitter), op_(op),
+        addresses_(addresses) {}
 
   Value operand(unsigned number, ValueRange indices) override {
+    if (addresses_ && number == 0)
+      return emitter_.address(op_->getOperand(0), indices);
     return emitter_.element(op_->getOperand(number), {SmallVector<Value>(indices)});
   }
   Value operandSize(unsigned number, unsigned dim) override {
@@ -92,6 +111,7 @@ private:
 
   ElementEmitter &emitter_;
   Operation *op_;
+  bool addresses_;
 };
 
 } // namespace
@@ -121,12 +141,44 @@ Type storageType(Type tensorElement) {
   return kernel;
 }
 
+Value elementPointer(IndexMath &math, Type tensorElement, Value base, Value offset) {
+  return math.builder.create<LLVM::GEPOp>(math.location, base.getType(), storageType(tensorElement),
+                                          base, ValueRange{math.toI64(offset)}, true);
+}
+
 Value loadPointerField(IndexMath &math, Value base, int64_t bytes) {
   auto &builder = math.builder;
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
   Value at = builder.create<LLVM::GEPOp>(math.location, pointer, builder.getI8Type(), base,
                                          ArrayRef<LLVM::GEPArg>{int32_t(bytes)}, true);
   return builder.create<LLVM::LoadOp>(math.location, pointer, at);
+}
+
+int64_t contiguousRun(Value value) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (isa<BlockArgument>(value))
+    return elementsBehind(type, 0);
+  Operation *op = value.getDefiningOp();
+  auto within = [&](RankedTensorType moved, size_t dims) {
+    int64_t run = contiguousRun(op->getOperand(0));
+    return run ? std::gcd(run, elementsBehind(moved, dims)) : 0;
+  };
+  if (isa<graph::ReshapeOp>(op))
+    return contiguousRun(op->getOperand(0));
+  if (auto transpose = dyn_cast<graph::TransposeOp>(op)) {
+    size_t moved = type.getRank();
+    while (moved > 0 && transpose.getPermutation()[moved - 1] == int64_t(moved - 1))
+      --moved;
+    return moved == size_t(type.getRank()) ? 0 : within(type, moved);
+  }
+  if (auto gather = dyn_cast<graph::GatherOp>(op)) {
+    auto table = cast<RankedTensorType>(gather.getX().getType());
+    size_t axis = gather.getAxis();
+    // Where the dimension may be empty, the element is a branch.
+    bool branches = table.isDynamicDim(axis) || table.getDimSize(axis) == 0;
+    return branches || axis + 1 == size_t(table.getRank()) ? 0 : within(table, axis + 1);
+  }
+  return 0;
 }
 
 Position broadcastPosition(IndexMath &math, const Position &position, RankedTensorType operand) {
@@ -149,6 +201,14 @@ void ElementEmitter::defineBuffer(Value value, Value pointer) {
     return load(pointer, getElementTypeOrSelf(value.getType()), offset, position.lanes,
                 position.mask);
   });
+}
+
+Value ElementEmitter::address(Value value, ValueRange indices) {
+  if (Value pointer = buffer(value))
+    return elementPointer(math, getElementTypeOrSelf(value.getType()), pointer,
+                          math.linear(indices, dims(value)));
+  OperatorContext context(*this, value.getDefiningOp(), /*addresses=*/true);
+  return cast<graph::Indexed>(value.getDefiningOp()).emitElement(context, 0, indices);
 }
 
 Value ElementEmitter::element(Value value, const Position &position) {
@@ -257,8 +317,7 @@ Value ElementEmitter::load(Value pointer, Type tensorElement, Value offset, int6
                            Value mask) {
   Type storage = storageType(tensorElement), type = withLanes(storage, lanes);
   auto loc = math.location;
-  Value address = builder().create<LLVM::GEPOp>(loc, pointer.getType(), storage, pointer,
-                                                ValueRange{math.toI64(offset)}, true);
+  Value address = elementPointer(math, tensorElement, pointer, offset);
   unsigned align = std::max<unsigned>(1, storage.getIntOrFloatBitWidth() / 8);
   Value value;
   if (mask) {
@@ -285,8 +344,7 @@ void ElementEmitter::store(Value pointer, Type tensorElement, Value offset, Valu
     value = builder().create<arith::TruncFOp>(loc, type, value);
   else if (tensorElement.isInteger(1))
     value = builder().create<arith::ExtUIOp>(loc, type, value);
-  Value address = builder().create<LLVM::GEPOp>(loc, pointer.getType(), storage, pointer,
-                                                ValueRange{math.toI64(offset)}, true);
+  Value address = elementPointer(math, tensorElement, pointer, offset);
   unsigned align = std::max<unsigned>(1, storage.getIntOrFloatBitWidth() / 8);
   if (mask)
     builder().create<LLVM::MaskedStoreOp>(loc, value, address, mask, align);

@@ -37,6 +37,8 @@ public:
   void defineBuffer(mlir::Value value, mlir::Value pointer);
   /// That pointer; null for a value that is in no buffer.
   mlir::Value buffer(mlir::Value value) const { return buffers_.lookup(value); }
+  /// The place in memory of an element of a value that has a contiguous run.
+  mlir::Value address(mlir::Value value, mlir::ValueRange indices);
   void define(mlir::Value value, Definition definition) {
     definitions_[value] = std::move(definition);
   }
@@ -85,6 +87,10 @@ private:
   llvm::DenseMap<mlir::Block *, std::vector<Emitted>> emitted_;
 };
 
+/// Of a kernel's operand, or of a value that operators only move out of one: so many of its
+/// elements, from each multiple of that number on, lie side by side in memory. Otherwise 0.
+int64_t contiguousRun(mlir::Value value);
+
 /// The position in an operand that an element-wise operator reads for its result's at `position`:
 /// NumPy's broadcasting.
 Position broadcastPosition(IndexMath &math, const Position &position,
@@ -94,6 +100,9 @@ Position broadcastPosition(IndexMath &math, const Position &position,
 mlir::Type storageType(mlir::Type tensorElement);
 /// `scalar`, or a vector of so many.
 mlir::Type withLanes(mlir::Type scalar, int64_t lanes);
+/// Address of element `offset` of a buffer of tensor elements.
+mlir::Value elementPointer(IndexMath &math, mlir::Type tensorElement, mlir::Value base,
+                           mlir::Value offset);
 /// The field of a C struct of pointers, `bytes` from `base`.
 mlir::Value loadPointerField(IndexMath &math, mlir::Value base, int64_t bytes);
 

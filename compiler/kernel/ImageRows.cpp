@@ -11,11 +11,6 @@ namespace {
 constexpr char kZerosSymbol[] = "tensmith_kernel.zeros";
 } // namespace
 
-Value elementPointer(IndexMath &math, Type tensorElement, Value base, Value offset) {
-  return math.builder.create<LLVM::GEPOp>(math.location, base.getType(), storageType(tensorElement),
-                                          base, ValueRange{math.toI64(offset)}, true);
-}
-
 Value zeroPixel(IndexMath &math, RankedTensorType image) {
   auto &builder = math.builder;
   auto module = builder.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();

@@ -48,8 +48,4 @@ private:
   llvm::SmallVector<Pixel> pixels_;
 };
 
-/// Address of element `offset` of a buffer of tensor elements.
-mlir::Value elementPointer(IndexMath &math, mlir::Type tensorElement, mlir::Value base,
-                           mlir::Value offset);
-
 } // namespace tensmith::kernel

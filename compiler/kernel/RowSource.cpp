@@ -12,22 +12,49 @@ namespace {
 constexpr int64_t kCopyPadding = 16;
 } // namespace
 
+RowPlace rowPlace(const Contraction &contraction) {
+  bool isBuffer = isa<BlockArgument>(contraction.left);
+  if (graph::ConvOp conv = contraction.conv()) {
+    auto weights = cast<RankedTensorType>(conv.getW().getType());
+    bool window = llvm::any_of(weights.getShape().drop_front(2), [](int64_t s) { return s != 1; });
+    return isBuffer && !(window && weights.getDimSize(1) < kFewChannels) ? RowPlace::InPlace
+                                                                         : RowPlace::Copied;
+  }
+  if (isBuffer)
+    return RowPlace::InPlace;
+  // A row in one piece, or in pieces of the same length.
+  int64_t columns = cast<RankedTensorType>(contraction.left.getType()).getShape().back();
+  int64_t run = contiguousRun(contraction.left);
+  bool pieces = !ShapedType::isDynamic(columns) && columns > 0 && run >= kFewChannels &&
+                (run % columns == 0 || columns % run == 0);
+  return pieces ? RowPlace::Moved : RowPlace::Copied;
+}
+
 RowSource::RowSource(ElementEmitter &emitter, const Contraction &contraction)
     : emitter_(emitter), math_(emitter.math), contraction_(contraction),
-      element_(getElementTypeOrSelf(contraction.left.getType())),
-      copies_(!emitter.buffer(contraction.left)) {
-  auto type = cast<RankedTensorType>(contraction.left.getType());
-  graph::ConvOp conv = contraction_.conv();
-  if (!conv) {
-    depth_ = dimValue(math_, emitter.sizes, type, type.getRank() - 1);
-    return;
+      element_(getElementTypeOrSelf(contraction.left.getType())), place_(rowPlace(contraction)) {
+  if (graph::ConvOp conv = contraction_.conv())
+    readPixels(conv);
+  else
+    readMatrix();
+}
+
+void RowSource::readMatrix() {
+  auto type = cast<RankedTensorType>(contraction_.left.getType());
+  depth_ = total_ = dimValue(math_, emitter_.sizes, type, type.getRank() - 1);
+  int64_t columns = type.getShape().back(), run = contiguousRun(contraction_.left);
+  if (place_ == RowPlace::Moved && run % columns != 0) {
+    taps_.push_back(columns / run);
+    depth_ = math_.constant(run);
   }
-  image_.emplace(emitter, conv);
-  int64_t channels = cast<RankedTensorType>(conv.getW().getType()).getDimSize(1);
-  depth_ = math_.constant(channels);
-  bool window = llvm::any_of(image_->window(), [](int64_t size) { return size != 1; });
-  copies_ = copies_ || (window && channels < kFewChannels);
-  if (!copies_)
+}
+
+void RowSource::readPixels(graph::ConvOp conv) {
+  image_.emplace(emitter_, conv);
+  depth_ = total_ = math_.constant(cast<RankedTensorType>(conv.getW().getType()).getDimSize(1));
+  for (int64_t tap : image_->window())
+    total_ = math_.mul(total_, tap);
+  if (!copies())
     taps_.assign(image_->window().begin(), image_->window().end());
 }
 
@@ -35,26 +62,20 @@ int64_t RowSource::elementBytes() const {
   return std::max<int64_t>(storageType(element_).getIntOrFloatBitWidth() / 8, 1);
 }
 
-Value RowSource::totalDepth() {
-  Value total = depth_;
-  if (image_)
-    for (int64_t tap : image_->window())
-      total = math_.mul(total, tap);
-  return total;
-}
-
 Value RowSource::bytesPerRow() {
+  graph::ConvOp conv = contraction_.conv();
+  if (!conv)
+    return math_.mul(total_, elementBytes());
   Value elements = depth_;
-  if (graph::ConvOp conv = contraction_.conv())
-    for (int64_t stride : conv.getStrides())
-      elements = math_.mul(elements, stride);
+  for (int64_t stride : conv.getStrides())
+    elements = math_.mul(elements, stride);
   return math_.mul(elements, elementBytes());
 }
 
-Value RowSource::copyStride() { return math_.add(totalDepth(), kCopyPadding); }
+Value RowSource::copyStride() { return math_.add(total_, kCopyPadding); }
 
-Value RowSource::scratchBytes(int64_t rows) {
-  return math_.mul(copyStride(), rows * elementBytes());
+Value RowSource::scratchBytes(Value rows) {
+  return math_.mul(math_.mul(copyStride(), rows), elementBytes());
 }
 
 SmallVector<Value> RowSource::matrixIndices(Value batch, Value row) {
@@ -71,44 +92,61 @@ SmallVector<Value> RowSource::matrixIndices(Value batch, Value row) {
   return own;
 }
 
-void RowSource::beginTile(Value batch, ArrayRef<Value> rows) {
-  batch_ = batch;
-  bases_.clear();
-  if (image_)
+void RowSource::copyTile(Value batch, ArrayRef<Value> rows, Value slot) {
+  if (image_) {
     image_->begin(rows);
-  if (copies_) {
-    image_ ? copyImageRows(batch) : copyMatrixRows(batch, rows);
+    copyImageRows(batch, slot);
+  } else {
+    copyMatrixRows(batch, rows, slot);
+  }
+}
+
+void RowSource::beginTile(Value batch, ArrayRef<Value> rows, Value slot) {
+  batch_ = batch;
+  rows_.assign(rows.begin(), rows.end());
+  bases_.clear();
+  if (copies())
     for (size_t row = 0; row < rows.size(); ++row)
-      bases_.push_back(elementPointer(math_, element_, scratch_, math_.mul(copyStride(), row)));
-    return;
-  }
-  if (image_)
-    return;
-  SmallVector<Value> dims = emitter_.dims(contraction_.left);
-  bool oneMatrix = cast<RankedTensorType>(contraction_.panels.getType()).getRank() == 3;
-  for (Value row : rows) {
-    Value number =
-        oneMatrix ? row : math_.linear(matrixIndices(batch, row), ArrayRef(dims).drop_back());
-    bases_.push_back(elementPointer(math_, element_, emitter_.buffer(contraction_.left),
-                                    math_.mul(number, depth_)));
-  }
+      bases_.push_back(
+          elementPointer(math_, element_, scratch_, math_.mul(copyStride(), math_.add(slot, row))));
+  else if (image_)
+    image_->begin(rows);
+  else if (place_ == RowPlace::InPlace)
+    for (Value row : rows)
+      bases_.push_back(elementPointer(math_, element_, emitter_.buffer(contraction_.left),
+                                      math_.mul(rowNumber(batch, row), depth_)));
+}
+
+Value RowSource::rowNumber(Value batch, Value row) {
+  if (cast<RankedTensorType>(contraction_.panels.getType()).getRank() == 3)
+    return row;
+  return math_.linear(matrixIndices(batch, row),
+                      ArrayRef(emitter_.dims(contraction_.left)).drop_back());
 }
 
 SmallVector<Value> RowSource::rowPointers(ValueRange tap) {
-  if (copies_ || !image_)
+  if (!bases_.empty())
     return bases_;
   SmallVector<Value> pointers;
-  Value channel = math_.mul(batch_, depth_);
-  for (size_t row = 0; row < image_->count(); ++row)
-    pointers.push_back(image_->pointer(row, tap, channel));
+  if (image_) {
+    Value channel = math_.mul(batch_, depth_);
+    for (size_t row = 0; row < image_->count(); ++row)
+      pointers.push_back(image_->pointer(row, tap, channel));
+    return pointers;
+  }
+  for (Value row : rows_) {
+    SmallVector<Value> indices = matrixIndices(batch_, row);
+    indices.push_back(tap.empty() ? math_.constant(0) : math_.mul(tap[0], depth_));
+    pointers.push_back(emitter_.address(contraction_.left, indices));
+  }
   return pointers;
 }
 
-void RowSource::copyMatrixRows(Value batch, ArrayRef<Value> rows) {
+void RowSource::copyMatrixRows(Value batch, ArrayRef<Value> rows, Value slot) {
   for (auto [number, row] : llvm::enumerate(rows)) {
     SmallVector<Value> prefix = matrixIndices(batch, row);
-    Value base = math_.mul(copyStride(), number);
-    emitFor(math_, math_.constant(0), depth_, math_.constant(1), [&](Value k) {
+    Value base = math_.mul(copyStride(), math_.add(slot, number));
+    emitFor(math_, math_.constant(0), total_, math_.constant(1), [&](Value k) {
       Position at{prefix};
       at.indices.push_back(k);
       emitter_.store(scratch_, element_, math_.add(base, k),
@@ -118,13 +156,13 @@ void RowSource::copyMatrixRows(Value batch, ArrayRef<Value> rows) {
 }
 
 /// Each row of the copy: the window's pixels side by side, those outside of the image as zeros.
-void RowSource::copyImageRows(Value batch) {
+void RowSource::copyImageRows(Value batch, Value slot) {
   ArrayRef<int64_t> window = image_->window();
   for (size_t row = 0; row < image_->count(); ++row) {
     SmallVector<Value> tap;
     std::function<void(Value)> nest = [&](Value place) {
       if (tap.size() == window.size())
-        return copyPixel(row, batch, tap, place);
+        return copyPixel(row, batch, tap, place, math_.add(slot, row));
       int64_t extent = window[tap.size()];
       emitFor(math_, math_.constant(0), math_.constant(extent), math_.constant(1),
               [&](Value index) {
@@ -137,10 +175,10 @@ void RowSource::copyImageRows(Value batch) {
   }
 }
 
-void RowSource::copyPixel(size_t row, Value batch, ValueRange tap, Value place) {
+void RowSource::copyPixel(size_t row, Value batch, ValueRange tap, Value place, Value slot) {
   Value inside;
   SmallVector<Value> indices = image_->clampedIndices(row, tap, inside);
-  Value base = math_.add(math_.mul(copyStride(), row), math_.mul(place, depth_));
+  Value base = math_.add(math_.mul(copyStride(), slot), math_.mul(place, depth_));
   auto copy = [&](Value channel) {
     Position at{indices};
     at.indices.push_back(math_.add(math_.mul(batch, depth_), channel));

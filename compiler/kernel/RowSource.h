@@ -1,9 +1,11 @@
 // Where a register tile finds its rows of A: in memory as they lie, or in a copy that it makes.
 //
 // A row of a tile is a pointer to `depth` consecutive elements for each tap. They are read in place
-// where the left operand is a buffer: the rows of a matrix, the pixels under a window
-// (ImageRows.h). Otherwise (an element-wise chain or a transposition before it, few channels) the
-// tile's rows are computed into scratch, all taps side by side, and read from there.
+// where the left operand lies in memory: the rows of a matrix, the pixels under a window
+// (ImageRows.h), and rows that are only moved out of a buffer in pieces (heads that a transposition
+// puts side by side are taps; a row of a table that is gathered is one piece). Otherwise (an
+// element-wise chain before it, few channels) an item's rows are computed into scratch, all taps
+// side by side, and read from there.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -11,33 +13,43 @@
 
 namespace tensmith::kernel {
 
+/// Where the rows of a contraction's left operand are read.
+enum class RowPlace : uint8_t { InPlace, Moved, Copied };
+RowPlace rowPlace(const Contraction &contraction);
+
 class RowSource {
 public:
   RowSource(ElementEmitter &emitter, const Contraction &contraction);
 
   /// Whether rows are copied; then the tile has one tap, of all the depth.
-  bool copies() const { return copies_; }
-  mlir::Value scratchBytes(int64_t rows);
+  bool copies() const { return place_ == RowPlace::Copied; }
+  mlir::Value scratchBytes(mlir::Value rows);
   void setScratch(mlir::Value scratch) { scratch_ = scratch; }
-
-  /// Starts a tile: computes the rows' places, and copies them where it must. `rows` are row
+  /// Computes rows into the scratch, where they are its rows from `slot` on. `rows` are row
   /// numbers, of the same batch.
-  void beginTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows);
+  void copyTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
+
+  /// Starts a tile of such rows.
+  void beginTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
 
   /// The extents of the loops over taps, and of the loop over k inside.
   llvm::ArrayRef<int64_t> taps() const { return taps_; }
-  mlir::Value depth() { return copies_ ? totalDepth() : depth_; }
+  mlir::Value depth() { return copies() ? total_ : depth_; }
   /// Pointers to the rows of the tile for one tap.
   llvm::SmallVector<mlir::Value> rowPointers(mlir::ValueRange tap);
 
   /// Products summed for one element, and distinct bytes of A that a row adds.
-  mlir::Value totalDepth();
+  mlir::Value totalDepth() { return total_; }
   mlir::Value bytesPerRow();
 
 private:
-  void copyMatrixRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows);
-  void copyImageRows(mlir::Value batch);
-  void copyPixel(size_t row, mlir::Value batch, mlir::ValueRange tap, mlir::Value place);
+  void readMatrix();
+  void readPixels(graph::ConvOp conv);
+  void copyMatrixRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
+  void copyImageRows(mlir::Value batch, mlir::Value slot);
+  void copyPixel(size_t row, mlir::Value batch, mlir::ValueRange tap, mlir::Value place,
+                 mlir::Value slot);
+  mlir::Value rowNumber(mlir::Value batch, mlir::Value row);
   llvm::SmallVector<mlir::Value> matrixIndices(mlir::Value batch, mlir::Value row);
   mlir::Value copyStride();
   int64_t elementBytes() const;
@@ -48,10 +60,10 @@ private:
   mlir::Type element_; // of the left operand
   std::optional<ImageRows> image_;
   llvm::SmallVector<int64_t> taps_;
-  mlir::Value depth_;
-  bool copies_;
+  mlir::Value depth_, total_;
+  RowPlace place_;
   mlir::Value scratch_, batch_;
-  llvm::SmallVector<mlir::Value> bases_;
+  llvm::SmallVector<mlir::Value> rows_, bases_;
 };
 
 } // namespace tensmith::kernel

@@ -229,20 +229,24 @@ private:
   /// Whether the operator can rather be applied to the result of a heavy one before it, while that
   /// is in registers.
   static bool followsHeavy(Operation *op) {
-    SmallVector<Operation *> followers{op};
+    llvm::SetVector<Operation *> followers;
+    followers.insert(op);
     for (size_t next = 0; next < followers.size() && next < kMaxOperators; ++next) {
       auto result = dyn_cast<RankedTensorType>(followers[next]->getResult(0).getType());
       for (Value operand : followers[next]->getOperands()) {
         Operation *producer = operand.getDefiningOp();
         auto own = dyn_cast<RankedTensorType>(operand.getType());
-        if (!producer || !operand.hasOneUse() || !own || !result ||
+        // One with several uses (x * sigmoid(x)) is looked at again from the last of them.
+        bool usedByFollowers = llvm::all_of(
+            operand.getUsers(), [&](Operation *user) { return followers.contains(user); });
+        if (!producer || !usedByFollowers || !own || !result ||
             own.clone(result.getElementType()) != result)
           continue;
         Role role = roleOf(producer);
         if (role.isHeavy())
           return true;
         if (role.part == Part::Elementwise)
-          followers.push_back(producer);
+          followers.insert(producer);
       }
     }
     return false;

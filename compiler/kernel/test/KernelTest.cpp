@@ -77,6 +77,45 @@ TEST(ContractionKernel, MatMulWithBias) {
     expectAgreement(matmul(m, k, n), {}, "contraction");
 }
 
+/// A product whose left operand is made by `rows`, of type @A from %a: tensor<@X>.
+std::string matmulOf(const std::string &rows, const std::string &x, int64_t m, int64_t k) {
+  auto s = [](int64_t v) { return std::to_string(v); };
+  int64_t width = panelWidth(hostShape(), 4);
+  std::string p = "tensor<1x" + s(k) + "x" + s(width) + "xf32>", a = "tensor<" + s(m) + "x" + s(k);
+  std::string body = "%a: " + x + ", %p: " + p + "):\n" + rows + R"(
+      %b = "graph.unpack"(%p) <{columns = 5}> : (@P) -> tensor<@Kx5xf32>
+      %c = graph.matmul %r, %b : (@Axf32>, tensor<@Kx5xf32>) -> tensor<@Mx5xf32>
+      graph.yield %c : tensor<@Mx5xf32>
+    }) : (@X, @P) -> tensor<@Mx5xf32>)";
+  body = replaceAll(replaceAll(body, "@X", x), "@P", p);
+  body = replaceAll(replaceAll(replaceAll(body, "@A", a), "@K", s(k)), "@M", s(m));
+  return kernel("%x: " + x + ", %y: " + p, "%x, %y", "tensor<" + s(m) + "x5xf32>", body);
+}
+
+// Breaks if heads that are put side by side are read at the wrong places, or are copied although
+// they lie in memory in pieces.
+TEST(ContractionKernel, HeadsSideBySide) {
+  auto heads = [](const std::string &d, int64_t k) {
+    std::string rows = R"(
+      %t = "graph.transpose"(%a) <{permutation = array<i64: 1, 0, 2>}> : (tensor<3x13x@xf32>) -> tensor<13x3x@xf32>
+      %r = "graph.reshape"(%t) : (tensor<13x3x@xf32>) -> tensor<13x#xf32>)";
+    rows = replaceAll(replaceAll(rows, "@", d), "#", std::to_string(k));
+    return matmulOf(rows, "tensor<3x13x" + d + "xf32>", 13, k);
+  };
+  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostShape(), 4));
+  expectAgreement(heads("16", 48), {}, tile + ", rows moved");
+  expectAgreement(heads("11", 33), {}, tile + ", rows moved");
+  expectAgreement(heads("3", 9), {}, tile + ", rows copied");
+}
+
+// Breaks if a copy of an item's rows is read at another row, or before it is made.
+TEST(ContractionKernel, RowsComputedBefore) {
+  std::string rows = R"(
+      %r = graph.tanh %a : (tensor<200x65xf32>) -> tensor<200x65xf32>)";
+  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostShape(), 4));
+  expectAgreement(matmulOf(rows, "tensor<200x65xf32>", 200, 65), {}, tile + ", rows copied");
+}
+
 // Breaks if rows that the run only knows are cut wrongly.
 TEST(ContractionKernel, SymbolicRows) {
   int64_t width = panelWidth(hostShape(), 4);

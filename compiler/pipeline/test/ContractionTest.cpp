@@ -135,6 +135,34 @@ TEST(MatMulOfSymbols, ColumnsAndDepth) {
   }
 }
 
+// Fails if rows that are only moved on their way (heads of attention, rows of a table) are read at
+// the wrong places, in pieces of any length.
+TEST(MatMulOfMoved, Rows) {
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    TemplateCase c(400 + seed);
+    int64_t heads = c.between(1, 4), rows = drawSize(c), depth = drawSize(c), n = drawSize(c);
+    Value x = c.input(DataType::F32, {"batch", heads, rows, depth});
+    Value turned = c.op("transpose", x, c.i64s("permutation", {0, 2, 1, 3}));
+    Value merged =
+        c.graph.reshape(turned, {c.shapes.symbol(c.builder.getStringAttr("batch")),
+                                 c.shapes.constant(rows), c.shapes.constant(heads * depth)});
+    Value y = product(c, merged, c.constant(DataType::F32, {heads * depth, n}));
+    ASSERT_NO_FATAL_FAILURE(c.check(y, "contraction", 0, {{{"batch", 1}}, {{"batch", 3}}}));
+  }
+}
+
+TEST(MatMulOfMoved, RowsOfATable) {
+  for (unsigned seed = 0; seed < 6; ++seed) {
+    TemplateCase c(420 + seed);
+    int64_t entries = c.between(1, 9), depth = drawSize(c), n = drawSize(c);
+    Value ids = c.input(DataType::I64, {"count"}, Fill::Index, entries);
+    Value rows =
+        c.op("gather", {c.constant(DataType::F32, {entries, depth}), ids}, c.i64("axis", 0));
+    Value y = product(c, rows, c.constant(DataType::F32, {depth, n}));
+    ASSERT_NO_FATAL_FAILURE(c.check(y, "", 0, {{{"count", 1}}, {{"count", 20}}}));
+  }
+}
+
 // Fails if an operand of one column is taken for one that is broadcast, as the root's vectors
 // aren't, or if the one lane that a mask leaves of a bf16 is converted by a function of its own.
 TEST(MatMulEpilogues, OfOneLane) {

@@ -23,6 +23,21 @@ func.func @matmul_bias_relu(%x: tensor<8x16xf32>, %b: tensor<4xf32>) -> tensor<8
 
 // -----
 
+// An activation between two products is applied to the first one's register tile, where each of its
+// elements is computed once, also where a value in it has two uses.
+// CHECK-LABEL: func @activation_between
+// CHECK: graph.kernel {{.*}}label = "matmul+erf+mul"
+// CHECK: graph.kernel {{.*}}label = "matmul"
+func.func @activation_between(%x: tensor<8x16xf32>, %w: tensor<16x16xf32>) -> tensor<8x16xf32> {
+  %0 = graph.matmul %x, %w : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
+  %1 = graph.erf %0 : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %2 = graph.mul %0, %1 : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+  %3 = graph.matmul %2, %w : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
+  return %3 : tensor<8x16xf32>
+}
+
+// -----
+
 // The product is used twice, so it is stored, by a kernel of its own.
 // CHECK-LABEL: func @used_twice
 // CHECK-COUNT-1: graph.matmul
