@@ -1,4 +1,5 @@
 // Control flow, sequences, optionals and kernels: result types.
+#include "compiler/graph/Constants.h"
 #include "compiler/graph/Inference.h"
 
 using namespace mlir;
@@ -49,6 +50,28 @@ Type anyShape(Type type) {
   return isa<TensorType>(type) ? Type(UnrankedTensorType::get(getElementTypeOrSelf(type))) : type;
 }
 
+/// Whether the loop goes on for as long as there are trips: nothing asks for its end.
+bool neverStops(LoopOp loop) {
+  Value goesOn = cast<YieldOp>(loop.getBody().front().getTerminator()).getValues()[0];
+  if (goesOn == loop.getBody().front().getArgument(1))
+    return true;
+  auto constant = goesOn.getDefiningOp<ConstantOp>();
+  auto tensor = constant ? hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
+  return constant && tensor.ok() && tensor->size() == 1 && tensor->getInt(0) != 0;
+}
+
+/// How often a loop of so many trips runs, where that is an expression: none of a negative number.
+AffineExpr iterations(AffineExpr trips) {
+  if (auto constant = dyn_cast<AffineConstantExpr>(trips))
+    return getAffineConstantExpr(std::max<int64_t>(constant.getValue(), 0), trips.getContext());
+  bool isSize = true; // made of sizes without a difference
+  trips.walk([&](AffineExpr part) {
+    auto constant = dyn_cast<AffineConstantExpr>(part);
+    isSize &= !constant || constant.getValue() >= 0;
+  });
+  return isSize ? trips : AffineExpr();
+}
+
 LogicalResult give(SmallVectorImpl<Type> &results, Type type) {
   results.push_back(type);
   return success();
@@ -85,7 +108,8 @@ LogicalResult LoopOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
   for (size_t i = 0; i < carried; ++i)
     results.push_back(join(infer, getCarried()[i].getType(), yield.getValues()[1 + i].getType()));
   auto trips = infer.contents(0);
-  bool counted = trips && trips->size() == 1 && !infer.present(1);
+  bool counted = trips && trips->size() == 1 && !infer.present(1) && neverStops(*this);
+  AffineExpr count = counted ? iterations(trips->front()) : AffineExpr();
   for (Value scanned : yield.getValues().drop_front(1 + carried)) {
     auto type = dyn_cast<RankedTensorType>(scanned.getType());
     if (!type) {
@@ -93,7 +117,7 @@ LogicalResult LoopOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
       continue;
     }
     Dims dims = shapes.dims(type);
-    dims.insert(dims.begin(), counted ? trips->front() : infer.fresh("trips"));
+    dims.insert(dims.begin(), count ? count : infer.fresh("trips"));
     if (failed(infer.give(type.getElementType(), dims)))
       return failure();
   }

@@ -146,9 +146,22 @@ Value placed(NodeImport &n, const ScanPlan &plan, size_t number, Value stacked) 
   return n.transpose(stacked, permutation);
 }
 
+/// An operand of unknown rank, as what comes from a sequence is, has the rank that the body
+/// declares for one element of it, and one more.
+Value ranked(NodeImport &n, const ScanPlan &plan, size_t number, Value x) {
+  const auto &type = plan.body->input(int(number)).type().tensor_type();
+  if (!x || n.isRanked(x) || !type.has_shape())
+    return x;
+  Value shape = n.reshape(n("graph.shape", {x}), {n.size(type.shape().dim_size() + 1)});
+  return shape ? n("graph.dynamic_reshape", {x, shape}) : Value();
+}
+
 /// One scan over the given operands (states, then scanned).
-FailureOr<SmallVector<Value>> scan(NodeImport &n, const ScanPlan &plan, ArrayRef<Value> operands) {
-  for (Value x : operands.drop_front(plan.states))
+FailureOr<SmallVector<Value>> scan(NodeImport &n, const ScanPlan &plan, ArrayRef<Value> given) {
+  SmallVector<Value> operands(given);
+  for (size_t i = plan.states; i < operands.size(); ++i)
+    operands[i] = ranked(n, plan, i, operands[i]);
+  for (Value x : ArrayRef(operands).drop_front(plan.states))
     if (!x || !n.isRanked(x) || n.rank(x) == 0)
       return n.error("a scanned operand has no known rank, or none to scan");
   auto axis = n.axis(entry(plan.inputAxes, 0), n.rank(operands[plan.states]));
@@ -171,8 +184,8 @@ FailureOr<SmallVector<Value>> scan(NodeImport &n, const ScanPlan &plan, ArrayRef
       values->insert(values->begin(), n.graph.scalar(n.builder.getI1Type(), 1));
     return values;
   };
-  if (failed(buildLoop(n, trips, n.none(), operands.take_front(plan.states), outputs - plan.states,
-                       body)))
+  if (failed(buildLoop(n, trips, n.none(), ArrayRef(operands).take_front(plan.states),
+                       outputs - plan.states, body)))
     return failure();
   SmallVector<Value> results(n.results);
   for (size_t i = plan.states; i < outputs; ++i)

@@ -18,8 +18,12 @@ namespace {
 
 constexpr int kMostRounds = 8;
 
+/// Sizes that one loop's carried values take on, a new one with each iteration. Those of a loop
+/// around it are fixed within.
+using OwnSizes = llvm::SmallDenseSet<mlir::AffineExpr>;
+
 /// A type that holds both: dimensions that differ become new symbols.
-Type widen(NodeImport &n, Type a, Type b) {
+Type widen(NodeImport &n, Type a, Type b, OwnSizes &own) {
   auto ta = mlir::dyn_cast<TensorType>(a), tb = mlir::dyn_cast<TensorType>(b);
   if (a == b || !ta || !tb || ta.getElementType() != tb.getElementType())
     return a;
@@ -29,11 +33,11 @@ Type widen(NodeImport &n, Type a, Type b) {
   auto da = shapes.dims(a), db = shapes.dims(b);
   for (auto [x, y] : llvm::zip_equal(da, db))
     if (!shapes.equal(x, y))
-      x = shapes.freshSymbol("carried");
+      own.insert(x = shapes.freshSymbol("carried"));
   return shapes.tensorType(ta.getElementType(), da);
 }
 
-bool isFreshOf(NodeImport &n, Type argument, Type yielded) {
+bool isFreshOf(NodeImport &n, Type argument, Type yielded, const OwnSizes &own) {
   // A dimension that is already a symbol of its own takes any size.
   auto a = mlir::dyn_cast<RankedTensorType>(argument),
        b = mlir::dyn_cast<RankedTensorType>(yielded);
@@ -44,11 +48,7 @@ bool isFreshOf(NodeImport &n, Type argument, Type yielded) {
     return false;
   auto da = n.graph.shapes.dims(a), db = n.graph.shapes.dims(b);
   for (auto [x, y] : llvm::zip_equal(da, db)) {
-    if (n.graph.shapes.equal(x, y))
-      continue;
-    auto symbol = mlir::dyn_cast<mlir::AffineSymbolExpr>(x);
-    if (!symbol ||
-        !n.graph.shapes.symbols()[symbol.getPosition()].getValue().starts_with("carried."))
+    if (!n.graph.shapes.equal(x, y) && !own.contains(x))
       return false;
   }
   return true;
@@ -97,6 +97,7 @@ LogicalResult buildLoop(NodeImport &n, Value trips, Value condition, ArrayRef<Va
       return failure();
     types.push_back(value.getType());
   }
+  OwnSizes own;
   for (int round = 0; round < kMostRounds; ++round) {
     auto region = std::make_unique<Region>();
     SmallVector<Value> values;
@@ -116,9 +117,9 @@ LogicalResult buildLoop(NodeImport &n, Value trips, Value condition, ArrayRef<Va
     bool isStable = true;
     for (size_t i = 0; i < initial.size(); ++i) {
       Type yielded = values[1 + i].getType();
-      if (isFreshOf(n, types[2 + i], yielded))
+      if (isFreshOf(n, types[2 + i], yielded, own))
         continue;
-      Type wide = widen(n, types[2 + i], yielded);
+      Type wide = widen(n, types[2 + i], yielded, own);
       isStable &= wide == types[2 + i];
       types[2 + i] = wide;
     }
