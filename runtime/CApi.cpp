@@ -34,6 +34,7 @@ struct ts_module {
 
 struct ts_session {
   runtime::Session session;
+  bool checkFinite = false;
 };
 
 namespace {
@@ -285,6 +286,12 @@ ts_status *ts_tensor_to_dlpack(ts_tensor *tensor, struct DLManagedTensor **out) 
   });
 }
 
+ts_status *ts_tensor_copy(const ts_tensor *tensor, ts_tensor **out) {
+  return guarded([&]() -> Status {
+    return tensor && out ? give(unwrap(tensor)->copy(), out)
+                         : missing(out ? "the tensor" : "the result");
+  });
+}
 void ts_tensor_retain(ts_tensor *tensor) {
   if (tensor)
     unwrap(tensor)->retain();
@@ -365,7 +372,7 @@ ts_status *ts_session_create(ts_module *module, const ts_session_options *option
       return known.status();
     if (known->threads < 0)
       return invalidArgument("a session can't have " + std::to_string(known->threads) + " threads");
-    *out = new ts_session{{module->module, known->threads}};
+    *out = new ts_session{{module->module, known->threads}, known->check_finite != 0};
     return {};
   });
 }
@@ -380,12 +387,30 @@ ts_status *ts_session_run(ts_session *session, ts_tensor *const *inputs, size_t 
     if (!session || (input_count && !inputs) || (output_count && !outputs))
       return missing(session ? "the inputs or outputs" : "the session");
     auto given = retained(inputs, input_count), results = retained(outputs, output_count);
-    if (Status status = session->session.run(given, results); !status.ok())
+    runtime::Watch watch{nullptr, session->checkFinite};
+    if (Status status = session->session.run(given, results, nullptr, watch); !status.ok())
       return status;
     for (size_t i = 0; i < output_count; ++i)
       if (!outputs[i])
         outputs[i] = wrap(results[i].release());
     return {};
+  });
+}
+
+ts_status *ts_session_observe(ts_session *session, ts_tensor *const *inputs, size_t input_count,
+                              void (*observe)(void *, const char *, const char *, ts_tensor *),
+                              void *context) {
+  return guarded([&]() -> Status {
+    if (!session || !observe || (input_count && !inputs))
+      return missing(session ? "the inputs or the observer" : "the session");
+    auto given = retained(inputs, input_count);
+    std::vector<TensorRef> results(session->session.module().program().functions[0].results.size());
+    runtime::Watch::Observe forward = [&](std::string_view name, std::string_view location,
+                                          const TensorRef &tensor) {
+      observe(context, std::string(name).c_str(), std::string(location).c_str(),
+              wrap(tensor.get()));
+    };
+    return session->session.run(given, results, nullptr, {&forward, session->checkFinite});
   });
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/Interpreter.h"
 
 #include "runtime/ModuleFormat.h"
+#include "runtime/Observation.h"
 
 #include <algorithm>
 #include <chrono>
@@ -157,19 +158,32 @@ Status measureStep(Run &run, Frame &frame, const Step &step, Profile::Entry &ent
   return status;
 }
 
+Status watchStep(Run &run, Frame &frame, const Step &step) {
+  if (run.watch.checkFinite)
+    noteOperands(run, frame, step);
+  if (Status status = executeStep(run, frame, step); !status.ok())
+    return status;
+  if (run.watch.checkFinite)
+    if (Status status = checkFinite(run, frame, step); !status.ok())
+      return status;
+  return run.watch.observe ? observeResults(run, frame, step) : Status();
+}
+
 Status executeSteps(Run &run, Frame &frame, uint32_t function) {
+  bool plain = !run.profile && !run.watch.any();
   for (const Step &step : frame.code.steps) {
     // The common case, apart: a kernel that needs nothing but to be called.
-    if (step.bare && !run.profile) {
+    if (step.bare && plain) {
       if (step.entry(&frame.calls[step.call]) == 0 &&
           !frame.context.failed.load(std::memory_order_relaxed)) [[likely]]
         continue;
       return located(run, step, kernelFailure(run.session.module(), step, frame.context));
     }
     size_t index = size_t(&step - frame.code.steps.data());
-    Status status = run.profile
+    Status status = plain ? executeStep(run, frame, step)
+                    : run.profile
                         ? measureStep(run, frame, step, run.profile->functions[function][index])
-                        : executeStep(run, frame, step);
+                        : watchStep(run, frame, step);
     if (!status.ok())
       return located(run, step, status);
     for (uint32_t value : step.releases)
@@ -322,6 +336,7 @@ Result<std::vector<Passed>> execute(Run &run, Frame &frame, uint32_t function,
                                     std::span<const int64_t> given,
                                     std::span<Tensor *const> destinations) {
   frame.clear();
+  frame.special.clear();
   const FunctionCode &code = frame.code;
   if (Status status = bindParameters(run.session.module(), frame, arguments, given); !status.ok())
     return status;

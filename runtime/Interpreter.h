@@ -6,6 +6,7 @@
 //   Routines.cpp     operators without a kernel, by reference evaluation
 //   Sequences.cpp    operators on sequences and optional values
 //   Procedures.cpp   what functions of the language became
+//   Observation.cpp  what a run that is watched shows of each step
 #pragma once
 
 #include "reference/Reference.h"
@@ -17,6 +18,7 @@ namespace tensmith::runtime {
 struct Run {
   Session &session;
   Profile *profile = nullptr;
+  Watch watch = {};
 };
 
 /// Runs the frame's function. `given`: the symbols that the caller gives; `destinations`: empty, or

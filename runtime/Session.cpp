@@ -110,7 +110,7 @@ Session::Lease::~Lease() {
 }
 
 Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs,
-                    Profile *profile) {
+                    Profile *profile, const Watch &watch) {
   const FunctionCode &main = module_->program().functions[0];
   if (inputs.size() != main.params.size() || outputs.size() != main.results.size())
     return invalidArgument("the module takes " + std::to_string(main.params.size()) +
@@ -143,7 +143,7 @@ Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outp
 
   Lease frame(*this, 0);
   ThreadPool::Attendance attendance(pool_);
-  Run run{*this, profile};
+  Run run{*this, profile, watch};
   auto results = execute(run, *frame, 0, arguments, {}, direct);
   if (!results)
     return results.status();

@@ -11,6 +11,7 @@
 #include "runtime/Threads.h"
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <string>
 
@@ -54,6 +55,7 @@ struct Frame {
   Block arena;
   std::vector<int64_t> key; // given symbols and parameters' shapes that the rest was computed from
   bool resolved = false;
+  std::vector<uint8_t> special; // of each value, where the run looks for such; see Observation.h
 
   void setAddress(uint32_t value, std::byte *data) {
     const ValueCode &info = code.values[value];
@@ -83,6 +85,19 @@ struct Limits {
   int64_t instructions = INT64_MAX;
 };
 
+/// What is looked at in a run, besides its outputs. Either costs a look at each element.
+struct Watch {
+  /// Each step's results as they are computed, with the names that the plan gives them. They are
+  /// good for the call alone.
+  using Observe =
+      std::function<void(std::string_view name, std::string_view location, const TensorRef &)>;
+
+  const Observe *observe = nullptr;
+  bool checkFinite = false; // the run fails at the step that makes a NaN or an infinity
+
+  bool any() const { return observe || checkFinite; }
+};
+
 class Session {
 public:
   Session(std::shared_ptr<const Module> module, int threads, Limits limits = {});
@@ -95,7 +110,7 @@ public:
   /// One run. `outputs`: on entry null, or the caller's tensor to write into; on success each that
   /// was null holds a new tensor. On failure none is changed (but the contents of the caller's).
   Status run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs,
-             Profile *profile = nullptr);
+             Profile *profile = nullptr, const Watch &watch = {});
 
   /// A frame of a function, for as long as the lease lives.
   class Lease {

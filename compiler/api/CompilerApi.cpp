@@ -213,6 +213,9 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.exact = options.precision == TS_PRECISION_EXACT;
   result.byReference = options.evaluate_by_reference != 0;
   result.model = model;
+  result.verifyEachPass = options.verify_each_pass != 0;
+  if (options.reproducer)
+    result.reproducer = options.reproducer;
   if (options.progress)
     result.progress = [options](const char *stage, double fraction) {
       options.progress(options.progress_context, stage, fraction);

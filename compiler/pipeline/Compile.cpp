@@ -4,6 +4,8 @@
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/pipeline/Dump.h"
+#include "compiler/pipeline/Reproducer.h"
+#include "compiler/pipeline/Verification.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/target/cpu/KernelCompiler.h"
 #include "compiler/target/cpu/ModuleWriter.h"
@@ -24,6 +26,27 @@ using target::cpu::Machine;
 kernel::MachineShape shapeOf(const Machine &machine) {
   return {machine.vectorBits / 8, machine.vectorRegisters, machine.l1Bytes, machine.l2Bytes};
 }
+
+LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
+  PassManager passes(function.getContext(), func::FuncOp::getOperationName());
+  passes.enableVerifier(false);
+  passes.addPass(createCSEPass());
+  return passes.run(function);
+}
+
+// Decomposition first, so that the parts of larger operators are simplified and fused like any;
+// folding again after the layout has transposed constants, and at the end for those that fusion
+// has packed.
+constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite::Options &)>
+    kRewrites[] = {{"simplify", rewrite::simplify},
+                   {"fold-constants", rewrite::foldConstants},
+                   {"decompose", rewrite::decompose},
+                   {"fold-constants", rewrite::foldConstants},
+                   {"layout", rewrite::chooseLayout},
+                   {"fold-constants", rewrite::foldConstants},
+                   {"winograd", rewrite::winograd},
+                   {"cse", eliminateCommon},
+                   {"fuse", rewrite::fuse}};
 
 class Compilation {
 public:
@@ -65,35 +88,22 @@ private:
     options.machine = shapeOf(machine_);
     options.fuse = options_.fuse;
     options.exact = options_.exact;
-    // Decomposition first, so that the parts of larger operators are simplified and fused like any;
-    // folding again after the layout has transposed constants, and at the end for those that fusion
-    // has packed.
-    const std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite::Options &)>
-        stages[] = {{"simplify", rewrite::simplify},
-                    {"fold-constants", rewrite::foldConstants},
-                    {"decompose", rewrite::decompose},
-                    {"fold-constants", rewrite::foldConstants},
-                    {"layout", rewrite::chooseLayout},
-                    {"fold-constants", rewrite::foldConstants},
-                    {"winograd", rewrite::winograd},
-                    {"cse", eliminateCommon},
-                    {"fuse", rewrite::fuse}};
+    PassVerification verification;
+    if (options_.verifyEachPass)
+      if (Status status = verification.begin(function_); !status.ok())
+        return status.within(options_.model);
     double done = 0;
-    for (auto [name, stage] : stages) {
-      report("rewriting the graph", done++ / std::size(stages));
-      if (failed(stage(function_, options)))
+    for (auto [name, rewrite] : kRewrites) {
+      report("rewriting the graph", done++ / std::size(kRewrites));
+      if (failed(rewrite(function_, options)))
         return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
       if (Status status = dump_.write(module_, name); !status.ok())
         return status;
+      if (options_.verifyEachPass)
+        if (Status status = verification.check(function_, name); !status.ok())
+          return status.within(options_.model);
     }
     return {};
-  }
-
-  static LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
-    PassManager passes(function.getContext(), func::FuncOp::getOperationName());
-    passes.enableVerifier(false);
-    passes.addPass(createCSEPass());
-    return passes.run(function);
   }
 
   /// 2. Each region to vector code. An operator that turns out to have none for its types goes back
@@ -208,17 +218,34 @@ private:
 } // namespace
 
 Result<std::string> compileToBytes(ModuleOp module, const CompileOptions &options) {
-  Compilation compilation(module, options);
-  auto parts = compilation.run();
-  if (!parts.ok())
-    return parts.status();
-  return target::cpu::moduleBytes(*parts);
+  std::string bytes;
+  Status status = reproducing(module, options, [&]() -> Status {
+    Compilation compilation(module, options);
+    auto parts = compilation.run();
+    if (!parts.ok())
+      return parts.status();
+    auto written = target::cpu::moduleBytes(*parts);
+    if (written.ok())
+      bytes = std::move(*written);
+    return written.status();
+  });
+  return status.ok() ? Result<std::string>(std::move(bytes)) : Result<std::string>(status);
 }
 
 Status compileToFile(ModuleOp module, const CompileOptions &options, const std::string &path) {
-  Compilation compilation(module, options);
-  auto parts = compilation.run();
-  return parts.ok() ? target::cpu::writeModule(*parts, path) : parts.status();
+  return reproducing(module, options, [&]() -> Status {
+    Compilation compilation(module, options);
+    auto parts = compilation.run();
+    return parts.ok() ? target::cpu::writeModule(*parts, path) : parts.status();
+  });
+}
+
+std::string pipelineText(const CompileOptions &options) {
+  std::string text;
+  for (auto [name, rewrite] : kRewrites)
+    if (!options.byReference)
+      text += std::string(name) + ", ";
+  return text + "kernels, plan";
 }
 
 } // namespace tensmith::pipeline

@@ -20,6 +20,10 @@ struct CompileOptions {
   bool fuse = true;         // off: every operator is a kernel of its own
   bool exact = false;       // no algorithm that rounds differently than the operators do
   bool byReference = false; // no kernels: the runtime evaluates every operator
+  /// Evaluates the graph by the reference after each rewrite, on drawn inputs, and fails where one
+  /// changes a result.
+  bool verifyEachPass = false;
+  std::string reproducer; // file for what a failure leaves; empty: none
   std::string model = "model";
   std::function<void(const char *stage, double fraction)> progress;
   /// Of what goes on without: called from any thread, one call at a time.
@@ -30,5 +34,8 @@ struct CompileOptions {
 /// the file `path`.
 Result<std::string> compileToBytes(mlir::ModuleOp module, const CompileOptions &options);
 Status compileToFile(mlir::ModuleOp module, const CompileOptions &options, const std::string &path);
+
+/// The rewrites in their order: "simplify, fold-constants, ...".
+std::string pipelineText(const CompileOptions &options);
 
 } // namespace tensmith::pipeline

@@ -160,6 +160,16 @@ Result<uint32_t> FunctionBuilder::addConstant(graph::ConstantOp op) {
   return index;
 }
 
+/// The place that a value comes from: of a kernel's result, the operator inside that computes it.
+static std::string nameOf(Value value) {
+  auto result = dyn_cast<OpResult>(value);
+  auto kernel = value.getDefiningOp<graph::KernelOp>();
+  if (!kernel)
+    return graph::describe(value.getLoc());
+  Value inner = kernel.getBody().front().getTerminator()->getOperand(result.getResultNumber());
+  return graph::describe(inner.getDefiningOp() ? inner.getLoc() : value.getLoc());
+}
+
 uint32_t FunctionBuilder::addValue(Value value, plan::Storage storage) {
   auto description = std::make_unique<plan::ValueT>();
   Type type = value.getType();
@@ -170,7 +180,7 @@ uint32_t FunctionBuilder::addValue(Value value, plan::Storage storage) {
   description->ranked = bool(ranked);
   if (ranked)
     description->dims = expressions_.dims(ranked);
-  description->name = graph::describe(value.getLoc());
+  description->name = nameOf(value);
   auto index = uint32_t(function_.values.size());
   function_.values.push_back(std::move(description));
   values_[value] = index;

@@ -43,6 +43,12 @@ typedef struct ts_compile_options {
    * away. */
   const char *const *keep;
   size_t keep_count;
+  /* Not 0: the graph is evaluated by the reference after each rewrite, on inputs that are made up,
+   * and the compilation fails with the name of the rewrite that changes a result. Slow. */
+  int verify_each_pass;
+  /* Null: none. Where the compilation fails or crashes by a fault of its own, the graph as it came
+   * in is written there as text, with what was asked of it. Installs signal handlers meanwhile. */
+  const char *reproducer;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

@@ -118,6 +118,8 @@ TS_API ts_status *ts_tensor_none(ts_tensor **out);
 TS_API ts_status *ts_tensor_from_dlpack(struct DLManagedTensor *managed, ts_tensor **out);
 /* A DLPack view that keeps the tensor alive. Types that DLPack lacks give TS_UNSUPPORTED. */
 TS_API ts_status *ts_tensor_to_dlpack(ts_tensor *tensor, struct DLManagedTensor **out);
+/* A tensor of its own memory with the same contents. */
+TS_API ts_status *ts_tensor_copy(const ts_tensor *tensor, ts_tensor **out);
 TS_API void ts_tensor_retain(ts_tensor *tensor);
 TS_API void ts_tensor_free(ts_tensor *tensor);
 TS_API ts_value_kind ts_tensor_kind(const ts_tensor *tensor);
@@ -170,6 +172,9 @@ TS_API void ts_string_free(char *text);
 typedef struct ts_session_options {
   size_t size;
   int threads; /* 0: as many as CPUs that the process may use (affinity and cgroup) */
+  /* Not 0: a run fails at the first instruction whose results hold a NaN or an infinity that none
+   * of its operands does, and names it. Every element is looked at, which takes its time. */
+  int check_finite;
 } ts_session_options;
 
 TS_API ts_status *ts_session_create(ts_module *module, const ts_session_options *options,
@@ -182,6 +187,16 @@ TS_API int ts_session_threads(const ts_session *session);
  * fit), one that is null becomes a new tensor. */
 TS_API ts_status *ts_session_run(ts_session *session, ts_tensor *const *inputs, size_t input_count,
                                  ts_tensor **outputs, size_t output_count);
+
+/* Runs once, and gives each instruction's results to `observe` as they are computed, those of the
+ * bodies of loops and branches included. `name` is the node that computes the tensor, `location`
+ * the nodes that its instruction was made from; what a kernel computes on the way has no tensor.
+ * The tensor is good for the call alone; ts_tensor_copy keeps it. */
+TS_API ts_status *ts_session_observe(ts_session *session, ts_tensor *const *inputs,
+                                     size_t input_count,
+                                     void (*observe)(void *context, const char *name,
+                                                     const char *location, ts_tensor *tensor),
+                                     void *context);
 
 /* Runs `runs` times, measuring each instruction, and drops the outputs. The result as JSON, of all
  * runs together: a list of {"label", "kind", "count", "nanoseconds", "flops", "bytes",

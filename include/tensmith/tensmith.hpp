@@ -7,6 +7,7 @@
 
 #include <tensmith/tensmith.h>
 
+#include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -189,9 +190,10 @@ private:
 class Session {
 public:
   /// `threads` 0: as many as CPUs that the process may use.
-  explicit Session(const Module &module, int threads = 0)
+  /// `checkFinite`: a run fails where a NaN or an infinity is made, as ts_session_options says.
+  explicit Session(const Module &module, int threads = 0, bool checkFinite = false)
       : outputs_(ts_module_output_count(module.handle())) {
-    ts_session_options options = {sizeof(options), threads};
+    ts_session_options options = {sizeof(options), threads, checkFinite};
     ts_session *handle = nullptr;
     detail::check(ts_session_create(module.handle(), &options, &handle));
     handle_.reset(handle);
@@ -213,6 +215,21 @@ public:
     for (size_t i = 0; i < outputs.size(); ++i)
       if (!outputs[i])
         outputs[i] = Tensor(results[i]);
+  }
+
+  using Observer = std::function<void(const std::string &name, const std::string &location,
+                                      const Tensor &tensor)>;
+  /// One run, each instruction's results of which go to `observe`, as ts_session_observe says; the
+  /// tensors are copies.
+  void observe(const std::vector<Tensor> &inputs, const Observer &observe) const {
+    std::vector<ts_tensor *> given = handles(inputs);
+    auto forward = [](void *context, const char *name, const char *location, ts_tensor *tensor) {
+      ts_tensor *copy = nullptr;
+      detail::check(ts_tensor_copy(tensor, &copy));
+      (*static_cast<const Observer *>(context))(name, location, Tensor(copy));
+    };
+    detail::check(ts_session_observe(handle_.get(), given.data(), given.size(), forward,
+                                     const_cast<Observer *>(&observe)));
   }
 
   /// Times of the instructions of so many runs, as JSON.

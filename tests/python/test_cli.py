@@ -287,6 +287,74 @@ def test_compare_names_the_first_tensor_that_differs(tmp_path):
     assert "the first tensor that differs is changed" in text and "2 compared before it agree" in text
 
 
+@pytest.mark.parametrize("kind", ["model", "module"])
+def test_compare_walks_two_programs(tmp_path, kind):
+    """Without a reference: what both compute on the way is compared by the node that computes it."""
+    paths = [chain(tmp_path / "a.onnx", 0), chain(tmp_path / "b.onnx", 1)]
+    if kind == "module":
+        for path in paths:
+            tensmith("compile", path, "-o", path.with_suffix(".so"), "-O0")
+        paths = [path.with_suffix(".so") for path in paths]
+    x = ["--input", "x=5x8xf32=random"]
+    same = json.loads(tensmith("compare", paths[0], paths[0], "--json", *x).stdout)
+    assert same["agrees"] and len(same["intermediates"]) == 5
+    first = json.loads(tensmith("compare", *paths, "--json", *x, status=1).stdout)["first_difference"]
+    assert first["name"] == "node 'second (MatMul)'" and first["agree_before"] == 2
+
+
+def in_a_loop(path, step):
+    """y = x after four times x * `step` + 1, in a Loop."""
+    ports = [helper.make_tensor_value_info(*port) for port in
+             [("i", TensorProto.INT64, []), ("c", TensorProto.BOOL, []), ("v", TensorProto.FLOAT, [3])]]
+    body = helper.make_graph(
+        [helper.make_node("Mul", ["v", "step"], ["scaled"], "scale"), helper.make_node("Add", ["scaled", "one"], ["next"], "add"),
+         helper.make_node("Identity", ["c"], ["goes_on"])],
+        "body", ports, [helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []),
+                        helper.make_tensor_value_info("next", TensorProto.FLOAT, [3])])
+    initializers = [numpy_helper.from_array(numpy.array(value), name) for value, name in
+                    [(numpy.int64(4), "trips"), (numpy.float32(step), "step"), (numpy.float32(1), "one")]]
+    graph = helper.make_graph(
+        [helper.make_node("Loop", ["trips", "", "x"], ["y"], "again", body=body)], "loop",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [3])], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])],
+        initializers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_compare_reaches_into_a_loop(tmp_path):
+    """Each iteration is a time of its own; the first that differs is the second, as the first starts from zeros."""
+    a, b = in_a_loop(tmp_path / "a.onnx", 2), in_a_loop(tmp_path / "b.onnx", 3)
+    first = json.loads(tensmith("compare", a, b, "--json", "--input", "x=zeros", status=1).stdout)["first_difference"]
+    assert "again/" in first["name"] and "time 2 of 4" in first["source"]
+
+
+def test_check_nan_stops_at_the_node(tmp_path):
+    """log(relu(x) - 1) is NaN from the logarithm on, and what comes after only hands it on."""
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], "rectify"), helper.make_node("Sub", ["a", "one"], ["b"], "shift"),
+        helper.make_node("Log", ["b"], ["c"], "logarithm"), helper.make_node("Add", ["c", "one"], ["y"], "last"),
+    ]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy"]
+    graph = helper.make_graph(nodes, "nan", ports[:1], ports[1:], [numpy_helper.from_array(numpy.float32(1), "one")])
+    path = tmp_path / "nan.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    numpy.save(tmp_path / "x.npy", numpy.array([3, 3, 0, 3], numpy.float32))
+    said = refused("run", path, "--input", f"x={tmp_path / 'x.npy'}", "--check-nan", "-O0")
+    assert "node 'logarithm (Log)': the result" in said and "NaN at [2], the first of 1 " in said
+    assert "logarithm" in refused("run", path, "--input", f"x={tmp_path / 'x.npy'}", "--check-nan")
+    tensmith("run", path, "--input", "x=4xf32=ones")
+
+
+def test_check_nan_takes_what_is_given(tmp_path, model):
+    """A NaN of the input's is nobody's fault."""
+    numpy.save(tmp_path / "x.npy", numpy.full((1, 3), numpy.nan, numpy.float32))
+    tensmith("run", model, "--input", f"x={tmp_path / 'x.npy'}", "--check-nan")
+
+
+def test_verify_each_pass(tmp_path):
+    tensmith("compile", chain(tmp_path / "a.onnx", 0), "-o", tmp_path / "m.so", "--verify-each-pass")
+
+
 def test_keep_makes_a_tensor_an_output(tmp_path):
     model = chain(tmp_path / "a.onnx", 0)
     tensmith("compile", model, "-o", tmp_path / "m.so", "--keep", "rectified", "--keep", "y")

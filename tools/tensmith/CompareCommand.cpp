@@ -15,6 +15,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <iostream>
+#include <map>
 
 namespace tensmith::cli {
 namespace {
@@ -76,10 +77,14 @@ std::vector<NamedTensor> readReference(const std::string &path, const std::vecto
   return result;
 }
 
+bool isProgram(const std::string &path) {
+  return !path.ends_with(".npy") && !path.ends_with(".npz");
+}
+
 /// The other side: from a file, or from another model or module.
 std::vector<NamedTensor> otherSide(const Settings &settings, const Module &module,
                                    const std::vector<Tensor> &inputs) {
-  if (settings.other.ends_with(".npy") || settings.other.ends_with(".npz"))
+  if (!isProgram(settings.other))
     return readReference(settings.other, module.outputs());
   Module other = loadOrCompile(settings.other, settings.compile);
   if (other.inputs().size() != inputs.size())
@@ -96,9 +101,74 @@ const NamedTensor *find(const std::vector<NamedTensor> &tensors, const std::stri
   return nullptr;
 }
 
+/// A result of an instruction, and the model's nodes that the instruction was made from.
+struct Step {
+  NamedTensor result;
+  std::string source;
+};
+
+std::vector<Step> stepsOf(const Module &module, const std::string &file,
+                          const std::vector<Tensor> &inputs, int threads) {
+  Progress progress("running " + file + " step by step");
+  std::vector<Step> steps;
+  try {
+    Session(module, threads)
+        .observe(inputs,
+                 [&](const std::string &name, const std::string &location, const Tensor &tensor) {
+                   steps.push_back({{name, tensor}, location});
+                 });
+  } catch (const Error &error) {
+    fail(file, error.what());
+  }
+  return steps;
+}
+
+using Occurrences = std::map<std::string, std::vector<const Step *>>;
+
+Occurrences occurrencesOf(const std::vector<Step> &steps) {
+  Occurrences occurrences;
+  for (const Step &step : steps)
+    occurrences[step.result.name].push_back(&step);
+  return occurrences;
+}
+
+/// A model that keeps all of its tensors, or a module as it is.
+std::vector<Step> stepsOf(const std::string &file, const Settings &settings,
+                          const std::vector<Tensor> &inputs) {
+  CompileSettings keepingAll = settings.compile;
+  keepingAll.keep = {"*"};
+  return stepsOf(loadOrCompile(file, keepingAll), file, inputs, settings.threads);
+}
+
+/// What a node computes has the node's name in both programs, and in a loop's body occurs once for
+/// each iteration. Where one program computes it in more steps than the other, or in another
+/// layout, there is nothing to compare.
+std::vector<Difference> compareSteps(const std::vector<Step> &left, const std::vector<Step> &right,
+                                     const Tolerance &tolerance) {
+  Occurrences ours = occurrencesOf(left), theirs = occurrencesOf(right);
+  std::map<std::string, size_t> seen;
+  std::vector<Difference> result;
+  for (const Step &step : left) {
+    const auto &same = ours[step.result.name], &others = theirs[step.result.name];
+    size_t number = seen[step.result.name]++;
+    if (same.size() != others.size() ||
+        typeText(step.result.tensor) != typeText(others[number]->result.tensor))
+      continue;
+    result.push_back(compareTensors(step.result, others[number]->result, tolerance));
+    result.back().source = step.source;
+    if (same.size() > 1)
+      result.back().source += fmt::format(", time {} of {}", number + 1, same.size());
+  }
+  return result;
+}
+
 Findings compareWithOther(const Settings &settings, const Module &module,
                           const std::vector<Tensor> &inputs) {
   Findings findings;
+  if (isProgram(settings.other))
+    findings.intermediates =
+        compareSteps(stepsOf(settings.file, settings, inputs),
+                     stepsOf(settings.other, settings, inputs), settings.tolerance);
   std::vector<NamedTensor> right = otherSide(settings, module, inputs);
   for (const NamedTensor &tensor : runModule(module, settings.file, inputs, settings.threads))
     if (const NamedTensor *other = find(right, tensor.name))
@@ -186,7 +256,7 @@ void printFindings(const Findings &findings, const std::string &other, const Set
   auto wrong = std::count_if(findings.intermediates.begin(), findings.intermediates.end(),
                              [](const Difference &difference) { return !difference.agrees(); });
   if (!findings.intermediates.empty())
-    std::cout << fmt::format("tensor by tensor, with each kept: {} of {} agree\n",
+    std::cout << fmt::format("tensor by tensor: {} of {} agree\n",
                              findings.intermediates.size() - size_t(wrong),
                              findings.intermediates.size());
   if (!first) {
@@ -198,7 +268,8 @@ void printFindings(const Findings &findings, const std::string &other, const Set
     std::cout << fmt::format("  computed by {}; {} compared before it agree\n",
                              printable(first->source), agreeing);
   if (!findings.intermediates.empty() && wrong == 0)
-    std::cout << "  only the module that keeps no tensor differs: what it fuses is at fault\n";
+    std::cout << "  only outputs differ: what was not compared on the way, as what is fused, is at "
+                 "fault\n";
 }
 
 int reportFindings(const Findings &findings, const std::string &other, const Settings &settings) {

@@ -7,6 +7,8 @@
 #include <CLI/CLI.hpp>
 
 #include <dlfcn.h>
+#include <filesystem>
+#include <unistd.h>
 
 namespace tensmith::cli {
 namespace {
@@ -46,12 +48,21 @@ const Library &library() {
   return opened;
 }
 
+/// One of the process, so that compilations at the same time don't meet.
+std::string defaultReproducer() {
+  std::error_code none;
+  std::string name = "tensmith-reproducer-" + std::to_string(::getpid()) + ".mlir";
+  return std::filesystem::temp_directory_path(none) / name;
+}
+
 /// The API's options, and the pointers that they hold.
 struct Options {
   std::vector<const char *> shapes, keep;
+  std::string reproducer;
   ts_compile_options options;
 
-  Options(const CompileSettings &settings, Progress &progress) {
+  Options(const CompileSettings &settings, Progress &progress)
+      : reproducer(settings.reproducer.empty() ? defaultReproducer() : settings.reproducer) {
     library().initOptions(&options);
     for (const std::string &shape : settings.shapes)
       shapes.push_back(shape.c_str());
@@ -69,6 +80,8 @@ struct Options {
     options.optimization = settings.optimization;
     options.evaluate_by_reference = settings.byReference;
     options.precision = settings.precision == "exact" ? TS_PRECISION_EXACT : TS_PRECISION_FAST;
+    options.verify_each_pass = settings.verifyEachPass;
+    options.reproducer = reproducer.c_str();
     options.progress = Progress::callback;
     options.progress_context = &progress;
     options.warn = Progress::warnCallback;
@@ -124,6 +137,14 @@ void CompileSettings::addTo(CLI::App &command, bool threadsToo) {
       ->check(CLI::IsMember({"fast", "exact"}));
   group->add_flag("--evaluate-by-reference", byReference,
                   "No kernels: every operator by its reference evaluation");
+  group->add_flag("--verify-each-pass", verifyEachPass,
+                  "Evaluate the graph by the reference after each rewrite, on made-up inputs, and "
+                  "name the one that changes a result (slow)");
+  group
+      ->add_option(
+          "--reproducer", reproducer,
+          "Where a failing compilation leaves its graph (default: in the temporary folder)")
+      ->type_name("FILE");
   if (threadsToo)
     group->add_option("--threads", threads, "Of the compilation (default: as many as CPUs)")
         ->type_name("N")

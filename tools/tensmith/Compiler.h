@@ -24,7 +24,8 @@ struct CompileSettings {
   std::string dumpIr;
   std::string cacheDir;
   bool noCache = false;
-  bool byReference = false;
+  bool byReference = false, verifyEachPass = false;
+  std::string reproducer; // empty: in the folder for temporary files
   int optimization = 1;
   std::string precision = "fast";
   int threads = 0;

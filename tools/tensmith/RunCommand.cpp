@@ -21,7 +21,7 @@ namespace {
 struct Settings {
   std::string file, outputFolder;
   int top = 0, threads = 0;
-  bool json = false, verify = false;
+  bool json = false, verify = false, checkNan = false;
   InputSettings inputs;
   CompileSettings compile;
 };
@@ -179,7 +179,7 @@ int run(const Settings &settings) {
   std::vector<Tensor> outputs;
   try {
     Progress progress("running " + settings.file);
-    outputs = Session(module, settings.threads).run(inputs);
+    outputs = Session(module, settings.threads, settings.checkNan).run(inputs);
   } catch (const Error &error) {
     fail(settings.file, error.what());
   }
@@ -216,6 +216,9 @@ void addRun(CLI::App &app, Action &chosen) {
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
   command->add_flag("--verify", settings->verify, "Check the hash of a module's weights first");
+  command->add_flag("--check-nan", settings->checkNan,
+                    "Stop at the node whose result holds a NaN or an infinity that its operands "
+                    "don't; with -O0 nodes are looked at one by one instead of fused");
   command->add_flag("--json", settings->json, "Print the outputs' description as JSON");
   settings->inputs.addTo(*command);
   settings->compile.addTo(*command, false);
@@ -224,7 +227,8 @@ void addRun(CLI::App &app, Action &chosen) {
       "  tensmith run model.onnx --input x=photo.jpg --image-mean 0.485,0.456,0.406 \\\n"
       "      --image-std 0.229,0.224,0.225 --top 5\n"
       "  tensmith run model.so --input ids=ids.npy --input mask=1x128xi64=ones --output results/\n"
-      "  tensmith run bert.onnx --shape batch=1 --shape sequence=16 --json");
+      "  tensmith run bert.onnx --shape batch=1 --shape sequence=16 --json\n"
+      "  tensmith run model.onnx --input x=x.npy --check-nan -O0");
   command->callback([settings, &chosen] { chosen = [settings] { return run(*settings); }; });
 }
 
