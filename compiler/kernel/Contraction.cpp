@@ -92,6 +92,11 @@ Value matrixAsWeights(graph::GraphBuilder &builder, graph::ConvOp conv, Value ma
   return reshapeTo(builder, turned, cast<RankedTensorType>(conv.getW().getType()).getShape());
 }
 
+bool readsWholeRows(graph::ConvOp conv) {
+  return conv.getChannelsLast() && conv.getGroup() == 1 && conv.getDilations().back() == 1 &&
+         llvm::all_of(conv.getPads(), [](int64_t pad) { return pad == 0; });
+}
+
 bool isDepthwise(graph::ConvOp conv) {
   auto type = dyn_cast<RankedTensorType>(conv.getW().getType());
   return type && type.hasStaticShape() && conv.getGroup() > 1 && type.getDimSize(1) == 1 &&

@@ -52,6 +52,8 @@ mlir::Value matrixAsWeights(graph::GraphBuilder &builder, graph::ConvOp conv, ml
 mlir::Value depthwiseWeightsAsTaps(graph::GraphBuilder &builder, mlir::Value weights);
 mlir::Value tapsAsDepthwiseWeights(graph::GraphBuilder &builder, graph::ConvOp conv,
                                    mlir::Value taps);
+/// Whether the pixels of a row of the window lie side by side in the image, with their channels.
+bool readsWholeRows(graph::ConvOp conv);
 /// One channel in and one out of each group.
 bool isDepthwise(graph::ConvOp conv);
 /// The block argument [taps, C] that a depthwise convolution's weights come from through

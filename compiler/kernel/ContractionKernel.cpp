@@ -42,6 +42,8 @@ struct Extents {
   }
 };
 
+/// As many multiply-adds as two units have under way, each of which takes four cycles.
+constexpr int64_t kIndependentSums = 8;
 // Operands of a prefetch.
 constexpr int kSecondLevel = 2, kData = 1;
 
@@ -156,10 +158,7 @@ private:
     at.indices.push_back(column);
     if (contraction_.bias) {
       Value bias = emitter_.element(contraction_.bias, {{column}, lanes_, mask});
-      if (isa<FloatType>(contraction_.accumulator))
-        sum = emitter_.builder().create<arith::AddFOp>(math_.location, sum, bias);
-      else
-        sum = emitter_.builder().create<arith::AddIOp>(math_.location, sum, bias);
+      sum = emitSum(sum, bias);
     }
     emitter_.define(contraction_.root->getResult(0), [sum](const Position &) { return sum; });
     auto yield = cast<graph::YieldOp>(kernel_.getBody().front().getTerminator());
@@ -220,31 +219,64 @@ private:
                                        pointer, ValueRange{math_.toI64(math_.mul(steps, step_))});
   }
 
+  /// The loop over k of one tap. A tile of few rows takes several steps of k at once, with sums of
+  /// their own, since one chain of multiply-adds would wait for each result.
   SmallVector<Value> emitDepth(Value first, Value next, ValueRange rowPointers, ValueRange sums,
                                int64_t vectors) {
+    Value depth = source_.depth(), zero = math_.constant(0);
+    auto step = [&](Value k, ValueRange carried) {
+      return emitStep(first, next, k, rowPointers, carried, vectors);
+    };
+    int64_t chains = sums.empty() ? 1 : kIndependentSums / int64_t(sums.size());
+    if (chains <= 1)
+      return emitReduction(math_, zero, depth, math_.constant(1), sums, step);
+    Type type = sums[0].getType();
+    Value nothing = emitter_.builder().create<arith::ConstantOp>(
+        math_.location, emitter_.builder().getZeroAttr(type));
+    SmallVector<Value> all(sums);
+    all.resize(sums.size() * chains, nothing);
+    Value whole = math_.mul(math_.div(depth, math_.constant(chains)), chains);
+    all = emitReduction(
+        math_, zero, whole, math_.constant(chains), all, [&](Value k, ValueRange carried) {
+          SmallVector<Value> results;
+          for (int64_t chain = 0; chain < chains; ++chain)
+            llvm::append_range(results, step(math_.add(k, chain),
+                                             carried.slice(chain * sums.size(), sums.size())));
+          return results;
+        });
+    for (size_t sum = sums.size(); sum < all.size(); ++sum)
+      all[sum % sums.size()] = emitSum(all[sum % sums.size()], all[sum]);
+    all.resize(sums.size());
+    return emitReduction(math_, whole, depth, math_.constant(1), all, step);
+  }
+
+  SmallVector<Value> emitStep(Value first, Value next, Value k, ValueRange rowPointers,
+                              ValueRange sums, int64_t vectors) {
+    auto &builder = emitter_.builder();
     Type left = getElementTypeOrSelf(contraction_.left.getType());
     Type right = getElementTypeOrSelf(contraction_.panels.getType());
     Value buffer = emitter_.buffer(contraction_.panels);
-    return emitReduction(
-        math_, math_.constant(0), source_.depth(), math_.constant(1), sums,
-        [&](Value k, ValueRange carried) {
-          auto &builder = emitter_.builder();
-          builder.create<LLVM::Prefetch>(math_.location, bytesFrom(next, k), /*rw=*/0,
-                                         /*hint=*/kSecondLevel, /*cache=*/kData);
-          SmallVector<Value> b, results;
-          Value line = math_.add(first, math_.mul(k, contraction_.width));
-          for (int64_t v = 0; v < vectors; ++v)
-            b.push_back(
-                widen(emitter_.load(buffer, right, math_.add(line, v * lanes_), lanes_), right));
-          for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
-            Value a = widen(emitter_.load(pointer, left, k), left);
-            a = emitter_.splat(a, lanes_);
-            for (int64_t v = 0; v < vectors; ++v)
-              results.push_back(emitMultiplyAdd(builder, math_.location, a, false, b[v], false,
-                                                carried[row * vectors + v]));
-          }
-          return results;
-        });
+    builder.create<LLVM::Prefetch>(math_.location, bytesFrom(next, k), /*rw=*/0,
+                                   /*hint=*/kSecondLevel, /*cache=*/kData);
+    SmallVector<Value> b, results;
+    Value line = math_.add(first, math_.mul(k, contraction_.width));
+    for (int64_t v = 0; v < vectors; ++v)
+      b.push_back(widen(emitter_.load(buffer, right, math_.add(line, v * lanes_), lanes_), right));
+    for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
+      Value a = widen(emitter_.load(pointer, left, k), left);
+      a = emitter_.splat(a, lanes_);
+      for (int64_t v = 0; v < vectors; ++v)
+        results.push_back(emitMultiplyAdd(builder, math_.location, a, false, b[v], false,
+                                          sums[row * vectors + v]));
+    }
+    return results;
+  }
+
+  Value emitSum(Value a, Value b) {
+    auto &builder = emitter_.builder();
+    if (isa<FloatType>(contraction_.accumulator))
+      return builder.create<arith::AddFOp>(math_.location, a, b);
+    return builder.create<arith::AddIOp>(math_.location, a, b);
   }
 
   /// An operand's element in the accumulator's type.

@@ -17,8 +17,8 @@ RowPlace rowPlace(const Contraction &contraction) {
   if (graph::ConvOp conv = contraction.conv()) {
     auto weights = cast<RankedTensorType>(conv.getW().getType());
     bool window = llvm::any_of(weights.getShape().drop_front(2), [](int64_t s) { return s != 1; });
-    return isBuffer && !(window && weights.getDimSize(1) < kFewChannels) ? RowPlace::InPlace
-                                                                         : RowPlace::Copied;
+    bool longEnough = !window || weights.getDimSize(1) >= kFewChannels || readsWholeRows(conv);
+    return isBuffer && longEnough ? RowPlace::InPlace : RowPlace::Copied;
   }
   if (isBuffer)
     return RowPlace::InPlace;
@@ -54,8 +54,14 @@ void RowSource::readPixels(graph::ConvOp conv) {
   depth_ = total_ = math_.constant(cast<RankedTensorType>(conv.getW().getType()).getDimSize(1));
   for (int64_t tap : image_->window())
     total_ = math_.mul(total_, tap);
-  if (!copies())
-    taps_.assign(image_->window().begin(), image_->window().end());
+  if (copies())
+    return;
+  ArrayRef<int64_t> window = image_->window();
+  if (readsWholeRows(conv)) {
+    depth_ = math_.mul(depth_, window.back());
+    window = window.drop_back();
+  }
+  taps_.assign(window.begin(), window.end());
 }
 
 int64_t RowSource::elementBytes() const {
@@ -129,9 +135,11 @@ SmallVector<Value> RowSource::rowPointers(ValueRange tap) {
     return bases_;
   SmallVector<Value> pointers;
   if (image_) {
+    SmallVector<Value> first(tap);
+    first.resize(image_->window().size(), math_.constant(0));
     Value channel = math_.mul(batch_, depth_);
     for (size_t row = 0; row < image_->count(); ++row)
-      pointers.push_back(image_->pointer(row, tap, channel));
+      pointers.push_back(image_->pointer(row, first, channel));
     return pointers;
   }
   for (Value row : rows_) {

@@ -2,10 +2,10 @@
 //
 // A row of a tile is a pointer to `depth` consecutive elements for each tap. They are read in place
 // where the left operand lies in memory: the rows of a matrix, the pixels under a window
-// (ImageRows.h), and rows that are only moved out of a buffer in pieces (heads that a transposition
-// puts side by side are taps; a row of a table that is gathered is one piece). Otherwise (an
-// element-wise chain before it, few channels) an item's rows are computed into scratch, all taps
-// side by side, and read from there.
+// (ImageRows.h; a whole row of the window at once where nothing of it is padding), and rows that
+// are only moved out of a buffer in pieces (heads that a transposition puts side by side are taps;
+// a row of a table that is gathered is one piece). Otherwise (an element-wise chain before it, few
+// channels) an item's rows are computed into scratch, all taps side by side, and read from there.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"

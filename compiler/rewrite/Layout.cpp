@@ -6,6 +6,7 @@
 // model and at reshapes.
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/kernel/Contraction.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/rewrite/Simplify.h"
 
@@ -213,6 +214,33 @@ template <typename Op> struct ThroughReduce : OpRewritePattern<Op> {
   }
 };
 
+/// conv(x) of few channels  ->  conv(pad(x)) without padding of its own
+///
+/// Then a row of the window lies in memory in one piece, and the kernel reads it in place; the
+/// image is small, since its channels are few.
+void separatePadding(graph::ConvOp conv, OpBuilder &builder) {
+  auto w = dyn_cast<RankedTensorType>(conv.getW().getType());
+  if (!conv.getChannelsLast() || !w || !w.hasStaticShape() ||
+      w.getDimSize(1) >= kernel::kFewChannels)
+    return;
+  size_t spatial = conv.getStrides().size();
+  SmallVector<int64_t> low{0}, high{0}, pads(conv.getPads()), none(2 * spatial, 0);
+  conv.setPads(none);
+  if (pads == none || !kernel::readsWholeRows(conv))
+    return conv.setPads(pads);
+  llvm::append_range(low, ArrayRef(pads).take_front(spatial));
+  llvm::append_range(high, ArrayRef(pads).drop_front(spatial));
+  low.push_back(0);
+  high.push_back(0);
+  builder.setInsertionPoint(conv);
+  graph::ShapeContext shapes(conv.getContext());
+  graph::GraphBuilder graph(builder, shapes, conv.getLoc());
+  conv.getXMutable().assign(graph::GraphBuilder::first(
+      graph.create("pad", {conv.getX(), graph.none()},
+                   {graph.named("low", builder.getDenseI64ArrayAttr(low)),
+                    graph.named("high", builder.getDenseI64ArrayAttr(high))})));
+}
+
 } // namespace
 
 LogicalResult chooseLayout(func::FuncOp function, const Options &) {
@@ -226,7 +254,11 @@ LogicalResult chooseLayout(func::FuncOp function, const Options &) {
   addSimplifyPatterns(patterns);
   GreedyRewriteConfig config;
   config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
-  return applyPatternsAndFoldGreedily(function, std::move(patterns), config);
+  if (failed(applyPatternsAndFoldGreedily(function, std::move(patterns), config)))
+    return failure();
+  OpBuilder builder(context);
+  function.walk([&](graph::ConvOp conv) { separatePadding(conv, builder); });
+  return success();
 }
 
 } // namespace tensmith::rewrite

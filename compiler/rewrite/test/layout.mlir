@@ -58,3 +58,23 @@ func.func @constants_on_both_sides() -> tensor<3x2xf32> {
   %1 = graph.add %0, %y : (tensor<3x2xf32>, tensor<3x2xf32>) -> tensor<3x2xf32>
   return %1 : tensor<3x2xf32>
 }
+
+// -----
+
+// Of few channels a row of the window is read in one piece, which padding in the kernel would break.
+// CHECK-LABEL: func @few_channels
+// CHECK: %[[PADDED:.*]] = graph.pad {{.*}} {high = array<i64: 0, 1, 2, 0>, low = array<i64: 0, 3, 0, 0>}
+// CHECK: graph.conv %[[PADDED]], {{.*}}pads = array<i64: 0, 0, 0, 0>
+// CHECK-LABEL: func @many_channels
+// CHECK-NOT: graph.pad
+// CHECK: return
+func.func @few_channels(%x: tensor<1x3x20x20xf32>, %w: tensor<8x3x5x5xf32>) -> tensor<1x8x20x18xf32> {
+  %none = graph.none : none
+  %y = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 3, 0, 1, 2>, dilations = array<i64: 1, 1>} : (tensor<1x3x20x20xf32>, tensor<8x3x5x5xf32>, none) -> tensor<1x8x20x18xf32>
+  return %y : tensor<1x8x20x18xf32>
+}
+func.func @many_channels(%x: tensor<1x8x20x20xf32>, %w: tensor<8x8x5x5xf32>) -> tensor<1x8x20x18xf32> {
+  %none = graph.none : none
+  %y = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 3, 0, 1, 2>, dilations = array<i64: 1, 1>} : (tensor<1x8x20x20xf32>, tensor<8x8x5x5xf32>, none) -> tensor<1x8x20x18xf32>
+  return %y : tensor<1x8x20x18xf32>
+}
