@@ -72,8 +72,14 @@ std::string matmul(int64_t m, int64_t k, int64_t n) {
 
 // Breaks if a tile of fewer rows, a cut-off panel or the epilogue's offsets are wrong.
 TEST(ContractionKernel, MatMulWithBias) {
-  for (auto [m, k, n] :
-       {std::tuple{49, 33, 40}, {1, 7, 5}, {1, 38, 20}, {2, 21, 33}, {3, 9, 70}, {6, 1, 16}, {13, 64, 100}, {128, 96, 64}})
+  for (auto [m, k, n] : {std::tuple{49, 33, 40},
+                         {1, 7, 5},
+                         {1, 38, 20},
+                         {2, 21, 33},
+                         {3, 9, 70},
+                         {6, 1, 16},
+                         {13, 64, 100},
+                         {128, 96, 64}})
     expectAgreement(matmul(m, k, n), {}, "contraction");
 }
 
