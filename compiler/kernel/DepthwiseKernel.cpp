@@ -1,6 +1,6 @@
-// A depthwise convolution has one product for each tap: it is bound by loads, so a tile of
-// neighbouring output pixels shares the vector of weights, and the pointers to the pixels under the
-// window are found once for all channels.
+// A depthwise convolution has one product for each tap: it is bound by loads. So a tile is
+// neighbouring pixels of one row of the output, which share the vectors of weights, and the input
+// pixels where their windows overlap; the pointers to these are found once for all channels.
 #include "compiler/kernel/DepthwiseKernel.h"
 
 #include "compiler/kernel/Blocking.h"
@@ -9,6 +9,8 @@
 #include "compiler/kernel/WindowElement.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include <map>
 
 using namespace mlir;
 
@@ -52,17 +54,39 @@ public:
   }
 
 private:
+  /// An input pixel, and the products that it is in.
+  struct Pixel {
+    Value pointer;
+    SmallVector<std::pair<int64_t, size_t>> uses; // tap, row of the tile
+  };
+
+  /// The pixels under the tile's windows, row by row of the window.
   void findPixels() {
     ArrayRef<int64_t> window = image_.window();
+    int64_t width = window.back(), stride = root_.getStrides().back(),
+            dilation = root_.getDilations().back();
     pixels_.clear();
-    for (int64_t tap = 0; tap < tapCount(root_); ++tap) {
-      SmallVector<Value> at(window.size());
-      int64_t rest = tap;
-      for (size_t dim = window.size(); dim-- > 0; rest /= window[dim])
-        at[dim] = math_.constant(rest % window[dim]);
-      for (size_t row = 0; row < rows_.size(); ++row)
-        pixels_.push_back(image_.pointer(row, at, math_.constant(0)));
+    for (int64_t line = 0; line < tapCount(root_) / width; ++line) {
+      std::map<int64_t, Pixel> byColumn;
+      for (int64_t column = 0; column < width; ++column)
+        for (size_t row = 0; row < rows_.size(); ++row) {
+          int64_t tap = line * width + column;
+          Pixel &pixel = byColumn[int64_t(row) * stride + column * dilation];
+          if (pixel.uses.empty())
+            pixel.pointer = image_.pointer(row, tapIndices(tap), math_.constant(0));
+          pixel.uses.push_back({tap, row});
+        }
+      for (auto &[column, pixel] : byColumn)
+        pixels_.push_back(std::move(pixel));
     }
+  }
+
+  SmallVector<Value> tapIndices(int64_t tap) {
+    ArrayRef<int64_t> window = image_.window();
+    SmallVector<Value> at(window.size());
+    for (size_t dim = window.size(); dim-- > 0; tap /= window[dim])
+      at[dim] = math_.constant(tap % window[dim]);
+    return at;
   }
 
   void emitChannels(Value channel, int64_t vectors, bool masked) {
@@ -75,12 +99,12 @@ private:
     SmallVector<Value> sums(rows_.size() * vectors, zero);
     Type element = getElementTypeOrSelf(root_.getX().getType());
     Value taps = matchDepthwiseTaps(root_);
-    for (int64_t tap = 0; tap < tapCount(root_); ++tap)
+    for (const Pixel &pixel : pixels_)
       for (int64_t v = 0; v < vectors; ++v) {
         Value at = math_.add(channel, v * lanes_);
-        Value weights = emitter_.element(taps, {{math_.constant(tap), at}, lanes_, mask});
-        for (size_t row = 0; row < rows_.size(); ++row) {
-          Value x = emitter_.load(pixels_[tap * rows_.size() + row], element, at, lanes_, mask);
+        Value x = emitter_.load(pixel.pointer, element, at, lanes_, mask);
+        for (auto [tap, row] : pixel.uses) {
+          Value weights = emitter_.element(taps, {{math_.constant(tap), at}, lanes_, mask});
           Value &sum = sums[row * vectors + v];
           sum = emitMultiplyAdd(builder, math_.location, x, false, weights, false, sum);
         }
@@ -115,18 +139,19 @@ private:
   ValueRange results_;
   Type accumulator_;
   int64_t lanes_;
-  SmallVector<Value> outDims_, rows_, pixels_;
+  SmallVector<Value> outDims_, rows_;
+  std::vector<Pixel> pixels_;
 };
 
+/// A row of the output to each batch, so that no tile lies in two.
 Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root,
                     const MachineShape &machine) {
   SmallVector<Value> out = dimValues(math, sizes, root.getType());
-  Value one = math.constant(1), channels = out.back();
-  Value rows = math.product(ArrayRef(out).drop_back());
+  Value one = math.constant(1), channels = out.pop_back_val(), columns = out.pop_back_val();
   // Loads bound it, so that a product weighs several of a register tile's.
   Value depth = math.constant(4 * tapCount(root));
-  return Blocking::choose(math, machine, one, rows, channels, one, depth, math.mul(channels, 4),
-                          kHeight);
+  return Blocking::choose(math, machine, math.product(out), columns, channels, one, depth,
+                          math.mul(channels, 4), kHeight);
 }
 
 } // namespace
@@ -153,11 +178,13 @@ Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root,
     DepthwiseEmitter tiles(emitter, kernel, root, machine, results);
     Value one = math.constant(1);
     emitFor(math, begin, end, one, [&](Value item) {
-      Value tile = math.mul(item, blocking.tileBlock);
+      Value line = math.mul(math.div(item, blocking.tileBlocks), blocking.rows);
+      Value tile = math.mul(math.rem(item, blocking.tileBlocks), blocking.tileBlock);
       Value last = math.min(math.add(tile, blocking.tileBlock), blocking.tiles);
       emitFor(math, tile, last, one, [&](Value number) {
-        emitRowTile(math, blocking, number,
-                    [&](Value row, int64_t height) { tiles.emitTile(row, height); });
+        emitRowTile(math, blocking, number, [&](Value column, int64_t height) {
+          tiles.emitTile(math.add(line, column), height);
+        });
       });
     });
   };
