@@ -149,6 +149,8 @@ def run(first, count, jobs, with_onnxruntime, save=None, limit=60):
         for share in shares:
             for seed, verdict, message in share.results(limit):
                 counts[verdict] += 1
+                if sum(counts.values()) % 500 == 0:
+                    print(f"{sum(counts.values())} of {count}: {counts['agrees']} agree", flush=True)
                 if verdict != "agrees":
                     failures.append((seed, verdict, message))
                     print(f"seed {seed} {verdict}: {message}", flush=True)
