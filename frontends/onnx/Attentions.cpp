@@ -1,5 +1,5 @@
 // Attention and what is used with it.
-#include "frontends/onnx/NodeImport.h"
+#include "frontends/onnx/Rotations.h"
 
 namespace tensmith::onnx_import {
 namespace {
@@ -105,7 +105,8 @@ Value join(NodeImport &n, Halves halves, int64_t rotated, bool interleaved) {
                    dims);
 }
 
-/// Cosines or sines for each position, as [batch, sequence, 1, rotated / 2].
+} // namespace
+
 Value rotations(NodeImport &n, Value cache, Value positions) {
   Value rows = positions ? n("graph.gather", {cache, positions}, n.integer("axis", 0)) : cache;
   if (!rows || !n.isRanked(rows) || n.rank(rows) != 3)
@@ -114,6 +115,31 @@ Value rotations(NodeImport &n, Value cache, Value positions) {
   dims.insert(dims.begin() + 2, n.size(1));
   return n.reshape(rows, dims);
 }
+
+Value rotatedHeads(NodeImport &n, Value x, Value cosines, Value sines, int64_t rotated,
+                   bool interleaved) {
+  if (!x)
+    return x;
+  auto size = NodeImport::known(n.dims(x)[3]);
+  if (size && !rotated)
+    rotated = *size;
+  if (!size || rotated < 2 || rotated > *size || rotated % 2) {
+    (void)n.error("rotates " + llvm::Twine(rotated) + " elements of a head of " +
+                  (size ? llvm::Twine(*size) : llvm::Twine("unknown size")));
+    return {};
+  }
+  Halves h = split(n, x, rotated, interleaved);
+  Halves turned{n.sub(n.mul(cosines, h.first), n.mul(sines, h.second)),
+                n.add(n.mul(sines, h.first), n.mul(cosines, h.second))};
+  Value result = join(n, turned, rotated, interleaved);
+  if (!result || rotated == *size)
+    return result;
+  auto dims = n.dims(x);
+  dims[3] = n.size(*size - rotated);
+  return n.concat({result, n.slice(x, {0, 0, 0, rotated}, dims)}, 3);
+}
+
+namespace {
 
 /// Operands: x [batch, heads, sequence, size] or [batch, sequence, heads * size], cosines, sines,
 /// positions.
@@ -133,29 +159,12 @@ LogicalResult rotaryEmbedding(NodeImport &n) {
   } else {
     return n.error("operand 0 has rank " + llvm::Twine(original.size()) + ", not 3 or 4");
   }
-  if (!x)
-    return failure();
-  auto size = NodeImport::known(n.dims(x)[3]);
-  if (!size)
-    return n.error("the size of a head is not known");
-  int64_t given = n.intAttr("rotary_embedding_dim"), rotated = given ? given : *size;
-  if (rotated < 2 || rotated > *size || rotated % 2)
-    return n.error("rotary_embedding_dim is " + llvm::Twine(rotated) + " of a head of " +
-                   llvm::Twine(*size));
-  bool interleaved = n.intAttr("interleaved") != 0;
   Value cosines = rotations(n, n.input(1), n.input(3)),
         sines = rotations(n, n.input(2), n.input(3));
   if (!cosines || !sines)
     return n.error("the caches of cosines and sines have not the rank that goes with position_ids");
-  Halves h = split(n, x, rotated, interleaved);
-  Halves turned{n.sub(n.mul(cosines, h.first), n.mul(sines, h.second)),
-                n.add(n.mul(sines, h.first), n.mul(cosines, h.second))};
-  Value result = join(n, turned, rotated, interleaved);
-  if (rotated < *size) {
-    auto dims = n.dims(x);
-    dims[3] = n.size(*size - rotated);
-    result = n.concat({result, n.slice(x, {0, 0, 0, rotated}, dims)}, 3);
-  }
+  Value result = rotatedHeads(n, x, cosines, sines, n.intAttr("rotary_embedding_dim"),
+                              n.intAttr("interleaved") != 0);
   return n.give(
       {original.size() == 3 ? n.reshape(result, original) : n.transpose(result, {0, 2, 1, 3})});
 }

@@ -208,6 +208,17 @@ LogicalResult pad(NodeImport &n) {
 /// [a, b] repeated [r, s] times: broadcast [1, a, 1, b] to [r, a, s, b].
 LogicalResult tile(NodeImport &n) {
   Value x = n.input(0);
+  if (n.opset < 6 && n.has(2)) { // a number of tiles, and the dimension along which they lie
+    auto tiles = n.scalarConstant(n.input(1)), axis = n.scalarConstant(n.input(2));
+    if (!tiles || !axis || failed(n.needRank(0)))
+      return n.error("the tiles or their axis are computed by the model, which is not supported");
+    auto along = n.axis(int64_t(*axis), n.rank(x));
+    if (failed(along))
+      return failure();
+    Ints repeats(size_t(n.rank(x)), 1);
+    repeats[size_t(*along)] = int64_t(*tiles);
+    n.inputs[1] = n.vector(repeats);
+  }
   auto repeats = n.contents(n.input(1));
   if (!x || !repeats || !n.isRanked(x) || repeats->size() != size_t(n.rank(x)))
     return n.give({n("graph.dynamic_tile", {x, n.input(1)})});

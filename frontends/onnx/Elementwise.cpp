@@ -12,7 +12,8 @@ Value legacyOperand(NodeImport &n, Value a, Value b) {
   if (n.opset >= 7 || !n.intAttr("broadcast") || !n.hasAttribute("axis") || !n.isRanked(a) ||
       !n.isRanked(b))
     return b;
-  int64_t trailing = n.rank(a) - n.intAttr("axis") - n.rank(b);
+  int64_t axis = n.intAttr("axis");
+  int64_t trailing = n.rank(a) - (axis < 0 ? axis + n.rank(a) : axis) - n.rank(b);
   auto dims = n.dims(b);
   for (int64_t i = 0; i < trailing; ++i)
     dims.push_back(n.size(1));

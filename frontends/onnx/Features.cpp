@@ -166,29 +166,19 @@ LogicalResult imputer(NodeImport &n) {
   return n.give({n.where(isMissing, likeOperand(n, values), x)});
 }
 
-LogicalResult linearRegressor(NodeImport &n) {
-  auto coefficients = n.floatsAttr("coefficients"), intercepts = n.floatsAttr("intercepts");
-  int64_t targets = n.intAttr("targets", 1);
-  std::string transform = n.stringAttr("post_transform", "NONE");
-  if (failed(needFeatures(n, false)))
-    return failure();
-  if (transform != "NONE" || targets < 1 || coefficients.empty() ||
-      int64_t(coefficients.size()) % targets)
-    return n.error("has post_transform '" + transform +
-                   "', or coefficients that the targets don't "
-                   "divide");
-  n.inputs[0] = n.cast(n.input(0), n.builder.getF32Type());
-  AffineExpr features = n.size(int64_t(coefficients.size()) / targets);
-  Value weights = n.reshape(likeOperand(n, coefficients), {n.size(targets), features});
-  Value y = n.matmul(n.input(0), n.transpose(weights, {1, 0}));
-  return n.give({intercepts.empty() ? y : n.add(y, likeOperand(n, intercepts))});
+/// Values here are tensors and sequences of them.
+LogicalResult ofMaps(NodeImport &n) {
+  return n.error("maps are not supported; take the tensor that the map is made of or made into as "
+                 "the model's output or input (converters of scikit-learn: zipmap=False)");
 }
 
 constexpr Operator kOperators[] = {
+    {"ZipMap", ofMaps, kDomain},
+    {"CastMap", ofMaps, kDomain},
+    {"DictVectorizer", ofMaps, kDomain},
     {"Scaler", scaler, kDomain},
     {"Normalizer", normalizer, kDomain},
     {"Imputer", imputer, kDomain},
-    {"LinearRegressor", linearRegressor, kDomain},
     {"LabelEncoder", labelEncoder, kDomain},
     {"ArrayFeatureExtractor", arrayFeatureExtractor, kDomain},
     {"Binarizer", binarizer, kDomain},

@@ -182,36 +182,31 @@ LogicalResult split(NodeImport &n) {
   return n.give(parts);
 }
 
-/// [N, C b b, H, W] to [N, C, H b, W b].
-LogicalResult depthToSpace(NodeImport &n) {
+/// Picture blocks of b by b places as channels, or back: [N, C b b, H, W] and [N, C, H b, W b]. The
+/// block's place comes before the channel (DCR) or behind it (CRD).
+template <bool toSpace> LogicalResult moveBlocks(NodeImport &n) {
   int64_t b = n.intAttr("blocksize");
   if (failed(n.needRank(0)))
     return failure();
   auto d = n.dims(n.input(0));
-  if (d.size() != 4 || b <= 0)
-    return n.error("needs an operand of rank 4 and a positive blocksize");
-  AffineExpr block = n.size(b), c = n.graph.shapes.simplify(d[1].floorDiv(b * b));
-  bool dcr = n.stringAttr("mode", "DCR") == "DCR";
-  Value parts = dcr ? n.reshape(n.input(0), {d[0], block, block, c, d[2], d[3]})
-                    : n.reshape(n.input(0), {d[0], c, block, block, d[2], d[3]});
-  Value turned =
-      dcr ? n.transpose(parts, {0, 3, 4, 1, 5, 2}) : n.transpose(parts, {0, 1, 4, 2, 5, 3});
-  return n.give({n.reshape(turned, {d[0], c, d[2] * b, d[3] * b})});
-}
-
-LogicalResult spaceToDepth(NodeImport &n) {
-  int64_t b = n.intAttr("blocksize");
-  if (failed(n.needRank(0)))
-    return failure();
-  auto d = n.dims(n.input(0));
-  if (d.size() != 4 || b <= 0)
-    return n.error("needs an operand of rank 4 and a positive blocksize");
-  AffineExpr block = n.size(b), h = n.graph.shapes.simplify(d[2].floorDiv(b)),
-             w = n.graph.shapes.simplify(d[3].floorDiv(b));
+  constexpr int64_t kMost = int64_t(1) << 20;
+  if (d.size() != 4 || b <= 0 || b > kMost)
+    return n.error("needs an operand of rank 4 and a blocksize from 1 to 2^20");
+  bool first = n.stringAttr("mode", "DCR") == "DCR";
+  auto quotient = [&](AffineExpr size, int64_t by) {
+    return n.graph.shapes.simplify(size.floorDiv(by));
+  };
+  AffineExpr block = n.size(b);
+  if (toSpace) {
+    AffineExpr c = quotient(d[1], b * b);
+    Value parts = first ? n.reshape(n.input(0), {d[0], block, block, c, d[2], d[3]})
+                        : n.reshape(n.input(0), {d[0], c, block, block, d[2], d[3]});
+    Value turned = n.transpose(parts, first ? Ints{0, 3, 4, 1, 5, 2} : Ints{0, 1, 4, 2, 5, 3});
+    return n.give({n.reshape(turned, {d[0], c, d[2] * b, d[3] * b})});
+  }
+  AffineExpr h = quotient(d[2], b), w = quotient(d[3], b);
   Value parts = n.reshape(n.input(0), {d[0], d[1], h, block, w, block});
-  bool dcr = n.stringAttr("mode", "DCR") == "DCR";
-  Value turned =
-      dcr ? n.transpose(parts, {0, 3, 5, 1, 2, 4}) : n.transpose(parts, {0, 1, 3, 5, 2, 4});
+  Value turned = n.transpose(parts, first ? Ints{0, 3, 5, 1, 2, 4} : Ints{0, 1, 3, 5, 2, 4});
   return n.give({n.reshape(turned, {d[0], d[1] * (b * b), h, w})});
 }
 
@@ -259,8 +254,8 @@ constexpr Operator kOperators[] = {
     {"Unsqueeze", unsqueeze},
     {"Concat", concat},
     {"Split", split},
-    {"DepthToSpace", depthToSpace},
-    {"SpaceToDepth", spaceToDepth},
+    {"DepthToSpace", moveBlocks<true>},
+    {"SpaceToDepth", moveBlocks<false>},
     {"Shape", shape},
     {"Size", size},
     {"Trilu", trilu},

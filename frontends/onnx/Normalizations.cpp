@@ -49,13 +49,21 @@ LogicalResult batchNormTraining(NodeImport &n, NamedAttribute epsilon) {
   return n.give({y, moved(n.input(3), mean), moved(n.input(4), variance)});
 }
 
+/// Before opset 9, with spatial = 0: statistics for each place of each channel.
+LogicalResult batchNormByPlace(NodeImport &n) {
+  Value x = n.input(0), epsilon = n.scalar(n.input(4), n.floatAttr("epsilon", 1e-5));
+  Value factor = n.mul(n.input(1), n.rsqrt(n.add(n.input(4), epsilon)));
+  Value y = n.add(n.mul(n.sub(x, n.input(3)), factor), n.input(2));
+  return n.give({y, n.input(3), n.input(4), n.input(3), n.input(4)});
+}
+
 LogicalResult batchNorm(NodeImport &n) {
   if (n.inputCount() < 5 || llvm::is_contained(n.inputs, Value()))
     return n.error("has not the 5 operands x, scale, bias, mean and variance");
   if (failed(n.needRank(0)) || n.rank(n.input(0)) < 2)
     return n.error("operand 0 has not a known rank of 2 or more");
   if (n.opset < 9 && !n.intAttr("spatial", 1))
-    return n.error("spatial = 0 is not supported");
+    return batchNormByPlace(n);
   NamedAttribute epsilon = n.real("epsilon", n.floatAttr("epsilon", 1e-5));
   if (n.opset >= 14 && n.intAttr("training_mode"))
     return batchNormTraining(n, epsilon);

@@ -36,7 +36,17 @@ std::map<Name, Rule> allRules() {
                       gradientOperators(),
                       textOperators(),
                       featureOperators(),
-                      treeOperators()})
+                      treeOperators(),
+                      classifierOperators(),
+                      supportVectorOperators(),
+                      earlyOperators(),
+                      contribStandardOperators(),
+                      contribActivationOperators(),
+                      contribNormalizationOperators(),
+                      contribContractionOperators(),
+                      contribQuantizationOperators(),
+                      contribAttentionOperators(),
+                      contribGroupedAttentionOperators()})
     for (const Operator &op : family)
       rules.emplace(Name(op.domain, op.name), op.rule);
   return rules;

@@ -46,6 +46,16 @@ std::span<const Operator> gradientOperators();
 std::span<const Operator> textOperators();
 std::span<const Operator> featureOperators();
 std::span<const Operator> treeOperators();
+std::span<const Operator> classifierOperators();
+std::span<const Operator> supportVectorOperators();
+std::span<const Operator> earlyOperators();
+std::span<const Operator> contribStandardOperators();
+std::span<const Operator> contribActivationOperators();
+std::span<const Operator> contribNormalizationOperators();
+std::span<const Operator> contribContractionOperators();
+std::span<const Operator> contribQuantizationOperators();
+std::span<const Operator> contribAttentionOperators();
+std::span<const Operator> contribGroupedAttentionOperators();
 
 /// The rule of an operator, or null.
 Rule findRule(std::string_view domain, std::string_view name);

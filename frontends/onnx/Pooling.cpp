@@ -2,6 +2,8 @@
 #include "frontends/onnx/OperatorName.h"
 #include "frontends/onnx/Windows.h"
 
+#include <cmath>
+
 namespace tensmith::onnx_import {
 namespace {
 
@@ -38,11 +40,26 @@ LogicalResult averagePool(NodeImport &n) {
   return n.give({n("graph.average_pool", {n.input(0)}, *attributes)});
 }
 
+/// The norm's exponent, which the first opset has as a float; 0, with an error, of one that is no
+/// whole number.
+int64_t exponentOf(NodeImport &n) {
+  auto *p = n.attribute("p");
+  if (!p || !p->has_f())
+    return n.intAttr("p", 2);
+  if (p->f() >= 1 && p->f() <= 1e6f && p->f() == std::floor(p->f()))
+    return int64_t(p->f());
+  (void)n.error("attribute 'p' is no positive whole number");
+  return 0;
+}
+
 LogicalResult lpPool(NodeImport &n) {
   auto attributes = poolAttributes(n);
   if (failed(attributes))
     return failure();
-  attributes->push_back(n.integer("p", n.intAttr("p", 2)));
+  int64_t p = exponentOf(n);
+  if (p == 0)
+    return failure();
+  attributes->push_back(n.integer("p", p));
   return n.give({n("graph.lp_pool", {n.input(0)}, *attributes)});
 }
 
@@ -85,7 +102,9 @@ LogicalResult globalLpPool(NodeImport &n) {
   auto axes = spatialAxes(n);
   if (failed(axes))
     return failure();
-  double p = double(n.intAttr("p", 2));
+  double p = double(exponentOf(n));
+  if (p == 0)
+    return failure();
   Value x = n.unary("graph.abs", n.input(0));
   Value sum = n.reduce("graph.reduce_sum", n("graph.pow", {x, n.scalar(x, p)}), *axes, true);
   return n.give({n("graph.pow", {sum, n.scalar(x, 1 / p)})});

@@ -1,0 +1,225 @@
+// Products with transpositions, activations and low-precision weights; see Contrib.h.
+#include "frontends/onnx/Contrib.h"
+#include "frontends/onnx/IntegerProducts.h"
+
+#include <numeric>
+
+namespace tensmith::onnx_import {
+namespace {
+
+/// Dimensions 1 to the one before the last moved down by one and the first behind them (`batch`),
+/// then the last two swapped.
+Value turned(NodeImport &n, Value x, bool batch, bool swap) {
+  int64_t rank = n.rank(x);
+  Ints order(static_cast<size_t>(rank));
+  std::iota(order.begin(), order.end(), 0);
+  if (batch && rank > 2)
+    std::rotate(order.begin(), order.begin() + 1, order.end() - 1);
+  if (swap && rank >= 2)
+    std::swap(order[size_t(rank) - 2], order[size_t(rank) - 1]);
+  return llvm::is_sorted(order) ? x : n.transpose(x, order);
+}
+
+Value scaled(NodeImport &n, Value x, double factor) { return factor == 1 ? x : n.mul(x, factor); }
+
+SmallVector<double> activationParameters(NodeImport &n) {
+  SmallVector<double> parameters;
+  for (const char *name : {"activation_alpha", "activation_beta", "activation_gamma"})
+    if (n.hasAttribute(name))
+      parameters.push_back(n.floatAttr(name));
+  return parameters;
+}
+
+LogicalResult fusedMatMul(NodeImport &n) {
+  if (failed(needOperands(n, 2, 2)))
+    return failure();
+  Value a = turned(n, n.input(0), n.intAttr("transBatchA"), n.intAttr("transA"));
+  Value b = turned(n, n.input(1), n.intAttr("transBatchB"), n.intAttr("transB"));
+  Value product = scaled(n, a && b ? n.matmul(a, b) : Value(), n.floatAttr("alpha", 1));
+  return n.give({activated(n, product, activationParameters(n))});
+}
+
+LogicalResult fusedGemm(NodeImport &n) {
+  if (failed(importAs(n, "Gemm")))
+    return failure();
+  return n.give({activated(n, n.results[0], activationParameters(n))});
+}
+
+/// Conv(x, w, bias) + z, activated.
+LogicalResult fusedConv(NodeImport &n) {
+  if (failed(needOperands(n, 2)) || failed(importAs(n, "Conv")))
+    return failure();
+  Value y = n.has(3) ? n.add(n.results[0], n.input(3)) : n.results[0];
+  return n.give({activated(n, y, n.floatsAttr("activation_params"))});
+}
+
+// ---- Weights in blocks of few bits
+
+/// Bytes [..., m] as the codes packed in them, lowest bits first: [..., m * 8 / bits], still u8.
+Value unpacked(NodeImport &n, Value bytes, int64_t bits) {
+  if (!bytes || bits == 8)
+    return bytes;
+  auto dims = n.dims(bytes), each = dims;
+  each.push_back(n.size(1));
+  Value column = n.reshape(bytes, each);
+  SmallVector<Value> parts;
+  for (int64_t at = 0; column && at < 8; at += bits) {
+    Value shifted =
+        at ? n("graph.bit_shift", {column, n.scalar(column, double(at))}, n.boolean("left", false))
+           : column;
+    if (!shifted)
+      return {};
+    parts.push_back(n("graph.bitwise_and", {shifted, n.scalar(column, double((1 << bits) - 1))}));
+  }
+  dims.back() = n.graph.shapes.simplify(dims.back() * (8 / bits));
+  return n.reshape(n.concat(parts, int64_t(dims.size())), dims);
+}
+
+/// The first `count` of the last dimension.
+Value cutTo(NodeImport &n, Value x, int64_t count) {
+  if (!x || NodeImport::known(n.dims(x).back()) == count)
+    return x;
+  auto dims = n.dims(x);
+  dims.back() = n.size(count);
+  return n.slice(x, Ints(dims.size(), 0), dims);
+}
+
+struct Blocks {
+  int64_t rows, columns, size, bits; // N, K, block_size
+  int64_t count() const { return (columns + size - 1) / size; }
+};
+
+/// The zero points as numbers of `type`, [rows, blocks, 1]; packed where they are bytes.
+Value zeroPoints(NodeImport &n, Value given, const Blocks &b, Type type) {
+  if (!given)
+    return n.graph.scalar(type, double(int64_t(1) << (b.bits - 1)));
+  if (n.element(given).isUnsignedInteger(8)) {
+    int64_t bytes = (b.count() * b.bits + 7) / 8;
+    given =
+        cutTo(n, unpacked(n, n.reshape(given, {n.size(b.rows), n.size(bytes)}), b.bits), b.count());
+  }
+  return n.cast(n.reshape(given, {n.size(b.rows), n.size(b.count()), n.size(1)}), type);
+}
+
+/// (code - zero point) * scale, as [rows, columns] of the scales' type.
+Value dequantizedBlocks(NodeImport &n, Value codes, Value scales, Value zeros, const Blocks &b) {
+  AffineExpr rows = n.size(b.rows), blocks = n.size(b.count());
+  Value bytes = n.reshape(codes, {rows, blocks, n.size(b.size * b.bits / 8)});
+  scales = n.reshape(scales, {rows, blocks, n.size(1)});
+  if (!bytes || !scales)
+    return {};
+  Type wide = n.element(n.widen(scales));
+  Value numbers = n.cast(unpacked(n, bytes, b.bits), wide);
+  Value weights = n.mul(n.sub(numbers, zeroPoints(n, zeros, b, wide)), n.cast(scales, wide));
+  weights = n.reshape(weights, {rows, n.size(b.count() * b.size)});
+  return n.cast(cutTo(n, weights, b.columns), n.element(scales));
+}
+
+bool isElementCount(NodeImport &n, Value x, int64_t count) {
+  return n.isRanked(x) && NodeImport::known(n.graph.shapes.product(n.dims(x))) == count;
+}
+
+/// Operands: a, packed weights, scales, zero points, group numbers, bias.
+LogicalResult matMulNBits(NodeImport &n) {
+  if (failed(needOperands(n, 3, 3)))
+    return failure();
+  Blocks b{n.intAttr("N"), n.intAttr("K"), n.intAttr("block_size"), n.intAttr("bits", 4)};
+  constexpr int64_t kMost = int64_t(1) << 31;
+  bool isRegular = (b.bits == 2 || b.bits == 4 || b.bits == 8) && b.rows > 0 && b.columns > 0 &&
+                   b.rows < kMost && b.columns < kMost && b.size >= 8 && b.size <= kMost &&
+                   b.size % 8 == 0;
+  if (!isRegular)
+    return n.error("N, K, block_size or bits is not supported");
+  int64_t bytes = b.rows * b.count() * (b.size * b.bits / 8);
+  if (!isElementCount(n, n.input(1), bytes) || !n.element(n.input(1)).isUnsignedInteger(8) ||
+      !isElementCount(n, n.input(2), b.rows * b.count()))
+    return n.error("the weights or scales are not of the shape that N, K, block_size and bits say");
+  if (n.has(4) || n.intAttr("weight_prepacked"))
+    return n.error("group numbers and prepacked weights are not supported");
+  if (n.has(3)) {
+    bool packed = n.element(n.input(3)).isUnsignedInteger(8);
+    int64_t count = packed ? b.rows * ((b.count() * b.bits + 7) / 8) : b.rows * b.count();
+    if (!isElementCount(n, n.input(3), count))
+      return n.error("the zero points are not of the shape that N, K, block_size and bits say");
+  }
+  Value weights = dequantizedBlocks(n, n.input(1), n.input(2), n.input(3), b);
+  Value y = weights ? n.matmul(n.input(0), n.transpose(weights, {1, 0})) : weights;
+  return n.give({n.has(5) ? n.add(y, n.input(5)) : y});
+}
+
+// ---- Products of codes
+
+/// scale * sum((a - za) (b - zb)) + bias in f32.
+Value floatOfCodes(NodeImport &n, Value a, Value za, Value b, Value zb, Value scale, Value bias) {
+  Value product = n.matmul(shifted(n, a, za), shifted(n, b, zb));
+  Value y = n.mul(n.cast(product, n.builder.getF32Type()), scale);
+  return bias ? n.add(y, bias) : y;
+}
+
+/// Operands: a, b, their scales, their zero points, bias.
+LogicalResult matMulIntegerToFloat(NodeImport &n) {
+  if (failed(needOperands(n, 4)))
+    return failure();
+  return n.give({floatOfCodes(n, n.input(0), n.input(4), n.input(1), n.input(5),
+                              n.mul(n.input(2), n.input(3)), n.input(6))});
+}
+
+/// A quantised to u8 by its own range, as DynamicQuantizeLinear does.
+struct Codes {
+  Value values, scale, zeroPoint;
+};
+
+Codes quantizedByRange(NodeImport &n, Value a) {
+  Ints all(size_t(n.rank(a)));
+  std::iota(all.begin(), all.end(), 0);
+  Value zero = n.scalar(a, 0);
+  Value least = n("graph.min", {n.reduce("graph.reduce_min", a, all, false), zero});
+  Value most = n("graph.max", {n.reduce("graph.reduce_max", a, all, false), zero});
+  Value range = n.sub(most, least);
+  if (!range)
+    return {};
+  Value scale = n.mul(range, 1.0 / 255), one = n.scalar(a, 1);
+  scale = n.where(n("graph.equal", {range, zero}), one, scale);
+  Type u8 = n.builder.getIntegerType(8, /*isSigned=*/false);
+  Value start = n.div(n.sub(zero, least), scale);
+  NamedAttribute attributes[] = {n.integer("axis", 0), n.type("to", u8)};
+  Value zeroPoint = n("graph.quantize", {start, one, n.none()}, attributes);
+  if (!zeroPoint)
+    return {};
+  return {n("graph.quantize", {a, scale, zeroPoint}, attributes), scale, zeroPoint};
+}
+
+/// Operands: a in f32, b in codes, b's scale and zero point, bias.
+LogicalResult dynamicQuantizeMatMul(NodeImport &n) {
+  if (failed(needOperands(n, 3, 1)))
+    return failure();
+  Codes a = quantizedByRange(n, n.input(0));
+  if (!a.values)
+    return failure();
+  return n.give({floatOfCodes(n, a.values, a.zeroPoint, n.input(1), n.input(3),
+                              n.mul(a.scale, n.input(2)), n.input(4))});
+}
+
+LogicalResult matMulInteger16(NodeImport &n) {
+  if (failed(needOperands(n, 2)))
+    return failure();
+  return n.give({n.matmul(shifted(n, n.input(0), {}), shifted(n, n.input(1), {}))});
+}
+
+constexpr Operator kOperators[] = {
+    {"FusedMatMul", fusedMatMul, kContrib},
+    {"TransposeMatMul", fusedMatMul, kContrib},
+    {"FusedMatMulActivation", fusedMatMul, kContrib},
+    {"FusedGemm", fusedGemm, kContrib},
+    {"FusedConv", fusedConv, kContrib},
+    {"MatMulNBits", matMulNBits, kContrib},
+    {"MatMulIntegerToFloat", matMulIntegerToFloat, kContrib},
+    {"DynamicQuantizeMatMul", dynamicQuantizeMatMul, kContrib},
+    {"MatMulInteger16", matMulInteger16, kContrib},
+};
+
+} // namespace
+
+std::span<const Operator> contribContractionOperators() { return kOperators; }
+
+} // namespace tensmith::onnx_import

@@ -1,0 +1,128 @@
+// Operators of ONNX Runtime's domain that the standard has, too, under this or another name, or
+// that are an expression of a line or two. See Contrib.h.
+#include "frontends/onnx/Contrib.h"
+#include "frontends/onnx/OperatorName.h"
+
+namespace tensmith::onnx_import {
+namespace {
+
+/// As the standard's operator of that name.
+template <OperatorName name> LogicalResult standard(NodeImport &n) {
+  return importAs(n, std::string_view(name.text, sizeof(name.text) - 1));
+}
+
+/// The pads may be one row of a matrix.
+LogicalResult pad(NodeImport &n) {
+  if (failed(needOperands(n, 2)))
+    return failure();
+  if (n.isRanked(n.input(1)) && n.rank(n.input(1)) == 2)
+    n.inputs[1] = n.reshape(n.input(1), {n.graph.shapes.product(n.dims(n.input(1)))});
+  return importAs(n, "Pad");
+}
+
+/// Values in the order in which they come first, where each place's value is among them, and how
+/// often each is there.
+LogicalResult unique(NodeImport &n) {
+  if (failed(needOperands(n, 1)))
+    return failure();
+  auto *op = n.graph.create("graph.unique", {n.input(0)}, {n.boolean("sorted", false)});
+  return op ? n.give({op->getResult(0), op->getResult(2), op->getResult(3)}) : failure();
+}
+
+LogicalResult expandDims(NodeImport &n) {
+  if (failed(needOperands(n, 2, 2)))
+    return failure();
+  n.inputs[1] = n.reshape(n.cast(n.input(1), n.builder.getI64Type()), {n.size(1)});
+  return importAs(n, "Unsqueeze");
+}
+
+/// Distances between all rows of a and all of b; their sum of squares by differences, which don't
+/// cancel.
+LogicalResult cdist(NodeImport &n) {
+  if (failed(needOperands(n, 2, 2)) || n.rank(n.input(0)) != 2 || n.rank(n.input(1)) != 2)
+    return n.error("operands a and b have not rank 2");
+  std::string metric = n.stringAttr("metric", "sqeuclidean");
+  if (metric != "sqeuclidean" && metric != "euclidean")
+    return n.error("metric '" + metric + "' is neither sqeuclidean nor euclidean");
+  auto a = n.dims(n.input(0)), b = n.dims(n.input(1));
+  Value difference = n.sub(n.reshape(n.input(0), {a[0], n.size(1), a[1]}),
+                           n.reshape(n.input(1), {n.size(1), b[0], b[1]}));
+  if (!difference)
+    return failure();
+  Value sum = n.reduce("graph.reduce_sum", n.mul(difference, difference), {2}, false);
+  return n.give({metric == "euclidean" ? n.unary("graph.sqrt", sum) : sum});
+}
+
+/// Gate and up halves side by side in x.
+LogicalResult biasSplitGelu(NodeImport &n) {
+  if (failed(needOperands(n, 2, 1)))
+    return failure();
+  Value sum = n.add(n.input(0), n.input(1));
+  auto width = sum ? NodeImport::known(n.dims(sum).back()) : std::optional<int64_t>();
+  if (!width || *width % 2)
+    return n.error("the last dimension is not known or odd");
+  auto dims = n.dims(sum);
+  dims.back() = n.size(*width / 2);
+  Ints starts(dims.size(), 0);
+  Value left = n.slice(sum, starts, dims);
+  starts.back() = *width / 2;
+  return n.give({n.mul(left, erfGelu(n, n.slice(sum, starts, dims)))});
+}
+
+/// Channels last: x [batch, places, channels] + bias + skip.
+LogicalResult biasAdd(NodeImport &n) {
+  if (failed(needOperands(n, 3)))
+    return failure();
+  return n.give({n.add(n.add(n.input(0), n.input(1)), n.input(2))});
+}
+
+// ---- LSTM with weights in codes
+
+/// (codes - zero point) * scale of weights [directions, in, 4 hidden], as ONNX's LSTM has them,
+/// [directions, 4 hidden, in]; scales of a direction or of each of its columns.
+Value weightsOf(NodeImport &n, Value codes, Value scale, Value zeroPoint) {
+  Type i32 = n.builder.getI32Type(), f32 = n.builder.getF32Type();
+  auto each = [&](Value v) -> Value {
+    if (!v || !n.isRanked(v))
+      return {};
+    auto dims = n.dims(v);
+    if (dims.size() == 2)
+      return n.reshape(v, {dims[0], n.size(1), dims[1]});
+    return n.reshape(v, {n.graph.shapes.product(dims), n.size(1), n.size(1)});
+  };
+  Value numbers = n.sub(n.cast(codes, i32), n.cast(each(zeroPoint), i32));
+  return n.transpose(n.mul(n.cast(numbers, f32), each(scale)), {0, 2, 1});
+}
+
+/// Operands: those of LSTM with w and r in codes, then their scales and zero points. What ONNX
+/// Runtime rounds on the way, x and the state, stays as it is.
+LogicalResult dynamicQuantizeLSTM(NodeImport &n) {
+  if (n.inputCount() < 12)
+    return n.error("has " + llvm::Twine(n.inputCount()) + " operands, not 12");
+  if (failed(needOperands(n, 3, 3)) || !n.has(8) || !n.has(9) || !n.has(10) || !n.has(11) ||
+      n.rank(n.input(1)) != 3 || n.rank(n.input(2)) != 3)
+    return n.error("an operand is missing, or the weights have not rank 3");
+  n.inputs[1] = weightsOf(n, n.input(1), n.input(8), n.input(9));
+  n.inputs[2] = weightsOf(n, n.input(2), n.input(10), n.input(11));
+  n.inputs.resize(8);
+  return n.inputs[1] && n.inputs[2] ? importAs(n, "LSTM") : failure();
+}
+
+constexpr Operator kOperators[] = {
+    {"Pad", pad, kContrib},
+    {"Unique", unique, kContrib},
+    {"ExpandDims", expandDims, kContrib},
+    {"Trilu", standard<"Trilu">, kContrib},
+    {"Range", standard<"Range">, kContrib},
+    {"GatherND", standard<"GatherND">, kContrib},
+    {"CDist", cdist, kContrib},
+    {"BiasSplitGelu", biasSplitGelu, kContrib},
+    {"BiasAdd", biasAdd, kContrib},
+    {"DynamicQuantizeLSTM", dynamicQuantizeLSTM, kContrib},
+};
+
+} // namespace
+
+std::span<const Operator> contribStandardOperators() { return kOperators; }
+
+} // namespace tensmith::onnx_import

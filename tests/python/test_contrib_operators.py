@@ -1,0 +1,377 @@
+"""ONNX Runtime's own operators (com.microsoft), against ONNX Runtime.
+
+Each case is one node on random operands, with the first dimension of its data declared without a size, so that nothing is
+computed while compiling. Codes may differ by one where ONNX Runtime rounds twice.
+"""
+
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+tensmith = pytest.importorskip("tensmith")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+F32, F16, U8, I8, I32, I64 = numpy.float32, numpy.float16, numpy.uint8, numpy.int8, numpy.int32, numpy.int64
+
+
+def normal(*shape, seed=0, dtype=F32):
+    return numpy.random.default_rng(seed).standard_normal(shape).astype(dtype)
+
+
+def codes(*shape, seed=0, dtype=U8):
+    """Signed bytes in seven bits: products of more saturate in ONNX Runtime where the processor has no VNNI."""
+    info = numpy.iinfo(dtype)
+    least, most = (-64, 63) if dtype == I8 else (info.min, info.max)
+    return numpy.random.default_rng(seed).integers(least, most + 1, shape).astype(dtype)
+
+
+def number(value, dtype=F32):
+    return numpy.array(value, dtype)
+
+
+def model_of(op, operands, outputs, dynamic, constant, domain, opset, attributes):
+    names = [f"x{i}" if operand is not None else "" for i, operand in enumerate(operands)]
+    while names and not names[-1]:
+        names.pop()
+    feeds = {f"x{i}": operand for i, operand in enumerate(operands) if operand is not None and i not in constant}
+    ports = [helper.make_tensor_value_info(
+        f"x{i}", helper.np_dtype_to_tensor_dtype(operand.dtype),
+        [f"x{i}_{k}" if i in dynamic and k == 0 else size for k, size in enumerate(operand.shape)])
+        for i, operand in enumerate(operands) if f"x{i}" in feeds]
+    stored = [onnx.numpy_helper.from_array(operands[i], f"x{i}") for i in constant]
+    results = [f"y{i}" if wanted else "" for i, wanted in enumerate(outputs)]
+    node = helper.make_node(op, names, results, domain=domain, **attributes)
+    graph = helper.make_graph([node], "one", ports, [onnx.ValueInfoProto(name=name) for name in results if name], stored)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9).SerializeToString(), feeds
+
+
+def check(op, operands, outputs=1, dynamic=(), constant=(), domain="com.microsoft", opset=17, rtol=1e-4, atol=1e-5, within=0,
+          cut=None, attributes=(), **named):
+    """`outputs` is how many, or which of them are asked for; `within`, by how much integers may differ."""
+    outputs = [1] * outputs if isinstance(outputs, int) else outputs
+    model, feeds = model_of(op, operands, outputs, dynamic, constant, domain, opset, {**dict(attributes), **named})
+    wanted = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feeds)
+    compiled = tensmith.compile(model, threads=1)
+    for got, expected in zip(compiled.run(*feeds.values()), wanted):
+        got = numpy.asarray(got)
+        assert got.shape == expected.shape and got.dtype == expected.dtype
+        if cut:
+            got, expected = cut(got), cut(expected)
+        if expected.dtype.kind in "iu":
+            difference = numpy.abs(got.astype(I64) - expected.astype(I64))
+            assert difference.max(initial=0) <= within
+        else:
+            numpy.testing.assert_allclose(got.astype(F32), expected.astype(F32), rtol=rtol, atol=atol)
+    return compiled
+
+
+@pytest.mark.parametrize("shape", [(3, 17), (2, 5, 8), (1, 1, 33)])
+def test_gelu(shape):
+    x, bias = normal(*shape) * 3, normal(shape[-1], seed=1)
+    check("Gelu", [x], dynamic=[0])
+    check("BiasGelu", [x, bias], dynamic=[0])
+    check("FastGelu", [x], dynamic=[0])
+    check("FastGelu", [x, bias], dynamic=[0])
+    check("QuickGelu", [x], dynamic=[0])
+    check("QuickGelu", [x], alpha=1.25)
+
+
+def run(op, operands, **attributes):
+    """For what ONNX Runtime has for other devices than the CPU."""
+    model, feeds = model_of(op, operands, [1], [0], [], "com.microsoft", 17, attributes)
+    return numpy.asarray(tensmith.compile(model, threads=1).run(*feeds.values())[0])
+
+
+@pytest.mark.parametrize("shape,axis,bias", [((2, 3, 4, 5), 3, (2, 1, 1, 5)), ((4, 6), 1, (4, 6)), ((2, 3, 4, 5), 2, (1, 1, 4, 5))])
+def test_bias_softmax(shape, axis, bias):
+    x, added = normal(*shape), normal(*bias, seed=1)
+    rows = numpy.exp(x + added).reshape(numpy.prod(shape[:axis]), -1)
+    wanted = (rows / rows.sum(1, keepdims=True)).reshape(shape)
+    numpy.testing.assert_allclose(run("BiasSoftmax", [x, added], axis=axis, is_inner_broadcast=0), wanted, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 8), (1, 5, 33), (4, 16)])
+@pytest.mark.parametrize("with_bias", [False, True])
+def test_normalisation_of_residual_sums(shape, with_bias):
+    x, skip, gamma, beta = normal(*shape), normal(*shape, seed=1), normal(shape[-1], seed=2), normal(shape[-1], seed=3)
+    bias = normal(shape[-1], seed=4) if with_bias else None
+    check("SkipLayerNormalization", [x, skip, gamma, beta, bias], [1, 0, 0, 1], dynamic=[0, 1], epsilon=1e-3)
+    check("SkipLayerNormalization", [x, skip, gamma, None, bias], epsilon=1e-5)
+    check("SkipSimplifiedLayerNormalization", [x, skip, gamma, bias], [1, 0, 0, 1], dynamic=[0, 1], epsilon=1e-3)
+    check("SimplifiedLayerNormalization", [x, gamma], domain="", dynamic=[0], axis=-1, epsilon=1e-3)
+
+
+@pytest.mark.parametrize("with_segments,with_mask,with_positions", [(1, 1, 0), (0, 0, 0), (1, 1, 1), (0, 1, 1)])
+def test_embeddings(with_segments, with_mask, with_positions):
+    batch, length, width = 3, 7, 16
+    rng = numpy.random.default_rng(0)
+    ids = rng.integers(0, 20, (batch, length)).astype(I32)
+    segments = rng.integers(0, 2, (batch, length)).astype(I32) if with_segments else None
+    mask = (numpy.arange(length) < numpy.array([[7], [3], [1]])).astype(I32) if with_mask else None
+    positions = rng.integers(0, 12, (batch, length)).astype(I32) if with_positions else None
+    table = normal(2, width, seed=3) if with_segments else None
+    check("EmbedLayerNormalization", [ids, segments, normal(20, width, seed=1), normal(12, width, seed=2), table,
+                                      normal(width, seed=4), normal(width, seed=5), mask, positions], 3, dynamic=[0],
+          epsilon=1e-4)
+
+
+@pytest.mark.parametrize("trans_a,trans_b,alpha", [(0, 0, 1.0), (1, 0, 0.5), (0, 1, 2.0), (1, 1, 1.0)])
+def test_fused_matmul(trans_a, trans_b, alpha):
+    a, b = normal(2, 3, 4, 5), normal(2, 3, 5, 6, seed=1)
+    a = numpy.ascontiguousarray(a.swapaxes(-1, -2)) if trans_a else a
+    b = numpy.ascontiguousarray(b.swapaxes(-1, -2)) if trans_b else b
+    check("FusedMatMul", [a, b], transA=trans_a, transB=trans_b, alpha=alpha)
+    batch_a = numpy.ascontiguousarray(numpy.moveaxis(a, 2, 0))
+    batch_b = numpy.ascontiguousarray(numpy.moveaxis(b, 2, 0))
+    check("FusedMatMul", [batch_a, batch_b], transA=trans_a, transB=trans_b, transBatchA=1, transBatchB=1, alpha=alpha)
+
+
+@pytest.mark.parametrize("activation,parameters", [("Relu", {}), ("Tanh", {}), ("Sigmoid", {}), ("LeakyRelu", {"activation_alpha": 0.2})])
+def test_fused_gemm(activation, parameters):
+    check("FusedGemm", [normal(4, 5), normal(6, 5, seed=1), normal(6, seed=2)], dynamic=[0], transB=1, alpha=0.5, beta=2.0,
+          activation=activation, **parameters)
+
+
+@pytest.mark.parametrize("activation,parameters", [
+    ("Relu", []), ("Sigmoid", []), ("Tanh", []), ("LeakyRelu", [0.3]), ("Clip", [-0.5, 0.75]), ("HardSigmoid", [0.3, 0.4])])
+@pytest.mark.parametrize("group", [1, 2])
+def test_fused_convolution(activation, parameters, group):
+    extra = {"activation_params": parameters} if parameters else {}
+    operands = [normal(2, 4, 9, 8), normal(6, 4 // group, 3, 3, seed=1), normal(6, seed=2)]
+    check("FusedConv", operands, dynamic=[0], activation=activation, group=group, pads=[1, 0, 1, 2], strides=[2, 1], **extra)
+    if activation == "Relu":
+        check("FusedConv", [*operands, normal(2, 6, 9, 8, seed=3)], activation=activation, group=group, pads=[1, 1, 1, 1])
+
+
+@pytest.mark.parametrize("bits", [2, 4, 8])
+@pytest.mark.parametrize("columns,block", [(64, 32), (80, 16), (48, 32)])
+@pytest.mark.parametrize("zeros", ["none", "packed", "numbers"])
+def test_weights_of_few_bits(bits, columns, block, zeros):
+    if bits == 8 and zeros == "numbers":
+        pytest.skip("ONNX Runtime has no such kernel")
+    rows, blocks = 12, -(-columns // block)
+    packed = codes(rows, blocks, block * bits // 8)
+    scales = normal(rows, blocks, seed=1) * 0.1
+    zero = None
+    if zeros == "packed":
+        zero = codes(rows, -(-blocks * bits // 8), seed=2)
+    elif zeros == "numbers":
+        zero = numpy.random.default_rng(2).integers(0, 1 << bits, (rows, blocks)).astype(F32)
+    for constant in ((1, 2, 3), ()):
+        constant = [i for i in constant if i != 3 or zero is not None]
+        check("MatMulNBits", [normal(2, 5, columns, seed=3), packed, scales, zero], constant=constant, dynamic=[0],
+              N=rows, K=columns, bits=bits, block_size=block, rtol=1e-3, atol=1e-3)
+
+
+def test_products_of_codes():
+    a, b = codes(4, 6), codes(6, 5, seed=1)
+    check("MatMulIntegerToFloat", [a, b, number(0.1), normal(5, seed=2), number(100, U8), codes(5, seed=3), normal(5, seed=4)],
+          constant=[1, 3, 5], dynamic=[0], rtol=1e-3, atol=1e-3)
+    check("DynamicQuantizeMatMul", [normal(2, 4, 6), b, number(0.05), number(120, U8), normal(5, seed=4)], constant=[1, 3],
+          dynamic=[0], rtol=1e-3, atol=1e-2)
+    check("DynamicQuantizeMatMul", [normal(4, 6) + 3, codes(6, 5, dtype=I8), normal(5, seed=2)], constant=[1], rtol=1e-3, atol=1e-2)
+    check("MatMulInteger16", [codes(4, 6, dtype=numpy.int16), codes(6, 5, dtype=numpy.int16, seed=1)], dynamic=[0])
+
+
+QUANTIZED = [(U8, 3, 128), (I8, -5, 0)]
+
+
+@pytest.mark.parametrize("dtype,zero,zero_y", QUANTIZED)
+def test_arithmetic_on_codes(dtype, zero, zero_y):
+    a, b = codes(2, 3, 5, dtype=dtype), codes(3, 5, seed=1, dtype=dtype)
+    first, second, result = ([number(scale), number(z, dtype)] for scale, z in ((0.02, zero), (0.03, zero_y), (0.05, zero)))
+    check("QLinearAdd", [a, *first, b, *second, *result], dynamic=[0], within=1)
+    check("QLinearMul", [a, *first, b, *second, *result], dynamic=[0], within=1)
+    check("QLinearSigmoid", [a, *first, number(1 / 256), number(zero_y, dtype)], constant=[1, 2, 3, 4], dynamic=[0], within=1)
+    check("QLinearLeakyRelu", [a, *first, *second], constant=[1, 2, 3, 4], dynamic=[0], alpha=0.2, within=1)
+    for version, axis in ((13, -1), (12, 1)):
+        check("QLinearSoftmax", [a, *first, number(1 / 256), number(0 if dtype == U8 else -128, dtype)], constant=[1, 2, 3, 4],
+              within=1, attributes={"opset": version, "axis": axis})
+    check("QLinearConcat", [*result, a, *first, codes(2, 1, 5, seed=1, dtype=dtype), *second], constant=[0, 1, 3, 4, 6, 7],
+          axis=1, within=1)
+    check("QLinearWhere", [codes(3, 1) > 100, a[0], *first, b, *second, *result], constant=[2, 3, 5, 6, 7, 8], within=1)
+
+
+@pytest.mark.parametrize("dtype,zero,zero_y", QUANTIZED)
+@pytest.mark.parametrize("last", [0, 1])
+def test_images_of_codes(dtype, zero, zero_y, last):
+    x = codes(2, 5, 6, 4, dtype=dtype) if last else codes(2, 4, 5, 6, dtype=dtype)
+    scales = [number(0.02), number(zero, dtype), number(0.03), number(zero_y, dtype)]
+    check("QLinearGlobalAveragePool", [x, *scales], constant=[1, 2, 3, 4], dynamic=[0], channels_last=last, within=1)
+    check("QLinearAveragePool", [x, *scales], constant=[1, 2, 3, 4], dynamic=[0], channels_last=last, kernel_shape=[3, 2],
+          strides=[2, 1], pads=[1, 0, 1, 1], count_include_pad=last, within=1)
+    if dtype == U8:
+        weights = codes(6, 4, 3, 3, seed=1, dtype=U8)
+        check("QLinearConv", [x, *scales[:2], weights, number(0.01), number(100, U8), number(0.2), number(120, U8)],
+              constant=[1, 2, 3, 4, 5, 6, 7], channels_last=last, pads=[1, 1, 1, 1], within=1)
+    if last:
+        check("NhwcMaxPool", [x], dynamic=[0], kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1])
+
+
+@pytest.mark.parametrize("dtype", [U8, I8])
+@pytest.mark.parametrize("to_codes", [False, True])
+@pytest.mark.parametrize("trans_a,trans_b", [(0, 0), (1, 1)])
+def test_qgemm(dtype, to_codes, trans_a, trans_b):
+    a, b = codes(*((7, 4) if trans_a else (4, 7))), codes(*((5, 7) if trans_b else (7, 5)), seed=1, dtype=dtype)
+    bias = codes(5, seed=3, dtype=numpy.int16).astype(I32)
+    operands = [a, number(0.02), number(120, U8), b, abs(normal(5, seed=2)) * 0.01, numpy.full(5, 3, dtype), bias]
+    operands += [number(0.3), number(128, U8)] if to_codes else []
+    constant = [i for i in range(1, len(operands))]
+    check("QGemm", operands, constant=constant, dynamic=[0], transA=trans_a, transB=trans_b, alpha=0.5, within=1)
+
+
+def masks(batch, queries, keys):
+    rng = numpy.random.default_rng(7)
+    ends = rng.integers(1, keys + 1, batch).astype(I32)
+    raw = (rng.random((batch, keys)) > 0.3).astype(I32)
+    return {"none": None, "raw": raw, "ends": ends, "both": numpy.concatenate([numpy.full(batch, keys), keys - ends]).astype(I32),
+            "square": (rng.random((batch, queries, keys)) > 0.3).astype(I32)}
+
+
+@pytest.mark.parametrize("mask", ["none", "raw", "ends", "both", "square"])
+@pytest.mark.parametrize("causal", [0, 1])
+@pytest.mark.parametrize("past", [0, 3])
+def test_attention(mask, causal, past):
+    batch, length, heads, size = 2, 5, 3, 4
+    width = heads * size
+    given = masks(batch, length, length + past)[mask]
+    if past and mask in ("ends", "both"):
+        pytest.skip("ONNX Runtime takes no lengths with a past")
+    before = normal(2, batch, heads, past, size, seed=4) if past else None
+    check("Attention", [normal(batch, length, 10), normal(10, 3 * width, seed=1), normal(3 * width, seed=2), given, before],
+          2 if past else 1, constant=[1, 2], num_heads=heads, unidirectional=causal, rtol=1e-3, atol=1e-4)
+
+
+def test_attention_with_a_bias_and_other_widths():
+    check("Attention", [normal(2, 5, 10), normal(10, 12 + 12 + 18, seed=1), normal(42, seed=2), None, None, normal(1, 3, 5, 5, seed=3)],
+          constant=[1, 2], num_heads=3, qkv_hidden_sizes=[12, 12, 18], scale=0.3, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("mask", ["none", "raw"])
+@pytest.mark.parametrize("past", [0, 3])
+def test_attention_on_codes(mask, past):
+    batch, length, heads, size = 2, 5, 3, 4
+    width = heads * size
+    before = normal(2, batch, heads, past, size, seed=4) if past else None
+    check("QAttention", [codes(batch, length, 10), codes(10, 3 * width, seed=1, dtype=I8), normal(3 * width, seed=2), number(0.01), number(0.02),
+                         masks(batch, length, length + past)[mask], number(120, U8), number(3, I8), before], 2 if past else 1,
+          constant=[1, 2, 3, 4, 6, 7], num_heads=heads, unidirectional=int(past > 0), rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("form", ["separate", "packed", "packed keys", "heads"])
+@pytest.mark.parametrize("mask", ["none", "raw", "ends"])
+def test_multi_head_attention(form, mask):
+    """ONNX Runtime's CPU provider takes no packed forms, which hold the same."""
+    batch, queries, keys, heads, size = 2, 5, 5 if form == "packed" else 6, 3, 8
+    width = heads * size
+    q, k, v = normal(batch, queries, width), normal(batch, keys, width, seed=1), normal(batch, keys, width, seed=2)
+    added, given = normal(1, heads, queries, keys, seed=5), masks(batch, queries, keys)[mask]
+    tolerance = dict(rtol=1e-3, atol=1e-4)
+    if form == "separate":
+        check("MultiHeadAttention", [q, k, v, normal(3 * width, seed=3), given, added], num_heads=heads, **tolerance)
+        return
+    if form == "heads":
+        k, v = (x.reshape(batch, keys, heads, size).swapaxes(1, 2).copy() for x in (k, v))
+        check("MultiHeadAttention", [q, k, v, None, given, added], num_heads=heads, **tolerance)
+        return
+    parts = [x.reshape(batch, -1, heads, 1, size) for x in (q, k, v)]
+    packed = [numpy.concatenate(parts, 3), None, None] if form == "packed" else [q, numpy.concatenate(parts[1:], 3), None]
+    wanted = run("MultiHeadAttention", [q, k, v, None, given, added], num_heads=heads)
+    numpy.testing.assert_allclose(run("MultiHeadAttention", [*packed, None, given, added], num_heads=heads), wanted, **tolerance)
+
+
+@pytest.mark.parametrize("causal", [0, 1])
+def test_multi_head_attention_with_a_past(causal):
+    batch, length, past, heads, size = 2, 4, 3, 3, 8
+    operands = [normal(batch, length, heads * size, seed=i) for i in range(3)]
+    before = [normal(batch, heads, past, size, seed=i) for i in (3, 4)]
+    check("MultiHeadAttention", [*operands, None, None, None, *before], 3, num_heads=heads, unidirectional=causal, scale=0.4,
+          rtol=1e-3, atol=1e-4)
+
+
+def group_operands(batch, length, past, heads, groups, size, packed=False):
+    q, k, v = (normal(batch, length, count * size, seed=i) for i, count in enumerate((heads, groups, groups)))
+    before = [normal(batch, groups, past, size, seed=i) for i in (3, 4)]
+    if packed:
+        q, k, v = numpy.concatenate([q, k, v], 2), None, None
+    angles = numpy.arange(32)[:, None] / 10 ** (numpy.arange(size // 2) / size)
+    lengths = numpy.full(batch, past + length - 1, I32)
+    return [q, k, v, *before, lengths, number(past + length, I32), numpy.cos(angles).astype(F32), numpy.sin(angles).astype(F32)]
+
+
+@pytest.mark.parametrize("length,past", [(6, 0), (1, 7), (1, 0)])
+@pytest.mark.parametrize("rotary,interleaved", [(0, 0), (1, 0), (1, 1)])
+@pytest.mark.parametrize("packed", [False, True])
+def test_group_query_attention(length, past, rotary, interleaved, packed):
+    operands = group_operands(2, length, past, 6, 2, 16, packed)
+    check("GroupQueryAttention", operands if rotary else operands[:7], 3, num_heads=6, kv_num_heads=2, do_rotary=rotary,
+          rotary_interleaved=interleaved, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("attributes", [{"local_window_size": 3}, {"softcap": 2.0}, {"smooth_softmax": 1}, {"scale": 0.2}])
+@pytest.mark.parametrize("length,past", [(6, 0), (1, 7)])
+def test_group_query_attention_of_kinds(attributes, length, past):
+    check("GroupQueryAttention", group_operands(1, length, past, 4, 2, 8)[:7], 3, num_heads=4, kv_num_heads=2, rtol=1e-3, atol=1e-4,
+          attributes=attributes)
+
+
+def test_group_query_attention_of_a_chunk_and_a_sink():
+    operands = group_operands(1, 4, 5, 4, 2, 16)
+    check("GroupQueryAttention", operands, 3, num_heads=4, kv_num_heads=2, do_rotary=1, rtol=1e-3, atol=1e-4)
+    check("GroupQueryAttention", [*operands, None, None, normal(4, seed=9)], 3, num_heads=4, kv_num_heads=2, do_rotary=1,
+          rtol=1e-3, atol=1e-4)
+
+
+def test_group_query_attention_of_images_of_other_lengths():
+    """A buffer of the largest length, filled differently far; what lies behind the new keys is nobody's."""
+    operands = group_operands(2, 1, 9, 4, 2, 16)
+    operands[5], operands[6] = numpy.array([4, 7], I32), number(8, I32)
+    check("GroupQueryAttention", operands, 3, num_heads=4, kv_num_heads=2, do_rotary=1, rtol=1e-3, atol=1e-4,
+          cut=lambda x: x if x.ndim == 3 else numpy.concatenate([x[0, :, :5], x[1, :, :8]], 1))
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+@pytest.mark.parametrize("rank", [3, 4])
+def test_rotary_embedding(interleaved, rank):
+    operands = group_operands(2, 6, 0, 4, 2, 8)
+    x = normal(2, 6, 32) if rank == 3 else normal(2, 4, 6, 8)
+    positions = numpy.random.default_rng(1).integers(0, 32, (2, 6))
+    check("RotaryEmbedding", [x, positions, *operands[7:9]], dynamic=[0], interleaved=interleaved)
+    check("RotaryEmbedding", [x, numpy.array([3]), *operands[7:9]], interleaved=interleaved)
+    if rank == 3:
+        check("RotaryEmbedding", [x, positions, operands[7][:, :2], operands[8][:, :2]], interleaved=interleaved, num_heads=4,
+              rotary_embedding_dim=4)
+
+
+def test_operators_that_the_standard_has_too():
+    x = normal(3, 4)
+    check("Pad", [x, numpy.array([1, 0, 2, 1]), number(0.5)], constant=[1])
+    check("Trilu", [normal(2, 4, 5), numpy.array(1)], upper=0)
+    check("ExpandDims", [x, number(1, I32)], constant=[1], dynamic=[0])
+    check("Range", [number(1.0), number(5.0), number(1.5)])
+    check("GatherND", [x, numpy.array([[0, 1], [2, 3]])])
+    check("CDist", [x, normal(5, 4, seed=1)], dynamic=[0], metric="euclidean")
+    check("CDist", [x, normal(5, 4, seed=1)], metric="sqeuclidean")
+    check("Unique", [numpy.array([3.0, 1, 3, 2, 1], F32)], 3)
+
+
+def test_lstm_with_weights_of_codes():
+    """ONNX Runtime also rounds what goes in, hence the tolerance."""
+    length, batch, width, hidden = 4, 2, 6, 8
+    w, r = codes(1, width, 4 * hidden, dtype=I8), codes(1, hidden, 4 * hidden, seed=1, dtype=I8)
+    scale, zero = numpy.array([0.01], F32), numpy.array([0], I8)
+    operands = [normal(length, batch, width), w, r, normal(1, 8 * hidden, seed=2) * 0.1, None, None, None, None, scale, zero, scale, zero]
+    check("DynamicQuantizeLSTM", operands, 3, constant=[1, 2, 3, 8, 9, 10, 11], hidden_size=hidden, rtol=0.03, atol=0.03)
+
+
+def test_operators_of_the_first_opset():
+    x = normal(2, 3, 6, 7)
+    early = dict(domain="", opset=8)
+    check("Affine", [x], alpha=2.0, beta=0.5, **early)
+    check("ScaledTanh", [x], alpha=2.0, beta=0.5, **early)
+    check("ParametricSoftplus", [x], alpha=2.0, beta=0.5, **early)
+    check("ImageScaler", [x], scale=2.0, bias=[0.5, -1.0, 2.0], **early)
+    check("Crop", [x], border=[1, 2, 3, 1], **early)
+    check("Crop", [x], border=[1, 2, 0, 0], attributes={"scale": [3, 4]}, **early)
