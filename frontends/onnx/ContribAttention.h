@@ -27,4 +27,8 @@ struct Query {
 /// are the scores of that stage. Null, with an error, where the operands don't go together.
 mlir::Operation *attend(NodeImport &n, const Query &query, int64_t shownStage = 0);
 
+// Rules of ContribGroupedAttention.cpp.
+LogicalResult groupQueryAttention(NodeImport &n);
+LogicalResult contribRotaryEmbedding(NodeImport &n);
+
 } // namespace tensmith::onnx_import

@@ -312,6 +312,8 @@ constexpr Operator kOperators[] = {
     {"Attention", attention, kContrib},
     {"QAttention", qAttention, kContrib},
     {"MultiHeadAttention", multiHeadAttention, kContrib},
+    {"GroupQueryAttention", groupQueryAttention, kContrib},
+    {"RotaryEmbedding", contribRotaryEmbedding, kContrib},
 };
 
 } // namespace

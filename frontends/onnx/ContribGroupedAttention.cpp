@@ -158,6 +158,8 @@ FailureOr<Query> groupedHeads(NodeImport &n, int64_t heads, int64_t keyHeads) {
   return query;
 }
 
+} // namespace
+
 LogicalResult groupQueryAttention(NodeImport &n) {
   int64_t heads = n.intAttr("num_heads"), keyHeads = n.intAttr("kv_num_heads");
   if (failed(checkGroups(n, heads, keyHeads)))
@@ -204,7 +206,7 @@ LogicalResult groupQueryAttention(NodeImport &n) {
 
 /// Operands: x [batch, length, heads * size] or [batch, heads, length, size], positions ([batch,
 /// length], or one number, the first), cosines, sines.
-LogicalResult rotaryEmbedding(NodeImport &n) {
+LogicalResult contribRotaryEmbedding(NodeImport &n) {
   if (failed(needOperands(n, 4, 4)))
     return failure();
   Value x = n.input(0), positions = n.input(1);
@@ -236,14 +238,5 @@ LogicalResult rotaryEmbedding(NodeImport &n) {
   Value y = rotatedHeads(n, x, cosines, sines, half ? 2 * *half : 0, n.intAttr("interleaved") != 0);
   return n.give({original.size() == 4 ? n.transpose(y, {0, 2, 1, 3}) : n.reshape(y, original)});
 }
-
-constexpr Operator kOperators[] = {
-    {"GroupQueryAttention", groupQueryAttention, kContrib},
-    {"RotaryEmbedding", rotaryEmbedding, kContrib},
-};
-
-} // namespace
-
-std::span<const Operator> contribGroupedAttentionOperators() { return kOperators; }
 
 } // namespace tensmith::onnx_import

@@ -45,8 +45,7 @@ std::map<Name, Rule> allRules() {
                       contribNormalizationOperators(),
                       contribContractionOperators(),
                       contribQuantizationOperators(),
-                      contribAttentionOperators(),
-                      contribGroupedAttentionOperators()})
+                      contribAttentionOperators()})
     for (const Operator &op : family)
       rules.emplace(Name(op.domain, op.name), op.rule);
   return rules;

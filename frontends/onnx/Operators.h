@@ -55,7 +55,6 @@ std::span<const Operator> contribNormalizationOperators();
 std::span<const Operator> contribContractionOperators();
 std::span<const Operator> contribQuantizationOperators();
 std::span<const Operator> contribAttentionOperators();
-std::span<const Operator> contribGroupedAttentionOperators();
 
 /// The rule of an operator, or null.
 Rule findRule(std::string_view domain, std::string_view name);
