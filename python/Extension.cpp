@@ -20,13 +20,34 @@ namespace nb = nanobind;
 namespace {
 
 struct Error : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit Error(const std::string &message, ts_status_code code = TS_INVALID_ARGUMENT)
+      : std::runtime_error(message), code(code) {}
+  ts_status_code code;
 };
+
+const char *codeName(ts_status_code code) {
+  static constexpr const char *kNames[] = {
+      "ok",          "invalid_argument",   "invalid_model", "invalid_module",
+      "unsupported", "resource_exhausted", "io_error",      "internal"};
+  return size_t(code) < std::size(kNames) ? kNames[code] : "internal";
+}
+
+/// As tensmith.Error, whose `code` says what kind of failure it is.
+void raise(const std::exception_ptr &thrown, void *type) {
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const Error &error) {
+    nb::handle errorType(static_cast<PyObject *>(type));
+    nb::object instance = errorType(error.what());
+    instance.attr("code") = codeName(error.code);
+    PyErr_SetObject(errorType.ptr(), instance.ptr());
+  }
+}
 
 void check(ts_status *status) {
   if (!status)
     return;
-  Error error(ts_status_message(status));
+  Error error(ts_status_message(status), ts_status_get_code(status));
   ts_status_free(status);
   throw error;
 }
@@ -296,17 +317,22 @@ private:
 };
 
 struct Settings {
-  std::vector<std::string> shapes;
+  std::vector<std::string> shapes, overridable;
   std::optional<std::string> target, cache, dump;
-  bool reference = false, exact = false;
+  bool reference = false, exact = false, fuse = true;
 
   ts_compile_options options(std::vector<const char *> &pointers) const {
     ts_compile_options result;
     ts_compile_options_init(&result);
     for (const std::string &shape : shapes)
       pointers.push_back(shape.c_str());
+    for (const std::string &name : overridable)
+      pointers.push_back(name.c_str());
     result.shapes = pointers.data();
-    result.shape_count = pointers.size();
+    result.shape_count = shapes.size();
+    result.overridable = pointers.data() + shapes.size();
+    result.overridable_count = overridable.size();
+    result.optimization = fuse;
     result.target = target ? target->c_str() : nullptr;
     result.cache_dir = cache ? cache->c_str() : nullptr;
     result.dump_ir_dir = dump ? dump->c_str() : nullptr;
@@ -356,13 +382,28 @@ Module *load(nb::object source, int threads) {
   return new Module(module, threads);
 }
 
+/// A model's declared interface as JSON; of `bytes` where they are given, else of the file.
+std::string describeInterface(const std::string &path, std::optional<nb::bytes> bytes) {
+  char *json = nullptr;
+  check(ts_describe_interface(path.c_str(), bytes ? bytes->c_str() : nullptr,
+                              bytes ? bytes->size() : 0, &json));
+  std::string text(json);
+  ts_string_free(json);
+  return text;
+}
+
 } // namespace
 
 NB_MODULE(_tensmith, m) {
-  nb::exception<Error>(m, "Error");
+  nb::object error = nb::steal(PyErr_NewException("tensmith._tensmith.Error", nullptr, nullptr));
+  error.attr("code") = "internal";
+  m.attr("Error") = error;
+  nb::register_exception_translator(raise, error.ptr());
   nb::class_<Settings>(m, "Settings")
       .def(nb::init<>())
       .def_rw("shapes", &Settings::shapes)
+      .def_rw("overridable", &Settings::overridable)
+      .def_rw("fuse", &Settings::fuse)
       .def_rw("target", &Settings::target, nb::arg().none())
       .def_rw("cache", &Settings::cache, nb::arg().none())
       .def_rw("dump", &Settings::dump, nb::arg().none())
@@ -376,5 +417,6 @@ NB_MODULE(_tensmith, m) {
   m.def("compile_file", &compileFile);
   m.def("compile_bytes", &compileBytes);
   m.def("load", &load);
+  m.def("describe_interface", &describeInterface, nb::arg("path"), nb::arg("bytes").none());
   m.def("version", [] { return ts_version(); });
 }

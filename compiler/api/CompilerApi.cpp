@@ -64,6 +64,9 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
   for (size_t i = 0; i < result.keep_count; ++i)
     if (!result.keep || !result.keep[i])
       return missing("the name of a tensor to keep");
+  for (size_t i = 0; i < result.overridable_count; ++i)
+    if (!result.overridable || !result.overridable[i])
+      return missing("the name of an overridable input");
   if (result.optimization != 0 && result.optimization != 1)
     return invalidArgument("there is no optimization level " + std::to_string(result.optimization) +
                            "; 0 and 1 are known");
@@ -121,6 +124,8 @@ graph::Keep keepOptions(const ts_compile_options &options) {
 Result<ImportOptions> importOptions(const ts_compile_options &options) {
   ImportOptions result;
   result.keep = keepOptions(options);
+  for (size_t i = 0; i < options.overridable_count; ++i)
+    result.overridable.insert(options.overridable[i]);
   for (size_t i = 0; i < options.shape_count; ++i)
     if (Status status = addShape(options.shapes[i], result); !status.ok())
       return status.within("shape '" + std::string(options.shapes[i]) + "'");

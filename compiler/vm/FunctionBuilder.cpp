@@ -268,8 +268,11 @@ Status FunctionBuilder::addRoutine(Operation *op, plan::InstructionT &instructio
 }
 
 /// A view gives no symbol its value, and strings are no plain bytes: those are routines.
+/// A view of what lies in the arena has a size that is known as early as the arena's layout is.
 bool FunctionBuilder::isView(graph::ReshapeOp op) {
   auto type = dyn_cast<RankedTensorType>(op.getType());
+  if (type && lifetimeOf_.contains(rootOf(op.getX())) && !entryKnown(type))
+    return false;
   return type && isa<RankedTensorType>(op.getX().getType()) && expressions_.known(type) &&
          graph::dataType(type.getElementType()) != DataType::String;
 }

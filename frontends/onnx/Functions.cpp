@@ -113,7 +113,8 @@ LogicalResult Importer::expandFunction(NodeImport &call, const onnx::FunctionPro
   scope.prefix = call.scope.prefix + displayName(call.node) + "/";
   for (int i = 0; i < body.input_size(); ++i)
     scope.values[body.input(i)] = call.input(size_t(i));
-  if (failed(importNodes(body.node(), scope, call.graph.location)))
+  SmallVector<std::string> outputs(body.output().begin(), body.output().end());
+  if (failed(importNodes(body.node(), outputs, scope, call.graph.location)))
     return failure();
   for (const std::string &output : body.output()) {
     const Value *value = scope.find(output);

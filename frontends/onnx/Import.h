@@ -15,6 +15,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ struct ImportOptions {
   std::map<std::string, int64_t> symbols;
   /// Tensors of the main graph that become outputs, too.
   graph::Keep keep;
+  /// Inputs with initialisers that stay inputs, and so must be given.
+  std::set<std::string> overridable;
 
   int64_t maxModelBytes = int64_t(1) << 36;
   int64_t maxNodes = 1'000'000;                ///< after functions are expanded

@@ -54,7 +54,7 @@ FailureOr<SmallVector<AffineExpr>> Importer::dimsOf(const onnx::TensorShapeProto
       return emitError(location) << "'" << name << "' has a dimension of " << dim.dim_value();
     if (dim.has_dim_value() && dim.dim_value() >= 0)
       dims.push_back(shapes.constant(dim.dim_value()));
-    else if (!dim.dim_param().empty())
+    else if (llvm::any_of(dim.dim_param(), llvm::isAlnum)) // "?" names nothing
       dims.push_back(symbol(dim.dim_param()));
     else
       dims.push_back(symbol((name + "." + Twine(dims.size())).str()));
@@ -150,6 +150,8 @@ LogicalResult Importer::importInitializers(const onnx::GraphProto &graph, Scope 
                                            Location location) {
   for (int i = 0; i < graph.initializer_size(); ++i) {
     const auto &tensor = graph.initializer(i);
+    if (isMain && options.overridable.count(tensor.name()) && scope.values.contains(tensor.name()))
+      continue;
     bool isInFile = isMain && size_t(i) < model->rawData.size();
     auto value =
         importInitializer(tensor, isInFile ? model->rawData[size_t(i)] : RawData(), location);
@@ -158,6 +160,9 @@ LogicalResult Importer::importInitializers(const onnx::GraphProto &graph, Scope 
     scope.values[tensor.name()] = *value;
   }
   for (const auto &sparse : graph.sparse_initializer()) {
+    const std::string &name = sparse.values().name();
+    if (isMain && options.overridable.count(name) && scope.values.contains(name))
+      continue;
     auto value = readSparseTensor(sparse, tensorSource());
     if (!value.ok())
       return emitError(location) << "sparse initialiser '" << sparse.values().name() << "' "
@@ -168,15 +173,69 @@ LogicalResult Importer::importInitializers(const onnx::GraphProto &graph, Scope 
   return success();
 }
 
-LogicalResult Importer::importNodes(const Nodes &nodes, Scope &scope, Location location) {
+/// Whether the value has few elements: by its type, or since it is a part of one that has.
+static bool isSmall(Value value) {
+  constexpr int64_t kMostElements = 256;
+  Operation *op = value.getDefiningOp();
+  if (isa_and_nonnull<graph::DynamicSliceOp, graph::DynamicReshapeOp>(op))
+    return isSmall(op->getOperand(0));
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && type.hasStaticShape() && type.getNumElements() <= kMostElements;
+}
+
+/// Integers that are known though not from constants alone, as a tensor's shape is.
+static std::optional<HostTensor> knownIntegers(Value value, graph::ShapeContext &shapes) {
+  auto elements = shapes.constants(value);
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!elements || !type || !type.hasStaticShape() ||
+      type.getNumElements() != int64_t(elements->size()))
+    return std::nullopt;
+  HostTensor tensor(graph::dataType(type.getElementType()),
+                    Shape(type.getShape().begin(), type.getShape().end()));
+  for (auto [i, element] : llvm::enumerate(*elements))
+    tensor.setInt(int64_t(i), element);
+  return tensor;
+}
+
+std::optional<HostTensor> Importer::evaluated(Value value) {
+  if (value.getDefiningOp<graph::NoneOp>())
+    return HostTensor();
+  if (!isSmall(value))
+    return std::nullopt;
+  if (auto found = evaluated_.find(value); found != evaluated_.end())
+    return found->second;
+  if (auto known = knownIntegers(value, shapes))
+    return evaluated_[value] = known;
+  evaluated_[value] = std::nullopt;
+  Operation *op = value.getDefiningOp();
+  if (auto constant = dyn_cast_or_null<graph::ConstantOp>(op)) {
+    auto tensor = graph::hostTensor(constant.getValue());
+    return tensor ? evaluated_[value] = std::move(*tensor) : std::nullopt;
+  }
+  if (!op || !isPure(op) || op->getNumRegions() || op->getNumOperands() == 0)
+    return std::nullopt;
+  std::vector<HostTensor> operands;
+  for (Value operand : op->getOperands()) {
+    auto known = evaluated(operand);
+    if (!known)
+      return std::nullopt;
+    operands.push_back(std::move(*known));
+  }
+  auto results = graph::evaluate(op, operands);
+  if (!results)
+    return std::nullopt;
+  for (auto [result, tensor] : llvm::zip_equal(op->getResults(), *results))
+    evaluated_[result] = tensor;
+  return evaluated_[value];
+}
+
+LogicalResult Importer::importNodes(const Nodes &nodes, ArrayRef<std::string> wanted, Scope &scope,
+                                    Location location) {
   auto order =
       orderNodes(nodes, [&](const std::string &name) { return scope.find(name) != nullptr; });
   if (!order.ok())
     return emitError(location) << order.status().message();
-  for (int number : *order)
-    if (failed(importNode(nodes.Get(number), number, scope)))
-      return failure();
-  return success();
+  return importInOrder(nodes, *order, wanted, scope);
 }
 
 LogicalResult Importer::importNode(const onnx::NodeProto &node, int number, Scope &scope) {
@@ -218,10 +277,17 @@ static FailureOr<Value> resultOf(const Scope &scope, const std::string &output, 
   return *value;
 }
 
+static SmallVector<std::string> outputNames(const onnx::GraphProto &graph) {
+  SmallVector<std::string> names;
+  for (const auto &output : graph.output())
+    names.push_back(output.name());
+  return names;
+}
+
 FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &graph, Scope &scope,
                                                        Location location) {
   if (failed(importInitializers(graph, scope, /*isMain=*/false, location)) ||
-      failed(importNodes(graph.node(), scope, location)))
+      failed(importNodes(graph.node(), outputNames(graph), scope, location)))
     return failure();
   SmallVector<Value> results;
   for (const auto &output : graph.output()) {
@@ -231,6 +297,17 @@ FailureOr<SmallVector<Value>> Importer::importSubgraph(const onnx::GraphProto &g
     results.push_back(*value);
   }
   return results;
+}
+
+/// The outputs, and tensors on the way that are kept.
+static SmallVector<std::string> wantedNames(const onnx::GraphProto &graph,
+                                            const graph::Keep &keep) {
+  SmallVector<std::string> names = outputNames(graph);
+  names.append(keep.names.begin(), keep.names.end());
+  if (keep.all)
+    for (const auto &node : graph.node())
+      names.append(node.output().begin(), node.output().end());
+  return names;
 }
 
 LogicalResult Importer::importMainGraph(func::FuncOp function) {
@@ -247,7 +324,7 @@ LogicalResult Importer::importMainGraph(func::FuncOp function) {
   builder.setInsertionPointToEnd(block);
   SmallVector<mlir::Attribute> inputNames, outputNames;
   for (const auto &input : graph.input()) {
-    if (initialized.contains(input.name()))
+    if (initialized.contains(input.name()) && !options.overridable.count(input.name()))
       continue;
     auto type = inputType(input, location);
     if (failed(type))
@@ -264,7 +341,7 @@ LogicalResult Importer::importMainGraph(func::FuncOp function) {
       return emitError(location) << "a shape was given for '" << name
                                  << "', which is neither an input nor a symbol of their dimensions";
   if (failed(importInitializers(graph, scope, /*isMain=*/true, location)) ||
-      failed(importNodes(graph.node(), scope, location)))
+      failed(importNodes(graph.node(), wantedNames(graph, options.keep), scope, location)))
     return failure();
   SmallVector<Value> results;
   for (const auto &output : graph.output()) {

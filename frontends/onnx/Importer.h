@@ -37,8 +37,10 @@ public:
 
   Result<mlir::OwningOpRef<mlir::ModuleOp>> run();
 
-  /// Imports nodes at the insertion point; fails with an error emitted.
-  mlir::LogicalResult importNodes(const Nodes &nodes, Scope &scope, mlir::Location location);
+  /// Imports nodes at the insertion point, so that `scope` has the values of `wanted` names among
+  /// them; fails with an error emitted.
+  mlir::LogicalResult importNodes(const Nodes &nodes, llvm::ArrayRef<std::string> wanted,
+                                  Scope &scope, mlir::Location location);
   /// A subgraph's initialisers and nodes, and the values of its outputs. Its inputs must be in
   /// `scope`.
   mlir::FailureOr<llvm::SmallVector<mlir::Value>>
@@ -52,6 +54,9 @@ public:
   mlir::FailureOr<mlir::Type> typeOf(const onnx::TypeProto &type, llvm::StringRef name,
                                      mlir::Location location);
   const onnx::FunctionProto *localFunction(const onnx::NodeProto &node) const;
+  /// The value that small constants alone lead to, as exporters' computations of pads, axes and
+  /// conditions do, evaluated.
+  std::optional<HostTensor> evaluated(mlir::Value value);
   /// Keeps a region whose values the shape context may remember.
   void retire(std::unique_ptr<mlir::Region> region) { retired_.push_back(std::move(region)); }
 
@@ -62,6 +67,21 @@ public:
   int64_t randomSeeds = 0; ///< given out to operators that have none
 
 private:
+  // What follows an If whose branches differ in rank; see Branches.h.
+  mlir::LogicalResult importInOrder(const Nodes &nodes, llvm::ArrayRef<int> order,
+                                    llvm::ArrayRef<std::string> wanted, Scope &scope);
+  mlir::LogicalResult continueBranches(graph::IfOp branches, const Nodes &nodes,
+                                       llvm::ArrayRef<int> order,
+                                       llvm::ArrayRef<std::string> wanted, Scope &scope);
+  struct Path;
+  void follow(Path &path, graph::IfOp branches, const Nodes &nodes, llvm::ArrayRef<int> order,
+              llvm::ArrayRef<std::string> wanted, Scope &scope);
+  mlir::LogicalResult keepBoth(graph::IfOp branches, std::array<Path *, 2> paths,
+                               llvm::ArrayRef<std::string> wanted, Scope &scope);
+  mlir::LogicalResult keepOne(graph::IfOp branches, Path &path, llvm::StringRef reason,
+                              llvm::ArrayRef<std::string> wanted, Scope &scope);
+  void discard(graph::IfOp branches);
+
   const onnx::FunctionProto *bodyFor(NodeImport &call, const onnx::FunctionProto &function);
   Status checkOpsets();
   Status checkOperators();
@@ -83,12 +103,14 @@ private:
   Opsets opsets_;
   std::map<std::string, const onnx::FunctionProto *> functions_;
   std::vector<const onnx::FunctionProto *> calls_; // being expanded
+  llvm::DenseMap<mlir::Value, std::optional<HostTensor>> evaluated_;
   std::vector<std::unique_ptr<mlir::Region>> retired_;
   llvm::StringSet<> fixedSymbols_; // those of the options that the model has
   ExternalFiles externalFiles_;
   /// Whether a function's body refers to attributes of its call.
   llvm::DenseMap<const onnx::FunctionProto *, bool> refersToAttributes_;
   int64_t nodeCount_ = 0, instanceBytes_ = 0;
+  int followed_ = 0; // Ifs whose branches are being continued, one within the other
 };
 
 /// The nodes of a model (subgraphs and functions included) that nothing can import, as one error.

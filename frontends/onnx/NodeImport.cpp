@@ -112,6 +112,35 @@ Type NodeImport::typeAttr(StringRef name, int64_t fallback) {
   return graph::elementType(builder.getContext(), *type);
 }
 
+std::optional<Ints> NodeImport::constants(Value value) const {
+  if (!value)
+    return std::nullopt;
+  if (auto known = graph.shapes.constants(value))
+    return known;
+  auto tensor = importer.evaluated(value);
+  if (!tensor || tensor->shape().size() > 1 ||
+      !(isInteger(tensor->type()) || tensor->type() == DataType::Bool))
+    return std::nullopt;
+  Ints elements;
+  for (int64_t i = 0; i < tensor->size(); ++i)
+    elements.push_back(tensor->getInt(i));
+  return elements;
+}
+
+std::optional<graph::Contents> NodeImport::contents(Value value) const {
+  if (!value)
+    return std::nullopt;
+  if (auto known = graph.shapes.contents(value))
+    return known;
+  auto elements = constants(value);
+  if (!elements)
+    return std::nullopt;
+  graph::Contents contents;
+  for (int64_t element : *elements)
+    contents.push_back(graph.shapes.constant(element));
+  return contents;
+}
+
 LogicalResult NodeImport::needRank(size_t number) const {
   if (!has(number))
     return error("operand " + Twine(number) + " is missing");

@@ -77,12 +77,10 @@ public:
   }
 
   // Shapes.
-  std::optional<Ints> constants(Value value) const {
-    return value ? graph.shapes.constants(value) : std::nullopt;
-  }
-  std::optional<graph::Contents> contents(Value value) const {
-    return value ? graph.shapes.contents(value) : std::nullopt;
-  }
+  /// The elements of a vector or scalar of integers or booleans, where they follow from the model
+  /// alone; `contents` are such that may depend on sizes.
+  std::optional<Ints> constants(Value value) const;
+  std::optional<graph::Contents> contents(Value value) const;
   static std::optional<int64_t> known(AffineExpr size) {
     auto constant = mlir::dyn_cast<mlir::AffineConstantExpr>(size);
     return constant ? std::optional(constant.getValue()) : std::nullopt;

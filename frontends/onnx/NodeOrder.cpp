@@ -6,17 +6,13 @@
 
 #include <queue>
 #include <unordered_map>
-#include <unordered_set>
 
 namespace tensmith::onnx_import {
-namespace {
 
 using Names = std::unordered_set<std::string>;
 
-void addFreeNames(const onnx::NodeProto &node, Names &names);
-
 /// What a subgraph uses of its surroundings.
-void addFreeNames(const onnx::GraphProto &graph, Names &names) {
+static void addFreeNames(const onnx::GraphProto &graph, Names &names) {
   Names bound, used;
   for (const auto &input : graph.input())
     bound.insert(input.name());
@@ -46,6 +42,8 @@ void addFreeNames(const onnx::NodeProto &node, Names &names) {
       addFreeNames(graph, names);
   }
 }
+
+namespace {
 
 Status undefined(const onnx::NodeProto &node, const std::string &name) {
   std::string place = " uses, in a subgraph,";

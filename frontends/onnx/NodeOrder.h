@@ -5,11 +5,15 @@
 #include "onnx-ml.pb.h"
 
 #include <functional>
+#include <unordered_set>
 #include <vector>
 
 namespace tensmith::onnx_import {
 
 using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
+
+/// Adds the names that a node uses, those that its subgraphs use of their surroundings included.
+void addFreeNames(const onnx::NodeProto &node, std::unordered_set<std::string> &names);
 
 /// The nodes' numbers, each after those whose results it (or a subgraph in it) uses, otherwise in
 /// the order of the file. `isDefined` tells which names the surroundings define. Fails where a name

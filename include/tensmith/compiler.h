@@ -49,6 +49,10 @@ typedef struct ts_compile_options {
   /* Null: none. Where the compilation fails or crashes by a fault of its own, the graph as it came
    * in is written there as text, with what was asked of it. Installs signal handlers meanwhile. */
   const char *reproducer;
+  /* Inputs of the model that have initialisers, and shall be inputs of the module all the same;
+   * others of them are constants. */
+  const char *const *overridable;
+  size_t overridable_count;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */
@@ -79,6 +83,11 @@ TS_API ts_status *ts_evaluate_file(const char *path, const ts_compile_options *o
 /* The model's signature and operators, without compiling it, as JSON. */
 TS_API ts_status *ts_describe_model(const char *path, const ts_compile_options *options,
                                     char **json);
+/* What a model's file declares of itself, as JSON: its inputs and outputs with the types and shapes
+ * that its author gave them, inputs with initialisers included, and its metadata. Of the file at
+ * `path`, or of `bytes` where they are not null; `path` is then what messages call them. */
+TS_API ts_status *ts_describe_interface(const char *path, const void *bytes, size_t size,
+                                        char **json);
 /* The machine that would be compiled for, as JSON: CPU, features, caches, threads. */
 TS_API ts_status *ts_describe_machine(char **json);
 

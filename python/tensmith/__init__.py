@@ -4,7 +4,7 @@
     model = ts.compile("model.onnx")
     y = model(x)                     # NumPy arrays, or anything with __dlpack__, without a copy
 
-Errors are `tensmith.Error`, with a message that names the file and the node or input.
+Errors are `tensmith.Error`, with a message that names the file and the node or input, and a `code` of what kind they are.
 """
 
 import json
@@ -68,7 +68,7 @@ class Model:
         pathlib.Path(path).write_bytes(data)
 
 
-def _settings(shapes, target, cache_dir, dump_ir, reference, precision):
+def _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable):
     if precision not in ("fast", "exact"):
         raise ValueError(f"precision is 'fast' or 'exact', not {precision!r}")
     settings = _tensmith.Settings()
@@ -79,12 +79,15 @@ def _settings(shapes, target, cache_dir, dump_ir, reference, precision):
     settings.dump = None if dump_ir is None else os.fspath(dump_ir)
     settings.reference = reference
     settings.exact = precision == "exact"
+    settings.fuse = fuse
+    settings.overridable = list(overridable)
     return settings
 
 
 def compile(
-    model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast"
-):
+    model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast",
+    fuse=True, overridable=(),
+):  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, or the graph dialect's text).
 
     shapes: dimensions by input, or a symbol's size: {"image": (1, 3, 224, 224), "batch": 4}.
@@ -92,8 +95,9 @@ def compile(
     target: "host", or a CPU's name; cache_dir: of compiled kernels, "" for none; dump_ir: a folder for each stage.
     reference: every operator by its reference evaluation, without kernels.
     precision: "fast" allows algorithms with fewer operations, that round differently; "exact": the model's own sums.
+    fuse: whether operators may share kernels; overridable: inputs with initialisers that shall be inputs all the same.
     """
-    settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision)
+    settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable)
     if isinstance(model, (bytes, bytearray, memoryview)):
         module = _tensmith.compile_bytes(bytes(model), "model", settings)
         return Model(_tensmith.load(module, threads), module)
@@ -103,6 +107,12 @@ def compile(
         _tensmith.compile_file(os.fspath(model), path, settings)
         module = _tensmith.load(path, threads)
         return _KeptModel(module, path)
+
+
+def _describe_interface(model):
+    """What an ONNX model's file, or its bytes, declares of itself."""
+    is_bytes = isinstance(model, bytes)
+    return json.loads(_tensmith.describe_interface("model" if is_bytes else os.fspath(model), model if is_bytes else None))
 
 
 def load(path, threads=0):
