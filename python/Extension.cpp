@@ -190,7 +190,47 @@ Owned<ts_tensor> sequenceToTensor(nb::handle sequence) {
   return Owned<ts_tensor>(tensor);
 }
 
+/// A value of a data type as Python has it: an object with the constructor's number in `tag` and
+/// the fields' handles in `fields` (tensmith.Value). Iterative, since lists are long.
+bool isValue(nb::handle value) { return nb::hasattr(value, "_tensmith_value"); }
+
+Owned<ts_tensor> valueToTensor(nb::handle root) {
+  struct Part {
+    nb::object value;
+    std::vector<Owned<ts_tensor>> fields;
+    nb::tuple parts;
+  };
+  std::vector<Part> stack;
+  auto open = [&](nb::handle value) {
+    stack.push_back({nb::borrow(value), {}, nb::cast<nb::tuple>(value.attr("fields"))});
+  };
+  open(root);
+  for (;;) {
+    Part &top = stack.back();
+    if (top.fields.size() < top.parts.size()) {
+      nb::object next = top.parts[top.fields.size()];
+      if (isValue(next))
+        open(next);
+      else
+        top.fields.push_back(toTensor(next));
+      continue;
+    }
+    std::vector<ts_tensor *> pointers;
+    for (const auto &field : top.fields)
+      pointers.push_back(field.get());
+    ts_tensor *made = nullptr;
+    check(ts_tensor_data_value(nb::cast<uint32_t>(top.value.attr("tag")), pointers.data(),
+                               pointers.size(), &made));
+    stack.pop_back();
+    if (stack.empty())
+      return Owned<ts_tensor>(made);
+    stack.back().fields.emplace_back(made);
+  }
+}
+
 Owned<ts_tensor> toTensor(nb::handle value) {
+  if (isValue(value))
+    return valueToTensor(value);
   if (value.is_none()) {
     ts_tensor *tensor = nullptr;
     check(ts_tensor_none(&tensor));
@@ -233,11 +273,39 @@ nb::object arrayFromTensor(ts_tensor *tensor) {
   return array.attr("view")(numpyType(ts_tensor_type(tensor))).attr("reshape")(shapeTuple);
 }
 
+/// (constructor, [field, ...]), nested, from the deepest on: lists are long.
+nb::object valueFromTensor(ts_tensor *root) {
+  struct Part {
+    ts_tensor *value;
+    nb::list fields;
+  };
+  std::vector<Part> stack = {{root, {}}};
+  for (;;) {
+    Part &top = stack.back();
+    size_t next = top.fields.size();
+    if (next < ts_tensor_sequence_length(top.value)) {
+      ts_tensor *field = ts_tensor_sequence_at(top.value, next);
+      if (ts_tensor_kind(field) == TS_DATA)
+        stack.push_back({field, {}});
+      else
+        top.fields.append(fromTensor(field));
+      continue;
+    }
+    nb::object made = nb::make_tuple(ts_tensor_constructor(top.value), top.fields);
+    stack.pop_back();
+    if (stack.empty())
+      return made;
+    stack.back().fields.append(made);
+  }
+}
+
 nb::object fromTensor(ts_tensor *tensor) {
   if (ts_tensor_kind(tensor) == TS_NONE)
     return nb::none();
   if (ts_tensor_kind(tensor) == TS_TENSOR)
     return arrayFromTensor(tensor);
+  if (ts_tensor_kind(tensor) == TS_DATA)
+    return valueFromTensor(tensor);
   nb::list elements;
   for (size_t i = 0; i < ts_tensor_sequence_length(tensor); ++i)
     elements.append(fromTensor(ts_tensor_sequence_at(tensor, i)));
@@ -250,6 +318,7 @@ nb::dict portOf(const ts_port &port) {
   result["kind"] = port.kind == TS_TENSOR     ? "tensor"
                    : port.kind == TS_SEQUENCE ? "sequence"
                    : port.kind == TS_OPTIONAL ? "optional"
+                   : port.kind == TS_DATA     ? "data"
                                               : "none";
   result["type"] = ts_type_name(port.type);
   nb::list dims;
@@ -261,8 +330,8 @@ nb::dict portOf(const ts_port &port) {
 
 class Module {
 public:
-  Module(ts_module *module, int threads) : module_(module) {
-    ts_session_options options{sizeof(options), threads};
+  Module(ts_module *module, int threads, int64_t depth, int64_t instructions) : module_(module) {
+    ts_session_options options{sizeof(options), threads, 0, depth, instructions};
     ts_session *session = nullptr;
     check(ts_session_create(module, &options, &session));
     session_.reset(session);
@@ -371,7 +440,7 @@ nb::bytes compileBytes(nb::bytes model, const std::string &name, const Settings 
   return result;
 }
 
-Module *load(nb::object source, int threads) {
+Module *load(nb::object source, int threads, int64_t depth, int64_t instructions) {
   ts_module *module = nullptr;
   if (nb::isinstance<nb::bytes>(source)) {
     auto bytes = nb::cast<nb::bytes>(source);
@@ -379,7 +448,7 @@ Module *load(nb::object source, int threads) {
   } else {
     check(ts_module_load(nb::cast<std::string>(nb::str(source)).c_str(), nullptr, &module));
   }
-  return new Module(module, threads);
+  return new Module(module, threads, depth, instructions);
 }
 
 /// A model's declared interface as JSON; of `bytes` where they are given, else of the file.

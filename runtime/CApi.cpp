@@ -103,6 +103,8 @@ ts_value_kind kindOf(plan::ValueKind kind) {
     return TS_OPTIONAL;
   case plan::ValueKind::None:
     return TS_NONE;
+  case plan::ValueKind::Object:
+    return TS_DATA;
   default:
     return TS_TENSOR;
   }
@@ -267,6 +269,19 @@ ts_status *ts_tensor_none(ts_tensor **out) {
   return guarded([&] { return out ? give(Tensor::none(), out) : missing("the result"); });
 }
 
+ts_status *ts_tensor_data_value(uint32_t constructor, ts_tensor *const *fields, size_t count,
+                                ts_tensor **out) {
+  return guarded([&]() -> Status {
+    if (!out || (count && !fields))
+      return missing(out ? "the fields" : "the result");
+    for (size_t i = 0; i < count; ++i)
+      if (!fields[i])
+        return missing("a field");
+    return give(Tensor::data(constructor, retained(fields, count)), out);
+  });
+}
+uint32_t ts_tensor_constructor(const ts_tensor *tensor) { return unwrap(tensor)->tag(); }
+
 ts_status *ts_tensor_from_dlpack(struct DLManagedTensor *managed, ts_tensor **out) {
   return guarded([&] {
     return managed && out ? give(runtime::fromDlpack(managed), out)
@@ -372,7 +387,14 @@ ts_status *ts_session_create(ts_module *module, const ts_session_options *option
       return known.status();
     if (known->threads < 0)
       return invalidArgument("a session can't have " + std::to_string(known->threads) + " threads");
-    *out = new ts_session{{module->module, known->threads}, known->check_finite != 0};
+    if (known->max_depth < 0 || known->max_instructions < 0)
+      return invalidArgument("a session's limits can't be negative");
+    runtime::Limits limits;
+    if (known->max_depth)
+      limits.depth = known->max_depth;
+    if (known->max_instructions)
+      limits.instructions = known->max_instructions;
+    *out = new ts_session{{module->module, known->threads, limits}, known->check_finite != 0};
     return {};
   });
 }

@@ -7,6 +7,7 @@
 #include "runtime/Json.h"
 #include "runtime/ModuleFormat.h"
 #include "runtime/PortJson.h"
+#include "runtime/VerifyProcedures.h"
 
 #include <algorithm>
 
@@ -27,6 +28,8 @@ const char *opcodeName(plan::Opcode opcode) {
     return "if";
   case plan::Opcode::Loop:
     return "loop";
+  case plan::Opcode::Procedure:
+    return "procedure";
   default:
     return "view";
   }
@@ -111,7 +114,7 @@ void writePorts(JsonWriter &json, const Module &module, bool inputs) {
   for (uint32_t i = 0; ports && i < ports->size(); ++i) {
     const plan::Port *port = ports->Get(i);
     const ValueCode &value = main.values[port->value()];
-    PortText text{view(port->name()), value.kind, value.type, value.ranked, {}};
+    PortText text{view(port->name()), value.kind, value.type, value.ranked, {}, view(port->type())};
     for (uint32_t j = 0; port->dims() && j < port->dims()->size(); ++j)
       text.dims.push_back(view(port->dims()->Get(j)));
     writePort(json, text);
@@ -189,6 +192,53 @@ void writeTexts(JsonWriter &json, std::string_view key,
   json.close(']');
 }
 
+/// "7: Call 2 -> r4 (r1 r3!)": an exclamation mark where the register is emptied.
+std::string instructionText(const Module &module, const ProcedureCode &procedure, uint32_t at) {
+  const uint32_t *word = procedure.code.data() + at;
+  auto code = plan::Code(word[0] & 0xff);
+  uint32_t length = instructionLength(procedure.code.data(), uint32_t(procedure.code.size()), at);
+  std::string text = std::to_string(at) + ": " + plan::EnumNameCode(code);
+  if (code == plan::Code::Call || code == plan::Code::TailCall || code == plan::Code::Closure)
+    text += " " + std::string(module.program().procedures[word[1]].name);
+  if (code == plan::Code::Invoke)
+    text += " " + std::string(module.program().functions[word[1]].name);
+  for (uint32_t i = 1; i < length; ++i)
+    text += " " + std::to_string(word[i] & ~kTake) + (word[i] & kTake ? "!" : "");
+  return text;
+}
+
+void writeProcedures(JsonWriter &json, const Module &module) {
+  json.key("procedures").open('[');
+  for (const ProcedureCode &procedure : module.program().procedures) {
+    json.open('{').key("name").value(procedure.name);
+    json.key("params").value(int64_t(procedure.params));
+    json.key("registers").value(int64_t(procedure.registers)).key("code").open('[');
+    for (uint32_t at = 0; at < procedure.code.size();
+         at += instructionLength(procedure.code.data(), uint32_t(procedure.code.size()), at))
+      json.value(instructionText(module, procedure, at));
+    json.close(']').close('}');
+  }
+  json.close(']');
+}
+
+void writeDataTypes(JsonWriter &json, const Module &module) {
+  const auto *types = module.plan().data_types();
+  json.key("data_types").open('[');
+  for (uint32_t i = 0; types && i < types->size(); ++i) {
+    json.open('{').key("name").value(view(types->Get(i)->name()));
+    writeTexts(json, "params", types->Get(i)->params());
+    json.key("constructors").open('[');
+    const auto *constructors = types->Get(i)->constructors();
+    for (uint32_t j = 0; constructors && j < constructors->size(); ++j) {
+      json.open('{').key("name").value(view(constructors->Get(j)->name()));
+      writeTexts(json, "fields", constructors->Get(j)->fields());
+      json.close('}');
+    }
+    json.close(']').close('}');
+  }
+  json.close(']');
+}
+
 void writeMetadata(JsonWriter &json, const Module &module) {
   const auto *metadata = module.plan().metadata();
   json.key("metadata").open('{');
@@ -222,6 +272,8 @@ std::string describeModule(const Module &module) {
   for (const FunctionCode &code : module.program().functions)
     writeFunction(json, module, code);
   json.close(']');
+  writeProcedures(json, module);
+  writeDataTypes(json, module);
   writeMetadata(json, module);
   return json.close('}').take();
 }

@@ -15,9 +15,11 @@ struct PortText {
   DataType type;
   bool ranked;
   std::vector<std::string_view> dims; // as people write them: "batch", "3", "2*seq"
+  std::string_view object = {};       // the type of a value of a data type
 };
 
-/// {"name", "kind", "type", "dims"}; dims is null where the rank is open.
+/// {"name", "kind", "type", "dims"}; dims is null where the rank is open. Values of data types also
+/// have "object", their type.
 inline void writePort(JsonWriter &json, const PortText &port) {
   json.open('{').key("name").value(port.name);
   json.key("kind").value(plan::EnumNameValueKind(port.kind));
@@ -30,6 +32,8 @@ inline void writePort(JsonWriter &json, const PortText &port) {
   } else {
     json.null();
   }
+  if (!port.object.empty())
+    json.key("object").value(port.object);
   json.close('}');
 }
 

@@ -9,11 +9,13 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Outputs.h"
 #include "compiler/pipeline/Compile.h"
+#include "compiler/program/Program.h"
 #include "compiler/target/cpu/Dialects.h"
 #include "compiler/target/cpu/KernelCache.h"
 #include "compiler/target/cpu/Machine.h"
 #include "compiler/vm/Signature.h"
 #include "frontends/onnx/Import.h"
+#include "frontends/text/Import.h"
 #include "runtime/PortJson.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -21,6 +23,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 using namespace mlir;
 using namespace tensmith;
@@ -144,6 +147,9 @@ public:
         llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
     if (!buffer)
       return {StatusCode::IoError, path + ": " + buffer.getError().message()};
+    if (StringRef(path).ends_with(".tsm"))
+      return importProgram((*buffer)->getBuffer(), path, options,
+                           std::filesystem::absolute(path).parent_path().string());
     if (isGraphText((*buffer)->getBuffer()))
       return parse((*buffer)->getBuffer(), path, options);
     buffer->reset();
@@ -152,6 +158,8 @@ public:
   }
 
   Status load(std::string_view bytes, const std::string &name, const ts_compile_options &options) {
+    if (StringRef(name).ends_with(".tsm"))
+      return importProgram(bytes, name, options, "");
     if (isGraphText(bytes))
       return parse(bytes, name, options);
     auto span = std::as_bytes(std::span(bytes.data(), bytes.size()));
@@ -166,8 +174,20 @@ private:
   static DialectRegistry registry() {
     DialectRegistry registry;
     graph::registerDialects(registry);
+    registry.insert<program::ProgramDialect>();
     target::cpu::registerCodegenDialects(registry);
     return registry;
+  }
+
+  /// `folder`: that the program may load tensors from; none where it is empty.
+  Status importProgram(StringRef program, const std::string &name,
+                       const ts_compile_options &options, std::string folder) {
+    if (options.shape_count)
+      return invalidArgument("shape '" + std::string(options.shapes[0]) +
+                             "': a program has the sizes that it is written with");
+    if (options.keep_count)
+      return invalidArgument(name + ": tensors of a program can't be kept; let main return them");
+    return take(text::import(program.str(), name, context_, {std::move(folder), {}}));
   }
 
   Status parse(std::string_view text, const std::string &name, const ts_compile_options &options) {
@@ -326,8 +346,12 @@ ts_status *toHandle(const graph::RuntimeValue &value, ts_tensor **out) {
 void writePorts(runtime::JsonWriter &json, const std::vector<vm::SignaturePort> &ports) {
   json.open('[');
   for (const vm::SignaturePort &port : ports)
-    runtime::writePort(
-        json, {port.name, port.kind, port.type, port.ranked, {port.dims.begin(), port.dims.end()}});
+    runtime::writePort(json, {port.name,
+                              port.kind,
+                              port.type,
+                              port.ranked,
+                              {port.dims.begin(), port.dims.end()},
+                              port.object});
   json.close(']');
 }
 

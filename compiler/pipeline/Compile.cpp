@@ -6,6 +6,8 @@
 #include "compiler/pipeline/Dump.h"
 #include "compiler/pipeline/Reproducer.h"
 #include "compiler/pipeline/Verification.h"
+#include "compiler/program/Program.h"
+#include "compiler/program/Segments.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/target/cpu/KernelCompiler.h"
 #include "compiler/target/cpu/ModuleWriter.h"
@@ -82,35 +84,56 @@ private:
   /// 1. The graph as the front end gave it becomes one of kernels, and of operators that the
   /// runtime evaluates.
   Status rewriteGraph() {
-    if (Status status = dump_.write(module_, "imported"); !status.ok() || options_.byReference)
+    if (Status status = dump_.write(module_, "imported"); !status.ok())
       return status;
+    if (options_.byReference)
+      return outlineProgram();
     rewrite::Options options;
     options.machine = shapeOf(machine_);
     options.fuse = options_.fuse;
     options.exact = options_.exact;
-    PassVerification verification;
-    if (options_.verifyEachPass)
-      if (Status status = verification.begin(function_); !status.ok())
+    if (Status status = outlineProgram(); !status.ok())
+      return status;
+    std::vector<PassVerification> verifications(functions_.size());
+    for (size_t i = 0; options_.verifyEachPass && i < functions_.size(); ++i)
+      if (Status status = verifications[i].begin(functions_[i]); !status.ok())
         return status.within(options_.model);
     double done = 0;
     for (auto [name, rewrite] : kRewrites) {
       report("rewriting the graph", done++ / std::size(kRewrites));
-      if (failed(rewrite(function_, options)))
-        return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
+      for (func::FuncOp function : functions_)
+        if (failed(rewrite(function, options)))
+          return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
       if (Status status = dump_.write(module_, name); !status.ok())
         return status;
-      if (options_.verifyEachPass)
-        if (Status status = verification.check(function_, name); !status.ok())
+      for (size_t i = 0; options_.verifyEachPass && i < functions_.size(); ++i)
+        if (Status status = verifications[i].check(functions_[i], name); !status.ok())
           return status.within(options_.model);
     }
     return {};
+  }
+
+  /// A program is procedures around segments, each of which goes the way of a graph; a graph is its
+  /// one function.
+  Status outlineProgram() {
+    functions_ = {function_};
+    if (llvm::none_of(module_.getOps<func::FuncOp>(), program::isProcedure))
+      return {};
+    if (failed(program::simplifyProgram(module_)))
+      return {StatusCode::Internal, options_.model + ": the program could not be simplified"};
+    program::outlineSegments(module_);
+    functions_.clear();
+    for (auto function : module_.getOps<func::FuncOp>())
+      if (program::isSegment(function))
+        functions_.push_back(function);
+    return dump_.write(module_, "segments");
   }
 
   /// 2. Each region to vector code. An operator that turns out to have none for its types goes back
   /// to being evaluated by reference, with those that it was fused with; the plan says so.
   Status emitKernels() {
     SmallVector<graph::KernelOp> kernels;
-    function_.walk([&](graph::KernelOp op) { kernels.push_back(op); });
+    module_.walk([&](graph::KernelOp op) { kernels.push_back(op); });
     for (auto [number, op] : llvm::enumerate(kernels)) {
       report("emitting kernels", double(number) / double(kernels.size()));
       auto emitted = kernel::emitKernel(op, shapeOf(machine_));
@@ -205,7 +228,8 @@ private:
   ModuleOp module_;
   const CompileOptions &options_;
   Dump dump_;
-  func::FuncOp function_;
+  func::FuncOp function_;               // main
+  SmallVector<func::FuncOp> functions_; // of graph operators
   Machine machine_;
   std::vector<target::cpu::KernelSource> sources_;
   std::vector<vm::KernelBinding> kernels_;

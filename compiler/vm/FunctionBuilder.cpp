@@ -79,6 +79,8 @@ Status FunctionBuilder::addInstruction(Operation *op) {
     status = addKernel(kernel, *instruction);
   else if (auto reshape = dyn_cast<graph::ReshapeOp>(op); reshape && isView(reshape))
     addView(reshape, *instruction);
+  else if (auto enter = dyn_cast<program::EnterOp>(op))
+    status = addEnter(enter, *instruction);
   else if (isa<graph::IfOp, graph::LoopOp>(op))
     status = addCall(op, *instruction);
   else
@@ -303,6 +305,14 @@ Status FunctionBuilder::addResults(Operation *op, plan::InstructionT &instructio
     if (auto type = dyn_cast<RankedTensorType>(result.getType()); type && binds)
       expressions_.bind(type);
   return {};
+}
+
+Status FunctionBuilder::addEnter(program::EnterOp op, plan::InstructionT &instruction) {
+  instruction.opcode = plan::Opcode::Procedure;
+  instruction.target = tables_.procedures.at(op.getProcedure().str());
+  if (Status status = addOperands(op.getInputs(), instruction); !status.ok())
+    return status;
+  return addResults(op, instruction, /*binds=*/true);
 }
 
 Status FunctionBuilder::addCall(Operation *op, plan::InstructionT &instruction) {

@@ -1,6 +1,7 @@
 // One function of a plan, from one block of graph IR.
 #pragma once
 
+#include "compiler/program/Program.h"
 #include "compiler/vm/MemoryPlan.h"
 #include "compiler/vm/ModuleTables.h"
 
@@ -30,6 +31,7 @@ private:
   Status addKernel(graph::KernelOp op, plan::InstructionT &instruction);
   Status addRoutine(mlir::Operation *op, plan::InstructionT &instruction);
   Status addCall(mlir::Operation *op, plan::InstructionT &instruction);
+  Status addEnter(program::EnterOp op, plan::InstructionT &instruction);
   void addView(graph::ReshapeOp op, plan::InstructionT &instruction);
   Status addOperands(mlir::ValueRange operands, plan::InstructionT &instruction);
   Status addResults(mlir::Operation *op, plan::InstructionT &instruction, bool binds);

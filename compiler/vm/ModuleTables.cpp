@@ -25,6 +25,20 @@ int64_t ModuleTables::addConstant(const HostTensor &tensor) {
   return constants.back().offset;
 }
 
+uint32_t ModuleTables::addConstantTensor(const HostTensor &tensor) {
+  int64_t offset = addConstant(tensor);
+  auto [it, isNew] = constantTensors_.try_emplace({offset, uint8_t(tensor.type()), tensor.shape()},
+                                                  module.constants.size());
+  if (isNew) {
+    auto constant = std::make_unique<plan::ConstantTensorT>();
+    constant->type = uint8_t(tensor.type());
+    constant->dims = tensor.shape();
+    constant->offset = uint64_t(offset);
+    module.constants.push_back(std::move(constant));
+  }
+  return it->second;
+}
+
 uint32_t ModuleTables::addKernel(graph::KernelOp op) {
   const KernelBinding &binding = input.kernel(op);
   auto [it, isNew] = kernels_.try_emplace(binding.symbol, module.kernels.size());

@@ -21,8 +21,12 @@ public:
   Result<uint32_t> addFunction(std::string name, mlir::Block &block, mlir::ValueRange captured,
                                llvm::ArrayRef<mlir::StringAttr> given);
 
+  /// A constant as a procedure reads it; equal ones have one number.
+  uint32_t addConstantTensor(const HostTensor &tensor);
+
   const PlanInput &input;
   plan::ModuleT &module;
+  std::map<std::string, uint32_t> procedures, segments; // of a program, by name
   std::vector<PlanConstant> constants;
   int64_t weightsBytes = 0;
   int64_t plannedBytes = 0, separateBytes = 0, buffers = 0; // of all functions' arenas
@@ -30,6 +34,7 @@ public:
 private:
   std::multimap<Hash128, size_t> constantsByHash_;
   std::map<std::string, uint32_t> kernels_, locations_;
+  std::map<std::tuple<int64_t, uint8_t, Shape>, uint32_t> constantTensors_;
 };
 
 } // namespace tensmith::vm

@@ -2,6 +2,7 @@
 #include "compiler/vm/PlanBuilder.h"
 
 #include "compiler/vm/ModuleTables.h"
+#include "compiler/vm/ProcedureBuilder.h"
 #include "compiler/vm/Signature.h"
 
 using namespace mlir;
@@ -17,6 +18,7 @@ std::vector<std::unique_ptr<plan::PortT>> ports(std::vector<SignaturePort> signa
     result.back()->name = std::move(port.name);
     result.back()->value = value;
     result.back()->dims = std::move(port.dims);
+    result.back()->type = std::move(port.object);
   }
   return result;
 }
@@ -37,6 +39,50 @@ std::unique_ptr<plan::AttributeT> texts(std::string name, std::vector<std::strin
   return attribute;
 }
 
+std::vector<std::string> textsOf(mlir::Attribute attribute) {
+  std::vector<std::string> texts;
+  for (auto text : cast<ArrayAttr>(attribute).getAsRange<StringAttr>())
+    texts.push_back(text.str());
+  return texts;
+}
+
+std::unique_ptr<plan::DataDeclarationT> dataType(DictionaryAttr type) {
+  auto result = std::make_unique<plan::DataDeclarationT>();
+  result->name = cast<StringAttr>(type.get("name")).str();
+  result->params = textsOf(type.get("params"));
+  for (auto one : cast<ArrayAttr>(type.get("constructors")).getAsRange<DictionaryAttr>()) {
+    auto constructor = std::make_unique<plan::ConstructorT>();
+    constructor->name = cast<StringAttr>(one.get("name")).str();
+    constructor->fields = textsOf(one.get("fields"));
+    result->constructors.push_back(std::move(constructor));
+  }
+  return result;
+}
+
+/// A program's segments, procedures and data types.
+Status addProgram(ModuleOp program, ModuleTables &tables) {
+  for (auto function : program.getOps<func::FuncOp>()) {
+    if (!program::isSegment(function))
+      continue;
+    auto index = tables.addFunction(function.getName().str(), function.getBody().front(), {}, {});
+    if (!index.ok())
+      return index.status();
+    tables.segments[function.getName().str()] = *index;
+  }
+  for (auto function : program.getOps<func::FuncOp>()) {
+    if (!program::isProcedure(function))
+      continue;
+    auto procedure = std::make_unique<plan::ProcedureT>();
+    if (Status status = ProcedureBuilder(tables, *procedure).build(function); !status.ok())
+      return status;
+    tables.module.procedures.push_back(std::move(procedure));
+  }
+  if (auto types = program->getAttrOfType<ArrayAttr>(program::kDataTypes))
+    for (auto type : types.getAsRange<DictionaryAttr>())
+      tables.module.data_types.push_back(dataType(type));
+  return {};
+}
+
 } // namespace
 
 Result<Plan> buildPlan(const PlanInput &input) {
@@ -48,9 +94,15 @@ Result<Plan> buildPlan(const PlanInput &input) {
   module.features = input.features;
   ModuleTables tables(input, module);
   func::FuncOp function = input.function;
+  auto program = function->getParentOfType<ModuleOp>();
+  for (auto procedure : program.getOps<func::FuncOp>())
+    if (program::isProcedure(procedure))
+      tables.procedures.emplace(procedure.getName().str(), tables.procedures.size());
   auto main = tables.addFunction("main", function.getBody().front(), {}, {});
   if (!main.ok())
     return main.status();
+  if (Status status = addProgram(program, tables); !status.ok())
+    return status;
   const plan::FunctionT &body = *module.functions[0];
   module.inputs = ports(inputsOf(function), body.params);
   module.outputs = ports(outputsOf(function), body.results);

@@ -3,6 +3,7 @@
 
 #include "base/SizeText.h"
 #include "compiler/graph/Constants.h"
+#include "compiler/program/Program.h"
 
 using namespace mlir;
 
@@ -35,7 +36,9 @@ SizeText dimText(AffineExpr expression, ArrayRef<StringAttr> names) {
 SignaturePort port(StringAttr name, Type type, std::string fallback) {
   auto ranked = dyn_cast<RankedTensorType>(type);
   SignaturePort result{
-      name ? name.str() : std::move(fallback), kindOf(type), elementOf(type), bool(ranked), {}};
+      name ? name.str() : std::move(fallback), kindOf(type), elementOf(type), bool(ranked), {}, {}};
+  if (auto object = dyn_cast<program::ObjectType>(type))
+    result.object = object.getText().str();
   for (int64_t dim = 0; ranked && dim < ranked.getRank(); ++dim)
     result.dims.push_back(
         dimText(graph::dimExpression(ranked, dim), graph::symbolNames(ranked)).text);
@@ -49,6 +52,8 @@ plan::ValueKind kindOf(Type type) {
     return plan::ValueKind::Sequence;
   if (isa<graph::OptionalType>(type))
     return plan::ValueKind::Optional;
+  if (isa<program::ObjectType>(type))
+    return plan::ValueKind::Object;
   return isa<NoneType>(type) ? plan::ValueKind::None : plan::ValueKind::Tensor;
 }
 

@@ -19,6 +19,7 @@ struct SignaturePort {
   DataType type;
   bool ranked;
   std::vector<std::string> dims; // as people write them: "batch", "3", "2*seq"
+  std::string object;            // the type of a value of a data type, "List[f32[n, 3]]"
 };
 
 std::vector<SignaturePort> inputsOf(mlir::func::FuncOp function);

@@ -98,7 +98,9 @@ typedef enum ts_value_kind {
   TS_TENSOR = 0,
   TS_SEQUENCE = 1,
   TS_NONE = 2,
-  TS_OPTIONAL = 3
+  TS_OPTIONAL = 3,
+  TS_DATA = 4,    /* of a data type of the language, or a tuple: a constructor and fields */
+  TS_FUNCTION = 5 /* of the language */
 } ts_value_kind;
 
 /* Uninitialised, 64-byte aligned memory of the library's. */
@@ -113,6 +115,13 @@ TS_API ts_status *ts_tensor_strings(const char *const *values, const int64_t *sh
 /* A sequence of the elements (retained). */
 TS_API ts_status *ts_tensor_sequence(ts_tensor *const *elements, size_t count, ts_tensor **out);
 TS_API ts_status *ts_tensor_none(ts_tensor **out);
+/* A value of a data type: the constructor's number in its type's declaration (0 of a tuple), and
+ * its fields (retained), of any kinds. What is not of the type that a program expects is refused
+ * when the program looks at it. The module's description has the declarations. */
+TS_API ts_status *ts_tensor_data_value(uint32_t constructor, ts_tensor *const *fields, size_t count,
+                                       ts_tensor **out);
+TS_API uint32_t ts_tensor_constructor(const ts_tensor *tensor);
+/* The number of fields and a field (borrowed): as a sequence's. */
 /* Takes over a DLPack tensor (CPU; strides that are not row-major are copied); calls its deleter
  * when done. */
 TS_API ts_status *ts_tensor_from_dlpack(struct DLManagedTensor *managed, ts_tensor **out);
@@ -175,6 +184,10 @@ typedef struct ts_session_options {
   /* Not 0: a run fails at the first instruction whose results hold a NaN or an infinity that none
    * of its operands does, and names it. Every element is looked at, which takes its time. */
   int check_finite;
+  /* Of the language's programs: how deep calls may nest, and for how many instructions one run may
+   * go on. 0: 16 million; without end. */
+  int64_t max_depth;
+  int64_t max_instructions;
 } ts_session_options;
 
 TS_API ts_status *ts_session_create(ts_module *module, const ts_session_options *options,

@@ -190,10 +190,12 @@ private:
 class Session {
 public:
   /// `threads` 0: as many as CPUs that the process may use.
-  /// `checkFinite`: a run fails where a NaN or an infinity is made, as ts_session_options says.
-  explicit Session(const Module &module, int threads = 0, bool checkFinite = false)
+  /// `checkFinite`: a run fails where a NaN or an infinity is made, as ts_session_options says, as
+  /// do the limits of programs.
+  explicit Session(const Module &module, int threads = 0, bool checkFinite = false,
+                   int64_t maxDepth = 0, int64_t maxInstructions = 0)
       : outputs_(ts_module_output_count(module.handle())) {
-    ts_session_options options = {sizeof(options), threads, checkFinite};
+    ts_session_options options = {sizeof(options), threads, checkFinite, maxDepth, maxInstructions};
     ts_session *handle = nullptr;
     detail::check(ts_session_create(module.handle(), &options, &handle));
     handle_.reset(handle);

@@ -15,7 +15,9 @@ import tempfile
 from . import _tensmith
 from ._tensmith import Error
 
-__all__ = ["Error", "Model", "compile", "load", "__version__"]
+from .values import Value, constructors_of, from_handle
+
+__all__ = ["Error", "Model", "Value", "compile", "load", "__version__"]
 __version__ = _tensmith.version()
 
 
@@ -31,6 +33,15 @@ class Model:
         self._source = source
         self.inputs = module.ports(True)
         self.outputs = module.ports(False)
+        self._description = None
+        self._constructors = None
+
+    @property
+    def constructors(self):
+        """Of a program's data types, by name: `Cons(x, rest)` makes a value, and `Nil` is one."""
+        if self._constructors is None:
+            self._constructors = constructors_of(self.describe())
+        return self._constructors
 
     def run(self, *args, **named):
         """The outputs, always as a list."""
@@ -47,7 +58,26 @@ class Model:
         missing = [name for name in names if name not in values]
         if missing:
             raise Error(f"no value for input {', '.join(repr(name) for name in missing)}")
-        return self._module.run([values[name] for name in names])
+        kinds = {port["name"]: port["kind"] for port in self.inputs}
+        given = [self._value(values[name]) if kinds[name] == "data" else values[name] for name in names]
+        results = self._module.run(given)
+        return [
+            from_handle(result, self.describe(), index) if port["kind"] == "data" else result
+            for index, (result, port) in enumerate(zip(results, self.outputs))
+        ]
+
+    def _value(self, value):
+        """Lists stand for List's values, and tuples for themselves."""
+        if isinstance(value, Value):
+            return value
+        if isinstance(value, tuple):
+            return Value("", 0, tuple(self._value(part) for part in value))
+        if isinstance(value, list):
+            cons, result = self.constructors["Cons"], self.constructors["Nil"]
+            for element in reversed(value):
+                result = cons(self._value(element), result)
+            return result
+        return value
 
     def __call__(self, *args, **named):
         results = self.run(*args, **named)
@@ -60,7 +90,9 @@ class Model:
 
     def describe(self):
         """What was compiled, as a dictionary: target, kernels, instructions, memory."""
-        return json.loads(self._module.describe())
+        if self._description is None:
+            self._description = json.loads(self._module.describe())
+        return self._description
 
     def save(self, path):
         """Writes the module, which `load`, the command line and the C API take."""
@@ -86,26 +118,28 @@ def _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, ov
 
 def compile(
     model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast",
-    fuse=True, overridable=(),
+    fuse=True, overridable=(), max_depth=0, max_instructions=0,
 ):  # fmt: skip
-    """Compiles a model, given as a path or as the file's bytes (ONNX, or the graph dialect's text).
+    """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
+    program of the language, `.tsm`).
 
     shapes: dimensions by input, or a symbol's size: {"image": (1, 3, 224, 224), "batch": 4}.
     threads: of a run; 0 for as many CPUs as the process may use.
     target: "host", or a CPU's name; cache_dir: of compiled kernels, "" for none; dump_ir: a folder for each stage.
     reference: every operator by its reference evaluation, without kernels.
+    max_depth, max_instructions: limits of a program's run; 0 for 16 million nested calls, and for no end.
     precision: "fast" allows algorithms with fewer operations, that round differently; "exact": the model's own sums.
     fuse: whether operators may share kernels; overridable: inputs with initialisers that shall be inputs all the same.
     """
     settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable)
     if isinstance(model, (bytes, bytearray, memoryview)):
         module = _tensmith.compile_bytes(bytes(model), "model", settings)
-        return Model(_tensmith.load(module, threads), module)
+        return Model(_tensmith.load(module, threads, max_depth, max_instructions), module)
     # Through a file, so that large weights are mapped and not held twice.
     with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
         path = os.path.join(folder, "module.so")
         _tensmith.compile_file(os.fspath(model), path, settings)
-        module = _tensmith.load(path, threads)
+        module = _tensmith.load(path, threads, max_depth, max_instructions)
         return _KeptModel(module, path)
 
 
@@ -115,12 +149,12 @@ def _describe_interface(model):
     return json.loads(_tensmith.describe_interface("model" if is_bytes else os.fspath(model), model if is_bytes else None))
 
 
-def load(path, threads=0):
+def load(path, threads=0, *, max_depth=0, max_instructions=0):
     """Loads a compiled module, from its file or its bytes."""
     if isinstance(path, (bytes, bytearray, memoryview)):
         path = bytes(path)
-        return Model(_tensmith.load(path, threads), path)
-    return Model(_tensmith.load(os.fspath(path), threads), os.fspath(path))
+        return Model(_tensmith.load(path, threads, max_depth, max_instructions), path)
+    return Model(_tensmith.load(os.fspath(path), threads, max_depth, max_instructions), os.fspath(path))
 
 
 class _KeptModel(Model):

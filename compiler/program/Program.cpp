@@ -1,0 +1,36 @@
+// Registration of the program dialect, and what its operators fold to.
+#include "compiler/program/Program.h"
+
+#include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
+
+using namespace mlir;
+
+#include "compiler/program/ProgramDialect.cpp.inc"
+#define GET_TYPEDEF_CLASSES
+#include "compiler/program/ProgramTypes.cpp.inc"
+#define GET_OP_CLASSES
+#include "compiler/program/ProgramOps.cpp.inc"
+
+namespace tensmith::program {
+
+void ProgramDialect::initialize() {
+  addTypes<
+#define GET_TYPEDEF_LIST
+#include "compiler/program/ProgramTypes.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/program/ProgramOps.cpp.inc"
+      >();
+}
+
+/// A field of what was just built, as of a tuple that is taken apart again.
+OpFoldResult FieldOp::fold(FoldAdaptor) {
+  auto construct = getValue().getDefiningOp<ConstructOp>();
+  if (!construct || getIndex() >= construct.getFields().size())
+    return {};
+  return construct.getFields()[getIndex()];
+}
+
+} // namespace tensmith::program

@@ -1,0 +1,132 @@
+// The language as it is written: what the parser makes, the printer writes and inference types.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tensmith::text {
+
+/// From 1 on; columns count bytes.
+struct Place {
+  uint32_t line = 0, column = 0;
+};
+
+struct Message {
+  Place place;
+  std::string text;
+};
+
+/// A size in a type: a number, a name, `?`, or arithmetic on those.
+struct DimExpr {
+  enum class Kind : uint8_t { Size, Name, Unknown, Add, Sub, Mul, Div } kind = Kind::Size;
+  Place place;
+  int64_t size = 0;
+  std::string name;
+  std::vector<DimExpr> parts;
+};
+
+struct TypeExpr {
+  /// Tensor: `f32[n, 3]`; Name: a data type `List[a]` or a variable `a`; Tuple: `(a, b)`; Function:
+  /// `(a, b) -> c`, the result last in `parts`.
+  enum class Kind : uint8_t { Tensor, Name, Tuple, Function } kind = Kind::Name;
+  Place place;
+  std::string name;
+  std::vector<DimExpr> dims;
+  std::vector<TypeExpr> parts;
+};
+
+struct Pattern {
+  enum class Kind : uint8_t { Name, Wildcard, Constructor, Tuple } kind = Kind::Wildcard;
+  Place place;
+  std::string name;
+  std::vector<Pattern> parts;
+};
+
+struct Expr;
+using ExprPointer = std::unique_ptr<Expr>;
+
+struct Parameter {
+  Place place;
+  std::string name;
+  std::unique_ptr<TypeExpr> type; // may be null
+};
+
+struct Case {
+  Pattern pattern;
+  ExprPointer body;
+};
+
+struct Argument { // by name
+  Place place;
+  std::string name;
+  ExprPointer value;
+};
+
+struct Expr {
+  enum class Kind : uint8_t {
+    Integer,  // text
+    Real,     // text
+    Boolean,  // text: true or false
+    String,   // text, without its quotes: the value of an operator's attribute
+    Name,     // text
+    Call,     // parts[0](parts[1]..., arguments...)
+    Operator, // text is the operator's record; parts its operands; written with an infix sign
+    Function, // fn(params) => parts[0]
+    Let,      // let cases[0].pattern = cases[0].body; parts[0]
+    If,       // parts: condition, then, else
+    Match,    // parts[0], cases
+    Tuple,    // parts
+    List,     // parts
+    Ascribe,  // parts[0] : type
+    Load,     // load("text")
+  } kind = Kind::Name;
+  uint32_t depth = 1; // of the tree below
+  Place place;
+  std::string text;
+  std::vector<ExprPointer> parts;
+  std::vector<Argument> arguments;
+  std::vector<Parameter> params;
+  std::vector<Case> cases;
+  std::unique_ptr<TypeExpr> type;
+};
+
+struct ConstructorDecl {
+  Place place;
+  std::string name;
+  std::vector<TypeExpr> fields;
+};
+
+struct TypeDecl {
+  Place place;
+  std::string name;
+  std::vector<std::string> params;
+  std::vector<ConstructorDecl> constructors;
+};
+
+/// A function, or a constant where it has no list of parameters.
+struct FunctionDecl {
+  Place place;
+  std::string name;
+  bool constant = false;
+  bool prelude = false; // of the language's own
+  std::vector<Parameter> params;
+  std::unique_ptr<TypeExpr> result; // may be null
+  ExprPointer body;
+};
+
+struct Module {
+  std::vector<TypeDecl> types;
+  std::vector<FunctionDecl> functions;
+};
+
+/// What stands in the text. Where `messages` is not empty, the module holds what could be read.
+Module parse(const std::string &text, std::vector<Message> &messages);
+
+/// The module as text, laid out in one way.
+std::string print(const Module &module);
+std::string print(const TypeExpr &type);
+std::string print(const Pattern &pattern);
+
+} // namespace tensmith::text

@@ -1,0 +1,24 @@
+// The front end of the language: text to a program in the program and graph dialects.
+#pragma once
+
+#include "base/Status.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+
+#include <map>
+#include <string>
+
+namespace tensmith::text {
+
+struct ImportOptions {
+  std::string folder;                   // that `load` reads from
+  std::map<std::string, int64_t> sizes; // of symbols: "n" = 4
+};
+
+/// `name` stands for the file in messages, which are "name:line:column: what is wrong", one a line.
+Result<mlir::OwningOpRef<mlir::ModuleOp>> import(const std::string &text, const std::string &name,
+                                                 mlir::MLIRContext &context,
+                                                 const ImportOptions &options);
+
+} // namespace tensmith::text

@@ -1,0 +1,528 @@
+// Inference of groups of functions, and of the expressions that are not operators; see Inference.h.
+#include "frontends/text/Inference.h"
+
+using namespace mlir;
+
+namespace tensmith::text {
+
+constexpr size_t kMostPending = 200'000;
+
+Inference::Inference(const Module &module, const Names &names, Types &types, Relations &relations,
+                     Loader loader, std::vector<Message> &messages)
+    : module_(module), names_(names), types_(types), relations_(relations),
+      loader_(std::move(loader)), messages_(messages) {
+  for (auto &group : groupsOf(module, names))
+    for (const FunctionDecl *function : group)
+      groups_[function] = group;
+}
+
+void Inference::error(Place place, const std::string &text) {
+  std::string key = std::to_string(place.line) + ':' + std::to_string(place.column);
+  if (told_.insert(key).second) // the first one explains those that follow from it
+    messages_.push_back({place, text});
+}
+
+bool Inference::equate(Place place, Term *expected, Term *found) {
+  std::string before = types_.print(expected), given = types_.print(found);
+  if (types_.unify(expected, found))
+    return true;
+  error(place, "expected " + before + ", found " + given);
+  return false;
+}
+
+// ---- types as they are written ----
+
+Term *Inference::annotateSize(const DimExpr &size, Scope &scope) {
+  switch (size.kind) {
+  case DimExpr::Kind::Size:
+    return types_.size(types_.shapes.constant(size.size));
+  case DimExpr::Kind::Unknown:
+    return types_.unknown();
+  case DimExpr::Kind::Name: {
+    Term *&term = scope.names[size.name];
+    if (term)
+      return term;
+    if (scope.symbols) {
+      types_.symbols.insert(size.name);
+      auto name = StringAttr::get(types_.shapes.mlirContext(), size.name);
+      return term = types_.size(types_.shapes.symbol(name));
+    }
+    term = types_.variable(Term::Sort::Size);
+    term->name = size.name;
+    return term;
+  }
+  default:
+    break;
+  }
+  Term *a = Types::find(annotateSize(size.parts[0], scope)),
+       *b = Types::find(annotateSize(size.parts[1], scope));
+  if (a->kind == Term::Kind::Unknown || b->kind == Term::Kind::Unknown)
+    return types_.unknown();
+  if (a->kind != Term::Kind::Size || b->kind != Term::Kind::Size)
+    return types_.unknown(); // the callers' sizes decide; the run checks
+  switch (size.kind) {
+  case DimExpr::Kind::Add:
+    return types_.size(a->size + b->size);
+  case DimExpr::Kind::Sub:
+    return types_.size(a->size - b->size);
+  case DimExpr::Kind::Mul:
+    return types_.size(a->size * b->size);
+  default:
+    return types_.size(a->size.floorDiv(b->size));
+  }
+}
+
+Term *Inference::annotate(const TypeExpr &type, Scope &scope) {
+  std::vector<Term *> parts;
+  for (const TypeExpr &part : type.parts)
+    parts.push_back(annotate(part, scope));
+  switch (type.kind) {
+  case TypeExpr::Kind::Tensor: {
+    for (const DimExpr &dim : type.dims)
+      parts.push_back(annotateSize(dim, scope));
+    DataType element = DataType::Undefined;
+    for (int i = 1; i < kDataTypeCount; ++i)
+      if (name(DataType(i)) == type.name)
+        element = DataType(i);
+    return types_.tensor(types_.element(element), types_.shape(std::move(parts)));
+  }
+  case TypeExpr::Kind::Tuple:
+    return types_.tuple(std::move(parts));
+  case TypeExpr::Kind::Function:
+    return types_.function(std::move(parts));
+  case TypeExpr::Kind::Name:
+    break;
+  }
+  if (auto found = names_.types.find(type.name); found != names_.types.end()) {
+    size_t count = found->second->params.size();
+    if (parts.size() != count)
+      error(type.place, type.name + " takes " + std::to_string(count) + " types, not " +
+                            std::to_string(parts.size()));
+    while (parts.size() < count)
+      parts.push_back(types_.variable());
+    parts.resize(count);
+    return types_.data(type.name, std::move(parts));
+  }
+  if (type.name[0] >= 'A' && type.name[0] <= 'Z')
+    error(type.place, "there is no data type '" + type.name + "'");
+  else if (!parts.empty())
+    error(type.place, "there is no element type '" + type.name + "'");
+  Term *&term = scope.names[type.name];
+  if (!term) {
+    term = types_.variable();
+    term->name = type.name;
+  }
+  return term;
+}
+
+// ---- functions ----
+
+Term *Inference::begin(const FunctionDecl &function) {
+  std::vector<Term *> parts;
+  for (const Parameter &param : function.params)
+    parts.push_back(param.type ? annotate(*param.type, scope_) : types_.variable());
+  parts.push_back(function.result ? annotate(*function.result, scope_) : types_.variable());
+  return types_.function(std::move(parts));
+}
+
+Term *Inference::declared(const FunctionDecl &function) {
+  scope_ = {{}, true};
+  Term *type = begin(function);
+  scope_ = {};
+  return type;
+}
+
+void Inference::inferBody(const FunctionDecl &function, Term *type) {
+  for (size_t i = 0; i < function.params.size(); ++i)
+    bind(function.params[i].name, type->parts[i]);
+  Term *body = infer(*function.body);
+  equate(function.body->place, type->parts.back(), body);
+  unbind(function.params.size());
+}
+
+void Inference::inferGroup(const std::vector<const FunctionDecl *> &group,
+                           const FunctionDecl *wanted, Term *wantedType) {
+  current_.clear();
+  pending_.clear();
+  literals_.clear();
+  ++types_.level;
+  std::vector<Scope> scopes;
+  for (const FunctionDecl *function : group) {
+    scope_ = {};
+    current_[function] = begin(*function);
+    scopes.push_back(std::move(scope_));
+    if (function == wanted)
+      equate(function->place, current_[function], wantedType);
+  }
+  for (size_t i = 0; i < group.size(); ++i) {
+    scope_ = std::move(scopes[i]);
+    inferBody(*group[i], current_[group[i]]);
+  }
+  solvePending(false);
+  if (wanted) {
+    defaultNumbers();
+    solvePending(true);
+  }
+  --types_.level;
+}
+
+void Inference::solvePending(bool all) {
+  for (bool progress = true; progress;) {
+    progress = false;
+    std::vector<Relation> waiting;
+    for (Relation &relation : pending_) {
+      std::string text;
+      switch (relations_.solve(relation, text)) {
+      case Relations::Outcome::Waiting:
+        waiting.push_back(std::move(relation));
+        break;
+      case Relations::Outcome::Wrong:
+        error(relation.place, text);
+        [[fallthrough]];
+      case Relations::Outcome::Solved:
+        progress = true;
+      }
+    }
+    pending_ = std::move(waiting);
+  }
+  if (all)
+    for (const Relation &relation : pending_)
+      error(relation.place, "the types that " + std::string(relation.info->name) +
+                                " is used with are not known here; write the types of parameters");
+}
+
+void Inference::defaultNumbers() {
+  for (Term *literal : literals_)
+    types_.settle(literal);
+}
+
+bool Inference::check() {
+  for (const auto &group : groupsOf(module_, names_)) {
+    inferGroup(group, nullptr, nullptr);
+    if (pending_.size() > kMostPending)
+      error(group[0]->place, "too much of this function waits for its callers' types; write the "
+                             "types of its parameters");
+    for (const Relation &relation : pending_) {
+      for (Term *operand : relation.operands)
+        if (operand)
+          types_.generalize(operand);
+      types_.generalize(relation.result);
+    }
+    for (const FunctionDecl *function : group) {
+      types_.generalize(current_[function]);
+      schemes_[function] = {current_[function], pending_};
+    }
+  }
+  current_.clear();
+  if (!messages_.empty())
+    return false;
+  // What is written with its types is checked for every size, whether it is called or not.
+  for (const FunctionDecl &function : module_.functions) {
+    if (function.prelude)
+      continue;
+    Term *type = declared(function);
+    bool known = true;
+    for (size_t i = 0; i < function.params.size(); ++i)
+      known &= Types::isKnown(type->parts[i]);
+    if (known)
+      instance(function, type);
+    else if (function.name == "main")
+      error(function.place, "the types of main's parameters must be written");
+  }
+  return messages_.empty();
+}
+
+Typing Inference::instance(const FunctionDecl &function, Term *type) {
+  typing_ = {};
+  inferGroup(groups_[&function], &function, type);
+  for (auto &[expr, term] : typing_.exprs)
+    types_.settle(term);
+  for (auto &[pattern, term] : typing_.patterns)
+    types_.settle(term);
+  current_.clear();
+  return std::move(typing_);
+}
+
+std::string Inference::signature(const FunctionDecl &function) {
+  return function.name + ": " +
+         types_.print(function.constant ? schemes_[&function].type->parts.back()
+                                        : schemes_[&function].type);
+}
+
+Term *Inference::useScheme(const Scheme &scheme, Place place) {
+  Types::Copies copies;
+  Term *type = types_.instantiate(scheme.type, copies);
+  for (const Relation &relation : scheme.relations) {
+    Relation copy = relation;
+    for (Term *&operand : copy.operands)
+      operand = operand ? types_.instantiate(operand, copies) : nullptr;
+    copy.result = types_.instantiate(relation.result, copies);
+    copy.place = place;
+    pending_.push_back(std::move(copy));
+  }
+  for (auto &[generic, copy] : copies)
+    if (copy->literal != Term::Literal::None)
+      literals_.push_back(copy);
+  return type;
+}
+
+// ---- names ----
+
+void Inference::bind(const std::string &name, Term *type) {
+  locals_.push_back({name, type});
+  visible_[name].push_back(type);
+}
+
+void Inference::unbind(size_t count) {
+  for (; count > 0; --count) {
+    visible_[locals_.back().first].pop_back();
+    locals_.pop_back();
+  }
+}
+
+Term *Inference::constructorType(const ConstructorInfo &constructor, std::vector<Term *> &fields) {
+  Scope scope;
+  std::vector<Term *> params;
+  for (const std::string &param : constructor.type->params)
+    params.push_back(scope.names[param] = types_.variable());
+  for (const TypeExpr &field : constructor.type->constructors[constructor.tag].fields)
+    fields.push_back(annotate(field, scope));
+  return types_.data(constructor.type->name, std::move(params));
+}
+
+std::vector<Term *> Inference::fields(const ConstructorInfo &constructor, Term *value) {
+  std::vector<Term *> fields;
+  types_.unify(constructorType(constructor, fields), value);
+  for (Term *field : fields)
+    types_.settle(field);
+  return fields;
+}
+
+void Inference::bindPattern(const Pattern &pattern, Term *type) {
+  typing_.patterns[&pattern] = type;
+  switch (pattern.kind) {
+  case Pattern::Kind::Wildcard:
+    return;
+  case Pattern::Kind::Name:
+    return bind(pattern.name, type);
+  case Pattern::Kind::Tuple: {
+    std::vector<Term *> parts;
+    for (size_t i = 0; i < pattern.parts.size(); ++i)
+      parts.push_back(types_.variable());
+    equate(pattern.place, type, types_.tuple(parts));
+    for (size_t i = 0; i < parts.size(); ++i)
+      bindPattern(pattern.parts[i], parts[i]);
+    return;
+  }
+  case Pattern::Kind::Constructor:
+    break;
+  }
+  auto found = names_.constructors.find(pattern.name);
+  std::vector<Term *> fields;
+  if (found == names_.constructors.end()) {
+    error(pattern.place, "there is no constructor '" + pattern.name + "'");
+  } else {
+    equate(pattern.place, type, constructorType(found->second, fields));
+    if (fields.size() != pattern.parts.size())
+      error(pattern.place, pattern.name + " has " + std::to_string(fields.size()) +
+                               " fields, not " + std::to_string(pattern.parts.size()));
+  }
+  for (size_t i = 0; i < pattern.parts.size(); ++i)
+    bindPattern(pattern.parts[i], i < fields.size() ? fields[i] : types_.variable());
+}
+
+// ---- expressions ----
+
+Term *Inference::infer(const Expr &expr) {
+  Term *type = inferKind(expr);
+  typing_.exprs[&expr] = type;
+  return type;
+}
+
+Term *Inference::inferKind(const Expr &expr) {
+  switch (expr.kind) {
+  case Expr::Kind::Integer:
+  case Expr::Kind::Real: {
+    Term *element = types_.variable(Term::Sort::Element);
+    element->literal =
+        expr.kind == Expr::Kind::Integer ? Term::Literal::Integer : Term::Literal::Real;
+    literals_.push_back(element);
+    return types_.tensor(element, types_.shape({}));
+  }
+  case Expr::Kind::Boolean:
+    return types_.scalar(DataType::Bool);
+  case Expr::Kind::String:
+    error(expr.place, "a text stands only for an operator's attribute");
+    return types_.variable();
+  case Expr::Kind::Name:
+    return inferName(expr);
+  case Expr::Kind::Call:
+    return inferCall(expr);
+  case Expr::Kind::Operator: {
+    std::vector<const Expr *> operands;
+    for (const ExprPointer &part : expr.parts)
+      operands.push_back(part.get());
+    return inferOperator(expr, *findOperator(expr.text), operands);
+  }
+  case Expr::Kind::Function:
+    return inferFunction(expr);
+  case Expr::Kind::Let:
+    return inferLet(expr);
+  case Expr::Kind::If: {
+    equate(expr.parts[0]->place, types_.scalar(DataType::Bool), infer(*expr.parts[0]));
+    Term *type = infer(*expr.parts[1]);
+    equate(expr.parts[2]->place, type, infer(*expr.parts[2]));
+    return type;
+  }
+  case Expr::Kind::Match:
+    return inferMatch(expr);
+  case Expr::Kind::Tuple: {
+    std::vector<Term *> parts;
+    for (const ExprPointer &part : expr.parts)
+      parts.push_back(infer(*part));
+    return types_.tuple(std::move(parts));
+  }
+  case Expr::Kind::List: {
+    Term *element = types_.variable();
+    for (const ExprPointer &part : expr.parts)
+      equate(part->place, element, infer(*part));
+    return types_.data("List", {element});
+  }
+  case Expr::Kind::Ascribe: {
+    Term *type = annotate(*expr.type, scope_);
+    // Known first, since it may be what an operator's result is told by.
+    Term *inner = infer(*expr.parts[0]);
+    equate(expr.parts[0]->place, type, inner);
+    return type;
+  }
+  case Expr::Kind::Load:
+    return inferLoad(expr);
+  }
+  return types_.variable();
+}
+
+Term *Inference::inferLoad(const Expr &expr) {
+  std::string text;
+  const HostTensor *tensor = loader_(expr.text, text);
+  if (!tensor) {
+    error(expr.place, text);
+    return types_.variable();
+  }
+  std::vector<Term *> sizes;
+  for (int64_t size : tensor->shape())
+    sizes.push_back(types_.size(types_.shapes.constant(size)));
+  return types_.tensor(types_.element(tensor->type()), types_.shape(std::move(sizes)));
+}
+
+Term *Inference::inferName(const Expr &expr) {
+  if (auto found = visible_.find(expr.text); found != visible_.end() && !found->second.empty())
+    return found->second.back();
+  if (auto found = names_.functions.find(expr.text); found != names_.functions.end()) {
+    auto own = current_.find(found->second);
+    Term *type =
+        own != current_.end() ? own->second : useScheme(schemes_[found->second], expr.place);
+    return found->second->constant ? type->parts.back() : type;
+  }
+  if (auto found = names_.constructors.find(expr.text); found != names_.constructors.end()) {
+    std::vector<Term *> parts;
+    Term *type = constructorType(found->second, parts);
+    if (parts.empty())
+      return type;
+    parts.push_back(type);
+    return types_.function(std::move(parts));
+  }
+  error(expr.place, findOperator(expr.text)
+                        ? "an operator is no value; write fn(x) => " + expr.text + "(x)"
+                        : "there is nothing with the name '" + expr.text + "'");
+  return types_.variable();
+}
+
+Term *Inference::inferCall(const Expr &expr) {
+  const Expr &callee = *expr.parts[0];
+  auto local = visible_.find(callee.text);
+  bool named = callee.kind == Expr::Kind::Name &&
+               (local == visible_.end() || local->second.empty()) &&
+               !names_.functions.contains(callee.text);
+  if (const OperatorInfo *info = named ? findOperator(callee.text) : nullptr) {
+    std::vector<const Expr *> operands;
+    for (size_t i = 1; i < expr.parts.size(); ++i)
+      operands.push_back(expr.parts[i].get());
+    return inferOperator(expr, *info, operands);
+  }
+  if (!expr.arguments.empty())
+    error(expr.arguments[0].place, "only operators take arguments by name");
+  Term *type = Types::find(infer(callee));
+  if (type->kind == Term::Kind::Function && type->parts.size() != expr.parts.size()) {
+    error(expr.place, "this takes " + std::to_string(type->parts.size() - 1) + " arguments, not " +
+                          std::to_string(expr.parts.size() - 1));
+    return types_.variable();
+  }
+  if (type->kind != Term::Kind::Function && type->kind != Term::Kind::Variable) {
+    error(expr.place, "this is called, but is no function: it is " + types_.print(type));
+    return types_.variable();
+  }
+  std::vector<Term *> parts;
+  for (size_t i = 1; i < expr.parts.size(); ++i) {
+    parts.push_back(infer(*expr.parts[i]));
+    if (type->kind == Term::Kind::Function)
+      equate(expr.parts[i]->place, type->parts[i - 1], parts.back());
+  }
+  if (type->kind == Term::Kind::Function)
+    return type->parts.back();
+  Term *result = types_.variable();
+  parts.push_back(result);
+  equate(callee.place, type, types_.function(std::move(parts)));
+  return result;
+}
+
+Term *Inference::inferFunction(const Expr &expr) {
+  std::vector<Term *> parts;
+  for (const Parameter &param : expr.params) {
+    parts.push_back(param.type ? annotate(*param.type, scope_) : types_.variable());
+    bind(param.name, parts.back());
+  }
+  parts.push_back(infer(*expr.parts[0]));
+  unbind(expr.params.size());
+  return types_.function(std::move(parts));
+}
+
+/// A chain of lets, one after another.
+Term *Inference::inferLet(const Expr &expr) {
+  size_t before = locals_.size();
+  const Expr *let = &expr;
+  std::vector<const Expr *> chain;
+  for (; let->kind == Expr::Kind::Let; let = let->parts[0].get()) {
+    chain.push_back(let);
+    bindPattern(let->cases[0].pattern, infer(*let->cases[0].body));
+    size_t unreached;
+    if (std::string value = uncovered(let->cases, names_, unreached); !value.empty())
+      error(let->cases[0].pattern.place, "this pattern does not match " + value + "; use 'match'");
+  }
+  Term *type = infer(*let);
+  for (const Expr *one : chain)
+    typing_.exprs[one] = type;
+  unbind(locals_.size() - before);
+  return type;
+}
+
+Term *Inference::inferMatch(const Expr &expr) {
+  Term *value = infer(*expr.parts[0]), *type = types_.variable();
+  size_t told = messages_.size();
+  for (const Case &one : expr.cases) {
+    size_t before = locals_.size();
+    bindPattern(one.pattern, value);
+    equate(one.body->place, type, infer(*one.body));
+    unbind(locals_.size() - before);
+  }
+  if (told != messages_.size())
+    return type;
+  size_t unreached;
+  if (std::string missing = uncovered(expr.cases, names_, unreached); !missing.empty())
+    error(expr.place, "no case matches " + missing);
+  else if (unreached < expr.cases.size())
+    error(expr.cases[unreached].pattern.place,
+          "this case is never reached: those before it match everything that it does");
+  return type;
+}
+
+} // namespace tensmith::text

@@ -1,0 +1,17 @@
+// From characters to tokens.
+#pragma once
+
+#include "frontends/text/Ast.h"
+
+namespace tensmith::text {
+
+struct Token {
+  enum class Kind : uint8_t { End, Word, Integer, Real, String, Sign } kind = Kind::End;
+  Place place;
+  std::string text;
+};
+
+/// The tokens, the last of which is the end. What is no token is told of and left out.
+std::vector<Token> tokenize(const std::string &text, std::vector<Message> &messages);
+
+} // namespace tensmith::text

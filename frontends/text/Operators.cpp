@@ -1,0 +1,22 @@
+// The table that generate_operators.py makes of the records.
+#include "frontends/text/Operators.h"
+
+#include <algorithm>
+
+namespace tensmith::text {
+
+const std::vector<OperatorInfo> &allOperators() {
+  static const std::vector<OperatorInfo> operators = {
+#include "frontends/text/operators.inc"
+  };
+  return operators;
+}
+
+const OperatorInfo *findOperator(std::string_view name) {
+  const auto &operators = allOperators();
+  auto found = std::find_if(operators.begin(), operators.end(),
+                            [&](const OperatorInfo &info) { return info.name == name; });
+  return found == operators.end() ? nullptr : &*found;
+}
+
+} // namespace tensmith::text

@@ -1,0 +1,544 @@
+// Recursive descent over the tokens, an expression's operators by precedence.
+//
+// The first error of a declaration ends it: the parser goes on at the next word that can begin one
+// at the start of a line, so that one run reports the errors of every declaration. Nesting is
+// bounded, since the host's stack is.
+#include "frontends/text/Lexer.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string_view>
+
+namespace tensmith::text {
+namespace {
+
+constexpr int kMostNesting = 400;     // of what the parser recurses into
+constexpr uint32_t kMostDepth = 4000; // of a tree, which chains of operators and of lets deepen too
+const std::set<std::string_view> kKeywords = {"fn",   "let",  "if",    "else", "match",
+                                              "type", "true", "false", "load"};
+
+struct Infix {
+  int level;
+  const char *record;
+};
+const std::map<std::string_view, Infix> kInfix = {
+    {"||", {1, "or"}},     {"&&", {2, "and"}},
+    {"==", {3, "equal"}},  {"!=", {3, "!equal"}},
+    {"<", {3, "less"}},    {"<=", {3, "less_or_equal"}},
+    {">", {3, "greater"}}, {">=", {3, "greater_or_equal"}},
+    {"+", {4, "add"}},     {"-", {4, "sub"}},
+    {"*", {5, "mul"}},     {"/", {5, "div"}},
+    {"%", {5, "mod"}},     {"@", {5, "matmul"}}};
+
+struct Failure {}; // the declaration is given up; its message has been left
+
+class Parser {
+public:
+  Parser(std::vector<Token> tokens, std::vector<Message> &messages)
+      : tokens_(std::move(tokens)), messages_(messages) {}
+
+  Module run() {
+    Module module;
+    while (token().kind != Token::Kind::End) {
+      size_t begin = at_;
+      try {
+        declaration(module);
+      } catch (Failure) {
+        at_ = std::max(at_, begin + 1);
+        recover();
+      }
+    }
+    return module;
+  }
+
+private:
+  const Token &token(size_t ahead = 0) const {
+    return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
+  }
+  bool is(std::string_view text) const {
+    return token().text == text &&
+           (token().kind == Token::Kind::Sign || token().kind == Token::Kind::Word);
+  }
+  bool accept(std::string_view text) {
+    bool found = is(text);
+    at_ += found;
+    return found;
+  }
+  Place expect(std::string_view text) {
+    Place place = token().place;
+    if (!accept(text))
+      expected("'" + std::string(text) + "'");
+    return place;
+  }
+  [[noreturn]] void fail(Place place, std::string text) {
+    messages_.push_back({place, std::move(text)});
+    throw Failure();
+  }
+  [[noreturn]] void expected(const std::string &what) {
+    bool end = token().kind == Token::Kind::End;
+    fail(token().place,
+         "expected " + what + ", found " + (end ? token().text : "'" + token().text + "'"));
+  }
+  std::string word(const char *what) {
+    if (token().kind != Token::Kind::Word || kKeywords.contains(token().text))
+      expected(what);
+    return tokens_[at_++].text;
+  }
+  static bool isUpper(const std::string &name) { return name[0] >= 'A' && name[0] <= 'Z'; }
+
+  void recover() {
+    nesting_ = 0;
+    for (; token().kind != Token::Kind::End; ++at_)
+      if (token().place.column == 1 && (is("fn") || is("type") || is("let")))
+        return;
+  }
+
+  /// a, b, c and the closing sign; a comma may follow the last.
+  template <typename Element> void list(std::string_view close, Element element) {
+    while (!accept(close)) {
+      element();
+      if (!is(close) && !accept(","))
+        expected("',' or '" + std::string(close) + "'");
+    }
+  }
+
+  void declaration(Module &module) {
+    if (is("type"))
+      return module.types.push_back(typeDeclaration());
+    if (is("fn"))
+      return module.functions.push_back(functionDeclaration());
+    if (is("let"))
+      return module.functions.push_back(constantDeclaration());
+    expected("a declaration, which begins with 'fn', 'type' or 'let'");
+  }
+
+  TypeDecl typeDeclaration() {
+    TypeDecl decl;
+    decl.place = expect("type");
+    decl.name = word("the type's name");
+    if (!isUpper(decl.name))
+      fail(decl.place, "the name of a data type begins with a capital letter, as in 'List'");
+    if (accept("["))
+      list("]", [&] { decl.params.push_back(word("a type parameter")); });
+    expect("=");
+    accept("|");
+    do {
+      ConstructorDecl constructor;
+      constructor.place = token().place;
+      constructor.name = word("a constructor's name");
+      if (!isUpper(constructor.name))
+        fail(constructor.place, "a constructor's name begins with a capital letter, as in 'Cons'");
+      if (accept("("))
+        list(")", [&] { constructor.fields.push_back(type()); });
+      decl.constructors.push_back(std::move(constructor));
+    } while (accept("|"));
+    return decl;
+  }
+
+  Parameter parameter() {
+    Parameter result;
+    result.place = token().place;
+    result.name = word("a parameter's name");
+    if (accept(":"))
+      result.type = std::make_unique<TypeExpr>(type());
+    return result;
+  }
+
+  FunctionDecl functionDeclaration() {
+    FunctionDecl decl;
+    expect("fn");
+    decl.place = token().place;
+    decl.name = word("the function's name");
+    expect("(");
+    list(")", [&] { decl.params.push_back(parameter()); });
+    if (accept("->"))
+      decl.result = std::make_unique<TypeExpr>(type());
+    if (!is("{"))
+      expect("=");
+    decl.body = expression();
+    return decl;
+  }
+
+  FunctionDecl constantDeclaration() {
+    FunctionDecl decl;
+    expect("let");
+    decl.place = token().place;
+    decl.constant = true;
+    decl.name = word("the constant's name");
+    if (accept(":"))
+      decl.result = std::make_unique<TypeExpr>(type());
+    expect("=");
+    decl.body = expression();
+    accept(";");
+    return decl;
+  }
+
+  // ---- types ----
+
+  struct Deeper {
+    Parser &parser;
+    explicit Deeper(Parser &parser) : parser(parser) {
+      if (++parser.nesting_ > kMostNesting)
+        parser.fail(parser.token().place, "this is nested too deep; give parts of it names");
+    }
+    ~Deeper() { --parser.nesting_; }
+  };
+
+  static bool isElementType(const std::string &name) {
+    static const std::set<std::string_view> names = {
+        "f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "bool"};
+    return names.contains(name);
+  }
+
+  TypeExpr type() {
+    Deeper deeper(*this);
+    TypeExpr result;
+    result.place = token().place;
+    if (accept("(")) {
+      result.kind = TypeExpr::Kind::Tuple;
+      list(")", [&] { result.parts.push_back(type()); });
+      if (accept("->")) {
+        result.kind = TypeExpr::Kind::Function;
+        result.parts.push_back(type());
+      } else if (result.parts.size() == 1) {
+        return std::move(result.parts[0]);
+      }
+      return result;
+    }
+    result.name = word("a type");
+    if (isElementType(result.name)) {
+      result.kind = TypeExpr::Kind::Tensor;
+      if (accept("["))
+        list("]", [&] { result.dims.push_back(dimension()); });
+      return result;
+    }
+    if (accept("["))
+      list("]", [&] { result.parts.push_back(type()); });
+    return result;
+  }
+
+  DimExpr dimension() {
+    DimExpr left = dimensionProduct();
+    while (is("+") || is("-"))
+      left = dimensionPair(std::move(left), &Parser::dimensionProduct);
+    return left;
+  }
+  DimExpr dimensionProduct() {
+    DimExpr left = dimensionAtom();
+    while (is("*") || is("/"))
+      left = dimensionPair(std::move(left), &Parser::dimensionAtom);
+    return left;
+  }
+  DimExpr dimensionPair(DimExpr left, DimExpr (Parser::*next)()) {
+    if (++dimensions_ > kMostNesting * 10)
+      fail(token().place, "there are too many sizes that are computed in types here");
+    DimExpr pair;
+    pair.place = token().place;
+    pair.kind = is("+")   ? DimExpr::Kind::Add
+                : is("-") ? DimExpr::Kind::Sub
+                : is("*") ? DimExpr::Kind::Mul
+                          : DimExpr::Kind::Div;
+    ++at_;
+    pair.parts.push_back(std::move(left));
+    pair.parts.push_back((this->*next)());
+    return pair;
+  }
+  DimExpr dimensionAtom() {
+    DimExpr result;
+    result.place = token().place;
+    if (accept("?")) {
+      result.kind = DimExpr::Kind::Unknown;
+    } else if (token().kind == Token::Kind::Integer) {
+      result.size = integer();
+    } else {
+      result.kind = DimExpr::Kind::Name;
+      result.name = word("a dimension: a number, a name or '?'");
+    }
+    return result;
+  }
+  int64_t integer() {
+    if (token().text.size() > 15)
+      fail(token().place, "this number is too large for a size");
+    return std::stoll(tokens_[at_++].text);
+  }
+
+  // ---- patterns ----
+
+  Pattern pattern() {
+    Deeper deeper(*this);
+    Pattern result;
+    result.place = token().place;
+    if (accept("(")) {
+      result.kind = Pattern::Kind::Tuple;
+      list(")", [&] { result.parts.push_back(pattern()); });
+      return result.parts.size() == 1 ? std::move(result.parts[0]) : std::move(result);
+    }
+    result.name = word("a pattern: a name, '_', a constructor or a tuple");
+    if (result.name == "_") {
+      result.kind = Pattern::Kind::Wildcard;
+    } else if (isUpper(result.name)) {
+      result.kind = Pattern::Kind::Constructor;
+      if (accept("("))
+        list(")", [&] { result.parts.push_back(pattern()); });
+    } else {
+      result.kind = Pattern::Kind::Name;
+    }
+    return result;
+  }
+
+  // ---- expressions ----
+
+  static ExprPointer make(Expr::Kind kind, Place place, std::string text = {}) {
+    auto result = std::make_unique<Expr>();
+    result->kind = kind;
+    result->place = place;
+    result->text = std::move(text);
+    return result;
+  }
+
+  /// What is walked and freed by recursion must not be deep.
+  ExprPointer sealed(ExprPointer expr) {
+    auto include = [&](const ExprPointer &part) {
+      expr->depth = std::max(expr->depth, part->depth + 1);
+    };
+    std::for_each(expr->parts.begin(), expr->parts.end(), include);
+    for (const Argument &named : expr->arguments)
+      include(named.value);
+    for (const Case &one : expr->cases)
+      include(one.body);
+    if (expr->depth > kMostDepth)
+      fail(expr->place, "this is nested too deep; give parts of it functions of their own");
+    return expr;
+  }
+
+  ExprPointer expression() {
+    Deeper deeper(*this);
+    return binary(1);
+  }
+
+  ExprPointer binary(int level) {
+    ExprPointer left = unary();
+    while (token().kind == Token::Kind::Sign) {
+      auto infix = kInfix.find(token().text);
+      if (infix == kInfix.end() || infix->second.level < level)
+        break;
+      Place place = tokens_[at_++].place;
+      ExprPointer right = binary(infix->second.level + 1);
+      std::string record = infix->second.record;
+      bool inverted = record[0] == '!';
+      ExprPointer pair = make(Expr::Kind::Operator, place, record.substr(inverted));
+      pair->parts.push_back(std::move(left));
+      pair->parts.push_back(std::move(right));
+      left = sealed(std::move(pair));
+      if (inverted) {
+        pair = make(Expr::Kind::Operator, place, "not");
+        pair->parts.push_back(std::move(left));
+        left = sealed(std::move(pair));
+      }
+    }
+    return left;
+  }
+
+  ExprPointer unary() {
+    Deeper deeper(*this);
+    Place place = token().place;
+    bool minus = accept("-");
+    if (!minus && !accept("!"))
+      return postfix();
+    ExprPointer operand = unary();
+    bool number = (operand->kind == Expr::Kind::Integer || operand->kind == Expr::Kind::Real) &&
+                  operand->text[0] != '-';
+    if (minus && number) {
+      operand->text.insert(0, "-");
+      operand->place = place;
+      return operand;
+    }
+    ExprPointer result = make(Expr::Kind::Operator, place, minus ? "neg" : "not");
+    result->parts.push_back(std::move(operand));
+    return sealed(std::move(result));
+  }
+
+  ExprPointer postfix() {
+    ExprPointer result = primary();
+    while (is("(")) {
+      ExprPointer call = make(Expr::Kind::Call, result->place);
+      ++at_;
+      call->parts.push_back(std::move(result));
+      list(")", [&] { argument(*call); });
+      result = sealed(std::move(call));
+    }
+    return result;
+  }
+
+  void argument(Expr &call) {
+    if (token().kind == Token::Kind::Word && token(1).text == "=") {
+      Argument named;
+      named.place = token().place;
+      named.name = tokens_[at_].text;
+      at_ += 2;
+      named.value = expression();
+      call.arguments.push_back(std::move(named));
+      return;
+    }
+    if (!call.arguments.empty())
+      fail(token().place, "arguments without a name come before those with one");
+    call.parts.push_back(expression());
+  }
+
+  ExprPointer primary() {
+    Token first = token();
+    switch (first.kind) {
+    case Token::Kind::Integer:
+    case Token::Kind::Real:
+    case Token::Kind::String:
+      ++at_;
+      return make(first.kind == Token::Kind::Integer ? Expr::Kind::Integer
+                  : first.kind == Token::Kind::Real  ? Expr::Kind::Real
+                                                     : Expr::Kind::String,
+                  first.place, first.text);
+    case Token::Kind::Word:
+      return wordExpression();
+    default:
+      break;
+    }
+    if (is("("))
+      return parenthesis();
+    if (is("["))
+      return bracket();
+    if (is("{"))
+      return block();
+    expected("an expression");
+  }
+
+  ExprPointer wordExpression() {
+    Place place = token().place;
+    if (accept("fn"))
+      return function(place);
+    if (accept("if"))
+      return conditional(place);
+    if (accept("match"))
+      return match(place);
+    if (is("true") || is("false"))
+      return make(Expr::Kind::Boolean, place, tokens_[at_++].text);
+    if (accept("load")) {
+      expect("(");
+      if (token().kind != Token::Kind::String)
+        expected("the file's name in quotes");
+      ExprPointer result = make(Expr::Kind::Load, place, tokens_[at_++].text);
+      expect(")");
+      return result;
+    }
+    return make(Expr::Kind::Name, place, word("an expression"));
+  }
+
+  ExprPointer function(Place place) {
+    ExprPointer result = make(Expr::Kind::Function, place);
+    expect("(");
+    list(")", [&] { result->params.push_back(parameter()); });
+    expect("=>");
+    result->parts.push_back(expression());
+    return sealed(std::move(result));
+  }
+
+  ExprPointer conditional(Place place) {
+    Deeper deeper(*this);
+    ExprPointer result = make(Expr::Kind::If, place);
+    result->parts.push_back(expression());
+    result->parts.push_back(block());
+    expect("else");
+    result->parts.push_back(is("if") ? primary() : block());
+    return sealed(std::move(result));
+  }
+
+  ExprPointer match(Place place) {
+    ExprPointer result = make(Expr::Kind::Match, place);
+    result->parts.push_back(expression());
+    expect("{");
+    list("}", [&] {
+      Case one;
+      one.pattern = pattern();
+      expect("=>");
+      one.body = expression();
+      result->cases.push_back(std::move(one));
+    });
+    if (result->cases.empty())
+      fail(place, "a match needs at least one case");
+    return sealed(std::move(result));
+  }
+
+  ExprPointer parenthesis() {
+    Place place = expect("(");
+    ExprPointer tuple = make(Expr::Kind::Tuple, place);
+    bool comma = false;
+    while (!accept(")")) {
+      tuple->parts.push_back(expression());
+      if (tuple->parts.size() == 1 && accept(":")) {
+        ExprPointer ascribed = make(Expr::Kind::Ascribe, place);
+        ascribed->parts.push_back(std::move(tuple->parts[0]));
+        ascribed->type = std::make_unique<TypeExpr>(type());
+        expect(")");
+        return sealed(std::move(ascribed));
+      }
+      comma |= is(",");
+      if (!is(")") && !accept(","))
+        expected("',' or ')'");
+    }
+    return tuple->parts.size() == 1 && !comma ? std::move(tuple->parts[0])
+                                              : sealed(std::move(tuple));
+  }
+
+  ExprPointer bracket() {
+    ExprPointer result = make(Expr::Kind::List, expect("["));
+    list("]", [&] { result->parts.push_back(expression()); });
+    return sealed(std::move(result));
+  }
+
+  /// { let p = e; ... e }: not recursive in the number of lets, of which there may be thousands.
+  ExprPointer block() {
+    expect("{");
+    std::vector<ExprPointer> lets;
+    while (is("let"))
+      lets.push_back(let());
+    ExprPointer result = expression();
+    expect("}");
+    for (; !lets.empty(); lets.pop_back()) {
+      lets.back()->parts.push_back(std::move(result));
+      result = sealed(std::move(lets.back()));
+    }
+    return result;
+  }
+
+  ExprPointer let() {
+    ExprPointer result = make(Expr::Kind::Let, expect("let"));
+    Case binding;
+    binding.pattern = pattern();
+    if (accept(":")) {
+      auto wanted = std::make_unique<TypeExpr>(type());
+      expect("=");
+      binding.body = make(Expr::Kind::Ascribe, wanted->place);
+      binding.body->parts.push_back(expression());
+      binding.body->type = std::move(wanted);
+    } else {
+      expect("=");
+      binding.body = expression();
+    }
+    expect(";");
+    result->cases.push_back(std::move(binding));
+    return result;
+  }
+
+  std::vector<Token> tokens_;
+  std::vector<Message> &messages_;
+  size_t at_ = 0;
+  int nesting_ = 0, dimensions_ = 0;
+};
+
+} // namespace
+
+Module parse(const std::string &text, std::vector<Message> &messages) {
+  return Parser(tokenize(text, messages), messages).run();
+}
+
+} // namespace tensmith::text

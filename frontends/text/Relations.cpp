@@ -1,0 +1,207 @@
+// Asking shape functions; see Relations.h.
+#include "frontends/text/Relations.h"
+
+#include "compiler/graph/Constants.h"
+#include "compiler/graph/Graph.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+
+namespace tensmith::text {
+namespace {
+
+/// "'graph.add' op shapes do not ..." without what names the operator, which the place does.
+std::string plain(std::string message) {
+  size_t op = message.find("' op ");
+  return op == std::string::npos ? message : message.substr(op + 5);
+}
+
+} // namespace
+
+bool isTyped(const OperatorInfo &info) {
+  // Those that GraphBuilder::createTyped is for.
+  return info.name == "reshape" || info.name == "broadcast" || info.name == "slice" ||
+         info.name == "iota" || info.name == "random_uniform" || info.name == "random_normal";
+}
+
+Relations::Relations(Types &types)
+    : types_(types), scratch_(ModuleOp::create(UnknownLoc::get(types.shapes.mlirContext()))) {}
+
+Type Relations::elementType(DataType type) {
+  return graph::elementType(types_.shapes.mlirContext(), type);
+}
+
+/// Constants, and sizes without a name.
+Type Relations::plainType(Term *tensor) {
+  SmallVector<int64_t> dims;
+  for (Term *part : Types::find(tensor->parts[1])->parts) {
+    Term *size = Types::find(part);
+    auto constant = size->kind == Term::Kind::Size ? dyn_cast<AffineConstantExpr>(size->size)
+                                                   : AffineConstantExpr();
+    dims.push_back(constant ? constant.getValue() : ShapedType::kDynamic);
+  }
+  return RankedTensorType::get(dims, elementType(Types::find(tensor->parts[0])->element));
+}
+
+Type Relations::lower(Term *tensor, bool named) {
+  tensor = Types::find(tensor);
+  SmallVector<AffineExpr> dims;
+  bool open = false;
+  for (Term *part : Types::find(tensor->parts[1])->parts) {
+    Term *size = Types::find(part);
+    open |= size->kind != Term::Kind::Size;
+    dims.push_back(size->kind == Term::Kind::Size ? size->size
+                                                  : types_.shapes.freshSymbol("unknown"));
+  }
+  if (open && !named)
+    return plainType(tensor);
+  return types_.shapes.tensorType(elementType(Types::find(tensor->parts[0])->element), dims);
+}
+
+/// The other way round: only sizes over the symbols of inputs have a meaning everywhere.
+Term *Relations::raise(Type type) {
+  auto ranked = cast<RankedTensorType>(type);
+  std::vector<Term *> sizes;
+  for (AffineExpr dim : types_.shapes.dims(ranked)) {
+    bool local = false;
+    dim.walk([&](AffineExpr part) {
+      if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
+        local |= !types_.symbols.contains(types_.shapes.symbols()[symbol.getPosition()].str());
+    });
+    sizes.push_back(local ? types_.unknown() : types_.size(dim));
+  }
+  return types_.tensor(types_.element(graph::dataType(ranked.getElementType())),
+                       types_.shape(std::move(sizes)));
+}
+
+HostTensor Relations::number(const Expr &expr, DataType type) {
+  HostTensor tensor(type, {});
+  if (expr.kind == Expr::Kind::Boolean)
+    tensor.setInt(0, expr.text == "true");
+  else if (isInteger(type))
+    tensor.setInt(0, std::strtoll(expr.text.c_str(), nullptr, 10));
+  else
+    tensor.setDouble(0, std::strtod(expr.text.c_str(), nullptr));
+  return tensor;
+}
+
+/// A number takes the element type of the operands beside it.
+bool Relations::prepareNumbers(const Relation &relation, std::string &error) {
+  bool pow = relation.info->name == "pow", where = relation.info->name == "where";
+  Term *known = nullptr;
+  for (size_t i = 0; i < relation.operands.size(); ++i) {
+    Term *operand = relation.operands[i] ? Types::find(relation.operands[i]) : nullptr;
+    if (!operand || operand->kind != Term::Kind::Tensor || (where && i == 0))
+      continue;
+    if (Types::find(operand->parts[0])->kind == Term::Kind::Element && !known)
+      known = operand->parts[0];
+  }
+  if (!known)
+    return true;
+  for (size_t i = 0; i < relation.operands.size(); ++i) {
+    Term *operand = relation.operands[i] ? Types::find(relation.operands[i]) : nullptr;
+    if (!operand || operand->kind != Term::Kind::Tensor || (where && i == 0))
+      continue;
+    Term *element = Types::find(operand->parts[0]);
+    if (element->kind != Term::Kind::Variable || element->literal == Term::Literal::None)
+      continue;
+    // "topk(x, 5)" has a k of its own type.
+    bool alike = relation.info->operands.size() > 1 &&
+                 (relation.info->operands[1].name == "b" || where || pow ||
+                  relation.info->operands[0].kind == OperandKind::Variadic);
+    if (alike && !types_.unify(element, known)) {
+      error = "the number " + (relation.numbers[i] ? relation.numbers[i]->text + " " : "") +
+              "can't be of type " + types_.print(known);
+      return false;
+    }
+    if (!alike)
+      types_.settle(element);
+  }
+  return true;
+}
+
+Relations::Outcome Relations::solve(const Relation &relation, std::string &error) {
+  if (!prepareNumbers(relation, error))
+    return Outcome::Wrong;
+  for (Term *operand : relation.operands) {
+    if (!operand)
+      continue;
+    Term *term = Types::find(operand);
+    if (term->kind != Term::Kind::Variable && term->kind != Term::Kind::Tensor) {
+      error = std::string(relation.info->name) + " takes tensors, not " + types_.print(term);
+      return Outcome::Wrong;
+    }
+    if (!Types::isKnown(operand))
+      return Outcome::Waiting;
+  }
+  Type typed;
+  if (isTyped(*relation.info)) {
+    Term *result = Types::find(relation.result);
+    if (!Types::isKnown(result))
+      return Outcome::Waiting;
+    if (result->kind != Term::Kind::Tensor) {
+      error = std::string(relation.info->name) + " gives a tensor, not " + types_.print(result);
+      return Outcome::Wrong;
+    }
+    typed = lower(result);
+  }
+  auto builder = OpBuilder::atBlockEnd(scratch_->getBody());
+  Location location = builder.getUnknownLoc();
+  SmallVector<Value> operands;
+  for (size_t i = 0; i < relation.operands.size(); ++i) {
+    if (!relation.operands[i]) {
+      operands.push_back(builder.create<graph::NoneOp>(location, builder.getNoneType()));
+      continue;
+    }
+    Type type = lower(relation.operands[i]);
+    if (relation.numbers[i])
+      operands.push_back(
+          graph::GraphBuilder(builder, types_.shapes, location)
+              .constant(number(*relation.numbers[i], graph::dataType(getElementTypeOrSelf(type)))));
+    else
+      operands.push_back(
+          builder.create<UnrealizedConversionCastOp>(location, type, ValueRange()).getResult(0));
+  }
+  Operation *op = build(builder, location, relation, operands, typed, error);
+  if (!op)
+    return Outcome::Wrong;
+  std::vector<Term *> results;
+  for (Type type : op->getResultTypes()) {
+    if (!isa<RankedTensorType>(type)) {
+      error = "the rank of what " + std::string(relation.info->name) +
+              " gives depends on data; use an operator whose result has a type, as reshape";
+      return Outcome::Wrong;
+    }
+    results.push_back(raise(type));
+  }
+  Term *result = results.size() == 1 ? results[0] : types_.tuple(results);
+  if (!types_.unify(relation.result, result)) {
+    error = "expected " + types_.print(relation.result) + ", found " + types_.print(result);
+    return Outcome::Wrong;
+  }
+  return Outcome::Solved;
+}
+
+Operation *Relations::build(OpBuilder &builder, Location location, const Relation &relation,
+                            ValueRange operands, Type typed, std::string &error) {
+  std::string message;
+  ScopedDiagnosticHandler handler(builder.getContext(), [&](Diagnostic &diagnostic) {
+    if (message.empty())
+      message = plain(diagnostic.str());
+    return success();
+  });
+  graph::GraphBuilder graphBuilder(builder, types_.shapes, location);
+  Operation *op =
+      typed ? graphBuilder.createTyped(relation.info->name, typed, operands, relation.attributes)
+            : graphBuilder.create(relation.info->name, operands, relation.attributes);
+  if (op && failed(op->getName().verifyInvariants(op))) {
+    op->erase();
+    op = nullptr;
+  }
+  if (!op)
+    error = std::string(relation.info->name) + ": " + message;
+  return op;
+}
+
+} // namespace tensmith::text

@@ -1,0 +1,295 @@
+"""Programs of the language, from text to what they return: types, messages with their places, recursion, limits.
+
+What would break these: inference that loses a relation, a place that points elsewhere, a match that is compiled to
+the wrong constructor, recursion on the host's stack, a value that is freed while it is still needed.
+"""
+
+import importlib.util
+import pathlib
+
+import numpy as np
+import pytest
+import tensmith as ts
+
+
+@pytest.fixture
+def program(tmp_path):
+    def build(text, **options):
+        path = tmp_path / "program.tsm"
+        path.write_text(text)
+        return ts.compile(path, threads=1, **options)
+
+    return build
+
+
+def type_of(model):
+    described = model.describe()["outputs"][0]
+    if "object" in described:
+        return described["object"]
+    return f"{described['type']}[{', '.join(described['dims'])}]"
+
+
+# Each is the body of `fn main(x: f32[n, 3], y: f32[3], k: i64[], b: bool[]) = ...`, after declarations of its own.
+ACCEPTED = [
+    ("", "x", "f32[n, 3]"),
+    ("", "x + y", "f32[n, 3]"),
+    ("", "2.0 * x - 1", "f32[n, 3]"),
+    ("", "k + 1", "i64[]"),
+    ("", "x < 0.0", "bool[n, 3]"),
+    ("", "!(k == 3) && b", "bool[]"),
+    ("", "x @ transpose(x, permutation = [1, 0])", "f32[n, n]"),
+    ("", "concat(x, x, axis = 0)", "f32[2*n, 3]"),
+    ("", "reduce_sum(x, axes = [0], keepdims = true)", "f32[1, 3]"),
+    ("", "cast(x, to = f16)", "f16[n, 3]"),
+    ("", "softmax(x, axis = 1)", "f32[n, 3]"),
+    ("", "(reshape(x) : f32[3 * n])", "f32[3*n]"),
+    ("", "where(b, x, y)", "f32[n, 3]"),
+    ("", "(x : f32[?, 3])", "f32[?, 3]"),
+    ("", "if b { x } else { x * 2.0 }", "f32[n, 3]"),
+    ("", "{ let a = x; let b = a + a; b * a }", "f32[n, 3]"),
+    ("", "{ let (a, b) = (x, y); b }", "f32[3]"),
+    ("", "[x, x + y]", "List[f32[n, 3]]"),
+    ("", "Cons((k, y), Nil)", "List[(i64[], f32[3])]"),
+    ("", "fold(fn(a, v) => a + v, y, [y, y])", "f32[3]"),
+    ("", "map(fn(v) => (v, k), [y])", "List[(f32[3], i64[])]"),
+    ("", "zip([k], [y])", "List[(i64[], f32[3])]"),
+    ("", "map(Some, [k])", "List[Option[i64[]]]"),
+    ("", "reversed([k, 2])", "List[i64[]]"),
+    ("", "fold_tree(fn(v) => v @ y, fn(a, b) => a + b, Node(Leaf(x), Leaf(x)))", "f32[n]"),
+    ("fn twice(f, v) = f(f(v))", "twice(fn(v) => v + y, x)", "f32[n, 3]"),
+    ("fn id(v) = v", "id(id)(id(y))", "f32[3]"),
+    ("fn compose(f, g) = fn(v) => f(g(v))", "compose(fn(v) => tanh(v), fn(v) => v @ y)(x)", "f32[n]"),
+    ("fn add3(a, b, c) = a + b + c", "add3(x, y, 1.0)", "f32[n, 3]"),
+    ("fn even(i) = if i == 0 { true } else { odd(i - 1) }\nfn odd(i) = if i == 0 { false } else { even(i - 1) }",
+     "even(k)", "bool[]"),
+    ("type Shape[a] = Box(a, a) | Ball(a)\nfn size(s) = match s { Box(a, c) => a * c, Ball(r) => r * r }",
+     "size(Box(x, x))", "f32[n, 3]"),
+    ("type Rose[a] = Rose(a, List[Rose[a]])\n"
+     "fn total(t) = match t { Rose(v, below) => fold(fn(s, c) => s + total(c), v, below) }",
+     "total(Rose(y, [Rose(y, []), Rose(y, [])]))", "f32[3]"),
+    ("let one = 1.5", "x + one", "f32[n, 3]"),
+    ("fn norm(v: f32[m, d]) -> f32[m] = reduce_sum(v * v, axes = [1])", "norm(x)", "f32[n]"),
+    ("", "match (Some(x), k) { (Some(v), _) => v, (None, _) => x * 0.0 }", "f32[n, 3]"),
+]
+
+HEADER = "fn main(x: f32[n, 3], y: f32[3], k: i64[], b: bool[]) =\n"
+
+
+@pytest.mark.parametrize("declarations, body, expected", ACCEPTED)
+def test_accepted(program, declarations, body, expected):
+    model = program(f"{declarations}\n{HEADER}  {body}\n", reference=True)
+    assert type_of(model) == expected
+
+
+# A program, the place of its (first) error, and what the message says.
+REJECTED = [
+    ("fn main(x: f32[3]) = x + z\n", "1:26", "nothing with the name 'z'"),
+    ("fn main(x: f32[3], y: f32[4]) = x + y\n", "1:35", "dimension 0 is 3 and 4"),
+    ("fn main(x: f32[n, 3], y: f32[4, m]) = x @ y\n", "1:41", "differ: 3 and 4"),
+    ("fn main(x: f32[3], k: i64[3]) = x + k\n", "1:35", "different element types"),
+    ("fn main(k: i64[]) = k + 1.5\n", "1:23", "1.5 can't be of type i64"),
+    ("fn main(x: f32[3]) = if x { x } else { x }\n", "1:25", "expected bool[], found f32[3]"),
+    ("fn main(b: bool[]) = if b { 1 } else { b }\n", "1:40", "found bool[]"),
+    ("fn main(x: f32[3]) = match [x] { Nil => x }\n", "1:22", "no case matches Cons(_, _)"),
+    ("fn main(x: f32[3]) = match [x] { Cons(v, Nil) => v, Nil => x }\n", "1:22", "Cons(_, Cons(_, _))"),
+    ("fn main(x: f32[3]) = match Some(x) { Some(v) => v, _ => x, None => x }\n", "1:60", "never reached"),
+    ("fn main(x: f32[3]) = { let Some(v) = Some(x); v }\n", "1:28", "does not match None"),
+    ("fn main(x: f32[3]) = softmax(x)\n", "1:22", "needs 'axis', an integer"),
+    ("fn main(x: f32[3]) = softmax(x, axis = 1.5)\n", "1:40", "'axis' of softmax is an integer"),
+    ("fn main(x: f32[3]) = softmax(x, axes = [0])\n", "1:33", "no operand or attribute 'axes'"),
+    ("fn main(x: f32[3]) = tanh(x, x)\n", "1:22", "takes 1 operands, not 2"),
+    ("fn main(x: f32[3]) = where(x)\n", "1:22", "needs the operand 'a'"),
+    ("fn f(a, b) = a\nfn main(x: f32[3]) = f(x)\n", "2:22", "takes 2 arguments, not 1"),
+    ("fn main(x: f32[3]) = x(x)\n", "1:22", "is no function: it is f32[3]"),
+    ("fn main(x: f32[3]) = Cons(x, x)\n", "1:30", "expected List[f32[3]], found f32[3]"),
+    ("fn main(x: f32[3]) = [x, Nil]\n", "1:26", "expected f32[3]"),
+    ("fn main(x: f32[3]) = match x { Foo => x }\n", "1:32", "no constructor 'Foo'"),
+    ("fn main(x: f32[3]) = match [x] { Cons(v) => v, Nil => x }\n", "1:34", "has 2 fields, not 1"),
+    ("fn main(x: List) = x\n", "1:12", "takes 1 types, not 0"),
+    ("fn main(x: Lisp[f32[3]]) = x\n", "1:12", "no data type 'Lisp'"),
+    ("fn main(x) = x\n", "1:4", "types of main's parameters"),
+    ("fn f(x) = x\n", None, "has no function main"),
+    ("fn main(x: f32[3]) = (x : f32[4])\n", "1:23", "expected f32[4], found f32[3]"),
+    ("fn main(x: f32[3]) -> f32[4] = x\n", "1:32", "expected f32[4], found f32[3]"),
+    ("fn f(g) = g(g)\nfn main(x: f32[3]) = x\n", "1:11", "expected"),
+    ("fn f(x) = x\nfn f(y) = y\nfn main(x: f32[3]) = x\n", "2:4", "'f' is there already"),
+    ("fn main(x: f32[3]) = load(\"../secret.npy\")\n", "1:22", "only files beside the program"),
+    ("fn main(x: f32[3]) = load(\"none.npy\")\n", "1:22", "can't be opened"),
+    ("fn main(x: f32[3]) = (reshape(x) : f32[4])\n", "1:23", "reshape"),
+    ("fn main(x: f32[3]) = tanh\n", "1:22", "an operator is no value"),
+    ("fn main(x: f32[3]) = x +\n", "2:1", "expected an expression, found the end of the file"),
+    ("fn main(x: f32[3) = x\n", "1:17", "expected ',' or ']', found ')'"),
+    ("fn main(x f32[3]) = x\n", "1:11", "expected ',' or ')', found 'f32'"),
+    ("fn main(x: f32[3]) = { let y = x y }\n", "1:34", "expected ';', found 'y'"),
+    ("fn main(x: f32[3]) = match x { }\n", "1:22", "at least one case"),
+    ("type list = Nil2\nfn main(x: f32[3]) = x\n", "1:1", "begins with a capital letter"),
+    ("main = 3\n", "1:1", "expected a declaration"),
+    ("fn main(x: f32[3]) = x $ x\n", "1:24", "begins nothing"),
+    ("fn main(x: f32[3]) = \"text\n", "1:22", "has no end"),
+    ("fn g(x: f32[m, 3]) = x + (x : f32[m, 4])\nfn main(x: f32[3]) = x\n", "1:27", "expected f32[m, 4], found f32[m, 3]"),
+    ("fn main(x: f32[3]) = fn(a) => a + x\nfn h(a) = a(1, 2)(3)\nfn k(z) = h(3)\n", "3:13", "found"),
+]
+
+
+@pytest.mark.parametrize("text, place, message", REJECTED)
+def test_rejected(program, text, place, message):
+    with pytest.raises(ts.Error) as error:
+        program(text)
+    first = str(error.value).splitlines()[0]
+    assert message in first, first
+    if place:
+        assert f"program.tsm:{place}: " in first, first
+
+
+def test_every_declaration_reports_its_own_error(program):
+    with pytest.raises(ts.Error) as error:
+        program("fn f(x) = (x\n\nfn g(x) = x +\n\nfn main(x: f32[3]) = y\n")
+    assert [line.split(": ")[0].rsplit("program.tsm:")[1] for line in str(error.value).splitlines()] == ["3:1", "5:1"]
+
+
+@pytest.mark.parametrize("text", [
+    "fn main(x: f32[3]) = " + "(" * 100000,
+    "fn main(x: f32[3]) = " + "-" * 100000 + "x",
+    "fn main(x: f32[3]) = x" + " + x" * 100000,
+    "fn main(x: f32[3]) = x" + "(x)" * 100000,
+    "fn main(x: f32[3]) = {" + "let x = x;" * 100000 + "x}",
+    "fn main(x: f32[" + "1+" * 100000 + "1]) = x",
+    "fn main(x: " + "List[" * 100000,
+])
+def test_what_is_nested_without_end_is_refused(program, text):
+    with pytest.raises(ts.Error):
+        program(text)
+
+
+COUNT = """
+fn count(n) = if n <= 0 { Nil } else { Cons(n, count(n - 1)) }
+"""
+
+
+def test_functions_data_types_and_closures(program):
+    model = program(COUNT + """
+fn build(depth, x) =
+  if depth <= 0 { Leaf(x) } else { Node(build(depth - 1, x), build(depth - 1, x * 2.0)) }
+
+fn total(t) = match t { Leaf(x) => x, Node(l, r) => total(l) + total(r) }
+
+fn main(n: i64[], x: f32[2]) =
+  (fold(fn(a, b) => a + b, 0, count(n)), total(build(3, x)), map(fn(v) => v * n, count(3)), zip(count(2), [x, x * 2.0]))
+""")
+    total, tree, scaled, pairs = model(np.int64(1000), np.array([1, 2], np.float32))
+    assert total == 500500
+    assert tree.tolist() == [27, 54]
+    assert [int(value) for value in scaled] == [3000, 2000, 1000]
+    assert [(int(pair[0]), pair[1].tolist()) for pair in pairs] == [(2, [1, 2]), (1, [2, 4])]
+
+
+def test_values_go_in_and_out(program):
+    model = program("""
+type Shape = Circle(f32[]) | Box(f32[], f32[]) | Group(List[Shape])
+fn area(s) = match s {
+  Circle(r) => 3.0 * r * r,
+  Box(a, b) => a * b,
+  Group(shapes) => fold(fn(sum, one) => sum + area(one), 0.0, shapes),
+}
+fn main(s: Shape) = (area(s), Group([s, Circle(1.0)]))
+""")
+    make = model.constructors
+    f = np.float32
+    area, group = model(make["Group"](model._value([make["Circle"](f(2)), make["Box"](f(3), f(4))])))
+    assert area == 24
+    assert repr(list(group[0])[1]).startswith("Circle(array(1")
+
+
+def test_values_that_are_not_of_their_type_are_refused(program):
+    model = program("fn main(xs: List[f32[2]]) = fold(fn(a, b) => a + b, (load_zero() : f32[2]), xs)\n"
+                    "fn load_zero() = (broadcast(0.0) : f32[2])\n")
+    make = model.constructors
+    assert model([np.ones(2, np.float32)] * 3).tolist() == [3, 3]
+    for wrong in (ts.Value("Cons", 1, (np.ones(2, np.float32),)), ts.Value("Cons", 9, ()), (1, 2),
+                  [np.ones(3, np.float32)], [np.ones(2, np.float64)], [make["Nil"]]):
+        with pytest.raises(ts.Error):
+            model(wrong)
+
+
+def test_unknown_sizes_are_checked_when_it_runs(program):
+    model = program("fn join(xs) = fold(fn(a, x) => (concat(a, x, axis = 0) : f32[?]), (x0() : f32[?]), xs)\n"
+                    "fn x0() = (broadcast(7.0) : f32[1])\n"
+                    "fn main(xs: List[f32[?]], y: f32[n]) = join(xs) * y\n")
+    parts = [np.arange(size, dtype=np.float32) for size in (2, 3)]
+    expected = np.concatenate([[7], *parts])
+    assert model(parts, np.ones(6, np.float32)).tolist() == expected.tolist()
+    with pytest.raises(ts.Error):
+        model(parts, np.ones(5, np.float32))
+
+
+def test_a_million_deep(program):
+    model = program(COUNT + "fn main(n: i64[]) = fold_right(fn(x, sum) => x + sum, count(n), 0)\n")
+    assert model(np.int64(1_000_000)) == 500000500000
+
+
+def test_endless_programs_end_at_the_limit(program):
+    loop = "fn loop(n) = loop(n + 1)\nfn main(n: i64[]) -> i64[] = loop(n)\n"
+    with pytest.raises(ts.Error, match="limit of 1000 instructions"):
+        program(loop, max_instructions=1000)(np.int64(0))
+    deep = "fn deep(n) = 1 + deep(n + 1)\nfn main(n: i64[]) -> i64[] = deep(n)\n"
+    with pytest.raises(ts.Error, match="limit of 500"):
+        program(deep, max_depth=500)(np.int64(0))
+
+
+def test_a_chain_that_shares_is_linear(program):
+    lets = "".join(f"  let x{i + 1} = x{i} + x{i};\n" for i in range(40))
+    model = program(f"fn main(x0: f64[]) = {{\n{lets}  x40\n}}\n")
+    assert model(np.float64(1)) == 2.0**40
+    pairs = "".join(f"  let x{i + 1} = (x{i}, x{i});\n" for i in range(12))
+    assert program(f"fn main(x0: f64[]) = {{\n{pairs}  let (a, b) = x12;\n  let (c, d) = x1;\n  c\n}}\n")(np.float64(3)) == 3
+
+
+@pytest.mark.parametrize("reference", [False, True])
+def test_an_lstm_over_a_list(program, reference):
+    model = program("""
+fn step(state, x, w) = {
+  let (h, c) = state;
+  let gates = concat(x, h, axis = 1) @ w;
+  let i = sigmoid((slice(gates, starts = [0, 0], steps = [1, 1]) : f32[1, 4]));
+  let g = tanh((slice(gates, starts = [0, 4], steps = [1, 1]) : f32[1, 4]));
+  let next = c + i * g;
+  (tanh(next), next)
+}
+fn run(state, xs, w) = match xs { Nil => state, Cons(x, rest) => run(step(state, x, w), rest, w) }
+fn main(h: f32[1, 4], xs: List[f32[1, 3]], w: f32[7, 8]) = run((h, h), xs, w)
+""", reference=reference)
+    rng = np.random.default_rng(0)
+    w = rng.standard_normal((7, 8)).astype(np.float32)
+    for length in (0, 1, 50):
+        xs = [rng.standard_normal((1, 3)).astype(np.float32) for _ in range(length)]
+        h = c = np.zeros((1, 4), np.float32)
+        for x in xs:
+            gates = np.concatenate([x, h], axis=1) @ w
+            c = c + 1 / (1 + np.exp(-gates[:, :4])) * np.tanh(gates[:, 4:])
+            h = np.tanh(c)
+        hidden, cell = model(np.zeros((1, 4), np.float32), xs, w)
+        np.testing.assert_allclose(hidden, h, atol=1e-5)
+        np.testing.assert_allclose(cell, c, atol=1e-5)
+
+
+def example(name):
+    path = pathlib.Path(__file__).resolve().parents[2] / "examples" / "programs" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_example_of_a_tree_lstm(tmp_path):
+    treelstm, rng = example("treelstm"), np.random.default_rng(2)
+    values = treelstm.weights()
+    model = treelstm.compile_here(tmp_path, values)
+    for leaves in (1, 2, 25):
+        tree = treelstm.random_tree(rng, leaves)
+        expected = treelstm.evaluate(tree, values, treelstm.NumPy, treelstm.sigmoid)
+        for got, right in zip(model(treelstm.value_of(model, tree)), expected):
+            np.testing.assert_allclose(got, right, atol=1e-5)
+
+
+def test_the_example_of_an_lstm(tmp_path):
+    assert example("lstm").largest_difference(5, tmp_path) < 1e-5
