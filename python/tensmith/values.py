@@ -1,7 +1,7 @@
 """Values of the language's data types, as Python has them.
 
 A program's values are made with its constructors (`model.constructors`), and compared, printed and taken apart here.
-Long lists nest deep, so nothing in this file recurses.
+Long lists nest deep, so nothing in this file recurses; the interpreter frees nested tuples without recursion itself.
 """
 
 import re
@@ -37,23 +37,6 @@ class Value:
     def __repr__(self):
         inner = ", ".join(f"{field.name}(...)" if isinstance(field, Value) else repr(field) for field in self.fields)
         return f"{self.name}({inner})" if self.fields or not self.name else self.name
-
-    def __del__(self):
-        # A list's cells would be freed by recursion otherwise.
-        pending = [self.fields]
-        self.fields = ()
-        while pending:
-            for field in pending.pop():
-                if isinstance(field, Value) and field.fields and _only_here(field):
-                    pending.append(field.fields)
-                    field.fields = ()
-
-
-def _only_here(value):
-    import sys
-
-    # The tuple of fields, the loop's variable, this parameter and getrefcount's.
-    return sys.getrefcount(value) <= 5
 
 
 class Constructor:

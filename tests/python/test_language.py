@@ -6,6 +6,8 @@ the wrong constructor, recursion on the host's stack, a value that is freed whil
 
 import importlib.util
 import pathlib
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -225,6 +227,16 @@ def test_unknown_sizes_are_checked_when_it_runs(program):
 def test_a_million_deep(program):
     model = program(COUNT + "fn main(n: i64[]) = fold_right(fn(x, sum) => x + sum, count(n), 0)\n")
     assert model(np.int64(1_000_000)) == 500000500000
+
+
+def test_long_lists_go_in_and_out_and_are_freed(program):
+    model = program("fn main(xs: List[i64[]]) = (reversed(xs), length(xs))\n")
+    xs, length = model([np.int64(value) for value in range(100_000)])
+    assert length == 100_000
+    assert int(xs[0]) == 99_999
+    lists = "m = ts.Value('Nil', 0, ())\nfor i in range(1000000): m = ts.Value('Cons', 1, (i, m))\n"
+    done = subprocess.run([sys.executable, "-c", f"import tensmith as ts\n{lists}"], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_endless_programs_end_at_the_limit(program):
