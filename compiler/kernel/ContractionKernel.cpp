@@ -227,8 +227,10 @@ private:
     auto step = [&](Value k, ValueRange carried) {
       return emitStep(first, next, k, rowPointers, carried, vectors);
     };
-    int64_t chains = sums.empty() ? 1 : kIndependentSums / int64_t(sums.size());
-    if (chains <= 1)
+    // As many in a panel that is cut off, so that equal columns have equal sums.
+    int64_t chains =
+        kIndependentSums / std::max<int64_t>(rowPointers.size() * (contraction_.width / lanes_), 1);
+    if (chains <= 1 || sums.empty())
       return emitReduction(math_, zero, depth, math_.constant(1), sums, step);
     Type type = sums[0].getType();
     Value nothing = emitter_.builder().create<arith::ConstantOp>(

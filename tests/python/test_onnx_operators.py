@@ -247,3 +247,16 @@ def test_transposition_of_a_value_whose_rank_only_perm_tells():
     for choice in (True, False):
         got = numpy.asarray(model.run(numpy.array(choice), scalar, row, x)[0])
         numpy.testing.assert_allclose(got, (x + (scalar if choice else row)).T, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 7])
+def test_equal_columns_of_a_product_are_equal(rows):
+    """A softmax over large equal numbers tells apart what was summed in another order, as in the last, narrower panel."""
+    column = 1e6 * normal(57, 1, seed=1)
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], "product",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, 57])], [onnx.ValueInfoProto(name="y")],
+        [onnx.numpy_helper.from_array(numpy.tile(column, (1, 137)), "w")])
+    model = helper.make_model(graph, opset_imports=OPSETS, ir_version=13)
+    y = numpy.asarray(tensmith.compile(model.SerializeToString(), threads=1)(normal(rows, 57, seed=2)))
+    assert (y == y[:, :1]).all()
