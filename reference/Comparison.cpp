@@ -4,21 +4,12 @@
 // `equal` and `where` also take strings, `where` any type at all: it moves elements and computes
 // nothing.
 #include "reference/Elementwise.h"
+#include "reference/ScalarFunctions.h"
 
 #include <functional>
 
 namespace tensmith::reference {
 namespace {
-
-struct LogicalAnd {
-  template <typename T> bool operator()(T a, T b) const { return a != T(0) && b != T(0); }
-};
-struct LogicalOr {
-  template <typename T> bool operator()(T a, T b) const { return a != T(0) || b != T(0); }
-};
-struct LogicalXor {
-  template <typename T> bool operator()(T a, T b) const { return (a != T(0)) != (b != T(0)); }
-};
 
 template <typename F> Outcome compared(const Invocation &invocation) {
   return evaluateBinary<F>(invocation, DataType::Bool);

@@ -4,50 +4,10 @@
 // The transcendental ones are the C library's in double, rounded once: within half a unit of the
 // last place for floats of 32 bits and fewer.
 #include "reference/Elementwise.h"
-
-#include <cmath>
+#include "reference/ScalarFunctions.h"
 
 namespace tensmith::reference {
 namespace {
-
-struct Absolute {
-  double operator()(double x) const { return std::fabs(x); }
-  uint64_t operator()(uint64_t x) const { return x; }
-  int64_t operator()(int64_t x) const { return x < 0 ? int64_t(-uint64_t(x)) : x; }
-};
-struct Negate {
-  double operator()(double x) const { return -x; }
-  template <typename T> T operator()(T x) const { return T(-uint64_t(x)); }
-};
-struct Sign {
-  template <typename T> T operator()(T x) const {
-    return x != x ? x : T(int(x > T(0)) - int(x < T(0)));
-  }
-};
-struct Ceil {
-  double operator()(double x) const { return std::ceil(x); }
-  template <typename T> T operator()(T x) const { return x; }
-};
-struct Floor {
-  double operator()(double x) const { return std::floor(x); }
-  template <typename T> T operator()(T x) const { return x; }
-};
-struct RoundHalfToEven {
-  double operator()(double x) const { return std::nearbyint(x); }
-  template <typename T> T operator()(T x) const { return x; }
-};
-struct Not {
-  uint64_t operator()(uint64_t x) const { return x == 0; }
-};
-struct BitwiseNot {
-  template <typename T> T operator()(T x) const { return ~x; }
-};
-struct IsNan {
-  template <typename T> bool operator()(T x) const { return x != x; }
-};
-
-double reciprocalSquareRoot(double x) { return 1 / std::sqrt(x); }
-double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
 template <typename F> Outcome mapped(const Invocation &invocation) {
   return evaluateUnary<F>(invocation);

@@ -7,7 +7,7 @@
 //   using Value = ...;
 //   static ValueKind kind(const Value &);
 //   static HostTensor tensor(const Value &);                    // of a tensor, without a copy
-//   static const std::vector<Value> &elements(const Value &);   // of a sequence
+//   static std::span<const Value> elements(const Value &);       // of a sequence; or a vector
 //   static Result<Value> ofTensor(HostTensor);
 //   static Value ofElements(std::vector<Value>);
 //   static Value none();
@@ -93,7 +93,8 @@ private:
       return status;
     if (Status status = expect(operands, 1, ValueKind::Tensor, "sequence_insert"); !status.ok())
       return status;
-    std::vector<Value> elements = Access::elements(operands[0]);
+    auto given = Access::elements(operands[0]);
+    std::vector<Value> elements(given.begin(), given.end());
     int64_t length = int64_t(elements.size());
     auto index = position(operands, 2, length + 1, length, "sequence_insert");
     if (!index)
@@ -105,7 +106,8 @@ private:
   static Result<Value> erase(Operands operands, const Attributes &) {
     if (Status status = expect(operands, 0, ValueKind::Sequence, "sequence_erase"); !status.ok())
       return status;
-    std::vector<Value> elements = Access::elements(operands[0]);
+    auto given = Access::elements(operands[0]);
+    std::vector<Value> elements(given.begin(), given.end());
     int64_t length = int64_t(elements.size());
     auto index = position(operands, 1, length, length - 1, "sequence_erase");
     if (!index)

@@ -202,7 +202,15 @@ std::string instructionText(const Module &module, const ProcedureCode &procedure
     text += " " + std::string(module.program().procedures[word[1]].name);
   if (code == plan::Code::Invoke)
     text += " " + std::string(module.program().functions[word[1]].name);
-  for (uint32_t i = 1; i < length; ++i)
+  uint32_t first = 1;
+  if (code == plan::Code::Fork)
+    text += " " + std::to_string(word[0] >> 8);
+  if (code == plan::Code::Scalar) {
+    text += std::string(" ") + plan::EnumNameScalarOperator(plan::ScalarOperator(word[1] & 0xff)) +
+            " " + plan::EnumNameScalarType(plan::ScalarType(word[1] >> 8));
+    first = 2;
+  }
+  for (uint32_t i = first; i < length; ++i)
     text += " " + std::to_string(word[i] & ~kTake) + (word[i] & kTake ? "!" : "");
   return text;
 }

@@ -18,9 +18,7 @@ struct TensorAccess {
     return value->kind() == TensorKind::Tensor ? ValueKind::Tensor : ValueKind::Sequence;
   }
   static HostTensor tensor(const TensorRef &value) { return toHostTensor(value); }
-  static const std::vector<TensorRef> &elements(const TensorRef &value) {
-    return value->elements();
-  }
+  static std::span<const TensorRef> elements(const TensorRef &value) { return value->elements(); }
   static Result<TensorRef> ofTensor(HostTensor tensor) { return fromHostTensor(std::move(tensor)); }
   static TensorRef ofElements(std::vector<TensorRef> elements) {
     return Tensor::sequence(std::move(elements));

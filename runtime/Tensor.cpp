@@ -1,13 +1,16 @@
 // Construction, copies and conversions of the runtime's tensors.
 #include "runtime/Tensor.h"
 
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <new>
 
 namespace tensmith::runtime {
 namespace {
 
 constexpr size_t kMaxRank = 64;
+constexpr int64_t kMostInside = int64_t(256) << 10; // bytes of elements behind a description
 
 Result<int64_t> checkedSize(DataType type, std::span<const int64_t> shape) {
   if (int(type) <= 0 || int(type) >= kDataTypeCount)
@@ -28,12 +31,30 @@ Status noMemory(DataType type, std::span<const int64_t> shape) {
 
 } // namespace
 
+Tensor *Tensor::allocate(size_t bytes) {
+  void *block = std::malloc(sizeof(Tensor) + bytes);
+  return block ? new (block) Tensor : nullptr;
+}
+
+void Tensor::free() {
+  this->~Tensor();
+  std::free(this);
+}
+
+std::shared_ptr<const void> Tensor::share() const {
+  if (!inside_)
+    return owner_;
+  return {data_, [keep = TensorRef::retain(const_cast<Tensor *>(this))](const void *) {}};
+}
+
 Result<TensorRef> Tensor::on(DataType type, std::span<const int64_t> shape, void *data,
                              std::shared_ptr<const void> owner) {
   auto size = checkedSize(type, shape);
   if (!size)
     return size.status();
-  TensorRef tensor(new Tensor);
+  TensorRef tensor(allocate(0));
+  if (!tensor)
+    return noMemory(type, shape);
   tensor->type_ = type;
   tensor->shape_.assign(shape.begin(), shape.end());
   tensor->size_ = *size;
@@ -48,11 +69,36 @@ Result<TensorRef> Tensor::create(DataType type, std::span<const int64_t> shape) 
     return size.status();
   if (type == DataType::String)
     return ofStrings(std::vector<std::string>(size_t(*size)), shape);
-  void *block = allocateBlock(*size * byteSize(type));
-  if (!block)
+  int64_t bytes = *size * byteSize(type);
+  if (bytes > kMostInside) {
+    void *block = allocateBlock(bytes);
+    if (!block)
+      return noMemory(type, shape);
+    std::shared_ptr<const void> owner(block,
+                                      [](const void *p) { freeBlock(const_cast<void *>(p)); });
+    return on(type, shape, block, std::move(owner));
+  }
+  // One element needs no alignment but its own.
+  bool scalar = *size == 1;
+  TensorRef tensor(allocate(size_t(scalar ? 16 : bytes + kAlignment)));
+  if (!tensor)
     return noMemory(type, shape);
-  std::shared_ptr<const void> owner(block, [](const void *p) { freeBlock(const_cast<void *>(p)); });
-  return on(type, shape, block, std::move(owner));
+  tensor->type_ = type;
+  tensor->shape_.assign(shape.begin(), shape.end());
+  tensor->size_ = *size;
+  auto behind = reinterpret_cast<uintptr_t>(tensor.get() + 1);
+  if (!scalar)
+    behind = (behind + kAlignment - 1) / kAlignment * kAlignment;
+  tensor->data_ = reinterpret_cast<std::byte *>(behind);
+  tensor->inside_ = true;
+  return tensor;
+}
+
+Result<TensorRef> Tensor::scalar(DataType type, const void *value) {
+  auto tensor = create(type, {});
+  if (tensor)
+    std::memcpy((*tensor)->data_, value, size_t(byteSize(type)));
+  return tensor;
 }
 
 Result<TensorRef> Tensor::ofStrings(std::vector<std::string> values,
@@ -63,61 +109,82 @@ Result<TensorRef> Tensor::ofStrings(std::vector<std::string> values,
   if ((*tensor)->size_ != int64_t(values.size()))
     return invalidArgument("a tensor " + describe(**tensor) + " can't be made of " +
                            std::to_string(values.size()) + " strings");
-  (*tensor)->strings_ = std::move(values);
+  (*tensor)->strings_ = std::make_unique<std::vector<std::string>>(std::move(values));
   return tensor;
 }
+
+const std::vector<std::string> &Tensor::strings() const {
+  static const std::vector<std::string> none;
+  return strings_ ? *strings_ : none;
+}
+
+TensorRef Tensor::unfilled(TensorKind kind, uint32_t tag, size_t count) {
+  TensorRef tensor(allocate(count * sizeof(TensorRef)));
+  if (!tensor)
+    return tensor;
+  tensor->kind_ = kind;
+  tensor->tag_ = tag;
+  tensor->elements_ = reinterpret_cast<TensorRef *>(tensor.get() + 1);
+  tensor->count_ = count;
+  std::uninitialized_value_construct_n(tensor->elements_, count);
+  return tensor;
+}
+
+namespace {
+
+TensorRef filled(TensorKind kind, uint32_t tag, std::vector<TensorRef> elements) {
+  TensorRef tensor = Tensor::unfilled(kind, tag, elements.size());
+  if (!tensor)
+    throw std::bad_alloc(); // caught where the library is entered
+  std::move(elements.begin(), elements.end(), tensor->fill());
+  return tensor;
+}
+
+} // namespace
 
 TensorRef Tensor::sequence(std::vector<TensorRef> elements) {
-  TensorRef tensor(new Tensor);
-  tensor->kind_ = TensorKind::Sequence;
-  tensor->type_ = elements.empty() ? DataType::Undefined : elements.front()->type_;
-  tensor->elements_ = std::move(elements);
+  DataType type = elements.empty() ? DataType::Undefined : elements.front()->type_;
+  TensorRef tensor = filled(TensorKind::Sequence, 0, std::move(elements));
+  tensor->type_ = type;
   return tensor;
 }
 
-TensorRef Tensor::none() {
-  TensorRef tensor(new Tensor);
-  tensor->kind_ = TensorKind::None;
-  return tensor;
-}
+TensorRef Tensor::none() { return filled(TensorKind::None, 0, {}); }
 
 TensorRef Tensor::data(uint32_t tag, std::vector<TensorRef> fields) {
-  TensorRef tensor(new Tensor);
-  tensor->kind_ = TensorKind::Data;
-  tensor->tag_ = tag;
-  tensor->elements_ = std::move(fields);
-  return tensor;
+  return filled(TensorKind::Data, tag, std::move(fields));
 }
 
 TensorRef Tensor::function(uint32_t procedure, std::vector<TensorRef> captured) {
-  TensorRef tensor = data(procedure, std::move(captured));
-  tensor->kind_ = TensorKind::Function;
-  return tensor;
+  return filled(TensorKind::Function, procedure, std::move(captured));
 }
 
+// What is let go of waits in a list through the descriptions themselves, so that nothing has to be
+// allocated in order to free.
 void Tensor::destroy() {
-  std::vector<TensorRef> pending = std::move(elements_);
-  delete this;
-  while (!pending.empty()) {
-    TensorRef element = std::move(pending.back());
-    pending.pop_back();
-    // Nobody can gain a reference to what this one alone refers to.
-    if (!element || element->elements_.empty() ||
-        element->references_.load(std::memory_order_acquire) != 1)
-      continue;
-    for (TensorRef &below : element->elements_)
-      pending.push_back(std::move(below));
-    element->elements_.clear();
+  Tensor *pending = this;
+  data_ = nullptr;
+  while (pending) {
+    Tensor *tensor = pending;
+    pending = reinterpret_cast<Tensor *>(tensor->data_);
+    for (size_t i = 0; i < tensor->count_; ++i) {
+      Tensor *element = tensor->elements_[i].release();
+      if (!element || element->references_.fetch_sub(1, std::memory_order_acq_rel) != 1)
+        continue;
+      element->data_ = reinterpret_cast<std::byte *>(pending);
+      pending = element;
+    }
+    tensor->free();
   }
 }
 
 bool Tensor::ownsMemory() const {
   if (kind_ == TensorKind::Data || kind_ == TensorKind::Function)
     return true;
-  for (const TensorRef &element : elements_)
+  for (const TensorRef &element : elements())
     if (!element->ownsMemory())
       return false;
-  return kind_ != TensorKind::Tensor || type_ == DataType::String || owner_ != nullptr;
+  return kind_ != TensorKind::Tensor || type_ == DataType::String || inside_ || owner_ != nullptr;
 }
 
 Result<TensorRef> Tensor::reshaped(std::span<const int64_t> shape) const {
@@ -125,31 +192,32 @@ Result<TensorRef> Tensor::reshaped(std::span<const int64_t> shape) const {
     return invalidArgument("a tensor " + describe(*this) + " can't be seen as " +
                            describe(type_, shape));
   if (type_ == DataType::String)
-    return ofStrings(strings_, shape);
-  return on(type_, shape, data_, owner_);
+    return ofStrings(strings(), shape);
+  return on(type_, shape, data_, share());
 }
 
 Result<TensorRef> Tensor::copy() const {
   if (kind_ == TensorKind::None)
     return none();
   if (kind_ == TensorKind::Data)
-    return data(tag_, elements_); // what it is made of can't be written to
+    return data(tag_,
+                {elements().begin(), elements().end()}); // what it is made of can't be written to
   if (kind_ == TensorKind::Function)
-    return function(tag_, elements_);
+    return function(tag_, {elements().begin(), elements().end()});
   if (kind_ == TensorKind::Sequence) {
-    std::vector<TensorRef> elements;
-    for (const TensorRef &element : elements_) {
+    std::vector<TensorRef> copies;
+    for (const TensorRef &element : elements()) {
       auto one = element->copy();
       if (!one)
         return one;
-      elements.push_back(std::move(*one));
+      copies.push_back(std::move(*one));
     }
-    TensorRef result = sequence(std::move(elements));
+    TensorRef result = sequence(std::move(copies));
     result->type_ = type_;
     return result;
   }
   if (type_ == DataType::String)
-    return ofStrings(strings_, shape_);
+    return ofStrings(strings(), shape_);
   auto result = create(type_, shape_);
   if (result && bytes())
     std::memcpy((*result)->data(), data_, size_t(bytes()));

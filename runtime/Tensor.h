@@ -1,10 +1,11 @@
 // The values that a program takes and gives: dense, row-major tensors in host memory, sequences of
 // them, and the absent value.
 //
-// A Tensor is an immutable description counted by reference; its memory is owned separately, so
-// that several tensors (a reshape, a DLPack view) share one block. A tensor without an owner lies
-// in memory that outlives it only by the plan's care (an arena, a caller's buffer): it never leaves
-// a run.
+// A Tensor is an immutable description counted by reference. Elements that are not many lie behind
+// the description in one block, since programs make small tensors by the million; otherwise the
+// memory is owned separately, and several tensors (a reshape, a DLPack view) may share it. A tensor
+// without either lies in memory that outlives it only by the plan's care (an arena, a caller's
+// buffer): it never leaves a run.
 //
 // Values of data types and functions are tensors of another kind, with fields in the place of
 // elements. What they are made of owns its memory, so that they may outlive any frame; they may be
@@ -70,6 +71,12 @@ public:
                                      std::span<const int64_t> shape);
   static TensorRef sequence(std::vector<TensorRef> elements);
   static TensorRef none();
+  /// A rank-0 tensor of a type that is no string.
+  static Result<TensorRef> scalar(DataType type, const void *value);
+  /// A value of a data type or a function whose `count` elements are null and to be filled in
+  /// through `fill` before anybody else sees it; null where there is no memory.
+  static TensorRef unfilled(TensorKind kind, uint32_t tag, size_t count);
+  TensorRef *fill() { return elements_; }
   /// A value of a data type: its constructor's number and fields.
   static TensorRef data(uint32_t tag, std::vector<TensorRef> fields);
   /// The procedure with its first arguments.
@@ -83,9 +90,8 @@ public:
   int64_t size() const { return size_; }
   int64_t bytes() const { return size_ * byteSize(type_); }
   std::byte *data() const { return data_; }
-  const std::shared_ptr<const void> &owner() const { return owner_; }
-  const std::vector<std::string> &strings() const { return strings_; }
-  const std::vector<TensorRef> &elements() const { return elements_; }
+  const std::vector<std::string> &strings() const;
+  std::span<const TensorRef> elements() const { return {elements_, count_}; }
 
   /// Whether nothing of it depends on memory that the run will reuse.
   bool ownsMemory() const;
@@ -103,19 +109,26 @@ public:
 private:
   Tensor() = default;
   ~Tensor() = default;
+  /// A description with `bytes` of memory behind it; null where there is none.
+  static Tensor *allocate(size_t bytes);
   /// With all that nothing else refers to, however deep.
   void destroy();
+  void free();
+  /// What keeps the elements alive for another tensor on them.
+  std::shared_ptr<const void> share() const;
 
   std::atomic<int64_t> references_{1};
   TensorKind kind_ = TensorKind::Tensor;
   DataType type_ = DataType::Undefined;
+  bool inside_ = false; // the elements lie behind the description
   uint32_t tag_ = 0;
   Shape shape_;
   int64_t size_ = 0;
   std::byte *data_ = nullptr;
   std::shared_ptr<const void> owner_;
-  std::vector<std::string> strings_;
-  std::vector<TensorRef> elements_;
+  std::unique_ptr<std::vector<std::string>> strings_;
+  TensorRef *elements_ = nullptr; // behind the description
+  size_t count_ = 0;
 };
 
 inline TensorRef TensorRef::retain(Tensor *tensor) {

@@ -3,7 +3,9 @@
 
 #include "base/HostTensor.h"
 #include "runtime/ModuleFormat.h"
+#include "runtime/Scalars.h"
 
+#include <optional>
 #include <vector>
 
 namespace tensmith::runtime {
@@ -36,6 +38,7 @@ public:
     }
     if (!endsControl(plan::Code(code_[last] & 0xff)))
       return "its code runs past its end";
+    noteTargets();
     for (uint32_t at = 0; at < size_; ++at)
       if (starts_[at])
         if (std::string what = verifyAt(at); !what.empty())
@@ -44,6 +47,23 @@ public:
   }
 
 private:
+  void noteTargets() {
+    isTargetOfBranch_.resize(size_);
+    auto note = [&](uint32_t target) {
+      if (target < size_)
+        isTargetOfBranch_[target] = true;
+    };
+    for (uint32_t at = 0; at < size_; at += instructionLength(code_, size_, at)) {
+      auto code = plan::Code(code_[at] & 0xff);
+      if (code == plan::Code::Jump)
+        note(code_[at + 1]);
+      if (code == plan::Code::Branch)
+        note(code_[at + 2]);
+      for (uint32_t i = 0; code == plan::Code::Switch && i < code_[at] >> 8; ++i)
+        note(code_[at + 2 + i]);
+    }
+  }
+
   static bool endsControl(plan::Code code) {
     return code == plan::Code::TailCall || code == plan::Code::TailApply ||
            code == plan::Code::Switch || code == plan::Code::Jump || code == plan::Code::Return;
@@ -105,6 +125,18 @@ private:
       return isTarget(word[1]) ? "" : "it branches to what is no instruction";
     case plan::Code::Return:
       return areRead(at + 1, 1) ? "" : kNoRegister;
+    case plan::Code::Immediate:
+      if (word[2] >= uint32_t(kScalarTypes))
+        return "there is no such type of scalars";
+      if (plan::ScalarType(word[2]) == plan::ScalarType::Bool && (word[3] > 1 || word[4] != 0))
+        return "it is neither true nor false";
+      return isWritten(word[1]) ? "" : kNoRegister;
+    case plan::Code::Scalar:
+      if (!scalarCode(word[1]).function || scalarCode(word[1]).operands != count)
+        return "there is no such operator on scalars";
+      return isWritten(word[2]) && areRead(at + 3, count) ? "" : kNoRegister;
+    case plan::Code::Fork:
+      return verifyFork(at, count);
     }
     return "its code is unknown";
   }
@@ -132,6 +164,44 @@ private:
     return areRead(at + 3 + results, count) ? "" : "there is no such register";
   }
 
+  /// The register that a call gives its result to, or none.
+  std::optional<uint32_t> resultOfCall(uint32_t at) const {
+    if (at >= size_)
+      return std::nullopt;
+    auto code = plan::Code(code_[at] & 0xff);
+    return code == plan::Code::Call    ? std::optional(code_[at + 2])
+           : code == plan::Code::Apply ? std::optional(code_[at + 1])
+                                       : std::nullopt;
+  }
+
+  bool reads(uint32_t at, uint32_t reg) const {
+    uint32_t first = plan::Code(code_[at] & 0xff) == plan::Code::Apply ? 2 : 3;
+    uint32_t length = instructionLength(code_, size_, at);
+    for (uint32_t i = first; i < length; ++i)
+      if ((code_[at + i] & ~kTake) == reg)
+        return true;
+    return false;
+  }
+
+  std::string verifyFork(uint32_t at, uint32_t count) const {
+    if (count > kMostForked)
+      return "it forks too many calls";
+    std::vector<uint32_t> results;
+    for (uint32_t next = at + 1; count > 0; --count) {
+      auto result = resultOfCall(next);
+      if (!result)
+        return "what it forks are no calls";
+      if (isTargetOfBranch_[next])
+        return "a branch leads into a fork";
+      for (uint32_t earlier : results)
+        if (earlier == *result || reads(next, earlier))
+          return "calls that are forked use one another's results";
+      results.push_back(*result);
+      next += instructionLength(code_, size_, next);
+    }
+    return {};
+  }
+
   std::string verifyPlaces() const {
     uint32_t count = sizeOf(procedure_.places());
     if (count % 2)
@@ -147,7 +217,7 @@ private:
   const plan::Procedure &procedure_;
   const uint32_t *code_;
   uint32_t size_;
-  std::vector<bool> starts_;
+  std::vector<bool> starts_, isTargetOfBranch_;
 };
 
 std::string verifyConstant(const plan::ConstantTensor &constant, uint64_t weightsBytes) {
@@ -196,6 +266,14 @@ uint32_t instructionLength(const uint32_t *code, uint32_t size, uint32_t positio
   case plan::Code::Return:
     length = 2, counted = false;
     break;
+  case plan::Code::Immediate:
+    length = 5, counted = false;
+    break;
+  case plan::Code::Scalar:
+    length = 3;
+    break;
+  case plan::Code::Fork:
+    return 1; // of the calls behind it, its count is the number
   }
   if (length == 0 || (!counted && count != 0))
     return 0;

@@ -13,8 +13,8 @@ namespace tensmith::program {
 /// that alone needs it, and drops what nobody does.
 mlir::LogicalResult simplifyProgram(mlir::ModuleOp module);
 
-/// Every graph operator of a procedure ends up in a segment, but for constants that the program
-/// itself needs.
+/// Every graph operator of a procedure ends up in a segment, but for scalar code (Scalars.h) and
+/// for constants that the program itself needs.
 void outlineSegments(mlir::ModuleOp module);
 
 } // namespace tensmith::program

@@ -8,6 +8,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/program/Scalars.h"
 #include "runtime/ModuleFormat.h"
 
 using namespace mlir;
@@ -67,27 +68,52 @@ void ProcedureBuilder::begin(Operation *op, plan::Code code, size_t count) {
 }
 
 void ProcedureBuilder::read(OpOperand &operand) {
-  // A constant is loaded again for each operator.
-  bool last = operand.get().getDefiningOp<graph::ConstantOp>() || !isNeededAfter(operand);
+  // A constant is loaded again for each operator, or for calls that are forked together.
+  bool last = !isNeededAfter(operand);
+  if (operand.get().getDefiningOp<graph::ConstantOp>())
+    last = !forked_ &&
+           llvm::none_of(
+               operand.getOwner()->getOpOperands().drop_front(operand.getOperandNumber() + 1),
+               [&](OpOperand &other) { return other.get() == operand.get(); });
   word(registerOf(operand.get()) | (last ? runtime::kTake : 0));
 }
 
-Status ProcedureBuilder::constants(Operation *op) {
+Status ProcedureBuilder::constants(ArrayRef<Operation *> ops) {
   llvm::SmallDenseSet<Value> loaded;
-  for (Value operand : op->getOperands()) {
-    auto constant = operand.getDefiningOp<graph::ConstantOp>();
-    if (!constant || !loaded.insert(operand).second)
-      continue;
-    auto tensor = graph::hostTensor(constant.getValue());
-    if (!tensor.ok())
-      return tensor.status();
-    if (tensor->type() == DataType::String)
-      return unsupported(graph::describe(op->getLoc()) + ": a program can't hold texts");
-    begin(op, plan::Code::Constant, 0);
-    word(registerOf(operand));
-    word(tables_.addConstantTensor(*tensor));
-  }
+  for (Operation *op : ops)
+    for (Value operand : op->getOperands()) {
+      auto constant = operand.getDefiningOp<graph::ConstantOp>();
+      if (!constant || !loaded.insert(operand).second)
+        continue;
+      auto tensor = graph::hostTensor(constant.getValue());
+      if (!tensor.ok())
+        return tensor.status();
+      if (tensor->type() == DataType::String)
+        return unsupported(graph::describe(op->getLoc()) + ": a program can't hold texts");
+      load(op, operand, *tensor);
+    }
   return {};
+}
+
+void ProcedureBuilder::load(Operation *op, Value constant, const HostTensor &tensor) {
+  if (!program::isScalarType(constant.getType())) {
+    begin(op, plan::Code::Constant, 0);
+    word(registerOf(constant));
+    return word(tables_.addConstantTensor(tensor));
+  }
+  uint64_t bits = 0;
+  std::memcpy(&bits, tensor.data(), size_t(tensor.bytes()));
+  plan::ScalarType type = tensor.type() == DataType::Bool  ? plan::ScalarType::Bool
+                          : tensor.type() == DataType::I64 ? plan::ScalarType::I64
+                          : tensor.type() == DataType::F32 ? plan::ScalarType::F32
+                                                           : plan::ScalarType::F64;
+  if (type == plan::ScalarType::Bool)
+    bits = bits != 0;
+  begin(op, plan::Code::Immediate, 0);
+  word(registerOf(constant));
+  word(uint32_t(type));
+  word(uint32_t(bits));
+  word(uint32_t(bits >> 32));
 }
 
 bool ProcedureBuilder::emitTailCall(Operation *op) {
@@ -104,14 +130,44 @@ bool ProcedureBuilder::emitTailCall(Operation *op) {
   return true;
 }
 
+/// The operator and, where it is a call, those behind it that use no result of one another. A call
+/// whose result is what `end` returns is none of them: it takes the place of its caller.
+static SmallVector<Operation *> independentCalls(Operation *op, Operation *end) {
+  auto isCall = [&](Operation *other) {
+    bool tail = end && other->getNextNode() == end && end->getOperand(0).getDefiningOp() == other;
+    return isa<program::CallOp, program::ApplyOp>(other) && !tail;
+  };
+  SmallVector<Operation *> together = {op};
+  if (!isCall(op))
+    return together;
+  for (Operation *next = op->getNextNode();
+       next && isCall(next) && together.size() < runtime::kMostForked; next = next->getNextNode()) {
+    if (llvm::any_of(next->getOperands(), [&](Value operand) {
+          return llvm::is_contained(together, operand.getDefiningOp());
+        }))
+      break;
+    together.push_back(next);
+  }
+  return together;
+}
+
 Status ProcedureBuilder::emitBlock(Block &block, std::optional<uint32_t> result) {
   Operation *end = block.getTerminator();
   OpOperand &given = end->getOpOperand(0);
+  unsigned forked = 0; // operators to come of the last fork
   for (Operation &op : block.without_terminator()) {
     if (isa<graph::ConstantOp>(op))
       continue;
-    if (Status status = constants(&op); !status.ok())
-      return status;
+    if (forked == 0) {
+      SmallVector<Operation *> together = independentCalls(&op, result ? nullptr : end);
+      forked_ = together.size() > 1;
+      if (Status status = constants(together); !status.ok())
+        return status;
+      if (forked_)
+        begin(&op, plan::Code::Fork, together.size());
+      forked = unsigned(together.size());
+    }
+    --forked;
     bool tail = !result && op.getNextNode() == end && given.get().getDefiningOp() == &op;
     if (tail && emitTailCall(&op))
       return {};
@@ -120,6 +176,7 @@ Status ProcedureBuilder::emitBlock(Block &block, std::optional<uint32_t> result)
     if (Status status = emit(&op); !status.ok())
       return status;
   }
+  forked_ = false;
   if (Status status = constants(end); !status.ok())
     return status;
   if (!result) {
@@ -174,6 +231,8 @@ Status ProcedureBuilder::emit(Operation *op) {
     return {};
   }
   uint32_t result = registerOf(op->getResult(0));
+  if (program::isScalarCode(op))
+    return emitScalar(op, result);
   if (auto call = dyn_cast<program::CallOp>(op)) {
     begin(op, plan::Code::Call, op->getNumOperands());
     word(tables_.procedures.at(call.getProcedure().str()));
@@ -202,6 +261,28 @@ Status ProcedureBuilder::emit(Operation *op) {
     return unsupported(graph::describe(op->getLoc()) + ": a procedure can't hold " +
                        op->getName().getStringRef().str());
   }
+  return {};
+}
+
+Status ProcedureBuilder::emitScalar(Operation *op, uint32_t result) {
+  std::string name = program::scalarOperatorName(op);
+  const char *const *names = plan::EnumNamesScalarOperator();
+  const char *const *found = names;
+  while (*found && name != *found)
+    ++found;
+  if (!*found)
+    return unsupported(graph::describe(op->getLoc()) + ": the machine has no scalar " + name);
+  // Of the last operand, since the first of `where` is a boolean.
+  Type element = cast<RankedTensorType>(op->getOperands().back().getType()).getElementType();
+  plan::ScalarType type = element.isInteger(1)    ? plan::ScalarType::Bool
+                          : element.isInteger(64) ? plan::ScalarType::I64
+                          : element.isF32()       ? plan::ScalarType::F32
+                                                  : plan::ScalarType::F64;
+  begin(op, plan::Code::Scalar, op->getNumOperands());
+  word(uint32_t(found - names) | uint32_t(type) << 8);
+  word(result);
+  for (OpOperand &operand : op->getOpOperands())
+    read(operand);
   return {};
 }
 

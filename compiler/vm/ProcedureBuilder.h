@@ -20,7 +20,10 @@ private:
   Status emitBranches(mlir::Operation *op, std::optional<uint32_t> result);
   /// Whether the operator is a call whose result is what its block gives.
   bool emitTailCall(mlir::Operation *op);
-  Status constants(mlir::Operation *op);
+  Status emitScalar(mlir::Operation *op, uint32_t result);
+  /// Loads the constants that the operators use, each once.
+  Status constants(llvm::ArrayRef<mlir::Operation *> ops);
+  void load(mlir::Operation *op, mlir::Value constant, const HostTensor &tensor);
 
   void begin(mlir::Operation *op, plan::Code code, size_t count);
   void word(uint32_t word) { procedure_.code.push_back(word); }
@@ -32,6 +35,7 @@ private:
   ModuleTables &tables_;
   plan::ProcedureT &procedure_;
   llvm::DenseMap<mlir::Value, uint32_t> registers_;
+  bool forked_ = false; // within calls that share their constants
 };
 
 } // namespace tensmith::vm

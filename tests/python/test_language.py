@@ -248,6 +248,70 @@ def test_endless_programs_end_at_the_limit(program):
         program(deep, max_depth=500)(np.int64(0))
 
 
+def codes(model):
+    return [line.split()[1] for procedure in model.describe()["procedures"] for line in procedure["code"]]
+
+
+def test_scalars_are_instructions_and_no_kernels(program):
+    model = program("""
+fn collatz(n, steps, most) =
+  if n == 1 { (steps, most, steps * 1.0) }
+  else { collatz(if n % 2 == 0 { n / 2 } else { 3 * n + 1 }, steps + 1, max(most, n)) }
+fn main(n: i64[]) = { let (a, b, c) = collatz(n, 0, 0); (a, b, sqrt(cast(a, to = f64))) }
+""".replace("steps * 1.0", "0.0"))
+    assert {"Scalar", "Immediate", "Branch"} <= set(codes(model)) and "Invoke" not in codes(model)
+    steps, most, root = model(np.int64(27))
+    assert (steps, most) == (111, 9232)
+    assert (root.dtype, float(root)) == (np.float64, np.sqrt(111))
+
+
+def test_scalars_go_into_kernels_and_data_types_and_out_again(program):
+    model = program("""
+fn grow(k, x) = if k == 0 { [x] } else { Cons(x, grow(k - 1, x * cast(k, to = f32))) }
+fn total(pairs) = fold(fn(sum, pair) => { let (k, b) = pair; if b { sum + k } else { sum } }, 0, pairs)
+fn largest(x: f32[n], k) = { let m = reduce_max(x, axes = [0]); if m > k { m - k } else { 0.0 - k } }
+fn main(k: i64[], x: f32[n], f: f32[]) =
+  (grow(k, x), total([(k, k > 2), (k * 10, k < 2), (7, true)]), largest(x, f), fold(fn(s, v) => s + v, f, [f, 1.5]))
+""")
+    x = np.array([1, 2], np.float32)
+    grown, total, largest, sum = model(np.int64(3), x, np.float32(0.5))
+    assert [list(value) for value in grown] == [[1, 2], [3, 6], [6, 12], [6, 12]]
+    assert (total, largest, sum) == (10, 1.5, 2.5)
+
+
+def test_a_scalar_from_a_caller_is_checked(program):
+    model = program("fn main(xs: List[i64[]]) = fold(fn(a, b) => a + b, 0, xs)\n")
+    assert model([np.int64(1), np.int64(2)]) == 3
+    for wrong in (np.float32(1), np.ones(1, np.int64), ts.Value("Nil", 0, ())):
+        with pytest.raises(ts.Error, match=r"program.tsm:?.*expected i64\[\]"):
+            model([wrong])
+
+
+@pytest.mark.parametrize("operation", ["a + b", "a - b", "a * b", "a / b", "a % b", "min(a, b)", "max(a, b)", "-a", "abs(a)"])
+@pytest.mark.parametrize("kind, values", [
+    ("i64", [0, 1, -1, 5, -5, 2**63 - 1, -(2**63)]),
+    ("f32", [0.0, -0.0, 1.5, -2.5, float("inf"), float("nan"), 0.25]),
+])
+def test_scalars_mean_what_operators_mean(program, operation, kind, values):
+    # Once as the machine's instruction and once within a kernel's code, on the same numbers.
+    dtype = {"i64": np.int64, "f32": np.float32}[kind]
+    model = program(f"fn f(a, b) = if a == b {{ {operation} }} else {{ {operation} }}\n"
+                    f"fn main(a: {kind}[], b: {kind}[]) = f(a, b)\n")
+    assert "Invoke" not in codes(model)
+    whole = program(f"fn main(a: {kind}[3], b: {kind}[3]) = {operation}\n")
+    for a in values:
+        for b in values:
+            expected = whole(np.full(3, a, dtype), np.full(3, b, dtype))[0]
+            got = model(dtype(a), dtype(b))
+            np.testing.assert_array_equal(got, expected, err_msg=f"{operation} of {a}, {b}")
+
+
+def test_a_constant_may_be_used_twice_by_one_call(program):
+    model = program("fn loop(i, k, s) = if i < k { loop(i + 1, k, s + i) } else { s }\n"
+                    "fn main(k: i64[]) -> i64[] = loop(0, k, 0)\n")
+    assert model(np.int64(100)) == 4950
+
+
 def test_a_chain_that_shares_is_linear(program):
     lets = "".join(f"  let x{i + 1} = x{i} + x{i};\n" for i in range(40))
     model = program(f"fn main(x0: f64[]) = {{\n{lets}  x40\n}}\n")

@@ -1,0 +1,244 @@
+// A block's code by stages: stage 0 is what needs no call's result, and a call or a branch that
+// needs something of stage s gives its result to stage s + 1. All tensor code of one stage is one
+// segment, since nothing of it has to wait for what another part of it leads to.
+//
+// Building, taking apart and scalars are the machine's own instructions, before the segment of
+// their stage where they can be, and behind it where they need its results. A scalar operator stays
+// in the segment if nobody but the segment wants it, or if the segment would have to be cut in two
+// around it. Calls of a stage stand side by side, since none of them uses another's result.
+#include "compiler/program/Segments.h"
+
+#include "compiler/graph/Graph.h"
+#include "compiler/program/Program.h"
+#include "compiler/program/Scalars.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace tensmith::program {
+namespace {
+
+bool isGraphCode(Operation *op) { return isa_and_nonnull<graph::GraphDialect>(op->getDialect()); }
+
+/// The order of one block's operators.
+class Schedule {
+public:
+  explicit Schedule(Block &block) : block_(block) {
+    chooseScalars();
+    do
+      place();
+    while (takeSegmentsOfScalars());
+  }
+
+  struct Stage {
+    SmallVector<Operation *> before, segment, after, calls, branches;
+  };
+  std::vector<Stage> stages;
+
+private:
+  /// When a value is there: at 2s before the segment of stage s, at 2s + 1 behind it.
+  struct Place {
+    int time = 0;
+    bool inSegment = false;
+  };
+
+  bool isTensorCode(Operation *op) const {
+    return isGraphCode(op) && !isa<graph::ConstantOp>(op) && !scalars_.contains(op);
+  }
+  bool isHere(Operation *op) const { return op->getBlock() == &block_; }
+
+  template <typename Visit> void visitOperands(Operation &op, Visit visit) const {
+    op.walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands())
+        if (Operation *source = operand.getDefiningOp(); source && isHere(source))
+          visit(places_.lookup(source));
+    });
+  }
+
+  /// Which scalar operators the machine does: those that something else than tensor code wants,
+  /// but for those between two pieces of tensor code.
+  void chooseScalars() {
+    SmallVector<Operation *> candidates;
+    for (Operation &op : block_)
+      if (isScalarCode(&op))
+        candidates.push_back(&op);
+    scalars_.insert(candidates.begin(), candidates.end());
+    place();
+    llvm::DenseSet<Operation *> all = std::move(scalars_), feeding;
+    scalars_.clear();
+    for (Operation *op : llvm::reverse(candidates)) {
+      bool wanted = false;
+      for (Operation *user : op->getUsers()) {
+        bool tensorCode = isHere(user) && isGraphCode(user);
+        wanted |= !tensorCode || scalars_.contains(user);
+        if (tensorCode && (!all.contains(user) || feeding.contains(user)))
+          feeding.insert(op);
+      }
+      bool behind = places_.lookup(op).time % 2 != 0;
+      if (wanted && !(behind && feeding.contains(op)))
+        scalars_.insert(op);
+    }
+  }
+
+  void place() {
+    places_.clear();
+    stages.clear();
+    for (Operation &op : block_.without_terminator()) {
+      if (isa<graph::ConstantOp>(op))
+        continue;
+      int time = 0, stage = 0;
+      visitOperands(op, [&](Place operand) {
+        time = std::max(time, operand.time);
+        stage = std::max(stage, operand.inSegment ? operand.time / 2 : (operand.time + 1) / 2);
+      });
+      bool call = isa<CallOp, ApplyOp>(op);
+      if (isTensorCode(&op)) {
+        at(stage).segment.push_back(&op);
+        places_[&op] = {2 * stage + 1, true};
+      } else if (call || op.getNumRegions()) {
+        (call ? at(time / 2).calls : at(time / 2).branches).push_back(&op);
+        places_[&op] = {time / 2 * 2 + 2, false};
+      } else {
+        (time % 2 ? at(time / 2).after : at(time / 2).before).push_back(&op);
+        places_[&op] = {time, false};
+      }
+    }
+  }
+
+  Stage &at(int stage) {
+    if (stages.size() <= size_t(stage))
+      stages.resize(size_t(stage) + 1);
+    return stages[size_t(stage)];
+  }
+
+  /// A segment that only has scalar operators is no segment. Whether there was one.
+  bool takeSegmentsOfScalars() {
+    size_t before = scalars_.size();
+    for (Stage &stage : stages)
+      if (llvm::all_of(stage.segment, isScalarCode))
+        scalars_.insert(stage.segment.begin(), stage.segment.end());
+    return scalars_.size() != before;
+  }
+
+  Block &block_;
+  llvm::DenseSet<Operation *> scalars_; // done by the machine
+  llvm::DenseMap<Operation *, Place> places_;
+};
+
+class Outliner {
+public:
+  explicit Outliner(ModuleOp module) : module_(module) {}
+
+  void run(func::FuncOp procedure) {
+    name_ = procedure.getName().str();
+    outline(procedure.getBody().front());
+  }
+
+private:
+  void outline(Block &block) {
+    for (Operation &op : block)
+      for (Region &region : op.getRegions())
+        if (isa<MatchOp, IfOp>(op))
+          outline(region.front());
+    Schedule schedule(block);
+    Operation *end = block.getTerminator();
+    for (const Schedule::Stage &stage : schedule.stages) {
+      moveBefore(end, stage.before);
+      if (!stage.segment.empty())
+        cut(stage.segment, end);
+      moveBefore(end, stage.after);
+      moveBefore(end, stage.calls);
+      moveBefore(end, stage.branches);
+    }
+    // A constant that the program itself uses stands at the block's beginning; the others are gone.
+    for (Operation &op : llvm::make_early_inc_range(block))
+      if (isa<graph::ConstantOp>(op))
+        op.use_empty() ? op.erase() : op.moveBefore(&block, block.begin());
+  }
+
+  static void moveBefore(Operation *end, ArrayRef<Operation *> ops) {
+    for (Operation *op : ops)
+      op->moveBefore(end);
+  }
+
+  void cut(ArrayRef<Operation *> code, Operation *before) {
+    llvm::SetVector<Operation *> inside(code.begin(), code.end());
+    llvm::SetVector<Value> inputs, outputs, constants;
+    for (Operation *op : code) {
+      op->walk([&](Operation *inner) {
+        for (Value operand : inner->getOperands()) {
+          Operation *source = operand.getDefiningOp();
+          if (source && (inside.contains(source) || op->isProperAncestor(source)))
+            continue;
+          (operand.getDefiningOp<graph::ConstantOp>() ? constants : inputs).insert(operand);
+        }
+      });
+      for (Value result : op->getResults())
+        if (llvm::any_of(result.getUsers(),
+                         [&](Operation *user) { return !inside.contains(user); }))
+          outputs.insert(result);
+    }
+    func::FuncOp segment = makeSegment(inputs.getArrayRef(), outputs.getArrayRef(), code);
+    OpBuilder builder(before);
+    auto invoke = builder.create<InvokeOp>(segment.getLoc(), segment.getResultTypes(),
+                                           inputs.getArrayRef(), segment.getName());
+    fill(segment, inputs.getArrayRef(), outputs.getArrayRef(), constants.getArrayRef(), code);
+    for (auto [output, result] : llvm::zip_equal(outputs.getArrayRef(), invoke.getResults())) {
+      Value given = output;
+      given.replaceUsesWithIf(result,
+                              [&](OpOperand &use) { return !inside.contains(use.getOwner()); });
+    }
+    for (Operation *op : llvm::reverse(code))
+      op->erase();
+  }
+
+  func::FuncOp makeSegment(ArrayRef<Value> inputs, ArrayRef<Value> outputs,
+                           ArrayRef<Operation *> code) {
+    SmallVector<Location> locations;
+    for (Operation *op : code)
+      locations.push_back(op->getLoc());
+    OpBuilder builder(module_.getBodyRegion());
+    builder.setInsertionPointToEnd(module_.getBody());
+    auto type =
+        builder.getFunctionType(ValueRange(inputs).getTypes(), ValueRange(outputs).getTypes());
+    auto segment = builder.create<func::FuncOp>(locations.front(),
+                                                name_ + "." + std::to_string(++number_), type);
+    segment->setAttr(kSegment, builder.getUnitAttr());
+    return segment;
+  }
+
+  static void fill(func::FuncOp segment, ArrayRef<Value> inputs, ArrayRef<Value> outputs,
+                   ArrayRef<Value> constants, ArrayRef<Operation *> code) {
+    Block *body = segment.addEntryBlock();
+    OpBuilder builder = OpBuilder::atBlockEnd(body);
+    IRMapping mapping;
+    mapping.map(inputs, body->getArguments());
+    for (Value constant : constants)
+      builder.clone(*constant.getDefiningOp(), mapping);
+    for (Operation *op : code)
+      builder.clone(*op, mapping);
+    SmallVector<Value> results;
+    for (Value output : outputs)
+      results.push_back(mapping.lookup(output));
+    builder.create<func::ReturnOp>(segment.getLoc(), results);
+  }
+
+  ModuleOp module_;
+  std::string name_;
+  int number_ = 0;
+};
+
+} // namespace
+
+void outlineSegments(ModuleOp module) {
+  SmallVector<func::FuncOp> procedures;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (isProcedure(function))
+      procedures.push_back(function);
+  for (func::FuncOp procedure : procedures)
+    Outliner(module).run(procedure);
+}
+
+} // namespace tensmith::program

@@ -1,0 +1,385 @@
+// The loop over a procedure's instructions; see Machine.h and the codes in plan.fbs.
+#include "runtime/Machine.h"
+
+#include "runtime/ModuleFormat.h"
+
+#include <algorithm>
+
+namespace tensmith::runtime {
+namespace {
+
+const char *nameOf(plan::ScalarType type) { return name(elementType(type)).data(); }
+
+} // namespace
+
+Machine::Machine(Run &run)
+    : run_(run), frames_(program().functions.size()), left_(run.session.limits().instructions) {}
+
+Result<TensorRef> Machine::call(uint32_t procedure, std::vector<TensorRef> arguments) {
+  bool done = enter(procedure, arguments, nullptr, 0, 0) && loop();
+  if (done)
+    return std::move(returned_);
+  return failure_.within(place());
+}
+
+// ---- reading registers ----
+
+bool Machine::fail(Status status) {
+  failure_ = std::move(status);
+  return false;
+}
+
+bool Machine::failEmpty() { return fail(invalidArgument("a register is read that holds nothing")); }
+
+inline bool Machine::readCell(uint32_t word, Cell &value) {
+  Cell &cell = at(word & ~kTake);
+  value = word & kTake ? cell.take() : cell.copy();
+  return value.kind != Cell::Empty || failEmpty();
+}
+
+inline bool Machine::readTensor(uint32_t word, TensorRef &value) {
+  Cell cell;
+  if (!readCell(word, cell))
+    return false;
+  if (!cell.isScalar()) {
+    value = TensorRef(cell.object);
+    return true;
+  }
+  auto tensor = Tensor::scalar(elementType(cell.type()), &cell.scalar);
+  if (!tensor)
+    return fail(tensor.status());
+  value = std::move(*tensor);
+  return true;
+}
+
+/// A tensor is replaced by its element, which is likely to be asked for again.
+inline bool Machine::readScalar(uint32_t word, plan::ScalarType type, Scalar &value) {
+  Cell &cell = at(word & ~kTake);
+  if (cell.isScalar(type)) [[likely]] {
+    value = cell.scalar;
+    return true;
+  }
+  if (cell.kind == Cell::Empty)
+    return failEmpty();
+  if (cell.kind != Cell::Object)
+    return fail(invalidArgument(std::string("expected a scalar of type ") + nameOf(type) +
+                                ", found one of type " + nameOf(cell.type())));
+  const Tensor &tensor = *cell.object;
+  if (tensor.kind() != TensorKind::Tensor || tensor.type() != elementType(type) ||
+      !tensor.shape().empty())
+    return fail(
+        invalidArgument(std::string("expected ") + nameOf(type) + "[], found " + describe(tensor)));
+  value.bits = 0;
+  std::memcpy(&value, tensor.data(), size_t(byteSize(tensor.type())));
+  if (type == plan::ScalarType::Bool)
+    value.boolean = *tensor.data() != std::byte(0);
+  cell.assign(Cell::of(type, value));
+  return true;
+}
+
+// ---- activations ----
+
+void Machine::resume() {
+  const Activation &top = activations_.back();
+  code_ = top.procedure->code.data();
+  position_ = top.position;
+  base_ = cells_.data() + top.base;
+}
+
+inline bool Machine::pass(std::span<const TensorRef> captured, const uint32_t *words,
+                          uint32_t count, Cell *to) {
+  for (const TensorRef &value : captured)
+    *to++ = Cell::of(value);
+  for (uint32_t i = 0; i < count; ++i, ++to)
+    if (!readCell(words[i], *to))
+      return false;
+  return true;
+}
+
+bool Machine::enter(uint32_t index, std::span<const TensorRef> captured, const uint32_t *words,
+                    uint32_t count, uint32_t result) {
+  const ProcedureCode &procedure = program().procedures[index];
+  int64_t limit = run_.session.limits().depth;
+  if (int64_t(activations_.size()) >= limit)
+    return fail({StatusCode::ResourceExhausted,
+                 "calls are nested deeper than the session's limit of " + std::to_string(limit)});
+  size_t base = cells_.size();
+  if (!cells_.extend(procedure.registers))
+    return fail({StatusCode::ResourceExhausted, "there is not enough memory for the calls"});
+  if (!activations_.empty()) {
+    base_ = cells_.data() + activations_.back().base;
+    activations_.back().position = position_;
+  }
+  if (!pass(captured, words, count, cells_.data() + base))
+    return false;
+  activations_.push_back({&procedure, 0, result, base});
+  resume();
+  return true;
+}
+
+bool Machine::replace(uint32_t index, std::span<const TensorRef> captured, const uint32_t *words,
+                      uint32_t count) {
+  const ProcedureCode &procedure = program().procedures[index];
+  Activation &top = activations_.back();
+  size_t end = cells_.size();
+  if (!cells_.extend(procedure.params))
+    return fail({StatusCode::ResourceExhausted, "there is not enough memory for the calls"});
+  base_ = cells_.data() + top.base;
+  if (!pass(captured, words, count, cells_.data() + end))
+    return false;
+  cells_.moveDown(end, top.base);
+  if (!cells_.extend(procedure.registers - procedure.params))
+    return fail({StatusCode::ResourceExhausted, "there is not enough memory for the calls"});
+  top.procedure = &procedure;
+  top.position = 0;
+  resume();
+  return true;
+}
+
+bool Machine::apply(uint32_t callee, const uint32_t *words, uint32_t count, uint32_t result,
+                    bool tail) {
+  TensorRef function;
+  if (!readTensor(callee, function))
+    return false;
+  if (function->kind() != TensorKind::Function)
+    return fail(invalidArgument("what is called is no function"));
+  uint32_t index = function->tag();
+  if (index >= program().procedures.size() ||
+      function->elements().size() + count != program().procedures[index].params)
+    return fail(invalidArgument("a function is called with " + std::to_string(count) +
+                                " arguments, which is not what it takes"));
+  return tail ? replace(index, function->elements(), words, count)
+              : enter(index, function->elements(), words, count, result);
+}
+
+bool Machine::returnFrom(uint32_t word) {
+  Cell value;
+  if (activations_.size() == 1)
+    return readTensor(word, returned_) && (activations_.clear(), cells_.shrink(0), true);
+  if (!readCell(word, value))
+    return false;
+  uint32_t result = activations_.back().result;
+  cells_.shrink(activations_.back().base);
+  activations_.pop_back();
+  resume();
+  at(result).assign(value);
+  return true;
+}
+
+// ---- instructions ----
+
+bool Machine::invoke(const uint32_t *word, uint32_t count) {
+  uint32_t index = word[1], results = word[2];
+  auto &frame = frames_[index];
+  if (!frame)
+    frame = std::make_unique<Session::Lease>(run_.session, index);
+  passed_.resize(count);
+  for (uint32_t i = 0; i < count; ++i)
+    if (!readTensor(word[3 + results + i], passed_[i].tensor))
+      return false;
+  auto given = execute(run_, **frame, index, passed_, {}, {});
+  if (!given)
+    return fail(given.status());
+  (*frame)->clear();
+  for (uint32_t i = 0; i < results; ++i)
+    at(word[3 + i]).assign(Cell::of(std::move((*given)[i].tensor)));
+  return true;
+}
+
+bool Machine::constant(uint32_t result, uint32_t index) {
+  const auto *all = run_.session.module().plan().constants();
+  constants_.resize(all->size());
+  if (!constants_[index]) {
+    const plan::ConstantTensor *constant = all->Get(index);
+    Shape shape;
+    for (uint32_t i = 0; constant->dims() && i < constant->dims()->size(); ++i)
+      shape.push_back(constant->dims()->Get(i));
+    // It may be handed out, and keeps the module's weights mapped then.
+    auto *data =
+        const_cast<std::byte *>(run_.session.module().weights().data()) + constant->offset();
+    auto tensor = Tensor::on(DataType(constant->type()), shape, data, run_.session.modulePointer());
+    if (!tensor)
+      return fail(tensor.status());
+    constants_[index] = std::move(*tensor);
+  }
+  at(result).assign(Cell::of(constants_[index]));
+  return true;
+}
+
+bool Machine::construct(const uint32_t *word, uint32_t count, uint32_t tag, TensorKind kind) {
+  TensorRef value = Tensor::unfilled(kind, tag, count);
+  if (!value)
+    return fail({StatusCode::ResourceExhausted, "there is not enough memory for a value"});
+  for (uint32_t i = 0; i < count; ++i)
+    if (!readTensor(word[3 + i], value->fill()[i]))
+      return false;
+  at(word[2]).assign(Cell::of(std::move(value)));
+  return true;
+}
+
+bool Machine::field(const uint32_t *word) {
+  const Cell &cell = at(word[2] & ~kTake);
+  if (cell.kind == Cell::Empty)
+    return failEmpty();
+  if (cell.kind != Cell::Object || cell.object->kind() != TensorKind::Data)
+    return fail(invalidArgument("a field is taken of what is no value of a data type"));
+  auto elements = cell.object->elements();
+  if (word[3] >= elements.size())
+    return fail(
+        invalidArgument("a value has " + std::to_string(elements.size()) +
+                        " fields where its constructor has more; build it as its type says"));
+  Cell value = Cell::of(elements[word[3]]);
+  if (word[2] & kTake)
+    at(word[2] & ~kTake).clear();
+  at(word[1]).assign(value);
+  return true;
+}
+
+bool Machine::choose(const uint32_t *word, uint32_t count) {
+  Cell &cell = at(word[1] & ~kTake);
+  if (cell.kind == Cell::Empty)
+    return failEmpty();
+  if (cell.kind != Cell::Object || cell.object->kind() != TensorKind::Data)
+    return fail(invalidArgument("a match is on what is no value of a data type"));
+  uint32_t tag = cell.object->tag();
+  if (tag >= count)
+    return fail(invalidArgument("a value has constructor " + std::to_string(tag) +
+                                ", and its type has " + std::to_string(count) +
+                                "; build it as its type says"));
+  if (word[1] & kTake)
+    cell.clear();
+  position_ = word[2 + tag];
+  return true;
+}
+
+bool Machine::branch(const uint32_t *word) {
+  const Cell &cell = at(word[1] & ~kTake);
+  bool holds;
+  if (cell.isScalar(plan::ScalarType::Bool)) {
+    holds = cell.scalar.boolean;
+  } else {
+    TensorRef value;
+    if (!readTensor(word[1] & ~kTake, value))
+      return false;
+    if (value->kind() != TensorKind::Tensor || value->type() != DataType::Bool ||
+        value->size() != 1)
+      return fail(invalidArgument("a condition is not one boolean"));
+    holds = *value->data() != std::byte(0);
+  }
+  if (word[1] & kTake)
+    at(word[1] & ~kTake).clear();
+  position_ = holds ? position_ + 3 : word[2];
+  return true;
+}
+
+bool Machine::scalar(const uint32_t *word, uint32_t count) {
+  const ScalarCode &code = scalarCode(word[1]);
+  auto type = plan::ScalarType(word[1] >> 8);
+  bool where = count == 3;
+  Scalar operands[3];
+  for (uint32_t i = 0; i < count; ++i)
+    if (!readScalar(word[3 + i], where && i == 0 ? plan::ScalarType::Bool : type, operands[i]))
+      return false;
+  at(word[2]).assign(Cell::of(code.result, code.function(operands)));
+  return true;
+}
+
+bool Machine::countInstructions() {
+  return fail({StatusCode::ResourceExhausted,
+               "the program ran for the session's limit of " +
+                   std::to_string(run_.session.limits().instructions) + " instructions"});
+}
+
+bool Machine::loop() {
+  bool good = true;
+  while (good && !activations_.empty()) {
+    if (left_-- <= 0)
+      return countInstructions();
+    const uint32_t *word = code_ + position_;
+    uint32_t count = word[0] >> 8;
+    at_ = position_;
+    switch (plan::Code(word[0] & 0xff)) {
+    case plan::Code::Move: {
+      Cell value;
+      if ((good = readCell(word[2], value)))
+        at(word[1]).assign(value);
+      position_ += 3;
+      break;
+    }
+    case plan::Code::Constant:
+      position_ += 3;
+      good = constant(word[1], word[2]);
+      break;
+    case plan::Code::Immediate: {
+      Scalar value;
+      value.bits = uint64_t(word[4]) << 32 | word[3];
+      at(word[1]).assign(Cell::of(plan::ScalarType(word[2]), value));
+      position_ += 5;
+      break;
+    }
+    case plan::Code::Scalar:
+      position_ += 3 + count;
+      good = scalar(word, count);
+      break;
+    case plan::Code::Invoke:
+      position_ += 3 + word[2] + count;
+      good = invoke(word, count);
+      break;
+    case plan::Code::Fork:
+      position_ += 1;
+      break;
+    case plan::Code::Call:
+      position_ += 3 + count;
+      good = enter(word[1], {}, word + 3, count, word[2]);
+      break;
+    case plan::Code::TailCall:
+      good = replace(word[1], {}, word + 2, count);
+      break;
+    case plan::Code::Closure:
+      position_ += 3 + count;
+      good = construct(word, count, word[1], TensorKind::Function);
+      break;
+    case plan::Code::Apply:
+      position_ += 3 + count;
+      good = apply(word[2], word + 3, count, word[1], false);
+      break;
+    case plan::Code::TailApply:
+      good = apply(word[1], word + 2, count, 0, true);
+      break;
+    case plan::Code::Construct:
+      position_ += 3 + count;
+      good = construct(word, count, word[1], TensorKind::Data);
+      break;
+    case plan::Code::Field:
+      position_ += 4;
+      good = field(word);
+      break;
+    case plan::Code::Switch:
+      good = choose(word, count);
+      break;
+    case plan::Code::Branch:
+      good = branch(word);
+      break;
+    case plan::Code::Jump:
+      position_ = word[1];
+      break;
+    case plan::Code::Return:
+      good = returnFrom(word[1]);
+      break;
+    }
+  }
+  return good;
+}
+
+/// The places are few: one for each of the program's own lines.
+std::string_view Machine::place() const {
+  if (activations_.empty())
+    return {};
+  Indices places = activations_.back().procedure->places;
+  uint32_t text = kAbsent;
+  for (size_t i = 0; i + 1 < places.size() && places[i] <= at_; i += 2)
+    text = places[i + 1];
+  return run_.session.module().location(text);
+}
+
+} // namespace tensmith::runtime
