@@ -15,6 +15,7 @@
 #include "compiler/target/cpu/Machine.h"
 #include "compiler/vm/Signature.h"
 #include "frontends/onnx/Import.h"
+#include "frontends/text/Evaluator.h"
 #include "frontends/text/Import.h"
 #include "runtime/PortJson.h"
 
@@ -412,6 +413,127 @@ Status giveAll(ArrayRef<graph::RuntimeValue> values, ts_tensor **outputs) {
   return {};
 }
 
+/// A handle's value as the language's evaluator has it, and the other way round; lists are long, so
+/// neither recurses. Both build a value once its fields are built.
+Result<text::ValueRef> toValue(const ts_tensor *handle) {
+  struct Part {
+    const ts_tensor *handle;
+    std::vector<text::ValueRef> fields;
+  };
+  std::vector<Part> parts = {{handle, {}}};
+  while (true) {
+    Part &top = parts.back();
+    bool data = ts_tensor_kind(top.handle) == TS_DATA;
+    if (data && top.fields.size() < ts_tensor_sequence_length(top.handle)) {
+      parts.push_back({ts_tensor_sequence_at(top.handle, top.fields.size()), {}});
+      continue;
+    }
+    text::ValueRef built;
+    if (data) {
+      built = text::Value::data(ts_tensor_constructor(top.handle), std::move(top.fields));
+    } else {
+      auto tensor = fromHandle(top.handle);
+      if (!tensor.ok() || tensor->kind != graph::RuntimeValue::Kind::Tensor)
+        return tensor.ok() ? invalidArgument("a program takes tensors and values of data types")
+                           : tensor.status();
+      built = text::Value::of(tensor->tensor);
+    }
+    parts.pop_back();
+    if (parts.empty())
+      return built;
+    parts.back().fields.push_back(std::move(built));
+  }
+}
+
+Result<TensorHandle> toHandle(const text::ValueRef &value) {
+  struct Part {
+    const text::Value *value;
+    std::vector<TensorHandle> fields;
+  };
+  std::vector<Part> parts;
+  parts.push_back({value.get(), {}});
+  while (true) {
+    Part &top = parts.back();
+    bool data = top.value->kind == text::Value::Kind::Data;
+    if (data && top.fields.size() < top.value->fields.size()) {
+      const text::Value *next = top.value->fields[top.fields.size()].get();
+      parts.push_back({next, {}});
+      continue;
+    }
+    if (!data && top.value->kind != text::Value::Kind::Tensor)
+      return unsupported("a function can't leave the evaluator; let main return tensors and "
+                         "values of data types");
+    ts_tensor *built = nullptr;
+    std::vector<ts_tensor *> fields;
+    for (TensorHandle &field : top.fields)
+      fields.push_back(field.get());
+    Status status =
+        taken(data ? ts_tensor_data_value(top.value->tag, fields.data(), fields.size(), &built)
+                   : toHandle(graph::RuntimeValue(top.value->tensor), &built));
+    TensorHandle handle(built);
+    if (!status.ok())
+      return status;
+    parts.pop_back();
+    if (parts.empty())
+      return std::move(handle);
+    parts.back().fields.push_back(std::move(handle));
+  }
+}
+
+struct Given {
+  ts_tensor *const *inputs;
+  size_t inputCount;
+  ts_tensor **outputs;
+  size_t outputCount;
+  Observe observe;
+  void *context;
+};
+
+/// A program of the language by its own evaluator.
+Status evaluateProgram(StringRef path, const Given &given) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false);
+  if (!buffer)
+    return {StatusCode::IoError, path.str() + ": " + buffer.getError().message()};
+  std::vector<text::ValueRef> inputs;
+  for (size_t i = 0; i < given.inputCount; ++i) {
+    auto value = given.inputs[i] ? toValue(given.inputs[i])
+                                 : missing(("input " + std::to_string(i)).c_str());
+    if (!value.ok())
+      return value.status();
+    inputs.push_back(std::move(*value));
+  }
+  DialectRegistry registry;
+  graph::registerDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  text::Program program((*buffer)->getBuffer().str(), path.str(),
+                        std::filesystem::absolute(path.str()).parent_path().string(), context);
+  auto result = text::evaluate(program, std::move(inputs));
+  if (!result.ok())
+    return result.status();
+  std::vector<text::ValueRef> values = text::outputsOf(program, *result);
+  if (values.size() < given.outputCount)
+    return invalidArgument("the program has " + std::to_string(values.size()) + " outputs, not " +
+                           std::to_string(given.outputCount));
+  std::vector<TensorHandle> handles;
+  for (const text::ValueRef &value : values) {
+    auto handle = toHandle(value);
+    if (!handle.ok())
+      return handle.status();
+    handles.push_back(std::move(*handle));
+  }
+  for (size_t i = 0; i < handles.size(); ++i) {
+    std::string name = handles.size() > 1 ? "result" + std::to_string(i) : "result";
+    ts_tensor_retain(handles[i].get());
+    if (given.observe)
+      given.observe(given.context, name.c_str(), "", handles[i].get());
+    ts_tensor_free(handles[i].get());
+    if (i < given.outputCount)
+      given.outputs[i] = handles[i].release();
+  }
+  return {};
+}
+
 } // namespace
 
 void ts_compile_options_init(ts_compile_options *options) {
@@ -477,6 +599,8 @@ ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
     auto known = optionsOf(options);
     if (!known)
       return known.status();
+    if (StringRef(path).ends_with(".tsm"))
+      return evaluateProgram(path, {inputs, inputCount, outputs, outputCount, observe, context});
     auto arguments = fromHandles(inputs, inputCount);
     if (!arguments)
       return arguments.status();

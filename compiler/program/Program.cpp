@@ -25,10 +25,13 @@ void ProgramDialect::initialize() {
       >();
 }
 
-/// A field of what was just built, as of a tuple that is taken apart again.
+/// A field of what was just built, as of a tuple that is taken apart again. In a match's case for
+/// another constructor than the one that was built, which is never run, the field may be of any
+/// type.
 OpFoldResult FieldOp::fold(FoldAdaptor) {
   auto construct = getValue().getDefiningOp<ConstructOp>();
-  if (!construct || getIndex() >= construct.getFields().size())
+  if (!construct || getIndex() >= construct.getFields().size() ||
+      construct.getFields()[getIndex()].getType() != getType())
     return {};
   return construct.getFields()[getIndex()];
 }

@@ -129,4 +129,8 @@ std::string print(const Module &module);
 std::string print(const TypeExpr &type);
 std::string print(const Pattern &pattern);
 
+/// Whether both say the same, wherever it stands in the text.
+bool equal(const Module &a, const Module &b);
+bool equal(const Expr &a, const Expr &b);
+
 } // namespace tensmith::text

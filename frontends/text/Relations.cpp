@@ -135,7 +135,6 @@ Relations::Outcome Relations::solve(const Relation &relation, std::string &error
     if (!Types::isKnown(operand))
       return Outcome::Waiting;
   }
-  Type typed;
   if (isTyped(*relation.info)) {
     Term *result = Types::find(relation.result);
     if (!Types::isKnown(result))
@@ -144,26 +143,8 @@ Relations::Outcome Relations::solve(const Relation &relation, std::string &error
       error = std::string(relation.info->name) + " gives a tensor, not " + types_.print(result);
       return Outcome::Wrong;
     }
-    typed = lower(result);
   }
-  auto builder = OpBuilder::atBlockEnd(scratch_->getBody());
-  Location location = builder.getUnknownLoc();
-  SmallVector<Value> operands;
-  for (size_t i = 0; i < relation.operands.size(); ++i) {
-    if (!relation.operands[i]) {
-      operands.push_back(builder.create<graph::NoneOp>(location, builder.getNoneType()));
-      continue;
-    }
-    Type type = lower(relation.operands[i]);
-    if (relation.numbers[i])
-      operands.push_back(
-          graph::GraphBuilder(builder, types_.shapes, location)
-              .constant(number(*relation.numbers[i], graph::dataType(getElementTypeOrSelf(type)))));
-    else
-      operands.push_back(
-          builder.create<UnrealizedConversionCastOp>(location, type, ValueRange()).getResult(0));
-  }
-  Operation *op = build(builder, location, relation, operands, typed, error);
+  Operation *op = stand(relation, error);
   if (!op)
     return Outcome::Wrong;
   std::vector<Term *> results;
@@ -181,6 +162,28 @@ Relations::Outcome Relations::solve(const Relation &relation, std::string &error
     return Outcome::Wrong;
   }
   return Outcome::Solved;
+}
+
+Operation *Relations::stand(const Relation &relation, std::string &error) {
+  Type typed = isTyped(*relation.info) ? lower(relation.result) : Type();
+  auto builder = OpBuilder::atBlockEnd(scratch_->getBody());
+  Location location = builder.getUnknownLoc();
+  SmallVector<Value> operands;
+  for (size_t i = 0; i < relation.operands.size(); ++i) {
+    if (!relation.operands[i]) {
+      operands.push_back(builder.create<graph::NoneOp>(location, builder.getNoneType()));
+      continue;
+    }
+    Type type = lower(relation.operands[i]);
+    if (relation.numbers[i])
+      operands.push_back(
+          graph::GraphBuilder(builder, types_.shapes, location)
+              .constant(number(*relation.numbers[i], graph::dataType(getElementTypeOrSelf(type)))));
+    else
+      operands.push_back(
+          builder.create<UnrealizedConversionCastOp>(location, type, ValueRange()).getResult(0));
+  }
+  return build(builder, location, relation, operands, typed, error);
 }
 
 Operation *Relations::build(OpBuilder &builder, Location location, const Relation &relation,

@@ -34,6 +34,10 @@ public:
   /// Tells the result's type. Wrong: `error` says why.
   Outcome solve(const Relation &relation, std::string &error);
 
+  /// The operator over operands of its types, that nothing has computed: what its attributes and
+  /// results are. Null, with the reason in `error`, where its operands contradict it.
+  mlir::Operation *stand(const Relation &relation, std::string &error);
+
   /// The type of a tensor value. Unknown sizes get names of their own, unless the type is one that
   /// callers see.
   mlir::Type lower(Term *tensor, bool named = true);

@@ -71,7 +71,9 @@ TS_API void ts_bytes_free(void *bytes);
 
 /* The reference evaluator on a model file: inputs in the order of the model's. Each output, kept
  * tensors included, goes to `observe` (may be null) when it is computed, in the order of the
- * program: under its name, with the place in the model that it comes from. `outputs` takes the
+ * program: under its name, with the place in the model that it comes from. A program of the
+ * language
+ * (.tsm) is evaluated as it is written, and its outputs alone are observed. `outputs` takes the
  * first `output_count` of them (may be 0) in the model's order.
  * After a failure all of those are null. */
 TS_API ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,

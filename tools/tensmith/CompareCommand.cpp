@@ -132,12 +132,20 @@ Occurrences occurrencesOf(const std::vector<Step> &steps) {
   return occurrences;
 }
 
+/// Of the language: what it computes on the way has no names, and can't be kept.
+bool isProgramText(const std::string &path) { return path.ends_with(".tsm"); }
+
+CompileSettings keepingAll(const Settings &settings, const std::string &model) {
+  CompileSettings result = settings.compile;
+  if (!isProgramText(model))
+    result.keep = {"*"};
+  return result;
+}
+
 /// A model that keeps all of its tensors, or a module as it is.
 std::vector<Step> stepsOf(const std::string &file, const Settings &settings,
                           const std::vector<Tensor> &inputs) {
-  CompileSettings keepingAll = settings.compile;
-  keepingAll.keep = {"*"};
-  return stepsOf(loadOrCompile(file, keepingAll), file, inputs, settings.threads);
+  return stepsOf(loadOrCompile(file, keepingAll(settings, file)), file, inputs, settings.threads);
 }
 
 /// What a node computes has the node's name in both programs, and in a loop's body occurs once for
@@ -180,13 +188,11 @@ Findings compareWithOther(const Settings &settings, const Module &module,
 /// keeps them all, and the outputs of the module as it is.
 Findings compareWithReference(const Settings &settings, const Module &module,
                               const std::vector<Tensor> &inputs) {
-  CompileSettings keepingAll = settings.compile;
-  keepingAll.keep = {"*"};
   std::vector<NamedTensor> outputs = runModule(module, settings.file, inputs, settings.threads);
   std::vector<NamedTensor> kept;
-  if (kindOf(settings.file) == FileKind::Model)
-    kept = runModule(loadOrCompile(settings.file, keepingAll), settings.file, inputs,
-                     settings.threads);
+  if (kindOf(settings.file) == FileKind::Model && !isProgramText(settings.file))
+    kept = runModule(loadOrCompile(settings.file, keepingAll(settings, settings.file)),
+                     settings.file, inputs, settings.threads);
   Findings findings;
   auto compare = [&](const std::vector<NamedTensor> &tensors, const NamedTensor &expected,
                      const std::string &source, std::vector<Difference> &into) {
@@ -195,8 +201,9 @@ Findings compareWithReference(const Settings &settings, const Module &module,
       into.back().source = source;
     }
   };
+  const std::string &evaluated = settings.other.empty() ? settings.file : settings.other;
   evaluateByReference(
-      settings.other.empty() ? settings.file : settings.other, keepingAll, inputs, 0,
+      evaluated, keepingAll(settings, evaluated), inputs, 0,
       [&](const std::string &name, const std::string &source, const Tensor &tensor) {
         compare(kept, {name, tensor}, source, findings.intermediates);
         compare(outputs, {name, tensor}, source, findings.outputs);

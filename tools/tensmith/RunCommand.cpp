@@ -21,7 +21,7 @@ namespace {
 struct Settings {
   std::string file, outputFolder;
   int top = 0, threads = 0;
-  bool json = false, verify = false, checkNan = false;
+  bool json = false, verify = false, checkNan = false, reference = false;
   InputSettings inputs;
   CompileSettings compile;
 };
@@ -172,17 +172,29 @@ void makeFolder(const std::string &folder) {
     fail(folder, "can't be made: " + error.message() + "; name a folder that can be written to");
 }
 
-int run(const Settings &settings) {
-  Module module = loadOrCompile(settings.file, settings.compile, settings.verify);
-  auto inputs =
-      makeInputs(module.inputs(), settings.inputs, settings.compile.shapes, settings.file);
-  std::vector<Tensor> outputs;
+std::vector<Tensor> outputsOf(const Settings &settings, const Module &module,
+                              const std::vector<Tensor> &inputs) {
+  if (settings.reference)
+    return evaluateByReference(settings.file, settings.compile, inputs, module.outputs().size(),
+                               {});
   try {
     Progress progress("running " + settings.file);
-    outputs = Session(module, settings.threads, settings.checkNan).run(inputs);
+    return Session(module, settings.threads, settings.checkNan).run(inputs);
   } catch (const Error &error) {
     fail(settings.file, error.what());
   }
+}
+
+int run(const Settings &settings) {
+  if (settings.reference && kindOf(settings.file) == FileKind::Module)
+    failUsage(settings.file + ": is a module, and the reference evaluator takes what it was made "
+                              "from: tensmith run model.onnx --reference");
+  CompileSettings compile = settings.compile;
+  compile.byReference |= settings.reference; // only the signature is needed then
+  Module module = loadOrCompile(settings.file, compile, settings.verify);
+  auto inputs =
+      makeInputs(module.inputs(), settings.inputs, settings.compile.shapes, settings.file);
+  std::vector<Tensor> outputs = outputsOf(settings, module, inputs);
   if (!settings.outputFolder.empty())
     makeFolder(settings.outputFolder);
   std::vector<Port> ports = module.outputs();
@@ -219,6 +231,9 @@ void addRun(CLI::App &app, Action &chosen) {
   command->add_flag("--check-nan", settings->checkNan,
                     "Stop at the node whose result holds a NaN or an infinity that its operands "
                     "don't; with -O0 nodes are looked at one by one instead of fused");
+  command->add_flag("--reference", settings->reference,
+                    "Evaluate the model, or the program of the language, by the reference instead "
+                    "of compiled code (slow)");
   command->add_flag("--json", settings->json, "Print the outputs' description as JSON");
   settings->inputs.addTo(*command);
   settings->compile.addTo(*command, false);

@@ -66,6 +66,41 @@ void compareElements(const HostTensor &a, const HostTensor &b, const Tolerance &
         fmt::format("at {}: {} and {}", result.index, elementText(a, at), elementText(b, at));
 }
 
+/// Values of data types: built alike, and their tensors alike. Lists are long, so a stack of pairs
+/// takes the place of recursion. The last difference found is the largest that was looked at.
+Difference compareData(const NamedTensor &left, const NamedTensor &right,
+                       const Tolerance &tolerance) {
+  Difference worst;
+  worst.name = left.name;
+  std::vector<std::pair<ts_tensor *, ts_tensor *>> waiting = {
+      {left.tensor.handle(), right.tensor.handle()}};
+  while (!waiting.empty()) {
+    auto [a, b] = waiting.back();
+    waiting.pop_back();
+    if (ts_tensor_kind(a) == TS_DATA && ts_tensor_kind(b) == TS_DATA) {
+      size_t count = ts_tensor_sequence_length(a);
+      if (ts_tensor_constructor(a) != ts_tensor_constructor(b) ||
+          count != ts_tensor_sequence_length(b)) {
+        worst.reason = fmt::format("a value has constructor {} on one side and {} on the other",
+                                   ts_tensor_constructor(a), ts_tensor_constructor(b));
+        worst.largest = INFINITY;
+        return worst;
+      }
+      for (size_t i = count; i-- > 0;)
+        waiting.push_back({ts_tensor_sequence_at(a, i), ts_tensor_sequence_at(b, i)});
+      continue;
+    }
+    ts_tensor_retain(a);
+    ts_tensor_retain(b);
+    Difference one = compareTensors({left.name, Tensor(a)}, {right.name, Tensor(b)}, tolerance);
+    if (!one.agrees())
+      return one;
+    if (one.largest >= worst.largest)
+      worst = one;
+  }
+  return worst;
+}
+
 } // namespace
 
 Difference compareTensors(const NamedTensor &left, const NamedTensor &right,
@@ -73,6 +108,8 @@ Difference compareTensors(const NamedTensor &left, const NamedTensor &right,
   Difference result;
   result.name = left.name;
   const Tensor &a = left.tensor, &b = right.tensor;
+  if (a.kind() == TS_DATA && b.kind() == TS_DATA)
+    return compareData(left, right, tolerance);
   if (typeText(a) != typeText(b)) {
     result.reason = typeText(a) + " and " + typeText(b);
     return result;

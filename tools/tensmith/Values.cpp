@@ -42,6 +42,10 @@ std::string typeText(const Tensor &tensor) {
     return "none";
   if (tensor.kind() == TS_SEQUENCE)
     return fmt::format("sequence of {}", ts_tensor_sequence_length(tensor.handle()));
+  if (tensor.kind() == TS_DATA)
+    return "a value of a data type";
+  if (tensor.kind() == TS_FUNCTION)
+    return "a function";
   return fmt::format("{} {}", ts_type_name(tensor.type()), toString(tensor.shape()));
 }
 

@@ -1,0 +1,43 @@
+// A program that is read and typed: what lowering, evaluation and editors begin with.
+#pragma once
+
+#include "frontends/text/Inference.h"
+
+#include "base/Status.h"
+
+namespace tensmith::text {
+
+class Program {
+public:
+  /// `name` stands for the file in messages; `folder`: that `load` reads from, none where it is
+  /// empty.
+  Program(const std::string &text, std::string name, std::string folder,
+          mlir::MLIRContext &context);
+  Program(const Program &) = delete;
+  Program &operator=(const Program &) = delete;
+
+  /// What is wrong with it: messages that are "name:line:column: what is wrong", one a line.
+  Status status() const;
+  /// Null where there is none.
+  const FunctionDecl *main() const;
+  /// "name:line:column".
+  std::string at(Place place) const;
+
+  // In this order, since each refers to those before it.
+  std::string name;
+  std::vector<Message> messages;
+  Module module;
+  Names names;
+  Types types;
+  Relations relations;
+  Loader loader;
+  Inference inference;
+
+private:
+  const HostTensor *load(const std::string &path, std::string &error);
+
+  std::string folder_;
+  std::map<std::string, HostTensor> loaded_; // each file is read once
+};
+
+} // namespace tensmith::text
