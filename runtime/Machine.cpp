@@ -8,17 +8,29 @@
 namespace tensmith::runtime {
 namespace {
 
+constexpr int64_t kFuel = 4096;
+constexpr uint32_t kBeatsOfInvoke = 16;
+
 const char *nameOf(plan::ScalarType type) { return name(elementType(type)).data(); }
 
 } // namespace
 
-Machine::Machine(Run &run)
-    : run_(run), frames_(program().functions.size()), left_(run.session.limits().instructions) {}
+Machine::Machine(Run &run, ForkTask *task)
+    : run_(run), frames_(run.session.takeFrames()), left_(run.session.limits().instructions),
+      task_(task), depth_(task ? task->depth : 0),
+      parallel_(run.session.pool().threads() > 1 && !run.profile && !run.watch.any()) {}
 
-Result<TensorRef> Machine::call(uint32_t procedure, std::vector<TensorRef> arguments) {
+Machine::~Machine() {
+  cancelTasks();
+  run_.session.giveBack(std::move(frames_));
+}
+
+Result<TensorRef> Machine::call(uint32_t procedure, std::span<const TensorRef> arguments) {
   bool done = enter(procedure, arguments, nullptr, 0, 0) && loop();
-  if (done)
-    return std::move(returned_);
+  TensorRef value;
+  base_ = &returned_;
+  if (done && readTensor(0, value))
+    return value;
   return failure_.within(place());
 }
 
@@ -100,7 +112,7 @@ bool Machine::enter(uint32_t index, std::span<const TensorRef> captured, const u
                     uint32_t count, uint32_t result) {
   const ProcedureCode &procedure = program().procedures[index];
   int64_t limit = run_.session.limits().depth;
-  if (int64_t(activations_.size()) >= limit)
+  if (int64_t(activations_.size()) + depth_ >= limit)
     return fail({StatusCode::ResourceExhausted,
                  "calls are nested deeper than the session's limit of " + std::to_string(limit)});
   size_t base = cells_.size();
@@ -128,6 +140,7 @@ bool Machine::replace(uint32_t index, std::span<const TensorRef> captured, const
   if (!pass(captured, words, count, cells_.data() + end))
     return false;
   cells_.moveDown(end, top.base);
+  dropForks(activations_.size() - 1);
   if (!cells_.extend(procedure.registers - procedure.params))
     return fail({StatusCode::ResourceExhausted, "there is not enough memory for the calls"});
   top.procedure = &procedure;
@@ -154,13 +167,16 @@ bool Machine::apply(uint32_t callee, const uint32_t *words, uint32_t count, uint
 
 bool Machine::returnFrom(uint32_t word) {
   Cell value;
-  if (activations_.size() == 1)
-    return readTensor(word, returned_) && (activations_.clear(), cells_.shrink(0), true);
   if (!readCell(word, value))
     return false;
   uint32_t result = activations_.back().result;
   cells_.shrink(activations_.back().base);
   activations_.pop_back();
+  dropForks(activations_.size());
+  if (activations_.empty()) {
+    returned_.assign(value);
+    return true;
+  }
   resume();
   at(result).assign(value);
   return true;
@@ -172,15 +188,17 @@ bool Machine::invoke(const uint32_t *word, uint32_t count) {
   uint32_t index = word[1], results = word[2];
   auto &frame = frames_[index];
   if (!frame)
-    frame = std::make_unique<Session::Lease>(run_.session, index);
+    frame = std::make_unique<Frame>(program().functions[index], run_.session.pool());
+  beat_ += kBeatsOfInvoke;
   passed_.resize(count);
   for (uint32_t i = 0; i < count; ++i)
     if (!readTensor(word[3 + results + i], passed_[i].tensor))
       return false;
-  auto given = execute(run_, **frame, index, passed_, {}, {});
+  auto given = execute(run_, *frame, index, passed_, {}, {});
+  passed_.clear();
   if (!given)
     return fail(given.status());
-  (*frame)->clear();
+  frame->clear();
   for (uint32_t i = 0; i < results; ++i)
     at(word[3 + i]).assign(Cell::of(std::move((*given)[i].tensor)));
   return true;
@@ -284,17 +302,24 @@ bool Machine::scalar(const uint32_t *word, uint32_t count) {
   return true;
 }
 
-bool Machine::countInstructions() {
-  return fail({StatusCode::ResourceExhausted,
-               "the program ran for the session's limit of " +
-                   std::to_string(run_.session.limits().instructions) + " instructions"});
+bool Machine::refuel() {
+  if (isCancelled())
+    return fail({StatusCode::Internal, "the result is not needed any more"});
+  if (left_ <= 0)
+    return fail({StatusCode::ResourceExhausted,
+                 "the program ran for the session's limit of " +
+                     std::to_string(run_.session.limits().instructions) + " instructions"});
+  fuel_ = std::min(left_, kFuel);
+  left_ -= fuel_;
+  return true;
 }
 
 bool Machine::loop() {
   bool good = true;
   while (good && !activations_.empty()) {
-    if (left_-- <= 0)
-      return countInstructions();
+    if (fuel_ == 0 && !refuel())
+      return false;
+    --fuel_;
     const uint32_t *word = code_ + position_;
     uint32_t count = word[0] >> 8;
     at_ = position_;
@@ -327,11 +352,18 @@ bool Machine::loop() {
       break;
     case plan::Code::Fork:
       position_ += 1;
+      if (mayFork())
+        fork(count);
       break;
-    case plan::Code::Call:
+    case plan::Code::Call: {
       position_ += 3 + count;
-      good = enter(word[1], {}, word + 3, count, word[2]);
+      bool begin = true;
+      if (!tasks_.empty())
+        good = join(word[2], begin);
+      if (begin)
+        good = enter(word[1], {}, word + 3, count, word[2]);
       break;
+    }
     case plan::Code::TailCall:
       good = replace(word[1], {}, word + 2, count);
       break;
@@ -339,10 +371,15 @@ bool Machine::loop() {
       position_ += 3 + count;
       good = construct(word, count, word[1], TensorKind::Function);
       break;
-    case plan::Code::Apply:
+    case plan::Code::Apply: {
       position_ += 3 + count;
-      good = apply(word[2], word + 3, count, word[1], false);
+      bool begin = true;
+      if (!tasks_.empty())
+        good = join(word[1], begin);
+      if (begin)
+        good = apply(word[2], word + 3, count, word[1], false);
       break;
+    }
     case plan::Code::TailApply:
       good = apply(word[1], word + 2, count, 0, true);
       break;

@@ -8,18 +8,29 @@
 //
 // Tensor code is in functions (Interpreter.cpp), of which the machine keeps one frame each: a
 // function never comes back to a procedure, so one is enough. What it gives owns its memory.
+//
+// A run is one machine, and more where calls that are forked run side by side (Forks.cpp).
 #pragma once
 
 #include "runtime/Cell.h"
 #include "runtime/Interpreter.h"
 
+#include <algorithm>
+
 namespace tensmith::runtime {
+
+struct ForkTask;
 
 class Machine {
 public:
-  explicit Machine(Run &run);
+  /// `task`: what it runs for, if it is not the run itself.
+  explicit Machine(Run &run, ForkTask *task = nullptr);
+  ~Machine();
+  Machine(const Machine &) = delete;
 
-  Result<TensorRef> call(uint32_t procedure, std::vector<TensorRef> arguments);
+  Result<TensorRef> call(uint32_t procedure, std::span<const TensorRef> arguments);
+  /// The task's call, whose result and length it notes.
+  void runTask();
 
 private:
   struct Activation {
@@ -53,7 +64,35 @@ private:
   bool pass(std::span<const TensorRef> captured, const uint32_t *words, uint32_t count, Cell *to);
   /// Goes on with the activation on top.
   void resume();
-  bool countInstructions();
+  /// Every few thousand instructions: whether the run may go on.
+  bool refuel();
+  int64_t remaining() const { return left_ + fuel_; }
+
+  // ---- Forks.cpp
+
+  /// The calls of a fork in an activation of which some have not begun.
+  struct Fork {
+    size_t activation;
+    uint32_t begin, next, end; // positions: of the first, of the next to hand out, behind the last
+  };
+  bool mayFork() const { return parallel_ && !serial_; }
+  void fork(uint32_t count);
+  /// Hands out the oldest call that has not begun, if somebody wants it.
+  void handOut();
+  bool findPending(Fork &fork, uint32_t &position);
+  std::unique_ptr<ForkTask> makeTask(const Fork &fork, uint32_t position);
+  /// Notes that the activation with that number is gone.
+  void dropForks(size_t activation) {
+    while (!forks_.empty() && forks_.back().activation >= activation)
+      forks_.pop_back();
+    firstFork_ = std::min(firstFork_, forks_.size());
+  }
+  /// Where the call in work was handed out and is done: its result. `begin`: it has to be done
+  /// here.
+  bool join(uint32_t result, bool &begin);
+  bool await(ForkTask &task);
+  bool isCancelled() const;
+  void cancelTasks();
 
   // What a word of an instruction names; each fails where the register is empty.
   bool readCell(uint32_t word, Cell &value);
@@ -68,10 +107,10 @@ private:
   Run &run_;
   CellStack cells_;
   std::vector<Activation> activations_;
-  std::vector<std::unique_ptr<Session::Lease>> frames_;
+  Session::FrameSet frames_;
   std::vector<TensorRef> constants_; // those that were read so far
   std::vector<Passed> passed_;
-  TensorRef returned_;
+  Cell returned_{};
   Status failure_;
 
   // Of the activation on top.
@@ -79,7 +118,35 @@ private:
   Cell *base_ = nullptr;
   uint32_t position_ = 0; // of the next instruction
   uint32_t at_ = 0;       // of the instruction in work
-  int64_t left_ = 0;      // instructions until the limit
+  // Instructions until the limit are these two; the first until something has to be looked at.
+  int64_t fuel_ = 0, left_ = 0;
+
+  ForkTask *task_;
+  int64_t depth_ = 0;       // of activations below the first, in other machines
+  bool parallel_;           // other threads may be given calls
+  bool serial_ = false;     // a call failed elsewhere: this machine finds out where, by itself
+  uint32_t beat_ = 0;       // work since a call was handed out
+  std::vector<Fork> forks_; // the innermost last
+  size_t firstFork_ = 0;    // those before have nothing left to hand out
+  std::vector<std::unique_ptr<ForkTask>> tasks_; // handed out
+};
+
+/// A call that may be done by another thread.
+struct ForkTask : ThreadPool::Task {
+  Run *run;
+  ForkTask *parent;  // of the machine that forked it
+  size_t activation; // in that machine
+  uint32_t position;
+  uint32_t procedure;
+  int64_t depth;
+  std::vector<TensorRef> arguments;
+  std::atomic<bool> cancelled{false};
+  // When it is done:
+  bool good = false;
+  Cell result{};
+  int64_t instructions = 0;
+
+  ~ForkTask() { result.clear(); }
 };
 
 } // namespace tensmith::runtime

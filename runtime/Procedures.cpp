@@ -16,7 +16,7 @@ Status executeProcedure(Run &run, Frame &frame, const Step &step) {
       return own.status();
     arguments.push_back(std::move(*own));
   }
-  auto returned = Machine(run).call(step.target, std::move(arguments));
+  auto returned = Machine(run).call(step.target, arguments);
   if (!returned)
     return returned.status();
   std::vector<Passed> results;

@@ -109,6 +109,29 @@ Session::Lease::~Lease() {
   }
 }
 
+Session::FrameSet Session::takeFrames() {
+  {
+    std::lock_guard lock(setsMutex_);
+    if (!idleSets_.empty()) {
+      FrameSet frames = std::move(idleSets_.back());
+      idleSets_.pop_back();
+      return frames;
+    }
+  }
+  return FrameSet(module().program().functions.size());
+}
+
+void Session::giveBack(FrameSet frames) {
+  for (auto &frame : frames)
+    if (frame)
+      frame->clear();
+  std::lock_guard lock(setsMutex_);
+  try {
+    idleSets_.push_back(std::move(frames));
+  } catch (const std::bad_alloc &) { // they go, and the next run makes others
+  }
+}
+
 Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs,
                     Profile *profile, const Watch &watch) {
   const FunctionCode &main = module_->program().functions[0];

@@ -128,6 +128,11 @@ public:
     std::unique_ptr<Frame> frame_;
   };
 
+  /// Frames of its functions for one machine, made as they are needed (null before).
+  using FrameSet = std::vector<std::unique_ptr<Frame>>;
+  FrameSet takeFrames();
+  void giveBack(FrameSet frames);
+
 private:
   struct FramePool {
     std::mutex mutex;
@@ -138,6 +143,8 @@ private:
   ThreadPool pool_;
   Limits limits_;
   std::vector<FramePool> frames_;
+  std::mutex setsMutex_;
+  std::vector<FrameSet> idleSets_;
 };
 
 } // namespace tensmith::runtime

@@ -144,8 +144,11 @@ struct ThreadPool::Crew {
     using Clock = std::chrono::steady_clock;
     Clock::time_point idleSince = Clock::now();
     uint64_t seen = 0;
+    idle.fetch_add(1, std::memory_order_relaxed);
     for (unsigned turn = 0;; ++turn) {
-      if (uint64_t now = number.load(std::memory_order_acquire); now != seen) {
+      if (tryTask(nullptr)) {
+        idleSince = Clock::now();
+      } else if (uint64_t now = number.load(std::memory_order_acquire); now != seen) {
         seen = now;
         takePart(pool, worker);
         idleSince = Clock::now();
@@ -155,7 +158,32 @@ struct ThreadPool::Crew {
       }
       pause(turn);
     }
+    idle.fetch_sub(1, std::memory_order_relaxed);
     posts[worker].taken.store(false, std::memory_order_release);
+  }
+
+  /// Does the task that was offered first (of the owner's, if one is given); false where there is
+  /// none. The thread counts as idle before and after.
+  bool tryTask(const void *owner) {
+    if (offered.load(std::memory_order_relaxed) == 0)
+      return false;
+    Task *task = nullptr;
+    {
+      std::lock_guard lock(mutex);
+      auto found = std::find_if(tasks.begin(), tasks.end(), [&](const Task *candidate) {
+        return !owner || candidate->owner == owner;
+      });
+      if (found == tasks.end())
+        return false;
+      task = *found;
+      tasks.erase(found);
+      offered.fetch_sub(1, std::memory_order_relaxed);
+      idle.fetch_sub(1, std::memory_order_relaxed);
+    }
+    task->body(*task);
+    task->done.store(true, std::memory_order_release); // the task may be gone from here on
+    idle.fetch_add(1, std::memory_order_relaxed);
+    return true;
   }
 
   void takePart(const ThreadPool *pool, size_t worker) {
@@ -166,6 +194,10 @@ struct ThreadPool::Crew {
     }
     inside.fetch_sub(1);
   }
+
+  std::mutex mutex;
+  std::vector<Task *> tasks; // offered, the oldest first
+  std::atomic<int> offered{0}, idle{0};
 
   std::vector<Post> posts;
   std::atomic<bool> taken{false}; // by the run whose loop is posted
@@ -221,6 +253,43 @@ ThreadPool::Attendance::Attendance(ThreadPool &pool) : pool_(pool) {
 ThreadPool::Attendance::~Attendance() {
   if (pool_.crew_)
     pool_.crew_->runs.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool ThreadPool::hungry() const {
+  return crew_ && crew_->idle.load(std::memory_order_relaxed) >
+                      crew_->offered.load(std::memory_order_relaxed);
+}
+
+bool ThreadPool::offer(Task &task) {
+  std::lock_guard lock(crew_->mutex);
+  try {
+    crew_->tasks.push_back(&task);
+  } catch (const std::bad_alloc &) {
+    return false;
+  }
+  crew_->offered.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+bool ThreadPool::takeBack(Task &task) {
+  std::lock_guard lock(crew_->mutex);
+  auto found = std::find(crew_->tasks.begin(), crew_->tasks.end(), &task);
+  if (found == crew_->tasks.end())
+    return false;
+  crew_->tasks.erase(found);
+  crew_->offered.fetch_sub(1, std::memory_order_relaxed);
+  return true;
+}
+
+ThreadPool::Waiting::Waiting(ThreadPool &pool) : pool_(pool) {
+  pool_.crew_->idle.fetch_add(1, std::memory_order_relaxed);
+}
+
+ThreadPool::Waiting::~Waiting() { pool_.crew_->idle.fetch_sub(1, std::memory_order_relaxed); }
+
+void ThreadPool::Waiting::pass(const void *owner, bool mayWork) {
+  if (!mayWork || !pool_.crew_->tryTask(owner))
+    pause(turn_++);
 }
 
 ScratchStack &ThreadPool::scratch(ScratchStack &own) {

@@ -11,6 +11,10 @@
 // that comes late finds nothing to do. One loop is posted at a time: a loop within a loop, or of
 // another run that finds the place taken, is done by its own thread alone.
 //
+// A run may also hand out tasks, pieces of its work that are as long as they are: a worker in
+// attendance takes one where no loop is posted. Tasks are offered while workers are hungry, and
+// what nobody has begun is taken back, so that a run never depends on a worker's coming.
+//
 // Scratch memory belongs to the session, one stack of blocks for each worker: a body that runs
 // while another of the same thread is unfinished (nested parallel loops) gets the next block.
 #pragma once
@@ -69,6 +73,35 @@ public:
 
   private:
     ThreadPool &pool_;
+  };
+
+  /// Work that another thread may do. It stays where it is until it is done or taken back.
+  struct Task {
+    void (*body)(Task &) = nullptr;
+    const void *owner = nullptr; // the run, whose waiting threads may do it, too
+    std::atomic<bool> done{false};
+  };
+
+  /// Whether threads wait for work that nobody has offered yet.
+  bool hungry() const;
+  /// Wakes workers, where there are any that sleep.
+  void wake() { callWorkers(threads_ - 1); }
+  /// False where there is no memory to remember it.
+  bool offer(Task &task);
+  /// True where nobody had begun it, and nobody will.
+  bool takeBack(Task &task);
+  /// While one exists, its thread counts as hungry.
+  class Waiting {
+  public:
+    explicit Waiting(ThreadPool &pool);
+    ~Waiting();
+    Waiting(const Waiting &) = delete;
+    /// Does a task of the owner's, if one is offered, or passes a moment.
+    void pass(const void *owner, bool mayWork);
+
+  private:
+    ThreadPool &pool_;
+    unsigned turn_ = 0;
   };
 
 private:

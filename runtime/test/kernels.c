@@ -58,3 +58,16 @@ EXPORT int32_t test_less(const TensmithCall *call) {
 
 /* Nothing: what calling a kernel costs. */
 EXPORT int32_t test_nothing(const TensmithCall *call) { return 0; }
+
+/* out[0] = 1 where two calls of this kernel have run at the same time so far; each gives another a
+ * while to come. */
+EXPORT int32_t test_meet(const TensmithCall *call) {
+  static int64_t present, met;
+  __atomic_add_fetch(&present, 1, __ATOMIC_SEQ_CST);
+  for (int64_t turn = 0; turn < 100000 && !__atomic_load_n(&met, __ATOMIC_SEQ_CST); ++turn)
+    if (__atomic_load_n(&present, __ATOMIC_SEQ_CST) > 1)
+      __atomic_store_n(&met, 1, __ATOMIC_SEQ_CST);
+  *(float *)call->operands[1] = __atomic_load_n(&met, __ATOMIC_SEQ_CST) != 0;
+  __atomic_sub_fetch(&present, 1, __ATOMIC_SEQ_CST);
+  return 0;
+}

@@ -306,6 +306,25 @@ def test_scalars_mean_what_operators_mean(program, operation, kind, values):
             np.testing.assert_array_equal(got, expected, err_msg=f"{operation} of {a}, {b}")
 
 
+def test_independent_calls_are_forked_and_give_the_same_on_any_threads(tmp_path):
+    path = tmp_path / "program.tsm"
+    path.write_text("""
+fn build(k, x) = if k <= 0 { Leaf(x) } else { Node(build(k - 1, x * 2.0), build(k - 2, x + 1.0)) }
+fn total(t) = match t { Leaf(x) => tanh(x), Node(l, r) => total(l) * 0.5 + total(r) }
+fn main(k: i64[], x: f32[n]) = { let t = build(k, x); (total(t), map(fn(v) => total(Node(Leaf(v), t)), [x, x * 3.0])) }
+""")
+    x = np.linspace(-1, 1, 5, dtype=np.float32)
+    alone = ts.compile(path, threads=1)
+    assert codes(alone).count("Fork") >= 2
+    expected, listed = alone(np.int64(14), x)
+    for threads in (2, 4):
+        model = ts.compile(path, threads=threads)
+        for _ in range(5):
+            got, others = model(np.int64(14), x)
+            assert np.array_equal(got, expected)
+            assert all(np.array_equal(a, b) for a, b in zip(list(others), list(listed)))
+
+
 def test_a_constant_may_be_used_twice_by_one_call(program):
     model = program("fn loop(i, k, s) = if i < k { loop(i + 1, k, s + i) } else { s }\n"
                     "fn main(k: i64[]) -> i64[] = loop(0, k, 0)\n")
