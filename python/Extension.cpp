@@ -14,6 +14,8 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
+#include <string_view>
 
 namespace nb = nanobind;
 
@@ -156,6 +158,68 @@ Owned<ts_tensor> stringsToTensor(nb::handle array) {
   return Owned<ts_tensor>(tensor);
 }
 
+/// The element type of a buffer's format, for those that NumPy writes with one letter.
+ts_type typeOfFormat(const char *format, Py_ssize_t bytes) {
+  if (!format || !format[0] || format[1])
+    return TS_UNDEFINED;
+  switch (format[0]) {
+  case '?':
+    return TS_BOOL;
+  case 'e':
+    return TS_F16;
+  case 'f':
+    return TS_F32;
+  case 'd':
+    return TS_F64;
+  case 'b':
+  case 'h':
+  case 'i':
+  case 'l':
+  case 'q':
+    return bytes == 1 ? TS_I8 : bytes == 2 ? TS_I16 : bytes == 4 ? TS_I32 : TS_I64;
+  case 'B':
+  case 'H':
+  case 'I':
+  case 'L':
+  case 'Q':
+    return bytes == 1 ? TS_U8 : bytes == 2 ? TS_U16 : bytes == 4 ? TS_U32 : TS_U64;
+  default:
+    return TS_UNDEFINED;
+  }
+}
+
+void releaseBuffer(void *held) {
+  nb::gil_scoped_acquire lock;
+  auto *buffer = static_cast<Py_buffer *>(held);
+  PyBuffer_Release(buffer);
+  delete buffer;
+}
+
+/// An array of NumPy's own types whose elements lie in order: by its buffer, which takes a tenth of
+/// the time that its attributes take. Null for any other.
+Owned<ts_tensor> bufferToTensor(nb::handle array) {
+  auto buffer = std::make_unique<Py_buffer>();
+  if (PyObject_GetBuffer(array.ptr(), buffer.get(), PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) {
+    PyErr_Clear();
+    return {};
+  }
+  ts_type type = typeOfFormat(buffer->format, buffer->itemsize);
+  static_assert(sizeof(Py_ssize_t) == sizeof(int64_t));
+  ts_tensor *tensor = nullptr;
+  if (type == TS_UNDEFINED) {
+    PyBuffer_Release(buffer.get());
+    return {};
+  }
+  ts_status *status =
+      ts_tensor_borrow(type, reinterpret_cast<const int64_t *>(buffer->shape), size_t(buffer->ndim),
+                       buffer->buf, releaseBuffer, buffer.get(), &tensor);
+  if (status)
+    PyBuffer_Release(buffer.get());
+  check(status);
+  buffer.release();
+  return Owned<ts_tensor>(tensor);
+}
+
 Owned<ts_tensor> arrayToTensor(nb::object array) {
   nb::module_ numpy = nb::module_::import_("numpy");
   std::string kind = nb::cast<std::string>(nb::str(array.attr("dtype").attr("kind")));
@@ -236,6 +300,9 @@ Owned<ts_tensor> toTensor(nb::handle value) {
     check(ts_tensor_none(&tensor));
     return Owned<ts_tensor>(tensor);
   }
+  if (std::string_view(Py_TYPE(value.ptr())->tp_name) == "numpy.ndarray")
+    if (Owned<ts_tensor> tensor = bufferToTensor(value); tensor.get())
+      return tensor;
   nb::module_ numpy = nb::module_::import_("numpy");
   if (nb::isinstance(value, numpy.attr("ndarray")))
     return arrayToTensor(nb::borrow(value));
@@ -247,6 +314,24 @@ Owned<ts_tensor> toTensor(nb::handle value) {
 }
 
 nb::object fromTensor(ts_tensor *tensor);
+
+/// The types that nanobind hands to NumPy by itself.
+std::optional<nb::dlpack::dtype> plainType(ts_type type) {
+  switch (type) {
+  case TS_F32:
+    return nb::dtype<float>();
+  case TS_F64:
+    return nb::dtype<double>();
+  case TS_I32:
+    return nb::dtype<int32_t>();
+  case TS_I64:
+    return nb::dtype<int64_t>();
+  case TS_BOOL:
+    return nb::dtype<bool>();
+  default:
+    return std::nullopt;
+  }
+}
 
 /// A NumPy array on the tensor's memory.
 nb::object arrayFromTensor(ts_tensor *tensor) {
@@ -266,6 +351,11 @@ nb::object arrayFromTensor(ts_tensor *tensor) {
   ts_tensor_retain(tensor);
   nb::capsule owner(tensor,
                     [](void *held) noexcept { ts_tensor_free(static_cast<ts_tensor *>(held)); });
+  if (auto type = plainType(ts_tensor_type(tensor))) {
+    std::vector<size_t> extents(shape.begin(), shape.end());
+    return nb::cast(nb::ndarray<nb::numpy>(ts_tensor_data(tensor), extents.size(), extents.data(),
+                                           owner, nullptr, *type));
+  }
   size_t bytes = size_t(ts_tensor_size(tensor)) * ts_type_bytes(ts_tensor_type(tensor));
   size_t extent[] = {bytes};
   nb::ndarray<nb::numpy, uint8_t> raw(ts_tensor_data(tensor), 1, extent, owner);

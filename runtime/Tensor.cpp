@@ -78,26 +78,28 @@ Result<TensorRef> Tensor::create(DataType type, std::span<const int64_t> shape) 
                                       [](const void *p) { freeBlock(const_cast<void *>(p)); });
     return on(type, shape, block, std::move(owner));
   }
-  // One element needs no alignment but its own.
-  bool scalar = *size == 1;
-  TensorRef tensor(allocate(size_t(scalar ? 16 : bytes + kAlignment)));
+  TensorRef tensor(allocate(size_t(bytes + kAlignment)));
   if (!tensor)
     return noMemory(type, shape);
   tensor->type_ = type;
   tensor->shape_.assign(shape.begin(), shape.end());
   tensor->size_ = *size;
   auto behind = reinterpret_cast<uintptr_t>(tensor.get() + 1);
-  if (!scalar)
-    behind = (behind + kAlignment - 1) / kAlignment * kAlignment;
+  behind = (behind + kAlignment - 1) / kAlignment * kAlignment;
   tensor->data_ = reinterpret_cast<std::byte *>(behind);
   tensor->inside_ = true;
   return tensor;
 }
 
 Result<TensorRef> Tensor::scalar(DataType type, const void *value) {
-  auto tensor = create(type, {});
-  if (tensor)
-    std::memcpy((*tensor)->data_, value, size_t(byteSize(type)));
+  TensorRef tensor(allocate(16)); // as long as any element
+  if (!tensor)
+    return noMemory(type, {});
+  tensor->type_ = type;
+  tensor->size_ = 1;
+  tensor->data_ = reinterpret_cast<std::byte *>(tensor.get() + 1);
+  tensor->inside_ = true;
+  std::memcpy(tensor->data_, value, size_t(byteSize(type)));
   return tensor;
 }
 
