@@ -18,6 +18,18 @@ struct Message {
   std::string text;
 };
 
+/// "1 argument", "2 arguments".
+inline std::string counted(size_t count, const std::string &what) {
+  return std::to_string(count) + ' ' + what + (count == 1 ? "" : "s");
+}
+
+/// `// ...`, up to the end of the line.
+struct Comment {
+  Place place;
+  std::string text;
+  bool trailing = false; // something stands before it on the line
+};
+
 /// A size in a type: a number, a name, `?`, or arithmetic on those.
 struct DimExpr {
   enum class Kind : uint8_t { Size, Name, Unknown, Add, Sub, Mul, Div } kind = Kind::Size;
@@ -84,6 +96,9 @@ struct Expr {
   } kind = Kind::Name;
   uint32_t depth = 1; // of the tree below
   Place place;
+  Place end;    // of its last token
+  Place middle; // Function: of the ')' after the parameters; If: of the first '}'; Let: of the '{',
+                // where it is the first of its block
   std::string text;
   std::vector<ExprPointer> parts;
   std::vector<Argument> arguments;
@@ -108,6 +123,7 @@ struct TypeDecl {
 /// A function, or a constant where it has no list of parameters.
 struct FunctionDecl {
   Place place;
+  Place middle; // of the ')' after the parameters
   std::string name;
   bool constant = false;
   bool prelude = false; // of the language's own
@@ -122,10 +138,11 @@ struct Module {
 };
 
 /// What stands in the text. Where `messages` is not empty, the module holds what could be read.
-Module parse(const std::string &text, std::vector<Message> &messages);
+Module parse(const std::string &text, std::vector<Message> &messages,
+             std::vector<Comment> *comments = nullptr);
 
-/// The module as text, laid out in one way.
-std::string print(const Module &module);
+/// The module as text, laid out in one way, with comments where they belong.
+std::string print(const Module &module, const std::vector<Comment> &comments = {});
 std::string print(const TypeExpr &type);
 std::string print(const Pattern &pattern);
 

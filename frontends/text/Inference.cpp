@@ -24,9 +24,11 @@ void Inference::error(Place place, const std::string &text) {
 
 bool Inference::equate(Place place, Term *expected, Term *found) {
   std::string before = types_.print(expected), given = types_.print(found);
+  types_.cyclic = false;
   if (types_.unify(expected, found))
     return true;
-  error(place, "expected " + before + ", found " + given);
+  error(place, types_.cyclic ? "this type would contain itself: " + before + " and " + given
+                             : "expected " + before + ", found " + given);
   return false;
 }
 
@@ -96,7 +98,7 @@ Term *Inference::annotate(const TypeExpr &type, Scope &scope) {
   if (auto found = names_.types.find(type.name); found != names_.types.end()) {
     size_t count = found->second->params.size();
     if (parts.size() != count)
-      error(type.place, type.name + " takes " + std::to_string(count) + " types, not " +
+      error(type.place, type.name + " takes " + counted(count, "type") + ", not " +
                             std::to_string(parts.size()));
     while (parts.size() < count)
       parts.push_back(types_.variable());
@@ -324,8 +326,8 @@ void Inference::bindPattern(const Pattern &pattern, Term *type) {
   } else {
     equate(pattern.place, type, constructorType(found->second, fields));
     if (fields.size() != pattern.parts.size())
-      error(pattern.place, pattern.name + " has " + std::to_string(fields.size()) +
-                               " fields, not " + std::to_string(pattern.parts.size()));
+      error(pattern.place, pattern.name + " has " + counted(fields.size(), "field") + ", not " +
+                               std::to_string(pattern.parts.size()));
   }
   for (size_t i = 0; i < pattern.parts.size(); ++i)
     bindPattern(pattern.parts[i], i < fields.size() ? fields[i] : types_.variable());
@@ -449,11 +451,13 @@ Term *Inference::inferCall(const Expr &expr) {
       operands.push_back(expr.parts[i].get());
     return inferOperator(expr, *info, operands);
   }
-  if (!expr.arguments.empty())
+  if (!expr.arguments.empty()) {
     error(expr.arguments[0].place, "only operators take arguments by name");
+    return types_.variable();
+  }
   Term *type = Types::find(infer(callee));
   if (type->kind == Term::Kind::Function && type->parts.size() != expr.parts.size()) {
-    error(expr.place, "this takes " + std::to_string(type->parts.size() - 1) + " arguments, not " +
+    error(expr.place, "this takes " + counted(type->parts.size() - 1, "argument") + ", not " +
                           std::to_string(expr.parts.size() - 1));
     return types_.variable();
   }

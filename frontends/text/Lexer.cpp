@@ -12,8 +12,8 @@ constexpr std::string_view kSigns = "()[]{},;:=+-*/@%<>!|?";
 
 class Lexer {
 public:
-  Lexer(const std::string &text, std::vector<Message> &messages)
-      : text_(text), messages_(messages) {}
+  Lexer(const std::string &text, std::vector<Message> &messages, std::vector<Comment> *comments)
+      : text_(text), messages_(messages), comments_(comments) {}
 
   std::vector<Token> run() {
     for (skipBlank(); at_ < text_.size(); skipBlank())
@@ -36,14 +36,25 @@ private:
         ++line_;
         lineBegin_ = ++at_;
       } else if (peek() == '/' && peek(1) == '/') {
-        while (at_ < text_.size() && text_[at_] != '\n')
-          ++at_;
+        comment();
       } else if (std::isspace(static_cast<unsigned char>(text_[at_]))) {
         ++at_;
       } else {
         return;
       }
     }
+  }
+
+  void comment() {
+    size_t begin = at_;
+    while (at_ < text_.size() && text_[at_] != '\n')
+      ++at_;
+    if (!comments_)
+      return;
+    std::string text = text_.substr(begin, at_ - begin);
+    text.erase(text.find_last_not_of(" \t\r\v\f") + 1);
+    bool trailing = !tokens_.empty() && tokens_.back().place.line == line_;
+    comments_->push_back({place(begin), std::move(text), trailing});
   }
 
   void add(Token::Kind kind, size_t begin) {
@@ -107,6 +118,7 @@ private:
 
   const std::string &text_;
   std::vector<Message> &messages_;
+  std::vector<Comment> *comments_;
   std::vector<Token> tokens_;
   size_t at_ = 0, lineBegin_ = 0;
   uint32_t line_ = 1;
@@ -114,8 +126,9 @@ private:
 
 } // namespace
 
-std::vector<Token> tokenize(const std::string &text, std::vector<Message> &messages) {
-  return Lexer(text, messages).run();
+std::vector<Token> tokenize(const std::string &text, std::vector<Message> &messages,
+                            std::vector<Comment> *comments) {
+  return Lexer(text, messages, comments).run();
 }
 
 } // namespace tensmith::text

@@ -12,6 +12,7 @@ struct Token {
 };
 
 /// The tokens, the last of which is the end. What is no token is told of and left out.
-std::vector<Token> tokenize(const std::string &text, std::vector<Message> &messages);
+std::vector<Token> tokenize(const std::string &text, std::vector<Message> &messages,
+                            std::vector<Comment> *comments = nullptr);
 
 } // namespace tensmith::text

@@ -102,15 +102,18 @@ Term *Inference::inferOperator(const Expr &expr, const OperatorInfo &info,
   bool variadic = !info.operands.empty() && info.operands[0].kind == OperandKind::Variadic;
   std::vector<const Expr *> operands = given;
   if (!variadic && operands.size() > info.operands.size()) {
-    error(expr.place, std::string(info.name) + " takes " + std::to_string(info.operands.size()) +
-                          " operands, not " + std::to_string(operands.size()) +
-                          "; attributes are given by name");
+    error(expr.place, std::string(info.name) + " takes " +
+                          counted(info.operands.size(), "operand") + ", not " +
+                          std::to_string(operands.size()) + "; attributes are given by name");
     return types_.variable();
   }
   if (!variadic)
     operands.resize(info.operands.size());
   bool right = true, unknown = false;
+  std::set<std::string> names;
   for (const Argument &argument : expr.arguments) {
+    if (!names.insert(argument.name).second)
+      error(argument.place, "'" + argument.name + "' is given twice");
     auto named = [&](const auto &one) { return one.name == argument.name; };
     auto attribute = std::find_if(info.attributes.begin(), info.attributes.end(), named);
     auto operand = std::find_if(info.operands.begin(), info.operands.end(), named);

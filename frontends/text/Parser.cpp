@@ -86,6 +86,10 @@ private:
       expected(what);
     return tokens_[at_++].text;
   }
+  /// Of the token that was read last.
+  Place last() const { return tokens_[at_ ? at_ - 1 : 0].place; }
+  /// Of a list that has just been closed.
+  bool endsInComma() const { return tokens_[at_ - 2].text == ","; }
   static bool isUpper(const std::string &name) { return name[0] >= 'A' && name[0] <= 'Z'; }
 
   void recover() {
@@ -153,6 +157,7 @@ private:
     decl.name = word("the function's name");
     expect("(");
     list(")", [&] { decl.params.push_back(parameter()); });
+    decl.middle = last();
     if (accept("->"))
       decl.result = std::make_unique<TypeExpr>(type());
     if (!is("{"))
@@ -202,7 +207,7 @@ private:
       if (accept("->")) {
         result.kind = TypeExpr::Kind::Function;
         result.parts.push_back(type());
-      } else if (result.parts.size() == 1) {
+      } else if (result.parts.size() == 1 && !endsInComma()) {
         return std::move(result.parts[0]);
       }
       return result;
@@ -214,6 +219,8 @@ private:
         list("]", [&] { result.dims.push_back(dimension()); });
       return result;
     }
+    if (is("[") && token(1).kind == Token::Kind::Integer)
+      fail(result.place, "there is no element type '" + result.name + "'");
     if (accept("["))
       list("]", [&] { result.parts.push_back(type()); });
     return result;
@@ -248,7 +255,11 @@ private:
   DimExpr dimensionAtom() {
     DimExpr result;
     result.place = token().place;
-    if (accept("?")) {
+    if (accept("(")) {
+      Deeper deeper(*this);
+      result = dimension();
+      expect(")");
+    } else if (accept("?")) {
       result.kind = DimExpr::Kind::Unknown;
     } else if (token().kind == Token::Kind::Integer) {
       result.size = integer();
@@ -273,7 +284,8 @@ private:
     if (accept("(")) {
       result.kind = Pattern::Kind::Tuple;
       list(")", [&] { result.parts.push_back(pattern()); });
-      return result.parts.size() == 1 ? std::move(result.parts[0]) : std::move(result);
+      return result.parts.size() == 1 && !endsInComma() ? std::move(result.parts[0])
+                                                        : std::move(result);
     }
     result.name = word("a pattern: a name, '_', a constructor or a tuple");
     if (result.name == "_") {
@@ -293,7 +305,7 @@ private:
   static ExprPointer make(Expr::Kind kind, Place place, std::string text = {}) {
     auto result = std::make_unique<Expr>();
     result->kind = kind;
-    result->place = place;
+    result->place = result->end = place;
     result->text = std::move(text);
     return result;
   }
@@ -308,6 +320,7 @@ private:
       include(named.value);
     for (const Case &one : expr->cases)
       include(one.body);
+    expr->end = last();
     if (expr->depth > kMostDepth)
       fail(expr->place, "this is nested too deep; give parts of it functions of their own");
     return expr;
@@ -437,6 +450,7 @@ private:
     ExprPointer result = make(Expr::Kind::Function, place);
     expect("(");
     list(")", [&] { result->params.push_back(parameter()); });
+    result->middle = last();
     expect("=>");
     result->parts.push_back(expression());
     return sealed(std::move(result));
@@ -447,6 +461,7 @@ private:
     ExprPointer result = make(Expr::Kind::If, place);
     result->parts.push_back(expression());
     result->parts.push_back(block());
+    result->middle = last();
     expect("else");
     result->parts.push_back(is("if") ? primary() : block());
     return sealed(std::move(result));
@@ -497,7 +512,7 @@ private:
 
   /// { let p = e; ... e }: not recursive in the number of lets, of which there may be thousands.
   ExprPointer block() {
-    expect("{");
+    Place open = expect("{");
     std::vector<ExprPointer> lets;
     while (is("let"))
       lets.push_back(let());
@@ -506,6 +521,8 @@ private:
     for (; !lets.empty(); lets.pop_back()) {
       lets.back()->parts.push_back(std::move(result));
       result = sealed(std::move(lets.back()));
+      if (lets.size() == 1)
+        result->middle = open;
     }
     return result;
   }
@@ -537,8 +554,9 @@ private:
 
 } // namespace
 
-Module parse(const std::string &text, std::vector<Message> &messages) {
-  return Parser(tokenize(text, messages), messages).run();
+Module parse(const std::string &text, std::vector<Message> &messages,
+             std::vector<Comment> *comments) {
+  return Parser(tokenize(text, messages, comments), messages).run();
 }
 
 } // namespace tensmith::text

@@ -25,6 +25,24 @@ bool isTyped(const OperatorInfo &info) {
          info.name == "iota" || info.name == "random_uniform" || info.name == "random_normal";
 }
 
+/// What the records leave open: models may compute with booleans as with numbers, and the other way
+/// round, which in a program is a mistake.
+static std::string wrongElements(const Relation &relation) {
+  static const std::set<std::string_view> logical = {"and", "or", "xor", "not"},
+                                          arithmetic = {"add", "sub", "mul",   "div",
+                                                        "mod", "neg", "matmul"};
+  bool wantsBool = logical.contains(relation.info->name);
+  if (!wantsBool && !arithmetic.contains(relation.info->name))
+    return {};
+  for (Term *operand : relation.operands) {
+    DataType element = Types::find(Types::find(operand)->parts[0])->element;
+    if ((element == DataType::Bool) != wantsBool)
+      return std::string(relation.info->name) + " takes " + (wantsBool ? "booleans" : "numbers") +
+             ", not " + std::string(name(element));
+  }
+  return {};
+}
+
 Relations::Relations(Types &types)
     : types_(types), scratch_(ModuleOp::create(UnknownLoc::get(types.shapes.mlirContext()))) {}
 
@@ -134,6 +152,10 @@ Relations::Outcome Relations::solve(const Relation &relation, std::string &error
     }
     if (!Types::isKnown(operand))
       return Outcome::Waiting;
+  }
+  if (std::string wrong = wrongElements(relation); !wrong.empty()) {
+    error = wrong;
+    return Outcome::Wrong;
   }
   if (isTyped(*relation.info)) {
     Term *result = Types::find(relation.result);

@@ -69,8 +69,10 @@ bool Types::bind(Term *variable, Term *term) {
       (term->element == DataType::Bool || term->element == DataType::String ||
        (variable->literal == Term::Literal::Real && isInteger(term->element))))
     return false;
-  if (occurs(variable, term))
+  if (occurs(variable, term)) {
+    cyclic = true;
     return false;
+  }
   variable->link = term;
   return true;
 }
@@ -198,7 +200,7 @@ std::string Types::print(Term *term) {
   case Term::Kind::Unknown:
     return "?";
   case Term::Kind::Tuple:
-    return '(' + list(term->parts.size()) + ')';
+    return '(' + list(term->parts.size()) + (term->parts.size() == 1 ? ",)" : ")");
   case Term::Kind::Function:
     return '(' + list(term->parts.size() - 1) + ") -> " + print(term->parts.back());
   case Term::Kind::Data:

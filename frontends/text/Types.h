@@ -79,6 +79,7 @@ public:
   std::string print(mlir::AffineExpr size);
 
   int level = 0;
+  bool cyclic = false; // the last unification failed since a type would contain itself
   graph::ShapeContext shapes;
   std::set<std::string> symbols; // of the program's inputs: sizes that mean the same everywhere
 

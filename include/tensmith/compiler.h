@@ -90,6 +90,10 @@ TS_API ts_status *ts_describe_model(const char *path, const ts_compile_options *
  * `path`, or of `bytes` where they are not null; `path` is then what messages call them. */
 TS_API ts_status *ts_describe_interface(const char *path, const void *bytes, size_t size,
                                         char **json);
+/* A program of the language as text, in the language's one layout, with its comments; `name` stands
+ * for the file in messages. The result is freed as a description is. */
+TS_API ts_status *ts_format_program(const char *program, size_t size, const char *name,
+                                    char **formatted);
 /* The machine that would be compiled for, as JSON: CPU, features, caches, threads. */
 TS_API ts_status *ts_describe_machine(char **json);
 

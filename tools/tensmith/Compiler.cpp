@@ -20,6 +20,7 @@ struct Library {
   decltype(&ts_evaluate_file) evaluateFile;
   decltype(&ts_describe_model) describeModel;
   decltype(&ts_describe_machine) describeMachine;
+  decltype(&ts_format_program) formatProgram;
 };
 
 template <typename Function> void find(void *library, const char *name, Function &function) {
@@ -40,6 +41,7 @@ Library openLibrary() {
   find(handle, "ts_evaluate_file", library.evaluateFile);
   find(handle, "ts_describe_model", library.describeModel);
   find(handle, "ts_describe_machine", library.describeMachine);
+  find(handle, "ts_format_program", library.formatProgram);
   return library;
 }
 
@@ -201,6 +203,12 @@ std::string describeModel(const std::string &model, const CompileSettings &setti
   naming(model,
          [&] { detail::check(library().describeModel(model.c_str(), &options.options, &json)); });
   return take(json);
+}
+
+std::string formatProgram(const std::string &program, const std::string &name) {
+  char *formatted = nullptr;
+  detail::check(library().formatProgram(program.data(), program.size(), name.c_str(), &formatted));
+  return take(formatted);
 }
 
 std::string describeMachine() {

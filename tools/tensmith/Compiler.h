@@ -50,5 +50,7 @@ std::vector<Tensor> evaluateByReference(const std::string &model, const CompileS
 /// JSON, as compiler.h says.
 std::string describeModel(const std::string &model, const CompileSettings &settings);
 std::string describeMachine();
+/// The program of the language in its one layout; `name` stands for the file in messages.
+std::string formatProgram(const std::string &program, const std::string &name);
 
 } // namespace tensmith::cli

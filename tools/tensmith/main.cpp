@@ -113,6 +113,7 @@ int main(int argc, char **argv) {
   addBench(app, action);
   addInspect(app, action);
   addCompare(app, action);
+  addFormat(app, action);
   addMachine(app, action);
   int status;
   try {
