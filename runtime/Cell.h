@@ -70,6 +70,11 @@ public:
     std::free(cells_);
   }
 
+  void swap(CellStack &other) {
+    std::swap(cells_, other.cells_);
+    std::swap(size_, other.size_);
+    std::swap(capacity_, other.capacity_);
+  }
   Cell *data() { return cells_; }
   size_t size() const { return size_; }
 

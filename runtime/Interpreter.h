@@ -5,7 +5,7 @@
 //   ControlFlow.cpp  If and Loop
 //   Routines.cpp     operators without a kernel, by reference evaluation
 //   Sequences.cpp    operators on sequences and optional values
-//   Procedures.cpp   the way into what functions of the language became (Machine.h, Forks.cpp)
+//   Procedures.cpp   the way into what functions of the language became (Machine.h)
 //   Observation.cpp  what a run that is watched shows of each step
 #pragma once
 

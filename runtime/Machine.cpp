@@ -1,5 +1,6 @@
 // The loop over a procedure's instructions; see Machine.h and the codes in plan.fbs.
 #include "runtime/Machine.h"
+#include "runtime/Batches.h"
 
 #include "runtime/ModuleFormat.h"
 
@@ -43,13 +44,13 @@ bool Machine::fail(Status status) {
 
 bool Machine::failEmpty() { return fail(invalidArgument("a register is read that holds nothing")); }
 
-inline bool Machine::readCell(uint32_t word, Cell &value) {
+bool Machine::readCell(uint32_t word, Cell &value) {
   Cell &cell = at(word & ~kTake);
   value = word & kTake ? cell.take() : cell.copy();
   return value.kind != Cell::Empty || failEmpty();
 }
 
-inline bool Machine::readTensor(uint32_t word, TensorRef &value) {
+bool Machine::readTensor(uint32_t word, TensorRef &value) {
   Cell cell;
   if (!readCell(word, cell))
     return false;
@@ -311,7 +312,8 @@ bool Machine::refuel() {
                      std::to_string(run_.session.limits().instructions) + " instructions"});
   fuel_ = std::min(left_, kFuel);
   left_ -= fuel_;
-  return true;
+  // One that has no end must not keep the others from failing.
+  return !fiber_ || preempt();
 }
 
 bool Machine::loop() {
@@ -347,18 +349,24 @@ bool Machine::loop() {
       good = scalar(word, count);
       break;
     case plan::Code::Invoke:
+      if (fiber_ && waitForOthers(word)) {
+        good = false;
+        break;
+      }
       position_ += 3 + word[2] + count;
       good = invoke(word, count);
       break;
     case plan::Code::Fork:
       position_ += 1;
-      if (mayFork())
+      if (!serial_ && mayBatch(count))
+        good = fiber_ ? forkFibers(count) : batch(count);
+      else if (mayFork())
         fork(count);
       break;
     case plan::Code::Call: {
       position_ += 3 + count;
       bool begin = true;
-      if (!tasks_.empty())
+      if (!tasks_.empty() && !fiber_)
         good = join(word[2], begin);
       if (begin)
         good = enter(word[1], {}, word + 3, count, word[2]);
@@ -374,7 +382,7 @@ bool Machine::loop() {
     case plan::Code::Apply: {
       position_ += 3 + count;
       bool begin = true;
-      if (!tasks_.empty())
+      if (!tasks_.empty() && !fiber_)
         good = join(word[1], begin);
       if (begin)
         good = apply(word[2], word + 3, count, word[1], false);

@@ -9,7 +9,8 @@
 // Tensor code is in functions (Interpreter.cpp), of which the machine keeps one frame each: a
 // function never comes back to a procedure, so one is enough. What it gives owns its memory.
 //
-// A run is one machine, and more where calls that are forked run side by side (Forks.cpp).
+// A run is one machine, and more where calls that are forked run side by side (Forks.cpp); a
+// machine has several stacks where calls of a function are done together (Batches.cpp).
 #pragma once
 
 #include "runtime/Cell.h"
@@ -20,6 +21,8 @@
 namespace tensmith::runtime {
 
 struct ForkTask;
+struct Fiber;
+struct Fibers;
 
 class Machine {
 public:
@@ -32,7 +35,6 @@ public:
   /// The task's call, whose result and length it notes.
   void runTask();
 
-private:
   struct Activation {
     const ProcedureCode *procedure;
     uint32_t position; // of the instruction to go on with
@@ -40,6 +42,7 @@ private:
     size_t base;       // of its registers
   };
 
+private:
   const Program &program() const { return run_.session.module().program(); }
   Cell &at(uint32_t index) { return base_[index]; }
 
@@ -75,7 +78,7 @@ private:
     size_t activation;
     uint32_t begin, next, end; // positions: of the first, of the next to hand out, behind the last
   };
-  bool mayFork() const { return parallel_ && !serial_; }
+  bool mayFork() const { return parallel_ && !serial_ && !fiber_; }
   void fork(uint32_t count);
   /// Hands out the oldest call that has not begun, if somebody wants it.
   void handOut();
@@ -83,7 +86,7 @@ private:
   std::unique_ptr<ForkTask> makeTask(const Fork &fork, uint32_t position);
   /// Notes that the activation with that number is gone.
   void dropForks(size_t activation) {
-    while (!forks_.empty() && forks_.back().activation >= activation)
+    while (!fiber_ && !forks_.empty() && forks_.back().activation >= activation)
       forks_.pop_back();
     firstFork_ = std::min(firstFork_, forks_.size());
   }
@@ -93,6 +96,31 @@ private:
   bool await(ForkTask &task);
   bool isCancelled() const;
   void cancelTasks();
+
+  // ---- Batches.cpp
+
+  /// Whether calls of the fork that begins here may come to functions that are batched.
+  bool mayBatch(uint32_t count) const;
+  /// Does the calls of a fork together, if nothing fails; they are still to be done otherwise.
+  bool batch(uint32_t count);
+  bool makeFibers(uint32_t count, Fiber *parent);
+  bool makeFiber(const uint32_t *word, Fiber *parent, uint32_t result);
+  bool runFibers();
+  bool runFiber(Fiber &fiber);
+  /// Exchanges the stacks of the machine and the fiber.
+  void exchange(Fiber &fiber);
+  /// Leaves the fiber in work, whose next instruction is at `position`.
+  bool suspend(uint32_t position);
+  bool preempt();
+  bool forkFibers(uint32_t count);
+  bool waitForOthers(const uint32_t *word);
+  /// Does waiting calls of a function.
+  bool flush();
+  std::vector<Fiber *> takeAlike(uint32_t function, std::vector<Fiber *> &all);
+  bool invokeTogether(uint32_t index, std::span<Fiber *const> calls);
+  Result<TensorRef> gather(std::span<Fiber *const> calls, uint32_t operand, bool inFront);
+  bool scatter(std::span<Fiber *const> calls, uint32_t result, const Tensor &rows, bool inFront);
+  bool charge(int64_t instructions);
 
   // What a word of an instruction names; each fails where the register is empty.
   bool readCell(uint32_t word, Cell &value);
@@ -129,6 +157,10 @@ private:
   std::vector<Fork> forks_; // the innermost last
   size_t firstFork_ = 0;    // those before have nothing left to hand out
   std::vector<std::unique_ptr<ForkTask>> tasks_; // handed out
+
+  std::unique_ptr<Fibers> fibers_;
+  Fiber *fiber_ = nullptr; // in work, if calls are done together
+  bool suspended_ = false; // it was left
 };
 
 /// A call that may be done by another thread.

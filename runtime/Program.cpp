@@ -2,6 +2,7 @@
 #include "runtime/Program.h"
 
 #include "runtime/ModuleFormat.h"
+#include "runtime/VerifyProcedures.h"
 
 #include <algorithm>
 
@@ -120,6 +121,7 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
   code.params = span(function.params());
   code.results = span(function.results());
   code.arenaBytes = function.arena_bytes();
+  code.batched = function.batched();
   for (uint32_t i = 0; function.values() && i < function.values()->size(); ++i)
     code.values.push_back(decodeValue(*function.values()->Get(i)));
   for (uint32_t i = 0; function.instructions() && i < function.instructions()->size(); ++i) {
@@ -181,6 +183,50 @@ Attribute decodeAttribute(const plan::Attribute &attribute) {
 
 } // namespace
 
+namespace {
+
+/// Whether the procedure invokes a batched function, or calls what does.
+bool mayBatch(const Program &program, const ProcedureCode &procedure) {
+  for (uint32_t at = 0, length; at < procedure.code.size(); at += length) {
+    const uint32_t *word = procedure.code.data() + at;
+    auto code = plan::Code(word[0] & 0xff);
+    length = instructionLength(procedure.code.data(), uint32_t(procedure.code.size()), at);
+    bool call = code == plan::Code::Call || code == plan::Code::TailCall;
+    bool apply = code == plan::Code::Apply || code == plan::Code::TailApply;
+    if ((code == plan::Code::Invoke && program.functions[word[1]].batched) ||
+        (call && program.procedures[word[1]].batches) || (apply && program.closuresBatch))
+      return true;
+  }
+  return false;
+}
+
+bool isClosure(const Program &program, uint32_t index) {
+  for (const ProcedureCode &procedure : program.procedures)
+    for (uint32_t at = 0; at < procedure.code.size();
+         at += instructionLength(procedure.code.data(), uint32_t(procedure.code.size()), at))
+      if (plan::Code(procedure.code[at] & 0xff) == plan::Code::Closure &&
+          procedure.code[at + 1] == index)
+        return true;
+  return false;
+}
+
+/// Which procedures may come to a batched function; so until nothing is added.
+void findBatching(Program &program) {
+  bool any = std::any_of(program.functions.begin(), program.functions.end(),
+                         [](const FunctionCode &function) { return function.batched != 0; });
+  for (bool changed = any; changed;) {
+    changed = false;
+    for (uint32_t i = 0; i < program.procedures.size(); ++i) {
+      if (program.procedures[i].batches || !mayBatch(program, program.procedures[i]))
+        continue;
+      changed = program.procedures[i].batches = true;
+      program.closuresBatch |= isClosure(program, i);
+    }
+  }
+}
+
+} // namespace
+
 Result<Program> decodePlan(const plan::Module &module, const FindKernel &find) {
   Program program;
   for (uint32_t i = 0; module.routines() && i < module.routines()->size(); ++i) {
@@ -204,6 +250,7 @@ Result<Program> decodePlan(const plan::Module &module, const FindKernel &find) {
                                   procedure->registers(), span(procedure->code()),
                                   span(procedure->places())});
   }
+  findBatching(program);
   return program;
 }
 

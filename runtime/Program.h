@@ -81,6 +81,7 @@ struct FunctionCode {
   bool hasArena = false;
   uint32_t arenaBytes; // expression
   uint32_t pointerCount = 0, sizeCount = 0, callCount = 0;
+  uint32_t batched = 0; // the function that does several calls of this one at once, or 0
   const plan::Function *plan;
 };
 
@@ -94,12 +95,14 @@ struct ProcedureCode {
   std::string_view name;
   uint32_t params, registers;
   Indices code, places;
+  bool batches = false; // it may come to a function that has a batched version
 };
 
 struct Program {
   std::vector<FunctionCode> functions;
   std::vector<ProcedureCode> procedures;
   std::vector<RoutineCode> routines;
+  bool closuresBatch = false; // one of the procedures that are closures may, as above
 };
 
 using FindKernel = std::function<TensmithKernel(const char *symbol)>;

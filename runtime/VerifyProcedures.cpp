@@ -150,6 +150,38 @@ private:
                : "the procedure takes another number of values";
   }
 
+  /// Tensors of the same types, with one dimension more in front or a row for each call.
+  std::string verifyBatched(const plan::Function &function) const {
+    uint32_t index = function.batched();
+    if (index == 0)
+      return {};
+    constexpr const char *kWrong = "the function's batched version does not fit it";
+    if (index >= module_.functions()->size())
+      return kWrong;
+    const plan::Function *batched = module_.functions()->Get(index);
+    if (batched->given_symbols() != 0 || sizeOf(function.params()) == 0)
+      return kWrong;
+    auto fits = [&](const auto *one, const auto *several) {
+      if (sizeOf(one) != sizeOf(several))
+        return false;
+      for (uint32_t i = 0; i < sizeOf(one); ++i) {
+        const plan::Value *a = function.values()->Get(one->Get(i));
+        const plan::Value *b = batched->values()->Get(several->Get(i));
+        bool tensors = a->kind() == plan::ValueKind::Tensor &&
+                       b->kind() == plan::ValueKind::Tensor && a->ranked() && b->ranked() &&
+                       DataType(a->type()) != DataType::String;
+        uint32_t rank = sizeOf(a->dims()), more = sizeOf(b->dims());
+        if (!tensors || a->type() != b->type() || more == 0 || (more != rank && more != rank + 1))
+          return false;
+      }
+      return true;
+    };
+    return fits(function.params(), batched->params()) &&
+                   fits(function.results(), batched->results())
+               ? ""
+               : kWrong;
+  }
+
   std::string verifyInvoke(uint32_t at, uint32_t count) const {
     uint32_t index = code_[at + 1], results = code_[at + 2];
     if (index == 0 || index >= module_.functions()->size())
@@ -158,6 +190,8 @@ private:
     if (sizeOf(function->params()) != count || sizeOf(function->results()) != results ||
         function->given_symbols() != 0)
       return "the function takes or gives another number of values";
+    if (std::string what = verifyBatched(*function); !what.empty())
+      return what;
     for (uint32_t i = 0; i < results; ++i)
       if (!isWritten(code_[at + 3 + i]))
         return "there is no such register";

@@ -6,6 +6,7 @@
 #include "compiler/pipeline/Dump.h"
 #include "compiler/pipeline/Reproducer.h"
 #include "compiler/pipeline/Verification.h"
+#include "compiler/program/Batching.h"
 #include "compiler/program/Program.h"
 #include "compiler/program/Segments.h"
 #include "compiler/rewrite/Rewrites.h"
@@ -122,6 +123,8 @@ private:
     if (failed(program::simplifyProgram(module_)))
       return {StatusCode::Internal, options_.model + ": the program could not be simplified"};
     program::outlineSegments(module_);
+    if (!options_.byReference)
+      program::batchSegments(module_);
     functions_.clear();
     for (auto function : module_.getOps<func::FuncOp>())
       if (program::isSegment(function))

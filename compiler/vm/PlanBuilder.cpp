@@ -1,6 +1,7 @@
 // The module around the functions: signature, target, metadata; see PlanBuilder.h.
 #include "compiler/vm/PlanBuilder.h"
 
+#include "compiler/program/Batching.h"
 #include "compiler/vm/ModuleTables.h"
 #include "compiler/vm/ProcedureBuilder.h"
 #include "compiler/vm/Signature.h"
@@ -69,6 +70,10 @@ Status addProgram(ModuleOp program, ModuleTables &tables) {
       return index.status();
     tables.segments[function.getName().str()] = *index;
   }
+  for (auto function : program.getOps<func::FuncOp>())
+    if (auto batched = function->getAttrOfType<FlatSymbolRefAttr>(program::kBatched))
+      tables.module.functions[tables.segments.at(function.getName().str())]->batched =
+          tables.segments.at(batched.getValue().str());
   for (auto function : program.getOps<func::FuncOp>()) {
     if (!program::isProcedure(function))
       continue;

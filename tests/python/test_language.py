@@ -225,6 +225,122 @@ fn main(k: i64[], x: f32[n]) = { let t = build(k, x); (total(t), map(fn(v) => to
             assert all(np.array_equal(a, b) for a, b in zip(list(others), list(listed)))
 
 
+ENCODE = """
+let w = load("w.npy")
+fn leaf(x) = tanh(x @ w)
+fn node(l, r) = tanh((concat(l, r, axis = {axis}) @ load("u.npy")) + l)
+fn encode(t) = match t {{ Leaf(x) => leaf(x), Node(l, r) => node(encode(l), encode(r)) }}
+fn main(t: Tree[f32[{shape}]], xs: List[f32[{shape}]]) = (encode(t), map(fn(x) => leaf(x) + x, xs))
+"""
+
+
+@pytest.fixture
+def encoder(tmp_path):
+    rng = np.random.default_rng(3)
+    w, u = (rng.standard_normal(shape).astype(np.float32) / 8 for shape in ((64, 64), (128, 64)))
+
+    def build(rows, **options):
+        np.save(tmp_path / "w.npy", w)
+        np.save(tmp_path / "u.npy", u)
+        path = tmp_path / "program.tsm"
+        path.write_text(ENCODE.format(axis=1 if rows else 0, shape="1, 64" if rows else "64"))
+        return ts.compile(path, **{"threads": 1, **options})
+
+    def evaluate(tree):
+        if not isinstance(tree, tuple):
+            return np.tanh(tree @ w)
+        left, right = (evaluate(part) for part in tree)
+        return np.tanh(np.concatenate([left, right], axis=-1) @ u + left)
+
+    def tree_of(leaves, rows):
+        if leaves == 1:
+            return rng.standard_normal((1, 64) if rows else 64).astype(np.float32)
+        left = int(rng.integers(1, leaves))
+        return tree_of(left, rows), tree_of(leaves - left, rows)
+
+    def value_of(model, tree):
+        if isinstance(tree, tuple):
+            return model.constructors["Node"](value_of(model, tree[0]), value_of(model, tree[1]))
+        return model.constructors["Leaf"](tree)
+
+    build.evaluate, build.tree, build.value, build.w = evaluate, tree_of, value_of, w
+    return build
+
+
+@pytest.mark.parametrize("rows", [True, False])
+def test_calls_of_one_segment_are_done_together(encoder, rows):
+    model = encoder(rows)
+    assert any(function["name"].endswith(".batched") for function in model.describe()["functions"])
+    others = [encoder(rows, threads=threads) for threads in (2, 3)]
+    for leaves in (1, 2, 3, 40, 300):
+        tree = encoder.tree(leaves, rows)
+        xs = [encoder.tree(1, rows) for _ in range(leaves)]
+        encoded, mapped = model(encoder.value(model, tree), xs)
+        np.testing.assert_allclose(encoded, encoder.evaluate(tree), atol=1e-5)
+        for x, got in zip(xs, mapped):
+            np.testing.assert_allclose(got, np.tanh(x @ encoder.w) + x, atol=1e-5)
+        for other in others:
+            again, listed = other(encoder.value(other, tree), xs)
+            assert np.array_equal(again, encoded)
+            assert all(np.array_equal(a, b) for a, b in zip(listed, mapped))
+
+
+def test_errors_and_limits_are_those_of_calls_one_by_one(encoder):
+    # Evaluated by reference there are no batches: the same procedures, call by call.
+    tree = encoder.tree(60, True)
+    tree = (tree, (encoder.tree(1, True)[:, :63], tree))
+    messages = []
+    for options in ({}, {"threads": 2}, {"reference": True}):
+        model = encoder(True, **options)
+        with pytest.raises(ts.Error) as error:
+            model(encoder.value(model, tree), [])
+        messages.append(str(error.value))
+    assert "f32[1,63]" in messages[0] and len(set(messages)) == 1, messages
+
+    tree = encoder.tree(9, True)
+    for limit in ("max_instructions", "max_depth"):
+        def passes(value, **options):
+            model = encoder(True, **{limit: value}, **options)
+            try:
+                model(encoder.value(model, tree), [])
+            except ts.Error as error:
+                assert f"limit of {value}" in str(error)
+                return False
+            return True
+
+        low, high = 1, 400
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if passes(middle, reference=True) else (middle, high)
+        assert passes(high) and not passes(high - 1)
+
+
+def test_a_deep_tree_is_done_together_in_bounded_stack(encoder):
+    model = encoder(True)
+    leaf = encoder.tree(1, True)
+    for left in (True, False):
+        tree = leaf
+        for _ in range(300):
+            tree = (tree, leaf) if left else (leaf, tree)
+        got, _ = model(encoder.value(model, tree), [])
+        np.testing.assert_allclose(got, encoder.evaluate(tree), atol=1e-3)  # errors grow along 300 steps
+    # Deeper than fibers are made: the same subtree again and again.
+    value = made = model.constructors["Leaf"](leaf)
+    for _ in range(20_000):
+        value = model.constructors["Node"](value, made)
+    assert np.isfinite(model(value, [])[0]).all()
+
+
+def test_rows_of_different_sizes_are_done_in_groups(program, tmp_path):
+    np.save(tmp_path / "w.npy", np.eye(64, dtype=np.float32))
+    model = program("""
+let w = load("w.npy")
+fn main(xs: List[f32[?, 64]]) = map(fn(x) => reduce_sum(x @ w, axes = [0]), xs)
+""")
+    xs = [np.ones((size, 64), np.float32) for size in (1, 3, 1, 2, 3, 3)]
+    assert [float(value[0]) for value in model(xs)] == [1, 3, 1, 2, 3, 3]
+
+
 def test_a_constant_may_be_used_twice_by_one_call(program):
     model = program("fn loop(i, k, s) = if i < k { loop(i + 1, k, s + i) } else { s }\n"
                     "fn main(k: i64[]) -> i64[] = loop(0, k, 0)\n")

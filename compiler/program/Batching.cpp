@@ -1,0 +1,192 @@
+// A rule for each operator that treats the rows of its operands alike: those by element, products
+// with weights, and movement within a row. An operator without one leaves its segment as it is.
+#include "compiler/program/Batching.h"
+
+#include "compiler/graph/Graph.h"
+#include "compiler/program/Program.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace tensmith::program {
+namespace {
+
+constexpr int64_t kLeastWeights = 4096; // elements: below, reading them is not what a call costs
+
+RankedTensorType typeOf(Value value) { return dyn_cast<RankedTensorType>(value.getType()); }
+
+class Batcher {
+public:
+  explicit Batcher(func::FuncOp segment) : segment_(segment), shapes_(segment.getContext()) {}
+
+  /// The batched version, in front of the segment; null where there is none.
+  func::FuncOp run() {
+    Block &body = segment_.getBody().front();
+    if (!multipliesByWeights(body) || !chooseMode(body))
+      return {};
+    OpBuilder builder(segment_);
+    auto batched = builder.create<func::FuncOp>(
+        segment_.getLoc(), segment_.getName().str() + ".batched", segment_.getFunctionType());
+    batched->setAttr(kSegment, builder.getUnitAttr());
+    Block *block = batched.addEntryBlock();
+    builder.setInsertionPointToStart(block);
+    for (auto [from, to] : llvm::zip_equal(body.getArguments(), block->getArguments())) {
+      to.setType(batchedType(typeOf(from)));
+      map_.map(from, to);
+      batched_.insert(from);
+    }
+    if (!fill(builder, body)) {
+      batched.erase();
+      return {};
+    }
+    return finish(builder, batched, body.getTerminator());
+  }
+
+private:
+  static bool multipliesByWeights(Block &body) {
+    return llvm::any_of(body.getOps<graph::MatMulOp>(), [](graph::MatMulOp op) {
+      RankedTensorType type = typeOf(op.getB());
+      return op.getB().getDefiningOp<graph::ConstantOp>() && type && type.hasStaticShape() &&
+             type.getNumElements() >= kLeastWeights;
+    });
+  }
+
+  /// Rows in the place of first dimensions of 1 where everything has those, else in front.
+  bool chooseMode(Block &body) {
+    auto tensors = [](Value value) { return typeOf(value) != nullptr; };
+    auto rows = [](Value value) {
+      return typeOf(value).getRank() >= 2 && typeOf(value).getDimSize(0) == 1;
+    };
+    ValueRange results = body.getTerminator()->getOperands();
+    if (body.getNumArguments() == 0 || !llvm::all_of(body.getArguments(), tensors) ||
+        !llvm::all_of(results, tensors))
+      return false;
+    inFront_ = !llvm::all_of(body.getArguments(), rows) || !llvm::all_of(results, rows);
+    return true;
+  }
+
+  RankedTensorType batchedType(RankedTensorType type) {
+    SmallVector<AffineExpr> dims = shapes_.dims(type);
+    AffineExpr calls = shapes_.symbol(StringAttr::get(segment_.getContext(), "program.calls"));
+    if (inFront_)
+      dims.insert(dims.begin(), calls);
+    else
+      dims[0] = calls;
+    return shapes_.tensorType(type.getElementType(), dims);
+  }
+
+  bool isBatched(Value value) const { return batched_.contains(value); }
+
+  bool fill(OpBuilder &builder, Block &body) {
+    for (Operation &op : body.without_terminator()) {
+      bool any = llvm::any_of(op.getOperands(), [&](Value value) { return isBatched(value); });
+      if (any && (op.getNumResults() != 1 || !typeOf(op.getResult(0)) || !treatsRowsAlike(&op)))
+        return false;
+      Operation *clone = builder.clone(op, map_);
+      if (!any)
+        continue;
+      if (inFront_)
+        shiftAxes(clone);
+      clone->getResult(0).setType(batchedType(typeOf(op.getResult(0))));
+      batched_.insert(op.getResult(0));
+    }
+    return llvm::all_of(body.getTerminator()->getOperands(),
+                        [&](Value value) { return isBatched(value); });
+  }
+
+  func::FuncOp finish(OpBuilder &builder, func::FuncOp batched, Operation *end) {
+    SmallVector<Value> results;
+    for (Value value : end->getOperands())
+      results.push_back(map_.lookup(value));
+    builder.create<func::ReturnOp>(batched.getLoc(), results);
+    Block &block = batched.getBody().front();
+    batched.setType(
+        builder.getFunctionType(block.getArgumentTypes(), ValueRange(results).getTypes()));
+    return batched;
+  }
+
+  bool hasRow(Value value) const { return typeOf(value) && typeOf(value).getRank() >= 1; }
+  bool isRow(Value value) const { return hasRow(value) && typeOf(value).getDimSize(0) == 1; }
+
+  bool treatsRowsAlike(Operation *op) const {
+    if (isa<graph::Elementwise>(op))
+      return isByElement(op);
+    if (auto product = dyn_cast<graph::MatMulOp>(op))
+      return isBatched(product.getA()) && !isBatched(product.getB()) &&
+             typeOf(product.getA()).getRank() == (inFront_ ? 1 : 2) && typeOf(product.getB()) &&
+             typeOf(product.getB()).getRank() == 2 && (inFront_ || isRow(product.getA()));
+    if (auto slice = dyn_cast<graph::SliceOp>(op))
+      return inFront_ ? hasRow(slice.getX())
+                      : isRow(slice.getX()) && isRow(op->getResult(0)) &&
+                            slice.getStarts()[0] == 0 && slice.getSteps()[0] == 1;
+    if (auto concat = dyn_cast<graph::ConcatOp>(op))
+      return concat.getAxis() >= (inFront_ ? 0 : 1) &&
+             llvm::all_of(op->getOperands(), [&](Value value) {
+               return isBatched(value) && (inFront_ || isRow(value));
+             });
+    return false;
+  }
+
+  /// The rows of all batched operands must meet, and no other operand may be spread over them.
+  bool isByElement(Operation *op) const {
+    int64_t rank = typeOf(op->getResult(0)).getRank();
+    if (!inFront_ && !isRow(op->getResult(0)))
+      return false;
+    return llvm::all_of(op->getOperands(), [&](Value value) {
+      RankedTensorType type = typeOf(value);
+      if (!type)
+        return false;
+      if (isBatched(value))
+        return type.getRank() == rank;
+      return inFront_ || type.getRank() < rank || type.getDimSize(0) == 1;
+    });
+  }
+
+  static void shiftAxes(Operation *op) {
+    OpBuilder builder(op->getContext());
+    if (auto concat = dyn_cast<graph::ConcatOp>(op))
+      concat.setAxis(concat.getAxis() + 1);
+    auto slice = dyn_cast<graph::SliceOp>(op);
+    if (!slice)
+      return;
+    SmallVector<int64_t> starts(slice.getStarts()), steps(slice.getSteps());
+    starts.insert(starts.begin(), 0);
+    steps.insert(steps.begin(), 1);
+    slice.setStarts(starts);
+    slice.setSteps(steps);
+  }
+
+  func::FuncOp segment_;
+  graph::ShapeContext shapes_;
+  IRMapping map_;
+  llvm::DenseSet<Value> batched_; // values of the segment that have rows in the version
+  bool inFront_ = false;
+};
+
+/// Whether a block has two calls of which neither needs the other's result.
+bool hasIndependentCalls(ModuleOp module) {
+  bool found = false;
+  module.walk([&](Operation *op) {
+    Operation *next = op->getNextNode();
+    found |= isa<CallOp, ApplyOp>(op) && next && isa<CallOp, ApplyOp>(next) &&
+             !llvm::is_contained(next->getOperands(), op->getResult(0));
+  });
+  return found;
+}
+
+} // namespace
+
+void batchSegments(ModuleOp module) {
+  if (!hasIndependentCalls(module))
+    return;
+  SmallVector<func::FuncOp> segments;
+  for (auto function : module.getOps<func::FuncOp>())
+    if (isSegment(function))
+      segments.push_back(function);
+  for (func::FuncOp segment : segments)
+    if (func::FuncOp batched = Batcher(segment).run())
+      segment->setAttr(kBatched, FlatSymbolRefAttr::get(batched.getNameAttr()));
+}
+
+} // namespace tensmith::program
