@@ -10,6 +10,7 @@
 #pragma once
 
 #include "reference/Reference.h"
+#include "runtime/References.h"
 #include "runtime/Session.h"
 
 namespace tensmith::runtime {
@@ -19,6 +20,7 @@ struct Run {
   Session &session;
   Profile *profile = nullptr;
   Watch watch = {};
+  References references = {};
 };
 
 /// Runs the frame's function. `given`: the symbols that the caller gives; `destinations`: empty, or

@@ -254,6 +254,40 @@ bool Machine::field(const uint32_t *word) {
   return true;
 }
 
+bool Machine::reference(const uint32_t *word) {
+  TensorRef value;
+  if (!readTensor(word[2], value))
+    return false;
+  TensorRef made = run_.references.make(std::move(value));
+  if (!made)
+    return fail({StatusCode::ResourceExhausted, "there is not enough memory for a reference"});
+  at(word[1]).assign(Cell::of(std::move(made)));
+  return true;
+}
+
+bool Machine::referenceIn(uint32_t word, TensorRef &value) {
+  if (!readTensor(word, value))
+    return false;
+  return value->kind() == TensorKind::Reference ||
+         fail(invalidArgument("what is read or written as a reference is none"));
+}
+
+bool Machine::readReference(const uint32_t *word) {
+  TensorRef from;
+  if (!referenceIn(word[2], from))
+    return false;
+  at(word[1]).assign(Cell::of(run_.references.read(*from)));
+  return true;
+}
+
+bool Machine::writeReference(const uint32_t *word) {
+  TensorRef to, value;
+  if (!referenceIn(word[1], to) || !readTensor(word[2], value))
+    return false;
+  TensorRef before = run_.references.write(*to, std::move(value));
+  return true;
+}
+
 bool Machine::choose(const uint32_t *word, uint32_t count) {
   Cell &cell = at(word[1] & ~kTake);
   if (cell.kind == Cell::Empty)
@@ -398,6 +432,18 @@ bool Machine::loop() {
     case plan::Code::Field:
       position_ += 4;
       good = field(word);
+      break;
+    case plan::Code::Reference:
+      position_ += 3;
+      good = reference(word);
+      break;
+    case plan::Code::Read:
+      position_ += 3;
+      good = readReference(word);
+      break;
+    case plan::Code::Write:
+      position_ += 3;
+      good = writeReference(word);
       break;
     case plan::Code::Switch:
       good = choose(word, count);

@@ -52,6 +52,11 @@ private:
   bool constant(uint32_t result, uint32_t index);
   bool construct(const uint32_t *word, uint32_t count, uint32_t tag, TensorKind kind);
   bool field(const uint32_t *word);
+  bool reference(const uint32_t *word);
+  bool readReference(const uint32_t *word);
+  bool writeReference(const uint32_t *word);
+  /// The reference that the word names.
+  bool referenceIn(uint32_t word, TensorRef &value);
   bool choose(const uint32_t *word, uint32_t count);
   bool branch(const uint32_t *word);
   bool scalar(const uint32_t *word, uint32_t count);

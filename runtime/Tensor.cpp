@@ -181,7 +181,7 @@ void Tensor::destroy() {
 }
 
 bool Tensor::ownsMemory() const {
-  if (kind_ == TensorKind::Data || kind_ == TensorKind::Function)
+  if (kind_ == TensorKind::Data || kind_ == TensorKind::Function || kind_ == TensorKind::Reference)
     return true;
   for (const TensorRef &element : elements())
     if (!element->ownsMemory())

@@ -29,6 +29,7 @@ enum class TensorKind : uint8_t { // as ts_value_kind
   None = 2,
   Data = 4,
   Function = 5,
+  Reference = 6, // within a run alone, whose References has them
 };
 
 class Tensor;
@@ -83,6 +84,11 @@ public:
   static TensorRef function(uint32_t procedure, std::vector<TensorRef> captured);
 
   TensorKind kind() const { return kind_; }
+  /// A reference that refers to nothing any more is the absent value.
+  TensorRef endReference() {
+    kind_ = TensorKind::None;
+    return std::move(elements_[0]);
+  }
   DataType type() const { return type_; }
   /// A data value's constructor, or a function's procedure.
   uint32_t tag() const { return tag_; }

@@ -137,6 +137,11 @@ private:
       return isWritten(word[2]) && areRead(at + 3, count) ? "" : kNoRegister;
     case plan::Code::Fork:
       return verifyFork(at, count);
+    case plan::Code::Reference:
+    case plan::Code::Read:
+      return isWritten(word[1]) && areRead(at + 2, 1) ? "" : kNoRegister;
+    case plan::Code::Write:
+      return areRead(at + 1, 2) ? "" : kNoRegister;
     }
     return "its code is unknown";
   }
@@ -277,6 +282,9 @@ uint32_t instructionLength(const uint32_t *code, uint32_t size, uint32_t positio
   case plan::Code::Move:
   case plan::Code::Constant:
   case plan::Code::Branch:
+  case plan::Code::Reference:
+  case plan::Code::Read:
+  case plan::Code::Write:
     length = 3, counted = false;
     break;
   case plan::Code::Invoke:

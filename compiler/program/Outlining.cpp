@@ -85,6 +85,7 @@ private:
   void place() {
     places_.clear();
     stages.clear();
+    int effects = 0; // what has effects comes behind what had some before it
     for (Operation &op : block_.without_terminator()) {
       if (isa<graph::ConstantOp>(op))
         continue;
@@ -93,7 +94,9 @@ private:
         time = std::max(time, operand.time);
         stage = std::max(stage, operand.inSegment ? operand.time / 2 : (operand.time + 1) / 2);
       });
-      bool call = isa<CallOp, ApplyOp>(op);
+      bool call = isa<CallOp, ApplyOp>(op), acts = !isMemoryEffectFree(&op);
+      if (acts)
+        time = std::max(time, effects);
       if (isTensorCode(&op)) {
         at(stage).segment.push_back(&op);
         places_[&op] = {2 * stage + 1, true};
@@ -104,6 +107,8 @@ private:
         (time % 2 ? at(time / 2).after : at(time / 2).before).push_back(&op);
         places_[&op] = {time, false};
       }
+      if (acts)
+        effects = places_[&op].time;
     }
   }
 

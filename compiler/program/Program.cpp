@@ -36,4 +36,32 @@ OpFoldResult FieldOp::fold(FoldAdaptor) {
   return construct.getFields()[getIndex()];
 }
 
+/// Order among calls with effects is kept by what they say of memory.
+static void
+getCallEffects(bool effectful,
+               SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  if (!effectful)
+    return;
+  effects.emplace_back(MemoryEffects::Read::get());
+  effects.emplace_back(MemoryEffects::Write::get());
+}
+static Speculation::Speculatability speculatabilityOfCall(bool effectful) {
+  return effectful ? Speculation::NotSpeculatable : Speculation::Speculatable;
+}
+
+void CallOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  getCallEffects(getEffectful(), effects);
+}
+Speculation::Speculatability CallOp::getSpeculatability() {
+  return speculatabilityOfCall(getEffectful());
+}
+void ApplyOp::getEffects(
+    SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>> &effects) {
+  getCallEffects(getEffectful(), effects);
+}
+Speculation::Speculatability ApplyOp::getSpeculatability() {
+  return speculatabilityOfCall(getEffectful());
+}
+
 } // namespace tensmith::program

@@ -1,7 +1,8 @@
 // Programs over tensors: functions, data types and closures around the graph dialect's operators.
 //
 // A program's functions are func.func with the attribute `program.procedure` and one result. Inside, graph operators
-// compute on tensors, and the operators below on objects. All are pure: a call that nobody needs is not made. `Segments.h`
+// compute on tensors, and the operators below on objects. All are pure but for those on references and the calls that may
+// lead to them (`effectful`; see Effects.h): a pure call that nobody needs is not made. `Segments.h`
 // moves the tensor code out into functions of graph operators alone, which is what kernels are made from.
 #ifndef TENSMITH_PROGRAM
 #define TENSMITH_PROGRAM
@@ -50,14 +51,16 @@ def Program_ClosureOp : Program_Op<"closure", [Pure]> {
   let arguments = (ins Variadic<AnyType>:$captured, FlatSymbolRefAttr:$procedure);
   let results = (outs Program_ObjectType:$function);
 }
-def Program_CallOp : Program_Op<"call", [Pure]> {
+defvar Program_CallTraits = [DeclareOpInterfaceMethods<MemoryEffectsOpInterface>,
+                             DeclareOpInterfaceMethods<ConditionallySpeculatable>];
+def Program_CallOp : Program_Op<"call", Program_CallTraits> {
   let summary = "what a procedure returns";
-  let arguments = (ins Variadic<AnyType>:$inputs, FlatSymbolRefAttr:$procedure);
+  let arguments = (ins Variadic<AnyType>:$inputs, FlatSymbolRefAttr:$procedure, UnitAttr:$effectful);
   let results = (outs AnyType:$result);
 }
-def Program_ApplyOp : Program_Op<"apply", [Pure]> {
+def Program_ApplyOp : Program_Op<"apply", Program_CallTraits> {
   let summary = "what a function returns";
-  let arguments = (ins Program_ObjectType:$function, Variadic<AnyType>:$inputs);
+  let arguments = (ins Program_ObjectType:$function, Variadic<AnyType>:$inputs, UnitAttr:$effectful);
   let results = (outs AnyType:$result);
 }
 def Program_InvokeOp : Program_Op<"invoke", [Pure]> {
@@ -69,6 +72,20 @@ def Program_EnterOp : Program_Op<"enter", [Pure]> {
   let summary = "what the first procedure returns; several results are the fields of a tuple. In @main alone";
   let arguments = (ins Variadic<AnyType>:$inputs, FlatSymbolRefAttr:$procedure);
   let results = (outs Variadic<AnyType>:$results);
+}
+def Program_ReferenceOp : Program_Op<"reference", [MemoryEffects<[MemAlloc]>]> {
+  let summary = "a new reference to a value; it lives as long as the run";
+  let arguments = (ins AnyType:$value);
+  let results = (outs Program_ObjectType:$reference);
+}
+def Program_ReadOp : Program_Op<"read", [MemoryEffects<[MemRead]>]> {
+  let summary = "what a reference refers to";
+  let arguments = (ins Program_ObjectType:$reference);
+  let results = (outs AnyType:$value);
+}
+def Program_WriteOp : Program_Op<"write", [MemoryEffects<[MemWrite]>]> {
+  let summary = "lets a reference refer to another value";
+  let arguments = (ins Program_ObjectType:$reference, AnyType:$value);
 }
 def Program_MatchOp : Op<Program_Dialect, "match", [RecursiveMemoryEffects, NoRegionArguments]> {
   let summary = "the result of the region that has the number of the value's constructor";

@@ -135,7 +135,7 @@ bool ProcedureBuilder::emitTailCall(Operation *op) {
 static SmallVector<Operation *> independentCalls(Operation *op, Operation *end) {
   auto isCall = [&](Operation *other) {
     bool tail = end && other->getNextNode() == end && end->getOperand(0).getDefiningOp() == other;
-    return isa<program::CallOp, program::ApplyOp>(other) && !tail;
+    return isa<program::CallOp, program::ApplyOp>(other) && !tail && isMemoryEffectFree(other);
   };
   SmallVector<Operation *> together = {op};
   if (!isCall(op))
@@ -230,7 +230,18 @@ Status ProcedureBuilder::emit(Operation *op) {
     readAll(0);
     return {};
   }
+  if (isa<program::WriteOp>(op)) {
+    begin(op, plan::Code::Write, 0);
+    readAll(0);
+    return {};
+  }
   uint32_t result = registerOf(op->getResult(0));
+  if (isa<program::ReferenceOp, program::ReadOp>(op)) {
+    begin(op, isa<program::ReadOp>(op) ? plan::Code::Read : plan::Code::Reference, 0);
+    word(result);
+    readAll(0);
+    return {};
+  }
   if (program::isScalarCode(op))
     return emitScalar(op, result);
   if (auto call = dyn_cast<program::CallOp>(op)) {

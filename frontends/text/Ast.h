@@ -93,6 +93,9 @@ struct Expr {
     List,     // parts
     Ascribe,  // parts[0] : type
     Load,     // load("text")
+    Ref,      // ref(parts[0])
+    Read,     // *parts[0]
+    Assign,   // parts[0] := parts[1]
   } kind = Kind::Name;
   uint32_t depth = 1; // of the tree below
   Place place;

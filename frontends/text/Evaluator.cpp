@@ -128,9 +128,13 @@ private:
     case Expr::Kind::Tuple:
     case Expr::Kind::List:
       return within(frame.expr->parts.size());
+    case Expr::Kind::Assign:
+      return within(2);
     case Expr::Kind::If:
     case Expr::Kind::Match:
     case Expr::Kind::Ascribe:
+    case Expr::Kind::Ref:
+    case Expr::Kind::Read:
       return within(1);
     case Expr::Kind::Let:
       return index ? nullptr : frame.expr->cases[0].body.get();
@@ -195,6 +199,17 @@ private:
     }
     case Expr::Kind::Ascribe:
       return give(std::move(frame.values[0]));
+    case Expr::Kind::Ref: {
+      ValueRef cell = Value::data(0, std::move(frame.values));
+      cell->kind = Value::Kind::Reference;
+      cells_.push_back(cell);
+      return give(std::move(cell));
+    }
+    case Expr::Kind::Read:
+      return give(frame.values[0]->fields[0]);
+    case Expr::Kind::Assign:
+      frame.values[0]->fields[0] = std::move(frame.values[1]);
+      return give(Value::data(0, {}));
     case Expr::Kind::String:
       break;
     }

@@ -1,6 +1,8 @@
 // Inference of groups of functions, and of the expressions that are not operators; see Inference.h.
 #include "frontends/text/Inference.h"
 
+#include <algorithm>
+
 using namespace mlir;
 
 namespace tensmith::text {
@@ -104,6 +106,12 @@ Term *Inference::annotate(const TypeExpr &type, Scope &scope) {
       parts.push_back(types_.variable());
     parts.resize(count);
     return types_.data(type.name, std::move(parts));
+  }
+  if (type.name == "Ref") {
+    if (parts.size() != 1)
+      error(type.place, "Ref takes 1 type, not " + std::to_string(parts.size()));
+    parts.resize(1, types_.variable());
+    return types_.data("Ref", std::move(parts));
   }
   if (type.name[0] >= 'A' && type.name[0] <= 'Z')
     error(type.place, "there is no data type '" + type.name + "'");
@@ -216,6 +224,10 @@ bool Inference::check() {
     }
   }
   current_.clear();
+  // It would be made again by each use; and its type could be told from each use anew.
+  for (const FunctionDecl &function : module_.functions)
+    if (function.constant && usesReferences(function, names_))
+      error(function.place, "a constant has no references; make them in a function");
   if (!messages_.empty())
     return false;
   // What is written with its types is checked for every size, whether it is called or not.
@@ -228,10 +240,38 @@ bool Inference::check() {
       known &= Types::isKnown(type->parts[i]);
     if (known)
       instance(function, type);
+    if (known && function.name == "main")
+      checkReferences(function, type);
     else if (function.name == "main")
       error(function.place, "the types of main's parameters must be written");
   }
   return messages_.empty();
+}
+
+bool Inference::holdsReferences(Term *term, std::set<std::string> &seen) {
+  Term *type = Types::find(term);
+  if (type->kind == Term::Kind::Tuple)
+    return std::any_of(type->parts.begin(), type->parts.end(),
+                       [&](Term *part) { return holdsReferences(part, seen); });
+  if (type->kind != Term::Kind::Data || !seen.insert(types_.print(type)).second)
+    return false;
+  auto decl = names_.types.find(type->name);
+  if (decl == names_.types.end())
+    return true;
+  for (uint32_t tag = 0; tag < decl->second->constructors.size(); ++tag)
+    for (Term *field : fields({decl->second, tag}, type))
+      if (holdsReferences(field, seen))
+        return true;
+  return false;
+}
+
+void Inference::checkReferences(const FunctionDecl &function, Term *type) {
+  for (Term *part : type->parts)
+    if (std::set<std::string> seen; holdsReferences(part, seen)) {
+      error(function.place, "main takes or gives a reference, as part of " + types_.print(part) +
+                                "; references end with the run");
+      return;
+    }
 }
 
 Typing Inference::instance(const FunctionDecl &function, Term *type) {
@@ -399,6 +439,17 @@ Term *Inference::inferKind(const Expr &expr) {
   }
   case Expr::Kind::Load:
     return inferLoad(expr);
+  case Expr::Kind::Ref:
+    return types_.data("Ref", {infer(*expr.parts[0])});
+  case Expr::Kind::Read:
+  case Expr::Kind::Assign: {
+    Term *value = types_.variable();
+    equate(expr.parts[0]->place, types_.data("Ref", {value}), infer(*expr.parts[0]));
+    if (expr.kind == Expr::Kind::Read)
+      return value;
+    equate(expr.parts[1]->place, value, infer(*expr.parts[1]));
+    return types_.tuple({});
+  }
   }
   return types_.variable();
 }

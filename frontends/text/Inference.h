@@ -23,6 +23,8 @@ struct Names {
   std::map<std::string, ConstructorInfo> constructors;
   std::map<std::string, const FunctionDecl *> functions;
 };
+/// Whether a constant's or function's text, or that of what it names, makes or uses references.
+bool usesReferences(const FunctionDecl &function, const Names &names);
 /// Tells of names that are given twice.
 Names collectNames(const Module &module, std::vector<Message> &messages);
 
@@ -67,6 +69,9 @@ private:
     bool symbols = false;
   };
 
+  /// Whether values of the type may hold references, other than in functions.
+  bool holdsReferences(Term *type, std::set<std::string> &seen);
+  void checkReferences(const FunctionDecl &function, Term *type);
   void error(Place place, const std::string &text);
   bool equate(Place place, Term *expected, Term *found);
 

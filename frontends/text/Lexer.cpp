@@ -7,7 +7,7 @@
 namespace tensmith::text {
 namespace {
 
-constexpr std::string_view kPairs[] = {"->", "=>", "==", "!=", "<=", ">=", "&&", "||"};
+constexpr std::string_view kPairs[] = {"->", "=>", "==", "!=", "<=", ">=", "&&", "||", ":="};
 constexpr std::string_view kSigns = "()[]{},;:=+-*/@%<>!|?";
 
 class Lexer {

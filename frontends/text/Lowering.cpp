@@ -2,6 +2,7 @@
 #include "frontends/text/Lowering.h"
 
 #include "compiler/graph/Graph.h"
+#include "compiler/program/Effects.h"
 #include "compiler/program/Program.h"
 
 using namespace mlir;
@@ -24,6 +25,7 @@ Status Lowering::run(const FunctionDecl &main) {
   if (!error_.empty())
     return {StatusCode::InvalidModel, error_};
   lowerMain(main, type, symbol);
+  program::markEffects(module_);
   return {};
 }
 
@@ -167,10 +169,29 @@ Value Lowering::lower(const Expr &expr) {
     graph::GraphBuilder graph(builder_, types_.shapes, locate(expr, expr.text));
     return tensor ? graph.constant(*tensor) : Value();
   }
+  case Expr::Kind::Ref:
+  case Expr::Kind::Read:
+  case Expr::Kind::Assign:
+    return lowerReference(expr);
   case Expr::Kind::String:
     break;
   }
   return {};
+}
+
+Value Lowering::lowerReference(const Expr &expr) {
+  SmallVector<Value> values;
+  for (const ExprPointer &part : expr.parts)
+    values.push_back(lower(*part));
+  if (!error_.empty())
+    return {};
+  Type type = lowerType(typeOf(expr));
+  if (expr.kind == Expr::Kind::Ref)
+    return builder_.create<program::ReferenceOp>(locate(expr, "ref"), type, values[0]);
+  if (expr.kind == Expr::Kind::Read)
+    return builder_.create<program::ReadOp>(locate(expr, "*"), type, values[0]);
+  builder_.create<program::WriteOp>(locate(expr, ":="), values[0], values[1]);
+  return construct(0, {}, type, locate(expr, ":="));
 }
 
 Value Lowering::lowerList(const Expr &expr) {
@@ -233,6 +254,7 @@ Value Lowering::lowerCall(const Expr &expr) {
       operands.push_back(expr.parts[i].get());
     return lowerOperator(expr, operands);
   }
+  Value closure = local ? lower(callee) : Value(); // before its arguments
   SmallVector<Value> arguments;
   for (size_t i = 1; i < expr.parts.size(); ++i)
     arguments.push_back(lower(*expr.parts[i]));
@@ -247,7 +269,8 @@ Value Lowering::lowerCall(const Expr &expr) {
   auto constructor = names_.constructors.find(callee.text);
   if (!local && constructor != names_.constructors.end())
     return construct(constructor->second.tag, arguments, type, location);
-  Value closure = lower(callee);
+  if (!closure)
+    closure = lower(callee);
   return closure ? builder_.create<program::ApplyOp>(location, type, closure, arguments).getResult()
                  : Value();
 }

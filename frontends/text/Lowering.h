@@ -47,6 +47,7 @@ private:
   mlir::Value lowerIf(const Expr &expr);
   mlir::Value lowerMatch(const Expr &expr);
   mlir::Value lowerList(const Expr &expr);
+  mlir::Value lowerReference(const Expr &expr);
   mlir::Value lowerRows(std::vector<Row> rows, std::vector<Column> columns, Term *type,
                         mlir::Location location);
   mlir::Value constructorFunction(const ConstructorInfo &constructor, Term *type,

@@ -54,7 +54,27 @@ private:
   std::vector<const FunctionDecl *> stack_;
 };
 
+bool mentions(const Expr &expr, const Names &names, std::set<const FunctionDecl *> &seen) {
+  if (expr.kind == Expr::Kind::Ref || expr.kind == Expr::Kind::Read ||
+      expr.kind == Expr::Kind::Assign)
+    return true;
+  auto inside = [&](const ExprPointer &part) { return mentions(*part, names, seen); };
+  if (expr.kind == Expr::Kind::Name)
+    if (auto found = names.functions.find(expr.text); found != names.functions.end())
+      return seen.insert(found->second).second && mentions(*found->second->body, names, seen);
+  return std::any_of(expr.parts.begin(), expr.parts.end(), inside) ||
+         std::any_of(expr.arguments.begin(), expr.arguments.end(),
+                     [&](const Argument &argument) { return inside(argument.value); }) ||
+         std::any_of(expr.cases.begin(), expr.cases.end(),
+                     [&](const Case &one) { return inside(one.body); });
+}
+
 } // namespace
+
+bool usesReferences(const FunctionDecl &function, const Names &names) {
+  std::set<const FunctionDecl *> seen = {&function};
+  return mentions(*function.body, names, seen);
+}
 
 std::vector<std::vector<const FunctionDecl *>> groupsOf(const Module &module, const Names &names) {
   return Grouping(module, names).groups;
@@ -66,7 +86,7 @@ Names collectNames(const Module &module, std::vector<Message> &messages) {
     messages.push_back({place, "'" + name + "' is there already; choose another name"});
   };
   for (const TypeDecl &type : module.types) {
-    if (!names.types.try_emplace(type.name, &type).second)
+    if (!names.types.try_emplace(type.name, &type).second || type.name == "Ref")
       twice(type.place, type.name);
     for (uint32_t i = 0; i < type.constructors.size(); ++i)
       if (!names.constructors.try_emplace(type.constructors[i].name, ConstructorInfo{&type, i})

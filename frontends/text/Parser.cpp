@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostNesting = 400;     // of what the parser recurses into
 constexpr uint32_t kMostDepth = 4000; // of a tree, which chains of operators and of lets deepen too
 const std::set<std::string_view> kKeywords = {"fn",   "let",  "if",    "else", "match",
-                                              "type", "true", "false", "load"};
+                                              "type", "true", "false", "load", "ref"};
 
 struct Infix {
   int level;
@@ -328,7 +328,14 @@ private:
 
   ExprPointer expression() {
     Deeper deeper(*this);
-    return binary(1);
+    ExprPointer target = binary(1);
+    Place place = token().place;
+    if (!accept(":="))
+      return target;
+    ExprPointer result = make(Expr::Kind::Assign, place);
+    result->parts.push_back(std::move(target));
+    result->parts.push_back(expression());
+    return sealed(std::move(result));
   }
 
   ExprPointer binary(int level) {
@@ -357,6 +364,11 @@ private:
   ExprPointer unary() {
     Deeper deeper(*this);
     Place place = token().place;
+    if (accept("*")) {
+      ExprPointer read = make(Expr::Kind::Read, place);
+      read->parts.push_back(unary());
+      return sealed(std::move(read));
+    }
     bool minus = accept("-");
     if (!minus && !accept("!"))
       return postfix();
@@ -435,6 +447,13 @@ private:
       return match(place);
     if (is("true") || is("false"))
       return make(Expr::Kind::Boolean, place, tokens_[at_++].text);
+    if (accept("ref")) {
+      ExprPointer result = make(Expr::Kind::Ref, place);
+      expect("(");
+      result->parts.push_back(expression());
+      expect(")");
+      return sealed(std::move(result));
+    }
     if (accept("load")) {
       expect("(");
       if (token().kind != Token::Kind::String)
@@ -510,13 +529,24 @@ private:
     return sealed(std::move(result));
   }
 
-  /// { let p = e; ... e }: not recursive in the number of lets, of which there may be thousands.
+  /// { let p = e; e; ... e }: not recursive in the number of lets, of which there may be thousands.
+  /// A statement without a name is a let that matches anything.
   ExprPointer block() {
     Place open = expect("{");
     std::vector<ExprPointer> lets;
-    while (is("let"))
-      lets.push_back(let());
-    ExprPointer result = expression();
+    ExprPointer result;
+    while (!result) {
+      Place place = token().place;
+      if (is("let")) {
+        lets.push_back(let());
+        continue;
+      }
+      bool nothing =
+          is("}") && !lets.empty() && lets.back()->cases[0].pattern.kind == Pattern::Kind::Wildcard;
+      result = nothing ? make(Expr::Kind::Tuple, place) : expression();
+      if (accept(";"))
+        lets.push_back(statement(place, std::move(result)));
+    }
     expect("}");
     for (; !lets.empty(); lets.pop_back()) {
       lets.back()->parts.push_back(std::move(result));
@@ -524,6 +554,16 @@ private:
       if (lets.size() == 1)
         result->middle = open;
     }
+    return result;
+  }
+
+  ExprPointer statement(Place place, ExprPointer value) {
+    ExprPointer result = make(Expr::Kind::Let, place);
+    Case binding;
+    binding.pattern.place = place;
+    binding.pattern.name = "_";
+    binding.body = std::move(value);
+    result->cases.push_back(std::move(binding));
     return result;
   }
 

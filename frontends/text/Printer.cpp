@@ -57,7 +57,7 @@ bool isBefore(Place a, Place b) {
 Place beginOf(const Expr &expr) {
   const Expr *first = &expr;
   while ((first->kind == Expr::Kind::Operator && first->parts.size() == 2) ||
-         first->kind == Expr::Kind::Call)
+         first->kind == Expr::Kind::Call || first->kind == Expr::Kind::Assign)
     first = first->parts[0].get();
   bool inverted = first->kind == Expr::Kind::Operator && first->text == "not" &&
                   first->parts[0]->kind == Expr::Kind::Operator &&
@@ -268,6 +268,16 @@ private:
       return elements("(", expr, 0, ")");
     case Expr::Kind::List:
       return elements("[", expr, 0, "]");
+    case Expr::Kind::Ref:
+      return "ref" + elements("(", expr, 0, ")");
+    case Expr::Kind::Read: {
+      Doc text = "*" + leading(beginOf(*expr.parts[0])) + expression(*expr.parts[0], kUnary);
+      return level > kUnary ? Doc("(") + text + ")" : text;
+    }
+    case Expr::Kind::Assign: {
+      Doc text = expression(*expr.parts[0], 1) + " :=" + hanging(*expr.parts[1]);
+      return level > 0 ? Doc("(") + text + ")" : text;
+    }
     case Expr::Kind::Ascribe:
       return Doc("(") + expression(*expr.parts[0], 0) + Doc(" : " + text::print(*expr.type) + ")");
     }
@@ -384,14 +394,22 @@ private:
     Doc inside;
     const Expr *inner = &expr;
     line_ = 0;
+    bool nothing = false; // is what the block gives, as after a last statement
     for (; inner->kind == Expr::Kind::Let; inner = inner->parts[0].get()) {
+      nothing = inner->cases[0].pattern.kind == Pattern::Kind::Wildcard;
       inside += separate(inner->place, inner == &expr, false);
-      inside += Doc("let " + text::print(inner->cases[0].pattern) + " =");
-      inside += hanging(*inner->cases[0].body) + ";";
+      if (inner->cases[0].pattern.kind == Pattern::Kind::Wildcard)
+        inside += expression(*inner->cases[0].body, 0) + ";";
+      else
+        inside += Doc("let " + text::print(inner->cases[0].pattern) + " =") +
+                  hanging(*inner->cases[0].body) + ";";
       line_ = std::max(line_, inner->cases[0].body->end.line);
     }
-    inside += separate(beginOf(*inner), false, false);
-    inside += expression(*inner, 0) + closing(expr.end);
+    if (!nothing || inner->kind != Expr::Kind::Tuple || !inner->parts.empty()) {
+      inside += separate(beginOf(*inner), false, false);
+      inside += expression(*inner, 0);
+    }
+    inside += closing(expr.end);
     line_ = expr.end.line;
     return Doc("{") + Doc::nested(Doc::hardLine() + inside) + Doc::hardLine() + "}";
   }

@@ -22,6 +22,7 @@ struct Value {
     Data,        // the constructor `tag` of `fields`; of a tuple tag 0
     Function,    // `expr` or all of `instance`, in the scope fields[0]
     Constructor, // as a function
+    Reference,   // to fields[0], which may change
     Binding      // in a scope: `name` for fields[0], what is around it being fields[1]
   } kind = Kind::Tensor;
   uint32_t tag = 0;

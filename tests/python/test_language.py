@@ -124,6 +124,90 @@ def test_unknown_sizes_are_checked_when_it_runs(program):
         model(parts, np.ones(5, np.float32))
 
 
+REFERENCES = """
+type Knot = Knot(i64[], Ref[List[Knot]])
+
+fn bump(r) = r := *r + 1
+
+fn counter() = {
+  let c = ref(0);
+  fn() => {
+    bump(c);
+    *c
+  }
+}
+
+fn each(f, xs) =
+  match xs {
+    Nil => (),
+    Cons(x, rest) => {
+      f(x);
+      each(f, rest)
+    },
+  }
+
+fn loop(go, step) = if go() { step(); loop(go, step) } else { () }
+
+fn factorial(n) = {
+  let r = ref(1);
+  let i = ref(n);
+  loop(fn() => *i > 0, fn() => { r := *r * *i; i := *i - 1; });
+  *r
+}
+
+fn value(knot) -> i64[] = match knot { Knot(v, _) => v }
+
+fn main(x: f32[n], k: i64[]) = {
+  let next = counter();
+  let a = next();
+  let b = (next(), next() * 10, next() - *ref(1));
+  let links = ref(Nil);
+  links := [Knot(k, links), Knot(k + 1, links)];
+  let sum = ref(x);
+  let before = *sum;
+  each(fn(v) => sum := *sum + v, [x, x]);
+  if k > 0 { sum := *sum * 2.0; } else { sum := x; };
+  (a, b, factorial(k), before, *sum, next(), map(value, *links))
+}
+"""
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_references_are_changed_in_order(tmp_path, threads):
+    path = tmp_path / "program.tsm"
+    path.write_text(REFERENCES)
+    model = ts.compile(path, threads=threads)
+    x = np.arange(3, dtype=np.float32)
+    for _ in range(3):  # each run has references of its own
+        a, b, factorial, before, total, after, links = model(x, np.int64(5))
+        assert (a, [int(part) for part in b], factorial, after) == (1, [2, 30, 3], 120, 5)
+        assert before.tolist() == [0, 1, 2] and total.tolist() == [0, 6, 12]
+        assert [int(part) for part in links] == [5, 6]
+    assert model(x, np.int64(0))[4].tolist() == [0, 1, 2]
+
+
+def test_references_in_circles_end_with_the_run(program):
+    model = program("""
+type Ring = Ring(f32[n], Ref[Option[Ring]])
+fn ring(x, left, first) =
+  if left <= 0 { () } else {
+    let r = ref(Some(first));
+    r := Some(Ring(x, r));
+    ring(x, left - 1, Ring(x, r))
+  }
+fn main(x: f32[n], k: i64[]) = { ring(x, k, Ring(x, ref(None))); x }
+""")
+    import resource
+
+    x = np.zeros(100_000, np.float32)
+    model(x, np.int64(3))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    for _ in range(200):
+        model(x, np.int64(20))
+    grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    assert grown < 100_000, f"{grown} kB"
+
+
 def test_a_million_deep(program):
     model = program(COUNT + "fn main(n: i64[]) = fold_right(fn(x, sum) => x + sum, count(n), 0)\n")
     assert model(np.int64(1_000_000)) == 500000500000

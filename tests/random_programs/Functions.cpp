@@ -42,7 +42,8 @@ const Generator::Function *Generator::makeFunction(const Type &result) {
     break;
   default:
     for (int i = 1 + below(3); i > 0; --i)
-      made->params.push_back(randomType(2, chance(40)));
+      made->params.push_back(chance(20) ? reference(randomType(1, false))
+                                        : randomType(2, chance(40)));
     if (open_)
       made->params.insert(made->params.end(), {tensor("f32", {"n"}), tensor("f32", {"n", "5"})});
     for (const Type &param : made->params)

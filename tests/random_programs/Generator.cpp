@@ -157,15 +157,16 @@ Type Generator::randomType(int depth, bool functions) {
 // ---- values ----
 
 ExprPointer Generator::variable(const Type &type) {
-  std::vector<const Variable *> found;
+  std::vector<std::pair<const Variable *, bool>> found; // whether it is read
   for (const Variable &one : scope_)
-    if (one.type == type)
-      found.push_back(&one);
+    if (one.type == type || one.type == reference(type))
+      found.push_back({&one, one.type != type});
   if (found.empty())
     return nullptr;
   // What was bound last is meant to be used.
   size_t at = chance(50) ? found.size() - 1 : size_t(below(int(found.size())));
-  return name(found[at]->name);
+  ExprPointer used = name(found[at].first->name);
+  return found[at].second ? make(Expr::Kind::Read, "", parts(std::move(used))) : std::move(used);
 }
 
 ExprPointer Generator::leaf(const Type &type) {
@@ -192,6 +193,8 @@ ExprPointer Generator::leaf(const Type &type) {
       fields.push_back(leaf(part));
     return make(Expr::Kind::Tuple, "", std::move(fields));
   case Type::Kind::Data:
+    if (type.name == "Ref")
+      return make(Expr::Kind::Ref, "", parts(leaf(type.parts[0])));
     for (const Type &field : fieldsOf(type, 0))
       fields.push_back(leaf(field));
     return constructed(type, 0, std::move(fields));
@@ -204,9 +207,14 @@ ExprPointer Generator::leaf(const Type &type) {
 ExprPointer Generator::value(const Type &type, int depth) {
   if (depth <= 0 || --left_ <= 0)
     return leaf(type);
-  switch (below(12)) {
+  switch (below(14)) {
   case 0:
     return leaf(type);
+  case 12:
+  case 13:
+    if (ExprPointer found = assigning(type, depth))
+      return found;
+    return built(type, depth);
   case 1:
   case 2:
     return binding(type, depth);
@@ -247,6 +255,8 @@ ExprPointer Generator::built(const Type &type, int depth) {
   case Type::Kind::Data:
     break;
   }
+  if (type.name == "Ref")
+    return make(Expr::Kind::Ref, "", parts(value(type.parts[0], depth - 1)));
   if (type.name == "List" && chance(60))
     return listValue(type, depth);
   const Data &data = data_[type.name];
@@ -330,8 +340,22 @@ text::Pattern Generator::bindAll(const Type &type, std::vector<Variable> &bound)
   return random_programs::bound(bound.back().name);
 }
 
+/// { r := ...; ... }, of a reference in scope.
+ExprPointer Generator::assigning(const Type &type, int depth) {
+  std::vector<Variable> found;
+  for (const Variable &one : scope_)
+    if (one.type.name == "Ref")
+      found.push_back(one);
+  if (found.empty())
+    return nullptr;
+  const Variable &chosen = oneOf(found);
+  ExprPointer assigned = make(Expr::Kind::Assign, "",
+                              parts(name(chosen.name), value(chosen.type.parts[0], depth - 1)));
+  return let(bound("_"), std::move(assigned), value(type, depth - 1));
+}
+
 ExprPointer Generator::binding(const Type &type, int depth) {
-  Type inner = randomType(2, true);
+  Type inner = chance(25) ? reference(randomType(1, chance(20))) : randomType(2, true);
   std::vector<Variable> bound;
   ExprPointer given = value(inner, depth - 1);
   if (inner.hasFunctions())
@@ -345,7 +369,7 @@ ExprPointer Generator::matching(const Type &type, int depth) {
   Type inner = randomType(2, false);
   if (inner.kind != Type::Kind::Data)
     inner = data("Option", {inner});
-  ExprPointer given = value(inner, depth - 1);
+  ExprPointer given = ascribe(value(inner, depth - 1), inner);
   const Data &decl = data_[inner.name];
   std::vector<text::Case> cases;
   auto add =

@@ -1,5 +1,5 @@
 // Well-typed programs of the language, drawn at random: closures, data types, recursion that ends,
-// tuples, lists, matches, and tensors of odd sizes.
+// tuples, lists, matches, references, and tensors of odd sizes.
 //
 // An expression is drawn for the type that it must have, from variables, operators, calls and
 // binding forms, until its depth is used up. Recursion goes by a counter that decreases or over the
@@ -78,6 +78,7 @@ private:
   ExprPointer lambdaValue(const Type &type, int depth);
   ExprPointer listValue(const Type &type, int depth);
 
+  ExprPointer assigning(const Type &type, int depth);
   ExprPointer binding(const Type &type, int depth);
   ExprPointer matching(const Type &type, int depth);
   ExprPointer folding(const Type &type, int depth);

@@ -12,9 +12,9 @@ bool Type::isOpen() const {
 }
 
 bool Type::hasFunctions() const {
-  return kind == Kind::Function || std::any_of(parts.begin(), parts.end(), [](const Type &part) {
-           return part.hasFunctions();
-         });
+  return kind == Kind::Function || name == "Ref" ||
+         std::any_of(parts.begin(), parts.end(),
+                     [](const Type &part) { return part.hasFunctions(); });
 }
 
 Type tensor(std::string element, std::vector<std::string> dims) {

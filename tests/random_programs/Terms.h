@@ -21,10 +21,12 @@ struct Type {
   bool isScalar() const { return kind == Kind::Tensor && dims.empty(); }
   /// Whether a size in it is only known when it runs.
   bool isOpen() const;
+  /// Whether functions or references are in it, whose own types may not be told by their use.
   bool hasFunctions() const;
 };
 
 Type tensor(std::string element, std::vector<std::string> dims = {});
+inline Type reference(Type type) { return {Type::Kind::Data, "Ref", {}, {std::move(type)}}; }
 Type tuple(std::vector<Type> parts);
 Type data(std::string name, std::vector<Type> parts);
 Type function(std::vector<Type> parts);
