@@ -15,7 +15,7 @@ import tempfile
 from . import _tensmith
 from ._tensmith import Error
 
-from .values import Value, constructors_of, from_handle
+from .values import Value, constructors_of, from_handle, parse_type
 
 __all__ = ["Error", "Model", "Value", "compile", "load", "__version__"]
 __version__ = _tensmith.version()
@@ -35,6 +35,7 @@ class Model:
         self.outputs = module.ports(False)
         self._description = None
         self._constructors = None
+        self._types = {}  # of inputs, as they are parsed
 
     @property
     def constructors(self):
@@ -59,25 +60,48 @@ class Model:
         if missing:
             raise Error(f"no value for input {', '.join(repr(name) for name in missing)}")
         kinds = {port["name"]: port["kind"] for port in self.inputs}
-        given = [self._value(values[name]) if kinds[name] == "data" else values[name] for name in names]
+        given = [self._typed(name, values[name]) if kinds[name] == "data" else values[name] for name in names]
         results = self._module.run(given)
         return [
             from_handle(result, self.describe(), index) if port["kind"] == "data" else result
             for index, (result, port) in enumerate(zip(results, self.outputs))
         ]
 
-    def _value(self, value):
+    def _typed(self, name, value):
+        """The input's value of a data type, a list or a tuple."""
+        if name not in self._types:
+            text = next(port["object"] for port in self.describe()["inputs"] if port["name"] == name)
+            self._types[name] = parse_type(text), text
+        type_, text = self._types[name]
+        try:
+            return self._value(value, type_)
+        except TypeError as error:
+            raise Error(f"input '{name}', {text}: {error}") from None
+
+    def _value(self, value, type_=None):
         """Lists stand for List's values, and tuples for themselves."""
+        name, parts = type_ or (None, None)
         if isinstance(value, Value):
             return value
         if isinstance(value, tuple):
-            return Value("", 0, tuple(self._value(part) for part in value))
+            if type_ and (name != "" or len(parts) != len(value)):
+                raise TypeError(f"a tuple of {len(value)} stands where {self._kind(name, parts)} is expected")
+            return Value("", 0, tuple(self._value(part, parts and parts[i]) for i, part in enumerate(value)))
         if isinstance(value, list):
+            if type_ and name != "List":
+                raise TypeError(f"a list stands where {self._kind(name, parts)} is expected")
             cons, result = self.constructors["Cons"], self.constructors["Nil"]
             for element in reversed(value):
-                result = cons(self._value(element), result)
+                result = cons(self._value(element, parts and parts[0]), result)
             return result
+        if type_ and name != "tensor":
+            raise TypeError(f"{type(value).__name__} stands where {self._kind(name, parts)} is expected")
         return value
+
+    @staticmethod
+    def _kind(name, parts):
+        kinds = {"": f"a tuple of {len(parts)}", "List": "a list", "tensor": "a tensor"}
+        return kinds.get(name, f"a value of {name}, made with model.constructors,")
 
     def __call__(self, *args, **named):
         results = self.run(*args, **named)

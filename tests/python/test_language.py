@@ -113,6 +113,23 @@ def test_values_that_are_not_of_their_type_are_refused(program):
             model(wrong)
 
 
+def test_python_values_are_of_the_inputs_type(program):
+    model = program("fn main(xs: List[(i64[], f32[2])], p: (i64[], List[i64[]]), t: Tree[i64[]]) = (length(xs), p, t)\n")
+    one, two, tree = np.int64(1), np.zeros(2, np.float32), model.constructors["Leaf"](np.int64(3))
+    assert model([(one, two)] * 4, (one, [one]), tree)[0] == 4
+    for xs, p, t, said in [
+        (((one, two),), (one, []), tree, "input 'xs', .*: a tuple of 1 stands where a list is expected"),
+        ([[one, two]], (one, []), tree, "input 'xs', .*: a list stands where a tuple of 2 is expected"),
+        ([(one, two, two)], (one, []), tree, "input 'xs', .*: a tuple of 3 stands where a tuple of 2 is expected"),
+        ([(one, (two,))], (one, []), tree, "input 'xs', .*: a tuple of 1 stands where a tensor is expected"),
+        ([], [one], tree, "input 'p', .*: a list stands where a tuple of 2 is expected"),
+        ([], (one, one), tree, "input 'p', .*: int64 stands where a list is expected"),
+        ([], (one, []), [one], "input 't', .*: a list stands where a value of Tree"),
+    ]:
+        with pytest.raises(ts.Error, match=said):
+            model(xs, p, t)
+
+
 def test_unknown_sizes_are_checked_when_it_runs(program):
     model = program("fn join(xs) = fold(fn(a, x) => (concat(a, x, axis = 0) : f32[?]), (x0() : f32[?]), xs)\n"
                     "fn x0() = (broadcast(7.0) : f32[1])\n"
