@@ -1,18 +1,16 @@
 """Makes a TreeLSTM's weights, runs treelstm.tsm over random trees, and compares with the same in NumPy.
 
-    python treelstm.py [--trees N] [--folder DIR]
+    python treelstm.py [--trees N]
 
 With PyTorch installed it also times the same recursion there, on one thread, in turns.
 """
 
 import argparse
-import pathlib
-import shutil
 import tempfile
 import time
 
 import numpy as np
-import tensmith as ts
+from comparing import compile_here, random_tree, sigmoid, value_of
 
 HIDDEN = 150
 
@@ -25,30 +23,6 @@ def weights(seed=0):
         "u": (draw((2 * HIDDEN, 5 * HIDDEN)) / 17).astype(np.float32),
         "u_bias": (draw((1, 5 * HIDDEN)) / 10).astype(np.float32),
     }
-
-
-def compile_here(folder, values):
-    """The program in `folder`, beside its weights."""
-    folder = pathlib.Path(folder)
-    for name, value in values.items():
-        np.save(folder / f"treelstm.{name}.npy", value)
-    program = folder / "treelstm.tsm"
-    shutil.copyfile(pathlib.Path(__file__).with_name("treelstm.tsm"), program)
-    return ts.compile(program, threads=1)
-
-
-def random_tree(rng, leaves):
-    """Nested pairs of arrays."""
-    if leaves == 1:
-        return rng.standard_normal((1, HIDDEN)).astype(np.float32)
-    left = int(rng.integers(1, leaves))
-    return random_tree(rng, left), random_tree(rng, leaves - left)
-
-
-def value_of(model, tree):
-    if isinstance(tree, tuple):
-        return model.constructors["Node"](value_of(model, tree[0]), value_of(model, tree[1]))
-    return model.constructors["Leaf"](tree)
 
 
 def evaluate(tree, values, lib, sigmoid):
@@ -67,10 +41,6 @@ class NumPy:
     tanh = staticmethod(np.tanh)
     split = staticmethod(lambda x: np.split(x, x.shape[1] // HIDDEN, axis=1))
     join = staticmethod(lambda a, b: np.concatenate([a, b], axis=1))
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def time_torch(trees, values):
@@ -100,9 +70,9 @@ def main():
     options = parser.parse_args()
     rng = np.random.default_rng(1)
     values = weights()
-    trees = [random_tree(rng, int(rng.integers(20, 41))) for _ in range(options.trees)]
+    trees = [random_tree(rng, int(rng.integers(20, 41)), HIDDEN) for _ in range(options.trees)]
     with tempfile.TemporaryDirectory() as folder:
-        model = compile_here(folder, values)
+        model = compile_here(folder, "treelstm", values)
     given = [value_of(model, tree) for tree in trees]
     worst = 0
     for tree, value in zip(trees, given):
