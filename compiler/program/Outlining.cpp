@@ -9,6 +9,7 @@
 #include "compiler/program/Segments.h"
 
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/Shape.h"
 #include "compiler/program/Program.h"
 #include "compiler/program/Scalars.h"
 
@@ -132,6 +133,38 @@ private:
   llvm::DenseMap<Operation *, Place> places_;
 };
 
+/// Whether a value of the type tells the size that the symbol stands for.
+bool tells(Type type, StringAttr symbol) {
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  if (!ranked)
+    return false;
+  for (unsigned dim = 0; dim < ranked.getRank(); ++dim)
+    if (auto own = dyn_cast_or_null<AffineSymbolExpr>(graph::dimExpression(ranked, dim));
+        own && graph::symbolNames(ranked)[own.getPosition()] == symbol)
+      return true;
+  return false;
+}
+
+/// A value around the operator that tells the size; null where there is none.
+Value findTelling(Operation *op, StringAttr symbol) {
+  auto telling = [&](Value value) { return tells(value.getType(), symbol); };
+  for (Operation *around = op; around && !isa<ModuleOp>(around); around = around->getParentOp()) {
+    Block *block = around->getBlock();
+    if (auto *found = llvm::find_if(block->getArguments(), telling);
+        found != block->getArguments().end())
+      return *found;
+    for (Operation &other : *block) {
+      // Those beside the operator itself are not in their places yet.
+      if (around == op || &other == around)
+        break;
+      for (Value result : other.getResults())
+        if (telling(result))
+          return result;
+    }
+  }
+  return {};
+}
+
 class Outliner {
 public:
   explicit Outliner(ModuleOp module) : module_(module) {}
@@ -185,6 +218,7 @@ private:
                          [&](Operation *user) { return !inside.contains(user); }))
           outputs.insert(result);
     }
+    tellSizes(code, inputs);
     func::FuncOp segment = makeSegment(inputs.getArrayRef(), outputs.getArrayRef(), code);
     OpBuilder builder(before);
     auto invoke = builder.create<InvokeOp>(segment.getLoc(), segment.getResultTypes(),
@@ -197,6 +231,32 @@ private:
     }
     for (Operation *op : llvm::reverse(code))
       op->erase();
+  }
+
+  /// Operators whose result has a given type, as `(iota(axis = 0) : i64[n])`, may name sizes that
+  /// none of the segment's inputs has; then it is given one more.
+  static void tellSizes(ArrayRef<Operation *> code, llvm::SetVector<Value> &inputs) {
+    llvm::DenseSet<StringAttr> known;
+    for (Operation *op : code) {
+      for (Value operand : op->getOperands())
+        noteSymbols(operand.getType(), known);
+      for (Type type : op->getResultTypes()) {
+        auto ranked = dyn_cast<RankedTensorType>(type);
+        for (StringAttr symbol : ranked ? graph::symbolNames(ranked) : ArrayRef<StringAttr>()) {
+          if (known.contains(symbol) ||
+              llvm::any_of(inputs, [&](Value input) { return tells(input.getType(), symbol); }))
+            continue;
+          if (Value value = findTelling(op, symbol))
+            inputs.insert(value);
+        }
+        noteSymbols(type, known);
+      }
+    }
+  }
+
+  static void noteSymbols(Type type, llvm::DenseSet<StringAttr> &known) {
+    if (auto ranked = dyn_cast<RankedTensorType>(type))
+      known.insert(graph::symbolNames(ranked).begin(), graph::symbolNames(ranked).end());
   }
 
   func::FuncOp makeSegment(ArrayRef<Value> inputs, ArrayRef<Value> outputs,

@@ -30,7 +30,7 @@ const Generator::Function *Generator::makeFunction(const Type &result) {
   made->result = result;
   std::vector<Variable> around;
   std::swap(around, scope_);
-  bool openAround = open_;
+  bool openAround = open_, namedAround = std::exchange(named_, false);
   open_ = result.isOpen() || (open_ && chance(30));
   ExprPointer body;
   switch (below(3)) {
@@ -58,6 +58,7 @@ const Generator::Function *Generator::makeFunction(const Type &result) {
   addDeclaration(*made, names, std::move(body));
   scope_ = std::move(around);
   open_ = openAround;
+  named_ = namedAround;
   functions_.push_back(std::move(made));
   return functions_.back().get();
 }

@@ -62,7 +62,7 @@ text::Module Generator::run() {
     scope_.push_back({input.name, input.type});
   }
   left_ = kMostExpressions;
-  open_ = true;
+  open_ = named_ = true;
   main.result = randomType(2, false);
   ExprPointer body = value(main.result, 5);
   text::FunctionDecl decl;

@@ -105,7 +105,8 @@ private:
   std::vector<std::string> dataNames_;
   std::vector<std::unique_ptr<Function>> functions_;
   std::vector<Variable> scope_;
-  bool open_ = true; // whether values with open sizes are at hand
+  bool open_ = true;   // whether values with open sizes are at hand
+  bool named_ = false; // whether "n" has a meaning here: in main, whose parameters have types
   int number_ = 0, left_ = 0, functionsLeft_ = 0;
   static constexpr int kGenericExpressions = 40;
 };

@@ -96,6 +96,12 @@ ExprPointer Generator::scalarValue(int depth) {
 
 ExprPointer Generator::rowValue(const Type &type, int depth) {
   const std::string &size = type.dims[0];
+  if (type.isOpen() && named_ && chance(20)) // of a size that no operand has
+    return chance(50)
+               ? ascribe(call("broadcast", value(tensor("f32"), depth - 1)), type)
+               : call("sin", with(call("cast", ascribe(with(call("iota"), "axis", integer(0)),
+                                                       tensor("i64", {"n"}))),
+                                  "to", name("f32")));
   std::string other = size == "5" ? "3" : "5";
   switch (below(5)) {
   case 0:
