@@ -1,6 +1,7 @@
 // Storage and element access of HostTensor: one switch over the element types for each direction.
 #include "base/HostTensor.h"
 
+#include "base/Budget.h"
 #include "base/Float.h"
 
 #include <bit>
@@ -31,11 +32,15 @@ void preferHugePages(void *block, size_t bytes) {
 
 /// calloc, because the kernel hands out large zeroed blocks without touching them.
 std::shared_ptr<const void> allocateZeroed(int64_t bytes, const std::byte *&data) try {
+  auto charge = std::make_shared<Charge>();
+  if (!charge->take(bytes))
+    return nullptr;
   void *block = std::calloc(size_t(bytes) + kAlignment - 1, 1);
   if (!block)
     return nullptr;
   preferHugePages(block, size_t(bytes));
-  std::shared_ptr<const void> owner(block, [](const void *p) { std::free(const_cast<void *>(p)); });
+  std::shared_ptr<const void> owner(block,
+                                    [charge](const void *p) { std::free(const_cast<void *>(p)); });
   auto address = (reinterpret_cast<uintptr_t>(block) + kAlignment - 1) & ~(kAlignment - 1);
   data = reinterpret_cast<const std::byte *>(address);
   return owner;
@@ -44,9 +49,15 @@ std::shared_ptr<const void> allocateZeroed(int64_t bytes, const std::byte *&data
 }
 
 std::shared_ptr<std::vector<std::string>> allocateStrings(int64_t count) try {
-  if (count > kMostStrings)
+  struct Charged {
+    Charge charge;
+    std::vector<std::string> strings;
+  };
+  auto charged = std::make_shared<Charged>();
+  if (count > kMostStrings || !charged->charge.take(count * int64_t(sizeof(std::string))))
     return nullptr;
-  return std::make_shared<std::vector<std::string>>(size_t(count));
+  charged->strings.resize(size_t(count));
+  return {charged, &charged->strings};
 } catch (const std::bad_alloc &) {
   return nullptr;
 }

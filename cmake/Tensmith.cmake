@@ -19,6 +19,9 @@ if(TENSMITH_SANITIZE)
   add_compile_options(-fsanitize=${TENSMITH_SANITIZE} -fno-omit-frame-pointer -g1)
   add_link_options(-fsanitize=${TENSMITH_SANITIZE})
 endif()
+if(TENSMITH_FUZZ) # libFuzzer's counters, in what is linked into the fuzzers; plug-ins are none of it
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR}/include)
 
 find_package(Threads REQUIRED)

@@ -421,7 +421,7 @@ nb::dict portOf(const ts_port &port) {
 class Module {
 public:
   Module(ts_module *module, int threads, int64_t depth, int64_t instructions) : module_(module) {
-    ts_session_options options{sizeof(options), threads, 0, depth, instructions};
+    ts_session_options options{sizeof(options), threads, 0, depth, instructions, 0, 0, 0};
     ts_session *session = nullptr;
     check(ts_session_create(module, &options, &session));
     session_.reset(session);

@@ -387,13 +387,19 @@ ts_status *ts_session_create(ts_module *module, const ts_session_options *option
       return known.status();
     if (known->threads < 0)
       return invalidArgument("a session can't have " + std::to_string(known->threads) + " threads");
-    if (known->max_depth < 0 || known->max_instructions < 0)
+    if (known->max_depth < 0 || known->max_instructions < 0 || known->memory_limit < 0 ||
+        known->keep_limit < 0)
       return invalidArgument("a session's limits can't be negative");
     runtime::Limits limits;
     if (known->max_depth)
       limits.depth = known->max_depth;
     if (known->max_instructions)
       limits.instructions = known->max_instructions;
+    limits.memoryBytes = known->memory_limit;
+    if (known->time_limit != 0)
+      limits.seconds = known->time_limit > 0 ? known->time_limit : 0;
+    if (known->keep_limit)
+      limits.keepBytes = known->keep_limit;
     *out = new ts_session{{module->module, known->threads, limits}, known->check_finite != 0};
     return {};
   });

@@ -104,16 +104,21 @@ public:
 private:
   bool grow(size_t count) {
     size_t capacity = std::max(size_ + count, capacity_ * 2);
+    Charge charge; // also for the activations, of which each has cells
+    if (!charge.take(int64_t(3 * capacity * sizeof(Cell))))
+      return false;
     void *cells = std::realloc(static_cast<void *>(cells_), capacity * sizeof(Cell));
     if (!cells)
       return false;
     cells_ = static_cast<Cell *>(cells);
     capacity_ = capacity;
+    charge_ = std::move(charge);
     return true;
   }
 
   Cell *cells_ = nullptr;
   size_t size_ = 0, capacity_ = 0;
+  Charge charge_;
 };
 
 } // namespace tensmith::runtime

@@ -184,6 +184,8 @@ Status executeLoop(Run &run, Frame &frame, const Step &step) {
   Session::Lease body(run.session, step.functions[0]);
   bool holds = *condition != 0;
   for (int64_t i = 0; i < *count && holds; ++i) {
+    if (Status status = checkTime(); !status.ok())
+      return status;
     auto goesOn = iterate(run, *body, step, *given, i, state);
     if (!goesOn)
       return goesOn.status();

@@ -113,6 +113,7 @@ std::unique_ptr<ForkTask> Machine::makeTask(const Fork &fork, uint32_t position)
     return nullptr;
   task->body = [](ThreadPool::Task &self) {
     auto &task = static_cast<ForkTask &>(self);
+    ResourceScope resources(task.resources);
     try {
       Machine(*task.run, &task).runTask();
     } catch (const std::bad_alloc &) { // it is not good, and done again where it came from
@@ -120,6 +121,7 @@ std::unique_ptr<ForkTask> Machine::makeTask(const Fork &fork, uint32_t position)
   };
   task->owner = task->run = &run_;
   task->parent = task_;
+  task->resources = currentResources();
   task->activation = fork.activation;
   task->position = position;
   task->depth = depth_ + int64_t(fork.activation) + 1;

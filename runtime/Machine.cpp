@@ -340,6 +340,8 @@ bool Machine::scalar(const uint32_t *word, uint32_t count) {
 bool Machine::refuel() {
   if (isCancelled())
     return fail({StatusCode::Internal, "the result is not needed any more"});
+  if (Status status = checkTime(); !status.ok())
+    return fail(std::move(status));
   if (left_ <= 0)
     return fail({StatusCode::ResourceExhausted,
                  "the program ran for the session's limit of " +

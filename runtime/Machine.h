@@ -176,6 +176,7 @@ struct ForkTask : ThreadPool::Task {
   uint32_t position;
   uint32_t procedure;
   int64_t depth;
+  Resources resources;
   std::vector<TensorRef> arguments;
   std::atomic<bool> cancelled{false};
   // When it is done:

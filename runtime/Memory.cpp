@@ -30,10 +30,18 @@ void *allocateBlock(int64_t bytes) {
 
 void freeBlock(void *block) { std::free(block); }
 
+void Block::release() {
+  freeBlock(std::exchange(data_, nullptr));
+  size_ = 0;
+  charge_ = Charge();
+}
+
 bool Block::reserve(int64_t bytes) {
   if (bytes <= size_)
     return true;
-  freeBlock(data_);
+  release();
+  if (!charge_.take(bytes))
+    return false;
   data_ = allocateBlock(bytes);
   size_ = data_ ? bytes : 0;
   return data_ != nullptr;

@@ -5,6 +5,8 @@
 // misses.
 #pragma once
 
+#include "base/Budget.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <utility>
@@ -17,23 +19,27 @@ inline constexpr int64_t kAlignment = 64;
 void *allocateBlock(int64_t bytes);
 void freeBlock(void *block);
 
-/// A block that grows: what is kept between runs.
+/// A block that grows: what is kept between runs. It is charged to the budget of whoever makes it
+/// grow.
 class Block {
 public:
   Block() = default;
   Block(const Block &) = delete;
   Block &operator=(const Block &) = delete;
   Block(Block &&other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+      : charge_(std::move(other.charge_)), data_(std::exchange(other.data_, nullptr)),
+        size_(std::exchange(other.size_, 0)) {}
   ~Block() { freeBlock(data_); }
 
   /// At least `bytes`, contents lost where it grows. False where the memory can't be had: it is
   /// empty then.
   bool reserve(int64_t bytes);
+  void release();
   std::byte *data() const { return static_cast<std::byte *>(data_); }
   int64_t size() const { return size_; }
 
 private:
+  Charge charge_;
   void *data_ = nullptr;
   int64_t size_ = 0;
 };

@@ -82,6 +82,8 @@ Result<std::vector<Passed>> evaluateTensors(Run &run, Frame &frame, const Step &
 } // namespace
 
 Status executeRoutine(Run &run, Frame &frame, const Step &step) {
+  if (Status status = checkTime(); !status.ok())
+    return status;
   const RoutineCode &routine = run.session.module().program().routines[step.target];
   std::vector<TensorRef> operands;
   for (size_t i = 0; i < step.operands.size(); ++i) {

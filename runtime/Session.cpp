@@ -14,6 +14,7 @@ void parallelFor(const TensmithCall *call, int64_t count, int64_t grain, Tensmit
 
 void *scratch(const TensmithCall *call, int64_t bytes) {
   auto *context = static_cast<KernelContext *>(call->context);
+  ResourceScope resources({context->budget});
   return context->pool->scratch(context->scratch).take(bytes);
 }
 
@@ -53,8 +54,10 @@ bool overlap(const Tensor &a, const Tensor &b) {
 
 } // namespace
 
-Frame::Frame(const FunctionCode &code, ThreadPool &pool) : code(code) {
+Frame::Frame(const FunctionCode &code, ThreadPool &pool, std::shared_ptr<Budget> budget)
+    : code(code) {
   context.pool = &pool;
+  context.budget = std::move(budget);
   symbols.resize(code.symbolCount, kPoison);
   exprs.resize(code.exprs.size(), kPoison);
   slots.resize(code.values.size());
@@ -83,6 +86,7 @@ void Frame::clear() {
 
 Session::Session(std::shared_ptr<const Module> module, int threads, Limits limits)
     : module_(std::move(module)), pool_(threads), limits_(limits),
+      budget_(std::make_shared<Budget>(limits.memoryBytes)),
       frames_(module_->program().functions.size()) {}
 
 Session::Lease::Lease(Session &session, uint32_t function)
@@ -93,19 +97,29 @@ Session::Lease::Lease(Session &session, uint32_t function)
     if (!pool.idle.empty()) {
       frame_ = std::move(pool.idle.back());
       pool.idle.pop_back();
+      session_.kept_ -= frame_->arena.size();
       return;
     }
   }
-  frame_ = std::make_unique<Frame>(session.module().program().functions[function], session.pool_);
+  frame_ = std::make_unique<Frame>(session.module().program().functions[function], session.pool_,
+                                   session.budget_);
 }
 
 Session::Lease::~Lease() {
   frame_->clear();
+  int64_t bytes = frame_->arena.size();
+  if ((session_.kept_ += bytes) > session_.limits_.keepBytes) {
+    session_.kept_ -= bytes;
+    frame_->arena.release();
+    frame_->resolved = false; // addresses are of the arena that went
+    bytes = 0;
+  }
   FramePool &pool = session_.frames_[function_];
   std::lock_guard lock(pool.mutex);
   try {
     pool.idle.push_back(std::move(frame_));
   } catch (const std::bad_alloc &) { // the frame goes, and the next run makes another
+    session_.kept_ -= bytes;
   }
 }
 
@@ -164,6 +178,7 @@ Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outp
         direct[i] = nullptr;
   }
 
+  ResourceScope resources({budget_, deadlineIn(limits_.seconds)});
   Lease frame(*this, 0);
   ThreadPool::Attendance attendance(pool_);
   Run run{*this, profile, watch};

@@ -20,7 +20,8 @@ namespace tensmith::runtime {
 /// What a kernel reaches through TensmithCall::context.
 struct KernelContext {
   ThreadPool *pool = nullptr;
-  ScratchStack scratch; // of the thread that runs the frame, outside of parallel bodies
+  std::shared_ptr<Budget> budget; // for scratch, which workers ask for too
+  ScratchStack scratch;           // of the thread that runs the frame, outside of parallel bodies
   // The first failure counts: whoever sets `failed` writes the rest.
   std::atomic<bool> failed{false};
   int32_t code = 0;
@@ -42,7 +43,7 @@ struct Slot {
 };
 
 struct Frame {
-  explicit Frame(const FunctionCode &code, ThreadPool &pool);
+  Frame(const FunctionCode &code, ThreadPool &pool, std::shared_ptr<Budget> budget);
 
   const FunctionCode &code;
   KernelContext context;
@@ -79,10 +80,18 @@ struct Profile {
   std::vector<std::vector<Entry>> functions;
 };
 
-/// How far procedures may go.
+/// How far a session's runs may go.
 struct Limits {
-  int64_t depth = 16'000'000; // activations at a time
+  int64_t depth = 16'000'000; // procedures' activations at a time
   int64_t instructions = INT64_MAX;
+  /// Tensors and values that the runs make, arenas and scratch; 0: the machine's memory.
+  int64_t memoryBytes = 0;
+  /// Of one run: looked at before each iteration of a loop, each operator that has no kernel and
+  /// each call of a procedure.
+  double seconds = 3600; // 0: none
+  /// Arenas of frames that wait for the next run, all together; a frame that would exceed it gives
+  /// its own back.
+  int64_t keepBytes = int64_t(4) << 30;
 };
 
 /// What is looked at in a run, besides its outputs. Either costs a look at each element.
@@ -106,6 +115,7 @@ public:
   const std::shared_ptr<const Module> &modulePointer() const { return module_; }
   ThreadPool &pool() { return pool_; }
   const Limits &limits() const { return limits_; }
+  int64_t keptBytes() const { return kept_; }
 
   /// One run. `outputs`: on entry null, or the caller's tensor to write into; on success each that
   /// was null holds a new tensor. On failure none is changed (but the contents of the caller's).
@@ -142,9 +152,11 @@ private:
   std::shared_ptr<const Module> module_;
   ThreadPool pool_;
   Limits limits_;
+  std::shared_ptr<Budget> budget_;
   std::vector<FramePool> frames_;
   std::mutex setsMutex_;
   std::vector<FrameSet> idleSets_;
+  std::atomic<int64_t> kept_{0}; // by idle frames
 };
 
 } // namespace tensmith::runtime

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kMaxRank = 64;
 constexpr int64_t kMostInside = int64_t(256) << 10; // bytes of elements behind a description
+constexpr int64_t kStringBytes = sizeof(std::string);
 
 Result<int64_t> checkedSize(DataType type, std::span<const int64_t> shape) {
   if (int(type) <= 0 || int(type) >= kDataTypeCount)
@@ -25,15 +26,22 @@ Result<int64_t> checkedSize(DataType type, std::span<const int64_t> shape) {
 }
 
 Status noMemory(DataType type, std::span<const int64_t> shape) {
-  return {StatusCode::ResourceExhausted,
-          "there is not enough memory for a tensor " + describe(type, shape)};
+  return {StatusCode::ResourceExhausted, "there is not enough memory for a tensor " +
+                                             describe(type, shape) +
+                                             ", or its session's limit does not allow it"};
 }
 
 } // namespace
 
 Tensor *Tensor::allocate(size_t bytes) {
-  void *block = std::malloc(sizeof(Tensor) + bytes);
-  return block ? new (block) Tensor : nullptr;
+  Charge charge;
+  void *block =
+      charge.take(int64_t(sizeof(Tensor) + bytes)) ? std::malloc(sizeof(Tensor) + bytes) : nullptr;
+  if (!block)
+    return nullptr;
+  auto *tensor = new (block) Tensor;
+  tensor->charge_ = std::move(charge);
+  return tensor;
 }
 
 void Tensor::free() {
@@ -67,15 +75,23 @@ Result<TensorRef> Tensor::create(DataType type, std::span<const int64_t> shape) 
   auto size = checkedSize(type, shape);
   if (!size)
     return size.status();
-  if (type == DataType::String)
-    return ofStrings(std::vector<std::string>(size_t(*size)), shape);
+  if (type == DataType::String) {
+    auto charge = std::make_shared<Charge>();
+    if (!charge->take(*size * kStringBytes))
+      return noMemory(type, shape);
+    auto tensor = ofStrings(std::vector<std::string>(size_t(*size)), shape);
+    if (tensor)
+      (*tensor)->owner_ = std::move(charge);
+    return tensor;
+  }
   int64_t bytes = *size * byteSize(type);
   if (bytes > kMostInside) {
-    void *block = allocateBlock(bytes);
+    auto charge = std::make_shared<Charge>();
+    void *block = charge->take(bytes) ? allocateBlock(bytes) : nullptr;
     if (!block)
       return noMemory(type, shape);
-    std::shared_ptr<const void> owner(block,
-                                      [](const void *p) { freeBlock(const_cast<void *>(p)); });
+    std::shared_ptr<const void> owner(
+        block, [charge](const void *p) { freeBlock(const_cast<void *>(p)); });
     return on(type, shape, block, std::move(owner));
   }
   TensorRef tensor(allocate(size_t(bytes + kAlignment)));

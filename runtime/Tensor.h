@@ -132,6 +132,7 @@ private:
   int64_t size_ = 0;
   std::byte *data_ = nullptr;
   std::shared_ptr<const void> owner_;
+  Charge charge_; // for the description and what lies behind it
   std::unique_ptr<std::vector<std::string>> strings_;
   TensorRef *elements_ = nullptr; // behind the description
   size_t count_ = 0;

@@ -2,6 +2,7 @@
 // tensmith/compiler.h.
 #include <tensmith/compiler.h>
 
+#include "base/Budget.h"
 #include "compiler/api/GraphText.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Dialects.h"
@@ -76,6 +77,8 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
                            "; 0 and 1 are known");
   if (result.precision != TS_PRECISION_FAST && result.precision != TS_PRECISION_EXACT)
     return invalidArgument("there is no precision " + std::to_string(result.precision));
+  if (result.memory_limit < 0 || result.node_limit < 0 || result.nesting_limit < 0)
+    return invalidArgument("a limit is negative");
   if (result.threads < 0)
     return invalidArgument("a compilation can't have " + std::to_string(result.threads) +
                            " threads");
@@ -130,16 +133,32 @@ Result<ImportOptions> importOptions(const ts_compile_options &options) {
   result.keep = keepOptions(options);
   for (size_t i = 0; i < options.overridable_count; ++i)
     result.overridable.insert(options.overridable[i]);
+  if (options.node_limit)
+    result.maxNodes = options.node_limit;
+  if (options.nesting_limit)
+    result.maxNesting = options.nesting_limit;
   for (size_t i = 0; i < options.shape_count; ++i)
     if (Status status = addShape(options.shapes[i], result); !status.ok())
       return status.within("shape '" + std::string(options.shapes[i]) + "'");
   return result;
 }
 
-/// A model in the graph dialect, in a context of its own.
+/// What the options allow the calling thread, for as long as this lives.
+class Limits : ResourceScope {
+public:
+  explicit Limits(const ts_compile_options &options)
+      : ResourceScope({std::make_shared<Budget>(options.memory_limit),
+                       deadlineIn(options.time_limit == 0 ? kSeconds : options.time_limit)}) {}
+
+private:
+  static constexpr double kSeconds = 3600;
+};
+
+/// A model in the graph dialect, in a context of its own, read and worked on within the limits.
 class LoadedModel {
 public:
-  LoadedModel() : context_(registry(), MLIRContext::Threading::DISABLED) {
+  explicit LoadedModel(const ts_compile_options &options)
+      : limits_(options), context_(registry(), MLIRContext::Threading::DISABLED) {
     context_.loadAllAvailableDialects();
   }
 
@@ -222,6 +241,7 @@ private:
     return {};
   }
 
+  Limits limits_;
   MLIRContext context_;
   OwningOpRef<ModuleOp> module_;
 };
@@ -552,7 +572,7 @@ ts_status *ts_compile_file(const char *path, const ts_compile_options *options,
     auto known = optionsOf(options);
     if (!known)
       return known.status();
-    LoadedModel model;
+    LoadedModel model(*known);
     if (Status status = model.load(path, *known); !status.ok())
       return status;
     return pipeline::compileToFile(model.module(), compileOptions(*known, path), outPath);
@@ -571,7 +591,7 @@ ts_status *ts_compile_bytes(const void *bytes, size_t size, const char *name,
     auto known = optionsOf(options);
     if (!known)
       return known.status();
-    LoadedModel model;
+    LoadedModel model(*known);
     if (Status status = model.load({static_cast<const char *>(bytes), size}, name, *known);
         !status.ok())
       return status;
@@ -604,7 +624,7 @@ ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
     auto arguments = fromHandles(inputs, inputCount);
     if (!arguments)
       return arguments.status();
-    LoadedModel model;
+    LoadedModel model(*known);
     if (Status status = model.load(path, *known); !status.ok())
       return status;
     Status unobserved;
@@ -630,7 +650,7 @@ ts_status *ts_describe_model(const char *path, const ts_compile_options *options
     auto known = optionsOf(options);
     if (!known)
       return known.status();
-    LoadedModel model;
+    LoadedModel model(*known);
     if (Status status = model.load(path, *known); !status.ok())
       return status;
     return copyText(described(model.main()), json);

@@ -71,6 +71,15 @@ LogicalResult inferPool(Op op, Inference infer, Type element, bool channelsLast)
 
 } // namespace
 
+/// One number for each output channel, where there is a bias.
+static LogicalResult checkBias(Inference &infer, AffineExpr outputs) {
+  if (!infer.present(2))
+    return success();
+  if (failed(infer.requireRank(2, 1, 1, "bias")))
+    return failure();
+  return infer.requireEqual(infer.dims(2)[0], outputs, "(V1)", "bias and output channels");
+}
+
 LogicalResult ConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
   Type element = infer.element(0);
@@ -95,7 +104,7 @@ LogicalResult ConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
                                 "channels of x and group times those of w")))
     return failure();
   Window window{getStrides(), getPads(), getDilations()};
-  if (failed(checkWindow(infer, window, spatial)))
+  if (failed(checkWindow(infer, window, spatial)) || failed(checkBias(infer, w[0])))
     return failure();
   x[channel] = w[0];
   for (size_t dim = 0; dim < spatial; ++dim)
@@ -120,7 +129,8 @@ LogicalResult ConvTransposeOp::inferResults(ShapeContext &shapes, SmallVectorImp
       int64_t(getGroup()) <= 0)
     return infer.error() << "(V3) has not one output padding for each of " << spatial
                          << " spatial dimensions";
-  if (failed(infer.requireEqual(x[1], w[0], "(V1)", "channels of x and w")))
+  if (failed(infer.requireEqual(x[1], w[0], "(V1)", "channels of x and w")) ||
+      failed(checkBias(infer, w[1] * int64_t(getGroup()))))
     return failure();
   x[1] = w[1] * int64_t(getGroup());
   for (size_t dim = 0; dim < spatial; ++dim)
@@ -191,7 +201,7 @@ LogicalResult Col2ImOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
   Inference infer(shapes, *this, results);
   if (infer.unranked())
     return infer.giveUnranked(infer.element(0));
-  if (failed(infer.requireRank(0, 3, 3, "x")))
+  if (failed(infer.requireRank(0, 3, 3, "x")) || failed(infer.requireRank(1, 1, 1, "image_shape")))
     return failure();
   Dims x = infer.dims(0);
   auto image = infer.contents(1), block = infer.contents(2);

@@ -18,6 +18,27 @@ size_t resultCount(OperationName name) {
   return 1;
 }
 
+/// Whether the operator's own constraints take operands that are no tensors: an absent value where
+/// one is required, a sequence. Shape functions look into their operands' types and rely on it; of
+/// tensors they check themselves what they need. Operands are verified before results, which have
+/// no types yet.
+bool takesOperands(Operation *op) {
+  if (llvm::all_of(op->getOperandTypes(), llvm::IsaPred<TensorType>))
+    return true;
+  std::string problem;
+  {
+    ScopedDiagnosticHandler handler(op->getContext(), [&](Diagnostic &diagnostic) {
+      problem = diagnostic.str();
+      return success();
+    });
+    if (succeeded(op->getName().verifyInvariants(op)) ||
+        !StringRef(problem).contains(" op operand #"))
+      return true;
+  }
+  emitError(op->getLoc()) << problem;
+  return false;
+}
+
 } // namespace
 
 Operation *GraphBuilder::create(StringRef name, ValueRange operands,
@@ -31,7 +52,7 @@ Operation *GraphBuilder::create(StringRef name, ValueRange operands,
   state.addTypes(placeholder);
   Operation *op = builder.create(state);
   SmallVector<Type> types;
-  if (failed(cast<ShapeFunction>(op).inferResults(shapes, types))) {
+  if (!takesOperands(op) || failed(cast<ShapeFunction>(op).inferResults(shapes, types))) {
     op->erase();
     return nullptr;
   }
@@ -50,7 +71,7 @@ Operation *GraphBuilder::createTyped(StringRef name, Type result, ValueRange ope
   OperationState state(location, full, operands, result, attributes);
   Operation *op = builder.create(state);
   SmallVector<Type> types;
-  if (failed(cast<ShapeFunction>(op).inferResults(shapes, types))) {
+  if (!takesOperands(op) || failed(cast<ShapeFunction>(op).inferResults(shapes, types))) {
     op->erase();
     return nullptr;
   }
@@ -108,6 +129,12 @@ Value GraphBuilder::constant(const HostTensor &tensor) {
 }
 
 Value GraphBuilder::scalar(Type element, double value) {
+  if (!element)
+    return {}; // an error before this one has been reported
+  if (byteSize(dataType(element)) == 0) {
+    emitError(location) << "an operand's elements are " << element << ", which are no numbers";
+    return {};
+  }
   HostTensor tensor(dataType(element), {});
   if (isa<FloatType>(element))
     tensor.setDouble(0, value);

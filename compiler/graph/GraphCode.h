@@ -43,9 +43,11 @@ public:
     return builder.getNamedAttr(name, builder.getDenseI64ArrayAttr(values));
   }
 
-  static mlir::Type element(Value x) { return mlir::getElementTypeOrSelf(x.getType()); }
+  static mlir::Type element(Value x) {
+    return x ? mlir::getElementTypeOrSelf(x.getType()) : mlir::Type();
+  }
   static bool isAbsent(Value x) { return !x || mlir::isa<mlir::NoneType>(x.getType()); }
-  static bool isRanked(Value x) { return mlir::isa<mlir::RankedTensorType>(x.getType()); }
+  static bool isRanked(Value x) { return x && mlir::isa<mlir::RankedTensorType>(x.getType()); }
   static int64_t rank(Value x) { return mlir::cast<mlir::RankedTensorType>(x.getType()).getRank(); }
   Dims dims(Value x) const { return graph.shapes.dims(x.getType()); }
   mlir::AffineExpr size(int64_t value) const { return graph.shapes.constant(value); }

@@ -97,6 +97,8 @@ LogicalResult AttentionOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Ty
   if (failed(q) || failed(k) || failed(v))
     return failure();
   AffineExpr total = (*k)[2];
+  if (infer.present(4) && infer.rank(4) != 4)
+    return infer.error() << "operand past_key has rank " << infer.rank(4) << ", not 4";
   if (infer.present(4))
     total = total + infer.dims(4)[2];
   Dims y = rank == 4 ? Dims{(*q)[0], (*q)[1], (*q)[2], (*v)[3]}

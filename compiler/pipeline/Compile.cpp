@@ -1,6 +1,7 @@
 // The stages of a compilation in their order, each with why it stands there.
 #include "compiler/pipeline/Compile.h"
 
+#include "base/Budget.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/pipeline/Dump.h"
@@ -53,8 +54,9 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
 
 class Compilation {
 public:
-  Compilation(ModuleOp module, const CompileOptions &options)
-      : module_(module), options_(options), dump_(options.dumpFolder) {}
+  Compilation(ModuleOp module, const CompileOptions &options, bool generateCode = true)
+      : module_(module), options_(options), generateCode_(generateCode), dump_(options.dumpFolder) {
+  }
 
   Result<target::cpu::ModuleParts> run() {
     auto machine = target::cpu::parseMachine(options_.target.empty() ? "host" : options_.target);
@@ -102,6 +104,8 @@ private:
     double done = 0;
     for (auto [name, rewrite] : kRewrites) {
       report("rewriting the graph", done++ / std::size(kRewrites));
+      if (Status status = checkTime(); !status.ok())
+        return status.within(options_.model);
       for (func::FuncOp function : functions_)
         if (failed(rewrite(function, options)))
           return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
@@ -139,6 +143,8 @@ private:
     module_.walk([&](graph::KernelOp op) { kernels.push_back(op); });
     for (auto [number, op] : llvm::enumerate(kernels)) {
       report("emitting kernels", double(number) / double(kernels.size()));
+      if (Status status = checkTime(); !status.ok())
+        return status.within(options_.model);
       auto emitted = kernel::emitKernel(op, shapeOf(machine_));
       std::string label = graph::describe(op.getLoc());
       if (emitted.status().code() == StatusCode::Unsupported) {
@@ -182,6 +188,11 @@ private:
   /// 3. Vector code to objects for the machine, on all cores, each structure once, from the cache
   /// where it has them.
   Status compileKernels() {
+    if (!generateCode_) {
+      for (auto [number, binding] : llvm::enumerate(kernels_))
+        binding.symbol = "kernel_" + std::to_string(number);
+      return {};
+    }
     target::cpu::KernelCompilerOptions options;
     options.threads = options_.threads;
     // What is found in the cache goes through no stages.
@@ -230,6 +241,7 @@ private:
 
   ModuleOp module_;
   const CompileOptions &options_;
+  bool generateCode_;
   Dump dump_;
   func::FuncOp function_;               // main
   SmallVector<func::FuncOp> functions_; // of graph operators
@@ -273,6 +285,20 @@ std::string pipelineText(const CompileOptions &options) {
     if (!options.byReference)
       text += std::string(name) + ", ";
   return text + "kernels, plan";
+}
+
+Result<CodelessModule> compileWithoutCode(ModuleOp module, const CompileOptions &options) {
+  Compilation compilation(module, options, /*generateCode=*/false);
+  auto parts = compilation.run();
+  if (!parts.ok())
+    return parts.status();
+  CodelessModule result;
+  result.plan.assign(reinterpret_cast<const char *>(parts->plan.data()), parts->plan.size());
+  result.weights.resize(size_t(parts->weightsBytes));
+  for (const target::cpu::WeightPart &part : parts->weights)
+    if (!part.bytes.empty())
+      std::memcpy(result.weights.data() + part.offset, part.bytes.data(), part.bytes.size());
+  return result;
 }
 
 } // namespace tensmith::pipeline

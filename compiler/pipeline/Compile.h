@@ -37,5 +37,11 @@ Status compileToFile(mlir::ModuleOp module, const CompileOptions &options, const
 
 /// The rewrites in their order: "simplify, fold-constants, ...".
 std::string pipelineText(const CompileOptions &options);
+/// What a compilation has before its kernels are code: the plan, whose kernels' symbols name
+/// nothing, and the weights. For whoever wants every stage but the longest.
+struct CodelessModule {
+  std::string plan, weights;
+};
+Result<CodelessModule> compileWithoutCode(mlir::ModuleOp module, const CompileOptions &options);
 
 } // namespace tensmith::pipeline

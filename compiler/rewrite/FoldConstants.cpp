@@ -1,5 +1,6 @@
 // Evaluates operators whose operands are constants, unless the result would bloat the module: a
 // constant broadcast to a large shape, or a large range, is cheaper made than stored.
+#include "base/Budget.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
@@ -22,6 +23,8 @@ int64_t bytesOf(Type type) {
 }
 
 bool isFoldable(Operation *op, int64_t allowance) {
+  if (!checkTime().ok())
+    return false;
   if (!isa_and_nonnull<graph::GraphDialect>(op->getDialect()) || op->getNumRegions() ||
       op->getNumResults() == 0 || isa<graph::ConstantOp, graph::NoneOp>(op))
     return false;

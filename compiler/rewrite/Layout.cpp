@@ -31,7 +31,7 @@ template <typename Op> struct ToChannelsLast : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
     auto type = dyn_cast<RankedTensorType>(op.getX().getType());
-    if (!type || op.getChannelsLast() || type.getRank() < 3)
+    if (!type || !isa<RankedTensorType>(op.getType()) || op.getChannelsLast() || type.getRank() < 3)
       return rewriter.notifyMatchFailure(op, "is channels-last, or of unknown rank");
     SmallVector<int64_t> forward = toChannelsLast(type.getRank());
     Value x = transposed(rewriter, op.getLoc(), op.getX(), forward);

@@ -12,6 +12,8 @@ FailureOr<Window> convolutionWindow(NodeImport &n, size_t w, size_t x = 0) {
   if (n.rank(n.input(x)) != n.rank(n.input(w)))
     return n.error("operands x and w have ranks " + llvm::Twine(n.rank(n.input(x))) + " and " +
                    llvm::Twine(n.rank(n.input(w))));
+  if (n.rank(n.input(w)) < 2)
+    return n.error("operands x and w have fewer than 2 dimensions");
   Ints kernel;
   for (AffineExpr size : ArrayRef(n.dims(n.input(w))).drop_front(2)) {
     auto known = NodeImport::known(size);

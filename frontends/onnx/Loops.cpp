@@ -57,6 +57,8 @@ bool isFreshOf(NodeImport &n, Type argument, Type yielded, const OwnSizes &own) 
 } // namespace
 
 mlir::Operation *finishRegions(NodeImport &n, OperationState &state) {
+  if (llvm::is_contained(state.operands, Value()))
+    return nullptr; // an error before this one has been reported
   mlir::Operation *op = n.builder.create(state);
   SmallVector<Type> types;
   if (failed(mlir::cast<ShapeFunction>(op).inferResults(n.graph.shapes, types)))

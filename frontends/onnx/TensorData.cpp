@@ -26,7 +26,8 @@ Status wrongSize(int64_t has, int64_t needs, const char *what) {
 
 /// Elements in a byte of raw data: 2 of the 4-bit types, 4 of the 2-bit ones.
 int packing(DataType type) {
-  return info(type).bits < 8 && type != DataType::Bool ? 8 / info(type).bits : 1;
+  int bits = info(type).bits; // none of strings
+  return bits > 0 && bits < 8 && type != DataType::Bool ? 8 / bits : 1;
 }
 
 int64_t rawBytes(DataType type, int64_t count) {

@@ -53,6 +53,13 @@ typedef struct ts_compile_options {
    * others of them are constants. */
   const char *const *overridable;
   size_t overridable_count;
+  /* Limits on what a model may ask of the compiler, each 0 for its default; beyond them a
+   * compilation gives TS_RESOURCE_EXHAUSTED. What LLVM takes for a kernel's code is not counted: it
+   * goes by the code's size, and LLVM ends the process where it can't have memory. */
+  int64_t memory_limit; /* bytes of tensors at a time; 0: the memory of the machine */
+  double time_limit;    /* seconds; looked at between the steps; 0: an hour; negative: none */
+  int64_t node_limit;   /* nodes after functions are expanded; 0: a million */
+  int nesting_limit;    /* subgraphs within subgraphs, functions within functions; 0: 64 */
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

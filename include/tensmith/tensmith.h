@@ -188,6 +188,16 @@ typedef struct ts_session_options {
    * go on. 0: 16 million; without end. */
   int64_t max_depth;
   int64_t max_instructions;
+  /* Bytes that the session's runs may hold at a time: tensors they make, what they give included
+   * until it is freed, arenas and scratch. 0: the memory of the machine or its control group.
+   * Beyond it a run gives TS_RESOURCE_EXHAUSTED. */
+  int64_t memory_limit;
+  /* Seconds that one run may take: looked at before each iteration of a loop, and each operator
+   * that has no kernel. 0: an hour; negative: without limit. */
+  double time_limit;
+  /* Bytes that the session may keep between runs for intermediate results; 0: 4 GiB. What a run
+   * needs beyond is given back after it, and taken anew by the next. */
+  int64_t keep_limit;
 } ts_session_options;
 
 TS_API ts_status *ts_session_create(ts_module *module, const ts_session_options *options,

@@ -186,16 +186,29 @@ private:
   std::unique_ptr<ts_module, detail::Deleter> handle_;
 };
 
+/// As ts_session_options says of each; 0: its default.
+struct SessionOptions {
+  int threads = 0;
+  bool checkFinite = false;
+  int64_t maxDepth = 0, maxInstructions = 0;
+  int64_t memoryLimit = 0; // bytes
+  double timeLimit = 0;    // seconds
+  int64_t keepLimit = 0;   // bytes
+};
+
 /// May run on several threads at once.
 class Session {
 public:
-  /// `threads` 0: as many as CPUs that the process may use.
-  /// `checkFinite`: a run fails where a NaN or an infinity is made, as ts_session_options says, as
-  /// do the limits of programs.
-  explicit Session(const Module &module, int threads = 0, bool checkFinite = false,
-                   int64_t maxDepth = 0, int64_t maxInstructions = 0)
+  explicit Session(const Module &module, const SessionOptions &settings = {})
       : outputs_(ts_module_output_count(module.handle())) {
-    ts_session_options options = {sizeof(options), threads, checkFinite, maxDepth, maxInstructions};
+    ts_session_options options = {sizeof(options),
+                                  settings.threads,
+                                  settings.checkFinite,
+                                  settings.maxDepth,
+                                  settings.maxInstructions,
+                                  settings.memoryLimit,
+                                  settings.timeLimit,
+                                  settings.keepLimit};
     ts_session *handle = nullptr;
     detail::check(ts_session_create(module.handle(), &options, &handle));
     handle_.reset(handle);

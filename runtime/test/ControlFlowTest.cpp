@@ -3,8 +3,10 @@
 
 #include "runtime/Session.h"
 
+#include <atomic>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <thread>
 
 using namespace tensmith;
 using namespace tensmith::runtime;
@@ -95,6 +97,34 @@ Bytes loopModule() {
   body.function.results = {goesOn, next, next};
   module.add(std::move(body));
   return module.finish();
+}
+
+// Ten thousand runs, each with a trip count and a size of its own: breaks where the frames of a
+// loop's body are shared, and ThreadSanitizer tells of it where the results happen to be right.
+TEST(ControlFlow, FourThreadsShareASession) {
+  Session session(load(loopModule()), 2);
+  std::atomic<int> wrong{0};
+  auto work = [&](int thread) {
+    for (int i = 0; i < 2500; ++i) {
+      int64_t trips = (thread + i) % 5, n = 1 + (thread * 37 + i * 11) % 60;
+      std::vector<float> x(size_t(n), float(i % 9));
+      std::vector<TensorRef> inputs = {integer(trips), floats({n}, x), floats({1}, {100})};
+      std::vector<TensorRef> outputs(2);
+      if (!session.run(inputs, outputs).ok()) {
+        ++wrong;
+        continue;
+      }
+      for (float last : floatsOf(outputs[0]))
+        wrong += last != float(i % 9) * float(1 + trips);
+      wrong += outputs[1]->shape() != Shape{trips, n};
+    }
+  };
+  std::vector<std::thread> threads;
+  for (int thread = 0; thread < 4; ++thread)
+    threads.emplace_back(work, thread);
+  for (std::thread &thread : threads)
+    thread.join();
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(ControlFlow, LoopCarriesAndScans) {

@@ -205,6 +205,22 @@ TEST(Session, RunsOnManyThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
+// Breaks where a frame that gave its arena back is run on the addresses that it had there.
+TEST(Session, KeepsNoMoreThanItMay) {
+  auto run = [&](Session &session) {
+    std::vector<TensorRef> inputs = {floats({1000}, iota(1000, 1))}, outputs(2);
+    EXPECT_TRUE(session.run(inputs, outputs).ok());
+    EXPECT_EQ(floatsOf(outputs[0])[10], 33);
+  };
+  Session keeping(load(addModule(0, {})), 1), giving(load(addModule(0, {})), 1, {.keepBytes = 100});
+  for (int i = 0; i < 3; ++i) {
+    run(keeping);
+    EXPECT_GE(keeping.keptBytes(), 4000);
+    run(giving);
+    EXPECT_EQ(giving.keptBytes(), 0);
+  }
+}
+
 // What an instruction costs beyond its kernel; a bound that only a mistake exceeds on a slow
 // machine.
 TEST(Session, AnInstructionOfAStaticPlanIsCheap) {

@@ -69,7 +69,7 @@ def model():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 def inputs(i):
-    shape = (1 + i % 7, 1 + (i * 31) % 1500 // (1 + i % 7), WIDTH)
+    shape = (1 + i % 100, 1 + (i // 100 * 37 + i) % 100, WIDTH)  # no two of the first 10000 are the same
     return numpy.random.default_rng(i).standard_normal(shape).astype(numpy.float32)
 
 def resident():
@@ -79,9 +79,9 @@ def resident():
 
 SHAPES = """
 session = tensmith.compile(model(), threads=2)
-count = int(os.environ.get("TENSMITH_SHAPES", 1500))
+count = int(os.environ.get("TENSMITH_SHAPES", 1000))
 shapes, marks = set(), []
-largest = numpy.random.default_rng(0).standard_normal((1, 1500, WIDTH)).astype(numpy.float32)
+largest = numpy.random.default_rng(0).standard_normal((100, 100, WIDTH)).astype(numpy.float32)
 for i in range(count):
     if i == 50:
         session.run(largest)  # what the largest shape takes is taken before the mark
@@ -97,7 +97,7 @@ sys.exit(marks[1] > 1.05 * marks[0])
 SHARED = """
 session = tensmith.compile(model(), threads=2, precision="exact")
 count = int(os.environ.get("TENSMITH_RUNS", 800)) // 4
-cases = [(x, [y.copy() for y in session.run(x)]) for x in (inputs(i)[:, :40] for i in range(23))]
+cases = [(x, [y.copy() for y in session.run(x)]) for x in (inputs(i * 331)[:5, :40] for i in range(23))]
 wrong = []
 
 def work(first):

@@ -122,7 +122,7 @@ int bench(const Settings &settings) {
   Module module = loadOrCompile(settings.file, settings.compile);
   auto inputs =
       makeInputs(module.inputs(), settings.inputs, settings.compile.shapes, settings.file);
-  Session session(module, settings.threads);
+  Session session(module, {.threads = settings.threads});
   std::vector<double> times;
   Json kernels;
   try {

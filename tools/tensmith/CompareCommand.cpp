@@ -47,7 +47,7 @@ std::vector<NamedTensor> runModule(const Module &module, const std::string &file
                                    const std::vector<Tensor> &inputs, int threads) {
   Progress progress("running " + file);
   try {
-    return named(module, Session(module, threads).run(inputs));
+    return named(module, Session(module, {.threads = threads}).run(inputs));
   } catch (const Error &error) {
     fail(file, error.what());
   }
@@ -112,7 +112,7 @@ std::vector<Step> stepsOf(const Module &module, const std::string &file,
   Progress progress("running " + file + " step by step");
   std::vector<Step> steps;
   try {
-    Session(module, threads)
+    Session(module, {.threads = threads})
         .observe(inputs,
                  [&](const std::string &name, const std::string &location, const Tensor &tensor) {
                    steps.push_back({{name, tensor}, location});

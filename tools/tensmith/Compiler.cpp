@@ -86,6 +86,10 @@ struct Options {
     options.reproducer = reproducer.c_str();
     options.progress = Progress::callback;
     options.progress_context = &progress;
+    options.memory_limit = settings.memoryLimit;
+    options.time_limit = settings.timeLimit;
+    options.node_limit = settings.nodeLimit;
+    options.nesting_limit = settings.nestingLimit;
     options.warn = Progress::warnCallback;
     options.warn_context = &progress;
   }
@@ -147,6 +151,25 @@ void CompileSettings::addTo(CLI::App &command, bool threadsToo) {
           "--reproducer", reproducer,
           "Where a failing compilation leaves its graph (default: in the temporary folder)")
       ->type_name("FILE");
+  group
+      ->add_option("--memory-limit", memoryLimit,
+                   "Of the tensors of a compilation, and of a run: 512MB, 4GB (default: the "
+                   "machine's memory)")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
+      ->check(CLI::PositiveNumber);
+  group
+      ->add_option("--time-limit", timeLimit,
+                   "Seconds that a compilation, or a run, may take (default: 3600; -1: no limit)")
+      ->type_name("SECONDS");
+  group->add_option("--node-limit", nodeLimit, "Of the model's nodes (default: 1000000)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
+  group
+      ->add_option("--nesting-limit", nestingLimit,
+                   "Of subgraphs and functions in one another (default: 64)")
+      ->type_name("N")
+      ->check(CLI::Range(1, 10000));
   if (threadsToo)
     group->add_option("--threads", threads, "Of the compilation (default: as many as CPUs)")
         ->type_name("N")

@@ -29,6 +29,10 @@ struct CompileSettings {
   int optimization = 1;
   std::string precision = "fast";
   int threads = 0;
+  int64_t memoryLimit = 0; // of the compilation, and of the run that follows it
+  double timeLimit = 0;
+  int64_t nodeLimit = 0;
+  int nestingLimit = 0;
 
   void addTo(CLI::App &command, bool threadsToo);
 };

@@ -179,7 +179,11 @@ std::vector<Tensor> outputsOf(const Settings &settings, const Module &module,
                                {});
   try {
     Progress progress("running " + settings.file);
-    return Session(module, settings.threads, settings.checkNan).run(inputs);
+    return Session(module, {.threads = settings.threads,
+                            .checkFinite = settings.checkNan,
+                            .memoryLimit = settings.compile.memoryLimit,
+                            .timeLimit = settings.compile.timeLimit})
+        .run(inputs);
   } catch (const Error &error) {
     fail(settings.file, error.what());
   }
