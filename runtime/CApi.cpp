@@ -441,23 +441,52 @@ ts_status *ts_session_observe(ts_session *session, ts_tensor *const *inputs, siz
     return session->session.run(given, results, nullptr, {&forward, session->checkFinite});
   });
 }
+}
 
+namespace {
+
+/// `runs` runs whose outputs are dropped.
+Status runMeasured(ts_session &session, ts_tensor *const *inputs, size_t count, size_t runs,
+                   runtime::Profile &profile) {
+  const runtime::Program &program = session.session.module().program();
+  for (const auto &function : program.functions)
+    profile.functions.emplace_back(function.steps.size());
+  auto given = retained(inputs, count);
+  for (size_t i = 0; i < runs; ++i) {
+    std::vector<TensorRef> results(program.functions[0].results.size());
+    if (Status status = session.session.run(given, results, &profile); !status.ok())
+      return status;
+  }
+  return {};
+}
+
+} // namespace
+
+extern "C" {
 ts_status *ts_session_profile(ts_session *session, ts_tensor *const *inputs, size_t input_count,
                               size_t runs, char **json) {
   return guarded([&]() -> Status {
     if (!session || !json || (input_count && !inputs))
       return missing(session ? "the inputs or the result" : "the session");
-    const runtime::Module &module = session->session.module();
     runtime::Profile profile;
-    for (const auto &function : module.program().functions)
-      profile.functions.emplace_back(function.steps.size());
-    auto given = retained(inputs, input_count);
-    for (size_t i = 0; i < runs; ++i) {
-      std::vector<TensorRef> results(module.program().functions[0].results.size());
-      if (Status status = session->session.run(given, results, &profile); !status.ok())
-        return status;
-    }
-    return copyText(runtime::describeProfile(module, profile), json);
+    Status status = runMeasured(*session, inputs, input_count, runs, profile);
+    return status.ok()
+               ? copyText(runtime::describeProfile(session->session.module(), profile), json)
+               : status;
+  });
+}
+
+ts_status *ts_session_trace(ts_session *session, ts_tensor *const *inputs, size_t input_count,
+                            size_t runs, char **json) {
+  return guarded([&]() -> Status {
+    if (!session || !json || (input_count && !inputs))
+      return missing(session ? "the inputs or the result" : "the session");
+    runtime::Profile profile;
+    runtime::Trace trace;
+    profile.trace = &trace;
+    Status status = runMeasured(*session, inputs, input_count, runs, profile);
+    return status.ok() ? copyText(runtime::describeTrace(session->session.module(), trace), json)
+                       : status;
   });
 }
 }

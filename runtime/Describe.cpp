@@ -303,9 +303,26 @@ std::string describeProfile(const Module &module, const Profile &profile) {
         json.null();
       else
         json.value(entry.flops);
-      json.key("bytes").value(entry.bytes);
+      json.key("bytes").value(entry.bytes).key("constant_bytes").value(entry.constantBytes);
+      json.key("type").value(name(entry.type));
       json.key("location").value(module.location(step.location)).close('}');
     }
+  }
+  return json.close(']').take();
+}
+
+std::string describeTrace(const Module &module, const Trace &trace) {
+  JsonWriter json;
+  json.open('[');
+  for (const Trace::Span &span : trace.spans()) {
+    const Step &step = module.program().functions[span.function].steps[span.step];
+    json.open('{').key("label").value(labelOf(module, step));
+    json.key("kind").value(opcodeName(step.opcode)).key("function").value(int64_t(span.function));
+    json.key("instruction").value(int64_t(span.step)).key("thread").value(int64_t(span.thread));
+    json.key("begin").value(span.begin).key("end").value(span.end);
+    if (span.first >= 0)
+      json.key("items").open('[').value(span.first).value(span.last).close(']');
+    json.close('}');
   }
   return json.close(']').take();
 }

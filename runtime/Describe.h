@@ -14,4 +14,7 @@ std::string describeModule(const Module &module);
 /// that ran; flops and bytes are those of all its calls together, flops null where unknown.
 std::string describeProfile(const Module &module, const Profile &profile);
 
+/// The JSON of ts_session_trace.
+std::string describeTrace(const Module &module, const Trace &trace);
+
 } // namespace tensmith::runtime

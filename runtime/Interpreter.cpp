@@ -119,19 +119,14 @@ Status executeStep(Run &run, Frame &frame, const Step &step) {
   return {StatusCode::Internal, "an instruction is unknown"};
 }
 
-int64_t bytesOf(const Frame &frame, Indices values) {
-  int64_t bytes = 0;
-  for (uint32_t value : values) {
-    if (value == kAbsent)
-      continue;
-    const Tensor *tensor = frame.slots[value].tensor.get();
-    Shape shape;
-    if (!tensor)
-      frame.shape(frame.code.values[value], shape);
-    bytes += tensor ? tensor->bytes()
-                    : elementCount(shape).value_or(0) * byteSize(frame.code.values[value].type);
-  }
-  return bytes;
+int64_t bytesOf(const Frame &frame, uint32_t value) {
+  if (value == kAbsent)
+    return 0;
+  if (const Tensor *tensor = frame.slots[value].tensor.get())
+    return tensor->bytes();
+  Shape shape;
+  frame.shape(frame.code.values[value], shape);
+  return elementCount(shape).value_or(0) * byteSize(frame.code.values[value].type);
 }
 
 /// The value of an expression of the step's, where it has that one.
@@ -139,22 +134,50 @@ int64_t valueOf(const Frame &frame, uint32_t expr) {
   return expr == kAbsent ? kPoison : frame.exprs[expr];
 }
 
-Status measureStep(Run &run, Frame &frame, const Step &step, Profile::Entry &entry) {
+/// A call's bytes: all, and those of weights, which may be gathered from and so be more than are
+/// read.
+void addBytes(const Frame &frame, const Step &step, Profile::Entry &entry) {
+  int64_t all = 0, constant = 0, largest = -1;
+  for (Indices values : {step.operands, step.results})
+    for (uint32_t value : values) {
+      int64_t bytes = bytesOf(frame, value);
+      all += bytes;
+      if (value != kAbsent && frame.code.values[value].storage == plan::Storage::Constant)
+        constant += bytes;
+      if (value != kAbsent && bytes > largest) {
+        largest = bytes;
+        entry.type = frame.code.values[value].type;
+      }
+    }
+  if (int64_t bytes = valueOf(frame, step.bytes); bytes != kPoison)
+    all = bytes;
+  constant = std::min(constant, all);
+  if (__builtin_add_overflow(entry.bytes, all, &entry.bytes) ||
+      __builtin_add_overflow(entry.constantBytes, constant, &entry.constantBytes))
+    entry.bytes = entry.constantBytes = INT64_MAX;
+}
+
+Status measureStep(Run &run, Frame &frame, const Step &step, uint32_t function, uint32_t index) {
+  Trace *trace = run.profile->trace;
+  frame.context.trace = trace;
+  frame.context.function = function;
+  frame.context.step = index;
+  int64_t traced = trace ? trace->now() : 0;
   auto begin = std::chrono::steady_clock::now();
   Status status = executeStep(run, frame, step);
   auto end = std::chrono::steady_clock::now();
   if (!status.ok())
     return status;
+  if (trace)
+    trace->add(function, index, traced);
+  Profile::Entry &entry = run.profile->functions[function][index];
   entry.nanoseconds += std::chrono::nanoseconds(end - begin).count();
   ++entry.count;
-  int64_t flops = valueOf(frame, step.flops), bytes = valueOf(frame, step.bytes);
+  int64_t flops = valueOf(frame, step.flops);
   if (flops == kPoison || entry.flops == kPoison ||
       __builtin_add_overflow(entry.flops, flops, &entry.flops))
     entry.flops = kPoison;
-  if (bytes == kPoison)
-    bytes = bytesOf(frame, step.operands) + bytesOf(frame, step.results);
-  if (__builtin_add_overflow(entry.bytes, bytes, &entry.bytes))
-    entry.bytes = INT64_MAX;
+  addBytes(frame, step, entry);
   return status;
 }
 
@@ -179,11 +202,10 @@ Status executeSteps(Run &run, Frame &frame, uint32_t function) {
         continue;
       return located(run, step, kernelFailure(run.session.module(), step, frame.context));
     }
-    size_t index = size_t(&step - frame.code.steps.data());
-    Status status = plain ? executeStep(run, frame, step)
-                    : run.profile
-                        ? measureStep(run, frame, step, run.profile->functions[function][index])
-                        : watchStep(run, frame, step);
+    auto index = uint32_t(&step - frame.code.steps.data());
+    Status status = plain         ? executeStep(run, frame, step)
+                    : run.profile ? measureStep(run, frame, step, function, index)
+                                  : watchStep(run, frame, step);
     if (!status.ok())
       return located(run, step, status);
     for (uint32_t value : step.releases)

@@ -6,9 +6,28 @@
 namespace tensmith::runtime {
 namespace {
 
+/// A loop's body, with the times of its parts.
+struct TracedBody {
+  const KernelContext &context;
+  TensmithBody body;
+  void *closure;
+
+  static void run(void *self, int64_t begin, int64_t end) {
+    auto &[context, body, closure] = *static_cast<TracedBody *>(self);
+    int64_t start = context.trace->now();
+    body(closure, begin, end);
+    context.trace->add(context.function, context.step, start, begin, end);
+  }
+};
+
 void parallelFor(const TensmithCall *call, int64_t count, int64_t grain, TensmithBody body,
                  void *closure) {
   auto *context = static_cast<KernelContext *>(call->context);
+  TracedBody traced{*context, body, closure};
+  if (context->trace) [[unlikely]] {
+    body = TracedBody::run;
+    closure = &traced;
+  }
   context->pool->parallelFor(count, grain, body, closure, context->scratch);
 }
 
@@ -82,6 +101,7 @@ void Frame::clear() {
     slots[value].destination = nullptr;
   }
   context.failed = false;
+  context.trace = nullptr;
 }
 
 Session::Session(std::shared_ptr<const Module> module, int threads, Limits limits)

@@ -9,6 +9,7 @@
 #include "runtime/Module.h"
 #include "runtime/Tensor.h"
 #include "runtime/Threads.h"
+#include "runtime/Trace.h"
 
 #include <atomic>
 #include <functional>
@@ -26,6 +27,9 @@ struct KernelContext {
   std::atomic<bool> failed{false};
   int32_t code = 0;
   int64_t detail = 0;
+  // Where the parts of loops are recorded, and as parts of which step; null in common runs.
+  Trace *trace = nullptr;
+  uint32_t function = 0, step = 0;
 };
 
 /// A value on its way between functions. Exclusive: nobody outside the run sees its memory.
@@ -75,9 +79,12 @@ struct Frame {
 struct Profile {
   struct Entry {
     int64_t count = 0, nanoseconds = 0, bytes = 0;
-    int64_t flops = 0; // kPoison where a call's are not known
+    int64_t flops = 0;                   // kPoison where a call's are not known
+    int64_t constantBytes = 0;           // of `bytes`, those of weights
+    DataType type = DataType::Undefined; // of the largest tensor
   };
   std::vector<std::vector<Entry>> functions;
+  Trace *trace = nullptr; // filled too, if there is one
 };
 
 /// How far a session's runs may go.

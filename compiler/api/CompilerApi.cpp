@@ -4,6 +4,7 @@
 
 #include "base/Budget.h"
 #include "compiler/api/GraphText.h"
+#include "compiler/api/MeasureMachine.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
@@ -14,6 +15,7 @@
 #include "compiler/target/cpu/Dialects.h"
 #include "compiler/target/cpu/KernelCache.h"
 #include "compiler/target/cpu/Machine.h"
+#include "compiler/target/cpu/MachineLimits.h"
 #include "compiler/vm/Signature.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/text/Evaluator.h"
@@ -659,7 +661,38 @@ ts_status *ts_describe_model(const char *path, const ts_compile_options *options
 
 ts_status *ts_describe_machine(char **json) {
   return guarded([&]() -> Status {
-    return json ? copyText(target::cpu::describe(target::cpu::hostMachine()), json)
-                : missing("the result");
+    if (!json)
+      return missing("the result");
+    target::cpu::Machine machine = target::cpu::hostMachine();
+    auto limits = target::cpu::keptLimits(machine);
+    return copyText(target::cpu::describe(machine, limits ? &*limits : nullptr), json);
+  });
+}
+
+ts_status *ts_measure_machine(const ts_measure_options *given, char **json) {
+  return guarded([&]() -> Status {
+    if (!json)
+      return missing("the result");
+    ts_measure_options options{};
+    if (given && given->size < sizeof(size_t))
+      return invalidArgument("the options' size is not set");
+    if (given)
+      std::memcpy(&options, given, std::min(given->size, sizeof options));
+    target::cpu::Machine machine = target::cpu::hostMachine();
+    auto limits = target::cpu::keptLimits(machine);
+    if (!limits || options.again) {
+      auto measured = measureMachine(machine, [&](const char *stage, double fraction) {
+        if (options.progress)
+          options.progress(options.progress_context, stage, fraction);
+      });
+      if (!measured)
+        return measured.status();
+      limits = std::move(*measured);
+      Status kept = target::cpu::keepLimits(*limits, machine);
+      if (!kept.ok() && options.warn)
+        options.warn(options.warn_context,
+                     ("the machine's limits are not kept: " + kept.message()).c_str());
+    }
+    return copyText(target::cpu::describe(machine, &*limits), json);
   });
 }

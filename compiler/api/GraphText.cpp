@@ -1,6 +1,7 @@
 // Parses and checks the graph dialect's text; see GraphText.h.
 #include "compiler/api/GraphText.h"
 
+#include "compiler/api/TextScopes.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 
@@ -131,6 +132,8 @@ bool isGraphText(std::string_view bytes) {
 
 Result<OwningOpRef<ModuleOp>> parseGraphText(std::string_view text, const std::string &name,
                                              MLIRContext &context) {
+  if (Status status = checkScopes(text, name); !status.ok())
+    return status;
   std::string message;
   ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
     if (message.empty())

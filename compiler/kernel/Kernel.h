@@ -23,6 +23,10 @@ struct MachineShape {
   int64_t vectorRegisters = 16;
   int64_t l1Bytes = 32 << 10;
   int64_t l2Bytes = 512 << 10;
+  // For estimates, in cycles of one core that multiplies and adds two vectors in each: measured
+  // where the machine was, these otherwise.
+  double nearBytesPerCycle = 16; // of the second-level cache
+  double farBytesPerCycle = 6;   // beyond it
 
   int64_t lanes(int64_t elementBytes) const { return vectorBytes / elementBytes; }
 };

@@ -12,6 +12,7 @@
 #include "compiler/program/Segments.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/target/cpu/KernelCompiler.h"
+#include "compiler/target/cpu/MachineLimits.h"
 #include "compiler/target/cpu/ModuleWriter.h"
 #include "compiler/vm/PlanBuilder.h"
 
@@ -52,6 +53,17 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"cse", eliminateCommon},
                    {"fuse", rewrite::fuse}};
 
+/// What was measured of the machine, where it was; the module says by which limits it was made.
+void useLimits(Machine &machine, kernel::MachineShape &shape) {
+  auto limits = target::cpu::keptLimits(machine);
+  auto figures = limits ? target::cpu::costFigures(*limits, machine) : std::nullopt;
+  if (!figures)
+    return;
+  shape.nearBytesPerCycle = figures->nearBytesPerCycle;
+  shape.farBytesPerCycle = figures->farBytesPerCycle;
+  machine.limits = limits->identity();
+}
+
 class Compilation {
 public:
   Compilation(ModuleOp module, const CompileOptions &options, bool generateCode = true)
@@ -63,6 +75,8 @@ public:
     if (!machine.ok())
       return machine.status();
     machine_ = *machine;
+    shape_ = shapeOf(machine_);
+    useLimits(machine_, shape_);
     if (Status status = dump_.makeFolder(); !status.ok())
       return status;
     function_ = module_.lookupSymbol<func::FuncOp>("main");
@@ -92,7 +106,7 @@ private:
     if (options_.byReference)
       return outlineProgram();
     rewrite::Options options;
-    options.machine = shapeOf(machine_);
+    options.machine = shape_;
     options.fuse = options_.fuse;
     options.exact = options_.exact;
     if (Status status = outlineProgram(); !status.ok())
@@ -145,7 +159,7 @@ private:
       report("emitting kernels", double(number) / double(kernels.size()));
       if (Status status = checkTime(); !status.ok())
         return status.within(options_.model);
-      auto emitted = kernel::emitKernel(op, shapeOf(machine_));
+      auto emitted = kernel::emitKernel(op, shape_);
       std::string label = graph::describe(op.getLoc());
       if (emitted.status().code() == StatusCode::Unsupported) {
         unemitted_.push_back(label + ": " + emitted.status().message());
@@ -225,6 +239,7 @@ private:
     input.unemitted = unemitted_;
     input.triple = machine_.triple;
     input.cpu = machine_.cpu;
+    input.limits = machine_.limits;
     input.features = machine_.codeFeatures();
     plan_ = vm::buildPlan(input);
     if (!plan_.ok())
@@ -246,6 +261,7 @@ private:
   func::FuncOp function_;               // main
   SmallVector<func::FuncOp> functions_; // of graph operators
   Machine machine_;
+  kernel::MachineShape shape_;
   std::vector<target::cpu::KernelSource> sources_;
   std::vector<vm::KernelBinding> kernels_;
   llvm::DenseMap<Operation *, size_t> bindings_;

@@ -60,8 +60,8 @@ public:
     // Each plane is written, and read where it is used next.
     double channels = double(layer_.in + layer_.out);
     double traffic = 2 * planes * tiles * channels * sizeof(float);
-    double bytesPerCycle =
-        traffic / 2 < double(machine_.l2Bytes) ? kBytesPerCycleNear : kBytesPerCycleFar;
+    double bytesPerCycle = traffic / 2 < double(machine_.l2Bytes) ? machine_.nearBytesPerCycle
+                                                                  : machine_.farBytesPerCycle;
     // Of a vector in a tile: a load or store for each element, a spill of half of them, and two
     // multiplications by a matrix of which about a third are zeros.
     double vectors = tiles * channels / double(machine_.lanes(sizeof(float)));
@@ -71,8 +71,6 @@ public:
 
 private:
   static constexpr double kFmaPerCycle = 2;
-  static constexpr double kBytesPerCycleNear = 16; // of the second-level cache
-  static constexpr double kBytesPerCycleFar = 6;   // beyond it
   static constexpr double kAccessesOfElement = 1.5;
   static constexpr double kEfficiency = 0.9; // of the products, against the peak
 
@@ -81,7 +79,7 @@ private:
     double columns = double(layer_.out);
     double arithmetic =
         batch * rows * columns * depth / (kFmaPerCycle * double(machine_.lanes(sizeof(float))));
-    double weights = batch * depth * columns * sizeof(float) / kBytesPerCycleFar;
+    double weights = batch * depth * columns * sizeof(float) / machine_.farBytesPerCycle;
     return std::max(arithmetic / kEfficiency, weights);
   }
 

@@ -32,6 +32,14 @@ std::unique_ptr<plan::AttributeT> integer(std::string name, int64_t value) {
   return attribute;
 }
 
+std::unique_ptr<plan::AttributeT> text(std::string name, std::string value) {
+  auto attribute = std::make_unique<plan::AttributeT>();
+  attribute->name = std::move(name);
+  attribute->value.Set(plan::TextT{});
+  attribute->value.AsText()->value = std::move(value);
+  return attribute;
+}
+
 std::unique_ptr<plan::AttributeT> texts(std::string name, std::vector<std::string> values) {
   auto attribute = std::make_unique<plan::AttributeT>();
   attribute->name = std::move(name);
@@ -115,6 +123,8 @@ Result<Plan> buildPlan(const PlanInput &input) {
   module.metadata.push_back(integer("arena_buffers", tables.buffers));
   module.metadata.push_back(integer("arena_bytes_without_sharing", tables.separateBytes));
   module.metadata.push_back(texts("unemitted_kernels", input.unemitted));
+  module.metadata.push_back(
+      text("machine_limits", input.limits.empty() ? "defaults" : input.limits));
 
   flatbuffers::FlatBufferBuilder builder;
   plan::FinishModuleBuffer(builder, plan::Module::Pack(builder, &module));

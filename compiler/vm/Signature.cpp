@@ -35,8 +35,12 @@ SizeText dimText(AffineExpr expression, ArrayRef<StringAttr> names) {
 
 SignaturePort port(StringAttr name, Type type, std::string fallback) {
   auto ranked = dyn_cast<RankedTensorType>(type);
-  SignaturePort result{
-      name ? name.str() : std::move(fallback), kindOf(type), elementOf(type), bool(ranked), {}, {}};
+  SignaturePort result{name && !name.empty() ? name.str() : std::move(fallback),
+                       kindOf(type),
+                       elementOf(type),
+                       bool(ranked),
+                       {},
+                       {}};
   if (auto object = dyn_cast<program::ObjectType>(type))
     result.object = object.getText().str();
   for (int64_t dim = 0; ranked && dim < ranked.getRank(); ++dim)

@@ -101,8 +101,25 @@ TS_API ts_status *ts_describe_interface(const char *path, const void *bytes, siz
  * for the file in messages. The result is freed as a description is. */
 TS_API ts_status *ts_format_program(const char *program, size_t size, const char *name,
                                     char **formatted);
-/* The machine that would be compiled for, as JSON: CPU, features, caches, threads. */
+/* The machine that would be compiled for, as JSON: CPU, features, caches, threads; and, once it was
+ * measured, "limits", else null: what it can do at most, in a second. */
 TS_API ts_status *ts_describe_machine(char **json);
+
+typedef struct ts_measure_options {
+  size_t size;
+  int again; /* not 0: though there are limits that were measured before */
+  /* As in ts_compile_options. */
+  void (*progress)(void *context, const char *stage, double fraction);
+  void *progress_context;
+  void (*warn)(void *context, const char *message);
+  void *warn_context;
+} ts_measure_options;
+
+/* Measures the machine's limits, which takes some seconds, unless that was done before, and keeps
+ * them in the user's cache folder, where later compilations find them: their estimates of cost
+ * count with them, and a module says by which limits it was made. Gives what ts_describe_machine
+ * gives. `options` may be null. */
+TS_API ts_status *ts_measure_machine(const ts_measure_options *options, char **json);
 
 #ifdef __cplusplus
 }

@@ -223,9 +223,16 @@ TS_API ts_status *ts_session_observe(ts_session *session, ts_tensor *const *inpu
 
 /* Runs `runs` times, measuring each instruction, and drops the outputs. The result as JSON, of all
  * runs together: a list of {"label", "kind", "count", "nanoseconds", "flops", "bytes",
- * "location"}. */
+ * "constant_bytes", "type", "location"}; constant_bytes are those of `bytes` that are weights, type
+ * that of the largest tensor. */
 TS_API ts_status *ts_session_profile(ts_session *session, ts_tensor *const *inputs,
                                      size_t input_count, size_t runs, char **json);
+/* Runs `runs` times and drops the outputs. When each instruction ran, and on which thread each part
+ * of its parallel loops, as JSON: a list of {"label", "kind", "function", "instruction", "thread",
+ * "begin", "end"} in nanoseconds from the beginning; parts of loops have "items", [first, last),
+ * too. */
+TS_API ts_status *ts_session_trace(ts_session *session, ts_tensor *const *inputs,
+                                   size_t input_count, size_t runs, char **json);
 
 #ifdef __cplusplus
 }

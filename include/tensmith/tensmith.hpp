@@ -255,6 +255,15 @@ public:
     return std::unique_ptr<char, detail::Deleter>(json).get();
   }
 
+  /// When the instructions of so many runs, and the parts of their loops, ran on which thread, as
+  /// JSON.
+  std::string trace(const std::vector<Tensor> &inputs, size_t runs) const {
+    std::vector<ts_tensor *> given = handles(inputs);
+    char *json = nullptr;
+    detail::check(ts_session_trace(handle_.get(), given.data(), given.size(), runs, &json));
+    return std::unique_ptr<char, detail::Deleter>(json).get();
+  }
+
 private:
   static std::vector<ts_tensor *> handles(const std::vector<Tensor> &tensors) {
     std::vector<ts_tensor *> result;

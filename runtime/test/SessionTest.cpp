@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <gtest/gtest.h>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <thread>
@@ -270,6 +271,44 @@ TEST(Session, DescribesItselfAndItsRuns) {
   EXPECT_EQ(entries[0]["label"], "test_add_label");
   EXPECT_EQ(entries[0]["count"], 1);
   EXPECT_EQ(entries[0]["bytes"], 3 * 32);
+}
+
+// Breaks if a part of a loop is lost or counted for another step.
+TEST(Session, TracesTheStepsAndTheirParts) {
+  auto module = load(addModule(0, {}));
+  for (int threads : {1, 4}) {
+    Session session(module, threads);
+    Profile profile;
+    profile.functions.emplace_back(3);
+    Trace trace;
+    profile.trace = &trace;
+    std::vector<TensorRef> inputs = {floats({2000}, iota(2000))}, outputs(2);
+    ASSERT_TRUE(session.run(inputs, outputs, &profile).ok());
+    auto spans = nlohmann::json::parse(describeTrace(*module, trace));
+    std::map<int, nlohmann::json> steps;
+    std::map<int, int64_t> items;
+    for (const auto &span : spans)
+      if (!span.contains("items"))
+        steps[span["instruction"]] = span;
+    EXPECT_EQ(steps.size(), 3u);
+    for (const auto &span : spans) {
+      EXPECT_LE(int64_t(span["begin"]), int64_t(span["end"]));
+      EXPECT_LT(int(span["thread"]), threads);
+      if (!span.contains("items"))
+        continue;
+      const auto &step = steps[span["instruction"]];
+      EXPECT_LE(int64_t(step["begin"]), int64_t(span["begin"]));
+      EXPECT_GE(int64_t(step["end"]), int64_t(span["end"]));
+      items[span["instruction"]] += int64_t(span["items"][1]) - int64_t(span["items"][0]);
+    }
+    EXPECT_EQ(items.size(), 2u); // two kernels with a loop each, and a view
+    for (auto [step, count] : items)
+      EXPECT_EQ(count, 2000) << step;
+    // A later run, which is not traced, adds nothing.
+    std::vector<TensorRef> others(2);
+    ASSERT_TRUE(session.run(inputs, others).ok());
+    EXPECT_EQ(trace.spans().size(), spans.size());
+  }
 }
 
 } // namespace

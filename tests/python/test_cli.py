@@ -5,6 +5,7 @@ does not fit and a disk that is full must each end in one line on stderr that st
 culprit; a signal (a negative status) is always a failure.
 """
 
+import html.parser
 import json
 import os
 import pathlib
@@ -204,6 +205,71 @@ def test_work_of_a_matrix_product(model):
     assert "Gflop/s" in text and "GB/s" in text
 
 
+@pytest.fixture(scope="session")
+def own_cache(tmp_path_factory):
+    """An environment with a cache of its own, where this machine has just been measured."""
+    environment = {**os.environ, "TENSMITH_CACHE": str(tmp_path_factory.mktemp("cache"))}
+    tensmith("machine", env=environment)
+    return environment
+
+
+# Breaks if shares aren't of what the machine can do, or change with how a kernel is called.
+def test_bench_tells_what_kernels_wait_for(module, own_cache):
+    result = json.loads(tensmith("bench", module, "--input", "x=4x3xf32=random", "--runs", 5, "--kernels", "--json",
+                                 env=own_cache).stdout)
+    limits = json.loads(tensmith("machine", "--json", env=own_cache).stdout)["limits"]
+    assert result["limits"] == limits["identity"]
+    for kernel in result["kernels"]:
+        if kernel["kind"] == "kernel":
+            assert kernel["limit_share"] == pytest.approx(kernel["limit_seconds"] / kernel["seconds"])
+            assert kernel["limit_seconds"] >= kernel["calls"] * limits["call_seconds"]
+            # 60 operations: nobody waits for arithmetic or memory there.
+            assert kernel["waits_for"] in ("overhead", "latency")
+    text = tensmith("bench", module, "--input", "x=4x3xf32=random", "--runs", 3, "--kernels", env=own_cache).stdout
+    assert "of limit" in text and "waits for" in text
+
+
+def test_a_large_product_waits_for_arithmetic(tmp_path, own_cache):
+    w = numpy_helper.from_array(numpy.ones((512, 512), numpy.float32), "w")
+    path = one_node(tmp_path / "m.onnx", helper.make_node("MatMul", ["x", "w"], ["y"]), {"x": [512, 512]}, [512, 512], [w])
+    result = json.loads(tensmith("bench", path, "--runs", 20, "--threads", 1, "--kernels", "--json", env=own_cache).stdout)
+    [kernel] = [kernel for kernel in result["kernels"] if kernel["flops"]]
+    assert kernel["flops"] == 2 * 512**3 and kernel["constant_bytes"] == 4 * 512**2
+    assert kernel["waits_for"] in ("flops", "latency") and 0.05 < kernel["limit_share"] < 1.3
+
+
+class Tags(html.parser.HTMLParser):
+    """What a page is made of, and whatever it would fetch."""
+
+    def __init__(self):
+        super().__init__()
+        self.count, self.fetched = {}, []
+
+    def handle_starttag(self, tag, attributes):
+        self.count[tag] = self.count.get(tag, 0) + 1
+        self.fetched += [value for name, value in attributes if name in ("src", "href", "xlink:href", "data")]
+
+
+def test_bench_draws_a_page(tmp_path, model, own_cache):
+    page, trace = tmp_path / "page.html", tmp_path / "trace.json"
+    tensmith("bench", model, "--input", "x=4x3xf32=random", "--runs", 3, "--html", page, "--trace", trace, env=own_cache)
+    tags = Tags()
+    tags.feed(page.read_text())
+    assert tags.count["svg"] == 1 and tags.count["circle"] >= 1 and tags.count["line"] > 5 and tags.count["tr"] >= 2
+    assert not tags.fetched and "http" not in page.read_text() and "url(" not in page.read_text()
+
+    events = json.loads(trace.read_text())["traceEvents"]
+    kernels = [event for event in events if event["ph"] == "X" and event["cat"] == "kernel"]
+    assert len(kernels) >= 3 and all(event["dur"] >= 0 and event["ts"] >= 0 for event in kernels)
+    named = {event["tid"] for event in events if event["name"] == "thread_name"}
+    assert {event["tid"] for event in events if event["ph"] == "X"} == named
+
+
+def test_bench_says_where_it_cant_write(model, own_cache):
+    message = refused("bench", model, "--input", "x=4x3xf32=random", "--runs", 3, "--trace", "/nowhere/trace.json", env=own_cache)
+    assert "/nowhere/trace.json" in message
+
+
 def one_node(path, node, inputs, output, initializers=()):
     port = lambda name, shape: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
     graph = helper.make_graph([node], "g", [port(*item) for item in inputs.items()], [port("y", output)], list(initializers))
@@ -400,6 +466,44 @@ def test_branch_may_give_an_absent_value(tmp_path, chosen):
     numpy.save(tmp_path / "c.npy", numpy.array(chosen))
     text = tensmith("run", tmp_path / "m.onnx", "--input", f"c={tmp_path}/c.npy").stdout
     assert ("none" if chosen else "sequence of 1") in text
+
+
+# Breaks if the machine is measured at every call, or limits that were damaged are believed.
+def test_machine_is_measured_once(own_cache):
+    once = json.loads(tensmith("machine", "--json", env=own_cache).stdout)["limits"]
+    assert json.loads(tensmith("machine", "--json", env=own_cache).stdout)["limits"] == once
+    names = [limit["name"] for limit in once["memory"]]
+    assert names[0] == "L1" and names[-1] == "memory"
+    text = tensmith("machine", env=own_cache).stdout
+    assert "f32" in text and "memory" in text and once["identity"] in text
+    [kept] = pathlib.Path(own_cache["TENSMITH_CACHE"]).glob("machine-*.json")
+    kept.write_text(kept.read_text()[:200])
+    again = json.loads(tensmith("machine", "--json", env=own_cache).stdout)["limits"]
+    assert again["identity"] == json.loads(kept.read_text())["identity"]
+
+
+# Breaks if estimates of cost don't count with what was measured, or a module doesn't say that they did.
+def test_a_machine_with_slow_memory_is_compiled_for_otherwise(tmp_path, own_cache):
+    w = numpy_helper.from_array(numpy.ones((128, 128, 3, 3), numpy.float32), "w")
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    path = one_node(tmp_path / "c.onnx", node, {"x": [1, 128, 56, 56]}, [1, 128, 56, 56], [w])
+
+    def compiled(environment):
+        module = json.loads(tensmith("inspect", path, "--json", env=environment).stdout)["module"]
+        return any("winograd" in kernel["schedule"] for kernel in module["kernels"]), module["metadata"]["machine_limits"]
+
+    limits = json.loads(tensmith("machine", "--json", env=own_cache).stdout)["limits"]
+    [kept] = pathlib.Path(own_cache["TENSMITH_CACHE"]).glob("machine-*.json")
+    (tmp_path / "cache").mkdir()
+    environment = {**own_cache, "TENSMITH_CACHE": str(tmp_path / "cache")}
+    assert compiled(environment) == (True, "defaults")
+    for level in limits["memory"]:
+        for rate in level["bytes_per_second"].values():
+            rate["one"] *= 1e-3
+    (tmp_path / "cache" / kept.name).write_text(json.dumps(limits))
+    winograd, identity = compiled(environment)
+    assert not winograd
+    assert identity not in ("defaults", limits["identity"])
 
 
 def test_machine():

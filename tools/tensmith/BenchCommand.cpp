@@ -1,9 +1,10 @@
 // tensmith bench: how long a run takes, and where the time goes.
 #include "tools/tensmith/Commands.h"
 #include "tools/tensmith/Compiler.h"
+#include "tools/tensmith/Files.h"
 #include "tools/tensmith/Inputs.h"
+#include "tools/tensmith/KernelReport.h"
 #include "tools/tensmith/Progress.h"
-#include "tools/tensmith/Report.h"
 
 #include <CLI/CLI.hpp>
 
@@ -11,14 +12,15 @@
 #include <chrono>
 #include <fmt/format.h>
 #include <iostream>
-#include <map>
 #include <numeric>
+#include <optional>
+#include <span>
 
 namespace tensmith::cli {
 namespace {
 
 struct Settings {
-  std::string file;
+  std::string file, trace, html;
   int runs = 0, warmUp = 3, threads = 0;
   bool kernels = false, json = false;
   InputSettings inputs;
@@ -69,94 +71,107 @@ double quantile(const std::vector<double> &sorted, double q) {
   return sorted[below] + (at - double(below)) * (sorted[above] - sorted[below]);
 }
 
-/// The profile's instructions, those of one label and kind added up, per run, the slowest first.
-Json kernelsOf(const Json &profile, int runs) {
-  std::map<std::string, Json> byLabel;
-  for (const Json &entry : profile) {
-    Json &sum = byLabel[entry["kind"].dump() + entry["label"].dump()];
-    if (sum.is_null())
-      sum = {{"label", entry["label"]}, {"kind", entry["kind"]}, {"calls", 0.0},
-             {"seconds", 0.0},          {"flops", 0.0},          {"bytes", 0.0}};
-    auto add = [&](const char *key, const Json &value, double scale) {
-      sum[key] = value.is_number() && sum[key].is_number()
-                     ? Json(sum[key].get<double>() + value.get<double>() * scale)
-                     : Json();
-    };
-    add("calls", entry["count"], 1.0 / runs);
-    add("seconds", entry["nanoseconds"], 1e-9 / runs);
-    add("flops", entry["flops"], 1.0 / runs);
-    add("bytes", entry["bytes"], 1.0 / runs);
+/// Times of the kernels, against the machine's limits where those can be had.
+struct KernelFigures {
+  Json kernels, limits;
+  std::optional<Roofline> roofline;
+};
+
+/// The machine's limits; null where there is no compiler to measure them with.
+Json machineLimits() {
+  try {
+    return parseJson(measureMachine(false), "machine")["limits"];
+  } catch (const std::exception &error) {
+    std::cerr << "tensmith: warning: the machine's limits are not known: " << error.what() << '\n';
+    return {};
   }
-  Json kernels = Json::array();
-  for (auto &[label, sum] : byLabel)
-    kernels.push_back(std::move(sum));
-  std::sort(kernels.begin(), kernels.end(), [](const Json &a, const Json &b) {
-    return std::pair(-a["seconds"].get<double>(), a["label"].dump()) <
-           std::pair(-b["seconds"].get<double>(), b["label"].dump());
-  });
-  return kernels;
 }
 
-std::string rate(const Json &kernel, const char *key) {
-  double seconds = kernel["seconds"].get<double>();
-  if (!kernel[key].is_number() || kernel[key].get<double>() == 0 || seconds == 0)
-    return "-";
-  return fmt::format("{:.1f}", kernel[key].get<double>() / seconds * 1e-9);
+KernelFigures profileKernels(const Session &session, const std::vector<Tensor> &inputs, int runs,
+                             double weightsBytes, const Json &limits, const Settings &settings) {
+  Progress progress("profiling " + settings.file);
+  KernelFigures figures;
+  figures.limits = limits;
+  figures.kernels =
+      kernelsOf(parseJson(session.profile(inputs, size_t(runs)), settings.file), runs);
+  if (!limits.is_null()) {
+    figures.roofline.emplace(limits, session.threads(), weightsBytes);
+    figures.roofline->annotate(figures.kernels);
+  }
+  return figures;
 }
 
-void printKernels(const Json &kernels) {
-  double total = 0;
-  for (const Json &kernel : kernels)
-    total += kernel["seconds"].get<double>();
-  Table table({"time", "share", "calls", "Gflop/s", "GB/s", "kind", "label"});
-  for (const Json &kernel : kernels) {
-    double seconds = kernel["seconds"].get<double>();
-    table.add({timeText(seconds), fmt::format("{:.1f}%", total > 0 ? 100 * seconds / total : 0),
-               fmt::format("{:g}", kernel["calls"].get<double>()), rate(kernel, "flops"),
-               rate(kernel, "bytes"), cellText(kernel["kind"]), cellText(kernel["label"])});
-  }
-  std::cout << '\n' << table.text();
+void writeText(const std::string &path, const std::string &text) {
+  writeFile(path, std::as_bytes(std::span(text)));
 }
+
+std::string textOf(const Json &json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json summary(const std::vector<double> &times, int threads, const Settings &settings) {
+  double mean = std::accumulate(times.begin(), times.end(), 0.0) / double(times.size());
+  return {{"file", settings.file},
+          {"threads", threads},
+          {"runs", times.size()},
+          {"warm_up", settings.warmUp},
+          {"median", quantile(times, 0.5)},
+          {"min", times.front()},
+          {"mean", mean},
+          {"p90", quantile(times, 0.9)},
+          {"max", times.back()}};
+}
+
+void printSummary(const Json &all) {
+  int threads = all["threads"];
+  auto time = [&](const char *key) { return timeText(all[key].get<double>()); };
+  std::cout << fmt::format("{}: median {}, min {}, mean {}, 90% within {} ({} runs, {} {})\n",
+                           cellText(all["file"]), time("median"), time("min"), time("mean"),
+                           time("p90"), all["runs"].get<size_t>(), threads,
+                           threads == 1 ? "thread" : "threads");
+}
+
+constexpr size_t kTracedRuns = 3;
 
 int bench(const Settings &settings) {
+  bool kernels = settings.kernels || !settings.html.empty();
+  // First, since a model is compiled by them.
+  Json limits = kernels ? machineLimits() : Json();
   Module module = loadOrCompile(settings.file, settings.compile);
   auto inputs =
       makeInputs(module.inputs(), settings.inputs, settings.compile.shapes, settings.file);
   Session session(module, {.threads = settings.threads});
   std::vector<double> times;
-  Json kernels;
+  KernelFigures figures;
+  std::string spans;
   try {
     times = measure(session, inputs, settings);
-    if (settings.kernels) {
-      int runs = int(times.size());
-      Progress progress("profiling " + settings.file);
-      kernels = kernelsOf(parseJson(session.profile(inputs, size_t(runs)), settings.file), runs);
-    }
+    double weights = parseJson(module.describe(), settings.file)["weights_bytes"];
+    if (kernels)
+      figures = profileKernels(session, inputs, int(times.size()), weights, limits, settings);
+    if (!settings.trace.empty())
+      spans = session.trace(inputs, kTracedRuns);
   } catch (const Error &error) {
     fail(settings.file, error.what());
   }
-  double mean = std::accumulate(times.begin(), times.end(), 0.0) / double(times.size());
+  Json all = summary(times, session.threads(), settings);
+  if (kernels) {
+    all["limits"] = figures.limits.is_null() ? Json() : figures.limits["identity"];
+    all["kernels"] = figures.kernels;
+  }
+  if (!settings.trace.empty())
+    writeText(settings.trace, textOf(chromeTrace(parseJson(spans, settings.file), settings.file)));
+  if (!settings.html.empty() && !figures.roofline)
+    fail(settings.html, "the plot needs the machine's limits, which could not be measured");
+  if (!settings.html.empty())
+    writeText(settings.html, rooflinePage(all, *figures.roofline));
   if (settings.json) {
-    Json all = {{"file", settings.file},
-                {"threads", session.threads()},
-                {"runs", times.size()},
-                {"warm_up", settings.warmUp},
-                {"median", quantile(times, 0.5)},
-                {"min", times.front()},
-                {"mean", mean},
-                {"p90", quantile(times, 0.9)},
-                {"max", times.back()}};
-    if (settings.kernels)
-      all["kernels"] = kernels;
     printJson(all);
     return kSuccess;
   }
-  std::cout << fmt::format("{}: median {}, min {}, mean {}, 90% within {} ({} runs, {} {})\n",
-                           settings.file, timeText(quantile(times, 0.5)), timeText(times.front()),
-                           timeText(mean), timeText(quantile(times, 0.9)), times.size(),
-                           session.threads(), session.threads() == 1 ? "thread" : "threads");
+  printSummary(all);
   if (settings.kernels)
-    printKernels(kernels);
+    printKernels(figures.kernels);
   return kSuccess;
 }
 
@@ -176,13 +191,24 @@ void addBench(CLI::App &app, Action &chosen) {
       ->type_name("N")
       ->check(CLI::Range(1, 4096));
   command->add_flag("--kernels", settings->kernels,
-                    "Also the time of each kernel (in runs of their own: measuring costs time)");
+                    "Also each kernel (in runs of their own: measuring costs time): its time, its "
+                    "share of what the machine could do, and what it waits for");
+  command
+      ->add_option("--trace", settings->trace,
+                   "Write a timeline of three runs, each thread with its parts of the work, for "
+                   "chrome://tracing or ui.perfetto.dev")
+      ->type_name("FILE");
+  command
+      ->add_option("--html", settings->html,
+                   "Write a page with the roofline plot of the kernels, which needs no network")
+      ->type_name("FILE");
   command->add_flag("--json", settings->json, "As JSON; times in seconds");
   settings->inputs.addTo(*command);
   settings->compile.addTo(*command, false);
   command->footer("Examples:\n"
                   "  tensmith bench resnet50.onnx --threads 1\n"
-                  "  tensmith bench bert.so --input ids=1x128xi64=range --kernels");
+                  "  tensmith bench bert.so --input ids=1x128xi64=range --kernels\n"
+                  "  tensmith bench model.so --html roofline.html --trace trace.json");
   command->callback([settings, &chosen] { chosen = [settings] { return bench(*settings); }; });
 }
 

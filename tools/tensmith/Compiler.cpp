@@ -21,6 +21,7 @@ struct Library {
   decltype(&ts_describe_model) describeModel;
   decltype(&ts_describe_machine) describeMachine;
   decltype(&ts_format_program) formatProgram;
+  decltype(&ts_measure_machine) measureMachine;
 };
 
 template <typename Function> void find(void *library, const char *name, Function &function) {
@@ -42,6 +43,7 @@ Library openLibrary() {
   find(handle, "ts_describe_model", library.describeModel);
   find(handle, "ts_describe_machine", library.describeMachine);
   find(handle, "ts_format_program", library.formatProgram);
+  find(handle, "ts_measure_machine", library.measureMachine);
   return library;
 }
 
@@ -237,6 +239,20 @@ std::string formatProgram(const std::string &program, const std::string &name) {
 std::string describeMachine() {
   char *json = nullptr;
   detail::check(library().describeMachine(&json));
+  return take(json);
+}
+
+std::string measureMachine(bool again) {
+  Progress progress("measuring this machine");
+  ts_measure_options options{};
+  options.size = sizeof options;
+  options.again = again;
+  options.progress = Progress::callback;
+  options.progress_context = &progress;
+  options.warn = Progress::warnCallback;
+  options.warn_context = &progress;
+  char *json = nullptr;
+  detail::check(library().measureMachine(&options, &json));
   return take(json);
 }
 

@@ -56,5 +56,7 @@ std::string describeModel(const std::string &model, const CompileSettings &setti
 std::string describeMachine();
 /// The program of the language in its one layout; `name` stands for the file in messages.
 std::string formatProgram(const std::string &program, const std::string &name);
+/// The same with its limits, which are measured unless they were before; `again`: in any case.
+std::string measureMachine(bool again);
 
 } // namespace tensmith::cli

@@ -63,7 +63,7 @@ ts_tensor *pair(float first, float second) {
 TEST(GraphText, Compiles) { EXPECT_EQ(compile(kDouble), ""); }
 
 TEST(GraphText, IsCheckedLikeAnyModel) {
-  const std::pair<const char *, const char *> cases[] = {
+  const std::pair<std::string, const char *> cases[] = {
       {"func.func private @main()", "m.mlir:1: 'func.func' declares @main without a body"},
       {"func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {\n  return %x : tensor<2xf32>\n^a:\n"
        "  return %x : tensor<2xf32>\n}",
@@ -82,6 +82,10 @@ TEST(GraphText, IsCheckedLikeAnyModel) {
        "  %y = func.call @main(%x) : (tensor<2xf32>) -> tensor<2xf32>\n"
        "  return %y : tensor<2xf32>\n}",
        "m.mlir:2: 'func.call' is no operator of the graph dialect"},
+      {"func.func @main(%a: tensor<f32>) -> tensor<f32> {\n  return %b : tensor<f32>\n}",
+       "m.mlir:2: '%b' is used before it is defined"},
+      {"module {\n  module attributes {a = " + std::string(500, '[') + "} {}\n}",
+       "m.mlir:2: brackets are nested more than 400 deep"},
       {"func.func @other() {\n  return\n}", "m.mlir:1: 'func.func' declares @other"},
       {"module {\n}", "m.mlir: has no function @main"},
       {"module {\n  module {\n  }\n}", "m.mlir:2: 'builtin.module' stands where a function"},

@@ -35,7 +35,9 @@ struct Job {
   bool cached = false;
 };
 
-/// The sizes of the machine's caches are in the kernel's text, where they have a part in it.
+/// The sizes of the machine's caches are in the kernel's text, where they have a part in it. So are
+/// the choices made by measured limits; those limits are in the key all the same, so that what was
+/// compiled by others is told apart.
 Hash128 keyOf(const KernelSource &source, const Machine &machine) {
   Hasher hasher;
   hasher.add(kLlvmVersion);
@@ -44,6 +46,7 @@ Hash128 keyOf(const KernelSource &source, const Machine &machine) {
   hasher.add(machine.cpu);
   hasher.add(machine.featureString());
   hasher.add(int64_t(machine.vectorBits));
+  hasher.add(machine.limits);
   hasher.add(source.text);
   return hasher.finish();
 }

@@ -1,41 +1,19 @@
 // Finding out what the host is, and what a named CPU has, from LLVM's tables.
 #include "compiler/target/cpu/Machine.h"
 
+#include "compiler/target/cpu/HostCaches.h"
 #include "compiler/target/cpu/NativeTarget.h"
 
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/Threading.h"
 #include "llvm/TargetParser/Host.h"
 
 #include <algorithm>
-#include <fstream>
-#include <unistd.h>
 
 namespace tensmith::target::cpu {
 namespace {
-
-/// The cache of that level, by the kernel's description of CPU 0, else by the C library's; 0 where
-/// neither says.
-int64_t hostCacheBytes(int level, int sysconfName) {
-  for (int index = 0; index < 8; ++index) {
-    std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/";
-    int found = 0;
-    std::string type, size;
-    std::ifstream(folder + "level") >> found;
-    std::ifstream(folder + "type") >> type;
-    std::ifstream(folder + "size") >> size;
-    int64_t kibibytes = 0;
-    llvm::StringRef digits(size);
-    if (found == level && type != "Instruction" && digits.consume_back("K") &&
-        !digits.getAsInteger(10, kibibytes))
-      return kibibytes << 10;
-  }
-  long bytes = sysconf(sysconfName);
-  return bytes > 0 ? bytes : 0;
-}
 
 /// What LLVM knows of the machine; null where it doesn't know the CPU.
 std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Machine &machine) {
@@ -114,10 +92,12 @@ Machine bareHost() {
   for (const auto &feature : llvm::sys::getHostCPUFeatures())
     machine.features.push_back((feature.getValue() ? "+" : "-") + feature.getKey().str());
   llvm::sort(machine.features);
-  if (int64_t bytes = hostCacheBytes(1, _SC_LEVEL1_DCACHE_SIZE))
-    machine.l1Bytes = bytes;
-  if (int64_t bytes = hostCacheBytes(2, _SC_LEVEL2_CACHE_SIZE))
-    machine.l2Bytes = bytes;
+  for (const HostCache &cache : hostCaches()) {
+    if (cache.level == 1)
+      machine.l1Bytes = cache.bytes;
+    if (cache.level == 2)
+      machine.l2Bytes = cache.bytes;
+  }
   return machine;
 }
 
@@ -163,31 +143,15 @@ Result<Machine> parseMachine(std::string_view name) {
   return machine;
 }
 
-static llvm::json::Object sizes(const Machine &machine) {
-  return llvm::json::Object{
+std::string toJson(const Machine &machine) {
+  llvm::json::Object object{
       {"triple", machine.triple},          {"cpu", machine.cpu},
       {"vector_bits", machine.vectorBits}, {"vector_registers", machine.vectorRegisters},
-      {"l1_bytes", machine.l1Bytes},       {"l2_bytes", machine.l2Bytes}};
-}
-
-static std::string textOf(llvm::json::Object object) {
+      {"l1_bytes", machine.l1Bytes},       {"l2_bytes", machine.l2Bytes},
+      {"features", machine.features},      {"enabled", machine.enabled}};
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object));
   return text;
-}
-
-std::string toJson(const Machine &machine) {
-  llvm::json::Object object = sizes(machine);
-  object["features"] = machine.features;
-  object["enabled"] = machine.enabled;
-  return textOf(std::move(object));
-}
-
-std::string describe(const Machine &machine) {
-  llvm::json::Object object = sizes(machine);
-  object["features"] = machine.codeFeatures();
-  object["threads"] = int64_t(llvm::hardware_concurrency().compute_thread_count());
-  return textOf(std::move(object));
 }
 
 } // namespace tensmith::target::cpu

@@ -28,6 +28,8 @@ struct Machine {
   int vectorRegisters = 16;
   int64_t l1Bytes = 32 << 10;  // of one core's data
   int64_t l2Bytes = 512 << 10; // of one core
+  /// Of the measured limits that estimates count with (MachineLimits.h); empty: of none.
+  std::string limits;
 
   bool has(std::string_view feature) const;
   /// Of the enabled ones, those whose instructions may be in the code: what a module's reader has
@@ -44,10 +46,6 @@ Machine hostMachine();
 /// kind.
 Result<Machine> parseMachine(std::string_view name);
 
-/// All of its fields: part of the cache's keys.
+/// All that it is; not what was measured of it.
 std::string toJson(const Machine &machine);
-/// For people and programs that ask what is compiled for: the features are those that code may use,
-/// without LLVM's hints to its scheduler; "threads" is how many CPUs this process may use.
-std::string describe(const Machine &machine);
-
 } // namespace tensmith::target::cpu

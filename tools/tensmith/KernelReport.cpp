@@ -1,0 +1,116 @@
+// The kernels of a profile added up, as a table, and as a timeline.
+#include "tools/tensmith/KernelReport.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iostream>
+#include <map>
+#include <set>
+
+namespace tensmith::cli {
+namespace {
+
+constexpr const char *kSums[] = {"flops", "bytes", "constant_bytes"};
+
+std::string rate(const Json &kernel, const char *key) {
+  double seconds = kernel["seconds"].get<double>();
+  if (!kernel[key].is_number() || kernel[key].get<double>() == 0 || seconds == 0)
+    return "-";
+  return fmt::format("{:.1f}", kernel[key].get<double>() / seconds * 1e-9);
+}
+
+std::string percent(const Json &share) {
+  return share.is_number() ? fmt::format("{:.0f}%", 100 * share.get<double>()) : "-";
+}
+
+} // namespace
+
+std::string nodesText(const Json &kernel) {
+  std::string label = cellText(kernel["label"]), nodes = cellText(kernel["location"]);
+  constexpr std::string_view kBefore = ": node ";
+  size_t at = nodes.find(kBefore); // after the name of the model, which is the same for all
+  if (at != std::string::npos)
+    nodes.erase(0, at + kBefore.size());
+  return nodes.empty() || label.find(nodes) != std::string::npos ? label : label + " at " + nodes;
+}
+
+Json kernelsOf(const Json &profile, int runs) {
+  std::map<std::string, Json> byNodes;
+  for (const Json &entry : profile) {
+    Json &sum = byNodes[entry["kind"].dump() + entry["label"].dump() + entry["location"].dump()];
+    if (sum.is_null())
+      sum = {{"label", entry["label"]},
+             {"location", entry["location"]},
+             {"kind", entry["kind"]},
+             {"type", entry["type"]},
+             {"calls", 0.0},
+             {"seconds", 0.0},
+             {"flops", 0.0},
+             {"bytes", 0.0},
+             {"constant_bytes", 0.0}};
+    auto add = [&](const char *key, const Json &value, double scale) {
+      sum[key] = value.is_number() && sum[key].is_number()
+                     ? Json(sum[key].get<double>() + value.get<double>() * scale)
+                     : Json();
+    };
+    add("calls", entry["count"], 1.0 / runs);
+    add("seconds", entry["nanoseconds"], 1e-9 / runs);
+    for (const char *key : kSums)
+      add(key, entry[key], 1.0 / runs);
+  }
+  Json kernels = Json::array();
+  for (auto &[nodes, sum] : byNodes)
+    kernels.push_back(std::move(sum));
+  std::sort(kernels.begin(), kernels.end(), [](const Json &a, const Json &b) {
+    return std::pair(-a["seconds"].get<double>(), a["label"].dump()) <
+           std::pair(-b["seconds"].get<double>(), b["label"].dump());
+  });
+  return kernels;
+}
+
+void printKernels(const Json &kernels) {
+  double total = 0;
+  for (const Json &kernel : kernels)
+    total += kernel["seconds"].get<double>();
+  Table table(
+      {"time", "share", "calls", "Gflop/s", "GB/s", "of limit", "waits for", "kind", "kernel"});
+  for (const Json &kernel : kernels) {
+    double seconds = kernel["seconds"].get<double>();
+    table.add({timeText(seconds), fmt::format("{:.1f}%", total > 0 ? 100 * seconds / total : 0),
+               fmt::format("{:g}", kernel["calls"].get<double>()), rate(kernel, "flops"),
+               rate(kernel, "bytes"), percent(kernel["limit_share"]), cellText(kernel["waits_for"]),
+               cellText(kernel["kind"]), nodesText(kernel)});
+  }
+  std::cout << '\n' << table.text();
+}
+
+Json chromeTrace(const Json &spans, const std::string &file) {
+  Json events = Json::array();
+  std::set<int> threads;
+  for (const Json &span : spans) {
+    double begin = span["begin"].get<double>() * 1e-3, end = span["end"].get<double>() * 1e-3;
+    bool part = span.contains("items");
+    Json arguments = {{"function", span["function"]}, {"instruction", span["instruction"]}};
+    if (part)
+      arguments["items"] = span["items"];
+    events.push_back({{"name", span["label"]},
+                      {"cat", part ? Json("part of a loop") : span["kind"]},
+                      {"ph", "X"},
+                      {"ts", begin},
+                      {"dur", end - begin},
+                      {"pid", 1},
+                      {"tid", span["thread"]},
+                      {"args", std::move(arguments)}});
+    threads.insert(span["thread"].get<int>());
+  }
+  auto name = [&](const char *what, int thread, const std::string &text) {
+    events.push_back(
+        {{"name", what}, {"ph", "M"}, {"pid", 1}, {"tid", thread}, {"args", {{"name", text}}}});
+  };
+  name("process_name", 0, file);
+  for (int thread : threads)
+    name("thread_name", thread, fmt::format("thread {}", thread));
+  return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ns"}};
+}
+
+} // namespace tensmith::cli

@@ -1,0 +1,25 @@
+// Where the time of a run goes, kernel by kernel: as a table, as a timeline for trace viewers, and
+// as a page to look at.
+#pragma once
+
+#include "tools/tensmith/Report.h"
+#include "tools/tensmith/Roofline.h"
+
+namespace tensmith::cli {
+
+/// A profile's instructions, those of the same nodes added up, per run, the slowest first.
+Json kernelsOf(const Json &profile, int runs);
+
+/// What a kernel does, and the nodes that it comes from.
+std::string nodesText(const Json &kernel);
+
+void printKernels(const Json &kernels);
+
+/// ts_session_trace's spans in the Trace Event Format, which chrome://tracing and Perfetto read.
+Json chromeTrace(const Json &spans, const std::string &file);
+
+/// One HTML file that needs nothing else: the roofline plot as SVG, and the table. `bench` is what
+/// --json prints.
+std::string rooflinePage(const Json &bench, const Roofline &roofline);
+
+} // namespace tensmith::cli
