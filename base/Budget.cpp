@@ -33,6 +33,11 @@ bool Charge::take(int64_t bytes) {
   return true;
 }
 
+void Charge::give() {
+  budget_->give(bytes_);
+  budget_.reset(); // here, and not in every place that a charge ends
+}
+
 Clock::time_point deadlineIn(double seconds) {
   constexpr double kLongest = 1e9; // more overflows the clock
   if (!(seconds > 0) || seconds > kLongest)

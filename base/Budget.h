@@ -51,13 +51,15 @@ public:
   }
   ~Charge() {
     if (budget_)
-      budget_->give(bytes_);
+      give();
   }
 
   /// To the calling thread's budget. False where that has not so much left.
   bool take(int64_t bytes);
 
 private:
+  void give();
+
   std::shared_ptr<Budget> budget_;
   int64_t bytes_ = 0;
 };

@@ -1,11 +1,11 @@
 // Refuses forward references and bottomless nesting in the graph's text before MLIR parses it.
 //
-// MLIR lets a value be used before it is defined, by a placeholder that the definition replaces. Where the
-// text then turns out to be wrong, version 19 frees the region that holds the definition while
-// operations outside still use it (the cases of llvm-project's issues 58869 and 107121 and of pull
-// request 127778), and writes to freed memory. The graph's text has no need of such references: its
-// operations stand in order. So this follows the text by its tokens, with a set of names for each brace,
-// and a parser that is given what passes never makes a placeholder.
+// MLIR lets a value be used before it is defined, by a placeholder that the definition replaces.
+// Where the text then turns out to be wrong, version 19 frees the region that holds the definition
+// while operations outside still use it (the cases of llvm-project's issues 58869 and 107121 and of
+// pull request 127778), and writes to freed memory. The graph's text has no need of such
+// references: its operations stand in order. So this follows the text by its tokens, with a set of
+// names for each brace, and a parser that is given what passes never makes a placeholder.
 //
 // The results of an operation are defined once the next one begins, and not in its own regions; the
 // arguments of a function in the region after them.
@@ -151,7 +151,8 @@ private:
     if (!operation.starts_with("graph.") &&
         !llvm::is_contained({"func.func", "func.return", "return", "module", "builtin.module"},
                             operation))
-      return invalid("'" + operation.take_front(100).str() + "' is no operator of the graph dialect");
+      return invalid("'" + operation.take_front(100).str() +
+                     "' is no operator of the graph dialect");
     operation_ = operation;
     Scope &scope = scopes_.back();
     for (StringRef name : std::exchange(scope.results, std::move(results_)))
@@ -160,11 +161,13 @@ private:
     return {};
   }
 
-  /// "%0 =", "%0:2 =", "%0, %1 =" begin an operation, which `begin` takes them to; anything else is a use.
+  /// "%0 =", "%0:2 =", "%0, %1 =" begin an operation, which `begin` takes them to; anything else is
+  /// a use.
   Status takeValue(StringRef name) {
     Lexer ahead = lexer_;
     StringRef token = ahead.next();
-    while (!token.empty() && (token == ":" || token == "," || token[0] == '%' || llvm::isDigit(token[0])))
+    while (!token.empty() &&
+           (token == ":" || token == "," || token[0] == '%' || llvm::isDigit(token[0])))
       token = ahead.next();
     if (token == "=") {
       results_.push_back(name);

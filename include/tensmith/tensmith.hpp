@@ -201,14 +201,9 @@ class Session {
 public:
   explicit Session(const Module &module, const SessionOptions &settings = {})
       : outputs_(ts_module_output_count(module.handle())) {
-    ts_session_options options = {sizeof(options),
-                                  settings.threads,
-                                  settings.checkFinite,
-                                  settings.maxDepth,
-                                  settings.maxInstructions,
-                                  settings.memoryLimit,
-                                  settings.timeLimit,
-                                  settings.keepLimit};
+    ts_session_options options = {
+        sizeof(options),          settings.threads,     settings.checkFinite, settings.maxDepth,
+        settings.maxInstructions, settings.memoryLimit, settings.timeLimit,   settings.keepLimit};
     ts_session *handle = nullptr;
     detail::check(ts_session_create(module.handle(), &options, &handle));
     handle_.reset(handle);

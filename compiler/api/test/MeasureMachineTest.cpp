@@ -102,7 +102,7 @@ TEST_F(MeasureMachine, ItsLimitsCanBeTrue) {
   // Once: again only when asked.
   EXPECT_EQ(measured()["limits"], limits);
   EXPECT_EQ(described()["limits"], limits);
-  EXPECT_EQ(limitsOfModule(), limits["identity"]);
+  EXPECT_EQ(limitsOfModule(), limits["identity"].get<std::string>());
   EXPECT_NE(measured(1)["limits"]["identity"], limits["identity"]);
 }
 
