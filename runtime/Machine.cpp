@@ -189,7 +189,7 @@ bool Machine::invoke(const uint32_t *word, uint32_t count) {
   uint32_t index = word[1], results = word[2];
   auto &frame = frames_[index];
   if (!frame)
-    frame = std::make_unique<Frame>(program().functions[index], run_.session.pool());
+    frame = run_.session.makeFrame(index);
   beat_ += kBeatsOfInvoke;
   passed_.resize(count);
   for (uint32_t i = 0; i < count; ++i)

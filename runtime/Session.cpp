@@ -109,6 +109,10 @@ Session::Session(std::shared_ptr<const Module> module, int threads, Limits limit
       budget_(std::make_shared<Budget>(limits.memoryBytes)),
       frames_(module_->program().functions.size()) {}
 
+std::unique_ptr<Frame> Session::makeFrame(uint32_t function) {
+  return std::make_unique<Frame>(module_->program().functions[function], pool_, budget_);
+}
+
 Session::Lease::Lease(Session &session, uint32_t function)
     : session_(session), function_(function) {
   FramePool &pool = session.frames_[function];
@@ -121,8 +125,7 @@ Session::Lease::Lease(Session &session, uint32_t function)
       return;
     }
   }
-  frame_ = std::make_unique<Frame>(session.module().program().functions[function], session.pool_,
-                                   session.budget_);
+  frame_ = session.makeFrame(function);
 }
 
 Session::Lease::~Lease() {

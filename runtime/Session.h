@@ -129,6 +129,8 @@ public:
   Status run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs,
              Profile *profile = nullptr, const Watch &watch = {});
 
+  std::unique_ptr<Frame> makeFrame(uint32_t function);
+
   /// A frame of a function, for as long as the lease lives.
   class Lease {
   public:
