@@ -348,7 +348,7 @@ bool Machine::invokeTogether(uint32_t index, std::span<Fiber *const> calls) {
   }
   auto &frame = frames_[one.batched];
   if (!frame)
-    frame = std::make_unique<Frame>(several, run_.session.pool());
+    frame = run_.session.makeFrame(one.batched);
   auto given = execute(run_, *frame, one.batched, passed, {}, {});
   passed.clear();
   frame->clear();
