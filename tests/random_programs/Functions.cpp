@@ -8,7 +8,8 @@ namespace tensmith::random_programs {
 void Generator::addDeclaration(const Function &function, const std::vector<std::string> &names,
                                ExprPointer body) {
   // With its types, with some of them, or with none.
-  int annotated = below(3);
+  // One for all types needs them: what is not written there has nothing to do with the rest.
+  int annotated = function.variables.empty() ? below(3) : 0;
   text::FunctionDecl decl;
   decl.name = function.name;
   for (size_t i = 0; i < names.size(); ++i) {
