@@ -256,6 +256,9 @@ Owned<ts_tensor> sequenceToTensor(nb::handle sequence) {
 
 /// A value of a data type as Python has it: an object with the constructor's number in `tag` and
 /// the fields' handles in `fields` (tensmith.Value). Iterative, since lists are long.
+bool isArray(nb::handle value) {
+  return std::string_view(Py_TYPE(value.ptr())->tp_name) == "numpy.ndarray";
+}
 bool isValue(nb::handle value) { return nb::hasattr(value, "_tensmith_value"); }
 
 Owned<ts_tensor> valueToTensor(nb::handle root) {
@@ -273,7 +276,7 @@ Owned<ts_tensor> valueToTensor(nb::handle root) {
     Part &top = stack.back();
     if (top.fields.size() < top.parts.size()) {
       nb::object next = top.parts[top.fields.size()];
-      if (isValue(next))
+      if (!isArray(next) && isValue(next))
         open(next);
       else
         top.fields.push_back(toTensor(next));
@@ -293,6 +296,9 @@ Owned<ts_tensor> valueToTensor(nb::handle root) {
 }
 
 Owned<ts_tensor> toTensor(nb::handle value) {
+  if (isArray(value))
+    if (Owned<ts_tensor> tensor = bufferToTensor(value); tensor.get())
+      return tensor;
   if (isValue(value))
     return valueToTensor(value);
   if (value.is_none()) {
@@ -300,9 +306,6 @@ Owned<ts_tensor> toTensor(nb::handle value) {
     check(ts_tensor_none(&tensor));
     return Owned<ts_tensor>(tensor);
   }
-  if (std::string_view(Py_TYPE(value.ptr())->tp_name) == "numpy.ndarray")
-    if (Owned<ts_tensor> tensor = bufferToTensor(value); tensor.get())
-      return tensor;
   nb::module_ numpy = nb::module_::import_("numpy");
   if (nb::isinstance(value, numpy.attr("ndarray")))
     return arrayToTensor(nb::borrow(value));

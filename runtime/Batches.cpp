@@ -49,15 +49,17 @@ const Tensor *operandOf(Fiber &fiber, uint32_t operand) {
 } // namespace
 
 void Fibers::clear() {
-  free.clear();
-  for (auto &fiber : all) {
-    fiber->cells.shrink(0);
-    fiber->activations.clear();
-    free.push_back(fiber.get());
+  if (live() > 0) { // something failed
+    free.clear();
+    for (auto &fiber : all) {
+      fiber->cells.shrink(0);
+      fiber->activations.clear();
+      free.push_back(fiber.get());
+    }
+    runnable.clear();
+    for (auto &list : waiting)
+      list.clear();
   }
-  runnable.clear();
-  for (auto &list : waiting)
-    list.clear();
   for (Cell &cell : results)
     cell.clear();
   results.clear();
@@ -147,8 +149,9 @@ void Machine::exchange(Fiber &fiber) {
 }
 
 bool Machine::batch(uint32_t count) {
-  if (!fibers_)
-    fibers_ = std::make_unique<Fibers>();
+  if (!space_.fibers)
+    space_.fibers = std::make_shared<Fibers>();
+  fibers_ = space_.fibers.get();
   fibers_->waiting.resize(program().functions.size());
   fibers_->results.assign(count, Cell{});
   int64_t fuel = fuel_, left = left_;
@@ -346,7 +349,7 @@ bool Machine::invokeTogether(uint32_t index, std::span<Fiber *const> calls) {
       if (uint32_t operand = word[3 + word[2] + i]; operand & kTake)
         cellOf(*fiber, operand & ~kTake).clear();
   }
-  auto &frame = frames_[one.batched];
+  auto &frame = space_.frames[one.batched];
   if (!frame)
     frame = run_.session.makeFrame(one.batched);
   auto given = execute(run_, *frame, one.batched, passed, {}, {});

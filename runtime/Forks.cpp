@@ -68,7 +68,7 @@ void Machine::handOut() {
   beat_ = 0;
   ThreadPool &pool = run_.session.pool();
   if (!pool.hungry())
-    return pool.wake();
+    return;
   for (uint32_t position; firstFork_ < forks_.size(); ++firstFork_) {
     Fork &fork = forks_[firstFork_];
     if (!findPending(fork, position))
@@ -79,6 +79,7 @@ void Machine::handOut() {
       tasks_.push_back(std::move(task));
       if (!pool.offer(*tasks_.back()))
         tasks_.pop_back();
+      pool.wake();
     }
     return;
   }

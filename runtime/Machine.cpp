@@ -11,19 +11,24 @@ namespace {
 
 constexpr int64_t kFuel = 4096;
 constexpr uint32_t kBeatsOfInvoke = 16;
+constexpr size_t kMostFibersKept = 1024;
 
 const char *nameOf(plan::ScalarType type) { return name(elementType(type)).data(); }
 
 } // namespace
 
 Machine::Machine(Run &run, ForkTask *task)
-    : run_(run), frames_(run.session.takeFrames()), left_(run.session.limits().instructions),
+    : run_(run), space_(run.session.takeSpace()), left_(run.session.limits().instructions),
       task_(task), depth_(task ? task->depth : 0),
       parallel_(run.session.pool().threads() > 1 && !run.profile && !run.watch.any()) {}
 
 Machine::~Machine() {
   cancelTasks();
-  run_.session.giveBack(std::move(frames_));
+  if (fibers_)
+    fibers_->clear();
+  if (fibers_ && fibers_->all.size() > kMostFibersKept)
+    space_.fibers.reset();
+  run_.session.giveBack(std::move(space_));
 }
 
 Result<TensorRef> Machine::call(uint32_t procedure, std::span<const TensorRef> arguments) {
@@ -187,7 +192,7 @@ bool Machine::returnFrom(uint32_t word) {
 
 bool Machine::invoke(const uint32_t *word, uint32_t count) {
   uint32_t index = word[1], results = word[2];
-  auto &frame = frames_[index];
+  auto &frame = space_.frames[index];
   if (!frame)
     frame = run_.session.makeFrame(index);
   beat_ += kBeatsOfInvoke;

@@ -140,7 +140,7 @@ private:
   Run &run_;
   CellStack cells_;
   std::vector<Activation> activations_;
-  Session::FrameSet frames_;
+  Session::MachineSpace space_;
   std::vector<TensorRef> constants_; // those that were read so far
   std::vector<Passed> passed_;
   Cell returned_{};
@@ -163,9 +163,9 @@ private:
   size_t firstFork_ = 0;    // those before have nothing left to hand out
   std::vector<std::unique_ptr<ForkTask>> tasks_; // handed out
 
-  std::unique_ptr<Fibers> fibers_;
-  Fiber *fiber_ = nullptr; // in work, if calls are done together
-  bool suspended_ = false; // it was left
+  Fibers *fibers_ = nullptr; // of the space
+  Fiber *fiber_ = nullptr;   // in work, if calls are done together
+  bool suspended_ = false;   // it was left
 };
 
 /// A call that may be done by another thread.

@@ -146,26 +146,28 @@ Session::Lease::~Lease() {
   }
 }
 
-Session::FrameSet Session::takeFrames() {
+Session::MachineSpace Session::takeSpace() {
   {
-    std::lock_guard lock(setsMutex_);
-    if (!idleSets_.empty()) {
-      FrameSet frames = std::move(idleSets_.back());
-      idleSets_.pop_back();
-      return frames;
+    std::lock_guard lock(spacesMutex_);
+    if (!idleSpaces_.empty()) {
+      MachineSpace space = std::move(idleSpaces_.back());
+      idleSpaces_.pop_back();
+      return space;
     }
   }
-  return FrameSet(module().program().functions.size());
+  MachineSpace space;
+  space.frames.resize(module().program().functions.size());
+  return space;
 }
 
-void Session::giveBack(FrameSet frames) {
-  for (auto &frame : frames)
+void Session::giveBack(MachineSpace space) {
+  for (auto &frame : space.frames)
     if (frame)
       frame->clear();
-  std::lock_guard lock(setsMutex_);
+  std::lock_guard lock(spacesMutex_);
   try {
-    idleSets_.push_back(std::move(frames));
-  } catch (const std::bad_alloc &) { // they go, and the next run makes others
+    idleSpaces_.push_back(std::move(space));
+  } catch (const std::bad_alloc &) { // it goes, and the next run makes another
   }
 }
 

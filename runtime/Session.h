@@ -18,6 +18,8 @@
 
 namespace tensmith::runtime {
 
+struct Fibers; // Batches.h
+
 /// What a kernel reaches through TensmithCall::context.
 struct KernelContext {
   ThreadPool *pool = nullptr;
@@ -147,10 +149,14 @@ public:
     std::unique_ptr<Frame> frame_;
   };
 
-  /// Frames of its functions for one machine, made as they are needed (null before).
-  using FrameSet = std::vector<std::unique_ptr<Frame>>;
-  FrameSet takeFrames();
-  void giveBack(FrameSet frames);
+  /// What a machine keeps for the next: frames of the functions, made as they are needed (null
+  /// before), and fibers.
+  struct MachineSpace {
+    std::vector<std::unique_ptr<Frame>> frames;
+    std::shared_ptr<Fibers> fibers;
+  };
+  MachineSpace takeSpace();
+  void giveBack(MachineSpace space);
 
 private:
   struct FramePool {
@@ -163,8 +169,8 @@ private:
   Limits limits_;
   std::shared_ptr<Budget> budget_;
   std::vector<FramePool> frames_;
-  std::mutex setsMutex_;
-  std::vector<FrameSet> idleSets_;
+  std::mutex spacesMutex_;
+  std::vector<MachineSpace> idleSpaces_;
   std::atomic<int64_t> kept_{0}; // by idle frames
 };
 

@@ -33,20 +33,87 @@ Status noMemory(DataType type, std::span<const int64_t> shape) {
 
 } // namespace
 
+namespace {
+
+/// Blocks that a thread let go of, by size: a program's tensors come and go by the thousand, in a
+/// few sizes.
+class BlockCache {
+public:
+  static constexpr size_t kStep = 64, kSizes = 32;
+
+  ~BlockCache() {
+    for (size_t size = 0; size < kSizes; ++size)
+      while (void *block = take(size))
+        std::free(block);
+    gone = true;
+  }
+  void *take(size_t size) {
+    Link *link = first_[size];
+    if (link) {
+      first_[size] = link->next;
+      --count_[size];
+    }
+    return link;
+  }
+  bool keep(size_t size, void *block) {
+    if (count_[size] == kMost)
+      return false;
+    first_[size] = new (block) Link{first_[size]};
+    ++count_[size];
+    return true;
+  }
+
+  /// The calling thread's; null when that ends, or where a sanitizer is to see each block.
+  static BlockCache *own() {
+#if defined(__SANITIZE_ADDRESS__)
+    return nullptr;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+    return nullptr;
+#endif
+#endif
+    static thread_local BlockCache cache;
+    return gone ? nullptr : &cache;
+  }
+
+private:
+  struct Link {
+    Link *next;
+  };
+  static constexpr uint32_t kMost = 64;
+  static thread_local bool gone;
+
+  Link *first_[kSizes] = {};
+  uint32_t count_[kSizes] = {};
+};
+
+thread_local bool BlockCache::gone = false;
+
+} // namespace
+
 Tensor *Tensor::allocate(size_t bytes) {
+  size_t all = sizeof(Tensor) + bytes, size = (all - 1) / BlockCache::kStep;
   Charge charge;
-  void *block =
-      charge.take(int64_t(sizeof(Tensor) + bytes)) ? std::malloc(sizeof(Tensor) + bytes) : nullptr;
+  if (!charge.take(int64_t(all)))
+    return nullptr;
+  BlockCache *cache = size < BlockCache::kSizes ? BlockCache::own() : nullptr;
+  void *block = cache ? cache->take(size) : nullptr;
+  if (!block)
+    block = std::malloc(cache ? (size + 1) * BlockCache::kStep : all);
   if (!block)
     return nullptr;
-  auto *tensor = new (block) Tensor;
+  Tensor *tensor = new (block) Tensor;
   tensor->charge_ = std::move(charge);
+  tensor->blockSize_ = uint8_t(cache ? size + 1 : 0);
   return tensor;
 }
 
 void Tensor::free() {
+  size_t size = blockSize_;
   this->~Tensor();
-  std::free(this);
+  BlockCache *cache = size ? BlockCache::own() : nullptr;
+  if (!cache || !cache->keep(size - 1, this))
+    std::free(this);
 }
 
 std::shared_ptr<const void> Tensor::share() const {

@@ -126,7 +126,8 @@ private:
   std::atomic<int64_t> references_{1};
   TensorKind kind_ = TensorKind::Tensor;
   DataType type_ = DataType::Undefined;
-  bool inside_ = false; // the elements lie behind the description
+  bool inside_ = false;   // the elements lie behind the description
+  uint8_t blockSize_ = 0; // its number among the sizes that are kept for reuse
   uint32_t tag_ = 0;
   Shape shape_;
   int64_t size_ = 0;

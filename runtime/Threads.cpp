@@ -256,8 +256,8 @@ ThreadPool::Attendance::~Attendance() {
 }
 
 bool ThreadPool::hungry() const {
-  return crew_ && crew_->idle.load(std::memory_order_relaxed) >
-                      crew_->offered.load(std::memory_order_relaxed);
+  return crew_ && crew_->offered.load(std::memory_order_relaxed) <
+                      std::max(crew_->idle.load(std::memory_order_relaxed), 1);
 }
 
 bool ThreadPool::offer(Task &task) {

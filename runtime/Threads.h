@@ -82,7 +82,8 @@ public:
     std::atomic<bool> done{false};
   };
 
-  /// Whether threads wait for work that nobody has offered yet.
+  /// Whether threads wait for work that nobody has offered yet, or nothing lies ready for the next
+  /// that comes.
   bool hungry() const;
   /// Wakes workers, where there are any that sleep.
   void wake() { callWorkers(threads_ - 1); }

@@ -15,6 +15,7 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, Value ba
                           int64_t height) {
   constexpr int64_t kWorkOfItem = 1 << 18; // multiply-adds that are worth an item of their own
   constexpr int64_t kMaxItems = 64;
+  constexpr int64_t kRowsWhileReading = 4; // that are done in the time that reading weights takes
   Blocking b;
   b.rows = rows;
   b.panels = panels;
@@ -30,7 +31,8 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, Value ba
   } else {
     b.tiles = math.ceilDiv(rows, math.constant(b.height));
   }
-  Value work = math.mul(math.mul(math.mul(batch, rows), columns), depth);
+  Value busyRows = math.max(rows, math.constant(kRowsWhileReading));
+  Value work = math.mul(math.mul(math.mul(batch, busyRows), columns), depth);
   Value wanted =
       math.max(math.min(math.div(work, math.constant(kWorkOfItem)), math.constant(kMaxItems)), one);
 
