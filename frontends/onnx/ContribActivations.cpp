@@ -58,6 +58,11 @@ static Value clamped(NodeImport &n, Value x, double low, double high) {
   return atLeast ? n("graph.min", {atLeast, n.scalar(x, high)}) : atLeast;
 }
 
+static Value softmaxed(NodeImport &n, Value x) {
+  auto axis = n.axis(n.intAttr("activation_axis", -1), n.rank(x));
+  return succeeded(axis) ? n("graph.softmax", {x}, n.integer("axis", *axis)) : Value();
+}
+
 Value activated(NodeImport &n, Value x, ArrayRef<double> parameters) {
   std::string name = n.stringAttr("activation");
   auto parameter = [&](size_t i, double otherwise) {
@@ -86,6 +91,8 @@ Value activated(NodeImport &n, Value x, ArrayRef<double> parameters) {
     return erfGelu(n, x);
   if (name == "Silu" || name == "silu")
     return n.mul(x, n.unary("graph.sigmoid", x));
+  if (name == "Softmax")
+    return softmaxed(n, x);
   if (name == "none")
     return x;
   (void)n.error("activation '" + name + "' is none that is known");

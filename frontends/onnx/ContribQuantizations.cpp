@@ -148,8 +148,9 @@ LogicalResult reduceMean(NodeImport &n) {
     return n.error("has not its scales");
   Value x = numbersAt(n, 0);
   Ints given = n.intsAttr("axes");
-  for (int64_t dim = 0; given.empty() && dim < n.rank(x); ++dim)
-    given.push_back(dim);
+  if (given.empty())
+    for (int64_t dim = 0; dim < n.rank(x); ++dim)
+      given.push_back(dim);
   auto axes = n.axes(given, n.rank(x));
   if (failed(axes))
     return failure();

@@ -1,8 +1,15 @@
-"""ONNX Runtime's own operators (com.microsoft), against ONNX Runtime.
+"""ONNX Runtime's own operators (com.microsoft), against ONNX Runtime, or against what their documentation says where its CPU
+provider has no kernel for them.
 
 Each case is one node on random operands, with the first dimension of its data declared without a size, so that nothing is
 computed while compiling. Codes may differ by one where ONNX Runtime rounds twice.
 """
+
+import importlib.machinery
+import importlib.util
+import math
+import pathlib
+import re
 
 import numpy
 import onnx
@@ -78,10 +85,29 @@ def test_gelu(shape):
     check("QuickGelu", [x], alpha=1.25)
 
 
-def run(op, operands, **attributes):
+def run(op, operands, dynamic=(0,), constant=(), attributes=(), **named):
     """For what ONNX Runtime has for other devices than the CPU."""
-    model, feeds = model_of(op, operands, [1], [0], [], "com.microsoft", 17, attributes)
+    model, feeds = model_of(op, operands, [1], dynamic, constant, "com.microsoft", 17, {**dict(attributes), **named})
     return numpy.asarray(tensmith.compile(model, threads=1).run(*feeds.values())[0])
+
+
+def expect(wanted, op, operands, rtol=1e-4, atol=1e-5, within=0, **named):
+    """run(op, operands) is what NumPy computed."""
+    got = run(op, operands, **named)
+    assert got.shape == wanted.shape and got.dtype == wanted.dtype
+    if wanted.dtype.kind in "iu":
+        assert numpy.abs(got.astype(I64) - wanted.astype(I64)).max(initial=0) <= within
+    else:
+        numpy.testing.assert_allclose(got.astype(F32), wanted.astype(F32), rtol=rtol, atol=atol)
+
+
+def sizes(seed, rank, most=19):
+    """Odd more often than not, and sometimes 1."""
+    rng = numpy.random.default_rng(seed)
+    return tuple(int(2 * k + 1 if rng.random() < 0.7 else k + 1) for k in rng.integers(0, most // 2, rank))
+
+
+SEEDS = range(2)
 
 
 @pytest.mark.parametrize("shape,axis,bias", [((2, 3, 4, 5), 3, (2, 1, 1, 5)), ((4, 6), 1, (4, 6)), ((2, 3, 4, 5), 2, (1, 1, 4, 5))])
@@ -375,3 +401,187 @@ def test_operators_of_the_first_opset():
     check("ImageScaler", [x], scale=2.0, bias=[0.5, -1.0, 2.0], **early)
     check("Crop", [x], border=[1, 2, 3, 1], **early)
     check("Crop", [x], border=[1, 2, 0, 0], attributes={"scale": [3, 4]}, **early)
+
+
+def quantized(x, scale, zero, dtype):
+    info = numpy.iinfo(dtype)
+    return numpy.clip(numpy.rint(x / F32(scale)) + zero, info.min, info.max).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype,zero,zero_y", QUANTIZED)
+@pytest.mark.parametrize("keepdims", [None, 0, 1])
+@pytest.mark.parametrize("axes", [None, [0], [-1], [1, 2], [-3, 3], [2, 0], [0, 1, 2, 3]])
+def test_means_of_codes(dtype, zero, zero_y, keepdims, axes):
+    x = codes(*sizes(len(axes or "") + zero, 4) if zero > 0 else (3, 5, 1, 17), dtype=dtype)
+    attributes = {name: value for name, value in (("axes", axes), ("keepdims", keepdims)) if value is not None}
+    over = tuple(range(4) if axes is None else axes)
+
+    def mean(first, scale, last, scale_y):
+        numbers = (x.astype(F32) - first) * F32(scale)
+        return quantized(numbers.mean(over, keepdims=keepdims != 0, dtype=numpy.float64), scale_y, last, dtype)
+
+    given = [x, number(0.02), number(zero, dtype), number(0.011), number(zero_y, dtype)]
+    constant = [1, 2, 3, 4] if keepdims else []
+    expect(mean(zero, 0.02, zero_y, 0.011), "QLinearReduceMean", given, within=1, constant=constant, attributes=attributes)
+    expect(mean(0, 0.02, 0, 0.011), "QLinearReduceMean", [x, given[1], None, given[3]], within=1, attributes=attributes)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("dtype,zero,zero_b", QUANTIZED)
+def test_products_of_codes_element_by_element(seed, dtype, zero, zero_b):
+    shape = sizes(seed, 3)
+    row = codes(*shape[1:], seed=seed, dtype=dtype), codes(shape[0], 1, shape[2], seed=seed + 1, dtype=dtype)
+    for a, b in ((codes(*shape, seed=seed, dtype=dtype), row[0]), row, (row[1], number(77, dtype))):
+        wide = a.astype(I32), b.astype(I32)
+        expect((wide[0] - zero) * (wide[1] - zero_b), "MulInteger", [a, number(zero, dtype), b, number(zero_b, dtype)])
+        expect((wide[0] - zero) * wide[1], "MulInteger", [a, number(zero, dtype), b], constant=[1, 2])
+        expect(wide[0] * (wide[1] - zero_b), "MulInteger", [a, None, b, number(zero_b, dtype)])
+        expect(wide[0] * wide[1], "MulInteger", [a, None, b])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("dtype", [F32, F16])
+def test_biases_of_diffusion_models(seed, dtype):
+    batch, places, width = sizes(seed, 3)
+    tolerance = {} if dtype == F32 else {"rtol": 2e-3, "atol": 4e-3}
+    x, bias = normal(batch, places, 2 * width, dtype=dtype) * dtype(3), normal(2 * width, seed=1, dtype=dtype)
+    left, right = numpy.split(x.astype(F32) + bias.astype(F32), 2, -1)
+    gated = left * right * (1 + numpy.vectorize(math.erf)(right / math.sqrt(2))) / 2
+    for constant in ((), (1,)):
+        expect(gated.astype(dtype), "BiasSplitGelu", [x, bias], constant=constant, **tolerance)
+    x, bias, skip = (normal(*shape, seed=i, dtype=dtype) for i, shape in enumerate([(batch, places, width), (width,), (batch, places, width)]))
+    for constant in ((), (1,)):
+        expect(x + bias + skip, "BiasAdd", [x, bias, skip], constant=constant, **tolerance)
+
+
+def test_activations_that_are_none():
+    operands = [normal(3, 5), normal(5, 7)]
+    for attributes, message in (({"activation": "Sofmax"}, "Sofmax"), ({"activation": "Softmax", "activation_axis": 2}, "axis")):
+        with pytest.raises(Exception, match=message):
+            run("FusedMatMulActivation", operands, **attributes)
+
+
+def turned(x, matrix, batch=0):
+    """How `x` is stored where the operator swaps its last two dimensions, and its first with those between."""
+    x = x.swapaxes(-1, -2) if matrix else x
+    return numpy.ascontiguousarray(numpy.moveaxis(x, -2, 0) if batch else x)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("trans_a,trans_b", [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_transposed_matmul(seed, trans_a, trans_b):
+    rows, inner, columns, *batch = sizes(seed, 5, 33)
+    alpha = [0.25, -2.0][seed]
+    for shapes in (((), ()), (batch[:1], batch[:1]), (batch[:1], ()), ((), batch), (batch, [batch[1]]), (batch, [1, batch[1]])):
+        a, b = normal(*shapes[0], rows, inner), normal(*shapes[1], inner, columns, seed=1)
+        operands = [turned(a, trans_a), turned(b, trans_b)]
+        given = {"dynamic": [0]} if seed else {"constant": [1]}
+        check("TransposeMatMul", operands, transA=trans_a, transB=trans_b, alpha=alpha, atol=1e-4, **given)
+    check("TransposeMatMul", [normal(inner), normal(inner, columns, seed=1)], dynamic=[0])
+
+
+def softmax(x, axis):
+    powers = numpy.exp(x - x.max(axis, keepdims=True))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+ACTIVATIONS = {
+    "Relu": ({}, lambda x: numpy.maximum(x, 0)),
+    "Tanh": ({}, numpy.tanh),
+    "Sigmoid": ({}, lambda x: 1 / (1 + numpy.exp(-x))),
+    "Softsign": ({}, lambda x: x / (1 + abs(x))),
+    "LeakyRelu": ({"activation_alpha": 0.3}, lambda x: numpy.where(x < 0, F32(0.3) * x, x)),
+    "HardSigmoid": ({"activation_alpha": 0.3, "activation_beta": 0.4}, lambda x: numpy.clip(F32(0.3) * x + F32(0.4), 0, 1)),
+}
+
+
+ACTIVATIONS |= {f"Softmax {axis}": ({"activation_axis": axis}, lambda x, axis=axis: softmax(x, axis)) for axis in (-1, 2, 1, -4)}
+ACTIVATIONS["Softmax"] = {}, lambda x: softmax(x, -1)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("trans_a,trans_b,batch_a,batch_b", [(0, 0, 0, 0), (1, 0, 0, 1), (0, 1, 1, 0), (1, 1, 1, 1)])
+def test_activated_matmul(activation, trans_a, trans_b, batch_a, batch_b):
+    parameters, function = ACTIVATIONS[activation]
+    for seed, dtype in enumerate((F32, F32, F16)):
+        rows, inner, columns, first, second = sizes(seed, 5)
+        a, b = normal(first, second, rows, inner, dtype=dtype), normal(first, second, inner, columns, seed=1, dtype=dtype)
+        wanted = function(F32(0.5) * (a.astype(F32) @ b.astype(F32))).astype(dtype)
+        expect(wanted, "FusedMatMulActivation", [turned(a, trans_a, batch_a), turned(b, trans_b, batch_b)], alpha=0.5,
+               activation=activation.split()[0], transA=trans_a, transB=trans_b, transBatchA=batch_a, transBatchB=batch_b,
+               rtol=1e-4 if dtype == F32 else 2e-3, atol=1e-5 if dtype == F32 else 4e-3, attributes=parameters)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("dtype", [U8, I8, numpy.uint16, numpy.int16])
+def test_quantisation_before_the_standard_had_16_bits(seed, dtype):
+    shape, info = sizes(seed, 3), numpy.iinfo(dtype)
+    rng = numpy.random.default_rng(seed)
+    x = rng.uniform(-1.3, 1.3, shape).astype(F32)  # some of it beyond the codes
+    x.flat[:3] = [0, 5, -5][: x.size]
+    scale, zero = number(2 / (int(info.max) - info.min)), number((int(info.max) + info.min + 1) // 2, dtype)
+    drawn = rng.integers(info.min, info.max, shape, dtype, endpoint=True)
+    constant = [1, 2] if seed else []
+    check("QuantizeLinear", [x, scale, zero], dynamic=[0], constant=constant)
+    check("DequantizeLinear", [drawn, scale, zero], dynamic=[0], constant=constant)
+    check("DequantizeLinear", [drawn, scale], dynamic=[0])
+    if dtype == U8:
+        check("QuantizeLinear", [x, scale], dynamic=[0])
+    for axis in (0, 1, -1) if seed else (2, -2):
+        each = (rng.uniform(1, 2, shape[axis]) * scale).astype(F32)
+        zeros = rng.integers(info.min, info.max, shape[axis], dtype, endpoint=True)
+        constant = [1, 2] if axis > 0 else []
+        check("QuantizeLinear", [x, each, zeros], constant=constant, axis=axis)
+        check("DequantizeLinear", [drawn, each, zeros], constant=constant, axis=axis)
+
+
+def test_numbers_from_sums_of_codes():
+    sums = numpy.random.default_rng(0).integers(-(1 << 20), 1 << 20, (3, 5, 7)).astype(I32)
+    check("DequantizeLinear", [sums, number(0.003)], dynamic=[0])
+    check("DequantizeLinear", [sums, abs(normal(5, seed=1))], dynamic=[0], axis=1)
+
+
+@pytest.mark.parametrize("dtype", [U8, I8, numpy.uint16, numpy.int16])
+def test_quantisation_of_halves(dtype):
+    """ONNX Runtime's CPU provider takes f32 only."""
+    info, x = numpy.iinfo(dtype), normal(3, 5, 17, dtype=F16)
+    x[0, 0, :2] = [1e4, -1e4]
+    scale, zero = number(0.03125, F16), number(3, dtype)
+    drawn = numpy.random.default_rng(0).integers(max(info.min, -2000), min(info.max, 2000), x.shape).astype(dtype)
+    expect(quantized(x.astype(F32), scale, 3, dtype), "QuantizeLinear", [x, scale, zero])
+    expect(((drawn.astype(F32) - 3) * F32(scale)).astype(F16), "DequantizeLinear", [drawn, scale, zero], rtol=1e-3)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.UINT4, TensorProto.INT4])
+@pytest.mark.parametrize("axis", [None, 1])
+def test_quantisation_in_four_bits(kind, axis):
+    """To codes and back, since NumPy has none of four bits to compare."""
+    x, count = normal(3, 5, 7) * 2, [] if axis is None else [5]
+    named = {} if axis is None else {"axis": axis}
+    zeros = numpy.random.default_rng(1).integers(0, 8, count).reshape(-1)
+    stored = [onnx.numpy_helper.from_array(numpy.asarray(abs(normal(*count, seed=2)) + F32(0.1), F32), "scale"),
+              helper.make_tensor("zero", kind, count, zeros)]
+    nodes = [helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["codes"], domain="com.microsoft", **named),
+             helper.make_node("DequantizeLinear", ["codes", "scale", "zero"], ["y"], domain="com.microsoft", **named)]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 5, 7]) for name in "xy"]
+    opsets = [helper.make_opsetid("", 21), helper.make_opsetid("com.microsoft", 1)]
+    model = helper.make_model(helper.make_graph(nodes, "two", ports[:1], ports[1:], stored), opset_imports=opsets, ir_version=10)
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    got = numpy.asarray(tensmith.compile(model.SerializeToString(), threads=1).run(x)[0])
+    numpy.testing.assert_allclose(got, session.run(None, {"x": x})[0], rtol=1e-6)
+    assert len(numpy.unique(got)) > 8
+
+
+def test_each_operator_has_a_test():
+    """docs/onnx.md says so of each that has a rule."""
+    path = str(pathlib.Path(__file__).resolve().parents[2] / "scripts/onnx-suite")
+    loader = importlib.machinery.SourceFileLoader("onnx_suite", path)
+    suite = importlib.util.module_from_spec(importlib.util.spec_from_loader("onnx_suite", loader))
+    loader.exec_module(suite)
+    names = suite.rules()["com.microsoft"]
+    text = pathlib.Path(__file__).read_text()
+    assert len(names) > 40
+    tested = set(re.findall(r'\b(?:check|expect|run)\([^"\n]*"(\w+)",', text))
+    assert not names - tested
