@@ -28,7 +28,16 @@ std::optional<int64_t> Inference::known(AffineExpr size) const {
   return std::nullopt;
 }
 
+LogicalResult Inference::checkRank(int64_t rank) {
+  if (rank <= kMostDimensions)
+    return success();
+  return error() << "would have a result of " << rank << " dimensions; " << kMostDimensions
+                 << " is the most";
+}
+
 LogicalResult Inference::give(Type element, ArrayRef<AffineExpr> dims) {
+  if (failed(checkRank(int64_t(dims.size()))))
+    return failure();
   SmallVector<int64_t> sizes;
   for (AffineExpr dim : dims) {
     auto size = known(dim);

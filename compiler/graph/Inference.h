@@ -8,6 +8,8 @@ namespace tensmith::graph {
 
 using Dims = llvm::SmallVector<mlir::AffineExpr>;
 
+constexpr int64_t kMostDimensions = 64; // of a tensor, as the runtime has it
+
 /// One run of a shape function. Errors are emitted on the operator; a rule that fails returns
 /// failure at once.
 class Inference {
@@ -43,7 +45,10 @@ public:
     return present(operand) ? shapes.contents(op->getOperand(operand)) : std::nullopt;
   }
 
-  /// Adds a result. Fails where it would have more elements than a tensor may (2^48).
+  /// That a result may have so many dimensions. `give` looks itself; this is for whoever would make
+  /// them first.
+  mlir::LogicalResult checkRank(int64_t rank);
+  /// Adds a result. Fails where it would have more elements or dimensions than a tensor may (2^48).
   mlir::LogicalResult give(mlir::Type element, llvm::ArrayRef<mlir::AffineExpr> dims);
   /// Adds a result of the operand's type and shape.
   mlir::LogicalResult giveSame(unsigned operand) { return give(element(operand), dims(operand)); }

@@ -219,6 +219,8 @@ LogicalResult DynamicReshapeOp::inferResults(ShapeContext &shapes, SmallVectorIm
     auto rank = hasLength ? lengthOf(infer, 1) : std::nullopt;
     if (!rank)
       return infer.giveUnranked(infer.element(0));
+    if (failed(infer.checkRank(*rank)))
+      return failure();
     for (int64_t dim = 0; dim < *rank; ++dim)
       to.push_back(infer.fresh("reshape"));
     return infer.give(infer.element(0), to);
@@ -271,6 +273,8 @@ LogicalResult DynamicBroadcastOp::inferResults(ShapeContext &shapes,
     auto rank = lengthOf(infer, 1);
     if (!rank)
       return infer.giveUnranked(infer.element(0));
+    if (failed(infer.checkRank(*rank)))
+      return failure();
     for (int64_t dim = 0; dim < *rank; ++dim)
       to.push_back(infer.fresh("broadcast"));
   }

@@ -43,10 +43,21 @@ std::string packed(const plan::ModuleT &module) {
   return {reinterpret_cast<const char *>(bytes.data()), bytes.size()};
 }
 
+/// A union may name a kind and hold nothing, which can be read but not be written again.
+void fillAttributes(std::vector<std::unique_ptr<plan::AttributeT>> &attributes) {
+  for (auto &attribute : attributes)
+    if (!attribute->value.value)
+      attribute->value.Set(plan::IntegerT());
+}
+
 std::unique_ptr<plan::ModuleT> unpacked(const std::string &bytes) {
   auto module = std::make_unique<plan::ModuleT>();
-  if (isPlan(bytes))
-    plan::GetModule(bytes.data())->UnPackTo(module.get());
+  if (!isPlan(bytes))
+    return module;
+  plan::GetModule(bytes.data())->UnPackTo(module.get());
+  fillAttributes(module->metadata);
+  for (auto &routine : module->routines)
+    fillAttributes(routine->attributes);
   return module;
 }
 

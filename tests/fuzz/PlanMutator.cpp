@@ -2,6 +2,7 @@
 #include "tests/fuzz/PlanMutator.h"
 
 #include "reference/Reference.h"
+#include "runtime/VerifyProcedures.h"
 
 namespace tensmith::fuzz {
 namespace {
@@ -193,6 +194,71 @@ void changeKernel(plan::ModuleT &module, Draw &draw) {
   draw.among(module.kernels)->symbol = draw.oneIn(5) ? "fuzz_failure" : "fuzz_kernel";
 }
 
+/// Where the instructions begin.
+std::vector<size_t> instructionsOf(const plan::ProcedureT &procedure) {
+  std::vector<size_t> starts;
+  auto size = uint32_t(procedure.code.size());
+  for (uint32_t at = 0, length = 0; at < size; at += length) {
+    length = runtime::instructionLength(procedure.code.data(), size, at);
+    if (!length)
+      break;
+    starts.push_back(at);
+  }
+  return starts;
+}
+
+/// A register, read for the last time or not; or an index of whatever else an operand may name.
+uint32_t operand(const plan::ModuleT &module, const plan::ProcedureT &procedure, Draw &draw) {
+  switch (draw.below(6)) {
+  case 0:
+    return index(module.procedures.size(), draw);
+  case 1:
+    return index(module.functions.size(), draw);
+  case 2:
+    return index(procedure.code.size(), draw);
+  default:
+    return index(procedure.registers, draw) | (draw.oneIn(2) ? uint32_t(1) << 31 : 0);
+  }
+}
+
+void changeProcedure(plan::ModuleT &module, Draw &draw) {
+  if (module.procedures.empty())
+    return;
+  plan::ProcedureT &procedure = *draw.among(module.procedures);
+  auto &code = procedure.code;
+  auto starts = instructionsOf(procedure);
+  if (starts.empty() || draw.oneIn(12)) {
+    (draw.oneIn(2) ? procedure.registers : procedure.params) = index(procedure.registers, draw);
+    return;
+  }
+  size_t at = draw.among(starts);
+  size_t length = runtime::instructionLength(code.data(), uint32_t(code.size()), uint32_t(at));
+  auto begin = code.begin() + ptrdiff_t(at);
+  switch (draw.below(8)) {
+  case 0: // another code, of as many operands or not
+    code[at] = (code[at] & ~0xffu) | uint32_t(draw.below(draw.oneIn(20) ? 256 : 20));
+    return;
+  case 1: // one operand more or less
+    code[at] += draw.oneIn(2) ? 256 : uint32_t(-256);
+    if (draw.oneIn(2) && length > 1)
+      code.erase(begin + 1);
+    else
+      code.insert(begin + 1, operand(module, procedure, draw));
+    return;
+  case 2: { // twice, or somewhere else
+    std::vector<uint32_t> words(begin, begin + ptrdiff_t(length));
+    if (draw.oneIn(2))
+      code.erase(begin, begin + ptrdiff_t(length));
+    size_t to = std::min(draw.among(starts), code.size());
+    code.insert(code.begin() + ptrdiff_t(to), words.begin(), words.end());
+    return;
+  }
+  default:
+    if (length > 1)
+      code[at + 1 + draw.below(length - 1)] = operand(module, procedure, draw);
+  }
+}
+
 void addFunction(plan::ModuleT &module, Draw &draw) {
   if (module.functions.empty() || draw.oneIn(4))
     module.functions.push_back(std::make_unique<plan::FunctionT>());
@@ -205,6 +271,8 @@ void addFunction(plan::ModuleT &module, Draw &draw) {
 void mutate(plan::ModuleT &module, Draw &draw) {
   if (module.functions.empty() || draw.oneIn(40))
     return addFunction(module, draw);
+  if (!module.procedures.empty() && draw.oneIn(2))
+    return changeProcedure(module, draw);
   plan::FunctionT &function = *draw.among(module.functions);
   switch (draw.below(12)) {
   case 0:

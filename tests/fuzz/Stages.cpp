@@ -4,6 +4,7 @@
 #include "base/Hash.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/pipeline/Compile.h"
+#include "compiler/program/Program.h"
 #include "compiler/target/cpu/Dialects.h"
 #include "runtime/Verify.h"
 #include "tests/fuzz/ModuleParts.h"
@@ -43,6 +44,7 @@ MLIRContext &context() {
     return *current;
   DialectRegistry registry;
   graph::registerDialects(registry);
+  registry.insert<program::ProgramDialect>();
   target::cpu::registerCodegenDialects(registry);
   current = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   current->loadAllAvailableDialects();
