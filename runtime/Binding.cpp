@@ -147,7 +147,8 @@ Status placeArena(Frame &frame) {
   if (!frame.arena.reserve(bytes))
     return {StatusCode::ResourceExhausted, "there is not enough memory for " +
                                                std::to_string(bytes) +
-                                               " bytes of intermediate results"};
+                                               " bytes of intermediate results, or the "
+                                               "session's limit does not allow them"};
   Shape shape;
   for (uint32_t i = 0; i < code.values.size(); ++i) {
     const ValueCode &value = code.values[i];

@@ -23,7 +23,9 @@ Status kernelFailure(const Module &module, const Step &step, const KernelContext
   if (!context.failed)
     return {StatusCode::Internal, "the kernel failed without saying why"};
   if (context.code == TENSMITH_FAIL_NO_MEMORY)
-    return {StatusCode::ResourceExhausted, "there is not enough memory for the kernel's scratch"};
+    return {StatusCode::ResourceExhausted,
+            "there is not enough memory for the kernel's scratch, or the session's limit does not "
+            "allow it"};
   const plan::Kernel *kernel = module.plan().kernels()->Get(step.target);
   std::string detail = std::to_string(context.detail);
   if (!kernel->messages() || uint32_t(context.code) >= kernel->messages()->size())

@@ -123,7 +123,9 @@ bool Machine::enter(uint32_t index, std::span<const TensorRef> captured, const u
                  "calls are nested deeper than the session's limit of " + std::to_string(limit)});
   size_t base = cells_.size();
   if (!cells_.extend(procedure.registers))
-    return fail({StatusCode::ResourceExhausted, "there is not enough memory for the calls"});
+    return fail(
+        {StatusCode::ResourceExhausted,
+         "there is not enough memory for the calls, or the session's limit does not allow it"});
   if (!activations_.empty()) {
     base_ = cells_.data() + activations_.back().base;
     activations_.back().position = position_;
@@ -141,14 +143,18 @@ bool Machine::replace(uint32_t index, std::span<const TensorRef> captured, const
   Activation &top = activations_.back();
   size_t end = cells_.size();
   if (!cells_.extend(procedure.params))
-    return fail({StatusCode::ResourceExhausted, "there is not enough memory for the calls"});
+    return fail(
+        {StatusCode::ResourceExhausted,
+         "there is not enough memory for the calls, or the session's limit does not allow it"});
   base_ = cells_.data() + top.base;
   if (!pass(captured, words, count, cells_.data() + end))
     return false;
   cells_.moveDown(end, top.base);
   dropForks(activations_.size() - 1);
   if (!cells_.extend(procedure.registers - procedure.params))
-    return fail({StatusCode::ResourceExhausted, "there is not enough memory for the calls"});
+    return fail(
+        {StatusCode::ResourceExhausted,
+         "there is not enough memory for the calls, or the session's limit does not allow it"});
   top.procedure = &procedure;
   top.position = 0;
   resume();

@@ -46,7 +46,9 @@ std::byte unpacked(DataType type, unsigned byte, int position) {
 Result<HostTensor> allocate(DataType type, Shape shape) {
   HostTensor tensor(type, shape);
   if (!tensor.valid())
-    return Status(StatusCode::ResourceExhausted, "no memory for a tensor of " + toString(shape));
+    return Status(StatusCode::ResourceExhausted, "there is not enough memory for a tensor of " +
+                                                     toString(shape) +
+                                                     ", or the limit of memory does not allow it");
   return tensor;
 }
 
