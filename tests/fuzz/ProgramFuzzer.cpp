@@ -8,13 +8,8 @@
 #include "tests/fuzz/TextMutator.h"
 
 using namespace tensmith;
-using fuzz::Draw;
 
-extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
-
-namespace {
-
-const fuzz::Vocabulary &vocabulary() {
+const fuzz::Vocabulary &fuzz::vocabulary() {
   static const fuzz::Vocabulary words = [] {
     fuzz::Vocabulary found;
     for (const text::OperatorInfo &info : text::allOperators())
@@ -28,8 +23,6 @@ const fuzz::Vocabulary &vocabulary() {
   return words;
 }
 
-} // namespace
-
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   std::string input(reinterpret_cast<const char *>(data), size);
   fuzz::count(fuzz::Stage::Given);
@@ -42,18 +35,4 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   fuzz::count(fuzz::Stage::Accepted);
   fuzz::compileAndRun(**module, input);
   return 0;
-}
-
-extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
-                                          unsigned int seed) {
-  Draw draw(seed);
-  return draw.oneIn(50) ? LLVMFuzzerMutate(data, size, maxSize)
-                        : fuzz::mutateText(data, size, maxSize, vocabulary(), draw);
-}
-
-extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *first, size_t firstSize,
-                                            const uint8_t *second, size_t secondSize, uint8_t *out,
-                                            size_t maxSize, unsigned int seed) {
-  Draw draw(seed);
-  return fuzz::crossTexts(first, firstSize, second, secondSize, out, maxSize, draw);
 }

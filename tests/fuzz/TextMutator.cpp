@@ -1,6 +1,8 @@
 // Changes to a text, token by token; see TextMutator.h.
 #include "tests/fuzz/TextMutator.h"
 
+#include "tests/fuzz/Draw.h"
+
 #include "llvm/ADT/StringExtras.h"
 
 #include <cstring>
@@ -120,16 +122,27 @@ std::string textOf(const uint8_t *data, size_t size) {
 }
 
 } // namespace
+} // namespace tensmith::fuzz
 
-size_t mutateText(uint8_t *data, size_t size, size_t maxSize, const Vocabulary &words, Draw &draw) {
+using namespace tensmith::fuzz;
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t maxSize);
+
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t maxSize,
+                                          unsigned int seed) {
+  Draw draw(seed);
+  if (draw.oneIn(50))
+    return LLVMFuzzerMutate(data, size, maxSize);
   std::string text = textOf(data, size);
   for (uint64_t count = draw.below(4); count < 4; ++count)
-    text = mutated(std::move(text), words, draw);
+    text = mutated(std::move(text), vocabulary(), draw);
   return store(text, data, size, maxSize);
 }
 
-size_t crossTexts(const uint8_t *first, size_t firstSize, const uint8_t *second, size_t secondSize,
-                  uint8_t *out, size_t maxSize, Draw &draw) {
+extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *first, size_t firstSize,
+                                            const uint8_t *second, size_t secondSize, uint8_t *out,
+                                            size_t maxSize, unsigned int seed) {
+  Draw draw(seed);
   Pieces pieces = lines(textOf(first, firstSize)), source = lines(textOf(second, secondSize));
   if (pieces.empty() || source.empty())
     return 0;
@@ -137,5 +150,3 @@ size_t crossTexts(const uint8_t *first, size_t firstSize, const uint8_t *second,
     changeLine(pieces, source, draw);
   return store(joined(pieces), out, 0, maxSize);
 }
-
-} // namespace tensmith::fuzz

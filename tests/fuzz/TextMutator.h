@@ -3,8 +3,6 @@
 // lexer refuses is of little interest.
 #pragma once
 
-#include "tests/fuzz/Draw.h"
-
 #include <string>
 #include <vector>
 
@@ -18,9 +16,7 @@ struct Vocabulary {
   std::string shortest; // a whole text
 };
 
-/// Either gives the size of what it has written, at most `maxSize`, as libFuzzer's hooks do.
-size_t mutateText(uint8_t *data, size_t size, size_t maxSize, const Vocabulary &words, Draw &draw);
-size_t crossTexts(const uint8_t *first, size_t firstSize, const uint8_t *second, size_t secondSize,
-                  uint8_t *out, size_t maxSize, Draw &draw);
+/// That of the fuzzer which is linked with this, and which libFuzzer's hooks here draw from.
+const Vocabulary &vocabulary();
 
 } // namespace tensmith::fuzz
