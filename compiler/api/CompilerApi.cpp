@@ -5,6 +5,7 @@
 #include "base/Budget.h"
 #include "compiler/api/GraphText.h"
 #include "compiler/api/MeasureMachine.h"
+#include "compiler/api/TakenStatus.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
@@ -317,15 +318,6 @@ Result<std::vector<graph::RuntimeValue>> fromHandles(ts_tensor *const *tensors, 
       return value.status();
     result.push_back(std::move(*value));
   }
-  return result;
-}
-
-/// A handle's status as one of ours.
-Status taken(ts_status *status) {
-  if (!status)
-    return {};
-  Status result(StatusCode(ts_status_get_code(status)), ts_status_message(status));
-  ts_status_free(status);
   return result;
 }
 

@@ -3,6 +3,7 @@
 #include "compiler/api/MeasureMachine.h"
 
 #include "base/Cpus.h"
+#include "compiler/api/TakenStatus.h"
 #include "compiler/pipeline/ProbeModule.h"
 #include "compiler/target/cpu/HostCaches.h"
 
@@ -38,14 +39,6 @@ template <typename Handle, void (*free)(Handle *)> struct Freed {
 using ModuleHandle = std::unique_ptr<ts_module, Freed<ts_module, ts_module_free>>;
 using SessionHandle = std::unique_ptr<ts_session, Freed<ts_session, ts_session_free>>;
 using TensorHandle = std::unique_ptr<ts_tensor, Freed<ts_tensor, ts_tensor_free>>;
-
-Status taken(ts_status *status) {
-  if (!status)
-    return {};
-  Status result(StatusCode(ts_status_get_code(status)), ts_status_message(status));
-  ts_status_free(status);
-  return result;
-}
 
 /// A probe ready to run.
 struct Program {
