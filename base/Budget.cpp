@@ -56,6 +56,10 @@ ResourceScope::~ResourceScope() { current = std::move(before_); }
 Status checkTime() {
   if (current.deadline == Clock::time_point::max() || Clock::now() < current.deadline)
     return {};
+  return outOfTime();
+}
+
+Status outOfTime() {
   return {StatusCode::ResourceExhausted,
           "it took longer than the limit of time allows; raise the limit if that is no mistake"};
 }

@@ -90,5 +90,7 @@ private:
 
 /// ResourceExhausted once the thread's deadline has passed.
 Status checkTime();
+/// That error.
+Status outOfTime();
 
 } // namespace tensmith

@@ -4,6 +4,7 @@
 // learn their sizes and get memory for their results.
 #include "runtime/Interpreter.h"
 
+#include "base/Budget.h"
 #include "runtime/ModuleFormat.h"
 #include "runtime/Observation.h"
 
@@ -26,6 +27,8 @@ Status kernelFailure(const Module &module, const Step &step, const KernelContext
     return {StatusCode::ResourceExhausted,
             "there is not enough memory for the kernel's scratch, or the session's limit does not "
             "allow it"};
+  if (context.code == TENSMITH_FAIL_NO_TIME)
+    return outOfTime();
   const plan::Kernel *kernel = module.plan().kernels()->Get(step.target);
   std::string detail = std::to_string(context.detail);
   if (!kernel->messages() || uint32_t(context.code) >= kernel->messages()->size())

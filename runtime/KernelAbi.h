@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-#define TENSMITH_KERNEL_ABI 1
+#define TENSMITH_KERNEL_ABI 2
 
 typedef struct TensmithCall TensmithCall;
 typedef void (*TensmithBody)(void *closure, int64_t begin, int64_t end);
@@ -33,9 +33,13 @@ typedef struct TensmithServices {
    * plan, or one of the codes below; `detail` goes into the message (an index that was out of
    * range). Returns a non-zero value. */
   int32_t (*fail)(const TensmithCall *call, int32_t code, int64_t detail);
+  /* Whether a kernel that may go on for long should go on: non-zero when its time is over, or when
+   * it has failed. It then returns; nobody reads its results. */
+  int32_t (*poll)(const TensmithCall *call);
 } TensmithServices;
 
 #define TENSMITH_FAIL_NO_MEMORY (-1)
+#define TENSMITH_FAIL_NO_TIME (-2)
 
 struct TensmithCall {
   void *const *operands; /* inputs, then results */

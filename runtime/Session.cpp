@@ -1,6 +1,7 @@
 // Frames, their pools, and one run from the caller's tensors to the caller's tensors.
 #include "runtime/Session.h"
 
+#include "base/Budget.h"
 #include "runtime/Interpreter.h"
 
 namespace tensmith::runtime {
@@ -46,7 +47,14 @@ int32_t fail(const TensmithCall *call, int32_t code, int64_t detail) {
   return 1;
 }
 
-constexpr TensmithServices kServices = {parallelFor, scratch, fail};
+int32_t poll(const TensmithCall *call) {
+  auto *context = static_cast<KernelContext *>(call->context);
+  if (context->failed.load(std::memory_order_relaxed))
+    return 1;
+  return checkTime().ok() ? 0 : fail(call, TENSMITH_FAIL_NO_TIME, 0);
+}
+
+constexpr TensmithServices kServices = {parallelFor, scratch, fail, poll};
 
 std::string outputName(const Module &module, size_t index) {
   return "output '" + module.plan().outputs()->Get(uint32_t(index))->name()->str() + "'";

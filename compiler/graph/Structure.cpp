@@ -1,4 +1,6 @@
 // Control flow, sequences, optionals and kernels: result types.
+#include "compiler/graph/Structure.h"
+
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Inference.h"
 
@@ -50,16 +52,6 @@ Type anyShape(Type type) {
   return isa<TensorType>(type) ? Type(UnrankedTensorType::get(getElementTypeOrSelf(type))) : type;
 }
 
-/// Whether the loop goes on for as long as there are trips: nothing asks for its end.
-bool neverStops(LoopOp loop) {
-  Value goesOn = cast<YieldOp>(loop.getBody().front().getTerminator()).getValues()[0];
-  if (goesOn == loop.getBody().front().getArgument(1))
-    return true;
-  auto constant = goesOn.getDefiningOp<ConstantOp>();
-  auto tensor = constant ? hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
-  return constant && tensor.ok() && tensor->size() == 1 && tensor->getInt(0) != 0;
-}
-
 /// How often a loop of so many trips runs, where that is an expression: none of a negative number.
 AffineExpr iterations(AffineExpr trips) {
   if (auto constant = dyn_cast<AffineConstantExpr>(trips))
@@ -78,6 +70,22 @@ LogicalResult give(SmallVectorImpl<Type> &results, Type type) {
 }
 
 } // namespace
+
+std::optional<int64_t> constantInteger(Value value) {
+  auto constant = value.getDefiningOp<ConstantOp>();
+  if (!constant || !getElementTypeOrSelf(constant.getType()).isIntOrIndex())
+    return std::nullopt;
+  auto tensor = hostTensor(constant.getValue());
+  return tensor.ok() && tensor->size() == 1 ? std::optional(tensor->getInt(0)) : std::nullopt;
+}
+
+bool neverStops(LoopOp loop) {
+  Value given = loop.getCondition();
+  if (!isa<NoneType>(given.getType()) && constantInteger(given).value_or(0) == 0)
+    return false;
+  Value goesOn = cast<YieldOp>(loop.getBody().front().getTerminator()).getValues()[0];
+  return goesOn == loop.getBody().front().getArgument(1) || constantInteger(goesOn).value_or(0);
+}
 
 LogicalResult IfOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
@@ -108,7 +116,7 @@ LogicalResult LoopOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
   for (size_t i = 0; i < carried; ++i)
     results.push_back(join(infer, getCarried()[i].getType(), yield.getValues()[1 + i].getType()));
   auto trips = infer.contents(0);
-  bool counted = trips && trips->size() == 1 && !infer.present(1) && neverStops(*this);
+  bool counted = trips && trips->size() == 1 && neverStops(*this);
   AffineExpr count = counted ? iterations(trips->front()) : AffineExpr();
   for (Value scanned : yield.getValues().drop_front(1 + carried)) {
     auto type = dyn_cast<RankedTensorType>(scanned.getType());

@@ -5,6 +5,7 @@
 #include "compiler/kernel/ContractionKernel.h"
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/kernel/LoopKernel.h"
+#include "compiler/kernel/RecurrenceKernel.h"
 #include "compiler/kernel/RowKernel.h"
 #include "compiler/kernel/WindowElement.h"
 #include "compiler/kernel/WinogradKernel.h"
@@ -52,6 +53,8 @@ Template chooseTemplate(graph::KernelOp kernel, const MachineShape &machine) {
       return concatTemplate(kernel, cast<graph::ConcatOp>(op), machine);
     case RootKind::Winograd:
       return winogradTemplate(kernel, &op, machine);
+    case RootKind::Recurrence:
+      return recurrenceTemplate(kernel, cast<graph::LoopOp>(op));
     case RootKind::Loops:
       break;
     }
@@ -74,12 +77,14 @@ RootKind rootKind(Operation *op) {
     return RootKind::Row;
   if (isWinogradTransform(op))
     return RootKind::Winograd;
+  if (isa<graph::LoopOp>(op))
+    return RootKind::Recurrence;
   return isConcatRoot(op) ? RootKind::Concat : RootKind::Loops;
 }
 
 StringRef name(RootKind kind) {
-  constexpr StringRef kNames[] = {"loops", "contraction", "depthwise",
-                                  "rows",  "concat",      "winograd"};
+  constexpr StringRef kNames[] = {"loops",  "contraction", "depthwise", "rows",
+                                  "concat", "winograd",    "recurrence"};
   return kNames[size_t(kind)];
 }
 

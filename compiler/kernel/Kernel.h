@@ -4,7 +4,8 @@
 // runtime/KernelAbi.h, whatever the region is called: regions of the same structure give the same
 // text, which is how they come to be compiled once. The template is chosen by the region's root: a
 // contraction (ContractionKernel.cpp), a depthwise convolution (DepthwiseKernel.cpp), a
-// normalisation along rows (RowKernel.cpp), a concatenation (ConcatKernel.cpp), or loops over the
+// normalisation along rows (RowKernel.cpp), a concatenation (ConcatKernel.cpp), a loop of the model
+// (RecurrenceKernel.cpp), or loops over the
 // results' elements (LoopKernel.cpp), which take every region that the others refuse.
 #pragma once
 
@@ -61,7 +62,7 @@ bool canEmit(mlir::Operation *op);
 
 /// The operator that a template is built around, of which a kernel has at most one; that of loops
 /// needs none.
-enum class RootKind { Loops, Contraction, Depthwise, Row, Concat, Winograd };
+enum class RootKind { Loops, Contraction, Depthwise, Row, Concat, Winograd, Recurrence };
 /// Of an operator in a kernel's region.
 RootKind rootKind(mlir::Operation *op);
 /// "loops", "contraction", ...

@@ -18,7 +18,7 @@ struct Work {
   llvm::SmallVector<mlir::StringAttr> symbols;
 };
 
-/// Every type in the region must be ranked.
+/// Every type in the region must be ranked. No expressions where it depends on more than sizes.
 Work workOf(graph::KernelOp kernel);
 
 } // namespace tensmith::kernel

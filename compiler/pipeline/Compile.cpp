@@ -40,17 +40,20 @@ LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
 }
 
 // Decomposition first, so that the parts of larger operators are simplified and fused like any;
-// folding again after the layout has transposed constants, and at the end for those that fusion
-// has packed.
+// What a loop of few trips or a branch is to be straight code must be so before folding and layout
+// see it. Folding again after the layout has transposed constants, and at the end for those that
+// fusion has packed.
 constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite::Options &)>
     kRewrites[] = {{"simplify", rewrite::simplify},
                    {"fold-constants", rewrite::foldConstants},
                    {"decompose", rewrite::decompose},
+                   {"straighten", rewrite::straighten},
                    {"fold-constants", rewrite::foldConstants},
                    {"layout", rewrite::chooseLayout},
                    {"fold-constants", rewrite::foldConstants},
                    {"winograd", rewrite::winograd},
                    {"cse", eliminateCommon},
+                   {"compile-loops", rewrite::compileLoops},
                    {"fuse", rewrite::fuse}};
 
 /// What was measured of the machine, where it was; the module says by which limits it was made.

@@ -82,25 +82,6 @@ bool contracts(Operation *op) {
          (b.getRank() > 2 || a.getRank() == result.getRank());
 }
 
-void addSymbols(Type type, llvm::DenseSet<StringAttr> &symbols) {
-  if (auto ranked = dyn_cast<RankedTensorType>(type))
-    for (StringAttr name : graph::symbolNames(ranked))
-      symbols.insert(name);
-}
-
-/// Whether the sizes of the results are known before the operator runs: over symbols of its
-/// operands, or of the function's parameters. A kernel can't find out a size.
-bool hasKnownSizes(Operation *op) {
-  llvm::DenseSet<StringAttr> known, used;
-  llvm::for_each(op->getResultTypes(), [&](Type type) { addSymbols(type, used); });
-  if (used.empty())
-    return true;
-  llvm::for_each(op->getOperandTypes(), [&](Type type) { addSymbols(type, known); });
-  if (auto function = op->getParentOfType<func::FuncOp>())
-    llvm::for_each(function.getArgumentTypes(), [&](Type type) { addSymbols(type, known); });
-  return llvm::all_of(used, [&](StringAttr name) { return known.contains(name); });
-}
-
 Role roleOf(Operation *op) {
   if (op->getNumResults() == 0 || op->getNumRegions() ||
       isa<graph::ConstantOp, graph::NoneOp>(op) || !kernel::canEmit(op) || !hasKnownSizes(op))
@@ -458,6 +439,23 @@ void fuseBlock(Block &block, const Options &options) {
 }
 
 } // namespace
+
+static void addSymbols(Type type, llvm::DenseSet<StringAttr> &symbols) {
+  if (auto ranked = dyn_cast<RankedTensorType>(type))
+    for (StringAttr name : graph::symbolNames(ranked))
+      symbols.insert(name);
+}
+
+bool hasKnownSizes(Operation *op) {
+  llvm::DenseSet<StringAttr> known, used;
+  llvm::for_each(op->getResultTypes(), [&](Type type) { addSymbols(type, used); });
+  if (used.empty())
+    return true;
+  llvm::for_each(op->getOperandTypes(), [&](Type type) { addSymbols(type, known); });
+  if (auto function = op->getParentOfType<func::FuncOp>())
+    llvm::for_each(function.getArgumentTypes(), [&](Type type) { addSymbols(type, known); });
+  return llvm::all_of(used, [&](StringAttr name) { return known.contains(name); });
+}
 
 LogicalResult fuse(func::FuncOp function, const Options &options) {
   fuseBlock(function.getBody().front(), options);

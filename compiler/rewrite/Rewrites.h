@@ -34,6 +34,10 @@ mlir::LogicalResult decompose(mlir::func::FuncOp function, const Options &option
 mlir::LogicalResult chooseLayout(mlir::func::FuncOp function, const Options &options);
 /// Convolutions become products over frequencies where that is faster.
 mlir::LogicalResult winograd(mlir::func::FuncOp function, const Options &options);
+/// Branches that are known become straight code, as do loops of few trips.
+mlir::LogicalResult straighten(mlir::func::FuncOp function, const Options &options);
+/// Loops whose bodies are small become kernels.
+mlir::LogicalResult compileLoops(mlir::func::FuncOp function, const Options &options);
 /// Cuts the graph into kernels.
 mlir::LogicalResult fuse(mlir::func::FuncOp function, const Options &options);
 
@@ -44,6 +48,10 @@ struct Rewrite {
 };
 /// All of them, in the order in which the pipeline runs them first.
 std::span<const Rewrite> rewrites();
+
+/// Whether the sizes of the results are known before the operator runs: over symbols of its
+/// operands, or of the function's parameters. A kernel can't find out a size.
+bool hasKnownSizes(mlir::Operation *op);
 
 /// The value as a constant, if it is one or is computed from constants alone by a few operators:
 /// then they are evaluated, whatever the size of the result, and left as they are. For operands

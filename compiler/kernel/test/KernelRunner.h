@@ -85,6 +85,9 @@ public:
       *static_cast<int *>(call->context) = code + 1;
       return 1;
     };
+    services.poll = [](const TensmithCall *call) -> int32_t {
+      return *static_cast<int *>(call->context);
+    };
     failure_ = 0;
     TensmithCall call{pointers.data(), sizes.data(), &services, &failure_};
     entry_(&call);
