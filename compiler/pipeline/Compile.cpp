@@ -8,6 +8,7 @@
 #include "compiler/pipeline/Reproducer.h"
 #include "compiler/pipeline/Verification.h"
 #include "compiler/program/Batching.h"
+#include "compiler/program/PartialEvaluation.h"
 #include "compiler/program/Program.h"
 #include "compiler/program/Segments.h"
 #include "compiler/rewrite/Rewrites.h"
@@ -141,6 +142,10 @@ private:
     functions_ = {function_};
     if (llvm::none_of(module_.getOps<func::FuncOp>(), program::isProcedure))
       return {};
+    if (options_.evaluatePartially)
+      program::evaluatePartially(module_);
+    if (Status status = dump_.write(module_, "partially-evaluated"); !status.ok())
+      return status;
     if (failed(program::simplifyProgram(module_)))
       return {StatusCode::Internal, options_.model + ": the program could not be simplified"};
     program::outlineSegments(module_);

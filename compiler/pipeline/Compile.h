@@ -16,10 +16,11 @@ struct CompileOptions {
   /// Each stage's IR, numbered, and the code of each kernel, all of which are then compiled afresh;
   /// empty: none.
   std::string dumpFolder;
-  int threads = 0;          // 0: as many as CPUs
-  bool fuse = true;         // off: every operator is a kernel of its own
-  bool exact = false;       // no algorithm that rounds differently than the operators do
-  bool byReference = false; // no kernels: the runtime evaluates every operator
+  int threads = 0;               // 0: as many as CPUs
+  bool fuse = true;              // off: every operator is a kernel of its own
+  bool evaluatePartially = true; // off: programs keep their calls of functions that are known
+  bool exact = false;            // no algorithm that rounds differently than the operators do
+  bool byReference = false;      // no kernels: the runtime evaluates every operator
   /// Evaluates the graph by the reference after each rewrite, on drawn inputs, and fails where one
   /// changes a result.
   bool verifyEachPass = false;

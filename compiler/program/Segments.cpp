@@ -2,6 +2,7 @@
 #include "compiler/program/Segments.h"
 
 #include "compiler/graph/Graph.h"
+#include "compiler/program/Knowledge.h"
 #include "compiler/program/Program.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -19,11 +20,18 @@ bool isTensorCode(Operation *op) { return isa_and_nonnull<graph::GraphDialect>(o
 
 // ---- inlining ----
 
+/// Whether the type has a size that means something else with each call.
+bool hasLocalSize(Type type) {
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  return ranked && llvm::any_of(graph::symbolNames(ranked), isLocalSize);
+}
+
 /// Whether the function is one block of tensor code and of building and taking apart.
 bool isStraight(func::FuncOp function) {
   size_t count = 0;
   for (Operation &op : function.getBody().front().without_terminator())
-    if (++count > kMostInlined || !(isTensorCode(&op) || isa<ConstructOp, FieldOp>(op)))
+    if (++count > kMostInlined || !(isTensorCode(&op) || isa<ConstructOp, FieldOp>(op)) ||
+        llvm::any_of(op.getResultTypes(), hasLocalSize))
       return false;
   return true;
 }
@@ -82,7 +90,7 @@ Region *onlyRegion(Operation *op) {
 
 void sinkBlock(Block &block) {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
-    if (op.getNumRegions() == 0 && isPure(&op))
+    if (isMemoryEffectFree(&op))
       if (Region *region = onlyRegion(&op))
         op.moveBefore(&region->front(), region->front().begin());
   }

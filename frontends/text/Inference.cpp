@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace tensmith::text {
 
-constexpr size_t kMostPending = 200'000;
+constexpr size_t kMostPending = 50'000, kLargestType = 20'000;
 
 Inference::Inference(const Module &module, const Names &names, Types &types, Relations &relations,
                      Loader loader, std::vector<Message> &messages)
@@ -195,10 +195,42 @@ void Inference::solvePending(bool all) {
     }
     pending_ = std::move(waiting);
   }
+  shareRelations();
   if (all)
     for (const Relation &relation : pending_)
       error(relation.place, "the types that " + std::string(relation.info->name) +
                                 " is used with are not known here; write the types of parameters");
+}
+
+/// What an operator gives follows from its operands, so two uses with the same ones are one.
+/// Without this, functions that each call the one before twice wait for exponentially many
+/// relations.
+void Inference::shareRelations() {
+  std::map<std::pair<const OperatorInfo *, std::vector<const void *>>, const Relation *> seen;
+  std::vector<Relation> waiting;
+  waiting.reserve(pending_.size());
+  for (Relation &relation : pending_) {
+    std::vector<const void *> key;
+    for (size_t i = 0; i < relation.operands.size(); ++i)
+      key.push_back(relation.numbers[i]    ? static_cast<const void *>(relation.numbers[i])
+                    : relation.operands[i] ? Types::find(relation.operands[i])
+                                           : nullptr);
+    key.push_back(mlir::DictionaryAttr::get(types_.shapes.mlirContext(), relation.attributes)
+                      .getAsOpaquePointer());
+    auto [found, isNew] = seen.try_emplace({relation.info, std::move(key)}, nullptr);
+    if (!isTyped(*relation.info) && !isNew) {
+      const Relation &first = *found->second;
+      bool same = types_.unify(relation.result, first.result); // keys keep the first one's
+      for (size_t i = 0; i < relation.operands.size(); ++i)
+        if (relation.numbers[i])
+          same &= types_.unify(relation.operands[i], first.operands[i]);
+      if (same)
+        continue;
+    }
+    waiting.push_back(std::move(relation));
+    found->second = &waiting.back();
+  }
+  pending_ = std::move(waiting);
 }
 
 void Inference::defaultNumbers() {
@@ -209,9 +241,11 @@ void Inference::defaultNumbers() {
 bool Inference::check() {
   for (const auto &group : groupsOf(module_, names_)) {
     inferGroup(group, nullptr, nullptr);
-    if (pending_.size() > kMostPending)
+    if (pending_.size() > kMostPending) {
       error(group[0]->place, "too much of this function waits for its callers' types; write the "
                              "types of its parameters");
+      pending_.clear();
+    }
     for (const Relation &relation : pending_) {
       for (Term *operand : relation.operands)
         if (operand)
@@ -375,8 +409,22 @@ void Inference::bindPattern(const Pattern &pattern, Term *type) {
 
 // ---- expressions ----
 
+/// Parts of the type, those that it shares counted wherever they stand; no more than `most`.
+static size_t sizeOf(Term *type, size_t most) {
+  size_t size = 1;
+  for (Term *part : Types::find(type)->parts)
+    if (size < most)
+      size += sizeOf(part, most - size);
+  return size;
+}
+
 Term *Inference::infer(const Expr &expr) {
   Term *type = inferKind(expr);
+  // `let b = (a, a); let c = (b, b); ...` has a type that doubles with each.
+  if (sizeOf(type, kLargestType) >= kLargestType) {
+    error(expr.place, "the type of this is too large; put parts of it into a data type");
+    type = types_.variable();
+  }
   typing_.exprs[&expr] = type;
   return type;
 }

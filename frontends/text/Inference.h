@@ -83,6 +83,7 @@ private:
   Term *begin(const FunctionDecl &function);
   void inferBody(const FunctionDecl &function, Term *type);
   void solvePending(bool all);
+  void shareRelations();
   void defaultNumbers();
 
   Term *infer(const Expr &expr);

@@ -27,7 +27,8 @@ typedef struct ts_compile_options {
   const char *dump_ir_dir; /* null: none; each stage is written there, numbered, and what each
                               kernel becomes, which is then not taken from the cache */
   int threads;             /* of the compilation; 0: as many as CPUs */
-  int optimization; /* 0: no fusion, every operator a kernel by itself; 1 (the default): fused */
+  int optimization; /* 0: no fusion, every operator a kernel by itself, and programs as they are
+                       written; 1 (the default): fused, and programs partially evaluated */
   int evaluate_by_reference; /* not 0: no kernels, every operator by its reference evaluation */
   /* Called now and then from the compiling thread: what is being done, and how much of it (0 to 1).
    * May be null. */

@@ -225,6 +225,58 @@ fn main(x: f32[n], k: i64[]) = { ring(x, k, Ring(x, ref(None))); x }
     assert grown < 100_000, f"{grown} kB"
 
 
+@pytest.mark.parametrize("optimize", [0, 1])
+def test_what_is_not_needed_is_not_computed_wherever_it_stands(program, optimize):
+    model = program("""
+fn endless(x: f32[n]) -> f32[n] = if reduce_max(x, axes = [0]) < 0.0 { x } else { endless(x * 2.0) }
+fn choose(later, x: f32[n], c: bool[]) = { let y = later(x); if c { y } else { x } }
+fn main(x: f32[n], c: bool[]) = (choose(fn(v) => endless(v + 1.0), x, c), choose(endless, x, c))
+""", fuse=optimize > 0)
+    x = np.arange(3, dtype=np.float32)
+    for result in model(x, np.bool_(False)):
+        assert result.tolist() == x.tolist()
+
+
+KNOWN = """
+fn each(f, xs) = match xs { Nil => (), Cons(x, rest) => { f(x); each(f, rest) } }
+fn both(f, g) = fn(x) => (f(x), g(x))
+fn power(k, x) = if k == 1 { x } else { x * power(k - 1, x) }
+fn first(xs, otherwise) = match xs { Nil => otherwise, Cons(x, _) => x }
+
+fn main(x: f32[n], xs: List[f32[n]], c: bool[]) = {
+  let seen = ref([]);
+  let sum = ref(x);
+  let note = fn(v) => { seen := Cons(*sum, *seen); sum := *sum + v; };
+  each(note, [x, x * 2.0]);
+  let early = *sum;
+  if c { each(note, xs); } else { note(x); };
+  let other = if c { sum } else { ref(x) };
+  other := *other * 2.0;
+  let (a, b) = both(fn(v) => power(5, v), fn(v) => first(xs, v))(*sum);
+  (early, *sum, a, b, length(*seen), first(*seen, x))
+}
+"""
+
+
+@pytest.mark.parametrize("optimize", [0, 1])
+@pytest.mark.parametrize("c", [False, True])
+@pytest.mark.parametrize("count", [0, 3])
+def test_programs_mean_the_same_partially_evaluated(program, optimize, c, count):
+    model = program(KNOWN, fuse=optimize > 0)
+    x, xs = np.linspace(0.5, 1, 4, dtype=np.float32), [np.full(4, i + 1, np.float32) / 8 for i in range(count)]
+    early, total, power, head, length, last = model(x, xs, np.bool_(c))
+    sums = [x]
+    for v in [x, x * 2, *(xs if c else [x])]:
+        sums.append(sums[-1] + v)
+    expected = sums[-1] * 2 if c else sums[-1]
+    np.testing.assert_allclose(early, sums[2], rtol=1e-6)
+    np.testing.assert_allclose(total, expected, rtol=1e-6)
+    np.testing.assert_allclose(power, expected**5, rtol=1e-5)
+    np.testing.assert_allclose(head, xs[0] if xs else expected, rtol=1e-6)
+    assert length == len(sums) - 1
+    np.testing.assert_allclose(last, sums[-2], rtol=1e-6)
+
+
 def test_a_million_deep(program):
     model = program(COUNT + "fn main(n: i64[]) = fold_right(fn(x, sum) => x + sum, count(n), 0)\n")
     assert model(np.int64(1_000_000)) == 500000500000

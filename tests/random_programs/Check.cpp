@@ -185,6 +185,7 @@ struct Unit {
   std::vector<uint64_t> seeds;
   std::vector<Finding *> findings;
   std::vector<std::vector<Expected>> expected; // of each program, for each size
+  bool optimised = true;
 };
 
 Verdict run(Unit &unit, runtime::Session &session, size_t size, std::string &message) {
@@ -201,7 +202,8 @@ Verdict run(Unit &unit, runtime::Session &session, size_t size, std::string &mes
     Flat flat;
     flatten(outputs[i], flat);
     if (unit.findings[i]->verdict == Verdict::Agrees)
-      compare(flat, unit.expected[i][size], "n = " + std::to_string(kSizes[size]),
+      compare(flat, unit.expected[i][size],
+              (unit.optimised ? "n = " : "unoptimised, n = ") + std::to_string(kSizes[size]),
               *unit.findings[i]);
   }
   return Verdict::Agrees;
@@ -219,6 +221,7 @@ Verdict compileAndRun(mlir::MLIRContext &context, Unit &unit, const CheckOptions
   compile.threads = 1;
   compile.cacheFolder = options.cacheFolder;
   compile.byReference = options.byReference;
+  compile.evaluatePartially = compile.fuse = unit.optimised;
   auto bytes = pipeline::compileToBytes(**module, compile);
   if (!bytes.ok())
     return message = bytes.status().message(), Verdict::NotCompiled;
@@ -271,7 +274,12 @@ std::vector<Finding> check(mlir::MLIRContext &context, const std::vector<uint64_
   std::string message;
   if (unit.seeds.empty())
     return findings;
-  Verdict verdict = compileAndRun(context, unit, options, message);
+  Verdict verdict = Verdict::Agrees;
+  for (unit.optimised = true; verdict == Verdict::Agrees; unit.optimised = false) {
+    verdict = compileAndRun(context, unit, options, message);
+    if (!unit.optimised)
+      break;
+  }
   if (verdict != Verdict::Agrees)
     for (Finding *finding : unit.findings)
       if (finding->verdict == Verdict::Agrees)

@@ -1,4 +1,5 @@
-// A batch of programs, compiled as one and compared with the evaluator of the language, one by one.
+// A batch of programs, compiled as one, with all optimisations and without, and both compared with
+// the evaluator of the language, one by one.
 //
 // Integers, booleans and constructors must be equal. A float may be off by eight times as far as
 // noise in every float operation moves it (three runs with noise of 2^-21 of the largest element),
