@@ -141,7 +141,7 @@ void releaseObject(void *object) {
   nb::handle(static_cast<PyObject *>(object)).dec_ref();
 }
 
-Owned<ts_tensor> toTensor(nb::handle value);
+Owned<ts_tensor> toTensor(nb::handle value, ts_type type = TS_UNDEFINED);
 
 Owned<ts_tensor> stringsToTensor(nb::handle array) {
   nb::object flat = array.attr("astype")("O").attr("ravel")().attr("tolist")();
@@ -242,11 +242,48 @@ Owned<ts_tensor> arrayToTensor(nb::object array) {
   return Owned<ts_tensor>(tensor);
 }
 
-Owned<ts_tensor> sequenceToTensor(nb::handle sequence) {
+/// A map's keys: strings or whole numbers.
+Owned<ts_tensor> keysToTensor(nb::list keys) {
+  nb::module_ numpy = nb::module_::import_("numpy");
+  bool areStrings = keys.size() && nb::isinstance<nb::str>(keys[0]);
+  for (nb::handle key : keys)
+    if (areStrings ? !nb::isinstance<nb::str>(key) : !PyIndex_Check(key.ptr()))
+      throw Error("the keys of a dict must be all strings or all integers");
+  nb::object array =
+      numpy.attr("array")(keys, nb::arg("dtype") = nb::str(areStrings ? "O" : "int64"));
+  return areStrings ? stringsToTensor(array) : arrayToTensor(array);
+}
+
+/// A dict's values, which are numbers or strings, as the element type that is asked for.
+Owned<ts_tensor> valuesToTensor(nb::list values, ts_type type) {
+  nb::module_ numpy = nb::module_::import_("numpy");
+  if (type == TS_STRING)
+    return stringsToTensor(numpy.attr("array")(values, nb::arg("dtype") = nb::str("O")));
+  if (type == TS_UNDEFINED)
+    return toTensor(numpy.attr("array")(values));
+  nb::object wanted = numpyType(type);
+  if (values.size() == 0)
+    return arrayToTensor(numpy.attr("array")(values, nb::arg("dtype") = wanted));
+  nb::object given = numpy.attr("array")(values);
+  if (!nb::cast<bool>(numpy.attr("can_cast")(given.attr("dtype"), wanted, nb::str("same_kind"))))
+    throw Error("the values of a dict are " +
+                nb::cast<std::string>(given.attr("dtype").attr("name")) +
+                ", where the model takes " + nb::cast<std::string>(wanted.attr("name")));
+  return toTensor(given.attr("astype")(wanted));
+}
+
+Owned<ts_tensor> dictToTensor(nb::dict dict, ts_type type) {
+  Owned<ts_tensor> keys = keysToTensor(dict.keys()), values = valuesToTensor(dict.values(), type);
+  ts_tensor *tensor = nullptr;
+  check(ts_tensor_map(keys.get(), values.get(), &tensor));
+  return Owned<ts_tensor>(tensor);
+}
+
+Owned<ts_tensor> sequenceToTensor(nb::handle sequence, ts_type type) {
   std::vector<Owned<ts_tensor>> elements;
   std::vector<ts_tensor *> pointers;
   for (nb::handle element : sequence) {
-    elements.push_back(toTensor(element));
+    elements.push_back(toTensor(element, type));
     pointers.push_back(elements.back().get());
   }
   ts_tensor *tensor = nullptr;
@@ -295,7 +332,8 @@ Owned<ts_tensor> valueToTensor(nb::handle root) {
   }
 }
 
-Owned<ts_tensor> toTensor(nb::handle value) {
+/// `type` is that of the values of maps, which Python's numbers do not have.
+Owned<ts_tensor> toTensor(nb::handle value, ts_type type) {
   if (isArray(value))
     if (Owned<ts_tensor> tensor = bufferToTensor(value); tensor.get())
       return tensor;
@@ -310,7 +348,9 @@ Owned<ts_tensor> toTensor(nb::handle value) {
   if (nb::isinstance(value, numpy.attr("ndarray")))
     return arrayToTensor(nb::borrow(value));
   if (nb::isinstance<nb::list>(value) || nb::isinstance<nb::tuple>(value))
-    return sequenceToTensor(value);
+    return sequenceToTensor(value, type);
+  if (nb::isinstance<nb::dict>(value))
+    return dictToTensor(nb::borrow<nb::dict>(value), type);
   if (nb::hasattr(value, "__dlpack__"))
     return arrayToTensor(numpy.attr("from_dlpack")(value));
   return arrayToTensor(numpy.attr("asarray")(value));
@@ -392,6 +432,41 @@ nb::object valueFromTensor(ts_tensor *root) {
   }
 }
 
+/// The elements of a vector as Python's numbers or strings.
+nb::list listFromTensor(ts_tensor *tensor) {
+  nb::list list;
+  auto append = [&](auto convert) {
+    for (int64_t i = 0; i < ts_tensor_size(tensor); ++i)
+      list.append(convert(i));
+  };
+  void *data = ts_tensor_data(tensor);
+  switch (ts_tensor_type(tensor)) {
+  case TS_F32:
+    append([&](int64_t i) { return nb::float_(static_cast<float *>(data)[i]); });
+    return list;
+  case TS_I64:
+    append([&](int64_t i) { return nb::int_(static_cast<int64_t *>(data)[i]); });
+    return list;
+  case TS_STRING:
+    append([&](int64_t i) { return nb::str(ts_tensor_string(tensor, i)); });
+    return list;
+  default:
+    return nb::borrow<nb::list>(arrayFromTensor(tensor).attr("tolist")());
+  }
+}
+
+/// The maps of a sequence share their keys: `keys` has those that were converted last.
+nb::dict dictFromTensor(ts_tensor *map, std::pair<ts_tensor *, nb::list> &keys) {
+  ts_tensor *own = ts_tensor_sequence_at(map, 0);
+  if (keys.first != own)
+    keys = {own, listFromTensor(own)};
+  nb::list values = listFromTensor(ts_tensor_sequence_at(map, 1));
+  nb::dict dict;
+  for (size_t i = 0; i < values.size(); ++i)
+    dict[keys.second[i]] = values[i];
+  return dict;
+}
+
 nb::object fromTensor(ts_tensor *tensor) {
   if (ts_tensor_kind(tensor) == TS_NONE)
     return nb::none();
@@ -399,9 +474,15 @@ nb::object fromTensor(ts_tensor *tensor) {
     return arrayFromTensor(tensor);
   if (ts_tensor_kind(tensor) == TS_DATA)
     return valueFromTensor(tensor);
+  std::pair<ts_tensor *, nb::list> keys = {nullptr, {}};
+  if (ts_tensor_kind(tensor) == TS_MAP)
+    return dictFromTensor(tensor, keys);
   nb::list elements;
-  for (size_t i = 0; i < ts_tensor_sequence_length(tensor); ++i)
-    elements.append(fromTensor(ts_tensor_sequence_at(tensor, i)));
+  for (size_t i = 0; i < ts_tensor_sequence_length(tensor); ++i) {
+    ts_tensor *element = ts_tensor_sequence_at(tensor, i);
+    bool isMap = ts_tensor_kind(element) == TS_MAP;
+    elements.append(isMap ? nb::object(dictFromTensor(element, keys)) : fromTensor(element));
+  }
   return elements;
 }
 
@@ -411,6 +492,7 @@ nb::dict portOf(const ts_port &port) {
   result["kind"] = port.kind == TS_TENSOR     ? "tensor"
                    : port.kind == TS_SEQUENCE ? "sequence"
                    : port.kind == TS_OPTIONAL ? "optional"
+                   : port.kind == TS_MAP      ? "map"
                    : port.kind == TS_DATA     ? "data"
                                               : "none";
   result["type"] = ts_type_name(port.type);
@@ -434,7 +516,11 @@ public:
     std::vector<Owned<ts_tensor>> held;
     std::vector<ts_tensor *> pointers;
     for (nb::handle input : inputs) {
-      held.push_back(toTensor(input));
+      size_t number = held.size();
+      ts_type type = number < ts_module_input_count(module_.get())
+                         ? ts_module_input(module_.get(), number).type
+                         : TS_UNDEFINED;
+      held.push_back(toTensor(input, type));
       pointers.push_back(held.back().get());
     }
     std::vector<ts_tensor *> outputs(ts_module_output_count(module_.get()));

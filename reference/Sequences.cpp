@@ -1,5 +1,8 @@
-// What the operators on sequences compute of tensors; see Sequences.h.
+// What the operators on sequences and maps compute of tensors; see Sequences.h.
 #include "reference/Sequences.h"
+
+#include <algorithm>
+#include <numeric>
 
 namespace tensmith::reference {
 namespace {
@@ -46,6 +49,19 @@ Result<HostTensor> only(Result<std::vector<HostTensor>> results) {
   if (!results)
     return results.status();
   return std::move((*results)[0]);
+}
+
+template <typename Less> std::vector<int64_t> orderedNumbers(int64_t count, const Less &less) {
+  std::vector<int64_t> numbers(static_cast<size_t>(count));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  // Equal ones stand in their order; the last stays.
+  std::sort(numbers.begin(), numbers.end(),
+            [&](int64_t a, int64_t b) { return less(a, b) || (!less(b, a) && a < b); });
+  auto isRepeated = [&](int64_t a, int64_t b) { return !less(a, b); };
+  auto last = std::unique(numbers.rbegin(), numbers.rend(),
+                          [&](int64_t a, int64_t b) { return isRepeated(b, a); });
+  numbers.erase(numbers.begin(), last.base());
+  return numbers;
 }
 
 Result<HostTensor> part(const HostTensor &x, int64_t axis, int64_t start, int64_t length) {
@@ -116,6 +132,65 @@ Result<HostTensor> concatTensors(std::vector<HostTensor> elements, const Attribu
   parameters.set("axis", *axis);
   ResultType type{elements[0].type(), std::nullopt};
   return only(evaluate({"concat", parameters, elements, {&type, 1}}));
+}
+
+Result<std::vector<int64_t>> entryOrder(const HostTensor &keys) {
+  bool areStrings = keys.type() == DataType::String;
+  if (keys.rank() != 1 || (!areStrings && keys.type() != DataType::I64))
+    return invalidArgument("a map's keys are a vector of i64 or strings, not " +
+                           toString(keys.shape()) + " of " + std::string(name(keys.type())));
+  if (areStrings)
+    return orderedNumbers(
+        keys.size(), [&](int64_t a, int64_t b) { return keys.getString(a) < keys.getString(b); });
+  return orderedNumbers(keys.size(),
+                        [&](int64_t a, int64_t b) { return keys.getInt(a) < keys.getInt(b); });
+}
+
+Result<HostTensor> entriesOf(const HostTensor &x, std::span<const int64_t> numbers) {
+  int64_t columns = x.shape().back(), rows = x.rank() == 2 ? x.shape()[0] : 1;
+  int64_t picked = int64_t(numbers.size()), size = byteSize(x.type());
+  Shape shape = x.shape();
+  shape.back() = picked;
+  HostTensor result(x.type(), shape);
+  if (!result.valid())
+    return Status(StatusCode::ResourceExhausted, "there is not enough memory for a map's entries");
+  for (int64_t row = 0; row < rows; ++row)
+    for (int64_t i = 0; i < picked; ++i) {
+      int64_t from = row * columns + numbers[size_t(i)], to = row * picked + i;
+      if (x.type() == DataType::String)
+        result.setString(to, x.getString(from));
+      else
+        std::memcpy(result.mutableData() + to * size, x.data() + from * size, size_t(size));
+    }
+  return result;
+}
+
+HostTensor ZippedRows::row(int64_t number) const {
+  int64_t count = keys.size();
+  if (values->type() == DataType::String) {
+    std::vector<std::string> strings;
+    for (int64_t i = 0; i < count; ++i)
+      strings.push_back(values->getString(number * count + i));
+    return HostTensor::ofStrings({count}, std::move(strings));
+  }
+  return HostTensor(values->type(), {count},
+                    values->data() + number * count * byteSize(values->type()), values);
+}
+
+Result<ZippedRows> zipRows(const HostTensor &keys, const HostTensor &x) {
+  auto order = entryOrder(keys);
+  if (!order)
+    return order.status();
+  if (keys.size() == 0 || x.rank() < 1 || x.rank() > 2 || x.shape().back() != keys.size())
+    return invalidArgument("rows of " + toString(x.shape()) + " elements for " +
+                           std::to_string(keys.size()) + " keys");
+  auto ordered = entriesOf(keys, *order);
+  auto values = entriesOf(x, *order);
+  if (!ordered || !values)
+    return ordered ? values.status() : ordered.status();
+  if (values->rank() == 1)
+    *values = values->reshaped({1, values->size()});
+  return ZippedRows{std::move(*ordered), std::make_shared<HostTensor>(std::move(*values))};
 }
 
 } // namespace tensmith::reference

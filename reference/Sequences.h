@@ -1,6 +1,6 @@
-// The operators on sequences and optional values (compiler/graph/StructureOps.td), as in ONNX,
-// written once for all that hold such values: they move references, and whose references those are
-// is the caller's to say.
+// The operators on sequences, maps and optional values (compiler/graph/StructureOps.td), as in
+// ONNX, written once for all that hold such values: they move references, and whose references
+// those are is the caller's to say.
 //
 // `Access` names the caller's kind of value and how it is taken apart and made:
 //
@@ -10,6 +10,7 @@
 //   static std::span<const Value> elements(const Value &);       // of a sequence; or a vector
 //   static Result<Value> ofTensor(HostTensor);
 //   static Value ofElements(std::vector<Value>);
+//   static Value ofMap(Value keys, Value values);                // elements() gives both
 //   static Value none();
 #pragma once
 
@@ -17,7 +18,7 @@
 
 namespace tensmith::reference {
 
-enum class ValueKind : uint8_t { None, Tensor, Sequence };
+enum class ValueKind : uint8_t { None, Tensor, Sequence, Map };
 
 /// A position as an operand gives it, negative ones from the end; valid are those in [0, limit).
 Result<int64_t> sequencePosition(const HostTensor &position, int64_t length, int64_t limit);
@@ -26,6 +27,22 @@ Result<std::vector<HostTensor>> splitToTensors(const HostTensor &x, const HostTe
                                                const Attributes &attributes);
 /// concat_from_sequence.
 Result<HostTensor> concatTensors(std::vector<HostTensor> elements, const Attributes &attributes);
+
+/// The numbers of a map's entries in the order of their keys, the last of those with equal keys.
+/// InvalidArgument where the keys are no vector of i64 or strings.
+Result<std::vector<int64_t>> entryOrder(const HostTensor &keys);
+/// The elements of a vector, or of each row of a matrix, with those numbers; in memory of its own.
+Result<HostTensor> entriesOf(const HostTensor &x, std::span<const int64_t> numbers);
+
+/// What zip_map makes its maps of: keys in order, and values [rows, keys].
+struct ZippedRows {
+  HostTensor keys;
+  std::shared_ptr<const HostTensor> values;
+
+  int64_t rows() const { return values->shape()[0]; }
+  HostTensor row(int64_t number) const;
+};
+Result<ZippedRows> zipRows(const HostTensor &keys, const HostTensor &x);
 
 template <typename Access> class SequenceOperators {
 public:
@@ -53,7 +70,9 @@ private:
     if (kindOf(operands, index) == kind)
       return {};
     return wrong(operation, "operand " + std::to_string(index) +
-                                (kind == ValueKind::Tensor ? " is no tensor" : " is no sequence"));
+                                (kind == ValueKind::Tensor ? " is no tensor"
+                                 : kind == ValueKind::Map  ? " is no map"
+                                                           : " is no sequence"));
   }
 
   /// `otherwise` where the operand is absent.
@@ -166,6 +185,43 @@ private:
                   : joined.status().within("concat_from_sequence");
   }
 
+  static Result<Value> zip(Operands operands, const Attributes &) {
+    for (size_t i : {0, 1})
+      if (Status status = expect(operands, i, ValueKind::Tensor, "zip_map"); !status.ok())
+        return status;
+    auto zipped = zipRows(Access::tensor(operands[0]), Access::tensor(operands[1]));
+    if (!zipped)
+      return zipped.status().within("zip_map");
+    auto keys = Access::ofTensor(zipped->keys);
+    if (!keys)
+      return keys;
+    std::vector<Value> maps;
+    for (int64_t i = 0; i < zipped->rows(); ++i) {
+      auto values = Access::ofTensor(zipped->row(i));
+      if (!values)
+        return values;
+      maps.push_back(Access::ofMap(*keys, std::move(*values)));
+    }
+    return Access::ofElements(std::move(maps));
+  }
+
+  static Result<Value> mapKeys(Operands operands, const Attributes &attributes) {
+    if (Status status = expect(operands, 0, ValueKind::Map, "map_keys"); !status.ok())
+      return status;
+    bool areStrings = attributes.integer("strings") != 0;
+    const auto &keys = Access::elements(operands[0])[0];
+    if (Access::tensor(keys).size() == 0)
+      return Access::ofTensor(areStrings ? HostTensor::ofStrings({0}, {})
+                                         : HostTensor(DataType::I64, {0}));
+    return keys;
+  }
+
+  static Result<Value> mapValues(Operands operands, const Attributes &) {
+    if (Status status = expect(operands, 0, ValueKind::Map, "map_values"); !status.ok())
+      return status;
+    return Access::elements(operands[0])[1];
+  }
+
   static Result<Value> itself(Operands operands, const Attributes &) {
     return kindOf(operands, 0) == ValueKind::None ? Access::none() : operands[0];
   }
@@ -187,12 +243,20 @@ private:
     Evaluator evaluate;
   };
   static constexpr Entry kEntries[] = {
-      {"sequence_construct", construct},    {"sequence_at", at},
-      {"sequence_insert", insert},          {"sequence_erase", erase},
-      {"sequence_length", length},          {"split_to_sequence", split},
-      {"concat_from_sequence", concat},     {"optional", itself},
-      {"optional_none", nothing},           {"optional_has_element", hasElement},
+      {"sequence_construct", construct},
+      {"sequence_at", at},
+      {"sequence_insert", insert},
+      {"sequence_erase", erase},
+      {"sequence_length", length},
+      {"split_to_sequence", split},
+      {"concat_from_sequence", concat},
+      {"optional", itself},
+      {"optional_none", nothing},
+      {"optional_has_element", hasElement},
       {"optional_get_element", getElement},
+      {"zip_map", zip},
+      {"map_keys", mapKeys},
+      {"map_values", mapValues},
   };
 };
 

@@ -17,6 +17,8 @@ const char *kindName(plan::ValueKind kind) {
     return "optional value";
   case plan::ValueKind::Object:
     return "value of a data type";
+  case plan::ValueKind::Map:
+    return "map";
   default:
     return "none";
   }
@@ -32,6 +34,8 @@ bool fits(plan::ValueKind kind, TensorKind given) {
     return true;
   case plan::ValueKind::Object:
     return given == TensorKind::Data || given == TensorKind::Function;
+  case plan::ValueKind::Map:
+    return given == TensorKind::Map;
   default:
     return given == TensorKind::None;
   }

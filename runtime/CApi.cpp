@@ -105,6 +105,8 @@ ts_value_kind kindOf(plan::ValueKind kind) {
     return TS_NONE;
   case plan::ValueKind::Object:
     return TS_DATA;
+  case plan::ValueKind::Map:
+    return TS_MAP;
   default:
     return TS_TENSOR;
   }
@@ -259,9 +261,20 @@ ts_status *ts_tensor_sequence(ts_tensor *const *elements, size_t count, ts_tenso
     if (!out || (count && !elements))
       return missing(out ? "the elements" : "the result");
     for (size_t i = 0; i < count; ++i)
-      if (!elements[i] || unwrap(elements[i])->kind() != TensorKind::Tensor)
-        return invalidArgument("element " + std::to_string(i) + " of the sequence is no tensor");
+      if (TensorKind kind = elements[i] ? unwrap(elements[i])->kind() : TensorKind::None;
+          kind != TensorKind::Tensor && kind != TensorKind::Map)
+        return invalidArgument("element " + std::to_string(i) +
+                               " of the sequence is no tensor or map");
     return give(Tensor::sequence(retained(elements, count)), out);
+  });
+}
+
+ts_status *ts_tensor_map(ts_tensor *keys, ts_tensor *values, ts_tensor **out) {
+  return guarded([&]() -> Status {
+    if (!keys || !values || !out)
+      return missing(!out ? "the result" : keys ? "the values" : "the keys");
+    return give(
+        runtime::makeMap(TensorRef::retain(unwrap(keys)), TensorRef::retain(unwrap(values))), out);
   });
 }
 

@@ -280,6 +280,8 @@ bool fits(const ValueCode &value, const Tensor &tensor) {
     return true;
   if (uint8_t(value.kind) == uint8_t(plan::ValueKind::Sequence))
     return tensor.kind() == TensorKind::Sequence;
+  if (value.kind == plan::ValueKind::Map)
+    return tensor.kind() == TensorKind::Map;
   if (value.kind == plan::ValueKind::None)
     return tensor.kind() == TensorKind::None;
   if (value.kind == plan::ValueKind::Object)

@@ -4,7 +4,7 @@
 //   Interpreter.cpp  the loop over the steps; kernels, views, results
 //   ControlFlow.cpp  If and Loop
 //   Routines.cpp     operators without a kernel, by reference evaluation
-//   Sequences.cpp    operators on sequences and optional values
+//   Sequences.cpp    operators on sequences, maps and optional values
 //   Procedures.cpp   the way into what functions of the language became (Machine.h)
 //   Observation.cpp  what a run that is watched shows of each step
 #pragma once
@@ -54,7 +54,7 @@ Status executeProcedure(Run &run, Frame &frame, const Step &step);
 Result<TensorRef> stack(std::span<const TensorRef> elements, DataType type,
                         std::span<const int64_t> shape);
 
-/// The operators on sequences and optional values, which are no tensors: an evaluator, or null.
+/// The operators on sequences, maps and optional values, which are no tensors: an evaluator, or null.
 using SequenceEvaluator = Result<TensorRef> (*)(std::span<const TensorRef> operands,
                                                 const Attributes &attributes);
 SequenceEvaluator findSequenceOperator(std::string_view name);

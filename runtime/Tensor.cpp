@@ -234,6 +234,10 @@ TensorRef Tensor::sequence(std::vector<TensorRef> elements) {
   return tensor;
 }
 
+TensorRef Tensor::map(TensorRef keys, TensorRef values) {
+  return filled(TensorKind::Map, 0, {std::move(keys), std::move(values)});
+}
+
 TensorRef Tensor::none() { return filled(TensorKind::None, 0, {}); }
 
 TensorRef Tensor::data(uint32_t tag, std::vector<TensorRef> fields) {
@@ -289,6 +293,8 @@ Result<TensorRef> Tensor::copy() const {
                 {elements().begin(), elements().end()}); // what it is made of can't be written to
   if (kind_ == TensorKind::Function)
     return function(tag_, {elements().begin(), elements().end()});
+  if (kind_ == TensorKind::Map)
+    return map(elements_[0], elements_[1]);
   if (kind_ == TensorKind::Sequence) {
     std::vector<TensorRef> copies;
     for (const TensorRef &element : elements()) {
@@ -322,6 +328,8 @@ std::string describe(const Tensor &tensor) {
     return "none";
   if (tensor.kind() == TensorKind::Sequence)
     return "sequence of " + std::to_string(tensor.elements().size());
+  if (tensor.kind() == TensorKind::Map)
+    return "map from " + describe(*tensor.elements()[0]) + " to " + describe(*tensor.elements()[1]);
   if (tensor.kind() == TensorKind::Function)
     return "function";
   if (tensor.kind() == TensorKind::Data)

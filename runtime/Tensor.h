@@ -1,11 +1,13 @@
 // The values that a program takes and gives: dense, row-major tensors in host memory, sequences of
-// them, and the absent value.
+// them, maps, and the absent value.
 //
 // A Tensor is an immutable description counted by reference. Elements that are not many lie behind
 // the description in one block, since programs make small tensors by the million; otherwise the
 // memory is owned separately, and several tensors (a reshape, a DLPack view) may share it. A tensor
 // without either lies in memory that outlives it only by the plan's care (an arena, a caller's
 // buffer): it never leaves a run.
+//
+// A map's elements are two vectors: its keys in order, each there once, and its values.
 //
 // Values of data types and functions are tensors of another kind, with fields in the place of
 // elements. What they are made of owns its memory, so that they may outlive any frame; they may be
@@ -30,6 +32,7 @@ enum class TensorKind : uint8_t { // as ts_value_kind
   Data = 4,
   Function = 5,
   Reference = 6, // within a run alone, whose References has them
+  Map = 7,
 };
 
 class Tensor;
@@ -71,6 +74,8 @@ public:
   static Result<TensorRef> ofStrings(std::vector<std::string> values,
                                      std::span<const int64_t> shape);
   static TensorRef sequence(std::vector<TensorRef> elements);
+  /// Of keys that are in order, as `makeMap` puts them. The tensors must own their memory.
+  static TensorRef map(TensorRef keys, TensorRef values);
   static TensorRef none();
   /// A rank-0 tensor of a type that is no string.
   static Result<TensorRef> scalar(DataType type, const void *value);
@@ -156,6 +161,10 @@ inline TensorRef::~TensorRef() {
 /// "f32[1,3,224,224]", "sequence of 3", "none".
 std::string describe(const Tensor &tensor);
 std::string describe(DataType type, std::span<const int64_t> shape);
+
+/// A map of keys in any order; the tensors must own their memory. InvalidArgument where they are not
+/// as many, a key is there twice, or keys are neither i64 nor strings.
+Result<TensorRef> makeMap(TensorRef keys, TensorRef values);
 
 /// The same elements without a copy, but for strings. The tensor lives as long as the result.
 HostTensor toHostTensor(const TensorRef &tensor);

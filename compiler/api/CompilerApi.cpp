@@ -288,7 +288,7 @@ Status copyText(const std::string &text, char **out) {
 Result<graph::RuntimeValue> fromHandle(const ts_tensor *tensor) {
   if (ts_tensor_kind(tensor) == TS_NONE)
     return graph::RuntimeValue();
-  if (ts_tensor_kind(tensor) == TS_SEQUENCE) {
+  if (ts_tensor_kind(tensor) == TS_SEQUENCE || ts_tensor_kind(tensor) == TS_MAP) {
     std::vector<graph::RuntimeValue> elements;
     for (size_t i = 0; i < ts_tensor_sequence_length(tensor); ++i) {
       auto element = fromHandle(ts_tensor_sequence_at(tensor, i));
@@ -296,7 +296,9 @@ Result<graph::RuntimeValue> fromHandle(const ts_tensor *tensor) {
         return element.status();
       elements.push_back(*element);
     }
-    return graph::RuntimeValue::sequence(std::move(elements));
+    return ts_tensor_kind(tensor) == TS_MAP
+               ? graph::RuntimeValue::map(std::move(elements[0]), std::move(elements[1]))
+               : graph::RuntimeValue::sequence(std::move(elements));
   }
   const int64_t *dims = ts_tensor_shape(tensor);
   Shape shape(dims, dims + ts_tensor_rank(tensor));
@@ -330,7 +332,8 @@ using TensorHandle = std::unique_ptr<ts_tensor, FreeTensor>;
 ts_status *toHandle(const graph::RuntimeValue &value, ts_tensor **out) {
   if (value.kind == graph::RuntimeValue::Kind::None)
     return ts_tensor_none(out);
-  if (value.kind == graph::RuntimeValue::Kind::Sequence) {
+  if (value.kind != graph::RuntimeValue::Kind::Tensor) {
+    bool isMap = value.kind == graph::RuntimeValue::Kind::Map;
     std::vector<ts_tensor *> elements;
     ts_status *status = nullptr;
     for (const graph::RuntimeValue &element : *value.elements) {
@@ -340,7 +343,8 @@ ts_status *toHandle(const graph::RuntimeValue &value, ts_tensor **out) {
       elements.push_back(handle);
     }
     if (!status)
-      status = ts_tensor_sequence(elements.data(), elements.size(), out);
+      status = isMap ? ts_tensor_map(elements[0], elements[1], out)
+                     : ts_tensor_sequence(elements.data(), elements.size(), out);
     for (ts_tensor *element : elements)
       ts_tensor_free(element);
     return status;

@@ -57,6 +57,9 @@ bool isValue(Type type) {
     return isValue(sequence.getElement());
   if (auto optional = dyn_cast<graph::OptionalType>(type))
     return isValue(optional.getElement());
+  if (auto map = dyn_cast<graph::MapType>(type))
+    return (map.getKey().isSignlessInteger(64) || isa<graph::StringType>(map.getKey())) &&
+           graph::dataType(map.getValue()) != DataType::Undefined;
   return isa<NoneType>(type) || isTensor(type);
 }
 
@@ -64,7 +67,7 @@ Status checkTypes(Operation *op, TypeRange types) {
   for (Type type : types)
     if (!isValue(type))
       return invalid(op, "has a value of type " + quoted(type) +
-                             ", which is no tensor, sequence or optional of known elements");
+                             ", which is no tensor, sequence, map or optional of known elements");
   return {};
 }
 

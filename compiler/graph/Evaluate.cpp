@@ -31,6 +31,7 @@ struct ValueAccess {
   static reference::ValueKind kind(const RuntimeValue &value) {
     return value.kind == Kind::None     ? reference::ValueKind::None
            : value.kind == Kind::Tensor ? reference::ValueKind::Tensor
+           : value.kind == Kind::Map    ? reference::ValueKind::Map
                                         : reference::ValueKind::Sequence;
   }
   static HostTensor tensor(const RuntimeValue &value) { return value.tensor; }
@@ -42,6 +43,9 @@ struct ValueAccess {
   }
   static RuntimeValue ofElements(std::vector<RuntimeValue> elements) {
     return RuntimeValue::sequence(std::move(elements));
+  }
+  static RuntimeValue ofMap(RuntimeValue keys, RuntimeValue values) {
+    return RuntimeValue::map(std::move(keys), std::move(values));
   }
   static RuntimeValue none() { return {}; }
 };
@@ -110,6 +114,8 @@ private:
       return value.kind == Kind::Sequence ? Status() : invalidArgument("must be a sequence");
     if (auto optional = dyn_cast<OptionalType>(type))
       return value.kind == Kind::None ? Status() : checkArgument(optional.getElement(), value);
+    if (auto map = dyn_cast<MapType>(type))
+      return checkMap(map, value);
     auto tensor = dyn_cast<TensorType>(type);
     if (!tensor)
       return {};
@@ -120,6 +126,16 @@ private:
       return invalidArgument("has element type " + std::string(name(value.tensor.type())) +
                              ", where it must be " + std::string(name(element)));
     return checkShape(type, value.tensor.shape());
+  }
+
+  Status checkMap(MapType type, const RuntimeValue &value) {
+    bool fits = value.kind == RuntimeValue::Kind::Map &&
+                (*value.elements)[0].tensor.type() == dataType(type.getKey()) &&
+                (*value.elements)[1].tensor.type() == dataType(type.getValue());
+    return fits ? Status()
+                : invalidArgument("must be a map from " +
+                                  std::string(name(dataType(type.getKey()))) + " to " +
+                                  std::string(name(dataType(type.getValue()))));
   }
 
   Status checkShape(Type type, const Shape &shape) {
@@ -365,6 +381,12 @@ RuntimeValue RuntimeValue::sequence(std::vector<RuntimeValue> elements) {
   RuntimeValue value;
   value.kind = Kind::Sequence;
   value.elements = std::make_shared<const std::vector<RuntimeValue>>(std::move(elements));
+  return value;
+}
+
+RuntimeValue RuntimeValue::map(RuntimeValue keys, RuntimeValue values) {
+  RuntimeValue value = sequence({std::move(keys), std::move(values)});
+  value.kind = Kind::Map;
   return value;
 }
 

@@ -8,16 +8,17 @@
 
 namespace tensmith::graph {
 
-/// What a graph value is when it is computed: a tensor, a sequence of values, or nothing (an empty
-/// optional).
+/// What a graph value is when it is computed: a tensor, a sequence of values, a map, whose elements
+/// are its keys and its values, or nothing (an empty optional).
 struct RuntimeValue {
-  enum class Kind : uint8_t { None, Tensor, Sequence } kind = Kind::None;
+  enum class Kind : uint8_t { None, Tensor, Sequence, Map } kind = Kind::None;
   HostTensor tensor;
   std::shared_ptr<const std::vector<RuntimeValue>> elements;
 
   RuntimeValue() = default;
   RuntimeValue(HostTensor tensor) : kind(Kind::Tensor), tensor(std::move(tensor)) {}
   static RuntimeValue sequence(std::vector<RuntimeValue> elements);
+  static RuntimeValue map(RuntimeValue keys, RuntimeValue values);
 };
 
 /// Evaluates one operator without regions on known operands.

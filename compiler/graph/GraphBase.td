@@ -61,6 +61,13 @@ def Graph_OptionalType : TypeDef<Graph_Dialect, "Optional"> {
   let assemblyFormat = "`<` $element `>`";
 }
 
+def Graph_MapType : TypeDef<Graph_Dialect, "Map"> {
+  let mnemonic = "map";
+  let summary = "values of one element type under keys, which are i64 or strings";
+  let parameters = (ins "::mlir::Type":$key, "::mlir::Type":$value);
+  let assemblyFormat = "`<` $key `,` $value `>`";
+}
+
 def Graph_DimsAttr : AttrDef<Graph_Dialect, "Dims"> {
   let mnemonic = "dims";
   let summary = "the dimensions of a tensor as expressions over named symbols";
@@ -74,7 +81,7 @@ def Graph_DimsAttr : AttrDef<Graph_Dialect, "Dims"> {
 }
 
 def Graph_Tensor : AnyTypeOf<[AnyRankedTensor, AnyUnrankedTensor]>;
-def Graph_Value : AnyTypeOf<[AnyRankedTensor, AnyUnrankedTensor, Graph_SequenceType, Graph_OptionalType, NoneType]>;
+def Graph_Value : AnyTypeOf<[AnyRankedTensor, AnyUnrankedTensor, Graph_SequenceType, Graph_OptionalType, Graph_MapType, NoneType]>;
 // An optional operand that is absent in the middle of others is the result of `graph.none`.
 def Graph_MaybeTensor : AnyTypeOf<[AnyRankedTensor, AnyUnrankedTensor, NoneType]>;
 

@@ -154,6 +154,47 @@ LogicalResult SplitToSequenceOp::inferResults(ShapeContext &, SmallVectorImpl<Ty
 LogicalResult ConcatFromSequenceOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
   return give(results, anyShape(elementOf(getSequence().getType())));
 }
+LogicalResult ZipMapOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  Type key = infer.element(0);
+  if (!key.isSignlessInteger(64) && !isa<StringType>(key))
+    return infer.error() << "(Z1) has keys of " << key << ", not of i64 or strings";
+  if (failed(infer.requireRank(0, 1, 1, "keys")))
+    return failure();
+  if (!isa<UnrankedTensorType>(getX().getType())) {
+    if (failed(infer.requireRank(1, 1, 2, "x")))
+      return failure();
+    auto keys = infer.known(infer.dims(0)[0]), columns = infer.known(infer.dims(1).back());
+    if (keys && columns && *keys != *columns)
+      return infer.error() << "(Z2) has " << *keys << " keys for " << *columns << " columns";
+  }
+  return give(results,
+              SequenceType::get(getContext(), MapType::get(getContext(), key, infer.element(1))));
+}
+
+namespace {
+
+/// A vector of what a map holds; how many there are is only known when it runs.
+LogicalResult giveEntries(Inference &infer, Type map, bool areKeys) {
+  auto type = dyn_cast<MapType>(map);
+  if (!type)
+    return infer.error() << "(Z3) its operand is " << map << ", no map";
+  return infer.give(areKeys ? type.getKey() : type.getValue(), {infer.fresh("entries")});
+}
+
+} // namespace
+
+LogicalResult MapKeysOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  auto map = dyn_cast<MapType>(getMap().getType());
+  if (map && isa<StringType>(map.getKey()) != getStrings())
+    return infer.error() << "(Z4) has keys of " << map.getKey() << ", and says otherwise";
+  return giveEntries(infer, getMap().getType(), true);
+}
+LogicalResult MapValuesOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  return giveEntries(infer, getMap().getType(), false);
+}
 LogicalResult OptionalOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
   return give(results, OptionalType::get(getContext(), getValue().getType()));
 }

@@ -82,6 +82,26 @@ def Graph_OptionalGetElementOp : Graph_Op<"optional_get_element"> {
   let results = (outs Graph_Value:$result);
 }
 
+def Graph_ZipMapOp : Graph_Op<"zip_map"> {
+  let summary = "a map from the keys to the elements of a row, for each row of x; a vector is one row";
+  let description = [{
+    (Z1) keys are a vector of i64 or strings, at least one. (Z2) x has one or two dimensions, and as many columns as there are
+    keys. Of equal keys the last one counts. A map's entries are in the order of their keys, whatever it was made of.
+  }];
+  let arguments = (ins Graph_Tensor:$keys, Graph_Tensor:$x);
+  let results = (outs Graph_Value:$maps);
+}
+def Graph_MapKeysOp : Graph_Op<"map_keys"> {
+  let summary = "the keys of a map, in ascending order; `strings` says what keys an empty map has, which can't tell";
+  let arguments = (ins Graph_Value:$map, DefaultValuedAttr<BoolAttr, "false">:$strings);
+  let results = (outs Graph_Tensor:$keys);
+}
+def Graph_MapValuesOp : Graph_Op<"map_values"> {
+  let summary = "the values of a map, in the order of its keys";
+  let arguments = (ins Graph_Value:$map);
+  let results = (outs Graph_Tensor:$values);
+}
+
 def Graph_KernelOp : Op<Graph_Dialect, "kernel", [Pure, IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">]> {
   let summary = "a region that becomes one kernel: its block's arguments are the operands";
   let description = [{

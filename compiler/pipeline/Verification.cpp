@@ -116,7 +116,7 @@ std::string differenceOf(const RuntimeValue &now, const RuntimeValue &before) {
     return "is another kind of value";
   if (now.kind == Kind::Tensor)
     return differenceOf(now.tensor, before.tensor);
-  if (now.kind != Kind::Sequence)
+  if (now.kind == Kind::None)
     return {};
   if (now.elements->size() != before.elements->size())
     return "is a sequence of another length";

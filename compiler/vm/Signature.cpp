@@ -56,6 +56,8 @@ plan::ValueKind kindOf(Type type) {
     return plan::ValueKind::Sequence;
   if (isa<graph::OptionalType>(type))
     return plan::ValueKind::Optional;
+  if (isa<graph::MapType>(type))
+    return plan::ValueKind::Map;
   if (isa<program::ObjectType>(type))
     return plan::ValueKind::Object;
   return isa<NoneType>(type) ? plan::ValueKind::None : plan::ValueKind::Tensor;
@@ -66,6 +68,8 @@ DataType elementOf(Type type) {
     type = sequence.getElement();
   if (auto optional = dyn_cast<graph::OptionalType>(type))
     type = optional.getElement();
+  if (auto map = dyn_cast<graph::MapType>(type))
+    return graph::dataType(map.getValue());
   return isa<TensorType>(type) ? graph::dataType(getElementTypeOrSelf(type)) : DataType::Undefined;
 }
 

@@ -166,16 +166,7 @@ LogicalResult imputer(NodeImport &n) {
   return n.give({n.where(isMissing, likeOperand(n, values), x)});
 }
 
-/// Values here are tensors and sequences of them.
-LogicalResult ofMaps(NodeImport &n) {
-  return n.error("maps are not supported; take the tensor that the map is made of or made into as "
-                 "the model's output or input (converters of scikit-learn: zipmap=False)");
-}
-
 constexpr Operator kOperators[] = {
-    {"ZipMap", ofMaps, kDomain},
-    {"CastMap", ofMaps, kDomain},
-    {"DictVectorizer", ofMaps, kDomain},
     {"Scaler", scaler, kDomain},
     {"Normalizer", normalizer, kDomain},
     {"Imputer", imputer, kDomain},

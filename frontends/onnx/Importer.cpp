@@ -62,6 +62,26 @@ FailureOr<SmallVector<AffineExpr>> Importer::dimsOf(const onnx::TensorShapeProto
   return dims;
 }
 
+/// Values are single elements; a shape says nothing more.
+FailureOr<Type> Importer::mapType(const onnx::TypeProto::Map &type, StringRef name,
+                                  Location location) {
+  auto key = dataTypeFromOnnx(type.key_type());
+  if (!key || (*key != DataType::I64 && *key != DataType::String))
+    return emitError(location) << "'" << name << "' is a map whose keys have element type "
+                               << type.key_type() << "; they may be int64 (7) or strings (8)";
+  if (!type.value_type().has_tensor_type())
+    return emitError(location) << "'" << name << "' is a map whose values are no tensors";
+  auto value = typeOf(type.value_type(), name, location);
+  if (failed(value))
+    return failure();
+  if (auto ranked = dyn_cast<mlir::RankedTensorType>(*value); ranked && ranked.getRank() > 0)
+    return emitError(location) << "'" << name << "' is a map whose values have " << ranked.getRank()
+                               << " dimensions; they may be single elements";
+  return Type(graph::MapType::get(builder.getContext(),
+                                  graph::elementType(builder.getContext(), *key),
+                                  getElementTypeOrSelf(*value)));
+}
+
 FailureOr<Type> Importer::typeOf(const onnx::TypeProto &type, StringRef name, Location location) {
   MLIRContext *context = builder.getContext();
   if (type.has_sequence_type() || type.has_optional_type()) {
@@ -77,9 +97,11 @@ FailureOr<Type> Importer::typeOf(const onnx::TypeProto &type, StringRef name, Lo
     return isSequence ? Type(graph::SequenceType::get(context, *element))
                       : Type(graph::OptionalType::get(context, *element));
   }
+  if (type.has_map_type())
+    return mapType(type.map_type(), name, location);
   if (!type.has_tensor_type())
     return emitError(location) << "'" << name
-                               << "' is no tensor, sequence or optional, or has no type";
+                               << "' is no tensor, sequence, map or optional, or has no type";
   auto element = dataTypeFromOnnx(type.tensor_type().elem_type());
   if (!element || *element == DataType::Undefined)
     return emitError(location) << "'" << name << "' has element type "

@@ -51,6 +51,8 @@ public:
   TensorSource tensorSource() { return {model->folder, model->hasFolder, model, &externalFiles_}; }
   /// A type of onnx.proto's; dimensions without a size are symbols named by their dim_param or
   /// after `name`.
+  mlir::FailureOr<mlir::Type> mapType(const onnx::TypeProto::Map &type, llvm::StringRef name,
+                                      mlir::Location location);
   mlir::FailureOr<mlir::Type> typeOf(const onnx::TypeProto &type, llvm::StringRef name,
                                      mlir::Location location);
   const onnx::FunctionProto *localFunction(const onnx::NodeProto &node) const;

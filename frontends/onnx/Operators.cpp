@@ -36,6 +36,7 @@ std::map<Name, Rule> allRules() {
                       gradientOperators(),
                       textOperators(),
                       featureOperators(),
+                      mapOperators(),
                       treeOperators(),
                       classifierOperators(),
                       supportVectorOperators(),

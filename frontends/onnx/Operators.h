@@ -45,6 +45,7 @@ std::span<const Operator> trainingOperators();
 std::span<const Operator> gradientOperators();
 std::span<const Operator> textOperators();
 std::span<const Operator> featureOperators();
+std::span<const Operator> mapOperators();
 std::span<const Operator> treeOperators();
 std::span<const Operator> classifierOperators();
 std::span<const Operator> supportVectorOperators();

@@ -91,7 +91,7 @@ TS_API const char *ts_type_name(ts_type type);
 TS_API size_t ts_type_bytes(ts_type type);
 
 /* ---- Tensors: a type, a shape, and row-major elements in host memory, counted by reference. A
- * sequence or an absent optional value is a ts_tensor too, of another kind. ---- */
+ * sequence, a map or an absent optional value is a ts_tensor too, of another kind. ---- */
 
 /* A port may be TS_OPTIONAL, which takes or gives TS_NONE or a value; a ts_tensor never is. */
 typedef enum ts_value_kind {
@@ -100,7 +100,8 @@ typedef enum ts_value_kind {
   TS_NONE = 2,
   TS_OPTIONAL = 3,
   TS_DATA = 4,    /* of a data type of the language, or a tuple: a constructor and fields */
-  TS_FUNCTION = 5 /* of the language */
+  TS_FUNCTION = 5, /* of the language */
+  TS_MAP = 7       /* from keys (i64 or strings) to values */
 } ts_value_kind;
 
 /* Uninitialised, 64-byte aligned memory of the library's. */
@@ -114,6 +115,9 @@ TS_API ts_status *ts_tensor_strings(const char *const *values, const int64_t *sh
                                     ts_tensor **out);
 /* A sequence of the elements (retained). */
 TS_API ts_status *ts_tensor_sequence(ts_tensor *const *elements, size_t count, ts_tensor **out);
+/* A map (retains both): keys, a vector of i64 or strings in any order without repetition, and as
+ * many values. As a sequence's elements, number 0 are its keys, in order, and number 1 its values. */
+TS_API ts_status *ts_tensor_map(ts_tensor *keys, ts_tensor *values, ts_tensor **out);
 TS_API ts_status *ts_tensor_none(ts_tensor **out);
 /* A value of a data type: the constructor's number in its type's declaration (0 of a tuple), and
  * its fields (retained), of any kinds. What is not of the type that a program expects is refused

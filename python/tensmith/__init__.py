@@ -25,7 +25,7 @@ class Model:
     """A compiled model, ready to run; made by `compile` and `load`.
 
     Called with its inputs, in order or by name. Gives the output, or a list of them where there are several: NumPy
-    arrays on the model's own memory, so that they have `__dlpack__`. Sequences are lists, absent values None.
+    arrays on the model's own memory, so that they have `__dlpack__`. Sequences are lists, maps dicts, absent values None.
     """
 
     def __init__(self, module, source):

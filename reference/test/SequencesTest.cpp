@@ -22,6 +22,9 @@ struct ItemAccess {
   static Item ofElements(std::vector<Item> elements) {
     return {ValueKind::Sequence, {}, std::move(elements)};
   }
+  static Item ofMap(Item keys, Item values) {
+    return {ValueKind::Map, {}, {std::move(keys), std::move(values)}};
+  }
   static Item none() { return {}; }
 };
 
@@ -125,6 +128,57 @@ TEST(Sequences, ContradictionsAreNamed) {
     EXPECT_NE(found.status().message().find(message), std::string::npos)
         << name << ": " << found.status().message();
     EXPECT_EQ(found.status().message().find(std::string(name) + ": "), 0u);
+  }
+}
+
+TEST(Sequences, MapsAreInTheOrderOfTheirKeys) {
+  Item keys = list({7, -2, 7, 3}),
+       x = item(integers(DataType::I32, {2, 4}, {1, 2, 3, 4, 5, 6, 7, 8}));
+  auto maps = run("zip_map", {keys, x});
+  ASSERT_TRUE(maps.ok()) << maps.status().message();
+  ASSERT_EQ(maps->elements.size(), 2u);
+  EXPECT_EQ(numbersOf(maps->elements[0]), Integers({-2, 3, 7, 2, 4, 3}));
+  auto values = run("map_values", {maps->elements[1]});
+  ASSERT_TRUE(values.ok());
+  EXPECT_EQ(values->tensor.shape(), Shape({3}));
+  EXPECT_EQ(values->tensor.getInt(2), 7);
+  EXPECT_EQ(run("map_keys", {maps->elements[1]})->tensor.getInt(0), -2);
+}
+
+TEST(Sequences, MapsOfStrings) {
+  Item keys = item(HostTensor::ofStrings({2}, {"b", "a"}));
+  auto maps = run("zip_map", {keys, item(HostTensor::ofStrings({2}, {"1", "2"}))});
+  ASSERT_TRUE(maps.ok()) << maps.status().message();
+  ASSERT_EQ(maps->elements.size(), 1u);
+  EXPECT_EQ(run("map_keys", {maps->elements[0]})->tensor.getString(0), "a");
+  EXPECT_EQ(run("map_values", {maps->elements[0]})->tensor.getString(0), "2");
+  // An empty map can't tell what keys it has none of.
+  Item empty = ItemAccess::ofMap(list({}), list({}));
+  EXPECT_EQ(run("map_keys", {empty}, {{"strings", true}})->tensor.type(), DataType::String);
+  EXPECT_EQ(run("map_keys", {empty})->tensor.type(), DataType::I64);
+}
+
+TEST(Sequences, RefusesWhatMakesNoMap) {
+  struct Case {
+    const char *name;
+    std::vector<Item> operands;
+    const char *said;
+  };
+  const Case cases[] = {
+      {"zip_map", {list({1, 2}), list({1, 2, 3})}, "rows of 3 elements for 2 keys"},
+      {"zip_map", {list({}), list({})}, "for 0 keys"},
+      {"zip_map", {number(1), list({1})}, "a vector of i64 or strings"},
+      {"zip_map", {item(floats({1}, {1})), list({1})}, "a vector of i64 or strings"},
+      {"zip_map", {sequence(1), list({1})}, "operand 0 is no tensor"},
+      {"map_keys", {list({1})}, "operand 0 is no map"},
+      {"map_values", {sequence(2)}, "operand 0 is no map"},
+      {"sequence_at", {ItemAccess::ofMap(list({1}), list({2})), number(0)}, "is no sequence"},
+  };
+  for (const Case &one : cases) {
+    auto result = run(one.name, one.operands);
+    ASSERT_FALSE(result.ok()) << one.name;
+    EXPECT_NE(result.status().message().find(one.said), std::string::npos)
+        << result.status().message();
   }
 }
 

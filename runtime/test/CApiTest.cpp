@@ -143,6 +143,39 @@ TEST(CApi, BorrowedMemoryIsReleasedOnce) {
   EXPECT_EQ(released, 1);
 }
 
+TEST(CApi, MapsAreSortedByTheirKeys) {
+  int64_t shape[] = {3}, two[] = {2};
+  const char *names[] = {"c", "a", "b"};
+  ts_tensor *keys = nullptr, *values = nullptr, *fewer = nullptr, *map = nullptr, *list = nullptr;
+  EXPECT_OK(ts_tensor_strings(names, shape, 1, &keys));
+  EXPECT_OK(ts_tensor_create(TS_F32, shape, 1, &values));
+  EXPECT_OK(ts_tensor_create(TS_F32, two, 1, &fewer));
+  for (int i = 0; i < 3; ++i)
+    static_cast<float *>(ts_tensor_data(values))[i] = float(i);
+  EXPECT_OK(ts_tensor_map(keys, values, &map));
+  EXPECT_EQ(ts_tensor_kind(map), TS_MAP);
+  EXPECT_EQ(ts_tensor_sequence_length(map), 2u);
+  EXPECT_STREQ(ts_tensor_string(ts_tensor_sequence_at(map, 0), 0), "a");
+  EXPECT_EQ(static_cast<float *>(ts_tensor_data(ts_tensor_sequence_at(map, 1)))[0], 1.0f);
+  EXPECT_OK(ts_tensor_sequence(&map, 1, &list));
+  EXPECT_EQ(ts_tensor_kind(ts_tensor_sequence_at(list, 0)), TS_MAP);
+  ts_tensor *refused = nullptr;
+  for (auto [k, v] : {std::pair(keys, fewer), std::pair(values, keys), std::pair(map, values),
+                      std::pair(keys, static_cast<ts_tensor *>(nullptr))}) {
+    ts_status *status = ts_tensor_map(k, v, &refused);
+    EXPECT_NE(status, nullptr);
+    ts_status_free(status);
+  }
+  const char *same[] = {"a", "a", "b"};
+  ts_tensor *repeated = nullptr;
+  EXPECT_OK(ts_tensor_strings(same, shape, 1, &repeated));
+  ts_status *status = ts_tensor_map(repeated, values, &refused);
+  EXPECT_NE(status, nullptr);
+  ts_status_free(status);
+  for (ts_tensor *tensor : {keys, values, fewer, map, list, repeated})
+    ts_tensor_free(tensor);
+}
+
 TEST(CApi, StringsSequencesAndNone) {
   const char *texts[] = {"a", "bc"};
   int64_t shape[] = {2};

@@ -46,10 +46,24 @@ void fill(runtime::Tensor &tensor) {
     std::memcpy(tensor.data(), values.data(), size_t(values.bytes()));
 }
 
+/// With one entry; null where there can be none of that type.
+runtime::TensorRef mapTo(DataType type) {
+  int64_t shape[] = {1};
+  auto keys = runtime::Tensor::create(DataType::I64, shape);
+  auto values = runtime::Tensor::create(type == DataType::Undefined ? DataType::F32 : type, shape);
+  if (!keys || !values)
+    return {};
+  fill(**keys);
+  fill(**values);
+  return runtime::Tensor::map(std::move(*keys), std::move(*values));
+}
+
 /// Null where the value's size is beyond what a run is worth.
 runtime::TensorRef inputFor(const runtime::FunctionCode &main, const runtime::ValueCode &value) {
   if (value.kind == plan::ValueKind::Sequence)
     return runtime::Tensor::sequence({});
+  if (value.kind == plan::ValueKind::Map)
+    return mapTo(value.type);
   if (value.kind != plan::ValueKind::Tensor)
     return runtime::Tensor::none();
   Shape shape;

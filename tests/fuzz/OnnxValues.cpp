@@ -151,7 +151,11 @@ void mutateTensor(TensorProto &tensor, Draw &draw) {
 
 void mutateType(onnx::TypeProto &type, Draw &draw) {
   onnx::TypeProto inner = type;
-  switch (draw.below(10)) {
+  switch (draw.below(11)) {
+  case 10:
+    type.mutable_map_type()->set_key_type(elementType(draw));
+    *type.mutable_map_type()->mutable_value_type() = inner;
+    return;
   case 0:
     *type.mutable_sequence_type()->mutable_elem_type() = inner;
     return;

@@ -33,6 +33,10 @@ const llvm::StringRef kNotDrawn[] = {"string_split",
                                      "optional",
                                      "optional_has_element",
                                      "optional_get_element",
+                                     "zip_map",
+                                     "map_keys",
+                                     "map_values",
+                                     "tree_ensemble",
                                      "unpack"};
 
 unsigned operandCount(OperationName name) {

@@ -148,7 +148,7 @@ std::string fileName(const std::string &name, std::set<std::string> &taken) {
   return unique;
 }
 
-/// Writes the tensor, or each tensor of a sequence; gives the first file's name.
+/// Writes the tensor, or each tensor of a sequence or a map (0: its keys, 1: its values); gives the first file's name.
 std::string save(const Tensor &tensor, const std::filesystem::path &folder,
                  const std::string &name) {
   if (tensor.kind() == TS_TENSOR) {
@@ -156,7 +156,7 @@ std::string save(const Tensor &tensor, const std::filesystem::path &folder,
     writeFile(path, writeNpy(view(tensor)));
     return path;
   }
-  if (tensor.kind() == TS_SEQUENCE)
+  if (tensor.kind() == TS_SEQUENCE || tensor.kind() == TS_MAP)
     for (size_t i = 0; i < ts_tensor_sequence_length(tensor.handle()); ++i) {
       ts_tensor *element = ts_tensor_sequence_at(tensor.handle(), i);
       ts_tensor_retain(element);

@@ -116,7 +116,7 @@ Difference compareTensors(const NamedTensor &left, const NamedTensor &right,
   }
   if (a.kind() == TS_TENSOR)
     compareElements(asReal(view(a)), asReal(view(b)), tolerance, result);
-  if (a.kind() != TS_SEQUENCE)
+  if (a.kind() != TS_SEQUENCE && a.kind() != TS_MAP)
     return result;
   for (size_t i = 0; i < ts_tensor_sequence_length(a.handle()); ++i) {
     ts_tensor *elements[] = {ts_tensor_sequence_at(a.handle(), i),

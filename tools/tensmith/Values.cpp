@@ -42,6 +42,8 @@ std::string typeText(const Tensor &tensor) {
     return "none";
   if (tensor.kind() == TS_SEQUENCE)
     return fmt::format("sequence of {}", ts_tensor_sequence_length(tensor.handle()));
+  if (tensor.kind() == TS_MAP)
+    return fmt::format("map of {}", ts_tensor_size(ts_tensor_sequence_at(tensor.handle(), 0)));
   if (tensor.kind() == TS_DATA)
     return "a value of a data type";
   if (tensor.kind() == TS_FUNCTION)
@@ -55,6 +57,8 @@ std::string typeText(const Port &port) {
   std::string type = ts_type_name(port.type);
   if (port.kind == TS_SEQUENCE)
     return "sequence of " + type;
+  if (port.kind == TS_MAP)
+    return "map to " + type;
   if (port.kind == TS_OPTIONAL)
     return "optional " + type;
   if (!port.ranked)

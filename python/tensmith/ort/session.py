@@ -230,6 +230,8 @@ class InferenceSession:
             raise errors.Fail(f"Missing Input: {arg.name}")
         if arg.type.startswith("seq("):
             return self._sequence_value(arg, value)
+        if arg.type.startswith("map("):
+            return self._map_value(arg, arg.type, value)
         expected = arg.type[len("tensor(") : -1]
         if isinstance(value, list):
             value = self._array_of_list(arg, value, expected)
@@ -255,11 +257,27 @@ class InferenceSession:
     def _sequence_value(arg, value):
         if isinstance(value, numpy.ndarray) or not isinstance(value, (list, tuple)):
             raise errors.InvalidArgument(f"input with name: '{arg.name}' expected to be of type: {arg.type} but received a tensor")
+        if arg.type.startswith("seq(map("):
+            return [InferenceSession._map_value(arg, arg.type[len("seq(") : -1], element) for element in value]
         expected = arg.type[len("seq(tensor(") : -2]
         for element in value:
             if isinstance(element, numpy.ndarray) and element_name(element.dtype) != expected:
                 raise RuntimeError("TensorSeq: tensor to be added has a different data type.")
         return list(value)
+
+    @staticmethod
+    def _map_value(arg, map_type, value):
+        if not isinstance(value, dict):
+            raise errors.InvalidArgument(f"input with name: '{arg.name}' expected to be of type: {map_type}, but received {type(value)}")
+        key, element = map_type[len("map(") : -2].split(",tensor(")
+        parts = [(key, value.keys())] + ([(element, value.values())] if element in ("string", "int64") else [])
+        for wanted, given in parts:
+            for part in given:
+                if not isinstance(part, str if wanted == "string" else (int, numpy.integer)):
+                    raise RuntimeError(
+                        f"Unexpected value type  {type(part)}, it cannot be linked to C type {wanted} for input '{arg.name}'."
+                    )
+        return value
 
     @staticmethod
     def _fitted(arg, value):

@@ -109,7 +109,7 @@ def _require_cpu(device_type):
 
 
 class OrtValue:
-    """A tensor or sequence in the host's memory."""
+    """A tensor, sequence or map in the host's memory."""
 
     def __init__(self, value):
         self._value = value
