@@ -1,6 +1,7 @@
 // Reference evaluation of reading at indices: gather, gather_elements, gather_nd, and one_hot,
 // which reads a table of two values.
 #include "reference/Indexing.h"
+#include "reference/Trees.h"
 
 namespace tensmith::reference {
 
@@ -162,7 +163,8 @@ Outcome evaluateOneHot(const Invocation &invocation) {
 constexpr Entry kEntries[] = {{"gather", evaluateGather},
                               {"gather_elements", evaluateGatherElements},
                               {"gather_nd", evaluateGatherND},
-                              {"one_hot", evaluateOneHot}};
+                              {"one_hot", evaluateOneHot},
+                              {"tree_ensemble", evaluateTreeEnsemble}};
 
 } // namespace
 

@@ -54,7 +54,8 @@ Status executeProcedure(Run &run, Frame &frame, const Step &step);
 Result<TensorRef> stack(std::span<const TensorRef> elements, DataType type,
                         std::span<const int64_t> shape);
 
-/// The operators on sequences, maps and optional values, which are no tensors: an evaluator, or null.
+/// The operators on sequences, maps and optional values, which are no tensors: an evaluator, or
+/// null.
 using SequenceEvaluator = Result<TensorRef> (*)(std::span<const TensorRef> operands,
                                                 const Attributes &attributes);
 SequenceEvaluator findSequenceOperator(std::string_view name);

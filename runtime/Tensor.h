@@ -162,8 +162,8 @@ inline TensorRef::~TensorRef() {
 std::string describe(const Tensor &tensor);
 std::string describe(DataType type, std::span<const int64_t> shape);
 
-/// A map of keys in any order; the tensors must own their memory. InvalidArgument where they are not
-/// as many, a key is there twice, or keys are neither i64 nor strings.
+/// A map of keys in any order; the tensors must own their memory. InvalidArgument where they are
+/// not as many, a key is there twice, or keys are neither i64 nor strings.
 Result<TensorRef> makeMap(TensorRef keys, TensorRef values);
 
 /// The same elements without a copy, but for strings. The tensor lives as long as the result.

@@ -49,6 +49,31 @@ std::optional<Contents> GatherOp::contents(ShapeContext &shapes, unsigned) {
   return result;
 }
 
+LogicalResult TreeEnsembleOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  Type element = infer.element(0);
+  if (!element.isF32() && !element.isF64())
+    return infer.error() << "(E1) has x of " << element << ", not f32 or f64";
+  if (failed(infer.requireRank(0, 2, 2, "x")) || failed(infer.requireRank(1, 1, 1, "columns")) ||
+      failed(infer.requireRank(2, 2, 2, "nodes")) || failed(infer.requireRank(3, 2, 2, "trees")))
+    return failure();
+  if (!infer.element(1).isInteger(32) || !infer.element(3).isInteger(32) ||
+      !infer.element(2).isInteger(element.getIntOrFloatBitWidth()))
+    return infer.error() << "(E2) has columns, nodes or trees of the wrong type";
+  if (infer.known(infer.dims(2)[1]) != 2 || infer.known(infer.dims(3)[1]) != 2)
+    return infer.error() << "(E3) has nodes or trees that are no pairs";
+  if (infer.present(4) && (infer.element(4) != element || infer.rank(4) != 2 ||
+                           infer.known(infer.dims(4)[1]) != int64_t(getTargets())))
+    return infer.error() << "(E4) has weights that are not of x's type for each target";
+  if (getTargets() < 1 || getColumnBits() < 1 ||
+      getColumnBits() > element.getIntOrFloatBitWidth() - 3 || getDepth() < 0 ||
+      !llvm::is_contained({"none", "some", "all"}, getMissing()) ||
+      !llvm::is_contained({"sum", "min", "max"}, getAggregate()))
+    return infer.error()
+           << "(E5) has targets, column_bits, depth, missing or aggregate that can't be";
+  return infer.give(element, {infer.dims(0)[0], infer.constant(int64_t(getTargets()))});
+}
+
 LogicalResult GatherElementsOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
   if (infer.unranked())

@@ -19,6 +19,25 @@ def Graph_GatherNDOp : Graph_Op<"gather_nd", [DeclareOpInterfaceMethods<Graph_In
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$indices, DefaultValuedAttr<I64Attr, "0">:$batch_dims);
   let results = (outs Graph_Tensor:$y);
 }
+def Graph_TreeEnsembleOp : Graph_Op<"tree_ensemble"> {
+  let summary = "what the leaves that all trees lead a row to hold, for each target: the sum, the least or the greatest";
+  let description = [{
+    x is [rows, features] of f32 or f64; `columns` [U] of i32 are the features that are tested. A node of `nodes` [N, 2], of
+    integers of x's width, is the bits of a number t and a word. From its lowest bit the word has: whether NaN passes; whether the
+    test is x == t (else x <= t, or x < t where `strict`); `column_bits` bits, which number a feature among `columns`; and the
+    node that follows where the test passes, behind which is the one that follows where it fails. A leaf follows itself, and its
+    column is U. In the place of t a leaf has its weight for the target of its tree, or, where there are `weights` [L, targets],
+    the number of its row. `trees` [T, 2] of i32 are root and target.
+    No way to a leaf is longer than `depth`. `missing`: whether NaN passes in no, some or all of the nodes; `equality`:
+    whether any tests are x == t. `aggregate`: sum, min or max; without a tree a target is 0, or the type's largest or
+    least number.
+  }];
+  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$columns, Graph_Tensor:$nodes, Graph_Tensor:$trees, Graph_MaybeTensor:$weights,
+                   I64Attr:$targets, I64Attr:$column_bits, I64Attr:$depth, DefaultValuedAttr<BoolAttr, "false">:$strict,
+                   DefaultValuedAttr<StrAttr, "\"none\"">:$missing, DefaultValuedAttr<BoolAttr, "false">:$equality,
+                   DefaultValuedAttr<StrAttr, "\"sum\"">:$aggregate);
+  let results = (outs Graph_Tensor:$y);
+}
 def Graph_ScatterElementsOp : Graph_Op<"scatter_elements"> {
   let summary = "a copy of x with updates[i,j] combined into it at [indices[i,j], j] for axis 0; `reduction`: none, add, mul, min, max";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$indices, Graph_Tensor:$updates, I64Attr:$axis,

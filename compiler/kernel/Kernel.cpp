@@ -7,6 +7,7 @@
 #include "compiler/kernel/LoopKernel.h"
 #include "compiler/kernel/RecurrenceKernel.h"
 #include "compiler/kernel/RowKernel.h"
+#include "compiler/kernel/TreeKernel.h"
 #include "compiler/kernel/WindowElement.h"
 #include "compiler/kernel/WinogradKernel.h"
 
@@ -55,6 +56,8 @@ Template chooseTemplate(graph::KernelOp kernel, const MachineShape &machine) {
       return winogradTemplate(kernel, &op, machine);
     case RootKind::Recurrence:
       return recurrenceTemplate(kernel, cast<graph::LoopOp>(op));
+    case RootKind::Trees:
+      return treeTemplate(kernel, cast<graph::TreeEnsembleOp>(op));
     case RootKind::Loops:
       break;
     }
@@ -79,12 +82,14 @@ RootKind rootKind(Operation *op) {
     return RootKind::Winograd;
   if (isa<graph::LoopOp>(op))
     return RootKind::Recurrence;
+  if (isTreeRoot(op))
+    return RootKind::Trees;
   return isConcatRoot(op) ? RootKind::Concat : RootKind::Loops;
 }
 
 StringRef name(RootKind kind) {
-  constexpr StringRef kNames[] = {"loops",  "contraction", "depthwise", "rows",
-                                  "concat", "winograd",    "recurrence"};
+  constexpr StringRef kNames[] = {"loops",  "contraction", "depthwise",  "rows",
+                                  "concat", "winograd",    "recurrence", "trees"};
   return kNames[size_t(kind)];
 }
 
@@ -92,6 +97,8 @@ bool canEmit(Operation *op) {
   auto usable = [](Type type) { return isa<NoneType>(type) || isKernelTensor(type); };
   if (!llvm::all_of(op->getOperandTypes(), usable) || !llvm::all_of(op->getResultTypes(), usable))
     return false;
+  if (auto trees = dyn_cast<graph::TreeEnsembleOp>(op))
+    return canFollowTrees(trees);
   if (isa<graph::Elementwise, graph::BroadcastOp>(op))
     return broadcastsForCertain(op);
   return isa<graph::Indexed>(op) || hasWindowElement(op) || isRowRoot(op) ||

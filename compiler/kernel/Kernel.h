@@ -5,8 +5,8 @@
 // text, which is how they come to be compiled once. The template is chosen by the region's root: a
 // contraction (ContractionKernel.cpp), a depthwise convolution (DepthwiseKernel.cpp), a
 // normalisation along rows (RowKernel.cpp), a concatenation (ConcatKernel.cpp), a loop of the model
-// (RecurrenceKernel.cpp), or loops over the
-// results' elements (LoopKernel.cpp), which take every region that the others refuse.
+// (RecurrenceKernel.cpp), an ensemble of trees (TreeKernel.cpp), or loops over the results'
+// elements (LoopKernel.cpp), which take every region that the others refuse.
 #pragma once
 
 #include "base/Status.h"
@@ -62,7 +62,7 @@ bool canEmit(mlir::Operation *op);
 
 /// The operator that a template is built around, of which a kernel has at most one; that of loops
 /// needs none.
-enum class RootKind { Loops, Contraction, Depthwise, Row, Concat, Winograd, Recurrence };
+enum class RootKind { Loops, Contraction, Depthwise, Row, Concat, Winograd, Recurrence, Trees };
 /// Of an operator in a kernel's region.
 RootKind rootKind(mlir::Operation *op);
 /// "loops", "contraction", ...

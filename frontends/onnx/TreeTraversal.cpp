@@ -1,4 +1,5 @@
-// Follows ensembles of trees: all rows descend all trees together, one node a step; see Trees.h.
+// Follows ensembles of trees that graph.tree_ensemble does not hold (TreePacking.cpp): all rows
+// descend all trees together, one node a step; see Trees.h.
 //
 // Nodes and leaves are numbered together, leaves last, and a leaf leads to itself: after as many
 // steps as the deepest tree has, each position is a leaf. A step is four reads of tables and a
@@ -195,6 +196,8 @@ Value predict(NodeImport &n, Value x, Forest &forest, int64_t aggregate) {
     (void)n.error("has more than 2^29 nodes and leaves");
     return {};
   }
+  if (Value packed = predictPacked(n, x, forest, aggregate))
+    return packed;
   appendLeaves(forest);
   AffineExpr rows = n.dims(x)[0], trees = n.size(int64_t(forest.roots.size()));
   x = n.transpose(x, {1, 0});

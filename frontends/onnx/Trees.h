@@ -37,6 +37,10 @@ FailureOr<Forest> readNamedForest(NodeImport &n, const std::string &held, int64_
 /// Floats of the attribute, or of the tensor that newer opsets allow instead.
 SmallVector<double> floatsOrTensor(NodeImport &n, const std::string &name);
 
+/// The same by graph.tree_ensemble; null, without an error, where the forest does not fit into it.
+/// No way may lead back.
+Value predictPacked(NodeImport &n, Value x, const Forest &forest, int64_t aggregate);
+
 /// What the trees say of each row of x, [rows, targets]; null, with an error, where they can't be
 /// followed.
 Value predict(NodeImport &n, Value x, Forest &forest, int64_t aggregate);

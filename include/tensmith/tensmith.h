@@ -99,7 +99,7 @@ typedef enum ts_value_kind {
   TS_SEQUENCE = 1,
   TS_NONE = 2,
   TS_OPTIONAL = 3,
-  TS_DATA = 4,    /* of a data type of the language, or a tuple: a constructor and fields */
+  TS_DATA = 4,     /* of a data type of the language, or a tuple: a constructor and fields */
   TS_FUNCTION = 5, /* of the language */
   TS_MAP = 7       /* from keys (i64 or strings) to values */
 } ts_value_kind;
@@ -116,7 +116,8 @@ TS_API ts_status *ts_tensor_strings(const char *const *values, const int64_t *sh
 /* A sequence of the elements (retained). */
 TS_API ts_status *ts_tensor_sequence(ts_tensor *const *elements, size_t count, ts_tensor **out);
 /* A map (retains both): keys, a vector of i64 or strings in any order without repetition, and as
- * many values. As a sequence's elements, number 0 are its keys, in order, and number 1 its values. */
+ * many values. As a sequence's elements, number 0 are its keys, in order, and number 1 its values.
+ */
 TS_API ts_status *ts_tensor_map(ts_tensor *keys, ts_tensor *values, ts_tensor **out);
 TS_API ts_status *ts_tensor_none(ts_tensor **out);
 /* A value of a data type: the constructor's number in its type's declaration (0 of a tuple), and

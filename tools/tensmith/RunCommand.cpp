@@ -148,7 +148,8 @@ std::string fileName(const std::string &name, std::set<std::string> &taken) {
   return unique;
 }
 
-/// Writes the tensor, or each tensor of a sequence or a map (0: its keys, 1: its values); gives the first file's name.
+/// Writes the tensor, or each tensor of a sequence or a map (0: its keys, 1: its values); gives the
+/// first file's name.
 std::string save(const Tensor &tensor, const std::filesystem::path &folder,
                  const std::string &name) {
   if (tensor.kind() == TS_TENSOR) {
