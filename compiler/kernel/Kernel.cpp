@@ -106,6 +106,10 @@ bool canEmit(Operation *op) {
 }
 
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine) {
+  // A region may come from a file as it is.
+  for (Operation &op : kernel.getBody().front())
+    if (auto trees = dyn_cast<graph::TreeEnsembleOp>(op); trees && !canFollowTrees(trees))
+      return unsupported("its trees lead astray");
   auto emitted = emitFrame(kernel, chooseTemplate(kernel, machine));
   if (emitted.ok())
     emitted->work = workOf(kernel);

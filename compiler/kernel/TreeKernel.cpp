@@ -336,10 +336,16 @@ private:
   Value features0_, sums_; // in scratch memory
 };
 
+/// Also where it is an argument of a kernel's region.
 std::optional<HostTensor> constantOf(Value value) {
+  if (auto argument = dyn_cast<BlockArgument>(value))
+    if (auto kernel = dyn_cast<graph::KernelOp>(argument.getOwner()->getParentOp()))
+      value = kernel.getInputs()[argument.getArgNumber()];
   auto constant = value.getDefiningOp<graph::ConstantOp>();
-  auto tensor = constant ? graph::hostTensor(constant.getValue()) : Result<HostTensor>(Status());
-  return constant && tensor.ok() ? std::optional(*tensor) : std::nullopt;
+  if (!constant)
+    return std::nullopt;
+  auto tensor = graph::hostTensor(constant.getValue());
+  return tensor.ok() ? std::optional(*tensor) : std::nullopt;
 }
 
 } // namespace

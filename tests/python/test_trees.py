@@ -199,3 +199,47 @@ def test_numbers_at_the_edge():
         wanted = onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
         for reference in (False, True):
             numpy.testing.assert_allclose(tensmith.compile(model, reference=reference)(x), wanted, rtol=1e-5, atol=1e-5)
+
+
+WILD = """
+func.func @main(%x: tensor<3x4xf32>, %columns: tensor<2xi32>, %nodes: tensor<3x2xi32>, %trees: tensor<1x2xi32>) -> tensor<3x1xf32> {{
+  %none = graph.none : none
+  {begin}
+  %y = graph.tree_ensemble {operands} {{targets = 1 : i64, column_bits = 2 : i64, depth = {depth} : i64}} :
+    (tensor<3x4xf32>, tensor<2xi32>, tensor<3x2xi32>, tensor<1x2xi32>, none) -> tensor<3x1xf32>
+  {end}
+}}
+"""
+IN_A_KERNEL = (
+    """%z = graph.kernel %x, %columns, %nodes, %trees {label = "wild", kind = "trees"} :
+    (tensor<3x4xf32>, tensor<2xi32>, tensor<3x2xi32>, tensor<1x2xi32>) -> tensor<3x1xf32> {
+    ^bb0(%a: tensor<3x4xf32>, %b: tensor<2xi32>, %c: tensor<3x2xi32>, %d: tensor<1x2xi32>):
+    %no = graph.none : none""",
+    """graph.yield %y : tensor<3x1xf32>
+  }
+  return %z : tensor<3x1xf32>""",
+)
+
+
+@pytest.mark.parametrize("in_a_kernel", [False, True])
+def test_a_forest_that_only_the_run_knows(in_a_kernel, tmp_path):
+    """It may lead anywhere, so no compiled code follows it."""
+    begin, end = IN_A_KERNEL if in_a_kernel else ("", "return %y : tensor<3x1xf32>")
+    operands = "%a, %b, %c, %d, %no" if in_a_kernel else "%x, %columns, %nodes, %trees, %none"
+    path = tmp_path / "wild.mlir"
+    path.write_text(WILD.format(begin=begin, end=end, operands=operands, depth=3))
+    compiled = tensmith.compile(path)
+    assert not any(kernel.get("schedule") == "trees" for kernel in compiled.describe()["kernels"])
+    x, columns, trees = numpy.zeros((3, 4), numpy.float32), numpy.array([0, 3], numpy.int32), numpy.zeros((1, 2), numpy.int32)
+    number = numpy.array([0.5, 10, 20], numpy.float32).view(numpy.int32)
+
+    def nodes(*words):
+        return numpy.stack([number, [next_ << 4 | column << 2 for next_, column in words]], 1).astype(numpy.int32)
+
+    assert compiled(x, columns, nodes((1, 1), (1, 2), (2, 2)), trees).tolist() == [[10.0]] * 3
+    for words in [((2, 1), (1, 2), (2, 2)), ((1 << 20, 1), (1, 2), (2, 2)), ((1, 1), (0, 0), (2, 2)), ((1, 3), (1, 2), (2, 2))]:
+        x[:] = 1 if words[0][0] == 2 else 0
+        with pytest.raises(tensmith.Error):
+            compiled(x, columns, nodes(*words), trees)
+    with pytest.raises(tensmith.Error):
+        compiled(x, numpy.array([0, 4], numpy.int32), nodes((1, 1), (1, 2), (2, 2)), trees)
