@@ -51,19 +51,6 @@ Result<HostTensor> only(Result<std::vector<HostTensor>> results) {
   return std::move((*results)[0]);
 }
 
-template <typename Less> std::vector<int64_t> orderedNumbers(int64_t count, const Less &less) {
-  std::vector<int64_t> numbers(static_cast<size_t>(count));
-  std::iota(numbers.begin(), numbers.end(), 0);
-  // Equal ones stand in their order; the last stays.
-  std::sort(numbers.begin(), numbers.end(),
-            [&](int64_t a, int64_t b) { return less(a, b) || (!less(b, a) && a < b); });
-  auto isRepeated = [&](int64_t a, int64_t b) { return !less(a, b); };
-  auto last = std::unique(numbers.rbegin(), numbers.rend(),
-                          [&](int64_t a, int64_t b) { return isRepeated(b, a); });
-  numbers.erase(numbers.begin(), last.base());
-  return numbers;
-}
-
 Result<HostTensor> part(const HostTensor &x, int64_t axis, int64_t start, int64_t length) {
   std::vector<int64_t> starts(size_t(x.rank()), 0), steps(size_t(x.rank()), 1);
   starts[size_t(axis)] = start;
@@ -139,11 +126,20 @@ Result<std::vector<int64_t>> entryOrder(const HostTensor &keys) {
   if (keys.rank() != 1 || (!areStrings && keys.type() != DataType::I64))
     return invalidArgument("a map's keys are a vector of i64 or strings, not " +
                            toString(keys.shape()) + " of " + std::string(name(keys.type())));
-  if (areStrings)
-    return orderedNumbers(
-        keys.size(), [&](int64_t a, int64_t b) { return keys.getString(a) < keys.getString(b); });
-  return orderedNumbers(keys.size(),
-                        [&](int64_t a, int64_t b) { return keys.getInt(a) < keys.getInt(b); });
+  auto less = [&](int64_t a, int64_t b) {
+    return areStrings ? keys.getString(a) < keys.getString(b) : keys.getInt(a) < keys.getInt(b);
+  };
+  std::vector<int64_t> numbers(static_cast<size_t>(keys.size()));
+  std::iota(numbers.begin(), numbers.end(), 0);
+  // Equal ones stand in their order; the last stays.
+  std::sort(numbers.begin(), numbers.end(),
+            [&](int64_t a, int64_t b) { return less(a, b) || (!less(b, a) && a < b); });
+  size_t kept = 0;
+  for (size_t i = 0; i < numbers.size(); ++i)
+    if (i + 1 == numbers.size() || less(numbers[i], numbers[i + 1]))
+      numbers[kept++] = numbers[i];
+  numbers.resize(kept);
+  return numbers;
 }
 
 Result<HostTensor> entriesOf(const HostTensor &x, std::span<const int64_t> numbers) {
