@@ -464,6 +464,8 @@ Status runMeasured(ts_session &session, ts_tensor *const *inputs, size_t count, 
   const runtime::Program &program = session.session.module().program();
   for (const auto &function : program.functions)
     profile.functions.emplace_back(function.steps.size());
+  for (const auto &procedure : program.procedures)
+    profile.procedures.emplace_back(procedure.code.size());
   auto given = retained(inputs, count);
   for (size_t i = 0; i < runs; ++i) {
     std::vector<TensorRef> results(program.functions[0].results.size());

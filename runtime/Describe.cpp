@@ -142,6 +142,20 @@ void writeValues(JsonWriter &json, const char *key, const FunctionCode &code, In
   json.close(']');
 }
 
+/// Tensors that a call of the function computes, and how often it asks for memory for them: not for
+/// those in the arena, which is made once and kept.
+void writeAllocations(JsonWriter &json, const FunctionCode &code) {
+  int64_t tensors = 0, own = 0;
+  for (const Step &step : code.steps)
+    if (step.opcode == plan::Opcode::Kernel || step.opcode == plan::Opcode::Routine)
+      for (uint32_t result : step.results) {
+        tensors += result != kAbsent;
+        own += result != kAbsent && code.values[result].storage != plan::Storage::Arena;
+      }
+  json.key("tensors").value(tensors);
+  json.key("allocations").value(own);
+}
+
 void writeFunction(JsonWriter &json, const Module &module, const FunctionCode &code) {
   std::vector<int64_t> constants = constantValues(code);
   json.open('{').key("name").value(code.name).key("arena_bytes");
@@ -156,6 +170,7 @@ void writeFunction(JsonWriter &json, const Module &module, const FunctionCode &c
     return value.storage == plan::Storage::Heap;
   });
   json.key("planned_allocations").value(int64_t(planned)).key("heap_values").value(int64_t(heap));
+  writeAllocations(json, code);
   json.key("instructions").open('[');
   for (const Step &step : code.steps) {
     json.open('{').key("opcode").value(opcodeName(step.opcode));
@@ -286,9 +301,30 @@ std::string describeModule(const Module &module) {
   return json.close('}').take();
 }
 
+/// What the machine did for each instruction of a program's functions.
+static void writeInstructions(JsonWriter &json, const Module &module, const Profile &profile) {
+  for (size_t i = 0; i < profile.procedures.size(); ++i) {
+    const ProcedureCode &procedure = module.program().procedures[i];
+    for (size_t at = 0; at < profile.procedures[i].size(); ++at) {
+      const Profile::Instruction &entry = profile.procedures[i][at];
+      if (entry.count == 0)
+        continue;
+      uint32_t place = kAbsent;
+      for (size_t j = 0; j + 1 < procedure.places.size() && procedure.places[j] <= at; j += 2)
+        place = procedure.places[j + 1];
+      json.open('{').key("label").value(plan::EnumNameCode(plan::Code(procedure.code[at] & 0xff)));
+      json.key("kind").value("instruction").key("procedure").value(procedure.name);
+      json.key("position").value(int64_t(at)).key("count").value(entry.count);
+      json.key("nanoseconds").value(entry.nanoseconds);
+      json.key("location").value(module.location(place)).close('}');
+    }
+  }
+}
+
 std::string describeProfile(const Module &module, const Profile &profile) {
   JsonWriter json;
   json.open('[');
+  writeInstructions(json, module, profile);
   for (size_t i = 0; i < profile.functions.size(); ++i) {
     const FunctionCode &code = module.program().functions[i];
     for (size_t j = 0; j < profile.functions[i].size(); ++j) {
@@ -297,7 +333,8 @@ std::string describeProfile(const Module &module, const Profile &profile) {
       if (entry.count == 0)
         continue;
       json.open('{').key("label").value(labelOf(module, step));
-      json.key("kind").value(opcodeName(step.opcode)).key("count").value(entry.count);
+      json.key("kind").value(opcodeName(step.opcode)).key("function").value(int64_t(i));
+      json.key("count").value(entry.count);
       json.key("nanoseconds").value(entry.nanoseconds).key("flops");
       if (entry.flops == kPoison)
         json.null();

@@ -348,6 +348,32 @@ bool Machine::scalar(const uint32_t *word, uint32_t count) {
   return true;
 }
 
+void Machine::endMeasure() {
+  if (!measured_)
+    return;
+  ++measured_->count;
+  measured_->nanoseconds += std::chrono::nanoseconds(Clock::now() - begun_).count();
+  measured_ = nullptr;
+}
+
+bool Machine::measure() {
+  endMeasure();
+  if (left_ <= 0 || --quantum_ <= 0) {
+    quantum_ = kFuel;
+    bool goesOn = refuel();
+    left_ += std::exchange(fuel_, 0);
+    if (!goesOn)
+      return false;
+  }
+  fuel_ = 1;
+  --left_;
+  auto procedure = size_t(activations_.back().procedure - program().procedures.data());
+  if (procedure < run_.profile->procedures.size())
+    measured_ = &run_.profile->procedures[procedure][position_];
+  begun_ = Clock::now();
+  return true;
+}
+
 bool Machine::refuel() {
   if (isCancelled())
     return fail({StatusCode::Internal, "the result is not needed any more"});
@@ -366,7 +392,7 @@ bool Machine::refuel() {
 bool Machine::loop() {
   bool good = true;
   while (good && !activations_.empty()) {
-    if (fuel_ == 0 && !refuel())
+    if (fuel_ == 0 && !(run_.profile ? measure() : refuel()))
       return false;
     --fuel_;
     const uint32_t *word = code_ + position_;
@@ -472,6 +498,7 @@ bool Machine::loop() {
       break;
     }
   }
+  endMeasure();
   return good;
 }
 

@@ -74,6 +74,9 @@ private:
   void resume();
   /// Every few thousand instructions: whether the run may go on.
   bool refuel();
+  /// Where the run is profiled, which refuels at every instruction: the one that is over now.
+  bool measure();
+  void endMeasure();
   int64_t remaining() const { return left_ + fuel_; }
 
   // ---- Forks.cpp
@@ -153,6 +156,10 @@ private:
   uint32_t at_ = 0;       // of the instruction in work
   // Instructions until the limit are these two; the first until something has to be looked at.
   int64_t fuel_ = 0, left_ = 0;
+
+  Profile::Instruction *measured_ = nullptr; // the one in work, where the run is profiled
+  Clock::time_point begun_;
+  int64_t quantum_ = 0;
 
   ForkTask *task_;
   int64_t depth_ = 0;       // of activations below the first, in other machines

@@ -86,6 +86,11 @@ struct Profile {
     DataType type = DataType::Undefined; // of the largest tensor
   };
   std::vector<std::vector<Entry>> functions;
+  /// Of each procedure's instructions, by position.
+  struct Instruction {
+    int64_t count = 0, nanoseconds = 0;
+  };
+  std::vector<std::vector<Instruction>> procedures;
   Trace *trace = nullptr; // filled too, if there is one
 };
 

@@ -12,6 +12,7 @@
 #include "compiler/graph/Shape.h"
 #include "compiler/program/Program.h"
 #include "compiler/program/Scalars.h"
+#include "compiler/program/Sizes.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"
@@ -132,38 +133,6 @@ private:
   llvm::DenseSet<Operation *> scalars_; // done by the machine
   llvm::DenseMap<Operation *, Place> places_;
 };
-
-/// Whether a value of the type tells the size that the symbol stands for.
-bool tells(Type type, StringAttr symbol) {
-  auto ranked = dyn_cast<RankedTensorType>(type);
-  if (!ranked)
-    return false;
-  for (unsigned dim = 0; dim < ranked.getRank(); ++dim)
-    if (auto own = dyn_cast_or_null<AffineSymbolExpr>(graph::dimExpression(ranked, dim));
-        own && graph::symbolNames(ranked)[own.getPosition()] == symbol)
-      return true;
-  return false;
-}
-
-/// A value around the operator that tells the size; null where there is none.
-Value findTelling(Operation *op, StringAttr symbol) {
-  auto telling = [&](Value value) { return tells(value.getType(), symbol); };
-  for (Operation *around = op; around && !isa<ModuleOp>(around); around = around->getParentOp()) {
-    Block *block = around->getBlock();
-    if (auto *found = llvm::find_if(block->getArguments(), telling);
-        found != block->getArguments().end())
-      return *found;
-    for (Operation &other : *block) {
-      // Those beside the operator itself are not in their places yet.
-      if (around == op || &other == around)
-        break;
-      for (Value result : other.getResults())
-        if (telling(result))
-          return result;
-    }
-  }
-  return {};
-}
 
 class Outliner {
 public:
@@ -298,6 +267,7 @@ private:
 } // namespace
 
 void outlineSegments(ModuleOp module) {
+  passSizes(module);
   SmallVector<func::FuncOp> procedures;
   for (auto function : module.getOps<func::FuncOp>())
     if (isProcedure(function))

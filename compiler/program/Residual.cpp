@@ -161,7 +161,10 @@ void Residual::endBranches(const Branches &branches) {
       auto found = contents.find(reference);
       after.push_back(found == contents.end() ? before : found->second);
     }
-    bool same = llvm::all_equal(after);
+    // What a match of one case writes may be a value of that case alone.
+    bool same = llvm::all_equal(after) &&
+                (!after[0] ||
+                 after[0].getParentRegion()->isAncestor(builder_.getInsertionBlock()->getParent()));
     for (Value content : after)
       if (content && !same)
         escape(content);

@@ -314,6 +314,74 @@ def test_inspect_text(module):
     assert "x: f32 batchx3" in text and "the weights match their hash" in text
 
 
+def allocations_of(path):
+    memory = json.loads(tensmith("inspect", path, "--json").stdout)["memory"]
+    text = tensmith("inspect", path).stdout
+    counts = [memory[key] for key in ("allocations", "tensors", "operators")]
+    assert "allocations: {} for {} tensors of {} operators: ".format(*counts) in text
+    return counts
+
+
+def test_allocations_of_dynamic_models_are_planned(tmp_path):
+    """At least 40 % fewer than one for each operator's tensor, or for each tensor of a model that is one graph."""
+    layers = [part for i in range(6) for part in (
+        helper.make_node("MatMul", [f"x{i}", "w"], [f"p{i}"]), helper.make_node("Softmax", [f"p{i}"], [f"x{i + 1}"]))]
+    w = numpy_helper.from_array(numpy.eye(8, dtype=numpy.float32), "w")
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", "length", 8]) for name in ("x0", "x6")]
+    graph = helper.make_graph(layers, "dynamic", ports[:1], ports[1:], [w])
+    path = tmp_path / "dynamic.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    allocations, tensors, _ = allocations_of(path)
+    assert tensors >= 6 and allocations <= 0.6 * tensors
+
+    cell = """
+fn gate(gates, k: i64[]) = gather((reshape(gates) : f32[4, 8]), (reshape(k) : i64[1]), axis = 0)
+fn step(state, x) = {
+  let (h, c) = state;
+  let gates = concat(x, h, axis = 1) @ (broadcast(0.1) : f32[16, 32]);
+  let next = sigmoid(gate(gates, 1)) * c + sigmoid(gate(gates, 0)) * tanh(gate(gates, 2));
+  (sigmoid(gate(gates, 3)) * tanh(next), next)
+}
+"""
+    tree = """
+fn join(a, b) = { let (h, c) = a; step((h, c), { let (x, _) = b; x }) }
+fn encode(tree, zero) = match tree {
+  Leaf(x) => step((zero, zero), x), Node(l, r) => join(encode(l, zero), encode(r, zero)) }
+"""
+    for name, text in {
+        "lstm": cell + "fn main(h: f32[1, 8], xs: List[f32[1, 8]]) = fold(step, (h, h), xs)\n",
+        "tree": cell + tree + "fn main(h: f32[1, 8], tree: Tree[f32[1, 8]]) = encode(tree, h)\n",
+    }.items():
+        path = tmp_path / f"{name}.tsm"
+        path.write_text(text)
+        allocations, tensors, operators = allocations_of(path)
+        assert allocations <= tensors
+        assert allocations <= 0.6 * operators, name
+
+
+def test_profile_of_a_program_and_of_a_graph(tmp_path, model):
+    path = tmp_path / "sum.tsm"
+    path.write_text("fn count(n) = if n <= 0 { [] } else { Cons(n, count(n - 1)) }\n"
+                    "fn main(n: i64[], x: f32[4, 4]) = fold(fn(sum, k) => tanh(sum @ x), x, count(n))\n")
+    numpy.save(tmp_path / "n.npy", numpy.int64(1))
+    inputs = ["--input", f"n={tmp_path / 'n.npy'}", "--input", "x=4x4xf32=random"]
+    report = json.loads(tensmith("run", path, *inputs, "--profile", "--json").stdout)["profile"]
+    kinds = {kind["label"]: kind for kind in report["kinds"]}
+    assert kinds["Switch"]["count"] == 2 and kinds["Invoke"]["count"] == 1 and kinds["Construct"]["count"] >= 2
+    assert abs(sum(kind["share"] for kind in report["kinds"]) - 1) < 1e-6
+    assert abs(sum(place["seconds"] for place in report["places"]) - report["seconds"]) < 1e-9
+    assert {kernel["count"] for kernel in report["kernels"]} == {1}
+    assert sum(kernel["seconds"] for kernel in report["kernels"]) < kinds["Invoke"]["seconds"]
+    assert any(place["procedure"].startswith("count") and "1:15 if" in place["location"] for place in report["places"])
+    text = tensmith("run", path, *inputs, "--profile").stdout
+    assert "Invoke, with its kernels" in text and "places:" in text and "result: f32 4x4" in text
+
+    report = json.loads(tensmith("run", model, "--input", "x=9x3xf32=random", "--profile", "--json").stdout)["profile"]
+    assert report["kinds"][0]["label"] == "kernel" and report["places"] == [] and report["kernels"]
+    assert "--profile measures compiled code" in refused(
+        "run", model, "--input", "x=9x3xf32=random", "--profile", "--reference", status=2)
+
+
 def test_compare_with_reference(model):
     assert "agrees" in tensmith("compare", model, "--reference", "--input", "x=9x3xf32=random").stdout
 

@@ -237,6 +237,18 @@ fn main(x: f32[n], c: bool[]) = (choose(fn(v) => endless(v + 1.0), x, c), choose
         assert result.tolist() == x.tolist()
 
 
+@pytest.mark.parametrize("optimize", [0, 1])
+def test_a_function_knows_the_sizes_of_inputs_that_it_does_not_use(program, optimize):
+    model = program("""
+fn all(f, xs) = match xs { Nil => Nil, Cons(x, rest) => Cons(f(x), all(f, rest)) }
+fn main(x: f32[n], ks: List[i64[]]) = all(fn(k) => ((iota(axis = 0) : i64[n]) * k, (broadcast(k) : i64[n, n])), ks)
+""", fuse=optimize > 0)
+    for n in (2, 3):
+        for k, (places, square) in zip((4, 5), model(np.zeros(n, np.float32), [np.int64(4), np.int64(5)])):
+            assert places.tolist() == [k * i for i in range(n)]
+            assert square.tolist() == [[k] * n] * n
+
+
 KNOWN = """
 fn each(f, xs) = match xs { Nil => (), Cons(x, rest) => { f(x); each(f, rest) } }
 fn both(f, g) = fn(x) => (f(x), g(x))

@@ -41,13 +41,12 @@ public:
     auto start = std::chrono::steady_clock::now();
     work(batches);
     // What one program does to all of its batch is put down to it.
-    for (int64_t i = 0; i < options_.count; ++i)
+    for (int64_t i = 0; options_.batch > 1 && i < options_.count; ++i)
       if (entries_[i].verdict != Verdict::Agrees && entries_[i].verdict != Verdict::Endless) {
         entries_[i] = {};
         singles.push_back({i, 1});
       }
-    if (options_.batch > 1)
-      work(singles);
+    work(singles);
     double seconds =
         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return summarise(seconds);

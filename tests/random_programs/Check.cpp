@@ -275,10 +275,10 @@ std::vector<Finding> check(mlir::MLIRContext &context, const std::vector<uint64_
   if (unit.seeds.empty())
     return findings;
   Verdict verdict = Verdict::Agrees;
-  for (unit.optimised = true; verdict == Verdict::Agrees; unit.optimised = false) {
-    verdict = compileAndRun(context, unit, options, message);
-    if (!unit.optimised)
-      break;
+  for (bool optimised : {true, false}) {
+    unit.optimised = optimised;
+    if (verdict == Verdict::Agrees)
+      verdict = compileAndRun(context, unit, options, message);
   }
   if (verdict != Verdict::Agrees)
     for (Finding *finding : unit.findings)

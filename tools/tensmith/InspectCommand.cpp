@@ -62,16 +62,32 @@ Json arenaOf(const Json &module) {
   return 0;
 }
 
+/// Operators that an instruction stands for, each of which would have a tensor by itself: of a
+/// kernel those that its label names, which are the first few dozen.
+int64_t operatorsOf(const Json &instruction) {
+  std::string opcode = instruction.value("opcode", ""), label = instruction.value("label", "");
+  if (opcode == "kernel")
+    return 1 + std::count(label.begin(), label.end(), '+');
+  return opcode == "routine";
+}
+
 Json memoryOf(const Json &module) {
-  int64_t planned = 0, heap = 0;
+  int64_t planned = 0, heap = 0, tensors = 0, allocations = 0, operators = 0;
   for (const Json &function : module.value("functions", Json::array())) {
     planned += function.value("planned_allocations", 0);
     heap += function.value("heap_values", 0);
+    tensors += function.value("tensors", 0);
+    allocations += function.value("allocations", 0);
+    for (const Json &instruction : function.value("instructions", Json::array()))
+      operators += operatorsOf(instruction);
   }
   return {{"weights_bytes", module.value("weights_bytes", Json(0))},
           {"arena_bytes", arenaOf(module)},
           {"planned_values", planned},
-          {"heap_values", heap}};
+          {"heap_values", heap},
+          {"tensors", tensors},
+          {"operators", operators},
+          {"allocations", allocations}};
 }
 
 /// A number, or the beginning of an expression, of which --json has all.
@@ -121,6 +137,20 @@ void printUnemitted(const Json &module) {
     std::cout << "  " << cellText(kernel) << '\n';
 }
 
+/// How many fewer it is than one for each.
+std::string fewer(const Json &memory, const char *than) {
+  auto made = memory["allocations"].get<double>(), all = memory[than].get<double>();
+  return fmt::format("{:.0f} % fewer than {}", all > 0 ? 100 * (all - made) / all : 0.0, than);
+}
+
+/// Of one call of each function.
+void printAllocations(const Json &memory) {
+  std::cout << fmt::format("allocations: {} for {} tensors of {} operators: {}, {}\n",
+                           cellText(memory["allocations"]), cellText(memory["tensors"]),
+                           cellText(memory["operators"]), fewer(memory, "tensors"),
+                           fewer(memory, "operators"));
+}
+
 void printModule(const Json &module) {
   std::cout << fmt::format("module: format {}, made by {} from {}\n", cellText(module["format"]),
                            cellText(module["producer"]), cellText(module["model"]));
@@ -136,6 +166,7 @@ void printModule(const Json &module) {
                            "as they come\n",
                            memoryText(memory["weights_bytes"]), memoryText(memory["arena_bytes"]),
                            cellText(memory["planned_values"]), cellText(memory["heap_values"]));
+  printAllocations(memory);
 }
 
 int inspect(const Settings &settings) {

@@ -166,6 +166,17 @@ TEST_F(PartialEvaluation, EffectsStayInOrder) {
   EXPECT_EQ(left.references, 2 + 1 + 2); // made, written, and each read once
 }
 
+TEST_F(PartialEvaluation, WhatACaseWritesStaysInIt) {
+  // The verifier finds a value that is used outside of the region that computes it.
+  Left left = evaluate("type Box[a] = Box(a)\n"
+                       "fn main(x: f32[n], box: Box[f32[n]]) = {\n"
+                       "  let r = ref(x);\n"
+                       "  match box { Box(y) => { r := y * 2.0; } };\n"
+                       "  *r\n"
+                       "}\n");
+  EXPECT_EQ(left.references, 3);
+}
+
 TEST_F(PartialEvaluation, EndsWhereTheProgramDoesNot) {
   for (const char *text :
        {"fn loop(n) -> i64[] = loop(n + 1)\nfn main(n: i64[]) = loop(0) + n\n",
