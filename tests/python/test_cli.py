@@ -609,3 +609,23 @@ def test_shape_fixes_a_symbol(tmp_path, model):
     tensmith("compile", model, "--shape", "batch=6", "-o", tmp_path / "m.so")
     assert "x: f32 6x3" in tensmith("inspect", tmp_path / "m.so").stdout
     assert "neither an input nor a symbol" in refused("compile", model, "--shape", "btach=6", "-o", tmp_path / "n.so")
+
+
+def test_maps(tmp_path):
+    """A map's keys and values are saved as the elements of a sequence are; one that is an input can't be made up."""
+    kinds = {"y": helper.make_sequence_type_proto(helper.make_map_type_proto(TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, None)))}
+    nodes = [helper.make_node("ZipMap", ["x"], ["y"], "zip", domain="ai.onnx.ml", classlabels_int64s=[5, 4])]
+    graph = helper.make_graph(nodes, "maps", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 2])],
+                              [helper.make_value_info(name, kind) for name, kind in kinds.items()])  # fmt: skip
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    path = tmp_path / "zip.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    done = tensmith("run", path, "--input", "x=3x2xf32=range", "--output", tmp_path / "out")
+    assert "sequence of 3" in done.stdout
+    assert numpy.load(tmp_path / "out/y.2.0.npy").tolist() == [4, 5] and numpy.load(tmp_path / "out/y.2.1.npy").tolist() == [5.0, 4.0]
+    assert "agree" in tensmith("compare", path, "--reference", "--input", "x=3x2xf32=range").stdout
+    graph.node[0].CopyFrom(helper.make_node("DictVectorizer", ["x"], ["y"], "vector", domain="ai.onnx.ml", int64_vocabulary=[5, 4]))
+    graph.input[0].CopyFrom(helper.make_value_info("x", kinds["y"].sequence_type.elem_type))
+    graph.output[0].CopyFrom(helper.make_tensor_value_info("y", TensorProto.FLOAT, None))
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=9), path)
+    assert "map to f32" in refused("run", path, status=2)

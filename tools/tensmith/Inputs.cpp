@@ -199,7 +199,8 @@ void checkInput(const Port &input, const Tensor &tensor, const std::string &from
 Tensor makeUp(const Port &input, const Symbols &symbols, std::string_view fill, uint64_t seed,
               const std::string &file) {
   std::string what = file + ": input '" + printable(input.name) + "' (" + typeText(input) + ")";
-  std::string hint = "; give --input " + printable(input.name) + "=file.npy";
+  std::string hint = input.kind == TS_MAP ? "; maps are given from Python or C"
+                                          : "; give --input " + printable(input.name) + "=file.npy";
   if (input.kind == TS_NONE || input.kind == TS_OPTIONAL) {
     ts_tensor *none = nullptr;
     detail::check(ts_tensor_none(&none));
