@@ -22,3 +22,70 @@ func.func @not_the_same_count(%x: tensor<2x3xf32>) -> tensor<7xf32> {
   %0 = graph.reshape %x : (tensor<2x3xf32>) -> tensor<7xf32>
   return %0 : tensor<7xf32>
 }
+
+// -----
+
+func.func @keys_that_are_no_keys(%keys: tensor<2xf32>, %x: tensor<3x2xf32>) -> !graph.sequence<!graph.map<f32, f32>> {
+  // expected-error@+1 {{Z1}}
+  %0 = graph.zip_map %keys, %x : (tensor<2xf32>, tensor<3x2xf32>) -> !graph.sequence<!graph.map<f32, f32>>
+  return %0 : !graph.sequence<!graph.map<f32, f32>>
+}
+
+// -----
+
+func.func @too_few_keys(%keys: tensor<2xi64>, %x: tensor<3x4xf32>) -> !graph.sequence<!graph.map<i64, f32>> {
+  // expected-error@+1 {{Z2}}
+  %0 = graph.zip_map %keys, %x : (tensor<2xi64>, tensor<3x4xf32>) -> !graph.sequence<!graph.map<i64, f32>>
+  return %0 : !graph.sequence<!graph.map<i64, f32>>
+}
+
+// -----
+
+func.func @no_map(%x: tensor<3xf32>) -> tensor<?xf32> {
+  // expected-error@+1 {{Z3}}
+  %0 = graph.map_values %x : (tensor<3xf32>) -> tensor<?xf32>
+  return %0 : tensor<?xf32>
+}
+
+// -----
+
+func.func @keys_of_another_kind(%x: !graph.map<i64, f32>) -> tensor<?xi64> {
+  // expected-error@+1 {{Z4}}
+  %0 = graph.map_keys %x {strings = true} : (!graph.map<i64, f32>) -> tensor<?xi64>
+  return %0 : tensor<?xi64>
+}
+
+// -----
+
+func.func @trees_of_integers(%x: tensor<3x4xi32>, %c: tensor<2xi32>, %n: tensor<3x2xi32>, %t: tensor<1x2xi32>) -> tensor<3x1xi32> {
+  %none = graph.none : none
+  // expected-error@+1 {{E1}}
+  %0 = graph.tree_ensemble %x, %c, %n, %t, %none {targets = 1 : i64, column_bits = 2 : i64, depth = 1 : i64} : (tensor<3x4xi32>, tensor<2xi32>, tensor<3x2xi32>, tensor<1x2xi32>, none) -> tensor<3x1xi32>
+  return %0 : tensor<3x1xi32>
+}
+
+// -----
+
+func.func @narrow_nodes(%x: tensor<3x4xf64>, %c: tensor<2xi32>, %n: tensor<3x2xi32>, %t: tensor<1x2xi32>) -> tensor<3x1xf64> {
+  %none = graph.none : none
+  // expected-error@+1 {{E2}}
+  %0 = graph.tree_ensemble %x, %c, %n, %t, %none {targets = 1 : i64, column_bits = 2 : i64, depth = 1 : i64} : (tensor<3x4xf64>, tensor<2xi32>, tensor<3x2xi32>, tensor<1x2xi32>, none) -> tensor<3x1xf64>
+  return %0 : tensor<3x1xf64>
+}
+
+// -----
+
+func.func @weights_of_other_targets(%x: tensor<3x4xf32>, %c: tensor<2xi32>, %n: tensor<3x2xi32>, %t: tensor<1x2xi32>, %w: tensor<2x3xf32>) -> tensor<3x2xf32> {
+  // expected-error@+1 {{E4}}
+  %0 = graph.tree_ensemble %x, %c, %n, %t, %w {targets = 2 : i64, column_bits = 2 : i64, depth = 1 : i64} : (tensor<3x4xf32>, tensor<2xi32>, tensor<3x2xi32>, tensor<1x2xi32>, tensor<2x3xf32>) -> tensor<3x2xf32>
+  return %0 : tensor<3x2xf32>
+}
+
+// -----
+
+func.func @words_without_room(%x: tensor<3x4xf32>, %c: tensor<2xi32>, %n: tensor<3x2xi32>, %t: tensor<1x2xi32>) -> tensor<3x1xf32> {
+  %none = graph.none : none
+  // expected-error@+1 {{E5}}
+  %0 = graph.tree_ensemble %x, %c, %n, %t, %none {targets = 1 : i64, column_bits = 30 : i64, depth = 1 : i64} : (tensor<3x4xf32>, tensor<2xi32>, tensor<3x2xi32>, tensor<1x2xi32>, none) -> tensor<3x1xf32>
+  return %0 : tensor<3x1xf32>
+}
