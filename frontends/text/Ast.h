@@ -8,9 +8,9 @@
 
 namespace tensmith::text {
 
-/// From 1 on; columns count bytes.
+/// From 1 on; columns count bytes. `file`: of those that the program is made of, 0 its own.
 struct Place {
-  uint32_t line = 0, column = 0;
+  uint32_t line = 0, column = 0, file = 0;
 };
 
 struct Message {
@@ -135,14 +135,21 @@ struct FunctionDecl {
   ExprPointer body;
 };
 
+/// import "path"
+struct ImportDecl {
+  Place place;
+  std::string path;
+};
+
 struct Module {
+  std::vector<ImportDecl> imports;
   std::vector<TypeDecl> types;
   std::vector<FunctionDecl> functions;
 };
 
 /// What stands in the text. Where `messages` is not empty, the module holds what could be read.
 Module parse(const std::string &text, std::vector<Message> &messages,
-             std::vector<Comment> *comments = nullptr);
+             std::vector<Comment> *comments = nullptr, uint32_t file = 0);
 
 /// The module as text, laid out in one way, with comments where they belong.
 std::string print(const Module &module, const std::vector<Comment> &comments = {});

@@ -55,6 +55,8 @@ bool same(const FunctionDecl &a, const FunctionDecl &b) {
          same(a.result, b.result) && same(a.body, b.body);
 }
 
+bool same(const ImportDecl &a, const ImportDecl &b) { return a.path == b.path; }
+
 template <typename Element>
 bool same(const std::vector<Element> &a, const std::vector<Element> &b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
@@ -69,7 +71,7 @@ bool same(const std::unique_ptr<Element> &a, const std::unique_ptr<Element> &b) 
 } // namespace
 
 bool equal(const Module &a, const Module &b) {
-  return same(a.types, b.types) && same(a.functions, b.functions);
+  return same(a.imports, b.imports) && same(a.types, b.types) && same(a.functions, b.functions);
 }
 bool equal(const Expr &a, const Expr &b) { return same(a, b); }
 

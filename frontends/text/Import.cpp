@@ -51,7 +51,7 @@ Result<OwningOpRef<ModuleOp>> import(const std::string &text, const std::string 
   Builder builder(&context);
   result.get()->setAttr(program::kDataTypes, describeTypes(program.module, builder));
   Status status = Lowering(*result, program.names, program.types, program.relations,
-                           program.inference, program.loader)
+                           program.inference, program.loader, program.files)
                       .run(*program.main());
   if (!program.messages.empty())
     return program.status();

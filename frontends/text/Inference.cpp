@@ -19,7 +19,8 @@ Inference::Inference(const Module &module, const Names &names, Types &types, Rel
 }
 
 void Inference::error(Place place, const std::string &text) {
-  std::string key = std::to_string(place.line) + ':' + std::to_string(place.column);
+  std::string key = std::to_string(place.file) + ':' + std::to_string(place.line) + ':' +
+                    std::to_string(place.column);
   if (told_.insert(key).second) // the first one explains those that follow from it
     messages_.push_back({place, text});
 }

@@ -12,8 +12,9 @@ constexpr std::string_view kSigns = "()[]{},;:=+-*/@%<>!|?";
 
 class Lexer {
 public:
-  Lexer(const std::string &text, std::vector<Message> &messages, std::vector<Comment> *comments)
-      : text_(text), messages_(messages), comments_(comments) {}
+  Lexer(const std::string &text, std::vector<Message> &messages, std::vector<Comment> *comments,
+        uint32_t file)
+      : text_(text), messages_(messages), comments_(comments), file_(file) {}
 
   std::vector<Token> run() {
     for (skipBlank(); at_ < text_.size(); skipBlank())
@@ -28,7 +29,7 @@ private:
   }
   static bool isWord(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
   static bool isDigit(char c) { return c >= '0' && c <= '9'; }
-  Place place(size_t at) const { return {line_, uint32_t(at - lineBegin_) + 1}; }
+  Place place(size_t at) const { return {line_, uint32_t(at - lineBegin_) + 1, file_}; }
 
   void skipBlank() {
     while (at_ < text_.size()) {
@@ -121,14 +122,14 @@ private:
   std::vector<Comment> *comments_;
   std::vector<Token> tokens_;
   size_t at_ = 0, lineBegin_ = 0;
-  uint32_t line_ = 1;
+  uint32_t line_ = 1, file_;
 };
 
 } // namespace
 
 std::vector<Token> tokenize(const std::string &text, std::vector<Message> &messages,
-                            std::vector<Comment> *comments) {
-  return Lexer(text, messages, comments).run();
+                            std::vector<Comment> *comments, uint32_t file) {
+  return Lexer(text, messages, comments, file).run();
 }
 
 } // namespace tensmith::text

@@ -10,9 +10,9 @@ using namespace mlir;
 namespace tensmith::text {
 
 Lowering::Lowering(ModuleOp module, const Names &names, Types &types, Relations &relations,
-                   Inference &inference, Loader loader)
+                   Inference &inference, Loader loader, const Files &files)
     : module_(module), names_(names), types_(types), relations_(relations), inference_(inference),
-      loader_(std::move(loader)), builder_(module.getContext()) {}
+      loader_(std::move(loader)), files_(files), builder_(module.getContext()) {}
 
 Status Lowering::run(const FunctionDecl &main) {
   Term *type = inference_.declared(main);
@@ -105,10 +105,13 @@ Type Lowering::lowerType(Term *type, bool named) {
   return program::ObjectType::get(module_.getContext(), types_.print(type));
 }
 
+std::string Lowering::at(Place place) const {
+  return (place.file ? files_[place.file].name + ":" : "") + std::to_string(place.line) + ":" +
+         std::to_string(place.column);
+}
+
 Location Lowering::locate(const Expr &expr, StringRef what) {
-  std::string text =
-      std::to_string(expr.place.line) + ":" + std::to_string(expr.place.column) + " " + what.str();
-  return NameLoc::get(builder_.getStringAttr(text));
+  return NameLoc::get(builder_.getStringAttr(at(expr.place) + " " + what.str()));
 }
 
 Value Lowering::find(const std::string &name) {
@@ -296,8 +299,7 @@ Value Lowering::lowerOperator(const Expr &expr, const std::vector<const Expr *> 
   std::string text;
   Operation *op = relations_.build(builder_, location, relation, values, typed, text);
   if (!op) {
-    error_ =
-        std::to_string(expr.place.line) + ":" + std::to_string(expr.place.column) + ": " + text;
+    error_ = at(expr.place) + ": " + text;
     return {};
   }
   return op->getNumResults() == 1

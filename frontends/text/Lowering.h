@@ -2,6 +2,7 @@
 #pragma once
 
 #include "frontends/text/Inference.h"
+#include "frontends/text/Modules.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -10,7 +11,7 @@ namespace tensmith::text {
 class Lowering {
 public:
   Lowering(mlir::ModuleOp module, const Names &names, Types &types, Relations &relations,
-           Inference &inference, Loader loader);
+           Inference &inference, Loader loader, const Files &files);
 
   /// Main, and every instance that it leads to.
   Status run(const FunctionDecl &main);
@@ -57,6 +58,8 @@ private:
 
   Term *typeOf(const Expr &expr);
   mlir::Type lowerType(Term *type, bool named = true);
+  /// "line:column", with the file in front where it isn't the program's own.
+  std::string at(Place place) const;
   mlir::Location locate(const Expr &expr, llvm::StringRef what);
   mlir::Value find(const std::string &name);
   void bind(const std::string &name, mlir::Value value) { locals_.push_back({name, value}); }
@@ -67,6 +70,7 @@ private:
   Relations &relations_;
   Inference &inference_;
   Loader loader_;
+  const Files &files_;
   mlir::OpBuilder builder_;
   Typing typing_;
   std::vector<std::pair<std::string, mlir::Value>> locals_;

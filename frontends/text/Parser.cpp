@@ -95,7 +95,7 @@ private:
   void recover() {
     nesting_ = 0;
     for (; token().kind != Token::Kind::End; ++at_)
-      if (token().place.column == 1 && (is("fn") || is("type") || is("let")))
+      if (token().place.column == 1 && (is("fn") || is("type") || is("let") || is("import")))
         return;
   }
 
@@ -115,7 +115,19 @@ private:
       return module.functions.push_back(functionDeclaration());
     if (is("let"))
       return module.functions.push_back(constantDeclaration());
-    expected("a declaration, which begins with 'fn', 'type' or 'let'");
+    if (is("import"))
+      return module.imports.push_back(importDeclaration());
+    expected("a declaration, which begins with 'fn', 'type', 'let' or 'import'");
+  }
+
+  ImportDecl importDeclaration() {
+    expect("import");
+    ImportDecl decl{token().place, token().text};
+    if (token().kind != Token::Kind::String)
+      expected("the file's path in quotes");
+    ++at_;
+    accept(";");
+    return decl;
   }
 
   TypeDecl typeDeclaration() {
@@ -595,8 +607,8 @@ private:
 } // namespace
 
 Module parse(const std::string &text, std::vector<Message> &messages,
-             std::vector<Comment> *comments) {
-  return Parser(tokenize(text, messages, comments), messages).run();
+             std::vector<Comment> *comments, uint32_t file) {
+  return Parser(tokenize(text, messages, comments, file), messages).run();
 }
 
 } // namespace tensmith::text

@@ -78,8 +78,11 @@ public:
       Place place;
       const TypeDecl *type;
       const FunctionDecl *function;
+      const ImportDecl *import = nullptr;
     };
     std::vector<Declaration> declarations;
+    for (const ImportDecl &import : module.imports)
+      declarations.push_back({import.place, nullptr, nullptr, &import});
     for (const TypeDecl &type : module.types)
       declarations.push_back({type.place, &type, nullptr});
     for (const FunctionDecl &function : module.functions)
@@ -93,7 +96,10 @@ public:
       bool isFunction = one.function && !one.function->constant;
       bool apart = !first && (isFunction || wasFunction);
       text += separate(one.place, first, apart);
-      text += one.type ? declaration(*one.type) : declaration(*one.function);
+      text += one.import ? Doc("import \"" + one.import->path + "\"")
+              : one.type ? declaration(*one.type)
+                         : declaration(*one.function);
+      line_ = one.import ? one.import->place.line : line_;
       first = false;
       wasFunction = isFunction;
     }

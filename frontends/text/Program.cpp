@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <tuple>
 
 namespace tensmith::text {
 namespace {
@@ -29,7 +30,8 @@ Module withPrelude(Module module) {
 
 Program::Program(const std::string &text, std::string name, std::string folder,
                  mlir::MLIRContext &context)
-    : name(std::move(name)), module(withPrelude(parse(text, messages))),
+    : name(std::move(name)), files{{this->name, {}}},
+      module(withPrelude(withImports(parse(text, messages), folder, files, messages))),
       names(collectNames(module, messages)), types(&context), relations(types),
       loader([this](const std::string &path, std::string &error) { return load(path, error); }),
       inference(module, names, types, relations, loader, messages), folder_(std::move(folder)) {
@@ -44,7 +46,8 @@ Program::Program(const std::string &text, std::string name, std::string folder,
 Status Program::status() const {
   std::vector<Message> ordered = messages;
   std::stable_sort(ordered.begin(), ordered.end(), [](const Message &a, const Message &b) {
-    return std::pair(a.place.line, a.place.column) < std::pair(b.place.line, b.place.column);
+    return std::tuple(a.place.file, a.place.line, a.place.column) <
+           std::tuple(b.place.file, b.place.line, b.place.column);
   });
   std::string text;
   for (size_t i = 0; i < std::min(ordered.size(), kMostMessages); ++i)
@@ -58,7 +61,8 @@ const FunctionDecl *Program::main() const {
 }
 
 std::string Program::at(Place place) const {
-  return name + ":" + std::to_string(place.line) + ":" + std::to_string(place.column);
+  return files[place.file].name + ":" + std::to_string(place.line) + ":" +
+         std::to_string(place.column);
 }
 
 /// Only what lies in the program's folder or below.

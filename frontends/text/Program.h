@@ -2,6 +2,7 @@
 #pragma once
 
 #include "frontends/text/Inference.h"
+#include "frontends/text/Modules.h"
 
 #include "base/Status.h"
 
@@ -26,6 +27,7 @@ public:
   // In this order, since each refers to those before it.
   std::string name;
   std::vector<Message> messages;
+  Files files;
   Module module;
   Names names;
   Types types;

@@ -105,3 +105,10 @@ def test_the_programs_here_are_formatted():
     programs = [*ROOT.glob("examples/**/*.tsm"), ROOT / "frontends/text/Prelude.tsm"]
     assert len(programs) > 2
     tensmith("format", "--check", *programs)
+
+
+def test_imports_are_laid_out(tmp_path):
+    path = tmp_path / "program.tsm"
+    path.write_text('import   "b.tsm" // why\nimport "a.tsm";\n\n\n// x\nfn f(x)=x\n')
+    tensmith("format", path)
+    assert path.read_text() == 'import "b.tsm"  // why\nimport "a.tsm"\n\n// x\nfn f(x) = x\n'

@@ -249,6 +249,73 @@ fn main(x: f32[n], ks: List[i64[]]) = all(fn(k) => ((iota(axis = 0) : i64[n]) * 
             assert square.tolist() == [[k] * n] * n
 
 
+FILES = {
+    "main.tsm": 'import "layers/dense.tsm"\nimport "layers/norms.tsm"\n\n'
+                "fn main(x: f32[n, 2]) = scaled(dense(x))\n",
+    "layers/dense.tsm": '// A layer.\nimport "norms.tsm"\n\nlet w = load("w.npy")\n\n'
+                        "fn dense(x) = half(x @ w)\n\nfn main(x: f32[n, 2]) = dense(x)\n",
+    "layers/norms.tsm": "type Scale = Scale(f32[])\n\nfn half(x) = x / 2.0\n\n"
+                        "fn scaled(x) = match Scale(3.0) { Scale(k) => x * k }\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Makes the files, some of them changed, and names the first."""
+    def make(**changed):
+        (tmp_path / "layers").mkdir(exist_ok=True)
+        np.save(tmp_path / "layers" / "w.npy", np.eye(2, dtype=np.float32))
+        for name, text in {**FILES, **{key.replace("_", "/") + ".tsm": text for key, text in changed.items()}}.items():
+            (tmp_path / name).write_text(text)
+        return tmp_path / "main.tsm"
+
+    return make
+
+
+def test_programs_import_files(folder):
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    path = folder()
+    np.testing.assert_allclose(ts.compile(path, threads=1)(x), x * 1.5)
+    np.testing.assert_allclose(ts.compile(path.parent / "layers" / "dense.tsm", threads=1)(x), x / 2)
+
+
+@pytest.mark.parametrize("changed, message", [
+    ({"layers_norms": "fn half(x) = x / y\nfn scaled(x) = x\n"}, "layers/norms.tsm:1:18: there is nothing with the name 'y'"),
+    ({"layers_norms": 'import "dense.tsm"\nfn half(x) = x\nfn scaled(x) = x\n'},
+     "layers/norms.tsm:1:8: 'dense.tsm' can't be imported: it imports this file itself"),
+    ({"layers_norms": 'import "../main.tsm"\n'}, "layers/norms.tsm:1:8: '../main.tsm' can't be imported: it imports"),
+    ({"main": 'import "main.tsm"\nfn main(x: f32[]) = x\n'}, "main.tsm:1:8: 'main.tsm' can't be imported: it imports"),
+    ({"main": 'import "../other.tsm"\nfn main(x: f32[]) = x\n'}, "main.tsm:1:8: '../other.tsm' can't be imported: only"),
+    ({"main": 'import "/etc/hostname"\nfn main(x: f32[]) = x\n'}, "main.tsm:1:8: '/etc/hostname' can't be imported: only"),
+    ({"main": 'import "layers"\nfn main(x: f32[]) = x\n'}, "main.tsm:1:8: 'layers' can't be imported: it is no file"),
+    ({"main": 'import "none.tsm"\nfn main(x: f32[]) = x\n'}, "main.tsm:1:8: 'none.tsm' can't be imported: No such file"),
+    ({"main": "import layers\nfn main(x: f32[]) = x\n"}, "main.tsm:1:8: expected the file's path in quotes"),
+    ({"layers_norms": FILES["layers/norms.tsm"] + "fn dense(x) = x\n"}, "dense"),
+])
+def test_imports_that_are_refused(folder, changed, message):
+    with pytest.raises(ts.Error) as error:
+        ts.compile(folder(**changed), threads=1)
+    assert message in str(error.value), str(error.value)
+
+
+def test_links_that_leave_the_folder_are_not_imported(folder, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside") / "secret.tsm"
+    outside.write_text("fn secret(x) = x\n")
+    path = folder(main='import "link.tsm"\nfn main(x: f32[]) = secret(x)\n')
+    (path.parent / "link.tsm").symlink_to(outside)
+    with pytest.raises(ts.Error, match="'link.tsm' can't be imported: it is a link to a file"):
+        ts.compile(path, threads=1)
+
+
+def test_a_failure_in_an_imported_file_names_it(folder):
+    path = folder(layers_norms="fn half(x) = (concat(x, x, axis = 0) : f32[?, 2])\nfn scaled(x) = x\n",
+                  main='import "layers/dense.tsm"\nfn main(x: f32[n, 2], y: f32[m, 2]) = half(x) + y\n')
+    model = ts.compile(path, threads=1)
+    assert model(np.ones((1, 2), np.float32), np.ones((2, 2), np.float32)).shape == (2, 2)
+    with pytest.raises(ts.Error, match="main.tsm"):
+        model(np.ones((1, 2), np.float32), np.ones((3, 2), np.float32))
+
+
 KNOWN = """
 fn each(f, xs) = match xs { Nil => (), Cons(x, rest) => { f(x); each(f, rest) } }
 fn both(f, g) = fn(x) => (f(x), g(x))

@@ -43,9 +43,9 @@ class Client:
         assert reply["id"] == self.number
         return reply
 
-    def open(self, text):
+    def open(self, text, uri="file:///tmp/program.tsm"):
         """The diagnostics."""
-        document = {"uri": "file:///tmp/program.tsm", "languageId": "tensmith", "version": 1, "text": text}
+        document = {"uri": uri, "languageId": "tensmith", "version": 1, "text": text}
         self.notify("textDocument/didOpen", {"textDocument": document})
         return self.read()["params"]["diagnostics"]
 
@@ -98,6 +98,17 @@ def test_messages_as_it_is_written(client):
     client.notify("textDocument/didChange", change)
     assert client.read()["params"]["diagnostics"] == []
     assert client.at("formatting")[0]["newText"] == PROGRAM
+
+
+@needs_server
+def test_files_that_are_imported(client, tmp_path):
+    (tmp_path / "layers.tsm").write_text("fn halved(x) = x / 2.0\n")
+    text = 'import "layers.tsm"\n\nfn main(x: f32[n]) = halved(x)\n'
+    assert client.open(text, f"file://{tmp_path}/program.tsm") == []
+    (tmp_path / "layers.tsm").write_text("fn halved(x) =\n  x / two\n")
+    told = client.open(text, f"file://{tmp_path}/program.tsm")
+    assert told[0]["range"] == {"start": {"line": 0, "character": 7}, "end": {"line": 0, "character": 17}}
+    assert told[0]["message"].endswith("layers.tsm:2:7: there is nothing with the name 'two'")
 
 
 @needs_server

@@ -52,7 +52,9 @@ Json rangeOf(text::Place place, size_t length) {
   return {{"start", positionOf(place)}, {"end", positionOf(end)}};
 }
 
-bool isAt(text::Place a, text::Place b) { return a.line == b.line && a.column == b.column; }
+bool isAt(text::Place a, text::Place b) {
+  return a.line == b.line && a.column == b.column && a.file == b.file;
+}
 
 std::string describe(const text::OperatorInfo &info) {
   std::string result = std::string(info.name) + "(";
@@ -76,11 +78,16 @@ public:
 
   Json diagnostics() const {
     Json result = Json::array();
-    for (const text::Message &message : program_.messages)
-      result.push_back({{"range", rangeOf(message.place, lengthAt(message.place))},
-                        {"severity", 1},
-                        {"source", "tensmith"},
-                        {"message", message.text}});
+    for (const text::Message &message : program_.messages) {
+      // What is wrong in another file is told where that is imported.
+      bool own = message.place.file == 0;
+      text::Place place = own ? message.place : program_.files[message.place.file].importedAt;
+      result.push_back(
+          {{"range", rangeOf(place, lengthAt(place))},
+           {"severity", 1},
+           {"source", "tensmith"},
+           {"message", (own ? "" : program_.at(message.place) + ": ") + message.text}});
+    }
     return result;
   }
 
@@ -112,7 +119,7 @@ public:
     for (const text::OperatorInfo &info : text::allOperators())
       add(info.name, 24, describe(info));
     for (const char *word :
-         {"fn", "let", "if", "else", "match", "type", "true", "false", "load", "ref"})
+         {"fn", "let", "if", "else", "match", "type", "true", "false", "load", "ref", "import"})
       add(word, 14, "");
     return items;
   }

@@ -1,0 +1,115 @@
+// Depth first over imports, so that a file stands behind what it imports; see Modules.h.
+#include "frontends/text/Modules.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <map>
+
+namespace tensmith::text {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMostFiles = 200;
+constexpr uintmax_t kLargestFile = 4 << 20;
+
+bool isBelow(const fs::path &relative) {
+  return !relative.empty() && !relative.is_absolute() && *relative.begin() != "..";
+}
+
+class Reader {
+public:
+  Reader(const std::string &folder, Files &files, std::vector<Message> &messages)
+      : folder_(folder), files_(files), messages_(messages) {
+    states_[fs::path(files[0].name).filename().string()] = State::Begun;
+  }
+
+  void read(Module module, const fs::path &below, Module &all) {
+    for (const ImportDecl &import : module.imports)
+      importFile(import, below, all);
+    for (TypeDecl &type : module.types)
+      all.types.push_back(std::move(type));
+    for (FunctionDecl &function : module.functions) {
+      bool own = function.place.file == 0;
+      if (!own && function.name == "main" && !function.constant)
+        continue;
+      if (!below.empty() && function.body)
+        moveLoads(*function.body, below);
+      all.functions.push_back(std::move(function));
+    }
+  }
+
+private:
+  enum class State : uint8_t { Begun, Done };
+
+  void fail(const ImportDecl &import, const std::string &why) {
+    messages_.push_back({import.place, "'" + import.path + "' can't be imported: " + why});
+  }
+
+  void importFile(const ImportDecl &import, const fs::path &below, Module &all) {
+    fs::path path = (below / import.path).lexically_normal();
+    if (folder_.empty() || import.path.empty() || fs::path(import.path).is_absolute() ||
+        !isBelow(path))
+      return fail(import, "only files beside the program, or below, can");
+    auto found = states_.find(path.string());
+    if (found != states_.end() && found->second == State::Begun)
+      return fail(import, "it imports this file itself, directly or through others");
+    if (found != states_.end())
+      return;
+    if (files_.size() > kMostFiles)
+      return fail(import, "a program has no more than " + std::to_string(kMostFiles) + " files");
+    std::string text;
+    if (std::string why = contents(path, text); !why.empty())
+      return fail(import, why);
+    states_[path.string()] = State::Begun;
+    Place at = import.place.file ? files_[import.place.file].importedAt : import.place;
+    files_.push_back({(fs::path(files_[0].name).parent_path() / path).string(), at});
+    read(parse(text, messages_, nullptr, uint32_t(files_.size() - 1)), path.parent_path(), all);
+    states_[path.string()] = State::Done;
+  }
+
+  /// The reason where it can't be had.
+  std::string contents(const fs::path &path, std::string &text) {
+    std::error_code error;
+    fs::path whole = fs::canonical(fs::path(folder_) / path, error);
+    if (error)
+      return error.message();
+    fs::path root = fs::canonical(folder_, error);
+    if (error || !isBelow(whole.lexically_relative(root)))
+      return "it is a link to a file that is not beside the program, or below";
+    if (!fs::is_regular_file(whole, error) || fs::file_size(whole, error) > kLargestFile)
+      return "it is no file of text of up to 4 MiB";
+    std::ifstream stream(whole, std::ios::binary);
+    text.assign(std::istreambuf_iterator<char>(stream), {});
+    return stream.bad() || !stream.is_open() ? "it can't be read" : "";
+  }
+
+  /// Tensors lie beside the file that loads them.
+  static void moveLoads(Expr &expr, const fs::path &below) {
+    if (expr.kind == Expr::Kind::Load && !fs::path(expr.text).is_absolute())
+      expr.text = (below / expr.text).lexically_normal().string();
+    for (ExprPointer &part : expr.parts)
+      moveLoads(*part, below);
+    for (Argument &argument : expr.arguments)
+      moveLoads(*argument.value, below);
+    for (Case &one : expr.cases)
+      moveLoads(*one.body, below);
+  }
+
+  const std::string &folder_;
+  Files &files_;
+  std::vector<Message> &messages_;
+  std::map<std::string, State> states_;
+};
+
+} // namespace
+
+Module withImports(Module module, const std::string &folder, Files &files,
+                   std::vector<Message> &messages) {
+  Module all;
+  Reader(folder, files, messages).read(std::move(module), {}, all);
+  return all;
+}
+
+} // namespace tensmith::text
