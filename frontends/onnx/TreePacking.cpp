@@ -59,6 +59,8 @@ public:
       return mode == Less || mode == GreaterOrEqual || mode == Equal || mode == NotEqual;
     });
     gatherWeights();
+    if (!table_.valid())
+      return false;
     for (auto [tree, root] : llvm::enumerate(forest_.roots))
       if (!packTree(root, targetOf_[tree]))
         return false;
@@ -81,8 +83,7 @@ public:
                                                                                        : "sum")};
     Value weights = n.none();
     if (!isSingle_)
-      weights = constantOf(n, element, weights_,
-                           {int64_t(weights_.size()) / forest_.targetCount, forest_.targetCount});
+      weights = n.constant(table_);
     Value columns = n.constant(ofIntegers(columns_, {int64_t(columns_.size())}, DataType::I32));
     Value trees = n.constant(ofIntegers(trees_, {int64_t(trees_.size()) / 2, 2}, DataType::I32));
     return n("graph.tree_ensemble", {x, columns, packedNodes(n), trees, weights}, attributes);
@@ -119,29 +120,40 @@ private:
       columns_.push_back(columns_.front());
   }
 
-  /// By leaf and target, as the aggregate joins those of one leaf; and whether the leaves of each
-  /// tree hold one target's alone.
+  /// Whether the leaves of each tree hold one target's weights alone, which are then kept by leaf;
+  /// else in a table by leaf and target. The aggregate joins several of one leaf and target.
   void gatherWeights() {
-    weights_.assign(size_t(forest_.leaves() * forest_.targetCount), nothing());
     SmallVector<int64_t> targets(size_t(forest_.leaves()), kNone);
     for (size_t i = 0; i < forest_.weights.size(); ++i) {
-      auto leaf = size_t(forest_.holders[i]);
-      double &held = weights_[leaf * size_t(forest_.targetCount) + size_t(forest_.targets[i])];
-      double weight = forest_.weights[i];
-      held = aggregate_ == Minimum   ? std::min(held, weight)
-             : aggregate_ == Maximum ? std::max(held, weight)
-                                     : held + weight;
-      bool isFirst = targets[leaf] == kNone || targets[leaf] == forest_.targets[i];
-      targets[leaf] = isFirst ? forest_.targets[i] : kSeveral;
+      int64_t &own = targets[size_t(forest_.holders[i])];
+      own = own == kNone || own == forest_.targets[i] ? forest_.targets[i] : int64_t(kSeveral);
     }
     for (int64_t root : forest_.roots)
       targetOf_.push_back(targetBelow(root, targets));
     isSingle_ = !llvm::is_contained(targetOf_, int64_t(kSeveral));
-    if (isSingle_)
+    if (isSingle_) {
+      ofLeaf_.assign(size_t(forest_.leaves()), nothing());
+      for (size_t i = 0; i < forest_.weights.size(); ++i)
+        join(ofLeaf_[size_t(forest_.holders[i])], forest_.weights[i]);
       return;
+    }
     std::fill(targetOf_.begin(), targetOf_.end(), 0);
-    if (weights_.size() == 1)
-      weights_.push_back(0);
+    table_ = HostTensor(isWide_ ? DataType::F64 : DataType::F32,
+                        {forest_.leaves(), forest_.targetCount});
+    for (int64_t i = 0; table_.valid() && i < table_.size(); ++i)
+      table_.setDouble(i, nothing());
+    for (size_t i = 0; table_.valid() && i < forest_.weights.size(); ++i) {
+      int64_t place = forest_.holders[i] * forest_.targetCount + forest_.targets[i];
+      double held = table_.getDouble(place);
+      join(held, forest_.weights[i]);
+      table_.setDouble(place, held);
+    }
+  }
+
+  void join(double &held, double weight) const {
+    held = aggregate_ == Minimum   ? std::min(held, weight)
+           : aggregate_ == Maximum ? std::max(held, weight)
+                                   : held + weight;
   }
 
   enum : int64_t { kNone = -1, kSeveral = -2 };
@@ -177,7 +189,7 @@ private:
       nextLevel.clear();
       for (auto [at, place] : level) {
         if (at < 0) {
-          placeLeaf(-1 - at, place, target);
+          placeLeaf(-1 - at, place);
           continue;
         }
         auto next = int64_t(nodes_.size());
@@ -208,11 +220,11 @@ private:
     return test.isSwapped;
   }
 
-  void placeLeaf(int64_t leaf, int64_t place, int64_t target) {
-    double weight = weights_[size_t(leaf * forest_.targetCount + target)];
-    if (isSingle_ && !isWide_)
+  void placeLeaf(int64_t leaf, int64_t place) {
+    double weight = isSingle_ ? ofLeaf_[size_t(leaf)] : 0;
+    if (!isWide_)
       weight = double(float(weight));
-    isFinite_ &= !isSingle_ || weight > -std::numeric_limits<double>::infinity();
+    isFinite_ &= weight > -std::numeric_limits<double>::infinity();
     nodes_[size_t(place)] = {isSingle_ ? weight : double(leaf),
                              {false, false, int64_t(columns_.size()), place}};
   }
@@ -243,7 +255,8 @@ private:
   bool hasNever_ = false, hasEquality_ = false;
   int64_t passing_ = 0, inner_ = 0, depth_ = 0;
   SmallVector<int64_t> columns_, targetOf_, trees_;
-  SmallVector<double> weights_;
+  SmallVector<double> ofLeaf_;
+  HostTensor table_;
   std::vector<Node> nodes_;
 };
 

@@ -181,6 +181,7 @@ Value descended(NodeImport &n, const Forest &forest, const Tables &tables, Value
 
 Value predict(NodeImport &n, Value x, Forest &forest, int64_t aggregate) {
   constexpr int64_t kMostWeights = int64_t(1) << 28, kMostPositions = int64_t(1) << 29;
+  constexpr int64_t kMostInTables = int64_t(1) << 26;
   if (forest.targetCount < 1 || forest.leaves() < 1 ||
       !elementCount(Shape{forest.leaves(), forest.targetCount}, kMostWeights)) {
     (void)n.error("has no leaves or targets, or more than 2^28 of both together");
@@ -198,6 +199,11 @@ Value predict(NodeImport &n, Value x, Forest &forest, int64_t aggregate) {
   }
   if (Value packed = predictPacked(n, x, forest, aggregate))
     return packed;
+  if (forest.leaves() * forest.targetCount > kMostInTables) {
+    (void)n.error("has more than 2^26 of leaves and targets together, and no packed form, or there "
+                  "is not enough memory for its weights");
+    return {};
+  }
   appendLeaves(forest);
   AffineExpr rows = n.dims(x)[0], trees = n.size(int64_t(forest.roots.size()));
   x = n.transpose(x, {1, 0});
