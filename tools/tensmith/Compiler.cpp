@@ -134,7 +134,10 @@ void CompileSettings::addTo(CLI::App &command, bool threadsToo) {
   group->add_option("--cache", cacheDir, "Folder of compiled kernels (default: $TENSMITH_CACHE)")
       ->type_name("DIR");
   group->add_flag("--no-cache", noCache, "Compile every kernel afresh");
-  group->add_option("--optimize,-O", optimization, "0: no fusion; 1: fused (default)")
+  group
+      ->add_option("--optimize,-O", optimization,
+                   "0: no fusion, programs as written; 1: fused, programs partially "
+                   "evaluated (default)")
       ->type_name("LEVEL")
       ->check(CLI::Range(0, 1));
   group
