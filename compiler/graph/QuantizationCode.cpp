@@ -82,11 +82,14 @@ LogicalResult DequantizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value
   GraphCode code(graph);
   Type f32 = graph.builder.getF32Type();
   int64_t axis = axisOf(getAxis(), GraphCode::rank(getX()));
-  Value x = isWide ? Value(getX()) : code.cast(getX(), f32);
-  if (!GraphCode::isAbsent(getZeroPoint())) {
-    Value zero = isWide ? Value(getZeroPoint()) : code.cast(getZeroPoint(), f32);
-    x = code.sub(x, alignParameter(code, zero, getX(), axis, getBlockSize()));
-  }
+  // Small codes as 16-bit numbers, which is how integer products take them (IntegerProducts.cpp).
+  Type wide = isWide                                ? element
+              : element.getIntOrFloatBitWidth() > 8 ? f32
+                                                    : Type(graph.builder.getI16Type());
+  Value x = code.cast(getX(), wide);
+  if (!GraphCode::isAbsent(getZeroPoint()))
+    x = code.sub(
+        x, alignParameter(code, code.cast(getZeroPoint(), wide), getX(), axis, getBlockSize()));
   Value scale = alignParameter(code, code.cast(getScale(), f32), getX(), axis, getBlockSize());
   Value y = code.mul(code.cast(x, f32), scale);
   return finish(code.cast(y, getTo()), results);

@@ -53,12 +53,38 @@ bool hasShape(Value value, ArrayRef<int64_t> shape) {
   return value && cast<RankedTensorType>(value.getType()).getShape() == shape;
 }
 
-Value unpackedFrom(Value matrix) {
-  Value panels = through<graph::UnpackOp>(matrix);
-  return panels && isa<BlockArgument>(panels) ? panels : Value();
+/// The permutation of `rank` dimensions that changes the last two.
+SmallVector<int64_t> swapLast(int64_t rank) {
+  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  std::swap(permutation[rank - 2], permutation[rank - 1]);
+  return permutation;
 }
 
-Value matchConvPanels(graph::ConvOp conv) {
+/// Where a matrix comes from: a block argument of panels, and how many of its rows lie side by side
+/// there.
+struct Packed {
+  Value panels;
+  int64_t step = 1;
+};
+
+Packed unpackedFrom(Value matrix) {
+  Packed packed;
+  if (!matrix)
+    return packed;
+  if (auto cut = matrix.getDefiningOp<graph::SliceOp>())
+    matrix = cut.getX(); // the row that makes their number even
+  int64_t rank = cast<RankedTensorType>(matrix.getType()).getRank();
+  if (Value apart = throughTranspose(through<graph::ReshapeOp>(matrix), swapLast(rank + 1))) {
+    packed.step = cast<RankedTensorType>(apart.getType()).getShape().back();
+    matrix = through<graph::ReshapeOp>(apart);
+  }
+  Value panels = through<graph::UnpackOp>(matrix);
+  if (panels && isa<BlockArgument>(panels))
+    packed.panels = panels;
+  return packed;
+}
+
+Packed matchConvPanels(graph::ConvOp conv) {
   ConvSizes sizes(conv);
   Value split = throughTranspose(through<graph::ReshapeOp>(conv.getW()), {0, 3, 2, 1});
   if (!hasShape(split, {sizes.groups, sizes.taps, sizes.inputs, sizes.outputs}))
@@ -77,6 +103,51 @@ bool canAccumulate(Type accumulator, Value left, Value panels) {
 }
 
 } // namespace
+
+int64_t stepOf(const MachineShape &machine, Type left, Type right, Type accumulator) {
+  bool pairs = left.isSignlessInteger(16) && right.isSignlessInteger(16);
+  return pairs && accumulator.isInteger(32) ? machine.integerStep : 1;
+}
+
+Value interleaved(graph::GraphBuilder &builder, Value matrix, int64_t step) {
+  auto &shapes = builder.shapes;
+  auto dims = shapes.dims(matrix.getType());
+  int64_t rank = dims.size();
+  int64_t depth = cast<RankedTensorType>(matrix.getType()).getDimSize(rank - 2);
+  int64_t lines = (depth + step - 1) / step;
+  if (lines * step != depth) {
+    SmallVector<int64_t> low(rank, 0), high(rank, 0);
+    high[rank - 2] = lines * step - depth;
+    matrix = graph::GraphBuilder::first(
+        builder.create("pad", {matrix, builder.none()},
+                       {builder.named("low", builder.builder.getDenseI64ArrayAttr(low)),
+                        builder.named("high", builder.builder.getDenseI64ArrayAttr(high))}));
+  }
+  AffineExpr columns = dims.pop_back_val();
+  dims.back() = shapes.constant(lines);
+  auto apart = dims, together = dims;
+  apart.append({shapes.constant(step), columns});
+  together.push_back(shapes.simplify(columns * step));
+  Value turned = builder.transpose(builder.reshape(matrix, apart), swapLast(rank + 1));
+  return builder.reshape(turned, together);
+}
+
+Value deinterleaved(graph::GraphBuilder &builder, Value lines, int64_t step, int64_t depth) {
+  auto &shapes = builder.shapes;
+  auto dims = shapes.dims(lines.getType());
+  AffineExpr columns = shapes.simplify(dims.pop_back_val().floorDiv(step));
+  auto apart = dims, whole = dims;
+  int64_t rank = dims.size() + 1;
+  apart.append({columns, shapes.constant(step)});
+  whole.back() = shapes.simplify(dims.back() * step);
+  whole.push_back(columns);
+  Value turned = builder.transpose(builder.reshape(lines, apart), swapLast(rank + 1));
+  Value matrix = builder.reshape(turned, whole);
+  whole[rank - 2] = shapes.constant(depth);
+  if (cast<RankedTensorType>(matrix.getType()).getDimSize(rank - 2) == depth)
+    return matrix;
+  return builder.slice(matrix, SmallVector<int64_t>(rank, 0), SmallVector<int64_t>(rank, 1), whole);
+}
 
 Value weightsAsMatrix(graph::GraphBuilder &builder, graph::ConvOp conv, Value weights) {
   ConvSizes s(conv);
@@ -120,21 +191,24 @@ Value matchDepthwiseTaps(graph::ConvOp conv) {
 }
 
 std::optional<Contraction> matchContraction(Operation *root) {
-  Contraction match{root, {}, {}, 0, {}, {}};
+  Contraction match{root, {}, {}, 0, 1, {}, {}};
+  Packed packed;
   if (auto conv = dyn_cast<graph::ConvOp>(root)) {
     if (!conv.getChannelsLast())
       return std::nullopt;
     match.left = conv.getX();
-    match.panels = matchConvPanels(conv);
+    packed = matchConvPanels(conv);
     if (!isa<NoneType>(conv.getBias().getType()))
       match.bias = conv.getBias();
   } else if (auto matmul = dyn_cast<graph::MatMulOp>(root)) {
     match.left = matmul.getA();
-    match.panels = unpackedFrom(matmul.getB());
+    packed = unpackedFrom(matmul.getB());
   }
-  if (!match.panels)
+  if (!packed.panels)
     return std::nullopt;
-  match.width = cast<RankedTensorType>(match.panels.getType()).getShape().back();
+  match.panels = packed.panels;
+  match.step = packed.step;
+  match.width = cast<RankedTensorType>(match.panels.getType()).getShape().back() / match.step;
   match.accumulator = graph::kernelElementType(match.result().getElementType());
   if (!canAccumulate(match.accumulator, match.left, match.panels))
     return std::nullopt;

@@ -7,9 +7,14 @@
 // (2019). Of a matrix product there is one tap; of a convolution the taps are the positions of the
 // window, a row is an output pixel and the batch is the group. B lies in panels of `width` columns
 // (graph.pack).
+//
+// Where the machine adds up `step` products of 16-bit integers in one instruction, so many
+// consecutive rows of B lie element by element side by side: B is packed as a matrix [depth / step,
+// columns * step].
 #pragma once
 
 #include "compiler/graph/Graph.h"
+#include "compiler/kernel/Kernel.h"
 
 #include <optional>
 
@@ -25,9 +30,10 @@ inline constexpr int64_t kFewChannels = 8;
 
 struct Contraction {
   mlir::Operation *root;
-  mlir::Value left;       // A: [..., rows, depth], or an image [N, spatial..., channels]
-  mlir::Value panels;     // B: a block argument [batch..., panels, taps * depth, width]
-  int64_t width;          // columns of a panel
+  mlir::Value left;   // A: [..., rows, depth], or an image [N, spatial..., channels]
+  mlir::Value panels; // B: a block argument [batch..., panels, taps * depth / step, width * step]
+  int64_t width;      // columns of a panel
+  int64_t step;       // products that are added up at once
   mlir::Type accumulator; // the kernel element type of the result
   mlir::Value bias;       // [columns], of a convolution, or null
 
@@ -41,6 +47,16 @@ struct Contraction {
 /// unpacked from a block argument: directly for a matmul; for a convolution through the chain that
 /// `unpackedWeights` builds.
 std::optional<Contraction> matchContraction(mlir::Operation *root);
+
+/// How many products are added up at once where operands have these elements.
+int64_t stepOf(const MachineShape &machine, mlir::Type left, mlir::Type right,
+               mlir::Type accumulator);
+/// A stack of matrices [..., depth, columns] with `step` rows side by side, [..., ceil(depth /
+/// step), columns * step]; depth must be known.
+mlir::Value interleaved(graph::GraphBuilder &builder, mlir::Value matrix, int64_t step);
+/// The inverse.
+mlir::Value deinterleaved(graph::GraphBuilder &builder, mlir::Value lines, int64_t step,
+                          int64_t depth);
 
 /// The weights [M, C/group, window...] of a convolution in the form of its right operand [group,
 /// taps * C/group, M/group].

@@ -231,25 +231,26 @@ private:
     int64_t chains =
         kIndependentSums / std::max<int64_t>(rowPointers.size() * (contraction_.width / lanes_), 1);
     if (chains <= 1 || sums.empty())
-      return emitReduction(math_, zero, depth, math_.constant(1), sums, step);
+      return emitReduction(math_, zero, depth, math_.constant(contraction_.step), sums, step);
     Type type = sums[0].getType();
     Value nothing = emitter_.builder().create<arith::ConstantOp>(
         math_.location, emitter_.builder().getZeroAttr(type));
     SmallVector<Value> all(sums);
     all.resize(sums.size() * chains, nothing);
-    Value whole = math_.mul(math_.div(depth, math_.constant(chains)), chains);
+    int64_t stride = chains * contraction_.step;
+    Value whole = math_.mul(math_.div(depth, math_.constant(stride)), stride);
     all = emitReduction(
-        math_, zero, whole, math_.constant(chains), all, [&](Value k, ValueRange carried) {
+        math_, zero, whole, math_.constant(stride), all, [&](Value k, ValueRange carried) {
           SmallVector<Value> results;
           for (int64_t chain = 0; chain < chains; ++chain)
-            llvm::append_range(results, step(math_.add(k, chain),
+            llvm::append_range(results, step(math_.add(k, chain * contraction_.step),
                                              carried.slice(chain * sums.size(), sums.size())));
           return results;
         });
     for (size_t sum = sums.size(); sum < all.size(); ++sum)
       all[sum % sums.size()] = emitSum(all[sum % sums.size()], all[sum]);
     all.resize(sums.size());
-    return emitReduction(math_, whole, depth, math_.constant(1), all, step);
+    return emitReduction(math_, whole, depth, math_.constant(contraction_.step), all, step);
   }
 
   SmallVector<Value> emitStep(Value first, Value next, Value k, ValueRange rowPointers,
@@ -262,6 +263,17 @@ private:
                                    /*hint=*/kSecondLevel, /*cache=*/kData);
     SmallVector<Value> b, results;
     Value line = math_.add(first, math_.mul(k, contraction_.width));
+    if (contraction_.step > 1) {
+      int64_t codes = lanes_ * contraction_.step;
+      for (int64_t v = 0; v < vectors; ++v)
+        b.push_back(emitter_.load(buffer, right, math_.add(line, v * codes), codes));
+      for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
+        Value a = loadStep(pointer, left, k);
+        for (int64_t v = 0; v < vectors; ++v)
+          results.push_back(emitDot(a, b[v], sums[row * vectors + v]));
+      }
+      return results;
+    }
     for (int64_t v = 0; v < vectors; ++v)
       b.push_back(widen(emitter_.load(buffer, right, math_.add(line, v * lanes_), lanes_), right));
     for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
@@ -272,6 +284,26 @@ private:
                                           sums[row * vectors + v]));
     }
     return results;
+  }
+
+  /// The elements of a row that are multiplied at once, again and again for all lanes.
+  Value loadStep(Value row, Type element, Value k) {
+    auto &builder = emitter_.builder();
+    Value together = builder.create<LLVM::LoadOp>(math_.location, contraction_.accumulator,
+                                                  elementPointer(math_, element, row, k),
+                                                  element.getIntOrFloatBitWidth() / 8);
+    return builder.create<LLVM::BitcastOp>(
+        math_.location, VectorType::get({lanes_ * contraction_.step}, storageType(element)),
+        emitter_.splat(together, lanes_));
+  }
+
+  /// sum + the products of pairs of 16-bit integers, added up.
+  Value emitDot(Value a, Value b, Value sum) {
+    auto &builder = emitter_.builder();
+    StringRef name = lanes_ == 16 ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd";
+    auto products = builder.create<LLVM::CallIntrinsicOp>(math_.location, TypeRange(sum.getType()),
+                                                          name, ValueRange{a, b});
+    return emitSum(sum, products.getResult(0));
   }
 
   Value emitSum(Value a, Value b) {
@@ -352,6 +384,8 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
   parts.schedule = "contraction, tile " + std::to_string(kTileRows) + "x" +
                    std::to_string(contraction.width) + ", rows " +
                    kPlaces[size_t(rowPlace(contraction))].str();
+  if (contraction.step > 1)
+    parts.schedule += ", products by " + std::to_string(contraction.step);
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     std::vector<std::string> messages;
     ElementEmitter emitter(math.builder, math.location, sizes, {}, messages);

@@ -28,6 +28,9 @@ struct MachineShape {
   // where the machine was, these otherwise.
   double nearBytesPerCycle = 16; // of the second-level cache
   double farBytesPerCycle = 6;   // beyond it
+  /// How many products of 16-bit integers one instruction adds up to a 32-bit one (pmaddwd), with
+  /// vectors of that width.
+  int64_t integerStep = 1;
 
   int64_t lanes(int64_t elementBytes) const { return vectorBytes / elementBytes; }
 };

@@ -17,16 +17,21 @@ RowPlace rowPlace(const Contraction &contraction) {
   if (graph::ConvOp conv = contraction.conv()) {
     auto weights = cast<RankedTensorType>(conv.getW().getType());
     bool window = llvm::any_of(weights.getShape().drop_front(2), [](int64_t s) { return s != 1; });
-    bool longEnough = !window || weights.getDimSize(1) >= kFewChannels || readsWholeRows(conv);
-    return isBuffer && longEnough ? RowPlace::InPlace : RowPlace::Copied;
+    bool wholeRows = readsWholeRows(conv);
+    bool longEnough = !window || weights.getDimSize(1) >= kFewChannels || wholeRows;
+    int64_t run = weights.getDimSize(1) * (wholeRows ? weights.getShape().back() : 1);
+    return isBuffer && longEnough && run % contraction.step == 0 ? RowPlace::InPlace
+                                                                 : RowPlace::Copied;
   }
-  if (isBuffer)
-    return RowPlace::InPlace;
-  // A row in one piece, or in pieces of the same length.
   int64_t columns = cast<RankedTensorType>(contraction.left.getType()).getShape().back();
+  bool wholeSteps = contraction.step == 1 || columns % contraction.step == 0;
+  if (isBuffer)
+    return wholeSteps ? RowPlace::InPlace : RowPlace::Copied;
+  // A row in one piece, or in pieces of the same length.
   int64_t run = contiguousRun(contraction.left);
   bool pieces = !ShapedType::isDynamic(columns) && columns > 0 && run >= kFewChannels &&
-                (run % columns == 0 || columns % run == 0);
+                (run % columns == 0 || columns % run == 0) && wholeSteps &&
+                run % contraction.step == 0;
   return pieces ? RowPlace::Moved : RowPlace::Copied;
 }
 
@@ -37,6 +42,8 @@ RowSource::RowSource(ElementEmitter &emitter, const Contraction &contraction)
     readPixels(conv);
   else
     readMatrix();
+  products_ = total_;
+  total_ = math_.mul(math_.ceilDiv(total_, math_.constant(contraction_.step)), contraction_.step);
 }
 
 void RowSource::readMatrix() {
@@ -154,12 +161,13 @@ void RowSource::copyMatrixRows(Value batch, ArrayRef<Value> rows, Value slot) {
   for (auto [number, row] : llvm::enumerate(rows)) {
     SmallVector<Value> prefix = matrixIndices(batch, row);
     Value base = math_.mul(copyStride(), math_.add(slot, number));
-    emitFor(math_, math_.constant(0), total_, math_.constant(1), [&](Value k) {
+    emitFor(math_, math_.constant(0), products_, math_.constant(1), [&](Value k) {
       Position at{prefix};
       at.indices.push_back(k);
       emitter_.store(scratch_, element_, math_.add(base, k),
                      emitter_.element(contraction_.left, at));
     });
+    fillStep(base);
   }
 }
 
@@ -180,7 +188,19 @@ void RowSource::copyImageRows(Value batch, Value slot) {
               });
     };
     nest(math_.constant(0));
+    fillStep(math_.mul(copyStride(), math_.add(slot, row)));
   }
+}
+
+/// What a copied row lacks to whole steps is zero.
+void RowSource::fillStep(Value base) {
+  auto &builder = math_.builder;
+  if (contraction_.step == 1)
+    return;
+  Value zero =
+      builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(storageType(element_)));
+  emitFor(math_, products_, total_, math_.constant(1),
+          [&](Value k) { emitter_.store(scratch_, element_, math_.add(base, k), zero); });
 }
 
 void RowSource::copyPixel(size_t row, Value batch, ValueRange tap, Value place, Value slot) {

@@ -38,7 +38,7 @@ public:
   /// Pointers to the rows of the tile for one tap.
   llvm::SmallVector<mlir::Value> rowPointers(mlir::ValueRange tap);
 
-  /// Products summed for one element, and distinct bytes of A that a row adds.
+  /// Products summed for one element (of whole steps), and distinct bytes of A that a row adds.
   mlir::Value totalDepth() { return total_; }
   mlir::Value bytesPerRow();
 
@@ -52,6 +52,7 @@ private:
   mlir::Value rowNumber(mlir::Value batch, mlir::Value row);
   llvm::SmallVector<mlir::Value> matrixIndices(mlir::Value batch, mlir::Value row);
   mlir::Value copyStride();
+  void fillStep(mlir::Value base);
   int64_t elementBytes() const;
 
   ElementEmitter &emitter_;
@@ -60,7 +61,7 @@ private:
   mlir::Type element_; // of the left operand
   std::optional<ImageRows> image_;
   llvm::SmallVector<int64_t> taps_;
-  mlir::Value depth_, total_;
+  mlir::Value depth_, products_, total_; // total: products, rounded up to whole steps
   RowPlace place_;
   mlir::Value scratch_, batch_;
   llvm::SmallVector<mlir::Value> rows_, bases_;

@@ -13,6 +13,7 @@
 #include "compiler/program/Segments.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/target/cpu/KernelCompiler.h"
+#include "compiler/target/cpu/KernelShape.h"
 #include "compiler/target/cpu/MachineLimits.h"
 #include "compiler/target/cpu/ModuleWriter.h"
 #include "compiler/vm/PlanBuilder.h"
@@ -29,10 +30,6 @@ namespace {
 
 using target::cpu::Machine;
 
-kernel::MachineShape shapeOf(const Machine &machine) {
-  return {machine.vectorBits / 8, machine.vectorRegisters, machine.l1Bytes, machine.l2Bytes};
-}
-
 LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
   PassManager passes(function.getContext(), func::FuncOp::getOperationName());
   passes.enableVerifier(false);
@@ -40,16 +37,18 @@ LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
   return passes.run(function);
 }
 
-// Decomposition first, so that the parts of larger operators are simplified and fused like any;
-// What a loop of few trips or a branch is to be straight code must be so before folding and layout
-// see it. Folding again after the layout has transposed constants, and at the end for those that
-// fusion has packed.
+// Products of codes before folding makes numbers of the weights' codes. Decomposition early, so
+// that the parts of larger operators are simplified and fused like any; what becomes straight code
+// must be so before folding and layout see it. Folding again after the layout has transposed
+// constants, and at the end for those that fusion has packed.
 constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite::Options &)>
     kRewrites[] = {{"simplify", rewrite::simplify},
+                   {"integer-products", rewrite::multiplyIntegers},
                    {"fold-constants", rewrite::foldConstants},
                    {"decompose", rewrite::decompose},
                    {"straighten", rewrite::straighten},
                    {"fold-constants", rewrite::foldConstants},
+                   {"cse", eliminateCommon},
                    {"layout", rewrite::chooseLayout},
                    {"fold-constants", rewrite::foldConstants},
                    {"winograd", rewrite::winograd},
@@ -79,7 +78,7 @@ public:
     if (!machine.ok())
       return machine.status();
     machine_ = *machine;
-    shape_ = shapeOf(machine_);
+    shape_ = target::cpu::kernelShape(machine_);
     useLimits(machine_, shape_);
     if (Status status = dump_.makeFolder(); !status.ok())
       return status;

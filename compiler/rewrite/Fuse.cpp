@@ -314,10 +314,26 @@ private:
       matrix = kernel::weightsAsMatrix(graph, conv, conv.getW());
     else
       matrix = group_.root_->getOperand(1);
-    Type accumulator =
-        graph::kernelElementType(getElementTypeOrSelf(group_.root_->getResult(0).getType()));
-    int64_t width = kernel::panelWidth(options_.machine, accumulator.getIntOrFloatBitWidth() / 8);
-    return evaluated(pack(graph, matrix, width));
+    int64_t width = kernel::panelWidth(options_.machine, accumulator().getIntOrFloatBitWidth() / 8);
+    int64_t step = this->step();
+    if (step == 1)
+      return evaluated(pack(graph, matrix, width));
+    return evaluated(pack(graph, kernel::interleaved(graph, matrix, step), width * step));
+  }
+
+  Type accumulator() {
+    return graph::kernelElementType(getElementTypeOrSelf(group_.root_->getResult(0).getType()));
+  }
+
+  /// Products that are added up at once.
+  int64_t step() {
+    auto right = cast<RankedTensorType>(group_.root_->getOperand(1).getType());
+    bool isConv = isa<graph::ConvOp>(group_.root_);
+    if (!isConv && right.isDynamicDim(right.getRank() - 2))
+      return 1;
+    return kernel::stepOf(options_.machine,
+                          getElementTypeOrSelf(group_.root_->getOperand(0).getType()),
+                          right.getElementType(), accumulator());
   }
 
   /// pack(transpose(b))  ->  pack transposed(b) where the last two dimensions change places
@@ -355,13 +371,26 @@ private:
       return;
     }
     auto conv = dyn_cast<graph::ConvOp>(group_.root_);
-    Type matrixType = conv ? matrixTypeOf(shapes, conv) : right.getType();
-    int64_t columns = cast<RankedTensorType>(matrixType).getShape().back();
+    auto matrixType = cast<RankedTensorType>(conv ? matrixTypeOf(shapes, conv) : right.getType());
+    int64_t step = this->step();
+    Type linesType = step == 1 ? matrixType : interleavedType(shapes, matrixType, step);
+    int64_t columns = cast<RankedTensorType>(linesType).getShape().back();
     Value matrix = graph::GraphBuilder::first(graph.createTyped(
-        "unpack", matrixType, argument,
+        "unpack", linesType, argument,
         graph.named("columns",
                     inside.getI64IntegerAttr(ShapedType::isDynamic(columns) ? -1 : columns))));
+    if (step > 1)
+      matrix = kernel::deinterleaved(graph, matrix, step,
+                                     matrixType.getDimSize(matrixType.getRank() - 2));
     map_.map(right, conv ? kernel::matrixAsWeights(graph, conv, matrix) : matrix);
+  }
+
+  static Type interleavedType(graph::ShapeContext &shapes, RankedTensorType matrix, int64_t step) {
+    auto dims = shapes.dims(matrix);
+    size_t rank = dims.size();
+    dims[rank - 2] = shapes.constant((matrix.getDimSize(rank - 2) + step - 1) / step);
+    dims[rank - 1] = shapes.simplify(dims[rank - 1] * step);
+    return shapes.tensorType(matrix.getElementType(), dims);
   }
 
   Type matrixTypeOf(graph::ShapeContext &shapes, graph::ConvOp conv) {

@@ -8,6 +8,8 @@ std::span<const Rewrite> rewrites() {
       {"graph-decompose", "replace larger operators that no kernel takes whole", decompose},
       {"graph-simplify", "remove what does nothing", simplify},
       {"graph-fold-constants", "evaluate operators on constants", foldConstants},
+      {"graph-integer-products", "multiply codes, not the numbers that they stand for",
+       multiplyIntegers},
       {"graph-layout", "make convolutions channels-last", chooseLayout},
       {"graph-winograd", "compute convolutions by minimal filtering where that is faster",
        winograd},

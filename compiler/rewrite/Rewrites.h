@@ -24,6 +24,8 @@ struct Options {
 
 /// Operators on constants become constants, by their reference evaluation.
 mlir::LogicalResult foldConstants(mlir::func::FuncOp function, const Options &options);
+/// Products of dequantised codes become products of integers, scaled afterwards.
+mlir::LogicalResult multiplyIntegers(mlir::func::FuncOp function, const Options &options);
 /// Removes what does nothing: transpositions that cancel, reshapes of reshapes, broadcasts that
 /// their users do anyway.
 mlir::LogicalResult simplify(mlir::func::FuncOp function, const Options &options);

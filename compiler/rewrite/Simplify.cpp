@@ -141,11 +141,71 @@ void countAxesFromTheFront(func::FuncOp function) {
   });
 }
 
+/// f(reshape(x), reshape(y), c)  ->  reshape(f(x, y, c)) where f is element-wise, x and y have one
+/// shape and c is a scalar, or a vector along a last dimension that stays
+///
+/// So what follows a product is applied to it in registers, whatever shape it is given afterwards.
+struct ReshapeBehindElementwise : OpInterfaceRewritePattern<graph::Elementwise> {
+  using OpInterfaceRewritePattern::OpInterfaceRewritePattern;
+
+  static graph::ReshapeOp reshapeTo(Value operand, RankedTensorType result) {
+    auto reshape = operand.getDefiningOp<graph::ReshapeOp>();
+    auto own = dyn_cast<RankedTensorType>(operand.getType());
+    bool whole = reshape && own && own.clone(result.getElementType()) == result &&
+                 isa<RankedTensorType>(reshape.getX().getType());
+    return whole ? reshape : graph::ReshapeOp();
+  }
+
+  /// Whether the operand broadcasts to `before` as it does to `after`.
+  static bool broadcastsAlike(Value operand, RankedTensorType before, RankedTensorType after) {
+    auto type = dyn_cast<RankedTensorType>(operand.getType());
+    if (!type || type.getRank() > 1)
+      return false;
+    if (type.getRank() == 0 || type.getDimSize(0) == 1)
+      return true;
+    return before.getRank() > 0 && after.getRank() > 0 && !type.isDynamicDim(0) &&
+           before.getShape().back() == type.getDimSize(0) &&
+           after.getShape().back() == type.getDimSize(0);
+  }
+
+  LogicalResult matchAndRewrite(graph::Elementwise op, PatternRewriter &rewriter) const override {
+    auto result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!result || op->getNumResults() != 1)
+      return failure();
+    RankedTensorType before;
+    for (Value operand : op->getOperands())
+      if (graph::ReshapeOp reshape = reshapeTo(operand, result))
+        before = cast<RankedTensorType>(reshape.getX().getType());
+    if (!before || before.getRank() == 0)
+      return rewriter.notifyMatchFailure(op, "no operand is reshaped to the result's shape");
+    SmallVector<Value> operands;
+    for (Value operand : op->getOperands()) {
+      graph::ReshapeOp reshape = reshapeTo(operand, result);
+      if (reshape &&
+          cast<RankedTensorType>(reshape.getX().getType()).clone(before.getElementType()) == before)
+        operands.push_back(reshape.getX());
+      else if (broadcastsAlike(operand, before, result))
+        operands.push_back(operand);
+      else
+        return rewriter.notifyMatchFailure(op, "an operand has another shape");
+    }
+    graph::ShapeContext shapes(op.getContext());
+    Operation *moved = rewriter.clone(*op);
+    moved->setOperands(operands);
+    moved->getResult(0).setType(shapes.tensorType(result.getElementType(), shapes.dims(before)));
+    graph::GraphBuilder builder(rewriter, shapes, op->getLoc());
+    Value back = builder.reshape(moved->getResult(0), shapes.dims(result));
+    back.setType(result);
+    rewriter.replaceOp(op, back);
+    return success();
+  }
+};
+
 } // namespace
 
 void addSimplifyPatterns(RewritePatternSet &patterns) {
   patterns.add<TransposeOfTranspose, TransposeOfUnits, ReshapeOfReshape, CastToSame,
-               BroadcastBeforeElementwise>(patterns.getContext());
+               BroadcastBeforeElementwise, ReshapeBehindElementwise>(patterns.getContext());
 }
 
 LogicalResult simplify(func::FuncOp function, const Options &) {

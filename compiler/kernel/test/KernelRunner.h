@@ -6,6 +6,7 @@
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/Kernel.h"
+#include "compiler/target/cpu/KernelShape.h"
 #include "compiler/target/cpu/test/KernelHarness.h"
 
 #include "mlir/IR/Verifier.h"
@@ -15,8 +16,7 @@
 namespace tensmith::kernel {
 
 inline MachineShape hostShape() {
-  auto machine = target::cpu::hostMachine();
-  return {machine.vectorBits / 8, machine.vectorRegisters, machine.l1Bytes, machine.l2Bytes};
+  return target::cpu::kernelShape(target::cpu::hostMachine());
 }
 
 /// A function with one graph.kernel, from text.

@@ -1,0 +1,17 @@
+// The machine's sizes, and those of its instructions that templates know; see KernelShape.h.
+#include "compiler/target/cpu/KernelShape.h"
+
+namespace tensmith::target::cpu {
+
+kernel::MachineShape kernelShape(const Machine &machine) {
+  kernel::MachineShape shape{machine.vectorBits / 8, machine.vectorRegisters, machine.l1Bytes,
+                             machine.l2Bytes};
+  bool addsPairs =
+      machine.triple.starts_with("x86_64") && (machine.vectorBits == 256   ? machine.has("avx2")
+                                               : machine.vectorBits == 512 ? machine.has("avx512bw")
+                                                                           : false);
+  shape.integerStep = addsPairs ? 2 : 1;
+  return shape;
+}
+
+} // namespace tensmith::target::cpu

@@ -1,0 +1,169 @@
+"""Products of 8-bit codes: bit for bit where the result is integers, and against exact sums where it is floats.
+
+Shapes are drawn at random, odd depths and channels, groups, strides and padding included.
+"""
+
+import os
+import pathlib
+import platform
+import sys
+
+import numpy
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev")) / "python"
+
+pytestmark = pytest.mark.skipif(not PACKAGE.exists(), reason="the Python package is not built")
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+sys.path.insert(0, str(PACKAGE))
+TYPES = {"uint8": TensorProto.UINT8, "int8": TensorProto.INT8}
+
+
+def codes(random, shape, name):
+    info = numpy.iinfo(name)
+    return random.integers(info.min, info.max + 1, shape).astype(name)
+
+
+def compiled(tmp_path, nodes, inputs, outputs, initializers, precision="fast"):
+    """The model, and the schedules of its kernels."""
+    import tensmith
+
+    graph = helper.make_graph(nodes, "g", inputs, outputs,
+                              [numpy_helper.from_array(array, name) for name, array in initializers.items()])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9)
+    onnx.save(model, tmp_path / "m.onnx")
+    ours = tensmith.compile(str(tmp_path / "m.onnx"), precision=precision)
+    return ours, model, [kernel["schedule"] for kernel in ours.describe()["kernels"]]
+
+
+def convolution_of(random):
+    """Attributes, and the shapes of x and w."""
+    group = int(random.choice([1, 1, 2]))
+    channels, outputs = group * int(random.integers(1, 20)), group * int(random.integers(2, 20))
+    window = [int(size) for size in random.choice([1, 2, 3, 5], 2)]
+    attributes = {"group": group, "strides": [int(s) for s in random.integers(1, 3, 2)],
+                  "pads": [int(p) for p in random.integers(0, 3, 4)],
+                  "dilations": [int(d) for d in random.integers(1, 3, 2)]}
+    size = [int(s) for s in random.integers(9, 14, 2)]
+    return attributes, [int(random.integers(1, 3)), channels, *size], [outputs, channels // group, *window]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_matmul_integer(seed, tmp_path):
+    """Breaks if a depth that is no whole step reads or counts more than its own elements, or a sign is lost."""
+    random = numpy.random.default_rng(seed)
+    rows, depth, columns = (int(size) for size in random.integers(1, 40, 3))
+    types = random.choice(list(TYPES), 2)
+    a, b = codes(random, (2, rows, depth), types[0]), codes(random, (depth, columns), types[1])
+    za, zb = codes(random, (), types[0]), codes(random, (), types[1])
+    ours, _, _ = compiled(tmp_path, [helper.make_node("MatMulInteger", ["a", "b", "za", "zb"], ["y"])],
+                          [helper.make_tensor_value_info("a", TYPES[types[0]], a.shape)],
+                          [helper.make_tensor_value_info("y", TensorProto.INT32, None)], {"b": b, "za": za, "zb": zb})
+    wanted = (a.astype(int) - int(za)) @ (b.astype(int) - int(zb))
+    numpy.testing.assert_array_equal(ours.run(a)[0], wanted)
+
+
+def test_matmul_integer_of_the_largest_codes(tmp_path):
+    """Breaks if two products are added up in fewer than 32 bits."""
+    a, b = numpy.full((7, 300), 255, "uint8"), numpy.full((300, 33), 255, "uint8")
+    ours, _, schedules = compiled(tmp_path, [helper.make_node("MatMulInteger", ["a", "b"], ["y"])],
+                                  [helper.make_tensor_value_info("a", TensorProto.UINT8, a.shape)],
+                                  [helper.make_tensor_value_info("y", TensorProto.INT32, None)], {"b": b})
+    if platform.machine() == "x86_64":
+        assert any("products by 2" in schedule for schedule in schedules)
+    numpy.testing.assert_array_equal(ours.run(a)[0], numpy.full((7, 33), 255 * 255 * 300))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_conv_integer(seed, tmp_path):
+    """Breaks if padding is not the zero point, or channels that are no whole step run into the next pixel."""
+    random = numpy.random.default_rng(50 + seed)
+    attributes, xs, ws = convolution_of(random)
+    x, w = codes(random, xs, "uint8"), codes(random, ws, "int8")
+    zx = codes(random, (), "uint8")
+    ours, model, _ = compiled(tmp_path, [helper.make_node("ConvInteger", ["x", "w", "zx"], ["y"], **attributes)],
+                              [helper.make_tensor_value_info("x", TensorProto.UINT8, xs)],
+                              [helper.make_tensor_value_info("y", TensorProto.INT32, None)], {"w": w, "zx": zx})
+    as_floats = helper.make_model(helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"], **attributes)], "g",
+        [helper.make_tensor_value_info("x", TensorProto.DOUBLE, xs), helper.make_tensor_value_info("w", TensorProto.DOUBLE, ws)],
+        [helper.make_tensor_value_info("y", TensorProto.DOUBLE, None)]), opset_imports=[helper.make_opsetid("", 19)])
+    wanted = ReferenceEvaluator(as_floats).run(None, {"x": x.astype(float) - int(zx), "w": w.astype(float)})[0]
+    numpy.testing.assert_array_equal(ours.run(x)[0], wanted.astype(int))
+
+
+def dequantized(array, scale, zero, axis=None):
+    if axis is not None:
+        shape = [1] * array.ndim
+        shape[axis] = -1
+        scale, zero = scale.reshape(shape), zero.reshape(shape)
+    return (array.astype(float) - zero.astype(float)) * scale.astype(float)
+
+
+@pytest.mark.parametrize("precision", ["fast", "exact"])
+@pytest.mark.parametrize("seed", range(8))
+def test_convolution_between_codes(seed, precision, tmp_path):
+    """Breaks if scales of channels are mixed up, codes are offset twice, or the residual is read as other numbers."""
+    random = numpy.random.default_rng(200 + seed)
+    attributes, xs, ws = convolution_of(random)
+    unsigned = seed % 2 == 0
+    kind = "uint8" if unsigned else "int8"
+    outputs = ws[0]
+    scales = {"sx": numpy.float32(0.02), "sw": random.uniform(0.001, 0.01, outputs).astype("float32"),
+              "sy": numpy.float32(0.05)}
+    zeros = {"zx": codes(random, (), kind), "zw": numpy.zeros(outputs, "int8"), "zy": codes(random, (), kind)}
+    w = codes(random, ws, "int8")
+    bias = random.standard_normal(outputs).astype("float32")
+    nodes = [helper.make_node("QuantizeLinear", ["x", "sx", "zx"], ["qx"]),
+             helper.make_node("DequantizeLinear", ["qx", "sx", "zx"], ["dx"]),
+             helper.make_node("DequantizeLinear", ["w", "sw", "zw"], ["dw"], axis=0),
+             helper.make_node("Conv", ["dx", "dw", "bias"], ["c"], **attributes),
+             helper.make_node("QuantizeLinear", ["c", "sy", "zy"], ["qy"]),
+             helper.make_node("DequantizeLinear", ["qy", "sy", "zy"], ["y"])]
+    ours, model, schedules = compiled(
+        tmp_path, nodes, [helper.make_tensor_value_info("x", TensorProto.FLOAT, xs)],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("c", "y")],
+        {"w": w, "bias": bias, **scales, **zeros}, precision)
+    x = random.standard_normal(xs).astype("float32")
+    info = numpy.iinfo(kind)
+    qx = numpy.clip(numpy.round(x / scales["sx"]) + int(zeros["zx"]), info.min, info.max)
+    as_floats = helper.make_model(helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"], **attributes)], "g",
+        [helper.make_tensor_value_info("x", TensorProto.DOUBLE, xs), helper.make_tensor_value_info("w", TensorProto.DOUBLE, ws)],
+        [helper.make_tensor_value_info("y", TensorProto.DOUBLE, None)]), opset_imports=[helper.make_opsetid("", 19)])
+    exact = ReferenceEvaluator(as_floats).run(
+        None, {"x": dequantized(qx, scales["sx"], zeros["zx"]), "w": dequantized(w, scales["sw"], zeros["zw"], 0)})[0]
+    exact = exact + bias.astype(float).reshape(1, -1, 1, 1)
+    c, y = ours.run(x)
+    # A code of x that lies between two may be either by multiplication with the reciprocal.
+    numpy.testing.assert_allclose(c, exact, atol=1e-4 if precision == "exact" else 0.02, rtol=1e-4)
+    steps = numpy.clip(numpy.round(c / scales["sy"]) + int(zeros["zy"]), info.min, info.max) - int(zeros["zy"])
+    numpy.testing.assert_allclose(y, steps * scales["sy"], atol=1.01 * scales["sy"] if precision == "fast" else 1e-5)
+    assert numpy.mean(numpy.abs(y - steps * scales["sy"]) > 1e-5) < 0.01
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_product_of_two_codes(seed, tmp_path):
+    """Breaks if a right operand that only the run knows is laid out wrongly, or scales are taken from the wrong side."""
+    random = numpy.random.default_rng(300 + seed)
+    rows, depth, columns = (int(size) for size in random.integers(2, 40, 3))
+    scales = {"sa": numpy.float32(0.03), "sb": numpy.float32(0.01)}
+    zeros = {"za": codes(random, (), "uint8"), "zb": codes(random, (), "uint8")}
+    nodes = []
+    for name in "ab":
+        nodes += [helper.make_node("QuantizeLinear", [name, "s" + name, "z" + name], ["q" + name]),
+                  helper.make_node("DequantizeLinear", ["q" + name, "s" + name, "z" + name], ["d" + name])]
+    nodes.append(helper.make_node("MatMul", ["da", "db"], ["y"]))
+    shapes = {"a": [3, rows, depth], "b": [3, depth, columns]}
+    ours, _, schedules = compiled(
+        tmp_path, nodes, [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], {**scales, **zeros}, "exact")
+    values = {name: random.standard_normal(shape).astype("float32") for name, shape in shapes.items()}
+    numbers = {name: dequantized(numpy.clip(numpy.round(value / scales["s" + name]) + int(zeros["z" + name]), 0, 255),
+                                 scales["s" + name], zeros["z" + name]) for name, value in values.items()}
+    numpy.testing.assert_allclose(ours.run(values["a"], values["b"])[0], numbers["a"] @ numbers["b"], atol=1e-4, rtol=1e-5)
