@@ -267,6 +267,10 @@ LogicalResult multiplyIntegers(func::FuncOp function, const Options &options) {
   };
   for (Operation *op : products) {
     Rewriter rewriter(op, numbers, options.exact);
+    if (getElementTypeOrSelf(op->getResult(0).getType()).isSignlessInteger(32)) {
+      replace(op, rewriter.ofDifferences(op));
+      continue;
+    }
     auto conv = dyn_cast<graph::ConvOp>(op);
     replace(op,
             conv ? rewriter.convolution(conv) : rewriter.matrixProduct(cast<graph::MatMulOp>(op)));
