@@ -105,8 +105,13 @@ bool canAccumulate(Type accumulator, Value left, Value panels) {
 } // namespace
 
 int64_t stepOf(const MachineShape &machine, Type left, Type right, Type accumulator) {
+  if (!accumulator.isInteger(32))
+    return 1;
+  bool bytes = left.isUnsignedInteger(8) && right.isSignlessInteger(8);
+  if (bytes && machine.byteProducts != ByteProducts::None)
+    return 4;
   bool pairs = left.isSignlessInteger(16) && right.isSignlessInteger(16);
-  return pairs && accumulator.isInteger(32) ? machine.integerStep : 1;
+  return pairs ? machine.integerStep : 1;
 }
 
 Value interleaved(graph::GraphBuilder &builder, Value matrix, int64_t step) {

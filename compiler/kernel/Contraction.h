@@ -8,7 +8,7 @@
 // window, a row is an output pixel and the batch is the group. B lies in panels of `width` columns
 // (graph.pack).
 //
-// Where the machine adds up `step` products of 16-bit integers in one instruction, so many
+// Where the machine adds up `step` products of small integers in one instruction, so many
 // consecutive rows of B lie element by element side by side: B is packed as a matrix [depth / step,
 // columns * step].
 #pragma once

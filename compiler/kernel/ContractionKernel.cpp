@@ -62,6 +62,7 @@ public:
       : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction),
         source_(source), extents_(extents), results_(results),
         lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
+        byteProducts_(machine.byteProducts),
         outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
     readResultShapedOperandsByOffset();
   }
@@ -286,24 +287,48 @@ private:
     return results;
   }
 
-  /// The elements of a row that are multiplied at once, again and again for all lanes.
+  /// The elements of a row that are multiplied at once, for each lane of the sums.
   Value loadStep(Value row, Type element, Value k) {
-    auto &builder = emitter_.builder();
-    Value together = builder.create<LLVM::LoadOp>(math_.location, contraction_.accumulator,
-                                                  elementPointer(math_, element, row, k),
-                                                  element.getIntOrFloatBitWidth() / 8);
-    return builder.create<LLVM::BitcastOp>(
-        math_.location, VectorType::get({lanes_ * contraction_.step}, storageType(element)),
-        emitter_.splat(together, lanes_));
+    Type together = contraction_.accumulator;
+    Value elements = emitter_.builder().create<LLVM::LoadOp>(
+        math_.location, together, elementPointer(math_, element, row, k),
+        storageType(element).getIntOrFloatBitWidth() / 8);
+    return emitter_.splat(elements, lanes_);
   }
 
-  /// sum + the products of pairs of 16-bit integers, added up.
+  /// sum + the products of the lanes' elements, added up. `a`: lanes of 32 bits; `b`: elements.
   Value emitDot(Value a, Value b, Value sum) {
     auto &builder = emitter_.builder();
-    StringRef name = lanes_ == 16 ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd";
-    auto products = builder.create<LLVM::CallIntrinsicOp>(math_.location, TypeRange(sum.getType()),
-                                                          name, ValueRange{a, b});
-    return emitSum(sum, products.getResult(0));
+    auto call = [&](StringRef name, ValueRange operands) {
+      return builder
+          .create<LLVM::CallIntrinsicOp>(math_.location, TypeRange(sum.getType()), name, operands)
+          .getResult(0);
+    };
+    auto as = [&](Value value, Type type) {
+      return builder.createOrFold<LLVM::BitcastOp>(math_.location, type, value);
+    };
+    bool wide = lanes_ == 16;
+    if (contraction_.step == 2)
+      return emitSum(sum, call(wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd",
+                               {as(a, b.getType()), b}));
+    if (byteProducts_ == ByteProducts::Vnni)
+      return call(wide ? "llvm.x86.avx512.vpdpbusd.512" : "llvm.x86.avx512.vpdpbusd.256",
+                  {sum, a, as(b, sum.getType())});
+    return emitWidenedDot(as(a, b.getType()), b, sum);
+  }
+
+  /// The same of bytes, unsigned by signed, one of each lane at a time.
+  Value emitWidenedDot(Value a, Value b, Value sum) {
+    auto &builder = emitter_.builder();
+    for (int64_t part = 0; part < contraction_.step; ++part) {
+      SmallVector<int64_t> lanes;
+      for (int64_t lane = 0; lane < lanes_; ++lane)
+        lanes.push_back(lane * contraction_.step + part);
+      Value left = builder.create<vector::ShuffleOp>(math_.location, a, a, lanes);
+      Value right = builder.create<vector::ShuffleOp>(math_.location, b, b, lanes);
+      sum = emitMultiplyAdd(builder, math_.location, left, true, right, false, sum);
+    }
+    return sum;
   }
 
   Value emitSum(Value a, Value b) {
@@ -351,6 +376,7 @@ private:
   const Extents &extents_;
   ValueRange results_;
   int64_t lanes_;
+  ByteProducts byteProducts_;
   SmallVector<Value> outDims_, rows_, prefix_;
   Value batch_, rowOffset_, tile_, step_;
 };

@@ -18,6 +18,10 @@
 
 namespace tensmith::kernel {
 
+/// How bytes, unsigned by signed, are multiplied and added up by four: not at all, in i32 as any
+/// machine can, or by one instruction (vpdpbusd).
+enum class ByteProducts { None, Widened, Vnni };
+
 /// What the templates need to know of the machine.
 struct MachineShape {
   int64_t vectorBytes = 32;
@@ -31,6 +35,7 @@ struct MachineShape {
   /// How many products of 16-bit integers one instruction adds up to a 32-bit one (pmaddwd), with
   /// vectors of that width.
   int64_t integerStep = 1;
+  ByteProducts byteProducts = ByteProducts::None;
 
   int64_t lanes(int64_t elementBytes) const { return vectorBytes / elementBytes; }
 };

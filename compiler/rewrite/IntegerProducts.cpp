@@ -4,10 +4,14 @@
 // after:  cast(conv(x - zx, w - zw), f32) * (sx * sw) + bias, the sums in i32, and exact
 //
 // and matrix products alike. Codes of 8 bits less their zero point are 16-bit numbers, of which a
-// machine adds up products in pairs; the padding of an image is zero in them. x has one scale and
-// one zero point, w one or one for each output. The same algebra is behind QLinearConv and
-// QLinearMatMul (Jacob et al., "Quantization and Training of Neural Networks for Efficient
-// Integer-Arithmetic-Only Inference", 2018).
+// machine adds up products in pairs; the padding of an image is zero in them. Where it multiplies
+// bytes, the codes of x stay bytes, and the zero point's part is taken off the sums:
+//
+//   conv(x - zx, w) = conv(x, w) - zx * sum(w)
+//
+// x has one scale and one zero point, w one or one for each output. The same algebra is behind
+// QLinearConv and QLinearMatMul (Jacob et al., "Quantization and Training of Neural Networks for
+// Efficient Integer-Arithmetic-Only Inference", 2018).
 //
 // before: dequantize(quantize(y, s, z), t, z)
 // after:  clamp(round(y / s), low - z, high - z) * t
@@ -17,6 +21,7 @@
 //
 // before: matmul(cast(x, i32) - cast(zx, i32), cast(w, i32) - cast(zw, i32)), x and w of 8 bits
 // after:  the same of i16, with sums in i32
+#include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphCode.h"
 #include "compiler/kernel/Contraction.h"
@@ -32,12 +37,24 @@ using graph::GraphCode;
 /// Products of two numbers of nine bits and a sign that a sum in i32 holds, whatever they are.
 constexpr int64_t kMostProducts = ((int64_t(1) << 31) - 1) / (255 * 255);
 
-/// An operand as codes: numbers relative to their zero point, and what one of them stands for.
+/// Codes as a product takes them: numbers of i16 relative to their zero point, or of ui8, and the
+/// zero point beside them (a scalar of i16; null where it is zero).
+struct Numbers {
+  Value values;
+  Value zero;
+
+  bool areBytes() const { return getElementTypeOrSelf(values.getType()).isUnsignedInteger(8); }
+};
+
+/// An operand: its codes, and what one of them stands for.
 struct Codes {
-  Value numbers; // of i16
-  Value scale;   // a scalar, or a vector along `axis`
+  Numbers numbers;
+  Value scale; // a scalar, or a vector along `axis`
   int64_t axis = -1;
 };
+
+/// Of quantisations, those that products read: made once.
+using StoredNumbers = llvm::DenseMap<Operation *, Numbers>;
 
 bool isScalar(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -47,6 +64,21 @@ bool isScalar(Value value) {
 bool isVector(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getRank() == 1 && !type.isDynamicDim(0);
+}
+
+/// Absent, or a constant of zeros.
+bool isZero(Value value) {
+  if (GraphCode::isAbsent(value))
+    return true;
+  auto constant = value.getDefiningOp<graph::ConstantOp>();
+  auto tensor =
+      constant ? graph::hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
+  if (!constant || !tensor.ok())
+    return false;
+  for (int64_t i = 0; i < tensor->size(); ++i)
+    if (tensor->getInt(i) != 0)
+      return false;
+  return true;
 }
 
 /// The dequantisation that makes the value, of 8-bit codes to f32.
@@ -64,8 +96,10 @@ graph::DequantizeOp dequantizationOf(Value value) {
 /// point.
 graph::QuantizeOp quantizationBefore(graph::DequantizeOp op) {
   auto quantize = op.getX().getDefiningOp<graph::QuantizeOp>();
-  bool fits = quantize && quantize.getZeroPoint() == op.getZeroPoint() &&
-              isScalar(quantize.getScale()) && quantize.getBlockSize() == 0 &&
+  bool sameZero = quantize && (quantize.getZeroPoint() == op.getZeroPoint() ||
+                               (isZero(quantize.getZeroPoint()) && isZero(op.getZeroPoint())));
+  bool fits = sameZero && isScalar(quantize.getScale()) && isScalar(op.getScale()) &&
+              quantize.getBlockSize() == 0 &&
               (GraphCode::isAbsent(op.getZeroPoint()) || isScalar(op.getZeroPoint())) &&
               isa<RankedTensorType>(quantize.getX().getType()) &&
               getElementTypeOrSelf(quantize.getX().getType()).isF32() &&
@@ -73,54 +107,33 @@ graph::QuantizeOp quantizationBefore(graph::DequantizeOp op) {
   return fits ? quantize : graph::QuantizeOp();
 }
 
-/// What quantisations give less their zero points, in i16: of those that products read.
-using Numbers = llvm::DenseMap<Operation *, Value>;
+/// The right operand's codes as they are, where they are signed and have no zero point.
+Value signedBytes(Value value, GraphCode &code) {
+  if (auto transpose = value.getDefiningOp<graph::TransposeOp>())
+    return code.transpose(signedBytes(transpose.getX(), code), transpose.getPermutation());
+  graph::DequantizeOp op = dequantizationOf(value);
+  bool fits = op && getElementTypeOrSelf(op.getX().getType()).isSignlessInteger(8) &&
+              isZero(op.getZeroPoint());
+  return fits ? op.getX() : Value();
+}
 
 class Rewriter {
 public:
-  Rewriter(Operation *op, Numbers &numbers, bool exact)
+  Rewriter(Operation *op, StoredNumbers &stored, const Options &options)
       : builder_(op), shapes_(op->getContext()), graph_(builder_, shapes_, op->getLoc()),
-        code_(graph_), numbers_(numbers), exact_(exact) {}
+        code_(graph_), stored_(stored), exact_(options.exact),
+        bytes_(options.machine.byteProducts != kernel::ByteProducts::None),
+        i16_(builder_.getI16Type()), i32_(builder_.getI32Type()), f32_(builder_.getF32Type()) {}
 
   /// What the codes of a quantisation stand for.
   Value withoutCodes(graph::DequantizeOp op, graph::QuantizeOp quantize) {
-    Value stored = numbers_.lookup(quantize);
-    Value numbers = stored ? code_.cast(stored, builder_.getF32Type()) : quantized(quantize);
-    return code_.mul(numbers, code_.reshape(op.getScale(), {}));
-  }
-
-  /// The codes behind the value, through a transposition of them.
-  std::optional<Codes> codesOf(Value value) {
-    if (auto transpose = value.getDefiningOp<graph::TransposeOp>()) {
-      auto codes = codesOf(transpose.getX());
-      if (!codes)
-        return std::nullopt;
-      codes->numbers = code_.transpose(codes->numbers, transpose.getPermutation());
-      if (codes->axis >= 0)
-        codes->axis = llvm::find(transpose.getPermutation(), codes->axis) -
-                      transpose.getPermutation().begin();
-      return codes;
-    }
-    graph::DequantizeOp op = dequantizationOf(value);
-    if (!op)
-      return std::nullopt;
-    int64_t rank = cast<RankedTensorType>(op.getX().getType()).getRank();
-    if (graph::QuantizeOp quantize = quantizationBefore(op); quantize && isScalar(op.getScale()))
-      return Codes{storedNumbers(quantize), code_.reshape(op.getScale(), {})};
-    Codes codes{code_.cast(op.getX(), builder_.getI16Type()), op.getScale()};
-    if (!isScalar(op.getScale()))
-      codes.axis = op.getAxis() < 0 ? op.getAxis() + rank : op.getAxis();
+    auto known = stored_.find(quantize);
+    Value numbers;
+    if (known == stored_.end())
+      numbers = rounded(quantize, /*asBytes=*/false);
     else
-      codes.scale = code_.reshape(op.getScale(), {});
-    if (GraphCode::isAbsent(op.getZeroPoint()))
-      return codes;
-    Value zero = code_.cast(op.getZeroPoint(), builder_.getI16Type());
-    bool single = isScalar(zero);
-    if (!single && codes.axis < 0)
-      return std::nullopt;
-    zero = single ? code_.reshape(zero, {}) : code_.alongDimension(zero, codes.axis, rank);
-    codes.numbers = code_.sub(codes.numbers, zero);
-    return codes;
+      numbers = less(code_.cast(known->second.values, f32_), known->second.zero);
+    return code_.mul(numbers, code_.reshape(op.getScale(), {}));
   }
 
   /// A product of 32-bit integers that are differences of codes.
@@ -140,11 +153,13 @@ public:
     auto x = codesOf(op.getX()), weights = codesOf(op.getW());
     if (!x || !weights || x->axis >= 0 || weights->axis > 0)
       return {};
-    int64_t rank = w.getRank();
-    Value sums = product(op, {x->numbers, weights->numbers, graph_.none()});
+    Value bytes = x->numbers.areBytes() ? signedBytes(op.getW(), code_) : Value();
+    Value sums =
+        bytes ? ofBytes(op, x->numbers, bytes)
+              : product(op, {relative(x->numbers), relative(weights->numbers), graph_.none()});
     Value y = scaled(sums, *x, *weights, /*axis=*/1);
     if (!GraphCode::isAbsent(op.getBias()))
-      y = code_.add(y, code_.alongDimension(op.getBias(), 1, rank));
+      y = code_.add(y, code_.alongDimension(op.getBias(), 1, w.getRank()));
     return y;
   }
 
@@ -160,11 +175,99 @@ public:
     auto left = codesOf(op.getA()), right = codesOf(op.getB());
     if (!left || !right || left->axis >= 0 || (right->axis >= 0 && right->axis != b.getRank() - 1))
       return {};
-    return scaled(product(op, {left->numbers, right->numbers}), *left, *right,
-                  result.getRank() - 1);
+    Value bytes = left->numbers.areBytes() ? signedBytes(op.getB(), code_) : Value();
+    Value sums = bytes ? ofBytes(op, left->numbers, bytes)
+                       : product(op, {relative(left->numbers), relative(right->numbers)});
+    return scaled(sums, *left, *right, result.getRank() - 1);
   }
 
 private:
+  /// The codes behind the value, through a transposition of them.
+  std::optional<Codes> codesOf(Value value) {
+    if (auto transpose = value.getDefiningOp<graph::TransposeOp>()) {
+      auto codes = codesOf(transpose.getX());
+      if (!codes)
+        return std::nullopt;
+      codes->numbers.values = code_.transpose(codes->numbers.values, transpose.getPermutation());
+      if (codes->axis >= 0)
+        codes->axis = llvm::find(transpose.getPermutation(), codes->axis) -
+                      transpose.getPermutation().begin();
+      return codes;
+    }
+    graph::DequantizeOp op = dequantizationOf(value);
+    if (!op)
+      return std::nullopt;
+    if (graph::QuantizeOp quantize = quantizationBefore(op))
+      return Codes{storedNumbers(quantize), code_.reshape(op.getScale(), {})};
+    int64_t rank = cast<RankedTensorType>(op.getX().getType()).getRank();
+    Codes codes{{}, op.getScale()};
+    if (isScalar(op.getScale()))
+      codes.scale = code_.reshape(op.getScale(), {});
+    else
+      codes.axis = op.getAxis() < 0 ? op.getAxis() + rank : op.getAxis();
+    Value zero;
+    if (!isZero(op.getZeroPoint())) {
+      zero = code_.cast(op.getZeroPoint(), i16_);
+      if (!isScalar(zero) && codes.axis < 0)
+        return std::nullopt;
+      zero =
+          isScalar(zero) ? code_.reshape(zero, {}) : code_.alongDimension(zero, codes.axis, rank);
+    }
+    bool keep =
+        bytes_ && codes.axis < 0 && getElementTypeOrSelf(op.getX().getType()).isUnsignedInteger(8);
+    codes.numbers =
+        keep ? Numbers{op.getX(), zero} : Numbers{less(code_.cast(op.getX(), i16_), zero), Value()};
+    return codes;
+  }
+
+  /// Numbers of i16, relative to the zero point.
+  Value relative(const Numbers &numbers) {
+    return less(code_.cast(numbers.values, i16_), numbers.zero);
+  }
+  Value less(Value numbers, Value zero) {
+    return zero ? code_.sub(numbers, code_.cast(zero, GraphCode::element(numbers))) : numbers;
+  }
+
+  /// A product of bytes, less what their zero point adds to each sum.
+  Value ofBytes(Operation *op, const Numbers &x, Value weights) {
+    if (!x.zero)
+      return withoutBias(op, x.values, weights, {});
+    auto type = cast<RankedTensorType>(weights.getType());
+    auto conv = dyn_cast<graph::ConvOp>(op);
+    SmallVector<int64_t> axes{type.getRank() - 2};
+    if (conv)
+      axes = llvm::to_vector(llvm::seq<int64_t>(1, type.getRank()));
+    Value sum =
+        code_.reduce("graph.reduce_sum", code_.cast(weights, i32_), axes, /*keepdims=*/!conv);
+    if (conv)
+      sum = code_.alongDimension(sum, 1, type.getRank());
+    Value excess = code_.mul(sum, code_.cast(x.zero, i32_));
+    return code_.sub(conv ? ofPadded(conv, x, weights) : withoutBias(op, x.values, weights, {}),
+                     excess);
+  }
+
+  /// Pixels outside of the image are the zero point.
+  Value ofPadded(graph::ConvOp op, const Numbers &x, Value weights) {
+    size_t spatial = op.getStrides().size();
+    ArrayRef<int64_t> pads = op.getPads();
+    if (llvm::all_of(pads, [](int64_t pad) { return pad == 0; }))
+      return withoutBias(op, x.values, weights, {});
+    SmallVector<int64_t> low{0, 0}, high{0, 0}, none(2 * spatial, 0);
+    llvm::append_range(low, pads.take_front(spatial));
+    llvm::append_range(high, pads.drop_front(spatial));
+    Value outside = code_.cast(x.zero, GraphCode::element(x.values));
+    Value padded = code_.op("graph.pad", {x.values, outside},
+                            {code_.integers("low", low), code_.integers("high", high)});
+    return withoutBias(op, padded, weights, code_.integers("pads", none));
+  }
+
+  Value withoutBias(Operation *op, Value x, Value weights, std::optional<NamedAttribute> changed) {
+    SmallVector<Value> operands{x, weights};
+    if (isa<graph::ConvOp>(op))
+      operands.push_back(graph_.none());
+    return product(op, operands, changed);
+  }
+
   /// The value in i16, where it is 8-bit codes as i32, or a difference of them.
   Value narrow(Value value) {
     Operation *op = value.getDefiningOp();
@@ -175,8 +278,7 @@ private:
     }
     if (auto transpose = dyn_cast_or_null<graph::TransposeOp>(op))
       return code_.transpose(narrow(transpose.getX()), transpose.getPermutation());
-    return isCodes(value) ? code_.cast(cast<graph::CastOp>(op).getX(), builder_.getI16Type())
-                          : Value();
+    return isCodes(value) ? code_.cast(cast<graph::CastOp>(op).getX(), i16_) : Value();
   }
 
   static bool isCodes(Value value) {
@@ -186,45 +288,56 @@ private:
            getElementTypeOrSelf(op.getX().getType()).isInteger(8);
   }
 
-  /// Codes less their zero point, as whole numbers of f32.
-  Value quantized(graph::QuantizeOp op) {
-    auto type = cast<IntegerType>(op.getTo());
-    int64_t codes = int64_t(1) << type.getWidth(), low = type.isUnsigned() ? 0 : -codes / 2;
+  /// What a quantisation gives as whole numbers of f32: less its zero point, or codes from 0 to
+  /// 255.
+  Value rounded(graph::QuantizeOp op, bool asBytes) {
+    bool isUnsigned = cast<IntegerType>(op.getTo()).isUnsigned();
     Value scale = code_.reshape(op.getScale(), {});
-    Value y = exact_
-                  ? code_.div(op.getX(), scale)
-                  : code_.mul(op.getX(), code_.div(graph_.scalar(builder_.getF32Type(), 1), scale));
+    Value y = exact_ ? code_.div(op.getX(), scale)
+                     : code_.mul(op.getX(), code_.div(graph_.scalar(f32_, 1), scale));
     y = code_.unary("graph.round", y);
-    y = code_.op("graph.max", {y, bound(op, low)});
-    return code_.op("graph.min", {y, bound(op, low + codes - 1)});
+    Value zero = isZero(op.getZeroPoint()) ? Value()
+                                           : code_.reshape(code_.cast(op.getZeroPoint(), f32_), {});
+    int64_t low = isUnsigned ? 0 : -128;
+    if (asBytes && zero)
+      y = code_.add(y, zero);
+    if (asBytes && low)
+      y = code_.add(y, -double(low));
+    auto bound = [&](int64_t code) {
+      Value limit = graph_.scalar(f32_, double(asBytes ? code - low : code));
+      return !asBytes && zero ? code_.sub(limit, zero) : limit;
+    };
+    y = code_.op("graph.max", {y, bound(low)});
+    return code_.op("graph.min", {y, bound(low + 255)});
   }
 
-  Value bound(graph::QuantizeOp op, int64_t code) {
-    Value limit = graph_.scalar(builder_.getF32Type(), double(code));
-    if (GraphCode::isAbsent(op.getZeroPoint()))
-      return limit;
-    return code_.sub(limit,
-                     code_.reshape(code_.cast(op.getZeroPoint(), builder_.getF32Type()), {}));
-  }
-
-  /// The same in i16, made once, where the codes are.
-  Value storedNumbers(graph::QuantizeOp op) {
-    Value &numbers = numbers_[op];
-    if (!numbers) {
-      OpBuilder::InsertionGuard guard(builder_);
-      builder_.setInsertionPoint(op);
-      numbers = code_.cast(quantized(op), builder_.getI16Type());
+  /// The same in memory, made once, where the codes are.
+  Numbers storedNumbers(graph::QuantizeOp op) {
+    Numbers &numbers = stored_[op];
+    if (numbers.values)
+      return numbers;
+    OpBuilder::InsertionGuard guard(builder_);
+    builder_.setInsertionPoint(op);
+    Type byte = IntegerType::get(op.getContext(), 8, IntegerType::Unsigned);
+    numbers.values = code_.cast(rounded(op, bytes_), bytes_ ? byte : i16_);
+    if (!bytes_)
+      return numbers;
+    if (!isZero(op.getZeroPoint()))
+      numbers.zero = code_.reshape(code_.cast(op.getZeroPoint(), i16_), {});
+    if (!cast<IntegerType>(op.getTo()).isUnsigned()) {
+      Value half = graph_.scalar(i16_, 128);
+      numbers.zero = numbers.zero ? code_.add(numbers.zero, half) : half;
     }
     return numbers;
   }
 
   /// The operator over other operands, with sums of i32.
-  Value product(Operation *op, ArrayRef<Value> operands) {
-    SmallVector<NamedAttribute> attributes;
-    for (NamedAttribute attribute : op->getAttrs())
-      if (attribute.getName() != "accumulate_i32")
-        attributes.push_back(attribute);
-    attributes.push_back(graph_.named("accumulate_i32", builder_.getBoolAttr(true)));
+  Value product(Operation *op, ArrayRef<Value> operands,
+                std::optional<NamedAttribute> changed = std::nullopt) {
+    NamedAttrList attributes(op->getAttrs());
+    attributes.set("accumulate_i32", builder_.getBoolAttr(true));
+    if (changed)
+      attributes.set(changed->getName(), changed->getValue());
     return code_.op(op->getName().getStringRef(), operands, attributes);
   }
 
@@ -235,15 +348,16 @@ private:
     Value scale = right.scale;
     if (right.axis >= 0)
       scale = code_.alongDimension(scale, axis, GraphCode::rank(sums));
-    return code_.mul(code_.cast(sums, builder_.getF32Type()), code_.mul(scale, left.scale));
+    return code_.mul(code_.cast(sums, f32_), code_.mul(scale, left.scale));
   }
 
   OpBuilder builder_;
   graph::ShapeContext shapes_;
   graph::GraphBuilder graph_;
   GraphCode code_;
-  Numbers &numbers_;
-  bool exact_;
+  StoredNumbers &stored_;
+  bool exact_, bytes_;
+  Type i16_, i32_, f32_;
 };
 
 } // namespace
@@ -258,7 +372,7 @@ LogicalResult multiplyIntegers(func::FuncOp function, const Options &options) {
              dequantize && dequantizationOf(dequantize.getY()))
       dequantizations.push_back(dequantize);
   });
-  Numbers numbers;
+  StoredNumbers stored;
   auto replace = [](Operation *op, Value value) {
     if (!value || value.getType() != op->getResult(0).getType())
       return;
@@ -266,18 +380,17 @@ LogicalResult multiplyIntegers(func::FuncOp function, const Options &options) {
     op->erase();
   };
   for (Operation *op : products) {
-    Rewriter rewriter(op, numbers, options.exact);
-    if (getElementTypeOrSelf(op->getResult(0).getType()).isSignlessInteger(32)) {
-      replace(op, rewriter.ofDifferences(op));
-      continue;
-    }
+    Rewriter rewriter(op, stored, options);
     auto conv = dyn_cast<graph::ConvOp>(op);
-    replace(op,
-            conv ? rewriter.convolution(conv) : rewriter.matrixProduct(cast<graph::MatMulOp>(op)));
+    if (getElementTypeOrSelf(op->getResult(0).getType()).isSignlessInteger(32))
+      replace(op, rewriter.ofDifferences(op));
+    else
+      replace(op, conv ? rewriter.convolution(conv)
+                       : rewriter.matrixProduct(cast<graph::MatMulOp>(op)));
   }
   for (graph::DequantizeOp op : dequantizations)
-    if (graph::QuantizeOp quantize = quantizationBefore(op); quantize && isScalar(op.getScale()))
-      replace(op, Rewriter(op, numbers, options.exact).withoutCodes(op, quantize));
+    if (graph::QuantizeOp quantize = quantizationBefore(op))
+      replace(op, Rewriter(op, stored, options).withoutCodes(op, quantize));
   return success();
 }
 

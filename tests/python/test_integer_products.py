@@ -6,6 +6,7 @@ Shapes are drawn at random, odd depths and channels, groups, strides and padding
 import os
 import pathlib
 import platform
+import subprocess
 import sys
 
 import numpy
@@ -167,3 +168,36 @@ def test_product_of_two_codes(seed, tmp_path):
     numbers = {name: dequantized(numpy.clip(numpy.round(value / scales["s" + name]) + int(zeros["z" + name]), 0, 255),
                                  scales["s" + name], zeros["z" + name]) for name, value in values.items()}
     numpy.testing.assert_allclose(ours.run(values["a"], values["b"])[0], numbers["a"] @ numbers["b"], atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8"])
+def test_bytes_where_the_machine_multiplies_them(kind, tmp_path):
+    """Breaks if what the zero point adds to a sum of bytes stays there, at the image's border above all.
+
+    The machine need not be this one: each rewrite is held against the reference evaluator, and the code is looked at.
+    """
+    random = numpy.random.default_rng(3)
+    constants = {"sx": numpy.float32(0.02), "zx": numpy.array(100 if kind == "uint8" else -7, kind),
+                 "w": codes(random, (6, 5, 3, 3), "int8"), "sw": random.uniform(0.001, 0.01, 6).astype("float32"),
+                 "zw": numpy.zeros(6, "int8"), "b": random.standard_normal(6).astype("float32"),
+                 "sy": numpy.float32(0.05), "zy": numpy.array(3, kind),
+                 "v": codes(random, (6, 9), "int8"), "sv": numpy.float32(0.01)}
+    nodes = [helper.make_node("QuantizeLinear", ["x", "sx", "zx"], ["qx"]),
+             helper.make_node("DequantizeLinear", ["qx", "sx", "zx"], ["dx"]),
+             helper.make_node("DequantizeLinear", ["w", "sw", "zw"], ["dw"], axis=0),
+             helper.make_node("Conv", ["dx", "dw", "b"], ["c"], pads=[1, 2, 1, 0]),
+             helper.make_node("QuantizeLinear", ["c", "sy", "zy"], ["qy"]),
+             helper.make_node("DequantizeLinear", ["qy", "sy", "zy"], ["y"]),
+             helper.make_node("Transpose", ["y"], ["t"], perm=[0, 2, 3, 1]),
+             helper.make_node("DequantizeLinear", ["v", "sv"], ["dv"]),
+             helper.make_node("MatMul", ["t", "dv"], ["m"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 5, 9, 8])],
+                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("y", "m")],
+                              [numpy_helper.from_array(numpy.asarray(array), name) for name, array in constants.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), tmp_path / "m.onnx")
+    done = subprocess.run([str(PACKAGE.parent / "bin/tensmith"), "compile", "m.onnx", "-o", "m.tsm", "--target",
+                           "icelake-server", "--verify-each-pass", "--dump-ir", "ir"],
+                          cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    kernels = [path.read_text() for path in (tmp_path / "ir").glob("kernel-*.mlir")]
+    assert sum("vpdpbusd" in text for text in kernels) == 2

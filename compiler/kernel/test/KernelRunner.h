@@ -15,14 +15,13 @@
 
 namespace tensmith::kernel {
 
-inline MachineShape hostShape() {
-  return target::cpu::kernelShape(target::cpu::hostMachine());
-}
+inline MachineShape hostShape() { return target::cpu::kernelShape(target::cpu::hostMachine()); }
 
 /// A function with one graph.kernel, from text.
 class KernelRunner {
 public:
-  explicit KernelRunner(const std::string &text) : context_(registry()) {
+  explicit KernelRunner(const std::string &text, const MachineShape &machine = hostShape())
+      : context_(registry()), machine_(machine) {
     module_ = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
     if (!module_)
       return;
@@ -116,7 +115,7 @@ private:
 
   void compile() {
     context_.loadAllAvailableDialects();
-    auto emitted = emitKernel(kernel_, hostShape());
+    auto emitted = emitKernel(kernel_, machine_);
     ASSERT_TRUE(emitted.ok()) << emitted.status().message();
     ASSERT_TRUE(mlir::succeeded(mlir::verify(*emitted->module)));
     schedule_ = emitted->schedule;
@@ -158,6 +157,7 @@ private:
   }
 
   mlir::MLIRContext context_;
+  MachineShape machine_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;
   mlir::func::FuncOp function_;
   graph::KernelOp kernel_;

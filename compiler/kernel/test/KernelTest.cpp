@@ -143,6 +143,79 @@ TEST(ContractionKernel, SymbolicRows) {
     expectAgreement(text, {{"rows", rows}}, "contraction");
 }
 
+/// A product of integers whose right operand has `step` rows side by side.
+std::string interleavedMatmul(const std::string &left, const std::string &right, int64_t rows,
+                              int64_t depth, int64_t columns, int64_t step) {
+  int64_t width = panelWidth(hostShape(), 4), lines = (depth + step - 1) / step;
+  int64_t panels = (columns * step + width * step - 1) / (width * step);
+  auto tensor = [](std::initializer_list<int64_t> dims, const std::string &element) {
+    std::string text = "tensor<";
+    for (int64_t dim : dims)
+      text += std::to_string(dim) + "x";
+    return text + element + ">";
+  };
+  std::string a = tensor({rows, depth}, left), p = tensor({panels, lines, width * step}, right),
+              l = tensor({lines, columns * step}, right), c = tensor({rows, columns}, "i32"),
+              apart = tensor({lines, columns, step}, right),
+              turned = tensor({lines, step, columns}, right),
+              whole = tensor({lines * step, columns}, right), b = tensor({depth, columns}, right);
+  std::string body =
+      "%a: " + a + ", %p: " + p +
+      "):\n  %l = \"graph.unpack\"(%p) <{columns = " + std::to_string(columns * step) + "}> : (" +
+      p + ") -> " + l + "\n  %r = graph.reshape %l : (" + l + ") -> " + apart +
+      "\n  %t = \"graph.transpose\"(%r) <{permutation = array<i64: 0, 2, 1>}> : (" + apart +
+      ") -> " + turned + "\n  %w = graph.reshape %t : (" + turned + ") -> " + whole + "\n";
+  std::string matrix = "%w";
+  if (lines * step != depth) {
+    matrix = "%b";
+    body +=
+        "  %b = \"graph.slice\"(%w) <{starts = array<i64: 0, 0>, steps = array<i64: 1, 1>}> : (" +
+        whole + ") -> " + b + "\n";
+  }
+  body += "  %c = graph.matmul %a, " + matrix + " {accumulate_i32 = true} : (" + a + ", " + b +
+          ") -> " + c + "\n  graph.yield %c : " + c + "\n}) : (" + a + ", " + p + ") -> " + c;
+  return kernel("%x: " + a + ", %y: " + p, "%x, %y", c, body);
+}
+
+void expectSameIntegers(const std::string &text, const MachineShape &machine,
+                        const std::string &schedule) {
+  KernelRunner runner(text, machine);
+  ASSERT_TRUE(runner.ok());
+  EXPECT_EQ(runner.schedule().substr(runner.schedule().size() - schedule.size()), schedule);
+  auto inputs = runner.operands({});
+  for (HostTensor &input : inputs) {
+    std::mt19937 random(7);
+    int64_t bits = byteSize(input.type()) == 1 ? 256 : 511;
+    int64_t low = input.type() == DataType::U8 ? 0 : -(bits / 2);
+    for (int64_t i = 0; i < input.size(); ++i)
+      input.setInt(i, low + int64_t(random() % bits));
+  }
+  auto got = runner.compiled(inputs), wanted = runner.byReference(inputs);
+  for (int64_t i = 0; i < got[0].size(); ++i)
+    ASSERT_EQ(got[0].getInt(i), wanted[0].getInt(i)) << "element " << i;
+}
+
+// Breaks if products that are added up at once are of different rows, or bytes have wrong signs.
+TEST(ContractionKernel, ProductsByFourBytes) {
+  MachineShape machine = hostShape();
+  if (machine.byteProducts == ByteProducts::None)
+    machine.byteProducts = ByteProducts::Widened;
+  for (auto [rows, depth, columns] :
+       {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 30, 16}})
+    expectSameIntegers(interleavedMatmul("ui8", "i8", rows, depth, columns, 4), machine,
+                       "products by 4");
+}
+
+TEST(ContractionKernel, ProductsByTwo) {
+  MachineShape machine = hostShape();
+  if (machine.integerStep != 2)
+    GTEST_SKIP() << "this machine adds up no pairs";
+  for (auto [rows, depth, columns] :
+       {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 31, 16}})
+    expectSameIntegers(interleavedMatmul("i16", "i16", rows, depth, columns, 2), machine,
+                       "products by 2");
+}
+
 const char *softmaxText = R"(%a: tensor<4x37xf32>, %m: tensor<37xf32>):
       %0 = graph.add %a, %m : (tensor<4x37xf32>, tensor<37xf32>) -> tensor<4x37xf32>
       %1 = "graph.softmax"(%0) <{axis = 1}> : (tensor<4x37xf32>) -> tensor<4x37xf32>

@@ -11,6 +11,12 @@ kernel::MachineShape kernelShape(const Machine &machine) {
                                                : machine.vectorBits == 512 ? machine.has("avx512bw")
                                                                            : false);
   shape.integerStep = addsPairs ? 2 : 1;
+  bool addsBytes =
+      machine.vectorBits == 512
+          ? machine.has("avx512vnni")
+          : machine.has("avxvnni") || (machine.has("avx512vnni") && machine.has("avx512vl"));
+  if (addsPairs && addsBytes)
+    shape.byteProducts = kernel::ByteProducts::Vnni;
   return shape;
 }
 
