@@ -260,6 +260,7 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.threads = options.threads;
   result.fuse = options.optimization > 0;
   result.evaluatePartially = options.optimization > 0;
+  result.keepControl = keepOptions(options).all;
   result.exact = options.precision == TS_PRECISION_EXACT;
   result.byReference = options.evaluate_by_reference != 0;
   result.model = model;

@@ -111,6 +111,7 @@ private:
     rewrite::Options options;
     options.machine = shape_;
     options.fuse = options_.fuse;
+    options.keepControl = options_.keepControl;
     options.exact = options_.exact;
     if (Status status = outlineProgram(); !status.ok())
       return status;

@@ -19,6 +19,7 @@ struct CompileOptions {
   int threads = 0;               // 0: as many as CPUs
   bool fuse = true;              // off: every operator is a kernel of its own
   bool evaluatePartially = true; // off: programs keep their calls of functions that are known
+  bool keepControl = false;      // loops and branches are run as such, so that all in them is seen
   bool exact = false;            // no algorithm that rounds differently than the operators do
   bool byReference = false;      // no kernels: the runtime evaluates every operator
   /// Evaluates the graph by the reference after each rewrite, on drawn inputs, and fails where one

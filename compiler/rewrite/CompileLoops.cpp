@@ -76,7 +76,7 @@ void compile(graph::LoopOp loop, const Options &options) {
 } // namespace
 
 LogicalResult compileLoops(func::FuncOp function, const Options &options) {
-  if (!options.fuse)
+  if (!options.fuse || options.keepControl)
     return success();
   SmallVector<graph::LoopOp> loops;
   function.walk([&](graph::LoopOp loop) {

@@ -18,6 +18,8 @@ struct Options {
   int64_t foldedBytes = 1 << 20;
   /// Off: every operator is a kernel of its own.
   bool fuse = true;
+  /// Loops and branches stay.
+  bool keepControl = false;
   /// Sums are those of the model's own operators: no algorithm that rounds differently.
   bool exact = false;
 };

@@ -187,6 +187,8 @@ bool unroll(graph::LoopOp loop) {
 } // namespace
 
 LogicalResult straighten(func::FuncOp function, const Options &options) {
+  if (!options.fuse || options.keepControl)
+    return success();
   // From within: an inner loop that is straight code may let the outer one be.
   function.walk([](Operation *op) {
     if (auto branch = dyn_cast<graph::IfOp>(op))
