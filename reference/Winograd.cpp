@@ -44,7 +44,7 @@ struct Tiles {
 
 Outcome evaluateInput(const Invocation &invocation) {
   Workspace workspace(invocation);
-  const HostTensor &x = workspace.floatOperand(0, "x", 4);
+  const HostTensor &x = workspace.anyOperand(0, "x", 4);
   ToomCook matrices = matricesOf(workspace, invocation);
   std::vector<int64_t> pads = invocation.attributes.integers("pads");
   if (pads.size() != 4)
@@ -110,7 +110,7 @@ Outcome evaluateWeights(const Invocation &invocation) {
 
 Outcome evaluateOutput(const Invocation &invocation) {
   Workspace workspace(invocation);
-  const HostTensor &x = workspace.floatOperand(0, "x", 3);
+  const HostTensor &x = workspace.anyOperand(0, "x", 3);
   ToomCook matrices = matricesOf(workspace, invocation);
   std::vector<int64_t> image = invocation.attributes.integers("image");
   if (image.size() != 2 || image[0] < 1 || image[1] < 1)

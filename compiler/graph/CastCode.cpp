@@ -4,7 +4,7 @@
 // becomes 0, so that no machine's own answer, nor LLVM's undefined value, shows. Rounding to 16-bit
 // floats is done on the bits of the f32 that stands for them inside kernels: an `arith.truncf` to
 // them would become a library call on machines without the instruction.
-#include "compiler/graph/Constants.h"
+#include "compiler/graph/Bounds.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/ScalarCode.h"
 
@@ -72,36 +72,12 @@ Value floatToInteger(const ScalarCode &code, Value x, unsigned bits, unsigned st
   return code.select(code.compare(FloatIs::OLE, x, lower), smallest, converted);
 }
 
-/// The bounds that minima and maxima with constants put on a value.
-struct Bounds {
-  double low = -std::numeric_limits<double>::infinity();
-  double high = std::numeric_limits<double>::infinity();
-};
-
-Bounds boundsOf(Value x) {
-  Bounds bounds;
-  Operation *op = x.getDefiningOp();
-  if (!isa_and_nonnull<MinOp, MaxOp>(op))
-    return bounds;
-  auto constant = op->getOperand(1).getDefiningOp<ConstantOp>();
-  auto tensor = constant ? hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
-  if (!constant || !tensor.ok() || tensor->size() != 1)
-    return bounds;
-  bounds = boundsOf(op->getOperand(0));
-  double limit = tensor->getDouble(0);
-  bool isMin = isa<MinOp>(op);
-  bounds.high = isMin ? std::min(bounds.high, limit) : std::max(bounds.high, limit);
-  bounds.low = isMin ? std::min(bounds.low, limit) : std::max(bounds.low, limit);
-  return bounds;
-}
-
 /// Whether no number that the value can be is out of the integer's range.
 bool staysWithin(Value x, IntegerType to) {
-  Bounds bounds = boundsOf(x);
   unsigned bits = to.getWidth();
   double low = isUnsigned(to) ? 0 : -std::ldexp(1.0, int(bits) - 1);
   double high = std::ldexp(1.0, int(bits) - (isUnsigned(to) ? 0 : 1)) - 1;
-  return bits <= 16 && bounds.low >= low && bounds.high <= high;
+  return bits <= 16 && boundsOf(x).within(low, high);
 }
 
 /// The same of a number that is known to be in range: only NaN is not.

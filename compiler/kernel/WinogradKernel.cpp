@@ -1,7 +1,7 @@
 // A transform of a tile is Y = B X B^T for a matrix of a few small numbers: vectors of channels are
 // loaded from the tile's pixels (or from the frequencies' planes), combined along the columns, then
 // along the rows, and stored. It is bound by the loads and stores, so the pixels' places are found
-// once for all channels.
+// once for all channels. Of integers (compiler/rewrite/Winograd.cpp) the matrices are whole.
 #include "compiler/kernel/WinogradKernel.h"
 
 #include "base/ToomCook.h"
@@ -50,19 +50,28 @@ private:
       if (!sum && factor == 1)
         sum = value;
       else if (sum && factor == 1)
-        sum = builder.create<arith::AddFOp>(math_.location, sum, value);
+        sum = make<arith::AddFOp, arith::AddIOp>(sum, value);
       else if (sum && factor == -1)
-        sum = builder.create<arith::SubFOp>(math_.location, sum, value);
+        sum = make<arith::SubFOp, arith::SubIOp>(sum, value);
       else if (sum)
         sum = emitMultiplyAdd(builder, math_.location, splat(factor), false, value, false, sum);
       else
-        sum = builder.create<arith::MulFOp>(math_.location, splat(factor), value);
+        sum = make<arith::MulFOp, arith::MulIOp>(splat(factor), value);
     }
     return sum;
   }
 
+  template <typename FloatOp, typename IntegerOp> Value make(Value a, Value b) {
+    if (isa<FloatType>(type_.getElementType()))
+      return math_.builder.create<FloatOp>(math_.location, a, b);
+    return math_.builder.create<IntegerOp>(math_.location, a, b);
+  }
+
   Value splat(double factor) {
-    auto element = math_.builder.getFloatAttr(type_.getElementType(), factor);
+    Type type = type_.getElementType();
+    auto element = isa<FloatType>(type)
+                       ? TypedAttr(math_.builder.getFloatAttr(type, factor))
+                       : TypedAttr(math_.builder.getIntegerAttr(type, int64_t(factor)));
     return math_.builder.create<arith::ConstantOp>(math_.location,
                                                    DenseElementsAttr::get(type_, element));
   }
@@ -77,11 +86,12 @@ private:
 class TransformEmitter {
 public:
   TransformEmitter(ElementEmitter &emitter, ToomCook matrices, ArrayRef<int64_t> image,
-                   int64_t channels, const MachineShape &machine)
+                   RankedTensorType from, const MachineShape &machine)
       : emitter_(emitter), math_(emitter.math), matrices_(std::move(matrices)),
         down_(llvm::divideCeil(image[0], matrices_.outputs)),
-        across_(llvm::divideCeil(image[1], matrices_.outputs)), channels_(channels),
-        element_(emitter.builder().getF32Type()), lanes_(machine.lanes(4)),
+        across_(llvm::divideCeil(image[1], matrices_.outputs)), channels_(from.getShape().back()),
+        element_(from.getElementType()),
+        lanes_(machine.lanes(element_.getIntOrFloatBitWidth() / 8)),
         type_(VectorType::get({lanes_}, element_)) {}
 
 protected:
@@ -118,7 +128,7 @@ public:
   InputEmitter(ElementEmitter &emitter, graph::WinogradInputOp root, const MachineShape &machine,
                ValueRange results)
       : TransformEmitter(emitter, toomCook(root.getOutputs(), root.getTaps()), outputImage(root),
-                         cast<RankedTensorType>(root.getX().getType()).getDimSize(3), machine),
+                         cast<RankedTensorType>(root.getX().getType()), machine),
         root_(root), result_(results[0]), tiles_(emitter.dims(root.getY())[1]) {}
 
   static SmallVector<int64_t> outputImage(graph::WinogradInputOp root) {
@@ -173,7 +183,7 @@ public:
   OutputEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::WinogradOutputOp root,
                 const MachineShape &machine, ValueRange results)
       : TransformEmitter(emitter, toomCook(root.getOutputs(), root.getTaps()), root.getImage(),
-                         cast<RankedTensorType>(root.getX().getType()).getDimSize(2), machine),
+                         cast<RankedTensorType>(root.getX().getType()), machine),
         kernel_(kernel), root_(root), results_(results), tiles_(emitter.dims(root.getX())[1]),
         dims_(emitter.dims(root.getY())) {}
 
@@ -255,7 +265,15 @@ bool isWinogradTransform(Operation *op) {
   if (!isa<graph::WinogradInputOp, graph::WinogradOutputOp>(op))
     return false;
   auto type = dyn_cast<RankedTensorType>(op->getOperand(0).getType());
-  return type && type.getElementType().isF32() && !ShapedType::isDynamic(type.getShape().back());
+  if (!type || ShapedType::isDynamic(type.getShape().back()))
+    return false;
+  if (type.getElementType().isF32())
+    return true;
+  bool isInput = isa<graph::WinogradInputOp>(op);
+  bool hasBias = !isInput && !isa<NoneType>(op->getOperand(1).getType());
+  auto integer = [&](StringRef name) { return op->getAttrOfType<IntegerAttr>(name).getInt(); };
+  return type.getElementType().isSignlessInteger(isInput ? 16 : 32) && !hasBias &&
+         integer("outputs") == kWholeOutputs && integer("taps") == kWholeTaps;
 }
 
 Template winogradTemplate(graph::KernelOp kernel, Operation *root, const MachineShape &machine) {
