@@ -29,6 +29,9 @@ using kernel::RootKind;
 /// all of them.
 constexpr size_t kMaxOperators = 256;
 
+/// Columns of a contraction up to which its rows are computed where they are multiplied.
+constexpr int64_t kFewColumns = 128;
+
 /// What an operator is to a kernel. Roots of the template of loops are reductions or windows.
 enum class Part { Outside, Elementwise, Movement, Reduction, Window, VectorRoot };
 
@@ -157,7 +160,8 @@ private:
         add(op, role, true);
     } else if (role.part == Part::Movement) {
       addMovement(op, role);
-    } else if (!isBeforeRoot(op) || rootTakesElementwise(op)) {
+    } else if (isBeforeRoot(op) ? rootTakesElementwise(op) : !moves_ || !followsHeavy(op)) {
+      // What is moved afterwards can still be applied to the heavy operator before it.
       add(op, role, aligned);
     }
   }
@@ -243,7 +247,14 @@ private:
     if (followsHeavy(op))
       return false;
     return rootRole_.part == Part::Reduction || rootRole_.isRoot(RootKind::Row) ||
-           (rootRole_.isRoot(RootKind::Contraction) && isa<graph::MatMulOp>(root_));
+           (rootRole_.isRoot(RootKind::Contraction) && isa<graph::MatMulOp>(root_) &&
+            hasFewColumns());
+  }
+
+  /// Rows of a contraction are computed by each of its items; those of many columns are several.
+  bool hasFewColumns() const {
+    int64_t columns = cast<RankedTensorType>(root_->getResult(0).getType()).getShape().back();
+    return ShapedType::isDynamic(columns) || columns <= kFewColumns;
   }
 
   Operation *end_, *root_ = nullptr;

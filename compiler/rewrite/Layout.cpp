@@ -214,36 +214,57 @@ template <typename Op> struct ThroughReduce : OpRewritePattern<Op> {
   }
 };
 
+/// Channels that a convolution's rows lack to whole steps of products that are added up at once.
+int64_t missingChannels(graph::ConvOp conv, const kernel::MachineShape &machine) {
+  auto w = cast<RankedTensorType>(conv.getW().getType());
+  Type sum = getElementTypeOrSelf(conv.getType());
+  int64_t step =
+      kernel::stepOf(machine, getElementTypeOrSelf(conv.getX().getType()), w.getElementType(), sum);
+  int64_t missing = 0;
+  while ((w.getDimSize(1) + missing) * w.getShape().back() % step)
+    ++missing;
+  return conv.getW().getDefiningOp<graph::ConstantOp>() ? missing : 0;
+}
+
 /// conv(x) of few channels  ->  conv(pad(x)) without padding of its own
 ///
-/// Then a row of the window lies in memory in one piece, and the kernel reads it in place; the
-/// image is small, since its channels are few.
-void separatePadding(graph::ConvOp conv, OpBuilder &builder) {
+/// Then a row of the window lies in memory in one piece, and the kernel reads it in place, by whole
+/// steps; the image is small, since its channels are few.
+void separatePadding(graph::ConvOp conv, OpBuilder &builder, const Options &options) {
   auto w = dyn_cast<RankedTensorType>(conv.getW().getType());
   if (!conv.getChannelsLast() || !w || !w.hasStaticShape() ||
-      w.getDimSize(1) >= kernel::kFewChannels)
+      w.getDimSize(1) >= kernel::kFewChannels || w.getNumElements() == 0)
     return;
   size_t spatial = conv.getStrides().size();
   SmallVector<int64_t> low{0}, high{0}, pads(conv.getPads()), none(2 * spatial, 0);
   conv.setPads(none);
-  if (pads == none || !kernel::readsWholeRows(conv))
+  int64_t missing = missingChannels(conv, options.machine);
+  if ((pads == none && !missing) || !kernel::readsWholeRows(conv))
     return conv.setPads(pads);
   llvm::append_range(low, ArrayRef(pads).take_front(spatial));
   llvm::append_range(high, ArrayRef(pads).drop_front(spatial));
   low.push_back(0);
-  high.push_back(0);
+  high.push_back(missing);
   builder.setInsertionPoint(conv);
   graph::ShapeContext shapes(conv.getContext());
   graph::GraphBuilder graph(builder, shapes, conv.getLoc());
-  conv.getXMutable().assign(graph::GraphBuilder::first(
-      graph.create("pad", {conv.getX(), graph.none()},
-                   {graph.named("low", builder.getDenseI64ArrayAttr(low)),
-                    graph.named("high", builder.getDenseI64ArrayAttr(high))})));
+  auto padded = [&](Value value, ArrayRef<int64_t> low, ArrayRef<int64_t> high) {
+    return graph::GraphBuilder::first(
+        graph.create("pad", {value, graph.none()},
+                     {graph.named("low", builder.getDenseI64ArrayAttr(low)),
+                      graph.named("high", builder.getDenseI64ArrayAttr(high))}));
+  };
+  conv.getXMutable().assign(padded(conv.getX(), low, high));
+  if (!missing)
+    return;
+  SmallVector<int64_t> before(2 + spatial, 0), behind(2 + spatial, 0);
+  behind[1] = missing;
+  conv.getWMutable().assign(padded(conv.getW(), before, behind));
 }
 
 } // namespace
 
-LogicalResult chooseLayout(func::FuncOp function, const Options &) {
+LogicalResult chooseLayout(func::FuncOp function, const Options &options) {
   MLIRContext *context = function.getContext();
   RewritePatternSet patterns(context);
   patterns.add<ToChannelsLast<graph::ConvOp>, ToChannelsLast<graph::MaxPoolOp>,
@@ -257,7 +278,7 @@ LogicalResult chooseLayout(func::FuncOp function, const Options &) {
   if (failed(applyPatternsAndFoldGreedily(function, std::move(patterns), config)))
     return failure();
   OpBuilder builder(context);
-  function.walk([&](graph::ConvOp conv) { separatePadding(conv, builder); });
+  function.walk([&](graph::ConvOp conv) { separatePadding(conv, builder, options); });
   return success();
 }
 
