@@ -19,18 +19,18 @@ IntegerType codeType(Type element) {
 /// element repeated over its block.
 Value alignParameter(const GraphCode &code, Value parameter, Value x, int64_t axis,
                      int64_t blockSize) {
-  if (!parameter)
-    return parameter;
+  if (!parameter || !GraphCode::isRanked(parameter))
+    return {};
   GraphCode::Dims dims = code.dims(parameter), target = code.dims(x);
   if (blockSize == 0) {
     auto only = dims.size() == 1 ? dyn_cast<AffineConstantExpr>(dims[0]) : AffineConstantExpr();
     if (dims.empty() || (only && only.getValue() == 1))
       return code.reshape(parameter, {});
-    if (dims.size() != 1 || axis >= int64_t(target.size()))
+    if (dims.size() != 1 || axis < 0 || axis >= int64_t(target.size()))
       return {};
     return code.alongDimension(parameter, axis, target.size());
   }
-  if (dims.size() != target.size() || axis >= int64_t(dims.size()))
+  if (dims.size() != target.size() || axis < 0 || axis >= int64_t(dims.size()))
     return {};
   GraphCode::Dims apart = dims, repeated, merged = dims;
   apart.insert(apart.begin() + axis + 1, code.size(1));
@@ -61,6 +61,8 @@ LogicalResult QuantizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> 
   };
   Value y = code.div(code.cast(getX(), f32), parameter(getScale()));
   y = code.unary("graph.round", y);
+  if (y) // NaN is coded as zero is
+    y = code.where(code.unary("graph.isnan", y), code.scalar(y, 0), y);
   if (!GraphCode::isAbsent(getZeroPoint()))
     y = code.add(y, parameter(getZeroPoint()));
   unsigned bits = type.getWidth();

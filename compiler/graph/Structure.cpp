@@ -79,12 +79,32 @@ std::optional<int64_t> constantInteger(Value value) {
   return tensor.ok() && tensor->size() == 1 ? std::optional(tensor->getInt(0)) : std::nullopt;
 }
 
+bool keepsTypes(LoopOp loop) {
+  Block &body = loop.getBody().front();
+  auto yielded = cast<YieldOp>(body.getTerminator()).getValues();
+  size_t carried = loop.getCarried().size();
+  if (body.getNumArguments() != 2 + carried || yielded.size() != 1 + loop.getNumResults() ||
+      loop.getNumResults() < carried)
+    return false;
+  for (size_t i = 0; i < carried; ++i) {
+    Type type = body.getArgument(2 + i).getType();
+    if (loop.getCarried()[i].getType() != type || yielded[1 + i].getType() != type ||
+        loop.getResult(i).getType() != type)
+      return false;
+  }
+  return true;
+}
+
 bool neverStops(LoopOp loop) {
+  Block &body = loop.getBody().front();
+  auto yielded = cast<YieldOp>(body.getTerminator()).getValues();
+  if (yielded.empty() || body.getNumArguments() < 2)
+    return false;
   Value given = loop.getCondition();
   if (!isa<NoneType>(given.getType()) && constantInteger(given).value_or(0) == 0)
     return false;
-  Value goesOn = cast<YieldOp>(loop.getBody().front().getTerminator()).getValues()[0];
-  return goesOn == loop.getBody().front().getArgument(1) || constantInteger(goesOn).value_or(0);
+  Value goesOn = yielded[0];
+  return goesOn == body.getArgument(1) || constantInteger(goesOn).value_or(0);
 }
 
 LogicalResult IfOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {

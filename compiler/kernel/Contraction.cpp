@@ -71,8 +71,13 @@ Packed unpackedFrom(Value matrix) {
   Packed packed;
   if (!matrix)
     return packed;
-  if (auto cut = matrix.getDefiningOp<graph::SliceOp>())
-    matrix = cut.getX(); // the row that makes their number even
+  if (auto cut = matrix.getDefiningOp<graph::SliceOp>()) { // of rows that fill up the last step
+    bool first = llvm::all_of(cut.getStarts(), [](int64_t start) { return start == 0; }) &&
+                 llvm::all_of(cut.getSteps(), [](int64_t step) { return step == 1; });
+    if (!first)
+      return packed;
+    matrix = cut.getX();
+  }
   int64_t rank = cast<RankedTensorType>(matrix.getType()).getRank();
   if (Value apart = throughTranspose(through<graph::ReshapeOp>(matrix), swapLast(rank + 1))) {
     packed.step = cast<RankedTensorType>(apart.getType()).getShape().back();
@@ -90,6 +95,15 @@ Packed matchConvPanels(graph::ConvOp conv) {
   if (!hasShape(split, {sizes.groups, sizes.taps, sizes.inputs, sizes.outputs}))
     return {};
   return unpackedFrom(through<graph::ReshapeOp>(split));
+}
+
+/// Whether products of such elements may be added up by so many.
+bool isStep(int64_t step, Value left, Value panels, RankedTensorType result) {
+  Type a = getElementTypeOrSelf(left.getType()), b = getElementTypeOrSelf(panels.getType());
+  bool sums = result.getElementType().isSignlessInteger(32);
+  bool pairs = a.isSignlessInteger(16) && b.isSignlessInteger(16);
+  bool bytes = a.isUnsignedInteger(8) && b.isSignlessInteger(8);
+  return step == 1 || (sums && step == 2 && pairs) || (sums && step == 4 && bytes);
 }
 
 bool canAccumulate(Type accumulator, Value left, Value panels) {
@@ -210,6 +224,8 @@ std::optional<Contraction> matchContraction(Operation *root) {
     packed = unpackedFrom(matmul.getB());
   }
   if (!packed.panels)
+    return std::nullopt;
+  if (!isStep(packed.step, match.left, packed.panels, match.result()))
     return std::nullopt;
   match.panels = packed.panels;
   match.step = packed.step;

@@ -64,6 +64,14 @@ Template chooseTemplate(graph::KernelOp kernel, const MachineShape &machine) {
   return loopTemplate(kernel);
 }
 
+/// Whether the kernel is the loop and gives what that gives.
+bool isWholeRecurrence(graph::KernelOp kernel, graph::LoopOp loop) {
+  auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
+  return isRecurrence(loop) && loop.getNumResults() > 0 &&
+         llvm::equal(yield.getValues(), loop.getResults()) &&
+         llvm::equal(kernel.getResultTypes(), loop.getResultTypes());
+}
+
 } // namespace
 
 int64_t panelWidth(const MachineShape &machine, int64_t accumulatorBytes) {
@@ -107,9 +115,17 @@ bool canEmit(Operation *op) {
 
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine) {
   // A region may come from a file as it is.
-  for (Operation &op : kernel.getBody().front())
+  for (Operation &op : kernel.getBody().front()) {
     if (auto trees = dyn_cast<graph::TreeEnsembleOp>(op); trees && !canFollowTrees(trees))
       return unsupported("its trees lead astray");
+    if (auto loop = dyn_cast<graph::LoopOp>(op); loop && !isWholeRecurrence(kernel, loop))
+      return unsupported("its loop is none that a kernel can hold");
+    if (auto match = matchContraction(&op);
+        match &&
+        match->step != stepOf(machine, getElementTypeOrSelf(match->left.getType()),
+                              getElementTypeOrSelf(match->panels.getType()), match->accumulator))
+      return unsupported("its panels are not laid out for this machine");
+  }
   auto emitted = emitFrame(kernel, chooseTemplate(kernel, machine));
   if (emitted.ok())
     emitted->work = workOf(kernel);

@@ -60,9 +60,12 @@ std::optional<int64_t> workOf(Operation *op) {
   if (!canEmit(op))
     return std::nullopt;
   int64_t out = elements(op->getResult(0));
+  if (out > kMostWork)
+    return std::nullopt;
   if (auto product = dyn_cast<graph::MatMulOp>(op)) {
     int64_t depth = cast<RankedTensorType>(product.getA().getType()).getShape().back();
-    if (ShapedType::isDynamic(depth) || out * depth > kMostMultiplyAdds)
+    if (ShapedType::isDynamic(depth) || depth > kMostMultiplyAdds || out > kMostMultiplyAdds ||
+        out * depth > kMostMultiplyAdds)
       return std::nullopt;
     return out * depth;
   }
@@ -88,17 +91,11 @@ bool typesFit(graph::LoopOp loop) {
   Block &body = loop.getBody().front();
   auto yielded = cast<graph::YieldOp>(body.getTerminator()).getValues();
   size_t carried = loop.getCarried().size();
-  if (body.getNumArguments() != 2 + carried || yielded.size() != 1 + loop.getNumResults() ||
-      !isScalarOrAbsent(loop.getTripCount(), 64) || !isScalarOrAbsent(loop.getCondition(), 1) ||
-      !isScalar(body.getArgument(0), 64) || !isScalar(body.getArgument(1), 1) ||
-      !isScalar(yielded[0], 1))
+  if (!graph::keepsTypes(loop) || !isScalarOrAbsent(loop.getTripCount(), 64) ||
+      !isScalarOrAbsent(loop.getCondition(), 1) || !isScalar(body.getArgument(0), 64) ||
+      !isScalar(body.getArgument(1), 1) || !isScalar(yielded[0], 1) ||
+      !llvm::all_of(loop.getCarried().getTypes(), hasKnownElements))
     return false;
-  for (size_t i = 0; i < carried; ++i) {
-    Type type = body.getArgument(2 + i).getType();
-    if (!hasKnownElements(type) || loop.getCarried()[i].getType() != type ||
-        yielded[1 + i].getType() != type || loop.getResult(i).getType() != type)
-      return false;
-  }
   bool scans = yielded.size() > 1 + carried;
   for (size_t i = carried; i < loop.getNumResults(); ++i) {
     auto result = dyn_cast<RankedTensorType>(loop.getResult(i).getType());
@@ -153,9 +150,12 @@ private:
     Operation *op = value.getDefiningOp();
     if (elements(value) <= 1 || isa<graph::ConstantOp>(op))
       return false;
+    // Twice where it is used twice would be exponential in a chain.
+    if (!value.hasOneUse())
+      return true;
     if (auto indexed = dyn_cast<graph::Indexed>(op); indexed && indexed.isMovement())
       return false;
-    if (!isa<graph::Elementwise>(op) || !value.hasOneUse())
+    if (!isa<graph::Elementwise>(op))
       return true;
     Operation *user = *value.user_begin();
     if (isa<graph::YieldOp>(user))
@@ -192,13 +192,17 @@ private:
     return isa<NoneType>(loop_.getCondition().getType()) ? truth() : single(loop_.getCondition());
   }
 
-  /// Never more than a scanned result has room for.
+  /// As many as a scanned result has room for.
   Value trips() {
     Value most = isa<NoneType>(loop_.getTripCount().getType())
                      ? integer(std::numeric_limits<int64_t>::max())
                      : single(loop_.getTripCount());
     if (!scanned_.empty()) {
       Value room = math_.toI64(emitter_.dims(loop_.getResult(carried_.size()))[0]);
+      most = builder_.create<arith::MaxSIOp>(math_.location, most, integer(0));
+      emitter_.check(
+          builder_.create<arith::CmpIOp>(math_.location, arith::CmpIPredicate::eq, most, room),
+          "the loop's trips are not as many as its scanned results' type says");
       most = builder_.create<arith::MinSIOp>(math_.location, most, room);
     }
     return most;
@@ -370,7 +374,7 @@ bool isRecurrence(graph::LoopOp loop) {
   int64_t total = 0;
   for (Operation &op : body.without_terminator()) {
     auto work = workOf(&op);
-    if (!work || (total += *work) > kMostWork)
+    if (!work || *work > kMostWork || (total += *work) > kMostWork)
       return false;
   }
   return true;

@@ -24,7 +24,8 @@ RowPlace rowPlace(const Contraction &contraction) {
                                                                  : RowPlace::Copied;
   }
   int64_t columns = cast<RankedTensorType>(contraction.left.getType()).getShape().back();
-  bool wholeSteps = contraction.step == 1 || columns % contraction.step == 0;
+  bool wholeSteps =
+      contraction.step == 1 || (!ShapedType::isDynamic(columns) && columns % contraction.step == 0);
   if (isBuffer)
     return wholeSteps ? RowPlace::InPlace : RowPlace::Copied;
   // A row in one piece, or in pieces of the same length.

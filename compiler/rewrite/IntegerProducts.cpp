@@ -81,6 +81,12 @@ bool isZero(Value value) {
   return true;
 }
 
+bool isZeroPointOf(Value zero, Value codes) {
+  return GraphCode::isAbsent(zero) ||
+         (GraphCode::isRanked(zero) && GraphCode::element(zero) == GraphCode::element(codes) &&
+          (isScalar(zero) || isVector(zero)));
+}
+
 /// The dequantisation that makes the value, of 8-bit codes to f32.
 graph::DequantizeOp dequantizationOf(Value value) {
   auto op = value.getDefiningOp<graph::DequantizeOp>();
@@ -88,8 +94,14 @@ graph::DequantizeOp dequantizationOf(Value value) {
   bool fits = op && type && type.getElementType().isF32() && op.getBlockSize() == 0 &&
               isa<RankedTensorType>(op.getX().getType()) &&
               getElementTypeOrSelf(op.getX().getType()).isInteger(8) &&
-              (isScalar(op.getScale()) || isVector(op.getScale()));
-  return fits ? op : graph::DequantizeOp();
+              getElementTypeOrSelf(op.getScale().getType()).isF32() &&
+              isZeroPointOf(op.getZeroPoint(), op.getX());
+  if (!fits)
+    return {};
+  int64_t axis = int64_t(op.getAxis());
+  bool inRange = axis >= -type.getRank() && axis < type.getRank();
+  return isScalar(op.getScale()) || (isVector(op.getScale()) && inRange) ? op
+                                                                         : graph::DequantizeOp();
 }
 
 /// The quantisation whose codes the operator takes, if both have one scale, and the same zero
@@ -296,6 +308,8 @@ private:
     Value y = exact_ ? code_.div(op.getX(), scale)
                      : code_.mul(op.getX(), code_.div(graph_.scalar(f32_, 1), scale));
     y = code_.unary("graph.round", y);
+    // NaN is coded as zero is.
+    y = code_.where(code_.unary("graph.isnan", y), graph_.scalar(f32_, 0), y);
     Value zero = isZero(op.getZeroPoint()) ? Value()
                                            : code_.reshape(code_.cast(op.getZeroPoint(), f32_), {});
     int64_t low = isUnsigned ? 0 : -128;

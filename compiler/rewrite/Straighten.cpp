@@ -97,18 +97,13 @@ bool selectBranch(graph::IfOp op) {
 /// Whether equal copies of the body have equal types: none has a size that a value in it tells, and
 /// what is carried keeps its type.
 bool repeats(graph::LoopOp loop) {
-  Block &body = loop.getBody().front();
-  auto yielded = yieldOf(loop.getBody()).getValues();
   OpBuilder builder(loop);
+  if (!graph::keepsTypes(loop))
+    return false;
+  Block &body = loop.getBody().front();
   if (body.getArgument(0).getType() != RankedTensorType::get({}, builder.getI64Type()) ||
       body.getArgument(1).getType() != RankedTensorType::get({}, builder.getI1Type()))
     return false;
-  for (size_t i = 0; i < loop.getCarried().size(); ++i) {
-    Type type = body.getArgument(2 + i).getType();
-    if (loop.getCarried()[i].getType() != type || yielded[1 + i].getType() != type ||
-        loop.getResult(i).getType() != type)
-      return false;
-  }
   bool known = true;
   loop.getBody().walk([&](Operation *op) { known &= hasKnownSizes(op); });
   return known;
@@ -119,10 +114,12 @@ std::optional<int64_t> fewTrips(graph::LoopOp loop) {
   int64_t size = 0;
   loop.getBody().walk([&](Operation *op) { size += !isa<graph::ConstantOp>(op); });
   bool scans = loop.getNumResults() > loop.getCarried().size();
-  if (!trips || !graph::neverStops(loop) || *trips > kMostUnrolled || *trips * size > kMostUnrolled)
+  if (!trips || !graph::neverStops(loop) || *trips > kMostUnrolled)
     return std::nullopt;
   // There is nothing to stack where there are no trips.
-  return *trips < 1 && scans ? std::nullopt : std::optional(std::max<int64_t>(*trips, 0));
+  if (*trips < 1)
+    return scans ? std::nullopt : std::optional<int64_t>(0);
+  return *trips * size > kMostUnrolled ? std::nullopt : trips;
 }
 
 class Unrolling {
@@ -180,8 +177,8 @@ private:
 };
 
 bool unroll(graph::LoopOp loop) {
-  auto trips = fewTrips(loop);
-  return trips && repeats(loop) && Unrolling(loop).run(*trips);
+  auto trips = repeats(loop) ? fewTrips(loop) : std::nullopt;
+  return trips && Unrolling(loop).run(*trips);
 }
 
 } // namespace

@@ -381,6 +381,9 @@ static bool isReadInPlace(Value argument, RankedTensorType result) {
   SmallVector<Operation *> users(argument.getUsers());
   while (!users.empty()) {
     Operation *user = users.pop_back_val();
+    // What a loop in the kernel reads, it reads again.
+    if (user->getBlock() != argument.getParentBlock())
+      return false;
     if (isa<graph::YieldOp>(user) || !seen.insert(user).second)
       continue;
     auto own = dyn_cast<RankedTensorType>(user->getResult(0).getType());

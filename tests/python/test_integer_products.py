@@ -170,8 +170,9 @@ def test_product_of_two_codes(seed, tmp_path):
     numpy.testing.assert_allclose(ours.run(values["a"], values["b"])[0], numbers["a"] @ numbers["b"], atol=1e-4, rtol=1e-5)
 
 
+@pytest.mark.parametrize("target", ["icelake-server", "alderlake"])
 @pytest.mark.parametrize("kind", ["uint8", "int8"])
-def test_bytes_where_the_machine_multiplies_them(kind, tmp_path):
+def test_bytes_where_the_machine_multiplies_them(kind, target, tmp_path):
     """Breaks if what the zero point adds to a sum of bytes stays there, at the image's border above all.
 
     The machine need not be this one: each rewrite is held against the reference evaluator, and the code is looked at.
@@ -196,7 +197,7 @@ def test_bytes_where_the_machine_multiplies_them(kind, tmp_path):
                               [numpy_helper.from_array(numpy.asarray(array), name) for name, array in constants.items()])
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9), tmp_path / "m.onnx")
     done = subprocess.run([str(PACKAGE.parent / "bin/tensmith"), "compile", "m.onnx", "-o", "m.tsm", "--target",
-                           "icelake-server", "--verify-each-pass", "--dump-ir", "ir"],
+                           target, "--verify-each-pass", "--dump-ir", "ir"],
                           cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     kernels = [path.read_text() for path in (tmp_path / "ir").glob("kernel-*.mlir")]
@@ -231,3 +232,24 @@ def test_minimal_filtering_of_codes_is_exact(seed, tmp_path):
     windows = numpy.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
     wanted = numpy.einsum("nchwij,mcij->nmhw", windows, w.astype(int), optimize=True)
     numpy.testing.assert_array_equal(ours.run(x)[0], wanted.astype("float32"))
+
+
+def test_nan_is_coded_as_zero(tmp_path):
+    """Breaks if it depends on who reads the codes what a NaN becomes."""
+    constants = {"s": numpy.float32(0.5), "z": numpy.uint8(7), "w": numpy.eye(4, dtype="int8"), "sw": numpy.float32(1)}
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+             helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+             helper.make_node("DequantizeLinear", ["w", "sw"], ["dw"]),
+             helper.make_node("MatMul", ["d", "dw"], ["product"]),
+             helper.make_node("QuantizeLinear", ["y", "s", "z"], ["p"]),
+             helper.make_node("DequantizeLinear", ["p", "s", "z"], ["back"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2, 4]) for name in "xy"]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("product", "back")]
+    outputs.append(helper.make_tensor_value_info("p", TensorProto.UINT8, None))
+    ours, _, _ = compiled(tmp_path, nodes, ports, outputs, {name: numpy.asarray(array) for name, array in constants.items()})
+    x = numpy.array([[1, numpy.nan, -2, 3], [numpy.nan, 0, 1, 2]], "float32")
+    product, back, codes_of_y = ours.run(x, x)
+    wanted = numpy.nan_to_num(x, nan=0)
+    numpy.testing.assert_array_equal(product, wanted)
+    numpy.testing.assert_array_equal(back, wanted)
+    numpy.testing.assert_array_equal(codes_of_y, wanted / 0.5 + 7)

@@ -128,3 +128,42 @@ def test_short_loop_is_straight_code(seed, tmp_path):
     random = numpy.random.default_rng(100 + seed)
     whole, feeds = model(random, 1 + seed % 4, seed % 2 == 1)
     assert "recurrence" not in compare(tmp_path / "m.onnx", whole, feeds)
+
+
+def in_a_loop(tmp_path, nodes, initializers, size, trips=9):
+    """Runs y = loop over s of `nodes`, which take s and the captured c = sin(p) and give n; then -y."""
+    body = helper.make_graph(nodes + [helper.make_node("Identity", ["go"], ["go_on"])], "body",
+                             [helper.make_tensor_value_info("i", TensorProto.INT64, []),
+                              helper.make_tensor_value_info("go", TensorProto.BOOL, []),
+                              helper.make_tensor_value_info("s", TensorProto.FLOAT, [size])],
+                             [helper.make_tensor_value_info("go_on", TensorProto.BOOL, []),
+                              helper.make_tensor_value_info("n", TensorProto.FLOAT, [size])], initializers)
+    graph = helper.make_graph([helper.make_node("Sin", ["p"], ["c"]),
+                               helper.make_node("Loop", ["trips", "", "s0"], ["y"], body=body),
+                               helper.make_node("Neg", ["y"], ["z"])], "g",
+                              [helper.make_tensor_value_info("trips", TensorProto.INT64, [])] +
+                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, [size]) for name in ("p", "s0")],
+                              [helper.make_tensor_value_info("z", TensorProto.FLOAT, None)])
+    whole = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8)
+    random = numpy.random.default_rng(1)
+    feeds = {name: random.uniform(-1, 1, size).astype("float32") for name in ("p", "s0")}
+    return compare(tmp_path / "m.onnx", whole, {"trips": numpy.array(trips), **feeds})
+
+
+def test_result_is_not_written_over_what_the_loop_reads(tmp_path):
+    """Breaks if the buffer of a captured tensor, which ends with the loop, becomes that of the result."""
+    nodes = [helper.make_node("Mul", ["s", "c"], ["m"]), helper.make_node("Add", ["m", "one"], ["n"])]
+    one = numpy_helper.from_array(numpy.float32(1), "one")
+    assert "recurrence" in in_a_loop(tmp_path, nodes, [one], 40)
+
+
+def test_chain_of_moved_values_is_no_tree(tmp_path):
+    """Breaks if what is moved is computed again for each of its uses: two to the power of the chain's length."""
+    nodes, last = [], "s"
+    for step in range(40):
+        nodes += [helper.make_node("Concat", [last, last], [f"twice{step}"], axis=0),
+                  helper.make_node("Slice", [f"twice{step}", "one", "three"], [f"part{step}"])]
+        last = f"part{step}"
+    nodes.append(helper.make_node("Mul", [last, "c"], ["n"]))
+    bounds = [numpy_helper.from_array(numpy.array([value]), name) for name, value in (("one", 1), ("three", 3))]
+    assert "recurrence" in in_a_loop(tmp_path, nodes, bounds, 2)

@@ -70,3 +70,26 @@ func.func @broadcast_that_gives_the_shape(%x: tensor<3xf32>, %y: tensor<3xf32>) 
   %1 = graph.add %0, %y : (tensor<2x3xf32>, tensor<3xf32>) -> tensor<2x3xf32>
   return %1 : tensor<2x3xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func @reshape_behind_elementwise
+// CHECK: graph.add %arg0, %arg1 : (tensor<6x4xf32>, tensor<4xf32>) -> tensor<6x4xf32>
+// CHECK: graph.reshape {{.*}} -> tensor<2x3x4xf32>
+func.func @reshape_behind_elementwise(%x: tensor<6x4xf32>, %c: tensor<4xf32>) -> tensor<2x3x4xf32> {
+  %0 = graph.reshape %x : (tensor<6x4xf32>) -> tensor<2x3x4xf32>
+  %1 = graph.add %0, %c : (tensor<2x3x4xf32>, tensor<4xf32>) -> tensor<2x3x4xf32>
+  return %1 : tensor<2x3x4xf32>
+}
+
+// -----
+
+// The vector lies along another dimension before.
+// CHECK-LABEL: func @reshape_of_the_last_dimension
+// CHECK: graph.reshape
+// CHECK-NEXT: graph.add
+func.func @reshape_of_the_last_dimension(%x: tensor<2x6xf32>, %c: tensor<4xf32>) -> tensor<3x4xf32> {
+  %0 = graph.reshape %x : (tensor<2x6xf32>) -> tensor<3x4xf32>
+  %1 = graph.add %0, %c : (tensor<3x4xf32>, tensor<4xf32>) -> tensor<3x4xf32>
+  return %1 : tensor<3x4xf32>
+}
