@@ -61,17 +61,26 @@ LogicalResult QuantizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> 
   };
   Value y = code.div(code.cast(getX(), f32), parameter(getScale()));
   y = code.unary("graph.round", y);
-  if (y) // NaN is coded as zero is
-    y = code.where(code.unary("graph.isnan", y), code.scalar(y, 0), y);
-  if (!GraphCode::isAbsent(getZeroPoint()))
-    y = code.add(y, parameter(getZeroPoint()));
   unsigned bits = type.getWidth();
   double low = type.isUnsigned() ? 0 : -double(1 << (bits - 1));
   double high = type.isUnsigned() ? double((1 << bits) - 1) : double((1 << (bits - 1)) - 1);
-  if (y)
-    y = code.op("graph.max", {y, code.scalar(y, low)});
-  if (y)
-    y = code.op("graph.min", {y, code.scalar(y, high)});
+  bool hasZero = !GraphCode::isAbsent(getZeroPoint());
+  // The zero point is added to integers: so NaN, which they have not, is coded as zero is.
+  Value zero = hasZero ? parameter(getZeroPoint()) : Value();
+  if (!y || (hasZero && !zero))
+    return failure();
+  auto bound = [&](double number) {
+    Value limit = code.scalar(y, number);
+    return hasZero ? code.sub(limit, zero) : limit;
+  };
+  y = code.op("graph.max", {y, bound(low)});
+  y = code.op("graph.min", {y, bound(high)});
+  if (hasZero) {
+    Type wide = bits <= 8 ? graph.builder.getI16Type() : graph.builder.getI32Type();
+    Value offset =
+        alignParameter(code, code.cast(getZeroPoint(), wide), getX(), axis, getBlockSize());
+    y = code.add(code.cast(y, wide), offset);
+  }
   return finish(code.cast(y, getTo()), results);
 }
 

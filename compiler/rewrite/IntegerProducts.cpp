@@ -17,7 +17,7 @@
 // after:  clamp(round(y / s), low - z, high - z) * t
 //
 // Codes that are made and taken apart again are never offset by their zero point, and are integers
-// in memory where a product reads them only.
+// in memory where a product reads them only: elsewhere NaN, which has zero's code, stays NaN.
 //
 // before: matmul(cast(x, i32) - cast(zx, i32), cast(w, i32) - cast(zw, i32)), x and w of 8 bits
 // after:  the same of i16, with sums in i32
@@ -142,7 +142,7 @@ public:
     auto known = stored_.find(quantize);
     Value numbers;
     if (known == stored_.end())
-      numbers = rounded(quantize, /*asBytes=*/false);
+      numbers = rounded(quantize);
     else
       numbers = less(code_.cast(known->second.values, f32_), known->second.zero);
     return code_.mul(numbers, code_.reshape(op.getScale(), {}));
@@ -300,28 +300,20 @@ private:
            getElementTypeOrSelf(op.getX().getType()).isInteger(8);
   }
 
-  /// What a quantisation gives as whole numbers of f32: less its zero point, or codes from 0 to
-  /// 255.
-  Value rounded(graph::QuantizeOp op, bool asBytes) {
+  /// What a quantisation gives less its zero point, as whole numbers of f32.
+  Value rounded(graph::QuantizeOp op) {
     bool isUnsigned = cast<IntegerType>(op.getTo()).isUnsigned();
     Value scale = code_.reshape(op.getScale(), {});
     Value y = exact_ ? code_.div(op.getX(), scale)
                      : code_.mul(op.getX(), code_.div(graph_.scalar(f32_, 1), scale));
-    y = code_.unary("graph.round", y);
-    // NaN is coded as zero is.
-    y = code_.where(code_.unary("graph.isnan", y), graph_.scalar(f32_, 0), y);
     Value zero = isZero(op.getZeroPoint()) ? Value()
                                            : code_.reshape(code_.cast(op.getZeroPoint(), f32_), {});
     int64_t low = isUnsigned ? 0 : -128;
-    if (asBytes && zero)
-      y = code_.add(y, zero);
-    if (asBytes && low)
-      y = code_.add(y, -double(low));
     auto bound = [&](int64_t code) {
-      Value limit = graph_.scalar(f32_, double(asBytes ? code - low : code));
-      return !asBytes && zero ? code_.sub(limit, zero) : limit;
+      Value limit = graph_.scalar(f32_, double(code));
+      return zero ? code_.sub(limit, zero) : limit;
     };
-    y = code_.op("graph.max", {y, bound(low)});
+    y = code_.op("graph.max", {code_.unary("graph.round", y), bound(low)});
     return code_.op("graph.min", {y, bound(low + 255)});
   }
 
@@ -332,8 +324,7 @@ private:
       return numbers;
     OpBuilder::InsertionGuard guard(builder_);
     builder_.setInsertionPoint(op);
-    Type byte = IntegerType::get(op.getContext(), 8, IntegerType::Unsigned);
-    numbers.values = code_.cast(rounded(op, bytes_), bytes_ ? byte : i16_);
+    numbers.values = code_.cast(rounded(op), i16_);
     if (!bytes_)
       return numbers;
     if (!isZero(op.getZeroPoint()))
@@ -342,6 +333,8 @@ private:
       Value half = graph_.scalar(i16_, 128);
       numbers.zero = numbers.zero ? code_.add(numbers.zero, half) : half;
     }
+    Value codes = numbers.zero ? code_.add(numbers.values, numbers.zero) : numbers.values;
+    numbers.values = code_.cast(codes, IntegerType::get(op.getContext(), 8, IntegerType::Unsigned));
     return numbers;
   }
 
