@@ -49,8 +49,7 @@ struct Numbers {
 /// An operand: its codes, and what one of them stands for.
 struct Codes {
   Numbers numbers;
-  Value scale; // a scalar, or a vector along `axis`
-  int64_t axis = -1;
+  Value scale; // a scalar, or a vector
 };
 
 /// Of quantisations, those that products read: made once.
@@ -73,7 +72,7 @@ bool isZero(Value value) {
   auto constant = value.getDefiningOp<graph::ConstantOp>();
   auto tensor =
       constant ? graph::hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
-  if (!constant || !tensor.ok())
+  if (!constant || !tensor.ok() || !isa<IntegerType>(GraphCode::element(value)))
     return false;
   for (int64_t i = 0; i < tensor->size(); ++i)
     if (tensor->getInt(i) != 0)
@@ -100,8 +99,30 @@ graph::DequantizeOp dequantizationOf(Value value) {
     return {};
   int64_t axis = int64_t(op.getAxis());
   bool inRange = axis >= -type.getRank() && axis < type.getRank();
-  return isScalar(op.getScale()) || (isVector(op.getScale()) && inRange) ? op
-                                                                         : graph::DequantizeOp();
+  // One scale has one zero point.
+  bool single = isScalar(op.getScale()) &&
+                (GraphCode::isAbsent(op.getZeroPoint()) || isScalar(op.getZeroPoint()));
+  return single || (isVector(op.getScale()) && !isScalar(op.getScale()) && inRange)
+             ? op
+             : graph::DequantizeOp();
+}
+
+/// The dimension along which codes that make the value have scales, through transpositions; -1 of
+/// one scale. Nothing where it is made otherwise.
+std::optional<int64_t> scaleAxis(Value value) {
+  if (auto transpose = value.getDefiningOp<graph::TransposeOp>()) {
+    auto axis = scaleAxis(transpose.getX());
+    ArrayRef<int64_t> permutation = transpose.getPermutation();
+    return axis && *axis >= 0
+               ? std::optional<int64_t>(llvm::find(permutation, *axis) - permutation.begin())
+               : axis;
+  }
+  graph::DequantizeOp op = dequantizationOf(value);
+  if (!op)
+    return std::nullopt;
+  int64_t axis = int64_t(op.getAxis());
+  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
+  return isScalar(op.getScale()) ? -1 : axis < 0 ? axis + rank : axis;
 }
 
 /// The quantisation whose codes the operator takes, if both have one scale, and the same zero
@@ -160,16 +181,15 @@ public:
     auto w = dyn_cast<RankedTensorType>(op.getW().getType());
     bool fits = w && w.hasStaticShape() && !kernel::isDepthwise(op) && !op.getAccumulateI32() &&
                 w.getNumElements() / std::max<int64_t>(w.getDimSize(0), 1) <= kMostProducts;
-    if (!fits || !dequantizationOf(op.getX()))
+    auto xAxis = scaleAxis(op.getX()), wAxis = scaleAxis(op.getW());
+    if (!fits || !xAxis || *xAxis >= 0 || !wAxis || *wAxis > 0)
       return {};
-    auto x = codesOf(op.getX()), weights = codesOf(op.getW());
-    if (!x || !weights || x->axis >= 0 || weights->axis > 0)
-      return {};
-    Value bytes = x->numbers.areBytes() ? signedBytes(op.getW(), code_) : Value();
-    Value sums =
-        bytes ? ofBytes(op, x->numbers, bytes)
-              : product(op, {relative(x->numbers), relative(weights->numbers), graph_.none()});
-    Value y = scaled(sums, *x, *weights, /*axis=*/1);
+    Codes x = codesOf(op.getX()), weights = codesOf(op.getW());
+    Value bytes = x.numbers.areBytes() ? signedBytes(op.getW(), code_) : Value();
+    Value sums = bytes
+                     ? ofBytes(op, x.numbers, bytes)
+                     : product(op, {relative(x.numbers), relative(weights.numbers), graph_.none()});
+    Value y = scaled(sums, x, weights, /*axis=*/1);
     if (!GraphCode::isAbsent(op.getBias()))
       y = code_.add(y, code_.alongDimension(op.getBias(), 1, w.getRank()));
     return y;
@@ -184,52 +204,39 @@ public:
     int64_t depth = a.getShape().back();
     if (ShapedType::isDynamic(depth) || depth > kMostProducts)
       return {};
-    auto left = codesOf(op.getA()), right = codesOf(op.getB());
-    if (!left || !right || left->axis >= 0 || (right->axis >= 0 && right->axis != b.getRank() - 1))
+    auto aAxis = scaleAxis(op.getA()), bAxis = scaleAxis(op.getB());
+    if (!aAxis || *aAxis >= 0 || !bAxis || (*bAxis >= 0 && *bAxis != b.getRank() - 1))
       return {};
-    Value bytes = left->numbers.areBytes() ? signedBytes(op.getB(), code_) : Value();
-    Value sums = bytes ? ofBytes(op, left->numbers, bytes)
-                       : product(op, {relative(left->numbers), relative(right->numbers)});
-    return scaled(sums, *left, *right, result.getRank() - 1);
+    Codes left = codesOf(op.getA()), right = codesOf(op.getB());
+    Value bytes = left.numbers.areBytes() ? signedBytes(op.getB(), code_) : Value();
+    Value sums = bytes ? ofBytes(op, left.numbers, bytes)
+                       : product(op, {relative(left.numbers), relative(right.numbers)});
+    return scaled(sums, left, right, result.getRank() - 1);
   }
 
 private:
-  /// The codes behind the value, through a transposition of them.
-  std::optional<Codes> codesOf(Value value) {
+  /// The codes behind a value that has a `scaleAxis`.
+  Codes codesOf(Value value) {
     if (auto transpose = value.getDefiningOp<graph::TransposeOp>()) {
-      auto codes = codesOf(transpose.getX());
-      if (!codes)
-        return std::nullopt;
-      codes->numbers.values = code_.transpose(codes->numbers.values, transpose.getPermutation());
-      if (codes->axis >= 0)
-        codes->axis = llvm::find(transpose.getPermutation(), codes->axis) -
-                      transpose.getPermutation().begin();
+      Codes codes = codesOf(transpose.getX());
+      codes.numbers.values = code_.transpose(codes.numbers.values, transpose.getPermutation());
       return codes;
     }
     graph::DequantizeOp op = dequantizationOf(value);
-    if (!op)
-      return std::nullopt;
+    bool single = isScalar(op.getScale());
+    Value scale = single ? code_.reshape(op.getScale(), {}) : Value(op.getScale());
     if (graph::QuantizeOp quantize = quantizationBefore(op))
-      return Codes{storedNumbers(quantize), code_.reshape(op.getScale(), {})};
-    int64_t rank = cast<RankedTensorType>(op.getX().getType()).getRank();
-    Codes codes{{}, op.getScale()};
-    if (isScalar(op.getScale()))
-      codes.scale = code_.reshape(op.getScale(), {});
-    else
-      codes.axis = op.getAxis() < 0 ? op.getAxis() + rank : op.getAxis();
+      return {storedNumbers(quantize), scale};
     Value zero;
     if (!isZero(op.getZeroPoint())) {
       zero = code_.cast(op.getZeroPoint(), i16_);
-      if (!isScalar(zero) && codes.axis < 0)
-        return std::nullopt;
-      zero =
-          isScalar(zero) ? code_.reshape(zero, {}) : code_.alongDimension(zero, codes.axis, rank);
+      zero = isScalar(zero)
+                 ? code_.reshape(zero, {})
+                 : code_.alongDimension(zero, *scaleAxis(value), GraphCode::rank(op.getX()));
     }
-    bool keep =
-        bytes_ && codes.axis < 0 && getElementTypeOrSelf(op.getX().getType()).isUnsignedInteger(8);
-    codes.numbers =
-        keep ? Numbers{op.getX(), zero} : Numbers{less(code_.cast(op.getX(), i16_), zero), Value()};
-    return codes;
+    if (bytes_ && single && GraphCode::element(op.getX()).isUnsignedInteger(8))
+      return {{op.getX(), zero}, scale};
+    return {{less(code_.cast(op.getX(), i16_), zero), Value()}, scale};
   }
 
   /// Numbers of i16, relative to the zero point.
@@ -353,7 +360,7 @@ private:
     if (!sums)
       return {};
     Value scale = right.scale;
-    if (right.axis >= 0)
+    if (!isScalar(scale))
       scale = code_.alongDimension(scale, axis, GraphCode::rank(sums));
     return code_.mul(code_.cast(sums, f32_), code_.mul(scale, left.scale));
   }

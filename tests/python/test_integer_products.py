@@ -251,3 +251,23 @@ def test_nan_is_coded_as_zero(tmp_path):
     wanted = numpy.nan_to_num(x, nan=0)
     numpy.testing.assert_array_equal(product, wanted)
     numpy.testing.assert_array_equal(codes_of_y, wanted / 0.5 + 7)
+
+
+def test_image_of_few_channels_is_read_in_place(tmp_path):
+    """Breaks if rows of three channels, which are no whole steps of pairs, are copied, or the channel added counts."""
+    random = numpy.random.default_rng(9)
+    w = codes(random, (8, 3, 7, 7), "int8")
+    nodes = [helper.make_node("QuantizeLinear", ["x", "one", "z"], ["q"]),
+             helper.make_node("DequantizeLinear", ["q", "one", "z"], ["d"]),
+             helper.make_node("DequantizeLinear", ["w", "one"], ["dw"]),
+             helper.make_node("Conv", ["d", "dw"], ["y"], strides=[2, 2], pads=[3, 3, 3, 3])]
+    ours, _, schedules = compiled(tmp_path, nodes, [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 21, 18])],
+                                  [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                                  {"one": numpy.float32(1), "z": numpy.uint8(100), "w": w})
+    if platform.machine() == "x86_64":
+        assert any("rows in place, products by" in schedule for schedule in schedules)
+    x = random.integers(-100, 156, (1, 3, 21, 18)).astype("float32")
+    padded = numpy.pad(x, [(0, 0), (0, 0), (3, 3), (3, 3)]).astype(int)
+    windows = numpy.lib.stride_tricks.sliding_window_view(padded, (7, 7), axis=(2, 3))[:, :, ::2, ::2]
+    wanted = numpy.einsum("nchwij,mcij->nmhw", windows, w.astype(int), optimize=True)
+    numpy.testing.assert_array_equal(ours.run(x)[0], wanted.astype("float32"))

@@ -72,3 +72,25 @@ func.func @two_matmuls(%x: tensor<8x16xf32>, %w: tensor<16x16xf32>) -> tensor<8x
   %1 = graph.matmul %0, %w : (tensor<8x16xf32>, tensor<16x16xf32>) -> tensor<8x16xf32>
   return %1 : tensor<8x16xf32>
 }
+
+// -----
+
+// Each block of columns would compute the rows again.
+// CHECK-LABEL: func @rows_of_many_columns
+// CHECK: graph.kernel {{.*}}label = "tanh"
+// CHECK: graph.kernel {{.*}}label = "matmul"
+func.func @rows_of_many_columns(%x: tensor<8x16xf32>, %w: tensor<16x256xf32>) -> tensor<8x256xf32> {
+  %0 = graph.tanh %x : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %1 = graph.matmul %0, %w : (tensor<8x16xf32>, tensor<16x256xf32>) -> tensor<8x256xf32>
+  return %1 : tensor<8x256xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @rows_of_few_columns
+// CHECK: graph.kernel {{.*}}label = "tanh+matmul"
+func.func @rows_of_few_columns(%x: tensor<8x16xf32>, %w: tensor<16x64xf32>) -> tensor<8x64xf32> {
+  %0 = graph.tanh %x : (tensor<8x16xf32>) -> tensor<8x16xf32>
+  %1 = graph.matmul %0, %w : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
+  return %1 : tensor<8x64xf32>
+}
