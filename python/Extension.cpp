@@ -4,7 +4,7 @@
 // Nothing is copied on the way in (a NumPy array or any DLPack tensor that is dense and row-major
 // is borrowed) or out (outputs are NumPy arrays on the library's memory). The interpreter's lock is
 // released while models compile and run.
-#include <tensmith/compiler.h>
+#include "python/CompilerLibrary.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -52,6 +52,14 @@ void check(ts_status *status) {
   Error error(ts_status_message(status), ts_status_get_code(status));
   ts_status_free(status);
   throw error;
+}
+
+/// The compiler, which is loaded by the first that asks.
+const tensmith::python::CompilerLibrary &compiler() {
+  const auto &library = tensmith::python::compilerLibrary();
+  if (!library.failure.empty())
+    throw Error(library.failure, TS_UNSUPPORTED);
+  return library;
 }
 
 struct Release {
@@ -571,7 +579,7 @@ struct Settings {
 
   ts_compile_options options(std::vector<const char *> &pointers) const {
     ts_compile_options result;
-    ts_compile_options_init(&result);
+    compiler().initOptions(&result);
     for (const std::string &shape : shapes)
       pointers.push_back(shape.c_str());
     for (const std::string &name : overridable)
@@ -596,7 +604,7 @@ void compileFile(const std::string &path, const std::string &out, const Settings
   ts_status *status;
   {
     nb::gil_scoped_release unlocked;
-    status = ts_compile_file(path.c_str(), &options, out.c_str());
+    status = compiler().compileFile(path.c_str(), &options, out.c_str());
   }
   check(status);
 }
@@ -611,11 +619,11 @@ nb::bytes compileBytes(nb::bytes model, const std::string &name, const Settings 
   ts_status *status;
   {
     nb::gil_scoped_release unlocked;
-    status = ts_compile_bytes(data, length, name.c_str(), &options, &module, &size);
+    status = compiler().compileBytes(data, length, name.c_str(), &options, &module, &size);
   }
   check(status);
   nb::bytes result(module, size);
-  ts_bytes_free(module);
+  compiler().freeBytes(module);
   return result;
 }
 
@@ -633,8 +641,8 @@ Module *load(nb::object source, int threads, int64_t depth, int64_t instructions
 /// A model's declared interface as JSON; of `bytes` where they are given, else of the file.
 std::string describeInterface(const std::string &path, std::optional<nb::bytes> bytes) {
   char *json = nullptr;
-  check(ts_describe_interface(path.c_str(), bytes ? bytes->c_str() : nullptr,
-                              bytes ? bytes->size() : 0, &json));
+  check(compiler().describeInterface(path.c_str(), bytes ? bytes->c_str() : nullptr,
+                                     bytes ? bytes->size() : 0, &json));
   std::string text(json);
   ts_string_free(json);
   return text;

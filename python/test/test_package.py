@@ -1,5 +1,9 @@
 """The Python package: arrays in and out, names, errors, bytes, saved modules."""
 
+import os
+import subprocess
+import sys
+
 import numpy
 import onnx
 import onnx.helper
@@ -99,3 +103,32 @@ def test_saved_module_is_the_same(model, tmp_path):
 def test_a_kernel_is_located_at_all_of_its_nodes(model):
     locations = [step["location"] for function in model.describe()["functions"] for step in function["instructions"]]
     assert any("'sum (Add)'" in location and "'relu (Relu)'" in location for location in locations), locations
+
+
+RUN_A_MODULE = """
+import sys
+import os
+import subprocess
+import sys
+
+import numpy
+import tensmith
+
+def has_llvm():
+    return "libLLVM" in open("/proc/self/maps").read()
+
+x = numpy.ones((2, 3), numpy.float32)
+tensmith.load(sys.argv[1])(x, x)
+assert not has_llvm(), "to run a module LLVM was loaded"
+tensmith.compile(sys.argv[2])(x, x)
+assert has_llvm(), "LLVM is not seen among the process's files"
+"""
+
+
+# Breaks if the extension is linked to the compiler again, which costs each process that runs modules some 60 MB.
+def test_a_module_runs_without_the_compiler(model, model_bytes, tmp_path):
+    model.save(tmp_path / "m.so")
+    (tmp_path / "m.onnx").write_bytes(model_bytes)
+    done = subprocess.run([sys.executable, "-c", RUN_A_MODULE, tmp_path / "m.so", tmp_path / "m.onnx"], capture_output=True,
+                          text=True, timeout=300, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,41 @@
+// Finds the compiler's library by the extension's own search path, and its functions by name.
+#include "python/CompilerLibrary.h"
+
+#include <dlfcn.h>
+
+namespace tensmith::python {
+namespace {
+
+template <typename Function>
+void find(void *handle, const char *name, Function &function, std::string &failure) {
+  function = reinterpret_cast<Function>(::dlsym(handle, name));
+  if (!function)
+    failure = std::string(TENSMITH_COMPILER_LIBRARY) + " has no " + name +
+              "; it is of another version than this package";
+}
+
+CompilerLibrary open() {
+  CompilerLibrary library;
+  void *handle = ::dlopen(TENSMITH_COMPILER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) {
+    library.failure = std::string("the compiler can't be loaded (") + ::dlerror() +
+                      "); compiled modules run without it, models need it";
+    return library;
+  }
+  std::string &failure = library.failure;
+  find(handle, "ts_compile_options_init", library.initOptions, failure);
+  find(handle, "ts_compile_file", library.compileFile, failure);
+  find(handle, "ts_compile_bytes", library.compileBytes, failure);
+  find(handle, "ts_bytes_free", library.freeBytes, failure);
+  find(handle, "ts_describe_interface", library.describeInterface, failure);
+  return library;
+}
+
+} // namespace
+
+const CompilerLibrary &compilerLibrary() {
+  static const CompilerLibrary library = open();
+  return library;
+}
+
+} // namespace tensmith::python

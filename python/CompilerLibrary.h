@@ -1,0 +1,26 @@
+// The compiler's library, opened when a model is first compiled.
+//
+// It brings LLVM along: tens of megabytes of relocations and of start time, which a process that
+// only loads and runs modules must not pay for.
+#pragma once
+
+#include <tensmith/compiler.h>
+
+#include <string>
+
+namespace tensmith::python {
+
+/// compiler.h's functions, by the names that they have there.
+struct CompilerLibrary {
+  decltype(&ts_compile_options_init) initOptions = nullptr;
+  decltype(&ts_compile_file) compileFile = nullptr;
+  decltype(&ts_compile_bytes) compileBytes = nullptr;
+  decltype(&ts_bytes_free) freeBytes = nullptr;
+  decltype(&ts_describe_interface) describeInterface = nullptr;
+  std::string failure; // why there is none; empty where there is
+};
+
+/// The one of the process.
+const CompilerLibrary &compilerLibrary();
+
+} // namespace tensmith::python
