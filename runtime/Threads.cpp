@@ -37,16 +37,20 @@ struct Loop {
   ThreadPool::Body body;
   void *closure;
   int64_t count;
-  int64_t step;
+  int64_t chunks; // as even as they can be
   int lanes;
   Share shares[kMaxLanes];
+
+  int64_t begin(int64_t chunk) const {
+    return count / chunks * chunk + count % chunks * chunk / chunks;
+  }
 };
 
 void runChunks(Loop &loop, int lane) {
   for (int turn = 0; turn < loop.lanes; ++turn) {
     Share &share = loop.shares[(lane + turn) % loop.lanes];
     for (int64_t chunk; (chunk = share.next.fetch_add(1, std::memory_order_relaxed)) < share.end;)
-      loop.body(loop.closure, chunk * loop.step, std::min(loop.count, (chunk + 1) * loop.step));
+      loop.body(loop.closure, loop.begin(chunk), loop.begin(chunk + 1));
   }
 }
 
@@ -322,9 +326,8 @@ void ThreadPool::parallelFor(int64_t count, int64_t grain, Body body, void *clos
   int64_t pieces = (count - 1) / grain + 1;
   if (threads_ == 1 || pieces == 1)
     return body(closure, 0, count);
-  int64_t wanted = std::min<int64_t>(pieces, threads_ * kChunksPerLane);
-  Loop loop{body, closure, count, (count - 1) / wanted + 1, 0, {}};
-  int64_t chunks = (count - 1) / loop.step + 1;
+  int64_t chunks = std::min<int64_t>(pieces, threads_ * kChunksPerLane);
+  Loop loop{body, closure, count, chunks, 0, {}};
   loop.lanes = int(std::min<int64_t>(threads_, chunks));
   for (int lane = 0; lane < loop.lanes; ++lane) {
     loop.shares[lane].next.store(chunks * lane / loop.lanes, std::memory_order_relaxed);

@@ -10,47 +10,105 @@ using namespace mlir;
 
 namespace tensmith::kernel {
 
-Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, Value batch, Value rows,
-                          Value columns, Value panels, Value depth, Value rowBytes,
-                          int64_t height) {
-  constexpr int64_t kWorkOfItem = 1 << 18; // multiply-adds that are worth an item of their own
-  constexpr int64_t kMaxItems = 64;
-  constexpr int64_t kRowsWhileReading = 4; // that are done in the time that reading weights takes
-  Blocking b;
-  b.rows = rows;
-  b.panels = panels;
-  b.batch = batch;
-  b.height = height;
-  b.knownRows = constantIndex(rows);
-  Value one = math.constant(1);
-  if (b.knownRows) {
-    int64_t tiles = std::max<int64_t>((*b.knownRows + b.height - 1) / b.height, 1);
-    b.height = std::max<int64_t>((*b.knownRows + tiles - 1) / tiles, 1);
-    b.highTiles = *b.knownRows - tiles * (b.height - 1);
-    b.tiles = math.constant(tiles);
-  } else {
-    b.tiles = math.ceilDiv(rows, math.constant(b.height));
+namespace {
+
+constexpr int64_t kWorkOfItem = 1 << 18; // multiply-adds that are worth an item of their own
+constexpr int64_t kMaxItems = 64;
+constexpr int64_t kRowsWhileReading = 4; // that are done in the time that reading weights takes
+/// Of a row of A, in one block of the depth, and of one that is not worth cutting.
+constexpr int64_t kDepthBlockBytes = 768 * 4, kUncutBytes = 1024 * 4;
+/// That make it worth reading all panels, where items differ in their rows.
+constexpr int64_t kTilesOfItem = 8;
+/// Where the depth is cut, an item's rows of A come from beyond the cache: for some panels, then.
+constexpr int64_t kPanelsOfCut = 4, kMaxItemsOfCut = 16;
+
+/// Bytes of the second-level cache that rows of A may fill: what two panels leave of it, if that is
+/// no less than half.
+Value bytesForRows(IndexMath &math, const MachineShape &machine, Value panelBytes) {
+  int64_t most = machine.l2Bytes * 3 / 4, least = machine.l2Bytes / 2;
+  Value panels = math.min(math.mul(panelBytes, 2), math.constant(machine.l2Bytes - least));
+  return math.min(math.sub(math.constant(machine.l2Bytes), panels), math.constant(most));
+}
+
+} // namespace
+
+void Blocking::cutRows(IndexMath &math, int64_t tileHeight) {
+  height = tileHeight;
+  knownRows = constantIndex(rows);
+  if (!knownRows) {
+    tiles = math.ceilDiv(rows, math.constant(height));
+    return;
   }
-  Value busyRows = math.max(rows, math.constant(kRowsWhileReading));
-  Value work = math.mul(math.mul(math.mul(batch, busyRows), columns), depth);
+  int64_t count = std::max<int64_t>((*knownRows + height - 1) / height, 1);
+  height = std::max<int64_t>((*knownRows + count - 1) / count, 1);
+  highTiles = *knownRows - count * (height - 1);
+  tiles = math.constant(count);
+}
+
+/// Returns the bytes of A that a row has in one block.
+Value Blocking::cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of) {
+  Value one = math.constant(1);
+  depthBlock = of.depth;
+  depthBlocks = one;
+  auto known = constantIndex(of.rowBytes);
+  if (!of.cutsDepth || constantIndex(of.rows) == 1 || (known && *known <= kUncutBytes))
+    return of.rowBytes;
+  constexpr int64_t kMultiple = 16; // of whole steps and cache lines
+  Value blocks = math.max(math.ceilDiv(of.rowBytes, math.constant(kDepthBlockBytes)), one);
+  Value block = math.ceilDiv(math.ceilDiv(of.depth, blocks), math.constant(kMultiple));
+  block = math.mul(math.max(block, one), kMultiple);
+  Value isLong = math.less(math.constant(kUncutBytes), of.rowBytes);
+  Value isMuch = math.less(math.constant(machine.l2Bytes / 2), math.mul(of.rowBytes, of.rows));
+  auto choose = [&](Value cut, Value whole) {
+    return math.select(isLong, math.select(isMuch, cut, whole), whole);
+  };
+  depthBlock = choose(block, of.depth);
+  depthBlocks = choose(math.ceilDiv(of.depth, block), one);
+  return math.ceilDiv(of.rowBytes, depthBlocks);
+}
+
+Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of) {
+  Blocking b;
+  b.rows = of.rows;
+  b.panels = of.panels;
+  b.batch = of.batch;
+  Value one = math.constant(1), panels = math.max(of.panels, one);
+  b.cutRows(math, of.height);
+  Value rowBytes = math.max(b.cutDepth(math, machine, of), one);
+  Value busyRows = math.max(of.rows, math.constant(kRowsWhileReading));
+  Value work = math.mul(math.mul(math.mul(of.batch, busyRows), of.columns), of.depth);
   Value wanted =
       math.max(math.min(math.div(work, math.constant(kWorkOfItem)), math.constant(kMaxItems)), one);
 
-  Value cached = math.max(
-      math.div(math.constant(machine.l2Bytes / 2), math.max(math.mul(rowBytes, b.height), one)),
-      one);
   Value tiles = math.max(b.tiles, one);
-  Value tileBlocks = math.ceilDiv(tiles, math.min(cached, tiles));
-  Value panelBlocks = math.min(math.max(panels, one),
-                               math.ceilDiv(wanted, math.max(math.mul(batch, tileBlocks), one)));
-  tileBlocks =
-      math.max(tileBlocks,
-               math.min(tiles, math.ceilDiv(wanted, math.max(math.mul(batch, panelBlocks), one))));
+  Value cachedRows =
+      math.div(bytesForRows(math, machine, math.mul(b.depthBlock, of.lineBytes)), rowBytes);
+  Value cached = math.max(math.div(cachedRows, math.constant(b.height)), one);
+  Value tileBlocks = math.select(math.less(cachedRows, of.rows),
+                                 math.ceilDiv(tiles, math.min(cached, tiles)), one);
+  Value mostPanels = panels;
+  if (b.cutsDepth()) {
+    Value cut = math.less(one, b.depthBlocks);
+    Value few = math.ceilDiv(panels, math.constant(kPanelsOfCut));
+    mostPanels = math.select(cut, few, panels);
+    wanted = math.select(cut, math.min(wanted, math.constant(kMaxItemsOfCut)), wanted);
+  }
+  auto divide = [&](Value a, Value b) { return math.div(a, math.max(math.mul(of.batch, b), one)); };
+  Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
+  b.rowsApart = math.less(
+      weights, math.max(math.mul(of.rows, of.rowBytes), math.constant(machine.l2Bytes / 2)));
+  Value apart = math.min(math.ceilDiv(tiles, math.constant(kTilesOfItem)), divide(wanted, one));
+  tileBlocks = math.max(tileBlocks, math.select(b.rowsApart, apart, one));
+  if (of.copiesRows)
+    tileBlocks = math.max(tileBlocks, math.min(tiles, divide(wanted, one)));
+  Value panelBlocks =
+      math.min(mostPanels, math.ceilDiv(wanted, math.max(math.mul(of.batch, tileBlocks), one)));
+  tileBlocks = math.max(tileBlocks, math.min(tiles, divide(wanted, panelBlocks)));
   b.tileBlock = math.ceilDiv(tiles, tileBlocks);
-  b.panelBlock = math.ceilDiv(math.max(panels, one), panelBlocks);
+  b.panelBlock = math.ceilDiv(panels, panelBlocks);
   b.tileBlocks = math.ceilDiv(b.tiles, b.tileBlock);
-  b.panelBlocks = math.ceilDiv(panels, b.panelBlock);
-  b.items = math.mul(batch, math.mul(b.tileBlocks, b.panelBlocks));
+  b.panelBlocks = math.ceilDiv(of.panels, b.panelBlock);
+  b.items = math.mul(of.batch, math.mul(b.tileBlocks, b.panelBlocks));
   // A multiply-add in a tile costs a fraction of a scalar operation.
   Value itemWork = math.div(work, math.mul(math.max(b.items, one), math.constant(8)));
   b.grain = grainOf(math, itemWork);

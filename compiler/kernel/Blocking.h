@@ -3,14 +3,33 @@
 //
 // Rows are cut into tiles of `height` and `height - 1` rows that cover a known number of rows
 // exactly (49 rows are 4 tiles of 6 and 5 of 5, not 8 of 6 and a slow one of 1). An item is a block
-// of tiles by a block of panels: its rows of A stay in half of the second-level cache while the
-// panels pass, and there are enough items for the cores to share.
+// of tiles by a block of panels: its rows of A stay in the second-level cache while the panels
+// pass, and there are enough items for the cores to share. Neighbouring items, which mostly are one
+// core's, share panels where B is larger than A, so that each core reads its own part of B;
+// otherwise they share rows, so that a core has rows of its own, which it also wrote if the layer
+// before was cut in the same way.
+//
+// Where the rows are too long for the cache, the sum is cut as well: all tiles and panels of an
+// item pass one block of the depth, then the next (Goto and van de Geijn, "Anatomy of
+// High-Performance Matrix Multiplication", 2008). Sums are kept in between, so that they are the
+// same sums in the same order.
 #pragma once
 
 #include "compiler/kernel/IndexMath.h"
 #include "compiler/kernel/Kernel.h"
 
 namespace tensmith::kernel {
+
+/// What is to be cut.
+struct ProductExtents {
+  mlir::Value batch, rows, columns, panels;
+  mlir::Value depth;       // products summed for one element
+  mlir::Value rowBytes;    // of A, distinct for each row
+  int64_t lineBytes = 0;   // of a panel, for each unit of depth
+  int64_t height;          // of a tile
+  bool copiesRows = false; // each item makes a copy of its rows
+  bool cutsDepth = false;  // whether the sum may be cut: A's rows are then `depth` elements each
+};
 
 struct Blocking {
   int64_t height; // of a full tile
@@ -19,12 +38,17 @@ struct Blocking {
   mlir::Value rows, tiles, panels, batch; // extents
   mlir::Value tileBlock, panelBlock;      // of an item
   mlir::Value tileBlocks, panelBlocks;    // their numbers
+  mlir::Value depthBlock, depthBlocks;    // of the sum, and their number
+  mlir::Value rowsApart;                  // whether neighbouring items share rows, and not panels
   mlir::Value items, grain;
 
-  /// `rowBytes`: of A, distinct for each row; `depth`: products summed for one element.
-  static Blocking choose(IndexMath &math, const MachineShape &machine, mlir::Value batch,
-                         mlir::Value rows, mlir::Value columns, mlir::Value panels,
-                         mlir::Value depth, mlir::Value rowBytes, int64_t height);
+  static Blocking choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of);
+  /// Whether sums may have to be kept; a run may turn out to need one block.
+  bool cutsDepth() const { return constantIndex(depthBlocks) != 1; }
+
+private:
+  void cutRows(IndexMath &math, int64_t height);
+  mlir::Value cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of);
 };
 
 /// Calls `tile(first row, height)` for row tile `number`: once for each height that occurs.

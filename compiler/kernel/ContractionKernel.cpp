@@ -3,7 +3,8 @@
 //
 // Loops of an item: panel outside and tile inside, so that a panel of B stays in cache while the
 // rows pass, which stay in cache for all panels; rows that have to be copied are copied before.
-// While the tiles work on one panel, they prefetch the next.
+// While the tiles work on one panel, they prefetch the next. Where the depth is cut (Blocking.h),
+// both loops pass each block of it, and sums that are not complete wait in scratch.
 #include "compiler/kernel/ContractionKernel.h"
 
 #include "compiler/kernel/Blocking.h"
@@ -54,6 +55,15 @@ SmallVector<Value> rowNumbers(IndexMath &math, Value first, int64_t height) {
   return rows;
 }
 
+/// A part of the sums of one item, and where they wait for the next part.
+struct DepthPart {
+  Value begin, end;
+  Value isFirst, isLast;
+  Value sums;                  // null where the depth is not cut
+  Value firstPanel, lastPanel; // of the item
+  Value rows;                  // of the item, in whole tiles
+};
+
 class TileEmitter {
 public:
   TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Contraction &contraction,
@@ -70,6 +80,7 @@ public:
   /// Places of the tile's rows in the results, and of the rows of A.
   void beginRows(Value batch, Value firstRow, int64_t height, Value slot) {
     batch_ = batch;
+    slot_ = slot;
     rows_ = rowNumbers(math_, firstRow, height);
     source_.beginTile(batch, rows_, slot);
   }
@@ -83,6 +94,9 @@ public:
     step_ = math_.select(math_.less(math_.constant(line), tiles), math_.constant(0), step);
     tile_ = tile;
   }
+
+  /// What follows is this part of the sums.
+  void beginPart(const DepthPart &part) { part_ = part; }
 
   /// One tile of the rows begun, against a panel.
   void emitPanel(Value panel) {
@@ -124,7 +138,19 @@ private:
   /// The first `vectors` vectors of a panel's columns, of which the last `masked` are cut off at
   /// the results' width.
   void emitTile(Value panel, int64_t vectors, int64_t masked) {
-    SmallVector<Value> sums = emitSums(panel, vectors);
+    SmallVector<Value> sums = emitSums(panel, initialSums(panel, vectors), vectors);
+    if (!part_.sums)
+      return finishTile(panel, sums, vectors, masked);
+    emitIf(
+        math_, part_.isLast, [&] { finishTile(panel, sums, vectors, masked); },
+        [&] {
+          for (auto [number, sum] : llvm::enumerate(sums))
+            emitter_.builder().create<LLVM::StoreOp>(math_.location, sum,
+                                                     waitingSum(panel, number, vectors));
+        });
+  }
+
+  void finishTile(Value panel, ValueRange sums, int64_t vectors, int64_t masked) {
     Value first = math_.mul(panel, contraction_.width);
     Value column =
         contraction_.conv() ? math_.add(math_.mul(batch_, extents_.columns), first) : first;
@@ -171,31 +197,59 @@ private:
                      element, mask);
   }
 
-  /// The sums of products: loops over taps and k that carry the register tile.
-  SmallVector<Value> emitSums(Value panel, int64_t vectors) {
+  /// Zeros, or what the parts before have summed up.
+  SmallVector<Value> initialSums(Value panel, int64_t vectors) {
     auto &builder = emitter_.builder();
+    Location location = math_.location;
     auto type = VectorType::get({lanes_}, contraction_.accumulator);
-    Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
-    SmallVector<Value> sums(rows_.size() * vectors, zero);
+    Value zero = builder.create<arith::ConstantOp>(location, builder.getZeroAttr(type));
+    SmallVector<Value> zeros(rows_.size() * vectors, zero);
+    if (!part_.sums)
+      return zeros;
+    SmallVector<Type> types(zeros.size(), type);
+    auto choice = builder.create<scf::IfOp>(location, types, part_.isFirst, /*withElse=*/true);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(choice.thenBlock());
+    builder.create<scf::YieldOp>(location, zeros);
+    builder.setInsertionPointToEnd(choice.elseBlock());
+    SmallVector<Value> sums;
+    for (size_t number = 0; number < zeros.size(); ++number)
+      sums.push_back(
+          builder.create<LLVM::LoadOp>(location, type, waitingSum(panel, number, vectors)));
+    builder.create<scf::YieldOp>(location, sums);
+    return SmallVector<Value>(choice.getResults());
+  }
+
+  /// Where a vector of the tile's sums is kept.
+  Value waitingSum(Value panel, size_t number, int64_t vectors) {
+    Value lines = math_.mul(math_.sub(panel, part_.firstPanel), part_.rows);
+    Value line = math_.add(lines, math_.add(slot_, int64_t(number) / vectors));
+    Value place = math_.add(math_.mul(line, contraction_.width), number % vectors * lanes_);
+    return elementPointer(math_, contraction_.accumulator, part_.sums, place);
+  }
+
+  /// The sums of products: loops over taps and k that carry the register tile.
+  SmallVector<Value> emitSums(Value panel, ValueRange sums, int64_t vectors) {
     Value total = source_.totalDepth();
     Value start = math_.mul(math_.mul(panelNumber(panel), total), contraction_.width);
     SmallVector<Value> tap;
-    return emitTaps(start, tap, math_.constant(0), sums, vectors);
+    return emitTaps(panel, start, tap, math_.constant(0), sums, vectors);
   }
 
-  SmallVector<Value> emitTaps(Value start, SmallVector<Value> &tap, Value place, ValueRange sums,
-                              int64_t vectors) {
+  SmallVector<Value> emitTaps(Value panel, Value start, SmallVector<Value> &tap, Value place,
+                              ValueRange sums, int64_t vectors) {
     ArrayRef<int64_t> taps = source_.taps();
     if (tap.size() == taps.size()) {
       Value depth = source_.depth(), before = math_.mul(place, depth);
       Value first = math_.add(start, math_.mul(before, contraction_.width));
-      return emitDepth(first, nextPanel(start, before), source_.rowPointers(tap), sums, vectors);
+      Value next = part_.sums ? nextPart(panel, start) : nextPanel(start, before);
+      return emitDepth(first, next, source_.rowPointers(tap), sums, vectors);
     }
     int64_t extent = taps[tap.size()];
     auto inner = [&](Value index, ValueRange carried) {
       tap.push_back(index);
       auto result =
-          emitTaps(start, tap, math_.add(math_.mul(place, extent), index), carried, vectors);
+          emitTaps(panel, start, tap, math_.add(math_.mul(place, extent), index), carried, vectors);
       tap.pop_back();
       return result;
     };
@@ -209,22 +263,45 @@ private:
   /// done `before` steps of it: each step of each tile goes on by the same number of bytes.
   Value nextPanel(Value start, Value before) {
     Value total = source_.totalDepth();
-    Value next = elementPointer(math_, getElementTypeOrSelf(contraction_.panels.getType()),
-                                emitter_.buffer(contraction_.panels),
-                                math_.add(start, math_.mul(total, contraction_.width)));
+    Value next = panelPointer(math_.add(start, math_.mul(total, contraction_.width)));
     return bytesFrom(next, math_.add(math_.mul(tile_, total), before));
   }
-  Value bytesFrom(Value pointer, Value steps) {
+
+  /// The same of a part: the next panel's, or the first panel's next one. From where k is 0.
+  Value nextPart(Value panel, Value start) {
+    Value total = source_.totalDepth(), width = math_.constant(contraction_.width);
+    Value isInside = math_.less(math_.add(panel, 1), part_.lastPanel);
+    Value steps = math_.mul(math_.sub(panel, part_.firstPanel), total);
+    Value firstStart = math_.sub(start, math_.mul(steps, width));
+    Value nextStart = math_.add(start, math_.mul(math_.add(total, part_.begin), width));
+    Value next =
+        math_.select(isInside, nextStart, math_.add(firstStart, math_.mul(part_.end, width)));
+    // Behind the last part of the last panel the next item's first panel begins.
+    Value isEnd =
+        math_.select(part_.isLast, math_.less(part_.lastPanel, math_.add(panel, 2)), part_.isLast);
+    next = math_.select(isEnd, math_.add(start, math_.mul(total, width)), next);
+    Value length = math_.sub(part_.end, part_.begin);
+    Value first = math_.mul(math_.mul(tile_, length), step_);
+    Value before = math_.mul(part_.begin, step_);
+    return moved(panelPointer(next), math_.sub(first, before));
+  }
+  Value panelPointer(Value element) {
+    return elementPointer(math_, getElementTypeOrSelf(contraction_.panels.getType()),
+                          emitter_.buffer(contraction_.panels), element);
+  }
+  Value bytesFrom(Value pointer, Value steps) { return moved(pointer, math_.mul(steps, step_)); }
+  Value moved(Value pointer, Value bytes) {
     auto &builder = emitter_.builder();
     return builder.create<LLVM::GEPOp>(math_.location, pointer.getType(), builder.getI8Type(),
-                                       pointer, ValueRange{math_.toI64(math_.mul(steps, step_))});
+                                       pointer, ValueRange{math_.toI64(bytes)});
   }
 
   /// The loop over k of one tap. A tile of few rows takes several steps of k at once, with sums of
   /// their own, since one chain of multiply-adds would wait for each result.
   SmallVector<Value> emitDepth(Value first, Value next, ValueRange rowPointers, ValueRange sums,
                                int64_t vectors) {
-    Value depth = source_.depth(), zero = math_.constant(0);
+    Value begin = part_.sums ? part_.begin : math_.constant(0);
+    Value depth = part_.sums ? part_.end : source_.depth();
     auto step = [&](Value k, ValueRange carried) {
       return emitStep(first, next, k, rowPointers, carried, vectors);
     };
@@ -232,16 +309,17 @@ private:
     int64_t chains =
         kIndependentSums / std::max<int64_t>(rowPointers.size() * (contraction_.width / lanes_), 1);
     if (chains <= 1 || sums.empty())
-      return emitReduction(math_, zero, depth, math_.constant(contraction_.step), sums, step);
+      return emitReduction(math_, begin, depth, math_.constant(contraction_.step), sums, step);
     Type type = sums[0].getType();
     Value nothing = emitter_.builder().create<arith::ConstantOp>(
         math_.location, emitter_.builder().getZeroAttr(type));
     SmallVector<Value> all(sums);
     all.resize(sums.size() * chains, nothing);
     int64_t stride = chains * contraction_.step;
-    Value whole = math_.mul(math_.div(depth, math_.constant(stride)), stride);
+    Value whole = math_.div(math_.sub(depth, begin), math_.constant(stride));
+    whole = math_.add(begin, math_.mul(whole, stride));
     all = emitReduction(
-        math_, zero, whole, math_.constant(stride), all, [&](Value k, ValueRange carried) {
+        math_, begin, whole, math_.constant(stride), all, [&](Value k, ValueRange carried) {
           SmallVector<Value> results;
           for (int64_t chain = 0; chain < chains; ++chain)
             llvm::append_range(results, step(math_.add(k, chain * contraction_.step),
@@ -378,7 +456,8 @@ private:
   int64_t lanes_;
   ByteProducts byteProducts_;
   SmallVector<Value> outDims_, rows_, prefix_;
-  Value batch_, rowOffset_, tile_, step_;
+  Value batch_, rowOffset_, tile_, step_, slot_;
+  DepthPart part_;
 };
 
 /// Rows of the register tile. Where products are added by an instruction of their own, they need a
@@ -395,20 +474,96 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
                     const MachineShape &machine) {
   Extents extents(emitter.math, emitter.sizes, contraction);
   RowSource source(emitter, contraction);
-  return Blocking::choose(emitter.math, machine, extents.batch, extents.rows, extents.columns,
-                          extents.panels, source.totalDepth(), source.bytesPerRow(),
-                          tileRows(contraction, machine));
+  Type element = storageType(getElementTypeOrSelf(contraction.panels.getType()));
+  int64_t elementBytes = std::max(element.getIntOrFloatBitWidth() / 8, 1u);
+  return Blocking::choose(emitter.math, machine,
+                          {.batch = extents.batch,
+                           .rows = extents.rows,
+                           .columns = extents.columns,
+                           .panels = extents.panels,
+                           .depth = source.totalDepth(),
+                           .rowBytes = source.bytesPerRow(),
+                           .lineBytes = contraction.width * elementBytes,
+                           .height = tileRows(contraction, machine),
+                           .copiesRows = source.copies(),
+                           .cutsDepth = source.hasOneTap()});
 }
 
-/// Calls body(batch, first tile, last tile, first panel, last panel) for each item.
+struct Item {
+  Value batch, tile, lastTile, panel, lastPanel;
+};
+
+/// Calls body for each item of the range.
 void emitItems(IndexMath &math, const Blocking &blocking, Value begin, Value end,
-               llvm::function_ref<void(Value, Value, Value, Value, Value)> body) {
+               llvm::function_ref<void(const Item &)> body) {
   emitFor(math, begin, end, math.constant(1), [&](Value item) {
+    auto choose = [&](Value apart, Value together) {
+      return math.select(blocking.rowsApart, apart, together);
+    };
     SmallVector<Value> at =
-        math.delinear(item, {blocking.batch, blocking.panelBlocks, blocking.tileBlocks});
-    Value tile = math.mul(at[2], blocking.tileBlock), panel = math.mul(at[1], blocking.panelBlock);
-    body(at[0], tile, math.min(math.add(tile, blocking.tileBlock), blocking.tiles), panel,
-         math.min(math.add(panel, blocking.panelBlock), blocking.panels));
+        math.delinear(item, {blocking.batch, choose(blocking.tileBlocks, blocking.panelBlocks),
+                             choose(blocking.panelBlocks, blocking.tileBlocks)});
+    Value tile = math.mul(choose(at[1], at[2]), blocking.tileBlock);
+    Value panel = math.mul(choose(at[2], at[1]), blocking.panelBlock);
+    body({at[0], tile, math.min(math.add(tile, blocking.tileBlock), blocking.tiles), panel,
+          math.min(math.add(panel, blocking.panelBlock), blocking.panels)});
+  });
+}
+
+/// Memory for rows that are copied, and behind them for sums that wait; returned is the latter's,
+/// null where none do.
+Value takeScratch(ElementEmitter &emitter, const Contraction &contraction, const Blocking &blocking,
+                  RowSource &source, Value begin, Value &end) {
+  IndexMath &math = emitter.math;
+  if (!source.copies() && !blocking.cutsDepth())
+    return {};
+  constexpr int64_t kLine = 64;
+  Value rows = math.mul(blocking.tileBlock, blocking.height), bytes = math.constant(0);
+  if (source.copies())
+    bytes = math.mul(math.ceilDiv(source.scratchBytes(rows), math.constant(kLine)), kLine);
+  Value sumBytes = math.constant(0);
+  if (blocking.cutsDepth()) {
+    int64_t width = contraction.width * contraction.accumulator.getIntOrFloatBitWidth() / 8;
+    sumBytes = math.mul(math.mul(rows, blocking.panelBlock), width);
+  }
+  Value scratch = emitScratch(emitter, math.add(bytes, sumBytes), begin, end);
+  source.setScratch(scratch);
+  if (!blocking.cutsDepth())
+    return {};
+  return elementPointer(math, emitter.builder().getI8Type(), scratch, bytes);
+}
+
+void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, TileEmitter &tiles,
+              const Item &item, Value sums) {
+  Value one = math.constant(1), count = math.sub(item.lastTile, item.tile);
+  auto slot = [&](Value tile) { return math.mul(math.sub(tile, item.tile), blocking.height); };
+  if (source.copies())
+    emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
+      emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
+        source.copyTile(item.batch, rowNumbers(math, row, height), slot(t));
+      });
+    });
+  auto passPanels = [&] {
+    emitFor(math, item.panel, item.lastPanel, one, [&](Value panel) {
+      emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
+        tiles.beginPrefetch(math.sub(t, item.tile), count);
+        emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
+          tiles.beginRows(item.batch, row, height, slot(t));
+          tiles.emitPanel(panel);
+        });
+      });
+    });
+  };
+  if (!sums)
+    return passPanels();
+  Value rows = math.mul(blocking.tileBlock, blocking.height);
+  emitFor(math, math.constant(0), blocking.depthBlocks, one, [&](Value number) {
+    Value begin = math.mul(number, blocking.depthBlock);
+    Value end = math.min(math.add(begin, blocking.depthBlock), source.totalDepth());
+    Value isLast = math.less(blocking.depthBlocks, math.add(number, 2));
+    tiles.beginPart(
+        {begin, end, math.less(number, one), isLast, sums, item.panel, item.lastPanel, rows});
+    passPanels();
   });
 }
 
@@ -434,31 +589,10 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
     Extents extents(math, emitter.sizes, contraction);
     RowSource source(emitter, contraction);
     Blocking blocking = blockingOf(emitter, contraction, machine);
-    if (source.copies())
-      source.setScratch(emitScratch(
-          emitter, source.scratchBytes(math.mul(blocking.tileBlock, blocking.height)), begin, end));
+    Value sums = takeScratch(emitter, contraction, blocking, source, begin, end);
     TileEmitter tiles(emitter, kernel, contraction, machine, source, extents, results);
-    Value one = math.constant(1);
     emitItems(math, blocking, begin, end,
-              [&](Value batch, Value tile, Value lastTile, Value panel, Value lastPanel) {
-                auto slot = [&](Value t) { return math.mul(math.sub(t, tile), blocking.height); };
-                if (source.copies())
-                  emitFor(math, tile, lastTile, one, [&](Value t) {
-                    emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
-                      source.copyTile(batch, rowNumbers(math, row, height), slot(t));
-                    });
-                  });
-                Value count = math.sub(lastTile, tile);
-                emitFor(math, panel, lastPanel, one, [&](Value p) {
-                  emitFor(math, tile, lastTile, one, [&](Value t) {
-                    tiles.beginPrefetch(math.sub(t, tile), count);
-                    emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
-                      tiles.beginRows(batch, row, height, slot(t));
-                      tiles.emitPanel(p);
-                    });
-                  });
-                });
-              });
+              [&](const Item &item) { emitItem(math, blocking, source, tiles, item, sums); });
   };
   return parts;
 }

@@ -150,8 +150,14 @@ Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root
   Value one = math.constant(1), channels = out.pop_back_val(), columns = out.pop_back_val();
   // Loads bound it, so that a product weighs several of a register tile's.
   Value depth = math.constant(4 * tapCount(root));
-  return Blocking::choose(math, machine, math.product(out), columns, channels, one, depth,
-                          math.mul(channels, 4), kHeight);
+  return Blocking::choose(math, machine,
+                          {.batch = math.product(out),
+                           .rows = columns,
+                           .columns = channels,
+                           .panels = one,
+                           .depth = depth,
+                           .rowBytes = math.mul(channels, 4),
+                           .height = kHeight});
 }
 
 } // namespace

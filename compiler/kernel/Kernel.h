@@ -30,8 +30,10 @@ struct MachineShape {
   int64_t l2Bytes = 512 << 10;
   // For estimates, in cycles of one core that multiplies and adds two vectors in each: measured
   // where the machine was, these otherwise.
-  double nearBytesPerCycle = 16; // of the second-level cache
-  double farBytesPerCycle = 6;   // beyond it
+  double nearBytesPerCycle = 16;  // of the second-level cache
+  double farBytesPerCycle = 6;    // beyond it
+  double memoryBytesPerCycle = 3; // of the memory
+  int64_t lastCacheBytes = 16 << 20;
   /// How many products of 16-bit integers one instruction adds up to a 32-bit one (pmaddwd), with
   /// vectors of that width.
   int64_t integerStep = 1;

@@ -78,7 +78,7 @@ int64_t RowSource::elementBytes() const {
 
 Value RowSource::bytesPerRow() {
   graph::ConvOp conv = contraction_.conv();
-  if (!conv)
+  if (!conv || hasOneTap())
     return math_.mul(total_, elementBytes());
   Value elements = depth_;
   for (int64_t stride : conv.getStrides())

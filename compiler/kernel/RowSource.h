@@ -41,6 +41,10 @@ public:
   /// Products summed for one element (of whole steps), and distinct bytes of A that a row adds.
   mlir::Value totalDepth() { return total_; }
   mlir::Value bytesPerRow();
+  /// Whether the sum can be cut anywhere: there is one tap, that of all the depth.
+  bool hasOneTap() const {
+    return copies() || llvm::all_of(taps_, [](int64_t extent) { return extent == 1; });
+  }
 
 private:
   void readMatrix();

@@ -64,6 +64,8 @@ void useLimits(Machine &machine, kernel::MachineShape &shape) {
     return;
   shape.nearBytesPerCycle = figures->nearBytesPerCycle;
   shape.farBytesPerCycle = figures->farBytesPerCycle;
+  shape.memoryBytesPerCycle = figures->memoryBytesPerCycle;
+  shape.lastCacheBytes = figures->lastCacheBytes;
   machine.limits = limits->identity();
 }
 

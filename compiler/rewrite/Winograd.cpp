@@ -4,7 +4,8 @@
 // Minimal filtering trades multiplications for memory: planes of transformed tiles are written and
 // read again, and the weights grow by size^2 / taps^2. Where an image is small, or a layer has
 // little but weights, the plain convolution wins; the estimate below counts both sides in cycles of
-// one core.
+// one core. Weights of a model that the caches can't hold are read from memory in each run: then
+// a small tile, or none, can be the faster one.
 //
 // Convolutions of codes (IntegerProducts.cpp) stay exact: with two outputs of three taps the
 // matrices of images are of 1 and -1, and that of weights is whole when it is doubled. So an image
@@ -63,8 +64,9 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
 
 class Estimate {
 public:
-  Estimate(const kernel::MachineShape &machine, const Layer &layer)
-      : machine_(machine), layer_(layer) {}
+  /// `weightRate`: bytes of weights that arrive in a cycle.
+  Estimate(const kernel::MachineShape &machine, const Layer &layer, double weightRate)
+      : machine_(machine), layer_(layer), weightRate_(weightRate) {}
 
   double direct() const {
     double positions = double(layer_.images) * double(layer_.height) * double(layer_.width);
@@ -104,17 +106,32 @@ private:
       each *= kPairs;
     double arithmetic = batch * rows * columns * depth / each;
     double bytes = layer_.integers ? sizeof(int16_t) : sizeof(float);
-    double weights = batch * depth * columns * bytes / machine_.farBytesPerCycle;
+    double weights = batch * depth * columns * bytes / weightRate_;
     return std::max(arithmetic / kEfficiency, weights);
   }
 
   const kernel::MachineShape &machine_;
   const Layer &layer_;
+  double weightRate_;
 };
 
+/// At which the constants of the function arrive: out of the last cache, if they stay there from
+/// run to run beside what else needs it.
+double weightRate(func::FuncOp function, const kernel::MachineShape &machine) {
+  int64_t bytes = 0;
+  function.walk([&](graph::ConstantOp constant) {
+    auto type = cast<ShapedType>(constant.getType());
+    if (Type element = graph::kernelElementType(type.getElementType()))
+      bytes += type.getNumElements() * int64_t(element.getIntOrFloatBitWidth()) / 8;
+  });
+  return bytes < machine.lastCacheBytes / 2 ? machine.farBytesPerCycle
+                                            : machine.memoryBytesPerCycle;
+}
+
 /// The tile that is estimated to be fastest; none where the plain convolution is.
-std::optional<int64_t> chooseOutputs(const kernel::MachineShape &machine, const Layer &layer) {
-  Estimate estimate(machine, layer);
+std::optional<int64_t> chooseOutputs(const kernel::MachineShape &machine, const Layer &layer,
+                                     double weightRate) {
+  Estimate estimate(machine, layer, weightRate);
   std::optional<int64_t> best;
   double least = estimate.direct();
   for (int64_t outputs : kOutputs) {
@@ -230,12 +247,13 @@ bool staysExact(graph::ConvOp conv) {
 LogicalResult winograd(func::FuncOp function, const Options &options) {
   SmallVector<graph::ConvOp> convolutions;
   function.walk([&](graph::ConvOp conv) { convolutions.push_back(conv); });
+  double rate = weightRate(function, options.machine);
   for (graph::ConvOp conv : convolutions) {
     auto layer = layerOf(conv);
     if (!layer || !conv.getW().getDefiningOp<graph::ConstantOp>() ||
         (layer->integers ? !staysExact(conv) : options.exact))
       continue;
-    if (auto outputs = chooseOutputs(options.machine, *layer))
+    if (auto outputs = chooseOutputs(options.machine, *layer, rate))
       Transformation(conv, *layer, *outputs).run();
   }
   return success();

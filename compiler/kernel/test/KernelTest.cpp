@@ -5,8 +5,9 @@ namespace tensmith::kernel {
 namespace {
 
 void expectAgreement(const std::string &text, std::map<std::string, int64_t> symbols,
-                     const std::string &schedule, double tolerance = 2e-5) {
-  KernelRunner runner(text);
+                     const std::string &schedule, double tolerance = 2e-5,
+                     const MachineShape &machine = hostShape()) {
+  KernelRunner runner(text, machine);
   ASSERT_TRUE(runner.ok());
   EXPECT_EQ(runner.schedule().substr(0, schedule.size()), schedule);
   auto inputs = runner.operands(symbols);
@@ -122,25 +123,54 @@ TEST(ContractionKernel, RowsComputedBefore) {
   expectAgreement(matmulOf(rows, "tensor<200x65xf32>", 200, 65), {}, tile + ", rows copied");
 }
 
-// Breaks if rows that the run only knows are cut wrongly.
+/// A machine on which sums are cut that aren't long.
+MachineShape smallCache() {
+  MachineShape machine = hostShape();
+  machine.l2Bytes = 32 << 10;
+  return machine;
+}
+
+// Breaks if a part of a sum is left out or added twice, or sums of one tile or panel are taken for
+// another's while they wait.
+TEST(ContractionKernel, LongSumsAreCut) {
+  for (auto [m, k, n] : {std::tuple{13, 1100, 40},
+                         {7, 1537, 100},
+                         {50, 2049, 17},
+                         {3, 5000, 33},
+                         {128, 1030, 64},
+                         {31, 4111, 130},
+                         {1, 3000, 20}})
+    expectAgreement(matmul(m, k, n), {}, "contraction", 2e-4, smallCache());
+  std::string rows = R"(
+      %r = graph.tanh %a : (tensor<40x1205xf32>) -> tensor<40x1205xf32>)";
+  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostShape(), 4));
+  expectAgreement(matmulOf(rows, "tensor<40x1205xf32>", 40, 1205), {}, tile + ", rows copied", 2e-4,
+                  smallCache());
+}
+
+// Breaks if rows that the run only knows are cut wrongly, or long ones of them, which the run may
+// find to be too few to be cut.
 TEST(ContractionKernel, SymbolicRows) {
   int64_t width = panelWidth(hostShape(), 4);
-  std::string w = std::to_string(width);
-  std::string a = "tensor<?x24xf32, #graph.dims<[\"rows\"], ()[s0] -> (s0, 24)>>",
-              c = "tensor<?x24xf32, #graph.dims<[\"rows\"], ()[s0] -> (s0, 24)>>";
-  std::string panels = std::to_string((24 + width - 1) / width),
-              p = "tensor<" + panels + "x24x" + w + "xf32>";
-  std::string text = kernel("%x: " + a + ", %y: " + p, "%x, %y", c,
-                            "%a: " + a + ", %p: " + p + R"():
-      %b = "graph.unpack"(%p) <{columns = 24}> : ()" +
-                                p + R"() -> tensor<24x24xf32>
-      %c = graph.matmul %a, %b : ()" +
-                                a + ", tensor<24x24xf32>) -> " + c + R"(
-      graph.yield %c : )" + c + R"(
-    }) : ()" + a + ", " + p + ") -> " +
-                                c);
-  for (int64_t rows : {1, 5, 6, 7, 40})
-    expectAgreement(text, {{"rows", rows}}, "contraction");
+  auto rowsOf = [&](int64_t depth) {
+    std::string k = std::to_string(depth), w = std::to_string(width);
+    auto type = [](const std::string &columns) {
+      return "tensor<?x" + columns + "xf32, #graph.dims<[\"rows\"], ()[s0] -> (s0, " + columns +
+             ")>>";
+    };
+    std::string a = type(k), c = type("24"), b = "tensor<" + k + "x24xf32>";
+    std::string p =
+        "tensor<" + std::to_string((24 + width - 1) / width) + "x" + k + "x" + w + "xf32>";
+    return kernel("%x: " + a + ", %y: " + p, "%x, %y", c,
+                  "%a: " + a + ", %p: " + p +
+                      "):\n  %b = \"graph.unpack\"(%p) <{columns = 24}> : (" + p + ") -> " + b +
+                      "\n  %c = graph.matmul %a, %b : (" + a + ", " + b + ") -> " + c +
+                      "\n  graph.yield %c : " + c + "\n}) : (" + a + ", " + p + ") -> " + c);
+  };
+  for (int64_t rows : {1, 5, 6, 7, 40}) {
+    expectAgreement(rowsOf(24), {{"rows", rows}}, "contraction");
+    expectAgreement(rowsOf(1800), {{"rows", rows}}, "contraction", 2e-4, smallCache());
+  }
 }
 
 /// A product of integers whose right operand has `step` rows side by side.
@@ -210,6 +240,8 @@ TEST(ContractionKernel, ProductsByFourBytes) {
        {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 30, 16}})
     expectSameIntegers(interleavedMatmul("ui8", "i8", rows, depth, columns, 4), machine,
                        "products by 4");
+  machine.l2Bytes = 32 << 10;
+  expectSameIntegers(interleavedMatmul("ui8", "i8", 20, 4399, 19, 4), machine, "products by 4");
 }
 
 TEST(ContractionKernel, ProductsByTwo) {

@@ -50,3 +50,28 @@ func.func @small(%x: tensor<1x2x2x64xf32>) -> tensor<1x2x2x64xf32> {
     : (tensor<1x2x2x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x2x2x64xf32>
   return %0 : tensor<1x2x2x64xf32>
 }
+
+// -----
+
+// Its weights, which the last cache does not hold from run to run, would be four times as many bytes in larger tiles.
+// CHECK-LABEL: func @weights_from_memory
+// CHECK: graph.winograd_input {{.*}}outputs = 2 : i64
+func.func @weights_from_memory(%x: tensor<1x7x7x512xf32>) -> tensor<1x7x7x512xf32> {
+  %none = graph.none : none
+  %w = graph.constant {value = dense<0.5> : tensor<512x512x3x3xf32>} : () -> tensor<512x512x3x3xf32>
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x7x7x512xf32>, tensor<512x512x3x3xf32>, none) -> tensor<1x7x7x512xf32>
+  return %0 : tensor<1x7x7x512xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @weights_from_a_cache
+// CHECK: graph.winograd_input {{.*}}outputs = 4 : i64
+func.func @weights_from_a_cache(%x: tensor<1x16x16x256xf32>) -> tensor<1x16x16x256xf32> {
+  %none = graph.none : none
+  %w = graph.constant {value = dense<0.5> : tensor<256x256x3x3xf32>} : () -> tensor<256x256x3x3xf32>
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x16x16x256xf32>, tensor<256x256x3x3xf32>, none) -> tensor<1x16x16x256xf32>
+  return %0 : tensor<1x16x16x256xf32>
+}

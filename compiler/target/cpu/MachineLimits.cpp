@@ -131,8 +131,11 @@ std::optional<CostFigures> costFigures(const MachineLimits &limits, const Machin
   double operationsOfCycle = 2 * 2 * double(machine.vectorBits) / 32;
   double cycles = f32->operations.one / operationsOfCycle;
   auto far = std::next(near) == limits.memory.end() ? near : std::next(near);
+  const MemoryLimit &memory = limits.memory.back();
+  int64_t lastCache = std::prev(limits.memory.end(), memory.bytes == 0 ? 2 : 1)->bytes;
   return CostFigures{rounded(near->bandwidth.copy.one / cycles),
-                     rounded(far->bandwidth.copy.one / cycles)};
+                     rounded(far->bandwidth.copy.one / cycles),
+                     rounded(std::max(memory.bandwidth.read.one, 1.0) / cycles), lastCache};
 }
 
 static json::Object described(const MachineLimits &limits) {

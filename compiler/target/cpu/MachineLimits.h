@@ -59,8 +59,10 @@ struct MachineLimits {
 /// f32 in each. Rounded to powers of the fourth root of two, so that measurements that agree within
 /// their noise mostly give the same figures.
 struct CostFigures {
-  double nearBytesPerCycle; // of the second-level cache
-  double farBytesPerCycle;  // beyond it
+  double nearBytesPerCycle;   // of the second-level cache
+  double farBytesPerCycle;    // beyond it
+  double memoryBytesPerCycle; // of the memory
+  int64_t lastCacheBytes;
 };
 std::optional<CostFigures> costFigures(const MachineLimits &limits, const Machine &machine);
 

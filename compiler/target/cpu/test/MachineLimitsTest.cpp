@@ -87,6 +87,8 @@ TEST(MachineLimits, EstimatesCountInRoundedFigures) {
   double cycles = 100e9 / 32;
   EXPECT_NEAR(figures->nearBytesPerCycle, 90e9 / cycles, 0.1 * 90e9 / cycles);
   EXPECT_NEAR(figures->farBytesPerCycle, 12e9 / cycles, 0.1 * 12e9 / cycles);
+  double share = someLimits().memory.back().bandwidth.read.one / cycles;
+  EXPECT_NEAR(figures->memoryBytesPerCycle, share, 0.1 * share);
   auto slower = costFigures(someLimits(0.9), machine); // all of it: the same in cycles
   EXPECT_EQ(slower->nearBytesPerCycle, figures->nearBytesPerCycle);
   MachineLimits noisy = someLimits();
