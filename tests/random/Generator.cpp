@@ -113,10 +113,26 @@ bool Generator::drawNode() {
     if ((at -= candidate.weight) < 0)
       break;
   }
-  exactOnly = !isContinuous(drawn->name);
+  return drawNode(*drawn);
+}
+
+OwningOpRef<ModuleOp> Generator::runOperator(StringRef name) {
+  ScopedDiagnosticHandler quiet(context, [](Diagnostic &) { return success(); });
+  bool isDrawn = false;
+  for (const DrawnOperator &candidate : operatorsToDraw(context))
+    if (candidate.name.stripDialect() == name)
+      isDrawn = drawNode(candidate);
+  if (!isDrawn)
+    return {};
+  finish();
+  return std::move(module);
+}
+
+bool Generator::drawNode(const DrawnOperator &drawn) {
+  exactOnly = !isContinuous(drawn.name);
   nameNode();
   for (int attempt = 0; attempt < 4; ++attempt) {
-    Operation *op = drawn->recipe(*this, drawn->name.stripDialect());
+    Operation *op = drawn.recipe(*this, drawn.name.stripDialect());
     if (op && accept(op)) {
       for (Value result : op->getResults())
         if (isa<RankedTensorType>(result.getType()))

@@ -22,6 +22,8 @@ public:
   Generator(mlir::MLIRContext *context, uint64_t seed);
 
   mlir::OwningOpRef<mlir::ModuleOp> run();
+  /// One operator of that name, with what it needs; null where it didn't come to one.
+  mlir::OwningOpRef<mlir::ModuleOp> runOperator(llvm::StringRef name);
 
   // What recipes are written with.
 
@@ -87,6 +89,7 @@ private:
 
   void drawSymbols();
   bool drawNode();
+  bool drawNode(const struct DrawnOperator &drawn);
   bool accept(mlir::Operation *op);
   bool isSane(mlir::Operation *op, llvm::ArrayRef<HostTensor> results);
   void nameNode();

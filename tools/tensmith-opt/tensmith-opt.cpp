@@ -1,7 +1,9 @@
 // tensmith-opt: the graph's text through chosen passes, for the compiler's developers and its
 // tests.
 //
-// Every rewrite of compiler/rewrite/Rewrites.h is a pass under its name, on each function.
+// Every rewrite of compiler/rewrite/Rewrites.h is a pass under its name, on each function;
+// differentiation is one too.
+#include "compiler/autodiff/Differentiate.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/target/cpu/Dialects.h"
@@ -49,6 +51,45 @@ private:
                     llvm::cl::desc("Off: every operator is a kernel of its own")};
 };
 
+class DifferentiatePass
+    : public mlir::PassWrapper<DifferentiatePass, mlir::OperationPass<mlir::func::FuncOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DifferentiatePass)
+
+  DifferentiatePass() = default;
+  DifferentiatePass(const DifferentiatePass &other) : PassWrapper(other) {
+    copyOptionValuesFrom(&other);
+  }
+  llvm::StringRef getArgument() const override { return "graph-differentiate"; }
+  llvm::StringRef getDescription() const override {
+    return "Gradients, or tangents, of a function's results by its arguments";
+  }
+  void getDependentDialects(mlir::DialectRegistry &registry) const override {
+    graph::registerDialects(registry);
+  }
+
+  void runOnOperation() override {
+    autodiff::Derivative derivative;
+    derivative.mode = forward ? autodiff::Mode::Forward : autodiff::Mode::Reverse;
+    derivative.of = {of.begin(), of.end()};
+    derivative.withRespectTo = {by.begin(), by.end()};
+    derivative.takesCotangent = takesCotangent;
+    Status status = autodiff::differentiate(getOperation(), derivative);
+    if (status.ok())
+      return;
+    getOperation().emitError(status.message());
+    signalPassFailure();
+  }
+
+private:
+  ListOption<std::string> of{*this, "of", llvm::cl::desc("Results")};
+  ListOption<std::string> by{*this, "by", llvm::cl::desc("Arguments")};
+  Option<bool> forward{*this, "forward", llvm::cl::init(false),
+                       llvm::cl::desc("Tangents and not gradients")};
+  Option<bool> takesCotangent{*this, "cotangent", llvm::cl::init(false),
+                              llvm::cl::desc("Take the cotangent of a single number too")};
+};
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -57,6 +98,7 @@ int main(int argc, char **argv) {
   target::cpu::registerCodegenDialects(registry);
   for (const rewrite::Rewrite &rewrite : rewrite::rewrites())
     mlir::registerPass([&rewrite] { return std::make_unique<RewritePass>(rewrite); });
+  mlir::registerPass([] { return std::make_unique<DifferentiatePass>(); });
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   return mlir::asMainReturnCode(

@@ -1,0 +1,74 @@
+// Following values from operand to result; see Activity.h.
+#include "compiler/autodiff/Activity.h"
+
+using namespace mlir;
+
+namespace tensmith::autodiff {
+
+Activity::~Activity() {
+  for (Operation *op : retired_)
+    op->erase();
+}
+
+void Activity::retire(Operation *op) {
+  op->dropAllReferences();
+  op->remove();
+  retired_.push_back(op);
+}
+
+bool Activity::mark(Value value) {
+  return graph::isDifferentiable(value.getType()) && active_.insert(value).second;
+}
+
+bool Activity::isActive(Operation *op) const {
+  if (llvm::any_of(op->getOperands(), [&](Value value) { return isActive(value); }))
+    return true;
+  return op->getNumRegions() > 0 &&
+         llvm::any_of(op->getResults(), [&](Value value) { return isActive(value); });
+}
+
+void Activity::follow(Block &block, Operation *first) {
+  for (Operation *op = first ? first : &block.front(); op; op = op->getNextNode())
+    followOperator(op);
+}
+
+void Activity::followOperator(Operation *op) {
+  if (auto loop = dyn_cast<graph::LoopOp>(op))
+    return follow(loop);
+  if (auto branch = dyn_cast<graph::IfOp>(op)) {
+    for (Region &region : op->getRegions()) {
+      follow(region.front());
+      for (auto [result, value] :
+           llvm::zip(op->getResults(), region.front().getTerminator()->getOperands()))
+        if (isActive(value))
+          mark(result);
+    }
+    return;
+  }
+  const graph::GradientRule *rule = graph::findGradientRule(op->getName());
+  if ((rule && rule->isZero) || !isActive(op))
+    return;
+  for (Value result : op->getResults())
+    mark(result);
+}
+
+void Activity::follow(graph::LoopOp loop) {
+  Block &body = loop.getBody().front();
+  auto yielded = cast<graph::YieldOp>(body.getTerminator()).getValues();
+  size_t carried = loop.getCarried().size();
+  for (auto [argument, value] : llvm::zip(body.getArguments().drop_front(2), loop.getCarried()))
+    if (isActive(value))
+      mark(argument);
+  for (bool changed = true; changed;) {
+    changed = false;
+    follow(body);
+    for (size_t i = 0; i < carried; ++i)
+      if (isActive(yielded[1 + i]))
+        changed |= mark(body.getArgument(unsigned(2 + i)));
+  }
+  for (auto [i, result] : llvm::enumerate(loop.getResults()))
+    if (isActive(yielded[1 + i]) || (i < carried && isActive(body.getArgument(unsigned(2 + i)))))
+      mark(result);
+}
+
+} // namespace tensmith::autodiff

@@ -1,0 +1,39 @@
+// Derivatives of a graph function, as more of the same graph.
+//
+// before: main(x, w) -> (loss)      after, reverse: main(x, w) -> (loss, gradient.w)
+//                                   after, forward: main(x, w, tangent.w) -> (loss, tangent.loss)
+//
+// What results is an ordinary graph, so that it is optimised as any and can be differentiated
+// again: the forward derivative of a gradient is a product with the Hessian.
+#pragma once
+
+#include "base/Status.h"
+#include "compiler/autodiff/Activity.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <string>
+#include <vector>
+
+namespace tensmith::autodiff {
+
+enum class Mode : uint8_t { Reverse, Forward };
+
+/// Arguments and results are named by their attribute `graph.name`, or else "input0" and
+/// "output0", by number.
+struct Derivative {
+  Mode mode = Mode::Reverse;
+  /// Results. Reverse: exactly one; one of a single element has the cotangent 1, any other takes
+  /// its cotangent as one more argument, "cotangent.<name>". Forward: all of floats where empty.
+  std::vector<std::string> of;
+  /// Arguments. Forward: each has one more argument, "tangent.<name>".
+  std::vector<std::string> withRespectTo;
+  /// Reverse: a cotangent is taken though the result has one element.
+  bool takesCotangent = false;
+};
+
+/// The function with the results "gradient.<argument>" or "tangent.<result>" after its own. A
+/// failure leaves it as anything.
+Status differentiate(mlir::func::FuncOp function, const Derivative &derivative);
+
+} // namespace tensmith::autodiff

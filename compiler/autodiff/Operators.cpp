@@ -1,0 +1,131 @@
+// Expanding operators and extending loops; see Operators.h.
+#include "compiler/autodiff/Operators.h"
+
+#include "compiler/graph/Evaluate.h"
+
+using namespace mlir;
+
+namespace tensmith::autodiff {
+namespace {
+
+/// What the operator is made of, built before it; false where it is to be left as it is.
+bool expansionOf(const graph::GradientCode &outer, Operation *op, SmallVectorImpl<Value> &results) {
+  OpBuilder builder(op);
+  graph::GraphBuilder graph(builder, outer.graph.shapes, op->getLoc());
+  graph::GradientCode code(graph);
+  const graph::GradientRule *rule = graph::findGradientRule(op->getName());
+  ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
+  if (rule && rule->expand)
+    return succeeded(rule->expand(code, op, results));
+  auto whole = dyn_cast<graph::Decomposable>(op);
+  return !rule && whole && succeeded(whole.decompose(graph, results));
+}
+
+bool needsExpansion(Operation *op) {
+  const graph::GradientRule *rule = graph::findGradientRule(op->getName());
+  return rule ? rule->expand != nullptr : isa<graph::Decomposable>(op);
+}
+
+LogicalResult expand(const graph::GradientCode &code, Operation *op, Activity &activity) {
+  Operation *before = op->getPrevNode();
+  Block &block = *op->getBlock();
+  SmallVector<Value> values;
+  if (!expansionOf(code, op, values))
+    return failure();
+  OpBuilder::InsertionGuard guard(code.builder);
+  code.builder.setInsertionPoint(op);
+  for (auto [result, value] : llvm::zip(op->getResults(), values)) {
+    if (result.use_empty())
+      continue;
+    Value typed = value ? withType(code, value, result.getType()) : value;
+    if (!typed)
+      return failure();
+    result.replaceAllUsesWith(typed);
+  }
+  activity.retire(op);
+  activity.follow(block, before ? before->getNextNode() : &block.front());
+  return success();
+}
+
+void expandFrom(const graph::GradientCode &code, Operation *op, Activity &activity) {
+  while (op) {
+    for (Region &region : op->getRegions())
+      if (!region.empty())
+        expandFrom(code, &region.front().front(), activity);
+    Operation *before = op->getPrevNode();
+    Block *block = op->getBlock();
+    if (needsExpansion(op) && activity.isActive(op) && succeeded(expand(code, op, activity)))
+      op = before ? before->getNextNode() : &block->front(); // its parts may be whole, too
+    else
+      op = op->getNextNode();
+  }
+}
+
+} // namespace
+
+LogicalResult reportNoGradient(Operation *op, StringRef why) {
+  auto error = emitError(op->getLoc())
+               << graph::describe(op->getLoc()) << ": '" << op->getName().stripDialect()
+               << "' has no derivative" << (why.empty() ? "" : " ") << why
+               << ", and one is asked for that goes through it";
+  return failure();
+}
+
+void expandOperators(const graph::GradientCode &code, Block &block, Activity &activity,
+                     Operation *first) {
+  expandFrom(code, first ? first : &block.front(), activity);
+}
+
+void removeUnused(Activity &activity, Operation *first, Operation *last) {
+  while (last) {
+    Operation *op = last;
+    last = op == first ? nullptr : op->getPrevNode();
+    if (isOpTriviallyDead(op))
+      activity.retire(op);
+  }
+}
+
+Value withType(const graph::GradientCode &code, Value value, Type type) {
+  if (!value || value.getType() == type)
+    return value;
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  if (!ranked || graph::hasUnknownSizes(type) ||
+      getElementTypeOrSelf(type) != getElementTypeOrSelf(value.getType()))
+    return value;
+  return code.reshape(value, code.graph.shapes.dims(type));
+}
+
+FailureOr<graph::LoopOp> extendLoop(const graph::GradientCode &code, Activity &activity,
+                                    graph::LoopOp loop, const LoopExtension &extension) {
+  size_t carried = loop.getCarried().size();
+  OpBuilder builder(loop);
+  OperationState state(loop.getLoc(), graph::LoopOp::getOperationName());
+  state.addOperands(loop->getOperands());
+  state.addOperands(extension.initial);
+  SmallVector<Type> types(loop->getResultTypes());
+  types.insert(types.begin() + carried, extension.initial.size(), builder.getNoneType());
+  types.append(extension.scanned.size(), builder.getNoneType());
+  state.addTypes(types);
+  Region *body = state.addRegion();
+  body->takeBody(loop.getBody());
+  auto yield = cast<graph::YieldOp>(body->front().getTerminator());
+  yield->insertOperands(unsigned(1 + carried), extension.carried);
+  yield->insertOperands(yield->getNumOperands(), extension.scanned);
+  auto extended = cast<graph::LoopOp>(builder.create(state));
+  SmallVector<Type> inferred;
+  if (failed(extended.inferResults(code.graph.shapes, inferred)))
+    return failure();
+  for (auto [result, type] : llvm::zip_equal(extended.getResults(), inferred))
+    if (isa<NoneType>(result.getType()))
+      result.setType(type);
+  for (auto [i, result] : llvm::enumerate(loop.getResults())) {
+    Value same = extended.getResult(unsigned(i < carried ? i : i + extension.initial.size()));
+    if (activity.isActive(result))
+      activity.add(same);
+    result.replaceAllUsesWith(same);
+  }
+  activity.retire(loop);
+  return extended;
+}
+
+} // namespace tensmith::autodiff

@@ -1,0 +1,35 @@
+// What reverse and forward mode have in common: operators brought into a form that has rules, loops
+// with more values than they had, and values in other types of the same size.
+#pragma once
+
+#include "compiler/autodiff/Activity.h"
+
+namespace tensmith::autodiff {
+
+/// Replaces active operators that have no rule of their own by what they are made of, from `first`
+/// to the end of the block and in the regions on the way. One that can't be stays: whether anything
+/// goes through it is not known yet.
+void expandOperators(const graph::GradientCode &code, mlir::Block &block, Activity &activity,
+                     mlir::Operation *first = nullptr);
+
+/// Takes those of the operators from `first` to `last` away that nobody uses.
+void removeUnused(Activity &activity, mlir::Operation *first, mlir::Operation *last);
+
+/// The value under the type: a reshape where the type says its sizes otherwise.
+mlir::Value withType(const graph::GradientCode &code, mlir::Value value, mlir::Type type);
+
+/// A loop with the same body that carries and scans out more: each further carried value has an
+/// argument at the end of the body's, and what the body yields for all that is new is given. The
+/// loop takes the place of the old one.
+struct LoopExtension {
+  llvm::SmallVector<mlir::Value> initial; // of the further carried values
+  llvm::SmallVector<mlir::Value> carried; // yielded for them, in the body
+  llvm::SmallVector<mlir::Value> scanned; // yielded, in the body
+};
+mlir::FailureOr<graph::LoopOp> extendLoop(const graph::GradientCode &code, Activity &activity,
+                                          graph::LoopOp loop, const LoopExtension &extension);
+
+/// The error of an operator through which a derivative is asked for and has none.
+mlir::LogicalResult reportNoGradient(mlir::Operation *op, llvm::StringRef why = {});
+
+} // namespace tensmith::autodiff

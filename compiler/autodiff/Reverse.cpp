@@ -1,0 +1,144 @@
+// Straight code and branches; see Reverse.h, and ReverseLoop.cpp for loops.
+#include "compiler/autodiff/Reverse.h"
+
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace tensmith::autodiff {
+
+LogicalResult Reverse::add(Value value, Value cotangent) {
+  if (!cotangent)
+    return failure();
+  if (!activity_.isActive(value))
+    return success();
+  cotangent = withType(code_, cotangent, value.getType());
+  Value &sum = cotangents_[value];
+  sum = sum ? code_.add(sum, cotangent) : cotangent;
+  return success(sum != nullptr);
+}
+
+Value Reverse::take(Value value) {
+  auto it = cotangents_.find(value);
+  if (it == cotangents_.end())
+    return {};
+  Value result = it->second;
+  cotangents_.erase(it);
+  return result;
+}
+
+Value Reverse::takeOrZeros(Value value) {
+  Value given = take(value);
+  return withType(code_, given ? given : code_.zerosLike(value), value.getType());
+}
+
+LogicalResult Reverse::run(Operation *first, Operation *last) {
+  SmallVector<Operation *> order;
+  for (Operation *op = first; op; op = op == last ? nullptr : op->getNextNode())
+    order.push_back(op);
+  for (Operation *op : llvm::reverse(order))
+    if (failed(pull(op)))
+      return failure();
+  return success();
+}
+
+LogicalResult Reverse::pull(Operation *op) {
+  SmallVector<Value> given;
+  for (Value result : op->getResults())
+    given.push_back(take(result));
+  if (!llvm::any_of(given, [](Value value) { return bool(value); }))
+    return success();
+  code_.graph.location = op->getLoc();
+  if (auto loop = dyn_cast<graph::LoopOp>(op))
+    return reverseLoop(code_, activity_, loop, given, *this);
+  if (auto branch = dyn_cast<graph::IfOp>(op))
+    return pullBranch(branch, given);
+  return pullTensorOperator(op, given);
+}
+
+LogicalResult Reverse::pullTensorOperator(Operation *op, ArrayRef<Value> given) {
+  const graph::GradientRule *rule = graph::findGradientRule(op->getName());
+  if (!rule || (!rule->scale && !rule->pull))
+    return reportNoGradient(op);
+  graph::Pullback pullback{code_, op, given};
+  for (OpOperand &operand : op->getOpOperands()) {
+    unsigned number = operand.getOperandNumber();
+    Value value = operand.get();
+    if (!activity_.isActive(value))
+      continue;
+    if (!rule->reaches(number))
+      return reportNoGradient(op, "with respect to operand " + std::to_string(number));
+    Value result = rule->scale ? code_.sumLike(rule->scale(code_, op, given[0], number), value)
+                               : rule->pull(pullback, number);
+    if (!result)
+      return reportNoGradient(op, "for what it is given");
+    if (failed(add(value, result)))
+      return failure();
+  }
+  return success();
+}
+
+/// The branch is taken again, forward and then back.
+LogicalResult Reverse::pullBranch(graph::IfOp branch, ArrayRef<Value> given) {
+  SmallVector<Block *> blocks;
+  std::vector<Reverse> inner;
+  OperationState state(branch.getLoc(), graph::IfOp::getOperationName());
+  state.addOperands(branch.getCondition());
+  llvm::SetVector<Value> reached;
+  // What the branch gives is known once both sides are there; until then they have a place.
+  OperationState place(branch.getLoc(), graph::IfOp::getOperationName());
+  place.addOperands(branch.getCondition());
+  place.addRegion();
+  place.addRegion();
+  Operation *scaffold = code_.builder.create(place);
+  for (auto [region, copy] : llvm::zip_equal(branch->getRegions(), scaffold->getRegions())) {
+    OpBuilder::InsertionGuard guard(code_.builder);
+    Block *block = code_.builder.createBlock(&copy);
+    blocks.push_back(block);
+    IRMapping mapping;
+    for (Operation &op : region.front().without_terminator())
+      code_.builder.clone(op, mapping);
+    inner.emplace_back(code_, activity_);
+    Operation *last = block->empty() ? nullptr : &block->back();
+    if (last)
+      activity_.follow(*block);
+    for (auto [value, cotangent] :
+         llvm::zip_equal(region.front().getTerminator()->getOperands(), given))
+      if (cotangent && failed(inner.back().add(mapping.lookupOrDefault(value), cotangent)))
+        return failure();
+    if (last && failed(inner.back().run(&block->front(), last)))
+      return failure();
+    for (Value value : inner.back().reached())
+      reached.insert(value);
+  }
+  code_.graph.location = branch.getLoc();
+  for (auto [block, reverse] : llvm::zip_equal(blocks, inner)) {
+    OpBuilder::InsertionGuard guard(code_.builder);
+    code_.builder.setInsertionPointToEnd(block);
+    SmallVector<Value> yielded;
+    for (Value value : reached)
+      yielded.push_back(reverse.takeOrZeros(value));
+    if (llvm::is_contained(yielded, Value()))
+      return failure();
+    code_.builder.create<graph::YieldOp>(branch.getLoc(), yielded);
+    removeUnused(activity_, &block->front(), block->getTerminator()->getPrevNode());
+  }
+  for (Region &copy : scaffold->getRegions())
+    state.addRegion()->takeBody(copy);
+  activity_.retire(scaffold);
+  if (reached.empty())
+    return success();
+  state.addTypes(SmallVector<Type>(reached.size(), code_.builder.getNoneType()));
+  auto backward = cast<graph::IfOp>(code_.builder.create(state));
+  SmallVector<Type> types;
+  if (failed(backward.inferResults(code_.graph.shapes, types)))
+    return failure();
+  for (auto [result, type, value] : llvm::zip_equal(backward.getResults(), types, reached)) {
+    result.setType(type);
+    if (failed(add(value, result)))
+      return failure();
+  }
+  return success();
+}
+
+} // namespace tensmith::autodiff

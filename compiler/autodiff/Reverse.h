@@ -1,0 +1,49 @@
+// Reverse mode: cotangents of results to cotangents of what they were computed from.
+//
+// Operators are taken from the last to the first, and each hands what its results have got to its
+// operands by its rule; what a value gets from several users is added up. What this builds stands
+// behind the forward operators and uses their values, so that what is kept for the way back is
+// there to be seen: as operands of later operators and, of a loop, as values that it scans out.
+//
+// Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, chapters 3 and 4.
+#pragma once
+
+#include "compiler/autodiff/Operators.h"
+
+#include "llvm/ADT/MapVector.h"
+
+namespace tensmith::autodiff {
+
+class Reverse {
+public:
+  /// Builds where the code's builder stands.
+  Reverse(const graph::GradientCode &code, Activity &activity) : code_(code), activity_(activity) {}
+
+  /// Adds to the cotangent of a value; nothing where the value is not active.
+  mlir::LogicalResult add(mlir::Value value, mlir::Value cotangent);
+  /// Goes through the operators from `last` back to `first`, both in one block.
+  mlir::LogicalResult run(mlir::Operation *first, mlir::Operation *last);
+  /// What a value has got, null for zero; the value is done with.
+  mlir::Value take(mlir::Value value);
+  mlir::Value takeOrZeros(mlir::Value value);
+  /// The values that have got something, in the order in which they first did.
+  llvm::SmallVector<mlir::Value> reached() const {
+    return llvm::to_vector(llvm::make_first_range(cotangents_));
+  }
+
+private:
+  mlir::LogicalResult pull(mlir::Operation *op);
+  mlir::LogicalResult pullTensorOperator(mlir::Operation *op, llvm::ArrayRef<mlir::Value> given);
+  mlir::LogicalResult pullBranch(graph::IfOp branch, llvm::ArrayRef<mlir::Value> given);
+
+  const graph::GradientCode &code_;
+  Activity &activity_;
+  llvm::MapVector<mlir::Value, mlir::Value> cotangents_;
+};
+
+/// The reverse of a loop: `given` are its results' cotangents, null where zero.
+mlir::LogicalResult reverseLoop(const graph::GradientCode &code, Activity &activity,
+                                graph::LoopOp loop, llvm::ArrayRef<mlir::Value> given,
+                                Reverse &outer);
+
+} // namespace tensmith::autodiff

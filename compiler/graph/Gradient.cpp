@@ -1,0 +1,231 @@
+// Finding rules, and values that take the shapes of others; see Gradient.h.
+#include "compiler/graph/Gradient.h"
+
+#include "llvm/ADT/STLExtras.h"
+
+using namespace mlir;
+
+namespace tensmith::graph {
+
+bool isDifferentiable(Type type) {
+  auto tensor = dyn_cast<TensorType>(type);
+  auto element = tensor ? dyn_cast<FloatType>(tensor.getElementType()) : FloatType();
+  return element && element.getWidth() >= 16;
+}
+
+bool hasUnknownSizes(Type type) {
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  if (!ranked)
+    return true;
+  for (int64_t dim = 0; dim < ranked.getRank(); ++dim)
+    if (!dimExpression(ranked, unsigned(dim)))
+      return true;
+  return false;
+}
+
+Value GradientCode::filledLike(Value x, double value) const {
+  if (!x)
+    return x;
+  if (!hasUnknownSizes(x.getType()))
+    return broadcast(scalar(x, value), dims(x));
+  return op("graph.dynamic_broadcast", {scalar(x, value), shapeOf(x)});
+}
+
+Value GradientCode::reshapeLike(Value x, Value like) const {
+  if (!x || x.getType() == like.getType())
+    return x;
+  if (!hasUnknownSizes(like.getType()))
+    return reshape(x, dims(like));
+  return op("graph.dynamic_reshape", {x, shapeOf(like)}, {flag("allowzero", true)});
+}
+
+Value GradientCode::broadcastLike(Value x, Value like) const {
+  if (!x || x.getType() == like.getType())
+    return x;
+  if (!hasUnknownSizes(like.getType()))
+    return broadcast(x, dims(like));
+  return op("graph.dynamic_broadcast", {x, shapeOf(like)});
+}
+
+/// Where only the run tells whether the dimension was broadcast, the run chooses.
+Value GradientCode::sumUnknown(Value x, Value like, int64_t dim, int64_t likeDim) const {
+  auto size = [&](Value of, int64_t at) {
+    return op("graph.gather", {shapeOf(of), graph.scalar(builder.getI64Type(), double(at))},
+              {integer("axis", 0)});
+  };
+  Value isWhole = op("graph.equal", {size(x, dim), size(like, likeDim)});
+  if (!isWhole)
+    return {};
+  OperationState state(graph.location, IfOp::getOperationName());
+  state.addOperands(isWhole);
+  state.addTypes(x.getType());
+  for (bool whole : {true, false}) {
+    Region *region = state.addRegion();
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(region);
+    Value result = whole ? x : reduce("graph.reduce_sum", x, dim, true);
+    if (!result)
+      return {};
+    builder.create<YieldOp>(graph.location, result);
+  }
+  auto branch = cast<IfOp>(builder.create(state));
+  SmallVector<Type> types;
+  if (failed(branch.inferResults(graph.shapes, types)))
+    return {};
+  branch.getResult(0).setType(types[0]);
+  return branch.getResult(0);
+}
+
+Value GradientCode::sumLike(Value x, Value like) const {
+  if (!x || x.getType() == like.getType())
+    return x;
+  if (!isRanked(x) || !isRanked(like)) {
+    emitError(graph.location) << "the gradient needs the number of dimensions, which is not known";
+    return {};
+  }
+  Dims from = dims(x), to = dims(like);
+  auto own = cast<RankedTensorType>(x.getType()), other = cast<RankedTensorType>(like.getType());
+  int64_t missing = int64_t(from.size()) - int64_t(to.size());
+  SmallVector<int64_t> gone, kept, unknown;
+  for (int64_t dim = 0; dim < int64_t(from.size()); ++dim) {
+    if (dim < missing) {
+      gone.push_back(dim);
+      continue;
+    }
+    bool isOne = other.getDimSize(dim - missing) == 1;
+    if (isOne && own.getDimSize(dim) != 1)
+      kept.push_back(dim);
+    else if (!isOne && !graph.shapes.equal(from[dim], to[dim - missing]) &&
+             other.isDynamicDim(dim - missing) && own.getDimSize(dim) != 1)
+      unknown.push_back(dim);
+  }
+  for (int64_t dim : unknown)
+    x = sumUnknown(x, like, dim, dim - missing);
+  SmallVector<int64_t> axes = gone;
+  llvm::append_range(axes, kept);
+  llvm::sort(axes);
+  if (!axes.empty())
+    x = reduce("graph.reduce_sum", x, axes, kept.size() == axes.size());
+  return reshapeLike(x, like);
+}
+
+Value GradientCode::pad(Value x, ArrayRef<int64_t> low, ArrayRef<int64_t> high) const {
+  auto isZero = [](int64_t size) { return size == 0; };
+  if (llvm::all_of(low, isZero) && llvm::all_of(high, isZero))
+    return x;
+  return op("graph.pad", {x, graph.none()}, {integers("low", low), integers("high", high)});
+}
+
+Value GradientCode::spread(Value x, ArrayRef<int64_t> steps) const {
+  if (!x || llvm::all_of(steps, [](int64_t step) { return step == 1; }))
+    return x;
+  Dims own = dims(x), apart, joined;
+  SmallVector<int64_t> low, high;
+  for (auto [size, step] : llvm::zip_equal(own, steps)) {
+    apart.append({size});
+    high.push_back(0);
+    if (step != 1) {
+      apart.push_back(this->size(1));
+      high.push_back(step - 1);
+    }
+    joined.push_back(graph.shapes.simplify(size * step));
+  }
+  low.resize(high.size(), 0);
+  return reshape(pad(reshape(x, apart), low, high), joined);
+}
+
+Value GradientCode::placeLike(Value x, Value like, ArrayRef<int64_t> starts,
+                              ArrayRef<int64_t> steps) const {
+  if (!x)
+    return x;
+  Dims to = dims(like), from = dims(x);
+  SmallVector<int64_t> first(starts), distance(steps), reversed, high;
+  for (size_t dim = 0; dim < from.size(); ++dim)
+    if (distance[dim] < 0) {
+      auto count = dyn_cast<AffineConstantExpr>(from[dim]);
+      if (!count)
+        return {};
+      reversed.push_back(int64_t(dim));
+      first[dim] += (count.getValue() - 1) * distance[dim];
+      distance[dim] = -distance[dim];
+    }
+  if (!reversed.empty())
+    x = op("graph.reverse", {x}, {integers("axes", reversed)});
+  x = spread(x, distance);
+  if (!x)
+    return x;
+  Dims spreadDims = dims(x);
+  for (size_t dim = 0; dim < to.size(); ++dim) {
+    auto rest =
+        dyn_cast<AffineConstantExpr>(graph.shapes.simplify(to[dim] - spreadDims[dim] - first[dim]));
+    if (!rest) { // the two sizes have names that are not related: the run subtracts
+      Value start = vectorOf(first);
+      Value end = sub(sub(shapeOf(like), shapeOf(x)), start);
+      Value pads = concat({start, end}, 0);
+      return reshapeLike(op("graph.dynamic_pad", {x, pads, graph.none(), graph.none()}), like);
+    }
+    high.push_back(rest.getValue());
+  }
+  return reshapeLike(pad(x, first, high), like);
+}
+
+Value GradientCode::indicesOf(Value x, int64_t dim) const {
+  Type type = builder.getI64Type();
+  return op("graph.range", {graph.scalar(type, 0), sizeOf(x, dim), graph.scalar(type, 1)});
+}
+
+Value GradientCode::identityOf(Value x, int64_t dim) const {
+  if (!x)
+    return x;
+  GraphCode::Dims square(2, dims(x)[dim]);
+  return cast(op("graph.equal", {iota(square, 0), iota(square, 1)}), element(x));
+}
+
+Value GradientCode::sliceDim(Value x, int64_t dim, int64_t first, int64_t step,
+                             AffineExpr count) const {
+  if (!x)
+    return x;
+  Dims to = dims(x);
+  to[dim] = count;
+  SmallVector<int64_t> starts(to.size(), 0), steps(to.size(), 1);
+  starts[dim] = first;
+  steps[dim] = step;
+  return first == 0 && step == 1 && dims(x)[dim] == count ? x : graph.slice(x, starts, steps, to);
+}
+
+bool flagOf(Operation *op, StringRef name, bool otherwise) {
+  auto value = op->getAttrOfType<BoolAttr>(name);
+  return value ? value.getValue() : otherwise;
+}
+int64_t integerOf(Operation *op, StringRef name, int64_t otherwise) {
+  auto value = op->getAttrOfType<IntegerAttr>(name);
+  return value ? value.getInt() : otherwise;
+}
+StringRef textOf(Operation *op, StringRef name, StringRef otherwise) {
+  auto value = op->getAttrOfType<StringAttr>(name);
+  return value ? value.getValue() : otherwise;
+}
+ArrayRef<int64_t> integersOf(Operation *op, StringRef name) {
+  auto value = op->getAttrOfType<DenseI64ArrayAttr>(name);
+  return value ? value.asArrayRef() : ArrayRef<int64_t>();
+}
+int64_t axisOf(Operation *op, int64_t rank) {
+  int64_t axis = integerOf(op, "axis");
+  return axis < 0 ? axis + rank : axis;
+}
+
+const GradientRule *findGradientRule(OperationName name) {
+  static const llvm::StringMap<const GradientRule *> kRules = [] {
+    llvm::StringMap<const GradientRule *> rules;
+    for (auto table :
+         {elementwiseGradients(), reductionGradients(), movementGradients(), gatherGradients(),
+          contractionGradients(), convolutionGradients(), resamplingGradients(),
+          normalizationGradients(), creationGradients(), otherGradients()})
+      for (const NamedGradientRule &entry : table)
+        rules[entry.name] = &entry.rule;
+    return rules;
+  }();
+  return name.getDialectNamespace() == "graph" ? kRules.lookup(name.stripDialect()) : nullptr;
+}
+
+} // namespace tensmith::graph
