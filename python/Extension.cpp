@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace nb = nanobind;
 
@@ -572,22 +573,52 @@ private:
   Owned<ts_session> session_;
 };
 
+struct Derivative {
+  bool tangent = false, takesCotangent = false;
+  std::vector<std::string> of, by;
+};
+
+/// What options point into, for as long as they are used.
+struct Pointers {
+  std::vector<const char *> names;
+  std::vector<ts_derivative> derivatives;
+};
+
 struct Settings {
   std::vector<std::string> shapes, overridable;
+  std::vector<Derivative> derivatives;
   std::optional<std::string> target, cache, dump;
   bool reference = false, exact = false, fuse = true;
 
-  ts_compile_options options(std::vector<const char *> &pointers) const {
+  ts_compile_options options(Pointers &pointers) const {
     ts_compile_options result;
     compiler().initOptions(&result);
-    for (const std::string &shape : shapes)
-      pointers.push_back(shape.c_str());
-    for (const std::string &name : overridable)
-      pointers.push_back(name.c_str());
-    result.shapes = pointers.data();
+    auto add = [&](const std::vector<std::string> &names) {
+      for (const std::string &name : names)
+        pointers.names.push_back(name.c_str());
+    };
+    add(shapes);
+    add(overridable);
+    for (const Derivative &derivative : derivatives) {
+      add(derivative.of);
+      add(derivative.by);
+    }
+    const char *const *next = pointers.names.data();
+    auto take = [&](const std::vector<std::string> &names) {
+      return std::exchange(next, next + names.size());
+    };
+    result.shapes = take(shapes);
     result.shape_count = shapes.size();
-    result.overridable = pointers.data() + shapes.size();
+    result.overridable = take(overridable);
     result.overridable_count = overridable.size();
+    for (const Derivative &derivative : derivatives) {
+      const char *const *of = take(derivative.of);
+      pointers.derivatives.push_back({derivative.tangent ? TS_TANGENT : TS_GRADIENT, of,
+                                      derivative.of.size(), take(derivative.by),
+                                      derivative.by.size(), derivative.takesCotangent});
+    }
+    result.derivatives = pointers.derivatives.data();
+    result.derivative_count = pointers.derivatives.size();
     result.optimization = fuse;
     result.target = target ? target->c_str() : nullptr;
     result.cache_dir = cache ? cache->c_str() : nullptr;
@@ -599,7 +630,7 @@ struct Settings {
 };
 
 void compileFile(const std::string &path, const std::string &out, const Settings &settings) {
-  std::vector<const char *> pointers;
+  Pointers pointers;
   ts_compile_options options = settings.options(pointers);
   ts_status *status;
   {
@@ -610,7 +641,7 @@ void compileFile(const std::string &path, const std::string &out, const Settings
 }
 
 nb::bytes compileBytes(nb::bytes model, const std::string &name, const Settings &settings) {
-  std::vector<const char *> pointers;
+  Pointers pointers;
   ts_compile_options options = settings.options(pointers);
   void *module = nullptr;
   size_t size = 0;
@@ -655,10 +686,17 @@ NB_MODULE(_tensmith, m) {
   error.attr("code") = "internal";
   m.attr("Error") = error;
   nb::register_exception_translator(raise, error.ptr());
+  nb::class_<Derivative>(m, "Derivative")
+      .def(nb::init<>())
+      .def_rw("tangent", &Derivative::tangent)
+      .def_rw("takes_cotangent", &Derivative::takesCotangent)
+      .def_rw("of", &Derivative::of)
+      .def_rw("by", &Derivative::by);
   nb::class_<Settings>(m, "Settings")
       .def(nb::init<>())
       .def_rw("shapes", &Settings::shapes)
       .def_rw("overridable", &Settings::overridable)
+      .def_rw("derivatives", &Settings::derivatives)
       .def_rw("fuse", &Settings::fuse)
       .def_rw("target", &Settings::target, nb::arg().none())
       .def_rw("cache", &Settings::cache, nb::arg().none())

@@ -3,6 +3,7 @@
 #include <tensmith/compiler.h>
 
 #include "base/Budget.h"
+#include "compiler/api/Derivatives.h"
 #include "compiler/api/GraphText.h"
 #include "compiler/api/MeasureMachine.h"
 #include "compiler/api/TakenStatus.h"
@@ -75,6 +76,8 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
   for (size_t i = 0; i < result.overridable_count; ++i)
     if (!result.overridable || !result.overridable[i])
       return missing("the name of an overridable input");
+  if (Status status = checkDerivatives(result); !status.ok())
+    return status;
   if (result.optimization != 0 && result.optimization != 1)
     return invalidArgument("there is no optimization level " + std::to_string(result.optimization) +
                            "; 0 and 1 are known");
@@ -136,6 +139,8 @@ Result<ImportOptions> importOptions(const ts_compile_options &options) {
   result.keep = keepOptions(options);
   for (size_t i = 0; i < options.overridable_count; ++i)
     result.overridable.insert(options.overridable[i]);
+  for (std::string &name : namesOfDerivatives(options))
+    result.overridable.insert(std::move(name));
   if (options.node_limit)
     result.maxNodes = options.node_limit;
   if (options.nesting_limit)
@@ -165,7 +170,21 @@ public:
     context_.loadAllAvailableDialects();
   }
 
+  /// What a file or bytes hold, with the derivatives that are asked for.
   Status load(const std::string &path, const ts_compile_options &options) {
+    Status status = read(path, options);
+    return status.ok() ? addDerivatives(*module_, options).within(path) : status;
+  }
+  Status load(std::string_view bytes, const std::string &name, const ts_compile_options &options) {
+    Status status = read(bytes, name, options);
+    return status.ok() ? addDerivatives(*module_, options).within(name) : status;
+  }
+
+  ModuleOp module() { return *module_; }
+  func::FuncOp main() { return module_->lookupSymbol<func::FuncOp>("main"); }
+
+private:
+  Status read(const std::string &path, const ts_compile_options &options) {
     auto buffer =
         llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
     if (!buffer)
@@ -180,7 +199,7 @@ public:
     return imported ? take(importFile(path, context_, *imported)) : imported.status();
   }
 
-  Status load(std::string_view bytes, const std::string &name, const ts_compile_options &options) {
+  Status read(std::string_view bytes, const std::string &name, const ts_compile_options &options) {
     if (StringRef(name).ends_with(".tsm"))
       return importProgram(bytes, name, options, "");
     if (isGraphText(bytes))
@@ -190,10 +209,6 @@ public:
     return imported ? take(importBytes(span, name, context_, *imported)) : imported.status();
   }
 
-  ModuleOp module() { return *module_; }
-  func::FuncOp main() { return module_->lookupSymbol<func::FuncOp>("main"); }
-
-private:
   static DialectRegistry registry() {
     DialectRegistry registry;
     graph::registerDialects(registry);
@@ -619,7 +634,7 @@ ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
     auto known = optionsOf(options);
     if (!known)
       return known.status();
-    if (StringRef(path).ends_with(".tsm"))
+    if (StringRef(path).ends_with(".tsm") && !known->derivative_count)
       return evaluateProgram(path, {inputs, inputCount, outputs, outputCount, observe, context});
     auto arguments = fromHandles(inputs, inputCount);
     if (!arguments)

@@ -8,7 +8,6 @@
 #pragma once
 
 #include "base/Status.h"
-#include "compiler/autodiff/Activity.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 

@@ -29,7 +29,7 @@ struct ImportOptions {
   std::map<std::string, int64_t> symbols;
   /// Tensors of the main graph that become outputs, too.
   graph::Keep keep;
-  /// Inputs with initialisers that stay inputs, and so must be given.
+  /// Initialisers that become inputs, or stay inputs where they are, and so must be given.
   std::set<std::string> overridable;
 
   int64_t maxModelBytes = int64_t(1) << 36;

@@ -356,6 +356,18 @@ LogicalResult Importer::importMainGraph(func::FuncOp function) {
     scope.values[input.name()] = block->addArgument(*type, location);
     inputNames.push_back(builder.getStringAttr(input.name()));
   }
+  for (const auto &tensor : graph.initializer()) {
+    if (!options.overridable.count(tensor.name()) || scope.values.contains(tensor.name()))
+      continue;
+    auto type = tensorType(tensor);
+    if (!type.ok())
+      return emitError(location) << "initialiser '" << tensor.name() << "' "
+                                 << type.status().message();
+    Type element = graph::elementType(builder.getContext(), type->first);
+    scope.values[tensor.name()] =
+        block->addArgument(RankedTensorType::get(type->second, element), location);
+    inputNames.push_back(builder.getStringAttr(tensor.name()));
+  }
   // One number is the size of an input of one dimension, or of a symbol.
   for (const auto &[name, shape] : options.shapes)
     if (!llvm::is_contained(inputNames, builder.getStringAttr(name)) &&

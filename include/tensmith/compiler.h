@@ -16,6 +16,24 @@ typedef enum ts_precision {
   TS_PRECISION_EXACT = 1 /* the products and sums of the model's own operators */
 } ts_precision;
 
+typedef enum ts_derivative_mode {
+  TS_GRADIENT = 0, /* of one output, by inputs: results "gradient.<input>" */
+  TS_TANGENT = 1   /* of outputs along inputs, each of which takes "tangent.<input>" as one more
+                    * input: results "tangent.<output>" */
+} ts_derivative_mode;
+
+/* A derivative that is computed with the model, its results after the model's own. */
+typedef struct ts_derivative {
+  ts_derivative_mode mode;
+  const char *const
+      *of; /* outputs; of a gradient exactly one, of tangents none for all of floats */
+  size_t of_count;
+  const char *const *by; /* inputs; an initialiser of that name becomes an input */
+  size_t by_count;
+  int takes_cotangent; /* of a gradient, not 0: "cotangent.<output>" is one more input, as it always
+                        * is of outputs that are no single number */
+} ts_derivative;
+
 typedef struct ts_compile_options {
   size_t size;
   /* Dimensions by input or symbol: "image=1x3x224x224", "batch=4" (fixes the symbol). */
@@ -50,8 +68,8 @@ typedef struct ts_compile_options {
   /* Null: none. Where the compilation fails or crashes by a fault of its own, the graph as it came
    * in is written there as text, with what was asked of it. Installs signal handlers meanwhile. */
   const char *reproducer;
-  /* Inputs of the model that have initialisers, and shall be inputs of the module all the same;
-   * others of them are constants. */
+  /* Initialisers that shall be inputs of the module, and inputs of the model that have some; all
+   * others are constants. */
   const char *const *overridable;
   size_t overridable_count;
   /* Limits on what a model may ask of the compiler, each 0 for its default; beyond them a
@@ -61,6 +79,10 @@ typedef struct ts_compile_options {
   double time_limit;    /* seconds; looked at between the steps; 0: an hour; negative: none */
   int64_t node_limit;   /* nodes after functions are expanded; 0: a million */
   int nesting_limit;    /* subgraphs within subgraphs, functions within functions; 0: 64 */
+  /* One after the other: the next may be of what the one before has added, as the tangent of a
+   * gradient, which is a product with the Hessian. */
+  const ts_derivative *derivatives;
+  size_t derivative_count;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

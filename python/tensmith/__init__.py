@@ -17,7 +17,7 @@ from ._tensmith import Error
 
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Error", "Model", "Value", "compile", "load", "__version__"]
+__all__ = ["Error", "Model", "Value", "compile", "grad", "hvp", "jvp", "load", "__version__"]
 __version__ = _tensmith.version()
 
 
@@ -124,7 +124,18 @@ class Model:
         pathlib.Path(path).write_bytes(data)
 
 
-def _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable):
+def _derivative(kind, of, wrt, cotangent=False):
+    if kind not in ("grad", "jvp"):
+        raise ValueError(f"a derivative is 'grad' or 'jvp', not {kind!r}")
+    derivative = _tensmith.Derivative()
+    derivative.tangent = kind == "jvp"
+    derivative.takes_cotangent = cotangent
+    derivative.of = [of] if isinstance(of, str) else list(of)
+    derivative.by = [wrt] if isinstance(wrt, str) else list(wrt)
+    return derivative
+
+
+def _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives):
     if precision not in ("fast", "exact"):
         raise ValueError(f"precision is 'fast' or 'exact', not {precision!r}")
     settings = _tensmith.Settings()
@@ -137,12 +148,13 @@ def _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, ov
     settings.exact = precision == "exact"
     settings.fuse = fuse
     settings.overridable = list(overridable)
+    settings.derivatives = [_derivative(*derivative) for derivative in derivatives]
     return settings
 
 
 def compile(
     model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast",
-    fuse=True, overridable=(), max_depth=0, max_instructions=0,
+    fuse=True, overridable=(), derivatives=(), max_depth=0, max_instructions=0,
 ):  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
     program of the language, `.tsm`).
@@ -153,9 +165,11 @@ def compile(
     reference: every operator by its reference evaluation, without kernels.
     max_depth, max_instructions: limits of a program's run; 0 for 16 million nested calls, and for no end.
     precision: "fast" allows algorithms with fewer operations, that round differently; "exact": the model's own sums.
-    fuse: whether operators may share kernels; overridable: inputs with initialisers that shall be inputs all the same.
+    fuse: whether operators may share kernels; overridable: initialisers that shall be inputs.
+    derivatives: what is computed with the model, after its own outputs: ("grad", of, wrt) and ("jvp", of, wrt), one after
+        the other, as `grad` and `jvp` have them; the next may be of what the one before has added.
     """
-    settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable)
+    settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives)
     if isinstance(model, (bytes, bytearray, memoryview)):
         module = _tensmith.compile_bytes(bytes(model), "model", settings)
         return Model(_tensmith.load(module, threads, max_depth, max_instructions), module)
@@ -165,6 +179,33 @@ def compile(
         _tensmith.compile_file(os.fspath(model), path, settings)
         module = _tensmith.load(path, threads, max_depth, max_instructions)
         return _KeptModel(module, path)
+
+
+def grad(model, wrt, of, *, cotangent=False, **settings):
+    """Compiles a model with the gradients of an output: the outputs "gradient.NAME" come after its own.
+
+    wrt: names of inputs, or of initialisers (parameters), which become inputs; of: the name of the output.
+    An output that is no single number takes its cotangent, what each of its elements weighs, as the input
+    "cotangent.OUTPUT"; one that is takes it where `cotangent` says so. settings: those of `compile`.
+
+        step = ts.grad("model.onnx", wrt=["w", "b"], of="loss")
+        loss, dw, db = step(x=x, w=w, b=b)
+    """
+    return compile(model, derivatives=[("grad", of, wrt, cotangent)], **settings)
+
+
+def jvp(model, wrt, of=(), **settings):
+    """Compiles a model with its derivative along a direction: each input of `wrt` has one more, "tangent.NAME", and the
+    outputs "tangent.OUTPUT" of the outputs `of` (all of floats if none) come after the model's own."""
+    return compile(model, derivatives=[("jvp", of, wrt)], **settings)
+
+
+def hvp(model, wrt, of, **settings):
+    """Compiles a model with the gradients of an output, and with their derivatives along a direction: the Hessian times
+    the inputs "tangent.NAME", as the outputs "tangent.gradient.NAME"."""
+    wrt = [wrt] if isinstance(wrt, str) else list(wrt)
+    second = ("jvp", [f"gradient.{name}" for name in wrt], wrt)
+    return compile(model, derivatives=[("grad", of, wrt), second], **settings)
 
 
 def _describe_interface(model):

@@ -118,6 +118,31 @@ TEST(CompileOptions, ShapesAreRefusedByName) {
   }
 }
 
+TEST(CompileOptions, DerivativesAreRefusedByName) {
+  const char *none = nullptr, *output = "output0", *input = "input0", *nothing = "nothing";
+  const std::pair<ts_derivative, const char *> cases[] = {
+      {{TS_GRADIENT, &output, 1, &input, 1, 0}, ""},
+      {{TS_GRADIENT, &none, 1, &input, 1, 0}, "1: a name of derivative 0 is a null pointer"},
+      {{TS_GRADIENT, &output, 1, nullptr, 1, 0}, "1: a name of derivative 0 is a null pointer"},
+      {{ts_derivative_mode(7), &output, 1, &input, 1, 0}, "1: there is no kind of derivative 7"},
+      {{TS_GRADIENT, nullptr, 0, &input, 1, 0}, "a gradient is of one output, not of 0"},
+      {{TS_GRADIENT, &output, 1, nullptr, 0, 0}, "there is no input to differentiate by"},
+      {{TS_GRADIENT, &nothing, 1, &input, 1, 0}, "there is no output 'nothing'"},
+      {{TS_TANGENT, nullptr, 0, &nothing, 1, 0}, "there is no input 'nothing'"},
+  };
+  for (auto [derivative, message] : cases) {
+    ts_compile_options options;
+    ts_compile_options_init(&options);
+    options.derivatives = &derivative;
+    options.derivative_count = 1;
+    std::string said = compile(kDouble, &options);
+    if (derivative.of == &output && derivative.by == &input && derivative.mode == TS_GRADIENT)
+      EXPECT_EQ(said, "");
+    else
+      EXPECT_HAS(said, message);
+  }
+}
+
 TEST(CompileOptions, AreChecked) {
   ts_compile_options options;
   ts_compile_options_init(&options);

@@ -1,0 +1,360 @@
+"""Gradients of whole models by their compiled code: against differences in double precision, and against PyTorch's
+where that is installed, which runs the same graph node by node."""
+
+import os
+import pathlib
+import sys
+
+import numpy
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+PACKAGE = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev")) / "python"
+
+pytestmark = pytest.mark.skipif(not PACKAGE.exists(), reason="the Python package is not built")
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
+
+sys.path.insert(0, str(PACKAGE))
+
+
+class Graph:
+    """An ONNX graph as it is written down: nodes by their inputs, parameters with drawn values."""
+
+    def __init__(self, dtype, seed=0):
+        self.dtype, self.random = numpy.dtype(dtype), numpy.random.default_rng(seed)
+        self.nodes, self.parameters, self.constants, self.inputs = [], {}, {}, {}
+
+    def input(self, name, array):
+        self.inputs[name] = array
+        return name
+
+    def parameter(self, name, *shape, scale=None, positive=False):
+        fan = numpy.prod(shape[1:]) if len(shape) > 1 else 4
+        value = self.random.standard_normal(shape) * (scale or 1 / numpy.sqrt(fan))
+        self.parameters[name] = (numpy.abs(value) + 0.5 if positive else value).astype(self.dtype)
+        return name
+
+    def constant(self, array):
+        name = f"c{len(self.constants)}"
+        self.constants[name] = numpy.asarray(array)
+        return name
+
+    def scalar(self, value):
+        return self.constant(numpy.asarray(value, self.dtype))
+
+    def __call__(self, op, *inputs, outputs=1, **attributes):
+        names = [f"t{len(self.nodes)}_{i}" for i in range(outputs)]
+        self.nodes.append(helper.make_node(op, list(inputs), names, name=f"n{len(self.nodes)}", **attributes))
+        return names[0] if outputs == 1 else names
+
+    def loss(self, y):
+        """A sum with weights, so that every element counts differently."""
+        return self("ReduceSum", self("Mul", y, self("Sin", y)), keepdims=0)
+
+    def model(self, output):
+        kind = {"float32": TensorProto.FLOAT, "float64": TensorProto.DOUBLE, "int64": TensorProto.INT64}
+        values = {**self.parameters, **self.constants}
+        graph = helper.make_graph(
+            self.nodes + [helper.make_node("Identity", [output], ["loss"])], "graph",
+            [helper.make_tensor_value_info(n, kind[str(a.dtype)], a.shape) for n, a in self.inputs.items()],
+            [helper.make_tensor_value_info("loss", kind[str(self.dtype)], [])],
+            [numpy_helper.from_array(a, n) for n, a in values.items()],
+        )  # fmt: skip
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)])
+        onnx.checker.check_model(model)
+        return model
+
+
+def mlp(dtype):
+    g = Graph(dtype)
+    x = g.input("x", g.random.standard_normal((5, 7)).astype(dtype))
+    for i, (a, b) in enumerate([(7, 13), (13, 9), (9, 4)]):
+        x = g("Gemm", x, g.parameter(f"w{i}", b, a), g.parameter(f"b{i}", b), transB=1)
+        x = g(["Relu", "Gelu", "LogSoftmax"][i], x)
+    return g, g.loss(x)
+
+
+def cnn(dtype):
+    g = Graph(dtype, 1)
+
+    def conv(x, name, cin, cout, k, group=1, bias=False, **attributes):
+        inputs = [x, g.parameter(name, cout, cin // group, k, k)] + ([g.parameter(name + "b", cout)] if bias else [])
+        return g("Conv", *inputs, group=group, **attributes)
+
+    def norm(x, name, channels):
+        return g("BatchNormalization", x, g.parameter(name + "s", channels), g.parameter(name + "o", channels),
+                 g.parameter(name + "m", channels), g.parameter(name + "v", channels, positive=True))  # fmt: skip
+
+    x = g.input("x", g.random.standard_normal((2, 3, 17, 15)).astype(dtype))
+    x = g("Relu", norm(conv(x, "stem", 3, 8, 7, strides=[2, 2], pads=[3, 3, 3, 3], bias=True), "n0", 8))
+    x = g("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    y = g("Relu", norm(conv(x, "c1", 8, 8, 3, pads=[1, 1, 1, 1]), "n1", 8))
+    x = g("Add", x, conv(y, "c2", 8, 8, 3, pads=[1, 1, 1, 1], group=4))  # in groups, and a residual
+    x = g("Relu", conv(x, "c3", 8, 8, 3, pads=[2, 1, 0, 1], group=8, strides=[2, 1]))  # depthwise, uneven
+    x = g("AveragePool", x, kernel_shape=[2, 3], pads=[0, 1, 1, 1], strides=[1, 2])
+    x = conv(x, "c4", 8, 6, 1, dilations=[1, 1])
+    x = g("Flatten", g("GlobalAveragePool", x))
+    return g, g.loss(g("Gemm", x, g.parameter("w", 6, 5), g.parameter("b", 5)))
+
+
+def bert(dtype, layers=2, batch=2, length=9, width=24, heads=3):
+    g = Graph(dtype, 2)
+    tokens = g.input("tokens", g.random.integers(0, 11, (batch, length)))
+    x = g("Gather", g.parameter("words", 11, width, scale=1), tokens)
+    x = g("Add", x, g.parameter("places", length, width, scale=1))
+    mask = g.constant(numpy.where(numpy.arange(length) < length - 2, 0, -1e4).astype(dtype).reshape(1, 1, 1, length))
+
+    def linear(x, name, a, b):
+        return g("Add", g("MatMul", x, g.parameter(name + "w", a, b, scale=1 / numpy.sqrt(a))), g.parameter(name + "b", b))
+
+    def split(x):
+        shape = g.constant(numpy.array([batch, length, heads, width // heads]))
+        return g("Transpose", g("Reshape", x, shape), perm=[0, 2, 1, 3])
+
+    def norm(x, name):
+        return g("LayerNormalization", x, g.parameter(name + "s", width), g.parameter(name + "o", width), axis=-1)
+
+    for i in range(layers):
+        q, k, v = (split(linear(x, f"{i}{part}", width, width)) for part in "qkv")
+        scores = g("Div", g("MatMul", q, g("Transpose", k, perm=[0, 1, 3, 2])), g.scalar(numpy.sqrt(width // heads)))
+        y = g("MatMul", g("Softmax", g("Add", scores, mask), axis=-1), v)
+        y = g("Reshape", g("Transpose", y, perm=[0, 2, 1, 3]), g.constant(numpy.array([batch, length, width])))
+        x = norm(g("Add", x, linear(y, f"{i}p", width, width)), f"{i}n")
+        y = g("Gelu", linear(x, f"{i}f", width, 2 * width))
+        x = norm(g("Add", x, linear(y, f"{i}g", 2 * width, width)), f"{i}m")
+    return g, g.loss(g("Tanh", linear(x, "head", width, 3)))
+
+
+def lstm(dtype, length=6, batch=3, size=5, hidden=7):
+    g = Graph(dtype, 3)
+    x = g.input("x", g.random.standard_normal((length, batch, size)).astype(dtype))
+    scale = 1 / numpy.sqrt(hidden)
+    y, h, c = g("LSTM", x, g.parameter("w", 1, 4 * hidden, size, scale=scale), g.parameter("r", 1, 4 * hidden, hidden, scale=scale),
+                g.parameter("b", 1, 8 * hidden), "", g.parameter("h", 1, batch, hidden), g.parameter("c", 1, batch, hidden),
+                hidden_size=hidden, outputs=3)  # fmt: skip
+    y = g("MatMul", y, g.parameter("out", hidden, 4))
+    return g, g("Add", g.loss(y), g("ReduceSum", g("Mul", h, c), keepdims=0))
+
+
+def loop(dtype):
+    """x <- tanh(x w + row i of b), until the sum is large or four times."""
+    g = Graph(dtype, 4)
+    x = g.input("x", g.random.standard_normal((2, 3)).astype(dtype))
+    g.parameter("w", 3, 3)
+    g.parameter("rows", 4, 3)
+    kind = TensorProto.DOUBLE if dtype == "float64" else TensorProto.FLOAT
+    value = helper.make_tensor_value_info
+    nodes = [
+        helper.make_node("MatMul", ["h", "w"], ["p"]),
+        helper.make_node("Gather", ["rows", "i"], ["row"], axis=0),
+        helper.make_node("Add", ["p", "row"], ["s"]),
+        helper.make_node("Tanh", ["s"], ["next"]),
+        helper.make_node("Mul", ["next", "next"], ["square"]),
+        helper.make_node("ReduceSum", ["square"], ["sum"], keepdims=0),
+        helper.make_node("Less", ["sum", g.scalar(100)], ["more"]),
+        helper.make_node("Mul", ["next", "h"], ["scanned"]),
+    ]
+    body = helper.make_graph(
+        nodes, "body", [value("i", TensorProto.INT64, []), value("go", TensorProto.BOOL, []), value("h", kind, [2, 3])],
+        [value("more", TensorProto.BOOL, []), value("next", kind, [2, 3]), value("scanned", kind, [2, 3])])  # fmt: skip
+    last, all_ = g("Loop", g.constant(numpy.array(4)), "", x, body=body, outputs=2)
+    return g, g("Add", g.loss(last), g.loss(all_))
+
+
+MODELS = [mlp, cnn, bert, lstm, loop]
+
+
+def values_of(graph, extra=()):
+    wrt = [n for n, a in graph.inputs.items() if a.dtype == graph.dtype] + list(graph.parameters)
+    return wrt, {**graph.inputs, **{n: graph.parameters[n] for n in wrt if n in graph.parameters}, **dict(extra)}
+
+
+@pytest.mark.parametrize("build", MODELS, ids=lambda f: f.__name__)
+def test_gradients_are_the_slopes(build):
+    import tensmith
+
+    graph, output = build("float64")
+    wrt, given = values_of(graph)
+    compiled = tensmith.grad(graph.model(output).SerializeToString(), wrt, "loss", cache_dir="")
+    assert [port["name"] for port in compiled.outputs] == ["loss"] + [f"gradient.{name}" for name in wrt]
+    gradients = dict(zip(wrt, compiled.run(**given)[1:]))
+    for name in wrt:
+        direction = graph.random.standard_normal(given[name].shape)
+        slopes = []
+        for distance in (1e-6, 2e-7):  # kinks are further apart than that
+            sides = [compiled.run(**{**given, name: given[name] + side * distance * direction})[0] for side in (1, -1)]
+            slopes.append(float(sides[0] - sides[1]) / (2 * distance))
+        assert gradients[name].shape == given[name].shape
+        actual = float((gradients[name] * direction).sum())
+        assert numpy.isclose(actual, slopes[1], rtol=2e-5, atol=2e-6 * max(1, abs(slopes[1]))), (name, slopes, actual)
+
+
+@pytest.mark.parametrize("build", MODELS, ids=lambda f: f.__name__)
+def test_tangents_are_gradients_along_a_direction(build):
+    import tensmith
+
+    graph, output = build("float64")
+    wrt, given = values_of(graph)
+    model = graph.model(output).SerializeToString()
+    directions = {f"tangent.{name}": graph.random.standard_normal(given[name].shape) for name in wrt}
+    gradients = tensmith.grad(model, wrt, "loss", cache_dir="").run(**given)[1:]
+    tangent = tensmith.jvp(model, wrt, cache_dir="").run(**given, **directions)[1]
+    expected = sum((g * directions[f"tangent.{name}"]).sum() for name, g in zip(wrt, gradients))
+    assert numpy.isclose(float(tangent), float(expected), rtol=1e-9)
+
+
+@pytest.mark.parametrize("build", [mlp, lstm, loop], ids=lambda f: f.__name__)
+def test_products_with_the_hessian(build):
+    """Against differences of the gradient; and the matrix is symmetric."""
+    import tensmith
+
+    graph, output = build("float64")
+    wrt, given = values_of(graph)
+    model = graph.model(output).SerializeToString()
+    compiled = tensmith.hvp(model, wrt, "loss", cache_dir="")
+
+    def product(directions):
+        outputs = compiled.run(**given, **{f"tangent.{name}": d for name, d in zip(wrt, directions)})
+        return outputs[1 + len(wrt):]  # fmt: skip
+
+    u, v = ([graph.random.standard_normal(given[name].shape) for name in wrt] for _ in range(2))
+    hu, hv = product(u), product(v)
+    inner = lambda a, b: sum(float((x * y).sum()) for x, y in zip(a, b))  # noqa: E731
+    assert numpy.isclose(inner(hu, v), inner(hv, u), rtol=1e-9)
+    gradient = tensmith.grad(model, wrt, "loss", cache_dir="")
+    sides = []
+    for side in (1, -1):
+        moved = {**given, **{name: given[name] + side * 1e-5 * d for name, d in zip(wrt, u)}}
+        sides.append(gradient.run(**moved)[1:])
+    for name, a, b, h in zip(wrt, *sides, hu):
+        assert numpy.allclose((a - b) / 2e-5, h, rtol=1e-4, atol=1e-5 * max(1, numpy.abs(h).max())), name
+
+
+def test_a_cotangent_weighs_an_output():
+    import tensmith
+
+    g = Graph("float32")
+    x = g.input("x", g.random.standard_normal((4, 3)).astype("float32"))
+    y = g("MatMul", x, g.parameter("w", 3, 2))
+    model = g.model(g.loss(y))
+    del model.graph.output[:]
+    model.graph.output.append(helper.make_tensor_value_info(y, TensorProto.FLOAT, [4, 2]))
+    compiled = tensmith.grad(model.SerializeToString(), ["w"], y, cache_dir="")
+    weights = g.random.standard_normal((4, 2)).astype("float32")
+    outputs = compiled.run(x=g.inputs["x"], w=g.parameters["w"], **{f"cotangent.{y}": weights})
+    assert numpy.allclose(outputs[1], g.inputs["x"].T @ weights, atol=1e-5)
+
+
+def test_what_has_no_derivative_is_named():
+    import tensmith
+
+    g = Graph("float32")
+    x = g.input("x", g.random.standard_normal((3, 3)).astype("float32"))
+    model = g.model(g("Det", x)).SerializeToString()
+    with pytest.raises(tensmith.Error, match=r"n0 \(Det\)'.*has no derivative"):
+        tensmith.grad(model, ["x"], "loss")
+    with pytest.raises(tensmith.Error, match="there is no input 'y'"):
+        tensmith.grad(model, ["y"], "loss")
+    with pytest.raises(tensmith.Error, match="there is no output 'cost'"):
+        tensmith.grad(model, ["x"], "cost")
+
+
+class TorchRun:
+    """Runs a graph's nodes by PyTorch, which remembers what its gradients need."""
+
+    def __init__(self, torch, graph):
+        self.torch, self.graph = torch, graph
+        arrays = {**graph.inputs, **graph.parameters, **graph.constants}
+        self.values = {name: torch.tensor(array) for name, array in arrays.items()}
+        for name in values_of(graph)[0]:
+            self.values[name].requires_grad_()
+
+    def run(self, output):
+        for node in self.graph.nodes:
+            attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+            results = getattr(self, node.op_type)(*(self.values.get(name) for name in node.input), **attributes)
+            results = results if isinstance(results, tuple) else (results,)
+            self.values.update(zip(node.output, results))
+        self.values[output].backward()
+        return {name: self.values[name].grad.numpy() for name in values_of(self.graph)[0]}
+
+    def Gemm(self, x, w, b, transB=0):
+        return x @ (w.T if transB else w) + b
+
+    def Gelu(self, x):
+        return self.torch.nn.functional.gelu(x)
+
+    def LogSoftmax(self, x):
+        return self.torch.log_softmax(x, -1)
+
+    def Softmax(self, x, axis):
+        return self.torch.softmax(x, axis)
+
+    def ReduceSum(self, x, keepdims):
+        return x.sum()
+
+    def Conv(self, x, w, b=None, group=1, strides=1, pads=(0, 0, 0, 0), dilations=1):
+        top, left, bottom, right = pads
+        x = self.torch.nn.functional.pad(x, (left, right, top, bottom))
+        return self.torch.nn.functional.conv2d(x, w, b, strides, 0, dilations, group)
+
+    def BatchNormalization(self, x, scale, bias, mean, variance):
+        along = lambda v: v[:, None, None]  # noqa: E731
+        return (x - along(mean)) / self.torch.sqrt(along(variance) + 1e-5) * along(scale) + along(bias)
+
+    def MaxPool(self, x, kernel_shape, strides, pads):
+        return self.torch.nn.functional.max_pool2d(x, kernel_shape, strides, pads[:2])
+
+    def AveragePool(self, x, kernel_shape, strides, pads):
+        top, left, bottom, right = pads
+        pad = lambda v: self.torch.nn.functional.pad(v, (left, right, top, bottom))  # noqa: E731
+        pool = lambda v: self.torch.nn.functional.avg_pool2d(v, kernel_shape, strides)  # noqa: E731
+        return pool(pad(x)) / pool(pad(self.torch.ones_like(x)))
+
+    def GlobalAveragePool(self, x):
+        return x.mean((2, 3), keepdim=True)
+
+    def Flatten(self, x):
+        return x.flatten(1)
+
+    def Gather(self, x, indices):
+        return x[indices]
+
+    def Transpose(self, x, perm):
+        return x.permute(perm)
+
+    def Reshape(self, x, shape):
+        return x.reshape(shape.tolist())
+
+    def LayerNormalization(self, x, scale, bias, axis):
+        return self.torch.nn.functional.layer_norm(x, scale.shape, scale, bias)
+
+    def LSTM(self, x, w, r, b, lengths, h, c, hidden_size):
+        parts = lambda v: v.split(hidden_size, -1)  # noqa: E731
+        outputs, h, c = [], h[0], c[0]
+        for row in x:
+            i, o, f, z = parts(row @ w[0].T + h @ r[0].T + b[0, : 4 * hidden_size] + b[0, 4 * hidden_size :])
+            c = self.torch.sigmoid(f) * c + self.torch.sigmoid(i) * self.torch.tanh(z)
+            h = self.torch.sigmoid(o) * self.torch.tanh(c)
+            outputs.append(h)
+        return self.torch.stack(outputs)[:, None], h[None], c[None]
+
+    def __getattr__(self, name):
+        same = {"Relu": "relu", "Mul": "mul", "Add": "add", "Div": "div", "Sin": "sin", "Tanh": "tanh", "MatMul": "matmul"}
+        return getattr(self.torch, same[name])
+
+
+@pytest.mark.parametrize("build", [mlp, cnn, bert, lstm], ids=lambda f: f.__name__)
+def test_gradients_are_those_of_pytorch(build):
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+    import tensmith
+
+    graph, output = build("float32")
+    wrt, given = values_of(graph)
+    expected = TorchRun(torch, graph).run(output)
+    compiled = tensmith.grad(graph.model(output).SerializeToString(), wrt, "loss", cache_dir="")
+    for name, gradient in zip(wrt, compiled.run(**given)[1:]):
+        scale = max(numpy.abs(expected[name]).max(), 1e-3)  # the keys' biases have none but for rounding
+        assert numpy.abs(gradient - expected[name]).max() <= 1e-4 * scale, name
