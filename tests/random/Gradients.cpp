@@ -4,6 +4,7 @@
 #include "compiler/autodiff/Differentiate.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Evaluate.h"
+#include "compiler/graph/Gradient.h"
 #include "tests/random/Check.h"
 
 #include "mlir/IR/AttrTypeSubElements.h"
