@@ -219,7 +219,7 @@ const GradientRule *findGradientRule(OperationName name) {
     llvm::StringMap<const GradientRule *> rules;
     for (auto table :
          {elementwiseGradients(), reductionGradients(), movementGradients(), gatherGradients(),
-          contractionGradients(), convolutionGradients(), resamplingGradients(),
+          contractionGradients(), convolutionGradients(), poolingGradients(), resamplingGradients(),
           normalizationGradients(), creationGradients(), otherGradients()})
       for (const NamedGradientRule &entry : table)
         rules[entry.name] = &entry.rule;

@@ -136,6 +136,7 @@ std::span<const NamedGradientRule> movementGradients();
 std::span<const NamedGradientRule> gatherGradients();
 std::span<const NamedGradientRule> contractionGradients();
 std::span<const NamedGradientRule> convolutionGradients();
+std::span<const NamedGradientRule> poolingGradients();
 std::span<const NamedGradientRule> resamplingGradients();
 std::span<const NamedGradientRule> normalizationGradients();
 std::span<const NamedGradientRule> creationGradients();

@@ -70,12 +70,18 @@ Value matrixOf(const GradientCode &code, Operation *op, int64_t dim, size_t posi
     return GraphCode::isAbsent(vector) ? vector
                                        : code.slice(vector, int64_t(position), code.size(1));
   };
+  Value scale = own(2);
+  if (auto known = scaleOf(op, position)) { // for the shape function to see it
+    HostTensor one(graph::dataType(GraphCode::element(scale)), {1});
+    one.setDouble(0, *known);
+    scale = code.graph.constant(one);
+  }
   SmallVector<NamedAttribute> attributes{code.integers("axes", {1})};
   for (NamedAttribute attribute : op->getAttrs())
     if (attribute.getName() != "axes")
       attributes.push_back(attribute);
   return code.op("graph.resize",
-                 {code.identityOf(op->getOperand(0), dim), code.graph.none(), own(2), own(3)},
+                 {code.identityOf(op->getOperand(0), dim), code.graph.none(), scale, own(3)},
                  attributes);
 }
 

@@ -36,7 +36,7 @@ TEST(Gradients, RulesAreOfOperatorsThatThereAre) {
   context.loadAllAvailableDialects();
   for (auto table :
        {elementwiseGradients(), reductionGradients(), movementGradients(), gatherGradients(),
-        contractionGradients(), convolutionGradients(), resamplingGradients(),
+        contractionGradients(), convolutionGradients(), poolingGradients(), resamplingGradients(),
         normalizationGradients(), creationGradients(), otherGradients()})
     for (const NamedGradientRule &entry : table)
       EXPECT_TRUE(OperationName(("graph." + entry.name).str(), &context).isRegistered())
