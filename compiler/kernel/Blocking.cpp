@@ -101,8 +101,8 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   tileBlocks = math.max(tileBlocks, math.select(b.rowsApart, apart, one));
   if (of.copiesRows)
     tileBlocks = math.max(tileBlocks, math.min(tiles, divide(wanted, one)));
-  Value panelBlocks =
-      math.min(mostPanels, math.ceilDiv(wanted, math.max(math.mul(of.batch, tileBlocks), one)));
+  Value panelBlocks = math.min(of.dearRows ? one : mostPanels,
+                               math.ceilDiv(wanted, math.max(math.mul(of.batch, tileBlocks), one)));
   tileBlocks = math.max(tileBlocks, math.min(tiles, divide(wanted, panelBlocks)));
   b.tileBlock = math.ceilDiv(tiles, tileBlocks);
   b.panelBlock = math.ceilDiv(panels, panelBlocks);

@@ -118,6 +118,86 @@ bool canAccumulate(Type accumulator, Value left, Value panels) {
 
 } // namespace
 
+namespace {
+
+/// The only operator of its kind before `value` from which that is computed by element-wise
+/// operators of the same shape; null where there is none, or several.
+template <typename Op> Op behind(Value value, llvm::SetVector<Operation *> &elementwise) {
+  auto shape = cast<RankedTensorType>(value.getType());
+  Op found;
+  SmallVector<Value> values{value};
+  while (!values.empty()) {
+    Value next = values.pop_back_val();
+    Operation *op = next.getDefiningOp();
+    auto type = dyn_cast<RankedTensorType>(next.getType());
+    if (!op || !type || type.clone(shape.getElementType()) != shape)
+      continue;
+    if (auto one = dyn_cast<Op>(op)) {
+      if (found && found != one)
+        return {};
+      found = one;
+    } else if (isa<graph::Elementwise>(op) && elementwise.insert(op)) {
+      llvm::append_range(values, op->getOperands());
+    }
+  }
+  return found;
+}
+
+/// Those of the operators that are computed from `source` by others of them.
+llvm::SetVector<Operation *> dependentOn(Operation *source,
+                                         const llvm::SetVector<Operation *> &operators) {
+  llvm::SetVector<Operation *> found;
+  found.insert(source);
+  for (size_t next = 0; next < found.size(); ++next)
+    for (Operation *user : found[next]->getUsers())
+      if (operators.contains(user))
+        found.insert(user);
+  found.remove(source);
+  return found;
+}
+
+bool isStackedProduct(graph::MatMulOp product) {
+  constexpr int64_t kLeastRank = 3;
+  auto isStack = [](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && type.getElementType().isF32() && type.getRank() >= kLeastRank;
+  };
+  return isStack(product.getA()) && isStack(product.getB()) && isStack(product.getResult());
+}
+
+} // namespace
+
+std::optional<AttentionScores> matchScores(Operation *root) {
+  auto weighted = dyn_cast<graph::MatMulOp>(root);
+  if (!weighted || !isStackedProduct(weighted))
+    return std::nullopt;
+  AttentionScores scores;
+  llvm::SetVector<Operation *> after, before;
+  scores.softmax = behind<graph::SoftmaxOp>(weighted.getA(), after);
+  if (!scores.softmax)
+    return std::nullopt;
+  auto type = cast<RankedTensorType>(scores.softmax.getType());
+  if (!type.getElementType().isF32() || scores.softmax.getAxis() != uint64_t(type.getRank() - 1))
+    return std::nullopt;
+  scores.product = behind<graph::MatMulOp>(scores.softmax.getX(), before);
+  if (!scores.product || !isStackedProduct(scores.product))
+    return std::nullopt;
+  // What follows the softmax sees it alone: scores are no longer there.
+  llvm::SetVector<Operation *> all = after;
+  all.insert(before.begin(), before.end());
+  scores.elementwise = dependentOn(scores.product, all);
+  if (llvm::any_of(scores.elementwise, [&](Operation *op) { return after.contains(op); }))
+    return std::nullopt;
+  after = dependentOn(scores.softmax, after);
+  scores.elementwise.insert(after.begin(), after.end());
+  graph::ShapeContext shapes(root->getContext());
+  auto own = shapes.dims(weighted.getType()), theirs = shapes.dims(type);
+  bool sameRows = own.size() == theirs.size();
+  for (size_t dim = 0; sameRows && dim + 1 < own.size(); ++dim)
+    sameRows = shapes.equal(own[dim], theirs[dim]);
+  return sameRows ? std::optional(std::move(scores)) : std::nullopt;
+}
+
 int64_t stepOf(const MachineShape &machine, Type left, Type right, Type accumulator) {
   if (!accumulator.isInteger(32))
     return 1;

@@ -16,6 +16,8 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/Kernel.h"
 
+#include "llvm/ADT/SetVector.h"
+
 #include <optional>
 
 namespace tensmith::graph {
@@ -47,6 +49,17 @@ struct Contraction {
 /// unpacked from a block argument: directly for a matmul; for a convolution through the chain that
 /// `unpackedWeights` builds.
 std::optional<Contraction> matchContraction(mlir::Operation *root);
+
+/// Attention: the left operand of a product is a softmax of another one, scaled and masked by
+/// element-wise operators of the same shape.
+struct AttentionScores {
+  graph::MatMulOp product;
+  graph::SoftmaxOp softmax;
+  llvm::SetVector<mlir::Operation *> elementwise; // before and after the softmax
+};
+
+/// Of a product of stacks of matrices of f32. Who else uses what is between is not looked at.
+std::optional<AttentionScores> matchScores(mlir::Operation *root);
 
 /// How many products are added up at once where operands have these elements.
 int64_t stepOf(const MachineShape &machine, mlir::Type left, mlir::Type right,

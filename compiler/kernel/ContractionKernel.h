@@ -7,7 +7,8 @@
 namespace tensmith::kernel {
 
 /// The region's root must match (Contraction.h). Operators after it are element-wise and keep its
-/// shape; operators before its left operand are computed into the tile's own copy of the rows.
+/// shape; operators before its left operand are computed into the tile's own copy of the rows,
+/// attention's scores among them.
 Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction,
                              const MachineShape &machine);
 

@@ -42,6 +42,10 @@ bool broadcastsForCertain(Operation *op) {
 }
 
 Template chooseTemplate(graph::KernelOp kernel, const MachineShape &machine) {
+  // Of attention's two products the second is the one that is built around.
+  for (Operation &op : kernel.getBody().front())
+    if (auto match = matchContraction(&op); match && matchScores(&op))
+      return contractionTemplate(kernel, *match, machine);
   for (Operation &op : kernel.getBody().front())
     switch (rootKind(&op)) {
     case RootKind::Contraction:

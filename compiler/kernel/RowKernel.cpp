@@ -4,9 +4,7 @@
 // memory once. Sums are taken in lanes and joined at the end.
 #include "compiler/kernel/RowKernel.h"
 
-#include "compiler/graph/ElementaryFunctions.h"
-
-#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "compiler/kernel/RowSweep.h"
 
 using namespace mlir;
 
@@ -14,38 +12,6 @@ namespace tensmith::kernel {
 namespace {
 
 using graph::ScalarCode;
-
-/// One sweep over the columns [0, n) in vectors, the last of them masked.
-class RowSweep {
-public:
-  RowSweep(ElementEmitter &emitter, Value columns, int64_t lanes)
-      : emitter_(emitter), math_(emitter.math), columns_(columns), lanes_(lanes) {}
-
-  using Step = llvm::function_ref<SmallVector<Value>(Value column, Value mask, ValueRange carried)>;
-
-  /// Carries vectors through all columns. `step` sees a mask (null where all lanes count).
-  SmallVector<Value> run(ValueRange initial, Step step) {
-    Value lanes = math_.constant(lanes_), zero = math_.constant(0);
-    Value whole = math_.mul(math_.div(columns_, lanes), lanes);
-    SmallVector<Value> carried =
-        emitReduction(math_, zero, whole, lanes, initial,
-                      [&](Value column, ValueRange values) { return step(column, {}, values); });
-    auto size = constantIndex(columns_);
-    if (size && *size % lanes_ == 0)
-      return carried;
-    return emitReduction(
-        math_, whole, columns_, lanes, carried,
-        [&](Value column, ValueRange values) { return step(column, mask(column), values); });
-  }
-
-private:
-  Value mask(Value column) { return emitter_.maskBelow(math_.sub(columns_, column), lanes_); }
-
-  ElementEmitter &emitter_;
-  IndexMath &math_;
-  Value columns_;
-  int64_t lanes_;
-};
 
 /// What the second sweep makes of an element of the buffered row.
 using Finish = std::function<Value(Value element, const Position &)>;
@@ -91,14 +57,6 @@ private:
   Value fromBuffer(Value column, Value mask) {
     return emitter_.load(buffer_, f32(), column, lanes_, mask);
   }
-  Value keepLanes(Value mask, Value value, Value otherwise) {
-    return mask ? code_.select(mask, value, otherwise) : value;
-  }
-  Value join(vector::CombiningKind kind, Value lanes) {
-    return emitter_.builder().create<vector::ReductionOp>(math_.location, kind, lanes,
-                                                          arith::FastMathFlags::reassoc);
-  }
-
   /// First sweep: the row into the buffer, carrying one statistic.
   Value fill(Value input, ValueRange outer, Value initial,
              llvm::function_ref<Value(Value, Value)> combine) {
@@ -106,22 +64,14 @@ private:
                       [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
                         Value element = emitter_.element(input, position(outer, column, mask));
                         emitter_.store(buffer_, f32(), column, element, mask);
-                        return {combine(carried[0], keepLanes(mask, element, initial))};
+                        return {combine(carried[0], keepLanes(code_, mask, element, initial))};
                       })[0];
   }
 
   Finish softmax(Value input, ValueRange outer) {
     Value lowest = splat(-std::numeric_limits<float>::infinity());
     Value lanes = fill(input, outer, lowest, [&](Value a, Value b) { return code_.maximum(a, b); });
-    Value largest = emitter_.splat(join(vector::CombiningKind::MAXIMUMF, lanes), lanes_);
-    Value zero = splat(0);
-    Value sums =
-        sweep_.run({zero}, [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
-          Value power = graph::emitExp(code_, code_.sub(fromBuffer(column, mask), largest));
-          emitter_.store(buffer_, f32(), column, power, mask);
-          return {code_.add(carried[0], keepLanes(mask, power, zero))};
-        })[0];
-    Value scale = emitter_.splat(reciprocal(join(vector::CombiningKind::ADD, sums)), lanes_);
+    Value scale = emitter_.splat(exponentiate(emitter_, sweep_, buffer_, lanes), lanes_);
     return [this, scale](Value element, const Position &) { return code_.mul(element, scale); };
   }
 
@@ -132,14 +82,16 @@ private:
     Value zero = splat(0);
     Value sums = fill(input, outer, zero, [&](Value a, Value b) { return code_.add(a, b); });
     Value inverseCount = reciprocal(columnsAsFloat());
-    Value mean =
-        emitter_.splat(code_.mul(join(vector::CombiningKind::ADD, sums), inverseCount), lanes_);
+    Value mean = emitter_.splat(
+        code_.mul(joinLanes(emitter_, vector::CombiningKind::ADD, sums), inverseCount), lanes_);
     Value squares =
         sweep_.run({zero}, [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
-          Value difference = keepLanes(mask, code_.sub(fromBuffer(column, mask), mean), zero);
+          Value difference =
+              keepLanes(code_, mask, code_.sub(fromBuffer(column, mask), mean), zero);
           return {code_.multiplyAdd(difference, difference, carried[0])};
         })[0];
-    Value variance = code_.mul(join(vector::CombiningKind::ADD, squares), inverseCount);
+    Value variance =
+        code_.mul(joinLanes(emitter_, vector::CombiningKind::ADD, squares), inverseCount);
     variance = code_.add(variance, code_.real(variance, op.getEpsilon().convertToDouble()));
     Value scale = emitter_.splat(reciprocal(code_.sqrt(variance)), lanes_);
     return [this, op, mean, scale](Value element, const Position &at) mutable {

@@ -88,6 +88,10 @@ Value RowSource::bytesPerRow() {
 
 Value RowSource::copyStride() { return math_.add(total_, kCopyPadding); }
 
+Value RowSource::copiedRow(Value slot) {
+  return elementPointer(math_, element_, scratch_, math_.mul(copyStride(), slot));
+}
+
 Value RowSource::scratchBytes(Value rows) {
   return math_.mul(math_.mul(copyStride(), rows), elementBytes());
 }
@@ -121,8 +125,7 @@ void RowSource::beginTile(Value batch, ArrayRef<Value> rows, Value slot) {
   bases_.clear();
   if (copies())
     for (size_t row = 0; row < rows.size(); ++row)
-      bases_.push_back(
-          elementPointer(math_, element_, scratch_, math_.mul(copyStride(), math_.add(slot, row))));
+      bases_.push_back(copiedRow(math_.add(slot, row)));
   else if (image_)
     image_->begin(rows);
   else if (place_ == RowPlace::InPlace)

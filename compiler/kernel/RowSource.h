@@ -29,6 +29,9 @@ public:
   /// numbers, of the same batch.
   void copyTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
 
+  /// Where row `slot` of the copy lies.
+  mlir::Value copiedRow(mlir::Value slot);
+
   /// Starts a tile of such rows.
   void beginTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
 

@@ -5,9 +5,9 @@
 // which takes in the operators before it as long as all their uses are inside, so that no value is
 // computed twice or stored in vain. A kernel has at most one heavy operator (its root); those
 // behind the root are element-wise at the root's own shape, so that they can be applied to what a
-// register tile or a row holds. The right operand of a contraction is packed before the kernel
-// (weights now, others by a kernel of their own). Reshapes of what lies in memory stay outside:
-// they cost nothing there.
+// register tile or a row holds; attention has three, whose scores never leave the cache. The right
+// operand of a contraction is packed before the kernel (weights now, others by a kernel of their
+// own). Reshapes of what lies in memory stay outside: they cost nothing there.
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
@@ -138,10 +138,54 @@ private:
       aligned_.insert(op);
     if (isBeforeRoot(op))
       beforeRoot_.insert(op);
-    if (role.isHeavy()) {
+    if (role.isHeavy() && !root_) {
       root_ = op;
       rootRole_ = role;
+      if (auto scores = kernel::matchScores(op); scores && holds(*scores))
+        scores_ = std::move(scores);
     }
+  }
+
+  /// Whether what attention computes its weights from is used by nothing else.
+  bool holds(kernel::AttentionScores scores) {
+    Value queries = scores.product.getA();
+    auto isInside = [&](Operation *op) {
+      return op == root_ || op == scores.softmax || scores.elementwise.contains(op);
+    };
+    auto isUsedInside = [&](Operation *op) {
+      return roleOf(op).part != Part::Outside && op->getBlock() == root_->getBlock() &&
+             llvm::all_of(op->getUsers(), isInside);
+    };
+    return rootRole_.isRoot(RootKind::Contraction) && contracts(scores.product) &&
+           isUsedInside(scores.product) && isUsedInside(scores.softmax) &&
+           llvm::all_of(scores.elementwise, isUsedInside) &&
+           scores.elementwise.size() < kMaxOperators / 2 &&
+           root_->getOperand(1).getDefiningOp() != queries.getDefiningOp();
+  }
+
+  bool isOfAttention(Operation *op) const {
+    return scores_ &&
+           (op == scores_->product || op == scores_->softmax || scores_->elementwise.contains(op));
+  }
+
+  /// Moved queries are read where they lie as long as their rows stay in one piece; nothing else is
+  /// computed for each query anew.
+  bool movesQueries(Operation *op) const {
+    constexpr int64_t kShortRow = 8;
+    auto isRead = [&](Operation *user) {
+      return user == scores_->product || (beforeRoot_.contains(user) && !isOfAttention(user));
+    };
+    bool isQuery = llvm::all_of(op->getUses(), [&](OpOperand &use) {
+      return isRead(use.getOwner()) && use.getOperandNumber() == 0;
+    });
+    auto from = dyn_cast<RankedTensorType>(op->getOperand(0).getType());
+    auto to = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!isQuery || !from || !to || from.getRank() == 0)
+      return false;
+    int64_t row = to.getShape().back(), whole = from.getShape().back();
+    if (auto transpose = dyn_cast<graph::TransposeOp>(op))
+      return row >= kShortRow && transpose.getPermutation().back() == to.getRank() - 1;
+    return isa<graph::ReshapeOp>(op) && row >= kShortRow && whole % row == 0;
   }
 
   void tryAdd(Operation *op) {
@@ -154,6 +198,13 @@ private:
         !usedInside || isRightOperand(op))
       return;
     bool aligned = isAligned(op);
+    if (isOfAttention(op))
+      return add(op, role, false);
+    if (scores_ && isBeforeRoot(op)) {
+      if (role.part == Part::Movement && movesQueries(op))
+        addMovement(op, role);
+      return;
+    }
     if (role.isHeavy()) {
       // Behind a heavy operator all is aligned with it, and nothing has been moved.
       if (!root_ && aligned && !(role.isVectorRoot() && moves_))
@@ -180,8 +231,10 @@ private:
 
   /// Which is laid out before the kernel, by a kernel of its own where it is no constant.
   bool isRightOperand(Operation *op) const {
-    return (rootRole_.isRoot(RootKind::Contraction) || rootRole_.isRoot(RootKind::Depthwise)) &&
-           root_->getOperand(1).getDefiningOp() == op;
+    bool isOfScores = scores_ && scores_->product->getOperand(1).getDefiningOp() == op;
+    return isOfScores ||
+           ((rootRole_.isRoot(RootKind::Contraction) || rootRole_.isRoot(RootKind::Depthwise)) &&
+            root_->getOperand(1).getDefiningOp() == op);
   }
 
   /// Element-wise at the end's own shape, as are all its users: then the root may stand before it.
@@ -259,6 +312,7 @@ private:
 
   Operation *end_, *root_ = nullptr;
   Role rootRole_ = Part::Outside;
+  std::optional<kernel::AttentionScores> scores_; // of the root
   bool moves_ = false;
   llvm::SetVector<Operation *> ops_;
   llvm::SmallPtrSet<Operation *, 8> aligned_, beforeRoot_;
@@ -276,15 +330,19 @@ public:
     SmallVector<Operation *> sorted(group_.ops_.begin(), group_.ops_.end());
     llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     builder_.setInsertionPoint(group_.end_);
-    Value packedUse = layOutRightOperand();
+    llvm::SmallDenseMap<Operation *, Value, 2> packed;
+    if (group_.scores_)
+      packed[group_.scores_->product] = layOutRightOperand(group_.scores_->product);
+    if (group_.root_)
+      packed[group_.root_] = layOutRightOperand(group_.root_);
     SmallVector<Value> results{group_.end_->getResult(0)};
     body_.push_back(new Block);
     Block *block = &body_.front();
     OpBuilder inside(context_);
     inside.setInsertionPointToEnd(block);
     for (Operation *op : sorted) {
-      if (op == group_.root_ && packedUse)
-        mapRightOperand(inside, packedUse);
+      if (Value use = packed.lookup(op))
+        mapRightOperand(inside, op, use);
       for (Value operand : op->getOperands())
         mapOperand(inside, operand);
       inside.clone(*op, map_);
@@ -312,39 +370,38 @@ private:
   /// Before the kernel: the packed weights of a contraction, or the taps of a depthwise
   /// convolution; evaluated where they are constants. The value that the kernel takes; null where
   /// the root has none.
-  Value layOutRightOperand() {
+  Value layOutRightOperand(Operation *root) {
     graph::ShapeContext shapes(context_);
     graph::GraphBuilder graph(builder_, shapes, group_.end_->getLoc());
     Value matrix;
     if (group_.rootRole_.isRoot(RootKind::Depthwise))
-      return evaluated(
-          kernel::depthwiseWeightsAsTaps(graph, cast<graph::ConvOp>(group_.root_).getW()));
+      return evaluated(kernel::depthwiseWeightsAsTaps(graph, cast<graph::ConvOp>(root).getW()));
     if (!group_.rootRole_.isRoot(RootKind::Contraction))
       return {};
-    if (auto conv = dyn_cast<graph::ConvOp>(group_.root_))
+    if (auto conv = dyn_cast<graph::ConvOp>(root))
       matrix = kernel::weightsAsMatrix(graph, conv, conv.getW());
     else
-      matrix = group_.root_->getOperand(1);
-    int64_t width = kernel::panelWidth(options_.machine, accumulator().getIntOrFloatBitWidth() / 8);
-    int64_t step = this->step();
+      matrix = root->getOperand(1);
+    int64_t width =
+        kernel::panelWidth(options_.machine, accumulator(root).getIntOrFloatBitWidth() / 8);
+    int64_t step = this->step(root);
     if (step == 1)
       return evaluated(pack(graph, matrix, width));
     return evaluated(pack(graph, kernel::interleaved(graph, matrix, step), width * step));
   }
 
-  Type accumulator() {
-    return graph::kernelElementType(getElementTypeOrSelf(group_.root_->getResult(0).getType()));
+  Type accumulator(Operation *root) {
+    return graph::kernelElementType(getElementTypeOrSelf(root->getResult(0).getType()));
   }
 
   /// Products that are added up at once.
-  int64_t step() {
-    auto right = cast<RankedTensorType>(group_.root_->getOperand(1).getType());
-    bool isConv = isa<graph::ConvOp>(group_.root_);
+  int64_t step(Operation *root) {
+    auto right = cast<RankedTensorType>(root->getOperand(1).getType());
+    bool isConv = isa<graph::ConvOp>(root);
     if (!isConv && right.isDynamicDim(right.getRank() - 2))
       return 1;
-    return kernel::stepOf(options_.machine,
-                          getElementTypeOrSelf(group_.root_->getOperand(0).getType()),
-                          right.getElementType(), accumulator());
+    return kernel::stepOf(options_.machine, getElementTypeOrSelf(root->getOperand(0).getType()),
+                          right.getElementType(), accumulator(root));
   }
 
   /// pack(transpose(b))  ->  pack transposed(b) where the last two dimensions change places
@@ -371,19 +428,18 @@ private:
   }
 
   /// Inside: the right operand in its own form, from the block argument.
-  void mapRightOperand(OpBuilder &inside, Value packed) {
+  void mapRightOperand(OpBuilder &inside, Operation *root, Value packed) {
     graph::ShapeContext shapes(context_);
-    graph::GraphBuilder graph(inside, shapes, group_.root_->getLoc());
+    graph::GraphBuilder graph(inside, shapes, root->getLoc());
     Value argument = addInput(packed);
-    Value right = group_.root_->getOperand(1);
+    Value right = root->getOperand(1);
     if (group_.rootRole_.isRoot(RootKind::Depthwise)) {
-      map_.map(right,
-               kernel::tapsAsDepthwiseWeights(graph, cast<graph::ConvOp>(group_.root_), argument));
+      map_.map(right, kernel::tapsAsDepthwiseWeights(graph, cast<graph::ConvOp>(root), argument));
       return;
     }
-    auto conv = dyn_cast<graph::ConvOp>(group_.root_);
+    auto conv = dyn_cast<graph::ConvOp>(root);
     auto matrixType = cast<RankedTensorType>(conv ? matrixTypeOf(shapes, conv) : right.getType());
-    int64_t step = this->step();
+    int64_t step = this->step(root);
     Type linesType = step == 1 ? matrixType : interleavedType(shapes, matrixType, step);
     int64_t columns = cast<RankedTensorType>(linesType).getShape().back();
     Value matrix = graph::GraphBuilder::first(graph.createTyped(

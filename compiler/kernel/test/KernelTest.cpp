@@ -173,6 +173,85 @@ TEST(ContractionKernel, SymbolicRows) {
   }
 }
 
+/// softmax(q k * 0.5 + mask) v, with queries that are moved out of [batch, rows, heads, size], and
+/// `after` between the softmax and the second product.
+std::string attention(const std::string &batch, int64_t heads, const std::string &queries,
+                      const std::string &keys, int64_t size, int64_t columns,
+                      const std::string &after = "") {
+  int64_t width = panelWidth(hostShape(), 4);
+  auto s = [](int64_t v) { return std::to_string(v); };
+  bool symbolic = keys == "keys";
+  auto tensor = [&](std::vector<std::string> dims) {
+    std::string sizes, text;
+    for (const std::string &dim : dims) {
+      bool number = isdigit(dim[0]);
+      sizes += (number ? dim : "?") + "x";
+      text += (text.empty() ? "" : ", ") + (dim == "keys"      ? "s0"
+                                            : dim == "queries" ? "s1"
+                                            : dim == "panels"
+                                                ? "(s0 + " + s(width - 1) + ") floordiv " + s(width)
+                                                : dim);
+    }
+    std::string layout =
+        symbolic ? ", #graph.dims<[\"keys\", \"queries\"], ()[s0, s1] -> (" + text + ")>" : "";
+    return "tensor<" + sizes + "f32" + layout + ">";
+  };
+  std::string h = s(heads), d = s(size), n = s(columns);
+  std::string keyPanels = symbolic ? "panels" : s((std::stoll(keys) + width - 1) / width);
+  std::string x = tensor({batch, queries, h, d}), q = tensor({batch, h, queries, d}),
+              kp = tensor({batch, h, keyPanels, d, s(width)}), k = tensor({batch, h, d, keys}),
+              m = tensor({batch, "1", "1", keys}), w = tensor({batch, h, queries, keys}),
+              vp = tensor({batch, h, s((columns + width - 1) / width), keys, s(width)}),
+              v = tensor({batch, h, keys, n}), y = tensor({batch, h, queries, n});
+  std::string body = "%a: " + x + ", %kp: " + kp + ", %m: " + m + ", %vp: " + vp + R"():
+      %half = graph.constant {value = dense<0.5> : tensor<f32>} : () -> tensor<f32>
+      %q = "graph.transpose"(%a) <{permutation = array<i64: 0, 2, 1, 3>}> : (@X) -> @Q
+      %k = "graph.unpack"(%kp) <{columns = @K}> : (@KP) -> @KT
+      %s = graph.matmul %q, %k : (@Q, @KT) -> @W
+      %t = graph.mul %s, %half : (@W, tensor<f32>) -> @W
+      %u = graph.add %t, %m : (@W, @M) -> @W
+      %r = graph.softmax %u {axis = 3 : i64} : (@W) -> @W
+      @AFTER
+      %v = "graph.unpack"(%vp) <{columns = @N}> : (@VP) -> @V
+      %y = graph.matmul @R, %v : (@W, @V) -> @Y
+      %z = graph.neg %y : (@Y) -> @Y
+      graph.yield %z : @Y
+    }) : (@X, @KP, @M, @VP) -> @Y)";
+  body = replaceAll(replaceAll(body, "@AFTER", after), "@R", after.empty() ? "%r" : "%w");
+  body = replaceAll(replaceAll(body, "@KP", kp), "@KT", k);
+  body = replaceAll(replaceAll(body, "@K", symbolic ? "-1" : keys), "@VP", vp);
+  body = replaceAll(replaceAll(replaceAll(body, "@V", v), "@X", x), "@Q", q);
+  body = replaceAll(replaceAll(replaceAll(body, "@M", m), "@W", w), "@Y", y);
+  body = replaceAll(body, "@N", n);
+  return kernel("%0: " + x + ", %1: " + kp + ", %2: " + m + ", %3: " + vp, "%0, %1, %2, %3", y,
+                body);
+}
+
+// Breaks if a row of weights is another query's, the mask or a cut-off panel is read at a wrong
+// place, or the softmax goes over what lies behind the last key.
+TEST(ContractionKernel, Attention) {
+  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostShape(), 4)) +
+                     ", rows copied, attention";
+  for (auto [heads, queries, keys, size, columns] : {std::tuple{3, 13, 29, 16, 20},
+                                                     {1, 1, 5, 8, 3},
+                                                     {2, 7, 64, 24, 64},
+                                                     {5, 2, 1, 9, 17},
+                                                     {2, 50, 150, 33, 40},
+                                                     {1, 128, 128, 64, 64}})
+    expectAgreement(
+        attention("2", heads, std::to_string(queries), std::to_string(keys), size, columns), {},
+        tile);
+  expectAgreement(
+      attention("1", 2, "19", "35", 16, 16, "%w = graph.mul %r, %half : (@W, tensor<f32>) -> @W"),
+      {}, tile);
+  // Weights whose second product is cut along the keys.
+  expectAgreement(attention("1", 1, "9", "1200", 16, 20), {}, tile, 2e-5, smallCache());
+  for (int64_t keys : {1, 16, 39})
+    for (int64_t queries : {1, 23})
+      expectAgreement(attention("2", 3, "queries", "keys", 16, 24),
+                      {{"keys", keys}, {"queries", queries}}, tile);
+}
+
 /// A product of integers whose right operand has `step` rows side by side.
 std::string interleavedMatmul(const std::string &left, const std::string &right, int64_t rows,
                               int64_t depth, int64_t columns, int64_t step) {

@@ -94,3 +94,36 @@ func.func @rows_of_few_columns(%x: tensor<8x16xf32>, %w: tensor<16x64xf32>) -> t
   %1 = graph.matmul %0, %w : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
   return %1 : tensor<8x64xf32>
 }
+
+// -----
+
+// Attention is one kernel, with keys and values packed before it; its queries are read where they lie.
+// CHECK-LABEL: func @attention
+// CHECK-COUNT-2: graph.kernel {{.*}}kind = "loops", label = "pack"
+// CHECK: graph.kernel %arg0, {{.*}}, %arg3, {{.*}} {kind = "contraction"
+// CHECK: graph.transpose
+// CHECK: graph.matmul
+// CHECK: graph.softmax
+// CHECK: graph.matmul
+// CHECK-NOT: graph.kernel
+func.func @attention(%q: tensor<1x20x4x16xf32>, %k: tensor<1x4x16x30xf32>, %v: tensor<1x4x30x16xf32>, %m: tensor<1x1x20x30xf32>) -> tensor<1x4x20x16xf32> {
+  %0 = graph.transpose %q {permutation = array<i64: 0, 2, 1, 3>} : (tensor<1x20x4x16xf32>) -> tensor<1x4x20x16xf32>
+  %1 = graph.matmul %0, %k : (tensor<1x4x20x16xf32>, tensor<1x4x16x30xf32>) -> tensor<1x4x20x30xf32>
+  %2 = graph.add %1, %m : (tensor<1x4x20x30xf32>, tensor<1x1x20x30xf32>) -> tensor<1x4x20x30xf32>
+  %3 = graph.softmax %2 {axis = 3 : i64} : (tensor<1x4x20x30xf32>) -> tensor<1x4x20x30xf32>
+  %4 = graph.matmul %3, %v : (tensor<1x4x20x30xf32>, tensor<1x4x30x16xf32>) -> tensor<1x4x20x16xf32>
+  return %4 : tensor<1x4x20x16xf32>
+}
+
+// -----
+
+// Weights that are a result too are computed before.
+// CHECK-LABEL: func @weights_are_seen
+// CHECK: graph.kernel {{.*}}kind = "rows"
+// CHECK: graph.kernel {{.*}}kind = "contraction"
+func.func @weights_are_seen(%q: tensor<1x4x20x16xf32>, %k: tensor<1x4x16x30xf32>, %v: tensor<1x4x30x16xf32>) -> (tensor<1x4x20x16xf32>, tensor<1x4x20x30xf32>) {
+  %1 = graph.matmul %q, %k : (tensor<1x4x20x16xf32>, tensor<1x4x16x30xf32>) -> tensor<1x4x20x30xf32>
+  %3 = graph.softmax %1 {axis = 3 : i64} : (tensor<1x4x20x30xf32>) -> tensor<1x4x20x30xf32>
+  %4 = graph.matmul %3, %v : (tensor<1x4x20x30xf32>, tensor<1x4x30x16xf32>) -> tensor<1x4x20x16xf32>
+  return %4, %3 : tensor<1x4x20x16xf32>, tensor<1x4x20x30xf32>
+}

@@ -1,0 +1,59 @@
+// Scores, and what a softmax makes of them; see AttentionRows.h.
+#include "compiler/kernel/AttentionRows.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+
+std::optional<AttentionScores> scoresOf(Operation *root) {
+  auto scores = matchScores(root);
+  auto product = scores ? matchContraction(scores->product) : std::nullopt;
+  bool fits = product && rowPlace(*product) != RowPlace::Copied;
+  return fits ? std::move(scores) : std::nullopt;
+}
+
+void AttentionRows::fill(Value batch, Value firstRow, int64_t height, Value slot) {
+  Value one = math_.constant(1), zero = math_.constant(0);
+  tiles_.beginPrefetch(zero, one);
+  tiles_.beginRows(batch, firstRow, height, slot);
+  emitFor(math_, zero, extents_.panels, one, [&](Value panel) { tiles_.emitPanel(panel); });
+  emitFor(math_, zero, math_.constant(height), one, [&](Value row) {
+    SmallVector<Value> outer = rowIndices(batch, math_.add(firstRow, row));
+    finishRow(outer, copies_.copiedRow(math_.add(slot, row)));
+  });
+}
+
+void AttentionRows::keep(const Position &at, Value slot) {
+  Value score = emitter_.element(softmax_.getX(), at);
+  emitter_.store(copies_.copiedRow(slot), f32(), at.indices.back(), score, at.mask);
+}
+
+SmallVector<Value> AttentionRows::rowIndices(Value batch, Value row) {
+  SmallVector<Value> dims = emitter_.dims(softmax_.getResult());
+  SmallVector<Value> indices = math_.delinear(batch, ArrayRef(dims).drop_back(2));
+  indices.push_back(row);
+  return indices;
+}
+
+void AttentionRows::finishRow(ArrayRef<Value> outer, Value row) {
+  graph::ScalarCode code(emitter_.builder(), math_.location);
+  Value lowest = splatReal(emitter_, -std::numeric_limits<float>::infinity(), lanes_);
+  Value largest =
+      sweep_.run({lowest}, [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
+        Value element = emitter_.load(row, f32(), column, lanes_, mask);
+        return {code.maximum(carried[0], keepLanes(code, mask, element, lowest))};
+      })[0];
+  Value scale = emitter_.splat(exponentiate(emitter_, sweep_, row, largest), lanes_);
+  emitter_.define(softmax_.getResult(), [this, code, row, scale](const Position &at) {
+    Value power = emitter_.load(row, f32(), at.indices.back(), at.lanes, at.mask);
+    return code.mul(power, scale);
+  });
+  sweep_.run({}, [&](Value column, Value mask, ValueRange) -> SmallVector<Value> {
+    Position at{SmallVector<Value>(outer), lanes_, mask};
+    at.indices.push_back(column);
+    emitter_.store(row, f32(), column, emitter_.element(weights_, at), mask);
+    return {};
+  });
+}
+
+} // namespace tensmith::kernel

@@ -1,0 +1,402 @@
+// Emits the register tile's loops; see RegisterTile.h.
+#include "compiler/kernel/RegisterTile.h"
+
+#include "compiler/kernel/WindowElement.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+/// As many multiply-adds as two units have under way, each of which takes four cycles.
+constexpr int64_t kIndependentSums = 8;
+// Operands of a prefetch.
+constexpr int kSecondLevel = 2, kData = 1;
+
+} // namespace
+
+Extents::Extents(IndexMath &math, const SizeValues &sizes, const Contraction &contraction) {
+  SmallVector<Value> out = dimValues(math, sizes, contraction.result());
+  SmallVector<Value> panelDims = dimValues(math, sizes, contraction.panels.getType());
+  panels = panelDims[panelDims.size() - 3];
+  columns = out.back();
+  if (graph::ConvOp conv = contraction.conv()) {
+    batch = math.constant(conv.getGroup());
+    columns = math.div(columns, batch);
+    rows = math.product(ArrayRef(out).drop_back());
+  } else if (panelDims.size() == 3) {
+    batch = math.constant(1);
+    rows = math.product(ArrayRef(out).drop_back());
+  } else {
+    rows = out[out.size() - 2];
+    batch = math.product(ArrayRef(out).drop_back(2));
+  }
+}
+
+SmallVector<Value> rowNumbers(IndexMath &math, Value first, int64_t height) {
+  SmallVector<Value> rows;
+  for (int64_t row = 0; row < height; ++row)
+    rows.push_back(math.add(first, row));
+  return rows;
+}
+
+TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
+                         const Contraction &contraction, const MachineShape &machine,
+                         RowSource &source, const Extents &extents, Finish finish)
+    : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction),
+      source_(source), extents_(extents), finish_(std::move(finish)),
+      lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
+      byteProducts_(machine.byteProducts),
+      outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
+  readResultShapedOperandsByOffset();
+}
+
+void TileEmitter::beginRows(Value batch, Value firstRow, int64_t height, Value slot) {
+  batch_ = batch;
+  slot_ = slot;
+  rows_ = rowNumbers(math_, firstRow, height);
+  source_.beginTile(batch, rows_, slot);
+}
+
+void TileEmitter::beginPrefetch(Value tile, Value tiles) {
+  Type element = storageType(getElementTypeOrSelf(contraction_.panels.getType()));
+  int64_t line = contraction_.width * std::max(element.getIntOrFloatBitWidth() / 8, 1u);
+  // Where there are more tiles than bytes in a line, the panel is small beside them.
+  Value step = math_.ceilDiv(math_.constant(line), tiles);
+  step_ = math_.select(math_.less(math_.constant(line), tiles), math_.constant(0), step);
+  tile_ = tile;
+}
+
+void TileEmitter::emitPanel(Value panel) {
+  auto columns = constantIndex(extents_.columns);
+  int64_t width = contraction_.width, vectors = width / lanes_;
+  if (!columns) {
+    Value end = math_.mul(math_.add(panel, 1), width);
+    return emitIf(
+        math_, math_.less(extents_.columns, end),
+        [&] { emitTile(panel, vectors, /*masked=*/vectors); },
+        [&] { emitTile(panel, vectors, 0); });
+  }
+  int64_t rest = *columns % width;
+  if (rest == 0)
+    return emitTile(panel, vectors, 0);
+  Value last = math_.constant(*columns / width);
+  Value full = math_.less(panel, last);
+  auto partial = [&] { emitTile(panel, (rest + lanes_ - 1) / lanes_, rest % lanes_ ? 1 : 0); };
+  if (*columns < width)
+    return partial();
+  emitIf(math_, full, [&] { emitTile(panel, vectors, 0); }, partial);
+}
+
+void TileEmitter::readResultShapedOperandsByOffset() {
+  for (BlockArgument argument : kernel_.getBody().getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!type || argument == contraction_.left ||
+        type.clone(contraction_.result().getElementType()) != contraction_.result())
+      continue;
+    Value pointer = emitter_.buffer(argument);
+    Type element = type.getElementType();
+    emitter_.define(argument, [this, argument, pointer, element](const Position &at) {
+      bool here = !prefix_.empty() && ArrayRef(at.indices).drop_back() == ArrayRef(prefix_);
+      Value offset = here ? math_.add(rowOffset_, at.indices.back())
+                          : math_.linear(at.indices, emitter_.dims(argument));
+      return emitter_.load(pointer, element, offset, at.lanes, at.mask);
+    });
+  }
+}
+
+void TileEmitter::emitTile(Value panel, int64_t vectors, int64_t masked) {
+  SmallVector<Value> sums = emitSums(panel, initialSums(panel, vectors), vectors);
+  if (!part_.sums)
+    return finishTile(panel, sums, vectors, masked);
+  emitIf(
+      math_, part_.isLast, [&] { finishTile(panel, sums, vectors, masked); },
+      [&] {
+        for (auto [number, sum] : llvm::enumerate(sums))
+          emitter_.builder().create<LLVM::StoreOp>(math_.location, sum,
+                                                   waitingSum(panel, number, vectors));
+      });
+}
+
+void TileEmitter::finishTile(Value panel, ValueRange sums, int64_t vectors, int64_t masked) {
+  Value first = math_.mul(panel, contraction_.width);
+  Value column =
+      contraction_.conv() ? math_.add(math_.mul(batch_, extents_.columns), first) : first;
+  for (auto [row, number] : llvm::enumerate(rows_)) {
+    beginResultRow(number);
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value mask = v >= vectors - masked ? maskFrom(math_.add(first, v * lanes_)) : Value();
+      finishVector(row, sums[row * vectors + v], math_.add(column, v * lanes_), mask);
+    }
+  }
+}
+
+Value TileEmitter::maskFrom(Value column) {
+  return emitter_.maskBelow(math_.sub(extents_.columns, column), lanes_);
+}
+
+void TileEmitter::beginResultRow(Value row) {
+  ArrayRef<Value> dims(outDims_);
+  if (contraction_.conv() || cast<RankedTensorType>(contraction_.panels.getType()).getRank() == 3) {
+    prefix_ = math_.delinear(row, dims.drop_back());
+    rowOffset_ = math_.mul(row, dims.back());
+  } else {
+    prefix_ = math_.delinear(batch_, dims.drop_back(2));
+    prefix_.push_back(row);
+    rowOffset_ = math_.mul(math_.add(math_.mul(batch_, extents_.rows), row), dims.back());
+  }
+}
+
+void TileEmitter::finishVector(size_t row, Value sum, Value column, Value mask) {
+  Position at{prefix_, lanes_, mask};
+  at.indices.push_back(column);
+  if (contraction_.bias) {
+    Value bias = emitter_.element(contraction_.bias, {{column}, lanes_, mask});
+    sum = emitSum(sum, bias);
+  }
+  emitter_.define(contraction_.root->getResult(0), [sum](const Position &) { return sum; });
+  finish_(at, math_.add(slot_, row), math_.add(rowOffset_, column));
+}
+
+SmallVector<Value> TileEmitter::initialSums(Value panel, int64_t vectors) {
+  auto &builder = emitter_.builder();
+  Location location = math_.location;
+  auto type = VectorType::get({lanes_}, contraction_.accumulator);
+  Value zero = builder.create<arith::ConstantOp>(location, builder.getZeroAttr(type));
+  SmallVector<Value> zeros(rows_.size() * vectors, zero);
+  if (!part_.sums)
+    return zeros;
+  SmallVector<Type> types(zeros.size(), type);
+  auto choice = builder.create<scf::IfOp>(location, types, part_.isFirst, /*withElse=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(choice.thenBlock());
+  builder.create<scf::YieldOp>(location, zeros);
+  builder.setInsertionPointToEnd(choice.elseBlock());
+  SmallVector<Value> sums;
+  for (size_t number = 0; number < zeros.size(); ++number)
+    sums.push_back(
+        builder.create<LLVM::LoadOp>(location, type, waitingSum(panel, number, vectors)));
+  builder.create<scf::YieldOp>(location, sums);
+  return SmallVector<Value>(choice.getResults());
+}
+
+Value TileEmitter::waitingSum(Value panel, size_t number, int64_t vectors) {
+  Value lines = math_.mul(math_.sub(panel, part_.firstPanel), part_.rows);
+  Value line = math_.add(lines, math_.add(slot_, int64_t(number) / vectors));
+  Value place = math_.add(math_.mul(line, contraction_.width), number % vectors * lanes_);
+  return elementPointer(math_, contraction_.accumulator, part_.sums, place);
+}
+
+SmallVector<Value> TileEmitter::emitSums(Value panel, ValueRange sums, int64_t vectors) {
+  Value total = source_.totalDepth();
+  Value start = math_.mul(math_.mul(panelNumber(panel), total), contraction_.width);
+  SmallVector<Value> tap;
+  return emitTaps(panel, start, tap, math_.constant(0), sums, vectors);
+}
+
+SmallVector<Value> TileEmitter::emitTaps(Value panel, Value start, SmallVector<Value> &tap,
+                                         Value place, ValueRange sums, int64_t vectors) {
+  ArrayRef<int64_t> taps = source_.taps();
+  if (tap.size() == taps.size()) {
+    Value depth = source_.depth(), before = math_.mul(place, depth);
+    Value first = math_.add(start, math_.mul(before, contraction_.width));
+    Value next = part_.sums ? nextPart(panel, start) : nextPanel(start, before);
+    return emitDepth(first, next, source_.rowPointers(tap), sums, vectors);
+  }
+  int64_t extent = taps[tap.size()];
+  auto inner = [&](Value index, ValueRange carried) {
+    tap.push_back(index);
+    auto result =
+        emitTaps(panel, start, tap, math_.add(math_.mul(place, extent), index), carried, vectors);
+    tap.pop_back();
+    return result;
+  };
+  if (extent == 1)
+    return inner(math_.constant(0), sums);
+  return emitReduction(math_, math_.constant(0), math_.constant(extent), math_.constant(1), sums,
+                       inner);
+}
+
+Value TileEmitter::nextPanel(Value start, Value before) {
+  Value total = source_.totalDepth();
+  Value next = panelPointer(math_.add(start, math_.mul(total, contraction_.width)));
+  return bytesFrom(next, math_.add(math_.mul(tile_, total), before));
+}
+
+Value TileEmitter::nextPart(Value panel, Value start) {
+  Value total = source_.totalDepth(), width = math_.constant(contraction_.width);
+  Value isInside = math_.less(math_.add(panel, 1), part_.lastPanel);
+  Value steps = math_.mul(math_.sub(panel, part_.firstPanel), total);
+  Value firstStart = math_.sub(start, math_.mul(steps, width));
+  Value nextStart = math_.add(start, math_.mul(math_.add(total, part_.begin), width));
+  Value next =
+      math_.select(isInside, nextStart, math_.add(firstStart, math_.mul(part_.end, width)));
+  // Behind the last part of the last panel the next item's first panel begins.
+  Value isEnd =
+      math_.select(part_.isLast, math_.less(part_.lastPanel, math_.add(panel, 2)), part_.isLast);
+  next = math_.select(isEnd, math_.add(start, math_.mul(total, width)), next);
+  Value length = math_.sub(part_.end, part_.begin);
+  Value first = math_.mul(math_.mul(tile_, length), step_);
+  Value before = math_.mul(part_.begin, step_);
+  return moved(panelPointer(next), math_.sub(first, before));
+}
+
+Value TileEmitter::panelPointer(Value element) {
+  return elementPointer(math_, getElementTypeOrSelf(contraction_.panels.getType()),
+                        emitter_.buffer(contraction_.panels), element);
+}
+
+Value TileEmitter::moved(Value pointer, Value bytes) {
+  auto &builder = emitter_.builder();
+  return builder.create<LLVM::GEPOp>(math_.location, pointer.getType(), builder.getI8Type(),
+                                     pointer, ValueRange{math_.toI64(bytes)});
+}
+
+SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange rowPointers,
+                                          ValueRange sums, int64_t vectors) {
+  Value begin = part_.sums ? part_.begin : math_.constant(0);
+  Value depth = part_.sums ? part_.end : source_.depth();
+  auto step = [&](Value k, ValueRange carried) {
+    return emitStep(first, next, k, rowPointers, carried, vectors);
+  };
+  // As many in a panel that is cut off, so that equal columns have equal sums.
+  int64_t chains =
+      kIndependentSums / std::max<int64_t>(rowPointers.size() * (contraction_.width / lanes_), 1);
+  if (chains <= 1 || sums.empty())
+    return emitReduction(math_, begin, depth, math_.constant(contraction_.step), sums, step);
+  Type type = sums[0].getType();
+  Value nothing = emitter_.builder().create<arith::ConstantOp>(
+      math_.location, emitter_.builder().getZeroAttr(type));
+  SmallVector<Value> all(sums);
+  all.resize(sums.size() * chains, nothing);
+  int64_t stride = chains * contraction_.step;
+  Value whole = math_.div(math_.sub(depth, begin), math_.constant(stride));
+  whole = math_.add(begin, math_.mul(whole, stride));
+  all = emitReduction(
+      math_, begin, whole, math_.constant(stride), all, [&](Value k, ValueRange carried) {
+        SmallVector<Value> results;
+        for (int64_t chain = 0; chain < chains; ++chain)
+          llvm::append_range(results, step(math_.add(k, chain * contraction_.step),
+                                           carried.slice(chain * sums.size(), sums.size())));
+        return results;
+      });
+  for (size_t sum = sums.size(); sum < all.size(); ++sum)
+    all[sum % sums.size()] = emitSum(all[sum % sums.size()], all[sum]);
+  all.resize(sums.size());
+  return emitReduction(math_, whole, depth, math_.constant(contraction_.step), all, step);
+}
+
+SmallVector<Value> TileEmitter::emitStep(Value first, Value next, Value k, ValueRange rowPointers,
+                                         ValueRange sums, int64_t vectors) {
+  auto &builder = emitter_.builder();
+  Type left = getElementTypeOrSelf(contraction_.left.getType());
+  Type right = getElementTypeOrSelf(contraction_.panels.getType());
+  Value buffer = emitter_.buffer(contraction_.panels);
+  builder.create<LLVM::Prefetch>(math_.location, bytesFrom(next, k), /*rw=*/0,
+                                 /*hint=*/kSecondLevel, /*cache=*/kData);
+  SmallVector<Value> b, results;
+  Value line = math_.add(first, math_.mul(k, contraction_.width));
+  if (contraction_.step > 1) {
+    int64_t codes = lanes_ * contraction_.step;
+    for (int64_t v = 0; v < vectors; ++v)
+      b.push_back(emitter_.load(buffer, right, math_.add(line, v * codes), codes));
+    for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
+      Value a = loadStep(pointer, left, k);
+      for (int64_t v = 0; v < vectors; ++v)
+        results.push_back(emitDot(a, b[v], sums[row * vectors + v]));
+    }
+    return results;
+  }
+  for (int64_t v = 0; v < vectors; ++v)
+    b.push_back(widen(emitter_.load(buffer, right, math_.add(line, v * lanes_), lanes_), right));
+  for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
+    Value a = widen(emitter_.load(pointer, left, k), left);
+    a = emitter_.splat(a, lanes_);
+    for (int64_t v = 0; v < vectors; ++v)
+      results.push_back(
+          emitMultiplyAdd(builder, math_.location, a, false, b[v], false, sums[row * vectors + v]));
+  }
+  return results;
+}
+
+Value TileEmitter::loadStep(Value row, Type element, Value k) {
+  Type together = contraction_.accumulator;
+  Value elements = emitter_.builder().create<LLVM::LoadOp>(
+      math_.location, together, elementPointer(math_, element, row, k),
+      storageType(element).getIntOrFloatBitWidth() / 8);
+  return emitter_.splat(elements, lanes_);
+}
+
+Value TileEmitter::emitDot(Value a, Value b, Value sum) {
+  auto &builder = emitter_.builder();
+  auto call = [&](StringRef name, ValueRange operands) {
+    return builder
+        .create<LLVM::CallIntrinsicOp>(math_.location, TypeRange(sum.getType()), name, operands)
+        .getResult(0);
+  };
+  auto as = [&](Value value, Type type) {
+    return builder.createOrFold<LLVM::BitcastOp>(math_.location, type, value);
+  };
+  bool wide = lanes_ == 16;
+  if (contraction_.step == 2)
+    return emitSum(sum, call(wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd",
+                             {as(a, b.getType()), b}));
+  if (byteProducts_ == ByteProducts::Vnni)
+    return call(wide ? "llvm.x86.avx512.vpdpbusd.512" : "llvm.x86.avx512.vpdpbusd.256",
+                {sum, a, as(b, sum.getType())});
+  return emitWidenedDot(as(a, b.getType()), b, sum);
+}
+
+Value TileEmitter::emitWidenedDot(Value a, Value b, Value sum) {
+  auto &builder = emitter_.builder();
+  for (int64_t part = 0; part < contraction_.step; ++part) {
+    SmallVector<int64_t> lanes;
+    for (int64_t lane = 0; lane < lanes_; ++lane)
+      lanes.push_back(lane * contraction_.step + part);
+    Value left = builder.create<vector::ShuffleOp>(math_.location, a, a, lanes);
+    Value right = builder.create<vector::ShuffleOp>(math_.location, b, b, lanes);
+    sum = emitMultiplyAdd(builder, math_.location, left, true, right, false, sum);
+  }
+  return sum;
+}
+
+Value TileEmitter::emitSum(Value a, Value b) {
+  auto &builder = emitter_.builder();
+  if (isa<FloatType>(contraction_.accumulator))
+    return builder.create<arith::AddFOp>(math_.location, a, b);
+  return builder.create<arith::AddIOp>(math_.location, a, b);
+}
+
+Value TileEmitter::widen(Value value, Type tensorElement) {
+  auto &builder = emitter_.builder();
+  auto vector = dyn_cast<VectorType>(value.getType());
+  Type type = withLanes(contraction_.accumulator, vector ? vector.getNumElements() : 1);
+  if (value.getType() == type)
+    return value;
+  if (isa<FloatType>(contraction_.accumulator))
+    return builder.create<arith::ExtFOp>(math_.location, type, value);
+  if (graph::isUnsigned(tensorElement))
+    return builder.create<arith::ExtUIOp>(math_.location, type, value);
+  return builder.create<arith::ExtSIOp>(math_.location, type, value);
+}
+
+Value TileEmitter::panelNumber(Value panel) {
+  auto type = cast<RankedTensorType>(contraction_.panels.getType());
+  SmallVector<Value> dims = emitter_.dims(contraction_.panels);
+  if (contraction_.conv())
+    return math_.add(math_.mul(batch_, extents_.panels), panel);
+  if (type.getRank() == 3)
+    return panel;
+  SmallVector<Value> indices = math_.delinear(batch_, ArrayRef(outDims_).drop_back(2)), own;
+  size_t missing = indices.size() - (type.getRank() - 3);
+  for (int64_t dim = 0; dim + 3 < type.getRank(); ++dim)
+    own.push_back(type.getDimSize(dim) == 1 ? math_.constant(0) : indices[missing + dim]);
+  own.push_back(panel);
+  return math_.linear(own, ArrayRef(dims).drop_back(2));
+}
+
+} // namespace tensmith::kernel

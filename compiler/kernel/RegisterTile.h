@@ -1,0 +1,139 @@
+// The register tile of a contraction: height x width accumulators run over taps and k, then what
+// follows is done with each vector of them, in registers.
+//
+// While the tiles of an item work on one panel, they prefetch the next. Where the depth is cut
+// (Blocking.h), sums that are not complete wait in scratch.
+#pragma once
+
+#include "compiler/kernel/Contraction.h"
+#include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/RowSource.h"
+
+namespace tensmith::kernel {
+
+/// Extents of the contraction as values.
+struct Extents {
+  mlir::Value batch, rows, columns, panels;
+
+  Extents(IndexMath &math, const SizeValues &sizes, const Contraction &contraction);
+};
+
+/// `height` row numbers from `first` on.
+llvm::SmallVector<mlir::Value> rowNumbers(IndexMath &math, mlir::Value first, int64_t height);
+
+/// A part of the sums of one item, and where they wait for the next part.
+struct DepthPart {
+  mlir::Value begin, end;
+  mlir::Value isFirst, isLast;
+  mlir::Value sums;                  // null where the depth is not cut
+  mlir::Value firstPanel, lastPanel; // of the item
+  mlir::Value rows;                  // of the item, in whole tiles
+};
+
+class TileEmitter {
+public:
+  /// What is done with a vector of the result, which the root's result is defined as; `slot` is its
+  /// row's, and `offset` the place in a dense result.
+  using Finish = std::function<void(const Position &at, mlir::Value slot, mlir::Value offset)>;
+
+  TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Contraction &contraction,
+              const MachineShape &machine, RowSource &source, const Extents &extents,
+              Finish finish);
+
+  /// Places of the tile's rows in the results, and of the rows of A.
+  void beginRows(mlir::Value batch, mlir::Value firstRow, int64_t height, mlir::Value slot);
+
+  /// The tile is number `tile` of `tiles` which pass the panel.
+  void beginPrefetch(mlir::Value tile, mlir::Value tiles);
+
+  /// What follows is this part of the sums.
+  void beginPart(const DepthPart &part) { part_ = part; }
+
+  /// One tile of the rows begun, against a panel.
+  void emitPanel(mlir::Value panel);
+
+private:
+  /// Operands of the results' shape lie where the results do: no indices have to be taken apart for
+  /// them.
+  void readResultShapedOperandsByOffset();
+
+  /// The first `vectors` vectors of a panel's columns, of which the last `masked` are cut off at
+  /// the results' width.
+  void emitTile(mlir::Value panel, int64_t vectors, int64_t masked);
+
+  void finishTile(mlir::Value panel, mlir::ValueRange sums, int64_t vectors, int64_t masked);
+
+  mlir::Value maskFrom(mlir::Value column);
+
+  void beginResultRow(mlir::Value row);
+
+  void finishVector(size_t row, mlir::Value sum, mlir::Value column, mlir::Value mask);
+
+  /// Zeros, or what the parts before have summed up.
+  llvm::SmallVector<mlir::Value> initialSums(mlir::Value panel, int64_t vectors);
+
+  /// Where a vector of the tile's sums is kept.
+  mlir::Value waitingSum(mlir::Value panel, size_t number, int64_t vectors);
+
+  /// The sums of products: loops over taps and k that carry the register tile.
+  llvm::SmallVector<mlir::Value> emitSums(mlir::Value panel, mlir::ValueRange sums,
+                                          int64_t vectors);
+
+  llvm::SmallVector<mlir::Value> emitTaps(mlir::Value panel, mlir::Value start,
+                                          llvm::SmallVector<mlir::Value> &tap, mlir::Value place,
+                                          mlir::ValueRange sums, int64_t vectors);
+
+  /// Where a tile begins to prefetch the panel behind the one that starts at `start`, when it has
+  /// done `before` steps of it: each step of each tile goes on by the same number of bytes.
+  mlir::Value nextPanel(mlir::Value start, mlir::Value before);
+
+  /// The same of a part: the next panel's, or the first panel's next one. From where k is 0.
+  mlir::Value nextPart(mlir::Value panel, mlir::Value start);
+  mlir::Value panelPointer(mlir::Value element);
+  mlir::Value bytesFrom(mlir::Value pointer, mlir::Value steps) {
+    return moved(pointer, math_.mul(steps, step_));
+  }
+  mlir::Value moved(mlir::Value pointer, mlir::Value bytes);
+
+  /// The loop over k of one tap. A tile of few rows takes several steps of k at once, with sums of
+  /// their own, since one chain of multiply-adds would wait for each result.
+  llvm::SmallVector<mlir::Value> emitDepth(mlir::Value first, mlir::Value next,
+                                           mlir::ValueRange rowPointers, mlir::ValueRange sums,
+                                           int64_t vectors);
+
+  llvm::SmallVector<mlir::Value> emitStep(mlir::Value first, mlir::Value next, mlir::Value k,
+                                          mlir::ValueRange rowPointers, mlir::ValueRange sums,
+                                          int64_t vectors);
+
+  /// The elements of a row that are multiplied at once, for each lane of the sums.
+  mlir::Value loadStep(mlir::Value row, mlir::Type element, mlir::Value k);
+
+  /// sum + the products of the lanes' elements, added up. `a`: lanes of 32 bits; `b`: elements.
+  mlir::Value emitDot(mlir::Value a, mlir::Value b, mlir::Value sum);
+
+  /// The same of bytes, unsigned by signed, one of each lane at a time.
+  mlir::Value emitWidenedDot(mlir::Value a, mlir::Value b, mlir::Value sum);
+
+  mlir::Value emitSum(mlir::Value a, mlir::Value b);
+
+  /// An operand's element in the accumulator's type.
+  mlir::Value widen(mlir::Value value, mlir::Type tensorElement);
+
+  /// The number of a panel among all batches of B, over some of which B may be broadcast.
+  mlir::Value panelNumber(mlir::Value panel);
+
+  ElementEmitter &emitter_;
+  IndexMath &math_;
+  graph::KernelOp kernel_;
+  const Contraction &contraction_;
+  RowSource &source_;
+  const Extents &extents_;
+  Finish finish_;
+  int64_t lanes_;
+  ByteProducts byteProducts_;
+  llvm::SmallVector<mlir::Value> outDims_, rows_, prefix_;
+  mlir::Value batch_, rowOffset_, tile_, step_, slot_;
+  DepthPart part_;
+};
+
+} // namespace tensmith::kernel
