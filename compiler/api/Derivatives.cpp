@@ -2,7 +2,6 @@
 #include "compiler/api/Derivatives.h"
 
 #include "compiler/autodiff/Differentiate.h"
-#include "compiler/program/Program.h"
 
 using namespace mlir;
 
@@ -50,8 +49,6 @@ Status addDerivatives(ModuleOp module, const ts_compile_options &options) {
   auto main = module.lookupSymbol<func::FuncOp>("main");
   if (!main || !options.derivative_count)
     return {};
-  if (program::isProcedure(main))
-    return unsupported("programs of the language have no derivatives yet; those of graphs have");
   for (size_t i = 0; i < options.derivative_count; ++i) {
     const ts_derivative &asked = options.derivatives[i];
     autodiff::Derivative derivative;

@@ -1,6 +1,8 @@
 // Following values from operand to result; see Activity.h.
 #include "compiler/autodiff/Activity.h"
 
+#include "compiler/program/Program.h"
+
 using namespace mlir;
 
 namespace tensmith::autodiff {
@@ -17,7 +19,10 @@ void Activity::retire(Operation *op) {
 }
 
 bool Activity::mark(Value value) {
-  return graph::isDifferentiable(value.getType()) && active_.insert(value).second;
+  // Values of data types have no derivatives, but what is taken out of them must not seem constant.
+  bool mayDepend =
+      graph::isDifferentiable(value.getType()) || isa<program::ObjectType>(value.getType());
+  return mayDepend && active_.insert(value).second;
 }
 
 bool Activity::isActive(Operation *op) const {
@@ -35,21 +40,24 @@ void Activity::follow(Block &block, Operation *first) {
 void Activity::followOperator(Operation *op) {
   if (auto loop = dyn_cast<graph::LoopOp>(op))
     return follow(loop);
-  if (auto branch = dyn_cast<graph::IfOp>(op)) {
-    for (Region &region : op->getRegions()) {
-      follow(region.front());
-      for (auto [result, value] :
-           llvm::zip(op->getResults(), region.front().getTerminator()->getOperands()))
-        if (isActive(value))
-          mark(result);
-    }
-    return;
-  }
+  if (isa<graph::IfOp, program::IfOp, program::MatchOp>(op))
+    return followRegions(op);
   const graph::GradientRule *rule = graph::findGradientRule(op->getName());
   if ((rule && rule->isZero) || !isActive(op))
     return;
   for (Value result : op->getResults())
     mark(result);
+}
+
+void Activity::followRegions(Operation *op) {
+  bool isMatch = isa<program::MatchOp>(op);
+  for (Region &region : op->getRegions()) {
+    follow(region.front());
+    for (auto [result, value] :
+         llvm::zip(op->getResults(), region.front().getTerminator()->getOperands()))
+      if (isActive(value) || (isMatch && isActive(op->getOperand(0))))
+        mark(result);
+  }
 }
 
 void Activity::follow(graph::LoopOp loop) {

@@ -31,6 +31,7 @@ public:
 
 private:
   void follow(graph::LoopOp loop);
+  void followRegions(mlir::Operation *op);
   bool mark(mlir::Value value);
 
   llvm::DenseSet<mlir::Value> active_;

@@ -2,9 +2,11 @@
 #include "compiler/autodiff/Differentiate.h"
 
 #include "compiler/autodiff/Forward.h"
-#include "compiler/autodiff/Reverse.h"
+#include "compiler/autodiff/Procedures.h"
+#include "compiler/program/PartialEvaluation.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "mlir/IR/SymbolTable.h"
 
 using namespace mlir;
 
@@ -13,12 +15,120 @@ namespace {
 
 constexpr llvm::StringLiteral kName = "graph.name";
 
+/// What is differentiated: the body of the function, or of the procedure that it enters, whose
+/// tuple of results is taken apart meanwhile.
+class Subject {
+public:
+  explicit Subject(func::FuncOp function) : function_(function), body_(function) {
+    for (unsigned i = 0; i < function.getNumArguments(); ++i)
+      argumentNames.push_back(nameOf(function.getArgAttrOfType<StringAttr>(i, kName), "input", i));
+    for (unsigned i = 0; i < function.getNumResults(); ++i)
+      resultNames.push_back(
+          nameOf(function.getResultAttrOfType<StringAttr>(i, kName), "output", i));
+  }
+
+  /// Fails where the program's results can't be seen, or where it writes to references.
+  Status open() {
+    if (!enter())
+      return {};
+    auto module = function_->getParentOfType<ModuleOp>();
+    program::evaluatePartially(module);
+    bool writes =
+        module.walk([](program::WriteOp) { return WalkResult::interrupt(); }).wasInterrupted();
+    if (writes)
+      return unsupported("a program that writes to references has no derivative yet");
+    auto procedure = module.lookupSymbol<func::FuncOp>(enter().getProcedure());
+    body_ = cast<func::FuncOp>(procedure->clone());
+    body_.setName((procedure.getName() + ".derivative").str());
+    SymbolTable(module).insert(body_);
+    Operation *exit = block().getTerminator();
+    if (!isa<program::ObjectType>(exit->getOperand(0).getType()))
+      return {};
+    auto tuple = exit->getOperand(0).getDefiningOp<program::ConstructOp>();
+    if (!tuple || tuple.getFields().size() != resultNames.size())
+      return unsupported(
+          "a program whose outputs are a value of a data type has no derivative yet");
+    exit->setOperands(tuple.getFields());
+    return {};
+  }
+
+  Block &block() { return body_.getBody().front(); }
+  OperandRange results() { return block().getTerminator()->getOperands(); }
+
+  Value addArgument(const std::string &name, Type type) {
+    argumentNames.push_back(name);
+    if (body_ != function_)
+      function_.getBody().front().addArgument(type, function_.getLoc());
+    return block().addArgument(type, function_.getLoc());
+  }
+  void addResult(const std::string &name, Value value) {
+    resultNames.push_back(name);
+    Operation *exit = block().getTerminator();
+    exit->insertOperands(exit->getNumOperands(), value);
+  }
+
+  /// The signatures become what arguments and results now are.
+  void close() {
+    if (body_ != function_)
+      closeProcedure();
+    Builder builder(function_.getContext());
+    SmallVector<DictionaryAttr> arguments, results;
+    function_.getAllArgAttrs(arguments);
+    function_.getAllResultAttrs(results);
+    Block &own = function_.getBody().front();
+    function_.setFunctionType(
+        builder.getFunctionType(own.getArgumentTypes(), own.getTerminator()->getOperandTypes()));
+    auto named = [&](SmallVector<DictionaryAttr> &attributes, ArrayRef<std::string> names) {
+      for (size_t i = attributes.size(); i < names.size(); ++i)
+        attributes.push_back(builder.getDictionaryAttr(
+            builder.getNamedAttr(kName, builder.getStringAttr(names[i]))));
+    };
+    named(arguments, argumentNames);
+    named(results, resultNames);
+    function_.setAllArgAttrs(arguments);
+    function_.setAllResultAttrs(results);
+  }
+
+  std::vector<std::string> argumentNames, resultNames;
+
+private:
+  static std::string nameOf(StringAttr name, const char *stem, unsigned number) {
+    return name && !name.empty() ? name.str() : stem + std::to_string(number);
+  }
+  program::EnterOp enter() {
+    auto entered = function_.getBody().getOps<program::EnterOp>();
+    return entered.empty() ? program::EnterOp() : *entered.begin();
+  }
+
+  void closeProcedure() {
+    OpBuilder builder(function_.getContext());
+    Operation *exit = block().getTerminator();
+    SmallVector<Type> types(results().getTypes());
+    if (types.size() > 1) {
+      builder.setInsertionPoint(exit);
+      auto type = program::ObjectType::get(builder.getContext(), "results");
+      Value tuple = builder.create<program::ConstructOp>(exit->getLoc(), type, results(), 0);
+      exit->setOperands(tuple);
+    }
+    body_.setFunctionType(
+        builder.getFunctionType(block().getArgumentTypes(), exit->getOperandTypes()));
+    program::EnterOp old = enter();
+    builder.setInsertionPoint(old);
+    auto entered = builder.create<program::EnterOp>(
+        old.getLoc(), types, function_.getBody().front().getArguments(), body_.getName());
+    function_.getBody().front().getTerminator()->setOperands(entered.getResults());
+    old.erase();
+  }
+
+  func::FuncOp function_, body_;
+};
+
 class Differentiation {
 public:
   Differentiation(func::FuncOp function, const Derivative &derivative)
-      : function_(function), derivative_(derivative), builder_(function.getContext()),
-        shapes_(function.getContext()), graph_(builder_, shapes_, function.getLoc()),
-        code_(graph_) {}
+      : function_(function), subject_(function), derivative_(derivative),
+        builder_(function.getContext()), shapes_(function.getContext()),
+        graph_(builder_, shapes_, function.getLoc()), code_(graph_) {}
 
   Status run() {
     std::string problem;
@@ -27,7 +137,11 @@ public:
         problem = diagnostic.str();
       return success();
     });
-    Status status = derive();
+    Status status = subject_.open();
+    if (status.ok())
+      status = derive();
+    if (status.ok())
+      subject_.close();
     if (!status.ok() && status.message().empty())
       return {StatusCode::Unsupported,
               problem.empty() ? "the derivative can't be built" : std::move(problem)};
@@ -36,29 +150,19 @@ public:
 
 private:
   static Status reported() { return {StatusCode::Unsupported, ""}; }
-  Block &block() { return function_.getBody().front(); }
-
-  std::string argumentName(unsigned number) {
-    auto name = function_.getArgAttrOfType<StringAttr>(number, kName);
-    return name && !name.empty() ? name.str() : "input" + std::to_string(number);
-  }
-  std::string resultName(unsigned number) {
-    auto name = function_.getResultAttrOfType<StringAttr>(number, kName);
-    return name && !name.empty() ? name.str() : "output" + std::to_string(number);
-  }
+  Block &block() { return subject_.block(); }
 
   Result<unsigned> find(const std::string &name, bool isResult) {
-    unsigned count = isResult ? function_.getNumResults() : function_.getNumArguments();
+    const auto &names = isResult ? subject_.resultNames : subject_.argumentNames;
     std::string known;
-    for (unsigned i = 0; i < count; ++i) {
-      std::string own = isResult ? resultName(i) : argumentName(i);
+    for (auto [i, own] : llvm::enumerate(names)) {
       if (own == name)
-        return i;
+        return unsigned(i);
       known += (i ? ", '" : "'") + own + "'";
     }
     return invalidArgument("there is no " + std::string(isResult ? "output" : "input") + " '" +
                            name + "' to differentiate" + (isResult ? "" : " by") + "; there " +
-                           (count == 1 ? "is " : "are ") + (count ? known : "none"));
+                           (names.size() == 1 ? "is " : "are ") + (known.empty() ? "none" : known));
   }
 
   Status checkDifferentiable(Type type, const std::string &name) {
@@ -70,23 +174,6 @@ private:
                            "; only tensors of floats have derivatives");
   }
 
-  Value addArgument(const std::string &name, Type type) {
-    unsigned number = function_.getNumArguments();
-    DictionaryAttr attributes =
-        builder_.getDictionaryAttr(builder_.getNamedAttr(kName, builder_.getStringAttr(name)));
-    function_.insertArgument(number, type, attributes, function_.getLoc());
-    return function_.getArgument(number);
-  }
-
-  void addResult(const std::string &name, Value value) {
-    Operation *exit = block().getTerminator();
-    exit->insertOperands(exit->getNumOperands(), value);
-    unsigned number = function_.getNumResults();
-    function_.insertResult(
-        number, value.getType(),
-        builder_.getDictionaryAttr(builder_.getNamedAttr(kName, builder_.getStringAttr(name))));
-  }
-
   /// Sizes that have a name anywhere keep it for themselves.
   void takeSymbols() {
     auto take = [&](Type type) {
@@ -94,7 +181,8 @@ private:
         for (StringAttr name : graph::symbolNames(ranked))
           shapes_.symbol(name);
     };
-    function_.walk([&](Block *inner) {
+    Operation *scope = function_->getParentOfType<ModuleOp>();
+    (scope ? scope : function_.getOperation())->walk([&](Block *inner) {
       for (BlockArgument argument : inner->getArguments())
         take(argument.getType());
       for (Operation &op : *inner)
@@ -110,7 +198,7 @@ private:
       auto number = find(name, false);
       if (!number.ok())
         return number.status();
-      wanted.push_back(function_.getArgument(*number));
+      wanted.push_back(block().getArgument(*number));
       if (Status status = checkDifferentiable(wanted.back().getType(), name); !status.ok())
         return status;
     }
@@ -125,10 +213,6 @@ private:
     if (!status.ok())
       return status;
     removeDead(block());
-    // Sizes may be told in other words than before.
-    Operation *exit = block().getTerminator();
-    function_.setFunctionType(
-        builder_.getFunctionType(block().getArgumentTypes(), exit->getOperandTypes()));
     return {};
   }
 
@@ -152,15 +236,16 @@ private:
     auto number = find(name, true);
     if (!number.ok())
       return number.status();
-    Value result = block().getTerminator()->getOperand(*number);
+    Value result = subject_.results()[*number];
     if (Status status = checkDifferentiable(result.getType(), name); !status.ok())
       return status;
     auto type = dyn_cast<RankedTensorType>(result.getType());
     bool isSingle = type && type.hasStaticShape() && type.getNumElements() == 1;
     Value seed = isSingle && !derivative_.takesCotangent
                      ? code_.filledLike(result, 1)
-                     : addArgument("cotangent." + name, result.getType());
-    Reverse reverse(code_, activity);
+                     : subject_.addArgument("cotangent." + name, result.getType());
+    Procedures procedures(function_->getParentOfType<ModuleOp>(), code_);
+    Reverse reverse(code_, activity, &procedures);
 
     Operation *last = block().getTerminator()->getPrevNode();
     if (failed(reverse.add(result, seed)) || (last && failed(reverse.run(&block().front(), last))))
@@ -170,7 +255,7 @@ private:
       Value gradient = reverse.takeOrZeros(value);
       if (!gradient)
         return reported();
-      addResult("gradient." + own, gradient);
+      subject_.addResult("gradient." + own, gradient);
     }
     return {};
   }
@@ -183,30 +268,31 @@ private:
         return number.status();
       numbers.push_back(*number);
     }
-    for (unsigned i = 0; derivative_.of.empty() && i < function_.getNumResults(); ++i)
-      if (graph::isDifferentiable(function_.getResultTypes()[i]))
+    for (unsigned i = 0; derivative_.of.empty() && i < subject_.resultNames.size(); ++i)
+      if (graph::isDifferentiable(subject_.results()[i].getType()))
         numbers.push_back(i);
     Forward forward(code_, activity);
     for (auto [value, name] : llvm::zip_equal(wanted, derivative_.withRespectTo))
-      forward.give(value, addArgument("tangent." + name, value.getType()));
+      forward.give(value, subject_.addArgument("tangent." + name, value.getType()));
     if (failed(forward.run(block())))
       return reported();
     builder_.setInsertionPoint(block().getTerminator());
     graph_.location = function_.getLoc();
     for (unsigned number : numbers) {
-      std::string name = resultName(number);
-      Value result = block().getTerminator()->getOperand(number);
+      std::string name = subject_.resultNames[number];
+      Value result = subject_.results()[number];
       if (Status status = checkDifferentiable(result.getType(), name); !status.ok())
         return status;
       Value tangent = forward.tangentOrZeros(result);
       if (!tangent)
         return reported();
-      addResult("tangent." + name, tangent);
+      subject_.addResult("tangent." + name, tangent);
     }
     return {};
   }
 
   func::FuncOp function_;
+  Subject subject_;
   const Derivative &derivative_;
   OpBuilder builder_;
   graph::ShapeContext shapes_;

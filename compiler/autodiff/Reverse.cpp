@@ -1,5 +1,5 @@
 // Straight code and branches; see Reverse.h, and ReverseLoop.cpp for loops.
-#include "compiler/autodiff/Reverse.h"
+#include "compiler/autodiff/Procedures.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -50,9 +50,13 @@ LogicalResult Reverse::pull(Operation *op) {
     return success();
   code_.graph.location = op->getLoc();
   if (auto loop = dyn_cast<graph::LoopOp>(op))
-    return reverseLoop(code_, activity_, loop, given, *this);
+    return reverseLoop(code_, activity_, loop, given, *this, procedures_);
   if (auto branch = dyn_cast<graph::IfOp>(op))
     return pullBranch(branch, given);
+  if (auto call = dyn_cast<program::CallOp>(op); call && procedures_)
+    return procedures_->pullCall(call, given[0], *this, activity_);
+  if (isa<program::IfOp, program::MatchOp>(op) && procedures_)
+    return procedures_->pullChoice(op, given[0], *this, activity_);
   return pullTensorOperator(op, given);
 }
 
@@ -98,7 +102,7 @@ LogicalResult Reverse::pullBranch(graph::IfOp branch, ArrayRef<Value> given) {
     IRMapping mapping;
     for (Operation &op : region.front().without_terminator())
       code_.builder.clone(op, mapping);
-    inner.emplace_back(code_, activity_);
+    inner.emplace_back(code_, activity_, procedures_);
     Operation *last = block->empty() ? nullptr : &block->back();
     if (last)
       activity_.follow(*block);

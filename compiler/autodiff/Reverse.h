@@ -14,10 +14,14 @@
 
 namespace tensmith::autodiff {
 
+class Procedures;
+
 class Reverse {
 public:
-  /// Builds where the code's builder stands.
-  Reverse(const graph::GradientCode &code, Activity &activity) : code_(code), activity_(activity) {}
+  /// Builds where the code's builder stands. Calls and branches of programs go by `procedures`;
+  /// there are none where it is null.
+  Reverse(const graph::GradientCode &code, Activity &activity, Procedures *procedures = nullptr)
+      : code_(code), activity_(activity), procedures_(procedures) {}
 
   /// Adds to the cotangent of a value; nothing where the value is not active.
   mlir::LogicalResult add(mlir::Value value, mlir::Value cotangent);
@@ -38,12 +42,13 @@ private:
 
   const graph::GradientCode &code_;
   Activity &activity_;
+  Procedures *procedures_;
   llvm::MapVector<mlir::Value, mlir::Value> cotangents_;
 };
 
 /// The reverse of a loop: `given` are its results' cotangents, null where zero.
 mlir::LogicalResult reverseLoop(const graph::GradientCode &code, Activity &activity,
                                 graph::LoopOp loop, llvm::ArrayRef<mlir::Value> given,
-                                Reverse &outer);
+                                Reverse &outer, Procedures *procedures);
 
 } // namespace tensmith::autodiff

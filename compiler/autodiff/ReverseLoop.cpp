@@ -18,8 +18,9 @@ namespace {
 class LoopReversal {
 public:
   LoopReversal(const graph::GradientCode &code, Activity &activity, graph::LoopOp loop,
-               Reverse &outer)
-      : code_(code), activity_(activity), loop_(loop), outer_(outer), inner_(code, activity) {}
+               Reverse &outer, Procedures *procedures)
+      : code_(code), activity_(activity), loop_(loop), outer_(outer),
+        inner_(code, activity, procedures) {}
 
   LogicalResult run(ArrayRef<Value> given) {
     if (failed(beginBackward(given)) || failed(reverseBody()) || failed(endBackward()) ||
@@ -321,8 +322,8 @@ private:
 } // namespace
 
 LogicalResult reverseLoop(const graph::GradientCode &code, Activity &activity, graph::LoopOp loop,
-                          ArrayRef<Value> given, Reverse &outer) {
-  return LoopReversal(code, activity, loop, outer).run(given);
+                          ArrayRef<Value> given, Reverse &outer, Procedures *procedures) {
+  return LoopReversal(code, activity, loop, outer, procedures).run(given);
 }
 
 } // namespace tensmith::autodiff

@@ -261,6 +261,75 @@ def test_what_has_no_derivative_is_named():
         tensmith.grad(model, ["x"], "cost")
 
 
+PROGRAMS = {
+    # Functions that call one another; one of them twice.
+    "calls": ("""
+fn f(x) = sin(x) * x
+fn layer(w, x) = tanh(x @ w)
+fn main(x: f64[n, 3], w: f64[3, 3]) = reduce_sum(f(layer(w, layer(w, x))), axes = [0, 1])
+""", ["x", "w"]),
+    # A recursion as deep as the run says, and one that calls itself twice.
+    "recursion": ("""
+fn power(x: f64[n], w: f64[n], k: i64[]) -> f64[n] =
+  if k == 0 { x } else { sin(power(x * w, w, k - 1)) + power(x + 1.0, w, k / 2) * w }
+fn main(x: f64[n], w: f64[n], k: i64[]) = reduce_sum(power(x, w, k), axes = [0])
+""", ["x", "w"]),
+    # A recursion over data; several outputs.
+    "tree": ("""
+fn total(tree, w) =
+  match tree {
+    Leaf(x) => x,
+    Node(left, right) => tanh((total(left, w) + total(right, w)) @ w),
+  }
+fn main(tree: Tree[f64[1, 3]], w: f64[3, 3]) = {
+  let y = total(tree, w);
+  (reduce_sum(y, axes = [0, 1]), y)
+}
+""", ["w"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gradients_of_programs_are_the_slopes(name, tmp_path):
+    import tensmith
+
+    text, wrt = PROGRAMS[name]
+    (tmp_path / "program.tsm").write_text(text)
+    random = numpy.random.default_rng(1)
+    draw = lambda *shape: random.standard_normal(shape)  # noqa: E731
+    model = tensmith.compile(tmp_path / "program.tsm", cache_dir="")
+    if name == "tree":
+        leaf, node = model.constructors["Leaf"], model.constructors["Node"]
+        grow = lambda n: node(grow(n - 1), grow(n - 2)) if n > 0 else leaf(draw(1, 3))  # noqa: E731
+        given = {"tree": grow(6), "w": draw(3, 3)}
+    else:
+        given = {"x": draw(4, 3), "w": draw(3, 3)} if name == "calls" else {"x": draw(4), "w": draw(4), "k": numpy.array(6)}
+    of = model.outputs[0]["name"]
+    compiled = tensmith.grad(tmp_path / "program.tsm", wrt, of, cache_dir="")
+    assert [port["name"] for port in compiled.outputs[-len(wrt):]] == [f"gradient.{n}" for n in wrt]  # fmt: skip
+    outputs = compiled.run(**given)
+    assert numpy.allclose(outputs[0], model.run(**given)[0], rtol=1e-12)
+    for parameter, gradient in zip(wrt, outputs[-len(wrt):]):  # fmt: skip
+        direction = draw(*given[parameter].shape)
+        sides = [model.run(**{**given, parameter: given[parameter] + side * 1e-6 * direction})[0] for side in (1, -1)]
+        slope = float(sides[0] - sides[1]) / 2e-6
+        assert numpy.isclose(slope, float((gradient * direction).sum()), rtol=1e-5, atol=1e-6)
+
+
+def test_what_programs_keep_in_data_has_no_derivative(tmp_path):
+    import tensmith
+
+    (tmp_path / "pair.tsm").write_text("""
+fn pair(x: f32[n], k: i64[]) -> (f32[n], f32[n]) = if k == 0 { (x, x) } else { let (a, b) = pair(sin(x), k - 1); (b, a) }
+fn main(x: f32[n], k: i64[]) = { let (a, b) = pair(x, k); reduce_sum(a * b, axes = [0]) }
+""")
+    with pytest.raises(tensmith.Error, match="'program.field' has no derivative|'field' has no derivative"):
+        tensmith.grad(tmp_path / "pair.tsm", ["x"], "result", cache_dir="")
+    (tmp_path / "call.tsm").write_text(PROGRAMS["recursion"][0])
+    with pytest.raises(tensmith.Error, match="has no derivative"):
+        tensmith.jvp(tmp_path / "call.tsm", ["x"], cache_dir="")
+
+
 class TorchRun:
     """Runs a graph's nodes by PyTorch, which remembers what its gradients need."""
 
