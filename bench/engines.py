@@ -29,6 +29,14 @@ def need(*packages):
         raise Unavailable(f"{error.name or error} is not installed; bench/requirements.txt has the engines") from None
 
 
+def forget_peak():
+    """What follows has a peak of its own, beside what is held now; where the kernel lets a process say so."""
+    try:
+        pathlib.Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        pass
+
+
 def memory_mb(key):
     """VmRSS (now) or VmHWM (the peak) of this process."""
     for line in pathlib.Path("/proc/self/status").read_text().splitlines():
@@ -45,16 +53,20 @@ class Tensmith:
         import tensmith
 
         self._model = tensmith.load(module, threads)
-        self._arguments = [feed[port["name"]] for port in self._model.inputs]
         self.version = tensmith.__version__
+        self.give(feed)
+
+    def give(self, feed):
+        """Inputs of the runs that follow, of other sizes than before where the model has symbolic ones."""
+        self._arguments = [feed[port["name"]] for port in self._model.inputs]
 
     @staticmethod
-    def prepare(path, module, cache):
-        """Compiles to a file. The cache decides whether that is cold or warm."""
+    def prepare(path, module, cache, shapes=None):
+        """Compiles to a file, for the shapes, if they are given. The cache decides whether that is cold or warm."""
         import tensmith
 
         start = time.perf_counter()
-        model = tensmith.compile(path, cache_dir=cache)
+        model = tensmith.compile(path, shapes, cache_dir=cache)
         seconds = time.perf_counter() - start
         model.save(module)
         return {"seconds": seconds, "peak_mb": memory_mb("VmHWM")}
@@ -80,8 +92,11 @@ class OnnxRuntime:
         # Its threads spin while they run, but not into the next engine's turn.
         options.add_session_config_entry("session.force_spinning_stop", "1")
         self._session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-        self._feed = feed
         self.version = onnxruntime.__version__
+        self.give(feed)
+
+    def give(self, feed):
+        self._feed = feed
 
     def run(self):
         self._outputs = self._session.run(None, self._feed)
@@ -104,10 +119,14 @@ class OpenVino:
             raise Unavailable("this CPU has no bf16, and OpenVINO would compute in f32")
         self._compiled = core.compile_model(core.read_model(path), "CPU", settings)
         self._request = self._compiled.create_infer_request()
+        self.version = openvino.__version__
+        self.give(feed)
+
+    def give(self, feed):
+        [openvino] = need(*self.packages)
         self._tensors = {name: openvino.Tensor(numpy.ascontiguousarray(value)) for name, value in feed.items()}
         for name, tensor in self._tensors.items():
             self._request.set_tensor(name, tensor)
-        self.version = openvino.__version__
 
     def run(self):
         self._request.infer()
