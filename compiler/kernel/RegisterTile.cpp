@@ -15,7 +15,7 @@ namespace {
 /// As many multiply-adds as two units have under way, each of which takes four cycles.
 constexpr int64_t kIndependentSums = 8;
 // Operands of a prefetch.
-constexpr int kSecondLevel = 2, kData = 1;
+constexpr int kFirstLevel = 3, kData = 1;
 
 } // namespace
 
@@ -297,7 +297,7 @@ SmallVector<Value> TileEmitter::emitStep(Value first, Value next, Value k, Value
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
   Value buffer = emitter_.buffer(contraction_.panels);
   builder.create<LLVM::Prefetch>(math_.location, bytesFrom(next, k), /*rw=*/0,
-                                 /*hint=*/kSecondLevel, /*cache=*/kData);
+                                 /*hint=*/kFirstLevel, /*cache=*/kData);
   SmallVector<Value> b, results;
   Value line = math_.add(first, math_.mul(k, contraction_.width));
   if (contraction_.step > 1) {
