@@ -18,13 +18,69 @@ LogicalResult Reverse::add(Value value, Value cotangent) {
   return success(sum != nullptr);
 }
 
+/// Whether the operator takes a part of one dimension, whose cotangent is kept as that.
+bool Reverse::addSlice(Operation *op, Value cotangent) {
+  auto slice = dyn_cast<graph::SliceOp>(op);
+  auto from = slice ? dyn_cast<RankedTensorType>(slice.getX().getType()) : RankedTensorType();
+  auto to = slice ? dyn_cast<RankedTensorType>(slice.getType()) : RankedTensorType();
+  if (!from || !to || llvm::any_of(slice.getSteps(), [](int64_t step) { return step != 1; }))
+    return false;
+  std::optional<int64_t> sliced;
+  for (int64_t dim = 0; dim < from.getRank(); ++dim) {
+    bool isWhole = slice.getStarts()[dim] == 0 &&
+                   (from.getDimSize(dim) == to.getDimSize(dim) && !from.isDynamicDim(dim));
+    bool isSame = from.isDynamicDim(dim) && slice.getStarts()[dim] == 0 &&
+                  code_.dims(slice.getX())[dim] == code_.dims(slice.getY())[dim];
+    if (isWhole || isSame)
+      continue;
+    if (sliced || from.isDynamicDim(dim) || to.isDynamicDim(dim))
+      return false;
+    sliced = dim;
+  }
+  if (!sliced)
+    return false;
+  cotangents_.insert({slice.getX(), Value()});
+  slices_[slice.getX()].push_back(
+      {cotangent, *sliced, slice.getStarts()[*sliced], to.getDimSize(*sliced)});
+  return true;
+}
+
+/// What the slices of a value have got, those that lie side by side joined, and zeros around them;
+/// null where there are none.
+Value Reverse::joinSlices(Value value) {
+  SmallVector<Slice> slices = slices_.lookup(value);
+  slices_.erase(value);
+  if (slices.empty())
+    return {};
+  auto type = cast<RankedTensorType>(value.getType());
+  llvm::stable_sort(slices, [](const Slice &a, const Slice &b) {
+    return std::pair(a.dim, a.start) < std::pair(b.dim, b.start);
+  });
+  Value sum;
+  for (size_t first = 0; first < slices.size();) {
+    int64_t dim = slices[first].dim, start = slices[first].start, end = start;
+    SmallVector<Value> parts;
+    for (; first < slices.size() && slices[first].dim == dim && slices[first].start == end;
+         ++first) {
+      parts.push_back(slices[first].cotangent);
+      end += slices[first].size;
+    }
+    SmallVector<int64_t> low(size_t(type.getRank()), 0), high = low;
+    low[size_t(dim)] = start;
+    high[size_t(dim)] = type.getDimSize(dim) - end;
+    Value part = withType(code_, code_.pad(code_.concat(parts, dim), low, high), type);
+    sum = sum ? code_.add(sum, part) : part;
+  }
+  return sum;
+}
+
 Value Reverse::take(Value value) {
   auto it = cotangents_.find(value);
   if (it == cotangents_.end())
     return {};
-  Value result = it->second;
+  Value sliced = joinSlices(value), result = it->second;
   cotangents_.erase(it);
-  return result;
+  return sliced && result ? code_.add(result, sliced) : sliced ? sliced : result;
 }
 
 Value Reverse::takeOrZeros(Value value) {
@@ -64,6 +120,8 @@ LogicalResult Reverse::pullTensorOperator(Operation *op, ArrayRef<Value> given) 
   const graph::GradientRule *rule = graph::findGradientRule(op->getName());
   if (!rule || (!rule->scale && !rule->pull))
     return reportNoGradient(op);
+  if (isa<graph::SliceOp>(op) && activity_.isActive(op->getOperand(0)) && addSlice(op, given[0]))
+    return success();
   graph::Pullback pullback{code_, op, given};
   for (OpOperand &operand : op->getOpOperands()) {
     unsigned number = operand.getOperandNumber();

@@ -37,13 +37,22 @@ public:
 
 private:
   mlir::LogicalResult pull(mlir::Operation *op);
+  /// What a part of a value along one dimension has got. Parts that lie side by side, as the gates
+  /// of a cell, are joined, where a sum of each among zeros would read them all for every element.
+  struct Slice {
+    mlir::Value cotangent;
+    int64_t dim, start, size;
+  };
+  bool addSlice(mlir::Operation *op, mlir::Value cotangent);
+  mlir::Value joinSlices(mlir::Value value);
   mlir::LogicalResult pullTensorOperator(mlir::Operation *op, llvm::ArrayRef<mlir::Value> given);
   mlir::LogicalResult pullBranch(graph::IfOp branch, llvm::ArrayRef<mlir::Value> given);
 
   const graph::GradientCode &code_;
   Activity &activity_;
   Procedures *procedures_;
-  llvm::MapVector<mlir::Value, mlir::Value> cotangents_;
+  llvm::MapVector<mlir::Value, mlir::Value> cotangents_; // null where there are slices alone
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<Slice>> slices_;
 };
 
 /// The reverse of a loop: `given` are its results' cotangents, null where zero.

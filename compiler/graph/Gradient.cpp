@@ -76,6 +76,21 @@ Value GradientCode::sumUnknown(Value x, Value like, int64_t dim, int64_t likeDim
   return branch.getResult(0);
 }
 
+/// Sums of columns, as of a bias: a product with ones reads whole rows, which a sum for each column
+/// doesn't.
+Value GradientCode::sumRows(Value x, size_t count) const {
+  if (!x)
+    return x;
+  Dims all = dims(x);
+  ArrayRef<AffineExpr> leading = ArrayRef(all).take_front(count),
+                       rest = ArrayRef(all).drop_front(count);
+  if (!element(x).isF32() && !element(x).isF64())
+    return reduce("graph.reduce_sum", x, llvm::to_vector(llvm::seq<int64_t>(0, count)), false);
+  AffineExpr rows = graph.shapes.product(leading), columns = graph.shapes.product(rest);
+  Value ones = broadcast(scalar(x, 1), {size(1), rows});
+  return reshape(matmul(ones, reshape(x, {rows, columns})), rest);
+}
+
 Value GradientCode::sumLike(Value x, Value like) const {
   if (!x || x.getType() == like.getType())
     return x;
@@ -104,7 +119,9 @@ Value GradientCode::sumLike(Value x, Value like) const {
   SmallVector<int64_t> axes = gone;
   llvm::append_range(axes, kept);
   llvm::sort(axes);
-  if (!axes.empty())
+  if (!axes.empty() && axes.back() == int64_t(axes.size()) - 1 && axes.size() < from.size())
+    x = sumRows(x, axes.size());
+  else if (!axes.empty())
     x = reduce("graph.reduce_sum", x, axes, kept.size() == axes.size());
   return reshapeLike(x, like);
 }

@@ -61,6 +61,7 @@ public:
   Value sliceDim(Value x, int64_t dim, int64_t first, int64_t step, mlir::AffineExpr count) const;
 
 private:
+  Value sumRows(Value x, size_t count) const;
   Value sumUnknown(Value x, Value like, int64_t dim, int64_t likeDim) const;
 };
 

@@ -83,7 +83,7 @@ def test_operator_stands_at_its_places(tree, family):
     changed = made(tree, "operator", "soft_sign", "--family", family)
     assert changed == {
         f"compiler/graph/{family}Ops.td", f"compiler/graph/{family}.cpp", f"compiler/graph/{family}Code.cpp",
-        reference, "reference/test/SoftSignTest.cpp", "compiler/graph/test/soft_sign.mlir",
+        f"compiler/graph/{family}Gradient.cpp", reference, "reference/test/SoftSignTest.cpp", "compiler/graph/test/soft_sign.mlir",
     }
     assert_passes_check(tree, changed)
     generate(tree, "compiler/graph/GraphOps.td", "records.inc", "-gen-op-decls")
@@ -100,6 +100,7 @@ def test_operators_rules_compile(tree, family):
     generate(tree, f"compiler/graph/{family}Ops.td", f"compiler/graph/{family}Ops.cpp.inc", "-gen-op-defs")
     assert_compiles(tree, f"compiler/graph/{family}.cpp")
     assert_compiles(tree, f"compiler/graph/{family}Code.cpp")
+    assert_compiles(tree, f"compiler/graph/{family}Gradient.cpp")
 
 
 def test_pass_stands_at_its_places(tree):
