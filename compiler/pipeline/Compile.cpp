@@ -51,6 +51,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"cse", eliminateCommon},
                    {"layout", rewrite::chooseLayout},
                    {"fold-constants", rewrite::foldConstants},
+                   {"rounded-scales", rewrite::mergeScales},
                    {"winograd", rewrite::winograd},
                    {"cse", eliminateCommon},
                    {"compile-loops", rewrite::compileLoops},

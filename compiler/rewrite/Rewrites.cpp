@@ -10,6 +10,7 @@ std::span<const Rewrite> rewrites() {
       {"graph-fold-constants", "evaluate operators on constants", foldConstants},
       {"graph-integer-products", "multiply codes, not the numbers that they stand for",
        multiplyIntegers},
+      {"graph-rounded-scales", "multiply scales of what is rounded into constants", mergeScales},
       {"graph-layout", "make convolutions channels-last", chooseLayout},
       {"graph-winograd", "compute convolutions by minimal filtering where that is faster",
        winograd},

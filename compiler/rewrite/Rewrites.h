@@ -28,6 +28,8 @@ struct Options {
 mlir::LogicalResult foldConstants(mlir::func::FuncOp function, const Options &options);
 /// Products of dequantised codes become products of integers, scaled afterwards.
 mlir::LogicalResult multiplyIntegers(mlir::func::FuncOp function, const Options &options);
+/// Scales of what is rounded are multiplied into the constants before them.
+mlir::LogicalResult mergeScales(mlir::func::FuncOp function, const Options &options);
 /// Removes what does nothing: transpositions that cancel, reshapes of reshapes, broadcasts that
 /// their users do anyway.
 mlir::LogicalResult simplify(mlir::func::FuncOp function, const Options &options);
