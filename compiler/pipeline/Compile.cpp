@@ -55,7 +55,8 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"winograd", rewrite::winograd},
                    {"cse", eliminateCommon},
                    {"compile-loops", rewrite::compileLoops},
-                   {"fuse", rewrite::fuse}};
+                   {"fuse", rewrite::fuse},
+                   {"hoist", rewrite::hoist}};
 
 /// What was measured of the machine, where it was; the module says by which limits it was made.
 void useLimits(Machine &machine, kernel::MachineShape &shape) {

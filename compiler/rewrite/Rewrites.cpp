@@ -17,6 +17,7 @@ std::span<const Rewrite> rewrites() {
       {"graph-straighten", "make straight code of known branches and short loops", straighten},
       {"graph-compile-loops", "make kernels of loops with small bodies", compileLoops},
       {"graph-fuse", "cut the graph into kernels", fuse},
+      {"graph-hoist", "move kernels out of loops that give the same each time", hoist},
   };
   return kRewrites;
 }

@@ -46,6 +46,8 @@ mlir::LogicalResult straighten(mlir::func::FuncOp function, const Options &optio
 mlir::LogicalResult compileLoops(mlir::func::FuncOp function, const Options &options);
 /// Cuts the graph into kernels.
 mlir::LogicalResult fuse(mlir::func::FuncOp function, const Options &options);
+/// Moves kernels out of loops that give the same in each iteration.
+mlir::LogicalResult hoist(mlir::func::FuncOp function, const Options &options);
 
 struct Rewrite {
   std::string_view name; // as a pass: "graph-fold-constants"
