@@ -133,9 +133,10 @@ private:
   }
 
   /// A region, or a dictionary, which defines nothing; those of a function's results stand in
-  /// parentheses.
+  /// parentheses, those in attributes behind what no region follows.
   void open() {
-    bool afterArguments = scopes_.back().parentheses == 0 && before_ != "attributes";
+    bool afterArguments = scopes_.back().parentheses == 0 &&
+                          !llvm::is_contained({"attributes", "=", "[", ","}, before_);
     scopes_.emplace_back();
     if (afterArguments)
       for (StringRef name : std::exchange(arguments_, {}))

@@ -117,7 +117,11 @@ Role roleOf(Operation *op) {
 /// A kernel in the making.
 class Group {
 public:
-  explicit Group(Operation *end) : end_(end) { add(end, roleOf(end), /*aligned=*/true); }
+  explicit Group(Operation *end) : end_(end) {
+    Role role = roleOf(end);
+    add(end, role, /*aligned=*/true);
+    moves_ = role.part == Part::Movement;
+  }
 
   void grow(const Options &options) {
     if (!options.fuse)

@@ -238,15 +238,17 @@ double largestOf(const HostTensor &tensor) {
   return largest;
 }
 
-/// Each element moved by up to `amount` times itself, or times `largest` where that is more.
+/// Each element moved by `amount` times itself, or times `largest` where that is more, or by as
+/// little as half of that: less would often round back to the element.
 HostTensor moved(const HostTensor &tensor, double amount, Random &random, double largest = 0) {
   if (!isComputedFloat(tensor))
     return tensor;
   HostTensor result(tensor.type(), tensor.shape());
   for (int64_t i = 0; i < tensor.size(); ++i) {
     double value = tensor.getDouble(i);
-    result.setDouble(i,
-                     value + std::max(std::abs(value), largest) * amount * (random.real() * 2 - 1));
+    double share = random.real() * 2 - 1;
+    result.setDouble(i, value + std::max(std::abs(value), largest) * amount *
+                                    std::copysign(0.5 + std::abs(share) / 2, share));
   }
   return result;
 }

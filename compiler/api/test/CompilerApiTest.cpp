@@ -62,6 +62,14 @@ ts_tensor *pair(float first, float second) {
 
 TEST(GraphText, Compiles) { EXPECT_EQ(compile(kDouble), ""); }
 
+TEST(GraphText, HasDictionariesOfAnyAttribute) {
+  EXPECT_EQ(compile("func.func @main(%x: tensor<2xf32> {a.b = {c = 1 : i64}}) -> (tensor<2xf32> "
+                    "{a.b = 2 : i64})\n"
+                    "    attributes {a.list = [{}, {c = 3 : i64}], a.dict = {}} {\n"
+                    "  return %x : tensor<2xf32>\n}"),
+            "");
+}
+
 TEST(GraphText, IsCheckedLikeAnyModel) {
   const std::pair<std::string, const char *> cases[] = {
       {"func.func private @main()", "m.mlir:1: 'func.func' declares @main without a body"},

@@ -127,3 +127,16 @@ func.func @weights_are_seen(%q: tensor<1x4x20x16xf32>, %k: tensor<1x4x16x30xf32>
   %4 = graph.matmul %3, %v : (tensor<1x4x20x30xf32>, tensor<1x4x30x16xf32>) -> tensor<1x4x20x16xf32>
   return %4, %3 : tensor<1x4x20x16xf32>, tensor<1x4x20x30xf32>
 }
+
+// -----
+
+// What is moved afterwards is computed on the product's register tile.
+// CHECK-LABEL: func @moved_behind_a_product
+// CHECK: graph.kernel {{.*}}label = "matmul+exp"
+// CHECK: graph.kernel {{.*}}label = "transpose"
+func.func @moved_behind_a_product(%x: tensor<8x16xf32>, %w: tensor<16x64xf32>) -> tensor<64x8xf32> {
+  %0 = graph.matmul %x, %w : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
+  %1 = graph.exp %0 : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %2 = "graph.transpose"(%1) <{permutation = array<i64: 1, 0>}> : (tensor<8x64xf32>) -> tensor<64x8xf32>
+  return %2 : tensor<64x8xf32>
+}
