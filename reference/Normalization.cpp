@@ -110,7 +110,8 @@ Rows rowsOf(Workspace &workspace, const Invocation &invocation, const HostTensor
     return rows;
   rows.axis = size_t(axis);
   rows.width = size_t(extent(x.shape(), rows.axis, x.shape().size()));
-  rows.count = rows.values.empty() ? 0 : rows.values.size() / rows.width;
+  rows.count =
+      size_t(extent(x.shape(), 0, rows.axis)); // rows without elements too: their mean is NaN
   return rows;
 }
 

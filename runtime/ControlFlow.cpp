@@ -3,7 +3,7 @@
 // The loop is ONNX's: at most `trip count` iterations, while the condition holds. The body takes
 // (iteration, condition, carried..., captured...) and gives (condition, carried..., scanned...);
 // what is scanned is stacked along a new first dimension.
-#include "runtime/Interpreter.h"
+#include "runtime/SteadyLoop.h"
 
 #include <cstring>
 
@@ -71,15 +71,10 @@ Shape unscannedShape(const Frame &frame, const Step &step, const ValueCode &valu
   return shape;
 }
 
-struct LoopState {
-  std::vector<Passed> arguments; // iteration, condition, carried, captured
-  std::vector<std::vector<TensorRef>> scanned;
-};
-
-/// One iteration; gives whether the condition still holds.
-Result<bool> iterate(Run &run, Frame &body, const Step &step, std::span<const int64_t> given,
-                     int64_t iteration, LoopState &state) {
-  auto number = scalar(DataType::I64, iteration);
+/// One iteration.
+Status iterate(Run &run, Frame &body, const Step &step, std::span<const int64_t> given,
+               LoopState &state) {
+  auto number = scalar(DataType::I64, state.iteration);
   auto condition = scalar(DataType::Bool, uint8_t(1));
   if (!number || !condition)
     return number ? condition.status() : number.status();
@@ -95,7 +90,9 @@ Result<bool> iterate(Run &run, Frame &body, const Step &step, std::span<const in
   auto holds = scalarOf((*results)[0].tensor, "loop's condition");
   if (!holds)
     return holds.status();
-  return *holds != 0;
+  state.holds = *holds != 0;
+  ++state.iteration;
+  return {};
 }
 
 Status finishLoop(Frame &frame, const Step &step, LoopState &state) {
@@ -112,7 +109,9 @@ Status finishLoop(Frame &frame, const Step &step, LoopState &state) {
   }
   for (size_t i = 0; i < state.scanned.size(); ++i) {
     const ValueCode &value = frame.code.values[step.results[step.carried + i]];
-    auto stacked = stack(state.scanned[i], value.type, unscannedShape(frame, step, value));
+    auto stacked = i < state.stacked.size()
+                       ? Result<TensorRef>(state.stacked[i])
+                       : stack(state.scanned[i], value.type, unscannedShape(frame, step, value));
     if (!stacked)
       return stacked.status();
     results.push_back({std::move(*stacked), true});
@@ -179,17 +178,18 @@ Status executeLoop(Run &run, Frame &frame, const Step &step) {
   auto passed = passedOperands(run, frame, step, 0);
   if (!passed)
     return passed.status();
-  LoopState state{std::move(*passed), {}};
+  LoopState state;
+  state.arguments = std::move(*passed);
   state.scanned.resize(step.results.size() - step.carried);
+  state.holds = *condition != 0;
   Session::Lease body(run.session, step.functions[0]);
-  bool holds = *condition != 0;
-  for (int64_t i = 0; i < *count && holds; ++i) {
-    if (Status status = checkTime(); !status.ok())
+  while (state.iteration < *count && state.holds) {
+    bool steady = state.iteration == 1 && isSteady(run, *body, state);
+    Status status = steady ? finishSteadily(run, *body, step, *count, state) : checkTime();
+    if (status.ok() && !steady)
+      status = iterate(run, *body, step, *given, state);
+    if (!status.ok())
       return status;
-    auto goesOn = iterate(run, *body, step, *given, i, state);
-    if (!goesOn)
-      return goesOn.status();
-    holds = *goesOn;
   }
   return finishLoop(frame, step, state);
 }

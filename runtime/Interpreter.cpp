@@ -60,10 +60,6 @@ Status allocateResult(Frame &frame, uint32_t index) {
   return {};
 }
 
-bool fixedAddress(const ValueCode &value) {
-  return value.storage == plan::Storage::Arena || value.storage == plan::Storage::Constant;
-}
-
 Status prepareKernel(Frame &frame, const Step &step) {
   for (size_t i = 0; step.lateSizes && i < step.sizes.size(); ++i)
     if ((frame.sizes[step.firstSize + i] = frame.exprs[step.sizes[i]]) == kPoison)
@@ -76,14 +72,17 @@ Status prepareKernel(Frame &frame, const Step &step) {
   return {};
 }
 
+/// Whether the kernel did what it should.
+bool call(Frame &frame, const Step &step) {
+  return step.entry(&frame.calls[step.call]) == 0 &&
+         !frame.context.failed.load(std::memory_order_relaxed);
+}
+
 Status executeKernel(Run &run, Frame &frame, const Step &step) {
   if (!step.bare)
     if (Status status = prepareKernel(frame, step); !status.ok())
       return status;
-  if (step.entry(&frame.calls[step.call]) != 0 ||
-      frame.context.failed.load(std::memory_order_relaxed))
-    return kernelFailure(run.session.module(), step, frame.context);
-  return {};
+  return call(frame, step) ? Status() : kernelFailure(run.session.module(), step, frame.context);
 }
 
 Status executeView(Run &run, Frame &frame, const Step &step) {
@@ -202,8 +201,7 @@ Status executeSteps(Run &run, Frame &frame, uint32_t function) {
   for (const Step &step : frame.code.steps) {
     // The common case, apart: a kernel that needs nothing but to be called.
     if (step.bare && plain) {
-      if (step.entry(&frame.calls[step.call]) == 0 &&
-          !frame.context.failed.load(std::memory_order_relaxed)) [[likely]]
+      if (call(frame, step)) [[likely]]
         continue;
       return located(run, step, kernelFailure(run.session.module(), step, frame.context));
     }
@@ -316,6 +314,15 @@ void learnSymbols(Frame &frame, const Step &step, std::span<const Passed> result
 }
 
 } // namespace
+
+Status callSteps(const Run &run, Frame &frame) {
+  for (const Step &step : frame.code.steps)
+    if (step.opcode == plan::Opcode::View)
+      frame.setAddress(step.results[0], frame.slots[step.operands[0]].data);
+    else if (!call(frame, step))
+      return located(run, step, kernelFailure(run.session.module(), step, frame.context));
+  return {};
+}
 
 Status storeResults(Frame &frame, const Step &step, std::span<Passed> results) {
   const FunctionCode &code = frame.code;

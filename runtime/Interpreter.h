@@ -3,6 +3,7 @@
 //   Binding.cpp      parameters and sizes: checks, addresses, the arena
 //   Interpreter.cpp  the loop over the steps; kernels, views, results
 //   ControlFlow.cpp  If and Loop
+//   SteadyLoop.cpp   iterations that all do the same
 //   Routines.cpp     operators without a kernel, by reference evaluation
 //   Sequences.cpp    operators on sequences, maps and optional values
 //   Procedures.cpp   the way into what functions of the language became (Machine.h)
@@ -29,6 +30,10 @@ Result<std::vector<Passed>> execute(Run &run, Frame &frame, uint32_t function,
                                     std::span<const Passed> arguments,
                                     std::span<const int64_t> given,
                                     std::span<Tensor *const> destinations);
+
+/// Calls the steps of a function that is kernels and views alone, with addresses that are all
+/// known.
+Status callSteps(const Run &run, Frame &frame);
 
 /// Checks the arguments, binds symbols, and makes addresses and sizes ready.
 Status bindParameters(const Module &module, Frame &frame, std::span<const Passed> arguments,

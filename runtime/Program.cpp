@@ -17,10 +17,6 @@ std::string_view view(const flatbuffers::String *text) {
   return text ? std::string_view(text->c_str(), text->size()) : std::string_view();
 }
 
-bool fixedAddress(const ValueCode &value) {
-  return value.storage == plan::Storage::Arena || value.storage == plan::Storage::Constant;
-}
-
 ValueCode decodeValue(const plan::Value &value) {
   ValueCode code = {};
   code.kind = value.kind();

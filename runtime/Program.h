@@ -49,6 +49,11 @@ struct ValueCode {
   uint32_t firstUse, useCount; // in FunctionCode::uses
 };
 
+/// Whether its address is known before the function runs.
+inline bool fixedAddress(const ValueCode &value) {
+  return value.storage == plan::Storage::Arena || value.storage == plan::Storage::Constant;
+}
+
 /// One instruction.
 struct Step {
   plan::Opcode opcode;

@@ -93,6 +93,16 @@ std::optional<Contents> mapContents(ShapeContext &shapes, Operation *op, Combine
   return result;
 }
 
+/// The same of sums and products, where none overflows.
+std::optional<Contents>
+mapArithmetic(ShapeContext &shapes, Operation *op,
+              llvm::function_ref<AffineExpr(ArrayRef<AffineExpr>)> combine) {
+  return mapContents(shapes, op, [&](ArrayRef<AffineExpr> e) -> std::optional<AffineExpr> {
+    AffineExpr result = shapes.simplify(combine(e));
+    return ShapeContext::isExact(result) ? std::optional(result) : std::nullopt;
+  });
+}
+
 std::optional<int64_t> constantOf(AffineExpr expression) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expression))
     return constant.getValue();
@@ -185,23 +195,23 @@ LogicalResult WhereOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> 
 }
 
 std::optional<Contents> AddOp::contents(ShapeContext &shapes, unsigned) {
-  return mapContents(shapes, *this, [](ArrayRef<AffineExpr> e) { return e[0] + e[1]; });
+  return mapArithmetic(shapes, *this, [](ArrayRef<AffineExpr> e) { return e[0] + e[1]; });
 }
 std::optional<Contents> SubOp::contents(ShapeContext &shapes, unsigned) {
-  return mapContents(shapes, *this, [](ArrayRef<AffineExpr> e) { return e[0] - e[1]; });
+  return mapArithmetic(shapes, *this, [](ArrayRef<AffineExpr> e) { return e[0] - e[1]; });
 }
 std::optional<Contents> MulOp::contents(ShapeContext &shapes, unsigned) {
-  return mapContents(shapes, *this, [](ArrayRef<AffineExpr> e) { return e[0] * e[1]; });
+  return mapArithmetic(shapes, *this, [](ArrayRef<AffineExpr> e) { return e[0] * e[1]; });
 }
 std::optional<Contents> NegOp::contents(ShapeContext &shapes, unsigned) {
-  return mapContents(shapes, *this, [](ArrayRef<AffineExpr> e) { return -e[0]; });
+  return mapArithmetic(shapes, *this, [](ArrayRef<AffineExpr> e) { return -e[0]; });
 }
 /// Toward zero and down are the same for sizes; a symbol divided by a positive constant or by sizes
 /// is one.
 std::optional<Contents> DivOp::contents(ShapeContext &shapes, unsigned) {
   return mapContents(shapes, *this, [&](ArrayRef<AffineExpr> e) -> std::optional<AffineExpr> {
     auto a = constantOf(e[0]), b = constantOf(e[1]);
-    if (b && *b == 0)
+    if (b && (*b == 0 || (a && !ShapeContext::isExact(e[0]))))
       return std::nullopt;
     if (a && b)
       return shapes.constant(*a / *b);

@@ -79,7 +79,8 @@ std::optional<Contents> ReduceProdOp::contents(ShapeContext &shapes, unsigned) {
   auto type = dyn_cast<RankedTensorType>(getX().getType());
   if (!operand || !type || int64_t(getAxes().size()) != type.getRank())
     return std::nullopt;
-  return Contents{shapes.product(*operand)};
+  AffineExpr product = shapes.product(*operand);
+  return ShapeContext::isExact(product) ? std::optional(Contents{product}) : std::nullopt;
 }
 
 } // namespace tensmith::graph

@@ -262,6 +262,27 @@ std::optional<AffineExpr> ShapeContext::broadcast(AffineExpr a, AffineExpr b) {
   return freshSymbol("broadcast");
 }
 
+bool ShapeContext::isExact(AffineExpr expression) {
+  bool exact = true;
+  expression.walk([&](AffineExpr part) {
+    if (auto constant = dyn_cast<AffineConstantExpr>(part))
+      exact &= std::abs(double(constant.getValue())) < 0x1p63;
+  });
+  return exact;
+}
+
+/// Whether elements of the type can have the value; integers without a sign are signed.
+static bool holds(Type element, AffineExpr value) {
+  auto constant = dyn_cast<AffineConstantExpr>(value);
+  if (!constant || element.isIndex())
+    return true;
+  auto type = cast<IntegerType>(element);
+  return type.isUnsigned() || type.getWidth() == 1
+             ? constant.getValue() >= 0 &&
+                   llvm::isUIntN(type.getWidth(), uint64_t(constant.getValue()))
+             : llvm::isIntN(type.getWidth(), constant.getValue());
+}
+
 std::optional<Contents> ShapeContext::contents(Value value) {
   if (auto it = known_.find(value); it != known_.end())
     return it->second;
@@ -274,6 +295,11 @@ std::optional<Contents> ShapeContext::contents(Value value) {
   if (result)
     for (AffineExpr &element : *result)
       element = simplify(element);
+  // What wraps around is the reference's to compute.
+  if (result && !llvm::all_of(*result, [&](AffineExpr element) {
+        return holds(type.getElementType(), element);
+      }))
+    result.reset();
   known_[value] = result;
   return result;
 }

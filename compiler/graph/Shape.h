@@ -50,8 +50,11 @@ public:
   /// The size that both have after NumPy's broadcasting; nothing where they can't agree. Where only
   /// the run can tell, a fresh symbol.
   std::optional<mlir::AffineExpr> broadcast(mlir::AffineExpr a, mlir::AffineExpr b);
-  /// a simplified: constants folded, terms collected, s0 floordiv s0 = 1.
+  /// a simplified: constants folded, terms collected, s0 floordiv s0 = 1. A constant that overflows
+  /// becomes the largest number, which as a size is refused later.
   mlir::AffineExpr simplify(mlir::AffineExpr expression) const;
+  /// Whether no constant of a simplified expression may have come of an overflow.
+  static bool isExact(mlir::AffineExpr expression);
   /// The product of dimensions.
   mlir::AffineExpr product(llvm::ArrayRef<mlir::AffineExpr> dims) const;
 

@@ -148,6 +148,81 @@ TEST(ControlFlow, LoopCarriesAndScans) {
   EXPECT_EQ(never[1]->shape(), (Shape{0, 2})) << "known sizes hold also where nothing was scanned";
 }
 
+/// Fibonacci's numbers: carries (a, b) as (b, a + b) while iteration + 1 < limit, and scans a + b,
+/// its double and a. What is carried comes from a kernel, from another carried value, and changes
+/// places with it; what is scanned, from a kernel that carries it too, one of its own, and a
+/// parameter.
+Bytes fibonacciModule() {
+  ModuleBuilder module;
+  uint32_t add = module.kernel("test_add"), less = module.kernel("test_less");
+  FunctionBuilder main("main"), body("body");
+  uint32_t n = main.symbol("n"), trips = main.symbol("trips"), one = main.constant(1);
+  std::vector<uint32_t> inputs = {main.param("count", DataType::I64, {}), kAbsent,
+                                  main.param("a", DataType::F32, {n}),
+                                  main.param("b", DataType::F32, {n})},
+                        outputs;
+  inputs.push_back(main.param("limit", DataType::F32, {one}));
+  for (const char *name : {"last", "next"})
+    outputs.push_back(main.value(name, DataType::F32, {n}, plan::Storage::Result));
+  for (const char *name : {"sums", "doubles", "firsts"})
+    outputs.push_back(main.value(name, DataType::F32, {trips, n}, plan::Storage::Result));
+  auto &loop = main.add(plan::Opcode::Loop, 0, inputs, outputs, {});
+  loop.functions = {1};
+  loop.carried = 2;
+  main.function.results = outputs;
+  module.add(std::move(main));
+
+  uint32_t m = body.symbol("m"), zero = body.constant(0), unit = body.constant(1);
+  body.function.arena_bytes = body.constant(64);
+  uint32_t iteration = body.param("iteration", DataType::I64, {});
+  body.param("condition", DataType::Bool, {});
+  uint32_t a = body.param("a", DataType::F32, {m}), b = body.param("b", DataType::F32, {m});
+  uint32_t limit = body.param("limit", DataType::F32, {unit});
+  uint32_t goesOn = body.value("goes_on", DataType::Bool, {}, plan::Storage::Arena, zero);
+  uint32_t sum = body.value("sum", DataType::F32, {m}, plan::Storage::Heap);
+  uint32_t twice = body.value("twice", DataType::F32, {m}, plan::Storage::Heap);
+  body.add(plan::Opcode::Kernel, less, {iteration, limit}, {goesOn});
+  body.add(plan::Opcode::Kernel, add, {a, b}, {sum}, {m});
+  body.add(plan::Opcode::Kernel, add, {sum, sum}, {twice}, {m});
+  body.function.results = {goesOn, b, sum, sum, twice, a};
+  module.add(std::move(body));
+  return module.finish();
+}
+
+// Rows of 64 bytes are written where they belong, others copied; a run that is measured goes the
+// general way.
+TEST(ControlFlow, IterationsThatAreAllTheSame) {
+  Session session(load(fibonacciModule()), 1);
+  for (int64_t size : {3, 16})
+    for (auto [count, limit] :
+         {std::pair(int64_t(1), 100), {2, 100}, {3, 100}, {21, 100}, {90, 34}, {5, 1}}) {
+      std::vector<float> zeros(size_t(size), 0), ones(size_t(size), 1), sums, doubles, firsts;
+      float a = 0, b = 1;
+      for (int64_t i = 0; i < std::min<int64_t>(count, limit); ++i) {
+        sums.insert(sums.end(), size_t(size), a + b);
+        doubles.insert(doubles.end(), size_t(size), 2 * (a + b));
+        firsts.insert(firsts.end(), size_t(size), a);
+        a = std::exchange(b, a + b);
+      }
+      std::vector<TensorRef> inputs = {integer(count), floats({size}, zeros), floats({size}, ones),
+                                       floats({1}, {float(limit)})};
+      for (bool measured : {false, true}) {
+        Profile profile;
+        for (size_t steps : {1, 3})
+          profile.functions.emplace_back(steps);
+        std::vector<TensorRef> outputs(5);
+        Status status = session.run(inputs, outputs, measured ? &profile : nullptr);
+        ASSERT_TRUE(status.ok()) << status.message();
+        EXPECT_EQ(floatsOf(outputs[0]), std::vector<float>(size_t(size), a));
+        EXPECT_EQ(floatsOf(outputs[1]), std::vector<float>(size_t(size), b));
+        EXPECT_EQ(outputs[2]->shape(), (Shape{std::min<int64_t>(count, limit), size}));
+        EXPECT_EQ(floatsOf(outputs[2]), sums);
+        EXPECT_EQ(floatsOf(outputs[3]), doubles);
+        EXPECT_EQ(floatsOf(outputs[4]), firsts);
+      }
+    }
+}
+
 /// A routine on an arena's value, and a view of its result.
 TEST(ControlFlow, RoutinesEvaluateByReference) {
   ModuleBuilder module;

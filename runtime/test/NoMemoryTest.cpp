@@ -84,14 +84,34 @@ Bytes loopModule() {
   uint32_t n = main.constant(8), trips = main.symbol("trips");
   uint32_t x = main.param("x", DataType::F32, {n});
   uint32_t last = main.param("limit", DataType::F32, {});
-  uint32_t y = main.value("y", DataType::F32, {n}, plan::Storage::Result);
+  uint32_t y = main.value("y", DataType::F32, {n}, plan::Storage::Heap);
   uint32_t all = main.value("all", DataType::F32, {trips, n}, plan::Storage::Result);
   auto &loop = main.add(plan::Opcode::Loop, 0, {kAbsent, kAbsent, x, last}, {y, all});
   loop.functions = {1};
   loop.carried = 1;
-  main.function.results = {y, all};
+  // A second loop of kernels alone.
+  FunctionBuilder steady("steady");
+  uint32_t sn = steady.constant(8), origin = steady.constant(0);
+  steady.function.arena_bytes = steady.constant(64);
+  uint32_t turn = steady.param("i", DataType::I64, {});
+  steady.param("c", DataType::Bool, {});
+  uint32_t from = steady.param("from", DataType::F32, {sn});
+  uint32_t end = steady.param("limit", DataType::F32, {});
+  uint32_t more = steady.value("more", DataType::Bool, {}, plan::Storage::Arena, origin);
+  uint32_t to = steady.value("to", DataType::F32, {sn}, plan::Storage::Result);
+  steady.add(plan::Opcode::Kernel, less, {turn, end}, {more});
+  steady.add(plan::Opcode::Kernel, add, {from, from}, {to}, {sn});
+  steady.function.results = {more, to, to};
+  uint32_t rounds = main.symbol("rounds");
+  uint32_t z = main.value("z", DataType::F32, {n}, plan::Storage::Result);
+  uint32_t rows = main.value("rows", DataType::F32, {rounds, n}, plan::Storage::Result);
+  auto &second = main.add(plan::Opcode::Loop, 0, {kAbsent, kAbsent, y, last}, {z, rows});
+  second.functions = {2};
+  second.carried = 1;
+  main.function.results = {z, all};
   module.add(std::move(main));
   module.add(std::move(body));
+  module.add(std::move(steady));
   return module.finish();
 }
 

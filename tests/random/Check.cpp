@@ -40,14 +40,14 @@ double deviation(double exact, double noisy) {
 }
 
 /// Takes in one sample. What is exact may differ in nothing but a flushed subnormal; all else may
-/// also round another way at the end.
+/// also round another way at the end, and in an operator before whose noise cancels its own.
 void widen(std::vector<double> &tolerance, const HostTensor &result, const HostTensor &noisy,
            bool exact) {
   tolerance.resize(size_t(result.size()), smallestNormal(result.type()));
   for (int64_t k = 0; k < result.size(); ++k) {
     double exactly = result.getDouble(k), own = deviation(exactly, noisy.getDouble(k));
     double rounding =
-        exact || !std::isfinite(exactly) ? 0 : 2 * epsilonOf(result.type()) * std::abs(exactly);
+        exact || !std::isfinite(exactly) ? 0 : 4 * epsilonOf(result.type()) * std::abs(exactly);
     tolerance[size_t(k)] = std::max(tolerance[size_t(k)], kSpread * own + rounding);
   }
 }

@@ -43,16 +43,25 @@ bool suitsBooleans(Operation *op) {
          llvm::is_contained(kLogical, op->getName().stripDialect());
 }
 
-/// Of NaN and infinities an integer is whatever the machine makes of them.
-bool convertsNonFinite(Operation *op, ArrayRef<HostTensor> operands) {
-  if (!isa<graph::CastOp, graph::QuantizeOp>(op) ||
-      isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())))
-    return false;
-  const HostTensor &x = operands.front();
+bool hasNonFinite(const HostTensor &x) {
   for (int64_t i = 0; isFloat(x.type()) && i < x.size(); ++i)
     if (!std::isfinite(x.getDouble(i)))
       return true;
   return false;
+}
+
+/// Of NaN and infinities an integer is whatever the machine makes of them.
+bool convertsNonFinite(Operation *op, ArrayRef<HostTensor> operands) {
+  return isa<graph::CastOp, graph::QuantizeOp>(op) &&
+         !isa<FloatType>(getElementTypeOrSelf(op->getResult(0).getType())) &&
+         hasNonFinite(operands.front());
+}
+
+/// Whether padding is multiplied by a weight of NaN or infinity, or skipped, is left open.
+bool padsNonFinite(Operation *op, ArrayRef<HostTensor> operands) {
+  auto conv = dyn_cast<graph::ConvOp>(op);
+  return conv && llvm::any_of(conv.getPads(), [](int64_t pad) { return pad != 0; }) &&
+         hasNonFinite(operands[1]);
 }
 
 bool isBoolean(Type type) { return getElementTypeOrSelf(type).isInteger(1); }
@@ -173,7 +182,7 @@ bool Generator::accept(Operation *op) {
     if (!isa<RankedTensorType>(type) || (shape && !elementCount(*shape, 4 * largest_)))
       return false;
   }
-  if (convertsNonFinite(op, operands))
+  if (convertsNonFinite(op, operands) || padsNonFinite(op, operands))
     return false;
   auto results = evaluateNode(op, operands, sizes_);
   if (!results.ok() || results->size() != op->getNumResults() || !isSane(op, *results))
