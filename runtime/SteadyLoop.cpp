@@ -1,3 +1,5 @@
+// A loop in its stride: first every value gets its place, then an iteration sets the addresses that
+// change, calls the kernels, and copies what no kernel could write where it belongs.
 #include "runtime/SteadyLoop.h"
 
 #include "base/Budget.h"
