@@ -93,9 +93,13 @@ LogicalResult AffineGridOp::inferResults(ShapeContext &shapes, SmallVectorImpl<T
   Inference infer(shapes, *this, results);
   if (infer.unranked())
     return infer.giveUnranked(infer.element(0));
-  auto count = infer.rank(1) == 1 ? infer.known(infer.dims(1)[0]) : std::nullopt;
+  if (failed(infer.requireRank(0, 3, 3, "theta")) || failed(infer.requireRank(1, 1, 1, "size")))
+    return failure();
+  auto count = infer.known(infer.dims(1)[0]);
   if (!count)
     return infer.giveUnranked(infer.element(0));
+  if (*count < 4 || *count > 5)
+    return infer.error() << "operand 'size' has " << *count << " elements, not 4 or 5";
   auto size = infer.contents(1);
   Dims result{size ? (*size)[0] : infer.dims(0)[0]};
   for (int64_t dim = 2; dim < *count; ++dim)

@@ -278,7 +278,7 @@ LogicalResult Importer::importNode(const onnx::NodeProto &node, int number, Scop
   const onnx::FunctionProto *local = localFunction(node);
   Rule rule = local ? nullptr : findRule(node.domain(), node.op_type());
   LogicalResult result = rule ? rule(import) : expandFunction(import, local ? *local : *schema);
-  if (failed(result) || import.hasWrongAttribute())
+  if (failed(result) || import.hasFailed())
     return failure();
   for (int i = 0; i < node.output_size(); ++i) {
     if (node.output(i).empty())

@@ -63,7 +63,7 @@ NodeImport::attribute(StringRef name, onnx::AttributeProto::AttributeType expect
   auto kind = kindOf(*found);
   if (kind == expected || kind == onnx::AttributeProto::UNDEFINED)
     return found;
-  hasWrongAttribute_ = true;
+  hasFailed_ = true;
   (void)error("attribute '" + name + "' is of kind " +
               onnx::AttributeProto::AttributeType_Name(kind) + ", not " +
               onnx::AttributeProto::AttributeType_Name(expected));
@@ -140,6 +140,23 @@ std::optional<graph::Contents> NodeImport::contents(Value value) const {
     contents.push_back(graph.shapes.constant(element));
   return contents;
 }
+
+constexpr int64_t kSomeRank = 8; // of what has none that is known
+
+bool NodeImport::checkRank(Value x) const {
+  if (isRanked(x))
+    return true;
+  if (!std::exchange(hasFailed_, true))
+    (void)error("a tensor has no known rank, which this operator needs; give the model's inputs "
+                "shapes");
+  return false;
+}
+
+NodeImport::Dims NodeImport::dims(Value x) const {
+  return checkRank(x) ? GraphCode::dims(x) : Dims(kSomeRank, graph.shapes.freshSymbol("unknown"));
+}
+
+int64_t NodeImport::rank(Value x) const { return checkRank(x) ? GraphCode::rank(x) : kSomeRank; }
 
 LogicalResult NodeImport::needRank(size_t number) const {
   if (!has(number))

@@ -46,12 +46,13 @@ public:
   LogicalResult give(ArrayRef<Value> values);
   LogicalResult give(mlir::Operation *op);
   LogicalResult error(const llvm::Twine &message) const;
+  /// Whether there was an error that no rule was told of.
+  bool hasFailed() const { return hasFailed_; }
 
   // Attributes of the node; where it has none of that name, the schema's default, or `fallback`.
-  // One of another kind than is asked for is an error, after which the node's import fails.
+  // One of another kind than is asked for is an error.
   const onnx::AttributeProto *attribute(StringRef name) const;
   const onnx::AttributeProto *attribute(StringRef name, onnx::AttributeProto::AttributeType) const;
-  bool hasWrongAttribute() const { return hasWrongAttribute_; }
   bool hasAttribute(StringRef name) const { return attribute(name) != nullptr; }
   int64_t intAttr(StringRef name, int64_t fallback = 0) const;
   double floatAttr(StringRef name, double fallback = 0) const;
@@ -85,6 +86,10 @@ public:
     auto constant = mlir::dyn_cast<mlir::AffineConstantExpr>(size);
     return constant ? std::optional(constant.getValue()) : std::nullopt;
   }
+  /// A tensor's dimensions and their number. A rule that asks for those of a tensor of unknown rank
+  /// goes on with some, and the node fails with an error afterwards.
+  Dims dims(Value x) const;
+  int64_t rank(Value x) const;
   /// Fails, with an error, where the operand is absent or of unknown rank.
   LogicalResult needRank(size_t number) const;
   /// x with that rank in its type, which the run checks: for an operand whose rank only the node's
@@ -118,8 +123,11 @@ public:
   SmallVector<Value> results;
 
 private:
+  /// Whether the rank is known; an error the first time that it is not.
+  bool checkRank(Value x) const;
+
   const onnx::FunctionProto *schema_;
-  mutable bool hasWrongAttribute_ = false;
+  mutable bool hasFailed_ = false;
 };
 
 } // namespace tensmith::onnx_import

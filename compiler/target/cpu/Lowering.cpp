@@ -3,6 +3,7 @@
 
 #include "compiler/target/cpu/ArgumentPointers.h"
 #include "compiler/target/cpu/Expansions.h"
+#include "compiler/target/cpu/InterleaveLoops.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -122,9 +123,13 @@ Status lowerToLLVM(ModuleOp module, const Machine &machine) {
       return status;
   if (Status status = expandOperations(module, machine); !status.ok())
     return status;
+  interleaveLoops(module, machine);
   if (Status status = lowerControl(module, census); !status.ok())
     return status;
-  return convertToLLVM(module);
+  if (Status status = convertToLLVM(module); !status.ok())
+    return status;
+  annotateBranches(module);
+  return {};
 }
 
 } // namespace tensmith::target::cpu
