@@ -52,6 +52,8 @@ LogicalResult Forward::pushTensorOperator(Operation *op) {
     return reportNoGradient(op);
   if (rule->linear != graph::Linear::No)
     return pushLinear(op, *rule);
+  if (rule->pull && hasUnknownRank(op))
+    return reportNoGradient(op, "where its operands' number of dimensions is not known");
   if (rule->pull)
     return pushTransposed(op, *rule);
   Value sum = pushScaled(op, *rule);

@@ -16,7 +16,7 @@ bool expansionOf(const graph::GradientCode &outer, Operation *op, SmallVectorImp
   const graph::GradientRule *rule = graph::findGradientRule(op->getName());
   ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
   if (rule && rule->expand)
-    return succeeded(rule->expand(code, op, results));
+    return !hasUnknownRank(op) && succeeded(rule->expand(code, op, results));
   auto whole = dyn_cast<graph::Decomposable>(op);
   return !rule && whole && succeeded(whole.decompose(graph, results));
 }
@@ -62,6 +62,12 @@ void expandFrom(const graph::GradientCode &code, Operation *op, Activity &activi
 }
 
 } // namespace
+
+bool hasUnknownRank(Operation *op) {
+  auto isUnranked = [](Type type) { return isa<UnrankedTensorType>(type); };
+  return llvm::any_of(op->getOperandTypes(), isUnranked) ||
+         llvm::any_of(op->getResultTypes(), isUnranked);
+}
 
 LogicalResult reportNoGradient(Operation *op, StringRef why) {
   auto error = emitError(op->getLoc())

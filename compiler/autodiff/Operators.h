@@ -29,6 +29,9 @@ struct LoopExtension {
 mlir::FailureOr<graph::LoopOp> extendLoop(const graph::GradientCode &code, Activity &activity,
                                           graph::LoopOp loop, const LoopExtension &extension);
 
+/// Whether the number of dimensions of an operand or result is not known, which rules ask for.
+bool hasUnknownRank(mlir::Operation *op);
+
 /// The error of an operator through which a derivative is asked for and has none.
 mlir::LogicalResult reportNoGradient(mlir::Operation *op, llvm::StringRef why = {});
 

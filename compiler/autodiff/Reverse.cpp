@@ -120,6 +120,8 @@ LogicalResult Reverse::pullTensorOperator(Operation *op, ArrayRef<Value> given) 
   const graph::GradientRule *rule = graph::findGradientRule(op->getName());
   if (!rule || (!rule->scale && !rule->pull))
     return reportNoGradient(op);
+  if (rule->pull && hasUnknownRank(op))
+    return reportNoGradient(op, "where its operands' number of dimensions is not known");
   if (isa<graph::SliceOp>(op) && activity_.isActive(op->getOperand(0)) && addSlice(op, given[0]))
     return success();
   graph::Pullback pullback{code_, op, given};

@@ -116,7 +116,8 @@ private:
   bool readsRow(Operation *op) {
     auto gather = dyn_cast<graph::GatherOp>(op);
     return gather && gather.getIndices() == body().getArgument(0) && gather.getAxis() == 0 &&
-           activity_.isActive(gather.getX()) && isOutside(gather.getX());
+           activity_.isActive(gather.getX()) && isOutside(gather.getX()) &&
+           graph::GraphCode::isRanked(gather.getX());
   }
   bool multipliesByOuter(Operation *op) {
     auto matmul = dyn_cast<graph::MatMulOp>(op);

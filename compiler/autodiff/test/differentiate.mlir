@@ -7,6 +7,8 @@
 // RUN: not tensmith-opt %t/none.mlir --pass-pipeline='builtin.module(func.func(graph-differentiate{of=output0 by=input0 forward}))' 2>&1 | FileCheck %t/none.mlir
 // RUN: tensmith-opt %t/none.mlir --pass-pipeline='builtin.module(func.func(graph-differentiate{of=output1 by=input0}))' | FileCheck %t/none.mlir --check-prefix=OTHER
 // RUN: not tensmith-opt %t/none.mlir --pass-pipeline='builtin.module(func.func(graph-differentiate{of=output0 by=nothing}))' 2>&1 | FileCheck %t/none.mlir --check-prefix=NAMES
+// RUN: not tensmith-opt %t/unranked.mlir --pass-pipeline='builtin.module(func.func(graph-differentiate{of=output0 by=input0 cotangent}))' 2>&1 | FileCheck %t/unranked.mlir
+// RUN: tensmith-opt %t/unranked.mlir --pass-pipeline='builtin.module(func.func(graph-differentiate{of=output1 by=input0 cotangent}))' | FileCheck %t/unranked.mlir --check-prefix=ELEMENTS
 
 //--- product.mlir
 // The gradient by w takes no product with w: nobody asks what x gets.
@@ -61,4 +63,14 @@ func.func @main(%x: tensor<3x3xf32>) -> (tensor<f32>, tensor<f32>) {
   %d = graph.det %x : (tensor<3x3xf32>) -> tensor<f32> loc("volume")
   %s = graph.reduce_sum %x {axes = array<i64: 0, 1>, keepdims = false} : (tensor<3x3xf32>) -> tensor<f32>
   return %d, %s : tensor<f32>, tensor<f32>
+}
+
+//--- unranked.mlir
+// Rules ask for the dimensions, but for those of elements.
+// CHECK: node 'sums': 'reduce_sum' has no derivative where its operands' number of dimensions is not known
+// ELEMENTS: graph.cos %arg0
+func.func @main(%x: tensor<*xf32>) -> (tensor<*xf32>, tensor<*xf32>) {
+  %s = graph.reduce_sum %x {axes = array<i64: 0>, keepdims = true} : (tensor<*xf32>) -> tensor<*xf32> loc("sums")
+  %y = graph.sin %x : (tensor<*xf32>) -> tensor<*xf32>
+  return %s, %y : tensor<*xf32>, tensor<*xf32>
 }
