@@ -37,6 +37,7 @@ def test_the_page(tmp_path):
     assert "slower than the fastest other engine in 1:" in page
     assert "| a | 1 | 3.00 | 2.00 (openvino) | 1.50 |" in page
     assert "| 100.00 | a | slow / one | 20.0 | 0.0 | 90% | flops |" in page
+    assert "By length" not in page
     head, most_lost = page.split("lose most")
     assert head.count("| L2 |") == 9 and "| k2 |" not in head  # ten in all
     assert "| a | 60% | 0% | 40% | 0% | 0% | 0% | 0% |" in most_lost
@@ -60,3 +61,14 @@ def test_a_missing_build_is_named(tmp_path, monkeypatch):
     monkeypatch.setenv("TENSMITH_BUILD", str(tmp_path / "nowhere"))
     done = slowest(tree_with(tmp_path, [], []), ROOT / "examples/fashion/fashion.onnx")
     assert done.returncode == 1 and "nowhere/bin/tensmith" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_lengths_have_a_table(tmp_path):
+    tree = tree_with(tmp_path, [], [])
+    rows = [{"length": 7, "ms": {"tensmith": 2.0, "onnxruntime": 4.0, "static": 1.9}, "to_best": 0.5, "to_static": 1.0526}]
+    record = {"model": "d", "threads": 2, "machine": "m", "rows": rows}
+    (tree / "bench/results/lengths-d-2.json").write_text(json.dumps([record]))
+    assert slowest(tree).returncode == 0
+    page = (tree / "docs/performance.md").read_text()
+    assert "### d, 2 threads" in page
+    assert "| 7 | 2.00 | 4.00 | 1.90 | 0.50 | 1.05 |" in page
