@@ -261,6 +261,65 @@ def test_what_has_no_derivative_is_named():
         tensmith.grad(model, ["x"], "cost")
 
 
+def doubled(model):
+    """The model with f64 for f32, in its loops' bodies too."""
+
+    def double(tensor):
+        if tensor.data_type == TensorProto.FLOAT:
+            tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype("float64"), tensor.name))
+
+    def visit(graph):
+        for tensor in graph.initializer:
+            double(tensor)
+        for value in [*graph.input, *graph.output, *graph.value_info]:
+            if value.type.tensor_type.elem_type == TensorProto.FLOAT:
+                value.type.tensor_type.elem_type = TensorProto.DOUBLE
+        for node in graph.node:
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    visit(attribute.g)
+                if attribute.name == "to" and attribute.i == TensorProto.FLOAT:
+                    attribute.i = TensorProto.DOUBLE
+
+    visit(model.graph)
+    return model
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_gradients_of_random_loops_are_the_slopes(seed):
+    """Bodies drawn at random, with trips that the run tells, or few enough for straight code; each output, both modes."""
+    import tensmith
+
+    test_loops = pytest.importorskip("test_loops", reason="ONNX Runtime is not installed")
+    random = numpy.random.default_rng(500 + seed)
+    trips = None if seed % 2 else 1 + seed % 5
+    whole, feeds = test_loops.model(random, trips, seed % 3 > 0)
+    feeds = {name: array.astype("float64") for name, array in feeds.items()}
+    if trips is None:
+        feeds["x"] = numpy.zeros(int(random.integers(0, 9)))
+    model = doubled(whole).SerializeToString()
+    plain = tensmith.compile(model, cache_dir="")
+    directions = {name: random.standard_normal(feeds[name].shape) for name in ("a0", "b0")}
+    tangents = tensmith.jvp(model, ["a0", "b0"], cache_dir="")
+    along = tangents.run(**feeds, **{f"tangent.{name}": d for name, d in directions.items()})
+    slopes = []
+    for distance in (1e-6, 3e-7):
+        sides = [plain.run(**{n: a + side * distance * directions.get(n, 0) for n, a in feeds.items()}) for side in (1, -1)]
+        slopes.append([(a - b) / (2 * distance) for a, b in zip(*sides)])
+    for number, port in enumerate(plain.outputs):
+        result = sides[0][number]
+        if not numpy.allclose(slopes[0][number], slopes[1][number], rtol=1e-4, atol=1e-6):
+            continue  # a kink
+        cotangent = random.standard_normal(result.shape)
+        compiled = tensmith.grad(model, ["a0", "b0"], port["name"], cotangent=True, cache_dir="")
+        outputs = compiled.run(**feeds, **{f"cotangent.{port['name']}": cotangent})
+        actual = sum(float((g * directions[n]).sum()) for n, g in zip(("a0", "b0"), outputs[-2:]))
+        expected = float((slopes[1][number] * cotangent).sum())
+        scale = max(1, numpy.abs(slopes[1][number] * cotangent).sum())
+        assert abs(actual - expected) <= 1e-5 * scale, port["name"]
+        assert numpy.allclose(along[len(plain.outputs) + number], slopes[1][number], rtol=1e-4, atol=1e-5 * scale)
+
+
 PROGRAMS = {
     # Functions that call one another; one of them twice.
     "calls": ("""

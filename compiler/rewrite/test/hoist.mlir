@@ -1,3 +1,4 @@
+// What a loop computes from values outside of it alone is computed before it.
 // RUN: tensmith-opt --graph-fuse --graph-hoist %s | FileCheck %s
 
 // The matrix is packed once; what depends on the iteration stays, and so does what checks an index.
