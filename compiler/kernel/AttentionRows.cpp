@@ -37,22 +37,18 @@ SmallVector<Value> AttentionRows::rowIndices(Value batch, Value row) {
 
 void AttentionRows::finishRow(ArrayRef<Value> outer, Value row) {
   graph::ScalarCode code(emitter_.builder(), math_.location);
-  Value lowest = splatReal(emitter_, -std::numeric_limits<float>::infinity(), lanes_);
-  Value largest =
-      sweep_.run({lowest}, [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
-        Value element = emitter_.load(row, f32(), column, lanes_, mask);
-        return {code.maximum(carried[0], keepLanes(code, mask, element, lowest))};
-      })[0];
-  Value scale = emitter_.splat(exponentiate(emitter_, sweep_, row, largest), lanes_);
+  Value largest = sweep_.reduce(vector::CombiningKind::MAXIMUMF, [&](const RowSweep::Columns &at) {
+    return emitter_.load(row, f32(), at.first, at.lanes, at.mask);
+  });
+  Value scale = exponentiate(emitter_, sweep_, row, largest);
   emitter_.define(softmax_.getResult(), [this, code, row, scale](const Position &at) {
     Value power = emitter_.load(row, f32(), at.indices.back(), at.lanes, at.mask);
-    return code.mul(power, scale);
+    return code.mul(power, emitter_.splat(scale, at.lanes));
   });
-  sweep_.run({}, [&](Value column, Value mask, ValueRange) -> SmallVector<Value> {
-    Position at{SmallVector<Value>(outer), lanes_, mask};
-    at.indices.push_back(column);
-    emitter_.store(row, f32(), column, emitter_.element(weights_, at), mask);
-    return {};
+  sweep_.each([&](const RowSweep::Columns &columns) {
+    Position at{SmallVector<Value>(outer), columns.lanes, columns.mask};
+    at.indices.push_back(columns.first);
+    emitter_.store(row, f32(), columns.first, emitter_.element(weights_, at), columns.mask);
   });
 }
 

@@ -26,7 +26,7 @@ public:
         copies_(copies), queries_(emitter, product), extents_(math_, emitter.sizes, product),
         tiles_(emitter, kernel, product, machine, queries_, extents_,
                [this](const Position &at, mlir::Value slot, mlir::Value) { keep(at, slot); }),
-        lanes_(machine.lanes(4)), sweep_(emitter, extents_.columns, lanes_) {}
+        sweep_(emitter, extents_.columns, machine.lanes(4)) {}
 
   /// A tile of them: products with all keys, then, while they are in the nearest cache, the rest.
   void fill(mlir::Value batch, mlir::Value firstRow, int64_t height, mlir::Value slot);
@@ -47,7 +47,6 @@ private:
   RowSource &copies_, queries_;
   Extents extents_;
   TileEmitter tiles_;
-  int64_t lanes_;
   RowSweep sweep_;
 };
 

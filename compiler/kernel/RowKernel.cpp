@@ -21,81 +21,83 @@ public:
   RowEmitter(ElementEmitter &emitter, graph::KernelOp kernel, Operation *root,
              const MachineShape &machine, Value buffer)
       : emitter_(emitter), math_(emitter.math), code_(emitter.builder(), emitter.math.location),
-        kernel_(kernel), root_(root), lanes_(machine.lanes(4)), buffer_(buffer),
-        shape_(emitter.dims(root->getResult(0))), sweep_(emitter, shape_.back(), lanes_) {}
+        kernel_(kernel), root_(root), buffer_(buffer), shape_(emitter.dims(root->getResult(0))),
+        sweep_(emitter, shape_.back(), machine.lanes(4)) {}
 
   void emit(Value row, ValueRange results) {
     SmallVector<Value> outer = math_.delinear(row, ArrayRef(shape_).drop_back());
     Value input = root_->getOperand(0);
-    Finish finish = isa<graph::SoftmaxOp>(root_) ? softmax(input, outer) : layerNorm(input, outer);
+    Finish finish = isa<graph::SoftmaxOp>(root_)      ? softmax(input, outer)
+                    : isa<graph::LogSoftmaxOp>(root_) ? logSoftmax(input, outer)
+                                                      : layerNorm(input, outer);
     emitter_.define(root_->getResult(0), [this, finish](const Position &at) {
-      return finish(fromBuffer(at.indices.back(), at.mask), at);
+      return finish(emitter_.load(buffer_, f32(), at.indices.back(), at.lanes, at.mask), at);
     });
     Value start = math_.mul(row, shape_.back());
     auto yield = cast<graph::YieldOp>(kernel_.getBody().front().getTerminator());
-    sweep_.run({}, [&](Value column, Value mask, ValueRange) -> SmallVector<Value> {
-      Position at = position(outer, column, mask);
+    sweep_.each([&](const Columns &columns) {
+      Position at = position(outer, columns);
       for (auto [value, pointer] : llvm::zip_equal(yield.getValues(), results))
-        emitter_.store(pointer, getElementTypeOrSelf(value.getType()), math_.add(start, column),
-                       emitter_.element(value, at), mask);
-      return {};
+        emitter_.store(pointer, getElementTypeOrSelf(value.getType()),
+                       math_.add(start, columns.first), emitter_.element(value, at), columns.mask);
     });
   }
 
 private:
+  using Columns = RowSweep::Columns;
+
   Type f32() { return emitter_.builder().getF32Type(); }
-  Value splat(double value) {
-    auto type = VectorType::get({lanes_}, f32());
-    return emitter_.builder().create<arith::ConstantOp>(
-        math_.location, DenseElementsAttr::get(type, emitter_.builder().getF32FloatAttr(value)));
-  }
-  Position position(ValueRange outer, Value column, Value mask) {
-    Position at{SmallVector<Value>(outer), lanes_, mask};
-    at.indices.push_back(column);
+  Position position(ValueRange outer, const Columns &columns) {
+    Position at{SmallVector<Value>(outer), columns.lanes, columns.mask};
+    at.indices.push_back(columns.first);
     return at;
   }
-  Value fromBuffer(Value column, Value mask) {
-    return emitter_.load(buffer_, f32(), column, lanes_, mask);
+  Value fromBuffer(const Columns &columns) {
+    return emitter_.load(buffer_, f32(), columns.first, columns.lanes, columns.mask);
   }
-  /// First sweep: the row into the buffer, carrying one statistic.
-  Value fill(Value input, ValueRange outer, Value initial,
-             llvm::function_ref<Value(Value, Value)> combine) {
-    return sweep_.run({initial},
-                      [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
-                        Value element = emitter_.element(input, position(outer, column, mask));
-                        emitter_.store(buffer_, f32(), column, element, mask);
-                        return {combine(carried[0], keepLanes(code_, mask, element, initial))};
-                      })[0];
+  /// First sweep: the row into the buffer, with one statistic of it.
+  Value fill(Value input, ValueRange outer, vector::CombiningKind kind) {
+    return sweep_.reduce(kind, [&](const Columns &columns) {
+      Value element = emitter_.element(input, position(outer, columns));
+      emitter_.store(buffer_, f32(), columns.first, element, columns.mask);
+      return element;
+    });
   }
 
   Finish softmax(Value input, ValueRange outer) {
-    Value lowest = splat(-std::numeric_limits<float>::infinity());
-    Value lanes = fill(input, outer, lowest, [&](Value a, Value b) { return code_.maximum(a, b); });
-    Value scale = emitter_.splat(exponentiate(emitter_, sweep_, buffer_, lanes), lanes_);
-    return [this, scale](Value element, const Position &) { return code_.mul(element, scale); };
+    Value largest = fill(input, outer, vector::CombiningKind::MAXIMUMF);
+    Value scale = exponentiate(emitter_, sweep_, buffer_, largest);
+    return [this, scale](Value element, const Position &at) {
+      return code_.mul(element, emitter_.splat(scale, at.lanes));
+    };
+  }
+
+  Finish logSoftmax(Value input, ValueRange outer) {
+    Value largest = fill(input, outer, vector::CombiningKind::MAXIMUMF);
+    Value sum = sumExponentials(emitter_, sweep_, buffer_, largest, /*keep=*/false);
+    Value logarithm = graph::emitLog(code_, sum);
+    return [this, largest, logarithm](Value element, const Position &at) {
+      return code_.sub(code_.sub(element, emitter_.splat(largest, at.lanes)),
+                       emitter_.splat(logarithm, at.lanes));
+    };
   }
 
   /// Two passes over the buffered row, since the difference of squares loses what small variances
   /// have.
   Finish layerNorm(Value input, ValueRange outer) {
     auto op = cast<graph::LayerNormOp>(root_);
-    Value zero = splat(0);
-    Value sums = fill(input, outer, zero, [&](Value a, Value b) { return code_.add(a, b); });
     Value inverseCount = reciprocal(columnsAsFloat());
-    Value mean = emitter_.splat(
-        code_.mul(joinLanes(emitter_, vector::CombiningKind::ADD, sums), inverseCount), lanes_);
-    Value squares =
-        sweep_.run({zero}, [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
-          Value difference =
-              keepLanes(code_, mask, code_.sub(fromBuffer(column, mask), mean), zero);
-          return {code_.multiplyAdd(difference, difference, carried[0])};
-        })[0];
-    Value variance =
-        code_.mul(joinLanes(emitter_, vector::CombiningKind::ADD, squares), inverseCount);
+    Value mean = code_.mul(fill(input, outer, vector::CombiningKind::ADD), inverseCount);
+    Value squares = sweep_.reduce(vector::CombiningKind::ADD, [&](const Columns &columns) {
+      Value difference = code_.sub(fromBuffer(columns), emitter_.splat(mean, columns.lanes));
+      return code_.mul(difference, difference);
+    });
+    Value variance = code_.mul(squares, inverseCount);
     variance = code_.add(variance, code_.real(variance, op.getEpsilon().convertToDouble()));
-    Value scale = emitter_.splat(reciprocal(code_.sqrt(variance)), lanes_);
+    Value scale = reciprocal(code_.sqrt(variance));
     return [this, op, mean, scale](Value element, const Position &at) mutable {
-      Value normal = code_.mul(code_.sub(element, mean), scale);
+      Value normal = code_.mul(code_.sub(element, emitter_.splat(mean, at.lanes)),
+                               emitter_.splat(scale, at.lanes));
       normal = code_.mul(normal, broadcast(op.getScale(), at));
       return isa<NoneType>(op.getBias().getType()) ? normal
                                                    : code_.add(normal, broadcast(op.getBias(), at));
@@ -104,7 +106,7 @@ private:
 
   Value broadcast(Value operand, const Position &at) {
     Position own = broadcastPosition(math_, at, cast<RankedTensorType>(operand.getType()));
-    return emitter_.splat(emitter_.element(operand, own), lanes_);
+    return emitter_.splat(emitter_.element(operand, own), at.lanes);
   }
   Value reciprocal(Value x) { return code_.div(code_.real(x, 1), x); }
   Value columnsAsFloat() {
@@ -117,7 +119,6 @@ private:
   ScalarCode code_;
   graph::KernelOp kernel_;
   Operation *root_;
-  int64_t lanes_;
   Value buffer_;
   SmallVector<Value> shape_;
   RowSweep sweep_;
@@ -133,7 +134,7 @@ Operation *findRoot(graph::KernelOp kernel) {
 } // namespace
 
 bool isRowRoot(Operation *op) {
-  if (!isa<graph::SoftmaxOp, graph::LayerNormOp>(op))
+  if (!isa<graph::SoftmaxOp, graph::LogSoftmaxOp, graph::LayerNormOp>(op))
     return false;
   auto type = dyn_cast<RankedTensorType>(op->getOperand(0).getType());
   if (!type || type.getRank() == 0 || !graph::kernelElementType(type.getElementType()) ||
@@ -142,7 +143,9 @@ bool isRowRoot(Operation *op) {
   if (auto norm = dyn_cast<graph::LayerNormOp>(op))
     return norm.getMean().use_empty() && norm.getInverseDeviation().use_empty() &&
            norm.getAxis() == uint64_t(type.getRank() - 1);
-  return cast<graph::SoftmaxOp>(op).getAxis() == uint64_t(type.getRank() - 1);
+  uint64_t axis = isa<graph::SoftmaxOp>(op) ? cast<graph::SoftmaxOp>(op).getAxis()
+                                            : cast<graph::LogSoftmaxOp>(op).getAxis();
+  return axis == uint64_t(type.getRank() - 1);
 }
 
 Template rowTemplate(graph::KernelOp kernel, const MachineShape &machine) {

@@ -7,23 +7,9 @@ namespace tensmith::kernel {
 
 using graph::ScalarCode;
 
-SmallVector<Value> RowSweep::runFrom(Value first, ValueRange initial, Step step) {
-  Value lanes = math_.constant(lanes_);
-  Value whole = math_.mul(math_.div(columns_, lanes), lanes);
-  SmallVector<Value> carried =
-      emitReduction(math_, first, whole, lanes, initial,
-                    [&](Value column, ValueRange values) { return step(column, {}, values); });
-  auto size = constantIndex(columns_);
-  if (size && *size % lanes_ == 0)
-    return carried;
-  return emitReduction(
-      math_, whole, columns_, lanes, carried,
-      [&](Value column, ValueRange values) { return step(column, mask(column), values); });
-}
+namespace {
 
-Value RowSweep::mask(Value column) {
-  return emitter_.maskBelow(math_.sub(columns_, column), lanes_);
-}
+constexpr int64_t kSideBySide = 4; // vectors of the machine's
 
 Value splatReal(ElementEmitter &emitter, double value, int64_t lanes) {
   auto f32 = emitter.builder().getF32Type();
@@ -33,42 +19,73 @@ Value splatReal(ElementEmitter &emitter, double value, int64_t lanes) {
                              emitter.builder().getF32FloatAttr(float(value))));
 }
 
-Value keepLanes(const ScalarCode &code, Value mask, Value value, Value otherwise) {
-  return mask ? code.select(mask, value, otherwise) : value;
+} // namespace
+
+/// Steps through [begin, end) by `lanes`, carrying a vector (or nothing, where `initial` is null).
+Value RowSweep::carry(Value begin, Value end, Value initial, int64_t lanes, bool masked,
+                      Carry step) {
+  auto carried = emitReduction(
+      math_, begin, end, math_.constant(lanes), initial ? ValueRange(initial) : ValueRange(),
+      [&](Value column, ValueRange values) -> SmallVector<Value> {
+        Value mask = masked ? emitter_.maskBelow(math_.sub(columns_, column), lanes) : Value();
+        Value next = step(values.empty() ? Value() : values[0], {column, mask, lanes});
+        return next ? SmallVector<Value>{next} : SmallVector<Value>();
+      });
+  return carried.empty() ? Value() : carried[0];
 }
 
-Value joinLanes(ElementEmitter &emitter, vector::CombiningKind kind, Value lanes) {
-  return emitter.builder().create<vector::ReductionOp>(emitter.math.location, kind, lanes,
-                                                       arith::FastMathFlags::reassoc);
+void RowSweep::each(Step step) {
+  auto apply = [&](Value, const Columns &columns) -> Value {
+    step(columns);
+    return {};
+  };
+  Value lanes = math_.constant(lanes_), whole = math_.mul(math_.div(columns_, lanes), lanes);
+  carry(math_.constant(0), whole, {}, lanes_, /*masked=*/false, apply);
+  auto size = constantIndex(columns_);
+  if (!size || *size % lanes_)
+    carry(whole, columns_, {}, lanes_, /*masked=*/true, apply);
+}
+
+Value RowSweep::reduce(vector::CombiningKind kind, Term term) {
+  bool adds = kind == vector::CombiningKind::ADD;
+  double neutral = adds ? 0 : -std::numeric_limits<float>::infinity();
+  ScalarCode code(emitter_.builder(), math_.location);
+  auto combine = [&](Value a, Value b) { return adds ? code.add(a, b) : code.maximum(a, b); };
+  auto step = [&](Value carried, const Columns &columns) {
+    Value value = term(columns);
+    if (columns.mask)
+      value = code.select(columns.mask, value, splatReal(emitter_, neutral, columns.lanes));
+    return combine(carried, value);
+  };
+  auto run = [&](Value begin, Value end, int64_t lanes, bool masked) {
+    Value joined = carry(begin, end, splatReal(emitter_, neutral, lanes), lanes, masked, step);
+    return emitter_.builder().create<vector::ReductionOp>(math_.location, kind, joined,
+                                                          arith::FastMathFlags::reassoc);
+  };
+  int64_t wideLanes = lanes_ * kSideBySide;
+  Value wide = math_.constant(wideLanes), whole = math_.mul(math_.div(columns_, wide), wide);
+  Value result = run(math_.constant(0), whole, wideLanes, /*masked=*/false);
+  auto size = constantIndex(columns_);
+  return size && *size % wideLanes == 0 ? result
+                                        : combine(result, run(whole, columns_, lanes_, true));
+}
+
+Value sumExponentials(ElementEmitter &emitter, RowSweep &sweep, Value buffer, Value largest,
+                      bool keep) {
+  ScalarCode code(emitter.builder(), emitter.math.location);
+  Type f32 = emitter.builder().getF32Type();
+  return sweep.reduce(vector::CombiningKind::ADD, [&](const RowSweep::Columns &at) {
+    Value element = emitter.load(buffer, f32, at.first, at.lanes, at.mask);
+    Value power = graph::emitExp(code, code.sub(element, emitter.splat(largest, at.lanes)));
+    if (keep)
+      emitter.store(buffer, f32, at.first, power, at.mask);
+    return power;
+  });
 }
 
 Value exponentiate(ElementEmitter &emitter, RowSweep &sweep, Value buffer, Value largest) {
-  // An exponential is one long dependence, longer than the instructions that a core looks ahead: so
-  // several lie side by side, as parts of one vector.
-  constexpr int64_t kSideBySide = 2;
-  IndexMath &math = emitter.math;
-  ScalarCode code(emitter.builder(), math.location);
-  Type f32 = emitter.builder().getF32Type();
-  Value most = joinLanes(emitter, vector::CombiningKind::MAXIMUMF, largest);
-  auto add = [&](Value sums, Value column, Value mask, int64_t lanes) {
-    Value element = emitter.load(buffer, f32, column, lanes, mask);
-    Value power = graph::emitExp(code, code.sub(element, emitter.splat(most, lanes)));
-    emitter.store(buffer, f32, column, power, mask);
-    return code.add(sums, keepLanes(code, mask, power, splatReal(emitter, 0, lanes)));
-  };
-  int64_t lanes = sweep.lanes(), wide = lanes * kSideBySide;
-  Value step = math.constant(wide), whole = math.mul(math.div(sweep.columns(), step), step);
-  Value wideSums = emitReduction(math, math.constant(0), whole, step, {splatReal(emitter, 0, wide)},
-                                 [&](Value column, ValueRange carried) -> SmallVector<Value> {
-                                   return {add(carried[0], column, {}, wide)};
-                                 })[0];
-  Value sums =
-      sweep.runFrom(whole, {splatReal(emitter, 0, lanes)},
-                    [&](Value column, Value mask, ValueRange carried) -> SmallVector<Value> {
-                      return {add(carried[0], column, mask, lanes)};
-                    })[0];
-  Value sum = code.add(joinLanes(emitter, vector::CombiningKind::ADD, wideSums),
-                       joinLanes(emitter, vector::CombiningKind::ADD, sums));
+  ScalarCode code(emitter.builder(), emitter.math.location);
+  Value sum = sumExponentials(emitter, sweep, buffer, largest, /*keep=*/true);
   return code.div(code.real(sum, 1), sum);
 }
 

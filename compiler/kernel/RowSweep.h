@@ -9,26 +9,30 @@
 
 namespace tensmith::kernel {
 
-/// Sweeps over the columns [0, n) in vectors, the last of them masked.
+/// Sweeps over the columns [0, n) in vectors: wide ones, then narrow ones, the last of them masked.
+/// What is done to a vector is often one long dependence, longer than the instructions that a core
+/// looks ahead, so that several of the machine's vectors lie side by side in a wide one.
 class RowSweep {
 public:
   RowSweep(ElementEmitter &emitter, mlir::Value columns, int64_t lanes)
       : emitter_(emitter), math_(emitter.math), columns_(columns), lanes_(lanes) {}
 
-  using Step = llvm::function_ref<llvm::SmallVector<mlir::Value>(
-      mlir::Value column, mlir::Value mask, mlir::ValueRange carried)>;
+  /// `lanes` columns from one on; the mask is null where all of them count.
+  struct Columns {
+    mlir::Value first, mask;
+    int64_t lanes;
+  };
+  using Step = llvm::function_ref<void(const Columns &)>;
+  using Term = llvm::function_ref<mlir::Value(const Columns &)>;
 
-  /// Carries vectors through all columns. `step` sees a mask (null where all lanes count).
-  llvm::SmallVector<mlir::Value> run(mlir::ValueRange initial, Step step) {
-    return runFrom(math_.constant(0), initial, step);
-  }
-  /// From a column on that is a multiple of the lanes.
-  llvm::SmallVector<mlir::Value> runFrom(mlir::Value first, mlir::ValueRange initial, Step step);
-  mlir::Value columns() const { return columns_; }
-  int64_t lanes() const { return lanes_; }
+  void each(Step step);
+  /// The sum (ADD) or the largest (MAXIMUMF) of the terms of all columns, f32.
+  mlir::Value reduce(mlir::vector::CombiningKind kind, Term term);
 
 private:
-  mlir::Value mask(mlir::Value column);
+  using Carry = llvm::function_ref<mlir::Value(mlir::Value, const Columns &)>;
+  mlir::Value carry(mlir::Value begin, mlir::Value end, mlir::Value initial, int64_t lanes,
+                    bool masked, Carry step);
 
   ElementEmitter &emitter_;
   IndexMath &math_;
@@ -36,14 +40,11 @@ private:
   int64_t lanes_;
 };
 
-/// A vector of f32.
-mlir::Value splatReal(ElementEmitter &emitter, double value, int64_t lanes);
-/// `value`, and `otherwise` in lanes that the mask, if there is one, leaves out.
-mlir::Value keepLanes(const graph::ScalarCode &code, mlir::Value mask, mlir::Value value,
-                      mlir::Value otherwise);
-mlir::Value joinLanes(ElementEmitter &emitter, mlir::vector::CombiningKind kind, mlir::Value lanes);
+/// The sum of exp(x - largest) over the buffered row x, which becomes those powers where `keep`.
+mlir::Value sumExponentials(ElementEmitter &emitter, RowSweep &sweep, mlir::Value buffer,
+                            mlir::Value largest, bool keep);
 /// A softmax without its last step: the buffered row x becomes exp(x - largest), and what it has to
-/// be multiplied by is returned. `largest`: lanes that have the largest element among them.
+/// be multiplied by is returned.
 mlir::Value exponentiate(ElementEmitter &emitter, RowSweep &sweep, mlir::Value buffer,
                          mlir::Value largest);
 

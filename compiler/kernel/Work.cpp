@@ -40,7 +40,7 @@ public:
       return multiplyAdds(conv.getX(), conv.getW());
     if (auto kernel = op->getAttrOfType<DenseI64ArrayAttr>("kernel"))
       return elements(result) * shapes.product(constants(kernel.asArrayRef()));
-    if (isa<graph::SoftmaxOp>(op))
+    if (isa<graph::SoftmaxOp, graph::LogSoftmaxOp>(op))
       return elements(result) * kSoftmaxOperations;
     if (isa<graph::LayerNormOp>(op))
       return elements(result) * kLayerNormOperations;
