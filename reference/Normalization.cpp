@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace tensmith::reference {
 
@@ -110,8 +111,7 @@ Rows rowsOf(Workspace &workspace, const Invocation &invocation, const HostTensor
     return rows;
   rows.axis = size_t(axis);
   rows.width = size_t(extent(x.shape(), rows.axis, x.shape().size()));
-  rows.count =
-      size_t(extent(x.shape(), 0, rows.axis)); // rows without elements too: their mean is NaN
+  rows.count = rows.values.empty() ? 0 : rows.values.size() / rows.width;
   return rows;
 }
 
@@ -164,6 +164,9 @@ Outcome evaluateLayerNorm(const Invocation &invocation) {
     mean[i] = m.mean;
     inverse[i] = m.inverseDeviation;
   }
+  if (rows.width == 0) // moments of nothing
+    for (std::span<double> moments : {mean, inverse})
+      std::fill(moments.begin(), moments.end(), std::numeric_limits<double>::quiet_NaN());
   scaleBy(workspace, rows.values, x.shape());
   if (invocation.present(2))
     combineBroadcast(workspace, rows.values, x.shape(), workspace.floatOperand(2, "bias"), "bias",

@@ -198,6 +198,8 @@ private:
       auto number = find(name, false);
       if (!number.ok())
         return number.status();
+      if (llvm::is_contained(wanted, block().getArgument(*number)))
+        return invalidArgument("'" + name + "' is named twice among what to differentiate by");
       wanted.push_back(block().getArgument(*number));
       if (Status status = checkDifferentiable(wanted.back().getType(), name); !status.ok())
         return status;
@@ -228,6 +230,15 @@ private:
     }
   }
 
+  /// Names tell the outputs apart, also for a derivative of this one.
+  Status addResult(const std::string &name, Value value) {
+    if (llvm::is_contained(subject_.resultNames, name))
+      return invalidArgument("there is an output '" + name +
+                             "' already, and the derivative would have that name too");
+    subject_.addResult(name, value);
+    return {};
+  }
+
   Status reverse(ArrayRef<Value> wanted, Activity &activity) {
     if (derivative_.of.size() != 1)
       return invalidArgument("a gradient is of one output, not of " +
@@ -255,7 +266,8 @@ private:
       Value gradient = reverse.takeOrZeros(value);
       if (!gradient)
         return reported();
-      subject_.addResult("gradient." + own, gradient);
+      if (Status status = addResult("gradient." + own, gradient); !status.ok())
+        return status;
     }
     return {};
   }
@@ -286,7 +298,8 @@ private:
       Value tangent = forward.tangentOrZeros(result);
       if (!tangent)
         return reported();
-      subject_.addResult("tangent." + name, tangent);
+      if (Status status = addResult("tangent." + name, tangent); !status.ok())
+        return status;
     }
     return {};
   }

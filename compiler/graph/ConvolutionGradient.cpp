@@ -159,8 +159,10 @@ Value transposedConvolution(const GradientCode &code, Value g, Value w, const Wi
   for (auto [dim, size] : llvm::enumerate(sizes))
     if (constant(size) && constant(counts[2 + dim]) && windows.low[dim] >= 0)
       known.push_back(*constant(size));
-  if (llvm::all_of(windows.strides, isOne) || !llvm::all_of(windows.dilations, isOne) ||
-      known.size() != sizes.size())
+  constexpr int64_t kMostPhases = 64; // each is a convolution of its own
+  auto isLong = [](int64_t stride) { return stride > kMostPhases; };
+  if (llvm::all_of(windows.strides, isOne) || llvm::any_of(windows.strides, isLong) ||
+      !llvm::all_of(windows.dilations, isOne) || known.size() != sizes.size())
     return spreadConvolution(code, g, w, windows, group, sizes);
   return PhasedConvolution(code, g, w, windows, group, known).run();
 }

@@ -86,8 +86,11 @@ public:
     mlir::Type type = graph.shapes.tensorType(builder.getI64Type(), shape);
     return GraphBuilder::first(graph.createTyped("graph.iota", type, {}, {integer("axis", axis)}));
   }
-  /// The size of a dimension as a scalar of i64.
+  /// The size of a dimension as a scalar of i64. As are the two below, null where x is of unknown
+  /// rank.
   Value sizeOf(Value x, int64_t dim) const {
+    if (!isRanked(x))
+      return {};
     mlir::AffineExpr expression = dims(x)[dim];
     if (auto constant = llvm::dyn_cast<mlir::AffineConstantExpr>(expression))
       return graph.scalar(builder.getI64Type(), double(constant.getValue()));
@@ -95,8 +98,8 @@ public:
   }
   /// The mean over consecutive axes, kept as ones.
   Value mean(Value x, llvm::ArrayRef<int64_t> axes) const {
-    if (!x)
-      return x;
+    if (!isRanked(x))
+      return {};
     Value sum = reduce("graph.reduce_sum", x, axes, true);
     Value count;
     Dims all = dims(x), reduced;
@@ -114,8 +117,8 @@ public:
   }
   /// A vector as [1, ..., n, ..., 1], to broadcast along one dimension.
   Value alongDimension(Value vector, int64_t dim, int64_t rank) const {
-    if (!vector)
-      return vector;
+    if (!isRanked(vector))
+      return {};
     Dims to(rank, size(1));
     to[dim] = dims(vector)[0];
     return reshape(vector, to);

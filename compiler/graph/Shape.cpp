@@ -271,12 +271,22 @@ bool ShapeContext::isExact(AffineExpr expression) {
   return exact;
 }
 
-/// Whether elements of the type can have the value; integers without a sign are signed.
+/// Whether elements of the type can have the value; integers without a sign are signed. What is
+/// made of symbols stays within 32 bits for sizes of some ten thousands, unless its constants are
+/// large.
 static bool holds(Type element, AffineExpr value) {
-  auto constant = dyn_cast<AffineConstantExpr>(value);
-  if (!constant || element.isIndex())
+  if (element.isIndex())
     return true;
   auto type = cast<IntegerType>(element);
+  auto constant = dyn_cast<AffineConstantExpr>(value);
+  if (!constant) {
+    bool isSmall = true;
+    value.walk([&](AffineExpr part) {
+      if (auto factor = dyn_cast<AffineConstantExpr>(part))
+        isSmall &= llvm::isInt<16>(factor.getValue());
+    });
+    return isSmall || type.getWidth() >= 64;
+  }
   return type.isUnsigned() || type.getWidth() == 1
              ? constant.getValue() >= 0 &&
                    llvm::isUIntN(type.getWidth(), uint64_t(constant.getValue()))

@@ -128,6 +128,12 @@ Value sumOfPositions(const GradientCode &code, ArrayRef<Value> parts, const Wind
   int64_t at = int64_t(2 + dim), stride = windows.strides[dim], dilation = windows.dilations[dim];
   if (llvm::is_contained(parts, Value()))
     return {};
+  constexpr int64_t kMostPositions = 1024; // operators for each
+  if (std::max<int64_t>(int64_t(parts.size()), stride) > kMostPositions) {
+    emitError(code.graph.location)
+        << "windows or strides of more than " << kMostPositions << " elements have no derivative";
+    return {};
+  }
   if (dilation == 1 && int64_t(parts.size()) <= stride)
     return sideBySide(code, parts, at, stride, size);
   auto length = constant(size), count = constant(code.dims(parts[0])[at]);

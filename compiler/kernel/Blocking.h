@@ -11,8 +11,8 @@
 //
 // Where the rows are too long for the cache, the sum is cut as well: all tiles and panels of an
 // item pass one block of the depth, then the next (Goto and van de Geijn, "Anatomy of
-// High-Performance Matrix Multiplication", 2008). Sums are kept in between, so that they are the
-// same sums in the same order.
+// High-Performance Matrix Multiplication", 2008). Sums are kept in between, and where the depth
+// is cut doesn't depend on the number of threads.
 #pragma once
 
 #include "compiler/kernel/IndexMath.h"

@@ -164,7 +164,8 @@ private:
            isUsedInside(scores.product) && isUsedInside(scores.softmax) &&
            llvm::all_of(scores.elementwise, isUsedInside) &&
            scores.elementwise.size() < kMaxOperators / 2 &&
-           root_->getOperand(1).getDefiningOp() != queries.getDefiningOp();
+           (!queries.getDefiningOp() ||
+            root_->getOperand(1).getDefiningOp() != queries.getDefiningOp());
   }
 
   bool isOfAttention(Operation *op) const {

@@ -208,33 +208,6 @@ def hvp(model, wrt, of, **settings):
     return compile(model, derivatives=[("grad", of, wrt), second], **settings)
 
 
-def grad(model, wrt, of, *, cotangent=False, **settings):
-    """Compiles a model with the gradients of an output: the outputs "gradient.NAME" come after its own.
-
-    wrt: names of inputs, or of initialisers (parameters), which become inputs; of: the name of the output.
-    An output that is no single number takes its cotangent, what each of its elements weighs, as the input
-    "cotangent.OUTPUT"; one that is takes it where `cotangent` says so. settings: those of `compile`.
-
-        step = ts.grad("model.onnx", wrt=["w", "b"], of="loss")
-        loss, dw, db = step(x=x, w=w, b=b)
-    """
-    return compile(model, derivatives=[("grad", of, wrt, cotangent)], **settings)
-
-
-def jvp(model, wrt, of=(), **settings):
-    """Compiles a model with its derivative along a direction: each input of `wrt` has one more, "tangent.NAME", and the
-    outputs "tangent.OUTPUT" of the outputs `of` (all of floats if none) come after the model's own."""
-    return compile(model, derivatives=[("jvp", of, wrt)], **settings)
-
-
-def hvp(model, wrt, of, **settings):
-    """Compiles a model with the gradients of an output, and with their derivatives along a direction: the Hessian times
-    the inputs "tangent.NAME", as the outputs "tangent.gradient.NAME"."""
-    wrt = [wrt] if isinstance(wrt, str) else list(wrt)
-    second = ("jvp", [f"gradient.{name}" for name in wrt], wrt)
-    return compile(model, derivatives=[("grad", of, wrt), second], **settings)
-
-
 def _describe_interface(model):
     """What an ONNX model's file, or its bytes, declares of itself."""
     is_bytes = isinstance(model, bytes)

@@ -107,9 +107,6 @@ def test_a_kernel_is_located_at_all_of_its_nodes(model):
 
 RUN_A_MODULE = """
 import sys
-import os
-import subprocess
-import sys
 
 import numpy
 import tensmith

@@ -67,3 +67,33 @@ def test_scores_are_not_kept():
     model, _ = attention(1, 4, 2000, 2001, 16, None, False)
     described = tensmith.compile(model.SerializeToString()).describe()
     assert described["functions"][0]["arena_bytes"] < 4 << 20
+
+
+def bare(queries, keys, guarded):
+    """softmax(q k) v of the model's own inputs; guarded: weights that are no numbers are 0."""
+    nodes = [helper.make_node("MatMul", ["q", "k"], ["s"]), helper.make_node("Add", ["s", "mask"], ["t"]),
+             helper.make_node("Softmax", ["t"], ["w"], axis=-1), helper.make_node("IsNaN", ["w"], ["nan"]),
+             helper.make_node("Where", ["nan", "zero", "w"], ["g"]), helper.make_node("MatMul", ["g" if guarded else "w", "v"], ["y"])]
+    if not guarded:
+        del nodes[3:5]
+    shapes = {"q": (2, 3, queries, 8), "k": (2, 3, 8, keys), "v": (2, 3, keys, 5), "mask": (queries, keys)}
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in shapes.items()]
+    zero = [numpy_helper.from_array(numpy.float32(0), "zero")] if guarded else []
+    graph = helper.make_graph(nodes, "bare", inputs, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], zero)
+    rng = numpy.random.default_rng(keys)
+    return (helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8),
+            {name: rng.standard_normal(shape).astype(numpy.float32) for name, shape in shapes.items()})
+
+
+# Breaks if inputs are taken for attention's own intermediates, or a row without a key that counts is anything but NaN.
+@pytest.mark.parametrize("guarded", [False, True])
+@pytest.mark.parametrize("queries, keys", [(7, 1), (1, 31), (9, 40)])
+def test_attention_of_inputs(queries, keys, guarded):
+    model, feed = bare(queries, keys, guarded)
+    feed["mask"][queries // 2] = -numpy.inf
+    feed["mask"][0, keys // 2 + 1:] = -numpy.inf
+    compiled = tensmith.compile(model.SerializeToString())
+    assert any("matmul" in kernel["label"] and "softmax" in kernel["label"] for kernel in compiled.describe()["kernels"])
+    with numpy.errstate(invalid="ignore"):
+        wanted = ReferenceEvaluator(model).run(None, feed)[0]
+    numpy.testing.assert_allclose(compiled(**feed), wanted, rtol=1e-4, atol=1e-5)

@@ -261,6 +261,18 @@ def test_what_has_no_derivative_is_named():
         tensmith.grad(model, ["x"], "cost")
 
 
+def test_names_tell_derivatives_apart():
+    import tensmith
+
+    g = Graph("float32")
+    x = g.input("x", g.random.standard_normal((3, 3)).astype("float32"))
+    model = g.model(g("Tanh", x)).SerializeToString()
+    with pytest.raises(tensmith.Error, match="'x' is named twice"):
+        tensmith.grad(model, ["x", "x"], "loss")
+    with pytest.raises(tensmith.Error, match="there is an output 'gradient.x' already"):
+        tensmith.compile(model, derivatives=[("grad", "loss", ["x"])] * 2)
+
+
 def doubled(model):
     """The model with f64 for f32, in its loops' bodies too."""
 
