@@ -48,6 +48,7 @@ def memory_mb(key):
 class Tensmith:
     packages = ["tensmith"]
     caches = True
+    policy = "fast"
 
     def __init__(self, path, module, threads, feed):
         import tensmith
@@ -60,13 +61,13 @@ class Tensmith:
         """Inputs of the runs that follow, of other sizes than before where the model has symbolic ones."""
         self._arguments = [feed[port["name"]] for port in self._model.inputs]
 
-    @staticmethod
-    def prepare(path, module, cache, shapes=None):
+    @classmethod
+    def prepare(cls, path, module, cache, shapes=None):
         """Compiles to a file, for the shapes, if they are given. The cache decides whether that is cold or warm."""
         import tensmith
 
         start = time.perf_counter()
-        model = tensmith.compile(path, shapes, cache_dir=cache)
+        model = tensmith.compile(path, shapes, cache_dir=cache, precision=cls.policy)
         seconds = time.perf_counter() - start
         model.save(module)
         return {"seconds": seconds, "peak_mb": memory_mb("VmHWM")}
@@ -76,6 +77,12 @@ class Tensmith:
 
     def outputs(self):
         return self._outputs
+
+
+class TensmithExact(Tensmith):
+    """With the sums of the model's own operators."""
+
+    policy = "exact"
 
 
 class OnnxRuntime:
@@ -223,7 +230,7 @@ class PyTorch:
         return [output.numpy() for output in several]
 
 
-ENGINES = {"tensmith": Tensmith, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "openvino_bf16": OpenVinoBf16,
+ENGINES = {"tensmith": Tensmith, "tensmith_exact": TensmithExact, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "openvino_bf16": OpenVinoBf16,
            "iree": Iree, "torch": PyTorch}
 ALIASES = {"ort": "onnxruntime"}
 
