@@ -223,6 +223,33 @@ TEST(ControlFlow, IterationsThatAreAllTheSame) {
     }
 }
 
+// Fails if iterations after the first go the general way, which gives what is scanned a tensor of
+// its own.
+TEST(ControlFlow, ScannedRowsAreWrittenWhereTheyBelong) {
+  ModuleBuilder module;
+  uint32_t address = module.kernel("test_address");
+  FunctionBuilder main("main"), body("body");
+  uint32_t trips = main.symbol("trips"), eight = main.constant(8);
+  uint32_t count = main.param("count", DataType::I64, {});
+  uint32_t all = main.value("all", DataType::I64, {trips, eight}, plan::Storage::Result);
+  main.add(plan::Opcode::Loop, 0, {count, kAbsent}, {all}, {}).functions = {1};
+  main.function.results = {all};
+  module.add(std::move(main));
+  uint32_t width = body.constant(8);
+  body.param("iteration", DataType::I64, {});
+  uint32_t condition = body.param("condition", DataType::Bool, {});
+  uint32_t row = body.value("row", DataType::I64, {width}, plan::Storage::Heap);
+  body.add(plan::Opcode::Kernel, address, {}, {row}, {width});
+  body.function.results = {condition, row};
+  module.add(std::move(body));
+  Session session(load(module.finish()), 1);
+  TensorRef rows = runOne(session, {integer(5)});
+  ASSERT_EQ(rows->shape(), (Shape{5, 8}));
+  auto *places = reinterpret_cast<const int64_t *>(rows->data());
+  for (int64_t i = 1; i < 5; ++i)
+    EXPECT_EQ(places[8 * i], reinterpret_cast<int64_t>(places + 8 * i));
+}
+
 /// A routine on an arena's value, and a view of its result.
 TEST(ControlFlow, RoutinesEvaluateByReference) {
   ModuleBuilder module;

@@ -71,3 +71,11 @@ EXPORT int32_t test_meet(const TensmithCall *call) {
   __atomic_sub_fetch(&present, 1, __ATOMIC_SEQ_CST);
   return 0;
 }
+
+/* out[n] = the address that it was given */
+EXPORT int32_t test_address(const TensmithCall *call) {
+  int64_t *out = call->operands[0];
+  for (int64_t i = 0; i < call->sizes[0]; ++i)
+    out[i] = (int64_t)out;
+  return 0;
+}
