@@ -2,10 +2,8 @@
 //
 // Each operation of an elementary function waits for the one before. A core looks ahead a few dozen
 // operations, which for such a chain is little more than one vector of elements, so it waits most
-// of the time: four vectors abreast took 0.42 ns for a sigmoid where one at a time took 0.61,
-// and 2.2 for a chain of two sigmoids and two tanh where it took 4.8 (AVX2, Zen 3). LLVM's
-// vectoriser interleaves short bodies alone. What is left over of the elements goes one vector at a
-// time.
+// of the time. LLVM's vectoriser interleaves short bodies alone. What is left over of the elements
+// goes one vector at a time. `bench/loops` has such bodies.
 #pragma once
 
 #include "compiler/target/cpu/Machine.h"
