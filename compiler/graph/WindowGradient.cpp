@@ -1,6 +1,8 @@
 // Windows on the way back; see WindowGradient.h.
 #include "compiler/graph/WindowGradient.h"
 
+#include "compiler/graph/ChannelOrder.h"
+
 using namespace mlir;
 
 namespace tensmith::graph::windows {
@@ -148,30 +150,16 @@ Value sumOfPositions(const GradientCode &code, ArrayRef<Value> parts, const Wind
   return sum;
 }
 
-SmallVector<int64_t> channelsFirst(int64_t rank) {
-  SmallVector<int64_t> permutation{0, rank - 1};
-  for (int64_t dim = 1; dim + 1 < rank; ++dim)
-    permutation.push_back(dim);
-  return permutation;
-}
-SmallVector<int64_t> channelsLast(int64_t rank) {
-  SmallVector<int64_t> permutation{0};
-  for (int64_t dim = 2; dim < rank; ++dim)
-    permutation.push_back(dim);
-  permutation.push_back(1);
-  return permutation;
-}
-
 Value withChannelsFirst(const GradientCode &code, Operation *op, ArrayRef<Value> others) {
   int64_t rank = GraphCode::rank(op->getOperand(0));
   SmallVector<NamedAttribute> attributes;
   for (NamedAttribute attribute : op->getAttrs())
     if (attribute.getName() != "channels_last")
       attributes.push_back(attribute);
-  SmallVector<Value> operands{code.transpose(op->getOperand(0), channelsFirst(rank))};
+  SmallVector<Value> operands{code.transpose(op->getOperand(0), toChannelsFirst(rank))};
   llvm::append_range(operands, others);
   Value y = code.op(op->getName().getStringRef(), operands, attributes);
-  return code.transpose(y, channelsLast(rank));
+  return code.transpose(y, toChannelsLast(rank));
 }
 
 } // namespace tensmith::graph::windows

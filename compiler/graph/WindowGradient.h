@@ -43,9 +43,6 @@ mlir::Value interleaved(const GradientCode &code, llvm::ArrayRef<mlir::Value> ph
 mlir::Value sumOfPositions(const GradientCode &code, llvm::ArrayRef<mlir::Value> parts,
                            const Windows &windows, size_t dim, mlir::AffineExpr size);
 
-/// x in another order of dimensions: with the channels in dimension 1, or last.
-llvm::SmallVector<int64_t> channelsFirst(int64_t rank);
-llvm::SmallVector<int64_t> channelsLast(int64_t rank);
 /// The operator, of channels-last data, on channels-first data.
 mlir::Value withChannelsFirst(const GradientCode &code, mlir::Operation *op,
                               llvm::ArrayRef<mlir::Value> others);

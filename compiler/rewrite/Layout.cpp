@@ -4,6 +4,7 @@
 // is then moved down, through element-wise operators, concatenations, padding and reductions, until
 // it meets the one before the next window and both go. What is left stands at the borders of the
 // model and at reshapes.
+#include "compiler/graph/ChannelOrder.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Contraction.h"
@@ -17,15 +18,6 @@ using namespace mlir;
 namespace tensmith::rewrite {
 namespace {
 
-/// [N, C, spatial...] to [N, spatial..., C].
-SmallVector<int64_t> toChannelsLast(int64_t rank) {
-  SmallVector<int64_t> permutation{0};
-  for (int64_t dim = 2; dim < rank; ++dim)
-    permutation.push_back(dim);
-  permutation.push_back(1);
-  return permutation;
-}
-
 /// window(x)  ->  transpose(window_channels_last(transpose(x)))
 template <typename Op> struct ToChannelsLast : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
@@ -33,7 +25,7 @@ template <typename Op> struct ToChannelsLast : OpRewritePattern<Op> {
     auto type = dyn_cast<RankedTensorType>(op.getX().getType());
     if (!type || !isa<RankedTensorType>(op.getType()) || op.getChannelsLast() || type.getRank() < 3)
       return rewriter.notifyMatchFailure(op, "is channels-last, or of unknown rank");
-    SmallVector<int64_t> forward = toChannelsLast(type.getRank());
+    SmallVector<int64_t> forward = graph::toChannelsLast(type.getRank());
     Value x = transposed(rewriter, op.getLoc(), op.getX(), forward);
     auto result = cast<RankedTensorType>(op.getType());
     Operation *window = rewriter.clone(*op);
