@@ -65,6 +65,19 @@ function(tensmith_library name)
   endif()
 endfunction()
 
+# tensmith_random_program(NAME SOURCES file... LINK target...)
+# A program of the tests that draws its own cases, built with them.
+function(tensmith_random_program name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINK" ${ARGN})
+  add_executable(${name} EXCLUDE_FROM_ALL ${ARG_SOURCES})
+  add_dependencies(test-programs ${name})
+  target_include_directories(${name} SYSTEM PRIVATE ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+  target_precompile_headers(${name} REUSE_FROM tensmith_pch)
+  set_target_properties(${name} PROPERTIES POSITION_INDEPENDENT_CODE OFF RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/test)
+  target_compile_options(${name} PRIVATE -fPIC)
+  target_link_libraries(${name} PRIVATE tensmith_pch ${ARG_LINK})
+endfunction()
+
 # tensmith_test(NAME SOURCES file... [LINK target...] [MLIR])
 # A GoogleTest program of a folder's test/, run by `ctest` case by case.
 function(tensmith_test name)
