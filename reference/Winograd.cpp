@@ -1,16 +1,21 @@
 // Reference evaluation of the three parts of a Winograd convolution, on channels-last images:
 // patches of the input, weights and products are carried into and out of the domain in which a
-// convolution is a product for each of size * size frequencies (base/ToomCook.h).
+// convolution is a product for each of size * size frequencies (base/ToomCook.h). Of integers with
+// the matrices of whole numbers, whose factor comes off at the end.
 #include "base/ToomCook.h"
 #include "reference/Workspace.h"
+
+#include <cmath>
 
 namespace tensmith::reference {
 namespace {
 
-ToomCook matricesOf(Workspace &workspace, const Invocation &invocation) {
+ToomCook matricesOf(Workspace &workspace, const Invocation &invocation, DataType type) {
   int64_t outputs = invocation.attributes.integer("outputs");
   int64_t taps = invocation.attributes.integer("taps");
-  if (hasToomCook(outputs, taps))
+  if (!isFloat(type) && hasWholeToomCook(outputs, taps))
+    return wholeToomCook(outputs, taps);
+  if (isFloat(type) && hasToomCook(outputs, taps))
     return toomCook(outputs, taps);
   workspace.rejectAttribute("outputs", "is not a size that has a transform");
   return {};
@@ -35,6 +40,13 @@ void sandwich(const std::vector<double> &matrix, int64_t rows, int64_t columns, 
     }
 }
 
+/// Of a number times factor^2 that may have wrapped around 2^32, the number.
+double unscaled(double value, const Unscaling &off) {
+  constexpr double kWrap = 4294967296;
+  uint32_t low = uint32_t(int64_t(std::fmod(value, kWrap)));
+  return double(int32_t(low * off.inverse) >> off.twos);
+}
+
 /// Tiles of `outputs` along each dimension of an image of `height` x `width` outputs.
 struct Tiles {
   int64_t height, width, outputs;
@@ -45,7 +57,7 @@ struct Tiles {
 Outcome evaluateInput(const Invocation &invocation) {
   Workspace workspace(invocation);
   const HostTensor &x = workspace.anyOperand(0, "x", 4);
-  ToomCook matrices = matricesOf(workspace, invocation);
+  ToomCook matrices = matricesOf(workspace, invocation, x.type());
   std::vector<int64_t> pads = invocation.attributes.integers("pads");
   if (pads.size() != 4)
     workspace.rejectAttribute("pads", "must be four");
@@ -84,8 +96,8 @@ Outcome evaluateInput(const Invocation &invocation) {
 
 Outcome evaluateWeights(const Invocation &invocation) {
   Workspace workspace(invocation);
-  const HostTensor &w = workspace.floatOperand(0, "w", 4);
-  ToomCook matrices = matricesOf(workspace, invocation);
+  const HostTensor &w = workspace.anyOperand(0, "w", 4);
+  ToomCook matrices = matricesOf(workspace, invocation, w.type());
   std::span<double> weights = workspace.widen<double>(w);
   if (workspace.ok())
     workspace.expectShape(w, "w", Shape{w.shape()[0], w.shape()[1], matrices.taps, matrices.taps});
@@ -111,7 +123,7 @@ Outcome evaluateWeights(const Invocation &invocation) {
 Outcome evaluateOutput(const Invocation &invocation) {
   Workspace workspace(invocation);
   const HostTensor &x = workspace.anyOperand(0, "x", 3);
-  ToomCook matrices = matricesOf(workspace, invocation);
+  ToomCook matrices = matricesOf(workspace, invocation, x.type());
   std::vector<int64_t> image = invocation.attributes.integers("image");
   if (image.size() != 2 || image[0] < 1 || image[1] < 1)
     workspace.rejectAttribute("image", "must be a height and a width");
@@ -133,6 +145,7 @@ Outcome evaluateOutput(const Invocation &invocation) {
   if (!workspace.ok())
     return workspace.status();
   std::vector<double> turned(size_t(tiles.outputs * tiles.outputs));
+  const Unscaling off = unscaling(matrices.factor);
   for (int64_t tile = 0; tile < count; ++tile) {
     int64_t top = tile / tiles.across() % tiles.down() * tiles.outputs;
     int64_t left = tile % tiles.across() * tiles.outputs;
@@ -140,6 +153,9 @@ Outcome evaluateOutput(const Invocation &invocation) {
     for (int64_t channel = 0; channel < m; ++channel) {
       sandwich(matrices.output, tiles.outputs, size, products.data() + tile * m + channel,
                count * m, turned.data());
+      if (!isFloat(x.type()))
+        for (double &value : turned)
+          value = unscaled(value, off);
       for (int64_t i = 0; i < std::min(tiles.outputs, image[0] - top); ++i)
         for (int64_t j = 0; j < std::min(tiles.outputs, image[1] - left); ++j)
           to[((top + i) * image[1] + left + j) * m + channel] =

@@ -70,7 +70,8 @@ def Graph_Col2ImOp : Graph_Op<"col2im"> {
 
 // A convolution of stride 1 by minimal filtering (base/ToomCook.h): tiles of outputs x outputs pixels, `taps` x `taps`
 // weights, size = outputs + taps - 1. Between the transforms it is a matrix product for each of size * size frequencies.
-// Images are channels-last; tiles number the images' rows, then columns.
+// Images are channels-last; tiles number the images' rows, then columns. Of integers the matrices are whole: the products are
+// sums modulo 2^32, and pixels are exact if they fit with as many bits to spare as tensmith::Unscaling tells.
 def Graph_WinogradInputOp : Graph_Op<"winograd_input"> {
   let summary = "patches of an image [N, H, W, C] in the frequencies' domain: [size * size, tiles, C]";
   let description = "(W1) x is of rank 4, its H and W are known. (W2) There is a transform for outputs and taps. `pads`: lows of H and W, then highs.";

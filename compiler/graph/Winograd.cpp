@@ -9,7 +9,8 @@ namespace {
 
 /// (W2); the number of frequencies.
 std::optional<int64_t> frequencies(Inference &infer, int64_t outputs, int64_t taps) {
-  if (!hasToomCook(outputs, taps)) {
+  bool integers = isa<IntegerType>(infer.element(0));
+  if (integers ? !hasWholeToomCook(outputs, taps) : !hasToomCook(outputs, taps)) {
     infer.error() << "(W2) there is no transform for " << outputs << " outputs of " << taps
                   << " taps";
     return std::nullopt;

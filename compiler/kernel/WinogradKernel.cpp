@@ -1,7 +1,12 @@
 // A transform of a tile is Y = B X B^T for a matrix of a few small numbers: vectors of channels are
 // loaded from the tile's pixels (or from the frequencies' planes), combined along the columns, then
 // along the rows, and stored. It is bound by the loads and stores, so the pixels' places are found
-// once for all channels. Of integers (compiler/rewrite/Winograd.cpp) the matrices are whole.
+// once for all channels. Of integers (compiler/rewrite/Winograd.cpp) the matrices are whole, and
+// what they make too large comes off at the end.
+//
+// Points of the matrices come in pairs, p and -p: of two such rows the even powers are the same and
+// the odd ones differ in sign, so that y(p) = even + odd and y(-p) = even - odd; of two such
+// columns x(p) + x(-p) is what even rows take, and x(p) - x(-p) odd ones.
 #include "compiler/kernel/WinogradKernel.h"
 
 #include "base/ToomCook.h"
@@ -24,41 +29,103 @@ public:
         type_(type) {}
 
   SmallVector<Value> apply(ArrayRef<Value> x) {
-    SmallVector<Value> half(rows_ * columns_), y(rows_ * rows_);
+    SmallVector<Value> half(rows_ * columns_), y;
     for (int64_t j = 0; j < columns_; ++j) {
       SmallVector<Value> column;
       for (int64_t i = 0; i < columns_; ++i)
         column.push_back(x[i * columns_ + j]);
-      for (int64_t i = 0; i < rows_; ++i)
-        half[i * columns_ + j] = combined(i, column);
+      for (auto [i, value] : llvm::enumerate(product(column)))
+        half[int64_t(i) * columns_ + j] = value;
     }
     for (int64_t i = 0; i < rows_; ++i)
-      for (int64_t j = 0; j < rows_; ++j)
-        y[i * rows_ + j] = combined(j, ArrayRef(half).slice(i * columns_, columns_));
+      llvm::append_range(y, product(ArrayRef(half).slice(i * columns_, columns_)));
     return y;
   }
 
 private:
-  /// The sum of x by a row's coefficients.
-  Value combined(int64_t row, ArrayRef<Value> x) {
-    auto &builder = math_.builder;
-    Value sum;
-    for (auto [k, value] : llvm::enumerate(x)) {
-      double factor = matrix_[size_t(row * columns_) + k];
-      if (factor == 0)
+  struct Term {
+    double factor;
+    Value value;
+  };
+  using Terms = SmallVector<Term>;
+
+  double at(int64_t row, int64_t column) const { return matrix_[size_t(row * columns_ + column)]; }
+
+  /// matrix * x.
+  SmallVector<Value> product(ArrayRef<Value> x) {
+    SmallVector<Value> y;
+    SmallVector<Terms> rows = terms(x);
+    for (int64_t row = 0; row < rows_; ++row) {
+      if (!isPairOfRows(row)) {
+        y.push_back(sum(rows[row]));
         continue;
-      if (!sum && factor == 1)
-        sum = value;
-      else if (sum && factor == 1)
-        sum = make<arith::AddFOp, arith::AddIOp>(sum, value);
-      else if (sum && factor == -1)
-        sum = make<arith::SubFOp, arith::SubIOp>(sum, value);
-      else if (sum)
-        sum = emitMultiplyAdd(builder, math_.location, splat(factor), false, value, false, sum);
-      else
-        sum = make<arith::MulFOp, arith::MulIOp>(splat(factor), value);
+      }
+      Terms even, odd;
+      for (int64_t k = 0; k < columns_; ++k)
+        if (at(row, k) != 0)
+          (at(row, k) == at(row + 1, k) ? even : odd).push_back({at(row, k), x[k]});
+      Value evens = sum(even), odds = sum(odd);
+      y.push_back(make<arith::AddFOp, arith::AddIOp>(evens, odds));
+      y.push_back(make<arith::SubFOp, arith::SubIOp>(evens, odds));
+      ++row;
     }
-    return sum;
+    return y;
+  }
+
+  /// What is summed up for each row; sums and differences of a pair of columns are made once.
+  SmallVector<Terms> terms(ArrayRef<Value> x) {
+    SmallVector<Terms> rows(rows_);
+    for (int64_t k = 0; k < columns_; ++k) {
+      bool isPair = isPairOfColumns(k);
+      Value both = isPair ? make<arith::AddFOp, arith::AddIOp>(x[k], x[k + 1]) : Value();
+      Value apart = isPair ? make<arith::SubFOp, arith::SubIOp>(x[k], x[k + 1]) : Value();
+      for (int64_t row = 0; row < rows_; ++row)
+        if (double factor = at(row, k); factor != 0)
+          rows[row].push_back({factor, !isPair ? x[k] : factor == at(row, k + 1) ? both : apart});
+      k += isPair;
+    }
+    return rows;
+  }
+
+  /// Whether the row and the next are the same but for signs, and differ in some, not in all.
+  bool isPairOfRows(int64_t row) const {
+    int64_t same = 0, opposite = 0;
+    for (int64_t k = 0; k < columns_ && row + 1 < rows_; ++k) {
+      if (std::abs(at(row, k)) != std::abs(at(row + 1, k)))
+        return false;
+      (at(row, k) == at(row + 1, k) ? same : opposite) += at(row, k) != 0;
+    }
+    return same && opposite;
+  }
+
+  /// The same of columns, where more than one row takes the sum, and the difference.
+  bool isPairOfColumns(int64_t column) const {
+    int64_t same = 0, opposite = 0;
+    for (int64_t row = 0; row < rows_ && column + 1 < columns_; ++row) {
+      if (std::abs(at(row, column)) != std::abs(at(row, column + 1)))
+        return false;
+      (at(row, column) == at(row, column + 1) ? same : opposite) += at(row, column) != 0;
+    }
+    return same > 1 && opposite > 1;
+  }
+
+  /// Of at least one term.
+  Value sum(ArrayRef<Term> terms) {
+    Value total;
+    for (auto [factor, value] : terms) {
+      if (!total && factor == 1)
+        total = value;
+      else if (total && factor == 1)
+        total = make<arith::AddFOp, arith::AddIOp>(total, value);
+      else if (total && factor == -1)
+        total = make<arith::SubFOp, arith::SubIOp>(total, value);
+      else if (total)
+        total = emitMultiplyAdd(math_.builder, math_.location, splat(factor), false, value, false,
+                                total);
+      else
+        total = make<arith::MulFOp, arith::MulIOp>(splat(factor), value);
+    }
+    return total;
   }
 
   template <typename FloatOp, typename IntegerOp> Value make(Value a, Value b) {
@@ -82,12 +149,17 @@ private:
   VectorType type_;
 };
 
+ToomCook matricesOf(Type element, int64_t outputs, int64_t taps) {
+  return isa<FloatType>(element) ? toomCook(outputs, taps) : wholeToomCook(outputs, taps);
+}
+
 /// What both directions share: the tile's place in the images, and the walk over channels.
 class TransformEmitter {
 public:
-  TransformEmitter(ElementEmitter &emitter, ToomCook matrices, ArrayRef<int64_t> image,
+  TransformEmitter(ElementEmitter &emitter, int64_t outputs, int64_t taps, ArrayRef<int64_t> image,
                    RankedTensorType from, const MachineShape &machine)
-      : emitter_(emitter), math_(emitter.math), matrices_(std::move(matrices)),
+      : emitter_(emitter), math_(emitter.math),
+        matrices_(matricesOf(from.getElementType(), outputs, taps)),
         down_(llvm::divideCeil(image[0], matrices_.outputs)),
         across_(llvm::divideCeil(image[1], matrices_.outputs)), channels_(from.getShape().back()),
         element_(from.getElementType()),
@@ -127,7 +199,7 @@ class InputEmitter : TransformEmitter {
 public:
   InputEmitter(ElementEmitter &emitter, graph::WinogradInputOp root, const MachineShape &machine,
                ValueRange results)
-      : TransformEmitter(emitter, toomCook(root.getOutputs(), root.getTaps()), outputImage(root),
+      : TransformEmitter(emitter, root.getOutputs(), root.getTaps(), outputImage(root),
                          cast<RankedTensorType>(root.getX().getType()), machine),
         root_(root), result_(results[0]), tiles_(emitter.dims(root.getY())[1]) {}
 
@@ -182,7 +254,7 @@ class OutputEmitter : TransformEmitter {
 public:
   OutputEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::WinogradOutputOp root,
                 const MachineShape &machine, ValueRange results)
-      : TransformEmitter(emitter, toomCook(root.getOutputs(), root.getTaps()), root.getImage(),
+      : TransformEmitter(emitter, root.getOutputs(), root.getTaps(), root.getImage(),
                          cast<RankedTensorType>(root.getX().getType()), machine),
         kernel_(kernel), root_(root), results_(results), tiles_(emitter.dims(root.getX())[1]),
         dims_(emitter.dims(root.getY())) {}
@@ -199,6 +271,8 @@ public:
                                   lanes_, mask));
       }
       SmallVector<Value> y = transform.apply(x);
+      if (isa<IntegerType>(element_))
+        llvm::transform(y, y.begin(), [&](Value value) { return unscaled(value); });
       Value bias;
       if (!isa<NoneType>(root_.getBias().getType()))
         bias = emitter_.element(root_.getBias(), {{channel}, lanes_, mask});
@@ -215,6 +289,19 @@ public:
   }
 
 private:
+  Value unscaled(Value value) {
+    Unscaling off = unscaling(matrices_.factor);
+    auto &builder = math_.builder;
+    auto splat = [&](int64_t number) {
+      return builder.create<arith::ConstantOp>(
+          math_.location,
+          DenseElementsAttr::get(type_, builder.getI32IntegerAttr(int32_t(number))));
+    };
+    if (off.inverse != 1)
+      value = builder.create<arith::MulIOp>(math_.location, value, splat(off.inverse));
+    return builder.create<arith::ShRSIOp>(math_.location, value, splat(off.twos));
+  }
+
   /// The last tiles reach out of the image unless its size is a multiple of theirs.
   void whereInside(int64_t i, int64_t j, const Position &position,
                    llvm::function_ref<void()> body) {
@@ -273,7 +360,7 @@ bool isWinogradTransform(Operation *op) {
   bool hasBias = !isInput && !isa<NoneType>(op->getOperand(1).getType());
   auto integer = [&](StringRef name) { return op->getAttrOfType<IntegerAttr>(name).getInt(); };
   return type.getElementType().isSignlessInteger(isInput ? 16 : 32) && !hasBias &&
-         integer("outputs") == kWholeOutputs && integer("taps") == kWholeTaps;
+         hasWholeToomCook(integer("outputs"), integer("taps"));
 }
 
 Template winogradTemplate(graph::KernelOp kernel, Operation *root, const MachineShape &machine) {

@@ -5,11 +5,8 @@
 
 namespace tensmith::kernel {
 
-/// The transforms of images whose matrices are whole numbers: exact in integers.
-inline constexpr int64_t kWholeOutputs = 2, kWholeTaps = 3;
-
 /// Whether the operator is a transform of images that there is code for: of known channels, in f32,
-/// or by whole numbers from i16 and back to i32.
+/// or of integers, from i16 and back from i32.
 bool isWinogradTransform(mlir::Operation *op);
 
 /// The region has one such operator, which reads a block argument; those that follow it are

@@ -7,17 +7,19 @@
 // one core. Weights of a model that the caches can't hold are read from memory in each run: then
 // a small tile, or none, can be the faster one.
 //
-// Convolutions of codes (IntegerProducts.cpp) stay exact: with two outputs of three taps the
-// matrices of images are of 1 and -1, and that of weights is whole when it is doubled. So an image
-// of nine bits and a sign has frequencies of eleven, and the sums come out four times too large,
-// which is taken back in floats.
+// Convolutions of codes (IntegerProducts.cpp) stay exact: their matrices are of whole numbers.
+// Codes and weights are small enough that their frequencies fit 16 bits, which their products, by
+// pairs, take anyway; the sums may wrap around 32 bits, from which the image comes back whole where
+// it has a few bits to spare (base/ToomCook.h). How large sums can be is known from the weights.
 #include "base/ToomCook.h"
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
-#include "compiler/kernel/WinogradKernel.h"
+#include "compiler/kernel/Kernel.h"
 #include "compiler/rewrite/Rewrites.h"
+
+#include <limits>
 
 using namespace mlir;
 
@@ -27,17 +29,16 @@ namespace {
 /// The output tiles that are tried. Larger ones save little more and lose accuracy: fp32's error
 /// grows with the size of the transforms (Barabasz et al., 2020).
 constexpr int64_t kOutputs[] = {2, 4};
-/// Codes less their zero point; their frequencies are four times as large, and those of such
-/// weights nine times.
+/// Codes less their zero point.
 constexpr double kLargestCode = 255;
-/// What makes the matrix of weights whole, on both sides of them.
-constexpr double kWholeScale = 4;
 
 /// Sizes of a convolution that may be transformed.
 struct Layer {
   int64_t images, height, width; // of the output
   int64_t in, out, taps;
   bool integers = false; // i16, with sums in i32
+  // Of integers: the largest weight without its sign, and sum of an output.
+  double largest = 0, sum = 0;
 };
 
 std::optional<Layer> layerOf(graph::ConvOp conv) {
@@ -128,6 +129,19 @@ double weightRate(func::FuncOp function, const kernel::MachineShape &machine) {
                                             : machine.memoryBytesPerCycle;
 }
 
+/// Whether all numbers on the way fit, of codes and these weights.
+bool staysWhole(const Layer &layer, int64_t outputs) {
+  if (!hasWholeToomCook(outputs, layer.taps))
+    return false;
+  ToomCook matrices = wholeToomCook(outputs, layer.taps);
+  int64_t ofImage = growth(matrices.input, matrices.size);
+  int64_t ofWeights = growth(matrices.weights, matrices.size);
+  int64_t mostSum = std::numeric_limits<int32_t>::max() >> unscaling(matrices.factor).twos;
+  auto fits = [](double number) { return number <= std::numeric_limits<int16_t>::max(); };
+  return fits(double(ofImage * ofImage) * kLargestCode) &&
+         fits(double(ofWeights * ofWeights) * layer.largest) && layer.sum <= double(mostSum);
+}
+
 /// The tile that is estimated to be fastest; none where the plain convolution is.
 std::optional<int64_t> chooseOutputs(const kernel::MachineShape &machine, const Layer &layer,
                                      double weightRate) {
@@ -135,8 +149,7 @@ std::optional<int64_t> chooseOutputs(const kernel::MachineShape &machine, const 
   std::optional<int64_t> best;
   double least = estimate.direct();
   for (int64_t outputs : kOutputs) {
-    bool whole = outputs == kernel::kWholeOutputs && layer.taps == kernel::kWholeTaps;
-    if (!hasToomCook(outputs, layer.taps) || (layer.integers && !whole))
+    if (layer.integers ? !staysWhole(layer, outputs) : !hasToomCook(outputs, layer.taps))
       continue;
     if (double cycles = estimate.winograd(outputs); cycles < least) {
       least = cycles;
@@ -169,14 +182,7 @@ public:
 
 private:
   Value weights() {
-    Value w = conv_.getW();
-    if (layer_.integers)
-      w = graph_.cast(w, builder_.getF32Type());
-    Value turned = graph::GraphBuilder::first(graph_.create("winograd_weights", w, tile_));
-    if (!layer_.integers)
-      return turned;
-    Value whole = graph_.binary("mul", turned, graph_.scalar(builder_.getF32Type(), kWholeScale));
-    return graph_.cast(whole, builder_.getI16Type());
+    return graph::GraphBuilder::first(graph_.create("winograd_weights", conv_.getW(), tile_));
   }
 
   Value products(Value weights) {
@@ -197,15 +203,7 @@ private:
 
   void replaceBy(Value y) {
     y.setType(conv_.getType());
-    if (!layer_.integers)
-      return conv_.getResult().replaceAllUsesWith(y);
-    for (Operation *user : llvm::make_early_inc_range(conv_.getResult().getUsers())) {
-      Value number = graph_.cast(y, builder_.getF32Type());
-      Value scaled =
-          graph_.binary("mul", number, graph_.scalar(builder_.getF32Type(), 1 / kWholeScale));
-      user->getResult(0).replaceAllUsesWith(scaled);
-      user->erase();
-    }
+    conv_.getResult().replaceAllUsesWith(y);
   }
 
   graph::ConvOp conv_;
@@ -216,30 +214,28 @@ private:
   SmallVector<NamedAttribute> tile_;
 };
 
-/// Whether integers do: frequencies of the image and of the weights fit into 16 bits, four times a
-/// sum into 32, and the sums are only read as floats.
-bool staysExact(graph::ConvOp conv) {
+/// How large numbers become in a convolution of codes; false where it is something else.
+bool measureSums(graph::ConvOp conv, Layer &layer) {
   auto constant = conv.getW().getDefiningOp<graph::ConstantOp>();
   auto weights = graph::hostTensor(constant.getValue());
-  bool readAsFloats = llvm::all_of(conv.getResult().getUsers(), [](Operation *user) {
-    return isa<graph::CastOp>(user) && getElementTypeOrSelf(user->getResult(0).getType()).isF32();
-  });
-  if (!weights.ok() || !readAsFloats || !isa<NoneType>(conv.getBias().getType()) ||
-      !graph::boundsOf(conv.getX()).within(-kLargestCode, kLargestCode))
+  graph::Bounds codes = graph::boundsOf(conv.getX());
+  if (!weights.ok() || !isa<NoneType>(conv.getBias().getType()) ||
+      !codes.within(-kLargestCode, kLargestCode))
     return false;
+  // Padding is zero.
+  double above = std::max(codes.high, 0.0), below = std::max(-codes.low, 0.0);
   int64_t outputs = weights->shape()[0], each = weights->size() / std::max<int64_t>(outputs, 1);
-  int64_t largest = 0;
   for (int64_t output = 0; output < outputs; ++output) {
-    int64_t sum = 0;
+    double positive = 0, negative = 0;
     for (int64_t i = 0; i < each; ++i) {
-      int64_t weight = std::abs(weights->getInt(output * each + i));
-      largest = std::max(largest, weight);
-      sum += weight;
+      double weight = double(weights->getInt(output * each + i));
+      layer.largest = std::max(layer.largest, std::abs(weight));
+      (weight > 0 ? positive : negative) += std::abs(weight);
     }
-    if (sum * kLargestCode * kWholeScale >= double(std::numeric_limits<int32_t>::max()))
-      return false;
+    layer.sum = std::max(
+        {layer.sum, positive * above + negative * below, negative * above + positive * below});
   }
-  return largest <= kLargestCode;
+  return true;
 }
 
 } // namespace
@@ -251,7 +247,7 @@ LogicalResult winograd(func::FuncOp function, const Options &options) {
   for (graph::ConvOp conv : convolutions) {
     auto layer = layerOf(conv);
     if (!layer || !conv.getW().getDefiningOp<graph::ConstantOp>() ||
-        (layer->integers ? !staysExact(conv) : options.exact))
+        (layer->integers ? !measureSums(conv, *layer) : options.exact))
       continue;
     if (auto outputs = chooseOutputs(options.machine, *layer, rate))
       Transformation(conv, *layer, *outputs).run();

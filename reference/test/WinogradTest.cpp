@@ -41,5 +41,41 @@ TEST(WinogradReference, IsTheConvolution) {
     }
 }
 
+HostTensor integersOf(DataType type, Shape shape, int64_t low, int64_t high) {
+  HostTensor tensor = HostTensor(type, std::move(shape));
+  for (int64_t i = 0; i < tensor.size(); ++i)
+    tensor.setInt(i, i % 13 == 0 ? high : low + i * 7919 % (high - low + 1));
+  return tensor;
+}
+
+// Breaks if integers go through fractions, or sums of more than 32 bits on the way are lost.
+TEST(WinogradReference, OfIntegersIsExact) {
+  for (int64_t outputs : {1, 2, 3, 4})
+    for (int64_t channels : {1, 3, 40}) {
+      HostTensor x = integersOf(DataType::I16, {2, 7, 6, channels}, -255, 255);
+      HostTensor w = integersOf(DataType::I16, {2, channels, 3, 3}, -127, 127);
+      Integers pads{1, 0, 1, 2};
+      auto plain = evaluated(
+          "conv", {x, w, HostTensor()},
+          {{"channels_last", int64_t(1)}, {"pads", pads}, {"accumulate_i32", int64_t(1)}});
+      ASSERT_EQ(plain.size(), 1u);
+      const Shape &image = plain[0].shape();
+      AttributeList tile{{"outputs", outputs}, {"taps", int64_t(3)}}, input = tile, output = tile;
+      input.push_back({"pads", pads});
+      output.push_back({"image", Integers{image[1], image[2]}});
+      auto patches = evaluated("winograd_input", {x}, input);
+      auto weights = evaluated("winograd_weights", {w}, tile);
+      ASSERT_EQ(patches.size() + weights.size(), 2u);
+      auto products =
+          evaluated("matmul", {patches[0], weights[0]}, {{"accumulate_i32", int64_t(1)}});
+      auto y = evaluated("winograd_output", {products[0], HostTensor()}, output);
+      ASSERT_EQ(y.size(), 1u);
+      ASSERT_EQ(y[0].shape(), image);
+      for (int64_t i = 0; i < y[0].size(); ++i)
+        ASSERT_EQ(y[0].getInt(i), plain[0].getInt(i))
+            << outputs << " outputs of " << channels << " channels, element " << i;
+    }
+}
+
 } // namespace
 } // namespace tensmith::reference

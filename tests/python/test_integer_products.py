@@ -234,6 +234,25 @@ def test_minimal_filtering_of_codes_is_exact(seed, tmp_path):
     numpy.testing.assert_array_equal(ours.run(x)[0], wanted.astype("float32"))
 
 
+@pytest.mark.parametrize("channels", [115, 116])
+def test_minimal_filtering_at_the_largest_sums(channels, tmp_path):
+    """Breaks if a sum that leaves no bit to spare wraps around, or the bound on it counts a bit too many."""
+    random = numpy.random.default_rng(channels)
+    w = random.choice([-127, 127], (64, channels, 3, 3)).astype("int8")
+    w[0], w[1] = 127, -127
+    x = random.choice([0, 255], (1, channels, 32, 30)).astype("uint8")
+    x[:, :, :8] = 255
+    nodes = [helper.make_node("ConvInteger", ["x", "w"], ["y"], pads=[1, 1, 1, 1])]
+    ours, _, schedules = compiled(tmp_path, nodes, [helper.make_tensor_value_info("x", TensorProto.UINT8, x.shape)],
+                                  [helper.make_tensor_value_info("y", TensorProto.INT32, None)], {"w": w}, "exact")
+    if not any("products by 4" in schedule for schedule in schedules):
+        assert {"winograd input", "winograd output"} <= set(schedules)
+    padded = numpy.pad(x.astype(int), [(0, 0), (0, 0), (1, 1), (1, 1)])
+    windows = numpy.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    wanted = numpy.einsum("nchwij,mcij->nmhw", windows, w.astype(int), optimize=True)
+    numpy.testing.assert_array_equal(ours.run(x)[0], wanted)
+
+
 def test_nan_is_coded_as_zero(tmp_path):
     """Breaks if it depends on who reads the codes what the code of a NaN is."""
     constants = {"s": numpy.float32(0.5), "z": numpy.uint8(7), "w": numpy.eye(4, dtype="int8"), "sw": numpy.float32(1)}

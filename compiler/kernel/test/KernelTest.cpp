@@ -391,5 +391,37 @@ TEST(WinogradKernel, OutputWithBiasAndEpilogue) {
   }
 }
 
+// Breaks if integers are halved on the way, or the factor of sums that wrapped is not taken off.
+TEST(WinogradKernel, Integers) {
+  for (auto [h, w, c, outputs] : {std::tuple{8, 8, 16, 4}, {7, 5, 11, 4}, {6, 9, 37, 2}}) {
+    int64_t tiles = (h + outputs - 1) / outputs * ((w + outputs - 1) / outputs);
+    int64_t size = outputs + 2;
+    auto tensor = [](std::initializer_list<int64_t> dims, const char *type) {
+      std::string text = "tensor<";
+      for (int64_t dim : dims)
+        text += std::to_string(dim) + "x";
+      return text + type + ">";
+    };
+    std::string tile = "outputs = " + std::to_string(outputs) + " : i64, taps = 3 : i64, ";
+    std::string image = tensor({2, h, w, c}, "i16"),
+                planes = tensor({size * size, 2 * tiles, c}, "i16");
+    expectAgreement(kernel("%x: " + image, "%x", planes,
+                           "%a: " + image + "):\n      %0 = graph.winograd_input %a {" + tile +
+                               "pads = array<i64: 1, 1, 1, 1>} : (" + image + ") -> " + planes +
+                               "\n      graph.yield %0 : " + planes + "\n    }) : (" + image +
+                               ") -> " + planes),
+                    {}, "winograd input");
+    std::string sums = tensor({size * size, 2 * tiles, c}, "i32"), y = tensor({2, h, w, c}, "i32");
+    expectAgreement(
+        kernel("%x: " + sums, "%x", y,
+               "%a: " + sums +
+                   "):\n      %n = graph.none : none\n      %0 = graph.winograd_output %a, %n {" +
+                   tile + "image = array<i64: " + std::to_string(h) + ", " + std::to_string(w) +
+                   ">} : (" + sums + ", none) -> " + y + "\n      graph.yield %0 : " + y +
+                   "\n    }) : (" + sums + ") -> " + y),
+        {}, "winograd output");
+  }
+}
+
 } // namespace
 } // namespace tensmith::kernel

@@ -75,3 +75,60 @@ func.func @weights_from_a_cache(%x: tensor<1x16x16x256xf32>) -> tensor<1x16x16x2
     : (tensor<1x16x16x256xf32>, tensor<256x256x3x3xf32>, none) -> tensor<1x16x16x256xf32>
   return %0 : tensor<1x16x16x256xf32>
 }
+
+// -----
+
+// Sums of 115 channels of 127 * 255 are just below 2^25.
+// CHECK-LABEL: func @codes
+// CHECK: graph.winograd_input {{.*}}outputs = 4 : i64{{.*}}xi16>
+// CHECK: graph.winograd_output {{.*}}xi32>
+func.func @codes(%x: tensor<1x32x32x115xui8>) -> tensor<1x32x32x64xi32> {
+  %none = graph.none : none
+  %codes = graph.cast %x {to = i16} : (tensor<1x32x32x115xui8>) -> tensor<1x32x32x115xi16>
+  %w = graph.constant {value = dense<127> : tensor<64x115x3x3xi16>} : () -> tensor<64x115x3x3xi16>
+  %0 = graph.conv %codes, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true, accumulate_i32 = true}
+    : (tensor<1x32x32x115xi16>, tensor<64x115x3x3xi16>, none) -> tensor<1x32x32x64xi32>
+  return %0 : tensor<1x32x32x64xi32>
+}
+
+// -----
+
+// Those of 116 are not.
+// CHECK-LABEL: func @codes_of_large_sums
+// CHECK: graph.winograd_input {{.*}}outputs = 2 : i64
+func.func @codes_of_large_sums(%x: tensor<1x32x32x116xui8>) -> tensor<1x32x32x64xi32> {
+  %none = graph.none : none
+  %codes = graph.cast %x {to = i16} : (tensor<1x32x32x116xui8>) -> tensor<1x32x32x116xi16>
+  %w = graph.constant {value = dense<127> : tensor<64x116x3x3xi16>} : () -> tensor<64x116x3x3xi16>
+  %0 = graph.conv %codes, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true, accumulate_i32 = true}
+    : (tensor<1x32x32x116xi16>, tensor<64x116x3x3xi16>, none) -> tensor<1x32x32x64xi32>
+  return %0 : tensor<1x32x32x64xi32>
+}
+
+// -----
+
+// Of 228, 144 times as large, does not fit 16 bits.
+// CHECK-LABEL: func @codes_of_large_weights
+// CHECK: graph.winograd_input {{.*}}outputs = 2 : i64
+func.func @codes_of_large_weights(%x: tensor<1x32x32x60xui8>) -> tensor<1x32x32x64xi32> {
+  %none = graph.none : none
+  %codes = graph.cast %x {to = i16} : (tensor<1x32x32x60xui8>) -> tensor<1x32x32x60xi16>
+  %w = graph.constant {value = dense<-228> : tensor<64x60x3x3xi16>} : () -> tensor<64x60x3x3xi16>
+  %0 = graph.conv %codes, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true, accumulate_i32 = true}
+    : (tensor<1x32x32x60xi16>, tensor<64x60x3x3xi16>, none) -> tensor<1x32x32x64xi32>
+  return %0 : tensor<1x32x32x64xi32>
+}
+
+// -----
+
+// Weights themselves of 16 bits have no room for any transform.
+// CHECK-LABEL: func @numbers_of_sixteen_bits
+// CHECK-NOT: winograd
+func.func @numbers_of_sixteen_bits(%x: tensor<1x32x32x32xui8>) -> tensor<1x32x32x64xi32> {
+  %none = graph.none : none
+  %codes = graph.cast %x {to = i16} : (tensor<1x32x32x32xui8>) -> tensor<1x32x32x32xi16>
+  %w = graph.constant {value = dense<4000> : tensor<64x32x3x3xi16>} : () -> tensor<64x32x3x3xi16>
+  %0 = graph.conv %codes, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true, accumulate_i32 = true}
+    : (tensor<1x32x32x32xi16>, tensor<64x32x3x3xi16>, none) -> tensor<1x32x32x64xi32>
+  return %0 : tensor<1x32x32x64xi32>
+}
