@@ -28,6 +28,8 @@ find_package(Threads REQUIRED)
 find_package(TBB REQUIRED)
 
 if(TENSMITH_COMPILER)
+  find_package(fmt REQUIRED)
+  find_package(ZLIB REQUIRED)
   find_package(MLIR 19.1 REQUIRED CONFIG HINTS /usr/lib/llvm-19/lib/cmake/mlir)
   list(APPEND CMAKE_MODULE_PATH ${MLIR_CMAKE_DIR} ${LLVM_CMAKE_DIR})
   cmake_policy(SET CMP0116 OLD) # TableGen's rules write dependencies from the build folder, or would run every time

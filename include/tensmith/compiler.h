@@ -120,6 +120,12 @@ TS_API ts_status *ts_describe_model(const char *path, const ts_compile_options *
  * `path`, or of `bytes` where they are not null; `path` is then what messages call them. */
 TS_API ts_status *ts_describe_interface(const char *path, const void *bytes, size_t size,
                                         char **json);
+/* The ONNX model at `path` with other contents of initialisers, by name, whose types and shapes the
+ * tensors must have: what training gives back. What lay in files beside the model is within its
+ * bytes then, which are freed with ts_bytes_free. */
+TS_API ts_status *ts_replace_initialisers(const char *path, const char *const *names,
+                                          ts_tensor *const *tensors, size_t count, void **model,
+                                          size_t *model_size);
 /* A program of the language as text, in the language's one layout, with its comments; `name` stands
  * for the file in messages. The result is freed as a description is. */
 TS_API ts_status *ts_format_program(const char *program, size_t size, const char *name,

@@ -1,7 +1,7 @@
 // tensmith bench: how long a run takes, and where the time goes.
+#include "files/Files.h"
 #include "tools/tensmith/Commands.h"
 #include "tools/tensmith/Compiler.h"
-#include "tools/tensmith/Files.h"
 #include "tools/tensmith/Inputs.h"
 #include "tools/tensmith/KernelReport.h"
 #include "tools/tensmith/Progress.h"

@@ -1,7 +1,7 @@
 // The subcommands: each adds itself, with its options and its help, and what it does when chosen.
 #pragma once
 
-#include "tools/tensmith/Failure.h"
+#include "files/Failure.h"
 
 #include <functional>
 #include <string>

@@ -1,9 +1,9 @@
 // tensmith compare: whether two ways to the same tensors agree, and the first one that differs.
+#include "files/Npy.h"
+#include "files/Npz.h"
 #include "tools/tensmith/Commands.h"
 #include "tools/tensmith/Compiler.h"
 #include "tools/tensmith/Inputs.h"
-#include "tools/tensmith/Npy.h"
-#include "tools/tensmith/Npz.h"
 #include "tools/tensmith/Progress.h"
 #include "tools/tensmith/Report.h"
 #include "tools/tensmith/TensorComparison.h"

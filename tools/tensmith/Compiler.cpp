@@ -1,7 +1,7 @@
 // Calls through the compiler library's C API, found with dlopen.
 #include "tools/tensmith/Compiler.h"
 
-#include "tools/tensmith/Failure.h"
+#include "files/Failure.h"
 #include "tools/tensmith/Progress.h"
 
 #include <CLI/CLI.hpp>

@@ -3,7 +3,7 @@
 // Its library is loaded when it is first needed: it brings LLVM along, and a module runs without.
 #pragma once
 
-#include "tools/tensmith/Files.h"
+#include "files/Files.h"
 
 #include <tensmith/compiler.h>
 #include <tensmith/tensmith.hpp>

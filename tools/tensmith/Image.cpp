@@ -1,33 +1,15 @@
-// Decoding and resizing are stb's; here is what the dimensions of an input say of a picture.
+// What the dimensions of an input say of a picture, and the picture as its elements.
 #include "tools/tensmith/Image.h"
 
-#include "tools/tensmith/Failure.h"
-#include "tools/tensmith/Files.h"
+#include "files/Failure.h"
+#include "files/Picture.h"
 
 #include <CLI/CLI.hpp>
 
 #include <fmt/format.h>
 
-#define STB_IMAGE_IMPLEMENTATION
-#define STB_IMAGE_STATIC
-#define STBI_ONLY_PNG
-#define STBI_ONLY_JPEG
-#define STBI_MAX_DIMENSIONS 32768
-#define STB_IMAGE_RESIZE_IMPLEMENTATION
-#define STB_IMAGE_RESIZE_STATIC
-#pragma clang diagnostic push
-#pragma clang diagnostic ignored "-Weverything"
-#include <stb/stb_image.h>
-#include <stb/stb_image_resize.h>
-#pragma clang diagnostic pop
-
 namespace tensmith::cli {
 namespace {
-
-struct Picture {
-  int height, width, channels;
-  std::vector<uint8_t> pixels; // rows of pixels of channels
-};
 
 /// Which of an input's dimensions are a picture's; -1 where it has none.
 struct PictureDims {
@@ -60,35 +42,6 @@ int sizeAlong(const Port &input, int dim, int otherwise) {
     return otherwise;
   return int(
       std::clamp<int64_t>(dimNumber(input.dims[size_t(dim)]).value_or(otherwise), 0, 1 << 20));
-}
-
-Picture decodePicture(const std::string &path, int channels) {
-  Bytes file = readFile(path);
-  auto bytes = reinterpret_cast<const stbi_uc *>(file.data());
-  int width = 0, height = 0, own = 0;
-  if (file.size() > size_t(INT_MAX) ||
-      !stbi_info_from_memory(bytes, int(file.size()), &width, &height, &own))
-    fail(path, "is not a PNG or JPEG picture that can be read; convert it");
-  stbi_uc *pixels = stbi_load_from_memory(bytes, int(file.size()), &width, &height, &own, channels);
-  if (!pixels)
-    fail(path, std::string("can't be decoded: ") + stbi_failure_reason() + "; write it again");
-  Picture picture = {height, width, channels, {}};
-  picture.pixels.assign(pixels, pixels + size_t(height) * size_t(width) * size_t(channels));
-  stbi_image_free(pixels);
-  return picture;
-}
-
-Picture resized(const Picture &from, int height, int width, const std::string &path) {
-  if (height == from.height && width == from.width)
-    return from;
-  Picture to = {height, width, from.channels, {}};
-  to.pixels.resize(size_t(height) * size_t(width) * size_t(from.channels));
-  if (!stbir_resize_uint8_generic(from.pixels.data(), from.width, from.height, 0, to.pixels.data(),
-                                  width, height, 0, from.channels, STBIR_ALPHA_CHANNEL_NONE, 0,
-                                  STBIR_EDGE_CLAMP, STBIR_FILTER_TRIANGLE, STBIR_COLORSPACE_LINEAR,
-                                  nullptr))
-    fail(path, fmt::format("can't be resized to {} by {}", width, height));
-  return to;
 }
 
 double ofChannel(const std::vector<double> &values, int channel, double otherwise) {

@@ -2,9 +2,10 @@
 // against the signature here, where the message can name the argument.
 #include "tools/tensmith/Inputs.h"
 
-#include "tools/tensmith/Failure.h"
-#include "tools/tensmith/Npy.h"
-#include "tools/tensmith/Npz.h"
+#include "files/Failure.h"
+#include "files/Npy.h"
+#include "files/Npz.h"
+#include "files/Words.h"
 
 #include "base/Philox.h"
 
@@ -284,27 +285,6 @@ std::vector<Tensor> makeInputs(const std::vector<Port> &inputs, const InputSetti
                    printable(inputs[i].name).c_str(), typeText(tensors[i]).c_str());
   }
   return tensors;
-}
-
-static size_t editDistance(const std::string &a, const std::string &b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), 0);
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j)
-      diagonal = std::exchange(row[j + 1],
-                               std::min({row[j] + 1, row[j + 1] + 1, diagonal + (a[i] != b[j])}));
-  }
-  return row.back();
-}
-
-std::optional<std::string> nearest(const std::string &name, const std::vector<std::string> &names) {
-  std::optional<std::string> best;
-  size_t distance = std::min(std::max<size_t>(2, name.size() / 3) + 1, name.size());
-  for (const std::string &candidate : names)
-    if (size_t d = editDistance(name.substr(0, 100), candidate.substr(0, 100)); d < distance)
-      best = candidate, distance = d;
-  return best;
 }
 
 } // namespace tensmith::cli

@@ -18,7 +18,4 @@ struct InputSettings {
 std::vector<Tensor> makeInputs(const std::vector<Port> &inputs, const InputSettings &settings,
                                const std::vector<std::string> &shapes, const std::string &file);
 
-/// The nearest of the names, if one is near enough to be what was meant.
-std::optional<std::string> nearest(const std::string &name, const std::vector<std::string> &names);
-
 } // namespace tensmith::cli

@@ -21,9 +21,10 @@ Progress::~Progress() {
     std::fputs("\r\033[K", stderr);
 }
 
-void Progress::update(std::string stage, double fraction) {
+void Progress::update(std::string stage, double fraction, std::string figures) {
   std::lock_guard lock(mutex_);
   stage_ = std::move(stage);
+  figures_ = std::move(figures);
   fraction_ = fraction;
 }
 
@@ -31,12 +32,14 @@ void Progress::callback(void *self, const char *stage, double fraction) {
   static_cast<Progress *>(self)->update(stage ? stage : "", fraction);
 }
 
-void Progress::warn(const std::string &message) {
+void Progress::say(const std::string &line) {
   std::lock_guard lock(mutex_);
   if (drawn_ && terminal_)
     std::fputs("\r\033[K", stderr);
-  std::fputs(("tensmith: warning: " + message + "\n").c_str(), stderr);
+  std::fputs((line + "\n").c_str(), stderr);
 }
+
+void Progress::warn(const std::string &message) { say("tensmith: warning: " + message); }
 
 void Progress::warnCallback(void *self, const char *message) {
   static_cast<Progress *>(self)->warn(message);
@@ -62,6 +65,8 @@ void Progress::draw(bool first) {
   std::string line = what_ + (stage_.empty() ? "" : ": " + stage_);
   if (fraction_ >= 0)
     line += fmt::format(", {:.0f}%", 100 * std::min(fraction_, 1.0));
+  if (!figures_.empty())
+    line += " " + figures_;
   line += fmt::format(", {:.0f} s", std::chrono::duration<double>(now - start_).count());
   std::fputs(terminal_ ? ("\r" + line + "\033[K").c_str() : (line + "\n").c_str(), stderr);
 }

@@ -19,11 +19,13 @@ public:
   Progress(const Progress &) = delete;
   Progress &operator=(const Progress &) = delete;
 
-  /// From any thread; `fraction` below 0 where it isn't known.
-  void update(std::string stage, double fraction = -1);
+  /// From any thread; `fraction` below 0 where it isn't known. `figures` may change all the time:
+  /// of themselves they make no new line.
+  void update(std::string stage, double fraction = -1, std::string figures = "");
   /// ts_compile_options::progress, whose context is the Progress.
   static void callback(void *self, const char *stage, double fraction);
   /// A line that stays; from any thread.
+  void say(const std::string &line);
   void warn(const std::string &message);
   /// ts_compile_options::warn, whose context is the Progress.
   static void warnCallback(void *self, const char *message);
@@ -37,7 +39,7 @@ private:
   const Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::string what_, stage_, printedStage_;
+  std::string what_, stage_, figures_, printedStage_;
   double fraction_ = -1;
   Clock::time_point printed_;
   bool drawn_ = false;

@@ -1,7 +1,7 @@
 // Layout of text for terminals, and JSON that is valid whatever a file's names contain.
 #include "tools/tensmith/Report.h"
 
-#include "tools/tensmith/Failure.h"
+#include "files/Failure.h"
 #include "tools/tensmith/Values.h"
 
 #include <fmt/format.h>

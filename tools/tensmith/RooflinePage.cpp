@@ -1,5 +1,6 @@
 // A page that opens without a network: the plot is SVG that is drawn here, its explanations are
 // titles, the table is a table.
+#include "files/Words.h"
 #include "tools/tensmith/KernelReport.h"
 
 #include <algorithm>
@@ -28,28 +29,6 @@ tr:nth-child(even) { background: #f5f7f9; } th { border-bottom: 1px solid #46515
   svg text { fill: #aab4c0; } .grid { stroke: #2a323b; } .roof { stroke: #aab4c0; }
   tr:nth-child(even) { background: #1c2229; } }
 )";
-
-std::string escaped(const std::string &text) {
-  std::string result;
-  for (char c : text)
-    switch (c) {
-    case '&':
-      result += "&amp;";
-      break;
-    case '<':
-      result += "&lt;";
-      break;
-    case '>':
-      result += "&gt;";
-      break;
-    case '"':
-      result += "&quot;";
-      break;
-    default:
-      result += c;
-    }
-  return result;
-}
 
 const char *colourOf(const std::string &waitsFor) {
   static const std::pair<const char *, const char *> kColours[] = {

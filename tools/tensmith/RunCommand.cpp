@@ -1,9 +1,9 @@
 // tensmith run: the outputs of a model or module for given inputs.
+#include "files/Npy.h"
 #include "tools/tensmith/Commands.h"
 #include "tools/tensmith/Compiler.h"
 #include "tools/tensmith/Inputs.h"
 #include "tools/tensmith/InstructionReport.h"
-#include "tools/tensmith/Npy.h"
 #include "tools/tensmith/Progress.h"
 #include "tools/tensmith/Report.h"
 

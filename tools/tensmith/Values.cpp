@@ -1,7 +1,7 @@
 // The bridge between the public API's tensors and numbers of any type.
 #include "tools/tensmith/Values.h"
 
-#include "tools/tensmith/Failure.h"
+#include "files/Failure.h"
 
 #include <charconv>
 #include <fmt/format.h>
@@ -92,13 +92,6 @@ std::string elementText(const HostTensor &tensor, int64_t index) {
   default:
     return floatText(tensor.getDouble(index), tensor.type());
   }
-}
-
-std::string printable(std::string_view text) {
-  std::string result;
-  for (unsigned char c : text)
-    result += c < 0x20 || c == 0x7f ? fmt::format("\\x{:02x}", c) : std::string(1, char(c));
-  return result;
 }
 
 std::optional<int64_t> dimNumber(const std::string &dim) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/HostTensor.h"
+#include "files/Words.h"
 
 #include <tensmith/tensmith.hpp>
 
@@ -21,8 +22,6 @@ std::string typeText(const Port &port);
 /// The element for people: shortest text that reads back as the same f32, "true", a quoted string.
 std::string elementText(const HostTensor &tensor, int64_t index);
 
-/// Safe to print: control characters of names from files are escaped.
-std::string printable(std::string_view text);
 /// Whether the dimension's text is a number, and which.
 std::optional<int64_t> dimNumber(const std::string &dim);
 

@@ -1,9 +1,11 @@
 // tensmith: the command line. Reads the arguments, runs one command, and says on stderr what
 // failed: "tensmith: file: what; what to do".
+#include "files/Words.h"
 #include "tools/tensmith/Commands.h"
-#include "tools/tensmith/Inputs.h"
 
 #include <CLI/CLI.hpp>
+
+#include <tensmith/tensmith.hpp>
 
 #include <csignal>
 #include <cstdio>
@@ -38,11 +40,6 @@ std::vector<std::string> optionNames(const CLI::App &command) {
     for (const std::string &name : optionNames(*group))
       names.push_back(name);
   return names;
-}
-
-std::string suggestion(const std::string &word, const std::vector<std::string> &names) {
-  auto close = nearest(word, names);
-  return close ? "; did you mean '" + *close + "'?" : "";
 }
 
 /// The message for arguments that CLI11 could not place.

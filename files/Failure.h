@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-namespace tensmith::cli {
+namespace tensmith {
 
 enum ExitStatus { kSuccess = 0, kFailure = 1, kUsage = 2 };
 
@@ -26,4 +26,4 @@ public:
 }
 [[noreturn]] inline void failUsage(const std::string &what) { throw Failure(what, kUsage); }
 
-} // namespace tensmith::cli
+} // namespace tensmith

@@ -3,15 +3,15 @@
 //
 // The header is matched as NumPy writes it; the element count is checked against the bytes that
 // are there before any memory is taken.
-#include "tools/tensmith/Npy.h"
+#include "files/Npy.h"
 
-#include "tools/tensmith/Failure.h"
+#include "files/Failure.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <regex>
 
-namespace tensmith::cli {
+namespace tensmith {
 namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
@@ -239,4 +239,4 @@ Bytes writeNpy(const HostTensor &tensor) {
   return result;
 }
 
-} // namespace tensmith::cli
+} // namespace tensmith

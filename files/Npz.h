@@ -1,11 +1,11 @@
 // NumPy's .npz files: zip archives of .npy files.
 #pragma once
 
-#include "tools/tensmith/Files.h"
+#include "files/Files.h"
 
 #include <optional>
 
-namespace tensmith::cli {
+namespace tensmith {
 
 /// The archive's directory; entries are unpacked when they are asked for.
 class Npz {
@@ -35,4 +35,4 @@ private:
   std::vector<Entry> entries_;
 };
 
-} // namespace tensmith::cli
+} // namespace tensmith

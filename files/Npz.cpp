@@ -3,15 +3,15 @@
 //
 // Every offset and size is checked against the file; an entry is only unpacked if its size is one
 // that deflate can reach from what is packed, so a small file can't ask for much memory.
-#include "tools/tensmith/Npz.h"
+#include "files/Npz.h"
 
-#include "tools/tensmith/Failure.h"
+#include "files/Failure.h"
 
 #include <algorithm>
 #include <cstring>
 #include <zlib.h>
 
-namespace tensmith::cli {
+namespace tensmith {
 namespace {
 
 using Span = std::span<const std::byte>;
@@ -161,4 +161,4 @@ Bytes Npz::unpack(const Entry &entry, Span packed) const {
   return bytes;
 }
 
-} // namespace tensmith::cli
+} // namespace tensmith

@@ -5,17 +5,40 @@
 #include <filesystem>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-namespace tensmith::cli {
+namespace tensmith {
 
 using Bytes = std::vector<std::byte>;
 
 /// The whole file; refuses folders and devices without an end.
 Bytes readFile(const std::string &path);
 
-/// Written beside its place and renamed, so that a failure (a full disk) leaves no half of it.
+/// A file written beside its place and renamed, so that a failure (a full disk, a process that is
+/// killed) leaves no half of it: whoever opens `path` finds the old contents or the new ones.
+class AtomicFile {
+public:
+  explicit AtomicFile(const std::filesystem::path &path);
+  /// What was not committed is removed.
+  ~AtomicFile();
+  AtomicFile(const AtomicFile &) = delete;
+  AtomicFile &operator=(const AtomicFile &) = delete;
+
+  void write(std::span<const std::byte> bytes);
+  /// `durable`: only once file and folder are on the disk, so that also a machine that loses its
+  /// power has it.
+  void commit(bool durable = false);
+
+private:
+  [[noreturn]] void giveUp(int error);
+  std::string path_, partial_;
+  int number_;
+};
+
+/// The whole file by one.
 void writeFile(const std::filesystem::path &path, std::span<const std::byte> bytes);
+void writeFile(const std::filesystem::path &path, std::string_view text);
 
 /// By content: what is no ELF object is taken for a model, unless it is named like a module.
 enum class FileKind { Model, Module };
@@ -34,4 +57,4 @@ private:
   std::filesystem::path path_;
 };
 
-} // namespace tensmith::cli
+} // namespace tensmith

@@ -1,7 +1,7 @@
 // Reading and writing whole files through POSIX, whose errno says why something failed.
-#include "tools/tensmith/Files.h"
+#include "files/Files.h"
 
-#include "tools/tensmith/Failure.h"
+#include "files/Failure.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace tensmith::cli {
+namespace tensmith {
 namespace {
 
 /// A file descriptor that closes itself.
@@ -86,23 +86,56 @@ Bytes readFile(const std::string &path) {
   return bytes;
 }
 
-void writeFile(const std::filesystem::path &path, std::span<const std::byte> bytes) {
-  std::string partial = path.string() + ".partial-XXXXXX";
-  Descriptor file = {::mkostemp(partial.data(), O_CLOEXEC)};
-  if (file.number < 0)
-    fail(path.string(), "can't be written: " + reason(errno));
-  int error = writeAll(file.number, bytes);
+AtomicFile::AtomicFile(const std::filesystem::path &path)
+    : path_(path.string()), partial_(path_ + ".partial-XXXXXX"),
+      number_(::mkostemp(partial_.data(), O_CLOEXEC)) {
+  if (number_ < 0)
+    fail(path_, "can't be written: " + reason(errno));
+}
+
+AtomicFile::~AtomicFile() {
+  if (number_ < 0)
+    return;
+  ::close(number_);
+  ::unlink(partial_.c_str());
+}
+
+void AtomicFile::giveUp(int error) {
+  ::unlink(partial_.c_str());
+  if (number_ >= 0)
+    ::close(std::exchange(number_, -1));
+  fail(path_, "can't be written: " + reason(error));
+}
+
+void AtomicFile::write(std::span<const std::byte> bytes) {
+  if (int error = writeAll(number_, bytes))
+    giveUp(error);
+}
+
+void AtomicFile::commit(bool durable) {
   mode_t mask = ::umask(0);
   ::umask(mask);
-  ::fchmod(file.number, 0666 & ~mask);
-  if (::close(std::exchange(file.number, -1)) != 0 && !error)
-    error = errno;
-  if (!error && ::rename(partial.c_str(), path.c_str()) != 0)
-    error = errno;
-  if (!error)
+  ::fchmod(number_, 0666 & ~mask);
+  if (durable && ::fsync(number_) != 0)
+    giveUp(errno);
+  if (::close(std::exchange(number_, -1)) != 0 || ::rename(partial_.c_str(), path_.c_str()) != 0)
+    giveUp(errno);
+  if (!durable)
     return;
-  ::unlink(partial.c_str());
-  fail(path.string(), "can't be written: " + reason(error));
+  std::string folder = std::filesystem::path(path_).parent_path();
+  Descriptor opened = {::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_CLOEXEC)};
+  if (opened.number >= 0 && ::fsync(opened.number) != 0 && errno != EINVAL)
+    fail(path_, "may not be on the disk: " + reason(errno)); // EINVAL: of no use on this one
+}
+
+void writeFile(const std::filesystem::path &path, std::span<const std::byte> bytes) {
+  AtomicFile file(path);
+  file.write(bytes);
+  file.commit();
+}
+
+void writeFile(const std::filesystem::path &path, std::string_view text) {
+  writeFile(path, std::as_bytes(std::span(text)));
 }
 
 FileKind kindOf(const std::string &path) {
@@ -129,4 +162,4 @@ TemporaryFolder::~TemporaryFolder() {
   std::filesystem::remove_all(path_, ignored);
 }
 
-} // namespace tensmith::cli
+} // namespace tensmith

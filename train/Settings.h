@@ -1,0 +1,58 @@
+// What a run of training is told: one struct, which a configuration file and the command line fill
+// from one table (SettingTable.h), and which a checkpoint remembers.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tensmith::train {
+
+struct Settings {
+  std::string model;  // ONNX
+  std::string output; // the folder of the run; empty: the model's name with "-run", here
+  int64_t epochs = 10, batch = 32, seed = 1, threads = 0;
+  std::vector<std::string> shapes; // "sequence=128"
+  bool resume = false, overwrite = false;
+
+  // [data]; what the words may be is in Dataset.h
+  std::vector<std::string> data, test;
+  std::string format = "auto", target;
+  double validation = 0; // the part of `data` that is kept apart for it
+  std::optional<double> scale;
+  std::vector<double> mean, deviation;
+  bool shuffle = true;
+  int64_t workers = 1, queue = 4;
+
+  // [augmentation]
+  int64_t crop = 0;
+  bool flip = false;
+
+  // [loss]
+  std::string loss = "cross_entropy", of;
+
+  // [optimiser]
+  std::string optimiser = "adam";
+  double learningRate = 1e-3, weightDecay = 0, clipNorm = 0, emaDecay = 0;
+  std::vector<std::string> trainable;
+  std::map<std::string, double> hyperparameters; // the optimiser's own: "beta1"
+
+  // [schedule]
+  std::string schedule = "constant";
+  int64_t warmUp = 0, stepEvery = 0; // steps; epochs
+  double stepFactor = 0.1, finalRate = 0;
+
+  // [checkpoints]
+  int64_t checkpointEvery = 0, keep = 3; // steps; 0: at the end of each epoch
+  // [log]
+  int64_t logEvery = 50; // steps
+  bool tensorboard = true;
+
+  /// Where a setting was made: "config.toml:12", "--batch"; of one that wasn't, its option.
+  std::string origin(const std::string &option) const;
+  std::map<std::string, std::string> origins; // by option
+};
+
+} // namespace tensmith::train
