@@ -5,6 +5,7 @@
 // is borrowed) or out (outputs are NumPy arrays on the library's memory). The interpreter's lock is
 // released while models compile and run.
 #include "python/CompilerLibrary.h"
+#include "python/Settings.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
@@ -512,6 +513,30 @@ nb::dict portOf(const ts_port &port) {
   return result;
 }
 
+/// The states of a module, held for as long as steps are made with them.
+class States {
+public:
+  explicit States(ts_module *module) : module_(module) {
+    for (size_t i = 0; i < ts_module_state_count(module); ++i) {
+      ts_tensor *tensor = nullptr;
+      check(ts_module_state_initial(module, i, &tensor));
+      tensors_.emplace_back(tensor);
+    }
+  }
+
+  States(const States &) = delete;
+  States &operator=(const States &) = delete;
+
+  size_t size() const { return tensors_.size(); }
+  ts_tensor *tensor(size_t index) const { return tensors_.at(index).get(); }
+  ts_state state(size_t index) const { return ts_module_state(module_, index); }
+  nb::object array(size_t index) const { return arrayFromTensor(tensors_.at(index).get()); }
+
+private:
+  ts_module *module_; // of the Module that Python keeps alive
+  std::vector<Owned<ts_tensor>> tensors_;
+};
+
 class Module {
 public:
   Module(ts_module *module, int threads, int64_t depth, int64_t instructions) : module_(module) {
@@ -548,6 +573,60 @@ public:
     return results;
   }
 
+  States *states() const { return new States(module_.get()); }
+
+  nb::list stateList() const {
+    nb::list result;
+    for (size_t i = 0; i < ts_module_state_count(module_.get()); ++i) {
+      ts_state state = ts_module_state(module_.get(), i);
+      nb::dict entry;
+      entry["name"] = state.name;
+      entry["kind"] = state.kind == TS_STATE_PARAMETER ? "parameter"
+                      : state.kind == TS_STATE_SLOT    ? "slot"
+                                                       : "step";
+      entry["input"] = state.input;
+      entry["output"] = state.output;
+      result.append(entry);
+    }
+    return result;
+  }
+
+  /// Runs once and updates the states. `inputs` are those that are no states, in order; the results
+  /// likewise.
+  nb::list step(nb::list inputs, const States &states) {
+    size_t inputCount = ts_module_input_count(module_.get());
+    std::vector<ts_tensor *> given(inputCount), outputs(ts_module_output_count(module_.get()));
+    for (size_t i = 0; i < states.size(); ++i)
+      given[states.state(i).input] = outputs[states.state(i).output] = states.tensor(i);
+    std::vector<Owned<ts_tensor>> held;
+    for (size_t i = 0; i < inputCount; ++i) {
+      if (given[i])
+        continue;
+      if (held.size() == inputs.size())
+        throw nb::value_error("the step has more inputs");
+      held.push_back(toTensor(inputs[held.size()], ts_module_input(module_.get(), i).type));
+      given[i] = held.back().get();
+    }
+    std::vector<bool> isState;
+    for (ts_tensor *output : outputs)
+      isState.push_back(output != nullptr);
+    ts_status *status;
+    {
+      nb::gil_scoped_release unlocked;
+      status = ts_session_run(session_.get(), given.data(), given.size(), outputs.data(),
+                              outputs.size());
+    }
+    check(status);
+    nb::list results;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      if (isState[i])
+        continue;
+      Owned<ts_tensor> owned(outputs[i]);
+      results.append(fromTensor(outputs[i]));
+    }
+    return results;
+  }
+
   nb::list ports(bool inputs) const {
     nb::list result;
     size_t count =
@@ -573,65 +652,9 @@ private:
   Owned<ts_session> session_;
 };
 
-struct Derivative {
-  bool tangent = false, takesCotangent = false;
-  std::vector<std::string> of, by;
-};
-
-/// What options point into, for as long as they are used.
-struct Pointers {
-  std::vector<const char *> names;
-  std::vector<ts_derivative> derivatives;
-};
-
-struct Settings {
-  std::vector<std::string> shapes, overridable;
-  std::vector<Derivative> derivatives;
-  std::optional<std::string> target, cache, dump;
-  bool reference = false, exact = false, fuse = true;
-
-  ts_compile_options options(Pointers &pointers) const {
-    ts_compile_options result;
-    compiler().initOptions(&result);
-    auto add = [&](const std::vector<std::string> &names) {
-      for (const std::string &name : names)
-        pointers.names.push_back(name.c_str());
-    };
-    add(shapes);
-    add(overridable);
-    for (const Derivative &derivative : derivatives) {
-      add(derivative.of);
-      add(derivative.by);
-    }
-    const char *const *next = pointers.names.data();
-    auto take = [&](const std::vector<std::string> &names) {
-      return std::exchange(next, next + names.size());
-    };
-    result.shapes = take(shapes);
-    result.shape_count = shapes.size();
-    result.overridable = take(overridable);
-    result.overridable_count = overridable.size();
-    for (const Derivative &derivative : derivatives) {
-      const char *const *of = take(derivative.of);
-      pointers.derivatives.push_back({derivative.tangent ? TS_TANGENT : TS_GRADIENT, of,
-                                      derivative.of.size(), take(derivative.by),
-                                      derivative.by.size(), derivative.takesCotangent});
-    }
-    result.derivatives = pointers.derivatives.data();
-    result.derivative_count = pointers.derivatives.size();
-    result.optimization = fuse;
-    result.target = target ? target->c_str() : nullptr;
-    result.cache_dir = cache ? cache->c_str() : nullptr;
-    result.dump_ir_dir = dump ? dump->c_str() : nullptr;
-    result.evaluate_by_reference = reference;
-    result.precision = exact ? TS_PRECISION_EXACT : TS_PRECISION_FAST;
-    return result;
-  }
-};
-
 void compileFile(const std::string &path, const std::string &out, const Settings &settings) {
   Pointers pointers;
-  ts_compile_options options = settings.options(pointers);
+  ts_compile_options options = settings.options(pointers, compiler());
   ts_status *status;
   {
     nb::gil_scoped_release unlocked;
@@ -642,7 +665,7 @@ void compileFile(const std::string &path, const std::string &out, const Settings
 
 nb::bytes compileBytes(nb::bytes model, const std::string &name, const Settings &settings) {
   Pointers pointers;
-  ts_compile_options options = settings.options(pointers);
+  ts_compile_options options = settings.options(pointers, compiler());
   void *module = nullptr;
   size_t size = 0;
   const char *data = model.c_str();
@@ -686,24 +709,12 @@ NB_MODULE(_tensmith, m) {
   error.attr("code") = "internal";
   m.attr("Error") = error;
   nb::register_exception_translator(raise, error.ptr());
-  nb::class_<Derivative>(m, "Derivative")
-      .def(nb::init<>())
-      .def_rw("tangent", &Derivative::tangent)
-      .def_rw("takes_cotangent", &Derivative::takesCotangent)
-      .def_rw("of", &Derivative::of)
-      .def_rw("by", &Derivative::by);
-  nb::class_<Settings>(m, "Settings")
-      .def(nb::init<>())
-      .def_rw("shapes", &Settings::shapes)
-      .def_rw("overridable", &Settings::overridable)
-      .def_rw("derivatives", &Settings::derivatives)
-      .def_rw("fuse", &Settings::fuse)
-      .def_rw("target", &Settings::target, nb::arg().none())
-      .def_rw("cache", &Settings::cache, nb::arg().none())
-      .def_rw("dump", &Settings::dump, nb::arg().none())
-      .def_rw("reference", &Settings::reference)
-      .def_rw("exact", &Settings::exact);
+  bindSettings(m);
+  nb::class_<States>(m, "States").def("array", &States::array);
   nb::class_<Module>(m, "Module")
+      .def("states", &Module::states, nb::keep_alive<0, 1>())
+      .def("state_list", &Module::stateList)
+      .def("step", &Module::step)
       .def("run", &Module::run)
       .def("ports", &Module::ports)
       .def("describe", &Module::describe)

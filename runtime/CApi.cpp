@@ -4,6 +4,7 @@
 #include "runtime/DLPack.h"
 #include "runtime/Describe.h"
 #include "runtime/Session.h"
+#include "runtime/States.h"
 
 #include <cstdlib>
 #include <new>
@@ -381,6 +382,27 @@ ts_port ts_module_input(const ts_module *module, size_t index) {
 }
 ts_port ts_module_output(const ts_module *module, size_t index) {
   return portAt(module->outputs, index);
+}
+size_t ts_module_state_count(const ts_module *module) {
+  const auto *states = module->module->plan().states();
+  return states ? states->size() : 0;
+}
+ts_state ts_module_state(const ts_module *module, size_t index) {
+  if (index >= ts_module_state_count(module))
+    return {"", TS_STATE_STEP, SIZE_MAX, SIZE_MAX};
+  const auto *state = module->module->plan().states()->Get(uint32_t(index));
+  return {state->name()->c_str(), ts_state_kind(state->kind()), state->input(), state->output()};
+}
+ts_status *ts_module_state_initial(const ts_module *module, size_t index, ts_tensor **out) {
+  return guarded([&]() -> Status {
+    if (!module || !out)
+      return missing(out ? "the module" : "the result");
+    if (index >= ts_module_state_count(module))
+      return invalidArgument("there is no state " + std::to_string(index));
+    return give(runtime::initialValue(*module->module,
+                                      *module->module->plan().states()->Get(uint32_t(index))),
+                out);
+  });
 }
 ts_status *ts_module_describe(const ts_module *module, char **json) {
   return guarded([&] {

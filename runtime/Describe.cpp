@@ -262,6 +262,19 @@ void writeDataTypes(JsonWriter &json, const Module &module) {
   json.close(']');
 }
 
+void writeStates(JsonWriter &json, const Module &module) {
+  const auto *states = module.plan().states();
+  json.key("states").open('[');
+  for (uint32_t i = 0; states && i < states->size(); ++i) {
+    const plan::State *state = states->Get(i);
+    json.open('{').key("name").value(view(state->name()));
+    json.key("kind").value(plan::EnumNameStateKind(state->kind()));
+    json.key("input").value(int64_t(state->input())).key("output").value(int64_t(state->output()));
+    json.key("in_place").value(int64_t(state->in_place())).close('}');
+  }
+  json.close(']');
+}
+
 void writeMetadata(JsonWriter &json, const Module &module) {
   const auto *metadata = module.plan().metadata();
   json.key("metadata").open('{');
@@ -297,6 +310,7 @@ std::string describeModule(const Module &module) {
   json.close(']');
   writeProcedures(json, module);
   writeDataTypes(json, module);
+  writeStates(json, module);
   writeMetadata(json, module);
   return json.close('}').take();
 }

@@ -23,6 +23,7 @@ public:
     each(module.procedures(), &ListCounter::addProcedure);
     each(module.constants(), &ListCounter::addConstant);
     each(module.data_types(), &ListCounter::addDataType);
+    each(module.states(), &ListCounter::addState);
     return total_;
   }
 
@@ -82,6 +83,7 @@ private:
     add(procedure.code());
     add(procedure.places());
   }
+  void addState(const plan::State &state) { add(state.name()); }
   void addConstant(const plan::ConstantTensor &constant) { add(constant.dims()); }
   void addDataType(const plan::DataDeclaration &type) {
     add(type.name());

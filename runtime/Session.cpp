@@ -3,6 +3,7 @@
 
 #include "base/Budget.h"
 #include "runtime/Interpreter.h"
+#include "runtime/States.h"
 
 namespace tensmith::runtime {
 namespace {
@@ -72,11 +73,6 @@ Status checkDestination(const Module &module, size_t index, const Tensor &tensor
   return fits ? Status()
               : invalidArgument(outputName(module, index) + ": it is " + declaredType(main, value) +
                                 " and can't be written into " + describe(tensor));
-}
-
-bool overlap(const Tensor &a, const Tensor &b) {
-  return a.bytes() > 0 && b.bytes() > 0 && a.data() < b.data() + b.bytes() &&
-         b.data() < a.data() + a.bytes();
 }
 
 } // namespace
@@ -201,15 +197,7 @@ Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outp
   }
   // An output that shares memory with another tensor of the call must not be written before the
   // others were read: it gets memory of its own, and is copied at the end.
-  std::vector<Tensor *> direct = destinations;
-  for (size_t i = 0; i < direct.size(); ++i) {
-    for (const TensorRef &input : inputs)
-      if (direct[i] && input && overlap(*direct[i], *input))
-        direct[i] = nullptr;
-    for (size_t j = 0; j < i; ++j)
-      if (direct[i] && destinations[j] && overlap(*direct[i], *destinations[j]))
-        direct[i] = nullptr;
-  }
+  std::vector<Tensor *> direct = directDestinations(*module_, inputs, destinations);
 
   ResourceScope resources({budget_, deadlineIn(limits_.seconds)});
   Lease frame(*this, 0);
@@ -225,8 +213,8 @@ Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outp
     if (tensor->type() != destinations[i]->type() || tensor->shape() != destinations[i]->shape())
       return invalidArgument(outputName(*module_, i) + ": it is " + describe(*tensor) +
                              " and can't be written into " + describe(*destinations[i]));
-    if (tensor->bytes())
-      std::memcpy(destinations[i]->data(), tensor->data(), size_t(tensor->bytes()));
+    if (tensor->bytes() && tensor->data() != destinations[i]->data())
+      std::memmove(destinations[i]->data(), tensor->data(), size_t(tensor->bytes()));
   }
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!destinations[i])

@@ -10,6 +10,7 @@
 #include "runtime/ListBytes.h"
 #include "runtime/ModuleFormat.h"
 #include "runtime/Program.h"
+#include "runtime/States.h"
 #include "runtime/VerifyProcedures.h"
 
 #include <algorithm>
@@ -446,6 +447,8 @@ Result<const plan::Module *> verifyPlan(std::span<const std::byte> bytes, uint64
     return fault("inputs: " + what);
   if (std::string what = verifyPorts(*main, module.outputs(), main->results()); !what.empty())
     return fault("outputs: " + what);
+  if (std::string what = verifyStates(module, weightsBytes); !what.empty())
+    return fault(what);
   if (std::string what = verifyProcedures(module, weightsBytes); !what.empty())
     return fault(what);
   std::map<uint32_t, int> depths;

@@ -7,6 +7,7 @@
 #include "compiler/api/GraphText.h"
 #include "compiler/api/MeasureMachine.h"
 #include "compiler/api/TakenStatus.h"
+#include "compiler/api/TrainingOptions.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
@@ -78,6 +79,8 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
       return missing("the name of an overridable input");
   if (Status status = checkDerivatives(result); !status.ok())
     return status;
+  if (result.training && result.derivative_count)
+    return invalidArgument("a step of training can't be asked for together with derivatives");
   if (result.optimization != 0 && result.optimization != 1)
     return invalidArgument("there is no optimization level " + std::to_string(result.optimization) +
                            "; 0 and 1 are known");
@@ -141,6 +144,7 @@ Result<ImportOptions> importOptions(const ts_compile_options &options) {
     result.overridable.insert(options.overridable[i]);
   for (std::string &name : namesOfDerivatives(options))
     result.overridable.insert(std::move(name));
+  result.training = options.training != nullptr;
   if (options.node_limit)
     result.maxNodes = options.node_limit;
   if (options.nesting_limit)
@@ -173,17 +177,24 @@ public:
   /// What a file or bytes hold, with the derivatives that are asked for.
   Status load(const std::string &path, const ts_compile_options &options) {
     Status status = read(path, options);
-    return status.ok() ? addDerivatives(*module_, options).within(path) : status;
+    return status.ok() ? derive(options).within(path) : status;
   }
   Status load(std::string_view bytes, const std::string &name, const ts_compile_options &options) {
     Status status = read(bytes, name, options);
-    return status.ok() ? addDerivatives(*module_, options).within(name) : status;
+    return status.ok() ? derive(options).within(name) : status;
   }
 
   ModuleOp module() { return *module_; }
   func::FuncOp main() { return module_->lookupSymbol<func::FuncOp>("main"); }
 
 private:
+  Status derive(const ts_compile_options &options) {
+    if (!options.training)
+      return addDerivatives(*module_, options);
+    auto asked = trainingOptions(*options.training);
+    return asked.ok() ? training::makeTrainingStep(*module_, *asked) : asked.status();
+  }
+
   Status read(const std::string &path, const ts_compile_options &options) {
     auto buffer =
         llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);

@@ -52,12 +52,12 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"layout", rewrite::chooseLayout},
                    {"fold-constants", rewrite::foldConstants},
                    {"rounded-scales", rewrite::mergeScales},
-                   {"integer-codes", rewrite::limitCodes},
                    {"winograd", rewrite::winograd},
                    {"cse", eliminateCommon},
                    {"compile-loops", rewrite::compileLoops},
                    {"fuse", rewrite::fuse},
-                   {"hoist", rewrite::hoist}};
+                   {"hoist", rewrite::hoist},
+                   {"order-updates", rewrite::orderUpdates}};
 
 /// What was measured of the machine, where it was; the module says by which limits it was made.
 void useLimits(Machine &machine, kernel::MachineShape &shape) {

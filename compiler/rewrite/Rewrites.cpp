@@ -11,7 +11,6 @@ std::span<const Rewrite> rewrites() {
       {"graph-integer-products", "multiply codes, not the numbers that they stand for",
        multiplyIntegers},
       {"graph-rounded-scales", "multiply scales of what is rounded into constants", mergeScales},
-      {"graph-integer-codes", "limit numbers that become codes as integers", limitCodes},
       {"graph-layout", "make convolutions channels-last", chooseLayout},
       {"graph-winograd", "compute convolutions by minimal filtering where that is faster",
        winograd},
@@ -19,6 +18,7 @@ std::span<const Rewrite> rewrites() {
       {"graph-compile-loops", "make kernels of loops with small bodies", compileLoops},
       {"graph-fuse", "cut the graph into kernels", fuse},
       {"graph-hoist", "move kernels out of loops that give the same each time", hoist},
+      {"graph-order-updates", "update states after their old values were read", orderUpdates},
   };
   return kRewrites;
 }

@@ -30,8 +30,6 @@ mlir::LogicalResult foldConstants(mlir::func::FuncOp function, const Options &op
 mlir::LogicalResult multiplyIntegers(mlir::func::FuncOp function, const Options &options);
 /// Scales of what is rounded are multiplied into the constants before them.
 mlir::LogicalResult mergeScales(mlir::func::FuncOp function, const Options &options);
-/// Numbers that become codes are limited as integers.
-mlir::LogicalResult limitCodes(mlir::func::FuncOp function, const Options &options);
 /// Removes what does nothing: transpositions that cancel, reshapes of reshapes, broadcasts that
 /// their users do anyway.
 mlir::LogicalResult simplify(mlir::func::FuncOp function, const Options &options);
@@ -50,6 +48,8 @@ mlir::LogicalResult compileLoops(mlir::func::FuncOp function, const Options &opt
 mlir::LogicalResult fuse(mlir::func::FuncOp function, const Options &options);
 /// Moves kernels out of loops that give the same in each iteration.
 mlir::LogicalResult hoist(mlir::func::FuncOp function, const Options &options);
+/// Puts what updates a state behind the last use of its old value.
+mlir::LogicalResult orderUpdates(mlir::func::FuncOp function, const Options &options);
 
 struct Rewrite {
   std::string_view name; // as a pass: "graph-fold-constants"

@@ -3,6 +3,7 @@
 
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/graph/States.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -168,9 +169,22 @@ struct ReshapeBehindElementwise : OpInterfaceRewritePattern<graph::Elementwise> 
            after.getShape().back() == type.getDimSize(0);
   }
 
+  /// What updates a state stays of the state's shape, so that it can be written over it.
+  static bool mayUpdate(graph::Elementwise op, RankedTensorType result) {
+    auto function = op->getParentOfType<func::FuncOp>();
+    bool hasStates = function && llvm::any_of(function.getArguments(), [&](BlockArgument argument) {
+                       return function.getArgAttr(argument.getArgNumber(), graph::kState);
+                     });
+    return hasStates && llvm::any_of(op->getOperands(), [&](Value operand) {
+             auto own = dyn_cast<RankedTensorType>(operand.getType());
+             return own && own.getRank() > 0 && !reshapeTo(operand, result) &&
+                    own.clone(result.getElementType()) == result;
+           });
+  }
+
   LogicalResult matchAndRewrite(graph::Elementwise op, PatternRewriter &rewriter) const override {
     auto result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-    if (!result || op->getNumResults() != 1)
+    if (!result || op->getNumResults() != 1 || mayUpdate(op, result))
       return failure();
     RankedTensorType before;
     for (Value operand : op->getOperands())

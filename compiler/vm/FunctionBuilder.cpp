@@ -3,11 +3,11 @@
 
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Evaluate.h"
+#include "compiler/vm/InPlace.h"
 #include "compiler/vm/Signature.h"
 #include "runtime/ModuleFormat.h"
 
 #include "llvm/ADT/SetVector.h"
-#include "llvm/ADT/SmallPtrSet.h"
 
 using namespace mlir;
 
@@ -372,26 +372,6 @@ bool FunctionBuilder::shareBuffer(Value a, Value b) {
   auto ofA = lifetimeOf_.find(a), ofB = lifetimeOf_.find(b);
   return a == b ||
          (ofA != lifetimeOf_.end() && ofB != lifetimeOf_.end() && ofA->second == ofB->second);
-}
-
-/// Whether all that a kernel computes from the argument is element-wise at the result's shape.
-static bool isReadInPlace(Value argument, RankedTensorType result) {
-  // Each user once: there are exponentially many paths where values are used twice.
-  llvm::SmallPtrSet<Operation *, 8> seen;
-  SmallVector<Operation *> users(argument.getUsers());
-  while (!users.empty()) {
-    Operation *user = users.pop_back_val();
-    // What a loop in the kernel reads, it reads again.
-    if (user->getBlock() != argument.getParentBlock())
-      return false;
-    if (isa<graph::YieldOp>(user) || !seen.insert(user).second)
-      continue;
-    auto own = dyn_cast<RankedTensorType>(user->getResult(0).getType());
-    if (!isa<graph::Elementwise>(user) || !own || own.clone(result.getElementType()) != result)
-      return false;
-    users.append(user->user_begin(), user->user_end());
-  }
-  return true;
 }
 
 /// An operand whose buffer ends here and of which the kernel reads each element only to compute the

@@ -5,6 +5,7 @@
 #include "compiler/vm/ModuleTables.h"
 #include "compiler/vm/ProcedureBuilder.h"
 #include "compiler/vm/Signature.h"
+#include "compiler/vm/States.h"
 
 using namespace mlir;
 
@@ -119,6 +120,8 @@ Result<Plan> buildPlan(const PlanInput &input) {
   const plan::FunctionT &body = *module.functions[0];
   module.inputs = ports(inputsOf(function), body.params);
   module.outputs = ports(outputsOf(function), body.results);
+  if (Status status = addStates(function, tables); !status.ok())
+    return status;
   module.metadata.push_back(integer("arena_bytes_planned", tables.plannedBytes));
   module.metadata.push_back(integer("arena_buffers", tables.buffers));
   module.metadata.push_back(integer("arena_bytes_without_sharing", tables.separateBytes));

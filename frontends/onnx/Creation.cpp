@@ -130,6 +130,14 @@ LogicalResult dropout(NodeImport &n) {
   auto training = n.constants(n.input(2));
   bool inference =
       n.opset < 12 || !n.has(2) || (training && training->size() == 1 && !(*training)[0]);
+  if (n.importer.options.training) {
+    Value ratio = n.has(1)       ? n.input(1)
+                  : n.opset < 12 ? n.scalar(x, n.floatAttr("ratio", 0.5))
+                                 : n.graph.none();
+    return n.give(
+        n.graph.create("graph.dropout", {x, ratio, n.graph.scalar(n.builder.getI1Type(), 1)},
+                       n.integer("seed", n.hasAttribute("seed") ? n.intAttr("seed") : n.seed())));
+  }
   if (!inference)
     return n.give(
         n.graph.create("graph.dropout", {x, n.maybe(1), n.input(2)},

@@ -31,6 +31,10 @@ struct ImportOptions {
   graph::Keep keep;
   /// Initialisers that become inputs, or stay inputs where they are, and so must be given.
   std::set<std::string> overridable;
+  /// Batch normalisation and dropout do what they do in training, whatever form the model has them
+  /// in. Running statistics have their next values as further results, which say so (kNextOf of
+  /// compiler/graph/States.h).
+  bool training = false;
 
   int64_t maxModelBytes = int64_t(1) << 36;
   int64_t maxNodes = 1'000'000;                ///< after functions are expanded

@@ -3,6 +3,7 @@
 
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Evaluate.h"
+#include "compiler/graph/States.h"
 #include "frontends/onnx/NodeImport.h"
 #include "frontends/onnx/Schemas.h"
 
@@ -163,9 +164,12 @@ FailureOr<Value> Importer::importInitializer(const onnx::TensorProto &tensor, co
   if (!value.ok())
     return emitError(location) << "initialiser '" << tensor.name() << "' "
                                << value.status().message();
-  return graph::GraphBuilder(builder, shapes,
-                             NameLoc::get(builder.getStringAttr(tensor.name()), location))
-      .constant(*value);
+  Value constant = graph::GraphBuilder(builder, shapes,
+                                       NameLoc::get(builder.getStringAttr(tensor.name()), location))
+                       .constant(*value);
+  if (options.training && constant)
+    constant.getDefiningOp()->setAttr(graph::kInitialiser, builder.getStringAttr(tensor.name()));
+  return constant;
 }
 
 LogicalResult Importer::importInitializers(const onnx::GraphProto &graph, Scope &scope, bool isMain,
@@ -401,7 +405,26 @@ LogicalResult Importer::importMainGraph(func::FuncOp function) {
     function.setArgAttr(unsigned(i), "graph.name", name);
   for (auto [i, name] : llvm::enumerate(outputNames))
     function.setResultAttr(unsigned(i), "graph.name", name);
-  return keepTensors(function, scope);
+  if (failed(keepTensors(function, scope)))
+    return failure();
+  addUpdates(function, scope);
+  return success();
+}
+
+/// Of initialisers of the main graph alone: what a node computed has no next value.
+void Importer::addUpdates(func::FuncOp function, const Scope &scope) {
+  std::vector<graph::NamedValue> results;
+  SmallVector<StringAttr> names;
+  for (const auto &tensor : model->proto.graph().initializer())
+    for (auto &[old, next] : updates)
+      if (const Value *value = scope.find(tensor.name()); value && *value == old) {
+        results.push_back({tensor.name() + ".next", next});
+        names.push_back(builder.getStringAttr(tensor.name()));
+      }
+  for (auto [result, name] : llvm::zip_equal(results, names)) {
+    graph::addOutputs(function, {result});
+    function.setResultAttr(function.getNumResults() - 1, graph::kNextOf, name);
+  }
 }
 
 /// Tensors of one value (Identity's) are kept once, under the first one's name.

@@ -67,6 +67,8 @@ public:
   graph::ShapeContext shapes;
   mlir::OpBuilder builder;
   int64_t randomSeeds = 0; ///< given out to operators that have none
+  /// In training: values that have another in the next run.
+  std::vector<std::pair<mlir::Value, mlir::Value>> updates;
 
 private:
   // What follows an If whose branches differ in rank; see Branches.h.
@@ -99,6 +101,7 @@ private:
   mlir::FailureOr<mlir::Type> inputType(const onnx::ValueInfoProto &input, mlir::Location location);
   mlir::AffineExpr symbol(llvm::StringRef name);
   mlir::Location locationOf(const onnx::NodeProto &node, int number, const Scope &scope);
+  void addUpdates(mlir::func::FuncOp function, const Scope &scope);
   mlir::LogicalResult keepTensors(mlir::func::FuncOp function, const Scope &scope);
   std::string innermost(const std::string &message) const;
 

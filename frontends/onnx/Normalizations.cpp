@@ -46,7 +46,12 @@ LogicalResult batchNormTraining(NodeImport &n, NamedAttribute epsilon) {
               {x, n.input(1), n.input(2), n.cast(mean, n.element(n.input(3))),
                n.cast(variance, n.element(n.input(4)))},
               epsilon);
-  return n.give({y, moved(n.input(3), mean), moved(n.input(4), variance)});
+  Value nextMean = moved(n.input(3), mean), nextVariance = moved(n.input(4), variance);
+  if (n.importer.options.training && nextMean && nextVariance) {
+    n.importer.updates.push_back({n.input(3), nextMean});
+    n.importer.updates.push_back({n.input(4), nextVariance});
+  }
+  return n.give({y, nextMean, nextVariance});
 }
 
 /// Before opset 9, with spatial = 0: statistics for each place of each channel.
@@ -65,7 +70,8 @@ LogicalResult batchNorm(NodeImport &n) {
   if (n.opset < 9 && !n.intAttr("spatial", 1))
     return batchNormByPlace(n);
   NamedAttribute epsilon = n.real("epsilon", n.floatAttr("epsilon", 1e-5));
-  if (n.opset >= 14 && n.intAttr("training_mode"))
+  bool becomesTraining = n.importer.options.training;
+  if (becomesTraining || (n.opset >= 14 && n.intAttr("training_mode")))
     return batchNormTraining(n, epsilon);
   Value y = n("graph.batch_norm", ArrayRef<Value>(n.inputs).take_front(5), epsilon);
   // Before opset 14 the statistics, which inference does not change, could be asked for.

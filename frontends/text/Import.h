@@ -12,8 +12,9 @@
 namespace tensmith::text {
 
 struct ImportOptions {
-  std::string folder;                   // that `load` reads from
-  std::map<std::string, int64_t> sizes; // of symbols: "n" = 4
+  std::string folder;                      // that `load` reads from
+  std::map<std::string, int64_t> sizes;    // of symbols: "n" = 4
+  std::map<std::string, double> constants; // at the top, that have these values and not their own
 };
 
 /// `name` stands for the file in messages, which are "name:line:column: what is wrong", one a line.

@@ -4,6 +4,9 @@
 #include "frontends/text/Npy.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <tuple>
 
@@ -26,12 +29,41 @@ Module withPrelude(Module module) {
   return prelude;
 }
 
+ExprPointer realAt(double value, const Expr &like) {
+  auto real = std::make_unique<Expr>();
+  real->kind = Expr::Kind::Real;
+  real->place = like.place;
+  real->end = like.end;
+  std::array<char, 32> text;
+  auto end = std::to_chars(text.data(), text.data() + text.size(), std::abs(value),
+                           std::chars_format::scientific);
+  real->text = std::string(text.data(), end.ptr);
+  if (!std::signbit(value))
+    return real;
+  auto negative = std::make_unique<Expr>();
+  negative->kind = Expr::Kind::Operator;
+  negative->text = "neg";
+  negative->depth = 2;
+  negative->place = like.place;
+  negative->end = like.end;
+  negative->parts.push_back(std::move(real));
+  return negative;
+}
+
+Module withConstants(Module module, const std::map<std::string, double> &constants) {
+  for (FunctionDecl &function : module.functions)
+    if (auto found = constants.find(function.name); function.constant && found != constants.end())
+      function.body = realAt(found->second, *function.body);
+  return module;
+}
+
 } // namespace
 
 Program::Program(const std::string &text, std::string name, std::string folder,
-                 mlir::MLIRContext &context)
+                 mlir::MLIRContext &context, const std::map<std::string, double> &constants)
     : name(std::move(name)), files{{this->name, {}}},
-      module(withPrelude(withImports(parse(text, messages), folder, files, messages))),
+      module(withPrelude(
+          withConstants(withImports(parse(text, messages), folder, files, messages), constants))),
       names(collectNames(module, messages)), types(&context), relations(types),
       loader([this](const std::string &path, std::string &error) { return load(path, error); }),
       inference(module, names, types, relations, loader, messages), folder_(std::move(folder)) {

@@ -11,9 +11,9 @@ namespace tensmith::text {
 class Program {
 public:
   /// `name` stands for the file in messages; `folder`: that `load` reads from, none where it is
-  /// empty.
-  Program(const std::string &text, std::string name, std::string folder,
-          mlir::MLIRContext &context);
+  /// empty; `constants`: values of constants at the top that take the place of the text's.
+  Program(const std::string &text, std::string name, std::string folder, mlir::MLIRContext &context,
+          const std::map<std::string, double> &constants = {});
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 

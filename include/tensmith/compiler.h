@@ -34,6 +34,44 @@ typedef struct ts_derivative {
                         * is of outputs that are no single number */
 } ts_derivative;
 
+/* A model is compiled to one step of its training. Its inputs are the model's, "target" where the
+ * loss is a built-in one, and states; its outputs "loss", "correct" (how many answers are right, of
+ * cross_entropy), those of the model that are asked for, and the states' next values. States
+ * (ts_module_state) are the parameters, running statistics of batch normalisations, the optimiser's
+ * slots, averages ("ema.<parameter>") and the count of steps, "step". Batch normalisation takes the
+ * batch's statistics and dropout drops; for evaluation compile the model without this and with the
+ * parameters `overridable`. */
+typedef struct ts_training_options {
+  size_t size;
+  /* "cross_entropy" (null): -log softmax(scores)[target], of scores [samples, classes, ...], the
+   * mean over targets (i64) that are not negative; "mean_squared_error"; or an output of one
+   * element. */
+  const char *loss;
+  const char *of; /* the output that a built-in loss is taken of; null: the first */
+  /* A name, or the path of a program of the language (.tsm). Null: sgd. Known are adagrad, adam,
+   * adamw, lamb, momentum, nesterov, rmsprop and sgd. A program has a function
+   * update(parameter, gradient, <slots>, learning_rate, step), which gives the new parameter and
+   * slots. */
+  const char *optimiser;
+  /* The learning rate by steps: constant (null), cosine, step, or a program with a function
+   * rate(step). */
+  const char *schedule;
+  /* Constants at the top of those programs, as learning_rate, momentum, beta1, warmup, by name. */
+  const char *const *setting_names;
+  const double *setting_values;
+  size_t setting_count;
+  double clip_norm;    /* the largest length of all gradients together; 0: any */
+  double weight_decay; /* 0: the optimiser's own, if it has one (adamw, lamb); of others, times the
+                        * parameter, a part of the gradient */
+  double ema_decay;    /* of averages over the steps; 0: none are kept */
+  /* Names of initialisers to train, with "*" for any characters; null: all of floats that the loss
+   * depends on and that have dimensions. */
+  const char *const *trainable;
+  size_t trainable_count;
+  const char *const *outputs; /* of the model that the step gives too */
+  size_t output_count;
+} ts_training_options;
+
 typedef struct ts_compile_options {
   size_t size;
   /* Dimensions by input or symbol: "image=1x3x224x224", "batch=4" (fixes the symbol). */
@@ -83,6 +121,7 @@ typedef struct ts_compile_options {
    * gradient, which is a product with the Hessian. */
   const ts_derivative *derivatives;
   size_t derivative_count;
+  const ts_training_options *training; /* null: no training */
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

@@ -176,6 +176,25 @@ TS_API size_t ts_module_input_count(const ts_module *module);
 TS_API size_t ts_module_output_count(const ts_module *module);
 TS_API ts_port ts_module_input(const ts_module *module, size_t index);
 TS_API ts_port ts_module_output(const ts_module *module, size_t index);
+/* States: what one run gives and the next one takes, as weights that are trained. The input and the
+ * output have the same type and shape; ts_session_run may be given one tensor as both, which is
+ * then updated, and different ones. A session keeps nothing of them. A run that fails on the way
+ * may have updated some. */
+typedef enum ts_state_kind {
+  TS_STATE_PARAMETER = 0, /* of the model: an initialiser, under its name, or what is counted over
+                           * the batches, as running means */
+  TS_STATE_SLOT = 1,      /* of the optimiser for a parameter: "<slot>.<parameter>" */
+  TS_STATE_STEP = 2       /* how many runs there were, and others that belong to no parameter */
+} ts_state_kind;
+typedef struct ts_state {
+  const char *name;
+  ts_state_kind kind;
+  size_t input, output; /* numbers of the module's inputs and outputs */
+} ts_state;
+TS_API size_t ts_module_state_count(const ts_module *module);
+TS_API ts_state ts_module_state(const ts_module *module, size_t index);
+/* A new tensor with the value that the state begins with. */
+TS_API ts_status *ts_module_state_initial(const ts_module *module, size_t index, ts_tensor **out);
 /* Everything else that is known of it, as JSON: producer, target, kernels, instructions, memory,
  * locations. Freed by ts_string_free. */
 TS_API ts_status *ts_module_describe(const ts_module *module, char **json);

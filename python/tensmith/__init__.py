@@ -7,6 +7,7 @@
 Errors are `tensmith.Error`, with a message that names the file and the node or input, and a `code` of what kind they are.
 """
 
+import collections.abc
 import json
 import os
 import pathlib
@@ -17,7 +18,7 @@ from ._tensmith import Error
 
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Error", "Model", "Value", "compile", "grad", "hvp", "jvp", "load", "__version__"]
+__all__ = ["Error", "Model", "Value", "compile", "grad", "hvp", "jvp", "load", "train_step", "__version__"]
 __version__ = _tensmith.version()
 
 
@@ -170,6 +171,10 @@ def compile(
         the other, as `grad` and `jvp` have them; the next may be of what the one before has added.
     """
     settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives)
+    return _compiled(model, settings, threads, max_depth, max_instructions)
+
+
+def _compiled(model, settings, threads, max_depth, max_instructions):
     if isinstance(model, (bytes, bytearray, memoryview)):
         module = _tensmith.compile_bytes(bytes(model), "model", settings)
         return Model(_tensmith.load(module, threads, max_depth, max_instructions), module)
@@ -206,6 +211,101 @@ def hvp(model, wrt, of, **settings):
     wrt = [wrt] if isinstance(wrt, str) else list(wrt)
     second = ("jvp", [f"gradient.{name}" for name in wrt], wrt)
     return compile(model, derivatives=[("grad", of, wrt), second], **settings)
+
+
+def train_step(
+    model, loss="cross_entropy", optimiser="sgd", *, of=None, schedule="constant", clip_norm=0.0, weight_decay=0.0,
+    ema_decay=0.0, trainable=(), outputs=(), shapes=None, threads=0, target=None, cache_dir=None, dump_ir=None,
+    reference=False, precision="fast", fuse=True, **settings,
+):  # fmt: skip
+    """Compiles one step of a model's training: the loss, its gradients and the update of the parameters as one program.
+
+        step = ts.train_step("model.onnx", loss="cross_entropy", optimiser="adam", learning_rate=1e-3)
+        print(step(x=x, target=labels)["loss"])
+        step.state["fc1.weight"]         # as it is now
+
+    loss: "cross_entropy" or "mean_squared_error" of the output `of` (the first) and the input "target", or the name of an
+        output that is one number.
+    optimiser: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, or the path of a program (.tsm).
+    schedule: of the learning rate: constant, cosine, step, or the path of a program.
+    settings: constants at the top of those programs: learning_rate, momentum, beta1, warmup, ...
+    clip_norm: the largest length of all gradients together; ema_decay: of averages of the parameters, "ema.NAME".
+    weight_decay: of optimisers that have none of their own, a part of the gradient.
+    trainable: names of initialisers, "*" for any characters; outputs: those of the model that the step gives too.
+    The others are those of `compile`.
+    """
+    known = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, (), ())
+    training = _tensmith.Training()
+    training.loss, training.of = loss, of
+    training.optimiser, training.schedule = os.fspath(optimiser), os.fspath(schedule)
+    training.setting_names, training.setting_values = list(settings), [float(value) for value in settings.values()]
+    training.clip_norm, training.weight_decay, training.ema_decay = clip_norm, weight_decay, ema_decay
+    training.trainable, training.outputs = list(trainable), list(outputs)
+    known.training = training
+    return TrainStep(_compiled(model, known, threads, 0, 0))
+
+
+class _State(collections.abc.Mapping):
+    """States by name: arrays on the step's own memory. What is assigned is copied into it."""
+
+    def __init__(self, module):
+        self._states = module.states()
+        names = [state["name"] for state in module.state_list()]
+        self._arrays = {name: self._states.array(i) for i, name in enumerate(names)}
+
+    def __getitem__(self, name):
+        return self._arrays[name]
+
+    def __setitem__(self, name, value):
+        if getattr(value, "shape", ()) != self._arrays[name].shape:
+            raise Error(f"state '{name}' has the shape {self._arrays[name].shape}, not {getattr(value, 'shape', ())}")
+        self._arrays[name][...] = value
+
+    def __iter__(self):
+        return iter(self._arrays)
+
+    def __len__(self):
+        return len(self._arrays)
+
+
+class TrainStep:
+    """A step of training with the state that it works on; made by `train_step`."""
+
+    def __init__(self, model):
+        self._model = model
+        self._module = model._module
+        self.state = _State(self._module)
+        self.kinds = {state["name"]: state["kind"] for state in self._module.state_list()}
+        taken = {state["input"] for state in self._module.state_list()}
+        given = {state["output"] for state in self._module.state_list()}
+        self.inputs = [port for i, port in enumerate(model.inputs) if i not in taken]
+        self.outputs = [port for i, port in enumerate(model.outputs) if i not in given]
+        self._names = [port["name"] for port in self.inputs]
+
+    def __call__(self, *args, **named):
+        """Makes one step. Gives the outputs by name: "loss", and whatever else there is."""
+        if len(args) > len(self._names):
+            raise Error(f"{len(args)} inputs are given to a step that has {len(self._names)}: {', '.join(self._names)}")
+        values = dict(zip(self._names, args))
+        for name, value in named.items():
+            if name not in self._names:
+                raise Error(f"there is no input '{name}'; the step's inputs are {', '.join(self._names)}")
+            if name in values:
+                raise Error(f"input '{name}' is given twice")
+            values[name] = value
+        missing = [name for name in self._names if name not in values]
+        if missing:
+            raise Error(f"no value for input {', '.join(repr(name) for name in missing)}")
+        results = self._module.step([values[name] for name in self._names], self.state._states)
+        return {port["name"]: result for port, result in zip(self.outputs, results)}
+
+    def describe(self):
+        """What was compiled, as a dictionary."""
+        return self._model.describe()
+
+    def save(self, path):
+        """Writes the module, with the states that it begins with."""
+        self._model.save(path)
 
 
 def _describe_interface(model):

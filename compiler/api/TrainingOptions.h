@@ -1,0 +1,14 @@
+// The step of training that a caller asks for, of a model that has been read.
+#pragma once
+
+#include <tensmith/compiler.h>
+
+#include "compiler/training/Training.h"
+
+namespace tensmith {
+
+/// What the options say, as far as the caller's version of the structure goes. InvalidArgument
+/// where a pointer is null or a number none that makes sense.
+Result<training::Options> trainingOptions(const ts_training_options &given);
+
+} // namespace tensmith

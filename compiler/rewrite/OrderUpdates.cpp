@@ -1,0 +1,76 @@
+// A state is updated after its old value was read for the last time, so that the kernel may write
+// over it.
+//
+// before: w' = kernel(w, gradient), pack(w)      after: pack(w), w' = kernel(w, gradient)
+//
+// Where the two don't depend on one another nothing else decides their order; a reader that needs
+// the new value keeps it, and the state is then copied.
+#include "compiler/graph/Graph.h"
+#include "compiler/graph/States.h"
+#include "compiler/rewrite/Rewrites.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+/// The last operator of the block, other than the update and the function's end, that reads the
+/// value or a view of it; null where there is none.
+Operation *lastReader(Value value, Operation *update) {
+  Operation *last = nullptr;
+  SmallVector<Value> aliases{value};
+  for (size_t next = 0; next < aliases.size(); ++next)
+    for (Operation *user : aliases[next].getUsers()) {
+      Operation *here = update->getBlock()->findAncestorOpInBlock(*user);
+      if (!here || here == update || here->hasTrait<OpTrait::IsTerminator>())
+        continue;
+      if (!last || last->isBeforeInBlock(here))
+        last = here;
+      if (auto view = dyn_cast<graph::ReshapeOp>(user))
+        aliases.push_back(view.getY());
+    }
+  return last;
+}
+
+/// The operator and all that need its results, in the order of the block; without its end.
+SmallVector<Operation *> withDependents(Operation *op) {
+  llvm::SetVector<Operation *> found;
+  found.insert(op);
+  for (size_t next = 0; next < found.size(); ++next)
+    for (Operation *user : found[next]->getUsers())
+      if (Operation *here = op->getBlock()->findAncestorOpInBlock(*user);
+          here && !here->hasTrait<OpTrait::IsTerminator>())
+        found.insert(here);
+  SmallVector<Operation *> sorted(found.begin(), found.end());
+  llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  return sorted;
+}
+
+} // namespace
+
+LogicalResult orderUpdates(func::FuncOp function, const Options &) {
+  for (BlockArgument argument : function.getArguments()) {
+    Value next = graph::nextValue(function, argument);
+    auto update = next ? next.getDefiningOp<graph::KernelOp>() : graph::KernelOp();
+    if (!update || update->getBlock() != argument.getOwner())
+      continue;
+    Operation *reader = lastReader(argument, update);
+    if (!reader || reader->isBeforeInBlock(update))
+      continue;
+    SmallVector<Operation *> moved = withDependents(update);
+    if (llvm::is_contained(moved, reader))
+      continue;
+    // Those that stand behind the reader are where they should be.
+    Operation *after = reader;
+    for (Operation *op : moved) {
+      if (op->isBeforeInBlock(after))
+        op->moveAfter(after);
+      after = op;
+    }
+  }
+  return success();
+}
+
+} // namespace tensmith::rewrite

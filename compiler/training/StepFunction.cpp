@@ -1,0 +1,81 @@
+// Results and states as attributes of the function, so that no pass needs to know of them; see
+// StepFunction.h.
+#include "compiler/training/StepFunction.h"
+
+#include "compiler/graph/States.h"
+
+using namespace mlir;
+
+namespace tensmith::training {
+
+static constexpr llvm::StringLiteral kName = "graph.name";
+
+static std::string nameOf(StringAttr name, const char *stem, unsigned number) {
+  return name && !name.empty() ? name.str() : stem + std::to_string(number);
+}
+
+std::vector<std::string> StepFunction::inputNames() {
+  std::vector<std::string> names;
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    names.push_back(nameOf(function.getArgAttrOfType<StringAttr>(i, kName), "input", i));
+  return names;
+}
+
+std::vector<StepFunction::Output> StepFunction::outputs() {
+  std::vector<Output> result;
+  for (auto [i, value] : llvm::enumerate(exit()->getOperands()))
+    result.push_back({nameOf(function.getResultAttrOfType<StringAttr>(unsigned(i), kName), "output",
+                             unsigned(i)),
+                      value});
+  return result;
+}
+
+void StepFunction::setOutputs(ArrayRef<Output> outputs) {
+  Builder builder(function.getContext());
+  SmallVector<Value> values;
+  SmallVector<DictionaryAttr> attributes;
+  for (const Output &output : outputs) {
+    values.push_back(output.value);
+    attributes.push_back(
+        builder.getDictionaryAttr(builder.getNamedAttr(kName, builder.getStringAttr(output.name))));
+  }
+  exit()->setOperands(values);
+  function.setFunctionType(
+      builder.getFunctionType(block().getArgumentTypes(), ValueRange(values).getTypes()));
+  function.setAllResultAttrs(attributes);
+}
+
+BlockArgument StepFunction::addInput(StringRef name, Type type) {
+  Builder builder(function.getContext());
+  unsigned number = function.getNumArguments();
+  function.insertArgument(
+      number, type,
+      builder.getDictionaryAttr(builder.getNamedAttr(kName, builder.getStringAttr(name))),
+      function.getLoc());
+  return function.getArgument(number);
+}
+
+BlockArgument StepFunction::addState(StringRef name, Type type, StateKind kind, Attribute initial) {
+  BlockArgument argument = addInput(name, type);
+  Builder builder(function.getContext());
+  function.setArgAttr(argument.getArgNumber(), graph::kStateKind,
+                      builder.getI64IntegerAttr(int64_t(kind)));
+  if (initial)
+    function.setArgAttr(argument.getArgNumber(), graph::kInitial, initial);
+  return argument;
+}
+
+Attribute StepFunction::initial(unsigned argument) {
+  return function.getArgAttr(argument, graph::kInitial);
+}
+
+void StepFunction::update(BlockArgument state, Value next) {
+  std::vector<Output> all = outputs();
+  unsigned number = state.getArgNumber();
+  all.push_back({"updated." + function.getArgAttrOfType<StringAttr>(number, kName).str(), next});
+  setOutputs(all);
+  function.setArgAttr(number, graph::kState,
+                      Builder(function.getContext()).getI64IntegerAttr(int64_t(all.size() - 1)));
+}
+
+} // namespace tensmith::training

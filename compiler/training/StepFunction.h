@@ -1,0 +1,39 @@
+// The function in the making: results by name, which are taken away and added, and states.
+#pragma once
+
+#include "compiler/training/Training.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace tensmith::training {
+
+class StepFunction {
+public:
+  struct Output {
+    std::string name;
+    mlir::Value value;
+  };
+
+  explicit StepFunction(mlir::func::FuncOp function) : function(function) {}
+
+  mlir::Block &block() { return function.getBody().front(); }
+  mlir::Operation *exit() { return block().getTerminator(); }
+  std::vector<std::string> inputNames();
+  /// The results with their names; those without one are called by their number.
+  std::vector<Output> outputs();
+  /// The results are these from now on. Attributes other than names are gone.
+  void setOutputs(llvm::ArrayRef<Output> outputs);
+
+  mlir::BlockArgument addInput(llvm::StringRef name, mlir::Type type);
+  /// A further input with its first value, zeros where that is null.
+  mlir::BlockArgument addState(llvm::StringRef name, mlir::Type type, StateKind kind,
+                               mlir::Attribute initial);
+  /// The first value that a state has; null for zeros.
+  mlir::Attribute initial(unsigned argument);
+  /// What takes the state's place in the next run: a further result.
+  void update(mlir::BlockArgument state, mlir::Value next);
+
+  mlir::func::FuncOp function;
+};
+
+} // namespace tensmith::training

@@ -1,0 +1,181 @@
+// The parts of a step in their order; see Training.h.
+#include "compiler/training/Training.h"
+
+#include "compiler/autodiff/Differentiate.h"
+#include "compiler/training/Losses.h"
+#include "compiler/training/Updates.h"
+
+#include "mlir/IR/Diagnostics.h"
+
+using namespace mlir;
+
+namespace tensmith::training {
+namespace {
+
+class Construction {
+public:
+  Construction(func::FuncOp function, const Options &options)
+      : options_(options), step_(function), builder_(function.getContext()),
+        shapes_(function.getContext()), graph_(builder_, shapes_, function.getLoc()),
+        code_(graph_) {}
+
+  Status run() {
+    std::string problem;
+    ScopedDiagnosticHandler handler(builder_.getContext(), [&](Diagnostic &diagnostic) {
+      if (problem.empty())
+        problem = diagnostic.str();
+      return success();
+    });
+    for (auto stage : {&Construction::findLoss, &Construction::findStates,
+                       &Construction::differentiate, &Construction::update})
+      if (Status status = (this->*stage)(); !status.ok())
+        return status;
+    return problem.empty() ? Status() : Status(StatusCode::Internal, problem);
+  }
+
+private:
+  using Output = StepFunction::Output;
+
+  Result<Output> find(const std::vector<Output> &outputs, const std::string &name) const {
+    std::string known;
+    for (const Output &output : outputs) {
+      if (output.name == name)
+        return output;
+      known += (known.empty() ? "'" : ", '") + output.name + "'";
+    }
+    return invalidArgument("the model has no output '" + name + "'; it has " + known);
+  }
+
+  /// The results become the loss, what is asked for beside it, and the next values of statistics.
+  Status findLoss() {
+    std::vector<Output> outputs = step_.outputs();
+    if (outputs.empty())
+      return invalidArgument("the model has no output to take a loss of");
+    builder_.setInsertionPoint(step_.exit());
+    bool isBuiltIn = isBuiltInLoss(options_.loss);
+    auto of = isBuiltIn && options_.of.empty()
+                  ? Result<Output>(outputs[0])
+                  : find(outputs, isBuiltIn ? options_.of : options_.loss);
+    if (!of.ok())
+      return isBuiltIn ? of.status()
+                       : invalidArgument("there is no loss '" + options_.loss +
+                                         "': it is neither cross_entropy nor mean_squared_error, "
+                                         "and " +
+                                         of.status().message());
+    std::vector<Output> wanted;
+    if (isBuiltIn) {
+      auto loss = buildLoss(options_.loss, *of, step_, code_);
+      if (!loss.ok())
+        return loss.status();
+      wanted.push_back({"loss", loss->value});
+      if (loss->correct)
+        wanted.push_back({"correct", loss->correct});
+    } else {
+      auto type = dyn_cast<RankedTensorType>(of->value.getType());
+      if (!type || !type.hasStaticShape() || type.getNumElements() != 1)
+        return invalidArgument("output '" + of->name +
+                               "' is no single number, and so no loss; name a loss to take of it");
+      wanted.push_back({"loss", code_.reshape(of->value, {})});
+    }
+    for (const std::string &name : options_.outputs) {
+      auto output = find(outputs, name);
+      if (!output.ok())
+        return output.status();
+      if (llvm::none_of(wanted, [&](const Output &other) { return other.name == name; }))
+        wanted.push_back(*output);
+    }
+    wanted_ = wanted;
+    return {};
+  }
+
+  Status findStates() {
+    auto statistics = takeStatistics(step_);
+    if (!statistics.ok())
+      return statistics.status();
+    for (const Statistic &statistic : *statistics)
+      for (const Output &output : step_.outputs())
+        if (output.name == statistic.output)
+          wanted_.push_back(output);
+    auto parameters = takeParameters(step_, wanted_[0].value, options_.trainable);
+    if (!parameters.ok())
+      return parameters.status();
+    statistics_ = std::move(*statistics);
+    parameters_ = std::move(*parameters);
+    step_.setOutputs(wanted_);
+    return {};
+  }
+
+  Status differentiate() {
+    autodiff::Derivative derivative;
+    derivative.of = {"loss"};
+    for (const Parameter &parameter : parameters_)
+      derivative.withRespectTo.push_back(parameter.name);
+    if (Status status = autodiff::differentiate(step_.function, derivative); !status.ok())
+      return status;
+    std::vector<Output> outputs = step_.outputs();
+    for (size_t i = wanted_.size(); i < outputs.size(); ++i)
+      gradients_.push_back(outputs[i].value);
+    outputs.resize(wanted_.size());
+    wanted_ = outputs;
+    return {};
+  }
+
+  Status update() {
+    Operation *last = step_.exit()->getPrevNode();
+    builder_.setInsertionPoint(step_.exit());
+    if (llvm::is_contained(step_.inputNames(), "step"))
+      return invalidArgument("the model has an input 'step', which is the name of the count of "
+                             "steps");
+    // The gradients' results go; the next values of statistics become those of states.
+    std::vector<Output> own(wanted_.begin(), wanted_.end() - long(statistics_.size()));
+    step_.setOutputs(own);
+    for (auto [i, statistic] : llvm::enumerate(statistics_))
+      step_.update(statistic.state, wanted_[own.size() + i].value);
+    BlockArgument count = step_.addState("step", RankedTensorType::get({}, builder_.getI64Type()),
+                                         StateKind::Step, {});
+    Status status = addUpdates(step_, parameters_, gradients_, count, options_, code_);
+    if (status.ok())
+      moveUp(last);
+    return status;
+  }
+
+  /// Each update behind what it needs, so that no gradient waits for the others.
+  void moveUp(Operation *last) {
+    Block &block = step_.block();
+    auto first = last ? std::next(last->getIterator()) : block.begin();
+    for (Operation &op :
+         llvm::make_early_inc_range(llvm::make_range(first, step_.exit()->getIterator()))) {
+      Operation *needed = nullptr;
+      for (Value operand : op.getOperands())
+        if (Operation *producer = operand.getDefiningOp();
+            producer && (!needed || needed->isBeforeInBlock(producer)))
+          needed = producer;
+      if (needed)
+        op.moveAfter(needed);
+      else
+        op.moveBefore(&block, block.begin());
+    }
+  }
+
+  const Options &options_;
+  StepFunction step_;
+  OpBuilder builder_;
+  graph::ShapeContext shapes_;
+  graph::GraphBuilder graph_;
+  graph::GraphCode code_;
+  std::vector<Output> wanted_;
+  std::vector<Parameter> parameters_;
+  std::vector<Statistic> statistics_;
+  std::vector<Value> gradients_;
+};
+
+} // namespace
+
+Status makeTrainingStep(ModuleOp module, const Options &options) {
+  auto main = module.lookupSymbol<func::FuncOp>("main");
+  if (!main)
+    return {StatusCode::InvalidModel, "the model has no main function"};
+  return Construction(main, options).run();
+}
+
+} // namespace tensmith::training

@@ -1,0 +1,174 @@
+// A program of the language with a main for the types at hand, read, evaluated and copied; see
+// UpdateProgram.h.
+#include "compiler/training/UpdateProgram.h"
+
+#include "compiler/graph/Constants.h"
+#include "compiler/graph/Graph.h"
+#include "compiler/program/PartialEvaluation.h"
+#include "compiler/program/Program.h"
+#include "frontends/text/Ast.h"
+#include "frontends/text/Import.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "llvm/Support/MemoryBuffer.h"
+
+#include <filesystem>
+
+using namespace mlir;
+
+namespace tensmith::training {
+namespace {
+
+struct BuiltIn {
+  const char *kind, *name, *text;
+};
+
+constexpr BuiltIn kBuiltIns[] = {
+#include "compiler/training/programs.inc"
+};
+
+const BuiltIn *findBuiltIn(const std::string &kind, const std::string &name) {
+  for (const BuiltIn &known : kBuiltIns)
+    if (known.kind == kind && known.name == name)
+      return &known;
+  return nullptr;
+}
+
+/// "f32[4, 3]".
+std::string typeText(Type type) {
+  auto ranked = cast<RankedTensorType>(type);
+  std::string text(tensmith::name(graph::dataType(ranked.getElementType())));
+  text += '[';
+  for (auto [i, size] : llvm::enumerate(ranked.getShape()))
+    text += (i ? ", " : "") + std::to_string(size);
+  return text + ']';
+}
+
+std::string joined(const std::vector<std::string> &parts) {
+  std::string text;
+  for (const std::string &part : parts)
+    text += (text.empty() ? "" : ", ") + part;
+  return text;
+}
+
+/// What the procedure gives, a tuple taken apart.
+SmallVector<Value> resultsOf(func::FuncOp procedure) {
+  Value result = procedure.getBody().front().getTerminator()->getOperand(0);
+  auto tuple = result.getDefiningOp<program::ConstructOp>();
+  return tuple ? SmallVector<Value>(tuple.getFields()) : SmallVector<Value>{result};
+}
+
+} // namespace
+
+std::string knownPrograms(const std::string &kind) {
+  std::vector<std::string> names;
+  for (const BuiltIn &known : kBuiltIns)
+    if (known.kind == kind)
+      names.push_back(known.name);
+  return joined(names);
+}
+
+Result<UpdateProgram>
+UpdateProgram::read(const std::string &kind, const std::string &given, const std::string &function,
+                    const std::vector<std::pair<std::string, double>> &settings,
+                    MLIRContext *context) {
+  UpdateProgram program;
+  program.context_ = context;
+  program.function_ = function;
+  if (const BuiltIn *known = findBuiltIn(kind, given)) {
+    program.name_ = given + ".tsm";
+    program.text_ = known->text;
+  } else if (StringRef(given).ends_with(".tsm")) {
+    auto buffer = llvm::MemoryBuffer::getFile(given, /*IsText=*/false);
+    if (!buffer)
+      return Status(StatusCode::IoError, given + ": " + buffer.getError().message());
+    program.name_ = given;
+    program.text_ = (*buffer)->getBuffer().str();
+    program.folder_ = std::filesystem::absolute(given).parent_path().string();
+  } else {
+    return invalidArgument("there is no " + kind + " '" + given + "'; known are " +
+                           knownPrograms(kind) + ", and programs (.tsm)");
+  }
+  std::vector<text::Message> messages;
+  text::Module module = text::parse(program.text_, messages);
+  if (!messages.empty())
+    return Status(StatusCode::InvalidModel,
+                  program.name_ + ":" + std::to_string(messages[0].place.line) + ":" +
+                      std::to_string(messages[0].place.column) + ": " + messages[0].text);
+  bool found = false;
+  for (const text::FunctionDecl &declared : module.functions) {
+    if (declared.constant)
+      program.settings_.push_back(declared.name);
+    if (declared.constant || declared.name != function)
+      continue;
+    found = true;
+    for (const text::Parameter &parameter : declared.params)
+      program.parameters_.push_back(parameter.name);
+  }
+  if (!found)
+    return Status(StatusCode::InvalidModel, program.name_ + ": has no function " + function +
+                                                ", which is what of a program the " + kind + " is");
+  for (const auto &[name, value] : settings)
+    if (llvm::is_contained(program.settings_, name))
+      program.constants_[name] = value;
+  return program;
+}
+
+/// The module whose first procedure is the function, for arguments of those types.
+Result<ModuleOp> UpdateProgram::instance(const std::vector<Value> &arguments) {
+  std::string parameters;
+  for (auto [name, value] : llvm::zip_equal(parameters_, arguments))
+    parameters += (parameters.empty() ? "" : ", ") + name + ": " + typeText(value.getType());
+  OwningOpRef<ModuleOp> &known = instances_[parameters];
+  if (known)
+    return *known;
+  std::string text =
+      text_ + "\nfn main(" + parameters + ") = " + function_ + "(" + joined(parameters_) + ")\n";
+  text::ImportOptions options;
+  options.folder = folder_;
+  options.constants = constants_;
+  auto imported = text::import(text, name_, *context_, options);
+  if (!imported.ok())
+    return imported.status();
+  program::evaluatePartially(**imported);
+  known = std::move(*imported);
+  return *known;
+}
+
+Result<SmallVector<Value>> UpdateProgram::apply(const NamedValues &arguments, OpBuilder &builder) {
+  std::vector<Value> given;
+  for (const std::string &name : parameters_) {
+    auto found = llvm::find_if(arguments, [&](auto &argument) { return argument.first == name; });
+    if (found == arguments.end())
+      return invalidArgument(name_ + ": " + function_ + " has a parameter '" + name +
+                             "', which is nothing that it is given");
+    given.push_back(found->second);
+  }
+  auto module = instance(given);
+  if (!module.ok())
+    return module.status();
+  auto main = module->lookupSymbol<func::FuncOp>("main");
+  auto enter = *main.getBody().getOps<program::EnterOp>().begin();
+  auto procedure = module->lookupSymbol<func::FuncOp>(enter.getProcedure());
+  SmallVector<Value> results = resultsOf(procedure);
+  IRMapping mapping;
+  mapping.map(procedure.getBody().front().getArguments(), given);
+  for (Operation &op : procedure.getBody().front().without_terminator()) {
+    if (isa<program::ConstructOp>(op))
+      continue;
+    if (!isa<graph::GraphDialect>(op.getDialect()))
+      return unsupported(name_ + ": " + function_ +
+                         " does not come to tensor code alone: a loop, a branch or a reference is "
+                         "left of it when its types are known");
+    builder.clone(op, mapping);
+  }
+  for (Value &result : results) {
+    if (!isa<TensorType>(result.getType()))
+      return unsupported(name_ + ": " + function_ + " gives a value that is no tensor");
+    result = mapping.lookupOrDefault(result);
+  }
+  return results;
+}
+
+} // namespace tensmith::training

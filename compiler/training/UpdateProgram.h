@@ -1,0 +1,57 @@
+// Optimisers and schedules: programs of the language, brought to graph code for the types at hand.
+//
+// An optimiser has a function `update(parameter, gradient, ..., learning_rate, step)` that gives
+// the new parameter, and the new slots after it: what it is given beside those four names are its
+// slots, of the parameter's shape. A schedule has a function `rate(step)`. Constants at the top,
+// `let momentum = 0.9`, are settings, which the caller may set. The function is typed for each
+// shape that it is applied to and evaluated partially, so that what is left is tensor code.
+#pragma once
+
+#include "base/Status.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/OwningOpRef.h"
+#include "llvm/ADT/StringMap.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace tensmith::training {
+
+using NamedValues = std::vector<std::pair<std::string, mlir::Value>>;
+
+class UpdateProgram {
+public:
+  /// `kind`: "optimiser" or "schedule"; `given`: the name of one that comes with Tensmith, or the
+  /// path of a program; `function`: what is called. Settings that it has not are left alone.
+  static Result<UpdateProgram> read(const std::string &kind, const std::string &given,
+                                    const std::string &function,
+                                    const std::vector<std::pair<std::string, double>> &settings,
+                                    mlir::MLIRContext *context);
+
+  /// The names that the function's parameters have, in order, and of the constants at the top.
+  const std::vector<std::string> &parameters() const { return parameters_; }
+  const std::vector<std::string> &settings() const { return settings_; }
+  const std::string &name() const { return name_; }
+
+  /// The function's results, computed where the builder stands. `arguments` are found by the names
+  /// of the parameters.
+  Result<llvm::SmallVector<mlir::Value>> apply(const NamedValues &arguments,
+                                               mlir::OpBuilder &builder);
+
+private:
+  Result<mlir::ModuleOp> instance(const std::vector<mlir::Value> &arguments);
+
+  std::string name_, text_, folder_, function_;
+  std::vector<std::string> parameters_, settings_;
+  std::map<std::string, double> constants_;
+  mlir::MLIRContext *context_ = nullptr;
+  std::map<std::string, mlir::OwningOpRef<mlir::ModuleOp>> instances_; // by the types given
+};
+
+/// "adam, sgd, ...": those of a kind that come with Tensmith.
+std::string knownPrograms(const std::string &kind);
+
+} // namespace tensmith::training

@@ -1,0 +1,82 @@
+// Uses of a buffer, through views and within kernels, decide whether it may be written over; see
+// InPlace.h.
+#include "compiler/vm/InPlace.h"
+
+#include "compiler/program/Program.h"
+
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+
+namespace tensmith::vm {
+namespace {
+
+/// The value and the views of it.
+SmallVector<Value> aliasesOf(Value value) {
+  SmallVector<Value> aliases{value};
+  for (size_t next = 0; next < aliases.size(); ++next)
+    for (Operation *user : aliases[next].getUsers())
+      if (auto view = dyn_cast<graph::ReshapeOp>(user))
+        aliases.push_back(view.getY());
+  return aliases;
+}
+
+/// Whether control flow may hand the value itself on.
+bool passesOn(OpOperand &use) {
+  Operation *user = use.getOwner();
+  return user->hasTrait<OpTrait::IsTerminator>() || isa<program::EnterOp>(user) ||
+         (isa<graph::LoopOp>(user) && use.getOperandNumber() >= 2);
+}
+
+/// Whether the kernel has nothing of the operand but the elements at the places that it writes.
+bool writesOver(graph::KernelOp kernel, OpOperand &use, RankedTensorType type) {
+  if (use.getOwner() != kernel || llvm::count(kernel.getInputs(), use.get()) != 1)
+    return false;
+  // Loops compute the elements of all results at a place before they store any.
+  if (kernel.getNumResults() > 1 && kernel.getKind() != "loops")
+    return false;
+  Value argument = kernel.getBody().front().getArgument(use.getOperandNumber());
+  return argument.getType() == type && llvm::all_of(kernel.getResultTypes(), [&](Type result) {
+           return isReadInPlace(argument, cast<RankedTensorType>(result));
+         });
+}
+
+} // namespace
+
+bool isReadInPlace(Value argument, RankedTensorType result) {
+  // Each user once: there are exponentially many paths where values are used twice.
+  llvm::SmallPtrSet<Operation *, 8> seen;
+  SmallVector<Operation *> users(argument.getUsers());
+  while (!users.empty()) {
+    Operation *user = users.pop_back_val();
+    // What a loop in the kernel reads, it reads again.
+    if (user->getBlock() != argument.getParentBlock())
+      return false;
+    if (isa<graph::YieldOp>(user) || !seen.insert(user).second)
+      continue;
+    auto own = dyn_cast<RankedTensorType>(user->getResult(0).getType());
+    if (!isa<graph::Elementwise>(user) || !own || own.clone(result.getElementType()) != result)
+      return false;
+    users.append(user->user_begin(), user->user_end());
+  }
+  return true;
+}
+
+bool isUpdateInPlace(BlockArgument argument, Value result) {
+  auto kernel = result.getDefiningOp<graph::KernelOp>();
+  auto type = dyn_cast<RankedTensorType>(argument.getType());
+  if (!kernel || !type || result.getType() != type || kernel->getBlock() != argument.getOwner())
+    return false;
+  int64_t within = 0;
+  for (Value alias : aliasesOf(argument))
+    for (OpOperand &use : alias.getUses()) {
+      Operation *here = argument.getOwner()->findAncestorOpInBlock(*use.getOwner());
+      if (passesOn(use) || !here || (here != kernel && !here->isBeforeInBlock(kernel)))
+        return false;
+      if (here == kernel && (++within > 1 || !writesOver(kernel, use, type)))
+        return false;
+    }
+  return true;
+}
+
+} // namespace tensmith::vm

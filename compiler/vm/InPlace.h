@@ -1,0 +1,20 @@
+// Which operands a kernel may write its results over.
+//
+// A kernel that reads each element of an operand only to compute the result's at the same place can
+// be given one buffer for both. Of a state the buffers are the caller's, so it is the order of the
+// main function that decides: nothing may read the old value after the kernel.
+#pragma once
+
+#include "compiler/graph/Graph.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+namespace tensmith::vm {
+
+/// Whether all that a kernel computes from the argument is element-wise at the result's shape.
+bool isReadInPlace(mlir::Value argument, mlir::RankedTensorType result);
+
+/// Whether the kernel that computes the result of a function may write it over the argument.
+bool isUpdateInPlace(mlir::BlockArgument argument, mlir::Value result);
+
+} // namespace tensmith::vm

@@ -1,0 +1,44 @@
+// What Python says of a compilation, as objects that it fills.
+#pragma once
+
+#include "python/CompilerLibrary.h"
+
+#include <nanobind/nanobind.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+struct Derivative {
+  bool tangent = false, takesCotangent = false;
+  std::vector<std::string> of, by;
+};
+
+struct Training {
+  std::string loss = "cross_entropy", optimiser = "sgd", schedule = "constant";
+  std::optional<std::string> of;
+  std::vector<std::string> settingNames, trainable, outputs;
+  std::vector<double> settingValues;
+  double clipNorm = 0, weightDecay = 0, emaDecay = 0;
+};
+
+/// What options point into, for as long as they are used.
+struct Pointers {
+  ts_training_options training{};
+  std::vector<const char *> names;
+  std::vector<ts_derivative> derivatives;
+};
+
+struct Settings {
+  std::vector<std::string> shapes, overridable;
+  std::vector<Derivative> derivatives;
+  std::optional<Training> training;
+  std::optional<std::string> target, cache, dump;
+  bool reference = false, exact = false, fuse = true;
+
+  ts_compile_options options(Pointers &pointers,
+                             const tensmith::python::CompilerLibrary &compiler) const;
+};
+
+/// Their classes in the extension module.
+void bindSettings(nanobind::module_ &m);

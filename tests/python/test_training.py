@@ -1,0 +1,296 @@
+"""Steps of training against their definitions: optimisers in NumPy, states in place, and what is refused."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tensmith as ts
+
+SIZES = [(8, 7), (7, 5)]
+BATCH, CLASSES = 6, 5
+
+
+def mlp(path, seed=0, extra=()):
+    """x -> relu(x w0 + b0) w1 + b1, of odd sizes."""
+    draw = np.random.default_rng(seed)
+    nodes, weights, value = [], [], "x"
+    for i, (rows, columns) in enumerate(SIZES):
+        weights += [
+            numpy_helper.from_array(draw.normal(0, 0.5, (rows, columns)).astype(np.float32), f"w{i}"),
+            numpy_helper.from_array(draw.normal(0, 0.5, columns).astype(np.float32), f"b{i}"),
+        ]
+        nodes += [helper.make_node("MatMul", [value, f"w{i}"], [f"p{i}"]), helper.make_node("Add", [f"p{i}", f"b{i}"], [f"s{i}"])]
+        value = f"s{i}"
+        if i + 1 < len(SIZES):
+            nodes.append(helper.make_node("Relu", [value], [f"r{i}"]))
+            value = f"r{i}"
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", SIZES[0][0]])
+    y = helper.make_tensor_value_info(value, TensorProto.FLOAT, ["batch", SIZES[-1][1]])
+    graph = helper.make_graph([*nodes, *extra], "mlp", [x], [y], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return {tensor.name: numpy_helper.to_array(tensor).astype(np.float64) for tensor in weights}
+
+
+def batches(count, seed=1):
+    draw = np.random.default_rng(seed)
+    for _ in range(count):
+        yield draw.normal(size=(BATCH, SIZES[0][0])).astype(np.float32), draw.integers(0, CLASSES, BATCH)
+
+
+def gradients(p, x, target):
+    """Loss, right answers and gradients of the network, written out."""
+    first = x @ p["w0"] + p["b0"]
+    hidden = np.maximum(first, 0)
+    scores = hidden @ p["w1"] + p["b1"]
+    shifted = scores - scores.max(axis=1, keepdims=True)
+    logs = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+    rows = np.arange(len(x))
+    d = np.exp(logs)
+    d[rows, target] -= 1
+    d /= len(x)
+    back = (d @ p["w1"].T) * (first > 0)
+    found = {"w1": hidden.T @ d, "b1": d.sum(axis=0), "w0": x.T @ back, "b0": back.sum(axis=0)}
+    return -logs[rows, target].mean(), int((scores.argmax(axis=1) == target).sum()), found
+
+
+def momentum(nesterov):
+    def update(p, g, slots, rate, _):
+        v = slots.setdefault("velocity", np.zeros_like(p))
+        v[...] = 0.9 * v + g
+        return p - rate * (g + 0.9 * v if nesterov else v)
+
+    return update
+
+
+def adagrad(p, g, slots, rate, _):
+    s = slots.setdefault("square", np.zeros_like(p))
+    s += g * g
+    return p - rate * g / (np.sqrt(s) + 1e-10)
+
+
+def rmsprop(p, g, slots, rate, _):
+    s = slots.setdefault("square", np.zeros_like(p))
+    s[...] = 0.99 * s + 0.01 * g * g
+    return p - rate * g / (np.sqrt(s) + 1e-8)
+
+
+def moments(p, g, slots, step):
+    m, v = slots.setdefault("mean", np.zeros_like(p)), slots.setdefault("square", np.zeros_like(p))
+    m[...] = 0.9 * m + 0.1 * g
+    v[...] = 0.999 * v + 0.001 * g * g
+    return m / (1 - 0.9**step), v / (1 - 0.999**step)
+
+
+def adam(p, g, slots, rate, step):
+    m, v = moments(p, g, slots, step)
+    return p - rate * m / (np.sqrt(v) + 1e-8)
+
+
+def adamw(p, g, slots, rate, step):
+    return adam(p * (1 - rate * 0.01), g, slots, rate, step)
+
+
+def lamb(p, g, slots, rate, step):
+    m, v = moments(p, g, slots, step)
+    change = m / (np.sqrt(v) + 1e-6) + 0.01 * p
+    return p - rate * np.linalg.norm(p) / np.linalg.norm(change) * change
+
+
+OPTIMISERS = {
+    "sgd": lambda p, g, slots, rate, step: p - rate * g,
+    "momentum": momentum(False),
+    "nesterov": momentum(True),
+    "adagrad": adagrad,
+    "rmsprop": rmsprop,
+    "adam": adam,
+    "adamw": adamw,
+    "lamb": lamb,
+}
+
+
+def follow(step, parameters, update, steps=10, rate=0.05, change=lambda p, g: g):
+    """Goes along with a definition; gives its parameters and slots."""
+    slots = {name: {} for name in parameters}
+    for i, (x, target) in enumerate(batches(steps)):
+        loss, correct, found = gradients(parameters, x, target)
+        given = step(x=x, target=target)
+        assert abs(given["loss"] - loss) < 2e-5 * max(1, abs(loss)), i
+        assert given["correct"] == correct
+        found = change(parameters, found)
+        for name, p in parameters.items():
+            r = rate(i + 1) if callable(rate) else rate
+            parameters[name] = update(p, found[name], slots[name], r, i + 1)
+    return slots
+
+
+@pytest.mark.parametrize("name", sorted(OPTIMISERS))
+def test_optimiser_follows_its_definition(tmp_path, name):
+    parameters = mlp(tmp_path / "m.onnx")
+    step = ts.train_step(tmp_path / "m.onnx", optimiser=name, learning_rate=0.05)
+    slots = follow(step, parameters, OPTIMISERS[name])
+    assert step.state["step"] == 10
+    for parameter, expected in parameters.items():
+        np.testing.assert_allclose(step.state[parameter], expected, rtol=2e-4, atol=2e-5)
+        for slot, value in slots[parameter].items():
+            np.testing.assert_allclose(step.state[f"{slot}.{parameter}"], value, rtol=5e-4, atol=1e-6)
+
+
+def test_all_that_comes_with_it_is_tested(tmp_path):
+    mlp(tmp_path / "m.onnx")
+    with pytest.raises(ts.Error, match="known are") as raised:
+        ts.train_step(tmp_path / "m.onnx", optimiser="none")
+    known = str(raised.value).split("known are ")[1].split(", and programs")[0].split(", ")
+    assert sorted(known) == sorted(OPTIMISERS)
+
+
+def test_in_place_and_apart_give_the_same_bits(tmp_path):
+    mlp(tmp_path / "m.onnx")
+    step = ts.train_step(tmp_path / "m.onnx", optimiser="adam", learning_rate=0.05, ema_decay=0.9, clip_norm=0.5)
+    states = step._module.state_list()
+    assert {state["in_place"] for state in step.describe()["states"]} == {1}
+    apart = {name: np.array(value) for name, value in step.state.items()}
+    for x, target in batches(4):
+        loss = step(x=x, target=target)["loss"]
+        results = step._model.run(x=x, target=target, **apart)
+        assert results[0] == loss
+        for state in states:
+            apart[state["name"]] = results[state["output"]]
+            np.testing.assert_array_equal(apart[state["name"]], step.state[state["name"]])
+
+
+def test_clipping_decay_averages_and_schedules(tmp_path):
+    parameters = mlp(tmp_path / "m.onnx")
+    first = {name: value.copy() for name, value in parameters.items()}
+    step = ts.train_step(
+        tmp_path / "m.onnx", optimiser="momentum", schedule="cosine", learning_rate=0.1, warmup=3, steps=8, least=0.1,
+        clip_norm=0.3, weight_decay=0.01, ema_decay=0.5, momentum=0.9,
+    )  # fmt: skip
+
+    def change(p, g):
+        length = np.sqrt(sum((one * one).sum() for one in g.values()))
+        return {name: one * min(1, 0.3 / (length + 1e-6)) + 0.01 * p[name] for name, one in g.items()}
+
+    def rate(i):
+        done = min(max((i - 3) / 5, 0), 1)
+        return 0.1 * (i / 3 if i < 3 else 0.1 + 0.9 * 0.5 * (1 + np.cos(np.pi * done)))
+
+    averages = {name: value.copy() for name, value in first.items()}
+    update = momentum(False)
+
+    def updated(p, g, slots, r, i):
+        result = update(p, g, slots, r, i)
+        slots["ema"] = 0.5 * slots.get("ema", p) + 0.5 * result
+        return result
+
+    slots = follow(step, parameters, updated, steps=10, rate=rate, change=change)
+    for name, expected in parameters.items():
+        np.testing.assert_allclose(step.state[name], expected, rtol=2e-4, atol=2e-5)
+        np.testing.assert_allclose(step.state[f"ema.{name}"], slots[name]["ema"], rtol=2e-4, atol=2e-5)
+    assert averages.keys() == parameters.keys()
+
+
+def test_part_of_the_parameters_and_other_outputs(tmp_path):
+    first = mlp(tmp_path / "m.onnx")
+    step = ts.train_step(tmp_path / "m.onnx", trainable=["w*"], outputs=["s1"], learning_rate=0.1)
+    assert sorted(step.state) == ["step", "w0", "w1"]
+    x, target = next(batches(1))
+    given = step(x=x, target=target)
+    hidden = np.maximum(x @ first["w0"] + first["b0"], 0)
+    np.testing.assert_allclose(given["s1"], hidden @ first["w1"] + first["b1"], rtol=1e-5, atol=1e-5)
+
+
+def test_a_loss_of_the_model_and_squared_errors(tmp_path):
+    p = mlp(tmp_path / "m.onnx")
+    step = ts.train_step(tmp_path / "m.onnx", loss="mean_squared_error", learning_rate=0.1)
+    x, _ = next(batches(1))
+    target = np.ones((BATCH, CLASSES), np.float32)
+    scores = np.maximum(x @ p["w0"] + p["b0"], 0) @ p["w1"] + p["b1"]
+    np.testing.assert_allclose(step(x=x, target=target)["loss"], ((scores - target) ** 2).mean(), rtol=1e-5)
+    np.testing.assert_allclose(
+        step.state["b1"], p["b1"] - 0.1 * 2 * (scores - target).sum(axis=0) / scores.size, rtol=1e-4, atol=1e-6
+    )
+    own = [helper.make_node("ReduceMean", ["s1"], ["mean"], keepdims=0)]
+    mlp(tmp_path / "own.onnx", extra=own)
+    model = onnx.load(tmp_path / "own.onnx")
+    model.graph.output.append(helper.make_tensor_value_info("mean", TensorProto.FLOAT, []))
+    onnx.save(model, tmp_path / "own.onnx")
+    step = ts.train_step(tmp_path / "own.onnx", loss="mean", learning_rate=1.0)
+    np.testing.assert_allclose(step(x=x)["loss"], scores.mean(), rtol=1e-5)
+    np.testing.assert_allclose(step.state["b1"], p["b1"] - 1 / CLASSES, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"loss": "s2"}, "there is no loss 's2'"),
+        ({"loss": "s1"}, "no single number"),
+        ({"of": "s2"}, "no output 's2'"),
+        ({"optimiser": "sgdd"}, "no optimiser 'sgdd'"),
+        ({"schedule": "cosin"}, "no schedule 'cosin'"),
+        ({"momentum": 0.9}, "sgd.tsm nor constant.tsm has a setting 'momentum'; there are learning_rate"),
+        ({"trainable": ["v*"]}, "'v[*]' is to be trained, but is no initialiser"),
+        ({"trainable": ["[a"]}, "no pattern"),
+        ({"outputs": ["s2"]}, "no output 's2'"),
+        ({"clip_norm": -1.0}, "clip_norm"),
+        ({"ema_decay": 1.0}, "ema_decay"),
+        ({"learning_rate": float("nan")}, "no finite number"),
+        ({"optimiser": "nowhere.tsm"}, "nowhere.tsm: No such file"),
+    ],
+)
+def test_what_is_refused(tmp_path, settings, message):
+    mlp(tmp_path / "m.onnx")
+    with pytest.raises(ts.Error, match=message):
+        ts.train_step(tmp_path / "m.onnx", **settings)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("fn update(parameter, gradient) = parameter - ", "own.tsm:1:"),
+        ("fn step(parameter) = parameter", "has no function update"),
+        ("fn update(parameter, gradient, v) = parameter", "must give the new parameter and its 1 slots"),
+        ("fn update(parameter, gradient) = reduce_sum(gradient, axes = [0])", "of the parameter's type and shape"),
+        ("fn update(parameter, gradient) = parameter @@ gradient", "own.tsm:1:"),
+        ("fn update(parameter, gradient) = parameter + none(gradient)", "own.tsm:1:"),
+        ("fn go(p, g) = if reduce_sum(g) < 1.0 { p } else { go(p, g / 2.0) }\nfn update(parameter, gradient) = go(parameter, gradient)", "own.tsm"),
+    ],
+)  # fmt: skip
+def test_own_optimisers_that_are_refused(tmp_path, text, message):
+    mlp(tmp_path / "m.onnx")
+    (tmp_path / "own.tsm").write_text(text)
+    with pytest.raises(ts.Error, match=message):
+        ts.train_step(tmp_path / "m.onnx", optimiser=tmp_path / "own.tsm")
+
+
+def test_an_optimiser_of_ones_own(tmp_path):
+    """The sign of the gradient, averaged: Lion without decay."""
+    parameters = mlp(tmp_path / "m.onnx")
+    (tmp_path / "lion.tsm").write_text(
+        "let beta = 0.5\n"
+        "fn blend(a, b, share) = share * a + (1.0 - share) * b\n"
+        "fn update(parameter, gradient, mean, learning_rate) =\n"
+        "  (parameter - learning_rate * sign(blend(mean, gradient, beta)), blend(mean, gradient, 0.75))\n"
+    )
+
+    def lion(p, g, slots, rate, _):
+        m = slots.setdefault("mean", np.zeros_like(p))
+        p = p - rate * np.sign(0.9 * m + 0.1 * g)
+        m[...] = 0.75 * m + 0.25 * g
+        return p
+
+    step = ts.train_step(tmp_path / "m.onnx", optimiser=tmp_path / "lion.tsm", beta=0.9, learning_rate=0.01)
+    follow(step, parameters, lion, steps=5, rate=0.01)
+    for name, expected in parameters.items():
+        np.testing.assert_allclose(step.state[name], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_states_are_set_by_their_contents(tmp_path):
+    mlp(tmp_path / "m.onnx")
+    step = ts.train_step(tmp_path / "m.onnx")
+    step.state["b1"] = np.full(CLASSES, 2, np.float32)
+    assert (step.state["b1"] == 2).all()
+    with pytest.raises(ts.Error, match="has the shape"):
+        step.state["b1"] = np.zeros(3, np.float32)
+    step.save(tmp_path / "step.so")
+    assert len(ts.load(tmp_path / "step.so").inputs) == len(step.state) + 2
