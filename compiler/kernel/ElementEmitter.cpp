@@ -34,15 +34,16 @@ int64_t elementsBehind(RankedTensorType type, size_t dims) {
 class OperatorContext final : public graph::ElementContext {
 public:
   /// `addresses`: the first operand's elements, which the operator only moves, are given by their
-  /// places in memory.
-  OperatorContext(ElementEmitter &emitter, Operation *op, bool addresses = false)
+  /// places in memory. `lanes`: what the operator carries are vectors of so many elements.
+  OperatorContext(ElementEmitter &emitter, Operation *op, bool addresses = false, int64_t lanes = 1,
+                  Value mask = {})
       : ElementContext(emitter.builder(), op->getLoc()), emitter_(emitter), op_(op),
-        addresses_(addresses) {}
+        addresses_(addresses), lanes_(lanes), mask_(mask) {}
 
   Value operand(unsigned number, ValueRange indices) override {
     if (addresses_ && number == 0)
       return emitter_.address(op_->getOperand(0), indices);
-    return emitter_.element(op_->getOperand(number), {SmallVector<Value>(indices)});
+    return emitter_.element(op_->getOperand(number), {SmallVector<Value>(indices), lanes_, mask_});
   }
   Value operandSize(unsigned number, unsigned dim) override {
     return size(op_->getOperand(number), dim);
@@ -53,10 +54,13 @@ public:
   void check(Value condition, StringRef message) override { emitter_.check(condition, message); }
 
   SmallVector<Value> loop(ValueRange extents, ValueRange initial, LoopBody body) override {
-    SmallVector<Value> indices;
+    SmallVector<Value> indices, carried(initial);
+    if (lanes_ > 1)
+      for (Value &value : carried)
+        value = emitter_.splat(value, lanes_);
     if (unrollable(extents))
-      return unrolled(extents, indices, SmallVector<Value>(initial), body);
-    return nested(extents, indices, initial, body);
+      return unrolled(extents, indices, carried, body);
+    return nested(extents, indices, carried, body);
   }
 
 private:
@@ -112,9 +116,19 @@ private:
   ElementEmitter &emitter_;
   Operation *op_;
   bool addresses_;
+  int64_t lanes_;
+  Value mask_;
 };
 
 } // namespace
+
+bool reducesLanesApart(Operation *op) {
+  if (!isa<graph::ReduceSumOp, graph::ReduceProdOp, graph::ReduceMaxOp, graph::ReduceMinOp>(op))
+    return false;
+  auto x = dyn_cast<RankedTensorType>(op->getOperand(0).getType());
+  auto axes = op->getAttrOfType<DenseI64ArrayAttr>("axes");
+  return x && axes && !llvm::is_contained(axes.asArrayRef(), x.getRank() - 1);
+}
 
 bool Position::operator==(const Position &other) const {
   auto same = [](Value a, Value b) {
@@ -238,6 +252,8 @@ Value ElementEmitter::compute(Value value, const Position &position) {
   if (isa<graph::Elementwise>(op))
     return fromElementwise(op, position);
   auto result = cast<OpResult>(value);
+  if (position.lanes > 1 && reducesLanesApart(op))
+    return fromReduction(result, position);
   return position.lanes == 1 ? fromIndexed(result, position) : gatherLanes(result, position);
 }
 
@@ -251,6 +267,15 @@ Value ElementEmitter::fromIndexed(OpResult value, const Position &position) {
     result = emitWindowElement(context, op, position.indices);
   if (!result)
     return noCode(value, 1);
+  return roundToStorage(result, getElementTypeOrSelf(value.getType()));
+}
+
+Value ElementEmitter::fromReduction(OpResult value, const Position &position) {
+  Operation *op = value.getOwner();
+  OperatorContext context(*this, op, /*addresses=*/false, position.lanes, position.mask);
+  Value result = cast<graph::Indexed>(op).emitElement(context, 0, position.indices);
+  if (!result)
+    return noCode(value, position.lanes);
   return roundToStorage(result, getElementTypeOrSelf(value.getType()));
 }
 

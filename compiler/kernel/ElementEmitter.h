@@ -22,6 +22,10 @@ struct Position {
   bool operator==(const Position &other) const;
 };
 
+/// Whether the operator reduces other dimensions than the last: then its lanes are reduced side by
+/// side.
+bool reducesLanesApart(mlir::Operation *op);
+
 class ElementEmitter {
 public:
   using Definition = std::function<mlir::Value(const Position &)>;
@@ -73,6 +77,7 @@ private:
   mlir::Value fromElementwise(mlir::Operation *op, const Position &position);
   mlir::Value fromConstant(mlir::Operation *op, const Position &position);
   mlir::Value fromIndexed(mlir::OpResult value, const Position &position);
+  mlir::Value fromReduction(mlir::OpResult value, const Position &position);
   mlir::Value gatherLanes(mlir::OpResult value, const Position &position);
   mlir::Value noCode(mlir::Value value, int64_t lanes);
   mlir::Value roundToStorage(mlir::Value value, mlir::Type tensorElement);

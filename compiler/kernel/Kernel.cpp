@@ -65,7 +65,7 @@ Template chooseTemplate(graph::KernelOp kernel, const MachineShape &machine) {
     case RootKind::Loops:
       break;
     }
-  return loopTemplate(kernel);
+  return loopTemplate(kernel, machine);
 }
 
 /// Whether the kernel is the loop and gives what that gives.

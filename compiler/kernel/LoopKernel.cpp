@@ -2,7 +2,9 @@
 // fused at its index.
 //
 // The loop over the last dimension is left to LLVM's vectoriser; the other dimensions, and blocks
-// of the last, are the parallel items.
+// of the last, are the parallel items. Where other dimensions than the last are reduced, that loop
+// has others in it, which LLVM leaves as they are: it is one over vectors of elements, then, whose
+// lanes are reduced side by side.
 #include "compiler/kernel/LoopKernel.h"
 
 using namespace mlir;
@@ -11,17 +13,18 @@ namespace tensmith::kernel {
 namespace {
 
 constexpr int64_t kBlock = 4096; // elements of the last dimension that one item covers at most
+constexpr int64_t kReducedInBlock = 1 << 14; // elements that one item reduces, about
 
 /// The shape that is looped over, with at least one dimension.
 struct IterationSpace {
   SmallVector<Value> outer;
   Value inner, block, blocks, items;
 
-  IterationSpace(IndexMath &math, const SizeValues &sizes, Type type) {
+  IterationSpace(IndexMath &math, const SizeValues &sizes, Type type, int64_t most) {
     outer = dimValues(math, sizes, type);
     inner = outer.empty() ? math.constant(1) : outer.pop_back_val();
-    block = math.constant(kBlock);
-    if (auto size = constantIndex(inner); size && *size < kBlock)
+    block = math.constant(most);
+    if (auto size = constantIndex(inner); size && *size < most)
       block = math.constant(std::max<int64_t>(*size, 1));
     blocks = math.ceilDiv(inner, block);
     items = math.mul(math.product(outer), blocks);
@@ -43,20 +46,55 @@ Value workPerElement(IndexMath &math, const SizeValues &sizes, graph::KernelOp k
   return work;
 }
 
+/// Whether elements along the last dimension are reduced side by side: by vectors of `lanes`.
+bool reducesSideBySide(graph::KernelOp kernel, int64_t lanes) {
+  bool reduces = false;
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    if (isa<graph::ConstantOp>(op) || op.getNumOperands() == 0 || isa<graph::Elementwise>(op))
+      continue;
+    if (!reducesLanesApart(&op))
+      return false;
+    reduces = true;
+  }
+  return reduces && llvm::all_of(kernel.getResultTypes(), [&](Type type) {
+           auto shape = cast<RankedTensorType>(type).getShape();
+           return !shape.empty() && shape.back() >= lanes;
+         });
+}
+
+/// Elements of a block: fewer, where each is reduced from many.
+int64_t blockOf(graph::KernelOp kernel, bool sideBySide, int64_t lanes) {
+  if (!sideBySide)
+    return kBlock;
+  auto elements = [](Type type) {
+    auto shape = cast<RankedTensorType>(type);
+    return shape.hasStaticShape() ? std::max<int64_t>(shape.getNumElements(), 1) : 1;
+  };
+  int64_t most = 1, out = elements(kernel.getResult(0).getType());
+  for (Operation &op : kernel.getBody().front().without_terminator())
+    if (reducesLanesApart(&op))
+      most = std::max(most, elements(op.getOperand(0).getType()) / out);
+  int64_t line = 8 * lanes;
+  return std::clamp(kReducedInBlock / most / line * line, line, kBlock);
+}
+
 } // namespace
 
-Template loopTemplate(graph::KernelOp kernel) {
+Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine) {
   Template parts;
-  parts.schedule = "loops";
+  int64_t lanes = machine.lanes(sizeof(float));
+  bool sideBySide = reducesSideBySide(kernel, lanes);
+  int64_t block = blockOf(kernel, sideBySide, lanes);
+  parts.schedule = sideBySide ? "loops of vectors" : "loops";
   Type shape = kernel.getResult(0).getType();
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
-    IterationSpace space(math, sizes, shape);
+    IterationSpace space(math, sizes, shape, block);
     Value work = math.mul(workPerElement(math, sizes, kernel), math.min(space.block, space.inner));
     return {space.items, grainOf(math, work)};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) mutable {
     IndexMath &math = emitter.math;
-    IterationSpace space(math, emitter.sizes, shape);
+    IterationSpace space(math, emitter.sizes, shape, block);
     Value one = math.constant(1);
     bool scalar = cast<RankedTensorType>(shape).getRank() == 0;
     emitFor(math, begin, end, one, [&](Value item) {
@@ -66,8 +104,8 @@ Template loopTemplate(graph::KernelOp kernel) {
       Value first = math.mul(indices.pop_back_val(), space.block);
       Value last = math.min(math.add(first, space.block), space.inner);
       Value row = math.mul(math.linear(indices, space.outer), space.inner);
-      emitFor(math, first, last, one, [&](Value inner) {
-        Position at{indices};
+      auto store = [&](Value inner, int64_t lanes, Value mask) {
+        Position at{indices, lanes, mask};
         if (!scalar)
           at.indices.push_back(inner);
         Value offset = math.add(row, inner);
@@ -76,8 +114,16 @@ Template loopTemplate(graph::KernelOp kernel) {
         for (Value value : yield.getValues())
           elements.push_back(emitter.element(value, at));
         for (auto [value, element, pointer] : llvm::zip_equal(yield.getValues(), elements, results))
-          emitter.store(pointer, getElementTypeOrSelf(value.getType()), offset, element);
-      });
+          emitter.store(pointer, getElementTypeOrSelf(value.getType()), offset, element, mask);
+      };
+      if (!sideBySide)
+        return emitFor(math, first, last, one, [&](Value inner) { store(inner, 1, {}); });
+      Value count = math.div(math.sub(last, first), math.constant(lanes));
+      Value whole = math.add(first, math.mul(count, lanes));
+      emitFor(math, first, whole, math.constant(lanes),
+              [&](Value inner) { store(inner, lanes, {}); });
+      emitIf(math, math.less(whole, last),
+             [&] { store(whole, lanes, emitter.maskBelow(math.sub(last, whole), lanes)); });
     });
   };
   return parts;

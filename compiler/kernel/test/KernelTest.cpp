@@ -32,6 +32,12 @@ std::string kernel(const std::string &arguments, const std::string &inputs,
          "\n  return %k : " + result + "\n}";
 }
 
+std::string replaceAll(std::string text, const std::string &from, const std::string &to) {
+  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
+    text.replace(at, from.size(), to);
+  return text;
+}
+
 // Breaks if broadcasting, 16-bit rounding or the block of the last dimension is off.
 TEST(LoopKernel, ElementwiseChain) {
   expectAgreement(kernel("%x: tensor<3x5x7xf32>, %y: tensor<5x1xf32>", "%x, %y",
@@ -44,18 +50,34 @@ TEST(LoopKernel, ElementwiseChain) {
                   {}, "loops");
 }
 
+// Breaks if a rest of lanes reads or writes beyond its row, or lanes start from another's sum.
+TEST(LoopKernel, ReductionSideBySide) {
+  for (const char *name : {"sum", "max", "min", "prod"})
+    for (bool keepdims : {false, true})
+      for (auto [rows, columns] : {std::pair{3, 37}, {49, 600}, {1, 16}}) {
+        std::string x = "tensor<2x" + std::to_string(rows) + "x2x" + std::to_string(columns);
+        std::string y =
+            std::string("tensor<2x") + (keepdims ? "1x1x" : "") + std::to_string(columns);
+        std::string body = R"(%a: @Xxi16>, %b: @Yxf32>):
+      %0 = graph.cast %a {to = f32} : (@Xxi16>) -> @Xxf32>
+      %1 = "graph.reduce_@N"(%0) <{axes = array<i64: 1, 2>, keepdims = @K}> : (@Xxf32>) -> @Yxf32>
+      %2 = graph.add %1, %b : (@Yxf32>, @Yxf32>) -> @Yxf32>
+      graph.yield %2 : @Yxf32>
+    }) : (@Xxi16>, @Yxf32>) -> @Yxf32>)";
+        body = replaceAll(replaceAll(body, "@X", x), "@Y", y);
+        body = replaceAll(replaceAll(body, "@N", name), "@K", keepdims ? "true" : "false");
+        expectAgreement(
+            kernel("%x: " + x + "xi16>, %y: " + y + "xf32>", "%x, %y", y + "xf32>", body), {},
+            "loops of vectors", 1e-5);
+      }
+}
+
 const char *matmulBody = R"(%a: tensor<@A>, %p: tensor<@P>, %bias: tensor<@Nxf32>):
       %b = "graph.unpack"(%p) <{columns = @N}> : (tensor<@P>) -> tensor<@B>
       %c = graph.matmul %a, %b : (tensor<@A>, tensor<@B>) -> tensor<@C>
       %d = graph.add %c, %bias : (tensor<@C>, tensor<@Nxf32>) -> tensor<@C>
       graph.yield %d : tensor<@C>
     }) : (tensor<@A>, tensor<@P>, tensor<@Nxf32>) -> tensor<@C>)";
-
-std::string replaceAll(std::string text, const std::string &from, const std::string &to) {
-  for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
-    text.replace(at, from.size(), to);
-  return text;
-}
 
 std::string matmul(int64_t m, int64_t k, int64_t n) {
   int64_t width = panelWidth(hostShape(), 4), panels = (n + width - 1) / width;
