@@ -53,8 +53,8 @@ public:
         set(*setting, node);
       else if (section.empty() && node.is_table() && isSection(key))
         readSection(key, *node.as_table());
-      else if (section == "optimiser" && node.is_number())
-        settings_.hyperparameters[key] = node.value<double>().value_or(0);
+      else if (section == "optimiser" && node.is_number() && !resembles(section, key))
+        setHyperparameter(key, node);
       else
         unknown(section, std::string(name.str()), node);
     }
@@ -66,6 +66,26 @@ private:
     for (char &c : key)
       c = c == '-' ? '_' : c;
     return key;
+  }
+
+  /// A constant of the optimiser's own. What is almost a setting's name is taken for a slip.
+  void setHyperparameter(const std::string &key, const toml::node &node) {
+    settings_.hyperparameters[key] = node.value<double>().value_or(0);
+    settings_.origins["hyperparameter " + key] = at(node);
+  }
+  static bool resembles(const std::string &section, const std::string &key) {
+    return nearest(key, namesIn(section)).has_value();
+  }
+
+  static std::vector<std::string> namesIn(const std::string &section) {
+    std::vector<std::string> names;
+    for (const Setting &setting : settingTable()) {
+      if (section == setting.section)
+        names.emplace_back(setting.key);
+      if (section.empty() && *setting.section)
+        names.emplace_back(setting.section);
+    }
+    return names;
   }
 
   static bool isSection(const std::string &name) {
@@ -102,13 +122,6 @@ private:
 
   [[noreturn]] void unknown(const std::string &section, const std::string &key,
                             const toml::node &node) const {
-    std::vector<std::string> names;
-    for (const Setting &setting : settingTable()) {
-      if (section == setting.section)
-        names.emplace_back(setting.key);
-      if (section.empty() && *setting.section)
-        names.emplace_back(setting.section);
-    }
     std::string place = section.empty() ? "" : " in [" + section + "]";
     std::string elsewhere;
     for (const Setting &setting : settingTable())
@@ -117,7 +130,7 @@ private:
                                      : "; it belongs before the first section";
     fail(at(node),
          fmt::format("there is no setting '{}'{}{}; see tensmith train --help", printable(key),
-                     place, elsewhere.empty() ? suggestion(key, names) : elsewhere));
+                     place, elsewhere.empty() ? suggestion(key, namesIn(section)) : elsewhere));
   }
 
   std::string path_;

@@ -22,5 +22,6 @@ void addInspect(CLI::App &app, Action &chosen);
 void addCompare(CLI::App &app, Action &chosen);
 void addFormat(CLI::App &app, Action &chosen);
 void addMachine(CLI::App &app, Action &chosen);
+void addTrain(CLI::App &app, Action &chosen);
 
 } // namespace tensmith::cli

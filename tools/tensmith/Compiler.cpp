@@ -22,6 +22,8 @@ struct Library {
   decltype(&ts_describe_machine) describeMachine;
   decltype(&ts_format_program) formatProgram;
   decltype(&ts_measure_machine) measureMachine;
+  decltype(&ts_replace_initialisers) replaceInitialisers;
+  decltype(&ts_bytes_free) freeBytes;
 };
 
 template <typename Function> void find(void *library, const char *name, Function &function) {
@@ -44,6 +46,8 @@ Library openLibrary() {
   find(handle, "ts_describe_machine", library.describeMachine);
   find(handle, "ts_format_program", library.formatProgram);
   find(handle, "ts_measure_machine", library.measureMachine);
+  find(handle, "ts_replace_initialisers", library.replaceInitialisers);
+  find(handle, "ts_bytes_free", library.freeBytes);
   return library;
 }
 
@@ -61,7 +65,7 @@ std::string defaultReproducer() {
 
 /// The API's options, and the pointers that they hold.
 struct Options {
-  std::vector<const char *> shapes, keep;
+  std::vector<const char *> shapes, keep, overridable;
   std::string reproducer;
   ts_compile_options options;
 
@@ -76,6 +80,10 @@ struct Options {
       keep.push_back(name.c_str());
     options.keep = keep.data();
     options.keep_count = keep.size();
+    for (const std::string &name : settings.overridable)
+      overridable.push_back(name.c_str());
+    options.overridable = overridable.data();
+    options.overridable_count = overridable.size();
     options.target = settings.target.empty() ? nullptr : settings.target.c_str();
     options.dump_ir_dir = settings.dumpIr.empty() ? nullptr : settings.dumpIr.c_str();
     if (settings.noCache || !settings.cacheDir.empty())
@@ -94,6 +102,56 @@ struct Options {
     options.nesting_limit = settings.nestingLimit;
     options.warn = Progress::warnCallback;
     options.warn_context = &progress;
+  }
+};
+
+/// What a run of training says of its step, as the API takes it.
+struct TrainingOptions {
+  std::vector<const char *> names, trainable;
+  std::vector<double> values;
+  ts_training_options options{};
+
+  explicit TrainingOptions(const TrainingRequest &request) {
+    const train::Settings &settings = *request.settings;
+    options.size = sizeof options;
+    options.loss = settings.loss.c_str();
+    options.of = settings.of.empty() ? nullptr : settings.of.c_str();
+    options.optimiser = settings.optimiser.c_str();
+    options.schedule = settings.schedule.c_str();
+    setSchedule(request);
+    for (const auto &[name, value] : settings.hyperparameters)
+      set(name.c_str(), value);
+    options.setting_names = names.data();
+    options.setting_values = values.data();
+    options.setting_count = names.size();
+    options.clip_norm = settings.clipNorm;
+    options.weight_decay = settings.weightDecay;
+    options.ema_decay = settings.emaDecay;
+    for (const std::string &name : settings.trainable)
+      trainable.push_back(name.c_str());
+    options.trainable = trainable.data();
+    options.trainable_count = trainable.size();
+  }
+
+private:
+  void set(const char *name, double value) {
+    names.push_back(name);
+    values.push_back(value);
+  }
+  void setSchedule(const TrainingRequest &request) {
+    const train::Settings &settings = *request.settings;
+    set("learning_rate", settings.learningRate);
+    bool cosine = settings.schedule == "cosine", step = settings.schedule == "step";
+    if (cosine || step)
+      set("warmup", double(settings.warmUp));
+    if (cosine) {
+      set("steps", double(request.steps));
+      set("least", settings.finalRate);
+    }
+    if (step) {
+      set("every", double(settings.stepEvery * request.stepsInEpoch));
+      set("factor", settings.stepFactor);
+    }
   }
 };
 
@@ -190,6 +248,35 @@ void compileModel(const std::string &model, const CompileSettings &settings,
   naming(model, [&] {
     detail::check(library().compileFile(model.c_str(), &options.options, out.c_str()));
   });
+}
+
+void compileStep(const std::string &model, const CompileSettings &settings,
+                 const TrainingRequest &request, const std::string &out) {
+  Progress progress("compiling the step of " + model);
+  Options options(settings, progress);
+  TrainingOptions training(request);
+  options.options.training = &training.options;
+  naming(model, [&] {
+    detail::check(library().compileFile(model.c_str(), &options.options, out.c_str()));
+  });
+}
+
+Bytes replaceInitialisers(const std::string &model, const std::map<std::string, Tensor> &values) {
+  std::vector<const char *> names;
+  std::vector<ts_tensor *> tensors;
+  for (const auto &[name, tensor] : values) {
+    names.push_back(name.c_str());
+    tensors.push_back(tensor.handle());
+  }
+  void *bytes = nullptr;
+  size_t size = 0;
+  naming(model, [&] {
+    detail::check(library().replaceInitialisers(model.c_str(), names.data(), tensors.data(),
+                                                names.size(), &bytes, &size));
+  });
+  std::unique_ptr<void, decltype(&ts_bytes_free)> owner(bytes, library().freeBytes);
+  auto begin = static_cast<const std::byte *>(bytes);
+  return Bytes(begin, begin + size);
 }
 
 Module loadOrCompile(const std::string &path, const CompileSettings &settings, bool verifyWeights) {

@@ -4,11 +4,13 @@
 #pragma once
 
 #include "files/Files.h"
+#include "train/Settings.h"
 
 #include <tensmith/compiler.h>
 #include <tensmith/tensmith.hpp>
 
 #include <functional>
+#include <map>
 
 namespace CLI {
 class App;
@@ -33,6 +35,7 @@ struct CompileSettings {
   double timeLimit = 0;
   int64_t nodeLimit = 0;
   int nestingLimit = 0;
+  std::vector<std::string> overridable; // initialisers that become inputs
 
   void addTo(CLI::App &command, bool threadsToo);
 };
@@ -43,6 +46,18 @@ void compileModel(const std::string &model, const CompileSettings &settings,
 /// A module as it is, a model compiled into a temporary file that is gone once it is loaded.
 Module loadOrCompile(const std::string &path, const CompileSettings &settings,
                      bool verifyWeights = false);
+
+/// What is compiled for a run of training, beside what the command line says of a compilation.
+struct TrainingRequest {
+  const train::Settings *settings;
+  int64_t steps; // of the whole run, for the schedule
+  int64_t stepsInEpoch;
+};
+/// One step, as a module whose states are the parameters and what the optimiser keeps.
+void compileStep(const std::string &model, const CompileSettings &settings,
+                 const TrainingRequest &request, const std::string &out);
+/// The bytes of the ONNX model with other contents of initialisers.
+Bytes replaceInitialisers(const std::string &model, const std::map<std::string, Tensor> &values);
 
 using Observer =
     std::function<void(const std::string &name, const std::string &source, const Tensor &tensor)>;

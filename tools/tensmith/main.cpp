@@ -100,6 +100,7 @@ int main(int argc, char **argv) {
       "  tensmith run model.onnx --input x=photo.png --top 5\n"
       "  tensmith compile model.onnx -o model.so --shape batch=4\n"
       "  tensmith bench model.so --kernels\n"
+      "  tensmith train model.onnx --data pictures/ --epochs 10\n"
       "'tensmith COMMAND --help' tells more of each. Exit status: 0 done, 1 failed (or: the\n"
       "tensors differ), 2 the command line can't be meant.");
   app.set_version_flag("--version", std::string("tensmith ") + ts_version());
@@ -112,6 +113,7 @@ int main(int argc, char **argv) {
   addCompare(app, action);
   addFormat(app, action);
   addMachine(app, action);
+  addTrain(app, action);
   int status;
   try {
     app.parse(argc, argv);

@@ -1,0 +1,456 @@
+"""`tensmith train` as a program: what it learns, writes and refuses, and that a run which is ended at any moment goes on
+as if it had not been.
+
+Models and data are made here, small enough for an epoch to take a moment. Runs that are killed are killed by SIGKILL at
+moments drawn at random; the weights at the end have to be those of a run that was left alone, bit for bit.
+"""
+
+import html.parser
+import json
+import os
+import pathlib
+import random
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import time
+
+import numpy
+import onnx
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TENSMITH = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev")) / "bin/tensmith"
+
+pytestmark = pytest.mark.skipif(not TENSMITH.exists(), reason="the command line is not built")
+
+
+def train(*arguments, status=0, **options):
+    done = subprocess.run([TENSMITH, "train", *map(str, arguments)], capture_output=True, text=True, timeout=300, **options)
+    assert done.returncode == status, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def refused(*arguments, status=1, **options):
+    """The line that says why; what is said before it is how far the run was."""
+    lines = train(*arguments, status=status, **options).stderr.splitlines()
+    assert lines[-1].startswith("tensmith: "), lines
+    return lines[-1]
+
+
+def save(path, nodes, inputs, outputs, weights):
+    graph = helper.make_graph(nodes, "model", inputs, outputs,
+                              [numpy_helper.from_array(numpy.asarray(value, dtype=numpy.float32), name)
+                               for name, value in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("train")
+
+
+@pytest.fixture(scope="session")
+def pictures(folder):
+    """Squares of 8 x 8 that are bright at the top, the bottom, the left or the right: an .npz with 480 of them."""
+    draw = numpy.random.default_rng(3)
+    labels = draw.integers(0, 4, 480)
+    images = draw.integers(0, 120, (480, 8, 8)).astype(numpy.uint8)
+    for image, label in zip(images, labels):
+        part = [numpy.s_[:4], numpy.s_[4:], numpy.s_[:, :4], numpy.s_[:, 4:]][label]
+        image[part] += 100
+    path = folder / "pictures.npz"
+    numpy.savez(path, image=images, label=labels)
+    return path
+
+
+@pytest.fixture(scope="session")
+def network(folder):
+    """Convolution, batch normalisation, rectifier, dense layer: pictures of batch x 1 x 8 x 8 to 4 classes."""
+    draw = numpy.random.default_rng(1)
+    return save(
+        folder / "network.onnx",
+        [helper.make_node("Conv", ["image", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+         helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "variance"], ["n"], "norm"),
+         helper.make_node("Relu", ["n"], ["r"], "relu"),
+         helper.make_node("Flatten", ["r"], ["f"], "flat"),
+         helper.make_node("Gemm", ["f", "v", "b"], ["scores"], "dense")],
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, 8, 8])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 4])],
+        {"w": draw.standard_normal((3, 1, 3, 3)) * 0.4, "scale": numpy.ones(3), "shift": numpy.zeros(3),
+         "mean": numpy.zeros(3), "variance": numpy.ones(3), "v": draw.standard_normal((192, 4)) * 0.05,
+         "b": numpy.zeros(4)})
+
+
+@pytest.fixture(scope="session")
+def line(folder):
+    """y = x w + b of two numbers."""
+    return save(folder / "line.onnx", [helper.make_node("Gemm", ["x", "w", "b"], ["y"], "dense")],
+                [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 2])],
+                [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", 1])],
+                {"w": [[0.1], [0.1]], "b": [0.0]})
+
+
+def arguments(network, pictures, output, **more):
+    settings = {"data": pictures, "epochs": 4, "batch": 16, "validation": 0.2, "optimiser": "adam", "learning-rate": 0.01,
+                "crop": 1, "threads": 2, "log-every": 7, "output": output} | {k.replace("_", "-"): v for k, v in more.items()}
+    return [network, *(word for name, value in settings.items() if value is not None for word in (f"--{name}", value))]
+
+
+def states_of(run):
+    """The newest checkpoint's tensors, as bytes, and its metadata."""
+    path = sorted((run / "checkpoints").glob("*.safetensors"))[-1]
+    file = path.read_bytes()
+    (size,) = struct.unpack("<Q", file[:8])
+    header = json.loads(file[8:8 + size])
+    metadata = header.pop("__metadata__")
+    return {name: file[8 + size:][slice(*entry["data_offsets"])] for name, entry in header.items()}, metadata
+
+
+def metrics_of(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def without_times(run):
+    return [{key: value for key, value in metric.items() if key not in ("seconds", "samples_per_second", "waited_for_data")}
+            for metric in metrics_of(run)]
+
+
+@pytest.fixture(scope="session")
+def whole(network, pictures, folder):
+    """A run that was left alone."""
+    run = folder / "whole"
+    return run, train(*arguments(network, pictures, run))
+
+
+def test_learns_and_gives_a_model_that_others_run(whole, network, pictures, tmp_path):
+    run, done = whole
+    last = [metric for metric in metrics_of(run) if metric["kind"] == "validation"][-1]
+    assert last["accuracy"] > 0.95 and last["step"] == 4 * 24
+    assert "validation: loss" in done.stdout
+    data = numpy.load(pictures)
+    images = data["image"][:, None].astype(numpy.float32) / 255
+    scores = onnxruntime.InferenceSession(run / "model.onnx").run(None, {"image": images})[0]
+    assert (scores.argmax(1) == data["label"]).mean() > 0.95
+    numpy.save(tmp_path / "x.npy", images)
+    subprocess.run([TENSMITH, "run", run / "model.so", "--input", tmp_path / "x.npy", "--output", tmp_path], check=True,
+                   capture_output=True)
+    numpy.testing.assert_allclose(numpy.load(tmp_path / "scores.npy"), scores, rtol=1e-3, atol=1e-3)
+    before = {w.name: numpy_helper.to_array(w) for w in onnx.load(network).graph.initializer}
+    after = {w.name: numpy_helper.to_array(w) for w in onnx.load(run / "model.onnx").graph.initializer}
+    assert before.keys() == after.keys()
+    for name in before:  # running statistics among them
+        assert not numpy.array_equal(before[name], after[name]), name
+
+
+class WellFormed(html.parser.HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.curves = 0
+
+    def handle_starttag(self, tag, attributes):
+        self.curves += tag == "path"
+        assert tag not in ("script", "link", "img", "iframe")
+        assert not any(name in ("src", "href") for name, _ in attributes)
+
+
+def test_page_has_the_curves_and_needs_no_network(whole):
+    page = WellFormed()
+    page.feed((whole[0] / "curves.html").read_text())
+    assert page.curves >= 4  # loss and accuracy of training and validation
+
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data):
+    crc = crc32c(data)
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def fields(message):
+    """A protobuf message's fields by number."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    found = {}
+    while at < len(message):
+        key = varint()
+        size = {0: None, 1: 8, 5: 4}.get(key & 7, -1)
+        if size is None:
+            value = varint()
+        else:
+            size = varint() if size == -1 else size
+            value, at = message[at:at + size], at + size
+        found.setdefault(key >> 3, []).append(value)
+    return found
+
+
+def events_of(path):
+    """By TensorFlow's record format: length, its masked checksum, event, its masked checksum."""
+    data = path.read_bytes()
+    while data:
+        (length,) = struct.unpack("<Q", data[:8])
+        event = data[12:12 + length]
+        assert struct.unpack("<I", data[8:12])[0] == masked(data[:8])
+        assert struct.unpack("<I", data[12 + length:16 + length])[0] == masked(event)
+        yield fields(event)
+        data = data[16 + length:]
+
+
+def test_event_files_have_what_was_measured(whole):
+    assert crc32c(b"123456789") == 0xE3069283  # the value that RFC 3720 gives
+    (path,) = (whole[0] / "tensorboard").iterdir()
+    events = list(events_of(path))
+    assert events[0][3] == [b"brain.Event:2"]
+    assert all(abs(struct.unpack("<d", event[1][0])[0] - time.time()) < 3600 for event in events)
+    scalars = {}
+    for event in events[1:]:
+        value = fields(fields(event[5][0])[1][0])
+        scalars[value[1][0].decode(), event[2][0]] = struct.unpack("<f", value[2][0])[0]
+    for metric in metrics_of(whole[0]):
+        assert scalars[f"loss/{metric['kind']}", metric["step"]] == pytest.approx(metric["loss"], rel=1e-6)
+        assert scalars[f"accuracy/{metric['kind']}", metric["step"]] == pytest.approx(metric["accuracy"], rel=1e-6)
+
+
+def test_event_files_are_read_by_tensorboard(whole):
+    loader = pytest.importorskip("tensorboard.backend.event_processing.event_file_loader",
+                                 reason="tensorboard is not installed")
+    (path,) = (whole[0] / "tensorboard").iterdir()
+    assert len(list(loader.EventFileLoader(str(path)).Load())) > len(metrics_of(whole[0]))
+
+
+def test_same_settings_give_the_same_bits(whole, network, pictures, tmp_path):
+    train(*arguments(network, pictures, tmp_path / "run", workers=3, queue=2))
+    assert states_of(tmp_path / "run")[0] == states_of(whole[0])[0]
+    assert without_times(tmp_path / "run") == without_times(whole[0])
+
+
+@pytest.fixture(scope="session")
+def longer(network, pictures, folder):
+    """A run of 60 epochs, with the seconds that it takes."""
+    run = folder / "longer"
+    train(*arguments(network, pictures, run, epochs=60, checkpoint_every=10))
+    return run, metrics_of(run)[-1]["seconds"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_at_any_moment_it_goes_on_bit_for_bit(longer, network, pictures, tmp_path, seed):
+    """Ended by SIGKILL again and again, at moments drawn at random, until it is through."""
+    run, draw, kills, resumed = tmp_path / "run", random.Random(seed), 0, 0
+    command = [TENSMITH, "train", *map(str, arguments(network, pictures, run, epochs=60, checkpoint_every=10)), "--resume"]
+    while True:
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        while process.poll() is None and not (run / "metrics.jsonl").exists():
+            time.sleep(0.002)  # the first one is compiling
+        try:
+            _, said = process.communicate(timeout=draw.uniform(0.01, 0.4 * longer[1]) if kills < 6 else 300)
+            assert process.returncode == 0, said
+            break
+        except subprocess.TimeoutExpired:
+            process.kill()
+            resumed += "going on from" in process.communicate()[1]
+            kills += 1
+    assert kills >= 2 and (resumed or "going on from" in said)
+    assert states_of(run)[0] == states_of(longer[0])[0]
+    assert without_times(run) == without_times(longer[0])
+    assert not [path for path in (run / "checkpoints").iterdir() if ".partial" in path.name]
+
+
+def test_interrupt_ends_with_a_checkpoint(network, pictures, tmp_path):
+    run = tmp_path / "run"
+    command = [TENSMITH, "train", *map(str, arguments(network, pictures, run, epochs=100000))]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    while process.poll() is None and not (run / "checkpoints").exists():
+        time.sleep(0.01)
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, said
+    step = int(states_of(run)[1]["step"])
+    assert f"interrupted after step {step}; " in said and "--resume" in said
+
+
+def test_regression_by_command_line_and_by_configuration(line, tmp_path):
+    draw = numpy.random.default_rng(5)
+    rows = draw.standard_normal((200, 2))
+    price = rows @ [2, -3] + 0.5
+    table = "a,b,price\n" + "".join(f"{a},{b},{p}\n" for (a, b), p in zip(rows, price))
+    (tmp_path / "table.csv").write_text(table)
+    train(line, "--data", tmp_path / "table.csv", "--loss", "mean_squared_error", "--optimiser", "momentum",
+          "--hyperparameter", "momentum=0.8", "--learning-rate", 0.05, "--epochs", 20, "--batch", 10, "--schedule", "cosine",
+          "--warm-up", 10, "--output", tmp_path / "a")
+    (tmp_path / "run.toml").write_text(f"""
+        model = "{line}"
+        epochs = 20
+        batch = 10
+        output = "b"
+        [data]
+        train = "table.csv"
+        [loss]
+        name = "mean_squared_error"
+        [optimiser]
+        name = "momentum"
+        learning_rate = 0.05
+        momentum = 0.8
+        [schedule]
+        name = "cosine"
+        warm_up = 10
+        """)
+    train(tmp_path / "run.toml")
+    weights = {w.name: numpy_helper.to_array(w) for w in onnx.load(tmp_path / "b/model.onnx").graph.initializer}
+    numpy.testing.assert_allclose(weights["w"].ravel(), [2, -3], atol=1e-3)
+    numpy.testing.assert_allclose(weights["b"], 0.5, atol=1e-3)
+    assert states_of(tmp_path / "a")[0] == states_of(tmp_path / "b")[0]
+
+
+def test_folder_of_pictures(network, tmp_path):
+    draw = numpy.random.default_rng(2)
+    for part, count in (("train", 24), ("test", 8)):
+        for label, name in enumerate(("bottom", "left", "right", "top")):
+            (tmp_path / part / name).mkdir(parents=True)
+            for i in range(count):
+                image = draw.integers(0, 100, (16, 16), dtype=numpy.uint8)
+                image[[numpy.s_[8:], numpy.s_[:, :8], numpy.s_[:, 8:], numpy.s_[:8]][label]] += 120
+                Image.fromarray(image).save(tmp_path / part / name / f"{i}.png")
+    output = tmp_path / "run"
+    done = train(*arguments(network, tmp_path, output, validation=None, crop=None, epochs=8, batch=8))
+    assert "32 to test" in done.stderr
+    (test,) = [metric for metric in metrics_of(output) if metric["kind"] == "test"]
+    assert test["accuracy"] > 0.9
+    (tmp_path / "train/left/3.png").write_bytes(b"\x89PNG broken")
+    assert "left/3.png: is not a PNG or JPEG picture" in refused(*arguments(network, tmp_path, tmp_path / "b", batch=8))
+
+
+def test_averages_are_the_result(network, pictures, tmp_path):
+    run = tmp_path / "run"
+    train(*arguments(network, pictures, run, epochs=1, ema_decay=0.9))
+    states = states_of(run)[0]
+    weights = {w.name: numpy_helper.to_array(w).tobytes() for w in onnx.load(run / "model.onnx").graph.initializer}
+    assert weights["v"] == states["ema.v"] != states["v"]
+
+
+# ---- What goes wrong ----
+
+
+def test_not_a_number_in_the_loss(line, tmp_path):
+    numpy.savez(tmp_path / "d.npz", x=numpy.ones((40, 2), numpy.float32), y=numpy.ones((40, 1), numpy.float32))
+    said = refused(line, "--data", tmp_path / "d.npz", "--loss", "mean_squared_error", "--optimiser", "sgd", "--learning-rate",
+                   1e5, "--batch", 4, "--epochs", 50, "--output", tmp_path / "run", "--checkpoint-every", 1)
+    assert "--learning-rate" in said and ("is nan" in said or "is inf" in said or "is not finite" in said)
+    step = int(states_of(tmp_path / "run")[1]["step"])
+    assert f"the checkpoint of step {step} stands" in said
+    for value in states_of(tmp_path / "run")[0].values():
+        if len(value) % 4 == 0:
+            assert numpy.isfinite(numpy.frombuffer(value, numpy.float32)).all()
+
+
+def test_full_disk_leaves_the_last_checkpoint(network, pictures, tmp_path):
+    """No file may grow past 3 kB once there is a checkpoint: the next one can't be written."""
+    run = tmp_path / "run"
+    train(*arguments(network, pictures, run, epochs=1))
+    before = states_of(run)
+    limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (3000, 3000))
+    said = refused(*arguments(network, pictures, run, epochs=3), "--resume", "--no-tensorboard", preexec_fn=limit)
+    assert "can't be written: " in said
+    assert states_of(run) == before
+    assert not [path for path in (run / "checkpoints").iterdir() if ".partial" in path.name]
+    train(*arguments(network, pictures, run, epochs=3), "--resume")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small file system needs root")
+def test_full_file_system(network, pictures, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", small], capture_output=True).returncode:
+        pytest.skip("a tmpfs can't be mounted here")
+    try:
+        said = refused(*arguments(network, pictures, small / "run", epochs=2000, keep_checkpoints=1000, checkpoint_every=1))
+        assert "No space left on device; free some space" in said
+        states_of(small / "run")
+    finally:
+        subprocess.run(["umount", "-l", small])
+
+
+def test_settings_that_can_not_be_meant(network, pictures, tmp_path):
+    config = tmp_path / "run.toml"
+    config.write_text(f'model = "{network}"\n[data]\ntrain = "{pictures}"\n[optimiser]\nlearning_rat = 1\n')
+    assert f"{config}:5: there is no setting 'learning_rat' in [optimiser]; did you mean 'learning_rate'?" in refused(config)
+    config.write_text(f'model = "{network}"\n[data]\ntrain = "{pictures}"\n[optimizer]\nlearning_rate = 1\n')
+    assert f"{config}:4: there is no setting 'optimizer'; did you mean 'optimiser'?" in refused(config)
+    config.write_text("epochs = 'ten'\n")
+    assert f'{config}:1: epochs is "ten"; a whole number from 1 on is expected' in refused(config)
+    assert "--batch is \"x\"" in refused(network, "--batch", "x", status=2)
+    assert "no data is given" in refused(network, status=2)
+    assert "no model is given" in refused("--data", pictures, status=2)
+    assert "did you mean '--learning-rate'?" in refused(network, "--learning-rat", 1, status=2)
+    assert "did you mean 'nesterov'" in refused(network, "--data", pictures, "--optimiser", "nestrov", status=2)
+    said = refused(network, "--data", pictures, "--hyperparameter", "betta=1", "--output", tmp_path / "run", "--batch", 8)
+    assert "betta" in said
+
+
+def test_data_that_does_not_fit_the_model(network, line, pictures, tmp_path):
+    output = ("--output", tmp_path / "run", "--batch", 8)
+    assert "the model's 'x' takes f32 2" in refused(line, "--data", pictures, "--loss", "mean_squared_error", *output)
+    assert "is not there; check the path" in refused(network, "--data", tmp_path / "none.bin", *output)
+    assert "No such file" in refused(network, "--data", tmp_path / "none.npz", *output)
+    data = numpy.load(pictures)
+    numpy.savez(tmp_path / "wrong.npz", image=data["image"], label=data["label"] + 3)
+    said = refused(network, "--data", tmp_path / "wrong.npz", *output)
+    assert "the model tells 4 apart, 0 to 3" in said
+    (tmp_path / "cut.npz").write_bytes(pictures.read_bytes()[:5000])
+    assert "cut.npz: is not an .npz file, or is cut off" in refused(network, "--data", tmp_path / "cut.npz", *output)
+    assert "fewer than a batch of 1000" in refused(network, "--data", pictures, "--output", tmp_path / "run", "--batch", 1000)
+
+
+def test_runs_are_not_mixed(whole, network, pictures, tmp_path):
+    run = tmp_path / "run"
+    train(*arguments(network, pictures, run, epochs=1))
+    assert "has a run already, up to step 24" in refused(*arguments(network, pictures, run))
+    said = refused(*arguments(network, pictures, run, learning_rate=0.5), "--resume")
+    assert "was made by other settings: --learning-rate was 0.01" in said
+    path = sorted((run / "checkpoints").iterdir())[-1]
+    path.write_bytes(path.read_bytes()[:-1])
+    assert "no checkpoint that is whole" in refused(*arguments(network, pictures, run), "--resume")
+    train(*arguments(network, pictures, run), "--overwrite")
+    assert states_of(run)[0] == states_of(whole[0])[0]
+
+
+def test_one_process_at_a_time(network, pictures, tmp_path):
+    run = tmp_path / "run"
+    first = subprocess.Popen([TENSMITH, "train", *map(str, arguments(network, pictures, run, epochs=100000))],
+                             stderr=subprocess.DEVNULL)
+    try:
+        while first.poll() is None and not (run / ".lock").exists():
+            time.sleep(0.01)
+        time.sleep(0.1)
+        assert "another process is training there" in refused(*arguments(network, pictures, run))
+    finally:
+        first.kill()
+        first.wait()
+
+
+if __name__ == "__main__":
+    sys.exit(pytest.main([__file__]))

@@ -1,0 +1,332 @@
+// From settings to a trained model: the data, the two modules, the loop, the result.
+//
+// The modules stay in the run's folder: a run that goes on takes the same code, and so the same
+// bits, though the compiler or what it has measured of the machine may have changed.
+#include "tools/tensmith/TrainingRun.h"
+
+#include "base/Hash.h"
+#include "files/Failure.h"
+#include "files/Words.h"
+#include "tools/tensmith/Progress.h"
+#include "tools/tensmith/Report.h"
+#include "train/CompiledTrainee.h"
+#include "train/SettingTable.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iostream>
+#include <numeric>
+#include <sys/file.h>
+#include <unistd.h>
+
+namespace tensmith::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::atomic<int> stopSignal = 0;
+static_assert(std::atomic<int>::is_always_lock_free); // a signal handler sets it
+
+/// The first SIGINT or SIGTERM asks for an end after the step; the second one ends the process.
+void catchSignals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int number) { stopSignal = number; };
+  action.sa_flags = int(SA_RESETHAND);
+  for (int number : {SIGINT, SIGTERM})
+    ::sigaction(number, &action, nullptr);
+}
+
+/// The folder of a run, which one process at a time may work in.
+class RunFolder {
+public:
+  explicit RunFolder(const train::Settings &settings) : path_(settings.output) {
+    if (path_.empty())
+      path_ = fs::path(settings.model).stem().string() + "-run";
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error)
+      fail(path_, "can't be made: " + error.message());
+    lock_ = ::open((path_ / ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
+    if (lock_ < 0)
+      fail(path_, std::string("can't be written to: ") + std::strerror(errno));
+    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
+      fail(path_, "another process is training there; give another --output");
+  }
+  ~RunFolder() { ::close(lock_); }
+  RunFolder(const RunFolder &) = delete;
+  RunFolder &operator=(const RunFolder &) = delete;
+
+  const fs::path &path() const { return path_; }
+
+private:
+  fs::path path_;
+  int lock_;
+};
+
+class Screen : public train::Watcher {
+public:
+  explicit Screen(const std::string &model) : progress_("training " + model) {}
+  void progress(const std::string &stage, double fraction, const std::string &figures) override {
+    progress_.update(stage, fraction, figures);
+  }
+  void say(const std::string &line) override { progress_.say(line); }
+  void warn(const std::string &line) override { progress_.warn(line); }
+
+private:
+  Progress progress_;
+};
+
+/// A model's inputs as its description has them: names, and dimensions as text.
+std::vector<Port> inputsOf(const std::string &model, const CompileSettings &compile) {
+  Json description = parseJson(describeModel(model, compile), model);
+  std::vector<Port> ports;
+  for (const Json &input : description["inputs"]) {
+    Port port = {input["name"], TS_TENSOR, TS_UNDEFINED, input["dims"].is_array(), {}};
+    if (port.ranked)
+      for (const Json &dim : input["dims"])
+        port.dims.push_back(dim);
+    ports.push_back(port);
+  }
+  if (ports.empty())
+    fail(model, "has no inputs");
+  return ports;
+}
+
+bool isNumber(const std::string &text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
+/// Fixes the batch: the first dimension of the inputs, where the model leaves it open.
+CompileSettings fixBatch(train::Settings &settings) {
+  CompileSettings compile;
+  compile.shapes = settings.shapes;
+  compile.threads = int(settings.threads);
+  std::vector<std::string> fixed;
+  for (const Port &input : inputsOf(settings.model, compile)) {
+    std::string first = input.dims.empty() ? "" : input.dims[0];
+    if (isNumber(first) && !settings.origins.contains("batch"))
+      settings.batch = std::stoll(first.substr(0, 12));
+    else if (!first.empty() && !isNumber(first) && std::ranges::find(fixed, first) == fixed.end())
+      fixed.push_back(first);
+  }
+  for (const std::string &symbol : fixed)
+    compile.shapes.push_back(fmt::format("{}={}", symbol, settings.batch));
+  return compile;
+}
+
+/// The size of pictures that the model's only input with such dimensions takes.
+train::PictureSize pictureSize(const std::string &model, const CompileSettings &compile,
+                               const std::string &where) {
+  for (const Port &input : inputsOf(model, compile))
+    if (input.dims.size() == 4 && std::all_of(input.dims.begin() + 1, input.dims.end(), isNumber)) {
+      int64_t channels = std::stoll(input.dims[1].substr(0, 9));
+      int64_t height = std::stoll(input.dims[2].substr(0, 9));
+      int64_t width = std::stoll(input.dims[3].substr(0, 9));
+      bool possible = (channels == 1 || channels == 3 || channels == 4) && height > 0 &&
+                      width > 0 && height <= 1 << 14 && width <= 1 << 14;
+      if (possible)
+        return {int(height), int(width), int(channels)};
+    }
+  fail(where, "has pictures, but no input of the model is samples x channels x height x width, "
+              "with 1, 3 or 4 channels and sizes that are known; fix them with --shape");
+}
+
+/// What a run needs beside its loop.
+class Training {
+public:
+  explicit Training(train::Settings given)
+      : settings_(std::move(given)), compile_(fixBatch(settings_)), folder_(settings_) {
+    paths_ = train::findData(settings_);
+    data_ = open(paths_.train, false);
+    rows_ = train::split(data_.rows, settings_.validation, uint64_t(settings_.seed));
+    modelHash_ = toHex(hash128(readFile(settings_.model)));
+  }
+
+  int run() {
+    Screen screen(settings_.model);
+    std::optional<train::Checkpoint> from = checkpoint(screen);
+    compileModules(from.has_value());
+    train::CompiledTrainee trainee(*step_, *forward_, settings_);
+    train::RunData data = bind(trainee);
+    if (from)
+      screen.say(fmt::format("going on from {}", from->path.string()));
+    screen.say(describe(trainee, data));
+    train::Outcome outcome = train::runTraining(settings_, folder_.path(), trainee, data, from,
+                                                remembered(), screen, stopSignal);
+    if (outcome.interrupted)
+      return interrupted(outcome, screen);
+    exportModel(trainee);
+    report(outcome);
+    return kSuccess;
+  }
+
+private:
+  train::Dataset open(const std::vector<std::string> &paths, bool test) {
+    auto size = [&](const std::string &where) {
+      return pictureSize(settings_.model, compile_, where);
+    };
+    return train::openDataset(paths, settings_.format, test, size);
+  }
+
+  int64_t stepsInEpoch() const { return int64_t(rows_.train.size()) / settings_.batch; }
+
+  train::Metadata remembered() const {
+    return {
+        {"settings", train::toJson(settings_).dump(-1, ' ', false, Json::error_handler_t::replace)},
+        {"model_hash", modelHash_},
+        {"rows", std::to_string(data_.rows)}};
+  }
+
+  /// Where to go on from; refuses to mix runs.
+  std::optional<train::Checkpoint> checkpoint(Screen &screen) {
+    train::Checkpoints checkpoints(folder_.path() / "checkpoints", settings_.keep);
+    checkpoints.removePartial();
+    if (settings_.overwrite && !settings_.resume)
+      checkpoints.removeAll();
+    std::vector<int64_t> steps = checkpoints.steps();
+    if (!settings_.resume && !steps.empty())
+      fail(folder_.path(), fmt::format("has a run already, up to step {}; go on with it by "
+                                       "--resume, give another --output, or --overwrite it",
+                                       steps[0]));
+    if (!settings_.resume)
+      return std::nullopt;
+    auto found = checkpoints.newest([&](const std::string &line) { screen.warn(line); });
+    if (!found && !steps.empty())
+      fail(folder_.path(), "has no checkpoint that is whole; begin anew with --overwrite");
+    if (found)
+      checkIsSame(*found);
+    return found;
+  }
+
+  void checkIsSame(const train::Checkpoint &checkpoint) const {
+    auto entry = [&](const char *key) {
+      auto found = checkpoint.contents.metadata.find(key);
+      return found == checkpoint.contents.metadata.end() ? std::string() : found->second;
+    };
+    Json recorded = Json::parse(entry("settings"), nullptr, /*allow_exceptions=*/false);
+    auto changes = train::changedSince(recorded.is_object() ? recorded : Json::object(), settings_);
+    if (entry("model_hash") != modelHash_)
+      changes.push_back("the model's file was another");
+    if (entry("rows") != std::to_string(data_.rows))
+      changes.push_back(fmt::format("the data had {} samples", printable(entry("rows"))));
+    if (!changes.empty())
+      fail(checkpoint.path, fmt::format("was made by other settings: {}; give the same, or begin "
+                                        "anew with --overwrite",
+                                        fmt::join(changes, ", ")));
+  }
+
+  /// Compiled unless the run has them from before.
+  void compileModules(bool resumed) {
+    std::string step = folder_.path() / "step.so", forward = folder_.path() / "forward.so";
+    std::error_code none;
+    if (resumed && fs::exists(step, none) && fs::exists(forward, none))
+      try {
+        step_ = Module::load(step, /*verifyWeights=*/true);
+        forward_ = Module::load(forward, /*verifyWeights=*/true);
+        return;
+      } catch (const Error &) { // of another version, or damaged: they are made anew
+      }
+    compileStep(settings_.model, compile_,
+                {&settings_, stepsInEpoch() * settings_.epochs, stepsInEpoch()}, step);
+    step_ = Module::load(step);
+    CompileSettings open = compile_;
+    open.overridable = train::parameterNames(*step_);
+    compileModel(settings_.model, open, forward);
+    forward_ = Module::load(forward);
+  }
+
+  train::RunData bind(const train::CompiledTrainee &trainee) {
+    train::Normalisation normalisation = {settings_.scale, settings_.mean, settings_.deviation};
+    std::string target = train::isBuiltIn(settings_.loss) ? train::kTarget : "";
+    auto ports = train::feedPorts(*step_, settings_.batch, settings_.model);
+    auto feeds = [&](const train::Dataset &data) {
+      auto bound = train::bindFeeds(data, ports, target, settings_.target, normalisation);
+      for (train::Feed &feed : bound)
+        if (feed.port().name == target)
+          feed.limitClasses(trainee.classes());
+      return bound;
+    };
+    train::RunData data;
+    data.train = data.evaluation = feeds(data_);
+    for (train::Feed &feed : data.train)
+      if (feed.port().name != target && (ports.size() == 1 || feed.port().shape.size() >= 2))
+        feed.augment({settings_.crop, settings_.flip, uint64_t(settings_.seed)});
+    data.rows = rows_;
+    if (!paths_.test.empty()) {
+      test_ = open(paths_.test, true);
+      if (test_.classes != data_.classes)
+        fail(test_.where, "has other classes than " + data_.where);
+      data.test = feeds(test_);
+      data.testRows = test_.rows;
+    }
+    return data;
+  }
+
+  std::string describe(const train::CompiledTrainee &trainee, const train::RunData &data) const {
+    return fmt::format("{}: {} parameters; {} samples to train on, {} for validation, {} to test; "
+                       "{} steps of {} in an epoch; in {}",
+                       settings_.model, trainee.parameterCount(), rows_.train.size(),
+                       rows_.validation.size(), data.testRows, stepsInEpoch(), settings_.batch,
+                       folder_.path().string());
+  }
+
+  int interrupted(const train::Outcome &outcome, Screen &screen) {
+    screen.say(fmt::format("interrupted after step {}; {}", outcome.position.step,
+                           outcome.checkpoint.empty()
+                               ? "go on with --resume"
+                               : outcome.checkpoint.string() + " is kept, go on with --resume"));
+    return 128 + stopSignal;
+  }
+
+  void exportModel(const train::CompiledTrainee &trainee) {
+    std::map<std::string, Tensor> trained = trainee.parameters(), weights;
+    for (const std::string &name : train::parameterNames(*step_))
+      weights.emplace(name, trained.at(name));
+    fs::path onnx = folder_.path() / "model.onnx";
+    writeFile(onnx, replaceInitialisers(settings_.model, weights));
+    CompileSettings compile;
+    compile.shapes = settings_.shapes;
+    compileModel(onnx, compile, folder_.path() / "model.so");
+  }
+
+  void report(const train::Outcome &outcome) const {
+    auto line = [](const train::Metric &metric) {
+      std::cout << fmt::format(
+          "{}: loss {:.4f}{}\n", metric.kind, metric.loss,
+          metric.accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *metric.accuracy) : "");
+    };
+    if (outcome.validation)
+      line(*outcome.validation);
+    if (outcome.test)
+      line(*outcome.test);
+    std::cout << fmt::format("{}: {} steps in {:.0f} s; model.onnx, model.so, curves.html\n",
+                             folder_.path().string(), outcome.position.step,
+                             outcome.position.seconds);
+  }
+
+  train::Settings settings_;
+  CompileSettings compile_;
+  RunFolder folder_;
+  train::DataPaths paths_;
+  train::Dataset data_, test_;
+  train::Split rows_;
+  std::string modelHash_;
+  std::optional<Module> step_, forward_;
+};
+
+} // namespace
+
+int trainRun(train::Settings settings) {
+  catchSignals();
+  if (kindOf(settings.model) == FileKind::Module)
+    fail(settings.model, "is compiled already; give the ONNX model that it was made from");
+  return Training(std::move(settings)).run();
+}
+
+} // namespace tensmith::cli
