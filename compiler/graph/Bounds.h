@@ -7,16 +7,23 @@
 
 namespace tensmith::graph {
 
+/// A mark on a cast from f32 to i32: the operand is a number that fits, so that nothing is checked.
+inline constexpr char kInRange[] = "graph.in_range";
+/// A mark on sums and products of floats: both together may be rounded once.
+inline constexpr char kContract[] = "graph.contract";
+
 /// No number in the tensor is outside of them (NaN is in none).
 struct Bounds {
   double low = -std::numeric_limits<double>::infinity();
   double high = std::numeric_limits<double>::infinity();
 
+  bool numbers = false; // and there is no NaN
+
   bool within(double least, double most) const { return low >= least && high <= most; }
 };
 
 /// By the type of small integers, and by the few operators that are looked through: minima and
-/// maxima with constants, casts, differences, and what only moves elements.
+/// maxima with constants, casts, rounding, sums and products, and what only moves elements.
 Bounds boundsOf(mlir::Value value);
 
 } // namespace tensmith::graph

@@ -138,6 +138,8 @@ Value CastOp::emitScalar(OpBuilder &builder, Location location, ValueRange opera
     return {};
   ScalarCode code(builder, location);
   auto integer = dyn_cast<IntegerType>(to);
+  if (from.isF32() && to.isSignlessInteger(32) && getOperation()->hasAttr(kInRange))
+    return code.make<arith::FPToSIOp>(ScalarCode::withElement(operands[0], to), operands[0]);
   if (integer && from.isF32() && integer.getWidth() >= 8 && staysWithin(getX(), integer))
     return boundedToInteger(code, operands[0], kernelElementType(to).getIntOrFloatBitWidth());
   if (integer)

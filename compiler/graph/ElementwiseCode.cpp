@@ -4,6 +4,7 @@
 // operand: integer division guards its divisor, shifts their amount. Where a type has no code, such
 // as transcendental functions of f64, the emitter returns null and the runtime evaluates the
 // operator as its reference does.
+#include "compiler/graph/Bounds.h"
 #include "compiler/graph/ElementaryFunctions.h"
 #include "compiler/graph/Graph.h"
 
@@ -366,7 +367,14 @@ Value BitCastOp::emitScalar(OpBuilder &builder, Location location, ValueRange op
                                                         : code.reinterpret(operands[0], kernelType);
 }
 
+static bool isContracted(Operation *op) {
+  return op->hasAttr(kContract) && getElementTypeOrSelf(op->getResult(0).getType()).isF32();
+}
+
 Value AddOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (isArithmetic(*this) && isContracted(*this))
+    return builder.create<arith::AddFOp>(location, operands[0], operands[1],
+                                         arith::FastMathFlags::contract);
   return isArithmetic(*this) ? ScalarCode(builder, location).add(operands[0], operands[1])
                              : Value();
 }
@@ -375,6 +383,9 @@ Value SubOp::emitScalar(OpBuilder &builder, Location location, ValueRange operan
                              : Value();
 }
 Value MulOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
+  if (isArithmetic(*this) && isContracted(*this))
+    return builder.create<arith::MulFOp>(location, operands[0], operands[1],
+                                         arith::FastMathFlags::contract);
   return isArithmetic(*this) ? ScalarCode(builder, location).mul(operands[0], operands[1])
                              : Value();
 }

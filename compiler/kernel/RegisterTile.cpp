@@ -17,6 +17,15 @@ constexpr int64_t kIndependentSums = 8;
 // Operands of a prefetch.
 constexpr int kFirstLevel = 3, kData = 1;
 
+/// Whether what is stored has at most half the bits of a sum: two vectors become one.
+bool storesHalves(graph::KernelOp kernel, const Contraction &contraction) {
+  unsigned bits = contraction.accumulator.getIntOrFloatBitWidth();
+  return llvm::any_of(kernel.getResultTypes(), [&](Type type) {
+    Type element = storageType(getElementTypeOrSelf(type));
+    return element && isa<IntegerType>(element) && element.getIntOrFloatBitWidth() * 2 <= bits;
+  });
+}
+
 } // namespace
 
 Extents::Extents(IndexMath &math, const SizeValues &sizes, const Contraction &contraction) {
@@ -50,7 +59,7 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
     : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction),
       source_(source), extents_(extents), finish_(std::move(finish)),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
-      byteProducts_(machine.byteProducts),
+      byteProducts_(machine.byteProducts), joins_(storesHalves(kernel, contraction)),
       outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
   readResultShapedOperandsByOffset();
 }
@@ -130,9 +139,17 @@ void TileEmitter::finishTile(Value panel, ValueRange sums, int64_t vectors, int6
     beginResultRow(number);
     for (int64_t v = 0; v < vectors; ++v) {
       Value mask = v >= vectors - masked ? maskFrom(math_.add(first, v * lanes_)) : Value();
-      finishVector(row, sums[row * vectors + v], math_.add(column, v * lanes_), mask);
+      Value sum = sums[row * vectors + v], at = math_.add(column, v * lanes_);
+      if (joins_ && v + 1 < vectors - masked)
+        sum = joined(sum, sums[row * vectors + ++v]);
+      finishVector(row, sum, at, mask);
     }
   }
+}
+
+Value TileEmitter::joined(Value low, Value high) {
+  auto lanes = llvm::to_vector(llvm::seq<int64_t>(0, 2 * lanes_));
+  return emitter_.builder().create<vector::ShuffleOp>(math_.location, low, high, lanes);
 }
 
 Value TileEmitter::maskFrom(Value column) {
@@ -152,10 +169,11 @@ void TileEmitter::beginResultRow(Value row) {
 }
 
 void TileEmitter::finishVector(size_t row, Value sum, Value column, Value mask) {
-  Position at{prefix_, lanes_, mask};
+  int64_t lanes = cast<VectorType>(sum.getType()).getNumElements();
+  Position at{prefix_, lanes, mask};
   at.indices.push_back(column);
   if (contraction_.bias) {
-    Value bias = emitter_.element(contraction_.bias, {{column}, lanes_, mask});
+    Value bias = emitter_.element(contraction_.bias, {{column}, lanes, mask});
     sum = emitSum(sum, bias);
   }
   emitter_.define(contraction_.root->getResult(0), [sum](const Position &) { return sum; });

@@ -63,6 +63,9 @@ private:
 
   void finishTile(mlir::Value panel, mlir::ValueRange sums, int64_t vectors, int64_t masked);
 
+  /// Two vectors as one of twice the lanes.
+  mlir::Value joined(mlir::Value low, mlir::Value high);
+
   mlir::Value maskFrom(mlir::Value column);
 
   void beginResultRow(mlir::Value row);
@@ -131,6 +134,7 @@ private:
   Finish finish_;
   int64_t lanes_;
   ByteProducts byteProducts_;
+  bool joins_; // two vectors of sums are finished together
   llvm::SmallVector<mlir::Value> outDims_, rows_, prefix_;
   mlir::Value batch_, rowOffset_, tile_, step_, slot_;
   DepthPart part_;

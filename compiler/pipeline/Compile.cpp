@@ -52,6 +52,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"layout", rewrite::chooseLayout},
                    {"fold-constants", rewrite::foldConstants},
                    {"rounded-scales", rewrite::mergeScales},
+                   {"integer-codes", rewrite::limitCodes},
                    {"winograd", rewrite::winograd},
                    {"cse", eliminateCommon},
                    {"compile-loops", rewrite::compileLoops},

@@ -11,6 +11,7 @@ std::span<const Rewrite> rewrites() {
       {"graph-integer-products", "multiply codes, not the numbers that they stand for",
        multiplyIntegers},
       {"graph-rounded-scales", "multiply scales of what is rounded into constants", mergeScales},
+      {"graph-integer-codes", "limit numbers that become codes as integers", limitCodes},
       {"graph-layout", "make convolutions channels-last", chooseLayout},
       {"graph-winograd", "compute convolutions by minimal filtering where that is faster",
        winograd},

@@ -30,6 +30,8 @@ mlir::LogicalResult foldConstants(mlir::func::FuncOp function, const Options &op
 mlir::LogicalResult multiplyIntegers(mlir::func::FuncOp function, const Options &options);
 /// Scales of what is rounded are multiplied into the constants before them.
 mlir::LogicalResult mergeScales(mlir::func::FuncOp function, const Options &options);
+/// Numbers that become codes are limited as integers.
+mlir::LogicalResult limitCodes(mlir::func::FuncOp function, const Options &options);
 /// Removes what does nothing: transpositions that cancel, reshapes of reshapes, broadcasts that
 /// their users do anyway.
 mlir::LogicalResult simplify(mlir::func::FuncOp function, const Options &options);

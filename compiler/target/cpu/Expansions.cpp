@@ -127,6 +127,23 @@ struct ExpandRemainder : OpRewritePattern<arith::RemFOp> {
   }
 };
 
+/// before: arith.fptosi (math.roundeven %x : vector<8xf32>) to vector<8xi32>
+/// after:  llvm.intr.lrint %x
+/// One instruction on x86, where what doesn't fit gives some number as well.
+struct ConvertRounded : OpRewritePattern<arith::FPToSIOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::FPToSIOp op, PatternRewriter &rewriter) const override {
+    auto rounded = op.getIn().getDefiningOp<math::RoundEvenOp>();
+    auto type = dyn_cast<VectorType>(op.getType());
+    if (!rounded || !type || !type.getElementType().isInteger(32) ||
+        !getElementTypeOrSelf(rounded.getType()).isF32())
+      return rewriter.notifyMatchFailure(op, "no vector of rounded f32 to i32");
+    rewriter.replaceOpWithNewOp<LLVM::LrintOp>(op, type, rounded.getOperand());
+    return success();
+  }
+};
+
 /// before: vector.create_mask %n : vector<8xi1>
 /// after:  vector.create_mask min(max(%n, 0), 8)
 /// The same mask, and from there on 32 bits are enough for the comparison, as its lowering then
@@ -233,6 +250,8 @@ Status expandOperations(ModuleOp module, const Machine &machine) {
              LoadBitsOfBFloat16<LLVM::MaskedLoadOp>>(module.getContext());
   arith::populateArithExpandOpsPatterns(scalar);
   arith::populateExpandBFloat16Patterns(scalar);
+  if (machine.has("avx2"))
+    scalar.add<ConvertRounded>(module.getContext());
   if (!machine.has("f16c"))
     addHalfExpansions(scalar);
   if (Status status = apply(module, std::move(scalar), "elementary functions"); !status.ok())
