@@ -54,8 +54,9 @@ Feed::Feed(FeedPort port, std::vector<std::shared_ptr<const Column>> columns, bo
                             columns_.size() == 1 ? typeText(*columns_[0])
                                                  : fmt::format("{} numbers with others", there),
                             printable(port_.name), typeText(port_)));
-  if (port_.shape.size() >= 2) {
+  if (!port_.shape.empty())
     width_ = port_.shape.back();
+  if (port_.shape.size() >= 2) {
     height_ = port_.shape[port_.shape.size() - 2];
     channels_ = countOf(port_.shape) / std::max<int64_t>(1, width_ * height_);
   }

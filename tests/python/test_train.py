@@ -344,6 +344,36 @@ def test_folder_of_pictures(network, tmp_path):
     assert "left/3.png: is not a PNG or JPEG picture" in refused(*arguments(network, tmp_path, tmp_path / "b", batch=8))
 
 
+def test_inputs_by_name_and_a_loss_of_the_models_own(tmp_path):
+    """Numbers of words, features, and the cost as an output: values of words are learned from means over five."""
+    draw = numpy.random.default_rng(0)
+    model = save(
+        tmp_path / "words.onnx",
+        [helper.make_node("Gather", ["table", "ids"], ["e"], "look"), helper.make_node("ReduceMean", ["e"], ["m"], "mean", axes=[1], keepdims=0),
+         helper.make_node("Concat", ["m", "extra"], ["c"], "join", axis=1), helper.make_node("Gemm", ["c", "w", "b"], ["y"], "dense"),
+         helper.make_node("Sub", ["y", "wanted"], ["d"], "error"), helper.make_node("Mul", ["d", "d"], ["q"], "square"),
+         helper.make_node("ReduceMean", ["q"], ["cost"], "cost", axes=[0, 1], keepdims=0)],
+        [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", 5]), helper.make_tensor_value_info("extra", TensorProto.FLOAT, ["n", 2]),
+         helper.make_tensor_value_info("wanted", TensorProto.FLOAT, ["n", 1])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 1]), helper.make_tensor_value_info("cost", TensorProto.FLOAT, [])],
+        {"table": draw.standard_normal((11, 4)), "w": draw.standard_normal((6, 1)), "b": [0.0]})
+    ids, extra, values = draw.integers(0, 11, (300, 5)), draw.standard_normal((300, 2)), draw.standard_normal(11)
+    wanted = (values[ids].mean(1) + extra @ [1, -1])[:, None]
+    numpy.savez(tmp_path / "words.npz", ids=ids.astype(numpy.int32), extra=extra, wanted=wanted)
+    run = tmp_path / "run"
+    settings = ("--data", tmp_path / "words.npz", "--loss", "cost", "--batch", 10, "--learning-rate", 0.02, "--validation", 0.1)
+    train(model, *settings, "--epochs", 40, "--output", run)
+    assert metrics_of(run)[-1]["kind"] == "validation" and metrics_of(run)[-1]["loss"] < 0.01
+    feeds = {"ids": ids, "extra": extra.astype(numpy.float32), "wanted": wanted.astype(numpy.float32)}
+    (cost,) = onnxruntime.InferenceSession(run / "model.onnx").run(["cost"], feeds)
+    assert cost < 0.01
+    # Of that pattern alone; the others stay as they were.
+    train(model, *settings, "--epochs", 1, "--trainable", "w*", "--output", tmp_path / "some")
+    after = {w.name: numpy_helper.to_array(w) for w in onnx.load(tmp_path / "some/model.onnx").graph.initializer}
+    before = {w.name: numpy_helper.to_array(w) for w in onnx.load(model).graph.initializer}
+    assert [name for name in before if not numpy.array_equal(before[name], after[name])] == ["w"]
+
+
 def test_averages_are_the_result(network, pictures, tmp_path):
     run = tmp_path / "run"
     train(*arguments(network, pictures, run, epochs=1, ema_decay=0.9))

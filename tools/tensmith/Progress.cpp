@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace tensmith::cli {
@@ -55,6 +56,18 @@ void Progress::watch(std::stop_token stop) {
   while (!wake_.wait_for(lock, stop, 100ms, stopped));
 }
 
+/// What fits the terminal, which would break a longer line into two that are not drawn over.
+static std::string fitting(const std::string &line) {
+  winsize size = {};
+  if (::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 2)
+    return line;
+  size_t columns = 0, at = 0;
+  for (; at < line.size(); ++at)
+    if ((line[at] & 0xc0) != 0x80 && ++columns >= size.ws_col) // not within a character of UTF-8
+      break;
+  return line.substr(0, at);
+}
+
 void Progress::draw(bool first) {
   auto now = Clock::now();
   if (!terminal_ && !first && stage_ == printedStage_ && now - printed_ < 10s)
@@ -68,7 +81,7 @@ void Progress::draw(bool first) {
   if (!figures_.empty())
     line += " " + figures_;
   line += fmt::format(", {:.0f} s", std::chrono::duration<double>(now - start_).count());
-  std::fputs(terminal_ ? ("\r" + line + "\033[K").c_str() : (line + "\n").c_str(), stderr);
+  std::fputs(terminal_ ? ("\r" + fitting(line) + "\033[K").c_str() : (line + "\n").c_str(), stderr);
 }
 
 } // namespace tensmith::cli

@@ -71,7 +71,7 @@ private:
 
 class Screen : public train::Watcher {
 public:
-  explicit Screen(const std::string &model) : progress_("training " + model) {}
+  Screen() : progress_("training") {}
   void progress(const std::string &stage, double fraction, const std::string &figures) override {
     progress_.update(stage, fraction, figures);
   }
@@ -149,7 +149,7 @@ public:
   }
 
   int run() {
-    Screen screen(settings_.model);
+    Screen screen;
     std::optional<train::Checkpoint> from = checkpoint(screen);
     compileModules(from.has_value());
     train::CompiledTrainee trainee(*step_, *forward_, settings_);

@@ -147,6 +147,27 @@ TEST(Feed, RefusesWhatDoesNotFit) {
              "sample 2 has the class 2, but the model tells 2 apart");
 }
 
+/// Samples of every rank, each element of them.
+TEST(Feed, ConvertsWholeSamples) {
+  for (const Shape &shape : {Shape{}, {5}, {2, 3}, {2, 3, 2}, {2, 1, 3, 2}})
+    for (DataType from : {DataType::I32, DataType::F64, DataType::U8})
+      for (DataType to : {DataType::I64, DataType::F32}) {
+        Shape whole = shape;
+        whole.insert(whole.begin(), 4);
+        Dataset data = {"data", 4, {arrayColumn("x", counting(from, whole))}, -1, {}};
+        auto feeds = bindFeeds(data, {{"x", to, shape}}, "", "", {1, {}, {}});
+        Batch batch = makeBatch(feeds, 2);
+        std::vector<int64_t> rows = {3, 1};
+        fillBatch(feeds, rows, -1, batch);
+        HostTensor made(to, batch.tensors[0].shape(), batch.tensors[0].data(), nullptr);
+        int64_t each = made.size() / 2;
+        for (int64_t i = 0; i < each; ++i) {
+          EXPECT_EQ(made.getDouble(i), double(3 * each + i)) << toString(shape);
+          EXPECT_EQ(made.getDouble(each + i), double(each + i)) << toString(shape);
+        }
+      }
+}
+
 TEST(Feed, JoinsColumnsOfATable) {
   Dataset data = {"t.csv", 2, {}, -1, {}};
   for (const char *name : {"a", "b", "kind"})
