@@ -51,6 +51,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"cse", eliminateCommon},
                    {"layout", rewrite::chooseLayout},
                    {"fold-constants", rewrite::foldConstants},
+                   {"pooled-codes", rewrite::poolCodes},
                    {"rounded-scales", rewrite::mergeScales},
                    {"integer-codes", rewrite::limitCodes},
                    {"winograd", rewrite::winograd},

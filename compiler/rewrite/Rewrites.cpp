@@ -10,6 +10,7 @@ std::span<const Rewrite> rewrites() {
       {"graph-fold-constants", "evaluate operators on constants", foldConstants},
       {"graph-integer-products", "multiply codes, not the numbers that they stand for",
        multiplyIntegers},
+      {"graph-pooled-codes", "take the largest of codes before they are scaled", poolCodes},
       {"graph-rounded-scales", "multiply scales of what is rounded into constants", mergeScales},
       {"graph-integer-codes", "limit numbers that become codes as integers", limitCodes},
       {"graph-layout", "make convolutions channels-last", chooseLayout},

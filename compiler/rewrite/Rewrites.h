@@ -28,6 +28,8 @@ struct Options {
 mlir::LogicalResult foldConstants(mlir::func::FuncOp function, const Options &options);
 /// Products of dequantised codes become products of integers, scaled afterwards.
 mlir::LogicalResult multiplyIntegers(mlir::func::FuncOp function, const Options &options);
+/// The largest of scaled codes becomes the largest code, scaled.
+mlir::LogicalResult poolCodes(mlir::func::FuncOp function, const Options &options);
 /// Scales of what is rounded are multiplied into the constants before them.
 mlir::LogicalResult mergeScales(mlir::func::FuncOp function, const Options &options);
 /// Numbers that become codes are limited as integers.

@@ -253,6 +253,31 @@ def test_minimal_filtering_at_the_largest_sums(channels, tmp_path):
     numpy.testing.assert_array_equal(ours.run(x)[0], wanted)
 
 
+def test_largest_codes_are_the_largest_numbers(tmp_path):
+    """Breaks if padding counts as a code, a window is read at another place, or the scale is lost."""
+    random = numpy.random.default_rng(31)
+    constants = {"s": numpy.float32(0.5), "z": numpy.uint8(130), "t": numpy.float32(37.3), "u": numpy.uint8(120),
+                 "w": codes(random, (19, 5, 3, 3), "int8"), "sw": numpy.float32(0.25)}
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+             helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+             helper.make_node("DequantizeLinear", ["w", "sw"], ["dw"]),
+             helper.make_node("Conv", ["d", "dw"], ["c"]),
+             helper.make_node("QuantizeLinear", ["c", "t", "u"], ["p"]),
+             helper.make_node("DequantizeLinear", ["p", "t", "u"], ["n"])]
+    pool = helper.make_node("MaxPool", ["n"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    x = random.normal(0, 30, (2, 5, 12, 13)).astype("float32")
+    port = [helper.make_tensor_value_info("x", TensorProto.FLOAT, x.shape)]
+    tensors = {name: numpy.asarray(array) for name, array in constants.items()}
+    (tmp_path / "numbers").mkdir()
+    plain, _, _ = compiled(tmp_path / "numbers", nodes, port, [helper.make_tensor_value_info("n", TensorProto.FLOAT, None)],
+                           tensors)
+    ours, _, _ = compiled(tmp_path, [*nodes, pool], port, [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)], tensors)
+    numbers = numpy.pad(plain.run(x)[0], [(0, 0), (0, 0), (1, 1), (1, 1)], constant_values=-numpy.inf)
+    assert numpy.isfinite(numbers).any() and (numbers[:, :, 1:-1, 1:-1] < 0).any()
+    wanted = numpy.lib.stride_tricks.sliding_window_view(numbers, (3, 3), axis=(2, 3))[:, :, ::2, ::2].max((4, 5))
+    numpy.testing.assert_array_equal(ours.run(x)[0], wanted)
+
+
 def test_nan_is_coded_as_zero(tmp_path):
     """Breaks if it depends on who reads the codes what the code of a NaN is."""
     constants = {"s": numpy.float32(0.5), "z": numpy.uint8(7), "w": numpy.eye(4, dtype="int8"), "sw": numpy.float32(1)}
