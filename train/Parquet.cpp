@@ -23,14 +23,11 @@ template <typename T> T valueOf(arrow::Result<T> result, const std::string &path
 
 std::shared_ptr<arrow::Table> readTable(const std::string &path) {
   auto file = valueOf(arrow::io::ReadableFile::Open(path), path);
-  std::unique_ptr<parquet::arrow::FileReader> reader;
-  auto status = parquet::arrow::OpenFile(file, arrow::default_memory_pool(), &reader);
-  std::shared_ptr<arrow::Table> table;
-  if (status.ok())
-    status = reader->ReadTable(&table);
-  if (!status.ok())
-    fail(path, "is no Parquet file that can be read: " + status.message());
-  return table;
+  auto reader = parquet::arrow::OpenFile(file, arrow::default_memory_pool());
+  auto table = reader.ok() ? (*reader)->ReadTable() : reader.status();
+  if (!table.ok())
+    fail(path, "is no Parquet file that can be read: " + table.status().message());
+  return *table;
 }
 
 /// A column of numbers as doubles' nearest floats; whole numbers as they are.
@@ -67,8 +64,8 @@ Dataset openParquet(const std::string &path) {
 #else
 
 Dataset openParquet(const std::string &path) {
-  fail(path, "can't be read: this build has no Arrow; install its C++ library (libparquet-dev of "
-             "Apache's packages) and configure again, or save the table as .csv or .npz");
+  fail(path, "can't be read: this build has no Arrow; install its C++ library (24 or newer, libparquet-dev "
+             "of Apache's packages) and configure again, or save the table as .csv or .npz");
 }
 
 #endif
