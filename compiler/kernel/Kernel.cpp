@@ -7,6 +7,7 @@
 #include "compiler/kernel/LoopKernel.h"
 #include "compiler/kernel/RecurrenceKernel.h"
 #include "compiler/kernel/RowKernel.h"
+#include "compiler/kernel/ScatterKernel.h"
 #include "compiler/kernel/TreeKernel.h"
 #include "compiler/kernel/WindowElement.h"
 #include "compiler/kernel/WinogradKernel.h"
@@ -62,6 +63,8 @@ Template chooseTemplate(graph::KernelOp kernel, const MachineShape &machine) {
       return recurrenceTemplate(kernel, cast<graph::LoopOp>(op));
     case RootKind::Trees:
       return treeTemplate(kernel, cast<graph::TreeEnsembleOp>(op));
+    case RootKind::Scatter:
+      return scatterTemplate(kernel, cast<graph::ScatterNDOp>(op));
     case RootKind::Loops:
       break;
     }
@@ -96,12 +99,14 @@ RootKind rootKind(Operation *op) {
     return RootKind::Recurrence;
   if (isTreeRoot(op))
     return RootKind::Trees;
+  if (isScatterRoot(op))
+    return RootKind::Scatter;
   return isConcatRoot(op) ? RootKind::Concat : RootKind::Loops;
 }
 
 StringRef name(RootKind kind) {
-  constexpr StringRef kNames[] = {"loops",  "contraction", "depthwise",  "rows",
-                                  "concat", "winograd",    "recurrence", "trees"};
+  constexpr StringRef kNames[] = {"loops",    "contraction", "depthwise", "rows",   "concat",
+                                  "winograd", "recurrence",  "trees",     "scatter"};
   return kNames[size_t(kind)];
 }
 
@@ -114,7 +119,7 @@ bool canEmit(Operation *op) {
   if (isa<graph::Elementwise, graph::BroadcastOp>(op))
     return broadcastsForCertain(op);
   return isa<graph::Indexed>(op) || hasWindowElement(op) || isRowRoot(op) ||
-         isWinogradTransform(op);
+         isWinogradTransform(op) || isScatterRoot(op);
 }
 
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine) {

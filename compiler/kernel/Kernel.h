@@ -72,7 +72,17 @@ bool canEmit(mlir::Operation *op);
 
 /// The operator that a template is built around, of which a kernel has at most one; that of loops
 /// needs none.
-enum class RootKind { Loops, Contraction, Depthwise, Row, Concat, Winograd, Recurrence, Trees };
+enum class RootKind {
+  Loops,
+  Contraction,
+  Depthwise,
+  Row,
+  Concat,
+  Winograd,
+  Recurrence,
+  Trees,
+  Scatter
+};
 /// Of an operator in a kernel's region.
 RootKind rootKind(mlir::Operation *op);
 /// "loops", "contraction", ...

@@ -210,6 +210,8 @@ private:
         addMovement(op, role);
       return;
     }
+    if (role.isRoot(RootKind::Scatter))
+      return; // rows are not complete before the last index was seen
     if (role.isHeavy()) {
       // Behind a heavy operator all is aligned with it, and nothing has been moved.
       if (!root_ && aligned && !(role.isVectorRoot() && moves_))
@@ -299,12 +301,14 @@ private:
   /// copy.
   bool rootTakesMovement() const {
     return rootRole_.part == Part::Reduction || rootRole_.part == Part::Window ||
+           rootRole_.isRoot(RootKind::Scatter) ||
            (rootRole_.isRoot(RootKind::Contraction) && isa<graph::MatMulOp>(root_));
   }
   bool rootTakesElementwise(Operation *op) const {
     if (followsHeavy(op))
       return false;
     return rootRole_.part == Part::Reduction || rootRole_.isRoot(RootKind::Row) ||
+           rootRole_.isRoot(RootKind::Scatter) ||
            (rootRole_.isRoot(RootKind::Contraction) && isa<graph::MatMulOp>(root_) &&
             hasFewColumns());
   }

@@ -6,6 +6,7 @@
 #include "compiler/graph/States.h"
 #include "compiler/rewrite/Rewrites.h"
 
+#include "mlir/IR/Matchers.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
 using namespace mlir;
@@ -41,6 +42,42 @@ struct TransposeOfTranspose : OpRewritePattern<graph::TransposeOp> {
     if (result.getType() != op.getType())
       return rewriter.notifyMatchFailure(op, "types say different things");
     rewriter.replaceOp(op, result);
+    return success();
+  }
+};
+
+/// transpose(matmul(transpose(x), y))  ->  matmul(transpose(y), x) where each exchanges the last
+/// two dimensions, as of the gradient by a weight that is used transposed
+struct TransposeOfProduct : OpRewritePattern<graph::TransposeOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  static bool turnsMatrices(graph::TransposeOp op) {
+    auto permutation = op ? op.getPermutation() : ArrayRef<int64_t>();
+    size_t rank = permutation.size();
+    if (rank < 2 || permutation[rank - 1] != int64_t(rank) - 2)
+      return false;
+    return llvm::all_of(llvm::seq<size_t>(0, rank - 2),
+                        [&](size_t dim) { return permutation[dim] == int64_t(dim); });
+  }
+
+  LogicalResult matchAndRewrite(graph::TransposeOp op, PatternRewriter &rewriter) const override {
+    auto product = op.getX().getDefiningOp<graph::MatMulOp>();
+    if (!product || !product->hasOneUse() || !turnsMatrices(op))
+      return rewriter.notifyMatchFailure(op, "operand is no product");
+    auto left = product.getA().getDefiningOp<graph::TransposeOp>();
+    auto right = dyn_cast<RankedTensorType>(product.getB().getType());
+    auto result = cast<RankedTensorType>(product.getType());
+    if (!turnsMatrices(left) || !right || right.getRank() != result.getRank() ||
+        int64_t(left.getPermutation().size()) != result.getRank() ||
+        !isa<FloatType>(result.getElementType()))
+      return rewriter.notifyMatchFailure(op, "the left operand is not turned");
+    graph::ShapeContext shapes(op.getContext());
+    graph::GraphBuilder graph(rewriter, shapes, product.getLoc());
+    Value turned = graph.transpose(product.getB(), op.getPermutation());
+    Value made = graph::GraphBuilder::first(graph.create("graph.matmul", {turned, left.getX()}));
+    if (!made || made.getType() != op.getType())
+      return rewriter.notifyMatchFailure(op, "types say different things");
+    rewriter.replaceOp(op, made);
     return success();
   }
 };
@@ -215,10 +252,63 @@ struct ReshapeBehindElementwise : OpInterfaceRewritePattern<graph::Elementwise> 
   }
 };
 
+/// a - s * scatter_add(0, i, u)  ->  scatter_add(a, i, -s * u) where s is a scalar; likewise of
+/// sums
+///
+/// So an update of a table that few rows of were read touches those rows alone.
+template <typename Op> struct ScatterIntoSum : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+
+  static bool isZero(Value value) {
+    if (auto broadcast = value.getDefiningOp<graph::BroadcastOp>())
+      value = broadcast.getX();
+    DenseFPElementsAttr zeros;
+    return matchPattern(value, m_Constant(&zeros)) && zeros.isSplat() &&
+           zeros.getSplatValue<APFloat>().isPosZero();
+  }
+  static bool isScalar(Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && type.getRank() == 0;
+  }
+
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    constexpr bool kSubtracts = std::is_same_v<Op, graph::SubOp>;
+    auto whole = op.getA(), other = op.getB();
+    Value factor;
+    Value sum = other;
+    if (auto product = other.template getDefiningOp<graph::MulOp>();
+        product && product->hasOneUse()) {
+      bool first = isScalar(product.getA());
+      factor = first ? product.getA() : product.getB();
+      sum = first ? product.getB() : product.getA();
+      if (!isScalar(factor))
+        return failure();
+    }
+    auto scatter = sum.getDefiningOp<graph::ScatterNDOp>();
+    if (!scatter || !scatter->hasOneUse() || scatter.getReduction() != "add" ||
+        whole.getType() != op.getType() || scatter.getType() != op.getType() ||
+        !isZero(scatter.getX()))
+      return rewriter.notifyMatchFailure(op, "nothing is scattered into zeros");
+    graph::ShapeContext shapes(op.getContext());
+    graph::GraphBuilder graph(rewriter, shapes, scatter.getLoc());
+    Value updates = scatter.getUpdates();
+    if (factor && kSubtracts)
+      factor = graph.unary("graph.neg", factor);
+    if (factor)
+      updates = graph.binary("graph.mul", factor, updates);
+    else if (kSubtracts)
+      updates = graph.unary("graph.neg", updates);
+    rewriter.replaceOpWithNewOp<graph::ScatterNDOp>(op, op.getType(), whole, scatter.getIndices(),
+                                                    updates, "add");
+    return success();
+  }
+};
+
 } // namespace
 
 void addSimplifyPatterns(RewritePatternSet &patterns) {
-  patterns.add<TransposeOfTranspose, TransposeOfUnits, ReshapeOfReshape, CastToSame,
+  patterns.add<TransposeOfTranspose, TransposeOfProduct, ScatterIntoSum<graph::SubOp>,
+               ScatterIntoSum<graph::AddOp>, TransposeOfUnits, ReshapeOfReshape, CastToSame,
                BroadcastBeforeElementwise, ReshapeBehindElementwise>(patterns.getContext());
 }
 

@@ -2,6 +2,7 @@
 #include "compiler/training/Training.h"
 
 #include "compiler/autodiff/Differentiate.h"
+#include "compiler/training/Dropout.h"
 #include "compiler/training/Losses.h"
 #include "compiler/training/Updates.h"
 
@@ -102,7 +103,12 @@ private:
     statistics_ = std::move(*statistics);
     parameters_ = std::move(*parameters);
     step_.setOutputs(wanted_);
-    return {};
+    if (llvm::is_contained(step_.inputNames(), "step"))
+      return invalidArgument("the model has an input 'step', which is the name of the count of "
+                             "steps");
+    count_ = step_.addState("step", RankedTensorType::get({}, builder_.getI64Type()),
+                            StateKind::Step, {});
+    return replaceDropout(step_, count_, code_);
   }
 
   Status differentiate() {
@@ -123,17 +129,12 @@ private:
   Status update() {
     Operation *last = step_.exit()->getPrevNode();
     builder_.setInsertionPoint(step_.exit());
-    if (llvm::is_contained(step_.inputNames(), "step"))
-      return invalidArgument("the model has an input 'step', which is the name of the count of "
-                             "steps");
     // The gradients' results go; the next values of statistics become those of states.
     std::vector<Output> own(wanted_.begin(), wanted_.end() - long(statistics_.size()));
     step_.setOutputs(own);
     for (auto [i, statistic] : llvm::enumerate(statistics_))
       step_.update(statistic.state, wanted_[own.size() + i].value);
-    BlockArgument count = step_.addState("step", RankedTensorType::get({}, builder_.getI64Type()),
-                                         StateKind::Step, {});
-    Status status = addUpdates(step_, parameters_, gradients_, count, options_, code_);
+    Status status = addUpdates(step_, parameters_, gradients_, count_, options_, code_);
     if (status.ok())
       moveUp(last);
     return status;
@@ -167,6 +168,7 @@ private:
   std::vector<Parameter> parameters_;
   std::vector<Statistic> statistics_;
   std::vector<Value> gradients_;
+  BlockArgument count_; // the steps before this one
 };
 
 } // namespace

@@ -28,6 +28,15 @@ bool passesOn(OpOperand &use) {
          (isa<graph::LoopOp>(user) && use.getOperandNumber() >= 2);
 }
 
+/// Whether the kernel adds rows into the argument: it leaves the others as they are where both are
+/// one buffer.
+bool addsInto(graph::KernelOp kernel, Value argument) {
+  auto scatter =
+      kernel.getBody().front().getTerminator()->getOperand(0).getDefiningOp<graph::ScatterNDOp>();
+  return kernel.getKind() == "scatter" && scatter && scatter.getX() == argument &&
+         argument.hasOneUse() && kernel.getNumResults() == 1;
+}
+
 /// Whether the kernel has nothing of the operand but the elements at the places that it writes.
 bool writesOver(graph::KernelOp kernel, OpOperand &use, RankedTensorType type) {
   if (use.getOwner() != kernel || llvm::count(kernel.getInputs(), use.get()) != 1)
@@ -36,6 +45,8 @@ bool writesOver(graph::KernelOp kernel, OpOperand &use, RankedTensorType type) {
   if (kernel.getNumResults() > 1 && kernel.getKind() != "loops")
     return false;
   Value argument = kernel.getBody().front().getArgument(use.getOperandNumber());
+  if (addsInto(kernel, argument))
+    return true;
   return argument.getType() == type && llvm::all_of(kernel.getResultTypes(), [&](Type result) {
            return isReadInPlace(argument, cast<RankedTensorType>(result));
          });

@@ -294,3 +294,79 @@ def test_states_are_set_by_their_contents(tmp_path):
         step.state["b1"] = np.zeros(3, np.float32)
     step.save(tmp_path / "step.so")
     assert len(ts.load(tmp_path / "step.so").inputs) == len(step.state) + 2
+
+
+def philox(seed, element, step):
+    """The first word of Philox 4x32-10."""
+    counter, key = [element, 0, step, 0], [seed, 0]
+    for _ in range(10):
+        a, b = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [(b >> 32) ^ counter[1] ^ key[0], b & 0xFFFFFFFF, (a >> 32) ^ counter[3] ^ key[1], a & 0xFFFFFFFF]
+        key = [(key[0] + 0x9E3779B9) & 0xFFFFFFFF, (key[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return counter[0]
+
+
+@pytest.mark.parametrize("opset, form", [(11, "attribute"), (17, "operand"), (17, "inference")])
+def test_dropout_draws_by_step_and_element(tmp_path, opset, form):
+    """y = dropout(x w), and the gradient of sum(y) by w, with masks written out."""
+    w = np.arange(1, 13, dtype=np.float32).reshape(3, 4) / 7
+    weights, operands, attributes = [numpy_helper.from_array(w, "w")], ["p"], {}
+    if form == "attribute":
+        attributes["ratio"] = 0.3
+    else:
+        attributes["seed"] = 5
+        operands.append("ratio")
+        weights.append(numpy_helper.from_array(np.float32(0.3), "ratio"))
+    if form == "operand":
+        operands.append("training")
+        weights.append(numpy_helper.from_array(np.bool_(True), "training"))
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Dropout", operands, ["y"], **attributes),
+        helper.make_node("Flatten", ["y"], ["flat"], axis=0),
+        helper.make_node("MatMul", ["flat", "ones"], ["sum"]),
+    ]
+    weights.append(numpy_helper.from_array(np.ones((20, 1), np.float32), "ones"))
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [5, 3])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [5, 4]), helper.make_tensor_value_info("sum", TensorProto.FLOAT, [1, 1])],
+        weights,
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), tmp_path / "d.onnx")
+    step = ts.train_step(tmp_path / "d.onnx", loss="sum", outputs=["y"], learning_rate=0.25, trainable=["w"])
+    x = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+
+    def mask_of(seed, i):
+        return np.array([philox(seed, e, i) >> 8 for e in range(20)]).reshape(5, 4) * 2.0**-24 >= 0.3
+
+    for i in range(3):
+        before = step.state["w"].copy()
+        y = step(x=x)["y"]
+        mask = next(m for seed in ([5] if attributes.get("seed") else range(9)) if ((m := mask_of(seed, i)) == (y != 0)).all())
+        np.testing.assert_allclose(y, np.where(mask, x @ before / 0.7, 0), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(step.state["w"], before - 0.25 * (x.T @ (mask / 0.7)), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("optimiser", ["sgd", "adam"])
+def test_embeddings_are_updated_row_by_row(tmp_path, optimiser):
+    """Rows that indices name twice, negative indices, and rows that none names."""
+    table = np.random.default_rng(0).normal(size=(37, 3)).astype(np.float32)
+    nodes = [helper.make_node("Gather", ["table", "ids"], ["y"])]
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info("ids", TensorProto.INT64, ["n", 2])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 2, 3])], [numpy_helper.from_array(table, "table")],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "e.onnx")
+    step = ts.train_step(tmp_path / "e.onnx", loss="mean_squared_error", optimiser=optimiser, learning_rate=0.1)
+    assert all(state["in_place"] for state in step.describe()["states"])
+    assert "scatter_nd" not in [i["label"] for i in step.describe()["functions"][0]["instructions"] if i["opcode"] == "routine"]
+    expected, slots = table.astype(np.float64), {}
+    for i, ids in enumerate([np.array([[3, 36], [3, -1], [0, 5]]), np.array([[1, 1]])]):
+        target = np.zeros((*ids.shape, 3), np.float32)
+        step(ids=ids, target=target)
+        gradient = np.zeros_like(expected)
+        np.add.at(gradient, ids, 2 * expected[ids] / target.size)
+        expected = OPTIMISERS[optimiser](expected, gradient, slots, 0.1, i + 1)
+        np.testing.assert_allclose(step.state["table"], expected, rtol=1e-4, atol=1e-5)
+    with pytest.raises(ts.Error, match="outside"):
+        step(ids=np.array([[0, 37]]), target=np.zeros((1, 2, 3), np.float32))

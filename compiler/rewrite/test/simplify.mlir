@@ -93,3 +93,29 @@ func.func @reshape_of_the_last_dimension(%x: tensor<2x6xf32>, %c: tensor<4xf32>)
   %1 = graph.add %0, %c : (tensor<3x4xf32>, tensor<4xf32>) -> tensor<3x4xf32>
   return %1 : tensor<3x4xf32>
 }
+
+// What a weight that is used transposed gets is multiplied the other way round.
+// CHECK-LABEL: @transposed_product
+// CHECK: %[[T:.*]] = graph.transpose %arg1
+// CHECK: graph.matmul %[[T]], %arg0
+// CHECK-NOT: graph.transpose
+func.func @transposed_product(%x: tensor<6x4xf32>, %y: tensor<6x5xf32>) -> tensor<5x4xf32> {
+  %0 = graph.transpose %x {permutation = array<i64: 1, 0>} : (tensor<6x4xf32>) -> tensor<4x6xf32>
+  %1 = graph.matmul %0, %y : (tensor<4x6xf32>, tensor<6x5xf32>) -> tensor<4x5xf32>
+  %2 = graph.transpose %1 {permutation = array<i64: 1, 0>} : (tensor<4x5xf32>) -> tensor<5x4xf32>
+  return %2 : tensor<5x4xf32>
+}
+
+// CHECK-LABEL: @scatter_into_table
+// CHECK: %[[U:.*]] = graph.mul
+// CHECK: graph.scatter_nd %arg0, %arg1, %[[U]]
+// CHECK-NOT: graph.sub
+func.func @scatter_into_table(%table: tensor<9x3xf32>, %i: tensor<4x1xi64>, %u: tensor<4x3xf32>) -> tensor<9x3xf32> {
+  %zero = graph.constant {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %rate = graph.constant {value = dense<0.5> : tensor<f32>} : () -> tensor<f32>
+  %0 = graph.broadcast %zero : (tensor<f32>) -> tensor<9x3xf32>
+  %1 = graph.scatter_nd %0, %i, %u {reduction = "add"} : (tensor<9x3xf32>, tensor<4x1xi64>, tensor<4x3xf32>) -> tensor<9x3xf32>
+  %2 = graph.mul %rate, %1 : (tensor<f32>, tensor<9x3xf32>) -> tensor<9x3xf32>
+  %3 = graph.sub %table, %2 : (tensor<9x3xf32>, tensor<9x3xf32>) -> tensor<9x3xf32>
+  return %3 : tensor<9x3xf32>
+}
