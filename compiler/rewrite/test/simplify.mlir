@@ -94,6 +94,8 @@ func.func @reshape_of_the_last_dimension(%x: tensor<2x6xf32>, %c: tensor<4xf32>)
   return %1 : tensor<3x4xf32>
 }
 
+// -----
+
 // What a weight that is used transposed gets is multiplied the other way round.
 // CHECK-LABEL: @transposed_product
 // CHECK: %[[T:.*]] = graph.transpose %arg1
@@ -105,6 +107,8 @@ func.func @transposed_product(%x: tensor<6x4xf32>, %y: tensor<6x5xf32>) -> tenso
   %2 = graph.transpose %1 {permutation = array<i64: 1, 0>} : (tensor<4x5xf32>) -> tensor<5x4xf32>
   return %2 : tensor<5x4xf32>
 }
+
+// -----
 
 // CHECK-LABEL: @scatter_into_table
 // CHECK: %[[U:.*]] = graph.mul
