@@ -64,7 +64,8 @@ Dataset openParquet(const std::string &path) {
 #else
 
 Dataset openParquet(const std::string &path) {
-  fail(path, "can't be read: this build has no Arrow; install its C++ library (24 or newer, libparquet-dev "
+  fail(path, "can't be read: this build has no Arrow; install its C++ library (24 or newer, "
+             "libparquet-dev "
              "of Apache's packages) and configure again, or save the table as .csv or .npz");
 }
 
