@@ -117,6 +117,10 @@ bool Npz::has(const std::string &name) const {
   return std::find(names_.begin(), names_.end(), name) != names_.end();
 }
 
+uint64_t Npz::size(const std::string &name) const {
+  return entries_.at(size_t(std::find(names_.begin(), names_.end(), name) - names_.begin())).size;
+}
+
 Bytes Npz::read(const std::string &name) const {
   size_t index = size_t(std::find(names_.begin(), names_.end(), name) - names_.begin());
   const Entry &entry = entries_.at(index);

@@ -16,6 +16,9 @@ public:
   /// As numpy.savez named the arrays, in the file's order.
   const std::vector<std::string> &names() const { return names_; }
   bool has(const std::string &name) const;
+  /// How many bytes the .npy file of that name has, as the directory says, which `read` holds it
+  /// to.
+  uint64_t size(const std::string &name) const;
   /// The .npy file of that name.
   Bytes read(const std::string &name) const;
 

@@ -26,6 +26,11 @@ void add(Dataset &data, const std::string &name, HostTensor array, const std::st
 Dataset openArchive(const std::string &path) {
   Npz archive(path);
   Dataset data = {path, 0, {}, -1, {}};
+  int64_t bytes = 0;
+  for (const std::string &name : archive.names())
+    if (__builtin_add_overflow(bytes, archive.size(name), &bytes))
+      checkFits(-1, path);
+  checkFits(bytes, path);
   for (const std::string &name : archive.names()) {
     std::string where = path + ": " + printable(name);
     add(data, name, readNpy(archive.read(name), where), where);

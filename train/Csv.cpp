@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <charconv>
 #include <csv.h>
+#include <filesystem>
 #include <fmt/format.h>
 #include <map>
 
@@ -19,6 +20,7 @@ namespace tensmith::train {
 namespace {
 
 constexpr size_t kMostColumns = 100'000;
+constexpr int64_t kMostGrowth = 20; // a field of one character in memory, as text
 
 std::optional<double> numberIn(std::string_view text) {
   while (!text.empty() && text.front() == ' ')
@@ -89,6 +91,10 @@ private:
 };
 
 Table readTable(const std::string &path) {
+  std::error_code unknown;
+  auto size = std::filesystem::file_size(path, unknown);
+  if (!unknown)
+    checkFits(int64_t(size) * kMostGrowth, path);
   Bytes bytes = readFile(path);
   Table table;
   table.path = path;

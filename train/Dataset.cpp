@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <unistd.h>
 
 namespace tensmith::train {
 namespace {
@@ -76,6 +77,16 @@ Dataset openIdxPaths(const std::vector<std::string> &paths, bool test) {
 }
 
 } // namespace
+
+void checkFits(int64_t bytes, const std::string &where) {
+  int64_t limit = int64_t(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE) / 2;
+  if (bytes < 0 || bytes > limit)
+    fail(where,
+         fmt::format("would take {} bytes, more than half of the machine's memory; train on a "
+                     "part of it, or on a folder of pictures, which are read as they are "
+                     "needed",
+                     bytes));
+}
 
 std::shared_ptr<const Column> arrayColumn(std::string name, HostTensor array) {
   return std::make_shared<ArrayColumn>(std::move(name), std::move(array));

@@ -41,6 +41,10 @@ struct Dataset {
   std::vector<std::string> classes;
 };
 
+/// Refuses what would take more than half of the machine's memory; `bytes` below 0: more than can
+/// be counted.
+void checkFits(int64_t bytes, const std::string &where);
+
 /// An array whose first dimension are the rows.
 std::shared_ptr<const Column> arrayColumn(std::string name, HostTensor array);
 

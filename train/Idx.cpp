@@ -19,7 +19,7 @@
 namespace tensmith::train {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t(1) << 36;
+constexpr int64_t kMostElements = int64_t(1) << 40;
 constexpr size_t kPiece = 1 << 22;
 
 /// A file's contents, unpacked if it is packed.
@@ -95,10 +95,11 @@ Header readHeader(GzipFile &file, const std::string &path) {
       fail(path, "is cut off in its header; fetch it again");
     header.shape.push_back(bigEndian(size));
   }
-  auto count = elementCount(header.shape, kMostBytes);
-  if (header.shape.empty() || !count || *count * byteSize(type) > kMostBytes)
+  auto count = elementCount(header.shape, kMostElements);
+  if (header.shape.empty() || !count)
     fail(path, "has the shape " + toString(header.shape) + ", which is none of a data set");
   header.bytes = *count * byteSize(type);
+  checkFits(header.bytes, path);
   return header;
 }
 

@@ -82,9 +82,16 @@ TEST_F(Data, IdxThatIsDamaged) {
   EXPECT_HAS(refusedImages("\x89PNG ...."), "is no IDX file");
   EXPECT_HAS(refusedImages(idx(7, {2, 1, 3}, "")), "is no IDX file");
   EXPECT_HAS(refusedImages(idx(8, {2, 0xffffffff, 0xffffffff}, "")), "which is none of a data set");
-  EXPECT_HAS(refusedImages(idx(8, {0xffffffff, 8}, "12")), "is cut off"); // takes no 32 GiB
+  EXPECT_HAS(refusedImages(idx(8, {0x10000000, 2}, "12")), "is cut off"); // takes no 512 MiB
+  EXPECT_NE(refusedImages(idx(8, {0xffffffff, 0xff}, "12")), "");
   EXPECT_HAS(refusal([&] { open(images, idx(8, {3}, "123")); }), "has 3 labels, but ");
   EXPECT_HAS(refusal([&] { openIdx(folder / "none", folder / "none"); }), "No such file");
+}
+
+TEST(DataSize, HalfOfTheMemoryIsTheLimit) {
+  EXPECT_EQ(refusal([] { checkFits(1 << 20, "d"); }), "");
+  EXPECT_HAS(refusal([] { checkFits(int64_t(1) << 60, "d"); }), "half of the machine's memory");
+  EXPECT_HAS(refusal([] { checkFits(-1, "d"); }), "half of the machine's memory");
 }
 
 TEST_F(Data, FoldersOfIdxFilesAreFoundByTheirNames) {
