@@ -170,16 +170,16 @@ private:
     const Sums &sums = at_.ofEpoch;
     double done = double(at_.step) / double(all);
     double left = stepSeconds_ * double(all - at_.step);
-    auto blocks = size_t(20 * double(at_.batch) / double(perEpoch_));
+    auto blocks = size_t(10 * double(at_.batch) / double(perEpoch_));
     std::string bar;
-    for (size_t i = 0; i < 20; ++i)
+    for (size_t i = 0; i < 10; ++i)
       bar += i < blocks ? "█" : "░";
     watcher_.progress(fmt::format("epoch {}/{}", at_.epoch + 1, settings_.epochs), done,
-                      fmt::format("{} step {}, {}, {:.0f} samples/s, {:.0f} MB, {} left", bar,
-                                  at_.step,
+                      fmt::format("{} {} left, {}, {:.0f} samples/s, {:.0f} MB, step {}", bar,
+                                  timeLeft(left),
                                   scoreText(sums.loss / double(sums.samples), accuracyOf(sums)),
                                   double(settings_.batch) / std::max(stepSeconds_, 1e-9),
-                                  residentBytes() * 1e-6, timeLeft(left)));
+                                  residentBytes() * 1e-6, at_.step));
   }
 
   /// What judges the parameters: over all rows, in their order.
