@@ -103,6 +103,14 @@ std::string_view Module::location(uint32_t index) const {
   return {text->c_str(), text->size()};
 }
 
+void Module::releaseWeights(std::span<const std::byte> bytes) const {
+  auto page = uintptr_t(sysconf(_SC_PAGESIZE));
+  uintptr_t first = reinterpret_cast<uintptr_t>(bytes.data());
+  uintptr_t begin = (first + page - 1) / page * page, end = (first + bytes.size()) / page * page;
+  if (begin < end)
+    madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
+}
+
 Status Module::mapWeights(uint64_t offset, uint64_t size) {
   if (size == 0)
     return {};

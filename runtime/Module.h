@@ -30,6 +30,9 @@ public:
   const Program &program() const { return program_; }
   std::span<const std::byte> weights() const { return weights_; }
   std::string_view location(uint32_t index) const;
+  /// Gives back the memory of weights that were copied; they are read from the file again where
+  /// they are needed.
+  void releaseWeights(std::span<const std::byte> bytes) const;
 
 private:
   Module() = default;

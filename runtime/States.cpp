@@ -111,6 +111,16 @@ void addRange(std::vector<Range> &ranges, const Tensor *tensor, int64_t input, i
     ranges.push_back({tensor->data(), tensor->data() + bytes, input, output});
 }
 
+/// Piece by piece, so that large parameters are never in memory twice.
+void copyAndRelease(const Module &module, std::span<const std::byte> from, std::byte *to) {
+  constexpr size_t kPiece = size_t(4) << 20;
+  for (size_t at = 0; at < from.size(); at += kPiece) {
+    auto piece = from.subspan(at, std::min(kPiece, from.size() - at));
+    std::memcpy(to + at, piece.data(), piece.size());
+    module.releaseWeights(piece);
+  }
+}
+
 /// The input that each output updates in place, or -1.
 std::vector<int64_t> updatedInputs(const plan::Module &plan, size_t outputs) {
   std::vector<int64_t> result(outputs, -1);
@@ -155,7 +165,7 @@ Result<TensorRef> initialValue(const Module &module, const plan::State &state) {
   if (bytes && state.initial() == kZeros)
     std::memset((*tensor)->data(), 0, bytes);
   else if (bytes)
-    std::memcpy((*tensor)->data(), module.weights().data() + state.initial(), bytes);
+    copyAndRelease(module, module.weights().subspan(state.initial(), bytes), (*tensor)->data());
   return tensor;
 }
 

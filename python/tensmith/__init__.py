@@ -18,7 +18,7 @@ from ._tensmith import Error
 
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Error", "Model", "Value", "compile", "grad", "hvp", "jvp", "load", "train_step", "__version__"]
+__all__ = ["Error", "Model", "Value", "compile", "grad", "hvp", "jvp", "load", "load_step", "train_step", "__version__"]
 __version__ = _tensmith.version()
 
 
@@ -243,6 +243,11 @@ def train_step(
     training.trainable, training.outputs = list(trainable), list(outputs)
     known.training = training
     return TrainStep(_compiled(model, known, threads, 0, 0))
+
+
+def load_step(path, threads=0):
+    """Loads a step of training that `TrainStep.save` has written, with the states that it begins with."""
+    return TrainStep(load(path, threads))
 
 
 class _State(collections.abc.Mapping):

@@ -137,6 +137,23 @@ void printUnemitted(const Json &module) {
     std::cout << "  " << cellText(kernel) << '\n';
 }
 
+/// What runs give one another, and which of it is not written over in place.
+void printStates(const Json &module) {
+  Json states = module.value("states", Json::array());
+  if (states.empty())
+    return;
+  std::string copied;
+  int64_t count = 0;
+  for (const Json &state : states)
+    if (!state.value("in_place", 0)) {
+      copied += "\n  " + printable(state.value("name", ""));
+      ++count;
+    }
+  std::cout << fmt::format("states: {}, {} of them updated in place", states.size(),
+                           int64_t(states.size()) - count)
+            << (count ? "; copied after each run:" + copied : "") << '\n';
+}
+
 /// How many fewer it is than one for each.
 std::string fewer(const Json &memory, const char *than) {
   auto made = memory["allocations"].get<double>(), all = memory[than].get<double>();
@@ -161,6 +178,7 @@ void printModule(const Json &module) {
                            features.empty() ? "" : ", needs" + features);
   printKernels(module.value("kernels", Json::array()));
   printUnemitted(module);
+  printStates(module);
   Json memory = memoryOf(module);
   std::cout << fmt::format("memory: weights {}, planned {} for {} values, {} values allocated "
                            "as they come\n",
