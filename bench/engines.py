@@ -85,6 +85,12 @@ class TensmithExact(Tensmith):
     policy = "exact"
 
 
+class TensmithBf16(Tensmith):
+    """With operands of products rounded where that is faster."""
+
+    policy = precision = "bf16"
+
+
 class OnnxRuntime:
     packages = ["onnxruntime"]
 
@@ -230,8 +236,8 @@ class PyTorch:
         return [output.numpy() for output in several]
 
 
-ENGINES = {"tensmith": Tensmith, "tensmith_exact": TensmithExact, "onnxruntime": OnnxRuntime, "openvino": OpenVino, "openvino_bf16": OpenVinoBf16,
-           "iree": Iree, "torch": PyTorch}
+ENGINES = {"tensmith": Tensmith, "tensmith_exact": TensmithExact, "tensmith_bf16": TensmithBf16, "onnxruntime": OnnxRuntime,
+           "openvino": OpenVino, "openvino_bf16": OpenVinoBf16, "iree": Iree, "torch": PyTorch}
 ALIASES = {"ort": "onnxruntime"}
 
 

@@ -66,7 +66,8 @@ ts_compile_options Settings::options(Pointers &pointers,
   result.cache_dir = cache ? cache->c_str() : nullptr;
   result.dump_ir_dir = dump ? dump->c_str() : nullptr;
   result.evaluate_by_reference = reference;
-  result.precision = exact ? TS_PRECISION_EXACT : TS_PRECISION_FAST;
+  result.precision = ts_precision(precision);
+  result.schedules = schedules ? schedules->c_str() : nullptr;
   return result;
 }
 
@@ -101,5 +102,6 @@ void bindSettings(nb::module_ &m) {
       .def_rw("cache", &Settings::cache, nb::arg().none())
       .def_rw("dump", &Settings::dump, nb::arg().none())
       .def_rw("reference", &Settings::reference)
-      .def_rw("exact", &Settings::exact);
+      .def_rw("schedules", &Settings::schedules, nb::arg().none())
+      .def_rw("precision", &Settings::precision);
 }

@@ -33,8 +33,9 @@ struct Settings {
   std::vector<std::string> shapes, overridable;
   std::vector<Derivative> derivatives;
   std::optional<Training> training;
-  std::optional<std::string> target, cache, dump;
-  bool reference = false, exact = false, fuse = true;
+  std::optional<std::string> target, cache, dump, schedules;
+  bool reference = false, fuse = true;
+  int precision = TS_PRECISION_FAST;
 
   ts_compile_options options(Pointers &pointers,
                              const tensmith::python::CompilerLibrary &compiler) const;

@@ -84,7 +84,7 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
   if (result.optimization != 0 && result.optimization != 1)
     return invalidArgument("there is no optimization level " + std::to_string(result.optimization) +
                            "; 0 and 1 are known");
-  if (result.precision != TS_PRECISION_FAST && result.precision != TS_PRECISION_EXACT)
+  if (result.precision < TS_PRECISION_FAST || result.precision > TS_PRECISION_BF16)
     return invalidArgument("there is no precision " + std::to_string(result.precision));
   if (result.memory_limit < 0 || result.node_limit < 0 || result.nesting_limit < 0)
     return invalidArgument("a limit is negative");
@@ -287,10 +287,12 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.fuse = options.optimization > 0;
   result.evaluatePartially = options.optimization > 0;
   result.keepControl = keepOptions(options).all;
-  result.exact = options.precision == TS_PRECISION_EXACT;
+  result.precision = Precision(options.precision);
   result.byReference = options.evaluate_by_reference != 0;
   result.model = model;
   result.verifyEachPass = options.verify_each_pass != 0;
+  if (options.schedules)
+    result.schedules = options.schedules;
   if (options.reproducer)
     result.reproducer = options.reproducer;
   if (options.progress)

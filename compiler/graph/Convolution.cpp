@@ -208,6 +208,8 @@ LogicalResult Col2ImOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
   auto spatial = infer.known(infer.dims(1)[0]);
   if (!spatial)
     return infer.giveUnranked(infer.element(0));
+  if (failed(infer.checkRank(2 + *spatial)))
+    return failure();
   Dims result{x[0], block ? shapes.simplify(x[1].floorDiv(shapes.product(*block)))
                           : infer.fresh("channels")};
   for (int64_t dim = 0; dim < *spatial; ++dim)

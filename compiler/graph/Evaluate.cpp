@@ -411,7 +411,6 @@ evaluate(func::FuncOp function, std::vector<RuntimeValue> arguments, const Obser
   return results;
 }
 
-/// The outermost names, in their order.
 static void collectNames(Location location, llvm::SetVector<StringAttr> &names) {
   if (auto name = dyn_cast<NameLoc>(location))
     names.insert(name.getName());
@@ -420,10 +419,15 @@ static void collectNames(Location location, llvm::SetVector<StringAttr> &names) 
       collectNames(part, names);
 }
 
-std::string describe(Location location) {
-  constexpr size_t kMostNames = 4;
+llvm::SetVector<StringAttr> nodeNames(Location location) {
   llvm::SetVector<StringAttr> names;
   collectNames(location, names);
+  return names;
+}
+
+std::string describe(Location location) {
+  constexpr size_t kMostNames = 4;
+  llvm::SetVector<StringAttr> names = nodeNames(location);
   std::string text;
   if (names.empty()) {
     llvm::raw_string_ostream stream(text);

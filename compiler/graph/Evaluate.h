@@ -35,5 +35,7 @@ Result<std::vector<RuntimeValue>> evaluate(mlir::func::FuncOp function,
 /// "node 'conv1 (Conv)'", from a location's name; of a fused one, as a kernel's, "nodes 'conv1
 /// (Conv)', 'relu1 (Relu)' and 3 more".
 std::string describe(mlir::Location location);
+/// The outermost names of a location, in their order: "conv1 (Conv)", "relu1 (Relu)".
+llvm::SetVector<mlir::StringAttr> nodeNames(mlir::Location location);
 
 } // namespace tensmith::graph

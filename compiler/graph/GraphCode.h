@@ -117,7 +117,7 @@ public:
   }
   /// A vector as [1, ..., n, ..., 1], to broadcast along one dimension.
   Value alongDimension(Value vector, int64_t dim, int64_t rank) const {
-    if (!isRanked(vector))
+    if (!isRanked(vector) || this->rank(vector) != 1)
       return {};
     Dims to(rank, size(1));
     to[dim] = dims(vector)[0];

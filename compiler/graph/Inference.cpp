@@ -71,6 +71,18 @@ LogicalResult Inference::requireRank(unsigned operand, int64_t least, int64_t mo
   return failure();
 }
 
+LogicalResult Inference::requireRanks(unsigned first, ArrayRef<int64_t> ranks) {
+  for (auto [number, wanted] : llvm::enumerate(ranks)) {
+    unsigned operand = first + number;
+    if (!present(operand) || !isa<RankedTensorType>(op->getOperand(operand).getType()))
+      continue;
+    if (rank(operand) != wanted)
+      return error() << "operand " << operand << " has rank " << rank(operand) << ", not "
+                     << wanted;
+  }
+  return success();
+}
+
 LogicalResult Inference::requireSameElement(unsigned a, unsigned b, StringRef constraint) {
   if (element(a) == element(b))
     return success();

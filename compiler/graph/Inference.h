@@ -57,6 +57,9 @@ public:
   mlir::FailureOr<int64_t> axis(int64_t axis, int64_t rank, llvm::StringRef name = "axis");
   mlir::LogicalResult requireRank(unsigned operand, int64_t least, int64_t most,
                                   llvm::StringRef name);
+  /// Of the operands from `first` on, one after the other: each that is there and whose rank is
+  /// known has this one.
+  mlir::LogicalResult requireRanks(unsigned first, llvm::ArrayRef<int64_t> ranks);
   mlir::LogicalResult requireSameElement(unsigned a, unsigned b, llvm::StringRef constraint);
   mlir::LogicalResult requireInteger(unsigned operand, llvm::StringRef name);
   /// Sizes that must be equal: fails where they are known to differ.

@@ -17,9 +17,12 @@ void GraphDialect::addNormalization() {
 }
 
 namespace {
-/// Results like the first operand; `axis` (if any) is one of its dimensions.
+/// Results like the first operand; `axis` (if any) is one of its dimensions, and the `vectors`
+/// operands behind it are vectors.
 LogicalResult inferLike(Inference infer, std::optional<int64_t> axis = std::nullopt,
-                        int64_t leastRank = 0) {
+                        int64_t leastRank = 0, unsigned vectors = 0) {
+  if (failed(infer.requireRanks(1, SmallVector<int64_t>(vectors, 1))))
+    return failure();
   if (infer.unranked())
     return infer.giveUnranked(infer.element(0));
   if (axis && failed(infer.axis(*axis, infer.rank(0))))
@@ -43,16 +46,16 @@ LogicalResult RmsNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type
   return inferLike(Inference(shapes, *this, results), getAxis());
 }
 LogicalResult BatchNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
-  return inferLike(Inference(shapes, *this, results), std::nullopt, 1);
+  return inferLike(Inference(shapes, *this, results), std::nullopt, 1, 4);
 }
 LogicalResult InstanceNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
-  return inferLike(Inference(shapes, *this, results), std::nullopt, 3);
+  return inferLike(Inference(shapes, *this, results), std::nullopt, 3, 2);
 }
 LogicalResult GroupNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
   if (int64_t(getGroups()) <= 0)
     return infer.error() << "has " << int64_t(getGroups()) << " groups";
-  return inferLike(infer, std::nullopt, 2);
+  return inferLike(infer, std::nullopt, 2, 2);
 }
 LogicalResult LrnOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   return inferLike(Inference(shapes, *this, results), std::nullopt, 2);
@@ -78,6 +81,8 @@ LogicalResult LayerNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Ty
 /// Three-dimensional operands [batch, seq, heads * size] are taken as [batch, heads, seq, size].
 LogicalResult AttentionOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
+  if (failed(infer.requireRanks(4, {4, 4, 1}))) // past key and value, lengths
+    return failure();
   if (infer.unranked())
     return infer.giveUnranked(
         {infer.element(0), infer.element(1), infer.element(2), infer.element(0)});
@@ -97,8 +102,8 @@ LogicalResult AttentionOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Ty
   if (failed(q) || failed(k) || failed(v))
     return failure();
   AffineExpr total = (*k)[2];
-  if (infer.present(4) && infer.rank(4) != 4)
-    return infer.error() << "operand past_key has rank " << infer.rank(4) << ", not 4";
+  if (infer.present(3) && failed(infer.requireRank(3, 1, 4, "mask")))
+    return failure();
   if (infer.present(4))
     total = total + infer.dims(4)[2];
   Dims y = rank == 4 ? Dims{(*q)[0], (*q)[1], (*q)[2], (*v)[3]}

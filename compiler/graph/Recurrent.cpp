@@ -20,11 +20,11 @@ namespace {
 /// The sequence of states, and `states` last states.
 template <typename Op> LogicalResult inferRecurrent(Op op, Inference infer, unsigned states) {
   Type element = infer.element(0);
+  // x, w, r, bias, lengths, states and peepholes
+  if (failed(infer.requireRanks(0, {3, 3, 3, 2, 1, 3, 3, 2})))
+    return failure();
   if (infer.unranked())
     return infer.giveUnranked(SmallVector<Type>(1 + states, element));
-  if (failed(infer.requireRank(0, 3, 3, "x")) || failed(infer.requireRank(1, 3, 3, "w")) ||
-      failed(infer.requireRank(2, 3, 3, "r")))
-    return failure();
   Dims x = infer.dims(0);
   AffineExpr directions = infer.constant(op.getDirection() == "bidirectional" ? 2 : 1);
   AffineExpr hidden = infer.constant(op.getHiddenSize());

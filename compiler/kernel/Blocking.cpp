@@ -46,12 +46,20 @@ void Blocking::cutRows(IndexMath &math, int64_t tileHeight) {
 }
 
 /// Returns the bytes of A that a row has in one block.
-Value Blocking::cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of) {
+Value Blocking::cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+                         const Schedule &asked) {
   Value one = math.constant(1);
   depthBlock = of.depth;
   depthBlocks = one;
+  if (!of.cutsDepth)
+    return of.rowBytes;
+  if (asked.depthBlock) {
+    depthBlock = math.constant(*asked.depthBlock);
+    depthBlocks = math.max(math.ceilDiv(of.depth, depthBlock), one);
+    return math.ceilDiv(of.rowBytes, depthBlocks);
+  }
   auto known = constantIndex(of.rowBytes);
-  if (!of.cutsDepth || constantIndex(of.rows) == 1 || (known && *known <= kUncutBytes))
+  if (constantIndex(of.rows) == 1 || (known && *known <= kUncutBytes))
     return of.rowBytes;
   constexpr int64_t kMultiple = 16; // of whole steps and cache lines
   Value blocks = math.max(math.ceilDiv(of.rowBytes, math.constant(kDepthBlockBytes)), one);
@@ -67,14 +75,15 @@ Value Blocking::cutDepth(IndexMath &math, const MachineShape &machine, const Pro
   return math.ceilDiv(of.rowBytes, depthBlocks);
 }
 
-Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of) {
+Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+                          const Schedule &asked) {
   Blocking b;
   b.rows = of.rows;
   b.panels = of.panels;
   b.batch = of.batch;
   Value one = math.constant(1), panels = math.max(of.panels, one);
-  b.cutRows(math, of.height);
-  Value rowBytes = math.max(b.cutDepth(math, machine, of), one);
+  b.cutRows(math, asked.tileRows.value_or(of.height));
+  Value rowBytes = math.max(b.cutDepth(math, machine, of, asked), one);
   Value busyRows = math.max(of.rows, math.constant(kRowsWhileReading));
   Value work = math.mul(math.mul(math.mul(of.batch, busyRows), of.columns), of.depth);
   Value wanted =
@@ -106,6 +115,7 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   tileBlocks = math.max(tileBlocks, math.min(tiles, divide(wanted, panelBlocks)));
   b.tileBlock = math.ceilDiv(tiles, tileBlocks);
   b.panelBlock = math.ceilDiv(panels, panelBlocks);
+  b.cutItems(math, asked);
   b.tileBlocks = math.ceilDiv(b.tiles, b.tileBlock);
   b.panelBlocks = math.ceilDiv(of.panels, b.panelBlock);
   b.items = math.mul(of.batch, math.mul(b.tileBlocks, b.panelBlocks));
@@ -113,6 +123,28 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   Value itemWork = math.div(work, math.mul(math.max(b.items, one), math.constant(8)));
   b.grain = grainOf(math, itemWork);
   return b;
+}
+
+void Blocking::cutItems(IndexMath &math, const Schedule &asked) {
+  auto bounded = [&](std::optional<int64_t> size, Value most, Value chosen) {
+    return size ? math.min(math.constant(*size), math.max(most, math.constant(1))) : chosen;
+  };
+  tileBlock = bounded(asked.itemTiles, tiles, tileBlock);
+  panelBlock = bounded(asked.itemPanels, panels, panelBlock);
+  if (asked.rowsApart)
+    rowsApart = math.less(math.constant(0), math.constant(*asked.rowsApart));
+}
+
+Schedule Blocking::schedule() const {
+  Schedule result;
+  result.tileRows = height;
+  result.itemTiles = constantIndex(tileBlock);
+  result.itemPanels = constantIndex(panelBlock);
+  if (cutsDepth())
+    result.depthBlock = constantIndex(depthBlock);
+  if (auto apart = constantIndex(rowsApart))
+    result.rowsApart = *apart != 0;
+  return result;
 }
 
 void emitRowTile(IndexMath &math, const Blocking &blocking, Value number,

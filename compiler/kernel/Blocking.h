@@ -13,6 +13,8 @@
 // item pass one block of the depth, then the next (Goto and van de Geijn, "Anatomy of
 // High-Performance Matrix Multiplication", 2008). Sums are kept in between, and where the depth
 // is cut doesn't depend on the number of threads.
+//
+// A schedule may ask for other blocks (Schedule.h).
 #pragma once
 
 #include "compiler/kernel/IndexMath.h"
@@ -43,13 +45,18 @@ struct Blocking {
   mlir::Value rowsApart;                  // whether neighbouring items share rows, and not panels
   mlir::Value items, grain;
 
-  static Blocking choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of);
+  static Blocking choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+                         const Schedule &asked = {});
+  /// As a schedule asks for it, as far as the compilation knows.
+  Schedule schedule() const;
   /// Whether sums may have to be kept; a run may turn out to need one block.
   bool cutsDepth() const { return constantIndex(depthBlocks) != 1; }
 
 private:
   void cutRows(IndexMath &math, int64_t height);
-  mlir::Value cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of);
+  void cutItems(IndexMath &math, const Schedule &asked);
+  mlir::Value cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+                       const Schedule &asked);
 };
 
 /// Calls `tile(first row, height)` for row tile `number`: once for each height that occurs.

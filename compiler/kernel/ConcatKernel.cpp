@@ -66,7 +66,7 @@ bool isConcatRoot(Operation *op) {
 
 Template concatTemplate(graph::KernelOp kernel, graph::ConcatOp root, const MachineShape &) {
   Template parts;
-  parts.schedule = "concat";
+  parts.summary = "concat";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
     SmallVector<Value> dims = dimValues(math, sizes, root.getType());
     size_t axis = root.getAxis();

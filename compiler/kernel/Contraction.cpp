@@ -91,7 +91,8 @@ Packed unpackedFrom(Value matrix) {
 
 Packed matchConvPanels(graph::ConvOp conv) {
   ConvSizes sizes(conv);
-  Value split = throughTranspose(through<graph::ReshapeOp>(conv.getW()), {0, 3, 2, 1});
+  Value weights = storedOperand(conv.getW());
+  Value split = throughTranspose(through<graph::ReshapeOp>(weights), {0, 3, 2, 1});
   if (!hasShape(split, {sizes.groups, sizes.taps, sizes.inputs, sizes.outputs}))
     return {};
   return unpackedFrom(through<graph::ReshapeOp>(split));
@@ -103,7 +104,9 @@ bool isStep(int64_t step, Value left, Value panels, RankedTensorType result) {
   bool sums = result.getElementType().isSignlessInteger(32);
   bool pairs = a.isSignlessInteger(16) && b.isSignlessInteger(16);
   bool bytes = a.isUnsignedInteger(8) && b.isSignlessInteger(8);
-  return step == 1 || (sums && step == 2 && pairs) || (sums && step == 4 && bytes);
+  bool bfloats = a.isBF16() && b.isBF16() && result.getElementType().isF32();
+  return step == 1 || (sums && step == 2 && pairs) || (sums && step == 4 && bytes) ||
+         (step == 2 && bfloats);
 }
 
 bool canAccumulate(Type accumulator, Value left, Value panels) {
@@ -198,7 +201,17 @@ std::optional<AttentionScores> matchScores(Operation *root) {
   return sameRows ? std::optional(std::move(scores)) : std::nullopt;
 }
 
+Value storedOperand(Value operand) {
+  auto cast = operand.getDefiningOp<graph::CastOp>();
+  if (!cast || !getElementTypeOrSelf(cast.getType()).isF32() ||
+      !getElementTypeOrSelf(cast.getX().getType()).isBF16())
+    return operand;
+  return cast.getX();
+}
+
 int64_t stepOf(const MachineShape &machine, Type left, Type right, Type accumulator) {
+  if (left.isBF16() && right.isBF16() && accumulator.isF32())
+    return machine.bfloatProducts == BfloatProducts::None ? 1 : 2;
   if (!accumulator.isInteger(32))
     return 1;
   bool bytes = left.isUnsignedInteger(8) && right.isSignlessInteger(8);
@@ -295,13 +308,13 @@ std::optional<Contraction> matchContraction(Operation *root) {
   if (auto conv = dyn_cast<graph::ConvOp>(root)) {
     if (!conv.getChannelsLast())
       return std::nullopt;
-    match.left = conv.getX();
+    match.left = storedOperand(conv.getX());
     packed = matchConvPanels(conv);
     if (!isa<NoneType>(conv.getBias().getType()))
       match.bias = conv.getBias();
   } else if (auto matmul = dyn_cast<graph::MatMulOp>(root)) {
-    match.left = matmul.getA();
-    packed = unpackedFrom(matmul.getB());
+    match.left = storedOperand(matmul.getA());
+    packed = unpackedFrom(storedOperand(matmul.getB()));
   }
   if (!packed.panels)
     return std::nullopt;

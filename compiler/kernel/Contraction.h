@@ -30,9 +30,13 @@ namespace tensmith::kernel {
 /// shorter than the work of finding its pixels.
 inline constexpr int64_t kFewChannels = 8;
 
+/// An operand as it lies in memory: bf16 that is widened to f32 right where it is multiplied, or
+/// the operand itself.
+mlir::Value storedOperand(mlir::Value operand);
+
 struct Contraction {
   mlir::Operation *root;
-  mlir::Value left;   // A: [..., rows, depth], or an image [N, spatial..., channels]
+  mlir::Value left;   // A, as stored: [..., rows, depth], or an image [N, spatial..., channels]
   mlir::Value panels; // B: a block argument [batch..., panels, taps * depth / step, width * step]
   int64_t width;      // columns of a panel
   int64_t step;       // products that are added up at once

@@ -25,7 +25,7 @@ int64_t tileRows(const Contraction &contraction, const MachineShape &machine) {
 }
 
 Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
-                    const MachineShape &machine) {
+                    const MachineShape &machine, const Schedule &asked) {
   Extents extents(emitter.math, emitter.sizes, contraction);
   RowSource source(emitter, contraction);
   Type element = storageType(getElementTypeOrSelf(contraction.panels.getType()));
@@ -41,7 +41,8 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
                            .height = tileRows(contraction, machine),
                            .copiesRows = source.copies(),
                            .dearRows = scoresOf(contraction.root).has_value(),
-                           .cutsDepth = source.hasOneTap()});
+                           .cutsDepth = source.hasOneTap()},
+                          asked);
 }
 
 struct Item {
@@ -127,27 +128,31 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
 } // namespace
 
 Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction,
-                             const MachineShape &machine) {
+                             const MachineShape &machine, const Schedule &asked) {
   Template parts;
   constexpr StringRef kPlaces[] = {"in place", "moved", "copied"};
-  parts.schedule = "contraction, tile " + std::to_string(tileRows(contraction, machine)) + "x" +
-                   std::to_string(contraction.width) + ", rows " +
-                   kPlaces[size_t(rowPlace(contraction))].str();
+  parts.summary = "contraction, tile " +
+                  std::to_string(asked.tileRows.value_or(tileRows(contraction, machine))) + "x" +
+                  std::to_string(contraction.width) + ", rows " +
+                  kPlaces[size_t(rowPlace(contraction))].str();
   if (scoresOf(contraction.root))
-    parts.schedule += ", attention";
+    parts.summary += ", attention";
   if (contraction.step > 1)
-    parts.schedule += ", products by " + std::to_string(contraction.step);
+    parts.summary += ", products by " + std::to_string(contraction.step);
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     std::vector<std::string> messages;
     ElementEmitter emitter(math.builder, math.location, sizes, {}, messages);
-    Blocking blocking = blockingOf(emitter, contraction, machine);
-    return {blocking.items, blocking.grain};
+    Blocking blocking = blockingOf(emitter, contraction, machine, asked);
+    Schedule chosen = blocking.schedule();
+    int64_t lanes = machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8);
+    chosen.panelVectors = contraction.width / lanes;
+    return {blocking.items, blocking.grain, chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     IndexMath &math = emitter.math;
     Extents extents(math, emitter.sizes, contraction);
     RowSource source(emitter, contraction);
-    Blocking blocking = blockingOf(emitter, contraction, machine);
+    Blocking blocking = blockingOf(emitter, contraction, machine, asked);
     Value sums = takeScratch(emitter, contraction, blocking, source, begin, end);
     graph::KernelOp region = kernel;
     auto store = [&](const Position &at, Value, Value offset) {

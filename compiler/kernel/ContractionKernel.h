@@ -10,6 +10,6 @@ namespace tensmith::kernel {
 /// shape; operators before its left operand are computed into the tile's own copy of the rows,
 /// attention's scores among them.
 Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction,
-                             const MachineShape &machine);
+                             const MachineShape &machine, const Schedule &asked);
 
 } // namespace tensmith::kernel

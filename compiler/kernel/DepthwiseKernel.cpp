@@ -17,7 +17,7 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
-constexpr int64_t kVectors = 2;  // of channels at a time
+constexpr int64_t kVectors = 2;  // of channels at a time, unless others are asked for
 constexpr int64_t kHeight = 4;   // output pixels of a tile
 constexpr int64_t kMaxTaps = 49; // whose pointers are kept
 
@@ -31,9 +31,9 @@ int64_t tapCount(graph::ConvOp conv) {
 class DepthwiseEmitter {
 public:
   DepthwiseEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConvOp root,
-                   const MachineShape &machine, ValueRange results)
+                   const MachineShape &machine, int64_t vectors, ValueRange results)
       : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), image_(emitter, root),
-        results_(results),
+        results_(results), vectors_(vectors),
         accumulator_(graph::kernelElementType(getElementTypeOrSelf(root.getType()))),
         lanes_(machine.lanes(accumulator_.getIntOrFloatBitWidth() / 8)),
         outDims_(emitter.dims(root.getY())) {}
@@ -45,10 +45,10 @@ public:
     image_.begin(rows_);
     findPixels();
     int64_t channels = *constantIndex(outDims_.back());
-    int64_t step = kVectors * lanes_, whole = channels / step * step;
+    int64_t step = vectors_ * lanes_, whole = channels / step * step;
     if (whole)
       emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(step),
-              [&](Value channel) { emitChannels(channel, kVectors, false); });
+              [&](Value channel) { emitChannels(channel, vectors_, false); });
     for (int64_t channel = whole; channel < channels; channel += lanes_)
       emitChannels(math_.constant(channel), 1, channels - channel < lanes_);
   }
@@ -137,6 +137,7 @@ private:
   graph::ConvOp root_;
   ImageRows image_;
   ValueRange results_;
+  int64_t vectors_;
   Type accumulator_;
   int64_t lanes_;
   SmallVector<Value> outDims_, rows_;
@@ -145,7 +146,7 @@ private:
 
 /// A row of the output to each batch, so that no tile lies in two.
 Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root,
-                    const MachineShape &machine) {
+                    const MachineShape &machine, const Schedule &asked) {
   SmallVector<Value> out = dimValues(math, sizes, root.getType());
   Value one = math.constant(1), channels = out.pop_back_val(), columns = out.pop_back_val();
   // Loads bound it, so that a product weighs several of a register tile's.
@@ -157,7 +158,8 @@ Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root
                            .panels = one,
                            .depth = depth,
                            .rowBytes = math.mul(channels, 4),
-                           .height = kHeight});
+                           .height = kHeight},
+                          asked);
 }
 
 } // namespace
@@ -170,18 +172,21 @@ bool isDepthwiseRoot(graph::ConvOp conv) {
   return accumulator && accumulator.isF32() && tapCount(conv) <= kMaxTaps;
 }
 
-Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root,
-                           const MachineShape &machine) {
+Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const MachineShape &machine,
+                           const Schedule &asked) {
+  int64_t vectors = asked.panelVectors.value_or(kVectors);
   Template parts;
-  parts.schedule = "depthwise";
+  parts.summary = "depthwise";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
-    Blocking blocking = blockingOf(math, sizes, root, machine);
-    return {blocking.items, blocking.grain};
+    Blocking blocking = blockingOf(math, sizes, root, machine, asked);
+    Schedule chosen = blocking.schedule();
+    chosen.panelVectors = vectors;
+    return {blocking.items, blocking.grain, chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     IndexMath &math = emitter.math;
-    Blocking blocking = blockingOf(math, emitter.sizes, root, machine);
-    DepthwiseEmitter tiles(emitter, kernel, root, machine, results);
+    Blocking blocking = blockingOf(math, emitter.sizes, root, machine, asked);
+    DepthwiseEmitter tiles(emitter, kernel, root, machine, vectors, results);
     Value one = math.constant(1);
     emitFor(math, begin, end, one, [&](Value item) {
       Value line = math.mul(math.div(item, blocking.tileBlocks), blocking.rows);

@@ -9,6 +9,7 @@ namespace tensmith::kernel {
 bool isDepthwiseRoot(graph::ConvOp conv);
 
 /// Operators after the root are element-wise and keep its shape.
-Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const MachineShape &machine);
+Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const MachineShape &machine,
+                           const Schedule &asked);
 
 } // namespace tensmith::kernel

@@ -51,7 +51,7 @@ void ImageRows::begin(ArrayRef<Value> outputPixels) {
 
 SmallVector<Value> ImageRows::indices(size_t number, ValueRange tap, Value &inside) {
   const Pixel &pixel = pixels_[number];
-  auto type = cast<RankedTensorType>(conv_.getX().getType());
+  auto type = cast<RankedTensorType>(image().getType());
   SmallVector<Value> indices{pixel.image};
   inside = {};
   for (size_t dim = 0; dim < window_.size(); ++dim) {
@@ -78,12 +78,12 @@ Value ImageRows::pointer(size_t number, ValueRange tap, Value channel) {
   Value inside;
   SmallVector<Value> at = indices(number, tap, inside);
   at.push_back(channel);
-  Value offset = math_.linear(at, emitter_.dims(conv_.getX()));
-  Type element = getElementTypeOrSelf(conv_.getX().getType());
-  Value pointer = elementPointer(math_, element, emitter_.buffer(conv_.getX()), offset);
+  Value offset = math_.linear(at, emitter_.dims(image()));
+  Type element = getElementTypeOrSelf(image().getType());
+  Value pointer = elementPointer(math_, element, emitter_.buffer(image()), offset);
   if (!inside)
     return pointer;
-  Value zeros = zeroPixel(math_, cast<RankedTensorType>(conv_.getX().getType()));
+  Value zeros = zeroPixel(math_, cast<RankedTensorType>(image().getType()));
   return math_.select(inside, pointer, zeros);
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "compiler/graph/Graph.h"
+#include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/ElementEmitter.h"
 
 namespace tensmith::kernel {
@@ -42,6 +43,9 @@ private:
 
   ElementEmitter &emitter_;
   IndexMath &math_;
+  /// As it lies in memory.
+  mlir::Value image() { return storedOperand(conv_.getX()); }
+
   graph::ConvOp conv_;
   llvm::SmallVector<int64_t> window_;
   bool padded_;

@@ -42,33 +42,29 @@ bool broadcastsForCertain(Operation *op) {
   return true;
 }
 
-Template chooseTemplate(graph::KernelOp kernel, const MachineShape &machine) {
-  // Of attention's two products the second is the one that is built around.
-  for (Operation &op : kernel.getBody().front())
-    if (auto match = matchContraction(&op); match && matchScores(&op))
-      return contractionTemplate(kernel, *match, machine);
-  for (Operation &op : kernel.getBody().front())
-    switch (rootKind(&op)) {
-    case RootKind::Contraction:
-      return contractionTemplate(kernel, *matchContraction(&op), machine);
-    case RootKind::Depthwise:
-      return depthwiseTemplate(kernel, cast<graph::ConvOp>(op), machine);
-    case RootKind::Row:
-      return rowTemplate(kernel, machine);
-    case RootKind::Concat:
-      return concatTemplate(kernel, cast<graph::ConcatOp>(op), machine);
-    case RootKind::Winograd:
-      return winogradTemplate(kernel, &op, machine);
-    case RootKind::Recurrence:
-      return recurrenceTemplate(kernel, cast<graph::LoopOp>(op));
-    case RootKind::Trees:
-      return treeTemplate(kernel, cast<graph::TreeEnsembleOp>(op));
-    case RootKind::Scatter:
-      return scatterTemplate(kernel, cast<graph::ScatterNDOp>(op));
-    case RootKind::Loops:
-      break;
-    }
-  return loopTemplate(kernel, machine);
+Template chooseTemplate(graph::KernelOp kernel, Operation *root, const MachineShape &machine,
+                        const Schedule &asked) {
+  switch (rootKind(root)) {
+  case RootKind::Contraction:
+    return contractionTemplate(kernel, *matchContraction(root), machine, asked);
+  case RootKind::Depthwise:
+    return depthwiseTemplate(kernel, cast<graph::ConvOp>(root), machine, asked);
+  case RootKind::Row:
+    return rowTemplate(kernel, machine);
+  case RootKind::Concat:
+    return concatTemplate(kernel, cast<graph::ConcatOp>(root), machine);
+  case RootKind::Winograd:
+    return winogradTemplate(kernel, root, machine);
+  case RootKind::Recurrence:
+    return recurrenceTemplate(kernel, cast<graph::LoopOp>(root));
+  case RootKind::Trees:
+    return treeTemplate(kernel, cast<graph::TreeEnsembleOp>(root));
+  case RootKind::Scatter:
+    return scatterTemplate(kernel, cast<graph::ScatterNDOp>(root));
+  case RootKind::Loops:
+    break;
+  }
+  return loopTemplate(kernel, machine, asked);
 }
 
 /// Whether the kernel is the loop and gives what that gives.
@@ -81,9 +77,22 @@ bool isWholeRecurrence(graph::KernelOp kernel, graph::LoopOp loop) {
 
 } // namespace
 
-int64_t panelWidth(const MachineShape &machine, int64_t accumulatorBytes) {
+int64_t panelWidth(const MachineShape &machine, int64_t accumulatorBytes, const Schedule &asked) {
   int64_t vectors = machine.vectorRegisters >= kManyRegisters ? 4 : 2;
-  return vectors * machine.lanes(accumulatorBytes);
+  return asked.panelVectors.value_or(vectors) * machine.lanes(accumulatorBytes);
+}
+
+Operation *scheduledOperator(graph::KernelOp kernel) {
+  Block &block = kernel.getBody().front();
+  // Of attention's two products the second is the one that is built around.
+  for (Operation &op : block)
+    if (matchContraction(&op) && matchScores(&op))
+      return &op;
+  for (Operation &op : block)
+    if (rootKind(&op) != RootKind::Loops)
+      return &op;
+  Operation *first = block.getTerminator()->getOperand(0).getDefiningOp();
+  return first ? first : &block.front();
 }
 
 RootKind rootKind(Operation *op) {
@@ -122,7 +131,8 @@ bool canEmit(Operation *op) {
          isWinogradTransform(op) || isScatterRoot(op);
 }
 
-Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine) {
+Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine,
+                                 const Schedule &asked) {
   // A region may come from a file as it is.
   for (Operation &op : kernel.getBody().front()) {
     if (auto trees = dyn_cast<graph::TreeEnsembleOp>(op); trees && !canFollowTrees(trees))
@@ -135,7 +145,8 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &mac
                               getElementTypeOrSelf(match->panels.getType()), match->accumulator))
       return unsupported("its panels are not laid out for this machine");
   }
-  auto emitted = emitFrame(kernel, chooseTemplate(kernel, machine));
+  auto emitted =
+      emitFrame(kernel, chooseTemplate(kernel, scheduledOperator(kernel), machine, asked));
   if (emitted.ok())
     emitted->work = workOf(kernel);
   return emitted;

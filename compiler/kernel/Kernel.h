@@ -11,6 +11,7 @@
 
 #include "base/Status.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/kernel/Schedule.h"
 #include "compiler/kernel/Work.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -21,6 +22,10 @@ namespace tensmith::kernel {
 /// How bytes, unsigned by signed, are multiplied and added up by four: not at all, in i32 as any
 /// machine can, or by one instruction (vpdpbusd).
 enum class ByteProducts { None, Widened, Vnni };
+
+/// How products of bf16 are added up by two, in f32: not at all, as any machine can, or by one
+/// instruction (vdpbf16ps).
+enum class BfloatProducts { None, Widened, Dot };
 
 /// What the templates need to know of the machine.
 struct MachineShape {
@@ -38,13 +43,15 @@ struct MachineShape {
   /// vectors of that width.
   int64_t integerStep = 1;
   ByteProducts byteProducts = ByteProducts::None;
+  BfloatProducts bfloatProducts = BfloatProducts::None;
 
   int64_t lanes(int64_t elementBytes) const { return vectorBytes / elementBytes; }
 };
 
 /// Columns of a panel of a packed right operand whose products accumulate in elements of so many
 /// bytes.
-int64_t panelWidth(const MachineShape &machine, int64_t accumulatorBytes);
+int64_t panelWidth(const MachineShape &machine, int64_t accumulatorBytes,
+                   const Schedule &asked = {});
 /// Rows of the register tile that goes with it: 6 x 2 accumulators, 2 vectors of B and a broadcast
 /// of A are 15 of 16 registers; 6 x 4 + 4 + 1 are 29 of 32.
 inline constexpr int64_t kTileRows = 6;
@@ -55,15 +62,23 @@ struct EmittedKernel {
   std::vector<std::string> sizes;
   /// The messages of `fail` codes 0, 1, ...
   std::vector<std::string> messages;
-  /// The template that took the region, and the choices made: for `inspect`.
-  std::string schedule;
+  /// The template that took the region, in words: for `inspect`.
+  std::string summary;
+  /// The choices that it was made by, as far as the compilation makes them: those over symbolic
+  /// sizes are made by each run.
+  Schedule schedule;
   Work work;
 };
 
 inline constexpr char kKernelSymbol[] = "tensmith_kernel";
 
-/// Emits the region. Unsupported where an operator in it has no kernel code for its types.
-Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine);
+/// Emits the region, by the choices in `asked` where there are any. Unsupported where an operator
+/// in it has no kernel code for its types.
+Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine,
+                                 const Schedule &asked = {});
+/// The operator that a kernel's schedule goes by: its template's root, or what gives the first
+/// result.
+mlir::Operation *scheduledOperator(graph::KernelOp kernel);
 
 /// Whether the operator may be part of a kernel: it is element-wise or indexed or a root of a
 /// template, of known rank, with types that kernels have, and its broadcasting is certain at

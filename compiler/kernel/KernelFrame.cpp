@@ -87,7 +87,7 @@ struct Frame {
     builder.create<LLVM::ReturnOp>(location, ValueRange{});
   }
 
-  void emitEntry(const Template &parts) {
+  Schedule emitEntry(const Template &parts) {
     auto entry = function(kKernelSymbol, builder.getI32Type(), {pointer});
     IndexMath math(builder, location);
     Value call = entry.getArgument(0);
@@ -102,6 +102,7 @@ struct Frame {
                                             math.toI64(items.grain), body, call});
     Value zero = builder.create<LLVM::ConstantOp>(location, builder.getI32Type(), 0);
     builder.create<LLVM::ReturnOp>(location, zero);
+    return items.schedule;
   }
 };
 
@@ -149,10 +150,10 @@ Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts) {
   Frame frame(kernel);
   EmittedKernel result;
   result.module = frame.module;
-  result.schedule = parts.schedule;
+  result.summary = parts.summary;
   func::FuncOp inner = frame.declareInner();
   frame.emitBody(inner);
-  frame.emitEntry(parts);
+  result.schedule = frame.emitEntry(parts);
 
   auto &builder = frame.builder;
   Block *block = inner.addEntryBlock();

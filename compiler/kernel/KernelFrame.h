@@ -15,10 +15,12 @@
 
 namespace tensmith::kernel {
 
-/// The number of independent work items, and how many of them are worth a thread.
+/// The number of independent work items, how many of them are worth a thread, and the choices that
+/// they come of.
 struct WorkItems {
   mlir::Value count;
   mlir::Value grain;
+  Schedule schedule = {};
 };
 
 /// A template's parts. `items` is emitted into the entry, `body` into the inner function, for items
@@ -28,7 +30,7 @@ struct Template {
   std::function<void(ElementEmitter &, mlir::ValueRange results, mlir::Value begin,
                      mlir::Value end)>
       body;
-  std::string schedule;
+  std::string summary;
 };
 
 /// A grain such that a range of items takes at least some tens of microseconds: `work` scalar

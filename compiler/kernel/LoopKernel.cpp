@@ -12,7 +12,7 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
-constexpr int64_t kBlock = 4096; // elements of the last dimension that one item covers at most
+constexpr int64_t kBlock = 4096;             // elements of the last dimension in an item, at most
 constexpr int64_t kReducedInBlock = 1 << 14; // elements that one item reduces, about
 
 /// The shape that is looped over, with at least one dimension.
@@ -80,17 +80,19 @@ int64_t blockOf(graph::KernelOp kernel, bool sideBySide, int64_t lanes) {
 
 } // namespace
 
-Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine) {
+Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine, const Schedule &asked) {
   Template parts;
   int64_t lanes = machine.lanes(sizeof(float));
   bool sideBySide = reducesSideBySide(kernel, lanes);
-  int64_t block = blockOf(kernel, sideBySide, lanes);
-  parts.schedule = sideBySide ? "loops of vectors" : "loops";
+  int64_t block = asked.itemElements.value_or(blockOf(kernel, sideBySide, lanes));
+  parts.summary = sideBySide ? "loops of vectors" : "loops";
   Type shape = kernel.getResult(0).getType();
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     IterationSpace space(math, sizes, shape, block);
     Value work = math.mul(workPerElement(math, sizes, kernel), math.min(space.block, space.inner));
-    return {space.items, grainOf(math, work)};
+    Schedule chosen;
+    chosen.itemElements = constantIndex(space.block);
+    return {space.items, grainOf(math, work), chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) mutable {
     IndexMath &math = emitter.math;

@@ -5,6 +5,6 @@
 namespace tensmith::kernel {
 
 /// All results have one shape. An item is a block of consecutive elements along the last dimension.
-Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine);
+Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine, const Schedule &asked);
 
 } // namespace tensmith::kernel

@@ -382,7 +382,7 @@ bool isRecurrence(graph::LoopOp loop) {
 
 Template recurrenceTemplate(graph::KernelOp kernel, graph::LoopOp loop) {
   Template parts;
-  parts.schedule = "recurrence";
+  parts.summary = "recurrence";
   parts.items = [](IndexMath &math, const SizeValues &) -> WorkItems {
     return {math.constant(1), math.constant(1)};
   };

@@ -60,6 +60,7 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
       source_(source), extents_(extents), finish_(std::move(finish)),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
       byteProducts_(machine.byteProducts), joins_(storesHalves(kernel, contraction)),
+      bfloatProducts_(machine.bfloatProducts),
       outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
   readResultShapedOperandsByOffset();
 }
@@ -320,8 +321,10 @@ SmallVector<Value> TileEmitter::emitStep(Value first, Value next, Value k, Value
   Value line = math_.add(first, math_.mul(k, contraction_.width));
   if (contraction_.step > 1) {
     int64_t codes = lanes_ * contraction_.step;
+    // Halves as their bits.
+    Type code = isa<FloatType>(right) ? Type(builder.getI16Type()) : right;
     for (int64_t v = 0; v < vectors; ++v)
-      b.push_back(emitter_.load(buffer, right, math_.add(line, v * codes), codes));
+      b.push_back(emitter_.load(buffer, code, math_.add(line, v * codes), codes));
     for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
       Value a = loadStep(pointer, left, k);
       for (int64_t v = 0; v < vectors; ++v)
@@ -360,6 +363,10 @@ Value TileEmitter::emitDot(Value a, Value b, Value sum) {
     return builder.createOrFold<LLVM::BitcastOp>(math_.location, type, value);
   };
   bool wide = lanes_ == 16;
+  if (contraction_.accumulator.isF32()) {
+    Type bits = VectorType::get({lanes_}, builder.getI32Type());
+    return emitBfloatDot(as(a, bits), as(b, bits), sum);
+  }
   if (contraction_.step == 2)
     return emitSum(sum, call(wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd",
                              {as(a, b.getType()), b}));
@@ -367,6 +374,37 @@ Value TileEmitter::emitDot(Value a, Value b, Value sum) {
     return call(wide ? "llvm.x86.avx512.vpdpbusd.512" : "llvm.x86.avx512.vpdpbusd.256",
                 {sum, a, as(b, sum.getType())});
   return emitWidenedDot(as(a, b.getType()), b, sum);
+}
+
+Value TileEmitter::emitBfloatDot(Value a, Value b, Value sum) {
+  auto &builder = emitter_.builder();
+  auto as = [&](Value value, Type type) {
+    return builder.create<LLVM::BitcastOp>(math_.location, type, value);
+  };
+  if (bfloatProducts_ == BfloatProducts::Dot) {
+    Type pairs = VectorType::get({2 * lanes_}, builder.getBF16Type());
+    return builder
+        .create<LLVM::CallIntrinsicOp>(
+            math_.location, TypeRange(sum.getType()),
+            builder.getStringAttr("llvm.x86.avx512bf16.dpbf16ps." + std::to_string(lanes_ * 32)),
+            ValueRange{sum, as(a, pairs), as(b, pairs)})
+        .getResult(0);
+  }
+  // A bf16 is the upper half of a float.
+  auto constant = [&](int64_t value) {
+    return builder.create<arith::ConstantOp>(
+        math_.location,
+        DenseElementsAttr::get(cast<ShapedType>(a.getType()), APInt(32, uint64_t(value))));
+  };
+  auto low = [&](Value pair) {
+    return as(builder.create<arith::ShLIOp>(math_.location, pair, constant(16)), sum.getType());
+  };
+  auto high = [&](Value pair) {
+    return as(builder.create<arith::AndIOp>(math_.location, pair, constant(0xFFFF0000)),
+              sum.getType());
+  };
+  sum = emitMultiplyAdd(builder, math_.location, low(a), false, low(b), false, sum);
+  return emitMultiplyAdd(builder, math_.location, high(a), false, high(b), false, sum);
 }
 
 Value TileEmitter::emitWidenedDot(Value a, Value b, Value sum) {

@@ -117,6 +117,9 @@ private:
   /// The same of bytes, unsigned by signed, one of each lane at a time.
   mlir::Value emitWidenedDot(mlir::Value a, mlir::Value b, mlir::Value sum);
 
+  /// The same of pairs of bf16, with sums in f32. `a` and `b` are their bits, lanes of i32.
+  mlir::Value emitBfloatDot(mlir::Value a, mlir::Value b, mlir::Value sum);
+
   mlir::Value emitSum(mlir::Value a, mlir::Value b);
 
   /// An operand's element in the accumulator's type.
@@ -135,6 +138,7 @@ private:
   int64_t lanes_;
   ByteProducts byteProducts_;
   bool joins_; // two vectors of sums are finished together
+  BfloatProducts bfloatProducts_;
   llvm::SmallVector<mlir::Value> outDims_, rows_, prefix_;
   mlir::Value batch_, rowOffset_, tile_, step_, slot_;
   DepthPart part_;

@@ -152,7 +152,7 @@ Template rowTemplate(graph::KernelOp kernel, const MachineShape &machine) {
   Operation *root = findRoot(kernel);
   Type shape = root->getResult(0).getType();
   Template parts;
-  parts.schedule = "rows";
+  parts.summary = "rows";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     SmallVector<Value> dims = dimValues(math, sizes, shape);
     Value columns = dims.pop_back_val();

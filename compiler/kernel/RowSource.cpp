@@ -201,8 +201,8 @@ void RowSource::fillStep(Value base) {
   auto &builder = math_.builder;
   if (contraction_.step == 1)
     return;
-  Value zero =
-      builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(storageType(element_)));
+  Type number = graph::kernelElementType(element_);
+  Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(number));
   emitFor(math_, products_, total_, math_.constant(1),
           [&](Value k) { emitter_.store(scratch_, element_, math_.add(base, k), zero); });
 }

@@ -126,7 +126,7 @@ bool isScatterRoot(Operation *op) {
 
 Template scatterTemplate(graph::KernelOp kernel, graph::ScatterNDOp root) {
   Template parts;
-  parts.schedule = "scatter";
+  parts.summary = "scatter";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
     Value rows = dimValues(math, sizes, root.getY().getType())[0];
     return {math.ceilDiv(rows, rowsPerItem(math, rows)), math.constant(1)};

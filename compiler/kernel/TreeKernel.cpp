@@ -369,7 +369,7 @@ bool canFollowTrees(graph::TreeEnsembleOp op) {
 
 Template treeTemplate(graph::KernelOp kernel, graph::TreeEnsembleOp root) {
   Template parts;
-  parts.schedule = "trees";
+  parts.summary = "trees";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
     Value rows = dimValues(math, sizes, root.getX().getType())[0];
     auto trees = cast<RankedTensorType>(root.getTrees().getType()).getDimSize(0);

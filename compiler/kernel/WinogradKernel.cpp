@@ -365,7 +365,7 @@ bool isWinogradTransform(Operation *op) {
 
 Template winogradTemplate(graph::KernelOp kernel, Operation *root, const MachineShape &machine) {
   Template parts;
-  parts.schedule = isa<graph::WinogradInputOp>(root) ? "winograd input" : "winograd output";
+  parts.summary = isa<graph::WinogradInputOp>(root) ? "winograd input" : "winograd output";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     // The planes of frequencies are the larger side, in each direction.
     bool isInput = isa<graph::WinogradInputOp>(root);

@@ -23,6 +23,8 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
+#include "llvm/Support/MemoryBuffer.h"
+
 using namespace mlir;
 
 namespace tensmith::pipeline {
@@ -56,6 +58,8 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"integer-codes", rewrite::limitCodes},
                    {"winograd", rewrite::winograd},
                    {"cse", eliminateCommon},
+                   {"round-products", rewrite::roundProducts},
+                   {"cse", eliminateCommon},
                    {"compile-loops", rewrite::compileLoops},
                    {"fuse", rewrite::fuse},
                    {"hoist", rewrite::hoist},
@@ -86,6 +90,8 @@ public:
       return machine.status();
     machine_ = *machine;
     shape_ = target::cpu::kernelShape(machine_);
+    if (Status status = readSchedules(); !status.ok())
+      return status;
     useLimits(machine_, shape_);
     if (Status status = dump_.makeFolder(); !status.ok())
       return status;
@@ -96,6 +102,9 @@ public:
                        &Compilation::compileKernels, &Compilation::planExecution})
       if (Status status = (this->*stage)(); !status.ok())
         return status;
+    for (const std::string &warning : schedules_.warnings())
+      if (options_.warn)
+        options_.warn(warning);
     return std::move(parts_);
   }
 
@@ -106,6 +115,19 @@ private:
   void report(const char *stage, double fraction) {
     if (options_.progress)
       options_.progress(stage, fraction);
+  }
+
+  Status readSchedules() {
+    if (options_.schedules.empty())
+      return {};
+    auto text = llvm::MemoryBuffer::getFile(options_.schedules, /*IsText=*/true);
+    if (!text)
+      return {StatusCode::IoError, options_.schedules + ": " + text.getError().message()};
+    auto schedules = kernel::Schedules::parse((*text)->getBuffer(), options_.schedules);
+    if (!schedules.ok())
+      return schedules.status();
+    schedules_ = std::move(*schedules);
+    return {};
   }
 
   /// 1. The graph as the front end gave it becomes one of kernels, and of operators that the
@@ -119,7 +141,9 @@ private:
     options.machine = shape_;
     options.fuse = options_.fuse;
     options.keepControl = options_.keepControl;
-    options.exact = options_.exact;
+    options.precision = options_.precision;
+    options.schedules = &schedules_;
+    options.chosen = &chosen_;
     if (Status status = outlineProgram(); !status.ok())
       return status;
     std::vector<PassVerification> verifications(functions_.size());
@@ -136,8 +160,12 @@ private:
           return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
       if (Status status = dump_.write(module_, name); !status.ok())
         return status;
+      // The policy bf16 changes results on purpose: what follows is held against those.
+      bool begins = rewrite == rewrite::roundProducts && options.precision == Precision::Bfloat;
       for (size_t i = 0; options_.verifyEachPass && i < functions_.size(); ++i)
-        if (Status status = verifications[i].check(functions_[i], name); !status.ok())
+        if (Status status = begins ? verifications[i].begin(functions_[i])
+                                   : verifications[i].check(functions_[i], name);
+            !status.ok())
           return status.within(options_.model);
     }
     return {};
@@ -174,7 +202,8 @@ private:
       report("emitting kernels", double(number) / double(kernels.size()));
       if (Status status = checkTime(); !status.ok())
         return status.within(options_.model);
-      auto emitted = kernel::emitKernel(op, shape_);
+      Operation *root = kernel::scheduledOperator(op);
+      auto emitted = kernel::emitKernel(op, shape_, schedules_.of(root));
       std::string label = graph::describe(op.getLoc());
       if (emitted.status().code() == StatusCode::Unsupported) {
         unemitted_.push_back(label + ": " + emitted.status().message());
@@ -191,7 +220,8 @@ private:
       binding.sizes = std::move(emitted->sizes);
       binding.messages = std::move(emitted->messages);
       binding.label = op.getLabel().str();
-      binding.schedule = std::move(emitted->schedule);
+      binding.schedule = std::move(emitted->summary);
+      chosen_.add(root, emitted->schedule);
       binding.flops = emitted->work.flops;
       binding.bytes = emitted->work.bytes;
       binding.workSymbols = std::move(emitted->work.symbols);
@@ -255,6 +285,7 @@ private:
     input.triple = machine_.triple;
     input.cpu = machine_.cpu;
     input.limits = machine_.limits;
+    input.schedules = chosen_.json();
     input.features = machine_.codeFeatures();
     plan_ = vm::buildPlan(input);
     if (!plan_.ok())
@@ -277,6 +308,8 @@ private:
   SmallVector<func::FuncOp> functions_; // of graph operators
   Machine machine_;
   kernel::MachineShape shape_;
+  kernel::Schedules schedules_;
+  kernel::ChosenSchedules chosen_;
   std::vector<target::cpu::KernelSource> sources_;
   std::vector<vm::KernelBinding> kernels_;
   llvm::DenseMap<Operation *, size_t> bindings_;

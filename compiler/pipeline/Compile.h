@@ -1,6 +1,7 @@
 // The story of a compilation: a graph function in, a module out.
 #pragma once
 
+#include "base/Precision.h"
 #include "base/Status.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -20,8 +21,9 @@ struct CompileOptions {
   bool fuse = true;              // off: every operator is a kernel of its own
   bool evaluatePartially = true; // off: programs keep their calls of functions that are known
   bool keepControl = false;      // loops and branches are run as such, so that all in them is seen
-  bool exact = false;            // no algorithm that rounds differently than the operators do
-  bool byReference = false;      // no kernels: the runtime evaluates every operator
+  Precision precision = Precision::Fast;
+  std::string schedules;    // a file of choices for kernels (kernel/Schedule.h); empty: none
+  bool byReference = false; // no kernels: the runtime evaluates every operator
   /// Evaluates the graph by the reference after each rewrite, on drawn inputs, and fails where one
   /// changes a result.
   bool verifyEachPass = false;

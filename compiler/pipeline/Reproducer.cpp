@@ -43,8 +43,8 @@ std::string commandLine(const CompileOptions &options) {
     text += " --target " + options.target;
   if (!options.fuse)
     text += " --optimize 0";
-  if (options.exact)
-    text += " --precision exact";
+  if (options.precision != Precision::Fast)
+    text += " --precision " + std::string(kPrecisionNames[size_t(options.precision)]);
   if (options.byReference)
     text += " --evaluate-by-reference";
   if (options.verifyEachPass)

@@ -43,6 +43,10 @@ LogicalResult replacement(Operation *op, graph::GraphBuilder &builder,
   auto whole = dyn_cast<graph::Decomposable>(op);
   if (!whole || kernel::rootKind(op) == kernel::RootKind::Row)
     return failure();
+  // More may be known of the operands than when the operator was made, and not be what it takes.
+  SmallVector<Type> types;
+  if (failed(cast<graph::ShapeFunction>(op).inferResults(builder.shapes, types)))
+    return failure();
   return whole.decompose(builder, results);
 }
 

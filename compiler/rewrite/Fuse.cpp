@@ -203,6 +203,8 @@ private:
         !usedInside || isRightOperand(op))
       return;
     bool aligned = isAligned(op);
+    if (isWidenedLeft(op))
+      return add(op, role, false);
     if (isOfAttention(op))
       return add(op, role, false);
     if (scores_ && isBeforeRoot(op)) {
@@ -242,6 +244,17 @@ private:
     return isOfScores ||
            ((rootRole_.isRoot(RootKind::Contraction) || rootRole_.isRoot(RootKind::Depthwise)) &&
             root_->getOperand(1).getDefiningOp() == op);
+  }
+
+  /// Of two operands that are bf16 in memory, the left one's way to f32: the template reads both
+  /// as they are.
+  bool isWidenedLeft(Operation *op) const {
+    auto isWidened = [&](unsigned operand) {
+      Value value = root_->getOperand(operand);
+      return kernel::storedOperand(value) != value;
+    };
+    return rootRole_.isRoot(RootKind::Contraction) && root_->getOperand(0).getDefiningOp() == op &&
+           isWidened(0) && isWidened(1);
   }
 
   /// Element-wise at the end's own shape, as are all its users: then the root may stand before it.
@@ -387,12 +400,11 @@ private:
       return evaluated(kernel::depthwiseWeightsAsTaps(graph, cast<graph::ConvOp>(root).getW()));
     if (!group_.rootRole_.isRoot(RootKind::Contraction))
       return {};
-    if (auto conv = dyn_cast<graph::ConvOp>(root))
-      matrix = kernel::weightsAsMatrix(graph, conv, conv.getW());
-    else
-      matrix = root->getOperand(1);
-    int64_t width =
-        kernel::panelWidth(options_.machine, accumulator(root).getIntOrFloatBitWidth() / 8);
+    Value right = kernel::storedOperand(root->getOperand(1));
+    auto conv = dyn_cast<graph::ConvOp>(root);
+    matrix = conv ? kernel::weightsAsMatrix(graph, conv, right) : right;
+    int64_t width = kernel::panelWidth(
+        options_.machine, accumulator(root).getIntOrFloatBitWidth() / 8, options_.asked(root));
     int64_t step = this->step(root);
     if (step == 1)
       return evaluated(pack(graph, matrix, width));
@@ -409,8 +421,10 @@ private:
     bool isConv = isa<graph::ConvOp>(root);
     if (!isConv && right.isDynamicDim(right.getRank() - 2))
       return 1;
-    return kernel::stepOf(options_.machine, getElementTypeOrSelf(root->getOperand(0).getType()),
-                          right.getElementType(), accumulator(root));
+    auto stored = [&](unsigned operand) {
+      return getElementTypeOrSelf(kernel::storedOperand(root->getOperand(operand)).getType());
+    };
+    return kernel::stepOf(options_.machine, stored(0), stored(1), accumulator(root));
   }
 
   /// pack(transpose(b))  ->  pack transposed(b) where the last two dimensions change places
@@ -447,7 +461,9 @@ private:
       return;
     }
     auto conv = dyn_cast<graph::ConvOp>(root);
+    Type element = getElementTypeOrSelf(kernel::storedOperand(right).getType());
     auto matrixType = cast<RankedTensorType>(conv ? matrixTypeOf(shapes, conv) : right.getType());
+    matrixType = cast<RankedTensorType>(matrixType.clone(element));
     int64_t step = this->step(root);
     Type linesType = step == 1 ? matrixType : interleavedType(shapes, matrixType, step);
     int64_t columns = cast<RankedTensorType>(linesType).getShape().back();
@@ -458,7 +474,8 @@ private:
     if (step > 1)
       matrix = kernel::deinterleaved(graph, matrix, step,
                                      matrixType.getDimSize(matrixType.getRank() - 2));
-    map_.map(right, conv ? kernel::matrixAsWeights(graph, conv, matrix) : matrix);
+    matrix = conv ? kernel::matrixAsWeights(graph, conv, matrix) : matrix;
+    map_.map(right, graph.cast(matrix, getElementTypeOrSelf(right.getType())));
   }
 
   static Type interleavedType(graph::ShapeContext &shapes, RankedTensorType matrix, int64_t step) {

@@ -116,7 +116,7 @@ LogicalResult limitCodes(func::FuncOp function, const Options &options) {
     if (auto codes = codesOf(op))
       limitAsIntegers(op, *codes);
   for (graph::RoundOp op : rounded)
-    if (!options.exact && getElementTypeOrSelf(op.getType()).isF32())
+    if (options.precision != Precision::Exact && getElementTypeOrSelf(op.getType()).isF32())
       contract(op.getX());
   return success();
 }

@@ -154,7 +154,7 @@ class Rewriter {
 public:
   Rewriter(Operation *op, StoredNumbers &stored, const Options &options)
       : builder_(op), shapes_(op->getContext()), graph_(builder_, shapes_, op->getLoc()),
-        code_(graph_), stored_(stored), exact_(options.exact),
+        code_(graph_), stored_(stored), exact_(options.precision == Precision::Exact),
         bytes_(options.machine.byteProducts != kernel::ByteProducts::None),
         i16_(builder_.getI16Type()), i32_(builder_.getI32Type()), f32_(builder_.getF32Type()) {}
 

@@ -16,6 +16,8 @@ std::span<const Rewrite> rewrites() {
       {"graph-layout", "make convolutions channels-last", chooseLayout},
       {"graph-winograd", "compute convolutions by minimal filtering where that is faster",
        winograd},
+      {"graph-round-products", "make operands of products bf16 where the policy allows it",
+       roundProducts},
       {"graph-straighten", "make straight code of known branches and short loops", straighten},
       {"graph-compile-loops", "make kernels of loops with small bodies", compileLoops},
       {"graph-fuse", "cut the graph into kernels", fuse},

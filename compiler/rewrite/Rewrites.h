@@ -2,6 +2,7 @@
 // tensmith-opt.
 #pragma once
 
+#include "base/Precision.h"
 #include "compiler/kernel/Kernel.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -20,8 +21,14 @@ struct Options {
   bool fuse = true;
   /// Loops and branches stay.
   bool keepControl = false;
-  /// Sums are those of the model's own operators: no algorithm that rounds differently.
-  bool exact = false;
+  Precision precision = Precision::Fast;
+  /// What is asked for kernels, and where it is kept what was chosen; null: nothing, nowhere.
+  kernel::Schedules *schedules = nullptr;
+  kernel::ChosenSchedules *chosen = nullptr;
+
+  kernel::Schedule asked(mlir::Operation *root) const {
+    return schedules ? schedules->of(root) : kernel::Schedule();
+  }
 };
 
 /// Operators on constants become constants, by their reference evaluation.
@@ -44,6 +51,8 @@ mlir::LogicalResult decompose(mlir::func::FuncOp function, const Options &option
 mlir::LogicalResult chooseLayout(mlir::func::FuncOp function, const Options &options);
 /// Convolutions become products over frequencies where that is faster.
 mlir::LogicalResult winograd(mlir::func::FuncOp function, const Options &options);
+/// Operands of products become bf16, where the policy allows it and it is faster.
+mlir::LogicalResult roundProducts(mlir::func::FuncOp function, const Options &options);
 /// Branches that are known become straight code, as do loops of few trips.
 mlir::LogicalResult straighten(mlir::func::FuncOp function, const Options &options);
 /// Loops whose bodies are small become kernels.
@@ -66,6 +75,9 @@ std::span<const Rewrite> rewrites();
 /// Whether the sizes of the results are known before the operator runs: over symbols of its
 /// operands, or of the function's parameters. A kernel can't find out a size.
 bool hasKnownSizes(mlir::Operation *op);
+
+/// Of all constants of the function, those of its loops and branches included.
+int64_t bytesOfConstants(mlir::func::FuncOp function);
 
 /// The value as a constant, if it is one or is computed from constants alone by a few operators:
 /// then they are evaluated, whatever the size of the result, and left as they are. For operands

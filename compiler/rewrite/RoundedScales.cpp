@@ -119,7 +119,7 @@ void eraseUnused(Operation *op) {
 } // namespace
 
 LogicalResult mergeScales(func::FuncOp function, const Options &options) {
-  if (options.exact)
+  if (options.precision == Precision::Exact)
     return success();
   SmallVector<graph::RoundOp> rounded;
   function.walk([&](graph::RoundOp op) { rounded.push_back(op); });

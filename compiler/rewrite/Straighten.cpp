@@ -94,11 +94,13 @@ bool selectBranch(graph::IfOp op) {
   return true;
 }
 
-/// Whether equal copies of the body have equal types: none has a size that a value in it tells, and
-/// what is carried keeps its type.
+/// Whether equal copies of the body have equal types: none has a size that a value in it tells,
+/// what is carried keeps its type, and rows of results are of known rank.
 bool repeats(graph::LoopOp loop) {
   OpBuilder builder(loop);
-  if (!graph::keepsTypes(loop))
+  auto isRow = [](Value value) { return isa<RankedTensorType>(value.getType()); };
+  auto scanned = yieldOf(loop.getBody()).getValues().drop_front(1 + loop.getCarried().size());
+  if (!graph::keepsTypes(loop) || !llvm::all_of(scanned, isRow))
     return false;
   Block &body = loop.getBody().front();
   if (body.getArgument(0).getType() != RankedTensorType::get({}, builder.getI64Type()) ||

@@ -7,6 +7,9 @@
 // one core. Weights of a model that the caches can't hold are read from memory in each run: then
 // a small tile, or none, can be the faster one.
 //
+// What a tile errs by is found out on the layer's own weights (RoundingError.h): one beyond the
+// policy's bound gives way to a smaller one, or to the plain convolution.
+//
 // Convolutions of codes (IntegerProducts.cpp) stay exact: their matrices are of whole numbers.
 // Codes and weights are small enough that their frequencies fit 16 bits, which their products, by
 // pairs, take anyway; the sums may wrap around 32 bits, from which the image comes back whole where
@@ -18,7 +21,9 @@
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Kernel.h"
 #include "compiler/rewrite/Rewrites.h"
+#include "compiler/rewrite/RoundingError.h"
 
+#include <algorithm>
 #include <limits>
 
 using namespace mlir;
@@ -37,6 +42,7 @@ struct Layer {
   int64_t images, height, width; // of the output
   int64_t in, out, taps;
   bool integers = false; // i16, with sums in i32
+  bool halves = false;   // that the plain convolution would multiply by pairs
   // Of integers: the largest weight without its sign, and sum of an output.
   double largest = 0, sum = 0;
 };
@@ -71,7 +77,8 @@ public:
 
   double direct() const {
     double positions = double(layer_.images) * double(layer_.height) * double(layer_.width);
-    return product(1, positions, double(layer_.taps * layer_.taps * layer_.in));
+    double cycles = product(1, positions, double(layer_.taps * layer_.taps * layer_.in));
+    return layer_.halves ? cycles / 2 : cycles;
   }
 
   double winograd(int64_t outputs) const {
@@ -119,14 +126,8 @@ private:
 /// At which the constants of the function arrive: out of the last cache, if they stay there from
 /// run to run beside what else needs it.
 double weightRate(func::FuncOp function, const kernel::MachineShape &machine) {
-  int64_t bytes = 0;
-  function.walk([&](graph::ConstantOp constant) {
-    auto type = cast<ShapedType>(constant.getType());
-    if (Type element = graph::kernelElementType(type.getElementType()))
-      bytes += type.getNumElements() * int64_t(element.getIntOrFloatBitWidth()) / 8;
-  });
-  return bytes < machine.lastCacheBytes / 2 ? machine.farBytesPerCycle
-                                            : machine.memoryBytesPerCycle;
+  return bytesOfConstants(function) < machine.lastCacheBytes / 2 ? machine.farBytesPerCycle
+                                                                 : machine.memoryBytesPerCycle;
 }
 
 /// Whether all numbers on the way fit, of codes and these weights.
@@ -142,14 +143,30 @@ bool staysWhole(const Layer &layer, int64_t outputs) {
          fits(double(ofWeights * ofWeights) * layer.largest) && layer.sum <= double(mostSum);
 }
 
-/// The tile that is estimated to be fastest; none where the plain convolution is.
-std::optional<int64_t> chooseOutputs(const kernel::MachineShape &machine, const Layer &layer,
-                                     double weightRate) {
+bool canTransform(const Layer &layer, int64_t outputs) {
+  return layer.integers ? staysWhole(layer, outputs) : hasToomCook(outputs, layer.taps);
+}
+
+/// What a schedule asks for.
+std::optional<int64_t> askedOutputs(graph::ConvOp conv, const Layer &layer,
+                                    const Options &options) {
+  auto outputs = options.asked(conv).winogradOutputs;
+  if (!outputs || *outputs == 0 || canTransform(layer, *outputs))
+    return outputs;
+  options.schedules->refuse(conv, "can't be transformed by tiles of " + std::to_string(*outputs) +
+                                      " outputs");
+  return std::nullopt;
+}
+
+/// The tile of at most so many outputs that is estimated to be fastest; 0 where the plain
+/// convolution is.
+int64_t chooseOutputs(const kernel::MachineShape &machine, const Layer &layer, double weightRate,
+                      int64_t most) {
   Estimate estimate(machine, layer, weightRate);
-  std::optional<int64_t> best;
+  int64_t best = 0;
   double least = estimate.direct();
   for (int64_t outputs : kOutputs) {
-    if (layer.integers ? !staysWhole(layer, outputs) : !hasToomCook(outputs, layer.taps))
+    if (outputs > most || !canTransform(layer, outputs))
       continue;
     if (double cycles = estimate.winograd(outputs); cycles < least) {
       least = cycles;
@@ -157,6 +174,24 @@ std::optional<int64_t> chooseOutputs(const kernel::MachineShape &machine, const 
     }
   }
   return best;
+}
+
+/// What such tiles err by with the layer's own weights, against the largest output.
+double errorOf(graph::ConvOp conv, const Layer &layer, int64_t outputs) {
+  if (layer.integers || outputs == 0)
+    return 0;
+  auto weights = graph::hostTensor(conv.getW().getDefiningOp<graph::ConstantOp>().getValue());
+  return weights.ok() ? errorOfWinograd(*weights, outputs) : std::numeric_limits<double>::max();
+}
+
+/// The fastest of those that err by less than the policy's bound.
+int64_t chooseTile(graph::ConvOp conv, const Layer &layer, double weightRate,
+                   const Options &options) {
+  int64_t most = *std::max_element(std::begin(kOutputs), std::end(kOutputs));
+  int64_t outputs = chooseOutputs(options.machine, layer, weightRate, most);
+  while (errorOf(conv, layer, outputs) > kFastBound)
+    outputs = chooseOutputs(options.machine, layer, weightRate, outputs - 1);
+  return outputs;
 }
 
 class Transformation {
@@ -240,6 +275,16 @@ bool measureSums(graph::ConvOp conv, Layer &layer) {
 
 } // namespace
 
+int64_t bytesOfConstants(func::FuncOp function) {
+  int64_t bytes = 0;
+  function.walk([&](graph::ConstantOp constant) {
+    auto type = cast<ShapedType>(constant.getType());
+    if (Type element = graph::kernelElementType(type.getElementType()))
+      bytes += type.getNumElements() * int64_t(element.getIntOrFloatBitWidth()) / 8;
+  });
+  return bytes;
+}
+
 LogicalResult winograd(func::FuncOp function, const Options &options) {
   SmallVector<graph::ConvOp> convolutions;
   function.walk([&](graph::ConvOp conv) { convolutions.push_back(conv); });
@@ -247,10 +292,19 @@ LogicalResult winograd(func::FuncOp function, const Options &options) {
   for (graph::ConvOp conv : convolutions) {
     auto layer = layerOf(conv);
     if (!layer || !conv.getW().getDefiningOp<graph::ConstantOp>() ||
-        (layer->integers ? !measureSums(conv, *layer) : options.exact))
+        (layer->integers ? !measureSums(conv, *layer) : options.precision == Precision::Exact))
       continue;
-    if (auto outputs = chooseOutputs(options.machine, *layer, rate))
-      Transformation(conv, *layer, *outputs).run();
+    layer->halves = !layer->integers && options.precision == Precision::Bfloat &&
+                    options.machine.bfloatProducts != kernel::BfloatProducts::None;
+    kernel::Schedule schedule;
+    schedule.winogradOutputs = askedOutputs(conv, *layer, options);
+    if (!schedule.winogradOutputs)
+      schedule.winogradOutputs = chooseTile(conv, *layer, rate, options);
+    int64_t outputs = *schedule.winogradOutputs;
+    if (options.chosen)
+      options.chosen->add(conv, schedule, errorOf(conv, *layer, outputs));
+    if (outputs > 0)
+      Transformation(conv, *layer, outputs).run();
   }
   return success();
 }

@@ -126,6 +126,7 @@ Result<Plan> buildPlan(const PlanInput &input) {
   module.metadata.push_back(integer("arena_buffers", tables.buffers));
   module.metadata.push_back(integer("arena_bytes_without_sharing", tables.separateBytes));
   module.metadata.push_back(texts("unemitted_kernels", input.unemitted));
+  module.metadata.push_back(text("schedules", input.schedules));
   module.metadata.push_back(
       text("machine_limits", input.limits.empty() ? "defaults" : input.limits));
 

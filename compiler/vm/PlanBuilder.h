@@ -32,7 +32,8 @@ struct PlanInput {
   std::function<const KernelBinding &(graph::KernelOp)> kernel;
   std::string model; // named in locations
   std::string triple, cpu;
-  std::string limits; // of the machine, that the choices were made by; empty: none were measured
+  std::string schedules; // of the kernels, as JSON
+  std::string limits;    // of the machine, that the choices were made by; empty: none were measured
   std::vector<std::string> features;
   std::vector<std::string> unemitted; // kernels that there was no code for, each with the reason
 };

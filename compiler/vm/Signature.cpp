@@ -1,37 +1,14 @@
 // Types of the graph as ports; see Signature.h.
 #include "compiler/vm/Signature.h"
 
-#include "base/SizeText.h"
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/TypeText.h"
 #include "compiler/program/Program.h"
 
 using namespace mlir;
 
 namespace tensmith::vm {
 namespace {
-
-SizeText dimText(AffineExpr expression, ArrayRef<StringAttr> names) {
-  if (!expression)
-    return {SizeText::Atom, "?"};
-  if (auto symbol = dyn_cast<AffineSymbolExpr>(expression))
-    return {SizeText::Atom, names[symbol.getPosition()].str()};
-  if (auto constant = dyn_cast<AffineConstantExpr>(expression))
-    return {SizeText::Atom, std::to_string(constant.getValue())};
-  auto pair = cast<AffineBinaryOpExpr>(expression);
-  SizeText a = dimText(pair.getLHS(), names), b = dimText(pair.getRHS(), names);
-  switch (pair.getKind()) {
-  case AffineExprKind::Add:
-    return size_text::sum(a, b);
-  case AffineExprKind::Mul:
-    return size_text::product(a, b);
-  case AffineExprKind::FloorDiv:
-    return size_text::quotient(a, '/', b);
-  case AffineExprKind::CeilDiv:
-    return size_text::ceilQuotient(a, b);
-  default:
-    return size_text::quotient(a, '%', b);
-  }
-}
 
 SignaturePort port(StringAttr name, Type type, std::string fallback) {
   auto ranked = dyn_cast<RankedTensorType>(type);
@@ -44,8 +21,7 @@ SignaturePort port(StringAttr name, Type type, std::string fallback) {
   if (auto object = dyn_cast<program::ObjectType>(type))
     result.object = object.getText().str();
   for (int64_t dim = 0; ranked && dim < ranked.getRank(); ++dim)
-    result.dims.push_back(
-        dimText(graph::dimExpression(ranked, dim), graph::symbolNames(ranked)).text);
+    result.dims.push_back(graph::dimText(ranked, dim));
   return result;
 }
 

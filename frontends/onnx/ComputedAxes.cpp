@@ -1,6 +1,8 @@
 // Shape arithmetic with axes that are data; see ComputedAxes.h.
 #include "frontends/onnx/ComputedAxes.h"
 
+#include "compiler/graph/Inference.h"
+
 namespace tensmith::onnx_import {
 
 Value amongAxes(NodeImport &n, Value axes, int64_t rank) {
@@ -24,6 +26,10 @@ Value removeComputedAxes(NodeImport &n, Value x, Value axes) {
 
 Value insertComputedAxes(NodeImport &n, Value x, Value axes) {
   int64_t rank = n.rank(x) + NodeImport::known(n.dims(axes)[0]).value_or(0);
+  if (rank > graph::kMostDimensions) {
+    (void)n.error("would have a result of " + llvm::Twine(rank) + " dimensions");
+    return {};
+  }
   Value among = amongAxes(n, axes, rank);
   if (n.rank(x) == 0)
     return n.reshape(x, NodeImport::Dims(size_t(rank), n.size(1)));

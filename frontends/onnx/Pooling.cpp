@@ -1,4 +1,5 @@
 // Pooling over windows and over whole images.
+#include "compiler/graph/Inference.h"
 #include "frontends/onnx/OperatorName.h"
 #include "frontends/onnx/Windows.h"
 
@@ -117,6 +118,9 @@ LogicalResult col2Im(NodeImport &n) {
   auto count = NodeImport::known(n.dims(n.input(2))[0]);
   if (!count)
     return n.error("the number of dimensions is not known");
+  if (*count > graph::kMostDimensions)
+    return n.error("has a block of " + llvm::Twine(*count) + " dimensions; a tensor has at most " +
+                   llvm::Twine(graph::kMostDimensions));
   size_t spatial = size_t(*count);
   return n.give({n("graph.col2im", {n.input(0), n.input(1), n.input(2)},
                    {n.integers("dilations", n.intsAttr("dilations", Ints(spatial, 1))),

@@ -11,9 +11,11 @@ extern "C" {
 
 /* What a compilation may do to floating-point arithmetic. */
 typedef enum ts_precision {
-  TS_PRECISION_FAST = 0, /* the default: algorithms with fewer operations, such as Winograd's
-                          * convolution, whose rounding differs; all in the model's own types */
-  TS_PRECISION_EXACT = 1 /* the products and sums of the model's own operators */
+  TS_PRECISION_FAST = 0,  /* the default: algorithms with fewer operations, such as Winograd's
+                           * convolution, whose rounding differs; all in the model's own types */
+  TS_PRECISION_EXACT = 1, /* the products and sums of the model's own operators */
+  TS_PRECISION_BF16 = 2   /* as fast; and operands of products with weights are rounded to bf16,
+                             with sums in f32, where that is faster on the machine */
 } ts_precision;
 
 typedef enum ts_derivative_mode {
@@ -122,6 +124,10 @@ typedef struct ts_compile_options {
   const ts_derivative *derivatives;
   size_t derivative_count;
   const ts_training_options *training; /* null: no training */
+  /* Null: none. A JSON file of choices for kernels, {"schedules": [{"kernel": ..., choice: ...},
+   * ...]}; a module's description has those that it was made by, in its metadata, in the same form.
+   * What is not in it is chosen as ever; `warn` is told of entries that fit nothing. */
+  const char *schedules;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

@@ -136,9 +136,14 @@ def _derivative(kind, of, wrt, cotangent=False):
     return derivative
 
 
-def _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives):
-    if precision not in ("fast", "exact"):
-        raise ValueError(f"precision is 'fast' or 'exact', not {precision!r}")
+_PRECISIONS = ("fast", "exact", "bf16")
+
+
+def _settings(
+    shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules=None
+):  # fmt: skip
+    if precision not in _PRECISIONS:
+        raise ValueError(f"precision is one of {', '.join(map(repr, _PRECISIONS))}, not {precision!r}")
     settings = _tensmith.Settings()
     items = shapes.items() if isinstance(shapes, dict) else ()
     settings.shapes = [f"{name}={dims if isinstance(dims, int) else 'x'.join(str(d) for d in dims)}" for name, dims in items]
@@ -146,8 +151,9 @@ def _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, ov
     settings.cache = None if cache_dir is None else os.fspath(cache_dir)
     settings.dump = None if dump_ir is None else os.fspath(dump_ir)
     settings.reference = reference
-    settings.exact = precision == "exact"
+    settings.precision = _PRECISIONS.index(precision)
     settings.fuse = fuse
+    settings.schedules = None if schedules is None else os.fspath(schedules)
     settings.overridable = list(overridable)
     settings.derivatives = [_derivative(*derivative) for derivative in derivatives]
     return settings
@@ -155,7 +161,7 @@ def _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, ov
 
 def compile(
     model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast",
-    fuse=True, overridable=(), derivatives=(), max_depth=0, max_instructions=0,
+    fuse=True, overridable=(), derivatives=(), max_depth=0, max_instructions=0, schedules=None,
 ):  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
     program of the language, `.tsm`).
@@ -165,12 +171,14 @@ def compile(
     target: "host", or a CPU's name; cache_dir: of compiled kernels, "" for none; dump_ir: a folder for each stage.
     reference: every operator by its reference evaluation, without kernels.
     max_depth, max_instructions: limits of a program's run; 0 for 16 million nested calls, and for no end.
-    precision: "fast" allows algorithms with fewer operations, that round differently; "exact": the model's own sums.
+    precision: "fast" allows algorithms with fewer operations, that round differently; "exact": the model's own sums;
+        "bf16": as fast, and operands of products with weights are rounded to bf16 where that is faster.
     fuse: whether operators may share kernels; overridable: initialisers that shall be inputs.
+    schedules: a file of choices for kernels, as `tensmith inspect --chosen-schedules` prints them.
     derivatives: what is computed with the model, after its own outputs: ("grad", of, wrt) and ("jvp", of, wrt), one after
         the other, as `grad` and `jvp` have them; the next may be of what the one before has added.
     """
-    settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives)
+    settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules)
     return _compiled(model, settings, threads, max_depth, max_instructions)
 
 

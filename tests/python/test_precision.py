@@ -1,5 +1,9 @@
 """The precision policy: what `fast` may compute otherwise, and that `exact` does not."""
 
+import json
+import pathlib
+import subprocess
+
 import numpy
 import onnx
 import pytest
@@ -7,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 tensmith = pytest.importorskip("tensmith")
+COMMAND = pathlib.Path(tensmith.__file__).resolve().parents[2] / "bin/tensmith"
 
 
 def convolution(images, channels, outputs, height, width, taps, pads):
@@ -47,3 +52,62 @@ def test_an_unknown_policy_is_refused():
     model, _ = convolution(1, 4, 4, 8, 8, 3, [1, 1, 1, 1])
     with pytest.raises(ValueError, match="precision"):
         tensmith.compile(model.SerializeToString(), precision="rough")
+
+
+def products(rows, depth, columns):
+    """Two products with weights, tanh between, of which the second's are transposed as Gemm has them."""
+    rng = numpy.random.default_rng(rows)
+    w = (rng.standard_normal((depth, columns)) / numpy.sqrt(depth)).astype(numpy.float32)
+    v = (rng.standard_normal((33, columns)) / numpy.sqrt(columns)).astype(numpy.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"], name="first"), helper.make_node("Tanh", ["h"], ["t"]),
+             helper.make_node("Gemm", ["t", "v"], ["y"], name="second", transB=1)]
+    graph = helper.make_graph(nodes, "products", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, depth])],
+                              [onnx.ValueInfoProto(name="y")], [numpy_helper.from_array(w, "w"), numpy_helper.from_array(v, "v")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    return model, rng.standard_normal((rows, depth)).astype(numpy.float32), w, v
+
+
+def to_bfloat(x):
+    bits = x.view(numpy.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(numpy.uint32).view(numpy.float32)
+
+
+@pytest.mark.parametrize("rows,depth,columns", [(1, 300, 77), (7, 129, 64), (40, 64, 19)])
+def test_weights_in_bf16(rows, depth, columns, tmp_path):
+    """Breaks if weights are not rounded where that is asked for, rounded twice, or laid out as numbers of another size."""
+    model, x, w, v = products(rows, depth, columns)
+    asked = tmp_path / "schedules.json"
+    asked.write_text(json.dumps({"schedules": [{"nodes": ["first", "second"], "operand_bits": 16}]}))
+    ours = tensmith.compile(model.SerializeToString(), precision="bf16", schedules=asked)
+    entries = [entry for entry in json.loads(ours.describe()["metadata"]["schedules"]) if "operand_bits" in entry]
+    assert [entry["operand_bits"] for entry in entries] == [16, 16] and all(0 < entry["error"] < 0.02 for entry in entries)
+    y = numpy.asarray(ours.run(x)[0])
+    full = numpy.tanh(x @ w) @ v.T
+    weights = numpy.tanh(x @ to_bfloat(w)) @ to_bfloat(v).T
+    # Where the machine multiplies pairs, rows are rounded as well.
+    both = to_bfloat(numpy.tanh(to_bfloat(x) @ to_bfloat(w))) @ to_bfloat(v).T
+    assert min(numpy.abs(y - wanted).max() for wanted in (weights, both)) < 1e-4
+    assert numpy.abs(y - full).max() > 1e-4
+
+
+def test_bf16_leaves_alone_what_would_not_be_faster(tmp_path):
+    """Small weights stay in the cache: without pairs there is nothing to gain."""
+    model, x, w, v = products(8, 64, 32)
+    ours = tensmith.compile(model.SerializeToString(), precision="bf16", target="x86-64-v3")
+    entries = [entry for entry in json.loads(ours.describe()["metadata"]["schedules"]) if "operand_bits" in entry]
+    assert [entry["operand_bits"] for entry in entries] == [32, 32]
+    assert numpy.abs(numpy.asarray(ours.run(x)[0]) - numpy.tanh(x @ w) @ v.T).max() < 1e-5
+
+
+def test_bf16_where_the_machine_multiplies_pairs(tmp_path):
+    """The machine need not be this one: rewrites are held against the reference evaluator, and the code is looked at."""
+    model, *_ = products(9, 51, 40)
+    image, _ = convolution(1, 24, 40, 12, 11, 3, [1, 1, 1, 1])
+    for name, file in (("products", model), ("convolution", image)):
+        onnx.save(file, tmp_path / f"{name}.onnx")
+        done = subprocess.run([COMMAND, "compile", f"{name}.onnx", "-o", "m.so", "--target", "sapphirerapids", "--precision",
+                               "bf16", "--verify-each-pass", "--dump-ir", name],
+                              cwd=tmp_path, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        kernels = [path.read_text() for path in (tmp_path / name).glob("kernel-*.mlir")]
+        assert sum("dpbf16ps" in text for text in kernels) == (2 if name == "products" else 1)

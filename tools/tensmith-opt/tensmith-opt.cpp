@@ -37,6 +37,9 @@ public:
     rewrite::Options options;
     options.foldedBytes = foldedBytes;
     options.fuse = fuse;
+    options.precision = precision;
+    if (pairsOfHalves)
+      options.machine.bfloatProducts = kernel::BfloatProducts::Dot;
     if (mlir::failed(rewrite.run(getOperation(), options)))
       signalPassFailure();
   }
@@ -49,6 +52,13 @@ private:
                               llvm::cl::desc("Largest constant that folding may make")};
   Option<bool> fuse{*this, "fuse", llvm::cl::init(true),
                     llvm::cl::desc("Off: every operator is a kernel of its own")};
+  Option<Precision> precision{
+      *this, "precision", llvm::cl::init(Precision::Fast), llvm::cl::desc("What may be rounded"),
+      llvm::cl::values(clEnumValN(Precision::Fast, "fast", "Sums, by other algorithms"),
+                       clEnumValN(Precision::Exact, "exact", "Nothing"),
+                       clEnumValN(Precision::Bfloat, "bf16", "Operands of products, too"))};
+  Option<bool> pairsOfHalves{*this, "pairs-of-halves", llvm::cl::init(false),
+                             llvm::cl::desc("A machine that adds up products of bf16 by two")};
 };
 
 class DifferentiatePass

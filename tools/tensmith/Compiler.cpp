@@ -1,6 +1,7 @@
 // Calls through the compiler library's C API, found with dlopen.
 #include "tools/tensmith/Compiler.h"
 
+#include "base/Precision.h"
 #include "files/Failure.h"
 #include "tools/tensmith/Progress.h"
 
@@ -91,7 +92,9 @@ struct Options {
     options.threads = settings.threads;
     options.optimization = settings.optimization;
     options.evaluate_by_reference = settings.byReference;
-    options.precision = settings.precision == "exact" ? TS_PRECISION_EXACT : TS_PRECISION_FAST;
+    options.precision = ts_precision(std::ranges::find(kPrecisionNames, settings.precision) -
+                                     kPrecisionNames.begin());
+    options.schedules = settings.schedules.empty() ? nullptr : settings.schedules.c_str();
     options.verify_each_pass = settings.verifyEachPass;
     options.reproducer = reproducer.c_str();
     options.progress = Progress::callback;
@@ -201,9 +204,17 @@ void CompileSettings::addTo(CLI::App &command, bool threadsToo) {
   group
       ->add_option("--precision", precision,
                    "fast (default): algorithms with fewer operations, that round differently; "
-                   "exact: the model's own sums")
+                   "exact: the model's own sums; bf16: as fast, with operands of products in bf16 "
+                   "where that is faster")
       ->type_name("POLICY")
-      ->check(CLI::IsMember({"fast", "exact"}));
+      ->check(
+          CLI::IsMember(std::vector<std::string>(kPrecisionNames.begin(), kPrecisionNames.end())));
+  group
+      ->add_option(
+          "--schedules", schedules,
+          "Choices for kernels, as `tensmith inspect --chosen-schedules` prints them (JSON)")
+      ->type_name("FILE")
+      ->check(CLI::ExistingFile);
   group->add_flag("--evaluate-by-reference", byReference,
                   "No kernels: every operator by its reference evaluation");
   group->add_flag("--verify-each-pass", verifyEachPass,

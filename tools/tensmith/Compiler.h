@@ -30,6 +30,7 @@ struct CompileSettings {
   std::string reproducer; // empty: in the folder for temporary files
   int optimization = 1;
   std::string precision = "fast";
+  std::string schedules; // a file; empty: none
   int threads = 0;
   int64_t memoryLimit = 0; // of the compilation, and of the run that follows it
   double timeLimit = 0;

@@ -15,7 +15,7 @@ namespace {
 
 struct Settings {
   std::string file;
-  bool verify = false, noCompile = false, json = false;
+  bool verify = false, noCompile = false, json = false, schedules = false;
   CompileSettings compile;
 };
 
@@ -187,6 +187,18 @@ void printModule(const Json &module) {
   printAllocations(memory);
 }
 
+/// In the form that --schedules reads, an entry a line.
+void printSchedules(const std::string &file, const Json &module) {
+  std::string text = module.value("metadata", Json::object()).value("schedules", "[]");
+  std::cout << "{\"schedules\": [";
+  const char *separator = "\n  ";
+  for (const Json &entry : parseJson(text, file)) {
+    std::cout << separator << entry.dump();
+    separator = ",\n  ";
+  }
+  std::cout << "\n]}\n";
+}
+
 int inspect(const Settings &settings) {
   bool isModel = kindOf(settings.file) == FileKind::Model;
   if (isModel && settings.verify)
@@ -199,6 +211,10 @@ int inspect(const Settings &settings) {
   if (!settings.noCompile)
     module = parseJson(loadOrCompile(settings.file, settings.compile, settings.verify).describe(),
                        settings.file);
+  if (settings.schedules) {
+    printSchedules(settings.file, module);
+    return kSuccess;
+  }
   const Json &signature = module.is_null() ? model : module;
   Json operators = isModel ? model.value("operators", Json::array()) : countInstructions(module);
   if (settings.json) {
@@ -235,14 +251,20 @@ void addInspect(CLI::App &app, Action &chosen) {
       app.add_subcommand("inspect", "Show signature, operators, kernels and memory");
   command->add_option("FILE", settings->file, "A model (compiled too) or a module")->required();
   command->add_flag("--verify", settings->verify, "Check the hash of a module's weights, too");
-  command->add_flag("--no-compile", settings->noCompile,
-                    "Of a model: signature and operators only");
-  command->add_flag("--json", settings->json, "All that is known, as JSON");
+  auto *noCompile = command->add_flag("--no-compile", settings->noCompile,
+                                      "Of a model: signature and operators only");
+  auto *json = command->add_flag("--json", settings->json, "All that is known, as JSON");
+  command
+      ->add_flag("--chosen-schedules", settings->schedules,
+                 "The kernels' schedules alone, in the form that --schedules reads")
+      ->excludes(noCompile)
+      ->excludes(json);
   settings->compile.addTo(*command, false);
   command->footer("Examples:\n"
                   "  tensmith inspect model.onnx --no-compile\n"
                   "  tensmith inspect model.so --verify\n"
-                  "  tensmith inspect model.so --json | jq '.inputs'");
+                  "  tensmith inspect model.so --json | jq '.inputs'\n"
+                  "  tensmith inspect model.so --chosen-schedules > schedules.json");
   command->callback([settings, &chosen] { chosen = [settings] { return inspect(*settings); }; });
 }
 

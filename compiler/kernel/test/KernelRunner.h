@@ -31,7 +31,7 @@ public:
   }
 
   bool ok() const { return entry_ != nullptr; }
-  const std::string &schedule() const { return schedule_; }
+  const std::string &summary() const { return summary_; }
 
   /// Random operands for the shapes that the symbols have with those values.
   std::vector<HostTensor> operands(std::map<std::string, int64_t> symbols, uint32_t seed = 1) {
@@ -118,7 +118,7 @@ private:
     auto emitted = emitKernel(kernel_, machine_);
     ASSERT_TRUE(emitted.ok()) << emitted.status().message();
     ASSERT_TRUE(mlir::succeeded(mlir::verify(*emitted->module)));
-    schedule_ = emitted->schedule;
+    summary_ = emitted->summary;
     sizes_ = emitted->sizes;
     target::cpu::KernelSource source{"test", {}};
     llvm::raw_string_ostream stream(source.text);
@@ -163,7 +163,7 @@ private:
   graph::KernelOp kernel_;
   std::vector<std::string> sizes_;
   std::map<std::string, int64_t> symbols_;
-  std::string schedule_;
+  std::string summary_;
   target::cpu::TemporaryFolder folder_;
   std::unique_ptr<target::cpu::LoadedModule> loaded_;
   TensmithKernel entry_ = nullptr;

@@ -9,7 +9,7 @@ void expectAgreement(const std::string &text, std::map<std::string, int64_t> sym
                      const MachineShape &machine = hostShape()) {
   KernelRunner runner(text, machine);
   ASSERT_TRUE(runner.ok());
-  EXPECT_EQ(runner.schedule().substr(0, schedule.size()), schedule);
+  EXPECT_EQ(runner.summary().substr(0, schedule.size()), schedule);
   auto inputs = runner.operands(symbols);
   auto got = runner.compiled(inputs);
   auto wanted = runner.byReference(inputs);
@@ -274,9 +274,11 @@ TEST(ContractionKernel, Attention) {
                       {{"keys", keys}, {"queries", queries}}, tile);
 }
 
-/// A product of integers whose right operand has `step` rows side by side.
+/// A product of integers, or of bf16 that is widened, whose right operand has `step` rows side by
+/// side.
 std::string interleavedMatmul(const std::string &left, const std::string &right, int64_t rows,
                               int64_t depth, int64_t columns, int64_t step) {
+  bool floats = left == "bf16";
   int64_t width = panelWidth(hostShape(), 4), lines = (depth + step - 1) / step;
   int64_t panels = (columns * step + width * step - 1) / (width * step);
   auto tensor = [](std::initializer_list<int64_t> dims, const std::string &element) {
@@ -286,7 +288,8 @@ std::string interleavedMatmul(const std::string &left, const std::string &right,
     return text + element + ">";
   };
   std::string a = tensor({rows, depth}, left), p = tensor({panels, lines, width * step}, right),
-              l = tensor({lines, columns * step}, right), c = tensor({rows, columns}, "i32"),
+              l = tensor({lines, columns * step}, right),
+              c = tensor({rows, columns}, floats ? "f32" : "i32"),
               apart = tensor({lines, columns, step}, right),
               turned = tensor({lines, step, columns}, right),
               whole = tensor({lines * step, columns}, right), b = tensor({depth, columns}, right);
@@ -303,8 +306,15 @@ std::string interleavedMatmul(const std::string &left, const std::string &right,
         "  %b = \"graph.slice\"(%w) <{starts = array<i64: 0, 0>, steps = array<i64: 1, 1>}> : (" +
         whole + ") -> " + b + "\n";
   }
-  body += "  %c = graph.matmul %a, " + matrix + " {accumulate_i32 = true} : (" + a + ", " + b +
-          ") -> " + c + "\n  graph.yield %c : " + c + "\n}) : (" + a + ", " + p + ") -> " + c;
+  std::string product = "%a, " + matrix + " {accumulate_i32 = true} : (" + a + ", " + b + ")";
+  if (floats) {
+    std::string wideA = tensor({rows, depth}, "f32"), wideB = tensor({depth, columns}, "f32");
+    body += "  %wa = graph.cast %a {to = f32} : (" + a + ") -> " + wideA + "\n  %wb = graph.cast " +
+            matrix + " {to = f32} : (" + b + ") -> " + wideB + "\n";
+    product = "%wa, %wb : (" + wideA + ", " + wideB + ")";
+  }
+  body += "  %c = graph.matmul " + product + " -> " + c + "\n  graph.yield %c : " + c + "\n}) : (" +
+          a + ", " + p + ") -> " + c;
   return kernel("%x: " + a + ", %y: " + p, "%x, %y", c, body);
 }
 
@@ -316,9 +326,9 @@ void expectSameIntegers(const std::string &text, const MachineShape &machine,
   bool fused = machine.byteProducts == ByteProducts::Vnni && schedule.ends_with("4");
   bool spares = machine.vectorRegisters <= 16 && !fused;
   EXPECT_TRUE(
-      runner.schedule().starts_with(spares ? "contraction, tile 5x" : "contraction, tile 6x"))
-      << runner.schedule();
-  EXPECT_EQ(runner.schedule().substr(runner.schedule().size() - schedule.size()), schedule);
+      runner.summary().starts_with(spares ? "contraction, tile 5x" : "contraction, tile 6x"))
+      << runner.summary();
+  EXPECT_EQ(runner.summary().substr(runner.summary().size() - schedule.size()), schedule);
   auto inputs = runner.operands({});
   for (HostTensor &input : inputs) {
     std::mt19937 random(7);
@@ -353,6 +363,34 @@ TEST(ContractionKernel, ProductsByTwo) {
        {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 31, 16}})
     expectSameIntegers(interleavedMatmul("i16", "i16", rows, depth, columns, 2), machine,
                        "products by 2");
+}
+
+// Breaks if the halves of a pair change places, or a rest of one is multiplied by what lies behind.
+TEST(ContractionKernel, ProductsByTwoHalves) {
+  MachineShape machine = hostShape();
+  if (machine.bfloatProducts == BfloatProducts::None)
+    machine.bfloatProducts = BfloatProducts::Widened;
+  for (auto [rows, depth, columns] :
+       {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 31, 16}, {20, 4399, 19}})
+    expectAgreement(interleavedMatmul("bf16", "bf16", rows, depth, columns, 2), {},
+                    "contraction, tile 6x", 1e-4, machine);
+}
+
+// Breaks if an operand that is narrower in memory is read as f32.
+TEST(ContractionKernel, WeightsOfHalves) {
+  std::string product = R"(%a: tensor<13x40xf32>, %p: tensor<PANELSx40xWIDTHxbf16>):
+      %b = "graph.unpack"(%p) <{columns = 19}> : (tensor<PANELSx40xWIDTHxbf16>) -> tensor<40x19xbf16>
+      %w = graph.cast %b {to = f32} : (tensor<40x19xbf16>) -> tensor<40x19xf32>
+      %c = graph.matmul %a, %w : (tensor<13x40xf32>, tensor<40x19xf32>) -> tensor<13x19xf32>
+      graph.yield %c : tensor<13x19xf32>
+    }) : (tensor<13x40xf32>, tensor<PANELSx40xWIDTHxbf16>) -> tensor<13x19xf32>)";
+  std::string text = kernel("%x: tensor<13x40xf32>, %y: tensor<PANELSx40xWIDTHxbf16>", "%x, %y",
+                            "tensor<13x19xf32>", product);
+  int64_t width = panelWidth(hostShape(), 4);
+  for (auto [name, value] : {std::pair{"PANELS", (19 + width - 1) / width}, {"WIDTH", width}})
+    for (size_t at; (at = text.find(name)) != std::string::npos;)
+      text.replace(at, std::strlen(name), std::to_string(value));
+  expectAgreement(text, {}, "contraction, tile 6x");
 }
 
 const char *softmaxText = R"(%a: tensor<4x37xf32>, %m: tensor<37xf32>):

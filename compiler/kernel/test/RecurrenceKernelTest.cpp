@@ -30,7 +30,7 @@ func.func @main(%n: tensor<i64>, %x: tensor<5xf32>, %y: tensor<5xf32>, %w: tenso
 void expectSame(const std::string &text, std::initializer_list<int64_t> tripCounts) {
   KernelRunner runner(text);
   ASSERT_TRUE(runner.ok());
-  EXPECT_EQ(runner.schedule(), "recurrence");
+  EXPECT_EQ(runner.summary(), "recurrence");
   for (int64_t trips : tripCounts) {
     auto inputs = runner.operands({});
     inputs[0].setInt(0, trips);

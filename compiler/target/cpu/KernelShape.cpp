@@ -17,6 +17,11 @@ kernel::MachineShape kernelShape(const Machine &machine) {
           : machine.has("avxvnni") || (machine.has("avx512vnni") && machine.has("avx512vl"));
   if (addsPairs && addsBytes)
     shape.byteProducts = kernel::ByteProducts::Vnni;
+  bool addsBfloats = machine.vectorBits == 512
+                         ? machine.has("avx512bf16")
+                         : machine.has("avx512bf16") && machine.has("avx512vl");
+  if (addsPairs && addsBfloats)
+    shape.bfloatProducts = kernel::BfloatProducts::Dot;
   return shape;
 }
 

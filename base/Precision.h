@@ -1,0 +1,18 @@
+// What a compilation may round.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace tensmith {
+
+/// Numbered as ts_precision is.
+enum class Precision : uint8_t {
+  Fast,   // algorithms with fewer operations, whose sums round differently
+  Exact,  // the products and sums of the model's own operators
+  Bfloat, // operands of products with weights may be bf16
+};
+inline constexpr std::array<std::string_view, 3> kPrecisionNames = {"fast", "exact", "bf16"};
+
+} // namespace tensmith

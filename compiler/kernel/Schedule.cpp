@@ -1,0 +1,216 @@
+// One table of the choices says how each is read, bounded and written; see Schedule.h.
+#include "compiler/kernel/Schedule.h"
+
+#include "compiler/graph/Evaluate.h"
+#include "compiler/graph/Graph.h"
+#include "compiler/graph/TypeText.h"
+
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+struct Choice {
+  StringLiteral key;
+  std::optional<int64_t> Schedule::*value;
+  int64_t least, most;
+  int64_t multiple = 1;
+};
+
+/// Bounds are those of sense: a tile far beyond the registers makes much code, and is slow.
+constexpr int64_t kAny = int64_t(1) << 30;
+constexpr Choice kChoices[] = {{"winograd_outputs", &Schedule::winogradOutputs, 0, 4, 2},
+                               {"operand_bits", &Schedule::operandBits, 16, 32, 16},
+                               {"tile_rows", &Schedule::tileRows, 1, 16},
+                               {"panel_vectors", &Schedule::panelVectors, 1, 4},
+                               {"depth_block", &Schedule::depthBlock, 16, kAny, 16},
+                               {"item_tiles", &Schedule::itemTiles, 1, kAny},
+                               {"item_panels", &Schedule::itemPanels, 1, kAny},
+                               {"rows_apart", &Schedule::rowsApart, 0, 1},
+                               {"item_elements", &Schedule::itemElements, 1, kAny}};
+
+std::string keysText() {
+  std::string text = "kernel, nodes";
+  for (const Choice &choice : kChoices)
+    text += ", " + choice.key.str();
+  return text;
+}
+
+Status readChoice(StringRef key, const llvm::json::Value &value, Schedule &into) {
+  auto choice = llvm::find_if(kChoices, [&](const Choice &choice) { return choice.key == key; });
+  if (choice == std::end(kChoices))
+    return invalidArgument("\"" + key.str() + "\" is no choice; there are " + keysText());
+  auto number = value.getAsInteger();
+  if (!number || *number < choice->least || *number > choice->most || *number % choice->multiple)
+    return invalidArgument(
+        "\"" + key.str() + "\" must be a whole number from " + std::to_string(choice->least) +
+        " to " + std::to_string(choice->most) +
+        (choice->multiple > 1 ? ", a multiple of " + std::to_string(choice->multiple) : ""));
+  into.*choice->value = *number;
+  return {};
+}
+
+Result<std::vector<std::string>> readNames(const llvm::json::Value &value) {
+  std::vector<std::string> names;
+  const llvm::json::Array *list = value.getAsArray();
+  if (!list || list->empty())
+    return invalidArgument("\"nodes\" must be a list of names");
+  for (const llvm::json::Value &name : *list) {
+    if (!name.getAsString())
+      return invalidArgument("\"nodes\" must be a list of names");
+    names.push_back(name.getAsString()->str());
+  }
+  return names;
+}
+
+/// Whether a name in a file means a node's location, which is "name (Operator)".
+bool means(StringRef name, StringRef node) {
+  return node.consume_front(name) && (node.empty() || node.starts_with(" ("));
+}
+
+} // namespace
+
+bool Schedule::empty() const { return *this == Schedule(); }
+
+void Schedule::override(const Schedule &other) {
+  for (const Choice &choice : kChoices)
+    if (other.*choice.value)
+      this->*choice.value = other.*choice.value;
+}
+
+std::string structureOf(Operation *root) {
+  std::string text = root->getName().stripDialect().str();
+  for (Value operand : root->getOperands())
+    if (!isa<NoneType>(operand.getType()))
+      text += " " + graph::typeText(operand.getType());
+  text += " ->";
+  for (Type type : root->getResultTypes())
+    text += " " + graph::typeText(type);
+  return text;
+}
+
+Result<Schedules> Schedules::parse(std::string_view text, const std::string &file) {
+  auto parsed = llvm::json::parse(StringRef(text.data(), text.size()));
+  if (!parsed)
+    return invalidArgument(llvm::toString(parsed.takeError())).within(file);
+  const llvm::json::Object *all = parsed->getAsObject();
+  const llvm::json::Array *list = all ? all->getArray("schedules") : nullptr;
+  if (!list)
+    return invalidArgument(
+               "must be {\"schedules\": [...]}, as `tensmith inspect --chosen-schedules` "
+               "prints them")
+        .within(file);
+  Schedules result;
+  result.file_ = file;
+  for (auto [number, value] : llvm::enumerate(*list)) {
+    std::string place = file + ": entry " + std::to_string(number + 1);
+    const llvm::json::Object *object = value.getAsObject();
+    if (!object)
+      return invalidArgument("must be an object").within(place);
+    Entry entry;
+    for (const auto &[key, member] : *object) {
+      Status status;
+      if (key == "kernel") {
+        if (!member.getAsString())
+          return invalidArgument("\"kernel\" must be a text").within(place);
+        entry.kernel = member.getAsString()->str();
+      } else if (key == "nodes") {
+        auto names = readNames(member);
+        if (!names.ok())
+          return names.status().within(place);
+        entry.nodes = std::move(*names);
+      } else if (key == "error") {
+        continue;
+      } else if (Status status = readChoice(key, member, entry.schedule); !status.ok()) {
+        return status.within(place);
+      }
+    }
+    if (entry.kernel.empty() && entry.nodes.empty())
+      return invalidArgument("has neither \"kernel\" nor \"nodes\", which say what it is for")
+          .within(place);
+    result.entries_.push_back(std::move(entry));
+  }
+  return result;
+}
+
+Schedule Schedules::of(Operation *root) const {
+  Schedule result;
+  if (entries_.empty())
+    return result;
+  std::string structure = structureOf(root);
+  auto nodes = graph::nodeNames(root->getLoc());
+  auto isNamed = [&](const std::string &name) {
+    return llvm::any_of(nodes, [&](StringAttr node) { return means(name, node.getValue()); });
+  };
+  for (const Entry &entry : entries_) {
+    if ((!entry.kernel.empty() && entry.kernel != structure) ||
+        (!entry.nodes.empty() && llvm::none_of(entry.nodes, isNamed)))
+      continue;
+    entry.used = true;
+    result.override(entry.schedule);
+  }
+  return result;
+}
+
+void Schedules::refuse(Operation *root, const std::string &why) {
+  refused_.push_back(file_ + ": " + graph::describe(root->getLoc()) + " " + why);
+}
+
+std::vector<std::string> Schedules::warnings() const {
+  std::vector<std::string> messages = refused_;
+  for (auto [number, entry] : llvm::enumerate(entries_))
+    if (!entry.used)
+      messages.push_back(file_ + ": entry " + std::to_string(number + 1) +
+                         " fits no kernel of the model: " +
+                         (entry.kernel.empty() ? "node " + entry.nodes.front() : entry.kernel));
+  return messages;
+}
+
+void ChosenSchedules::add(Operation *root, const Schedule &schedule, double error) {
+  if (schedule.empty())
+    return;
+  Entry entry{structureOf(root), {}, {}};
+  for (StringAttr name : graph::nodeNames(root->getLoc()))
+    entry.nodes.push_back(name.str());
+  auto same = llvm::find_if(entries_, [&](const Entry &other) {
+    return other.kernel == entry.kernel && other.nodes == entry.nodes;
+  });
+  if (same == entries_.end())
+    same = entries_.insert(same, std::move(entry));
+  same->schedule.override(schedule);
+  same->error = std::max(same->error, error);
+}
+
+std::string ChosenSchedules::json() const {
+  std::vector<Entry> merged;
+  for (const Entry &entry : entries_) {
+    auto same = llvm::find_if(merged, [&](const Entry &other) {
+      return other.kernel == entry.kernel && other.schedule == entry.schedule;
+    });
+    if (same == merged.end())
+      same = merged.insert(same, entry);
+    else
+      llvm::append_range(same->nodes, entry.nodes);
+    same->error = std::max(same->error, entry.error);
+  }
+  llvm::json::Array list;
+  for (const Entry &entry : merged) {
+    llvm::json::Object object{{"kernel", entry.kernel}};
+    auto isLike = [&](const Entry &other) { return other.kernel == entry.kernel; };
+    if (llvm::count_if(merged, isLike) > 1 && !entry.nodes.empty())
+      object["nodes"] = llvm::json::Array(entry.nodes);
+    for (const Choice &choice : kChoices)
+      if (auto value = entry.schedule.*choice.value)
+        object[choice.key] = *value;
+    if (entry.error > 0)
+      object["error"] = entry.error;
+    list.push_back(std::move(object));
+  }
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(list));
+  return text;
+}
+
+} // namespace tensmith::kernel

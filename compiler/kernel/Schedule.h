@@ -1,0 +1,95 @@
+// Schedules as data: the choices that kernels are made by, read from a file and written into one.
+//
+// What is not given is chosen by estimates (Blocking.h, rewrite/Winograd.cpp). Choices are given by
+// the structure of a kernel's main operator ("conv 1x56x56x64:f32 64x64x3x3:f32 -> ..."), by the
+// name of its node in the model, or both; and are given back in the same form, so that a file of
+// what was chosen makes the same module again. Any choice in its bounds gives right results: only
+// the order of the work, and with it the rounding, depends on them.
+#pragma once
+
+#include "base/Status.h"
+
+#include "mlir/IR/Operation.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tensmith::kernel {
+
+struct Schedule {
+  /// Of a convolution: outputs of a Winograd tile along a dimension; 0: none, the direct product.
+  std::optional<int64_t> winogradOutputs;
+  /// Of a product with weights, under the policy bf16: 16 where operands are rounded, 32 where not.
+  std::optional<int64_t> operandBits;
+  /// Of a register tile: its rows (pixels, of a depthwise convolution), and its vectors of columns.
+  std::optional<int64_t> tileRows, panelVectors;
+  /// Products of a sum that are done at a time, over all of an item's tiles.
+  std::optional<int64_t> depthBlock;
+  /// A work item's tiles and panels, and whether neighbouring items differ in their tiles first.
+  std::optional<int64_t> itemTiles, itemPanels, rowsApart;
+  /// Of loops: elements of the last dimension in a work item.
+  std::optional<int64_t> itemElements;
+
+  bool empty() const;
+  /// What `other` says in place of what is said here.
+  void override(const Schedule &other);
+  bool operator==(const Schedule &) const = default;
+};
+
+/// The operator's name, the shapes and types of its operands, and those of its result.
+std::string structureOf(mlir::Operation *root);
+
+/// What a file says of kernels.
+class Schedules {
+public:
+  /// Of JSON's text: {"schedules": [{"kernel": structure, "nodes": [name, ...], choice: number,
+  /// ...},
+  /// ...]}, each entry with one of the first two or both. InvalidArgument, with `file` and the
+  /// entry, where a key is unknown or a number out of its bounds. Keys beside "schedules", and an
+  /// entry's "error", are passed over.
+  static Result<Schedules> parse(std::string_view text, const std::string &file);
+
+  /// What is asked for the kernel around the operator: of several entries that fit, the later ones
+  /// override.
+  Schedule of(mlir::Operation *root) const;
+
+  /// That what is asked for the operator can't be.
+  void refuse(mlir::Operation *root, const std::string &why);
+  /// Those, and a message for each entry that no operator fitted.
+  std::vector<std::string> warnings() const;
+
+private:
+  struct Entry {
+    std::string kernel;
+    std::vector<std::string> nodes;
+    Schedule schedule;
+    mutable bool used = false;
+  };
+  std::vector<Entry> entries_;
+  std::vector<std::string> refused_;
+  std::string file_;
+};
+
+/// What was chosen, for the module's description.
+class ChosenSchedules {
+public:
+  /// Beside what was chosen for the operator before. `error`: what the choice makes the results err
+  /// by, against the largest, where that is known.
+  void add(mlir::Operation *root, const Schedule &schedule, double error = 0);
+  /// The list that Schedules reads: one entry tells of all operators of one structure for which the
+  /// same was chosen, and has the names of their nodes where the structure alone does not tell.
+  std::string json() const;
+
+private:
+  struct Entry {
+    std::string kernel;
+    std::vector<std::string> nodes;
+    Schedule schedule;
+    double error = 0; // the largest
+  };
+  std::vector<Entry> entries_;
+};
+
+} // namespace tensmith::kernel

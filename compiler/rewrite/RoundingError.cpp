@@ -1,0 +1,118 @@
+// Sums in f32 in the order of the kernels, against sums in f64; see RoundingError.h.
+#include "compiler/rewrite/RoundingError.h"
+
+#include "base/Float.h"
+#include "base/Philox.h"
+#include "base/ToomCook.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tensmith::rewrite {
+namespace {
+
+constexpr uint64_t kSeed = 2015;
+constexpr int64_t kTiles = 4, kRows = 4;
+constexpr int64_t kMostOutputs = 48; // channels or columns that are looked at
+
+/// out = left * in * left^T, square: [to, to] of [from, from].
+template <typename T>
+std::vector<T> sandwiched(const std::vector<double> &left, int64_t to, int64_t from, const T *in) {
+  std::vector<T> half(size_t(to * from)), out(size_t(to * to));
+  for (int64_t i = 0; i < to; ++i)
+    for (int64_t j = 0; j < from; ++j)
+      for (int64_t k = 0; k < from; ++k)
+        half[size_t(i * from + j)] += T(left[size_t(i * from + k)]) * in[k * from + j];
+  for (int64_t i = 0; i < to; ++i)
+    for (int64_t j = 0; j < to; ++j)
+      for (int64_t k = 0; k < from; ++k)
+        out[size_t(i * to + j)] += half[size_t(i * from + k)] * T(left[size_t(j * from + k)]);
+  return out;
+}
+
+/// Largest difference and largest value.
+struct Distance {
+  double error = 0, largest = 0;
+  void add(double found, double right) {
+    double difference = std::abs(found - right);
+    error = std::max(error, std::isnan(difference) ? kInfinity : difference);
+    largest = std::max(largest, std::abs(right));
+  }
+  double relative() const { return error == 0 || error == kInfinity ? error : error / largest; }
+  static constexpr double kInfinity = std::numeric_limits<double>::infinity();
+};
+
+float toBfloat(float value) {
+  const FloatFormat &format = *floatFormat(DataType::BF16);
+  return float(decode(format, encode(format, value, /*saturate=*/false)));
+}
+
+} // namespace
+
+double errorOfWinograd(const HostTensor &weights, int64_t outputs) {
+  ToomCook tile = toomCook(outputs, weights.shape()[2]);
+  int64_t channels = weights.shape()[1], taps = tile.taps, size = tile.size;
+  int64_t planes = size * size, filter = taps * taps;
+  auto kernels = weights.as<float>();
+  int64_t step = std::max<int64_t>(weights.shape()[0] / kMostOutputs, 1);
+  std::vector<float> image(size_t(kTiles * channels * planes)), turned(image.size());
+  for (int64_t t = 0; t < kTiles * channels; ++t) {
+    float *own = image.data() + t * planes;
+    for (int64_t i = 0; i < planes; ++i)
+      own[i] = float(normalAt(kSeed, uint64_t(t * planes + i)));
+    std::ranges::copy(sandwiched(tile.input, size, size, own), turned.begin() + t * planes);
+  }
+  Distance distance;
+  std::vector<float> sums(size_t(kTiles * planes));
+  for (int64_t m = 0; m < weights.shape()[0]; m += step) {
+    std::ranges::fill(sums, 0.0f);
+    for (int64_t c = 0; c < channels; ++c) {
+      std::vector<double> kernel(size_t(filter), 0.0);
+      for (int64_t i = 0; i < filter; ++i)
+        kernel[size_t(i)] = kernels[size_t((m * channels + c) * filter + i)];
+      std::vector<double> u = sandwiched(tile.weights, size, taps, kernel.data());
+      for (int64_t t = 0; t < kTiles; ++t)
+        for (int64_t p = 0; p < planes; ++p) {
+          float &sum = sums[size_t(t * planes + p)];
+          sum = std::fma(turned[size_t((t * channels + c) * planes + p)], float(u[size_t(p)]), sum);
+        }
+    }
+    for (int64_t t = 0; t < kTiles; ++t) {
+      auto found = sandwiched(tile.output, outputs, size, sums.data() + t * planes);
+      for (int64_t y = 0; y < outputs; ++y)
+        for (int64_t x = 0; x < outputs; ++x) {
+          double right = 0;
+          for (int64_t c = 0; c < channels; ++c)
+            for (int64_t i = 0; i < taps; ++i)
+              for (int64_t j = 0; j < taps; ++j)
+                right += double(kernels[size_t(((m * channels + c) * taps + i) * taps + j)]) *
+                         image[size_t((t * channels + c) * planes + (y + i) * size + x + j)];
+          distance.add(found[size_t(y * outputs + x)], right);
+        }
+    }
+  }
+  return distance.relative();
+}
+
+double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsRows) {
+  int64_t outputs = weights.shape()[outputsFirst ? 0 : size_t(weights.rank() - 1)];
+  int64_t inputs = weights.size() / std::max<int64_t>(outputs, 1);
+  auto numbers = weights.as<float>();
+  int64_t step = std::max<int64_t>(outputs / kMostOutputs, 1);
+  Distance distance;
+  for (int64_t row = 0; row < kRows; ++row)
+    for (int64_t output = 0; output < outputs; output += step) {
+      double found = 0, right = 0;
+      for (int64_t i = 0; i < inputs; ++i) {
+        float weight = numbers[size_t(outputsFirst ? output * inputs + i : i * outputs + output)];
+        auto x = float(normalAt(kSeed, uint64_t(row * inputs + i)));
+        right += double(x) * weight;
+        found += double(roundsRows ? toBfloat(x) : x) * toBfloat(weight);
+      }
+      distance.add(found, right);
+    }
+  return distance.relative();
+}
+
+} // namespace tensmith::rewrite

@@ -1,0 +1,22 @@
+// How much a layer's results err where it is computed in a way that rounds differently: found out
+// on its own weights, with random inputs, when the way is chosen.
+#pragma once
+
+#include "base/HostTensor.h"
+
+namespace tensmith::rewrite {
+
+/// What a layer may err by, against its largest result, under the policies `fast` and `bf16`. The
+/// first leaves room for a hundred layers within 1e-4; the second is what rounding both operands to
+/// 8 bits gives, with a margin for sums that cancel.
+inline constexpr double kFastBound = 1e-5, kBfloatBound = 1.0 / 64;
+
+/// Of a convolution with stride 1 by Winograd tiles of so many outputs, in f32. weights: f32 [M, C,
+/// taps, taps]. Some tiles, channels of the output among them, are looked at.
+double errorOfWinograd(const HostTensor &weights, int64_t outputs);
+
+/// Of products of rows with weights that are rounded to bf16, and the rows as well where
+/// `roundsRows`. weights: f32 [outputs, inputs, ...] where `outputsFirst`, else [inputs, outputs].
+double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsRows);
+
+} // namespace tensmith::rewrite

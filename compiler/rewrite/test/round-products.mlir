@@ -1,0 +1,50 @@
+// Breaks when the policy rounds operands where it is not allowed or does not pay, or rounds one of two.
+// RUN: tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-round-products{precision=bf16 pairs-of-halves=true}))' | FileCheck %s
+// RUN: tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-round-products{precision=bf16}))' | FileCheck %s --check-prefix=NOPAIRS
+// RUN: tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-round-products{pairs-of-halves=true}))' | FileCheck %s --check-prefix=FAST
+
+// Both operands where the machine multiplies pairs; elsewhere weights that the caches hold stay.
+// CHECK-LABEL: func @product
+// CHECK: %[[XN:.*]] = graph.cast %arg0 {to = bf16}
+// CHECK: %[[X:.*]] = graph.cast %[[XN]] {to = f32}
+// CHECK: graph.cast {{.*}} {to = bf16} : (tensor<4x3xf32>)
+// CHECK: %[[W:.*]] = graph.cast {{.*}} {to = f32} : (tensor<4x3xbf16>)
+// CHECK: graph.matmul %[[X]], %[[W]]
+// NOPAIRS-LABEL: func @product
+// NOPAIRS-NOT: graph.cast
+// FAST-LABEL: func @product
+// FAST-NOT: graph.cast
+func.func @product(%x: tensor<5x4xf32>) -> tensor<5x3xf32> {
+  %w = graph.constant {value = dense<1.5> : tensor<4x3xf32>} : () -> tensor<4x3xf32>
+  %y = graph.matmul %x, %w : (tensor<5x4xf32>, tensor<4x3xf32>) -> tensor<5x3xf32>
+  return %y : tensor<5x3xf32>
+}
+
+// A product of two values, neither of which is weights.
+// CHECK-LABEL: func @values
+// CHECK-NOT: graph.cast
+func.func @values(%x: tensor<5x4xf32>, %w: tensor<4x3xf32>) -> tensor<5x3xf32> {
+  %y = graph.matmul %x, %w : (tensor<5x4xf32>, tensor<4x3xf32>) -> tensor<5x3xf32>
+  return %y : tensor<5x3xf32>
+}
+
+// What the error of a layer is can't be told where sums are not finite.
+// CHECK-LABEL: func @infinite
+// CHECK-NOT: graph.cast
+func.func @infinite(%x: tensor<5x1xf32>) -> tensor<5x1xf32> {
+  %w = graph.constant {value = dense<0x7F800000> : tensor<1x1xf32>} : () -> tensor<1x1xf32>
+  %y = graph.matmul %x, %w : (tensor<5x1xf32>, tensor<1x1xf32>) -> tensor<5x1xf32>
+  return %y : tensor<5x1xf32>
+}
+
+// One row waits for weights that come from memory.
+// CHECK-LABEL: func @streamed
+// NOPAIRS-LABEL: func @streamed
+// NOPAIRS: graph.cast {{.*}} : (tensor<2048x2048xf32>) -> tensor<2048x2048xbf16>
+// NOPAIRS: %[[V:.*]] = graph.cast {{.*}} {to = f32} : (tensor<2048x2048xbf16>)
+// NOPAIRS: graph.matmul %arg0, %[[V]]
+func.func @streamed(%x: tensor<1x2048xf32>) -> tensor<1x2048xf32> {
+  %w = graph.constant {value = dense<0.25> : tensor<2048x2048xf32>} : () -> tensor<2048x2048xf32>
+  %y = graph.matmul %x, %w : (tensor<1x2048xf32>, tensor<2048x2048xf32>) -> tensor<1x2048xf32>
+  return %y : tensor<1x2048xf32>
+}

@@ -1,0 +1,134 @@
+"""Choices for kernels as data: what a module was made by makes it again, and each choice can be asked for."""
+
+import json
+import pathlib
+import subprocess
+
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+tensmith = pytest.importorskip("tensmith")
+COMMAND = pathlib.Path(tensmith.__file__).resolve().parents[2] / "bin/tensmith"
+
+ROWS, DEPTH, COLUMNS = 37, 1100, 75
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A convolution that minimal filtering is for, a depthwise one, a product with a long sum, and a chain behind it."""
+    random = numpy.random.default_rng(11)
+
+    def weights(*shape):
+        return (random.standard_normal(shape) / numpy.sqrt(numpy.prod(shape[1:]))).astype("float32")
+
+    constants = {"w": weights(64, 64, 3, 3), "d": weights(64, 1, 3, 3), "m": weights(DEPTH, COLUMNS)}
+    nodes = [helper.make_node("Conv", ["x", "w"], ["c"], name="wide", pads=[1, 1, 1, 1]),
+             helper.make_node("Conv", ["c", "d"], ["y"], name="deep", group=64),
+             helper.make_node("MatMul", ["a", "m"], ["p"], name="long"),
+             helper.make_node("Tanh", ["p"], ["t"], name="chain"),
+             helper.make_node("Transpose", ["t"], ["z"], name="turned")]
+    inputs = {"x": (1, 64, 33, 30), "a": (ROWS, DEPTH)}
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
+                              [onnx.ValueInfoProto(name="y"), onnx.ValueInfoProto(name="z")],
+                              [numpy_helper.from_array(value, name) for name, value in constants.items()])
+    path = tmp_path_factory.mktemp("schedules") / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path, [random.standard_normal(shape).astype("float32") for shape in inputs.values()]
+
+
+def chosen(compiled):
+    return json.loads(compiled.describe()["metadata"]["schedules"])
+
+
+def written(path, entries):
+    path.write_text(json.dumps({"schedules": entries}))
+    return path
+
+
+def test_what_was_chosen_can_be_asked_for(model, tmp_path):
+    """Breaks if the command prints what it does not read, or a choice that was made differs from the one that is told."""
+    path, values = model
+    texts, results = [], []
+    for module in ("first.so", "second.so"):
+        command = [COMMAND, "compile", path, "-o", tmp_path / module]
+        if texts:
+            command += ["--schedules", tmp_path / "schedules.json"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        assert done.returncode == 0 and "schedules.json" not in done.stderr, done.stderr
+        shown = subprocess.run([COMMAND, "inspect", tmp_path / module, "--chosen-schedules"], capture_output=True, text=True)
+        assert shown.returncode == 0, shown.stderr
+        texts.append(shown.stdout)
+        (tmp_path / "schedules.json").write_text(shown.stdout)
+        results.append([numpy.asarray(result) for result in tensmith.load(tmp_path / module).run(*values)])
+    assert len(json.loads(texts[0])["schedules"]) >= 4 and texts[0] == texts[1]
+    assert all((a == b).all() for a, b in zip(*results))
+
+
+def of_kernel(compiled, *beginnings):
+    return [entry for entry in chosen(compiled) if entry["kernel"].startswith(beginnings)]
+
+
+WIDE, DEEP, LONG = "conv 1x33x30x64:f32 64x64", "conv 1x33x30x64:f32 64x1x", "matmul 37x1100"
+
+
+@pytest.mark.parametrize("node,kernel,choices,shown", [
+    ("wide", WIDE, {"winograd_outputs": 2}, {}),
+    ("wide", WIDE, {"winograd_outputs": 0, "tile_rows": 3, "panel_vectors": 1, "item_tiles": 5, "item_panels": 2,
+                    "rows_apart": 1}, {}),
+    ("wide", WIDE, {"winograd_outputs": 0, "tile_rows": 9, "panel_vectors": 3, "item_tiles": 1000, "item_panels": 1,
+                    "rows_apart": 0}, {"item_tiles": 110}),
+    ("deep", DEEP, {"tile_rows": 5, "panel_vectors": 1, "item_tiles": 2}, {}),
+    ("long", LONG, {"tile_rows": 1, "depth_block": 48, "panel_vectors": 4}, {}),
+    ("long", LONG, {"tile_rows": 16, "depth_block": 4096, "item_tiles": 1}, {"tile_rows": 13, "depth_block": None}),
+    ("turned", "transpose 37x75", {"item_elements": 5}, {}),
+])
+def test_each_choice_can_be_asked_for(model, tmp_path, node, kernel, choices, shown):
+    """Breaks if a choice is not taken, or gives other results than rounding may."""
+    path, values = model
+    wanted = tensmith.compile(path).run(*values)
+    ours = tensmith.compile(path, schedules=written(tmp_path / "s.json", [{"nodes": [node], **choices}]), threads=2)
+    for a, b in zip(ours.run(*values), wanted):
+        assert numpy.abs(a - b).max() <= 2e-5 * numpy.abs(b).max()
+    [entry] = of_kernel(ours, kernel)
+    expected = choices | shown
+    assert {key: entry.get(key) for key in expected} == expected
+
+
+def test_later_entries_override_and_the_structure_is_enough(model, tmp_path):
+    path, _ = model
+    [entry] = of_kernel(tensmith.compile(path), LONG)
+    asked = [{"kernel": entry["kernel"], "depth_block": size} for size in (64, 128)]
+    [entry] = of_kernel(tensmith.compile(path, schedules=written(tmp_path / "s.json", asked)), LONG)
+    assert entry["depth_block"] == 128
+
+
+def test_the_error_of_a_transform_is_told(model):
+    [entry] = [entry for entry in chosen(tensmith.compile(model[0])) if entry.get("winograd_outputs")]
+    assert 1e-8 < entry["error"] <= 1e-5
+
+
+@pytest.mark.parametrize("text,message", [
+    ("{", "s.json"),
+    ("[]", "schedules"),
+    ('{"schedules": [{"kernel": "matmul", "tile_row": 3}]}', 'entry 1: "tile_row" is no choice; there are kernel, nodes, .*tile_rows'),
+    ('{"schedules": [{"nodes": ["a"], "tile_rows": 3}, {"nodes": ["long"], "tile_rows": 0}]}', "entry 2: .*from 1 to 16"),
+    ('{"schedules": [{"nodes": ["long"], "depth_block": 40}]}', "multiple of 16"),
+    ('{"schedules": [{"nodes": ["long"], "tile_rows": 2.5}]}', "whole number"),
+    ('{"schedules": [{"nodes": "long", "tile_rows": 2}]}', "list of names"),
+    ('{"schedules": [{"tile_rows": 2}]}', "neither"),
+])
+def test_bad_files_are_refused(model, tmp_path, text, message):
+    (tmp_path / "s.json").write_text(text)
+    with pytest.raises(tensmith.Error, match=message):
+        tensmith.compile(model[0], schedules=tmp_path / "s.json")
+
+
+def test_no_file_and_entries_for_nothing(model, tmp_path):
+    with pytest.raises(tensmith.Error, match="nowhere.json"):
+        tensmith.compile(model[0], schedules=tmp_path / "nowhere.json")
+    file = written(tmp_path / "s.json", [{"nodes": ["nobody"], "tile_rows": 2}, {"nodes": ["wide"], "winograd_outputs": 4}])
+    done = subprocess.run([COMMAND, "compile", model[0], "-o", tmp_path / "m.so", "--schedules", file], capture_output=True, text=True)
+    assert done.returncode == 0 and "entry 1 fits no kernel of the model: node nobody" in done.stderr
+    assert "entry 2" not in done.stderr
