@@ -78,6 +78,9 @@ Value Blocking::cutDepth(IndexMath &math, const MachineShape &machine, const Pro
 Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
                           const Schedule &asked) {
   Blocking b;
+  b.asked = asked;
+  if (!of.cutsDepth)
+    b.asked.depthBlock.reset();
   b.rows = of.rows;
   b.panels = of.panels;
   b.batch = of.batch;
@@ -138,10 +141,16 @@ void Blocking::cutItems(IndexMath &math, const Schedule &asked) {
 Schedule Blocking::schedule() const {
   Schedule result;
   result.tileRows = height;
-  result.itemTiles = constantIndex(tileBlock);
-  result.itemPanels = constantIndex(panelBlock);
+  // What is asked for holds for all sizes; other choices over symbolic ones are made by the run.
+  auto told = [](Value value, std::optional<int64_t> asked) {
+    auto known = constantIndex(value);
+    return known ? known : asked;
+  };
+  result.itemTiles = told(tileBlock, asked.itemTiles);
+  result.itemPanels = told(panelBlock, asked.itemPanels);
+  result.depthBlock = asked.depthBlock;
   if (cutsDepth())
-    result.depthBlock = constantIndex(depthBlock);
+    result.depthBlock = told(depthBlock, asked.depthBlock);
   if (auto apart = constantIndex(rowsApart))
     result.rowsApart = *apart != 0;
   return result;

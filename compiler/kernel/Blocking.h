@@ -44,6 +44,7 @@ struct Blocking {
   mlir::Value depthBlock, depthBlocks;    // of the sum, and their number
   mlir::Value rowsApart;                  // whether neighbouring items share rows, and not panels
   mlir::Value items, grain;
+  Schedule asked;
 
   static Blocking choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
                          const Schedule &asked = {});

@@ -209,6 +209,11 @@ Value storedOperand(Value operand) {
   return cast.getX();
 }
 
+Value storedLeft(Operation *root) {
+  Value left = root->getOperand(0), stored = storedOperand(left);
+  return stored != left && matchScores(root) ? left : stored;
+}
+
 int64_t stepOf(const MachineShape &machine, Type left, Type right, Type accumulator) {
   if (left.isBF16() && right.isBF16() && accumulator.isF32())
     return machine.bfloatProducts == BfloatProducts::None ? 1 : 2;
@@ -308,12 +313,12 @@ std::optional<Contraction> matchContraction(Operation *root) {
   if (auto conv = dyn_cast<graph::ConvOp>(root)) {
     if (!conv.getChannelsLast())
       return std::nullopt;
-    match.left = storedOperand(conv.getX());
+    match.left = storedLeft(root);
     packed = matchConvPanels(conv);
     if (!isa<NoneType>(conv.getBias().getType()))
       match.bias = conv.getBias();
   } else if (auto matmul = dyn_cast<graph::MatMulOp>(root)) {
-    match.left = storedOperand(matmul.getA());
+    match.left = storedLeft(root);
     packed = unpackedFrom(storedOperand(matmul.getB()));
   }
   if (!packed.panels)

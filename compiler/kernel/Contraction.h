@@ -33,6 +33,9 @@ inline constexpr int64_t kFewChannels = 8;
 /// An operand as it lies in memory: bf16 that is widened to f32 right where it is multiplied, or
 /// the operand itself.
 mlir::Value storedOperand(mlir::Value operand);
+/// The left operand of a contraction as the template reads it: as stored, but the weights that
+/// attention's second product computes itself.
+mlir::Value storedLeft(mlir::Operation *root);
 
 struct Contraction {
   mlir::Operation *root;

@@ -23,8 +23,8 @@ namespace tensmith::kernel {
 /// machine can, or by one instruction (vpdpbusd).
 enum class ByteProducts { None, Widened, Vnni };
 
-/// How products of bf16 are added up by two, in f32: not at all, as any machine can, or by one
-/// instruction (vdpbf16ps).
+/// How products of bf16 are added up by two, in f32: not at all, by what any machine has (which
+/// tests the layout, and is slower than f32), or by one instruction (vdpbf16ps).
 enum class BfloatProducts { None, Widened, Dot };
 
 /// What the templates need to know of the machine.

@@ -7,6 +7,8 @@
 
 #include "llvm/Support/JSON.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace tensmith::kernel {
@@ -17,12 +19,13 @@ struct Choice {
   std::optional<int64_t> Schedule::*value;
   int64_t least, most;
   int64_t multiple = 1;
+  bool bounded = true; // by the kernel's sizes: less may be taken than is asked for
 };
 
 /// Bounds are those of sense: a tile far beyond the registers makes much code, and is slow.
 constexpr int64_t kAny = int64_t(1) << 30;
-constexpr Choice kChoices[] = {{"winograd_outputs", &Schedule::winogradOutputs, 0, 4, 2},
-                               {"operand_bits", &Schedule::operandBits, 16, 32, 16},
+constexpr Choice kChoices[] = {{"winograd_outputs", &Schedule::winogradOutputs, 0, 4, 2, false},
+                               {"operand_bits", &Schedule::operandBits, 16, 32, 16, false},
                                {"tile_rows", &Schedule::tileRows, 1, 16},
                                {"panel_vectors", &Schedule::panelVectors, 1, 4},
                                {"depth_block", &Schedule::depthBlock, 16, kAny, 16},
@@ -65,6 +68,24 @@ Result<std::vector<std::string>> readNames(const llvm::json::Value &value) {
   return names;
 }
 
+/// LLVM's parser recurses.
+bool nestsTooDeep(StringRef text) {
+  constexpr int kDeepest = 64;
+  int depth = 0;
+  bool inString = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (inString && text[i] == '\\')
+      ++i;
+    else if (text[i] == '"')
+      inString = !inString;
+    else if (!inString && (text[i] == '[' || text[i] == '{') && ++depth > kDeepest)
+      return true;
+    else if (!inString && (text[i] == ']' || text[i] == '}'))
+      --depth;
+  }
+  return false;
+}
+
 /// Whether a name in a file means a node's location, which is "name (Operator)".
 bool means(StringRef name, StringRef node) {
   return node.consume_front(name) && (node.empty() || node.starts_with(" ("));
@@ -91,7 +112,16 @@ std::string structureOf(Operation *root) {
   return text;
 }
 
+bool Schedules::Entry::fits(const std::string &structure, ArrayRef<StringAttr> own) const {
+  auto isNamed = [&](const std::string &name) {
+    return llvm::any_of(own, [&](StringAttr node) { return means(name, node.getValue()); });
+  };
+  return (kernel.empty() || kernel == structure) && (nodes.empty() || llvm::any_of(nodes, isNamed));
+}
+
 Result<Schedules> Schedules::parse(std::string_view text, const std::string &file) {
+  if (nestsTooDeep({text.data(), text.size()}))
+    return invalidArgument("is nested too deep").within(file);
   auto parsed = llvm::json::parse(StringRef(text.data(), text.size()));
   if (!parsed)
     return invalidArgument(llvm::toString(parsed.takeError())).within(file);
@@ -141,30 +171,41 @@ Schedule Schedules::of(Operation *root) const {
     return result;
   std::string structure = structureOf(root);
   auto nodes = graph::nodeNames(root->getLoc());
-  auto isNamed = [&](const std::string &name) {
-    return llvm::any_of(nodes, [&](StringAttr node) { return means(name, node.getValue()); });
-  };
-  for (const Entry &entry : entries_) {
-    if ((!entry.kernel.empty() && entry.kernel != structure) ||
-        (!entry.nodes.empty() && llvm::none_of(entry.nodes, isNamed)))
-      continue;
-    entry.used = true;
-    result.override(entry.schedule);
-  }
+  for (const Entry &entry : entries_)
+    if (entry.fits(structure, nodes.getArrayRef())) {
+      entry.used = true;
+      result.override(entry.schedule);
+    }
   return result;
 }
 
-void Schedules::refuse(Operation *root, const std::string &why) {
-  refused_.push_back(file_ + ": " + graph::describe(root->getLoc()) + " " + why);
+void Schedules::made(Operation *root, const Schedule &chosen) {
+  if (entries_.empty())
+    return;
+  std::string structure = structureOf(root);
+  auto nodes = graph::nodeNames(root->getLoc());
+  for (Entry &entry : entries_) {
+    if (!entry.fits(structure, nodes.getArrayRef()))
+      continue;
+    for (const Choice &choice : kChoices) {
+      auto asked = entry.schedule.*choice.value, made = chosen.*choice.value;
+      if (asked && made && (choice.bounded || *asked == *made))
+        entry.taken.*choice.value = asked;
+    }
+  }
 }
 
 std::vector<std::string> Schedules::warnings() const {
-  std::vector<std::string> messages = refused_;
-  for (auto [number, entry] : llvm::enumerate(entries_))
+  std::vector<std::string> messages;
+  for (auto [number, entry] : llvm::enumerate(entries_)) {
+    std::string place = file_ + ": entry " + std::to_string(number + 1);
     if (!entry.used)
-      messages.push_back(file_ + ": entry " + std::to_string(number + 1) +
-                         " fits no kernel of the model: " +
+      messages.push_back(place + " fits no kernel of the model: " +
                          (entry.kernel.empty() ? "node " + entry.nodes.front() : entry.kernel));
+    for (const Choice &choice : kChoices)
+      if (entry.used && entry.schedule.*choice.value && !(entry.taken.*choice.value))
+        messages.push_back(place + ": no kernel that it fits takes \"" + choice.key.str() + "\"");
+  }
   return messages;
 }
 
@@ -179,7 +220,14 @@ void ChosenSchedules::add(Operation *root, const Schedule &schedule, double erro
   });
   if (same == entries_.end())
     same = entries_.insert(same, std::move(entry));
-  same->schedule.override(schedule);
+  for (auto [number, choice] : llvm::enumerate(kChoices)) {
+    auto &known = same->schedule.*choice.value;
+    auto value = schedule.*choice.value;
+    if (known && value && *known != *value)
+      same->conflicts |= 1u << number;
+    if (value)
+      known = value;
+  }
   same->error = std::max(same->error, error);
 }
 
@@ -187,7 +235,8 @@ std::string ChosenSchedules::json() const {
   std::vector<Entry> merged;
   for (const Entry &entry : entries_) {
     auto same = llvm::find_if(merged, [&](const Entry &other) {
-      return other.kernel == entry.kernel && other.schedule == entry.schedule;
+      return other.kernel == entry.kernel && other.schedule == entry.schedule &&
+             other.conflicts == entry.conflicts;
     });
     if (same == merged.end())
       same = merged.insert(same, entry);
@@ -201,10 +250,10 @@ std::string ChosenSchedules::json() const {
     auto isLike = [&](const Entry &other) { return other.kernel == entry.kernel; };
     if (llvm::count_if(merged, isLike) > 1 && !entry.nodes.empty())
       object["nodes"] = llvm::json::Array(entry.nodes);
-    for (const Choice &choice : kChoices)
-      if (auto value = entry.schedule.*choice.value)
+    for (auto [number, choice] : llvm::enumerate(kChoices))
+      if (auto value = entry.schedule.*choice.value; value && !(entry.conflicts >> number & 1))
         object[choice.key] = *value;
-    if (entry.error > 0)
+    if (entry.error > 0 && std::isfinite(entry.error))
       object["error"] = entry.error;
     list.push_back(std::move(object));
   }

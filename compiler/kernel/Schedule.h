@@ -9,6 +9,7 @@
 
 #include "base/Status.h"
 
+#include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Operation.h"
 
 #include <optional>
@@ -55,9 +56,10 @@ public:
   /// override.
   Schedule of(mlir::Operation *root) const;
 
-  /// That what is asked for the operator can't be.
-  void refuse(mlir::Operation *root, const std::string &why);
-  /// Those, and a message for each entry that no operator fitted.
+  /// What was chosen for the operator in the end.
+  void made(mlir::Operation *root, const Schedule &chosen);
+  /// A message for each entry that no operator fitted, and for each choice that none of those which
+  /// it fitted took.
   std::vector<std::string> warnings() const;
 
 private:
@@ -66,16 +68,19 @@ private:
     std::vector<std::string> nodes;
     Schedule schedule;
     mutable bool used = false;
+    Schedule taken = {};
+
+    bool fits(const std::string &structure, llvm::ArrayRef<mlir::StringAttr> nodes) const;
   };
   std::vector<Entry> entries_;
-  std::vector<std::string> refused_;
   std::string file_;
 };
 
 /// What was chosen, for the module's description.
 class ChosenSchedules {
 public:
-  /// Beside what was chosen for the operator before. `error`: what the choice makes the results err
+  /// Beside what was chosen for the operator before; where operators of one name and structure
+  /// differ in a choice, none is told. `error`: what the choice makes the results err
   /// by, against the largest, where that is known.
   void add(mlir::Operation *root, const Schedule &schedule, double error = 0);
   /// The list that Schedules reads: one entry tells of all operators of one structure for which the
@@ -87,7 +92,8 @@ private:
     std::string kernel;
     std::vector<std::string> nodes;
     Schedule schedule;
-    double error = 0; // the largest
+    double error = 0;       // the largest
+    unsigned conflicts = 0; // the choices that differ, by their numbers
   };
   std::vector<Entry> entries_;
 };

@@ -221,6 +221,7 @@ private:
       binding.messages = std::move(emitted->messages);
       binding.label = op.getLabel().str();
       binding.schedule = std::move(emitted->summary);
+      schedules_.made(root, emitted->schedule);
       chosen_.add(root, emitted->schedule);
       binding.flops = emitted->work.flops;
       binding.bytes = emitted->work.bytes;

@@ -121,8 +121,7 @@ LogicalResult roundProducts(func::FuncOp function, const Options &options) {
     bool rounds = asked ? *asked == kBfloatBits : wanted && error <= kBfloatBound;
     kernel::Schedule chosen;
     chosen.operandBits = rounds ? kBfloatBits : kFloatBits;
-    if (options.chosen)
-      options.chosen->add(product.op, chosen, rounds ? error : 0);
+    options.made(product.op, chosen, rounds ? error : 0);
     if (rounds)
       roundOperands(product, pairs);
   }

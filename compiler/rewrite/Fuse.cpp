@@ -249,12 +249,11 @@ private:
   /// Of two operands that are bf16 in memory, the left one's way to f32: the template reads both
   /// as they are.
   bool isWidenedLeft(Operation *op) const {
-    auto isWidened = [&](unsigned operand) {
-      Value value = root_->getOperand(operand);
-      return kernel::storedOperand(value) != value;
-    };
-    return rootRole_.isRoot(RootKind::Contraction) && root_->getOperand(0).getDefiningOp() == op &&
-           isWidened(0) && isWidened(1);
+    if (!rootRole_.isRoot(RootKind::Contraction) || root_->getOperand(0).getDefiningOp() != op)
+      return false;
+    Value right = root_->getOperand(1);
+    return kernel::storedLeft(root_) != root_->getOperand(0) &&
+           kernel::storedOperand(right) != right;
   }
 
   /// Element-wise at the end's own shape, as are all its users: then the root may stand before it.
@@ -421,10 +420,9 @@ private:
     bool isConv = isa<graph::ConvOp>(root);
     if (!isConv && right.isDynamicDim(right.getRank() - 2))
       return 1;
-    auto stored = [&](unsigned operand) {
-      return getElementTypeOrSelf(kernel::storedOperand(root->getOperand(operand)).getType());
-    };
-    return kernel::stepOf(options_.machine, stored(0), stored(1), accumulator(root));
+    Value left = kernel::storedLeft(root), stored = kernel::storedOperand(root->getOperand(1));
+    return kernel::stepOf(options_.machine, getElementTypeOrSelf(left.getType()),
+                          getElementTypeOrSelf(stored.getType()), accumulator(root));
   }
 
   /// pack(transpose(b))  ->  pack transposed(b) where the last two dimensions change places

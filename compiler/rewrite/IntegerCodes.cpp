@@ -37,7 +37,8 @@ std::optional<Limit> limitOf(Value value) {
     return std::nullopt;
   auto constant = op->getOperand(1).getDefiningOp<graph::ConstantOp>();
   auto type = constant ? dyn_cast<RankedTensorType>(constant.getType()) : RankedTensorType();
-  if (!type || !type.getElementType().isF32() || type.getNumElements() != 1)
+  if (!type || !type.getElementType().isF32() || type.getNumElements() != 1 ||
+      op->getOperand(0).getType() != op->getResult(0).getType())
     return std::nullopt;
   auto tensor = graph::hostTensor(constant.getValue());
   double bound = tensor.ok() ? tensor->getDouble(0) : 0.5;

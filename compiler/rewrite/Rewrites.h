@@ -29,6 +29,12 @@ struct Options {
   kernel::Schedule asked(mlir::Operation *root) const {
     return schedules ? schedules->of(root) : kernel::Schedule();
   }
+  void made(mlir::Operation *root, const kernel::Schedule &schedule, double error) const {
+    if (schedules)
+      schedules->made(root, schedule);
+    if (chosen)
+      chosen->add(root, schedule, error);
+  }
 };
 
 /// Operators on constants become constants, by their reference evaluation.

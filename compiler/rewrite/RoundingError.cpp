@@ -1,4 +1,5 @@
-// Sums in f32 in the order of the kernels, against sums in f64; see RoundingError.h.
+// Transforms and sums of them in f32, in the order of the kernels, against plain sums in f64; of
+// operands in bf16 the sums are f64 too, since what counts is their rounding. See RoundingError.h.
 #include "compiler/rewrite/RoundingError.h"
 
 #include "base/Float.h"
@@ -6,6 +7,7 @@
 #include "base/ToomCook.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
@@ -55,7 +57,7 @@ double errorOfWinograd(const HostTensor &weights, int64_t outputs) {
   int64_t channels = weights.shape()[1], taps = tile.taps, size = tile.size;
   int64_t planes = size * size, filter = taps * taps;
   auto kernels = weights.as<float>();
-  int64_t step = std::max<int64_t>(weights.shape()[0] / kMostOutputs, 1);
+  int64_t step = (weights.shape()[0] + kMostOutputs - 1) / kMostOutputs;
   std::vector<float> image(size_t(kTiles * channels * planes)), turned(image.size());
   for (int64_t t = 0; t < kTiles * channels; ++t) {
     float *own = image.data() + t * planes;
@@ -99,19 +101,26 @@ double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsRo
   int64_t outputs = weights.shape()[outputsFirst ? 0 : size_t(weights.rank() - 1)];
   int64_t inputs = weights.size() / std::max<int64_t>(outputs, 1);
   auto numbers = weights.as<float>();
-  int64_t step = std::max<int64_t>(outputs / kMostOutputs, 1);
+  int64_t step = std::max<int64_t>((outputs + kMostOutputs - 1) / kMostOutputs, 1);
   Distance distance;
-  for (int64_t row = 0; row < kRows; ++row)
-    for (int64_t output = 0; output < outputs; output += step) {
-      double found = 0, right = 0;
-      for (int64_t i = 0; i < inputs; ++i) {
-        float weight = numbers[size_t(outputsFirst ? output * inputs + i : i * outputs + output)];
-        auto x = float(normalAt(kSeed, uint64_t(row * inputs + i)));
-        right += double(x) * weight;
-        found += double(roundsRows ? toBfloat(x) : x) * toBfloat(weight);
+  std::vector<float> rows(size_t(kRows * inputs)), roundedRows(rows.size());
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i] = float(normalAt(kSeed, i));
+    roundedRows[i] = roundsRows ? toBfloat(rows[i]) : rows[i];
+  }
+  for (int64_t output = 0; output < outputs; output += step) {
+    std::array<double, kRows> found{}, right{};
+    for (int64_t i = 0; i < inputs; ++i) {
+      float weight = numbers[size_t(outputsFirst ? output * inputs + i : i * outputs + output)];
+      float rounded = toBfloat(weight);
+      for (int64_t row = 0; row < kRows; ++row) {
+        right[size_t(row)] += double(rows[size_t(row * inputs + i)]) * weight;
+        found[size_t(row)] += double(roundedRows[size_t(row * inputs + i)]) * rounded;
       }
-      distance.add(found, right);
     }
+    for (int64_t row = 0; row < kRows; ++row)
+      distance.add(found[size_t(row)], right[size_t(row)]);
+  }
   return distance.relative();
 }
 

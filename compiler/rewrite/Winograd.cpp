@@ -147,17 +147,6 @@ bool canTransform(const Layer &layer, int64_t outputs) {
   return layer.integers ? staysWhole(layer, outputs) : hasToomCook(outputs, layer.taps);
 }
 
-/// What a schedule asks for.
-std::optional<int64_t> askedOutputs(graph::ConvOp conv, const Layer &layer,
-                                    const Options &options) {
-  auto outputs = options.asked(conv).winogradOutputs;
-  if (!outputs || *outputs == 0 || canTransform(layer, *outputs))
-    return outputs;
-  options.schedules->refuse(conv, "can't be transformed by tiles of " + std::to_string(*outputs) +
-                                      " outputs");
-  return std::nullopt;
-}
-
 /// The tile of at most so many outputs that is estimated to be fastest; 0 where the plain
 /// convolution is.
 int64_t chooseOutputs(const kernel::MachineShape &machine, const Layer &layer, double weightRate,
@@ -184,14 +173,25 @@ double errorOf(graph::ConvOp conv, const Layer &layer, int64_t outputs) {
   return weights.ok() ? errorOfWinograd(*weights, outputs) : std::numeric_limits<double>::max();
 }
 
-/// The fastest of those that err by less than the policy's bound.
-int64_t chooseTile(graph::ConvOp conv, const Layer &layer, double weightRate,
-                   const Options &options) {
+struct Tile {
+  int64_t outputs; // 0: the plain convolution
+  double error;
+};
+
+/// What a schedule asks for, where it can be; else the fastest that errs by less than the policy's
+/// bound.
+Tile chooseTile(graph::ConvOp conv, const Layer &layer, double weightRate, const Options &options) {
+  auto asked = options.asked(conv).winogradOutputs;
+  if (asked && (*asked == 0 || canTransform(layer, *asked)))
+    return {*asked, errorOf(conv, layer, *asked)};
   int64_t most = *std::max_element(std::begin(kOutputs), std::end(kOutputs));
-  int64_t outputs = chooseOutputs(options.machine, layer, weightRate, most);
-  while (errorOf(conv, layer, outputs) > kFastBound)
-    outputs = chooseOutputs(options.machine, layer, weightRate, outputs - 1);
-  return outputs;
+  while (int64_t outputs = chooseOutputs(options.machine, layer, weightRate, most)) {
+    double error = errorOf(conv, layer, outputs);
+    if (error <= kFastBound)
+      return {outputs, error};
+    most = outputs - 1;
+  }
+  return {0, 0};
 }
 
 class Transformation {
@@ -296,15 +296,12 @@ LogicalResult winograd(func::FuncOp function, const Options &options) {
       continue;
     layer->halves = !layer->integers && options.precision == Precision::Bfloat &&
                     options.machine.bfloatProducts != kernel::BfloatProducts::None;
+    Tile tile = chooseTile(conv, *layer, rate, options);
     kernel::Schedule schedule;
-    schedule.winogradOutputs = askedOutputs(conv, *layer, options);
-    if (!schedule.winogradOutputs)
-      schedule.winogradOutputs = chooseTile(conv, *layer, rate, options);
-    int64_t outputs = *schedule.winogradOutputs;
-    if (options.chosen)
-      options.chosen->add(conv, schedule, errorOf(conv, *layer, outputs));
-    if (outputs > 0)
-      Transformation(conv, *layer, outputs).run();
+    schedule.winogradOutputs = tile.outputs;
+    options.made(conv, schedule, tile.error);
+    if (tile.outputs > 0)
+      Transformation(conv, *layer, tile.outputs).run();
   }
   return success();
 }

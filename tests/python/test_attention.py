@@ -97,3 +97,20 @@ def test_attention_of_inputs(queries, keys, guarded):
     with numpy.errstate(invalid="ignore"):
         wanted = ReferenceEvaluator(model).run(None, feed)[0]
     numpy.testing.assert_allclose(compiled(**feed), wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("keys", [19, 64])
+def test_weights_that_are_rounded_before_the_product(keys):
+    """Breaks if the kernel keeps rows of weights as bf16 where it computes them in f32."""
+    rng = numpy.random.default_rng(keys)
+    shapes = {"q": (3, 7, 16), "k": (3, 16, keys), "v": (3, keys, 16)}
+    nodes = [helper.make_node("MatMul", ["q", "k"], ["s"]), helper.make_node("Softmax", ["s"], ["p"], axis=-1),
+             helper.make_node("Cast", ["p"], ["h"], to=TensorProto.BFLOAT16),
+             helper.make_node("Cast", ["h"], ["r"], to=TensorProto.FLOAT), helper.make_node("MatMul", ["r", "v"], ["y"])]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    feed = [rng.standard_normal(shape).astype(numpy.float32) for shape in shapes.values()]
+    ours = numpy.asarray(tensmith.compile(data).run(*feed)[0])
+    apart = numpy.asarray(tensmith.compile(data, fuse=False).run(*feed)[0])
+    assert numpy.abs(ours - apart).max() < 1e-3 * numpy.abs(apart).max()

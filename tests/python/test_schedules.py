@@ -81,7 +81,7 @@ WIDE, DEEP, LONG = "conv 1x33x30x64:f32 64x64", "conv 1x33x30x64:f32 64x1x", "ma
                     "rows_apart": 0}, {"item_tiles": 110}),
     ("deep", DEEP, {"tile_rows": 5, "panel_vectors": 1, "item_tiles": 2}, {}),
     ("long", LONG, {"tile_rows": 1, "depth_block": 48, "panel_vectors": 4}, {}),
-    ("long", LONG, {"tile_rows": 16, "depth_block": 4096, "item_tiles": 1}, {"tile_rows": 13, "depth_block": None}),
+    ("long", LONG, {"tile_rows": 16, "depth_block": 4096, "item_tiles": 1}, {"tile_rows": 13}),
     ("turned", "transpose 37x75", {"item_elements": 5}, {}),
 ])
 def test_each_choice_can_be_asked_for(model, tmp_path, node, kernel, choices, shown):
@@ -132,3 +132,38 @@ def test_no_file_and_entries_for_nothing(model, tmp_path):
     done = subprocess.run([COMMAND, "compile", model[0], "-o", tmp_path / "m.so", "--schedules", file], capture_output=True, text=True)
     assert done.returncode == 0 and "entry 1 fits no kernel of the model: node nobody" in done.stderr
     assert "entry 2" not in done.stderr
+
+
+@pytest.mark.parametrize("node,choice,options", [
+    ("wide", {"winograd_outputs": 4}, ["--precision", "exact"]),
+    ("wide", {"operand_bits": 16}, []),
+    ("deep", {"winograd_outputs": 2}, []),
+    ("long", {"item_elements": 2}, []),
+])
+def test_what_no_kernel_takes_is_told(model, tmp_path, node, choice, options):
+    file = written(tmp_path / "s.json", [{"nodes": [node], **choice}])
+    done = subprocess.run([COMMAND, "compile", model[0], "-o", tmp_path / "m.so", "--schedules", file, *options],
+                          capture_output=True, text=True)
+    assert done.returncode == 0 and f'entry 1: no kernel that it fits takes "{next(iter(choice))}"' in done.stderr
+
+
+@pytest.mark.parametrize("text", ["[" * 300_000, '{"schedules": [{"kernel": "a", "error": ' + "[" * 300_000])
+def test_deep_files_are_refused(model, tmp_path, text):
+    (tmp_path / "s.json").write_text(text)
+    with pytest.raises(tensmith.Error, match="nested too deep"):
+        tensmith.compile(model[0], schedules=tmp_path / "s.json")
+
+
+def test_weights_that_are_not_finite_stay_with_the_plain_convolution(tmp_path):
+    """Breaks if a tile is taken whose error can't be told; asked for, it is taken, and the description stays JSON."""
+    w = numpy.full((64, 64, 3, 3), 0.01, "float32")
+    w[0, 0, 0, 0] = numpy.inf
+    graph = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"], name="c", pads=[1, 1, 1, 1])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 64, 33, 30))],
+                              [onnx.ValueInfoProto(name="y")], [numpy_helper.from_array(w, "w")])
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    plain = tensmith.compile(data)
+    [entry] = of_kernel(plain, "conv")
+    assert entry["winograd_outputs"] == 0
+    asked = tensmith.compile(data, schedules=written(tmp_path / "s.json", [{"nodes": ["c"], "winograd_outputs": 4}]))
+    assert [entry["winograd_outputs"] for entry in of_kernel(asked, "conv")] == [4]
