@@ -306,39 +306,78 @@ Owned<ts_tensor> sequenceToTensor(nb::handle sequence, ts_type type) {
 bool isArray(nb::handle value) {
   return std::string_view(Py_TYPE(value.ptr())->tp_name) == "numpy.ndarray";
 }
-bool isValue(nb::handle value) { return nb::hasattr(value, "_tensmith_value"); }
+bool isValue(nb::handle value) {
+  static PyObject *const name = PyUnicode_InternFromString("_tensmith_value");
+  return PyObject_HasAttr(value.ptr(), name) == 1;
+}
+
+nb::object attributeOf(nb::handle value, PyObject *name) {
+  PyObject *attribute = PyObject_GetAttr(value.ptr(), name);
+  if (!attribute)
+    throw nb::python_error();
+  return nb::steal(attribute);
+}
+
+/// What a value was converted to before, or null. A value doesn't change, and a tree is often given
+/// again, of which taking it apart would take as long as computing with it.
+ts_tensor *keptTensor(nb::handle value) {
+  static PyObject *const name = PyUnicode_InternFromString("_kept");
+  nb::object kept = attributeOf(value, name);
+  return kept.is_none() ? nullptr : static_cast<ts_tensor *>(nb::cast<nb::capsule>(kept).data());
+}
+
+void keepTensor(nb::handle value, ts_tensor *tensor) {
+  ts_tensor_retain(tensor);
+  value.attr("_kept") = nb::capsule(
+      tensor, [](void *held) noexcept { ts_tensor_free(static_cast<ts_tensor *>(held)); });
+}
 
 Owned<ts_tensor> valueToTensor(nb::handle root) {
+  static PyObject *const fields = PyUnicode_InternFromString("fields");
+  static PyObject *const tag = PyUnicode_InternFromString("tag");
   struct Part {
     nb::object value;
     std::vector<Owned<ts_tensor>> fields;
     nb::tuple parts;
   };
+  if (ts_tensor *kept = keptTensor(root)) {
+    ts_tensor_retain(kept);
+    return Owned<ts_tensor>(kept);
+  }
+  bool shares = true; // all elements with the arrays, so that what is written to those is seen
   std::vector<Part> stack;
   auto open = [&](nb::handle value) {
-    stack.push_back({nb::borrow(value), {}, nb::cast<nb::tuple>(value.attr("fields"))});
+    stack.push_back({nb::borrow(value), {}, nb::cast<nb::tuple>(attributeOf(value, fields))});
   };
   open(root);
   for (;;) {
     Part &top = stack.back();
     if (top.fields.size() < top.parts.size()) {
       nb::object next = top.parts[top.fields.size()];
-      if (!isArray(next) && isValue(next))
+      Owned<ts_tensor> array = isArray(next) ? bufferToTensor(next) : nullptr;
+      if (!array && isValue(next)) {
         open(next);
-      else
-        top.fields.push_back(toTensor(next));
+        continue;
+      }
+      shares &= array != nullptr;
+      top.fields.push_back(array ? std::move(array) : toTensor(next));
       continue;
     }
     std::vector<ts_tensor *> pointers;
     for (const auto &field : top.fields)
       pointers.push_back(field.get());
     ts_tensor *made = nullptr;
-    check(ts_tensor_data_value(nb::cast<uint32_t>(top.value.attr("tag")), pointers.data(),
+    check(ts_tensor_data_value(nb::cast<uint32_t>(attributeOf(top.value, tag)), pointers.data(),
                                pointers.size(), &made));
     stack.pop_back();
-    if (stack.empty())
-      return Owned<ts_tensor>(made);
-    stack.back().fields.emplace_back(made);
+    if (!stack.empty()) {
+      stack.back().fields.emplace_back(made);
+      continue;
+    }
+    Owned<ts_tensor> value(made);
+    if (shares)
+      keepTensor(root, made);
+    return value;
   }
 }
 

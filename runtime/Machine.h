@@ -127,7 +127,8 @@ private:
   std::vector<Fiber *> takeAlike(uint32_t function, std::vector<Fiber *> &all);
   bool invokeTogether(uint32_t index, std::span<Fiber *const> calls);
   Result<TensorRef> gather(std::span<Fiber *const> calls, uint32_t operand, bool inFront);
-  bool scatter(std::span<Fiber *const> calls, uint32_t result, const Tensor &rows, bool inFront);
+  bool scatter(std::span<Fiber *const> calls, std::span<const Passed> results,
+               std::span<const Tensor::Layout> layouts);
   bool charge(int64_t instructions);
 
   // What a word of an instruction names; each fails where the register is empty.

@@ -108,9 +108,26 @@ Tensor *Tensor::allocate(size_t bytes) {
   return tensor;
 }
 
+/// The beginning of a block of several tensors.
+struct Tensor::Together {
+  std::atomic<size_t> left; // of its tensors
+  Charge charge;
+  std::vector<Layout> layouts;
+
+  void leave() {
+    if (left.fetch_sub(1, std::memory_order_acq_rel) != 1)
+      return;
+    this->~Together();
+    std::free(this);
+  }
+};
+
 void Tensor::free() {
   size_t size = blockSize_;
+  Together *together = together_;
   this->~Tensor();
+  if (together)
+    return together->leave();
   BlockCache *cache = size ? BlockCache::own() : nullptr;
   if (!cache || !cache->keep(size - 1, this))
     std::free(this);
@@ -131,7 +148,7 @@ Result<TensorRef> Tensor::on(DataType type, std::span<const int64_t> shape, void
   if (!tensor)
     return noMemory(type, shape);
   tensor->type_ = type;
-  tensor->shape_.assign(shape.begin(), shape.end());
+  tensor->ownShape_.assign(shape.begin(), shape.end());
   tensor->size_ = *size;
   tensor->data_ = static_cast<std::byte *>(data);
   tensor->owner_ = std::move(owner);
@@ -165,13 +182,46 @@ Result<TensorRef> Tensor::create(DataType type, std::span<const int64_t> shape) 
   if (!tensor)
     return noMemory(type, shape);
   tensor->type_ = type;
-  tensor->shape_.assign(shape.begin(), shape.end());
+  tensor->ownShape_.assign(shape.begin(), shape.end());
   tensor->size_ = *size;
   auto behind = reinterpret_cast<uintptr_t>(tensor.get() + 1);
   behind = (behind + kAlignment - 1) / kAlignment * kAlignment;
   tensor->data_ = reinterpret_cast<std::byte *>(behind);
   tensor->inside_ = true;
   return tensor;
+}
+
+Status Tensor::createTogether(std::span<const Layout> layouts, size_t count, TensorRef *tensors) {
+  auto whole = [](size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; };
+  constexpr size_t kHead = (sizeof(Together) + kAlignment - 1) / kAlignment * kAlignment;
+  size_t round = 0;
+  for (const Layout &layout : layouts) {
+    auto size = checkedSize(layout.type, layout.shape);
+    if (!size)
+      return size.status();
+    round += whole(sizeof(Tensor)) + whole(size_t(*size * byteSize(layout.type)));
+  }
+  size_t bytes = kHead + count * round + kAlignment;
+  std::vector<Layout> kept(layouts.begin(), layouts.end());
+  Charge charge;
+  void *block = charge.take(int64_t(bytes)) ? std::malloc(bytes) : nullptr;
+  if (!block)
+    return noMemory(layouts[0].type, layouts[0].shape);
+  auto *together = new (block) Together{count * layouts.size(), std::move(charge), std::move(kept)};
+  auto place = whole(reinterpret_cast<uintptr_t>(block) + sizeof(Together));
+  for (size_t i = 0; i < count * layouts.size(); ++i) {
+    const Layout &layout = together->layouts[i % layouts.size()];
+    auto *tensor = new (reinterpret_cast<void *>(place)) Tensor;
+    tensor->type_ = layout.type;
+    tensor->shape_ = &layout.shape;
+    tensor->size_ = *elementCount(layout.shape);
+    tensor->data_ = reinterpret_cast<std::byte *>(place + whole(sizeof(Tensor)));
+    tensor->inside_ = true;
+    tensor->together_ = together;
+    tensors[i] = TensorRef(tensor);
+    place += whole(sizeof(Tensor)) + whole(size_t(tensor->bytes()));
+  }
+  return {};
 }
 
 Result<TensorRef> Tensor::scalar(DataType type, const void *value) {
@@ -308,8 +358,8 @@ Result<TensorRef> Tensor::copy() const {
     return result;
   }
   if (type_ == DataType::String)
-    return ofStrings(strings(), shape_);
-  auto result = create(type_, shape_);
+    return ofStrings(strings(), shape());
+  auto result = create(type_, shape());
   if (result && bytes())
     std::memcpy((*result)->data(), data_, size_t(bytes()));
   return result;

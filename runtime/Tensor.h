@@ -68,6 +68,13 @@ public:
   /// Uninitialised memory. Errors: InvalidArgument for an impossible type or shape,
   /// ResourceExhausted.
   static Result<TensorRef> create(DataType type, std::span<const int64_t> shape);
+  struct Layout {
+    DataType type; // of numbers
+    Shape shape;
+  };
+  /// `count` rounds of tensors of these layouts, round by round, in one block that is let go of
+  /// with the last of them: for few elements each.
+  static Status createTogether(std::span<const Layout> layouts, size_t count, TensorRef *tensors);
   /// On memory of somebody else's that `owner` keeps alive (null: nobody does, see above).
   static Result<TensorRef> on(DataType type, std::span<const int64_t> shape, void *data,
                               std::shared_ptr<const void> owner);
@@ -97,7 +104,7 @@ public:
   DataType type() const { return type_; }
   /// A data value's constructor, or a function's procedure.
   uint32_t tag() const { return tag_; }
-  const Shape &shape() const { return shape_; }
+  const Shape &shape() const { return *shape_; }
   int64_t size() const { return size_; }
   int64_t bytes() const { return size_ * byteSize(type_); }
   std::byte *data() const { return data_; }
@@ -122,6 +129,7 @@ private:
   ~Tensor() = default;
   /// A description with `bytes` of memory behind it; null where there is none.
   static Tensor *allocate(size_t bytes);
+  struct Together;
   /// With all that nothing else refers to, however deep.
   void destroy();
   void free();
@@ -134,7 +142,8 @@ private:
   bool inside_ = false;   // the elements lie behind the description
   uint8_t blockSize_ = 0; // its number among the sizes that are kept for reuse
   uint32_t tag_ = 0;
-  Shape shape_;
+  Shape ownShape_;
+  const Shape *shape_ = &ownShape_; // or one that several share
   int64_t size_ = 0;
   std::byte *data_ = nullptr;
   std::shared_ptr<const void> owner_;
@@ -142,6 +151,7 @@ private:
   std::unique_ptr<std::vector<std::string>> strings_;
   TensorRef *elements_ = nullptr; // behind the description
   size_t count_ = 0;
+  Together *together_ = nullptr; // the block that this one lies in with others
 };
 
 inline TensorRef TensorRef::retain(Tensor *tensor) {

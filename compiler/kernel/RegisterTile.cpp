@@ -14,6 +14,8 @@ namespace {
 
 /// As many multiply-adds as two units have under way, each of which takes four cycles.
 constexpr int64_t kIndependentSums = 8;
+/// Lines ahead that a tile prefetches where it is the only one to read them.
+constexpr int64_t kLinesAhead = 64;
 // Operands of a prefetch.
 constexpr int kFirstLevel = 3, kData = 1;
 
@@ -79,6 +81,7 @@ void TileEmitter::beginPrefetch(Value tile, Value tiles) {
   Value step = math_.ceilDiv(math_.constant(line), tiles);
   step_ = math_.select(math_.less(math_.constant(line), tiles), math_.constant(0), step);
   tile_ = tile;
+  isAlone_ = math_.less(tiles, math_.constant(2));
 }
 
 void TileEmitter::emitPanel(Value panel) {
@@ -243,7 +246,17 @@ SmallVector<Value> TileEmitter::emitTaps(Value panel, Value start, SmallVector<V
 Value TileEmitter::nextPanel(Value start, Value before) {
   Value total = source_.totalDepth();
   Value next = panelPointer(math_.add(start, math_.mul(total, contraction_.width)));
-  return bytesFrom(next, math_.add(math_.mul(tile_, total), before));
+  return select(isAlone_, linesAhead(start, before),
+                bytesFrom(next, math_.add(math_.mul(tile_, total), before)));
+}
+
+Value TileEmitter::linesAhead(Value start, Value before) {
+  Value lines = math_.add(before, kLinesAhead);
+  return panelPointer(math_.add(start, math_.mul(lines, contraction_.width)));
+}
+
+Value TileEmitter::select(Value condition, Value a, Value b) {
+  return emitter_.builder().create<arith::SelectOp>(math_.location, condition, a, b);
 }
 
 Value TileEmitter::nextPart(Value panel, Value start) {
@@ -261,7 +274,8 @@ Value TileEmitter::nextPart(Value panel, Value start) {
   Value length = math_.sub(part_.end, part_.begin);
   Value first = math_.mul(math_.mul(tile_, length), step_);
   Value before = math_.mul(part_.begin, step_);
-  return moved(panelPointer(next), math_.sub(first, before));
+  return select(isAlone_, linesAhead(start, math_.constant(0)),
+                moved(panelPointer(next), math_.sub(first, before)));
 }
 
 Value TileEmitter::panelPointer(Value element) {
@@ -283,8 +297,8 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
     return emitStep(first, next, k, rowPointers, carried, vectors);
   };
   // As many in a panel that is cut off, so that equal columns have equal sums.
-  int64_t chains =
-      kIndependentSums / std::max<int64_t>(rowPointers.size() * (contraction_.width / lanes_), 1);
+  int64_t sumsOfStep = std::max<int64_t>(rowPointers.size() * (contraction_.width / lanes_), 1);
+  int64_t chains = (kIndependentSums + sumsOfStep - 1) / sumsOfStep;
   if (chains <= 1 || sums.empty())
     return emitReduction(math_, begin, depth, math_.constant(contraction_.step), sums, step);
   Type type = sums[0].getType();

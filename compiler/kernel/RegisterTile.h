@@ -1,8 +1,10 @@
 // The register tile of a contraction: height x width accumulators run over taps and k, then what
 // follows is done with each vector of them, in registers.
 //
-// While the tiles of an item work on one panel, they prefetch the next. Where the depth is cut
-// (Blocking.h), sums that are not complete wait in scratch.
+// While the tiles of an item work on one panel, they prefetch the next; one by itself reads each
+// line once, as fast as it comes, and prefetches what is a little ahead: a whole panel would leave
+// the first-level cache again before it is read. Where the depth is cut (Blocking.h), sums that are
+// not complete wait in scratch.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -92,6 +94,9 @@ private:
 
   /// The same of a part: the next panel's, or the first panel's next one. From where k is 0.
   mlir::Value nextPart(mlir::Value panel, mlir::Value start);
+  /// Where a tile that is alone does so.
+  mlir::Value linesAhead(mlir::Value start, mlir::Value before);
+  mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);
   mlir::Value panelPointer(mlir::Value element);
   mlir::Value bytesFrom(mlir::Value pointer, mlir::Value steps) {
     return moved(pointer, math_.mul(steps, step_));
@@ -140,7 +145,7 @@ private:
   bool joins_; // two vectors of sums are finished together
   BfloatProducts bfloatProducts_;
   llvm::SmallVector<mlir::Value> outDims_, rows_, prefix_;
-  mlir::Value batch_, rowOffset_, tile_, step_, slot_;
+  mlir::Value batch_, rowOffset_, tile_, step_, isAlone_, slot_;
   DepthPart part_;
 };
 

@@ -37,6 +37,8 @@ class Model:
         self._description = None
         self._constructors = None
         self._types = {}  # of inputs, as they are parsed
+        self._names = [port["name"] for port in self.inputs]
+        self._data = {port["name"] for port in self.inputs if port["kind"] == "data"}
 
     @property
     def constructors(self):
@@ -47,7 +49,7 @@ class Model:
 
     def run(self, *args, **named):
         """The outputs, always as a list."""
-        names = [port["name"] for port in self.inputs]
+        names = self._names
         values = dict(zip(names, args))
         if len(args) > len(names):
             raise Error(f"{len(args)} inputs are given to a model that has {len(names)}: {', '.join(names)}")
@@ -57,11 +59,10 @@ class Model:
             if name in values:
                 raise Error(f"input '{name}' is given twice")
             values[name] = value
-        missing = [name for name in names if name not in values]
-        if missing:
+        if len(values) < len(names):
+            missing = [name for name in names if name not in values]
             raise Error(f"no value for input {', '.join(repr(name) for name in missing)}")
-        kinds = {port["name"]: port["kind"] for port in self.inputs}
-        given = [self._typed(name, values[name]) if kinds[name] == "data" else values[name] for name in names]
+        given = [self._typed(name, values[name]) if name in self._data else values[name] for name in names]
         results = self._module.run(given)
         return [
             from_handle(result, self.describe(), index) if port["kind"] == "data" else result

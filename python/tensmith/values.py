@@ -8,15 +8,21 @@ import re
 
 
 class Value:
-    """A constructor's name, number and fields: arrays, or values again. Of a tuple the name is empty."""
+    """A constructor's name, number and fields: arrays, or values again. Of a tuple the name is empty.
+
+    Values don't change, but for what is written to their arrays. What one was converted to for a model is kept with it."""
 
     _tensmith_value = True
-    __slots__ = ("name", "tag", "fields")
+    __slots__ = ("name", "tag", "fields", "_kept")
 
     def __init__(self, name, tag, fields):
         self.name = name
         self.tag = tag
         self.fields = tuple(fields)
+        self._kept = None
+
+    def __reduce__(self):
+        return Value, (self.name, self.tag, self.fields)
 
     def __getitem__(self, index):
         return self.fields[index]

@@ -6,6 +6,7 @@ the wrong constructor, recursion on the host's stack, a value that is freed whil
 
 import importlib.util
 import pathlib
+import pickle
 import subprocess
 import sys
 
@@ -111,6 +112,19 @@ def test_values_that_are_not_of_their_type_are_refused(program):
                   [np.ones(3, np.float32)], [np.ones(2, np.float64)], [make["Nil"]]):
         with pytest.raises(ts.Error):
             model(wrong)
+
+
+def test_values_are_given_again(program):
+    """What is written to their arrays is seen, whether they were converted without a copy or not."""
+    model = program("fn main(t: Tree[f32[2]]) = fold_tree(fn(x) => x, fn(a, b) => a + b, t)\n")
+    leaf, node = model.constructors["Leaf"], model.constructors["Node"]
+    for y in (np.ones(2, np.float32), np.ones(4, np.float32)[::2]):
+        tree = node(leaf(np.ones(2, np.float32)), leaf(y))
+        assert model(tree).tolist() == [2, 2]
+        y[1] += 2
+        assert model(tree).tolist() == [2, 4]
+        assert model(node(tree, tree)).tolist() == [4, 8]
+        assert model(pickle.loads(pickle.dumps(tree))).tolist() == [2, 4]
 
 
 def test_python_values_are_of_the_inputs_type(program):
