@@ -76,6 +76,7 @@ void Fibers::clear() {
     cell.clear();
   results.clear();
   pending = 0;
+  forks = 0;
 }
 
 bool Machine::mayBatch(uint32_t count) const {
@@ -169,6 +170,7 @@ bool Machine::batch(uint32_t count) {
   int64_t fuel = fuel_, left = left_;
   uint32_t begin = position_;
   bool good = makeFibers(count, nullptr);
+  ++fibers_->forks;
   uint32_t end = position_;
   Fiber outer;
   exchange(outer);
@@ -179,6 +181,7 @@ bool Machine::batch(uint32_t count) {
   activations_.back().position = begin;
   resume();
   if (!good) {
+    cancel(fibers_->parts);
     fibers_->clear();
     if (isCancelled())
       return fail({StatusCode::Internal, "the result is not needed any more"});
@@ -205,7 +208,7 @@ bool Machine::batch(uint32_t count) {
 bool Machine::runFibers() {
   while (fibers_->pending > 0) {
     if (fibers_->runnable.empty()) {
-      if (!flush())
+      if (!flush() && (fibers_->parts.empty() || !takeParts()))
         return false;
       continue;
     }
@@ -229,15 +232,19 @@ bool Machine::runFiber(Fiber &fiber) {
   Cell value = returned_.take();
   Fiber *parent = fiber.parent;
   fibers_->free.push_back(&fiber);
+  deliver(parent, fiber.result, value);
+  return true;
+}
+
+void Machine::deliver(Fiber *parent, uint32_t result, Cell value) {
   if (!parent) {
-    fibers_->results[fiber.result] = value;
+    fibers_->results[result] = value;
     --fibers_->pending;
-    return true;
+    return;
   }
-  cellOf(*parent, fiber.result).assign(value);
+  cellOf(*parent, result).assign(value);
   if (--parent->pending == 0)
     fibers_->runnable.push_back(parent);
-  return true;
 }
 
 bool Machine::suspend(uint32_t position) {
@@ -256,7 +263,10 @@ bool Machine::preempt() {
 bool Machine::forkFibers(uint32_t count) {
   if (fibers_->live() + count > kMostFibers)
     return true;
-  return makeFibers(count, fiber_) && suspend(position_);
+  if (!makeFibers(count, fiber_))
+    return false;
+  giveAway();
+  return suspend(position_);
 }
 
 /// Whether the fiber in work waits for others before it invokes the function.

@@ -26,6 +26,8 @@ struct Fibers {
   std::vector<Cell> results;                 // of the calls that were forked first
   size_t pending = 0;                        // of those
   std::vector<Passed> passed;
+  std::vector<std::unique_ptr<ForkTask>> parts; // that were given away, BatchParts.cpp
+  uint32_t forks = 0;
 
   Fiber *take() {
     if (free.empty()) {

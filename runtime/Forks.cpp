@@ -15,7 +15,7 @@
 // done again in its place, with nothing handed out any more, and fails there as it would have
 // without. That no wait is in a circle: a call waits for calls that began after it, and what lies
 // below it on a thread's stack began before it.
-#include "runtime/Machine.h"
+#include "runtime/Batches.h"
 
 #include "runtime/ModuleFormat.h"
 #include "runtime/VerifyProcedures.h"
@@ -77,7 +77,8 @@ void Machine::handOut() {
     fork.next = position + instructionLength(code.data(), uint32_t(code.size()), position);
     if (auto task = makeTask(fork, position)) {
       tasks_.push_back(std::move(task));
-      if (!pool.offer(*tasks_.back()))
+      tasks_.back()->offered = pool.offer(*tasks_.back());
+      if (!tasks_.back()->offered)
         tasks_.pop_back();
       pool.wake();
     }
@@ -85,33 +86,8 @@ void Machine::handOut() {
   }
 }
 
-std::unique_ptr<ForkTask> Machine::makeTask(const Fork &fork, uint32_t position) {
-  const Activation &activation = activations_[fork.activation];
-  const uint32_t *word = activation.procedure->code.data() + position;
-  const Cell *cells = cells_.data() + activation.base;
+std::unique_ptr<ForkTask> Machine::newTask() {
   auto task = std::make_unique<ForkTask>();
-  task->procedure = word[1];
-  if (plan::Code(word[0] & 0xff) == plan::Code::Apply) {
-    const Cell &function = cells[word[2] & ~kTake];
-    if (function.kind != Cell::Object || function.object->kind() != TensorKind::Function)
-      return nullptr;
-    task->procedure = function.object->tag();
-    auto captured = function.object->elements();
-    task->arguments.assign(captured.begin(), captured.end());
-  }
-  for (uint32_t argument : argumentsOf(word)) {
-    Cell cell = cells[argument & ~kTake];
-    if (cell.kind == Cell::Empty)
-      return nullptr;
-    auto value = cell.isScalar() ? Tensor::scalar(elementType(cell.type()), &cell.scalar)
-                                 : Result<TensorRef>(TensorRef::retain(cell.object));
-    if (!value)
-      return nullptr;
-    task->arguments.push_back(std::move(*value));
-  }
-  if (task->procedure >= program().procedures.size() ||
-      task->arguments.size() != program().procedures[task->procedure].params)
-    return nullptr;
   task->body = [](ThreadPool::Task &self) {
     auto &task = static_cast<ForkTask &>(self);
     ResourceScope resources(task.resources);
@@ -123,6 +99,41 @@ std::unique_ptr<ForkTask> Machine::makeTask(const Fork &fork, uint32_t position)
   task->owner = task->run = &run_;
   task->parent = task_;
   task->resources = currentResources();
+  task->within = within();
+  return task;
+}
+
+bool Machine::addArgument(ForkTask &task, const Cell &cell) {
+  if (cell.kind == Cell::Empty)
+    return false;
+  auto value = cell.isScalar() ? Tensor::scalar(elementType(cell.type()), &cell.scalar)
+                               : Result<TensorRef>(TensorRef::retain(cell.object));
+  if (!value)
+    return false;
+  task.arguments.push_back(std::move(*value));
+  return true;
+}
+
+std::unique_ptr<ForkTask> Machine::makeTask(const Fork &fork, uint32_t position) {
+  const Activation &activation = activations_[fork.activation];
+  const uint32_t *word = activation.procedure->code.data() + position;
+  const Cell *cells = cells_.data() + activation.base;
+  auto task = newTask();
+  task->procedure = word[1];
+  if (plan::Code(word[0] & 0xff) == plan::Code::Apply) {
+    const Cell &function = cells[word[2] & ~kTake];
+    if (function.kind != Cell::Object || function.object->kind() != TensorKind::Function)
+      return nullptr;
+    task->procedure = function.object->tag();
+    auto captured = function.object->elements();
+    task->arguments.assign(captured.begin(), captured.end());
+  }
+  for (uint32_t argument : argumentsOf(word))
+    if (!addArgument(*task, cells[argument & ~kTake]))
+      return nullptr;
+  if (task->procedure >= program().procedures.size() ||
+      task->arguments.size() != program().procedures[task->procedure].params)
+    return nullptr;
   task->activation = fork.activation;
   task->position = position;
   task->depth = depth_ + int64_t(fork.activation) + 1;
@@ -131,7 +142,7 @@ std::unique_ptr<ForkTask> Machine::makeTask(const Fork &fork, uint32_t position)
 
 void Machine::runTask() {
   task_->good = enter(task_->procedure, task_->arguments, nullptr, 0, 0) && loop();
-  task_->result = returned_.take();
+  task_->value = returned_.take();
   task_->instructions = run_.session.limits().instructions - remaining();
 }
 
@@ -176,22 +187,28 @@ bool Machine::join(uint32_t result, bool &begin) {
   for (uint32_t i = first; i < 3 + (word[0] >> 8); ++i)
     if (word[i] & kTake)
       at(word[i] & ~kTake).clear();
-  at(result).assign(task->result.take());
+  at(result).assign(task->value.take());
   begin = false;
   return true;
 }
 
 void Machine::cancelTasks() {
-  for (auto &task : tasks_)
+  cancel(tasks_);
+  if (fibers_)
+    cancel(fibers_->parts);
+}
+
+void Machine::cancel(std::vector<std::unique_ptr<ForkTask>> &tasks) {
+  for (auto &task : tasks)
     task->cancelled.store(true, std::memory_order_relaxed);
-  for (auto &task : tasks_) {
-    if (run_.session.pool().takeBack(*task))
+  for (auto &task : tasks) {
+    if (!task->offered || run_.session.pool().takeBack(*task))
       continue;
     ThreadPool::Waiting waiting(run_.session.pool());
     while (!task->done.load(std::memory_order_acquire))
       waiting.pass(&run_, false);
   }
-  tasks_.clear();
+  tasks.clear();
 }
 
 } // namespace tensmith::runtime

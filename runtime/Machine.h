@@ -92,6 +92,8 @@ private:
   void handOut();
   bool findPending(Fork &fork, uint32_t &position);
   std::unique_ptr<ForkTask> makeTask(const Fork &fork, uint32_t position);
+  std::unique_ptr<ForkTask> newTask();
+  bool addArgument(ForkTask &task, const Cell &cell);
   /// Notes that the activation with that number is gone.
   void dropForks(size_t activation) {
     while (!fiber_ && !forks_.empty() && forks_.back().activation >= activation)
@@ -104,6 +106,7 @@ private:
   bool await(ForkTask &task);
   bool isCancelled() const;
   void cancelTasks();
+  void cancel(std::vector<std::unique_ptr<ForkTask>> &tasks);
 
   // ---- Batches.cpp
 
@@ -130,6 +133,18 @@ private:
   bool scatter(std::span<Fiber *const> calls, std::span<const Passed> results,
                std::span<const Tensor::Layout> layouts);
   bool charge(int64_t instructions);
+  /// Gives a call's result to the fiber that waits for it, or to the calls that were forked first.
+  void deliver(Fiber *parent, uint32_t result, Cell value);
+
+  // ---- BatchParts.cpp
+
+  /// After a fork: gives a call away, if it is time to.
+  void giveAway();
+  std::unique_ptr<ForkTask> makePart(Fiber &fiber);
+  /// Takes the results of all that was given away.
+  bool takeParts();
+  /// How many parts this machine's is within.
+  int within() const;
 
   // What a word of an instruction names; each fails where the register is empty.
   bool readCell(uint32_t word, Cell &value);
@@ -186,13 +201,20 @@ struct ForkTask : ThreadPool::Task {
   int64_t depth;
   Resources resources;
   std::vector<TensorRef> arguments;
+  bool offered = false;
   std::atomic<bool> cancelled{false};
+  // Of a part of a batch: whose register its value is for, or null (Batches.h).
+  Fiber *fiber = nullptr;
+  uint32_t result = 0;
+  int within = 0; // parts
   // When it is done:
   bool good = false;
-  Cell result{};
+  Cell value{};
   int64_t instructions = 0;
 
-  ~ForkTask() { result.clear(); }
+  ~ForkTask() { value.clear(); }
 };
+
+inline int Machine::within() const { return task_ ? task_->within : 0; }
 
 } // namespace tensmith::runtime

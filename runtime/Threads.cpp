@@ -154,7 +154,7 @@ struct ThreadPool::Crew {
         idleSince = Clock::now();
       } else if (uint64_t now = number.load(std::memory_order_acquire); now != seen) {
         seen = now;
-        takePart(pool, worker);
+        takePart(pool, int(worker) + 1, posts[worker].stack);
         idleSince = Clock::now();
       } else if (turn % 16 == 15 && (runs.load(std::memory_order_relaxed) == 0 ||
                                      Clock::now() - idleSince > kPatience)) {
@@ -190,11 +190,11 @@ struct ThreadPool::Crew {
     return true;
   }
 
-  void takePart(const ThreadPool *pool, size_t worker) {
+  void takePart(const ThreadPool *pool, int lane, ScratchStack &scratch) {
     inside.fetch_add(1);
     if (Loop *loop = posted.load()) {
-      StackOfBody stack(pool, posts[worker].stack);
-      runChunks(*loop, int(worker) + 1);
+      StackOfBody stack(pool, scratch);
+      runChunks(*loop, lane);
     }
     inside.fetch_sub(1);
   }
@@ -292,8 +292,14 @@ ThreadPool::Waiting::Waiting(ThreadPool &pool) : pool_(pool) {
 ThreadPool::Waiting::~Waiting() { pool_.crew_->idle.fetch_sub(1, std::memory_order_relaxed); }
 
 void ThreadPool::Waiting::pass(const void *owner, bool mayWork) {
-  if (!mayWork || !pool_.crew_->tryTask(owner))
-    pause(turn_++);
+  Crew &crew = *pool_.crew_;
+  if (mayWork && crew.tryTask(owner))
+    return;
+  if (uint64_t now = crew.number.load(std::memory_order_acquire); mayWork && now != seen_) {
+    seen_ = now;
+    return crew.takePart(&pool_, 1, scratch_);
+  }
+  pause(turn_++);
 }
 
 ScratchStack &ThreadPool::scratch(ScratchStack &own) {

@@ -97,12 +97,14 @@ public:
     explicit Waiting(ThreadPool &pool);
     ~Waiting();
     Waiting(const Waiting &) = delete;
-    /// Does a task of the owner's, if one is offered, or passes a moment.
+    /// Does a task of the owner's, if one is offered, takes part in a loop, or passes a moment.
     void pass(const void *owner, bool mayWork);
 
   private:
     ThreadPool &pool_;
     unsigned turn_ = 0;
+    uint64_t seen_ = 0; // loops
+    ScratchStack scratch_;
   };
 
 private:

@@ -163,6 +163,37 @@ TEST(Batches, TensorsInOneBlockAreLetGoOfOneByOne) {
   }
 }
 
+TEST(Batches, PartsAreTheSameForAnyNumberOfThreads) {
+  auto module = load(folding(2));
+  auto balanced = [](auto self, int depth) -> TensorRef {
+    return depth == 0 ? leaf(floats({1}, {1}))
+                      : Tensor::data(1, {self(self, depth - 1), self(self, depth - 1)});
+  };
+  auto chain = [](int64_t length, bool toTheLeft) {
+    TensorRef tree = leaf(floats({1}, {1}));
+    for (int64_t i = 0; i < length; ++i)
+      tree = toTheLeft ? Tensor::data(1, {tree, leaf(floats({1}, {1}))})
+                       : Tensor::data(1, {leaf(floats({1}, {1})), tree});
+    return tree;
+  };
+  auto callsOf = [&](int threads, const TensorRef &tree, const char *expected) {
+    Session session(module, threads);
+    Profile profile;
+    for (const FunctionCode &function : module->program().functions)
+      profile.functions.emplace_back(function.steps.size());
+    EXPECT_EQ(outcome(session, tree), expected);
+    EXPECT_EQ(outcome(session, tree, &profile), expected);
+    return std::pair(profile.functions[1][0].count, profile.functions[2][0].count);
+  };
+  // One half is given away: both do five levels together, and three nodes alone with the root.
+  for (int threads = 1; threads <= 3; ++threads) {
+    EXPECT_EQ(callsOf(threads, balanced(balanced, 7), "128.000000"),
+              std::pair(int64_t(3), int64_t(10)));
+    callsOf(threads, chain(100'000, true), "100001.000000");
+    callsOf(threads, chain(100'000, false), "100001.000000");
+  }
+}
+
 TEST(Batches, SeveralRunsOfOneSession) {
   Session alone(load(folding(0)), 1), session(load(folding(2)), 3);
   std::mt19937 random(3);
