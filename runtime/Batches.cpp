@@ -21,7 +21,7 @@ namespace {
 
 constexpr size_t kMostFibers = 4096; // beyond, calls are done in their caller's fiber
 constexpr size_t kMostTogether = 1024;
-constexpr size_t kCallsOfBlock = 8, kBlockBytes = 64 << 10; // of their results, in one block
+constexpr size_t kCallsOfBlock = 8;
 
 bool isApply(const uint32_t *word) { return plan::Code(word[0] & 0xff) == plan::Code::Apply; }
 
@@ -45,17 +45,6 @@ const Tensor *operandOf(Fiber &fiber, uint32_t operand) {
   const Cell &cell = cellOf(fiber, word[3 + word[2] + operand] & ~kTake);
   bool tensor = cell.kind == Cell::Object && cell.object->kind() == TensorKind::Tensor;
   return tensor ? cell.object : nullptr;
-}
-
-/// The layout of one call's part of a result.
-std::optional<Tensor::Layout> layoutOfRow(const Tensor &rows, size_t calls, bool inFront) {
-  if (rows.shape().empty() || rows.shape()[0] != int64_t(calls) || rows.type() == DataType::String)
-    return {};
-  Shape shape = rows.shape();
-  shape[0] = 1;
-  if (inFront)
-    shape.erase(shape.begin());
-  return Tensor::Layout{rows.type(), std::move(shape)};
 }
 
 } // namespace
@@ -331,24 +320,28 @@ Result<TensorRef> Machine::gather(std::span<Fiber *const> calls, uint32_t operan
   return rows;
 }
 
-/// The rows of a few calls at a time lie in one block: it stays for as long as one of them does.
-bool Machine::scatter(std::span<Fiber *const> calls, std::span<const Passed> results,
-                      std::span<const Tensor::Layout> layouts) {
-  size_t bytes = 0;
-  for (const Passed &result : results)
-    bytes += size_t(result.tensor->bytes()) / calls.size();
-  size_t most = std::clamp<size_t>(kBlockBytes / (bytes + 1), 1, kCallsOfBlock);
-  std::vector<TensorRef> rows(most * layouts.size());
-  for (size_t first = 0; first < calls.size(); first += most) {
-    size_t count = std::min(most, calls.size() - first);
-    if (!Tensor::createTogether(layouts, count, rows.data()).ok())
+/// The rows of a few calls at a time lie in one block, which stays for as long as one of them does.
+bool Machine::scatter(std::span<Fiber *const> calls, uint32_t result, const Tensor &rows,
+                      bool inFront) {
+  if (rows.shape().empty() || rows.shape()[0] != int64_t(calls.size()) ||
+      rows.type() == DataType::String)
+    return false;
+  Shape shape = rows.shape();
+  shape[0] = 1;
+  if (inFront)
+    shape.erase(shape.begin());
+  size_t bytes = size_t(rows.bytes()) / calls.size();
+  TensorRef own[kCallsOfBlock];
+  for (size_t first = 0; first < calls.size(); first += kCallsOfBlock) {
+    size_t count = std::min(kCallsOfBlock, calls.size() - first);
+    if (!Tensor::createTogether(rows.type(), shape, {own, count}).ok())
       return false;
-    for (size_t i = 0; i < count * layouts.size(); ++i) {
-      size_t call = first + i / layouts.size(), result = i % layouts.size();
-      if (size_t size = size_t(rows[i]->bytes()))
-        std::memcpy(rows[i]->data(), results[result].tensor->data() + call * size, size);
-      Fiber &fiber = *calls[call];
-      cellOf(fiber, instructionOf(fiber)[3 + result]).assign(Cell::of(std::move(rows[i])));
+    if (bytes)
+      for (size_t i = 0; i < count; ++i)
+        std::memcpy(own[i]->data(), rows.data() + (first + i) * bytes, bytes);
+    for (size_t i = 0; i < count; ++i) {
+      Fiber &fiber = *calls[first + i];
+      cellOf(fiber, instructionOf(fiber)[3 + result]).assign(Cell::of(std::move(own[i])));
     }
   }
   return true;
@@ -382,16 +375,9 @@ bool Machine::invokeTogether(uint32_t index, std::span<Fiber *const> calls) {
   frame->clear();
   if (!given || !charge(int64_t(calls.size())))
     return false;
-  std::vector<Tensor::Layout> layouts;
-  for (uint32_t i = 0; i < one.results.size(); ++i) {
-    bool front = inFront(one.results, several.results, i);
-    auto layout = layoutOfRow(*(*given)[i].tensor, calls.size(), front);
-    if (!layout)
+  for (uint32_t i = 0; i < one.results.size(); ++i)
+    if (!scatter(calls, i, *(*given)[i].tensor, inFront(one.results, several.results, i)))
       return false;
-    layouts.push_back(std::move(*layout));
-  }
-  if (!layouts.empty() && !scatter(calls, *given, layouts))
-    return false;
   for (Fiber *fiber : calls) {
     auto &top = fiber->activations.back();
     top.position += lengthAt(*top.procedure, top.position);

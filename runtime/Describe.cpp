@@ -143,8 +143,8 @@ void writeValues(JsonWriter &json, const char *key, const FunctionCode &code, In
 }
 
 /// Tensors that a call of the function computes, and how often it asks for memory for them: not for
-/// those in the arena, which is made once and kept.
-void writeAllocations(JsonWriter &json, const FunctionCode &code) {
+/// those in the arena, which is made once and kept, and once for results that are alike.
+void writeAllocations(JsonWriter &json, const FunctionCode &code, bool main) {
   int64_t tensors = 0, own = 0;
   for (const Step &step : code.steps)
     if (step.opcode == plan::Opcode::Kernel || step.opcode == plan::Opcode::Routine)
@@ -152,6 +152,8 @@ void writeAllocations(JsonWriter &json, const FunctionCode &code) {
         tensors += result != kAbsent;
         own += result != kAbsent && code.values[result].storage != plan::Storage::Arena;
       }
+  if (!main && !code.together.empty())
+    own -= int64_t(code.together.size()) - 1;
   json.key("tensors").value(tensors);
   json.key("allocations").value(own);
 }
@@ -170,7 +172,7 @@ void writeFunction(JsonWriter &json, const Module &module, const FunctionCode &c
     return value.storage == plan::Storage::Heap;
   });
   json.key("planned_allocations").value(int64_t(planned)).key("heap_values").value(int64_t(heap));
-  writeAllocations(json, code);
+  writeAllocations(json, code, &code == module.program().functions.data());
   json.key("instructions").open('[');
   for (const Step &step : code.steps) {
     json.open('{').key("opcode").value(opcodeName(step.opcode));

@@ -60,13 +60,37 @@ Status allocateResult(Frame &frame, uint32_t index) {
   return {};
 }
 
+/// The results that are alike, if they are small; the others get theirs when they are computed.
+Status allocateTogether(Frame &frame) {
+  constexpr int64_t kMostBytes = int64_t(64) << 10;
+  constexpr size_t kMost = 8;
+  std::span<const uint32_t> values(frame.code.together);
+  values = values.first(std::min(values.size(), kMost));
+  const ValueCode &value = frame.code.values[values[0]];
+  Shape shape;
+  frame.shape(value, shape);
+  auto size = elementCount(shape);
+  if (!size || *size > kMostBytes / (int64_t(values.size()) * byteSize(value.type)))
+    return {};
+  TensorRef tensors[kMost];
+  if (Status status = Tensor::createTogether(value.type, shape, {tensors, values.size()});
+      !status.ok())
+    return status.within("'" + std::string(value.name) + "'");
+  for (size_t i = 0; i < values.size(); ++i) {
+    frame.setAddress(values[i], tensors[i]->data());
+    frame.slots[values[i]].tensor = std::move(tensors[i]);
+    frame.slots[values[i]].exclusive = true;
+  }
+  return {};
+}
+
 Status prepareKernel(Frame &frame, const Step &step) {
   for (size_t i = 0; step.lateSizes && i < step.sizes.size(); ++i)
     if ((frame.sizes[step.firstSize + i] = frame.exprs[step.sizes[i]]) == kPoison)
       return invalidArgument("the size " + expressionText(*frame.code.plan, step.sizes[i]) +
                              " overflows or divides by zero");
   for (uint32_t result : step.results)
-    if (!fixedAddress(frame.code.values[result]))
+    if (!fixedAddress(frame.code.values[result]) && !frame.slots[result].tensor)
       if (Status status = allocateResult(frame, result); !status.ok())
         return status;
   return {};
@@ -382,6 +406,9 @@ Result<std::vector<Passed>> execute(Run &run, Frame &frame, uint32_t function,
     if (code.values[code.results[i]].storage == plan::Storage::Result &&
         !frame.slots[code.results[i]].destination)
       frame.slots[code.results[i]].destination = destinations[i];
+  if (function != 0 && !code.together.empty())
+    if (Status status = allocateTogether(frame); !status.ok())
+      return status;
   if (Status status = executeSteps(run, frame, function); !status.ok())
     return status;
   std::vector<Passed> results;

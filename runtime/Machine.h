@@ -130,8 +130,7 @@ private:
   std::vector<Fiber *> takeAlike(uint32_t function, std::vector<Fiber *> &all);
   bool invokeTogether(uint32_t index, std::span<Fiber *const> calls);
   Result<TensorRef> gather(std::span<Fiber *const> calls, uint32_t operand, bool inFront);
-  bool scatter(std::span<Fiber *const> calls, std::span<const Passed> results,
-               std::span<const Tensor::Layout> layouts);
+  bool scatter(std::span<Fiber *const> calls, uint32_t result, const Tensor &rows, bool inFront);
   bool charge(int64_t instructions);
   /// Gives a call's result to the fiber that waits for it, or to the calls that were forked first.
   void deliver(Fiber *parent, uint32_t result, Cell value);

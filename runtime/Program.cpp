@@ -104,6 +104,25 @@ void collectUses(FunctionCode &code) {
   });
 }
 
+/// Those that are like the first, if there are more: what has one size lives no longer for lying
+/// with others than they could have made it live by being as large.
+void collectTogether(FunctionCode &code, const KnownTimes &times) {
+  for (const Step &step : code.steps)
+    for (uint32_t result : step.results) {
+      if (step.opcode != plan::Opcode::Kernel ||
+          code.values[result].storage != plan::Storage::Result)
+        continue;
+      const ValueCode &value = code.values[result];
+      const ValueCode &first = code.values[code.together.empty() ? result : code.together[0]];
+      auto known = [&](uint32_t dim) { return times.exprs[dim] == kAtEntry; };
+      if (value.type == first.type && std::ranges::equal(value.dims, first.dims) &&
+          std::ranges::all_of(value.dims, known))
+        code.together.push_back(result);
+    }
+  if (code.together.size() < 2)
+    code.together.clear();
+}
+
 Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Function &function,
                                     const FindKernel &find) {
   KnownTimes times = knownTimes(function);
@@ -144,6 +163,7 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
     code.hasArena |= value.storage == plan::Storage::Arena;
   collectUses(code);
   collectTransient(code);
+  collectTogether(code, times);
   code.times = std::move(times);
   return code;
 }

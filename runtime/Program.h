@@ -82,6 +82,7 @@ struct FunctionCode {
   std::vector<Step> steps;
   std::vector<uint32_t> uses;      // positions in Frame::pointers
   std::vector<uint32_t> transient; // values that hold a tensor during a run
+  std::vector<uint32_t> together;  // results of kernels, all alike, that get memory in one block
   KnownTimes times;
   bool hasArena = false;
   uint32_t arenaBytes; // expression

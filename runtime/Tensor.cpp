@@ -91,34 +91,52 @@ thread_local bool BlockCache::gone = false;
 
 } // namespace
 
-Tensor *Tensor::allocate(size_t bytes) {
-  size_t all = sizeof(Tensor) + bytes, size = (all - 1) / BlockCache::kStep;
-  Charge charge;
-  if (!charge.take(int64_t(all)))
-    return nullptr;
+namespace {
+
+/// Its number among the sizes that are kept goes to `kept`; 0: it is of none.
+void *takeBlock(size_t bytes, uint8_t &kept) {
+  size_t size = (bytes - 1) / BlockCache::kStep;
   BlockCache *cache = size < BlockCache::kSizes ? BlockCache::own() : nullptr;
+  kept = uint8_t(cache ? size + 1 : 0);
   void *block = cache ? cache->take(size) : nullptr;
-  if (!block)
-    block = std::malloc(cache ? (size + 1) * BlockCache::kStep : all);
+  return block ? block : std::malloc(cache ? (size + 1) * BlockCache::kStep : bytes);
+}
+
+void giveBlock(void *block, size_t kept) {
+  BlockCache *cache = kept ? BlockCache::own() : nullptr;
+  if (!cache || !cache->keep(kept - 1, block))
+    std::free(block);
+}
+
+} // namespace
+
+Tensor *Tensor::allocate(size_t bytes) {
+  Charge charge;
+  if (!charge.take(int64_t(sizeof(Tensor) + bytes)))
+    return nullptr;
+  uint8_t kept;
+  void *block = takeBlock(sizeof(Tensor) + bytes, kept);
   if (!block)
     return nullptr;
   Tensor *tensor = new (block) Tensor;
   tensor->charge_ = std::move(charge);
-  tensor->blockSize_ = uint8_t(cache ? size + 1 : 0);
+  tensor->blockSize_ = kept;
   return tensor;
 }
 
-/// The beginning of a block of several tensors.
+/// The beginning of a block of several tensors, which follow.
 struct Tensor::Together {
-  std::atomic<size_t> left; // of its tensors
+  std::atomic<size_t> left; // of them
+  uint8_t blockSize;        // as a tensor's
   Charge charge;
-  std::vector<Layout> layouts;
+  Shape shape;
 
   void leave() {
     if (left.fetch_sub(1, std::memory_order_acq_rel) != 1)
       return;
+    size_t size = blockSize;
     this->~Together();
-    std::free(this);
+    giveBlock(this, size);
   }
 };
 
@@ -126,11 +144,7 @@ void Tensor::free() {
   size_t size = blockSize_;
   Together *together = together_;
   this->~Tensor();
-  if (together)
-    return together->leave();
-  BlockCache *cache = size ? BlockCache::own() : nullptr;
-  if (!cache || !cache->keep(size - 1, this))
-    std::free(this);
+  together ? together->leave() : giveBlock(this, size);
 }
 
 std::shared_ptr<const void> Tensor::share() const {
@@ -191,35 +205,33 @@ Result<TensorRef> Tensor::create(DataType type, std::span<const int64_t> shape) 
   return tensor;
 }
 
-Status Tensor::createTogether(std::span<const Layout> layouts, size_t count, TensorRef *tensors) {
+Status Tensor::createTogether(DataType type, const Shape &shape, std::span<TensorRef> tensors) {
+  auto size = checkedSize(type, shape);
+  if (!size)
+    return size.status();
   auto whole = [](size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; };
-  constexpr size_t kHead = (sizeof(Together) + kAlignment - 1) / kAlignment * kAlignment;
-  size_t round = 0;
-  for (const Layout &layout : layouts) {
-    auto size = checkedSize(layout.type, layout.shape);
-    if (!size)
-      return size.status();
-    round += whole(sizeof(Tensor)) + whole(size_t(*size * byteSize(layout.type)));
-  }
-  size_t bytes = kHead + count * round + kAlignment;
-  std::vector<Layout> kept(layouts.begin(), layouts.end());
+  size_t head = whole(sizeof(Tensor)), each = head + whole(size_t(*size * byteSize(type)));
+  size_t bytes = sizeof(Together) + tensors.size() * each + kAlignment;
+  Shape own = shape;
   Charge charge;
-  void *block = charge.take(int64_t(bytes)) ? std::malloc(bytes) : nullptr;
+  if (!charge.take(int64_t(bytes)))
+    return noMemory(type, shape);
+  uint8_t kept;
+  void *block = takeBlock(bytes, kept);
   if (!block)
-    return noMemory(layouts[0].type, layouts[0].shape);
-  auto *together = new (block) Together{count * layouts.size(), std::move(charge), std::move(kept)};
-  auto place = whole(reinterpret_cast<uintptr_t>(block) + sizeof(Together));
-  for (size_t i = 0; i < count * layouts.size(); ++i) {
-    const Layout &layout = together->layouts[i % layouts.size()];
+    return noMemory(type, shape);
+  auto *together = new (block) Together{tensors.size(), kept, std::move(charge), std::move(own)};
+  size_t place = whole(reinterpret_cast<uintptr_t>(together + 1));
+  for (TensorRef &result : tensors) {
     auto *tensor = new (reinterpret_cast<void *>(place)) Tensor;
-    tensor->type_ = layout.type;
-    tensor->shape_ = &layout.shape;
-    tensor->size_ = *elementCount(layout.shape);
-    tensor->data_ = reinterpret_cast<std::byte *>(place + whole(sizeof(Tensor)));
+    tensor->type_ = type;
+    tensor->shape_ = &together->shape;
+    tensor->size_ = *size;
+    tensor->data_ = reinterpret_cast<std::byte *>(place + head);
     tensor->inside_ = true;
     tensor->together_ = together;
-    tensors[i] = TensorRef(tensor);
-    place += whole(sizeof(Tensor)) + whole(size_t(tensor->bytes()));
+    result = TensorRef(tensor);
+    place += each;
   }
   return {};
 }

@@ -68,13 +68,9 @@ public:
   /// Uninitialised memory. Errors: InvalidArgument for an impossible type or shape,
   /// ResourceExhausted.
   static Result<TensorRef> create(DataType type, std::span<const int64_t> shape);
-  struct Layout {
-    DataType type; // of numbers
-    Shape shape;
-  };
-  /// `count` rounds of tensors of these layouts, round by round, in one block that is let go of
-  /// with the last of them: for few elements each.
-  static Status createTogether(std::span<const Layout> layouts, size_t count, TensorRef *tensors);
+  /// Tensors of numbers, all alike and with few elements, in one block that is let go of with the
+  /// last of them.
+  static Status createTogether(DataType type, const Shape &shape, std::span<TensorRef> tensors);
   /// On memory of somebody else's that `owner` keeps alive (null: nobody does, see above).
   static Result<TensorRef> on(DataType type, std::span<const int64_t> shape, void *data,
                               std::shared_ptr<const void> owner);

@@ -137,29 +137,28 @@ TEST(Batches, ResultsErrorsAndLimitsAreThoseOfCallsOneByOne) {
 }
 
 TEST(Batches, TensorsInOneBlockAreLetGoOfOneByOne) {
-  const Tensor::Layout layouts[] = {
-      {DataType::F32, {1, 3}}, {DataType::I64, {2}}, {DataType::F32, {0}}};
-  std::vector<TensorRef> tensors(12);
-  ASSERT_TRUE(Tensor::createTogether(layouts, 4, tensors.data()).ok());
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    EXPECT_EQ(tensors[i]->shape(), layouts[i % 3].shape);
-    EXPECT_EQ(tensors[i]->type(), layouts[i % 3].type);
-    EXPECT_EQ(uintptr_t(tensors[i]->data()) % kAlignment, 0u);
-    EXPECT_TRUE(tensors[i]->ownsMemory());
-    std::memset(tensors[i]->data(), int(i), size_t(tensors[i]->bytes()));
+  for (const Shape &shape : {Shape{1, 3}, Shape{500}, Shape{0}}) {
+    std::vector<TensorRef> tensors(8);
+    ASSERT_TRUE(Tensor::createTogether(DataType::F32, shape, tensors).ok());
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      EXPECT_EQ(tensors[i]->shape(), shape);
+      EXPECT_EQ(uintptr_t(tensors[i]->data()) % kAlignment, 0u);
+      EXPECT_TRUE(tensors[i]->ownsMemory());
+      std::memset(tensors[i]->data(), int(i), size_t(tensors[i]->bytes()));
+    }
+    TensorRef last = tensors[6], view = *tensors[7]->reshaped(shape);
+    tensors.clear();
+    EXPECT_EQ(last->size(), view->size());
+    for (int64_t k = 0; k < last->bytes(); ++k)
+      EXPECT_TRUE(last->data()[k] == std::byte(6) && view->data()[k] == std::byte(7));
   }
-  TensorRef last = tensors[6], view = *tensors[9]->reshaped(Shape{3, 1});
-  tensors.clear();
-  EXPECT_EQ(*last->data(), std::byte(6));
-  EXPECT_EQ(*view->data(), std::byte(9));
-  // The block counts as a whole until its last tensor goes.
-  auto budget = std::make_shared<Budget>(4096);
-  ResourceScope scope({budget});
-  ASSERT_TRUE(Tensor::createTogether(layouts, 4, (tensors.resize(12), tensors.data())).ok());
-  EXPECT_FALSE(Tensor::createTogether(layouts, 12, std::vector<TensorRef>(36).data()).ok());
+  // The block counts as a whole, until its last tensor goes.
+  ResourceScope scope({std::make_shared<Budget>(4096)});
   for (int i = 0; i < 10; ++i) {
-    std::vector<TensorRef> more(3);
-    EXPECT_TRUE(Tensor::createTogether(layouts, 1, more.data()).ok());
+    std::vector<TensorRef> tensors(8), more(8);
+    EXPECT_TRUE(Tensor::createTogether(DataType::F32, Shape{16}, tensors).ok());
+    tensors.erase(tensors.begin() + 1, tensors.end());
+    EXPECT_FALSE(Tensor::createTogether(DataType::F32, Shape{16}, more).ok());
   }
 }
 
