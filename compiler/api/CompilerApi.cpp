@@ -293,6 +293,9 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.verifyEachPass = options.verify_each_pass != 0;
   if (options.schedules)
     result.schedules = options.schedules;
+  result.memoryBudget = options.memory_budget;
+  if (options.recomputation)
+    result.recomputation = options.recomputation;
   if (options.reproducer)
     result.reproducer = options.reproducer;
   if (options.progress)

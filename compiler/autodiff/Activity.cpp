@@ -32,8 +32,8 @@ bool Activity::isActive(Operation *op) const {
          llvm::any_of(op->getResults(), [&](Value value) { return isActive(value); });
 }
 
-void Activity::follow(Block &block, Operation *first) {
-  for (Operation *op = first ? first : &block.front(); op; op = op->getNextNode())
+void Activity::follow(Block &block, Operation *first, Operation *last) {
+  for (Operation *op = first ? first : &block.front(); op != last; op = op->getNextNode())
     followOperator(op);
 }
 

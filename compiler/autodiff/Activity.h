@@ -16,8 +16,10 @@ public:
   }
   ~Activity();
 
-  /// Takes in the operators from `first` (all where null) to the end of the block, in their order.
-  void follow(mlir::Block &block, mlir::Operation *first = nullptr);
+  /// Takes in the operators from `first` (all where null) to before `last` (the end of the block
+  /// where null), in their order.
+  void follow(mlir::Block &block, mlir::Operation *first = nullptr,
+              mlir::Operation *last = nullptr);
   bool isActive(mlir::Value value) const { return active_.contains(value); }
   void add(mlir::Value value) { active_.insert(value); }
   /// Whether a derivative goes through the operator: an operand is active, or a value that its

@@ -42,8 +42,10 @@ LogicalResult expand(const graph::GradientCode &code, Operation *op, Activity &a
       return failure();
     result.replaceAllUsesWith(typed);
   }
+  // What follows depends on the same values as before.
+  Operation *after = op->getNextNode();
   activity.retire(op);
-  activity.follow(block, before ? before->getNextNode() : &block.front());
+  activity.follow(block, before ? before->getNextNode() : &block.front(), after);
   return success();
 }
 

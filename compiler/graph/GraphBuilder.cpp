@@ -31,8 +31,12 @@ bool takesOperands(Operation *op) {
       problem = diagnostic.str();
       return success();
     });
-    if (succeeded(op->getName().verifyInvariants(op)) ||
-        !StringRef(problem).contains(" op operand #"))
+    // A note with the operator as text would number the values of the whole function.
+    bool prints = op->getContext()->shouldPrintOpOnDiagnostic();
+    op->getContext()->printOpOnDiagnostic(false);
+    bool isGood = succeeded(op->getName().verifyInvariants(op));
+    op->getContext()->printOpOnDiagnostic(prints);
+    if (isGood || !StringRef(problem).contains(" op operand #"))
       return true;
   }
   emitError(op->getLoc()) << problem;

@@ -5,6 +5,7 @@
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/pipeline/Dump.h"
+#include "compiler/pipeline/MemoryBudget.h"
 #include "compiler/pipeline/Reproducer.h"
 #include "compiler/pipeline/Verification.h"
 #include "compiler/program/Batching.h"
@@ -88,6 +89,8 @@ public:
     auto machine = target::cpu::parseMachine(options_.target.empty() ? "host" : options_.target);
     if (!machine.ok())
       return machine.status();
+    if (Status status = checkBudget(options_); !status.ok())
+      return status;
     machine_ = *machine;
     shape_ = target::cpu::kernelShape(machine_);
     if (Status status = readSchedules(); !status.ok())
@@ -98,8 +101,9 @@ public:
     function_ = module_.lookupSymbol<func::FuncOp>("main");
     if (!function_)
       return Status(StatusCode::InvalidModel, options_.model + ": has no function @main");
-    for (auto stage : {&Compilation::rewriteGraph, &Compilation::emitKernels,
-                       &Compilation::compileKernels, &Compilation::planExecution})
+    for (auto stage :
+         {&Compilation::rewriteGraph, &Compilation::emitKernels, &Compilation::planMemory,
+          &Compilation::compileKernels, &Compilation::planExecution})
       if (Status status = (this->*stage)(); !status.ok())
         return status;
     for (const std::string &warning : schedules_.warnings())
@@ -203,6 +207,11 @@ private:
       if (Status status = checkTime(); !status.ok())
         return status.within(options_.model);
       Operation *root = kernel::scheduledOperator(op);
+      if (graph::KernelOp equal = findEqual(op)) {
+        op->setAttr(kKernelNumber, equal->getAttr(kKernelNumber));
+        chosen_.add(root, chosenFor_.lookup(equal));
+        continue;
+      }
       auto emitted = kernel::emitKernel(op, shape_, schedules_.of(root));
       std::string label = graph::describe(op.getLoc());
       if (emitted.status().code() == StatusCode::Unsupported) {
@@ -223,15 +232,41 @@ private:
       binding.schedule = std::move(emitted->summary);
       schedules_.made(root, emitted->schedule);
       chosen_.add(root, emitted->schedule);
+      chosenFor_[op] = emitted->schedule;
+      emitted_[hashOf(op)].push_back(op);
       binding.flops = emitted->work.flops;
       binding.bytes = emitted->work.bytes;
       binding.workSymbols = std::move(emitted->work.symbols);
-      bindings_[op] = sources_.size() - 1;
+      op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernels_.size())));
       kernels_.push_back(std::move(binding));
     }
     if (Status status = dump_.write(module_, "kernels"); !status.ok())
       return status;
     return dump_.write(sources_);
+  }
+
+  static llvm::hash_code hashOf(graph::KernelOp op) {
+    llvm::hash_code hash = llvm::hash_value(op.getKind());
+    op.getBody().walk([&](Operation *inner) {
+      hash = llvm::hash_combine(
+          hash, OperationEquivalence::computeHash(inner, OperationEquivalence::ignoreHashValue,
+                                                  OperationEquivalence::ignoreHashValue,
+                                                  OperationEquivalence::IgnoreLocations));
+    });
+    return hash;
+  }
+
+  /// A kernel with the same region that was emitted before; deep networks have each a thousand
+  /// times.
+  graph::KernelOp findEqual(graph::KernelOp op) {
+    if (!options_.schedules.empty())
+      return {}; // choices may be for nodes by name
+    for (graph::KernelOp other : emitted_.lookup(hashOf(op)))
+      if (other.getKind() == op.getKind() &&
+          OperationEquivalence::isRegionEquivalentTo(&other.getBody(), &op.getBody(),
+                                                     OperationEquivalence::IgnoreLocations))
+        return other;
+    return {};
   }
 
   static void inlineRegion(graph::KernelOp op) {
@@ -245,7 +280,20 @@ private:
     op->erase();
   }
 
-  /// 3. Vector code to objects for the machine, on all cores, each structure once, from the cache
+  /// 3. What a run computes again to keep to its memory: kernels as they are, none of which has to
+  /// be emitted for it.
+  Status planMemory() {
+    if (!options_.memoryBudget && options_.recomputation.empty())
+      return {};
+    report("planning memory", 0);
+    vm::PlanInput input = planInput();
+    if (Status status = meetBudget(module_, options_, shape_, input); !status.ok())
+      return status;
+    recomputation_ = input.recomputation;
+    return dump_.write(module_, "recomputed");
+  }
+
+  /// 4. Vector code to objects for the machine, on all cores, each structure once, from the cache
   /// where it has them.
   Status compileKernels() {
     if (!generateCode_) {
@@ -273,22 +321,27 @@ private:
     return {};
   }
 
-  /// 4. The order of execution, memory and constants.
-  Status planExecution() {
-    report("planning memory", 0);
+  vm::PlanInput planInput() {
     vm::PlanInput input;
     input.function = function_;
     input.kernel = [this](graph::KernelOp op) -> const vm::KernelBinding & {
-      return kernels_[bindings_.lookup(op)];
+      return kernels_[size_t(op->getAttrOfType<IntegerAttr>(kKernelNumber).getInt())];
     };
     input.model = options_.model;
+    input.recomputation = recomputation_;
     input.unemitted = unemitted_;
     input.triple = machine_.triple;
     input.cpu = machine_.cpu;
     input.limits = machine_.limits;
     input.schedules = chosen_.json();
     input.features = machine_.codeFeatures();
-    plan_ = vm::buildPlan(input);
+    return input;
+  }
+
+  /// 5. The order of execution, memory and constants.
+  Status planExecution() {
+    report("planning memory", 0);
+    plan_ = vm::buildPlan(planInput());
     if (!plan_.ok())
       return plan_.status();
     parts_.plan = std::as_bytes(std::span(plan_->bytes));
@@ -313,7 +366,9 @@ private:
   kernel::ChosenSchedules chosen_;
   std::vector<target::cpu::KernelSource> sources_;
   std::vector<vm::KernelBinding> kernels_;
-  llvm::DenseMap<Operation *, size_t> bindings_;
+  llvm::DenseMap<size_t, SmallVector<graph::KernelOp, 1>> emitted_; // by hash
+  llvm::DenseMap<Operation *, kernel::Schedule> chosenFor_;
+  std::string recomputation_;
   std::vector<std::string> unemitted_;
   Result<vm::Plan> plan_{Status(StatusCode::Internal, "not planned yet")};
   target::cpu::ModuleParts parts_;

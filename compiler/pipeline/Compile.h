@@ -27,6 +27,11 @@ struct CompileOptions {
   /// Evaluates the graph by the reference after each rewrite, on drawn inputs, and fails where one
   /// changes a result.
   bool verifyEachPass = false;
+  /// Bytes that a run may hold; 0: any. What is kept is then chosen, and the rest computed again,
+  /// by a plan (vm/Recomputation.h): "cost", "segments" or "recursive". A plan without a budget
+  /// takes as little as it can.
+  int64_t memoryBudget = 0;
+  std::string recomputation;
   std::string reproducer; // file for what a failure leaves; empty: none
   std::string model = "model";
   std::function<void(const char *stage, double fraction)> progress;

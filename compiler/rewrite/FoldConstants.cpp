@@ -40,7 +40,9 @@ bool isFoldable(Operation *op, int64_t allowance) {
       return false;
     out += bytesOf(type);
   }
-  return out <= 2 * in + allowance;
+  // Numbers of elements, as those that dropout draws by, would be read from memory forever.
+  constexpr int64_t kLargestRange = 1 << 16;
+  return out <= 2 * in + (isa<graph::IotaOp>(op) ? std::min(allowance, kLargestRange) : allowance);
 }
 
 /// Adds the operator's results to the values that are known; false where its evaluation fails (then

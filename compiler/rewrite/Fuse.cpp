@@ -129,10 +129,12 @@ public:
     // The operators are taken in from behind, so that all users of one are known when it is its
     // turn: which is, at the latest, when the last of them has come in.
     for (size_t next = 0; next < ops_.size(); ++next)
-      for (Value operand : ops_[next]->getOperands())
-        if (Operation *producer = operand.getDefiningOp();
-            producer && ops_.size() < kMaxOperators && !ops_.contains(producer))
-          tryAdd(producer);
+      for (bool heavy : {true, false}) // a root first: what follows another is that one's
+        for (Value operand : ops_[next]->getOperands())
+          if (Operation *producer = operand.getDefiningOp();
+              producer && ops_.size() < kMaxOperators && !ops_.contains(producer) &&
+              roleOf(producer).isHeavy() == heavy)
+            tryAdd(producer);
   }
 
 private:
@@ -220,8 +222,10 @@ private:
         add(op, role, true);
     } else if (role.part == Part::Movement) {
       addMovement(op, role);
-    } else if (isBeforeRoot(op) ? rootTakesElementwise(op) : !moves_ || !followsHeavy(op)) {
-      // What is moved afterwards can still be applied to the heavy operator before it.
+    } else if (isBeforeRoot(op) ? rootTakesElementwise(op)
+                                : (!moves_ && !root_) || !followsHeavy(op)) {
+      // What is moved afterwards can still be applied to the heavy operator before it; of a sum of
+      // many products each is added by its own kernel, so that they need not all be kept.
       add(op, role, aligned);
     }
   }
@@ -341,15 +345,56 @@ private:
   friend class KernelBuilder;
 };
 
+/// Where operators stand in their block. The block's own numbers would be made anew for every few
+/// operators that are put in between.
+class Places {
+public:
+  explicit Places(Block &block) {
+    for (Operation &op : block)
+      numbers_[&op] = numbers_.size();
+  }
+
+  void sort(SmallVectorImpl<Operation *> &ops) {
+    SmallVector<std::pair<std::pair<size_t, int64_t>, Operation *>> placed;
+    for (Operation *op : ops)
+      placed.push_back({placeOf(op), op});
+    llvm::sort(placed, llvm::less_first());
+    for (auto [op, place] : llvm::zip_equal(ops, placed))
+      op = place.second;
+  }
+
+  /// The kernel stands where the end of the operators stood that are in it.
+  void replace(ArrayRef<Operation *> ops, Operation *end, Operation *kernel) {
+    size_t number = placeOf(end).first;
+    for (Operation *op : ops)
+      numbers_.erase(op);
+    numbers_[kernel] = number;
+  }
+
+  void forget(Operation *op) { numbers_.erase(op); }
+
+private:
+  /// By the next operator with a number, and how far before it.
+  std::pair<size_t, int64_t> placeOf(Operation *op) {
+    int64_t before = 0;
+    for (;; op = op->getNextNode(), --before)
+      if (auto it = numbers_.find(op); it != numbers_.end())
+        return {it->second, before};
+  }
+
+  llvm::DenseMap<Operation *, size_t> numbers_;
+};
+
 /// Turns a group into a graph.kernel.
 class KernelBuilder {
 public:
-  KernelBuilder(Group &group, OpBuilder &builder, const Options &options)
-      : group_(group), builder_(builder), options_(options), context_(group.end_->getContext()) {}
+  KernelBuilder(Group &group, Places &places, OpBuilder &builder, const Options &options)
+      : group_(group), places_(places), builder_(builder), options_(options),
+        context_(group.end_->getContext()) {}
 
   graph::KernelOp build() {
     SmallVector<Operation *> sorted(group_.ops_.begin(), group_.ops_.end());
-    llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    places_.sort(sorted);
     builder_.setInsertionPoint(group_.end_);
     llvm::SmallDenseMap<Operation *, Value, 2> packed;
     if (group_.scores_)
@@ -374,6 +419,7 @@ public:
                                                    label(sorted), kernel::name(rootKind()));
     kernel.getBody().takeBody(body_);
     results[0].replaceAllUsesWith(kernel->getResult(0));
+    places_.replace(sorted, group_.end_, kernel);
     for (Operation *op : llvm::reverse(sorted))
       op->erase();
     return kernel;
@@ -526,6 +572,7 @@ private:
   }
 
   Group &group_;
+  Places &places_;
   OpBuilder &builder_;
   const Options &options_;
   MLIRContext *context_;
@@ -536,6 +583,7 @@ private:
 
 void fuseBlock(Block &block, const Options &options) {
   OpBuilder builder(block.getParentOp()->getContext());
+  Places places(block);
   Operation *next = block.empty() ? nullptr : &block.back();
   while (next) {
     Operation *op = next;
@@ -547,13 +595,15 @@ void fuseBlock(Block &block, const Options &options) {
     bool alone = isa<graph::ReshapeOp>(op) || roleOf(op).part == Part::Outside;
     if (dead || alone) {
       next = op->getPrevNode();
-      if (dead)
+      if (dead) {
+        places.forget(op);
         op->erase();
+      }
       continue;
     }
     Group group(op);
     group.grow(options);
-    graph::KernelOp kernel = KernelBuilder(group, builder, options).build();
+    graph::KernelOp kernel = KernelBuilder(group, places, builder, options).build();
     next = kernel->getPrevNode();
   }
 }

@@ -69,13 +69,19 @@ Attribute StepFunction::initial(unsigned argument) {
   return function.getArgAttr(argument, graph::kInitial);
 }
 
-void StepFunction::update(BlockArgument state, Value next) {
+void StepFunction::update(ArrayRef<Update> updates) {
   std::vector<Output> all = outputs();
-  unsigned number = state.getArgNumber();
-  all.push_back({"updated." + function.getArgAttrOfType<StringAttr>(number, kName).str(), next});
+  Builder builder(function.getContext());
+  SmallVector<DictionaryAttr> attributes;
+  function.getAllArgAttrs(attributes);
+  for (auto [state, next] : updates) {
+    NamedAttrList own(attributes[state.getArgNumber()]);
+    own.set(graph::kState, builder.getI64IntegerAttr(int64_t(all.size())));
+    all.push_back({"updated." + cast<StringAttr>(own.get(kName)).str(), next});
+    attributes[state.getArgNumber()] = own.getDictionary(function.getContext());
+  }
+  function.setAllArgAttrs(attributes);
   setOutputs(all);
-  function.setArgAttr(number, graph::kState,
-                      Builder(function.getContext()).getI64IntegerAttr(int64_t(all.size() - 1)));
 }
 
 } // namespace tensmith::training

@@ -30,8 +30,12 @@ public:
                                mlir::Attribute initial);
   /// The first value that a state has; null for zeros.
   mlir::Attribute initial(unsigned argument);
-  /// What takes the state's place in the next run: a further result.
-  void update(mlir::BlockArgument state, mlir::Value next);
+  /// What takes the states' places in the next run: further results.
+  struct Update {
+    mlir::BlockArgument state;
+    mlir::Value next;
+  };
+  void update(llvm::ArrayRef<Update> updates);
 
   mlir::func::FuncOp function;
 };

@@ -132,29 +132,42 @@ private:
     // The gradients' results go; the next values of statistics become those of states.
     std::vector<Output> own(wanted_.begin(), wanted_.end() - long(statistics_.size()));
     step_.setOutputs(own);
+    std::vector<StepFunction::Update> updates;
     for (auto [i, statistic] : llvm::enumerate(statistics_))
-      step_.update(statistic.state, wanted_[own.size() + i].value);
+      updates.push_back({statistic.state, wanted_[own.size() + i].value});
+    step_.update(updates);
     Status status = addUpdates(step_, parameters_, gradients_, count_, options_, code_);
     if (status.ok())
       moveUp(last);
     return status;
   }
 
-  /// Each update behind what it needs, so that no gradient waits for the others.
+  /// Each update behind what it needs, so that no gradient waits for the others. By numbers: the
+  /// block's own order would be found out again after each move.
   void moveUp(Operation *last) {
     Block &block = step_.block();
+    llvm::DenseMap<Operation *, size_t>
+        place;                                // in the order before; of what is moved, its anchor's
+    llvm::DenseMap<size_t, Operation *> tail; // what was moved behind a place last
     auto first = last ? std::next(last->getIterator()) : block.begin();
+    size_t number = 1;
+    for (auto it = block.begin(); it != first; ++it, ++number) {
+      place[&*it] = number;
+      tail[number] = &*it;
+    }
     for (Operation &op :
          llvm::make_early_inc_range(llvm::make_range(first, step_.exit()->getIterator()))) {
-      Operation *needed = nullptr;
+      size_t behind = 0;
       for (Value operand : op.getOperands())
-        if (Operation *producer = operand.getDefiningOp();
-            producer && (!needed || needed->isBeforeInBlock(producer)))
-          needed = producer;
-      if (needed)
-        op.moveAfter(needed);
+        if (Operation *producer = operand.getDefiningOp())
+          behind = std::max(behind, place.lookup(producer));
+      Operation *&before = tail[behind];
+      if (before)
+        op.moveAfter(before);
       else
         op.moveBefore(&block, block.begin());
+      before = &op;
+      place[&op] = behind;
     }
   }
 

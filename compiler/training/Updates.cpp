@@ -34,8 +34,7 @@ public:
       if (Status status = update(parameter, gradient); !status.ok())
         return status;
     updates_.push_back({step, next});
-    for (auto [state, value] : updates_)
-      function_.update(state, value);
+    function_.update(updates_);
     return {};
   }
 
@@ -151,7 +150,7 @@ private:
   std::optional<UpdateProgram> optimiser_, schedule_;
   std::vector<std::string> slots_;
   Value count_, rate_; // of this step, from 1; f32 scalars
-  std::vector<std::pair<BlockArgument, Value>> updates_;
+  std::vector<StepFunction::Update> updates_;
 };
 
 } // namespace

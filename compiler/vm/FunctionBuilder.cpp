@@ -446,6 +446,7 @@ void FunctionBuilder::layOutArena() {
     function_.values[value]->offset = buffers[lifetime].offset;
   tables_.buffers += int64_t(buffers.size());
   tables_.plannedBytes += plan.plannedBytes;
+  tables_.aliveBytes += plan.aliveBytes;
   tables_.separateBytes += plan.separateBytes;
 }
 

@@ -94,6 +94,20 @@ void planSlots(std::vector<Buffer> &buffers, Expressions &expressions, MemoryPla
   plan.plannedBytes = expressions.estimate(end, kSymbolHint);
 }
 
+int64_t mostAlive(const std::vector<Buffer> &buffers, const Expressions &expressions) {
+  std::vector<std::pair<size_t, int64_t>> changes;
+  for (const Buffer &buffer : buffers) {
+    int64_t bytes = expressions.estimate(buffer.bytes, kSymbolHint);
+    changes.push_back({buffer.first, bytes});
+    changes.push_back({buffer.last + 1, -bytes});
+  }
+  std::sort(changes.begin(), changes.end());
+  int64_t alive = 0, most = 0;
+  for (auto [at, bytes] : changes)
+    most = std::max(most, alive += bytes);
+  return most;
+}
+
 } // namespace
 
 MemoryPlan planMemory(std::vector<Buffer> &buffers, Expressions &expressions) {
@@ -103,6 +117,7 @@ MemoryPlan planMemory(std::vector<Buffer> &buffers, Expressions &expressions) {
     known &= expressions.isConstant(buffer.bytes);
     plan.separateBytes += buffer.values * expressions.estimate(buffer.bytes, kSymbolHint);
   }
+  plan.aliveBytes = mostAlive(buffers, expressions);
   if (known)
     planOffsets(buffers, expressions, plan);
   else

@@ -21,6 +21,7 @@ struct MemoryPlan {
   uint32_t bytes = 0; // expression: of the arena
   /// With every symbol at the hint: planned, and with memory of its own for each value.
   int64_t plannedBytes = 0, separateBytes = 0;
+  int64_t aliveBytes = 0; // at a time, at most: no plan takes less
 };
 
 MemoryPlan planMemory(std::vector<Buffer> &buffers, Expressions &expressions);

@@ -29,7 +29,7 @@ public:
   std::map<std::string, uint32_t> procedures, segments; // of a program, by name
   std::vector<PlanConstant> constants;
   int64_t weightsBytes = 0;
-  int64_t plannedBytes = 0, separateBytes = 0, buffers = 0; // of all functions' arenas
+  int64_t plannedBytes = 0, aliveBytes = 0, separateBytes = 0, buffers = 0; // of all arenas
 
 private:
   std::multimap<Hash128, size_t> constantsByHash_;

@@ -1,6 +1,7 @@
 // The module around the functions: signature, target, metadata; see PlanBuilder.h.
 #include "compiler/vm/PlanBuilder.h"
 
+#include "compiler/graph/Constants.h"
 #include "compiler/program/Batching.h"
 #include "compiler/vm/ModuleTables.h"
 #include "compiler/vm/ProcedureBuilder.h"
@@ -97,6 +98,30 @@ Status addProgram(ModuleOp program, ModuleTables &tables) {
   return {};
 }
 
+int64_t bytesOf(Type type) {
+  constexpr int64_t kSizeHint = 64;
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  if (!ranked)
+    return 0;
+  int64_t bytes = byteSize(graph::dataType(ranked.getElementType()));
+  for (int64_t size : ranked.getShape())
+    bytes *= ShapedType::isDynamic(size) ? kSizeHint : size;
+  return bytes;
+}
+
+/// Beside the arena.
+int64_t bytesHeld(func::FuncOp function, const ModuleTables &tables) {
+  int64_t bytes = 0;
+  for (Type type : function.getFunctionType().getInputs())
+    bytes += bytesOf(type);
+  for (Type type : function.getFunctionType().getResults())
+    bytes += bytesOf(type);
+  for (const auto &state : tables.module.states)
+    if (state->in_place)
+      bytes -= bytesOf(function.getArgument(state->input).getType());
+  return bytes;
+}
+
 } // namespace
 
 Result<Plan> buildPlan(const PlanInput &input) {
@@ -120,11 +145,19 @@ Result<Plan> buildPlan(const PlanInput &input) {
   const plan::FunctionT &body = *module.functions[0];
   module.inputs = ports(inputsOf(function), body.params);
   module.outputs = ports(outputsOf(function), body.results);
+  int64_t constants = tables.weightsBytes; // without first values
   if (Status status = addStates(function, tables); !status.ok())
     return status;
   module.metadata.push_back(integer("arena_bytes_planned", tables.plannedBytes));
   module.metadata.push_back(integer("arena_buffers", tables.buffers));
   module.metadata.push_back(integer("arena_bytes_without_sharing", tables.separateBytes));
+  Plan result;
+  result.arenaBytes = tables.plannedBytes;
+  result.runBytes = tables.plannedBytes + constants + bytesHeld(function, tables);
+  module.metadata.push_back(integer("arena_bytes_alive", tables.aliveBytes));
+  module.metadata.push_back(integer("run_bytes_planned", result.runBytes));
+  if (!input.recomputation.empty())
+    module.metadata.push_back(text("recomputation", input.recomputation));
   module.metadata.push_back(texts("unemitted_kernels", input.unemitted));
   module.metadata.push_back(text("schedules", input.schedules));
   module.metadata.push_back(
@@ -132,7 +165,6 @@ Result<Plan> buildPlan(const PlanInput &input) {
 
   flatbuffers::FlatBufferBuilder builder;
   plan::FinishModuleBuffer(builder, plan::Module::Pack(builder, &module));
-  Plan result;
   result.bytes.assign(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
   result.constants = std::move(tables.constants);
   result.weightsBytes = tables.weightsBytes;

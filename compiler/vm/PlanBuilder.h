@@ -36,6 +36,7 @@ struct PlanInput {
   std::string limits;    // of the machine, that the choices were made by; empty: none were measured
   std::vector<std::string> features;
   std::vector<std::string> unemitted; // kernels that there was no code for, each with the reason
+  std::string recomputation;          // what was chosen for the memory's sake, in words
 };
 
 struct PlanConstant {
@@ -47,6 +48,10 @@ struct Plan {
   std::vector<uint8_t> bytes; // the FlatBuffer
   std::vector<PlanConstant> constants;
   int64_t weightsBytes = 0;
+  int64_t arenaBytes = 0;
+  /// What a run holds: the arena, inputs, outputs that are not written over inputs, and constants
+  /// but for the first values of states. Sizes that are not known count as the planner's hint.
+  int64_t runBytes = 0;
 };
 
 /// Unsupported where a value has a type that plans can't hold. The IR must outlive the plan's

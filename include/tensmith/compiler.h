@@ -128,6 +128,15 @@ typedef struct ts_compile_options {
    * ...]}; a module's description has those that it was made by, in its metadata, in the same form.
    * What is not in it is chosen as ever; `warn` is told of entries that fit nothing. */
   const char *schedules;
+  /* Bytes that a run of the module may hold: inputs, outputs, constants and what is computed on the
+   * way; 0: any. Values of the way to the first output are then computed again for what follows,
+   * instead of being kept, as far as that is needed; results are the same bits. All sizes must be
+   * fixed. Where the budget can't be met: TS_RESOURCE_EXHAUSTED, with the least that can. */
+  int64_t memory_budget;
+  /* What is computed again: "cost" (null), the least work that meets the budget; "segments", parts
+   * of the way between which all is kept, once; "recursive", such parts within parts. The latter
+   * two take as little as they can where there is no budget. */
+  const char *recomputation;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

@@ -11,6 +11,7 @@ import collections.abc
 import json
 import os
 import pathlib
+import re
 import tempfile
 
 from . import _tensmith
@@ -137,11 +138,25 @@ def _derivative(kind, of, wrt, cotangent=False):
     return derivative
 
 
+_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+
+
+def _bytes(size):
+    """A number, or "2GiB", "500 MB"."""
+    if not isinstance(size, str):
+        return int(size)
+    number, unit = re.fullmatch(r"\s*([0-9.]*)\s*([A-Za-z]*)\s*", size).groups() if size.strip()[:1].isdigit() else ("", "")
+    if unit.upper() not in _UNITS or number.count(".") > 1 or not number:
+        raise ValueError(f"a size is a number of bytes, or as '2GiB' or '500MB', not {size!r}")
+    return int(float(number) * _UNITS[unit.upper()])
+
+
 _PRECISIONS = ("fast", "exact", "bf16")
 
 
 def _settings(
-    shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules=None
+    shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules=None,
+    memory=0, recomputation=None,
 ):  # fmt: skip
     if precision not in _PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(map(repr, _PRECISIONS))}, not {precision!r}")
@@ -155,6 +170,7 @@ def _settings(
     settings.precision = _PRECISIONS.index(precision)
     settings.fuse = fuse
     settings.schedules = None if schedules is None else os.fspath(schedules)
+    settings.memory, settings.recomputation = _bytes(memory), recomputation
     settings.overridable = list(overridable)
     settings.derivatives = [_derivative(*derivative) for derivative in derivatives]
     return settings
@@ -162,7 +178,8 @@ def _settings(
 
 def compile(
     model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast",
-    fuse=True, overridable=(), derivatives=(), max_depth=0, max_instructions=0, schedules=None,
+    fuse=True, overridable=(), derivatives=(), max_depth=0, max_instructions=0, schedules=None, memory=0,
+    recomputation=None,
 ):  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
     program of the language, `.tsm`).
@@ -176,10 +193,14 @@ def compile(
         "bf16": as fast, and operands of products with weights are rounded to bf16 where that is faster.
     fuse: whether operators may share kernels; overridable: initialisers that shall be inputs.
     schedules: a file of choices for kernels, as `tensmith inspect --chosen-schedules` prints them.
+    memory: bytes that a run may hold, or "2GiB"; what is computed on the way to the first output is computed again for
+        its derivatives, instead of being kept, as far as that is needed. recomputation: "cost" (the least work that does),
+        "segments" or "recursive".
     derivatives: what is computed with the model, after its own outputs: ("grad", of, wrt) and ("jvp", of, wrt), one after
         the other, as `grad` and `jvp` have them; the next may be of what the one before has added.
     """
-    settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules)
+    settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules,
+                         memory, recomputation)  # fmt: skip
     return _compiled(model, settings, threads, max_depth, max_instructions)
 
 
@@ -225,7 +246,7 @@ def hvp(model, wrt, of, **settings):
 def train_step(
     model, loss="cross_entropy", optimiser="sgd", *, of=None, schedule="constant", clip_norm=0.0, weight_decay=0.0,
     ema_decay=0.0, trainable=(), outputs=(), shapes=None, threads=0, target=None, cache_dir=None, dump_ir=None,
-    reference=False, precision="fast", fuse=True, **settings,
+    reference=False, precision="fast", fuse=True, memory=0, recomputation=None, **settings,
 ):  # fmt: skip
     """Compiles one step of a model's training: the loss, its gradients and the update of the parameters as one program.
 
@@ -240,10 +261,11 @@ def train_step(
     settings: constants at the top of those programs: learning_rate, momentum, beta1, warmup, ...
     clip_norm: the largest length of all gradients together; ema_decay: of averages of the parameters, "ema.NAME".
     weight_decay: of optimisers that have none of their own, a part of the gradient.
+    memory: bytes that a step may hold, its states included, or "2GiB".
     trainable: names of initialisers, "*" for any characters; outputs: those of the model that the step gives too.
     The others are those of `compile`.
     """
-    known = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, (), ())
+    known = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, (), (), None, memory, recomputation)
     training = _tensmith.Training()
     training.loss, training.of = loss, of
     training.optimiser, training.schedule = os.fspath(optimiser), os.fspath(schedule)

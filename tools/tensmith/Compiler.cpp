@@ -100,6 +100,9 @@ struct Options {
     options.progress = Progress::callback;
     options.progress_context = &progress;
     options.memory_limit = settings.memoryLimit;
+    options.memory_budget = settings.memory;
+    options.recomputation =
+        settings.recomputation.empty() ? nullptr : settings.recomputation.c_str();
     options.time_limit = settings.timeLimit;
     options.node_limit = settings.nodeLimit;
     options.nesting_limit = settings.nestingLimit;
@@ -232,6 +235,19 @@ void CompileSettings::addTo(CLI::App &command, bool threadsToo) {
       ->type_name("SIZE")
       ->transform(CLI::AsSizeValue(/*kb_is_1000=*/false))
       ->check(CLI::PositiveNumber);
+  group
+      ->add_option("--memory", memory,
+                   "What a run may hold, inputs and weights included: 2GiB, 500MB. Of a step of "
+                   "training, values are then computed again for the gradients (default: any)")
+      ->type_name("SIZE")
+      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true))
+      ->check(CLI::PositiveNumber);
+  group
+      ->add_option("--recomputation", recomputation,
+                   "What is computed again: cost (default), the least work that does; segments, or "
+                   "recursive, parts of the network and parts within parts")
+      ->type_name("PLAN")
+      ->check(CLI::IsMember({"cost", "segments", "recursive"}));
   group
       ->add_option("--time-limit", timeLimit,
                    "Seconds that a compilation, or a run, may take (default: 3600; -1: no limit)")

@@ -33,6 +33,8 @@ struct CompileSettings {
   std::string schedules; // a file; empty: none
   int threads = 0;
   int64_t memoryLimit = 0; // of the compilation, and of the run that follows it
+  int64_t memory = 0;      // bytes that a run may hold; 0: any
+  std::string recomputation;
   double timeLimit = 0;
   int64_t nodeLimit = 0;
   int nestingLimit = 0;

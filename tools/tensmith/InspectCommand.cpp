@@ -185,6 +185,13 @@ void printModule(const Json &module) {
                            memoryText(memory["weights_bytes"]), memoryText(memory["arena_bytes"]),
                            cellText(memory["planned_values"]), cellText(memory["heap_values"]));
   printAllocations(memory);
+  Json metadata = module.value("metadata", Json::object());
+  if (metadata.contains("run_bytes_planned"))
+    std::cout << fmt::format("a run holds {}: in the arena at most {} are alive at a time\n",
+                             memoryText(metadata["run_bytes_planned"]),
+                             memoryText(metadata.value("arena_bytes_alive", Json(0))));
+  if (metadata.contains("recomputation"))
+    std::cout << "computed again: " << cellText(metadata["recomputation"]) << '\n';
 }
 
 /// In the form that --schedules reads, an entry a line.

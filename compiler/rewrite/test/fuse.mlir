@@ -140,3 +140,18 @@ func.func @moved_behind_a_product(%x: tensor<8x16xf32>, %w: tensor<16x64xf32>) -
   %2 = "graph.transpose"(%1) <{permutation = array<i64: 1, 0>}> : (tensor<8x64xf32>) -> tensor<64x8xf32>
   return %2 : tensor<64x8xf32>
 }
+
+// Of a sum of products each is added by its own kernel: none waits for the others.
+// CHECK-LABEL: @sum_of_products
+// CHECK: kind = "contraction", label = "matmul"
+// CHECK: kind = "contraction", label = "matmul+add"
+// CHECK: kind = "contraction", label = "matmul+add"
+// CHECK-NOT: add+add
+func.func @sum_of_products(%a: tensor<8x64xf32>, %b: tensor<8x64xf32>, %c: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {
+  %0 = graph.matmul %a, %w : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+  %1 = graph.matmul %b, %w : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+  %2 = graph.matmul %c, %w : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
+  %3 = graph.add %0, %1 : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  %4 = graph.add %3, %2 : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
+  return %4 : tensor<8x64xf32>
+}

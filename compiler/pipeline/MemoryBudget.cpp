@@ -1,0 +1,143 @@
+// Costs of kernels, copies of the module that are measured, and messages; see MemoryBudget.h.
+#include "compiler/pipeline/MemoryBudget.h"
+
+#include "compiler/program/Program.h"
+#include "compiler/rewrite/Rewrites.h"
+#include "compiler/vm/Recomputation.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace tensmith::pipeline {
+namespace {
+
+/// Cycles by the machine's limits: of arithmetic, or of memory where that takes longer.
+double cyclesOf(const vm::KernelBinding &binding, StringRef kind,
+                const kernel::MachineShape &machine) {
+  constexpr double kCall = 2000, kArithmeticPerElement = 2, kReachedOfPeak = 0.7;
+  auto flops = dyn_cast_or_null<AffineConstantExpr>(binding.flops),
+       bytes = dyn_cast_or_null<AffineConstantExpr>(binding.bytes);
+  if (!flops || !bytes)
+    return kCall;
+  bool multiplies = kind == "contraction" || kind == "winograd" || kind == "depthwise";
+  auto lanes = double(machine.lanes(sizeof(float)));
+  double arithmetic = multiplies ? double(flops.getValue()) / (4 * lanes * kReachedOfPeak)
+                                 : double(flops.getValue()) * kArithmeticPerElement / lanes;
+  return kCall + std::max(arithmetic, double(bytes.getValue()) / machine.farBytesPerCycle);
+}
+
+class BudgetSearch {
+public:
+  BudgetSearch(ModuleOp module, const CompileOptions &options, const kernel::MachineShape &machine,
+               vm::PlanInput &plan)
+      : module_(module), options_(options), machine_(machine), plan_(plan) {
+    cost_ = [this](graph::KernelOp op) {
+      return cyclesOf(plan_.kernel(op), op.getKind(), machine_);
+    };
+  }
+
+  Status run() {
+    auto recorded = vm::record(plan_.function, cost_);
+    if (!recorded.ok())
+      return recorded.status().within(options_.model);
+    if (recorded->tape.turn == 0)
+      return unsupported(options_.model + ": the first output is no result of a computation, so "
+                                          "that there is no way to it to keep less of");
+    auto without = vm::buildPlan(plan_);
+    if (!without.ok())
+      return without.status();
+    beside_ = without->runBytes - without->arenaBytes;
+    vm::RecomputationRequest request;
+    request.plan = planOf(options_.recomputation);
+    if (options_.memoryBudget)
+      request.bytes = std::max<int64_t>(options_.memoryBudget - beside_, 0);
+    int64_t least = without->arenaBytes;
+    auto chosen = vm::chooseRecomputation(
+        recorded->tape, request, [this](const vm::Replay &replay) { return measure(replay); },
+        least);
+    if (chosen.status().code() == StatusCode::ResourceExhausted)
+      return {
+          StatusCode::ResourceExhausted,
+          llvm::formatv("{0}: a run can't be held within {1} bytes: the least is {2}, of which {3} "
+                        "are its inputs, outputs and constants; take a smaller batch, or that "
+                        "much",
+                        options_.model, options_.memoryBudget, least + beside_, beside_)};
+    if (!chosen.ok())
+      return chosen.status();
+    describe(*chosen, without->arenaBytes);
+    return chosen->keeping ? put(*recorded, *chosen->keeping) : Status();
+  }
+
+  static vm::RecomputationPlan planOf(StringRef name) {
+    return name == "segments"    ? vm::RecomputationPlan::Segments
+           : name == "recursive" ? vm::RecomputationPlan::Recursive
+                                 : vm::RecomputationPlan::Cost;
+  }
+
+private:
+  Status put(const vm::RecordedFunction &recorded, const vm::Keeping &keeping) {
+    vm::Replayer replayer(recorded.tape);
+    vm::insertCopies(plan_.function, recorded,
+                     replayer.replay(keeping, std::numeric_limits<double>::infinity()));
+    return order(plan_.function);
+  }
+
+  Status order(func::FuncOp function) {
+    if (failed(rewrite::orderUpdates(function, {})))
+      return {StatusCode::Internal, options_.model + ": rewrite 'order-updates' failed"};
+    return {};
+  }
+
+  Result<int64_t> measure(const vm::Replay &replay) {
+    OwningOpRef<ModuleOp> copy = module_.clone();
+    vm::PlanInput input = plan_;
+    input.function = copy->lookupSymbol<func::FuncOp>(plan_.function.getName());
+    auto recorded = vm::record(input.function, cost_);
+    if (!recorded.ok())
+      return recorded.status();
+    vm::insertCopies(input.function, *recorded, replay);
+    if (Status status = order(input.function); !status.ok())
+      return status;
+    auto plan = vm::buildPlan(input);
+    return plan.ok() ? Result<int64_t>(plan->runBytes - beside_) : plan.status();
+  }
+
+  void describe(const vm::Recomputation &chosen, int64_t without) {
+    plan_.recomputation =
+        llvm::formatv("{0} kernels run again, {1:f1} % of the work; the arena has "
+                      "{2} bytes instead of {3}",
+                      chosen.copies, 100 * chosen.work, chosen.arenaBytes, without);
+  }
+
+  ModuleOp module_;
+  const CompileOptions &options_;
+  const kernel::MachineShape &machine_;
+  vm::PlanInput &plan_;
+  vm::KernelCost cost_;
+  int64_t beside_ = 0; // bytes of a run that no plan changes
+};
+
+} // namespace
+
+Status checkBudget(const CompileOptions &options) {
+  if (options.memoryBudget < 0)
+    return invalidArgument("the memory of a run must be a number of bytes from 0 on");
+  if (llvm::is_contained({"", "cost", "segments", "recursive"}, options.recomputation))
+    return {};
+  return invalidArgument("there is no plan '" + options.recomputation +
+                         "' of what is computed again; there are cost, segments and recursive");
+}
+
+Status meetBudget(ModuleOp module, const CompileOptions &options,
+                  const kernel::MachineShape &machine, vm::PlanInput &plan) {
+  bool isProgram = llvm::any_of(module.getOps<func::FuncOp>(), program::isProcedure);
+  if (isProgram)
+    return unsupported(options.model + ": the memory of a program's procedures is not planned to a "
+                                       "budget; only graphs' is");
+  return BudgetSearch(module, options, machine, plan).run();
+}
+
+} // namespace tensmith::pipeline

@@ -1,0 +1,88 @@
+"""Budgets of memory: values of the forward pass are computed again, with the same bits, and what is planned is what is taken."""
+
+import pathlib
+import runpy
+
+import numpy as np
+import pytest
+import tensmith as ts
+
+BENCH = runpy.run_path(str(pathlib.Path(__file__).resolve().parents[2] / "bench" / "recomputation"))
+STEPS = 3
+
+
+@pytest.fixture(scope="module", params=[("residual", 12), ("lstm", 24)], ids=["residual", "lstm"])
+def model(request, tmp_path_factory):
+    kind, size = request.param
+    path = tmp_path_factory.mktemp(kind) / "model.onnx"
+    BENCH["make"](kind, size, str(path))
+    return path
+
+
+def train(model, **settings):
+    """The states after some steps, and what the module tells of its memory."""
+    step = ts.train_step(model, optimiser="momentum", learning_rate=0.05, **settings)
+    batch = BENCH["batch"](model)
+    losses = [float(step(**batch)["loss"]) for _ in range(STEPS)]
+    return losses, {name: np.array(step.state[name]) for name in step.state}, step.describe()["metadata"]
+
+
+@pytest.fixture(scope="module")
+def kept(model):
+    return train(model)
+
+
+def assert_same(a, b):
+    assert a[0] == b[0]
+    assert a[1].keys() == b[1].keys()
+    for name in a[1]:
+        assert np.array_equal(a[1][name], b[1][name]), name
+
+
+# Breaks when a value that is computed again differs: another dropout mask, other statistics of the batch, a weight after its update.
+@pytest.mark.parametrize("plan", ["segments", "recursive"])
+def test_plans_give_the_same_bits_in_less_memory(model, kept, plan):
+    again = train(model, recomputation=plan)
+    assert_same(again, kept)
+    assert again[2]["arena_bytes_planned"] < 0.6 * kept[2]["arena_bytes_planned"]
+    assert "run again" in again[2]["recomputation"]
+
+
+# Breaks when a plan goes beyond its budget, or computes things again in vain.
+def test_budgets_are_met(model, kept):
+    whole = kept[2]["run_bytes_planned"]
+    assert "recomputation" not in kept[2]
+    assert "0 kernels" in train(model, memory=whole)[2]["recomputation"]
+    for part in (0.8, 0.6):
+        given = train(model, memory=int(part * whole))
+        assert given[2]["run_bytes_planned"] <= part * whole
+        assert_same(given, kept)
+
+
+def test_a_budget_below_the_least_says_the_least(model):
+    with pytest.raises(ts.Error, match="the least is ([0-9]+)") as failure:
+        ts.train_step(model, memory="20 KB")
+    least = int(str(failure.value).split("the least is ")[1].split(",")[0])
+    step = ts.train_step(model, memory=least)
+    assert step.describe()["metadata"]["run_bytes_planned"] <= least
+
+
+def test_what_is_no_size_or_plan_is_refused(model):
+    with pytest.raises(ValueError, match="2GiB"):
+        ts.train_step(model, memory="much")
+    with pytest.raises(ts.Error, match="segments"):
+        ts.train_step(model, recomputation="none")
+    with pytest.raises(ts.Error, match="from 0 on"):
+        ts.train_step(model, memory=-1)
+
+
+def test_gradients_keep_to_a_budget_too(model):
+    given = {"wrt": ["w0"] if "residual" in str(model) else ["wh"], "of": "scores", "cotangent": True}
+    whole = ts.grad(model, **given)
+    less = ts.grad(model, memory=int(0.7 * whole.describe()["metadata"]["run_bytes_planned"]), **given)
+    values = {"x": BENCH["batch"](model)["x"]}
+    for port in whole.describe()["inputs"]:
+        if port["name"] not in values:
+            values[port["name"]] = np.random.default_rng(3).normal(size=port["dims"]).astype(np.float32) * 0.1
+    for a, b in zip(whole.run(**values), less.run(**values)):
+        assert np.array_equal(a, b)
