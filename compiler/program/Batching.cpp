@@ -6,6 +6,7 @@
 #include "compiler/program/Program.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/StringSet.h"
 
 using namespace mlir;
 
@@ -164,6 +165,98 @@ private:
   bool inFront_ = false;
 };
 
+/// Whether the call leads back to where it stands.
+bool recurs(CallOp call, ModuleOp module) {
+  auto procedure = call->getParentOfType<func::FuncOp>();
+  SmallVector<StringRef> waiting = {call.getProcedure()};
+  llvm::StringSet<> seen;
+  while (!waiting.empty()) {
+    StringRef name = waiting.pop_back_val();
+    if (name == procedure.getName())
+      return true;
+    auto callee = module.lookupSymbol<func::FuncOp>(name);
+    if (!callee || !seen.insert(name).second)
+      continue;
+    callee.walk([&](CallOp inner) { waiting.push_back(inner.getProcedure()); });
+  }
+  return false;
+}
+
+/// An invocation beside a recursive call that neither waits for the other: of a list's elements,
+/// say, where the function that is mapped has been inlined.
+struct Aside {
+  InvokeOp invoke;
+  CallOp call;
+};
+
+std::vector<Aside> findAsides(ModuleOp module) {
+  std::vector<Aside> found;
+  llvm::DenseSet<Operation *> taken;
+  module.walk([&](CallOp call) {
+    bool tail = call.getResult().hasOneUse() && isa<func::ReturnOp>(*call.getResult().user_begin());
+    if (tail || !isMemoryEffectFree(call))
+      return;
+    auto isAside = [&](InvokeOp invoke) {
+      return !taken.contains(invoke) && invoke->isBeforeInBlock(call) &&
+             llvm::none_of(invoke->getUsers(), [&](Operation *user) {
+               Operation *here = call->getBlock()->findAncestorOpInBlock(*user);
+               return !here || here == call || here->isBeforeInBlock(call);
+             });
+    };
+    auto invokes =
+        llvm::to_vector(llvm::make_filter_range(call->getBlock()->getOps<InvokeOp>(), isAside));
+    if (invokes.empty() || !recurs(call, module))
+      return;
+    for (InvokeOp invoke : invokes) {
+      found.push_back({invoke, call});
+      taken.insert(invoke);
+    }
+  });
+  return found;
+}
+
+/// A procedure that does no more than invoke the segment.
+func::FuncOp procedureOf(InvokeOp invoke, ModuleOp module) {
+  auto segment = module.lookupSymbol<func::FuncOp>(invoke.getSegment());
+  std::string name = segment.getName().str() + ".call";
+  if (auto made = module.lookupSymbol<func::FuncOp>(name))
+    return made;
+  OpBuilder builder(segment);
+  Location location = invoke.getLoc();
+  auto made = builder.create<func::FuncOp>(location, name,
+                                           builder.getFunctionType(invoke.getOperandTypes(), {}));
+  made->setAttr(kProcedure, builder.getUnitAttr());
+  builder.setInsertionPointToStart(made.addEntryBlock());
+  auto inside = builder.create<InvokeOp>(location, invoke.getResultTypes(), made.getArguments(),
+                                         invoke.getSegment());
+  Value result = inside->getNumResults() == 1 ? inside->getResult(0) : Value();
+  if (!result)
+    result = builder.create<ConstructOp>(location, ObjectType::get(module.getContext(), "()"),
+                                         inside.getResults(), 0);
+  builder.create<func::ReturnOp>(location, result);
+  made.setType(builder.getFunctionType(invoke.getOperandTypes(), result.getType()));
+  return made;
+}
+
+/// Only calls are forked, and so done in turns.
+void makeCall(const Aside &aside, ModuleOp module) {
+  func::FuncOp procedure = procedureOf(aside.invoke, module);
+  InvokeOp invoke = aside.invoke;
+  OpBuilder builder(aside.call);
+  Value result = builder.create<CallOp>(invoke.getLoc(), procedure.getResultTypes()[0],
+                                        invoke.getInputs(), procedure.getName());
+  builder.setInsertionPointAfter(aside.call);
+  while (isa<CallOp, ApplyOp>(*builder.getInsertionPoint())) // which stay side by side
+    builder.setInsertionPointAfter(&*builder.getInsertionPoint());
+  for (auto [index, given] : llvm::enumerate(invoke.getResults())) {
+    bool whole = invoke->getNumResults() == 1;
+    given.replaceAllUsesWith(
+        whole ? result
+              : builder.create<FieldOp>(invoke.getLoc(), given.getType(), result, uint64_t(index)));
+  }
+  invoke.erase();
+}
+
 /// Whether a block has two calls of which neither needs the other's result.
 bool hasIndependentCalls(ModuleOp module) {
   bool found = false;
@@ -178,7 +271,8 @@ bool hasIndependentCalls(ModuleOp module) {
 } // namespace
 
 void batchSegments(ModuleOp module) {
-  if (!hasIndependentCalls(module))
+  std::vector<Aside> asides = findAsides(module);
+  if (asides.empty() && !hasIndependentCalls(module))
     return;
   SmallVector<func::FuncOp> segments;
   for (auto function : module.getOps<func::FuncOp>())
@@ -187,6 +281,11 @@ void batchSegments(ModuleOp module) {
   for (func::FuncOp segment : segments)
     if (func::FuncOp batched = Batcher(segment).run())
       segment->setAttr(kBatched, FlatSymbolRefAttr::get(batched.getNameAttr()));
+  for (const Aside &aside : asides) {
+    InvokeOp invoke = aside.invoke;
+    if (module.lookupSymbol(invoke.getSegment())->hasAttr(kBatched))
+      makeCall(aside, module);
+  }
 }
 
 } // namespace tensmith::program

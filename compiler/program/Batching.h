@@ -17,7 +17,8 @@ namespace tensmith::program {
 inline constexpr char kBatched[] = "program.batched";
 
 /// Makes the batched versions of the segments that multiply by weights, where the program has
-/// independent calls. Segments with operators that mix rows have none.
+/// independent calls. An invocation beside a recursive call is made one, too. Segments with
+/// operators that mix rows have none.
 void batchSegments(mlir::ModuleOp module);
 
 } // namespace tensmith::program

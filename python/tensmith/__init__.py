@@ -94,6 +94,10 @@ class Model:
             if type_ and name != "List":
                 raise TypeError(f"a list stands where {self._kind(name, parts)} is expected")
             cons, result = self.constructors["Cons"], self.constructors["Nil"]
+            if parts and parts[0][0] == "tensor":
+                converted = _tensmith.convert_list(value, cons.tag, result.tag)
+                if converted is not None:
+                    return converted
             for element in reversed(value):
                 result = cons(self._value(element, parts and parts[0]), result)
             return result

@@ -531,6 +531,30 @@ def test_calls_of_one_segment_are_done_together(encoder, rows):
             assert all(np.array_equal(a, b) for a, b in zip(listed, mapped))
 
 
+def test_a_product_beside_a_recursive_call_is_done_together(program, tmp_path):
+    w = np.random.default_rng(8).standard_normal((64, 64)).astype(np.float32) / 8
+    np.save(tmp_path / "w.npy", w)
+    model = program("""
+let w = load("w.npy")
+fn go(xs) = match xs {
+  Nil => ((broadcast(0.0) : f32[1, 64]), (broadcast(0.0) : f32[1, 64])),
+  Cons(x, rest) => {
+    let y = x @ w;
+    let (a, b) = go(rest);
+    (a + tanh(y), b * 0.5 + y)
+  },
+}
+fn main(xs: List[f32[1, 64]]) = go(xs)
+""")
+    assert any(procedure["name"].endswith(".call") for procedure in model.describe()["procedures"])
+    for length in (0, 1, 2, 70, 5000):
+        xs = np.random.default_rng(length).standard_normal((length, 1, 64)).astype(np.float32)
+        ys = xs @ w
+        halves = sum((y * 0.5**i for i, y in enumerate(ys[:60])), np.zeros((1, 64), np.float32))
+        for got, right in zip(model(list(xs)), (np.tanh(ys).sum(axis=0), halves)):
+            np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-3 if length > 100 else 1e-5)
+
+
 def test_errors_and_limits_are_those_of_calls_one_by_one(encoder):
     # Evaluated by reference there are no batches: the same procedures, call by call.
     tree = encoder.tree(60, True)
