@@ -10,14 +10,17 @@ void Generator::addDeclaration(const Function &function, const std::vector<std::
   // With its types, with some of them, or with none.
   // One for all types needs them: what is not written there has nothing to do with the rest.
   int annotated = function.variables.empty() ? below(3) : 0;
+  // What a body that names sizes gives must be told by something outside of it.
+  bool tellsResult = annotated != 2 || function.result.kind == Type::Kind::Tensor;
   text::FunctionDecl decl;
   decl.name = function.name;
   for (size_t i = 0; i < names.size(); ++i) {
-    bool written =
-        annotated == 0 || (annotated == 1 && chance(50)) || function.params[i].hasFunctions();
+    bool written = annotated == 0 || (annotated == 1 && chance(50)) ||
+                   function.params[i].hasFunctions() ||
+                   (!tellsResult && function.params[i].isOpen());
     decl.params.push_back(parameter(names[i], written ? &function.params[i] : nullptr));
   }
-  if (annotated != 2 || function.result.kind == Type::Kind::Tensor)
+  if (tellsResult)
     decl.result = std::make_unique<text::TypeExpr>(written(function.result));
   decl.body = std::move(body);
   module_.functions.push_back(std::move(decl));
