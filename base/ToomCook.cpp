@@ -46,9 +46,10 @@ double product(std::span<const double> points, size_t at) {
 
 /// The matrices whose weights still lack a divisor for each point, `scales`; of the last row, which
 /// is infinity, that is 1.
-ToomCook undivided(int64_t outputs, int64_t taps, std::span<const double> points,
+ToomCook undivided(int64_t outputs, int64_t taps, std::span<const double> allPoints,
                    std::vector<double> &scales) {
   const int64_t size = outputs + taps - 1, finite = size - 1;
+  std::span<const double> points = allPoints.first(size_t(finite));
   ToomCook matrices{outputs, taps, size, {}, {}, {}};
   matrices.output.resize(size_t(outputs * size));
   matrices.weights.resize(size_t(size * taps));
@@ -94,8 +95,7 @@ bool hasToomCook(int64_t outputs, int64_t taps) {
 
 ToomCook toomCook(int64_t outputs, int64_t taps) {
   std::vector<double> scales;
-  ToomCook matrices =
-      undivided(outputs, taps, std::span(kPoints).first(size_t(outputs + taps - 2)), scales);
+  ToomCook matrices = undivided(outputs, taps, kPoints, scales);
   for (size_t i = 0; i < matrices.weights.size(); ++i)
     matrices.weights[i] /= scales[i / size_t(taps)];
   return matrices;
@@ -107,8 +107,7 @@ bool hasWholeToomCook(int64_t outputs, int64_t taps) {
 
 ToomCook wholeToomCook(int64_t outputs, int64_t taps) {
   std::vector<double> scales;
-  ToomCook matrices =
-      undivided(outputs, taps, std::span(kWholePoints).first(size_t(outputs + taps - 2)), scales);
+  ToomCook matrices = undivided(outputs, taps, kWholePoints, scales);
   for (double scale : scales)
     matrices.factor = std::lcm(matrices.factor, int64_t(std::abs(scale)));
   // The weights, which are transformed once, take what their type has room for of each factor.

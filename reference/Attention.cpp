@@ -241,7 +241,7 @@ void attend(const Settings &s, const Bias &bias, const Heads &q, const Heads &k,
         double *result = y.row(b, h, i);
         for (int64_t j = 0; j < k.length; ++j) {
           const double *value = v.row(b, h / group, j);
-          for (int64_t d = 0; scores[size_t(j)] != 0 && d < v.size; ++d)
+          for (int64_t d = 0; d < v.size; ++d)
             result[d] += scores[size_t(j)] * value[d];
         }
       }

@@ -91,18 +91,22 @@ Packed unpackedFrom(Value matrix) {
 
 Packed matchConvPanels(graph::ConvOp conv) {
   ConvSizes sizes(conv);
-  Value weights = storedOperand(conv.getW());
-  Value split = throughTranspose(through<graph::ReshapeOp>(weights), {0, 3, 2, 1});
+  Value split = throughTranspose(through<graph::ReshapeOp>(storedRight(conv)), {0, 3, 2, 1});
   if (!hasShape(split, {sizes.groups, sizes.taps, sizes.inputs, sizes.outputs}))
     return {};
   return unpackedFrom(through<graph::ReshapeOp>(split));
+}
+
+/// Whether a machine that multiplies pairs of i16 can take them.
+bool isPair(Type left, Type right) {
+  return left.isSignlessInteger(16) && (right.isSignlessInteger(16) || right.isSignlessInteger(8));
 }
 
 /// Whether products of such elements may be added up by so many.
 bool isStep(int64_t step, Value left, Value panels, RankedTensorType result) {
   Type a = getElementTypeOrSelf(left.getType()), b = getElementTypeOrSelf(panels.getType());
   bool sums = result.getElementType().isSignlessInteger(32);
-  bool pairs = a.isSignlessInteger(16) && b.isSignlessInteger(16);
+  bool pairs = isPair(a, b);
   bool bytes = a.isUnsignedInteger(8) && b.isSignlessInteger(8);
   bool bfloats = a.isBF16() && b.isBF16() && result.getElementType().isF32();
   return step == 1 || (sums && step == 2 && pairs) || (sums && step == 4 && bytes) ||
@@ -209,6 +213,15 @@ Value storedOperand(Value operand) {
   return cast.getX();
 }
 
+Value storedRight(Operation *root) {
+  Value right = root->getOperand(1);
+  auto cast = right.getDefiningOp<graph::CastOp>();
+  if (!cast || !getElementTypeOrSelf(cast.getType()).isSignlessInteger(16) ||
+      !getElementTypeOrSelf(cast.getX().getType()).isSignlessInteger(8))
+    return storedOperand(right);
+  return cast.getX();
+}
+
 Value storedLeft(Operation *root) {
   Value left = root->getOperand(0), stored = storedOperand(left);
   return stored != left && matchScores(root) ? left : stored;
@@ -222,8 +235,7 @@ int64_t stepOf(const MachineShape &machine, Type left, Type right, Type accumula
   bool bytes = left.isUnsignedInteger(8) && right.isSignlessInteger(8);
   if (bytes && machine.byteProducts != ByteProducts::None)
     return 4;
-  bool pairs = left.isSignlessInteger(16) && right.isSignlessInteger(16);
-  return pairs ? machine.integerStep : 1;
+  return isPair(left, right) ? machine.integerStep : 1;
 }
 
 Value interleaved(graph::GraphBuilder &builder, Value matrix, int64_t step) {
@@ -319,7 +331,7 @@ std::optional<Contraction> matchContraction(Operation *root) {
       match.bias = conv.getBias();
   } else if (auto matmul = dyn_cast<graph::MatMulOp>(root)) {
     match.left = storedLeft(root);
-    packed = unpackedFrom(storedOperand(matmul.getB()));
+    packed = unpackedFrom(storedRight(matmul));
   }
   if (!packed.panels)
     return std::nullopt;

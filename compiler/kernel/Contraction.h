@@ -36,6 +36,8 @@ mlir::Value storedOperand(mlir::Value operand);
 /// The left operand of a contraction as the template reads it: as stored, but the weights that
 /// attention's second product computes itself.
 mlir::Value storedLeft(mlir::Operation *root);
+/// The right operand: as stored, or bytes that are widened to i16.
+mlir::Value storedRight(mlir::Operation *root);
 
 struct Contraction {
   mlir::Operation *root;

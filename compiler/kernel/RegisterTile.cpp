@@ -337,8 +337,12 @@ SmallVector<Value> TileEmitter::emitStep(Value first, Value next, Value k, Value
     int64_t codes = lanes_ * contraction_.step;
     // Halves as their bits.
     Type code = isa<FloatType>(right) ? Type(builder.getI16Type()) : right;
-    for (int64_t v = 0; v < vectors; ++v)
-      b.push_back(emitter_.load(buffer, code, math_.add(line, v * codes), codes));
+    bool widens = contraction_.step == 2 && code.isInteger(8);
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value loaded = emitter_.load(buffer, code, math_.add(line, v * codes), codes);
+      Type wide = VectorType::get({codes}, builder.getI16Type());
+      b.push_back(widens ? builder.create<arith::ExtSIOp>(math_.location, wide, loaded) : loaded);
+    }
     for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
       Value a = loadStep(pointer, left, k);
       for (int64_t v = 0; v < vectors; ++v)

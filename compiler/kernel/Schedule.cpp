@@ -25,7 +25,7 @@ struct Choice {
 /// Bounds are those of sense: a tile far beyond the registers makes much code, and is slow.
 constexpr int64_t kAny = int64_t(1) << 30;
 constexpr Choice kChoices[] = {{"winograd_outputs", &Schedule::winogradOutputs, 0, 4, 2, false},
-                               {"operand_bits", &Schedule::operandBits, 16, 32, 16, false},
+                               {"operand_bits", &Schedule::operandBits, 8, 32, 8, false},
                                {"tile_rows", &Schedule::tileRows, 1, 16},
                                {"panel_vectors", &Schedule::panelVectors, 1, 4},
                                {"depth_block", &Schedule::depthBlock, 16, kAny, 16},
@@ -93,8 +93,6 @@ bool means(StringRef name, StringRef node) {
 
 } // namespace
 
-bool Schedule::empty() const { return *this == Schedule(); }
-
 void Schedule::override(const Schedule &other) {
   for (const Choice &choice : kChoices)
     if (other.*choice.value)
@@ -112,9 +110,9 @@ std::string structureOf(Operation *root) {
   return text;
 }
 
-bool Schedules::Entry::fits(const std::string &structure, ArrayRef<StringAttr> own) const {
+bool Schedules::Asked::fits(const std::string &structure, ArrayRef<StringAttr> names) const {
   auto isNamed = [&](const std::string &name) {
-    return llvm::any_of(own, [&](StringAttr node) { return means(name, node.getValue()); });
+    return llvm::any_of(names, [&](StringAttr node) { return means(name, node.getValue()); });
   };
   return (kernel.empty() || kernel == structure) && (nodes.empty() || llvm::any_of(nodes, isNamed));
 }
@@ -139,9 +137,8 @@ Result<Schedules> Schedules::parse(std::string_view text, const std::string &fil
     const llvm::json::Object *object = value.getAsObject();
     if (!object)
       return invalidArgument("must be an object").within(place);
-    Entry entry;
+    Asked entry;
     for (const auto &[key, member] : *object) {
-      Status status;
       if (key == "kernel") {
         if (!member.getAsString())
           return invalidArgument("\"kernel\" must be a text").within(place);
@@ -160,102 +157,97 @@ Result<Schedules> Schedules::parse(std::string_view text, const std::string &fil
     if (entry.kernel.empty() && entry.nodes.empty())
       return invalidArgument("has neither \"kernel\" nor \"nodes\", which say what it is for")
           .within(place);
-    result.entries_.push_back(std::move(entry));
+    result.asked_.push_back(std::move(entry));
   }
   return result;
 }
 
 Schedule Schedules::of(Operation *root) const {
   Schedule result;
-  if (entries_.empty())
+  if (asked_.empty())
     return result;
   std::string structure = structureOf(root);
-  auto nodes = graph::nodeNames(root->getLoc());
-  for (const Entry &entry : entries_)
-    if (entry.fits(structure, nodes.getArrayRef())) {
-      entry.used = true;
+  auto names = graph::nodeNames(root->getLoc());
+  for (const Asked &entry : asked_)
+    if (entry.fits(structure, names.getArrayRef()))
       result.override(entry.schedule);
-    }
   return result;
 }
 
-void Schedules::made(Operation *root, const Schedule &chosen) {
-  if (entries_.empty())
-    return;
+void Schedules::made(Operation *root, const Schedule &chosen, double error) {
   std::string structure = structureOf(root);
-  auto nodes = graph::nodeNames(root->getLoc());
-  for (Entry &entry : entries_) {
-    if (!entry.fits(structure, nodes.getArrayRef()))
+  auto names = graph::nodeNames(root->getLoc());
+  for (Asked &entry : asked_) {
+    if (!entry.fits(structure, names.getArrayRef()))
       continue;
-    for (const Choice &choice : kChoices) {
+    entry.used = true;
+    for (auto [number, choice] : llvm::enumerate(kChoices)) {
       auto asked = entry.schedule.*choice.value, made = chosen.*choice.value;
       if (asked && made && (choice.bounded || *asked == *made))
-        entry.taken.*choice.value = asked;
+        entry.taken |= 1u << number;
     }
   }
+  if (chosen == Schedule())
+    return;
+  std::vector<std::string> nodes;
+  for (StringAttr name : names)
+    nodes.push_back(name.str());
+  SmallVector<Made, 1> &alike = made_[structure];
+  auto same = llvm::find_if(alike, [&](const Made &other) { return other.nodes == nodes; });
+  if (same == alike.end())
+    same = alike.insert(same, {std::move(nodes), {}});
+  for (auto [number, choice] : llvm::enumerate(kChoices)) {
+    auto known = same->schedule.*choice.value, value = chosen.*choice.value;
+    if (known && value && *known != *value)
+      same->conflicts |= 1u << number;
+  }
+  same->schedule.override(chosen);
+  same->error = std::max(same->error, error);
 }
 
 std::vector<std::string> Schedules::warnings() const {
   std::vector<std::string> messages;
-  for (auto [number, entry] : llvm::enumerate(entries_)) {
+  for (auto [number, entry] : llvm::enumerate(asked_)) {
     std::string place = file_ + ": entry " + std::to_string(number + 1);
     if (!entry.used)
       messages.push_back(place + " fits no kernel of the model: " +
                          (entry.kernel.empty() ? "node " + entry.nodes.front() : entry.kernel));
-    for (const Choice &choice : kChoices)
-      if (entry.used && entry.schedule.*choice.value && !(entry.taken.*choice.value))
+    for (auto [number, choice] : llvm::enumerate(kChoices))
+      if (entry.used && entry.schedule.*choice.value && !(entry.taken >> number & 1))
         messages.push_back(place + ": no kernel that it fits takes \"" + choice.key.str() + "\"");
   }
   return messages;
 }
 
-void ChosenSchedules::add(Operation *root, const Schedule &schedule, double error) {
-  if (schedule.empty())
-    return;
-  Entry entry{structureOf(root), {}, {}};
-  for (StringAttr name : graph::nodeNames(root->getLoc()))
-    entry.nodes.push_back(name.str());
-  auto same = llvm::find_if(entries_, [&](const Entry &other) {
-    return other.kernel == entry.kernel && other.nodes == entry.nodes;
-  });
-  if (same == entries_.end())
-    same = entries_.insert(same, std::move(entry));
-  for (auto [number, choice] : llvm::enumerate(kChoices)) {
-    auto &known = same->schedule.*choice.value;
-    auto value = schedule.*choice.value;
-    if (known && value && *known != *value)
-      same->conflicts |= 1u << number;
-    if (value)
-      known = value;
-  }
-  same->error = std::max(same->error, error);
-}
-
-std::string ChosenSchedules::json() const {
-  std::vector<Entry> merged;
-  for (const Entry &entry : entries_) {
-    auto same = llvm::find_if(merged, [&](const Entry &other) {
-      return other.kernel == entry.kernel && other.schedule == entry.schedule &&
-             other.conflicts == entry.conflicts;
-    });
-    if (same == merged.end())
-      same = merged.insert(same, entry);
-    else
-      llvm::append_range(same->nodes, entry.nodes);
-    same->error = std::max(same->error, entry.error);
-  }
+std::string Schedules::json() const {
   llvm::json::Array list;
-  for (const Entry &entry : merged) {
-    llvm::json::Object object{{"kernel", entry.kernel}};
-    auto isLike = [&](const Entry &other) { return other.kernel == entry.kernel; };
-    if (llvm::count_if(merged, isLike) > 1 && !entry.nodes.empty())
-      object["nodes"] = llvm::json::Array(entry.nodes);
-    for (auto [number, choice] : llvm::enumerate(kChoices))
-      if (auto value = entry.schedule.*choice.value; value && !(entry.conflicts >> number & 1))
-        object[choice.key] = *value;
-    if (entry.error > 0 && std::isfinite(entry.error))
-      object["error"] = entry.error;
-    list.push_back(std::move(object));
+  for (const auto &[kernel, alike] : made_) {
+    SmallVector<Made, 1> merged;
+    for (const Made &entry : alike) {
+      auto same = llvm::find_if(merged, [&](const Made &other) {
+        return other.schedule == entry.schedule && other.conflicts == entry.conflicts;
+      });
+      if (same == merged.end())
+        same = merged.insert(same, entry);
+      else
+        llvm::append_range(same->nodes, entry.nodes);
+      same->error = std::max(same->error, entry.error);
+    }
+    // What has no name fits all, and so comes before what overrides it.
+    auto named = [](const Made &entry) { return !entry.nodes.empty(); };
+    if (auto nameless = llvm::find_if_not(merged, named); nameless != merged.end())
+      std::rotate(merged.begin(), nameless, std::next(nameless));
+    for (const Made &entry : merged) {
+      llvm::json::Object object{{"kernel", kernel}};
+      if (merged.size() > 1 && !entry.nodes.empty())
+        object["nodes"] = llvm::json::Array(entry.nodes);
+      for (auto [number, choice] : llvm::enumerate(kChoices))
+        if (auto value = entry.schedule.*choice.value; value && !(entry.conflicts >> number & 1))
+          object[choice.key] = *value;
+      if (entry.error > 0 && std::isfinite(entry.error))
+        object["error"] = entry.error;
+      list.push_back(std::move(object));
+    }
   }
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(list));

@@ -12,6 +12,9 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Operation.h"
 
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/StringMap.h"
+
 #include <optional>
 #include <string>
 #include <string_view>
@@ -33,7 +36,6 @@ struct Schedule {
   /// Of loops: elements of the last dimension in a work item.
   std::optional<int64_t> itemElements;
 
-  bool empty() const;
   /// What `other` says in place of what is said here.
   void override(const Schedule &other);
   bool operator==(const Schedule &) const = default;
@@ -42,11 +44,10 @@ struct Schedule {
 /// The operator's name, the shapes and types of its operands, and those of its result.
 std::string structureOf(mlir::Operation *root);
 
-/// What a file says of kernels.
+/// What a file asks for, and what was made of it: of one compilation.
 class Schedules {
 public:
-  /// Of JSON's text: {"schedules": [{"kernel": structure, "nodes": [name, ...], choice: number,
-  /// ...},
+  /// Of JSON's text: {"schedules": [{"kernel": structure, "nodes": [name, ...], choice: number},
   /// ...]}, each entry with one of the first two or both. InvalidArgument, with `file` and the
   /// entry, where a key is unknown or a number out of its bounds. Keys beside "schedules", and an
   /// entry's "error", are passed over.
@@ -56,46 +57,40 @@ public:
   /// override.
   Schedule of(mlir::Operation *root) const;
 
-  /// What was chosen for the operator in the end.
-  void made(mlir::Operation *root, const Schedule &chosen);
-  /// A message for each entry that no operator fitted, and for each choice that none of those which
-  /// it fitted took.
+  /// What was chosen for the operator in the end, beside what was before; where operators of one
+  /// name and structure differ in a choice, none is told. `error`: what the choice makes the
+  /// results err by, against the largest, where that is known.
+  void made(mlir::Operation *root, const Schedule &chosen, double error = 0);
+
+  /// A message for each entry for which no kernel was made, and for each choice that none of those
+  /// which were made took.
   std::vector<std::string> warnings() const;
-
-private:
-  struct Entry {
-    std::string kernel;
-    std::vector<std::string> nodes;
-    Schedule schedule;
-    mutable bool used = false;
-    Schedule taken = {};
-
-    bool fits(const std::string &structure, llvm::ArrayRef<mlir::StringAttr> nodes) const;
-  };
-  std::vector<Entry> entries_;
-  std::string file_;
-};
-
-/// What was chosen, for the module's description.
-class ChosenSchedules {
-public:
-  /// Beside what was chosen for the operator before; where operators of one name and structure
-  /// differ in a choice, none is told. `error`: what the choice makes the results err
-  /// by, against the largest, where that is known.
-  void add(mlir::Operation *root, const Schedule &schedule, double error = 0);
-  /// The list that Schedules reads: one entry tells of all operators of one structure for which the
-  /// same was chosen, and has the names of their nodes where the structure alone does not tell.
+  /// What was made, as the list that `parse` reads: one entry tells of all operators of one
+  /// structure for which the same was chosen, and has the names of their nodes where the structure
+  /// alone does not tell.
   std::string json() const;
 
 private:
-  struct Entry {
+  struct Asked {
     std::string kernel;
     std::vector<std::string> nodes;
     Schedule schedule;
-    double error = 0;       // the largest
-    unsigned conflicts = 0; // the choices that differ, by their numbers
+    bool used = false;
+    unsigned taken = 0; // choices, by their numbers
+
+    bool fits(const std::string &structure, llvm::ArrayRef<mlir::StringAttr> names) const;
   };
-  std::vector<Entry> entries_;
+  struct Made {
+    std::vector<std::string> nodes;
+    Schedule schedule;
+    double error = 0;       // the largest
+    unsigned conflicts = 0; // choices that differ, by their numbers
+  };
+
+  std::vector<Asked> asked_;
+  /// By structure, and there by the names of the nodes.
+  llvm::MapVector<std::string, llvm::SmallVector<Made, 1>, llvm::StringMap<unsigned>> made_;
+  std::string file_;
 };
 
 } // namespace tensmith::kernel

@@ -59,7 +59,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"integer-codes", rewrite::limitCodes},
                    {"winograd", rewrite::winograd},
                    {"cse", eliminateCommon},
-                   {"round-products", rewrite::roundProducts},
+                   {"narrow-operands", rewrite::narrowOperands},
                    {"cse", eliminateCommon},
                    {"compile-loops", rewrite::compileLoops},
                    {"fuse", rewrite::fuse},
@@ -147,7 +147,6 @@ private:
     options.keepControl = options_.keepControl;
     options.precision = options_.precision;
     options.schedules = &schedules_;
-    options.chosen = &chosen_;
     if (Status status = outlineProgram(); !status.ok())
       return status;
     std::vector<PassVerification> verifications(functions_.size());
@@ -165,7 +164,7 @@ private:
       if (Status status = dump_.write(module_, name); !status.ok())
         return status;
       // The policy bf16 changes results on purpose: what follows is held against those.
-      bool begins = rewrite == rewrite::roundProducts && options.precision == Precision::Bfloat;
+      bool begins = rewrite == rewrite::narrowOperands && options.precision == Precision::Bfloat;
       for (size_t i = 0; options_.verifyEachPass && i < functions_.size(); ++i)
         if (Status status = begins ? verifications[i].begin(functions_[i])
                                    : verifications[i].check(functions_[i], name);
@@ -209,7 +208,7 @@ private:
       Operation *root = kernel::scheduledOperator(op);
       if (graph::KernelOp equal = findEqual(op)) {
         op->setAttr(kKernelNumber, equal->getAttr(kKernelNumber));
-        chosen_.add(root, chosenFor_.lookup(equal));
+        schedules_.made(root, chosenFor_.lookup(equal));
         continue;
       }
       auto emitted = kernel::emitKernel(op, shape_, schedules_.of(root));
@@ -231,7 +230,6 @@ private:
       binding.label = op.getLabel().str();
       binding.schedule = std::move(emitted->summary);
       schedules_.made(root, emitted->schedule);
-      chosen_.add(root, emitted->schedule);
       chosenFor_[op] = emitted->schedule;
       emitted_[hashOf(op)].push_back(op);
       binding.flops = emitted->work.flops;
@@ -333,7 +331,7 @@ private:
     input.triple = machine_.triple;
     input.cpu = machine_.cpu;
     input.limits = machine_.limits;
-    input.schedules = chosen_.json();
+    input.schedules = schedules_.json();
     input.features = machine_.codeFeatures();
     return input;
   }
@@ -363,7 +361,6 @@ private:
   Machine machine_;
   kernel::MachineShape shape_;
   kernel::Schedules schedules_;
-  kernel::ChosenSchedules chosen_;
   std::vector<target::cpu::KernelSource> sources_;
   std::vector<vm::KernelBinding> kernels_;
   llvm::DenseMap<size_t, SmallVector<graph::KernelOp, 1>> emitted_; // by hash

@@ -255,9 +255,8 @@ private:
   bool isWidenedLeft(Operation *op) const {
     if (!rootRole_.isRoot(RootKind::Contraction) || root_->getOperand(0).getDefiningOp() != op)
       return false;
-    Value right = root_->getOperand(1);
     return kernel::storedLeft(root_) != root_->getOperand(0) &&
-           kernel::storedOperand(right) != right;
+           kernel::storedRight(root_) != root_->getOperand(1);
   }
 
   /// Element-wise at the end's own shape, as are all its users: then the root may stand before it.
@@ -445,7 +444,7 @@ private:
       return evaluated(kernel::depthwiseWeightsAsTaps(graph, cast<graph::ConvOp>(root).getW()));
     if (!group_.rootRole_.isRoot(RootKind::Contraction))
       return {};
-    Value right = kernel::storedOperand(root->getOperand(1));
+    Value right = kernel::storedRight(root);
     auto conv = dyn_cast<graph::ConvOp>(root);
     matrix = conv ? kernel::weightsAsMatrix(graph, conv, right) : right;
     int64_t width = kernel::panelWidth(
@@ -466,7 +465,7 @@ private:
     bool isConv = isa<graph::ConvOp>(root);
     if (!isConv && right.isDynamicDim(right.getRank() - 2))
       return 1;
-    Value left = kernel::storedLeft(root), stored = kernel::storedOperand(root->getOperand(1));
+    Value left = kernel::storedLeft(root), stored = kernel::storedRight(root);
     return kernel::stepOf(options_.machine, getElementTypeOrSelf(left.getType()),
                           getElementTypeOrSelf(stored.getType()), accumulator(root));
   }
@@ -505,7 +504,7 @@ private:
       return;
     }
     auto conv = dyn_cast<graph::ConvOp>(root);
-    Type element = getElementTypeOrSelf(kernel::storedOperand(right).getType());
+    Type element = getElementTypeOrSelf(kernel::storedRight(root).getType());
     auto matrixType = cast<RankedTensorType>(conv ? matrixTypeOf(shapes, conv) : right.getType());
     matrixType = cast<RankedTensorType>(matrixType.clone(element));
     int64_t step = this->step(root);

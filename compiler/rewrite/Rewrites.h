@@ -22,18 +22,15 @@ struct Options {
   /// Loops and branches stay.
   bool keepControl = false;
   Precision precision = Precision::Fast;
-  /// What is asked for kernels, and where it is kept what was chosen; null: nothing, nowhere.
+  /// What is asked for kernels, and is told what was made; null: nothing.
   kernel::Schedules *schedules = nullptr;
-  kernel::ChosenSchedules *chosen = nullptr;
 
   kernel::Schedule asked(mlir::Operation *root) const {
     return schedules ? schedules->of(root) : kernel::Schedule();
   }
   void made(mlir::Operation *root, const kernel::Schedule &schedule, double error) const {
     if (schedules)
-      schedules->made(root, schedule);
-    if (chosen)
-      chosen->add(root, schedule, error);
+      schedules->made(root, schedule, error);
   }
 };
 
@@ -57,8 +54,9 @@ mlir::LogicalResult decompose(mlir::func::FuncOp function, const Options &option
 mlir::LogicalResult chooseLayout(mlir::func::FuncOp function, const Options &options);
 /// Convolutions become products over frequencies where that is faster.
 mlir::LogicalResult winograd(mlir::func::FuncOp function, const Options &options);
-/// Operands of products become bf16, where the policy allows it and it is faster.
-mlir::LogicalResult roundProducts(mlir::func::FuncOp function, const Options &options);
+/// Operands of products are kept in fewer bits, where it is faster: codes in bytes, and floats, if
+/// the policy allows it, in bf16.
+mlir::LogicalResult narrowOperands(mlir::func::FuncOp function, const Options &options);
 /// Branches that are known become straight code, as do loops of few trips.
 mlir::LogicalResult straighten(mlir::func::FuncOp function, const Options &options);
 /// Loops whose bodies are small become kernels.

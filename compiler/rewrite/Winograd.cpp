@@ -77,7 +77,8 @@ public:
 
   double direct() const {
     double positions = double(layer_.images) * double(layer_.height) * double(layer_.width);
-    double cycles = product(1, positions, double(layer_.taps * layer_.taps * layer_.in));
+    double bytes = layer_.integers ? sizeof(int8_t) : sizeof(float); // NarrowOperands.cpp
+    double cycles = product(1, positions, double(layer_.taps * layer_.taps * layer_.in), bytes);
     return layer_.halves ? cycles / 2 : cycles;
   }
 
@@ -95,7 +96,8 @@ public:
     // multiplications by a matrix of which about a third are zeros.
     double vectors = tiles * channels / double(machine_.lanes(sizeof(float)));
     double transforms = vectors * planes * (kAccessesOfElement + 2 * size * 2 / 3 / kFmaPerCycle);
-    return product(planes, tiles, double(layer_.in)) + traffic / bytesPerCycle + transforms;
+    double bytes = layer_.integers ? sizeof(int16_t) : sizeof(float);
+    return product(planes, tiles, double(layer_.in), bytes) + traffic / bytesPerCycle + transforms;
   }
 
 private:
@@ -106,14 +108,13 @@ private:
   /// beside each.
   static constexpr double kPairs = 1.5;
 
-  /// `batch` products of [rows, depth] by [depth, layer.out].
-  double product(double batch, double rows, double depth) const {
+  /// `batch` products of [rows, depth] by [depth, layer.out], whose elements take so many bytes.
+  double product(double batch, double rows, double depth, double bytes) const {
     double columns = double(layer_.out);
     double each = kFmaPerCycle * double(machine_.lanes(sizeof(float)));
     if (layer_.integers)
       each *= kPairs;
     double arithmetic = batch * rows * columns * depth / each;
-    double bytes = layer_.integers ? sizeof(int16_t) : sizeof(float);
     double weights = batch * depth * columns * bytes / weightRate_;
     return std::max(arithmetic / kEfficiency, weights);
   }

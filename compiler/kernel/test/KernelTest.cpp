@@ -274,6 +274,11 @@ TEST(ContractionKernel, Attention) {
                       {{"keys", keys}, {"queries", queries}}, tile);
 }
 
+/// What an operand that lies so in memory is widened to, beside a left one of that type.
+std::string widened(const std::string &stored, const std::string &left) {
+  return left == "bf16" ? "f32" : left == "i16" ? "i16" : stored;
+}
+
 /// A product of integers, or of bf16 that is widened, whose right operand has `step` rows side by
 /// side.
 std::string interleavedMatmul(const std::string &left, const std::string &right, int64_t rows,
@@ -306,13 +311,21 @@ std::string interleavedMatmul(const std::string &left, const std::string &right,
         "  %b = \"graph.slice\"(%w) <{starts = array<i64: 0, 0>, steps = array<i64: 1, 1>}> : (" +
         whole + ") -> " + b + "\n";
   }
-  std::string product = "%a, " + matrix + " {accumulate_i32 = true} : (" + a + ", " + b + ")";
-  if (floats) {
-    std::string wideA = tensor({rows, depth}, "f32"), wideB = tensor({depth, columns}, "f32");
-    body += "  %wa = graph.cast %a {to = f32} : (" + a + ") -> " + wideA + "\n  %wb = graph.cast " +
-            matrix + " {to = f32} : (" + b + ") -> " + wideB + "\n";
-    product = "%wa, %wb : (" + wideA + ", " + wideB + ")";
-  }
+  std::string product;
+  auto widen = [&](const char *name, std::string &value, std::string type, std::string wide) {
+    if (type != wide) {
+      body += std::string("  ") + name + " = graph.cast " + value + " {to = " +
+              wide.substr(wide.find_last_of('x') + 1, wide.size() - wide.find_last_of('x') - 2) +
+              "} : (" + type + ") -> " + wide + "\n";
+      value = name;
+    }
+  };
+  std::string x = "%a", wideA = tensor({rows, depth}, widened(left, left)),
+              wideB = tensor({depth, columns}, widened(right, left));
+  widen("%wa", x, a, wideA);
+  widen("%wb", matrix, b, wideB);
+  product = x + ", " + matrix + (floats ? "" : " {accumulate_i32 = true}") + " : (" + wideA + ", " +
+            wideB + ")";
   body += "  %c = graph.matmul " + product + " -> " + c + "\n  graph.yield %c : " + c + "\n}) : (" +
           a + ", " + p + ") -> " + c;
   return kernel("%x: " + a + ", %y: " + p, "%x, %y", c, body);
@@ -361,8 +374,9 @@ TEST(ContractionKernel, ProductsByTwo) {
     GTEST_SKIP() << "this machine adds up no pairs";
   for (auto [rows, depth, columns] :
        {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 31, 16}})
-    expectSameIntegers(interleavedMatmul("i16", "i16", rows, depth, columns, 2), machine,
-                       "products by 2");
+    for (const char *weights : {"i16", "i8"})
+      expectSameIntegers(interleavedMatmul("i16", weights, rows, depth, columns, 2), machine,
+                         "products by 2");
 }
 
 // Breaks if the halves of a pair change places, or a rest of one is multiplied by what lies behind.
@@ -374,6 +388,99 @@ TEST(ContractionKernel, ProductsByTwoHalves) {
        {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 31, 16}, {20, 4399, 19}})
     expectAgreement(interleavedMatmul("bf16", "bf16", rows, depth, columns, 2), {},
                     "contraction, tile 6x", 1e-4, machine);
+}
+
+/// A convolution, channels-last, of bf16 or of i16, whose weights have two rows side by side.
+std::string pairedConvolution(const std::string &left, const std::string &right, int64_t size,
+                              int64_t channels, int64_t outputs, int64_t taps, int64_t pad) {
+  bool floats = left == "bf16";
+  int64_t width = panelWidth(hostShape(), 4), depth = taps * taps * channels;
+  int64_t lines = (depth + 1) / 2, panels = (outputs + width - 1) / width;
+  int64_t out = size + 2 * pad - taps + 1;
+  auto tensor = [&](std::initializer_list<int64_t> dims, const std::string &element) {
+    std::string text = "tensor<";
+    for (int64_t dim : dims)
+      text += std::to_string(dim) + "x";
+    return text + element + ">";
+  };
+  auto stored = [&](std::initializer_list<int64_t> dims) { return tensor(dims, right); };
+  std::string x = tensor({2, size, size, channels}, left),
+              p = stored({1, panels, lines, width * 2}),
+              wide = tensor({2, size, size, channels}, widened(left, left)),
+              weights = tensor({outputs, channels, taps, taps}, widened(right, left)),
+              y = tensor({2, out, out, outputs}, floats ? "f32" : "i32"), body, last = p,
+              value = "%p";
+  auto step = [&](const char *name, const std::string &operation, const std::string &attributes,
+                  const std::string &to) {
+    body += std::string("  ") + name + " = \"graph." + operation + "\"(" + value + ")" +
+            (attributes.empty() ? "" : " <{" + attributes + "}>") + " : (" + last + ") -> " + to +
+            "\n";
+    value = name;
+    last = to;
+  };
+  step("%l", "unpack", "columns = " + std::to_string(outputs * 2), stored({1, lines, outputs * 2}));
+  step("%a", "reshape", "", stored({1, lines, outputs, 2}));
+  step("%t", "transpose", "permutation = array<i64: 0, 1, 3, 2>", stored({1, lines, 2, outputs}));
+  step("%m", "reshape", "", stored({1, lines * 2, outputs}));
+  if (lines * 2 != depth)
+    step("%s", "slice", "starts = array<i64: 0, 0, 0>, steps = array<i64: 1, 1, 1>",
+         stored({1, depth, outputs}));
+  step("%r", "reshape", "", stored({1, taps * taps, channels, outputs}));
+  step("%u", "transpose", "permutation = array<i64: 0, 3, 2, 1>",
+       stored({1, outputs, channels, taps * taps}));
+  step("%w", "reshape", "", stored({outputs, channels, taps, taps}));
+  if (last != weights)
+    step("%f", "cast", "to = " + widened(right, left), weights);
+  std::string pads = std::to_string(pad);
+  std::string image = "%x";
+  if (x != wide) {
+    image = "%wx";
+    body += "  %wx = graph.cast %x {to = " + widened(left, left) + "} : (" + x + ") -> " + wide +
+            "\n";
+  }
+  body += "  %n = graph.none : none\n  %y = \"graph.conv\"(" + image + ", " + value +
+          ", %n) <{strides = array<i64: 1, 1>, pads = array<i64: " + pads + ", " + pads + ", " +
+          pads + ", " + pads + ">, dilations = array<i64: 1, 1>, channels_last = true" +
+          (floats ? "" : ", accumulate_i32 = true") + "}> : (" + wide + ", " + weights +
+          ", none) -> " + y + "\n  graph.yield %y : " + y + "\n}) : (" + x + ", " + p + ") -> " + y;
+  return kernel("%i: " + x + ", %v: " + p, "%i, %v", y, "%x: " + x + ", %p: " + p + "):\n" + body);
+}
+
+struct PairedImage {
+  int64_t size, channels, outputs, taps, pad;
+  const char *rows; // of the product, as the kernel reads them
+};
+constexpr PairedImage kPairedImages[] = {{9, 24, 19, 3, 1, "in place"},
+                                         {7, 10, 33, 1, 0, "in place"},
+                                         {8, 3, 17, 3, 1, "copied"},
+                                         {6, 13, 5, 3, 1, "copied"}};
+
+// Breaks if pixels are read as wider than they lie in memory, outside of the image above all, or in
+// a copy.
+TEST(ContractionKernel, ImagesOfHalves) {
+  MachineShape machine = hostShape();
+  if (machine.bfloatProducts == BfloatProducts::None)
+    machine.bfloatProducts = BfloatProducts::Widened;
+  for (const PairedImage &of : kPairedImages) {
+    std::string text =
+        pairedConvolution("bf16", "bf16", of.size, of.channels, of.outputs, of.taps, of.pad);
+    EXPECT_NE(KernelRunner(text, machine).summary().find(of.rows), std::string::npos);
+    expectAgreement(text, {}, "contraction, tile 6x", 1e-4, machine);
+  }
+}
+
+// Breaks if weights that lie in memory as bytes are multiplied as if they were wider.
+TEST(ContractionKernel, ImagesByTwo) {
+  MachineShape machine = hostShape();
+  if (machine.integerStep != 2)
+    GTEST_SKIP() << "this machine adds up no pairs";
+  for (const PairedImage &of : kPairedImages)
+    for (const char *weights : {"i16", "i8"}) {
+      std::string text =
+          pairedConvolution("i16", weights, of.size, of.channels, of.outputs, of.taps, of.pad);
+      EXPECT_NE(KernelRunner(text, machine).summary().find(of.rows), std::string::npos);
+      expectSameIntegers(text, machine, "products by 2");
+    }
 }
 
 // Breaks if an operand that is narrower in memory is read as f32.

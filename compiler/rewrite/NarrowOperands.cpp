@@ -1,0 +1,195 @@
+// Operands of products lie in memory in fewer bits where that is faster, and are widened where they
+// are multiplied.
+//
+//   matmul(x, w)  ->  matmul(x, cast(cast(w, i8), i16))                                codes
+//   matmul(x, w)  ->  matmul(cast(cast(x, bf16), f32), cast(cast(w, bf16), f32))       policy bf16
+//
+// and so for convolutions. Fusion keeps the inner casts apart (Fuse.cpp), so that it is the narrow
+// numbers that lie in memory, and the kernel sees the wide ones.
+//
+// Codes that products of pairs take as 16 bits (IntegerProducts.cpp) are mostly 8 bits long: as
+// such the weights of few rows come out of memory in half the time, and the results are the same.
+//
+// Under the policy bf16, operands are rounded to 8 bits of mantissa; sums stay f32. Where the
+// machine adds up products of pairs (vdpbf16ps) both are. Elsewhere a product of rounded numbers
+// costs more than one of f32, and only the weights are rounded, where the product waits for them to
+// come from memory. A layer whose own weights would make it err by more than the policy's bound
+// (RoundingError.h) stays as it is.
+#include "compiler/graph/Constants.h"
+#include "compiler/graph/Graph.h"
+#include "compiler/graph/GraphBuilder.h"
+#include "compiler/kernel/Contraction.h"
+#include "compiler/rewrite/Rewrites.h"
+#include "compiler/rewrite/RoundingError.h"
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+constexpr int64_t kBfloatBits = 16, kFloatBits = 32;
+constexpr int64_t kByteBits = 8, kPairBits = 16;
+
+/// A product with constant weights that becomes a contraction.
+struct Product {
+  Operation *op;
+  graph::ConstantOp weights;
+  std::optional<int64_t> rows; // that a weight is multiplied by
+  bool outputsFirst;           // the weights' first dimension is that of the outputs
+};
+
+/// Of f32, or of i16 with sums in i32.
+bool canNarrow(Operation *op) {
+  auto isOf = [&](ValueRange values, auto isElement) {
+    return llvm::all_of(values, [&](Value value) {
+      auto tensor = dyn_cast<RankedTensorType>(value.getType());
+      return tensor && isElement(tensor.getElementType());
+    });
+  };
+  auto isF32 = [](Type type) { return type.isF32(); };
+  auto isI16 = [](Type type) { return type.isSignlessInteger(16); };
+  auto isI32 = [](Type type) { return type.isSignlessInteger(32); };
+  auto operands = op->getOperands().take_front(2);
+  return (isOf(operands, isF32) && isOf(op->getResults(), isF32)) ||
+         (isOf(operands, isI16) && isOf(op->getResults(), isI32));
+}
+
+std::optional<int64_t> knownProduct(ArrayRef<int64_t> sizes) {
+  int64_t product = 1;
+  for (int64_t size : sizes)
+    if (ShapedType::isDynamic(size) || llvm::MulOverflow(product, size, product))
+      return std::nullopt;
+  return product;
+}
+
+/// The constant that the value is, maybe transposed.
+graph::ConstantOp constantBehind(Value value, bool &transposed) {
+  if (auto transpose = value.getDefiningOp<graph::TransposeOp>()) {
+    transposed = !transposed;
+    value = transpose.getX();
+  }
+  return value.getDefiningOp<graph::ConstantOp>();
+}
+
+std::optional<Product> productOf(Operation *op) {
+  if (!isa<graph::ConvOp, graph::MatMulOp>(op) || !canNarrow(op))
+    return std::nullopt;
+  auto result = cast<RankedTensorType>(op->getResult(0).getType());
+  bool outputsFirst = isa<graph::ConvOp>(op);
+  auto weights = constantBehind(op->getOperand(1), outputsFirst);
+  if (!weights)
+    return std::nullopt;
+  if (auto conv = dyn_cast<graph::ConvOp>(op)) {
+    if (!conv.getChannelsLast() || kernel::isDepthwise(conv) || !outputsFirst)
+      return std::nullopt;
+  } else if (cast<RankedTensorType>(weights.getType()).getRank() != 2 || result.getRank() < 2 ||
+             cast<RankedTensorType>(op->getOperand(0).getType()).getRank() != result.getRank() ||
+             op->getOperand(0).getDefiningOp<graph::WinogradInputOp>()) {
+    return std::nullopt;
+  }
+  return Product{op, weights, knownProduct(result.getShape().drop_back()), outputsFirst};
+}
+
+bool fitsBytes(const HostTensor &integers) {
+  for (int64_t i = 0; i < integers.size(); ++i)
+    if (integers.getInt(i) != int8_t(integers.getInt(i)))
+      return false;
+  return true;
+}
+
+bool isFromMemory(int64_t weightBytes, const kernel::MachineShape &machine) {
+  return weightBytes > machine.lastCacheBytes / 2;
+}
+
+/// Whether weights that come from memory are waited for: a multiply-add of all rows with a vector
+/// of them takes less time than the vector to arrive.
+bool waitsForFloats(int64_t rows, const kernel::MachineShape &machine) {
+  constexpr double kVectorsInCycle = 2;
+  return double(rows) / kVectorsInCycle < double(machine.vectorBytes) / machine.memoryBytesPerCycle;
+}
+
+/// Whether it takes less time to widen bytes, once for each tile of rows, than 16 bits would take
+/// longer to arrive.
+bool waitsForPairs(int64_t rows, const kernel::MachineShape &machine) {
+  constexpr double kVectorsInCycle = 4; // beside the products
+  double tiles = double(llvm::divideCeil(rows, kernel::kTileRows));
+  return tiles / kVectorsInCycle < double(machine.vectorBytes) / 2 / machine.memoryBytesPerCycle;
+}
+
+void narrow(const Product &product, Type type, bool both) {
+  OpBuilder builder(product.op);
+  graph::ShapeContext shapes(product.op->getContext());
+  graph::GraphBuilder graph(builder, shapes, product.op->getLoc());
+  for (unsigned operand = both ? 0 : 1; operand < 2; ++operand) {
+    Value wide = product.op->getOperand(operand);
+    product.op->setOperand(
+        operand, graph.cast(graph.cast(wide, type), getElementTypeOrSelf(wide.getType())));
+  }
+}
+
+class Narrowing {
+public:
+  Narrowing(func::FuncOp function, const Options &options)
+      : options_(options), machine_(options.machine),
+        fromMemory_(isFromMemory(bytesOfConstants(function), machine_)) {}
+
+  void run(const Product &product) {
+    if (!getElementTypeOrSelf(product.op->getResult(0).getType()).isF32())
+      keepBytes(product);
+    else if (options_.precision == Precision::Bfloat)
+      round(product);
+  }
+
+private:
+  void keepBytes(const Product &product) {
+    auto weights = graph::hostTensor(graph::ConstantOp(product.weights).getValue());
+    if (!weights.ok() || !fitsBytes(*weights))
+      return;
+    auto asked = options_.asked(product.op).operandBits;
+    bool wanted = fromMemory_ && product.rows && waitsForPairs(*product.rows, machine_);
+    bool narrows = asked ? *asked == kByteBits : wanted;
+    made(product, narrows ? kByteBits : kPairBits, 0);
+    if (narrows)
+      narrow(product, IntegerType::get(product.op->getContext(), 8), /*both=*/false);
+  }
+
+  void round(const Product &product) {
+    bool pairs = machine_.bfloatProducts != kernel::BfloatProducts::None;
+    auto asked = options_.asked(product.op).operandBits;
+    bool wanted = pairs || (fromMemory_ && product.rows && waitsForFloats(*product.rows, machine_));
+    auto weights = graph::hostTensor(graph::ConstantOp(product.weights).getValue());
+    if (!weights.ok())
+      return;
+    double error = wanted || asked ? errorOfBfloat(*weights, product.outputsFirst, pairs) : 0;
+    bool rounds = asked ? *asked == kBfloatBits : wanted && error <= kBfloatBound;
+    made(product, rounds ? kBfloatBits : kFloatBits, rounds ? error : 0);
+    if (rounds)
+      narrow(product, BFloat16Type::get(product.op->getContext()), pairs);
+  }
+
+  void made(const Product &product, int64_t bits, double error) {
+    kernel::Schedule chosen;
+    chosen.operandBits = bits;
+    options_.made(product.op, chosen, error);
+  }
+
+  const Options &options_;
+  const kernel::MachineShape &machine_;
+  bool fromMemory_;
+};
+
+} // namespace
+
+LogicalResult narrowOperands(func::FuncOp function, const Options &options) {
+  SmallVector<Product> products;
+  function.walk([&](Operation *op) {
+    if (auto product = productOf(op))
+      products.push_back(*product);
+  });
+  Narrowing narrowing(function, options);
+  for (const Product &product : products)
+    narrowing.run(product);
+  return success();
+}
+
+} // namespace tensmith::rewrite
