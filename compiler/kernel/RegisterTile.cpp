@@ -16,6 +16,8 @@ namespace {
 constexpr int64_t kIndependentSums = 8;
 /// Lines ahead that a tile prefetches where it is the only one to read them.
 constexpr int64_t kLinesAhead = 64;
+/// Steps of k in an iteration: what a loop costs beside its products is shared by them.
+constexpr int64_t kStepsOfIteration = 4;
 // Operands of a prefetch.
 constexpr int kFirstLevel = 3, kData = 1;
 
@@ -296,25 +298,28 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   auto step = [&](Value k, ValueRange carried) {
     return emitStep(first, next, k, rowPointers, carried, vectors);
   };
+  if (sums.empty())
+    return emitReduction(math_, begin, depth, math_.constant(contraction_.step), sums, step);
   // As many in a panel that is cut off, so that equal columns have equal sums.
   int64_t sumsOfStep = std::max<int64_t>(rowPointers.size() * (contraction_.width / lanes_), 1);
-  int64_t chains = (kIndependentSums + sumsOfStep - 1) / sumsOfStep;
-  if (chains <= 1 || sums.empty())
-    return emitReduction(math_, begin, depth, math_.constant(contraction_.step), sums, step);
+  int64_t chains = llvm::divideCeil(kIndependentSums, sumsOfStep);
   Type type = sums[0].getType();
   Value nothing = emitter_.builder().create<arith::ConstantOp>(
       math_.location, emitter_.builder().getZeroAttr(type));
   SmallVector<Value> all(sums);
   all.resize(sums.size() * chains, nothing);
-  int64_t stride = chains * contraction_.step;
+  int64_t steps = llvm::alignTo(kStepsOfIteration, chains);
+  int64_t stride = steps * contraction_.step;
   Value whole = math_.div(math_.sub(depth, begin), math_.constant(stride));
   whole = math_.add(begin, math_.mul(whole, stride));
   all = emitReduction(
       math_, begin, whole, math_.constant(stride), all, [&](Value k, ValueRange carried) {
-        SmallVector<Value> results;
-        for (int64_t chain = 0; chain < chains; ++chain)
-          llvm::append_range(results, step(math_.add(k, chain * contraction_.step),
-                                           carried.slice(chain * sums.size(), sums.size())));
+        SmallVector<Value> results(carried);
+        for (int64_t number = 0; number < steps; ++number) {
+          auto chain = MutableArrayRef(results).slice(number % chains * sums.size(), sums.size());
+          llvm::copy(step(math_.add(k, number * contraction_.step), ValueRange(chain)),
+                     chain.begin());
+        }
         return results;
       });
   for (size_t sum = sums.size(); sum < all.size(); ++sum)
@@ -386,12 +391,22 @@ Value TileEmitter::emitDot(Value a, Value b, Value sum) {
     return emitBfloatDot(as(a, bits), as(b, bits), sum);
   }
   if (contraction_.step == 2)
-    return emitSum(sum, call(wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd",
-                             {as(a, b.getType()), b}));
+    return opaque(
+        emitSum(sum, call(wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd",
+                          {as(a, b.getType()), b})));
   if (byteProducts_ == ByteProducts::Vnni)
     return call(wide ? "llvm.x86.avx512.vpdpbusd.512" : "llvm.x86.avx512.vpdpbusd.256",
                 {sum, a, as(b, sum.getType())});
   return emitWidenedDot(as(a, b.getType()), b, sum);
+}
+
+Value TileEmitter::opaque(Value sum) {
+  auto &builder = emitter_.builder();
+  return builder
+      .create<LLVM::InlineAsmOp>(math_.location, sum.getType(), ValueRange(sum), "", "=x,0",
+                                 /*has_side_effects=*/false, /*is_align_stack=*/false,
+                                 LLVM::AsmDialectAttr(), ArrayAttr())
+      .getResult(0);
 }
 
 Value TileEmitter::emitBfloatDot(Value a, Value b, Value sum) {

@@ -103,7 +103,7 @@ private:
   }
   mlir::Value moved(mlir::Value pointer, mlir::Value bytes);
 
-  /// The loop over k of one tap. A tile of few rows takes several steps of k at once, with sums of
+  /// The loop over k of one tap, several steps at once; a tile of few rows takes those with sums of
   /// their own, since one chain of multiply-adds would wait for each result.
   llvm::SmallVector<mlir::Value> emitDepth(mlir::Value first, mlir::Value next,
                                            mlir::ValueRange rowPointers, mlir::ValueRange sums,
@@ -118,6 +118,10 @@ private:
 
   /// sum + the products of the lanes' elements, added up. `a`: lanes of 32 bits; `b`: elements.
   mlir::Value emitDot(mlir::Value a, mlir::Value b, mlir::Value sum);
+
+  /// The sum, of which LLVM doesn't know how it was made: integer sums of several steps it would
+  /// put in another order, which takes more registers than there are.
+  mlir::Value opaque(mlir::Value sum);
 
   /// The same of bytes, unsigned by signed, one of each lane at a time.
   mlir::Value emitWidenedDot(mlir::Value a, mlir::Value b, mlir::Value sum);

@@ -8,7 +8,8 @@
 // numbers that lie in memory, and the kernel sees the wide ones.
 //
 // Codes that products of pairs take as 16 bits (IntegerProducts.cpp) are mostly 8 bits long: as
-// such the weights of few rows come out of memory in half the time, and the results are the same.
+// such, weights are half as many bytes, which a core widens as fast as it loads them. The results
+// are the same.
 //
 // Under the policy bf16, operands are rounded to 8 bits of mantissa; sums stay f32. Where the
 // machine adds up products of pairs (vdpbf16ps) both are. Elsewhere a product of rounded numbers
@@ -108,14 +109,6 @@ bool waitsForFloats(int64_t rows, const kernel::MachineShape &machine) {
   return double(rows) / kVectorsInCycle < double(machine.vectorBytes) / machine.memoryBytesPerCycle;
 }
 
-/// Whether it takes less time to widen bytes, once for each tile of rows, than 16 bits would take
-/// longer to arrive.
-bool waitsForPairs(int64_t rows, const kernel::MachineShape &machine) {
-  constexpr double kVectorsInCycle = 4; // beside the products
-  double tiles = double(llvm::divideCeil(rows, kernel::kTileRows));
-  return tiles / kVectorsInCycle < double(machine.vectorBytes) / 2 / machine.memoryBytesPerCycle;
-}
-
 void narrow(const Product &product, Type type, bool both) {
   OpBuilder builder(product.op);
   graph::ShapeContext shapes(product.op->getContext());
@@ -146,8 +139,7 @@ private:
     if (!weights.ok() || !fitsBytes(*weights))
       return;
     auto asked = options_.asked(product.op).operandBits;
-    bool wanted = fromMemory_ && product.rows && waitsForPairs(*product.rows, machine_);
-    bool narrows = asked ? *asked == kByteBits : wanted;
+    bool narrows = !asked || *asked == kByteBits;
     made(product, narrows ? kByteBits : kPairBits, 0);
     if (narrows)
       narrow(product, IntegerType::get(product.op->getContext(), 8), /*both=*/false);

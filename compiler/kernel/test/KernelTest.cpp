@@ -435,8 +435,8 @@ std::string pairedConvolution(const std::string &left, const std::string &right,
   std::string image = "%x";
   if (x != wide) {
     image = "%wx";
-    body += "  %wx = graph.cast %x {to = " + widened(left, left) + "} : (" + x + ") -> " + wide +
-            "\n";
+    body +=
+        "  %wx = graph.cast %x {to = " + widened(left, left) + "} : (" + x + ") -> " + wide + "\n";
   }
   body += "  %n = graph.none : none\n  %y = \"graph.conv\"(" + image + ", " + value +
           ", %n) <{strides = array<i64: 1, 1>, pads = array<i64: " + pads + ", " + pads + ", " +
