@@ -40,34 +40,60 @@ bool isPlain(const plan::Value &value) {
          DataType(value.type()) != DataType::String;
 }
 
-/// Whether a kernel computes the output, and nothing after it reads what is written over.
-std::string verifyOrder(const plan::Function &main, uint32_t input, uint32_t output) {
-  std::set<uint32_t> views{input};
-  bool written = false;
-  auto reads = [&](const flatbuffers::Vector<uint32_t> *values) {
-    return values && std::any_of(values->begin(), values->end(),
-                                 [&](uint32_t value) { return views.contains(value); });
-  };
-  for (uint32_t i = 0; i < sizeOf(main.instructions()); ++i) {
-    const plan::Instruction &instruction = *main.instructions()->Get(i);
-    if (written && reads(instruction.operands()))
-      return "is read after it is written over";
-    if (instruction.opcode() == plan::Opcode::View && reads(instruction.operands()))
-      views.insert(instruction.results()->begin(), instruction.results()->end());
-    const auto *results = instruction.results();
-    if (results && std::find(results->begin(), results->end(), output) != results->end()) {
-      if (instruction.opcode() != plan::Opcode::Kernel)
-        return "is written over by what is no kernel";
-      written = true;
+/// When the values of the main function are read and computed; a view counts as what it looks at.
+class Order {
+public:
+  explicit Order(const plan::Function &main)
+      : main_(main), roots_(sizeOf(main.values())), lastReads_(roots_.size(), -1),
+        writers_(roots_.size(), -1) {
+    for (uint32_t i = 0; i < roots_.size(); ++i)
+      roots_[i] = i;
+    for (uint32_t i = 0; i < sizeOf(main.instructions()); ++i)
+      add(i, *main.instructions()->Get(i));
+    for (uint32_t i = 0; i < sizeOf(main.results()); ++i)
+      read(main.results()->Get(i), sizeOf(main.instructions()));
+  }
+
+  /// Whether a kernel computes the output, and nothing after it reads what is written over.
+  std::string fault(uint32_t input, uint32_t output) const {
+    int64_t writer = writers_[output], end = sizeOf(main_.instructions());
+    if (writer < 0)
+      return "is never written over";
+    if (main_.instructions()->Get(uint32_t(writer))->opcode() != plan::Opcode::Kernel)
+      return "is written over by what is no kernel";
+    if (lastReads_[input] == end)
+      return "is handed out after it is written over";
+    return lastReads_[input] > writer ? "is read after it is written over" : "";
+  }
+
+private:
+  void read(uint32_t value, int64_t when) {
+    if (value < roots_.size())
+      lastReads_[roots_[value]] = when;
+  }
+  void add(uint32_t number, const plan::Instruction &instruction) {
+    const auto *operands = instruction.operands(), *results = instruction.results();
+    for (uint32_t i = 0; i < sizeOf(operands); ++i)
+      read(operands->Get(i), number);
+    bool isView = instruction.opcode() == plan::Opcode::View && sizeOf(operands) > 0 &&
+                  operands->Get(0) < roots_.size();
+    for (uint32_t i = 0; i < sizeOf(results); ++i) {
+      uint32_t result = results->Get(i);
+      if (result >= roots_.size())
+        continue;
+      writers_[result] = number;
+      if (isView)
+        roots_[result] = roots_[operands->Get(0)];
     }
   }
-  if (!written)
-    return "is never written over";
-  return reads(main.results()) ? "is handed out after it is written over" : "";
-}
 
-std::string verifyState(const plan::Module &module, const plan::State &state,
-                        uint64_t weightsBytes) {
+  const plan::Function &main_;
+  std::vector<uint32_t> roots_;
+  std::vector<int64_t> lastReads_, writers_; // instructions; reads by root
+};
+
+std::string verifyState(const plan::Module &module, const plan::State &state, uint64_t weightsBytes,
+                        const Order &order) {
   const plan::Function &main = *module.functions()->Get(0);
   if (!state.name() || state.kind() > plan::StateKind::MAX)
     return "it has no name, or is of an unknown kind";
@@ -89,7 +115,7 @@ std::string verifyState(const plan::Module &module, const plan::State &state,
     return "";
   if (output.storage() != plan::Storage::Result)
     return "its output has no memory of the caller's, and so can't take its input's place";
-  std::string fault = verifyOrder(main, from, to);
+  std::string fault = order.fault(from, to);
   return fault.empty() ? "" : "its input " + fault;
 }
 
@@ -142,10 +168,13 @@ bool isUpdate(std::span<const int64_t> updated, std::span<const Range> group) {
 } // namespace
 
 std::string verifyStates(const plan::Module &module, uint64_t weightsBytes) {
+  if (sizeOf(module.states()) == 0)
+    return "";
+  Order order(*module.functions()->Get(0));
   std::set<uint32_t> inputs, outputs;
   for (uint32_t i = 0; i < sizeOf(module.states()); ++i) {
     const plan::State &state = *module.states()->Get(i);
-    std::string fault = verifyState(module, state, weightsBytes);
+    std::string fault = verifyState(module, state, weightsBytes, order);
     if (fault.empty() &&
         (!inputs.insert(state.input()).second || !outputs.insert(state.output()).second))
       fault = "it shares its input or output with another state";

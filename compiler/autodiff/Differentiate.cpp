@@ -3,6 +3,7 @@
 
 #include "compiler/autodiff/Forward.h"
 #include "compiler/autodiff/Procedures.h"
+#include "compiler/graph/States.h"
 #include "compiler/program/PartialEvaluation.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -316,7 +317,10 @@ private:
 } // namespace
 
 Status differentiate(func::FuncOp function, const Derivative &derivative) {
-  return Differentiation(function, derivative).run();
+  Status status = Differentiation(function, derivative).run();
+  if (status.ok())
+    function->setAttr(graph::kDifferentiated, UnitAttr::get(function.getContext()));
+  return status;
 }
 
 } // namespace tensmith::autodiff

@@ -19,6 +19,9 @@ inline constexpr char kInitialiser[] = "graph.initialiser";
 /// Of a result: the name of the initialiser that it is the next value of, as of running statistics.
 inline constexpr char kNextOf[] = "graph.next_of";
 
+/// Of a function: the derivatives of its first results come after them.
+inline constexpr char kDifferentiated[] = "graph.differentiated";
+
 /// The value that takes the argument's place; null where it is no state.
 inline mlir::Value nextValue(mlir::func::FuncOp function, mlir::BlockArgument argument) {
   auto number = function.getArgAttrOfType<mlir::IntegerAttr>(argument.getArgNumber(), kState);

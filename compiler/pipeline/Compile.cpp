@@ -62,6 +62,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"narrow-operands", rewrite::narrowOperands},
                    {"cse", eliminateCommon},
                    {"compile-loops", rewrite::compileLoops},
+                   {"repeat-elementwise", rewrite::repeatElementwise},
                    {"fuse", rewrite::fuse},
                    {"hoist", rewrite::hoist},
                    {"order-updates", rewrite::orderUpdates}};

@@ -410,7 +410,7 @@ public:
         mapRightOperand(inside, op, use);
       for (Value operand : op->getOperands())
         mapOperand(inside, operand);
-      inside.clone(*op, map_);
+      cloneOnce(inside, op);
     }
     inside.create<graph::YieldOp>(group_.end_->getLoc(), ValueRange{map_.lookup(results[0])});
     builder_.setInsertionPoint(group_.end_);
@@ -425,6 +425,23 @@ public:
   }
 
 private:
+  /// Copies of an operator that came in from several sides are one inside.
+  void cloneOnce(OpBuilder &inside, Operation *op) {
+    Operation *made = inside.clone(*op, map_);
+    if (!isa<graph::Elementwise>(op))
+      return;
+    for (Operation &other : body_.front()) {
+      if (&other == made)
+        return;
+      if (!OperationEquivalence::isEquivalentTo(&other, made,
+                                                OperationEquivalence::IgnoreLocations))
+        continue;
+      map_.map(op->getResult(0), other.getResult(0));
+      made->erase();
+      return;
+    }
+  }
+
   /// As the emitter will see it.
   RootKind rootKind() {
     for (Operation &op : body_.front())

@@ -16,9 +16,42 @@ using namespace mlir;
 namespace tensmith::rewrite {
 namespace {
 
+/// The order of a block, by numbers far enough apart for what is moved in between: the block's own
+/// would be made anew after every few moves.
+class Order {
+public:
+  explicit Order(Block &block) : block_(block) { number(); }
+
+  bool isBefore(Operation *a, Operation *b) const {
+    return numbers_.lookup(a) < numbers_.lookup(b);
+  }
+
+  void moveAfter(Operation *op, Operation *place) {
+    op->moveAfter(place);
+    Operation *next = op->getNextNode();
+    int64_t before = numbers_.lookup(place),
+            after = next ? numbers_.lookup(next) : before + 2 * kApart;
+    numbers_[op] = before + (after - before) / 2;
+    if (after - before < 2)
+      number();
+  }
+
+private:
+  static constexpr int64_t kApart = int64_t(1) << 32;
+
+  void number() {
+    int64_t last = 0;
+    for (Operation &op : block_)
+      numbers_[&op] = last += kApart;
+  }
+
+  Block &block_;
+  llvm::DenseMap<Operation *, int64_t> numbers_;
+};
+
 /// The last operator of the block, other than the update and the function's end, that reads the
 /// value or a view of it; null where there is none.
-Operation *lastReader(Value value, Operation *update) {
+Operation *lastReader(Value value, Operation *update, const Order &order) {
   Operation *last = nullptr;
   SmallVector<Value> aliases{value};
   for (size_t next = 0; next < aliases.size(); ++next)
@@ -26,7 +59,7 @@ Operation *lastReader(Value value, Operation *update) {
       Operation *here = update->getBlock()->findAncestorOpInBlock(*user);
       if (!here || here == update || here->hasTrait<OpTrait::IsTerminator>())
         continue;
-      if (!last || last->isBeforeInBlock(here))
+      if (!last || order.isBefore(last, here))
         last = here;
       if (auto view = dyn_cast<graph::ReshapeOp>(user))
         aliases.push_back(view.getY());
@@ -35,7 +68,7 @@ Operation *lastReader(Value value, Operation *update) {
 }
 
 /// The operator and all that need its results, in the order of the block; without its end.
-SmallVector<Operation *> withDependents(Operation *op) {
+SmallVector<Operation *> withDependents(Operation *op, const Order &order) {
   llvm::SetVector<Operation *> found;
   found.insert(op);
   for (size_t next = 0; next < found.size(); ++next)
@@ -44,29 +77,30 @@ SmallVector<Operation *> withDependents(Operation *op) {
           here && !here->hasTrait<OpTrait::IsTerminator>())
         found.insert(here);
   SmallVector<Operation *> sorted(found.begin(), found.end());
-  llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  llvm::sort(sorted, [&](Operation *a, Operation *b) { return order.isBefore(a, b); });
   return sorted;
 }
 
 } // namespace
 
 LogicalResult orderUpdates(func::FuncOp function, const Options &) {
+  Order order(function.getBody().front());
   for (BlockArgument argument : function.getArguments()) {
     Value next = graph::nextValue(function, argument);
     auto update = next ? next.getDefiningOp<graph::KernelOp>() : graph::KernelOp();
     if (!update || update->getBlock() != argument.getOwner())
       continue;
-    Operation *reader = lastReader(argument, update);
-    if (!reader || reader->isBeforeInBlock(update))
+    Operation *reader = lastReader(argument, update, order);
+    if (!reader || order.isBefore(reader, update))
       continue;
-    SmallVector<Operation *> moved = withDependents(update);
+    SmallVector<Operation *> moved = withDependents(update, order);
     if (llvm::is_contained(moved, reader))
       continue;
     // Those that stand behind the reader are where they should be.
     Operation *after = reader;
     for (Operation *op : moved) {
-      if (op->isBeforeInBlock(after))
-        op->moveAfter(after);
+      if (order.isBefore(op, after))
+        order.moveAfter(op, after);
       after = op;
     }
   }

@@ -20,6 +20,8 @@ std::span<const Rewrite> rewrites() {
        narrowOperands},
       {"graph-straighten", "make straight code of known branches and short loops", straighten},
       {"graph-compile-loops", "make kernels of loops with small bodies", compileLoops},
+      {"graph-repeat-elementwise", "compute cheap element-wise values again where they are read",
+       repeatElementwise},
       {"graph-fuse", "cut the graph into kernels", fuse},
       {"graph-hoist", "move kernels out of loops that give the same each time", hoist},
       {"graph-order-updates", "update states after their old values were read", orderUpdates},

@@ -61,6 +61,8 @@ mlir::LogicalResult narrowOperands(mlir::func::FuncOp function, const Options &o
 mlir::LogicalResult straighten(mlir::func::FuncOp function, const Options &options);
 /// Loops whose bodies are small become kernels.
 mlir::LogicalResult compileLoops(mlir::func::FuncOp function, const Options &options);
+/// Cheap element-wise values are computed again by their readers.
+mlir::LogicalResult repeatElementwise(mlir::func::FuncOp function, const Options &options);
 /// Cuts the graph into kernels.
 mlir::LogicalResult fuse(mlir::func::FuncOp function, const Options &options);
 /// Moves kernels out of loops that give the same in each iteration.

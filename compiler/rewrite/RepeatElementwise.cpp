@@ -1,0 +1,214 @@
+// Element-wise values are computed again by who reads them, where that costs less than to keep
+// them.
+//
+// before: h = f(x); y = g(h)   ...   dx = k(x, h)      after: y = g(f(x))   ...   dx = k(x, f(x))
+//
+// Two cases. Across the turn, from the way to the first output to that of its derivatives: what
+// lies between is kept in memory meanwhile, and so is the better for being few; a value is computed
+// again where all that it is made of is kept anyway. And of what is made of much less than it is
+// itself (a comparison of labels and class numbers), each reader makes its own. The copies are part
+// of the readers' kernels, so that the values are never in memory. Chen et al., "Training Deep Nets
+// with Sublinear Memory Cost", 2016, section 4, is where keeping the dear and repeating the cheap
+// was proposed.
+#include "compiler/graph/Graph.h"
+#include "compiler/graph/Outputs.h"
+#include "compiler/graph/States.h"
+#include "compiler/rewrite/Rewrites.h"
+
+#include "base/DataType.h"
+#include "compiler/graph/Constants.h"
+
+#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+constexpr int64_t kSmallestBytes = 1 << 14; // below, nothing is worth it
+/// Operations for each element, by costOf: less than a read and a write of memory take.
+constexpr double kMostWork = 48, kMostOwnWork = 24;
+constexpr size_t kLongestChain = 16;
+/// Parts of a value's bytes up to which what it is made of counts as nothing, or as much less.
+constexpr int64_t kNothing = 64, kMuchLess = 4;
+
+int64_t bytesOf(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || !type.hasStaticShape())
+    return -1;
+  return type.getNumElements() * byteSize(graph::dataType(type.getElementType()));
+}
+
+bool isElementwise(Operation *op) {
+  return op && isa<graph::Elementwise>(op) && op->getNumResults() == 1 && isPure(op) &&
+         op->getNumRegions() == 0 && bytesOf(op->getResult(0)) > 0 && kernel::canEmit(op);
+}
+
+/// What a kernel makes or repeats as it goes, without an operator of its own in memory.
+bool isMadeInPassing(Operation *op) {
+  return op && isa<graph::IotaOp, graph::BroadcastOp>(op) && bytesOf(op->getResult(0)) > 0 &&
+         kernel::canEmit(op);
+}
+
+double costOf(Operation *op) {
+  if (isMadeInPassing(op))
+    return 1;
+  if (isa<graph::ExpOp, graph::LogOp, graph::TanhOp, graph::SigmoidOp, graph::ErfOp>(op))
+    return 12;
+  if (isa<graph::AddOp, graph::SubOp, graph::MulOp, graph::MaxOp, graph::MinOp, graph::NegOp,
+          graph::AbsOp, graph::WhereOp, graph::CastOp, graph::EqualOp, graph::GreaterOp,
+          graph::LessOp>(op))
+    return 1;
+  return isa<graph::DivOp, graph::SqrtOp, graph::RsqrtOp>(op) ? 4 : 30;
+}
+
+class Repetition {
+public:
+  explicit Repetition(func::FuncOp function)
+      : function_(function), block_(function.getBody().front()) {
+    for (Operation &op : block_)
+      places_[&op] = places_.size();
+    Operation *exit = block_.getTerminator();
+    if (!function->hasAttr(graph::kDifferentiated) || exit->getNumOperands() == 0)
+      return;
+    Value first = exit->getOperand(0);
+    while (auto view = first.getDefiningOp<graph::ReshapeOp>())
+      first = view.getX();
+    turn_ = first.getDefiningOp() ? places_.lookup(first.getDefiningOp()) : 0;
+  }
+
+  void run() {
+    SmallVector<Operation *> ops;
+    for (Operation &op : block_.without_terminator())
+      if (isElementwise(&op) && bytesOf(op.getResult(0)) >= kSmallestBytes)
+        ops.push_back(&op);
+    for (Operation *op : ops)
+      if (!crosses(op->getResult(0)) || !repeatBehindTurn(op))
+        repeatForReaders(op);
+  }
+
+private:
+  struct Chain {
+    llvm::SetVector<Operation *> ops;
+    llvm::SetVector<Value> from;
+    double cost = 0; // for each element of the result
+  };
+
+  /// The operators that compute the value, from what `isThere` says.
+  template <typename IsThere> std::optional<Chain> chainTo(Value value, IsThere isThere) {
+    Chain chain;
+    auto elements = double(cast<RankedTensorType>(value.getType()).getNumElements());
+    chain.ops.insert(value.getDefiningOp());
+    for (size_t next = 0; next < chain.ops.size(); ++next) {
+      if (chain.ops.size() > kLongestChain)
+        return std::nullopt;
+      Operation *op = chain.ops[next];
+      auto type = cast<RankedTensorType>(op->getResult(0).getType());
+      chain.cost += costOf(op) * double(type.getNumElements()) / elements;
+      for (Value operand : op->getOperands()) {
+        Operation *producer = operand.getDefiningOp();
+        if (!isThere(operand) && (isElementwise(producer) || isMadeInPassing(producer)))
+          chain.ops.insert(producer);
+        else
+          chain.from.insert(operand);
+      }
+    }
+    return chain;
+  }
+
+  size_t placeOf(Operation *user) const {
+    Operation *here = block_.findAncestorOpInBlock(*user);
+    return here ? places_.lookup(here) : 0;
+  }
+
+  bool crosses(Value value) {
+    Operation *op = value.getDefiningOp();
+    return turn_ && op && places_.lookup(op) <= turn_ &&
+           llvm::any_of(value.getUsers(), [&](Operation *user) { return placeOf(user) > turn_; });
+  }
+
+  /// Whether the way back has the value at no cost.
+  bool isKept(Value value, int64_t nothing) {
+    Operation *op = value.getDefiningOp();
+    if (!op || isa<graph::ConstantOp, graph::NoneOp>(op) || kept_.contains(value))
+      return true;
+    int64_t bytes = bytesOf(value);
+    if (isElementwise(op) || isMadeInPassing(op))
+      return false;
+    return (bytes >= 0 && bytes <= nothing) || crosses(value);
+  }
+
+  bool repeatBehindTurn(Operation *op) {
+    Value value = op->getResult(0);
+    int64_t nothing = bytesOf(value) / kNothing;
+    auto chain = chainTo(value, [&](Value from) { return isKept(from, nothing); });
+    SmallVector<Operation *> readers;
+    for (Operation *user : value.getUsers())
+      if (placeOf(user) > turn_ && !llvm::is_contained(readers, user))
+        readers.push_back(user);
+    bool good = chain && chain->cost <= kMostWork &&
+                llvm::all_of(chain->from, [&](Value from) { return isKept(from, nothing); }) &&
+                llvm::all_of(readers, [&](Operation *user) {
+                  return user->getBlock() == &block_ && !user->hasTrait<OpTrait::IsTerminator>();
+                });
+    if (!good) {
+      kept_.insert(value);
+      return false;
+    }
+    for (Operation *reader : readers)
+      repeatFor(reader, value, *chain);
+    return true;
+  }
+
+  void repeatForReaders(Operation *op) {
+    Value value = op->getResult(0);
+    if (value.hasOneUse() || value.use_empty())
+      return;
+    auto chain = chainTo(value, [](Value) { return false; });
+    if (!chain || chain->cost > kMostOwnWork)
+      return;
+    int64_t bytes = 0;
+    for (Value from : chain->from)
+      bytes += std::max<int64_t>(bytesOf(from), 0);
+    SmallVector<Operation *> readers;
+    for (Operation *user : value.getUsers())
+      if (!llvm::is_contained(readers, user))
+        readers.push_back(user);
+    auto joins = [&](Operation *user) {
+      return user->getBlock() == &block_ &&
+             (isElementwise(user) || isa<graph::ReduceSumOp, graph::ReduceMaxOp>(user));
+    };
+    if (bytes > bytesOf(value) / kMuchLess || !llvm::all_of(readers, joins))
+      return;
+    for (Operation *reader : readers)
+      repeatFor(reader, value, *chain);
+  }
+
+  void repeatFor(Operation *reader, Value value, const Chain &chain) {
+    SmallVector<Operation *> ops(chain.ops.begin(), chain.ops.end());
+    llvm::sort(ops,
+               [&](Operation *a, Operation *b) { return places_.lookup(a) < places_.lookup(b); });
+    OpBuilder builder(reader);
+    IRMapping mapping;
+    for (Operation *op : ops)
+      places_[builder.clone(*op, mapping)] = places_.lookup(reader);
+    reader->replaceUsesOfWith(value, mapping.lookup(value));
+  }
+
+  func::FuncOp function_;
+  Block &block_;
+  llvm::DenseMap<Operation *, size_t> places_; // in the block; of a copy, its reader's
+  size_t turn_ = 0;                            // of what gives the first output; 0: no way back
+  llvm::DenseSet<Value> kept_;                 // of element-wise values, those that cross the turn
+};
+
+} // namespace
+
+LogicalResult repeatElementwise(func::FuncOp function, const Options &options) {
+  if (options.fuse)
+    Repetition(function).run();
+  return success();
+}
+
+} // namespace tensmith::rewrite

@@ -1,0 +1,53 @@
+// RUN: tensmith-opt --graph-repeat-elementwise --split-input-file %s | FileCheck %s
+// Breaks when the way back keeps what it could compute from what is kept anyway, or computes again what is dear to compute.
+
+// What lies between a product and the next is computed from the product; the product itself crosses.
+// CHECK-LABEL: @chain
+// CHECK: %[[P:.*]] = graph.matmul
+// CHECK: %[[E:.*]] = graph.exp %[[P]]
+// CHECK: %[[M:.*]] = graph.mul %[[E]], %[[E]]
+// CHECK: graph.reduce_sum %[[M]]
+// CHECK: %[[E2:.*]] = graph.exp %[[P]]
+// CHECK: %[[M2:.*]] = graph.mul %[[E2]], %[[E2]]
+// CHECK: graph.add %[[P]], %[[M2]]
+func.func @chain(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<f32>, tensor<64x64xf32>) attributes {graph.differentiated} {
+  %0 = graph.matmul %x, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = graph.exp %0 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = graph.mul %1, %1 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %3 = graph.reduce_sum %2 {axes = array<i64: 0, 1>, keepdims = false} : (tensor<64x64xf32>) -> tensor<f32>
+  %4 = graph.add %0, %2 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %3, %4 : tensor<f32>, tensor<64x64xf32>
+}
+
+// -----
+
+// The product is not read by the way back: the exponential alone would be kept, and is.
+// CHECK-LABEL: @alone
+// CHECK-COUNT-1: graph.exp
+// CHECK-NOT: graph.exp
+func.func @alone(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<f32>, tensor<64x64xf32>) attributes {graph.differentiated} {
+  %0 = graph.matmul %x, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = graph.exp %0 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = graph.reduce_sum %1 {axes = array<i64: 0, 1>, keepdims = false} : (tensor<64x64xf32>) -> tensor<f32>
+  %3 = graph.neg %1 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %2, %3 : tensor<f32>, tensor<64x64xf32>
+}
+
+// -----
+
+// Without a way back nothing is computed twice, unless it is made of next to nothing.
+// CHECK-LABEL: @forward
+// CHECK-COUNT-1: graph.exp
+// CHECK-NOT: graph.exp
+// CHECK-COUNT-2: graph.equal
+func.func @forward(%x: tensor<64x64xf32>, %y: tensor<64x1xi64>, %z: tensor<1x64xi64>) -> (tensor<f32>, tensor<64x64xf32>, tensor<64x64xi1>, tensor<64x64xi1>) {
+  %1 = graph.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = graph.reduce_sum %1 {axes = array<i64: 0, 1>, keepdims = false} : (tensor<64x64xf32>) -> tensor<f32>
+  %3 = graph.neg %1 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %4 = graph.mul %y, %y : (tensor<64x1xi64>, tensor<64x1xi64>) -> tensor<64x1xi64>
+  %5 = graph.equal %y, %z : (tensor<64x1xi64>, tensor<1x64xi64>) -> tensor<64x64xi1>
+  %6 = graph.not %5 : (tensor<64x64xi1>) -> tensor<64x64xi1>
+  %7 = graph.not %6 : (tensor<64x64xi1>) -> tensor<64x64xi1>
+  %8 = graph.equal %4, %z : (tensor<64x1xi64>, tensor<1x64xi64>) -> tensor<64x64xi1>
+  return %2, %3, %7, %8 : tensor<f32>, tensor<64x64xf32>, tensor<64x64xi1>, tensor<64x64xi1>
+}
