@@ -72,3 +72,15 @@ def test_lengths_have_a_table(tmp_path):
     page = (tree / "docs/performance.md").read_text()
     assert "### d, 2 threads" in page
     assert "| 7 | 2.00 | 4.00 | 1.90 | 0.50 | 1.05 |" in page
+    assert "the ratio is 1.05 to 1.05" in page and "## Programs" not in page
+
+
+def test_programs_have_a_table(tmp_path):
+    tree = tree_with(tmp_path, [], [])
+    records = [{"title": "a tree", "ours": "tensmith", "ms": {"tensmith": 0.5, "torch": 3.25}},
+               {"title": "threads", "ours": "2 threads", "ms": {"1 threads": 3.0, "2 threads": 2.0}}]
+    (tree / "bench/results/programs-x.json").write_text(json.dumps(records))
+    assert slowest(tree).returncode == 0
+    page = (tree / "docs/performance.md").read_text()
+    assert "| a tree | 0.500 | 3.250 (torch) | 6.50 |" in page
+    assert "| threads | 2.000 (2 threads) | 3.000 (1 threads) | 1.50 |" in page
