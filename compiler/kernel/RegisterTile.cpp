@@ -309,23 +309,27 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   SmallVector<Value> all(sums);
   all.resize(sums.size() * chains, nothing);
   int64_t steps = llvm::alignTo(kStepsOfIteration, chains);
-  int64_t stride = steps * contraction_.step;
-  Value whole = math_.div(math_.sub(depth, begin), math_.constant(stride));
-  whole = math_.add(begin, math_.mul(whole, stride));
+  Value one = math_.constant(contraction_.step);
+  Value rounds = math_.div(math_.sub(depth, begin), math_.constant(steps * contraction_.step));
+  // Of an iteration's steps, each goes through a part of the sum, or all go side by side.
+  Value part = math_.mul(rounds, one), whole = math_.mul(part, steps);
+  Value apart = chains > 1 ? part : one;
   all = emitReduction(
-      math_, begin, whole, math_.constant(stride), all, [&](Value k, ValueRange carried) {
+      math_, math_.constant(0), chains > 1 ? part : whole,
+      chains > 1 ? one : math_.constant(steps * contraction_.step), all,
+      [&](Value round, ValueRange carried) {
         SmallVector<Value> results(carried);
         for (int64_t number = 0; number < steps; ++number) {
           auto chain = MutableArrayRef(results).slice(number % chains * sums.size(), sums.size());
-          llvm::copy(step(math_.add(k, number * contraction_.step), ValueRange(chain)),
-                     chain.begin());
+          Value k = math_.add(math_.add(begin, round), math_.mul(apart, number));
+          llvm::copy(step(k, ValueRange(chain)), chain.begin());
         }
         return results;
       });
   for (size_t sum = sums.size(); sum < all.size(); ++sum)
     all[sum % sums.size()] = emitSum(all[sum % sums.size()], all[sum]);
   all.resize(sums.size());
-  return emitReduction(math_, whole, depth, math_.constant(contraction_.step), all, step);
+  return emitReduction(math_, math_.add(begin, whole), depth, one, all, step);
 }
 
 SmallVector<Value> TileEmitter::emitStep(Value first, Value next, Value k, ValueRange rowPointers,

@@ -103,8 +103,10 @@ private:
   }
   mlir::Value moved(mlir::Value pointer, mlir::Value bytes);
 
-  /// The loop over k of one tap, several steps at once; a tile of few rows takes those with sums of
-  /// their own, since one chain of multiply-adds would wait for each result.
+  /// The loop over k of one tap, several steps at once. A tile of few rows takes those with sums of
+  /// their own, since one chain of multiply-adds would wait for each result; and from parts of the
+  /// panel that lie apart, since it mostly waits for memory, which brings several streams faster
+  /// than one.
   llvm::SmallVector<mlir::Value> emitDepth(mlir::Value first, mlir::Value next,
                                            mlir::ValueRange rowPointers, mlir::ValueRange sums,
                                            int64_t vectors);
