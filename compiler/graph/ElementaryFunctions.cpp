@@ -141,11 +141,14 @@ Value exp2OfDouble(const ScalarCode &code, Value t) {
   // NaN has no integer: any scale will do, since p is NaN as well.
   return scale(code, p, integer);
 }
-} // namespace
 
-Value emitExp(const ScalarCode &code, Value x, int64_t exponent) {
-  // Beyond these e^x is 0 or infinite whatever the scale.
-  x = code.clamp(x, -104.0 - double(exponent) * kLn2, 89.0 - double(exponent) * kLn2);
+/// e^x = mantissa * 2^n, where n is in the low bits of `shifted` as they are.
+struct Reduced {
+  Value mantissa, shifted;
+};
+constexpr int64_t kShiftedZero = 0x4b400000; // the bits of kRoundF32
+
+Reduced reduceExp(const ScalarCode &code, Value x) {
   Value shifted = code.multiplyAdd(x, code.real(x, 1 / kLn2), code.real(x, kRoundF32));
   Value n = code.sub(shifted, code.real(x, kRoundF32));
   Value r = code.multiplyAdd(n, code.real(x, -0.693359375), x);
@@ -153,8 +156,22 @@ Value emitExp(const ScalarCode &code, Value x, int64_t exponent) {
   Value p = code.polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
                                 1.6666665459e-1, 5.0000001201e-1});
   p = code.multiplyAdd(code.mul(r, r), p, code.add(r, code.real(r, 1)));
-  Value integer = code.bits(shifted);
-  return scale(code, p, code.sub(integer, code.integer(integer, 0x4b400000 - exponent)));
+  return {p, code.bits(shifted)};
+}
+} // namespace
+
+Value emitExp(const ScalarCode &code, Value x, int64_t exponent) {
+  // Beyond these e^x is 0 or infinite whatever the scale.
+  x = code.clamp(x, -104.0 - double(exponent) * kLn2, 89.0 - double(exponent) * kLn2);
+  auto [mantissa, shifted] = reduceExp(code, x);
+  return scale(code, mantissa, code.sub(shifted, code.integer(shifted, kShiftedZero - exponent)));
+}
+
+Value emitNormalExp(const ScalarCode &code, Value x) {
+  // n = -127 and n = 128 are the exponents of 0 and of infinity.
+  auto [mantissa, shifted] = reduceExp(code, code.clamp(x, -127 * kLn2, 128 * kLn2));
+  Value power = code.shiftLeft(code.add(shifted, code.integer(shifted, 127)), 23);
+  return code.mul(mantissa, code.reinterpret(power, code.f32()));
 }
 
 Value emitLog(const ScalarCode &code, Value x) {
@@ -198,7 +215,7 @@ Value emitLog1p(const ScalarCode &code, Value x) {
 
 Value emitSigmoid(const ScalarCode &code, Value x) {
   Value one = code.real(x, 1);
-  return code.div(one, code.add(one, emitExp(code, code.neg(x))));
+  return code.div(one, code.add(one, emitNormalExp(code, code.neg(x))));
 }
 
 namespace {

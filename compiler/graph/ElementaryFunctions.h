@@ -19,6 +19,8 @@ namespace tensmith::graph {
 
 /// e^x * 2^exponent, rounded once: `exponent` reaches results whose e^x alone would overflow.
 mlir::Value emitExp(const ScalarCode &code, mlir::Value x, int64_t exponent = 0);
+/// e^x in fewer instructions: 0 from below 2^-126 on, infinite from 2^127.5 on.
+mlir::Value emitNormalExp(const ScalarCode &code, mlir::Value x);
 mlir::Value emitLog(const ScalarCode &code, mlir::Value x);
 mlir::Value emitLog1p(const ScalarCode &code, mlir::Value x);
 mlir::Value emitSigmoid(const ScalarCode &code, mlir::Value x);

@@ -314,18 +314,18 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   // Of an iteration's steps, each goes through a part of the sum, or all go side by side.
   Value part = math_.mul(rounds, one), whole = math_.mul(part, steps);
   Value apart = chains > 1 ? part : one;
-  all = emitReduction(
-      math_, math_.constant(0), chains > 1 ? part : whole,
-      chains > 1 ? one : math_.constant(steps * contraction_.step), all,
-      [&](Value round, ValueRange carried) {
-        SmallVector<Value> results(carried);
-        for (int64_t number = 0; number < steps; ++number) {
-          auto chain = MutableArrayRef(results).slice(number % chains * sums.size(), sums.size());
-          Value k = math_.add(math_.add(begin, round), math_.mul(apart, number));
-          llvm::copy(step(k, ValueRange(chain)), chain.begin());
-        }
-        return results;
-      });
+  all = emitReduction(math_, math_.constant(0), chains > 1 ? part : whole,
+                      chains > 1 ? one : math_.constant(steps * contraction_.step), all,
+                      [&](Value round, ValueRange carried) {
+                        SmallVector<Value> results(carried);
+                        for (int64_t number = 0; number < steps; ++number) {
+                          auto chain = MutableArrayRef(results).slice(number % chains * sums.size(),
+                                                                      sums.size());
+                          Value k = math_.add(math_.add(begin, round), math_.mul(apart, number));
+                          llvm::copy(step(k, ValueRange(chain)), chain.begin());
+                        }
+                        return results;
+                      });
   for (size_t sum = sums.size(); sum < all.size(); ++sum)
     all[sum % sums.size()] = emitSum(all[sum % sums.size()], all[sum]);
   all.resize(sums.size());

@@ -76,7 +76,7 @@ Value sumExponentials(ElementEmitter &emitter, RowSweep &sweep, Value buffer, Va
   Type f32 = emitter.builder().getF32Type();
   return sweep.reduce(vector::CombiningKind::ADD, [&](const RowSweep::Columns &at) {
     Value element = emitter.load(buffer, f32, at.first, at.lanes, at.mask);
-    Value power = graph::emitExp(code, code.sub(element, emitter.splat(largest, at.lanes)));
+    Value power = graph::emitNormalExp(code, code.sub(element, emitter.splat(largest, at.lanes)));
     if (keep)
       emitter.store(buffer, f32, at.first, power, at.mask);
     return power;

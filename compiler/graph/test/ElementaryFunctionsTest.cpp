@@ -58,7 +58,7 @@ const Function kFunctions[] = {
     // clang-format on
 };
 
-/// The functions, and `sigmoid` and `pow`, compiled for this machine.
+/// The functions, and those below that have tests of their own, compiled for this machine.
 class Compiled {
 public:
   static Compiled &instance() {
@@ -89,6 +89,8 @@ private:
     for (const Function &function : kFunctions)
       define(function.name, 1,
              [&](const ScalarCode &code, ValueRange x) { return function.emit(code, x[0]); });
+    define("normal_exp", 1,
+           [](const ScalarCode &code, ValueRange x) { return emitNormalExp(code, x[0]); });
     define("sigmoid", 1,
            [](const ScalarCode &code, ValueRange x) { return emitSigmoid(code, x[0]); });
     define("pow", 2,
@@ -172,6 +174,21 @@ TEST_P(ElementaryFunctionTest, StaysWithinItsBound) {
 
 INSTANTIATE_TEST_SUITE_P(All, ElementaryFunctionTest, testing::ValuesIn(kFunctions),
                          [](const auto &info) { return info.param.name; });
+
+// Breaks if the ends of the range are no limits, or not where they are said to be.
+TEST(NormalExpTest, IsExpOfWhatIsNormal) {
+  auto *compiled = Compiled::instance().function<float (*)(float)>("normal_exp");
+  ASSERT_NE(compiled, nullptr);
+  for (float x = -87.33f; x < 88.37f; x += 0.000731f)
+    ASSERT_LE(errorInUlp(compiled(x), std::exp(double(x))), 1.5) << x;
+  for (float x = -87.33f; x > -90; x -= 0.00731f)
+    EXPECT_TRUE(compiled(x) == 0 || errorInUlp(compiled(x), std::exp(double(x))) <= 1.5) << x;
+  for (float x : {-88.1f, -104.f, -1e30f, -kInf})
+    EXPECT_EQ(compiled(x), 0) << x;
+  for (float x : {88.5f, 1e30f, kInf})
+    EXPECT_EQ(compiled(x), kInf) << x;
+  EXPECT_TRUE(std::isnan(compiled(std::numeric_limits<float>::quiet_NaN())));
+}
 
 // Relative, not ulp: where e^-x overflows the result is a subnormal that is flushed to zero.
 TEST(SigmoidTest, IsAccurateAndBounded) {
