@@ -50,6 +50,41 @@ TEST(Threads, EachIndexOnce) {
   }
 }
 
+/// A loop of two bodies, each of which waits for the other.
+struct Meeting : ThreadPool::Task {
+  ThreadPool *pool;
+  ScratchStack own;
+  std::atomic<int> here{0}, met{0};
+
+  static void loop(Task &self) {
+    auto &meeting = static_cast<Meeting &>(self);
+    meeting.pool->parallelFor(2, 1, wait, &meeting, meeting.own);
+  }
+  static void wait(void *closure, int64_t begin, int64_t end) {
+    auto &meeting = *static_cast<Meeting *>(closure);
+    meeting.here += int(end - begin);
+    auto until = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (meeting.here < 2 && std::chrono::steady_clock::now() < until)
+      std::this_thread::yield();
+    meeting.met += meeting.here == 2;
+  }
+};
+
+TEST(Threads, WhoWaitsForATaskTakesPartInItsLoops) {
+  ThreadPool pool(2);
+  ThreadPool::Attendance attendance(pool);
+  Meeting meeting;
+  meeting.pool = &pool;
+  meeting.body = Meeting::loop;
+  meeting.owner = &meeting;
+  ASSERT_TRUE(pool.offer(meeting));
+  pool.wake();
+  ThreadPool::Waiting waiting(pool);
+  while (!meeting.done.load(std::memory_order_acquire))
+    waiting.pass(/*owner=*/&pool, /*mayWork=*/true); // not the task itself, which is another's
+  EXPECT_EQ(meeting.met, 2);
+}
+
 struct Nested {
   ThreadPool *pool;
   ScratchStack *own;
