@@ -323,7 +323,7 @@ def allocations_of(path):
 
 
 def test_allocations_of_dynamic_models_are_planned(tmp_path):
-    """At least 40 % fewer than one for each operator's tensor, or for each tensor of a model that is one graph."""
+    """At least 40 % fewer than one for each tensor."""
     layers = [part for i in range(6) for part in (
         helper.make_node("MatMul", [f"x{i}", "w"], [f"p{i}"]), helper.make_node("Softmax", [f"p{i}"], [f"x{i + 1}"]))]
     w = numpy_helper.from_array(numpy.eye(8, dtype=numpy.float32), "w")
@@ -355,8 +355,7 @@ fn encode(tree, zero) = match tree {
         path = tmp_path / f"{name}.tsm"
         path.write_text(text)
         allocations, tensors, operators = allocations_of(path)
-        assert allocations <= tensors
-        assert allocations <= 0.6 * operators, name
+        assert allocations <= 0.6 * tensors <= 0.6 * operators, name
 
 
 def test_profile_of_a_program_and_of_a_graph(tmp_path, model):
