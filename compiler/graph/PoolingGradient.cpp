@@ -2,6 +2,7 @@
 //
 // Windows are taken one dimension after the other. Along one, what each position gets is an image,
 // and the images of positions a stride apart are shifted and added, those between are interleaved.
+#include "compiler/graph/Constants.h"
 #include "compiler/graph/WindowGradient.h"
 
 #include <limits>
@@ -86,13 +87,83 @@ Value largestAlong(const Pullback &pull, const Windows &windows, size_t along) {
   return code.reshapeLike(cropped(code, sum, windows), x);
 }
 
+constexpr int64_t kMostPositions = 32;
+
+/// Whether the windows lie side by side and cover the whole, as most do.
+bool areTiles(const Windows &windows, ArrayRef<AffineExpr> sizes, ArrayRef<AffineExpr> counts) {
+  for (size_t dim = 0; dim < windows.kernel.size(); ++dim) {
+    auto size = constant(sizes[dim]), count = constant(counts[dim]);
+    if (!size || !count || windows.kernel[dim] != windows.strides[dim] ||
+        windows.dilations[dim] != 1 || windows.low[dim] != 0 ||
+        *count * windows.kernel[dim] != *size)
+      return false;
+  }
+  return windows.count() > 1 && windows.count() <= kMostPositions;
+}
+bool areTiles(const GradientCode &code, Operation *op, const Windows &windows) {
+  return areTiles(windows, ArrayRef(code.dims(op->getOperand(0))).drop_front(2),
+                  ArrayRef(code.dims(op->getResult(0))).drop_front(2));
+}
+
+/// The number of each element in its tile, row-major.
+Value numbersInTiles(const GradientCode &code, Type element, const Windows &windows,
+                     ArrayRef<AffineExpr> sizes) {
+  Shape shape;
+  for (AffineExpr size : sizes)
+    shape.push_back(*constant(size));
+  HostTensor numbers(graph::dataType(element), shape);
+  for (int64_t i = 0; i < numbers.size(); ++i) {
+    int64_t rest = i, number = 0, scale = 1;
+    for (size_t dim = shape.size(); dim-- > 0;) {
+      number += rest % shape[dim] % windows.kernel[dim] * scale;
+      scale *= windows.kernel[dim];
+      rest /= shape[dim];
+    }
+    numbers.setDouble(i, double(number));
+  }
+  return code.graph.constant(numbers);
+}
+
+/// Each element of a tile that is the first largest gets what the tile has got: its number is found
+/// from the elements, and compared with everyone's own.
+Value largestOfTiles(const Pullback &pull, const Windows &windows) {
+  const GradientCode &code = pull.code;
+  Value x = pull.operand(0), y = pull.op->getResult(0), g = pull.cotangent();
+  GraphCode::Dims dims = code.dims(x), counts = code.dims(y),
+                  parted(dims.begin(), dims.begin() + 2), whole = parted;
+  for (size_t dim = 0; dim < windows.kernel.size(); ++dim) {
+    parted.append({counts[2 + dim], code.size(1)});
+    whole.append({counts[2 + dim], code.size(windows.kernel[dim])});
+  }
+  auto spread = [&](Value v) {
+    return code.reshape(code.broadcast(code.reshape(v, parted), whole), dims);
+  };
+  Value first = code.scalar(g, double(windows.count() - 1));
+  for (int64_t number = windows.count() - 1; number-- > 0;) {
+    Value elements = x;
+    int64_t rest = number;
+    for (size_t dim = windows.kernel.size(); dim-- > 0; rest /= windows.kernel[dim])
+      elements = code.sliceDim(elements, int64_t(2 + dim), rest % windows.kernel[dim],
+                               windows.kernel[dim], counts[2 + dim]);
+    first =
+        code.where(code.op("graph.equal", {elements, y}), code.scalar(g, double(number)), first);
+  }
+  if (!first || !g)
+    return {};
+  Value numbers =
+      numbersInTiles(code, GraphCode::element(g), windows, ArrayRef(dims).drop_front(2));
+  Value is = code.op("graph.equal", {spread(first), numbers});
+  return code.reshapeLike(code.where(is, spread(g), code.scalar(g, 0)), x);
+}
+
 Value largest(const Pullback &pull, unsigned) {
-  constexpr int64_t kMostPositions = 32;
   const GradientCode &code = pull.code;
   Value x = pull.operand(0);
   if (!pull.cotangent() || !GraphCode::isRanked(x) || flagOf(pull.op, "channels_last"))
     return {};
   Windows windows = windowsOf(pull.op, integersOf(pull.op, "kernel"));
+  if (areTiles(code, pull.op, windows))
+    return largestOfTiles(pull, windows);
   GraphCode::Dims sizes = code.dims(x), counts = code.dims(pull.op->getResult(0));
   SmallVector<size_t> wide = widerThanOne(windows);
   if (!coverWindows(windows, ArrayRef(sizes).drop_front(2), ArrayRef(counts).drop_front(2)) ||
@@ -112,7 +183,7 @@ LogicalResult poolByDimension(const GradientCode &code, Operation *op,
     return failure();
   Windows windows = windowsOf(op, integersOf(op, "kernel"));
   SmallVector<size_t> wide = widerThanOne(windows);
-  if (wide.size() < 2)
+  if (wide.size() < 2 || areTiles(code, op, windows))
     return failure();
   for (size_t dim : llvm::reverse(wide)) {
     size_t spatial = windows.kernel.size();

@@ -226,6 +226,10 @@ private:
       emitted->module->print(stream);
       sources_.push_back(std::move(source));
       vm::KernelBinding binding;
+      // Until it is compiled: as long as the name that it will have, since plans are measured.
+      constexpr size_t kNameLength = 34;
+      binding.symbol = "k_" + std::to_string(kernels_.size());
+      binding.symbol.resize(kNameLength, '_');
       binding.sizes = std::move(emitted->sizes);
       binding.messages = std::move(emitted->messages);
       binding.label = op.getLabel().str();

@@ -52,19 +52,20 @@ public:
     beside_ = without->runBytes - without->arenaBytes;
     vm::RecomputationRequest request;
     request.plan = planOf(options_.recomputation);
+    constexpr int64_t kForWords = 4096; // of the choice, in the module's metadata
     if (options_.memoryBudget)
-      request.bytes = std::max<int64_t>(options_.memoryBudget - beside_, 0);
+      request.bytes = std::max<int64_t>(options_.memoryBudget - beside_ - kForWords, 0);
     int64_t least = without->arenaBytes;
     auto chosen = vm::chooseRecomputation(
         recorded->tape, request, [this](const vm::Replay &replay) { return measure(replay); },
         least);
     if (chosen.status().code() == StatusCode::ResourceExhausted)
-      return {
-          StatusCode::ResourceExhausted,
-          llvm::formatv("{0}: a run can't be held within {1} bytes: the least is {2}, of which {3} "
-                        "are its inputs, outputs and constants; take a smaller batch, or that "
-                        "much",
-                        options_.model, options_.memoryBudget, least + beside_, beside_)};
+      return {StatusCode::ResourceExhausted,
+              llvm::formatv(
+                  "{0}: a run can't be held within {1} bytes: the least is {2}, of which {3} "
+                  "are its inputs, outputs, constants and program; take a smaller batch, or that "
+                  "much",
+                  options_.model, options_.memoryBudget, least + beside_ + kForWords, beside_)};
     if (!chosen.ok())
       return chosen.status();
     describe(*chosen, without->arenaBytes);
@@ -107,7 +108,7 @@ private:
 
   void describe(const vm::Recomputation &chosen, int64_t without) {
     plan_.recomputation =
-        llvm::formatv("{0} kernels run again, {1:f1} % of the work; the arena has "
+        llvm::formatv("{0} kernels run again, {1:f1} % of the work; arena and plan have "
                       "{2} bytes instead of {3}",
                       chosen.copies, 100 * chosen.work, chosen.arenaBytes, without);
   }

@@ -122,6 +122,14 @@ int64_t bytesHeld(func::FuncOp function, const ModuleTables &tables) {
   return bytes;
 }
 
+/// What a process that has loaded the plan holds for it, as measured of networks of thousands of
+/// instructions: the plan's pages and what is decoded of them, tensors of states, kernels' code.
+int64_t bytesOfPlan(const ModuleTables &tables, int64_t planBytes) {
+  constexpr int64_t kDecoded = 5, kState = 3 << 10, kKernel = 8 << 10;
+  return kDecoded * planBytes + kState * int64_t(tables.module.states.size()) +
+         kKernel * int64_t(tables.module.kernels.size());
+}
+
 } // namespace
 
 Result<Plan> buildPlan(const PlanInput &input) {
@@ -155,7 +163,6 @@ Result<Plan> buildPlan(const PlanInput &input) {
   result.arenaBytes = tables.plannedBytes;
   result.runBytes = tables.plannedBytes + constants + bytesHeld(function, tables);
   module.metadata.push_back(integer("arena_bytes_alive", tables.aliveBytes));
-  module.metadata.push_back(integer("run_bytes_planned", result.runBytes));
   if (!input.recomputation.empty())
     module.metadata.push_back(text("recomputation", input.recomputation));
   module.metadata.push_back(texts("unemitted_kernels", input.unemitted));
@@ -163,8 +170,15 @@ Result<Plan> buildPlan(const PlanInput &input) {
   module.metadata.push_back(
       text("machine_limits", input.limits.empty() ? "defaults" : input.limits));
 
+  // How large the plan is it can tell only once it is written.
+  module.metadata.push_back(integer("run_bytes_planned", 0));
   flatbuffers::FlatBufferBuilder builder;
   plan::FinishModuleBuffer(builder, plan::Module::Pack(builder, &module));
+  module.metadata.back()->value.AsInteger()->value =
+      result.runBytes + bytesOfPlan(tables, int64_t(builder.GetSize()));
+  builder.Clear();
+  plan::FinishModuleBuffer(builder, plan::Module::Pack(builder, &module));
+  result.runBytes += bytesOfPlan(tables, int64_t(builder.GetSize()));
   result.bytes.assign(builder.GetBufferPointer(), builder.GetBufferPointer() + builder.GetSize());
   result.constants = std::move(tables.constants);
   result.weightsBytes = tables.weightsBytes;

@@ -49,8 +49,9 @@ struct Plan {
   std::vector<PlanConstant> constants;
   int64_t weightsBytes = 0;
   int64_t arenaBytes = 0;
-  /// What a run holds: the arena, inputs, outputs that are not written over inputs, and constants
-  /// but for the first values of states. Sizes that are not known count as the planner's hint.
+  /// What a run holds: the arena, inputs, outputs that are not written over inputs, constants but
+  /// for the first values of states, and the program itself. Sizes that are not known count as the
+  /// planner's hint.
   int64_t runBytes = 0;
 };
 
