@@ -17,8 +17,10 @@ void GraphDialect::addRecurrent() {
 }
 
 namespace {
-/// The sequence of states, and `states` last states.
-template <typename Op> LogicalResult inferRecurrent(Op op, Inference infer, unsigned states) {
+/// The sequence of states, and `states` last states; of each gate w, r and bias have rows of their
+/// own.
+template <typename Op>
+LogicalResult inferRecurrent(Op op, Inference infer, int64_t gates, unsigned states) {
   Type element = infer.element(0);
   // x, w, r, bias, lengths, states and peepholes
   if (failed(infer.requireRanks(0, {3, 3, 3, 2, 1, 3, 3, 2})))
@@ -28,16 +30,31 @@ template <typename Op> LogicalResult inferRecurrent(Op op, Inference infer, unsi
   Dims x = infer.dims(0);
   AffineExpr directions = infer.constant(op.getDirection() == "bidirectional" ? 2 : 1);
   AffineExpr hidden = infer.constant(op.getHiddenSize());
-  if (failed(infer.requireEqual(infer.dims(2)[2], hidden, "(U1)",
-                                "hidden_size and the last dimension of r")) ||
-      failed(infer.requireEqual(infer.dims(1)[0], directions, "(U2)", "numbers of directions")) ||
-      failed(infer.requireEqual(infer.dims(1)[2], x[2], "(U3)", "sizes of the input")))
-    return failure();
   bool batchFirst = op.getBatchFirst();
   AffineExpr batch = x[batchFirst ? 0 : 1], steps = x[batchFirst ? 1 : 0];
   Dims all =
       batchFirst ? Dims{batch, steps, directions, hidden} : Dims{steps, directions, batch, hidden};
   Dims last = batchFirst ? Dims{batch, directions, hidden} : Dims{directions, batch, hidden};
+  struct Operand {
+    StringRef name;
+    Dims dims;
+  };
+  const Operand operands[] = {{"w", {directions, hidden * gates, x[2]}},
+                              {"r", {directions, hidden * gates, hidden}},
+                              {"bias", {directions, hidden * 2 * gates}},
+                              {"sequence_lens", {batch}},
+                              {"initial_h", last},
+                              {"initial_c", last},
+                              {"p", {directions, hidden * 3}}};
+  for (auto [number, operand] : llvm::enumerate(operands)) {
+    unsigned index = unsigned(number) + 1;
+    for (size_t dim = 0; infer.present(index) && dim < operand.dims.size(); ++dim)
+      if (failed(infer.requireEqual(infer.dims(index)[dim], operand.dims[dim],
+                                    (operand.name + ":").str(),
+                                    "its dimension " + std::to_string(dim) +
+                                        " and that which x, hidden_size and direction give")))
+        return failure();
+  }
   if (failed(infer.give(element, all)))
     return failure();
   for (unsigned state = 0; state < states; ++state)
@@ -48,13 +65,13 @@ template <typename Op> LogicalResult inferRecurrent(Op op, Inference infer, unsi
 } // namespace
 
 LogicalResult RnnOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
-  return inferRecurrent(*this, Inference(shapes, *this, results), 1);
+  return inferRecurrent(*this, Inference(shapes, *this, results), 1, 1);
 }
 LogicalResult GruOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
-  return inferRecurrent(*this, Inference(shapes, *this, results), 1);
+  return inferRecurrent(*this, Inference(shapes, *this, results), 3, 1);
 }
 LogicalResult LstmOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
-  return inferRecurrent(*this, Inference(shapes, *this, results), 2);
+  return inferRecurrent(*this, Inference(shapes, *this, results), 4, 2);
 }
 
 } // namespace tensmith::graph

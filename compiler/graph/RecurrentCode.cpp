@@ -239,6 +239,8 @@ LogicalResult fillBody(const GraphCode &code, Block *body, const Layer &layer,
   for (auto [value, old] : llvm::zip(MutableArrayRef(yielded).drop_front(), state))
     if (value.getType() != old.getType())
       value = code.reshape(value, code.dims(old));
+  if (llvm::is_contained(yielded, Value()))
+    return failure();
   code.builder.create<YieldOp>(code.graph.location, yielded);
   return success();
 }
