@@ -109,6 +109,12 @@ int64_t bytesOf(Type type) {
   return bytes;
 }
 
+/// As the system gives it: large memory comes in large pages.
+int64_t inPages(int64_t bytes) {
+  constexpr int64_t kLargePage = 2 << 20;
+  return bytes < kLargePage ? bytes : (bytes + kLargePage - 1) / kLargePage * kLargePage;
+}
+
 /// Beside the arena.
 int64_t bytesHeld(func::FuncOp function, const ModuleTables &tables) {
   int64_t bytes = 0;
@@ -160,8 +166,8 @@ Result<Plan> buildPlan(const PlanInput &input) {
   module.metadata.push_back(integer("arena_buffers", tables.buffers));
   module.metadata.push_back(integer("arena_bytes_without_sharing", tables.separateBytes));
   Plan result;
-  result.arenaBytes = tables.plannedBytes;
-  result.runBytes = tables.plannedBytes + constants + bytesHeld(function, tables);
+  result.arenaBytes = inPages(tables.plannedBytes);
+  result.runBytes = result.arenaBytes + constants + bytesHeld(function, tables);
   module.metadata.push_back(integer("arena_bytes_alive", tables.aliveBytes));
   if (!input.recomputation.empty())
     module.metadata.push_back(text("recomputation", input.recomputation));

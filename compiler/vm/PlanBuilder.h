@@ -48,7 +48,7 @@ struct Plan {
   std::vector<uint8_t> bytes; // the FlatBuffer
   std::vector<PlanConstant> constants;
   int64_t weightsBytes = 0;
-  int64_t arenaBytes = 0;
+  int64_t arenaBytes = 0; // in whole pages
   /// What a run holds: the arena, inputs, outputs that are not written over inputs, constants but
   /// for the first values of states, and the program itself. Sizes that are not known count as the
   /// planner's hint.
