@@ -360,7 +360,7 @@ bool Machine::invokeTogether(uint32_t index, std::span<Fiber *const> calls) {
     auto rows = gather(calls, i, inFront(one.params, several.params, i));
     if (!rows)
       return false;
-    passed.push_back({std::move(*rows), false});
+    passed.push_back({std::move(*rows), false, true});
   }
   for (Fiber *fiber : calls) {
     const uint32_t *word = instructionOf(*fiber);

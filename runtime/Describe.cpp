@@ -10,6 +10,7 @@
 #include "runtime/VerifyProcedures.h"
 
 #include <algorithm>
+#include <set>
 
 namespace tensmith::runtime {
 namespace {
@@ -142,20 +143,39 @@ void writeValues(JsonWriter &json, const char *key, const FunctionCode &code, In
   json.close(']');
 }
 
-/// Tensors that a call of the function computes, and how often it asks for memory for them: not for
-/// those in the arena, which is made once and kept, and once for results that are alike.
-void writeAllocations(JsonWriter &json, const FunctionCode &code, bool main) {
-  int64_t tensors = 0, own = 0;
+/// Results that take an argument's place where nothing else refers to any of them.
+std::set<uint32_t> overwritingResults(const FunctionCode &code) {
+  std::set<uint32_t> results, params;
+  for (auto [param, result] : code.overwrites)
+    if (!params.contains(param) && results.insert(result).second)
+      params.insert(param);
+  return results;
+}
+
+/// How often a call of the function asks for memory for tensors: not for those in the arena, which
+/// is made once and kept, nor for `placed` ones, and once for results that are alike.
+int64_t allocationsOf(const FunctionCode &code, bool main, const std::set<uint32_t> &placed) {
+  auto own = [&](uint32_t result) {
+    return result != kAbsent && code.values[result].storage != plan::Storage::Arena &&
+           !placed.contains(result);
+  };
+  int64_t count = 0, alike = main ? 0 : std::ranges::count_if(code.together, own);
   for (const Step &step : code.steps)
     if (step.opcode == plan::Opcode::Kernel || step.opcode == plan::Opcode::Routine)
-      for (uint32_t result : step.results) {
-        tensors += result != kAbsent;
-        own += result != kAbsent && code.values[result].storage != plan::Storage::Arena;
-      }
-  if (!main && !code.together.empty())
-    own -= int64_t(code.together.size()) - 1;
+      count += std::ranges::count_if(step.results, own);
+  return alike > 1 ? count - std::min(alike, int64_t(kMostInBlock)) + 1 : count;
+}
+
+/// Tensors that a call of the function computes, and allocations for them: where nothing else
+/// refers to the operands, and where all are referred to.
+void writeAllocations(JsonWriter &json, const FunctionCode &code, bool main) {
+  int64_t tensors = 0;
+  for (const Step &step : code.steps)
+    if (step.opcode == plan::Opcode::Kernel || step.opcode == plan::Opcode::Routine)
+      tensors += std::ranges::count_if(step.results, [](uint32_t i) { return i != kAbsent; });
   json.key("tensors").value(tensors);
-  json.key("allocations").value(own);
+  json.key("allocations").value(allocationsOf(code, main, overwritingResults(code)));
+  json.key("allocations_at_most").value(allocationsOf(code, main, {}));
 }
 
 void writeFunction(JsonWriter &json, const Module &module, const FunctionCode &code) {

@@ -9,6 +9,7 @@
 #include "runtime/Observation.h"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 
 namespace tensmith::runtime {
@@ -60,19 +61,56 @@ Status allocateResult(Frame &frame, uint32_t index) {
   return {};
 }
 
+/// Of the function's overwrites, a bit each: whether the argument will be the frame's alone.
+uint64_t overwritable(const FunctionCode &code, std::span<const Passed> arguments) {
+  uint64_t alone = 0;
+  for (size_t i = 0; i < code.overwrites.size(); ++i) {
+    const Passed &argument = arguments[code.overwrites[i].param];
+    if (argument.last && argument.tensor && argument.tensor->isAlone())
+      alone |= uint64_t(1) << i;
+  }
+  return alone;
+}
+
+/// Results take the places of arguments that nobody needs after them.
+void overwrite(Frame &frame, uint64_t alone) {
+  uint64_t taken = 0;
+  Shape shape;
+  for (; alone; alone &= alone - 1) {
+    auto i = size_t(std::countr_zero(alone));
+    auto [param, result] = frame.code.overwrites[i];
+    const ValueCode &value = frame.code.values[result];
+    Slot &slot = frame.slots[result];
+    const Slot &from = frame.slots[frame.code.params[param]];
+    frame.shape(value, shape);
+    if (slot.tensor || taken >> i & 1 || from.tensor->shape() != shape)
+      continue;
+    for (size_t j = i; j < frame.code.overwrites.size(); ++j)
+      taken |= uint64_t(frame.code.overwrites[j].param == param) << j;
+    slot.tensor = from.tensor;
+    slot.exclusive = true;
+    frame.setAddress(result, slot.tensor->data());
+  }
+}
+
 /// The results that are alike, if they are small; the others get theirs when they are computed.
 Status allocateTogether(Frame &frame) {
   constexpr int64_t kMostBytes = int64_t(64) << 10;
-  constexpr size_t kMost = 8;
-  std::span<const uint32_t> values(frame.code.together);
-  values = values.first(std::min(values.size(), kMost));
+  uint32_t placeless[kMostInBlock];
+  size_t count = 0;
+  for (uint32_t value : frame.code.together)
+    if (!frame.slots[value].tensor && count < kMostInBlock)
+      placeless[count++] = value;
+  if (count < 2)
+    return {};
+  std::span<const uint32_t> values(placeless, count);
   const ValueCode &value = frame.code.values[values[0]];
   Shape shape;
   frame.shape(value, shape);
   auto size = elementCount(shape);
   if (!size || *size > kMostBytes / (int64_t(values.size()) * byteSize(value.type)))
     return {};
-  TensorRef tensors[kMost];
+  TensorRef tensors[kMostInBlock];
   if (Status status = Tensor::createTogether(value.type, shape, {tensors, values.size()});
       !status.ok())
     return status.within("'" + std::string(value.name) + "'");
@@ -400,12 +438,14 @@ Result<std::vector<Passed>> execute(Run &run, Frame &frame, uint32_t function,
   frame.clear();
   frame.special.clear();
   const FunctionCode &code = frame.code;
+  uint64_t alone = overwritable(code, arguments);
   if (Status status = bindParameters(run.session.module(), frame, arguments, given); !status.ok())
     return status;
   for (size_t i = 0; i < destinations.size(); ++i)
     if (code.values[code.results[i]].storage == plan::Storage::Result &&
         !frame.slots[code.results[i]].destination)
       frame.slots[code.results[i]].destination = destinations[i];
+  overwrite(frame, alone);
   if (function != 0 && !code.together.empty())
     if (Status status = allocateTogether(frame); !status.ok())
       return status;

@@ -203,9 +203,11 @@ bool Machine::invoke(const uint32_t *word, uint32_t count) {
     frame = run_.session.makeFrame(index);
   beat_ += kBeatsOfInvoke;
   passed_.resize(count);
-  for (uint32_t i = 0; i < count; ++i)
+  for (uint32_t i = 0; i < count; ++i) {
+    passed_[i].last = true;
     if (!readTensor(word[3 + results + i], passed_[i].tensor))
       return false;
+  }
   auto given = execute(run_, *frame, index, passed_, {}, {});
   passed_.clear();
   if (!given)

@@ -137,6 +137,9 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
   code.results = span(function.results());
   code.arenaBytes = function.arena_bytes();
   code.batched = function.batched();
+  Indices overwrites = span(function.overwrites());
+  for (size_t i = 0; i + 1 < overwrites.size() && i < 2 * kMostOverwrites; i += 2)
+    code.overwrites.push_back({overwrites[i], overwrites[i + 1]});
   for (uint32_t i = 0; function.values() && i < function.values()->size(); ++i)
     code.values.push_back(decodeValue(*function.values()->Get(i)));
   for (uint32_t i = 0; function.instructions() && i < function.instructions()->size(); ++i) {

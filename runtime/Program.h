@@ -72,6 +72,14 @@ struct Step {
   std::vector<uint32_t> learned; // expressions that are known after it
 };
 
+/// A result that may be written over an argument that nothing else refers to.
+struct Overwrite {
+  uint32_t param;  // its number
+  uint32_t result; // the value
+};
+inline constexpr size_t kMostOverwrites = 64;
+inline constexpr size_t kMostInBlock = 8; // results in one block
+
 struct FunctionCode {
   std::string_view name;
   uint32_t symbolCount;
@@ -80,9 +88,10 @@ struct FunctionCode {
   std::vector<ValueCode> values;
   Indices params, results;
   std::vector<Step> steps;
-  std::vector<uint32_t> uses;      // positions in Frame::pointers
-  std::vector<uint32_t> transient; // values that hold a tensor during a run
-  std::vector<uint32_t> together;  // results of kernels, all alike, that get memory in one block
+  std::vector<uint32_t> uses;        // positions in Frame::pointers
+  std::vector<uint32_t> transient;   // values that hold a tensor during a run
+  std::vector<uint32_t> together;    // results of kernels, all alike, that get memory in one block
+  std::vector<Overwrite> overwrites; // the first is taken of those of a result, or of a parameter
   KnownTimes times;
   bool hasArena = false;
   uint32_t arenaBytes; // expression

@@ -38,6 +38,7 @@ struct KernelContext {
 struct Passed {
   TensorRef tensor;
   bool exclusive = false;
+  bool last = false; // the caller needs it no more
 };
 
 /// Where a value is, during a run.

@@ -338,6 +338,12 @@ bool Tensor::ownsMemory() const {
   return kind_ != TensorKind::Tensor || type_ == DataType::String || inside_ || owner_ != nullptr;
 }
 
+/// Tensors on its elements would refer to it; see share().
+bool Tensor::isAlone() const {
+  return inside_ && references_.load(std::memory_order_acquire) == 1 &&
+         reinterpret_cast<uintptr_t>(data_) % kAlignment == 0;
+}
+
 Result<TensorRef> Tensor::reshaped(std::span<const int64_t> shape) const {
   if (elementCount(shape) != size_)
     return invalidArgument("a tensor " + describe(*this) + " can't be seen as " +

@@ -107,6 +107,9 @@ public:
   const std::vector<std::string> &strings() const;
   std::span<const TensorRef> elements() const { return {elements_, count_}; }
 
+  /// Whether the one reference to it is all that leads to its elements, and they lie as those of a
+  /// new tensor do.
+  bool isAlone() const;
   /// Whether nothing of it depends on memory that the run will reuse.
   bool ownsMemory() const;
   /// The same elements under another shape of the same count.

@@ -47,6 +47,7 @@ private:
   std::string verifyConstant(const plan::Value &value);
   std::string verifyArena(const plan::Value &value);
   std::string verifyParams();
+  std::string verifyOverwrites();
   std::string verifyInstruction(const plan::Instruction &instruction, int32_t index);
   std::string verifyOperands(const plan::Instruction &instruction);
   std::string verifyResults(const plan::Instruction &instruction, int32_t index);
@@ -171,6 +172,22 @@ std::string FunctionVerifier::verifyParams() {
     if (!dimsKnownBefore(value(param), 0))
       return "parameter " + std::to_string(i) + " has a size that is not known when it is given";
     states_[param] = State::Defined;
+  }
+  return {};
+}
+
+/// Shapes are compared when it runs.
+std::string FunctionVerifier::verifyOverwrites() {
+  const auto *pairs = function_.overwrites();
+  for (uint32_t i = 0; i < sizeOf(pairs); i += 2) {
+    if (i + 1 == sizeOf(pairs) || pairs->Get(i) >= sizeOf(function_.params()) ||
+        pairs->Get(i + 1) >= valueCount())
+      return "it writes over what is no parameter, or what is no value";
+    const plan::Value &param = value(function_.params()->Get(pairs->Get(i)));
+    const plan::Value &result = value(pairs->Get(i + 1));
+    if (!isPlain(param) || !isPlain(result) || param.type() != result.type() ||
+        result.storage() != plan::Storage::Result || !dimsKnownBefore(result, 0))
+      return "a result can't be written over the parameter";
   }
   return {};
 }
@@ -319,7 +336,7 @@ std::string FunctionVerifier::verify() {
   if (function_.given_symbols() > sizeOf(function_.symbols()))
     return "it is given more symbols than it has";
   for (auto stage : {&FunctionVerifier::verifyExprs, &FunctionVerifier::verifyValues,
-                     &FunctionVerifier::verifyParams})
+                     &FunctionVerifier::verifyParams, &FunctionVerifier::verifyOverwrites})
     if (std::string what = (this->*stage)(); !what.empty())
       return what;
   for (uint32_t i = 0; i < sizeOf(function_.instructions()); ++i)

@@ -66,6 +66,9 @@ Status FunctionBuilder::build(Block &block, ValueRange captured, ArrayRef<String
     function_.results.push_back(*index);
   }
   layOutArena();
+  if (auto function = dyn_cast<func::FuncOp>(block.getParentOp());
+      function && program::isSegment(function))
+    addOverwrites();
   return {};
 }
 
@@ -393,6 +396,22 @@ Value FunctionBuilder::operandToOverwrite(graph::KernelOp op) {
       return operand;
   }
   return {};
+}
+
+/// Other steps than kernels and views might keep what they read.
+void FunctionBuilder::addOverwrites() {
+  for (const auto &instruction : function_.instructions)
+    if (instruction->opcode != plan::Opcode::Kernel && instruction->opcode != plan::Opcode::View)
+      return;
+  for (auto [result, value] :
+       llvm::zip_equal(block_->getTerminator()->getOperands(), function_.results)) {
+    auto type = dyn_cast<RankedTensorType>(result.getType());
+    if (!type || !entryKnown(type) || function_.values[value]->storage != plan::Storage::Result)
+      continue;
+    for (BlockArgument argument : block_->getArguments())
+      if (isUpdateInPlace(argument, result))
+        function_.overwrites.insert(function_.overwrites.end(), {argument.getArgNumber(), value});
+  }
 }
 
 void FunctionBuilder::releaseHeapValues(Operation *op, plan::InstructionT &instruction) {

@@ -37,6 +37,8 @@ private:
   Status addResults(mlir::Operation *op, plan::InstructionT &instruction, bool binds);
   void releaseHeapValues(mlir::Operation *op, plan::InstructionT &instruction);
   void layOutArena();
+  /// What kernels may write over the block's arguments, if the caller needs those no more.
+  void addOverwrites();
 
   Result<uint32_t> valueOf(mlir::Value value);
   uint32_t addEmptyOptional(mlir::Value value);

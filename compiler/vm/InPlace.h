@@ -14,7 +14,8 @@ namespace tensmith::vm {
 /// Whether all that a kernel computes from the argument is element-wise at the result's shape.
 bool isReadInPlace(mlir::Value argument, mlir::RankedTensorType result);
 
-/// Whether the kernel that computes the result of a function may write it over the argument.
+/// Whether the kernel that computes the result of a function may write it over the argument, which
+/// is read in place, or not any more.
 bool isUpdateInPlace(mlir::BlockArgument argument, mlir::Value result);
 
 } // namespace tensmith::vm

@@ -179,6 +179,80 @@ TEST(Procedures, PlansThatLieAreRefusedWhenLoaded) {
   }
 }
 
+/// p(v, x) = { s = x + x; t = s + x; t + x }, or t + s where s is kept: where the sums lay.
+struct Sums {
+  std::vector<std::byte *> places;
+  std::vector<float> results, given;
+};
+
+Sums sumsOf(bool keep, std::vector<uint32_t> overwrites) {
+  Builder builder(true, true);
+  builder.module.module.functions[1]->overwrites = std::move(overwrites);
+  builder.procedure(2, 4,
+                    {op(Code::Invoke, 2),
+                     1,
+                     1,
+                     2,
+                     1,
+                     1, //
+                     op(Code::Invoke, 2),
+                     1,
+                     1,
+                     3,
+                     keep ? 2 : last(2),
+                     1, //
+                     op(Code::Invoke, 2),
+                     1,
+                     1,
+                     3,
+                     last(3),
+                     keep ? last(2) : 1, //
+                     op(Code::Return),
+                     last(3)});
+  Sums sums;
+  Watch::Observe observe = [&](std::string_view, std::string_view, const TensorRef &tensor) {
+    sums.places.push_back(tensor->data());
+  };
+  Session session(load(builder.module.finish()), 1);
+  std::vector<TensorRef> inputs = {Tensor::data(0, {}), floats({1}, {1})}, outputs(1);
+  EXPECT_TRUE(session.run(inputs, outputs, nullptr, {.observe = &observe}).ok());
+  sums.results = floatsOf(outputs[0]);
+  sums.given = floatsOf(inputs[1]);
+  return sums;
+}
+
+TEST(Procedures, ResultsTakeThePlacesOfOperandsThatNobodyElseHas) {
+  Sums apart = sumsOf(false, {}), over = sumsOf(false, {0, 2}),
+       either = sumsOf(false, {1, 2, 0, 2});
+  ASSERT_GE(over.places.size(), 3u);
+  EXPECT_NE(apart.places[1], apart.places[0]);
+  for (const Sums &sums : {over, either}) {
+    EXPECT_EQ(sums.places[1], sums.places[0]);
+    EXPECT_EQ(sums.places[2], sums.places[0]);
+  }
+  // What is used again is kept, be it the program's or the caller's.
+  Sums kept = sumsOf(true, {0, 2});
+  EXPECT_NE(kept.places[1], kept.places[0]);
+  EXPECT_EQ(kept.places[2], kept.places[1]);
+  EXPECT_EQ(kept.results, std::vector<float>{5});
+  for (const Sums &sums : {apart, over, either, kept})
+    EXPECT_EQ(sums.given, std::vector<float>{1});
+  for (const Sums &sums : {apart, over, either})
+    EXPECT_EQ(sums.results, std::vector<float>{4});
+}
+
+TEST(Procedures, WhatIsWrittenOverIsAParameterThatTheResultIsLike) {
+  for (std::vector<uint32_t> wrong : {std::vector<uint32_t>{0}, {2, 2}, {0, 1}, {0, 3}}) {
+    Builder builder(true, true);
+    builder.module.module.functions[1]->overwrites = wrong;
+    builder.procedure(2, 2, {op(Code::Return), 1});
+    auto loaded = Module::loadBytes(builder.module.finish(), {});
+    ASSERT_FALSE(loaded.ok());
+    EXPECT_NE(loaded.status().message().find("writ"), std::string::npos)
+        << loaded.status().message();
+  }
+}
+
 TEST(Procedures, ARegisterThatWasEmptiedIsNoCrash) {
   Builder builder(false, false);
   builder.procedure(1, 2, {op(Code::Move), 1, last(0), op(Code::Return), 0});

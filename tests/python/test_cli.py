@@ -350,6 +350,8 @@ fn encode(tree, zero) = match tree {
 """
     for name, text in {
         "lstm": cell + "fn main(h: f32[1, 8], xs: List[f32[1, 8]]) = fold(step, (h, h), xs)\n",
+        "sum": "fn sum(g, xs) = match xs { Nil => g, Cons(x, rest) => sigmoid(g) * x + sum(g, rest) }\n"
+               "fn main(g: f32[1, 8], xs: List[f32[1, 8]]) = sum(g, xs)\n",
         "tree": cell + tree + "fn main(h: f32[1, 8], tree: Tree[f32[1, 8]]) = encode(tree, h)\n",
     }.items():
         path = tmp_path / f"{name}.tsm"

@@ -72,12 +72,13 @@ int64_t operatorsOf(const Json &instruction) {
 }
 
 Json memoryOf(const Json &module) {
-  int64_t planned = 0, heap = 0, tensors = 0, allocations = 0, operators = 0;
+  int64_t planned = 0, heap = 0, tensors = 0, allocations = 0, most = 0, operators = 0;
   for (const Json &function : module.value("functions", Json::array())) {
     planned += function.value("planned_allocations", 0);
     heap += function.value("heap_values", 0);
     tensors += function.value("tensors", 0);
     allocations += function.value("allocations", 0);
+    most += function.value("allocations_at_most", 0);
     for (const Json &instruction : function.value("instructions", Json::array()))
       operators += operatorsOf(instruction);
   }
@@ -87,6 +88,7 @@ Json memoryOf(const Json &module) {
           {"heap_values", heap},
           {"tensors", tensors},
           {"operators", operators},
+          {"allocations_at_most", most},
           {"allocations", allocations}};
 }
 
@@ -166,6 +168,10 @@ void printAllocations(const Json &memory) {
                            cellText(memory["allocations"]), cellText(memory["tensors"]),
                            cellText(memory["operators"]), fewer(memory, "tensors"),
                            fewer(memory, "operators"));
+  if (memory["allocations_at_most"] != memory["allocations"])
+    std::cout << fmt::format("  at most {}, where others refer to operands that results could be "
+                             "written over\n",
+                             cellText(memory["allocations_at_most"]));
 }
 
 void printModule(const Json &module) {
