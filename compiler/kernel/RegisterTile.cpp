@@ -407,7 +407,7 @@ Value TileEmitter::emitDot(Value a, Value b, Value sum) {
 Value TileEmitter::opaque(Value sum) {
   auto &builder = emitter_.builder();
   return builder
-      .create<LLVM::InlineAsmOp>(math_.location, sum.getType(), ValueRange(sum), "", "=x,0",
+      .create<LLVM::InlineAsmOp>(math_.location, sum.getType(), ValueRange(sum), "", "=v,0",
                                  /*has_side_effects=*/false, /*is_align_stack=*/false,
                                  LLVM::AsmDialectAttr(), ArrayAttr())
       .getResult(0);

@@ -2,6 +2,8 @@
 // Linker.h.
 #include "compiler/target/cpu/Linker.h"
 
+#include "compiler/target/cpu/OutputFile.h"
+
 #include "lld/Common/Driver.h"
 #include "llvm/Support/CrashRecoveryContext.h"
 #include "llvm/Support/raw_ostream.h"
@@ -43,13 +45,11 @@ private:
 };
 
 Status writeFile(const std::string &path, std::span<const char> bytes) {
-  std::ofstream out(path, std::ios::binary);
-  out.write(bytes.data(), std::streamsize(bytes.size()));
-  out.close();
-  if (out)
-    return {};
-  return {StatusCode::IoError,
-          "cannot write the temporary file '" + path + "': no space left on device?"};
+  OutputFile file;
+  Status status = file.open(path, int64_t(bytes.size()));
+  if (status.ok())
+    status = file.write(0, std::as_bytes(bytes));
+  return status.ok() ? file.commit() : status;
 }
 
 /// That the linked file will fit beside the objects: where it doesn't lld would exit halfway, and
