@@ -62,6 +62,23 @@ LogicalResult LrnOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &r
 }
 
 /// Mean and deviation keep their dimensions as 1, in f32 where x is narrower.
+/// That an operand, if it is there, broadcasts to these dimensions, as far as sizes are known.
+static LogicalResult requireBroadcast(Inference &infer, unsigned operand, ArrayRef<AffineExpr> to,
+                                      StringRef name) {
+  if (!infer.present(operand))
+    return success();
+  Dims own = infer.dims(operand);
+  if (own.size() > to.size())
+    return infer.error() << "operand '" << name << "' has rank " << own.size() << ", more than "
+                         << to.size();
+  for (auto [size, wanted] : llvm::zip(own, to.take_back(own.size())))
+    if (infer.known(size) != 1 &&
+        failed(infer.requireEqual(size, wanted, "(N1)",
+                                  ("the dimensions of '" + name + "' and of x").str())))
+      return failure();
+  return success();
+}
+
 LogicalResult LayerNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
   Type statistic = infer.element(0);
@@ -71,7 +88,8 @@ LogicalResult LayerNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Ty
     return infer.giveUnranked({infer.element(0), statistic, statistic});
   Dims dims = infer.dims(0);
   auto axis = infer.axis(getAxis(), dims.size());
-  if (failed(axis) || failed(infer.giveSame(0)))
+  if (failed(axis) || failed(requireBroadcast(infer, 1, dims, "scale")) ||
+      failed(requireBroadcast(infer, 2, dims, "bias")) || failed(infer.giveSame(0)))
     return failure();
   for (size_t dim = *axis; dim < dims.size(); ++dim)
     dims[dim] = infer.constant(1);

@@ -42,6 +42,44 @@ bool broadcastsForCertain(Operation *op) {
   return true;
 }
 
+/// Whether the sizes are known to agree that the operator requires to: its code looks at none.
+bool agreesForCertain(Operation *op) {
+  graph::ShapeContext shapes(op->getContext());
+  auto dims = [&](unsigned operand) { return shapes.dims(op->getOperand(operand).getType()); };
+  auto isRanked = [](Value value) { return isa<RankedTensorType>(value.getType()); };
+  if (isa<graph::MatMulOp>(op)) {
+    auto a = dims(0), b = dims(1);
+    return a.empty() || b.empty() || shapes.equal(a.back(), b.size() == 1 ? b[0] : b[b.size() - 2]);
+  }
+  if (auto conv = dyn_cast<graph::ConvOp>(op)) {
+    auto x = dims(0), w = dims(1);
+    AffineExpr channels = conv.getChannelsLast() ? x.back() : x[1];
+    bool biased = isRanked(conv.getBias());
+    return shapes.equal(channels, shapes.simplify(w[1] * int64_t(conv.getGroup()))) &&
+           (!biased || shapes.equal(dims(2)[0], w[0]));
+  }
+  if (auto concat = dyn_cast<graph::ConcatOp>(op)) {
+    auto result = shapes.dims(concat.getType());
+    int64_t axis = int64_t(concat.getAxis());
+    for (unsigned operand = 0; operand < op->getNumOperands(); ++operand)
+      for (auto [dim, size] : llvm::enumerate(dims(operand)))
+        if (int64_t(dim) != (axis < 0 ? axis + int64_t(result.size()) : axis) &&
+            !shapes.equal(size, result[dim]))
+          return false;
+    return true;
+  }
+  if (auto norm = dyn_cast<graph::LayerNormOp>(op)) {
+    auto x = dims(0);
+    for (Value operand : {norm.getScale(), norm.getBias()})
+      if (isRanked(operand))
+        for (auto [size, wanted] :
+             llvm::zip(llvm::reverse(shapes.dims(operand.getType())), llvm::reverse(x)))
+          if (size != shapes.constant(1) && !shapes.equal(size, wanted))
+            return false;
+  }
+  return true;
+}
+
 Template chooseTemplate(graph::KernelOp kernel, Operation *root, const MachineShape &machine,
                         const Schedule &asked) {
   switch (rootKind(root)) {
@@ -127,6 +165,8 @@ bool canEmit(Operation *op) {
     return canFollowTrees(trees);
   if (isa<graph::Elementwise, graph::BroadcastOp>(op))
     return broadcastsForCertain(op);
+  if (!agreesForCertain(op))
+    return false;
   return isa<graph::Indexed>(op) || hasWindowElement(op) || isRowRoot(op) ||
          isWinogradTransform(op) || isScatterRoot(op);
 }

@@ -77,7 +77,9 @@ public:
 
   double direct() const {
     double positions = double(layer_.images) * double(layer_.height) * double(layer_.width);
-    double bytes = layer_.integers ? sizeof(int8_t) : sizeof(float); // NarrowOperands.cpp
+    bool fitsBytes = layer_.largest <= std::numeric_limits<int8_t>::max(); // NarrowOperands.cpp
+    double integer = fitsBytes ? sizeof(int8_t) : sizeof(int16_t);
+    double bytes = layer_.integers ? integer : sizeof(float);
     double cycles = product(1, positions, double(layer_.taps * layer_.taps * layer_.in), bytes);
     return layer_.halves ? cycles / 2 : cycles;
   }

@@ -1,0 +1,56 @@
+"""Sizes that only the run knows, and that don't agree as an operator requires: an error, as of the reference, and no
+reading beyond an operand."""
+
+import numpy as np
+import pytest
+
+import tensmith as ts
+
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper  # noqa: E402
+
+
+def ones(*shape):
+    return np.ones(shape, np.float32)
+
+
+# operator, dimensions of the inputs, arrays that disagree, attributes
+CASES = {
+    "matmul": ("MatMul", [[1, "n"], [64, 64]], [ones(1, 100000), ones(64, 64)], {}),
+    "matmul-of-stacks": ("MatMul", [["p", 2, 3], ["q", 3, 8]], [ones(2, 2, 3), ones(3, 3, 8)], {}),
+    "gemm": ("Gemm", [[2, "a"], ["b", 8], ["c"]], [ones(2, 4), ones(6, 8), ones(8)], {}),
+    "gemm-bias": ("Gemm", [[2, "a"], ["a", 8], ["c"]], [ones(2, 4), ones(4, 8), ones(5)], {}),
+    "conv": ("Conv", [[1, "c", 8, 8], [5, 3, 3, 3]], [ones(1, 2, 8, 8), ones(5, 3, 3, 3)], {}),
+    "conv-bias": ("Conv", [[1, 3, 8, 8], [5, 3, 3, 3], ["b"]], [ones(1, 3, 8, 8), ones(5, 3, 3, 3), ones(4)], {}),
+    "conv-groups": ("Conv", [["n", "c", 8, 8], ["o", "i", 3, 3]], [ones(1, 6, 8, 8), ones(4, 2, 3, 3)], {"group": 2}),
+    "concat": ("Concat", [["a", 3], ["b", "k"]], [ones(4, 3), ones(6, 2)], {"axis": 0}),
+    "layer-norm": ("LayerNormalization", [["a", "k"], ["s"]], [ones(4, 3), ones(2)], {"axis": -1}),
+    "layer-norm-bias": ("LayerNormalization", [["a", "k"], ["k"], ["s"]], [ones(4, 3), ones(3), ones(2)], {"axis": -1}),
+    "einsum": ("Einsum", [["a", "b"], ["c", "d"]], [ones(2, 4), ones(6, 3)], {"equation": "ij,jk->ik"}),
+    "scatter": ("ScatterElements", [["a", "b"], ["c", "d"], ["e", "f"]],
+                [ones(2, 4), np.zeros((2, 4), np.int64), ones(1, 3)], {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reference", [False, True], ids=["compiled", "reference"])
+@pytest.mark.parametrize("name", CASES)
+def test_is_an_error(name, reference):
+    operator, dims, arrays, attributes = CASES[name]
+    kinds = [TensorProto.INT64 if array.dtype == np.int64 else TensorProto.FLOAT for array in arrays]
+    inputs = [helper.make_tensor_value_info(f"x{i}", *of) for i, of in enumerate(zip(kinds, dims))]
+    node = helper.make_node(operator, [value.name for value in inputs], ["y"], **attributes)
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    model = helper.make_model(helper.make_graph([node], "g", inputs, [output]),
+                              opset_imports=[helper.make_opsetid("", 17)], ir_version=8)  # fmt: skip
+    compiled = ts.compile(model.SerializeToString(), reference=reference, threads=1)
+    with pytest.raises(ts.Error, match=rf"'y \({operator}\)'"):
+        compiled.run(*arrays)
+
+
+def test_a_scale_that_is_known_not_to_fit_is_refused():
+    node = helper.make_node("LayerNormalization", ["x", "s"], ["y"], axis=-1)
+    values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in (("x", [4, 3]), ("s", [2]), ("y", [4, 3]))]
+    model = helper.make_model(helper.make_graph([node], "g", values[:2], values[2:]),
+                              opset_imports=[helper.make_opsetid("", 17)], ir_version=8)  # fmt: skip
+    with pytest.raises(ts.Error, match="dimensions of 'scale' and of x differ: 2 and 3"):
+        ts.compile(model.SerializeToString())
