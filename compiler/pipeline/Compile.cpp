@@ -190,6 +190,8 @@ private:
     program::outlineSegments(module_);
     if (!options_.byReference)
       program::batchSegments(module_);
+    if (failed(verify(module_)))
+      return {StatusCode::Internal, options_.model + ": the program's segments are not valid"};
     functions_.clear();
     for (auto function : module_.getOps<func::FuncOp>())
       if (program::isSegment(function))

@@ -238,16 +238,19 @@ func::FuncOp procedureOf(InvokeOp invoke, ModuleOp module) {
   return made;
 }
 
-/// Only calls are forked, and so done in turns.
+/// Only calls are forked, and so done in turns. Its results are taken apart behind the calls that
+/// stand side by side, so that those stay so, up to the first that uses one.
 void makeCall(const Aside &aside, ModuleOp module) {
   func::FuncOp procedure = procedureOf(aside.invoke, module);
   InvokeOp invoke = aside.invoke;
   OpBuilder builder(aside.call);
   Value result = builder.create<CallOp>(invoke.getLoc(), procedure.getResultTypes()[0],
                                         invoke.getInputs(), procedure.getName());
-  builder.setInsertionPointAfter(aside.call);
-  while (isa<CallOp, ApplyOp>(*builder.getInsertionPoint())) // which stay side by side
-    builder.setInsertionPointAfter(&*builder.getInsertionPoint());
+  auto uses = [&](Operation &op) { return llvm::is_contained(invoke->getUsers(), &op); };
+  Operation *next = CallOp(aside.call)->getNextNode();
+  while (isa<CallOp, ApplyOp>(next) && !uses(*next))
+    next = next->getNextNode();
+  builder.setInsertionPoint(next);
   for (auto [index, given] : llvm::enumerate(invoke.getResults())) {
     bool whole = invoke->getNumResults() == 1;
     given.replaceAllUsesWith(

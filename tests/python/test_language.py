@@ -555,6 +555,51 @@ fn main(xs: List[f32[1, 64]]) = go(xs)
             np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-3 if length > 100 else 1e-5)
 
 
+@pytest.mark.parametrize("second", ["go(rest, z, f)", "f(z)", "go(rest, a + y, f)", "go(rest, go(rest, z, f), f)"])
+def test_a_call_beside_a_product_may_use_what_comes_of_it(program, tmp_path, second):
+    w = np.random.default_rng(8).standard_normal((64, 64)).astype(np.float32) / 8
+    np.save(tmp_path / "w.npy", w)
+    source = """
+let w = load("w.npy")
+fn count(xs, acc) = match xs { Nil => acc, Cons(x, rest) => tanh(count(rest, acc + x)) }
+fn go(xs, acc, f) = match xs {
+  Nil => acc,
+  Cons(x, rest) => {
+    let y = x @ w;
+    let z = tanh(y);
+    let a = go(rest, acc, f);
+    let b = SECOND;
+    a * 0.25 + b * 0.5 + y
+  },
+}
+fn main(xs: List[f32[1, 64]]) =
+  (go(xs, (broadcast(0.0) : f32[1, 64]), fn (v: f32[1, 64]) => count(xs, v)),
+   go(xs, (broadcast(0.0) : f32[1, 64]), fn (v: f32[1, 64]) => count(xs, v * 0.5)))
+""".replace("SECOND", second)
+
+    def right(given, scale):
+        def f(v):
+            v = v * scale + sum(given, np.zeros_like(v))
+            for _ in given:
+                v = np.tanh(v)
+            return v
+
+        def go(xs, acc, f):
+            if not len(xs):
+                return acc
+            y = xs[0] @ w
+            names = {"go": go, "f": f, "rest": xs[1:], "z": np.tanh(y), "a": go(xs[1:], acc, f), "y": y}
+            return names["a"] * 0.25 + eval(second, names) * 0.5 + y
+
+        return go(given, np.zeros((1, 64), np.float32), f)
+
+    for model in (program(source), ts.compile(tmp_path / "program.tsm", threads=2)):
+        for length in (0, 1, 2, 5):
+            xs = np.random.default_rng(length).standard_normal((length, 1, 64)).astype(np.float32)
+            for got, scale in zip(model(list(xs)), (1.0, 0.5)):
+                np.testing.assert_allclose(got, right(xs, np.float32(scale)), atol=1e-4)
+
+
 def test_errors_and_limits_are_those_of_calls_one_by_one(encoder):
     # Evaluated by reference there are no batches: the same procedures, call by call.
     tree = encoder.tree(60, True)
