@@ -19,6 +19,9 @@ constexpr int64_t kRowsWhileReading = 4; // that are done in the time that readi
 constexpr int64_t kDepthBlockBytes = 768 * 4, kUncutBytes = 1024 * 4;
 /// That make it worth reading all panels, where items differ in their rows.
 constexpr int64_t kTilesOfItem = 8;
+/// That make it worth copying rows of a matrix that lies transposed, one cache line of which has
+/// elements of several tiles.
+constexpr int64_t kPanelsOfTurned = 16;
 /// Where the depth is cut, an item's rows of A come from beyond the cache: for some panels, then.
 constexpr int64_t kPanelsOfCut = 4, kMaxItemsOfCut = 16;
 
@@ -98,7 +101,8 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   Value cached = math.max(math.div(cachedRows, math.constant(b.height)), one);
   Value tileBlocks = math.select(math.less(cachedRows, of.rows),
                                  math.ceilDiv(tiles, math.min(cached, tiles)), one);
-  Value mostPanels = panels;
+  Value mostPanels =
+      of.turnsRows ? math.ceilDiv(panels, math.constant(kPanelsOfTurned)) : panels;
   if (b.cutsDepth()) {
     Value cut = math.less(one, b.depthBlocks);
     Value few = math.ceilDiv(panels, math.constant(kPanelsOfCut));
@@ -109,13 +113,15 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
   b.rowsApart = math.less(
       weights, math.max(math.mul(of.rows, of.rowBytes), math.constant(machine.l2Bytes / 2)));
-  Value apart = math.min(math.ceilDiv(tiles, math.constant(kTilesOfItem)), divide(wanted, one));
-  tileBlocks = math.max(tileBlocks, math.select(b.rowsApart, apart, one));
-  if (of.copiesRows)
+  Value worthwhile = math.ceilDiv(tiles, math.constant(kTilesOfItem));
+  Value apart = math.min(worthwhile, divide(wanted, one));
+  tileBlocks = math.max(tileBlocks, of.turnsRows ? apart : math.select(b.rowsApart, apart, one));
+  if (of.copiesRows && !of.turnsRows)
     tileBlocks = math.max(tileBlocks, math.min(tiles, divide(wanted, one)));
   Value panelBlocks = math.min(of.dearRows ? one : mostPanels,
                                math.ceilDiv(wanted, math.max(math.mul(of.batch, tileBlocks), one)));
-  tileBlocks = math.max(tileBlocks, math.min(tiles, divide(wanted, panelBlocks)));
+  tileBlocks = math.max(tileBlocks, math.min(of.turnsRows ? worthwhile : tiles,
+                                             divide(wanted, panelBlocks)));
   b.tileBlock = math.ceilDiv(tiles, tileBlocks);
   b.panelBlock = math.ceilDiv(panels, panelBlocks);
   b.cutItems(math, asked);

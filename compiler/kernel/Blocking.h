@@ -30,6 +30,7 @@ struct ProductExtents {
   int64_t lineBytes = 0;   // of a panel, for each unit of depth
   int64_t height;          // of a tile
   bool copiesRows = false; // each item makes a copy of its rows
+  bool turnsRows = false;  // whose elements lie side by side in memory, each k's for itself
   bool dearRows = false;   // which takes as long as the product: no two items make the same
   bool cutsDepth = false;  // whether the sum may be cut: A's rows are then `depth` elements each
 };

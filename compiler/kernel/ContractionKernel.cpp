@@ -40,6 +40,7 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
                            .lineBytes = contraction.width * elementBytes,
                            .height = tileRows(contraction, machine),
                            .copiesRows = source.copies(),
+                           .turnsRows = source.turns(),
                            .dearRows = scoresOf(contraction.root).has_value(),
                            .cutsDepth = source.hasOneTap()},
                           asked);
@@ -89,18 +90,23 @@ Value takeScratch(ElementEmitter &emitter, const Contraction &contraction, const
   return elementPointer(math, emitter.builder().getI8Type(), scratch, bytes);
 }
 
-/// Rows of a tile, from a slot of the copy on.
-using CopyTile = std::function<void(Value batch, Value row, int64_t height, Value slot)>;
+/// Rows of a tile, from a slot of the copy on: all of them, or their elements at k.
+using CopyTile = std::function<void(Value batch, Value row, int64_t height, Value slot, Value k)>;
 
 void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, TileEmitter &tiles,
               const Item &item, Value sums, const CopyTile &copy) {
   Value one = math.constant(1), count = math.sub(item.lastTile, item.tile);
   auto slot = [&](Value tile) { return math.mul(math.sub(tile, item.tile), blocking.height); };
-  if (source.copies())
+  auto copyTiles = [&](Value k) {
     emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
       emitRowTile(math, blocking, t,
-                  [&](Value row, int64_t height) { copy(item.batch, row, height, slot(t)); });
+                  [&](Value row, int64_t height) { copy(item.batch, row, height, slot(t), k); });
     });
+  };
+  if (source.turns())
+    emitFor(math, math.constant(0), source.totalDepth(), one, copyTiles);
+  else if (source.copies())
+    copyTiles({});
   auto passPanels = [&] {
     emitFor(math, item.panel, item.lastPanel, one, [&](Value panel) {
       emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
@@ -130,7 +136,7 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
 Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction,
                              const MachineShape &machine, const Schedule &asked) {
   Template parts;
-  constexpr StringRef kPlaces[] = {"in place", "moved", "copied"};
+  constexpr StringRef kPlaces[] = {"in place", "moved", "copied", "turned"};
   parts.summary = "contraction, tile " +
                   std::to_string(asked.tileRows.value_or(tileRows(contraction, machine))) + "x" +
                   std::to_string(contraction.width) + ", rows " +
@@ -164,15 +170,18 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
         emitter.store(pointer, getElementTypeOrSelf(value.getType()), offset, element, at.mask);
     };
     TileEmitter tiles(emitter, kernel, contraction, machine, source, extents, store);
-    CopyTile copy = [&](Value batch, Value row, int64_t height, Value slot) {
-      source.copyTile(batch, rowNumbers(math, row, height), slot);
+    CopyTile copy = [&](Value batch, Value row, int64_t height, Value slot, Value k) {
+      if (k)
+        source.copyColumn(batch, rowNumbers(math, row, height), slot, k);
+      else
+        source.copyTile(batch, rowNumbers(math, row, height), slot);
     };
     std::optional<Contraction> product;
     std::optional<AttentionRows> rows;
     if (auto scores = scoresOf(contraction.root)) {
       product = matchContraction(scores->product);
       rows.emplace(emitter, kernel, *scores, *product, contraction.left, machine, source);
-      copy = [&](Value batch, Value row, int64_t height, Value slot) {
+      copy = [&](Value batch, Value row, int64_t height, Value slot, Value) {
         rows->fill(batch, row, height, slot);
       };
     }

@@ -362,7 +362,7 @@ SmallVector<Value> TileEmitter::emitStep(Value first, Value next, Value k, Value
   for (int64_t v = 0; v < vectors; ++v)
     b.push_back(widen(emitter_.load(buffer, right, math_.add(line, v * lanes_), lanes_), right));
   for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
-    Value a = widen(emitter_.load(pointer, left, k), left);
+    Value a = widen(emitter_.load(pointer, left, math_.mul(k, source_.distance())), left);
     a = emitter_.splat(a, lanes_);
     for (int64_t v = 0; v < vectors; ++v)
       results.push_back(

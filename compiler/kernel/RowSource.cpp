@@ -10,6 +10,18 @@ namespace {
 // Rows of the copy are set apart by more than their length, so that they don't fall into the same
 // cache sets.
 constexpr int64_t kCopyPadding = 16;
+
+/// The operand in memory whose last dimension are the rows of A; null where there is none. Rows of
+/// A are then a dimension, too, and not several that the tile runs through.
+graph::TransposeOp turningOperator(const Contraction &contraction) {
+  auto transpose = contraction.left.getDefiningOp<graph::TransposeOp>();
+  if (!transpose || !isa<BlockArgument>(transpose.getX()) || contraction.step != 1)
+    return {};
+  int64_t rank = transpose.getPermutation().size();
+  bool batched = cast<RankedTensorType>(contraction.panels.getType()).getRank() > 3;
+  bool turns = rank >= 2 && transpose.getPermutation()[rank - 2] == rank - 1;
+  return turns && (rank == 2 || batched) ? transpose : graph::TransposeOp();
+}
 } // namespace
 
 RowPlace rowPlace(const Contraction &contraction) {
@@ -23,6 +35,8 @@ RowPlace rowPlace(const Contraction &contraction) {
     return isBuffer && longEnough && run % contraction.step == 0 ? RowPlace::InPlace
                                                                  : RowPlace::Copied;
   }
+  if (turningOperator(contraction))
+    return RowPlace::Turned;
   int64_t columns = cast<RankedTensorType>(contraction.left.getType()).getShape().back();
   bool wholeSteps =
       contraction.step == 1 || (!ShapedType::isDynamic(columns) && columns % contraction.step == 0);
@@ -119,11 +133,25 @@ void RowSource::copyTile(Value batch, ArrayRef<Value> rows, Value slot) {
   }
 }
 
+void RowSource::copyColumn(Value batch, ArrayRef<Value> rows, Value slot, Value k) {
+  graph::TransposeOp transpose = turningOperator(contraction_);
+  SmallVector<Value> indices = matrixIndices(batch, rows[0]), source(indices.size() + 1);
+  indices.push_back(k);
+  for (auto [index, dim] : llvm::zip_equal(indices, transpose.getPermutation()))
+    source[dim] = index;
+  int64_t count = rows.size();
+  Value column = emitter_.element(transpose.getX(), {source, count});
+  emitter_.store(copiedRow(slot), element_, math_.mul(k, count), column);
+}
+
 void RowSource::beginTile(Value batch, ArrayRef<Value> rows, Value slot) {
   batch_ = batch;
   rows_.assign(rows.begin(), rows.end());
   bases_.clear();
-  if (copies())
+  if (turns())
+    for (size_t row = 0; row < rows.size(); ++row)
+      bases_.push_back(elementPointer(math_, element_, copiedRow(slot), math_.constant(row)));
+  else if (copies())
     for (size_t row = 0; row < rows.size(); ++row)
       bases_.push_back(copiedRow(math_.add(slot, row)));
   else if (image_)

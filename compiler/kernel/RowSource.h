@@ -6,6 +6,11 @@
 // are only moved out of a buffer in pieces (heads that a transposition puts side by side are taps;
 // a row of a table that is gathered is one piece). Otherwise (an element-wise chain before it, few
 // channels) an item's rows are computed into scratch, all taps side by side, and read from there.
+//
+// Of a matrix that lies transposed (a gradient of weights is a product of two matrices whose rows
+// are samples, one of them transposed) rows are far apart in memory, but the elements of a tile's
+// rows at one k lie side by side: so they are copied, and so the tile reads them. An item's tiles
+// are filled together, k by k, since they share cache lines of which each k has its own.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -14,7 +19,7 @@
 namespace tensmith::kernel {
 
 /// Where the rows of a contraction's left operand are read.
-enum class RowPlace : uint8_t { InPlace, Moved, Copied };
+enum class RowPlace : uint8_t { InPlace, Moved, Copied, Turned };
 RowPlace rowPlace(const Contraction &contraction);
 
 class RowSource {
@@ -22,12 +27,18 @@ public:
   RowSource(ElementEmitter &emitter, const Contraction &contraction);
 
   /// Whether rows are copied; then the tile has one tap, of all the depth.
-  bool copies() const { return place_ == RowPlace::Copied; }
+  bool copies() const { return place_ == RowPlace::Copied || turns(); }
+  /// Whether they are copied from a transposed matrix, by `copyColumn`.
+  bool turns() const { return place_ == RowPlace::Turned; }
   mlir::Value scratchBytes(mlir::Value rows);
   void setScratch(mlir::Value scratch) { scratch_ = scratch; }
   /// Computes rows into the scratch, where they are its rows from `slot` on. `rows` are row
   /// numbers, of the same batch.
   void copyTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
+
+  /// The same of the rows' elements at `k` alone.
+  void copyColumn(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot,
+                  mlir::Value k);
 
   /// Where row `slot` of the copy lies.
   mlir::Value copiedRow(mlir::Value slot);
@@ -40,6 +51,9 @@ public:
   mlir::Value depth() { return copies() ? total_ : depth_; }
   /// Pointers to the rows of the tile for one tap.
   llvm::SmallVector<mlir::Value> rowPointers(mlir::ValueRange tap);
+
+  /// From an element of a row to the next, in the tile begun.
+  int64_t distance() const { return turns() ? rows_.size() : 1; }
 
   /// Products summed for one element (of whole steps), and distinct bytes of A that a row adds.
   mlir::Value totalDepth() { return total_; }

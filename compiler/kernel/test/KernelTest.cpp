@@ -152,6 +152,21 @@ MachineShape smallCache() {
   return machine;
 }
 
+// Breaks if rows of a matrix that lies transposed are copied one by one, each from as many cache
+// lines as it has elements, or if an element of a tile is taken for another row's or k's.
+TEST(ContractionKernel, RowsThatLieTransposed) {
+  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostShape(), 4));
+  for (auto [m, k] : {std::pair{200, 65}, {13, 1}, {1, 20}, {6, 7}, {49, 300}, {100, 1205}}) {
+    auto s = [](int64_t v) { return std::to_string(v); };
+    std::string x = "tensor<" + s(k) + "x" + s(m) + "xf32>", r = "tensor<" + s(m) + "x" + s(k);
+    std::string rows =
+        "      %r = \"graph.transpose\"(%a) <{permutation = array<i64: 1, 0>}> : (" + x + ") -> " + r +
+        "xf32>";
+    expectAgreement(matmulOf(rows, x, m, k), {}, tile + ", rows turned", 1e-4);
+    expectAgreement(matmulOf(rows, x, m, k), {}, tile + ", rows turned", 2e-4, smallCache());
+  }
+}
+
 // Breaks if a part of a sum is left out or added twice, or sums of one tile or panel are taken for
 // another's while they wait.
 TEST(ContractionKernel, LongSumsAreCut) {
