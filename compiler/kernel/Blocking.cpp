@@ -101,8 +101,7 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   Value cached = math.max(math.div(cachedRows, math.constant(b.height)), one);
   Value tileBlocks = math.select(math.less(cachedRows, of.rows),
                                  math.ceilDiv(tiles, math.min(cached, tiles)), one);
-  Value mostPanels =
-      of.turnsRows ? math.ceilDiv(panels, math.constant(kPanelsOfTurned)) : panels;
+  Value mostPanels = of.turnsRows ? math.ceilDiv(panels, math.constant(kPanelsOfTurned)) : panels;
   if (b.cutsDepth()) {
     Value cut = math.less(one, b.depthBlocks);
     Value few = math.ceilDiv(panels, math.constant(kPanelsOfCut));
@@ -120,8 +119,8 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
     tileBlocks = math.max(tileBlocks, math.min(tiles, divide(wanted, one)));
   Value panelBlocks = math.min(of.dearRows ? one : mostPanels,
                                math.ceilDiv(wanted, math.max(math.mul(of.batch, tileBlocks), one)));
-  tileBlocks = math.max(tileBlocks, math.min(of.turnsRows ? worthwhile : tiles,
-                                             divide(wanted, panelBlocks)));
+  tileBlocks = math.max(tileBlocks,
+                        math.min(of.turnsRows ? worthwhile : tiles, divide(wanted, panelBlocks)));
   b.tileBlock = math.ceilDiv(tiles, tileBlocks);
   b.panelBlock = math.ceilDiv(panels, panelBlocks);
   b.cutItems(math, asked);

@@ -7,6 +7,8 @@
 // lanes are reduced side by side.
 #include "compiler/kernel/LoopKernel.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace tensmith::kernel {
@@ -14,13 +16,33 @@ namespace {
 
 constexpr int64_t kBlock = 4096;             // elements of the last dimension in an item, at most
 constexpr int64_t kReducedInBlock = 1 << 14; // elements that one item reduces, about
+/// Rows that are packed side by side, and the fewest that are worth it: as many streams as the
+/// machine follows.
+constexpr int64_t kRowsTogether = 16, kFewRows = 4;
+
+/// A panel has a short piece of each row of the matrix: made one after the other, panels read a
+/// page for each piece, which nothing prefetches. So many rows are cut into all their panels
+/// instead, before the next; 1 where the result is no panels of whole rows.
+int64_t rowsTogether(graph::KernelOp kernel) {
+  auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
+  auto pack = yield.getValues().front().getDefiningOp<graph::PackOp>();
+  auto type = pack ? dyn_cast<RankedTensorType>(pack.getType()) : RankedTensorType();
+  if (!type || pack.getTransposed() || yield.getValues().size() > 1)
+    return 1;
+  int64_t rows = type.getDimSize(type.getRank() - 2);
+  int64_t together = ShapedType::isDynamic(rows) ? 1 : std::gcd(rows, kRowsTogether);
+  return together < kFewRows ? 1 : together;
+}
 
 /// The shape that is looped over, with at least one dimension.
 struct IterationSpace {
   SmallVector<Value> outer;
   Value inner, block, blocks, items;
+  int64_t together; // rows of panels
 
-  IterationSpace(IndexMath &math, const SizeValues &sizes, Type type, int64_t most) {
+  IterationSpace(IndexMath &math, const SizeValues &sizes, Type type, int64_t most,
+                 int64_t together)
+      : together(together) {
     outer = dimValues(math, sizes, type);
     inner = outer.empty() ? math.constant(1) : outer.pop_back_val();
     block = math.constant(most);
@@ -28,6 +50,24 @@ struct IterationSpace {
       block = math.constant(std::max<int64_t>(*size, 1));
     blocks = math.ceilDiv(inner, block);
     items = math.mul(math.product(outer), blocks);
+  }
+
+  /// Indices of the outer dimensions, and the block's.
+  SmallVector<Value> indices(IndexMath &math, Value item) const {
+    SmallVector<Value> extents(outer);
+    extents.push_back(blocks);
+    if (together == 1)
+      return math.delinear(item, extents);
+    size_t panel = outer.size() - 2, row = outer.size() - 1;
+    extents[panel] = math.div(outer[row], math.constant(together));
+    extents[row] = outer[panel];
+    extents.insert(extents.begin() + row + 1, math.constant(together));
+    SmallVector<Value> at = math.delinear(item, extents);
+    Value first = math.mul(at[panel], together);
+    at[panel] = at[row];
+    at[row] = math.add(first, at[row + 1]);
+    at.erase(at.begin() + row + 1);
+    return at;
   }
 };
 
@@ -85,10 +125,13 @@ Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine, const
   int64_t lanes = machine.lanes(sizeof(float));
   bool sideBySide = reducesSideBySide(kernel, lanes);
   int64_t block = asked.itemElements.value_or(blockOf(kernel, sideBySide, lanes));
+  int64_t together = rowsTogether(kernel);
   parts.summary = sideBySide ? "loops of vectors" : "loops";
+  if (together > 1)
+    parts.summary += ", " + std::to_string(together) + " rows together";
   Type shape = kernel.getResult(0).getType();
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
-    IterationSpace space(math, sizes, shape, block);
+    IterationSpace space(math, sizes, shape, block, together);
     Value work = math.mul(workPerElement(math, sizes, kernel), math.min(space.block, space.inner));
     Schedule chosen;
     chosen.itemElements = constantIndex(space.block);
@@ -96,13 +139,11 @@ Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine, const
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) mutable {
     IndexMath &math = emitter.math;
-    IterationSpace space(math, emitter.sizes, shape, block);
+    IterationSpace space(math, emitter.sizes, shape, block, together);
     Value one = math.constant(1);
     bool scalar = cast<RankedTensorType>(shape).getRank() == 0;
     emitFor(math, begin, end, one, [&](Value item) {
-      SmallVector<Value> indices = space.outer;
-      indices.push_back(space.blocks);
-      indices = math.delinear(item, indices);
+      SmallVector<Value> indices = space.indices(math, item);
       Value first = math.mul(indices.pop_back_val(), space.block);
       Value last = math.min(math.add(first, space.block), space.inner);
       Value row = math.mul(math.linear(indices, space.outer), space.inner);

@@ -72,6 +72,23 @@ TEST(LoopKernel, ReductionSideBySide) {
       }
 }
 
+// Breaks if a piece of a row comes into another panel or another row of it, or if the panels of a
+// matrix are made one after the other.
+TEST(LoopKernel, PanelsOfSeveralRowsTogether) {
+  for (auto [stack, rows, columns, together] :
+       {std::tuple{1, 48, 70, 16}, {3, 20, 32, 4}, {2, 7, 33, 1}, {1, 64, 5, 16}}) {
+    auto s = [](int64_t v) { return std::to_string(v); };
+    std::string x = "tensor<" + s(stack) + "x" + s(rows) + "x" + s(columns) + "xf32>",
+                y = "tensor<" + s(stack) + "x" + s((columns + 15) / 16) + "x" + s(rows) +
+                    "x16xf32>";
+    std::string body = "%a: " + x + "):\n  %0 = graph.tanh %a : (" + x + ") -> " + x +
+                       "\n  %1 = \"graph.pack\"(%0) <{width = 16 : i64}> : (" + x + ") -> " + y +
+                       "\n  graph.yield %1 : " + y + "\n}) : (" + x + ") -> " + y;
+    expectAgreement(kernel("%x: " + x, "%x", y, body), {},
+                    together == 1 ? "loops" : "loops, " + s(together) + " rows together");
+  }
+}
+
 const char *matmulBody = R"(%a: tensor<@A>, %p: tensor<@P>, %bias: tensor<@Nxf32>):
       %b = "graph.unpack"(%p) <{columns = @N}> : (tensor<@P>) -> tensor<@B>
       %c = graph.matmul %a, %b : (tensor<@A>, tensor<@B>) -> tensor<@C>
@@ -159,9 +176,8 @@ TEST(ContractionKernel, RowsThatLieTransposed) {
   for (auto [m, k] : {std::pair{200, 65}, {13, 1}, {1, 20}, {6, 7}, {49, 300}, {100, 1205}}) {
     auto s = [](int64_t v) { return std::to_string(v); };
     std::string x = "tensor<" + s(k) + "x" + s(m) + "xf32>", r = "tensor<" + s(m) + "x" + s(k);
-    std::string rows =
-        "      %r = \"graph.transpose\"(%a) <{permutation = array<i64: 1, 0>}> : (" + x + ") -> " + r +
-        "xf32>";
+    std::string rows = "      %r = \"graph.transpose\"(%a) <{permutation = array<i64: 1, 0>}> : (" +
+                       x + ") -> " + r + "xf32>";
     expectAgreement(matmulOf(rows, x, m, k), {}, tile + ", rows turned", 1e-4);
     expectAgreement(matmulOf(rows, x, m, k), {}, tile + ", rows turned", 2e-4, smallCache());
   }
