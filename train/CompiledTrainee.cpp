@@ -90,8 +90,8 @@ std::vector<std::string> parameterNames(const Module &step) {
 
 CompiledTrainee::CompiledTrainee(const Module &step, const Module &forward,
                                  const Settings &settings)
-    : model_(settings.model), loss_(settings.loss), session_(sessionOf(step, settings)),
-      forward_(sessionOf(forward, settings)) {
+    : model_(settings.model), loss_(settings.loss), averages_(settings.emaDecay > 0),
+      session_(sessionOf(step, settings)), forward_(sessionOf(forward, settings)) {
   placeStates(step);
   std::vector<Port> outputs = step.outputs();
   int loss = indexOf(outputs, isBuiltIn(loss_) ? "loss" : loss_);
@@ -120,7 +120,7 @@ void CompiledTrainee::placeStates(const Module &step) {
     ts_state state = ts_module_state(step.handle(), i);
     ts_tensor *initial = nullptr;
     detail::check(ts_module_state_initial(step.handle(), i, &initial));
-    states_.push_back({state.name, state.input, state.output, Tensor(initial)});
+    states_.push_back({state.name, state.kind, state.input, state.output, Tensor(initial)});
     inputs_[state.input] = outputs_[state.output] = states_.back().tensor;
   }
   std::set<size_t> states = stateInputs(step);
@@ -244,12 +244,13 @@ void CompiledTrainee::restore(const std::vector<NamedTensor> &states, const std:
 }
 
 std::map<std::string, Tensor> CompiledTrainee::parameters() const {
-  std::map<std::string, Tensor> all, result;
+  std::map<std::string, Tensor> slots, result;
   for (const State &state : states_)
-    all[state.name] = state.tensor;
-  for (const auto &[name, tensor] : all) {
-    auto average = all.find("ema." + name);
-    result[name] = average == all.end() ? tensor : average->second;
+    if (averages_ && state.kind == TS_STATE_SLOT)
+      slots[state.name] = state.tensor;
+  for (const State &state : states_) {
+    auto average = slots.find("ema." + state.name);
+    result[state.name] = average == slots.end() ? state.tensor : average->second;
   }
   return result;
 }

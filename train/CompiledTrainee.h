@@ -38,6 +38,7 @@ public:
 private:
   struct State {
     std::string name;
+    ts_state_kind kind;
     size_t input, output;
     Tensor tensor;
   };
@@ -48,6 +49,7 @@ private:
   Score squaredError(const Tensor &values, const Tensor &target, int64_t rows) const;
 
   std::string model_, loss_;
+  bool averages_; // are kept of the parameters
   Session session_, forward_;
   std::vector<State> states_;
   std::vector<Tensor> inputs_, outputs_; // of the step, states among them

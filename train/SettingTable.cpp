@@ -6,6 +6,7 @@
 #include "files/Words.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
@@ -33,6 +34,22 @@ const std::vector<Setting> &table() {
       {"", "threads", "threads", &S::threads, "N", "Default: as many as CPUs", kMay, 1, 4096},
       {"", "shape", "shape", &S::shapes, "NAME=DIMS",
        "Fix an input's dimensions or a symbol besides the batch: sequence=128", kMayNot},
+      {"", "memory", "memory", &S::memory, "SIZE",
+       "What a step may hold, weights and batch included: 2GiB, 500MB; values are then computed "
+       "again for the gradients (default: any)",
+       kMayNot},
+      {"",
+       "recomputation",
+       "recomputation",
+       &S::recomputation,
+       "PLAN",
+       "What is computed again: cost (default), the least work that does; segments, or recursive, "
+       "parts of the network and parts within parts",
+       kMayNot,
+       0,
+       0,
+       false,
+       {"cost", "segments", "recursive"}},
       {"", "overwrite", "overwrite", &S::overwrite, "",
        "Begin anew though there are checkpoints in the output, which are removed", kMay},
       {"", "resume", "resume", &S::resume, "", "Go on from the newest checkpoint in the output",
@@ -163,6 +180,24 @@ bool within(const Setting &setting, double value) {
   return value >= setting.least && value <= setting.most; // false of a NaN
 }
 
+/// "2GiB", "1.5 MB", "4096"; below 2^63. Null of what is no size.
+std::optional<int64_t> bytesOf(const std::string &text) {
+  static const std::map<std::string, double> kUnits = {
+      {"", 1},      {"b", 1},        {"kb", 1e3},     {"mb", 1e6},     {"gb", 1e9},
+      {"tb", 1e12}, {"kib", 0x1p10}, {"mib", 0x1p20}, {"gib", 0x1p30}, {"tib", 0x1p40}};
+  double number = 0;
+  auto [at, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+  std::string unit(at, text.data() + text.size());
+  unit.erase(0, std::min(unit.find_first_not_of(' '), unit.size()));
+  std::ranges::transform(unit, unit.begin(), [](unsigned char c) { return std::tolower(c); });
+  auto found = kUnits.find(unit);
+  bool isNumber = error == std::errc() && std::isdigit(static_cast<unsigned char>(text[0]));
+  if (!isNumber || found == kUnits.end() || number * found->second >= 0x1p63)
+    return std::nullopt;
+  return int64_t(number * found->second);
+}
+
 /// Sets a field of each kind, or gives what was expected instead.
 struct Assign {
   Settings &settings;
@@ -207,6 +242,15 @@ struct Assign {
       return fmt::format("one of {} is expected{}", fmt::join(setting.choices, ", "),
                          suggestion(text, setting.choices));
     settings.*field = text;
+    return "";
+  }
+  std::string operator()(ByteCount S::*field) const {
+    std::optional<int64_t> bytes = value.is_string()           ? bytesOf(value.get<std::string>())
+                                   : value.is_number_integer() ? bytesOf(value.dump())
+                                                               : std::nullopt;
+    if (!bytes)
+      return "a size is expected: 2GiB, 500MB, or a number of bytes";
+    settings.*field = {*bytes};
     return "";
   }
   std::string operator()(std::vector<double> S::*field) const {
@@ -288,7 +332,7 @@ std::string assign(Settings &settings, const Setting &setting,
     }
     return assign(settings, setting, map);
   }
-  if (is(&S::model))
+  if (is(&S::model) || is(&S::memory))
     return assign(settings, setting, Json(words.at(0)));
   if (is(&S::data))
     return assign(settings, setting, Json(words));
@@ -305,6 +349,8 @@ Json valueOf(const Settings &settings, const Setting &setting) {
       [&](auto field) -> Json {
         if constexpr (std::is_same_v<decltype(field), std::optional<double> S::*>)
           return settings.*field ? Json(*(settings.*field)) : Json();
+        else if constexpr (std::is_same_v<decltype(field), ByteCount S::*>)
+          return (settings.*field).bytes;
         else
           return settings.*field;
       },

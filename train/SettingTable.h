@@ -15,10 +15,10 @@ namespace tensmith::train {
 
 using Json = nlohmann::ordered_json;
 
-using Field =
-    std::variant<bool Settings::*, int64_t Settings::*, double Settings::*, std::string Settings::*,
-                 std::optional<double> Settings::*, std::vector<double> Settings::*,
-                 std::vector<std::string> Settings::*, std::map<std::string, double> Settings::*>;
+using Field = std::variant<bool Settings::*, int64_t Settings::*, double Settings::*,
+                           std::string Settings::*, std::optional<double> Settings::*,
+                           std::vector<double> Settings::*, std::vector<std::string> Settings::*,
+                           std::map<std::string, double> Settings::*, ByteCount Settings::*>;
 
 /// What a setting may change when a run goes on from a checkpoint.
 enum class OnResume { May, MayNot };

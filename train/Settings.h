@@ -10,12 +10,19 @@
 
 namespace tensmith::train {
 
+struct ByteCount {
+  int64_t bytes = 0;
+  bool operator==(const ByteCount &) const = default;
+};
+
 struct Settings {
   std::string model;  // ONNX
   std::string output; // the folder of the run; empty: the model's name with "-run", here
   int64_t epochs = 10, batch = 32, seed = 1, threads = 0;
   std::vector<std::string> shapes; // "sequence=128"
   bool resume = false, overwrite = false;
+  ByteCount memory;          // that a step may hold; 0: any
+  std::string recomputation; // cost, segments, recursive; empty: cost, where the memory asks for it
 
   // [data]; what the words may be is in Dataset.h
   std::vector<std::string> data, test;

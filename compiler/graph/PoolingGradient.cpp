@@ -2,7 +2,6 @@
 //
 // Windows are taken one dimension after the other. Along one, what each position gets is an image,
 // and the images of positions a stride apart are shifted and added, those between are interleaved.
-#include "compiler/graph/Constants.h"
 #include "compiler/graph/WindowGradient.h"
 
 #include <limits>
@@ -65,6 +64,12 @@ Value largestByIndex(const Pullback &pull) {
   return code.reshapeLike(sum, x);
 }
 
+/// A window that holds a NaN gives it, and so its element gets what the window got.
+Value isLargest(const GradientCode &code, Value elements, Value largest) {
+  Value isNaN = code.unary("graph.isnan", elements);
+  return code.op("graph.or", {code.op("graph.equal", {elements, largest}), isNaN});
+}
+
 /// The first largest along one dimension of each window takes all.
 Value largestAlong(const Pullback &pull, const Windows &windows, size_t along) {
   const GradientCode &code = pull.code;
@@ -77,7 +82,7 @@ Value largestAlong(const Pullback &pull, const Windows &windows, size_t along) {
   for (int64_t position = 0; position < windows.kernel[along]; ++position) {
     Value elements = code.sliceDim(image, dim, position * windows.dilations[along],
                                    windows.strides[along], count);
-    Value is = code.op("graph.equal", {elements, y});
+    Value is = isLargest(code, elements, y);
     parts.push_back(code.where(is, left, zero));
     left = code.where(is, zero, left);
   }
@@ -105,23 +110,19 @@ bool areTiles(const GradientCode &code, Operation *op, const Windows &windows) {
                   ArrayRef(code.dims(op->getResult(0))).drop_front(2));
 }
 
-/// The number of each element in its tile, row-major.
-Value numbersInTiles(const GradientCode &code, Type element, const Windows &windows,
-                     ArrayRef<AffineExpr> sizes) {
-  Shape shape;
-  for (AffineExpr size : sizes)
-    shape.push_back(*constant(size));
-  HostTensor numbers(graph::dataType(element), shape);
-  for (int64_t i = 0; i < numbers.size(); ++i) {
-    int64_t rest = i, number = 0, scale = 1;
-    for (size_t dim = shape.size(); dim-- > 0;) {
-      number += rest % shape[dim] % windows.kernel[dim] * scale;
-      scale *= windows.kernel[dim];
-      rest /= shape[dim];
-    }
-    numbers.setDouble(i, double(number));
-  }
-  return code.graph.constant(numbers);
+/// What an element's place along one dimension of its tile adds to its number, which is row-major.
+/// Computed by the kernel that asks for it: no constant of the picture's size.
+Value numbersAlong(const Pullback &pull, const Windows &windows, size_t dim) {
+  const GradientCode &code = pull.code;
+  GraphCode::Dims dims = code.dims(pull.operand(0)), counts = code.dims(pull.op->getResult(0));
+  int64_t scale = 1;
+  for (size_t inner = dim + 1; inner < windows.kernel.size(); ++inner)
+    scale *= windows.kernel[inner];
+  Value places = code.iota({counts[2 + dim], code.size(windows.kernel[dim])}, 1);
+  Value numbers =
+      code.mul(code.cast(code.reshape(places, dims[2 + dim]), GraphCode::element(pull.cotangent())),
+               double(scale));
+  return code.alongDimension(numbers, int64_t(2 + dim), int64_t(dims.size()));
 }
 
 /// Each element of a tile that is the first largest gets what the tile has got: its number is found
@@ -145,14 +146,15 @@ Value largestOfTiles(const Pullback &pull, const Windows &windows) {
     for (size_t dim = windows.kernel.size(); dim-- > 0; rest /= windows.kernel[dim])
       elements = code.sliceDim(elements, int64_t(2 + dim), rest % windows.kernel[dim],
                                windows.kernel[dim], counts[2 + dim]);
-    first =
-        code.where(code.op("graph.equal", {elements, y}), code.scalar(g, double(number)), first);
+    first = code.where(isLargest(code, elements, y), code.scalar(g, double(number)), first);
   }
   if (!first || !g)
     return {};
-  Value numbers =
-      numbersInTiles(code, GraphCode::element(g), windows, ArrayRef(dims).drop_front(2));
-  Value is = code.op("graph.equal", {spread(first), numbers});
+  size_t last = windows.kernel.size() - 1;
+  Value rest = spread(first); // of the number, without the outer dimensions
+  for (size_t dim = 0; dim < last; ++dim)
+    rest = code.sub(rest, numbersAlong(pull, windows, dim));
+  Value is = code.op("graph.equal", {rest, numbersAlong(pull, windows, last)});
   return code.reshapeLike(code.where(is, spread(g), code.scalar(g, 0)), x);
 }
 

@@ -79,7 +79,11 @@ Status replace(graph::DropoutOp op, Value step, GraphCode &code) {
   Value ratio = code.reshape(code.cast(given, code.builder.getF32Type()), {});
   Value mask = maskOf(op, ratio, step, code);
   Value one = ratio ? code.scalar(ratio, 1) : ratio;
-  Value factor = code.cast(code.div(one, code.sub(one, ratio)), GraphCode::element(x));
+  // Where all are dropped no factor is asked for: a gradient of zero times infinity would be none.
+  Value keepsSome = code.op("graph.less", {ratio, one});
+  Value scale = code.where(keepsSome, code.div(one, code.sub(one, ratio)),
+                           ratio ? code.scalar(ratio, 0) : ratio);
+  Value factor = code.cast(scale, GraphCode::element(x));
   Value y = code.where(mask, code.mul(x, factor), code.scalar(x, 0));
   if (!y)
     return {StatusCode::Internal, "dropout can't be built"};

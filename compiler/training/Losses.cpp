@@ -1,6 +1,8 @@
 // Cross-entropy over classes, and the mean of squares; see Losses.h.
 #include "compiler/training/Losses.h"
 
+#include <limits>
+
 using namespace mlir;
 
 namespace tensmith::training {
@@ -16,8 +18,9 @@ Value sumOf(const GraphCode &code, Value x) {
   return x ? code.reduce("graph.reduce_sum", x, axesOf(x), false) : x;
 }
 
-/// -log softmax(x)[target], averaged over the targets that are not negative. Classes are compared
-/// and not looked up, so that the way back is element-wise too.
+/// -log softmax(x)[target], averaged over the targets that are not negative; a NaN where one is no
+/// class, which the gradients don't see. Classes are compared and not looked up, so that the way
+/// back is element-wise too.
 Result<Loss> crossEntropy(const StepFunction::Output &output, StepFunction &step, GraphCode &code) {
   Value scores = code.widen(output.value);
   if (GraphCode::rank(scores) < 2)
@@ -27,15 +30,21 @@ Result<Loss> crossEntropy(const StepFunction::Output &output, StepFunction &step
   auto all = code.dims(scores), each = all, unit = all;
   each.erase(each.begin() + 1);
   unit[1] = code.size(1);
-  Value target =
+  auto input =
       step.addInput("target", code.graph.shapes.tensorType(code.builder.getI64Type(), each));
+  if (!input.ok())
+    return input.status();
+  Value target = *input;
   Value hit = code.op("graph.equal", {code.iota(all, 1), code.reshape(target, unit)});
   Value logs = code.op("graph.log_softmax", {scores}, {code.integer("axis", 1)});
   Value picked = code.where(hit, logs, code.scalar(scores, 0));
   Value isCounted = code.op("graph.greater_or_equal", {target, code.scalar(target, 0)});
   Value count = sumOf(code, code.cast(isCounted, GraphCode::element(scores)));
   count = code.op("graph.max", {count, code.scalar(scores, 1)});
-  Value sum = sumOf(code, picked);
+  Value isClass = code.op("graph.less", {target, code.sizeOf(scores, 1)});
+  Value flaws = code.where(isClass, code.scalar(scores, 0),
+                           code.scalar(scores, std::numeric_limits<double>::quiet_NaN()));
+  Value sum = code.add(sumOf(code, picked), sumOf(code, flaws));
   Value best = code.op("graph.arg_max", {output.value},
                        {code.integer("axis", 1),
                         code.builder.getNamedAttr("keepdims", code.builder.getBoolAttr(false))});
@@ -45,9 +54,11 @@ Result<Loss> crossEntropy(const StepFunction::Output &output, StepFunction &step
 
 Result<Loss> meanSquaredError(const StepFunction::Output &output, StepFunction &step,
                               GraphCode &code) {
-  Value target = step.addInput("target", output.value.getType());
+  auto target = step.addInput("target", output.value.getType());
+  if (!target.ok())
+    return target.status();
   Value x = code.widen(output.value);
-  Value error = code.sub(x, code.widen(target));
+  Value error = code.sub(x, code.widen(*target));
   Value square = code.mul(error, error);
   return Loss{square ? code.reshape(code.mean(square, axesOf(square)), {}) : Value(), {}};
 }

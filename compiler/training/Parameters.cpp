@@ -44,10 +44,12 @@ llvm::DenseSet<Value> ancestorsOf(Value value) {
   return seen;
 }
 
-BlockArgument makeState(StepFunction &step, graph::ConstantOp constant) {
-  BlockArgument state = step.addState(nameOf(constant), constant.getType(), StateKind::Parameter,
-                                      constant.getValue());
-  constant.getY().replaceAllUsesWith(state);
+Result<BlockArgument> makeState(StepFunction &step, graph::ConstantOp constant) {
+  auto state = step.addState(nameOf(constant), constant.getType(), StateKind::Parameter,
+                             constant.getValue());
+  if (!state.ok())
+    return state;
+  constant.getY().replaceAllUsesWith(*state);
   constant.erase();
   return state;
 }
@@ -94,8 +96,12 @@ Result<std::vector<Parameter>> takeParameters(StepFunction &step, Value loss,
     for (size_t i = 0; i < trainable.size(); ++i)
       if ((*patterns)[i].match(name))
         taken = meant[i] = true;
-    if (taken)
-      result.push_back({name, makeState(step, constant)});
+    if (!taken)
+      continue;
+    auto state = makeState(step, constant);
+    if (!state.ok())
+      return state.status();
+    result.push_back({name, *state});
   }
   for (size_t i = 0; i < trainable.size(); ++i)
     if (!meant[i])
@@ -121,7 +127,10 @@ Result<std::vector<Statistic>> takeStatistics(StepFunction &step) {
       continue;
     if (found->second.getType() != outputs[i].value.getType())
       return invalidArgument("'" + name.str() + "' is no vector of one number for each channel");
-    result.push_back({name.str(), outputs[i].name, makeState(step, found->second)});
+    auto state = makeState(step, found->second);
+    if (!state.ok())
+      return state.status();
+    result.push_back({name.str(), outputs[i].name, *state});
     known.erase(found);
   }
   return result;

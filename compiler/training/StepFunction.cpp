@@ -14,6 +14,12 @@ static std::string nameOf(StringAttr name, const char *stem, unsigned number) {
   return name && !name.empty() ? name.str() : stem + std::to_string(number);
 }
 
+StepFunction::StepFunction(func::FuncOp function)
+    : function(function), own_(function.getNumArguments()) {
+  for (auto [i, name] : llvm::enumerate(inputNames()))
+    arguments_.try_emplace(name, unsigned(i));
+}
+
 std::vector<std::string> StepFunction::inputNames() {
   std::vector<std::string> names;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
@@ -45,9 +51,31 @@ void StepFunction::setOutputs(ArrayRef<Output> outputs) {
   function.setAllResultAttrs(attributes);
 }
 
-BlockArgument StepFunction::addInput(StringRef name, Type type) {
-  Builder builder(function.getContext());
+/// Says which name of the model's gives way: those that training adds are what others know them by.
+Status StepFunction::nameIsTaken(StringRef name, std::optional<StateKind> kind) {
+  unsigned number = arguments_.lookup(name);
+  auto before = function.getArgAttrOfType<IntegerAttr>(number, graph::kStateKind);
+  bool isInitialiser = kind == StateKind::Parameter,
+       wasInitialiser = before && before.getInt() == int64_t(StateKind::Parameter);
+  std::string quoted = "'" + name.str() + "'";
+  if (isInitialiser && (wasInitialiser || number < own_))
+    return invalidArgument("the model has an initialiser " + quoted + " and a further one, or an " +
+                           "input, of that name; rename one of them");
+  if (isInitialiser || wasInitialiser)
+    return invalidArgument("the model has an initialiser " + quoted + ", which is the name of " +
+                           "what training adds to the step; rename the initialiser");
+  if (number < own_)
+    return invalidArgument("the model has an input " + quoted + ", which is the name of what " +
+                           "training adds to the step; rename the input");
+  return invalidArgument("two states that training adds would be called " + quoted +
+                         "; rename the optimiser's slot");
+}
+
+Result<BlockArgument> StepFunction::add(StringRef name, Type type, std::optional<StateKind> kind) {
   unsigned number = function.getNumArguments();
+  if (!arguments_.try_emplace(name, number).second)
+    return nameIsTaken(name, kind);
+  Builder builder(function.getContext());
   function.insertArgument(
       number, type,
       builder.getDictionaryAttr(builder.getNamedAttr(kName, builder.getStringAttr(name))),
@@ -55,13 +83,20 @@ BlockArgument StepFunction::addInput(StringRef name, Type type) {
   return function.getArgument(number);
 }
 
-BlockArgument StepFunction::addState(StringRef name, Type type, StateKind kind, Attribute initial) {
-  BlockArgument argument = addInput(name, type);
+Result<BlockArgument> StepFunction::addInput(StringRef name, Type type) {
+  return add(name, type, std::nullopt);
+}
+
+Result<BlockArgument> StepFunction::addState(StringRef name, Type type, StateKind kind,
+                                             Attribute initial) {
+  auto argument = add(name, type, kind);
+  if (!argument.ok())
+    return argument;
   Builder builder(function.getContext());
-  function.setArgAttr(argument.getArgNumber(), graph::kStateKind,
+  function.setArgAttr(argument->getArgNumber(), graph::kStateKind,
                       builder.getI64IntegerAttr(int64_t(kind)));
   if (initial)
-    function.setArgAttr(argument.getArgNumber(), graph::kInitial, initial);
+    function.setArgAttr(argument->getArgNumber(), graph::kInitial, initial);
   return argument;
 }
 

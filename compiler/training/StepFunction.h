@@ -3,6 +3,8 @@
 
 #include "compiler/training/Training.h"
 
+#include "base/Status.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tensmith::training {
@@ -14,7 +16,7 @@ public:
     mlir::Value value;
   };
 
-  explicit StepFunction(mlir::func::FuncOp function) : function(function) {}
+  explicit StepFunction(mlir::func::FuncOp function);
 
   mlir::Block &block() { return function.getBody().front(); }
   mlir::Operation *exit() { return block().getTerminator(); }
@@ -24,10 +26,11 @@ public:
   /// The results are these from now on. Attributes other than names are gone.
   void setOutputs(llvm::ArrayRef<Output> outputs);
 
-  mlir::BlockArgument addInput(llvm::StringRef name, mlir::Type type);
+  /// InvalidArgument where an input has that name already: states are found by their names.
+  Result<mlir::BlockArgument> addInput(llvm::StringRef name, mlir::Type type);
   /// A further input with its first value, zeros where that is null.
-  mlir::BlockArgument addState(llvm::StringRef name, mlir::Type type, StateKind kind,
-                               mlir::Attribute initial);
+  Result<mlir::BlockArgument> addState(llvm::StringRef name, mlir::Type type, StateKind kind,
+                                       mlir::Attribute initial);
   /// The first value that a state has; null for zeros.
   mlir::Attribute initial(unsigned argument);
   /// What takes the states' places in the next run: further results.
@@ -38,6 +41,14 @@ public:
   void update(llvm::ArrayRef<Update> updates);
 
   mlir::func::FuncOp function;
+
+private:
+  Result<mlir::BlockArgument> add(llvm::StringRef name, mlir::Type type,
+                                  std::optional<StateKind> kind);
+  Status nameIsTaken(llvm::StringRef name, std::optional<StateKind> kind);
+
+  unsigned own_;                        // the model's inputs; what is added comes after them
+  llvm::StringMap<unsigned> arguments_; // by name
 };
 
 } // namespace tensmith::training

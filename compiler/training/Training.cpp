@@ -103,11 +103,11 @@ private:
     statistics_ = std::move(*statistics);
     parameters_ = std::move(*parameters);
     step_.setOutputs(wanted_);
-    if (llvm::is_contained(step_.inputNames(), "step"))
-      return invalidArgument("the model has an input 'step', which is the name of the count of "
-                             "steps");
-    count_ = step_.addState("step", RankedTensorType::get({}, builder_.getI64Type()),
-                            StateKind::Step, {});
+    auto count = step_.addState("step", RankedTensorType::get({}, builder_.getI64Type()),
+                                StateKind::Step, {});
+    if (!count.ok())
+      return count.status();
+    count_ = *count;
     return replaceDropout(step_, count_, code_);
   }
 

@@ -115,8 +115,11 @@ private:
                              {"step", code_.cast(count_, element)}};
     SmallVector<BlockArgument> states{parameter.state};
     for (const std::string &slot : slots_) {
-      states.push_back(
-          function_.addState(slot + "." + parameter.name, old.getType(), StateKind::Slot, {}));
+      auto state =
+          function_.addState(slot + "." + parameter.name, old.getType(), StateKind::Slot, {});
+      if (!state.ok())
+        return state.status();
+      states.push_back(*state);
       arguments.push_back({slot, states.back()});
     }
     auto results = optimiser_->apply(arguments, code_.builder);
@@ -131,17 +134,18 @@ private:
                         " slots after it, all of the parameter's type and shape");
     for (auto [state, value] : llvm::zip_equal(states, *results))
       updates_.push_back({state, value});
-    if (options_.emaDecay)
-      average(parameter, (*results)[0]);
-    return {};
+    return options_.emaDecay ? average(parameter, (*results)[0]) : Status();
   }
 
-  void average(const Parameter &parameter, Value next) {
+  Status average(const Parameter &parameter, Value next) {
     unsigned number = parameter.state.getArgNumber();
-    BlockArgument state = function_.addState("ema." + parameter.name, next.getType(),
-                                             StateKind::Slot, function_.initial(number));
-    updates_.push_back({state, code_.add(code_.mul(state, options_.emaDecay),
-                                         code_.mul(next, 1 - options_.emaDecay))});
+    auto state = function_.addState("ema." + parameter.name, next.getType(), StateKind::Slot,
+                                    function_.initial(number));
+    if (!state.ok())
+      return state.status();
+    updates_.push_back({*state, code_.add(code_.mul(*state, options_.emaDecay),
+                                          code_.mul(next, 1 - options_.emaDecay))});
+    return {};
   }
 
   StepFunction &function_;

@@ -8,6 +8,7 @@ Errors are `tensmith.Error`, with a message that names the file and the node or 
 """
 
 import collections.abc
+import fractions
 import json
 import os
 import pathlib
@@ -142,17 +143,28 @@ def _derivative(kind, of, wrt, cotangent=False):
     return derivative
 
 
-_UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
+_SIZE = re.compile(r"\s*([0-9]{1,20}(?:\.[0-9]{1,20})?)\s*(?:([KMGT])(I?))?B?\s*", re.IGNORECASE | re.ASCII)
 
 
 def _bytes(size):
-    """A number, or "2GiB", "500 MB"."""
-    if not isinstance(size, str):
-        return int(size)
-    number, unit = re.fullmatch(r"\s*([0-9.]*)\s*([A-Za-z]*)\s*", size).groups() if size.strip()[:1].isdigit() else ("", "")
-    if unit.upper() not in _UNITS or number.count(".") > 1 or not number:
-        raise ValueError(f"a size is a number of bytes, or as '2GiB' or '500MB', not {size!r}")
-    return int(float(number) * _UNITS[unit.upper()])
+    """A number, or "2GiB", "500 MB"; none is no budget."""
+    if size is None:
+        return 0
+    try:
+        if isinstance(size, str):
+            number, power, binary = _SIZE.fullmatch(size).groups()
+            unit = (1024 if binary else 1000) ** (" KMGT".index(power.upper()) if power else 0)
+            count = int(fractions.Fraction(number) * unit)
+        else:
+            count = int(size)
+    except (AttributeError, OverflowError, TypeError, ValueError):
+        count = None
+    if count is None or not -(1 << 63) <= count < 1 << 63:
+        raise ValueError(
+            "a size is a number of bytes below 2**63, or as '2GiB' or '500MB' (kB, MB, GB, TB, KiB, MiB, GiB, TiB), "
+            f"not {size!r}"
+        )
+    return count
 
 
 _PRECISIONS = ("fast", "exact", "bf16")

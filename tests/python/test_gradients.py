@@ -3,6 +3,7 @@ where that is installed, which runs the same graph node by node."""
 
 import os
 import pathlib
+import subprocess
 import sys
 
 import numpy
@@ -498,3 +499,47 @@ def test_gradients_are_those_of_pytorch(build):
     for name, gradient in zip(wrt, compiled.run(**given)[1:]):
         scale = max(numpy.abs(expected[name]).max(), 1e-3)  # the keys' biases have none but for rounding
         assert numpy.abs(gradient - expected[name]).max() <= 1e-4 * scale, name
+
+
+def pool(path, size, kernel, stride, total="ReduceSum"):
+    graph = helper.make_graph(
+        [helper.make_node("MaxPool", ["x"], ["y"], kernel_shape=[kernel] * 2, strides=[stride] * 2),
+         helper.make_node(total, ["y"], ["sum"], keepdims=0)], "pool",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1, size, size])],
+        [helper.make_tensor_value_info("sum", TensorProto.FLOAT, [])])  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9), path)
+    return path
+
+
+# Breaks when what is asked of a place in its tile is a constant: of a large picture one that has no room.
+def test_the_gradient_of_tiles_has_no_constant(tmp_path):
+    import tensmith
+
+    module = tensmith.grad(pool(tmp_path / "pool.onnx", 384, 2, 2, "ReduceSumSquare"), wrt=["x"], of="sum")
+    module.save(tmp_path / "pool.so")
+    assert (tmp_path / "pool.so").stat().st_size < 384 * 384 * 4 / 2
+    x = numpy.random.default_rng(2).integers(0, 3, (1, 1, 384, 384)).astype(numpy.float32)
+    tiles = x.reshape(192, 2, 192, 2).swapaxes(1, 2).reshape(192, 192, 4)
+    expected = numpy.eye(4, dtype=numpy.float32)[tiles.argmax(axis=2)].reshape(192, 192, 2, 2).swapaxes(1, 2)
+    numpy.testing.assert_array_equal(module.run(x)[-1], 2 * x * expected.reshape(x.shape))
+    large = pool(tmp_path / "large.onnx", 1 << 17, 2, 2)
+    said = subprocess.run([sys.executable, "-c", "import sys, tensmith; tensmith.grad(sys.argv[1], wrt=['x'], of='sum')", large],
+                          env={**os.environ, "PYTHONPATH": str(PACKAGE)}, capture_output=True, text=True, timeout=120)  # fmt: skip
+    assert said.returncode == 0 or "tensmith._tensmith.Error" in said.stderr, said
+
+
+# Breaks when a window that holds a NaN, and so gives it, sends its gradient elsewhere or nowhere.
+@pytest.mark.parametrize("kernel, stride", [(2, 2), (3, 1), (2, 1)])
+def test_gradients_of_windows_with_nans_go_to_them(tmp_path, kernel, stride):
+    import tensmith
+
+    module = tensmith.grad(pool(tmp_path / "pool.onnx", 8, kernel, stride), wrt=["x"], of="sum")
+    x = numpy.random.default_rng(2).standard_normal((1, 1, 8, 8)).astype(numpy.float32)
+    x[0, 0, [0, 3, 4, 4], [0, 4, 6, 7]] = numpy.nan
+    x[0, 0, 6:, :2] = -numpy.inf
+    expected = numpy.zeros_like(x)
+    for i in range(0, 9 - kernel, stride):
+        for j in range(0, 9 - kernel, stride):
+            row, column = divmod(x[0, 0, i : i + kernel, j : j + kernel].argmax(), kernel)  # NumPy's is the first NaN, too
+            expected[0, 0, i + row, j + column] += 1
+    numpy.testing.assert_array_equal(module.run(x)[-1], expected)

@@ -78,6 +78,18 @@ def test_what_is_no_size_or_plan_is_refused(model):
         ts.train_step(model, memory=-1)
 
 
+@pytest.mark.parametrize("size", ["1e9", "", "GiB", "1.5.2GB", "2 XB", "2GiBs", "9" * 5000, "9000000TiB", 1 << 63, float("nan"), float("inf"), [1], b"2GiB"])
+def test_what_is_no_size_is_said_with_what_is_one(size):
+    with pytest.raises(ValueError, match="as '2GiB' or '500MB'.*TiB"):
+        ts.train_step("nowhere.onnx", memory=size)
+
+
+def test_sizes_have_units():
+    sizes = {"2GiB": 2 << 30, "500 MB": 500_000_000, "1.5kb": 1500, " 7 ": 7, "3B": 3, "1TB": 10**12, "2tib": 2 << 40, None: 0, 12: 12,
+             "9223372036854775807": (1 << 63) - 1, 1e3: 1000}  # fmt: skip
+    assert {size: ts._bytes(size) for size in sizes} == sizes
+
+
 def test_gradients_keep_to_a_budget_too(model):
     given = {"wrt": ["w0"] if "residual" in str(model) else ["wh"], "of": "scores", "cotangent": True}
     whole = ts.grad(model, **given)

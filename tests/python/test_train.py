@@ -441,6 +441,42 @@ def test_settings_that_can_not_be_meant(network, pictures, tmp_path):
     assert "betta" in said
 
 
+def test_the_option_that_is_not_known_is_blamed(network):
+    assert "there is no option --bogus;" in refused(network, "--epochs", 1, "--bogus", 1, status=2)
+    assert "there is no option --bogus;" in refused(network, "--no-shuffle", "--bogus=1", status=2)
+    assert "'more.onnx' is not expected" in refused(network, "more.onnx", "--epochs", 1, status=2)
+
+
+def memory_of(run):
+    """What the run's step was planned to hold."""
+    said = subprocess.run([TENSMITH, "inspect", "--json", run / "step.so"], capture_output=True, text=True, check=True).stdout
+    return json.loads(said)["module"]["metadata"]
+
+
+# Breaks when the budget does not reach the step, or a run goes on with another.
+def test_memory_of_the_step(network, pictures, tmp_path):
+    (documented,) = [line.split("--memory ")[1] for line in (ROOT / "docs/training.md").read_text().splitlines()
+                     if line.startswith("    tensmith train") and "--memory" in line]
+    run = tmp_path / "run"
+    settings = {"epochs": 1, "batch": 240, "validation": None}
+    train(*arguments(network, pictures, run, **settings), "--memory", documented)
+    assert memory_of(run)["recomputation"].startswith("0 kernels run again")
+    said = refused(*arguments(network, pictures, tmp_path / "less", **settings), "--memory", "10kB")
+    least = int(said.split("the least is ")[1].split(",")[0])
+    config = tmp_path / "run.toml"
+    config.write_text(f'model = "{network}"\noutput = "{tmp_path}/less"\nepochs = 1\nbatch = 240\nmemory = {least}\n'
+                      f'[data]\ntrain = "{pictures}"\n')
+    train(config)
+    assert memory_of(tmp_path / "less")["run_bytes_planned"] <= least
+    train(config, "--resume", "--epochs", 2, "--memory", f"{least}B")
+    assert f"--memory was {least}" in refused(config, "--resume", "--epochs", 3, "--memory", "1GiB")
+    assert "--recomputation was" in refused(config, "--resume", "--epochs", 3, "--recomputation", "segments")
+    for wrong in ("much", "2 XB", "-1", "1e9", "9000000TiB"):
+        assert "a size is expected: 2GiB" in refused(network, f"--memory={wrong}", status=2)
+    config.write_text('memory = "2 XB"\n')
+    assert f'{config}:1: memory is "2 XB"; a size is expected' in refused(config)
+
+
 def test_data_that_does_not_fit_the_model(network, line, pictures, tmp_path):
     output = ("--output", tmp_path / "run", "--batch", 8)
     assert "the model's 'x' takes f32 2" in refused(line, "--data", pictures, "--loss", "mean_squared_error", *output)

@@ -285,6 +285,65 @@ def test_an_optimiser_of_ones_own(tmp_path):
         np.testing.assert_allclose(step.state[name], expected, rtol=1e-4, atol=1e-5)
 
 
+def chain(path, first, second, given="x"):
+    """given @ first @ second, six by six, whose initialisers have those names."""
+    draw = np.random.default_rng(4)
+    weights = [numpy_helper.from_array(draw.normal(0, 0.3, (6, 6)).astype(np.float32), name) for name in (first, second)]
+    nodes = [helper.make_node("MatMul", [given, first], ["h"]), helper.make_node("MatMul", ["h", second], ["scores"])]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 6]) for name in (given, "scores")]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:], weights),
+                                opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)  # fmt: skip
+
+
+# Breaks when two states have one name: then a checkpoint gives one of them what is the other's.
+@pytest.mark.parametrize(
+    "names, settings, message",
+    [
+        (("w", "mean.w"), {"optimiser": "adam"}, "initialiser 'mean.w', .*; rename the initialiser"),
+        (("w", "ema.w"), {"ema_decay": 0.9}, "initialiser 'ema.w', .*; rename the initialiser"),
+        (("w", "step"), {}, "initialiser 'step', .*; rename the initialiser"),
+        (("w", "target"), {}, "initialiser 'target', .*; rename the initialiser"),
+        (("w", "v", "step"), {}, "input 'step', .*; rename the input"),
+        (("w", "v", "velocity.w"), {"optimiser": "momentum", "momentum": 0.9}, "input 'velocity.w', .*; rename the input"),
+    ],
+)
+def test_names_of_states_are_not_shared(tmp_path, names, settings, message):
+    chain(tmp_path / "m.onnx", *names)
+    with pytest.raises(ts.Error, match=message):
+        ts.train_step(tmp_path / "m.onnx", learning_rate=0.1, **settings)
+
+
+def test_names_that_nothing_else_has_are_kept(tmp_path):
+    chain(tmp_path / "m.onnx", "w", "mean.w")
+    step = ts.train_step(tmp_path / "m.onnx", optimiser="momentum", learning_rate=0.1)
+    assert sorted(step.state) == ["mean.w", "step", "velocity.mean.w", "velocity.w", "w"]
+
+
+# Breaks when a target that is no class counts as one that was guessed right, or its loss reaches the weights.
+def test_a_target_that_is_no_class_makes_the_loss_not_a_number(tmp_path):
+    mlp(tmp_path / "m.onnx")
+    step = ts.train_step(tmp_path / "m.onnx", learning_rate=0.1)
+    x, target = next(batches(1))
+    for wrong in (CLASSES, 2**40):
+        assert np.isnan(step(x=x, target=np.where(np.arange(BATCH) == 2, wrong, target))["loss"])
+    assert all(np.isfinite(value).all() for value in step.state.values())
+    assert np.isfinite(step(x=x, target=np.where(np.arange(BATCH) == 2, -1, target))["loss"])
+
+
+# Breaks when nothing is divided by what is kept of nothing: zero times infinity in the gradient.
+def test_dropout_of_everything(tmp_path):
+    parameters = mlp(tmp_path / "m.onnx", extra=[helper.make_node("Dropout", ["s1", "ratio", "training"], ["y"])])
+    model = onnx.load(tmp_path / "m.onnx")
+    model.graph.initializer.extend([numpy_helper.from_array(np.float32(1), "ratio"), numpy_helper.from_array(np.bool_(True), "training")])
+    model.graph.output[0].name = "y"
+    onnx.save(model, tmp_path / "m.onnx")
+    step = ts.train_step(tmp_path / "m.onnx", loss="mean_squared_error", outputs=["y"], learning_rate=0.1)
+    given = step(x=next(batches(1))[0], target=np.ones((BATCH, CLASSES), np.float32))
+    assert given["loss"] == 1 and (given["y"] == 0).all()
+    for name, value in parameters.items():
+        np.testing.assert_array_equal(step.state[name], value.astype(np.float32))
+
+
 def test_states_are_set_by_their_contents(tmp_path):
     mlp(tmp_path / "m.onnx")
     step = ts.train_step(tmp_path / "m.onnx")

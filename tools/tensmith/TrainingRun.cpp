@@ -232,7 +232,10 @@ private:
         return;
       } catch (const Error &) { // of another version, or damaged: they are made anew
       }
-    compileStep(settings_.model, compile_,
+    CompileSettings budgeted = compile_;
+    budgeted.memory = settings_.memory.bytes;
+    budgeted.recomputation = settings_.recomputation;
+    compileStep(settings_.model, budgeted,
                 {&settings_, stepsInEpoch() * settings_.epochs, stepsInEpoch()}, step);
     step_ = Module::load(step);
     CompileSettings open = compile_;

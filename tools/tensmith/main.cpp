@@ -7,6 +7,7 @@
 
 #include <tensmith/tensmith.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <fmt/format.h>
@@ -46,17 +47,24 @@ std::vector<std::string> optionNames(const CLI::App &command) {
 std::string unexpected(const CLI::App &app, const std::vector<std::string> &words) {
   auto chosen = app.get_subcommands();
   std::string help = "tensmith " + (chosen.empty() ? "" : chosen[0]->get_name() + " ") + "--help";
+  std::vector<std::string> known = optionNames(chosen.empty() ? app : *chosen[0]);
   for (const std::string &word : words) {
     std::string name = word.substr(0, word.find('='));
     if (chosen.empty() && !name.starts_with("-"))
       return fmt::format("there is no command '{}'{}", printable(word),
                          suggestion(name, commandNames(app))) +
              "; see " + help;
-    if (name.starts_with("--"))
+    if (name.starts_with("--") && std::ranges::find(known, name) == known.end())
       return fmt::format("there is no option {}{}; see {}", printable(name),
-                         suggestion(name, optionNames(chosen.empty() ? app : *chosen[0])), help);
+                         suggestion(name, known), help);
   }
   return "'" + printable(words.empty() ? "" : words[0]) + "' is not expected; see " + help;
+}
+
+/// What was left over; all, where nothing is known to be placed.
+std::vector<std::string> unplaced(const CLI::App &app, int argc, char **argv) {
+  std::vector<std::string> left = app.remaining(/*recurse=*/true);
+  return left.empty() ? std::vector<std::string>(argv + 1, argv + argc) : left;
 }
 
 int usage(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
@@ -68,7 +76,7 @@ int usage(const CLI::App &app, const CLI::ParseError &error, int argc, char **ar
   }
   auto chosen = app.get_subcommands();
   if (dynamic_cast<const CLI::ExtrasError *>(&error) || chosen.empty())
-    return report(unexpected(app, {argv + 1, argv + argc}), kUsage);
+    return report(unexpected(app, unplaced(app, argc, argv)), kUsage);
   return report(fmt::format("{}: {}; see tensmith {} --help", chosen[0]->get_name(), error.what(),
                             chosen[0]->get_name()),
                 kUsage);

@@ -74,12 +74,25 @@ TEST(Settings, TheCommandLineTakesTheSameValues) {
                    std::vector<std::string>{"beta1=0.7"}),
             "");
   EXPECT_EQ(settings.hyperparameters.at("beta1"), 0.7);
+  const Setting &memory = *findSetting("", "memory");
+  for (auto [word, bytes] :
+       {std::pair("2GiB", int64_t(2) << 30), std::pair("1.5 kb", int64_t(1500)),
+        std::pair("4096", int64_t(4096))}) {
+    EXPECT_EQ(assign(settings, memory, std::vector<std::string>{word}), "");
+    EXPECT_EQ(settings.memory.bytes, bytes);
+  }
+  for (const char *word :
+       {"", "GiB", "1e9", "-1", "nan", "1 2", "8388608TiB", "99999999999999999999"})
+    EXPECT_HAS(assign(settings, memory, std::vector<std::string>{word}), "a size is expected");
 }
 
 /// A run that goes on with another learning rate would not be the one that was begun.
 TEST(Settings, ChangesThatAResumedRunMayNotHave) {
   Settings before, after;
   EXPECT_TRUE(changedSince(toJson(before), after).empty());
+  after.memory.bytes = 1;
+  EXPECT_EQ(changedSince(toJson(before), after), std::vector<std::string>{"--memory was 0"});
+  after.memory = before.memory;
   after.learningRate = 0.5;
   after.epochs = 99;
   after.threads = 1;
