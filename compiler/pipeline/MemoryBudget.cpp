@@ -1,6 +1,7 @@
 // Costs of kernels, copies of the module that are measured, and messages; see MemoryBudget.h.
 #include "compiler/pipeline/MemoryBudget.h"
 
+#include "base/Budget.h"
 #include "compiler/program/Program.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/vm/Recomputation.h"
@@ -43,16 +44,20 @@ public:
     auto recorded = vm::record(plan_.function, cost_);
     if (!recorded.ok())
       return recorded.status().within(options_.model);
-    if (recorded->tape.turn == 0)
-      return unsupported(options_.model + ": the first output is no result of a computation, so "
-                                          "that there is no way to it to keep less of");
     auto without = vm::buildPlan(plan_);
     if (!without.ok())
       return without.status();
+    if (options_.memoryBudget && without->runBytes <= options_.memoryBudget) {
+      if (without->runBytes + kForWords <= options_.memoryBudget)
+        describe({std::nullopt, without->arenaBytes}, without->arenaBytes);
+      return {};
+    }
+    if (recorded->tape.turn == 0)
+      return unsupported(options_.model + ": the first output is no result of a computation, so "
+                                          "that there is no way to it to keep less of");
     beside_ = without->runBytes - without->arenaBytes;
     vm::RecomputationRequest request;
     request.plan = planOf(options_.recomputation);
-    constexpr int64_t kForWords = 4096; // of the choice, in the module's metadata
     if (options_.memoryBudget)
       request.bytes = std::max<int64_t>(options_.memoryBudget - beside_ - kForWords, 0);
     int64_t least = without->arenaBytes;
@@ -68,6 +73,8 @@ public:
                   options_.model, options_.memoryBudget, least + beside_ + kForWords, beside_)};
     if (!chosen.ok())
       return chosen.status();
+    if (!options_.memoryBudget && chosen->arenaBytes >= without->arenaBytes)
+      *chosen = {std::nullopt, without->arenaBytes}; // work for nothing
     describe(*chosen, without->arenaBytes);
     return chosen->keeping ? put(*recorded, *chosen->keeping) : Status();
   }
@@ -93,6 +100,8 @@ private:
   }
 
   Result<int64_t> measure(const vm::Replay &replay) {
+    if (Status status = checkTime(); !status.ok())
+      return status;
     OwningOpRef<ModuleOp> copy = module_.clone();
     vm::PlanInput input = plan_;
     input.function = copy->lookupSymbol<func::FuncOp>(plan_.function.getName());
@@ -112,6 +121,8 @@ private:
                       "{2} bytes instead of {3}",
                       chosen.copies, 100 * chosen.work, chosen.arenaBytes, without);
   }
+
+  static constexpr int64_t kForWords = 4096; // of the choice, in the module's metadata
 
   ModuleOp module_;
   const CompileOptions &options_;

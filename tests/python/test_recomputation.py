@@ -4,6 +4,7 @@ import pathlib
 import runpy
 
 import numpy as np
+import onnx
 import pytest
 import tensmith as ts
 
@@ -59,6 +60,35 @@ def test_budgets_are_met(model, kept):
         assert given[2]["run_bytes_planned"] <= budget
         assert given[2]["arena_bytes_planned"] < kept[2]["arena_bytes_planned"]
         assert_same(given, kept)
+
+
+# Breaks when what fits as it is is refused, or is computed again for the words that would say so.
+def test_a_budget_that_is_met_anyway_changes_nothing(model, kept, tmp_path):
+    whole = kept[2]["run_bytes_planned"] + 1000  # for how many bytes its own number takes; too few for words
+    given = train(model, memory=whole)
+    assert_same(given, kept)
+    assert given[2]["run_bytes_planned"] <= whole and "recomputation" not in given[2]
+    path = tmp_path / "first.onnx"  # whose first output nothing computes
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4]) for name in ("x", "same", "y")]
+    nodes = [onnx.helper.make_node("Identity", ["x"], ["same"]), onnx.helper.make_node("Exp", ["x"], ["y"])]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", ports[:1], ports[1:]),
+                                     opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)  # fmt: skip
+    assert ts.compile(path, memory="1MB").run(np.zeros(4, np.float32))[1].tolist() == [1] * 4
+    with pytest.raises(ts.Error, match="no result of a computation"):
+        ts.compile(path, memory=1)
+
+
+# Breaks when a plan computes things again though nothing is saved by it.
+@pytest.mark.parametrize("plan", ["segments", "recursive"])
+def test_plans_that_save_nothing_are_not_followed(tmp_path, plan):
+    path = tmp_path / "m.onnx"
+    weight = onnx.numpy_helper.from_array(np.eye(4, dtype=np.float32), "w")
+    ports = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [4, 4]) for name in ("x", "y")]
+    nodes = [onnx.helper.make_node("MatMul", ["x", "w"], ["h"]), onnx.helper.make_node("Tanh", ["h"], ["y"])]
+    onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", ports[:1], ports[1:], [weight]),
+                                     opset_imports=[onnx.helper.make_opsetid("", 17)], ir_version=8), path)  # fmt: skip
+    said = ts.train_step(path, recomputation=plan).describe()["metadata"]["recomputation"]
+    assert said.startswith("0 kernels run again"), said
 
 
 def test_a_budget_below_the_least_says_the_least(model):
