@@ -5,7 +5,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -169,6 +171,27 @@ Owned<ts_tensor> bufferToTensor(nb::handle array) {
   return Owned<ts_tensor>(tensor);
 }
 
+/// An array and the tensor on its memory, which keeps it alive.
+struct Leaf {
+  PyObject *array;
+  ts_tensor *tensor;
+};
+
+/// Whether the array's buffer is still the one that the tensor was made of.
+bool isAsBefore(const Leaf &leaf) {
+  Py_buffer now;
+  if (PyObject_GetBuffer(leaf.array, &now, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) {
+    PyErr_Clear();
+    return false;
+  }
+  bool same = now.buf == ts_tensor_data(leaf.tensor) &&
+              typeOfFormat(now.format, now.itemsize) == ts_tensor_type(leaf.tensor) &&
+              std::equal(now.shape, now.shape + now.ndim, ts_tensor_shape(leaf.tensor),
+                         ts_tensor_shape(leaf.tensor) + ts_tensor_rank(leaf.tensor));
+  PyBuffer_Release(&now);
+  return same;
+}
+
 Owned<ts_tensor> arrayToTensor(nb::object array) {
   nb::module_ numpy = nb::module_::import_("numpy");
   std::string kind = nb::cast<std::string>(nb::str(array.attr("dtype").attr("kind")));
@@ -240,8 +263,8 @@ Owned<ts_tensor> sequenceToTensor(nb::handle sequence, ts_type type) {
   return Owned<ts_tensor>(tensor);
 }
 
-/// A value of a data type as Python has it: an object with the constructor's number in `tag` and
-/// the fields' handles in `fields` (tensmith.Value). Iterative, since lists are long.
+/// A value of a data type as Python has it: an object with the constructor's number in `_tag` and
+/// the fields' handles in `_fields` (tensmith.Value). Iterative, since lists are long.
 bool isArray(nb::handle value) {
   return std::string_view(Py_TYPE(value.ptr())->tp_name) == "numpy.ndarray";
 }
@@ -257,33 +280,47 @@ nb::object attributeOf(nb::handle value, PyObject *name) {
   return nb::steal(attribute);
 }
 
-/// What a value was converted to before, or null. A value doesn't change, and a tree is often given
-/// again, of which taking it apart would take as long as computing with it.
-ts_tensor *keptTensor(nb::handle value) {
+/// What a value was converted to: kept with it, since a tree is often given again, of which taking
+/// it apart would take as long as computing with it. A value doesn't change, but its arrays can be
+/// given another shape, type or memory in their place.
+struct Kept {
+  Owned<ts_tensor> tensor;
+  std::vector<Leaf> leaves;
+};
+
+/// Null where there is none, or it is not what the value would be converted to now.
+Owned<ts_tensor> keptTensor(nb::handle value) {
   static PyObject *const name = PyUnicode_InternFromString("_kept");
-  nb::object kept = attributeOf(value, name);
-  return kept.is_none() ? nullptr : static_cast<ts_tensor *>(nb::cast<nb::capsule>(kept).data());
+  nb::object given = attributeOf(value, name);
+  if (given.is_none())
+    return nullptr;
+  auto *kept = static_cast<Kept *>(nb::cast<nb::capsule>(given).data());
+  if (!std::all_of(kept->leaves.begin(), kept->leaves.end(), isAsBefore))
+    return nullptr;
+  ts_tensor_retain(kept->tensor.get());
+  return Owned<ts_tensor>(kept->tensor.get());
 }
 
-void keepTensor(nb::handle value, ts_tensor *tensor) {
+void keepTensor(nb::handle value, ts_tensor *tensor, std::vector<Leaf> leaves) {
   ts_tensor_retain(tensor);
-  value.attr("_kept") = nb::capsule(
-      tensor, [](void *held) noexcept { ts_tensor_free(static_cast<ts_tensor *>(held)); });
+  auto kept = std::make_unique<Kept>(Kept{Owned<ts_tensor>(tensor), std::move(leaves)});
+  value.attr("_kept") =
+      nb::capsule(kept.get(), [](void *held) noexcept { delete static_cast<Kept *>(held); });
+  kept.release();
 }
 
 Owned<ts_tensor> valueToTensor(nb::handle root) {
-  static PyObject *const fields = PyUnicode_InternFromString("fields");
-  static PyObject *const tag = PyUnicode_InternFromString("tag");
+  static PyObject *const fields = PyUnicode_InternFromString("_fields");
+  static PyObject *const tag = PyUnicode_InternFromString("_tag");
   struct Part {
     nb::object value;
     std::vector<Owned<ts_tensor>> fields;
     nb::tuple parts;
   };
-  if (ts_tensor *kept = keptTensor(root)) {
-    ts_tensor_retain(kept);
-    return Owned<ts_tensor>(kept);
-  }
+  if (Owned<ts_tensor> kept = keptTensor(root))
+    return kept;
   bool shares = true; // all elements with the arrays, so that what is written to those is seen
+  std::vector<Leaf> leaves;
   std::vector<Part> stack;
   auto open = [&](nb::handle value) {
     stack.push_back({nb::borrow(value), {}, nb::cast<nb::tuple>(attributeOf(value, fields))});
@@ -299,6 +336,8 @@ Owned<ts_tensor> valueToTensor(nb::handle root) {
         continue;
       }
       shares &= array != nullptr;
+      if (array)
+        leaves.push_back({next.ptr(), array.get()});
       top.fields.push_back(array ? std::move(array) : toTensor(next));
       continue;
     }
@@ -315,7 +354,7 @@ Owned<ts_tensor> valueToTensor(nb::handle root) {
     }
     Owned<ts_tensor> value(made);
     if (shares)
-      keepTensor(root, made);
+      keepTensor(root, made, std::move(leaves));
     return value;
   }
 }

@@ -4,21 +4,26 @@ A program's values are made with its constructors (`model.constructors`), and co
 Long lists nest deep, so nothing in this file recurses; the interpreter frees nested tuples without recursion itself.
 """
 
+import operator
 import re
 
 
 class Value:
     """A constructor's name, number and fields: arrays, or values again. Of a tuple the name is empty.
 
-    Values don't change, but for what is written to their arrays. What one was converted to for a model is kept with it."""
+    Values don't change, but for what is written to their arrays. What one was converted to for a model is kept with it, for
+    any model, where all arrays in it are NumPy's own, of its own types and with elements in order; it is converted anew
+    where the memory, shape or type of one has changed."""
 
     _tensmith_value = True
-    __slots__ = ("name", "tag", "fields", "_kept")
+    __slots__ = ("name", "_tag", "_fields", "_kept")
+    tag = property(operator.attrgetter("_tag"))
+    fields = property(operator.attrgetter("_fields"))
 
     def __init__(self, name, tag, fields):
         self.name = name
-        self.tag = tag
-        self.fields = tuple(fields)
+        self._tag = tag
+        self._fields = tuple(fields)
         self._kept = None
 
     def __reduce__(self):

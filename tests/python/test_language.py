@@ -600,6 +600,32 @@ fn main(xs: List[f32[1, 64]]) =
                 np.testing.assert_allclose(got, right(xs, np.float32(scale)), atol=1e-4)
 
 
+def test_a_value_is_what_its_arrays_are_now(program):
+    model = program("fn main(t: Tree[f32[n, k]]) = fold_tree(fn (x) => x, fn (a, b) => a + b, t)\n")
+    leaf, node = model.constructors["Leaf"], model.constructors["Node"]
+    a, b = np.full((2, 3), 2, np.float32), np.ones((2, 3), np.float32)
+    tree = node(leaf(a), leaf(b))
+    for _ in range(2):
+        np.testing.assert_array_equal(model(tree), a + b)
+    a += 1  # what is written is seen
+    np.testing.assert_array_equal(model(tree), a + b)
+    a.shape = b.shape = (3, 2)
+    assert model(tree).shape == (3, 2)
+    np.testing.assert_array_equal(model(tree), a + b)
+    for array in (a, b):
+        array.resize((64, 1024), refcheck=False)
+        array[:] = 3
+    np.testing.assert_array_equal(model(tree), np.full((64, 1024), 6, np.float32))
+    a.dtype = np.int32
+    with pytest.raises(ts.Error):
+        model(tree)
+    a.dtype = np.float32
+    np.testing.assert_array_equal(model(tree), a + b)
+    for name in ("tag", "fields"):
+        with pytest.raises(AttributeError):
+            setattr(tree, name, getattr(tree, name))
+
+
 def test_errors_and_limits_are_those_of_calls_one_by_one(encoder):
     # Evaluated by reference there are no batches: the same procedures, call by call.
     tree = encoder.tree(60, True)
