@@ -198,7 +198,7 @@ bool Machine::batch(uint32_t count) {
 bool Machine::runFibers() {
   while (fibers_->pending > 0) {
     if (fibers_->runnable.empty()) {
-      if (!flush() && (fibers_->parts.empty() || !takeParts()))
+      if (!(anyWaits() ? flush() : !fibers_->parts.empty() && takeParts()))
         return false;
       continue;
     }
@@ -269,12 +269,15 @@ bool Machine::waitForOthers(const uint32_t *word) {
   return true;
 }
 
+bool Machine::anyWaits() const {
+  return std::any_of(fibers_->waiting.begin(), fibers_->waiting.end(),
+                     [](const auto &calls) { return !calls.empty(); });
+}
+
 bool Machine::flush() {
   auto &waiting = fibers_->waiting;
   auto most = std::max_element(waiting.begin(), waiting.end(),
                                [](const auto &a, const auto &b) { return a.size() < b.size(); });
-  if (most == waiting.end() || most->empty())
-    return false;
   std::vector<Fiber *> calls = takeAlike(uint32_t(most - waiting.begin()), *most);
   if (calls.size() > 1)
     return invokeTogether(uint32_t(most - waiting.begin()), calls);

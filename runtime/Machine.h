@@ -125,6 +125,7 @@ private:
   bool preempt();
   bool forkFibers(uint32_t count);
   bool waitForOthers(const uint32_t *word);
+  bool anyWaits() const;
   /// Does waiting calls of a function.
   bool flush();
   std::vector<Fiber *> takeAlike(uint32_t function, std::vector<Fiber *> &all);

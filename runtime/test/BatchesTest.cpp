@@ -136,6 +136,24 @@ TEST(Batches, ResultsErrorsAndLimitsAreThoseOfCallsOneByOne) {
   }
 }
 
+TEST(Batches, PartsAreNotBegunAfterABatchHasFailed) {
+  auto module = load(folding(2));
+  auto balanced = [](auto self, int depth, const TensorRef &below) -> TensorRef {
+    return depth == 0
+               ? below
+               : Tensor::data(1, {self(self, depth - 1, below), self(self, depth - 1, below)});
+  };
+  TensorRef bad = leaf(floats({2}, {1, 2}));
+  TensorRef tree =
+      Tensor::data(1, {balanced(balanced, 7, leaf(floats({1}, {1}))), balanced(balanced, 7, bad)});
+  Session session(module, 1), alone(load(folding(0)), 1);
+  Profile profile;
+  for (const FunctionCode &function : module->program().functions)
+    profile.functions.emplace_back(function.steps.size());
+  EXPECT_EQ(outcome(session, tree, &profile), outcome(alone, tree));
+  EXPECT_LE(profile.functions[2][0].count, 1); // of the batch that failed
+}
+
 TEST(Batches, TensorsInOneBlockAreLetGoOfOneByOne) {
   for (const Shape &shape : {Shape{1, 3}, Shape{500}, Shape{0}}) {
     std::vector<TensorRef> tensors(8);
