@@ -134,8 +134,9 @@ struct ThreadPool::Crew {
     return true;
   }
 
-  /// Returns when no worker is, or will be, in the loop: one enters before it looks for the loop,
-  /// so whoever saw this one is counted when its place is found empty.
+  /// Returns when no other thread is, or will be, in the loop: a worker, or one that waits for a
+  /// task, enters before it looks for the loop, so whoever saw this one is counted when its place
+  /// is found empty.
   void withdraw() {
     posted.store(nullptr);
     for (unsigned turn = 0; inside.load() > 0; ++turn)
@@ -208,7 +209,7 @@ struct ThreadPool::Crew {
   std::atomic<int> runs{0};
   alignas(64) std::atomic<Loop *> posted{nullptr};
   std::atomic<uint64_t> number{0};        // of loops posted so far
-  alignas(64) std::atomic<int> inside{0}; // workers that may hold `posted`
+  alignas(64) std::atomic<int> inside{0}; // threads that may hold `posted`, the poster aside
 };
 
 /// TBB's side: it makes the workers, and lets them sleep.

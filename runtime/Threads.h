@@ -8,15 +8,17 @@
 // The thread that runs a kernel takes part, and never waits for another to wake: the work is cut
 // into a few chunks for each thread, each thread begins with its own share (so that neighbouring
 // kernels find their data in the same caches) and then takes what is left of the others'. A worker
-// that comes late finds nothing to do. One loop is posted at a time: a loop within a loop, or of
-// another run that finds the place taken, is done by its own thread alone.
+// that comes late finds nothing to do. A thread that waits for a task to end takes part, too, as
+// the second lane. One loop is posted at a time: a loop within a loop, or of another run that finds
+// the place taken, is done by its own thread alone.
 //
 // A run may also hand out tasks, pieces of its work that are as long as they are: a worker in
 // attendance takes one where no loop is posted. Tasks are offered while workers are hungry, and
 // what nobody has begun is taken back, so that a run never depends on a worker's coming.
 //
-// Scratch memory belongs to the session, one stack of blocks for each worker: a body that runs
-// while another of the same thread is unfinished (nested parallel loops) gets the next block.
+// Scratch memory belongs to the session, one stack of blocks for each worker, and to the wait for a
+// thread that waits: a body that runs while another of the same thread is unfinished (nested
+// parallel loops) gets the next block.
 #pragma once
 
 #include "runtime/Memory.h"
