@@ -9,9 +9,11 @@
 // It is an attempt. Whatever fails, the calls' fibers are let go of and the calls are done again
 // one after the other, which comes to the same error, limit or place as without. Instructions are
 // counted as if so from the start, and depth along the calls. A fiber gives way after some thousand
-// instructions, so that one without end can't hide that another fails. Parts of a large tree are
-// batches of their own (BatchParts.cpp). The order depends on nothing but the program and its
-// inputs: results are the same each time and for any number of threads.
+// instructions, so that one without end doesn't hide that another which can go on fails; what waits
+// to be done together is only done when none can, and so not beside one without end, which ends at
+// the run's limits. Parts of a large tree are batches of their own (BatchParts.cpp). The order
+// depends on nothing but the program and its inputs: results are the same each time and for any
+// number of threads.
 #include "runtime/Batches.h"
 
 #include "runtime/ModuleFormat.h"

@@ -387,7 +387,7 @@ bool Machine::refuel() {
                      std::to_string(run_.session.limits().instructions) + " instructions"});
   fuel_ = std::min(left_, kFuel);
   left_ -= fuel_;
-  // One that has no end must not keep the others from failing.
+  // One that has no end must not keep others that can go on from failing.
   return !fiber_ || preempt();
 }
 
