@@ -27,7 +27,7 @@ public:
         problem = diagnostic.str();
       return success();
     });
-    for (auto stage : {&Construction::findLoss, &Construction::findStates,
+    for (auto stage : {&Construction::findLoss, &Construction::findStates, &Construction::observe,
                        &Construction::differentiate, &Construction::update})
       if (Status status = (this->*stage)(); !status.ok())
         return status;
@@ -102,13 +102,52 @@ private:
       return parameters.status();
     statistics_ = std::move(*statistics);
     parameters_ = std::move(*parameters);
-    step_.setOutputs(wanted_);
     auto count = step_.addState("step", RankedTensorType::get({}, builder_.getI64Type()),
                                 StateKind::Step, {});
     if (!count.ok())
       return count.status();
     count_ = *count;
+    return {};
+  }
+
+  /// Statistics of layers' inputs, if the optimiser asks for them, move like those of batch
+  /// normalisation.
+  Status observe() {
+    auto programs = readPrograms(options_, builder_.getContext());
+    if (!programs.ok())
+      return programs.status();
+    programs_.emplace(std::move(*programs));
+    if (programs_->observe)
+      layers_ = findLayers(parameters_);
+    builder_.setInsertionPoint(step_.exit());
+    Value step = code_.add(count_, 1);
+    firstObserved_ = statistics_.size();
+    for (const Layer &layer : layers_)
+      if (Status status = observe(layer, step); !status.ok())
+        return status;
+    step_.setOutputs(wanted_);
     return replaceDropout(step_, count_, code_);
+  }
+
+  Status observe(const Layer &layer, Value step) {
+    Type element = graph::GraphCode::element(layer.weights.state);
+    Type type = RankedTensorType::get({1, layer.inputs}, element);
+    SmallVector<BlockArgument> states;
+    for (const char *kind : {"input_mean.", "input_variance."}) {
+      auto state = step_.addState(kind + layer.weights.name, type, StateKind::Slot, {});
+      if (!state.ok())
+        return state.status();
+      states.push_back(*state);
+    }
+    auto next = observed(layer, {states[0], states[1]}, step, *programs_, code_);
+    if (!next.ok())
+      return next.status().within("layer of '" + layer.weights.name + "'");
+    for (auto [state, value] : {std::pair(states[0], next->mean), {states[1], next->variance}}) {
+      std::string name = "observed." + std::to_string(statistics_.size());
+      statistics_.push_back({name, name, state});
+      wanted_.push_back({name, value});
+    }
+    return {};
   }
 
   Status differentiate() {
@@ -136,7 +175,13 @@ private:
     for (auto [i, statistic] : llvm::enumerate(statistics_))
       updates.push_back({statistic.state, wanted_[own.size() + i].value});
     step_.update(updates);
-    Status status = addUpdates(step_, parameters_, gradients_, count_, options_, code_);
+    std::vector<ObservedLayer> observed;
+    for (auto [i, layer] : llvm::enumerate(layers_)) {
+      size_t at = own.size() + firstObserved_ + 2 * i;
+      observed.push_back({layer, {wanted_[at].value, wanted_[at + 1].value}});
+    }
+    Status status =
+        addUpdates(step_, {parameters_, gradients_, observed}, count_, options_, *programs_, code_);
     if (status.ok())
       moveUp(last);
     return status;
@@ -180,6 +225,9 @@ private:
   std::vector<Output> wanted_;
   std::vector<Parameter> parameters_;
   std::vector<Statistic> statistics_;
+  std::optional<Programs> programs_;
+  std::vector<Layer> layers_; // whose statistics are the last of those, two each
+  size_t firstObserved_ = 0;
   std::vector<Value> gradients_;
   BlockArgument count_; // the steps before this one
 };

@@ -75,7 +75,6 @@ UpdateProgram::read(const std::string &kind, const std::string &given, const std
                     MLIRContext *context) {
   UpdateProgram program;
   program.context_ = context;
-  program.function_ = function;
   if (const BuiltIn *known = findBuiltIn(kind, given)) {
     program.name_ = given + ".tsm";
     program.text_ = known->text;
@@ -96,23 +95,43 @@ UpdateProgram::read(const std::string &kind, const std::string &given, const std
     return Status(StatusCode::InvalidModel,
                   program.name_ + ":" + std::to_string(messages[0].place.line) + ":" +
                       std::to_string(messages[0].place.column) + ": " + messages[0].text);
-  bool found = false;
   for (const text::FunctionDecl &declared : module.functions) {
-    if (declared.constant)
+    if (declared.constant) {
       program.settings_.push_back(declared.name);
-    if (declared.constant || declared.name != function)
       continue;
-    found = true;
+    }
+    std::vector<std::string> &parameters = program.functions_[declared.name];
     for (const text::Parameter &parameter : declared.params)
-      program.parameters_.push_back(parameter.name);
+      parameters.push_back(parameter.name);
   }
-  if (!found)
+  if (!program.call(function))
     return Status(StatusCode::InvalidModel, program.name_ + ": has no function " + function +
                                                 ", which is what of a program the " + kind + " is");
   for (const auto &[name, value] : settings)
     if (llvm::is_contained(program.settings_, name))
       program.constants_[name] = value;
   return program;
+}
+
+bool UpdateProgram::call(const std::string &function) {
+  auto found = functions_.find(function);
+  if (found == functions_.end())
+    return false;
+  function_ = function;
+  parameters_ = found->second;
+  return true;
+}
+
+std::unique_ptr<UpdateProgram> UpdateProgram::other(const std::string &function) const {
+  std::unique_ptr<UpdateProgram> program(new UpdateProgram);
+  program->name_ = name_;
+  program->text_ = text_;
+  program->folder_ = folder_;
+  program->settings_ = settings_;
+  program->functions_ = functions_;
+  program->constants_ = constants_;
+  program->context_ = context_;
+  return program->call(function) ? std::move(program) : nullptr;
 }
 
 /// The module whose first procedure is the function, for arguments of those types.

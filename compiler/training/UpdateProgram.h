@@ -2,7 +2,8 @@
 //
 // An optimiser has a function `update(parameter, gradient, ..., learning_rate, step)` that gives
 // the new parameter, and the new slots after it: what it is given beside those four names are its
-// slots, of the parameter's shape. A schedule has a function `rate(step)`. Constants at the top,
+// slots, of the parameter's shape. It may have functions for whole layers beside it (Layers.h). A
+// schedule has a function `rate(step)`. Constants at the top,
 // `let momentum = 0.9`, are settings, which the caller may set. The function is typed for each
 // shape that it is applied to and evaluated partially, so that what is left is tensor code.
 #pragma once
@@ -15,6 +16,7 @@
 #include "llvm/ADT/StringMap.h"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -36,16 +38,22 @@ public:
   const std::vector<std::string> &settings() const { return settings_; }
   const std::string &name() const { return name_; }
 
+  /// Another function of the same program; null where it has none of that name.
+  std::unique_ptr<UpdateProgram> other(const std::string &function) const;
+
   /// The function's results, computed where the builder stands. `arguments` are found by the names
   /// of the parameters.
   Result<llvm::SmallVector<mlir::Value>> apply(const NamedValues &arguments,
                                                mlir::OpBuilder &builder);
 
 private:
+  UpdateProgram() = default;
+  bool call(const std::string &function);
   Result<mlir::ModuleOp> instance(const std::vector<mlir::Value> &arguments);
 
   std::string name_, text_, folder_, function_;
   std::vector<std::string> parameters_, settings_;
+  std::map<std::string, std::vector<std::string>> functions_; // their parameters
   std::map<std::string, double> constants_;
   mlir::MLIRContext *context_ = nullptr;
   std::map<std::string, mlir::OwningOpRef<mlir::ModuleOp>> instances_; // by the types given

@@ -11,73 +11,61 @@ using graph::GraphCode;
 constexpr llvm::StringLiteral kGiven[] = {"parameter", "gradient", "learning_rate", "step"};
 constexpr char kDecay[] = "weight_decay";
 
+Status checkSettings(const Options &options, const Programs &programs) {
+  const UpdateProgram &optimiser = programs.optimiser, &schedule = programs.schedule;
+  for (const auto &[name, value] : options.settings) {
+    bool known = llvm::is_contained(optimiser.settings(), name) ||
+                 llvm::is_contained(schedule.settings(), name);
+    if (known)
+      continue;
+    std::string all;
+    for (const auto *program : {&optimiser, &schedule})
+      for (const std::string &setting : program->settings())
+        all += (all.empty() ? "" : ", ") + setting;
+    return invalidArgument("neither " + optimiser.name() + " nor " + schedule.name() +
+                           " has a setting '" + name + "'; there " +
+                           (all.empty() ? "is none" : "are " + all));
+  }
+  return {};
+}
+
 class Updates {
 public:
-  Updates(StepFunction &function, const Options &options, GraphCode &code)
-      : function_(function), options_(options), code_(code) {}
+  Updates(StepFunction &function, const Options &options, Programs &programs, GraphCode &code)
+      : function_(function), options_(options), programs_(programs), optimiser_(programs.optimiser),
+        code_(code) {
+    for (const std::string &name : optimiser_.parameters())
+      if (!llvm::is_contained(kGiven, name))
+        slots_.push_back(name);
+  }
 
-  Status run(ArrayRef<Parameter> parameters, ArrayRef<Value> gradients, BlockArgument step) {
-    if (Status status = readPrograms(); !status.ok())
-      return status;
+  Status run(const Trained &trained, BlockArgument step) {
     Value next = code_.add(step, 1);
     count_ = code_.cast(next, code_.builder.getF32Type());
-    auto rate = schedule_->apply({{"step", count_}}, code_.builder);
+    auto rate = programs_.schedule.apply({{"step", count_}}, code_.builder);
     if (!rate.ok())
       return rate.status();
     if (rate->size() != 1 || (*rate)[0].getType() != count_.getType())
       return Status(StatusCode::InvalidModel,
-                    schedule_->name() + ": rate must give one number, f32[]");
+                    programs_.schedule.name() + ": rate must give one number, f32[]");
     rate_ = (*rate)[0];
-    SmallVector<Value> clipped(gradients);
+    SmallVector<Value> clipped(trained.gradients);
     clip(clipped);
-    for (auto [parameter, gradient] : llvm::zip_equal(parameters, clipped))
-      if (Status status = update(parameter, gradient); !status.ok())
-        return status;
+    for (auto [parameter, gradient] : llvm::zip_equal(trained.parameters, clipped))
+      gradients_[parameter.state] = applyDecay(parameter.state, gradient);
+    for (const ObservedLayer &layer : trained.layers)
+      if (Status status = updateLayer(layer); !status.ok())
+        return status.within("update of '" + layer.layer.weights.name + "'");
+    for (const Parameter &parameter : trained.parameters)
+      if (gradients_.contains(parameter.state))
+        if (Status status = update(parameter, gradients_.lookup(parameter.state)); !status.ok())
+          return status;
     updates_.push_back({step, next});
     function_.update(updates_);
     return {};
   }
 
 private:
-  Status readPrograms() {
-    std::vector<std::pair<std::string, double>> settings = options_.settings;
-    settings.push_back({kDecay, options_.weightDecay});
-    auto read = [&](const char *kind, const std::string &given, const char *function,
-                    std::optional<UpdateProgram> &program) -> Status {
-      auto result = UpdateProgram::read(kind, given, function,
-                                        options_.weightDecay ? settings : options_.settings,
-                                        code_.builder.getContext());
-      if (result.ok())
-        program = std::move(*result);
-      return result.status();
-    };
-    if (Status status = read("optimiser", options_.optimiser, "update", optimiser_); !status.ok())
-      return status;
-    if (Status status = read("schedule", options_.schedule, "rate", schedule_); !status.ok())
-      return status;
-    for (const std::string &name : optimiser_->parameters())
-      if (!llvm::is_contained(kGiven, name))
-        slots_.push_back(name);
-    return checkSettings();
-  }
-
-  Status checkSettings() const {
-    for (const auto &[name, value] : options_.settings) {
-      bool known = llvm::is_contained(optimiser_->settings(), name) ||
-                   llvm::is_contained(schedule_->settings(), name);
-      if (known)
-        continue;
-      std::string all;
-      for (const auto *program : {&*optimiser_, &*schedule_})
-        for (const std::string &setting : program->settings())
-          all += (all.empty() ? "" : ", ") + setting;
-      return invalidArgument("neither " + optimiser_->name() + " nor " + schedule_->name() +
-                             " has a setting '" + name + "'; there " +
-                             (all.empty() ? "is none" : "are " + all));
-    }
-    return {};
-  }
-
   /// Gradients that are longer together than the limit are scaled down to it.
   void clip(SmallVectorImpl<Value> &gradients) {
     if (!options_.clipNorm)
@@ -101,7 +89,7 @@ private:
   /// Decay is the optimiser's where it has a setting of that name, and part of the gradient
   /// elsewhere.
   Value applyDecay(Value parameter, Value gradient) const {
-    if (!options_.weightDecay || llvm::is_contained(optimiser_->settings(), kDecay))
+    if (!options_.weightDecay || llvm::is_contained(optimiser_.settings(), kDecay))
       return gradient;
     return code_.add(gradient, code_.mul(parameter, options_.weightDecay));
   }
@@ -110,7 +98,7 @@ private:
     Value old = parameter.state;
     Type element = GraphCode::element(old);
     NamedValues arguments = {{"parameter", old},
-                             {"gradient", applyDecay(old, gradient)},
+                             {"gradient", gradient},
                              {"learning_rate", code_.cast(rate_, element)},
                              {"step", code_.cast(count_, element)}};
     SmallVector<BlockArgument> states{parameter.state};
@@ -122,19 +110,57 @@ private:
       states.push_back(*state);
       arguments.push_back({slot, states.back()});
     }
-    auto results = optimiser_->apply(arguments, code_.builder);
+    auto results = optimiser_.apply(arguments, code_.builder);
     if (!results.ok())
       return results.status().within("update of '" + parameter.name + "'");
     bool fits = results->size() == states.size() &&
                 llvm::all_of(*results, [&](Value v) { return v.getType() == old.getType(); });
     if (!fits)
       return Status(StatusCode::InvalidModel,
-                    optimiser_->name() + ": update must give the new parameter and its " +
+                    optimiser_.name() + ": update must give the new parameter and its " +
                         std::to_string(slots_.size()) +
                         " slots after it, all of the parameter's type and shape");
     for (auto [state, value] : llvm::zip_equal(states, *results))
       updates_.push_back({state, value});
     return options_.emaDecay ? average(parameter, (*results)[0]) : Status();
+  }
+
+  /// Weights and bias together, in the form that layers have; they have no slots.
+  Status updateLayer(const ObservedLayer &observed) {
+    const Layer &layer = observed.layer;
+    Value weights = layer.weights.state, bias = layer.bias.state;
+    Type element = GraphCode::element(weights);
+    auto inputs = double(layer.inputs);
+    auto results = programs_.updateLayer->apply(
+        {{"weights", layer.matrix(code_, weights)},
+         {"bias", layer.column(code_, bias)},
+         {"weights_gradient", layer.matrix(code_, gradients_.lookup(weights))},
+         {"bias_gradient", layer.column(code_, gradients_.lookup(bias))},
+         {"mean", observed.statistics.mean},
+         {"variance", observed.statistics.variance},
+         {"learning_rate", code_.cast(rate_, element)},
+         {"step", code_.cast(count_, element)},
+         {"inputs", code_.scalar(weights, inputs)}},
+        code_.builder);
+    if (!results.ok())
+      return results.status();
+    SmallVector<Value> next;
+    if (results->size() == 2)
+      next = {layer.weightsOf(code_, (*results)[0]), layer.biasOf(code_, (*results)[1])};
+    if (next.empty() || !next[0] || !next[1] || next[0].getType() != weights.getType() ||
+        next[1].getType() != bias.getType())
+      return Status(StatusCode::InvalidModel,
+                    programs_.updateLayer->name() +
+                        ": update_layer must give the new weights and the new bias, of the types "
+                        "and shapes of those that it is given");
+    for (auto [parameter, value] : {std::pair(&layer.weights, next[0]), {&layer.bias, next[1]}}) {
+      updates_.push_back({parameter->state, value});
+      gradients_.erase(parameter->state);
+      if (options_.emaDecay)
+        if (Status status = average(*parameter, value); !status.ok())
+          return status;
+    }
+    return {};
   }
 
   Status average(const Parameter &parameter, Value next) {
@@ -150,18 +176,69 @@ private:
 
   StepFunction &function_;
   const Options &options_;
+  Programs &programs_;
+  UpdateProgram &optimiser_;
   GraphCode &code_;
-  std::optional<UpdateProgram> optimiser_, schedule_;
   std::vector<std::string> slots_;
-  Value count_, rate_; // of this step, from 1; f32 scalars
+  Value count_, rate_;                     // of this step, from 1; f32 scalars
+  llvm::DenseMap<Value, Value> gradients_; // of parameters that are not updated yet
   std::vector<StepFunction::Update> updates_;
 };
 
 } // namespace
 
-Status addUpdates(StepFunction &function, ArrayRef<Parameter> parameters, ArrayRef<Value> gradients,
-                  BlockArgument step, const Options &options, GraphCode &code) {
-  return Updates(function, options, code).run(parameters, gradients, step);
+Result<Programs> readPrograms(const Options &options, MLIRContext *context) {
+  std::vector<std::pair<std::string, double>> settings = options.settings;
+  if (options.weightDecay)
+    settings.push_back({kDecay, options.weightDecay});
+  auto read = [&](const char *kind, const std::string &given, const char *function) {
+    return UpdateProgram::read(kind, given, function, settings, context);
+  };
+  auto optimiser = read("optimiser", options.optimiser, "update");
+  if (!optimiser.ok())
+    return optimiser.status();
+  auto schedule = read("schedule", options.schedule, "rate");
+  if (!schedule.ok())
+    return schedule.status();
+  auto observe = optimiser->other("observe"), updateLayer = optimiser->other("update_layer");
+  if (!observe != !updateLayer)
+    return Status(StatusCode::InvalidModel,
+                  optimiser->name() +
+                      ": has one of the functions observe and update_layer, but not the other");
+  Programs programs{std::move(*optimiser), std::move(*schedule), std::move(observe),
+                    std::move(updateLayer)};
+  if (Status status = checkSettings(options, programs); !status.ok())
+    return status;
+  return programs;
+}
+
+Result<Moments> observed(const Layer &layer, const Moments &before, Value step, Programs &programs,
+                         GraphCode &code) {
+  Moments batch = momentsOf(layer, code.graph);
+  if (!batch.mean || !batch.variance)
+    return unsupported("the statistics of what goes into '" + layer.weights.name +
+                       "' can't be computed");
+  Type element = GraphCode::element(before.mean);
+  auto results = programs.observe->apply({{"mean", before.mean},
+                                          {"variance", before.variance},
+                                          {"batch_mean", batch.mean},
+                                          {"batch_variance", batch.variance},
+                                          {"step", code.cast(step, element)}},
+                                         code.builder);
+  if (!results.ok())
+    return results.status();
+  Type type = before.mean.getType();
+  if (results->size() != 2 || (*results)[0].getType() != type || (*results)[1].getType() != type)
+    return Status(StatusCode::InvalidModel,
+                  programs.observe->name() +
+                      ": observe must give the next mean and the next variance, of the types and "
+                      "shapes of those that it is given");
+  return Moments{(*results)[0], (*results)[1]};
+}
+
+Status addUpdates(StepFunction &function, const Trained &trained, BlockArgument step,
+                  const Options &options, Programs &programs, GraphCode &code) {
+  return Updates(function, options, programs, code).run(trained, step);
 }
 
 } // namespace tensmith::training

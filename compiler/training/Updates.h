@@ -1,17 +1,40 @@
 // From gradients to the next values of parameters and slots.
 #pragma once
 
-#include "compiler/training/Parameters.h"
-#include "compiler/training/UpdateProgram.h"
+#include "compiler/training/Layers.h"
 
 #include "compiler/graph/GraphCode.h"
 
 namespace tensmith::training {
 
-/// Adds the states of the optimiser and updates all of them. `gradients` are of the parameters, in
-/// their order; `step` counts the runs before this one.
-Status addUpdates(StepFunction &function, llvm::ArrayRef<Parameter> parameters,
-                  llvm::ArrayRef<mlir::Value> gradients, mlir::BlockArgument step,
-                  const Options &options, graph::GraphCode &code);
+/// The programs that the options name.
+struct Programs {
+  UpdateProgram optimiser, schedule;
+  /// Of an optimiser that is told of layers, null of others; see Layers.h.
+  std::unique_ptr<UpdateProgram> observe, updateLayer;
+};
+Result<Programs> readPrograms(const Options &options, mlir::MLIRContext *context);
+
+/// What the states of a layer's statistics become by this step, given those before it.
+Result<Moments> observed(const Layer &layer, const Moments &before, mlir::Value step,
+                         Programs &programs, graph::GraphCode &code);
+
+/// A layer with its inputs' statistics, this step's included.
+struct ObservedLayer {
+  Layer layer;
+  Moments statistics;
+};
+
+/// What is updated: `gradients` are of the parameters, in their order.
+struct Trained {
+  llvm::ArrayRef<Parameter> parameters;
+  llvm::ArrayRef<mlir::Value> gradients;
+  llvm::ArrayRef<ObservedLayer> layers;
+};
+
+/// Adds the states of the optimiser and updates all of them; `step` counts the runs before this
+/// one.
+Status addUpdates(StepFunction &function, const Trained &trained, mlir::BlockArgument step,
+                  const Options &options, Programs &programs, graph::GraphCode &code);
 
 } // namespace tensmith::training

@@ -141,7 +141,7 @@ def test_all_that_comes_with_it_is_tested(tmp_path):
     with pytest.raises(ts.Error, match="known are") as raised:
         ts.train_step(tmp_path / "m.onnx", optimiser="none")
     known = str(raised.value).split("known are ")[1].split(", and programs")[0].split(", ")
-    assert sorted(known) == sorted(OPTIMISERS)
+    assert sorted(known) == sorted([*OPTIMISERS, "rescaled"])  # tests/python/test_rescaling.py
 
 
 def test_in_place_and_apart_give_the_same_bits(tmp_path):

@@ -1,0 +1,155 @@
+// Recognises layers by what their parameters are used for, and measures what goes into them; see
+// Layers.h.
+#include "compiler/training/Layers.h"
+
+#include "compiler/graph/WindowGradient.h"
+
+using namespace mlir;
+
+namespace tensmith::training {
+namespace {
+
+using graph::GraphCode;
+
+Operation *onlyUser(Value value) { return value.hasOneUse() ? *value.user_begin() : nullptr; }
+
+/// A bias that is added to the result of a product, the same for all rows.
+const Parameter *biasBehind(Value product, ArrayRef<Parameter> parameters, int64_t outputs) {
+  auto sum = dyn_cast_or_null<graph::AddOp>(onlyUser(product));
+  for (const Parameter &parameter : parameters) {
+    auto type = cast<RankedTensorType>(parameter.state.getType());
+    if (sum && onlyUser(parameter.state) == sum && sum.getResult().getType() == product.getType() &&
+        type.hasStaticShape() && type.getNumElements() == outputs && type.getRank() > 0 &&
+        type.getShape().back() == outputs)
+      return &parameter;
+  }
+  return nullptr;
+}
+
+std::optional<Layer> denseLayer(const Parameter &weights, ArrayRef<Parameter> parameters) {
+  Value matrix = weights.state;
+  auto transpose = dyn_cast_or_null<graph::TransposeOp>(onlyUser(matrix));
+  if (transpose)
+    matrix = transpose.getResult();
+  auto product = dyn_cast_or_null<graph::MatMulOp>(onlyUser(matrix));
+  if (!product || product.getB() != matrix || !GraphCode::isRanked(product.getC()) ||
+      GraphCode::rank(product.getA()) < 2)
+    return std::nullopt;
+  auto type = cast<RankedTensorType>(matrix.getType());
+  if (type.getRank() != 2)
+    return std::nullopt;
+  const Parameter *bias = biasBehind(product.getC(), parameters, type.getDimSize(1));
+  if (!bias)
+    return std::nullopt;
+  return Layer{weights, *bias, !transpose, type.getDimSize(0), product.getA(), product};
+}
+
+std::optional<Layer> convolution(const Parameter &weights, ArrayRef<Parameter> parameters) {
+  auto conv = dyn_cast_or_null<graph::ConvOp>(onlyUser(weights.state));
+  if (!conv || conv.getW() != weights.state || conv.getGroup() != 1 || conv.getChannelsLast() ||
+      !GraphCode::isRanked(conv.getX()) || !GraphCode::isRanked(conv.getY()))
+    return std::nullopt;
+  auto type = cast<RankedTensorType>(weights.state.getType());
+  for (const Parameter &bias : parameters)
+    if (conv.getBias() == bias.state && onlyUser(bias.state) == conv)
+      return Layer{weights,     bias, false, type.getNumElements() / type.getDimSize(0),
+                   conv.getX(), conv};
+  return std::nullopt;
+}
+
+/// Over all samples and positions, of the elements that each position of the window sees.
+Moments patchMoments(const Layer &layer, const graph::GradientCode &code) {
+  auto weights = cast<RankedTensorType>(layer.weights.state.getType());
+  SmallVector<int64_t> kernel(weights.getShape().drop_front(2)), spatial;
+  graph::windows::Windows windows = graph::windows::windowsOf(layer.op, kernel);
+  Value x = code.widen(layer.values);
+  for (int64_t dim = 2; dim < GraphCode::rank(x); ++dim)
+    spatial.push_back(dim);
+  // Around the channels' means, so that the squares are no larger than they have to be.
+  SmallVector<int64_t> all{0};
+  llvm::append_range(all, spatial);
+  auto meanOf = [&](Value value, ArrayRef<int64_t> axes) {
+    for (int64_t axis : axes)
+      value = value ? code.mean(value, {axis}) : value;
+    return value;
+  };
+  Value centre = meanOf(x, all);
+  Value image = code.sub(graph::windows::padded(code, x, windows), centre);
+  Value sums = meanOf(image, {0}), squares = meanOf(code.mul(image, image), {0});
+  GraphCode::Dims counts = code.dims(layer.op->getResult(0));
+  SmallVector<Value> means, variances;
+  AffineExpr channels = code.size(weights.getDimSize(1));
+  graph::windows::forEachPosition(kernel, [&](ArrayRef<int64_t> at) {
+    auto seen = [&](Value value) {
+      value =
+          graph::windows::windowElements(code, value, windows, at, ArrayRef(counts).drop_front(2));
+      return code.reshape(meanOf(value, spatial), {channels, code.size(1)});
+    };
+    Value mean = seen(sums);
+    variances.push_back(code.sub(seen(squares), code.mul(mean, mean)));
+    means.push_back(code.add(mean, code.reshape(centre, {channels, code.size(1)})));
+  });
+  GraphCode::Dims row{code.size(1), code.size(layer.inputs)};
+  Value variance = code.reshape(code.concat(variances, 1), row);
+  if (variance)
+    variance = code.op("graph.max", {variance, code.scalar(variance, 0)});
+  return {code.reshape(code.concat(means, 1), row), variance};
+}
+
+Moments rowMoments(const Layer &layer, const GraphCode &code) {
+  Value x = code.widen(layer.values);
+  GraphCode::Dims dims = code.dims(x), row{code.size(1), code.size(layer.inputs)};
+  AffineExpr columns = dims.pop_back_val();
+  x = code.reshape(x, {code.graph.shapes.product(dims), columns});
+  Value mean = x ? code.mean(x, {0}) : x;
+  Value change = code.sub(x, mean), square = code.mul(change, change);
+  return {code.reshape(mean, row), square ? code.reshape(code.mean(square, {0}), row) : square};
+}
+
+} // namespace
+
+std::vector<Layer> findLayers(ArrayRef<Parameter> parameters) {
+  std::vector<Layer> layers;
+  for (const Parameter &weights : parameters) {
+    auto type = cast<RankedTensorType>(weights.state.getType());
+    if (!type.hasStaticShape() || type.getRank() < 2 || type.getNumElements() == 0)
+      continue;
+    auto layer = denseLayer(weights, parameters);
+    if (!layer)
+      layer = convolution(weights, parameters);
+    if (layer)
+      layers.push_back(*layer);
+  }
+  return layers;
+}
+
+Value Layer::matrix(const GraphCode &code, Value weights) const {
+  if (inputsFirst)
+    return code.transpose(weights, {1, 0});
+  auto outputs = code.dims(weights)[0];
+  return code.reshape(weights, {outputs, code.size(inputs)});
+}
+
+Value Layer::column(const GraphCode &code, Value bias) const {
+  auto type = cast<RankedTensorType>(bias.getType());
+  return code.reshape(bias, {code.size(type.getNumElements()), code.size(1)});
+}
+
+Value Layer::weightsOf(const GraphCode &code, Value matrix) const {
+  return inputsFirst ? code.transpose(matrix, {1, 0})
+                     : code.reshape(matrix, code.dims(weights.state));
+}
+
+Value Layer::biasOf(const GraphCode &code, Value column) const {
+  return code.reshape(column, code.dims(bias.state));
+}
+
+Moments momentsOf(const Layer &layer, graph::GraphBuilder &graph) {
+  graph::GradientCode code(graph);
+  Moments moments =
+      isa<graph::ConvOp>(layer.op) ? patchMoments(layer, code) : rowMoments(layer, code);
+  Type element = GraphCode::element(layer.weights.state);
+  return {code.cast(moments.mean, element), code.cast(moments.variance, element)};
+}
+
+} // namespace tensmith::training

@@ -1,0 +1,165 @@
+"""Diagonal rescaling against its definition in NumPy, and what it promises: a network learns the same when what goes into it
+is measured in other units, or from another zero."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import tensmith as ts
+
+DECAY, DAMPING = 0.95, 0.01
+
+
+def save(path, nodes, x, y, weights):
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (x, y)]
+    tensors = [numpy_helper.from_array(np.asarray(value, np.float32), name) for name, value in weights.items()]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+class Layer:
+    """What the optimiser does to y = W x + b, given the inputs as rows."""
+
+    def __init__(self, damping=DAMPING):
+        self.mean = self.variance = 0.0
+        self.damping, self.step = damping, 0
+
+    def update(self, w, b, dw, db, rows, rate):
+        """w, dw: [outputs, inputs]."""
+        self.step += 1
+        share = (1 - DECAY) / (1 - DECAY**self.step)
+        change = rows.mean(axis=0) - self.mean
+        self.mean = self.mean + share * change
+        self.variance = (1 - share) * (self.variance + share * change**2) + share * rows.var(axis=0)
+        scale = self.variance + self.damping * self.variance.mean()
+        d = (dw - np.outer(db, self.mean)) / scale
+        rate = rate / (w.shape[1] + 1)
+        return w - rate * d, b - rate * db + rate * d @ self.mean
+
+
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6 * max(1, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("form", ["MatMul", "Gemm", "transposed"])
+@pytest.mark.parametrize("damping", [DAMPING, 0.5])
+def test_a_dense_layer_follows_its_definition(tmp_path, form, damping):
+    draw = np.random.default_rng(2)
+    w, b = draw.normal(0, 0.5, (5, 7)), draw.normal(0, 0.5, 5)
+    stored = w if form == "transposed" else w.T
+    if form == "MatMul":
+        nodes = [helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Add", ["b", "p"], ["y"])]
+    else:
+        nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["y"], transB=int(form == "transposed"))]
+    save(tmp_path / "m.onnx", nodes, ("x", ["n", 7]), ("y", ["n", 5]), {"w": stored, "b": b})
+    step = ts.train_step(tmp_path / "m.onnx", "mean_squared_error", "rescaled", learning_rate=0.9, damping=damping)
+    layer = Layer(damping)
+    for _ in range(6):
+        x = draw.normal(draw.normal(0, 1, 7), draw.uniform(0.5, 3, 7), (13, 7)).astype(np.float32)
+        target = draw.normal(size=(13, 5)).astype(np.float32)
+        error = 2 * (x @ w.T + b - target) / target.size
+        step(x=x, target=target)
+        w, b = layer.update(w, b, error.T @ x, error.sum(axis=0), x.astype(np.float64), 0.9)
+        found = step.state["w"] if form == "transposed" else step.state["w"].T
+        close(found, w)
+        close(step.state["b"], b)
+        w, b = found.astype(np.float64), step.state["b"].astype(np.float64)  # each step by itself
+    close(step.state["input_mean.w"][0], layer.mean)
+    np.testing.assert_allclose(step.state["input_variance.w"][0], layer.variance, rtol=1e-5)
+
+
+def patches(x, size, stride, pad):
+    x = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (pad, pad), (pad, pad)))
+    seen = np.lib.stride_tricks.sliding_window_view(x, (size, size), axis=(2, 3))[:, :, ::stride, ::stride]
+    return seen.transpose(0, 2, 3, 1, 4, 5)  # [n, rows, columns, channels, size, size]
+
+
+@pytest.mark.parametrize("stride, pad", [(1, 0), (1, 1), (2, 1)])
+def test_a_convolution_follows_its_definition_on_patches(tmp_path, stride, pad):
+    draw = np.random.default_rng(3)
+    w, b = draw.normal(0, 0.3, (4, 3, 3, 3)), draw.normal(0, 0.3, 4)
+    node = helper.make_node("Conv", ["x", "w", "b"], ["y"], strides=[stride] * 2, pads=[pad] * 4)
+    save(tmp_path / "m.onnx", [node], ("x", ["n", 3, 9, 8]), ("y", ["n", 4, "h", "v"]), {"w": w, "b": b})
+    step = ts.train_step(tmp_path / "m.onnx", "mean_squared_error", "rescaled", learning_rate=0.5)
+    layer = Layer()
+    for _ in range(4):
+        x = draw.normal(draw.normal(0, 2, (1, 3, 1, 1)), 1.5, (5, 3, 9, 8)).astype(np.float32)
+        seen = patches(x, 3, stride, pad)
+        y = np.einsum("nhvcij,mcij->nmhv", seen, w) + b[:, None, None]
+        target = draw.normal(size=y.shape).astype(np.float32)
+        error = 2 * (y - target) / y.size
+        gradient = np.einsum("nmhv,nhvcij->mcij", error, seen)
+        step(x=x, target=target)
+        flat, b = layer.update(w.reshape(4, -1), b, gradient.reshape(4, -1), error.sum(axis=(0, 2, 3)), seen.reshape(-1, 27), 0.5)
+        w = flat.reshape(w.shape)
+        close(step.state["w"], w)
+        close(step.state["b"], b)
+        w, b = (step.state[name].astype(np.float64) for name in "wb")
+
+
+def trained(path, w0, b0, inputs, optimiser="rescaled", rate=3.0):
+    """Two layers of dense weights, of which the first are given: the losses of some steps, and the last scores."""
+    draw = np.random.default_rng(6)
+    nodes = [helper.make_node("Gemm", ["x", "w0", "b0"], ["h"]), helper.make_node("Tanh", ["h"], ["t"]),
+             helper.make_node("Gemm", ["t", "w1", "b1"], ["y"])]
+    weights = {"w0": w0, "b0": b0, "w1": draw.normal(0, 0.4, (9, 4)), "b1": np.zeros(4)}
+    save(path, nodes, ("x", ["n", 6]), ("y", ["n", 4]), weights)
+    step = ts.train_step(path, "cross_entropy", optimiser, learning_rate=rate, outputs=["y"])
+    labels = draw.integers(0, 4, (10, 16))
+    given = [step(x=x.astype(np.float32), target=target) for x, target in zip(inputs, labels)]
+    return np.array([one["loss"] for one in given]), given[-1]["y"]
+
+
+@pytest.mark.parametrize("scale, shift, tolerance", [(1000, 0, 1e-5), (1, 50, 2e-3), (1000, 50, 1e-3)])
+def test_units_and_zero_of_the_inputs_do_not_matter(tmp_path, scale, shift, tolerance):
+    """The function after some steps; inputs are multiples of 1/256, so that shifting them rounds nothing away."""
+    draw = np.random.default_rng(5)
+    inputs = np.round(draw.normal(0.3, 1, (10, 16, 6)) * 256) / 256
+    w, b = draw.normal(0, 0.4, (6, 9)), draw.normal(0, 0.4, 9)
+    losses, scores = trained(tmp_path / "a.onnx", w, b, inputs)
+    again, moved = trained(tmp_path / "b.onnx", w / scale, b - (w / scale).sum(axis=0) * shift, inputs * scale + shift)
+    assert losses[-1] < losses[0] and np.abs(scores).max() > 0.5
+    np.testing.assert_allclose(again, losses, rtol=tolerance, atol=tolerance)
+    np.testing.assert_allclose(moved, scores, rtol=tolerance, atol=tolerance)
+    # Which plain descent does not promise: it is another function then.
+    plain = trained(tmp_path / "a.onnx", w, b, inputs, "sgd", 0.3)[1]
+    other = trained(tmp_path / "b.onnx", w / scale, b - (w / scale).sum(axis=0) * shift, inputs * scale + shift, "sgd", 0.3)[1]
+    assert not np.allclose(other, plain, rtol=0.01, atol=0.01)
+
+
+def test_inputs_that_never_change_and_what_is_no_layer(tmp_path):
+    """A dead input's weights stay; a norm's scale takes plain descent, as do weights that are used twice."""
+    draw = np.random.default_rng(8)
+    w, v, scale = draw.normal(0, 0.5, (5, 5)), draw.normal(0, 0.5, (5, 5)), np.ones(5)
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["h"]), helper.make_node("Mul", ["h", "scale"], ["m"]),
+             helper.make_node("MatMul", ["m", "v"], ["p"]), helper.make_node("MatMul", ["p", "v"], ["y"])]
+    save(tmp_path / "m.onnx", nodes, ("x", ["n", 5]), ("y", ["n", 5]), {"w": w, "b": np.zeros(5), "scale": scale, "v": v})
+    step = ts.train_step(tmp_path / "m.onnx", "mean_squared_error", "rescaled", learning_rate=0.1)
+    assert sorted(name for name in step.state if name.startswith("input_")) == ["input_mean.w", "input_variance.w"]
+    x, target = draw.normal(size=(12, 5)).astype(np.float32), draw.normal(size=(12, 5)).astype(np.float32)
+    x[:, 2] = 0
+    step(x=x, target=target)
+    np.testing.assert_array_equal(step.state["w"][2], w[2].astype(np.float32))
+    assert not np.array_equal(step.state["w"][1], w[1].astype(np.float32))
+    h = x @ w
+    error = 2 * (h * scale @ v @ v - target) / target.size
+    np.testing.assert_allclose(step.state["scale"], scale - 0.1 * (h * (error @ v.T @ v.T)).sum(axis=0), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("fn observe(mean, variance) = (mean, variance)", "one of the functions observe and update_layer, but not the other"),
+        ("fn observe(mean, variance) = (mean, variance)\nfn update_layer(weights) = weights", "update_layer must give"),
+        ("fn observe(mean) = mean\nfn update_layer(weights, bias) = (weights, bias)", "observe must give"),
+        ("fn observe(mean, v) = (mean, v)\nfn update_layer(weights, bias) = (weights, bias)", "observe has a parameter 'v'"),
+    ],
+)
+def test_own_functions_for_layers_that_are_refused(tmp_path, text, message):
+    node = helper.make_node("Gemm", ["x", "w", "b"], ["y"])
+    save(tmp_path / "m.onnx", [node], ("x", ["n", 3]), ("y", ["n", 2]), {"w": np.ones((3, 2)), "b": np.zeros(2)})
+    (tmp_path / "own.tsm").write_text("fn update(parameter, gradient) = parameter - gradient\n" + text)
+    with pytest.raises(ts.Error, match=message):
+        ts.train_step(tmp_path / "m.onnx", "mean_squared_error", tmp_path / "own.tsm")
