@@ -236,7 +236,12 @@ private:
                              "': a program has the sizes that it is written with");
     if (options.keep_count)
       return invalidArgument(name + ": tensors of a program can't be kept; let main return them");
-    return take(text::import(program.str(), name, context_, {std::move(folder), {}}));
+    text::ImportOptions imported{std::move(folder), {}, {}, {}};
+    for (std::string &input : namesOfDerivatives(options))
+      imported.inputs.insert(std::move(input));
+    for (size_t i = 0; i < options.overridable_count; ++i)
+      imported.inputs.insert(options.overridable[i]);
+    return take(text::import(program.str(), name, context_, imported));
   }
 
   Status parse(std::string_view text, const std::string &name, const ts_compile_options &options) {

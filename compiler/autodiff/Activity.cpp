@@ -19,7 +19,6 @@ void Activity::retire(Operation *op) {
 }
 
 bool Activity::mark(Value value) {
-  // Values of data types have no derivatives, but what is taken out of them must not seem constant.
   bool mayDepend =
       graph::isDifferentiable(value.getType()) || isa<program::ObjectType>(value.getType());
   return mayDepend && active_.insert(value).second;
@@ -50,12 +49,11 @@ void Activity::followOperator(Operation *op) {
 }
 
 void Activity::followRegions(Operation *op) {
-  bool isMatch = isa<program::MatchOp>(op);
   for (Region &region : op->getRegions()) {
     follow(region.front());
     for (auto [result, value] :
          llvm::zip(op->getResults(), region.front().getTerminator()->getOperands()))
-      if (isActive(value) || (isMatch && isActive(op->getOperand(0))))
+      if (isActive(value))
         mark(result);
   }
 }

@@ -4,6 +4,7 @@
 #include "compiler/autodiff/Forward.h"
 #include "compiler/autodiff/Procedures.h"
 #include "compiler/graph/States.h"
+#include "compiler/program/Defunctionalization.h"
 #include "compiler/program/PartialEvaluation.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -34,6 +35,7 @@ public:
       return {};
     auto module = function_->getParentOfType<ModuleOp>();
     program::evaluatePartially(module);
+    program::defunctionalize(module);
     bool writes =
         module.walk([](program::WriteOp) { return WalkResult::interrupt(); }).wasInterrupted();
     if (writes)
@@ -42,24 +44,27 @@ public:
     body_ = cast<func::FuncOp>(procedure->clone());
     body_.setName((procedure.getName() + ".derivative").str());
     SymbolTable(module).insert(body_);
-    Operation *exit = block().getTerminator();
-    if (!isa<program::ObjectType>(exit->getOperand(0).getType()))
-      return {};
-    auto tuple = exit->getOperand(0).getDefiningOp<program::ConstructOp>();
-    if (!tuple || tuple.getFields().size() != resultNames.size())
-      return unsupported(
-          "a program whose outputs are a value of a data type has no derivative yet");
-    exit->setOperands(tuple.getFields());
+    if (resultNames.size() > 1)
+      takeResultsApart();
     return {};
   }
 
   Block &block() { return body_.getBody().front(); }
   OperandRange results() { return block().getTerminator()->getOperands(); }
 
+  /// The body's own, which may have them in another order.
+  Value argument(unsigned number) {
+    Value outer = function_.getBody().front().getArgument(number);
+    if (body_ == function_)
+      return outer;
+    auto inputs = enter().getInputs();
+    return block().getArgument(unsigned(llvm::find(inputs, outer) - inputs.begin()));
+  }
   Value addArgument(const std::string &name, Type type) {
     argumentNames.push_back(name);
     if (body_ != function_)
-      function_.getBody().front().addArgument(type, function_.getLoc());
+      enter().getInputsMutable().append(
+          function_.getBody().front().addArgument(type, function_.getLoc()));
     return block().addArgument(type, function_.getLoc());
   }
   void addResult(const std::string &name, Value value) {
@@ -101,6 +106,17 @@ private:
     return entered.empty() ? program::EnterOp() : *entered.begin();
   }
 
+  /// Several results are the fields of a tuple.
+  void takeResultsApart() {
+    Operation *exit = block().getTerminator();
+    Value tuple = exit->getOperand(0);
+    OpBuilder builder(exit);
+    SmallVector<Value> fields;
+    for (auto [index, type] : llvm::enumerate(function_.getResultTypes()))
+      fields.push_back(builder.createOrFold<program::FieldOp>(exit->getLoc(), type, tuple, index));
+    exit->setOperands(fields);
+  }
+
   void closeProcedure() {
     OpBuilder builder(function_.getContext());
     Operation *exit = block().getTerminator();
@@ -115,8 +131,8 @@ private:
         builder.getFunctionType(block().getArgumentTypes(), exit->getOperandTypes()));
     program::EnterOp old = enter();
     builder.setInsertionPoint(old);
-    auto entered = builder.create<program::EnterOp>(
-        old.getLoc(), types, function_.getBody().front().getArguments(), body_.getName());
+    auto entered =
+        builder.create<program::EnterOp>(old.getLoc(), types, old.getInputs(), body_.getName());
     function_.getBody().front().getTerminator()->setOperands(entered.getResults());
     old.erase();
   }
@@ -167,12 +183,12 @@ private:
   }
 
   Status checkDifferentiable(Type type, const std::string &name) {
-    if (graph::isDifferentiable(type))
+    if (Changes::isPossible(type))
       return {};
     std::string text;
     llvm::raw_string_ostream(text) << type;
     return invalidArgument("'" + name + "' is of type " + text +
-                           "; only tensors of floats have derivatives");
+                           "; only tensors of floats, and data with such inside, have derivatives");
   }
 
   /// Sizes that have a name anywhere keep it for themselves.
@@ -199,9 +215,9 @@ private:
       auto number = find(name, false);
       if (!number.ok())
         return number.status();
-      if (llvm::is_contained(wanted, block().getArgument(*number)))
+      if (llvm::is_contained(wanted, subject_.argument(*number)))
         return invalidArgument("'" + name + "' is named twice among what to differentiate by");
-      wanted.push_back(block().getArgument(*number));
+      wanted.push_back(subject_.argument(*number));
       if (Status status = checkDifferentiable(wanted.back().getType(), name); !status.ok())
         return status;
     }
@@ -256,8 +272,12 @@ private:
     Value seed = isSingle && !derivative_.takesCotangent
                      ? code_.filledLike(result, 1)
                      : subject_.addArgument("cotangent." + name, result.getType());
-    Procedures procedures(function_->getParentOfType<ModuleOp>(), code_);
+    auto module = function_->getParentOfType<ModuleOp>();
+    Procedures procedures(module, code_);
+    Changes &changes = procedures.changes();
     Reverse reverse(code_, activity, &procedures);
+    if (isa<program::ObjectType>(result.getType()))
+      seed = changes.fromDense(seed);
 
     Operation *last = block().getTerminator()->getPrevNode();
     if (failed(reverse.add(result, seed)) || (last && failed(reverse.run(&block().front(), last))))
@@ -265,11 +285,15 @@ private:
     graph_.location = function_.getLoc();
     for (auto [value, own] : llvm::zip_equal(wanted, derivative_.withRespectTo)) {
       Value gradient = reverse.takeOrZeros(value);
+      if (gradient && !isa<TensorType>(value.getType()))
+        gradient = changes.dense(gradient, value);
       if (!gradient)
         return reported();
       if (Status status = addResult("gradient." + own, gradient); !status.ok())
         return status;
     }
+    if (module)
+      changes.structures().store(module);
     return {};
   }
 

@@ -7,14 +7,8 @@ using namespace mlir;
 
 namespace tensmith::autodiff {
 
-Type Procedures::object() { return program::ObjectType::get(module_.getContext(), "tape"); }
-
-Value Procedures::tuple(ArrayRef<Value> fields) {
-  return code_.builder.create<program::ConstructOp>(code_.graph.location, object(), fields, 0);
-}
-
-Value Procedures::field(Value tuple, unsigned index, Type type) {
-  return code_.builder.create<program::FieldOp>(code_.graph.location, type, tuple, index);
+Value Procedures::construct(program::ObjectType type, ArrayRef<Value> fields, uint64_t tag) {
+  return code_.builder.create<program::ConstructOp>(code_.graph.location, type, fields, tag);
 }
 
 /// Builds the way back behind the forward operators, whose values it uses, and moves it.
@@ -35,8 +29,8 @@ LogicalResult Procedures::reverseBlock(Reverse &inner, Block &forward, Block &ba
   return success();
 }
 
-/// A tuple of the region's values that the way back uses, before the region's end.
-Value Procedures::save(Region &forward, Block &backward) {
+/// The region's values that the way back uses.
+SmallVector<Value> Procedures::valuesToSave(Region &forward, Block &backward) {
   llvm::SetVector<Value> used;
   backward.walk([&](Operation *op) {
     for (Value operand : op->getOperands())
@@ -44,11 +38,11 @@ Value Procedures::save(Region &forward, Block &backward) {
         used.insert(operand);
   });
   OpBuilder::InsertionGuard guard(code_.builder);
-  SmallVector<Value> fields;
+  SmallVector<Value> saved;
   for (Value value : used) {
     Operation *op = value.getDefiningOp();
     if (!isa_and_nonnull<graph::ConstantOp, graph::NoneOp, graph::IotaOp>(op)) {
-      fields.push_back(value);
+      saved.push_back(value);
       continue;
     }
     code_.builder.setInsertionPointToStart(&backward);
@@ -57,24 +51,23 @@ Value Procedures::save(Region &forward, Block &backward) {
       return backward.getParent()->isAncestor(use.getOwner()->getParentRegion());
     });
   }
-  code_.builder.setInsertionPoint(forward.front().getTerminator());
-  return tuple(fields);
+  return saved;
 }
 
 /// The saved values are the tape's fields on the way back.
-void Procedures::restore(Block &backward, Value tape, Value saved) {
+void Procedures::restore(Block &backward, Value tape, ArrayRef<Value> saved, uint64_t tag) {
   OpBuilder::InsertionGuard guard(code_.builder);
   code_.builder.setInsertionPointToStart(&backward);
-  auto fields = saved.getDefiningOp<program::ConstructOp>().getFields();
-  for (auto [index, value] : llvm::enumerate(fields)) {
-    Value again = field(tape, unsigned(index), value.getType());
+  for (auto [index, one] : llvm::enumerate(saved)) {
+    Value value = one, again = changes_.field(tape, index, value.getType(), tag);
     value.replaceUsesWithIf(again, [&](OpOperand &use) {
       return backward.getParent()->isAncestor(use.getOwner()->getParentRegion());
     });
   }
 }
 
-LogicalResult Procedures::build(func::FuncOp record, func::FuncOp pull, ArrayRef<bool> active) {
+LogicalResult Procedures::build(func::FuncOp record, func::FuncOp pull, ArrayRef<bool> active,
+                                const Pair &pair) {
   OpBuilder::InsertionGuard guard(code_.builder);
   Block &forward = record.getBody().front();
   Location location = record.getLoc();
@@ -89,28 +82,41 @@ LogicalResult Procedures::build(func::FuncOp record, func::FuncOp pull, ArrayRef
 
   Block *backward = new Block();
   pull.getBody().push_back(backward);
-  Value tape = backward->addArgument(object(), location);
-  Value cotangent = backward->addArgument(type, location);
+  Value tape = backward->addArgument(pair.tape, location);
+  Value cotangent = backward->addArgument(pull.getArgumentTypes()[1], location);
   Reverse inner(code_, activity, this);
   if (failed(reverseBlock(inner, forward, *backward, cotangent)))
     return failure();
   code_.graph.location = location;
   code_.builder.setInsertionPointToEnd(backward);
   SmallVector<Value> results;
-  for (Value value : wanted)
-    results.push_back(inner.takeOrZeros(value));
+  for (auto [value, gathers] : llvm::zip_equal(wanted, pair.gathers))
+    results.push_back(gathers ? changes_.orNone(inner.takeChange(value), value.getType())
+                              : inner.takeOrZeros(value));
   if (llvm::is_contained(results, Value()))
     return failure();
-  code_.builder.create<func::ReturnOp>(location, tuple(results));
-  Value saved = save(record.getBody(), *backward);
-  restore(*backward, tape, saved);
+  code_.builder.create<func::ReturnOp>(location, construct(pair.pulled, results));
+  SmallVector<Value> saved = valuesToSave(record.getBody(), *backward);
   Operation *exit = forward.getTerminator();
   code_.builder.setInsertionPoint(exit);
-  exit->setOperand(0, tuple({exit->getOperand(0), saved}));
+  Value recorded = construct(pair.tape, saved);
+  restore(*backward, tape, saved, 0);
+  exit->setOperand(0, construct(pair.recorded, {exit->getOperand(0), recorded}));
   record.setFunctionType(
       code_.builder.getFunctionType(forward.getArgumentTypes(), exit->getOperandTypes()));
+  // What the types are made of is known now, for derivatives of this one.
+  auto types = [](ValueRange values) { return SmallVector<Type>(values.getTypes()); };
+  changes_.structures().add(pair.tape, {types(saved)});
+  changes_.structures().add(pair.recorded, {{type, pair.tape}});
+  changes_.structures().add(pair.pulled, {types(results)});
   removeUnused(activity, &backward->front(), backward->getTerminator()->getPrevNode());
   return success();
+}
+
+/// Whether a function hands its argument on as it is, as a recursion does with weights.
+static bool isHandedOn(Value argument) {
+  return llvm::any_of(argument.getUsers(),
+                      [](Operation *user) { return isa<program::CallOp>(user); });
 }
 
 FailureOr<Procedures::Pair> Procedures::gradientOf(func::FuncOp function, ArrayRef<bool> active) {
@@ -123,14 +129,26 @@ FailureOr<Procedures::Pair> Procedures::gradientOf(func::FuncOp function, ArrayR
   auto record = cast<func::FuncOp>(function->clone());
   record.setName((function.getName() + ".record").str());
   symbols.insert(record);
+  std::string name = record.getName().str();
+  Pair pair{name,
+            "",
+            changes_.newType(name, {}),
+            changes_.newType(name + ".tape", {}),
+            changes_.newType(name + ".pull", {}),
+            {}};
+  for (auto [argument, isActive] : llvm::zip_equal(record.getArguments(), active))
+    if (isActive)
+      pair.gathers.push_back(isa<program::ObjectType>(argument.getType()) || isHandedOn(argument));
   Type type = record.getResultTypes()[0];
+  if (isa<program::ObjectType>(type))
+    type = changes_.typeOf(type);
   auto pull = func::FuncOp::create(function.getLoc(), (function.getName() + ".pull").str(),
-                                   code_.builder.getFunctionType({object(), type}, object()));
+                                   code_.builder.getFunctionType({pair.tape, type}, pair.pulled));
   pull->setAttr(program::kProcedure, code_.builder.getUnitAttr());
   symbols.insert(pull);
-  Pair pair{record.getName().str(), pull.getName().str()};
+  pair.pull = pull.getName().str();
   pairs_[key] = pair; // before its body, whose calls of itself are of this
-  if (failed(build(record, pull, active)))
+  if (failed(build(record, pull, active, pair)))
     return failure();
   return pair;
 }
@@ -141,11 +159,8 @@ LogicalResult Procedures::pullCall(program::CallOp call, Value cotangent, Revers
   if (!callee || call.getEffectful())
     return reportNoGradient(call, "where it has effects");
   SmallVector<bool> active;
-  for (Value input : call.getInputs()) {
+  for (Value input : call.getInputs())
     active.push_back(activity.isActive(input));
-    if (active.back() && !graph::isDifferentiable(input.getType()))
-      return reportNoGradient(call, "with respect to what is no tensor");
-  }
   auto pair = gradientOf(callee, active);
   if (failed(pair))
     return failure();
@@ -154,20 +169,26 @@ LogicalResult Procedures::pullCall(program::CallOp call, Value cotangent, Revers
   {
     OpBuilder::InsertionGuard guard(code_.builder);
     code_.builder.setInsertionPoint(call);
-    Value recorded = code_.builder.create<program::CallOp>(call.getLoc(), object(),
+    Value recorded = code_.builder.create<program::CallOp>(call.getLoc(), pair->recorded,
                                                            call.getInputs(), pair->record);
-    Value result = field(recorded, 0, call.getType());
-    tape = field(recorded, 1, object());
+    Value result = changes_.field(recorded, 0, call.getType());
+    tape = changes_.field(recorded, 1, pair->tape);
     activity.add(result);
     call.getResult().replaceAllUsesWith(result);
   }
   Value given = withType(code_, cotangent, call.getType());
-  Value results = code_.builder.create<program::CallOp>(call.getLoc(), object(),
+  Value results = code_.builder.create<program::CallOp>(call.getLoc(), pair->pulled,
                                                         ValueRange{tape, given}, pair->pull);
   unsigned index = 0;
-  for (auto [input, isActive] : llvm::zip_equal(call.getInputs(), active))
-    if (isActive && failed(reverse.add(input, field(results, index++, input.getType()))))
+  for (auto [input, isActive] : llvm::zip_equal(call.getInputs(), active)) {
+    if (!isActive)
+      continue;
+    bool isChange = pair->gathers[index];
+    Type type = isChange ? changes_.typeOf(input.getType()) : input.getType();
+    Value part = changes_.field(results, index++, type);
+    if (failed(isChange ? reverse.addChange(input, part) : reverse.add(input, part)))
       return failure();
+  }
   activity.retire(call);
   return success();
 }
@@ -175,57 +196,81 @@ LogicalResult Procedures::pullCall(program::CallOp call, Value cotangent, Revers
 LogicalResult Procedures::pullChoice(Operation *choice, Value cotangent, Reverse &reverse,
                                      Activity &activity) {
   Location location = choice->getLoc();
-  OperationState state(location, choice->getName());
-  state.addOperands(choice->getOperands());
-  state.addTypes(object());
-  for (unsigned i = 0; i < choice->getNumRegions(); ++i)
-    state.addRegion()->push_back(new Block());
-  Operation *backward = code_.builder.create(state);
+  auto function = choice->getParentOfType<func::FuncOp>();
+  program::ObjectType tapeType = changes_.newType(function.getName().str() + ".choice", {});
+  // The way back is a match on the tape, which is there once both sides are.
+  Value place = code_.builder.create<UnrealizedConversionCastOp>(location, tapeType, ValueRange())
+                    .getResult(0);
+  unsigned count = choice->getNumRegions();
+  auto backward =
+      code_.builder.create<program::MatchOp>(location, code_.builder.getNoneType(), place, count);
   std::vector<Reverse> inner;
   llvm::SetVector<Value> reached;
   for (auto [region, back] : llvm::zip_equal(choice->getRegions(), backward->getRegions())) {
+    back.push_back(new Block());
     inner.emplace_back(code_, activity, this);
     if (failed(reverseBlock(inner.back(), region.front(), back.front(), cotangent)))
       return failure();
     for (Value value : inner.back().reached())
-      reached.insert(value);
+      if (value.getParentRegion() != &region)
+        reached.insert(value);
   }
   code_.graph.location = location;
   OpBuilder::InsertionGuard guard(code_.builder);
-  SmallVector<Value> saved;
-  for (auto [region, back, own] :
-       llvm::zip_equal(choice->getRegions(), backward->getRegions(), inner)) {
-    code_.builder.setInsertionPointToEnd(&back.front());
+  SmallVector<bool> isChange;
+  for (Value value : reached)
+    isChange.push_back(isa<program::ObjectType>(value.getType()) ||
+                       !llvm::all_of(inner, [&](Reverse &own) { return own.isDense(value); }));
+  Type type = choice->getResult(0).getType();
+  auto both = changes_.newType(function.getName().str() + ".recorded", {{type, tapeType}});
+  program::ObjectType pulled;
+  program::Constructors tapes;
+  std::vector<SmallVector<Value>> saved;
+  for (auto [tag, region] : llvm::enumerate(choice->getRegions())) {
+    Block &back = backward->getRegion(unsigned(tag)).front();
+    code_.builder.setInsertionPointToEnd(&back);
     SmallVector<Value> results;
-    for (Value value : reached)
-      results.push_back(own.takeOrZeros(value));
+    for (auto [value, change] : llvm::zip_equal(reached, isChange))
+      results.push_back(change ? changes_.orNone(inner[tag].takeChange(value), value.getType())
+                               : inner[tag].takeOrZeros(value));
     if (llvm::is_contained(results, Value()))
       return failure();
-    code_.builder.create<program::YieldOp>(location, tuple(results));
-    saved.push_back(save(region, back.front()));
-    code_.builder.setInsertionPoint(region.front().getTerminator());
+    if (!pulled)
+      pulled = changes_.newType(function.getName().str() + ".pulled",
+                                {SmallVector<Type>(ValueRange(results).getTypes())});
+    code_.builder.create<program::YieldOp>(location, construct(pulled, results));
+    saved.push_back(valuesToSave(region, back));
+    tapes.emplace_back(ValueRange(saved.back()).getTypes());
     Operation *yield = region.front().getTerminator();
-    yield->setOperand(0, tuple({yield->getOperand(0), saved.back()}));
+    code_.builder.setInsertionPoint(yield);
+    Value tape = construct(tapeType, saved.back(), tag);
+    yield->setOperand(0, construct(both, {yield->getOperand(0), tape}));
   }
+  changes_.structures().add(tapeType, std::move(tapes));
+  backward.getResult().setType(pulled);
   // The branch itself gives its result and the tape of the side that it took.
   code_.builder.setInsertionPoint(choice);
   OperationState recording(location, choice->getName());
   recording.addOperands(choice->getOperands());
-  recording.addTypes(object());
+  recording.addTypes(Type(both));
   for (Region &region : choice->getRegions())
     recording.addRegion()->takeBody(region);
   Value recorded = code_.builder.create(recording)->getResult(0);
-  Value result = field(recorded, 0, choice->getResult(0).getType());
-  Value tape = field(recorded, 1, object());
+  Value result = changes_.field(recorded, 0, type), tape = changes_.field(recorded, 1, tapeType);
   activity.add(result);
   choice->getResult(0).replaceAllUsesWith(result);
   activity.retire(choice);
-  for (auto [back, own] : llvm::zip_equal(backward->getRegions(), saved))
-    restore(back.front(), tape, own);
+  for (auto [tag, own] : llvm::enumerate(saved))
+    restore(backward->getRegion(unsigned(tag)).front(), tape, own, tag);
+  backward.getValueMutable().assign(tape);
+  activity.retire(place.getDefiningOp());
   code_.builder.setInsertionPointAfter(backward);
-  for (auto [index, value] : llvm::enumerate(reached))
-    if (failed(reverse.add(value, field(backward->getResult(0), unsigned(index), value.getType()))))
+  for (auto [index, value] : llvm::enumerate(reached)) {
+    Type held = isChange[index] ? changes_.typeOf(value.getType()) : value.getType();
+    Value part = changes_.field(backward, index, held);
+    if (failed(isChange[index] ? reverse.addChange(value, part) : reverse.add(value, part)))
       return failure();
+  }
   return success();
 }
 

@@ -7,9 +7,12 @@
 // A function is differentiated once for each set of arguments that are wanted, whoever calls it,
 // and the gradient of a recursive call is a recursive call. The tape is a tuple of the values that
 // the way back uses, tapes of the calls within among them; a branch has one of the side that it
-// took. Pearlmutter and Siskind, "Reverse-Mode AD in a Functional Framework", TOPLAS 2008.
+// took, told apart by its constructor, and the way back is a match on that. Pearlmutter and
+// Siskind, "Reverse-Mode AD in a Functional Framework", TOPLAS 2008.
 //
-// Tensors go through; what is in data types, closures and references has no derivative yet.
+// Cotangents of data are changes (Changes.h). So are those of tensors that not every way through a
+// function or a branch gives one to: of weights that a recursion hands on, of which its leaves use
+// others than its nodes.
 #pragma once
 
 #include "compiler/autodiff/Reverse.h"
@@ -22,32 +25,37 @@ namespace tensmith::autodiff {
 class Procedures {
 public:
   Procedures(mlir::ModuleOp module, const graph::GradientCode &code)
-      : module_(module), code_(code) {}
+      : module_(module), code_(code), changes_(module, code) {}
 
   /// The reverse of a call, and of a branch or match, given its result's cotangent.
   mlir::LogicalResult pullCall(program::CallOp call, mlir::Value cotangent, Reverse &reverse,
                                Activity &activity);
   mlir::LogicalResult pullChoice(mlir::Operation *choice, mlir::Value cotangent, Reverse &reverse,
                                  Activity &activity);
+  Changes &changes() { return changes_; }
 
 private:
+  /// Names, and the types of what the first gives beside its result and of what the second gives.
   struct Pair {
     std::string record, pull;
+    program::ObjectType recorded, tape, pulled;
+    llvm::SmallVector<bool> gathers; // of the active arguments: whether the cotangent is a change
   };
 
   mlir::FailureOr<Pair> gradientOf(mlir::func::FuncOp function, llvm::ArrayRef<bool> active);
   mlir::LogicalResult build(mlir::func::FuncOp record, mlir::func::FuncOp pull,
-                            llvm::ArrayRef<bool> active);
+                            llvm::ArrayRef<bool> active, const Pair &pair);
   mlir::LogicalResult reverseBlock(Reverse &inner, mlir::Block &forward, mlir::Block &backward,
                                    mlir::Value cotangent);
-  mlir::Value save(mlir::Region &forward, mlir::Block &backward);
-  void restore(mlir::Block &backward, mlir::Value tape, mlir::Value saved);
-  mlir::Value tuple(llvm::ArrayRef<mlir::Value> fields);
-  mlir::Value field(mlir::Value tuple, unsigned index, mlir::Type type);
-  mlir::Type object();
+  llvm::SmallVector<mlir::Value> valuesToSave(mlir::Region &forward, mlir::Block &backward);
+  void restore(mlir::Block &backward, mlir::Value tape, llvm::ArrayRef<mlir::Value> saved,
+               uint64_t tag);
+  mlir::Value construct(program::ObjectType type, llvm::ArrayRef<mlir::Value> fields,
+                        uint64_t tag = 0);
 
   mlir::ModuleOp module_;
   const graph::GradientCode &code_;
+  Changes changes_;
   llvm::StringMap<Pair> pairs_; // by function and active arguments
 };
 

@@ -14,7 +14,12 @@ LogicalResult Reverse::add(Value value, Value cotangent) {
     return success();
   cotangent = withType(code_, cotangent, value.getType());
   Value &sum = cotangents_[value];
-  sum = sum ? code_.add(sum, cotangent) : cotangent;
+  if (!sum)
+    sum = cotangent;
+  else if (isa<program::ObjectType>(value.getType()))
+    sum = changes().add(sum, cotangent, value.getType());
+  else
+    sum = code_.add(sum, cotangent);
   return success(sum != nullptr);
 }
 
@@ -78,14 +83,25 @@ Value Reverse::take(Value value) {
   auto it = cotangents_.find(value);
   if (it == cotangents_.end())
     return {};
+  if (isa<program::ObjectType>(value.getType()))
+    return takeChange(value);
   Value sliced = joinSlices(value), result = it->second;
   cotangents_.erase(it);
-  return sliced && result ? code_.add(result, sliced) : sliced ? sliced : result;
+  result = sliced && result ? code_.add(result, sliced) : sliced ? sliced : result;
+  Value change = changes_.lookup(value);
+  if (!changes_.erase(value))
+    return result;
+  Value changed = changes().tensor(change, value);
+  return result ? code_.add(result, changed) : changed;
 }
 
 Value Reverse::takeOrZeros(Value value) {
   Value given = take(value);
-  return withType(code_, given ? given : code_.zerosLike(value), value.getType());
+  if (isa<program::ObjectType>(value.getType()))
+    return changes().orNone(given, value.getType());
+  if (!given)
+    given = procedures_ ? changes().zeros(value) : code_.zerosLike(value);
+  return withType(code_, given, value.getType());
 }
 
 LogicalResult Reverse::run(Operation *first, Operation *last) {
@@ -113,6 +129,10 @@ LogicalResult Reverse::pull(Operation *op) {
     return procedures_->pullCall(call, given[0], *this, activity_);
   if (isa<program::IfOp, program::MatchOp>(op) && procedures_)
     return procedures_->pullChoice(op, given[0], *this, activity_);
+  if (auto construct = dyn_cast<program::ConstructOp>(op); construct && procedures_)
+    return pullConstruct(construct, given[0]);
+  if (auto field = dyn_cast<program::FieldOp>(op); field && procedures_)
+    return pullField(field, given[0]);
   return pullTensorOperator(op, given);
 }
 

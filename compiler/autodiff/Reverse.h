@@ -8,6 +8,7 @@
 // Griewank and Walther, "Evaluating Derivatives", 2nd ed., SIAM 2008, chapters 3 and 4.
 #pragma once
 
+#include "compiler/autodiff/Changes.h"
 #include "compiler/autodiff/Operators.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -23,13 +24,22 @@ public:
   Reverse(const graph::GradientCode &code, Activity &activity, Procedures *procedures = nullptr)
       : code_(code), activity_(activity), procedures_(procedures) {}
 
-  /// Adds to the cotangent of a value; nothing where the value is not active.
+  /// Adds to the cotangent of a value; nothing where the value is not active. That of a value of a
+  /// data type is a change (Changes.h).
   mlir::LogicalResult add(mlir::Value value, mlir::Value cotangent);
+  /// The same of a tensor whose cotangent is a change too, since it may be none.
+  mlir::LogicalResult addChange(mlir::Value value, mlir::Value change);
   /// Goes through the operators from `last` back to `first`, both in one block.
   mlir::LogicalResult run(mlir::Operation *first, mlir::Operation *last);
   /// What a value has got, null for zero; the value is done with.
   mlir::Value take(mlir::Value value);
   mlir::Value takeOrZeros(mlir::Value value);
+  /// The same as a change, whatever the value is.
+  mlir::Value takeChange(mlir::Value value);
+  /// Whether something that is no change has been given to a tensor, so that zeros were no loss.
+  bool isDense(mlir::Value value) const {
+    return cotangents_.lookup(value) || slices_.contains(value);
+  }
   /// The values that have got something, in the order in which they first did.
   llvm::SmallVector<mlir::Value> reached() const {
     return llvm::to_vector(llvm::make_first_range(cotangents_));
@@ -45,14 +55,25 @@ private:
   };
   bool addSlice(mlir::Operation *op, mlir::Value cotangent);
   mlir::Value joinSlices(mlir::Value value);
+  /// What a value has got as one that a constructor built, by field.
+  struct Parts {
+    uint64_t tag;
+    llvm::SmallVector<mlir::Value> fields; // tensors, or changes of data; null for zero
+  };
+  mlir::LogicalResult pullConstruct(program::ConstructOp construct, mlir::Value cotangent);
+  mlir::LogicalResult pullField(program::FieldOp field, mlir::Value cotangent);
+  mlir::Value joinParts(mlir::Value value);
+  Changes &changes();
   mlir::LogicalResult pullTensorOperator(mlir::Operation *op, llvm::ArrayRef<mlir::Value> given);
   mlir::LogicalResult pullBranch(graph::IfOp branch, llvm::ArrayRef<mlir::Value> given);
 
   const graph::GradientCode &code_;
   Activity &activity_;
   Procedures *procedures_;
-  llvm::MapVector<mlir::Value, mlir::Value> cotangents_; // null where there are slices alone
+  llvm::MapVector<mlir::Value, mlir::Value> cotangents_; // null where there are others alone
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Slice>> slices_;
+  llvm::DenseMap<mlir::Value, llvm::SmallVector<Parts>> parts_;
+  llvm::DenseMap<mlir::Value, mlir::Value> changes_; // of tensors, beside their cotangents
 };
 
 /// The reverse of a loop: `given` are its results' cotangents, null where zero.

@@ -41,8 +41,8 @@ def Program_ConstructOp : Program_Op<"construct", [Pure]> {
   let results = (outs Program_ObjectType:$value);
 }
 def Program_FieldOp : Program_Op<"field", [Pure]> {
-  let summary = "field `index` of a value, whose constructor is known to have it";
-  let arguments = (ins Program_ObjectType:$value, I64Attr:$index);
+  let summary = "field `index` of a value, whose constructor is known to be `tag`";
+  let arguments = (ins Program_ObjectType:$value, I64Attr:$index, DefaultValuedAttr<I64Attr, "0">:$tag);
   let results = (outs AnyType:$field);
   let hasFolder = 1;
 }

@@ -52,7 +52,7 @@ Result<OwningOpRef<ModuleOp>> import(const std::string &text, const std::string 
   result.get()->setAttr(program::kDataTypes, describeTypes(program.module, builder));
   Status status = Lowering(*result, program.names, program.types, program.relations,
                            program.inference, program.loader, program.files)
-                      .run(*program.main());
+                      .run(*program.main(), options.inputs);
   if (!program.messages.empty())
     return program.status();
   if (!status.ok())

@@ -7,6 +7,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <map>
+#include <set>
 #include <string>
 
 namespace tensmith::text {
@@ -15,6 +16,7 @@ struct ImportOptions {
   std::string folder;                      // that `load` reads from
   std::map<std::string, int64_t> sizes;    // of symbols: "n" = 4
   std::map<std::string, double> constants; // at the top, that have these values and not their own
+  std::set<std::string> inputs;            // constants at the top that become inputs of main
 };
 
 /// `name` stands for the file in messages, which are "name:line:column: what is wrong", one a line.

@@ -3,6 +3,7 @@
 
 #include "compiler/graph/Graph.h"
 #include "compiler/program/Effects.h"
+#include "compiler/program/Lifting.h"
 #include "compiler/program/Program.h"
 
 using namespace mlir;
@@ -12,9 +13,10 @@ namespace tensmith::text {
 Lowering::Lowering(ModuleOp module, const Names &names, Types &types, Relations &relations,
                    Inference &inference, Loader loader, const Files &files)
     : module_(module), names_(names), types_(types), relations_(relations), inference_(inference),
-      loader_(std::move(loader)), files_(files), builder_(module.getContext()) {}
+      loader_(std::move(loader)), files_(files), builder_(module.getContext()),
+      structures_(module) {}
 
-Status Lowering::run(const FunctionDecl &main) {
+Status Lowering::run(const FunctionDecl &main, const std::set<std::string> &inputs) {
   Term *type = inference_.declared(main);
   std::string symbol = instanceOf(main, type);
   while (!waiting_.empty() && error_.empty()) {
@@ -25,7 +27,34 @@ Status Lowering::run(const FunctionDecl &main) {
   if (!error_.empty())
     return {StatusCode::InvalidModel, error_};
   lowerMain(main, type, symbol);
+  structures_.store(module_);
   program::markEffects(module_);
+  std::set<std::string> lifted = inputs;
+  for (const Parameter &own : main.params)
+    lifted.erase(own.name);
+  return lift(lifted);
+}
+
+/// Names that are none of a constant's are left to who wants them.
+Status Lowering::lift(const std::set<std::string> &inputs) {
+  for (const std::string &name : inputs) {
+    auto found = names_.functions.find(name);
+    if (found == names_.functions.end() || !found->second->constant)
+      continue;
+    std::vector<std::string> instances;
+    for (auto &[key, symbol] : symbols_)
+      if (key.substr(0, key.find(' ')) == name)
+        instances.push_back(symbol);
+    if (instances.empty())
+      return {StatusCode::InvalidArgument,
+              at(found->second->place) + ": '" + name + "' is not used by main, so it is no input"};
+    if (instances.size() > 1)
+      return {StatusCode::InvalidArgument, at(found->second->place) + ": '" + name +
+                                               "' is used with several types, so it is no input; "
+                                               "give it one: let " +
+                                               name + " = (... : f32[])"};
+    program::liftConstant(module_, instances[0], name);
+  }
   return {};
 }
 
@@ -102,7 +131,32 @@ Type Lowering::lowerType(Term *type, bool named) {
   type = Types::find(type);
   if (type->kind == Term::Kind::Tensor)
     return relations_.lower(type, named);
+  noteStructure(type);
   return program::ObjectType::get(module_.getContext(), types_.print(type));
+}
+
+/// What values of the type are made of, and of those inside. Functions and references have no
+/// structure, and of a type that goes on for ever there is the beginning.
+void Lowering::noteStructure(Term *type) {
+  constexpr size_t kMost = 1000;
+  auto object = program::ObjectType::get(module_.getContext(), types_.print(type));
+  auto decl = type->kind == Term::Kind::Data ? names_.types.find(type->name) : names_.types.end();
+  bool isData = decl != names_.types.end(), isTuple = type->kind == Term::Kind::Tuple;
+  if ((!isData && !isTuple) || structures_.find(object) || structures_.size() >= kMost)
+    return;
+  structures_.add(object, {}); // which it may have in itself
+  std::vector<std::vector<Term *>> constructors;
+  for (uint32_t tag = 0; isData && tag < decl->second->constructors.size(); ++tag)
+    constructors.push_back(inference_.fields({decl->second, tag}, type));
+  if (isTuple)
+    constructors.push_back(type->parts);
+  program::Constructors lowered;
+  for (const std::vector<Term *> &fields : constructors) {
+    auto &types = lowered.emplace_back();
+    for (Term *field : fields)
+      types.push_back(lowerType(field, /*named=*/false));
+  }
+  structures_.add(object, std::move(lowered));
 }
 
 std::string Lowering::at(Place place) const {

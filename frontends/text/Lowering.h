@@ -4,6 +4,8 @@
 #include "frontends/text/Inference.h"
 #include "frontends/text/Modules.h"
 
+#include "compiler/program/Structures.h"
+
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tensmith::text {
@@ -13,8 +15,8 @@ public:
   Lowering(mlir::ModuleOp module, const Names &names, Types &types, Relations &relations,
            Inference &inference, Loader loader, const Files &files);
 
-  /// Main, and every instance that it leads to.
-  Status run(const FunctionDecl &main);
+  /// Main, and every instance that it leads to. Constants that are among `inputs` become such.
+  Status run(const FunctionDecl &main, const std::set<std::string> &inputs);
 
 private:
   struct Instance {
@@ -58,6 +60,8 @@ private:
 
   Term *typeOf(const Expr &expr);
   mlir::Type lowerType(Term *type, bool named = true);
+  void noteStructure(Term *type);
+  Status lift(const std::set<std::string> &inputs);
   /// "line:column", with the file in front where it isn't the program's own.
   std::string at(Place place) const;
   mlir::Location locate(const Expr &expr, llvm::StringRef what);
@@ -76,6 +80,7 @@ private:
   std::vector<std::pair<std::string, mlir::Value>> locals_;
   std::map<std::string, std::string> symbols_; // of instances, by function and type
   std::vector<Instance> waiting_;
+  program::Structures structures_;
   std::string function_;
   int number_ = 0;
   int64_t budget_ = 2'000'000; // expressions that are lowered: matches may repeat their cases

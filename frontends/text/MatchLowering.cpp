@@ -81,7 +81,7 @@ Value Lowering::lowerRows(std::vector<Row> rows, std::vector<Column> columns, Te
 
   // The rows that a constructor (or the tuple) is left with, its fields in the column's place.
   Column chosen = columns[column];
-  auto below = [&](const std::string &name, const std::vector<Term *> &fields) {
+  auto below = [&](const std::string &name, const std::vector<Term *> &fields, uint32_t tag = 0) {
     std::vector<Row> rest;
     for (const Row &row : rows) {
       const Pattern *pattern = row.patterns[column];
@@ -97,7 +97,7 @@ Value Lowering::lowerRows(std::vector<Row> rows, std::vector<Column> columns, Te
     wider.erase(wider.begin() + ptrdiff_t(column));
     for (size_t i = 0; i < fields.size(); ++i)
       wider.push_back(
-          {builder_.create<program::FieldOp>(location, lowerType(fields[i]), chosen.value, i),
+          {builder_.create<program::FieldOp>(location, lowerType(fields[i]), chosen.value, i, tag),
            fields[i]});
     return lowerRows(std::move(rest), std::move(wider), type, location);
   };
@@ -112,7 +112,7 @@ Value Lowering::lowerRows(std::vector<Row> rows, std::vector<Column> columns, Te
   for (uint32_t tag = 0; tag < decl.constructors.size(); ++tag) {
     builder_.createBlock(&op->getRegion(tag));
     Value value = below(decl.constructors[tag].name,
-                        inference_.fields({&decl, tag}, Types::find(chosen.type)));
+                        inference_.fields({&decl, tag}, Types::find(chosen.type)), tag);
     if (!value)
       return {};
     builder_.create<program::YieldOp>(location, value);

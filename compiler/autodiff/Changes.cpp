@@ -1,0 +1,267 @@
+// Building, adding and taking apart of changes; see Changes.h.
+#include "compiler/autodiff/Changes.h"
+
+#include "compiler/graph/Evaluate.h"
+
+#include "mlir/IR/SymbolTable.h"
+
+using namespace mlir;
+
+namespace tensmith::autodiff {
+namespace {
+
+/// The tag of what was just built.
+std::optional<uint64_t> knownTag(Value value) {
+  auto construct = value.getDefiningOp<program::ConstructOp>();
+  return construct ? std::optional<uint64_t>(construct.getTag()) : std::nullopt;
+}
+
+bool isNone(Value change) { return !change || knownTag(change) == 0; }
+
+std::string textOf(Type type) {
+  if (auto object = dyn_cast<program::ObjectType>(type))
+    return object.getText().str();
+  std::string text;
+  llvm::raw_string_ostream(text) << type;
+  return text;
+}
+
+} // namespace
+
+Changes::Changes(ModuleOp module, const graph::GradientCode &code)
+    : module_(module), code_(code), structures_(module) {}
+
+bool Changes::isPossible(Type type) {
+  return graph::isDifferentiable(type) || isa<program::ObjectType>(type);
+}
+
+program::ObjectType Changes::typeOf(Type type) {
+  type = program::withoutLocalSizes(type);
+  auto change = program::ObjectType::get(module_.getContext(), "Change[" + textOf(type) + "]");
+  if (structures_.find(change))
+    return change;
+  program::Constructors constructors(1);
+  if (isa<TensorType>(type)) {
+    constructors.push_back({type});
+  } else if (const program::Constructors *known = structures_.find(type)) {
+    structures_.add(change, {}); // which it may have in itself
+    program::Constructors own = *known;
+    for (const auto &fields : own) {
+      auto &changes = constructors.emplace_back();
+      for (Type field : fields)
+        changes.push_back(typeOf(field));
+    }
+  }
+  structures_.add(change, std::move(constructors));
+  return change;
+}
+
+program::ObjectType Changes::newType(StringRef name, program::Constructors constructors) {
+  program::ObjectType type;
+  do {
+    std::string text = (name + "." + Twine(names_[name]++)).str();
+    type = program::ObjectType::get(module_.getContext(), text);
+  } while (structures_.find(type));
+  structures_.add(type, std::move(constructors));
+  return type;
+}
+
+Value Changes::field(Value value, uint64_t index, Type type, uint64_t tag) {
+  return code_.builder.create<program::FieldOp>(code_.graph.location, type, value, index, tag);
+}
+
+Value Changes::none(Type type) { return construct(type, ~uint64_t(0), {}); }
+
+Value Changes::some(Value change, Type type) {
+  return code_.builder.create<program::ConstructOp>(code_.graph.location, typeOf(type), change, 1);
+}
+
+Value Changes::construct(Type type, uint64_t tag, ArrayRef<Value> fields) {
+  return code_.builder.create<program::ConstructOp>(code_.graph.location, typeOf(type), fields,
+                                                    tag + 1);
+}
+
+FailureOr<program::Constructors> Changes::structureOf(Type type, Operation *op) {
+  if (const program::Constructors *known = structures_.find(type))
+    return *known;
+  emitError(op->getLoc()) << graph::describe(op->getLoc()) << ": there is no derivative of a value "
+                          << "of type " << textOf(type)
+                          << ", and one is asked for that goes through it";
+  return failure();
+}
+
+Value Changes::match(Value value, Type result, size_t constructors, Build build) {
+  if (auto tag = knownTag(value); tag && *tag < constructors)
+    return build(unsigned(*tag));
+  OpBuilder::InsertionGuard guard(code_.builder);
+  auto op = code_.builder.create<program::MatchOp>(code_.graph.location, result, value,
+                                                   unsigned(constructors));
+  for (unsigned tag = 0; tag < constructors; ++tag) {
+    code_.builder.createBlock(&op->getRegion(tag));
+    Value own = build(tag);
+    if (!own)
+      return {};
+    code_.builder.create<program::YieldOp>(code_.graph.location, own);
+  }
+  return op.getResult();
+}
+
+SmallVector<Value> Changes::fields(Value change, Type type, uint64_t tag) {
+  const program::Constructors *known = structures_.find(type);
+  if (!known || tag >= known->size())
+    return {};
+  SmallVector<Type> types((*known)[tag]);
+  SmallVector<Value> result(types.size());
+  if (isNone(change) || types.empty())
+    return result;
+  if (auto built = change.getDefiningOp<program::ConstructOp>();
+      built && built.getTag() == tag + 1) {
+    llvm::copy(built.getFields(), result.begin());
+  } else {
+    // Nothing is taken apart into nothings.
+    Value whole = match(change, typeOf(type), known->size() + 1, [&](unsigned own) -> Value {
+      if (own)
+        return change;
+      SmallVector<Value> nothing;
+      for (Type field : types)
+        nothing.push_back(none(field));
+      return construct(type, tag, nothing);
+    });
+    for (auto [index, field] : llvm::enumerate(types))
+      result[index] = this->field(whole, index, typeOf(field), tag + 1);
+  }
+  for (Value &field : result)
+    if (isNone(field))
+      field = {};
+  return result;
+}
+
+Value Changes::zeros(Value like) const {
+  if (program::withoutLocalSizes(like.getType()) == like.getType())
+    return code_.zerosLike(like);
+  return code_.op("graph.dynamic_broadcast", {code_.scalar(like, 0), code_.shapeOf(like)});
+}
+
+Value Changes::tensor(Value change, Value like) {
+  if (isNone(change))
+    return zeros(like);
+  if (auto construct = change.getDefiningOp<program::ConstructOp>())
+    return construct.getFields()[0];
+  return match(change, like.getType(), 2, [&](unsigned tag) {
+    return tag ? field(change, 0, like.getType(), 1) : zeros(like);
+  });
+}
+
+// ---- procedures ----
+
+std::string Changes::nameOf(Type type) {
+  std::string name;
+  for (char c : textOf(type))
+    name += c == ' ' ? '_' : c;
+  return name;
+}
+
+Value Changes::call(StringRef name, Type result, ArrayRef<Value> operands) {
+  return code_.builder.create<program::CallOp>(code_.graph.location, result, operands, name);
+}
+
+void Changes::procedure(StringRef name, ArrayRef<Type> parameters,
+                        llvm::function_ref<Value(Block &)> build) {
+  if (module_.lookupSymbol(name))
+    return;
+  OpBuilder::InsertionGuard guard(code_.builder);
+  code_.builder.setInsertionPointToEnd(module_.getBody());
+  auto function = code_.builder.create<func::FuncOp>(code_.graph.location, name,
+                                                     code_.builder.getFunctionType(parameters, {}));
+  function->setAttr(program::kProcedure, code_.builder.getUnitAttr());
+  code_.builder.setInsertionPointToStart(function.addEntryBlock());
+  Value result = build(function.getBody().front());
+  code_.builder.create<func::ReturnOp>(code_.graph.location, result);
+  function.setType(code_.builder.getFunctionType(parameters, result.getType()));
+}
+
+Value Changes::add(Value a, Value b, Type type) {
+  if (isNone(a) || isNone(b))
+    return isNone(a) ? b : a;
+  Type change = typeOf(type);
+  std::string name = "add." + nameOf(change);
+  procedure(name, {change, change}, [&](Block &block) {
+    return addInside(block.getArgument(0), block.getArgument(1), type);
+  });
+  return call(name, change, {a, b});
+}
+
+Value Changes::addInside(Value a, Value b, Type type) {
+  bool isTensor = isa<TensorType>(type);
+  program::Constructors own;
+  if (isTensor)
+    own.push_back({type});
+  else if (const program::Constructors *known = structures_.find(type))
+    own = *known;
+  Type change = typeOf(type);
+  return match(a, change, own.size() + 1, [&](unsigned tag) -> Value {
+    if (!tag)
+      return b;
+    return match(b, change, own.size() + 1, [&](unsigned other) -> Value {
+      if (other != tag) // none; of a value that has another constructor there is no change
+        return a;
+      SmallVector<Value> sums;
+      for (auto [index, part] : llvm::enumerate(own[tag - 1])) {
+        Type held = isTensor ? part : typeOf(part);
+        Value x = field(a, index, held, tag), y = field(b, index, held, tag);
+        sums.push_back(isTensor ? code_.add(x, y) : isPossible(part) ? add(x, y, part) : x);
+      }
+      return code_.builder.create<program::ConstructOp>(code_.graph.location, change, sums, tag);
+    });
+  });
+}
+
+Value Changes::dense(Value change, Value like) {
+  Type type = like.getType();
+  if (graph::isDifferentiable(type))
+    return tensor(change, like);
+  if (isa<TensorType>(type) && getElementTypeOrSelf(type).isIntOrFloat())
+    return zeros(like);
+  if (!structures_.find(type))
+    return like;
+  std::string name = "dense." + nameOf(type);
+  procedure(name, {typeOf(type), type},
+            [&](Block &block) { return denseInside(block.getArgument(0), block.getArgument(1)); });
+  return call(name, type, {orNone(change, type), like});
+}
+
+Value Changes::denseInside(Value change, Value like) {
+  program::Constructors own = *structures_.find(like.getType());
+  return match(like, like.getType(), own.size(), [&](unsigned tag) -> Value {
+    SmallVector<Value> parts = fields(change, like.getType(), tag), built;
+    for (auto [index, type] : llvm::enumerate(own[tag]))
+      built.push_back(dense(parts[index], field(like, index, type, tag)));
+    return code_.builder.create<program::ConstructOp>(code_.graph.location, like.getType(), built,
+                                                      tag);
+  });
+}
+
+Value Changes::fromDense(Value dense) {
+  Type type = dense.getType();
+  if (!isPossible(type))
+    return none(type);
+  if (graph::isDifferentiable(type))
+    return some(dense, type);
+  if (!structures_.find(type))
+    return none(type);
+  std::string name = "change." + nameOf(type);
+  procedure(name, {type}, [&](Block &block) { return fromDenseInside(block.getArgument(0)); });
+  return call(name, typeOf(type), {dense});
+}
+
+Value Changes::fromDenseInside(Value dense) {
+  program::Constructors own = *structures_.find(dense.getType());
+  return match(dense, typeOf(dense.getType()), own.size(), [&](unsigned tag) -> Value {
+    SmallVector<Value> parts;
+    for (auto [index, type] : llvm::enumerate(own[tag]))
+      parts.push_back(fromDense(field(dense, index, type, tag)));
+    return construct(dense.getType(), tag, parts);
+  });
+}
+
+} // namespace tensmith::autodiff

@@ -1,0 +1,92 @@
+// Reverse mode of building and taking apart, which are each other's transposes; see Reverse.h.
+#include "compiler/autodiff/Procedures.h"
+
+using namespace mlir;
+
+namespace tensmith::autodiff {
+
+Changes &Reverse::changes() { return procedures_->changes(); }
+
+LogicalResult Reverse::addChange(Value value, Value change) {
+  if (!change || !activity_.isActive(value))
+    return success();
+  if (isa<program::ObjectType>(value.getType()))
+    return add(value, change);
+  if (auto construct = change.getDefiningOp<program::ConstructOp>())
+    return construct.getTag() ? add(value, construct.getFields()[0]) : success();
+  cotangents_.insert({value, Value()});
+  Value &sum = changes_[value];
+  sum = changes().add(sum, change, value.getType());
+  return success();
+}
+
+Value Reverse::takeChange(Value value) {
+  Type type = value.getType();
+  if (isa<program::ObjectType>(type)) {
+    Value parts = joinParts(value), whole = cotangents_.lookup(value);
+    cotangents_.erase(value);
+    return changes().add(whole, parts, type);
+  }
+  Value change = changes_.lookup(value);
+  changes_.erase(value);
+  Value tensor = take(value);
+  tensor = tensor ? changes().some(withType(code_, tensor, type), type) : tensor;
+  return changes().add(tensor, change, type);
+}
+
+LogicalResult Reverse::pullConstruct(program::ConstructOp construct, Value cotangent) {
+  Type type = construct.getType();
+  if (failed(changes().structureOf(type, construct)))
+    return failure();
+  SmallVector<Value> fields = changes().fields(cotangent, type, construct.getTag());
+  if (fields.size() != construct.getFields().size())
+    return success(fields.empty());
+  for (auto [value, change] : llvm::zip_equal(construct.getFields(), fields))
+    if (failed(addChange(value, change)))
+      return failure();
+  return success();
+}
+
+LogicalResult Reverse::pullField(program::FieldOp field, Value cotangent) {
+  Value whole = field.getValue();
+  uint64_t tag = field.getTag(), index = field.getIndex();
+  auto structure = changes().structureOf(whole.getType(), field);
+  if (failed(structure))
+    return failure();
+  if (tag >= structure->size() || index >= (*structure)[tag].size())
+    return reportNoGradient(field, "of a value that its type does not have");
+  if (!activity_.isActive(whole))
+    return success();
+  cotangents_.insert({whole, Value()});
+  auto &all = parts_[whole];
+  auto *own = llvm::find_if(all, [&](const Parts &parts) { return parts.tag == tag; });
+  if (own == all.end())
+    own = all.insert(own, {tag, SmallVector<Value>((*structure)[tag].size())});
+  Value &sum = own->fields[index];
+  if (!sum)
+    sum = withType(code_, cotangent, field.getType());
+  else if (isa<program::ObjectType>(field.getType()))
+    sum = changes().add(sum, cotangent, field.getType());
+  else
+    sum = code_.add(sum, cotangent);
+  return success(sum != nullptr);
+}
+
+/// What the fields of a value have got, as its own change; null where there is none.
+Value Reverse::joinParts(Value value) {
+  SmallVector<Parts> all = parts_.lookup(value);
+  parts_.erase(value);
+  Value sum;
+  for (const Parts &parts : all) {
+    const program::Constructors structure = *changes().structures().find(value.getType());
+    SmallVector<Value> fields;
+    for (auto [part, type] : llvm::zip_equal(parts.fields, structure[parts.tag]))
+      fields.push_back(part && isa<TensorType>(type) ? changes().some(part, type)
+                                                     : changes().orNone(part, type));
+    Value whole = changes().construct(value.getType(), parts.tag, fields);
+    sum = changes().add(sum, whole, value.getType());
+  }
+  return sum;
+}
+
+} // namespace tensmith::autodiff
