@@ -4,7 +4,8 @@
 // of them, each as a fiber with stacks of its own. A fiber that is about to invoke such a function
 // waits. When none can go on, the waiting calls of the function that most fibers wait for are done
 // together: their operands become the rows of one tensor each, and the rows of the results are
-// handed out. So a tree is computed level by level, and a list's elements all at once.
+// handed out. So a tree is computed level by level, and a list's elements all at once. Weights that
+// the program is given are no rows: calls are only alike where they have them in common.
 //
 // It is an attempt. Whatever fails, the calls' fibers are let go of and the calls are done again
 // one after the other, which comes to the same error, limit or place as without. Instructions are
@@ -43,7 +44,7 @@ Cell &cellOf(Fiber &fiber, uint32_t index) {
 }
 
 /// Of the invocation that the fiber waits for; null where it is no tensor.
-const Tensor *operandOf(Fiber &fiber, uint32_t operand) {
+Tensor *operandOf(Fiber &fiber, uint32_t operand) {
   const uint32_t *word = instructionOf(fiber);
   const Cell &cell = cellOf(fiber, word[3 + word[2] + operand] & ~kTake);
   bool tensor = cell.kind == Cell::Object && cell.object->kind() == TensorKind::Tensor;
@@ -288,6 +289,13 @@ bool Machine::flush() {
   return true;
 }
 
+/// Whether the operand is no row of the batched version's, but the same for all calls.
+bool Machine::isShared(uint32_t index, uint32_t operand, const Tensor &value) const {
+  const FunctionCode &several = program().functions[program().functions[index].batched];
+  return several.values[several.params[operand]].dims.size() == value.shape().size() &&
+         value.shape()[0] != 1;
+}
+
 /// The last of the calls, and those whose operands are of the same types and shapes.
 std::vector<Fiber *> Machine::takeAlike(uint32_t index, std::vector<Fiber *> &all) {
   const FunctionCode &one = program().functions[index];
@@ -297,7 +305,8 @@ std::vector<Fiber *> Machine::takeAlike(uint32_t index, std::vector<Fiber *> &al
     for (uint32_t i = 0; i < one.params.size(); ++i) {
       const Tensor *a = operandOf(*calls[0], i), *b = operandOf(*fiber, i);
       bool row = a && b && (one.values[one.params[i]].dims.size() == a->shape().size());
-      if (!row || a->type() != b->type() || a->shape() != b->shape())
+      if (!row || a->type() != b->type() || a->shape() != b->shape() ||
+          (isShared(index, i, *a) && a->data() != b->data()))
         return false;
     }
     return true;
@@ -362,6 +371,10 @@ bool Machine::invokeTogether(uint32_t index, std::span<Fiber *const> calls) {
   auto &passed = fibers_->passed;
   passed.clear();
   for (uint32_t i = 0; i < one.params.size(); ++i) {
+    if (Tensor *first = operandOf(*calls[0], i); isShared(index, i, *first)) {
+      passed.push_back({TensorRef::retain(first), false, false});
+      continue;
+    }
     auto rows = gather(calls, i, inFront(one.params, several.params, i));
     if (!rows)
       return false;

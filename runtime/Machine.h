@@ -129,6 +129,7 @@ private:
   /// Does waiting calls of a function.
   bool flush();
   std::vector<Fiber *> takeAlike(uint32_t function, std::vector<Fiber *> &all);
+  bool isShared(uint32_t function, uint32_t operand, const Tensor &value) const;
   bool invokeTogether(uint32_t index, std::span<Fiber *const> calls);
   Result<TensorRef> gather(std::span<Fiber *const> calls, uint32_t operand, bool inFront);
   bool scatter(std::span<Fiber *const> calls, uint32_t result, const Tensor &rows, bool inFront);

@@ -33,8 +33,10 @@ public:
     Block *block = batched.addEntryBlock();
     builder.setInsertionPointToStart(block);
     for (auto [from, to] : llvm::zip_equal(body.getArguments(), block->getArguments())) {
-      to.setType(batchedType(typeOf(from)));
       map_.map(from, to);
+      if (isWeight(from))
+        continue;
+      to.setType(batchedType(typeOf(from)));
       batched_.insert(from);
     }
     if (!fill(builder, body)) {
@@ -45,11 +47,30 @@ public:
   }
 
 private:
+  static bool isLarge(Value value) {
+    RankedTensorType type = typeOf(value);
+    return type && type.hasStaticShape() && type.getNumElements() >= kLeastWeights;
+  }
+  /// Whether the value is only multiplied by, as it is or transposed.
+  static bool isRightOperand(Value value) {
+    return llvm::all_of(value.getUses(), [](OpOperand &use) {
+      if (auto transpose = dyn_cast<graph::TransposeOp>(use.getOwner()))
+        return isRightOperand(transpose.getY());
+      return isa<graph::MatMulOp>(use.getOwner()) && use.getOperandNumber() == 1;
+    });
+  }
+  /// An argument that the calls share, or else are not done together, which the run finds out.
+  static bool isWeight(Value argument) {
+    return isLarge(argument) && typeOf(argument).getRank() == 2 &&
+           typeOf(argument).getDimSize(0) != 1 && isRightOperand(argument);
+  }
   static bool multipliesByWeights(Block &body) {
     return llvm::any_of(body.getOps<graph::MatMulOp>(), [](graph::MatMulOp op) {
-      RankedTensorType type = typeOf(op.getB());
-      return op.getB().getDefiningOp<graph::ConstantOp>() && type && type.hasStaticShape() &&
-             type.getNumElements() >= kLeastWeights;
+      Value weights = op.getB();
+      if (auto transpose = weights.getDefiningOp<graph::TransposeOp>())
+        weights = transpose.getX();
+      return isLarge(weights) && (weights.getDefiningOp<graph::ConstantOp>() ||
+                                  (isa<BlockArgument>(weights) && isWeight(weights)));
     });
   }
 
@@ -60,11 +81,12 @@ private:
       return typeOf(value).getRank() >= 2 && typeOf(value).getDimSize(0) == 1;
     };
     ValueRange results = body.getTerminator()->getOperands();
-    if (body.getNumArguments() == 0 || !llvm::all_of(body.getArguments(), tensors) ||
-        !llvm::all_of(results, tensors))
+    if (!llvm::all_of(body.getArguments(), tensors) || !llvm::all_of(results, tensors))
       return false;
-    inFront_ = !llvm::all_of(body.getArguments(), rows) || !llvm::all_of(results, rows);
-    return true;
+    auto own = llvm::make_filter_range(body.getArguments(),
+                                       [](Value argument) { return !isWeight(argument); });
+    inFront_ = !llvm::all_of(own, rows) || !llvm::all_of(results, rows);
+    return !own.empty();
   }
 
   RankedTensorType batchedType(RankedTensorType type) {

@@ -13,7 +13,8 @@
 namespace tensmith::program {
 
 /// Of a segment: the name of its batched version. Every tensor there has one dimension more in
-/// front, the calls, or instead of a first dimension of 1.
+/// front, the calls, or instead of a first dimension of 1; but for matrices that are only
+/// multiplied by, weights that are given to the program, which are the calls' in common.
 inline constexpr char kBatched[] = "program.batched";
 
 /// Makes the batched versions of the segments that multiply by weights, where the program has

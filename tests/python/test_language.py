@@ -531,6 +531,35 @@ def test_calls_of_one_segment_are_done_together(encoder, rows):
             assert all(np.array_equal(a, b) for a, b in zip(listed, mapped))
 
 
+@pytest.mark.parametrize("shape", ["1, 64", "64"])
+def test_calls_with_weights_that_are_given_are_done_together_where_they_share_them(program, tmp_path, shape):
+    """Which of two matrices a node multiplies by, the data tell: those by the same are done together."""
+    text = """
+fn encode(tree, u: f32[64, 64], w: f32[64, 64]) = match tree {
+  Leaf(x) => tanh(x @ u),
+  Node(a, b) => tanh((encode(a, w, u) + encode(b, u, w)) @ w),
+}
+fn main(tree: Tree[f32[SHAPE]], u: f32[64, 64], w: f32[64, 64]) = encode(tree, u, w)
+""".replace("SHAPE", shape)
+    rng = np.random.default_rng(4)
+    matrices = [rng.standard_normal((64, 64)).astype(np.float32) / 8 for _ in range(2)]
+    models = [program(text), program(text, reference=True), ts.compile(tmp_path / "program.tsm", threads=2)]
+    assert any(function["name"].endswith(".batched") for function in models[0].describe()["functions"])
+    make = models[0].constructors
+
+    def tree_of(leaves):
+        if leaves == 1:
+            return make["Leaf"](rng.standard_normal((1, 64) if shape != "64" else 64).astype(np.float32))
+        left = int(rng.integers(1, leaves))
+        return make["Node"](tree_of(left), tree_of(leaves - left))
+
+    for leaves in (1, 2, 40, 200):
+        tree = tree_of(leaves)
+        got, right, again = (model(tree, *matrices) for model in models)
+        np.testing.assert_allclose(got, right, atol=1e-5)
+        assert np.array_equal(got, again)
+
+
 def test_a_product_beside_a_recursive_call_is_done_together(program, tmp_path):
     w = np.random.default_rng(8).standard_normal((64, 64)).astype(np.float32) / 8
     np.save(tmp_path / "w.npy", w)
