@@ -10,6 +10,10 @@ using namespace mlir;
 namespace tensmith::autodiff {
 namespace {
 
+constexpr int64_t kLeastElements = 4096; // of a matrix: below, adding costs less than keeping rows
+constexpr int64_t kMostRows = 64;        // that are kept: each is copied once for each that joins
+constexpr uint64_t kSome = 1, kRows = 2;
+
 /// The tag of what was just built.
 std::optional<uint64_t> knownTag(Value value) {
   auto construct = value.getDefiningOp<program::ConstructOp>();
@@ -43,9 +47,15 @@ program::ObjectType Changes::typeOf(Type type) {
   program::Constructors constructors(1);
   if (isa<TensorType>(type)) {
     constructors.push_back({type});
+    if (auto matrix = dyn_cast<RankedTensorType>(type); matrix && mayBeRows(type)) {
+      auto rows = [&](int64_t columns) {
+        return RankedTensorType::get({ShapedType::kDynamic, columns}, matrix.getElementType());
+      };
+      constructors.push_back({rows(matrix.getDimSize(0)), rows(matrix.getDimSize(1)), change});
+    }
   } else if (const program::Constructors *known = structures_.find(type)) {
-    structures_.add(change, {}); // which it may have in itself
     program::Constructors own = *known;
+    structures_.add(change, {}); // which it may have in itself
     for (const auto &fields : own) {
       auto &changes = constructors.emplace_back();
       for (Type field : fields)
@@ -74,6 +84,17 @@ Value Changes::none(Type type) { return construct(type, ~uint64_t(0), {}); }
 
 Value Changes::some(Value change, Type type) {
   return code_.builder.create<program::ConstructOp>(code_.graph.location, typeOf(type), change, 1);
+}
+
+bool Changes::mayBeRows(Type type) {
+  auto matrix = dyn_cast<RankedTensorType>(type);
+  return matrix && matrix.getRank() == 2 && matrix.hasStaticShape() &&
+         graph::isDifferentiable(type) && matrix.getNumElements() >= kLeastElements;
+}
+
+Value Changes::rows(Value a, Value b, Type type) {
+  return code_.builder.create<program::ConstructOp>(code_.graph.location, typeOf(type),
+                                                    ValueRange{a, b, none(type)}, kRows);
 }
 
 Value Changes::construct(Type type, uint64_t tag, ArrayRef<Value> fields) {
@@ -111,6 +132,7 @@ SmallVector<Value> Changes::fields(Value change, Type type, uint64_t tag) {
   if (!known || tag >= known->size())
     return {};
   SmallVector<Type> types((*known)[tag]);
+  size_t constructors = known->size();
   SmallVector<Value> result(types.size());
   if (isNone(change) || types.empty())
     return result;
@@ -119,7 +141,7 @@ SmallVector<Value> Changes::fields(Value change, Type type, uint64_t tag) {
     llvm::copy(built.getFields(), result.begin());
   } else {
     // Nothing is taken apart into nothings.
-    Value whole = match(change, typeOf(type), known->size() + 1, [&](unsigned own) -> Value {
+    Value whole = match(change, typeOf(type), constructors + 1, [&](unsigned own) -> Value {
       if (own)
         return change;
       SmallVector<Value> nothing;
@@ -145,10 +167,17 @@ Value Changes::zeros(Value like) const {
 Value Changes::tensor(Value change, Value like) {
   if (isNone(change))
     return zeros(like);
-  if (auto construct = change.getDefiningOp<program::ConstructOp>())
-    return construct.getFields()[0];
-  return match(change, like.getType(), 2, [&](unsigned tag) {
-    return tag ? field(change, 0, like.getType(), 1) : zeros(like);
+  if (knownTag(change) == kSome)
+    return change.getDefiningOp<program::ConstructOp>().getFields()[0];
+  Type type = like.getType();
+  return match(change, type, mayBeRows(type) ? 3 : 2, [&](unsigned tag) -> Value {
+    if (tag < kRows)
+      return tag ? field(change, 0, type, kSome) : zeros(like);
+    Rows rows = rowsOf(change, type);
+    Value own = product(rows);
+    return match(rows.more, type, 3, [&](unsigned more) {
+      return more == kSome ? code_.add(own, field(rows.more, 0, type, kSome)) : own;
+    });
   });
 }
 
@@ -192,6 +221,8 @@ Value Changes::add(Value a, Value b, Type type) {
 }
 
 Value Changes::addInside(Value a, Value b, Type type) {
+  if (mayBeRows(type))
+    return addMatrices(a, b, type);
   bool isTensor = isa<TensorType>(type);
   program::Constructors own;
   if (isTensor)
@@ -214,6 +245,72 @@ Value Changes::addInside(Value a, Value b, Type type) {
       return code_.builder.create<program::ConstructOp>(code_.graph.location, change, sums, tag);
     });
   });
+}
+
+Changes::Rows Changes::rowsOf(Value change, Type type) {
+  auto matrix = cast<RankedTensorType>(type);
+  AffineExpr count = code_.graph.shapes.freshSymbol("rows");
+  auto rows = [&](int64_t columns) {
+    return code_.graph.shapes.tensorType(matrix.getElementType(), {count, code_.size(columns)});
+  };
+  return {field(change, 0, rows(matrix.getDimSize(0)), kRows),
+          field(change, 1, rows(matrix.getDimSize(1)), kRows),
+          field(change, 2, typeOf(type), kRows)};
+}
+
+Value Changes::product(const Rows &rows) {
+  return code_.matmul(code_.transpose(rows.a, {1, 0}), rows.b);
+}
+
+Value Changes::addMatrices(Value a, Value b, Type type) {
+  Type change = typeOf(type);
+  auto beside = [&](Value rows, Value matrix) {
+    Rows own = rowsOf(rows, type);
+    return code_.builder
+        .create<program::ConstructOp>(code_.graph.location, change,
+                                      ValueRange{own.a, own.b, add(own.more, matrix, type)}, kRows)
+        .getResult();
+  };
+  return match(a, change, 3, [&](unsigned tag) -> Value {
+    if (!tag)
+      return b;
+    return match(b, change, 3, [&](unsigned other) -> Value {
+      if (!other)
+        return a;
+      if (tag == kRows)
+        return other == kRows ? joinRows(a, b, type) : beside(a, b);
+      if (other == kRows)
+        return beside(b, a);
+      return some(code_.add(field(a, 0, type, kSome), field(b, 0, type, kSome)), type);
+    });
+  });
+}
+
+/// The rows of both, multiplied where they are many.
+Value Changes::joinRows(Value x, Value y, Type type) {
+  Rows left = rowsOf(x, type), right = rowsOf(y, type);
+  Value more = add(left.more, right.more, type);
+  Value count = code_.add(code_.sizeOf(left.a, 0), code_.sizeOf(right.a, 0));
+  Value most = code_.graph.scalar(code_.builder.getI64Type(), kMostRows);
+  Value few = code_.op("graph.less_or_equal", {count, most});
+  if (!few)
+    return {};
+  // Joined on each side, since no size outside tells what the sum of two is.
+  auto joined = [&](bool keep) -> Value {
+    Rows both = {code_.concat({left.a, right.a}, 0), code_.concat({left.b, right.b}, 0), more};
+    if (!keep)
+      return add(some(product(both), type), more, type);
+    return code_.builder.create<program::ConstructOp>(code_.graph.location, typeOf(type),
+                                                      ValueRange{both.a, both.b, both.more}, kRows);
+  };
+  auto choice = code_.builder.create<program::IfOp>(code_.graph.location, typeOf(type), few);
+  OpBuilder::InsertionGuard guard(code_.builder);
+  for (Region &region : choice->getRegions()) {
+    code_.builder.createBlock(&region);
+    code_.builder.create<program::YieldOp>(code_.graph.location,
+                                           joined(region.getRegionNumber() == 0));
+  }
+  return choice.getResult();
 }
 
 Value Changes::dense(Value change, Value like) {

@@ -5,6 +5,11 @@
 //
 //   type Change[T] = None | for each constructor of T one of the same number of fields, changes
 //   type Change[tensor] = None | Some(tensor)
+//   type Change[matrix] = None | Some(matrix) | Rows(a, b, None | Some(matrix))
+//
+// The change of a matrix that many calls multiply by, each some rows, is not added up call by call:
+// that would go through the whole of it each time. Rows(a, b, more) stands for a^T b + more, and is
+// multiplied when there are enough rows to make it worth while.
 //
 // A null value is no change, too: one that is known to be none when code is made. What is built
 // here is taken apart by partial evaluation where both ends meet.
@@ -33,6 +38,10 @@ public:
   Value orNone(Value change, Type type) { return change ? change : none(type); }
   /// Of a tensor that changes by so much.
   Value some(Value change, Type type);
+  /// Of a matrix, the product of a's transpose and b, which have rows alike.
+  Value rows(Value a, Value b, Type type);
+  /// Whether changes of the type may be rows.
+  static bool mayBeRows(Type type);
   /// Of a value built by the constructor `tag`, given its fields' changes.
   Value construct(Type type, uint64_t tag, llvm::ArrayRef<Value> fields);
   /// The changes of the fields of such a value; null where nothing is known of the type.
@@ -61,6 +70,13 @@ private:
   void procedure(llvm::StringRef name, llvm::ArrayRef<Type> parameters,
                  llvm::function_ref<Value(mlir::Block &)> build);
   Value addInside(Value a, Value b, Type type);
+  Value addMatrices(Value a, Value b, Type type);
+  struct Rows {
+    Value a, b, more;
+  };
+  Rows rowsOf(Value change, Type type);
+  Value joinRows(Value x, Value y, Type type);
+  Value product(const Rows &rows);
   Value denseInside(Value change, Value like);
   Value fromDenseInside(Value dense);
   std::string nameOf(Type type);

@@ -115,6 +115,8 @@ private:
     for (auto [index, type] : llvm::enumerate(function_.getResultTypes()))
       fields.push_back(builder.createOrFold<program::FieldOp>(exit->getLoc(), type, tuple, index));
     exit->setOperands(fields);
+    if (Operation *built = tuple.getDefiningOp(); built && isOpTriviallyDead(built))
+      built->erase();
   }
 
   void closeProcedure() {
@@ -123,7 +125,11 @@ private:
     SmallVector<Type> types(results().getTypes());
     if (types.size() > 1) {
       builder.setInsertionPoint(exit);
-      auto type = program::ObjectType::get(builder.getContext(), "results");
+      auto type = program::ObjectType::get(builder.getContext(), body_.getName().str());
+      auto module = function_->getParentOfType<ModuleOp>();
+      program::Structures structures(module);
+      structures.add(type, {types});
+      structures.store(module);
       Value tuple = builder.create<program::ConstructOp>(exit->getLoc(), type, results(), 0);
       exit->setOperands(tuple);
     }
@@ -306,11 +312,18 @@ private:
       numbers.push_back(*number);
     }
     for (unsigned i = 0; derivative_.of.empty() && i < subject_.resultNames.size(); ++i)
-      if (graph::isDifferentiable(subject_.results()[i].getType()))
+      if (Changes::isPossible(subject_.results()[i].getType()))
         numbers.push_back(i);
-    Forward forward(code_, activity);
-    for (auto [value, name] : llvm::zip_equal(wanted, derivative_.withRespectTo))
-      forward.give(value, subject_.addArgument("tangent." + name, value.getType()));
+    auto module = function_->getParentOfType<ModuleOp>();
+    Pushed pushed(module, code_);
+    Changes &changes = pushed.changes;
+    Forward forward(code_, activity, &pushed);
+    builder_.setInsertionPointToStart(&block());
+    for (auto [value, name] : llvm::zip_equal(wanted, derivative_.withRespectTo)) {
+      Value change = subject_.addArgument("tangent." + name, value.getType());
+      bool isData = isa<program::ObjectType>(value.getType());
+      forward.give(value, isData ? changes.fromDense(change) : change);
+    }
     if (failed(forward.run(block())))
       return reported();
     builder_.setInsertionPoint(block().getTerminator());
@@ -321,11 +334,15 @@ private:
       if (Status status = checkDifferentiable(result.getType(), name); !status.ok())
         return status;
       Value tangent = forward.tangentOrZeros(result);
+      if (isa<program::ObjectType>(result.getType()))
+        tangent = changes.dense(tangent, result);
       if (!tangent)
         return reported();
       if (Status status = addResult("tangent." + name, tangent); !status.ok())
         return status;
     }
+    if (module)
+      changes.structures().store(module);
     return {};
   }
 

@@ -9,6 +9,10 @@ namespace tensmith::autodiff {
 
 Value Forward::tangentOrZeros(Value value) const {
   Value known = tangent(value);
+  if (isa<program::ObjectType>(value.getType()))
+    return pushed_->changes.orNone(known, value.getType());
+  if (!known && pushed_)
+    known = pushed_->changes.zeros(value);
   return withType(code_, known ? known : code_.zerosLike(value), value.getType());
 }
 
@@ -30,6 +34,16 @@ LogicalResult Forward::push(Operation *op) {
     return pushLoop(loop);
   if (auto branch = dyn_cast<graph::IfOp>(op))
     return pushBranch(branch);
+  if (!pushed_)
+    return pushTensorOperator(op);
+  if (auto construct = dyn_cast<program::ConstructOp>(op))
+    return pushConstruct(construct);
+  if (auto field = dyn_cast<program::FieldOp>(op))
+    return pushField(field);
+  if (auto call = dyn_cast<program::CallOp>(op))
+    return pushCall(call);
+  if (isa<program::IfOp, program::MatchOp>(op))
+    return pushChoice(op);
   return pushTensorOperator(op);
 }
 

@@ -3,15 +3,38 @@
 // An operator that is linear is applied to the tangents, an element-wise one scales them, and any
 // other has the transpose of its reverse rule: of pull, which is linear in the cotangent, the
 // reverse with respect to that. Loops carry the tangents along.
+//
+// before: call f(x)        after: (y, tangent of y) = call f.push(x, tangent of x)
+//
+// A program's function is pushed once for each set of arguments that are wanted; tangents of data
+// are changes (Changes.h).
 #pragma once
 
+#include "compiler/autodiff/Changes.h"
 #include "compiler/autodiff/Operators.h"
 
 namespace tensmith::autodiff {
 
+/// A program's functions that have been pushed.
+struct Pushed {
+  struct Function {
+    std::string name;
+    program::ObjectType both; // result and tangent
+  };
+
+  Pushed(mlir::ModuleOp module, const graph::GradientCode &code)
+      : module(module), changes(module, code) {}
+
+  mlir::ModuleOp module;
+  Changes changes;
+  llvm::StringMap<Function> functions; // by function and active arguments
+};
+
 class Forward {
 public:
-  Forward(const graph::GradientCode &code, Activity &activity) : code_(code), activity_(activity) {}
+  /// Calls and branches of programs go by `pushed`; there are none where it is null.
+  Forward(const graph::GradientCode &code, Activity &activity, Pushed *pushed = nullptr)
+      : code_(code), activity_(activity), pushed_(pushed) {}
 
   void give(mlir::Value value, mlir::Value tangent) { tangents_[value] = tangent; }
   /// Goes through the operators of the block up to its terminator.
@@ -28,9 +51,18 @@ private:
   mlir::LogicalResult pushTransposed(mlir::Operation *op, const graph::GradientRule &rule);
   mlir::LogicalResult pushBranch(graph::IfOp branch);
   mlir::LogicalResult pushLoop(graph::LoopOp loop);
+  mlir::LogicalResult pushConstruct(program::ConstructOp construct);
+  mlir::LogicalResult pushField(program::FieldOp field);
+  mlir::LogicalResult pushCall(program::CallOp call);
+  mlir::LogicalResult pushChoice(mlir::Operation *choice);
+  mlir::FailureOr<Pushed::Function> functionOf(mlir::func::FuncOp function,
+                                               llvm::ArrayRef<bool> active);
+  mlir::Type tangentType(mlir::Value value);
+  void takeApart(mlir::Operation *op, mlir::Value both);
 
   const graph::GradientCode &code_;
   Activity &activity_;
+  Pushed *pushed_;
   llvm::DenseMap<mlir::Value, mlir::Value> tangents_;
 };
 

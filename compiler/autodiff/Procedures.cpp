@@ -84,7 +84,7 @@ LogicalResult Procedures::build(func::FuncOp record, func::FuncOp pull, ArrayRef
   pull.getBody().push_back(backward);
   Value tape = backward->addArgument(pair.tape, location);
   Value cotangent = backward->addArgument(pull.getArgumentTypes()[1], location);
-  Reverse inner(code_, activity, this);
+  Reverse inner(code_, activity, this, /*keepsRows=*/true);
   if (failed(reverseBlock(inner, forward, *backward, cotangent)))
     return failure();
   code_.graph.location = location;
@@ -113,10 +113,14 @@ LogicalResult Procedures::build(func::FuncOp record, func::FuncOp pull, ArrayRef
   return success();
 }
 
-/// Whether a function hands its argument on as it is, as a recursion does with weights.
-static bool isHandedOn(Value argument) {
-  return llvm::any_of(argument.getUsers(),
-                      [](Operation *user) { return isa<program::CallOp>(user); });
+/// Whether a function hands its argument on as it is, as a recursion does with weights, or
+/// multiplies by it.
+static bool gathers(Value argument) {
+  return llvm::any_of(argument.getUses(), [&](OpOperand &use) {
+    return isa<program::CallOp>(use.getOwner()) ||
+           (isa<graph::MatMulOp>(use.getOwner()) && use.getOperandNumber() == 1 &&
+            Changes::mayBeRows(argument.getType()));
+  });
 }
 
 FailureOr<Procedures::Pair> Procedures::gradientOf(func::FuncOp function, ArrayRef<bool> active) {
@@ -138,7 +142,7 @@ FailureOr<Procedures::Pair> Procedures::gradientOf(func::FuncOp function, ArrayR
             {}};
   for (auto [argument, isActive] : llvm::zip_equal(record.getArguments(), active))
     if (isActive)
-      pair.gathers.push_back(isa<program::ObjectType>(argument.getType()) || isHandedOn(argument));
+      pair.gathers.push_back(isa<program::ObjectType>(argument.getType()) || gathers(argument));
   Type type = record.getResultTypes()[0];
   if (isa<program::ObjectType>(type))
     type = changes_.typeOf(type);
@@ -208,7 +212,7 @@ LogicalResult Procedures::pullChoice(Operation *choice, Value cotangent, Reverse
   llvm::SetVector<Value> reached;
   for (auto [region, back] : llvm::zip_equal(choice->getRegions(), backward->getRegions())) {
     back.push_back(new Block());
-    inner.emplace_back(code_, activity, this);
+    inner.emplace_back(code_, activity, this, /*keepsRows=*/true);
     if (failed(reverseBlock(inner.back(), region.front(), back.front(), cotangent)))
       return failure();
     for (Value value : inner.back().reached())

@@ -129,6 +129,8 @@ LogicalResult Reverse::pull(Operation *op) {
     return procedures_->pullCall(call, given[0], *this, activity_);
   if (isa<program::IfOp, program::MatchOp>(op) && procedures_)
     return procedures_->pullChoice(op, given[0], *this, activity_);
+  if (keepsRows(op))
+    return pullAsRows(op, given[0]);
   if (auto construct = dyn_cast<program::ConstructOp>(op); construct && procedures_)
     return pullConstruct(construct, given[0]);
   if (auto field = dyn_cast<program::FieldOp>(op); field && procedures_)

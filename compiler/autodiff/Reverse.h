@@ -21,8 +21,10 @@ class Reverse {
 public:
   /// Builds where the code's builder stands. Calls and branches of programs go by `procedures`;
   /// there are none where it is null.
-  Reverse(const graph::GradientCode &code, Activity &activity, Procedures *procedures = nullptr)
-      : code_(code), activity_(activity), procedures_(procedures) {}
+  /// `keepsRows`: what a procedure's weights get from products is left as rows (Changes.h).
+  Reverse(const graph::GradientCode &code, Activity &activity, Procedures *procedures = nullptr,
+          bool keepsRows = false)
+      : code_(code), activity_(activity), procedures_(procedures), keepsRows_(keepsRows) {}
 
   /// Adds to the cotangent of a value; nothing where the value is not active. That of a value of a
   /// data type is a change (Changes.h).
@@ -60,6 +62,8 @@ private:
     uint64_t tag;
     llvm::SmallVector<mlir::Value> fields; // tensors, or changes of data; null for zero
   };
+  bool keepsRows(mlir::Operation *op);
+  mlir::LogicalResult pullAsRows(mlir::Operation *op, mlir::Value cotangent);
   mlir::LogicalResult pullConstruct(program::ConstructOp construct, mlir::Value cotangent);
   mlir::LogicalResult pullField(program::FieldOp field, mlir::Value cotangent);
   mlir::Value joinParts(mlir::Value value);
@@ -70,6 +74,7 @@ private:
   const graph::GradientCode &code_;
   Activity &activity_;
   Procedures *procedures_;
+  bool keepsRows_;
   llvm::MapVector<mlir::Value, mlir::Value> cotangents_; // null where there are others alone
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Slice>> slices_;
   llvm::DenseMap<mlir::Value, llvm::SmallVector<Parts>> parts_;

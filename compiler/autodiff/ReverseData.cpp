@@ -12,7 +12,8 @@ LogicalResult Reverse::addChange(Value value, Value change) {
     return success();
   if (isa<program::ObjectType>(value.getType()))
     return add(value, change);
-  if (auto construct = change.getDefiningOp<program::ConstructOp>())
+  if (auto construct = change.getDefiningOp<program::ConstructOp>();
+      construct && construct.getTag() < 2)
     return construct.getTag() ? add(value, construct.getFields()[0]) : success();
   cotangents_.insert({value, Value()});
   Value &sum = changes_[value];
@@ -32,6 +33,30 @@ Value Reverse::takeChange(Value value) {
   Value tensor = take(value);
   tensor = tensor ? changes().some(withType(code_, tensor, type), type) : tensor;
   return changes().add(tensor, change, type);
+}
+
+/// A product with a weight of the procedure, whose cotangent is left as rows.
+bool Reverse::keepsRows(Operation *op) {
+  auto product = dyn_cast<graph::MatMulOp>(op);
+  auto weight = product ? dyn_cast<BlockArgument>(product.getB()) : BlockArgument();
+  auto left = product ? dyn_cast<RankedTensorType>(product.getA().getType()) : RankedTensorType();
+  return keepsRows_ && weight && isa<func::FuncOp>(weight.getOwner()->getParentOp()) && left &&
+         left.getRank() >= 1 && activity_.isActive(weight) && Changes::mayBeRows(weight.getType());
+}
+
+LogicalResult Reverse::pullAsRows(Operation *op, Value cotangent) {
+  auto asRows = [&](Value x) {
+    auto dims = code_.dims(x);
+    AffineExpr columns = dims.pop_back_val();
+    return code_.reshape(x, {code_.graph.shapes.product(dims), columns});
+  };
+  Value left = op->getOperand(0), weight = op->getOperand(1);
+  Value a = asRows(left), b = asRows(withType(code_, cotangent, op->getResult(0).getType()));
+  if (!a || !b || failed(addChange(weight, changes().rows(a, b, weight.getType()))))
+    return failure();
+  if (!activity_.isActive(left))
+    return success();
+  return add(left, graph::findGradientRule(op->getName())->pull({code_, op, cotangent}, 0));
 }
 
 LogicalResult Reverse::pullConstruct(program::ConstructOp construct, Value cotangent) {

@@ -148,25 +148,58 @@ def given_to(model, inputs, rng):
     return {name: one(what) for name, what in inputs.items()}
 
 
-def check(folder, text, inputs, seed=0, of="result", **settings):
+class Slopes:
+    """A program, what it is given, directions for all floats of that, and the slopes along them."""
+
+    def __init__(self, folder, text, inputs, seed, **settings):
+        import tensmith
+
+        self.path, self.settings = folder / "program.tsm", {"cache_dir": "", **settings}
+        self.path.write_text(text)
+        self.rng = np.random.default_rng(seed)
+        self.model = tensmith.compile(self.path, **self.settings)
+        self.given = given_to(self.model, inputs, self.rng)
+        self.wrt = [name for name, value in self.given.items() if any(True for _ in floats(value))]
+        self.directions = {
+            name: {path: draw(self.rng, *array.shape) for path, array in floats(self.given[name])} for name in self.wrt
+        }
+
+    def moved(self, names, step):
+        return {**self.given, **{name: moved(self.given[name], self.directions[name], step) for name in names}}
+
+    def tangents(self):
+        """The directions as values of the inputs' types, whose other numbers do not matter."""
+        return {f"tangent.{name}": only(self.given[name], self.directions[name]) for name in self.wrt}
+
+    def along(self, name, gradient):
+        """The derivative by one input along its direction, given the gradient."""
+        parts = dict(floats(gradient))
+        assert parts.keys() == self.directions[name].keys(), name
+        return sum(float((parts[path] * direction).sum()) for path, direction in self.directions[name].items())
+
+    def slope(self, model, names, step=1e-6):
+        """Of each of a model's outputs, as arrays by place."""
+        sides = [[dict(floats(value)) for value in model.run(**self.moved(names, side * step))] for side in (1, -1)]
+        return [{path: (a[path] - b[path]) / (2 * step) for path in a} for a, b in zip(*sides)]
+
+
+def only(value, directions, path=()):
+    if hasattr(value, "_tensmith_value"):
+        fields = (only(field, directions, path + (index,)) for index, field in enumerate(value.fields))
+        return type(value)(value.name, value.tag, tuple(fields))
+    return directions[path] if path in directions else value
+
+
+def check(folder, text, inputs, seed=0, **settings):
     import tensmith
 
-    (folder / "program.tsm").write_text(text)
-    rng = np.random.default_rng(seed)
-    model = tensmith.compile(folder / "program.tsm", cache_dir="", **settings)
-    given = given_to(model, inputs, rng)
-    wrt = [name for name, value in given.items() if any(True for _ in floats(value))]
-    compiled = tensmith.grad(folder / "program.tsm", wrt, of, cache_dir="", **settings)
-    outputs = compiled.run(**given)
-    assert np.allclose(outputs[0], model.run(**given)[0], rtol=1e-12)
-    for name, gradient in zip(wrt, outputs[-len(wrt) :]):
-        directions = {path: draw(rng, *array.shape) for path, array in floats(given[name])}
-        sides = [model.run(**{**given, name: moved(given[name], directions, side * 1e-6)})[0] for side in (1, -1)]
-        slope = float(sides[0] - sides[1]) / 2e-6
-        parts = dict(floats(gradient))
-        assert parts.keys() == directions.keys(), name
-        along = sum(float((parts[path] * direction).sum()) for path, direction in directions.items())
-        assert np.isclose(slope, along, rtol=1e-5, atol=1e-6), name
+    slopes = Slopes(folder, text, inputs, seed, **settings)
+    compiled = tensmith.grad(slopes.path, slopes.wrt, "result", **slopes.settings)
+    outputs = compiled.run(**slopes.given)
+    assert np.allclose(outputs[0], slopes.model.run(**slopes.given)[0], rtol=1e-12)
+    for name, gradient in zip(slopes.wrt, outputs[-len(slopes.wrt) :]):
+        slope = slopes.slope(slopes.model, [name])[0][()]
+        assert np.isclose(slope, slopes.along(name, gradient), rtol=1e-5, atol=1e-6), name
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -177,3 +210,83 @@ def test_gradients_are_the_slopes(name, tmp_path):
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients_without_optimisation_are_the_slopes(name, tmp_path):
     check(tmp_path, *PROGRAMS[name], seed=1, fuse=False)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_tangents_are_the_slopes(name, tmp_path):
+    import tensmith
+
+    slopes = Slopes(tmp_path, *PROGRAMS[name], seed=2)
+    compiled = tensmith.jvp(slopes.path, slopes.wrt, **slopes.settings)
+    result, tangent = compiled.run(**slopes.given, **slopes.tangents())
+    assert np.allclose(result, slopes.model.run(**slopes.given)[0], rtol=1e-12)
+    assert np.isclose(tangent, slopes.slope(slopes.model, slopes.wrt)[0][()], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_products_with_the_hessian_are_the_gradients_slopes(name, tmp_path):
+    import tensmith
+
+    slopes = Slopes(tmp_path, *PROGRAMS[name], seed=3)
+    count = len(slopes.wrt)
+    compiled = tensmith.hvp(slopes.path, slopes.wrt, "result", **slopes.settings)
+    gradients = tensmith.grad(slopes.path, slopes.wrt, "result", **slopes.settings)
+    outputs = compiled.run(**slopes.given, **slopes.tangents())
+    expected = slopes.slope(gradients, slopes.wrt)[-count:]
+    for name, product, slope in zip(slopes.wrt, outputs[-count:], expected):
+        for path, part in floats(product):
+            assert np.allclose(part, slope[path], rtol=1e-4, atol=1e-5), (name, path)
+
+
+def test_recursion_goes_back_side_by_side_and_together(tmp_path):
+    """The two calls of a node stand side by side on the way back too, and their products are done together: there and back."""
+    import tensmith
+
+    (tmp_path / "program.tsm").write_text("""
+fn encode(tree, u, w) = match tree {
+  Leaf(x) => tanh(x @ u),
+  Node(a, b) => tanh((encode(a, u, w) - encode(b, u, w)) @ w),
+}
+fn main(tree: Tree[f32[1, 64]], u: f32[64, 96], w: f32[96, 96]) = reduce_sum(encode(tree, u, w), axes = [0, 1])
+""")
+    rng, models = np.random.default_rng(5), []
+    for threads in (1, 2):
+        models.append(tensmith.grad(tmp_path / "program.tsm", ["u", "w"], "result", cache_dir="", threads=threads))
+    description = models[0].describe()
+    together = {f["name"].split(".batched")[0] for f in description["functions"] if f["name"].endswith(".batched")}
+    assert any(".record" in name for name in together) and any(".pull" in name for name in together), together
+    forks = {p["name"] for p in description["procedures"] if any(": Fork" in word for word in p["code"])}
+    assert any(".record" in name for name in forks) and any(".pull" in name for name in forks), forks
+    u, w = (rng.standard_normal(shape).astype(np.float32) / 8 for shape in ((64, 96), (96, 96)))
+    make = models[0].constructors
+
+    def grow(leaves):
+        if leaves == 1:
+            return make["Leaf"](rng.standard_normal((1, 64)).astype(np.float32))
+        left = int(rng.integers(1, leaves))
+        return make["Node"](grow(left), grow(leaves - left))
+
+    def back(tree, du, dw):
+        """The value, and what takes its cotangent."""
+        if tree.name == "Leaf":
+            y = np.tanh(tree[0] @ u)
+            return y, lambda g: du.__iadd__(tree[0].T @ (g * (1 - y * y)))
+        (a, left), (b, right) = back(tree[0], du, dw), back(tree[1], du, dw)
+        y = np.tanh((a - b) @ w)
+
+        def pull(g):
+            g = g * (1 - y * y)
+            dw.__iadd__((a - b).T @ g)
+            left(g @ w.T)
+            right(-g @ w.T)
+
+        return y, pull
+
+    for leaves in (1, 2, 60, 150):  # as many rows as are kept, and more
+        tree, du, dw = grow(leaves), np.zeros_like(u), np.zeros_like(w)
+        y, pull = back(tree, du, dw)
+        pull(np.ones_like(y))
+        first, second = (model.run(tree=tree, u=u, w=w) for model in models)
+        assert all(np.array_equal(a, b) for a, b in zip(first, second))
+        for got, right in zip(first, (y.sum(), du, dw)):
+            np.testing.assert_allclose(got, right, atol=1e-4 * max(1, np.abs(right).max()))
