@@ -147,6 +147,9 @@ private:
     if (role.isHeavy() && !root_) {
       root_ = op;
       rootRole_ = role;
+      if (Operation *left = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr;
+          left && isWidenedLeft(left))
+        add(left, roleOf(left), /*aligned=*/false);
       if (auto scores = kernel::matchScores(op); scores && holds(*scores))
         scores_ = std::move(scores);
     }
@@ -205,8 +208,6 @@ private:
         !usedInside || isRightOperand(op))
       return;
     bool aligned = isAligned(op);
-    if (isWidenedLeft(op))
-      return add(op, role, false);
     if (isOfAttention(op))
       return add(op, role, false);
     if (scores_ && isBeforeRoot(op)) {
@@ -251,7 +252,7 @@ private:
   }
 
   /// Of two operands that are bf16 in memory, the left one's way to f32: the template reads both
-  /// as they are.
+  /// as they are, so it always comes along with the root, whose own it is (`widenForEach`).
   bool isWidenedLeft(Operation *op) const {
     if (!rootRole_.isRoot(RootKind::Contraction) || root_->getOperand(0).getDefiningOp() != op)
       return false;
@@ -597,6 +598,22 @@ private:
   Region body_;
 };
 
+/// y = matmul(cast(x), v); z = matmul(cast(x), w)  ->  each with a cast of its own
+void widenForEach(func::FuncOp function) {
+  SmallVector<Operation *> products;
+  function.walk([&](Operation *op) {
+    if (roleOf(op).isRoot(RootKind::Contraction))
+      products.push_back(op);
+  });
+  for (Operation *product : products) {
+    Value left = product->getOperand(0);
+    if (kernel::storedOperand(left) == left || left.hasOneUse())
+      continue;
+    OpBuilder builder(product);
+    product->setOperand(0, builder.clone(*left.getDefiningOp())->getResult(0));
+  }
+}
+
 void fuseBlock(Block &block, const Options &options) {
   OpBuilder builder(block.getParentOp()->getContext());
   Places places(block);
@@ -644,6 +661,7 @@ bool hasKnownSizes(Operation *op) {
 }
 
 LogicalResult fuse(func::FuncOp function, const Options &options) {
+  widenForEach(function);
   fuseBlock(function.getBody().front(), options);
   return success();
 }
