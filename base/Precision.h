@@ -11,8 +11,9 @@ namespace tensmith {
 enum class Precision : uint8_t {
   Fast,   // algorithms with fewer operations, whose sums round differently
   Exact,  // the products and sums of the model's own operators
-  Bfloat, // operands of products with weights may be bf16
+  Bfloat, // operands of products with weights may be bf16; of training, factors of all products
+  Half,   // of training alone: the same in f16, with a scaled loss
 };
-inline constexpr std::array<std::string_view, 3> kPrecisionNames = {"fast", "exact", "bf16"};
+inline constexpr std::array<std::string_view, 4> kPrecisionNames = {"fast", "exact", "bf16", "f16"};
 
 } // namespace tensmith

@@ -21,7 +21,8 @@ struct Settings {
   int64_t epochs = 10, batch = 32, seed = 1, threads = 0;
   std::vector<std::string> shapes; // "sequence=128"
   bool resume = false, overwrite = false;
-  ByteCount memory;          // that a step may hold; 0: any
+  ByteCount memory; // that a step may hold; 0: any
+  std::string precision = "fast";
   std::string recomputation; // cost, segments, recursive; empty: cost, where the memory asks for it
 
   // [data]; what the words may be is in Dataset.h

@@ -84,8 +84,10 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
   if (result.optimization != 0 && result.optimization != 1)
     return invalidArgument("there is no optimization level " + std::to_string(result.optimization) +
                            "; 0 and 1 are known");
-  if (result.precision < TS_PRECISION_FAST || result.precision > TS_PRECISION_BF16)
+  if (result.precision < TS_PRECISION_FAST || result.precision > TS_PRECISION_F16)
     return invalidArgument("there is no precision " + std::to_string(result.precision));
+  if (result.precision == TS_PRECISION_F16 && !result.training)
+    return invalidArgument("the precision f16 is one of training; others are fast, exact and bf16");
   if (result.memory_limit < 0 || result.node_limit < 0 || result.nesting_limit < 0)
     return invalidArgument("a limit is negative");
   if (result.threads < 0)
@@ -192,7 +194,10 @@ private:
     if (!options.training)
       return addDerivatives(*module_, options);
     auto asked = trainingOptions(*options.training);
-    return asked.ok() ? training::makeTrainingStep(*module_, *asked) : asked.status();
+    if (!asked.ok())
+      return asked.status();
+    asked->scalesLoss = options.precision == TS_PRECISION_F16;
+    return training::makeTrainingStep(*module_, *asked);
   }
 
   Status read(const std::string &path, const ts_compile_options &options) {

@@ -108,7 +108,8 @@ bool isStep(int64_t step, Value left, Value panels, RankedTensorType result) {
   bool sums = result.getElementType().isSignlessInteger(32);
   bool pairs = isPair(a, b);
   bool bytes = a.isUnsignedInteger(8) && b.isSignlessInteger(8);
-  bool bfloats = a.isBF16() && b.isBF16() && result.getElementType().isF32();
+  bool bfloats = a.isBF16() && b.isBF16() &&
+                 (result.getElementType().isF32() || result.getElementType().isBF16());
   return step == 1 || (sums && step == 2 && pairs) || (sums && step == 4 && bytes) ||
          (step == 2 && bfloats);
 }
@@ -176,7 +177,7 @@ bool isStackedProduct(graph::MatMulOp product) {
 
 std::optional<AttentionScores> matchScores(Operation *root) {
   auto weighted = dyn_cast<graph::MatMulOp>(root);
-  if (!weighted || !isStackedProduct(weighted))
+  if (!weighted || !isStackedProduct(weighted) || storedOperand(weighted.getA()) != weighted.getA())
     return std::nullopt;
   AttentionScores scores;
   llvm::SetVector<Operation *> after, before;
@@ -207,10 +208,9 @@ std::optional<AttentionScores> matchScores(Operation *root) {
 
 Value storedOperand(Value operand) {
   auto cast = operand.getDefiningOp<graph::CastOp>();
-  if (!cast || !getElementTypeOrSelf(cast.getType()).isF32() ||
-      !getElementTypeOrSelf(cast.getX().getType()).isBF16())
-    return operand;
-  return cast.getX();
+  Type stored = cast ? getElementTypeOrSelf(cast.getX().getType()) : Type();
+  bool isHalf = stored && (stored.isBF16() || stored.isF16());
+  return isHalf && getElementTypeOrSelf(cast.getType()).isF32() ? cast.getX() : operand;
 }
 
 Value storedRight(Operation *root) {
@@ -222,10 +222,7 @@ Value storedRight(Operation *root) {
   return cast.getX();
 }
 
-Value storedLeft(Operation *root) {
-  Value left = root->getOperand(0), stored = storedOperand(left);
-  return stored != left && matchScores(root) ? left : stored;
-}
+Value storedLeft(Operation *root) { return storedOperand(root->getOperand(0)); }
 
 int64_t stepOf(const MachineShape &machine, Type left, Type right, Type accumulator) {
   if (left.isBF16() && right.isBF16() && accumulator.isF32())

@@ -30,11 +30,9 @@ namespace tensmith::kernel {
 /// shorter than the work of finding its pixels.
 inline constexpr int64_t kFewChannels = 8;
 
-/// An operand as it lies in memory: bf16 that is widened to f32 right where it is multiplied, or
-/// the operand itself.
+/// An operand as it lies in memory: 16 bits that are widened to f32 right where it is multiplied,
+/// or the operand itself.
 mlir::Value storedOperand(mlir::Value operand);
-/// The left operand of a contraction as the template reads it: as stored, but the weights that
-/// attention's second product computes itself.
 mlir::Value storedLeft(mlir::Operation *root);
 /// The right operand: as stored, or bytes that are widened to i16.
 mlir::Value storedRight(mlir::Operation *root);

@@ -104,7 +104,7 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
     });
   };
   if (source.turns())
-    emitFor(math, math.constant(0), source.totalDepth(), one, copyTiles);
+    emitFor(math, math.constant(0), source.totalDepth(), math.constant(source.step()), copyTiles);
   else if (source.copies())
     copyTiles({});
   auto passPanels = [&] {

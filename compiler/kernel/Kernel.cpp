@@ -5,6 +5,7 @@
 #include "compiler/kernel/ContractionKernel.h"
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/kernel/LoopKernel.h"
+#include "compiler/kernel/PackKernel.h"
 #include "compiler/kernel/RecurrenceKernel.h"
 #include "compiler/kernel/RowKernel.h"
 #include "compiler/kernel/ScatterKernel.h"
@@ -102,6 +103,8 @@ Template chooseTemplate(graph::KernelOp kernel, Operation *root, const MachineSh
   case RootKind::Loops:
     break;
   }
+  if (auto packed = matchPairedRows(kernel, machine))
+    return packTemplate(*packed, machine);
   return loopTemplate(kernel, machine, asked);
 }
 

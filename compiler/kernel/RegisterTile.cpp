@@ -353,7 +353,7 @@ SmallVector<Value> TileEmitter::emitStep(Value first, Value next, Value k, Value
       b.push_back(widens ? builder.create<arith::ExtSIOp>(math_.location, wide, loaded) : loaded);
     }
     for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
-      Value a = loadStep(pointer, left, k);
+      Value a = loadStep(pointer, left, math_.mul(k, source_.distance()));
       for (int64_t v = 0; v < vectors; ++v)
         results.push_back(emitDot(a, b[v], sums[row * vectors + v]));
     }

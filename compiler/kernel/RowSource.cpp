@@ -3,6 +3,8 @@
 
 #include "compiler/kernel/KernelFrame.h"
 
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
 using namespace mlir;
 
 namespace tensmith::kernel {
@@ -15,7 +17,8 @@ constexpr int64_t kCopyPadding = 16;
 /// A are then a dimension, too, and not several that the tile runs through.
 graph::TransposeOp turningOperator(const Contraction &contraction) {
   auto transpose = contraction.left.getDefiningOp<graph::TransposeOp>();
-  if (!transpose || !isa<BlockArgument>(transpose.getX()) || contraction.step != 1)
+  bool pairs = contraction.step == 2 && getElementTypeOrSelf(contraction.left.getType()).isBF16();
+  if (!transpose || !isa<BlockArgument>(transpose.getX()) || (contraction.step != 1 && !pairs))
     return {};
   int64_t rank = transpose.getPermutation().size();
   bool batched = cast<RankedTensorType>(contraction.panels.getType()).getRank() > 3;
@@ -134,14 +137,42 @@ void RowSource::copyTile(Value batch, ArrayRef<Value> rows, Value slot) {
 }
 
 void RowSource::copyColumn(Value batch, ArrayRef<Value> rows, Value slot, Value k) {
+  int64_t count = rows.size();
+  Value place = math_.mul(k, count);
+  if (contraction_.step == 1)
+    return emitter_.store(copiedRow(slot), element_, place,
+                          column(batch, rows[0], count, k, element_));
+  // Pairs as they are multiplied, of their bits.
+  auto &builder = math_.builder;
+  Type bits = builder.getI16Type();
+  Value next = math_.add(k, 1), last = math_.sub(products_, math_.constant(1));
+  Value low = column(batch, rows[0], count, k, bits);
+  Value high = column(batch, rows[0], count, math_.min(next, last), bits);
+  if (auto known = constantIndex(products_); !known || *known % 2) {
+    Value zero =
+        builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(high.getType()));
+    high = math_.select(math_.less(next, products_), high, zero);
+  }
+  if (count == 1) { // scalars
+    emitter_.store(copiedRow(slot), bits, place, low);
+    return emitter_.store(copiedRow(slot), bits, math_.add(place, 1), high);
+  }
+  SmallVector<int64_t> byTurns;
+  for (int64_t row = 0; row < count; ++row)
+    byTurns.append({row, count + row});
+  Value pairs = builder.create<vector::ShuffleOp>(math_.location, low, high, byTurns);
+  emitter_.store(copiedRow(slot), bits, place, pairs);
+}
+
+/// The elements of `count` rows at `k`, which lie side by side; read as numbers of that type.
+Value RowSource::column(Value batch, Value row, int64_t count, Value k, Type element) {
   graph::TransposeOp transpose = turningOperator(contraction_);
-  SmallVector<Value> indices = matrixIndices(batch, rows[0]), source(indices.size() + 1);
+  SmallVector<Value> indices = matrixIndices(batch, row), source(indices.size() + 1);
   indices.push_back(k);
   for (auto [index, dim] : llvm::zip_equal(indices, transpose.getPermutation()))
     source[dim] = index;
-  int64_t count = rows.size();
-  Value column = emitter_.element(transpose.getX(), {source, count});
-  emitter_.store(copiedRow(slot), element_, math_.mul(k, count), column);
+  Value offset = math_.linear(source, emitter_.dims(transpose.getX()));
+  return emitter_.load(emitter_.buffer(transpose.getX()), element, offset, count);
 }
 
 void RowSource::beginTile(Value batch, ArrayRef<Value> rows, Value slot) {
@@ -150,7 +181,8 @@ void RowSource::beginTile(Value batch, ArrayRef<Value> rows, Value slot) {
   bases_.clear();
   if (turns())
     for (size_t row = 0; row < rows.size(); ++row)
-      bases_.push_back(elementPointer(math_, element_, copiedRow(slot), math_.constant(row)));
+      bases_.push_back(elementPointer(math_, element_, copiedRow(slot),
+                                      math_.constant(row * contraction_.step)));
   else if (copies())
     for (size_t row = 0; row < rows.size(); ++row)
       bases_.push_back(copiedRow(math_.add(slot, row)));

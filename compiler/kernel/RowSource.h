@@ -10,7 +10,8 @@
 // Of a matrix that lies transposed (a gradient of weights is a product of two matrices whose rows
 // are samples, one of them transposed) rows are far apart in memory, but the elements of a tile's
 // rows at one k lie side by side: so they are copied, and so the tile reads them. An item's tiles
-// are filled together, k by k, since they share cache lines of which each k has its own.
+// are filled together, k by k, since they share cache lines of which each k has its own. Pairs of
+// bf16 are made of two k on the way.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -36,7 +37,7 @@ public:
   /// numbers, of the same batch.
   void copyTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
 
-  /// The same of the rows' elements at `k` alone.
+  /// The same of the rows' elements of the step of the sum at `k` alone.
   void copyColumn(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot,
                   mlir::Value k);
 
@@ -52,9 +53,12 @@ public:
   /// Pointers to the rows of the tile for one tap.
   llvm::SmallVector<mlir::Value> rowPointers(mlir::ValueRange tap);
 
-  /// From an element of a row to the next, in the tile begun.
+  /// From an element of a row to the next, in the tile begun; of steps of several, a part of that
+  /// from one step to the next.
   int64_t distance() const { return turns() ? rows_.size() : 1; }
 
+  /// Products of a step of the sum.
+  int64_t step() const { return contraction_.step; }
   /// Products summed for one element (of whole steps), and distinct bytes of A that a row adds.
   mlir::Value totalDepth() { return total_; }
   mlir::Value bytesPerRow();
@@ -70,6 +74,8 @@ private:
   void copyImageRows(mlir::Value batch, mlir::Value slot);
   void copyPixel(size_t row, mlir::Value batch, mlir::ValueRange tap, mlir::Value place,
                  mlir::Value slot);
+  mlir::Value column(mlir::Value batch, mlir::Value row, int64_t count, mlir::Value k,
+                     mlir::Type element);
   mlir::Value rowNumber(mlir::Value batch, mlir::Value row);
   llvm::SmallVector<mlir::Value> matrixIndices(mlir::Value batch, mlir::Value row);
   mlir::Value copyStride();

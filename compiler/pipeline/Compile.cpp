@@ -59,6 +59,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"integer-codes", rewrite::limitCodes},
                    {"winograd", rewrite::winograd},
                    {"cse", eliminateCommon},
+                   {"mixed-precision", rewrite::mixPrecision},
                    {"narrow-operands", rewrite::narrowOperands},
                    {"cse", eliminateCommon},
                    {"compile-loops", rewrite::compileLoops},
@@ -164,8 +165,10 @@ private:
           return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
       if (Status status = dump_.write(module_, name); !status.ok())
         return status;
-      // The policy bf16 changes results on purpose: what follows is held against those.
-      bool begins = rewrite == rewrite::narrowOperands && options.precision == Precision::Bfloat;
+      // Policies of fewer bits change results on purpose: what follows is held against those.
+      bool rounds = rewrite == rewrite::narrowOperands || rewrite == rewrite::mixPrecision;
+      bool begins = rounds && (options.precision == Precision::Bfloat ||
+                               options.precision == Precision::Half);
       for (size_t i = 0; options_.verifyEachPass && i < functions_.size(); ++i)
         if (Status status = begins ? verifications[i].begin(functions_[i])
                                    : verifications[i].check(functions_[i], name);

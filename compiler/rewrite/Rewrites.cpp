@@ -18,6 +18,7 @@ std::span<const Rewrite> rewrites() {
        winograd},
       {"graph-narrow-operands", "keep operands of products in fewer bits where that is faster",
        narrowOperands},
+      {"graph-mixed-precision", "round factors of products of a step of training", mixPrecision},
       {"graph-straighten", "make straight code of known branches and short loops", straighten},
       {"graph-compile-loops", "make kernels of loops with small bodies", compileLoops},
       {"graph-repeat-elementwise", "compute cheap element-wise values again where they are read",

@@ -57,6 +57,8 @@ mlir::LogicalResult winograd(mlir::func::FuncOp function, const Options &options
 /// Operands of products are kept in fewer bits, where it is faster: codes in bytes, and floats, if
 /// the policy allows it, in bf16.
 mlir::LogicalResult narrowOperands(mlir::func::FuncOp function, const Options &options);
+/// Of a step of training, factors of products become numbers of 16 bits, if the policy says so.
+mlir::LogicalResult mixPrecision(mlir::func::FuncOp function, const Options &options);
 /// Branches that are known become straight code, as do loops of few trips.
 mlir::LogicalResult straighten(mlir::func::FuncOp function, const Options &options);
 /// Loops whose bodies are small become kernels.

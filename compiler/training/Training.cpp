@@ -3,6 +3,7 @@
 
 #include "compiler/autodiff/Differentiate.h"
 #include "compiler/training/Dropout.h"
+#include "compiler/training/LossScale.h"
 #include "compiler/training/Losses.h"
 #include "compiler/training/Updates.h"
 
@@ -107,7 +108,12 @@ private:
     if (!count.ok())
       return count.status();
     count_ = *count;
-    return {};
+    if (!options_.scalesLoss)
+      return {};
+    auto scale = LossScale::add(step_);
+    if (scale.ok())
+      scale_ = *scale;
+    return scale.status();
   }
 
   /// Statistics of layers' inputs, if the optimiser asks for them, move like those of batch
@@ -152,13 +158,20 @@ private:
 
   Status differentiate() {
     autodiff::Derivative derivative;
-    derivative.of = {"loss"};
+    derivative.of = {wanted_[0].name};
+    if (scale_) {
+      builder_.setInsertionPoint(step_.exit());
+      derivative.of = {"scaled loss"};
+      std::vector<Output> outputs = wanted_;
+      outputs.push_back({derivative.of[0], scale_->scaled(wanted_[0].value, code_)});
+      step_.setOutputs(outputs);
+    }
     for (const Parameter &parameter : parameters_)
       derivative.withRespectTo.push_back(parameter.name);
     if (Status status = autodiff::differentiate(step_.function, derivative); !status.ok())
       return status;
     std::vector<Output> outputs = step_.outputs();
-    for (size_t i = wanted_.size(); i < outputs.size(); ++i)
+    for (size_t i = wanted_.size() + (scale_ ? 1 : 0); i < outputs.size(); ++i)
       gradients_.push_back(outputs[i].value);
     outputs.resize(wanted_.size());
     wanted_ = outputs;
@@ -180,8 +193,12 @@ private:
       size_t at = own.size() + firstObserved_ + 2 * i;
       observed.push_back({layer, {wanted_[at].value, wanted_[at + 1].value}});
     }
+    if (scale_)
+      scale_->unscale(gradients_, code_);
     Status status =
         addUpdates(step_, {parameters_, gradients_, observed}, count_, options_, *programs_, code_);
+    if (status.ok() && scale_)
+      scale_->guard(step_, code_);
     if (status.ok())
       moveUp(last);
     return status;
@@ -230,6 +247,7 @@ private:
   size_t firstObserved_ = 0;
   std::vector<Value> gradients_;
   BlockArgument count_; // the steps before this one
+  std::optional<LossScale> scale_;
 };
 
 } // namespace

@@ -34,6 +34,7 @@ struct Options {
   /// Names of initialisers, "*" for any characters; all of floats that have dimensions where empty.
   std::vector<std::string> trainable;
   std::vector<std::string> outputs; // of the model, that the step gives too
+  bool scalesLoss = false;          // see LossScale.h
 };
 
 /// The kinds of states, as in plan::StateKind.

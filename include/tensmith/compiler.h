@@ -14,8 +14,12 @@ typedef enum ts_precision {
   TS_PRECISION_FAST = 0,  /* the default: algorithms with fewer operations, such as Winograd's
                            * convolution, whose rounding differs; all in the model's own types */
   TS_PRECISION_EXACT = 1, /* the products and sums of the model's own operators */
-  TS_PRECISION_BF16 = 2   /* as fast; and operands of products with weights are rounded to bf16,
-                             with sums in f32, where that is faster on the machine */
+  TS_PRECISION_BF16 = 2,  /* as fast; and operands of products with weights are rounded to bf16,
+                           * with sums in f32, where that is faster on the machine. Of a step of
+                           * training: operands of all products, on any machine; weights, their
+                           * gradients and updates, norms, sums and losses stay f32 */
+  TS_PRECISION_F16 = 3 /* of a step of training alone: the same in f16, with a loss that is scaled
+                        * as far as gradients allow: one more state, "loss_scale" */
 } ts_precision;
 
 typedef enum ts_derivative_mode {

@@ -167,7 +167,7 @@ def _bytes(size):
     return count
 
 
-_PRECISIONS = ("fast", "exact", "bf16")
+_PRECISIONS = ("fast", "exact", "bf16", "f16")
 
 
 def _settings(
@@ -279,6 +279,8 @@ def train_step(
     weight_decay: of optimisers that have none of their own, a part of the gradient.
     memory: bytes that a step may hold, its states included, or "2GiB".
     trainable: names of initialisers, "*" for any characters; outputs: those of the model that the step gives too.
+    precision: "bf16": factors of products are rounded to bf16, and everything else is f32, the weights among it; "f16": the
+        same with f16, and the loss is scaled so far that gradients don't vanish ("loss_scale" in `state`).
     The others are those of `compile`.
     """
     known = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, (), (), None, memory, recomputation)

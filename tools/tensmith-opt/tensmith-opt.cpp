@@ -56,7 +56,8 @@ private:
       *this, "precision", llvm::cl::init(Precision::Fast), llvm::cl::desc("What may be rounded"),
       llvm::cl::values(clEnumValN(Precision::Fast, "fast", "Sums, by other algorithms"),
                        clEnumValN(Precision::Exact, "exact", "Nothing"),
-                       clEnumValN(Precision::Bfloat, "bf16", "Operands of products, too"))};
+                       clEnumValN(Precision::Bfloat, "bf16", "Operands of products, too"),
+                       clEnumValN(Precision::Half, "f16", "Those of training's, to f16"))};
   Option<bool> pairsOfHalves{*this, "pairs-of-halves", llvm::cl::init(false),
                              llvm::cl::desc("A machine that adds up products of bf16 by two")};
 };

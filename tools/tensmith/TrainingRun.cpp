@@ -235,6 +235,7 @@ private:
     CompileSettings budgeted = compile_;
     budgeted.memory = settings_.memory.bytes;
     budgeted.recomputation = settings_.recomputation;
+    budgeted.precision = settings_.precision;
     compileStep(settings_.model, budgeted,
                 {&settings_, stepsInEpoch() * settings_.epochs, stepsInEpoch()}, step);
     step_ = Module::load(step);

@@ -1,0 +1,167 @@
+// Steps of training in mixed precision: factors of products are of 16 bits, everything else of 32.
+//
+//   y = matmul(x, w)   ->   y = cast(cast(matmul(cast(x16, f32), cast(w16, f32)), bf16), f32)
+//                           with x16 = cast(x, bf16), w16 = cast(w, bf16)
+//
+// The kernels read x16 and w16 as they lie in memory, and add up in f32. Parameters stay f32 (the
+// master weights), as do their gradients and updates. Which operators are products, and which are
+// to stay as they are, say the operators' rules (graph/Precision.h):
+//
+// - Low: both factors are rounded. So is the result, unless no product depends on it: what is kept
+//   for the way back is half as much, but a gradient that goes to an update loses nothing.
+// - Follows: a value whose rounded form a product reads has that form for all its readers, so that
+//   it is in memory once.
+// - Wide: other readers of such a value see it as it is.
+//
+// What is moved before it is multiplied is rounded first and moved in 16 bits.
+#include "compiler/graph/Graph.h"
+#include "compiler/graph/GraphBuilder.h"
+#include "compiler/graph/Precision.h"
+#include "compiler/graph/States.h"
+#include "compiler/kernel/Contraction.h"
+#include "compiler/rewrite/Rewrites.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+bool isF32(Value value) {
+  auto tensor = dyn_cast<RankedTensorType>(value.getType());
+  return tensor && tensor.getElementType().isF32();
+}
+
+/// Whether the function is a step of training: it gives the next values of states.
+bool isStep(func::FuncOp function) {
+  return llvm::any_of(function.getArguments(), [&](BlockArgument argument) {
+    return function.getArgAttr(argument.getArgNumber(), graph::kState);
+  });
+}
+
+/// What a kernel of products takes. Winograd's transforms multiply errors: their products stay.
+bool isProduct(Operation *op) {
+  if (op->getNumOperands() < 2 || graph::precisionRule(op) != graph::PrecisionRule::Low)
+    return false;
+  auto isTransform = [](Operation *other) {
+    return other &&
+           isa<graph::WinogradInputOp, graph::WinogradWeightsOp, graph::WinogradOutputOp>(other);
+  };
+  if (isTransform(op->getOperand(0).getDefiningOp()))
+    return false;
+  if (auto conv = dyn_cast<graph::ConvOp>(op);
+      conv && (!conv.getChannelsLast() || kernel::isDepthwise(conv)))
+    return false;
+  return isF32(op->getOperand(0)) && isF32(op->getOperand(1)) && isF32(op->getResult(0));
+}
+
+class MixedPrecision {
+public:
+  MixedPrecision(func::FuncOp function, Type low)
+      : block_(function.getBody().front()), low_(low), shapes_(function.getContext()) {}
+
+  void run() {
+    SmallVector<Operation *> products;
+    for (Operation &op : block_)
+      if (isProduct(&op))
+        products.push_back(&op);
+    findFactors(products);
+    for (Operation *product : products)
+      for (unsigned operand : {0, 1})
+        product->setOperand(operand, widened(rounded(product->getOperand(operand))));
+    for (Operation *product : products)
+      if (factors_.contains(product))
+        roundForAll(product->getResult(0));
+    for (Value value : origins_)
+      if (Operation *op = value.getDefiningOp();
+          op && graph::precisionRule(op) == graph::PrecisionRule::Follows)
+        roundForAll(value);
+  }
+
+private:
+  /// The operators that some product depends on.
+  void findFactors(ArrayRef<Operation *> products) {
+    SmallVector<Operation *> open(products);
+    while (!open.empty())
+      for (Value operand : open.pop_back_val()->getOperands())
+        if (Operation *producer = operand.getDefiningOp(); producer && factors_.insert(producer))
+          open.push_back(producer);
+  }
+
+  graph::GraphBuilder builderBehind(Value value) {
+    if (Operation *op = value.getDefiningOp()) {
+      builder_.setInsertionPointAfter(op);
+      return {builder_, shapes_, op->getLoc()};
+    }
+    builder_.setInsertionPointToStart(&block_);
+    return {builder_, shapes_, value.getLoc()};
+  }
+
+  Value widened(Value value) {
+    Value &wide = widened_[value];
+    if (!wide)
+      wide = builderBehind(value).cast(value, Float32Type::get(value.getContext()));
+    return wide;
+  }
+
+  /// The value in 16 bits; rounded where it was computed, and then moved as it was.
+  Value rounded(Value value) {
+    if (Value known = rounded_.lookup(value))
+      return known;
+    Operation *op = value.getDefiningOp();
+    if (auto cast = dyn_cast_or_null<graph::CastOp>(op);
+        cast && getElementTypeOrSelf(cast.getX().getType()) == low_)
+      return cast.getX();
+    Value result;
+    if (op && isa<graph::TransposeOp, graph::ReshapeOp, graph::SliceOp>(op)) {
+      Value inner = rounded(op->getOperand(0));
+      graph::GraphBuilder graph = builderBehind(value);
+      Operation *moved = graph.builder.clone(*op);
+      moved->setOperand(0, inner);
+      moved->getResult(0).setType(cast<RankedTensorType>(value.getType()).clone(low_));
+      result = moved->getResult(0);
+    } else {
+      result = builderBehind(value).cast(value, low_);
+      origins_.insert(value);
+    }
+    rounded_[value] = result;
+    return result;
+  }
+
+  /// All other readers see the rounded value, too; results of the function stay as they are.
+  void roundForAll(Value value) {
+    Value narrow = rounded(value);
+    if (!narrow.getDefiningOp() || narrow.getDefiningOp()->getOperand(0) != value)
+      return;
+    Value wide = widened(narrow);
+    value.replaceUsesWithIf(wide, [&](OpOperand &use) {
+      return use.getOwner() != narrow.getDefiningOp() &&
+             !use.getOwner()->hasTrait<OpTrait::IsTerminator>();
+    });
+  }
+
+  Block &block_;
+  Type low_;
+  graph::ShapeContext shapes_;
+  OpBuilder builder_{low_.getContext()};
+  llvm::SetVector<Operation *> factors_;
+  llvm::SetVector<Value> origins_; // of which there is a rounded form
+  llvm::DenseMap<Value, Value> rounded_, widened_;
+};
+
+Type lowType(Precision precision, MLIRContext *context) {
+  if (precision == Precision::Bfloat)
+    return BFloat16Type::get(context);
+  return precision == Precision::Half ? Type(Float16Type::get(context)) : Type();
+}
+
+} // namespace
+
+LogicalResult mixPrecision(func::FuncOp function, const Options &options) {
+  if (Type low = lowType(options.precision, function.getContext()); low && isStep(function))
+    MixedPrecision(function, low).run();
+  return success();
+}
+
+} // namespace tensmith::rewrite
