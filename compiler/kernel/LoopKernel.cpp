@@ -4,7 +4,8 @@
 // The loop over the last dimension is left to LLVM's vectoriser; the other dimensions, and blocks
 // of the last, are the parallel items. Where other dimensions than the last are reduced, that loop
 // has others in it, which LLVM leaves as they are: it is one over vectors of elements, then, whose
-// lanes are reduced side by side.
+// lanes are reduced side by side. A last dimension of a few elements, as the channels of a picture,
+// is no loop: all of them are an iteration of the one over the dimension before it.
 #include "compiler/kernel/LoopKernel.h"
 
 #include <numeric>
@@ -19,6 +20,7 @@ constexpr int64_t kReducedInBlock = 1 << 14; // elements that one item reduces, 
 /// Rows that are packed side by side, and the fewest that are worth it: as many streams as the
 /// machine follows.
 constexpr int64_t kRowsTogether = 16, kFewRows = 4;
+constexpr int64_t kFewElements = 4; // of the last dimension, that are an iteration together
 
 /// A panel has a short piece of each row of the matrix: made one after the other, panels read a
 /// page for each piece, which nothing prefetches. So many rows are cut into all their panels
@@ -34,16 +36,35 @@ int64_t rowsTogether(graph::KernelOp kernel) {
   return together < kFewRows ? 1 : together;
 }
 
+/// Elements of the last dimension that are an iteration together: 1 but for few of them that are
+/// computed or moved each by itself.
+int64_t elementsTogether(graph::KernelOp kernel) {
+  auto type = cast<RankedTensorType>(kernel.getResult(0).getType());
+  if (kernel->getNumResults() > 1 || type.getRank() < 2 || type.getShape().back() > kFewElements ||
+      type.getShape().back() < 2)
+    return 1;
+  for (Operation &op : kernel.getBody().front().without_terminator()) {
+    auto indexed = dyn_cast<graph::Indexed>(op);
+    if (!isa<graph::ConstantOp, graph::NoneOp, graph::Elementwise>(op) &&
+        !(indexed && indexed.isMovement()))
+      return 1;
+  }
+  return type.getShape().back();
+}
+
 /// The shape that is looped over, with at least one dimension.
 struct IterationSpace {
   SmallVector<Value> outer;
   Value inner, block, blocks, items;
   int64_t together; // rows of panels
 
+  /// `elements` of the last dimension are an iteration.
   IterationSpace(IndexMath &math, const SizeValues &sizes, Type type, int64_t most,
-                 int64_t together)
+                 int64_t together, int64_t elements)
       : together(together) {
     outer = dimValues(math, sizes, type);
+    if (elements > 1)
+      outer.pop_back();
     inner = outer.empty() ? math.constant(1) : outer.pop_back_val();
     block = math.constant(most);
     if (auto size = constantIndex(inner); size && *size < most)
@@ -125,21 +146,24 @@ Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine, const
   int64_t lanes = machine.lanes(sizeof(float));
   bool sideBySide = reducesSideBySide(kernel, lanes);
   int64_t block = asked.itemElements.value_or(blockOf(kernel, sideBySide, lanes));
-  int64_t together = rowsTogether(kernel);
+  int64_t together = rowsTogether(kernel), elements = elementsTogether(kernel);
   parts.summary = sideBySide ? "loops of vectors" : "loops";
   if (together > 1)
     parts.summary += ", " + std::to_string(together) + " rows together";
+  if (elements > 1)
+    parts.summary += ", " + std::to_string(elements) + " elements together";
   Type shape = kernel.getResult(0).getType();
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
-    IterationSpace space(math, sizes, shape, block, together);
-    Value work = math.mul(workPerElement(math, sizes, kernel), math.min(space.block, space.inner));
+    IterationSpace space(math, sizes, shape, block, together, elements);
+    Value work = math.mul(math.mul(workPerElement(math, sizes, kernel), elements),
+                          math.min(space.block, space.inner));
     Schedule chosen;
     chosen.itemElements = constantIndex(space.block);
     return {space.items, grainOf(math, work), chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) mutable {
     IndexMath &math = emitter.math;
-    IterationSpace space(math, emitter.sizes, shape, block, together);
+    IterationSpace space(math, emitter.sizes, shape, block, together, elements);
     Value one = math.constant(1);
     bool scalar = cast<RankedTensorType>(shape).getRank() == 0;
     emitFor(math, begin, end, one, [&](Value item) {
@@ -147,20 +171,27 @@ Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine, const
       Value first = math.mul(indices.pop_back_val(), space.block);
       Value last = math.min(math.add(first, space.block), space.inner);
       Value row = math.mul(math.linear(indices, space.outer), space.inner);
-      auto store = [&](Value inner, int64_t lanes, Value mask) {
+      auto store = [&](Value inner, int64_t lanes, Value mask, int64_t element = 0) {
         Position at{indices, lanes, mask};
         if (!scalar)
           at.indices.push_back(inner);
         Value offset = math.add(row, inner);
+        if (elements > 1) {
+          at.indices.push_back(math.constant(element));
+          offset = math.add(math.mul(offset, elements), element);
+        }
         auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
-        SmallVector<Value> elements;
+        SmallVector<Value> values;
         for (Value value : yield.getValues())
-          elements.push_back(emitter.element(value, at));
-        for (auto [value, element, pointer] : llvm::zip_equal(yield.getValues(), elements, results))
-          emitter.store(pointer, getElementTypeOrSelf(value.getType()), offset, element, mask);
+          values.push_back(emitter.element(value, at));
+        for (auto [value, made, pointer] : llvm::zip_equal(yield.getValues(), values, results))
+          emitter.store(pointer, getElementTypeOrSelf(value.getType()), offset, made, mask);
       };
       if (!sideBySide)
-        return emitFor(math, first, last, one, [&](Value inner) { store(inner, 1, {}); });
+        return emitFor(math, first, last, one, [&](Value inner) {
+          for (int64_t element = 0; element < elements; ++element)
+            store(inner, 1, {}, element);
+        });
       Value count = math.div(math.sub(last, first), math.constant(lanes));
       Value whole = math.add(first, math.mul(count, lanes));
       emitFor(math, first, whole, math.constant(lanes),
