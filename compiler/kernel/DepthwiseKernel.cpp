@@ -1,6 +1,7 @@
 // A depthwise convolution has one product for each tap: it is bound by loads. So a tile is
 // neighbouring pixels of one row of the output, which share the vectors of weights, and the input
-// pixels where their windows overlap; the pointers to these are found once for all channels.
+// pixels where their windows overlap; the pointers to these are found once for all channels. An
+// image of bf16 is widened as it is loaded.
 #include "compiler/kernel/DepthwiseKernel.h"
 
 #include "compiler/kernel/Blocking.h"
@@ -97,7 +98,7 @@ private:
     Type type = VectorType::get({lanes_}, accumulator_);
     Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
     SmallVector<Value> sums(rows_.size() * vectors, zero);
-    Type element = getElementTypeOrSelf(root_.getX().getType());
+    Type element = getElementTypeOrSelf(storedOperand(root_.getX()).getType());
     Value taps = matchDepthwiseTaps(root_);
     for (const Pixel &pixel : pixels_)
       for (int64_t v = 0; v < vectors; ++v) {
@@ -165,8 +166,8 @@ Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root
 } // namespace
 
 bool isDepthwiseRoot(graph::ConvOp conv) {
-  if (!conv.getChannelsLast() || !isDepthwise(conv) || !isa<BlockArgument>(conv.getX()) ||
-      !matchDepthwiseTaps(conv))
+  if (!conv.getChannelsLast() || !isDepthwise(conv) ||
+      !isa<BlockArgument>(storedOperand(conv.getX())) || !matchDepthwiseTaps(conv))
     return false;
   Type accumulator = graph::kernelElementType(getElementTypeOrSelf(conv.getType()));
   return accumulator && accumulator.isF32() && tapCount(conv) <= kMaxTaps;

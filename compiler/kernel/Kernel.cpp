@@ -190,8 +190,11 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &mac
   }
   auto emitted =
       emitFrame(kernel, chooseTemplate(kernel, scheduledOperator(kernel), machine, asked));
-  if (emitted.ok())
-    emitted->work = workOf(kernel);
+  if (!emitted.ok())
+    return emitted;
+  emitted->work = workOf(kernel);
+  if (machine.flushesBfloats)
+    (*emitted->module)->setAttr(kFlushesBfloatsAttribute, UnitAttr::get(kernel.getContext()));
   return emitted;
 }
 

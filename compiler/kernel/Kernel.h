@@ -44,6 +44,8 @@ struct MachineShape {
   int64_t integerStep = 1;
   ByteProducts byteProducts = ByteProducts::None;
   BfloatProducts bfloatProducts = BfloatProducts::None;
+  /// Whether rounding to bf16 may take subnormal numbers for zero, as that instruction does.
+  bool flushesBfloats = false;
 
   int64_t lanes(int64_t elementBytes) const { return vectorBytes / elementBytes; }
 };
@@ -71,6 +73,8 @@ struct EmittedKernel {
 };
 
 inline constexpr char kKernelSymbol[] = "tensmith_kernel";
+/// A unit attribute of a kernel's module, by `MachineShape::flushesBfloats`.
+inline constexpr char kFlushesBfloatsAttribute[] = "tensmith.flushes_bfloats";
 
 /// Emits the region, by the choices in `asked` where there are any. Unsupported where an operator
 /// in it has no kernel code for its types.

@@ -98,6 +98,8 @@ public:
     if (Status status = readSchedules(); !status.ok())
       return status;
     useLimits(machine_, shape_);
+    shape_.flushesBfloats = options_.precision == Precision::Bfloat &&
+                            shape_.bfloatProducts == kernel::BfloatProducts::Dot;
     if (Status status = dump_.makeFolder(); !status.ok())
       return status;
     function_ = module_.lookupSymbol<func::FuncOp>("main");

@@ -251,13 +251,16 @@ private:
             root_->getOperand(1).getDefiningOp() == op);
   }
 
-  /// Of two operands that are bf16 in memory, the left one's way to f32: the template reads both
-  /// as they are, so it always comes along with the root, whose own it is (`widenForEach`).
+  /// Of a left operand that is bf16 in memory, as the right one is or of a depthwise convolution,
+  /// the way to f32: the template reads it as it is, so it always comes along with the root, whose
+  /// own it is (`widenForEach`).
   bool isWidenedLeft(Operation *op) const {
-    if (!rootRole_.isRoot(RootKind::Contraction) || root_->getOperand(0).getDefiningOp() != op)
+    bool depthwise = rootRole_.isRoot(RootKind::Depthwise);
+    if ((!depthwise && !rootRole_.isRoot(RootKind::Contraction)) ||
+        root_->getOperand(0).getDefiningOp() != op)
       return false;
     return kernel::storedLeft(root_) != root_->getOperand(0) &&
-           kernel::storedRight(root_) != root_->getOperand(1);
+           (depthwise || kernel::storedRight(root_) != root_->getOperand(1));
   }
 
   /// Element-wise at the end's own shape, as are all its users: then the root may stand before it.
@@ -602,7 +605,8 @@ private:
 void widenForEach(func::FuncOp function) {
   SmallVector<Operation *> products;
   function.walk([&](Operation *op) {
-    if (roleOf(op).isRoot(RootKind::Contraction))
+    if (Role role = roleOf(op);
+        role.isRoot(RootKind::Contraction) || role.isRoot(RootKind::Depthwise))
       products.push_back(op);
   });
   for (Operation *product : products) {

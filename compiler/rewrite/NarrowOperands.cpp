@@ -12,7 +12,8 @@
 // are the same.
 //
 // Under the policy bf16, operands are rounded to 8 bits of mantissa; sums stay f32. Where the
-// machine adds up products of pairs (vdpbf16ps) both are. Elsewhere a product of rounded numbers
+// machine adds up products of pairs (vdpbf16ps) both are, and so are the images of depthwise
+// convolutions, which wait for them. Elsewhere a product of rounded numbers
 // costs more than one of f32, and only the weights are rounded, where the product waits for them to
 // come from memory. A layer whose own weights would make it err by more than the policy's bound
 // (RoundingError.h) stays as it is.
@@ -37,6 +38,7 @@ struct Product {
   graph::ConstantOp weights;
   std::optional<int64_t> rows; // that a weight is multiplied by
   bool outputsFirst;           // the weights' first dimension is that of the outputs
+  bool depthwise = false;      // its weights are few, and stay as they are
 };
 
 /// Of f32, or of i16 with sums in i32.
@@ -80,15 +82,17 @@ std::optional<Product> productOf(Operation *op) {
   auto weights = constantBehind(op->getOperand(1), outputsFirst);
   if (!weights)
     return std::nullopt;
+  bool depthwise = false;
   if (auto conv = dyn_cast<graph::ConvOp>(op)) {
-    if (!conv.getChannelsLast() || kernel::isDepthwise(conv) || !outputsFirst)
+    depthwise = kernel::isDepthwise(conv);
+    if (!conv.getChannelsLast() || !outputsFirst || (depthwise && !result.getElementType().isF32()))
       return std::nullopt;
   } else if (cast<RankedTensorType>(weights.getType()).getRank() != 2 || result.getRank() < 2 ||
              cast<RankedTensorType>(op->getOperand(0).getType()).getRank() != result.getRank() ||
              op->getOperand(0).getDefiningOp<graph::WinogradInputOp>()) {
     return std::nullopt;
   }
-  return Product{op, weights, knownProduct(result.getShape().drop_back()), outputsFirst};
+  return Product{op, weights, knownProduct(result.getShape().drop_back()), outputsFirst, depthwise};
 }
 
 bool fitsBytes(const HostTensor &integers) {
@@ -109,11 +113,11 @@ bool waitsForFloats(int64_t rows, const kernel::MachineShape &machine) {
   return double(rows) / kVectorsInCycle < double(machine.vectorBytes) / machine.memoryBytesPerCycle;
 }
 
-void narrow(const Product &product, Type type, bool both) {
+void narrow(const Product &product, Type type, ArrayRef<unsigned> operands) {
   OpBuilder builder(product.op);
   graph::ShapeContext shapes(product.op->getContext());
   graph::GraphBuilder graph(builder, shapes, product.op->getLoc());
-  for (unsigned operand = both ? 0 : 1; operand < 2; ++operand) {
+  for (unsigned operand : operands) {
     Value wide = product.op->getOperand(operand);
     product.op->setOperand(
         operand, graph.cast(graph.cast(wide, type), getElementTypeOrSelf(wide.getType())));
@@ -142,21 +146,30 @@ private:
     bool narrows = !asked || *asked == kByteBits;
     made(product, narrows ? kByteBits : kPairBits, 0);
     if (narrows)
-      narrow(product, IntegerType::get(product.op->getContext(), 8), /*both=*/false);
+      narrow(product, IntegerType::get(product.op->getContext(), 8), {1});
   }
 
   void round(const Product &product) {
     bool pairs = machine_.bfloatProducts != kernel::BfloatProducts::None;
     auto asked = options_.asked(product.op).operandBits;
-    bool wanted = pairs || (fromMemory_ && product.rows && waitsForFloats(*product.rows, machine_));
+    bool waits = fromMemory_ && product.rows && waitsForFloats(*product.rows, machine_);
+    bool wanted = pairs || (waits && !product.depthwise);
     auto weights = graph::hostTensor(graph::ConstantOp(product.weights).getValue());
     if (!weights.ok())
       return;
-    double error = wanted || asked ? errorOfBfloat(*weights, product.outputsFirst, pairs) : 0;
+    double error = wanted || asked ? errorOfBfloat(*weights, product.outputsFirst,
+                                                   /*roundsWeights=*/!product.depthwise,
+                                                   /*roundsRows=*/pairs || product.depthwise)
+                                   : 0;
     bool rounds = asked ? *asked == kBfloatBits : wanted && error <= kBfloatBound;
     made(product, rounds ? kBfloatBits : kFloatBits, rounds ? error : 0);
+    SmallVector<unsigned> operands{1};
+    if (product.depthwise)
+      operands = {0};
+    else if (pairs)
+      operands = {0, 1};
     if (rounds)
-      narrow(product, BFloat16Type::get(product.op->getContext()), pairs);
+      narrow(product, BFloat16Type::get(product.op->getContext()), operands);
   }
 
   void made(const Product &product, int64_t bits, double error) {

@@ -97,7 +97,8 @@ double errorOfWinograd(const HostTensor &weights, int64_t outputs) {
   return distance.relative();
 }
 
-double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsRows) {
+double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsWeights,
+                     bool roundsRows) {
   int64_t outputs = weights.shape()[outputsFirst ? 0 : size_t(weights.rank() - 1)];
   int64_t inputs = weights.size() / std::max<int64_t>(outputs, 1);
   auto numbers = weights.as<float>();
@@ -112,7 +113,7 @@ double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsRo
     std::array<double, kRows> found{}, right{};
     for (int64_t i = 0; i < inputs; ++i) {
       float weight = numbers[size_t(outputsFirst ? output * inputs + i : i * outputs + output)];
-      float rounded = toBfloat(weight);
+      float rounded = roundsWeights ? toBfloat(weight) : weight;
       for (int64_t row = 0; row < kRows; ++row) {
         right[size_t(row)] += double(rows[size_t(row * inputs + i)]) * weight;
         found[size_t(row)] += double(roundedRows[size_t(row * inputs + i)]) * rounded;

@@ -15,8 +15,9 @@ inline constexpr double kFastBound = 1e-5, kBfloatBound = 1.0 / 64;
 /// taps, taps]. Some tiles, channels of the output among them, are looked at.
 double errorOfWinograd(const HostTensor &weights, int64_t outputs);
 
-/// Of products of rows with weights that are rounded to bf16, and the rows as well where
-/// `roundsRows`. weights: f32 [outputs, inputs, ...] where `outputsFirst`, else [inputs, outputs].
-double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsRows);
+/// Of products of rows with weights, where one or both are rounded to bf16. weights: f32 [outputs,
+/// inputs, ...] where `outputsFirst`, else [inputs, outputs].
+double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsWeights,
+                     bool roundsRows);
 
 } // namespace tensmith::rewrite

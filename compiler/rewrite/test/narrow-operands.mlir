@@ -68,3 +68,18 @@ func.func @codes_of_nine_bits(%x: tensor<10x20xi16>) -> tensor<10x30xi32> {
   %y = graph.matmul %x, %w {accumulate_i32 = true} : (tensor<10x20xi16>, tensor<20x30xi16>) -> tensor<10x30xi32>
   return %y : tensor<10x30xi32>
 }
+
+// A depthwise convolution waits for its image; its weights are few. Where nothing converts to bf16, it stays.
+// CHECK-LABEL: func @depthwise
+// CHECK: %[[N:.*]] = graph.cast %arg0 {to = bf16}
+// CHECK: %[[W:.*]] = graph.cast %[[N]] {to = f32}
+// CHECK-NOT: graph.cast
+// CHECK: graph.conv %[[W]]
+// NOPAIRS-LABEL: func @depthwise
+// NOPAIRS-NOT: graph.cast
+func.func @depthwise(%x: tensor<1x6x6x4xf32>) -> tensor<1x4x4x4xf32> {
+  %w = graph.constant {value = dense<0.25> : tensor<4x1x3x3xf32>} : () -> tensor<4x1x3x3xf32>
+  %none = graph.none : none
+  %y = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 4, channels_last = true} : (tensor<1x6x6x4xf32>, tensor<4x1x3x3xf32>, none) -> tensor<1x4x4x4xf32>
+  return %y : tensor<1x4x4x4xf32>
+}

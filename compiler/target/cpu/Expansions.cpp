@@ -1,6 +1,7 @@
 // The pattern sets of the expansions; see Expansions.h.
 #include "compiler/target/cpu/Expansions.h"
 
+#include "compiler/kernel/Kernel.h"
 #include "compiler/target/cpu/HalfExpansion.h"
 
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
@@ -59,6 +60,41 @@ struct TruncateDoubleByOdd : OpRewritePattern<arith::TruncFOp> {
     Value odd = b.create<arith::OrIOp>(towardZero, one);
     Value chosen = b.create<arith::SelectOp>(inexact, odd, bits);
     rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, to, b.create<arith::BitcastOp>(f32, chosen));
+    return success();
+  }
+};
+
+/// before: arith.truncf (arith.extf %x : bf16 to f32) : f32 to bf16
+/// after:  %x
+struct TruncateExtended : OpRewritePattern<arith::TruncFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::TruncFOp op, PatternRewriter &rewriter) const override {
+    auto extended = op.getIn().getDefiningOp<arith::ExtFOp>();
+    if (!extended || extended.getIn().getType() != op.getType())
+      return rewriter.notifyMatchFailure(op, "not of what was extended");
+    rewriter.replaceOp(op, extended.getIn());
+    return success();
+  }
+};
+
+/// before: arith.truncf %x : vector<16xf32> to vector<16xbf16>
+/// after:  vcvtneps2bf16
+/// Ten instructions as bits; where numbers may be taken for zero that are subnormal.
+struct TruncateByInstruction : OpRewritePattern<arith::TruncFOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(arith::TruncFOp op, PatternRewriter &rewriter) const override {
+    auto to = dyn_cast<VectorType>(op.getType());
+    bool fits = to && to.getElementType().isBF16() && to.getRank() == 1 &&
+                (to.getNumElements() == 16 || to.getNumElements() == 8) &&
+                getElementTypeOrSelf(op.getIn().getType()).isF32();
+    if (!fits)
+      return rewriter.notifyMatchFailure(op, "no vector from f32 to bf16");
+    std::string name = "llvm.x86.avx512bf16.cvtneps2bf16." +
+                       std::to_string(to.getNumElements() * int64_t(sizeof(float)) * 8);
+    rewriter.replaceOpWithNewOp<LLVM::CallIntrinsicOp>(op, TypeRange(to), name,
+                                                       ValueRange{op.getIn()});
     return success();
   }
 };
@@ -245,6 +281,10 @@ Status expandOperations(ModuleOp module, const Machine &machine) {
   addElementaryFunctions(scalar, machine);
   scalar.add<TruncateDoubleByOdd>(module.getContext(),
                                   /*benefit=*/2); // before bf16's own expansion
+  scalar.add<TruncateExtended>(module.getContext(), /*benefit=*/3);
+  if (module->hasAttr(kernel::kFlushesBfloatsAttribute) && machine.has("avx512bf16") &&
+      machine.has("avx512vl"))
+    scalar.add<TruncateByInstruction>(module.getContext(), /*benefit=*/2);
   scalar.add<ExpandRemainder, StoreBitsOfBFloat16<LLVM::StoreOp>,
              StoreBitsOfBFloat16<LLVM::MaskedStoreOp>, LoadBitsOfBFloat16<LLVM::LoadOp>,
              LoadBitsOfBFloat16<LLVM::MaskedLoadOp>>(module.getContext());
