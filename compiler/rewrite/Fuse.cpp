@@ -329,7 +329,12 @@ private:
     return rootRole_.part == Part::Reduction || rootRole_.isRoot(RootKind::Row) ||
            rootRole_.isRoot(RootKind::Scatter) ||
            (rootRole_.isRoot(RootKind::Contraction) && isa<graph::MatMulOp>(root_) &&
-            hasFewColumns());
+            hasFewColumns() && !isHalf(op->getResult(0)));
+  }
+  /// What is rounded to 16 bits is read as it then lies in memory, and not copied.
+  static bool isHalf(Value value) {
+    Type element = getElementTypeOrSelf(value.getType());
+    return element.isBF16() || element.isF16();
   }
 
   /// Rows of a contraction are computed by each of its items; those of many columns are several.
@@ -423,8 +428,13 @@ public:
     kernel.getBody().takeBody(body_);
     results[0].replaceAllUsesWith(kernel->getResult(0));
     places_.replace(sorted, group_.end_, kernel);
+    llvm::SmallSetVector<Operation *, 2> rights;
+    for (auto [root, use] : packed)
+      if (Operation *right = use ? root->getOperand(1).getDefiningOp() : nullptr)
+        rights.insert(right);
     for (Operation *op : llvm::reverse(sorted))
       op->erase();
+    llvm::for_each(rights, [&](Operation *right) { eraseWidening(right); });
     return kernel;
   }
 
@@ -444,6 +454,15 @@ private:
       made->erase();
       return;
     }
+  }
+
+  /// The way of a right operand to what it was multiplied as, which the packing has passed by: what
+  /// it stood behind has one user fewer, and may become a part of that one's kernel.
+  void eraseWidening(Operation *op) {
+    if (!isa<graph::CastOp>(op) || !op->use_empty())
+      return;
+    places_.forget(op);
+    op->erase();
   }
 
   /// As the emitter will see it.

@@ -520,3 +520,16 @@ def test_one_process_at_a_time(network, pictures, tmp_path):
 
 if __name__ == "__main__":
     sys.exit(pytest.main([__file__]))
+
+
+# Breaks when the loss's scale is no part of a checkpoint, or the precision may change on the way.
+def test_mixed_precision_goes_on_to_the_same_bits(network, pictures, tmp_path):
+    settings = {"optimiser": "momentum", "learning_rate": 0.05, "precision": "f16"}
+    train(*arguments(network, pictures, tmp_path / "whole", **settings))
+    train(*arguments(network, pictures, tmp_path / "parts", **settings, epochs=2))
+    assert "--precision was" in refused(*arguments(network, pictures, tmp_path / "parts", **settings | {"precision": "bf16"}), "--resume")
+    train(*arguments(network, pictures, tmp_path / "parts", **settings), "--resume")
+    states, _ = states_of(tmp_path / "whole")
+    assert states == states_of(tmp_path / "parts")[0]
+    assert {"loss_scale", "loss_scale_steps"} <= states.keys()
+    assert [metric for metric in metrics_of(tmp_path / "whole") if metric["kind"] == "validation"][-1]["accuracy"] > 0.9
