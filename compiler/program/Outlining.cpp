@@ -23,6 +23,8 @@ namespace tensmith::program {
 namespace {
 
 bool isGraphCode(Operation *op) { return isa_and_nonnull<graph::GraphDialect>(op->getDialect()); }
+/// What each segment has for itself, and none is given.
+bool isLiteral(Operation *op) { return isa_and_nonnull<graph::ConstantOp, graph::NoneOp>(op); }
 
 /// The order of one block's operators.
 class Schedule {
@@ -47,7 +49,7 @@ private:
   };
 
   bool isTensorCode(Operation *op) const {
-    return isGraphCode(op) && !isa<graph::ConstantOp>(op) && !scalars_.contains(op);
+    return isGraphCode(op) && !isLiteral(op) && !scalars_.contains(op);
   }
   bool isHere(Operation *op) const { return op->getBlock() == &block_; }
 
@@ -89,7 +91,7 @@ private:
     stages.clear();
     int effects = 0; // what has effects comes behind what had some before it
     for (Operation &op : block_.without_terminator()) {
-      if (isa<graph::ConstantOp>(op))
+      if (isLiteral(&op))
         continue;
       int time = 0, stage = 0;
       visitOperands(op, [&](Place operand) {
@@ -161,7 +163,7 @@ private:
     }
     // A constant that the program itself uses stands at the block's beginning; the others are gone.
     for (Operation &op : llvm::make_early_inc_range(block))
-      if (isa<graph::ConstantOp>(op))
+      if (isLiteral(&op))
         op.use_empty() ? op.erase() : op.moveBefore(&block, block.begin());
   }
 
@@ -179,7 +181,7 @@ private:
           Operation *source = operand.getDefiningOp();
           if (source && (inside.contains(source) || op->isProperAncestor(source)))
             continue;
-          (operand.getDefiningOp<graph::ConstantOp>() ? constants : inputs).insert(operand);
+          (isLiteral(source) ? constants : inputs).insert(operand);
         }
       });
       for (Value result : op->getResults())
