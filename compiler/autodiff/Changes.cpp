@@ -102,6 +102,20 @@ Value Changes::construct(Type type, uint64_t tag, ArrayRef<Value> fields) {
                                                     tag + 1);
 }
 
+bool Changes::hasFunctions(Type type) const {
+  llvm::SetVector<Type> seen;
+  seen.insert(type);
+  for (size_t next = 0; next < seen.size(); ++next) {
+    auto object = dyn_cast<program::ObjectType>(seen[next]);
+    if (object && object.getText().contains("->"))
+      return true;
+    if (const program::Constructors *known = structures_.find(seen[next]))
+      for (const auto &fields : *known)
+        seen.insert(fields.begin(), fields.end());
+  }
+  return false;
+}
+
 FailureOr<program::Constructors> Changes::structureOf(Type type, Operation *op) {
   if (const program::Constructors *known = structures_.find(type))
     return *known;

@@ -55,6 +55,8 @@ public:
   Value dense(Value change, Value like);
   Value fromDense(Value dense);
 
+  /// Whether functions may be inside, of which a caller can be given no change.
+  bool hasFunctions(Type type) const;
   /// The constructors of a type, or an error at the operator.
   mlir::FailureOr<program::Constructors> structureOf(Type type, mlir::Operation *op);
   /// A type of its own.

@@ -189,6 +189,9 @@ private:
   }
 
   Status checkDifferentiable(Type type, const std::string &name) {
+    if (Changes(function_->getParentOfType<ModuleOp>(), code_).hasFunctions(type))
+      return invalidArgument("'" + name + "' has functions inside, which have no derivative that " +
+                             "could be given");
     if (Changes::isPossible(type))
       return {};
     std::string text;
@@ -311,12 +314,13 @@ private:
         return number.status();
       numbers.push_back(*number);
     }
-    for (unsigned i = 0; derivative_.of.empty() && i < subject_.resultNames.size(); ++i)
-      if (Changes::isPossible(subject_.results()[i].getType()))
-        numbers.push_back(i);
     auto module = function_->getParentOfType<ModuleOp>();
     Pushed pushed(module, code_);
     Changes &changes = pushed.changes;
+    for (unsigned i = 0; derivative_.of.empty() && i < subject_.resultNames.size(); ++i)
+      if (Type type = subject_.results()[i].getType();
+          Changes::isPossible(type) && !changes.hasFunctions(type))
+        numbers.push_back(i);
     Forward forward(code_, activity, &pushed);
     builder_.setInsertionPointToStart(&block());
     for (auto [value, name] : llvm::zip_equal(wanted, derivative_.withRespectTo)) {

@@ -3,6 +3,8 @@ differences in double precision. test_gradients_of_programs_torch.py has those o
 
 import os
 import pathlib
+import re
+import subprocess
 import sys
 
 import numpy as np
@@ -236,6 +238,60 @@ def test_products_with_the_hessian_are_the_gradients_slopes(name, tmp_path):
     for name, product, slope in zip(slopes.wrt, outputs[-count:], expected):
         for path, part in floats(product):
             assert np.allclose(part, slope[path], rtol=1e-4, atol=1e-5), (name, path)
+
+
+REAL = re.compile(r"(?<![\w.])-?\d+(?:\.\d+(?:e-?\d+)?|e-?\d+)(?![\w.])")
+
+
+def drawn(seed):
+    """A program of random-programs, in f64; what main gives first is a value of any type."""
+    command = [PACKAGE.parent / "test" / "random-programs", "--print", str(seed)]
+    text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return REAL.sub(lambda number: f"({number[0]} : f64[])", text.replace("f32", "f64"))
+
+
+def slope_of_drawn(seed, folder):
+    """Of a weighting of all floats that the program gives, along a direction: by differences, and by the gradient; or why not."""
+    import tensmith
+
+    path, rng = folder / "program.tsm", np.random.default_rng(seed)
+    path.write_text(drawn(seed))
+    model = tensmith.compile(path, cache_dir="", threads=1)
+    given = {"x": draw(rng, 3, 5), "v": draw(rng, 3), "w": draw(rng, 5, 3), "c": draw(rng, 5), "k": np.int64(rng.integers(6)),
+             "b": np.bool_(rng.integers(2)), "l": model._value([np.int64(k) for k in rng.integers(-5, 15, rng.integers(4))])}  # fmt: skip
+    result = model.run(**given)[0]
+    weights = {place: draw(rng, *array.shape) for place, array in floats(result)}
+    if not weights:
+        return "no floats"
+    wrt = ["x", "v", "w", "c"]
+    try:
+        compiled = tensmith.grad(path, wrt, "result0", cotangent=True, cache_dir="", threads=1)
+    except tensmith.Error as error:
+        assert re.search("writes to references|has functions inside", str(error)), error
+        return "refused"
+    gradients = compiled.run(**given, **{"cotangent.result0": only(result, weights)})[-len(wrt) :]
+    directions = {name: draw(rng, *given[name].shape) for name in wrt}
+
+    def weighted(step):
+        moved = {name: given[name] + step * direction for name, direction in directions.items()}
+        parts = dict(floats(model.run(**{**given, **moved})[0]))
+        return sum((parts[place] * weight).sum() for place, weight in weights.items()) if parts.keys() == weights.keys() else np.nan
+
+    slopes = [(weighted(step) - weighted(-step)) / (2 * step) for step in (1e-6, 3e-7)]
+    scale = max(1, sum(np.abs(array * weights[place]).sum() for place, array in floats(result)))
+    if not abs(slopes[0] - slopes[1]) <= 1e-4 * abs(slopes[1]) + 1e-6 * scale:
+        return "a kink"
+    along = sum((gradient * directions[name]).sum() for name, gradient in zip(wrt, gradients))
+    assert abs(along - slopes[1]) <= 1e-4 * max(1, abs(slopes[1])) * scale, seed
+    return "slope" if abs(slopes[1]) > 1e-9 else "constant"
+
+
+def test_gradients_of_drawn_programs_are_the_slopes(tmp_path):
+    """With data types, closures, references and recursion; a third of them depend on the inputs."""
+    if not (PACKAGE.parent / "test" / "random-programs").exists():
+        pytest.skip("the test programs are not built")
+    found = [slope_of_drawn(seed, tmp_path) for seed in [*range(1, 40), 73, 235]]
+    assert found.count("slope") >= 10 and found.count("refused") <= 4, found
 
 
 def test_recursion_goes_back_side_by_side_and_together(tmp_path):
