@@ -145,8 +145,12 @@ public:
   nb::list step(nb::list inputs, const States &states) {
     size_t inputCount = ts_module_input_count(module_.get());
     std::vector<ts_tensor *> given(inputCount), outputs(ts_module_output_count(module_.get()));
-    for (size_t i = 0; i < states.size(); ++i)
-      given[states.state(i).input] = outputs[states.state(i).output] = states.tensor(i);
+    for (size_t i = 0; i < states.size(); ++i) {
+      ts_state state = states.state(i);
+      given[state.input] = states.tensor(i);
+      if (state.output != TS_NO_OUTPUT)
+        outputs[state.output] = states.tensor(i);
+    }
     std::vector<Owned<ts_tensor>> held;
     for (size_t i = 0; i < inputCount; ++i) {
       if (given[i])

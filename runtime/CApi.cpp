@@ -96,6 +96,16 @@ template <typename Options> Result<Options> optionsOf(const Options *given) {
   return options;
 }
 
+/// Makes room for the times of the session's steps.
+void prepare(runtime::Profile &profile, const ts_session &session, runtime::Trace *trace) {
+  const runtime::Program &program = session.session.module().program();
+  for (const auto &function : program.functions)
+    profile.functions.emplace_back(function.steps.size());
+  for (const auto &procedure : program.procedures)
+    profile.procedures.emplace_back(procedure.code.size());
+  profile.trace = trace;
+}
+
 ts_value_kind kindOf(plan::ValueKind kind) {
   switch (kind) {
   case plan::ValueKind::Sequence:
@@ -391,7 +401,8 @@ ts_state ts_module_state(const ts_module *module, size_t index) {
   if (index >= ts_module_state_count(module))
     return {"", TS_STATE_STEP, SIZE_MAX, SIZE_MAX};
   const auto *state = module->module->plan().states()->Get(uint32_t(index));
-  return {state->name()->c_str(), ts_state_kind(state->kind()), state->input(), state->output()};
+  size_t output = state->output() == UINT32_MAX ? TS_NO_OUTPUT : state->output();
+  return {state->name()->c_str(), ts_state_kind(state->kind()), state->input(), output};
 }
 ts_status *ts_module_state_initial(const ts_module *module, size_t index, ts_tensor **out) {
   return guarded([&]() -> Status {
@@ -446,17 +457,37 @@ int ts_session_threads(const ts_session *session) {
 
 ts_status *ts_session_run(ts_session *session, ts_tensor *const *inputs, size_t input_count,
                           ts_tensor **outputs, size_t output_count) {
+  return ts_session_run_with(session, inputs, input_count, outputs, output_count, nullptr);
+}
+
+ts_status *ts_session_run_with(ts_session *session, ts_tensor *const *inputs, size_t input_count,
+                               ts_tensor **outputs, size_t output_count,
+                               const ts_run_options *options) {
   return guarded([&]() -> Status {
     if (!session || (input_count && !inputs) || (output_count && !outputs))
       return missing(session ? "the inputs or outputs" : "the session");
+    auto known = optionsOf(options);
+    if (!known)
+      return known.status();
     auto given = retained(inputs, input_count), results = retained(outputs, output_count);
-    runtime::Watch watch{nullptr, session->checkFinite};
-    if (Status status = session->session.run(given, results, nullptr, watch); !status.ok())
+    std::function<void(size_t)> tell = [&](size_t output) {
+      known->written(known->context, output);
+    };
+    runtime::Watch watch{nullptr, session->checkFinite, known->written ? &tell : nullptr};
+    runtime::Profile profile;
+    std::optional<runtime::Trace> trace;
+    if (known->trace)
+      prepare(profile, *session, &trace.emplace());
+    if (Status status =
+            session->session.run(given, results, known->trace ? &profile : nullptr, watch);
+        !status.ok())
       return status;
     for (size_t i = 0; i < output_count; ++i)
       if (!outputs[i])
         outputs[i] = wrap(results[i].release());
-    return {};
+    return known->trace
+               ? copyText(runtime::describeTrace(session->session.module(), *trace), known->trace)
+               : Status();
   });
 }
 
@@ -483,14 +514,9 @@ namespace {
 /// `runs` runs whose outputs are dropped.
 Status runMeasured(ts_session &session, ts_tensor *const *inputs, size_t count, size_t runs,
                    runtime::Profile &profile) {
-  const runtime::Program &program = session.session.module().program();
-  for (const auto &function : program.functions)
-    profile.functions.emplace_back(function.steps.size());
-  for (const auto &procedure : program.procedures)
-    profile.procedures.emplace_back(procedure.code.size());
   auto given = retained(inputs, count);
   for (size_t i = 0; i < runs; ++i) {
-    std::vector<TensorRef> results(program.functions[0].results.size());
+    std::vector<TensorRef> results(session.session.module().program().functions[0].results.size());
     if (Status status = session.session.run(given, results, &profile); !status.ok())
       return status;
   }
@@ -506,6 +532,7 @@ ts_status *ts_session_profile(ts_session *session, ts_tensor *const *inputs, siz
     if (!session || !json || (input_count && !inputs))
       return missing(session ? "the inputs or the result" : "the session");
     runtime::Profile profile;
+    prepare(profile, *session, nullptr);
     Status status = runMeasured(*session, inputs, input_count, runs, profile);
     return status.ok()
                ? copyText(runtime::describeProfile(session->session.module(), profile), json)
@@ -520,7 +547,7 @@ ts_status *ts_session_trace(ts_session *session, ts_tensor *const *inputs, size_
       return missing(session ? "the inputs or the result" : "the session");
     runtime::Profile profile;
     runtime::Trace trace;
-    profile.trace = &trace;
+    prepare(profile, *session, &trace);
     Status status = runMeasured(*session, inputs, input_count, runs, profile);
     return status.ok() ? copyText(runtime::describeTrace(session->session.module(), trace), json)
                        : status;

@@ -291,7 +291,9 @@ void writeStates(JsonWriter &json, const Module &module) {
     const plan::State *state = states->Get(i);
     json.open('{').key("name").value(view(state->name()));
     json.key("kind").value(plan::EnumNameStateKind(state->kind()));
-    json.key("input").value(int64_t(state->input())).key("output").value(int64_t(state->output()));
+    bool updated = state->output() != UINT32_MAX;
+    json.key("input").value(int64_t(state->input()));
+    json.key("output").value(updated ? int64_t(state->output()) : int64_t(-1));
     json.key("in_place").value(int64_t(state->in_place())).close('}');
   }
   json.close(']');

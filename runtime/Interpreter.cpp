@@ -247,11 +247,16 @@ Status measureStep(Run &run, Frame &frame, const Step &step, uint32_t function, 
   return status;
 }
 
-Status watchStep(Run &run, Frame &frame, const Step &step) {
+Status watchStep(Run &run, Frame &frame, const Step &step, uint32_t function, uint32_t index) {
   if (run.watch.checkFinite)
     noteOperands(run, frame, step);
-  if (Status status = executeStep(run, frame, step); !status.ok())
+  if (Status status = run.profile ? measureStep(run, frame, step, function, index)
+                                  : executeStep(run, frame, step);
+      !status.ok())
     return status;
+  if (run.watch.written && function == 0)
+    if (Status status = tellWritten(run, frame, step); !status.ok())
+      return status;
   if (run.watch.checkFinite)
     if (Status status = checkFinite(run, frame, step); !status.ok())
       return status;
@@ -268,9 +273,8 @@ Status executeSteps(Run &run, Frame &frame, uint32_t function) {
       return located(run, step, kernelFailure(run.session.module(), step, frame.context));
     }
     auto index = uint32_t(&step - frame.code.steps.data());
-    Status status = plain         ? executeStep(run, frame, step)
-                    : run.profile ? measureStep(run, frame, step, function, index)
-                                  : watchStep(run, frame, step);
+    Status status =
+        plain ? executeStep(run, frame, step) : watchStep(run, frame, step, function, index);
     if (!status.ok())
       return located(run, step, status);
     for (uint32_t value : step.releases)
@@ -449,12 +453,20 @@ Result<std::vector<Passed>> execute(Run &run, Frame &frame, uint32_t function,
   if (function != 0 && !code.together.empty())
     if (Status status = allocateTogether(frame); !status.ok())
       return status;
+  if (run.watch.written && function == 0) {
+    run.destinations = destinations;
+    run.told.assign(destinations.size(), false);
+  }
   if (Status status = executeSteps(run, frame, function); !status.ok())
     return status;
   std::vector<Passed> results;
   results.reserve(code.results.size());
   for (size_t i = 0; i < code.results.size(); ++i) {
     Tensor *destination = destinations.empty() ? nullptr : destinations[i];
+    if (destination && i < run.told.size() && run.told[i] && function == 0) {
+      results.push_back({TensorRef::retain(destination), false});
+      continue;
+    }
     auto result = passOut(run, frame, code.results[i], function == 0, destination, results);
     if (!result)
       return result.status();

@@ -22,6 +22,9 @@ struct Run {
   Profile *profile = nullptr;
   Watch watch = {};
   References references = {};
+  /// Of main's results, where `written` is watched: the caller's tensors, and which were told of.
+  std::span<Tensor *const> destinations = {};
+  std::vector<bool> told = {};
 };
 
 /// Runs the frame's function. `given`: the symbols that the caller gives; `destinations`: empty, or

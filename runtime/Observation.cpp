@@ -4,7 +4,9 @@
 #include "runtime/Interpreter.h"
 #include "runtime/ModuleFormat.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace tensmith::runtime {
 namespace {
@@ -96,6 +98,25 @@ Status observeResults(const Run &run, const Frame &frame, const Step &step) {
       return tensor.status();
     if (*tensor)
       (*run.watch.observe)(frame.code.values[value].name, location, *tensor);
+  }
+  return {};
+}
+
+Status tellWritten(Run &run, const Frame &frame, const Step &step) {
+  for (size_t i = 0; i < run.destinations.size(); ++i) {
+    uint32_t value = frame.code.results[i];
+    Tensor *to = run.destinations[i];
+    if (!to || run.told[i] || std::ranges::find(step.results, value) == step.results.end())
+      continue;
+    auto tensor = tensorOf(run, frame, value);
+    if (!tensor)
+      return tensor.status();
+    if ((*tensor)->type() != to->type() || (*tensor)->shape() != to->shape())
+      continue; // refused when the run ends
+    if (to->bytes() && (*tensor)->data() != to->data())
+      std::memcpy(to->data(), (*tensor)->data(), size_t(to->bytes()));
+    run.told[i] = true;
+    (*run.watch.written)(i);
   }
   return {};
 }

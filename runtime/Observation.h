@@ -23,4 +23,8 @@ Status checkFinite(const Run &run, Frame &frame, const Step &step);
 /// Hands the step's results to the run's observer.
 Status observeResults(const Run &run, const Frame &frame, const Step &step);
 
+/// Of a step of main: brings outputs among its results to the caller's memory, where the plan has
+/// them elsewhere, and tells of them.
+Status tellWritten(Run &run, const Frame &frame, const Step &step);
+
 } // namespace tensmith::runtime

@@ -216,6 +216,9 @@ Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outp
     if (tensor->bytes() && tensor->data() != destinations[i]->data())
       std::memmove(destinations[i]->data(), tensor->data(), size_t(tensor->bytes()));
   }
+  for (size_t i = 0; watch.written && i < outputs.size(); ++i)
+    if (destinations[i] && !run.told[i])
+      (*watch.written)(i);
   for (size_t i = 0; i < outputs.size(); ++i)
     if (!destinations[i])
       outputs[i] = std::move((*results)[i].tensor);

@@ -118,8 +118,10 @@ struct Watch {
 
   const Observe *observe = nullptr;
   bool checkFinite = false; // the run fails at the step that makes a NaN or an infinity
+  /// Told of each output that the caller gave a tensor for, when it lies there for good.
+  const std::function<void(size_t output)> *written = nullptr;
 
-  bool any() const { return observe || checkFinite; }
+  bool any() const { return observe || checkFinite || written; }
 };
 
 class Session {

@@ -12,6 +12,7 @@ namespace tensmith::runtime {
 namespace {
 
 constexpr uint64_t kZeros = UINT64_MAX;
+constexpr uint32_t kReadAlone = UINT32_MAX; // in an output's place
 constexpr uint64_t kAlignment = 64;
 
 template <typename T> uint32_t sizeOf(const flatbuffers::Vector<T> *vector) {
@@ -97,9 +98,12 @@ std::string verifyState(const plan::Module &module, const plan::State &state, ui
   const plan::Function &main = *module.functions()->Get(0);
   if (!state.name() || state.kind() > plan::StateKind::MAX)
     return "it has no name, or is of an unknown kind";
-  if (state.input() >= sizeOf(main.params()) || state.output() >= sizeOf(main.results()))
+  bool updated = state.output() != kReadAlone;
+  if (state.input() >= sizeOf(main.params()) ||
+      (updated && state.output() >= sizeOf(main.results())))
     return "it is no input or no output";
-  uint32_t from = main.params()->Get(state.input()), to = main.results()->Get(state.output());
+  uint32_t from = main.params()->Get(state.input()),
+           to = updated ? main.results()->Get(state.output()) : from;
   const plan::Value &input = *main.values()->Get(from), &output = *main.values()->Get(to);
   if (!isPlain(input) || !isPlain(output) || input.type() != output.type())
     return "its input and output are no tensors of one type";
@@ -113,7 +117,7 @@ std::string verifyState(const plan::Module &module, const plan::State &state, ui
     return "its initial value lies outside the weights";
   if (!state.in_place())
     return "";
-  if (output.storage() != plan::Storage::Result)
+  if (!updated || output.storage() != plan::Storage::Result)
     return "its output has no memory of the caller's, and so can't take its input's place";
   std::string fault = order.fault(from, to);
   return fault.empty() ? "" : "its input " + fault;
@@ -175,8 +179,8 @@ std::string verifyStates(const plan::Module &module, uint64_t weightsBytes) {
   for (uint32_t i = 0; i < sizeOf(module.states()); ++i) {
     const plan::State &state = *module.states()->Get(i);
     std::string fault = verifyState(module, state, weightsBytes, order);
-    if (fault.empty() &&
-        (!inputs.insert(state.input()).second || !outputs.insert(state.output()).second))
+    if (fault.empty() && (!inputs.insert(state.input()).second ||
+                          (state.output() != kReadAlone && !outputs.insert(state.output()).second)))
       fault = "it shares its input or output with another state";
     if (!fault.empty())
       return "state " + std::to_string(i) + ": " + fault;

@@ -44,15 +44,15 @@ template <typename T> std::span<T> elements(const Tensor &tensor) {
   return {tensor.as<T>(), size_t(tensor.size())};
 }
 
-HostTensor view(const Tensor &tensor) {
-  return HostTensor(DataType(tensor.type()), tensor.shape(), tensor.data(), nullptr);
-}
-
 Session sessionOf(const Module &module, const Settings &settings) {
   return Session(module, {.threads = int(settings.threads), .timeLimit = -1});
 }
 
 } // namespace
+
+HostTensor view(const Tensor &tensor) {
+  return HostTensor(DataType(tensor.type()), tensor.shape(), tensor.data(), nullptr);
+}
 
 bool isBuiltIn(const std::string &loss) {
   return loss == "cross_entropy" || loss == "mean_squared_error";
@@ -90,8 +90,8 @@ std::vector<std::string> parameterNames(const Module &step) {
 
 CompiledTrainee::CompiledTrainee(const Module &step, const Module &forward,
                                  const Settings &settings)
-    : model_(settings.model), loss_(settings.loss), averages_(settings.emaDecay > 0),
-      session_(sessionOf(step, settings)), forward_(sessionOf(forward, settings)) {
+    : session_(sessionOf(step, settings)), averages_(settings.emaDecay > 0), model_(settings.model),
+      loss_(settings.loss), forward_(sessionOf(forward, settings)) {
   placeStates(step);
   std::vector<Port> outputs = step.outputs();
   int loss = indexOf(outputs, isBuiltIn(loss_) ? "loss" : loss_);
@@ -121,7 +121,9 @@ void CompiledTrainee::placeStates(const Module &step) {
     ts_tensor *initial = nullptr;
     detail::check(ts_module_state_initial(step.handle(), i, &initial));
     states_.push_back({state.name, state.kind, state.input, state.output, Tensor(initial)});
-    inputs_[state.input] = outputs_[state.output] = states_.back().tensor;
+    inputs_[state.input] = states_.back().tensor;
+    if (state.output != TS_NO_OUTPUT)
+      outputs_[state.output] = states_.back().tensor;
   }
   std::set<size_t> states = stateInputs(step);
   for (size_t i = 0; i < inputs_.size(); ++i)
@@ -143,22 +145,45 @@ void CompiledTrainee::placeForward(const Module &forward) {
   }
 }
 
-Score CompiledTrainee::step(const Batch &batch) {
+void CompiledTrainee::feed(const Batch &batch) {
   for (size_t i = 0; i < fed_.size(); ++i)
     inputs_[fed_[i]] = batch.tensors[i];
-  session_.run(inputs_, outputs_);
-  return scoreOf(outputs_[lossAt_], correctAt_ < 0 ? nullptr : &outputs_[size_t(correctAt_)],
-                 batch);
 }
 
-Score CompiledTrainee::scoreOf(const Tensor &loss, const Tensor *correct,
-                               const Batch &batch) const {
-  Score score = {view(loss).getDouble(0), {}};
-  if (!correct || target_ < 0)
-    return score;
-  auto counted = std::ranges::count_if(elements<int64_t>(batch.tensors[size_t(target_)]),
-                                       [](int64_t target) { return target >= 0; });
-  score.accuracy = view(*correct).getDouble(0) / std::max<double>(1, double(counted));
+void CompiledTrainee::runTraced(const Session &session, const char *what,
+                                const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs,
+                                std::function<void(size_t)> written) {
+  std::string json;
+  auto begin = Processes::Clock::now();
+  bool traced = !traceFile_.empty() && traced_ == kTracedStep;
+  session.run(inputs, outputs, {std::move(written), traced ? &json : nullptr});
+  if (traced)
+    trace_.addRun(what, begin, json);
+}
+
+void CompiledTrainee::finishTrace(const std::vector<Processes::Span> &sent) {
+  if (traceFile_.empty() || traced_++ != kTracedStep)
+    return;
+  trace_.addSent(sent);
+  trace_.write(traceFile_, model_);
+  traceFile_.clear();
+}
+
+int64_t CompiledTrainee::counted(const Batch &batch) const {
+  if (correctAt_ < 0 || target_ < 0)
+    return -1;
+  return std::ranges::count_if(elements<int64_t>(batch.tensors[size_t(target_)]),
+                               [](int64_t target) { return target >= 0; });
+}
+
+Score CompiledTrainee::step(const Batch &batch) {
+  feed(batch);
+  runTraced(session_, "step", inputs_, outputs_, {});
+  finishTrace({});
+  Score score = {view(outputs_[lossAt_]).getDouble(0), {}};
+  if (int64_t count = counted(batch); count >= 0)
+    score.accuracy =
+        view(outputs_[size_t(correctAt_)]).getDouble(0) / double(std::max<int64_t>(1, count));
   return score;
 }
 
@@ -199,8 +224,8 @@ Score CompiledTrainee::crossEntropy(const Tensor &scores, const Tensor &target,
     correct += best == wanted;
     ++counted;
   }
-  counted = std::max(counted, 1.0);
-  return {loss / counted, correct / counted};
+  double least = std::max(counted, 1.0);
+  return {loss / least, correct / least, counted};
 }
 
 Score CompiledTrainee::squaredError(const Tensor &values, const Tensor &target,
@@ -213,29 +238,46 @@ Score CompiledTrainee::squaredError(const Tensor &values, const Tensor &target,
   return {sum / double(std::max<int64_t>(1, count)), {}};
 }
 
-std::vector<NamedTensor> CompiledTrainee::states() const {
+CompiledTrainee::State &CompiledTrainee::stateOf(const std::string &name) {
+  auto found = std::ranges::find(states_, name, &State::name);
+  if (found == states_.end())
+    fail(model_, "the step has no state '" + printable(name) + "'");
+  return *found;
+}
+
+void CompiledTrainee::replace(State &state, Tensor tensor) {
+  if (int64_t bytes = view(tensor).bytes())
+    std::memcpy(tensor.data(), state.tensor.data(), size_t(bytes));
+  state.tensor = tensor;
+  inputs_[state.input] = tensor;
+  if (state.output != TS_NO_OUTPUT)
+    outputs_[state.output] = tensor;
+}
+
+std::vector<NamedTensor> CompiledTrainee::states() {
   std::vector<NamedTensor> views;
   for (const State &state : states_)
     views.push_back({state.name, view(state.tensor)});
   return views;
 }
 
-void CompiledTrainee::restore(const std::vector<NamedTensor> &states, const std::string &where) {
+void takeOver(const std::vector<NamedTensor> &from, const std::vector<NamedTensor> &into,
+              const std::string &where) {
   std::map<std::string, const HostTensor *> byName;
-  for (const NamedTensor &state : states)
+  for (const NamedTensor &state : from)
     byName[state.name] = &state.tensor;
-  for (State &state : states_) {
+  for (const NamedTensor &state : into) {
     auto found = byName.find(state.name);
     if (found == byName.end())
       fail(where, "has no '" + printable(state.name) + "'; it is of another model or optimiser");
-    HostTensor into = view(state.tensor);
-    const HostTensor &from = *found->second;
-    if (from.type() != into.type() || from.shape() != into.shape())
+    const HostTensor &given = *found->second;
+    if (given.type() != state.tensor.type() || given.shape() != state.tensor.shape())
       fail(where, "has '" + printable(state.name) +
                       "' in another type or shape; it is of another "
                       "model");
-    if (from.bytes())
-      std::memcpy(state.tensor.data(), from.data(), size_t(from.bytes()));
+    if (given.bytes())
+      std::memcpy(const_cast<std::byte *>(state.tensor.data()), given.data(),
+                  size_t(given.bytes()));
     byName.erase(found);
   }
   if (!byName.empty())
@@ -243,7 +285,11 @@ void CompiledTrainee::restore(const std::vector<NamedTensor> &states, const std:
                     "', which nothing takes; it is of another model or optimiser");
 }
 
-std::map<std::string, Tensor> CompiledTrainee::parameters() const {
+void CompiledTrainee::restore(const std::vector<NamedTensor> &states, const std::string &where) {
+  takeOver(states, CompiledTrainee::states(), where);
+}
+
+std::map<std::string, Tensor> CompiledTrainee::parameters() {
   std::map<std::string, Tensor> slots, result;
   for (const State &state : states_)
     if (averages_ && state.kind == TS_STATE_SLOT)

@@ -72,7 +72,8 @@ struct Scale {
 };
 
 Scale scaleOver(double least, double most, double from, double to) {
-  if (!(most > least)) {
+  // Numbers that are equal but for their rounding have no places between them for ticks.
+  if (!(most - least > 1e-9 * std::max(std::abs(least), std::abs(most)))) {
     double room = std::max(1e-6, std::abs(most) * 0.1);
     least -= room, most += room;
   }

@@ -48,4 +48,23 @@ std::vector<int64_t> orderOf(const std::vector<int64_t> &samples, bool shuffle, 
   return order;
 }
 
+std::vector<int64_t> partOfBatches(const std::vector<int64_t> &order, int64_t batch,
+                                   const Part &part) {
+  if (part.of == 1)
+    return order;
+  std::vector<int64_t> own;
+  int64_t size = batch / part.of;
+  for (int64_t begin = 0; begin + batch <= int64_t(order.size()); begin += batch) {
+    auto first = order.begin() + begin + part.number * size;
+    own.insert(own.end(), first, first + size);
+  }
+  return own;
+}
+
+std::vector<int64_t> partOfAll(const std::vector<int64_t> &samples, const Part &part) {
+  auto count = int64_t(samples.size());
+  return {samples.begin() + count * part.number / part.of,
+          samples.begin() + count * (part.number + 1) / part.of};
+}
+
 } // namespace tensmith::train

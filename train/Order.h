@@ -25,4 +25,14 @@ Split split(int64_t count, double part, uint64_t seed);
 std::vector<int64_t> orderOf(const std::vector<int64_t> &samples, bool shuffle, uint64_t seed,
                              uint32_t epoch);
 
+/// One of several processes.
+struct Part {
+  int64_t number = 0, of = 1;
+};
+/// Of each whole batch of all processes the samples of one, which follow one another.
+std::vector<int64_t> partOfBatches(const std::vector<int64_t> &order, int64_t batch,
+                                   const Part &part);
+/// One process's of all samples; they differ by one at most.
+std::vector<int64_t> partOfAll(const std::vector<int64_t> &samples, const Part &part);
+
 } // namespace tensmith::train

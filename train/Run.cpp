@@ -69,24 +69,28 @@ class Run {
 public:
   Run(const Settings &settings, const std::filesystem::path &folder, Trainee &trainee,
       const RunData &data, const Position &from, const Metadata &remembered, Watcher &watcher,
-      const std::atomic<int> &stop)
+      const std::atomic<int> &stop, Processes *processes)
       : settings_(settings), trainee_(trainee), data_(data), remembered_(remembered),
-        watcher_(watcher), stop_(stop), checkpoints_(folder / "checkpoints", settings.keep),
-        metrics_(folder, settings.model, from.step, settings.tensorboard),
+        watcher_(watcher), stop_(stop), processes_(processes),
+        share_(processes ? Part{processes->rank(), processes->size()} : Part()),
+        checkpoints_(folder / "checkpoints", settings.keep),
         perEpoch_(int64_t(data.rows.train.size()) / settings.batch), at_(from),
-        begunAt_(from.seconds) {}
+        begunAt_(from.seconds) {
+    if (isFirst())
+      metrics_.emplace(folder, settings.model, from.step, settings.tensorboard);
+  }
 
   Outcome run() {
-    while (at_.epoch < settings_.epochs && !stop_) {
+    while (at_.epoch < settings_.epochs && !stops()) {
       trainEpoch();
       if (at_.batch == perEpoch_)
         endEpoch();
     }
-    if (stop_)
+    if (stops())
       return interrupted();
     if (data_.testRows > 0)
       outcome_.test = evaluate("test", data_.test, allRows(data_.testRows), at_.epoch);
-    metrics_.draw();
+    draw();
     return ended();
   }
 
@@ -97,19 +101,27 @@ private:
     return rows;
   }
 
+  bool isFirst() const { return share_.number == 0; }
+
+  /// Of several processes, once all know of it.
+  bool stops() const { return processes_ ? agreed_ : stop_ != 0; }
+
+  int64_t ownBatch() const { return settings_.batch / share_.of; }
+
   void trainEpoch() {
     auto order =
         orderOf(data_.rows.train, settings_.shuffle, uint64_t(settings_.seed), uint32_t(at_.epoch));
-    Loader loader({&data_.train, std::move(order), settings_.batch, at_.batch, at_.epoch, false},
+    order = partOfBatches(order, settings_.batch, share_);
+    Loader loader({&data_.train, std::move(order), ownBatch(), at_.batch, at_.epoch, false},
                   int(settings_.workers), int(settings_.queue));
     windowStart_ = Clock::now();
     windowWaited_ = 0;
-    while (!stop_) {
+    while (!stops()) {
       const Batch *batch = loader.next();
       if (!batch)
         return;
       auto start = Clock::now();
-      take(trainee_.step(*batch), *batch);
+      take(trainee_.step(*batch));
       stepSeconds_ =
           stepSeconds_ > 0 ? 0.95 * stepSeconds_ + 0.05 * secondsSince(start) : secondsSince(start);
       if (at_.step % settings_.logEvery == 0)
@@ -122,15 +134,16 @@ private:
   }
 
   /// Counts a step that is done.
-  void take(const Score &score, const Batch &batch) {
-    if (!std::isfinite(score.loss))
+  void take(const Score &score) {
+    agreed_ = score.stopped;
+    if (!std::isfinite(score.loss) && isFirst()) // who ends the others, too
       notFinite(fmt::format("the loss of step {} is {}", at_.step + 1, score.loss));
     ++at_.step;
     ++at_.batch;
     for (Sums *sums : {&at_.ofEpoch, &at_.ofLog}) {
-      sums->loss += score.loss * double(batch.rows);
-      sums->correct += score.accuracy.value_or(0) * double(batch.rows);
-      sums->samples += batch.rows;
+      sums->loss += score.loss * double(settings_.batch);
+      sums->correct += score.accuracy.value_or(0) * double(settings_.batch);
+      sums->samples += settings_.batch;
     }
     counts_ = score.accuracy.has_value();
     at_.seconds = begunAt_ + secondsSince(begun_);
@@ -149,6 +162,15 @@ private:
     return counts_ ? std::optional(sums.correct / double(sums.samples)) : std::nullopt;
   }
 
+  void add(const Metric &metric) {
+    if (metrics_)
+      metrics_->add(metric);
+  }
+  void draw() const {
+    if (metrics_)
+      metrics_->draw();
+  }
+
   double epochNow() const { return double(at_.epoch) + double(at_.batch) / double(perEpoch_); }
 
   void log(double waited) {
@@ -159,7 +181,7 @@ private:
     metric.samplesPerSecond = double(sums.samples) / std::max(seconds, 1e-9);
     metric.waited = std::clamp((waited - windowWaited_) / std::max(seconds, 1e-9), 0.0, 1.0);
     metric.seconds = at_.seconds;
-    metrics_.add(metric);
+    add(metric);
     at_.ofLog = {};
     windowStart_ = Clock::now();
     windowWaited_ = waited;
@@ -182,27 +204,33 @@ private:
                                   residentBytes() * 1e-6, at_.step));
   }
 
-  /// What judges the parameters: over all rows, in their order.
+  /// What judges the parameters: over all rows, in their order. Each process takes its part.
   Metric evaluate(const std::string &kind, const std::vector<Feed> &feeds,
                   std::vector<int64_t> rows, int64_t epoch) {
-    double loss = 0, correct = 0, done = 0;
-    bool counts = false;
-    auto count = double(rows.size());
-    Loader loader({&feeds, std::move(rows), settings_.batch, 0, -1, true}, int(settings_.workers),
+    double sums[4] = {0, 0, 0, 0}, done = 0; // losses, right answers, targets; whether they count
+    trainee_.settle();
+    rows = partOfAll(rows, share_);
+    auto own = double(rows.size());
+    Loader loader({&feeds, std::move(rows), ownBatch(), 0, -1, true}, int(settings_.workers),
                   int(settings_.queue));
     while (const Batch *batch = loader.next()) {
       Score score = trainee_.evaluate(*batch);
-      loss += score.loss * double(batch->rows);
-      correct += score.accuracy.value_or(0) * double(batch->rows);
-      counts = score.accuracy.has_value();
+      double weight = score.counted.value_or(double(batch->rows));
+      sums[0] += score.loss * weight;
+      sums[1] += score.accuracy.value_or(0) * weight;
+      sums[2] += weight;
+      sums[3] = score.accuracy.has_value();
       done += double(batch->rows);
-      watcher_.progress(kind, done / count, "");
+      watcher_.progress(kind, done / own, "");
     }
-    Metric metric = {kind, at_.step, double(epoch), loss / count};
-    if (counts)
-      metric.accuracy = correct / count;
+    if (processes_)
+      processes_->sum(sums);
+    double targets = std::max(1.0, sums[2]);
+    Metric metric = {kind, at_.step, double(epoch), sums[0] / targets};
+    if (sums[3] > 0)
+      metric.accuracy = sums[1] / targets;
     metric.seconds = at_.seconds;
-    metrics_.add(metric);
+    add(metric);
     return metric;
   }
 
@@ -219,24 +247,26 @@ private:
     at_.batch = 0;
     at_.ofEpoch = {};
     writeCheckpoint();
-    metrics_.draw();
+    draw();
     watcher_.say(fmt::format("{} ({:.0f} s)", line, at_.seconds));
   }
 
   /// Only of states that can be gone on from.
   void writeCheckpoint() {
     std::vector<NamedTensor> states = trainee_.states();
+    written_ = at_.step;
+    if (!isFirst())
+      return;
     for (const NamedTensor &state : states)
       if (!isFinite(state.tensor))
         notFinite(fmt::format("'{}' is not finite after step {}", state.name, at_.step));
     outcome_.checkpoint = checkpoints_.write(states, at_, remembered_);
-    written_ = at_.step;
   }
 
   Outcome interrupted() {
     if (at_.step > 0 && written_ != at_.step)
       writeCheckpoint();
-    metrics_.draw();
+    draw();
     outcome_.interrupted = true;
     return ended();
   }
@@ -252,8 +282,11 @@ private:
   Metadata remembered_;
   Watcher &watcher_;
   const std::atomic<int> &stop_;
+  Processes *processes_;
+  Part share_; // this process's
+  bool agreed_ = false;
   Checkpoints checkpoints_;
-  Metrics metrics_;
+  std::optional<Metrics> metrics_;
   int64_t perEpoch_, written_ = -1;
   Position at_;
   Clock::time_point begun_ = Clock::now(), windowStart_;
@@ -266,7 +299,12 @@ private:
 
 Outcome runTraining(const Settings &settings, const std::filesystem::path &folder, Trainee &trainee,
                     const RunData &data, const std::optional<Checkpoint> &from,
-                    const Metadata &remembered, Watcher &watcher, const std::atomic<int> &stop) {
+                    const Metadata &remembered, Watcher &watcher, const std::atomic<int> &stop,
+                    Processes *processes) {
+  if (processes && settings.batch % processes->size() != 0)
+    throw Failure(fmt::format("{}: a batch of {} samples can't be shared out to {} processes; let "
+                              "it be a multiple",
+                              settings.origin("batch"), settings.batch, processes->size()));
   if (int64_t(data.rows.train.size()) < settings.batch)
     fail(settings.data[0],
          fmt::format("has {} samples to train on, fewer than a batch of {}; lower --batch",
@@ -274,7 +312,7 @@ Outcome runTraining(const Settings &settings, const std::filesystem::path &folde
   if (from)
     trainee.restore(from->contents.tensors, from->path);
   return Run(settings, folder, trainee, data, from ? from->position : Position(), remembered,
-             watcher, stop)
+             watcher, stop, processes)
       .run();
 }
 

@@ -8,6 +8,7 @@
 #include "train/Checkpoints.h"
 #include "train/Feed.h"
 #include "train/Metrics.h"
+#include "train/Processes.h"
 #include "train/Settings.h"
 
 #include <atomic>
@@ -18,6 +19,8 @@ namespace tensmith::train {
 struct Score {
   double loss = 0;
   std::optional<double> accuracy;
+  std::optional<double> counted = {}; // targets that it is a mean over, where those are not all
+  bool stopped = false; // of several processes: one has been asked to end, and so do all
 };
 
 class Trainee {
@@ -27,8 +30,11 @@ public:
   virtual Score step(const Batch &batch) = 0;
   /// The score of the batch's first `rows` samples by the parameters as they are.
   virtual Score evaluate(const Batch &batch) = 0;
-  /// Views of all that changes, good until the next step.
-  virtual std::vector<NamedTensor> states() const = 0;
+  /// Before what is evaluated, or asked for by its parameters. As the two below, all of several
+  /// processes come here.
+  virtual void settle() {}
+  /// Views of all that changes, good until the next step; of several processes the first has them.
+  virtual std::vector<NamedTensor> states() = 0;
   /// Takes them over; throws Failure where they are not this trainee's.
   virtual void restore(const std::vector<NamedTensor> &states, const std::string &where) = 0;
 };
@@ -58,9 +64,12 @@ struct Outcome {
 };
 
 /// Runs to the end of the epochs, or until `stop`, from `from` or from the beginning. `remembered`
-/// goes into each checkpoint's metadata. Throws Failure; the last good checkpoint stands then.
+/// goes into each checkpoint's metadata. Throws Failure; the last good checkpoint stands then. Of
+/// several `processes` (null: this one alone) each takes its part of every batch, and the first
+/// writes what is written.
 Outcome runTraining(const Settings &settings, const std::filesystem::path &folder, Trainee &trainee,
                     const RunData &data, const std::optional<Checkpoint> &from,
-                    const Metadata &remembered, Watcher &watcher, const std::atomic<int> &stop);
+                    const Metadata &remembered, Watcher &watcher, const std::atomic<int> &stop,
+                    Processes *processes = nullptr);
 
 } // namespace tensmith::train

@@ -165,6 +165,21 @@ const std::vector<Setting> &table() {
       {"schedule", "step_factor", "step-factor", &S::stepFactor, "X", "By what (default 0.1)",
        kMayNot, 1e-12, 1},
 
+      {"processes", "number", "processes", &S::processes, "N",
+       "Train with so many processes, started by mpirun; fail where there are others (default: as "
+       "many as were started)",
+       kMay, 1, 4096},
+      {"processes", "zero", "zero", &S::zero, "STAGE",
+       "What processes share out: 0 nothing (default), 1 the optimiser's state, 2 the gradients "
+       "too",
+       kMay, 0, 2},
+      {"processes", "bucket", "bucket", &S::bucket, "BYTES",
+       "Gradients are summed in parts of so many bytes, while the next are computed (default "
+       "25MiB)",
+       kMay},
+      {"processes", "timeout", "process-timeout", &S::processTimeout, "SECONDS",
+       "How long another process may take to answer (default 600)", kMay, 1, 1e9},
+
       {"checkpoints", "every", "checkpoint-every", &S::checkpointEvery, "STEPS",
        "Write one after so many steps, too (default: at the end of each epoch)", kMay, 1, 1e12},
       {"checkpoints", "keep", "keep-checkpoints", &S::keep, "N", "How many to keep (default 3)",
@@ -173,6 +188,10 @@ const std::vector<Setting> &table() {
        kMay, 1, 1e12},
       {"log", "tensorboard", "tensorboard", &S::tensorboard, "",
        "Write TensorBoard's event files (default yes)", kMay},
+      {"log", "trace", "trace", &S::trace, "FILE",
+       "Write when the parts of one step ran, for chrome://tracing or Perfetto; of several "
+       "processes the first's",
+       kMay, 0, 0, kPath},
   };
   return settings;
 }

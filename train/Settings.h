@@ -52,11 +52,18 @@ struct Settings {
   int64_t warmUp = 0, stepEvery = 0; // steps; epochs
   double stepFactor = 0.1, finalRate = 0;
 
+  // [processes]
+  int64_t processes = 0;         // that there have to be; 0: as many as were started
+  int64_t zero = 0;              // what they share out, see ParallelTrainee.h
+  ByteCount bucket = {25 << 20}; // of gradients that are summed at once
+  double processTimeout = 600;   // seconds
+
   // [checkpoints]
   int64_t checkpointEvery = 0, keep = 3; // steps; 0: at the end of each epoch
   // [log]
   int64_t logEvery = 50; // steps
   bool tensorboard = true;
+  std::string trace; // file; empty: none
 
   /// Where a setting was made: "config.toml:12", "--batch"; of one that wasn't, its option.
   std::string origin(const std::string &option) const;

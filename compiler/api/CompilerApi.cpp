@@ -186,6 +186,16 @@ public:
     return status.ok() ? derive(options).within(name) : status;
   }
 
+  /// The rest of a step whose gradients come from elsewhere.
+  Status makeUpdate(ArrayRef<ts_updated> tensors, const ts_training_options &training, bool parts) {
+    auto asked = trainingOptions(training);
+    if (!asked.ok())
+      return asked.status();
+    auto updated = updatedTensors(tensors, context_);
+    return updated.ok() ? take(training::makeUpdate(*updated, *asked, parts, context_))
+                        : updated.status();
+  }
+
   ModuleOp module() { return *module_; }
   func::FuncOp main() { return module_->lookupSymbol<func::FuncOp>("main"); }
 
@@ -649,6 +659,24 @@ ts_status *ts_compile_bytes(const void *bytes, size_t size, const char *name,
 }
 
 void ts_bytes_free(void *bytes) { std::free(bytes); }
+
+ts_status *ts_compile_update(const ts_updated *tensors, size_t count, int parts,
+                             const ts_compile_options *options, const char *outPath) {
+  return guarded([&]() -> Status {
+    if ((count && !tensors) || !outPath)
+      return missing(outPath ? "the tensors" : "the module's path");
+    auto known = optionsOf(options);
+    if (!known)
+      return known.status();
+    if (!known->training)
+      return missing("the training options");
+    LoadedModel model(*known);
+    if (Status status = model.makeUpdate({tensors, count}, *known->training, parts != 0);
+        !status.ok())
+      return status;
+    return pipeline::compileToFile(model.module(), compileOptions(*known, "update"), outPath);
+  });
+}
 
 ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
                             ts_tensor *const *inputs, size_t inputCount, ts_tensor **outputs,

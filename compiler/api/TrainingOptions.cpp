@@ -1,6 +1,9 @@
 // From the C API's words to compiler/training's; see TrainingOptions.h.
 #include "compiler/api/TrainingOptions.h"
 
+#include "base/HostTensor.h"
+#include "compiler/graph/Constants.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -59,6 +62,7 @@ Result<training::Options> trainingOptions(const ts_training_options &given) {
   result.clipNorm = known.clip_norm;
   result.weightDecay = known.weight_decay;
   result.emaDecay = known.ema_decay;
+  result.gradientsAlone = known.gradients_alone != 0;
   for (auto [names, count, what, list] :
        {std::tuple(known.trainable, known.trainable_count, "trainable name", &result.trainable),
         std::tuple(known.outputs, known.output_count, "output", &result.outputs)})
@@ -66,6 +70,25 @@ Result<training::Options> trainingOptions(const ts_training_options &given) {
       return status;
   Status status = checkNumbers(result);
   return status.ok() ? Result<training::Options>(std::move(result)) : status;
+}
+
+Result<std::vector<training::Updated>> updatedTensors(llvm::ArrayRef<ts_updated> given,
+                                                      mlir::MLIRContext &context) {
+  std::vector<training::Updated> result;
+  for (const ts_updated &tensor : given) {
+    if (!tensor.name || (tensor.rank && !tensor.shape))
+      return invalidArgument("the name or the shape of a tensor to update is a null pointer");
+    std::string name = "'" + std::string(tensor.name) + "'";
+    if (tensor.type <= TS_UNDEFINED || tensor.type >= kDataTypeCount ||
+        !isFloat(DataType(tensor.type)))
+      return invalidArgument(name + " can't be updated: it is no tensor of floats");
+    std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.rank);
+    if (!elementCount(shape))
+      return invalidArgument(name + " has a size that none can have");
+    auto element = graph::elementType(&context, DataType(tensor.type));
+    result.push_back({tensor.name, mlir::RankedTensorType::get(shape, element)});
+  }
+  return result;
 }
 
 } // namespace tensmith

@@ -4,7 +4,8 @@
 // An argument that is a state says so by its attributes, so that every rewrite carries it along
 // without knowing of it: `graph.state`, the number of the result that takes its place in the next
 // run, `graph.state_kind`, a number of plan::StateKind, and `graph.initial`, its first value, zeros
-// where there is none. Argument and result have one type, of constant shape.
+// where there is none. Argument and result have one type, of constant shape. One that has a kind
+// and no such result is read, and left to others to update.
 #pragma once
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"

@@ -55,19 +55,36 @@ private:
   const GraphCode &code_;
 };
 
+/// What a process's numbers depend on.
+struct Counter {
+  Value step, process; // the latter null where there is one process
+};
+
+/// The numbers of the elements of x in the batch of all processes, below 2^32.
+Value elementsOf(Value x, Value process, const GraphCode &code) {
+  Value elements = code.iota({code.graph.shapes.product(code.dims(x))}, 0);
+  if (!process)
+    return elements;
+  Value before = process;
+  for (int64_t dim = 0; dim < GraphCode::rank(x); ++dim)
+    before = code.mul(before, code.sizeOf(x, dim));
+  elements = code.add(elements, before);
+  return code.op("graph.bitwise_and", {elements, code.scalar(elements, kWord)});
+}
+
 /// Whether each element is kept.
-Value maskOf(graph::DropoutOp op, Value ratio, Value step, const GraphCode &code) {
+Value maskOf(graph::DropoutOp op, Value ratio, const Counter &counter, const GraphCode &code) {
   Value x = op.getX();
   auto dims = code.dims(x);
-  Value elements = code.iota({code.graph.shapes.product(dims)}, 0);
-  Value word = Philox(code).firstWord(elements, step, uint64_t(op.getSeed()));
+  Value elements = elementsOf(x, counter.process, code);
+  Value word = Philox(code).firstWord(elements, counter.step, uint64_t(op.getSeed()));
   // 24 bits are exact in f32, and so never rounded up to 1.
   Value bits = code.cast(shiftedRight(code, word, 8), code.builder.getF32Type());
   Value kept = code.op("graph.greater_or_equal", {code.mul(bits, 0x1p-24), ratio});
   return code.reshape(kept, dims);
 }
 
-Status replace(graph::DropoutOp op, Value step, GraphCode &code) {
+Status replace(graph::DropoutOp op, const Counter &counter, GraphCode &code) {
   code.builder.setInsertionPoint(op);
   code.graph.location = op.getLoc();
   Value x = op.getX();
@@ -77,7 +94,7 @@ Status replace(graph::DropoutOp op, Value step, GraphCode &code) {
                     ? code.graph.scalar(code.builder.getF32Type(), 0.5)
                     : op.getRatio();
   Value ratio = code.reshape(code.cast(given, code.builder.getF32Type()), {});
-  Value mask = maskOf(op, ratio, step, code);
+  Value mask = maskOf(op, ratio, counter, code);
   Value one = ratio ? code.scalar(ratio, 1) : ratio;
   // Where all are dropped no factor is asked for: a gradient of zero times infinity would be none.
   Value keepsSome = code.op("graph.less", {ratio, one});
@@ -95,7 +112,7 @@ Status replace(graph::DropoutOp op, Value step, GraphCode &code) {
 
 } // namespace
 
-Status replaceDropout(StepFunction &function, Value step, GraphCode &code) {
+Status replaceDropout(StepFunction &function, Value step, Value process, GraphCode &code) {
   SmallVector<graph::DropoutOp> all;
   for (auto op : function.block().getOps<graph::DropoutOp>())
     all.push_back(op);
@@ -104,7 +121,7 @@ Status replaceDropout(StepFunction &function, Value step, GraphCode &code) {
   code.builder.setInsertionPointToStart(&function.block());
   Value low = code.op("graph.bitwise_and", {step, code.scalar(step, kWord)});
   for (graph::DropoutOp op : all)
-    if (Status status = replace(op, low, code); !status.ok())
+    if (Status status = replace(op, {low, process}, code); !status.ok())
       return status;
   return {};
 }

@@ -13,7 +13,10 @@
 
 namespace tensmith::training {
 
-/// Replaces the operators of the function that drop; `step` counts the runs before this one.
-Status replaceDropout(StepFunction &function, mlir::Value step, graph::GraphCode &code);
+/// Replaces the operators of the function that drop; `step` counts the runs before this one. With a
+/// `process` (its number; null: the only one) the numbers are those that the elements have in the
+/// batch of all processes, of which each has as many samples, along the first dimension.
+Status replaceDropout(StepFunction &function, mlir::Value step, mlir::Value process,
+                      graph::GraphCode &code);
 
 } // namespace tensmith::training

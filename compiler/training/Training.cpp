@@ -103,6 +103,8 @@ private:
       return parameters.status();
     statistics_ = std::move(*statistics);
     parameters_ = std::move(*parameters);
+    if (Status status = options_.gradientsAlone ? takeShare() : Status(); !status.ok())
+      return status;
     auto count = step_.addState("step", RankedTensorType::get({}, builder_.getI64Type()),
                                 StateKind::Step, {});
     if (!count.ok())
@@ -110,10 +112,30 @@ private:
     count_ = *count;
     if (!options_.scalesLoss)
       return {};
+    if (options_.gradientsAlone)
+      return unsupported("the precision f16 scales its loss by what all gradients have come to, "
+                         "which several processes don't know of one another; train in bf16");
     auto scale = LossScale::add(step_);
     if (scale.ok())
       scale_ = *scale;
     return scale.status();
+  }
+
+  /// What the gradients of several processes are summed with: each one's part of the whole loss.
+  Status takeShare() {
+    auto process = step_.addState(kProcess, RankedTensorType::get({}, builder_.getI64Type()),
+                                  StateKind::Step, {});
+    if (!process.ok())
+      return process.status();
+    auto share = step_.addState(kShare, RankedTensorType::get({}, builder_.getF32Type()),
+                                StateKind::Step, {});
+    if (!share.ok())
+      return share.status();
+    process_ = *process;
+    builder_.setInsertionPoint(step_.exit());
+    Value loss = wanted_[0].value;
+    wanted_[0].value = code_.mul(loss, code_.cast(*share, graph::GraphCode::element(loss)));
+    return {};
   }
 
   /// Statistics of layers' inputs, if the optimiser asks for them, move like those of batch
@@ -123,6 +145,9 @@ private:
     if (!programs.ok())
       return programs.status();
     programs_.emplace(std::move(*programs));
+    if (programs_->observe && options_.gradientsAlone)
+      return unsupported("the optimiser " + options_.optimiser +
+                         " is told of what goes into layers, which several processes don't share");
     if (programs_->observe)
       layers_ = findLayers(parameters_);
     builder_.setInsertionPoint(step_.exit());
@@ -132,7 +157,7 @@ private:
       if (Status status = observe(layer, step); !status.ok())
         return status;
     step_.setOutputs(wanted_);
-    return replaceDropout(step_, count_, code_);
+    return replaceDropout(step_, count_, process_, code_);
   }
 
   Status observe(const Layer &layer, Value step) {
@@ -173,9 +198,22 @@ private:
     std::vector<Output> outputs = step_.outputs();
     for (size_t i = wanted_.size() + (scale_ ? 1 : 0); i < outputs.size(); ++i)
       gradients_.push_back(outputs[i].value);
+    named_.assign(outputs.end() - long(gradients_.size()), outputs.end());
     outputs.resize(wanted_.size());
     wanted_ = outputs;
     return {};
+  }
+
+  /// The gradients in the order in which they are computed, which is that of the way back.
+  void giveGradients(std::vector<Output> &own) {
+    llvm::DenseMap<Operation *, size_t> places;
+    for (auto [i, op] : llvm::enumerate(step_.block()))
+      places[&op] = i;
+    llvm::sort(named_, [&](const Output &a, const Output &b) {
+      return std::pair(places.lookup(a.value.getDefiningOp()), StringRef(a.name)) <
+             std::pair(places.lookup(b.value.getDefiningOp()), StringRef(b.name));
+    });
+    own.insert(own.end(), named_.begin(), named_.end());
   }
 
   Status update() {
@@ -183,11 +221,17 @@ private:
     builder_.setInsertionPoint(step_.exit());
     // The gradients' results go; the next values of statistics become those of states.
     std::vector<Output> own(wanted_.begin(), wanted_.end() - long(statistics_.size()));
-    step_.setOutputs(own);
     std::vector<StepFunction::Update> updates;
     for (auto [i, statistic] : llvm::enumerate(statistics_))
       updates.push_back({statistic.state, wanted_[own.size() + i].value});
+    if (options_.gradientsAlone) {
+      giveGradients(own);
+      updates.push_back({count_, code_.add(count_, 1)});
+    }
+    step_.setOutputs(own);
     step_.update(updates);
+    if (options_.gradientsAlone)
+      return {};
     std::vector<ObservedLayer> observed;
     for (auto [i, layer] : llvm::enumerate(layers_)) {
       size_t at = own.size() + firstObserved_ + 2 * i;
@@ -246,7 +290,9 @@ private:
   std::vector<Layer> layers_; // whose statistics are the last of those, two each
   size_t firstObserved_ = 0;
   std::vector<Value> gradients_;
-  BlockArgument count_; // the steps before this one
+  std::vector<Output> named_; // the same with their names
+  BlockArgument count_;       // the steps before this one
+  Value process_;             // null where there is one
   std::optional<LossScale> scale_;
 };
 

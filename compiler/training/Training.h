@@ -35,7 +35,14 @@ struct Options {
   std::vector<std::string> trainable;
   std::vector<std::string> outputs; // of the model, that the step gives too
   bool scalesLoss = false;          // see LossScale.h
+  /// The step of one of several processes, up to where their gradients are summed: main(x, target,
+  /// w, process, share) -> (loss, correct, gradient.w), in the order in which the gradients are
+  /// computed. The loss is `share` times what it is otherwise; dropout draws what it would draw for
+  /// the batch of all, of which `process` has the part with its number. makeUpdate does the rest.
+  bool gradientsAlone = false;
 };
+
+inline constexpr char kProcess[] = "process", kShare[] = "share"; // states that are read alone
 
 /// The kinds of states, as in plan::StateKind.
 enum class StateKind : int64_t { Parameter, Slot, Step };

@@ -37,4 +37,17 @@ struct Trained {
 Status addUpdates(StepFunction &function, const Trained &trained, mlir::BlockArgument step,
                   const Options &options, Programs &programs, graph::GraphCode &code);
 
+/// A tensor that is updated by gradients that come from elsewhere.
+struct Updated {
+  std::string name;
+  mlir::RankedTensorType type;
+};
+/// The rest of a step whose gradients are computed elsewhere (Options::gradientsAlone), as a
+/// module: main(gradient.w, scale, w, velocity.w, step) -> (w', velocity.w', step + 1). Nothing is
+/// clipped: by what all gradients are multiplied is the `scale`. `parts`: the tensors are parts of
+/// parameters, and an optimiser that reads other elements than the one that it updates is refused.
+Result<mlir::OwningOpRef<mlir::ModuleOp>> makeUpdate(llvm::ArrayRef<Updated> tensors,
+                                                     const Options &options, bool parts,
+                                                     mlir::MLIRContext &context);
+
 } // namespace tensmith::training

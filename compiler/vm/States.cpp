@@ -13,22 +13,25 @@ Status addStates(func::FuncOp main, ModuleTables &tables) {
   for (BlockArgument argument : main.getArguments()) {
     unsigned number = argument.getArgNumber();
     Value next = graph::nextValue(main, argument);
-    if (!next)
+    auto kind = main.getArgAttrOfType<IntegerAttr>(number, graph::kStateKind);
+    if (!next && !kind)
       continue;
     auto state = std::make_unique<plan::StateT>();
     auto name = main.getArgAttrOfType<StringAttr>(number, "graph.name");
     state->name = name ? name.str() : "state" + std::to_string(number);
-    auto kind = main.getArgAttrOfType<IntegerAttr>(number, graph::kStateKind);
     state->kind = plan::StateKind(kind ? kind.getInt() : 0);
     state->input = number;
-    state->output = uint32_t(main.getArgAttrOfType<IntegerAttr>(number, graph::kState).getInt());
+    constexpr uint32_t kReadAlone = UINT32_MAX;
+    state->output =
+        next ? uint32_t(main.getArgAttrOfType<IntegerAttr>(number, graph::kState).getInt())
+             : kReadAlone;
     if (auto initial = main.getArgAttrOfType<ElementsAttr>(number, graph::kInitial)) {
       auto tensor = graph::hostTensor(initial);
       if (!tensor.ok())
         return tensor.status();
       state->initial = uint64_t(tables.addConstant(*tensor));
     }
-    state->in_place = isUpdateInPlace(argument, next);
+    state->in_place = next && isUpdateInPlace(argument, next);
     tables.module.states.push_back(std::move(state));
   }
   return {};

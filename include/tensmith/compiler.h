@@ -76,7 +76,22 @@ typedef struct ts_training_options {
   size_t trainable_count;
   const char *const *outputs; /* of the model that the step gives too */
   size_t output_count;
+  /* Not 0: the part of a step that each of several processes does before their gradients are
+   * summed. Outputs are "loss", "correct", those that are asked for, and "gradient.<parameter>" in
+   * the order in which they are computed. Parameters are states that are only read (TS_NO_OUTPUT),
+   * and so are two more: "process" (i64), the number of the process, whose samples are that part of
+   * the batch of all, as dropout draws for them; and "share" (f32), which the loss is multiplied
+   * by, so that losses and gradients of all add up. ts_compile_update makes the rest. */
+  int gradients_alone;
 } ts_training_options;
+
+/* A tensor that ts_compile_update's module updates, of floats. */
+typedef struct ts_updated {
+  const char *name;
+  ts_type type;
+  const int64_t *shape;
+  size_t rank;
+} ts_updated;
 
 typedef struct ts_compile_options {
   size_t size;
@@ -157,6 +172,14 @@ TS_API ts_status *ts_compile_bytes(const void *model, size_t size, const char *n
                                    size_t *module_size);
 TS_API void ts_bytes_free(void *bytes);
 
+/* The part of a step of training that follows the gradients, as a module: optimiser, schedule,
+ * decay and averages as `options->training` says, without clipping. Inputs are
+ * "gradient.<name>" of each tensor, "scale" (f32), which all gradients are multiplied by first, and
+ * states: the tensors (from zeros), the optimiser's slots, averages, and "step". Not 0 in `parts`:
+ * the tensors are parts of parameters, and an optimiser that reads other elements of a parameter
+ * than the one that it updates (lamb) is refused. */
+TS_API ts_status *ts_compile_update(const ts_updated *tensors, size_t count, int parts,
+                                    const ts_compile_options *options, const char *out_path);
 /* The reference evaluator on a model file: inputs in the order of the model's. Each output, kept
  * tensors included, goes to `observe` (may be null) when it is computed, in the order of the
  * program: under its name, with the place in the model that it comes from. A program of the

@@ -186,6 +186,9 @@ typedef enum ts_state_kind {
   TS_STATE_SLOT = 1,      /* of the optimiser for a parameter: "<slot>.<parameter>" */
   TS_STATE_STEP = 2       /* how many runs there were, and others that belong to no parameter */
 } ts_state_kind;
+#define TS_NO_OUTPUT                                                                               \
+  SIZE_MAX /* of a state that the module reads and leaves to others to update                      \
+            */
 typedef struct ts_state {
   const char *name;
   ts_state_kind kind;
@@ -234,6 +237,21 @@ TS_API int ts_session_threads(const ts_session *session);
  * fit), one that is null becomes a new tensor. */
 TS_API ts_status *ts_session_run(ts_session *session, ts_tensor *const *inputs, size_t input_count,
                                  ts_tensor **outputs, size_t output_count);
+
+/* What else is done in a run; what is null is not. */
+typedef struct ts_run_options {
+  size_t size;
+  /* Told, on the thread of the run, of each output that the caller gave a tensor for, once: it lies
+   * there now, and this run will not touch it again. Those that are computed on the way are told of
+   * then, in the order of the program, while the rest is still being computed. */
+  void (*written)(void *context, size_t output);
+  void *context;
+  /* Takes what ts_session_trace gives, of this run. Freed by ts_string_free. */
+  char **trace;
+} ts_run_options;
+TS_API ts_status *ts_session_run_with(ts_session *session, ts_tensor *const *inputs,
+                                      size_t input_count, ts_tensor **outputs, size_t output_count,
+                                      const ts_run_options *options);
 
 /* Runs once, and gives each instruction's results to `observe` as they are computed, those of the
  * bodies of loops and branches included. `name` is the node that computes the tensor, `location`

@@ -227,6 +227,31 @@ public:
         outputs[i] = Tensor(results[i]);
   }
 
+  /// As ts_run_options says of each; `trace` takes JSON. `written` must not throw.
+  struct RunOptions {
+    std::function<void(size_t output)> written;
+    std::string *trace = nullptr;
+  };
+  void run(const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs,
+           const RunOptions &settings) const {
+    std::vector<ts_tensor *> given = handles(inputs), results = handles(outputs);
+    char *json = nullptr;
+    ts_run_options options = {sizeof(options), nullptr, nullptr, settings.trace ? &json : nullptr};
+    if (settings.written) {
+      options.written = [](void *context, size_t output) {
+        (*static_cast<const std::function<void(size_t)> *>(context))(output);
+      };
+      options.context = const_cast<std::function<void(size_t)> *>(&settings.written);
+    }
+    detail::check(ts_session_run_with(handle_.get(), given.data(), given.size(), results.data(),
+                                      results.size(), &options));
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (!outputs[i])
+        outputs[i] = Tensor(results[i]);
+    if (settings.trace)
+      *settings.trace = std::unique_ptr<char, detail::Deleter>(json).get();
+  }
+
   using Observer = std::function<void(const std::string &name, const std::string &location,
                                       const Tensor &tensor)>;
   /// One run, each instruction's results of which go to `observe`, as ts_session_observe says; the

@@ -62,6 +62,38 @@ TEST(Session, TakesEverySizeOfASymbol) {
   }
 }
 
+// Whoever is told of an output may take it away while the rest runs: it must be there, and stay.
+TEST(Session, TellsOfOutputsWhenTheyAreWritten) {
+  Session session(load(addModule(0, {})), 1);
+  TensorRef x = floats({4}, {1, 2, 3, 4}), y = floats({4}, {0, 0, 0, 0}), s = floats({1}, {0});
+  std::vector<TensorRef> inputs = {x}, outputs = {y, s};
+  std::map<size_t, std::vector<float>> seen;
+  std::function<void(size_t)> written = [&](size_t output) {
+    EXPECT_FALSE(seen.contains(output)) << "told twice";
+    seen[output] = floatsOf(output ? s : y);
+    (output ? s : y)->data()[0] = std::byte(7);
+  };
+  Watch watch;
+  watch.written = &written;
+  ASSERT_TRUE(session.run(inputs, outputs, nullptr, watch).ok());
+  EXPECT_EQ(seen[0], (std::vector<float>{3, 6, 9, 12}));
+  EXPECT_EQ(seen[1], std::vector<float>{20}) << "an arena's value is copied when it is computed";
+  EXPECT_EQ(y->data()[0], std::byte(7)) << "written once more after it was told of";
+  EXPECT_EQ(s->data()[0], std::byte(7)) << "written once more after it was told of";
+
+  seen.clear();
+  outputs = {TensorRef(), s}; // nobody's tensor is nothing to tell of
+  ASSERT_TRUE(session.run(inputs, outputs, nullptr, watch).ok());
+  EXPECT_FALSE(seen.contains(0));
+  EXPECT_EQ(seen[1], std::vector<float>{20});
+
+  seen.clear();
+  s = floats({1}, {2});
+  inputs = {s}, outputs = {TensorRef(), s}; // an input too: written, and told of, in the end
+  ASSERT_TRUE(session.run(inputs, outputs, nullptr, watch).ok());
+  EXPECT_EQ(seen[1], std::vector<float>{4});
+}
+
 TEST(Session, WritesIntoTheCallersBuffers) {
   Session session(load(addModule(0, {})), 1);
   TensorRef x = floats({4}, {1, 2, 3, 4}), y = floats({4}, {0, 0, 0, 0}), s = floats({1}, {0});

@@ -93,6 +93,28 @@ TEST(States, InPlaceApartAndCrossed) {
   }
 }
 
+// A state that nobody here updates has no output to check, and no place to be written over.
+TEST(States, ReadAlone) {
+  auto readAlone = [](bool inPlace) {
+    return Module::loadBytes(updateModule([&](plan::ModuleT &plan) {
+                               plan.states[1]->output = UINT32_MAX;
+                               plan.states[1]->in_place = inPlace;
+                             }),
+                             {});
+  };
+  auto module = readAlone(false);
+  ASSERT_TRUE(module.ok()) << module.status().message();
+  Session session(*module, 1, {});
+  TensorRef w = floats({4}, {1, 2, 3, 4}), v = floats({4}, {5, 5, 5, 5}),
+            g = floats({4}, {10, 10, 10, 10});
+  std::vector<TensorRef> inputs{w, v, g}, outputs{w, TensorRef()};
+  ASSERT_TRUE(session.run(inputs, outputs, nullptr, {}).ok());
+  EXPECT_EQ(floatsOf(w), (std::vector<float>{11, 12, 13, 14}));
+  EXPECT_EQ(floatsOf(v), (std::vector<float>{5, 5, 5, 5}));
+  EXPECT_EQ(floatsOf(outputs[1]), (std::vector<float>{6, 7, 8, 9}));
+  EXPECT_FALSE(readAlone(true).ok());
+}
+
 TEST(States, PlansThatLieAreRefused) {
   auto refused = [](const Change &change, const std::string &part) {
     auto module = Module::loadBytes(updateModule(change), {});

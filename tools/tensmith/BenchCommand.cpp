@@ -5,6 +5,7 @@
 #include "tools/tensmith/Inputs.h"
 #include "tools/tensmith/KernelReport.h"
 #include "tools/tensmith/Progress.h"
+#include "train/StepTrace.h"
 
 #include <CLI/CLI.hpp>
 
@@ -109,6 +110,13 @@ std::string textOf(const Json &json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+/// ts_session_trace's spans in the Trace Event Format, which chrome://tracing and Perfetto read.
+std::string traceText(const Json &spans, const std::string &title) {
+  Json events = Json::array();
+  train::addChromeEvents(events, spans, 0);
+  return textOf(train::chromeTrace(std::move(events), title));
+}
+
 Json summary(const std::vector<double> &times, int threads, const Settings &settings) {
   double mean = std::accumulate(times.begin(), times.end(), 0.0) / double(times.size());
   return {{"file", settings.file},
@@ -160,7 +168,7 @@ int bench(const Settings &settings) {
     all["kernels"] = figures.kernels;
   }
   if (!settings.trace.empty())
-    writeText(settings.trace, textOf(chromeTrace(parseJson(spans, settings.file), settings.file)));
+    writeText(settings.trace, traceText(parseJson(spans, settings.file), settings.file));
   if (!settings.html.empty() && !figures.roofline)
     fail(settings.html, "the plot needs the machine's limits, which could not be measured");
   if (!settings.html.empty())

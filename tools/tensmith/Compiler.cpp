@@ -18,6 +18,7 @@ namespace {
 struct Library {
   decltype(&ts_compile_options_init) initOptions;
   decltype(&ts_compile_file) compileFile;
+  decltype(&ts_compile_update) compileUpdate;
   decltype(&ts_evaluate_file) evaluateFile;
   decltype(&ts_describe_model) describeModel;
   decltype(&ts_describe_machine) describeMachine;
@@ -42,6 +43,7 @@ Library openLibrary() {
   Library library;
   find(handle, "ts_compile_options_init", library.initOptions);
   find(handle, "ts_compile_file", library.compileFile);
+  find(handle, "ts_compile_update", library.compileUpdate);
   find(handle, "ts_evaluate_file", library.evaluateFile);
   find(handle, "ts_describe_model", library.describeModel);
   find(handle, "ts_describe_machine", library.describeMachine);
@@ -137,6 +139,7 @@ struct TrainingOptions {
       trainable.push_back(name.c_str());
     options.trainable = trainable.data();
     options.trainable_count = trainable.size();
+    options.gradients_alone = request.gradientsAlone;
   }
 
 private:
@@ -285,6 +288,24 @@ void compileStep(const std::string &model, const CompileSettings &settings,
   options.options.training = &training.options;
   naming(model, [&] {
     detail::check(library().compileFile(model.c_str(), &options.options, out.c_str()));
+  });
+}
+
+void compileUpdate(std::span<const train::Bucketed> tensors, bool parts,
+                   const CompileSettings &settings, const TrainingRequest &request,
+                   const std::string &out) {
+  const std::string &model = request.settings->model;
+  Progress progress("compiling the update of " + model);
+  Options options(settings, progress);
+  TrainingOptions training(request);
+  options.options.training = &training.options;
+  std::vector<ts_updated> updated;
+  for (const train::Bucketed &tensor : tensors)
+    updated.push_back(
+        {tensor.name.c_str(), ts_type(tensor.type), tensor.shape.data(), tensor.shape.size()});
+  naming(model, [&] {
+    detail::check(library().compileUpdate(updated.data(), updated.size(), parts, &options.options,
+                                          out.c_str()));
   });
 }
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "files/Files.h"
+#include "train/Buckets.h"
 #include "train/Settings.h"
 
 #include <tensmith/compiler.h>
@@ -55,10 +56,15 @@ struct TrainingRequest {
   const train::Settings *settings;
   int64_t steps; // of the whole run, for the schedule
   int64_t stepsInEpoch;
+  bool gradientsAlone = false; // the part of a step before the gradients of processes are summed
 };
 /// One step, as a module whose states are the parameters and what the optimiser keeps.
 void compileStep(const std::string &model, const CompileSettings &settings,
                  const TrainingRequest &request, const std::string &out);
+/// The part after it, which updates those tensors; `parts`: of parameters.
+void compileUpdate(std::span<const train::Bucketed> tensors, bool parts,
+                   const CompileSettings &settings, const TrainingRequest &request,
+                   const std::string &out);
 /// The bytes of the ONNX model with other contents of initialisers.
 Bytes replaceInitialisers(const std::string &model, const std::map<std::string, Tensor> &values);
 

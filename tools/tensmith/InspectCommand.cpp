@@ -145,15 +145,17 @@ void printStates(const Json &module) {
   if (states.empty())
     return;
   std::string copied;
-  int64_t count = 0;
+  int64_t inPlace = 0, read = 0;
   for (const Json &state : states)
-    if (!state.value("in_place", 0)) {
+    if (state.value("in_place", 0))
+      ++inPlace;
+    else if (state.value("output", 0) < 0)
+      ++read;
+    else
       copied += "\n  " + printable(state.value("name", ""));
-      ++count;
-    }
-  std::cout << fmt::format("states: {}, {} of them updated in place", states.size(),
-                           int64_t(states.size()) - count)
-            << (count ? "; copied after each run:" + copied : "") << '\n';
+  std::cout << fmt::format("states: {}, {} of them updated in place", states.size(), inPlace)
+            << (read ? fmt::format(", {} only read", read) : "")
+            << (copied.empty() ? "" : "; copied after each run:" + copied) << '\n';
 }
 
 /// How many fewer it is than one for each.

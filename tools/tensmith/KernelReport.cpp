@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 #include <iostream>
 #include <map>
-#include <set>
 
 namespace tensmith::cli {
 namespace {
@@ -84,35 +83,6 @@ void printKernels(const Json &kernels) {
                cellText(kernel["kind"]), nodesText(kernel)});
   }
   std::cout << '\n' << table.text();
-}
-
-Json chromeTrace(const Json &spans, const std::string &file) {
-  Json events = Json::array();
-  std::set<int> threads;
-  for (const Json &span : spans) {
-    double begin = span["begin"].get<double>() * 1e-3, end = span["end"].get<double>() * 1e-3;
-    bool part = span.contains("items");
-    Json arguments = {{"function", span["function"]}, {"instruction", span["instruction"]}};
-    if (part)
-      arguments["items"] = span["items"];
-    events.push_back({{"name", span["label"]},
-                      {"cat", part ? Json("part of a loop") : span["kind"]},
-                      {"ph", "X"},
-                      {"ts", begin},
-                      {"dur", end - begin},
-                      {"pid", 1},
-                      {"tid", span["thread"]},
-                      {"args", std::move(arguments)}});
-    threads.insert(span["thread"].get<int>());
-  }
-  auto name = [&](const char *what, int thread, const std::string &text) {
-    events.push_back(
-        {{"name", what}, {"ph", "M"}, {"pid", 1}, {"tid", thread}, {"args", {{"name", text}}}});
-  };
-  name("process_name", 0, file);
-  for (int thread : threads)
-    name("thread_name", thread, fmt::format("thread {}", thread));
-  return {{"traceEvents", std::move(events)}, {"displayTimeUnit", "ns"}};
 }
 
 } // namespace tensmith::cli

@@ -15,9 +15,6 @@ std::string nodesText(const Json &kernel);
 
 void printKernels(const Json &kernels);
 
-/// ts_session_trace's spans in the Trace Event Format, which chrome://tracing and Perfetto read.
-Json chromeTrace(const Json &spans, const std::string &file);
-
 /// One HTML file that needs nothing else: the roofline plot as SVG, and the table. `bench` is what
 /// --json prints.
 std::string rooflinePage(const Json &bench, const Roofline &roofline);

@@ -98,6 +98,7 @@ void addTrain(CLI::App &app, Action &chosen) {
       "  tensmith train model.onnx --data pictures/ --optimiser adam --learning-rate 1e-3 \\\n"
       "      --epochs 10 --batch 128 --validation 0.1 --flip\n"
       "  tensmith train model.onnx --data table.csv --loss mean_squared_error --target price\n"
+      "  mpirun -n 4 tensmith train fashion.toml --threads 1 --zero 1\n"
       "The output has checkpoints/ (safetensors), metrics.jsonl, tensorboard/, curves.html, and "
       "at\n"
       "the end model.onnx and model.so. SIGINT ends a run after a checkpoint, with status 130.");

@@ -9,13 +9,15 @@
 #include "files/Words.h"
 #include "tools/tensmith/Progress.h"
 #include "tools/tensmith/Report.h"
-#include "train/CompiledTrainee.h"
+#include "train/ParallelTrainee.h"
 #include "train/SettingTable.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -23,6 +25,7 @@
 #include <iostream>
 #include <numeric>
 #include <sys/file.h>
+#include <thread>
 #include <unistd.h>
 
 namespace tensmith::cli {
@@ -45,9 +48,12 @@ void catchSignals() {
 /// The folder of a run, which one process at a time may work in.
 class RunFolder {
 public:
-  explicit RunFolder(const train::Settings &settings) : path_(settings.output) {
+  /// `own`: this process may write there.
+  RunFolder(const train::Settings &settings, bool own) : path_(settings.output) {
     if (path_.empty())
       path_ = fs::path(settings.model).stem().string() + "-run";
+    if (!own)
+      return;
     std::error_code error;
     fs::create_directories(path_, error);
     if (error)
@@ -58,7 +64,10 @@ public:
     if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
       fail(path_, "another process is training there; give another --output");
   }
-  ~RunFolder() { ::close(lock_); }
+  ~RunFolder() {
+    if (lock_ >= 0)
+      ::close(lock_);
+  }
   RunFolder(const RunFolder &) = delete;
   RunFolder &operator=(const RunFolder &) = delete;
 
@@ -66,7 +75,15 @@ public:
 
 private:
   fs::path path_;
-  int lock_;
+  int lock_ = -1;
+};
+
+/// Of a process whose run another one shows.
+class Silent : public train::Watcher {
+public:
+  void progress(const std::string &, double, const std::string &) override {}
+  void say(const std::string &) override {}
+  void warn(const std::string &) override {}
 };
 
 class Screen : public train::Watcher {
@@ -102,8 +119,9 @@ bool isNumber(const std::string &text) {
   return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// Fixes the batch: the first dimension of the inputs, where the model leaves it open.
-CompileSettings fixBatch(train::Settings &settings) {
+/// Fixes the batch: the first dimension of the inputs, where the model leaves it open. Each process
+/// takes an equal part.
+CompileSettings fixBatch(train::Settings &settings, int64_t processes) {
   CompileSettings compile;
   compile.shapes = settings.shapes;
   compile.threads = int(settings.threads);
@@ -111,12 +129,17 @@ CompileSettings fixBatch(train::Settings &settings) {
   for (const Port &input : inputsOf(settings.model, compile)) {
     std::string first = input.dims.empty() ? "" : input.dims[0];
     if (isNumber(first) && !settings.origins.contains("batch"))
-      settings.batch = std::stoll(first.substr(0, 12));
+      settings.batch = std::stoll(first.substr(0, 12)) * processes;
     else if (!first.empty() && !isNumber(first) && std::ranges::find(fixed, first) == fixed.end())
       fixed.push_back(first);
   }
+  if (settings.batch % processes != 0)
+    failUsage(
+        fmt::format("{}: a batch of {} samples can't be shared out to {} processes; let it be "
+                    "a multiple",
+                    settings.origin("batch"), settings.batch, processes));
   for (const std::string &symbol : fixed)
-    compile.shapes.push_back(fmt::format("{}={}", symbol, settings.batch));
+    compile.shapes.push_back(fmt::format("{}={}", symbol, settings.batch / processes));
   return compile;
 }
 
@@ -140,8 +163,10 @@ train::PictureSize pictureSize(const std::string &model, const CompileSettings &
 /// What a run needs beside its loop.
 class Training {
 public:
-  explicit Training(train::Settings given)
-      : settings_(std::move(given)), compile_(fixBatch(settings_)), folder_(settings_) {
+  /// `processes`: null where this is the only one.
+  Training(train::Settings given, train::Processes *processes)
+      : settings_(std::move(given)), processes_(processes), compile_(fixBatch(settings_, count())),
+        folder_(settings_, isFirst()) {
     paths_ = train::findData(settings_);
     data_ = open(paths_.train, false);
     rows_ = train::split(data_.rows, settings_.validation, uint64_t(settings_.seed));
@@ -149,24 +174,65 @@ public:
   }
 
   int run() {
-    Screen screen;
-    std::optional<train::Checkpoint> from = checkpoint(screen);
-    compileModules(from.has_value());
-    train::CompiledTrainee trainee(*step_, *forward_, settings_);
-    train::RunData data = bind(trainee);
+    std::unique_ptr<train::Watcher> watcher;
+    if (isFirst())
+      watcher = std::make_unique<Screen>();
+    else
+      watcher = std::make_unique<Silent>();
+    std::optional<train::Checkpoint> from = prepare(*watcher);
+    std::unique_ptr<train::CompiledTrainee> trainee = makeTrainee();
+    train::RunData data = bind(*trainee);
     if (from)
-      screen.say(fmt::format("going on from {}", from->path.string()));
-    screen.say(describe(trainee, data));
-    train::Outcome outcome = train::runTraining(settings_, folder_.path(), trainee, data, from,
-                                                remembered(), screen, stopSignal);
+      watcher->say(fmt::format("going on from {}", from->path.string()));
+    watcher->say(describe(*trainee, data));
+    if (auto *parallel = dynamic_cast<train::ParallelTrainee *>(trainee.get()))
+      watcher->say(fmt::format("{} processes; this one has {} bytes of the optimiser's state",
+                               count(), parallel->slotBytes()));
+    train::Outcome outcome = train::runTraining(settings_, folder_.path(), *trainee, data, from,
+                                                remembered(), *watcher, stopSignal, processes_);
     if (outcome.interrupted)
-      return interrupted(outcome, screen);
-    exportModel(trainee);
-    report(outcome);
+      return interrupted(outcome, *watcher);
+    trainee->settle();
+    if (isFirst()) {
+      exportModel(*trainee);
+      report(outcome);
+    }
     return kSuccess;
   }
 
 private:
+  bool isFirst() const { return !processes_ || processes_->rank() == 0; }
+  int count() const { return processes_ ? processes_->size() : 1; }
+
+  /// The modules, which the first process makes, and where to go on from.
+  std::optional<train::Checkpoint> prepare(train::Watcher &watcher) {
+    std::optional<train::Checkpoint> from;
+    if (isFirst()) {
+      from = checkpoint(watcher);
+      compileModules(from.has_value());
+    }
+    if (processes_)
+      processes_->meet();
+    if (!isFirst()) {
+      from = checkpoint(watcher);
+      loadModules();
+    }
+    return from;
+  }
+
+  std::unique_ptr<train::CompiledTrainee> makeTrainee() {
+    std::unique_ptr<train::CompiledTrainee> trainee;
+    if (processes_)
+      trainee = std::make_unique<train::ParallelTrainee>(*step_, *update_, *forward_, settings_,
+                                                         train::layOut(*step_, settings_, count()),
+                                                         *processes_, stopSignal);
+    else
+      trainee = std::make_unique<train::CompiledTrainee>(*step_, *forward_, settings_);
+    if (isFirst())
+      trainee->traceTo(settings_.trace);
+    return trainee;
+  }
+
   train::Dataset open(const std::vector<std::string> &paths, bool test) {
     auto size = [&](const std::string &where) {
       return pictureSize(settings_.model, compile_, where);
@@ -184,11 +250,13 @@ private:
   }
 
   /// Where to go on from; refuses to mix runs.
-  std::optional<train::Checkpoint> checkpoint(Screen &screen) {
+  std::optional<train::Checkpoint> checkpoint(train::Watcher &watcher) {
     train::Checkpoints checkpoints(folder_.path() / "checkpoints", settings_.keep);
-    checkpoints.removePartial();
-    if (settings_.overwrite && !settings_.resume)
-      checkpoints.removeAll();
+    if (isFirst()) {
+      checkpoints.removePartial();
+      if (settings_.overwrite && !settings_.resume)
+        checkpoints.removeAll();
+    }
     std::vector<int64_t> steps = checkpoints.steps();
     if (!settings_.resume && !steps.empty())
       fail(folder_.path(), fmt::format("has a run already, up to step {}; go on with it by "
@@ -196,7 +264,7 @@ private:
                                        steps[0]));
     if (!settings_.resume)
       return std::nullopt;
-    auto found = checkpoints.newest([&](const std::string &line) { screen.warn(line); });
+    auto found = checkpoints.newest([&](const std::string &line) { watcher.warn(line); });
     if (!found && !steps.empty())
       fail(folder_.path(), "has no checkpoint that is whole; begin anew with --overwrite");
     if (found)
@@ -221,34 +289,61 @@ private:
                                         fmt::join(changes, ", ")));
   }
 
-  /// Compiled unless the run has them from before.
+  /// Files in the run's folder. What a process of several computes depends on how many there are.
+  std::string stepFile() const {
+    return folder_.path() /
+           (processes_ ? fmt::format("gradients-{}.so", count()) : std::string("step.so"));
+  }
+  std::string forwardFile() const {
+    return folder_.path() /
+           (processes_ ? fmt::format("forward-{}.so", count()) : std::string("forward.so"));
+  }
+  std::string updateFile() const { return folder_.path() / "update.so"; }
+
+  void loadModules() {
+    step_ = Module::load(stepFile(), /*verifyWeights=*/true);
+    forward_ = Module::load(forwardFile(), /*verifyWeights=*/true);
+    if (processes_)
+      update_ = Module::load(updateFile(), /*verifyWeights=*/true);
+  }
+
+  /// Compiled unless the run has them from before. What updates depends on what is shared out, and
+  /// is made in no time.
   void compileModules(bool resumed) {
-    std::string step = folder_.path() / "step.so", forward = folder_.path() / "forward.so";
     std::error_code none;
-    if (resumed && fs::exists(step, none) && fs::exists(forward, none))
+    bool made = resumed && fs::exists(stepFile(), none) && fs::exists(forwardFile(), none);
+    if (made)
       try {
-        step_ = Module::load(step, /*verifyWeights=*/true);
-        forward_ = Module::load(forward, /*verifyWeights=*/true);
-        return;
+        step_ = Module::load(stepFile(), /*verifyWeights=*/true);
+        forward_ = Module::load(forwardFile(), /*verifyWeights=*/true);
       } catch (const Error &) { // of another version, or damaged: they are made anew
+        made = false;
       }
     CompileSettings budgeted = compile_;
     budgeted.memory = settings_.memory.bytes;
     budgeted.recomputation = settings_.recomputation;
     budgeted.precision = settings_.precision;
-    compileStep(settings_.model, budgeted,
-                {&settings_, stepsInEpoch() * settings_.epochs, stepsInEpoch()}, step);
-    step_ = Module::load(step);
-    CompileSettings open = compile_;
-    open.overridable = train::parameterNames(*step_);
-    compileModel(settings_.model, open, forward);
-    forward_ = Module::load(forward);
+    TrainingRequest request = {&settings_, stepsInEpoch() * settings_.epochs, stepsInEpoch(),
+                               processes_ != nullptr};
+    if (!made) {
+      compileStep(settings_.model, budgeted, request, stepFile());
+      step_ = Module::load(stepFile());
+      CompileSettings open = compile_;
+      open.overridable = train::parameterNames(*step_);
+      compileModel(settings_.model, open, forwardFile());
+      forward_ = Module::load(forwardFile());
+    }
+    if (!processes_)
+      return;
+    train::Layout layout = train::layOut(*step_, settings_, count());
+    compileUpdate(layout.updated, settings_.zero > 0, compile_, request, updateFile());
+    update_ = Module::load(updateFile());
   }
 
   train::RunData bind(const train::CompiledTrainee &trainee) {
     train::Normalisation normalisation = {settings_.scale, settings_.mean, settings_.deviation};
     std::string target = train::isBuiltIn(settings_.loss) ? train::kTarget : "";
-    auto ports = train::feedPorts(*step_, settings_.batch, settings_.model);
+    auto ports = train::feedPorts(*step_, settings_.batch / count(), settings_.model);
     auto feeds = [&](const train::Dataset &data) {
       auto bound = train::bindFeeds(data, ports, target, settings_.target, normalisation);
       for (train::Feed &feed : bound)
@@ -280,15 +375,15 @@ private:
                        folder_.path().string());
   }
 
-  int interrupted(const train::Outcome &outcome, Screen &screen) {
-    screen.say(fmt::format("interrupted after step {}; {}", outcome.position.step,
-                           outcome.checkpoint.empty()
-                               ? "go on with --resume"
-                               : outcome.checkpoint.string() + " is kept, go on with --resume"));
-    return 128 + stopSignal;
+  int interrupted(const train::Outcome &outcome, train::Watcher &watcher) {
+    watcher.say(fmt::format("interrupted after step {}; {}", outcome.position.step,
+                            outcome.checkpoint.empty()
+                                ? "go on with --resume"
+                                : outcome.checkpoint.string() + " is kept, go on with --resume"));
+    return 128 + (stopSignal ? stopSignal.load() : SIGTERM); // another process may have got it
   }
 
-  void exportModel(const train::CompiledTrainee &trainee) {
+  void exportModel(train::CompiledTrainee &trainee) {
     std::map<std::string, Tensor> trained = trainee.parameters(), weights;
     for (const std::string &name : train::parameterNames(*step_))
       weights.emplace(name, trained.at(name));
@@ -315,14 +410,36 @@ private:
   }
 
   train::Settings settings_;
+  train::Processes *processes_;
   CompileSettings compile_;
   RunFolder folder_;
   train::DataPaths paths_;
   train::Dataset data_, test_;
   train::Split rows_;
   std::string modelHash_;
-  std::optional<Module> step_, forward_;
+  std::optional<Module> step_, forward_, update_; // the last where there are several processes
 };
+
+/// As one of several processes: what fails here ends all of them.
+int trainWithOthers(train::Settings settings) {
+  std::unique_ptr<train::Processes> processes = train::openMpi(settings.processTimeout);
+  try {
+    if (settings.processes && settings.processes != processes->size())
+      failUsage(fmt::format("{} asks for {} processes, but {} were started; start them with mpirun "
+                            "-n {}",
+                            settings.origin("processes"), settings.processes, processes->size(),
+                            settings.processes));
+    return Training(std::move(settings), processes.get()).run();
+  } catch (const std::exception &failure) {
+    auto *known = dynamic_cast<const Failure *>(&failure);
+    std::cout.flush();
+    std::fprintf(stderr, "tensmith: process %d of %d: %s\n", processes->rank(), processes->size(),
+                 failure.what());
+    // mpirun may drop what it has not passed on when it ends the others.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    processes->abort(known ? known->status : kFailure);
+  }
+}
 
 } // namespace
 
@@ -330,7 +447,12 @@ int trainRun(train::Settings settings) {
   catchSignals();
   if (kindOf(settings.model) == FileKind::Module)
     fail(settings.model, "is compiled already; give the ONNX model that it was made from");
-  return Training(std::move(settings)).run();
+  if (train::startedBySeveral())
+    return trainWithOthers(std::move(settings));
+  if (settings.processes > 1)
+    failUsage(fmt::format("{} asks for {} processes; start them with mpirun -n {} tensmith train",
+                          settings.origin("processes"), settings.processes, settings.processes));
+  return Training(std::move(settings), nullptr).run();
 }
 
 } // namespace tensmith::cli

@@ -31,7 +31,7 @@ public:
     return {breakAt && done == breakAt ? NAN : loss / float(batch.rows), 0.5};
   }
   Score evaluate(const Batch &batch) override { return {double(batch.rows), {}}; }
-  std::vector<NamedTensor> states() const override {
+  std::vector<NamedTensor> states() override {
     return {{"parameters", HostTensor(DataType::F32, {4}, state, nullptr)}};
   }
   void restore(const std::vector<NamedTensor> &states, const std::string &) override {
@@ -249,6 +249,12 @@ TEST(Position, IsExactInMetadata) {
   Metadata bad = at.toMetadata();
   bad["step"] = "-3";
   EXPECT_HAS(refusal([&] { Position::fromMetadata(bad, "c"); }), "c: 'step' in its metadata is no");
+}
+
+// Sums that processes make apart differ in their last bit.
+TEST(Curves, OfNumbersThatAreAllButEqual) {
+  Metric before = {"validation", 1, 1, 0.5}, after = {"validation", 2, 2, std::nextafter(0.5, 1)};
+  EXPECT_HAS(curvesPage("page", {before, after}), "<path");
 }
 
 } // namespace

@@ -1,0 +1,309 @@
+"""`mpirun -n N tensmith train`: the oracle is the same run in one process.
+
+What N processes come to has to be what one does with the same batches, to rounding: parameters, the optimiser's state,
+checkpoints, scores. A process that is killed, fails or hangs ends the run on all of them, and the checkpoint before it is
+gone on from, by any number of processes.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import struct
+import subprocess
+import time
+
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
+TENSMITH, LIBRARY = BUILD / "bin/tensmith", BUILD / "lib/libtensmith_mpi.so"
+
+pytestmark = [pytest.mark.skipif(not TENSMITH.exists(), reason="the command line is not built"),
+              pytest.mark.skipif(not shutil.which("mpirun"), reason="there is no mpirun (Debian: openmpi-bin)"),
+              pytest.mark.skipif(not LIBRARY.exists(), reason="built without MPI (Debian: libopenmpi-dev)")]
+
+# As root, and with more processes than cores.
+MPI = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+
+
+def command(processes, *arguments):
+    alone = [TENSMITH, "train", *map(str, arguments), "--threads", "1"]
+    return alone if processes == 1 else ["mpirun", "-n", str(processes), "--oversubscribe", *alone]
+
+
+def train(processes, *arguments, status=0):
+    done = subprocess.run(command(processes, *arguments), capture_output=True, text=True, timeout=300, env=MPI)
+    assert done.returncode == status, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def states_of(run):
+    """The newest checkpoint's tensors, in their order, and its metadata."""
+    file = sorted((run / "checkpoints").glob("*.safetensors"))[-1].read_bytes()
+    (size,) = struct.unpack("<Q", file[:8])
+    header = json.loads(file[8:8 + size])
+    metadata = header.pop("__metadata__")
+    types = {"F32": numpy.float32, "F64": numpy.float64, "I64": numpy.int64}
+    return {name: numpy.frombuffer(file[8 + size:][slice(*entry["data_offsets"])], types[entry["dtype"]])
+            .reshape(entry["shape"]) for name, entry in header.items()}, metadata
+
+
+def metrics_of(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def assert_same(run, other, tolerance=1e-5):
+    states, others = states_of(run)[0], states_of(other)[0]
+    assert list(states) == list(others)
+    for name, value in states.items():
+        assert value.shape == others[name].shape, name
+        numpy.testing.assert_allclose(others[name], value, rtol=0, atol=tolerance, err_msg=name)
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("several")
+
+
+def save(path, nodes, inputs, outputs, weights):
+    initialisers = [numpy_helper.from_array(numpy.asarray(value, bool if value is True else numpy.float32), name)
+                    for name, value in weights.items()]
+    graph = helper.make_graph(nodes, "model", [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", *inputs])],
+                              [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", outputs])], initialisers)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def network(folder):
+    """Convolution, dropout, two dense layers of odd sizes: pictures of batch x 1 x 8 x 8 to 5 classes."""
+    draw = numpy.random.default_rng(1)
+    weights = {"w": draw.standard_normal((7, 1, 3, 3)) * 0.3, "b": draw.standard_normal(7) * 0.1,
+               "v": draw.standard_normal((448, 63)) * 0.05, "c": numpy.zeros(63), "u": draw.standard_normal((63, 5)) * 0.1,
+               "ratio": 0.3, "training": True}
+    nodes = [helper.make_node("Conv", ["image", "w", "b"], ["y"], "conv", pads=[1, 1, 1, 1]),
+             helper.make_node("Relu", ["y"], ["r"], "relu"), helper.make_node("Flatten", ["r"], ["f"], "flat"),
+             helper.make_node("Gemm", ["f", "v", "c"], ["h"], "hidden"),
+             helper.make_node("Dropout", ["h", "ratio", "training"], ["d"], "drop", seed=7),
+             helper.make_node("Tanh", ["d"], ["t"], "tanh"), helper.make_node("MatMul", ["t", "u"], ["scores"], "dense")]
+    return save(folder / "network.onnx", nodes, [1, 8, 8], 5, weights)
+
+
+def dense(folder, name, sizes):
+    """Layers of those sizes, with rectifiers between them."""
+    draw, weights, nodes, value = numpy.random.default_rng(2), {}, [helper.make_node("Flatten", ["image"], ["x"])], "x"
+    for i, (before, after) in enumerate(zip(sizes, sizes[1:])):
+        weights |= {f"w{i}": draw.standard_normal((before, after)) * (2 / before) ** 0.5, f"b{i}": numpy.zeros(after)}
+        last = i == len(sizes) - 2
+        nodes.append(helper.make_node("Gemm", [value, f"w{i}", f"b{i}"], ["scores" if last else f"g{i}"], f"dense{i}"))
+        if not last:
+            nodes.append(helper.make_node("Relu", [f"g{i}"], [f"r{i}"], f"relu{i}"))
+        value = f"r{i}"
+    return save(folder / name, nodes, [1, 8, 8], sizes[-1], weights)
+
+
+@pytest.fixture(scope="session")
+def pictures(folder):
+    """Some targets don't count, more in one process's part of a batch than in another's."""
+    draw = numpy.random.default_rng(3)
+    labels = draw.integers(0, 5, 480)
+    labels[draw.random(480) < 0.2] = -1
+    numpy.savez(folder / "pictures.npz", image=draw.integers(0, 255, (480, 8, 8)).astype(numpy.uint8), label=labels)
+    return folder / "pictures.npz"
+
+
+def arguments(network, pictures, output, **more):
+    settings = {"data": pictures, "epochs": 3, "batch": 24, "validation": 0.1, "optimiser": "momentum",
+                "learning-rate": 0.02, "log-every": 9, "output": output} | {k.replace("_", "-"): v for k, v in more.items()}
+    return [network, *(word for name, value in settings.items() if value is not None for word in (f"--{name}", value))]
+
+
+OPTIMISERS = {"momentum": {}, "adam": {"optimiser": "adam", "learning_rate": 1e-3, "clip_norm": 0.3, "ema_decay": 0.9}}
+
+
+@pytest.fixture(scope="session")
+def alone(network, pictures, folder):
+    """Runs of one process, of 54 steps each."""
+    runs = {}
+    for name, settings in OPTIMISERS.items():
+        runs[name] = folder / f"alone-{name}"
+        train(1, *arguments(network, pictures, runs[name], **settings))
+    return runs
+
+
+@pytest.mark.parametrize("zero", [0, 1, 2])
+@pytest.mark.parametrize("processes", [2, 4])
+@pytest.mark.parametrize("optimiser", OPTIMISERS)
+def test_comes_to_what_one_process_comes_to(alone, network, pictures, tmp_path, optimiser, processes, zero):
+    """The dropped numbers, the loss's weights and the order of the samples are those of the whole batch."""
+    run = tmp_path / "run"
+    done = train(processes, *arguments(network, pictures, run, zero=zero, bucket="20kB", **OPTIMISERS[optimiser]))
+    assert int(states_of(run)[1]["step"]) == 54
+    assert_same(alone[optimiser], run)
+    for metric, other in zip(metrics_of(alone[optimiser]), metrics_of(run), strict=True):
+        assert metric["kind"] == other["kind"] and metric["step"] == other["step"]
+        if metric["kind"] == "validation":  # where the model drops, too, whatever the processes
+            continue
+        assert other["loss"] == pytest.approx(metric["loss"], abs=1e-4)
+        assert other.get("accuracy") == pytest.approx(metric.get("accuracy"), abs=1e-6)
+    assert done.stdout.count("model.onnx, model.so") == 1  # one of them says it
+    weights = {w.name: numpy_helper.to_array(w) for w in onnx.load(run / "model.onnx").graph.initializer}
+    before = {w.name: numpy_helper.to_array(w) for w in onnx.load(alone[optimiser] / "model.onnx").graph.initializer}
+    for name in weights:
+        numpy.testing.assert_allclose(weights[name], before[name], rtol=0, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_validates_on_all_samples(folder, pictures, tmp_path, processes):
+    """A mean over the targets that count, whichever process has them, and whatever its batches are."""
+    model = dense(tmp_path, "dense.onnx", [64, 33, 5])
+    for count in (1, processes):
+        train(count, *arguments(model, pictures, tmp_path / str(count), epochs=2, validation=0.13, ema_decay=0.5, zero=count // 2))
+    for metric, other in zip(metrics_of(tmp_path / "1"), metrics_of(tmp_path / str(processes)), strict=True):
+        assert other["kind"] == metric["kind"] and other["loss"] == pytest.approx(metric["loss"], abs=1e-5)
+        assert other["accuracy"] == pytest.approx(metric["accuracy"], abs=1e-6)
+
+
+def test_batches_that_dont_divide_are_refused(network, pictures, tmp_path):
+    said = train(2, *arguments(network, pictures, tmp_path / "run", batch=25), status=2).stderr
+    assert "--batch: a batch of 25 samples can't be shared out to 2 processes" in said
+
+
+def test_the_number_asked_for_is_the_number_started(network, pictures, tmp_path):
+    said = train(2, *arguments(network, pictures, tmp_path / "run", processes=4), status=2).stderr
+    assert "--processes asks for 4 processes, but 2 were started; start them with mpirun -n 4" in said
+    said = train(1, *arguments(network, pictures, tmp_path / "run", processes=4), status=2).stderr
+    assert "start them with mpirun -n 4" in said
+
+
+def test_what_mixes_elements_can_not_be_shared_out(network, pictures, tmp_path):
+    """LAMB's step depends on the norms of the whole parameter; without sharing it is what one process does."""
+    settings = {"optimiser": "lamb", "learning_rate": 1e-3}
+    said = train(2, *arguments(network, pictures, tmp_path / "run", zero=1, **settings), status=1).stderr
+    assert "the optimiser lamb reads several elements of a parameter to update one" in said
+    train(1, *arguments(network, pictures, tmp_path / "one", **settings))
+    train(2, *arguments(network, pictures, tmp_path / "two", **settings))
+    assert_same(tmp_path / "one", tmp_path / "two")
+
+
+@pytest.mark.parametrize("more, said", [({"optimiser": "rescaled"}, "is told of what goes into layers"),
+                                        ({"precision": "f16"}, "train in bf16")])
+def test_what_needs_more_than_sums_is_refused(network, pictures, tmp_path, more, said):
+    assert said in train(2, *arguments(network, pictures, tmp_path / "run", **more), status=1).stderr
+
+
+@pytest.mark.parametrize("way", [(1, 0, 4, 2), (4, 1, 2, 2), (2, 2, 1, 0)])
+def test_goes_on_with_another_number(alone, network, pictures, tmp_path, way):
+    """Checkpoints say nothing of how many processes there were, or of what they shared out."""
+    run, (first, zero, second, other) = tmp_path / "run", way
+    train(first, *arguments(network, pictures, run, epochs=2, zero=zero, **OPTIMISERS["adam"]))
+    said = train(second, *arguments(network, pictures, run, zero=other, **OPTIMISERS["adam"]), "--resume").stderr
+    assert "going on from" in said
+    assert_same(alone["adam"], run)
+
+
+def test_optimisers_state_is_shared_out(network, pictures, tmp_path):
+    """Of Adam two numbers for each parameter; what fills the parts up is less than a cache line for each process."""
+    whole = {}
+    for processes, zero in [(2, 0), (2, 1), (4, 1), (4, 2)]:
+        said = train(processes, *arguments(network, pictures, tmp_path / f"{processes}-{zero}", epochs=1, optimiser="adam",
+                                           zero=zero)).stderr
+        (line,) = [line for line in said.splitlines() if "of the optimiser's state" in line]
+        whole[processes, zero] = int(line.split(" bytes of the optimiser's state")[0].split()[-1])
+    parameters = sum(value.size for name, value in states_of(tmp_path / "2-0")[0].items() if "." in name) // 2
+    assert whole[2, 0] == 2 * 4 * parameters
+    for (processes, zero), held in whole.items():
+        if zero:
+            assert 2 * 4 * parameters / processes <= held <= 2 * 4 * parameters / processes * 1.01 + 2 * 64 * 8
+
+
+@pytest.mark.parametrize("zero", [0, 2])
+def test_gradients_are_summed_while_others_are_computed(pictures, tmp_path, zero):
+    model = dense(tmp_path, "dense.onnx", [64, 700, 700, 700, 700, 5])
+    train(2, *arguments(model, pictures, tmp_path / "run", epochs=1, batch=48, zero=zero, bucket="1MB", trace=tmp_path / "trace.json"))
+    events = [event for event in json.loads((tmp_path / "trace.json").read_text())["traceEvents"] if event["ph"] == "X"]
+    steps = [event for event in events if event["args"].get("function") == "gradients"]
+    sums = [event for event in events if event["name"].startswith("gradients ")]
+    assert len(sums) >= 3 and all(event["args"]["bytes"] > 0 for event in sums)
+    end = max(event["ts"] + event["dur"] for event in steps)
+    assert sum(event["ts"] < end for event in sums) >= 2, "no bucket is sent before the step has ended"
+    first = min(sums, key=lambda event: event["ts"])
+    assert any(event["ts"] < first["ts"] + first["dur"] and event["ts"] + event["dur"] > first["ts"] for event in steps)
+
+
+def rank_of(process):
+    """Of a process that mpirun started, else None."""
+    try:
+        entries = pathlib.Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return None
+    found = [entry.split(b"=")[1] for entry in entries if entry.startswith(b"OMPI_COMM_WORLD_RANK=")]
+    return int(found[0]) if found else None
+
+
+def processes_of(run):
+    """Those that train into the folder, by rank."""
+    found = {}
+    for entry in pathlib.Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes()
+            except OSError:
+                continue
+            if str(run).encode() in words and (rank := rank_of(entry.name)) is not None:
+                found[rank] = int(entry.name)
+    return found
+
+
+@pytest.mark.parametrize("number, victim, zero", [(signal.SIGKILL, 1, 1), (signal.SIGKILL, 0, 2), (signal.SIGSTOP, 2, 0)])
+def test_a_process_that_dies_or_hangs_ends_all(network, pictures, tmp_path, number, victim, zero):
+    """Within seconds, with its number in a message; the run goes on from the last checkpoint to what it would have been."""
+    run, more = tmp_path / "run", {"epochs": 2000, "zero": zero, "checkpoint_every": 5, "process_timeout": 3}
+    process = subprocess.Popen(command(3, *arguments(network, pictures, run, **more)), stdout=subprocess.PIPE,
+                               stderr=subprocess.STDOUT, text=True, env=MPI)
+    while process.poll() is None and not list(run.glob("checkpoints/*.safetensors")):
+        time.sleep(0.05)
+    assert process.poll() is None, process.communicate()[0]
+    os.kill(processes_of(run)[victim], number)
+    begun = time.monotonic()
+    said = process.communicate(timeout=60)[0]
+    assert time.monotonic() - begun < 20, said
+    assert process.returncode != 0
+    assert (f"rank {victim}" if number == signal.SIGKILL else f"process {victim} has not answered for 3 seconds") in said
+    assert not processes_of(run)
+    step = int(states_of(run)[1]["step"])
+    epochs = step // 18 + 2
+    again = train(2, *arguments(network, pictures, run, **more | {"epochs": epochs}), "--resume")
+    assert "going on from" in again.stderr
+    train(1, *arguments(network, pictures, tmp_path / "alone", epochs=epochs))
+    assert_same(tmp_path / "alone", run, 1e-3 if epochs > 20 else 1e-4)
+
+
+def test_what_fails_in_one_process_ends_all(network, pictures, tmp_path):
+    """A target that is no class lies in the second process's part alone."""
+    data = dict(numpy.load(pictures))
+    data["label"][20] = 9
+    numpy.savez(tmp_path / "broken.npz", **data)
+    done = subprocess.run(command(2, *arguments(network, tmp_path / "broken.npz", tmp_path / "run", validation=0), "--no-shuffle"),
+                          capture_output=True, text=True, timeout=60, env=MPI)
+    assert done.returncode == 1
+    assert "tensmith: process 1 of 2: " in done.stderr and "9" in done.stderr
+
+
+def test_an_interrupt_ends_all_after_the_same_step(network, pictures, tmp_path):
+    """One process alone has got the signal."""
+    run = tmp_path / "run"
+    process = subprocess.Popen(command(2, *arguments(network, pictures, run, epochs=2000)), stdout=subprocess.PIPE,
+                               stderr=subprocess.PIPE, text=True, env=MPI)
+    while process.poll() is None and not list(run.glob("checkpoints/*.safetensors")):
+        time.sleep(0.05)
+    os.kill(processes_of(run)[1], signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode != 0
+    step = int(states_of(run)[1]["step"])
+    assert f"interrupted after step {step}; " in said and "--resume" in said

@@ -1,0 +1,414 @@
+// Buckets under the step's ports, and the order of what goes on between its two modules; see
+// ParallelTrainee.h.
+//
+// The loss of each process is weighted by its share of all targets that count, and the sum of the
+// shares divides in the end, so that it doesn't matter which process has the samples that don't.
+#include "train/ParallelTrainee.h"
+
+#include "files/Failure.h"
+#include "files/Words.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace tensmith::train {
+namespace {
+
+constexpr const char *kGradient = "gradient.", *kAverages = "ema.", *kAverage = "ema";
+constexpr const char *kStep = "step";
+constexpr const char *kProcess = "process", *kShare = "share", *kScale = "scale";
+
+Tensor borrowed(DataType type, const Shape &shape, std::byte *data) {
+  ts_tensor *handle = nullptr;
+  detail::check(
+      ts_tensor_borrow(ts_type(type), shape.data(), shape.size(), data, nullptr, nullptr, &handle));
+  return Tensor(handle);
+}
+
+Tensor pieceOf(const Bucket &bucket, const Bucket::Piece &piece, const Bucketed &what,
+               const FlatMemory &memory) {
+  return borrowed(bucket.type, what.shape, memory.data() + piece.offset * byteSize(bucket.type));
+}
+
+Shape shapeOf(const Port &port) {
+  Shape shape;
+  for (const std::string &dim : port.dims)
+    shape.push_back(std::stoll(dim)); // states and their gradients have constant shapes
+  return shape;
+}
+
+Tensor initialOf(const Module &module, size_t state) {
+  ts_tensor *initial = nullptr;
+  detail::check(ts_module_state_initial(module.handle(), state, &initial));
+  return Tensor(initial);
+}
+
+std::string afterPrefix(const std::string &name, const char *prefix) {
+  return name.substr(std::strlen(prefix));
+}
+
+std::string unitName(size_t bucket) { return fmt::format("bucket.{}", bucket); }
+
+template <typename T> double squares(const std::byte *data, int64_t count) {
+  auto *values = reinterpret_cast<const T *>(data);
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i)
+    sum += double(values[i]) * double(values[i]);
+  return sum;
+}
+
+template <typename T> void scaleAll(std::byte *data, int64_t count, double by) {
+  auto *values = reinterpret_cast<T *>(data);
+  for (int64_t i = 0; i < count; ++i)
+    values[i] = T(double(values[i]) * by);
+}
+
+} // namespace
+
+Layout layOut(const Module &gradients, const Settings &settings, int processes) {
+  Layout layout;
+  std::vector<Port> outputs = gradients.outputs();
+  std::map<std::string, Bucketed> known;
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    if (!outputs[i].name.starts_with(kGradient))
+      continue;
+    std::string name = afterPrefix(outputs[i].name, kGradient);
+    DataType type = DataType(outputs[i].type);
+    if (type != DataType::F32 && type != DataType::F64)
+      fail(settings.model, fmt::format("the gradient of '{}' is {}; several processes sum f32 and "
+                                       "f64 alone",
+                                       printable(name), tensmith::name(type)));
+    layout.parameters.push_back({name, type, shapeOf(outputs[i])});
+    layout.outputs.push_back(i);
+    known[name] = layout.parameters.back();
+  }
+  layout.buckets = makeBuckets(layout.parameters, settings.bucket.bytes, processes);
+  for (const Bucket &bucket : layout.buckets)
+    if (bucket.count > INT32_MAX)
+      fail(settings.model,
+           fmt::format("'{}' is larger than what MPI sums at once",
+                       printable(layout.parameters[bucket.pieces.back().parameter].name)));
+  if (settings.zero == 0) // in the states' order, which is that of a run of one process
+    for (const std::string &name : parameterNames(gradients)) {
+      if (auto found = known.find(name); found != known.end())
+        layout.updated.push_back(found->second);
+    }
+  else
+    for (size_t i = 0; i < layout.buckets.size(); ++i)
+      layout.updated.push_back(
+          {unitName(i), layout.buckets[i].type, {layout.buckets[i].count / processes}});
+  return layout;
+}
+
+ParallelTrainee::ParallelTrainee(const Module &gradients, const Module &update,
+                                 const Module &forward, const Settings &settings, Layout layout,
+                                 Processes &processes, const std::atomic<int> &stop)
+    : CompiledTrainee(gradients, forward, settings), layout_(std::move(layout)),
+      processes_(processes), stop_(stop), stage_(settings.zero), clipNorm_(settings.clipNorm),
+      bucketOf_(gradients.outputs().size(), -1),
+      update_(update, {.threads = int(settings.threads), .timeLimit = -1}) {
+  *stateOf(kProcess).tensor.as<int64_t>() = processes_.rank();
+  placeBuckets();
+  placeStatistics();
+  placeUpdate(update);
+}
+
+void ParallelTrainee::placeBuckets() {
+  for (Bucket &bucket : layout_.buckets) {
+    Sent sent = {bucket, FlatMemory(bucket.bytes()), FlatMemory(bucket.bytes()),
+                 FlatMemory(stage_ == 2 ? bucket.bytes() / processes_.size() : 0)};
+    for (const Bucket::Piece &piece : bucket.pieces) {
+      const Bucketed &parameter = layout_.parameters[piece.parameter];
+      size_t output = layout_.outputs[piece.parameter];
+      replace(stateOf(parameter.name), pieceOf(bucket, piece, parameter, sent.parameters));
+      outputs_[output] = pieceOf(bucket, piece, parameter, sent.gradients);
+      bucketOf_[output] = int(sent_.size());
+    }
+    sent_.push_back(std::move(sent));
+  }
+}
+
+void ParallelTrainee::placeStatistics() {
+  std::vector<Bucketed> moving;
+  for (const State &state : states_)
+    if (state.kind == TS_STATE_PARAMETER && state.output != TS_NO_OUTPUT &&
+        (state.tensor.type() == TS_F32 || state.tensor.type() == TS_F64))
+      moving.push_back({state.name, DataType(state.tensor.type()), state.tensor.shape()});
+  for (Bucket &bucket : makeBuckets(moving, INT64_MAX, 1)) {
+    Sent sent = {bucket, FlatMemory(bucket.bytes()), {}, {}};
+    for (const Bucket::Piece &piece : bucket.pieces)
+      replace(stateOf(moving[piece.parameter].name),
+              pieceOf(bucket, piece, moving[piece.parameter], sent.parameters));
+    statistics_.push_back(std::move(sent));
+  }
+}
+
+std::byte *ParallelTrainee::gradientPart(const Sent &sent) const {
+  return stage_ == 2
+             ? sent.part.data()
+             : sent.gradients.data() + sent.bucket.bytes() / processes_.size() * processes_.rank();
+}
+
+/// What the second module updates, and by what: all of the first one's parameters and gradients, or
+/// this process's part of the buckets.
+ParallelTrainee::Updated ParallelTrainee::updated() {
+  Updated result;
+  for (size_t i = 0; i < sent_.size(); ++i) {
+    const Sent &sent = sent_[i];
+    int64_t bytes = sent.bucket.bytes() / processes_.size();
+    Shape shape = {sent.bucket.count / processes_.size()};
+    if (stage_ > 0) {
+      result.parameters[unitName(i)] =
+          borrowed(sent.bucket.type, shape, sent.parameters.data() + bytes * processes_.rank());
+      result.gradients[unitName(i)] = borrowed(sent.bucket.type, shape, gradientPart(sent));
+      continue;
+    }
+    for (const Bucket::Piece &piece : sent.bucket.pieces) {
+      const std::string &name = layout_.parameters[piece.parameter].name;
+      result.parameters[name] = stateOf(name).tensor;
+      result.gradients[name] = outputs_[layout_.outputs[piece.parameter]];
+    }
+  }
+  return result;
+}
+
+void ParallelTrainee::placeUpdate(const Module &update) {
+  Updated tensors = updated();
+  std::vector<Port> inputs = update.inputs();
+  updateInputs_.resize(inputs.size());
+  updateOutputs_.resize(update.outputs().size());
+  scale_ = Tensor(TS_F32, {});
+  for (size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i].name == kScale)
+      updateInputs_[i] = scale_;
+    else if (inputs[i].name.starts_with(kGradient))
+      if (auto found = tensors.gradients.find(afterPrefix(inputs[i].name, kGradient));
+          found != tensors.gradients.end())
+        updateInputs_[i] = found->second;
+  for (size_t i = 0; i < ts_module_state_count(update.handle()); ++i) {
+    ts_state state = ts_module_state(update.handle(), i);
+    Tensor tensor =
+        state.kind == TS_STATE_PARAMETER ? tensors.parameters.at(state.name) : initialOf(update, i);
+    // Averages begin as what they are of.
+    if (averages_ && std::string_view(state.name).starts_with(kAverages))
+      if (auto of = tensors.parameters.find(afterPrefix(state.name, kAverages));
+          of != tensors.parameters.end())
+        std::memcpy(tensor.data(), of->second.data(), size_t(view(of->second).bytes()));
+    updateInputs_[state.input] = updateOutputs_[state.output] = tensor;
+    updateStates_.push_back({state.name, state.kind, state.input, state.output, tensor});
+  }
+}
+
+void ParallelTrainee::send(Sent &sent) {
+  Collective::Kind kind = stage_ == 2 ? Collective::Kind::SumParts : Collective::Kind::Sum;
+  std::function<void()> then;
+  if (stage_ == 2)
+    then = [&sent] { sent.gradients.forget(); };
+  sent.number = processes_.begin(
+      {kind, sent.bucket.type, sent.gradients.data(), sent.bucket.count, sent.part.data()},
+      fmt::format("gradients {}", &sent - sent_.data()), then);
+}
+
+void ParallelTrainee::written(size_t output) {
+  int number = bucketOf_[output];
+  if (number >= 0 && --sent_[size_t(number)].left == 0)
+    send(sent_[size_t(number)]);
+}
+
+Score ParallelTrainee::step(const Batch &batch) {
+  feed(batch);
+  int64_t count = counted(batch);
+  int64_t targets = count < 0 ? 1 : batch.tensors[size_t(target_)].size();
+  double share = double(count < 0 ? 1 : count) / double(targets * processes_.size());
+  *stateOf(kShare).tensor.as<float>() = float(share);
+  for (Sent &sent : sent_)
+    sent.left = sent.bucket.pieces.size();
+  runTraced(session_, "gradients", inputs_, outputs_, [&](size_t output) { written(output); });
+  for (Sent &sent : statistics_)
+    sent.number = processes_.begin({Collective::Kind::Sum, sent.bucket.type, sent.parameters.data(),
+                                    sent.bucket.count, nullptr},
+                                   "running statistics");
+  double sums[] = {view(outputs_[lossAt_]).getDouble(0),
+                   count < 0 ? 0 : view(outputs_[size_t(correctAt_)]).getDouble(0),
+                   double(std::max<int64_t>(count, 0)), share, double(stop_ != 0)};
+  processes_.sum(sums);
+  waitForSums();
+  double all = sums[3] > 0 ? sums[3] : 1;
+  *scale_.as<float>() = float(clipped(1 / all));
+  runTraced(update_, "update", updateInputs_, updateOutputs_, {});
+  if (stage_ > 0)
+    gatherParameters();
+  whole_.clear();
+  finishTrace(processes_.takeSpans());
+  Score score = {sums[0] / all};
+  score.stopped = sums[4] > 0;
+  if (count >= 0)
+    score.accuracy = sums[1] / std::max(1.0, sums[2]);
+  return score;
+}
+
+void ParallelTrainee::waitForSums() {
+  for (const Sent &sent : statistics_) {
+    processes_.wait(sent.number);
+    auto *scale = sent.bucket.type == DataType::F32 ? scaleAll<float> : scaleAll<double>;
+    scale(sent.parameters.data(), sent.bucket.count, 1.0 / processes_.size());
+  }
+  for (const Sent &sent : sent_)
+    processes_.wait(sent.number);
+}
+
+/// What the sums are multiplied by, so that all gradients together are not longer than allowed.
+double ParallelTrainee::clipped(double scale) {
+  if (clipNorm_ <= 0)
+    return scale;
+  constexpr double kLeast = 1e-6; // as the step of one process has it (compiler/training)
+  double sum[1] = {0};
+  for (const Sent &sent : sent_) {
+    auto *add = sent.bucket.type == DataType::F32 ? squares<float> : squares<double>;
+    sum[0] += add(gradientPart(sent), sent.bucket.count / processes_.size());
+  }
+  processes_.sum(sum);
+  double norm = scale * std::sqrt(sum[0]) + kLeast;
+  return scale * std::min(1.0, clipNorm_ / norm);
+}
+
+void ParallelTrainee::gatherParameters() {
+  for (Sent &sent : sent_)
+    sent.number = processes_.begin({Collective::Kind::Gather, sent.bucket.type,
+                                    sent.parameters.data(), sent.bucket.count, nullptr},
+                                   fmt::format("parameters {}", &sent - sent_.data()));
+  for (const Sent &sent : sent_)
+    processes_.wait(sent.number);
+}
+
+/// Room for the slots of all processes, in the order of a bucket's slots.
+std::vector<ParallelTrainee::Whole> ParallelTrainee::wholeSlots() {
+  std::vector<Whole> slots;
+  for (size_t i = 0; i < sent_.size(); ++i)
+    for (State &state : updateStates_) {
+      std::string ending = "." + unitName(i);
+      if (state.kind == TS_STATE_SLOT && state.name.ends_with(ending))
+        slots.push_back({FlatMemory(sent_[i].bucket.bytes()),
+                         state.name.substr(0, state.name.size() - ending.size()), &sent_[i].bucket,
+                         &state});
+    }
+  return slots;
+}
+
+/// Of parameters in the states' order, and of each its slots.
+std::vector<NamedTensor> ParallelTrainee::viewsOf(const std::vector<Whole> &slots) const {
+  std::map<std::string, std::vector<NamedTensor>> byParameter;
+  for (const Whole &slot : slots)
+    for (const Bucket::Piece &piece : slot.bucket->pieces) {
+      const Bucketed &parameter = layout_.parameters[piece.parameter];
+      byParameter[parameter.name].push_back(
+          {slot.slot + "." + parameter.name,
+           view(pieceOf(*slot.bucket, piece, parameter, slot.memory))});
+    }
+  std::vector<NamedTensor> views;
+  for (const State &state : states_)
+    if (auto found = byParameter.find(state.name); found != byParameter.end())
+      views.insert(views.end(), found->second.begin(), found->second.end());
+  return views;
+}
+
+/// All but slots that are shared out.
+std::vector<NamedTensor> ParallelTrainee::ownStates() {
+  std::vector<NamedTensor> views;
+  for (const State &state : states_)
+    if (state.name != kProcess && state.name != kShare)
+      views.push_back({state.name, view(state.tensor)});
+  for (const State &state : updateStates_)
+    if (state.kind == TS_STATE_SLOT && stage_ == 0)
+      views.push_back({state.name, view(state.tensor)});
+  return views;
+}
+
+std::vector<NamedTensor> ParallelTrainee::states() {
+  std::vector<NamedTensor> views = ownStates();
+  if (stage_ == 0)
+    return views;
+  std::vector<int64_t> numbers;
+  bool first = processes_.rank() == 0;
+  whole_ = first ? wholeSlots() : std::vector<Whole>();
+  size_t next = 0;
+  for (size_t i = 0; i < sent_.size(); ++i)
+    for (State &state : updateStates_)
+      if (state.kind == TS_STATE_SLOT && state.name.ends_with("." + unitName(i)))
+        numbers.push_back(
+            processes_.begin({Collective::Kind::Collect, sent_[i].bucket.type,
+                              first ? whole_[next++].memory.data() : nullptr, sent_[i].bucket.count,
+                              static_cast<std::byte *>(state.tensor.data())},
+                             "optimiser's state"));
+  for (int64_t number : numbers)
+    processes_.wait(number);
+  std::vector<NamedTensor> slots = viewsOf(whole_);
+  views.insert(views.end(), slots.begin(), slots.end());
+  return views;
+}
+
+void ParallelTrainee::restore(const std::vector<NamedTensor> &states, const std::string &where) {
+  std::vector<NamedTensor> views = ownStates();
+  std::vector<Whole> slots = stage_ > 0 ? wholeSlots() : std::vector<Whole>();
+  std::vector<NamedTensor> of = viewsOf(slots);
+  views.insert(views.end(), of.begin(), of.end());
+  takeOver(states, views, where);
+  for (const Whole &slot : slots) {
+    int64_t bytes = slot.bucket->bytes() / processes_.size();
+    std::memcpy(slot.part->tensor.data(), slot.memory.data() + bytes * processes_.rank(),
+                size_t(bytes));
+  }
+  for (State &state : updateStates_)
+    if (state.name == kStep)
+      *state.tensor.as<int64_t>() = *stateOf(kStep).tensor.as<int64_t>();
+}
+
+/// Averages are what is evaluated, and each process has a part of them.
+void ParallelTrainee::settle() {
+  if (!averages_ || stage_ == 0)
+    return;
+  whole_ = wholeSlots();
+  std::erase_if(whole_, [](const Whole &slot) { return slot.slot != kAverage; });
+  std::vector<int64_t> numbers;
+  for (const Whole &slot : whole_) {
+    int64_t bytes = slot.bucket->bytes() / processes_.size();
+    std::memcpy(slot.memory.data() + bytes * processes_.rank(), slot.part->tensor.data(),
+                size_t(bytes));
+    numbers.push_back(processes_.begin({Collective::Kind::Gather, slot.bucket->type,
+                                        slot.memory.data(), slot.bucket->count, nullptr},
+                                       "averages"));
+  }
+  for (int64_t number : numbers)
+    processes_.wait(number);
+}
+
+std::map<std::string, Tensor> ParallelTrainee::parameters() {
+  std::map<std::string, Tensor> result;
+  for (const State &state : states_)
+    if (state.kind == TS_STATE_PARAMETER)
+      result[state.name] = state.tensor;
+  if (!averages_)
+    return result;
+  for (const State &state : updateStates_)
+    if (stage_ == 0 && state.name.starts_with(kAverages))
+      result[afterPrefix(state.name, kAverages)] = state.tensor;
+  for (const Whole &slot : whole_)
+    for (const Bucket::Piece &piece : slot.bucket->pieces)
+      if (slot.slot == kAverage) {
+        const Bucketed &parameter = layout_.parameters[piece.parameter];
+        result[parameter.name] = pieceOf(*slot.bucket, piece, parameter, slot.memory);
+      }
+  return result;
+}
+
+int64_t ParallelTrainee::slotBytes() const {
+  int64_t bytes = 0;
+  for (const State &state : updateStates_)
+    if (state.kind == TS_STATE_SLOT)
+      bytes += view(state.tensor).bytes();
+  return bytes;
+}
+
+} // namespace tensmith::train

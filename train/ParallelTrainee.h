@@ -1,0 +1,101 @@
+// A model trained by several processes, each on its part of every batch.
+//
+// A step is two modules: one computes the gradients of this process's samples, the other updates
+// parameters by the sums. Between them stand the other processes. Gradients are written into
+// buckets (Buckets.h), each of which is sent as soon as the last of them is there, while the step
+// computes the next. What the stages share out (Rajbhandari et al., ZeRO, 2020):
+//
+//   0  nothing: every process updates everything by sums that all have
+//   1  the optimiser's state: a process updates its part of each bucket, and gets the other parts
+//   2  gradients too: it gets the sum of its own part alone, and the bucket's memory is given back
+//
+// States have the names and shapes that they have in a run of one process, so that a checkpoint is
+// the same file for any number of them.
+#pragma once
+
+#include "train/Buckets.h"
+#include "train/CompiledTrainee.h"
+#include "train/FlatMemory.h"
+#include "train/Processes.h"
+
+#include <atomic>
+
+namespace tensmith::train {
+
+/// How a step is cut up, which all processes find out alike.
+struct Layout {
+  std::vector<Bucketed> parameters; // in the order in which their gradients are computed
+  std::vector<size_t> outputs;      // the module's, with their gradients
+  std::vector<Bucket> buckets;
+  std::vector<Bucketed> updated; // the tensors that the second module updates
+};
+/// Of the module of the gradients; throws Failure where a type can't be summed.
+Layout layOut(const Module &gradients, const Settings &settings, int processes);
+
+class ParallelTrainee : public CompiledTrainee {
+public:
+  /// `stop`: not 0 once this process should end; all then end after one step.
+  ParallelTrainee(const Module &gradients, const Module &update, const Module &forward,
+                  const Settings &settings, Layout layout, Processes &processes,
+                  const std::atomic<int> &stop);
+
+  Score step(const Batch &batch) override;
+  void settle() override;
+  std::vector<NamedTensor> states() override;
+  void restore(const std::vector<NamedTensor> &states, const std::string &where) override;
+  std::map<std::string, Tensor> parameters() override;
+
+  /// Of the optimiser's state that this process has.
+  int64_t slotBytes() const;
+
+private:
+  /// A bucket and where it lies.
+  struct Sent {
+    Bucket bucket;
+    FlatMemory parameters, gradients;
+    FlatMemory part; // of the sum, where that is all that this process gets
+    size_t left = 0; // gradients that are not there yet
+    int64_t number = 0;
+  };
+  /// A slot of a bucket with the parts of all processes.
+  struct Whole {
+    FlatMemory memory;
+    std::string slot;
+    const Bucket *bucket;
+    State *part; // this process's
+  };
+
+  struct Updated { // by name
+    std::map<std::string, Tensor> parameters, gradients;
+  };
+
+  Updated updated();
+  void placeBuckets();
+  void placeStatistics();
+  void placeUpdate(const Module &update);
+  std::byte *gradientPart(const Sent &sent) const;
+  void written(size_t output);
+  void send(Sent &sent);
+  void waitForSums();
+  double clipped(double scale);
+  void gatherParameters();
+  std::vector<Whole> wholeSlots();
+  std::vector<NamedTensor> viewsOf(const std::vector<Whole> &slots) const;
+  std::vector<NamedTensor> ownStates();
+
+  Layout layout_;
+  Processes &processes_;
+  const std::atomic<int> &stop_;
+  int64_t stage_;
+  double clipNorm_;
+  std::vector<Sent> sent_;
+  std::vector<int> bucketOf_;    // by output of the first module; -1: none
+  std::vector<Sent> statistics_; // running ones, of which the mean is taken
+  Session update_;
+  std::vector<State> updateStates_;
+  std::vector<Tensor> updateInputs_, updateOutputs_;
+  Tensor scale_;
+  std::vector<Whole> whole_; // slots, brought together for the last checkpoint or evaluation
+};
+
+} // namespace tensmith::train

@@ -1,0 +1,50 @@
+// What processes that train together ask of one another, and what carries it.
+//
+// Each begins the same collectives in the same order; nothing else is agreed on. All of a transport
+// is called from one thread (Processes.h), which makes it, too.
+#pragma once
+
+#include "base/DataType.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace tensmith::train {
+
+/// Of vectors that all processes have: `count` elements at `data`, cut into as many equal parts as
+/// there are processes, in their order.
+struct Collective {
+  enum class Kind {
+    Sum,      // all get the sum
+    SumParts, // each gets the sum of its own part, in `part`; the data are lost
+    Gather,   // all get each part as its process has it
+    Collect,  // the first process gets each part as its process has it, in `part`
+  };
+  Kind kind = Kind::Sum;
+  DataType type = DataType::F32; // or f64
+  std::byte *data = nullptr;     // of Collect null but for the first process
+  int64_t count = 0;
+  std::byte *part = nullptr;
+};
+
+class Transport {
+public:
+  virtual ~Transport() = default; // when all are done
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// Its number. The memory must stay until it is done.
+  virtual int64_t begin(const Collective &collective) = 0;
+  /// Whether it is done, and so forgotten; moves it on where it isn't. Throws Failure.
+  virtual bool done(int64_t number) = 0;
+  /// "process 1": which of the others, most likely, has not begun so many collectives.
+  virtual std::string missing(int64_t begun) = 0;
+  /// Ends all processes, this one included.
+  [[noreturn]] virtual void abort(int status) = 0;
+};
+
+/// What the library for MPI exports under this name.
+inline constexpr const char *kOpenMpi = "tensmith_open_mpi";
+using OpenTransport = Transport *(*)();
+
+} // namespace tensmith::train
