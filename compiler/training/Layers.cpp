@@ -11,7 +11,11 @@ namespace {
 
 using graph::GraphCode;
 
-Operation *onlyUser(Value value) { return value.hasOneUse() ? *value.user_begin() : nullptr; }
+/// In the value's own block: what a branch or a loop does with it is done any number of times.
+Operation *onlyUser(Value value) {
+  Operation *user = value.hasOneUse() ? *value.user_begin() : nullptr;
+  return user && user->getBlock() == value.getParentBlock() ? user : nullptr;
+}
 
 /// A bias that is added to the result of a product, the same for all rows.
 const Parameter *biasBehind(Value product, ArrayRef<Parameter> parameters, int64_t outputs) {
@@ -29,6 +33,8 @@ const Parameter *biasBehind(Value product, ArrayRef<Parameter> parameters, int64
 std::optional<Layer> denseLayer(const Parameter &weights, ArrayRef<Parameter> parameters) {
   Value matrix = weights.state;
   auto transpose = dyn_cast_or_null<graph::TransposeOp>(onlyUser(matrix));
+  if (transpose && transpose.getPermutation() != ArrayRef<int64_t>{1, 0})
+    return std::nullopt;
   if (transpose)
     matrix = transpose.getResult();
   auto product = dyn_cast_or_null<graph::MatMulOp>(onlyUser(matrix));

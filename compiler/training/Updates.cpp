@@ -131,17 +131,20 @@ private:
     Value weights = layer.weights.state, bias = layer.bias.state;
     Type element = GraphCode::element(weights);
     auto inputs = double(layer.inputs);
-    auto results = programs_.updateLayer->apply(
-        {{"weights", layer.matrix(code_, weights)},
-         {"bias", layer.column(code_, bias)},
-         {"weights_gradient", layer.matrix(code_, gradients_.lookup(weights))},
-         {"bias_gradient", layer.column(code_, gradients_.lookup(bias))},
-         {"mean", observed.statistics.mean},
-         {"variance", observed.statistics.variance},
-         {"learning_rate", code_.cast(rate_, element)},
-         {"step", code_.cast(count_, element)},
-         {"inputs", code_.scalar(weights, inputs)}},
-        code_.builder);
+    NamedValues arguments = {{"weights", layer.matrix(code_, weights)},
+                             {"bias", layer.column(code_, bias)},
+                             {"weights_gradient", layer.matrix(code_, gradients_.lookup(weights))},
+                             {"bias_gradient", layer.column(code_, gradients_.lookup(bias))},
+                             {"mean", observed.statistics.mean},
+                             {"variance", observed.statistics.variance},
+                             {"learning_rate", code_.cast(rate_, element)},
+                             {"step", code_.cast(count_, element)},
+                             {"inputs", code_.scalar(weights, inputs)}};
+    for (const auto &[name, value] : arguments)
+      if (!value)
+        return unsupported("its " + std::string(name) + " can't be had as those of a layer; " +
+                           "train with an optimiser that has no update_layer");
+    auto results = programs_.updateLayer->apply(arguments, code_.builder);
     if (!results.ok())
       return results.status();
     SmallVector<Value> next;

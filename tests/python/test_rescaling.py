@@ -148,6 +148,70 @@ def test_inputs_that_never_change_and_what_is_no_layer(tmp_path):
     np.testing.assert_allclose(step.state["scale"], scale - 0.1 * (h * (error @ v.T @ v.T)).sum(axis=0), rtol=1e-5, atol=1e-5)
 
 
+def test_a_transposition_that_moves_nothing(tmp_path):
+    """Of weights that are no layer's then, square or not: plain descent."""
+    draw = np.random.default_rng(9)
+    for inputs, outputs in ((5, 5), (7, 3)):
+        w, b = draw.normal(0, 0.5, (inputs, outputs)), draw.normal(0, 0.5, outputs)
+        nodes = [helper.make_node("Transpose", ["w"], ["t"], perm=[0, 1]), helper.make_node("MatMul", ["x", "t"], ["p"]),
+                 helper.make_node("Add", ["p", "b"], ["y"])]  # fmt: skip
+        save(tmp_path / "m.onnx", nodes, ("x", ["n", inputs]), ("y", ["n", outputs]), {"w": w, "b": b})
+        step = ts.train_step(tmp_path / "m.onnx", "mean_squared_error", "rescaled", learning_rate=0.9)
+        x, target = draw.normal(1, 2, (8, inputs)).astype(np.float32), draw.normal(size=(8, outputs)).astype(np.float32)
+        step(x=x, target=target)
+        error = 2 * (x @ w + b - target) / target.size
+        assert "input_mean.w" not in step.state
+        close(step.state["w"], w - 0.9 * x.T @ error)
+        close(step.state["b"], b - 0.9 * error.sum(axis=0))
+
+
+def bodies():
+    """A model whose weights are read in a branch, a loop and a scan: its nodes, and what it is given besides weights."""
+
+    def port(name, dims, kind=TensorProto.FLOAT):
+        return helper.make_tensor_value_info(name, kind, dims)
+
+    def layer(x, y):
+        return [helper.make_node("MatMul", [x, "w"], ["p"]), helper.make_node("Add", ["p", "b"], [y])]
+
+    same, flag = helper.make_node("Identity", ["x"], ["e"]), helper.make_node("Identity", ["c"], ["d"])
+    chosen = helper.make_graph(layer("x", "t"), "then", [], [port("t", ["n", 5])])
+    other = helper.make_graph([same], "else", [], [port("e", ["n", 5])])
+    yield "If", [helper.make_node("If", ["yes"], ["y"], then_branch=chosen, else_branch=other)]
+    looped = helper.make_graph([*layer("h", "k"), flag], "loop", [port("i", [], TensorProto.INT64), port("c", [], TensorProto.BOOL), port("h", ["n", 5])],
+                               [port("d", [], TensorProto.BOOL), port("k", ["n", 5])])  # fmt: skip
+    yield "Loop", [helper.make_node("Loop", ["trips", "yes", "x"], ["y"], body=looped)]
+    scanned = helper.make_graph([*layer("r", "q"), helper.make_node("Add", ["q", "h"], ["k"]), helper.make_node("Identity", ["k"], ["o"])],
+                                "scan", [port("h", [2, 5]), port("r", [2, 5])], [port("k", [2, 5]), port("o", [2, 5])])  # fmt: skip
+    yield "Scan", [helper.make_node("Scan", ["zero", "x"], ["last", "y"], body=scanned, num_scan_inputs=1)]
+
+
+@pytest.mark.parametrize("kind, nodes", list(bodies()))
+def test_weights_of_a_branch_or_a_loop_take_plain_descent(tmp_path, kind, nodes):
+    draw = np.random.default_rng(10)
+    dims = ["n", 2, 5] if kind == "Scan" else ["n", 5]
+    floats = {"w": draw.normal(0, 0.5, (5, 5)), "b": draw.normal(0, 0.5, 5)}
+    tensors = [numpy_helper.from_array(value.astype(np.float32), name) for name, value in floats.items()]
+    if kind == "Scan":
+        tensors.append(numpy_helper.from_array(np.zeros((2, 5), np.float32), "zero"))
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name in "xy"]
+    given = [helper.make_tensor_value_info("trips", TensorProto.INT64, []), helper.make_tensor_value_info("yes", TensorProto.BOOL, [])]
+    graph = helper.make_graph(nodes, "g", [ports[0], *given[kind != "Loop":]] if kind != "Scan" else ports[:1], ports[1:], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    shape = (8, 2, 5) if kind == "Scan" else (8, 5)
+    values = {name: draw.normal(size=shape).astype(np.float32) for name in ("x", "target")}
+    values |= {"Loop": {"trips": np.int64(3), "yes": np.bool_(True)}, "If": {"yes": np.bool_(True)}, "Scan": {}}[kind]
+    found = []
+    for optimiser in ("sgd", "rescaled"):
+        step = ts.train_step(tmp_path / "m.onnx", "mean_squared_error", optimiser, learning_rate=0.1, trainable=["w", "b"])
+        assert "input_mean.w" not in step.state
+        step(**values)
+        found.append({name: step.state[name].copy() for name in floats})
+    for name, before in floats.items():
+        close(found[1][name], found[0][name])
+        assert not np.allclose(found[0][name], before)
+
+
 @pytest.mark.parametrize(
     "text, message",
     [
