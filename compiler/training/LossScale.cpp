@@ -39,15 +39,18 @@ Value LossScale::scaled(Value loss, const GraphCode &code) const {
 }
 
 void LossScale::unscale(std::vector<Value> &gradients, const GraphCode &code) {
-  Value inverse = code.div(code.scalar(scale_, 1), scale_), flaws;
+  Value inverse = code.div(code.scalar(scale_, 1), scale_), flaws = code.scalar(scale_, 0);
   for (Value &gradient : gradients) {
-    Value most = code.scalar(gradient, std::numeric_limits<float>::max());
-    Value isGood = code.op("graph.less_or_equal", {code.unary("graph.abs", gradient), most});
+    // In a half the least inverse would be 0, and the largest float infinite.
+    Value wide = code.widen(gradient);
+    Value most = code.scalar(wide, std::numeric_limits<float>::max());
+    Value isGood = code.op("graph.less_or_equal", {code.unary("graph.abs", wide), most});
     Value flaw = code.where(isGood, code.scalar(scale_, 0), code.scalar(scale_, 1));
     auto axes = llvm::to_vector(llvm::seq<int64_t>(0, GraphCode::rank(flaw)));
     flaw = code.reduce("graph.reduce_max", flaw, axes, false);
-    flaws = flaws ? code.add(flaws, flaw) : flaw;
-    gradient = code.mul(gradient, code.cast(inverse, GraphCode::element(gradient)));
+    flaws = code.op("graph.max", {flaws, flaw}); // of no elements the largest is -inf
+    Type element = GraphCode::element(gradient);
+    gradient = code.cast(code.mul(wide, code.cast(inverse, GraphCode::element(wide))), element);
   }
   isFinite_ = code.op("graph.less", {flaws, code.scalar(scale_, 1)});
 }

@@ -157,6 +157,56 @@ def test_the_loss_is_scaled_as_far_as_gradients_allow(tmp_path):
     assert not np.array_equal(step.state["w0"], weights["w0"])
 
 
+def linear(path, tensors, nodes, kind):
+    """x [n, 5] -> y [n, 2] by these nodes."""
+    ports = [helper.make_tensor_value_info(name, kind, ["n", size]) for name, size in (("x", 5), ("y", 2))]
+    stored = [numpy_helper.from_array(value, name) for name, value in tensors.items()]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", ports[:1], ports[1:], stored),
+                                opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)  # fmt: skip
+
+
+def test_a_model_of_halves_is_scaled_too(tmp_path):
+    """Its gradients are halves: the first scale is beyond their range, and the inverse of the largest below it."""
+    draw = np.random.default_rng(6)
+    w, x, target = (draw.normal(size=shape).astype(np.float16) for shape in ((5, 2), (4, 5), (4, 2)))
+    gemm = helper.make_node("Gemm", ["x", "w", "b"], ["y"])
+    linear(tmp_path / "h.onnx", {"w": w, "b": np.zeros(2, np.float16)}, [gemm], TensorProto.FLOAT16)
+    step = ts.train_step(tmp_path / "h.onnx", "mean_squared_error", learning_rate=0.1, precision="f16")
+    losses = []
+    for _ in range(30):
+        scale, before = step.state["loss_scale"].copy(), step.state["w"].astype(np.float64)
+        wide = x.astype(np.float64)
+        exact = 2 * wide.T @ (wide @ before + step.state["b"] - target) / target.size
+        losses.append(float(step(x=x, target=target)["loss"]))
+        change = before - step.state["w"]
+        if step.state["loss_scale"] < scale:
+            assert not change.any()
+        else:
+            np.testing.assert_allclose(change, 0.1 * exact, rtol=0, atol=0.01)
+    assert np.isfinite(losses).all() and losses[-1] < 0.5 * losses[0]
+    assert step.state["step"] > 20
+    # Gradients of which the largest scale leaves something: the inverse is no half.
+    step.state["loss_scale"] = np.float32(2**26)
+    tiny = np.zeros_like(x)
+    tiny[0, 0] = 2**-24
+    before = step.state["loss_scale_steps"].copy()
+    step.state["b"], step.state["w"] = np.zeros(2, np.float16), np.zeros((5, 2), np.float16)
+    step(x=tiny, target=np.full((4, 2), 2**-14, np.float16))
+    assert step.state["loss_scale_steps"] == before + 1 and step.state["b"].all()
+
+
+def test_a_parameter_of_no_elements_leaves_the_guard_on(tmp_path):
+    draw = np.random.default_rng(7)
+    w, x, target = (draw.normal(size=shape).astype(np.float32) for shape in ((5, 2), (4, 5), (4, 2)))
+    nodes = [helper.make_node("Concat", ["w", "z"], ["wz"], axis=1), helper.make_node("MatMul", ["x", "wz"], ["y"])]
+    linear(tmp_path / "z.onnx", {"w": w, "z": np.zeros((5, 0), np.float32)}, nodes, TensorProto.FLOAT)
+    step = ts.train_step(tmp_path / "z.onnx", "mean_squared_error", precision="f16", trainable=["w", "z"])
+    step.state["loss_scale"] = np.float32(2**40)
+    step(x=1000 * x, target=target)
+    np.testing.assert_array_equal(step.state["w"], w)
+    assert step.state["loss_scale"] == 2**39
+
+
 def test_small_gradients_do_not_vanish_in_f16(tmp_path):
     """Weights so small that their gradients are below the least f16, but for the scale."""
     weights = dense(tmp_path / "m.onnx", [(24, 17), (17, 6)], "plain")
