@@ -7,7 +7,15 @@ using namespace mlir;
 
 namespace tensmith::text {
 
-constexpr size_t kMostPending = 50'000, kLargestType = 20'000;
+constexpr size_t kMostPending = 50'000;
+
+size_t sizeOf(Term *type, size_t most) {
+  size_t size = 1;
+  for (Term *part : Types::find(type)->parts)
+    if (size < most)
+      size += sizeOf(part, most - size);
+  return size;
+}
 
 Inference::Inference(const Module &module, const Names &names, Types &types, Relations &relations,
                      Loader loader, std::vector<Message> &messages)
@@ -283,12 +291,16 @@ bool Inference::check() {
   return messages_.empty();
 }
 
+/// A declaration is looked into once, whatever it is given: types may go on for ever, as of
+/// `More(a, Nest[List[a]])`, and what they are given is looked at wherever it stands.
 bool Inference::holdsReferences(Term *term, std::set<std::string> &seen) {
   Term *type = Types::find(term);
-  if (type->kind == Term::Kind::Tuple)
-    return std::any_of(type->parts.begin(), type->parts.end(),
-                       [&](Term *part) { return holdsReferences(part, seen); });
-  if (type->kind != Term::Kind::Data || !seen.insert(types_.print(type)).second)
+  if (type->kind != Term::Kind::Tuple && type->kind != Term::Kind::Data)
+    return false;
+  for (Term *part : type->parts)
+    if (holdsReferences(part, seen))
+      return true;
+  if (type->kind == Term::Kind::Tuple || !seen.insert(type->name).second)
     return false;
   auto decl = names_.types.find(type->name);
   if (decl == names_.types.end())
@@ -410,19 +422,10 @@ void Inference::bindPattern(const Pattern &pattern, Term *type) {
 
 // ---- expressions ----
 
-/// Parts of the type, those that it shares counted wherever they stand; no more than `most`.
-static size_t sizeOf(Term *type, size_t most) {
-  size_t size = 1;
-  for (Term *part : Types::find(type)->parts)
-    if (size < most)
-      size += sizeOf(part, most - size);
-  return size;
-}
-
 Term *Inference::infer(const Expr &expr) {
   Term *type = inferKind(expr);
   // `let b = (a, a); let c = (b, b); ...` has a type that doubles with each.
-  if (sizeOf(type, kLargestType) >= kLargestType) {
+  if (sizeOf(type) >= kLargestType) {
     error(expr.place, "the type of this is too large; put parts of it into a data type");
     type = types_.variable();
   }

@@ -39,6 +39,11 @@ struct Typing {
 /// matches, or the number of cases.
 std::string uncovered(const std::vector<Case> &cases, const Names &names, size_t &unreached);
 
+/// Parts of the type, those that it shares counted wherever they stand; no more than `most`, beyond
+/// which a type is too large to be worked with.
+constexpr size_t kLargestType = 20'000;
+size_t sizeOf(Term *type, size_t most = kLargestType);
+
 /// Reads the tensor of `load("path")`; what is wrong in `error`.
 using Loader = std::function<const HostTensor *(const std::string &path, std::string &error)>;
 

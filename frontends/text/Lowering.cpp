@@ -138,25 +138,48 @@ Type Lowering::lowerType(Term *type, bool named) {
 /// What values of the type are made of, and of those inside. Functions and references have no
 /// structure, and of a type that goes on for ever there is the beginning.
 void Lowering::noteStructure(Term *type) {
-  constexpr size_t kMost = 1000;
   auto object = program::ObjectType::get(module_.getContext(), types_.print(type));
   auto decl = type->kind == Term::Kind::Data ? names_.types.find(type->name) : names_.types.end();
   bool isData = decl != names_.types.end(), isTuple = type->kind == Term::Kind::Tuple;
-  if ((!isData && !isTuple) || structures_.find(object) || structures_.size() >= kMost)
+  if ((!isData && !isTuple) || structures_.find(object))
     return;
-  structures_.add(object, {}); // which it may have in itself
   std::vector<std::vector<Term *>> constructors;
   for (uint32_t tag = 0; isData && tag < decl->second->constructors.size(); ++tag)
     constructors.push_back(inference_.fields({decl->second, tag}, type));
   if (isTuple)
     constructors.push_back(type->parts);
+  if (isTooLarge(type, constructors))
+    return;
+  structures_.add(object, {}); // which it may have in itself
+  around_.push_back(type);
   program::Constructors lowered;
   for (const std::vector<Term *> &fields : constructors) {
     auto &types = lowered.emplace_back();
     for (Term *field : fields)
       types.push_back(lowerType(field, /*named=*/false));
   }
+  around_.pop_back();
   structures_.add(object, std::move(lowered));
+}
+
+/// `type Nest[a] = Done | More(a, Nest[(a, a)])` has ever larger ones of itself inside, and as text
+/// each is twice the last.
+bool Lowering::isTooLarge(Term *type, ArrayRef<std::vector<Term *>> constructors) {
+  constexpr int64_t kMostSmaller = 8;
+  auto isSmaller = [&](Term *outer) {
+    return type->kind == Term::Kind::Data && outer->name == type->name &&
+           sizeOf(outer) < sizeOf(type);
+  };
+  if (llvm::count_if(around_, isSmaller) >= kMostSmaller)
+    return true;
+  for (const std::vector<Term *> &fields : constructors)
+    for (Term *field : fields) {
+      size_t size = sizeOf(field);
+      structureBudget_ -= int64_t(size);
+      if (size >= kLargestType)
+        return true;
+    }
+  return structureBudget_ < 0;
 }
 
 std::string Lowering::at(Place place) const {

@@ -61,6 +61,7 @@ private:
   Term *typeOf(const Expr &expr);
   mlir::Type lowerType(Term *type, bool named = true);
   void noteStructure(Term *type);
+  bool isTooLarge(Term *type, llvm::ArrayRef<std::vector<Term *>> constructors);
   Status lift(const std::set<std::string> &inputs);
   /// "line:column", with the file in front where it isn't the program's own.
   std::string at(Place place) const;
@@ -81,6 +82,8 @@ private:
   std::map<std::string, std::string> symbols_; // of instances, by function and type
   std::vector<Instance> waiting_;
   program::Structures structures_;
+  std::vector<Term *> around_; // types whose structure is being noted, each of the one before
+  int64_t structureBudget_ = 1'000'000; // parts of the types in structures
   std::string function_;
   int number_ = 0;
   int64_t budget_ = 2'000'000; // expressions that are lowered: matches may repeat their cases

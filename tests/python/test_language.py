@@ -64,6 +64,18 @@ def test_what_is_nested_without_end_is_refused(program, text):
         program(text)
 
 
+NEST = "type Nest[a] = Done | More(a, {inside})\n"
+
+
+@pytest.mark.parametrize("inside", ["Nest[(a, a)]", "Nest[List[a]]", "Nest[(a, Nest[List[a]])]"])
+def test_types_that_go_on_for_ever(program, inside):
+    """Each value ends, but its type has ever larger ones inside, each as text a multiple of the last."""
+    inner = program(NEST.format(inside=inside) + "fn main(x: f64[]) = match More(x, Done) { Done => 0.0, More(a, _) => a * a }")
+    assert inner.run(x=np.float64(3))[0] == 9
+    given = program(NEST.format(inside=inside) + "fn main(x: Nest[f64[]]) = match x { Done => 0.0, More(a, _) => a * a }")
+    assert given is not None
+
+
 COUNT = """
 fn count(n) = if n <= 0 { Nil } else { Cons(n, count(n - 1)) }
 """
