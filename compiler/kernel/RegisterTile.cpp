@@ -293,13 +293,23 @@ Value TileEmitter::moved(Value pointer, Value bytes) {
 
 SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange rowPointers,
                                           ValueRange sums, int64_t vectors) {
-  Value begin = part_.sums ? part_.begin : math_.constant(0);
-  Value depth = part_.sums ? part_.end : source_.depth();
+  Value depth = part_.sums ? math_.sub(part_.end, part_.begin) : source_.depth();
+  SmallVector<Value> rows(rowPointers);
+  if (part_.sums) {
+    // Counted from where the part begins: LLVM then makes one address for the steps of an
+    // iteration.
+    Value skipped = math_.mul(part_.begin, source_.distance());
+    for (Value &row : rows)
+      row = elementPointer(math_, getElementTypeOrSelf(contraction_.left.getType()), row, skipped);
+    first = math_.add(first, math_.mul(part_.begin, contraction_.width));
+    next = bytesFrom(next, part_.begin);
+  }
   auto step = [&](Value k, ValueRange carried) {
-    return emitStep(first, next, k, rowPointers, carried, vectors);
+    return emitStep(first, next, k, rows, carried, vectors);
   };
   if (sums.empty())
-    return emitReduction(math_, begin, depth, math_.constant(contraction_.step), sums, step);
+    return emitReduction(math_, math_.constant(0), depth, math_.constant(contraction_.step), sums,
+                         step);
   // As many in a panel that is cut off, so that equal columns have equal sums.
   int64_t sumsOfStep = std::max<int64_t>(rowPointers.size() * (contraction_.width / lanes_), 1);
   int64_t chains = llvm::divideCeil(kIndependentSums, sumsOfStep);
@@ -310,7 +320,7 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   all.resize(sums.size() * chains, nothing);
   int64_t steps = llvm::alignTo(kStepsOfIteration, chains);
   Value one = math_.constant(contraction_.step);
-  Value rounds = math_.div(math_.sub(depth, begin), math_.constant(steps * contraction_.step));
+  Value rounds = math_.div(depth, math_.constant(steps * contraction_.step));
   // Of an iteration's steps, each goes through a part of the sum, or all go side by side.
   Value part = math_.mul(rounds, one), whole = math_.mul(part, steps);
   Value apart = chains > 1 ? part : one;
@@ -321,7 +331,7 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
                         for (int64_t number = 0; number < steps; ++number) {
                           auto chain = MutableArrayRef(results).slice(number % chains * sums.size(),
                                                                       sums.size());
-                          Value k = math_.add(math_.add(begin, round), math_.mul(apart, number));
+                          Value k = math_.add(round, math_.mul(apart, number));
                           llvm::copy(step(k, ValueRange(chain)), chain.begin());
                         }
                         return results;
@@ -329,7 +339,7 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   for (size_t sum = sums.size(); sum < all.size(); ++sum)
     all[sum % sums.size()] = emitSum(all[sum % sums.size()], all[sum]);
   all.resize(sums.size());
-  return emitReduction(math_, math_.add(begin, whole), depth, one, all, step);
+  return emitReduction(math_, whole, depth, one, all, step);
 }
 
 SmallVector<Value> TileEmitter::emitStep(Value first, Value next, Value k, ValueRange rowPointers,
