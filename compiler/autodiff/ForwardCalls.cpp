@@ -18,8 +18,12 @@ LogicalResult Forward::pushConstruct(program::ConstructOp construct) {
   SmallVector<Value> fields;
   for (Value value : construct.getFields()) {
     Value change = tangent(value);
-    if (change && isa<TensorType>(value.getType()))
-      change = pushed_->changes.some(withType(code_, change, value.getType()), value.getType());
+    if (change && isa<TensorType>(value.getType())) {
+      change = withType(code_, change, value.getType());
+      if (!change)
+        return failure();
+      change = pushed_->changes.some(change, value.getType());
+    }
     fields.push_back(pushed_->changes.orNone(change, value.getType()));
   }
   give(construct, pushed_->changes.construct(construct.getType(), construct.getTag(), fields));

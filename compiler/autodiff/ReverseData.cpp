@@ -30,8 +30,8 @@ Value Reverse::takeChange(Value value) {
   }
   Value change = changes_.lookup(value);
   changes_.erase(value);
-  Value tensor = take(value);
-  tensor = tensor ? changes().some(withType(code_, tensor, type), type) : tensor;
+  Value tensor = withType(code_, take(value), type);
+  tensor = tensor ? changes().some(tensor, type) : tensor;
   return changes().add(tensor, change, type);
 }
 

@@ -93,6 +93,22 @@ fn make(xs) = map(fn(x) => fn(y) => tanh(x * y) + x, xs)
 fn through(fs, y) = match fs { Nil => y, Cons(f, rest) => f(through(rest, f(y))) }
 fn main(xs: List[f64[]], y: f64[]) = through(make(xs), y)
 """, {"xs": list_of(4), "y": ()}),
+    # Two tables of functions, which agree in ranks but in no size.
+    "tables of functions": ("""
+fn app(f, x, k: i64[]) = if k == 0 { f(x) } else { app(f, x, k - 1) }
+fn main(x: f64[3], y: f64[3, 4], k: i64[]) =
+  reduce_sum(app(if k == 3 { fn(v) => v @ y } else { fn(v) => sin(v * x) @ y }, x, k), axes = [0])
+  * reduce_sum(app(if k == 2 { fn(v) => v * x } else { fn(v) => v * x * x }, x, k), axes = [0])
+""", {"x": (3,), "y": (3, 4), "k": 3}),
+    # And those of which only the rank of what is inside data tells them apart.
+    "tables by rank": ("""
+type B_f[a] = B_f(a)
+fn app(f, x, k: i64[]) = if k == 0 { f(x) } else { app(f, x, k - 1) }
+fn main(x: f64[], z: f64[3], k: i64[]) =
+  app(if k == 1 { fn(b) => match b { B_f(a) => a * a } } else { fn(b) => match b { B_f(a) => sin(a) } }, B_f(x), k)
+  * app(if k == 1 { fn(b) => match b { B_f(a) => reduce_sum(a * a, axes = [0]) } }
+        else { fn(b) => match b { B_f(a) => reduce_sum(sin(a), axes = [0]) } }, B_f(z), k)
+""", {"x": (), "z": (3,), "k": 3}),
     # A data type of the program's own, with numbers inside that have no derivative.
     "shapes": ("""
 type Shape = Circle(f64[]) | Box(f64[], f64[]) | Group(List[Shape]) | Many(i64[], Shape)
