@@ -280,7 +280,8 @@ def train_step(
     memory: bytes that a step may hold, its states included, or "2GiB".
     trainable: names of initialisers, "*" for any characters; outputs: those of the model that the step gives too.
     precision: "bf16": factors of products are rounded to bf16, and everything else is f32, the weights among it; "f16": the
-        same with f16, and the loss is scaled so far that gradients don't vanish ("loss_scale" in `state`).
+        same with f16, and the loss is scaled so far that gradients don't vanish ("loss_scale" in `state`). With reference=True
+        nothing is rounded: the step is evaluated as it was written.
     The others are those of `compile`.
     """
     known = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, (), (), None, memory, recomputation)
