@@ -20,7 +20,11 @@ bool spreads(Operation *op) {
 
 } // namespace
 
+void keepPrecision(Operation *op) { op->setAttr(kKeepsPrecision, UnitAttr::get(op->getContext())); }
+
 PrecisionRule precisionRule(Operation *op) {
+  if (op->hasAttr(kKeepsPrecision))
+    return PrecisionRule::Wide;
   if (multiplies(op))
     return PrecisionRule::Low;
   if (auto indexed = dyn_cast<Indexed>(op); indexed && indexed.isMovement())

@@ -19,4 +19,9 @@ enum class PrecisionRule : uint8_t {
 /// Of an operator of the graph dialect that is no control flow; `Wide` where nothing else is said.
 PrecisionRule precisionRule(mlir::Operation *op);
 
+/// Of an operator that is `Wide` whatever it does, as those of optimisers are: gradients and
+/// updates lose nothing.
+inline constexpr char kKeepsPrecision[] = "graph.keeps_precision";
+void keepPrecision(mlir::Operation *op);
+
 } // namespace tensmith::graph

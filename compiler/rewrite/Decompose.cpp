@@ -5,6 +5,7 @@
 // reduce_sum, div
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/graph/Precision.h"
 #include "compiler/rewrite/Rewrites.h"
 
 using namespace mlir;
@@ -50,6 +51,14 @@ LogicalResult replacement(Operation *op, graph::GraphBuilder &builder,
   return whole.decompose(builder, results);
 }
 
+/// What is between the two is as precise as the operator that it was made of.
+void passPrecision(Operation *before, Operation *op) {
+  if (!op->hasAttr(graph::kKeepsPrecision))
+    return;
+  for (Operation *made = op->getPrevNode(); made != before; made = made->getPrevNode())
+    graph::keepPrecision(made);
+}
+
 bool sameTypes(ResultRange results, ArrayRef<Value> values) {
   for (auto [result, value] : llvm::zip(results, values))
     if (!result.use_empty() && (!value || value.getType() != result.getType()))
@@ -69,6 +78,7 @@ LogicalResult decompose(func::FuncOp function, const Options &) {
         candidates.push_back(op);
     });
     for (Operation *op : candidates) {
+      Operation *before = op->getPrevNode();
       OpBuilder builder(op);
       graph::ShapeContext shapes(op->getContext());
       graph::GraphBuilder graphBuilder(builder, shapes, op->getLoc());
@@ -78,6 +88,7 @@ LogicalResult decompose(func::FuncOp function, const Options &) {
       ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
       if (failed(replacement(op, graphBuilder, results)) || !sameTypes(op->getResults(), results))
         continue;
+      passPrecision(before, op);
       for (auto [result, value] : llvm::zip(op->getResults(), results))
         if (!result.use_empty())
           result.replaceAllUsesWith(value);

@@ -3,6 +3,7 @@
 
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/graph/Precision.h"
 #include "compiler/graph/States.h"
 #include "compiler/rewrite/Rewrites.h"
 
@@ -77,6 +78,8 @@ struct TransposeOfProduct : OpRewritePattern<graph::TransposeOp> {
     Value made = graph::GraphBuilder::first(graph.create("graph.matmul", {turned, left.getX()}));
     if (!made || made.getType() != op.getType())
       return rewriter.notifyMatchFailure(op, "types say different things");
+    if (product->hasAttr(graph::kKeepsPrecision))
+      graph::keepPrecision(made.getDefiningOp());
     rewriter.replaceOp(op, made);
     return success();
   }

@@ -4,6 +4,7 @@
 
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/Precision.h"
 #include "compiler/program/PartialEvaluation.h"
 #include "compiler/program/Program.h"
 #include "frontends/text/Ast.h"
@@ -180,7 +181,9 @@ Result<SmallVector<Value>> UpdateProgram::apply(const NamedValues &arguments, Op
       return unsupported(name_ + ": " + function_ +
                          " does not come to tensor code alone: a loop, a branch or a reference is "
                          "left of it when its types are known");
-    builder.clone(op, mapping);
+    Operation *copy = builder.clone(op, mapping);
+    if (!isa<graph::Elementwise>(copy))
+      graph::keepPrecision(copy);
   }
   for (Value &result : results) {
     if (!isa<TensorType>(result.getType()))

@@ -223,6 +223,35 @@ def test_small_gradients_do_not_vanish_in_f16(tmp_path):
     assert errors.max() < 0.01 < farther(lost["b0"], exact["b0"], weights["b0"]).max()
 
 
+ORTHOGONAL = """
+fn update(parameter, gradient, momentum, learning_rate) = {
+  let m = 0.9 * momentum + gradient;
+  let turned = transpose(m, permutation = [1, 0]);
+  let cube = matmul(matmul(m, turned), m);
+  let square = transpose(matmul(turned, m), permutation = [1, 0]);
+  let row = matmul(reduce_sum(m, axes = [1]), m);
+  (parameter - learning_rate * (m + cube + matmul(m, square) + row), m)
+}
+"""
+
+
+@pytest.mark.parametrize("precision, rounded", [("bf16", bf16), ("f16", f16)])
+def test_products_of_an_optimiser_round_nothing(tmp_path, precision, rounded):
+    """As of one that makes gradients orthogonal: products, of matrices and vectors, and transposed ones."""
+    draw = np.random.default_rng(8)
+    w, x, target = (draw.normal(size=shape).astype(np.float32) for shape in ((5, 2), (16, 5), (16, 2)))
+    linear(tmp_path / "m.onnx", {"w": w}, [helper.make_node("MatMul", ["x", "w"], ["y"])], TensorProto.FLOAT)
+    (tmp_path / "own.tsm").write_text(ORTHOGONAL)
+    step = ts.train_step(tmp_path / "m.onnx", "mean_squared_error", tmp_path / "own.tsm", precision=precision, learning_rate=1)
+    scale = float(step.state.get("loss_scale", 1))
+    step(x=x, target=target)
+    m = rounded(x).T @ rounded(scale * 2 * (rounded(rounded(x) @ rounded(w)) - target) / target.size) / scale
+    np.testing.assert_allclose(step.state["momentum.w"], m, rtol=0, atol=2e-4 * np.abs(m).max())
+    m = step.state["momentum.w"].astype(np.float64)
+    wide = w - (m + 2 * m @ m.T @ m + m.sum(axis=1) @ m)
+    np.testing.assert_allclose(step.state["w"], wide, rtol=0, atol=1e-5 * np.abs(w - wide).max())
+
+
 def test_f16_is_a_precision_of_training(tmp_path):
     dense(tmp_path / "m.onnx", [(8, 7), (7, 5)], "plain")
     with pytest.raises(ts.Error, match="f16 is one of training; others are fast, exact and bf16"):
