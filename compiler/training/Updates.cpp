@@ -215,6 +215,17 @@ Result<Programs> readPrograms(const Options &options, MLIRContext *context) {
   return programs;
 }
 
+/// Null where they are known to be some.
+static Value elementsOf(Value value, const GraphCode &code) {
+  auto type = cast<RankedTensorType>(value.getType());
+  if (type.hasStaticShape() && type.getNumElements() > 0)
+    return {};
+  Value count = code.sizeOf(value, 0);
+  for (int64_t dim = 1; dim < type.getRank(); ++dim)
+    count = code.mul(count, code.sizeOf(value, dim));
+  return count;
+}
+
 Result<Moments> observed(const Layer &layer, const Moments &before, Value step, Programs &programs,
                          GraphCode &code) {
   Moments batch = momentsOf(layer, code.graph);
@@ -236,7 +247,13 @@ Result<Moments> observed(const Layer &layer, const Moments &before, Value step, 
                   programs.observe->name() +
                       ": observe must give the next mean and the next variance, of the types and "
                       "shapes of those that it is given");
-  return Moments{(*results)[0], (*results)[1]};
+  // A batch of nothing has no mean: statistics stay.
+  Value next[] = {(*results)[0], (*results)[1]}, count = elementsOf(layer.values, code);
+  Value isAny = count ? code.op("graph.greater", {count, code.scalar(count, 0)}) : Value();
+  if (isAny)
+    next[0] = code.where(isAny, next[0], before.mean),
+    next[1] = code.where(isAny, next[1], before.variance);
+  return Moments{next[0], next[1]};
 }
 
 Status addUpdates(StepFunction &function, const Trained &trained, BlockArgument step,

@@ -165,6 +165,24 @@ def test_a_transposition_that_moves_nothing(tmp_path):
         close(step.state["b"], b - 0.9 * error.sum(axis=0))
 
 
+@pytest.mark.parametrize("dims, nodes", [
+    (["n", 5], [helper.make_node("Gemm", ["x", "w", "b"], ["y"])]),
+    (["n", 2, 4, "v"], [helper.make_node("Conv", ["x", "w", "b"], ["y"], pads=[1] * 4)]),
+])  # fmt: skip
+def test_a_batch_of_nothing_leaves_the_statistics(tmp_path, dims, nodes):
+    draw = np.random.default_rng(11)
+    w = draw.normal(0, 0.5, (5, 3) if len(dims) == 2 else (3, 2, 3, 3))
+    save(tmp_path / "m.onnx", nodes, ("x", dims), ("y", ["n", 3, *dims[2:]]), {"w": w, "b": np.zeros(3)})
+    step = ts.train_step(tmp_path / "m.onnx", "mean_squared_error", "rescaled", learning_rate=0.1)
+    rest = [6 if size == "v" else size for size in dims[2:]]
+    for count in (7, 0):
+        before = {name: value.copy() for name, value in step.state.items()}
+        step(x=draw.normal(1, 2, (count, dims[1], *rest)).astype(np.float32), target=np.zeros((count, 3, *rest), np.float32))
+    assert before["input_variance.w"].all()
+    for name in ("input_mean.w", "input_variance.w", "w", "b"):
+        np.testing.assert_array_equal(step.state[name], before[name], err_msg=name)
+
+
 def bodies():
     """A model whose weights are read in a branch, a loop and a scan: its nodes, and what it is given besides weights."""
 
