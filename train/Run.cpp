@@ -152,8 +152,11 @@ private:
   [[noreturn]] void notFinite(const std::string &what) const {
     std::vector<int64_t> steps = checkpoints_.steps();
     throw Failure(fmt::format(
-        "{}: {} (epoch {}); lower --learning-rate, or limit the gradient with --clip-norm; {}",
+        "{}: {} (epoch {}); {}lower --learning-rate, or limit the gradient with --clip-norm; {}",
         settings_.model, what, at_.epoch + 1,
+        settings_.precision == "f16"
+            ? "what is beyond 65504 is infinite in f16: train with --precision bf16, or "
+            : "",
         steps.empty() ? std::string("there is no checkpoint before it")
                       : fmt::format("the checkpoint of step {} stands", steps[0])));
   }

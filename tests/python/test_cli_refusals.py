@@ -164,3 +164,8 @@ def test_output_name_stays_in_the_folder(tmp_path):
     tensmith("run", tmp_path / "m.onnx", "--output", tmp_path / "a/b/c")
     assert [file.suffix for file in (tmp_path / "a/b/c").iterdir()] == [".npy"]
     assert not (tmp_path / "a/y.npy").exists()
+
+
+def test_a_precision_of_training_alone(tmp_path, model):
+    assert "{fast,exact,bf16}" in tensmith("compile", "--help").stdout
+    assert "f16 not in {fast,exact,bf16}" in refused("compile", model, "-o", tmp_path / "m.so", "--precision", "f16", status=2)

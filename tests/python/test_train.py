@@ -390,11 +390,19 @@ def test_not_a_number_in_the_loss(line, tmp_path):
     said = refused(line, "--data", tmp_path / "d.npz", "--loss", "mean_squared_error", "--optimiser", "sgd", "--learning-rate",
                    1e5, "--batch", 4, "--epochs", 50, "--output", tmp_path / "run", "--checkpoint-every", 1)
     assert "--learning-rate" in said and ("is nan" in said or "is inf" in said or "is not finite" in said)
+    assert "bf16" not in said
     step = int(states_of(tmp_path / "run")[1]["step"])
     assert f"the checkpoint of step {step} stands" in said
     for value in states_of(tmp_path / "run")[0].values():
         if len(value) % 4 == 0:
             assert numpy.isfinite(numpy.frombuffer(value, numpy.float32)).all()
+
+
+def test_a_loss_beyond_the_range_of_f16(line, tmp_path):
+    numpy.savez(tmp_path / "d.npz", x=numpy.full((8, 2), 1e6, numpy.float32), y=numpy.ones((8, 1), numpy.float32))
+    said = refused(line, "--data", tmp_path / "d.npz", "--loss", "mean_squared_error", "--optimiser", "sgd", "--precision", "f16",
+                   "--batch", 4, "--epochs", 1, "--output", tmp_path / "run")
+    assert "beyond 65504 is infinite in f16: train with --precision bf16" in said
 
 
 def test_full_disk_leaves_the_last_checkpoint(network, pictures, tmp_path):

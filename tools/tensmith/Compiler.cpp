@@ -207,14 +207,15 @@ void CompileSettings::addTo(CLI::App &command, bool threadsToo) {
                    "evaluated (default)")
       ->type_name("LEVEL")
       ->check(CLI::Range(0, 1));
+  // The last is of steps of training, which `tensmith train` makes.
+  std::vector<std::string> policies(kPrecisionNames.begin(), kPrecisionNames.end() - 1);
   group
       ->add_option("--precision", precision,
                    "fast (default): algorithms with fewer operations, that round differently; "
                    "exact: the model's own sums; bf16: as fast, with operands of products in bf16 "
-                   "where that is faster")
+                   "where that is faster (f16 is one of `tensmith train`)")
       ->type_name("POLICY")
-      ->check(
-          CLI::IsMember(std::vector<std::string>(kPrecisionNames.begin(), kPrecisionNames.end())));
+      ->check(CLI::IsMember(policies));
   group
       ->add_option(
           "--schedules", schedules,
