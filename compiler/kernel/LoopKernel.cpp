@@ -8,6 +8,8 @@
 // is no loop: all of them are an iteration of the one over the dimension before it.
 #include "compiler/kernel/LoopKernel.h"
 
+#include "compiler/kernel/Work.h"
+
 #include <numeric>
 
 using namespace mlir;
@@ -20,7 +22,10 @@ constexpr int64_t kReducedInBlock = 1 << 14; // elements that one item reduces, 
 /// Rows that are packed side by side, and the fewest that are worth it: as many streams as the
 /// machine follows.
 constexpr int64_t kRowsTogether = 16, kFewRows = 4;
-constexpr int64_t kFewElements = 4; // of the last dimension, that are an iteration together
+/// Elements of the last dimension that are an iteration together, and how long their code may be:
+/// each has its own, which LLVM orders and vectorises in more than linear time.
+constexpr int64_t kFewElements = 4;
+constexpr double kMostAdditions = 128;
 
 /// A panel has a short piece of each row of the matrix: made one after the other, panels read a
 /// page for each piece, which nothing prefetches. So many rows are cut into all their panels
@@ -37,19 +42,23 @@ int64_t rowsTogether(graph::KernelOp kernel) {
 }
 
 /// Elements of the last dimension that are an iteration together: 1 but for few of them that are
-/// computed or moved each by itself.
+/// computed or moved each by itself, in little code.
 int64_t elementsTogether(graph::KernelOp kernel) {
   auto type = cast<RankedTensorType>(kernel.getResult(0).getType());
   if (kernel->getNumResults() > 1 || type.getRank() < 2 || type.getShape().back() > kFewElements ||
       type.getShape().back() < 2)
     return 1;
+  double additions = 0;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
     auto indexed = dyn_cast<graph::Indexed>(op);
-    if (!isa<graph::ConstantOp, graph::NoneOp, graph::Elementwise>(op) &&
-        !(indexed && indexed.isMovement()))
+    if (isa<graph::ConstantOp, graph::NoneOp>(op))
+      continue;
+    if (!isa<graph::Elementwise>(op) && !(indexed && indexed.isMovement()))
       return 1;
+    additions += isa<graph::Elementwise>(op) ? additionsOf(&op) : 1;
   }
-  return type.getShape().back();
+  int64_t elements = type.getShape().back();
+  return additions * double(elements) > kMostAdditions ? 1 : elements;
 }
 
 /// The shape that is looped over, with at least one dimension.

@@ -92,4 +92,14 @@ Work workOf(graph::KernelOp kernel) {
   return work;
 }
 
+double additionsOf(Operation *op) {
+  if (isa<graph::ExpOp, graph::LogOp, graph::TanhOp, graph::SigmoidOp, graph::ErfOp>(op))
+    return 12;
+  if (isa<graph::AddOp, graph::SubOp, graph::MulOp, graph::MaxOp, graph::MinOp, graph::NegOp,
+          graph::AbsOp, graph::WhereOp, graph::CastOp, graph::EqualOp, graph::GreaterOp,
+          graph::LessOp>(op))
+    return 1;
+  return isa<graph::DivOp, graph::SqrtOp, graph::RsqrtOp>(op) ? 4 : 30;
+}
+
 } // namespace tensmith::kernel

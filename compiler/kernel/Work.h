@@ -21,4 +21,7 @@ struct Work {
 /// Every type in the region must be ranked. No expressions where it depends on more than sizes.
 Work workOf(graph::KernelOp kernel);
 
+/// What an element of an element-wise operator takes, in additions: its code is about as long.
+double additionsOf(mlir::Operation *op);
+
 } // namespace tensmith::kernel

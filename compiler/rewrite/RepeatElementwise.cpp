@@ -13,6 +13,7 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Outputs.h"
 #include "compiler/graph/States.h"
+#include "compiler/kernel/Work.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include "base/DataType.h"
@@ -54,13 +55,7 @@ bool isMadeInPassing(Operation *op) {
 double costOf(Operation *op) {
   if (isMadeInPassing(op))
     return 1;
-  if (isa<graph::ExpOp, graph::LogOp, graph::TanhOp, graph::SigmoidOp, graph::ErfOp>(op))
-    return 12;
-  if (isa<graph::AddOp, graph::SubOp, graph::MulOp, graph::MaxOp, graph::MinOp, graph::NegOp,
-          graph::AbsOp, graph::WhereOp, graph::CastOp, graph::EqualOp, graph::GreaterOp,
-          graph::LessOp>(op))
-    return 1;
-  return isa<graph::DivOp, graph::SqrtOp, graph::RsqrtOp>(op) ? 4 : 30;
+  return kernel::additionsOf(op);
 }
 
 class Repetition {

@@ -89,6 +89,36 @@ TEST(LoopKernel, PanelsOfSeveralRowsTogether) {
   }
 }
 
+/// Bytes less the mean of their channel, and functions of that.
+std::string channels(int64_t count, int functions) {
+  std::string body = R"(%a: @Xui8>, %b: @M):
+      %0 = graph.cast %a {to = f32} : (@Xui8>) -> @Xf32>
+      %v0 = graph.sub %0, %b : (@Xf32>, @M) -> @Xf32>)";
+  std::string last = "%v0";
+  for (int i = 1; i <= functions; ++i) {
+    std::string next = "%v" + std::to_string(i);
+    body += "\n      " + next + " = graph.tanh " + last + " : (@Xf32>) -> @Xf32>";
+    last = next;
+  }
+  body += "\n      graph.yield " + last + " : @Xf32>\n    }) : (@Xui8>, @M) -> @Xf32>";
+  std::string size = std::to_string(count);
+  std::string text = kernel("%x: @Xui8>, %m: @M", "%x, %m", "@Xf32>", body);
+  return replaceAll(replaceAll(text, "@X", "tensor<2x5x7x" + size + "x"), "@M",
+                    "tensor<1x" + size + "xf32>");
+}
+
+// Breaks if the elements of a short last dimension are a loop, are taken for one another, or have
+// their code each however long it is.
+TEST(LoopKernel, ElementsOfAShortDimensionTogether) {
+  for (int64_t count : {2, 3, 4})
+    for (int functions : {0, 1, 2})
+      expectAgreement(channels(count, functions), {},
+                      "loops, " + std::to_string(count) + " elements together");
+  for (auto [count, functions] : {std::pair{5, 0}, {1, 0}, {3, 4}, {4, 12}})
+    EXPECT_EQ(KernelRunner(channels(count, functions)).summary(), "loops");
+  expectAgreement(channels(3, 4), {}, "loops");
+}
+
 const char *matmulBody = R"(%a: tensor<@A>, %p: tensor<@P>, %bias: tensor<@Nxf32>):
       %b = "graph.unpack"(%p) <{columns = @N}> : (tensor<@P>) -> tensor<@B>
       %c = graph.matmul %a, %b : (tensor<@A>, tensor<@B>) -> tensor<@C>
