@@ -24,7 +24,7 @@ constexpr int64_t kReducedInBlock = 1 << 14; // elements that one item reduces, 
 constexpr int64_t kRowsTogether = 16, kFewRows = 4;
 /// Elements of the last dimension that are an iteration together, and how long their code may be:
 /// each has its own, which LLVM orders and vectorises in more than linear time.
-constexpr int64_t kFewElements = 4;
+constexpr int64_t kFewElements = 4, kFewIterations = 16;
 constexpr double kMostAdditions = 128;
 
 /// A panel has a short piece of each row of the matrix: made one after the other, panels read a
@@ -47,6 +47,10 @@ int64_t elementsTogether(graph::KernelOp kernel) {
   auto type = cast<RankedTensorType>(kernel.getResult(0).getType());
   if (kernel->getNumResults() > 1 || type.getRank() < 2 || type.getShape().back() > kFewElements ||
       type.getShape().back() < 2)
+    return 1;
+  // Of a window's weights the dimension before is as short.
+  int64_t before = type.getDimSize(type.getRank() - 2);
+  if (!ShapedType::isDynamic(before) && before < kFewIterations)
     return 1;
   double additions = 0;
   for (Operation &op : kernel.getBody().front().without_terminator()) {

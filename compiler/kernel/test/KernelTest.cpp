@@ -90,7 +90,7 @@ TEST(LoopKernel, PanelsOfSeveralRowsTogether) {
 }
 
 /// Bytes less the mean of their channel, and functions of that.
-std::string channels(int64_t count, int functions) {
+std::string channels(int64_t count, int functions, int before = 17) {
   std::string body = R"(%a: @Xui8>, %b: @M):
       %0 = graph.cast %a {to = f32} : (@Xui8>) -> @Xf32>
       %v0 = graph.sub %0, %b : (@Xf32>, @M) -> @Xf32>)";
@@ -103,12 +103,13 @@ std::string channels(int64_t count, int functions) {
   body += "\n      graph.yield " + last + " : @Xf32>\n    }) : (@Xui8>, @M) -> @Xf32>";
   std::string size = std::to_string(count);
   std::string text = kernel("%x: @Xui8>, %m: @M", "%x, %m", "@Xf32>", body);
-  return replaceAll(replaceAll(text, "@X", "tensor<2x5x7x" + size + "x"), "@M",
-                    "tensor<1x" + size + "xf32>");
+  return replaceAll(
+      replaceAll(text, "@X", "tensor<2x5x" + std::to_string(before) + "x" + size + "x"), "@M",
+      "tensor<1x" + size + "xf32>");
 }
 
 // Breaks if the elements of a short last dimension are a loop, are taken for one another, or have
-// their code each however long it is.
+// their code each however long it is, or however short the dimension before.
 TEST(LoopKernel, ElementsOfAShortDimensionTogether) {
   for (int64_t count : {2, 3, 4})
     for (int functions : {0, 1, 2})
@@ -117,6 +118,7 @@ TEST(LoopKernel, ElementsOfAShortDimensionTogether) {
   for (auto [count, functions] : {std::pair{5, 0}, {1, 0}, {3, 4}, {4, 12}})
     EXPECT_EQ(KernelRunner(channels(count, functions)).summary(), "loops");
   expectAgreement(channels(3, 4), {}, "loops");
+  EXPECT_EQ(KernelRunner(channels(3, 0, 3)).summary(), "loops");
 }
 
 const char *matmulBody = R"(%a: tensor<@A>, %p: tensor<@P>, %bias: tensor<@Nxf32>):
