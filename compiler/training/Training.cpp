@@ -113,10 +113,6 @@ private:
     if (!options_.scalesLoss)
       return {};
     if (options_.gradientsAlone)
-      return unsupported(
-          "the precision f16 scales the loss by what all gradients say, which several "
-          "processes don't share; bf16 needs no scale");
-    if (options_.gradientsAlone)
       return unsupported("the precision f16 scales its loss by what all gradients have come to, "
                          "which several processes don't know of one another; train in bf16");
     auto scale = LossScale::add(step_);
