@@ -3,6 +3,7 @@
 
 #include "compiler/graph/Graph.h"
 #include "compiler/program/Program.h"
+#include "compiler/program/Structures.h"
 
 using namespace mlir;
 
@@ -11,15 +12,9 @@ namespace {
 
 constexpr int kMostParts = 64, kDeepestParts = 8;
 
-/// The type without what only its own procedure can tell.
-Type plain(Type type) {
-  auto ranked = dyn_cast<RankedTensorType>(type);
-  if (!ranked || llvm::none_of(graph::symbolNames(ranked), isLocalSize))
-    return type;
-  return RankedTensorType::get(ranked.getShape(), ranked.getElementType());
+Knowledge dynamic(Type type) {
+  return {Knowledge::Kind::Dynamic, withoutLocalSizes(type), 0, {}, {}};
 }
-
-Knowledge dynamic(Type type) { return {Knowledge::Kind::Dynamic, plain(type), 0, {}, {}}; }
 
 Knowledge knowledgeOf(Value value, int depth, int &left) {
   Operation *source = value.getDefiningOp();
