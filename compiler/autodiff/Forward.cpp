@@ -13,7 +13,7 @@ Value Forward::tangentOrZeros(Value value) const {
     return pushed_->changes.orNone(known, value.getType());
   if (!known && pushed_)
     known = pushed_->changes.zeros(value);
-  return withType(code_, known ? known : code_.zerosLike(value), value.getType());
+  return withTypeOf(code_, known ? known : code_.zerosLike(value), value);
 }
 
 LogicalResult Forward::run(Block &block) {
@@ -113,7 +113,7 @@ LogicalResult Forward::pushLinear(Operation *op, const graph::GradientRule &rule
       if (!change)
         continue;
       SmallVector<Value> changed = own;
-      changed[operand.getOperandNumber()] = withType(code_, change, operand.get().getType());
+      changed[operand.getOperandNumber()] = withTypeOf(code_, change, operand.get());
       Value part = applied(changed);
       if (!part)
         return failure();
@@ -177,6 +177,9 @@ LogicalResult Forward::pushTransposed(Operation *op, const graph::GradientRule &
   for (auto [result, placeholder] : llvm::zip_equal(op->getResults(), cotangents))
     if (Value sum = placeholder ? reverse.take(placeholder) : Value())
       give(result, sum);
+  for (auto [result, placeholder] : llvm::zip_equal(op->getResults(), cotangents))
+    if (placeholder) // what the rule asks of it is its shape
+      placeholder.replaceAllUsesWith(result);
   Operation *end = last->getNextNode(); // what follows is the rule
   for (auto &[holder, change] : seeds)
     holder->erase();

@@ -19,7 +19,7 @@ LogicalResult Forward::pushConstruct(program::ConstructOp construct) {
   for (Value value : construct.getFields()) {
     Value change = tangent(value);
     if (change && isa<TensorType>(value.getType())) {
-      change = withType(code_, change, value.getType());
+      change = withTypeOf(code_, change, value);
       if (!change)
         return failure();
       change = pushed_->changes.some(change, value.getType());

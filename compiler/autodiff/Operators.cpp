@@ -93,14 +93,27 @@ void removeUnused(Activity &activity, Operation *first, Operation *last) {
   }
 }
 
+static bool hasExpressions(RankedTensorType type) {
+  return llvm::all_of(llvm::seq<unsigned>(0, unsigned(type.getRank())),
+                      [&](unsigned dim) { return graph::dimExpression(type, dim) != nullptr; });
+}
+
 Value withType(const graph::GradientCode &code, Value value, Type type) {
   if (!value || value.getType() == type)
     return value;
   auto ranked = dyn_cast<RankedTensorType>(type);
-  if (!ranked || graph::hasUnknownSizes(type) ||
+  if (!ranked || !hasExpressions(ranked) ||
       getElementTypeOrSelf(type) != getElementTypeOrSelf(value.getType()))
     return value;
   return code.reshape(value, code.graph.shapes.dims(type));
+}
+
+Value withTypeOf(const graph::GradientCode &code, Value value, Value like) {
+  auto ranked = dyn_cast<RankedTensorType>(like.getType());
+  if (!value || !ranked || !hasExpressions(ranked) ||
+      getElementTypeOrSelf(ranked) != getElementTypeOrSelf(value.getType()))
+    return value;
+  return code.reshapeLike(value, like);
 }
 
 FailureOr<graph::LoopOp> extendLoop(const graph::GradientCode &code, Activity &activity,

@@ -17,6 +17,8 @@ void removeUnused(Activity &activity, mlir::Operation *first, mlir::Operation *l
 
 /// The value under the type: a reshape where the type says its sizes otherwise.
 mlir::Value withType(const graph::GradientCode &code, mlir::Value value, mlir::Type type);
+/// The same where a value has the type, which also has the sizes that only the run tells.
+mlir::Value withTypeOf(const graph::GradientCode &code, mlir::Value value, mlir::Value like);
 
 /// A loop with the same body that carries and scans out more: each further carried value has an
 /// argument at the end of the body's, and what the body yields for all that is new is given. The

@@ -169,18 +169,18 @@ LogicalResult Procedures::pullCall(program::CallOp call, Value cotangent, Revers
   if (failed(pair))
     return failure();
   code_.graph.location = call.getLoc();
-  Value tape;
+  Value tape, result;
   {
     OpBuilder::InsertionGuard guard(code_.builder);
     code_.builder.setInsertionPoint(call);
     Value recorded = code_.builder.create<program::CallOp>(call.getLoc(), pair->recorded,
                                                            call.getInputs(), pair->record);
-    Value result = changes_.field(recorded, 0, call.getType());
+    result = changes_.field(recorded, 0, call.getType());
     tape = changes_.field(recorded, 1, pair->tape);
     activity.add(result);
     call.getResult().replaceAllUsesWith(result);
   }
-  Value given = withType(code_, cotangent, call.getType());
+  Value given = withTypeOf(code_, cotangent, result);
   Value results = code_.builder.create<program::CallOp>(call.getLoc(), pair->pulled,
                                                         ValueRange{tape, given}, pair->pull);
   unsigned index = 0;

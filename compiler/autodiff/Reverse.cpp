@@ -12,7 +12,7 @@ LogicalResult Reverse::add(Value value, Value cotangent) {
     return failure();
   if (!activity_.isActive(value))
     return success();
-  cotangent = withType(code_, cotangent, value.getType());
+  cotangent = withTypeOf(code_, cotangent, value);
   Value &sum = cotangents_[value];
   if (!sum)
     sum = cotangent;
@@ -101,7 +101,7 @@ Value Reverse::takeOrZeros(Value value) {
     return changes().orNone(given, value.getType());
   if (!given)
     given = procedures_ ? changes().zeros(value) : code_.zerosLike(value);
-  return withType(code_, given, value.getType());
+  return withTypeOf(code_, given, value);
 }
 
 LogicalResult Reverse::run(Operation *first, Operation *last) {

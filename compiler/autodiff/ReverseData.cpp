@@ -30,7 +30,7 @@ Value Reverse::takeChange(Value value) {
   }
   Value change = changes_.lookup(value);
   changes_.erase(value);
-  Value tensor = withType(code_, take(value), type);
+  Value tensor = withTypeOf(code_, take(value), value);
   tensor = tensor ? changes().some(tensor, type) : tensor;
   return changes().add(tensor, change, type);
 }
@@ -89,7 +89,7 @@ LogicalResult Reverse::pullField(program::FieldOp field, Value cotangent) {
     own = all.insert(own, {tag, SmallVector<Value>((*structure)[tag].size())});
   Value &sum = own->fields[index];
   if (!sum)
-    sum = withType(code_, cotangent, field.getType());
+    sum = withTypeOf(code_, cotangent, field);
   else if (isa<program::ObjectType>(field.getType()))
     sum = changes().add(sum, cotangent, field.getType());
   else

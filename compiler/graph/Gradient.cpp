@@ -13,6 +13,8 @@ bool isDifferentiable(Type type) {
   return element && element.getWidth() >= 16;
 }
 
+/// A name with a point is of one procedure alone, and of its values one tells the size: code that
+/// only names it may come to stand where nothing does.
 bool hasUnknownSizes(Type type) {
   auto ranked = dyn_cast<RankedTensorType>(type);
   if (!ranked)
@@ -20,7 +22,8 @@ bool hasUnknownSizes(Type type) {
   for (int64_t dim = 0; dim < ranked.getRank(); ++dim)
     if (!dimExpression(ranked, unsigned(dim)))
       return true;
-  return false;
+  return llvm::any_of(symbolNames(ranked),
+                      [](StringAttr name) { return name.getValue().contains('.'); });
 }
 
 Value GradientCode::filledLike(Value x, double value) const {
@@ -84,7 +87,7 @@ Value GradientCode::sumRows(Value x, size_t count) const {
   Dims all = dims(x);
   ArrayRef<AffineExpr> leading = ArrayRef(all).take_front(count),
                        rest = ArrayRef(all).drop_front(count);
-  if (!element(x).isF32() && !element(x).isF64())
+  if ((!element(x).isF32() && !element(x).isF64()) || hasUnknownSizes(x.getType()))
     return reduce("graph.reduce_sum", x, llvm::to_vector(llvm::seq<int64_t>(0, count)), false);
   AffineExpr rows = graph.shapes.product(leading), columns = graph.shapes.product(rest);
   Value ones = broadcast(scalar(x, 1), {size(1), rows});

@@ -109,6 +109,15 @@ fn main(x: f64[], z: f64[3], k: i64[]) =
   * app(if k == 1 { fn(b) => match b { B_f(a) => reduce_sum(a * a, axes = [0]) } }
         else { fn(b) => match b { B_f(a) => reduce_sum(sin(a), axes = [0]) } }, B_f(z), k)
 """, {"x": (), "z": (3,), "k": 3}),
+    # Sizes that only the run knows, of what branches and calls give, and of a state that goes through a list.
+    "unknown sizes": ("""
+fn joined(x: f64[?], k: i64[]) -> f64[?] = if k == 0 { x } else { (concat(joined(x * x, k - 1), x, axis = 0) : f64[?]) }
+fn through(xs, s, w) = match xs { Nil => s, Cons(x, rest) => through(rest, tanh(x @ w + s), w) }
+fn main(x: f64[?], k: i64[], xs: List[f64[?, 3]], s: f64[?, 3], w: f64[3, 3]) =
+  reduce_sum(softmax((if k == 0 { x } else { x * x } : f64[?]), axis = 0) * x, axes = [0])
+  + reduce_sum(joined(x, k), axes = [0])
+  + reduce_sum(through(xs, s, w), axes = [0, 1])
+""", {"x": (3,), "k": 2, "xs": list_of(3, 2, 3), "s": (2, 3), "w": (3, 3)}),
     # A data type of the program's own, with numbers inside that have no derivative.
     "shapes": ("""
 type Shape = Circle(f64[]) | Box(f64[], f64[]) | Group(List[Shape]) | Many(i64[], Shape)
