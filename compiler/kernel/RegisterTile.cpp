@@ -6,6 +6,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 using namespace mlir;
 
@@ -304,12 +305,14 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
     first = math_.add(first, math_.mul(part_.begin, contraction_.width));
     next = bytesFrom(next, part_.begin);
   }
-  auto step = [&](Value k, ValueRange carried) {
-    return emitStep(first, next, k, rows, carried, vectors);
+  Value panel = panelPointer(first);
+  auto step = [&](Value k, int64_t ahead, ValueRange carried) {
+    return emitStep(panel, next, k, ahead, rows, carried, vectors);
   };
+  auto oneStep = [&](Value k, ValueRange carried) { return step(k, 0, carried); };
   if (sums.empty())
     return emitReduction(math_, math_.constant(0), depth, math_.constant(contraction_.step), sums,
-                         step);
+                         oneStep);
   // As many in a panel that is cut off, so that equal columns have equal sums.
   int64_t sumsOfStep = std::max<int64_t>(rowPointers.size() * (contraction_.width / lanes_), 1);
   int64_t chains = llvm::divideCeil(kIndependentSums, sumsOfStep);
@@ -323,56 +326,65 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   Value rounds = math_.div(depth, math_.constant(steps * contraction_.step));
   // Of an iteration's steps, each goes through a part of the sum, or all go side by side.
   Value part = math_.mul(rounds, one), whole = math_.mul(part, steps);
-  Value apart = chains > 1 ? part : one;
   all = emitReduction(math_, math_.constant(0), chains > 1 ? part : whole,
                       chains > 1 ? one : math_.constant(steps * contraction_.step), all,
                       [&](Value round, ValueRange carried) {
                         SmallVector<Value> results(carried);
+                        llvm::SaveAndRestore restored(panel);
                         for (int64_t number = 0; number < steps; ++number) {
                           auto chain = MutableArrayRef(results).slice(number % chains * sums.size(),
                                                                       sums.size());
-                          Value k = math_.add(round, math_.mul(apart, number));
-                          llvm::copy(step(k, ValueRange(chain)), chain.begin());
+                          Value k = chains > 1 ? math_.add(round, math_.mul(part, number)) : round;
+                          int64_t ahead = chains > 1 ? 0 : number * contraction_.step;
+                          if (ahead)
+                            panel = behind(panel, chain);
+                          llvm::copy(step(k, ahead, ValueRange(chain)), chain.begin());
                         }
                         return results;
                       });
   for (size_t sum = sums.size(); sum < all.size(); ++sum)
     all[sum % sums.size()] = emitSum(all[sum % sums.size()], all[sum]);
   all.resize(sums.size());
-  return emitReduction(math_, whole, depth, one, all, step);
+  return emitReduction(math_, whole, depth, one, all, oneStep);
 }
 
-SmallVector<Value> TileEmitter::emitStep(Value first, Value next, Value k, ValueRange rowPointers,
-                                         ValueRange sums, int64_t vectors) {
+SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64_t ahead,
+                                         ValueRange rowPointers, ValueRange sums, int64_t vectors) {
   auto &builder = emitter_.builder();
   Type left = getElementTypeOrSelf(contraction_.left.getType());
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
-  Value buffer = emitter_.buffer(contraction_.panels);
-  builder.create<LLVM::Prefetch>(math_.location, bytesFrom(next, k), /*rw=*/0,
+  // Where k is, and what the steps of an iteration are apart, are added one after the other: the
+  // latter is then part of an instruction.
+  auto at = [&](Type element, Value base, int64_t stride) {
+    Value here = elementPointer(math_, element, base, math_.mul(k, stride));
+    return ahead ? elementPointer(math_, element, here, math_.constant(ahead * stride)) : here;
+  };
+  builder.create<LLVM::Prefetch>(math_.location,
+                                 bytesFrom(bytesFrom(next, k), math_.constant(ahead)), /*rw=*/0,
                                  /*hint=*/kFirstLevel, /*cache=*/kData);
   SmallVector<Value> b, results;
-  Value line = math_.add(first, math_.mul(k, contraction_.width));
+  Value line = at(right, panel, contraction_.width), zero = math_.constant(0);
   if (contraction_.step > 1) {
     int64_t codes = lanes_ * contraction_.step;
     // Halves as their bits.
     Type code = isa<FloatType>(right) ? Type(builder.getI16Type()) : right;
     bool widens = contraction_.step == 2 && code.isInteger(8);
     for (int64_t v = 0; v < vectors; ++v) {
-      Value loaded = emitter_.load(buffer, code, math_.add(line, v * codes), codes);
+      Value loaded = emitter_.load(line, code, math_.constant(v * codes), codes);
       Type wide = VectorType::get({codes}, builder.getI16Type());
       b.push_back(widens ? builder.create<arith::ExtSIOp>(math_.location, wide, loaded) : loaded);
     }
     for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
-      Value a = loadStep(pointer, left, math_.mul(k, source_.distance()));
+      Value a = loadStep(at(left, pointer, source_.distance()), left, zero);
       for (int64_t v = 0; v < vectors; ++v)
         results.push_back(emitDot(a, b[v], sums[row * vectors + v]));
     }
     return results;
   }
   for (int64_t v = 0; v < vectors; ++v)
-    b.push_back(widen(emitter_.load(buffer, right, math_.add(line, v * lanes_), lanes_), right));
+    b.push_back(widen(emitter_.load(line, right, math_.constant(v * lanes_), lanes_), right));
   for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
-    Value a = widen(emitter_.load(pointer, left, math_.mul(k, source_.distance())), left);
+    Value a = widen(emitter_.load(at(left, pointer, source_.distance()), left, zero), left);
     a = emitter_.splat(a, lanes_);
     for (int64_t v = 0; v < vectors; ++v)
       results.push_back(
@@ -421,6 +433,28 @@ Value TileEmitter::opaque(Value sum) {
                                  /*has_side_effects=*/false, /*is_align_stack=*/false,
                                  LLVM::AsmDialectAttr(), ArrayAttr())
       .getResult(0);
+}
+
+Value TileEmitter::behind(Value pointer, MutableArrayRef<Value> sums) {
+  auto &builder = emitter_.builder();
+  SmallVector<Value> operands{pointer};
+  llvm::append_range(operands, sums);
+  SmallVector<Type> types = llvm::to_vector(ValueRange(operands).getTypes());
+  std::string results = "=r", same = ",0";
+  for (size_t sum = 1; sum <= sums.size(); ++sum) {
+    results += ",=v";
+    same += "," + std::to_string(sum);
+  }
+  auto all = builder.create<LLVM::InlineAsmOp>(
+      math_.location, LLVM::LLVMStructType::getLiteral(builder.getContext(), types), operands, "",
+      results + same, /*has_side_effects=*/false, /*is_align_stack=*/false, LLVM::AsmDialectAttr(),
+      ArrayAttr());
+  auto part = [&](int64_t number) -> Value {
+    return builder.create<LLVM::ExtractValueOp>(math_.location, all.getResult(0), number);
+  };
+  for (size_t sum = 0; sum < sums.size(); ++sum)
+    sums[sum] = part(sum + 1);
+  return part(0);
 }
 
 Value TileEmitter::emitBfloatDot(Value a, Value b, Value sum) {

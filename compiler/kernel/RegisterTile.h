@@ -111,9 +111,10 @@ private:
                                            mlir::ValueRange rowPointers, mlir::ValueRange sums,
                                            int64_t vectors);
 
-  llvm::SmallVector<mlir::Value> emitStep(mlir::Value first, mlir::Value next, mlir::Value k,
-                                          mlir::ValueRange rowPointers, mlir::ValueRange sums,
-                                          int64_t vectors);
+  /// The step at `k`, or so many `ahead` of it. `panel` is where the panel has what k of 0 takes.
+  llvm::SmallVector<mlir::Value> emitStep(mlir::Value panel, mlir::Value next, mlir::Value k,
+                                          int64_t ahead, mlir::ValueRange rowPointers,
+                                          mlir::ValueRange sums, int64_t vectors);
 
   /// The elements of a row that are multiplied at once, for each lane of the sums.
   mlir::Value loadStep(mlir::Value row, mlir::Type element, mlir::Value k);
@@ -125,7 +126,11 @@ private:
   /// put in another order, which takes more registers than there are.
   mlir::Value opaque(mlir::Value sum);
 
-  /// The same of bytes, unsigned by signed, one of each lane at a time.
+  /// The pointer, of which LLVM only knows that it is there when the sums are: else it loads what
+  /// several steps multiply at once, for which there are no registers.
+  mlir::Value behind(mlir::Value pointer, llvm::MutableArrayRef<mlir::Value> sums);
+
+  /// `emitDot` of bytes, unsigned by signed, one of each lane at a time.
   mlir::Value emitWidenedDot(mlir::Value a, mlir::Value b, mlir::Value sum);
 
   /// The same of pairs of bf16, with sums in f32. `a` and `b` are their bits, lanes of i32.
