@@ -14,7 +14,7 @@ std::optional<AttentionScores> scoresOf(Operation *root) {
 
 void AttentionRows::fill(Value batch, Value firstRow, int64_t height, Value slot) {
   Value one = math_.constant(1), zero = math_.constant(0);
-  tiles_.beginPrefetch(zero, one);
+  tiles_.beginPrefetch(zero, one, one);
   tiles_.beginRows(batch, firstRow, height, slot);
   emitFor(math_, zero, extents_.panels, one, [&](Value panel) { tiles_.emitPanel(panel); });
   emitFor(math_, zero, math_.constant(height), one, [&](Value row) {

@@ -110,7 +110,7 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
   auto passPanels = [&] {
     emitFor(math, item.panel, item.lastPanel, one, [&](Value panel) {
       emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
-        tiles.beginPrefetch(math.sub(t, item.tile), count);
+        tiles.beginPrefetch(math.sub(t, item.tile), count, blocking.tileBlock);
         emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
           tiles.beginRows(item.batch, row, height, slot(t));
           tiles.emitPanel(panel);

@@ -16,11 +16,12 @@ namespace {
 /// As many multiply-adds as two units have under way, each of which takes four cycles.
 constexpr int64_t kIndependentSums = 8;
 /// Lines ahead that a tile prefetches where it is the only one to read them.
-constexpr int64_t kLinesAhead = 64;
+constexpr int64_t kLinesAhead = 256;
 /// Steps of k in an iteration: what a loop costs beside its products is shared by them.
 constexpr int64_t kStepsOfIteration = 4;
 // Operands of a prefetch.
-constexpr int kFirstLevel = 3, kData = 1;
+constexpr int kFirstLevel = 3, kSecondLevel = 2, kData = 1;
+constexpr int64_t kLineBytes = 64;
 
 /// Whether what is stored has at most half the bits of a sum: two vectors become one.
 bool storesHalves(graph::KernelOp kernel, const Contraction &contraction) {
@@ -62,7 +63,7 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
                          const Contraction &contraction, const MachineShape &machine,
                          RowSource &source, const Extents &extents, Finish finish)
     : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction),
-      source_(source), extents_(extents), finish_(std::move(finish)),
+      source_(source), extents_(extents), finish_(std::move(finish)), l1Bytes_(machine.l1Bytes),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
       byteProducts_(machine.byteProducts), joins_(storesHalves(kernel, contraction)),
       bfloatProducts_(machine.bfloatProducts),
@@ -77,9 +78,13 @@ void TileEmitter::beginRows(Value batch, Value firstRow, int64_t height, Value s
   source_.beginTile(batch, rows_, slot);
 }
 
-void TileEmitter::beginPrefetch(Value tile, Value tiles) {
+void TileEmitter::beginPrefetch(Value tile, Value tiles, Value most) {
   Type element = storageType(getElementTypeOrSelf(contraction_.panels.getType()));
   int64_t line = contraction_.width * std::max(element.getIntOrFloatBitWidth() / 8, 1u);
+  auto known = constantIndex(most), depth = constantIndex(source_.totalDepth());
+  int64_t ofTile = llvm::divideCeil(line, std::max<int64_t>(known.value_or(line), 1));
+  fetchedLines_ = llvm::divideCeil(ofTile, kLineBytes);
+  fetchedLevel_ = depth && *depth * line > l1Bytes_ / 2 ? kSecondLevel : kFirstLevel;
   // Where there are more tiles than bytes in a line, the panel is small beside them.
   Value step = math_.ceilDiv(math_.constant(line), tiles);
   step_ = math_.select(math_.less(math_.constant(line), tiles), math_.constant(0), step);
@@ -359,9 +364,11 @@ SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64
     Value here = elementPointer(math_, element, base, math_.mul(k, stride));
     return ahead ? elementPointer(math_, element, here, math_.constant(ahead * stride)) : here;
   };
-  builder.create<LLVM::Prefetch>(math_.location,
-                                 bytesFrom(bytesFrom(next, k), math_.constant(ahead)), /*rw=*/0,
-                                 /*hint=*/kFirstLevel, /*cache=*/kData);
+  Value fetched = bytesFrom(bytesFrom(next, k), math_.constant(ahead));
+  for (int64_t line = 0; line < fetchedLines_; ++line)
+    builder.create<LLVM::Prefetch>(math_.location,
+                                   moved(fetched, math_.constant(line * kLineBytes)),
+                                   /*rw=*/0, /*hint=*/fetchedLevel_, /*cache=*/kData);
   SmallVector<Value> b, results;
   Value line = at(right, panel, contraction_.width), zero = math_.constant(0);
   if (contraction_.step > 1) {

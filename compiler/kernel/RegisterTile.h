@@ -1,10 +1,10 @@
 // The register tile of a contraction: height x width accumulators run over taps and k, then what
 // follows is done with each vector of them, in registers.
 //
-// While the tiles of an item work on one panel, they prefetch the next; one by itself reads each
-// line once, as fast as it comes, and prefetches what is a little ahead: a whole panel would leave
-// the first-level cache again before it is read. Where the depth is cut (Blocking.h), sums that are
-// not complete wait in scratch.
+// While the tiles of an item work on one panel, they prefetch the next, into the first-level cache
+// or, where that couldn't hold it, into the second. A tile by itself reads each line once, as fast
+// as it comes, and prefetches what is a little ahead. Where the depth is cut (Blocking.h), sums
+// that are not complete wait in scratch.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -45,8 +45,8 @@ public:
   /// Places of the tile's rows in the results, and of the rows of A.
   void beginRows(mlir::Value batch, mlir::Value firstRow, int64_t height, mlir::Value slot);
 
-  /// The tile is number `tile` of `tiles` which pass the panel.
-  void beginPrefetch(mlir::Value tile, mlir::Value tiles);
+  /// The tile is number `tile` of `tiles` which pass the panel; `most` is how many may.
+  void beginPrefetch(mlir::Value tile, mlir::Value tiles, mlir::Value most);
 
   /// What follows is this part of the sums.
   void beginPart(const DepthPart &part) { part_ = part; }
@@ -151,9 +151,11 @@ private:
   RowSource &source_;
   const Extents &extents_;
   Finish finish_;
-  int64_t lanes_;
+  int64_t l1Bytes_, lanes_;
   ByteProducts byteProducts_;
-  bool joins_; // two vectors of sums are finished together
+  int64_t fetchedLines_ = 1; // in a step
+  int fetchedLevel_ = 0;     // of caches
+  bool joins_;               // two vectors of sums are finished together
   BfloatProducts bfloatProducts_;
   llvm::SmallVector<mlir::Value> outDims_, rows_, prefix_;
   mlir::Value batch_, rowOffset_, tile_, step_, isAlone_, slot_;
