@@ -8,12 +8,14 @@ namespace tensmith::onnx_import {
 namespace {
 
 /// Before opset 7, `broadcast` and `axis` said where the second operand's dimensions belong.
-Value legacyOperand(NodeImport &n, Value a, Value b) {
+FailureOr<Value> legacyOperand(NodeImport &n, Value a, Value b) {
   if (n.opset >= 7 || !n.intAttr("broadcast") || !n.hasAttribute("axis") || !n.isRanked(a) ||
-      !n.isRanked(b))
+      !n.isRanked(b) || n.rank(b) == 0)
     return b;
-  int64_t axis = n.intAttr("axis");
-  int64_t trailing = n.rank(a) - (axis < 0 ? axis + n.rank(a) : axis) - n.rank(b);
+  auto axis = n.axis(n.intAttr("axis"), n.rank(a));
+  if (failed(axis))
+    return failure();
+  int64_t trailing = n.rank(a) - *axis - n.rank(b);
   auto dims = n.dims(b);
   for (int64_t i = 0; i < trailing; ++i)
     dims.push_back(n.size(1));
@@ -25,7 +27,8 @@ template <OperatorName name> LogicalResult unary(NodeImport &n) {
 }
 
 template <OperatorName name> LogicalResult binary(NodeImport &n) {
-  return n.give({n(name, {n.input(0), legacyOperand(n, n.input(0), n.input(1))})});
+  auto b = legacyOperand(n, n.input(0), n.input(1));
+  return failed(b) ? failure() : n.give({n(name, {n.input(0), *b})});
 }
 
 template <OperatorName name> LogicalResult variadic(NodeImport &n) {
@@ -49,7 +52,8 @@ LogicalResult pow(NodeImport &n) {
   Value a = n.input(0);
   if (exponent && *exponent == 2 && GraphCode::isRanked(n.input(1)) && n.rank(n.input(1)) == 0)
     return n.give({n.mul(a, a)});
-  return n.give({n("graph.pow", {a, legacyOperand(n, a, n.input(1))})});
+  auto b = legacyOperand(n, a, n.input(1));
+  return failed(b) ? failure() : n.give({n("graph.pow", {a, *b})});
 }
 
 LogicalResult mod(NodeImport &n) {
