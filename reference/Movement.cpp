@@ -29,7 +29,7 @@ static bool staysWithin(int64_t start, int64_t step, int64_t count, int64_t size
 
 Outcome sliceOf(Workspace &workspace, const HostTensor &x, std::span<const int64_t> starts,
                 std::span<const int64_t> steps, const Shape &shape) {
-  HostTensor y = workspace.allocate(x.type(), shape);
+  HostTensor y = workspace.allocateResult(0, x.type(), shape);
   if (!workspace.ok() || y.size() == 0)
     return workspace.finish(std::move(y));
   std::vector<int64_t> strides = rowMajorStrides(x.shape());

@@ -107,7 +107,7 @@ Outcome evaluateNonMaxSuppression(const Invocation &invocation) {
            keptBoxes(corners, scores, (batch * scores.shape()[1] + kind) * count, limits))
         selected.insert(selected.end(), {batch, kind, box});
   }
-  HostTensor y = workspace.allocate(DataType::I64, {int64_t(selected.size() / 3), 3});
+  HostTensor y = workspace.allocateResult(0, DataType::I64, {int64_t(selected.size() / 3), 3});
   if (workspace.ok())
     std::copy(selected.begin(), selected.end(), y.as<int64_t>().begin());
   return workspace.finish(std::move(y));

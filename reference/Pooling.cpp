@@ -64,7 +64,7 @@ Outcome finishPool(Workspace &workspace, const Invocation &invocation, Pool<T> &
     pool.y = toChannelsLast<T>(workspace, pool.y, pool.shape);
     pool.shape = channelsLast(pool.shape);
   }
-  return workspace.finish(workspace.narrow<T>(pool.y, type, pool.shape));
+  return workspace.finish(workspace.narrow<T>(pool.y, type, pool.shape, 0));
 }
 
 // ---- max_pool, max_pool_indices
@@ -131,7 +131,7 @@ Outcome evaluateMaxPoolIndices(const Invocation &invocation) {
     if (invocation.attributes.integer("column_major"))
       for (int64_t &index : indices)
         index = index < 0 ? index : columnMajor(index, pool.window.image);
-    return workspace.finish(workspace.narrow<int64_t>(indices, DataType::I64, pool.shape));
+    return workspace.finish(workspace.narrow<int64_t>(indices, DataType::I64, pool.shape, 0));
   });
 }
 

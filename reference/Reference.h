@@ -19,6 +19,8 @@ namespace tensmith::reference {
 struct ResultType {
   DataType type = DataType::Undefined;
   std::optional<Shape> shape;
+  /// Memory that is set aside for the result, whose size the caller knows a bound of.
+  std::span<std::byte> memory = {};
 };
 
 struct Invocation {

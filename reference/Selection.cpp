@@ -18,7 +18,7 @@ Outcome evaluateNonZero(const Invocation &invocation) {
     if (isNonZero(x, i))
       found.push_back(i);
   int64_t count = int64_t(found.size());
-  HostTensor y = workspace.allocate(DataType::I64, {x.rank(), count});
+  HostTensor y = workspace.allocateResult(0, DataType::I64, {x.rank(), count});
   if (!workspace.ok())
     return workspace.status();
   for (size_t axis = x.shape().size(); axis-- > 0;)
@@ -57,7 +57,7 @@ HostTensor chosenSlices(Workspace &workspace, const HostTensor &x, std::optional
     shape = x.shape();
     shape[*axis] = int64_t(chosen.size());
   }
-  HostTensor y = workspace.allocate(x.type(), shape);
+  HostTensor y = workspace.allocateResult(0, x.type(), shape);
   if (!workspace.ok() || y.size() == 0)
     return y;
   Slices slices = slicesOf(x, axis);
@@ -123,8 +123,8 @@ Outcome evaluateTopK(const Invocation &invocation) {
   bool largest = invocation.attributes.integer("largest", 1) != 0;
   Shape shape = x.shape();
   shape[axis] = k;
-  HostTensor y = workspace.allocate(x.type(), shape);
-  HostTensor indices = workspace.allocate(DataType::I64, shape);
+  HostTensor y = workspace.allocateResult(0, x.type(), shape);
+  HostTensor indices = workspace.allocateResult(1, DataType::I64, shape);
   Slices slices = slicesOf(x, axis);
   return withWideType(x.type(), [&](auto wide) -> Outcome {
     using T = decltype(wide);
@@ -215,8 +215,8 @@ Groups groupSlices(const HostTensor &x, const Slices &slices, bool sorted) {
   return result;
 }
 
-HostTensor vectorOf(Workspace &workspace, std::span<const int64_t> values) {
-  HostTensor y = workspace.allocate(DataType::I64, {int64_t(values.size())});
+HostTensor vectorOf(Workspace &workspace, size_t result, std::span<const int64_t> values) {
+  HostTensor y = workspace.allocateResult(result, DataType::I64, {int64_t(values.size())});
   if (workspace.ok())
     std::copy(values.begin(), values.end(), y.as<int64_t>().begin());
   return y;
@@ -233,9 +233,9 @@ Outcome evaluateUnique(const Invocation &invocation) {
   Groups groups =
       groupSlices(x, slicesOf(x, axis), invocation.attributes.integer("sorted", 1) != 0);
   HostTensor y = chosenSlices(workspace, x, axis, groups.first);
-  HostTensor indices = vectorOf(workspace, groups.first);
-  HostTensor inverse = vectorOf(workspace, groups.groupOf);
-  HostTensor counts = vectorOf(workspace, groups.count);
+  HostTensor indices = vectorOf(workspace, 1, groups.first);
+  HostTensor inverse = vectorOf(workspace, 2, groups.groupOf);
+  HostTensor counts = vectorOf(workspace, 3, groups.count);
   return workspace.finish(std::move(y), std::move(indices), std::move(inverse), std::move(counts));
 }
 

@@ -1,6 +1,8 @@
 // The operands and buffers of one evaluation: see Workspace.h.
 #include "reference/Workspace.h"
 
+#include "base/Placement.h"
+
 #include <algorithm>
 
 namespace tensmith::reference {
@@ -153,6 +155,26 @@ HostTensor Workspace::allocate(DataType type, Shape shape) {
   return {};
 }
 
+HostTensor Workspace::allocateResult(size_t index, DataType type, Shape shape) {
+  bool isSetAside =
+      index < invocation_.results.size() && invocation_.results[index].memory.data() != nullptr;
+  if (!isSetAside || type == DataType::String)
+    return allocate(type, std::move(shape));
+  expectRepresentable(shape);
+  if (!ok())
+    return {};
+  std::span<std::byte> memory = invocation_.results[index].memory;
+  Placement placement(memory);
+  HostTensor tensor(type, std::move(shape));
+  if (tensor.data() == memory.data())
+    return tensor;
+  note({StatusCode::Internal, std::string(invocation_.name) + ": a result of shape " +
+                                  toString(tensor.shape()) + " takes more than the " +
+                                  std::to_string(memory.size()) +
+                                  " bytes that its shape function bounds it by"});
+  return {};
+}
+
 template <typename T> std::span<T> Workspace::zeros(std::span<const int64_t> shape) {
   HostTensor buffer = allocate(kWideType<T>, Shape(shape.begin(), shape.end()));
   if (!ok())
@@ -176,8 +198,8 @@ template <typename T> std::span<T> Workspace::widen(const HostTensor &tensor) {
 }
 
 template <typename T>
-HostTensor Workspace::narrow(std::span<const T> values, DataType type, Shape shape) {
-  HostTensor tensor = allocate(type, std::move(shape));
+HostTensor Workspace::narrow(std::span<const T> values, DataType type, Shape shape, size_t result) {
+  HostTensor tensor = allocateResult(result, type, std::move(shape));
   if (!ok())
     return {};
   assert(int64_t(values.size()) == tensor.size());
@@ -223,7 +245,7 @@ std::optional<std::vector<int64_t>> broadcastStrides(std::span<const int64_t> sh
 #define TENSMITH_WIDE(T)                                                                           \
   template std::span<T> Workspace::zeros<T>(std::span<const int64_t>);                             \
   template std::span<T> Workspace::widen<T>(const HostTensor &);                                   \
-  template HostTensor Workspace::narrow<T>(std::span<const T>, DataType, Shape);
+  template HostTensor Workspace::narrow<T>(std::span<const T>, DataType, Shape, size_t);
 TENSMITH_WIDE(double)
 TENSMITH_WIDE(int64_t)
 TENSMITH_WIDE(uint64_t)

@@ -16,6 +16,7 @@ namespace tensmith::reference {
 using Outcome = Result<std::vector<HostTensor>>;
 
 inline constexpr int64_t kAnyRank = -1;
+inline constexpr size_t kNoResult = SIZE_MAX;
 
 /// Sizes, strides and pads above this are refused, so that a product of two of them can't overflow.
 inline constexpr int64_t kLargestExtent = (int64_t(1) << 31) - 1;
@@ -55,12 +56,17 @@ public:
   /// A copy of the elements of an operand, or of nothing if the operand is absent.
   template <typename T> std::span<T> widen(const HostTensor &tensor);
   /// Rounds floats to nearest; wraps integers.
-  template <typename T> HostTensor narrow(std::span<const T> values, DataType type, Shape shape);
+  template <typename T>
+  HostTensor narrow(std::span<const T> values, DataType type, Shape shape,
+                    size_t result = kNoResult);
 
   /// An attribute that counts dimensions, from the end where negative: in [0, rank).
   size_t axis(std::string_view attribute, int64_t value, int64_t rank);
 
   HostTensor allocate(DataType type, Shape shape);
+  /// Result number `index`, zero-filled: in the memory that the caller has set aside for it, where
+  /// there is some. Internal where that is too small: its shape function's bound is wrong.
+  HostTensor allocateResult(size_t index, DataType type, Shape shape);
   /// That a tensor of `shape` could exist at all: for a result that is computed in stages.
   void expectRepresentable(std::span<const int64_t> shape);
   /// `results`, or the failure that is noted.

@@ -139,6 +139,18 @@ Status checkDims(const Module &module, const Frame &frame, std::span<const Passe
   return {};
 }
 
+/// How much of the arena a value takes: its own bytes, or what is set aside where only the run
+/// tells them.
+bool bytesAtEntry(const Frame &frame, const ValueCode &value, Shape &shape, int64_t &bytes) {
+  if (value.late) {
+    bytes = frame.exprs[value.reserved];
+    return bytes >= 0;
+  }
+  frame.shape(value, shape);
+  auto count = elementCount(shape);
+  return count && !__builtin_mul_overflow(*count, byteSize(value.type), &bytes);
+}
+
 /// Room for the arena, and the addresses of all that lies in it.
 Status placeArena(Frame &frame) {
   const FunctionCode &code = frame.code;
@@ -158,11 +170,9 @@ Status placeArena(Frame &frame) {
     const ValueCode &value = code.values[i];
     if (value.storage != plan::Storage::Arena)
       continue;
-    frame.shape(value, shape);
-    auto count = elementCount(shape);
-    int64_t offset = frame.exprs[value.offset], size;
-    bool inside = count && !__builtin_mul_overflow(*count, byteSize(value.type), &size) &&
-                  offset >= 0 && offset % kAlignment == 0 && offset <= bytes &&
+    int64_t offset = frame.exprs[value.offset], size = 0;
+    bool hasSize = bytesAtEntry(frame, value, shape, size);
+    bool inside = hasSize && offset >= 0 && offset % kAlignment == 0 && offset <= bytes &&
                   size <= bytes - offset;
     if (!inside)
       return invalidArgument("with these sizes of the inputs, '" + std::string(value.name) +

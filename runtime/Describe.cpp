@@ -138,7 +138,10 @@ void writeValues(JsonWriter &json, const char *key, const FunctionCode &code, In
     json.open('[');
     for (uint32_t dim : value.dims)
       writeExpression(json, code, dim, constants);
-    json.close(']').close('}');
+    json.close(']');
+    if (value.late && value.storage == plan::Storage::Arena)
+      writeExpression(json.key("bytes_at_most"), code, value.reserved, constants);
+    json.close('}');
   }
   json.close(']');
 }

@@ -127,10 +127,15 @@ Status prepareKernel(Frame &frame, const Step &step) {
     if ((frame.sizes[step.firstSize + i] = frame.exprs[step.sizes[i]]) == kPoison)
       return invalidArgument("the size " + expressionText(*frame.code.plan, step.sizes[i]) +
                              " overflows or divides by zero");
-  for (uint32_t result : step.results)
-    if (!fixedAddress(frame.code.values[result]) && !frame.slots[result].tensor)
+  for (uint32_t result : step.results) {
+    bool fixed = fixedAddress(frame.code.values[result]);
+    if (fixed && frame.code.values[result].late)
+      if (Status status = checkReserved(frame, result); !status.ok())
+        return status;
+    if (!fixed && !frame.slots[result].tensor)
       if (Status status = allocateResult(frame, result); !status.ok())
         return status;
+  }
   return {};
 }
 
@@ -183,16 +188,6 @@ Status executeStep(Run &run, Frame &frame, const Step &step) {
     return executeProcedure(run, frame, step);
   }
   return {StatusCode::Internal, "an instruction is unknown"};
-}
-
-int64_t bytesOf(const Frame &frame, uint32_t value) {
-  if (value == kAbsent)
-    return 0;
-  if (const Tensor *tensor = frame.slots[value].tensor.get())
-    return tensor->bytes();
-  Shape shape;
-  frame.shape(frame.code.values[value], shape);
-  return elementCount(shape).value_or(0) * byteSize(frame.code.values[value].type);
 }
 
 /// The value of an expression of the step's, where it has that one.
@@ -324,7 +319,10 @@ Status adopt(Frame &frame, uint32_t index, Passed &result) {
                 slot.destination->shape() == result.tensor->shape();
   if (arena || direct) {
     std::byte *target = arena ? slot.data : slot.destination->data();
-    if (result.tensor->bytes())
+    if (arena && value.late)
+      if (Status status = checkReserved(frame, index); !status.ok())
+        return status;
+    if (result.tensor->bytes() && result.tensor->data() != target)
       std::memmove(target, result.tensor->data(), size_t(result.tensor->bytes()));
     if (direct) {
       slot.tensor = TensorRef::retain(slot.destination);
@@ -388,6 +386,29 @@ Status callSteps(const Run &run, Frame &frame) {
     else if (!call(frame, step))
       return located(run, step, kernelFailure(run.session.module(), step, frame.context));
   return {};
+}
+
+int64_t bytesOf(const Frame &frame, uint32_t value) {
+  if (value == kAbsent)
+    return 0;
+  if (const Tensor *tensor = frame.slots[value].tensor.get())
+    return tensor->bytes();
+  Shape shape;
+  frame.shape(frame.code.values[value], shape);
+  return elementCount(shape).value_or(0) * byteSize(frame.code.values[value].type);
+}
+
+Status checkReserved(const Frame &frame, uint32_t index) {
+  const ValueCode &value = frame.code.values[index];
+  Shape shape;
+  frame.shape(value, shape);
+  auto count = elementCount(shape);
+  int64_t bytes, most = frame.exprs[value.reserved];
+  if (count && !__builtin_mul_overflow(*count, byteSize(value.type), &bytes) && bytes <= most)
+    return {};
+  return {StatusCode::Internal, "'" + std::string(value.name) + "' is " +
+                                    describe(value.type, shape) + ", more than the " +
+                                    std::to_string(most) + " bytes that were set aside for it"};
 }
 
 Status storeResults(Frame &frame, const Step &step, std::span<Passed> results) {

@@ -49,6 +49,12 @@ Status storeResults(Frame &frame, const Step &step, std::span<Passed> results);
 /// The value as a tensor of its own; on the arena's memory where it is there.
 Result<TensorRef> tensorOf(const Run &run, const Frame &frame, uint32_t value);
 
+/// That a value whose size is known by now takes no more of the arena than was set aside for it.
+Status checkReserved(const Frame &frame, uint32_t value);
+
+/// Of a value whose size is known by now, or of an operand that is absent.
+int64_t bytesOf(const Frame &frame, uint32_t value);
+
 /// Null where the instruction has no such operand.
 Result<TensorRef> operandOf(const Run &run, const Frame &frame, const Step &step, size_t index);
 

@@ -26,6 +26,8 @@ ValueCode decodeValue(const plan::Value &value) {
   code.dims = span(value.dims());
   code.offset = value.offset();
   code.name = view(value.name());
+  code.reserved = value.reserved();
+  code.device = value.device();
   return code;
 }
 
@@ -54,8 +56,9 @@ void layOut(FunctionCode &code, Step &step, const KnownTimes &times) {
   code.sizeCount += uint32_t(step.sizes.size());
   step.lateSizes = std::any_of(step.sizes.begin(), step.sizes.end(),
                                [&](uint32_t size) { return times.exprs[size] != kAtEntry; });
-  bool allocates = std::any_of(step.results.begin(), step.results.end(),
-                               [&](uint32_t result) { return !fixedAddress(code.values[result]); });
+  bool allocates = std::any_of(step.results.begin(), step.results.end(), [&](uint32_t result) {
+    return !fixedAddress(code.values[result]) || code.values[result].late;
+  });
   step.bare = !allocates && !step.lateSizes && step.releases.empty();
 }
 
@@ -142,6 +145,9 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
     code.overwrites.push_back({overwrites[i], overwrites[i + 1]});
   for (uint32_t i = 0; function.values() && i < function.values()->size(); ++i)
     code.values.push_back(decodeValue(*function.values()->Get(i)));
+  for (ValueCode &value : code.values)
+    value.late =
+        std::ranges::any_of(value.dims, [&](uint32_t dim) { return times.exprs[dim] != kAtEntry; });
   for (uint32_t i = 0; function.instructions() && i < function.instructions()->size(); ++i) {
     Step step = decodeInstruction(*function.instructions()->Get(i));
     if (step.opcode == plan::Opcode::Kernel) {
@@ -152,9 +158,12 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
         return Status(StatusCode::InvalidModule,
                       std::string("the module's code lacks the kernel '") + symbol + "'");
     }
-    if (step.opcode == plan::Opcode::View)
-      step.settled =
-          fixedAddress(code.values[step.operands[0]]) && fixedAddress(code.values[step.results[0]]);
+    if (step.opcode == plan::Opcode::View) {
+      auto isSettled = [&](uint32_t value) {
+        return fixedAddress(code.values[value]) && !code.values[value].late;
+      };
+      step.settled = isSettled(step.operands[0]) && isSettled(step.results[0]);
+    }
     code.steps.push_back(std::move(step));
   }
   for (uint32_t i = 0; i < times.exprs.size(); ++i)

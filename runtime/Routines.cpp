@@ -25,10 +25,19 @@ bool sharesMemory(const Module &module, std::span<const HostTensor> operands,
          });
 }
 
+/// The memory that was set aside for a result, whose size the evaluator may have to tell first.
+std::span<std::byte> placeOf(const Frame &frame, uint32_t index) {
+  const ValueCode &value = frame.code.values[index];
+  if (value.storage != plan::Storage::Arena)
+    return {};
+  return {frame.slots[index].data,
+          size_t(value.late ? frame.exprs[value.reserved] : bytesOf(frame, index))};
+}
+
 /// What is known of a result before it is computed.
 reference::ResultType expected(const Frame &frame, const Step &step, uint32_t index) {
   const ValueCode &value = frame.code.values[index];
-  reference::ResultType type = {value.type, std::nullopt};
+  reference::ResultType type = {value.type, std::nullopt, placeOf(frame, index)};
   if (value.kind != plan::ValueKind::Tensor || !value.ranked)
     return type;
   int32_t time = int32_t(&step - frame.code.steps.data());

@@ -113,12 +113,11 @@ std::string FunctionVerifier::verifyConstant(const plan::Value &value) {
 }
 
 std::string FunctionVerifier::verifyArena(const plan::Value &value) {
-  bool known = value.offset() < exprCount() && function_.arena_bytes() < exprCount() &&
-               times_.exprs[value.offset()] == kAtEntry &&
-               times_.exprs[function_.arena_bytes()] == kAtEntry;
-  return known && dimsKnownBefore(value, 0) ? ""
-                                            : "it is in an arena, but its size or place is not "
-                                              "known when the function begins";
+  auto known = [&](uint64_t expr) { return expr < exprCount() && times_.exprs[expr] == kAtEntry; };
+  bool placed = known(value.offset()) && known(function_.arena_bytes()) &&
+                (dimsKnownBefore(value, 0) || known(value.reserved()));
+  return placed ? ""
+                : "it is in an arena, but its size or place is not known when the function begins";
 }
 
 std::string FunctionVerifier::verifyValue(const plan::Value &value) {

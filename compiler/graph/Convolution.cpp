@@ -1,5 +1,5 @@
 // Convolution and pooling: shape functions.
-#include "compiler/graph/Inference.h"
+#include "compiler/graph/UpperBounds.h"
 
 using namespace mlir;
 using namespace tensmith::graph;
@@ -34,14 +34,21 @@ LogicalResult checkWindow(Inference &infer, const Window &window, size_t spatial
   return success();
 }
 
-/// Number of windows along one dimension.
+/// How far windows can move along one dimension.
+AffineExpr windowSpan(AffineExpr size, AffineExpr kernel, const Window &window, size_t dim,
+                      size_t spatial) {
+  return size + window.pads[dim] + window.pads[spatial + dim] -
+         (kernel - 1) * window.dilations[dim] - 1;
+}
+
+/// Number of windows along one dimension. Where it is rounded up, the size must be known.
 AffineExpr windowCount(Inference &infer, AffineExpr size, AffineExpr kernel, const Window &window,
                        size_t dim, size_t spatial, bool ceilMode) {
   int64_t low = window.pads[dim], high = window.pads[spatial + dim], stride = window.strides[dim];
-  AffineExpr span = size + low + high - (kernel - 1) * window.dilations[dim] - 1;
+  AffineExpr span = windowSpan(size, kernel, window, dim, spatial);
   auto n = infer.known(size), room = infer.known(span);
   if (!room)
-    return ceilMode ? infer.fresh("pool") : infer.shapes.simplify(span.floorDiv(stride) + 1);
+    return infer.shapes.simplify(span.floorDiv(stride) + 1);
   if (*room < 0)
     return infer.constant(0);
   int64_t count = (ceilMode ? (*room + stride - 1) / stride : *room / stride) + 1;
@@ -63,9 +70,14 @@ LogicalResult inferPool(Op op, Inference infer, Type element, bool channelsLast)
   if (failed(checkWindow(infer, window, spatial)) || op.getKernel().size() != spatial)
     return infer.error() << "(V3) has a window of " << op.getKernel().size() << " dimensions for "
                          << spatial;
-  for (size_t dim = 0; dim < spatial; ++dim)
-    dims[first + dim] = windowCount(infer, dims[first + dim], infer.constant(op.getKernel()[dim]),
-                                    window, dim, spatial, op.getCeilMode());
+  for (size_t dim = 0; dim < spatial; ++dim) {
+    AffineExpr &size = dims[first + dim], kernel = infer.constant(op.getKernel()[dim]);
+    AffineExpr span = windowSpan(size, kernel, window, dim, spatial);
+    // Whether the last window is left out only the size itself tells.
+    size = op.getCeilMode() && !infer.known(span)
+               ? freshAtMost(infer, "pool", span.ceilDiv(window.strides[dim]) + 1)
+               : windowCount(infer, size, kernel, window, dim, spatial, op.getCeilMode());
+  }
   return infer.give(element, dims);
 }
 

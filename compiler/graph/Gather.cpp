@@ -1,5 +1,5 @@
 // Indexed reading and writing, selection: shape functions.
-#include "compiler/graph/Inference.h"
+#include "compiler/graph/UpperBounds.h"
 
 using namespace mlir;
 using namespace tensmith::graph;
@@ -146,20 +146,24 @@ LogicalResult NonZeroOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type
   Inference infer(shapes, *this, results);
   if (infer.unranked())
     return infer.give(i64(*this), {infer.fresh("rank"), infer.fresh("nonzero")});
-  return infer.give(i64(*this), {infer.constant(infer.rank(0)), infer.fresh("nonzero")});
+  AffineExpr all = shapes.product(infer.dims(0));
+  return infer.give(i64(*this),
+                    {infer.constant(infer.rank(0)), freshAtMost(infer, "nonzero", all)});
 }
 
 LogicalResult CompressOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
-  if (!getAxis())
-    return infer.give(infer.element(0), {infer.fresh("compress")});
   if (infer.unranked())
-    return infer.giveUnranked(infer.element(0));
+    return getAxis() ? infer.giveUnranked(infer.element(0))
+                     : infer.give(infer.element(0), {infer.fresh("compress")});
+  if (!getAxis())
+    return infer.give(infer.element(0),
+                      {freshAtMost(infer, "compress", shapes.product(infer.dims(0)))});
   Dims dims = infer.dims(0);
   auto axis = infer.axis(*getAxis(), dims.size());
   if (failed(axis))
     return failure();
-  dims[*axis] = infer.fresh("compress");
+  dims[*axis] = freshAtMost(infer, "compress", dims[*axis]);
   return infer.give(infer.element(0), dims);
 }
 
@@ -172,14 +176,14 @@ LogicalResult TopKOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
   if (failed(axis))
     return failure();
   auto k = infer.contents(1);
-  dims[*axis] = k && k->size() == 1 ? k->front() : infer.fresh("topk");
+  dims[*axis] = k && k->size() == 1 ? k->front() : freshAtMost(infer, "topk", dims[*axis]);
   return success(succeeded(infer.give(infer.element(0), dims)) &&
                  succeeded(infer.give(i64(*this), dims)));
 }
 
 LogicalResult UniqueOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
-  AffineExpr count = infer.fresh("unique"), all = infer.fresh("elements");
+  AffineExpr count, all;
   Type index = i64(*this);
   if (getAxis()) {
     if (infer.unranked())
@@ -189,12 +193,12 @@ LogicalResult UniqueOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
     if (failed(axis))
       return failure();
     all = dims[*axis];
-    dims[*axis] = count;
+    dims[*axis] = count = freshAtMost(infer, "unique", all);
     if (failed(infer.give(infer.element(0), dims)))
       return failure();
   } else {
-    if (!infer.unranked())
-      all = shapes.product(infer.dims(0));
+    all = infer.unranked() ? infer.fresh("elements") : shapes.product(infer.dims(0));
+    count = freshAtMost(infer, "unique", all);
     if (failed(infer.give(infer.element(0), {count})))
       return failure();
   }
@@ -205,7 +209,16 @@ LogicalResult UniqueOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
 LogicalResult NonMaxSuppressionOp::inferResults(ShapeContext &shapes,
                                                 SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
-  return infer.give(i64(*this), {infer.fresh("selected"), infer.constant(3)});
+  if (infer.unranked() || infer.rank(0) != 3 || infer.rank(1) != 3)
+    return infer.give(i64(*this), {infer.fresh("selected"), infer.constant(3)});
+  // Of each batch and class no box twice, and no more than are asked for.
+  Dims scores = infer.dims(1);
+  auto most = infer.constants(2);
+  auto boxes = infer.known(scores[2]);
+  if (most && most->size() == 1 && (!boxes || *boxes > most->front()))
+    scores[2] = infer.constant(std::max<int64_t>(most->front(), 0));
+  return infer.give(i64(*this),
+                    {freshAtMost(infer, "selected", shapes.product(scores)), infer.constant(3)});
 }
 
 } // namespace tensmith::graph

@@ -1,5 +1,5 @@
 // Movement: shape functions of the static and the dynamic forms.
-#include "compiler/graph/Inference.h"
+#include "compiler/graph/UpperBounds.h"
 
 using namespace mlir;
 using namespace tensmith::graph;
@@ -222,7 +222,8 @@ LogicalResult DynamicReshapeOp::inferResults(ShapeContext &shapes, SmallVectorIm
     if (failed(infer.checkRank(*rank)))
       return failure();
     for (int64_t dim = 0; dim < *rank; ++dim)
-      to.push_back(infer.fresh("reshape"));
+      to.push_back(*rank == 1 ? freshAtMost(infer, "reshape", shapes.product(from))
+                              : infer.fresh("reshape"));
     return infer.give(infer.element(0), to);
   }
   std::optional<size_t> rest;
@@ -311,7 +312,7 @@ static AffineExpr slicedSize(Inference &infer, AffineExpr size, AffineExpr start
   }
   if (first && last && step == 1 && *first < 0 && *last >= kEnd && *first == -1)
     return infer.constant(1);
-  return infer.fresh("slice");
+  return freshAtMost(infer, "slice", size);
 }
 
 LogicalResult DynamicSliceOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
@@ -324,7 +325,7 @@ LogicalResult DynamicSliceOp::inferResults(ShapeContext &shapes, SmallVectorImpl
   bool axesKnown = axes || !infer.present(3), stepsKnown = steps || !infer.present(4);
   if (!axesKnown) {
     for (AffineExpr &dim : dims)
-      dim = infer.fresh("slice");
+      dim = freshAtMost(infer, "slice", dim);
     return infer.give(infer.element(0), dims);
   }
   auto count = axes ? std::optional<int64_t>(axes->size()) : lengthOf(infer, 1);
@@ -340,7 +341,7 @@ LogicalResult DynamicSliceOp::inferResults(ShapeContext &shapes, SmallVectorImpl
     if (step == 0)
       return infer.error() << "has a step of 0";
     dims[*axis] = known ? slicedSize(infer, dims[*axis], (*starts)[i], (*ends)[i], step)
-                        : infer.fresh("slice");
+                        : freshAtMost(infer, "slice", dims[*axis]);
   }
   return infer.give(infer.element(0), dims);
 }

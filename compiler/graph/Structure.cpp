@@ -2,7 +2,7 @@
 #include "compiler/graph/Structure.h"
 
 #include "compiler/graph/Constants.h"
-#include "compiler/graph/Inference.h"
+#include "compiler/graph/UpperBounds.h"
 
 using namespace mlir;
 using namespace tensmith::graph;
@@ -145,7 +145,11 @@ LogicalResult LoopOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
       continue;
     }
     Dims dims = shapes.dims(type);
-    dims.insert(dims.begin(), count ? count : infer.fresh("trips"));
+    // A loop that may stop early runs no more often than it is told to.
+    AffineExpr most = trips && trips->size() == 1 ? iterations(trips->front()) : AffineExpr();
+    dims.insert(dims.begin(), count  ? count
+                              : most ? freshAtMost(infer, "trips", most)
+                                     : infer.fresh("trips"));
     if (failed(infer.give(type.getElementType(), dims)))
       return failure();
   }

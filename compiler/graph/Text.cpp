@@ -1,5 +1,5 @@
 // Strings, tables, n-grams and pictures: shape functions.
-#include "compiler/graph/Inference.h"
+#include "compiler/graph/UpperBounds.h"
 
 using namespace mlir;
 using namespace tensmith::graph;
@@ -66,7 +66,7 @@ LogicalResult StringNormalizeOp::inferResults(ShapeContext &shapes,
   Dims dims = infer.dims(0);
   if (dims.empty() || dims.size() > 2)
     return infer.error() << "(T1) operand x has rank " << dims.size() << ", not 1 or 2";
-  dims.back() = infer.fresh("kept");
+  dims.back() = freshAtMost(infer, "kept", dims.back() + 1); // where none is kept, an empty one
   return infer.give(infer.element(0), dims);
 }
 

@@ -43,12 +43,17 @@ uint32_t Expressions::binary(plan::ExprKind kind, uint32_t a, uint32_t b) {
 }
 
 uint32_t Expressions::affine(AffineExpr expression, ArrayRef<StringAttr> names) {
+  return affine(expression, names, [&](StringAttr name) { return symbol(name); });
+}
+
+uint32_t Expressions::affine(AffineExpr expression, ArrayRef<StringAttr> names,
+                             llvm::function_ref<uint32_t(StringAttr)> valueOf) {
   if (auto value = dyn_cast<AffineConstantExpr>(expression))
     return constant(value.getValue());
   if (auto value = dyn_cast<AffineSymbolExpr>(expression))
-    return symbol(names[value.getPosition()]);
+    return valueOf(names[value.getPosition()]);
   auto pair = cast<AffineBinaryOpExpr>(expression);
-  uint32_t a = affine(pair.getLHS(), names), b = affine(pair.getRHS(), names);
+  uint32_t a = affine(pair.getLHS(), names, valueOf), b = affine(pair.getRHS(), names, valueOf);
   switch (pair.getKind()) {
   case AffineExprKind::Add:
     return binary(plan::ExprKind::Add, a, b);

@@ -19,6 +19,9 @@ public:
   uint32_t binary(plan::ExprKind kind, uint32_t a, uint32_t b);
   /// An affine expression over `names`.
   uint32_t affine(mlir::AffineExpr expression, llvm::ArrayRef<mlir::StringAttr> names);
+  /// The same with an expression of the caller's for each name.
+  uint32_t affine(mlir::AffineExpr expression, llvm::ArrayRef<mlir::StringAttr> names,
+                  llvm::function_ref<uint32_t(mlir::StringAttr)> valueOf);
   /// The dimensions of a ranked tensor. A dimension of which nothing is known gets a symbol of its
   /// own.
   std::vector<uint32_t> dims(mlir::RankedTensorType type);

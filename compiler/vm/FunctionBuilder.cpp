@@ -14,8 +14,6 @@ using namespace mlir;
 namespace tensmith::vm {
 namespace {
 
-constexpr int64_t kAlignment = 64;
-
 /// What a region uses from outside, and the symbols that its types are over.
 void collectOutside(Region &region, llvm::SetVector<Value> &captured,
                     llvm::SetVector<StringAttr> &symbols) {
@@ -50,8 +48,7 @@ Status FunctionBuilder::build(Block &block, ValueRange captured, ArrayRef<String
   for (Value param : params)
     if (auto type = dyn_cast<RankedTensorType>(param.getType()))
       expressions_.bind(type);
-  for (StringAttr name : expressions_.knownSymbols())
-    entrySymbols_.insert(name);
+  bounds_.begin();
   for (Value param : params)
     function_.params.push_back(addValue(param, plan::Storage::Parameter));
   for (Operation &op : block)
@@ -212,13 +209,27 @@ static bool isResult(Value value, Block *block) {
   return llvm::is_contained(block->getTerminator()->getOperands(), value);
 }
 
-plan::Storage FunctionBuilder::storageOf(Value result, bool kernel) {
+plan::Storage FunctionBuilder::storageOf(Value result) {
   if (isResult(result, block_))
     return plan::Storage::Result;
-  auto type = dyn_cast<RankedTensorType>(result.getType());
-  return kernel && type && expressions_.known(type) && lifetimeOf_.contains(result)
-             ? plan::Storage::Arena
-             : plan::Storage::Heap;
+  return lifetimeOf_.contains(result) ? plan::Storage::Arena : plan::Storage::Heap;
+}
+
+void FunctionBuilder::beginLifetime(Value result, uint32_t bytes) {
+  size_t here = positions_[result.getDefiningOp()], last = here;
+  if (Operation *use = lastUse(result))
+    last = std::max(here, positions_[use]);
+  lifetimeOf_[result] = lifetimes_.size();
+  lifetimes_.push_back({bytes, here, last});
+}
+
+void FunctionBuilder::reserve(Operation *op) {
+  for (Value result : op->getResults()) {
+    if (isResult(result, block_) || lifetimeOf_.contains(result))
+      continue;
+    if (auto bytes = bounds_.bytesAtMost(result))
+      beginLifetime(result, *bytes);
+  }
 }
 
 Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instruction) {
@@ -240,24 +251,16 @@ Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instru
     instruction.flops = expressions_.affine(binding.flops, binding.workSymbols);
     instruction.bytes = expressions_.affine(binding.bytes, binding.workSymbols);
   }
-  for (Value result : op.getResults()) {
-    auto type = cast<RankedTensorType>(result.getType());
-    if (isResult(result, block_) || !entryKnown(type))
-      continue;
-    size_t here = positions_[op], last = here;
-    if (Operation *use = lastUse(result))
-      last = std::max(here, positions_[use]);
-    Value overwritten = op.getNumResults() == 1 ? operandToOverwrite(op) : Value();
-    if (overwritten) {
-      size_t lifetime = lifetimeOf_[rootOf(overwritten)];
-      lifetimes_[lifetime].last = last;
-      ++lifetimes_[lifetime].values;
-      lifetimeOf_[result] = lifetime;
-      continue;
-    }
-    lifetimeOf_[result] = lifetimes_.size();
-    lifetimes_.push_back({type, here, last});
+  if (Value overwritten = op.getNumResults() == 1 && !isResult(op.getResult(0), block_)
+                              ? operandToOverwrite(op)
+                              : Value()) {
+    size_t lifetime = lifetimeOf_[rootOf(overwritten)];
+    Operation *use = lastUse(op.getResult(0));
+    lifetimes_[lifetime].last = std::max(positions_[op], use ? positions_[use] : 0);
+    ++lifetimes_[lifetime].values;
+    lifetimeOf_[op.getResult(0)] = lifetime;
   }
+  reserve(op);
   return addResults(op, instruction, /*binds=*/false);
 }
 
@@ -269,17 +272,23 @@ Status FunctionBuilder::addRoutine(Operation *op, plan::InstructionT &instructio
   instruction.target = *routine;
   if (Status status = addOperands(op->getOperands(), instruction); !status.ok())
     return status;
+  // The evaluators of these write where they are told to; those of the others have memory of their
+  // own, which is handed on.
+  if (bounds_.learn(op))
+    reserve(op);
   return addResults(op, instruction, /*binds=*/true);
 }
 
 /// A view gives no symbol its value, and strings are no plain bytes: those are routines.
-/// A view of what lies in the arena has a size that is known as early as the arena's layout is.
 bool FunctionBuilder::isView(graph::ReshapeOp op) {
   auto type = dyn_cast<RankedTensorType>(op.getType());
-  if (type && lifetimeOf_.contains(rootOf(op.getX())) && !entryKnown(type))
-    return false;
   return type && isa<RankedTensorType>(op.getX().getType()) && expressions_.known(type) &&
          graph::dataType(type.getElementType()) != DataType::String;
+}
+
+void FunctionBuilder::place(uint32_t index, Value value, size_t lifetime) {
+  bool isExact = bounds_.isExact(cast<RankedTensorType>(value.getType()));
+  placed_.push_back({index, lifetime, !isExact});
 }
 
 void FunctionBuilder::addView(graph::ReshapeOp op, plan::InstructionT &instruction) {
@@ -293,15 +302,15 @@ void FunctionBuilder::addView(graph::ReshapeOp op, plan::InstructionT &instructi
   uint32_t index = addValue(op.getY(), storage);
   function_.values[index]->offset = offset;
   if (storage == plan::Storage::Arena)
-    placed_.push_back({index, lifetimeOf_[rootOf(op.getX())]});
+    place(index, op.getY(), lifetimeOf_[rootOf(op.getX())]);
   instruction.results.push_back(index);
 }
 
 Status FunctionBuilder::addResults(Operation *op, plan::InstructionT &instruction, bool binds) {
   for (Value result : op->getResults()) {
-    uint32_t index = addValue(result, storageOf(result, !binds));
+    uint32_t index = addValue(result, storageOf(result));
     if (function_.values[index]->storage == plan::Storage::Arena)
-      placed_.push_back({index, lifetimeOf_[result]});
+      place(index, result, lifetimeOf_[result]);
     instruction.results.push_back(index);
   }
   for (Value result : op->getResults())
@@ -343,6 +352,7 @@ Status FunctionBuilder::addCall(Operation *op, plan::InstructionT &instruction) 
       return index.status();
     instruction.functions.push_back(*index);
   }
+  (void)bounds_.learn(op); // what others have of the sizes; the results are made by the functions
   return addResults(op, instruction, /*binds=*/true);
 }
 
@@ -439,30 +449,21 @@ void FunctionBuilder::releaseHeapValues(Operation *op, plan::InstructionT &instr
 }
 
 /// Whether the size is known when the function begins, so that the value can lie in the arena.
-bool FunctionBuilder::entryKnown(RankedTensorType type) {
-  return expressions_.known(type) && llvm::all_of(graph::symbolNames(type), [&](StringAttr name) {
-           return entrySymbols_.contains(name);
-         });
-}
+bool FunctionBuilder::entryKnown(RankedTensorType type) { return bounds_.isExact(type); }
 
 void FunctionBuilder::layOutArena() {
   std::vector<Buffer> buffers;
-  for (const Lifetime &lifetime : lifetimes_) {
-    int64_t element = byteSize(graph::dataType(lifetime.type.getElementType()));
-    uint32_t bytes = expressions_.constant(element);
-    for (uint32_t dim : expressions_.dims(lifetime.type))
-      bytes = expressions_.binary(plan::ExprKind::Mul, bytes, dim);
-    uint32_t unit = expressions_.constant(kAlignment);
-    bytes = expressions_.binary(plan::ExprKind::Mul,
-                                expressions_.binary(plan::ExprKind::CeilDiv, bytes, unit), unit);
-    buffers.push_back({bytes, lifetime.first, lifetime.last, 0, lifetime.values});
-  }
+  for (const Lifetime &lifetime : lifetimes_)
+    buffers.push_back({lifetime.bytes, lifetime.first, lifetime.last, 0, lifetime.values});
   MemoryPlan plan = planMemory(buffers, expressions_);
   if (buffers.empty())
     plan.bytes = expressions_.constant(0);
   function_.arena_bytes = plan.bytes;
-  for (auto [value, lifetime] : placed_)
+  for (auto [value, lifetime, isBounded] : placed_) {
     function_.values[value]->offset = buffers[lifetime].offset;
+    if (isBounded)
+      function_.values[value]->reserved = buffers[lifetime].bytes;
+  }
   tables_.buffers += int64_t(buffers.size());
   tables_.plannedBytes += plan.plannedBytes;
   tables_.aliveBytes += plan.aliveBytes;

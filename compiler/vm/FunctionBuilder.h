@@ -4,6 +4,7 @@
 #include "compiler/program/Program.h"
 #include "compiler/vm/MemoryPlan.h"
 #include "compiler/vm/ModuleTables.h"
+#include "compiler/vm/SizeBounds.h"
 
 #include "llvm/ADT/MapVector.h"
 
@@ -12,7 +13,7 @@ namespace tensmith::vm {
 class FunctionBuilder {
 public:
   FunctionBuilder(ModuleTables &tables, plan::FunctionT &function)
-      : tables_(tables), function_(function), expressions_(function) {}
+      : tables_(tables), function_(function), expressions_(function), bounds_(expressions_) {}
 
   /// `captured`: values from outside that the block uses, which become parameters after its
   /// arguments; `given`: the symbols whose values the caller passes.
@@ -22,7 +23,7 @@ public:
 private:
   /// A buffer of the arena in the making: which values lie in it, and from when to when.
   struct Lifetime {
-    mlir::RankedTensorType type;
+    uint32_t bytes; // expression, a multiple of 64
     size_t first, last;
     int64_t values = 1; // written over one another
   };
@@ -46,7 +47,11 @@ private:
   Result<uint32_t> addConstant(graph::ConstantOp op);
   uint32_t addValue(mlir::Value value, plan::Storage storage);
   bool entryKnown(mlir::RankedTensorType type);
-  plan::Storage storageOf(mlir::Value result, bool kernel);
+  plan::Storage storageOf(mlir::Value result);
+  /// Gives results a place in the arena where their size, or a bound of it, is known at entry.
+  void reserve(mlir::Operation *op);
+  void place(uint32_t index, mlir::Value value, size_t lifetime);
+  void beginLifetime(mlir::Value result, uint32_t bytes);
   /// The buffer's owner: what a chain of views looks at.
   mlir::Value rootOf(mlir::Value value);
   /// The last operator of the block that uses the value, itself or through views.
@@ -59,14 +64,19 @@ private:
   ModuleTables &tables_;
   plan::FunctionT &function_;
   Expressions expressions_;
+  SizeBounds bounds_;
   mlir::Block *block_ = nullptr;
   llvm::DenseMap<mlir::Value, uint32_t> values_;
   llvm::DenseMap<mlir::Value, mlir::Value> views_;
   llvm::DenseMap<mlir::Operation *, size_t> positions_;
-  llvm::DenseSet<mlir::StringAttr> entrySymbols_;
   std::vector<Lifetime> lifetimes_;
   llvm::DenseMap<mlir::Value, size_t> lifetimeOf_;
-  std::vector<std::pair<uint32_t, size_t>> placed_; // values in the arena, and their lifetime
+  struct Placed {
+    uint32_t value;
+    size_t lifetime;
+    bool isBounded; // its size is told later
+  };
+  std::vector<Placed> placed_; // what lies in the arena
 };
 
 } // namespace tensmith::vm

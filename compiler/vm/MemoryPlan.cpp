@@ -7,8 +7,6 @@
 namespace tensmith::vm {
 namespace {
 
-constexpr int64_t kSymbolHint = 64;
-
 bool meet(const Buffer &a, const Buffer &b) { return a.first <= b.last && b.first <= a.last; }
 
 void planOffsets(std::vector<Buffer> &buffers, Expressions &expressions, MemoryPlan &plan) {

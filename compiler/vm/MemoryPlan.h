@@ -17,6 +17,9 @@ struct Buffer {
   int64_t values = 1;  // that lie in it, each written over the one before
 };
 
+/// Symbols are taken to be so large when sizes are compared.
+inline constexpr int64_t kSymbolHint = 64;
+
 struct MemoryPlan {
   uint32_t bytes = 0; // expression: of the arena
   /// With every symbol at the hint: planned, and with memory of its own for each value.

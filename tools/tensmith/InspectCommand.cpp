@@ -71,8 +71,15 @@ int64_t operatorsOf(const Json &instruction) {
   return opcode == "routine";
 }
 
+/// Results whose memory is planned by an upper bound, since only the run tells their sizes.
+int64_t boundedOf(const Json &instruction) {
+  Json results = instruction.value("results", Json::array());
+  return std::count_if(results.begin(), results.end(),
+                       [](const Json &value) { return value.contains("bytes_at_most"); });
+}
+
 Json memoryOf(const Json &module) {
-  int64_t planned = 0, heap = 0, tensors = 0, allocations = 0, most = 0, operators = 0;
+  int64_t planned = 0, heap = 0, tensors = 0, allocations = 0, most = 0, operators = 0, bounded = 0;
   for (const Json &function : module.value("functions", Json::array())) {
     planned += function.value("planned_allocations", 0);
     heap += function.value("heap_values", 0);
@@ -80,12 +87,13 @@ Json memoryOf(const Json &module) {
     allocations += function.value("allocations", 0);
     most += function.value("allocations_at_most", 0);
     for (const Json &instruction : function.value("instructions", Json::array()))
-      operators += operatorsOf(instruction);
+      operators += operatorsOf(instruction), bounded += boundedOf(instruction);
   }
   return {{"weights_bytes", module.value("weights_bytes", Json(0))},
           {"arena_bytes", arenaOf(module)},
           {"planned_values", planned},
           {"heap_values", heap},
+          {"bounded_values", bounded},
           {"tensors", tensors},
           {"operators", operators},
           {"allocations_at_most", most},
@@ -192,6 +200,10 @@ void printModule(const Json &module) {
                            "as they come\n",
                            memoryText(memory["weights_bytes"]), memoryText(memory["arena_bytes"]),
                            cellText(memory["planned_values"]), cellText(memory["heap_values"]));
+  if (memory["bounded_values"] != 0)
+    std::cout << fmt::format("  {} of the planned values have sizes that only the run tells, and "
+                             "memory for the most that they can be\n",
+                             cellText(memory["bounded_values"]));
   printAllocations(memory);
   Json metadata = module.value("metadata", Json::object());
   if (metadata.contains("run_bytes_planned"))

@@ -246,13 +246,14 @@ TEST(PlanBuilder, KernelOfASizeThatNothingTellsIsAnError) {
   EXPECT_NE(planned.status.message().find("'half'"), std::string::npos) << planned.status.message();
 }
 
-// What the run alone tells is allocated when it is known, and freed after its last use.
-TEST(PlanBuilder, SizesThatTheRunTellsAreOnTheHeap) {
-  std::string found = dims("1x?", "\"found\"", "[s0] -> (1, s0)", "i64");
-  PlannedFunction planned("func.func @main(%x: tensor<8xf32>) -> " + found + " {\n" +
-                          "%0 = graph.nonzero %x : (tensor<8xf32>) -> " + found + "\n" +
-                          relu("%1", "%0", found) + relu("%y", "%1", found) +
-                          "return %y : " + found + "\n}\n");
+// What the run alone tells, and nothing bounds, is allocated when it is known, and freed after its
+// last use.
+TEST(PlanBuilder, SizesThatNothingBoundsAreOnTheHeap) {
+  std::string found = dims("?", "\"found\"", "[s0] -> (s0)", "f32");
+  PlannedFunction planned(
+      "func.func @main(%x: tensor<8xf32>, %n: tensor<1xi64>) -> " + found +
+      " {\n%0 = graph.dynamic_tile %x, %n : (tensor<8xf32>, tensor<1xi64>) -> " + found + "\n" +
+      relu("%1", "%0", found) + relu("%y", "%1", found) + "return %y : " + found + "\n}\n");
   ASSERT_TRUE(planned.ok()) << planned.status.message();
   EXPECT_EQ(planned.instruction(0).opcode, Opcode::Routine);
   EXPECT_EQ(planned.result(0).storage, Storage::Heap);
