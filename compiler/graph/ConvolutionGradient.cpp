@@ -5,6 +5,7 @@
 // are interleaved, so that nothing is multiplied by the zeros between strides. The weights'
 // gradient is a matrix product of cotangent and image for each position of the window, or for some
 // of them together where channels are few.
+#include "compiler/graph/ChannelOrder.h"
 #include "compiler/graph/WindowGradient.h"
 
 using namespace mlir;
@@ -167,20 +168,18 @@ Value transposedConvolution(const GradientCode &code, Value g, Value w, const Wi
   return PhasedConvolution(code, g, w, windows, group, known).run();
 }
 
-/// [N, group * channels, spatial...] as [group, channels, N * positions] or its transpose.
+/// [N, group * channels, spatial...] as [group, channels, N * positions] or its transpose: by way of
+/// channels-last, as which images are in memory.
 Value asMatrices(const GradientCode &code, Value x, int64_t group, bool positionsLast) {
   if (!x)
     return x;
   GraphCode::Dims dims = code.dims(x);
   auto &shapes = code.graph.shapes;
-  AffineExpr channels = shapes.simplify(dims[1].floorDiv(group)), batch = dims[0],
-             positions = shapes.product(ArrayRef(dims).drop_front(2)),
-             all = shapes.simplify(batch * positions);
-  x = code.reshape(x, {batch, code.size(group), channels, positions});
-  x = code.transpose(x,
-                     positionsLast ? ArrayRef<int64_t>{1, 2, 0, 3} : ArrayRef<int64_t>{1, 0, 3, 2});
-  return positionsLast ? code.reshape(x, {code.size(group), channels, all})
-                       : code.reshape(x, {code.size(group), all, channels});
+  AffineExpr channels = shapes.simplify(dims[1].floorDiv(group)),
+             all = shapes.simplify(dims[0] * shapes.product(ArrayRef(dims).drop_front(2)));
+  x = code.transpose(x, toChannelsLast(int64_t(dims.size())));
+  x = code.transpose(code.reshape(x, {all, code.size(group), channels}), {1, 0, 2});
+  return positionsLast ? code.transpose(x, {0, 2, 1}) : x;
 }
 
 Value weightsGradient(const Pullback &pull, const Windows &windows) {

@@ -76,13 +76,18 @@ Value cropped(const GradientCode &code, Value x, const Windows &windows) {
 Value interleaved(const GradientCode &code, ArrayRef<Value> phases, int64_t dim) {
   if (phases.size() == 1 || !phases[0])
     return phases[0];
-  GraphCode::Dims apart = code.dims(phases[0]), joined = apart;
-  apart.insert(apart.begin() + dim + 1, code.size(1));
-  joined[dim] = code.graph.shapes.simplify(joined[dim] * int64_t(phases.size()));
+  // Channels-last, as which images are in memory: elsewhere reshapes would keep transpositions from
+  // meeting.
+  int64_t rank = GraphCode::rank(phases[0]), place = dim - 1;
+  Value first = code.transpose(phases[0], toChannelsLast(rank));
+  GraphCode::Dims apart = code.dims(first), joined = apart;
+  apart.insert(apart.begin() + place + 1, code.size(1));
+  joined[place] = code.graph.shapes.simplify(joined[place] * int64_t(phases.size()));
   SmallVector<Value> columns;
   for (Value phase : phases)
-    columns.push_back(code.reshape(phase, apart));
-  return code.reshape(code.concat(columns, dim + 1), joined);
+    columns.push_back(code.reshape(code.transpose(phase, toChannelsLast(rank)), apart));
+  return code.transpose(code.reshape(code.concat(columns, place + 1), joined),
+                        toChannelsFirst(rank));
 }
 
 /// Windows that do not overlap lie side by side.

@@ -1,9 +1,9 @@
 // Channels-last for everything with a window.
 //
 // Each convolution and pool is turned channels-last between two transpositions; the one behind it
-// is then moved down, through element-wise operators, concatenations, padding and reductions, until
-// it meets the one before the next window and both go. What is left stands at the borders of the
-// model and at reshapes.
+// is then moved down, through element-wise operators, concatenations, padding, slices and
+// reductions, until it meets the one before the next window and both go. What is left stands at the
+// borders of the model and at reshapes.
 #include "compiler/graph/ChannelOrder.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
@@ -45,18 +45,39 @@ template <typename Op> struct ToChannelsLast : OpRewritePattern<Op> {
   }
 };
 
-/// Whether a value is turned at no cost: a constant, or what varies along one dimension at most.
-bool turnsFreely(Value value) {
+/// Whether only dimensions of size 1 change places.
+bool keepsOrder(RankedTensorType type, ArrayRef<int64_t> permutation) {
+  int64_t last = -1;
+  for (int64_t dim : permutation) {
+    if (type.getDimSize(dim) == 1)
+      continue;
+    if (dim < last)
+      return false;
+    last = dim;
+  }
+  return true;
+}
+
+/// Whether a value is turned at no cost, against the permutation of a result that it may be
+/// broadcast to: a constant, or one of which only dimensions of size 1 change places.
+bool turnsFreely(Value value, ArrayRef<int64_t> permutation) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && (value.getDefiningOp<graph::ConstantOp>() ||
-                  llvm::count_if(type.getShape(), [](int64_t size) { return size != 1; }) <= 1);
+  if (!type || type.getRank() > int64_t(permutation.size()))
+    return false;
+  if (value.getDefiningOp<graph::ConstantOp>())
+    return true;
+  SmallVector<int64_t> sizes(permutation.size() - type.getRank(), 1);
+  llvm::append_range(sizes, type.getShape());
+  return keepsOrder(RankedTensorType::get(sizes, type.getElementType()),
+                    inversePermutation(permutation));
 }
 
 /// Whether an operand can be seen as before the transposition at no cost: it is the operand of the
 /// same transposition, or turns freely.
 bool isUntransposable(Value operand, ArrayRef<int64_t> permutation) {
   auto transpose = operand.getDefiningOp<graph::TransposeOp>();
-  return (transpose && transpose.getPermutation() == permutation) || turnsFreely(operand);
+  return (transpose && transpose.getPermutation() == permutation) ||
+         turnsFreely(operand, permutation);
 }
 
 /// Such an operand in the order in which it is without the transposition.
@@ -80,7 +101,10 @@ Value untransposed(PatternRewriter &rewriter, Location location, Value operand,
 /// makes such ones, and an operator between two of them would be turned for ever.
 graph::TransposeOp transpositionOf(Value operand) {
   auto transpose = operand.getDefiningOp<graph::TransposeOp>();
-  return transpose && !turnsFreely(transpose.getX()) ? transpose : graph::TransposeOp();
+  auto type = transpose ? dyn_cast<RankedTensorType>(transpose.getX().getType()) : nullptr;
+  bool isFree = !type || transpose.getX().getDefiningOp<graph::ConstantOp>() ||
+                keepsOrder(type, transpose.getPermutation());
+  return isFree ? graph::TransposeOp() : transpose;
 }
 
 /// The permutation of the first operand that is a transposition.
@@ -92,12 +116,19 @@ std::optional<SmallVector<int64_t>> transposedBy(ValueRange operands, int64_t ra
   return std::nullopt;
 }
 
-/// Whether moving the operator before the transposition leaves no copy of it behind.
-bool soleUser(ValueRange operands, Operation *user) {
-  for (Value operand : operands)
-    if (transpositionOf(operand) && operand.hasOneUse())
-      return true;
-  return false;
+/// Whether the operator can stand before a transposition of its operand, or takes it away.
+bool passesTransposition(Operation *user) {
+  return isa<graph::Elementwise, graph::TransposeOp, graph::ConcatOp, graph::PadOp, graph::SliceOp,
+             graph::ReduceSumOp, graph::ReduceMaxOp, graph::ReduceMinOp, graph::ReduceProdOp,
+             graph::ConvOp, graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(user);
+}
+
+/// Whether moving the operator before a transposition leaves no copy of that behind: all that reads
+/// it may be moved as well. A value that a gradient needs has several readers.
+bool leavesNoCopy(ValueRange operands) {
+  return llvm::any_of(operands, [](Value operand) {
+    return transpositionOf(operand) && llvm::all_of(operand.getUsers(), passesTransposition);
+  });
 }
 
 /// Puts `op` over `operands`, which are as before the transposition, and the transposition behind
@@ -127,8 +158,8 @@ struct ThroughElementwise : OpInterfaceRewritePattern<graph::Elementwise> {
   LogicalResult matchAndRewrite(graph::Elementwise op, PatternRewriter &rewriter) const override {
     auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
     auto permutation = type ? transposedBy(op->getOperands(), type.getRank()) : std::nullopt;
-    if (!permutation || !soleUser(op->getOperands(), op))
-      return rewriter.notifyMatchFailure(op, "no operand is a transposition of its own");
+    if (!permutation || !leavesNoCopy(op->getOperands()))
+      return rewriter.notifyMatchFailure(op, "no operand is a transposition that can go");
     // Before anything is built: a pattern that builds and then fails is tried for ever.
     for (Value operand : op->getOperands())
       if (!isUntransposable(operand, *permutation))
@@ -165,8 +196,8 @@ struct ThroughConcat : OpRewritePattern<graph::ConcatOp> {
 struct ThroughPad : OpRewritePattern<graph::PadOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::PadOp op, PatternRewriter &rewriter) const override {
-    auto transpose = op.getX().getDefiningOp<graph::TransposeOp>();
-    if (!transpose || !transpose->hasOneUse())
+    graph::TransposeOp transpose = transpositionOf(op.getX());
+    if (!transpose || !leavesNoCopy(op.getX()))
       return failure();
     ArrayRef<int64_t> permutation = transpose.getPermutation();
     SmallVector<int64_t> low(permutation.size()), high(permutation.size());
@@ -181,12 +212,31 @@ struct ThroughPad : OpRewritePattern<graph::PadOp> {
   }
 };
 
+/// slice(transpose(x, p))  ->  transpose(slice(x), p)
+struct ThroughSlice : OpRewritePattern<graph::SliceOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::SliceOp op, PatternRewriter &rewriter) const override {
+    graph::TransposeOp transpose = transpositionOf(op.getX());
+    if (!transpose || !leavesNoCopy(op.getX()))
+      return failure();
+    ArrayRef<int64_t> permutation = transpose.getPermutation();
+    SmallVector<int64_t> starts(permutation.size()), steps(permutation.size());
+    for (auto [position, dim] : llvm::enumerate(permutation)) {
+      starts[dim] = op.getStarts()[position];
+      steps[dim] = op.getSteps()[position];
+    }
+    return moveBefore(rewriter, op, transpose.getX(), SmallVector<int64_t>(permutation),
+                      {rewriter.getNamedAttr("starts", rewriter.getDenseI64ArrayAttr(starts)),
+                       rewriter.getNamedAttr("steps", rewriter.getDenseI64ArrayAttr(steps))});
+  }
+};
+
 /// reduce(transpose(x, p))  ->  transpose(reduce(x), q), of the dimensions that stay
 template <typename Op> struct ThroughReduce : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
-    auto transpose = op.getX().template getDefiningOp<graph::TransposeOp>();
-    if (!transpose || !transpose->hasOneUse())
+    graph::TransposeOp transpose = transpositionOf(op.getX());
+    if (!transpose || !leavesNoCopy(op.getX()))
       return failure();
     ArrayRef<int64_t> permutation = transpose.getPermutation();
     SmallVector<int64_t> axes, kept;
@@ -261,8 +311,8 @@ LogicalResult chooseLayout(func::FuncOp function, const Options &options) {
   RewritePatternSet patterns(context);
   patterns.add<ToChannelsLast<graph::ConvOp>, ToChannelsLast<graph::MaxPoolOp>,
                ToChannelsLast<graph::AveragePoolOp>, ToChannelsLast<graph::LpPoolOp>,
-               ThroughElementwise, ThroughConcat, ThroughPad, ThroughReduce<graph::ReduceSumOp>,
-               ThroughReduce<graph::ReduceMaxOp>, ThroughReduce<graph::ReduceMinOp>,
+               ThroughElementwise, ThroughConcat, ThroughPad, ThroughSlice,
+               ThroughReduce<graph::ReduceSumOp>, ThroughReduce<graph::ReduceMaxOp>, ThroughReduce<graph::ReduceMinOp>,
                ThroughReduce<graph::ReduceProdOp>>(context);
   addSimplifyPatterns(patterns);
   GreedyRewriteConfig config;

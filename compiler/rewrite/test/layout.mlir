@@ -78,3 +78,32 @@ func.func @many_channels(%x: tensor<1x8x20x20xf32>, %w: tensor<8x8x5x5xf32>) -> 
   %y = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 3, 0, 1, 2>, dilations = array<i64: 1, 1>} : (tensor<1x8x20x20xf32>, tensor<8x8x5x5xf32>, none) -> tensor<1x8x20x18xf32>
   return %y : tensor<1x8x20x18xf32>
 }
+
+// -----
+
+// What the way back reads is channels-last too, however many read it: nothing is transposed but the
+// image, and sizes of 1 as [samples, channels, 1, 1] have are no order.
+// CHECK-LABEL: func @read_by_several
+// CHECK-COUNT-1: graph.transpose %arg0
+// CHECK-NOT: graph.transpose
+// CHECK: graph.conv {{.*}} -> tensor<2x8x8x4xf32>
+// CHECK-NOT: graph.transpose
+// CHECK: graph.reduce_sum {{.*}} -> tensor<1x1x1x4xf32>
+// CHECK-NOT: graph.transpose
+// CHECK: graph.conv
+// CHECK-NEXT: graph.transpose
+// CHECK-NEXT: return
+func.func @read_by_several(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x1x1xf32>, %v: tensor<4x4x1x1xf32>, %s: tensor<2x4xf32>) -> tensor<2x4x4x8xf32> {
+  %none = graph.none : none
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<2x3x8x8xf32>, tensor<4x3x1x1xf32>, none) -> tensor<2x4x8x8xf32>
+  %1 = graph.reduce_sum %0 {axes = array<i64: 0, 2, 3>, keepdims = true} : (tensor<2x4x8x8xf32>) -> tensor<1x4x1x1xf32>
+  %2 = graph.sub %0, %1 : (tensor<2x4x8x8xf32>, tensor<1x4x1x1xf32>) -> tensor<2x4x8x8xf32>
+  %3 = graph.reshape %s : (tensor<2x4xf32>) -> tensor<2x4x1x1xf32>
+  %4 = graph.mul %2, %3 : (tensor<2x4x8x8xf32>, tensor<2x4x1x1xf32>) -> tensor<2x4x8x8xf32>
+  %5 = graph.mul %4, %2 : (tensor<2x4x8x8xf32>, tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %6 = graph.slice %5 {starts = array<i64: 0, 0, 1, 0>, steps = array<i64: 1, 1, 2, 1>} : (tensor<2x4x8x8xf32>) -> tensor<2x4x4x8xf32>
+  %7 = graph.conv %6, %v, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<2x4x4x8xf32>, tensor<4x4x1x1xf32>, none) -> tensor<2x4x4x8xf32>
+  return %7 : tensor<2x4x4x8xf32>
+}
