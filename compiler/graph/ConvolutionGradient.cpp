@@ -168,8 +168,8 @@ Value transposedConvolution(const GradientCode &code, Value g, Value w, const Wi
   return PhasedConvolution(code, g, w, windows, group, known).run();
 }
 
-/// [N, group * channels, spatial...] as [group, channels, N * positions] or its transpose: by way of
-/// channels-last, as which images are in memory.
+/// [N, group * channels, spatial...] as [group, channels, N * positions] or its transpose: by way
+/// of channels-last, as which images are in memory.
 Value asMatrices(const GradientCode &code, Value x, int64_t group, bool positionsLast) {
   if (!x)
     return x;

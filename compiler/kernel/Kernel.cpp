@@ -9,6 +9,7 @@
 #include "compiler/kernel/RecurrenceKernel.h"
 #include "compiler/kernel/RowKernel.h"
 #include "compiler/kernel/ScatterKernel.h"
+#include "compiler/kernel/TransposeKernel.h"
 #include "compiler/kernel/TreeKernel.h"
 #include "compiler/kernel/WindowElement.h"
 #include "compiler/kernel/WinogradKernel.h"
@@ -105,6 +106,8 @@ Template chooseTemplate(graph::KernelOp kernel, Operation *root, const MachineSh
   }
   if (auto packed = matchPairedRows(kernel, machine))
     return packTemplate(*packed, machine);
+  if (auto turned = matchTransposition(kernel, machine))
+    return transposeTemplate(kernel, *turned, machine);
   return loopTemplate(kernel, machine, asked);
 }
 

@@ -5,9 +5,11 @@
 // is read as a few streams.
 //
 // Where the matrix lies transposed, the two elements of a pair lie side by side, as 32 bits. A
-// square of as many rows as a vector has lanes is loaded, transposed in registers by halves of
-// halves (log n exchanges of each vector with another), and its lines are stored.
+// square of as many rows as a vector has lanes is loaded, transposed in registers, and its lines
+// are stored.
 #include "compiler/kernel/PackKernel.h"
+
+#include "compiler/kernel/TransposeKernel.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -118,7 +120,7 @@ private:
         Value column = math_.add(math_.mul(panel, width_), at);
         emitIf(
             math_, math_.less(column, columns_),
-            [&] { storeSquare(panel, line, at, transposed(square(line, column))); },
+            [&] { storeSquare(panel, line, at, transposedSquare(math_, square(line, column))); },
             [&] { storeSquare(panel, line, at, zeros()); });
       }
     });
@@ -139,27 +141,6 @@ private:
     auto type = VectorType::get({lanes_}, builder.getI32Type());
     Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
     return SmallVector<Value>(lanes_, zero);
-  }
-
-  /// Blocks beside the diagonal change places, of half the size each time.
-  SmallVector<Value> transposed(SmallVector<Value> rows) {
-    auto &builder = emitter_.builder();
-    for (int64_t half = lanes_ / 2; half > 0; half /= 2) {
-      SmallVector<int64_t> upper, lower;
-      for (int64_t lane = 0; lane < lanes_; ++lane) {
-        bool isOwn = (lane & half) == 0;
-        upper.push_back(isOwn ? lane : lanes_ + lane - half);
-        lower.push_back(isOwn ? lane + half : lanes_ + lane);
-      }
-      for (int64_t i = 0; i < lanes_; ++i) {
-        if (i & half)
-          continue;
-        Value a = rows[i], b = rows[i + half];
-        rows[i] = builder.create<vector::ShuffleOp>(math_.location, a, b, upper);
-        rows[i + half] = builder.create<vector::ShuffleOp>(math_.location, a, b, lower);
-      }
-    }
-    return rows;
   }
 
   void storeSquare(Value panel, Value line, int64_t at, ArrayRef<Value> lines) {

@@ -312,8 +312,8 @@ LogicalResult chooseLayout(func::FuncOp function, const Options &options) {
   patterns.add<ToChannelsLast<graph::ConvOp>, ToChannelsLast<graph::MaxPoolOp>,
                ToChannelsLast<graph::AveragePoolOp>, ToChannelsLast<graph::LpPoolOp>,
                ThroughElementwise, ThroughConcat, ThroughPad, ThroughSlice,
-               ThroughReduce<graph::ReduceSumOp>, ThroughReduce<graph::ReduceMaxOp>, ThroughReduce<graph::ReduceMinOp>,
-               ThroughReduce<graph::ReduceProdOp>>(context);
+               ThroughReduce<graph::ReduceSumOp>, ThroughReduce<graph::ReduceMaxOp>,
+               ThroughReduce<graph::ReduceMinOp>, ThroughReduce<graph::ReduceProdOp>>(context);
   addSimplifyPatterns(patterns);
   GreedyRewriteConfig config;
   config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;

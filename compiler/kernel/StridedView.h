@@ -1,0 +1,36 @@
+// What a chain of movements reads, as strides: each dimension of its result, or a part of one, goes
+// through memory by equal steps.
+//
+// Of [O, I, 3, 3] that is packed as the right operand of a convolution, the result's dimensions are
+// panel, position of the window, channel and lane; o = panel * width + lane is far apart in memory,
+// position and channel lie together. Which loops are to be the inner ones can be told from strides
+// alone, whatever operators made them.
+#pragma once
+
+#include "compiler/graph/Graph.h"
+
+#include <optional>
+
+namespace tensmith::kernel {
+
+struct StridedView {
+  struct Dim {
+    int64_t size;
+    int64_t stride; // in elements of the source; negative where it is reversed
+  };
+  mlir::Value source;
+  int64_t offset = 0;
+  /// Row-major over the result: parts of dimensions, or several that go through memory as one. None
+  /// is of size 1 but the panels of a pack that is cut off.
+  llvm::SmallVector<Dim> dims;
+  /// Of a pack whose last panel is cut off: the matrix's columns, zeros after them, and which of
+  /// `dims` counts panels; the last one counts lanes.
+  int64_t columns = 0;
+  unsigned panelDim = 0;
+};
+
+/// Of a value of known shape that reshapes, transpositions, reversals, slices and a pack at the end
+/// make of another value; null where it is none, or goes through memory in no equal steps.
+std::optional<StridedView> stridedView(mlir::Value value);
+
+} // namespace tensmith::kernel

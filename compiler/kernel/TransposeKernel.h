@@ -1,0 +1,33 @@
+// The template of what is read along one dimension of memory and written along another: packed
+// weights of convolutions, gradients that are turned before an update, images whose channels move.
+#pragma once
+#include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/StridedView.h"
+
+namespace tensmith::kernel {
+
+/// What a kernel turns, and by which loops.
+struct Transposition {
+  mlir::Value moved; // what lies turned in memory: its view's source is computed as it lies
+  StridedView view;  // of `moved`
+  llvm::SmallVector<int64_t> strides; // of the view's dimensions in the result
+  /// Dimensions of the view, the inner ones last: along which vectors are stored, along which they
+  /// are loaded, and the others.
+  llvm::SmallVector<unsigned> stored, loaded, outer;
+  int64_t offset = 0; // of the first element, in the result: dimensions that are loaded go upwards
+};
+
+/// Of a kernel of f32 that turns one value, before and after element-wise operators on whole
+/// tensors and scalars, and computes nothing else; null where that is not worth a square in
+/// registers.
+std::optional<Transposition> matchTransposition(graph::KernelOp kernel,
+                                                const MachineShape &machine);
+
+Template transposeTemplate(graph::KernelOp kernel, const Transposition &turned,
+                           const MachineShape &machine);
+
+/// A square of as many vectors as each has lanes, turned in registers.
+llvm::SmallVector<mlir::Value> transposedSquare(IndexMath &math,
+                                                llvm::SmallVector<mlir::Value> rows);
+
+} // namespace tensmith::kernel
