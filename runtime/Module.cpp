@@ -2,6 +2,7 @@
 // one.
 #include "runtime/Module.h"
 
+#include "reference/Companion.h"
 #include "runtime/CpuFeatures.h"
 #include "runtime/Interpreter.h"
 #include "runtime/ModuleImage.h"
@@ -20,6 +21,17 @@ namespace {
 
 Status ioError(const std::string &what) {
   return {StatusCode::IoError, what + ": " + std::strerror(errno)};
+}
+
+/// By its name in the module's image, or in a library beside the runtime's: "onednn:name".
+void *findKernel(void *image, const char *symbol) {
+  const char *name = std::strchr(symbol, ':');
+  if (!name)
+    return dlsym(image, symbol);
+  std::string library(symbol, name);
+  if (library.find('/') != library.npos)
+    return nullptr;
+  return reference::companionFunction(("libtensmith_" + library + ".so").c_str(), name + 1);
 }
 
 /// A whole file, readable, for as long as it takes to check it.
@@ -171,7 +183,7 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
   if (Status status = module->mapCode(); !status.ok())
     return status;
   auto program = decodePlan(module->plan(), [&](const char *symbol) {
-    return reinterpret_cast<TensmithKernel>(dlsym(module->image_, symbol));
+    return reinterpret_cast<TensmithKernel>(findKernel(module->image_, symbol));
   });
   if (!program)
     return program.status();

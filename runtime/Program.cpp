@@ -126,6 +126,16 @@ void collectTogether(FunctionCode &code, const KnownTimes &times) {
     code.together.clear();
 }
 
+std::string missingKernel(std::string symbol) {
+  size_t end = symbol.find(':');
+  if (end == symbol.npos)
+    return "the module's code lacks the kernel '" + symbol + "'";
+  return "the module calls libtensmith_" + symbol.substr(0, end) +
+         ".so, which can't be loaded: put it, and what it needs, beside the runtime's library "
+         "(docs/operators.md says how it is built), or compile the model with --operators "
+         "generated";
+}
+
 Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Function &function,
                                     const FindKernel &find) {
   KnownTimes times = knownTimes(function);
@@ -155,8 +165,7 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
       const char *symbol = module.kernels()->Get(step.target)->symbol()->c_str();
       step.entry = find(symbol);
       if (!step.entry)
-        return Status(StatusCode::InvalidModule,
-                      std::string("the module's code lacks the kernel '") + symbol + "'");
+        return Status(StatusCode::InvalidModule, missingKernel(symbol));
     }
     if (step.opcode == plan::Opcode::View) {
       auto isSettled = [&](uint32_t value) {

@@ -7,6 +7,7 @@
 #include "compiler/api/GraphText.h"
 #include "compiler/api/MeasureMachine.h"
 #include "compiler/api/TakenStatus.h"
+#include "compiler/api/TimeModule.h"
 #include "compiler/api/TrainingOptions.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Dialects.h"
@@ -313,6 +314,9 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.verifyEachPass = options.verify_each_pass != 0;
   if (options.schedules)
     result.schedules = options.schedules;
+  if (options.operators)
+    result.operators = options.operators;
+  result.secondsOf = secondsOfModule;
   result.memoryBudget = options.memory_budget;
   if (options.recomputation)
     result.recomputation = options.recomputation;

@@ -4,6 +4,7 @@
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/TypeText.h"
+#include "compiler/kernel/Operators.h"
 
 #include "llvm/Support/JSON.h"
 
@@ -24,7 +25,8 @@ struct Choice {
 
 /// Bounds are those of sense: a tile far beyond the registers makes much code, and is slow.
 constexpr int64_t kAny = int64_t(1) << 30;
-constexpr Choice kChoices[] = {{"winograd_outputs", &Schedule::winogradOutputs, 0, 4, 2, false},
+constexpr Choice kChoices[] = {{"operators", &Schedule::dialect, 0, kAny, 1, false},
+                               {"winograd_outputs", &Schedule::winogradOutputs, 0, 4, 2, false},
                                {"operand_bits", &Schedule::operandBits, 8, 32, 8, false},
                                {"tile_rows", &Schedule::tileRows, 1, 16},
                                {"panel_vectors", &Schedule::panelVectors, 1, 4},
@@ -45,6 +47,13 @@ Status readChoice(StringRef key, const llvm::json::Value &value, Schedule &into)
   auto choice = llvm::find_if(kChoices, [&](const Choice &choice) { return choice.key == key; });
   if (choice == std::end(kChoices))
     return invalidArgument("\"" + key.str() + "\" is no choice; there are " + keysText());
+  if (choice->value == &Schedule::dialect) {
+    auto dialect = dialectNumber(value.getAsString().value_or(""));
+    if (!dialect)
+      return invalidArgument("\"" + key.str() + "\" must be one of " + dialectNames());
+    into.dialect = *dialect;
+    return {};
+  }
   auto number = value.getAsInteger();
   if (!number || *number < choice->least || *number > choice->most || *number % choice->multiple)
     return invalidArgument(
@@ -243,7 +252,9 @@ std::string Schedules::json() const {
         object["nodes"] = llvm::json::Array(entry.nodes);
       for (auto [number, choice] : llvm::enumerate(kChoices))
         if (auto value = entry.schedule.*choice.value; value && !(entry.conflicts >> number & 1))
-          object[choice.key] = *value;
+          object[choice.key] = choice.value == &Schedule::dialect
+                                   ? llvm::json::Value(dialectName(*value))
+                                   : llvm::json::Value(*value);
       if (entry.error > 0 && std::isfinite(entry.error))
         object["error"] = entry.error;
       list.push_back(std::move(object));

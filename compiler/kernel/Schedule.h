@@ -23,6 +23,8 @@
 namespace tensmith::kernel {
 
 struct Schedule {
+  /// Who does the operator (Operators.h): the number of a name in dialectNames().
+  std::optional<int64_t> dialect;
   /// Of a convolution: outputs of a Winograd tile along a dimension; 0: none, the direct product.
   std::optional<int64_t> winogradOutputs;
   /// Of a product with weights, under the policy bf16: 16 where operands are rounded, 32 where not.

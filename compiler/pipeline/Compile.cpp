@@ -26,6 +26,9 @@
 
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <map>
+#include <set>
+
 using namespace mlir;
 
 namespace tensmith::pipeline {
@@ -43,7 +46,8 @@ LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
 // Products of codes before folding makes numbers of the weights' codes. Decomposition early, so
 // that the parts of larger operators are simplified and fused like any; what becomes straight code
 // must be so before folding and layout see it. Folding again after the layout has transposed
-// constants, and at the end for those that fusion has packed.
+// constants, and at the end for those that fusion has packed. Libraries get their operators before
+// these are transformed for kernels.
 constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite::Options &)>
     kRewrites[] = {{"simplify", rewrite::simplify},
                    {"integer-products", rewrite::multiplyIntegers},
@@ -57,6 +61,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"pooled-codes", rewrite::poolCodes},
                    {"rounded-scales", rewrite::mergeScales},
                    {"integer-codes", rewrite::limitCodes},
+                   {"operators", rewrite::callOperators},
                    {"winograd", rewrite::winograd},
                    {"cse", eliminateCommon},
                    {"mixed-precision", rewrite::mixPrecision},
@@ -97,6 +102,10 @@ public:
     shape_ = target::cpu::kernelShape(machine_);
     if (Status status = readSchedules(); !status.ok())
       return status;
+    auto operators = kernel::parseOperators(options_.operators);
+    if (!operators.ok())
+      return operators.status();
+    operators_ = *operators;
     useLimits(machine_, shape_);
     shape_.flushesBfloats = options_.precision == Precision::Bfloat &&
                             shape_.bfloatProducts == kernel::BfloatProducts::Dot;
@@ -151,6 +160,11 @@ private:
     options.keepControl = options_.keepControl;
     options.precision = options_.precision;
     options.schedules = &schedules_;
+    options.operators = operators_;
+    if (options_.secondsOf)
+      options.measure = [this](ModuleOp module, const std::string &dialect) {
+        return measure(module, dialect);
+      };
     if (Status status = outlineProgram(); !status.ok())
       return status;
     std::vector<PassVerification> verifications(functions_.size());
@@ -219,8 +233,13 @@ private:
         schedules_.made(root, chosenFor_.lookup(equal));
         continue;
       }
-      auto emitted = kernel::emitKernel(op, shape_, schedules_.of(root));
       std::string label = graph::describe(op.getLoc());
+      if (!kernel::dialectOf(op).empty()) {
+        if (Status status = bindCall(op); !status.ok())
+          return status.within(options_.model + ": " + label);
+        continue;
+      }
+      auto emitted = kernel::emitKernel(op, shape_, schedules_.of(root));
       if (emitted.status().code() == StatusCode::Unsupported) {
         unemitted_.push_back(label + ": " + emitted.status().message());
         inlineRegion(op);
@@ -228,6 +247,7 @@ private:
       }
       if (!emitted.ok())
         return emitted.status().within(options_.model + ": " + label);
+      generated_.push_back(kernels_.size());
       target::cpu::KernelSource source{std::move(label), {}};
       llvm::raw_string_ostream stream(source.text);
       emitted->module->print(stream);
@@ -253,6 +273,62 @@ private:
     if (Status status = dump_.write(module_, "kernels"); !status.ok())
       return status;
     return dump_.write(sources_);
+  }
+
+  /// Of a kernel that a library does.
+  Status bindCall(graph::KernelOp op) {
+    auto call = kernel::operatorCall(op);
+    if (!call.ok())
+      return call.status();
+    vm::KernelBinding binding;
+    binding.symbol = call->symbol;
+    binding.messages = {kernel::dialectOf(op).str() + " refused the operator, with status {}"};
+    binding.label = op.getLabel().str();
+    binding.schedule = call->summary;
+    binding.numbers = std::move(call->sizes);
+    binding.numberSymbols = std::move(call->symbols);
+    kernel::Work work = kernel::workOf(op);
+    binding.flops = work.flops;
+    binding.bytes = work.bytes;
+    binding.workSymbols = std::move(work.symbols);
+    op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernels_.size())));
+    kernels_.push_back(std::move(binding));
+    return {};
+  }
+
+  /// Seconds of the function with that dialect for its operator, whatever its constants are.
+  Result<double> measure(ModuleOp module, const std::string &dialect) {
+    std::string text = dialect + "\n";
+    llvm::raw_string_ostream stream(text);
+    module->print(stream,
+                  OpPrintingFlags().elideLargeElementsAttrs(16).elideLargeResourceString(16));
+    auto known = measured_.find(text);
+    return known != measured_.end()
+               ? known->second
+               : measured_.emplace(text, measureAfresh(module, dialect)).first->second;
+  }
+
+  Result<double> measureAfresh(ModuleOp module, const std::string &dialect) {
+    report("measuring operators", 0);
+    CompileOptions options;
+    options.target = options_.target;
+    options.cacheFolder = options_.cacheFolder;
+    options.threads = options_.threads;
+    options.fuse = options_.fuse;
+    options.precision = options_.precision;
+    options.operators = dialect;
+    options.model = "an operator to be measured";
+    OwningOpRef<ModuleOp> copy = module.clone();
+    Compilation compilation(*copy, options);
+    auto parts = compilation.run();
+    if (!parts.ok())
+      return parts.status();
+    auto bytes = target::cpu::moduleBytes(*parts);
+    auto seconds = bytes.ok() ? options_.secondsOf(*bytes) : Result<double>(bytes.status());
+    if (!seconds.ok() && options_.warn && told_.insert(dialect).second)
+      options_.warn(options_.model + ": " + dialect +
+                    " is not measured: " + seconds.status().message());
+    return seconds;
   }
 
   static llvm::hash_code hashOf(graph::KernelOp op) {
@@ -307,8 +383,8 @@ private:
   /// where it has them.
   Status compileKernels() {
     if (!generateCode_) {
-      for (auto [number, binding] : llvm::enumerate(kernels_))
-        binding.symbol = "kernel_" + std::to_string(number);
+      for (size_t number : generated_)
+        kernels_[number].symbol = "kernel_" + std::to_string(number);
       return {};
     }
     target::cpu::KernelCompilerOptions options;
@@ -323,7 +399,8 @@ private:
     auto compiled = target::cpu::compileKernels(sources_, machine_, options);
     if (!compiled.ok())
       return compiled.status().within(options_.model);
-    for (auto [binding, symbol] : llvm::zip_equal(kernels_, compiled->symbols)) {
+    for (auto [number, symbol] : llvm::zip_equal(generated_, compiled->symbols)) {
+      vm::KernelBinding &binding = kernels_[number];
       binding.symbol = symbol;
       parts_.labels[symbol] = binding.label;
     }
@@ -373,7 +450,11 @@ private:
   Machine machine_;
   kernel::MachineShape shape_;
   kernel::Schedules schedules_;
+  kernel::OperatorPolicy operators_;
+  std::map<std::string, Result<double>> measured_; // by dialect and text
+  std::set<std::string> told_;                     // dialects that could not be measured
   std::vector<target::cpu::KernelSource> sources_;
+  std::vector<size_t> generated_; // of which kernel each source is
   std::vector<vm::KernelBinding> kernels_;
   llvm::DenseMap<size_t, SmallVector<graph::KernelOp, 1>> emitted_; // by hash
   llvm::DenseMap<Operation *, kernel::Schedule> chosenFor_;

@@ -22,7 +22,11 @@ struct CompileOptions {
   bool evaluatePartially = true; // off: programs keep their calls of functions that are known
   bool keepControl = false;      // loops and branches are run as such, so that all in them is seen
   Precision precision = Precision::Fast;
-  std::string schedules;    // a file of choices for kernels (kernel/Schedule.h); empty: none
+  std::string schedules; // a file of choices for kernels (kernel/Schedule.h); empty: none
+  /// Who does operators (kernel/Operators.h): "generated", "onednn,openblas", "measured", ...
+  std::string operators;
+  /// Seconds that a run of the module with these bytes takes, on all threads; none: not measured.
+  std::function<Result<double>(const std::string &bytes)> secondsOf;
   bool byReference = false; // no kernels: the runtime evaluates every operator
   /// Evaluates the graph by the reference after each rewrite, on drawn inputs, and fails where one
   /// changes a result.

@@ -14,6 +14,7 @@ std::span<const Rewrite> rewrites() {
       {"graph-rounded-scales", "multiply scales of what is rounded into constants", mergeScales},
       {"graph-integer-codes", "limit numbers that become codes as integers", limitCodes},
       {"graph-layout", "make convolutions channels-last", chooseLayout},
+      {"graph-operators", "let libraries do operators", callOperators},
       {"graph-winograd", "compute convolutions by minimal filtering where that is faster",
        winograd},
       {"graph-narrow-operands", "keep operands of products in fewer bits where that is faster",

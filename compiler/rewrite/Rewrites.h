@@ -4,10 +4,12 @@
 
 #include "base/Precision.h"
 #include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/Operators.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Support/LogicalResult.h"
 
+#include <functional>
 #include <span>
 #include <string_view>
 
@@ -24,6 +26,12 @@ struct Options {
   Precision precision = Precision::Fast;
   /// What is asked for kernels, and is told what was made; null: nothing.
   kernel::Schedules *schedules = nullptr;
+
+  /// Who does operators that libraries do, too.
+  kernel::OperatorPolicy operators;
+  /// Seconds of a function `main` if that dialect does the operator in it; an error where it can't
+  /// be run here. None: nothing can be measured.
+  std::function<Result<double>(mlir::ModuleOp, const std::string &dialect)> measure;
 
   kernel::Schedule asked(mlir::Operation *root) const {
     return schedules ? schedules->of(root) : kernel::Schedule();
@@ -52,6 +60,8 @@ mlir::LogicalResult decompose(mlir::func::FuncOp function, const Options &option
 /// Convolutions and pooling become channels-last, and the transpositions that this needs are moved
 /// out of the way.
 mlir::LogicalResult chooseLayout(mlir::func::FuncOp function, const Options &options);
+/// Operators that a library is to do become calls of it.
+mlir::LogicalResult callOperators(mlir::func::FuncOp function, const Options &options);
 /// Convolutions become products over frequencies where that is faster.
 mlir::LogicalResult winograd(mlir::func::FuncOp function, const Options &options);
 /// Operands of products are kept in fewer bits, where it is faster: codes in bytes, and floats, if

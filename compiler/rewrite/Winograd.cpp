@@ -290,7 +290,10 @@ int64_t bytesOfConstants(func::FuncOp function) {
 
 LogicalResult winograd(func::FuncOp function, const Options &options) {
   SmallVector<graph::ConvOp> convolutions;
-  function.walk([&](graph::ConvOp conv) { convolutions.push_back(conv); });
+  function.walk([&](graph::ConvOp conv) {
+    if (!conv->getParentOfType<graph::KernelOp>()) // a call of a library
+      convolutions.push_back(conv);
+  });
   double rate = weightRate(function, options.machine);
   for (graph::ConvOp conv : convolutions) {
     auto layer = layerOf(conv);

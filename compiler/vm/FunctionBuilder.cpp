@@ -247,6 +247,12 @@ Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instru
   }
   const KernelBinding &binding = tables_.input.kernel(op);
   auto known = [&](StringAttr name) { return expressions_.known(name); };
+  if (!binding.numbers.empty() && !llvm::all_of(binding.numberSymbols, known))
+    return unsupported(tables_.input.model + ": " + graph::describe(op.getLoc()) +
+                       ": nothing tells one of its sizes; give an input that has it as a whole "
+                       "dimension, or a fixed size");
+  for (AffineExpr number : binding.numbers)
+    instruction.sizes.push_back(expressions_.affine(number, binding.numberSymbols));
   if (binding.flops && llvm::all_of(binding.workSymbols, known)) {
     instruction.flops = expressions_.affine(binding.flops, binding.workSymbols);
     instruction.bytes = expressions_.affine(binding.bytes, binding.workSymbols);

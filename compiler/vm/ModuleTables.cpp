@@ -41,7 +41,14 @@ uint32_t ModuleTables::addConstantTensor(const HostTensor &tensor) {
 
 uint32_t ModuleTables::addKernel(graph::KernelOp op) {
   const KernelBinding &binding = input.kernel(op);
-  auto [it, isNew] = kernels_.try_emplace(binding.symbol, module.kernels.size());
+  // A library's function does many operators.
+  std::string key = binding.symbol;
+  llvm::raw_string_ostream stream(key);
+  if (!binding.numbers.empty())
+    stream << binding.schedule;
+  for (mlir::AffineExpr number : binding.numbers)
+    stream << " " << number;
+  auto [it, isNew] = kernels_.try_emplace(key, module.kernels.size());
   if (isNew) {
     auto kernel = std::make_unique<plan::KernelT>();
     kernel->symbol = binding.symbol;

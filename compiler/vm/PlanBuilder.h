@@ -17,8 +17,11 @@ namespace tensmith::vm {
 
 /// What a kernel's region was compiled to.
 struct KernelBinding {
-  std::string symbol;                // in the module's image
-  std::vector<std::string> sizes;    // the symbols whose values it takes, in order
+  std::string symbol;             // in the module's image, or of a library: "onednn:name"
+  std::vector<std::string> sizes; // the symbols whose values it takes, in order
+  /// Of a library's function: what it takes instead, over `numberSymbols`.
+  llvm::SmallVector<mlir::AffineExpr> numbers;
+  llvm::SmallVector<mlir::StringAttr> numberSymbols;
   std::vector<std::string> messages; // of its `fail` codes
   std::string label;
   std::string schedule;

@@ -156,6 +156,12 @@ typedef struct ts_compile_options {
    * of the way between which all is kept, once; "recursive", such parts within parts. The latter
    * two take as little as they can where there is no budget. */
   const char *recomputation;
+  /* Who does products, convolutions, softmax and layer normalisation: "generated" (null), or a list
+   * of libraries, "onednn,openblas", of which the first that takes an operator does it, or
+   * "measured", whoever is fastest on this machine. A module that calls a library needs
+   * libtensmith_onednn.so, or the other, beside the runtime's. Choices of `schedules` come first.
+   */
+  const char *operators;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

@@ -38,6 +38,12 @@ public:
     options.foldedBytes = foldedBytes;
     options.fuse = fuse;
     options.precision = precision;
+    auto policy = kernel::parseOperators(operators);
+    if (!policy.ok()) {
+      getOperation().emitError(policy.status().message());
+      return signalPassFailure();
+    }
+    options.operators = *policy;
     if (pairsOfHalves)
       options.machine.bfloatProducts = kernel::BfloatProducts::Dot;
     if (mlir::failed(rewrite.run(getOperation(), options)))
@@ -52,6 +58,8 @@ private:
                               llvm::cl::desc("Largest constant that folding may make")};
   Option<bool> fuse{*this, "fuse", llvm::cl::init(true),
                     llvm::cl::desc("Off: every operator is a kernel of its own")};
+  Option<std::string> operators{*this, "by", llvm::cl::init("generated"),
+                                llvm::cl::desc("Who does operators: onednn,openblas")};
   Option<Precision> precision{
       *this, "precision", llvm::cl::init(Precision::Fast), llvm::cl::desc("What may be rounded"),
       llvm::cl::values(clEnumValN(Precision::Fast, "fast", "Sums, by other algorithms"),

@@ -97,6 +97,7 @@ struct Options {
     options.precision = ts_precision(std::ranges::find(kPrecisionNames, settings.precision) -
                                      kPrecisionNames.begin());
     options.schedules = settings.schedules.empty() ? nullptr : settings.schedules.c_str();
+    options.operators = settings.operators.c_str();
     options.verify_each_pass = settings.verifyEachPass;
     options.reproducer = reproducer.c_str();
     options.progress = Progress::callback;
@@ -222,6 +223,12 @@ void CompileSettings::addTo(CLI::App &command, bool threadsToo) {
           "Choices for kernels, as `tensmith inspect --chosen-schedules` prints them (JSON)")
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
+  group
+      ->add_option("--operators", operators,
+                   "Who does products, convolutions, softmax and layer norm: generated (default); "
+                   "onednn, openblas or a list of both, the first that can; measured: whoever is "
+                   "fastest here")
+      ->type_name("NAMES");
   group->add_flag("--evaluate-by-reference", byReference,
                   "No kernels: every operator by its reference evaluation");
   group->add_flag("--verify-each-pass", verifyEachPass,

@@ -323,6 +323,7 @@ private:
     budgeted.memory = settings_.memory.bytes;
     budgeted.recomputation = settings_.recomputation;
     budgeted.precision = settings_.precision;
+    budgeted.operators = settings_.operators;
     TrainingRequest request = {&settings_, stepsInEpoch() * settings_.epochs, stepsInEpoch(),
                                processes_ != nullptr};
     if (!made) {

@@ -1,0 +1,101 @@
+// Dialects of operators: libraries that do whole operators, beside the kernels that are generated.
+//
+// A dialect is a name and a predicate. What it is asked about is a pattern: an operator with what
+// stands before and behind it in the form that libraries have for it (a product of transposed
+// matrices; a bias, an addend and an activation behind it). What it takes becomes a kernel of the
+// kind "call.NAME", whose region still says what is computed, and whose code is a function of
+// libtensmith_NAME.so (runtime/OperatorAbi.h). The library is needed by the run alone.
+//
+// Who does what is decided for each operator: by the order of a list, or by measurement
+// (rewrite/CallOperators.cpp); a schedule overrides both.
+#pragma once
+
+#include "base/Status.h"
+#include "compiler/graph/Graph.h"
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tensmith::kernel {
+
+/// One of runtime/OperatorAbi.h's steps, done by one or more operators of the graph.
+struct OperatorStep {
+  int kind;
+  double number = 0;
+  mlir::OpOperand *operand = nullptr; // of a step that has one
+  llvm::SmallVector<mlir::Operation *, 1> ops;
+
+  mlir::Value result() const { return ops.back()->getResult(0); }
+};
+
+struct OperatorPattern {
+  mlir::Operation *root;
+  /// A product's operands are transposed in memory: the operators that turn them are inside.
+  bool leftTransposed = false, rightTransposed = false;
+  std::vector<OperatorStep> steps;
+
+  /// Where its operands come from, in the contract's order.
+  llvm::SmallVector<mlir::OpOperand *> inputs() const;
+  /// All its operators, in an order in which each follows what it uses.
+  llvm::SmallVector<mlir::Operation *> operators() const;
+  mlir::Value result() const;
+  bool hasStep(int kind) const;
+};
+
+/// The longest pattern around a product, a convolution, a softmax or a layer normalisation of f32
+/// along the last dimension, if the operator is one that the contract can say.
+std::optional<OperatorPattern> matchOperator(mlir::Operation *root);
+
+struct OperatorDialect {
+  std::string name;
+  /// Of a pattern, and of the same with fewer steps.
+  std::function<bool(const OperatorPattern &)> takes;
+};
+
+/// All that are known, with those that a program has added: openblas and onednn at first. None of
+/// them needs its library to be there.
+std::vector<OperatorDialect> &operatorDialects();
+/// Null where there is none.
+const OperatorDialect *findDialect(llvm::StringRef name);
+/// What is no library.
+inline constexpr llvm::StringLiteral kGenerated = "generated";
+/// "generated, openblas, onednn"
+std::string dialectNames();
+/// By which schedules know them: 0 is `generated`.
+std::optional<int64_t> dialectNumber(llvm::StringRef name);
+std::string dialectName(int64_t number);
+
+/// Who is asked for each operator: the dialects of a list, in its order, or whoever is fastest.
+/// What none of them takes is generated.
+struct OperatorPolicy {
+  std::vector<const OperatorDialect *> order;
+  bool measured = false;
+};
+/// Of "onednn,openblas", "generated" or "measured". InvalidArgument, with the names that there are.
+Result<OperatorPolicy> parseOperators(llvm::StringRef text);
+
+/// The longest part of the pattern that the dialect takes.
+std::optional<OperatorPattern> partTaken(const OperatorDialect &dialect, OperatorPattern pattern);
+
+/// Copies of the pattern's operators, on those inputs; the value of its result.
+mlir::Value cloneOperators(const OperatorPattern &pattern, mlir::OpBuilder &builder,
+                           mlir::ValueRange inputs);
+/// Puts the pattern into a kernel of the dialect's kind, in place of its operators.
+graph::KernelOp makeCall(const OperatorPattern &pattern, llvm::StringRef dialect);
+/// The dialect whose library does the kernel; empty where it is generated.
+llvm::StringRef dialectOf(graph::KernelOp kernel);
+
+/// What a call gives its library: over `symbols[i]`, as in a ShapeContext.
+struct OperatorCall {
+  std::string symbol;  // "onednn:tensmith_matmul"
+  std::string summary; // for `inspect`
+  llvm::SmallVector<mlir::AffineExpr> sizes;
+  llvm::SmallVector<mlir::StringAttr> symbols;
+};
+/// Of a kernel that `makeCall` has made. Unsupported where its region is something else, as in a
+/// file.
+Result<OperatorCall> operatorCall(graph::KernelOp kernel);
+
+} // namespace tensmith::kernel

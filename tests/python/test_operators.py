@@ -1,0 +1,280 @@
+"""Libraries that do operators beside the generated kernels: the oracle is the reference evaluation of the same graph.
+
+Each operator of each library, at sizes that are drawn and odd, with what can stand around it: transposed operands,
+biases, addends and activations; gradients and a step of training; several threads. A library that is not built is
+skipped, but for what is said where it is missing.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+tensmith = pytest.importorskip("tensmith")
+BUILD = pathlib.Path(tensmith.__file__).resolve().parents[2]
+COMMAND = BUILD / "bin/tensmith"
+
+
+def library(name):
+    return BUILD / f"lib/libtensmith_{name}.so"
+
+
+LIBRARIES = [pytest.param(name, marks=pytest.mark.skipif(not library(name).exists(), reason=f"built without {option}"))
+             for name, option in [("onednn", "TENSMITH_ONEDNN (Debian: libdnnl-dev)"),
+                                  ("openblas", "TENSMITH_OPENBLAS (Debian: libopenblas-dev)")]]
+ONEDNN = LIBRARIES[:1]
+
+
+def model_of(nodes, inputs, constants=None):
+    """ONNX's bytes; the last node's first result is the output."""
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
+                              [onnx.ValueInfoProto(name=nodes[-1].output[0])],
+                              [numpy_helper.from_array(value, name) for name, value in (constants or {}).items()])  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def calls_of(model):
+    return [kernel["schedule"] for kernel in model.describe()["kernels"] if ":tensmith_" in kernel["symbol"]]
+
+
+def check(model, values, operators, expected, threads=(1, 3), **settings):
+    """The calls that are made, and their results."""
+    wanted = tensmith.compile(model, reference=True, **settings)(*values)
+    for count in threads:
+        compiled = tensmith.compile(model, operators=operators, threads=count, cache_dir="", **settings)
+        assert [call.split(", ")[0] for call in calls_of(compiled)] == [f"{operators}: {name}" for name in expected]
+        for got, right in zip(as_list(compiled(*values)), as_list(wanted), strict=True):
+            scale = max(1.0, float(numpy.abs(right).max()) if right.size else 1.0)
+            numpy.testing.assert_allclose(got / scale, right / scale, rtol=0, atol=4e-6)
+    return calls_of(compiled)
+
+
+def as_list(results):
+    return list(results) if isinstance(results, (tuple, list)) else [results]
+
+
+def drawn(random, *shape):
+    return random.standard_normal(shape).astype("float32")
+
+
+SIDES = [1, 3, 17, 64, 130, 257]
+
+
+@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_products(name, seed):
+    """Breaks where a size, a stride or a transposition is given wrongly, or a part begins at the wrong place."""
+    random = numpy.random.default_rng(seed)
+    # Of what has a size of one, to be transposed is to be reshaped.
+    rows, depth, columns = (int(random.choice(SIDES[seed % 4 > 0 :])) for _ in range(3))
+    left, right = bool(seed & 1), bool(seed & 2)
+    stack = [(), (), (5,), (2, 3)][seed % 4]
+    varies = bool(stack) and seed % 3 > 0
+    a = (depth, rows) if left else (rows, depth)
+    b = (columns, depth) if right else (depth, columns)
+    nodes = []
+    for flag, operand, rank in [(left, "a", len(stack) + 2), (right, "b", 2 + varies * len(stack))]:
+        turned = [*range(rank - 2), rank - 1, rank - 2]
+        nodes += [helper.make_node("Transpose", [operand], [operand + "t"], perm=turned)] if flag else []
+    nodes.append(helper.make_node("MatMul", ["at" if left else "a", "bt" if right else "b"], ["y"]))
+    inputs = {"a": stack + a, "b": (stack if varies else ()) + b}
+    text = ("transposed " if left else "") + "matmul" + (" by transposed" if right else "")
+    check(model_of(nodes, inputs), [drawn(random, *shape) for shape in inputs.values()], name, [text])
+
+
+def activation(kind):
+    if kind == "Gelu":
+        return [helper.make_node("Div", ["p", "root"], ["g0"]), helper.make_node("Erf", ["g0"], ["g1"]),
+                helper.make_node("Add", ["g1", "one"], ["g2"]), helper.make_node("Mul", ["p", "g2"], ["g3"]),
+                helper.make_node("Mul", ["g3", "half"], ["y"])]  # fmt: skip
+    return [helper.make_node(kind, ["p"], ["y"])]
+
+
+NUMBERS = {name: numpy.array(value, "float32") for name, value in
+           [("root", 2**0.5), ("one", 1), ("half", 0.5), ("rate", 0.25)]}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["Relu", "Gelu", "Tanh", "Sigmoid"])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ONEDNN)
+def test_products_with_what_follows(name, seed, kind):
+    """A bias, a residual and an activation are one call with the product."""
+    random = numpy.random.default_rng(100 + seed)
+    rows, depth, columns = (int(random.choice(SIDES[1:])) for _ in range(3))
+    nodes = [helper.make_node("MatMul", ["a", "b"], ["m"]), helper.make_node("Add", ["m", "bias"], ["s"]),
+             helper.make_node("Add", ["rest", "s"], ["p"]), *activation(kind)]  # fmt: skip
+    inputs = {"a": (2, rows, depth), "b": (depth, columns), "bias": (columns,), "rest": (2, rows, columns)}
+    values = [drawn(random, *shape) for shape in inputs.values()]
+    values[0] /= numpy.float32(depth**0.5)  # so that sums are no larger than what is added to them
+    (call,) = check(model_of(nodes, inputs, NUMBERS), values, name, ["matmul"])
+    assert call == f"{name}: matmul, add_columns, add, {kind.lower()}"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", ONEDNN)
+def test_a_product_is_scaled_before_it_is_added(name, seed):
+    """The result is written over the addend, which oneDNN would begin with."""
+    random = numpy.random.default_rng(250 + seed)
+    rows, depth, columns = (int(random.choice(SIDES[1:])) for _ in range(3))
+    nodes = [helper.make_node("MatMul", ["a", "b"], ["m"]), helper.make_node("Mul", ["m", "factors"], ["s"]),
+             helper.make_node("Neg", ["c0"], ["c"]), helper.make_node("Add", ["s", "c"], ["y"])]  # fmt: skip
+    inputs = {"a": (rows, depth), "b": (depth, columns), "factors": (columns,), "c0": (rows, columns)}
+    (call,) = check(model_of(nodes + [helper.make_node("Exp", ["y"], ["z"])], inputs),
+                    [drawn(random, *s) / numpy.float32(8) for s in inputs.values()], name, ["matmul"])  # fmt: skip
+    assert call == f"{name}: matmul, scale_columns, add"
+
+
+@pytest.mark.parametrize("first", ["c", "s"])
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_product_adds_to_what_there_is(name, seed, first):
+    """c - rate * a @ b, and rate * a @ b + c: what an update by gradients is."""
+    random = numpy.random.default_rng(200 + seed)
+    rows, depth, columns = (int(random.choice(SIDES)) for _ in range(3))
+    kind, operands = ("Sub", ["c", "s"]) if first == "c" else ("Add", ["s", "c"])
+    nodes = [helper.make_node("MatMul", ["a", "b"], ["m"]), helper.make_node("Mul", ["m", "rate"], ["s"]),
+             helper.make_node("Neg", ["c0"], ["c"]), helper.make_node(kind, operands, ["y"])]  # fmt: skip
+    inputs = {"a": (rows, depth), "b": (depth, columns), "c0": (rows, columns)}
+    (call,) = check(model_of(nodes, inputs, NUMBERS), [drawn(random, *s) for s in inputs.values()], name, ["matmul"])
+    # A row is one for each column just as well.
+    assert call == f"{name}: matmul, scale, {'subtract_from' if first == 'c' else 'add'}"
+
+
+@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("name", ONEDNN)
+def test_convolutions(name, seed):
+    """Images of all sizes and parts of them, strides, dilations, lopsided padding and groups."""
+    random = numpy.random.default_rng(300 + seed)
+    group = int(random.choice([1, 1, 2, 3]))
+    channels, out = group * int(random.integers(1, 20)), group * int(random.integers(1, 40))
+    images = int(random.choice([1, 1, 2, 5]))
+    kernel, strides, dilations = random.integers(1, 5, 2), random.integers(1, 4, 2), random.integers(1, 3, 2)
+    pads = [int(pad) for pad in random.integers(0, 4, 4)]
+    size = random.integers(9, 60, 2)
+    nodes = [helper.make_node("Conv", ["x", "w", "b"][: 2 + seed % 2], ["c"], kernel_shape=kernel, strides=strides,
+                              dilations=dilations, pads=pads, group=group)]  # fmt: skip
+    if seed % 3:
+        nodes += [helper.make_node("Relu", ["c"], ["y"])]
+    weights = {"w": drawn(random, out, channels // group, *kernel) / channels}
+    if seed % 2:
+        weights["b"] = drawn(random, out)
+    inputs = {"x": (images, channels, *map(int, size))}
+    if seed % 4 == 3:  # of a step of training
+        inputs |= {key: value.shape for key, value in weights.items()}
+    constants = {} if seed % 4 == 3 else weights
+    values = [drawn(random, *inputs["x"]), *(weights.values() if seed % 4 == 3 else [])]
+    check(model_of(nodes, inputs, constants), values, name, ["conv"])
+
+
+@pytest.mark.parametrize("name", ONEDNN)
+def test_a_residual_layer_is_one_call(name):
+    """Convolution, batch norm, residual and relu, on one image whose weights are more than the image is; the result is
+    written over the residual, which nobody else needs any more."""
+    random = numpy.random.default_rng(7)
+    norm = {key: numpy.abs(drawn(random, 70)) for key in ("scale", "bias", "mean", "variance")}
+    nodes = [helper.make_node("Conv", ["x", "v"], ["r"]), helper.make_node("Conv", ["r", "w"], ["h"], pads=[1, 1, 1, 1]),
+             helper.make_node("Tanh", ["h"], ["t"]), helper.make_node("Conv", ["t", "w"], ["c"], pads=[1, 1, 1, 1]),
+             helper.make_node("BatchNormalization", ["c", *norm], ["n"]),
+             helper.make_node("Add", ["n", "r"], ["s"]), helper.make_node("Relu", ["s"], ["y"])]  # fmt: skip
+    inputs = {"x": (1, 70, 9, 7)}
+    weights = {"v": drawn(random, 70, 70, 1, 1) / 8, "w": drawn(random, 70, 70, 3, 3) / 70}
+    calls = check(model_of(nodes, inputs, weights | norm), [drawn(random, 1, 70, 9, 7)], name, ["conv"] * 3)
+    assert calls == [f"{name}: conv", f"{name}: conv, tanh", f"{name}: conv, scale_columns, add_columns, add, relu"]
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5, 17), (130, 257), (2, 1000)])
+@pytest.mark.parametrize("kind", ["Softmax", "LayerNormalization", "LayerNormalization with bias"])
+@pytest.mark.parametrize("name", ONEDNN)
+def test_rows(name, kind, shape):
+    random = numpy.random.default_rng(400)
+    constants = {"s": drawn(random, shape[-1]), "b": drawn(random, shape[-1])}
+    operator, _, biased = kind.partition(" ")
+    operands = ["x"] if operator == "Softmax" else ["x", "s", "b"] if biased else ["x", "s"]
+    nodes = [helper.make_node(operator, operands, ["y"], axis=-1)]
+    constants = {key: value for key, value in constants.items() if key in operands}
+    expected = "softmax" if operator == "Softmax" else "layer_norm"
+    check(model_of(nodes, {"x": shape}, constants), [drawn(random, *shape)], name, [expected])
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_sizes_that_only_the_run_knows(name):
+    """One module for all of them, none at all included."""
+    random = numpy.random.default_rng(500)
+    model = model_of([helper.make_node("MatMul", ["a", "b"], ["m"]), helper.make_node("Add", ["m", "c"], ["y"])],
+                     {"a": ("rows", 33), "b": (33, 65), "c": (65,)})  # fmt: skip
+    compiled, right = tensmith.compile(model, operators=name), tensmith.compile(model, reference=True)
+    assert calls_of(compiled) == [f"{name}: matmul, add_columns"]
+    for rows in (1, 0, 200, 7):
+        values = [drawn(random, rows, 33), drawn(random, 33, 65), drawn(random, 65)]
+        numpy.testing.assert_allclose(compiled(*values), right(*values), atol=1e-4)
+
+
+@pytest.mark.parametrize("name", [*LIBRARIES, "measured"])
+def test_a_step_of_training(name, tmp_path):
+    """The losses and parameters of ten steps are those of generated kernels; updates are in place as ever."""
+    random = numpy.random.default_rng(600)
+    shapes = {"w1": (20, 1, 5, 5), "w2": (144 * 20, 90), "b2": (90,), "w3": (90, 10)}
+    constants = {key: drawn(random, *shape) / numpy.prod(shape[1:]) ** 0.5 for key, shape in shapes.items()}
+    constants = {key: value.astype("float32") for key, value in constants.items()}
+    nodes = [helper.make_node("Conv", ["x", "w1"], ["c"]), helper.make_node("Relu", ["c"], ["r"]),
+             helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[2, 2], strides=[2, 2]),
+             helper.make_node("Flatten", ["p"], ["f"]), helper.make_node("MatMul", ["f", "w2"], ["m"]),
+             helper.make_node("Add", ["m", "b2"], ["s"]), helper.make_node("Tanh", ["s"], ["t"]),
+             helper.make_node("MatMul", ["t", "w3"], ["scores"])]  # fmt: skip
+    model = model_of(nodes, {"x": (6, 1, 28, 28)}, constants)
+    x, target = drawn(random, 6, 1, 28, 28), random.integers(0, 10, 6)
+    steps = {who: tensmith.train_step(model, "cross_entropy", "sgd", learning_rate=0.05, operators=who)
+             for who in ("generated", name)}  # fmt: skip
+    if name != "measured":
+        called = [kernel["schedule"] for kernel in steps[name].describe()["kernels"] if ":tensmith_" in kernel["symbol"]]
+        assert len(called) >= 4 and f"{name}: transposed matmul, scale, subtract_from" in called
+    for _ in range(10):
+        losses = [float(step(x=x, target=target)["loss"]) for step in steps.values()]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+    for key in constants:
+        numpy.testing.assert_allclose(steps[name].state[key], steps["generated"].state[key], atol=1e-4)
+
+
+def test_measured_choices_are_read_back(tmp_path):
+    """What was measured is in the module, and makes it again without measuring; generated kernels need no library."""
+    random = numpy.random.default_rng(700)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model_of([helper.make_node("MatMul", ["a", "w"], ["m"], name="big"), helper.make_node("Relu", ["m"], ["y"])],
+                              {"a": (64, 300)}, {"w": drawn(random, 300, 200)}))  # fmt: skip
+    run = lambda *arguments: subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=True).stdout
+    run("compile", path, "-o", tmp_path / "m.so", "--operators", "measured")
+    (entry,) = json.loads(run("inspect", tmp_path / "m.so", "--chosen-schedules"))["schedules"]
+    assert entry["operators"] in ("generated", "onednn", "openblas")
+    (tmp_path / "s.json").write_text(json.dumps({"schedules": [entry | {"operators": "generated"}]}))
+    run("compile", path, "-o", tmp_path / "g.so", "--operators", "onednn", "--schedules", tmp_path / "s.json")
+    assert calls_of(tensmith.load(tmp_path / "g.so")) == []
+
+
+def test_names_that_are_none():
+    with pytest.raises(tensmith.Error, match="nobody is called 'mkl' who does operators; there are generated, openblas, onednn"):
+        tensmith.compile(model_of([helper.make_node("Softmax", ["x"], ["y"])], {"x": (3, 4)}), operators="onednn,mkl")
+
+
+def test_a_library_that_is_missing(tmp_path):
+    """The module compiles anywhere; who runs it is told what is missing, and what to do."""
+    for folder in ("bin", "lib"):
+        (tmp_path / folder).mkdir()
+    shutil.copy(COMMAND, tmp_path / "bin")
+    for file in (BUILD / "lib").glob("libtensmith_*.so*"):
+        if "onednn" not in file.name:
+            shutil.copy(file, tmp_path / "lib", follow_symlinks=False)
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model_of([helper.make_node("Softmax", ["x"], ["y"])], {"x": (3, 4)}))
+    command, environment = tmp_path / "bin/tensmith", os.environ | {"LD_LIBRARY_PATH": str(tmp_path / "lib")}
+    made = subprocess.run([command, "compile", path, "-o", tmp_path / "m.so", "--operators", "onednn"], env=environment)
+    assert made.returncode == 0
+    done = subprocess.run([command, "run", tmp_path / "m.so"], capture_output=True, text=True, env=environment)
+    assert done.returncode != 0
+    assert "m.so: the module calls libtensmith_onednn.so, which can't be loaded" in done.stderr
+    assert "--operators generated" in done.stderr
