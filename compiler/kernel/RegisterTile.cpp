@@ -64,6 +64,7 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
                          RowSource &source, const Extents &extents, Finish finish)
     : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction),
       source_(source), extents_(extents), finish_(std::move(finish)), l1Bytes_(machine.l1Bytes),
+      vectorRegisters_(machine.vectorRegisters),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
       byteProducts_(machine.byteProducts), joins_(storesHalves(kernel, contraction)),
       bfloatProducts_(machine.bfloatProducts),
@@ -324,6 +325,8 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   Type type = sums[0].getType();
   Value nothing = emitter_.builder().create<arith::ConstantOp>(
       math_.location, emitter_.builder().getZeroAttr(type));
+  // As many as the tile that is chosen by itself has: of more rows, pointers don't fit either.
+  bool isHeld = rowPointers.size() <= kTileRows && int64_t(sums.size()) * 4 <= vectorRegisters_ * 3;
   SmallVector<Value> all(sums);
   all.resize(sums.size() * chains, nothing);
   int64_t steps = llvm::alignTo(kStepsOfIteration, chains);
@@ -341,7 +344,7 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
                                                                       sums.size());
                           Value k = chains > 1 ? math_.add(round, math_.mul(part, number)) : round;
                           int64_t ahead = chains > 1 ? 0 : number * contraction_.step;
-                          if (ahead)
+                          if (ahead && isHeld)
                             panel = behind(panel, chain);
                           llvm::copy(step(k, ahead, ValueRange(chain)), chain.begin());
                         }

@@ -127,7 +127,7 @@ private:
   mlir::Value opaque(mlir::Value sum);
 
   /// The pointer, of which LLVM only knows that it is there when the sums are: else it loads what
-  /// several steps multiply at once, for which there are no registers.
+  /// several steps multiply at once, for which there are no registers. Of sums that registers hold.
   mlir::Value behind(mlir::Value pointer, llvm::MutableArrayRef<mlir::Value> sums);
 
   /// `emitDot` of bytes, unsigned by signed, one of each lane at a time.
@@ -151,7 +151,7 @@ private:
   RowSource &source_;
   const Extents &extents_;
   Finish finish_;
-  int64_t l1Bytes_, lanes_;
+  int64_t l1Bytes_, vectorRegisters_, lanes_;
   ByteProducts byteProducts_;
   int64_t fetchedLines_ = 1; // in a step
   int fetchedLevel_ = 0;     // of caches

@@ -26,7 +26,7 @@ struct Choice {
 /// Bounds are those of sense: a tile far beyond the registers makes much code, and is slow.
 constexpr int64_t kAny = int64_t(1) << 30;
 constexpr Choice kChoices[] = {{"operators", &Schedule::dialect, 0, kAny, 1, false},
-                               {"winograd_outputs", &Schedule::winogradOutputs, 0, 4, 2, false},
+                               {"winograd_outputs", &Schedule::winogradOutputs, 0, 6, 2, false},
                                {"operand_bits", &Schedule::operandBits, 8, 32, 8, false},
                                {"tile_rows", &Schedule::tileRows, 1, 16},
                                {"panel_vectors", &Schedule::panelVectors, 1, 4},

@@ -31,9 +31,9 @@ using namespace mlir;
 namespace tensmith::rewrite {
 namespace {
 
-/// The output tiles that are tried. Larger ones save little more and lose accuracy: fp32's error
-/// grows with the size of the transforms (Barabasz et al., 2020).
-constexpr int64_t kOutputs[] = {2, 4};
+/// The output tiles that are tried. fp32's error grows with the size of the transforms (Barabasz et
+/// al., 2020): the largest one is beyond the policy's bound in most layers with many channels.
+constexpr int64_t kOutputs[] = {2, 4, 6};
 /// Codes less their zero point.
 constexpr double kLargestCode = 255;
 
@@ -94,17 +94,23 @@ public:
     double traffic = 2 * planes * tiles * channels * sizeof(float);
     double bytesPerCycle = traffic / 2 < double(machine_.l2Bytes) ? machine_.nearBytesPerCycle
                                                                   : machine_.farBytesPerCycle;
-    // Of a vector in a tile: a load or store for each element, a spill of half of them, and two
-    // multiplications by a matrix of which about a third are zeros.
+    // Of a vector in a tile: a load or store for each element, a store and a load of those that the
+    // registers don't hold beside a row, and two multiplications by a matrix of which about a third
+    // are zeros. Each plane is another page of memory.
     double vectors = tiles * channels / double(machine_.lanes(sizeof(float)));
-    double transforms = vectors * planes * (kAccessesOfElement + 2 * size * 2 / 3 / kFmaPerCycle);
+    double held = std::max(double(machine_.vectorRegisters) - size - kTemporaries, 0.0);
+    double accesses = planes + 2 * std::max(planes - held, 0.0);
+    accesses += planes > kPagesAtHand ? kCyclesOfPage * planes : 0;
+    double transforms = vectors * (accesses + planes * 2 * size * 2 / 3 / kFmaPerCycle);
     double bytes = layer_.integers ? sizeof(int16_t) : sizeof(float);
     return product(planes, tiles, double(layer_.in), bytes) + traffic / bytesPerCycle + transforms;
   }
 
 private:
   static constexpr double kFmaPerCycle = 2;
-  static constexpr double kAccessesOfElement = 1.5;
+  static constexpr double kTemporaries = 4; // registers of a transform beside its elements
+  static constexpr double kPagesAtHand = 48,
+                          kCyclesOfPage = 3; // of the first-level TLB, and beyond
   static constexpr double kEfficiency = 0.9; // of the products, against the peak
   /// Products of a vector of pairs, against those of one of floats: twice as many, and an addition
   /// beside each.

@@ -75,6 +75,7 @@ WIDE, DEEP, LONG = "conv 1x33x30x64:f32 64x64", "conv 1x33x30x64:f32 64x1x", "ma
 
 @pytest.mark.parametrize("node,kernel,choices,shown", [
     ("wide", WIDE, {"winograd_outputs": 2}, {}),
+    ("wide", WIDE, {"winograd_outputs": 6}, {}),
     ("wide", WIDE, {"winograd_outputs": 0, "tile_rows": 3, "panel_vectors": 1, "item_tiles": 5, "item_panels": 2,
                     "rows_apart": 1}, {}),
     ("wide", WIDE, {"winograd_outputs": 0, "tile_rows": 9, "panel_vectors": 3, "item_tiles": 1000, "item_panels": 1,

@@ -588,7 +588,8 @@ TEST(WinogradKernel, Input) {
   for (auto [n, h, w, c, outputs, taps] : {std::tuple{1, 8, 8, 8, 4, 3},
                                            {2, 7, 5, 11, 4, 3},
                                            {1, 6, 9, 3, 2, 3},
-                                           {3, 5, 5, 17, 2, 5}}) {
+                                           {3, 5, 5, 17, 2, 5},
+                                           {1, 13, 7, 19, 6, 3}}) {
     int64_t down = (h + 3 - taps + outputs) / outputs, across = (w + 2 - taps + outputs) / outputs;
     int64_t size = outputs + taps - 1;
     std::string x = shaped({n, h, w, c}), y = shaped({size * size, n * down * across, c});
@@ -603,8 +604,11 @@ TEST(WinogradKernel, Input) {
 
 // Breaks where rows or columns beyond the image are written, or the epilogue's indices are off.
 TEST(WinogradKernel, OutputWithBiasAndEpilogue) {
-  for (auto [n, h, w, c, outputs] :
-       {std::tuple{1, 8, 8, 8, 4}, {2, 7, 5, 11, 4}, {1, 6, 9, 3, 2}, {2, 3, 3, 20, 2}}) {
+  for (auto [n, h, w, c, outputs] : {std::tuple{1, 8, 8, 8, 4},
+                                     {2, 7, 5, 11, 4},
+                                     {1, 6, 9, 3, 2},
+                                     {2, 3, 3, 20, 2},
+                                     {1, 13, 7, 19, 6}}) {
     int64_t tiles = (h + outputs - 1) / outputs * ((w + outputs - 1) / outputs);
     int64_t size = outputs + 2;
     std::string x = shaped({size * size, n * tiles, c}), b = shaped({c}), y = shaped({n, h, w, c});
