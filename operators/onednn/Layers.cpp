@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
+#include <mutex>
 
 namespace tensmith::onednn {
 namespace {
@@ -32,11 +34,6 @@ public:
     int64_t row = size(TENSMITH_CONVOLUTION_OUT_WIDTH) * size(TENSMITH_CONVOLUTION_OUT_CHANNELS);
     if (images * height * row == 0)
       return;
-    // The weights' layout is that for the whole.
-    Part whole{0, images, 0, height};
-    auto made = find(whole, nullptr);
-    weights_ = made->weights;
-    layOutWeights();
     byImages_ = images > 1;
     int64_t each = 2 * row * size(TENSMITH_CONVOLUTION_KERNEL_HEIGHT) *
                    size(TENSMITH_CONVOLUTION_KERNEL_WIDTH) *
@@ -45,7 +42,7 @@ public:
     each *= byImages_ ? height : 1;
     int64_t grain = std::max<int64_t>(kOperationsOfPart / std::max<int64_t>(each, 1), 1);
     // Each part reads all weights.
-    if (!byImages_ && int64_t(weights_.get_size()) > height * row * int64_t(sizeof(float)))
+    if (!byImages_ && int64_t(plainWeights().get_size()) > height * row * int64_t(sizeof(float)))
       grain = std::max(grain, (height + 1) / 2);
     call_->services->parallel_for(call_, count, grain, compute, this);
   }
@@ -107,15 +104,17 @@ private:
     return dims;
   }
 
-  std::shared_ptr<const Made> find(const Part &part, const dnnl::memory::desc *weights) const {
-    std::vector<int64_t> key{1, weights != nullptr, part.images, part.firstRow, part.rows};
+  dnnl::memory::desc plainWeights() const { return describe(weights()); }
+
+  std::vector<int64_t> keyOf(int64_t kind, const Part &part) const {
+    std::vector<int64_t> key{kind, part.images, part.firstRow, part.rows};
     key.insert(key.end(), sizes_ + 1, sizes_ + TENSMITH_CONVOLUTION_STEPS);
     steps_.addTo(key);
-    return findOrMake(key,
-                      [&] { return make(part, weights ? *weights : anyWeights(this->weights())); });
+    return key;
   }
 
-  Made make(const Part &part, const dnnl::memory::desc &weights) const {
+  Made make(const Part &part) const {
+    auto weights = anyWeights(this->weights());
     Rows rows = rowsOf(part);
     Dims from = image(part), to = result(part);
     auto x = describe(from, stridesOf(from)), y = describe(to, stridesOf(to));
@@ -138,30 +137,38 @@ private:
     return all;
   }
 
-  void layOutWeights() {
-    auto plain = describe(weights());
-    if (plain == weights_)
-      return;
-    auto memory =
-        static_cast<float *>(call_->services->scratch(call_, int64_t(weights_.get_size())));
-    if (!memory)
+  /// The weights as the part's primitive wants them. Parts of other sizes may want others: of a
+  /// layout that it did not choose itself, oneDNN makes the slowest of its loops.
+  const float *weightsFor(const Part &part, const dnnl::memory::desc &wanted) {
+    auto plain = plainWeights();
+    if (plain == wanted)
+      return w_;
+    std::lock_guard lock(mutex_);
+    for (const Layout &layout : layouts_)
+      if (layout.desc == wanted)
+        return layout.memory.get();
+    constexpr size_t kLine = 64;
+    size_t bytes = (wanted.get_size() + kLine - 1) / kLine * kLine;
+    Layout layout{wanted, {static_cast<float *>(std::aligned_alloc(kLine, bytes)), std::free}};
+    if (!layout.memory)
       throw std::bad_alloc();
-    dnnl::memory from = memoryAt(plain, w_), to = memoryAt(weights_, memory);
-    std::vector<int64_t> key{2};
-    key.insert(key.end(), sizes_ + 1, sizes_ + TENSMITH_CONVOLUTION_STEPS);
-    steps_.addTo(key);
-    auto made = findOrMake(key, [&] {
+    auto made = findOrMake(keyOf(2, part), [&] {
       dnnl::primitive_attr attributes;
       attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-      return madeOf(dnnl::reorder::primitive_desc(engine(), plain, engine(), weights_, attributes));
+      return madeOf(dnnl::reorder::primitive_desc(engine(), plain, engine(), wanted, attributes));
     });
     std::vector<char> scratch(made->scratch.get_size());
-    execute(*made, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}}, scratch.data());
-    w_ = memory;
+    execute(*made,
+            {{DNNL_ARG_FROM, memoryAt(plain, w_)},
+             {DNNL_ARG_TO, memoryAt(wanted, layout.memory.get())}},
+            scratch.data());
+    layouts_.push_back(std::move(layout));
+    return layouts_.back().memory.get();
   }
 
   void compute(const Part &part) {
-    auto made = find(part, &weights_);
+    auto made = findOrMake(keyOf(1, part), [&] { return make(part); });
+    const float *w = weightsFor(part, made->weights);
     void *scratch = nullptr;
     if (size_t bytes = made->scratch.get_size()) {
       scratch = call_->services->scratch(call_, int64_t(bytes));
@@ -177,7 +184,7 @@ private:
         (part.firstImage * size(TENSMITH_CONVOLUTION_OUT_HEIGHT) + part.firstRow) * to[3] * to[1];
     Arguments arguments{
         {DNNL_ARG_SRC, memoryAt(describe(from, stridesOf(from)), x)},
-        {DNNL_ARG_WEIGHTS, memoryAt(weights_, w_)},
+        {DNNL_ARG_WEIGHTS, memoryAt(made->weights, w)},
         {DNNL_ARG_DST, memoryAt(describe(to, stridesOf(to)), steps_.result() + offset)}};
     steps_.addTo(arguments, to, stridesOf(to), 1, offset, 0);
     execute(*made, std::move(arguments), scratch);
@@ -187,8 +194,13 @@ private:
   const int64_t *sizes_;
   const float *x_, *w_;
   Steps steps_;
-  dnnl::memory::desc weights_;
   bool byImages_ = false;
+  struct Layout {
+    dnnl::memory::desc desc;
+    std::unique_ptr<float, void (*)(void *)> memory;
+  };
+  std::mutex mutex_;
+  std::vector<Layout> layouts_;
 };
 
 /// An operator on each row by itself.
