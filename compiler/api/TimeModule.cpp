@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <vector>
 
@@ -24,7 +25,7 @@ using ModuleHandle = std::unique_ptr<ts_module, Freed<ts_module, ts_module_free>
 using SessionHandle = std::unique_ptr<ts_session, Freed<ts_session, ts_session_free>>;
 using TensorHandle = std::unique_ptr<ts_tensor, Freed<ts_tensor, ts_tensor_free>>;
 
-/// Small numbers around zero, none of them subnormal.
+/// Small numbers around zero, none of them subnormal; zeros of other types.
 Result<TensorHandle> drawn(const ts_port &port, uint32_t seed) {
   std::vector<int64_t> shape;
   for (int64_t dim = 0; dim < port.rank; ++dim)
@@ -35,6 +36,7 @@ Result<TensorHandle> drawn(const ts_port &port, uint32_t seed) {
     return status;
   TensorHandle handle(tensor);
   auto *data = static_cast<float *>(ts_tensor_data(tensor));
+  std::memset(data, 0, size_t(ts_tensor_size(tensor)) * ts_type_bytes(port.type));
   for (int64_t i = 0; i < ts_tensor_size(tensor) && port.type == TS_F32; ++i) {
     seed = seed * 1664525 + 1013904223;
     data[i] = float(int32_t(seed >> 16) - 32768) / 32768 + 0.5f / 32768;

@@ -5,10 +5,10 @@
 //
 // A schedule decides for its kernels; elsewhere the first dialect of the policy's list that takes
 // the operator does it, with as much of what follows as it takes; or, where it is measured, whoever
-// is fastest. What is measured is a function with the operator and all that any of them takes
-// behind it, compiled for each of them in turn: what a library leaves is generated there too, as is
-// all of it for `generated`, with the transforms and fusion of any other model. A library has to be
-// faster by a few hundredths, which is what measurements differ by.
+// is fastest. What is measured is a function with the operator and what stands around it, compiled
+// for each of them in turn: what a library leaves is generated there too, as is all of it for
+// `generated`, with the transforms and fusion of any other model. A library has to be faster by a
+// few hundredths, which is what measurements differ by.
 //
 // Policies of fewer bits leave libraries out, which compute in f32. Measured choices leave alone
 // what is one kernel with more than libraries have patterns for: attention, and loops.
@@ -17,6 +17,9 @@
 #include "compiler/rewrite/Rewrites.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -28,20 +31,72 @@ using kernel::OperatorPattern;
 
 constexpr double kFasterBy = 0.97;
 
-/// A module whose `main` is the pattern. Constants that it uses stay constants.
+constexpr size_t kMostAround = 16; // operators, on each side
+
+bool isPlain(Operation *op) {
+  auto isPlainValue = [](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type ? type.hasStaticShape() &&
+                      (type.getElementType().isF32() || type.getElementType().isInteger(1))
+                : isa<NoneType>(value.getType());
+  };
+  return op->getNumResults() == 1 && op->getNumRegions() == 0 &&
+         llvm::all_of(op->getOperands(), isPlainValue) && isPlainValue(op->getResult(0));
+}
+
+bool isConstant(Value value) {
+  return isa_and_nonnull<graph::ConstantOp, graph::NoneOp>(value.getDefiningOp());
+}
+
+/// The pattern with what a generated kernel may take in besides: what moves or computes its
+/// operands' elements for it alone, and what is computed of its result's. For a library all that
+/// is done apart.
+llvm::SetVector<Operation *> surrounded(const OperatorPattern &pattern) {
+  llvm::SetVector<Operation *> all;
+  for (Operation *op : pattern.operators())
+    all.insert(op);
+  size_t most = all.size() + kMostAround;
+  for (size_t next = 0; next < all.size() && all.size() < most; ++next)
+    for (Value operand : all[next]->getOperands()) {
+      Operation *op = operand.getDefiningOp();
+      auto indexed = dyn_cast_or_null<graph::Indexed>(op);
+      bool isTakenIn = isa_and_nonnull<graph::Elementwise, graph::ReshapeOp, graph::ConcatOp>(op) ||
+                       (indexed && indexed.isMovement());
+      if (isTakenIn && !isConstant(operand) && op->hasOneUse() && isPlain(op) &&
+          op->getBlock() == pattern.root->getBlock())
+        all.insert(op);
+    }
+  most = all.size() + kMostAround;
+  for (Operation *last = pattern.result().getDefiningOp();
+       last->hasOneUse() && all.size() < most;) {
+    last = *last->user_begin();
+    if (!isa<graph::Elementwise>(last) || !isPlain(last) ||
+        last->getBlock() != pattern.root->getBlock() ||
+        last->getResult(0).getType() != pattern.result().getType())
+      break;
+    all.insert(last);
+  }
+  return all;
+}
+
+/// A module whose `main` is that. Constants that it uses stay constants.
 OwningOpRef<ModuleOp> candidate(const OperatorPattern &pattern) {
-  MLIRContext *context = pattern.root->getContext();
   Location location = pattern.root->getLoc();
+  llvm::SetVector<Operation *> set = surrounded(pattern);
+  SmallVector<Operation *> ops(set.begin(), set.end());
+  llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+  llvm::SetVector<Value> inputs, constants;
+  for (Operation *op : ops)
+    for (Value operand : op->getOperands())
+      if (isConstant(operand))
+        constants.insert(operand);
+      else if (!set.contains(operand.getDefiningOp()))
+        inputs.insert(operand);
   OwningOpRef<ModuleOp> module = ModuleOp::create(location);
   OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
-  SmallVector<Type> types;
-  auto isConstant = [](OpOperand *operand) {
-    return operand->get().getDefiningOp<graph::ConstantOp>() != nullptr;
-  };
-  for (OpOperand *operand : pattern.inputs())
-    if (!isConstant(operand))
-      types.push_back(operand->get().getType());
-  auto type = FunctionType::get(context, types, pattern.result().getType());
+  Value result = ops.back()->getResult(0);
+  auto type =
+      builder.getFunctionType(ValueRange(inputs.getArrayRef()).getTypes(), result.getType());
   auto function = builder.create<func::FuncOp>(location, "main", type);
   Block *block = function.addEntryBlock();
   builder.setInsertionPointToEnd(block);
@@ -49,19 +104,17 @@ OwningOpRef<ModuleOp> candidate(const OperatorPattern &pattern) {
     return builder.getDictionaryAttr(
         builder.getNamedAttr("graph.name", builder.getStringAttr(text)));
   };
-  SmallVector<Value> inputs;
-  unsigned argument = 0;
-  for (OpOperand *operand : pattern.inputs()) {
-    if (isConstant(operand)) {
-      inputs.push_back(builder.clone(*operand->get().getDefiningOp())->getResult(0));
-      continue;
-    }
-    function.setArgAttrs(argument, name("x" + std::to_string(argument)));
-    inputs.push_back(block->getArgument(argument++));
+  IRMapping map;
+  for (auto [number, input] : llvm::enumerate(inputs)) {
+    function.setArgAttrs(unsigned(number), name("x" + std::to_string(number)));
+    map.map(input, block->getArgument(unsigned(number)));
   }
   function.setResultAttrs(0, name("y"));
-  Value result = kernel::cloneOperators(pattern, builder, inputs);
-  builder.create<func::ReturnOp>(location, result);
+  for (Value constant : constants)
+    builder.clone(*constant.getDefiningOp(), map);
+  for (Operation *op : ops)
+    builder.clone(*op, map);
+  builder.create<func::ReturnOp>(location, map.lookup(result));
   return module;
 }
 

@@ -1,3 +1,4 @@
+// Breaks when a library is given less than it has a pattern for, or what it has none for.
 // RUN: tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-operators{by=openblas}))' | FileCheck %s --check-prefix=BLAS
 // RUN: tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-operators{by=onednn}))' | FileCheck %s --check-prefix=DNN
 // RUN: tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-operators))' | FileCheck %s --check-prefix=NONE
