@@ -3,8 +3,8 @@
 // The data's gradient is a convolution of the cotangent with the weights flipped. Where the
 // convolution has strides, each remainder of the stride has weights and an image of its own, which
 // are interleaved, so that nothing is multiplied by the zeros between strides. The weights'
-// gradient is a matrix product of cotangent and image for each position of the window, or for some
-// of them together where channels are few.
+// gradient is a matrix product of the cotangent and the patches under the window, or several where
+// those would be large.
 #include "compiler/graph/ChannelOrder.h"
 #include "compiler/graph/WindowGradient.h"
 
@@ -182,8 +182,35 @@ Value asMatrices(const GradientCode &code, Value x, int64_t group, bool position
   return positionsLast ? code.transpose(x, {0, 2, 1}) : x;
 }
 
+/// The image's part under one position after the other, channel by channel: no products of matrices.
+Value depthwiseWeightsGradient(const GradientCode &code, Value image, Value g,
+                               const Windows &windows) {
+  GraphCode::Dims outputs = code.dims(g);
+  auto counts = ArrayRef(outputs).drop_front(2);
+  SmallVector<int64_t> summed{0};
+  for (size_t dim = 2; dim < outputs.size(); ++dim)
+    summed.push_back(int64_t(dim));
+  SmallVector<Value> parts;
+  forEachPosition(windows.kernel, [&](ArrayRef<int64_t> at) {
+    Value products = code.mul(g, windowElements(code, image, windows, at, counts));
+    parts.push_back(code.reshape(code.reduce("graph.reduce_sum", products, summed, false),
+                                 {outputs[1], code.size(1), code.size(1)}));
+  });
+  return code.concat(parts, 2);
+}
+
+/// How many positions of the window stand side by side in one matrix of patches: all, unless it
+/// would be large.
+size_t positionsTogether(const GradientCode &code, Value x, ArrayRef<AffineExpr> counts) {
+  constexpr int64_t kMostElements = 8 << 20, kUnknownRows = 1 << 16;
+  GraphCode::Dims dims = code.dims(x);
+  auto rows = constant(code.graph.shapes.simplify(dims[0] * code.graph.shapes.product(counts)));
+  auto channels = constant(dims[1]);
+  int64_t elements = rows.value_or(kUnknownRows) * channels.value_or(1);
+  return size_t(std::max<int64_t>(kMostElements / std::max<int64_t>(elements, 1), 1));
+}
+
 Value weightsGradient(const Pullback &pull, const Windows &windows) {
-  constexpr int64_t kColumns = 64, kFewChannels = 16;
   const GradientCode &code = pull.code;
   Value x = pull.operand(0), w = pull.operand(1), g = pull.cotangent();
   if (!g)
@@ -192,35 +219,25 @@ Value weightsGradient(const Pullback &pull, const Windows &windows) {
   GraphCode::Dims dims = code.dims(w), outputs = code.dims(g);
   auto counts = ArrayRef(outputs).drop_front(2);
   Value image = padded(code, x, windows);
-  bool isDepthwise = constant(dims[1]) == 1 && constant(dims[0]) == group;
-  Value cotangent = isDepthwise ? g : asMatrices(code, g, group, true);
-  SmallVector<int64_t> summed{0};
-  for (size_t dim = 2; dim < dims.size(); ++dim)
-    summed.push_back(int64_t(dim));
-  // So many positions at once that their channels fill a product's columns.
-  auto channels = constant(dims[1]);
-  bool areFew = channels && group == 1 && *channels > 0 && *channels < kFewChannels;
-  size_t together = areFew ? size_t(kColumns / *channels) : 1;
+  if (constant(dims[1]) == 1 && constant(dims[0]) == group)
+    return code.reshape(depthwiseWeightsGradient(code, image, g, windows), dims);
+  Value cotangent = asMatrices(code, g, group, true);
+  size_t together = positionsTogether(code, x, counts);
   SmallVector<Value> parts, columns;
   auto multiply = [&] {
     if (columns.empty())
       return;
-    Value product = code.matmul(cotangent, asMatrices(code, code.concat(columns, 1), group, false));
     AffineExpr count = code.size(int64_t(columns.size()));
-    if (columns.size() > 1)
-      product = code.transpose(code.reshape(product, {dims[0], count, dims[1]}), {0, 2, 1});
-    parts.push_back(code.reshape(product, {dims[0], dims[1], count}));
+    Value product = code.matmul(cotangent, code.concat(columns, 2));
+    product = code.reshape(product, {dims[0], count, dims[1]});
+    parts.push_back(code.transpose(product, {0, 2, 1}));
     columns.clear();
   };
   forEachPosition(windows.kernel, [&](ArrayRef<int64_t> at) {
-    columns.push_back(windowElements(code, image, windows, at, counts));
-    if (isDepthwise) {
-      Value products = code.mul(g, columns.pop_back_val());
-      parts.push_back(code.reshape(code.reduce("graph.reduce_sum", products, summed, false),
-                                   {dims[0], dims[1], code.size(1)}));
-    } else if (columns.size() == together) {
+    columns.push_back(
+        asMatrices(code, windowElements(code, image, windows, at, counts), group, false));
+    if (columns.size() == together)
       multiply();
-    }
   });
   multiply();
   return code.reshape(code.concat(parts, 2), dims);

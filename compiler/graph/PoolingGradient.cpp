@@ -2,6 +2,7 @@
 //
 // Windows are taken one dimension after the other. Along one, what each position gets is an image,
 // and the images of positions a stride apart are shifted and added, those between are interleaved.
+#include "compiler/graph/ChannelOrder.h"
 #include "compiler/graph/WindowGradient.h"
 
 #include <limits>
@@ -130,14 +131,20 @@ Value numbersAlong(const Pullback &pull, const Windows &windows, size_t dim) {
 Value largestOfTiles(const Pullback &pull, const Windows &windows) {
   const GradientCode &code = pull.code;
   Value x = pull.operand(0), y = pull.op->getResult(0), g = pull.cotangent();
-  GraphCode::Dims dims = code.dims(x), counts = code.dims(y),
-                  parted(dims.begin(), dims.begin() + 2), whole = parted;
+  GraphCode::Dims dims = code.dims(x), counts = code.dims(y), parted{dims[0]}, whole{dims[0]},
+                  joined{dims[0]};
   for (size_t dim = 0; dim < windows.kernel.size(); ++dim) {
     parted.append({counts[2 + dim], code.size(1)});
     whole.append({counts[2 + dim], code.size(windows.kernel[dim])});
+    joined.push_back(dims[2 + dim]);
   }
+  for (GraphCode::Dims *sizes : {&parted, &whole, &joined})
+    sizes->push_back(dims[1]);
+  // Channels-last, as which images are in memory.
+  int64_t rank = int64_t(dims.size());
   auto spread = [&](Value v) {
-    return code.reshape(code.broadcast(code.reshape(v, parted), whole), dims);
+    v = code.reshape(code.transpose(v, toChannelsLast(rank)), parted);
+    return code.transpose(code.reshape(code.broadcast(v, whole), joined), toChannelsFirst(rank));
   };
   Value first = code.scalar(g, double(windows.count() - 1));
   for (int64_t number = windows.count() - 1; number-- > 0;) {

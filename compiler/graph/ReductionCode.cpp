@@ -79,10 +79,55 @@ Value emitExtreme(const ScalarCode &code, Value a, Value b, bool isUnsignedType,
   return isMaximum ? code.make<arith::MaxSIOp>(a, b) : code.make<arith::MinSIOp>(a, b);
 }
 
+/// Along the last dimension: the extreme first, then where it is. Each is a loop that can be
+/// vectorised, which one that carries both is not. Empty dimensions give -1.
+Value emitPlaceOfExtreme(ElementContext &context, Value x, bool last, ValueRange outer,
+                         bool isMaximum) {
+  IndexCode index(context);
+  Type element = rankedType(x).getElementType();
+  bool isUnsignedType = isUnsigned(element);
+  Value extent = context.operandSize(0, outer.size()), none = index.constant(-1);
+  Value nowhere = last ? none : extent;
+  auto elementAt = [&](ValueRange reduced) {
+    SmallVector<Value> position(outer);
+    position.push_back(reduced[0]);
+    return context.operand(0, position);
+  };
+  Value extreme = context.loop(
+      extent, extremeOf(context, element, isMaximum),
+      [&](ValueRange reduced, ValueRange carried) -> SmallVector<Value> {
+        ScalarCode code(context.builder, context.location);
+        return {emitExtreme(code, carried[0], elementAt(reduced), isUnsignedType, isMaximum)};
+      })[0];
+  Value found = context.loop(
+      extent, nowhere,
+      [&](ValueRange reduced, ValueRange carried) -> SmallVector<Value> {
+        ScalarCode code(context.builder, context.location);
+        Value own = elementAt(reduced), is;
+        // A NaN is the extreme where there is one.
+        if (ScalarCode::isFloat(own))
+          is = code.bitOr(code.compare(arith::CmpFPredicate::OEQ, own, extreme), code.isNan(own));
+        else
+          is = code.compare(arith::CmpIPredicate::eq, own, extreme);
+        Value place = code.select(is, reduced[0], nowhere);
+        if (last)
+          return {code.make<arith::MaxSIOp>(carried[0], place)};
+        return {code.make<arith::MinSIOp>(carried[0], place)};
+      })[0];
+  return last ? found : index.select(index.less(found, extent), found, none);
+}
+
 Value emitArgExtreme(ElementContext &context, Value x, unsigned axis, bool keepdims, bool last,
                      ValueRange indices, bool isMaximum) {
   IndexCode index(context);
   auto type = rankedType(x);
+  auto asInteger = [&](Value place) {
+    return context.builder.create<arith::IndexCastOp>(context.location,
+                                                      context.builder.getI64Type(), place);
+  };
+  if (axis + 1 == type.getRank())
+    return asInteger(
+        emitPlaceOfExtreme(context, x, last, keepdims ? indices.drop_back() : indices, isMaximum));
   SmallVector<Value> source;
   for (unsigned dim = 0, next = 0; dim < type.getRank(); ++dim) {
     bool isReduced = dim == axis;
@@ -119,9 +164,7 @@ Value emitArgExtreme(ElementContext &context, Value x, unsigned axis, bool keepd
     return {code.select(isBetter, element, best), code.select(isBetter, reduced[0], carried[1])};
   };
   Value extent = context.operandSize(0, axis);
-  Value found = context.loop(extent, {initial, none}, body)[1];
-  return context.builder.create<arith::IndexCastOp>(context.location, context.builder.getI64Type(),
-                                                    found);
+  return asInteger(context.loop(extent, {initial, none}, body)[1]);
 }
 } // namespace
 

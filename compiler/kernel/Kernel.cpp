@@ -6,6 +6,7 @@
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/kernel/LoopKernel.h"
 #include "compiler/kernel/PackKernel.h"
+#include "compiler/kernel/PatchKernel.h"
 #include "compiler/kernel/RecurrenceKernel.h"
 #include "compiler/kernel/RowKernel.h"
 #include "compiler/kernel/ScatterKernel.h"
@@ -106,6 +107,11 @@ Template chooseTemplate(graph::KernelOp kernel, Operation *root, const MachineSh
   }
   if (auto packed = matchPairedRows(kernel, machine))
     return packTemplate(*packed, machine);
+  Value yielded = kernel.getBody().front().getTerminator()->getOperand(0);
+  auto pack = yielded.getDefiningOp<graph::PackOp>();
+  if (auto patches = pack ? matchPatches(pack, machine) : std::nullopt;
+      patches && isa<BlockArgument>(patches->image))
+    return patchTemplate(*patches, machine);
   if (auto turned = matchTransposition(kernel, machine))
     return transposeTemplate(kernel, *turned, machine);
   return loopTemplate(kernel, machine, asked);

@@ -29,7 +29,7 @@ void append(SmallVectorImpl<Dim> &parts, Dim part) {
   parts.push_back(part);
 }
 
-SmallVector<Dim> flattened(const Dims &dims) {
+SmallVector<Dim> flattened(ArrayRef<SmallVector<Dim>> dims) {
   SmallVector<Dim> parts;
   for (ArrayRef<Dim> dim : dims)
     for (Dim part : dim)
@@ -71,6 +71,12 @@ public:
       llvm::append_range(view.dims, isPanel || isLane ? dim : flattened({dim}));
     }
     return view;
+  }
+
+  StridedMatrices matrices() const {
+    auto dims = ArrayRef(dims_);
+    return {view.source, view.offset, flattened(dims.drop_back(2)),
+            flattened(dims.take_back(2).take_front()), flattened(dims.take_back())};
   }
 
   StridedView view;
@@ -150,28 +156,26 @@ private:
     if (pack.getTransposed())
       std::swap(dims_[rank - 2], dims_[rank - 1]);
     int64_t width = pack.getWidth(), panels = shapeOf(pack.getResult())[rank - 2], columns = 1;
-    SmallVector<Dim> whole = flattened({dims_[rank - 1]}), panel, lane;
+    SmallVector<Dim> whole = flattened({dims_.pop_back_val()}), panel, lane;
     for (Dim part : whole)
       columns *= part.size;
-    if (panels * width != columns) {
-      if (whole.size() > 1)
-        return false;
-      int64_t stride = whole.empty() ? 1 : whole[0].stride;
-      view.columns = columns;
-      panel = {{panels, width * stride}};
-      lane = {{width, stride}};
-    } else {
-      dims_[rank - 1] = whole;
-      Dims lines(dims_.begin(), dims_.end() - 1);
+    if (panels * width == columns) {
+      Dims lines = std::move(dims_);
       dims_ = {whole};
       if (!regroup({panels, width}))
         return false;
       panel = dims_[0];
       lane = dims_[1];
-      dims_ = lines;
-      dims_.emplace_back();
+      dims_ = std::move(lines);
+    } else if (whole.size() <= 1) {
+      int64_t stride = whole.empty() ? 1 : whole[0].stride;
+      view.columns = columns;
+      panel = {{panels, width * stride}};
+      lane = {{width, stride}};
+    } else {
+      return false;
     }
-    dims_.back() = lane;
+    dims_.push_back(lane);
     dims_.insert(dims_.end() - 2, panel);
     return true;
   }
@@ -184,6 +188,14 @@ private:
 std::optional<StridedView> stridedView(Value value) {
   ViewBuilder builder;
   return builder.follow(value) ? std::optional(builder.finish()) : std::nullopt;
+}
+
+std::optional<StridedMatrices> stridedMatrices(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  ViewBuilder builder;
+  if (!type || type.getRank() < 2 || !builder.follow(value) || builder.view.columns)
+    return std::nullopt;
+  return builder.matrices();
 }
 
 } // namespace tensmith::kernel

@@ -30,7 +30,15 @@ struct StridedView {
 };
 
 /// Of a value of known shape that reshapes, transpositions, reversals, slices and a pack at the end
-/// make of another value; null where it is none, or goes through memory in no equal steps.
+/// make of another value; null where it goes through memory in no equal steps.
 std::optional<StridedView> stridedView(mlir::Value value);
+
+/// The same of a stack of matrices, whose dimensions stay apart.
+struct StridedMatrices {
+  mlir::Value source;
+  int64_t offset = 0;
+  llvm::SmallVector<StridedView::Dim> stack, lines, columns;
+};
+std::optional<StridedMatrices> stridedMatrices(mlir::Value value);
 
 } // namespace tensmith::kernel

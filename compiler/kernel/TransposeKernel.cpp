@@ -11,6 +11,8 @@
 // streams, and what is written stays in the second-level cache until its lines are whole.
 #include "compiler/kernel/TransposeKernel.h"
 
+#include "compiler/kernel/FlatElements.h"
+
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -19,78 +21,6 @@ namespace tensmith::kernel {
 namespace {
 
 constexpr int64_t kSquaresTogether = 16; // along the dimension that is loaded, in a work item
-
-bool isWhole(Value value, int64_t elements) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && type.hasStaticShape() && type.getElementType().isF32() &&
-         type.getNumElements() == elements;
-}
-
-/// The elements of a tensor that is computed from whole ones in the same order and from scalars,
-/// by their places in memory.
-class FlatElements {
-public:
-  FlatElements(ElementEmitter &emitter, int64_t elements)
-      : emitter_(emitter), elements_(elements) {}
-
-  /// Whether the value is such a tensor, where `moved` is one.
-  static bool areKnown(Value value, int64_t elements, Value moved) {
-    if (value == moved)
-      return true;
-    if (!isWhole(value, elements))
-      return isWhole(value, 1) && isFree(value);
-    Operation *op = value.getDefiningOp();
-    if (!op)
-      return true;
-    return isa<graph::Elementwise, graph::ReshapeOp>(op) && op->getNumResults() == 1 &&
-           llvm::all_of(op->getOperands(),
-                        [&](Value operand) { return areKnown(operand, elements, moved); });
-  }
-
-  void define(Value value, Value vector) { known_[value] = vector; }
-
-  Value at(Value value, Value place, int64_t lanes, Value mask) {
-    if (Value found = known_.lookup(value))
-      return found;
-    Operation *op = value.getDefiningOp();
-    Value result;
-    if (!isWhole(value, elements_))
-      result = scalar(value, lanes);
-    else if (!op)
-      result = emitter_.load(emitter_.buffer(value), getElementTypeOrSelf(value.getType()), place,
-                             lanes, mask);
-    else if (isa<graph::ReshapeOp>(op))
-      result = at(op->getOperand(0), place, lanes, mask);
-    else
-      result = elementwise(op, place, lanes, mask);
-    return known_[value] = result;
-  }
-
-private:
-  /// A constant, or one element in memory.
-  static bool isFree(Value value) {
-    return !value.getDefiningOp() || isa<graph::ConstantOp>(value.getDefiningOp());
-  }
-
-  Value scalar(Value value, int64_t lanes) {
-    int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
-    Position first{SmallVector<Value>(rank, emitter_.math.constant(0))};
-    return emitter_.splat(emitter_.element(value, first), lanes);
-  }
-
-  Value elementwise(Operation *op, Value place, int64_t lanes, Value mask) {
-    SmallVector<Value> operands;
-    for (Value operand : op->getOperands())
-      operands.push_back(at(operand, place, lanes, mask));
-    return cast<graph::Elementwise>(op).emitScalar(emitter_.builder(), op->getLoc(), operands);
-  }
-
-  ElementEmitter &emitter_;
-  int64_t elements_;
-  llvm::SmallDenseMap<Value, Value> known_;
-};
-
-int64_t elementsOf(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
 int64_t extentOf(const StridedView &view, ArrayRef<unsigned> dims) {
   int64_t product = 1;
@@ -350,7 +280,7 @@ std::optional<Transposition> matchTransposition(graph::KernelOp kernel,
   auto view = turned.moved ? stridedView(turned.moved) : std::nullopt;
   if (!view || view->dims.size() < 2 ||
       !FlatElements::areKnown(yielded, type.getNumElements(), turned.moved) ||
-      !FlatElements::areKnown(view->source, elementsOf(view->source), {}))
+      !FlatElements::areKnown(view->source, elementsOf(view->source)))
     return std::nullopt;
   turned.view = *view;
   if (!LoopChoice(turned, lanes).run())

@@ -12,6 +12,7 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Contraction.h"
+#include "compiler/kernel/PatchKernel.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -124,7 +125,7 @@ public:
   }
 
   void grow(const Options &options) {
-    if (!options.fuse)
+    if (!options.fuse || takePatches(options))
       return;
     // The operators are taken in from behind, so that all users of one are known when it is its
     // turn: which is, at the latest, when the last of them has come in.
@@ -138,6 +139,21 @@ public:
   }
 
 private:
+  /// A pack of patches takes all that makes them of the image, the concatenation too, if nothing
+  /// else reads of it.
+  bool takePatches(const Options &options) {
+    auto pack = dyn_cast<graph::PackOp>(end_);
+    auto patches = pack ? kernel::matchPatches(pack, options.machine) : std::nullopt;
+    auto isInside = [&](Operation *user) { return patches->ops.contains(user); };
+    if (!patches || !llvm::all_of(patches->ops, [&](Operation *op) {
+          return op == end_ || (op->getBlock() == end_->getBlock() &&
+                                llvm::all_of(op->getUsers(), isInside));
+        }))
+      return false;
+    ops_.insert(patches->ops.begin(), patches->ops.end());
+    return true;
+  }
+
   void add(Operation *op, Role role, bool aligned) {
     ops_.insert(op);
     if (aligned)

@@ -1,23 +1,10 @@
 // What is read along one dimension and written along another, against the reference evaluation of
 // the same region, on shapes that leave rests of vectors everywhere.
 #include "compiler/kernel/test/KernelRunner.h"
+#include "compiler/kernel/test/KernelText.h"
 
 namespace tensmith::kernel {
 namespace {
-
-std::string tensor(const Shape &shape) {
-  std::string text = "tensor<";
-  for (int64_t size : shape)
-    text += std::to_string(size) + "x";
-  return text + "f32>";
-}
-
-std::string integers(const std::vector<int64_t> &values) {
-  std::string text = "array<i64";
-  for (size_t i = 0; i < values.size(); ++i)
-    text += (i ? ", " : ": ") + std::to_string(values[i]);
-  return text + ">";
-}
 
 /// A kernel of one operator after the other on %a, its first operand.
 class Chain {

@@ -155,3 +155,31 @@ func.func @sum_of_products(%a: tensor<8x64xf32>, %b: tensor<8x64xf32>, %c: tenso
   %4 = graph.add %3, %2 : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
   return %4 : tensor<8x64xf32>
 }
+
+// -----
+
+// What stands side by side of an image is packed out of it at once; another reader needs it whole.
+// CHECK-LABEL: func @patches
+// CHECK: graph.kernel %arg0 {{.*}}label = "slice+slice+reshape+reshape+concat+pack"
+// CHECK: graph.kernel {{.*}}kind = "contraction"
+// CHECK-LABEL: func @patches_read_by_two
+// CHECK: graph.kernel {{.*}}kind = "concat"
+// CHECK: graph.kernel {{.*}}label = "pack"
+func.func @patches(%x: tensor<2x5x4x16xf32>, %g: tensor<8x30xf32>) -> tensor<8x32xf32> {
+  %0 = graph.slice %x {starts = array<i64: 0, 0, 0, 0>, steps = array<i64: 1, 1, 1, 1>} : (tensor<2x5x4x16xf32>) -> tensor<2x5x3x16xf32>
+  %1 = graph.slice %x {starts = array<i64: 0, 0, 1, 0>, steps = array<i64: 1, 1, 1, 1>} : (tensor<2x5x4x16xf32>) -> tensor<2x5x3x16xf32>
+  %2 = graph.reshape %0 : (tensor<2x5x3x16xf32>) -> tensor<30x16xf32>
+  %3 = graph.reshape %1 : (tensor<2x5x3x16xf32>) -> tensor<30x16xf32>
+  %4 = graph.concat %2, %3 {axis = 1 : i64} : (tensor<30x16xf32>, tensor<30x16xf32>) -> tensor<30x32xf32>
+  %5 = graph.matmul %g, %4 : (tensor<8x30xf32>, tensor<30x32xf32>) -> tensor<8x32xf32>
+  return %5 : tensor<8x32xf32>
+}
+func.func @patches_read_by_two(%x: tensor<2x5x4x16xf32>, %g: tensor<8x30xf32>) -> (tensor<8x32xf32>, tensor<30x32xf32>) {
+  %0 = graph.slice %x {starts = array<i64: 0, 0, 0, 0>, steps = array<i64: 1, 1, 1, 1>} : (tensor<2x5x4x16xf32>) -> tensor<2x5x3x16xf32>
+  %1 = graph.slice %x {starts = array<i64: 0, 0, 1, 0>, steps = array<i64: 1, 1, 1, 1>} : (tensor<2x5x4x16xf32>) -> tensor<2x5x3x16xf32>
+  %2 = graph.reshape %0 : (tensor<2x5x3x16xf32>) -> tensor<30x16xf32>
+  %3 = graph.reshape %1 : (tensor<2x5x3x16xf32>) -> tensor<30x16xf32>
+  %4 = graph.concat %2, %3 {axis = 1 : i64} : (tensor<30x16xf32>, tensor<30x16xf32>) -> tensor<30x32xf32>
+  %5 = graph.matmul %g, %4 : (tensor<8x30xf32>, tensor<30x32xf32>) -> tensor<8x32xf32>
+  return %5, %4 : tensor<8x32xf32>, tensor<30x32xf32>
+}

@@ -1,0 +1,190 @@
+// Patches of an image, by pieces of its rows; see PatchKernel.h.
+//
+// A line of the matrix of patches is one position's window. Where its columns lie, from the line's
+// own place in the image on, is the same for all lines: so it is found out here, column by column,
+// and each vector of a panel is put together from the few pieces of memory that its lanes lie in,
+// by loads under masks. A panel after the other is made for the lines of a row of positions, whose
+// images lie side by side.
+#include "compiler/kernel/PatchKernel.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+constexpr int64_t kMostPanels = 128; // each is code of its own
+constexpr double kMostPieces = 4;    // of a vector, on average
+
+/// Where the elements of some dimensions lie, row-major.
+SmallVector<int64_t> placesOf(ArrayRef<StridedView::Dim> dims, int64_t offset) {
+  SmallVector<int64_t> places{offset};
+  for (auto [size, stride] : dims) {
+    SmallVector<int64_t> next;
+    for (int64_t place : places)
+      for (int64_t i = 0; i < size; ++i)
+        next.push_back(place + i * stride);
+    places = std::move(next);
+  }
+  return places;
+}
+
+/// Ends of the pieces of memory that elements one after the other come from.
+SmallVector<int64_t> pieceEnds(ArrayRef<int64_t> places) {
+  SmallVector<int64_t> ends;
+  for (size_t i = 1; i <= places.size(); ++i)
+    if (i == places.size() || places[i] != places[i - 1] + 1)
+      ends.push_back(int64_t(i));
+  return ends;
+}
+
+bool areSame(ArrayRef<StridedView::Dim> a, ArrayRef<StridedView::Dim> b) {
+  return llvm::equal(a, b, [](const auto &x, const auto &y) {
+    return x.size == y.size && x.stride == y.stride;
+  });
+}
+
+int64_t extentOf(ArrayRef<StridedView::Dim> dims) {
+  int64_t product = 1;
+  for (auto [size, stride] : dims)
+    product *= size;
+  return product;
+}
+
+/// What stands between the value and its source.
+void collect(Value value, Value source, llvm::SetVector<Operation *> &ops) {
+  Operation *op = value.getDefiningOp();
+  if (value == source || !op || !ops.insert(op))
+    return;
+  collect(op->getOperand(0), source, ops);
+}
+
+class PatchEmitter {
+public:
+  PatchEmitter(ElementEmitter &emitter, const Patches &patches, int64_t lanes, Value result)
+      : emitter_(emitter), math_(emitter.math), patches_(patches), lanes_(lanes),
+        width_(graph::PackOp(patches.pack).getWidth()), height_(extentOf(patches.lines)),
+        panels_((int64_t(patches.columns.size()) + width_ - 1) / width_), result_(result),
+        image_(emitter.buffer(patches.image)) {}
+
+  /// One item: the lines of the innermost dimension.
+  void emit(Value item) {
+    SmallVector<StridedView::Dim> outer(patches_.stack);
+    StridedView::Dim inner{1, 0};
+    llvm::append_range(outer, patches_.lines);
+    if (!patches_.lines.empty())
+      inner = outer.pop_back_val();
+    SmallVector<Value> extents;
+    for (const StridedView::Dim &dim : outer)
+      extents.push_back(math_.constant(dim.size));
+    SmallVector<Value> at = math_.delinear(item, extents);
+    Value from = math_.constant(0);
+    for (auto [dim, index] : llvm::zip_equal(outer, at))
+      from = math_.add(from, math_.mul(index, dim.stride));
+    size_t stack = patches_.stack.size();
+    Value number = math_.linear(ArrayRef(at).take_front(stack), ArrayRef(extents).take_front(stack));
+    Value row = math_.linear(ArrayRef(at).drop_front(stack), ArrayRef(extents).drop_front(stack));
+    // Of the first panel.
+    Value line = math_.add(math_.mul(number, panels_ * height_), math_.mul(row, inner.size));
+    for (int64_t panel = 0; panel < panels_; ++panel)
+      emitFor(math_, math_.constant(0), math_.constant(inner.size), math_.constant(1),
+              [&](Value index) {
+                Value to = math_.mul(math_.add(math_.add(line, index), panel * height_), width_);
+                emitLine(panel, math_.add(from, math_.mul(index, inner.stride)), to);
+              });
+  }
+
+private:
+  void emitLine(int64_t panel, Value from, Value to) {
+    for (int64_t lane = 0; lane < width_; lane += lanes_) {
+      int64_t first = panel * width_ + lane, all = patches_.columns.size();
+      auto columns = first < all ? ArrayRef(patches_.columns)
+                                       .slice(size_t(first), size_t(std::min(lanes_, all - first)))
+                                 : ArrayRef<int64_t>();
+      emitter_.store(result_, emitter_.builder().getF32Type(), math_.add(to, lane),
+                     vectorOf(columns, from));
+    }
+  }
+
+  /// Zeros behind the columns.
+  Value vectorOf(ArrayRef<int64_t> columns, Value from) {
+    auto &builder = emitter_.builder();
+    Type type = VectorType::get({lanes_}, builder.getF32Type());
+    Value vector = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
+    int64_t begin = 0;
+    for (int64_t end : columns.empty() ? SmallVector<int64_t>() : pieceEnds(columns)) {
+      Value place = math_.add(from, math_.constant(columns[begin] - begin));
+      Value mask = begin == 0 && end == lanes_ ? Value() : lanesIn(begin, end);
+      Value piece = emitter_.load(image_, builder.getF32Type(), place, lanes_, mask);
+      vector =
+          mask ? builder.create<arith::SelectOp>(math_.location, mask, piece, vector) : piece;
+      begin = end;
+    }
+    return vector;
+  }
+
+  Value lanesIn(int64_t begin, int64_t end) {
+    SmallVector<bool> lanes;
+    for (int64_t lane = 0; lane < lanes_; ++lane)
+      lanes.push_back(lane >= begin && lane < end);
+    auto type = VectorType::get({lanes_}, emitter_.builder().getI1Type());
+    return emitter_.builder().create<arith::ConstantOp>(
+        math_.location, DenseElementsAttr::get(type, ArrayRef<bool>(lanes)));
+  }
+
+  ElementEmitter &emitter_;
+  IndexMath &math_;
+  const Patches &patches_;
+  int64_t lanes_, width_, height_, panels_;
+  Value result_, image_;
+};
+
+} // namespace
+
+std::optional<Patches> matchPatches(graph::PackOp pack, const MachineShape &machine) {
+  int64_t lanes = machine.lanes(sizeof(float)), width = pack.getWidth();
+  auto joined = pack.getX().getDefiningOp<graph::ConcatOp>();
+  auto type = joined ? dyn_cast<RankedTensorType>(joined.getType()) : RankedTensorType();
+  if (!type || !type.hasStaticShape() || !type.getElementType().isF32() || pack.getTransposed() ||
+      int64_t(joined.getAxis()) != type.getRank() - 1 || width % lanes != 0 ||
+      type.getShape().back() > kMostPanels * width)
+    return std::nullopt;
+  Patches patches{pack, {}, {}, {}, {}, {}};
+  patches.ops.insert(pack);
+  patches.ops.insert(joined);
+  for (Value input : joined.getInputs()) {
+    auto view = stridedMatrices(input);
+    if (!view)
+      return std::nullopt;
+    if (!patches.image)
+      patches = {pack, view->source, patches.ops, view->stack, view->lines, {}};
+    if (view->source != patches.image || !areSame(view->stack, patches.stack) ||
+        !areSame(view->lines, patches.lines))
+      return std::nullopt;
+    llvm::append_range(patches.columns, placesOf(view->columns, view->offset));
+    collect(input, view->source, patches.ops);
+  }
+  bool isScattered = double(pieceEnds(patches.columns).size()) * double(lanes) >
+                     kMostPieces * double(patches.columns.size());
+  return isScattered ? std::nullopt : std::optional(patches);
+}
+
+Template patchTemplate(const Patches &patches, const MachineShape &machine) {
+  Template parts;
+  int64_t lanes = machine.lanes(sizeof(float)), inner = 1;
+  int64_t items = extentOf(patches.stack) * extentOf(patches.lines);
+  if (!patches.lines.empty())
+    inner = patches.lines.back().size;
+  int64_t vectors = inner * (int64_t(patches.columns.size()) / lanes + 1);
+  parts.summary = "patches";
+  parts.items = [=](IndexMath &math, const SizeValues &) -> WorkItems {
+    return {math.constant(items / inner), grainOf(math, math.constant(4 * vectors))};
+  };
+  parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
+    emitFor(emitter.math, begin, end, emitter.math.constant(1), [&](Value item) {
+      PatchEmitter(emitter, patches, lanes, results[0]).emit(item);
+    });
+  };
+  return parts;
+}
+
+} // namespace tensmith::kernel

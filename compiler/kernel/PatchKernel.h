@@ -1,0 +1,27 @@
+// The template of patches under a window as the right operand of a product: a pack of what is
+// sliced out of one image once for each position of the window, and stands side by side.
+#pragma once
+#include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/StridedView.h"
+
+#include "llvm/ADT/SetVector.h"
+
+namespace tensmith::kernel {
+
+struct Patches {
+  graph::PackOp pack;
+  mlir::Value image;
+  /// The pack, and all that stands between it and the image.
+  llvm::SetVector<mlir::Operation *> ops;
+  llvm::SmallVector<StridedView::Dim> stack, lines;
+  /// Where each column of a line is, in elements of the image from the line's own place on.
+  llvm::SmallVector<int64_t> columns;
+};
+
+/// Of a pack of f32 in a graph or in a kernel, if its operand is a concatenation of that kind and
+/// vectors of its columns come from few pieces of memory.
+std::optional<Patches> matchPatches(graph::PackOp pack, const MachineShape &machine);
+
+Template patchTemplate(const Patches &patches, const MachineShape &machine);
+
+} // namespace tensmith::kernel
