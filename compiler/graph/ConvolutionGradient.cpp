@@ -182,7 +182,8 @@ Value asMatrices(const GradientCode &code, Value x, int64_t group, bool position
   return positionsLast ? code.transpose(x, {0, 2, 1}) : x;
 }
 
-/// The image's part under one position after the other, channel by channel: no products of matrices.
+/// The image's part under one position after the other, channel by channel: no products of
+/// matrices.
 Value depthwiseWeightsGradient(const GradientCode &code, Value image, Value g,
                                const Windows &windows) {
   GraphCode::Dims outputs = code.dims(g);
@@ -200,14 +201,17 @@ Value depthwiseWeightsGradient(const GradientCode &code, Value image, Value g,
 }
 
 /// How many positions of the window stand side by side in one matrix of patches: all, unless it
-/// would be large.
-size_t positionsTogether(const GradientCode &code, Value x, ArrayRef<AffineExpr> counts) {
-  constexpr int64_t kMostElements = 8 << 20, kUnknownRows = 1 << 16;
+/// would be large; then about as many in each of several.
+size_t positionsTogether(const GradientCode &code, Value x, const Windows &windows,
+                         ArrayRef<AffineExpr> counts) {
+  constexpr int64_t kMostElements = 2 << 20, kUnknownRows = 1 << 16;
   GraphCode::Dims dims = code.dims(x);
   auto rows = constant(code.graph.shapes.simplify(dims[0] * code.graph.shapes.product(counts)));
   auto channels = constant(dims[1]);
   int64_t elements = rows.value_or(kUnknownRows) * channels.value_or(1);
-  return size_t(std::max<int64_t>(kMostElements / std::max<int64_t>(elements, 1), 1));
+  int64_t most = std::max<int64_t>(kMostElements / std::max<int64_t>(elements, 1), 1);
+  int64_t all = std::max<int64_t>(windows.count(), 1), parts = (all + most - 1) / most;
+  return size_t((all + parts - 1) / parts);
 }
 
 Value weightsGradient(const Pullback &pull, const Windows &windows) {
@@ -222,7 +226,7 @@ Value weightsGradient(const Pullback &pull, const Windows &windows) {
   if (constant(dims[1]) == 1 && constant(dims[0]) == group)
     return code.reshape(depthwiseWeightsGradient(code, image, g, windows), dims);
   Value cotangent = asMatrices(code, g, group, true);
-  size_t together = positionsTogether(code, x, counts);
+  size_t together = positionsTogether(code, x, windows, counts);
   SmallVector<Value> parts, columns;
   auto multiply = [&] {
     if (columns.empty())

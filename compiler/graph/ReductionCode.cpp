@@ -79,13 +79,36 @@ Value emitExtreme(const ScalarCode &code, Value a, Value b, bool isUnsignedType,
   return isMaximum ? code.make<arith::MaxSIOp>(a, b) : code.make<arith::MinSIOp>(a, b);
 }
 
+/// The bits of a float as a signed integer that is ordered as floats are, and back: negative ones
+/// are ordered by their bits the other way round.
+Value orderedBits(const ScalarCode &code, Value bits) {
+  unsigned width = bits.getType().getIntOrFloatBitWidth();
+  Value sign = code.make<arith::ShRSIOp>(
+      bits, code.make<arith::ConstantIntOp>(int64_t(width) - 1, bits.getType()));
+  int64_t all = llvm::APInt::getSignedMaxValue(width).getSExtValue();
+  Value flips = code.bitAnd(sign, code.make<arith::ConstantIntOp>(all, bits.getType()));
+  return code.make<arith::XOrIOp>(bits, flips);
+}
+
+/// What is compared for the largest (or smallest) of floats: integers of their order, of which LLVM
+/// knows the extreme as a reduction. A NaN is beyond all.
+Value orderedFloat(const ScalarCode &code, Value x, bool isMaximum) {
+  Type bits = code.builder.getIntegerType(x.getType().getIntOrFloatBitWidth());
+  Value key = orderedBits(code, code.make<arith::BitcastOp>(bits, x));
+  unsigned width = bits.getIntOrFloatBitWidth();
+  llvm::APInt beyond =
+      isMaximum ? llvm::APInt::getSignedMaxValue(width) : llvm::APInt::getSignedMinValue(width);
+  return code.select(code.isNan(x), code.make<arith::ConstantIntOp>(beyond.getSExtValue(), bits),
+                     key);
+}
+
 /// Along the last dimension: the extreme first, then where it is. Each is a loop that can be
-/// vectorised, which one that carries both is not. Empty dimensions give -1.
+/// vectorised, which one that carries both is not.
 Value emitPlaceOfExtreme(ElementContext &context, Value x, bool last, ValueRange outer,
                          bool isMaximum) {
   IndexCode index(context);
-  Type element = rankedType(x).getElementType();
-  bool isUnsignedType = isUnsigned(element);
+  Type element = rankedType(x).getElementType(), type = kernelElementType(element);
+  bool isUnsignedType = isUnsigned(element), isReal = isa<FloatType>(type);
   Value extent = context.operandSize(0, outer.size()), none = index.constant(-1);
   Value nowhere = last ? none : extent;
   auto elementAt = [&](ValueRange reduced) {
@@ -93,28 +116,32 @@ Value emitPlaceOfExtreme(ElementContext &context, Value x, bool last, ValueRange
     position.push_back(reduced[0]);
     return context.operand(0, position);
   };
-  Value extreme = context.loop(
-      extent, extremeOf(context, element, isMaximum),
-      [&](ValueRange reduced, ValueRange carried) -> SmallVector<Value> {
-        ScalarCode code(context.builder, context.location);
-        return {emitExtreme(code, carried[0], elementAt(reduced), isUnsignedType, isMaximum)};
-      })[0];
-  Value found = context.loop(
-      extent, nowhere,
-      [&](ValueRange reduced, ValueRange carried) -> SmallVector<Value> {
+  ScalarCode before(context.builder, context.location);
+  Value first = extremeOf(context, element, isMaximum);
+  Value extreme =
+      context.loop(extent, isReal ? orderedFloat(before, first, isMaximum) : first,
+                   [&](ValueRange reduced, ValueRange carried) -> SmallVector<Value> {
+                     ScalarCode code(context.builder, context.location);
+                     Value own = elementAt(reduced);
+                     if (isReal)
+                       own = orderedFloat(code, own, isMaximum);
+                     return {emitExtreme(code, carried[0], own, isUnsignedType, isMaximum)};
+                   })[0];
+  if (isReal)
+    extreme = before.make<arith::BitcastOp>(type, orderedBits(before, extreme));
+  return context.loop(
+      extent, nowhere, [&](ValueRange reduced, ValueRange carried) -> SmallVector<Value> {
         ScalarCode code(context.builder, context.location);
         Value own = elementAt(reduced), is;
         // A NaN is the extreme where there is one.
-        if (ScalarCode::isFloat(own))
+        if (isReal)
           is = code.bitOr(code.compare(arith::CmpFPredicate::OEQ, own, extreme), code.isNan(own));
         else
           is = code.compare(arith::CmpIPredicate::eq, own, extreme);
         Value place = code.select(is, reduced[0], nowhere);
-        if (last)
-          return {code.make<arith::MaxSIOp>(carried[0], place)};
-        return {code.make<arith::MinSIOp>(carried[0], place)};
+        return {last ? code.make<arith::MaxSIOp>(carried[0], place)
+                     : code.make<arith::MinSIOp>(carried[0], place)};
       })[0];
-  return last ? found : index.select(index.less(found, extent), found, none);
 }
 
 Value emitArgExtreme(ElementContext &context, Value x, unsigned axis, bool keepdims, bool last,

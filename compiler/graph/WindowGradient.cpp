@@ -45,10 +45,16 @@ Value padded(const GradientCode &code, Value x, const Windows &windows, Value va
 
 Value windowElements(const GradientCode &code, Value x, const Windows &windows,
                      ArrayRef<int64_t> at, ArrayRef<AffineExpr> counts) {
-  for (size_t dim = 0; dim < at.size(); ++dim)
-    x = code.sliceDim(x, int64_t(2 + dim), at[dim] * windows.dilations[dim], windows.strides[dim],
-                      counts[dim]);
-  return x;
+  if (!x)
+    return x;
+  GraphCode::Dims to = code.dims(x);
+  SmallVector<int64_t> starts(to.size(), 0), steps(to.size(), 1);
+  for (size_t dim = 0; dim < at.size(); ++dim) {
+    starts[2 + dim] = at[dim] * windows.dilations[dim];
+    steps[2 + dim] = windows.strides[dim];
+    to[2 + dim] = counts[dim];
+  }
+  return to == code.dims(x) ? x : code.graph.slice(x, starts, steps, to);
 }
 
 void forEachPosition(ArrayRef<int64_t> kernel, function_ref<void(ArrayRef<int64_t>)> visit) {

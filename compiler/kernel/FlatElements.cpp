@@ -14,9 +14,7 @@ bool isWhole(Value value, int64_t elements) {
 
 } // namespace
 
-int64_t elementsOf(Value value) {
-  return cast<RankedTensorType>(value.getType()).getNumElements();
-}
+int64_t elementsOf(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
 bool FlatElements::areKnown(Value value, int64_t elements, Value given) {
   Operation *op = value.getDefiningOp();
@@ -25,9 +23,8 @@ bool FlatElements::areKnown(Value value, int64_t elements, Value given) {
   if (!isWhole(value, elements)) // a constant, or one element in memory
     return isWhole(value, 1) && (!op || isa<graph::ConstantOp>(op));
   return !op || (isa<graph::Elementwise, graph::ReshapeOp>(op) && op->getNumResults() == 1 &&
-                 llvm::all_of(op->getOperands(), [&](Value operand) {
-                   return areKnown(operand, elements, given);
-                 }));
+                 llvm::all_of(op->getOperands(),
+                              [&](Value operand) { return areKnown(operand, elements, given); }));
 }
 
 Value FlatElements::at(Value value, Value place, int64_t lanes, Value mask) {

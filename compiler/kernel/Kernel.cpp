@@ -107,10 +107,7 @@ Template chooseTemplate(graph::KernelOp kernel, Operation *root, const MachineSh
   }
   if (auto packed = matchPairedRows(kernel, machine))
     return packTemplate(*packed, machine);
-  Value yielded = kernel.getBody().front().getTerminator()->getOperand(0);
-  auto pack = yielded.getDefiningOp<graph::PackOp>();
-  if (auto patches = pack ? matchPatches(pack, machine) : std::nullopt;
-      patches && isa<BlockArgument>(patches->image))
+  if (auto patches = matchPatches(kernel, machine))
     return patchTemplate(*patches, machine);
   if (auto turned = matchTransposition(kernel, machine))
     return transposeTemplate(kernel, *turned, machine);

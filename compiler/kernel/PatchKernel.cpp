@@ -3,17 +3,20 @@
 // A line of the matrix of patches is one position's window. Where its columns lie, from the line's
 // own place in the image on, is the same for all lines: so it is found out here, column by column,
 // and each vector of a panel is put together from the few pieces of memory that its lanes lie in,
-// by loads under masks. A panel after the other is made for the lines of a row of positions, whose
-// images lie side by side.
+// by loads under masks. Some lines are cut into all their panels before the next are begun, so that
+// memory is read as a few streams.
 #include "compiler/kernel/PatchKernel.h"
+
+#include "compiler/kernel/FlatElements.h"
 
 using namespace mlir;
 
 namespace tensmith::kernel {
 namespace {
 
-constexpr int64_t kMostPanels = 128; // each is code of its own
-constexpr double kMostPieces = 4;    // of a vector, on average
+constexpr int64_t kMostPanels = 256;   // each is code of its own
+constexpr int64_t kLinesTogether = 16; // of the innermost dimension, in an item
+constexpr int64_t kMostPieces = 4;     // of a vector, on average
 
 /// Where the elements of some dimensions lie, row-major.
 SmallVector<int64_t> placesOf(ArrayRef<StridedView::Dim> dims, int64_t offset) {
@@ -38,9 +41,8 @@ SmallVector<int64_t> pieceEnds(ArrayRef<int64_t> places) {
 }
 
 bool areSame(ArrayRef<StridedView::Dim> a, ArrayRef<StridedView::Dim> b) {
-  return llvm::equal(a, b, [](const auto &x, const auto &y) {
-    return x.size == y.size && x.stride == y.stride;
-  });
+  return llvm::equal(
+      a, b, [](const auto &x, const auto &y) { return x.size == y.size && x.stride == y.stride; });
 }
 
 int64_t extentOf(ArrayRef<StridedView::Dim> dims) {
@@ -48,6 +50,14 @@ int64_t extentOf(ArrayRef<StridedView::Dim> dims) {
   for (auto [size, stride] : dims)
     product *= size;
   return product;
+}
+
+/// The innermost lines.
+StridedView::Dim innerLines(const Patches &patches) {
+  return patches.lines.empty() ? StridedView::Dim{1, 0} : patches.lines.back();
+}
+int64_t partsOfInner(const Patches &patches) {
+  return (innerLines(patches).size + kLinesTogether - 1) / kLinesTogether;
 }
 
 /// What stands between the value and its source.
@@ -63,34 +73,35 @@ public:
   PatchEmitter(ElementEmitter &emitter, const Patches &patches, int64_t lanes, Value result)
       : emitter_(emitter), math_(emitter.math), patches_(patches), lanes_(lanes),
         width_(graph::PackOp(patches.pack).getWidth()), height_(extentOf(patches.lines)),
-        panels_((int64_t(patches.columns.size()) + width_ - 1) / width_), result_(result),
-        image_(emitter.buffer(patches.image)) {}
+        panels_((int64_t(patches.columns.size()) + width_ - 1) / width_), result_(result) {}
 
-  /// One item: the lines of the innermost dimension.
+  /// One item: some lines of the innermost dimension.
   void emit(Value item) {
+    StridedView::Dim inner = innerLines(patches_);
     SmallVector<StridedView::Dim> outer(patches_.stack);
-    StridedView::Dim inner{1, 0};
-    llvm::append_range(outer, patches_.lines);
-    if (!patches_.lines.empty())
-      inner = outer.pop_back_val();
+    llvm::append_range(outer, ArrayRef(patches_.lines).drop_back(!patches_.lines.empty()));
     SmallVector<Value> extents;
     for (const StridedView::Dim &dim : outer)
       extents.push_back(math_.constant(dim.size));
+    extents.push_back(math_.constant(partsOfInner(patches_)));
     SmallVector<Value> at = math_.delinear(item, extents);
+    Value begin = math_.mul(at.pop_back_val(), kLinesTogether);
+    Value end = math_.min(math_.add(begin, kLinesTogether), math_.constant(inner.size));
+    extents.pop_back();
     Value from = math_.constant(0);
     for (auto [dim, index] : llvm::zip_equal(outer, at))
       from = math_.add(from, math_.mul(index, dim.stride));
     size_t stack = patches_.stack.size();
-    Value number = math_.linear(ArrayRef(at).take_front(stack), ArrayRef(extents).take_front(stack));
+    Value number =
+        math_.linear(ArrayRef(at).take_front(stack), ArrayRef(extents).take_front(stack));
     Value row = math_.linear(ArrayRef(at).drop_front(stack), ArrayRef(extents).drop_front(stack));
     // Of the first panel.
     Value line = math_.add(math_.mul(number, panels_ * height_), math_.mul(row, inner.size));
     for (int64_t panel = 0; panel < panels_; ++panel)
-      emitFor(math_, math_.constant(0), math_.constant(inner.size), math_.constant(1),
-              [&](Value index) {
-                Value to = math_.mul(math_.add(math_.add(line, index), panel * height_), width_);
-                emitLine(panel, math_.add(from, math_.mul(index, inner.stride)), to);
-              });
+      emitFor(math_, begin, end, math_.constant(1), [&](Value index) {
+        Value to = math_.mul(math_.add(math_.add(line, index), panel * height_), width_);
+        emitLine(panel, math_.add(from, math_.mul(index, inner.stride)), to);
+      });
   }
 
 private:
@@ -114,9 +125,9 @@ private:
     for (int64_t end : columns.empty() ? SmallVector<int64_t>() : pieceEnds(columns)) {
       Value place = math_.add(from, math_.constant(columns[begin] - begin));
       Value mask = begin == 0 && end == lanes_ ? Value() : lanesIn(begin, end);
-      Value piece = emitter_.load(image_, builder.getF32Type(), place, lanes_, mask);
-      vector =
-          mask ? builder.create<arith::SelectOp>(math_.location, mask, piece, vector) : piece;
+      FlatElements elements(emitter_, elementsOf(patches_.image));
+      Value piece = elements.at(patches_.image, place, lanes_, mask);
+      vector = mask ? builder.create<arith::SelectOp>(math_.location, mask, piece, vector) : piece;
       begin = end;
     }
     return vector;
@@ -135,23 +146,28 @@ private:
   IndexMath &math_;
   const Patches &patches_;
   int64_t lanes_, width_, height_, panels_;
-  Value result_, image_;
+  Value result_;
 };
 
 } // namespace
 
 std::optional<Patches> matchPatches(graph::PackOp pack, const MachineShape &machine) {
   int64_t lanes = machine.lanes(sizeof(float)), width = pack.getWidth();
-  auto joined = pack.getX().getDefiningOp<graph::ConcatOp>();
-  auto type = joined ? dyn_cast<RankedTensorType>(joined.getType()) : RankedTensorType();
+  auto type = dyn_cast<RankedTensorType>(pack.getX().getType());
   if (!type || !type.hasStaticShape() || !type.getElementType().isF32() || pack.getTransposed() ||
-      int64_t(joined.getAxis()) != type.getRank() - 1 || width % lanes != 0 ||
-      type.getShape().back() > kMostPanels * width)
+      width % lanes != 0 || type.getShape().back() > kMostPanels * width)
     return std::nullopt;
   Patches patches{pack, {}, {}, {}, {}, {}};
   patches.ops.insert(pack);
-  patches.ops.insert(joined);
-  for (Value input : joined.getInputs()) {
+  SmallVector<Value> inputs{pack.getX()};
+  auto joined = pack.getX().getDefiningOp<graph::ConcatOp>();
+  if (joined && int64_t(joined.getAxis()) == type.getRank() - 1) {
+    patches.ops.insert(joined);
+    inputs = llvm::to_vector(joined.getInputs());
+  } else if (type.getShape().back() % width == 0) {
+    return std::nullopt; // loops do
+  }
+  for (Value input : inputs) {
     auto view = stridedMatrices(input);
     if (!view)
       return std::nullopt;
@@ -163,26 +179,32 @@ std::optional<Patches> matchPatches(graph::PackOp pack, const MachineShape &mach
     llvm::append_range(patches.columns, placesOf(view->columns, view->offset));
     collect(input, view->source, patches.ops);
   }
-  bool isScattered = double(pieceEnds(patches.columns).size()) * double(lanes) >
-                     kMostPieces * double(patches.columns.size());
+  int64_t vectors = (int64_t(patches.columns.size()) + lanes - 1) / lanes;
+  bool isScattered = int64_t(pieceEnds(patches.columns).size()) > kMostPieces * vectors;
   return isScattered ? std::nullopt : std::optional(patches);
+}
+
+std::optional<Patches> matchPatches(graph::KernelOp kernel, const MachineShape &machine) {
+  Value yielded = kernel.getBody().front().getTerminator()->getOperand(0);
+  auto pack = yielded.getDefiningOp<graph::PackOp>();
+  auto patches = pack && kernel->getNumResults() == 1 ? matchPatches(pack, machine) : std::nullopt;
+  bool isKnown = patches && FlatElements::areKnown(patches->image, elementsOf(patches->image));
+  return isKnown ? patches : std::nullopt;
 }
 
 Template patchTemplate(const Patches &patches, const MachineShape &machine) {
   Template parts;
-  int64_t lanes = machine.lanes(sizeof(float)), inner = 1;
-  int64_t items = extentOf(patches.stack) * extentOf(patches.lines);
-  if (!patches.lines.empty())
-    inner = patches.lines.back().size;
-  int64_t vectors = inner * (int64_t(patches.columns.size()) / lanes + 1);
+  int64_t lanes = machine.lanes(sizeof(float)), inner = innerLines(patches).size;
+  int64_t lines = extentOf(patches.stack) * extentOf(patches.lines);
+  int64_t items = lines / inner * partsOfInner(patches);
+  int64_t vectors = std::min(inner, kLinesTogether) * (int64_t(patches.columns.size()) / lanes + 1);
   parts.summary = "patches";
   parts.items = [=](IndexMath &math, const SizeValues &) -> WorkItems {
-    return {math.constant(items / inner), grainOf(math, math.constant(4 * vectors))};
+    return {math.constant(items), grainOf(math, math.constant(4 * vectors))};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
-    emitFor(emitter.math, begin, end, emitter.math.constant(1), [&](Value item) {
-      PatchEmitter(emitter, patches, lanes, results[0]).emit(item);
-    });
+    emitFor(emitter.math, begin, end, emitter.math.constant(1),
+            [&](Value item) { PatchEmitter(emitter, patches, lanes, results[0]).emit(item); });
   };
   return parts;
 }

@@ -1,5 +1,6 @@
-// The template of patches under a window as the right operand of a product: a pack of what is
-// sliced out of one image once for each position of the window, and stands side by side.
+// The template of right operands whose columns lie in pieces: patches under a window, which are
+// sliced out of one image once for each position of the window and stand side by side; and matrices
+// whose last panel is cut off.
 #pragma once
 #include "compiler/kernel/KernelFrame.h"
 #include "compiler/kernel/StridedView.h"
@@ -18,9 +19,11 @@ struct Patches {
   llvm::SmallVector<int64_t> columns;
 };
 
-/// Of a pack of f32 in a graph or in a kernel, if its operand is a concatenation of that kind and
-/// vectors of its columns come from few pieces of memory.
+/// Of a pack of f32 in a graph, if its operand is a concatenation of that kind, or the last panel
+/// is cut off, and vectors of its columns come from few pieces of memory.
 std::optional<Patches> matchPatches(graph::PackOp pack, const MachineShape &machine);
+/// Of a kernel that is such a pack, and computes the image from whole tensors.
+std::optional<Patches> matchPatches(graph::KernelOp kernel, const MachineShape &machine);
 
 Template patchTemplate(const Patches &patches, const MachineShape &machine);
 

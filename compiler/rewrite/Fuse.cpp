@@ -143,11 +143,12 @@ private:
   /// else reads of it.
   bool takePatches(const Options &options) {
     auto pack = dyn_cast<graph::PackOp>(end_);
-    auto patches = pack ? kernel::matchPatches(pack, options.machine) : std::nullopt;
+    bool isJoined = pack && pack.getX().getDefiningOp<graph::ConcatOp>();
+    auto patches = isJoined ? kernel::matchPatches(pack, options.machine) : std::nullopt;
     auto isInside = [&](Operation *user) { return patches->ops.contains(user); };
     if (!patches || !llvm::all_of(patches->ops, [&](Operation *op) {
-          return op == end_ || (op->getBlock() == end_->getBlock() &&
-                                llvm::all_of(op->getUsers(), isInside));
+          return op == end_ ||
+                 (op->getBlock() == end_->getBlock() && llvm::all_of(op->getUsers(), isInside));
         }))
       return false;
     ops_.insert(patches->ops.begin(), patches->ops.end());

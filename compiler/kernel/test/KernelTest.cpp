@@ -76,7 +76,7 @@ TEST(LoopKernel, ReductionSideBySide) {
 // matrix are made one after the other.
 TEST(LoopKernel, PanelsOfSeveralRowsTogether) {
   for (auto [stack, rows, columns, together] :
-       {std::tuple{1, 48, 70, 16}, {3, 20, 32, 4}, {2, 7, 33, 1}, {1, 64, 5, 16}}) {
+       {std::tuple{1, 48, 80, 16}, {3, 20, 32, 4}, {2, 7, 48, 1}, {1, 64, 16, 16}}) {
     auto s = [](int64_t v) { return std::to_string(v); };
     std::string x = "tensor<" + s(stack) + "x" + s(rows) + "x" + s(columns) + "xf32>",
                 y = "tensor<" + s(stack) + "x" + s((columns + 15) / 16) + "x" + s(rows) +

@@ -22,10 +22,10 @@ std::string patches(const Window &w, int64_t panel) {
   for (int64_t i = 0; i < w.size * w.size; ++i) {
     std::string n = std::to_string(i), comma = i ? ", " : "";
     std::vector<int64_t> starts{0, i / w.size * w.dilation, i % w.size * w.dilation, 0};
-    body += "  %s" + n + " = \"graph.slice\"(%x) <{starts = " + integers(starts) + ", steps = " +
-            integers({1, w.stride, w.stride, 1}) + "}> : (" + tensor(image) + ") -> " +
-            tensor(cut) + "\n  %r" + n + " = \"graph.reshape\"(%s" + n + ") : (" + tensor(cut) +
-            ") -> " + tensor(apart) + "\n  %t" + n + " = \"graph.transpose\"(%r" + n +
+    body += "  %s" + n + " = \"graph.slice\"(%x) <{starts = " + integers(starts) +
+            ", steps = " + integers({1, w.stride, w.stride, 1}) + "}> : (" + tensor(image) +
+            ") -> " + tensor(cut) + "\n  %r" + n + " = \"graph.reshape\"(%s" + n + ") : (" +
+            tensor(cut) + ") -> " + tensor(apart) + "\n  %t" + n + " = \"graph.transpose\"(%r" + n +
             ") <{permutation = array<i64: 1, 0, 2>}> : (" + tensor(apart) + ") -> " +
             tensor(matrix) + "\n";
     operands += comma + "%t" + n;
@@ -66,6 +66,26 @@ TEST(PatchKernel, Windows) {
 TEST(PatchKernel, Groups) {
   expectSame({2, 6, 7, 32, 3, 1, 1, 2});
   expectSame({2, 9, 9, 12, 3, 2, 1, 3});
+}
+
+// Breaks if columns behind the last are read, or are no zeros.
+TEST(PatchKernel, LastPanelIsCutOff) {
+  for (auto [rows, columns] : {std::pair{37, 150}, {5, 3}, {16, 65}, {1, 1000}}) {
+    std::string x = tensor({2, rows, columns}), y = tensor({2, (columns + 31) / 32, rows, 32});
+    KernelRunner runner("func.func @main(%a: " + x + ") -> " + y +
+                        " {\n  %k = \"graph.kernel\"(%a) <{label = \"k\", kind = \"\"}> ({\n"
+                        "  ^bb0(%x: " +
+                        x + "):\n  %t = graph.tanh %x : (" + x + ") -> " + x +
+                        "\n  %p = \"graph.pack\"(%t) <{width = 32 : i64}> : (" + x + ") -> " + y +
+                        "\n  graph.yield %p : " + y + "\n  }) : (" + x + ") -> " + y +
+                        "\n  return %k : " + y + "\n}");
+    ASSERT_TRUE(runner.ok());
+    EXPECT_EQ(runner.summary(), "patches");
+    auto inputs = runner.operands({});
+    auto got = runner.compiled(inputs), wanted = runner.byReference(inputs);
+    for (int64_t i = 0; i < wanted[0].size(); ++i)
+      ASSERT_NEAR(got[0].getDouble(i), wanted[0].getDouble(i), 1e-6) << "element " << i;
+  }
 }
 
 // Breaks if pixels that lie apart one by one are taken in pieces.
