@@ -159,7 +159,8 @@ Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine, const
   int64_t lanes = machine.lanes(sizeof(float));
   bool sideBySide = reducesSideBySide(kernel, lanes);
   int64_t block = asked.itemElements.value_or(blockOf(kernel, sideBySide, lanes));
-  int64_t together = rowsTogether(kernel), elements = elementsTogether(kernel);
+  // Of panels of few columns the rows alone.
+  int64_t together = rowsTogether(kernel), elements = together > 1 ? 1 : elementsTogether(kernel);
   parts.summary = sideBySide ? "loops of vectors" : "loops";
   if (together > 1)
     parts.summary += ", " + std::to_string(together) + " rows together";
