@@ -107,10 +107,10 @@ Template chooseTemplate(graph::KernelOp kernel, Operation *root, const MachineSh
   }
   if (auto packed = matchPairedRows(kernel, machine))
     return packTemplate(*packed, machine);
-  if (auto patches = matchPatches(kernel, machine))
-    return patchTemplate(*patches, machine);
   if (auto turned = matchTransposition(kernel, machine))
     return transposeTemplate(kernel, *turned, machine);
+  if (auto patches = matchPatches(kernel, machine))
+    return patchTemplate(*patches, machine);
   return loopTemplate(kernel, machine, asked);
 }
 
