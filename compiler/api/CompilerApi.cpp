@@ -14,6 +14,7 @@
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Outputs.h"
+#include "compiler/kernel/Operators.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/program/Program.h"
 #include "compiler/target/cpu/Dialects.h"
@@ -87,6 +88,9 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
                            "; 0 and 1 are known");
   if (result.precision < TS_PRECISION_FAST || result.precision > TS_PRECISION_F16)
     return invalidArgument("there is no precision " + std::to_string(result.precision));
+  if (auto operators = kernel::parseOperators(result.operators ? result.operators : "");
+      !operators.ok())
+    return operators.status();
   if (result.precision == TS_PRECISION_F16 && !result.training)
     return invalidArgument("the precision f16 is one of training; others are fast, exact and bf16");
   if (result.memory_limit < 0 || result.node_limit < 0 || result.nesting_limit < 0)

@@ -282,6 +282,13 @@ def test_names_that_are_none():
         tensmith.compile(model_of([helper.make_node("Softmax", ["x"], ["y"])], {"x": (3, 4)}), operators="onednn,mkl")
 
 
+def test_names_are_looked_at_before_anything_else(tmp_path):
+    """A wrong name is no fault of the compiler, which would leave a reproducer."""
+    (tmp_path / "m.onnx").write_bytes(model_of([helper.make_node("Softmax", ["x"], ["y"])], {"x": (3, 4)}))
+    done = subprocess.run([COMMAND, "compile", tmp_path / "m.onnx", "--operators", "x"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode != 0 and "nobody is called 'x'" in done.stderr and "reproducer" not in done.stderr
+
+
 def test_a_library_that_is_missing(tmp_path):
     """The module compiles anywhere; who runs it is told what is missing, and what to do."""
     for folder in ("bin", "lib"):
