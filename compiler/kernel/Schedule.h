@@ -27,6 +27,8 @@ struct Schedule {
   std::optional<int64_t> dialect;
   /// Of a convolution: outputs of a Winograd tile along a dimension; 0: none, the direct product.
   std::optional<int64_t> winogradOutputs;
+  /// Of a product with constant weights: 1 where it is made of seven products of quarters.
+  std::optional<int64_t> strassenSteps;
   /// Of a product with weights, under the policy bf16: 16 where operands are rounded, 32 where not.
   std::optional<int64_t> operandBits;
   /// Of a register tile: its rows (pixels, of a depthwise convolution), and its vectors of columns.

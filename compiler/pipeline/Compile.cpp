@@ -63,6 +63,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"integer-codes", rewrite::limitCodes},
                    {"operators", rewrite::callOperators},
                    {"winograd", rewrite::winograd},
+                   {"strassen", rewrite::strassen},
                    {"cse", eliminateCommon},
                    {"mixed-precision", rewrite::mixPrecision},
                    {"narrow-operands", rewrite::narrowOperands},

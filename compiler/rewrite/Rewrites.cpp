@@ -17,6 +17,8 @@ std::span<const Rewrite> rewrites() {
       {"graph-operators", "let libraries do operators", callOperators},
       {"graph-winograd", "compute convolutions by minimal filtering where that is faster",
        winograd},
+      {"graph-strassen", "compute large products by seven of quarters where that is faster",
+       strassen},
       {"graph-narrow-operands", "keep operands of products in fewer bits where that is faster",
        narrowOperands},
       {"graph-mixed-precision", "round factors of products of a step of training", mixPrecision},

@@ -64,6 +64,8 @@ mlir::LogicalResult chooseLayout(mlir::func::FuncOp function, const Options &opt
 mlir::LogicalResult callOperators(mlir::func::FuncOp function, const Options &options);
 /// Convolutions become products over frequencies where that is faster.
 mlir::LogicalResult winograd(mlir::func::FuncOp function, const Options &options);
+/// Products of large matrices become seven of quarters, where that is faster than eight.
+mlir::LogicalResult strassen(mlir::func::FuncOp function, const Options &options);
 /// Operands of products are kept in fewer bits, where it is faster: codes in bytes, and floats, if
 /// the policy allows it, in bf16.
 mlir::LogicalResult narrowOperands(mlir::func::FuncOp function, const Options &options);

@@ -97,6 +97,45 @@ double errorOfWinograd(const HostTensor &weights, int64_t outputs) {
   return distance.relative();
 }
 
+double errorOfStrassen(const HostTensor &weights) {
+  int64_t depth = weights.shape()[0], columns = weights.shape()[1], half = (depth + 1) / 2;
+  auto numbers = weights.as<float>();
+  int64_t pairs = columns / 2, step = std::max<int64_t>(2 * pairs / kMostOutputs, 1);
+  // Two rows, of which one stands in each half of the matrix, and what they are added up to.
+  auto row = [&](int64_t i, int64_t k) {
+    return k < depth ? float(normalAt(kSeed, uint64_t(i * depth + k))) : 0.0F;
+  };
+  auto weight = [&](int64_t k, int64_t column) {
+    return k < depth ? numbers[size_t(k * columns + column)] : 0.0F;
+  };
+  Distance distance;
+  for (int64_t pair = 0; pair < pairs; pair += step) {
+    int64_t left = pair, right = pair + (columns + 1) / 2;
+    std::array<float, 7> p{};
+    std::array<double, 4> plain{};
+    for (int64_t k = 0; k < half; ++k) {
+      float a11 = row(0, k), a12 = row(0, k + half), a21 = row(1, k), a22 = row(1, k + half);
+      float b11 = weight(k, left), b12 = weight(k, right);
+      float b21 = weight(k + half, left), b22 = weight(k + half, right);
+      float s1 = a21 + a22, s2 = s1 - a11, t1 = b12 - b11, t2 = b22 - t1;
+      std::array<float, 7> a{a11, a12, a12 - s2, a22, s1, s2, a11 - a21};
+      std::array<float, 7> b{b11, b21, b22, t2 - b21, t1, t2, b22 - b12};
+      for (size_t i = 0; i < p.size(); ++i)
+        p[i] += a[i] * b[i];
+      plain[0] += double(a11) * b11 + double(a12) * b21;
+      plain[1] += double(a11) * b12 + double(a12) * b22;
+      plain[2] += double(a21) * b11 + double(a22) * b21;
+      plain[3] += double(a21) * b12 + double(a22) * b22;
+    }
+    float u2 = p[0] + p[5], u3 = u2 + p[6];
+    distance.add(p[0] + p[1], plain[0]);
+    distance.add(u2 + p[4] + p[2], plain[1]);
+    distance.add(u3 - p[3], plain[2]);
+    distance.add(u3 + p[4], plain[3]);
+  }
+  return distance.relative();
+}
+
 double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsWeights,
                      bool roundsRows) {
   int64_t outputs = weights.shape()[outputsFirst ? 0 : size_t(weights.rank() - 1)];

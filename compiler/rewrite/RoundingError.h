@@ -15,6 +15,10 @@ inline constexpr double kFastBound = 1e-5, kBfloatBound = 1.0 / 64;
 /// taps, taps]. Some tiles, channels of the output among them, are looked at.
 double errorOfWinograd(const HostTensor &weights, int64_t outputs);
 
+/// Of products of rows with weights by a step of Strassen's, in f32. weights: f32 [depth, columns].
+/// Some columns are looked at.
+double errorOfStrassen(const HostTensor &weights);
+
 /// Of products of rows with weights, where one or both are rounded to bf16. weights: f32 [outputs,
 /// inputs, ...] where `outputsFirst`, else [inputs, outputs].
 double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsWeights,

@@ -28,10 +28,11 @@ def model(tmp_path_factory):
              helper.make_node("Conv", ["c", "d"], ["y"], name="deep", group=64),
              helper.make_node("MatMul", ["a", "m"], ["p"], name="long"),
              helper.make_node("Tanh", ["p"], ["t"], name="chain"),
-             helper.make_node("Transpose", ["t"], ["z"], name="turned")]
+             helper.make_node("Transpose", ["t"], ["z"], name="turned"),
+             helper.make_node("Tanh", ["a"], ["u"], name="loop")]
     inputs = {"x": (1, 64, 33, 30), "a": (ROWS, DEPTH)}
     graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
-                              [onnx.ValueInfoProto(name="y"), onnx.ValueInfoProto(name="z")],
+                              [onnx.ValueInfoProto(name=name) for name in "yzu"],
                               [numpy_helper.from_array(value, name) for name, value in constants.items()])
     path = tmp_path_factory.mktemp("schedules") / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
@@ -83,7 +84,7 @@ WIDE, DEEP, LONG = "conv 1x33x30x64:f32 64x64", "conv 1x33x30x64:f32 64x1x", "ma
     ("deep", DEEP, {"tile_rows": 5, "panel_vectors": 1, "item_tiles": 2}, {}),
     ("long", LONG, {"tile_rows": 1, "depth_block": 48, "panel_vectors": 4}, {}),
     ("long", LONG, {"tile_rows": 16, "depth_block": 4096, "item_tiles": 1}, {"tile_rows": 13}),
-    ("turned", "transpose 37x75", {"item_elements": 5}, {}),
+    ("loop", "tanh 37x1100", {"item_elements": 5}, {}),
 ])
 def test_each_choice_can_be_asked_for(model, tmp_path, node, kernel, choices, shown):
     """Breaks if a choice is not taken, or gives other results than rounding may."""
@@ -95,6 +96,26 @@ def test_each_choice_can_be_asked_for(model, tmp_path, node, kernel, choices, sh
     [entry] = of_kernel(ours, kernel)
     expected = choices | shown
     assert {key: entry.get(key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("shape,columns", [((38, 64), 50), ((37, 65), 51), ((3, 7, 33), 20), ((2, 5), 2)])
+def test_a_product_by_quarters(tmp_path, shape, columns):
+    """Breaks if quarters of odd sizes are not filled up and cut off, rows of a stack are mixed up, or the error is not told."""
+    random = numpy.random.default_rng(3)
+    x, w = random.standard_normal(shape).astype("float32"), random.standard_normal((shape[-1], columns)).astype("float32")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["p"], name="product"), helper.make_node("Relu", ["p"], ["y"])],
+                              "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)], [onnx.ValueInfoProto(name="y")],
+                              [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    asked = written(tmp_path / "s.json", [{"nodes": ["product"], "strassen_steps": 1}])
+    by_quarters, plain = tensmith.compile(model, schedules=asked), tensmith.compile(model)
+    wanted = numpy.maximum(x.astype("float64") @ w, 0)
+    result = numpy.asarray(by_quarters.run(x)[0])
+    assert result.shape == wanted.shape and numpy.abs(result - wanted).max() <= 1e-5 * numpy.abs(wanted).max()
+    [step] = [entry for entry in chosen(by_quarters) if entry.get("strassen_steps")]
+    assert 0 < step["error"] < 1e-5
+    assert len(of_kernel(by_quarters, "matmul")) > len(of_kernel(plain, "matmul")) and not any(
+        entry.get("strassen_steps") for entry in chosen(plain))
 
 
 def test_later_entries_override_and_the_structure_is_enough(model, tmp_path):
