@@ -8,6 +8,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
@@ -199,6 +200,10 @@ public:
   }
 
   int threads() const { return ts_session_threads(session_.get()); }
+  std::tuple<int64_t, int64_t, int64_t, int64_t> copies() const {
+    ts_copies made = ts_session_copies(session_.get());
+    return {made.to_device, made.to_host, made.bytes_to_device, made.bytes_to_host};
+  }
 
 private:
   Owned<ts_module> module_;
@@ -271,7 +276,8 @@ NB_MODULE(_tensmith, m) {
       .def("run", &Module::run)
       .def("ports", &Module::ports)
       .def("describe", &Module::describe)
-      .def_prop_ro("threads", &Module::threads);
+      .def_prop_ro("threads", &Module::threads)
+      .def_prop_ro("copies", &Module::copies);
   m.def("convert_list", convertList);
   m.def("compile_file", &compileFile);
   m.def("compile_bytes", &compileBytes);

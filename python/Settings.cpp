@@ -71,6 +71,7 @@ ts_compile_options Settings::options(Pointers &pointers,
   result.operators = operators ? operators->c_str() : nullptr;
   result.memory_budget = memory;
   result.recomputation = recomputation ? recomputation->c_str() : nullptr;
+  result.device = device ? device->c_str() : nullptr;
   return result;
 }
 
@@ -109,5 +110,6 @@ void bindSettings(nb::module_ &m) {
       .def_rw("operators", &Settings::operators, nb::arg().none())
       .def_rw("memory", &Settings::memory)
       .def_rw("recomputation", &Settings::recomputation, nb::arg().none())
+      .def_rw("device", &Settings::device, nb::arg().none())
       .def_rw("precision", &Settings::precision);
 }

@@ -33,7 +33,7 @@ struct Settings {
   std::vector<std::string> shapes, overridable;
   std::vector<Derivative> derivatives;
   std::optional<Training> training;
-  std::optional<std::string> target, cache, dump, schedules, operators, recomputation;
+  std::optional<std::string> target, cache, dump, schedules, operators, recomputation, device;
   int64_t memory = 0; // bytes of a run; 0: any
   bool reference = false, fuse = true;
   int precision = TS_PRECISION_FAST;

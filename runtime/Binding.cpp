@@ -1,5 +1,6 @@
 // From arguments to a frame that is ready to run: kinds, types and ranks are checked each time;
 // what follows from the shapes is computed only when they differ from the last run's.
+#include "runtime/Device.h"
 #include "runtime/Interpreter.h"
 
 #include <algorithm>
@@ -151,16 +152,26 @@ bool bytesAtEntry(const Frame &frame, const ValueCode &value, Shape &shape, int6
   return count && !__builtin_mul_overflow(*count, byteSize(value.type), &bytes);
 }
 
+bool reserveOnDevice(Frame &frame, int64_t bytes) {
+  if (frame.deviceArena && bytes <= frame.deviceArenaBytes)
+    return true;
+  frame.deviceArena = nullptr;
+  frame.deviceArena = allocateOnDevice(bytes);
+  frame.deviceArenaBytes = bytes;
+  return frame.deviceArena != nullptr;
+}
+
 /// Room for the arena, and the addresses of all that lies in it.
 Status placeArena(Frame &frame) {
   const FunctionCode &code = frame.code;
-  if (!code.hasArena)
+  if (!code.hasArena && !code.hasDeviceArena)
     return {};
   int64_t bytes = frame.exprs[code.arenaBytes];
   if (bytes < 0)
     return {StatusCode::ResourceExhausted,
             "the sizes of the inputs make the intermediate results too large"};
-  if (!frame.arena.reserve(bytes))
+  if ((code.hasArena && !frame.arena.reserve(bytes)) ||
+      (code.hasDeviceArena && !reserveOnDevice(frame, bytes)))
     return {StatusCode::ResourceExhausted, "there is not enough memory for " +
                                                std::to_string(bytes) +
                                                " bytes of intermediate results, or the "
@@ -178,7 +189,7 @@ Status placeArena(Frame &frame) {
       return invalidArgument("with these sizes of the inputs, '" + std::string(value.name) +
                              "' has no valid shape (" + toString(shape) +
                              ") or no place among the intermediate results");
-    frame.setAddress(i, frame.arena.data() + offset);
+    frame.setAddress(i, (value.device ? frame.deviceArena.get() : frame.arena.data()) + offset);
   }
   return {};
 }
@@ -215,7 +226,9 @@ Status resolve(const Module &module, Frame &frame, std::span<const Passed> argum
   frame.resolved = false;
   for (uint32_t i = 0; i < frame.code.values.size(); ++i)
     if (frame.code.values[i].storage == plan::Storage::Constant)
-      frame.setAddress(i, const_cast<std::byte *>(module.weights().data()) +
+      frame.setAddress(i, (frame.code.values[i].device
+                               ? frame.deviceWeights
+                               : const_cast<std::byte *>(module.weights().data())) +
                               frame.code.values[i].offset);
   if (Status status = bindSymbols(module, frame, arguments, given); !status.ok())
     return status;

@@ -451,6 +451,10 @@ ts_status *ts_session_create(ts_module *module, const ts_session_options *option
   });
 }
 void ts_session_free(ts_session *session) { delete session; }
+ts_copies ts_session_copies(const ts_session *session) {
+  const auto &copies = session->session.copies();
+  return {copies.toDevice, copies.toHost, copies.bytesToDevice, copies.bytesToHost};
+}
 int ts_session_threads(const ts_session *session) {
   return const_cast<ts_session *>(session)->session.pool().threads();
 }

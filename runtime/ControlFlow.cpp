@@ -3,6 +3,7 @@
 // The loop is ONNX's: at most `trip count` iterations, while the condition holds. The body takes
 // (iteration, condition, carried..., captured...) and gives (condition, carried..., scanned...);
 // what is scanned is stacked along a new first dimension.
+#include "runtime/Device.h"
 #include "runtime/SteadyLoop.h"
 
 #include <cstring>
@@ -12,6 +13,7 @@ namespace {
 
 Result<int64_t> scalarOf(const TensorRef &tensor, const char *what) {
   bool scalar = tensor->kind() == TensorKind::Tensor && tensor->size() == 1 &&
+                !tensor->onDevice() &&
                 (isInteger(tensor->type()) || tensor->type() == DataType::Bool);
   if (!scalar)
     return invalidArgument(std::string("the ") + what + " should be one integer or boolean, not " +
@@ -109,9 +111,10 @@ Status finishLoop(Frame &frame, const Step &step, LoopState &state) {
   }
   for (size_t i = 0; i < state.scanned.size(); ++i) {
     const ValueCode &value = frame.code.values[step.results[step.carried + i]];
-    auto stacked = i < state.stacked.size()
-                       ? Result<TensorRef>(state.stacked[i])
-                       : stack(state.scanned[i], value.type, unscannedShape(frame, step, value));
+    auto stacked =
+        i < state.stacked.size()
+            ? Result<TensorRef>(state.stacked[i])
+            : stack(state.scanned[i], value.type, unscannedShape(frame, step, value), value.device);
     if (!stacked)
       return stacked.status();
     results.push_back({std::move(*stacked), true});
@@ -122,7 +125,7 @@ Status finishLoop(Frame &frame, const Step &step, LoopState &state) {
 } // namespace
 
 Result<TensorRef> stack(std::span<const TensorRef> elements, DataType type,
-                        std::span<const int64_t> shape) {
+                        std::span<const int64_t> shape, bool onDevice) {
   Shape whole = {int64_t(elements.size())};
   for (const TensorRef &element : elements)
     if (element->kind() != TensorKind::Tensor || element->type() != elements[0]->type() ||
@@ -140,12 +143,14 @@ Result<TensorRef> stack(std::span<const TensorRef> elements, DataType type,
       strings.insert(strings.end(), element->strings().begin(), element->strings().end());
     return Tensor::ofStrings(std::move(strings), whole);
   }
-  auto result = Tensor::create(type, whole);
+  auto result = Tensor::create(type, whole, onDevice);
   if (!result)
     return result;
   std::byte *target = (*result)->data();
   for (const TensorRef &element : elements) {
-    if (element->bytes())
+    if (element->bytes() && onDevice)
+      openedDevice().copyWithin(target, element->data(), element->bytes());
+    else if (element->bytes())
       std::memcpy(target, element->data(), size_t(element->bytes()));
     target += element->bytes();
   }

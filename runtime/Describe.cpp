@@ -31,6 +31,8 @@ const char *opcodeName(plan::Opcode opcode) {
     return "loop";
   case plan::Opcode::Procedure:
     return "procedure";
+  case plan::Opcode::Copy:
+    return "copy";
   default:
     return "view";
   }
@@ -139,6 +141,8 @@ void writeValues(JsonWriter &json, const char *key, const FunctionCode &code, In
     for (uint32_t dim : value.dims)
       writeExpression(json, code, dim, constants);
     json.close(']');
+    if (value.device)
+      json.key("device").value(int64_t(1));
     if (value.late && value.storage == plan::Storage::Arena)
       writeExpression(json.key("bytes_at_most"), code, value.reserved, constants);
     json.close('}');
@@ -194,6 +198,10 @@ void writeFunction(JsonWriter &json, const Module &module, const FunctionCode &c
   auto heap = std::count_if(code.values.begin(), code.values.end(), [](const ValueCode &value) {
     return value.storage == plan::Storage::Heap;
   });
+  auto onDevice = std::count_if(code.values.begin(), code.values.end(),
+                                [](const ValueCode &value) { return value.device; });
+  json.key("device_values").value(int64_t(onDevice));
+  json.key("host_values").value(int64_t(code.values.size()) - int64_t(onDevice));
   json.key("planned_allocations").value(int64_t(planned)).key("heap_values").value(int64_t(heap));
   writeAllocations(json, code, &code == module.program().functions.data());
   json.key("instructions").open('[');
@@ -325,6 +333,8 @@ std::string describeModule(const Module &module) {
   json.open('{');
   json.key("format").value(std::to_string(kFormatMajor) + "." + std::to_string(kFormatMinor));
   json.key("producer").value(view(plan.producer())).key("model").value(view(plan.model()));
+  if (plan.device())
+    json.key("device").value(view(plan.device()));
   json.key("triple").value(view(plan.triple())).key("cpu").value(view(plan.cpu()));
   writeTexts(json, "features", plan.features());
   writePorts(json, module, true);

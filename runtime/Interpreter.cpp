@@ -5,6 +5,7 @@
 #include "runtime/Interpreter.h"
 
 #include "base/Budget.h"
+#include "runtime/Device.h"
 #include "runtime/ModuleFormat.h"
 #include "runtime/Observation.h"
 
@@ -51,7 +52,7 @@ Status allocateResult(Frame &frame, uint32_t index) {
     slot.tensor = TensorRef::retain(slot.destination);
     slot.exclusive = false;
   } else {
-    auto tensor = Tensor::create(value.type, shape);
+    auto tensor = Tensor::create(value.type, shape, value.device);
     if (!tensor)
       return tensor.status().within("'" + std::string(value.name) + "'");
     slot.tensor = std::move(*tensor);
@@ -145,10 +146,21 @@ bool call(Frame &frame, const Step &step) {
          !frame.context.failed.load(std::memory_order_relaxed);
 }
 
+Status callOnDevice(Run &run, Frame &frame, const Step &step) {
+  int32_t failed = openedDevice().run(step.entry, frame.calls[step.call],
+                                      step.operands.size() + step.results.size());
+  if (failed == Device::kForeign)
+    return {StatusCode::Internal, "the kernel is given memory that is not its device's"};
+  bool good = failed == 0 && !frame.context.failed.load(std::memory_order_relaxed);
+  return good ? Status() : kernelFailure(run.session.module(), step, frame.context);
+}
+
 Status executeKernel(Run &run, Frame &frame, const Step &step) {
   if (!step.bare)
     if (Status status = prepareKernel(frame, step); !status.ok())
       return status;
+  if (step.device)
+    return callOnDevice(run, frame, step);
   return call(frame, step) ? Status() : kernelFailure(run.session.module(), step, frame.context);
 }
 
@@ -186,6 +198,8 @@ Status executeStep(Run &run, Frame &frame, const Step &step) {
     return executeLoop(run, frame, step);
   case plan::Opcode::Procedure:
     return executeProcedure(run, frame, step);
+  case plan::Opcode::Copy:
+    return executeCopy(run, frame, step);
   }
   return {StatusCode::Internal, "an instruction is unknown"};
 }
@@ -446,8 +460,11 @@ Result<TensorRef> tensorOf(const Run &run, const Frame &frame, uint32_t index) {
   // Constants lie in the module, which the session keeps; a tensor on them may outlive the session.
   std::shared_ptr<const void> owner;
   if (value.storage == plan::Storage::Constant)
-    owner = run.session.modulePointer();
-  return Tensor::on(value.type, shape, slot.data, std::move(owner));
+    owner = run.session.weightsOwner(value.device);
+  auto tensor = Tensor::on(value.type, shape, slot.data, std::move(owner));
+  if (tensor && value.device)
+    (*tensor)->setOnDevice();
+  return tensor;
 }
 
 Result<TensorRef> operandOf(const Run &run, const Frame &frame, const Step &step, size_t index) {

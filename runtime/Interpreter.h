@@ -4,6 +4,7 @@
 //   Interpreter.cpp  the loop over the steps; kernels, views, results
 //   ControlFlow.cpp  If and Loop
 //   SteadyLoop.cpp   iterations that all do the same
+//   Device.cpp       copies between the host's memory and a device's
 //   Routines.cpp     operators without a kernel, by reference evaluation
 //   Sequences.cpp    operators on sequences, maps and optional values
 //   Procedures.cpp   the way into what functions of the language became (Machine.h)
@@ -62,11 +63,12 @@ Status executeIf(Run &run, Frame &frame, const Step &step);
 Status executeLoop(Run &run, Frame &frame, const Step &step);
 Status executeRoutine(Run &run, Frame &frame, const Step &step);
 Status executeProcedure(Run &run, Frame &frame, const Step &step);
+Status executeCopy(Run &run, Frame &frame, const Step &step);
 
 /// Joins tensors of one type and shape along a new first dimension. `shape` is that of one element
-/// where there is none.
+/// where there is none, and `onDevice` tells where the result is.
 Result<TensorRef> stack(std::span<const TensorRef> elements, DataType type,
-                        std::span<const int64_t> shape);
+                        std::span<const int64_t> shape, bool onDevice);
 
 /// The operators on sequences, maps and optional values, which are no tensors: an evaluator, or
 /// null.

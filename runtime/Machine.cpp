@@ -1,6 +1,8 @@
 // The loop over a procedure's instructions; see Machine.h and the codes in plan.fbs.
 #include "runtime/Machine.h"
+
 #include "runtime/Batches.h"
+#include "runtime/Device.h"
 
 #include "runtime/ModuleFormat.h"
 
@@ -84,7 +86,7 @@ inline bool Machine::readScalar(uint32_t word, plan::ScalarType type, Scalar &va
                                 ", found one of type " + nameOf(cell.type())));
   const Tensor &tensor = *cell.object;
   if (tensor.kind() != TensorKind::Tensor || tensor.type() != elementType(type) ||
-      !tensor.shape().empty())
+      !tensor.shape().empty() || tensor.onDevice())
     return fail(
         invalidArgument(std::string("expected ") + nameOf(type) + "[], found " + describe(tensor)));
   value.bits = 0;
@@ -227,11 +229,16 @@ bool Machine::constant(uint32_t result, uint32_t index) {
     for (uint32_t i = 0; constant->dims() && i < constant->dims()->size(); ++i)
       shape.push_back(constant->dims()->Get(i));
     // It may be handed out, and keeps the module's weights mapped then.
-    auto *data =
-        const_cast<std::byte *>(run_.session.module().weights().data()) + constant->offset();
-    auto tensor = Tensor::on(DataType(constant->type()), shape, data, run_.session.modulePointer());
+    bool device =
+        run_.session.deviceWeights() && !isSingleNumber(DataType(constant->type()), shape.size());
+    auto *data = device ? run_.session.deviceWeights()
+                        : const_cast<std::byte *>(run_.session.module().weights().data());
+    auto tensor = Tensor::on(DataType(constant->type()), shape, data + constant->offset(),
+                             run_.session.weightsOwner(device));
     if (!tensor)
       return fail(tensor.status());
+    if (device)
+      (*tensor)->setOnDevice();
     constants_[index] = std::move(*tensor);
   }
   at(result).assign(Cell::of(constants_[index]));
@@ -328,7 +335,7 @@ bool Machine::branch(const uint32_t *word) {
     if (!readTensor(word[1] & ~kTake, value))
       return false;
     if (value->kind() != TensorKind::Tensor || value->type() != DataType::Bool ||
-        value->size() != 1)
+        value->size() != 1 || value->onDevice())
       return fail(invalidArgument("a condition is not one boolean"));
     holds = *value->data() != std::byte(0);
   }

@@ -1,6 +1,7 @@
 // Steps and values of a run, looked at; see Observation.h.
 #include "runtime/Observation.h"
 
+#include "runtime/Device.h"
 #include "runtime/Interpreter.h"
 #include "runtime/ModuleFormat.h"
 
@@ -35,9 +36,20 @@ uint8_t specialOf(const TensorRef &tensor) {
   return special;
 }
 
+/// The value where it can be looked at.
+Result<TensorRef> seen(const Run &run, const Frame &frame, uint32_t value) {
+  auto tensor = tensorOf(run, frame, value);
+  if (!tensor || !*tensor || !(*tensor)->onDevice())
+    return tensor;
+  auto copy = Tensor::create((*tensor)->type(), (*tensor)->shape());
+  if (copy && (*copy)->bytes())
+    openedDevice().copyOut((*copy)->data(), (*tensor)->data(), (*copy)->bytes());
+  return copy;
+}
+
 /// A value without a tensor (an operand that is not there) holds nothing.
 uint8_t lookThrough(const Run &run, const Frame &frame, uint32_t value) {
-  auto tensor = tensorOf(run, frame, value);
+  auto tensor = seen(run, frame, value);
   return tensor && *tensor ? specialOf(*tensor) : 0;
 }
 
@@ -83,7 +95,7 @@ Status checkFinite(const Run &run, Frame &frame, const Step &step) {
     uint8_t made = found & uint8_t(~given);
     if (!made)
       continue;
-    auto tensor = tensorOf(run, frame, value);
+    auto tensor = seen(run, frame, value);
     return invalidArgument(describeSpecial(frame.code.values[value].name, *tensor, made) +
                            ", and no operand holds one");
   }
@@ -93,7 +105,7 @@ Status checkFinite(const Run &run, Frame &frame, const Step &step) {
 Status observeResults(const Run &run, const Frame &frame, const Step &step) {
   std::string_view location = run.session.module().location(step.location);
   for (uint32_t value : step.results) {
-    auto tensor = tensorOf(run, frame, value);
+    auto tensor = seen(run, frame, value);
     if (!tensor)
       return tensor.status();
     if (*tensor)

@@ -59,7 +59,8 @@ void layOut(FunctionCode &code, Step &step, const KnownTimes &times) {
   bool allocates = std::any_of(step.results.begin(), step.results.end(), [&](uint32_t result) {
     return !fixedAddress(code.values[result]) || code.values[result].late;
   });
-  step.bare = !allocates && !step.lateSizes && step.releases.empty();
+  step.device = !step.results.empty() && code.values[step.results[0]].device;
+  step.bare = !allocates && !step.lateSizes && !step.device && step.releases.empty();
 }
 
 template <typename Visit> void visitKernelPointers(const FunctionCode &code, Visit visit) {
@@ -112,7 +113,7 @@ void collectUses(FunctionCode &code) {
 void collectTogether(FunctionCode &code, const KnownTimes &times) {
   for (const Step &step : code.steps)
     for (uint32_t result : step.results) {
-      if (step.opcode != plan::Opcode::Kernel ||
+      if (step.opcode != plan::Opcode::Kernel || step.device ||
           code.values[result].storage != plan::Storage::Result)
         continue;
       const ValueCode &value = code.values[result];
@@ -180,8 +181,10 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
       code.entryExprs.push_back(i);
     else if (times.exprs[i] != kNever)
       code.steps[size_t(times.exprs[i])].learned.push_back(i);
-  for (const ValueCode &value : code.values)
-    code.hasArena |= value.storage == plan::Storage::Arena;
+  for (const ValueCode &value : code.values) {
+    code.hasArena |= value.storage == plan::Storage::Arena && !value.device;
+    code.hasDeviceArena |= value.storage == plan::Storage::Arena && value.device;
+  }
   collectUses(code);
   collectTransient(code);
   collectTogether(code, times);

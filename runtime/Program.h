@@ -71,6 +71,7 @@ struct Step {
   uint32_t call = 0;         // in Frame::calls
   bool bare = false;         // a kernel whose addresses and sizes are all known before it runs
   bool lateSizes = false;
+  bool device = false;           // a kernel that the device runs
   bool settled = false;          // a view whose address is known at entry
   std::vector<uint32_t> learned; // expressions that are known after it
 };
@@ -96,7 +97,7 @@ struct FunctionCode {
   std::vector<uint32_t> together;    // results of kernels, all alike, that get memory in one block
   std::vector<Overwrite> overwrites; // the first is taken of those of a result, or of a parameter
   KnownTimes times;
-  bool hasArena = false;
+  bool hasArena = false, hasDeviceArena = false;
   uint32_t arenaBytes; // expression
   uint32_t pointerCount = 0, sizeCount = 0, callCount = 0;
   uint32_t batched = 0; // the function that does several calls of this one at once, or 0

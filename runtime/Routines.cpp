@@ -34,6 +34,11 @@ std::span<std::byte> placeOf(const Frame &frame, uint32_t index) {
           size_t(value.late ? frame.exprs[value.reserved] : bytesOf(frame, index))};
 }
 
+/// Operators that ask for their first operand's shape, or hand on its elements by another.
+bool looksAtNoElement(std::string_view name) {
+  return name == "shape" || name == "size" || name == "reshape" || name == "dynamic_reshape";
+}
+
 /// What is known of a result before it is computed.
 reference::ResultType expected(const Frame &frame, const Step &step, uint32_t index) {
   const ValueCode &value = frame.code.values[index];
@@ -76,9 +81,13 @@ Result<std::vector<Passed>> evaluateTensors(Run &run, Frame &frame, const Step &
   if (!results)
     return results.status();
   std::vector<Passed> passed;
-  for (HostTensor &result : *results) {
+  for (HostTensor &result :
+       std::span(*results).first(std::min(results->size(), step.results.size()))) {
     bool shared = sharesMemory(run.session.module(), lent, result);
+    uint32_t index = step.results[passed.size()];
     auto tensor = fromHostTensor(std::move(result));
+    if (tensor && shared && frame.code.values[index].device)
+      (*tensor)->setOnDevice(); // its operand's elements, which it hasn't looked at
     if (tensor && shared)
       tensor = (*tensor)->copy();
     if (!tensor)
@@ -99,6 +108,10 @@ Status executeRoutine(Run &run, Frame &frame, const Step &step) {
     auto operand = operandOf(run, frame, step, i);
     if (!operand)
       return operand.status();
+    bool foreign = *operand && (*operand)->onDevice();
+    if (foreign && !(i == 0 && looksAtNoElement(routine.name)))
+      return {StatusCode::Internal, "operand " + std::to_string(i) + " of " + routine.name +
+                                        " is in the device's memory"};
     operands.push_back(std::move(*operand));
   }
   SequenceEvaluator sequence = findSequenceOperator(routine.name);

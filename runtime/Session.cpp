@@ -2,6 +2,7 @@
 #include "runtime/Session.h"
 
 #include "base/Budget.h"
+#include "runtime/Device.h"
 #include "runtime/Interpreter.h"
 #include "runtime/States.h"
 
@@ -111,10 +112,30 @@ void Frame::clear() {
 Session::Session(std::shared_ptr<const Module> module, int threads, Limits limits)
     : module_(std::move(module)), pool_(threads), limits_(limits),
       budget_(std::make_shared<Budget>(limits.memoryBytes)),
-      frames_(module_->program().functions.size()) {}
+      frames_(module_->program().functions.size()) {
+  if (module_->plan().device())
+    status_ = openSessionDevice();
+}
+
+Status Session::openSessionDevice() {
+  std::string name = module_->plan().device()->str();
+  Device *device = openDevice(name);
+  if (!device)
+    return unsupported("the module is for the device '" + name +
+                       "', whose library is not beside the runtime's");
+  auto bytes = int64_t(module_->weights().size());
+  deviceWeights_ = allocateOnDevice(bytes);
+  if (!deviceWeights_)
+    return {StatusCode::ResourceExhausted, "the device has no memory for the weights"};
+  if (bytes)
+    device->copyIn(deviceWeights_.get(), module_->weights().data(), bytes);
+  return {};
+}
 
 std::unique_ptr<Frame> Session::makeFrame(uint32_t function) {
-  return std::make_unique<Frame>(module_->program().functions[function], pool_, budget_);
+  auto frame = std::make_unique<Frame>(module_->program().functions[function], pool_, budget_);
+  frame->deviceWeights = deviceWeights();
+  return frame;
 }
 
 Session::Lease::Lease(Session &session, uint32_t function)
@@ -177,6 +198,8 @@ void Session::giveBack(MachineSpace space) {
 
 Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs,
                     Profile *profile, const Watch &watch) {
+  if (!status_.ok())
+    return status_;
   const FunctionCode &main = module_->program().functions[0];
   if (inputs.size() != main.params.size() || outputs.size() != main.results.size())
     return invalidArgument("the module takes " + std::to_string(main.params.size()) +

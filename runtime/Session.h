@@ -61,6 +61,9 @@ struct Frame {
   std::vector<int64_t> sizes;   // kernels' sizes
   std::vector<TensmithCall> calls;
   Block arena;
+  std::shared_ptr<std::byte> deviceArena;
+  int64_t deviceArenaBytes = 0;
+  std::byte *deviceWeights = nullptr;
   std::vector<int64_t> key; // given symbols and parameters' shapes that the rest was computed from
   bool resolved = false;
   std::vector<uint8_t> special; // of each value, where the run looks for such; see Observation.h
@@ -141,6 +144,24 @@ public:
 
   std::unique_ptr<Frame> makeFrame(uint32_t function);
 
+  /// What keeps the weights, or their copy on the device.
+  std::shared_ptr<const void> weightsOwner(bool onDevice) const {
+    return onDevice ? std::shared_ptr<const void>(deviceWeights_)
+                    : std::shared_ptr<const void>(module_);
+  }
+  /// The weights on the device; null without one.
+  std::byte *deviceWeights() const { return deviceWeights_.get(); }
+
+  /// Copies between the host's memory and the device's that all runs made.
+  struct Copies {
+    std::atomic<int64_t> toDevice{0}, toHost{0}, bytesToDevice{0}, bytesToHost{0};
+  };
+  const Copies &copies() const { return copies_; }
+  void countCopy(bool toDevice, int64_t bytes) {
+    ++(toDevice ? copies_.toDevice : copies_.toHost);
+    (toDevice ? copies_.bytesToDevice : copies_.bytesToHost) += bytes;
+  }
+
   /// A frame of a function, for as long as the lease lives.
   class Lease {
   public:
@@ -167,6 +188,8 @@ public:
   void giveBack(MachineSpace space);
 
 private:
+  Status openSessionDevice();
+
   struct FramePool {
     std::mutex mutex;
     std::vector<std::unique_ptr<Frame>> idle;
@@ -180,6 +203,9 @@ private:
   std::mutex spacesMutex_;
   std::vector<MachineSpace> idleSpaces_;
   std::atomic<int64_t> kept_{0}; // by idle frames
+  std::shared_ptr<std::byte> deviceWeights_;
+  Copies copies_;
+  Status status_; // whether the device is there
 };
 
 } // namespace tensmith::runtime

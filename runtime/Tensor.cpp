@@ -1,6 +1,8 @@
 // Construction, copies and conversions of the runtime's tensors.
 #include "runtime/Tensor.h"
 
+#include "runtime/Device.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -205,6 +207,23 @@ Result<TensorRef> Tensor::create(DataType type, std::span<const int64_t> shape) 
   return tensor;
 }
 
+Result<TensorRef> Tensor::create(DataType type, std::span<const int64_t> shape, bool onDevice) {
+  if (!onDevice)
+    return create(type, shape);
+  auto size = checkedSize(type, shape);
+  if (!size)
+    return size.status();
+  auto memory = allocateOnDevice(*size * byteSize(type));
+  if (!memory)
+    return Status(StatusCode::ResourceExhausted,
+                  "the device has no memory for a tensor " + describe(type, shape));
+  std::byte *data = memory.get();
+  auto tensor = on(type, shape, data, std::move(memory));
+  if (tensor)
+    (*tensor)->onDevice_ = true;
+  return tensor;
+}
+
 Status Tensor::createTogether(DataType type, const Shape &shape, std::span<TensorRef> tensors) {
   auto size = checkedSize(type, shape);
   if (!size)
@@ -350,7 +369,10 @@ Result<TensorRef> Tensor::reshaped(std::span<const int64_t> shape) const {
                            describe(type_, shape));
   if (type_ == DataType::String)
     return ofStrings(strings(), shape);
-  return on(type_, shape, data_, share());
+  auto seen = on(type_, shape, data_, share());
+  if (seen)
+    (*seen)->onDevice_ = onDevice_;
+  return seen;
 }
 
 Result<TensorRef> Tensor::copy() const {
@@ -377,8 +399,10 @@ Result<TensorRef> Tensor::copy() const {
   }
   if (type_ == DataType::String)
     return ofStrings(strings(), shape());
-  auto result = create(type_, shape());
-  if (result && bytes())
+  auto result = create(type_, shape(), onDevice_);
+  if (result && bytes() && onDevice_)
+    openedDevice().copyWithin((*result)->data(), data_, bytes());
+  else if (result && bytes())
     std::memcpy((*result)->data(), data_, size_t(bytes()));
   return result;
 }

@@ -68,6 +68,8 @@ public:
   /// Uninitialised memory. Errors: InvalidArgument for an impossible type or shape,
   /// ResourceExhausted.
   static Result<TensorRef> create(DataType type, std::span<const int64_t> shape);
+  /// The same in the opened device's memory, or the host's.
+  static Result<TensorRef> create(DataType type, std::span<const int64_t> shape, bool onDevice);
   /// Tensors of numbers, all alike and with few elements, in one block that is let go of with the
   /// last of them.
   static Status createTogether(DataType type, const Shape &shape, std::span<TensorRef> tensors);
@@ -104,6 +106,9 @@ public:
   int64_t size() const { return size_; }
   int64_t bytes() const { return size_ * byteSize(type_); }
   std::byte *data() const { return data_; }
+  /// Whether `data` is a handle of the opened device's memory.
+  bool onDevice() const { return onDevice_; }
+  void setOnDevice() { onDevice_ = true; }
   const std::vector<std::string> &strings() const;
   std::span<const TensorRef> elements() const { return {elements_, count_}; }
 
@@ -138,7 +143,8 @@ private:
   std::atomic<int64_t> references_{1};
   TensorKind kind_ = TensorKind::Tensor;
   DataType type_ = DataType::Undefined;
-  bool inside_ = false;   // the elements lie behind the description
+  bool inside_ : 1 = false; // the elements lie behind the description
+  bool onDevice_ : 1 = false;
   uint8_t blockSize_ = 0; // its number among the sizes that are kept for reuse
   uint32_t tag_ = 0;
   Shape ownShape_;

@@ -55,6 +55,8 @@ private:
   std::string verifyKernel(const plan::Instruction &instruction);
   std::string verifyCall(const plan::Instruction &instruction);
   std::string verifyView(const plan::Instruction &instruction);
+  std::string verifyCopy(const plan::Instruction &instruction);
+  std::string verifyDevice(const plan::Instruction &instruction);
   std::string verifyProcedureCall(const plan::Instruction &instruction);
   std::string release(const plan::Instruction &instruction);
 
@@ -124,6 +126,8 @@ std::string FunctionVerifier::verifyValue(const plan::Value &value) {
   if (value.kind() > plan::ValueKind::MAX || value.storage() > plan::Storage::MAX ||
       value.type() >= kDataTypeCount)
     return "its kind, storage or type is unknown";
+  if (value.device() && !module_.device())
+    return "it is a device's, and the module is for none";
   if (sizeOf(value.dims()) > (value.ranked() ? kMaxRank : 0))
     return "it has too many dimensions";
   for (uint32_t i = 0; i < sizeOf(value.dims()); ++i)
@@ -168,6 +172,8 @@ std::string FunctionVerifier::verifyParams() {
     uint32_t param = function_.params()->Get(i);
     if (value(param).storage() != plan::Storage::Parameter || states_[param] != State::Undefined)
       return "parameter " + std::to_string(i) + " is stored elsewhere, or given twice";
+    if (value(param).device() && &function_ == module_.functions()->Get(0))
+      return "input " + std::to_string(i) + " is not the host's";
     if (!dimsKnownBefore(value(param), 0))
       return "parameter " + std::to_string(i) + " has a size that is not known when it is given";
     states_[param] = State::Defined;
@@ -185,7 +191,8 @@ std::string FunctionVerifier::verifyOverwrites() {
     const plan::Value &param = value(function_.params()->Get(pairs->Get(i)));
     const plan::Value &result = value(pairs->Get(i + 1));
     if (!isPlain(param) || !isPlain(result) || param.type() != result.type() ||
-        result.storage() != plan::Storage::Result || !dimsKnownBefore(result, 0))
+        result.storage() != plan::Storage::Result || !dimsKnownBefore(result, 0) ||
+        param.device() != result.device())
       return "a result can't be written over the parameter";
   }
   return {};
@@ -270,6 +277,21 @@ std::string FunctionVerifier::verifyView(const plan::Instruction &instruction) {
   return changes ? "a view makes a constant of what is none" : "";
 }
 
+/// From one memory to the other, into memory of its own.
+std::string FunctionVerifier::verifyCopy(const plan::Instruction &instruction) {
+  if (sizeOf(instruction.operands()) != 1 || sizeOf(instruction.results()) != 1)
+    return "a copy has one operand and one result";
+  const plan::Value &from = value(instruction.operands()->Get(0));
+  const plan::Value &to = value(instruction.results()->Get(0));
+  bool alike = from.kind() == to.kind() && from.type() == to.type() &&
+               from.ranked() == to.ranked() && sizeOf(from.dims()) == sizeOf(to.dims()) &&
+               from.device() != to.device();
+  for (uint32_t i = 0; alike && i < sizeOf(from.dims()); ++i)
+    alike = from.dims()->Get(i) == to.dims()->Get(i);
+  bool own = to.storage() == plan::Storage::Heap || to.storage() == plan::Storage::Result;
+  return alike && own ? "" : "a copy's operand and result are not the same in two memories";
+}
+
 /// Main alone calls procedures: what they invoke never comes back to one, and so the host's stack
 /// stays bounded.
 std::string FunctionVerifier::verifyProcedureCall(const plan::Instruction &instruction) {
@@ -303,8 +325,25 @@ std::string FunctionVerifier::verifyOpcode(const plan::Instruction &instruction,
     return verifyView(instruction);
   case plan::Opcode::Procedure:
     return verifyProcedureCall(instruction);
+  case plan::Opcode::Copy:
+    return verifyCopy(instruction);
   }
   return "its opcode is unknown";
+}
+
+/// That each instruction finds its operands where it reads them. (What a function is handed, it
+/// looks at itself; a shape can be read anywhere.)
+std::string FunctionVerifier::verifyDevice(const plan::Instruction &instruction) {
+  bool any = false, all = true;
+  for (const auto *list : {instruction.operands(), instruction.results()})
+    for (uint32_t i = 0; i < sizeOf(list); ++i)
+      if (list->Get(i) != kAbsent) {
+        any |= value(list->Get(i)).device();
+        all &= value(list->Get(i)).device();
+      }
+  bool together =
+      instruction.opcode() == plan::Opcode::Kernel || instruction.opcode() == plan::Opcode::View;
+  return together && any && !all ? "its operands and results are in different memories" : "";
 }
 
 std::string FunctionVerifier::release(const plan::Instruction &instruction) {
@@ -328,12 +367,16 @@ std::string FunctionVerifier::verifyInstruction(const plan::Instruction &instruc
     return what;
   if (std::string what = verifyResults(instruction, index); !what.empty())
     return what;
+  if (std::string what = verifyDevice(instruction); !what.empty())
+    return what;
   return release(instruction);
 }
 
 std::string FunctionVerifier::verify() {
   if (function_.given_symbols() > sizeOf(function_.symbols()))
     return "it is given more symbols than it has";
+  if (function_.batched() && module_.device())
+    return "it does several calls at once, which is the host's to put together";
   for (auto stage : {&FunctionVerifier::verifyExprs, &FunctionVerifier::verifyValues,
                      &FunctionVerifier::verifyParams, &FunctionVerifier::verifyOverwrites})
     if (std::string what = (this->*stage)(); !what.empty())
@@ -346,6 +389,8 @@ std::string FunctionVerifier::verify() {
     uint32_t result = function_.results()->Get(i);
     if (result >= valueCount() || states_[result] != State::Defined)
       return "result " + std::to_string(i) + " is not defined at its end";
+    if (value(result).device() && &function_ == module_.functions()->Get(0))
+      return "output " + std::to_string(i) + " is not the host's";
   }
   return {};
 }

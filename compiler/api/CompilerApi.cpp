@@ -93,6 +93,9 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
     return operators.status();
   if (result.precision == TS_PRECISION_F16 && !result.training)
     return invalidArgument("the precision f16 is one of training; others are fast, exact and bf16");
+  if (result.device && std::string_view(result.device) != "separate")
+    return invalidArgument("there is no device '" + std::string(result.device) +
+                           "'; \"separate\" is the only one");
   if (result.memory_limit < 0 || result.node_limit < 0 || result.nesting_limit < 0)
     return invalidArgument("a limit is negative");
   if (result.threads < 0)
@@ -324,6 +327,8 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.memoryBudget = options.memory_budget;
   if (options.recomputation)
     result.recomputation = options.recomputation;
+  if (options.device)
+    result.device = options.device;
   if (options.reproducer)
     result.reproducer = options.reproducer;
   if (options.progress)

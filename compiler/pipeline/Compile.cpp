@@ -423,6 +423,7 @@ private:
     input.limits = machine_.limits;
     input.schedules = schedules_.json();
     input.features = machine_.codeFeatures();
+    input.device = options_.device;
     return input;
   }
 

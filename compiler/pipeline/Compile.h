@@ -36,6 +36,7 @@ struct CompileOptions {
   /// takes as little as it can.
   int64_t memoryBudget = 0;
   std::string recomputation;
+  std::string device;     // that runs the kernels, by name; empty: the host does
   std::string reproducer; // file for what a failure leaves; empty: none
   std::string model = "model";
   std::function<void(const char *stage, double fraction)> progress;

@@ -49,6 +49,8 @@ std::string commandLine(const CompileOptions &options) {
     text += " --operators " + options.operators;
   if (!options.schedules.empty())
     text += " --schedules " + options.schedules;
+  if (!options.device.empty())
+    text += " --device " + options.device;
   if (options.byReference)
     text += " --evaluate-by-reference";
   if (options.verifyEachPass)

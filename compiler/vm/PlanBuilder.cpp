@@ -3,6 +3,7 @@
 
 #include "compiler/graph/Constants.h"
 #include "compiler/program/Batching.h"
+#include "compiler/vm/DevicePlacement.h"
 #include "compiler/vm/ModuleTables.h"
 #include "compiler/vm/ProcedureBuilder.h"
 #include "compiler/vm/Signature.h"
@@ -162,6 +163,8 @@ Result<Plan> buildPlan(const PlanInput &input) {
   int64_t constants = tables.weightsBytes; // without first values
   if (Status status = addStates(function, tables); !status.ok())
     return status;
+  if (!input.device.empty())
+    placeOnDevice(module, input.device);
   module.metadata.push_back(integer("arena_bytes_planned", tables.plannedBytes));
   module.metadata.push_back(integer("arena_buffers", tables.buffers));
   module.metadata.push_back(integer("arena_bytes_without_sharing", tables.separateBytes));

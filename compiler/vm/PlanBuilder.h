@@ -39,6 +39,7 @@ struct PlanInput {
   std::string limits;    // of the machine, that the choices were made by; empty: none were measured
   std::vector<std::string> features;
   std::vector<std::string> unemitted; // kernels that there was no code for, each with the reason
+  std::string device;                 // that runs the kernels; empty: the host does
   std::string recomputation;          // what was chosen for the memory's sake, in words
 };
 

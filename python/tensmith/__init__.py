@@ -120,6 +120,12 @@ class Model:
         """How many threads a run may use."""
         return self._module.threads
 
+    @property
+    def copies(self):
+        """Tensors that the runs so far have copied to the device and to the host, and their bytes: zeros without a device."""
+        names = ("to_device", "to_host", "bytes_to_device", "bytes_to_host")
+        return dict(zip(names, self._module.copies, strict=True))
+
     def describe(self):
         """What was compiled, as a dictionary: target, kernels, instructions, memory."""
         if self._description is None:
@@ -172,7 +178,7 @@ _PRECISIONS = ("fast", "exact", "bf16", "f16")
 
 def _settings(
     shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules=None,
-    memory=0, recomputation=None, operators="generated",
+    memory=0, recomputation=None, operators="generated", device=None,
 ):  # fmt: skip
     if precision not in _PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(map(repr, _PRECISIONS))}, not {precision!r}")
@@ -188,6 +194,7 @@ def _settings(
     settings.schedules = None if schedules is None else os.fspath(schedules)
     settings.operators = operators
     settings.memory, settings.recomputation = _bytes(memory), recomputation
+    settings.device = device
     settings.overridable = list(overridable)
     settings.derivatives = [_derivative(*derivative) for derivative in derivatives]
     return settings
@@ -196,7 +203,7 @@ def _settings(
 def compile(
     model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast",
     fuse=True, overridable=(), derivatives=(), max_depth=0, max_instructions=0, schedules=None, memory=0,
-    recomputation=None, operators="generated",
+    recomputation=None, operators="generated", device=None,
 ):  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
     program of the language, `.tsm`).
@@ -215,11 +222,12 @@ def compile(
     memory: bytes that a run may hold, or "2GiB"; what is computed on the way to the first output is computed again for
         its derivatives, instead of being kept, as far as that is needed. recomputation: "cost" (the least work that does),
         "segments" or "recursive".
+    device: what runs the kernels, with memory of its own (docs/shapes.md); None: the host.
     derivatives: what is computed with the model, after its own outputs: ("grad", of, wrt) and ("jvp", of, wrt), one after
         the other, as `grad` and `jvp` have them; the next may be of what the one before has added.
     """
     settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules,
-                         memory, recomputation, operators)  # fmt: skip
+                         memory, recomputation, operators, device)  # fmt: skip
     return _compiled(model, settings, threads, max_depth, max_instructions)
 
 

@@ -13,7 +13,7 @@ struct BatchOptions {
   int64_t count = 100;
   int jobs = 2;
   int timeoutSeconds = 120;
-  std::string folder = "random-graphs";
+  std::string folder = "random-graphs", device;
   bool allOperators = false;
   bool reduce = true;
 };

@@ -154,6 +154,7 @@ Report check(ModuleOp module, const CheckOptions &options) {
   pipeline::CompileOptions compile;
   compile.threads = 1;
   compile.cacheFolder = options.cacheFolder;
+  compile.device = options.device;
   compile.fuse = options.fuse;
   compile.dumpFolder = options.dumpFolder;
   auto bytes = pipeline::compileToBytes(*copy, compile);

@@ -27,6 +27,7 @@ struct Report {
 
 struct CheckOptions {
   std::string cacheFolder;
+  std::string device; // that runs the kernels; empty: the host
   bool fuse = true;
   std::string dumpFolder;
 };

@@ -46,6 +46,7 @@ int main(int argc, char **argv) {
       ->capture_default_str();
   app.add_flag("--all-operators", options.allOperators, "Fail unless every operator was drawn");
   app.add_flag("!--no-reduce", options.reduce, "Write failing graphs out as they were drawn");
+  app.add_option("--device", options.device, "What runs the kernels: separate");
   app.add_option("--replay", file, "Check the graph in a file instead");
   app.add_flag("!--no-fuse", replayed.fuse, "With --replay: every operator a kernel of its own");
   app.add_option("--dump", replayed.dumpFolder, "With --replay: where each stage's IR goes");
@@ -56,6 +57,7 @@ int main(int argc, char **argv) {
   tensmith::target::cpu::registerCodegenDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
+  replayed.device = options.device;
   if (!file.empty())
     return replay(context, file, replayed);
   if (print) {

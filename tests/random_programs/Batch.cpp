@@ -83,7 +83,7 @@ private:
     for (int64_t i = 0; i < count; ++i)
       seeds.push_back(options_.first + uint64_t(first + i));
     CheckOptions options{options_.folder + "/kernels",
-                         (seeds[0] / uint64_t(options_.batch)) % 5 == 4};
+                         (seeds[0] / uint64_t(options_.batch)) % 5 == 4, options_.device};
     std::vector<Finding> findings = check(context, seeds, options);
     for (int64_t i = 0; i < count; ++i) {
       Entry &entry = entries_[first + i];

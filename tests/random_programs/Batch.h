@@ -11,7 +11,7 @@ struct BatchOptions {
   uint64_t first = 1;
   int64_t count = 100;
   int jobs = 2, batch = 25, timeoutSeconds = 300;
-  std::string folder = "random-programs";
+  std::string folder = "random-programs", device;
 };
 
 /// Prints what was found, and writes the programs that fail to the folder; true where all agree.

@@ -220,6 +220,7 @@ Verdict compileAndRun(mlir::MLIRContext &context, Unit &unit, const CheckOptions
   pipeline::CompileOptions compile;
   compile.threads = 1;
   compile.cacheFolder = options.cacheFolder;
+  compile.device = options.device;
   compile.byReference = options.byReference;
   compile.evaluatePartially = compile.fuse = unit.optimised;
   auto bytes = pipeline::compileToBytes(**module, compile);

@@ -26,6 +26,7 @@ struct Finding {
 struct CheckOptions {
   std::string cacheFolder;
   bool byReference = false;
+  std::string device = {}; // that runs the kernels; empty: the host
 };
 
 /// The program of a seed as text, with a main.

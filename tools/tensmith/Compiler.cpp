@@ -106,6 +106,7 @@ struct Options {
     options.memory_budget = settings.memory;
     options.recomputation =
         settings.recomputation.empty() ? nullptr : settings.recomputation.c_str();
+    options.device = settings.device.empty() ? nullptr : settings.device.c_str();
     options.time_limit = settings.timeLimit;
     options.node_limit = settings.nodeLimit;
     options.nesting_limit = settings.nestingLimit;
@@ -259,6 +260,13 @@ void CompileSettings::addTo(CLI::App &command, bool threadsToo) {
                    "recursive, parts of the network and parts within parts")
       ->type_name("PLAN")
       ->check(CLI::IsMember({"cost", "segments", "recursive"}));
+  group
+      ->add_option("--device", device,
+                   "What runs the kernels, with memory of its own: separate, the host's processor "
+                   "with memory that the host can't touch, to see what is copied (default: the "
+                   "host)")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"separate"}));
   group
       ->add_option("--time-limit", timeLimit,
                    "Seconds that a compilation, or a run, may take (default: 3600; -1: no limit)")

@@ -37,6 +37,7 @@ struct CompileSettings {
   int64_t memoryLimit = 0; // of the compilation, and of the run that follows it
   int64_t memory = 0;      // bytes that a run may hold; 0: any
   std::string recomputation;
+  std::string device; // empty: the host
   double timeLimit = 0;
   int64_t nodeLimit = 0;
   int nestingLimit = 0;

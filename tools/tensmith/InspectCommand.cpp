@@ -184,6 +184,30 @@ void printAllocations(const Json &memory) {
                              cellText(memory["allocations_at_most"]));
 }
 
+/// Of each function the copies that a call makes, with the reason of each.
+void printCopies(const Json &module) {
+  if (!module.contains("device"))
+    return;
+  int64_t onHost = 0, onDevice = 0, copies = 0;
+  Table table({"bytes", "function", "copy"});
+  for (const Json &function : module.value("functions", Json::array())) {
+    onHost += function.value("host_values", 0);
+    onDevice += function.value("device_values", 0);
+    for (const Json &instruction : function.value("instructions", Json::array())) {
+      if (instruction.value("opcode", "") != "copy")
+        continue;
+      ++copies;
+      table.add({workText(instruction.value("bytes", Json())), cellText(function["name"]),
+                 cellText(instruction.value("location", Json()))});
+    }
+  }
+  std::cout << fmt::format("device {}: {} values lie there, {} on the host; {} copies between "
+                           "them, by function (of one call):\n",
+                           cellText(module["device"]), onDevice, onHost, copies);
+  if (!table.empty())
+    std::cout << table.text();
+}
+
 void printModule(const Json &module) {
   std::cout << fmt::format("module: format {}, made by {} from {}\n", cellText(module["format"]),
                            cellText(module["producer"]), cellText(module["model"]));
@@ -205,6 +229,7 @@ void printModule(const Json &module) {
                              "memory for the most that they can be\n",
                              cellText(memory["bounded_values"]));
   printAllocations(memory);
+  printCopies(module);
   Json metadata = module.value("metadata", Json::object());
   if (metadata.contains("run_bytes_planned"))
     std::cout << fmt::format("a run holds {}: in the arena at most {} are alive at a time\n",

@@ -17,7 +17,8 @@ namespace tensmith::vm {
 
 class PlannedFunction {
 public:
-  explicit PlannedFunction(const std::string &text) : context_(registry()) {
+  explicit PlannedFunction(const std::string &text, const std::string &device = "")
+      : context_(registry()) {
     context_.loadAllAvailableDialects();
     module_ = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
     EXPECT_TRUE(module_) << text;
@@ -31,6 +32,7 @@ public:
     input.model = "test.onnx";
     input.triple = "x86_64-unknown-linux-gnu";
     input.cpu = "generic";
+    input.device = device;
     auto built = buildPlan(input);
     status = built.status();
     if (!built.ok())
