@@ -1,6 +1,8 @@
 // Elements of whole tensors; see FlatElements.h.
 #include "compiler/kernel/FlatElements.h"
 
+#include "llvm/ADT/SetVector.h"
+
 using namespace mlir;
 
 namespace tensmith::kernel {
@@ -17,14 +19,22 @@ bool isWhole(Value value, int64_t elements) {
 int64_t elementsOf(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
 bool FlatElements::areKnown(Value value, int64_t elements, Value given) {
-  Operation *op = value.getDefiningOp();
-  if (value == given)
-    return true;
-  if (!isWhole(value, elements)) // a constant, or one element in memory
-    return isWhole(value, 1) && (!op || isa<graph::ConstantOp>(op));
-  return !op || (isa<graph::Elementwise, graph::ReshapeOp>(op) && op->getNumResults() == 1 &&
-                 llvm::all_of(op->getOperands(),
-                              [&](Value operand) { return areKnown(operand, elements, given); }));
+  llvm::SetVector<Value> seen;
+  seen.insert(value);
+  for (size_t next = 0; next < seen.size(); ++next) {
+    Operation *op = seen[next].getDefiningOp();
+    if (seen[next] == given)
+      continue;
+    if (!isWhole(seen[next], elements)) { // a constant, or one element in memory
+      if (!isWhole(seen[next], 1) || (op && !isa<graph::ConstantOp>(op)))
+        return false;
+    } else if (op) {
+      if (!isa<graph::Elementwise, graph::ReshapeOp>(op) || op->getNumResults() != 1)
+        return false;
+      seen.insert(op->operand_begin(), op->operand_end());
+    }
+  }
+  return true;
 }
 
 Value FlatElements::at(Value value, Value place, int64_t lanes, Value mask) {

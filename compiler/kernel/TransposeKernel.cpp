@@ -12,14 +12,19 @@
 #include "compiler/kernel/TransposeKernel.h"
 
 #include "compiler/kernel/FlatElements.h"
+#include "compiler/kernel/Work.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
 namespace tensmith::kernel {
 namespace {
 
+/// Of an element: its code stands there for each line of each kind of square, whole and cut off.
+constexpr double kMostAdditions = 32;
 constexpr int64_t kSquaresTogether = 16; // along the dimension that is loaded, in a work item
 
 int64_t extentOf(const StridedView &view, ArrayRef<unsigned> dims) {
@@ -32,19 +37,30 @@ int64_t extentOf(const StridedView &view, ArrayRef<unsigned> dims) {
 /// What only moves elements, behind element-wise operators of the result; null where there is none,
 /// or more than one.
 Value movedValue(Value value) {
-  Operation *op = value.getDefiningOp();
-  if (!op || isa<graph::ConstantOp>(op))
-    return {};
-  if (!isa<graph::Elementwise>(op))
-    return value;
+  llvm::SetVector<Value> seen;
+  seen.insert(value);
   Value moved;
-  for (Value operand : op->getOperands()) {
-    Value found = movedValue(operand);
-    if (found && moved && found != moved)
+  for (size_t next = 0; next < seen.size(); ++next) {
+    Operation *op = seen[next].getDefiningOp();
+    if (!op || isa<graph::ConstantOp>(op))
+      continue;
+    if (isa<graph::Elementwise>(op)) {
+      seen.insert(op->operand_begin(), op->operand_end());
+      continue;
+    }
+    if (moved)
       return {};
-    moved = found ? found : moved;
+    moved = seen[next];
   }
   return moved;
+}
+
+bool isLittleCode(graph::KernelOp kernel) {
+  double additions = 0;
+  for (Operation &op : kernel.getBody().front().without_terminator())
+    if (isa<graph::Elementwise>(op))
+      additions += additionsOf(&op);
+  return additions <= kMostAdditions;
 }
 
 /// Chooses disjoint dimensions to load along and to store along.
@@ -273,7 +289,7 @@ std::optional<Transposition> matchTransposition(graph::KernelOp kernel,
   Value yielded = kernel.getBody().front().getTerminator()->getOperand(0);
   auto type = cast<RankedTensorType>(yielded.getType());
   if (kernel->getNumResults() != 1 || !type.hasStaticShape() ||
-      type.getNumElements() < lanes * lanes)
+      type.getNumElements() < lanes * lanes || !isLittleCode(kernel))
     return std::nullopt;
   Transposition turned;
   turned.moved = movedValue(yielded);

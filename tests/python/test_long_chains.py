@@ -45,6 +45,15 @@ def test_unknown_lengths():
         check(compiled, 2, columns)
 
 
+def test_values_that_are_read_twice():
+    """Breaks if a kernel's operators are looked at once for each way to them: there are 2^40."""
+    operators = [step for i in range(40) for step in [("Tanh",), ("Mul", f"v{2 * i - 1}" if i else "x")]]
+    x = wanted = numpy.random.default_rng(1).uniform(-9, 9, (64, 64)).astype(numpy.float32)
+    for _ in range(40):
+        wanted = numpy.tanh(wanted) * wanted
+    numpy.testing.assert_allclose(tensmith.compile(chain(64, 64, operators))(x), wanted, rtol=1e-4, atol=1e-4)
+
+
 # Breaks if the request gets lost on its way to LLVM, which leaves the result right and slow.
 @pytest.mark.parametrize("operators, wanted", [([("Sigmoid",)], True), ([("Add", "x"), ("Mul", "x")], False)])
 def test_llvm_is_asked_for_it(operators, wanted, tmp_path):

@@ -160,5 +160,10 @@ TEST(TransposeKernel, RowsAreNoSquares) {
   expectSame(Chain({3, 5}).transpose({1, 0}), false);
 }
 
+// Breaks if long code is made again for each line of a square.
+TEST(TransposeKernel, MuchCodeIsNoSquares) {
+  expectSame(Chain({37, 53}).transpose({1, 0}).tanh().tanh().tanh(), false);
+}
+
 } // namespace
 } // namespace tensmith::kernel
