@@ -167,6 +167,8 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number,
   if (blocking.knownRows) {
     auto tiles = *constantIndex(blocking.tiles);
     Value high = math.mul(number, height);
+    if (*blocking.knownRows == 0)
+      return;
     if (blocking.highTiles == tiles)
       return tile(high, height);
     Value low = math.add(math.mul(number, height - 1), blocking.highTiles);
