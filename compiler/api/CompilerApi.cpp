@@ -88,9 +88,9 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
                            "; 0 and 1 are known");
   if (result.precision < TS_PRECISION_FAST || result.precision > TS_PRECISION_F16)
     return invalidArgument("there is no precision " + std::to_string(result.precision));
-  if (auto operators = kernel::parseOperators(result.operators ? result.operators : "");
-      !operators.ok())
-    return operators.status();
+  if (result.operators)
+    if (auto operators = kernel::parseOperators(result.operators); !operators.ok())
+      return operators.status();
   if (result.precision == TS_PRECISION_F16 && !result.training)
     return invalidArgument("the precision f16 is one of training; others are fast, exact and bf16");
   if (result.device && std::string_view(result.device) != "separate")

@@ -294,17 +294,23 @@ std::string dialectName(int64_t number) {
 Result<OperatorPolicy> parseOperators(StringRef text) {
   OperatorPolicy policy;
   policy.measured = text == "measured";
+  if (policy.measured)
+    return policy;
   SmallVector<StringRef> names;
   text.split(names, ',');
-  for (StringRef name : names) {
-    if (policy.measured || name == kGenerated || text.empty())
-      break; // what is generated takes everything
+  bool isOpen = true; // what is generated takes everything
+  for (auto [number, name] : llvm::enumerate(names)) {
     const OperatorDialect *dialect = findDialect(name);
-    if (!dialect)
+    if (!dialect && name != kGenerated)
       return invalidArgument("nobody is called '" + name.str() +
                              "' who does operators; there are " + dialectNames() +
                              ", a list of them, and measured");
-    policy.order.push_back(dialect);
+    if (llvm::is_contained(ArrayRef(names).take_front(number), name))
+      return invalidArgument("'" + name.str() + "' is named twice in the operators '" + text.str() +
+                             "'; the first who can does an operator, so that once is enough");
+    isOpen &= dialect != nullptr;
+    if (isOpen)
+      policy.order.push_back(dialect);
   }
   return policy;
 }

@@ -73,7 +73,8 @@ struct OperatorPolicy {
   std::vector<const OperatorDialect *> order;
   bool measured = false;
 };
-/// Of "onednn,openblas", "generated" or "measured". InvalidArgument, with the names that there are.
+/// Of "onednn,openblas", "generated" or "measured". InvalidArgument, with the names that there are,
+/// where one is unknown, empty or there twice.
 Result<OperatorPolicy> parseOperators(llvm::StringRef text);
 
 /// The longest part of the pattern that the dialect takes.

@@ -18,6 +18,7 @@
 #include "compiler/target/cpu/MachineLimits.h"
 #include "compiler/target/cpu/ModuleWriter.h"
 #include "compiler/vm/PlanBuilder.h"
+#include "reference/Companion.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Verifier.h"
@@ -120,9 +121,7 @@ public:
           &Compilation::compileKernels, &Compilation::planExecution})
       if (Status status = (this->*stage)(); !status.ok())
         return status;
-    for (const std::string &warning : schedules_.warnings())
-      if (options_.warn)
-        options_.warn(warning);
+    warn();
     return std::move(parts_);
   }
 
@@ -146,6 +145,30 @@ private:
       return schedules.status();
     schedules_ = std::move(*schedules);
     return {};
+  }
+
+  /// Of choices that fit nothing, and of libraries that the module calls and that aren't here:
+  /// they may be where it runs.
+  void warn() {
+    if (!options_.warn)
+      return;
+    for (const std::string &warning : schedules_.warnings())
+      options_.warn(warning);
+    std::set<std::string> symbols, missing;
+    for (const vm::KernelBinding &kernel : kernels_)
+      symbols.insert(kernel.symbol);
+    for (const std::string &symbol : symbols) {
+      size_t end = symbol.find(':');
+      if (end == symbol.npos)
+        continue;
+      std::string library = "libtensmith_" + symbol.substr(0, end) + ".so";
+      if (!reference::companionFunction(library.c_str(), symbol.c_str() + end + 1))
+        missing.insert(library);
+    }
+    for (const std::string &library : missing)
+      options_.warn(options_.model + ": the module calls " + library +
+                    ", which can't be loaded here: where it runs, that has to be beside the "
+                    "runtime's library (docs/operators.md says how it is built)");
   }
 
   /// 1. The graph as the front end gave it becomes one of kernels, and of operators that the

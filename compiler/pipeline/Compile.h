@@ -24,7 +24,7 @@ struct CompileOptions {
   Precision precision = Precision::Fast;
   std::string schedules; // a file of choices for kernels (kernel/Schedule.h); empty: none
   /// Who does operators (kernel/Operators.h): "generated", "onednn,openblas", "measured", ...
-  std::string operators;
+  std::string operators = "generated";
   /// Seconds that a run of the module with these bytes takes, on all threads; none: not measured.
   std::function<Result<double>(const std::string &bytes)> secondsOf;
   bool byReference = false; // no kernels: the runtime evaluates every operator

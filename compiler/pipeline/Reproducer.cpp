@@ -45,7 +45,7 @@ std::string commandLine(const CompileOptions &options) {
     text += " --optimize 0";
   if (options.precision != Precision::Fast)
     text += " --precision " + std::string(kPrecisionNames[size_t(options.precision)]);
-  if (!options.operators.empty())
+  if (options.operators != "generated")
     text += " --operators " + options.operators;
   if (!options.schedules.empty())
     text += " --schedules " + options.schedules;

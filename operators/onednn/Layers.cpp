@@ -26,7 +26,8 @@ public:
   explicit Convolution(const TensmithCall *call)
       : call_(call), sizes_(call->sizes), x_(static_cast<const float *>(call->operands[0])),
         w_(static_cast<const float *>(call->operands[1])),
-        steps_(call->sizes + TENSMITH_CONVOLUTION_STEPS, call->operands + 2) {}
+        steps_(call->sizes + TENSMITH_CONVOLUTION_STEPS, call->operands + 2,
+               /*scalesSums=*/false) {}
 
   void run() {
     int64_t images = size(TENSMITH_CONVOLUTION_IMAGES),
@@ -62,12 +63,16 @@ private:
     guarded(convolution.call_, [&] { convolution.compute(part); });
   }
 
-  /// Rows of the image that the part's windows lie in, and what they reach beyond it.
+  /// Rows of the image that the part's windows lie in, and what they reach beyond it; all rows of
+  /// whole images.
   struct Rows {
     int64_t first, count, above, below;
   };
   Rows rowsOf(const Part &part) const {
     int64_t height = size(TENSMITH_CONVOLUTION_IN_HEIGHT);
+    // Rows that no window reads lie between one image and the next, too.
+    if (part.rows == size(TENSMITH_CONVOLUTION_OUT_HEIGHT))
+      return {0, height, size(TENSMITH_CONVOLUTION_PAD_TOP), size(TENSMITH_CONVOLUTION_PAD_BOTTOM)};
     int64_t span = (size(TENSMITH_CONVOLUTION_KERNEL_HEIGHT) - 1) *
                        size(TENSMITH_CONVOLUTION_DILATION_HEIGHT) +
                    1;

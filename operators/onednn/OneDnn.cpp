@@ -65,19 +65,19 @@ void execute(const Made &made, Arguments arguments, void *scratch) {
   made.primitive.execute(stream(), arguments);
 }
 
-Steps::Steps(const int64_t *sizes, void *const *operands) {
+Steps::Steps(const int64_t *sizes, void *const *operands, bool scalesSums) {
   for (int64_t number = 0; number < sizes[0]; ++number) {
     int kind = int(sizes[1 + 2 * number]);
     bool hasOperand = kind == TENSMITH_STEP_SCALE_COLUMNS || kind == TENSMITH_STEP_ADD_COLUMNS ||
                       kind == TENSMITH_STEP_ADD || kind == TENSMITH_STEP_SUBTRACT_FROM;
     auto operand = hasOperand ? static_cast<const float *>(*operands++) : nullptr;
     auto value = float(std::bit_cast<double>(sizes[2 + 2 * number]));
-    bool isFirst = steps_.empty() && !bias_;
+    bool scales = scalesSums && steps_.empty() && !bias_;
     if (kind == TENSMITH_STEP_ADD_COLUMNS && number == 0) {
       bias_ = operand;
-    } else if (kind == TENSMITH_STEP_SCALE && isFirst) {
+    } else if (kind == TENSMITH_STEP_SCALE && scales) {
       scale_ *= value;
-    } else if (kind == TENSMITH_STEP_SUBTRACT_FROM && isFirst) {
+    } else if (kind == TENSMITH_STEP_SUBTRACT_FROM && scales) {
       scale_ = -scale_;
       steps_.push_back({TENSMITH_STEP_ADD, 0, operand});
     } else {
@@ -118,13 +118,13 @@ dnnl::primitive_attr Steps::attributes(const Dims &dims, const Dims &strides,
                                        size_t channel) const {
   using dnnl::algorithm;
   dnnl::post_ops ops;
-  auto apply = [&](algorithm kind, float alpha = 0, float beta = 0) {
-    ops.append_eltwise(1, kind, alpha, beta);
-  };
+  auto apply = [&](algorithm kind) { ops.append_eltwise(1, kind, 0, 0); };
+  // Not by eltwise_linear: with two of them in one primitive oneDNN 2.6 gives wrong results.
+  auto multiply = [&] { ops.append_binary(algorithm::binary_mul, describe(Dims(dims.size(), 1))); };
   for (const Step &step : steps_) {
     switch (step.kind) {
     case TENSMITH_STEP_SCALE:
-      apply(algorithm::eltwise_linear, step.number);
+      multiply();
       break;
     case TENSMITH_STEP_SCALE_COLUMNS:
       ops.append_binary(algorithm::binary_mul, describe(ofColumns(dims, channel)));
@@ -133,7 +133,7 @@ dnnl::primitive_attr Steps::attributes(const Dims &dims, const Dims &strides,
       ops.append_binary(algorithm::binary_add, describe(ofColumns(dims, channel)));
       break;
     case TENSMITH_STEP_SUBTRACT_FROM:
-      apply(algorithm::eltwise_linear, -1);
+      multiply();
       [[fallthrough]];
     case TENSMITH_STEP_ADD:
       if (step.operand == result_)
@@ -173,15 +173,25 @@ void Steps::addTo(Arguments &arguments, const Dims &dims, const Dims &strides, s
         DNNL_ARG_BIAS,
         memoryAt(dims.size() == 4 ? describe({dims[channel]}) : describe(ofColumns(dims, channel)),
                  bias_ + column));
+  auto put = [&](const dnnl::memory::desc &desc, const float *data) {
+    arguments.insert_or_assign(DNNL_ARG_ATTR_MULTIPLE_POST_OP(place) | DNNL_ARG_SRC_1,
+                               memoryAt(desc, data));
+  };
+  static constexpr float kMinusOne = -1;
+  dnnl::memory::desc one = describe(Dims(dims.size(), 1));
   for (const Step &step : steps_) {
     bool isFull = step.kind == TENSMITH_STEP_ADD || step.kind == TENSMITH_STEP_SUBTRACT_FROM;
-    place += step.kind == TENSMITH_STEP_SUBTRACT_FROM; // it is two
-    int number = DNNL_ARG_ATTR_MULTIPLE_POST_OP(place++) | DNNL_ARG_SRC_1;
+    if (step.kind == TENSMITH_STEP_SCALE)
+      put(one, &step.number);
+    if (step.kind == TENSMITH_STEP_SUBTRACT_FROM) { // it is two
+      put(one, &kMinusOne);
+      ++place;
+    }
     if (isFull && step.operand != result_)
-      arguments.insert_or_assign(number, memoryAt(describe(dims, strides), step.operand + offset));
+      put(describe(dims, strides), step.operand + offset);
     else if (step.operand && !isFull)
-      arguments.insert_or_assign(
-          number, memoryAt(describe(ofColumns(dims, channel)), step.operand + column));
+      put(describe(ofColumns(dims, channel)), step.operand + column);
+    ++place;
   }
 }
 

@@ -48,7 +48,9 @@ void execute(const Made &made, Arguments arguments, void *scratch);
 class Steps {
 public:
   /// `sizes`: their number, and what follows it; `operands`: of the steps, then the result.
-  Steps(const int64_t *sizes, void *const *operands);
+  /// `scalesSums`: the operator has a scale of its own, as products have; convolutions of f32 have
+  /// none.
+  Steps(const int64_t *sizes, void *const *operands, bool scalesSums);
 
   /// Copies an addend that the result of so many elements is written over, unless the sum is the
   /// first thing that is done: products by oneDNN begin with it, wherever it stands.

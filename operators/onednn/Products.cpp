@@ -21,7 +21,7 @@ public:
         rightVaries_(call->sizes[TENSMITH_MATMUL_RIGHT_VARIES]),
         left_(static_cast<const float *>(call->operands[0])),
         right_(static_cast<const float *>(call->operands[1])),
-        steps_(call->sizes + TENSMITH_MATMUL_STEPS, call->operands + 2) {}
+        steps_(call->sizes + TENSMITH_MATMUL_STEPS, call->operands + 2, /*scalesSums=*/true) {}
 
   void run() {
     if (batch_ * rows_ * columns_ == 0)

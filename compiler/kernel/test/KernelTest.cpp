@@ -205,7 +205,8 @@ MachineShape smallCache() {
 // lines as it has elements, or if an element of a tile is taken for another row's or k's.
 TEST(ContractionKernel, RowsThatLieTransposed) {
   std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostShape(), 4));
-  for (auto [m, k] : {std::pair{200, 65}, {13, 1}, {1, 20}, {6, 7}, {49, 300}, {100, 1205}, {0, 5}}) {
+  for (auto [m, k] :
+       {std::pair{200, 65}, {13, 1}, {1, 20}, {6, 7}, {49, 300}, {100, 1205}, {0, 5}}) {
     auto s = [](int64_t v) { return std::to_string(v); };
     std::string x = "tensor<" + s(k) + "x" + s(m) + "xf32>", r = "tensor<" + s(m) + "x" + s(k);
     std::string rows = "      %r = \"graph.transpose\"(%a) <{permutation = array<i64: 1, 0>}> : (" +

@@ -120,7 +120,7 @@ protected:
 using Texts = std::vector<std::string>;
 
 TEST_F(Operators, AreGeneratedUnlessSomebodyElseIsNamed) {
-  EXPECT_EQ(summaries(by("")), Texts());
+  EXPECT_EQ(summaries(CompileOptions()), Texts());
   EXPECT_EQ(summaries(by("generated")), Texts());
   EXPECT_EQ(chosen_.find("operators"), std::string::npos);
 }
@@ -162,7 +162,11 @@ TEST_F(Operators, AreMeasured) {
     return relus ? (first ? 0.5 : 2.0) : lefts ? 0.99 : 1.0;
   };
   EXPECT_EQ(summaries(options), Texts{"relus: matmul by transposed, add_columns, relu"});
-  EXPECT_EQ(warnings.size(), 2u); // once for each that can't be loaded
+  // Once for each that can't be loaded to be measured, and for the one that is called.
+  ASSERT_EQ(warnings.size(), 3u);
+  EXPECT_NE(warnings[2].find("calls libtensmith_relus.so, which can't be loaded here"),
+            std::string::npos)
+      << warnings[2];
   EXPECT_NE(chosen_.find(R"("operators":"relus")"), std::string::npos) << chosen_;
   EXPECT_NE(chosen_.find(R"("operators":"generated")"), std::string::npos) << chosen_;
   // What was chosen can be asked for without measuring, and otherwise for one kernel.
@@ -210,8 +214,17 @@ TEST_F(Operators, AreRefusedByName) {
   calls(by("relu"));
   EXPECT_EQ(status_.message(), "nobody is called 'relu' who does operators; there are generated, "
                                "openblas, onednn, relus, lefts, a list of them, and measured");
+  for (const char *none : {"", "relus,", ",relus", "generated,relu", "relus,measured"}) {
+    calls(by(none));
+    EXPECT_EQ(status_.message().find("nobody is called '"), 0u) << none;
+  }
+  for (const char *twice : {"relus,relus", "relus,lefts,relus", "generated,generated"}) {
+    calls(by(twice));
+    EXPECT_NE(status_.message().find("is named twice in the operators '"), std::string::npos)
+        << twice;
+  }
   TemporaryFolder folder;
-  CompileOptions options = by("");
+  CompileOptions options;
   options.schedules = folder.path() + "/s.json";
   std::ofstream(options.schedules) << R"({"schedules": [{"nodes": ["second"], "operators": "x"}]})";
   calls(options);
@@ -226,6 +239,22 @@ TEST_F(Operators, AreRefusedByName) {
   EXPECT_EQ(summaries(options), Texts());
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find("no kernel that it fits takes \"operators\""), std::string::npos);
+}
+
+// A module may be made for another machine: it is told of, and no error.
+TEST_F(Operators, WarnOfALibraryThatIsNotHere) {
+  CompileOptions options = by("lefts,relus");
+  options.model = "m.onnx";
+  Texts warnings;
+  options.warn = [&](const std::string &text) { warnings.push_back(text); };
+  EXPECT_EQ(calls(options).size(), 2u);
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_EQ(warnings[0].find("m.onnx: the module calls libtensmith_lefts.so, which can't"), 0u);
+  EXPECT_EQ(warnings[1].find("m.onnx: the module calls libtensmith_relus.so, which can't"), 0u);
+  options.operators = "generated";
+  warnings.clear();
+  calls(options);
+  EXPECT_EQ(warnings, Texts());
 }
 
 TEST_F(Operators, NeedTheirLibraryWhenTheyRun) {
