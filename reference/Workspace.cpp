@@ -156,23 +156,9 @@ HostTensor Workspace::allocate(DataType type, Shape shape) {
 }
 
 HostTensor Workspace::allocateResult(size_t index, DataType type, Shape shape) {
-  bool isSetAside =
-      index < invocation_.results.size() && invocation_.results[index].memory.data() != nullptr;
-  if (!isSetAside || type == DataType::String)
-    return allocate(type, std::move(shape));
-  expectRepresentable(shape);
-  if (!ok())
-    return {};
-  std::span<std::byte> memory = invocation_.results[index].memory;
-  Placement placement(memory);
-  HostTensor tensor(type, std::move(shape));
-  if (tensor.data() == memory.data())
-    return tensor;
-  note({StatusCode::Internal, std::string(invocation_.name) + ": a result of shape " +
-                                  toString(tensor.shape()) + " takes more than the " +
-                                  std::to_string(memory.size()) +
-                                  " bytes that its shape function bounds it by"});
-  return {};
+  bool isSetAside = index < invocation_.results.size() && type != DataType::String;
+  Placement placement(isSetAside ? invocation_.results[index].memory : std::span<std::byte>());
+  return allocate(type, std::move(shape));
 }
 
 template <typename T> std::span<T> Workspace::zeros(std::span<const int64_t> shape) {

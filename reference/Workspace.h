@@ -65,7 +65,7 @@ public:
 
   HostTensor allocate(DataType type, Shape shape);
   /// Result number `index`, zero-filled: in the memory that the caller has set aside for it, where
-  /// there is some. Internal where that is too small: its shape function's bound is wrong.
+  /// there is enough, and in its own where not.
   HostTensor allocateResult(size_t index, DataType type, Shape shape);
   /// That a tensor of `shape` could exist at all: for a result that is computed in stages.
   void expectRepresentable(std::span<const int64_t> shape);

@@ -189,7 +189,7 @@ Status placeArena(Frame &frame) {
       return invalidArgument("with these sizes of the inputs, '" + std::string(value.name) +
                              "' has no valid shape (" + toString(shape) +
                              ") or no place among the intermediate results");
-    frame.setAddress(i, (value.device ? frame.deviceArena.get() : frame.arena.data()) + offset);
+    frame.setAddress(i, placeInArena(frame, value));
   }
   return {};
 }

@@ -58,9 +58,13 @@ std::string labelOf(const Module &module, const Step &step) {
 /// The values of a function's expressions that depend on constants alone; poison for the others.
 std::vector<int64_t> constantValues(const FunctionCode &code) {
   std::vector<int64_t> values;
+  auto isKnown = [&](const plan::Expr &expr) {
+    return expr.kind() == plan::ExprKind::Constant ||
+           (expr.kind() != plan::ExprKind::Symbol && values[size_t(expr.a())] != kPoison &&
+            values[size_t(expr.b())] != kPoison);
+  };
   for (const plan::Expr &expr : code.exprs)
-    values.push_back(
-        expr.kind() == plan::ExprKind::Symbol ? kPoison : evaluate(expr, nullptr, values.data()));
+    values.push_back(isKnown(expr) ? evaluate(expr, nullptr, values.data()) : kPoison);
   return values;
 }
 

@@ -1,7 +1,8 @@
 // Sizes as expressions over a function's symbols: values, the time when they are known, and text.
 //
-// A value that overflows 63 bits or divides by zero is poison, and so is what is computed from it;
-// whoever uses a size checks for it. Division is MLIR's affine division: the divisor is positive.
+// A value that overflows 63 bits or divides by zero is poison, and so is what is computed from it,
+// but for the smaller of it and another, which is the other; whoever uses a size checks for it.
+// Division is MLIR's affine division: the divisor is positive.
 #include "runtime/Program.h"
 
 #include "base/SizeText.h"
@@ -76,7 +77,7 @@ int64_t evaluate(const plan::Expr &expr, const int64_t *symbols, const int64_t *
     return symbols[expr.a()];
   int64_t a = exprs[expr.a()], b = exprs[expr.b()], result;
   if (a == kPoison || b == kPoison)
-    return kPoison;
+    return expr.kind() != plan::ExprKind::Min ? kPoison : a == kPoison ? b : a;
   switch (expr.kind()) {
   case plan::ExprKind::Add:
     return __builtin_add_overflow(a, b, &result) ? kPoison : result;

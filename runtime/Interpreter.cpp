@@ -129,11 +129,9 @@ Status prepareKernel(Frame &frame, const Step &step) {
       return invalidArgument("the size " + expressionText(*frame.code.plan, step.sizes[i]) +
                              " overflows or divides by zero");
   for (uint32_t result : step.results) {
-    bool fixed = fixedAddress(frame.code.values[result]);
-    if (fixed && frame.code.values[result].late)
-      if (Status status = checkReserved(frame, result); !status.ok())
-        return status;
-    if (!fixed && !frame.slots[result].tensor)
+    const ValueCode &value = frame.code.values[result];
+    bool placed = fixedAddress(value) && (!value.late || placeReserved(frame, result));
+    if (!placed && !frame.slots[result].tensor)
       if (Status status = allocateResult(frame, result); !status.ok())
         return status;
   }
@@ -327,15 +325,13 @@ Result<Passed> passOut(Run &run, Frame &frame, uint32_t value, bool main, Tensor
 Status adopt(Frame &frame, uint32_t index, Passed &result) {
   const ValueCode &value = frame.code.values[index];
   Slot &slot = frame.slots[index];
-  bool arena = value.storage == plan::Storage::Arena;
+  bool arena =
+      value.storage == plan::Storage::Arena && (!value.late || placeReserved(frame, index));
   bool direct = slot.destination && result.tensor->kind() == TensorKind::Tensor &&
                 slot.destination->type() == result.tensor->type() &&
                 slot.destination->shape() == result.tensor->shape();
   if (arena || direct) {
     std::byte *target = arena ? slot.data : slot.destination->data();
-    if (arena && value.late)
-      if (Status status = checkReserved(frame, index); !status.ok())
-        return status;
     if (result.tensor->bytes() && result.tensor->data() != target)
       std::memmove(target, result.tensor->data(), size_t(result.tensor->bytes()));
     if (direct) {
@@ -412,17 +408,17 @@ int64_t bytesOf(const Frame &frame, uint32_t value) {
   return elementCount(shape).value_or(0) * byteSize(frame.code.values[value].type);
 }
 
-Status checkReserved(const Frame &frame, uint32_t index) {
+bool placeReserved(Frame &frame, uint32_t index) {
   const ValueCode &value = frame.code.values[index];
   Shape shape;
   frame.shape(value, shape);
   auto count = elementCount(shape);
-  int64_t bytes, most = frame.exprs[value.reserved];
-  if (count && !__builtin_mul_overflow(*count, byteSize(value.type), &bytes) && bytes <= most)
-    return {};
-  return {StatusCode::Internal, "'" + std::string(value.name) + "' is " +
-                                    describe(value.type, shape) + ", more than the " +
-                                    std::to_string(most) + " bytes that were set aside for it"};
+  int64_t bytes;
+  if (!count || __builtin_mul_overflow(*count, byteSize(value.type), &bytes) ||
+      bytes > frame.exprs[value.reserved])
+    return false;
+  frame.setAddress(index, placeInArena(frame, value));
+  return true;
 }
 
 Status storeResults(Frame &frame, const Step &step, std::span<Passed> results) {

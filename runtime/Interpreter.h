@@ -50,8 +50,14 @@ Status storeResults(Frame &frame, const Step &step, std::span<Passed> results);
 /// The value as a tensor of its own; on the arena's memory where it is there.
 Result<TensorRef> tensorOf(const Run &run, const Frame &frame, uint32_t value);
 
-/// That a value whose size is known by now takes no more of the arena than was set aside for it.
-Status checkReserved(const Frame &frame, uint32_t value);
+/// The value's part of its arena.
+inline std::byte *placeInArena(const Frame &frame, const ValueCode &value) {
+  return (value.device ? frame.deviceArena.get() : frame.arena.data()) + frame.exprs[value.offset];
+}
+
+/// Gives a value whose size is known by now the memory that was set aside for it; false where that
+/// is too little, and it needs memory of its own.
+bool placeReserved(Frame &frame, uint32_t value);
 
 /// Of a value whose size is known by now, or of an operand that is absent.
 int64_t bytesOf(const Frame &frame, uint32_t value);

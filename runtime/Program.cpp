@@ -74,11 +74,12 @@ template <typename Visit> void visitKernelPointers(const FunctionCode &code, Vis
   }
 }
 
-/// The values that `Frame::clear` has to let go of.
+/// The values that `Frame::clear` has to let go of: also those that may turn out larger than what
+/// the arena has for them.
 void collectTransient(FunctionCode &code) {
   std::vector<bool> holds(code.values.size());
   for (size_t i = 0; i < code.values.size(); ++i)
-    holds[i] = !fixedAddress(code.values[i]);
+    holds[i] = !fixedAddress(code.values[i]) || code.values[i].late;
   for (const Step &step : code.steps)
     if (step.opcode == plan::Opcode::View && !step.settled)
       holds[step.results[0]] = true;

@@ -30,7 +30,7 @@ std::span<std::byte> placeOf(const Frame &frame, uint32_t index) {
   const ValueCode &value = frame.code.values[index];
   if (value.storage != plan::Storage::Arena)
     return {};
-  return {frame.slots[index].data,
+  return {placeInArena(frame, value),
           size_t(value.late ? frame.exprs[value.reserved] : bytesOf(frame, index))};
 }
 

@@ -350,8 +350,8 @@ std::string FunctionVerifier::release(const plan::Instruction &instruction) {
   for (uint32_t i = 0; i < sizeOf(instruction.releases()); ++i) {
     uint32_t index = instruction.releases()->Get(i);
     if (index >= valueCount() || states_[index] != State::Defined ||
-        value(index).storage() != plan::Storage::Heap)
-      return "it releases what is not on the heap";
+        (value(index).storage() != plan::Storage::Heap && value(index).reserved() == kAbsent))
+      return "it releases what has no memory of its own";
     states_[index] = State::Released;
   }
   return {};

@@ -211,11 +211,13 @@ LogicalResult NonMaxSuppressionOp::inferResults(ShapeContext &shapes,
   Inference infer(shapes, *this, results);
   if (infer.unranked() || infer.rank(0) != 3 || infer.rank(1) != 3)
     return infer.give(i64(*this), {infer.fresh("selected"), infer.constant(3)});
-  // Of each batch and class no box twice, and no more than are asked for.
+  // Of each batch and class no box twice, and no more than are asked for; a limit that is not small
+  // says less than the number of boxes, which only the run may know.
+  constexpr int64_t kFew = 64;
   Dims scores = infer.dims(1);
   auto most = infer.constants(2);
   auto boxes = infer.known(scores[2]);
-  if (most && most->size() == 1 && (!boxes || *boxes > most->front()))
+  if (most && most->size() == 1 && most->front() < (boxes ? *boxes : kFew))
     scores[2] = infer.constant(std::max<int64_t>(most->front(), 0));
   return infer.give(i64(*this),
                     {freshAtMost(infer, "selected", shapes.product(scores)), infer.constant(3)});

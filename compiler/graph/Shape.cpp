@@ -81,15 +81,6 @@ public:
     return sum ? sum : getAffineConstantExpr(0, context_);
   }
 
-private:
-  void add(Monomial monomial, int64_t coefficient) {
-    auto [it, isNew] = terms_.try_emplace(std::move(monomial), 0);
-    if (__builtin_add_overflow(it->second, coefficient, &it->second))
-      it->second = std::numeric_limits<int64_t>::max();
-    if (it->second == 0)
-      terms_.erase(it);
-  }
-
   Polynomial times(const Polynomial &other) const {
     Polynomial result(context_);
     for (auto &[m, c] : terms_)
@@ -103,6 +94,15 @@ private:
         result.add(product, coefficient);
       }
     return result;
+  }
+
+private:
+  void add(Monomial monomial, int64_t coefficient) {
+    auto [it, isNew] = terms_.try_emplace(std::move(monomial), 0);
+    if (__builtin_add_overflow(it->second, coefficient, &it->second))
+      it->second = std::numeric_limits<int64_t>::max();
+    if (it->second == 0)
+      terms_.erase(it);
   }
 
   /// This divided by a single term, if it divides every term.
@@ -238,10 +238,11 @@ bool ShapeContext::equal(AffineExpr a, AffineExpr b) const {
 }
 
 AffineExpr ShapeContext::product(ArrayRef<AffineExpr> dims) const {
-  AffineExpr result = constant(1);
+  // Not by `*`, which wraps around where it folds constants.
+  Polynomial result = Polynomial::of(constant(1));
   for (AffineExpr dim : dims)
-    result = result * dim;
-  return simplify(result);
+    result = result.times(Polynomial::of(dim));
+  return result.expression();
 }
 
 std::optional<AffineExpr> ShapeContext::broadcast(AffineExpr a, AffineExpr b) {

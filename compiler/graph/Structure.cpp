@@ -145,8 +145,13 @@ LogicalResult LoopOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
       continue;
     }
     Dims dims = shapes.dims(type);
-    // A loop that may stop early runs no more often than it is told to.
+    // A loop that may stop early runs no more often than it is told to; but that says little where
+    // the limit is there only because there has to be one.
+    constexpr int64_t kFew = 64;
     AffineExpr most = trips && trips->size() == 1 ? iterations(trips->front()) : AffineExpr();
+    auto few = dyn_cast_or_null<AffineConstantExpr>(most);
+    if (!few || few.getValue() > kFew)
+      most = {};
     dims.insert(dims.begin(), count  ? count
                               : most ? freshAtMost(infer, "trips", most)
                                      : infer.fresh("trips"));

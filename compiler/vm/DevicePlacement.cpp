@@ -502,14 +502,16 @@ void Placer::noteReasons(uint32_t f) {
   }
 }
 
-/// Heap values are let go of after the last instruction that has to do with them.
+/// Values that may have memory of their own are let go of after the last instruction that has to do
+/// with them.
 void Placer::releaseValues(uint32_t f) {
   std::map<uint32_t, plan::InstructionT *> last;
   for (auto &instruction : function(f).instructions) {
     instruction->releases.clear();
     for (const auto *list : {&instruction->operands, &instruction->results})
       for (uint32_t index : *list)
-        if (index != kAbsent && value(f, index).storage == plan::Storage::Heap)
+        if (index != kAbsent &&
+            (value(f, index).storage == plan::Storage::Heap || value(f, index).reserved != kAbsent))
           last[index] = instruction.get();
   }
   for (uint32_t result : function(f).results)

@@ -36,8 +36,8 @@ uint32_t Expressions::binary(plan::ExprKind kind, uint32_t a, uint32_t b) {
       return constant(result);
     if (kind == plan::ExprKind::Max)
       return constant(std::max(x, y));
-    if (kind == plan::ExprKind::CeilDiv && y > 0)
-      return constant((x + y - 1) / y);
+    if (kind == plan::ExprKind::CeilDiv && y > 0 && !__builtin_add_overflow(x, y - 1, &result))
+      return constant(result / y);
   }
   return add(kind, a, int32_t(b));
 }

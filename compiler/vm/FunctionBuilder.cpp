@@ -87,7 +87,7 @@ Status FunctionBuilder::addInstruction(Operation *op) {
     status = addRoutine(op, *instruction);
   if (!status.ok())
     return status;
-  releaseHeapValues(op, *instruction);
+  releaseValues(op, *instruction);
   function_.instructions.push_back(std::move(instruction));
   return {};
 }
@@ -430,7 +430,15 @@ void FunctionBuilder::addOverwrites() {
   }
 }
 
-void FunctionBuilder::releaseHeapValues(Operation *op, plan::InstructionT &instruction) {
+/// Whether the value may have memory that is nobody else's: on the heap, or where only the run
+/// tells its size and less was set aside.
+bool FunctionBuilder::mayOwnMemory(Value value, plan::Storage storage) {
+  return storage == plan::Storage::Heap ||
+         (storage == plan::Storage::Arena &&
+          !bounds_.isExact(cast<RankedTensorType>(value.getType())));
+}
+
+void FunctionBuilder::releaseValues(Operation *op, plan::InstructionT &instruction) {
   llvm::SetVector<Value> candidates;
   candidates.insert(op->operand_begin(), op->operand_end());
   candidates.insert(op->result_begin(), op->result_end());
@@ -441,7 +449,7 @@ void FunctionBuilder::releaseHeapValues(Operation *op, plan::InstructionT &instr
   }
   for (Value value : candidates) {
     auto it = values_.find(value);
-    if (it == values_.end() || function_.values[it->second]->storage != plan::Storage::Heap ||
+    if (it == values_.end() || !mayOwnMemory(value, function_.values[it->second]->storage) ||
         value.getDefiningOp<graph::ConstantOp>())
       continue;
     Operation *last = nullptr;

@@ -36,7 +36,8 @@ private:
   void addView(graph::ReshapeOp op, plan::InstructionT &instruction);
   Status addOperands(mlir::ValueRange operands, plan::InstructionT &instruction);
   Status addResults(mlir::Operation *op, plan::InstructionT &instruction, bool binds);
-  void releaseHeapValues(mlir::Operation *op, plan::InstructionT &instruction);
+  bool mayOwnMemory(mlir::Value value, plan::Storage storage);
+  void releaseValues(mlir::Operation *op, plan::InstructionT &instruction);
   void layOutArena();
   /// What kernels may write over the block's arguments, if the caller needs those no more.
   void addOverwrites();

@@ -5,6 +5,8 @@
 #include "compiler/graph/UpperBounds.h"
 #include "compiler/vm/MemoryPlan.h"
 
+#include "mlir/Transforms/RegionUtils.h"
+
 using namespace mlir;
 
 namespace tensmith::vm {
@@ -113,24 +115,66 @@ std::optional<uint32_t> SizeBounds::elementsAtMost(Type type) {
   return elements;
 }
 
-bool SizeBounds::isWorthwhile(Operation *op, uint32_t elements) {
-  int64_t largest = 1;
-  for (Type type : op->getOperandTypes())
-    if (auto operand = elementsAtMost(type))
-      largest = std::max(largest, expressions_.estimate(*operand, kSymbolHint));
-  return expressions_.estimate(elements, kSymbolHint) / kMostOfOperand <= largest;
+std::optional<uint32_t> SizeBounds::bytes(Type type) {
+  auto elements = elementsAtMost(type);
+  if (!elements)
+    return std::nullopt;
+  uint32_t element = expressions_.constant(byteSize(graph::dataType(getElementTypeOrSelf(type))));
+  return expressions_.binary(plan::ExprKind::Mul, element, *elements);
+}
+
+/// Of those that the operator is given, or uses in its regions, the largest's.
+int64_t SizeBounds::exactBytesBehind(Operation *op) {
+  llvm::SetVector<Value> values(op->operand_begin(), op->operand_end());
+  getUsedValuesDefinedAbove(op->getRegions(), values);
+  int64_t largest = 0;
+  for (Value value : values)
+    largest = std::max(largest, exactBytes(value));
+  return largest;
+}
+
+/// Those of the value where its size is exact, and else of the largest exact one that it is
+/// computed from: bounds of bounds are held against what there surely is.
+int64_t SizeBounds::exactBytes(Value value) {
+  if (auto known = exactBytes_.find(value); known != exactBytes_.end())
+    return known->second;
+  int64_t largest = 0;
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (type && isExact(type)) {
+    if (auto own = bytes(type))
+      largest = expressions_.estimate(*own, kSymbolHint);
+  } else if (Operation *op = value.getDefiningOp()) {
+    largest = exactBytesBehind(op);
+  }
+  return exactBytes_[value] = largest;
+}
+
+bool SizeBounds::isWorthwhile(Operation *op, uint32_t bytes) {
+  int64_t largest = std::max(kAlignment, exactBytesBehind(op));
+  return expressions_.estimate(bytes, kSymbolHint) / kMostOfOperand <= largest;
 }
 
 std::optional<uint32_t> SizeBounds::bytesAtMost(Value result) {
-  auto type = dyn_cast<RankedTensorType>(result.getType());
-  auto elements = elementsAtMost(result.getType());
-  if (!elements || (!isExact(type) && !isWorthwhile(result.getDefiningOp(), *elements)))
+  auto own = bytes(result.getType());
+  if (!own)
     return std::nullopt;
-  uint32_t element = expressions_.constant(byteSize(graph::dataType(type.getElementType())));
-  uint32_t bytes = expressions_.binary(plan::ExprKind::Mul, element, *elements);
+  bool exact = isExact(cast<RankedTensorType>(result.getType()));
+  if (!exact && !isWorthwhile(result.getDefiningOp(), *own))
+    return std::nullopt;
   uint32_t unit = expressions_.constant(kAlignment);
-  return expressions_.binary(plan::ExprKind::Mul,
-                             expressions_.binary(plan::ExprKind::CeilDiv, bytes, unit), unit);
+  uint32_t aligned = expressions_.binary(
+      plan::ExprKind::Mul, expressions_.binary(plan::ExprKind::CeilDiv, *own, unit), unit);
+  return exact ? aligned : upToMost(aligned);
+}
+
+/// The bytes of a bound, or none of them where they are more than `kMostBytes`: the remainder by
+/// the next multiple that is more.
+std::optional<uint32_t> SizeBounds::upToMost(uint32_t bytes) {
+  if (expressions_.isConstant(bytes))
+    return expressions_.constantValue(bytes) <= kMostBytes ? std::optional(bytes) : std::nullopt;
+  uint32_t more = expressions_.constant(kMostBytes + kAlignment);
+  uint32_t least = expressions_.binary(plan::ExprKind::Min, bytes, more);
+  return expressions_.binary(plan::ExprKind::Mod, least, more);
 }
 
 } // namespace tensmith::vm

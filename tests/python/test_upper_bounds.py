@@ -130,3 +130,78 @@ def test_bounded_values_share_memory_with_others():
     x = numpy.array([0, 1, 0, 2, 3, 0], numpy.float32)
     (y,) = ours.run(x0=x)
     numpy.testing.assert_array_equal(y, [-1, -2, -3])
+
+
+def check(data, *runs):
+    """Against onnxruntime, in one session; the bounded values."""
+    theirs = onnxruntime.InferenceSession(data)
+    ours = tensmith.compile(data, threads=1)
+    for given in runs:
+        for expected, got in zip(theirs.run(None, given), ours.run(**given), strict=True):
+            assert got.shape == expected.shape
+            numpy.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+    functions = ours.describe()["functions"]
+    values = [value for function in functions for step in function["instructions"] for value in step["results"]]
+    bounds = [value["bytes_at_most"] for value in values if "bytes_at_most" in value]
+    assert 0 not in bounds
+    return bounds
+
+
+# "All of them", as exporters write it, is no number to multiply by.
+@pytest.mark.parametrize("most", [2**63 - 1, 2**62, 2**56, 100, 3])
+def test_boxes_up_to_any_limit(most):
+    data = model(
+        [port("boxes", F32, ["b", "n", 4]), port("scores", F32, ["b", 80, "n"])], [port("y", I64, [None, 3])],
+        [node("NonMaxSuppression", ["boxes", "scores", "most"], ["s"]), node("Add", ["s", "s"], ["y"])],
+        integers("most", most))  # fmt: skip
+    generator = numpy.random.default_rng(2)
+    runs = []
+    for n in (5, 40, 1):
+        corners = 3 * numpy.arange(n, dtype=numpy.float32)[:, None] + numpy.array([0, 0, 1, 1], numpy.float32)
+        scores = (generator.permutation(160 * n).reshape(2, 80, n) + 1).astype(numpy.float32)
+        runs.append({"boxes": numpy.stack([corners, corners]), "scores": scores})
+    assert len(check(data, *runs)) == 1
+
+
+# A limit that is there because there has to be one says nothing of how often a loop runs that stops by itself.
+@pytest.mark.parametrize("limit, planned", [(2**61, 0), (2**31 - 1, 0), (10_000_000, 0), (6, 1)])
+def test_loops_that_stop_before_their_limit(limit, planned):
+    body = helper.make_graph(
+        [node("Less", ["i", "end"], ["again"]), node("Mul", ["x", "x"], ["row"])], "body",
+        [port("i", I64, []), port("c", BOOL, [])], [port("again", BOOL, []), port("row", F32, ["n", 1200])])  # fmt: skip
+    data = model(
+        [port("x", F32, ["n", 1200]), port("end", I64, [])], [port("y", F32, [None])],
+        [node("Loop", ["limit", "go"], ["rows"], body=body), node("Neg", ["rows"], ["e"]), node("Unique", ["e"], ["y"])],
+        numpy_helper.from_array(numpy.array(limit, numpy.int64), "limit"), numpy_helper.from_array(numpy.array(True), "go"))  # fmt: skip
+    x = numpy.random.default_rng(3).random((2, 1200), numpy.float32)
+    runs = [{"x": x, "end": numpy.array(end, numpy.int64)} for end in (3, 0, 2)]
+    assert len(check(data, *runs)) == planned
+
+
+def chosen(element, *shape):
+    return model(
+        [port("x", element, shape)], [port("y", I64, [len(shape)])],
+        [node("NonZero", ["x"], ["i"]), node("Transpose", ["i"], ["t"], perm=[1, 0]), node("ReduceSum", ["t", "axes"], ["y"], keepdims=0)],
+        integers("axes", 0))  # fmt: skip
+
+
+def one_of(dtype, *shape):
+    x = numpy.zeros(shape, dtype)
+    x[tuple(size // 2 for size in shape)] = 1
+    return {"x": x}
+
+
+# Positions take more bytes than the booleans that they are of, and of many numbers more than is worth to set aside for few.
+@pytest.mark.parametrize("element, dtype", [(BOOL, bool), (F32, numpy.float32)])
+def test_one_of_many_elements(element, dtype):
+    assert check(chosen(element, 16, 1024, 1024), one_of(dtype, 16, 1024, 1024)) == []
+
+
+# Where only the run tells that it is too much, what kernels compute has memory of its own in that run alone.
+def test_one_of_few_or_many_elements():
+    data = model(
+        [port("x", F32, ["a", "b", "c"])], [port("y", I64, [None])],
+        [node("NonZero", ["x"], ["i"]), node("Transpose", ["i"], ["t"], perm=[1, 0]), node("Unique", ["t"], ["y"])])  # fmt: skip
+    small = [one_of(numpy.float32, 3, 4, 5), one_of(numpy.float32, 7, 2, 2)]
+    large = one_of(numpy.float32, 13, 512, 1024)
+    assert len(check(data, small[0], large, small[1], large, small[0])) == 5
