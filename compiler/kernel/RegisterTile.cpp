@@ -64,7 +64,7 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
                          RowSource &source, const Extents &extents, Finish finish)
     : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction),
       source_(source), extents_(extents), finish_(std::move(finish)), l1Bytes_(machine.l1Bytes),
-      vectorRegisters_(machine.vectorRegisters),
+      l2Bytes_(machine.l2Bytes), vectorRegisters_(machine.vectorRegisters),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
       byteProducts_(machine.byteProducts), joins_(storesHalves(kernel, contraction)),
       bfloatProducts_(machine.bfloatProducts),
@@ -84,7 +84,11 @@ void TileEmitter::beginPrefetch(Value tile, Value tiles, Value most) {
   int64_t line = contraction_.width * std::max(element.getIntOrFloatBitWidth() / 8, 1u);
   auto known = constantIndex(most), depth = constantIndex(source_.totalDepth());
   int64_t ofTile = llvm::divideCeil(line, std::max<int64_t>(known.value_or(line), 1));
-  fetchedLines_ = llvm::divideCeil(ofTile, kLineBytes);
+  // What the second level holds from run to run anyway needs no more than that.
+  auto panels = cast<RankedTensorType>(contraction_.panels.getType());
+  bool isNear =
+      panels.hasStaticShape() && panels.getNumElements() * line <= l2Bytes_ * contraction_.width;
+  fetchedLines_ = isNear ? 1 : llvm::divideCeil(ofTile, kLineBytes);
   fetchedLevel_ = depth && *depth * line > l1Bytes_ / 2 ? kSecondLevel : kFirstLevel;
   // Where there are more tiles than bytes in a line, the panel is small beside them.
   Value step = math_.ceilDiv(math_.constant(line), tiles);
