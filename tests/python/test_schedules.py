@@ -17,7 +17,8 @@ ROWS, DEPTH, COLUMNS = 37, 1100, 75
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A convolution that minimal filtering is for, a depthwise one, a product with a long sum, and a chain behind it."""
+    """A convolution that minimal filtering is for, a depthwise one, a product with a long sum, a chain behind it, and a loop
+    over elements."""
     random = numpy.random.default_rng(11)
 
     def weights(*shape):
