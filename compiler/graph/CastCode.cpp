@@ -1,9 +1,8 @@
 // Conversion between element types as arithmetic.
 //
 // A conversion is defined for every operand: floats out of an integer's range saturate and NaN
-// becomes 0, so that no machine's own answer, nor LLVM's undefined value, shows. Rounding to 16-bit
-// floats is done on the bits of the f32 that stands for them inside kernels: an `arith.truncf` to
-// them would become a library call on machines without the instruction.
+// becomes 0, so that no machine's own answer, nor LLVM's undefined value, shows. 16-bit floats are
+// f32 inside kernels, rounded to what memory can hold.
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/ScalarCode.h"
@@ -16,32 +15,10 @@ namespace {
 using FloatIs = arith::CmpFPredicate;
 using IntIs = arith::CmpIPredicate;
 
-/// x rounded to nearest even at bit `dropped` of its mantissa; the exponent takes the carry.
-Value roundMantissa(const ScalarCode &code, Value x, unsigned dropped) {
-  Value raw = code.bits(x);
-  Value last =
-      code.bitAnd(code.make<arith::ShRUIOp>(raw, code.integer(raw, dropped)), code.integer(raw, 1));
-  Value bias = code.add(last, code.integer(raw, (int64_t(1) << (dropped - 1)) - 1));
-  Value rounded = code.bitAnd(code.add(raw, bias), code.integer(raw, -(int64_t(1) << dropped)));
-  return code.reinterpret(rounded, code.f32());
-}
-
-/// The bfloat16 nearest to an f32, as f32.
-Value roundToBF16(const ScalarCode &code, Value x) {
-  return code.select(code.isNan(x), x, roundMantissa(code, x, 16));
-}
-
-/// The half nearest to an f32, as f32.
-Value roundToF16(const ScalarCode &code, Value x) {
-  Value magnitude = code.abs(x), half = code.real(x, 0.5);
-  // Floats in [1/2, 1) are spaced as the half's subnormals are: adding 1/2 rounds to one of those.
-  Value subnormal = code.sub(code.add(magnitude, half), half);
-  Value normal = roundMantissa(code, magnitude, 13);
-  Value isSubnormal = code.less(magnitude, code.real(x, 6.103515625e-05));
-  Value rounded = code.select(isSubnormal, subnormal, normal);
-  Value infinity = code.real(x, std::numeric_limits<double>::infinity());
-  rounded = code.select(code.greater(rounded, code.real(x, 65504)), infinity, rounded);
-  return code.select(code.isNan(x), x, code.copySign(rounded, x));
+/// The number of 16 bits that is nearest to an f32, as f32.
+Value roundTo(const ScalarCode &code, Value x, Type half) {
+  Value rounded = code.make<arith::TruncFOp>(ScalarCode::withElement(x, half), x);
+  return code.make<arith::ExtFOp>(x.getType(), rounded);
 }
 
 /// Truncated toward zero and clamped to an integer of `bits` bits, in a kernel integer of
@@ -105,13 +82,11 @@ Value integerToFloat(const ScalarCode &code, Value x, Type to, bool isUnsignedTy
 }
 
 Value castToFloat(const ScalarCode &code, Value x, Type from, Type to) {
-  bool isHalf = to.isF16() || to.isBF16();
   Type kernelType = kernelElementType(to);
   Value converted = ScalarCode::isFloat(x) ? code.toFloat(x, kernelType)
                                            : integerToFloat(code, x, kernelType, isUnsigned(from));
-  if (!isHalf || from == to)
-    return converted;
-  return to.isF16() ? roundToF16(code, converted) : roundToBF16(code, converted);
+  bool isHalf = to.isF16() || to.isBF16();
+  return isHalf && from != to ? roundTo(code, converted, to) : converted;
 }
 
 Value castToInteger(const ScalarCode &code, Value x, Type from, IntegerType to) {

@@ -4,6 +4,7 @@
 #include "compiler/target/cpu/ArgumentPointers.h"
 #include "compiler/target/cpu/Expansions.h"
 #include "compiler/target/cpu/InterleaveLoops.h"
+#include "compiler/target/cpu/SplitLoops.h"
 
 #include "mlir/Conversion/AffineToStandard/AffineToStandard.h"
 #include "mlir/Conversion/ArithToLLVM/ArithToLLVM.h"
@@ -123,6 +124,7 @@ Status lowerToLLVM(ModuleOp module, const Machine &machine) {
       return status;
   if (Status status = expandOperations(module, machine); !status.ok())
     return status;
+  splitLoops(module);
   interleaveLoops(module, machine);
   if (Status status = lowerControl(module, census); !status.ok())
     return status;
