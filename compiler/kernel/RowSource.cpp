@@ -12,6 +12,7 @@ namespace {
 // Rows of the copy are set apart by more than their length, so that they don't fall into the same
 // cache sets.
 constexpr int64_t kCopyPadding = 16;
+constexpr int64_t kLongestCopy = 32; // bytes that are moved at once, on any machine
 
 /// The operand in memory whose last dimension are the rows of A; null where there is none. Rows of
 /// A are then a dimension, too, and not several that the tile runs through.
@@ -235,8 +236,46 @@ void RowSource::copyMatrixRows(Value batch, ArrayRef<Value> rows, Value slot) {
   }
 }
 
+/// Copies `count` elements from memory to memory, in vectors of fewer and fewer lanes.
+void RowSource::copyRun(Value to, Value from, int64_t count) {
+  // As bits: 16-bit floats would be widened on the way.
+  Type bits = math_.builder.getIntegerType(8 * elementBytes());
+  int64_t lanes = int64_t(llvm::bit_floor(uint64_t(kLongestCopy / elementBytes())));
+  for (int64_t at = 0; at < count; at += lanes) {
+    while (lanes > count - at)
+      lanes /= 2;
+    Value place = math_.constant(at);
+    emitter_.store(to, bits, place, emitter_.load(from, bits, place, lanes));
+  }
+}
+
+/// Of windows whose rows lie together in memory, each row in one piece.
+void RowSource::copyWindowRows(Value batch, Value slot) {
+  ArrayRef<int64_t> window = image_->window();
+  int64_t run = window.back() * *constantIndex(depth_);
+  Value channel = math_.mul(batch, depth_);
+  for (size_t row = 0; row < image_->count(); ++row) {
+    Value base = math_.mul(copyStride(), math_.add(slot, row));
+    Value lines = math_.constant(ShapedType::getNumElements(window.drop_back()));
+    emitFor(math_, math_.constant(0), lines, math_.constant(1), [&](Value line) {
+      SmallVector<Value> sizes, tap;
+      for (int64_t extent : window.drop_back())
+        sizes.push_back(math_.constant(extent));
+      if (!sizes.empty())
+        tap = math_.delinear(line, sizes);
+      tap.push_back(math_.constant(0));
+      Value to = math_.add(base, math_.mul(line, run));
+      copyRun(elementPointer(math_, element_, scratch_, to), image_->pointer(row, tap, channel),
+              run);
+    });
+    fillStep(base);
+  }
+}
+
 /// Each row of the copy: the window's pixels side by side, those outside of the image as zeros.
 void RowSource::copyImageRows(Value batch, Value slot) {
+  if (isa<BlockArgument>(contraction_.left) && readsWholeRows(contraction_.conv()))
+    return copyWindowRows(batch, slot);
   ArrayRef<int64_t> window = image_->window();
   for (size_t row = 0; row < image_->count(); ++row) {
     SmallVector<Value> tap;

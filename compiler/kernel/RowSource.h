@@ -72,6 +72,8 @@ private:
   void readPixels(graph::ConvOp conv);
   void copyMatrixRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
   void copyImageRows(mlir::Value batch, mlir::Value slot);
+  void copyRun(mlir::Value to, mlir::Value from, int64_t count);
+  void copyWindowRows(mlir::Value batch, mlir::Value slot);
   void copyPixel(size_t row, mlir::Value batch, mlir::ValueRange tap, mlir::Value place,
                  mlir::Value slot);
   mlir::Value column(mlir::Value batch, mlir::Value row, int64_t count, mlir::Value k,

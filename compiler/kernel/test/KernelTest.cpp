@@ -514,10 +514,10 @@ struct PairedImage {
   int64_t size, channels, outputs, taps, pad;
   const char *rows; // of the product, as the kernel reads them
 };
-constexpr PairedImage kPairedImages[] = {{9, 24, 19, 3, 1, "in place"},
-                                         {7, 10, 33, 1, 0, "in place"},
-                                         {8, 3, 17, 3, 1, "copied"},
-                                         {6, 13, 5, 3, 1, "copied"}};
+constexpr PairedImage kPairedImages[] = {
+    {9, 24, 19, 3, 1, "in place"}, {7, 10, 33, 1, 0, "in place"},
+    {8, 3, 17, 3, 1, "copied"},    {8, 3, 17, 3, 0, "copied"}, // in whole rows of the window
+    {9, 7, 5, 5, 0, "copied"},     {6, 13, 5, 3, 1, "copied"}};
 
 // Breaks if pixels are read as wider than they lie in memory, outside of the image above all, or in
 // a copy.
