@@ -1,6 +1,7 @@
 // Following values from operand to result; see Activity.h.
 #include "compiler/autodiff/Activity.h"
 
+#include "compiler/program/Effects.h"
 #include "compiler/program/Program.h"
 
 using namespace mlir;
@@ -25,7 +26,8 @@ bool Activity::mark(Value value) {
 }
 
 bool Activity::isActive(Operation *op) const {
-  if (llvm::any_of(op->getOperands(), [&](Value value) { return isActive(value); }))
+  if (llvm::any_of(op->getOperands(), [&](Value value) { return isActive(value); }) ||
+      program::hasEffects(op))
     return true;
   return op->getNumRegions() > 0 &&
          llvm::any_of(op->getResults(), [&](Value value) { return isActive(value); });

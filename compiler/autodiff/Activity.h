@@ -2,7 +2,9 @@
 //
 // Only they have tangents, and only they are given cotangents: what does not depend on a wanted
 // value is never differentiated. Through loops the question is asked until nothing changes.
-// Hascoët and Pascual, "The Tapenade Automatic Differentiation Tool", 2013, section 3.
+// What references are given, and by whom, is not asked: all of them are active, and whatever acts
+// on them (References.cpp). Hascoët and Pascual, "The Tapenade Automatic Differentiation Tool",
+// 2013, section 3.
 #pragma once
 
 #include "compiler/graph/Gradient.h"
@@ -23,7 +25,7 @@ public:
   bool isActive(mlir::Value value) const { return active_.contains(value); }
   void add(mlir::Value value) { active_.insert(value); }
   /// Whether a derivative goes through the operator: an operand is active, or a value that its
-  /// regions use.
+  /// regions use, or it acts on references.
   bool isActive(mlir::Operation *op) const;
 
   void followOperator(mlir::Operation *op);

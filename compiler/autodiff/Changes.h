@@ -59,6 +59,13 @@ public:
   bool hasFunctions(Type type) const;
   /// The constructors of a type, or an error at the operator.
   mlir::FailureOr<program::Constructors> structureOf(Type type, mlir::Operation *op);
+  /// What a reference to values of the type refers to when its program is differentiated: such a
+  /// value and its change (References.cpp).
+  program::ObjectType cellOf(Type type);
+  Value cell(Value value, Value change);
+  Value readCell(Value reference, Type type);
+  /// The change in a cell, for a value of the type.
+  Value changeIn(Value cell, Type type) { return field(cell, 1, typeOf(type)); }
   /// A type of its own.
   program::ObjectType newType(llvm::StringRef name, program::Constructors constructors);
   Value field(Value value, uint64_t index, Type type, uint64_t tag = 0);

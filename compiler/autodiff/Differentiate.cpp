@@ -29,24 +29,18 @@ public:
           nameOf(function.getResultAttrOfType<StringAttr>(i, kName), "output", i));
   }
 
-  /// Fails where the program's results can't be seen, or where it writes to references.
-  Status open() {
+  void open() {
     if (!enter())
-      return {};
+      return;
     auto module = function_->getParentOfType<ModuleOp>();
     program::evaluatePartially(module);
     program::defunctionalize(module);
-    bool writes =
-        module.walk([](program::WriteOp) { return WalkResult::interrupt(); }).wasInterrupted();
-    if (writes)
-      return unsupported("a program that writes to references has no derivative yet");
     auto procedure = module.lookupSymbol<func::FuncOp>(enter().getProcedure());
     body_ = cast<func::FuncOp>(procedure->clone());
     body_.setName((procedure.getName() + ".derivative").str());
     SymbolTable(module).insert(body_);
     if (resultNames.size() > 1)
       takeResultsApart();
-    return {};
   }
 
   Block &block() { return body_.getBody().front(); }
@@ -160,9 +154,8 @@ public:
         problem = diagnostic.str();
       return success();
     });
-    Status status = subject_.open();
-    if (status.ok())
-      status = derive();
+    subject_.open();
+    Status status = derive();
     if (status.ok())
       subject_.close();
     if (!status.ok() && status.message().empty())

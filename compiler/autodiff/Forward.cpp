@@ -9,7 +9,7 @@ namespace tensmith::autodiff {
 
 Value Forward::tangentOrZeros(Value value) const {
   Value known = tangent(value);
-  if (isa<program::ObjectType>(value.getType()))
+  if (pushed_ && !graph::isDifferentiable(value.getType()))
     return pushed_->changes.orNone(known, value.getType());
   if (!known && pushed_)
     known = pushed_->changes.zeros(value);
@@ -44,6 +44,8 @@ LogicalResult Forward::push(Operation *op) {
     return pushCall(call);
   if (isa<program::IfOp, program::MatchOp>(op))
     return pushChoice(op);
+  if (isa<program::ReferenceOp, program::ReadOp, program::WriteOp>(op))
+    return pushReference(op);
   return pushTensorOperator(op);
 }
 

@@ -57,7 +57,9 @@ private:
   mlir::LogicalResult pushChoice(mlir::Operation *choice);
   mlir::FailureOr<Pushed::Function> functionOf(mlir::func::FuncOp function,
                                                llvm::ArrayRef<bool> active);
+  mlir::LogicalResult pushReference(mlir::Operation *op);
   mlir::Type tangentType(mlir::Value value);
+  mlir::Value changeOf(mlir::Value value);
   void takeApart(mlir::Operation *op, mlir::Value both);
 
   const graph::GradientCode &code_;

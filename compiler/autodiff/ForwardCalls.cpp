@@ -1,6 +1,8 @@
 // Forward mode of programs: calls, branches, and data; see Forward.h.
 #include "compiler/autodiff/Forward.h"
 
+#include "compiler/program/Effects.h"
+
 #include "mlir/IR/SymbolTable.h"
 
 using namespace mlir;
@@ -9,7 +11,18 @@ namespace tensmith::autodiff {
 
 Type Forward::tangentType(Value value) {
   Type type = value.getType();
-  return isa<program::ObjectType>(type) ? Type(pushed_->changes.typeOf(type)) : type;
+  return graph::isDifferentiable(type) ? type : Type(pushed_->changes.typeOf(type));
+}
+
+/// The tangent as a change, whatever the value is.
+Value Forward::changeOf(Value value) {
+  Type type = value.getType();
+  Value change = tangent(value);
+  if (change && isa<TensorType>(type)) {
+    change = withTypeOf(code_, change, value);
+    return change ? pushed_->changes.some(change, type) : change;
+  }
+  return pushed_->changes.orNone(change, type);
 }
 
 LogicalResult Forward::pushConstruct(program::ConstructOp construct) {
@@ -17,14 +30,9 @@ LogicalResult Forward::pushConstruct(program::ConstructOp construct) {
     return failure();
   SmallVector<Value> fields;
   for (Value value : construct.getFields()) {
-    Value change = tangent(value);
-    if (change && isa<TensorType>(value.getType())) {
-      change = withTypeOf(code_, change, value);
-      if (!change)
-        return failure();
-      change = pushed_->changes.some(change, value.getType());
-    }
-    fields.push_back(pushed_->changes.orNone(change, value.getType()));
+    fields.push_back(changeOf(value));
+    if (!fields.back())
+      return failure();
   }
   give(construct, pushed_->changes.construct(construct.getType(), construct.getTag(), fields));
   return success();
@@ -93,18 +101,20 @@ void Forward::takeApart(Operation *op, Value both) {
   code_.builder.setInsertionPointAfterValue(both);
   Value old = op->getResult(0);
   Value result = pushed_->changes.field(both, 0, old.getType());
-  activity_.add(result);
-  give(result, pushed_->changes.field(both, 1, tangentType(old)));
+  if (Changes::isPossible(old.getType())) {
+    activity_.add(result);
+    give(result, pushed_->changes.field(both, 1, tangentType(old)));
+  }
   old.replaceAllUsesWith(result);
   activity_.retire(op);
 }
 
 LogicalResult Forward::pushCall(program::CallOp call) {
-  if (!activity_.isActive(call.getResult()))
+  if (!activity_.isActive(call.getResult()) && !call.getEffectful())
     return success();
   auto callee = pushed_->module.lookupSymbol<func::FuncOp>(call.getProcedure());
-  if (!callee || call.getEffectful())
-    return reportNoGradient(call, "where it has effects");
+  if (!callee)
+    return reportNoGradient(call, "where nothing is known of the function");
   SmallVector<bool> active;
   for (Value input : call.getInputs())
     active.push_back(activity_.isActive(input));
@@ -119,13 +129,13 @@ LogicalResult Forward::pushCall(program::CallOp call) {
   if (llvm::is_contained(inputs, Value()))
     return failure();
   takeApart(call, code_.builder.create<program::CallOp>(call.getLoc(), function->both, inputs,
-                                                        function->name));
+                                                        function->name, call.getEffectful()));
   return success();
 }
 
 LogicalResult Forward::pushChoice(Operation *choice) {
   Value old = choice->getResult(0);
-  if (!activity_.isActive(old))
+  if (!activity_.isActive(old) && !program::hasEffects(choice))
     return success();
   auto both = pushed_->changes.newType("pushed", {{old.getType(), tangentType(old)}});
   for (Region &region : choice->getRegions()) {

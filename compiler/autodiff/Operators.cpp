@@ -2,6 +2,7 @@
 #include "compiler/autodiff/Operators.h"
 
 #include "compiler/graph/Evaluate.h"
+#include "compiler/program/Structures.h"
 
 using namespace mlir;
 
@@ -37,7 +38,9 @@ LogicalResult expand(const graph::GradientCode &code, Operation *op, Activity &a
   for (auto [result, value] : llvm::zip(op->getResults(), values)) {
     if (result.use_empty())
       continue;
-    Value typed = value ? withType(code, value, result.getType()) : value;
+    // A size that the result alone tells has another name now.
+    bool isOwn = program::withoutLocalSizes(result.getType()) != result.getType();
+    Value typed = isOwn ? value : withType(code, value, result.getType());
     if (!typed)
       return failure();
     result.replaceAllUsesWith(typed);

@@ -1,6 +1,8 @@
 // Recording and going back; see Procedures.h.
 #include "compiler/autodiff/Procedures.h"
 
+#include "compiler/program/Effects.h"
+
 #include "mlir/IR/SymbolTable.h"
 
 using namespace mlir;
@@ -19,7 +21,9 @@ LogicalResult Procedures::reverseBlock(Reverse &inner, Block &forward, Block &ba
   code_.builder.setInsertionPoint(exit);
   Operation *marker =
       code_.builder.create<graph::NoneOp>(exit->getLoc(), code_.builder.getNoneType());
-  if (failed(inner.add(exit->getOperand(0), cotangent)))
+  if (cotangent && failed(isa<program::ObjectType>(cotangent.getType())
+                              ? inner.addChange(exit->getOperand(0), cotangent)
+                              : inner.add(exit->getOperand(0), cotangent)))
     return failure();
   if (marker != &forward.front() && failed(inner.run(&forward.front(), marker->getPrevNode())))
     return failure();
@@ -144,7 +148,7 @@ FailureOr<Procedures::Pair> Procedures::gradientOf(func::FuncOp function, ArrayR
     if (isActive)
       pair.gathers.push_back(isa<program::ObjectType>(argument.getType()) || gathers(argument));
   Type type = record.getResultTypes()[0];
-  if (isa<program::ObjectType>(type))
+  if (isa<program::ObjectType>(type) || program::hasEffects(function))
     type = changes_.typeOf(type);
   auto pull = func::FuncOp::create(function.getLoc(), (function.getName() + ".pull").str(),
                                    code_.builder.getFunctionType({pair.tape, type}, pair.pulled));
@@ -160,8 +164,8 @@ FailureOr<Procedures::Pair> Procedures::gradientOf(func::FuncOp function, ArrayR
 LogicalResult Procedures::pullCall(program::CallOp call, Value cotangent, Reverse &reverse,
                                    Activity &activity) {
   auto callee = module_.lookupSymbol<func::FuncOp>(call.getProcedure());
-  if (!callee || call.getEffectful())
-    return reportNoGradient(call, "where it has effects");
+  if (!callee)
+    return reportNoGradient(call, "where nothing is known of the function");
   SmallVector<bool> active;
   for (Value input : call.getInputs())
     active.push_back(activity.isActive(input));
@@ -173,16 +177,20 @@ LogicalResult Procedures::pullCall(program::CallOp call, Value cotangent, Revers
   {
     OpBuilder::InsertionGuard guard(code_.builder);
     code_.builder.setInsertionPoint(call);
-    Value recorded = code_.builder.create<program::CallOp>(call.getLoc(), pair->recorded,
-                                                           call.getInputs(), pair->record);
+    Value recorded = code_.builder.create<program::CallOp>(
+        call.getLoc(), pair->recorded, call.getInputs(), pair->record, call.getEffectful());
     result = changes_.field(recorded, 0, call.getType());
     tape = changes_.field(recorded, 1, pair->tape);
     activity.add(result);
     call.getResult().replaceAllUsesWith(result);
   }
+  // What acts on references goes back even where its result has got nothing.
   Value given = withTypeOf(code_, cotangent, result);
-  Value results = code_.builder.create<program::CallOp>(call.getLoc(), pair->pulled,
-                                                        ValueRange{tape, given}, pair->pull);
+  if (call.getEffectful() && !isa<program::ObjectType>(call.getType()))
+    given = given ? changes_.some(given, call.getType()) : given;
+  Value results = code_.builder.create<program::CallOp>(
+      call.getLoc(), pair->pulled, ValueRange{tape, changes_.orNone(given, call.getType())},
+      pair->pull, call.getEffectful());
   unsigned index = 0;
   for (auto [input, isActive] : llvm::zip_equal(call.getInputs(), active)) {
     if (!isActive)

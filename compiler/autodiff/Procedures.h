@@ -12,7 +12,8 @@
 //
 // Cotangents of data are changes (Changes.h). So are those of tensors that not every way through a
 // function or a branch gives one to: of weights that a recursion hands on, of which its leaves use
-// others than its nodes.
+// others than its nodes; and of the result of a function that acts on references, which goes back
+// whether its result has got a cotangent or not.
 #pragma once
 
 #include "compiler/autodiff/Reverse.h"

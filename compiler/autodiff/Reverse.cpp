@@ -1,5 +1,6 @@
 // Straight code and branches; see Reverse.h, and ReverseLoop.cpp for loops.
 #include "compiler/autodiff/Procedures.h"
+#include "compiler/program/Effects.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -118,7 +119,8 @@ LogicalResult Reverse::pull(Operation *op) {
   SmallVector<Value> given;
   for (Value result : op->getResults())
     given.push_back(take(result));
-  if (!llvm::any_of(given, [](Value value) { return bool(value); }))
+  bool isReached = llvm::any_of(given, [](Value value) { return bool(value); });
+  if (!isReached && !(procedures_ && program::hasEffects(op)))
     return success();
   code_.graph.location = op->getLoc();
   if (auto loop = dyn_cast<graph::LoopOp>(op))
@@ -129,6 +131,8 @@ LogicalResult Reverse::pull(Operation *op) {
     return procedures_->pullCall(call, given[0], *this, activity_);
   if (isa<program::IfOp, program::MatchOp>(op) && procedures_)
     return procedures_->pullChoice(op, given[0], *this, activity_);
+  if (isa<program::ReferenceOp, program::ReadOp, program::WriteOp>(op) && procedures_)
+    return pullReference(op, given.empty() ? Value() : given[0]);
   if (keepsRows(op))
     return pullAsRows(op, given[0]);
   if (auto construct = dyn_cast<program::ConstructOp>(op); construct && procedures_)

@@ -67,6 +67,8 @@ private:
   mlir::LogicalResult pullConstruct(program::ConstructOp construct, mlir::Value cotangent);
   mlir::LogicalResult pullField(program::FieldOp field, mlir::Value cotangent);
   mlir::Value joinParts(mlir::Value value);
+  mlir::LogicalResult pullReference(mlir::Operation *op, mlir::Value cotangent);
+  void pullRead(program::ReadOp read, mlir::Value cotangent);
   Changes &changes();
   mlir::LogicalResult pullTensorOperator(mlir::Operation *op, llvm::ArrayRef<mlir::Value> given);
   mlir::LogicalResult pullBranch(graph::IfOp branch, llvm::ArrayRef<mlir::Value> given);

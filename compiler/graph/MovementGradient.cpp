@@ -38,7 +38,9 @@ Value joining(const Pullback &pull, unsigned operand) {
   AffineExpr before = code.size(0);
   for (unsigned i = 0; i < operand; ++i)
     before = code.graph.shapes.simplify(before + code.dims(pull.operand(i))[axis]);
-  if (auto first = dyn_cast<AffineConstantExpr>(before))
+  // Where only the operands tell the sizes, as of a state that grows, the run asks them.
+  auto first = dyn_cast<AffineConstantExpr>(before);
+  if (first && !hasUnknownSizes(x.getType()))
     return code.reshapeLike(code.sliceDim(g, axis, first.getValue(), 1, code.dims(x)[axis]), x);
   Value start = code.vectorOf({0});
   auto length = [&](unsigned i) {

@@ -56,4 +56,15 @@ private:
 
 void markEffects(ModuleOp module) { Marking(module).run(); }
 
+bool hasEffects(Operation *op) {
+  WalkResult result = op->walk([](Operation *inner) {
+    auto call = dyn_cast<CallOp>(inner);
+    auto apply = dyn_cast<ApplyOp>(inner);
+    bool found = isa<ReferenceOp, ReadOp, WriteOp>(inner) || (call && call.getEffectful()) ||
+                 (apply && apply.getEffectful());
+    return found ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return result.wasInterrupted();
+}
+
 } // namespace tensmith::program

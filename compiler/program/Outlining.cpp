@@ -153,13 +153,19 @@ private:
           outline(region.front());
     Schedule schedule(block);
     Operation *end = block.getTerminator();
+    SmallVector<Operation *> placed;
+    auto place = [&](ArrayRef<Operation *> ops) {
+      for (Operation *op : ops)
+        op->moveBefore(end);
+      llvm::append_range(placed, ops);
+    };
     for (const Schedule::Stage &stage : schedule.stages) {
-      moveBefore(end, stage.before);
+      place(stage.before);
       if (!stage.segment.empty())
-        cut(stage.segment, end);
-      moveBefore(end, stage.after);
-      moveBefore(end, stage.calls);
-      moveBefore(end, stage.branches);
+        placed.push_back(cut(stage.segment, end, placed));
+      place(stage.after);
+      place(stage.calls);
+      place(stage.branches);
     }
     // A constant that the program itself uses stands at the block's beginning; the others are gone.
     for (Operation &op : llvm::make_early_inc_range(block))
@@ -167,12 +173,7 @@ private:
         op.use_empty() ? op.erase() : op.moveBefore(&block, block.begin());
   }
 
-  static void moveBefore(Operation *end, ArrayRef<Operation *> ops) {
-    for (Operation *op : ops)
-      op->moveBefore(end);
-  }
-
-  void cut(ArrayRef<Operation *> code, Operation *before) {
+  Operation *cut(ArrayRef<Operation *> code, Operation *before, ArrayRef<Operation *> placed) {
     llvm::SetVector<Operation *> inside(code.begin(), code.end());
     llvm::SetVector<Value> inputs, outputs, constants;
     for (Operation *op : code) {
@@ -189,7 +190,7 @@ private:
                          [&](Operation *user) { return !inside.contains(user); }))
           outputs.insert(result);
     }
-    tellSizes(code, inputs);
+    tellSizes(code, placed, inputs);
     func::FuncOp segment = makeSegment(inputs.getArrayRef(), outputs.getArrayRef(), code);
     OpBuilder builder(before);
     auto invoke = builder.create<InvokeOp>(segment.getLoc(), segment.getResultTypes(),
@@ -202,27 +203,37 @@ private:
     }
     for (Operation *op : llvm::reverse(code))
       op->erase();
+    return invoke;
   }
 
   /// Operators whose result has a given type, as `(iota(axis = 0) : i64[n])`, may name sizes that
-  /// none of the segment's inputs has; then it is given one more.
-  static void tellSizes(ArrayRef<Operation *> code, llvm::SetVector<Value> &inputs) {
+  /// none of the segment's inputs has, or only in a sum; then it is given one more.
+  static void tellSizes(ArrayRef<Operation *> code, ArrayRef<Operation *> placed,
+                        llvm::SetVector<Value> &inputs) {
     llvm::DenseSet<StringAttr> known;
     for (Operation *op : code) {
-      for (Value operand : op->getOperands())
-        noteSymbols(operand.getType(), known);
       for (Type type : op->getResultTypes()) {
         auto ranked = dyn_cast<RankedTensorType>(type);
         for (StringAttr symbol : ranked ? graph::symbolNames(ranked) : ArrayRef<StringAttr>()) {
           if (known.contains(symbol) ||
               llvm::any_of(inputs, [&](Value input) { return tells(input.getType(), symbol); }))
             continue;
-          if (Value value = findTelling(op, symbol))
+          Value value = program::findTelling(op, symbol);
+          if (value || (value = findTelling(placed, symbol)))
             inputs.insert(value);
         }
         noteSymbols(type, known);
       }
     }
+  }
+
+  /// What tells it beside the segment.
+  static Value findTelling(ArrayRef<Operation *> placed, StringAttr symbol) {
+    for (Operation *op : placed)
+      for (Value result : op->getResults())
+        if (tells(result.getType(), symbol))
+          return result;
+    return {};
   }
 
   static void noteSymbols(Type type, llvm::DenseSet<StringAttr> &known) {

@@ -147,6 +147,124 @@ fn main(tree: Tree[f64[?]], w: f64[]) =
     Some(x) => reduce_sum(x * x, axes = [0]),
   }
 """, {"tree": lambda rng, model: model.constructors["Node"](tree_of(3, 2)(rng, model), tree_of(2, 5)(rng, model)), "w": ()}),
+    # A reference that all of a recursion over a tree adds to, and multiplies what it has by.
+    "reference in a recursion": ("""
+fn visit(tree, sum, w) = match tree {
+  Leaf(x) => { sum := *sum * w + sin(x); },
+  Node(a, b) => { visit(a, sum, w); sum := *sum * *sum; visit(b, sum, w); },
+}
+fn main(tree: Tree[f64[2]], w: f64[2]) = {
+  let sum = ref(w * 0.5);
+  visit(tree, sum, w);
+  reduce_sum(*sum, axes = [0])
+}
+""", {"tree": tree_of(6, 2), "w": (2,)}),
+    # A function that scales by more each time, and one that asks it, in another's hands.
+    "counter": ("""
+fn counter(w) = { let factor = ref(w); fn(x) => { factor := sin(*factor * w + 0.5); x * *factor } }
+fn ask(next, k: i64[], x) = if k == 0 { x } else { ask(next, k - 1, sin(next(x)) + next(half(x))) }
+fn half(x) = x * 0.5
+fn main(w: f64[], x: f64[n], k: i64[]) = { let next = counter(w); reduce_sum(ask(next, k, x) * next(x), axes = [0]) }
+""", {"w": (), "x": (3,), "k": 4}),
+    # Two states that loops change in turns, of which one reads what the other was.
+    "running state": ("""
+fn steps(v, s, k: i64[], a) = if k == 0 { () } else {
+  let before = *s;
+  s := tanh(*s @ a + *v);
+  v := *v * 0.9 + before;
+  steps(v, s, k - 1, a)
+}
+fn main(s: f64[3], v: f64[3], a: f64[3, 3], k: i64[]) = {
+  let (state, speed) = (ref(s), ref(v));
+  steps(speed, state, k, a);
+  speed := *speed * *state;
+  steps(speed, state, k - 1, a);
+  reduce_sum(*state * *speed, axes = [0])
+}
+""", {"s": (3,), "v": (3,), "a": (3, 3), "k": 5}),
+    # References in a list, the same one twice among them; each is changed by what the others have.
+    "references in a list": ("""
+fn change(refs, w) = match refs {
+  Nil => w,
+  Cons(r, rest) => { let before = *r; r := *r * w + sin(w); change(rest, tanh(w + before * *r)) },
+}
+fn total(refs) = match refs { Nil => (broadcast((0.0 : f64[])) : f64[2]), Cons(r, rest) => *r * *r + total(rest) }
+fn main(xs: List[f64[2]], w: f64[2]) = {
+  let refs = map(fn(x) => ref(x * x), xs);
+  let all = match refs { Cons(first, rest) => Cons(first, append(rest, refs)), Nil => Nil };
+  let last = change(all, w);
+  reduce_sum(total(all) * last, axes = [0])
+}
+""", {"xs": list_of(3, 2), "w": (2,)}),
+    # A reference to a list that grows, one to a reference, and one to a function that knows the other.
+    "references to data": ("""
+fn push(stack, x) = { stack := Cons(x, *stack); }
+fn fill(stack, x, k: i64[]) = if k == 0 { () } else { push(stack, x * x); fill(stack, sin(x), k - 1) }
+fn main(x: f64[2], y: f64[2], k: i64[]) = {
+  let stack = ref([y]);
+  let other = ref(stack);
+  let act = ref(fn(v) => v * y);
+  fill(*other, x, k);
+  let one = *act;
+  act := if k == 3 { fn(v) => { push(*other, v); one(v) * x } } else { fn(v) => v };
+  let f = *act;
+  let z = f(x + y);
+  other := ref([z]);
+  fill(*other, y, k);
+  reduce_sum(fold(fn(s, v) => s * v + v, z, append(*stack, **other)), axes = [0])
+}
+""", {"x": (2,), "y": (2,), "k": 3}),
+    # What is written over is not read any more, by one way of a branch; and numbers that have no derivative count.
+    "reference in a branch": ("""
+fn walk(xs, best, count, w) = match xs {
+  Nil => *best * cast(*count, to = f64),
+  Cons(x, rest) => {
+    count := *count + 1;
+    if *count == 2 { best := x * w; } else { if x > *best { best := *best * 0.5 + x * x; } else { () } };
+    walk(rest, best, count, w * *best)
+  },
+}
+fn main(xs: List[f64[]], w: f64[]) = walk(xs, ref(w), ref(0), w)
+""", {"xs": list_of(5), "w": ()}),
+    # Of a size that only the run knows, which changes.
+    "reference that grows": ("""
+fn grow(r, k: i64[]) = if k == 0 { () } else { r := sin(*r) * reduce_sum(*r, axes = [0]); grow(r, k - 1) }
+fn main(x: f64[?], y: f64[?], k: i64[]) = {
+  let r = ref(x);
+  grow(r, k);
+  let before = *r;
+  r := y;
+  grow(r, k);
+  reduce_sum(*r, axes = [0]) * reduce_sum(before, axes = [0])
+}
+""", {"x": (3,), "y": (5,), "k": 2}),
+    # States that grow from call to call: whose parts and whose own size only the run knows.
+    "joined": ("""
+fn joined(xs, w) = fold(fn(all, x) => (concat(all, tanh(x * w), axis = 0) : f64[?]), (w : f64[?]), xs)
+fn main(xs: List[f64[?]], w: f64[1]) = { let all = joined(xs, w); reduce_sum(all * sin(all), axes = [0]) }
+""", {"xs": lambda rng, model: _list(model.constructors, [draw(rng, size) for size in (3, 1, 4)]), "w": (1,)}),
+    "joined columns": ("""
+fn joined(xs, s) = match xs { Nil => s, Cons(x, rest) => joined(rest, (concat(x, s, x * 2.0, axis = 1) : f64[2, ?])) }
+fn main(xs: List[f64[2, ?]], s: f64[2, ?]) = reduce_sum(softmax(joined(xs, s * s), axis = 1) * joined(xs, s), axes = [0, 1])
+""", {"xs": lambda rng, model: _list(model.constructors, [draw(rng, 2, size) for size in (3, 2)]), "s": (2, 2)}),
+    "doubled": ("""
+fn doubled(x: f64[?], k: i64[]) -> f64[?] =
+  if k == 0 { x } else { doubled((concat(x * reduce_sum(x, axes = [0]), sin(x), axis = 0) : f64[?]), k - 1) }
+fn main(x: f64[n], k: i64[]) = reduce_sum(tanh(doubled(x, k)), axes = [0])
+""", {"x": (3,), "k": 4}),
+    # What was seen so far, in a reference; the last rows of it are taken as many as there are of another.
+    "joined in a reference": ("""
+fn see(seen, xs, w) = match xs {
+  Nil => (broadcast((0.0 : f64[])) : f64[]),
+  Cons(x, rest) => {
+    let before = *seen;
+    seen := (concat(before, x @ w, axis = 0) : f64[?, 2]);
+    reduce_sum(transpose(*seen, permutation = [1, 0]) @ *seen, axes = [0, 1]) * see(seen, rest, w)
+      + reduce_sum(sin(before), axes = [0, 1])
+  },
+}
+fn main(xs: List[f64[?, 2]], w: f64[2, 2]) = see(ref((w : f64[?, 2])), xs, w)
+""", {"xs": lambda rng, model: _list(model.constructors, [draw(rng, size, 2) for size in (3, 1, 2)]), "w": (2, 2)}),
 }  # fmt: skip
 
 
@@ -272,7 +390,7 @@ def drawn(seed):
     """A program of random-programs, in f64; what main gives first is a value of any type."""
     command = [PACKAGE.parent / "test" / "random-programs", "--print", str(seed)]
     text = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return REAL.sub(lambda number: f"({number[0]} : f64[])", text.replace("f32", "f64"))
+    return REAL.sub(lambda number: f"({number[0]} : f64[])", re.sub(r"\bf32\b", "f64", text))
 
 
 def slope_of_drawn(seed, folder):
@@ -292,7 +410,7 @@ def slope_of_drawn(seed, folder):
     try:
         compiled = tensmith.grad(path, wrt, "result0", cotangent=True, cache_dir="", threads=1)
     except tensmith.Error as error:
-        assert re.search("writes to references|has functions inside", str(error)), error
+        assert "has functions inside" in str(error), error
         return "refused"
     gradients = compiled.run(**given, **{"cotangent.result0": only(result, weights)})[-len(wrt) :]
     directions = {name: draw(rng, *given[name].shape) for name in wrt}

@@ -70,7 +70,8 @@ const Generator::Function *Generator::makeFunction(const Type &result) {
 /// fn f(k, ...) = if k <= 0 { ... } else { ... f(k - 1, ...) ... }, as a tail call or not, once or
 /// twice.
 void Generator::makeRecursive(Function &function, ExprPointer &body) {
-  function.params = {tensor("i64"), function.result, randomType(1, false)};
+  function.params = {tensor("i64"), function.result,
+                     chance(40) ? reference(randomType(1, false)) : randomType(1, false)};
   if (open_)
     function.params.insert(function.params.end(),
                            {tensor("f32", {"n"}), tensor("f32", {"n", "5"})});
@@ -106,7 +107,8 @@ void Generator::makeStructural(Function &function, ExprPointer &body) {
   Type whole = randomType(2, false);
   if (whole.kind != Type::Kind::Data)
     whole = data(chance(50) ? "List" : "Tree", {whole});
-  function.params = {whole, randomType(1, chance(30))};
+  function.params = {whole,
+                     chance(30) ? reference(randomType(1, false)) : randomType(1, chance(30))};
   if (open_)
     function.params.insert(function.params.end(),
                            {tensor("f32", {"n"}), tensor("f32", {"n", "5"})});
