@@ -254,7 +254,33 @@ Value ElementEmitter::compute(Value value, const Position &position) {
   auto result = cast<OpResult>(value);
   if (position.lanes > 1 && reducesLanesApart(op))
     return fromReduction(result, position);
-  return position.lanes == 1 ? fromIndexed(result, position) : gatherLanes(result, position);
+  if (position.lanes == 1)
+    return fromIndexed(result, position);
+  auto iota = dyn_cast<graph::IotaOp>(op);
+  return iota ? fromIota(iota, position) : gatherLanes(result, position);
+}
+
+/// Numbers along the last dimension follow one another; along others all lanes have one.
+Value ElementEmitter::fromIota(graph::IotaOp op, const Position &position) {
+  auto type = cast<RankedTensorType>(op.getType());
+  Type scalar = graph::kernelElementType(type.getElementType());
+  Value first = splat(element(op, Position{position.indices}), position.lanes);
+  if (int64_t(op.getAxis()) != type.getRank() - 1)
+    return first;
+  auto vector = VectorType::get({position.lanes}, scalar);
+  SmallVector<mlir::Attribute> numbers;
+  for (int64_t lane = 0; lane < position.lanes; ++lane) {
+    if (isa<FloatType>(scalar))
+      numbers.push_back(builder().getFloatAttr(scalar, double(lane)));
+    else
+      numbers.push_back(builder().getIntegerAttr(scalar, lane));
+  }
+  Value lanes =
+      builder().create<arith::ConstantOp>(math.location, DenseElementsAttr::get(vector, numbers));
+  if (!isa<FloatType>(scalar))
+    return builder().create<arith::AddIOp>(math.location, first, lanes);
+  return roundToStorage(builder().create<arith::AddFOp>(math.location, first, lanes),
+                        type.getElementType());
 }
 
 Value ElementEmitter::fromIndexed(OpResult value, const Position &position) {

@@ -78,6 +78,7 @@ private:
   mlir::Value fromConstant(mlir::Operation *op, const Position &position);
   mlir::Value fromIndexed(mlir::OpResult value, const Position &position);
   mlir::Value fromReduction(mlir::OpResult value, const Position &position);
+  mlir::Value fromIota(graph::IotaOp op, const Position &position);
   mlir::Value gatherLanes(mlir::OpResult value, const Position &position);
   mlir::Value noCode(mlir::Value value, int64_t lanes);
   mlir::Value roundToStorage(mlir::Value value, mlir::Type tensorElement);

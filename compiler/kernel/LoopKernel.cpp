@@ -19,6 +19,7 @@ namespace {
 
 constexpr int64_t kBlock = 4096;             // elements of the last dimension in an item, at most
 constexpr int64_t kReducedInBlock = 1 << 14; // elements that one item reduces, about
+constexpr int64_t kSideBySide = 4;           // vectors that are reduced at once
 /// Rows that are packed side by side, and the fewest that are worth it: as many streams as the
 /// machine follows.
 constexpr int64_t kRowsTogether = 16, kFewRows = 4;
@@ -206,10 +207,15 @@ Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine, const
           for (int64_t element = 0; element < elements; ++element)
             store(inner, 1, {}, element);
         });
-      Value count = math.div(math.sub(last, first), math.constant(lanes));
-      Value whole = math.add(first, math.mul(count, lanes));
-      emitFor(math, first, whole, math.constant(lanes),
-              [&](Value inner) { store(inner, lanes, {}); });
+      // Several vectors side by side first: a sum waits for itself, and rows are read in longer
+      // pieces.
+      Value whole = first;
+      for (int64_t wide : {lanes * kSideBySide, lanes}) {
+        Value begin = whole, count = math.div(math.sub(last, begin), math.constant(wide));
+        whole = math.add(begin, math.mul(count, wide));
+        emitFor(math, begin, whole, math.constant(wide),
+                [&](Value inner) { store(inner, wide, {}); });
+      }
       emitIf(math, math.less(whole, last),
              [&] { store(whole, lanes, emitter.maskBelow(math.sub(last, whole), lanes)); });
     });

@@ -25,7 +25,7 @@ public:
         sweep_(emitter, shape_.back(), machine.lanes(4)) {}
 
   void emit(Value row, ValueRange results) {
-    SmallVector<Value> outer = math_.delinear(row, ArrayRef(shape_).drop_back());
+    SmallVector<Value> outer = outerIndices(row);
     Value input = root_->getOperand(0);
     Finish finish = isa<graph::SoftmaxOp>(root_)      ? softmax(input, outer)
                     : isa<graph::LogSoftmaxOp>(root_) ? logSoftmax(input, outer)
@@ -33,18 +33,66 @@ public:
     emitter_.define(root_->getResult(0), [this, finish](const Position &at) {
       return finish(emitter_.load(buffer_, f32(), at.indices.back(), at.lanes, at.mask), at);
     });
-    Value start = math_.mul(row, shape_.back());
-    auto yield = cast<graph::YieldOp>(kernel_.getBody().front().getTerminator());
-    sweep_.each([&](const Columns &columns) {
-      Position at = position(outer, columns);
-      for (auto [value, pointer] : llvm::zip_equal(yield.getValues(), results))
-        emitter_.store(pointer, getElementTypeOrSelf(value.getType()),
-                       math_.add(start, columns.first), emitter_.element(value, at), columns.mask);
-    });
+    storeOnePerRow(row, outer, results);
+    storeRows(math_.mul(row, shape_.back()), outer, results);
   }
 
 private:
   using Columns = RowSweep::Columns;
+
+  /// Of a dimension of 1 the index is 0, as where it is broadcast: else an element would not be
+  /// found again.
+  SmallVector<Value> outerIndices(Value row) {
+    SmallVector<Value> outer = math_.delinear(row, ArrayRef(shape_).drop_back());
+    for (auto [index, size] : llvm::zip(outer, shape_))
+      if (constantIndex(size) == 1)
+        index = math_.constant(0);
+    return outer;
+  }
+
+  ValueRange yielded() {
+    return cast<graph::YieldOp>(kernel_.getBody().front().getTerminator()).getValues();
+  }
+  std::optional<RowShape> shapeOf(Value value) {
+    return rowShapeOf(dyn_cast<RankedTensorType>(value.getType()),
+                      cast<RankedTensorType>(root_->getResult(0).getType()));
+  }
+
+  /// Before any whole row: they may read what a result is written over.
+  void storeOnePerRow(Value row, ValueRange outer, ValueRange results) {
+    auto placeOf = [&](Value value) {
+      Position at{SmallVector<Value>(outer)};
+      if (shapeOf(value) == RowShape::Kept)
+        at.indices.push_back(math_.constant(0));
+      return at;
+    };
+    auto isOne = [&](Value value) {
+      return shapeOf(value).value_or(RowShape::Whole) != RowShape::Whole;
+    };
+    for (Operation *op = root_->getNextNode(); op; op = op->getNextNode())
+      if (op->getNumResults() == 1 && isa<graph::Indexed>(op) && isOne(op->getResult(0)))
+        emitter_.element(op->getResult(0), placeOf(op->getResult(0)));
+    for (auto [value, pointer] : llvm::zip_equal(yielded(), results))
+      if (isOne(value))
+        emitter_.store(pointer, getElementTypeOrSelf(value.getType()), row,
+                       emitter_.element(value, placeOf(value)));
+  }
+
+  void storeRows(Value start, ValueRange outer, ValueRange results) {
+    auto isWhole = [&](Value value) { return shapeOf(value) == RowShape::Whole; };
+    if (!llvm::any_of(yielded(), isWhole))
+      return;
+    sweep_.each([&](const Columns &columns) {
+      Position at = position(outer, columns);
+      SmallVector<Value> elements;
+      for (Value value : yielded())
+        elements.push_back(isWhole(value) ? emitter_.element(value, at) : Value());
+      for (auto [value, element, pointer] : llvm::zip_equal(yielded(), elements, results))
+        if (element)
+          emitter_.store(pointer, getElementTypeOrSelf(value.getType()),
+                         math_.add(start, columns.first), element, columns.mask);
+    });
+  }
 
   Type f32() { return emitter_.builder().getF32Type(); }
   Position position(ValueRange outer, const Columns &columns) {
@@ -146,6 +194,26 @@ bool isRowRoot(Operation *op) {
   uint64_t axis = isa<graph::SoftmaxOp>(op) ? cast<graph::SoftmaxOp>(op).getAxis()
                                             : cast<graph::LogSoftmaxOp>(op).getAxis();
   return axis == uint64_t(type.getRank() - 1);
+}
+
+std::optional<RowShape> rowShapeOf(RankedTensorType type, RankedTensorType rows) {
+  if (!type)
+    return std::nullopt;
+  graph::ShapeContext shapes(rows.getContext());
+  auto own = shapes.dims(type), all = shapes.dims(rows);
+  AffineExpr columns = all.pop_back_val();
+  auto startsAlike = [&] {
+    return own.size() >= all.size() && llvm::all_of(llvm::zip(own, all), [&](auto pair) {
+             return shapes.equal(std::get<0>(pair), std::get<1>(pair));
+           });
+  };
+  if (!startsAlike() || own.size() > all.size() + 1)
+    return std::nullopt;
+  if (own.size() == all.size())
+    return RowShape::Dropped;
+  if (shapes.equal(own.back(), columns))
+    return RowShape::Whole;
+  return own.back() == shapes.constant(1) ? std::optional(RowShape::Kept) : std::nullopt;
 }
 
 Template rowTemplate(graph::KernelOp kernel, const MachineShape &machine) {

@@ -39,8 +39,12 @@ void RowSweep::each(Step step) {
     step(columns);
     return {};
   };
-  Value lanes = math_.constant(lanes_), whole = math_.mul(math_.div(columns_, lanes), lanes);
-  carry(math_.constant(0), whole, {}, lanes_, /*masked=*/false, apply);
+  Value whole = math_.constant(0);
+  for (int64_t lanes : {lanes_ * kSideBySide, lanes_}) {
+    Value begin = whole, step = math_.constant(lanes);
+    whole = math_.mul(math_.div(columns_, step), step);
+    carry(begin, whole, {}, lanes, /*masked=*/false, apply);
+  }
   auto size = constantIndex(columns_);
   if (!size || *size % lanes_)
     carry(whole, columns_, {}, lanes_, /*masked=*/true, apply);

@@ -73,10 +73,18 @@ mlir::LogicalResult narrowOperands(mlir::func::FuncOp function, const Options &o
 mlir::LogicalResult mixPrecision(mlir::func::FuncOp function, const Options &options);
 /// Branches that are known become straight code, as do loops of few trips.
 mlir::LogicalResult straighten(mlir::func::FuncOp function, const Options &options);
+/// Equal rows that a loop stacks are stacked once, and only what is read.
+mlir::LogicalResult mergeScans(mlir::func::FuncOp function, const Options &options);
+/// Products with a row of ones become sums of columns, where nothing is packed for them anyway.
+mlir::LogicalResult sumColumns(mlir::func::FuncOp function, const Options &options);
+/// Sums over a row of which one element alone isn't zero become that element.
+mlir::LogicalResult pickOneHot(mlir::func::FuncOp function, const Options &options);
 /// Loops whose bodies are small become kernels.
 mlir::LogicalResult compileLoops(mlir::func::FuncOp function, const Options &options);
 /// Cheap element-wise values are computed again by their readers.
 mlir::LogicalResult repeatElementwise(mlir::func::FuncOp function, const Options &options);
+/// Row operators whose result is an intermediate become kernels with all that is made of it.
+mlir::LogicalResult fuseRows(mlir::func::FuncOp function, const Options &options);
 /// Cuts the graph into kernels.
 mlir::LogicalResult fuse(mlir::func::FuncOp function, const Options &options);
 /// Moves kernels out of loops that give the same in each iteration.

@@ -54,6 +54,15 @@ bool writesOver(graph::KernelOp kernel, OpOperand &use, RankedTensorType type) {
 
 } // namespace
 
+/// Whether a kernel of rows takes the argument's rows to the operator: the row that it is at, of
+/// which it stores nothing before all that isn't element-wise was computed.
+static bool readsRow(Operation *op, Value argument, RankedTensorType result) {
+  auto kernel = dyn_cast<graph::KernelOp>(op->getParentOp());
+  return kernel && kernel.getKind() == "rows" && !isa<graph::Elementwise>(op) &&
+         cast<RankedTensorType>(argument.getType()).clone(result.getElementType()) == result &&
+         op->getOperand(0) == argument && llvm::count(op->getOperands(), argument) == 1;
+}
+
 bool isReadInPlace(Value argument, RankedTensorType result) {
   // Each user once: there are exponentially many paths where values are used twice.
   llvm::SmallPtrSet<Operation *, 8> seen;
@@ -64,6 +73,8 @@ bool isReadInPlace(Value argument, RankedTensorType result) {
     if (user->getBlock() != argument.getParentBlock())
       return false;
     if (isa<graph::YieldOp>(user) || !seen.insert(user).second)
+      continue;
+    if (readsRow(user, argument, result))
       continue;
     auto own = dyn_cast<RankedTensorType>(user->getResult(0).getType());
     if (!isa<graph::Elementwise>(user) || !own || own.clone(result.getElementType()) != result)

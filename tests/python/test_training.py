@@ -319,6 +319,30 @@ def test_names_that_nothing_else_has_are_kept(tmp_path):
     assert sorted(step.state) == ["mean.w", "step", "velocity.mean.w", "velocity.w", "w"]
 
 
+# Breaks when the loss, how many are right, or the gradient that is made of the same rows reads another row or column, counts what
+# has no class, or a row is written over before all of it was read.
+@pytest.mark.parametrize("shape", [(1, 2), (3, 17), (5, 64), (33, 1000), (2, 129, 3)])
+def test_cross_entropy_of_rows(tmp_path, shape):
+    draw = np.random.default_rng(shape[1])
+    w = draw.normal(0, 3, shape).astype(np.float32)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "scores", [x], [y], [numpy_helper.from_array(w, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    step = ts.train_step(tmp_path / "m.onnx", "cross_entropy", "sgd", learning_rate=1.0)
+    given = draw.normal(size=shape).astype(np.float32)
+    target = draw.integers(-1, shape[1], shape[:1] + shape[2:])
+    scores = np.moveaxis((given + w).astype(np.float64), 1, -1)
+    logs = scores - scores.max(-1, keepdims=True)
+    logs -= np.log(np.exp(logs).sum(-1, keepdims=True))
+    hit = target[..., None] == np.arange(shape[1])
+    count = max((target >= 0).sum(), 1)
+    gradient = (np.exp(logs) * hit.any(-1, keepdims=True) - hit) / count
+    result = step(x=given, target=target)
+    np.testing.assert_allclose(result["loss"], -(logs * hit).sum() / count, rtol=1e-5)
+    assert result["correct"] == (scores.argmax(-1) == target).sum()
+    np.testing.assert_allclose(step.state["w"], w - np.moveaxis(gradient, -1, 1), rtol=1e-5, atol=1e-6)
+
+
 # Breaks when a target that is no class counts as one that was guessed right, or its loss reaches the weights.
 def test_a_target_that_is_no_class_makes_the_loss_not_a_number(tmp_path):
     mlp(tmp_path / "m.onnx")

@@ -1,0 +1,33 @@
+// RUN: tensmith-opt --graph-merge-scans --split-input-file %s | FileCheck %s
+// Breaks when a loop stacks the same twice, or what nobody reads, or a value is lost with it.
+
+// CHECK-LABEL: func @twice
+// CHECK: %[[L:.*]]:2 = graph.loop
+// CHECK: graph.yield %{{.*}}, %[[Y:.*]], %[[Y]] : tensor<i1>, tensor<3xf32>, tensor<3xf32>
+// CHECK: return %[[L]]#0, %[[L]]#1, %[[L]]#1
+func.func @twice(%n: tensor<i64>, %x: tensor<3xf32>) -> (tensor<3xf32>, tensor<?x3xf32>, tensor<?x3xf32>) {
+  %none = graph.none : none
+  %0:3 = graph.loop %n, %none, %x : (tensor<i64>, none, tensor<3xf32>) -> (tensor<3xf32>, tensor<?x3xf32>, tensor<?x3xf32>) {
+  ^bb0(%i: tensor<i64>, %c: tensor<i1>, %a: tensor<3xf32>):
+    %1 = graph.neg %a : (tensor<3xf32>) -> tensor<3xf32>
+    graph.yield %c, %1, %1, %1 : tensor<i1>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+  }
+  return %0#0, %0#1, %0#2 : tensor<3xf32>, tensor<?x3xf32>, tensor<?x3xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @unread
+// CHECK: %[[L:.*]]:2 = graph.loop
+// CHECK: graph.yield %{{.*}}, %{{.*}}, %[[E:.*]] :
+// CHECK: return %[[L]]#1
+func.func @unread(%n: tensor<i64>, %x: tensor<3xf32>) -> tensor<?x3xf32> {
+  %none = graph.none : none
+  %0:3 = graph.loop %n, %none, %x : (tensor<i64>, none, tensor<3xf32>) -> (tensor<3xf32>, tensor<?x3xf32>, tensor<?x3xf32>) {
+  ^bb0(%i: tensor<i64>, %c: tensor<i1>, %a: tensor<3xf32>):
+    %1 = graph.neg %a : (tensor<3xf32>) -> tensor<3xf32>
+    %2 = graph.exp %a : (tensor<3xf32>) -> tensor<3xf32>
+    graph.yield %c, %1, %1, %2 : tensor<i1>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+  }
+  return %0#2 : tensor<?x3xf32>
+}
