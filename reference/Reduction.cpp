@@ -211,6 +211,15 @@ template <typename F> Outcome scan(const Invocation &invocation) {
   });
 }
 
+/// Here there is one process.
+Outcome evaluateAllReduceMean(const Invocation &invocation) {
+  Workspace workspace(invocation);
+  const HostTensor &x = workspace.floatOperand(0, "x");
+  if (!workspace.ok())
+    return workspace.status();
+  return workspace.finish(x);
+}
+
 constexpr Entry kEntries[] = {
     {"reduce_sum", reduction<Sum>},
     {"reduce_prod", reduction<Product>},
@@ -220,6 +229,7 @@ constexpr Entry kEntries[] = {
     {"arg_min", evaluateArg<false>},
     {"cumsum", scan<Sum>},
     {"cumprod", scan<Product>},
+    {"all_reduce_mean", evaluateAllReduceMean},
 };
 
 } // namespace

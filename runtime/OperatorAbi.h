@@ -5,9 +5,9 @@
  * names below; a module names one as "onednn:tensmith_matmul". Where a kernel of the module's own
  * knows all constants, these are told everything by `call->sizes`, in the order of the
  * enumerations: sizes, attributes, and the steps that follow, which are done to each element of the
- * result. Operands are f32: the operator's own, then that of each step that has one, then the
- * result, which may be the same memory as the operand of a step of the result's shape. Real numbers
- * are given as the bits of a double.
+ * result. Operands are f32, but where an enumeration says otherwise: the operator's own, then that
+ * of each step that has one, then the result, which may be the same memory as the operand of a step
+ * of the result's shape. Real numbers are given as the bits of a double.
  *
  * A library uses one thread for each call of a body: it spreads its work by
  * `call->services->parallel_for`, on the session's threads. */
@@ -20,6 +20,7 @@
 #define TENSMITH_CONVOLUTION "tensmith_convolution"
 #define TENSMITH_SOFTMAX "tensmith_softmax"
 #define TENSMITH_LAYER_NORM "tensmith_layer_norm"
+#define TENSMITH_ALL_REDUCE_MEAN "tensmith_all_reduce_mean"
 
 /* Code 0 of `fail`: the library refused; the detail is its own status. */
 #define TENSMITH_FAIL_REFUSED 0
@@ -72,6 +73,10 @@ enum TensmithLayerNorm {
   TENSMITH_LAYER_NORM_BIASED,
   TENSMITH_LAYER_NORM_EPSILON /* bits of a double */
 };
+
+/* operands: of any shape, of f32, or of f64 if `wide`. The result is the mean over the processes
+ * that run the module together, and may be the operand's memory. */
+enum TensmithAllReduceMean { TENSMITH_ALL_REDUCE_MEAN_COUNT, TENSMITH_ALL_REDUCE_MEAN_WIDE };
 
 /* What is done to an element y of the result, in column (or channel) j: two numbers each, the kind
  * and the bits of a double (0 where it has none). */

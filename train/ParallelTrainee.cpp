@@ -19,6 +19,7 @@ namespace {
 constexpr const char *kGradient = "gradient.", *kAverages = "ema.", *kAverage = "ema";
 constexpr const char *kStep = "step";
 constexpr const char *kProcess = "process", *kShare = "share", *kScale = "scale";
+constexpr const char *kLossScale = "loss_scale", *kGoodSteps = "loss_scale_steps";
 
 Tensor borrowed(DataType type, const Shape &shape, std::byte *data) {
   ts_tensor *handle = nullptr;
@@ -57,12 +58,6 @@ template <typename T> double squares(const std::byte *data, int64_t count) {
   for (int64_t i = 0; i < count; ++i)
     sum += double(values[i]) * double(values[i]);
   return sum;
-}
-
-template <typename T> void scaleAll(std::byte *data, int64_t count, double by) {
-  auto *values = reinterpret_cast<T *>(data);
-  for (int64_t i = 0; i < count; ++i)
-    values[i] = T(double(values[i]) * by);
 }
 
 } // namespace
@@ -111,8 +106,10 @@ ParallelTrainee::ParallelTrainee(const Module &gradients, const Module &update,
       update_(update, {.threads = int(settings.threads), .timeLimit = -1}) {
   *stateOf(kProcess).tensor.as<int64_t>() = processes_.rank();
   placeBuckets();
-  placeStatistics();
   placeUpdate(update);
+  for (const State &state : states_)
+    if (state.name == kLossScale)
+      lossScale_ = state.tensor;
 }
 
 void ParallelTrainee::placeBuckets() {
@@ -127,21 +124,6 @@ void ParallelTrainee::placeBuckets() {
       bucketOf_[output] = int(sent_.size());
     }
     sent_.push_back(std::move(sent));
-  }
-}
-
-void ParallelTrainee::placeStatistics() {
-  std::vector<Bucketed> moving;
-  for (const State &state : states_)
-    if (state.kind == TS_STATE_PARAMETER && state.output != TS_NO_OUTPUT &&
-        (state.tensor.type() == TS_F32 || state.tensor.type() == TS_F64))
-      moving.push_back({state.name, DataType(state.tensor.type()), state.tensor.shape()});
-  for (Bucket &bucket : makeBuckets(moving, INT64_MAX, 1)) {
-    Sent sent = {bucket, FlatMemory(bucket.bytes()), {}, {}};
-    for (const Bucket::Piece &piece : bucket.pieces)
-      replace(stateOf(moving[piece.parameter].name),
-              pieceOf(bucket, piece, moving[piece.parameter], sent.parameters));
-    statistics_.push_back(std::move(sent));
   }
 }
 
@@ -225,21 +207,22 @@ Score ParallelTrainee::step(const Batch &batch) {
   *stateOf(kShare).tensor.as<float>() = float(share);
   for (Sent &sent : sent_)
     sent.left = sent.bucket.pieces.size();
-  runTraced(session_, "gradients", inputs_, outputs_, [&](size_t output) { written(output); });
-  for (Sent &sent : statistics_)
-    sent.number = processes_.begin({Collective::Kind::Sum, sent.bucket.type, sent.parameters.data(),
-                                    sent.bucket.count, nullptr},
-                                   "running statistics");
+  auto before = lossScale_ ? movingStates() : std::vector<std::vector<std::byte>>();
+  runGradients();
   double sums[] = {view(outputs_[lossAt_]).getDouble(0),
                    count < 0 ? 0 : view(outputs_[size_t(correctAt_)]).getDouble(0),
                    double(std::max<int64_t>(count, 0)), share, double(stop_ != 0)};
   processes_.sum(sums);
   waitForSums();
   double all = sums[3] > 0 ? sums[3] : 1;
-  *scale_.as<float>() = float(clipped(1 / all));
-  runTraced(update_, "update", updateInputs_, updateOutputs_, {});
-  if (stage_ > 0)
-    gatherParameters();
+  if (auto by = factor(1 / all)) {
+    *scale_.as<float>() = float(*by);
+    runTraced(update_, "update", updateInputs_, updateOutputs_, {});
+    if (stage_ > 0)
+      gatherParameters();
+  } else {
+    takeBack(before);
+  }
   whole_.clear();
   finishTrace(processes_.takeSpans());
   Score score = {sums[0] / all};
@@ -249,29 +232,79 @@ Score ParallelTrainee::step(const Batch &batch) {
   return score;
 }
 
-void ParallelTrainee::waitForSums() {
-  for (const Sent &sent : statistics_) {
-    processes_.wait(sent.number);
-    auto *scale = sent.bucket.type == DataType::F32 ? scaleAll<float> : scaleAll<double>;
-    scale(sent.parameters.data(), sent.bucket.count, 1.0 / processes_.size());
+/// Its statistics of the batch are sums over all, whose failures the module knows no reason of.
+void ParallelTrainee::runGradients() {
+  try {
+    runTraced(session_, "gradients", inputs_, outputs_, [&](size_t output) { written(output); });
+  } catch (...) {
+    processes_.check();
+    throw;
   }
+}
+
+void ParallelTrainee::waitForSums() {
   for (const Sent &sent : sent_)
     processes_.wait(sent.number);
 }
 
-/// What the sums are multiplied by, so that all gradients together are not longer than allowed.
-double ParallelTrainee::clipped(double scale) {
-  if (clipNorm_ <= 0)
-    return scale;
-  constexpr double kLeast = 1e-6; // as the step of one process has it (compiler/training)
+/// Of the sums of all gradients together; not finite where one of them isn't.
+double ParallelTrainee::normOfSums() {
   double sum[1] = {0};
   for (const Sent &sent : sent_) {
     auto *add = sent.bucket.type == DataType::F32 ? squares<float> : squares<double>;
     sum[0] += add(gradientPart(sent), sent.bucket.count / processes_.size());
   }
   processes_.sum(sum);
-  double norm = scale * std::sqrt(sum[0]) + kLeast;
-  return scale * std::min(1.0, clipNorm_ / norm);
+  return std::sqrt(sum[0]);
+}
+
+/// What the sums are multiplied by, so that all gradients together are not longer than allowed;
+/// none where the step is to change nothing, since a gradient is not finite that the loss was
+/// scaled for.
+std::optional<double> ParallelTrainee::factor(double scale) {
+  constexpr double kLeast = 1e-6; // as the step of one process has it (compiler/training)
+  if (lossScale_)
+    scale /= *lossScale_->as<float>();
+  else if (clipNorm_ <= 0)
+    return scale;
+  double norm = scale * normOfSums();
+  if (lossScale_ && !moveLossScale(std::isfinite(norm)))
+    return std::nullopt;
+  return clipNorm_ > 0 ? scale * std::min(1.0, clipNorm_ / (norm + kLeast)) : scale;
+}
+
+/// As compiler/training/LossScale.h says, with the same numbers.
+bool ParallelTrainee::moveLossScale(bool isGood) {
+  constexpr int64_t kSteps = 2000;
+  constexpr float kLeast = 1, kMost = 0x1p40f;
+  float &scale = *lossScale_->as<float>();
+  int64_t &steps = *stateOf(kGoodSteps).tensor.as<int64_t>();
+  steps = isGood ? steps + 1 : 0;
+  bool isDue = steps >= kSteps;
+  if (isDue)
+    steps = 0;
+  if (isDue || !isGood)
+    scale = isGood ? std::min(2 * scale, kMost) : std::max(scale / 2, kLeast);
+  return isGood;
+}
+
+/// What the first module has moved, to take it back where the step turns out to change nothing.
+std::vector<std::vector<std::byte>> ParallelTrainee::movingStates() const {
+  std::vector<std::vector<std::byte>> kept;
+  for (const State &state : states_)
+    if (auto *data = static_cast<const std::byte *>(state.tensor.data());
+        state.output != TS_NO_OUTPUT)
+      kept.emplace_back(data, data + view(state.tensor).bytes());
+  return kept;
+}
+
+void ParallelTrainee::takeBack(const std::vector<std::vector<std::byte>> &kept) {
+  auto next = kept.begin();
+  for (const State &state : states_)
+    if (state.output != TS_NO_OUTPUT) {
+      std::memcpy(state.tensor.data(), next->data(), next->size());
+      ++next;
+    }
 }
 
 void ParallelTrainee::gatherParameters() {

@@ -9,6 +9,12 @@
 //   1  the optimiser's state: a process updates its part of each bucket, and gets the other parts
 //   2  gradients too: it gets the sum of its own part alone, and the bucket's memory is given back
 //
+// Statistics of the batch, which batch normalisation takes, are means over all processes in the
+// middle of the first module (all_reduce_mean of the graph, train/mpi/Operators.cpp); so are the
+// running ones, which therefore are the same everywhere.
+//
+// The scale of the loss that the precision f16 has is moved between the two, by the sums.
+//
 // States have the names and shapes that they have in a run of one process, so that a checkpoint is
 // the same file for any number of them.
 #pragma once
@@ -19,6 +25,7 @@
 #include "train/Processes.h"
 
 #include <atomic>
+#include <optional>
 
 namespace tensmith::train {
 
@@ -71,13 +78,17 @@ private:
 
   Updated updated();
   void placeBuckets();
-  void placeStatistics();
   void placeUpdate(const Module &update);
   std::byte *gradientPart(const Sent &sent) const;
   void written(size_t output);
   void send(Sent &sent);
+  void runGradients();
   void waitForSums();
-  double clipped(double scale);
+  double normOfSums();
+  std::optional<double> factor(double scale);
+  bool moveLossScale(bool isGood);
+  std::vector<std::vector<std::byte>> movingStates() const;
+  void takeBack(const std::vector<std::vector<std::byte>> &kept);
   void gatherParameters();
   std::vector<Whole> wholeSlots();
   std::vector<NamedTensor> viewsOf(const std::vector<Whole> &slots) const;
@@ -89,13 +100,13 @@ private:
   int64_t stage_;
   double clipNorm_;
   std::vector<Sent> sent_;
-  std::vector<int> bucketOf_;    // by output of the first module; -1: none
-  std::vector<Sent> statistics_; // running ones, of which the mean is taken
+  std::vector<int> bucketOf_; // by output of the first module; -1: none
   Session update_;
   std::vector<State> updateStates_;
   std::vector<Tensor> updateInputs_, updateOutputs_;
   Tensor scale_;
-  std::vector<Whole> whole_; // slots, brought together for the last checkpoint or evaluation
+  std::optional<Tensor> lossScale_; // a state, of the precision f16
+  std::vector<Whole> whole_;        // slots, brought together for the last checkpoint or evaluation
 };
 
 } // namespace tensmith::train

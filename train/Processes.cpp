@@ -40,6 +40,11 @@ Processes::~Processes() {
 int64_t Processes::begin(const Collective &collective, std::string label,
                          std::function<void()> then) {
   std::lock_guard lock(mutex_);
+  return enqueue(collective, std::move(label), std::move(then));
+}
+
+int64_t Processes::enqueue(const Collective &collective, std::string label,
+                           std::function<void()> then) {
   int64_t number = next_++;
   open_[number] = true;
   queue_.push_back({number, 0, collective, std::move(label), std::move(then), {}});
@@ -49,6 +54,10 @@ int64_t Processes::begin(const Collective &collective, std::string label,
 
 void Processes::wait(int64_t number) {
   std::unique_lock lock(mutex_);
+  waitFor(number, lock);
+}
+
+void Processes::waitFor(int64_t number, std::unique_lock<std::mutex> &lock) {
   ++waiting_;
   changed_.notify_all();
   changed_.wait(lock, [&] { return failure_ || !open_.contains(number); });
@@ -57,10 +66,20 @@ void Processes::wait(int64_t number) {
     std::rethrow_exception(failure_);
 }
 
+void Processes::check() {
+  std::lock_guard lock(mutex_);
+  if (failure_)
+    std::rethrow_exception(failure_);
+}
+
 void Processes::sum(std::span<double> values) {
-  wait(begin({Collective::Kind::Sum, DataType::F64, reinterpret_cast<std::byte *>(values.data()),
-              int64_t(values.size()), nullptr},
-             "sum of scores"));
+  sum(DataType::F64, reinterpret_cast<std::byte *>(values.data()), int64_t(values.size()),
+      "sum of scores");
+}
+
+void Processes::sum(DataType type, std::byte *data, int64_t count, std::string label) {
+  std::unique_lock lock(mutex_); // until it waits, so that the thread begins in a hurry
+  waitFor(enqueue({Collective::Kind::Sum, type, data, count, nullptr}, std::move(label), {}), lock);
 }
 
 void Processes::meet() {
@@ -166,6 +185,20 @@ void Processes::checkTime(Transport &transport) const {
                             transport.missing(begun_), seconds_));
 }
 
+namespace {
+
+/// For what a module has in the middle of its run; what it fails by is told behind the run.
+bool sumOfOperator(void *context, DataType type, std::byte *data, int64_t count) {
+  try {
+    static_cast<Processes *>(context)->sum(type, data, count, "statistics of the batch");
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+} // namespace
+
 bool startedBySeveral() {
   for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"})
     if (std::getenv(name))
@@ -181,10 +214,13 @@ std::unique_ptr<Processes> openMpi(double seconds) {
                               "built where MPI's headers are (Debian: libopenmpi-dev): ") +
                   ::dlerror());
   auto open = reinterpret_cast<OpenTransport>(::dlsym(library, kOpenMpi));
-  if (!open)
+  auto sumBy = reinterpret_cast<SumOperatorsBy>(::dlsym(library, kSumOperatorsBy));
+  if (!open || !sumBy)
     throw Failure("libtensmith_mpi.so is of another version than this program");
-  return std::make_unique<Processes>([open] { return std::unique_ptr<Transport>(open()); },
-                                     seconds);
+  auto processes =
+      std::make_unique<Processes>([open] { return std::unique_ptr<Transport>(open()); }, seconds);
+  sumBy({processes->size(), processes.get(), sumOfOperator});
+  return processes;
 }
 
 } // namespace tensmith::train

@@ -40,9 +40,12 @@ public:
   int64_t begin(const Collective &collective, std::string label, std::function<void()> then = {});
   /// Throws Failure where it has failed, as all after it do.
   void wait(int64_t number);
+  /// Throws what has failed, if anything has.
+  void check();
 
   /// Sums at once.
   void sum(std::span<double> values);
+  void sum(DataType type, std::byte *data, int64_t count, std::string label);
   /// Returns when all have come here.
   void meet();
 
@@ -66,6 +69,8 @@ private:
     std::function<void()> then;
     Clock::time_point start;
   };
+  int64_t enqueue(const Collective &collective, std::string label, std::function<void()> then);
+  void waitFor(int64_t number, std::unique_lock<std::mutex> &lock);
   void work(const Open &open);
   void serve(Transport &transport, std::unique_lock<std::mutex> &lock);
   bool finishOne(Transport &transport);

@@ -47,4 +47,15 @@ public:
 inline constexpr const char *kOpenMpi = "tensmith_open_mpi";
 using OpenTransport = Transport *(*)();
 
+/// By what that library does operators of modules (runtime/OperatorAbi.h): a sum in place, in its
+/// turn among the other collectives. False where it fails.
+struct OperatorSums {
+  int processes = 1;
+  void *context = nullptr;
+  bool (*sum)(void *context, DataType type, std::byte *data, int64_t count) = nullptr;
+};
+/// Until it is told, a module's operators are done as for one process.
+inline constexpr const char *kSumOperatorsBy = "tensmith_sum_operators_by";
+using SumOperatorsBy = void (*)(const OperatorSums &);
+
 } // namespace tensmith::train

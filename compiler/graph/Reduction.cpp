@@ -1,11 +1,14 @@
-// Reductions and running sums: shape functions.
+// Reductions, running sums, and reductions over processes: shape functions.
 #include "compiler/graph/Inference.h"
+#include "compiler/graph/ProcessReduction.h"
 
 using namespace mlir;
 using namespace tensmith::graph;
 
 #define GET_OP_CLASSES
 #include "compiler/graph/ReductionOps.cpp.inc"
+#define GET_OP_CLASSES
+#include "compiler/graph/ProcessReductionOps.cpp.inc"
 
 namespace tensmith::graph {
 
@@ -13,6 +16,10 @@ void GraphDialect::addReduction() {
   addOperations<
 #define GET_OP_LIST
 #include "compiler/graph/ReductionOps.cpp.inc"
+      >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/ProcessReductionOps.cpp.inc"
       >();
 }
 
@@ -56,6 +63,12 @@ LogicalResult inferRunning(Op op, ShapeContext &shapes, SmallVectorImpl<Type> &r
     return failure();
   return infer.giveSame(0);
 }
+LogicalResult inferAllReduce(Operation *op, ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, op, results);
+  if (!infer.element(0).isF32() && !infer.element(0).isF64())
+    return infer.error() << "(R2) x is of " << infer.element(0) << ", which is neither f32 nor f64";
+  return infer.unranked() ? infer.giveUnranked(infer.element(0)) : infer.giveSame(0);
+}
 
 } // namespace
 
@@ -71,6 +84,7 @@ INFER(ArgMaxOp, inferArg)
 INFER(ArgMinOp, inferArg)
 INFER(CumSumOp, inferRunning)
 INFER(CumProdOp, inferRunning)
+INFER(AllReduceMeanOp, inferAllReduce)
 #undef INFER
 
 /// The number of elements of a shape: the product of a whole vector.

@@ -67,6 +67,12 @@ Value runningProduct(const Pullback &pull, unsigned) {
   return code.div(runningSumOf(code, terms, pull.op, isExclusive(pull.op)), pull.operand(0));
 }
 
+/// What is differentiated is the sum of what all processes give: each one's operand counts in all
+/// their means.
+Value meanOfAll(const Pullback &pull, unsigned) {
+  return pull.code.op("graph.all_reduce_mean", {pull.cotangent()});
+}
+
 } // namespace
 
 std::span<const NamedGradientRule> reductionGradients() {
@@ -79,6 +85,7 @@ std::span<const NamedGradientRule> reductionGradients() {
       {"arg_min", kZeroGradient},
       {"cumsum", pulled(runningSum, Linear::Jointly)},
       {"cumprod", pulled(runningProduct)},
+      {"all_reduce_mean", pulled(meanOfAll, Linear::Jointly)},
   };
   return kRules;
 }

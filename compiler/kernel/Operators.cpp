@@ -2,6 +2,7 @@
 // given.
 #include "compiler/kernel/Operators.h"
 
+#include "compiler/graph/ProcessReduction.h"
 #include "compiler/kernel/Kernel.h"
 #include "compiler/kernel/OperatorSteps.h"
 #include "runtime/OperatorAbi.h"
@@ -143,6 +144,11 @@ public:
       return TENSMITH_CONVOLUTION;
     }
     auto dims = shapes.dims(pattern.root->getOperand(0).getType());
+    if (isa<graph::AllReduceMeanOp>(pattern.root)) {
+      add(shapes.product(dims));
+      add(int64_t(getElementTypeOrSelf(pattern.root->getResult(0)).isF64()));
+      return TENSMITH_ALL_REDUCE_MEAN;
+    }
     AffineExpr columns = dims.pop_back_val();
     add(shapes.product(dims));
     add(columns);
@@ -389,7 +395,9 @@ Result<OperatorCall> operatorCall(graph::KernelOp kernel) {
   StringRef dialect = dialectOf(kernel);
   Block &block = kernel.getBody().front();
   for (Operation &op : block) {
-    auto pattern = matchOperator(&op);
+    auto pattern = isa<graph::AllReduceMeanOp>(op)
+                       ? std::optional(OperatorPattern{&op, false, false, {}})
+                       : matchOperator(&op);
     if (!pattern)
       continue;
     auto operands = pattern->inputs();

@@ -2,6 +2,7 @@
 #include "compiler/pipeline/MemoryBudget.h"
 
 #include "base/Budget.h"
+#include "compiler/graph/ProcessReduction.h"
 #include "compiler/program/Program.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/vm/Recomputation.h"
@@ -19,6 +20,7 @@ namespace {
 double cyclesOf(const vm::KernelBinding &binding, StringRef kind,
                 const kernel::MachineShape &machine) {
   constexpr double kCall = 2000, kArithmeticPerElement = 2, kReachedOfPeak = 0.7;
+  constexpr double kMeeting = 1e6; // of processes, who wait for the last of them
   auto flops = dyn_cast_or_null<AffineConstantExpr>(binding.flops),
        bytes = dyn_cast_or_null<AffineConstantExpr>(binding.bytes);
   if (!flops || !bytes)
@@ -28,7 +30,9 @@ double cyclesOf(const vm::KernelBinding &binding, StringRef kind,
   auto lanes = double(machine.lanes(sizeof(float)));
   double arithmetic = multiplies ? double(flops.getValue()) / (4 * lanes * kReachedOfPeak)
                                  : double(flops.getValue()) * kArithmeticPerElement / lanes;
-  return kCall + std::max(arithmetic, double(bytes.getValue()) / machine.farBytesPerCycle);
+  bool meets = kind.consume_front("call.") && kind == graph::kProcesses;
+  double call = meets ? kMeeting : kCall;
+  return call + std::max(arithmetic, double(bytes.getValue()) / machine.farBytesPerCycle);
 }
 
 class BudgetSearch {

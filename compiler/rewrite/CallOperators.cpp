@@ -10,9 +10,12 @@
 // `generated`, with the transforms and fusion of any other model. A library has to be faster by a
 // few hundredths, which is what measurements differ by.
 //
+// Means over processes are libtensmith_mpi.so's, whatever is asked for: nobody else has them.
+//
 // Policies of fewer bits leave libraries out, which compute in f32. Measured choices leave alone
 // what is one kernel with more than libraries have patterns for: attention, and loops.
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/ProcessReduction.h"
 #include "compiler/kernel/Contraction.h"
 #include "compiler/rewrite/Rewrites.h"
 
@@ -193,9 +196,26 @@ private:
   const Options &options_;
 };
 
+/// What runs in every process has to come by each of these, as often as in the others.
+LogicalResult callProcesses(func::FuncOp function) {
+  SmallVector<graph::AllReduceMeanOp> means;
+  function.walk([&](graph::AllReduceMeanOp op) { means.push_back(op); });
+  for (graph::AllReduceMeanOp op : means) {
+    if (op->getBlock() != &function.front())
+      return op.emitError("a mean over processes stands in a branch or a loop, which some of them "
+                          "may not come to");
+    if (!hasKnownSizes(op))
+      return op.emitError("a mean over processes is of unknown sizes");
+    kernel::makeCall({op, false, false, {}}, graph::kProcesses);
+  }
+  return success();
+}
+
 } // namespace
 
 LogicalResult callOperators(func::FuncOp function, const Options &options) {
+  if (failed(callProcesses(function)))
+    return failure();
   if (options.precision == Precision::Bfloat || options.precision == Precision::Half)
     return success();
   SmallVector<Operation *> roots;

@@ -2,6 +2,8 @@
 #include "compiler/training/Training.h"
 
 #include "compiler/autodiff/Differentiate.h"
+#include "compiler/graph/Evaluate.h"
+#include "compiler/graph/ProcessReduction.h"
 #include "compiler/training/Dropout.h"
 #include "compiler/training/LossScale.h"
 #include "compiler/training/Losses.h"
@@ -28,8 +30,9 @@ public:
         problem = diagnostic.str();
       return success();
     });
-    for (auto stage : {&Construction::findLoss, &Construction::findStates, &Construction::observe,
-                       &Construction::differentiate, &Construction::update})
+    for (auto stage :
+         {&Construction::meetProcesses, &Construction::findLoss, &Construction::findStates,
+          &Construction::observe, &Construction::differentiate, &Construction::update})
       if (Status status = (this->*stage)(); !status.ok())
         return status;
     return problem.empty() ? Status() : Status(StatusCode::Internal, problem);
@@ -112,9 +115,6 @@ private:
     count_ = *count;
     if (!options_.scalesLoss)
       return {};
-    if (options_.gradientsAlone)
-      return unsupported("the precision f16 scales its loss by what all gradients have come to, "
-                         "which several processes don't know of one another; train in bf16");
     auto scale = LossScale::add(step_);
     if (scale.ok())
       scale_ = *scale;
@@ -135,6 +135,22 @@ private:
     builder_.setInsertionPoint(step_.exit());
     Value loss = wanted_[0].value;
     wanted_[0].value = code_.mul(loss, code_.cast(*share, graph::GraphCode::element(loss)));
+    return {};
+  }
+
+  /// The front end takes means over processes wherever it takes those over the batch.
+  Status meetProcesses() {
+    SmallVector<graph::AllReduceMeanOp> means;
+    step_.function.walk([&](graph::AllReduceMeanOp op) { means.push_back(op); });
+    for (graph::AllReduceMeanOp op : means)
+      if (!options_.gradientsAlone) {
+        op.replaceAllUsesWith(op.getX());
+        op.erase();
+      } else if (op->getBlock() != &step_.block()) {
+        return unsupported(graph::describe(op.getLoc()) +
+                           ": statistics of the batch are taken in a branch or a loop, which some "
+                           "of several processes may not come to; train it in one process");
+      }
     return {};
   }
 

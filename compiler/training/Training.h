@@ -38,7 +38,9 @@ struct Options {
   /// The step of one of several processes, up to where their gradients are summed: main(x, target,
   /// w, process, share) -> (loss, correct, gradient.w), in the order in which the gradients are
   /// computed. The loss is `share` times what it is otherwise; dropout draws what it would draw for
-  /// the batch of all, of which `process` has the part with its number. makeUpdate does the rest.
+  /// the batch of all, of which `process` has the part with its number; statistics of the batch are
+  /// of the batch of all. With scalesLoss the gradients are of the scaled loss, and the scale's
+  /// states the caller's to move. makeUpdate does the rest.
   bool gradientsAlone = false;
 };
 

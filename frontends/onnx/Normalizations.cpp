@@ -25,7 +25,8 @@ template <OperatorName name> LogicalResult softmax(NodeImport &n) {
   return n.give({n.reshape(n(name, {flat}, {n.integer("axis", 1)}), dims)});
 }
 
-/// Mean and variance of the batch, and the running ones moved toward them.
+/// Mean and variance of the batch, which in training are of all processes, and the running ones
+/// moved toward them.
 LogicalResult batchNormTraining(NodeImport &n, NamedAttribute epsilon) {
   Value x = n.input(0);
   int64_t rank = n.rank(x);
@@ -35,8 +36,12 @@ LogicalResult batchNormTraining(NodeImport &n, NamedAttribute epsilon) {
   NodeImport::Dims channels{n.dims(x)[1]};
   double momentum = n.floatAttr("momentum", 0.9);
   Value wide = n.widen(x);
-  Value mean = n.mean(wide, axes), centred = n.sub(wide, mean);
-  Value variance = n.mean(n.mul(centred, centred), axes);
+  auto meanOfBatch = [&](Value value) {
+    Value mean = n.mean(value, axes);
+    return n.importer.options.training ? n("graph.all_reduce_mean", {mean}) : mean;
+  };
+  Value mean = meanOfBatch(wide), centred = n.sub(wide, mean);
+  Value variance = meanOfBatch(n.mul(centred, centred));
   mean = n.reshape(mean, channels);
   variance = n.reshape(variance, channels);
   auto moved = [&](Value running, Value now) {

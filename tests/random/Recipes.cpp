@@ -8,8 +8,8 @@ using namespace mlir;
 namespace tensmith::random_graphs {
 namespace {
 
-// Of strings and other values that are no tensors of numbers, with regions, or made by the compiler
-// for itself alone.
+// Of strings and other values that are no tensors of numbers, with regions, made by the compiler
+// for itself alone, or done by a library alone.
 const llvm::StringRef kNotDrawn[] = {"string_split",
                                      "string_normalize",
                                      "string_concat",
@@ -37,6 +37,7 @@ const llvm::StringRef kNotDrawn[] = {"string_split",
                                      "map_keys",
                                      "map_values",
                                      "tree_ensemble",
+                                     "all_reduce_mean",
                                      "unpack"};
 
 unsigned operandCount(OperationName name) {

@@ -25,6 +25,14 @@ func.func @not_the_same_count(%x: tensor<2x3xf32>) -> tensor<7xf32> {
 
 // -----
 
+func.func @no_mean_of_integers(%x: tensor<2xi64>) -> tensor<2xi64> {
+  // expected-error@+1 {{R2}}
+  %0 = graph.all_reduce_mean %x : (tensor<2xi64>) -> tensor<2xi64>
+  return %0 : tensor<2xi64>
+}
+
+// -----
+
 func.func @keys_that_are_no_keys(%keys: tensor<2xf32>, %x: tensor<3x2xf32>) -> !graph.sequence<!graph.map<f32, f32>> {
   // expected-error@+1 {{Z1}}
   %0 = graph.zip_map %keys, %x : (tensor<2xf32>, tensor<3x2xf32>) -> !graph.sequence<!graph.map<f32, f32>>
