@@ -7,7 +7,8 @@
 // before: call f(x)        after: (y, tangent of y) = call f.push(x, tangent of x)
 //
 // A program's function is pushed once for each set of arguments that are wanted; tangents of data
-// are changes (Changes.h).
+// are changes (Changes.h). What comes from a call with its tangent and is given on with it, is
+// given on as it is: so the tangent of a tail call is a tail call, and that of a loop a loop.
 #pragma once
 
 #include "compiler/autodiff/Changes.h"
@@ -17,17 +18,12 @@ namespace tensmith::autodiff {
 
 /// A program's functions that have been pushed.
 struct Pushed {
-  struct Function {
-    std::string name;
-    program::ObjectType both; // result and tangent
-  };
-
   Pushed(mlir::ModuleOp module, const graph::GradientCode &code)
       : module(module), changes(module, code) {}
 
   mlir::ModuleOp module;
   Changes changes;
-  llvm::StringMap<Function> functions; // by function and active arguments
+  llvm::StringMap<std::string> functions; // by function and active arguments
 };
 
 class Forward {
@@ -55,11 +51,12 @@ private:
   mlir::LogicalResult pushField(program::FieldOp field);
   mlir::LogicalResult pushCall(program::CallOp call);
   mlir::LogicalResult pushChoice(mlir::Operation *choice);
-  mlir::FailureOr<Pushed::Function> functionOf(mlir::func::FuncOp function,
-                                               llvm::ArrayRef<bool> active);
+  mlir::FailureOr<std::string> functionOf(const ActiveCall &call);
   mlir::LogicalResult pushReference(mlir::Operation *op);
-  mlir::Type tangentType(mlir::Value value);
+  mlir::Type tangentType(mlir::Type type);
   mlir::Value changeOf(mlir::Value value);
+  program::ObjectType pairType(mlir::Type result);
+  mlir::Value pair(mlir::Value result);
   void takeApart(mlir::Operation *op, mlir::Value both);
 
   const graph::GradientCode &code_;

@@ -9,8 +9,7 @@ using namespace mlir;
 
 namespace tensmith::autodiff {
 
-Type Forward::tangentType(Value value) {
-  Type type = value.getType();
+Type Forward::tangentType(Type type) {
   return graph::isDifferentiable(type) ? type : Type(pushed_->changes.typeOf(type));
 }
 
@@ -56,44 +55,62 @@ LogicalResult Forward::pushField(program::FieldOp field) {
   return success();
 }
 
-FailureOr<Pushed::Function> Forward::functionOf(func::FuncOp function, ArrayRef<bool> active) {
-  std::string key = function.getName().str() + "/";
-  for (bool isActive : active)
-    key += isActive ? '1' : '0';
-  if (auto it = pushed_->functions.find(key); it != pushed_->functions.end())
+/// The type of a result with its tangent, by what they are, so that one may be given on as another.
+program::ObjectType Forward::pairType(Type result) {
+  Type tangent = tangentType(result);
+  auto change = pushed_->changes.typeOf(result);
+  auto type =
+      program::ObjectType::get(change.getContext(), ("Pushed[" + change.getText() + "]").str());
+  if (!pushed_->changes.structures().find(type))
+    pushed_->changes.structures().add(type, {{result, tangent}});
+  return type;
+}
+
+/// A result with its tangent; null where an error was reported.
+Value Forward::pair(Value result) {
+  Value change = tangentOrZeros(result);
+  Type type = pairType(result.getType());
+  auto first = result.getDefiningOp<program::FieldOp>();
+  auto second = change ? change.getDefiningOp<program::FieldOp>() : program::FieldOp();
+  if (first && second && first.getValue() == second.getValue() &&
+      first.getValue().getType() == type && first.getIndex() == 0 && second.getIndex() == 1)
+    return first.getValue();
+  if (!change)
+    return {};
+  return code_.builder.create<program::ConstructOp>(code_.graph.location, type,
+                                                    ValueRange{result, change}, 0);
+}
+
+FailureOr<std::string> Forward::functionOf(const ActiveCall &call) {
+  if (auto it = pushed_->functions.find(call.key); it != pushed_->functions.end())
     return it->second;
+  func::FuncOp function = call.callee;
   auto push = cast<func::FuncOp>(function->clone());
   push.setName((function.getName() + ".push").str());
   SymbolTable(pushed_->module).insert(push);
   std::string name = push.getName().str();
-  Pushed::Function made{name, pushed_->changes.newType(name, {})};
-  pushed_->functions[key] = made; // before its body, whose calls of itself are of this
+  pushed_->functions[call.key] = name; // before its body, whose calls of itself are of this
   OpBuilder::InsertionGuard guard(code_.builder);
   Block &block = push.getBody().front();
-  SmallVector<Value> wanted;
-  for (auto [argument, isActive] : llvm::zip_equal(block.getArguments(), active))
-    if (isActive)
-      wanted.push_back(argument);
+  SmallVector<Value> wanted = call.wanted(block);
   Activity activity(wanted);
   activity.follow(block);
   expandOperators(code_, block, activity);
   Forward inner(code_, activity, pushed_);
   for (Value value : wanted)
-    inner.give(value, block.addArgument(tangentType(value), push.getLoc()));
+    inner.give(value, block.addArgument(tangentType(value.getType()), push.getLoc()));
   if (failed(inner.run(block)))
     return failure();
   Operation *exit = block.getTerminator();
   code_.builder.setInsertionPoint(exit);
   code_.graph.location = push.getLoc();
-  Value result = exit->getOperand(0), change = inner.tangentOrZeros(result);
-  if (!change)
+  Value both = inner.pair(exit->getOperand(0));
+  if (!both)
     return failure();
-  exit->setOperand(0, code_.builder.create<program::ConstructOp>(push.getLoc(), made.both,
-                                                                 ValueRange{result, change}, 0));
+  exit->setOperand(0, both);
   push.setFunctionType(
       code_.builder.getFunctionType(block.getArgumentTypes(), exit->getOperandTypes()));
-  pushed_->changes.structures().add(made.both, {{result.getType(), change.getType()}});
-  return made;
+  return name;
 }
 
 /// What gives the result with its tangent takes the operator's place.
@@ -103,7 +120,7 @@ void Forward::takeApart(Operation *op, Value both) {
   Value result = pushed_->changes.field(both, 0, old.getType());
   if (Changes::isPossible(old.getType())) {
     activity_.add(result);
-    give(result, pushed_->changes.field(both, 1, tangentType(old)));
+    give(result, pushed_->changes.field(both, 1, tangentType(old.getType())));
   }
   old.replaceAllUsesWith(result);
   activity_.retire(op);
@@ -112,24 +129,20 @@ void Forward::takeApart(Operation *op, Value both) {
 LogicalResult Forward::pushCall(program::CallOp call) {
   if (!activity_.isActive(call.getResult()) && !call.getEffectful())
     return success();
-  auto callee = pushed_->module.lookupSymbol<func::FuncOp>(call.getProcedure());
-  if (!callee)
-    return reportNoGradient(call, "where nothing is known of the function");
-  SmallVector<bool> active;
-  for (Value input : call.getInputs())
-    active.push_back(activity_.isActive(input));
-  auto function = functionOf(callee, active);
+  auto known = activeCall(pushed_->module, call, activity_);
+  auto function = failed(known) ? FailureOr<std::string>() : functionOf(*known);
   if (failed(function))
     return failure();
   code_.graph.location = call.getLoc();
   SmallVector<Value> inputs(call.getInputs());
-  for (auto [input, isActive] : llvm::zip_equal(call.getInputs(), active))
+  for (auto [input, isActive] : llvm::zip_equal(call.getInputs(), known->active))
     if (isActive)
       inputs.push_back(tangentOrZeros(input));
   if (llvm::is_contained(inputs, Value()))
     return failure();
-  takeApart(call, code_.builder.create<program::CallOp>(call.getLoc(), function->both, inputs,
-                                                        function->name, call.getEffectful()));
+  Type both = pairType(call.getType());
+  takeApart(call, code_.builder.create<program::CallOp>(call.getLoc(), both, inputs, *function,
+                                                        call.getEffectful()));
   return success();
 }
 
@@ -137,23 +150,21 @@ LogicalResult Forward::pushChoice(Operation *choice) {
   Value old = choice->getResult(0);
   if (!activity_.isActive(old) && !program::hasEffects(choice))
     return success();
-  auto both = pushed_->changes.newType("pushed", {{old.getType(), tangentType(old)}});
   for (Region &region : choice->getRegions()) {
     if (failed(run(region.front())))
       return failure();
     Operation *yield = region.front().getTerminator();
     code_.builder.setInsertionPoint(yield);
     code_.graph.location = choice->getLoc();
-    Value result = yield->getOperand(0), change = tangentOrZeros(result);
-    if (!change)
+    Value both = pair(yield->getOperand(0));
+    if (!both)
       return failure();
-    yield->setOperand(0, code_.builder.create<program::ConstructOp>(choice->getLoc(), both,
-                                                                    ValueRange{result, change}, 0));
+    yield->setOperand(0, both);
   }
   code_.builder.setInsertionPoint(choice);
   OperationState state(choice->getLoc(), choice->getName());
   state.addOperands(choice->getOperands());
-  state.addTypes(Type(both));
+  state.addTypes(Type(pairType(old.getType())));
   for (Region &region : choice->getRegions())
     state.addRegion()->takeBody(region);
   takeApart(choice, code_.builder.create(state)->getResult(0));

@@ -82,6 +82,26 @@ LogicalResult reportNoGradient(Operation *op, StringRef why) {
   return failure();
 }
 
+FailureOr<ActiveCall> activeCall(ModuleOp module, program::CallOp call, const Activity &activity) {
+  auto callee = module.lookupSymbol<func::FuncOp>(call.getProcedure());
+  if (!callee)
+    return reportNoGradient(call, "where nothing is known of the function");
+  ActiveCall result{callee, {}, callee.getName().str() + "/"};
+  for (Value input : call.getInputs()) {
+    result.active.push_back(activity.isActive(input));
+    result.key += result.active.back() ? '1' : '0';
+  }
+  return result;
+}
+
+SmallVector<Value> ActiveCall::wanted(Block &body) const {
+  SmallVector<Value> wanted;
+  for (auto [argument, isActive] : llvm::zip_equal(body.getArguments(), active))
+    if (isActive)
+      wanted.push_back(argument);
+  return wanted;
+}
+
 void expandOperators(const graph::GradientCode &code, Block &block, Activity &activity,
                      Operation *first) {
   expandFrom(code, first ? first : &block.front(), activity);

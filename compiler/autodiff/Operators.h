@@ -3,6 +3,7 @@
 #pragma once
 
 #include "compiler/autodiff/Activity.h"
+#include "compiler/program/Program.h"
 
 namespace tensmith::autodiff {
 
@@ -14,6 +15,19 @@ void expandOperators(const graph::GradientCode &code, mlir::Block &block, Activi
 
 /// Takes those of the operators from `first` to `last` away that nobody uses.
 void removeUnused(Activity &activity, mlir::Operation *first, mlir::Operation *last);
+
+/// A call by what it calls and which of its inputs are active: whoever calls the same function so
+/// shares its derivative.
+struct ActiveCall {
+  mlir::func::FuncOp callee;
+  llvm::SmallVector<bool> active;
+  std::string key;
+
+  /// The active ones of its parameters, in a body that has them.
+  llvm::SmallVector<mlir::Value> wanted(mlir::Block &body) const;
+};
+mlir::FailureOr<ActiveCall> activeCall(mlir::ModuleOp module, program::CallOp call,
+                                       const Activity &activity);
 
 /// The value under the type: a reshape where the type says its sizes otherwise.
 mlir::Value withType(const graph::GradientCode &code, mlir::Value value, mlir::Type type);

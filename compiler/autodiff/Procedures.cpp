@@ -70,16 +70,13 @@ void Procedures::restore(Block &backward, Value tape, ArrayRef<Value> saved, uin
   }
 }
 
-LogicalResult Procedures::build(func::FuncOp record, func::FuncOp pull, ArrayRef<bool> active,
+LogicalResult Procedures::build(func::FuncOp record, func::FuncOp pull, const ActiveCall &call,
                                 const Pair &pair) {
   OpBuilder::InsertionGuard guard(code_.builder);
   Block &forward = record.getBody().front();
   Location location = record.getLoc();
   Type type = forward.getTerminator()->getOperand(0).getType();
-  SmallVector<Value> wanted;
-  for (auto [argument, isActive] : llvm::zip_equal(forward.getArguments(), active))
-    if (isActive)
-      wanted.push_back(argument);
+  SmallVector<Value> wanted = call.wanted(forward);
   Activity activity(wanted);
   activity.follow(forward);
   expandOperators(code_, forward, activity);
@@ -127,12 +124,10 @@ static bool gathers(Value argument) {
   });
 }
 
-FailureOr<Procedures::Pair> Procedures::gradientOf(func::FuncOp function, ArrayRef<bool> active) {
-  std::string key = function.getName().str() + "/";
-  for (bool isActive : active)
-    key += isActive ? '1' : '0';
-  if (auto it = pairs_.find(key); it != pairs_.end())
+FailureOr<Procedures::Pair> Procedures::gradientOf(const ActiveCall &call) {
+  if (auto it = pairs_.find(call.key); it != pairs_.end())
     return it->second;
+  func::FuncOp function = call.callee;
   SymbolTable symbols(module_);
   auto record = cast<func::FuncOp>(function->clone());
   record.setName((function.getName() + ".record").str());
@@ -144,9 +139,8 @@ FailureOr<Procedures::Pair> Procedures::gradientOf(func::FuncOp function, ArrayR
             changes_.newType(name + ".tape", {}),
             changes_.newType(name + ".pull", {}),
             {}};
-  for (auto [argument, isActive] : llvm::zip_equal(record.getArguments(), active))
-    if (isActive)
-      pair.gathers.push_back(isa<program::ObjectType>(argument.getType()) || gathers(argument));
+  for (Value argument : call.wanted(record.getBody().front()))
+    pair.gathers.push_back(isa<program::ObjectType>(argument.getType()) || gathers(argument));
   Type type = record.getResultTypes()[0];
   if (isa<program::ObjectType>(type) || program::hasEffects(function))
     type = changes_.typeOf(type);
@@ -155,21 +149,16 @@ FailureOr<Procedures::Pair> Procedures::gradientOf(func::FuncOp function, ArrayR
   pull->setAttr(program::kProcedure, code_.builder.getUnitAttr());
   symbols.insert(pull);
   pair.pull = pull.getName().str();
-  pairs_[key] = pair; // before its body, whose calls of itself are of this
-  if (failed(build(record, pull, active, pair)))
+  pairs_[call.key] = pair; // before its body, whose calls of itself are of this
+  if (failed(build(record, pull, call, pair)))
     return failure();
   return pair;
 }
 
 LogicalResult Procedures::pullCall(program::CallOp call, Value cotangent, Reverse &reverse,
                                    Activity &activity) {
-  auto callee = module_.lookupSymbol<func::FuncOp>(call.getProcedure());
-  if (!callee)
-    return reportNoGradient(call, "where nothing is known of the function");
-  SmallVector<bool> active;
-  for (Value input : call.getInputs())
-    active.push_back(activity.isActive(input));
-  auto pair = gradientOf(callee, active);
+  auto known = activeCall(module_, call, activity);
+  auto pair = failed(known) ? FailureOr<Pair>() : gradientOf(*known);
   if (failed(pair))
     return failure();
   code_.graph.location = call.getLoc();
@@ -192,7 +181,7 @@ LogicalResult Procedures::pullCall(program::CallOp call, Value cotangent, Revers
       call.getLoc(), pair->pulled, ValueRange{tape, changes_.orNone(given, call.getType())},
       pair->pull, call.getEffectful());
   unsigned index = 0;
-  for (auto [input, isActive] : llvm::zip_equal(call.getInputs(), active)) {
+  for (auto [input, isActive] : llvm::zip_equal(call.getInputs(), known->active)) {
     if (!isActive)
       continue;
     bool isChange = pair->gathers[index];

@@ -43,9 +43,9 @@ private:
     llvm::SmallVector<bool> gathers; // of the active arguments: whether the cotangent is a change
   };
 
-  mlir::FailureOr<Pair> gradientOf(mlir::func::FuncOp function, llvm::ArrayRef<bool> active);
+  mlir::FailureOr<Pair> gradientOf(const ActiveCall &call);
   mlir::LogicalResult build(mlir::func::FuncOp record, mlir::func::FuncOp pull,
-                            llvm::ArrayRef<bool> active, const Pair &pair);
+                            const ActiveCall &call, const Pair &pair);
   mlir::LogicalResult reverseBlock(Reverse &inner, mlir::Block &forward, mlir::Block &backward,
                                    mlir::Value cotangent);
   llvm::SmallVector<mlir::Value> valuesToSave(mlir::Region &forward, mlir::Block &backward);

@@ -394,7 +394,8 @@ def drawn(seed):
 
 
 def slope_of_drawn(seed, folder):
-    """Of a weighting of all floats that the program gives, along a direction: by differences, and by the gradient; or why not."""
+    """Of a weighting of all floats that the program gives, along a direction: by differences, by the gradient, and by the tangent;
+    or why not."""
     import tensmith
 
     path, rng = folder / "program.tsm", np.random.default_rng(seed)
@@ -425,7 +426,11 @@ def slope_of_drawn(seed, folder):
     if not abs(slopes[0] - slopes[1]) <= 1e-4 * abs(slopes[1]) + 1e-6 * scale:
         return "a kink"
     along = sum((gradient * directions[name]).sum() for name, gradient in zip(wrt, gradients))
-    assert abs(along - slopes[1]) <= 1e-4 * max(1, abs(slopes[1])) * scale, seed
+    forward = tensmith.jvp(path, wrt, ["result0"], cache_dir="", threads=1)
+    pushed = forward.run(**given, **{f"tangent.{name}": direction for name, direction in directions.items()})[-1]
+    tangent = sum((part * weights[place]).sum() for place, part in floats(pushed))
+    for derivative in (along, tangent):
+        assert abs(derivative - slopes[1]) <= 1e-4 * max(1, abs(slopes[1])) * scale, seed
     return "slope" if abs(slopes[1]) > 1e-9 else "constant"
 
 
@@ -435,6 +440,37 @@ def test_gradients_of_drawn_programs_are_the_slopes(tmp_path):
         pytest.skip("the test programs are not built")
     found = [slope_of_drawn(seed, tmp_path) for seed in [*range(1, 40), 73, 235]]
     assert found.count("slope") >= 10 and found.count("refused") <= 4, found
+
+
+# Loops that end when the data say so, over a list, and of changes to references.
+LOOPS = {
+    "data": "fn loop(x, xs, k: i64[]) = if k == 0 { (x, k) } else { loop(sin(x) * 0.9 + 0.3, xs, k - 1) }",
+    "list": "fn loop(x, xs, k: i64[]) = match xs { Nil => (x, k), Cons(y, rest) => loop(tanh(x * y), rest, k + 1) }",
+    "references": """
+fn turn(r, s, k: i64[]) = if k == 0 { () } else { r := tanh(*r * 0.9 + *s); s := *s * 0.5 + *r; turn(r, s, k - 1) }
+fn loop(x, xs, k: i64[]) = { let r = ref(x); turn(r, ref(x * 2.0), k); (*r, k) }
+""",
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_the_tangent_of_a_loop_is_a_loop(name, tmp_path):
+    """However long it is, no more calls lie in one another than a few."""
+    import tensmith
+
+    path, rng = tmp_path / "program.tsm", np.random.default_rng(7)
+    path.write_text(LOOPS[name] + """
+fn main(x: f64[3], xs: List[f64[3]], k: i64[]) = { let (y, count) = loop(x, xs, k); reduce_sum(y * cast(count, to = f64), axes = [0]) + reduce_sum(y, axes = [0]) }
+""")
+    settings = {"cache_dir": "", "max_depth": 20}
+    model, compiled = tensmith.compile(path, **settings), tensmith.jvp(path, ["x"], **settings)
+    x, direction = draw(rng, 3), draw(rng, 3)
+    for steps in (4, 3000):
+        elements = [draw(rng, 3) for _ in range(steps if name == "list" else 2)]
+        given = {"xs": model._value(elements), "k": np.int64(steps)}
+        sides = [model.run(x=x + side * 1e-6 * direction, **given)[0] for side in (1, -1)]
+        _, tangent = compiled.run(x=x, **given, **{"tangent.x": direction})
+        assert np.isclose(tangent, (sides[0] - sides[1]) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
 def test_recursion_goes_back_side_by_side_and_together(tmp_path):

@@ -208,3 +208,72 @@ def test_gru(example, tmp_path):
     given = {"xs": compiled._value(sequence), "cotangent.result": compiled._value(cotangents)}
     got = compiled.run(**start, **values, **given)
     assert_all_alike(got[1:-1], weights, xs, got[-1])
+
+
+@pytest.mark.parametrize("store", ["state", "reference"])
+def test_attention_to_all_before(tmp_path, store):
+    """What was seen grows by a row with each step, as a state of a fold or in references."""
+    size, rng = 24, np.random.default_rng(9)
+    texts = {"state": """
+fn step(seen, x, w, u) = match seen {
+  (keys, values, y) => {
+    let keys = (concat(keys, x @ w, axis = 0) : f32[?, 24]);
+    let values = (concat(values, tanh(x @ u), axis = 0) : f32[?, 24]);
+    (keys, values, softmax((x + y) @ transpose(keys, permutation = [1, 0]), axis = 1) @ values)
+  },
+}
+fn main(xs: List[f32[1, 24]], start: f32[1, 24], w: f32[24, 24], u: f32[24, 24]) = {
+  let (_, _, y) = fold(fn(seen, x) => step(seen, x, w, u), ((start : f32[?, 24]), (start : f32[?, 24]), start), xs);
+  y
+}
+""", "reference": """
+fn steps(xs, keys, values, y, w, u) = match xs {
+  Nil => y,
+  Cons(x, rest) => {
+    keys := (concat(*keys, x @ w, axis = 0) : f32[?, 24]);
+    values := (concat(*values, tanh(x @ u), axis = 0) : f32[?, 24]);
+    steps(rest, keys, values, softmax((x + y) @ transpose(*keys, permutation = [1, 0]), axis = 1) @ *values, w, u)
+  },
+}
+fn main(xs: List[f32[1, 24]], start: f32[1, 24], w: f32[24, 24], u: f32[24, 24]) =
+  steps(xs, ref((start : f32[?, 24])), ref((start : f32[?, 24])), start, w, u)
+"""}  # fmt: skip
+    import tensmith
+
+    (tmp_path / "attention.tsm").write_text(texts[store])
+    values = {"start": draw(rng, 1, size), "w": draw(rng, size, size), "u": draw(rng, size, size)}
+    compiled = tensmith.grad(tmp_path / "attention.tsm", [*values, "xs"], "result", cache_dir="")
+    for count in (1, 2, 40):
+        sequence, cotangent = [draw(rng, 1, size) for _ in range(count)], draw(rng, 1, size)
+        given, xs = tensors_of(values), [torch.tensor(x, requires_grad=True) for x in sequence]
+        keys = seen = y = given["start"]
+        for x in xs:
+            keys, seen = torch.cat([keys, x @ given["w"]]), torch.cat([seen, torch.tanh(x @ given["u"])])
+            y = torch.softmax((x + y) @ keys.T, dim=1) @ seen
+        (y * torch.tensor(cotangent)).sum().backward()
+        got = compiled.run(xs=compiled._value(sequence), **values, **{"cotangent.result": cotangent})
+        np.testing.assert_allclose(got[0], y.detach().numpy(), atol=1e-5)
+        assert_all_alike(got[1:-1], given, xs, got[-1])
+
+
+def test_doubling(tmp_path):
+    """As wide as two to the number of steps, which the run is given."""
+    import tensmith
+
+    (tmp_path / "doubling.tsm").write_text("""
+fn doubled(x: f32[2, ?], w, k: i64[]) -> f32[2, ?] =
+  if k == 0 { x } else { doubled((concat(w @ x, tanh(x), axis = 1) : f32[2, ?]), w, k - 1) }
+fn main(x: f32[2, n], w: f32[2, 2], k: i64[]) = doubled(x, w, k)
+""")
+    rng = np.random.default_rng(10)
+    values = {"x": draw(rng, 2, 3), "w": draw(rng, 2, 2)}
+    compiled = tensmith.grad(tmp_path / "doubling.tsm", [*values], "result", cotangent=True, cache_dir="")
+    for steps in (0, 1, 7):
+        cotangent, given = draw(rng, 2, 3 << steps), tensors_of(values)
+        y = given["x"]
+        for _ in range(steps):
+            y = torch.cat([given["w"] @ y, torch.tanh(y)], dim=1)
+        (y * torch.tensor(cotangent)).sum().backward()
+        given["w"].grad = torch.zeros(2, 2) if given["w"].grad is None else given["w"].grad
+        got = compiled.run(**values, k=np.int64(steps), **{"cotangent.result": cotangent})
+        assert_all_alike(got[1:], given)
