@@ -116,7 +116,7 @@ void removeUnused(Activity &activity, Operation *first, Operation *last) {
   }
 }
 
-static bool hasExpressions(RankedTensorType type) {
+bool hasExpressions(RankedTensorType type) {
   return llvm::all_of(llvm::seq<unsigned>(0, unsigned(type.getRank())),
                       [&](unsigned dim) { return graph::dimExpression(type, dim) != nullptr; });
 }

@@ -29,6 +29,8 @@ struct ActiveCall {
 mlir::FailureOr<ActiveCall> activeCall(mlir::ModuleOp module, program::CallOp call,
                                        const Activity &activity);
 
+/// Whether each of its sizes is a number or has a name.
+bool hasExpressions(mlir::RankedTensorType type);
 /// The value under the type: a reshape where the type says its sizes otherwise.
 mlir::Value withType(const graph::GradientCode &code, mlir::Value value, mlir::Type type);
 /// The same where a value has the type, which also has the sizes that only the run tells.

@@ -33,8 +33,45 @@ LogicalResult Procedures::reverseBlock(Reverse &inner, Block &forward, Block &ba
   return success();
 }
 
+/// A value of no elements that has the sizes of another: one dimension more, of size 0.
+Value Procedures::sizesOf(Value value) {
+  auto dims = code_.dims(value);
+  dims.push_back(code_.size(1));
+  return code_.sliceDim(code_.reshape(value, dims), int64_t(dims.size()) - 1, 0, 1, code_.size(0));
+}
+
+/// Of a value of which the way back uses the shape alone, sizes are kept in place of elements; and
+/// in a type, so that they still tell those that other types have names for.
+void Procedures::keepSizes(Region &forward, Block &backward) {
+  auto isInside = [&](Operation *op) {
+    return backward.getParent()->isAncestor(op->getParentRegion());
+  };
+  llvm::MapVector<Value, SmallVector<graph::ShapeOp>> shapes;
+  backward.walk([&](graph::ShapeOp shape) { shapes[shape->getOperand(0)].push_back(shape); });
+  for (auto &[value, all] : shapes) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    bool isKept = llvm::any_of(value.getUsers(), [&](Operation *user) {
+      return isInside(user) && !isa<graph::ShapeOp>(user);
+    });
+    if (value.getParentRegion() != &forward || isKept || !type || !hasExpressions(type))
+      continue;
+    OpBuilder::InsertionGuard guard(code_.builder);
+    code_.builder.setInsertionPoint(forward.front().getTerminator());
+    Value sizes = sizesOf(value);
+    for (graph::ShapeOp shape : all) {
+      auto clamped = [&](int64_t dim) { // counted from the last dimension where negative
+        return std::clamp<int64_t>(dim < 0 ? dim + type.getRank() : dim, 0, type.getRank());
+      };
+      shape.setStart(clamped(int64_t(shape.getStart())));
+      shape.setEnd(clamped(shape.getEnd() ? int64_t(*shape.getEnd()) : type.getRank()));
+      shape.getXMutable().assign(sizes);
+    }
+  }
+}
+
 /// The region's values that the way back uses.
 SmallVector<Value> Procedures::valuesToSave(Region &forward, Block &backward) {
+  keepSizes(forward, backward);
   llvm::SetVector<Value> used;
   backward.walk([&](Operation *op) {
     for (Value operand : op->getOperands())

@@ -48,6 +48,8 @@ private:
                             const ActiveCall &call, const Pair &pair);
   mlir::LogicalResult reverseBlock(Reverse &inner, mlir::Block &forward, mlir::Block &backward,
                                    mlir::Value cotangent);
+  mlir::Value sizesOf(mlir::Value value);
+  void keepSizes(mlir::Region &forward, mlir::Block &backward);
   llvm::SmallVector<mlir::Value> valuesToSave(mlir::Region &forward, mlir::Block &backward);
   void restore(mlir::Block &backward, mlir::Value tape, llvm::ArrayRef<mlir::Value> saved,
                uint64_t tag);

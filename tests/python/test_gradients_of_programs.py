@@ -525,3 +525,25 @@ fn main(tree: Tree[f32[1, 64]], u: f32[64, 96], w: f32[96, 96]) = reduce_sum(enc
         assert all(np.array_equal(a, b) for a, b in zip(first, second))
         for got, right in zip(first, (y.sum(), du, dw)):
             np.testing.assert_allclose(got, right, atol=1e-4 * max(1, np.abs(right).max()))
+
+
+def test_a_state_that_grows_is_not_kept(tmp_path):
+    """Its sizes are: all of its lengths together would be 800 MB. In a process whose memory goes back as soon as it is free."""
+    (tmp_path / "program.tsm").write_text("""
+fn main(xs: List[f32[?, 400]], w: f32[400]) =
+  reduce_sum(fold(fn(all, x) => (concat(all, x * w, axis = 0) : f32[?, 400]), (broadcast(0.0) : f32[0, 400]), xs), axes = [0, 1])
+""")
+    script = """
+import resource, sys
+import numpy as np
+import tensmith
+peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+model = tensmith.grad(sys.argv[1], ["w"], "result", cache_dir="", threads=1)
+xs, before = model._value([np.ones((2, 400), np.float32)] * 700), peak()
+assert (model.run(xs=xs, w=np.ones(400, np.float32))[1] == 1400).all()
+print(peak() - before)
+"""
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "MALLOC_MMAP_THRESHOLD_": "65536"}
+    command = [sys.executable, "-c", script, str(tmp_path / "program.tsm")]
+    taken = float(subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout)
+    assert taken < 200
