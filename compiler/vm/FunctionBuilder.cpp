@@ -257,9 +257,11 @@ Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instru
     instruction.flops = expressions_.affine(binding.flops, binding.workSymbols);
     instruction.bytes = expressions_.affine(binding.bytes, binding.workSymbols);
   }
-  if (Value overwritten = op.getNumResults() == 1 && !isResult(op.getResult(0), block_)
-                              ? operandToOverwrite(op)
-                              : Value()) {
+  // Of a kernel of rows the first result takes the place; what else it gives is no row, or is
+  // computed before any element at the same place is stored.
+  bool mayOverwrite = op.getNumResults() == 1 || op.getKind() == "rows";
+  if (Value overwritten =
+          mayOverwrite && !isResult(op.getResult(0), block_) ? operandToOverwrite(op) : Value()) {
     size_t lifetime = lifetimeOf_[rootOf(overwritten)];
     Operation *use = lastUse(op.getResult(0));
     lifetimes_[lifetime].last = std::max(positions_[op], use ? positions_[use] : 0);

@@ -343,6 +343,18 @@ def test_cross_entropy_of_rows(tmp_path, shape):
     np.testing.assert_allclose(step.state["w"], w - np.moveaxis(gradient, -1, 1), rtol=1e-5, atol=1e-6)
 
 
+# Breaks when the softmax or its gradient has memory beside the scores', which the gradient is written over.
+def test_cross_entropy_needs_the_scores_alone(tmp_path):
+    samples, classes, size = 512, 2000, 16
+    w = numpy_helper.from_array(np.random.default_rng(3).normal(size=(classes, size)).astype(np.float32), "w")
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (samples, size))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, (samples, classes))
+    graph = helper.make_graph([helper.make_node("Gemm", ["x", "w"], ["y"], transB=1)], "scores", [x], [y], [w])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    step = ts.train_step(tmp_path / "m.onnx", "cross_entropy", "sgd", learning_rate=0.1)
+    assert step.describe()["metadata"]["arena_bytes_planned"] < 1.5 * 4 * samples * classes
+
+
 # Breaks when a target that is no class counts as one that was guessed right, or its loss reaches the weights.
 def test_a_target_that_is_no_class_makes_the_loss_not_a_number(tmp_path):
     mlp(tmp_path / "m.onnx")
