@@ -2,7 +2,6 @@
 #include "compiler/training/Training.h"
 
 #include "compiler/autodiff/Differentiate.h"
-#include "compiler/graph/Evaluate.h"
 #include "compiler/graph/ProcessReduction.h"
 #include "compiler/training/Dropout.h"
 #include "compiler/training/LossScale.h"
@@ -140,17 +139,13 @@ private:
 
   /// The front end takes means over processes wherever it takes those over the batch.
   Status meetProcesses() {
-    SmallVector<graph::AllReduceMeanOp> means;
-    step_.function.walk([&](graph::AllReduceMeanOp op) { means.push_back(op); });
-    for (graph::AllReduceMeanOp op : means)
-      if (!options_.gradientsAlone) {
-        op.replaceAllUsesWith(op.getX());
-        op.erase();
-      } else if (op->getBlock() != &step_.block()) {
-        return unsupported(graph::describe(op.getLoc()) +
-                           ": statistics of the batch are taken in a branch or a loop, which some "
-                           "of several processes may not come to; train it in one process");
-      }
+    if (options_.gradientsAlone)
+      return {};
+    SmallVector<graph::AllReduceMeanOp> means(step_.block().getOps<graph::AllReduceMeanOp>());
+    for (graph::AllReduceMeanOp op : means) {
+      op.replaceAllUsesWith(op.getX());
+      op.erase();
+    }
     return {};
   }
 

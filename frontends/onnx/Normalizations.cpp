@@ -76,6 +76,9 @@ LogicalResult batchNorm(NodeImport &n) {
     return batchNormByPlace(n);
   NamedAttribute epsilon = n.real("epsilon", n.floatAttr("epsilon", 1e-5));
   bool becomesTraining = n.importer.options.training;
+  if (becomesTraining &&
+      !isa_and_nonnull<mlir::func::FuncOp>(n.builder.getInsertionBlock()->getParentOp()))
+    return n.error("stands in a branch or a loop, where its running statistics can't be trained");
   if (becomesTraining || (n.opset >= 14 && n.intAttr("training_mode")))
     return batchNormTraining(n, epsilon);
   Value y = n("graph.batch_norm", ArrayRef<Value>(n.inputs).take_front(5), epsilon);

@@ -380,6 +380,23 @@ def test_dropout_of_everything(tmp_path):
         np.testing.assert_array_equal(step.state[name], value.astype(np.float32))
 
 
+def test_batch_normalisation_in_a_branch_is_refused(tmp_path):
+    """Its running statistics would move in some steps alone; of several processes some would not come to the others' sums."""
+    value = helper.make_tensor_value_info
+    weights = {"w": np.ones((3, 2)), "scale": np.ones(3), "shift": np.zeros(3), "mean": np.zeros(3), "variance": np.ones(3), "zero": 0.0}
+    normalised = helper.make_node("BatchNormalization", ["x", "scale", "shift", "mean", "variance"], ["t"], "norm")
+    branches = {"then_branch": helper.make_graph([normalised], "then", [], [value("t", TensorProto.FLOAT, None)]),
+                "else_branch": helper.make_graph([helper.make_node("Mul", ["x", "x"], ["e"])], "else", [],
+                                                 [value("e", TensorProto.FLOAT, None)])}
+    nodes = [helper.make_node("ReduceSum", ["x"], ["sum"], keepdims=0), helper.make_node("Greater", ["sum", "zero"], ["is"]),
+             helper.make_node("If", ["is"], ["y"], "choice", **branches), helper.make_node("MatMul", ["y", "w"], ["scores"])]
+    graph = helper.make_graph(nodes, "g", [value("x", TensorProto.FLOAT, [4, 3])], [value("scores", TensorProto.FLOAT, [4, 2])],
+                              [numpy_helper.from_array(np.asarray(w, np.float32), name) for name, w in weights.items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    with pytest.raises(ts.Error, match="norm.* stands in a branch or a loop, where its running statistics can't be trained"):
+        ts.train_step(tmp_path / "m.onnx")
+
+
 def test_states_are_set_by_their_contents(tmp_path):
     mlp(tmp_path / "m.onnx")
     step = ts.train_step(tmp_path / "m.onnx")
