@@ -126,13 +126,10 @@ bool canAccumulate(Type accumulator, Value left, Value panels) {
 
 } // namespace
 
-namespace {
-
-/// The only operator of its kind before `value` from which that is computed by element-wise
-/// operators of the same shape; null where there is none, or several.
-template <typename Op> Op behind(Value value, llvm::SetVector<Operation *> &elementwise) {
+Operation *onlyBehind(Value value, llvm::function_ref<bool(Operation *)> accepts,
+                      llvm::SetVector<Operation *> &elementwise) {
   auto shape = cast<RankedTensorType>(value.getType());
-  Op found;
+  Operation *found = nullptr;
   SmallVector<Value> values{value};
   while (!values.empty()) {
     Value next = values.pop_back_val();
@@ -140,10 +137,10 @@ template <typename Op> Op behind(Value value, llvm::SetVector<Operation *> &elem
     auto type = dyn_cast<RankedTensorType>(next.getType());
     if (!op || !type || type.clone(shape.getElementType()) != shape)
       continue;
-    if (auto one = dyn_cast<Op>(op)) {
-      if (found && found != one)
-        return {};
-      found = one;
+    if (accepts(op)) {
+      if (found && found != op)
+        return nullptr;
+      found = op;
     } else if (isa<graph::Elementwise>(op) && elementwise.insert(op)) {
       llvm::append_range(values, op->getOperands());
     }
@@ -151,7 +148,6 @@ template <typename Op> Op behind(Value value, llvm::SetVector<Operation *> &elem
   return found;
 }
 
-/// Those of the operators that are computed from `source` by others of them.
 llvm::SetVector<Operation *> dependentOn(Operation *source,
                                          const llvm::SetVector<Operation *> &operators) {
   llvm::SetVector<Operation *> found;
@@ -162,6 +158,12 @@ llvm::SetVector<Operation *> dependentOn(Operation *source,
         found.insert(user);
   found.remove(source);
   return found;
+}
+
+namespace {
+
+template <typename Op> Op behind(Value value, llvm::SetVector<Operation *> &elementwise) {
+  return cast_or_null<Op>(onlyBehind(value, llvm::IsaPred<Op>, elementwise));
 }
 
 bool isStackedProduct(graph::MatMulOp product) {
@@ -293,6 +295,8 @@ bool readsWholeRows(graph::ConvOp conv) {
   return conv.getChannelsLast() && conv.getGroup() == 1 && conv.getDilations().back() == 1 &&
          llvm::all_of(conv.getPads(), [](int64_t pad) { return pad == 0; });
 }
+
+Value imageInMemory(graph::ConvOp conv) { return storedOperand(conv.getX()); }
 
 bool isDepthwise(graph::ConvOp conv) {
   auto type = dyn_cast<RankedTensorType>(conv.getW().getType());

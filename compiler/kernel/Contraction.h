@@ -68,6 +68,15 @@ struct AttentionScores {
 /// Of a product of stacks of matrices of f32. Who else uses what is between is not looked at.
 std::optional<AttentionScores> matchScores(mlir::Operation *root);
 
+/// The only operator that the predicate accepts before `value`, from which that is computed by
+/// element-wise operators of the same shape, which are collected; null where there is none, or
+/// several.
+mlir::Operation *onlyBehind(mlir::Value value, llvm::function_ref<bool(mlir::Operation *)> accepts,
+                            llvm::SetVector<mlir::Operation *> &elementwise);
+/// Those of the operators that are computed from `source` by others of them.
+llvm::SetVector<mlir::Operation *> dependentOn(mlir::Operation *source,
+                                               const llvm::SetVector<mlir::Operation *> &operators);
+
 /// How many products are added up at once where operands have these elements.
 int64_t stepOf(const MachineShape &machine, mlir::Type left, mlir::Type right,
                mlir::Type accumulator);
@@ -90,6 +99,8 @@ mlir::Value tapsAsDepthwiseWeights(graph::GraphBuilder &builder, graph::ConvOp c
                                    mlir::Value taps);
 /// Whether the pixels of a row of the window lie side by side in the image, with their channels.
 bool readsWholeRows(graph::ConvOp conv);
+/// What a convolution reads the pixels of: its image as stored.
+mlir::Value imageInMemory(graph::ConvOp conv);
 /// One channel in and one out of each group.
 bool isDepthwise(graph::ConvOp conv);
 /// The block argument [taps, C] that a depthwise convolution's weights come from through

@@ -160,14 +160,8 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
     RowSource source(emitter, contraction);
     Blocking blocking = blockingOf(emitter, contraction, machine, asked);
     Value sums = takeScratch(emitter, contraction, blocking, source, begin, end);
-    graph::KernelOp region = kernel;
     auto store = [&](const Position &at, Value, Value offset) {
-      auto yield = cast<graph::YieldOp>(region.getBody().front().getTerminator());
-      SmallVector<Value> elements;
-      for (Value value : yield.getValues())
-        elements.push_back(emitter.element(value, at));
-      for (auto [value, element, pointer] : llvm::zip_equal(yield.getValues(), elements, results))
-        emitter.store(pointer, getElementTypeOrSelf(value.getType()), offset, element, at.mask);
+      storeResults(emitter, kernel, results, at, offset);
     };
     TileEmitter tiles(emitter, kernel, contraction, machine, source, extents, store);
     CopyTile copy = [&](Value batch, Value row, int64_t height, Value slot, Value k) {

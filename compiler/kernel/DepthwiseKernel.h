@@ -4,8 +4,10 @@
 
 namespace tensmith::kernel {
 
-/// Whether a depthwise template takes the convolution: channels-last, its input and its taps in
-/// buffers, a window of few taps.
+/// Whether there is a tile for the depthwise convolution: channels-last, of f32, a window of few
+/// taps.
+bool takesDepthwise(graph::ConvOp conv);
+/// The same in a kernel: its taps are in a buffer, its input too, or computed by a chain.
 bool isDepthwiseRoot(graph::ConvOp conv);
 
 /// Operators after the root are element-wise and keep its shape.

@@ -217,6 +217,31 @@ void ElementEmitter::defineBuffer(Value value, Value pointer) {
   });
 }
 
+Value ElementEmitter::pixel(Value image, ValueRange indices) {
+  Type element = getElementTypeOrSelf(image.getType());
+  SmallVector<Value> at(indices), sizes = dims(image);
+  auto lines = lines_.find(image);
+  if (lines == lines_.end())
+    return elementPointer(math, element, buffer(image), math.linear(at, sizes));
+  if (constantIndex(sizes[0]) != 1)
+    at[1] = math.add(math.mul(at[0], sizes[1]), at[1]);
+  at[0] = math.constant(0);
+  at[1] = math.rem(at[1], math.constant(lines->second.lines));
+  return elementPointer(math, element, lines->second.pointer, math.linear(at, sizes));
+}
+
+Value ElementEmitter::pixel(Value image, Value number) {
+  Type element = getElementTypeOrSelf(image.getType());
+  SmallVector<Value> sizes = dims(image);
+  Value pointer = buffer(image), channels = sizes.pop_back_val();
+  if (auto lines = lines_.find(image); lines != lines_.end()) {
+    pointer = lines->second.pointer;
+    Value pixelsOfLine = math.product(ArrayRef(sizes).drop_front(2));
+    number = math.rem(number, math.mul(pixelsOfLine, lines->second.lines));
+  }
+  return elementPointer(math, element, pointer, math.mul(number, channels));
+}
+
 Value ElementEmitter::address(Value value, ValueRange indices) {
   if (Value pointer = buffer(value))
     return elementPointer(math, getElementTypeOrSelf(value.getType()), pointer,

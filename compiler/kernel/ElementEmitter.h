@@ -22,6 +22,13 @@ struct Position {
   bool operator==(const Position &other) const;
 };
 
+/// Memory of a few lines of a channels-last image, which are what its second dimension counts: line
+/// l, counted through all pictures, lies at l modulo their number.
+struct LineBuffer {
+  mlir::Value pointer;
+  int64_t lines;
+};
+
 /// Whether the operator reduces other dimensions than the last: then its lanes are reduced side by
 /// side.
 bool reducesLanesApart(mlir::Operation *op);
@@ -41,6 +48,13 @@ public:
   void defineBuffer(mlir::Value value, mlir::Value pointer);
   /// That pointer; null for a value that is in no buffer.
   mlir::Value buffer(mlir::Value value) const { return buffers_.lookup(value); }
+  /// Lines of an image come from there.
+  void defineLines(mlir::Value image, LineBuffer lines) { lines_[image] = lines; }
+  /// The place in memory of an element of an image that is in a buffer or has a line buffer, in
+  /// which its line must be.
+  mlir::Value pixel(mlir::Value image, mlir::ValueRange indices);
+  /// That of the first channel of the pixel with that number.
+  mlir::Value pixel(mlir::Value image, mlir::Value number);
   /// The place in memory of an element of a value that has a contiguous run.
   mlir::Value address(mlir::Value value, mlir::ValueRange indices);
   void define(mlir::Value value, Definition definition) {
@@ -85,6 +99,7 @@ private:
 
   llvm::DenseMap<mlir::Value, Definition> definitions_;
   llvm::DenseMap<mlir::Value, mlir::Value> buffers_;
+  llvm::DenseMap<mlir::Value, LineBuffer> lines_;
   struct Emitted {
     mlir::Value value;
     Position position;

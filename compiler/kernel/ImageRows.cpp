@@ -8,22 +8,24 @@ using namespace mlir;
 namespace tensmith::kernel {
 
 namespace {
-constexpr char kZerosSymbol[] = "tensmith_kernel.zeros";
+constexpr char kZerosSymbol[] = "tensmith_kernel.zeros.";
 } // namespace
 
 Value zeroPixel(IndexMath &math, RankedTensorType image) {
   auto &builder = math.builder;
   auto module = builder.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
-  auto global = module.lookupSymbol<LLVM::GlobalOp>(kZerosSymbol);
+  Type element = storageType(image.getElementType());
+  int64_t channels = image.getShape().back();
+  // Images of a kernel differ.
+  std::string symbol = kZerosSymbol + std::to_string(channels * element.getIntOrFloatBitWidth());
+  auto global = module.lookupSymbol<LLVM::GlobalOp>(symbol);
   if (!global) {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToStart(module.getBody());
-    Type element = storageType(image.getElementType());
-    int64_t channels = image.getShape().back();
     auto value = builder.getZeroAttr(RankedTensorType::get({channels}, element));
     global =
         builder.create<LLVM::GlobalOp>(math.location, LLVM::LLVMArrayType::get(element, channels),
-                                       true, LLVM::Linkage::Internal, kZerosSymbol, value, 64);
+                                       true, LLVM::Linkage::Internal, symbol, value, 64);
   }
   return builder.create<LLVM::AddressOfOp>(math.location, global);
 }
@@ -33,9 +35,12 @@ ImageRows::ImageRows(ElementEmitter &emitter, graph::ConvOp conv)
   auto weights = cast<RankedTensorType>(conv_.getW().getType());
   window_.assign(weights.getShape().begin() + 2, weights.getShape().end());
   padded_ = llvm::any_of(conv_.getPads(), [](int64_t pad) { return pad != 0; });
+  auto isOne = [](int64_t value) { return value == 1; };
+  pointwise_ = !padded_ && llvm::all_of(window_, isOne) && llvm::all_of(conv_.getStrides(), isOne);
 }
 
 void ImageRows::begin(ArrayRef<Value> outputPixels) {
+  numbers_.assign(outputPixels.begin(), outputPixels.end());
   SmallVector<Value> out = emitter_.dims(conv_.getY());
   pixels_.clear();
   for (Value number : outputPixels) {
@@ -75,12 +80,13 @@ SmallVector<Value> ImageRows::clampedIndices(size_t number, ValueRange tap, Valu
 }
 
 Value ImageRows::pointer(size_t number, ValueRange tap, Value channel) {
+  if (pointwise_)
+    return elementPointer(math_, getElementTypeOrSelf(image().getType()),
+                          emitter_.pixel(image(), numbers_[number]), channel);
   Value inside;
   SmallVector<Value> at = indices(number, tap, inside);
   at.push_back(channel);
-  Value offset = math_.linear(at, emitter_.dims(image()));
-  Type element = getElementTypeOrSelf(image().getType());
-  Value pointer = elementPointer(math_, element, emitter_.buffer(image()), offset);
+  Value pointer = emitter_.pixel(image(), at);
   if (!inside)
     return pointer;
   Value zeros = zeroPixel(math_, cast<RankedTensorType>(image().getType()));

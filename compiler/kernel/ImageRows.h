@@ -1,6 +1,7 @@
 // The pixels that the windows of a convolution touch, for a handful of output pixels at a time.
 //
-// The input is channels-last and in memory: a pixel is a pointer to its channels. A row of zeros
+// The input is channels-last and in memory, all of it or a few lines (LineBuffer): a pixel is a
+// pointer to its channels. A row of zeros
 // stands for every pixel in the padding, so that padding costs nothing in the inner loop (the
 // indirect convolution of Dukhan, 2019).
 #pragma once
@@ -44,11 +45,12 @@ private:
   ElementEmitter &emitter_;
   IndexMath &math_;
   /// As it lies in memory.
-  mlir::Value image() { return storedOperand(conv_.getX()); }
+  mlir::Value image() { return imageInMemory(conv_); }
 
   graph::ConvOp conv_;
   llvm::SmallVector<int64_t> window_;
-  bool padded_;
+  bool padded_, pointwise_; // pointwise: a pixel's image pixel has its number
+  llvm::SmallVector<mlir::Value> numbers_;
   llvm::SmallVector<Pixel> pixels_;
 };
 

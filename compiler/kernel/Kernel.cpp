@@ -1,6 +1,7 @@
 // Choosing a template for a region; see Kernel.h.
 #include "compiler/kernel/Kernel.h"
 
+#include "compiler/kernel/ChainKernel.h"
 #include "compiler/kernel/ConcatKernel.h"
 #include "compiler/kernel/ContractionKernel.h"
 #include "compiler/kernel/DepthwiseKernel.h"
@@ -85,6 +86,8 @@ bool agreesForCertain(Operation *op) {
 
 Template chooseTemplate(graph::KernelOp kernel, Operation *root, const MachineShape &machine,
                         const Schedule &asked) {
+  if (auto chain = chainBehind(root); !chain.empty())
+    return chainTemplate(kernel, chain, machine, asked);
   switch (rootKind(root)) {
   case RootKind::Contraction:
     return contractionTemplate(kernel, *matchContraction(root), machine, asked);
@@ -135,7 +138,7 @@ Operation *scheduledOperator(graph::KernelOp kernel) {
   for (Operation &op : block)
     if (matchContraction(&op) && matchScores(&op))
       return &op;
-  for (Operation &op : block)
+  for (Operation &op : llvm::reverse(block)) // of a chain of convolutions the last
     if (rootKind(&op) != RootKind::Loops)
       return &op;
   Operation *first = block.getTerminator()->getOperand(0).getDefiningOp();

@@ -214,6 +214,16 @@ void emitIf(IndexMath &math, Value condition, llvm::function_ref<void()> then,
   otherwise();
 }
 
+void storeResults(ElementEmitter &emitter, graph::KernelOp kernel, ValueRange results,
+                  const Position &at, Value offset) {
+  auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
+  SmallVector<Value> elements;
+  for (Value value : yield.getValues())
+    elements.push_back(emitter.element(value, at));
+  for (auto [value, element, pointer] : llvm::zip_equal(yield.getValues(), elements, results))
+    emitter.store(pointer, getElementTypeOrSelf(value.getType()), offset, element, at.mask);
+}
+
 Value emitScratch(ElementEmitter &emitter, Value bytes, Value begin, Value &end) {
   IndexMath &math = emitter.math;
   auto &builder = emitter.builder();

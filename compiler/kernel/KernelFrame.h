@@ -52,6 +52,10 @@ llvm::SmallVector<mlir::Value> emitReduction(
 void emitIf(IndexMath &math, mlir::Value condition, llvm::function_ref<void()> then,
             llvm::function_ref<void()> otherwise = nullptr);
 
+/// What the kernel yields at a position, `offset` elements from where its results begin.
+void storeResults(ElementEmitter &emitter, graph::KernelOp kernel, mlir::ValueRange results,
+                  const Position &at, mlir::Value offset);
+
 /// Memory of the calling thread, from the runtime; a body asks once. Where there is none the error
 /// is reported and `end` becomes `begin`, so that nothing is computed.
 mlir::Value emitScratch(ElementEmitter &emitter, mlir::Value bytes, mlir::Value begin,

@@ -1,6 +1,7 @@
 // Rows of A for a register tile; see RowSource.h.
 #include "compiler/kernel/RowSource.h"
 
+#include "compiler/kernel/ConvChain.h"
 #include "compiler/kernel/KernelFrame.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
@@ -28,17 +29,21 @@ graph::TransposeOp turningOperator(const Contraction &contraction) {
 }
 } // namespace
 
+bool readsPixelsInPlace(graph::ConvOp conv, int64_t step) {
+  auto weights = cast<RankedTensorType>(conv.getW().getType());
+  bool window = llvm::any_of(weights.getShape().drop_front(2), [](int64_t s) { return s != 1; });
+  bool wholeRows = readsWholeRows(conv);
+  bool longEnough = !window || weights.getDimSize(1) >= kFewChannels || wholeRows;
+  int64_t run = weights.getDimSize(1) * (wholeRows ? weights.getShape().back() : 1);
+  return longEnough && run % step == 0;
+}
+
 RowPlace rowPlace(const Contraction &contraction) {
   bool isBuffer = isa<BlockArgument>(contraction.left);
-  if (graph::ConvOp conv = contraction.conv()) {
-    auto weights = cast<RankedTensorType>(conv.getW().getType());
-    bool window = llvm::any_of(weights.getShape().drop_front(2), [](int64_t s) { return s != 1; });
-    bool wholeRows = readsWholeRows(conv);
-    bool longEnough = !window || weights.getDimSize(1) >= kFewChannels || wholeRows;
-    int64_t run = weights.getDimSize(1) * (wholeRows ? weights.getShape().back() : 1);
-    return isBuffer && longEnough && run % contraction.step == 0 ? RowPlace::InPlace
-                                                                 : RowPlace::Copied;
-  }
+  if (graph::ConvOp conv = contraction.conv())
+    return (isBuffer || computesImage(conv)) && readsPixelsInPlace(conv, contraction.step)
+               ? RowPlace::InPlace
+               : RowPlace::Copied;
   if (turningOperator(contraction))
     return RowPlace::Turned;
   int64_t columns = cast<RankedTensorType>(contraction.left.getType()).getShape().back();

@@ -35,6 +35,8 @@ constexpr Choice kChoices[] = {{"operators", &Schedule::dialect, 0, kAny, 1, fal
                                {"item_tiles", &Schedule::itemTiles, 1, kAny},
                                {"item_panels", &Schedule::itemPanels, 1, kAny},
                                {"rows_apart", &Schedule::rowsApart, 0, 1},
+                               {"chain", &Schedule::chain, 0, 4, 1, false},
+                               {"band_lines", &Schedule::bandLines, 1, kAny},
                                {"item_elements", &Schedule::itemElements, 1, kAny}};
 
 std::string keysText() {

@@ -37,6 +37,9 @@ struct Schedule {
   std::optional<int64_t> depthBlock;
   /// A work item's tiles and panels, and whether neighbouring items differ in their tiles first.
   std::optional<int64_t> itemTiles, itemPanels, rowsApart;
+  /// Of a convolution: how many that are right before it its kernel computes as well, and the lines
+  /// of its result in a work item then.
+  std::optional<int64_t> chain, bandLines;
   /// Of loops: elements of the last dimension in a work item.
   std::optional<int64_t> itemElements;
 

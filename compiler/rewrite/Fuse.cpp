@@ -12,7 +12,9 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Contraction.h"
+#include "compiler/kernel/ConvChain.h"
 #include "compiler/kernel/PatchKernel.h"
+#include "compiler/kernel/RowSource.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -32,6 +34,9 @@ constexpr size_t kMaxOperators = 256;
 
 /// Columns of a contraction up to which its rows are computed where they are multiplied.
 constexpr int64_t kFewColumns = 128;
+
+/// Convolutions before another one in its kernel, unless more are asked for.
+constexpr int64_t kLongestChain = 2;
 
 /// What an operator is to a kernel. Roots of the template of loops are reductions or windows.
 enum class Part { Outside, Elementwise, Movement, Reduction, Window, VectorRoot };
@@ -118,14 +123,14 @@ Role roleOf(Operation *op) {
 /// A kernel in the making.
 class Group {
 public:
-  explicit Group(Operation *end) : end_(end) {
+  Group(Operation *end, const Options &options) : options_(options), end_(end) {
     Role role = roleOf(end);
     add(end, role, /*aligned=*/true);
     moves_ = role.part == Part::Movement;
   }
 
-  void grow(const Options &options) {
-    if (!options.fuse || takePatches(options))
+  void grow() {
+    if (!options_.fuse || takePatches())
       return;
     // The operators are taken in from behind, so that all users of one are known when it is its
     // turn: which is, at the latest, when the last of them has come in.
@@ -141,10 +146,10 @@ public:
 private:
   /// A pack of patches takes all that makes them of the image, the concatenation too, if nothing
   /// else reads of it.
-  bool takePatches(const Options &options) {
+  bool takePatches() {
     auto pack = dyn_cast<graph::PackOp>(end_);
     bool isJoined = pack && pack.getX().getDefiningOp<graph::ConcatOp>();
-    auto patches = isJoined ? kernel::matchPatches(pack, options.machine) : std::nullopt;
+    auto patches = isJoined ? kernel::matchPatches(pack, options_.machine) : std::nullopt;
     auto isInside = [&](Operation *user) { return patches->ops.contains(user); };
     if (!patches || !llvm::all_of(patches->ops, [&](Operation *op) {
           return op == end_ ||
@@ -164,6 +169,7 @@ private:
     if (role.isHeavy() && !root_) {
       root_ = op;
       rootRole_ = role;
+      takeChain();
       if (Operation *left = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr;
           left && isWidenedLeft(left))
         add(left, roleOf(left), /*aligned=*/false);
@@ -188,6 +194,69 @@ private:
            scores.elementwise.size() < kMaxOperators / 2 &&
            (!queries.getDefiningOp() ||
             root_->getOperand(1).getDefiningOp() != queries.getDefiningOp());
+  }
+
+  /// The convolutions before the root that its kernel computes as well: as many as are estimated to
+  /// be worth it, or asked for.
+  void takeChain() {
+    auto last = dyn_cast<graph::ConvOp>(root_);
+    if (!last || !options_.fuse)
+      return;
+    std::vector<kernel::ChainLink> links;
+    SmallVector<graph::ConvOp> chain{last};
+    size_t best = 0;
+    double most = 0;
+    auto asked = options_.asked(root_).chain;
+    while (links.size() < size_t(asked.value_or(kLongestChain))) {
+      auto link = kernel::linkBefore(chain.front());
+      if (!link || !canChain(chain.front()) || !canChain(link->conv) ||
+          !holds(*link, chain.front()))
+        break;
+      chain.insert(chain.begin(), link->conv);
+      links.push_back(std::move(*link));
+      double saved = kernel::cyclesSavedByChain(chain, options_.machine);
+      if (asked || saved > most) {
+        best = links.size();
+        most = saved;
+      }
+    }
+    if (asked || !links.empty()) {
+      kernel::Schedule chosen;
+      chosen.chain = int64_t(best);
+      options_.made(root_, chosen, 0);
+    }
+    links.resize(best);
+    chain_ = std::move(links);
+  }
+
+  /// Whether there is a tile for the convolution that reads pixels where they lie.
+  bool canChain(graph::ConvOp conv) const {
+    Role role = roleOf(conv);
+    if (role.isRoot(RootKind::Depthwise))
+      return true;
+    auto elementOf = [](Value value) { return getElementTypeOrSelf(value.getType()); };
+    int64_t step = kernel::stepOf(options_.machine, elementOf(kernel::storedLeft(conv)),
+                                  elementOf(kernel::storedRight(conv)),
+                                  graph::kernelElementType(elementOf(conv.getY())));
+    return role.isRoot(RootKind::Contraction) && kernel::readsPixelsInPlace(conv, step);
+  }
+
+  /// Whether what `next` computes its image from is used by nothing else.
+  bool holds(const kernel::ChainLink &link, graph::ConvOp next) const {
+    auto isUsedInside = [&](Operation *op) {
+      return roleOf(op).part != Part::Outside && op->getBlock() == end_->getBlock() &&
+             llvm::all_of(op->getUsers(), [&](Operation *user) {
+               return user == next || link.elementwise.contains(user);
+             });
+    };
+    return isUsedInside(link.conv) && llvm::all_of(link.elementwise, isUsedInside) &&
+           link.elementwise.size() < kMaxOperators / 4;
+  }
+
+  bool isOfChain(Operation *op) const {
+    return llvm::any_of(chain_, [&](const kernel::ChainLink &link) {
+      return op == link.conv || link.elementwise.contains(op) || isWidenedLeft(op, link.conv);
+    });
   }
 
   bool isOfAttention(Operation *op) const {
@@ -225,8 +294,10 @@ private:
         !usedInside || isRightOperand(op))
       return;
     bool aligned = isAligned(op);
-    if (isOfAttention(op))
+    if (isOfAttention(op) || isOfChain(op))
       return add(op, role, false);
+    if (!chain_.empty() && isBeforeRoot(op))
+      return;
     if (scores_ && isBeforeRoot(op)) {
       if (role.part == Part::Movement && movesQueries(op))
         addMovement(op, role);
@@ -262,22 +333,28 @@ private:
 
   /// Which is laid out before the kernel, by a kernel of its own where it is no constant.
   bool isRightOperand(Operation *op) const {
-    bool isOfScores = scores_ && scores_->product->getOperand(1).getDefiningOp() == op;
-    return isOfScores ||
+    auto isRightOf = [&](Operation *product) {
+      return product->getOperand(1).getDefiningOp() == op;
+    };
+    bool isOfScores = scores_ && isRightOf(scores_->product);
+    auto isOfLink = [&](const kernel::ChainLink &link) { return isRightOf(link.conv); };
+    return isOfScores || llvm::any_of(chain_, isOfLink) ||
            ((rootRole_.isRoot(RootKind::Contraction) || rootRole_.isRoot(RootKind::Depthwise)) &&
-            root_->getOperand(1).getDefiningOp() == op);
+            isRightOf(root_));
   }
 
   /// Of a left operand that is bf16 in memory, as the right one is or of a depthwise convolution,
   /// the way to f32: the template reads it as it is, so it always comes along with the root, whose
   /// own it is (`widenForEach`).
   bool isWidenedLeft(Operation *op) const {
-    bool depthwise = rootRole_.isRoot(RootKind::Depthwise);
-    if ((!depthwise && !rootRole_.isRoot(RootKind::Contraction)) ||
-        root_->getOperand(0).getDefiningOp() != op)
-      return false;
-    return kernel::storedLeft(root_) != root_->getOperand(0) &&
-           (depthwise || kernel::storedRight(root_) != root_->getOperand(1));
+    return (rootRole_.isRoot(RootKind::Depthwise) || rootRole_.isRoot(RootKind::Contraction)) &&
+           isWidenedLeft(op, root_);
+  }
+  static bool isWidenedLeft(Operation *op, Operation *root) {
+    return root->getOperand(0).getDefiningOp() == op &&
+           kernel::storedLeft(root) != root->getOperand(0) &&
+           (roleOf(root).isRoot(RootKind::Depthwise) ||
+            kernel::storedRight(root) != root->getOperand(1));
   }
 
   /// Element-wise at the end's own shape, as are all its users: then the root may stand before it.
@@ -360,9 +437,11 @@ private:
     return ShapedType::isDynamic(columns) || columns <= kFewColumns;
   }
 
+  const Options &options_;
   Operation *end_, *root_ = nullptr;
   Role rootRole_ = Part::Outside;
   std::optional<kernel::AttentionScores> scores_; // of the root
+  std::vector<kernel::ChainLink> chain_;          // before it, the nearest first
   bool moves_ = false;
   llvm::SetVector<Operation *> ops_;
   llvm::SmallPtrSet<Operation *, 8> aligned_, beforeRoot_;
@@ -424,6 +503,8 @@ public:
     llvm::SmallDenseMap<Operation *, Value, 2> packed;
     if (group_.scores_)
       packed[group_.scores_->product] = layOutRightOperand(group_.scores_->product);
+    for (const kernel::ChainLink &link : group_.chain_)
+      packed[link.conv] = layOutRightOperand(link.conv);
     if (group_.root_)
       packed[group_.root_] = layOutRightOperand(group_.root_);
     SmallVector<Value> results{group_.end_->getResult(0)};
@@ -484,7 +565,7 @@ private:
 
   /// As the emitter will see it.
   RootKind rootKind() {
-    for (Operation &op : body_.front())
+    for (Operation &op : llvm::reverse(body_.front()))
       if (RootKind kind = kernel::rootKind(&op); kind != RootKind::Loops)
         return kind;
     return RootKind::Loops;
@@ -497,9 +578,9 @@ private:
     graph::ShapeContext shapes(context_);
     graph::GraphBuilder graph(builder_, shapes, group_.end_->getLoc());
     Value matrix;
-    if (group_.rootRole_.isRoot(RootKind::Depthwise))
+    if (roleOf(root).isRoot(RootKind::Depthwise))
       return evaluated(kernel::depthwiseWeightsAsTaps(graph, cast<graph::ConvOp>(root).getW()));
-    if (!group_.rootRole_.isRoot(RootKind::Contraction))
+    if (!roleOf(root).isRoot(RootKind::Contraction))
       return {};
     Value right = kernel::storedRight(root);
     auto conv = dyn_cast<graph::ConvOp>(root);
@@ -556,7 +637,7 @@ private:
     graph::GraphBuilder graph(inside, shapes, root->getLoc());
     Value argument = addInput(packed);
     Value right = root->getOperand(1);
-    if (group_.rootRole_.isRoot(RootKind::Depthwise)) {
+    if (roleOf(root).isRoot(RootKind::Depthwise)) {
       map_.map(right, kernel::tapsAsDepthwiseWeights(graph, cast<graph::ConvOp>(root), argument));
       return;
     }
@@ -674,8 +755,8 @@ void fuseBlock(Block &block, const Options &options) {
       }
       continue;
     }
-    Group group(op);
-    group.grow(options);
+    Group group(op, options);
+    group.grow();
     graph::KernelOp kernel = KernelBuilder(group, places, builder, options).build();
     next = kernel->getPrevNode();
   }
