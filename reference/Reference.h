@@ -56,6 +56,7 @@ std::span<const Entry> creationEntries();
 std::span<const Entry> contractionEntries();
 std::span<const Entry> convolutionEntries();
 std::span<const Entry> winogradEntries();
+std::span<const Entry> fourierEntries();
 std::span<const Entry> resamplingEntries();
 std::span<const Entry> normalizationEntries();
 std::span<const Entry> recurrentEntries();

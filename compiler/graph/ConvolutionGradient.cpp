@@ -310,6 +310,10 @@ std::span<const NamedGradientRule> convolutionGradients() {
       {"winograd_input", kNoGradient},
       {"winograd_weights", kNoGradient},
       {"winograd_output", kNoGradient},
+      {"fourier_input", kNoGradient},
+      {"fourier_weights", kNoGradient},
+      {"fourier_output", kNoGradient},
+      {"fourier_conv", kNoGradient},
   };
   return kRules;
 }

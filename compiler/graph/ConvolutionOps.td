@@ -90,4 +90,37 @@ def Graph_WinogradOutputOp : Graph_Op<"winograd_output"> {
   let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$bias, I64Attr:$outputs, I64Attr:$taps, DenseI64ArrayAttr:$image);
   let results = (outs Graph_Tensor:$y);
 }
+
+// A convolution of stride 1 by Fourier transforms (base/Fourier.h): `tile` are rows and columns of the transform, `window` sizes
+// of the dilated window along the image's one or two dimensions. Between the transforms it is a matrix product for each plane of
+// numbers and group, or element by element where each channel is a group of its own. Images are channels-last; tiles number the
+// images' rows, then columns.
+def Graph_FourierInputOp : Graph_Op<"fourier_input"> {
+  let summary = "tiles of an image [N, spatial..., C] as planes of their spectra: [planes * group, tiles, C / group]";
+  let description = "(F1) x has one or two dimensions of known size that the window fits into. (F2) There is such a tile. (F3) Group divides the channels. `pads`: lows, then highs.";
+  let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$tile, DenseI64ArrayAttr:$window, DenseI64ArrayAttr:$pads,
+                   DefaultValuedAttr<I64Attr, "1">:$group);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_FourierWeightsOp : Graph_Op<"fourier_weights"> {
+  let summary = "the spectra of a convolution's weights [M, C / group, kernel...], conjugated and scaled: [planes * group, C / group, M / group]";
+  let description = "(F2) There is such a tile. (F3) Group divides the channels. Where `pairs`, real and imaginary parts: [tile's numbers, M], of w with one channel.";
+  let arguments = (ins Graph_Tensor:$w, DenseI64ArrayAttr:$tile, DenseI64ArrayAttr:$dilations, DefaultValuedAttr<I64Attr, "1">:$group,
+                   DefaultValuedAttr<BoolAttr, "false">:$pairs);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_FourierOutputOp : Graph_Op<"fourier_output"> {
+  let summary = "images [N, image..., M] from the products [planes * group, tiles, M / group], plus bias [M] if given";
+  let description = "(F2) There is such a tile. (F4) The tiles are those of whole images.";
+  let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$bias, DenseI64ArrayAttr:$tile, DenseI64ArrayAttr:$window, DenseI64ArrayAttr:$image,
+                   DefaultValuedAttr<I64Attr, "1">:$group);
+  let results = (outs Graph_Tensor:$y);
+}
+def Graph_FourierConvOp : Graph_Op<"fourier_conv"> {
+  let summary = "depthwise convolution of an image [N, spatial..., C] by spectra w in pairs [tile's numbers, C], plus bias [C] if given";
+  let description = "(F1) x has one or two dimensions of known size that the window fits into. (F2) There is such a tile. (F5) w has all numbers of the tile, for each channel.";
+  let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, Graph_MaybeTensor:$bias, DenseI64ArrayAttr:$tile, DenseI64ArrayAttr:$window,
+                   DenseI64ArrayAttr:$pads);
+  let results = (outs Graph_Tensor:$y);
+}
 #endif

@@ -4,6 +4,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "reference/Sequences.h"
+#include "reference/Transforms.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -244,7 +245,8 @@ private:
       if (!type.shape)
         type.shape = evaluatedShape(value.getType());
     Attributes parameters = attributes(op);
-    auto computed = reference::evaluate({op->getName().stripDialect(), parameters, tensors, types});
+    auto computed =
+        reference::evaluateAll({op->getName().stripDialect(), parameters, tensors, types});
     if (!computed.ok())
       return computed.status();
     for (HostTensor &tensor : *computed)
@@ -393,7 +395,7 @@ RuntimeValue RuntimeValue::map(RuntimeValue keys, RuntimeValue values) {
 Result<std::vector<HostTensor>> evaluate(Operation *op, std::span<const HostTensor> operands) {
   std::vector<reference::ResultType> types = resultTypes(op);
   Attributes parameters = attributes(op);
-  return reference::evaluate({op->getName().stripDialect(), parameters, operands, types});
+  return reference::evaluateAll({op->getName().stripDialect(), parameters, operands, types});
 }
 
 Result<std::vector<RuntimeValue>>

@@ -5,6 +5,7 @@
 #include "compiler/kernel/ConcatKernel.h"
 #include "compiler/kernel/ContractionKernel.h"
 #include "compiler/kernel/DepthwiseKernel.h"
+#include "compiler/kernel/FourierKernel.h"
 #include "compiler/kernel/LoopKernel.h"
 #include "compiler/kernel/PackKernel.h"
 #include "compiler/kernel/PatchKernel.h"
@@ -105,6 +106,8 @@ Template chooseTemplate(graph::KernelOp kernel, Operation *root, const MachineSh
     return treeTemplate(kernel, cast<graph::TreeEnsembleOp>(root));
   case RootKind::Scatter:
     return scatterTemplate(kernel, cast<graph::ScatterNDOp>(root));
+  case RootKind::Fourier:
+    return fourierTemplate(kernel, root, machine);
   case RootKind::Loops:
     break;
   }
@@ -160,12 +163,14 @@ RootKind rootKind(Operation *op) {
     return RootKind::Trees;
   if (isScatterRoot(op))
     return RootKind::Scatter;
+  if (isFourierRoot(op))
+    return RootKind::Fourier;
   return isConcatRoot(op) ? RootKind::Concat : RootKind::Loops;
 }
 
 StringRef name(RootKind kind) {
-  constexpr StringRef kNames[] = {"loops",    "contraction", "depthwise", "rows",   "concat",
-                                  "winograd", "recurrence",  "trees",     "scatter"};
+  constexpr StringRef kNames[] = {"loops",    "contraction", "depthwise", "rows",    "concat",
+                                  "winograd", "recurrence",  "trees",     "scatter", "fourier"};
   return kNames[size_t(kind)];
 }
 
@@ -180,7 +185,7 @@ bool canEmit(Operation *op) {
   if (!agreesForCertain(op))
     return false;
   return isa<graph::Indexed>(op) || hasWindowElement(op) || isRowRoot(op) ||
-         isWinogradTransform(op) || isScatterRoot(op);
+         isWinogradTransform(op) || isFourierRoot(op) || isScatterRoot(op);
 }
 
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine,

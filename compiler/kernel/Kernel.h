@@ -5,7 +5,8 @@
 // text, which is how they come to be compiled once. The template is chosen by the region's root: a
 // contraction (ContractionKernel.cpp), a depthwise convolution (DepthwiseKernel.cpp), a
 // normalisation along rows (RowKernel.cpp), a concatenation (ConcatKernel.cpp), a loop of the model
-// (RecurrenceKernel.cpp), an ensemble of trees (TreeKernel.cpp), or loops over the results'
+// (RecurrenceKernel.cpp), an ensemble of trees (TreeKernel.cpp), Fourier transforms
+// (FourierKernel.cpp), or loops over the results'
 // elements (LoopKernel.cpp), which take every region that the others refuse.
 #pragma once
 
@@ -100,7 +101,8 @@ enum class RootKind {
   Winograd,
   Recurrence,
   Trees,
-  Scatter
+  Scatter,
+  Fourier
 };
 /// Of an operator in a kernel's region.
 RootKind rootKind(mlir::Operation *op);

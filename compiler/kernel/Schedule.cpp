@@ -27,6 +27,7 @@ struct Choice {
 constexpr int64_t kAny = int64_t(1) << 30;
 constexpr Choice kChoices[] = {{"operators", &Schedule::dialect, 0, kAny, 1, false},
                                {"winograd_outputs", &Schedule::winogradOutputs, 0, 6, 2, false},
+                               {"fourier_tile", &Schedule::fourierTile, 0, 16384, 1, false},
                                {"strassen_steps", &Schedule::strassenSteps, 0, 1, 1, false},
                                {"operand_bits", &Schedule::operandBits, 8, 32, 8, false},
                                {"tile_rows", &Schedule::tileRows, 1, 16},

@@ -1,10 +1,10 @@
 // Schedules as data: the choices that kernels are made by, read from a file and written into one.
 //
-// What is not given is chosen by estimates (Blocking.h, rewrite/Winograd.cpp). Choices are given by
-// the structure of a kernel's main operator ("conv 1x56x56x64:f32 64x64x3x3:f32 -> ..."), by the
-// name of its node in the model, or both; and are given back in the same form, so that a file of
-// what was chosen makes the same module again. Any choice in its bounds gives right results: only
-// the order of the work, and with it the rounding, depends on them.
+// What is not given is chosen by estimates (Blocking.h, rewrite/Winograd.cpp, Fourier.cpp). Choices
+// are given by the structure of a kernel's main operator ("conv 1x56x56x64:f32 64x64x3x3:f32 ->
+// ..."), by the name of its node in the model, or both; and are given back in the same form, so
+// that a file of what was chosen makes the same module again. Any choice in its bounds gives right
+// results: only the order of the work, and with it the rounding, depends on them.
 #pragma once
 
 #include "base/Status.h"
@@ -27,6 +27,8 @@ struct Schedule {
   std::optional<int64_t> dialect;
   /// Of a convolution: outputs of a Winograd tile along a dimension; 0: none, the direct product.
   std::optional<int64_t> winogradOutputs;
+  /// Of a convolution: pixels of a Fourier transform along a dimension; 0: none.
+  std::optional<int64_t> fourierTile;
   /// Of a product with constant weights: 1 where it is made of seven products of quarters.
   std::optional<int64_t> strassenSteps;
   /// Of a product with weights, under the policy bf16: 16 where operands are rounded, 32 where not.

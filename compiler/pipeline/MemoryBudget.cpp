@@ -25,8 +25,8 @@ double cyclesOf(const vm::KernelBinding &binding, StringRef kind,
        bytes = dyn_cast_or_null<AffineConstantExpr>(binding.bytes);
   if (!flops || !bytes)
     return kCall;
-  bool multiplies = kind == "contraction" || kind == "winograd" || kind == "depthwise" ||
-                    kind.starts_with("call."); // of a library
+  bool multiplies = kind == "contraction" || kind == "winograd" || kind == "fourier" ||
+                    kind == "depthwise" || kind.starts_with("call."); // of a library
   auto lanes = double(machine.lanes(sizeof(float)));
   double arithmetic = multiplies ? double(flops.getValue()) / (4 * lanes * kReachedOfPeak)
                                  : double(flops.getValue()) * kArithmeticPerElement / lanes;

@@ -40,13 +40,14 @@ bool isStep(func::FuncOp function) {
   });
 }
 
-/// What a kernel of products takes. Winograd's transforms multiply errors: their products stay.
+/// What a kernel of products takes. Winograd's transforms multiply errors, and Fourier's mix what
+/// has large and small spectra: their products stay.
 bool isProduct(Operation *op) {
   if (op->getNumOperands() < 2 || graph::precisionRule(op) != graph::PrecisionRule::Low)
     return false;
   auto isTransform = [](Operation *other) {
-    return other &&
-           isa<graph::WinogradInputOp, graph::WinogradWeightsOp, graph::WinogradOutputOp>(other);
+    return other && isa<graph::WinogradInputOp, graph::WinogradWeightsOp, graph::WinogradOutputOp,
+                        graph::FourierInputOp>(other);
   };
   if (isTransform(op->getOperand(0).getDefiningOp()))
     return false;

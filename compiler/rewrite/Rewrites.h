@@ -62,6 +62,8 @@ mlir::LogicalResult decompose(mlir::func::FuncOp function, const Options &option
 mlir::LogicalResult chooseLayout(mlir::func::FuncOp function, const Options &options);
 /// Operators that a library is to do become calls of it.
 mlir::LogicalResult callOperators(mlir::func::FuncOp function, const Options &options);
+/// Convolutions with large windows become products of Fourier transforms where that is faster.
+mlir::LogicalResult fourier(mlir::func::FuncOp function, const Options &options);
 /// Convolutions become products over frequencies where that is faster.
 mlir::LogicalResult winograd(mlir::func::FuncOp function, const Options &options);
 /// Products of large matrices become seven of quarters, where that is faster than eight.

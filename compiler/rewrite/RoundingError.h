@@ -2,6 +2,7 @@
 // on its own weights, with random inputs, when the way is chosen.
 #pragma once
 
+#include "base/Fourier.h"
 #include "base/HostTensor.h"
 
 namespace tensmith::rewrite {
@@ -14,6 +15,11 @@ inline constexpr double kFastBound = 1e-5, kBfloatBound = 1.0 / 64;
 /// Of a convolution with stride 1 by Winograd tiles of so many outputs, in f32. weights: f32 [M, C,
 /// taps, taps]. Some tiles, channels of the output among them, are looked at.
 double errorOfWinograd(const HostTensor &weights, int64_t outputs);
+
+/// Of such a convolution by Fourier transforms of the tile. weights: f32 [M, C / group, window...]
+/// with those dilations; `depthwise`: element by element. Few channels of the output are looked at.
+double errorOfFourier(const HostTensor &weights, const FourierTile &tile,
+                      std::span<const int64_t> dilations, bool depthwise);
 
 /// Of products of rows with weights by a step of Strassen's, in f32. weights: f32 [depth, columns].
 /// Some columns are looked at.

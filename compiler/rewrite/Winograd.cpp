@@ -20,7 +20,7 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Kernel.h"
-#include "compiler/rewrite/Rewrites.h"
+#include "compiler/rewrite/ConvolutionCost.h"
 #include "compiler/rewrite/RoundingError.h"
 
 #include <algorithm>
@@ -69,6 +69,9 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
                w.getDimSize(0), w.getDimSize(2), integers};
 }
 
+constexpr double kFmaPerCycle = 2;
+constexpr double kEfficiency = 0.9; // of the products, against the peak
+
 class Estimate {
 public:
   /// `weightRate`: bytes of weights that arrive in a cycle.
@@ -92,8 +95,6 @@ public:
     double narrow = layer_.integers ? 0.5 : 1; // an image's element, in units of a float's
     double channels = narrow * double(layer_.in) + double(layer_.out);
     double traffic = 2 * planes * tiles * channels * sizeof(float);
-    double bytesPerCycle = traffic / 2 < double(machine_.l2Bytes) ? machine_.nearBytesPerCycle
-                                                                  : machine_.farBytesPerCycle;
     // Of a vector in a tile: a load or store for each element, a store and a load of those that the
     // registers don't hold beside a row, and two multiplications by a matrix of which about a third
     // are zeros. Each plane is another page of memory.
@@ -103,15 +104,14 @@ public:
     accesses += planes > kPagesAtHand ? kCyclesOfPage * planes : 0;
     double transforms = vectors * (accesses + planes * 2 * size * 2 / 3 / kFmaPerCycle);
     double bytes = layer_.integers ? sizeof(int16_t) : sizeof(float);
-    return product(planes, tiles, double(layer_.in), bytes) + traffic / bytesPerCycle + transforms;
+    return product(planes, tiles, double(layer_.in), bytes) + cyclesOfTraffic(traffic, machine_) +
+           transforms;
   }
 
 private:
-  static constexpr double kFmaPerCycle = 2;
   static constexpr double kTemporaries = 4; // registers of a transform beside its elements
   static constexpr double kPagesAtHand = 48,
                           kCyclesOfPage = 3; // of the first-level TLB, and beyond
-  static constexpr double kEfficiency = 0.9; // of the products, against the peak
   /// Products of a vector of pairs, against those of one of floats: twice as many, and an addition
   /// beside each.
   static constexpr double kPairs = 1.5;
@@ -131,13 +131,6 @@ private:
   const Layer &layer_;
   double weightRate_;
 };
-
-/// At which the constants of the function arrive: out of the last cache, if they stay there from
-/// run to run beside what else needs it.
-double weightRate(func::FuncOp function, const kernel::MachineShape &machine) {
-  return bytesOfConstants(function) < machine.lastCacheBytes / 2 ? machine.farBytesPerCycle
-                                                                 : machine.memoryBytesPerCycle;
-}
 
 /// Whether all numbers on the way fit, of codes and these weights.
 bool staysWhole(const Layer &layer, int64_t outputs) {
@@ -284,6 +277,34 @@ bool measureSums(graph::ConvOp conv, Layer &layer) {
 
 } // namespace
 
+double weightRate(double bytes, const kernel::MachineShape &machine) {
+  return bytes < double(machine.lastCacheBytes / 2) ? machine.farBytesPerCycle
+                                                    : machine.memoryBytesPerCycle;
+}
+
+double cyclesOf(const Products &products, const kernel::MachineShape &machine, double weightRate) {
+  double each = kFmaPerCycle * double(machine.lanes(sizeof(float)));
+  double weights = products.batch * products.depth * products.columns;
+  return std::max(weights * products.rows / each / kEfficiency,
+                  weights * sizeof(float) / weightRate);
+}
+
+double cyclesOfTraffic(double bytes, const kernel::MachineShape &machine) {
+  return bytes / (bytes / 2 < double(machine.l2Bytes) ? machine.nearBytesPerCycle
+                                                      : machine.farBytesPerCycle);
+}
+
+std::optional<double> cyclesOfWinograd(graph::ConvOp conv, double weightRate,
+                                       const Options &options) {
+  auto layer = layerOf(conv);
+  if (!layer || layer->integers)
+    return std::nullopt;
+  Tile tile = chooseTile(conv, *layer, weightRate, options);
+  if (tile.outputs == 0)
+    return std::nullopt;
+  return Estimate(options.machine, *layer, weightRate).winograd(tile.outputs);
+}
+
 int64_t bytesOfConstants(func::FuncOp function) {
   int64_t bytes = 0;
   function.walk([&](graph::ConstantOp constant) {
@@ -300,7 +321,7 @@ LogicalResult winograd(func::FuncOp function, const Options &options) {
     if (!conv->getParentOfType<graph::KernelOp>()) // a call of a library
       convolutions.push_back(conv);
   });
-  double rate = weightRate(function, options.machine);
+  double rate = weightRate(double(bytesOfConstants(function)), options.machine);
   for (graph::ConvOp conv : convolutions) {
     auto layer = layerOf(conv);
     if (!layer || !conv.getW().getDefiningOp<graph::ConstantOp>() ||

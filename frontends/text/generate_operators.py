@@ -9,7 +9,8 @@ import json
 import sys
 
 # Of structure, not of tensors: the language has its own. Packed layouts are the compiler's business.
-NOT_IN_THE_LANGUAGE = ("sequence", "optional", "concat_from_sequence", "split_to_sequence", "pack", "unpack", "winograd")
+NOT_IN_THE_LANGUAGE = ("sequence", "optional", "concat_from_sequence", "split_to_sequence", "pack", "unpack", "winograd",
+                       "fourier")
 ATTRIBUTES = {
     "I64Attr": "Integer", "BoolAttr": "Boolean", "F64Attr": "Real", "StrAttr": "Text",
     "TypeAttr": "Type", "DenseI64ArrayAttr": "Integers", "DenseF64ArrayAttr": "Reals", "ArrayAttr": "Texts", "StrArrayAttr": "Texts",

@@ -2,7 +2,7 @@
 // comparison of results.
 #pragma once
 
-#include "reference/Reference.h"
+#include "reference/Transforms.h"
 
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ inline Result<std::vector<HostTensor>> outcome(const std::string &name,
   Attributes attributes;
   for (const auto &[key, value] : list)
     attributes.set(key, value);
-  return evaluate({name, attributes, operands, results});
+  return evaluateAll({name, attributes, operands, results});
 }
 
 inline std::vector<HostTensor> evaluated(const std::string &name,

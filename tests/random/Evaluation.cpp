@@ -3,7 +3,7 @@
 
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Evaluate.h"
-#include "reference/Reference.h"
+#include "reference/Transforms.h"
 
 #include <cmath>
 
@@ -60,7 +60,8 @@ Result<std::vector<HostTensor>> evaluateNode(Operation *op, std::span<const Host
   for (Type type : op->getResultTypes())
     types.push_back({graph::dataType(getElementTypeOrSelf(type)), shapeOf(type, sizes)});
   Attributes attributes = graph::attributes(op);
-  auto results = reference::evaluate({op->getName().stripDialect(), attributes, operands, types});
+  auto results =
+      reference::evaluateAll({op->getName().stripDialect(), attributes, operands, types});
   if (!results.ok())
     return results.status().within(graph::describe(op->getLoc()));
   for (auto [value, tensor] : llvm::zip(op->getResults(), *results))

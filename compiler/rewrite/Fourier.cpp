@@ -1,0 +1,351 @@
+// Convolutions of stride 1 with large windows become products of Fourier transforms where that is
+// estimated to be faster (the records fourier_* of the graph dialect, base/Fourier.h).
+//
+// A tile's transforms take as many operations for any window, and what is multiplied between them
+// grows with the tile alone: so the larger the window, the more a convolution has to gain, and the
+// larger the tile that is best for it. Dense convolutions and those of few groups are products of
+// matrices for each plane of the spectra, as minimal filtering's are; depthwise ones are multiplied
+// element by element and never leave the cache on the way. Dilation only moves the taps apart.
+//
+// The weights' spectra are constants, and can be many times as many bytes as the weights: those of
+// a layer that are more than the bound below, or slower to read than the plain convolution is to
+// compute, are not made. Weights that are no constants stay with the plain convolution.
+//
+// What a tile errs by is found out on the layer's own weights (RoundingError.h); beyond the
+// policy's bound the convolution stays as it is.
+#include "base/Fourier.h"
+#include "compiler/graph/Constants.h"
+#include "compiler/graph/Graph.h"
+#include "compiler/graph/GraphBuilder.h"
+#include "compiler/kernel/Contraction.h"
+#include "compiler/kernel/DepthwiseKernel.h"
+#include "compiler/rewrite/ConvolutionCost.h"
+#include "compiler/rewrite/RoundingError.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+/// Pixels along a dimension of an image. Transforms beyond the usual size are much code, and
+/// taken for windows alone of which the others would leave few outputs.
+constexpr int64_t kSizes[] = {8, 12, 16, 24, 32, 48, 64, 96, 128};
+constexpr int64_t kUsualSize = 32;
+/// Of a longer line, the factors of the tile: rows are odd, columns powers of two.
+constexpr int64_t kRowsOfLine[] = {15, 21, 27, 35, 45, 63, 75, 81, 105, 125};
+constexpr int64_t kColumnsOfLine[] = {16, 32, 64, 128};
+/// Fewer taps along every dimension are left to minimal filtering, which needs about as few
+/// products for them, of smaller tiles.
+constexpr int64_t kLeastWindow = 5;
+/// Channels of a group: below, the products' matrices are too small.
+constexpr int64_t kLeastChannels = 8;
+/// Bytes of a layer's spectra.
+constexpr double kMostBytes = 128 << 20;
+/// What a larger tile, with more bytes of weights, must take of a smaller one's time, and a
+/// transform of that of the other ways, since estimates err.
+constexpr double kWorthwhile = 0.8, kClearly = 0.8;
+
+/// Sizes of a convolution that may be transformed.
+struct Layer {
+  SmallVector<int64_t> input, outputs, window; // spatial; the window is dilated
+  int64_t images, in, out, group, taps;
+  bool isDepthwise;
+  bool hasKernel;   // of the plain depthwise convolution
+  bool isCandidate; // for a transform that nobody asks for
+
+  double positions() const { return double(images * ShapedType::getNumElements(outputs)); }
+};
+
+std::optional<Layer> layerOf(graph::ConvOp conv) {
+  auto x = dyn_cast<RankedTensorType>(conv.getX().getType());
+  auto w = dyn_cast<RankedTensorType>(conv.getW().getType());
+  auto y = dyn_cast<RankedTensorType>(conv.getType());
+  auto isF32 = [](RankedTensorType type) { return type.getElementType().isF32(); };
+  auto isKnown = [](RankedTensorType type) {
+    return llvm::none_of(type.getShape().drop_front(), ShapedType::isDynamic);
+  };
+  bool fits = x && w && y && (x.getRank() == 3 || x.getRank() == 4) && conv.getChannelsLast() &&
+              isF32(x) && isF32(w) && isF32(y) && w.hasStaticShape() && isKnown(x) && isKnown(y) &&
+              llvm::all_of(conv.getStrides(), [](int64_t stride) { return stride == 1; }) &&
+              conv.getW().getDefiningOp<graph::ConstantOp>() &&
+              !llvm::is_contained(y.getShape(), 0) && !llvm::is_contained(x.getShape(), 0);
+  if (!fits)
+    return std::nullopt;
+  Layer layer;
+  layer.input = SmallVector<int64_t>(x.getShape().drop_front().drop_back());
+  layer.outputs = SmallVector<int64_t>(y.getShape().drop_front().drop_back());
+  layer.images = y.isDynamicDim(0) ? 1 : y.getDimSize(0);
+  layer.in = x.getShape().back();
+  layer.out = y.getShape().back();
+  layer.group = int64_t(conv.getGroup());
+  layer.taps = ShapedType::getNumElements(w.getShape().drop_front(2));
+  for (auto [size, dilation] : llvm::zip_equal(w.getShape().drop_front(2), conv.getDilations()))
+    layer.window.push_back((size - 1) * dilation + 1);
+  layer.isDepthwise = kernel::isDepthwise(conv);
+  layer.hasKernel = kernel::takesDepthwise(conv);
+  int64_t least = std::min(layer.in, layer.out) / std::max<int64_t>(layer.group, 1);
+  bool isLarge =
+      llvm::any_of(w.getShape().drop_front(2), [](int64_t size) { return size >= kLeastWindow; });
+  layer.isCandidate = isLarge && (layer.isDepthwise || least >= kLeastChannels);
+  return layer;
+}
+
+/// The transform's rows and columns for so many pixels along a dimension of an image, or of a line.
+/// Along a window of one there is nothing to transform.
+std::optional<FourierTile> tileOf(const Layer &layer, int64_t size) {
+  if (size < 1)
+    return std::nullopt;
+  if (layer.window.size() == 2) {
+    int64_t rows = layer.window[0] > 1 ? size : 1, columns = layer.window[1] > 1 ? size : 1;
+    return FourierTile::of(std::array{rows, columns}, layer.window);
+  }
+  int64_t columns = size;
+  if (size > std::end(kSizes)[-1])
+    columns = std::min<int64_t>(size & -size, std::end(kColumnsOfLine)[-1]);
+  return FourierTile::of(std::array{size / columns, columns}, layer.window);
+}
+
+SmallVector<int64_t> sizesFor(const Layer &layer) {
+  SmallVector<int64_t> sizes(std::begin(kSizes), std::end(kSizes));
+  int64_t most = std::max(kUsualSize, 2 * *llvm::max_element(layer.window) + 2);
+  llvm::erase_if(sizes, [&](int64_t size) { return size > most; });
+  if (layer.window.size() == 1)
+    for (int64_t rows : kRowsOfLine)
+      for (int64_t columns : kColumnsOfLine)
+        sizes.push_back(rows * columns);
+  llvm::sort(sizes);
+  llvm::erase_if(sizes, [&](int64_t size) { return !tileOf(layer, size); });
+  return sizes;
+}
+
+/// Counts what a transform does.
+struct Counting {
+  struct Number {};
+  int64_t *count;
+
+  Number did() const { return ++*count, Number(); }
+  Number add(Number, Number) const { return did(); }
+  Number sub(Number, Number) const { return did(); }
+  Number negate(Number) const { return Number(); } // becomes part of what follows
+  Number scale(double factor, Number) const { return factor == 0 ? Number() : did(); }
+  Number scaleAdd(double, Number, Number) const { return did(); }
+};
+
+/// Operations of transforms of so many numbers.
+struct Operations {
+  explicit Operations(int64_t size) {
+    using Transform = Fourier<Counting>;
+    Transform ofReal(Counting{&real}), ofComplex(Counting{&complex});
+    ofReal.forward(Transform::Numbers(size_t(size)));
+    ofComplex.transform(Transform::Complexes(size_t(size), {{}, Counting::Number()}), -1);
+  }
+  int64_t real = 0, complex = 0;
+};
+
+class Estimate {
+public:
+  /// `constants`: bytes of all constants of the function, without spectra of this layer.
+  Estimate(const kernel::MachineShape &machine, const Layer &layer, double constants)
+      : machine_(machine), layer_(layer), constants_(constants),
+        lanes_(machine.lanes(sizeof(float))) {}
+
+  double direct() const {
+    if (layer_.isDepthwise)
+      return vectors(layer_.in) * layer_.positions() * double(layer_.taps) *
+             (layer_.hasKernel ? kCyclesOfTap : kCyclesOfLoopedTap);
+    double depth = double(layer_.taps * layer_.in / layer_.group);
+    return cyclesOf(
+        {double(layer_.group), layer_.positions(), depth, double(layer_.out / layer_.group)},
+        machine_, weightRate(constants_, machine_));
+  }
+
+  double fourier(const FourierTile &tile) const {
+    double tiles = double(layer_.images * tilesOfImage(tile));
+    double rate = weightRate(constants_ + bytes(tile), machine_);
+    Operations ofRow(tile.columns), ofColumn(tile.rows);
+    int64_t complexColumns = tile.halfColumns() - tile.realColumns();
+    double ofColumns =
+        double(ofColumn.real * tile.realColumns() + ofColumn.complex * complexColumns);
+    double rowsIn = tile.isLine ? double(tile.rows) : double(std::min(tile.rows, layer_.input[0]));
+    double rowsOut =
+        tile.isLine ? double(tile.rows) : double(std::min(tile.down, layer_.outputs[0]));
+    double numbers = double(tile.numbers()), columns = double(tile.columns);
+    bool isNear = int64_t(numbers) * machine_.vectorBytes <= machine_.l1Bytes;
+    double access = isNear ? kCyclesOfNearAccess : kCyclesOfAccess;
+    // Pixels are copied, rows and columns are read and written.
+    double in = access * (4 * rowsIn * columns + 2 * numbers);
+    double out = access * (4 * rowsOut * columns + 2 * numbers);
+    double cyclesIn = in + (rowsIn * double(ofRow.real) + ofColumns) / kOperations;
+    double cyclesOut = out + (rowsOut * double(ofRow.real) + ofColumns) / kOperations;
+    if (layer_.isDepthwise)
+      return tiles * vectors(layer_.in) * (cyclesIn + cyclesOut + numbers) +
+             tiles * bytes(tile) / rate;
+    double planes = double(tile.planes(kFourierThirds));
+    double pages = kCyclesOfPlane * planes;
+    double channels = double(layer_.in + layer_.out);
+    // Of few rows each weight is waited for.
+    Products each{planes * double(layer_.group), tiles, double(layer_.in / layer_.group),
+                  double(layer_.out / layer_.group)};
+    double products = cyclesOf(each, machine_, std::numeric_limits<double>::infinity());
+    products += bytes(tile) / rate;
+    return products + cyclesOfTraffic(2 * planes * tiles * channels * sizeof(float), machine_) +
+           tiles * (vectors(layer_.in) * (cyclesIn + pages) +
+                    vectors(layer_.out) * (cyclesOut + pages));
+  }
+
+  double bytes(const FourierTile &tile) const {
+    double each = layer_.isDepthwise
+                      ? double(tile.numbers())
+                      : double(tile.planes(kFourierThirds) * (layer_.in / layer_.group));
+    return each * double(layer_.out) * sizeof(float);
+  }
+
+private:
+  // Measured on kernels of this kind.
+  static constexpr double kOperations = 3; // in a cycle, that are no products
+  static constexpr double kCyclesOfNearAccess = 0.35, kCyclesOfAccess = 0.8; // tiles beyond the L1
+  static constexpr double kCyclesOfPlane = 1;                                // another page
+  /// Of a vector of a plain depthwise convolution: by its kernel, and where each element is
+  /// computed for itself.
+  static constexpr double kCyclesOfTap = 0.6, kCyclesOfLoopedTap = 40;
+
+  double vectors(int64_t channels) const {
+    int64_t group = layer_.isDepthwise ? 1 : layer_.group;
+    return double(group * llvm::divideCeil(channels / group, lanes_));
+  }
+  int64_t tilesOfImage(const FourierTile &tile) const {
+    int64_t down = tile.isLine ? 1 : llvm::divideCeil(layer_.outputs[0], tile.down);
+    return down * llvm::divideCeil(layer_.outputs.back(), tile.across);
+  }
+  const kernel::MachineShape &machine_;
+  const Layer &layer_;
+  double constants_;
+  int64_t lanes_;
+};
+
+double errorOf(graph::ConvOp conv, const Layer &layer, const FourierTile &tile) {
+  auto weights = graph::hostTensor(conv.getW().getDefiningOp<graph::ConstantOp>().getValue());
+  if (!weights.ok())
+    return std::numeric_limits<double>::infinity();
+  return errorOfFourier(*weights, tile, conv.getDilations(), layer.isDepthwise);
+}
+
+struct Choice {
+  int64_t size = 0; // 0: no transform
+  double error = 0;
+};
+
+/// What a schedule asks for, where it can be; else the fastest, if it errs by less than the
+/// policy's bound.
+Choice choose(graph::ConvOp conv, const Layer &layer, double constants, const Options &options) {
+  kernel::Schedule asked = options.asked(conv);
+  if (asked.fourierTile && (*asked.fourierTile == 0 || tileOf(layer, *asked.fourierTile))) {
+    auto tile = tileOf(layer, *asked.fourierTile);
+    return {*asked.fourierTile, tile ? errorOf(conv, layer, *tile) : 0};
+  }
+  if (asked.winogradOutputs || !layer.isCandidate)
+    return {};
+  Estimate estimate(options.machine, layer, constants);
+  double least = estimate.direct() * kClearly / kWorthwhile;
+  Choice best;
+  for (int64_t size : sizesFor(layer)) {
+    auto tile = tileOf(layer, size);
+    double cycles = estimate.bytes(*tile) <= kMostBytes ? estimate.fourier(*tile) : least;
+    if (cycles < least * kWorthwhile) {
+      least = cycles;
+      best.size = size;
+    }
+  }
+  if (best.size == 0)
+    return {};
+  double rate = weightRate(constants, options.machine);
+  if (auto other = cyclesOfWinograd(conv, rate, options); other && *other * kClearly <= least)
+    return {};
+  best.error = errorOf(conv, layer, *tileOf(layer, best.size));
+  return best.error <= kFastBound ? best : Choice();
+}
+
+class Transformation {
+public:
+  Transformation(graph::ConvOp conv, const Layer &layer, const FourierTile &tile)
+      : conv_(conv), layer_(layer), builder_(conv), shapes_(conv->getContext()),
+        graph_(builder_, shapes_, conv.getLoc()), tile_(list("tile", {tile.rows, tile.columns})),
+        window_(list("window", layer.window)), pads_(list("pads", conv.getPads())),
+        group_(graph_.named("group", builder_.getI64IntegerAttr(layer.group))) {}
+
+  void run() {
+    Value made = weights(), constant = foldedConstant(made, builder_);
+    made.getDefiningOp()->erase();
+    if (!constant)
+      return;
+    Value y = layer_.isDepthwise ? wholeConvolution(constant) : products(constant);
+    y.setType(conv_.getType());
+    conv_.getResult().replaceAllUsesWith(y);
+    conv_->erase();
+  }
+
+private:
+  NamedAttribute list(StringRef name, ArrayRef<int64_t> numbers) {
+    return graph_.named(name, builder_.getDenseI64ArrayAttr(numbers));
+  }
+  Value create(StringRef name, ValueRange operands, ArrayRef<NamedAttribute> attributes) {
+    return graph::GraphBuilder::first(graph_.create(name, operands, attributes));
+  }
+
+  Value weights() {
+    return create("fourier_weights", conv_.getW(),
+                  {tile_, list("dilations", conv_.getDilations()), group_,
+                   graph_.named("pairs", builder_.getBoolAttr(layer_.isDepthwise))});
+  }
+  Value wholeConvolution(Value weights) {
+    return create("fourier_conv", {conv_.getX(), weights, conv_.getBias()},
+                  {tile_, window_, pads_});
+  }
+  Value products(Value weights) {
+    Value planes = create("fourier_input", conv_.getX(), {tile_, window_, pads_, group_});
+    Value product = graph_.create<graph::MatMulOp>({planes, weights});
+    return create("fourier_output", {product, conv_.getBias()},
+                  {tile_, window_, list("image", layer_.outputs), group_});
+  }
+
+  graph::ConvOp conv_;
+  const Layer &layer_;
+  OpBuilder builder_;
+  graph::ShapeContext shapes_;
+  graph::GraphBuilder graph_;
+  NamedAttribute tile_, window_, pads_, group_;
+};
+
+} // namespace
+
+LogicalResult fourier(func::FuncOp function, const Options &options) {
+  if (options.precision != Precision::Fast)
+    return success();
+  SmallVector<graph::ConvOp> convolutions;
+  function.walk([&](graph::ConvOp conv) {
+    if (!conv->getParentOfType<graph::KernelOp>()) // a call of a library
+      convolutions.push_back(conv);
+  });
+  auto constants = double(bytesOfConstants(function));
+  for (graph::ConvOp conv : convolutions) {
+    auto layer = layerOf(conv);
+    if (!layer)
+      continue;
+    Choice choice = choose(conv, *layer, constants, options);
+    kernel::Schedule schedule;
+    if (layer->isCandidate || choice.size > 0)
+      schedule.fourierTile = choice.size;
+    options.made(conv, schedule, choice.error);
+    if (choice.size == 0)
+      continue;
+    FourierTile tile = *tileOf(*layer, choice.size);
+    constants += Estimate(options.machine, *layer, constants).bytes(tile);
+    Transformation(conv, *layer, tile).run();
+  }
+  return success();
+}
+
+} // namespace tensmith::rewrite
