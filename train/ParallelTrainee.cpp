@@ -79,6 +79,9 @@ Layout layOut(const Module &gradients, const Settings &settings, int processes) 
     layout.outputs.push_back(i);
     known[name] = layout.parameters.back();
   }
+  if (layout.parameters.empty() && settings.zero > 0)
+    fail(settings.model, "the optimiser " + printable(settings.optimiser) +
+                             " updates whole layers, and so shares nothing out; say --zero 0");
   layout.buckets = makeBuckets(layout.parameters, settings.bucket.bytes, processes);
   for (const Bucket &bucket : layout.buckets)
     if (bucket.count > INT32_MAX)
@@ -108,7 +111,7 @@ ParallelTrainee::ParallelTrainee(const Module &gradients, const Module &update,
   placeBuckets();
   placeUpdate(update);
   for (const State &state : states_)
-    if (state.name == kLossScale)
+    if (state.name == kLossScale && state.output == TS_NO_OUTPUT)
       lossScale_ = state.tensor;
 }
 
@@ -424,9 +427,10 @@ std::map<std::string, Tensor> ParallelTrainee::parameters() {
       result[state.name] = state.tensor;
   if (!averages_)
     return result;
-  for (const State &state : updateStates_)
-    if (stage_ == 0 && state.name.starts_with(kAverages))
-      result[afterPrefix(state.name, kAverages)] = state.tensor;
+  for (const auto *states : {&states_, &updateStates_})
+    for (const State &state : *states)
+      if (stage_ == 0 && state.name.starts_with(kAverages))
+        result[afterPrefix(state.name, kAverages)] = state.tensor;
   for (const Whole &slot : whole_)
     for (const Bucket::Piece &piece : slot.bucket->pieces)
       if (slot.slot == kAverage) {
@@ -438,9 +442,10 @@ std::map<std::string, Tensor> ParallelTrainee::parameters() {
 
 int64_t ParallelTrainee::slotBytes() const {
   int64_t bytes = 0;
-  for (const State &state : updateStates_)
-    if (state.kind == TS_STATE_SLOT)
-      bytes += view(state.tensor).bytes();
+  for (const auto *states : {&states_, &updateStates_})
+    for (const State &state : *states)
+      if (state.kind == TS_STATE_SLOT)
+        bytes += view(state.tensor).bytes();
   return bytes;
 }
 

@@ -15,6 +15,9 @@
 //
 // The scale of the loss that the precision f16 has is moved between the two, by the sums.
 //
+// An optimiser that is told of layers updates them in the first module, which sums gradients
+// itself.
+//
 // States have the names and shapes that they have in a run of one process, so that a checkpoint is
 // the same file for any number of them.
 #pragma once

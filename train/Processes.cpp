@@ -190,7 +190,7 @@ namespace {
 /// For what a module has in the middle of its run; what it fails by is told behind the run.
 bool sumOfOperator(void *context, DataType type, std::byte *data, int64_t count) {
   try {
-    static_cast<Processes *>(context)->sum(type, data, count, "statistics of the batch");
+    static_cast<Processes *>(context)->sum(type, data, count, "mean over processes");
     return true;
   } catch (...) {
     return false;

@@ -150,12 +150,20 @@ Value Layer::biasOf(const GraphCode &code, Value column) const {
   return code.reshape(column, code.dims(bias.state));
 }
 
-Moments momentsOf(const Layer &layer, graph::GraphBuilder &graph) {
+/// Each process has as many samples: a variance is that within them and that between their means.
+static Moments momentsOfAll(const Moments &own, const GraphCode &code) {
+  auto meanOfAll = [&](Value value) { return code.op("graph.all_reduce_mean", {value}); };
+  Value mean = meanOfAll(own.mean), apart = code.sub(own.mean, mean);
+  return {mean, meanOfAll(code.add(own.variance, code.mul(apart, apart)))};
+}
+
+Moments momentsOf(const Layer &layer, graph::GraphBuilder &graph, bool ofAll) {
   graph::GradientCode code(graph);
   Moments moments =
       isa<graph::ConvOp>(layer.op) ? patchMoments(layer, code) : rowMoments(layer, code);
   Type element = GraphCode::element(layer.weights.state);
-  return {code.cast(moments.mean, element), code.cast(moments.variance, element)};
+  moments = {code.cast(moments.mean, element), code.cast(moments.variance, element)};
+  return ofAll && moments.mean && moments.variance ? momentsOfAll(moments, code) : moments;
 }
 
 } // namespace tensmith::training

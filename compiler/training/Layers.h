@@ -34,10 +34,10 @@ struct Layer {
 std::vector<Layer> findLayers(llvm::ArrayRef<Parameter> parameters);
 
 /// Over all samples and places of a batch, as [1, inputs]. The variance is that around the mean.
-/// Null where they can't be computed.
+/// Null where they can't be computed. `ofAll`: of the batch of all processes.
 struct Moments {
   mlir::Value mean, variance;
 };
-Moments momentsOf(const Layer &layer, graph::GraphBuilder &graph);
+Moments momentsOf(const Layer &layer, graph::GraphBuilder &graph, bool ofAll);
 
 } // namespace tensmith::training

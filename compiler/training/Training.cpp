@@ -131,6 +131,7 @@ private:
     if (!share.ok())
       return share.status();
     process_ = *process;
+    share_ = *share;
     builder_.setInsertionPoint(step_.exit());
     Value loss = wanted_[0].value;
     wanted_[0].value = code_.mul(loss, code_.cast(*share, graph::GraphCode::element(loss)));
@@ -156,9 +157,6 @@ private:
     if (!programs.ok())
       return programs.status();
     programs_.emplace(std::move(*programs));
-    if (programs_->observe && options_.gradientsAlone)
-      return unsupported("the optimiser " + options_.optimiser +
-                         " is told of what goes into layers, which several processes don't share");
     if (programs_->observe)
       layers_ = findLayers(parameters_);
     builder_.setInsertionPoint(step_.exit());
@@ -181,7 +179,7 @@ private:
         return state.status();
       states.push_back(*state);
     }
-    auto next = observed(layer, {states[0], states[1]}, step, *programs_, code_);
+    auto next = observed(layer, {states[0], states[1]}, step, *programs_, code_, bool(process_));
     if (!next.ok())
       return next.status().within("layer of '" + layer.weights.name + "'");
     for (auto [state, value] : {std::pair(states[0], next->mean), {states[1], next->variance}}) {
@@ -215,6 +213,19 @@ private:
     return {};
   }
 
+  /// Layers are known here alone: who updates them whole does it in the same step, by sums within
+  /// it.
+  bool updatesElsewhere() const { return options_.gradientsAlone && !programs_->observe; }
+
+  void sumGradients() {
+    auto meanOfAll = [&](Value value) { return code_.op("graph.all_reduce_mean", {value}); };
+    Value share = meanOfAll(share_), none = code_.scalar(share_, 0);
+    share = code_.where(code_.op("graph.greater", {share, none}), share, code_.scalar(share_, 1));
+    for (Value &gradient : gradients_)
+      gradient =
+          code_.div(meanOfAll(gradient), code_.cast(share, graph::GraphCode::element(gradient)));
+  }
+
   /// The gradients in the order in which they are computed, which is that of the way back.
   void giveGradients(std::vector<Output> &own) {
     llvm::DenseMap<Operation *, size_t> places;
@@ -235,14 +246,16 @@ private:
     std::vector<StepFunction::Update> updates;
     for (auto [i, statistic] : llvm::enumerate(statistics_))
       updates.push_back({statistic.state, wanted_[own.size() + i].value});
-    if (options_.gradientsAlone) {
+    if (updatesElsewhere()) {
       giveGradients(own);
       updates.push_back({count_, code_.add(count_, 1)});
     }
     step_.setOutputs(own);
     step_.update(updates);
-    if (options_.gradientsAlone)
+    if (updatesElsewhere())
       return {};
+    if (process_)
+      sumGradients();
     std::vector<ObservedLayer> observed;
     for (auto [i, layer] : llvm::enumerate(layers_)) {
       size_t at = own.size() + firstObserved_ + 2 * i;
@@ -303,7 +316,7 @@ private:
   std::vector<Value> gradients_;
   std::vector<Output> named_; // the same with their names
   BlockArgument count_;       // the steps before this one
-  Value process_;             // null where there is one
+  Value process_, share_;     // null where there is one process
   std::optional<LossScale> scale_;
 };
 

@@ -227,8 +227,8 @@ static Value elementsOf(Value value, const GraphCode &code) {
 }
 
 Result<Moments> observed(const Layer &layer, const Moments &before, Value step, Programs &programs,
-                         GraphCode &code) {
-  Moments batch = momentsOf(layer, code.graph);
+                         GraphCode &code, bool ofAll) {
+  Moments batch = momentsOf(layer, code.graph, ofAll);
   if (!batch.mean || !batch.variance)
     return unsupported("the statistics of what goes into '" + layer.weights.name +
                        "' can't be computed");

@@ -15,9 +15,10 @@ struct Programs {
 };
 Result<Programs> readPrograms(const Options &options, mlir::MLIRContext *context);
 
-/// What the states of a layer's statistics become by this step, given those before it.
+/// What the states of a layer's statistics become by this step, given those before it. `ofAll`: by
+/// the batch of all processes.
 Result<Moments> observed(const Layer &layer, const Moments &before, mlir::Value step,
-                         Programs &programs, graph::GraphCode &code);
+                         Programs &programs, graph::GraphCode &code, bool ofAll);
 
 /// A layer with its inputs' statistics, this step's included.
 struct ObservedLayer {

@@ -81,7 +81,11 @@ typedef struct ts_training_options {
    * the order in which they are computed. Parameters are states that are only read (TS_NO_OUTPUT),
    * and so are two more: "process" (i64), the number of the process, whose samples are that part of
    * the batch of all, as dropout draws for them; and "share" (f32), which the loss is multiplied
-   * by, so that losses and gradients of all add up. ts_compile_update makes the rest. */
+   * by, so that losses and gradients of all add up. ts_compile_update makes the rest. An optimiser
+   * that is told of layers updates them in this module, and gives no gradients. What has to be of
+   * all processes in the middle of it (statistics of batches, that optimiser's gradients) is asked
+   * of libtensmith_mpi.so, which sums over the processes of `tensmith train`, and knows one alone
+   * elsewhere. */
   int gradients_alone;
 } ts_training_options;
 

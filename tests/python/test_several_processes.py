@@ -191,9 +191,16 @@ def test_what_mixes_elements_can_not_be_shared_out(network, pictures, tmp_path):
     assert_same(tmp_path / "one", tmp_path / "two")
 
 
-def test_what_needs_more_than_sums_is_refused(network, pictures, tmp_path):
-    said = train(2, *arguments(network, pictures, tmp_path / "run", optimiser="rescaled"), status=1).stderr
-    assert "is told of what goes into layers" in said
+@pytest.mark.parametrize("processes, more", [(2, {}), (4, {"clip_norm": 0.1, "ema_decay": 0.9})])
+def test_whole_layers_are_updated_by_what_all_have(network, pictures, tmp_path, processes, more):
+    """Of a convolution and a dense layer: gradients and the inputs' statistics are of all processes' samples."""
+    more = {"optimiser": "rescaled", "learning_rate": 0.1} | more
+    for count in (1, processes):
+        train(count, *arguments(network, pictures, tmp_path / str(count), **more))
+    assert any(name.startswith("input_variance.") for name in states_of(tmp_path / "1")[0])
+    assert_same(tmp_path / "1", tmp_path / str(processes))
+    said = train(2, *arguments(network, pictures, tmp_path / "run", zero=1, **more), status=1).stderr
+    assert "the optimiser rescaled updates whole layers, and so shares nothing out; say --zero 0" in said
 
 
 def residual(folder, name, channels=6, blocks=2, factor=1.0):
@@ -252,7 +259,7 @@ def test_batches_are_normalised_by_all_of_their_samples(normalised, pictures, tm
     for metric, other in zip(metrics_of(alone[optimiser]), metrics_of(run), strict=True):
         assert other["loss"] == pytest.approx(metric["loss"], abs=1e-5)
     # Of each of the five: mean and variance, and on the way back what comes of both.
-    events = [event for event in json.loads(trace.read_text())["traceEvents"] if event["name"] == "statistics of the batch"]
+    events = [event for event in json.loads(trace.read_text())["traceEvents"] if event["name"] == "mean over processes"]
     assert len(events) == 5 * 4 and all(event["args"]["bytes"] == 4 * 6 for event in events)
 
 
