@@ -196,6 +196,7 @@ private:
     auto invoke = builder.create<InvokeOp>(segment.getLoc(), segment.getResultTypes(),
                                            inputs.getArrayRef(), segment.getName());
     fill(segment, inputs.getArrayRef(), outputs.getArrayRef(), constants.getArrayRef(), code);
+    nameSums(segment);
     for (auto [output, result] : llvm::zip_equal(outputs.getArrayRef(), invoke.getResults())) {
       Value given = output;
       given.replaceUsesWithIf(result,

@@ -1,5 +1,6 @@
 // The least set of procedures that need an input of main's for its size, with their callers; then
-// a parameter in front for each; see Sizes.h.
+// a parameter in front for each. And sums of sizes in a segment's inputs as equations, which are
+// solved one after the other for what nothing tells; see Sizes.h.
 #include "compiler/program/Sizes.h"
 
 #include "compiler/graph/Graph.h"
@@ -121,6 +122,120 @@ private:
   SmallVector<std::pair<func::FuncOp, unsigned>> waiting_;
 };
 
+class Naming {
+public:
+  explicit Naming(func::FuncOp segment) : segment_(segment), shapes_(segment.getContext()) {}
+
+  void run() {
+    findUntold();
+    for (Value input : segment_.getArguments())
+      if (auto type = dyn_cast<RankedTensorType>(input.getType()))
+        for (unsigned dim = 0; dim < type.getRank() && !untold_.empty(); ++dim)
+          if (AffineExpr expression = graph::dimExpression(type, dim))
+            solve(expression.replaceSymbols(symbolsOf(type)));
+    if (solved_.empty())
+      return;
+    for (Value value : values_)
+      retype(value);
+    segment_.setType(
+        FunctionType::get(segment_.getContext(), segment_.getBody().getArgumentTypes(),
+                          segment_.getBody().front().getTerminator()->getOperandTypes()));
+  }
+
+private:
+  /// dimension = name, where the symbol stands in the dimension with the factor.
+  struct Equation {
+    AffineExpr symbol, dimension, name;
+    int64_t factor;
+  };
+
+  SmallVector<AffineExpr> symbolsOf(RankedTensorType type) {
+    return llvm::map_to_vector(graph::symbolNames(type),
+                               [&](StringAttr name) { return shapes_.symbol(name); });
+  }
+
+  /// Of the values' sizes those that no input tells; in front those that no result tells either.
+  void findUntold() {
+    llvm::append_range(values_, segment_.getArguments());
+    segment_.walk([&](Operation *op) {
+      for (Region &region : op->getRegions())
+        if (op != segment_)
+          llvm::append_range(values_, region.getArguments());
+      llvm::append_range(values_, op->getResults());
+    });
+    llvm::SetVector<StringAttr> names;
+    for (Value value : values_)
+      if (auto type = dyn_cast<RankedTensorType>(value.getType()))
+        names.insert(graph::symbolNames(type).begin(), graph::symbolNames(type).end());
+    auto told = [](auto values, StringAttr name) {
+      return llvm::any_of(values, [&](Value value) { return tells(value.getType(), name); });
+    };
+    SmallVector<AffineExpr> byResults;
+    for (StringAttr name : names)
+      if (AffineExpr symbol = shapes_.symbol(name); !told(segment_.getArguments(), name))
+        told(ArrayRef(values_), name) ? byResults.push_back(symbol) : untold_.push_back(symbol);
+    llvm::append_range(untold_, byResults);
+  }
+
+  /// Of a symbol in an expression that is linear in it; else 0.
+  int64_t factorOf(AffineExpr symbol, AffineExpr expression) {
+    auto at = [&](int64_t value) { return expression.replace(symbol, shapes_.constant(value)); };
+    auto factor = dyn_cast<AffineConstantExpr>(shapes_.simplify(at(1) - at(0)));
+    return factor && !dependsOn(expression - symbol * factor, symbol) ? factor.getValue() : 0;
+  }
+
+  bool dependsOn(AffineExpr expression, AffineExpr symbol) {
+    unsigned position = cast<AffineSymbolExpr>(symbol).getPosition();
+    return shapes_.simplify(expression).isFunctionOfSymbol(position);
+  }
+
+  AffineExpr inSolved(AffineExpr expression) {
+    for (const Equation &known : solved_) {
+      int64_t factor = factorOf(known.symbol, expression);
+      AffineExpr rest = known.dimension - known.symbol * known.factor;
+      if (factor % known.factor == 0)
+        expression = expression + (known.name - known.dimension) * (factor / known.factor);
+      if (dependsOn(expression, known.symbol))
+        expression = expression.replace(
+            known.symbol, known.factor < 0 ? (rest - known.name).floorDiv(-known.factor)
+                                           : (known.name - rest).floorDiv(known.factor));
+      expression = shapes_.simplify(expression);
+    }
+    return expression;
+  }
+
+  /// An input's dimension becomes a symbol, by which an untold one is said that stands in it with a
+  /// factor.
+  void solve(AffineExpr dimension) {
+    dimension = inSolved(dimension);
+    for (AffineExpr symbol : untold_)
+      if (int64_t factor = factorOf(symbol, dimension)) {
+        solved_.push_back({symbol, dimension, shapes_.freshSymbol("sum"), factor});
+        untold_.erase(llvm::find(untold_, symbol));
+        return;
+      }
+  }
+
+  void retype(Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    auto isSolved = [&](AffineExpr symbol) {
+      return llvm::any_of(solved_, [&](const Equation &known) { return known.symbol == symbol; });
+    };
+    if (!type || llvm::none_of(symbolsOf(type), isSolved))
+      return;
+    SmallVector<AffineExpr> dims = shapes_.dims(type);
+    for (AffineExpr &dim : dims)
+      dim = inSolved(dim);
+    value.setType(shapes_.tensorType(type.getElementType(), dims));
+  }
+
+  func::FuncOp segment_;
+  graph::ShapeContext shapes_;
+  SmallVector<Value> values_;
+  SmallVector<AffineExpr> untold_;
+  SmallVector<Equation> solved_; // in a later one's dimension no symbol of an earlier one is left
+};
+
 } // namespace
 
 bool tells(Type type, StringAttr size) {
@@ -152,6 +267,8 @@ Value findTelling(Operation *op, StringAttr size) {
   }
   return {};
 }
+
+void nameSums(func::FuncOp segment) { Naming(segment).run(); }
 
 void passSizes(ModuleOp module) { Passing(module).run(); }
 

@@ -56,7 +56,7 @@ def _list(make, parts):
     return result
 
 
-# Each with what main is given, of which all floats are differentiated by.
+# Each with what main is given, of which all floats are differentiated by where no names follow.
 PROGRAMS = {
     # A recursion that gives a tuple, whose parts change places.
     "tuple": ("""
@@ -252,6 +252,24 @@ fn doubled(x: f64[?], k: i64[]) -> f64[?] =
   if k == 0 { x } else { doubled((concat(x * reduce_sum(x, axes = [0]), sin(x), axis = 0) : f64[?]), k - 1) }
 fn main(x: f64[n], k: i64[]) = reduce_sum(tanh(doubled(x, k)), axes = [0])
 """, {"x": (3,), "k": 4}),
+    # What only sums of sizes tell on the way back, where it is by the weight alone.
+    "a part that grows": ("""
+fn one(x: f64[2], s: f64[?], w, k: i64[]) -> f64[] =
+  if k == 0 { reduce_sum((concat(x * w, s, axis = 0) : f64[?]), axes = [0]) } else { one(x, s, w, k - 1) }
+fn main(x: f64[2], s: f64[?], w: f64[], k: i64[]) = one(x, s, w, k)
+""", {"x": (2,), "s": (3,), "w": (), "k": 2}, ["w"]),
+    "a state of parts": ("""
+fn main(xs: List[f64[?]], w: f64[]) = {
+  let all = fold(fn(all, x) => (concat(x * w, all, axis = 0) : f64[?]), (broadcast((0.0 : f64[])) : f64[0]), xs);
+  reduce_sum(all * all, axes = [0])
+}
+""", {"xs": lambda rng, model: _list(model.constructors, [draw(rng, size) for size in (3, 1, 2)]), "w": ()}, ["w"]),
+    "a state of parts and itself twice": ("""
+fn main(xs: List[f64[?, 2]], s: f64[?, 2], w: f64[2]) = {
+  let all = fold(fn(all, x) => (concat(softmax(softmax(x, axis = 1) + w, axis = 1) + w, all, all, axis = 0) : f64[?, 2]), s, xs);
+  reduce_sum(tanh(all), axes = [0, 1])
+}
+""", {"xs": lambda rng, model: _list(model.constructors, [draw(rng, size, 2) for size in (3, 0, 2)]), "s": (1, 2), "w": (2,)}, ["w"]),
     # What was seen so far, in a reference; the last rows of it are taken as many as there are of another.
     "joined in a reference": ("""
 fn see(seen, xs, w) = match xs {
@@ -296,7 +314,7 @@ def given_to(model, inputs, rng):
 class Slopes:
     """A program, what it is given, directions for all floats of that, and the slopes along them."""
 
-    def __init__(self, folder, text, inputs, seed, **settings):
+    def __init__(self, folder, text, inputs, wrt=None, *, seed, **settings):
         import tensmith
 
         self.path, self.settings = folder / "program.tsm", {"cache_dir": "", **settings}
@@ -304,7 +322,7 @@ class Slopes:
         self.rng = np.random.default_rng(seed)
         self.model = tensmith.compile(self.path, **self.settings)
         self.given = given_to(self.model, inputs, self.rng)
-        self.wrt = [name for name, value in self.given.items() if any(True for _ in floats(value))]
+        self.wrt = wrt or [name for name, value in self.given.items() if any(True for _ in floats(value))]
         self.directions = {
             name: {path: draw(self.rng, *array.shape) for path, array in floats(self.given[name])} for name in self.wrt
         }
@@ -335,10 +353,10 @@ def only(value, directions, path=()):
     return directions[path] if path in directions else value
 
 
-def check(folder, text, inputs, seed=0, **settings):
+def check(folder, text, inputs, wrt=None, seed=0, **settings):
     import tensmith
 
-    slopes = Slopes(folder, text, inputs, seed, **settings)
+    slopes = Slopes(folder, text, inputs, wrt, seed=seed, **settings)
     compiled = tensmith.grad(slopes.path, slopes.wrt, "result", **slopes.settings)
     outputs = compiled.run(**slopes.given)
     assert np.allclose(outputs[0], slopes.model.run(**slopes.given)[0], rtol=1e-12)
