@@ -15,10 +15,11 @@ namespace {
 using FloatIs = arith::CmpFPredicate;
 using IntIs = arith::CmpIPredicate;
 
-/// The number of 16 bits that is nearest to an f32, as f32.
+/// The number of 16 bits that is nearest to an f32 or f64, as f32. From f64 at once: by way of the
+/// nearest f32 it would be rounded twice.
 Value roundTo(const ScalarCode &code, Value x, Type half) {
   Value rounded = code.make<arith::TruncFOp>(ScalarCode::withElement(x, half), x);
-  return code.make<arith::ExtFOp>(x.getType(), rounded);
+  return code.make<arith::ExtFOp>(ScalarCode::withElement(x, code.builder.getF32Type()), rounded);
 }
 
 /// Truncated toward zero and clamped to an integer of `bits` bits, in a kernel integer of
@@ -83,9 +84,11 @@ Value integerToFloat(const ScalarCode &code, Value x, Type to, bool isUnsignedTy
 
 Value castToFloat(const ScalarCode &code, Value x, Type from, Type to) {
   Type kernelType = kernelElementType(to);
+  bool isHalf = to.isF16() || to.isBF16();
+  if (isHalf && from.isF64())
+    return roundTo(code, x, to);
   Value converted = ScalarCode::isFloat(x) ? code.toFloat(x, kernelType)
                                            : integerToFloat(code, x, kernelType, isUnsigned(from));
-  bool isHalf = to.isF16() || to.isBF16();
   return isHalf && from != to ? roundTo(code, converted, to) : converted;
 }
 

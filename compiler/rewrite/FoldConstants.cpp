@@ -22,15 +22,31 @@ int64_t bytesOf(Type type) {
          std::max<int64_t>(byteSize(graph::dataType(ranked.getElementType())), 1);
 }
 
+/// Numbers of places that repeat along other dimensions: kernels make them of the index, where a
+/// constant would be read from memory forever. What is made of them alone is folded.
+bool isTable(Operation *op) {
+  auto iota = dyn_cast_or_null<graph::IotaOp>(op);
+  return iota && cast<RankedTensorType>(iota.getType()).getRank() > 1;
+}
+
 bool isFoldable(Operation *op, int64_t allowance) {
   if (!checkTime().ok())
     return false;
   if (!isa_and_nonnull<graph::GraphDialect>(op->getDialect()) || op->getNumRegions() ||
-      op->getNumResults() == 0 || isa<graph::ConstantOp, graph::NoneOp>(op))
+      op->getNumResults() == 0 || isa<graph::ConstantOp, graph::NoneOp>(op) || isTable(op))
     return false;
+  // Numbers of elements, as those that dropout draws by, would be read from memory forever.
+  constexpr int64_t kLargestRange = 1 << 16;
   int64_t in = 0, out = 0;
   for (Value operand : op->getOperands()) {
-    if (!operand.getDefiningOp<graph::ConstantOp>() && !operand.getDefiningOp<graph::NoneOp>())
+    Operation *made = operand.getDefiningOp();
+    if (isTable(made)) {
+      auto type = cast<RankedTensorType>(operand.getType());
+      if (!type.hasStaticShape() || bytesOf(type) > std::min(allowance, kLargestRange))
+        return false;
+      continue;
+    }
+    if (!isa_and_nonnull<graph::ConstantOp, graph::NoneOp>(made))
       return false;
     in += bytesOf(operand.getType());
   }
@@ -40,8 +56,6 @@ bool isFoldable(Operation *op, int64_t allowance) {
       return false;
     out += bytesOf(type);
   }
-  // Numbers of elements, as those that dropout draws by, would be read from memory forever.
-  constexpr int64_t kLargestRange = 1 << 16;
   return out <= 2 * in + (isa<graph::IotaOp>(op) ? std::min(allowance, kLargestRange) : allowance);
 }
 

@@ -49,6 +49,13 @@ bool isConstantAlong(RankedTensorType type, RankedTensorType whole, int64_t axis
   return type && (own < 0 || type.getDimSize(own) == 1);
 }
 
+/// Whether each class is a number of that type, which a place can be told by: bytes would wrap, and
+/// of floats one may lie between two classes.
+bool numbersClasses(Type type, int64_t classes) {
+  return (type.isSignlessInteger(32) || type.isSignlessInteger(64)) &&
+         llvm::isIntN(type.getIntOrFloatBitWidth(), classes - 1);
+}
+
 std::optional<OneHotSum> match(graph::ReduceSumOp sum) {
   auto where = sum.getX().getDefiningOp<graph::WhereOp>();
   auto equal = where ? where.getCondition().getDefiningOp<graph::EqualOp>() : graph::EqualOp();
@@ -64,6 +71,7 @@ std::optional<OneHotSum> match(graph::ReduceSumOp sum) {
   int64_t axis = iota.getAxis(), classes = whole.getDimSize(axis);
   auto element = rankedType(where.getA());
   if (!llvm::is_contained(sum.getAxes(), axis) || ShapedType::isDynamic(classes) || classes == 0 ||
+      !numbersClasses(getElementTypeOrSelf(iota.getType()), classes) ||
       !isOnePerRow(rankedType(number), whole, axis) ||
       (element != whole && !isConstantAlong(element, whole, axis)))
     return std::nullopt;
@@ -90,7 +98,7 @@ Value picked(OneHotSum &of) {
   Value one = graph::GraphBuilder::first(
       graph.create("graph.where", {inside, element, graph.scalar(real, 0)}));
   auto result = cast<RankedTensorType>(of.sum.getType());
-  if (one.getType() == result)
+  if (!one || one.getType() == result)
     return one;
   if (of.sum.getAxes().size() == 1)
     return graph.reshape(one, shapes.dims(result));

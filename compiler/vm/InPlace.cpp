@@ -52,16 +52,45 @@ bool writesOver(graph::KernelOp kernel, OpOperand &use, RankedTensorType type) {
          });
 }
 
-} // namespace
+/// The operator that a kernel of rows is built around; null where there are several such.
+Operation *rowRoot(Block &block) {
+  auto isRoot = [](Operation &op) {
+    return isa<graph::SoftmaxOp, graph::LogSoftmaxOp, graph::LayerNormOp>(op);
+  };
+  return llvm::count_if(block, isRoot) == 1 ? &*llvm::find_if(block, isRoot) : nullptr;
+}
+
+/// Whether the operator goes along each row of its operand, and gives one element for it.
+bool isOnePerRow(Operation *op, RankedTensorType rows) {
+  int64_t last = rows.getRank() - 1;
+  auto axes = op->getAttrOfType<DenseI64ArrayAttr>("axes");
+  auto axis = op->getAttrOfType<IntegerAttr>("axis");
+  auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  bool isAlong = axes ? axes.asArrayRef() == ArrayRef(last) : axis && axis.getInt() == last;
+  if (!type || !isAlong || type.getRank() < last || type.getRank() > last + 1)
+    return false;
+  graph::ShapeContext shapes(op->getContext());
+  auto own = shapes.dims(type), all = shapes.dims(rows);
+  for (int64_t dim = 0; dim < last; ++dim)
+    if (!shapes.equal(own[dim], all[dim]))
+      return false;
+  return type.getRank() == last || type.getDimSize(last) == 1;
+}
 
 /// Whether a kernel of rows takes the argument's rows to the operator: the row that it is at, of
-/// which it stores nothing before all that isn't element-wise was computed.
-static bool readsRow(Operation *op, Value argument, RankedTensorType result) {
+/// which it stores nothing before the root and what is made of a row behind it were computed. What
+/// stands before the root is computed where it is read, which may be after a part was stored.
+bool readsRow(Operation *op, Value argument, RankedTensorType result) {
   auto kernel = dyn_cast<graph::KernelOp>(op->getParentOp());
-  return kernel && kernel.getKind() == "rows" && !isa<graph::Elementwise>(op) &&
-         cast<RankedTensorType>(argument.getType()).clone(result.getElementType()) == result &&
-         op->getOperand(0) == argument && llvm::count(op->getOperands(), argument) == 1;
+  if (!kernel || kernel.getKind() != "rows" || isa<graph::Elementwise>(op) ||
+      op->getOperand(0) != argument || llvm::count(op->getOperands(), argument) != 1 ||
+      cast<RankedTensorType>(argument.getType()).clone(result.getElementType()) != result)
+    return false;
+  Operation *root = rowRoot(*op->getBlock());
+  return root && (op == root || (root->isBeforeInBlock(op) && isOnePerRow(op, result)));
 }
+
+} // namespace
 
 bool isReadInPlace(Value argument, RankedTensorType result) {
   // Each user once: there are exponentially many paths where values are used twice.

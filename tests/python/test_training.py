@@ -321,7 +321,7 @@ def test_names_that_nothing_else_has_are_kept(tmp_path):
 
 # Breaks when the loss, how many are right, or the gradient that is made of the same rows reads another row or column, counts what
 # has no class, or a row is written over before all of it was read.
-@pytest.mark.parametrize("shape", [(1, 2), (3, 17), (5, 64), (33, 1000), (2, 129, 3)])
+@pytest.mark.parametrize("shape", [(1, 2), (3, 17), (5, 64), (33, 1000), (128, 10), (64, 100), (9000, 7), (2, 129, 3)])
 def test_cross_entropy_of_rows(tmp_path, shape):
     draw = np.random.default_rng(shape[1])
     w = draw.normal(0, 3, shape).astype(np.float32)
@@ -341,6 +341,31 @@ def test_cross_entropy_of_rows(tmp_path, shape):
     np.testing.assert_allclose(result["loss"], -(logs * hit).sum() / count, rtol=1e-5)
     assert result["correct"] == (scores.argmax(-1) == target).sum()
     np.testing.assert_allclose(step.state["w"], w - np.moveaxis(gradient, -1, 1), rtol=1e-5, atol=1e-6)
+    # The state's first value, and nothing of a size with it: 8 bytes for each score would be the classes' numbers.
+    assert step.describe()["weights_bytes"] <= w.nbytes + 1024 or w.size < 1024
+
+
+# Breaks when the classes' numbers, of a batch of any size, are no row's own.
+@pytest.mark.parametrize("classes", [1, 10, 1000])
+def test_cross_entropy_of_any_batch(tmp_path, classes):
+    draw = np.random.default_rng(classes)
+    w = draw.normal(0, 3, classes).astype(np.float32)
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", classes]) for name in "xy")
+    graph = helper.make_graph([helper.make_node("Add", ["x", "w"], ["y"])], "scores", [x], [y], [numpy_helper.from_array(w, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), tmp_path / "m.onnx")
+    step = ts.train_step(tmp_path / "m.onnx", "cross_entropy", "sgd", learning_rate=1.0)
+    w = w.astype(np.float64)
+    for batch in (1, 3, 128, 65):
+        given, target = draw.normal(size=(batch, classes)).astype(np.float32), draw.integers(0, classes, batch)
+        scores = given + w
+        logs = scores - scores.max(-1, keepdims=True)
+        logs -= np.log(np.exp(logs).sum(-1, keepdims=True))
+        hit = target[:, None] == np.arange(classes)
+        result = step(x=given, target=target)
+        np.testing.assert_allclose(result["loss"], -logs[hit].mean(), rtol=1e-5, atol=1e-6)
+        assert result["correct"] == (scores.argmax(-1) == target).sum()
+        w -= (np.exp(logs) - hit).mean(0)
+        np.testing.assert_allclose(step.state["w"], w, rtol=1e-5, atol=1e-5)
 
 
 # Breaks when the softmax or its gradient has memory beside the scores', which the gradient is written over.

@@ -35,3 +35,29 @@ func.func @broadcast() -> tensor<1024xf32> {
   %1 = graph.broadcast %0 : (tensor<1xf32>) -> tensor<1024xf32>
   return %1 : tensor<1024xf32>
 }
+
+// -----
+
+// Breaks when the numbers of classes that labels are compared with become a constant of rows.
+// CHECK-LABEL: func @places
+// CHECK: graph.iota
+// CHECK-NEXT: graph.equal
+func.func @places(%t: tensor<16x1xi64>) -> tensor<16x10xi1> {
+  %i = graph.iota {axis = 1 : i64} : () -> tensor<16x10xi64>
+  %0 = graph.equal %i, %t : (tensor<16x10xi64>, tensor<16x1xi64>) -> tensor<16x10xi1>
+  return %0 : tensor<16x10xi1>
+}
+
+// -----
+
+// Breaks when a mask that is made of places alone is made in each run.
+// CHECK-LABEL: func @triangle
+// CHECK-NOT: graph.less
+// CHECK: [[MASK:%.*]] = graph.constant {{.*}}dense<{{\[\[}}false, true, true], [false, false, true]]>
+// CHECK: return [[MASK]]
+func.func @triangle() -> tensor<2x3xi1> {
+  %row = graph.iota {axis = 0 : i64} : () -> tensor<2x3xi64>
+  %column = graph.iota {axis = 1 : i64} : () -> tensor<2x3xi64>
+  %0 = graph.less %row, %column : (tensor<2x3xi64>, tensor<2x3xi64>) -> tensor<2x3xi1>
+  return %0 : tensor<2x3xi1>
+}

@@ -58,3 +58,47 @@ func.func @not_zero_elsewhere(%x: tensor<5x7xf32>, %t: tensor<5x1xi64>) -> tenso
   %0 = graph.reduce_sum %w {axes = array<i64: 1>} : (tensor<5x7xf32>) -> tensor<5xf32>
   return %0 : tensor<5xf32>
 }
+
+// -----
+
+// Between two classes lies no class, though a number of type f32 may; nor is it an index.
+// CHECK-LABEL: func @real_numbers
+// CHECK-NOT: graph.gather_elements
+// CHECK: graph.reduce_sum
+func.func @real_numbers(%x: tensor<400x300xf32>, %t: tensor<400x1xf32>) -> tensor<400x1xf32> {
+  %zero = graph.constant {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %i = graph.iota {axis = 1 : i64} : () -> tensor<400x300xf32>
+  %h = graph.equal %i, %t : (tensor<400x300xf32>, tensor<400x1xf32>) -> tensor<400x300xi1>
+  %w = graph.where %h, %x, %zero : (tensor<400x300xi1>, tensor<400x300xf32>, tensor<f32>) -> tensor<400x300xf32>
+  %0 = graph.reduce_sum %w {axes = array<i64: 1>, keepdims = true} : (tensor<400x300xf32>) -> tensor<400x1xf32>
+  return %0 : tensor<400x1xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @real_number_of_one_class
+// CHECK-NOT: graph.greater_or_equal
+// CHECK: graph.reduce_sum
+func.func @real_number_of_one_class(%x: tensor<1x1xf32>, %t: tensor<1x1xf32>) -> tensor<1x1xf32> {
+  %zero = graph.constant {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %i = graph.iota {axis = 1 : i64} : () -> tensor<1x1xf32>
+  %h = graph.equal %i, %t : (tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<1x1xi1>
+  %w = graph.where %h, %x, %zero : (tensor<1x1xi1>, tensor<1x1xf32>, tensor<f32>) -> tensor<1x1xf32>
+  %0 = graph.reduce_sum %w {axes = array<i64: 1>, keepdims = true} : (tensor<1x1xf32>) -> tensor<1x1xf32>
+  return %0 : tensor<1x1xf32>
+}
+
+// -----
+
+// A byte is the number of two classes where there are 300.
+// CHECK-LABEL: func @bytes
+// CHECK-NOT: graph.gather_elements
+// CHECK: graph.reduce_sum
+func.func @bytes(%x: tensor<5x300xf32>, %t: tensor<5x1xui8>) -> tensor<5xf32> {
+  %zero = graph.constant {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %i = graph.iota {axis = 1 : i64} : () -> tensor<5x300xui8>
+  %h = graph.equal %i, %t : (tensor<5x300xui8>, tensor<5x1xui8>) -> tensor<5x300xi1>
+  %w = graph.where %h, %x, %zero : (tensor<5x300xi1>, tensor<5x300xf32>, tensor<f32>) -> tensor<5x300xf32>
+  %0 = graph.reduce_sum %w {axes = array<i64: 1>} : (tensor<5x300xf32>) -> tensor<5xf32>
+  return %0 : tensor<5xf32>
+}

@@ -5,6 +5,8 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include "llvm/Support/CheckedArithmetic.h"
+
 #include <set>
 
 using namespace mlir;
@@ -20,6 +22,11 @@ struct Range {
   int64_t low, high; // both may occur
 };
 
+/// None where a bound is no number of 64 bits.
+std::optional<Range> between(std::optional<int64_t> low, std::optional<int64_t> high) {
+  return low && high ? std::optional(Range{*low, *high}) : std::nullopt;
+}
+
 /// What is known of a value of type `index` while the loop's is within `iterations`.
 std::optional<Range> rangeOf(Value value, scf::ForOp loop, Range iterations) {
   if (value == loop.getInductionVar())
@@ -34,9 +41,9 @@ std::optional<Range> rangeOf(Value value, scf::ForOp loop, Range iterations) {
   if (!a || !b)
     return std::nullopt;
   if (isa<arith::AddIOp>(op))
-    return Range{a->low + b->low, a->high + b->high};
+    return between(llvm::checkedAdd(a->low, b->low), llvm::checkedAdd(a->high, b->high));
   if (isa<arith::SubIOp>(op))
-    return Range{a->low - b->high, a->high - b->low};
+    return between(llvm::checkedSub(a->low, b->high), llvm::checkedSub(a->high, b->low));
   if (isa<arith::MinSIOp>(op))
     return Range{std::min(a->low, b->low), std::min(a->high, b->high)};
   return Range{std::max(a->low, b->low), std::max(a->high, b->high)};
@@ -54,34 +61,38 @@ std::optional<int64_t> distanceFromIndex(Value value, scf::ForOp loop) {
   if (!constant || !distance)
     return std::nullopt;
   if (isa<arith::AddIOp>(op))
-    return *distance + *constant;
-  return isa<arith::SubIOp>(op) ? *distance - *constant : *distance;
+    return llvm::checkedAdd(*distance, *constant);
+  return isa<arith::SubIOp>(op) ? llvm::checkedSub(*distance, *constant) : distance;
 }
 
-/// The least i for which the answer to "i against the bound" may be another one than before.
+/// The least i for which the answer to "i against the bound" may be another one than before; none
+/// where there is no number above the bound.
 SmallVector<int64_t> changesAt(Operation *op, int64_t bound) {
   using Is = arith::CmpIPredicate;
+  auto behind = llvm::checkedAdd<int64_t>(bound, 1);
+  if (!behind)
+    return {};
   if (isa<arith::MaxSIOp>(op))
     return {bound};
   auto comparison = dyn_cast<arith::CmpIOp>(op);
   if (!comparison) // a minimum
-    return {bound + 1};
+    return {*behind};
   switch (comparison.getPredicate()) {
   case Is::ult:
   case Is::uge:
     return {0, bound}; // a negative number is a large one
   case Is::ule:
   case Is::ugt:
-    return {0, bound + 1};
+    return {0, *behind};
   case Is::slt:
   case Is::sge:
     return {bound};
   case Is::sle:
   case Is::sgt:
-    return {bound + 1};
+    return {*behind};
   case Is::eq:
   case Is::ne:
-    return {bound, bound + 1};
+    return {bound, *behind};
   }
   return {};
 }
@@ -97,8 +108,9 @@ std::set<int64_t> cutsOf(scf::ForOp loop, Range iterations) {
     if (!distance || !bound)
       return;
     for (int64_t change : changesAt(op, *bound))
-      if (change - *distance > iterations.low && change - *distance <= iterations.high)
-        cuts.insert(change - *distance);
+      if (auto at = llvm::checkedSub(change, *distance);
+          at && *at > iterations.low && *at <= iterations.high)
+        cuts.insert(*at);
   });
   return cuts;
 }

@@ -152,5 +152,26 @@ TEST_F(SplitLoops, AnyTestsDoTheSame) {
   EXPECT_GT(cut, 100u);
 }
 
+// Breaks if what is behind the largest number, or beyond it at an index, wraps round to a small
+// one.
+TEST_F(SplitLoops, TestsAgainstTheLargestNumberAreNotCut) {
+  auto module = parse(R"(
+  %low = arith.constant 0 : index
+  %high = arith.constant 100 : index
+  %most = arith.constant 9223372036854775807 : index
+  scf.for %i = %low to %high step %one {
+    %x = arith.addi %i, %most : index
+    %y = arith.subi %i, %most : index
+    %a = arith.cmpi sle, %i, %most : index
+    %b = arith.cmpi slt, %x, %low : index
+    %c = arith.minsi %y, %most : index
+    "test.use"(%a, %b, %c) : (i1, i1, index) -> ()
+  }
+)");
+  auto before = trace(*module);
+  splitLoops(*module);
+  EXPECT_EQ(trace(*module), before);
+}
+
 } // namespace
 } // namespace tensmith::target::cpu
