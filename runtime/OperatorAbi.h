@@ -24,6 +24,8 @@
 
 /* Code 0 of `fail`: the library refused; the detail is its own status. */
 #define TENSMITH_FAIL_REFUSED 0
+/* Code 1: it was to be done by several processes together, and nobody told the library of them. */
+#define TENSMITH_FAIL_UNTOLD 1
 
 /* operands: left, right. `batch` products of [rows, depth] by [depth, columns], each dense; of a
  * transposed operand the two sizes have changed places in memory. The right one is the same for all

@@ -4,7 +4,6 @@
 #include "files/Failure.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -197,18 +196,21 @@ bool sumOfOperator(void *context, DataType type, std::byte *data, int64_t count)
   }
 }
 
-} // namespace
-
-bool startedBySeveral() {
-  for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"})
-    if (std::getenv(name))
-      return true;
-  return false;
+/// Where the runtime looks for it as well when a module names it: of two copies one would be told
+/// how to sum, and the other do it.
+std::string besideRuntime(const std::string &library) {
+  Dl_info runtime{};
+  if (!::dladdr(::dlsym(RTLD_DEFAULT, "ts_module_load"), &runtime) || !runtime.dli_fname)
+    return library;
+  std::string path = runtime.dli_fname;
+  return path.substr(0, path.find_last_of('/') + 1) + library;
 }
+
+} // namespace
 
 std::unique_ptr<Processes> openMpi(double seconds) {
   // Open MPI's own plug-ins look for its symbols among those of the whole process.
-  void *library = ::dlopen("libtensmith_mpi.so", RTLD_NOW | RTLD_GLOBAL);
+  void *library = ::dlopen(besideRuntime("libtensmith_mpi.so").c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (!library)
     throw Failure(std::string("training on several processes needs libtensmith_mpi.so, which is "
                               "built where MPI's headers are (Debian: libopenmpi-dev): ") +

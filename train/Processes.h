@@ -92,8 +92,6 @@ private:
   std::thread thread_;      // last: it uses the rest
 };
 
-/// Whether this process was started as one of several, by mpirun or its like.
-bool startedBySeveral();
 /// Through the library for MPI; throws Failure where that isn't there.
 std::unique_ptr<Processes> openMpi(double seconds);
 

@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <string>
 
 namespace tensmith::train {
@@ -54,8 +55,16 @@ struct OperatorSums {
   void *context = nullptr;
   bool (*sum)(void *context, DataType type, std::byte *data, int64_t count) = nullptr;
 };
-/// Until it is told, a module's operators are done as for one process.
+/// Until it is told, a module's operators are done as for one process, where that is all there is.
 inline constexpr const char *kSumOperatorsBy = "tensmith_sum_operators_by";
 using SumOperatorsBy = void (*)(const OperatorSums &);
+
+/// Whether this process was started as one of several, by mpirun or its like.
+inline bool startedBySeveral() {
+  for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"})
+    if (std::getenv(name))
+      return true;
+  return false;
+}
 
 } // namespace tensmith::train

@@ -312,7 +312,10 @@ private:
       return call.status();
     vm::KernelBinding binding;
     binding.symbol = call->symbol;
-    binding.messages = {kernel::dialectOf(op).str() + " refused the operator, with status {}"};
+    std::string library = kernel::dialectOf(op).str();
+    binding.messages = {library + " refused the operator, with status {}",
+                        library + " was told of no other processes, though this one was started as "
+                                  "one of several; run the step by tensmith train, or alone"};
     binding.label = op.getLabel().str();
     binding.schedule = call->summary;
     binding.numbers = std::move(call->sizes);

@@ -263,6 +263,29 @@ def test_batches_are_normalised_by_all_of_their_samples(normalised, pictures, tm
     assert len(events) == 5 * 4 and all(event["args"]["bytes"] == 4 * 6 for event in events)
 
 
+def test_another_copy_of_the_library_changes_nothing(normalised, pictures, tmp_path):
+    """One in the loader's path, beside the one that a module's operators are done by: both are one."""
+    model, alone = normalised
+    (tmp_path / "lib").mkdir()
+    shutil.copy(LIBRARY, tmp_path / "lib")
+    run = command(2, *arguments(model, pictures, tmp_path / "run"))
+    done = subprocess.run(run, capture_output=True, text=True, timeout=300, env=MPI | {"LD_LIBRARY_PATH": str(tmp_path / "lib")})
+    assert done.returncode == 0, done.stderr
+    assert_same(alone["momentum"], tmp_path / "run")
+
+
+def test_one_of_several_does_not_take_its_part_for_the_whole(normalised, pictures, tmp_path):
+    """A module that asks for means over processes, run by one that knows of no others: alone it does, of several it is refused."""
+    model, _ = normalised
+    train(2, *arguments(model, pictures, tmp_path / "run", epochs=1))
+    (step,) = (tmp_path / "run").rglob("gradients-2.so")
+    run = [TENSMITH, "run", step, "--seed", "1"]  # of inputs that aren't given
+    alone = subprocess.run(run, capture_output=True, text=True)
+    assert alone.returncode == 0, alone.stderr
+    several = subprocess.run(run, capture_output=True, text=True, env=os.environ | {"OMPI_COMM_WORLD_SIZE": "2"})
+    assert several.returncode == 1 and "was told of no other processes" in several.stderr, several.stderr
+
+
 @pytest.mark.parametrize("more, tolerance", [({"recomputation": "recursive"}, 1e-5),
                                              ({"precision": "bf16", "epochs": 1, "batch": 216}, 1e-3)])
 def test_statistics_of_all_samples_go_with_other_ways(normalised, pictures, tmp_path, more, tolerance):

@@ -2,7 +2,8 @@
 //
 // MPI is called by one thread alone (train/Processes.h), and the sums have their turn among those
 // of gradients: all processes run the same plan, and so begin them in one order. A module that is
-// run by a process of its own is done as if there were no others.
+// run by a process of its own is done as if there were no others; by one of several that nobody
+// told how to sum, not at all, since each would take its own part for the whole.
 #include "runtime/OperatorAbi.h"
 #include "train/Transport.h"
 
@@ -33,7 +34,9 @@ tensmith_all_reduce_mean(const TensmithCall *call) {
   if (result != call->operands[0])
     std::memcpy(result, call->operands[0], size_t(count) * (wide ? sizeof(double) : sizeof(float)));
   if (!sums.sum)
-    return 0;
+    return tensmith::train::startedBySeveral()
+               ? call->services->fail(call, TENSMITH_FAIL_UNTOLD, count)
+               : 0;
   auto type = wide ? tensmith::DataType::F64 : tensmith::DataType::F32;
   if (count > INT32_MAX || !sums.sum(sums.context, type, result, count))
     return call->services->fail(call, TENSMITH_FAIL_REFUSED, count);
