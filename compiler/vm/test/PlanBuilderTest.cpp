@@ -70,6 +70,28 @@ TEST_P(NotOverwritten, ResultHasABufferOfItsOwn) {
   EXPECT_EQ(planned.constant(planned.main().arena_bytes), 128);
 }
 
+/// A kernel of rows: what stands beside a softmax of the operand, and is added to it.
+std::string besideSoftmax(const std::string &before, const std::string &behind) {
+  std::string body = before + "%s = graph.softmax %a0 {axis = 1 : i64} : (" + kRow + ") -> " +
+                     kRow + "\n" + behind + "%r = graph.add %s, %t : (" + kRow +
+                     ", tensor<4x1xf32>) -> " + kRow;
+  std::string text = kernel("%1", {"%0"}, {kRow}, kRow, body);
+  return text.replace(text.find("loops"), 5, "rows");
+}
+
+// Breaks if a row is written over while a sum over it is still to be taken, or never is.
+TEST(PlanBuilder, RowsAreWrittenOverOnceAllOfThemWasRead) {
+  auto buffers = [](const std::string &text) {
+    PlannedFunction planned(unary(relu("%0", "%x") + text + add("%y", "%1", "%x") + kReturnY));
+    EXPECT_TRUE(planned.ok()) << planned.status.message();
+    return planned.ok() ? planned.metadata("arena_buffers") : 0;
+  };
+  std::string sum = "%t = graph.reduce_sum %a0 {axes = array<i64: 1>, keepdims = true} : (" + kRow +
+                    ") -> tensor<4x1xf32>\n";
+  EXPECT_EQ(buffers(besideSoftmax("", sum)), 1);
+  EXPECT_EQ(buffers(besideSoftmax(sum, "")), 2); // is computed where it is read
+}
+
 const std::string kTransposed =
     "%t = graph.transpose %a0 {permutation = array<i64: 1, 0>} : (" + kRow + ") -> " + kRow + "\n";
 
