@@ -37,13 +37,12 @@ public:
     lines_ = type.getDimSize(1);
     pixels_ = type.getNumElements() / (type.getDimSize(0) * lines_ * type.getShape().back());
     if (isDepthwise(conv)) {
-      height_ = asked.tileRows.value_or(kDepthwiseHeight);
+      height_ = kDepthwiseHeight;
       columns_ = type.getDimSize(type.getRank() - 2);
-      depthwise_.emplace(emitter, conv, machine, asked.panelVectors.value_or(kDepthwiseVectors),
-                         std::move(store));
+      depthwise_.emplace(emitter, conv, machine, kDepthwiseVectors, std::move(store));
       return;
     }
-    height_ = rowsOfLines(pixels_, asked.tileRows.value_or(kTileRows));
+    height_ = rowsOfLines(pixels_, kTileRows);
     contraction_ = matchContraction(conv);
     rows_.emplace(emitter, *contraction_);
     extents_.emplace(math_, emitter.sizes, *contraction_);

@@ -24,6 +24,11 @@ RankedTensorType imageOf(graph::ConvOp conv) {
 }
 RankedTensorType resultOf(graph::ConvOp conv) { return cast<RankedTensorType>(conv.getType()); }
 
+int64_t pixelsOfLine(graph::ConvOp conv) {
+  RankedTensorType type = resultOf(conv);
+  return type.getNumElements() / (type.getDimSize(0) * type.getDimSize(1) * type.getShape().back());
+}
+
 /// Whether the sizes are known and there is a tile for it that reads pixels where they lie.
 bool fitsChain(graph::ConvOp conv) {
   // Of one dimension, a line would be a pixel.
@@ -33,8 +38,15 @@ bool fitsChain(graph::ConvOp conv) {
     return type && type.getRank() >= kLeastRank && type.hasStaticShape() &&
            type.getNumElements() > 0;
   };
-  return conv.getChannelsLast() && isKnown(conv.getX()) && isKnown(conv.getW()) &&
-         isKnown(conv.getY()) && (isDepthwise(conv) ? takesDepthwise(conv) : conv.getGroup() == 1);
+  if (!conv.getChannelsLast() || !isKnown(conv.getX()) || !isKnown(conv.getW()) ||
+      !isKnown(conv.getY()))
+    return false;
+  if (isDepthwise(conv))
+    return takesDepthwise(conv);
+  // In lower tiles a sum is cut into parts (RegisterTile.h), and which pixels are in one would
+  // depend on where a thread begins.
+  constexpr int64_t kLeastRows = 5;
+  return conv.getGroup() == 1 && rowsOfLines(pixelsOfLine(conv), kTileRows) >= kLeastRows;
 }
 
 bool hasTemplate(graph::ConvOp conv) {
@@ -59,11 +71,6 @@ double cyclesOfArithmetic(graph::ConvOp conv, const MachineShape &machine) {
 /// Of its image.
 int64_t bytesOfLine(graph::ConvOp conv) {
   return bytesOf(imageInMemory(conv)) / (imageOf(conv).getDimSize(0) * imageOf(conv).getDimSize(1));
-}
-
-int64_t pixelsOfLine(graph::ConvOp conv) {
-  RankedTensorType type = resultOf(conv);
-  return type.getNumElements() / (type.getDimSize(0) * type.getDimSize(1) * type.getShape().back());
 }
 
 } // namespace
@@ -141,14 +148,14 @@ ChainBands::ChainBands(ArrayRef<graph::ConvOp> chain, const MachineShape &machin
 }
 
 double cyclesSavedByChain(ArrayRef<graph::ConvOp> chain, const MachineShape &machine) {
-  // Of the time that an image takes to be written and read, what isn't hidden behind arithmetic;
-  // and of the arithmetic's time, what is lost by doing it a few lines at a time.
-  constexpr double kNotHidden = 0.5, kLost = 0.05;
+  // Of the time that an image takes to be written to memory and read, what isn't hidden behind
+  // arithmetic; and of the arithmetic's time, what is lost by doing it a few lines at a time.
+  constexpr double kNotHidden = 0.5, kLost = 0.1;
   // Fewer parts than that leave cores without work.
-  constexpr int64_t kLeastBands = 4;
+  constexpr int64_t kLeastParts = 8;
   ChainBands bands(chain, machine, {});
   int64_t items = bands.bands * resultOf(chain.back()).getDimSize(0);
-  if (items < kLeastBands || bands.bytes > machine.l2Bytes / 2)
+  if (items / bands.leastBands < kLeastParts || bands.bytes > machine.l2Bytes / 2)
     return -1;
   graph::ConvOp first = chain.front(), last = chain.back();
   int64_t all = bytesOf(imageInMemory(first)) + bytesOf(last.getY()), weights = 0;
@@ -159,11 +166,11 @@ double cyclesSavedByChain(ArrayRef<graph::ConvOp> chain, const MachineShape &mac
   }
   for (graph::ConvOp conv : ArrayRef(chain).drop_front())
     all += bytesOf(imageInMemory(conv));
-  double beyond =
-      all > machine.lastCacheBytes / 2 ? machine.memoryBytesPerCycle : machine.farBytesPerCycle;
+  // Images that the last cache holds come from there as fast as they are needed.
+  if (all <= machine.lastCacheBytes / 2)
+    return -1;
   for (graph::ConvOp conv : ArrayRef(chain).drop_front())
-    if (int64_t bytes = bytesOf(imageInMemory(conv)); bytes > machine.l2Bytes / 2)
-      saved += 2 * double(bytes) / beyond;
+    saved += 2 * double(bytesOf(imageInMemory(conv))) / machine.memoryBytesPerCycle;
   // Each band reads all weights.
   if (weights > machine.l2Bytes / 4)
     cycles += double(items - 1) * double(weights) / machine.farBytesPerCycle / kLost;

@@ -38,6 +38,9 @@ public:
       return multiplyAdds(result, conv.getW());
     if (auto conv = dyn_cast<graph::ConvTransposeOp>(op))
       return multiplyAdds(conv.getX(), conv.getW());
+    if (isa<graph::FourierConvOp>(op)) // of a dilated window, what lies between the taps as well
+      return elements(result) * 2 *
+             shapes.product(constants(op->getAttrOfType<DenseI64ArrayAttr>("window").asArrayRef()));
     if (auto kernel = op->getAttrOfType<DenseI64ArrayAttr>("kernel"))
       return elements(result) * shapes.product(constants(kernel.asArrayRef()));
     if (isa<graph::SoftmaxOp, graph::LogSoftmaxOp>(op))

@@ -23,6 +23,7 @@
 #include "compiler/rewrite/RoundingError.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -42,8 +43,10 @@ constexpr int64_t kColumnsOfLine[] = {16, 32, 64, 128};
 constexpr int64_t kLeastWindow = 5;
 /// Channels of a group: below, the products' matrices are too small.
 constexpr int64_t kLeastChannels = 8;
-/// Bytes of a layer's spectra.
-constexpr double kMostBytes = 128 << 20;
+/// Bytes of a layer's spectra, and of all layers' together; more for one that a schedule asks for.
+constexpr double kMostBytes = 128 << 20, kMostOfAll = 256 << 20, kMostAsked = 512 << 20;
+/// A butterfly of a prime is straight code that grows with its square.
+constexpr int64_t kLargestPrime = 13;
 /// What a larger tile, with more bytes of weights, must take of a smaller one's time, and a
 /// transform of that of the other ways, since estimates err.
 constexpr double kWorthwhile = 0.8, kClearly = 0.8;
@@ -70,6 +73,7 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
   bool fits = x && w && y && (x.getRank() == 3 || x.getRank() == 4) && conv.getChannelsLast() &&
               isF32(x) && isF32(w) && isF32(y) && w.hasStaticShape() && isKnown(x) && isKnown(y) &&
               llvm::all_of(conv.getStrides(), [](int64_t stride) { return stride == 1; }) &&
+              llvm::none_of(conv.getPads(), [](int64_t pad) { return pad < 0; }) &&
               conv.getW().getDefiningOp<graph::ConstantOp>() &&
               !llvm::is_contained(y.getShape(), 0) && !llvm::is_contained(x.getShape(), 0);
   if (!fits)
@@ -93,10 +97,17 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
   return layer;
 }
 
+bool hasSmallFactors(int64_t size) {
+  for (int64_t factor = 2; factor <= kLargestPrime; ++factor)
+    while (size % factor == 0)
+      size /= factor;
+  return size == 1;
+}
+
 /// The transform's rows and columns for so many pixels along a dimension of an image, or of a line.
 /// Along a window of one there is nothing to transform.
 std::optional<FourierTile> tileOf(const Layer &layer, int64_t size) {
-  if (size < 1)
+  if (size < 1 || !hasSmallFactors(size))
     return std::nullopt;
   if (layer.window.size() == 2) {
     int64_t rows = layer.window[0] > 1 ? size : 1, columns = layer.window[1] > 1 ? size : 1;
@@ -239,21 +250,25 @@ struct Choice {
 };
 
 /// What a schedule asks for, where it can be; else the fastest, if it errs by less than the
-/// policy's bound.
-Choice choose(graph::ConvOp conv, const Layer &layer, double constants, const Options &options) {
+/// policy's bound. `constants`: bytes of the function's, of which `spectra` are those made so far.
+Choice choose(graph::ConvOp conv, const Layer &layer, double constants, double spectra,
+              const Options &options) {
   kernel::Schedule asked = options.asked(conv);
-  if (asked.fourierTile && (*asked.fourierTile == 0 || tileOf(layer, *asked.fourierTile))) {
-    auto tile = tileOf(layer, *asked.fourierTile);
-    return {*asked.fourierTile, tile ? errorOf(conv, layer, *tile) : 0};
-  }
+  Estimate estimate(options.machine, layer, constants);
+  if (asked.fourierTile == 0)
+    return {};
+  if (auto tile = asked.fourierTile ? tileOf(layer, *asked.fourierTile) : std::nullopt;
+      tile && estimate.bytes(*tile) <= kMostAsked)
+    if (double error = errorOf(conv, layer, *tile); std::isfinite(error))
+      return {*asked.fourierTile, error};
   if (asked.winogradOutputs || !layer.isCandidate)
     return {};
-  Estimate estimate(options.machine, layer, constants);
+  double most = std::min(kMostBytes, kMostOfAll - spectra);
   double least = estimate.direct() * kClearly / kWorthwhile;
   Choice best;
   for (int64_t size : sizesFor(layer)) {
     auto tile = tileOf(layer, size);
-    double cycles = estimate.bytes(*tile) <= kMostBytes ? estimate.fourier(*tile) : least;
+    double cycles = estimate.bytes(*tile) <= most ? estimate.fourier(*tile) : least;
     if (cycles < least * kWorthwhile) {
       least = cycles;
       best.size = size;
@@ -276,15 +291,17 @@ public:
         window_(list("window", layer.window)), pads_(list("pads", conv.getPads())),
         group_(graph_.named("group", builder_.getI64IntegerAttr(layer.group))) {}
 
-  void run() {
+  /// False where the spectra can't be made.
+  bool run() {
     Value made = weights(), constant = foldedConstant(made, builder_);
     made.getDefiningOp()->erase();
     if (!constant)
-      return;
+      return false;
     Value y = layer_.isDepthwise ? wholeConvolution(constant) : products(constant);
     y.setType(conv_.getType());
     conv_.getResult().replaceAllUsesWith(y);
     conv_->erase();
+    return true;
   }
 
 private:
@@ -330,11 +347,12 @@ LogicalResult fourier(func::FuncOp function, const Options &options) {
       convolutions.push_back(conv);
   });
   auto constants = double(bytesOfConstants(function));
+  double spectra = 0;
   for (graph::ConvOp conv : convolutions) {
     auto layer = layerOf(conv);
     if (!layer)
       continue;
-    Choice choice = choose(conv, *layer, constants, options);
+    Choice choice = choose(conv, *layer, constants + spectra, spectra, options);
     kernel::Schedule schedule;
     if (layer->isCandidate || choice.size > 0)
       schedule.fourierTile = choice.size;
@@ -342,8 +360,8 @@ LogicalResult fourier(func::FuncOp function, const Options &options) {
     if (choice.size == 0)
       continue;
     FourierTile tile = *tileOf(*layer, choice.size);
-    constants += Estimate(options.machine, *layer, constants).bytes(tile);
-    Transformation(conv, *layer, tile).run();
+    if (Transformation(conv, *layer, tile).run())
+      spectra += Estimate(options.machine, *layer, constants).bytes(tile);
   }
   return success();
 }

@@ -57,7 +57,7 @@ def drawn(form, seed, least=3, most=23):
     batch, inputs, outputs = draw.choice([1, 2]), draw.choice([8, 17, 24]), draw.choice([6, 16, 35, 70])
     if form == "residual":
         outputs = inputs
-    height, width = draw.randint(least, most), draw.randint(least, most)
+    height, width = draw.randint(least, most), draw.randint(least, most) + 37  # of narrow lines there are none
     net = Network(seed, (batch, inputs, height, width))
     x, channels, kinds = "x", inputs, ["Relu", "HardSwish", "Tanh"]
     if form != "depthwise":
@@ -155,11 +155,21 @@ def test_what_is_read_elsewhere_is_stored(tmp_path):
     assert numpy.abs(result(module, inputs) - wanted).max() <= 1e-5 * numpy.abs(wanted).max()
 
 
+def test_narrow_lines_are_not_chained(tmp_path):
+    """Breaks if a sum's parts, and so its bits, depend on where a thread's part of the lines begins."""
+    for width in (1, 2, 3, 7):
+        net = Network(5, (1, 48, 300, width))
+        deep = net.activation(net.conv("x", 48, 64), "Relu")
+        deep = net.conv(deep, 64, 64, 3, 64, pads=[1] * 4, name="middle")
+        model = net.model(net.conv(deep, 64, 16, name="last"))
+        assert not [text for text in kernels(compiled(model, tmp_path, 2)) if text.startswith("chain")]
+
+
 def test_large_images_are_chained_and_small_ones_not(tmp_path):
     """Breaks if the estimate chains what a core's cache holds anyway, or not what has to come from beyond; and if the choice is
     not told, or what is told does not make the same module again."""
     chosen = []
-    for size in (288, 14):
+    for size in (1024, 14):
         net = Network(5, (1, 32, size, size))
         deep = net.activation(net.conv("x", 32, 32, 3, 32, pads=[1] * 4), "Relu")
         (tmp_path / "m.onnx").write_bytes(net.model(net.conv(deep, 32, 16, name="last")))

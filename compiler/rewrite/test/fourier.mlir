@@ -90,3 +90,16 @@ func.func @weights(%x: tensor<1x64x64x64xf32>, %w: tensor<64x64x9x9xf32>) -> ten
     : (tensor<1x64x64x64xf32>, tensor<64x64x9x9xf32>, none) -> tensor<1x56x56x64xf32>
   return %0 : tensor<1x56x56x64xf32>
 }
+
+// -----
+
+// A window that doesn't reach the image's first pixels.
+// CHECK-LABEL: func @cropped
+// CHECK-NOT: fourier
+func.func @cropped(%x: tensor<1x64x64x64xf32>) -> tensor<1x64x63x64xf32> {
+  %none = graph.none : none
+  %w = graph.constant {value = dense<0.5> : tensor<64x1x31x31xf32>} : () -> tensor<64x1x31x31xf32>
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 15, -1, 15, 30>, dilations = array<i64: 1, 1>, group = 64, channels_last = true}
+    : (tensor<1x64x64x64xf32>, tensor<64x1x31x31xf32>, none) -> tensor<1x64x63x64xf32>
+  return %0 : tensor<1x64x63x64xf32>
+}
