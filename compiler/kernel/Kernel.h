@@ -3,11 +3,11 @@
 // The emitted module has one exported function, `tensmith_kernel`, of the contract in
 // runtime/KernelAbi.h, whatever the region is called: regions of the same structure give the same
 // text, which is how they come to be compiled once. The template is chosen by the region's root: a
-// contraction (ContractionKernel.cpp), a depthwise convolution (DepthwiseKernel.cpp), a
-// normalisation along rows (RowKernel.cpp), a concatenation (ConcatKernel.cpp), a loop of the model
-// (RecurrenceKernel.cpp), an ensemble of trees (TreeKernel.cpp), Fourier transforms
-// (FourierKernel.cpp), or loops over the results'
-// elements (LoopKernel.cpp), which take every region that the others refuse.
+// contraction (ContractionKernel.cpp), a depthwise convolution (DepthwiseKernel.cpp), a chain of
+// both (ChainKernel.cpp), a normalisation along rows (RowKernel.cpp), a concatenation
+// (ConcatKernel.cpp), a loop of the model (RecurrenceKernel.cpp), an ensemble of trees
+// (TreeKernel.cpp), Fourier transforms (FourierKernel.cpp), or loops over the results' elements
+// (LoopKernel.cpp), which take every region that the others refuse.
 #pragma once
 
 #include "base/Status.h"
