@@ -315,7 +315,8 @@ private:
     std::string library = kernel::dialectOf(op).str();
     binding.messages = {library + " refused the operator, with status {}",
                         library + " was told of no other processes, though this one was started as "
-                                  "one of several; run the step by tensmith train, or alone"};
+                                  "one of several, and can't take the mean of {} numbers; run the "
+                                  "step by tensmith train, or alone"};
     binding.label = op.getLabel().str();
     binding.schedule = call->summary;
     binding.numbers = std::move(call->sizes);

@@ -135,7 +135,8 @@ std::optional<bool> answer(arith::CmpIPredicate predicate, Range a, Range b) {
   auto always = [](bool yes, bool no) {
     return yes ? std::optional(true) : no ? std::optional(false) : std::nullopt;
   };
-  bool below = a.high<b.low, above = a.low> b.high;
+  bool below = a.high < b.low;
+  bool above = b.high < a.low;
   bool notAbove = a.high <= b.low, notBelow = a.low >= b.high;
   switch (predicate) {
   case Is::slt:
