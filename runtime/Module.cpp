@@ -1,5 +1,5 @@
 // Loading: the file is read and checked through one descriptor, and code is mapped from that same
-// one.
+// one, which is closed then.
 #include "runtime/Module.h"
 
 #include "reference/Companion.h"
@@ -8,6 +8,7 @@
 #include "runtime/ModuleImage.h"
 #include "runtime/Verify.h"
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <dlfcn.h>
@@ -96,6 +97,19 @@ Status writeAll(int file, std::span<const std::byte> bytes) {
   return {};
 }
 
+/// A path of an open file that was never used before. The loader takes a path that it knows for the
+/// image that it knows by it, without a look at the file; and it keeps the paths of files that
+/// turned out to be images that it had, while numbers of files are used again. So how the path's
+/// parts are separated spells a number that is this copy of the runtime's and this call's.
+std::string freshPath(int file) {
+  static std::atomic<uint64_t> count = 0;
+  std::string path = "/proc/self/fd";
+  for (uint64_t number : {uint64_t(reinterpret_cast<uintptr_t>(&count)), count++})
+    for (int bit = 0; bit < 64; ++bit)
+      path += number >> bit & 1 ? "/." : "/";
+  return path + "/" + std::to_string(file);
+}
+
 } // namespace
 
 Module::~Module() {
@@ -104,8 +118,6 @@ Module::~Module() {
     dlclose(image_);
   if (weightsMapping_)
     munmap(weightsMapping_, weightsMappingSize_);
-  if (file_ >= 0)
-    close(file_);
 }
 
 std::string_view Module::location(uint32_t index) const {
@@ -123,7 +135,7 @@ void Module::releaseWeights(std::span<const std::byte> bytes) const {
     madvise(reinterpret_cast<void *>(begin), end - begin, MADV_DONTNEED);
 }
 
-Status Module::mapWeights(uint64_t offset, uint64_t size) {
+Status Module::mapWeights(int file, uint64_t offset, uint64_t size) {
   if (size == 0)
     return {};
   uint64_t page = uint64_t(sysconf(_SC_PAGESIZE)), before = offset % page;
@@ -131,7 +143,7 @@ Status Module::mapWeights(uint64_t offset, uint64_t size) {
     return {StatusCode::InvalidModule, "not a valid module: its weights are not aligned"};
   weightsMappingSize_ = size + before;
   void *mapping =
-      mmap(nullptr, weightsMappingSize_, PROT_READ, MAP_PRIVATE, file_, off_t(offset - before));
+      mmap(nullptr, weightsMappingSize_, PROT_READ, MAP_PRIVATE, file, off_t(offset - before));
   if (mapping == MAP_FAILED)
     return ioError("can't map the module's weights");
   weightsMapping_ = mapping;
@@ -140,9 +152,8 @@ Status Module::mapWeights(uint64_t offset, uint64_t size) {
   return {};
 }
 
-Status Module::mapCode() {
-  std::string path = "/proc/self/fd/" + std::to_string(file_);
-  image_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+Status Module::mapCode(int file) {
+  image_ = dlopen(freshPath(file).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!image_) {
     const char *reason = dlerror();
     return {StatusCode::InvalidModule,
@@ -153,7 +164,6 @@ Status Module::mapCode() {
 
 Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptions &options) {
   std::shared_ptr<Module> module(new Module);
-  module->file_ = file;
   ReadMapping mapping(file);
   if (!mapping.regular())
     return Status(StatusCode::InvalidModule, "not a valid module: it is no regular file");
@@ -177,10 +187,10 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
   if (Status status = checkFeatures(**plan); !status.ok())
     return status;
 
-  if (Status status = module->mapWeights(sections->weights.offset, sections->weights.size);
+  if (Status status = module->mapWeights(file, sections->weights.offset, sections->weights.size);
       !status.ok())
     return status;
-  if (Status status = module->mapCode(); !status.ok())
+  if (Status status = module->mapCode(file); !status.ok())
     return status;
   auto program = decodePlan(module->plan(), [&](const char *symbol) {
     return reinterpret_cast<TensmithKernel>(findKernel(module->image_, symbol));
@@ -204,6 +214,7 @@ Result<std::shared_ptr<const Module>> Module::load(const std::string &path,
   if (file < 0)
     return ioError("can't open the module " + path);
   auto module = loadFile(file, options);
+  close(file);
   return module ? module : Result<std::shared_ptr<const Module>>(module.status().within(path));
 }
 
@@ -212,11 +223,10 @@ Result<std::shared_ptr<const Module>> Module::loadBytes(std::span<const std::byt
   int file = memfd_create("tensmith-module", MFD_CLOEXEC);
   if (file < 0)
     return ioError("can't make memory for the module's code");
-  if (Status status = writeAll(file, bytes); !status.ok()) {
-    close(file);
-    return status;
-  }
-  return loadFile(file, options);
+  Status status = writeAll(file, bytes);
+  auto module = status.ok() ? loadFile(file, options) : std::move(status);
+  close(file);
+  return module;
 }
 
 } // namespace tensmith::runtime

@@ -37,10 +37,9 @@ public:
 private:
   Module() = default;
   static Result<std::shared_ptr<const Module>> loadFile(int file, const LoadOptions &options);
-  Status mapWeights(uint64_t offset, uint64_t size);
-  Status mapCode();
+  Status mapWeights(int file, uint64_t offset, uint64_t size);
+  Status mapCode(int file);
 
-  int file_ = -1; // open as long as the code is mapped: the loader knows the image by this number
   void *image_ = nullptr;
   void *weightsMapping_ = nullptr;
   size_t weightsMappingSize_ = 0;

@@ -12,8 +12,6 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <random>
-#include <sys/stat.h>
-#include <unistd.h>
 
 using namespace tensmith;
 using namespace tensmith::runtime;
@@ -174,31 +172,6 @@ TEST(BadModule, ForFeaturesThatTheCpuLacks) {
     if (cpuFeature(name) == FeatureState::Absent)
       return expectRefused(withFeature(name), std::string("lacks: ") + name);
   GTEST_SKIP() << "this CPU has every feature that could be missing";
-}
-
-TEST(BadModule, AModuleIsReplacedWhileAnotherIsLoaded) {
-  // Two modules behind the same path and descriptor number: the second must not get the first's
-  // code.
-  auto first = load(addModule(4, {}));
-  Session session(first, 1);
-  char name[] = "/tmp/tensmith-module-XXXXXX";
-  int file = mkstemp(name);
-  ASSERT_GE(file, 0);
-  close(file);
-  for (int64_t size : {3, 5}) {
-    Bytes bytes = addModule(size, {});
-    std::string temporary = std::string(name) + ".new";
-    std::ofstream(temporary, std::ios::binary)
-        .write(reinterpret_cast<const char *>(bytes.data()), long(bytes.size()));
-    ASSERT_EQ(std::rename(temporary.c_str(), name), 0);
-    auto module = Module::load(name, {});
-    ASSERT_TRUE(module.ok()) << module.status().message();
-    Session other(*module, 1);
-    std::vector<float> ones(size_t(size), 1.0f);
-    std::vector<TensorRef> inputs = {floats({size}, ones)}, outputs(2);
-    EXPECT_TRUE(other.run(inputs, outputs).ok());
-  }
-  unlink(name);
 }
 
 /// A plan with one thing changed, over the right hashes.

@@ -1,0 +1,124 @@
+// Which image a module's kernels are of. The system's loader knows images by the paths that they
+// were opened by, and by their files: the same file is mapped once, whatever is loaded or freed in
+// between, and another one is never taken for it.
+#include "TestModule.h"
+
+#include "runtime/Session.h"
+
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+
+using namespace tensmith;
+using namespace tensmith::runtime;
+using namespace tensmith::runtime::test;
+namespace fs = std::filesystem;
+
+namespace {
+
+using ModuleRef = std::shared_ptr<const Module>;
+
+class Load : public testing::Test {
+protected:
+  Load() {
+    std::string pattern = fs::temp_directory_path() / "tensmith-load-XXXXXX";
+    folder_ = ::mkdtemp(pattern.data());
+  }
+  ~Load() override { fs::remove_all(folder_); }
+
+  /// A file of its own for each size, put in place by renaming.
+  fs::path write(const char *name, int64_t size) const {
+    Bytes bytes = addModule(size, {});
+    std::ofstream(folder_ / "new", std::ios::binary)
+        .write(reinterpret_cast<const char *>(bytes.data()), long(bytes.size()));
+    fs::rename(folder_ / "new", folder_ / name);
+    return folder_ / name;
+  }
+  static ModuleRef open(const fs::path &path) {
+    auto module = Module::load(path, {});
+    EXPECT_TRUE(module.ok()) << module.status().message();
+    return module ? *module : nullptr;
+  }
+
+  fs::path folder_;
+};
+
+/// Where the code lies that a module calls.
+const void *imageOf(const ModuleRef &module) {
+  Dl_info info = {};
+  for (const Step &step : module->program().functions[0].steps)
+    if (step.entry)
+      EXPECT_NE(dladdr(reinterpret_cast<void *>(step.entry), &info), 0);
+  EXPECT_NE(info.dli_fbase, nullptr);
+  return info.dli_fbase;
+}
+
+void expectRuns(const ModuleRef &module, int64_t size) {
+  Session session(module, 1);
+  std::vector<TensorRef> inputs = {floats({size}, std::vector<float>(size_t(size), 1.0f))};
+  std::vector<TensorRef> outputs(2);
+  ASSERT_TRUE(session.run(inputs, outputs).ok());
+  EXPECT_EQ(floatsOf(outputs[1])[0], 2.0f * float(size));
+}
+
+size_t openFiles() {
+  return size_t(std::distance(fs::directory_iterator("/proc/self/fd"), fs::directory_iterator()));
+}
+
+// Breaks if a descriptor's number is a name: the second load's stays one of the first image's, and
+// the third file gets it.
+TEST_F(Load, AnotherFileAfterOneThatWasLoadedTwice) {
+  fs::path a = write("a", 3), b = write("b", 5);
+  for (bool firstIsFreed : {true, false}) {
+    ModuleRef first = open(a), second = open(a);
+    EXPECT_EQ(imageOf(first), imageOf(second)) << "one file, mapped twice";
+    (firstIsFreed ? first : second).reset();
+    ModuleRef kept = firstIsFreed ? second : first, third = open(b), fourth = open(b);
+    EXPECT_NE(imageOf(third), imageOf(kept));
+    EXPECT_EQ(imageOf(third), imageOf(fourth));
+    expectRuns(kept, 3);
+    expectRuns(third, 5);
+    expectRuns(fourth, 5);
+  }
+}
+
+TEST_F(Load, AFileThatReplacedAnotherUnderItsName) {
+  std::vector<ModuleRef> modules;
+  for (int64_t size : {3, 5, 7, 9})
+    modules.push_back(open(write("module", size)));
+  for (size_t i = 0; i < modules.size(); ++i) {
+    expectRuns(modules[i], int64_t(3 + 2 * i));
+    for (size_t j = 0; j < i; ++j)
+      EXPECT_NE(imageOf(modules[i]), imageOf(modules[j]));
+  }
+}
+
+TEST_F(Load, FilesAndBytesInAnyOrder) {
+  fs::path a = write("a", 3);
+  ModuleRef fromFile = open(a), again = open(a), fromBytes = load(addModule(5, {}));
+  again.reset();
+  ModuleRef second = load(addModule(5, {}));
+  for (const ModuleRef &other : {fromBytes, second})
+    EXPECT_NE(imageOf(other), imageOf(fromFile));
+  EXPECT_NE(imageOf(second), imageOf(fromBytes));
+  fromFile.reset();
+  fromBytes.reset();
+  fromFile = open(a);
+  expectRuns(fromFile, 3);
+  expectRuns(second, 5);
+}
+
+// What is mapped needs no descriptor: a process that has many modules keeps its own.
+TEST_F(Load, NoFileStaysOpen) {
+  fs::path a = write("a", 3);
+  size_t before = openFiles();
+  ModuleRef file = open(a), bytes = load(addModule(5, {}));
+  EXPECT_FALSE(Module::loadBytes(Bytes(3), {}).ok());
+  EXPECT_FALSE(Module::load("/dev/zero", {}).ok());
+  EXPECT_EQ(openFiles(), before);
+  expectRuns(file, 3);
+  expectRuns(bytes, 5);
+}
+
+} // namespace
