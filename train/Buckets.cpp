@@ -1,6 +1,7 @@
 // One bucket of each element type is open at a time; see Buckets.h.
 #include "train/Buckets.h"
 
+#include <algorithm>
 #include <map>
 
 namespace tensmith::train {
@@ -29,7 +30,8 @@ std::vector<Bucket> makeBuckets(std::span<const Bucketed> parameters, int64_t by
       open.erase(found);
   }
   for (Bucket &bucket : buckets)
-    bucket.count = roundedUp(bucket.count, kLine / byteSize(bucket.type) * processes);
+    bucket.count =
+        roundedUp(std::max<int64_t>(1, bucket.count), kLine / byteSize(bucket.type) * processes);
   return buckets;
 }
 

@@ -22,6 +22,11 @@ struct Bucketed {
   Shape shape;
 };
 
+/// What is updated by the sums.
+struct Updated : Bucketed {
+  int64_t part = 0; // not 0: it is shared out, and a process has so many of its elements
+};
+
 struct Bucket {
   struct Piece {
     size_t parameter;      // its number
@@ -34,7 +39,7 @@ struct Bucket {
 };
 
 /// Parameters in the order in which their gradients are computed; a bucket is closed once it has
-/// `bytes` or more.
+/// `bytes` or more: with 0 each parameter has its own.
 std::vector<Bucket> makeBuckets(std::span<const Bucketed> parameters, int64_t bytes, int processes);
 
 } // namespace tensmith::train

@@ -19,7 +19,7 @@ namespace {
 constexpr const char *kGradient = "gradient.", *kAverages = "ema.", *kAverage = "ema";
 constexpr const char *kStep = "step";
 constexpr const char *kProcess = "process", *kShare = "share", *kScale = "scale";
-constexpr const char *kLossScale = "loss_scale", *kGoodSteps = "loss_scale_steps";
+constexpr const char *kLossScale = "loss_scale";
 
 Tensor borrowed(DataType type, const Shape &shape, std::byte *data) {
   ts_tensor *handle = nullptr;
@@ -62,7 +62,7 @@ template <typename T> double squares(const std::byte *data, int64_t count) {
 
 } // namespace
 
-Layout layOut(const Module &gradients, const Settings &settings, int processes) {
+Layout layOut(const Module &gradients, const Settings &settings, int processes, bool apart) {
   Layout layout;
   std::vector<Port> outputs = gradients.outputs();
   std::map<std::string, Bucketed> known;
@@ -82,7 +82,7 @@ Layout layOut(const Module &gradients, const Settings &settings, int processes) 
   if (layout.parameters.empty() && settings.zero > 0)
     fail(settings.model, "the optimiser " + printable(settings.optimiser) +
                              " updates whole layers, and so shares nothing out; say --zero 0");
-  layout.buckets = makeBuckets(layout.parameters, settings.bucket.bytes, processes);
+  layout.buckets = makeBuckets(layout.parameters, apart ? 0 : settings.bucket.bytes, processes);
   for (const Bucket &bucket : layout.buckets)
     if (bucket.count > INT32_MAX)
       fail(settings.model,
@@ -91,12 +91,19 @@ Layout layOut(const Module &gradients, const Settings &settings, int processes) 
   if (settings.zero == 0) // in the states' order, which is that of a run of one process
     for (const std::string &name : parameterNames(gradients)) {
       if (auto found = known.find(name); found != known.end())
-        layout.updated.push_back(found->second);
+        layout.updated.push_back({found->second});
     }
   else
-    for (size_t i = 0; i < layout.buckets.size(); ++i)
-      layout.updated.push_back(
-          {unitName(i), layout.buckets[i].type, {layout.buckets[i].count / processes}});
+    for (size_t i = 0; i < layout.buckets.size(); ++i) {
+      const Bucket &bucket = layout.buckets[i];
+      int64_t part = bucket.count / processes;
+      if (apart)
+        layout.updated.push_back(
+            {{unitName(i), bucket.type, layout.parameters[bucket.pieces[0].parameter].shape},
+             part});
+      else
+        layout.updated.push_back({{unitName(i), bucket.type, {part}}});
+    }
   return layout;
 }
 
@@ -111,8 +118,11 @@ ParallelTrainee::ParallelTrainee(const Module &gradients, const Module &update,
   placeBuckets();
   placeUpdate(update);
   for (const State &state : states_)
-    if (state.name == kLossScale && state.output == TS_NO_OUTPUT)
-      lossScale_ = state.tensor;
+    if (state.name == kLossScale) {
+      scalesLoss_ = true;
+      if (state.output == TS_NO_OUTPUT)
+        lossScale_ = state.tensor;
+    }
 }
 
 void ParallelTrainee::placeBuckets() {
@@ -138,8 +148,8 @@ std::byte *ParallelTrainee::gradientPart(const Sent &sent) const {
 
 /// What the second module updates, and by what: all of the first one's parameters and gradients, or
 /// this process's part of the buckets.
-ParallelTrainee::Updated ParallelTrainee::updated() {
-  Updated result;
+ParallelTrainee::ByName ParallelTrainee::updated() {
+  ByName result;
   for (size_t i = 0; i < sent_.size(); ++i) {
     const Sent &sent = sent_[i];
     int64_t bytes = sent.bucket.bytes() / processes_.size();
@@ -160,7 +170,7 @@ ParallelTrainee::Updated ParallelTrainee::updated() {
 }
 
 void ParallelTrainee::placeUpdate(const Module &update) {
-  Updated tensors = updated();
+  ByName tensors = updated();
   std::vector<Port> inputs = update.inputs();
   updateInputs_.resize(inputs.size());
   updateOutputs_.resize(update.outputs().size());
@@ -168,12 +178,22 @@ void ParallelTrainee::placeUpdate(const Module &update) {
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].name == kScale)
       updateInputs_[i] = scale_;
+    else if (inputs[i].name == kProcess)
+      updateInputs_[i] = stateOf(kProcess).tensor;
     else if (inputs[i].name.starts_with(kGradient))
       if (auto found = tensors.gradients.find(afterPrefix(inputs[i].name, kGradient));
           found != tensors.gradients.end())
         updateInputs_[i] = found->second;
   for (size_t i = 0; i < ts_module_state_count(update.handle()); ++i) {
     ts_state state = ts_module_state(update.handle(), i);
+    // One that the first module reads alone: the scale of the loss.
+    auto read = std::ranges::find_if(states_, [&](const State &of) {
+      return of.name == state.name && of.kind == TS_STATE_SLOT && of.output == TS_NO_OUTPUT;
+    });
+    if (read != states_.end()) {
+      updateInputs_[state.input] = updateOutputs_[state.output] = read->tensor;
+      continue;
+    }
     Tensor tensor =
         state.kind == TS_STATE_PARAMETER ? tensors.parameters.at(state.name) : initialOf(update, i);
     // Averages begin as what they are of.
@@ -205,27 +225,24 @@ void ParallelTrainee::written(size_t output) {
 Score ParallelTrainee::step(const Batch &batch) {
   feed(batch);
   int64_t count = counted(batch);
-  int64_t targets = count < 0 ? 1 : batch.tensors[size_t(target_)].size();
-  double share = double(count < 0 ? 1 : count) / double(targets * processes_.size());
+  double share = shareOf(count, batch);
   *stateOf(kShare).tensor.as<float>() = float(share);
   for (Sent &sent : sent_)
     sent.left = sent.bucket.pieces.size();
   auto before = lossScale_ ? movingStates() : std::vector<std::vector<std::byte>>();
-  runGradients();
+  runAmongOthers(session_, "gradients", inputs_, outputs_, [&](size_t output) { written(output); });
   double sums[] = {view(outputs_[lossAt_]).getDouble(0),
                    count < 0 ? 0 : view(outputs_[size_t(correctAt_)]).getDouble(0),
                    double(std::max<int64_t>(count, 0)), share, double(stop_ != 0)};
   processes_.sum(sums);
   waitForSums();
   double all = sums[3] > 0 ? sums[3] : 1;
-  if (auto by = factor(1 / all)) {
-    *scale_.as<float>() = float(*by);
-    runTraced(update_, "update", updateInputs_, updateOutputs_, {});
-    if (stage_ > 0)
-      gatherParameters();
-  } else {
+  *scale_.as<float>() = float(factor(1 / all));
+  runAmongOthers(update_, "update", updateInputs_, updateOutputs_, {});
+  if (lossScale_ && !std::isfinite(*scale_.as<float>()))
     takeBack(before);
-  }
+  else if (stage_ > 0)
+    gatherParameters();
   whole_.clear();
   finishTrace(processes_.takeSpans());
   Score score = {sums[0] / all};
@@ -235,10 +252,24 @@ Score ParallelTrainee::step(const Batch &batch) {
   return score;
 }
 
-/// Its statistics of the batch are sums over all, whose failures the module knows no reason of.
-void ParallelTrainee::runGradients() {
+/// Of the whole loss. It is what each sample has in one process where that matters, as where
+/// gradients are halves: the others find out when they have summed how many targets count.
+double ParallelTrainee::shareOf(int64_t counted, const Batch &batch) {
+  int64_t targets = counted < 0 ? 1 : batch.tensors[size_t(target_)].size();
+  double share = double(counted < 0 ? 1 : counted) / double(targets * processes_.size());
+  double all[] = {share};
+  if (scalesLoss_ && counted >= 0)
+    processes_.sum(all);
+  return scalesLoss_ && all[0] > 0 ? share / all[0] : share;
+}
+
+/// Sums within a module are those of all, whose failures it knows no reason of.
+void ParallelTrainee::runAmongOthers(const Session &session, const char *what,
+                                     const std::vector<Tensor> &inputs,
+                                     std::vector<Tensor> &outputs,
+                                     std::function<void(size_t)> written) {
   try {
-    runTraced(session_, "gradients", inputs_, outputs_, [&](size_t output) { written(output); });
+    runTraced(session, what, inputs, outputs, std::move(written));
   } catch (...) {
     processes_.check();
     throw;
@@ -261,34 +292,18 @@ double ParallelTrainee::normOfSums() {
   return std::sqrt(sum[0]);
 }
 
-/// What the sums are multiplied by, so that all gradients together are not longer than allowed;
-/// none where the step is to change nothing, since a gradient is not finite that the loss was
-/// scaled for.
-std::optional<double> ParallelTrainee::factor(double scale) {
+/// What the sums are multiplied by, so that all gradients together are not longer than allowed; not
+/// finite where one of them isn't that the loss was scaled for, and the step is to change nothing.
+double ParallelTrainee::factor(double scale) {
   constexpr double kLeast = 1e-6; // as the step of one process has it (compiler/training)
   if (lossScale_)
     scale /= *lossScale_->as<float>();
   else if (clipNorm_ <= 0)
     return scale;
   double norm = scale * normOfSums();
-  if (lossScale_ && !moveLossScale(std::isfinite(norm)))
-    return std::nullopt;
+  if (lossScale_ && !std::isfinite(norm))
+    return norm;
   return clipNorm_ > 0 ? scale * std::min(1.0, clipNorm_ / (norm + kLeast)) : scale;
-}
-
-/// As compiler/training/LossScale.h says, with the same numbers.
-bool ParallelTrainee::moveLossScale(bool isGood) {
-  constexpr int64_t kSteps = 2000;
-  constexpr float kLeast = 1, kMost = 0x1p40f;
-  float &scale = *lossScale_->as<float>();
-  int64_t &steps = *stateOf(kGoodSteps).tensor.as<int64_t>();
-  steps = isGood ? steps + 1 : 0;
-  bool isDue = steps >= kSteps;
-  if (isDue)
-    steps = 0;
-  if (isDue || !isGood)
-    scale = isGood ? std::min(2 * scale, kMost) : std::max(scale / 2, kLeast);
-  return isGood;
 }
 
 /// What the first module has moved, to take it back where the step turns out to change nothing.

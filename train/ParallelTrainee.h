@@ -13,7 +13,8 @@
 // middle of the first module (all_reduce_mean of the graph, train/mpi/Operators.cpp); so are the
 // running ones, which therefore are the same everywhere.
 //
-// The scale of the loss that the precision f16 has is moved between the two, by the sums.
+// The scale of the loss that the precision f16 has is moved by the second, and by nothing but
+// whether the sums are finite; what the first has moved meanwhile is taken back where they aren't.
 //
 // An optimiser that is told of layers updates them in the first module, which sums gradients
 // itself.
@@ -37,10 +38,11 @@ struct Layout {
   std::vector<Bucketed> parameters; // in the order in which their gradients are computed
   std::vector<size_t> outputs;      // the module's, with their gradients
   std::vector<Bucket> buckets;
-  std::vector<Bucketed> updated; // the tensors that the second module updates
+  std::vector<Updated> updated;
 };
-/// Of the module of the gradients; throws Failure where a type can't be summed.
-Layout layOut(const Module &gradients, const Settings &settings, int processes);
+/// Of the module of the gradients; throws Failure where a type can't be summed. `apart`: each
+/// parameter has a bucket of its own, as optimisers need that read more of one than an element.
+Layout layOut(const Module &gradients, const Settings &settings, int processes, bool apart);
 
 class ParallelTrainee : public CompiledTrainee {
 public:
@@ -75,21 +77,22 @@ private:
     State *part; // this process's
   };
 
-  struct Updated { // by name
+  struct ByName {
     std::map<std::string, Tensor> parameters, gradients;
   };
 
-  Updated updated();
+  ByName updated();
   void placeBuckets();
   void placeUpdate(const Module &update);
   std::byte *gradientPart(const Sent &sent) const;
   void written(size_t output);
   void send(Sent &sent);
-  void runGradients();
+  double shareOf(int64_t counted, const Batch &batch);
+  void runAmongOthers(const Session &session, const char *what, const std::vector<Tensor> &inputs,
+                      std::vector<Tensor> &outputs, std::function<void(size_t)> written);
   void waitForSums();
   double normOfSums();
-  std::optional<double> factor(double scale);
-  bool moveLossScale(bool isGood);
+  double factor(double scale);
   std::vector<std::vector<std::byte>> movingStates() const;
   void takeBack(const std::vector<std::vector<std::byte>> &kept);
   void gatherParameters();
@@ -108,7 +111,8 @@ private:
   std::vector<State> updateStates_;
   std::vector<Tensor> updateInputs_, updateOutputs_;
   Tensor scale_;
-  std::optional<Tensor> lossScale_; // a state, of the precision f16
+  bool scalesLoss_ = false;         // with the precision f16
+  std::optional<Tensor> lossScale_; // the state, where the second module moves it
   std::vector<Whole> whole_;        // slots, brought together for the last checkpoint or evaluation
 };
 

@@ -221,7 +221,8 @@ std::unique_ptr<Processes> openMpi(double seconds) {
     throw Failure("libtensmith_mpi.so is of another version than this program");
   auto processes =
       std::make_unique<Processes>([open] { return std::unique_ptr<Transport>(open()); }, seconds);
-  sumBy({processes->size(), processes.get(), sumOfOperator});
+  if (processes->size() > 1)
+    sumBy({processes->size(), processes.get(), sumOfOperator});
   return processes;
 }
 

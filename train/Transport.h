@@ -6,6 +6,7 @@
 
 #include "base/DataType.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -59,12 +60,15 @@ struct OperatorSums {
 inline constexpr const char *kSumOperatorsBy = "tensmith_sum_operators_by";
 using SumOperatorsBy = void (*)(const OperatorSums &);
 
-/// Whether this process was started as one of several, by mpirun or its like.
-inline bool startedBySeveral() {
-  for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK"})
-    if (std::getenv(name))
-      return true;
-  return false;
+/// Of how many this process was started as one, by mpirun or its like; 0 where MPI has to be asked:
+/// a resource manager that speaks PMIx tells a process its rank, alone or not.
+inline int64_t startedProcesses() {
+  bool isRanked = std::getenv("PMIX_RANK") != nullptr;
+  const char *size = std::getenv("OMPI_COMM_WORLD_SIZE");
+  size = size ? size : std::getenv("PMI_SIZE");
+  if (!size && isRanked) // programs that know of no others have it, too
+    size = std::getenv("SLURM_STEP_NUM_TASKS");
+  return size ? std::max<int64_t>(0, std::strtoll(size, nullptr, 10)) : isRanked ? 0 : 1;
 }
 
 } // namespace tensmith::train

@@ -195,12 +195,14 @@ public:
   }
 
   /// The rest of a step whose gradients come from elsewhere.
-  Status makeUpdate(ArrayRef<ts_updated> tensors, const ts_training_options &training, bool parts) {
-    auto asked = trainingOptions(training);
+  Status makeUpdate(ArrayRef<ts_updated> tensors, int64_t processes,
+                    const ts_compile_options &options) {
+    auto asked = trainingOptions(*options.training);
     if (!asked.ok())
       return asked.status();
-    auto updated = updatedTensors(tensors, context_);
-    return updated.ok() ? take(training::makeUpdate(*updated, *asked, parts, context_))
+    asked->scalesLoss = options.precision == TS_PRECISION_F16;
+    auto updated = updatedTensors(tensors, processes, context_);
+    return updated.ok() ? take(training::makeUpdate(*updated, *asked, processes, context_))
                         : updated.status();
   }
 
@@ -673,7 +675,7 @@ ts_status *ts_compile_bytes(const void *bytes, size_t size, const char *name,
 
 void ts_bytes_free(void *bytes) { std::free(bytes); }
 
-ts_status *ts_compile_update(const ts_updated *tensors, size_t count, int parts,
+ts_status *ts_compile_update(const ts_updated *tensors, size_t count, int64_t processes,
                              const ts_compile_options *options, const char *outPath) {
   return guarded([&]() -> Status {
     if ((count && !tensors) || !outPath)
@@ -684,8 +686,7 @@ ts_status *ts_compile_update(const ts_updated *tensors, size_t count, int parts,
     if (!known->training)
       return missing("the training options");
     LoadedModel model(*known);
-    if (Status status = model.makeUpdate({tensors, count}, *known->training, parts != 0);
-        !status.ok())
+    if (Status status = model.makeUpdate({tensors, count}, processes, *known); !status.ok())
       return status;
     return pipeline::compileToFile(model.module(), compileOptions(*known, "update"), outPath);
   });

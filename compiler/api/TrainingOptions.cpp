@@ -72,8 +72,11 @@ Result<training::Options> trainingOptions(const ts_training_options &given) {
   return status.ok() ? Result<training::Options>(std::move(result)) : status;
 }
 
-Result<std::vector<training::Updated>> updatedTensors(llvm::ArrayRef<ts_updated> given,
-                                                      mlir::MLIRContext &context) {
+Result<std::vector<training::Updated>>
+updatedTensors(llvm::ArrayRef<ts_updated> given, int64_t processes, mlir::MLIRContext &context) {
+  constexpr int64_t kMost = int64_t(1) << 31;
+  if (processes < 1 || processes > kMost)
+    return invalidArgument("there must be one process or more to update tensors");
   std::vector<training::Updated> result;
   for (const ts_updated &tensor : given) {
     if (!tensor.name || (tensor.rank && !tensor.shape))
@@ -83,10 +86,15 @@ Result<std::vector<training::Updated>> updatedTensors(llvm::ArrayRef<ts_updated>
         !isFloat(DataType(tensor.type)))
       return invalidArgument(name + " can't be updated: it is no tensor of floats");
     std::vector<int64_t> shape(tensor.shape, tensor.shape + tensor.rank);
-    if (!elementCount(shape))
+    auto elements = elementCount(shape);
+    if (!elements)
       return invalidArgument(name + " has a size that none can have");
+    if (tensor.part && (tensor.part < 0 || tensor.part >= INT64_MAX / kMost ||
+                        tensor.part * processes < *elements))
+      return invalidArgument(name + " can't be shared out to " + std::to_string(processes) +
+                             " processes by parts of " + std::to_string(tensor.part));
     auto element = graph::elementType(&context, DataType(tensor.type));
-    result.push_back({tensor.name, mlir::RankedTensorType::get(shape, element)});
+    result.push_back({tensor.name, mlir::RankedTensorType::get(shape, element), tensor.part});
   }
   return result;
 }

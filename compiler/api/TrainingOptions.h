@@ -13,7 +13,7 @@ namespace tensmith {
 Result<training::Options> trainingOptions(const ts_training_options &given);
 
 /// What an update is of. InvalidArgument where a name is null, or a type none of floats.
-Result<std::vector<training::Updated>> updatedTensors(llvm::ArrayRef<ts_updated> given,
-                                                      mlir::MLIRContext &context);
+Result<std::vector<training::Updated>>
+updatedTensors(llvm::ArrayRef<ts_updated> given, int64_t processes, mlir::MLIRContext &context);
 
 } // namespace tensmith

@@ -15,6 +15,11 @@ using graph::GraphCode;
 constexpr float kFirstScale = 65536, kLeast = 1, kMost = 0x1p40;
 constexpr double kGoodSteps = 2000;
 
+Value isFinite(Value wide, const GraphCode &code) {
+  Value most = code.scalar(wide, std::numeric_limits<float>::max());
+  return code.op("graph.less_or_equal", {code.unary("graph.abs", wide), most});
+}
+
 } // namespace
 
 Result<LossScale> LossScale::add(StepFunction &step) {
@@ -43,9 +48,7 @@ void LossScale::unscale(std::vector<Value> &gradients, const GraphCode &code) {
   for (Value &gradient : gradients) {
     // In a half the least inverse would be 0, and the largest float infinite.
     Value wide = code.widen(gradient);
-    Value most = code.scalar(wide, std::numeric_limits<float>::max());
-    Value isGood = code.op("graph.less_or_equal", {code.unary("graph.abs", wide), most});
-    Value flaw = code.where(isGood, code.scalar(scale_, 0), code.scalar(scale_, 1));
+    Value flaw = code.where(isFinite(wide, code), code.scalar(scale_, 0), code.scalar(scale_, 1));
     auto axes = llvm::to_vector(llvm::seq<int64_t>(0, GraphCode::rank(flaw)));
     flaw = code.reduce("graph.reduce_max", flaw, axes, false);
     flaws = code.op("graph.max", {flaws, flaw}); // of no elements the largest is -inf
@@ -54,6 +57,8 @@ void LossScale::unscale(std::vector<Value> &gradients, const GraphCode &code) {
   }
   isFinite_ = code.op("graph.less", {flaws, code.scalar(scale_, 1)});
 }
+
+void LossScale::judge(Value factor, const GraphCode &code) { isFinite_ = isFinite(factor, code); }
 
 void LossScale::guard(StepFunction &step, const GraphCode &code) const {
   Operation *exit = step.exit();

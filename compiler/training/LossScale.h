@@ -21,6 +21,8 @@ public:
   mlir::Value scaled(mlir::Value loss, const graph::GraphCode &code) const;
   /// The gradients become those of the loss itself; notes whether all are finite.
   void unscale(std::vector<mlir::Value> &gradients, const graph::GraphCode &code);
+  /// The same where others have looked at them: `factor` is not finite where one of them isn't.
+  void judge(mlir::Value factor, const graph::GraphCode &code);
   /// Of a step with a gradient that isn't finite, all states but these keep their values.
   void guard(StepFunction &step, const graph::GraphCode &code) const;
 

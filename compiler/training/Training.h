@@ -40,7 +40,7 @@ struct Options {
   /// computed. The loss is `share` times what it is otherwise; dropout draws what it would draw for
   /// the batch of all, of which `process` has the part with its number; statistics of the batch are
   /// of the batch of all. With scalesLoss the gradients are of the scaled loss, and the scale's
-  /// states the caller's to move. makeUpdate does the rest. An optimiser that is told of layers
+  /// states are read alone. makeUpdate does the rest. An optimiser that is told of layers
   /// makes it a whole step all the same, which sums gradients itself.
   bool gradientsAlone = false;
 };

@@ -42,13 +42,16 @@ Status addUpdates(StepFunction &function, const Trained &trained, mlir::BlockArg
 struct Updated {
   std::string name;
   mlir::RankedTensorType type;
+  int64_t part = 0; // not 0: it is shared out, and a process has so many elements (Parts.h)
 };
 /// The rest of a step whose gradients are computed elsewhere (Options::gradientsAlone), as a
 /// module: main(gradient.w, scale, w, velocity.w, step) -> (w', velocity.w', step + 1). Nothing is
-/// clipped: by what all gradients are multiplied is the `scale`. `parts`: the tensors are parts of
+/// clipped: by what all gradients are multiplied is the `scale`. With Options::scalesLoss the
+/// loss's scale is moved here, and nothing else where the `scale` is not finite. `processes`: where
+/// they are several, tensors that aren't shared out are parts of vectors that have several
 /// parameters, and an optimiser that reads other elements than the one that it updates is refused.
 Result<mlir::OwningOpRef<mlir::ModuleOp>> makeUpdate(llvm::ArrayRef<Updated> tensors,
-                                                     const Options &options, bool parts,
+                                                     const Options &options, int64_t processes,
                                                      mlir::MLIRContext &context);
 
 } // namespace tensmith::training

@@ -95,6 +95,9 @@ typedef struct ts_updated {
   ts_type type;
   const int64_t *shape;
   size_t rank;
+  /* Not 0: the tensor is shared out as one vector, of which each process updates so many elements,
+   * the last ones filled up; the module's inputs and states are of that size. */
+  int64_t part;
 } ts_updated;
 
 typedef struct ts_compile_options {
@@ -189,10 +192,14 @@ TS_API void ts_bytes_free(void *bytes);
 /* The part of a step of training that follows the gradients, as a module: optimiser, schedule,
  * decay and averages as `options->training` says, without clipping. Inputs are
  * "gradient.<name>" of each tensor, "scale" (f32), which all gradients are multiplied by first, and
- * states: the tensors (from zeros), the optimiser's slots, averages, and "step". Not 0 in `parts`:
- * the tensors are parts of parameters, and an optimiser that reads other elements of a parameter
- * than the one that it updates (lamb) is refused. */
-TS_API ts_status *ts_compile_update(const ts_updated *tensors, size_t count, int parts,
+ * states: the tensors (from zeros), the optimiser's slots, averages, and "step". With the precision
+ * f16 the states "loss_scale" and "loss_scale_steps" are moved here, and nothing else where "scale"
+ * is not finite. Of tensors that are shared out sums over the elements are asked of
+ * libtensmith_mpi.so, and "process" (i64) is one more input, the process's number. What is not
+ * shared out is whole where `processes` is 1; else a part of several parameters one after the
+ * other, and an optimiser that reads other elements of a parameter than the one that it updates
+ * (lamb) is refused as unsupported. */
+TS_API ts_status *ts_compile_update(const ts_updated *tensors, size_t count, int64_t processes,
                                     const ts_compile_options *options, const char *out_path);
 /* The reference evaluator on a model file: inputs in the order of the model's. Each output, kept
  * tensors included, goes to `observe` (may be null) when it is computed, in the order of the

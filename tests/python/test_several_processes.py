@@ -181,11 +181,60 @@ def test_the_number_asked_for_is_the_number_started(network, pictures, tmp_path)
     assert "start them with mpirun -n 4" in said
 
 
-def test_what_mixes_elements_can_not_be_shared_out(network, pictures, tmp_path):
-    """LAMB's step depends on the norms of the whole parameter; without sharing it is what one process does."""
-    settings = {"optimiser": "lamb", "learning_rate": 1e-3}
+# By sums of sums, and by how many elements there are: what fills parts up must not count.
+CENTRED = """
+fn sum(x) = reduce_sum(dynamic_reshape(x, (reshape(-1) : i64[1])), axes = [0])
+
+fn update(parameter, gradient, velocity, learning_rate) = {
+  let count = sum(parameter * 0.0 + 1.0);
+  let centred = gradient - sum(gradient) / count;
+  let velocity = 0.9 * velocity + centred / (sqrt(sum(centred * centred) / count) + 0.001);
+  (parameter - learning_rate * velocity, velocity)
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def with_sums(network, pictures, folder):
+    """Optimisers that take sums over whole parameters, and what one process comes to by them."""
+    (folder / "centred.tsm").write_text(CENTRED)
+    known = {"lamb": {"optimiser": "lamb", "learning_rate": 3e-3, "clip_norm": 0.3, "ema_decay": 0.9},
+             "centred": {"optimiser": folder / "centred.tsm", "learning_rate": 1e-4}}
+    for name, settings in known.items():
+        train(1, *arguments(network, pictures, folder / f"alone-{name}", **settings))
+    return known
+
+
+@pytest.mark.parametrize("optimiser, processes, zero", [("lamb", 2, 0), ("lamb", 2, 1), ("lamb", 3, 1), ("lamb", 4, 2),
+                                                        ("centred", 2, 2), ("centred", 3, 1)])
+def test_sums_over_parameters_are_those_of_all_parts(with_sums, network, pictures, folder, tmp_path, optimiser, processes, zero):
+    """Norms of LAMB's five parameters, two each, go together: one collective in the update."""
+    run, trace = tmp_path / "run", tmp_path / "trace.json"
+    train(processes, *arguments(network, pictures, run, zero=zero, trace=trace, **with_sums[optimiser]))
+    assert_same(folder / f"alone-{optimiser}", run, 1e-5 if optimiser == "lamb" else 1e-4)  # velocities of about 10
+    sums = [event["args"]["bytes"] for event in json.loads(trace.read_text())["traceEvents"]
+            if event["name"] == "mean over processes"]
+    assert sums == ([] if not zero else [4 * 10] if optimiser == "lamb" else [4 * 10, 4 * 5])
+
+
+def test_goes_on_with_another_number_by_norms(with_sums, network, pictures, folder, tmp_path):
+    run, settings = tmp_path / "run", with_sums["lamb"]
+    train(3, *arguments(network, pictures, run, epochs=2, zero=2, **settings))
+    train(2, *arguments(network, pictures, run, zero=1, **settings), "--resume")
+    assert_same(folder / "alone-lamb", run)
+
+
+@pytest.mark.parametrize("program, operator", [("reduce_max(abs(flat), axes = [0])", "graph.reduce_max"),
+                                               ("reduce_sum(cumsum(flat, axis = 0), axes = [0])", "graph.cumsum")])
+def test_what_reads_elements_in_another_way_can_not_be_shared_out(network, pictures, tmp_path, program, operator):
+    """Without sharing it is what one process does."""
+    (tmp_path / "own.tsm").write_text(f"""
+fn number(x) = {{ let flat = dynamic_reshape(x, (reshape(-1) : i64[1])); {program} }}
+fn update(parameter, gradient, learning_rate) = parameter - learning_rate * gradient / (number(gradient * gradient) + 1.0)
+""")
+    settings = {"optimiser": tmp_path / "own.tsm", "learning_rate": 1e-2}
     said = train(2, *arguments(network, pictures, tmp_path / "run", zero=1, **settings), status=1).stderr
-    assert "the optimiser lamb reads several elements of a parameter to update one" in said
+    assert f"takes more than sums over a parameter's elements to update one ({operator})" in said and "say --zero 0" in said
     train(1, *arguments(network, pictures, tmp_path / "one", **settings))
     train(2, *arguments(network, pictures, tmp_path / "two", **settings))
     assert_same(tmp_path / "one", tmp_path / "two")
@@ -282,8 +331,25 @@ def test_one_of_several_does_not_take_its_part_for_the_whole(normalised, picture
     run = [TENSMITH, "run", step, "--seed", "1"]  # of inputs that aren't given
     alone = subprocess.run(run, capture_output=True, text=True)
     assert alone.returncode == 0, alone.stderr
-    several = subprocess.run(run, capture_output=True, text=True, env=os.environ | {"OMPI_COMM_WORLD_SIZE": "2"})
-    assert several.returncode == 1 and "was told of no other processes" in several.stderr, several.stderr
+    for environment in ({"OMPI_COMM_WORLD_SIZE": "2"}, {"PMIX_RANK": "0", "SLURM_STEP_NUM_TASKS": "2"}, {"PMIX_RANK": "0"}):
+        several = subprocess.run(run, capture_output=True, text=True, env=os.environ | environment)
+        assert several.returncode == 1 and "was told of no other processes" in several.stderr, several.stderr
+    for environment in ({"OMPI_COMM_WORLD_SIZE": "1"}, {"PMIX_RANK": "0", "SLURM_STEP_NUM_TASKS": "1"},
+                        {"SLURM_STEP_NUM_TASKS": "2"}):
+        alone = subprocess.run(run, capture_output=True, text=True, env=os.environ | environment)
+        assert alone.returncode == 0, alone.stderr
+
+
+@pytest.mark.parametrize("environment", [{"OMPI_COMM_WORLD_SIZE": "1"}, {"PMIX_RANK": "0", "SLURM_STEP_NUM_TASKS": "1"},
+                                         {"PMIX_RANK": "0"}, {"SLURM_STEP_NUM_TASKS": "4"}])
+def test_the_only_process_trains_alone(alone, network, pictures, tmp_path, environment):
+    """A rank says nothing of how many there are: a resource manager tells it to a process without others, too."""
+    run = tmp_path / "run"
+    done = subprocess.run(command(1, *arguments(network, pictures, run)), capture_output=True, text=True, timeout=300,
+                          env=MPI | environment)
+    assert done.returncode == 0, done.stderr
+    assert (run / "step.so").exists() and not (run / "update.so").exists()
+    assert_same(alone["momentum"], run, 0)
 
 
 @pytest.mark.parametrize("more, tolerance", [({"recomputation": "recursive"}, 1e-5),
@@ -296,14 +362,26 @@ def test_statistics_of_all_samples_go_with_other_ways(normalised, pictures, tmp_
     assert_same(tmp_path / "1", tmp_path / "2", tolerance)
 
 
-@pytest.mark.parametrize("processes, zero", [(2, 0), (4, 2)])
-def test_losses_are_scaled_by_the_gradients_of_all(pictures, tmp_path, processes, zero):
-    """In f16 a step with gradients that are not finite changes nothing but the scale, on all processes alike. Behind the
-    factor gradients are so large at first that they overflow the half."""
+@pytest.fixture(scope="session")
+def mostly_uncounted(folder, pictures):
+    """Of five targets one counts: a mean over all of them is less than half of that over those."""
+    data, draw = dict(numpy.load(pictures)), numpy.random.default_rng(6)
+    data["label"][draw.random(480) < 0.8] = -1
+    numpy.savez(folder / "uncounted.npz", **data)
+    return folder / "uncounted.npz"
+
+
+@pytest.mark.parametrize("processes, zero, data, optimiser", [(2, 0, "pictures", "momentum"), (4, 2, "pictures", "momentum"),
+                                                              (2, 1, "mostly_uncounted", "adam"), (3, 0, "mostly_uncounted", "momentum"),
+                                                              (2, 1, "mostly_uncounted", "lamb")])
+def test_losses_are_scaled_by_the_gradients_of_all(request, tmp_path, processes, zero, data, optimiser):
+    """In f16 a step with gradients that are not finite changes nothing but the scale, on all processes alike, and at the
+    same steps. Behind the factor gradients are so large at first that they overflow the half."""
+    pictures = request.getfixturevalue(data)
     model = residual(tmp_path, "residual.onnx", factor=256.0)
     for count in (1, processes):
         train(count, *arguments(model, pictures, tmp_path / str(count), zero=zero if count > 1 else 0, precision="f16",
-                                learning_rate=1e-6, clip_norm=100.0))
+                                learning_rate=1e-6, clip_norm=100.0, optimiser=optimiser))
     states, others = states_of(tmp_path / "1")[0], states_of(tmp_path / str(processes))[0]
     assert 1 <= states["loss_scale"] < 65536 and states["step"] < 54
     for name in ("loss_scale", "loss_scale_steps", "step"):

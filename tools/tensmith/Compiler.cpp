@@ -307,7 +307,7 @@ void compileStep(const std::string &model, const CompileSettings &settings,
   });
 }
 
-void compileUpdate(std::span<const train::Bucketed> tensors, bool parts,
+bool compileUpdate(std::span<const train::Updated> tensors, int64_t processes,
                    const CompileSettings &settings, const TrainingRequest &request,
                    const std::string &out) {
   const std::string &model = request.settings->model;
@@ -316,12 +316,19 @@ void compileUpdate(std::span<const train::Bucketed> tensors, bool parts,
   TrainingOptions training(request);
   options.options.training = &training.options;
   std::vector<ts_updated> updated;
-  for (const train::Bucketed &tensor : tensors)
-    updated.push_back(
-        {tensor.name.c_str(), ts_type(tensor.type), tensor.shape.data(), tensor.shape.size()});
-  naming(model, [&] {
-    detail::check(library().compileUpdate(updated.data(), updated.size(), parts, &options.options,
-                                          out.c_str()));
+  for (const train::Updated &tensor : tensors)
+    updated.push_back({tensor.name.c_str(), ts_type(tensor.type), tensor.shape.data(),
+                       tensor.shape.size(), tensor.part});
+  bool mayBeRefused = processes > 1 && !tensors.empty() && !tensors[0].part;
+  return naming(model, [&] {
+    ts_status *status = library().compileUpdate(updated.data(), updated.size(), processes,
+                                                &options.options, out.c_str());
+    bool refused = mayBeRefused && status && ts_status_get_code(status) == TS_UNSUPPORTED;
+    if (refused)
+      ts_status_free(status);
+    else
+      detail::check(status);
+    return !refused;
   });
 }
 

@@ -63,8 +63,10 @@ struct TrainingRequest {
 /// One step, as a module whose states are the parameters and what the optimiser keeps.
 void compileStep(const std::string &model, const CompileSettings &settings,
                  const TrainingRequest &request, const std::string &out);
-/// The part after it, which updates those tensors; `parts`: of parameters.
-void compileUpdate(std::span<const train::Bucketed> tensors, bool parts,
+/// The part after it, which updates those tensors; of several `processes` each its own part of
+/// them. False where they hold several parameters each, and the optimiser reads more of one than
+/// the element that it updates.
+bool compileUpdate(std::span<const train::Updated> tensors, int64_t processes,
                    const CompileSettings &settings, const TrainingRequest &request,
                    const std::string &out);
 /// The bytes of the ONNX model with other contents of initialisers.

@@ -211,8 +211,10 @@ private:
       from = checkpoint(watcher);
       compileModules(from.has_value());
     }
+    double apart[1] = {apart_ ? 1.0 : 0.0}; // the others learn it from the first
     if (processes_)
-      processes_->meet();
+      processes_->sum(apart);
+    apart_ = apart[0] > 0;
     if (!isFirst()) {
       from = checkpoint(watcher);
       loadModules();
@@ -224,8 +226,7 @@ private:
     std::unique_ptr<train::CompiledTrainee> trainee;
     if (processes_)
       trainee = std::make_unique<train::ParallelTrainee>(*step_, *update_, *forward_, settings_,
-                                                         train::layOut(*step_, settings_, count()),
-                                                         *processes_, stopSignal);
+                                                         layout(), *processes_, stopSignal);
     else
       trainee = std::make_unique<train::CompiledTrainee>(*step_, *forward_, settings_);
     if (isFirst())
@@ -336,10 +337,16 @@ private:
     }
     if (!processes_)
       return;
-    train::Layout layout = train::layOut(*step_, settings_, count());
-    compileUpdate(layout.updated, settings_.zero > 0, compile_, request, updateFile());
+    CompileSettings update = compile_;
+    update.precision = settings_.precision;
+    int64_t processes = settings_.zero > 0 ? count() : 1;
+    apart_ = !compileUpdate(layout().updated, processes, update, request, updateFile());
+    if (apart_)
+      compileUpdate(layout().updated, processes, update, request, updateFile());
     update_ = Module::load(updateFile());
   }
+
+  train::Layout layout() const { return train::layOut(*step_, settings_, count(), apart_); }
 
   train::RunData bind(const train::CompiledTrainee &trainee) {
     train::Normalisation normalisation = {settings_.scale, settings_.mean, settings_.deviation};
@@ -418,12 +425,24 @@ private:
   train::Dataset data_, test_;
   train::Split rows_;
   std::string modelHash_;
+  bool apart_ = false;                            // parameters have buckets of their own
   std::optional<Module> step_, forward_, update_; // the last where there are several processes
 };
 
 /// As one of several processes: what fails here ends all of them.
+int trainAlone(train::Settings settings) {
+  if (settings.processes > 1)
+    failUsage(fmt::format("{} asks for {} processes; start them with mpirun -n {} tensmith train",
+                          settings.origin("processes"), settings.processes, settings.processes));
+  return Training(std::move(settings), nullptr).run();
+}
+
 int trainWithOthers(train::Settings settings) {
   std::unique_ptr<train::Processes> processes = train::openMpi(settings.processTimeout);
+  if (processes->size() == 1) {
+    processes.reset();
+    return trainAlone(std::move(settings));
+  }
   try {
     if (settings.processes && settings.processes != processes->size())
       failUsage(fmt::format("{} asks for {} processes, but {} were started; start them with mpirun "
@@ -448,12 +467,8 @@ int trainRun(train::Settings settings) {
   catchSignals();
   if (kindOf(settings.model) == FileKind::Module)
     fail(settings.model, "is compiled already; give the ONNX model that it was made from");
-  if (train::startedBySeveral())
-    return trainWithOthers(std::move(settings));
-  if (settings.processes > 1)
-    failUsage(fmt::format("{} asks for {} processes; start them with mpirun -n {} tensmith train",
-                          settings.origin("processes"), settings.processes, settings.processes));
-  return Training(std::move(settings), nullptr).run();
+  return train::startedProcesses() == 1 ? trainAlone(std::move(settings))
+                                        : trainWithOthers(std::move(settings));
 }
 
 } // namespace tensmith::cli

@@ -34,7 +34,7 @@ tensmith_all_reduce_mean(const TensmithCall *call) {
   if (result != call->operands[0])
     std::memcpy(result, call->operands[0], size_t(count) * (wide ? sizeof(double) : sizeof(float)));
   if (!sums.sum)
-    return tensmith::train::startedBySeveral()
+    return tensmith::train::startedProcesses() != 1
                ? call->services->fail(call, TENSMITH_FAIL_UNTOLD, count)
                : 0;
   auto type = wide ? tensmith::DataType::F64 : tensmith::DataType::F32;

@@ -30,6 +30,12 @@ TEST(Buckets, CloseWhenTheyAreFull) {
   EXPECT_EQ(buckets[2].pieces.size(), 1u);
 }
 
+TEST(Buckets, AreOfOneEachWithoutASize) {
+  auto buckets = makeBuckets(floats({100, 0, 3}), 0, 2);
+  ASSERT_EQ(buckets.size(), 3u);
+  EXPECT_EQ(buckets[1].count, 32); // of no elements, and still a line for each process
+}
+
 // Parts are equal, and pieces begin at lines: kernels read and write them as tensors.
 TEST(Buckets, HoldEveryParameterOnce) {
   std::vector<Bucketed> parameters = floats({1, 17, 300, 5, 5, 2049, 0, 31});
