@@ -1,10 +1,10 @@
 // tensmith bench: how long a run takes, and where the time goes.
+#include "client/Compiler.h"
+#include "client/Progress.h"
 #include "files/Files.h"
 #include "tools/tensmith/Commands.h"
-#include "tools/tensmith/Compiler.h"
 #include "tools/tensmith/Inputs.h"
 #include "tools/tensmith/KernelReport.h"
-#include "tools/tensmith/Progress.h"
 #include "train/StepTrace.h"
 
 #include <CLI/CLI.hpp>
@@ -212,7 +212,7 @@ void addBench(CLI::App &app, Action &chosen) {
       ->type_name("FILE");
   command->add_flag("--json", settings->json, "As JSON; times in seconds");
   settings->inputs.addTo(*command);
-  settings->compile.addTo(*command, false);
+  addCompilation(*command, settings->compile, false);
   command->footer("Examples:\n"
                   "  tensmith bench resnet50.onnx --threads 1\n"
                   "  tensmith bench bert.so --input ids=1x128xi64=range --kernels\n"

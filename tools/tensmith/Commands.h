@@ -1,6 +1,7 @@
 // The subcommands: each adds itself, with its options and its help, and what it does when chosen.
 #pragma once
 
+#include "client/Compiler.h"
 #include "files/Failure.h"
 
 #include <functional>
@@ -12,8 +13,14 @@ class App;
 
 namespace tensmith::cli {
 
+using namespace client;
+
 /// Run by main() after the command line is read; gives the exit status, throws Failure.
 using Action = std::function<int()>;
+
+/// The options of a compilation; `threadsToo`: how many it takes, where the command has no such
+/// option of its own.
+void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsToo);
 
 void addCompile(CLI::App &app, Action &chosen);
 void addRun(CLI::App &app, Action &chosen);

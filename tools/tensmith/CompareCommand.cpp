@@ -1,10 +1,10 @@
 // tensmith compare: whether two ways to the same tensors agree, and the first one that differs.
+#include "client/Compiler.h"
+#include "client/Progress.h"
 #include "files/Npy.h"
 #include "files/Npz.h"
 #include "tools/tensmith/Commands.h"
-#include "tools/tensmith/Compiler.h"
 #include "tools/tensmith/Inputs.h"
-#include "tools/tensmith/Progress.h"
 #include "tools/tensmith/Report.h"
 #include "tools/tensmith/TensorComparison.h"
 #include "tools/tensmith/Values.h"
@@ -346,7 +346,7 @@ void addCompare(CLI::App &app, Action &chosen) {
       ->check(CLI::Range(1, 4096));
   command->add_flag("--json", settings->json, "As JSON");
   settings->inputs.addTo(*command);
-  settings->compile.addTo(*command, false);
+  addCompilation(*command, settings->compile, false);
   command->footer("Examples:\n"
                   "  tensmith compare model.onnx --reference\n"
                   "  tensmith compare model.so model.onnx --reference\n"

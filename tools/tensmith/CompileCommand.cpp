@@ -1,6 +1,6 @@
 // tensmith compile: a model in, a module out.
+#include "client/Compiler.h"
 #include "tools/tensmith/Commands.h"
-#include "tools/tensmith/Compiler.h"
 #include "tools/tensmith/Report.h"
 
 #include <CLI/CLI.hpp>
@@ -43,7 +43,7 @@ void addCompile(CLI::App &app, Action &chosen) {
   command->add_option("-o,--output", settings->out, "Default: the model's name with .so, here")
       ->type_name("FILE");
   command->add_flag("--json", settings->json, "Print what was made as JSON");
-  settings->compile.addTo(*command, true);
+  addCompilation(*command, settings->compile, true);
   command->footer("Examples:\n"
                   "  tensmith compile resnet50.onnx -o resnet50.so\n"
                   "  tensmith compile bert.onnx --shape batch=1 --shape sequence=128\n"

@@ -1,7 +1,7 @@
 // tensmith format: programs of the language in their one layout.
+#include "client/Compiler.h"
 #include "files/Files.h"
 #include "tools/tensmith/Commands.h"
-#include "tools/tensmith/Compiler.h"
 
 #include <CLI/CLI.hpp>
 

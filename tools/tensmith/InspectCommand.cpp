@@ -1,6 +1,6 @@
 // tensmith inspect: what a model or a module is: signature, operators, kernels, memory.
+#include "client/Compiler.h"
 #include "tools/tensmith/Commands.h"
-#include "tools/tensmith/Compiler.h"
 #include "tools/tensmith/Report.h"
 #include "tools/tensmith/Values.h"
 
@@ -311,7 +311,7 @@ void addInspect(CLI::App &app, Action &chosen) {
                  "The kernels' schedules alone, in the form that --schedules reads")
       ->excludes(noCompile)
       ->excludes(json);
-  settings->compile.addTo(*command, false);
+  addCompilation(*command, settings->compile, false);
   command->footer("Examples:\n"
                   "  tensmith inspect model.onnx --no-compile\n"
                   "  tensmith inspect model.so --verify\n"

@@ -1,6 +1,6 @@
 // tensmith machine: what is compiled for when no target is named, and what it can do at most.
+#include "client/Compiler.h"
 #include "tools/tensmith/Commands.h"
-#include "tools/tensmith/Compiler.h"
 #include "tools/tensmith/Report.h"
 
 #include <CLI/CLI.hpp>

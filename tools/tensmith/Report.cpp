@@ -9,13 +9,6 @@
 
 namespace tensmith::cli {
 
-Json parseJson(const std::string &text, const std::string &what) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded())
-    throw Failure(what + ": its description is no JSON; this is a mistake in tensmith");
-  return json;
-}
-
 void printJson(const Json &json) {
   std::cout << json.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
 }

@@ -10,8 +10,6 @@ namespace tensmith::cli {
 
 using Json = nlohmann::ordered_json;
 
-/// JSON from the library; `what` names it in the message where it isn't any.
-Json parseJson(const std::string &text, const std::string &what);
 /// On stdout, indented; invalid UTF-8 in names is replaced.
 void printJson(const Json &json);
 

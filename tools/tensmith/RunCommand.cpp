@@ -1,10 +1,10 @@
 // tensmith run: the outputs of a model or module for given inputs.
+#include "client/Compiler.h"
+#include "client/Progress.h"
 #include "files/Npy.h"
 #include "tools/tensmith/Commands.h"
-#include "tools/tensmith/Compiler.h"
 #include "tools/tensmith/Inputs.h"
 #include "tools/tensmith/InstructionReport.h"
-#include "tools/tensmith/Progress.h"
 #include "tools/tensmith/Report.h"
 
 #include <CLI/CLI.hpp>
@@ -265,7 +265,7 @@ void addRun(CLI::App &app, Action &chosen) {
                     "in a program, and of each kernel; measuring adds some 40 ns to each");
   command->add_flag("--json", settings->json, "Print the outputs' description as JSON");
   settings->inputs.addTo(*command);
-  settings->compile.addTo(*command, false);
+  addCompilation(*command, settings->compile, false);
   command->footer(
       "Examples:\n"
       "  tensmith run model.onnx --input x=photo.jpg --image-mean 0.485,0.456,0.406 \\\n"

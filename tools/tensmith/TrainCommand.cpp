@@ -2,8 +2,8 @@
 //
 // Settings come from a configuration file, and from options, which count more; both from one table
 // (train/SettingTable.h). A run has a folder: the compiled step, checkpoints, metrics, the result.
+#include "client/TrainingRun.h"
 #include "tools/tensmith/Commands.h"
-#include "tools/tensmith/TrainingRun.h"
 
 #include "files/Words.h"
 #include "train/SettingTable.h"

@@ -10,7 +10,7 @@
 #include <string>
 #include <thread>
 
-namespace tensmith::cli {
+namespace tensmith::client {
 
 class Progress {
 public:
@@ -46,4 +46,4 @@ private:
   std::jthread watcher_; // last: stops before the rest goes
 };
 
-} // namespace tensmith::cli
+} // namespace tensmith::client

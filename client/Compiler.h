@@ -1,4 +1,4 @@
-// The compiler, for commands that are given a model rather than a module.
+// The compiler, for programs that are given a model rather than a module.
 //
 // Its library is loaded when it is first needed: it brings LLVM along, and a module runs without.
 #pragma once
@@ -10,16 +10,16 @@
 #include <tensmith/compiler.h>
 #include <tensmith/tensmith.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <functional>
 #include <map>
 
-namespace CLI {
-class App;
-}
+namespace tensmith::client {
 
-namespace tensmith::cli {
+using Json = nlohmann::ordered_json;
 
-/// What the command line says of a compilation.
+/// What a program says of a compilation.
 struct CompileSettings {
   std::vector<std::string> shapes; // "image=1x3x224x224", "batch=4"
   std::vector<std::string> keep;   // tensors that become outputs too; "*": all
@@ -42,8 +42,6 @@ struct CompileSettings {
   int64_t nodeLimit = 0;
   int nestingLimit = 0;
   std::vector<std::string> overridable; // initialisers that become inputs
-
-  void addTo(CLI::App &command, bool threadsToo);
 };
 
 /// Writes the module to `out`.
@@ -53,7 +51,7 @@ void compileModel(const std::string &model, const CompileSettings &settings,
 Module loadOrCompile(const std::string &path, const CompileSettings &settings,
                      bool verifyWeights = false);
 
-/// What is compiled for a run of training, beside what the command line says of a compilation.
+/// What is compiled for a run of training, beside what is said of a compilation.
 struct TrainingRequest {
   const train::Settings *settings;
   int64_t steps; // of the whole run, for the schedule
@@ -79,6 +77,8 @@ using Observer =
 std::vector<Tensor> evaluateByReference(const std::string &model, const CompileSettings &settings,
                                         const std::vector<Tensor> &inputs, size_t outputs,
                                         const Observer &observe);
+/// JSON from the library; `what` names it in the message where it isn't any.
+Json parseJson(const std::string &text, const std::string &what);
 /// JSON, as compiler.h says.
 std::string describeModel(const std::string &model, const CompileSettings &settings);
 std::string describeMachine();
@@ -87,4 +87,4 @@ std::string formatProgram(const std::string &program, const std::string &name);
 /// The same with its limits, which are measured unless they were before; `again`: in any case.
 std::string measureMachine(bool again);
 
-} // namespace tensmith::cli
+} // namespace tensmith::client

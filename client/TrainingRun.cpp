@@ -2,13 +2,12 @@
 //
 // The modules stay in the run's folder: a run that goes on takes the same code, and so the same
 // bits, though the compiler or what it has measured of the machine may have changed.
-#include "tools/tensmith/TrainingRun.h"
+#include "client/TrainingRun.h"
 
 #include "base/Hash.h"
+#include "client/Progress.h"
 #include "files/Failure.h"
 #include "files/Words.h"
-#include "tools/tensmith/Progress.h"
-#include "tools/tensmith/Report.h"
 #include "train/ParallelTrainee.h"
 #include "train/SettingTable.h"
 
@@ -28,7 +27,7 @@
 #include <thread>
 #include <unistd.h>
 
-namespace tensmith::cli {
+namespace tensmith::client {
 namespace {
 
 namespace fs = std::filesystem;
@@ -471,4 +470,4 @@ int trainRun(train::Settings settings) {
                                         : trainWithOthers(std::move(settings));
 }
 
-} // namespace tensmith::cli
+} // namespace tensmith::client

@@ -1,11 +1,11 @@
 // A run of `tensmith train`, once its settings are known.
 #pragma once
 
-#include "tools/tensmith/Compiler.h"
+#include "client/Compiler.h"
 
-namespace tensmith::cli {
+namespace tensmith::client {
 
 /// The exit status: 130 where it was interrupted. Throws Failure.
 int trainRun(train::Settings settings);
 
-} // namespace tensmith::cli
+} // namespace tensmith::client

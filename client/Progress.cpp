@@ -1,13 +1,13 @@
 // The line of progress is drawn by a thread of its own, so that also work that says nothing of how
 // far it is shows that it goes on.
-#include "tools/tensmith/Progress.h"
+#include "client/Progress.h"
 
 #include <cstdio>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-namespace tensmith::cli {
+namespace tensmith::client {
 
 using namespace std::chrono_literals;
 
@@ -84,4 +84,4 @@ void Progress::draw(bool first) {
   std::fputs(terminal_ ? ("\r" + fitting(line) + "\033[K").c_str() : (line + "\n").c_str(), stderr);
 }
 
-} // namespace tensmith::cli
+} // namespace tensmith::client
