@@ -48,6 +48,14 @@ def test_the_table_has_the_engines_that_ran(tmp_path):
     assert "| resnet50 | 2 | 9.00 | 6.00 | - | - | 1.50 |" in readme(tree)
 
 
+def test_steps_of_training_have_a_table(tmp_path):
+    step = {"step": "mlp", "threads": 1, "median_ms": {"tensmith": 4.0, "jax": 5.0, "torch": 8.0}, "memory_mb": {"tensmith": 6.0, "jax": 60.0, "torch": 16.0}}
+    tree = copy_of_readme(tmp_path, [("train-mlp.json", [step])])
+    assert update(tree).returncode == 0
+    assert "| step | threads | Tensmith | PyTorch | JAX | ratio |" in readme(tree)
+    assert "| mlp | 1 | 4.0 (6) | 8.0 (16) | 5.0 (60) | 0.80 |" in readme(tree)
+
+
 def test_without_results_the_table_is_empty_and_the_rest_stands(tmp_path):
     tree = copy_of_readme(tmp_path)
     assert update(tree).returncode == 0
