@@ -74,6 +74,9 @@ def bert_4x256(p, ids, heads=4):
     return linear(p, "head", x[:, 0])
 
 
+bert_4x256_long = bert_4x256  # of longer texts
+
+
 def lstm_lm(p, ids):
     x = p["words.weight"][ids]
     for layer in range(2):

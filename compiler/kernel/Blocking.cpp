@@ -133,6 +133,19 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   return b;
 }
 
+Blocking Blocking::ofRows(IndexMath &math, Value rows, int64_t height) {
+  Blocking b;
+  b.rows = rows;
+  b.cutRows(math, height);
+  return b;
+}
+
+Value Blocking::firstRow(IndexMath &math, Value tile) const {
+  if (!knownRows)
+    return math.min(math.mul(tile, height), rows);
+  return math.add(math.mul(tile, height - 1), math.min(tile, math.constant(highTiles)));
+}
+
 void Blocking::cutItems(IndexMath &math, const Schedule &asked) {
   auto bounded = [&](std::optional<int64_t> size, Value most, Value chosen) {
     return size ? math.min(math.constant(*size), math.max(most, math.constant(1))) : chosen;

@@ -49,6 +49,10 @@ struct Blocking {
 
   static Blocking choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
                          const Schedule &asked = {});
+  /// Of rows alone, which are cut into tiles of at most `height`.
+  static Blocking ofRows(IndexMath &math, mlir::Value rows, int64_t height);
+  /// Where a tile begins, or, behind the last one, where the rows end.
+  mlir::Value firstRow(IndexMath &math, mlir::Value tile) const;
   /// As a schedule asks for it, as far as the compilation knows.
   Schedule schedule() const;
   /// Whether sums may have to be kept; a run may turn out to need one block.

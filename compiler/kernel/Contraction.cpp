@@ -177,35 +177,36 @@ bool isStackedProduct(graph::MatMulOp product) {
 
 } // namespace
 
+std::optional<AttentionScores> scoresBehind(graph::SoftmaxOp softmax) {
+  auto type = cast<RankedTensorType>(softmax.getType());
+  if (!type.getElementType().isF32() || softmax.getAxis() != uint64_t(type.getRank() - 1))
+    return std::nullopt;
+  AttentionScores scores{{}, softmax, {}};
+  scores.product = behind<graph::MatMulOp>(softmax.getX(), scores.elementwise);
+  if (!scores.product || !isStackedProduct(scores.product))
+    return std::nullopt;
+  scores.elementwise = dependentOn(scores.product, scores.elementwise);
+  return scores;
+}
+
 std::optional<AttentionScores> matchScores(Operation *root) {
   auto weighted = dyn_cast<graph::MatMulOp>(root);
   if (!weighted || !isStackedProduct(weighted) || storedOperand(weighted.getA()) != weighted.getA())
     return std::nullopt;
-  AttentionScores scores;
-  llvm::SetVector<Operation *> after, before;
-  scores.softmax = behind<graph::SoftmaxOp>(weighted.getA(), after);
-  if (!scores.softmax)
-    return std::nullopt;
-  auto type = cast<RankedTensorType>(scores.softmax.getType());
-  if (!type.getElementType().isF32() || scores.softmax.getAxis() != uint64_t(type.getRank() - 1))
-    return std::nullopt;
-  scores.product = behind<graph::MatMulOp>(scores.softmax.getX(), before);
-  if (!scores.product || !isStackedProduct(scores.product))
-    return std::nullopt;
+  llvm::SetVector<Operation *> after;
+  auto softmax = behind<graph::SoftmaxOp>(weighted.getA(), after);
+  auto scores = softmax ? scoresBehind(softmax) : std::nullopt;
   // What follows the softmax sees it alone: scores are no longer there.
-  llvm::SetVector<Operation *> all = after;
-  all.insert(before.begin(), before.end());
-  scores.elementwise = dependentOn(scores.product, all);
-  if (llvm::any_of(scores.elementwise, [&](Operation *op) { return after.contains(op); }))
+  if (!scores || !dependentOn(scores->product, after).empty())
     return std::nullopt;
-  after = dependentOn(scores.softmax, after);
-  scores.elementwise.insert(after.begin(), after.end());
+  after = dependentOn(softmax, after);
+  scores->elementwise.insert(after.begin(), after.end());
   graph::ShapeContext shapes(root->getContext());
-  auto own = shapes.dims(weighted.getType()), theirs = shapes.dims(type);
+  auto own = shapes.dims(weighted.getType()), theirs = shapes.dims(softmax.getType());
   bool sameRows = own.size() == theirs.size();
   for (size_t dim = 0; sameRows && dim + 1 < own.size(); ++dim)
     sameRows = shapes.equal(own[dim], theirs[dim]);
-  return sameRows ? std::optional(std::move(scores)) : std::nullopt;
+  return sameRows ? scores : std::nullopt;
 }
 
 Value storedOperand(Value operand) {
@@ -318,6 +319,36 @@ Value tapsAsDepthwiseWeights(graph::GraphBuilder &builder, graph::ConvOp conv, V
 Value matchDepthwiseTaps(graph::ConvOp conv) {
   Value taps = throughTranspose(through<graph::ReshapeOp>(conv.getW()), {1, 0});
   return taps && isa<BlockArgument>(taps) ? taps : Value();
+}
+
+bool isContraction(Operation *op) {
+  auto result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  auto rank = [&](unsigned i) {
+    return cast<RankedTensorType>(op->getOperand(i).getType()).getRank();
+  };
+  Type accumulator = result ? graph::kernelElementType(result.getElementType()) : Type();
+  if (!accumulator || accumulator.getIntOrFloatBitWidth() < 32 || rank(0) < 2 || rank(1) < 2)
+    return false;
+  auto a = cast<RankedTensorType>(op->getOperand(0).getType()),
+       b = cast<RankedTensorType>(op->getOperand(1).getType());
+  if (!isa<graph::MatMulOp>(op))
+    return true;
+  // Leading dimensions are the result's or 1, and of the left operand all of them where the right
+  // has none.
+  graph::ShapeContext shapes(op->getContext());
+  auto out = shapes.dims(result);
+  auto fits = [&](RankedTensorType type, bool broadcasts) {
+    auto dims = shapes.dims(type);
+    for (int64_t dim = 0; dim + 2 < type.getRank(); ++dim) {
+      AffineExpr size = out[out.size() - type.getRank() + dim];
+      bool one = type.getDimSize(dim) == 1;
+      if (!shapes.equal(dims[dim], size) && !(one && broadcasts))
+        return false;
+    }
+    return true;
+  };
+  return fits(a, b.getRank() > 2) && fits(b, true) &&
+         (b.getRank() > 2 || a.getRank() == result.getRank());
 }
 
 std::optional<Contraction> matchContraction(Operation *root) {

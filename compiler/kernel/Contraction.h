@@ -57,6 +57,10 @@ struct Contraction {
 /// `unpackedWeights` builds.
 std::optional<Contraction> matchContraction(mlir::Operation *root);
 
+/// Whether the matmul or the channels-last convolution is a contraction once its right operand is
+/// packed: its types are summed up in 32 bits at least, and its stacks are the result's.
+bool isContraction(mlir::Operation *root);
+
 /// Attention: the left operand of a product is a softmax of another one, scaled and masked by
 /// element-wise operators of the same shape.
 struct AttentionScores {
@@ -65,6 +69,8 @@ struct AttentionScores {
   llvm::SetVector<mlir::Operation *> elementwise; // before and after the softmax
 };
 
+/// Of a softmax along the last dimension of a stack of matrices of f32, with what is before it.
+std::optional<AttentionScores> scoresBehind(graph::SoftmaxOp softmax);
 /// Of a product of stacks of matrices of f32. Who else uses what is between is not looked at.
 std::optional<AttentionScores> matchScores(mlir::Operation *root);
 

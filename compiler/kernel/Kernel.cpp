@@ -1,6 +1,7 @@
 // Choosing a template for a region; see Kernel.h.
 #include "compiler/kernel/Kernel.h"
 
+#include "compiler/kernel/AttentionGradient.h"
 #include "compiler/kernel/ChainKernel.h"
 #include "compiler/kernel/ConcatKernel.h"
 #include "compiler/kernel/ContractionKernel.h"
@@ -87,6 +88,8 @@ bool agreesForCertain(Operation *op) {
 
 Template chooseTemplate(graph::KernelOp kernel, Operation *root, const MachineShape &machine,
                         const Schedule &asked) {
+  if (auto gradient = matchAttentionGradient(kernel))
+    return attentionGradientTemplate(kernel, *gradient, machine);
   if (auto chain = chainBehind(root); !chain.empty())
     return chainTemplate(kernel, chain, machine, asked);
   switch (rootKind(root)) {

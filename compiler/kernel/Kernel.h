@@ -4,8 +4,8 @@
 // runtime/KernelAbi.h, whatever the region is called: regions of the same structure give the same
 // text, which is how they come to be compiled once. The template is chosen by the region's root: a
 // contraction (ContractionKernel.cpp), a depthwise convolution (DepthwiseKernel.cpp), a chain of
-// both (ChainKernel.cpp), a normalisation along rows (RowKernel.cpp), a concatenation
-// (ConcatKernel.cpp), a loop of the model (RecurrenceKernel.cpp), an ensemble of trees
+// both (ChainKernel.cpp), attention's gradient, a normalisation along rows (RowKernel.cpp), a
+// concatenation (ConcatKernel.cpp), a loop of the model (RecurrenceKernel.cpp), trees
 // (TreeKernel.cpp), Fourier transforms (FourierKernel.cpp), or loops over the results' elements
 // (LoopKernel.cpp), which take every region that the others refuse.
 #pragma once

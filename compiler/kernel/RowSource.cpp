@@ -185,7 +185,11 @@ void RowSource::beginTile(Value batch, ArrayRef<Value> rows, Value slot) {
   batch_ = batch;
   rows_.assign(rows.begin(), rows.end());
   bases_.clear();
-  if (turns())
+  if (held_.first)
+    for (size_t row = 0; row < rows.size(); ++row)
+      bases_.push_back(elementPointer(math_, element_, held_.first,
+                                      math_.mul(math_.add(slot, row), held_.apart)));
+  else if (turns())
     for (size_t row = 0; row < rows.size(); ++row)
       bases_.push_back(elementPointer(math_, element_, copiedRow(slot),
                                       math_.constant(row * contraction_.step)));

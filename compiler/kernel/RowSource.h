@@ -47,6 +47,12 @@ public:
   /// Where row `slot` of the copy lies.
   mlir::Value copiedRow(mlir::Value slot);
 
+  /// Rows are read from memory of the thread's own, where the kernel has put them: of a tile's slot
+  /// from `first` + slot * `apart` on, with elements `distance` apart; all in elements.
+  void hold(mlir::Value first, int64_t apart, int64_t distance) {
+    held_ = {first, apart, distance};
+  }
+
   /// Starts a tile of such rows.
   void beginTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
 
@@ -58,7 +64,7 @@ public:
 
   /// From an element of a row to the next, in the tile begun; of steps of several, a part of that
   /// from one step to the next.
-  int64_t distance() const { return turns() ? rows_.size() : 1; }
+  int64_t distance() const { return turns() ? rows_.size() : held_.distance; }
 
   /// Products of a step of the sum.
   int64_t step() const { return contraction_.step; }
@@ -95,6 +101,10 @@ private:
   llvm::SmallVector<int64_t> taps_;
   mlir::Value depth_, products_, total_; // total: products, rounded up to whole steps
   RowPlace place_;
+  struct {
+    mlir::Value first;
+    int64_t apart = 0, distance = 1;
+  } held_;
   mlir::Value scratch_, batch_;
   llvm::SmallVector<mlir::Value> rows_, bases_;
 };

@@ -75,6 +75,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"sum-columns", rewrite::sumColumns},
                    {"compile-loops", rewrite::compileLoops},
                    {"repeat-elementwise", rewrite::repeatElementwise},
+                   {"attention-gradients", rewrite::fuseAttentionGradients},
                    {"fuse-rows", rewrite::fuseRows},
                    {"fuse", rewrite::fuse},
                    {"hoist", rewrite::hoist},

@@ -3,6 +3,7 @@
 
 #include "base/Budget.h"
 #include "compiler/graph/ProcessReduction.h"
+#include "compiler/kernel/AttentionGradient.h"
 #include "compiler/program/Program.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/vm/Recomputation.h"
@@ -25,8 +26,9 @@ double cyclesOf(const vm::KernelBinding &binding, StringRef kind,
        bytes = dyn_cast_or_null<AffineConstantExpr>(binding.bytes);
   if (!flops || !bytes)
     return kCall;
-  bool multiplies = kind == "contraction" || kind == "winograd" || kind == "fourier" ||
-                    kind == "depthwise" || kind.starts_with("call."); // of a library
+  bool multiplies = kind == "contraction" || kind == kernel::kAttentionGradient ||
+                    kind == "winograd" || kind == "fourier" || kind == "depthwise" ||
+                    kind.starts_with("call."); // of a library
   auto lanes = double(machine.lanes(sizeof(float)));
   double arithmetic = multiplies ? double(flops.getValue()) / (4 * lanes * kReachedOfPeak)
                                  : double(flops.getValue()) * kArithmeticPerElement / lanes;

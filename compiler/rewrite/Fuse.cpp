@@ -8,16 +8,15 @@
 // register tile or a row holds; attention has three, whose scores never leave the cache. The right
 // operand of a contraction is packed before the kernel (weights now, others by a kernel of their
 // own). Reshapes of what lies in memory stay outside: they cost nothing there.
-#include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
-#include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/ConvChain.h"
 #include "compiler/kernel/PatchKernel.h"
 #include "compiler/kernel/RowSource.h"
+#include "compiler/rewrite/KernelRegion.h"
 #include "compiler/rewrite/Rewrites.h"
 
-#include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -56,48 +55,13 @@ struct Role {
   bool isVectorRoot() const { return part == Part::VectorRoot; }
 };
 
-bool isScalarConstant(Value value) {
-  auto constant = value.getDefiningOp<graph::ConstantOp>();
-  return constant && cast<ShapedType>(constant.getType()).getNumElements() == 1;
-}
-
-bool contracts(Operation *op) {
-  auto result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-  auto rank = [&](unsigned i) {
-    return cast<RankedTensorType>(op->getOperand(i).getType()).getRank();
-  };
-  Type accumulator = result ? graph::kernelElementType(result.getElementType()) : Type();
-  if (!accumulator || accumulator.getIntOrFloatBitWidth() < 32 || rank(0) < 2 || rank(1) < 2)
-    return false;
-  auto a = cast<RankedTensorType>(op->getOperand(0).getType()),
-       b = cast<RankedTensorType>(op->getOperand(1).getType());
-  if (!isa<graph::MatMulOp>(op))
-    return true;
-  // Leading dimensions are the result's or 1, and of the left operand all of them where the right
-  // has none.
-  graph::ShapeContext shapes(op->getContext());
-  auto out = shapes.dims(result);
-  auto fits = [&](RankedTensorType type, bool broadcasts) {
-    auto dims = shapes.dims(type);
-    for (int64_t dim = 0; dim + 2 < type.getRank(); ++dim) {
-      AffineExpr size = out[out.size() - type.getRank() + dim];
-      bool one = type.getDimSize(dim) == 1;
-      if (!shapes.equal(dims[dim], size) && !(one && broadcasts))
-        return false;
-    }
-    return true;
-  };
-  return fits(a, b.getRank() > 2) && fits(b, true) &&
-         (b.getRank() > 2 || a.getRank() == result.getRank());
-}
-
 Role roleOf(Operation *op) {
   if (op->getNumResults() == 0 || op->getNumRegions() ||
       isa<graph::ConstantOp, graph::NoneOp>(op) || !kernel::canEmit(op) || !hasKnownSizes(op))
     return Part::Outside;
   if (auto conv = dyn_cast<graph::ConvOp>(op)) {
     bool known = cast<RankedTensorType>(conv.getW().getType()).hasStaticShape();
-    if (!known || !conv.getChannelsLast() || !contracts(op))
+    if (!known || !conv.getChannelsLast() || !kernel::isContraction(op))
       return Part::Window;
     if (!kernel::isDepthwise(conv))
       return RootKind::Contraction;
@@ -105,7 +69,7 @@ Role roleOf(Operation *op) {
     return f32 ? Role(RootKind::Depthwise) : Role(Part::Window);
   }
   if (isa<graph::MatMulOp>(op))
-    return contracts(op) ? Role(RootKind::Contraction) : Role(Part::Window);
+    return kernel::isContraction(op) ? Role(RootKind::Contraction) : Role(Part::Window);
   if (RootKind root = kernel::rootKind(op); root != RootKind::Loops)
     return root;
   // Its operands become the region's arguments.
@@ -188,7 +152,7 @@ private:
       return roleOf(op).part != Part::Outside && op->getBlock() == root_->getBlock() &&
              llvm::all_of(op->getUsers(), isInside);
     };
-    return rootRole_.isRoot(RootKind::Contraction) && contracts(scores.product) &&
+    return rootRole_.isRoot(RootKind::Contraction) && kernel::isContraction(scores.product) &&
            isUsedInside(scores.product) && isUsedInside(scores.softmax) &&
            llvm::all_of(scores.elementwise, isUsedInside) &&
            scores.elementwise.size() < kMaxOperators / 2 &&
@@ -494,64 +458,45 @@ class KernelBuilder {
 public:
   KernelBuilder(Group &group, Places &places, OpBuilder &builder, const Options &options)
       : group_(group), places_(places), builder_(builder), options_(options),
-        context_(group.end_->getContext()) {}
+        region_(group.end_->getContext()) {}
 
   graph::KernelOp build() {
     SmallVector<Operation *> sorted(group_.ops_.begin(), group_.ops_.end());
     places_.sort(sorted);
     builder_.setInsertionPoint(group_.end_);
-    llvm::SmallDenseMap<Operation *, Value, 2> packed;
     if (group_.scores_)
-      packed[group_.scores_->product] = layOutRightOperand(group_.scores_->product);
+      layOut(group_.scores_->product);
     for (const kernel::ChainLink &link : group_.chain_)
-      packed[link.conv] = layOutRightOperand(link.conv);
+      layOut(link.conv);
     if (group_.root_)
-      packed[group_.root_] = layOutRightOperand(group_.root_);
-    SmallVector<Value> results{group_.end_->getResult(0)};
-    body_.push_back(new Block);
-    Block *block = &body_.front();
-    OpBuilder inside(context_);
-    inside.setInsertionPointToEnd(block);
+      layOut(group_.root_);
     for (Operation *op : sorted) {
-      if (Value use = packed.lookup(op))
-        mapRightOperand(inside, op, use);
-      for (Value operand : op->getOperands())
-        mapOperand(inside, operand);
-      cloneOnce(inside, op);
+      if (auto right = rights_.find(op); right != rights_.end())
+        region_.addRight(right->second);
+      region_.add(op);
     }
-    inside.create<graph::YieldOp>(group_.end_->getLoc(), ValueRange{map_.lookup(results[0])});
+    Value result = group_.end_->getResult(0);
     builder_.setInsertionPoint(group_.end_);
-    auto kernel = builder_.create<graph::KernelOp>(location(sorted), TypeRange(results), inputs_,
-                                                   label(sorted), kernel::name(rootKind()));
-    kernel.getBody().takeBody(body_);
-    results[0].replaceAllUsesWith(kernel->getResult(0));
+    Operation *main = group_.root_ ? group_.root_ : sorted.back();
+    graph::KernelOp kernel =
+        region_.finish(builder_, result, main, sorted, kernel::name(region_.rootKind()));
+    result.replaceAllUsesWith(kernel->getResult(0));
     places_.replace(sorted, group_.end_, kernel);
-    llvm::SmallSetVector<Operation *, 2> rights;
-    for (auto [root, use] : packed)
-      if (Operation *right = use ? root->getOperand(1).getDefiningOp() : nullptr)
-        rights.insert(right);
+    llvm::SmallSetVector<Operation *, 2> widenings;
+    for (auto &[root, right] : rights_)
+      if (Operation *made = root->getOperand(1).getDefiningOp())
+        widenings.insert(made);
     for (Operation *op : llvm::reverse(sorted))
       op->erase();
-    llvm::for_each(rights, [&](Operation *right) { eraseWidening(right); });
+    llvm::for_each(widenings, [&](Operation *made) { eraseWidening(made); });
     return kernel;
   }
 
 private:
-  /// Copies of an operator that came in from several sides are one inside.
-  void cloneOnce(OpBuilder &inside, Operation *op) {
-    Operation *made = inside.clone(*op, map_);
-    if (!isa<graph::Elementwise>(op))
-      return;
-    for (Operation &other : body_.front()) {
-      if (&other == made)
-        return;
-      if (!OperationEquivalence::isEquivalentTo(&other, made,
-                                                OperationEquivalence::IgnoreLocations))
-        continue;
-      map_.map(op->getResult(0), other.getResult(0));
-      made->erase();
-      return;
-    }
+  void layOut(Operation *root) {
+    Role role = roleOf(root);
+    if (role.isRoot(RootKind::Contraction) || role.isRoot(RootKind::Depthwise))
+      rights_.try_emplace(root, root, builder_, group_.end_->getLoc(), options_);
   }
 
   /// The way of a right operand to what it was multiplied as, which the packing has passed by: what
@@ -563,159 +508,12 @@ private:
     op->erase();
   }
 
-  /// As the emitter will see it.
-  RootKind rootKind() {
-    for (Operation &op : llvm::reverse(body_.front()))
-      if (RootKind kind = kernel::rootKind(&op); kind != RootKind::Loops)
-        return kind;
-    return RootKind::Loops;
-  }
-
-  /// Before the kernel: the packed weights of a contraction, or the taps of a depthwise
-  /// convolution; evaluated where they are constants. The value that the kernel takes; null where
-  /// the root has none.
-  Value layOutRightOperand(Operation *root) {
-    graph::ShapeContext shapes(context_);
-    graph::GraphBuilder graph(builder_, shapes, group_.end_->getLoc());
-    Value matrix;
-    if (roleOf(root).isRoot(RootKind::Depthwise))
-      return evaluated(kernel::depthwiseWeightsAsTaps(graph, cast<graph::ConvOp>(root).getW()));
-    if (!roleOf(root).isRoot(RootKind::Contraction))
-      return {};
-    Value right = kernel::storedRight(root);
-    auto conv = dyn_cast<graph::ConvOp>(root);
-    matrix = conv ? kernel::weightsAsMatrix(graph, conv, right) : right;
-    int64_t width = kernel::panelWidth(
-        options_.machine, accumulator(root).getIntOrFloatBitWidth() / 8, options_.asked(root));
-    int64_t step = this->step(root);
-    if (step == 1)
-      return evaluated(pack(graph, matrix, width));
-    return evaluated(pack(graph, kernel::interleaved(graph, matrix, step), width * step));
-  }
-
-  Type accumulator(Operation *root) {
-    return graph::kernelElementType(getElementTypeOrSelf(root->getResult(0).getType()));
-  }
-
-  /// Products that are added up at once.
-  int64_t step(Operation *root) {
-    auto right = cast<RankedTensorType>(root->getOperand(1).getType());
-    bool isConv = isa<graph::ConvOp>(root);
-    if (!isConv && right.isDynamicDim(right.getRank() - 2))
-      return 1;
-    Value left = kernel::storedLeft(root), stored = kernel::storedRight(root);
-    return kernel::stepOf(options_.machine, getElementTypeOrSelf(left.getType()),
-                          getElementTypeOrSelf(stored.getType()), accumulator(root));
-  }
-
-  /// pack(transpose(b))  ->  pack transposed(b) where the last two dimensions change places
-  Value pack(graph::GraphBuilder &graph, Value matrix, int64_t width) {
-    bool turned = false;
-    if (auto transpose = matrix.getDefiningOp<graph::TransposeOp>()) {
-      SmallVector<int64_t> swap =
-          llvm::to_vector(llvm::seq<int64_t>(0, transpose.getPermutation().size()));
-      std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
-      if (transpose.getPermutation() == ArrayRef(swap)) {
-        matrix = transpose.getX();
-        turned = true;
-      }
-    }
-    return graph::GraphBuilder::first(
-        graph.create("pack", matrix,
-                     {graph.named("width", builder_.getI64IntegerAttr(width)),
-                      graph.named("transposed", builder_.getBoolAttr(turned))}));
-  }
-
-  Value evaluated(Value value) {
-    Value constant = foldedConstant(value, builder_);
-    return constant ? constant : value;
-  }
-
-  /// Inside: the right operand in its own form, from the block argument.
-  void mapRightOperand(OpBuilder &inside, Operation *root, Value packed) {
-    graph::ShapeContext shapes(context_);
-    graph::GraphBuilder graph(inside, shapes, root->getLoc());
-    Value argument = addInput(packed);
-    Value right = root->getOperand(1);
-    if (roleOf(root).isRoot(RootKind::Depthwise)) {
-      map_.map(right, kernel::tapsAsDepthwiseWeights(graph, cast<graph::ConvOp>(root), argument));
-      return;
-    }
-    auto conv = dyn_cast<graph::ConvOp>(root);
-    Type element = getElementTypeOrSelf(kernel::storedRight(root).getType());
-    auto matrixType = cast<RankedTensorType>(conv ? matrixTypeOf(shapes, conv) : right.getType());
-    matrixType = cast<RankedTensorType>(matrixType.clone(element));
-    int64_t step = this->step(root);
-    Type linesType = step == 1 ? matrixType : interleavedType(shapes, matrixType, step);
-    int64_t columns = cast<RankedTensorType>(linesType).getShape().back();
-    Value matrix = graph::GraphBuilder::first(graph.createTyped(
-        "unpack", linesType, argument,
-        graph.named("columns",
-                    inside.getI64IntegerAttr(ShapedType::isDynamic(columns) ? -1 : columns))));
-    if (step > 1)
-      matrix = kernel::deinterleaved(graph, matrix, step,
-                                     matrixType.getDimSize(matrixType.getRank() - 2));
-    matrix = conv ? kernel::matrixAsWeights(graph, conv, matrix) : matrix;
-    map_.map(right, graph.cast(matrix, getElementTypeOrSelf(right.getType())));
-  }
-
-  static Type interleavedType(graph::ShapeContext &shapes, RankedTensorType matrix, int64_t step) {
-    auto dims = shapes.dims(matrix);
-    size_t rank = dims.size();
-    dims[rank - 2] = shapes.constant((matrix.getDimSize(rank - 2) + step - 1) / step);
-    dims[rank - 1] = shapes.simplify(dims[rank - 1] * step);
-    return shapes.tensorType(matrix.getElementType(), dims);
-  }
-
-  Type matrixTypeOf(graph::ShapeContext &shapes, graph::ConvOp conv) {
-    auto w = cast<RankedTensorType>(conv.getW().getType());
-    int64_t groups = conv.getGroup(), depth = w.getNumElements() / w.getDimSize(0);
-    return RankedTensorType::get({groups, depth, w.getDimSize(0) / groups}, w.getElementType());
-  }
-
-  void mapOperand(OpBuilder &inside, Value operand) {
-    if (map_.contains(operand))
-      return;
-    Operation *op = operand.getDefiningOp();
-    if (op && (isa<graph::NoneOp>(op) || isScalarConstant(operand)))
-      map_.map(operand, inside.clone(*op)->getResult(0));
-    else
-      map_.map(operand, addInput(operand));
-  }
-
-  Value addInput(Value value) {
-    inputs_.push_back(value);
-    return body_.front().addArgument(value.getType(), value.getLoc());
-  }
-
-  /// That of all its operators, the one that it is built around first.
-  Location location(ArrayRef<Operation *> ops) {
-    Operation *main = group_.root_ ? group_.root_ : ops.back();
-    SmallVector<Location> locations{main->getLoc()};
-    for (Operation *op : ops)
-      locations.push_back(op->getLoc());
-    return FusedLoc::get(context_, locations);
-  }
-
-  /// The operators by name, the first few.
-  std::string label(ArrayRef<Operation *> ops) {
-    std::string text;
-    for (Operation *op : ops) {
-      if (text.size() > 60)
-        break;
-      text += (text.empty() ? "" : "+") + op->getName().stripDialect().str();
-    }
-    return text;
-  }
-
   Group &group_;
   Places &places_;
   OpBuilder &builder_;
   const Options &options_;
-  MLIRContext *context_;
-  IRMapping map_;
-  SmallVector<Value> inputs_;
-  Region body_;
+  KernelRegion region_;
+  llvm::SmallMapVector<Operation *, RightOperand, 2> rights_;
 };
 
 /// y = matmul(cast(x), v); z = matmul(cast(x), w)  ->  each with a cast of its own

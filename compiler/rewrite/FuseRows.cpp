@@ -11,11 +11,9 @@
 //
 // What stands between those that join and depends on them moves behind the kernel.
 #include "compiler/graph/Graph.h"
-#include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/RowKernel.h"
-#include "compiler/rewrite/Rewrites.h"
+#include "compiler/rewrite/KernelRegion.h"
 
-#include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -26,11 +24,6 @@ namespace tensmith::rewrite {
 namespace {
 
 constexpr size_t kMostOperators = 64;
-
-bool isScalarConstant(Operation *op) {
-  return op && isa<graph::ConstantOp>(op) &&
-         cast<ShapedType>(op->getResult(0).getType()).getNumElements() == 1;
-}
 
 /// A row operator with what joins it.
 class RowGroup {
@@ -62,7 +55,11 @@ public:
     llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     Operation *last = sorted.back();
     OpBuilder builder(last);
-    graph::KernelOp kernel = makeKernel(sorted, builder);
+    KernelRegion region(root_->getContext());
+    for (Operation *op : sorted)
+      region.add(op);
+    graph::KernelOp kernel =
+        region.finish(builder, results_, root_, sorted, kernel::name(kernel::RootKind::Row));
     Operation *end = kernel;
     for (Operation *op : behind_)
       if (op->isBeforeInBlock(last)) {
@@ -189,45 +186,6 @@ private:
            op->getBlock() == root_->getBlock() && op->getNumResults() == 1 && kernel::canEmit(op) &&
            hasKnownSizes(op);
   }
-
-  graph::KernelOp makeKernel(ArrayRef<Operation *> sorted, OpBuilder &builder) {
-    Region body;
-    auto *block = new Block;
-    body.push_back(block);
-    OpBuilder inside(root_->getContext());
-    inside.setInsertionPointToEnd(block);
-    SmallVector<Value> inputs;
-    SmallVector<Location> locations{root_->getLoc()};
-    std::string label;
-    IRMapping map;
-    for (Operation *op : sorted) {
-      for (Value operand : op->getOperands()) {
-        if (map.contains(operand))
-          continue;
-        Operation *made = operand.getDefiningOp();
-        if (isa_and_nonnull<graph::NoneOp>(made) || isScalarConstant(made)) {
-          map.map(operand, inside.clone(*made)->getResult(0));
-          continue;
-        }
-        inputs.push_back(operand);
-        map.map(operand, block->addArgument(operand.getType(), operand.getLoc()));
-      }
-      inside.clone(*op, map);
-      locations.push_back(op->getLoc());
-      if (label.size() < kLabelLength)
-        label += (label.empty() ? "" : "+") + op->getName().stripDialect().str();
-    }
-    SmallVector<Value> yielded =
-        llvm::map_to_vector(results_, [&](Value v) { return map.lookup(v); });
-    inside.create<graph::YieldOp>(root_->getLoc(), yielded);
-    auto kernel = builder.create<graph::KernelOp>(FusedLoc::get(root_->getContext(), locations),
-                                                  ValueRange(results_).getTypes(), inputs, label,
-                                                  kernel::name(kernel::RootKind::Row));
-    kernel.getBody().takeBody(body);
-    return kernel;
-  }
-
-  static constexpr size_t kLabelLength = 60;
 
   Operation *root_;
   RankedTensorType type_;

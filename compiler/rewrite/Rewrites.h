@@ -85,6 +85,8 @@ mlir::LogicalResult pickOneHot(mlir::func::FuncOp function, const Options &optio
 mlir::LogicalResult compileLoops(mlir::func::FuncOp function, const Options &options);
 /// Cheap element-wise values are computed again by their readers.
 mlir::LogicalResult repeatElementwise(mlir::func::FuncOp function, const Options &options);
+/// Attention's gradient makes its scores again, in one kernel, where that is faster.
+mlir::LogicalResult fuseAttentionGradients(mlir::func::FuncOp function, const Options &options);
 /// Row operators whose result is an intermediate become kernels with all that is made of it.
 mlir::LogicalResult fuseRows(mlir::func::FuncOp function, const Options &options);
 /// Cuts the graph into kernels.

@@ -1,0 +1,38 @@
+// Attention's gradient as one kernel, in which no matrix of scores is ever in memory:
+//
+//   x = f(q k^T), p = softmax(x), g = dy v^T     rows of a block of queries, against all keys
+//   r = sum of g p over a row, d = p (g - r)
+//   dq = d k                                     of the block's own rows
+//   dk = d^T q, dv = p^T dy                      sums over all blocks
+//
+// The scores are made again on the way back (Dao, "FlashAttention-2", 2023, section 3.1). Rows stay
+// whole as they do on the way there (AttentionRows.h), so that not even a softmax's sums are kept
+// in between. A work item is one matrix of the stack, one head: its queries pass a block at a time,
+// the block's rows lie in the thread's own memory, and behind them the sums over blocks, in as many
+// bytes as dk and dv have. What is element-wise between the products is any code.
+#pragma once
+
+#include "compiler/kernel/Contraction.h"
+#include "compiler/kernel/KernelFrame.h"
+
+namespace tensmith::kernel {
+
+/// The kind of such kernels, by which `inspect` names them.
+inline constexpr char kAttentionGradient[] = "attention gradient";
+
+struct AttentionGradient {
+  mlir::Value scores, weights; // the softmax's operand and result
+  /// Products that the rows are made of; of the first the scores are.
+  llvm::SmallVector<Contraction> made;
+  llvm::SmallVector<graph::ReduceSumOp> sums; // over a row, in order
+  /// Products of the kernel's results: of rows, and of rows that lie transposed.
+  llvm::SmallVector<Contraction> ofRows, overRows;
+};
+
+/// Of a kernel's region that has this form.
+std::optional<AttentionGradient> matchAttentionGradient(graph::KernelOp kernel);
+
+Template attentionGradientTemplate(graph::KernelOp kernel, const AttentionGradient &gradient,
+                                   const MachineShape &machine);
+
+} // namespace tensmith::kernel

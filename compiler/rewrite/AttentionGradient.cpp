@@ -1,0 +1,315 @@
+// Attention's gradient becomes one kernel that makes the scores again, where that takes less time
+// than to keep them in memory.
+//
+// before: p = softmax(f(q k^T)); y = p v; ... g = dy v^T; d = p (g - sum(g p)); dq = d k;
+//         dk^T = q^T d; dv = p^T dy
+// after:  p = softmax(f(q k^T)); y = p v; ... dq, dk, dv = kernel(q, k, v, dy) { all of these }
+//
+// Whatever is made of the softmax's rows element by element, or is a sum over one, is inside; the
+// matrices of that shape come from it, from products of that shape that are used for nothing else,
+// or from memory (a dropout's mask). Products that the gradient depends on are the way there: they
+// have scores of their own, which their kernel doesn't store either (kernel/AttentionRows.h).
+#include "compiler/kernel/AttentionGradient.h"
+
+#include "compiler/graph/GraphBuilder.h"
+#include "compiler/kernel/RowKernel.h"
+#include "compiler/rewrite/KernelRegion.h"
+
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/SmallPtrSet.h"
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+constexpr size_t kMostOperators = 64;
+/// Sweeps over matrices of scores that are kept in memory: four on the way there, where one is
+/// stored by its product, read and stored by the softmax and read by a product; on the way back
+/// three products read one, and one is stored and, with the first, goes through the rows'
+/// operators.
+constexpr int64_t kSweepsInMemory = 12;
+
+/// What is computed from the operators, in their block.
+llvm::SmallPtrSet<Operation *, 16> dependents(ArrayRef<Operation *> ops) {
+  llvm::SmallPtrSet<Operation *, 16> found(ops.begin(), ops.end());
+  SmallVector<Operation *> next(ops);
+  while (!next.empty())
+    for (Operation *user : next.pop_back_val()->getUsers())
+      if (Operation *own = ops.front()->getBlock()->findAncestorOpInBlock(*user);
+          own && found.insert(own).second)
+        next.push_back(own);
+  return found;
+}
+
+bool isTransposition(Operation *op) {
+  auto transpose = dyn_cast_or_null<graph::TransposeOp>(op);
+  if (!transpose || transpose.getPermutation().size() < 2)
+    return false;
+  auto swap = llvm::to_vector(llvm::seq<int64_t>(0, transpose.getPermutation().size()));
+  std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
+  return transpose.getPermutation() == ArrayRef(swap);
+}
+
+class Gradient {
+public:
+  explicit Gradient(kernel::AttentionScores scores)
+      : scores_(std::move(scores)), type_(cast<RankedTensorType>(scores_.softmax.getType())) {}
+
+  bool match() {
+    if (type_.isDynamicDim(type_.getRank() - 1) || !canMake(scores_.product))
+      return false;
+    made_.insert(scores_.product);
+    inside_ = scores_.elementwise;
+    inside_.insert(scores_.product);
+    return followRows() && takeProducts() && leaveWayThere() && isOpen();
+  }
+
+  /// By the bytes that memory is spared, and the product that is made again.
+  bool isWorth(const kernel::MachineShape &machine) const {
+    constexpr int64_t kFloat = 4, kVectorsAtOnce = 2; // which are multiplied and added in a cycle
+    graph::MatMulOp scores = scores_.product;
+    int64_t depth = cast<RankedTensorType>(scores.getA().getType()).getShape().back();
+    if (!type_.hasStaticShape() || ShapedType::isDynamic(depth))
+      return true;
+    int64_t bytes = type_.getNumElements() * kFloat;
+    double bandwidth = bytes > machine.lastCacheBytes ? machine.memoryBytesPerCycle
+                       : bytes > machine.l2Bytes      ? machine.farBytesPerCycle
+                                                      : machine.nearBytesPerCycle;
+    double again = double(depth) / double(kVectorsAtOnce * machine.lanes(kFloat));
+    return kSweepsInMemory * kFloat / bandwidth > again;
+  }
+
+  void build(const Options &options) {
+    llvm::SetVector<Operation *> turned;
+    for (Operation *product : products_)
+      turned.insert(withRowsOnTheLeft(product));
+    products_ = std::move(turned);
+    SmallVector<Operation *> sorted = needed().takeVector();
+    llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
+    Operation *last = sorted.back();
+    OpBuilder builder(last);
+    KernelRegion region(last->getContext());
+    for (Operation *op : sorted) {
+      if (isa<graph::MatMulOp>(op))
+        region.addRight({op, builder, last->getLoc(), options});
+      region.add(op);
+    }
+    SmallVector<Value> results;
+    for (Operation *op : sorted)
+      if (products_.contains(op))
+        results.push_back(op->getResult(0));
+    graph::KernelOp kernel =
+        region.finish(builder, results, products_.front(), sorted, kernel::kAttentionGradient);
+    moveReadersBehind(kernel);
+    for (auto [value, result] : llvm::zip_equal(results, kernel.getResults()))
+      value.replaceAllUsesWith(result);
+    for (Operation *op : llvm::reverse(sorted))
+      if (op->use_empty())
+        op->erase();
+  }
+
+private:
+  bool isWhole(Value value) const {
+    return kernel::rowShapeOf(dyn_cast<RankedTensorType>(value.getType()), type_) ==
+           kernel::RowShape::Whole;
+  }
+  bool isInside(Operation *op) const { return op && inside_.contains(op); }
+
+  /// Whether the product can be in the kernel: of stacks of f32, as many as there are of scores.
+  bool canMake(Operation *product) const {
+    auto type = dyn_cast<RankedTensorType>(product->getResult(0).getType());
+    auto isStack = [&](Value value) {
+      auto own = dyn_cast<RankedTensorType>(value.getType());
+      return own && own.getElementType().isF32() && own.getRank() == type_.getRank();
+    };
+    if (!isStack(product->getResult(0)) || !llvm::all_of(product->getOperands(), isStack) ||
+        !kernel::isContraction(product) || !hasKnownSizes(product) ||
+        kernel::storedLeft(product) != product->getOperand(0) ||
+        kernel::storedRight(product) != product->getOperand(1))
+      return false;
+    graph::ShapeContext shapes(type_.getContext());
+    auto own = shapes.dims(type), all = shapes.dims(type_);
+    return llvm::all_of(
+        llvm::zip(ArrayRef(own).drop_back(2), ArrayRef(all).drop_back(2)),
+        [&](auto pair) { return shapes.equal(std::get<0>(pair), std::get<1>(pair)); });
+  }
+
+  /// What is made of the softmax's rows, and the products that read those.
+  bool followRows() {
+    inside_.insert(scores_.softmax);
+    for (size_t next = inside_.size() - 1; next < inside_.size(); ++next)
+      for (Operation *user : inside_[next]->getUsers())
+        if (!isInside(user) && !takeReader(user))
+          return false;
+    return inside_.size() < kMostOperators;
+  }
+
+  bool takeReader(Operation *user) {
+    if (user->getBlock() != scores_.softmax->getBlock() || inside_.size() >= kMostOperators)
+      return false;
+    if (isa<graph::MatMulOp>(user)) {
+      products_.insert(user);
+      return canMake(user);
+    }
+    bool isRows = isTransposition(user)
+                      ? isWhole(user->getOperand(0)) &&
+                            llvm::all_of(user->getUsers(), llvm::IsaPred<graph::MatMulOp>)
+                      : kernel::canEmit(user) && hasKnownSizes(user) && staysInRows(user);
+    return isRows && inside_.insert(user);
+  }
+
+  /// Element by element, or a sum over a row.
+  bool staysInRows(Operation *op) const {
+    auto shape = kernel::rowShapeOf(dyn_cast<RankedTensorType>(op->getResult(0).getType()), type_);
+    if (isa<graph::Elementwise>(op))
+      return shape == kernel::RowShape::Whole || shape == kernel::RowShape::Kept;
+    auto sum = dyn_cast<graph::ReduceSumOp>(op);
+    return sum && shape == kernel::RowShape::Kept && isWhole(sum.getX()) &&
+           sum.getAxes() == ArrayRef<int64_t>(type_.getRank() - 1);
+  }
+
+  /// The products that rows are made of beside the scores, with what is between; the others of
+  /// their shape are read from memory.
+  bool takeProducts() {
+    for (size_t next = 0; next < inside_.size(); ++next)
+      for (Value operand : inside_[next]->getOperands()) {
+        if (isInside(operand.getDefiningOp()) || !isWhole(operand) || made_.contains(inside_[next]))
+          continue;
+        llvm::SetVector<Operation *> between;
+        Operation *product = kernel::onlyBehind(operand, llvm::IsaPred<graph::MatMulOp>, between);
+        if (!product || product == scores_.product ||
+            product->getBlock() != scores_.softmax->getBlock() || !canMake(product))
+          continue;
+        between = kernel::dependentOn(product, between);
+        auto isRead = [&](Operation *user) { return isInside(user) || between.contains(user); };
+        auto isHeld = [&](Operation *op) { return llvm::all_of(op->getUsers(), isRead); };
+        if (!isHeld(product) || !llvm::all_of(between, isHeld))
+          continue;
+        made_.insert(product);
+        inside_.insert(product);
+        inside_.insert(between.begin(), between.end());
+      }
+    return made_.size() > 1;
+  }
+
+  /// Products that those depend on are not the gradient's.
+  bool leaveWayThere() {
+    products_.remove_if([&](Operation *product) {
+      auto behind = dependents(product);
+      return llvm::any_of(made_, [&](Operation *made) { return behind.contains(made); });
+    });
+    return products_.size() > 1 && llvm::any_of(products_, [&](Operation *product) {
+             bool turned = isTransposition(rowsOf(product).getDefiningOp());
+             return turned != isOnTheRight(product);
+           });
+  }
+
+  bool isOnTheRight(Operation *product) const {
+    return !isInside(product->getOperand(0).getDefiningOp());
+  }
+  /// The operand that is of rows; they are the other one's, too, in no product of the gradient.
+  Value rowsOf(Operation *product) const { return product->getOperand(isOnTheRight(product)); }
+
+  /// Whether nothing that is read depends on a result, products have rows on one side, and the
+  /// softmax alone reads scores: they are gone when a row's other operators are computed.
+  bool isOpen() const {
+    auto behind = dependents(products_.getArrayRef());
+    auto isScore = [&](Operation *op) {
+      return op == scores_.product || scores_.elementwise.contains(op);
+    };
+    auto mayRead = [&](Operation *reader, Operation *read) {
+      return !behind.contains(read) &&
+             (!isScore(read) || isScore(reader) || reader == scores_.softmax);
+    };
+    return llvm::all_of(needed(), [&](Operation *op) {
+      bool isProduct = llvm::is_contained(products_, op);
+      return llvm::all_of(op->getOperands(),
+                          [&](Value value) {
+                            Operation *read = value.getDefiningOp();
+                            return !read || mayRead(op, read);
+                          }) &&
+             !(isProduct && isInside(op->getOperand(0).getDefiningOp()) &&
+               isInside(op->getOperand(1).getDefiningOp()));
+    });
+  }
+
+  /// What the gradient's products are computed from, and they.
+  llvm::SetVector<Operation *> needed() const {
+    llvm::SetVector<Operation *> found(products_.begin(), products_.end());
+    for (size_t next = 0; next < found.size(); ++next)
+      for (Value operand : found[next]->getOperands())
+        if (isInside(operand.getDefiningOp()) && !made_.contains(found[next]))
+          found.insert(operand.getDefiningOp());
+    return found;
+  }
+
+  /// a d  ->  (d^T a^T)^T
+  Operation *withRowsOnTheLeft(Operation *product) {
+    if (!isOnTheRight(product))
+      return product;
+    OpBuilder builder(product);
+    graph::ShapeContext shapes(product->getContext());
+    graph::GraphBuilder graph(builder, shapes, product->getLoc());
+    auto turned = [&](Value value) -> Value {
+      Operation *made = value.getDefiningOp();
+      if (isTransposition(made))
+        return made->getOperand(0);
+      auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, type_.getRank()));
+      std::swap(permutation[type_.getRank() - 1], permutation[type_.getRank() - 2]);
+      return graph.transpose(value, permutation);
+    };
+    Value rows = turned(product->getOperand(1));
+    inside_.insert(rows.getDefiningOp());
+    Value result = graph::GraphBuilder::first(
+        graph.create("matmul", {rows, turned(product->getOperand(0))}, {}));
+    Value back = turned(result);
+    product->getResult(0).replaceAllUsesWith(back);
+    product->erase();
+    return result.getDefiningOp();
+  }
+
+  /// What reads a result, and stands before the last of them.
+  void moveReadersBehind(graph::KernelOp kernel) {
+    auto readers = dependents(products_.getArrayRef());
+    for (Operation *product : products_)
+      readers.erase(product);
+    SmallVector<Operation *> before;
+    for (Operation &op : *kernel->getBlock()) {
+      if (&op == kernel)
+        break;
+      if (readers.contains(&op))
+        before.push_back(&op);
+    }
+    Operation *end = kernel;
+    for (Operation *op : before) {
+      op->moveAfter(end);
+      end = op;
+    }
+  }
+
+  kernel::AttentionScores scores_;
+  RankedTensorType type_;
+  llvm::SetVector<Operation *> inside_, made_;
+  llvm::SetVector<Operation *> products_; // of the gradient's results
+};
+
+} // namespace
+
+LogicalResult fuseAttentionGradients(func::FuncOp function, const Options &options) {
+  if (!options.fuse)
+    return success();
+  SmallVector<graph::SoftmaxOp> softmaxes;
+  function.walk([&](graph::SoftmaxOp softmax) {
+    if (!softmax->getParentOfType<graph::KernelOp>())
+      softmaxes.push_back(softmax);
+  });
+  for (graph::SoftmaxOp softmax : softmaxes)
+    if (auto scores = kernel::scoresBehind(softmax))
+      if (Gradient gradient(std::move(*scores));
+          gradient.match() && gradient.isWorth(options.machine))
+        gradient.build(options);
+  return success();
+}
+
+} // namespace tensmith::rewrite

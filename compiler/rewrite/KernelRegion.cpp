@@ -1,0 +1,95 @@
+// Regions of kernels; see KernelRegion.h.
+#include "compiler/rewrite/KernelRegion.h"
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+/// Of a label, after which no more names follow.
+constexpr size_t kLabelLength = 60;
+
+/// What needs no argument: no value, or one number.
+bool isCopied(Operation *op) {
+  auto constant = dyn_cast_or_null<graph::ConstantOp>(op);
+  bool isNumber = constant && cast<ShapedType>(constant.getType()).getNumElements() == 1;
+  return isNumber || isa_and_nonnull<graph::NoneOp>(op);
+}
+
+/// The operators by name, the first few.
+std::string label(ArrayRef<Operation *> ops) {
+  std::string text;
+  for (Operation *op : ops) {
+    if (text.size() > kLabelLength)
+      break;
+    text += (text.empty() ? "" : "+") + op->getName().stripDialect().str();
+  }
+  return text;
+}
+
+/// That of all operators, the one that the kernel is built around first.
+Location location(Operation *main, ArrayRef<Operation *> ops) {
+  SmallVector<Location> locations{main->getLoc()};
+  for (Operation *op : ops)
+    locations.push_back(op->getLoc());
+  return FusedLoc::get(main->getContext(), locations);
+}
+
+} // namespace
+
+KernelRegion::KernelRegion(MLIRContext *context) : inside_(context) {
+  body_.push_back(new Block);
+  inside_.setInsertionPointToEnd(&body_.front());
+}
+
+void KernelRegion::addRight(const RightOperand &right) {
+  Value argument = addInput(right.laidOut());
+  map_.map(right.root()->getOperand(1), right.restored(inside_, argument));
+}
+
+void KernelRegion::add(Operation *op) {
+  for (Value operand : op->getOperands()) {
+    if (map_.contains(operand))
+      continue;
+    Operation *made = operand.getDefiningOp();
+    map_.map(operand, isCopied(made) ? inside_.clone(*made)->getResult(0) : addInput(operand));
+  }
+  Operation *copy = inside_.clone(*op, map_);
+  if (!isa<graph::Elementwise>(op))
+    return;
+  for (Operation &other : body_.front()) {
+    if (&other == copy)
+      return;
+    if (!OperationEquivalence::isEquivalentTo(&other, copy, OperationEquivalence::IgnoreLocations))
+      continue;
+    map_.map(op->getResult(0), other.getResult(0));
+    copy->erase();
+    return;
+  }
+}
+
+kernel::RootKind KernelRegion::rootKind() {
+  for (Operation &op : llvm::reverse(body_.front()))
+    if (kernel::RootKind kind = kernel::rootKind(&op); kind != kernel::RootKind::Loops)
+      return kind;
+  return kernel::RootKind::Loops;
+}
+
+graph::KernelOp KernelRegion::finish(OpBuilder &builder, ValueRange results, Operation *main,
+                                     ArrayRef<Operation *> sorted, StringRef kind) {
+  SmallVector<Value> yielded;
+  for (Value result : results)
+    yielded.push_back(map_.lookup(result));
+  inside_.create<graph::YieldOp>(sorted.back()->getLoc(), yielded);
+  auto kernel = builder.create<graph::KernelOp>(location(main, sorted), results.getTypes(), inputs_,
+                                                label(sorted), kind);
+  kernel.getBody().takeBody(body_);
+  return kernel;
+}
+
+Value KernelRegion::addInput(Value value) {
+  inputs_.push_back(value);
+  return body_.front().addArgument(value.getType(), value.getLoc());
+}
+
+} // namespace tensmith::rewrite

@@ -1,0 +1,37 @@
+// Makes a graph.kernel of operators: copies of them in a region, whose arguments are what they read
+// from outside.
+#pragma once
+
+#include "compiler/rewrite/RightOperand.h"
+
+#include "mlir/IR/IRMapping.h"
+
+namespace tensmith::rewrite {
+
+class KernelRegion {
+public:
+  explicit KernelRegion(mlir::MLIRContext *context);
+
+  /// The right operand of an operator that is added next.
+  void addRight(const RightOperand &right);
+  /// A copy of the operator, behind those before it. Single numbers that it reads are copied, too;
+  /// an element-wise operator that is equal to one inside is that one.
+  void add(mlir::Operation *op);
+
+  /// What a template is chosen by: the last operator that is a root of one.
+  kernel::RootKind rootKind();
+  /// The kernel, where the builder is, with these results of operators that were added: `sorted`,
+  /// which is built around `main`.
+  graph::KernelOp finish(mlir::OpBuilder &builder, mlir::ValueRange results, mlir::Operation *main,
+                         llvm::ArrayRef<mlir::Operation *> sorted, llvm::StringRef kind);
+
+private:
+  mlir::Value addInput(mlir::Value value);
+
+  mlir::Region body_;
+  mlir::OpBuilder inside_;
+  mlir::IRMapping map_;
+  llvm::SmallVector<mlir::Value> inputs_;
+};
+
+} // namespace tensmith::rewrite

@@ -1,0 +1,109 @@
+// Packing of right operands, and the way back; see RightOperand.h.
+#include "compiler/rewrite/RightOperand.h"
+
+#include "compiler/kernel/Contraction.h"
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+bool isDepthwise(Operation *root) {
+  auto conv = dyn_cast<graph::ConvOp>(root);
+  return conv && kernel::isDepthwise(conv);
+}
+
+Type accumulator(Operation *root) {
+  return graph::kernelElementType(getElementTypeOrSelf(root->getResult(0).getType()));
+}
+
+/// Products that are added up at once.
+int64_t stepOf(Operation *root, const Options &options) {
+  auto right = cast<RankedTensorType>(root->getOperand(1).getType());
+  bool isConv = isa<graph::ConvOp>(root);
+  if (!isConv && right.isDynamicDim(right.getRank() - 2))
+    return 1;
+  Value left = kernel::storedLeft(root), stored = kernel::storedRight(root);
+  return kernel::stepOf(options.machine, getElementTypeOrSelf(left.getType()),
+                        getElementTypeOrSelf(stored.getType()), accumulator(root));
+}
+
+/// pack(transpose(b))  ->  pack transposed(b) where the last two dimensions change places
+Value pack(graph::GraphBuilder &graph, Value matrix, int64_t width) {
+  bool turned = false;
+  if (auto transpose = matrix.getDefiningOp<graph::TransposeOp>()) {
+    SmallVector<int64_t> swap =
+        llvm::to_vector(llvm::seq<int64_t>(0, transpose.getPermutation().size()));
+    std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
+    if (transpose.getPermutation() == ArrayRef(swap)) {
+      matrix = transpose.getX();
+      turned = true;
+    }
+  }
+  return graph::GraphBuilder::first(
+      graph.create("pack", matrix,
+                   {graph.named("width", graph.builder.getI64IntegerAttr(width)),
+                    graph.named("transposed", graph.builder.getBoolAttr(turned))}));
+}
+
+Type interleavedType(graph::ShapeContext &shapes, RankedTensorType matrix, int64_t step) {
+  auto dims = shapes.dims(matrix);
+  size_t rank = dims.size();
+  dims[rank - 2] = shapes.constant((matrix.getDimSize(rank - 2) + step - 1) / step);
+  dims[rank - 1] = shapes.simplify(dims[rank - 1] * step);
+  return shapes.tensorType(matrix.getElementType(), dims);
+}
+
+RankedTensorType matrixTypeOf(graph::ConvOp conv) {
+  auto w = cast<RankedTensorType>(conv.getW().getType());
+  int64_t groups = conv.getGroup(), depth = w.getNumElements() / w.getDimSize(0);
+  return RankedTensorType::get({groups, depth, w.getDimSize(0) / groups}, w.getElementType());
+}
+
+} // namespace
+
+RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location location,
+                           const Options &options)
+    : root_(root) {
+  graph::ShapeContext shapes(root->getContext());
+  graph::GraphBuilder graph(builder, shapes, location);
+  if (isDepthwise(root)) {
+    laidOut_ = kernel::depthwiseWeightsAsTaps(graph, root->getOperand(1));
+  } else {
+    step_ = stepOf(root, options);
+    auto conv = dyn_cast<graph::ConvOp>(root);
+    Value right = kernel::storedRight(root);
+    Value matrix = conv ? kernel::weightsAsMatrix(graph, conv, right) : right;
+    int64_t bytes = accumulator(root).getIntOrFloatBitWidth() / 8;
+    int64_t width = kernel::panelWidth(options.machine, bytes, options.asked(root));
+    laidOut_ = step_ == 1 ? pack(graph, matrix, width)
+                          : pack(graph, kernel::interleaved(graph, matrix, step_), width * step_);
+  }
+  if (Value constant = foldedConstant(laidOut_, builder))
+    laidOut_ = constant;
+}
+
+Value RightOperand::restored(OpBuilder &inside, Value argument) const {
+  graph::ShapeContext shapes(root_->getContext());
+  graph::GraphBuilder graph(inside, shapes, root_->getLoc());
+  if (isDepthwise(root_))
+    return kernel::tapsAsDepthwiseWeights(graph, cast<graph::ConvOp>(root_), argument);
+  Value right = root_->getOperand(1);
+  auto conv = dyn_cast<graph::ConvOp>(root_);
+  Type element = getElementTypeOrSelf(kernel::storedRight(root_).getType());
+  auto matrixType = conv ? matrixTypeOf(conv) : cast<RankedTensorType>(right.getType());
+  matrixType = cast<RankedTensorType>(matrixType.clone(element));
+  Type linesType = step_ == 1 ? matrixType : interleavedType(shapes, matrixType, step_);
+  int64_t columns = cast<RankedTensorType>(linesType).getShape().back();
+  Value matrix = graph::GraphBuilder::first(graph.createTyped(
+      "unpack", linesType, argument,
+      graph.named("columns",
+                  inside.getI64IntegerAttr(ShapedType::isDynamic(columns) ? -1 : columns))));
+  if (step_ > 1)
+    matrix = kernel::deinterleaved(graph, matrix, step_,
+                                   matrixType.getDimSize(matrixType.getRank() - 2));
+  matrix = conv ? kernel::matrixAsWeights(graph, conv, matrix) : matrix;
+  return graph.cast(matrix, getElementTypeOrSelf(right.getType()));
+}
+
+} // namespace tensmith::rewrite

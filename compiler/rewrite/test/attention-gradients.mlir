@@ -1,0 +1,57 @@
+// RUN: tensmith-opt --graph-attention-gradients --split-input-file %s | FileCheck %s
+// Breaks when attention's gradient reads scores from memory, or takes what it depends on into itself.
+
+// The scores are made twice; the gradient of the keys is turned, and its reader moves behind.
+// CHECK-LABEL: func @gradient
+// CHECK: graph.softmax
+// CHECK: %[[Y:.*]] = graph.matmul
+// CHECK: %[[DY:.*]] = graph.add %[[Y]]
+// CHECK-NOT: graph.matmul
+// CHECK: %[[K:.*]]:3 = graph.kernel
+// CHECK-SAME: kind = "attention gradient"
+// CHECK: graph.softmax
+// CHECK: graph.reduce_sum
+// CHECK: graph.yield {{.*}} : tensor<2x40x8xf32>, tensor<2x48x8xf32>, tensor<2x48x8xf32>
+// CHECK: %[[T:.*]] = graph.transpose %[[K]]#1
+// CHECK: %[[N:.*]] = graph.neg %[[T]]
+// CHECK: return %[[Y]], %[[K]]#0, %[[N]], %[[K]]#2
+func.func @gradient(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %v: tensor<2x48x8xf32>, %e: tensor<2x40x8xf32>)
+    -> (tensor<2x40x8xf32>, tensor<2x40x8xf32>, tensor<2x8x48xf32>, tensor<2x48x8xf32>) {
+  %s = graph.matmul %q, %kt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
+  %p = graph.softmax %s {axis = 2 : i64} : (tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %y = graph.matmul %p, %v : (tensor<2x40x48xf32>, tensor<2x48x8xf32>) -> tensor<2x40x8xf32>
+  %dy = graph.add %y, %e : (tensor<2x40x8xf32>, tensor<2x40x8xf32>) -> tensor<2x40x8xf32>
+  %vt = graph.transpose %v {permutation = array<i64: 0, 2, 1>} : (tensor<2x48x8xf32>) -> tensor<2x8x48xf32>
+  %g = graph.matmul %dy, %vt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
+  %gp = graph.mul %g, %p : (tensor<2x40x48xf32>, tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %r = graph.reduce_sum %gp {axes = array<i64: 2>, keepdims = true} : (tensor<2x40x48xf32>) -> tensor<2x40x1xf32>
+  %pr = graph.mul %p, %r : (tensor<2x40x48xf32>, tensor<2x40x1xf32>) -> tensor<2x40x48xf32>
+  %d = graph.sub %gp, %pr : (tensor<2x40x48xf32>, tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %k = graph.transpose %kt {permutation = array<i64: 0, 2, 1>} : (tensor<2x8x48xf32>) -> tensor<2x48x8xf32>
+  %dq = graph.matmul %d, %k : (tensor<2x40x48xf32>, tensor<2x48x8xf32>) -> tensor<2x40x8xf32>
+  %qt = graph.transpose %q {permutation = array<i64: 0, 2, 1>} : (tensor<2x40x8xf32>) -> tensor<2x8x40xf32>
+  %dkt = graph.matmul %qt, %d : (tensor<2x8x40xf32>, tensor<2x40x48xf32>) -> tensor<2x8x48xf32>
+  %n = graph.neg %dkt : (tensor<2x8x48xf32>) -> tensor<2x8x48xf32>
+  %pt = graph.transpose %p {permutation = array<i64: 0, 2, 1>} : (tensor<2x40x48xf32>) -> tensor<2x48x40xf32>
+  %dv = graph.matmul %pt, %dy : (tensor<2x48x40xf32>, tensor<2x40x8xf32>) -> tensor<2x48x8xf32>
+  return %y, %dq, %n, %dv : tensor<2x40x8xf32>, tensor<2x40x8xf32>, tensor<2x8x48xf32>, tensor<2x48x8xf32>
+}
+
+// -----
+
+// The sum of the rows' gradients over the stack needs them in memory.
+// CHECK-LABEL: func @bias
+// CHECK-NOT: graph.kernel
+func.func @bias(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: tensor<2x8x48xf32>, %dy: tensor<2x40x8xf32>)
+    -> (tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<40x48xf32>) {
+  %s = graph.matmul %q, %kt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
+  %p = graph.softmax %s {axis = 2 : i64} : (tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %g = graph.matmul %dy, %vt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
+  %d = graph.mul %g, %p : (tensor<2x40x48xf32>, tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %t = graph.transpose %d {permutation = array<i64: 0, 2, 1>} : (tensor<2x40x48xf32>) -> tensor<2x48x40xf32>
+  %dk = graph.matmul %t, %q : (tensor<2x48x40xf32>, tensor<2x40x8xf32>) -> tensor<2x48x8xf32>
+  %pt = graph.transpose %p {permutation = array<i64: 0, 2, 1>} : (tensor<2x40x48xf32>) -> tensor<2x48x40xf32>
+  %dv = graph.matmul %pt, %dy : (tensor<2x48x40xf32>, tensor<2x40x8xf32>) -> tensor<2x48x8xf32>
+  %b = graph.reduce_sum %d {axes = array<i64: 0>} : (tensor<2x40x48xf32>) -> tensor<40x48xf32>
+  return %dk, %dv, %b : tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<40x48xf32>
+}
