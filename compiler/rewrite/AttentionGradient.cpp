@@ -72,10 +72,10 @@ public:
     int64_t depth = cast<RankedTensorType>(scores.getA().getType()).getShape().back();
     if (!type_.hasStaticShape() || ShapedType::isDynamic(depth))
       return true;
-    int64_t bytes = type_.getNumElements() * kFloat;
-    double bandwidth = bytes > machine.lastCacheBytes ? machine.memoryBytesPerCycle
-                       : bytes > machine.l2Bytes      ? machine.farBytesPerCycle
-                                                      : machine.nearBytesPerCycle;
+    // What is kept from the way there to the way back comes from memory: all else passes in
+    // between.
+    bool isNear = type_.getNumElements() * kFloat <= machine.l2Bytes;
+    double bandwidth = isNear ? machine.nearBytesPerCycle : machine.memoryBytesPerCycle;
     double again = double(depth) / double(kVectorsAtOnce * machine.lanes(kFloat));
     return kSweepsInMemory * kFloat / bandwidth > again;
   }

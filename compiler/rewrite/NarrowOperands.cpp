@@ -16,7 +16,8 @@
 // convolutions, which wait for them. Elsewhere a product of rounded numbers
 // costs more than one of f32, and only the weights are rounded, where the product waits for them to
 // come from memory. A layer whose own weights would make it err by more than the policy's bound
-// (RoundingError.h) stays as it is.
+// (RoundingError.h) stays as it is; so does the last one, which no other makes up for, where its
+// weights are few beside the model's.
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
@@ -124,11 +125,32 @@ void narrow(const Product &product, Type type, ArrayRef<unsigned> operands) {
   }
 }
 
+int64_t elementsOf(const Product &product) {
+  return cast<ShapedType>(product.weights->getResult(0).getType()).getNumElements();
+}
+
+/// Operators of the function's own block from which a product is computed.
+llvm::DenseSet<Operation *> leadingToProducts(func::FuncOp function) {
+  llvm::DenseSet<Operation *> leading;
+  Block &block = function.getBody().front();
+  for (Operation &op : llvm::reverse(block))
+    if (llvm::any_of(op.getUsers(), [&](Operation *user) {
+          Operation *own = block.findAncestorOpInBlock(*user);
+          return isa<graph::ConvOp, graph::MatMulOp>(user) || leading.contains(own);
+        }))
+      leading.insert(&op);
+  return leading;
+}
+
 class Narrowing {
 public:
-  Narrowing(func::FuncOp function, const Options &options)
+  Narrowing(func::FuncOp function, ArrayRef<Product> products, const Options &options)
       : options_(options), machine_(options.machine),
-        fromMemory_(isFromMemory(bytesOfConstants(function), machine_)) {}
+        fromMemory_(isFromMemory(bytesOfConstants(function), machine_)),
+        leading_(leadingToProducts(function)), block_(&function.getBody().front()) {
+    for (const Product &product : products)
+      weights_ += elementsOf(product);
+  }
 
   void run(const Product &product) {
     if (!getElementTypeOrSelf(product.op->getResult(0).getType()).isF32())
@@ -153,7 +175,7 @@ private:
     bool pairs = machine_.bfloatProducts != kernel::BfloatProducts::None;
     auto asked = options_.asked(product.op).operandBits;
     bool waits = fromMemory_ && product.rows && waitsForFloats(*product.rows, machine_);
-    bool wanted = pairs || (waits && !product.depthwise);
+    bool wanted = (pairs && !isLast(product)) || (waits && !product.depthwise);
     auto weights = graph::hostTensor(graph::ConstantOp(product.weights).getValue());
     if (!weights.ok())
       return;
@@ -172,6 +194,13 @@ private:
       narrow(product, BFloat16Type::get(product.op->getContext()), operands);
   }
 
+  /// The product's error is that of the results, and to avoid it costs little.
+  bool isLast(const Product &product) const {
+    constexpr int64_t kFewWeights = 32;
+    return product.op->getBlock() == block_ && !leading_.contains(product.op) &&
+           elementsOf(product) * kFewWeights <= weights_;
+  }
+
   void made(const Product &product, int64_t bits, double error) {
     kernel::Schedule chosen;
     chosen.operandBits = bits;
@@ -181,6 +210,9 @@ private:
   const Options &options_;
   const kernel::MachineShape &machine_;
   bool fromMemory_;
+  llvm::DenseSet<Operation *> leading_;
+  Block *block_;
+  int64_t weights_ = 0; // elements of all products'
 };
 
 } // namespace
@@ -191,7 +223,7 @@ LogicalResult narrowOperands(func::FuncOp function, const Options &options) {
     if (auto product = productOf(op))
       products.push_back(*product);
   });
-  Narrowing narrowing(function, options);
+  Narrowing narrowing(function, products, options);
   for (const Product &product : products)
     narrowing.run(product);
   return success();

@@ -38,9 +38,10 @@ std::optional<Sizes> sizesOf(graph::MatMulOp product) {
   return Sizes{a.getNumElements() / depth, depth, columns};
 }
 
-/// Whether the step takes fewer cycles of one core than the plain product.
+/// Whether the step takes fewer cycles than the plain product, of one core, or of several: each of
+/// those adds what it multiplies, but gets half of the memory's bandwidth or less.
 bool isFaster(const Sizes &sizes, const kernel::MachineShape &machine) {
-  constexpr double kEfficiency = 0.9, kFmaPerCycle = 2, kSaved = 1.0 / 8;
+  constexpr double kEfficiency = 0.9, kFmaPerCycle = 2, kSaved = 1.0 / 8, kPartOfMemory = 0.5;
   // Quarters that are read or written beside those of a plain product: of the rows four copies, and
   // three sums of two; of the result what waits between products, and their assembly.
   constexpr double kOfRows = 17, kOfResult = 20;
@@ -49,7 +50,8 @@ bool isFaster(const Sizes &sizes, const kernel::MachineShape &machine) {
   double arithmetic = rows * depth * columns / (kFmaPerCycle * lanes * kEfficiency);
   double quarters = (kOfRows * rows * depth + kOfResult * rows * columns) / 4;
   double more = 3.0 / 4 * depth * columns; // weights
-  return (quarters + more) * sizeof(float) / machine.memoryBytesPerCycle < kSaved * arithmetic;
+  double bandwidth = machine.memoryBytesPerCycle * kPartOfMemory;
+  return (quarters + more) * sizeof(float) / bandwidth < kSaved * arithmetic;
 }
 
 class Step {

@@ -83,3 +83,19 @@ func.func @depthwise(%x: tensor<1x6x6x4xf32>) -> tensor<1x4x4x4xf32> {
   %y = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 4, channels_last = true} : (tensor<1x6x6x4xf32>, tensor<4x1x3x3xf32>, none) -> tensor<1x4x4x4xf32>
   return %y : tensor<1x4x4x4xf32>
 }
+
+// The last product, of few of the weights, stays: what it errs by is the result's error.
+// CHECK-LABEL: func @last
+// CHECK: %[[H:.*]] = graph.matmul {{.*}} -> tensor<5x64xf32>
+// CHECK: %[[R:.*]] = graph.abs %[[H]]
+// CHECK-NEXT: %[[Y:.*]] = graph.matmul %[[R]], %{{.*}} : (tensor<5x64xf32>, tensor<64x2xf32>)
+// CHECK-NEXT: graph.neg %[[Y]]
+func.func @last(%x: tensor<5x64xf32>) -> tensor<5x2xf32> {
+  %w = graph.constant {value = dense<0.5> : tensor<64x64xf32>} : () -> tensor<64x64xf32>
+  %v = graph.constant {value = dense<0.5> : tensor<64x2xf32>} : () -> tensor<64x2xf32>
+  %h = graph.matmul %x, %w : (tensor<5x64xf32>, tensor<64x64xf32>) -> tensor<5x64xf32>
+  %r = graph.abs %h : (tensor<5x64xf32>) -> tensor<5x64xf32>
+  %y = graph.matmul %r, %v : (tensor<5x64xf32>, tensor<64x2xf32>) -> tensor<5x2xf32>
+  %n = graph.neg %y : (tensor<5x2xf32>) -> tensor<5x2xf32>
+  return %n : tensor<5x2xf32>
+}

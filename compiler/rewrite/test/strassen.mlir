@@ -31,3 +31,15 @@ func.func @of_two_inputs(%x: tensor<4096x4096xf32>, %w: tensor<4096x4096xf32>) -
   %0 = graph.matmul %x, %w : (tensor<4096x4096xf32>, tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
   return %0 : tensor<4096x4096xf32>
 }
+
+// -----
+
+// One core alone would gain, two would wait for memory.
+// CHECK-LABEL: func @shared_memory
+// CHECK: graph.matmul {{.*}} : (tensor<2048x2048xf32>, tensor<2048x2048xf32>)
+// CHECK-NOT: graph.matmul
+func.func @shared_memory(%x: tensor<2048x2048xf32>) -> tensor<2048x2048xf32> {
+  %w = graph.constant {value = dense<0.5> : tensor<2048x2048xf32>} : () -> tensor<2048x2048xf32>
+  %0 = graph.matmul %x, %w : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
+  return %0 : tensor<2048x2048xf32>
+}
