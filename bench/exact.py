@@ -51,6 +51,36 @@ class GatherElements(OpRun):
         return (numpy.take_along_axis(data, numpy.where(indices < 0, indices + data.shape[axis], indices), axis),)
 
 
+def along(values, like, axis):
+    """One number, or one for each place along the axis, so that it broadcasts to what it scales."""
+    values = numpy.asarray(values)
+    return values if values.ndim == 0 or values.size == 1 else values.reshape([-1 if dim == axis % like.ndim else 1 for dim in range(like.ndim)])
+
+
+class DequantizeLinear(OpRun):
+    """Of codes by doubles: the reference implementation knows scales of narrower floats alone."""
+
+    op_domain = ""
+
+    def _run(self, x, scale, zero_point=None, axis=None, block_size=None, output_dtype=None):
+        if block_size:
+            raise NotImplementedError("scales of blocks have no exact evaluation here")
+        zero = 0 if zero_point is None else along(zero_point, x, 1 if axis is None else axis).astype(numpy.float64)
+        return ((x.astype(numpy.float64) - zero) * along(scale, x, 1 if axis is None else axis),)
+
+
+class QuantizeLinear(OpRun):
+    op_domain = ""
+
+    def _run(self, x, scale, zero_point=None, axis=None, saturate=None, block_size=None, output_dtype=None, precision=None):
+        codes = numpy.dtype(numpy.uint8) if zero_point is None else numpy.asarray(zero_point).dtype
+        if block_size or codes.kind not in "iu":
+            raise NotImplementedError("this form of QuantizeLinear has no exact evaluation here")
+        zero = 0 if zero_point is None else along(zero_point, x, 1 if axis is None else axis).astype(numpy.float64)
+        limits = numpy.iinfo(codes)
+        return (numpy.clip(numpy.rint(x / along(scale, x, 1 if axis is None else axis)) + zero, limits.min, limits.max).astype(codes),)
+
+
 def widen_tensor(tensor):
     if tensor.data_type in NARROW:
         tensor.CopyFrom(numpy_helper.from_array(numpy_helper.to_array(tensor).astype(numpy.float64), tensor.name))
@@ -97,7 +127,7 @@ def is_float(value):
 def evaluate(model, feed):
     """The outputs in double precision. The model is changed."""
     widen_graph(model.graph)
-    evaluator = ReferenceEvaluator(model, new_ops=[MaxPool, GatherElements])
+    evaluator = ReferenceEvaluator(model, new_ops=[MaxPool, GatherElements, DequantizeLinear, QuantizeLinear])
     # Overflow to infinity and the like are results, and not mistakes.
     with numpy.errstate(all="ignore"):
         return evaluator.run(None, {name: value.astype(numpy.float64) if is_float(value) else value

@@ -153,6 +153,22 @@ def test_exact_pooling_is_the_models(tmp_path):
     numpy.testing.assert_array_equal(exact.evaluate(model, {"x": x})[0], wanted)
 
 
+# Breaks if codes, or what they stand for, aren't those of the definition: along an axis, and at the ends of their range.
+def test_exact_codes_are_the_models(tmp_path):
+    random = numpy.random.default_rng(3)
+    scales, zeros = random.uniform(0.01, 0.1, 5).astype(numpy.float32), random.integers(0, 255, 5).astype(numpy.uint8)
+    nodes = [helper.make_node("QuantizeLinear", ["x", "scale", "zero"], ["codes"], axis=1),
+             helper.make_node("DequantizeLinear", ["codes", "scale", "zero"], ["y"], axis=1)]
+    ports = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [4, 5, 6]) for name in "xy"]
+    graph = helper.make_graph(nodes, "codes", ports[:1], ports[1:], [numpy_helper.from_array(scales, "scale"), numpy_helper.from_array(zeros, "zero")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    x = random.uniform(-20, 20, (4, 5, 6)).astype(numpy.float32)
+    [wanted] = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    [got] = exact.evaluate(model, {"x": x})
+    assert got.dtype == numpy.float64
+    numpy.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
 # Breaks if an engine that isn't installed is a failure, or its absence goes unsaid.
 def test_an_engine_that_is_not_there_is_left_out(tmp_path):
     missing = [name for name in ("openvino", "iree", "torch") if importlib.util.find_spec(name) is None]
