@@ -35,8 +35,22 @@ std::string textOf(Type type) {
 Changes::Changes(ModuleOp module, const graph::GradientCode &code)
     : module_(module), code_(code), structures_(module) {}
 
-bool Changes::isPossible(Type type) {
-  return graph::isDifferentiable(type) || isa<program::ObjectType>(type);
+llvm::SetVector<Type> Changes::typesWithin(Type type) const {
+  llvm::SetVector<Type> seen;
+  seen.insert(type);
+  for (size_t next = 0; next < seen.size(); ++next)
+    if (const program::Constructors *known = structures_.find(seen[next]))
+      for (const auto &fields : *known)
+        seen.insert(fields.begin(), fields.end());
+  return seen;
+}
+
+bool Changes::isPossible(Type type) const {
+  return llvm::any_of(typesWithin(type), [&](Type inside) {
+    auto object = dyn_cast<program::ObjectType>(inside);
+    bool isUnknown = object && !structures_.find(inside) && !object.getText().starts_with("Ref[");
+    return isUnknown || graph::isDifferentiable(inside);
+  });
 }
 
 program::ObjectType Changes::typeOf(Type type) {
@@ -103,17 +117,10 @@ Value Changes::construct(Type type, uint64_t tag, ArrayRef<Value> fields) {
 }
 
 bool Changes::hasFunctions(Type type) const {
-  llvm::SetVector<Type> seen;
-  seen.insert(type);
-  for (size_t next = 0; next < seen.size(); ++next) {
-    auto object = dyn_cast<program::ObjectType>(seen[next]);
-    if (object && object.getText().contains("->"))
-      return true;
-    if (const program::Constructors *known = structures_.find(seen[next]))
-      for (const auto &fields : *known)
-        seen.insert(fields.begin(), fields.end());
-  }
-  return false;
+  return llvm::any_of(typesWithin(type), [](Type inside) {
+    auto object = dyn_cast<program::ObjectType>(inside);
+    return object && object.getText().contains("->");
+  });
 }
 
 FailureOr<program::Constructors> Changes::structureOf(Type type, Operation *op) {

@@ -30,8 +30,9 @@ public:
   /// Builds where the code's builder stands.
   Changes(mlir::ModuleOp module, const graph::GradientCode &code);
 
-  /// A value of the type may change: it is a tensor of floats or may have some inside.
-  static bool isPossible(Type type);
+  /// A value of the type may change: it is a tensor of floats or may have some inside. What a
+  /// reference refers to isn't: that has its change where it lies.
+  bool isPossible(Type type) const;
   /// What the changes of values of the type are.
   program::ObjectType typeOf(Type type);
   Value none(Type type);
@@ -73,6 +74,8 @@ public:
 
 private:
   using Build = llvm::function_ref<Value(unsigned)>;
+  /// The type and all that a value of it may have inside.
+  llvm::SetVector<Type> typesWithin(Type type) const;
   Value match(Value value, Type result, size_t constructors, Build build);
   Value call(llvm::StringRef name, Type result, llvm::ArrayRef<Value> operands);
   /// Whether the procedure is there already; else it is begun, and finished by `build`.

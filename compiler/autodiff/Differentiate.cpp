@@ -182,10 +182,11 @@ private:
   }
 
   Status checkDifferentiable(Type type, const std::string &name) {
-    if (Changes(function_->getParentOfType<ModuleOp>(), code_).hasFunctions(type))
+    Changes changes(function_->getParentOfType<ModuleOp>(), code_);
+    if (changes.hasFunctions(type))
       return invalidArgument("'" + name + "' has functions inside, which have no derivative that " +
                              "could be given");
-    if (Changes::isPossible(type))
+    if (changes.isPossible(type))
       return {};
     std::string text;
     llvm::raw_string_ostream(text) << type;
@@ -312,7 +313,7 @@ private:
     Changes &changes = pushed.changes;
     for (unsigned i = 0; derivative_.of.empty() && i < subject_.resultNames.size(); ++i)
       if (Type type = subject_.results()[i].getType();
-          Changes::isPossible(type) && !changes.hasFunctions(type))
+          changes.isPossible(type) && !changes.hasFunctions(type))
         numbers.push_back(i);
     Forward forward(code_, activity, &pushed);
     builder_.setInsertionPointToStart(&block());

@@ -118,7 +118,8 @@ void Forward::takeApart(Operation *op, Value both) {
   code_.builder.setInsertionPointAfterValue(both);
   Value old = op->getResult(0);
   Value result = pushed_->changes.field(both, 0, old.getType());
-  if (Changes::isPossible(old.getType())) {
+  // Of data always, so that both may be given on as they are (pair).
+  if (graph::isDifferentiable(old.getType()) || isa<program::ObjectType>(old.getType())) {
     activity_.add(result);
     give(result, pushed_->changes.field(both, 1, tangentType(old.getType())));
   }

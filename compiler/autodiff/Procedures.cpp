@@ -41,7 +41,9 @@ Value Procedures::sizesOf(Value value) {
 }
 
 /// Of a value of which the way back uses the shape alone, sizes are kept in place of elements; and
-/// in a type, so that they still tell those that other types have names for.
+/// in a type, so that they still tell those that other types have names for. They are taken where
+/// the value is made: behind the calls that follow all values of a recursion would be there at
+/// once.
 void Procedures::keepSizes(Region &forward, Block &backward) {
   auto isInside = [&](Operation *op) {
     return backward.getParent()->isAncestor(op->getParentRegion());
@@ -56,7 +58,7 @@ void Procedures::keepSizes(Region &forward, Block &backward) {
     if (value.getParentRegion() != &forward || isKept || !type || !hasExpressions(type))
       continue;
     OpBuilder::InsertionGuard guard(code_.builder);
-    code_.builder.setInsertionPoint(forward.front().getTerminator());
+    code_.builder.setInsertionPointAfterValue(value);
     Value sizes = sizesOf(value);
     for (graph::ShapeOp shape : all) {
       auto clamped = [&](int64_t dim) { // counted from the last dimension where negative

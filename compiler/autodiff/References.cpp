@@ -77,7 +77,7 @@ LogicalResult Reverse::pullReference(Operation *op, Value cotangent) {
   auto read = dyn_cast<program::ReadOp>(op);
   Value value = read ? read.getResult() : op->getOperands().back();
   Type type = value.getType();
-  if (!Changes::isPossible(type))
+  if (!changes().isPossible(type))
     return success();
   if (read) {
     pullRead(read, cotangent);
@@ -106,7 +106,7 @@ LogicalResult Forward::pushReference(Operation *op) {
   auto read = dyn_cast<program::ReadOp>(op);
   Value value = read ? read.getResult() : op->getOperands().back();
   Type type = value.getType();
-  if (!Changes::isPossible(type))
+  if (!changes.isPossible(type))
     return success();
   if (!read) {
     code_.builder.setInsertionPoint(op);

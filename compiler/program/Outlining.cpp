@@ -1,6 +1,8 @@
 // A block's code by stages: stage 0 is what needs no call's result, and a call or a branch that
 // needs something of stage s gives its result to stage s + 1. All tensor code of one stage is one
-// segment, since nothing of it has to wait for what another part of it leads to.
+// segment, since nothing of it has to wait for what another part of it leads to. But for what only
+// gives one value another form, as a transposition: that goes to the stage that wants it, since of
+// a recursion each call would hold a copy while those within it run.
 //
 // Building, taking apart and scalars are the machine's own instructions, before the segment of
 // their stage where they can be, and behind it where they need its results. A scalar operator stays
@@ -25,6 +27,22 @@ namespace {
 bool isGraphCode(Operation *op) { return isa_and_nonnull<graph::GraphDialect>(op->getDialect()); }
 /// What each segment has for itself, and none is given.
 bool isLiteral(Operation *op) { return isa_and_nonnull<graph::ConstantOp, graph::NoneOp>(op); }
+
+/// Whether it takes one value, and gives one that takes no less memory.
+bool isAnotherForm(Operation *op) {
+  if (!isa<graph::TransposeOp, graph::ReshapeOp, graph::BroadcastOp, graph::Elementwise>(op) ||
+      op->getNumResults() != 1)
+    return false;
+  auto width = [](Value value) {
+    Type type = getElementTypeOrSelf(value.getType());
+    return type.isIntOrFloat() ? type.getIntOrFloatBitWidth() : 0;
+  };
+  llvm::SetVector<Value> taken;
+  for (Value operand : op->getOperands())
+    if (!isLiteral(operand.getDefiningOp()))
+      taken.insert(operand);
+  return taken.size() == 1 && width(taken[0]) && width(taken[0]) <= width(op->getResult(0));
+}
 
 /// The order of one block's operators.
 class Schedule {
@@ -114,6 +132,31 @@ private:
       if (acts)
         effects = places_[&op].time;
     }
+    putOff();
+  }
+
+  /// The segment that wants the operator first; null where something else wants it.
+  Stage *firstToWant(Operation *op) {
+    int first = std::numeric_limits<int>::max();
+    for (Operation *user : op->getUsers()) {
+      Place place = places_.lookup(block_.findAncestorOpInBlock(*user));
+      if (!place.inSegment)
+        return nullptr;
+      first = std::min(first, place.time);
+    }
+    return op->use_empty() ? nullptr : &stages[size_t(first / 2)];
+  }
+
+  void putOff() {
+    for (Stage &stage : llvm::reverse(stages))
+      for (Operation *op : llvm::to_vector(llvm::reverse(stage.segment))) {
+        Stage *other = isAnotherForm(op) ? firstToWant(op) : nullptr;
+        if (!other || other == &stage)
+          continue;
+        llvm::erase(stage.segment, op);
+        other->segment.insert(other->segment.begin(), op);
+        places_[op].time = int(other - stages.data()) * 2 + 1;
+      }
   }
 
   Stage &at(int stage) {

@@ -491,6 +491,76 @@ fn main(x: f64[3], xs: List[f64[3]], k: i64[]) = { let (y, count) = loop(x, xs, 
         assert np.isclose(tangent, (sides[0] - sides[1]) / 2e-6, rtol=1e-5, atol=1e-6)
 
 
+# What references refer to, and whether a change of it may be anything.
+CELLS = {
+    "integers": ("ref([k, 2])", "{ r := Cons(k, *r); match *r { Cons(a, rest) => cast(a, to = f64), Nil => 0.0 } }", False),
+    "a reference": ("ref(ref(k))", "{ let inner = *r; r := ref(k + *inner); cast(**r, to = f64) }", False),
+    "a closure": ("ref(fn(i: i64[]) => i + k)", "{ let one = *r; r := fn(i) => one(i) * k; let f = *r; cast(f(k), to = f64) }", False),
+    "a closure on floats": ("ref(fn(i: i64[]) => x * cast(i, to = f64))", "{ let one = *r; r := fn(i) => one(i) * x; let f = *r; f(k) }", True),
+    "floats": ("ref([x, x])", "{ r := Cons(x * x, *r); match *r { Cons(a, rest) => a, Nil => 0.0 } }", True),
+}
+
+
+@pytest.mark.parametrize("name", CELLS)
+@pytest.mark.parametrize("forward", [False, True])
+def test_what_can_not_change_has_no_change(name, forward, tmp_path):
+    """Such references are to what they were to in the program, in the code of its gradient and of its tangent."""
+    import tensmith
+
+    made, used, changes = CELLS[name]
+    path = tmp_path / "program.tsm"
+    path.write_text(f"""
+fn turn(r, x: f64[], k: i64[]) = if k == 0 {{ x }} else {{ let y = {used}; turn(r, sin(x) + y * x * 0.01, k - 1) }}
+fn main(x: f64[], k: i64[]) = {{ let r = {made}; turn(r, x, k) }}
+""")
+    model = tensmith.compile(path, cache_dir="")
+    make = tensmith.jvp if forward else tensmith.grad
+    compiled = make(path, ["x"], ["result"] if forward else "result", cache_dir="", dump_ir=tmp_path / "stages")
+    code = (tmp_path / "stages" / "00-imported.mlir").read_text()
+    assert "program.write" in code and ("Cell[" in code) == changes
+    x, k = np.float64(0.7), np.int64(3)
+    sides = [model.run(x=x + side * 1e-6, k=k)[0] for side in (1, -1)]
+    slope = compiled.run(x=x, k=k, **({"tangent.x": np.float64(1)} if forward else {}))[-1]
+    assert np.isclose(slope, (sides[0] - sides[1]) / 2e-6, rtol=1e-6)
+
+
+# Each with the bytes that a turn of it may take; the weights have 256 kB, and the state has 3 MB at last.
+DEEP = {
+    "a tail call": ("""
+fn loop(i, k, h, w) = if i < k { loop(i + 1, k, tanh(h @ w), w) } else { h }
+fn main(h: f32[1, 256], w: f32[256, 256], xs: List[f32[1, 256]], k: i64[]) = reduce_sum(loop(0, k, h, w), axes = [0, 1])
+""", 10000, 5000),
+    "a state that grows": ("""
+fn main(h: f32[1, 256], w: f32[256, 256], xs: List[f32[1, 256]], k: i64[]) =
+  reduce_sum(fold(fn(all, x) => (concat(all, tanh(x @ w), axis = 0) : f32[?, 256]), (h : f32[?, 256]), xs), axes = [0, 1])
+""", 3000, 20000),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+def test_a_turn_of_a_loop_takes_its_tape(name, tmp_path):
+    """In reverse each turn is a call. Breaks if calls hold the transposed weights, or what only its sizes are wanted of,
+    while those within them run."""
+    text, turns, most = DEEP[name]
+    (tmp_path / "program.tsm").write_text(text)
+    script = f"""
+import numpy, tensmith
+model = tensmith.grad({str(tmp_path / "program.tsm")!r}, ["h", "w", "xs"], "result", cache_dir="", threads=1)
+rng = numpy.random.default_rng(3)
+h, w = rng.standard_normal((1, 256)).astype("f"), rng.standard_normal((256, 256)).astype("f") / 20
+rows = [rng.standard_normal((1, 256)).astype("f") for _ in range({turns} if "xs)," in {text!r} else 1)]
+def peak():
+    return int(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1]) * 1024
+model.run(h=h, w=w, xs=model._value(rows[:1]), k=numpy.int64(10))
+xs, before = model._value(rows), peak()
+model.run(h=h, w=w, xs=xs, k=numpy.int64({turns}))
+print((peak() - before) // {turns})
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, env=os.environ | {"PYTHONPATH": str(PACKAGE)})
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < most
+
+
 def test_recursion_goes_back_side_by_side_and_together(tmp_path):
     """The two calls of a node stand side by side on the way back too, and their products are done together: there and back."""
     import tensmith
