@@ -1,6 +1,7 @@
 // Allocation by the C library, with the alignment and the advice that large blocks deserve.
 #include "runtime/Memory.h"
 
+#include <bit>
 #include <cstdlib>
 #include <sys/mman.h>
 
@@ -8,10 +9,20 @@ namespace tensmith::runtime {
 namespace {
 
 constexpr int64_t kHugePage = int64_t(2) << 20;
+constexpr int64_t kLeastClassed = int64_t(64) << 10;
 constexpr int64_t kLargest = int64_t(1) << 47; // more than any address space holds
 
 int64_t roundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;
+}
+
+/// To one of eight sizes between a power of two and the next. A value that grows from call to call
+/// would else be larger each time than all that was ever freed, for which the C library asks the
+/// system for new pages, and gives them back.
+int64_t sizeClass(int64_t bytes) {
+  if (bytes < kLeastClassed)
+    return bytes;
+  return roundUp(bytes, int64_t(std::bit_floor(uint64_t(bytes))) / 8);
 }
 
 } // namespace
@@ -19,6 +30,7 @@ int64_t roundUp(int64_t value, int64_t multiple) {
 void *allocateBlock(int64_t bytes) {
   if (bytes < 0 || bytes > kLargest)
     return nullptr;
+  bytes = sizeClass(bytes);
   bool large = bytes >= 2 * kHugePage;
   int64_t alignment = large ? kHugePage : kAlignment;
   int64_t size = roundUp(bytes ? bytes : 1, large ? kHugePage : kAlignment);
