@@ -13,9 +13,9 @@ def linear(p, name, x):
     return x @ p[f"{name}.weight"].T + p[f"{name}.bias"]
 
 
-def conv(p, name, x, stride=1, padding=0):
+def conv(p, name, x, stride=1, padding=0, groups=1):
     y = lax.conv_general_dilated(x, p[f"{name}.weight"], (stride, stride), [(padding, padding)] * 2,
-                                 dimension_numbers=("NHWC", "OIHW", "NHWC"))  # fmt: skip
+                                 dimension_numbers=("NHWC", "OIHW", "NHWC"), feature_group_count=groups)  # fmt: skip
     return y + p[f"{name}.bias"] if f"{name}.bias" in p else y
 
 
@@ -58,6 +58,15 @@ def resnet18(p, x):
             x = batch_norm(p, f"{block}.side.1", conv(p, f"{block}.side.0", x, stride))
         x = jax.nn.relu(x + y)
     return linear(p, "14", x.mean((1, 2)))
+
+
+def mobilenet(p, x):
+    x = jax.nn.relu6(batch_norm(p, "1", conv(p, "0", x.transpose(0, 2, 3, 1), 2, 1)))
+    for block in range(3, 8):
+        x = conv(p, f"{block}.0", x, 2 if block in (4, 6) else 1, 1, x.shape[-1])
+        x = jax.nn.relu6(batch_norm(p, f"{block}.1", x))
+        x = jax.nn.relu6(batch_norm(p, f"{block}.4", conv(p, f"{block}.3", x)))
+    return linear(p, "10", x.mean((1, 2)))
 
 
 def bert_4x256(p, ids, heads=4):

@@ -122,6 +122,14 @@ private:
 
 } // namespace
 
+bool keepsLanes(Operation *op) {
+  if (auto slice = dyn_cast<graph::SliceOp>(op))
+    return !slice.getSteps().empty() && slice.getSteps().back() == 1;
+  auto transpose = dyn_cast<graph::TransposeOp>(op);
+  int64_t rank = transpose ? int64_t(transpose.getPermutation().size()) : 0;
+  return rank > 0 && transpose.getPermutation().back() == rank - 1;
+}
+
 bool reducesLanesApart(Operation *op) {
   if (!isa<graph::ReduceSumOp, graph::ReduceProdOp, graph::ReduceMaxOp, graph::ReduceMinOp>(op))
     return false;
@@ -277,8 +285,8 @@ Value ElementEmitter::compute(Value value, const Position &position) {
   if (isa<graph::Elementwise>(op))
     return fromElementwise(op, position);
   auto result = cast<OpResult>(value);
-  if (position.lanes > 1 && reducesLanesApart(op))
-    return fromReduction(result, position);
+  if (position.lanes > 1 && (reducesLanesApart(op) || keepsLanes(op)))
+    return fromLanes(result, position);
   if (position.lanes == 1)
     return fromIndexed(result, position);
   auto iota = dyn_cast<graph::IotaOp>(op);
@@ -326,7 +334,7 @@ Value ElementEmitter::fromIndexed(OpResult value, const Position &position) {
   return roundToStorage(result, getElementTypeOrSelf(value.getType()));
 }
 
-Value ElementEmitter::fromReduction(OpResult value, const Position &position) {
+Value ElementEmitter::fromLanes(OpResult value, const Position &position) {
   Operation *op = value.getOwner();
   OperatorContext context(*this, op, /*addresses=*/false, position.lanes, position.mask);
   Value result = cast<graph::Indexed>(op).emitElement(context, 0, position.indices);

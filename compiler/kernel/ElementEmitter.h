@@ -32,6 +32,9 @@ struct LineBuffer {
 /// Whether the operator reduces other dimensions than the last: then its lanes are reduced side by
 /// side.
 bool reducesLanesApart(mlir::Operation *op);
+/// Whether the operator moves elements, and leaves those that follow along the last dimension side
+/// by side: so do its lanes.
+bool keepsLanes(mlir::Operation *op);
 
 class ElementEmitter {
 public:
@@ -91,7 +94,7 @@ private:
   mlir::Value fromElementwise(mlir::Operation *op, const Position &position);
   mlir::Value fromConstant(mlir::Operation *op, const Position &position);
   mlir::Value fromIndexed(mlir::OpResult value, const Position &position);
-  mlir::Value fromReduction(mlir::OpResult value, const Position &position);
+  mlir::Value fromLanes(mlir::OpResult value, const Position &position);
   mlir::Value fromIota(graph::IotaOp op, const Position &position);
   mlir::Value gatherLanes(mlir::OpResult value, const Position &position);
   mlir::Value noCode(mlir::Value value, int64_t lanes);

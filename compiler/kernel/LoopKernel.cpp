@@ -125,7 +125,8 @@ Value workPerElement(IndexMath &math, const SizeValues &sizes, graph::KernelOp k
 bool reducesSideBySide(graph::KernelOp kernel, int64_t lanes) {
   bool reduces = false;
   for (Operation &op : kernel.getBody().front().without_terminator()) {
-    if (isa<graph::ConstantOp>(op) || op.getNumOperands() == 0 || isa<graph::Elementwise>(op))
+    if (isa<graph::ConstantOp>(op) || op.getNumOperands() == 0 || isa<graph::Elementwise>(op) ||
+        keepsLanes(&op))
       continue;
     if (!reducesLanesApart(&op))
       return false;

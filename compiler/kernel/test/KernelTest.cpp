@@ -73,6 +73,26 @@ TEST(LoopKernel, ReductionSideBySide) {
 }
 
 // Breaks if a piece of a row comes into another panel or another row of it, or if the panels of a
+// Breaks if what is moved on the way to sums, and stays side by side, is gathered lane by lane, or
+// taken from the wrong place: the gradient of a depthwise convolution's weights.
+TEST(LoopKernel, ReductionOfMovedLanes) {
+  for (auto [channels, first, step] : {std::tuple{37, 0, 1}, {16, 1, 2}, {70, 2, 1}}) {
+    std::string c = std::to_string(channels), wide = std::to_string(channels + 3);
+    std::string body = R"(%a: tensor<2x9x8x@Wxf32>, %b: tensor<3x2x4x@Cxf32>):
+      %0 = graph.slice %a {starts = array<i64: 0, 1, 0, @F>, steps = array<i64: 1, @S, 2, 1>} : (tensor<2x9x8x@Wxf32>) -> tensor<2x3x4x@Cxf32>
+      %1 = graph.transpose %b {permutation = array<i64: 1, 0, 2, 3>} : (tensor<3x2x4x@Cxf32>) -> tensor<2x3x4x@Cxf32>
+      %2 = graph.mul %0, %1 : (tensor<2x3x4x@Cxf32>, tensor<2x3x4x@Cxf32>) -> tensor<2x3x4x@Cxf32>
+      %3 = "graph.reduce_sum"(%2) <{axes = array<i64: 0, 1, 2>, keepdims = false}> : (tensor<2x3x4x@Cxf32>) -> tensor<@Cxf32>
+      graph.yield %3 : tensor<@Cxf32>
+    }) : (tensor<2x9x8x@Wxf32>, tensor<3x2x4x@Cxf32>) -> tensor<@Cxf32>)";
+    body = replaceAll(replaceAll(body, "@W", wide), "@C", c);
+    body = replaceAll(replaceAll(body, "@F", std::to_string(first)), "@S", std::to_string(step));
+    expectAgreement(kernel("%x: tensor<2x9x8x" + wide + "xf32>, %y: tensor<3x2x4x" + c + "xf32>",
+                           "%x, %y", "tensor<" + c + "xf32>", body),
+                    {}, "loops of vectors");
+  }
+}
+
 // matrix are made one after the other.
 TEST(LoopKernel, PanelsOfSeveralRowsTogether) {
   for (auto [stack, rows, columns, together] :
