@@ -390,7 +390,8 @@ std::string describeProfile(const Module &module, const Profile &profile) {
       json.open('{').key("label").value(labelOf(module, step));
       json.key("kind").value(opcodeName(step.opcode)).key("function").value(int64_t(i));
       json.key("count").value(entry.count);
-      json.key("nanoseconds").value(entry.nanoseconds).key("flops");
+      json.key("nanoseconds").value(entry.nanoseconds);
+      json.key("own_nanoseconds").value(entry.ownNanoseconds).key("flops");
       if (entry.flops == kPoison)
         json.null();
       else

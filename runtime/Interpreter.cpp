@@ -236,6 +236,7 @@ Status measureStep(Run &run, Frame &frame, const Step &step, uint32_t function, 
   frame.context.function = function;
   frame.context.step = index;
   int64_t traced = trace ? trace->now() : 0;
+  int64_t outside = std::exchange(run.profile->inside, 0);
   auto begin = std::chrono::steady_clock::now();
   Status status = executeStep(run, frame, step);
   auto end = std::chrono::steady_clock::now();
@@ -244,7 +245,10 @@ Status measureStep(Run &run, Frame &frame, const Step &step, uint32_t function, 
   if (trace)
     trace->add(function, index, traced);
   Profile::Entry &entry = run.profile->functions[function][index];
-  entry.nanoseconds += std::chrono::nanoseconds(end - begin).count();
+  int64_t nanoseconds = std::chrono::nanoseconds(end - begin).count();
+  entry.nanoseconds += nanoseconds;
+  entry.ownNanoseconds += nanoseconds - run.profile->inside;
+  run.profile->inside = outside + nanoseconds;
   ++entry.count;
   int64_t flops = valueOf(frame, step.flops);
   if (flops == kPoison || entry.flops == kPoison ||

@@ -85,6 +85,7 @@ struct Frame {
 struct Profile {
   struct Entry {
     int64_t count = 0, nanoseconds = 0, bytes = 0;
+    int64_t ownNanoseconds = 0;          // without those of the steps that it executes
     int64_t flops = 0;                   // kPoison where a call's are not known
     int64_t constantBytes = 0;           // of `bytes`, those of weights
     DataType type = DataType::Undefined; // of the largest tensor
@@ -95,6 +96,7 @@ struct Profile {
     int64_t count = 0, nanoseconds = 0;
   };
   std::vector<std::vector<Instruction>> procedures;
+  int64_t inside = 0;     // nanoseconds of what the step at hand has executed so far
   Trace *trace = nullptr; // filled too, if there is one
 };
 

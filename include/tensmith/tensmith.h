@@ -271,9 +271,11 @@ TS_API ts_status *ts_session_observe(ts_session *session, ts_tensor *const *inpu
                                      void *context);
 
 /* Runs `runs` times, measuring each instruction, and drops the outputs. The result as JSON, of all
- * runs together: a list of {"label", "kind", "function", "count", "nanoseconds", "flops", "bytes",
- * "constant_bytes", "type", "location"}; constant_bytes are those of `bytes` that are weights, type
- * that of the largest tensor. Before those, what the machine did for a program's functions:
+ * runs together: a list of {"label", "kind", "function", "count", "nanoseconds",
+ * "own_nanoseconds", "flops", "bytes", "constant_bytes", "type", "location"}; own_nanoseconds are
+ * without those of other instructions of the list, as of a loop's body, constant_bytes those of
+ * `bytes` that are weights, type that of the largest tensor. Before those, what the machine did for
+ * a program's functions:
  * {"label", "kind": "instruction", "procedure", "position", "count", "nanoseconds", "location"}, an
  * Invoke with the kernels that it leads to. */
 TS_API ts_status *ts_session_profile(ts_session *session, ts_tensor *const *inputs,

@@ -66,6 +66,64 @@ TEST(ControlFlow, IfTakesEitherBranch) {
   EXPECT_NE(same->data(), x->data()) << "an output must not share the input's memory";
 }
 
+/// if c: (if c: x + x), and x + x again, beside it.
+Bytes nestedModule() {
+  ModuleBuilder module;
+  uint32_t add = module.kernel("test_add");
+  std::vector<FunctionBuilder> functions = {FunctionBuilder("main"), FunctionBuilder("outer"),
+                                            FunctionBuilder("inner"), FunctionBuilder("same")};
+  for (uint32_t i = 0; i < 4; ++i) {
+    FunctionBuilder &function = functions[i];
+    uint32_t n = function.symbol("n");
+    function.function.given_symbols = i > 0;
+    uint32_t c = function.param("c", DataType::Bool, {}),
+             x = function.param("x", DataType::F32, {n});
+    auto storage = i == 0 ? plan::Storage::Result : plan::Storage::Heap;
+    uint32_t y = function.value("y", DataType::F32, {n}, storage);
+    if (i < 2) {
+      function.add(plan::Opcode::If, 0, {c, c, x}, {y}, {n}).functions = {i + 1, 3};
+      uint32_t z = function.value("z", DataType::F32, {n}, storage);
+      function.add(plan::Opcode::Kernel, add, {y, x}, {z}, {n});
+      y = z;
+    } else if (i == 2) {
+      function.add(plan::Opcode::Kernel, add, {x, x}, {y}, {n});
+    }
+    function.function.results = {i == 3 ? x : y};
+    module.add(std::move(function));
+  }
+  return module.finish();
+}
+
+// What a step executes is measured too, and so no part of its own time: times of all steps can be
+// added up.
+TEST(ControlFlow, AStepsOwnTimeIsWithoutThatOfTheStepsInIt) {
+  Session session(load(nestedModule()), 1);
+  Profile profile;
+  for (const FunctionCode &function : session.module().program().functions)
+    profile.functions.emplace_back(function.steps.size());
+  constexpr int64_t kSize = 100000, kRuns = 3;
+  std::vector<TensorRef> inputs = {boolean(true), floats({kSize}, std::vector<float>(kSize, 2))};
+  for (int i = 0; i < kRuns; ++i) {
+    std::vector<TensorRef> outputs(1);
+    ASSERT_TRUE(session.run(inputs, outputs, &profile).ok());
+    EXPECT_EQ(floatsOf(outputs[0])[0], 8);
+  }
+  auto whole = [&](size_t function) {
+    int64_t sum = 0;
+    for (const Profile::Entry &entry : profile.functions[function]) {
+      EXPECT_EQ(entry.count, kRuns);
+      sum += entry.nanoseconds;
+    }
+    return sum;
+  };
+  for (size_t i : {0, 1}) {
+    const Profile::Entry &branch = profile.functions[i][0], &kernel = profile.functions[i][1];
+    EXPECT_EQ(branch.ownNanoseconds, branch.nanoseconds - whole(i + 1));
+    EXPECT_GE(branch.ownNanoseconds, 0);
+    EXPECT_EQ(kernel.ownNanoseconds, kernel.nanoseconds);
+  }
+}
+
 /// Carries x += w while iteration + 1 < limit, at most `trips` times; scans x.
 Bytes loopModule() {
   ModuleBuilder module;

@@ -9,6 +9,7 @@ import html.parser
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -236,6 +237,28 @@ def test_a_large_product_waits_for_arithmetic(tmp_path, own_cache):
     [kernel] = [kernel for kernel in result["kernels"] if kernel["flops"]]
     assert kernel["flops"] == 2 * 512**3 and kernel["constant_bytes"] == 4 * 512**2
     assert kernel["waits_for"] in ("flops", "latency") and 0.05 < kernel["limit_share"] < 1.3
+
+
+# Breaks if the time of a loop's kernels is counted as the loop's, too.
+def test_times_of_a_loop_and_its_kernels_add_up(tmp_path, own_cache):
+    weights = [numpy_helper.from_array(numpy.zeros(shape, numpy.float32), name)
+               for name, shape in [("w", (1, 512, 64)), ("r", (1, 512, 128))]]
+    path = one_node(tmp_path / "m.onnx", helper.make_node("LSTM", ["x", "w", "r"], ["y"], "cells", hidden_size=128),
+                    {"x": [60, 4, 64]}, [60, 1, 4, 128], weights)
+    module, page = path.with_suffix(".so"), tmp_path / "page.html"
+    tensmith("compile", path, "-o", module, env=own_cache)
+    bench = ["bench", module, "--runs", 30, "--threads", 1, "--kernels"]
+    result = json.loads(tensmith(*bench, "--json", "--html", page, env=own_cache).stdout)
+    [loop] = [kernel for kernel in result["kernels"] if kernel["kind"] == "loop"]
+    inside = [kernel for kernel in result["kernels"] if kernel["calls"] == 60]
+    assert inside and loop["seconds"] > 0
+    assert loop["whole_seconds"] == pytest.approx(loop["seconds"] + sum(kernel["seconds"] for kernel in inside))
+    assert all(kernel["whole_seconds"] == kernel["seconds"] for kernel in result["kernels"] if kernel is not loop)
+    [told] = re.findall(r"the kernels take ([\d.]+ \w+)", page.read_text())
+    total = sum(kernel["seconds"] for kernel in result["kernels"])
+    assert float(told.split()[0]) == pytest.approx(total * {"us": 1e6, "ms": 1e3, "s": 1}[told.split()[1]], rel=0.01)
+    text = tensmith(*bench, env=own_cache).stdout
+    assert "of those in it" in text and sum(float(line.split()[2][:-1]) for line in text.splitlines()[3:] if line) == pytest.approx(100, abs=1)
 
 
 class Tags(html.parser.HTMLParser):

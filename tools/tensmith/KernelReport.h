@@ -7,7 +7,9 @@
 
 namespace tensmith::cli {
 
-/// A profile's instructions, those of the same nodes added up, per run, the slowest first.
+/// A profile's instructions, those of the same nodes added up, per run, the slowest first. The
+/// "seconds" of one that executes others, as a loop does, are what it takes itself, so that all can
+/// be added up; "whole_seconds" are with theirs.
 Json kernelsOf(const Json &profile, int runs);
 
 /// What a kernel does, and the nodes that it comes from.
