@@ -34,8 +34,10 @@ def test_the_page(tmp_path):
     tree = tree_with(tmp_path, [race(3.0, 2.0, **rounding), {**race(2.0, 4.0), "threads": 2}], records)
     assert slowest(tree).returncode == 0
     page = (tree / "docs/performance.md").read_text()
-    assert "slower than the fastest other engine in 1:" in page
-    assert "| a | 1 | 3.00 | 2.00 (openvino) | 1.50 |" in page
+    assert "| fp32 time | 2 | 1 | 1.500 (a, 1 thread) |" in page
+    assert "| fp32 time | a | 1 | 3.00 | 2.00 (openvino) | 1.500 |" in page
+    assert "| fp32 time, geometric mean | 1 model | 1 | 0.67 times as fast | 1.25 | 1.875 |" in page
+    assert "bf16" not in page.split("## Kernels")[0].replace("of bf16", "")
     assert "| 100.00 | a | slow / one | 20.0 | 0.0 | 90% | flops |" in page
     assert "By length" not in page
     head, most_lost = page.split("lose most")
@@ -44,6 +46,56 @@ def test_the_page(tmp_path):
     assert slowest(tree, "--check").returncode == 0
     (tree / "bench/results/race-a.json").write_text(json.dumps([race(3.0, 2.5)]))
     assert slowest(tree, "--check").returncode == 1
+
+
+def engine(ms, **more):
+    return {"median_ms": ms, **more}
+
+
+# Breaks if a clause is left out of the page, or is told as kept when it isn't.
+def test_every_clause_that_is_missed_is_told(tmp_path):
+    engines = {"tensmith": engine(1.0, relative_error=2e-4, peak_mb=50, compile_cold_s=31, first_result_ms=70),
+               "tensmith_exact": engine(3.0), "tensmith_bf16": engine(1.2, exact_error=4e-3),
+               "onnxruntime": engine(2.0, peak_mb=40), "openvino": engine(2.5, peak_mb=10),
+               "openvino_bf16": engine(1.0, exact_error=2e-3, precision="bf16")}
+    races = [{"model": "resnet50", "threads": 2, "engines": engines},
+             {"model": "bert_int8", "threads": 1, "engines": {
+                 "tensmith": engine(5.0, relative_error=0.1), "onnxruntime": engine(4.0), "openvino": engine(8.0)}}]
+    tree = tree_with(tmp_path, races, [])
+    answers = {"tensmith": {"answers": 1000, "as_f32": 990}, "onnxruntime": {"answers": 1000, "as_f32": 995},
+               "openvino": {"answers": 1000, "as_f32": 980}}
+    rows = [{"length": 7, "ms": {"tensmith": 4.0, "onnxruntime": 2.0, "static": 2.0}, "to_best": 2.0, "to_static": 2.2}]
+    for name, record in [("top1-bert", {"model": "bert", "inputs": 1000, "engines": answers}),
+                         ("lengths-d-1", {"model": "d", "threads": 1, "rows": rows})]:
+        (tree / f"bench/results/{name}.json").write_text(json.dumps([record]))
+    assert slowest(tree).returncode == 0
+    page = (tree / "docs/performance.md").read_text()
+    for line in ["fp32 difference | resnet50 | 2 | 2.0e-04 | 1.0e-04 | 2.000", "bf16 time | resnet50 | 2 | 1.20 | 1.00 (openvino_bf16) | 1.200",
+                 "bf16 error | resnet50 | 2 | 4.00e-03 | 2.00e-03 (openvino_bf16) | 2.000", "int8 time | bert_int8 | 1 | 5.00 | 4.00 (onnxruntime) | 1.250",
+                 "peak memory | resnet50 | 2 | 50 | 40 (onnxruntime) | 1.250", "compilation, cold | resnet50 | 2 | 31.0 | 30.0 | 1.033",
+                 "first result | resnet50 | 2 | 70 | 61 | 1.148", "exact time, geometric mean | 1 model | 2 | 0.67 times as fast | 1.00 | 1.500",
+                 "bf16 time, geometric mean | 1 model | 2 | 0.83 times as fast | 1.10 | 1.320", "length, to the best | d of 7 | 1 | 2.00 | 1.00 | 2.000",
+                 "length, to static | d of 7 | 1 | 2.20 | 1.10 | 2.000", "int8 answers | bert | 1 | 990 of 1000 | 995 (onnxruntime) | 1.005"]:
+        assert f"| {line} |" in page, line
+    assert "| fp32 time | 1 | 0 | 0.500 (resnet50, 2 threads) |" in page and "| fp32 time | resnet50" not in page
+    assert "fp32 difference | bert_int8" not in page  # 8 bits differ by more
+
+
+# Breaks if kernels are judged by limits that can't be the machine's, or nobody is told.
+def test_the_machine_is_measured_first_and_again_in_doubt(tmp_path, monkeypatch):
+    script = tmp_path / "bin/tensmith"
+    script.parent.mkdir()
+    script.write_text(f"""#!/bin/sh
+echo "$@" >>{tmp_path}/calls
+[ "$1" = machine ] || exit 3
+[ "$3" = --again ] && echo '{{"limits": {{"doubt": null}}}}' || echo '{{"limits": {{"doubt": "two are no faster than one"}}}}'
+""")
+    script.chmod(0o755)
+    monkeypatch.setenv("TENSMITH_BUILD", str(tmp_path))
+    done = slowest(tree_with(tmp_path, [], []), ROOT / "examples/fashion/fashion.onnx")
+    calls = (tmp_path / "calls").read_text().splitlines()
+    assert calls[:2] == ["machine --json", "machine --json --again"] and calls[2].startswith("compile")
+    assert "measuring this machine again: two are no faster" in done.stderr
 
 
 def test_without_results_the_page_says_so(tmp_path):

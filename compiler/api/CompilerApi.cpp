@@ -774,6 +774,9 @@ ts_status *ts_measure_machine(const ts_measure_options *given, char **json) {
         options.warn(options.warn_context,
                      ("the machine's limits are not kept: " + kept.message()).c_str());
     }
+    if (std::string doubt = limits->doubt(); !doubt.empty() && options.warn)
+      options.warn(options.warn_context,
+                   (doubt + "; 'tensmith machine --again' measures it anew").c_str());
     return copyText(target::cpu::describe(machine, &*limits), json);
   });
 }

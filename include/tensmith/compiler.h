@@ -248,8 +248,9 @@ typedef struct ts_measure_options {
 
 /* Measures the machine's limits, which takes some seconds, unless that was done before, and keeps
  * them in the user's cache folder, where later compilations find them: their estimates of cost
- * count with them, and a module says by which limits it was made. Gives what ts_describe_machine
- * gives. `options` may be null. */
+ * count with them, and a module says by which limits it was made. Warns where they can't be this
+ * machine's, since something else had its CPUs meanwhile. Gives what ts_describe_machine gives.
+ * `options` may be null. */
 TS_API ts_status *ts_measure_machine(const ts_measure_options *options, char **json);
 
 #ifdef __cplusplus

@@ -121,6 +121,25 @@ std::string MachineLimits::identity() const {
   return toHex(hash128(textOf(figures(*this)))).substr(0, 8);
 }
 
+/// All cores at once may be slower than one alone, but not by so much.
+constexpr double kLeastOfTwo = 1.5, kLeastOfEach = 0.4;
+
+bool plausible(const Rate &arithmetic, int cores) {
+  double least = cores > 1 ? std::max(kLeastOfTwo, kLeastOfEach * cores) : 0;
+  return arithmetic.all >= least * arithmetic.one;
+}
+
+std::string MachineLimits::doubt() const {
+  int ofCore = memory.empty() ? 1 : std::max(memory.front().sharedBy, 1);
+  for (const ArithmeticLimit &limit : arithmetic)
+    if (!plausible(limit.operations, threads / ofCore))
+      return llvm::formatv(
+          "{0} threads together do {1} arithmetic only {2:f2} times as fast as one: "
+          "something else had the CPUs while this machine was measured",
+          threads, limit.type, limit.operations.all / limit.operations.one);
+  return {};
+}
+
 std::optional<CostFigures> costFigures(const MachineLimits &limits, const Machine &machine) {
   auto f32 = llvm::find_if(limits.arithmetic,
                            [](const ArithmeticLimit &limit) { return limit.type == "f32"; });
@@ -141,6 +160,8 @@ std::optional<CostFigures> costFigures(const MachineLimits &limits, const Machin
 static json::Object described(const MachineLimits &limits) {
   json::Object object = figures(limits);
   object["identity"] = limits.identity();
+  std::string doubt = limits.doubt();
+  object["doubt"] = doubt.empty() ? json::Value(nullptr) : json::Value(doubt);
   return object;
 }
 

@@ -53,7 +53,13 @@ struct MachineLimits {
 
   /// Eight hexadecimal digits of all of the above.
   std::string identity() const;
+  /// Why they can't be this machine's, where something else had its CPUs while they were measured;
+  /// empty where nothing tells.
+  std::string doubt() const;
 };
+
+/// Whether the arithmetic of all threads is as much more than one's as that of several cores is.
+bool plausible(const Rate &arithmetic, int cores);
 
 /// What estimates of cost count with, in cycles of one core that multiplies and adds two vectors of
 /// f32 in each. Rounded to powers of the fourth root of two, so that measurements that agree within

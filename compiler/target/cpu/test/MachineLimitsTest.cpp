@@ -57,6 +57,24 @@ TEST(MachineLimits, SurviveTheirFile) {
   EXPECT_FALSE(keptLimits(other)); // of another machine, other limits
 }
 
+// Two threads that are as fast as one had half of the machine each.
+TEST(MachineLimits, ThoseOfADisturbedMachineAreDoubted) {
+  MachineLimits limits = someLimits();
+  EXPECT_EQ(limits.doubt(), "");
+  EXPECT_NE(describe(hostMachine(), &limits).find("\"doubt\": null"), std::string::npos);
+  limits.arithmetic[1].operations.all = 1.4 * limits.arithmetic[1].operations.one;
+  EXPECT_NE(limits.doubt().find("2 threads together do i8 arithmetic only 1.40 times"),
+            std::string::npos);
+  EXPECT_NE(describe(hostMachine(), &limits).find("i8 arithmetic only"), std::string::npos);
+  limits.memory[0].sharedBy = 2; // two threads of one core
+  EXPECT_EQ(limits.doubt(), "");
+  limits.threads = 1;
+  limits.memory[0].sharedBy = 1;
+  EXPECT_EQ(limits.doubt(), "");
+  EXPECT_TRUE(plausible({1, 30}, 64));
+  EXPECT_FALSE(plausible({1, 20}, 64));
+}
+
 TEST(MachineLimits, DamagedOnesAreNone) {
   std::string text = toJson(someLimits());
   ASSERT_TRUE(limitsFromJson(text).ok());

@@ -1,0 +1,34 @@
+"""The limits of this machine, by which kernels are chosen and judged: measured before anything else is."""
+
+import json
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+def program():
+    """The command line of this checkout's build, or of $TENSMITH_BUILD."""
+    path = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev")) / "bin/tensmith"
+    if not path.exists():
+        raise FileNotFoundError(f"{path} is not there; ./run builds it")
+    return path
+
+
+def measure_machine(say):
+    """The limits, measured where they never were, and once more where what is kept can't be this machine's."""
+    limits = _limits()
+    if limits.get("doubt"):
+        say(f"measuring this machine again: {limits['doubt']}")
+        limits = _limits("--again")
+    if limits.get("doubt"):
+        say(f"warning: {limits['doubt']}")
+    return limits
+
+
+def _limits(*arguments):
+    done = subprocess.run([program(), "machine", "--json", *arguments], stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise RuntimeError("'tensmith machine' failed")
+    return json.loads(done.stdout)["limits"]
