@@ -186,7 +186,7 @@ void compileModel(const std::string &model, const CompileSettings &settings,
                   const std::string &out) {
   if (kindOf(model) == FileKind::Module)
     fail(model, "is compiled already; give the model that it was made from");
-  Progress progress("compiling " + model);
+  Progress progress("compiling " + model, settings.progress);
   Options options(settings, progress);
   naming(model, [&] {
     detail::check(library().compileFile(model.c_str(), &options.options, out.c_str()));
@@ -195,7 +195,7 @@ void compileModel(const std::string &model, const CompileSettings &settings,
 
 void compileStep(const std::string &model, const CompileSettings &settings,
                  const TrainingRequest &request, const std::string &out) {
-  Progress progress("compiling the step of " + model);
+  Progress progress("compiling the step of " + model, settings.progress);
   Options options(settings, progress);
   TrainingOptions training(request);
   options.options.training = &training.options;
@@ -208,7 +208,7 @@ bool compileUpdate(std::span<const train::Updated> tensors, int64_t processes,
                    const CompileSettings &settings, const TrainingRequest &request,
                    const std::string &out) {
   const std::string &model = request.settings->model;
-  Progress progress("compiling the update of " + model);
+  Progress progress("compiling the update of " + model, settings.progress);
   Options options(settings, progress);
   TrainingOptions training(request);
   options.options.training = &training.options;
@@ -259,7 +259,7 @@ Module loadOrCompile(const std::string &path, const CompileSettings &settings, b
 std::vector<Tensor> evaluateByReference(const std::string &model, const CompileSettings &settings,
                                         const std::vector<Tensor> &inputs, size_t outputs,
                                         const Observer &observe) {
-  Progress progress("evaluating " + model);
+  Progress progress("evaluating " + model, settings.progress);
   Options options(settings, progress);
   std::vector<ts_tensor *> given, results(outputs);
   for (const Tensor &input : inputs)
@@ -280,7 +280,7 @@ std::vector<Tensor> evaluateByReference(const std::string &model, const CompileS
 }
 
 std::string describeModel(const std::string &model, const CompileSettings &settings) {
-  Progress progress("reading " + model);
+  Progress progress("reading " + model, settings.progress);
   Options options(settings, progress);
   char *json = nullptr;
   naming(model,

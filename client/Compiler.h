@@ -42,6 +42,7 @@ struct CompileSettings {
   int64_t nodeLimit = 0;
   int nestingLimit = 0;
   std::vector<std::string> overridable; // initialisers that become inputs
+  bool progress = true;                 // on stderr
 };
 
 /// Writes the module to `out`.

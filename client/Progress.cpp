@@ -11,13 +11,16 @@ namespace tensmith::client {
 
 using namespace std::chrono_literals;
 
-Progress::Progress(std::string what)
-    : terminal_(::isatty(STDERR_FILENO)), what_(std::move(what)),
-      watcher_([this](std::stop_token stop) { watch(stop); }) {}
+Progress::Progress(std::string what, bool shown)
+    : shown_(shown), terminal_(::isatty(STDERR_FILENO)), what_(std::move(what)) {
+  if (shown)
+    watcher_ = std::jthread([this](std::stop_token stop) { watch(stop); });
+}
 
 Progress::~Progress() {
   watcher_.request_stop();
-  watcher_.join();
+  if (watcher_.joinable())
+    watcher_.join();
   if (drawn_ && terminal_)
     std::fputs("\r\033[K", stderr);
 }
@@ -34,6 +37,8 @@ void Progress::callback(void *self, const char *stage, double fraction) {
 }
 
 void Progress::say(const std::string &line) {
+  if (!shown_)
+    return;
   std::lock_guard lock(mutex_);
   if (drawn_ && terminal_)
     std::fputs("\r\033[K", stderr);

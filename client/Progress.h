@@ -14,7 +14,8 @@ namespace tensmith::client {
 
 class Progress {
 public:
-  explicit Progress(std::string what);
+  /// `shown`: whether anything of it is.
+  explicit Progress(std::string what, bool shown = true);
   ~Progress();
   Progress(const Progress &) = delete;
   Progress &operator=(const Progress &) = delete;
@@ -35,7 +36,7 @@ private:
   void draw(bool first);
 
   using Clock = std::chrono::steady_clock;
-  const bool terminal_;
+  const bool shown_, terminal_;
   const Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
   std::condition_variable_any wake_;

@@ -5,98 +5,25 @@
 #include "client/TrainingRun.h"
 
 #include "base/Hash.h"
-#include "client/Progress.h"
+#include "client/RunFolder.h"
 #include "files/Failure.h"
 #include "files/Words.h"
 #include "train/ParallelTrainee.h"
 #include "train/SettingTable.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cerrno>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
-#include <cstring>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <iostream>
 #include <numeric>
-#include <sys/file.h>
 #include <thread>
-#include <unistd.h>
 
 namespace tensmith::client {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::atomic<int> stopSignal = 0;
-static_assert(std::atomic<int>::is_always_lock_free); // a signal handler sets it
-
-/// The first SIGINT or SIGTERM asks for an end after the step; the second one ends the process.
-void catchSignals() {
-  struct sigaction action = {};
-  action.sa_handler = [](int number) { stopSignal = number; };
-  action.sa_flags = int(SA_RESETHAND);
-  for (int number : {SIGINT, SIGTERM})
-    ::sigaction(number, &action, nullptr);
-}
-
-/// The folder of a run, which one process at a time may work in.
-class RunFolder {
-public:
-  /// `own`: this process may write there.
-  RunFolder(const train::Settings &settings, bool own) : path_(settings.output) {
-    if (path_.empty())
-      path_ = fs::path(settings.model).stem().string() + "-run";
-    if (!own)
-      return;
-    std::error_code error;
-    fs::create_directories(path_, error);
-    if (error)
-      fail(path_, "can't be made: " + error.message());
-    lock_ = ::open((path_ / ".lock").c_str(), O_CREAT | O_RDWR | O_CLOEXEC, 0666);
-    if (lock_ < 0)
-      fail(path_, std::string("can't be written to: ") + std::strerror(errno));
-    if (::flock(lock_, LOCK_EX | LOCK_NB) != 0)
-      fail(path_, "another process is training there; give another --output");
-  }
-  ~RunFolder() {
-    if (lock_ >= 0)
-      ::close(lock_);
-  }
-  RunFolder(const RunFolder &) = delete;
-  RunFolder &operator=(const RunFolder &) = delete;
-
-  const fs::path &path() const { return path_; }
-
-private:
-  fs::path path_;
-  int lock_ = -1;
-};
-
-/// Of a process whose run another one shows.
-class Silent : public train::Watcher {
-public:
-  void progress(const std::string &, double, const std::string &) override {}
-  void say(const std::string &) override {}
-  void warn(const std::string &) override {}
-};
-
-class Screen : public train::Watcher {
-public:
-  Screen() : progress_("training") {}
-  void progress(const std::string &stage, double fraction, const std::string &figures) override {
-    progress_.update(stage, fraction, figures);
-  }
-  void say(const std::string &line) override { progress_.say(line); }
-  void warn(const std::string &line) override { progress_.warn(line); }
-
-private:
-  Progress progress_;
-};
 
 /// A model's inputs as its description has them: names, and dimensions as text.
 std::vector<Port> inputsOf(const std::string &model, const CompileSettings &compile) {
@@ -120,8 +47,9 @@ bool isNumber(const std::string &text) {
 
 /// Fixes the batch: the first dimension of the inputs, where the model leaves it open. Each process
 /// takes an equal part.
-CompileSettings fixBatch(train::Settings &settings, int64_t processes) {
+CompileSettings fixBatch(train::Settings &settings, int64_t processes, bool progress) {
   CompileSettings compile;
+  compile.progress = progress;
   compile.shapes = settings.shapes;
   compile.threads = int(settings.threads);
   std::vector<std::string> fixed;
@@ -163,21 +91,22 @@ train::PictureSize pictureSize(const std::string &model, const CompileSettings &
 class Training {
 public:
   /// `processes`: null where this is the only one.
-  Training(train::Settings given, train::Processes *processes)
-      : settings_(std::move(given)), processes_(processes), compile_(fixBatch(settings_, count())),
+  Training(train::Settings given, Samples samples, const TrainingHost &host,
+           train::Processes *processes)
+      : settings_(std::move(given)), samples_(std::move(samples)), host_(host),
+        processes_(processes), compile_(fixBatch(settings_, count(), host.progress)),
         folder_(settings_, isFirst()) {
-    paths_ = train::findData(settings_);
-    data_ = open(paths_.train, false);
+    if (samples_.train)
+      paths_.test = settings_.test;
+    else
+      paths_ = train::findData(settings_);
+    data_ = samples_.train ? *samples_.train : open(paths_.train, false);
     rows_ = train::split(data_.rows, settings_.validation, uint64_t(settings_.seed));
     modelHash_ = toHex(hash128(readFile(settings_.model)));
   }
 
-  int run() {
-    std::unique_ptr<train::Watcher> watcher;
-    if (isFirst())
-      watcher = std::make_unique<Screen>();
-    else
-      watcher = std::make_unique<Silent>();
+  Trained run() {
+    std::unique_ptr<train::Watcher> watcher = host_.watch(isFirst());
     std::optional<train::Checkpoint> from = prepare(*watcher);
     std::unique_ptr<train::CompiledTrainee> trainee = makeTrainee();
     train::RunData data = bind(*trainee);
@@ -188,15 +117,11 @@ public:
       watcher->say(fmt::format("{} processes; this one has {} bytes of the optimiser's state",
                                count(), parallel->slotBytes()));
     train::Outcome outcome = train::runTraining(settings_, folder_.path(), *trainee, data, from,
-                                                remembered(), *watcher, stopSignal, processes_);
-    if (outcome.interrupted)
-      return interrupted(outcome, *watcher);
+                                                remembered(), *watcher, host_.stop, processes_);
     trainee->settle();
-    if (isFirst()) {
+    if (isFirst() && (!outcome.interrupted || host_.stop == kEnough))
       exportModel(*trainee);
-      report(outcome);
-    }
-    return kSuccess;
+    return {isFirst(), folder_.path(), outcome, trainee->tensors()};
   }
 
 private:
@@ -225,7 +150,7 @@ private:
     std::unique_ptr<train::CompiledTrainee> trainee;
     if (processes_)
       trainee = std::make_unique<train::ParallelTrainee>(*step_, *update_, *forward_, settings_,
-                                                         layout(), *processes_, stopSignal);
+                                                         layout(), *processes_, host_.stop);
     else
       trainee = std::make_unique<train::CompiledTrainee>(*step_, *forward_, settings_);
     if (isFirst())
@@ -364,8 +289,8 @@ private:
       if (feed.port().name != target && (ports.size() == 1 || feed.port().shape.size() >= 2))
         feed.augment({settings_.crop, settings_.flip, uint64_t(settings_.seed)});
     data.rows = rows_;
-    if (!paths_.test.empty()) {
-      test_ = open(paths_.test, true);
+    if (samples_.test || !paths_.test.empty()) {
+      test_ = samples_.test ? *samples_.test : open(paths_.test, true);
       if (test_.classes != data_.classes)
         fail(test_.where, "has other classes than " + data_.where);
       data.test = feeds(test_);
@@ -382,14 +307,6 @@ private:
                        folder_.path().string());
   }
 
-  int interrupted(const train::Outcome &outcome, train::Watcher &watcher) {
-    watcher.say(fmt::format("interrupted after step {}; {}", outcome.position.step,
-                            outcome.checkpoint.empty()
-                                ? "go on with --resume"
-                                : outcome.checkpoint.string() + " is kept, go on with --resume"));
-    return 128 + (stopSignal ? stopSignal.load() : SIGTERM); // another process may have got it
-  }
-
   void exportModel(train::CompiledTrainee &trainee) {
     std::map<std::string, Tensor> trained = trainee.parameters(), weights;
     for (const std::string &name : train::parameterNames(*step_))
@@ -398,25 +315,13 @@ private:
     writeFile(onnx, replaceInitialisers(settings_.model, weights));
     CompileSettings compile;
     compile.shapes = settings_.shapes;
+    compile.progress = host_.progress;
     compileModel(onnx, compile, folder_.path() / "model.so");
   }
 
-  void report(const train::Outcome &outcome) const {
-    auto line = [](const train::Metric &metric) {
-      std::cout << fmt::format(
-          "{}: loss {:.4f}{}\n", metric.kind, metric.loss,
-          metric.accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *metric.accuracy) : "");
-    };
-    if (outcome.validation)
-      line(*outcome.validation);
-    if (outcome.test)
-      line(*outcome.test);
-    std::cout << fmt::format("{}: {} steps in {:.0f} s; model.onnx, model.so, curves.html\n",
-                             folder_.path().string(), outcome.position.step,
-                             outcome.position.seconds);
-  }
-
   train::Settings settings_;
+  Samples samples_;
+  const TrainingHost &host_;
   train::Processes *processes_;
   CompileSettings compile_;
   RunFolder folder_;
@@ -428,19 +333,19 @@ private:
   std::optional<Module> step_, forward_, update_; // the last where there are several processes
 };
 
-/// As one of several processes: what fails here ends all of them.
-int trainAlone(train::Settings settings) {
+Trained trainAlone(train::Settings settings, Samples samples, const TrainingHost &host) {
   if (settings.processes > 1)
     failUsage(fmt::format("{} asks for {} processes; start them with mpirun -n {} tensmith train",
                           settings.origin("processes"), settings.processes, settings.processes));
-  return Training(std::move(settings), nullptr).run();
+  return Training(std::move(settings), std::move(samples), host, nullptr).run();
 }
 
-int trainWithOthers(train::Settings settings) {
+/// As one of several processes: what fails here ends all of them.
+Trained trainWithOthers(train::Settings settings, Samples samples, const TrainingHost &host) {
   std::unique_ptr<train::Processes> processes = train::openMpi(settings.processTimeout);
   if (processes->size() == 1) {
     processes.reset();
-    return trainAlone(std::move(settings));
+    return trainAlone(std::move(settings), std::move(samples), host);
   }
   try {
     if (settings.processes && settings.processes != processes->size())
@@ -448,7 +353,7 @@ int trainWithOthers(train::Settings settings) {
                             "-n {}",
                             settings.origin("processes"), settings.processes, processes->size(),
                             settings.processes));
-    return Training(std::move(settings), processes.get()).run();
+    return Training(std::move(settings), std::move(samples), host, processes.get()).run();
   } catch (const std::exception &failure) {
     auto *known = dynamic_cast<const Failure *>(&failure);
     std::cout.flush();
@@ -462,12 +367,12 @@ int trainWithOthers(train::Settings settings) {
 
 } // namespace
 
-int trainRun(train::Settings settings) {
-  catchSignals();
+Trained trainModel(train::Settings settings, Samples samples, const TrainingHost &host) {
   if (kindOf(settings.model) == FileKind::Module)
     fail(settings.model, "is compiled already; give the ONNX model that it was made from");
-  return train::startedProcesses() == 1 ? trainAlone(std::move(settings))
-                                        : trainWithOthers(std::move(settings));
+  return train::startedProcesses() == 1
+             ? trainAlone(std::move(settings), std::move(samples), host)
+             : trainWithOthers(std::move(settings), std::move(samples), host);
 }
 
 } // namespace tensmith::client

@@ -14,10 +14,13 @@
 
 namespace nb = nanobind;
 
+/// Beside the codes of ts_status_code: a run of training has failed.
+inline constexpr int kFailed = TS_INTERNAL + 1;
+
 struct Error : std::runtime_error {
-  explicit Error(const std::string &message, ts_status_code code = TS_INVALID_ARGUMENT)
+  explicit Error(const std::string &message, int code = TS_INVALID_ARGUMENT)
       : std::runtime_error(message), code(code) {}
-  ts_status_code code;
+  int code; // a ts_status_code, or kFailed
 };
 
 /// Throws the error that there is, if any.

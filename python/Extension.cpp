@@ -4,6 +4,7 @@
 #include "python/CompilerLibrary.h"
 #include "python/Conversion.h"
 #include "python/Settings.h"
+#include "python/Training.h"
 
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
@@ -19,10 +20,11 @@ namespace nb = nanobind;
 
 namespace {
 
-const char *codeName(ts_status_code code) {
+const char *codeName(int code) {
   static constexpr const char *kNames[] = {
       "ok",          "invalid_argument",   "invalid_model", "invalid_module",
-      "unsupported", "resource_exhausted", "io_error",      "internal"};
+      "unsupported", "resource_exhausted", "io_error",      "internal",
+      "failed"};
   return size_t(code) < std::size(kNames) ? kNames[code] : "internal";
 }
 
@@ -268,6 +270,7 @@ NB_MODULE(_tensmith, m) {
   m.attr("Error") = error;
   nb::register_exception_translator(raise, error.ptr());
   bindSettings(m);
+  bindTraining(m);
   nb::class_<States>(m, "States").def("array", &States::array);
   nb::class_<Module>(m, "Module")
       .def("states", &Module::states, nb::keep_alive<0, 1>())

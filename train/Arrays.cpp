@@ -42,6 +42,23 @@ Dataset openArchive(const std::string &path) {
 
 } // namespace
 
+Dataset arraysDataset(std::vector<std::pair<std::string, HostTensor>> arrays,
+                      const std::string &where) {
+  if (arrays.empty())
+    fail(where, "has no arrays in it");
+  bool named = !arrays[0].first.empty();
+  if (!named && arrays.size() != 2)
+    fail(where, "give two arrays, inputs and targets, or several by their names");
+  Dataset data = {where, 0, {}, named ? -1 : 1, {}};
+  for (auto &[given, array] : arrays) {
+    std::string name = named ? given : data.columns.empty() ? "inputs" : "targets";
+    add(data, name, std::move(array), where + ": " + printable(name));
+  }
+  if (data.rows == 0)
+    fail(where, "has no samples");
+  return data;
+}
+
 Dataset openArrays(const std::vector<std::string> &paths) {
   if (paths.size() == 1 && paths[0].ends_with(".npz") && paths[0].find('=') == std::string::npos)
     return openArchive(paths[0]);

@@ -289,6 +289,13 @@ void CompiledTrainee::restore(const std::vector<NamedTensor> &states, const std:
   takeOver(states, CompiledTrainee::states(), where);
 }
 
+std::map<std::string, Tensor> CompiledTrainee::tensors() {
+  std::map<std::string, Tensor> result;
+  for (const State &state : states_)
+    result[state.name] = state.tensor;
+  return result;
+}
+
 std::map<std::string, Tensor> CompiledTrainee::parameters() {
   std::map<std::string, Tensor> slots, result;
   for (const State &state : states_)

@@ -37,6 +37,9 @@ public:
   std::vector<NamedTensor> states() override;
   void restore(const std::vector<NamedTensor> &states, const std::string &where) override;
 
+  /// All states, which stay when the trainee goes. As of `states`, of several processes the first
+  /// has them all.
+  virtual std::map<std::string, Tensor> tensors();
   /// The model's own weights as trained: averages, where those are kept.
   virtual std::map<std::string, Tensor> parameters();
   /// How many classes cross entropy tells apart; 0 of other losses.

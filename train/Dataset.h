@@ -48,6 +48,11 @@ void checkFits(int64_t bytes, const std::string &where);
 /// An array whose first dimension are the rows.
 std::shared_ptr<const Column> arrayColumn(std::string name, HostTensor array);
 
+/// Arrays whose first dimension are the samples, by name; without names (all empty) inputs and
+/// targets. Throws Failure.
+Dataset arraysDataset(std::vector<std::pair<std::string, HostTensor>> arrays,
+                      const std::string &where);
+
 /// What a picture that is decoded for an input shall be.
 struct PictureSize {
   int height, width, channels;

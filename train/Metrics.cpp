@@ -14,21 +14,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json toJson(const Metric &metric) {
-  Json line = {{"kind", metric.kind},
-               {"step", metric.step},
-               {"epoch", metric.epoch},
-               {"loss", metric.loss},
-               {"seconds", metric.seconds}};
-  if (metric.accuracy)
-    line["accuracy"] = *metric.accuracy;
-  if (metric.samplesPerSecond > 0) {
-    line["samples_per_second"] = metric.samplesPerSecond;
-    line["waited_for_data"] = metric.waited;
-  }
-  return line;
-}
-
 std::optional<Metric> fromJson(const std::string &text) {
   Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   auto number = [&](const char *key) {
@@ -49,6 +34,21 @@ std::optional<Metric> fromJson(const std::string &text) {
 }
 
 } // namespace
+
+Json toJson(const Metric &metric) {
+  Json line = {{"kind", metric.kind},
+               {"step", metric.step},
+               {"epoch", metric.epoch},
+               {"loss", metric.loss},
+               {"seconds", metric.seconds}};
+  if (metric.accuracy)
+    line["accuracy"] = *metric.accuracy;
+  if (metric.samplesPerSecond > 0) {
+    line["samples_per_second"] = metric.samplesPerSecond;
+    line["waited_for_data"] = metric.waited;
+  }
+  return line;
+}
 
 Metrics::Metrics(std::filesystem::path folder, std::string title, int64_t step, bool tensorboard)
     : folder_(std::move(folder)), title_(std::move(title)) {

@@ -23,6 +23,9 @@ struct Metric {
   double seconds = 0;                      // of training, since the run began
 };
 
+/// As a line of metrics.jsonl has it.
+nlohmann::ordered_json toJson(const Metric &metric);
+
 /// TensorBoard's event files: records of protobuf's Event (tensorflow/core/util/event.proto) with
 /// scalars.
 class EventFile {

@@ -417,6 +417,17 @@ void ParallelTrainee::restore(const std::vector<NamedTensor> &states, const std:
 }
 
 /// Averages are what is evaluated, and each process has a part of them.
+std::map<std::string, Tensor> ParallelTrainee::tensors() {
+  std::map<std::string, Tensor> result;
+  for (const NamedTensor &state : states()) {
+    Tensor copy(ts_type(state.tensor.type()), state.tensor.shape());
+    if (state.tensor.bytes())
+      std::memcpy(copy.data(), state.tensor.data(), size_t(state.tensor.bytes()));
+    result.emplace(state.name, std::move(copy));
+  }
+  return result;
+}
+
 void ParallelTrainee::settle() {
   if (!averages_ || stage_ == 0)
     return;

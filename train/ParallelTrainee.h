@@ -55,6 +55,7 @@ public:
   void settle() override;
   std::vector<NamedTensor> states() override;
   void restore(const std::vector<NamedTensor> &states, const std::string &where) override;
+  std::map<std::string, Tensor> tensors() override;
   std::map<std::string, Tensor> parameters() override;
 
   /// Of the optimiser's state that this process has.

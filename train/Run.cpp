@@ -166,8 +166,10 @@ private:
   }
 
   void add(const Metric &metric) {
-    if (metrics_)
-      metrics_->add(metric);
+    if (!metrics_)
+      return;
+    metrics_->add(metric);
+    watcher_.measured(metric);
   }
   void draw() const {
     if (metrics_)
@@ -276,6 +278,8 @@ private:
 
   Outcome ended() {
     outcome_.position = at_;
+    if (metrics_)
+      outcome_.metrics = metrics_->all();
     return outcome_;
   }
 

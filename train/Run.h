@@ -54,6 +54,8 @@ public:
   virtual void progress(const std::string &stage, double fraction, const std::string &figures) = 0;
   virtual void say(const std::string &line) = 0;
   virtual void warn(const std::string &line) = 0;
+  /// What has just been written to metrics.jsonl.
+  virtual void measured(const Metric &) {}
 };
 
 struct Outcome {
@@ -61,6 +63,7 @@ struct Outcome {
   Position position;
   std::filesystem::path checkpoint; // the last
   std::optional<Metric> validation, test;
+  std::vector<Metric> metrics; // all, those of before a run went on among them
 };
 
 /// Runs to the end of the epochs, or until `stop`, from `from` or from the beginning. `remembered`

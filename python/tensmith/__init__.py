@@ -18,9 +18,10 @@ import tempfile
 from . import _tensmith
 from ._tensmith import Error
 
+from .training import Trained, train
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Error", "Model", "Value", "compile", "grad", "hvp", "jvp", "load", "load_step", "train_step", "__version__"]
+__all__ = ["Error", "Model", "Trained", "Value", "compile", "grad", "hvp", "jvp", "load", "load_step", "train", "train_step", "__version__"]
 __version__ = _tensmith.version()
 
 

@@ -2,6 +2,7 @@
 //
 // Settings come from a configuration file, and from options, which count more; both from one table
 // (train/SettingTable.h). A run has a folder: the compiled step, checkpoints, metrics, the result.
+#include "client/Screen.h"
 #include "client/TrainingRun.h"
 #include "tools/tensmith/Commands.h"
 
@@ -9,6 +10,11 @@
 #include "train/SettingTable.h"
 
 #include <CLI/CLI.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <fmt/format.h>
+#include <iostream>
 
 namespace tensmith::cli {
 namespace {
@@ -71,6 +77,61 @@ train::Settings settingsOf(const Given &given) {
   }
   train::checkSettings(settings);
   return settings;
+}
+
+std::atomic<int> stopSignal = 0;
+static_assert(std::atomic<int>::is_always_lock_free); // a signal handler sets it
+
+/// The first SIGINT or SIGTERM asks for an end after the step; the second one ends the process.
+void catchSignals() {
+  struct sigaction action = {};
+  action.sa_handler = [](int number) { stopSignal = number; };
+  action.sa_flags = int(SA_RESETHAND);
+  for (int number : {SIGINT, SIGTERM})
+    ::sigaction(number, &action, nullptr);
+}
+
+int interrupted(const Trained &trained) {
+  const train::Outcome &outcome = trained.outcome;
+  if (trained.first)
+    std::fputs(fmt::format("interrupted after step {}; {}\n", outcome.position.step,
+                           outcome.checkpoint.empty()
+                               ? "go on with --resume"
+                               : outcome.checkpoint.string() + " is kept, go on with --resume")
+                   .c_str(),
+               stderr);
+  return 128 + (stopSignal ? stopSignal.load() : SIGTERM); // another process may have got it
+}
+
+void report(const Trained &trained) {
+  auto line = [](const train::Metric &metric) {
+    std::cout << fmt::format(
+        "{}: loss {:.4f}{}\n", metric.kind, metric.loss,
+        metric.accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *metric.accuracy) : "");
+  };
+  const train::Outcome &outcome = trained.outcome;
+  if (outcome.validation)
+    line(*outcome.validation);
+  if (outcome.test)
+    line(*outcome.test);
+  std::cout << fmt::format("{}: {} steps in {:.0f} s; model.onnx, model.so, curves.html\n",
+                           trained.folder.string(), outcome.position.step,
+                           outcome.position.seconds);
+}
+
+int trainRun(train::Settings settings) {
+  catchSignals();
+  auto watch = [](bool first) -> std::unique_ptr<train::Watcher> {
+    if (first)
+      return std::make_unique<Screen>();
+    return std::make_unique<Silent>();
+  };
+  Trained trained = trainModel(std::move(settings), {}, {watch, stopSignal});
+  if (trained.outcome.interrupted)
+    return interrupted(trained);
+  if (trained.first)
+    report(trained);
+  return kSuccess;
 }
 
 } // namespace
