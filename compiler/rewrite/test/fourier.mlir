@@ -103,3 +103,28 @@ func.func @cropped(%x: tensor<1x64x64x64xf32>) -> tensor<1x64x63x64xf32> {
     : (tensor<1x64x64x64xf32>, tensor<64x1x31x31xf32>, none) -> tensor<1x64x63x64xf32>
   return %0 : tensor<1x64x63x64xf32>
 }
+
+// -----
+
+// Numbers so small that transforms lose digits of them. Breaks if an error that is finite is passed over.
+// CHECK-LABEL: func @beyond_the_bound
+// CHECK-NOT: fourier
+func.func @beyond_the_bound(%x: tensor<1x64x64x64xf32>) -> tensor<1x64x64x64xf32> {
+  %none = graph.none : none
+  %w = graph.constant {value = dense<1.0e-40> : tensor<64x64x9x9xf32>} : () -> tensor<64x64x9x9xf32>
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x64x64x64xf32>, tensor<64x64x9x9xf32>, none) -> tensor<1x64x64x64xf32>
+  return %0 : tensor<1x64x64x64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @depthwise_beyond_the_bound
+// CHECK-NOT: fourier
+func.func @depthwise_beyond_the_bound(%x: tensor<1x56x56x64xf32>) -> tensor<1x56x56x64xf32> {
+  %none = graph.none : none
+  %w = graph.constant {value = dense<1.0e-40> : tensor<64x1x31x31xf32>} : () -> tensor<64x1x31x31xf32>
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 15, 15, 15, 15>, dilations = array<i64: 1, 1>, group = 64, channels_last = true}
+    : (tensor<1x56x56x64xf32>, tensor<64x1x31x31xf32>, none) -> tensor<1x56x56x64xf32>
+  return %0 : tensor<1x56x56x64xf32>
+}

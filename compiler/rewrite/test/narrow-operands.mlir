@@ -38,6 +38,15 @@ func.func @infinite(%x: tensor<5x1xf32>) -> tensor<5x1xf32> {
   return %y : tensor<5x1xf32>
 }
 
+// Nothing is left of numbers that small in 8 bits. Breaks if an error that is finite is passed over.
+// CHECK-LABEL: func @beyond_the_bound
+// CHECK-NOT: graph.cast
+func.func @beyond_the_bound(%x: tensor<5x4xf32>) -> tensor<5x3xf32> {
+  %w = graph.constant {value = dense<1.0e-42> : tensor<4x3xf32>} : () -> tensor<4x3xf32>
+  %y = graph.matmul %x, %w : (tensor<5x4xf32>, tensor<4x3xf32>) -> tensor<5x3xf32>
+  return %y : tensor<5x3xf32>
+}
+
 // One row waits for weights that come from memory.
 // CHECK-LABEL: func @streamed
 // NOPAIRS-LABEL: func @streamed

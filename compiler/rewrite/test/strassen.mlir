@@ -43,3 +43,15 @@ func.func @shared_memory(%x: tensor<2048x2048xf32>) -> tensor<2048x2048xf32> {
   %0 = graph.matmul %x, %w : (tensor<2048x2048xf32>, tensor<2048x2048xf32>) -> tensor<2048x2048xf32>
   return %0 : tensor<2048x2048xf32>
 }
+
+// -----
+
+// Numbers so small that products of them lose digits. Breaks if an error that is finite is passed over.
+// CHECK-LABEL: func @beyond_the_bound
+// CHECK-COUNT-1: graph.matmul
+// CHECK-NOT: graph.matmul
+func.func @beyond_the_bound(%x: tensor<4096x4096xf32>) -> tensor<4096x4096xf32> {
+  %w = graph.constant {value = dense<1.0e-42> : tensor<4096x4096xf32>} : () -> tensor<4096x4096xf32>
+  %0 = graph.matmul %x, %w : (tensor<4096x4096xf32>, tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
+  return %0 : tensor<4096x4096xf32>
+}

@@ -132,3 +132,29 @@ func.func @numbers_of_sixteen_bits(%x: tensor<1x32x32x32xui8>) -> tensor<1x32x32
     : (tensor<1x32x32x32xi16>, tensor<64x32x3x3xi16>, none) -> tensor<1x32x32x64xi32>
   return %0 : tensor<1x32x32x64xi32>
 }
+
+// -----
+
+// Numbers so small that transforms lose digits of them: the largest tile that errs by less than the bound. Breaks if an
+// error that is finite is passed over.
+// CHECK-LABEL: func @smaller_tile
+// CHECK: graph.winograd_input {{.*}}outputs = 2 : i64
+func.func @smaller_tile(%x: tensor<1x32x32x64xf32>) -> tensor<1x32x32x64xf32> {
+  %none = graph.none : none
+  %w = graph.constant {value = dense<1.0e-40> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x32x32x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x32x32x64xf32>
+  return %0 : tensor<1x32x32x64xf32>
+}
+
+// -----
+
+// CHECK-LABEL: func @no_tile
+// CHECK-NOT: winograd
+func.func @no_tile(%x: tensor<1x32x32x64xf32>) -> tensor<1x32x32x64xf32> {
+  %none = graph.none : none
+  %w = graph.constant {value = dense<1.0e-42> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x32x32x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x32x32x64xf32>
+  return %0 : tensor<1x32x32x64xf32>
+}
