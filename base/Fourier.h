@@ -41,6 +41,17 @@ struct FourierTile {
     return isLine ? j % rows * columns + j % columns : i * columns + j;
   }
 
+  /// Tiles that cover so many outputs, of an image or along a line.
+  int64_t tilesDown(std::span<const int64_t> outputs) const {
+    return isLine ? 1 : (outputs.front() - 1) / down + 1;
+  }
+  int64_t tilesAcross(std::span<const int64_t> outputs) const {
+    return (outputs.back() - 1) / across + 1;
+  }
+  int64_t tilesOf(std::span<const int64_t> outputs) const {
+    return tilesDown(outputs) * tilesAcross(outputs);
+  }
+
   // Of the half that is kept. Planes of numbers: a real frequency has one, another `parts`.
   int64_t halfColumns() const { return columns / 2 + 1; }
   bool isRealColumn(int64_t column) const { return column == 0 || 2 * column == columns; }

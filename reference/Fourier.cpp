@@ -4,6 +4,7 @@
 #include "reference/Transforms.h"
 #include "reference/Workspace.h"
 
+#include <array>
 #include <cmath>
 #include <new>
 
@@ -104,9 +105,8 @@ struct Layout {
   int64_t images = 0, height = 1, width = 0; // of the outputs
   int64_t channels = 0, group = 1;
 
-  int64_t tilesAcross() const { return (width - 1) / tile.across + 1; }
-  int64_t tilesDown() const { return (height - 1) / tile.down + 1; }
-  int64_t tiles() const { return images * tilesDown() * tilesAcross(); }
+  std::array<int64_t, 2> outputs() const { return {height, width}; }
+  int64_t tiles() const { return images * tile.tilesOf(outputs()); }
   /// In planes [plane * group, tiles, channels / group].
   int64_t offset(int64_t plane, int64_t at, int64_t channel) const {
     int64_t each = channels / group;
@@ -162,7 +162,8 @@ public:
   }
 
   void take(int64_t at, int64_t channel, std::vector<double> &patch) const {
-    int64_t across = layout.tilesAcross(), down = layout.tilesDown();
+    int64_t across = layout.tile.tilesAcross(layout.outputs());
+    int64_t down = layout.tile.tilesDown(layout.outputs());
     int64_t left = at % across * layout.tile.across - left_;
     int64_t top = at / across % down * layout.tile.down - above_;
     int64_t image = at / (across * down);
@@ -188,7 +189,8 @@ struct Image {
   std::span<double> bias, y;
 
   void put(int64_t at, int64_t channel, const std::vector<double> &patch) {
-    int64_t across = layout.tilesAcross(), down = layout.tilesDown();
+    int64_t across = layout.tile.tilesAcross(layout.outputs());
+    int64_t down = layout.tile.tilesDown(layout.outputs());
     int64_t left = at % across * layout.tile.across, top = at / across % down * layout.tile.down;
     int64_t image = at / (across * down);
     for (int64_t i = 0; i < std::min(layout.tile.down, layout.height - top); ++i)
@@ -317,7 +319,7 @@ Outcome evaluateOutput(const Invocation &invocation) {
                     "x", "must have a plane for each number and group");
   layout.height = layout.tile.isLine ? 1 : image[0];
   layout.width = image.back();
-  int64_t ofImage = layout.tilesDown() * layout.tilesAcross();
+  int64_t ofImage = layout.tile.tilesOf(image);
   workspace.require(x.shape()[1] % ofImage == 0, "x", "must have the tiles of whole images");
   layout.images = x.shape()[1] / ofImage;
   layout.channels = workspace.ok() ? x.shape()[2] * layout.group : 0;

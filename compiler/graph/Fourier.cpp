@@ -35,11 +35,6 @@ std::optional<SmallVector<int64_t>> outputImage(Inference &infer, ArrayRef<int64
   return std::nullopt;
 }
 
-int64_t tilesOf(const FourierTile &tile, ArrayRef<int64_t> image) {
-  int64_t down = tile.isLine ? 1 : llvm::divideCeil(image[0], tile.down);
-  return down * llvm::divideCeil(image.back(), tile.across);
-}
-
 } // namespace
 
 LogicalResult FourierInputOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
@@ -59,7 +54,7 @@ LogicalResult FourierInputOp::inferResults(ShapeContext &shapes, SmallVectorImpl
     return infer.error() << "(F3) the channels are not divisible by " << group << " groups";
   return infer.give(infer.element(0),
                     {infer.constant(tile->planes(kFourierThirds) * group),
-                     x[0] * tilesOf(*tile, *image), shapes.simplify(x.back().floorDiv(group))});
+                     x[0] * tile->tilesOf(*image), shapes.simplify(x.back().floorDiv(group))});
 }
 
 LogicalResult FourierWeightsOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
@@ -102,7 +97,7 @@ LogicalResult FourierOutputOp::inferResults(ShapeContext &shapes, SmallVectorImp
       infer.known(x[0]) != tile->planes(kFourierThirds) * group)
     return infer.error() << "(F4) x must have each plane of the spectra for each group, and the "
                             "image as many dimensions as the window";
-  int64_t tiles = tilesOf(*tile, image);
+  int64_t tiles = tile->tilesOf(image);
   auto count = infer.known(x[1]);
   if (count && *count % tiles != 0)
     return infer.error() << "(F4) " << *count << " tiles are not those of whole images, of "

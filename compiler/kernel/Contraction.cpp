@@ -238,6 +238,12 @@ int64_t stepOf(const MachineShape &machine, Type left, Type right, Type accumula
   return isPair(left, right) ? machine.integerStep : 1;
 }
 
+int64_t stepOf(const MachineShape &machine, Operation *root) {
+  return stepOf(machine, getElementTypeOrSelf(storedLeft(root).getType()),
+                getElementTypeOrSelf(storedRight(root).getType()),
+                graph::kernelElementType(getElementTypeOrSelf(root->getResult(0).getType())));
+}
+
 Value interleaved(graph::GraphBuilder &builder, Value matrix, int64_t step) {
   auto &shapes = builder.shapes;
   auto dims = shapes.dims(matrix.getType());
@@ -349,6 +355,40 @@ bool isContraction(Operation *op) {
   };
   return fits(a, b.getRank() > 2) && fits(b, true) &&
          (b.getRank() > 2 || a.getRank() == result.getRank());
+}
+
+bool hasSmallGroups(graph::ConvOp conv) {
+  constexpr int64_t kMostChannels = 16;
+  auto type = dyn_cast<RankedTensorType>(conv.getW().getType());
+  if (!type || !type.hasStaticShape() || conv.getGroup() < 2)
+    return false;
+  int64_t inputs = type.getDimSize(1);
+  return inputs > 1 && inputs <= kMostChannels && llvm::isPowerOf2_64(uint64_t(inputs)) &&
+         type.getDimSize(0) == int64_t(conv.getGroup()) * inputs;
+}
+
+Value smallGroupsAsMatrix(graph::GraphBuilder &builder, Value weights) {
+  auto type = cast<RankedTensorType>(weights.getType());
+  int64_t channels = type.getDimSize(0), inputs = type.getDimSize(1);
+  int64_t taps = product(type.getShape().drop_front(2));
+  Value split = reshapeTo(builder, weights, {channels, inputs, taps});
+  return reshapeTo(builder, builder.transpose(split, {2, 1, 0}), {taps * inputs, channels});
+}
+
+Value matrixAsSmallGroups(graph::GraphBuilder &builder, graph::ConvOp conv, Value matrix) {
+  auto type = cast<RankedTensorType>(conv.getW().getType());
+  int64_t channels = type.getDimSize(0), inputs = type.getDimSize(1);
+  int64_t taps = product(type.getShape().drop_front(2));
+  Value split = reshapeTo(builder, matrix, {taps, inputs, channels});
+  return reshapeTo(builder, builder.transpose(split, {2, 1, 0}), type.getShape());
+}
+
+Value matchSmallGroupPanels(graph::ConvOp conv) {
+  // Of one dimension the window needs no reshape.
+  Value parts = through<graph::ReshapeOp>(conv.getW());
+  Value split = throughTranspose(parts ? parts : conv.getW(), {2, 1, 0});
+  Value panels = through<graph::UnpackOp>(through<graph::ReshapeOp>(split));
+  return panels && isa<BlockArgument>(panels) ? panels : Value();
 }
 
 std::optional<Contraction> matchContraction(Operation *root) {

@@ -86,6 +86,8 @@ llvm::SetVector<mlir::Operation *> dependentOn(mlir::Operation *source,
 /// How many products are added up at once where operands have these elements.
 int64_t stepOf(const MachineShape &machine, mlir::Type left, mlir::Type right,
                mlir::Type accumulator);
+/// The same of a product or a convolution, whose operands are stored so.
+int64_t stepOf(const MachineShape &machine, mlir::Operation *root);
 /// A stack of matrices [..., depth, columns] with `step` rows side by side, [..., ceil(depth /
 /// step), columns * step]; depth must be known.
 mlir::Value interleaved(graph::GraphBuilder &builder, mlir::Value matrix, int64_t step);
@@ -112,5 +114,17 @@ bool isDepthwise(graph::ConvOp conv);
 /// The block argument [taps, C] that a depthwise convolution's weights come from through
 /// `tapsAsDepthwiseWeights`, or null.
 mlir::Value matchDepthwiseTaps(graph::ConvOp conv);
+
+/// As many channels out of each group as into it, 2, 4, 8 or 16: vectors of channels have whole
+/// groups, or groups whole vectors, and few.
+bool hasSmallGroups(graph::ConvOp conv);
+/// The weights [C, C / group, window...] of small groups as a matrix [taps * C / group, C], and
+/// back.
+mlir::Value smallGroupsAsMatrix(graph::GraphBuilder &builder, mlir::Value weights);
+mlir::Value matrixAsSmallGroups(graph::GraphBuilder &builder, graph::ConvOp conv,
+                                mlir::Value matrix);
+/// The block argument of panels [C / width, taps * C / group, width] that such weights come from
+/// through an unpack and `matrixAsSmallGroups`, or null.
+mlir::Value matchSmallGroupPanels(graph::ConvOp conv);
 
 } // namespace tensmith::kernel

@@ -30,7 +30,7 @@ int64_t pixelsOfLine(graph::ConvOp conv) {
 }
 
 /// Whether the sizes are known and there is a tile for it that reads pixels where they lie.
-bool fitsChain(graph::ConvOp conv) {
+bool fitsChain(graph::ConvOp conv, StepOf stepOf) {
   // Of one dimension, a line would be a pixel.
   constexpr int64_t kLeastRank = 4;
   auto isKnown = [](Value value) {
@@ -41,28 +41,27 @@ bool fitsChain(graph::ConvOp conv) {
   if (!conv.getChannelsLast() || !isKnown(conv.getX()) || !isKnown(conv.getW()) ||
       !isKnown(conv.getY()))
     return false;
-  if (isDepthwise(conv))
-    return takesDepthwise(conv);
+  auto step = stepOf(conv);
+  if (!step || isDepthwise(conv))
+    return step && takesDepthwise(conv);
   // In lower tiles a sum is cut into parts (RegisterTile.h), and which pixels are in one would
   // depend on where a thread begins.
   constexpr int64_t kLeastRows = 5;
-  return conv.getGroup() == 1 && rowsOfLines(pixelsOfLine(conv), kTileRows) >= kLeastRows;
+  return conv.getGroup() == 1 && readsPixelsInPlace(conv, *step) &&
+         rowsOfLines(pixelsOfLine(conv), kTileRows) >= kLeastRows;
 }
 
-bool hasTemplate(graph::ConvOp conv) {
+std::optional<int64_t> stepInKernel(graph::ConvOp conv) {
   if (isDepthwise(conv))
-    return isDepthwiseRoot(conv);
+    return matchDepthwiseTaps(conv) ? std::optional<int64_t>(1) : std::nullopt;
   auto contraction = matchContraction(conv);
-  return contraction && rowPlace(*contraction) == RowPlace::InPlace;
+  return contraction ? std::optional(contraction->step) : std::nullopt;
 }
 
 /// Of a core that multiplies and adds two vectors in each; loads bound a depthwise convolution.
 double cyclesOfArithmetic(graph::ConvOp conv, const MachineShape &machine) {
   auto weights = cast<RankedTensorType>(conv.getW().getType());
-  Type left = getElementTypeOrSelf(storedLeft(conv).getType());
-  Type right = getElementTypeOrSelf(storedRight(conv).getType());
-  Type sum = graph::kernelElementType(resultOf(conv).getElementType());
-  double atOnce = isDepthwise(conv) ? 0.5 : double(stepOf(machine, left, right, sum));
+  double atOnce = isDepthwise(conv) ? 0.5 : double(stepOf(machine, conv));
   double products = double(resultOf(conv).getNumElements()) *
                     double(weights.getNumElements() / weights.getDimSize(0));
   return products / (2 * atOnce * double(machine.lanes(sizeof(float))));
@@ -75,29 +74,29 @@ int64_t bytesOfLine(graph::ConvOp conv) {
 
 } // namespace
 
-std::optional<ChainLink> linkBefore(graph::ConvOp conv) {
-  if (!fitsChain(conv))
+std::optional<ChainLink> linkBefore(graph::ConvOp conv, StepOf stepOf) {
+  if (!fitsChain(conv, stepOf))
     return std::nullopt;
   llvm::SetVector<Operation *> elementwise;
   auto before = cast_or_null<graph::ConvOp>(
       onlyBehind(conv.getX(), llvm::IsaPred<graph::ConvOp>, elementwise));
-  if (!before || !fitsChain(before))
+  if (!before || !fitsChain(before, stepOf))
     return std::nullopt;
   return ChainLink{before, dependentOn(before, elementwise)};
 }
 
 bool computesImage(graph::ConvOp conv) {
-  auto link = linkBefore(conv);
-  return link && hasTemplate(link->conv);
+  auto link = linkBefore(conv, stepInKernel);
+  return link && (isa<BlockArgument>(imageInMemory(link->conv)) || computesImage(link->conv));
 }
 
 SmallVector<graph::ConvOp> chainBehind(Operation *root) {
   auto last = dyn_cast<graph::ConvOp>(root);
-  if (!last || !computesImage(last) || !hasTemplate(last))
+  if (!last || !computesImage(last))
     return {};
   SmallVector<graph::ConvOp> chain{last};
   while (computesImage(chain.back()))
-    chain.push_back(linkBefore(chain.back())->conv);
+    chain.push_back(linkBefore(chain.back(), stepInKernel)->conv);
   std::reverse(chain.begin(), chain.end());
   return chain;
 }

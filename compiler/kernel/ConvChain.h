@@ -25,10 +25,14 @@ struct ChainLink {
   llvm::SetVector<mlir::Operation *> elementwise;
 };
 
-/// The convolution that computes the image of `conv`, both with tiles for them and of known sizes.
-/// Who else uses what is between is not looked at.
-std::optional<ChainLink> linkBefore(graph::ConvOp conv);
-/// Whether in the kernel's region the image is computed by a convolution with a template.
+/// Products that a convolution's tile adds up at once, as its weights are laid out or will be;
+/// nothing where it gets none.
+using StepOf = llvm::function_ref<std::optional<int64_t>(graph::ConvOp)>;
+/// The convolution that computes the image of `conv`, both of known sizes and with tiles that read
+/// pixels where they lie. Who else uses what is between is not looked at.
+std::optional<ChainLink> linkBefore(graph::ConvOp conv, StepOf stepOf);
+/// Whether in the kernel's region the image is computed by such a convolution, whose own image is
+/// so, too, or in memory.
 bool computesImage(graph::ConvOp conv);
 /// The convolutions up to the root, which comes last; none where it is the only one.
 llvm::SmallVector<graph::ConvOp> chainBehind(mlir::Operation *root);

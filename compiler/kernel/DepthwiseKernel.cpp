@@ -1,4 +1,5 @@
-// Tiles of a depthwise convolution (DepthwiseTile.h), spread over the cores.
+// Tiles of a depthwise convolution, or of one of small groups (DepthwiseTile.h), spread over the
+// cores.
 #include "compiler/kernel/DepthwiseKernel.h"
 
 #include "compiler/kernel/Blocking.h"
@@ -11,26 +12,43 @@ namespace tensmith::kernel {
 namespace {
 
 constexpr int64_t kMaxTaps = 49; // whose pointers are kept
+/// Taps and inputs of a group, each of which is straight code.
+constexpr int64_t kMaxProducts = 160;
+
+bool isTall(graph::ConvOp conv) {
+  constexpr int64_t kFewTaps = 9;
+  return hasSmallGroups(conv) || tapCount(conv) > kFewTaps;
+}
 
 /// A row of the output to each batch, so that no tile lies in two.
 Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root,
                     const MachineShape &machine, const Schedule &asked) {
   SmallVector<Value> out = dimValues(math, sizes, root.getType());
-  Value one = math.constant(1), channels = out.pop_back_val(), columns = out.pop_back_val();
-  // Loads bound it, so that a product weighs several of a register tile's.
-  Value depth = math.constant(4 * tapCount(root));
-  return Blocking::choose(math, machine,
-                          {.batch = math.product(out),
-                           .rows = columns,
-                           .columns = channels,
-                           .panels = one,
-                           .depth = depth,
-                           .rowBytes = math.mul(channels, 4),
-                           .height = kDepthwiseHeight},
-                          asked);
+  Value channels = out.pop_back_val(), columns = out.pop_back_val();
+  ProductExtents of{.batch = math.product(out),
+                    .rows = columns,
+                    .columns = channels,
+                    .panels = math.constant(1),
+                    // Loads bound it, so that a product weighs several of a register tile's.
+                    .depth = math.constant(4 * tapCount(root)),
+                    .rowBytes = math.mul(channels, 4),
+                    .height = isTall(root) ? kTallHeight : kDepthwiseHeight};
+  if (hasSmallGroups(root)) {
+    int64_t inputs = cast<RankedTensorType>(root.getW().getType()).getDimSize(1);
+    int64_t lanes = machine.lanes(sizeof(float));
+    of.panels = math.ceilDiv(channels, math.constant(lanes));
+    of.depth = math.constant(tapCount(root) * inputs);
+    of.lineBytes = machine.vectorBytes;
+  }
+  return Blocking::choose(math, machine, of, asked);
 }
 
 } // namespace
+
+bool isSmallGroupsRoot(graph::ConvOp conv) {
+  return takesSmallGroups(conv) && matchSmallGroupPanels(conv) &&
+         isa<BlockArgument>(imageInMemory(conv));
+}
 
 bool isDepthwiseRoot(graph::ConvOp conv) {
   return takesDepthwise(conv) && matchDepthwiseTaps(conv) &&
@@ -44,11 +62,23 @@ bool takesDepthwise(graph::ConvOp conv) {
   return accumulator && accumulator.isF32() && tapCount(conv) <= kMaxTaps;
 }
 
+bool takesSmallGroups(graph::ConvOp conv) {
+  auto isFloat = [](Value value) { return getElementTypeOrSelf(value.getType()).isF32(); };
+  if (!hasSmallGroups(conv) || !conv.getChannelsLast() || !isFloat(conv.getX()) ||
+      !isFloat(conv.getY()) || !isFloat(storedRight(conv)))
+    return false;
+  int64_t inputs = cast<RankedTensorType>(conv.getW().getType()).getDimSize(1);
+  return tapCount(conv) <= kMaxTaps && tapCount(conv) * inputs <= kMaxProducts;
+}
+
 Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const MachineShape &machine,
                            const Schedule &asked) {
-  int64_t vectors = asked.panelVectors.value_or(kDepthwiseVectors);
+  bool grouped = hasSmallGroups(root);
+  int64_t vectors = isTall(root) ? kTallVectors : kDepthwiseVectors;
+  if (!grouped)
+    vectors = asked.panelVectors.value_or(vectors);
   Template parts;
-  parts.summary = "depthwise";
+  parts.summary = grouped ? "small groups" : "depthwise";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     Blocking blocking = blockingOf(math, sizes, root, machine, asked);
     Schedule chosen = blocking.schedule();
@@ -63,12 +93,17 @@ Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const Mac
     });
     Value one = math.constant(1);
     emitFor(math, begin, end, one, [&](Value item) {
-      Value line = math.mul(math.div(item, blocking.tileBlocks), blocking.rows);
-      Value tile = math.mul(math.rem(item, blocking.tileBlocks), blocking.tileBlock);
+      SmallVector<Value> at =
+          math.delinear(item, {blocking.batch, blocking.tileBlocks, blocking.panelBlocks});
+      Value line = math.mul(at[0], blocking.rows), tile = math.mul(at[1], blocking.tileBlock);
       Value last = math.min(math.add(tile, blocking.tileBlock), blocking.tiles);
+      Value vector = math.mul(at[2], blocking.panelBlock);
+      Value lastVector = math.min(math.add(vector, blocking.panelBlock), blocking.panels);
       emitFor(math, tile, last, one, [&](Value number) {
         emitRowTile(math, blocking, number, [&](Value column, int64_t height) {
-          tiles.emit(math.add(line, column), height);
+          Value pixel = math.add(line, column);
+          grouped ? tiles.emitVectors(pixel, height, vector, lastVector)
+                  : tiles.emit(pixel, height);
         });
       });
     });

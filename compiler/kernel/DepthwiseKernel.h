@@ -1,4 +1,5 @@
-// The template around a depthwise convolution: vectors of channels, one tap after the other.
+// The template around a depthwise convolution, or one of small groups: vectors of channels, one tap
+// after the other.
 #pragma once
 #include "compiler/kernel/KernelFrame.h"
 
@@ -7,8 +8,12 @@ namespace tensmith::kernel {
 /// Whether there is a tile for the depthwise convolution: channels-last, of f32, a window of few
 /// taps.
 bool takesDepthwise(graph::ConvOp conv);
-/// The same in a kernel: its taps are in a buffer, its input too, or computed by a chain.
+/// The same of a convolution of small groups, whose weights are f32 in memory as well.
+bool takesSmallGroups(graph::ConvOp conv);
+/// The same in a kernel: its weights are in a buffer, its input too, or (of a depthwise one)
+/// computed by a chain.
 bool isDepthwiseRoot(graph::ConvOp conv);
+bool isSmallGroupsRoot(graph::ConvOp conv);
 
 /// Operators after the root are element-wise and keep its shape.
 Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const MachineShape &machine,

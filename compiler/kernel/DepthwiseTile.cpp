@@ -5,6 +5,7 @@
 #include "compiler/kernel/KernelFrame.h"
 #include "compiler/kernel/WindowElement.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <map>
@@ -20,27 +21,61 @@ int64_t tapCount(graph::ConvOp conv) {
   return taps;
 }
 
+namespace {
+
+/// Whether an image of the batch may take more bytes than that.
+bool isBeyond(graph::ConvOp conv, int64_t bytes) {
+  auto type = cast<RankedTensorType>(imageInMemory(conv).getType());
+  ArrayRef<int64_t> image = type.getShape().drop_front();
+  return llvm::any_of(image, ShapedType::isDynamic) ||
+         ShapedType::getNumElements(image) * type.getElementTypeBitWidth() / 8 > bytes;
+}
+
+} // namespace
+
 DepthwiseTile::DepthwiseTile(ElementEmitter &emitter, graph::ConvOp root,
                              const MachineShape &machine, int64_t vectors, Finish finish)
     : emitter_(emitter), math_(emitter.math), root_(root), image_(emitter, root),
       finish_(std::move(finish)), vectors_(vectors),
+      inputs_(cast<RankedTensorType>(root.getW().getType()).getDimSize(1)),
+      weights_(inputs_ > 1 ? matchSmallGroupPanels(root) : matchDepthwiseTaps(root)),
+      prefetches_(inputs_ > 1 && isBeyond(root, machine.l2Bytes / 2)),
       accumulator_(graph::kernelElementType(getElementTypeOrSelf(root.getType()))),
       lanes_(machine.lanes(accumulator_.getIntOrFloatBitWidth() / 8)),
       outDims_(emitter.dims(root.getY())) {}
 
 void DepthwiseTile::emit(Value first, int64_t height) {
+  beginPixels(first, height);
+  int64_t channels = *constantIndex(outDims_.back());
+  int64_t step = vectors_ * lanes_, whole = channels / step * step;
+  if (whole)
+    emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(step),
+            [&](Value channel) { emitChannels(channel, vectors_, {}); });
+  for (int64_t at = whole; at < channels; at += lanes_) {
+    Value channel = math_.constant(at);
+    emitChannels(channel, 1, channels - at < lanes_ ? maskFrom(channel) : Value());
+  }
+}
+
+void DepthwiseTile::emitVectors(Value first, int64_t height, Value firstVector, Value lastVector) {
+  beginPixels(first, height);
+  bool hasRest = *constantIndex(outDims_.back()) % lanes_ != 0;
+  emitFor(math_, firstVector, lastVector, math_.constant(1), [&](Value vector) {
+    Value channel = math_.mul(vector, lanes_);
+    emitChannels(channel, 1, hasRest ? maskFrom(channel) : Value());
+  });
+}
+
+void DepthwiseTile::beginPixels(Value first, int64_t height) {
   rows_.clear();
   for (int64_t row = 0; row < height; ++row)
     rows_.push_back(math_.add(first, row));
   image_.begin(rows_);
   findPixels();
-  int64_t channels = *constantIndex(outDims_.back());
-  int64_t step = vectors_ * lanes_, whole = channels / step * step;
-  if (whole)
-    emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(step),
-            [&](Value channel) { emitChannels(channel, vectors_, false); });
-  for (int64_t channel = whole; channel < channels; channel += lanes_)
-    emitChannels(math_.constant(channel), 1, channels - channel < lanes_);
+}
+
+Value DepthwiseTile::maskFrom(Value channel) {
+  return emitter_.maskBelow(math_.sub(outDims_.back(), channel), lanes_);
 }
 
 /// The pixels under the tile's windows, row by row of the window.
@@ -48,7 +83,7 @@ void DepthwiseTile::findPixels() {
   ArrayRef<int64_t> window = image_.window();
   int64_t width = window.back(), stride = root_.getStrides().back(),
           dilation = root_.getDilations().back();
-  pixels_.clear();
+  lines_.clear();
   for (int64_t line = 0; line < tapCount(root_) / width; ++line) {
     std::map<int64_t, Pixel> byColumn;
     for (int64_t column = 0; column < width; ++column)
@@ -59,8 +94,9 @@ void DepthwiseTile::findPixels() {
           pixel.pointer = image_.pointer(row, tapIndices(tap), math_.constant(0));
         pixel.uses.push_back({tap, row});
       }
+    Line &pixels = lines_.emplace_back();
     for (auto &[column, pixel] : byColumn)
-      pixels_.push_back(std::move(pixel));
+      pixels.push_back(std::move(pixel));
   }
 }
 
@@ -72,29 +108,82 @@ SmallVector<Value> DepthwiseTile::tapIndices(int64_t tap) {
   return at;
 }
 
-void DepthwiseTile::emitChannels(Value channel, int64_t vectors, bool masked) {
+void DepthwiseTile::emitChannels(Value channel, int64_t vectors, Value mask) {
   auto &builder = math_.builder;
-  Value mask;
-  if (masked)
-    mask = emitter_.maskBelow(math_.sub(outDims_.back(), channel), lanes_);
   Type type = VectorType::get({lanes_}, accumulator_);
   Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
   SmallVector<Value> sums(rows_.size() * vectors, zero);
-  Type element = getElementTypeOrSelf(imageInMemory(root_).getType());
-  Value taps = matchDepthwiseTaps(root_);
-  for (const Pixel &pixel : pixels_)
-    for (int64_t v = 0; v < vectors; ++v) {
-      Value at = math_.add(channel, v * lanes_);
-      Value x = emitter_.load(pixel.pointer, element, at, lanes_, mask);
-      for (auto [tap, row] : pixel.uses) {
-        Value weights = emitter_.element(taps, {{math_.constant(tap), at}, lanes_, mask});
-        Value &sum = sums[row * vectors + v];
-        sum = emitMultiplyAdd(builder, math_.location, x, false, weights, false, sum);
-      }
-    }
+  if (prefetches_)
+    prefetchNext(channel);
+  for (const Line &line : lines_) {
+    SmallVector<Value> loaded(line.size() * vectors);
+    // Inputs one after the other, so that a sum waits for none of its own products.
+    for (int64_t input = 0; input < inputs_; ++input)
+      emitLine(line, channel, vectors, input, mask, loaded, sums);
+  }
   for (size_t row = 0; row < rows_.size(); ++row)
     for (int64_t v = 0; v < vectors; ++v)
       finishVector(rows_[row], math_.add(channel, v * lanes_), sums[row * vectors + v], mask);
+}
+
+void DepthwiseTile::prefetchNext(Value channel) {
+  constexpr int kSecondLevel = 2, kData = 1;
+  Type element = getElementTypeOrSelf(imageInMemory(root_).getType());
+  auto image = cast<RankedTensorType>(imageInMemory(root_).getType());
+  int64_t columns = int64_t(rows_.size()) * root_.getStrides().back();
+  size_t lines = std::min<size_t>(root_.getStrides().front(), lines_.size());
+  for (const Line &line : ArrayRef(lines_).take_back(lines))
+    for (const Pixel &pixel : ArrayRef(line).take_back(std::min<size_t>(columns, line.size()))) {
+      Value place = math_.add(channel, columns * image.getShape().back());
+      math_.builder.create<LLVM::Prefetch>(math_.location,
+                                           elementPointer(math_, element, pixel.pointer, place),
+                                           /*rw=*/0, kSecondLevel, kData);
+    }
+}
+
+void DepthwiseTile::emitLine(const Line &line, Value channel, int64_t vectors, int64_t input,
+                             Value mask, MutableArrayRef<Value> loaded,
+                             MutableArrayRef<Value> sums) {
+  std::map<std::pair<int64_t, int64_t>, Value> weights; // by tap and vector
+  for (auto [number, pixel] : llvm::enumerate(line))
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value at = math_.add(channel, v * lanes_);
+      Value x = inputOf(pixel, at, input, mask, loaded[number * vectors + v]);
+      for (auto [tap, row] : pixel.uses) {
+        Value &w = weights[{tap, v}];
+        if (!w)
+          w = weightsOf(tap, input, at, mask);
+        Value &sum = sums[row * vectors + v];
+        sum = emitMultiplyAdd(math_.builder, math_.location, x, false, w, false, sum);
+      }
+    }
+}
+
+Value DepthwiseTile::inputOf(const Pixel &pixel, Value channel, int64_t input, Value mask,
+                             Value &loaded) {
+  Type element = getElementTypeOrSelf(imageInMemory(root_).getType());
+  if (inputs_ >= lanes_) {
+    Value group = math_.mul(math_.div(channel, math_.constant(inputs_)), inputs_);
+    Value scalar = emitter_.load(pixel.pointer, element, math_.add(group, input));
+    return emitter_.splat(scalar, lanes_);
+  }
+  if (!loaded)
+    loaded = emitter_.load(pixel.pointer, element, channel, lanes_, mask);
+  if (inputs_ == 1)
+    return loaded;
+  SmallVector<int64_t> lanes;
+  for (int64_t lane = 0; lane < lanes_; ++lane)
+    lanes.push_back(lane / inputs_ * inputs_ + input);
+  return math_.builder.create<vector::ShuffleOp>(math_.location, loaded, loaded, lanes);
+}
+
+Value DepthwiseTile::weightsOf(int64_t tap, int64_t input, Value channel, Value mask) {
+  if (inputs_ == 1)
+    return emitter_.element(weights_, {{math_.constant(tap), channel}, lanes_, mask});
+  // Panels are a vector wide, and so begin at the channels before them times the rows.
+  int64_t rows = tapCount(root_) * inputs_;
+  Value place = math_.add(math_.mul(channel, rows), (tap * inputs_ + input) * lanes_);
+  return emitter_.load(emitter_.buffer(weights_), accumulator_, place, lanes_);
 }
 
 void DepthwiseTile::finishVector(Value row, Value channel, Value sum, Value mask) {

@@ -1,10 +1,16 @@
-// The tile of a depthwise convolution: vectors of channels of a few output pixels, one tap after
-// the other.
+// The tile of a depthwise convolution, or of one of small groups: vectors of channels of a few
+// output pixels, one tap after the other.
 //
-// There is one product for each tap: it is bound by loads. So a tile is neighbouring pixels of one
-// row of the output, which share the vectors of weights, and the input pixels where their windows
-// overlap; the pointers to these are found once for all channels. An image of bf16 is widened as it
-// is loaded.
+// There is one product for each tap and channel of a group: it is bound by loads. So a tile is
+// neighbouring pixels of one row of the output, which share the vectors of weights, and the input
+// pixels where their windows overlap; the pointers to these are found once for all channels. An
+// image of bf16 is widened as it is loaded.
+//
+// Of small groups a vector of output channels has several: their inputs are as many channels of the
+// pixel, of which each group's lanes take the same one at a time, by a permutation of the vector.
+// No product is of a zero, as it would be in a matrix of all these groups. Of a group that fills
+// vectors each input is broadcast. An image that the second-level cache doesn't hold is prefetched
+// a tile ahead.
 #pragma once
 
 #include "compiler/kernel/ImageRows.h"
@@ -15,6 +21,9 @@ namespace tensmith::kernel {
 inline constexpr int64_t kDepthwiseVectors =
     2;                                         // of channels at a time, unless others are asked for
 inline constexpr int64_t kDepthwiseHeight = 4; // output pixels of a tile
+/// The same of small groups and of large windows: these have so many weights that a tile of few
+/// pixels mostly reads them.
+inline constexpr int64_t kTallVectors = 1, kTallHeight = 8;
 
 /// Taps of the window.
 int64_t tapCount(graph::ConvOp conv);
@@ -30,6 +39,9 @@ public:
 
   /// The output pixels from number `first` on, which lie in one row of the output.
   void emit(mlir::Value first, int64_t height);
+  /// Of small groups, of so many vectors of channels alone.
+  void emitVectors(mlir::Value first, int64_t height, mlir::Value firstVector,
+                   mlir::Value lastVector);
 
 private:
   /// An input pixel, and the products that it is in.
@@ -38,9 +50,25 @@ private:
     llvm::SmallVector<std::pair<int64_t, size_t>> uses; // tap, row of the tile
   };
 
+  using Line = llvm::SmallVector<Pixel>; // of the window
+
+  void beginPixels(mlir::Value first, int64_t height);
   void findPixels();
   llvm::SmallVector<mlir::Value> tapIndices(int64_t tap);
-  void emitChannels(mlir::Value channel, int64_t vectors, bool masked);
+  void emitChannels(mlir::Value channel, int64_t vectors, mlir::Value mask);
+  /// Of the tile beside this one, what no tile before has read.
+  void prefetchNext(mlir::Value channel);
+  mlir::Value maskFrom(mlir::Value channel);
+
+  /// Adds the products of a line with the inputs of that number to the sums.
+  void emitLine(const Line &line, mlir::Value channel, int64_t vectors, int64_t input,
+                mlir::Value mask, llvm::MutableArrayRef<mlir::Value> loaded,
+                llvm::MutableArrayRef<mlir::Value> sums);
+  /// Input `input` of the group of each lane, of output channels from `channel` on; `loaded`: the
+  /// vector that they are in, if it was loaded before.
+  mlir::Value inputOf(const Pixel &pixel, mlir::Value channel, int64_t input, mlir::Value mask,
+                      mlir::Value &loaded);
+  mlir::Value weightsOf(int64_t tap, int64_t input, mlir::Value channel, mlir::Value mask);
   void finishVector(mlir::Value row, mlir::Value channel, mlir::Value sum, mlir::Value mask);
 
   ElementEmitter &emitter_;
@@ -48,11 +76,13 @@ private:
   graph::ConvOp root_;
   ImageRows image_;
   Finish finish_;
-  int64_t vectors_;
+  int64_t vectors_, inputs_; // inputs: of a group
+  mlir::Value weights_;      // taps, or panels of small groups
+  bool prefetches_;          // the image comes from beyond the second-level cache
   mlir::Type accumulator_;
   int64_t lanes_;
   llvm::SmallVector<mlir::Value> outDims_, rows_;
-  std::vector<Pixel> pixels_;
+  std::vector<Line> lines_;
 };
 
 } // namespace tensmith::kernel

@@ -68,9 +68,6 @@ struct ImageShape {
   FourierTile tile;
   SmallVector<int64_t> outputs; // along one or two dimensions
   int64_t group = 1;
-
-  int64_t tilesDown() const { return tile.isLine ? 1 : llvm::divideCeil(outputs[0], tile.down); }
-  int64_t tilesAcross() const { return llvm::divideCeil(outputs.back(), tile.across); }
 };
 
 ImageShape shapeOf(Operation *root) {
@@ -125,8 +122,9 @@ protected:
     mask_ = Value();
     if (channels_.each % lanes_ != 0)
       mask_ = emitter_.maskBelow(math_.sub(math_.constant(channels_.each), within_), lanes_);
-    SmallVector<Value> at = math_.delinear(number_, {Value(), math_.constant(shape_.tilesDown()),
-                                                     math_.constant(shape_.tilesAcross())});
+    SmallVector<Value> at =
+        math_.delinear(number_, {Value(), math_.constant(tile_.tilesDown(shape_.outputs)),
+                                 math_.constant(tile_.tilesAcross(shape_.outputs))});
     image_ = at[0];
     top_ = math_.mul(at[1], tile_.down);
     left_ = math_.mul(at[2], tile_.across);
@@ -501,7 +499,7 @@ Template fourierTemplate(graph::KernelOp kernel, Operation *root, const MachineS
     bool makesImage = !isa<graph::FourierInputOp>(root);
     Value image = makesImage ? root->getResult(0) : root->getOperand(0);
     Value images = dimValues(math, sizes, image.getType())[0];
-    int64_t each = shape.tilesDown() * shape.tilesAcross() * channels.vectors();
+    int64_t each = shape.tile.tilesOf(shape.outputs) * channels.vectors();
     constexpr int64_t kOperations = 8; // of a number of the tile, at least
     return {math.mul(images, each),
             grainOf(math, math.constant(shape.tile.numbers() * lanes * kOperations))};

@@ -154,7 +154,8 @@ Operation *scheduledOperator(graph::KernelOp kernel) {
 RootKind rootKind(Operation *op) {
   if (matchContraction(op))
     return RootKind::Contraction;
-  if (auto conv = dyn_cast<graph::ConvOp>(op); conv && isDepthwiseRoot(conv))
+  if (auto conv = dyn_cast<graph::ConvOp>(op);
+      conv && (isDepthwiseRoot(conv) || isSmallGroupsRoot(conv)))
     return RootKind::Depthwise;
   if (isRowRoot(op))
     return RootKind::Row;
@@ -203,6 +204,11 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &mac
         match &&
         match->step != stepOf(machine, getElementTypeOrSelf(match->left.getType()),
                               getElementTypeOrSelf(match->panels.getType()), match->accumulator))
+      return unsupported("its panels are not laid out for this machine");
+    if (auto conv = dyn_cast<graph::ConvOp>(op);
+        conv && isSmallGroupsRoot(conv) &&
+        cast<RankedTensorType>(matchSmallGroupPanels(conv).getType()).getShape().back() !=
+            machine.lanes(sizeof(float)))
       return unsupported("its panels are not laid out for this machine");
   }
   auto emitted =

@@ -1,10 +1,22 @@
-// What convolutions are estimated to cost, in cycles of one core that multiplies and adds two
-// vectors in each: for the rewrites that choose between ways to compute them.
+// Which convolutions may be transformed, and what they are estimated to cost, in cycles of one core
+// that multiplies and adds two vectors in each: for the rewrites that choose between ways to
+// compute them (Winograd.cpp, Fourier.cpp).
 #pragma once
 
 #include "compiler/rewrite/Rewrites.h"
 
 namespace tensmith::rewrite {
+
+/// A channels-last convolution of stride 1, of an image and a window of known sizes. Of images
+/// whose number only the run knows, one.
+struct ConvolutionSizes {
+  int64_t images, in, out, group;
+  llvm::SmallVector<int64_t> input, output, window; // along the image's dimensions
+};
+std::optional<ConvolutionSizes> sizesOfStrideOne(graph::ConvOp conv);
+
+/// All of the function, but those that a library is called for.
+llvm::SmallVector<graph::ConvOp> convolutionsOf(mlir::func::FuncOp function);
 
 /// At which constants arrive, in bytes, that are so many together: out of the last cache, if they
 /// stay there from run to run beside what else needs it.
@@ -13,15 +25,12 @@ double weightRate(double bytes, const kernel::MachineShape &machine);
 /// `batch` products of [rows, depth] by constants [depth, columns].
 struct Products {
   double batch, rows, depth, columns;
+  double weightBytes = sizeof(float); // of an element
+  double perLane = 1;                 // products of a lane of floats in one instruction
 };
-/// In f32.
 double cyclesOf(const Products &products, const kernel::MachineShape &machine, double weightRate);
 
 /// Bytes that are written, and read where they are used next.
 double cyclesOfTraffic(double bytes, const kernel::MachineShape &machine);
-
-/// By minimal filtering, in the tile that it would get; nothing where the plain convolution stays.
-std::optional<double> cyclesOfWinograd(graph::ConvOp conv, double weightRate,
-                                       const Options &options);
 
 } // namespace tensmith::rewrite

@@ -21,6 +21,7 @@
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/rewrite/ConvolutionCost.h"
 #include "compiler/rewrite/RoundingError.h"
+#include "compiler/rewrite/Winograd.h"
 
 #include <algorithm>
 #include <cmath>
@@ -52,47 +53,35 @@ constexpr int64_t kLargestPrime = 13;
 constexpr double kWorthwhile = 0.8, kClearly = 0.8;
 
 /// Sizes of a convolution that may be transformed.
-struct Layer {
-  SmallVector<int64_t> input, outputs, window; // spatial; the window is dilated
-  int64_t images, in, out, group, taps;
-  bool isDepthwise;
-  bool hasKernel;   // of the plain depthwise convolution
-  bool isCandidate; // for a transform that nobody asks for
+struct Layer : ConvolutionSizes { // the window with what lies between its taps
+  int64_t taps = 0;
+  bool isDepthwise = false;
+  bool hasKernel = false;   // of the plain depthwise convolution
+  bool isCandidate = false; // for a transform that nobody asks for
 
-  double positions() const { return double(images * ShapedType::getNumElements(outputs)); }
+  double positions() const { return double(images * ShapedType::getNumElements(output)); }
 };
 
 std::optional<Layer> layerOf(graph::ConvOp conv) {
-  auto x = dyn_cast<RankedTensorType>(conv.getX().getType());
-  auto w = dyn_cast<RankedTensorType>(conv.getW().getType());
-  auto y = dyn_cast<RankedTensorType>(conv.getType());
-  auto isF32 = [](RankedTensorType type) { return type.getElementType().isF32(); };
-  auto isKnown = [](RankedTensorType type) {
-    return llvm::none_of(type.getShape().drop_front(), ShapedType::isDynamic);
+  auto isF32 = [](Value value) { return getElementTypeOrSelf(value.getType()).isF32(); };
+  auto isEmpty = [](Value value) {
+    return llvm::is_contained(cast<RankedTensorType>(value.getType()).getShape(), 0);
   };
-  bool fits = x && w && y && (x.getRank() == 3 || x.getRank() == 4) && conv.getChannelsLast() &&
-              isF32(x) && isF32(w) && isF32(y) && w.hasStaticShape() && isKnown(x) && isKnown(y) &&
-              llvm::all_of(conv.getStrides(), [](int64_t stride) { return stride == 1; }) &&
+  auto sizes = sizesOfStrideOne(conv);
+  bool fits = sizes && sizes->window.size() <= 2 && isF32(conv.getX()) && isF32(conv.getW()) &&
+              isF32(conv.getY()) && !isEmpty(conv.getX()) && !isEmpty(conv.getY()) &&
               llvm::none_of(conv.getPads(), [](int64_t pad) { return pad < 0; }) &&
-              conv.getW().getDefiningOp<graph::ConstantOp>() &&
-              !llvm::is_contained(y.getShape(), 0) && !llvm::is_contained(x.getShape(), 0);
+              conv.getW().getDefiningOp<graph::ConstantOp>();
   if (!fits)
     return std::nullopt;
-  Layer layer;
-  layer.input = SmallVector<int64_t>(x.getShape().drop_front().drop_back());
-  layer.outputs = SmallVector<int64_t>(y.getShape().drop_front().drop_back());
-  layer.images = y.isDynamicDim(0) ? 1 : y.getDimSize(0);
-  layer.in = x.getShape().back();
-  layer.out = y.getShape().back();
-  layer.group = int64_t(conv.getGroup());
-  layer.taps = ShapedType::getNumElements(w.getShape().drop_front(2));
-  for (auto [size, dilation] : llvm::zip_equal(w.getShape().drop_front(2), conv.getDilations()))
-    layer.window.push_back((size - 1) * dilation + 1);
+  bool isLarge = llvm::any_of(sizes->window, [](int64_t size) { return size >= kLeastWindow; });
+  Layer layer{std::move(*sizes)};
+  layer.taps = ShapedType::getNumElements(layer.window);
+  for (auto [size, dilation] : llvm::zip_equal(layer.window, conv.getDilations()))
+    size = (size - 1) * dilation + 1;
   layer.isDepthwise = kernel::isDepthwise(conv);
   layer.hasKernel = kernel::takesDepthwise(conv);
   int64_t least = std::min(layer.in, layer.out) / std::max<int64_t>(layer.group, 1);
-  bool isLarge =
-      llvm::any_of(w.getShape().drop_front(2), [](int64_t size) { return size >= kLeastWindow; });
   layer.isCandidate = isLarge && (layer.isDepthwise || least >= kLeastChannels);
   return layer;
 }
@@ -174,7 +163,7 @@ public:
   }
 
   double fourier(const FourierTile &tile) const {
-    double tiles = double(layer_.images * tilesOfImage(tile));
+    double tiles = double(layer_.images * tile.tilesOf(layer_.output));
     double rate = weightRate(constants_ + bytes(tile), machine_);
     Operations ofRow(tile.columns), ofColumn(tile.rows);
     int64_t complexColumns = tile.halfColumns() - tile.realColumns();
@@ -182,7 +171,7 @@ public:
         double(ofColumn.real * tile.realColumns() + ofColumn.complex * complexColumns);
     double rowsIn = tile.isLine ? double(tile.rows) : double(std::min(tile.rows, layer_.input[0]));
     double rowsOut =
-        tile.isLine ? double(tile.rows) : double(std::min(tile.down, layer_.outputs[0]));
+        tile.isLine ? double(tile.rows) : double(std::min(tile.down, layer_.output[0]));
     double numbers = double(tile.numbers()), columns = double(tile.columns);
     bool isNear = int64_t(numbers) * machine_.vectorBytes <= machine_.l1Bytes;
     double access = isNear ? kCyclesOfNearAccess : kCyclesOfAccess;
@@ -226,10 +215,6 @@ private:
   double vectors(int64_t channels) const {
     int64_t group = layer_.isDepthwise ? 1 : layer_.group;
     return double(group * llvm::divideCeil(channels / group, lanes_));
-  }
-  int64_t tilesOfImage(const FourierTile &tile) const {
-    int64_t down = tile.isLine ? 1 : llvm::divideCeil(layer_.outputs[0], tile.down);
-    return down * llvm::divideCeil(layer_.outputs.back(), tile.across);
   }
   const kernel::MachineShape &machine_;
   const Layer &layer_;
@@ -325,7 +310,7 @@ private:
     Value planes = create("fourier_input", conv_.getX(), {tile_, window_, pads_, group_});
     Value product = graph_.create<graph::MatMulOp>({planes, weights});
     return create("fourier_output", {product, conv_.getBias()},
-                  {tile_, window_, list("image", layer_.outputs), group_});
+                  {tile_, window_, list("image", layer_.output), group_});
   }
 
   graph::ConvOp conv_;
@@ -341,14 +326,9 @@ private:
 LogicalResult fourier(func::FuncOp function, const Options &options) {
   if (options.precision != Precision::Fast)
     return success();
-  SmallVector<graph::ConvOp> convolutions;
-  function.walk([&](graph::ConvOp conv) {
-    if (!conv->getParentOfType<graph::KernelOp>()) // a call of a library
-      convolutions.push_back(conv);
-  });
   auto constants = double(bytesOfConstants(function));
   double spectra = 0;
-  for (graph::ConvOp conv : convolutions) {
+  for (graph::ConvOp conv : convolutionsOf(function)) {
     auto layer = layerOf(conv);
     if (!layer)
       continue;

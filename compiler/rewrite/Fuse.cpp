@@ -11,8 +11,8 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/ConvChain.h"
+#include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/kernel/PatchKernel.h"
-#include "compiler/kernel/RowSource.h"
 #include "compiler/rewrite/KernelRegion.h"
 #include "compiler/rewrite/Rewrites.h"
 
@@ -50,6 +50,8 @@ struct Role {
     return part == Part::Reduction || part == Part::Window || part == Part::VectorRoot;
   }
   bool isRoot(RootKind kind) const { return part == Part::VectorRoot && root == kind; }
+  /// Whose right operand is laid out before the kernel.
+  bool isProduct() const { return isRoot(RootKind::Contraction) || isRoot(RootKind::Depthwise); }
   /// Of templates that apply what follows the root in vectors, for which moved elements would have
   /// to be gathered.
   bool isVectorRoot() const { return part == Part::VectorRoot; }
@@ -63,6 +65,8 @@ Role roleOf(Operation *op) {
     bool known = cast<RankedTensorType>(conv.getW().getType()).hasStaticShape();
     if (!known || !conv.getChannelsLast() || !kernel::isContraction(op))
       return Part::Window;
+    if (kernel::takesSmallGroups(conv))
+      return RootKind::Depthwise;
     if (!kernel::isDepthwise(conv))
       return RootKind::Contraction;
     bool f32 = cast<RankedTensorType>(conv.getType()).getElementType().isF32();
@@ -171,10 +175,14 @@ private:
     size_t best = 0;
     double most = 0;
     auto asked = options_.asked(root_).chain;
+    auto stepOf = [&](graph::ConvOp conv) -> std::optional<int64_t> {
+      Role role = roleOf(conv);
+      return role.isProduct() ? std::optional(kernel::stepOf(options_.machine, conv))
+                              : std::nullopt;
+    };
     while (links.size() < size_t(asked.value_or(kLongestChain))) {
-      auto link = kernel::linkBefore(chain.front());
-      if (!link || !canChain(chain.front()) || !canChain(link->conv) ||
-          !holds(*link, chain.front()))
+      auto link = kernel::linkBefore(chain.front(), stepOf);
+      if (!link || !holds(*link, chain.front()))
         break;
       chain.insert(chain.begin(), link->conv);
       links.push_back(std::move(*link));
@@ -191,18 +199,6 @@ private:
     }
     links.resize(best);
     chain_ = std::move(links);
-  }
-
-  /// Whether there is a tile for the convolution that reads pixels where they lie.
-  bool canChain(graph::ConvOp conv) const {
-    Role role = roleOf(conv);
-    if (role.isRoot(RootKind::Depthwise))
-      return true;
-    auto elementOf = [](Value value) { return getElementTypeOrSelf(value.getType()); };
-    int64_t step = kernel::stepOf(options_.machine, elementOf(kernel::storedLeft(conv)),
-                                  elementOf(kernel::storedRight(conv)),
-                                  graph::kernelElementType(elementOf(conv.getY())));
-    return role.isRoot(RootKind::Contraction) && kernel::readsPixelsInPlace(conv, step);
   }
 
   /// Whether what `next` computes its image from is used by nothing else.
@@ -303,21 +299,20 @@ private:
     bool isOfScores = scores_ && isRightOf(scores_->product);
     auto isOfLink = [&](const kernel::ChainLink &link) { return isRightOf(link.conv); };
     return isOfScores || llvm::any_of(chain_, isOfLink) ||
-           ((rootRole_.isRoot(RootKind::Contraction) || rootRole_.isRoot(RootKind::Depthwise)) &&
-            isRightOf(root_));
+           (rootRole_.isProduct() && isRightOf(root_));
   }
 
-  /// Of a left operand that is bf16 in memory, as the right one is or of a depthwise convolution,
+  /// Of a left operand that is bf16 in memory, as the right one is or of a convolution of few
+  /// channels in a group,
   /// the way to f32: the template reads it as it is, so it always comes along with the root, whose
   /// own it is (`widenForEach`).
   bool isWidenedLeft(Operation *op) const {
-    return (rootRole_.isRoot(RootKind::Depthwise) || rootRole_.isRoot(RootKind::Contraction)) &&
-           isWidenedLeft(op, root_);
+    return rootRole_.isProduct() && isWidenedLeft(op, root_);
   }
   static bool isWidenedLeft(Operation *op, Operation *root) {
     return root->getOperand(0).getDefiningOp() == op &&
            kernel::storedLeft(root) != root->getOperand(0) &&
-           (roleOf(root).isRoot(RootKind::Depthwise) ||
+           (!roleOf(root).isRoot(RootKind::Contraction) ||
             kernel::storedRight(root) != root->getOperand(1));
   }
 
@@ -495,7 +490,7 @@ public:
 private:
   void layOut(Operation *root) {
     Role role = roleOf(root);
-    if (role.isRoot(RootKind::Contraction) || role.isRoot(RootKind::Depthwise))
+    if (role.isProduct())
       rights_.try_emplace(root, root, builder_, group_.end_->getLoc(), options_);
   }
 
@@ -520,8 +515,7 @@ private:
 void widenForEach(func::FuncOp function) {
   SmallVector<Operation *> products;
   function.walk([&](Operation *op) {
-    if (Role role = roleOf(op);
-        role.isRoot(RootKind::Contraction) || role.isRoot(RootKind::Depthwise))
+    if (roleOf(op).isProduct())
       products.push_back(op);
   });
   for (Operation *product : products) {

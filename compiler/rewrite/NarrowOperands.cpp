@@ -13,15 +13,16 @@
 //
 // Under the policy bf16, operands are rounded to 8 bits of mantissa; sums stay f32. Where the
 // machine adds up products of pairs (vdpbf16ps) both are, and so are the images of depthwise
-// convolutions, which wait for them. Elsewhere a product of rounded numbers
-// costs more than one of f32, and only the weights are rounded, where the product waits for them to
-// come from memory. A layer whose own weights would make it err by more than the policy's bound
-// (RoundingError.h) stays as it is; so does the last one, which no other makes up for, where its
-// weights are few beside the model's.
+// convolutions and those of small groups, which wait for them. Elsewhere a product of rounded
+// numbers costs more than one of f32, and only the weights are rounded, where the product waits for
+// them to come from memory. A layer whose own weights would make it err by more than the policy's
+// bound (RoundingError.h) stays as it is; so does the last one, which no other makes up for, where
+// its weights are few beside the model's.
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Contraction.h"
+#include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/rewrite/RoundingError.h"
 
@@ -39,7 +40,7 @@ struct Product {
   graph::ConstantOp weights;
   std::optional<int64_t> rows; // that a weight is multiplied by
   bool outputsFirst;           // the weights' first dimension is that of the outputs
-  bool depthwise = false;      // its weights are few, and stay as they are
+  bool depthwise = false;      // or of small groups: its weights are few, and stay as they are
 };
 
 /// Of f32, or of i16 with sums in i32.
@@ -85,7 +86,7 @@ std::optional<Product> productOf(Operation *op) {
     return std::nullopt;
   bool depthwise = false;
   if (auto conv = dyn_cast<graph::ConvOp>(op)) {
-    depthwise = kernel::isDepthwise(conv);
+    depthwise = kernel::isDepthwise(conv) || kernel::takesSmallGroups(conv);
     if (!conv.getChannelsLast() || !outputsFirst || (depthwise && !result.getElementType().isF32()))
       return std::nullopt;
   } else if (cast<RankedTensorType>(weights.getType()).getRank() != 2 || result.getRank() < 2 ||

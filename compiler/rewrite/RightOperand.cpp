@@ -2,6 +2,7 @@
 #include "compiler/rewrite/RightOperand.h"
 
 #include "compiler/kernel/Contraction.h"
+#include "compiler/kernel/DepthwiseKernel.h"
 
 using namespace mlir;
 
@@ -11,6 +12,11 @@ namespace {
 bool isDepthwise(Operation *root) {
   auto conv = dyn_cast<graph::ConvOp>(root);
   return conv && kernel::isDepthwise(conv);
+}
+
+bool hasSmallGroups(Operation *root) {
+  auto conv = dyn_cast<graph::ConvOp>(root);
+  return conv && kernel::takesSmallGroups(conv);
 }
 
 Type accumulator(Operation *root) {
@@ -23,9 +29,7 @@ int64_t stepOf(Operation *root, const Options &options) {
   bool isConv = isa<graph::ConvOp>(root);
   if (!isConv && right.isDynamicDim(right.getRank() - 2))
     return 1;
-  Value left = kernel::storedLeft(root), stored = kernel::storedRight(root);
-  return kernel::stepOf(options.machine, getElementTypeOrSelf(left.getType()),
-                        getElementTypeOrSelf(stored.getType()), accumulator(root));
+  return kernel::stepOf(options.machine, root);
 }
 
 /// pack(transpose(b))  ->  pack transposed(b) where the last two dimensions change places
@@ -60,6 +64,22 @@ RankedTensorType matrixTypeOf(graph::ConvOp conv) {
   return RankedTensorType::get({groups, depth, w.getDimSize(0) / groups}, w.getElementType());
 }
 
+Value unpackedSmallGroups(graph::GraphBuilder &graph, graph::ConvOp conv, Value panels) {
+  auto w = cast<RankedTensorType>(conv.getW().getType());
+  int64_t channels = w.getDimSize(0), rows = w.getNumElements() / channels;
+  Value matrix = graph::GraphBuilder::first(
+      graph.createTyped("unpack", RankedTensorType::get({rows, channels}, w.getElementType()),
+                        panels, graph.named("columns", graph.builder.getI64IntegerAttr(channels))));
+  return kernel::matrixAsSmallGroups(graph, conv, matrix);
+}
+
+/// Of a panel, which holds those of one group alone.
+std::optional<int64_t> columnsOfGroup(graph::ConvOp conv) {
+  if (!conv || conv.getGroup() == 1)
+    return std::nullopt;
+  return cast<RankedTensorType>(conv.getW().getType()).getDimSize(0) / int64_t(conv.getGroup());
+}
+
 } // namespace
 
 RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location location,
@@ -69,13 +89,19 @@ RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location locatio
   graph::GraphBuilder graph(builder, shapes, location);
   if (isDepthwise(root)) {
     laidOut_ = kernel::depthwiseWeightsAsTaps(graph, root->getOperand(1));
+  } else if (hasSmallGroups(root)) {
+    laidOut_ = pack(graph, kernel::smallGroupsAsMatrix(graph, root->getOperand(1)),
+                    options.machine.lanes(sizeof(float)));
   } else {
     step_ = stepOf(root, options);
     auto conv = dyn_cast<graph::ConvOp>(root);
     Value right = kernel::storedRight(root);
     Value matrix = conv ? kernel::weightsAsMatrix(graph, conv, right) : right;
     int64_t bytes = accumulator(root).getIntOrFloatBitWidth() / 8;
-    int64_t width = kernel::panelWidth(options.machine, bytes, options.asked(root));
+    kernel::Schedule asked = options.asked(root);
+    int64_t width = kernel::panelWidth(options.machine, bytes, asked);
+    if (auto columns = columnsOfGroup(conv); columns && !asked.panelVectors)
+      width = std::min(width, int64_t(llvm::alignTo(*columns, options.machine.lanes(bytes))));
     laidOut_ = step_ == 1 ? pack(graph, matrix, width)
                           : pack(graph, kernel::interleaved(graph, matrix, step_), width * step_);
   }
@@ -88,6 +114,8 @@ Value RightOperand::restored(OpBuilder &inside, Value argument) const {
   graph::GraphBuilder graph(inside, shapes, root_->getLoc());
   if (isDepthwise(root_))
     return kernel::tapsAsDepthwiseWeights(graph, cast<graph::ConvOp>(root_), argument);
+  if (hasSmallGroups(root_))
+    return unpackedSmallGroups(graph, cast<graph::ConvOp>(root_), argument);
   Value right = root_->getOperand(1);
   auto conv = dyn_cast<graph::ConvOp>(root_);
   Type element = getElementTypeOrSelf(kernel::storedRight(root_).getType());

@@ -14,6 +14,7 @@
 // Codes and weights are small enough that their frequencies fit 16 bits, which their products, by
 // pairs, take anyway; the sums may wrap around 32 bits, from which the image comes back whole where
 // it has a few bits to spare (base/ToomCook.h). How large sums can be is known from the weights.
+#include "compiler/rewrite/Winograd.h"
 #include "base/ToomCook.h"
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/Constants.h"
@@ -48,29 +49,21 @@ struct Layer {
 };
 
 std::optional<Layer> layerOf(graph::ConvOp conv) {
-  auto x = dyn_cast<RankedTensorType>(conv.getX().getType());
-  auto w = dyn_cast<RankedTensorType>(conv.getW().getType());
-  auto y = dyn_cast<RankedTensorType>(conv.getType());
-  bool fits = x && w && y && x.getRank() == 4 && conv.getChannelsLast() && conv.getGroup() == 1 &&
-              w.hasStaticShape() && w.getDimSize(2) == w.getDimSize(3) && w.getDimSize(2) > 1 &&
-              llvm::all_of(conv.getStrides(), [](int64_t stride) { return stride == 1; }) &&
-              llvm::all_of(conv.getDilations(), [](int64_t dilation) { return dilation == 1; }) &&
-              llvm::none_of(y.getShape().drop_front(), ShapedType::isDynamic) &&
-              llvm::none_of(x.getShape().drop_front(), ShapedType::isDynamic);
+  auto sizes = sizesOfStrideOne(conv);
+  bool fits = sizes && sizes->window.size() == 2 && sizes->group == 1 &&
+              sizes->window[0] == sizes->window[1] && sizes->window[0] > 1 &&
+              llvm::all_of(conv.getDilations(), [](int64_t dilation) { return dilation == 1; });
   if (!fits)
     return std::nullopt;
-  bool floats = y.getElementType().isF32() && x.getElementType().isF32();
-  bool integers = conv.getAccumulateI32() && x.getElementType().isSignlessInteger(16) &&
-                  w.getElementType().isSignlessInteger(16);
+  Type x = getElementTypeOrSelf(conv.getX().getType());
+  Type w = getElementTypeOrSelf(conv.getW().getType());
+  bool floats = getElementTypeOrSelf(conv.getType()).isF32() && x.isF32();
+  bool integers = conv.getAccumulateI32() && x.isSignlessInteger(16) && w.isSignlessInteger(16);
   if (!floats && !integers)
     return std::nullopt;
-  int64_t images = y.isDynamicDim(0) ? 1 : y.getDimSize(0);
-  return Layer{images,          y.getDimSize(1), y.getDimSize(2), w.getDimSize(1),
-               w.getDimSize(0), w.getDimSize(2), integers};
+  return Layer{sizes->images, sizes->output[0], sizes->output[1], sizes->in,
+               sizes->out,    sizes->window[0], integers};
 }
-
-constexpr double kFmaPerCycle = 2;
-constexpr double kEfficiency = 0.9; // of the products, against the peak
 
 class Estimate {
 public:
@@ -102,13 +95,14 @@ public:
     double held = std::max(double(machine_.vectorRegisters) - size - kTemporaries, 0.0);
     double accesses = planes + 2 * std::max(planes - held, 0.0);
     accesses += planes > kPagesAtHand ? kCyclesOfPage * planes : 0;
-    double transforms = vectors * (accesses + planes * 2 * size * 2 / 3 / kFmaPerCycle);
+    double transforms = vectors * (accesses + planes * 2 * size * 2 / 3 / kMultiplicationsPerCycle);
     double bytes = layer_.integers ? sizeof(int16_t) : sizeof(float);
     return product(planes, tiles, double(layer_.in), bytes) + cyclesOfTraffic(traffic, machine_) +
            transforms;
   }
 
 private:
+  static constexpr double kMultiplicationsPerCycle = 2;
   static constexpr double kTemporaries = 4; // registers of a transform beside its elements
   static constexpr double kPagesAtHand = 48,
                           kCyclesOfPage = 3; // of the first-level TLB, and beyond
@@ -118,13 +112,8 @@ private:
 
   /// `batch` products of [rows, depth] by [depth, layer.out], whose elements take so many bytes.
   double product(double batch, double rows, double depth, double bytes) const {
-    double columns = double(layer_.out);
-    double each = kFmaPerCycle * double(machine_.lanes(sizeof(float)));
-    if (layer_.integers)
-      each *= kPairs;
-    double arithmetic = batch * rows * columns * depth / each;
-    double weights = batch * depth * columns * bytes / weightRate_;
-    return std::max(arithmetic / kEfficiency, weights);
+    return cyclesOf({batch, rows, depth, double(layer_.out), bytes, layer_.integers ? kPairs : 1},
+                    machine_, weightRate_);
   }
 
   const kernel::MachineShape &machine_;
@@ -277,23 +266,6 @@ bool measureSums(graph::ConvOp conv, Layer &layer) {
 
 } // namespace
 
-double weightRate(double bytes, const kernel::MachineShape &machine) {
-  return bytes < double(machine.lastCacheBytes / 2) ? machine.farBytesPerCycle
-                                                    : machine.memoryBytesPerCycle;
-}
-
-double cyclesOf(const Products &products, const kernel::MachineShape &machine, double weightRate) {
-  double each = kFmaPerCycle * double(machine.lanes(sizeof(float)));
-  double weights = products.batch * products.depth * products.columns;
-  return std::max(weights * products.rows / each / kEfficiency,
-                  weights * sizeof(float) / weightRate);
-}
-
-double cyclesOfTraffic(double bytes, const kernel::MachineShape &machine) {
-  return bytes / (bytes / 2 < double(machine.l2Bytes) ? machine.nearBytesPerCycle
-                                                      : machine.farBytesPerCycle);
-}
-
 std::optional<double> cyclesOfWinograd(graph::ConvOp conv, double weightRate,
                                        const Options &options) {
   auto layer = layerOf(conv);
@@ -305,24 +277,9 @@ std::optional<double> cyclesOfWinograd(graph::ConvOp conv, double weightRate,
   return Estimate(options.machine, *layer, weightRate).winograd(tile.outputs);
 }
 
-int64_t bytesOfConstants(func::FuncOp function) {
-  int64_t bytes = 0;
-  function.walk([&](graph::ConstantOp constant) {
-    auto type = cast<ShapedType>(constant.getType());
-    if (Type element = graph::kernelElementType(type.getElementType()))
-      bytes += type.getNumElements() * int64_t(element.getIntOrFloatBitWidth()) / 8;
-  });
-  return bytes;
-}
-
 LogicalResult winograd(func::FuncOp function, const Options &options) {
-  SmallVector<graph::ConvOp> convolutions;
-  function.walk([&](graph::ConvOp conv) {
-    if (!conv->getParentOfType<graph::KernelOp>()) // a call of a library
-      convolutions.push_back(conv);
-  });
   double rate = weightRate(double(bytesOfConstants(function)), options.machine);
-  for (graph::ConvOp conv : convolutions) {
+  for (graph::ConvOp conv : convolutionsOf(function)) {
     auto layer = layerOf(conv);
     if (!layer || !conv.getW().getDefiningOp<graph::ConstantOp>() ||
         (layer->integers ? !measureSums(conv, *layer) : options.precision == Precision::Exact))

@@ -139,3 +139,31 @@ def test_what_stays_with_the_plain_convolution(change):
     compiled = tensmith.compile(data, **precision)
     assert not any("fourier" in name for name in templates(compiled))
     assert not json.loads(compiled.describe()["metadata"]["schedules"])[0].get("fourier_tile")
+
+
+@pytest.mark.parametrize("tile,taken", [(26, True), (34, False), (51, False)])
+def test_tiles_of_large_primes_are_not_taken(tmp_path, tile, taken):
+    """Breaks if a tile is made whose code grows with the square of a prime, or if one that can't be changes what is chosen."""
+    random = numpy.random.default_rng(12)
+    data, right = model((1, 16, 20, 21), weights(random, 16, 16, 5, 5), pads=[2] * 4)
+    (tmp_path / "s.json").write_text(json.dumps({"schedules": [{"nodes": ["c"], "fourier_tile": tile}]}))
+    compiled, plain = tensmith.compile(data, schedules=tmp_path / "s.json"), tensmith.compile(data)
+    assert chosen(compiled).get("fourier_tile") == (tile if taken else chosen(plain).get("fourier_tile"))
+    values = random.standard_normal((1, 16, 20, 21)).astype("float32")
+    wanted = right(values)
+    assert numpy.abs(numpy.asarray(compiled.run(values)[0]) - wanted).max() <= 1e-5 * numpy.abs(wanted).max()
+
+
+@pytest.mark.parametrize("x,window,pads,dilations", [((2, 16, 40, 33), (11, 9), [5, 4, 5, 4], [1, 1]), ((1, 16, 300), (15,), [28, 0], [2])])
+def test_operations_are_those_of_the_convolution(tmp_path, x, window, pads, dilations):
+    """Breaks if a kernel's operations are those of its transforms, or none: its speed could not be compared with the plain one's."""
+    random = numpy.random.default_rng(13)
+    data, _ = model(x, weights(random, 16, 1, *window), group=16, pads=pads, dilations=dilations)
+    (tmp_path / "s.json").write_text(json.dumps({"schedules": [{"nodes": ["c"], "fourier_tile": 64}]}))
+    [kernel] = [kernel for kernel in tensmith.compile(data, schedules=tmp_path / "s.json").describe()["kernels"]
+                if kernel["schedule"] == "fourier convolution"]
+    extents = [(size - 1) * step + 1 for size, step in zip(window, dilations)]
+    outputs = [size + low + high - extent + 1
+               for size, low, high, extent in zip(x[2:], pads[:len(window)], pads[len(window):], extents)]
+    follows = 2  # a difference and a rectifier
+    assert kernel["flops"] == numpy.prod([x[0], 16, *outputs]) * (2 * numpy.prod(extents) + follows)

@@ -22,9 +22,8 @@ struct Layer {
   Shape planes() const {
     FourierTile tile = made();
     Shape y = outputs();
-    int64_t down = tile.isLine ? 1 : (y[1] - 1) / tile.down + 1;
-    int64_t across = (y[y.size() - 2] - 1) / tile.across + 1;
-    return {tile.planes(kFourierThirds) * group, image[0] * down * across, image.back() / group};
+    int64_t tiles = image[0] * tile.tilesOf(std::vector(y.begin() + 1, y.end() - 1));
+    return {tile.planes(kFourierThirds) * group, tiles, image.back() / group};
   }
   std::string attributes() const {
     return "tile = " + integers(tile) + ", window = " + integers(window);

@@ -68,6 +68,18 @@ Dims inputDims(const Window &w, Dim batch, int64_t channels) {
   return dims;
 }
 
+/// Those that have a tile of their own: more taps than these are products of matrices.
+bool hasSmallGroups(DataType type, const Window &w, int64_t group, int64_t inputs,
+                    int64_t outputs) {
+  constexpr int64_t kMostProducts = 160, kMostTaps = 49;
+  int64_t taps = 1;
+  for (int64_t size : w.kernel)
+    taps *= size;
+  bool isPower = inputs == 2 || inputs == 4 || inputs == 8 || inputs == 16;
+  return type == DataType::F32 && group > 1 && inputs == outputs && isPower && taps <= kMostTaps &&
+         taps * inputs <= kMostProducts;
+}
+
 struct ConvCase {
   DataType type;
   int64_t rank;
@@ -95,7 +107,24 @@ TEST_P(Convolution, Dense) {
     Value x = c.input(type, inputDims(w, c.between(1, 3), inputs * group));
     Value weights = c.constant(type, weightsShape(w, outputs * group, inputs));
     Value y = convolution(c, w, x, weights, group);
-    ASSERT_NO_FATAL_FAILURE(c.check(epilogue(c, y, {}), "contraction"));
+    bool small = hasSmallGroups(type, w, group, inputs, outputs);
+    ASSERT_NO_FATAL_FAILURE(c.check(epilogue(c, y, {}), small ? "depthwise" : "contraction"));
+  }
+}
+
+// Fails if a lane reads another group's channels, a vector that is cut off reads or writes what
+// lies behind, or a group of several vectors, or of less than one, takes another's weights.
+TEST_P(Convolution, SmallGroups) {
+  auto [type, rank, count] = GetParam();
+  for (int i = 0; i < count; ++i) {
+    TemplateCase c(seed(80 + i));
+    Window w = drawWindow(c, rank);
+    int64_t group = c.among({2, 3, 4, 5, 7, 9, 16}), channels = c.among({2, 4, 8, 16});
+    Value x = c.input(type, inputDims(w, c.between(1, 3), channels * group));
+    Value weights = c.constant(type, weightsShape(w, channels * group, channels));
+    Value y = convolution(c, w, x, weights, group);
+    bool small = hasSmallGroups(type, w, group, channels, channels);
+    ASSERT_NO_FATAL_FAILURE(c.check(epilogue(c, y, {}), small ? "depthwise" : "contraction"));
   }
 }
 
@@ -130,20 +159,25 @@ TEST(ConvolutionOfSymbols, BatchHeightAndWidth) {
   for (unsigned seed = 0; seed < 10; ++seed) {
     TemplateCase c(40000 + seed);
     Window w = drawWindow(c, 2);
-    bool depthwise = seed % 3 == 0;
-    int64_t inputs = c.among({1, 3, 8, 17}), outputs = c.among({5, 16, 33});
+    bool depthwise = seed % 3 == 0, grouped = seed % 3 == 1;
+    int64_t inputs = c.among({1, 3, 8, 17}), outputs = c.among({5, 16, 33}), group = 1;
     inputs += depthwise && inputs == 1;
+    if (grouped)
+      group = c.among({3, 6}), inputs = outputs = 4 * group;
+    if (depthwise)
+      group = inputs, outputs = inputs;
     Value x = c.input(DataType::F32, {"batch", inputs, "height", "width"});
-    Shape shape = depthwise ? weightsShape(w, inputs, 1) : weightsShape(w, outputs, inputs);
-    Value weights = c.constant(DataType::F32, shape);
-    Value y = convolution(c, w, x, weights, depthwise ? inputs : 1);
+    Value weights = c.constant(DataType::F32, weightsShape(w, outputs, inputs / group));
+    Value y = convolution(c, w, x, weights, group);
     y = c.op("max", {y, c.scalar(DataType::F32, 0)});
     std::vector<Sizes> runs;
     for (int64_t extra : {0, 1, 6, 13})
       runs.push_back({{"batch", 1 + extra % 3},
                       {"height", w.sizes[0] + extra},
                       {"width", w.sizes[1] + 2 * extra}});
-    ASSERT_NO_FATAL_FAILURE(c.check(y, depthwise ? "depthwise" : "contraction", 0, runs));
+    bool small = hasSmallGroups(DataType::F32, w, group, inputs / group, outputs / group);
+    const char *kind = depthwise ? "depthwise" : small ? "depthwise" : "contraction";
+    ASSERT_NO_FATAL_FAILURE(c.check(y, kind, 0, runs));
   }
 }
 

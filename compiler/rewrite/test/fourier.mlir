@@ -128,3 +128,24 @@ func.func @depthwise_beyond_the_bound(%x: tensor<1x56x56x64xf32>) -> tensor<1x56
     : (tensor<1x56x56x64xf32>, tensor<64x1x31x31xf32>, none) -> tensor<1x56x56x64xf32>
   return %0 : tensor<1x56x56x64xf32>
 }
+
+// -----
+
+// Each layer's spectra are within a layer's bound, but not all of them within that of all layers.
+// CHECK-LABEL: func @many_large_spectra
+// CHECK-COUNT-3: graph.fourier_input
+// CHECK-NOT: graph.fourier_input
+// CHECK: graph.conv
+func.func @many_large_spectra(%x: tensor<1x56x56x256xf32>) -> tensor<1x56x56x256xf32> {
+  %none = graph.none : none
+  %w = graph.constant {value = dense<0.5> : tensor<256x256x9x9xf32>} : () -> tensor<256x256x9x9xf32>
+  %1 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x56x56x256xf32>, tensor<256x256x9x9xf32>, none) -> tensor<1x56x56x256xf32>
+  %2 = graph.conv %1, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x56x56x256xf32>, tensor<256x256x9x9xf32>, none) -> tensor<1x56x56x256xf32>
+  %3 = graph.conv %2, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x56x56x256xf32>, tensor<256x256x9x9xf32>, none) -> tensor<1x56x56x256xf32>
+  %4 = graph.conv %3, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x56x56x256xf32>, tensor<256x256x9x9xf32>, none) -> tensor<1x56x56x256xf32>
+  return %4 : tensor<1x56x56x256xf32>
+}

@@ -183,3 +183,39 @@ func.func @patches_read_by_two(%x: tensor<2x5x4x16xf32>, %g: tensor<8x30xf32>) -
   %5 = graph.matmul %g, %4 : (tensor<8x30xf32>, tensor<30x32xf32>) -> tensor<8x32xf32>
   return %5, %4 : tensor<8x32xf32>, tensor<30x32xf32>
 }
+
+// -----
+
+// The image between is computed a few lines at a time.
+// CHECK-LABEL: func @chain_of_many_parts
+// CHECK-COUNT-1: graph.kernel
+// CHECK-NOT: graph.kernel
+// CHECK: return
+func.func @chain_of_many_parts(%x: tensor<1x480x300x32xf32>) -> tensor<1x480x300x32xf32> {
+  %none = graph.none : none
+  %v = graph.constant {value = dense<0.5> : tensor<32x32x1x1xf32>} : () -> tensor<32x32x1x1xf32>
+  %w = graph.constant {value = dense<0.5> : tensor<32x1x5x5xf32>} : () -> tensor<32x1x5x5xf32>
+  %0 = graph.conv %x, %v, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x480x300x32xf32>, tensor<32x32x1x1xf32>, none) -> tensor<1x480x300x32xf32>
+  %1 = graph.conv %0, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>, group = 32, channels_last = true}
+    : (tensor<1x480x300x32xf32>, tensor<32x1x5x5xf32>, none) -> tensor<1x480x300x32xf32>
+  return %1 : tensor<1x480x300x32xf32>
+}
+
+// -----
+
+// Where two threads' parts meet, both compute four lines: of parts that are so long that this counts little, there
+// would be too few for many cores.
+// CHECK-LABEL: func @chain_of_few_parts
+// CHECK-COUNT-2: graph.kernel
+// CHECK: return
+func.func @chain_of_few_parts(%x: tensor<1x200x300x32xf32>) -> tensor<1x200x300x32xf32> {
+  %none = graph.none : none
+  %v = graph.constant {value = dense<0.5> : tensor<32x32x1x1xf32>} : () -> tensor<32x32x1x1xf32>
+  %w = graph.constant {value = dense<0.5> : tensor<32x1x5x5xf32>} : () -> tensor<32x1x5x5xf32>
+  %0 = graph.conv %x, %v, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x200x300x32xf32>, tensor<32x32x1x1xf32>, none) -> tensor<1x200x300x32xf32>
+  %1 = graph.conv %0, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>, group = 32, channels_last = true}
+    : (tensor<1x200x300x32xf32>, tensor<32x1x5x5xf32>, none) -> tensor<1x200x300x32xf32>
+  return %1 : tensor<1x200x300x32xf32>
+}

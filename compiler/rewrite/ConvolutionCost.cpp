@@ -1,0 +1,71 @@
+// Sizes and cycles; see ConvolutionCost.h.
+#include "compiler/rewrite/ConvolutionCost.h"
+
+#include <algorithm>
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+
+std::optional<ConvolutionSizes> sizesOfStrideOne(graph::ConvOp conv) {
+  auto x = dyn_cast<RankedTensorType>(conv.getX().getType());
+  auto w = dyn_cast<RankedTensorType>(conv.getW().getType());
+  auto y = dyn_cast<RankedTensorType>(conv.getType());
+  auto isKnown = [](RankedTensorType type) {
+    return llvm::none_of(type.getShape().drop_front(), ShapedType::isDynamic);
+  };
+  bool fits = x && w && y && x.getRank() > 2 && conv.getChannelsLast() && w.hasStaticShape() &&
+              llvm::all_of(conv.getStrides(), [](int64_t stride) { return stride == 1; }) &&
+              isKnown(x) && isKnown(y);
+  if (!fits)
+    return std::nullopt;
+  auto spatial = [](RankedTensorType type) {
+    return SmallVector<int64_t>(type.getShape().drop_front().drop_back());
+  };
+  return ConvolutionSizes{y.isDynamicDim(0) ? 1 : y.getDimSize(0),
+                          x.getShape().back(),
+                          y.getShape().back(),
+                          int64_t(conv.getGroup()),
+                          spatial(x),
+                          spatial(y),
+                          SmallVector<int64_t>(w.getShape().drop_front(2))};
+}
+
+SmallVector<graph::ConvOp> convolutionsOf(func::FuncOp function) {
+  SmallVector<graph::ConvOp> convolutions;
+  function.walk([&](graph::ConvOp conv) {
+    if (!conv->getParentOfType<graph::KernelOp>()) // a call of a library
+      convolutions.push_back(conv);
+  });
+  return convolutions;
+}
+
+int64_t bytesOfConstants(func::FuncOp function) {
+  int64_t bytes = 0;
+  function.walk([&](graph::ConstantOp constant) {
+    auto type = cast<ShapedType>(constant.getType());
+    if (Type element = graph::kernelElementType(type.getElementType()))
+      bytes += type.getNumElements() * int64_t(element.getIntOrFloatBitWidth()) / 8;
+  });
+  return bytes;
+}
+
+double weightRate(double bytes, const kernel::MachineShape &machine) {
+  return bytes < double(machine.lastCacheBytes / 2) ? machine.farBytesPerCycle
+                                                    : machine.memoryBytesPerCycle;
+}
+
+double cyclesOf(const Products &products, const kernel::MachineShape &machine, double weightRate) {
+  constexpr double kFmaPerCycle = 2, kEfficiency = 0.9; // of the products, against the peak
+  double each = kFmaPerCycle * double(machine.lanes(sizeof(float))) * products.perLane;
+  double weights = products.batch * products.depth * products.columns;
+  return std::max(weights * products.rows / each / kEfficiency,
+                  weights * products.weightBytes / weightRate);
+}
+
+double cyclesOfTraffic(double bytes, const kernel::MachineShape &machine) {
+  return bytes / (bytes / 2 < double(machine.l2Bytes) ? machine.nearBytesPerCycle
+                                                      : machine.farBytesPerCycle);
+}
+
+} // namespace tensmith::rewrite
