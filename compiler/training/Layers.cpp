@@ -150,6 +150,11 @@ Value Layer::biasOf(const GraphCode &code, Value column) const {
   return code.reshape(column, code.dims(bias.state));
 }
 
+Type Layer::statisticsType() const {
+  Type element = GraphCode::element(weights.state);
+  return element.isF64() ? element : Float32Type::get(element.getContext());
+}
+
 /// Each process has as many samples: a variance is that within them and that between their means.
 static Moments momentsOfAll(const Moments &own, const GraphCode &code) {
   auto meanOfAll = [&](Value value) { return code.op("graph.all_reduce_mean", {value}); };
@@ -161,7 +166,7 @@ Moments momentsOf(const Layer &layer, graph::GraphBuilder &graph, bool ofAll) {
   graph::GradientCode code(graph);
   Moments moments =
       isa<graph::ConvOp>(layer.op) ? patchMoments(layer, code) : rowMoments(layer, code);
-  Type element = GraphCode::element(layer.weights.state);
+  Type element = layer.statisticsType();
   moments = {code.cast(moments.mean, element), code.cast(moments.variance, element)};
   return ofAll && moments.mean && moments.variance ? momentsOfAll(moments, code) : moments;
 }

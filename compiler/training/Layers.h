@@ -28,6 +28,8 @@ struct Layer {
   /// Back to the parameter's own shape.
   mlir::Value weightsOf(const graph::GraphCode &code, mlir::Value matrix) const;
   mlir::Value biasOf(const graph::GraphCode &code, mlir::Value column) const;
+  /// f32, and f64 of weights that are.
+  mlir::Type statisticsType() const;
 };
 
 /// The layers of which both weights and bias are among the parameters and are used nowhere else.

@@ -170,8 +170,7 @@ private:
   }
 
   Status observe(const Layer &layer, Value step) {
-    Type element = graph::GraphCode::element(layer.weights.state);
-    Type type = RankedTensorType::get({1, layer.inputs}, element);
+    Type type = RankedTensorType::get({1, layer.inputs}, layer.statisticsType());
     SmallVector<BlockArgument> states;
     for (const char *kind : {"input_mean.", "input_variance."}) {
       auto state = step_.addState(kind + layer.weights.name, type, StateKind::Slot, {});

@@ -53,6 +53,24 @@ std::string joined(const std::vector<std::string> &parts) {
   return text;
 }
 
+bool isDouble(Value value) {
+  return cast<RankedTensorType>(value.getType()).getElementType().isF64();
+}
+
+/// Errors in the line that calls the function, behind the program's own, are errors of the
+/// function.
+Status inFunction(const Status &status, const std::string &name, const std::string &text,
+                  const std::string &function) {
+  std::string line = name + ":" + std::to_string(llvm::count(text, '\n') + 2) + ":";
+  std::string message = status.message();
+  for (size_t at = 0; (at = message.find(line, at)) != std::string::npos;) {
+    size_t end = message.find(':', at + line.size());
+    message.replace(at, end - at, name + ": " + function);
+    at += name.size();
+  }
+  return {status.code(), message};
+}
+
 /// What the procedure gives, a tuple taken apart.
 SmallVector<Value> resultsOf(func::FuncOp procedure) {
   Value result = procedure.getBody().front().getTerminator()->getOperand(0);
@@ -148,9 +166,11 @@ Result<ModuleOp> UpdateProgram::instance(const std::vector<Value> &arguments) {
   text::ImportOptions options;
   options.folder = folder_;
   options.constants = constants_;
+  if (llvm::any_of(arguments, isDouble))
+    options.reals = DataType::F64;
   auto imported = text::import(text, name_, *context_, options);
   if (!imported.ok())
-    return imported.status();
+    return inFunction(imported.status(), name_, text_, function_);
   program::evaluatePartially(**imported);
   known = std::move(*imported);
   return *known;

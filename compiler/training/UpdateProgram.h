@@ -4,7 +4,8 @@
 // the new parameter, and the new slots after it: what it is given beside those four names are its
 // slots, of the parameter's shape. It may have functions for whole layers beside it (Layers.h). A
 // schedule has a function `rate(step)`. Constants at the top,
-// `let momentum = 0.9`, are settings, which the caller may set. The function is typed for each
+// `let momentum = 0.9`, are settings, which the caller may set; they are f64 where what is given
+// is, and else f32: 16 bits are widened by who applies a program. The function is typed for each
 // shape that it is applied to and evaluated partially, so that what is left is tensor code.
 #pragma once
 

@@ -49,7 +49,9 @@ public:
       return Status(StatusCode::InvalidModel,
                     programs_.schedule.name() + ": rate must give one number, f32[]");
     rate_ = (*rate)[0];
-    SmallVector<Value> clipped(trained.gradients);
+    SmallVector<Value> clipped;
+    for (Value gradient : trained.gradients) // 16 bits are for memory: all is computed in f32
+      clipped.push_back(code_.widen(gradient));
     clip(clipped);
     for (auto [parameter, gradient] : llvm::zip_equal(trained.parameters, clipped))
       gradients_[parameter.state] = applyDecay(parameter.state, gradient);
@@ -72,9 +74,8 @@ private:
       return;
     Value sum;
     for (Value gradient : gradients) {
-      Value wide = code_.widen(gradient);
-      auto axes = llvm::to_vector(llvm::seq<int64_t>(0, GraphCode::rank(wide)));
-      Value square = code_.reduce("graph.reduce_sum", code_.mul(wide, wide), axes, false);
+      auto axes = llvm::to_vector(llvm::seq<int64_t>(0, GraphCode::rank(gradient)));
+      Value square = code_.reduce("graph.reduce_sum", code_.mul(gradient, gradient), axes, false);
       square = code_.cast(square, code_.builder.getF32Type());
       sum = sum ? code_.add(sum, square) : square;
     }
@@ -91,20 +92,21 @@ private:
   Value applyDecay(Value parameter, Value gradient) const {
     if (!options_.weightDecay || llvm::is_contained(optimiser_.settings(), kDecay))
       return gradient;
-    return code_.add(gradient, code_.mul(parameter, options_.weightDecay));
+    return code_.add(gradient, code_.mul(code_.widen(parameter), options_.weightDecay));
   }
 
+  /// A parameter of 16 bits is rounded when it is updated; its slots are f32.
   Status update(const Parameter &parameter, Value gradient) {
-    Value old = parameter.state;
-    Type element = GraphCode::element(old);
-    NamedValues arguments = {{"parameter", old},
+    Value old = parameter.state, wide = code_.widen(old);
+    Type element = GraphCode::element(wide);
+    NamedValues arguments = {{"parameter", wide},
                              {"gradient", gradient},
                              {"learning_rate", code_.cast(rate_, element)},
                              {"step", code_.cast(count_, element)}};
     SmallVector<BlockArgument> states{parameter.state};
     for (const std::string &slot : slots_) {
       auto state =
-          function_.addState(slot + "." + parameter.name, old.getType(), StateKind::Slot, {});
+          function_.addState(slot + "." + parameter.name, wide.getType(), StateKind::Slot, {});
       if (!state.ok())
         return state.status();
       states.push_back(*state);
@@ -114,12 +116,13 @@ private:
     if (!results.ok())
       return results.status().within("update of '" + parameter.name + "'");
     bool fits = results->size() == states.size() &&
-                llvm::all_of(*results, [&](Value v) { return v.getType() == old.getType(); });
+                llvm::all_of(*results, [&](Value v) { return v.getType() == wide.getType(); });
     if (!fits)
       return Status(StatusCode::InvalidModel,
                     optimiser_.name() + ": update must give the new parameter and its " +
                         std::to_string(slots_.size()) +
                         " slots after it, all of the parameter's type and shape");
+    (*results)[0] = code_.cast((*results)[0], GraphCode::element(old));
     for (auto [state, value] : llvm::zip_equal(states, *results))
       updates_.push_back({state, value});
     return options_.emaDecay ? average(parameter, (*results)[0]) : Status();
@@ -129,17 +132,18 @@ private:
   Status updateLayer(const ObservedLayer &observed) {
     const Layer &layer = observed.layer;
     Value weights = layer.weights.state, bias = layer.bias.state;
-    Type element = GraphCode::element(weights);
+    Value wide = code_.widen(weights), wideBias = code_.widen(bias);
+    Type element = GraphCode::element(wide);
     auto inputs = double(layer.inputs);
-    NamedValues arguments = {{"weights", layer.matrix(code_, weights)},
-                             {"bias", layer.column(code_, bias)},
+    NamedValues arguments = {{"weights", layer.matrix(code_, wide)},
+                             {"bias", layer.column(code_, wideBias)},
                              {"weights_gradient", layer.matrix(code_, gradients_.lookup(weights))},
                              {"bias_gradient", layer.column(code_, gradients_.lookup(bias))},
                              {"mean", observed.statistics.mean},
                              {"variance", observed.statistics.variance},
                              {"learning_rate", code_.cast(rate_, element)},
                              {"step", code_.cast(count_, element)},
-                             {"inputs", code_.scalar(weights, inputs)}};
+                             {"inputs", code_.scalar(wide, inputs)}};
     for (const auto &[name, value] : arguments)
       if (!value)
         return unsupported("its " + std::string(name) + " can't be had as those of a layer; " +
@@ -149,7 +153,8 @@ private:
       return results.status();
     SmallVector<Value> next;
     if (results->size() == 2)
-      next = {layer.weightsOf(code_, (*results)[0]), layer.biasOf(code_, (*results)[1])};
+      next = {code_.cast(layer.weightsOf(code_, (*results)[0]), GraphCode::element(weights)),
+              code_.cast(layer.biasOf(code_, (*results)[1]), GraphCode::element(bias))};
     if (next.empty() || !next[0] || !next[1] || next[0].getType() != weights.getType() ||
         next[1].getType() != bias.getType())
       return Status(StatusCode::InvalidModel,
@@ -172,8 +177,9 @@ private:
                                     function_.initial(number));
     if (!state.ok())
       return state.status();
-    updates_.push_back({*state, code_.add(code_.mul(*state, options_.emaDecay),
-                                          code_.mul(next, 1 - options_.emaDecay))});
+    Value moved = code_.add(code_.mul(code_.widen(*state), options_.emaDecay),
+                            code_.mul(code_.widen(next), 1 - options_.emaDecay));
+    updates_.push_back({*state, code_.cast(moved, GraphCode::element(next))});
     return {};
   }
 
@@ -235,8 +241,8 @@ Result<Moments> observed(const Layer &layer, const Moments &before, Value step, 
   Type element = GraphCode::element(before.mean);
   auto results = programs.observe->apply({{"mean", before.mean},
                                           {"variance", before.variance},
-                                          {"batch_mean", batch.mean},
-                                          {"batch_variance", batch.variance},
+                                          {"batch_mean", code.cast(batch.mean, element)},
+                                          {"batch_variance", code.cast(batch.variance, element)},
                                           {"step", code.cast(step, element)}},
                                          code.builder);
   if (!results.ok())

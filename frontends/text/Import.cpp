@@ -42,7 +42,7 @@ ArrayAttr describeTypes(const Module &module, Builder &builder) {
 
 Result<OwningOpRef<ModuleOp>> import(const std::string &text, const std::string &name,
                                      MLIRContext &context, const ImportOptions &options) {
-  Program program(text, name, options.folder, context, options.constants);
+  Program program(text, name, options.folder, context, options.constants, options.reals);
   if (!program.messages.empty())
     return program.status();
   if (!program.main())

@@ -1,6 +1,7 @@
 // The front end of the language: text to a program in the program and graph dialects.
 #pragma once
 
+#include "base/DataType.h"
 #include "base/Status.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -16,6 +17,7 @@ struct ImportOptions {
   std::string folder;                      // that `load` reads from
   std::map<std::string, int64_t> sizes;    // of symbols: "n" = 4
   std::map<std::string, double> constants; // at the top, that have these values and not their own
+  DataType reals = DataType::F32;          // numbers with a point, where nothing else says it
   std::set<std::string> inputs;            // constants at the top that become inputs of main
 };
 

@@ -60,11 +60,12 @@ Module withConstants(Module module, const std::map<std::string, double> &constan
 } // namespace
 
 Program::Program(const std::string &text, std::string name, std::string folder,
-                 mlir::MLIRContext &context, const std::map<std::string, double> &constants)
+                 mlir::MLIRContext &context, const std::map<std::string, double> &constants,
+                 DataType reals)
     : name(std::move(name)), files{{this->name, {}}},
       module(withPrelude(
           withConstants(withImports(parse(text, messages), folder, files, messages), constants))),
-      names(collectNames(module, messages)), types(&context), relations(types),
+      names(collectNames(module, messages)), types(&context, reals), relations(types),
       loader([this](const std::string &path, std::string &error) { return load(path, error); }),
       inference(module, names, types, relations, loader, messages), folder_(std::move(folder)) {
   if (module.functions.size() > kMostFunctions)

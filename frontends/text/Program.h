@@ -11,9 +11,10 @@ namespace tensmith::text {
 class Program {
 public:
   /// `name` stands for the file in messages; `folder`: that `load` reads from, none where it is
-  /// empty; `constants`: values of constants at the top that take the place of the text's.
+  /// empty; `constants`: values of constants at the top that take the place of the text's; `reals`:
+  /// what numbers with a point are where nothing else says it.
   Program(const std::string &text, std::string name, std::string folder, mlir::MLIRContext &context,
-          const std::map<std::string, double> &constants = {});
+          const std::map<std::string, double> &constants = {}, DataType reals = DataType::F32);
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 

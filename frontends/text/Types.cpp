@@ -146,7 +146,7 @@ void Types::settle(Term *term) {
     return;
   switch (term->sort) {
   case Term::Sort::Element:
-    term->link = element(term->literal == Term::Literal::Integer ? DataType::I64 : DataType::F32);
+    term->link = element(term->literal == Term::Literal::Integer ? DataType::I64 : reals_);
     return;
   case Term::Sort::Shape:
     term->link = shape({});

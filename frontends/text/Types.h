@@ -48,7 +48,9 @@ constexpr int kGeneric = 1 << 30;
 
 class Types {
 public:
-  explicit Types(mlir::MLIRContext *context) : shapes(context) {}
+  /// `reals`: what numbers with a point are where nothing else says it.
+  explicit Types(mlir::MLIRContext *context, DataType reals = DataType::F32)
+      : shapes(context), reals_(reals) {}
 
   Term *variable(Term::Sort sort = Term::Sort::Type);
   Term *tensor(Term *element, Term *shape) { return make(Term::Kind::Tensor, {element, shape}); }
@@ -72,7 +74,8 @@ public:
   Term *instantiate(Term *term, Copies &copies);
   /// Whether no variable is left in it.
   static bool isKnown(Term *term);
-  /// Gives numbers their own types (i64, f32), and whatever else is open the empty tuple or `?`.
+  /// Gives numbers their own types (i64, `reals`), and whatever else is open the empty tuple or
+  /// `?`.
   void settle(Term *term);
 
   std::string print(Term *term);
@@ -89,6 +92,7 @@ private:
   bool occurs(Term *variable, Term *term);
 
   std::deque<Term> terms_;
+  DataType reals_;
 };
 
 } // namespace tensmith::text
