@@ -4,7 +4,9 @@
 #include "base/Precision.h"
 #include "client/Progress.h"
 #include "files/Failure.h"
+#include "train/Schedule.h"
 
+#include <deque>
 #include <dlfcn.h>
 #include <filesystem>
 #include <unistd.h>
@@ -105,6 +107,8 @@ struct Options {
     options.recomputation =
         settings.recomputation.empty() ? nullptr : settings.recomputation.c_str();
     options.device = settings.device.empty() ? nullptr : settings.device.c_str();
+    options.for_evaluation = settings.forEvaluation;
+    options.made_of = settings.madeOf.empty() ? nullptr : settings.madeOf.c_str();
     options.time_limit = settings.timeLimit;
     options.node_limit = settings.nodeLimit;
     options.nesting_limit = settings.nestingLimit;
@@ -125,10 +129,12 @@ struct TrainingOptions {
     options.loss = settings.loss.c_str();
     options.of = settings.of.empty() ? nullptr : settings.of.c_str();
     options.optimiser = settings.optimiser.c_str();
-    options.schedule = settings.schedule.c_str();
-    setSchedule(request);
+    options.schedule = held_.emplace_back(train::scheduleProgram(settings)).c_str();
+    for (const auto &[name, value] :
+         train::scheduleConstants(settings, request.steps, request.stepsInEpoch))
+      set(name, value);
     for (const auto &[name, value] : settings.hyperparameters)
-      set(name.c_str(), value);
+      set(name, value);
     options.setting_names = names.data();
     options.setting_values = values.data();
     options.setting_count = names.size();
@@ -143,25 +149,11 @@ struct TrainingOptions {
   }
 
 private:
-  void set(const char *name, double value) {
-    names.push_back(name);
+  void set(const std::string &name, double value) {
+    names.push_back(held_.emplace_back(name).c_str());
     values.push_back(value);
   }
-  void setSchedule(const TrainingRequest &request) {
-    const train::Settings &settings = *request.settings;
-    set("learning_rate", settings.learningRate);
-    bool cosine = settings.schedule == "cosine", step = settings.schedule == "step";
-    if (cosine || step)
-      set("warmup", double(settings.warmUp));
-    if (cosine) {
-      set("steps", double(request.steps));
-      set("least", settings.finalRate);
-    }
-    if (step) {
-      set("every", double(settings.stepEvery * request.stepsInEpoch));
-      set("factor", settings.stepFactor);
-    }
-  }
+  std::deque<std::string> held_;
 };
 
 std::string take(char *text) { return std::unique_ptr<char, detail::Deleter>(text).get(); }

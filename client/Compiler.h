@@ -38,6 +38,8 @@ struct CompileSettings {
   int64_t memory = 0;      // bytes that a run may hold; 0: any
   std::string recomputation;
   std::string device; // empty: the host
+  bool forEvaluation = false;
+  std::string madeOf; // goes into the module's metadata
   double timeLimit = 0;
   int64_t nodeLimit = 0;
   int nestingLimit = 0;

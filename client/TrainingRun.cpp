@@ -8,6 +8,7 @@
 #include "client/RunFolder.h"
 #include "files/Failure.h"
 #include "files/Words.h"
+#include "train/Identity.h"
 #include "train/ParallelTrainee.h"
 #include "train/SettingTable.h"
 
@@ -103,6 +104,11 @@ public:
     data_ = samples_.train ? *samples_.train : open(paths_.train, false);
     rows_ = train::split(data_.rows, settings_.validation, uint64_t(settings_.seed));
     modelHash_ = toHex(hash128(readFile(settings_.model)));
+    if (isFirst())
+      dataHash_ = train::hashOf(data_);
+    std::error_code none;
+    if (fs::equivalent(settings_.model, folder_.path() / "model.onnx", none))
+      fail(settings_.model, "lies where the trained model would be written; give another --output");
   }
 
   Trained run() {
@@ -116,6 +122,8 @@ public:
     if (auto *parallel = dynamic_cast<train::ParallelTrainee *>(trainee.get()))
       watcher->say(fmt::format("{} processes; this one has {} bytes of the optimiser's state",
                                count(), parallel->slotBytes()));
+    if (!train::isBuiltIn(settings_.loss) && !takesAnyBatch())
+      sayWhatIsLeftOut(data, *watcher);
     train::Outcome outcome = train::runTraining(settings_, folder_.path(), *trainee, data, from,
                                                 remembered(), *watcher, host_.stop, processes_);
     trainee->settle();
@@ -125,6 +133,21 @@ public:
   }
 
 private:
+  /// Of what is evaluated in batches that can't be smaller.
+  void sayWhatIsLeftOut(const train::RunData &data, train::Watcher &watcher) const {
+    int64_t batch = settings_.batch / count();
+    for (auto [kind, rows] :
+         {std::pair("validation", int64_t(rows_.validation.size())), {"test", data.testRows}}) {
+      int64_t left = 0;
+      for (int i = 0; i < count(); ++i)
+        left += (rows * (i + 1) / count() - rows * i / count()) % batch;
+      if (left > 0)
+        watcher.warn(fmt::format("{}: takes {} samples at a time, and its own loss is of all of "
+                                 "them: the last {} of the {} don't count",
+                                 settings_.model, batch, left, kind));
+    }
+  }
+
   bool isFirst() const { return !processes_ || processes_->rank() == 0; }
   int count() const { return processes_ ? processes_->size() : 1; }
 
@@ -153,6 +176,8 @@ private:
                                                          layout(), *processes_, host_.stop);
     else
       trainee = std::make_unique<train::CompiledTrainee>(*step_, *forward_, settings_);
+    if (hasRests())
+      trainee->evaluateRestsBy(*rest_);
     if (isFirst())
       trainee->traceTo(settings_.trace);
     return trainee;
@@ -171,6 +196,9 @@ private:
     return {
         {"settings", train::toJson(settings_).dump(-1, ' ', false, Json::error_handler_t::replace)},
         {"model_hash", modelHash_},
+        {"data_hash", dataHash_},
+        {"optimiser_hash", train::hashOfProgram(settings_.optimiser)},
+        {"schedule_hash", train::hashOfProgram(settings_.schedule)},
         {"rows", std::to_string(data_.rows)}};
   }
 
@@ -180,7 +208,7 @@ private:
     if (isFirst()) {
       checkpoints.removePartial();
       if (settings_.overwrite && !settings_.resume)
-        checkpoints.removeAll();
+        train::removeRun(folder_.path(), settings_.model);
     }
     std::vector<int64_t> steps = checkpoints.steps();
     if (!settings_.resume && !steps.empty())
@@ -192,7 +220,7 @@ private:
     auto found = checkpoints.newest([&](const std::string &line) { watcher.warn(line); });
     if (!found && !steps.empty())
       fail(folder_.path(), "has no checkpoint that is whole; begin anew with --overwrite");
-    if (found)
+    if (found && isFirst())
       checkIsSame(*found);
     return found;
   }
@@ -208,6 +236,12 @@ private:
       changes.push_back("the model's file was another");
     if (entry("rows") != std::to_string(data_.rows))
       changes.push_back(fmt::format("the data had {} samples", printable(entry("rows"))));
+    else if (entry("data_hash") != dataHash_)
+      changes.push_back(fmt::format("the data in {} were others", data_.where));
+    for (const auto &[kind, program] :
+         {std::pair("optimiser", &settings_.optimiser), {"schedule", &settings_.schedule}})
+      if (entry((std::string(kind) + "_hash").c_str()) != train::hashOfProgram(*program))
+        changes.push_back(fmt::format("the {}'s program {} was another", kind, *program));
     if (!changes.empty())
       fail(checkpoint.path, fmt::format("was made by other settings: {}; give the same, or begin "
                                         "anew with --overwrite",
@@ -224,26 +258,60 @@ private:
            (processes_ ? fmt::format("forward-{}.so", count()) : std::string("forward.so"));
   }
   std::string updateFile() const { return folder_.path() / "update.so"; }
+  std::string restFile() const { return folder_.path() / "rest.so"; }
+
+  /// A loss of the model's own is one number of a batch: of samples that don't fill one it is
+  /// computed by a module that takes any number of them.
+  bool hasRests() const {
+    bool judges = !rows_.validation.empty() || samples_.test || !paths_.test.empty();
+    return judges && !train::isBuiltIn(settings_.loss) && takesAnyBatch();
+  }
+  bool takesAnyBatch() const { return compile_.shapes.size() > settings_.shapes.size(); }
 
   void loadModules() {
     step_ = Module::load(stepFile(), /*verifyWeights=*/true);
     forward_ = Module::load(forwardFile(), /*verifyWeights=*/true);
+    if (hasRests())
+      rest_ = Module::load(restFile(), /*verifyWeights=*/true);
     if (processes_)
       update_ = Module::load(updateFile(), /*verifyWeights=*/true);
+  }
+
+  /// The module that is there, if it is of this very run: a folder may have those of another one,
+  /// of other settings or of more processes, or of another version of Tensmith.
+  std::optional<Module> existing(const std::string &file) const {
+    std::error_code none;
+    if (!fs::exists(file, none))
+      return std::nullopt;
+    try {
+      Module module = Module::load(file, /*verifyWeights=*/true);
+      Json metadata = parseJson(module.describe(), file)["metadata"];
+      if (metadata.value("made_of", "") == compile_.madeOf)
+        return module;
+    } catch (const Error &) { // of another version, or damaged
+    }
+    return std::nullopt;
+  }
+
+  /// What evaluates, with the parameters as inputs.
+  Module compileForward(const std::vector<std::string> &shapes, const std::string &file) const {
+    CompileSettings open = compile_;
+    open.shapes = shapes;
+    open.overridable = train::parameterNames(*step_);
+    open.forEvaluation = true;
+    compileModel(settings_.model, open, file);
+    return Module::load(file);
   }
 
   /// Compiled unless the run has them from before. What updates depends on what is shared out, and
   /// is made in no time.
   void compileModules(bool resumed) {
-    std::error_code none;
-    bool made = resumed && fs::exists(stepFile(), none) && fs::exists(forwardFile(), none);
-    if (made)
-      try {
-        step_ = Module::load(stepFile(), /*verifyWeights=*/true);
-        forward_ = Module::load(forwardFile(), /*verifyWeights=*/true);
-      } catch (const Error &) { // of another version, or damaged: they are made anew
-        made = false;
-      }
+    compile_.madeOf = train::hashOfModules(settings_, modelHash_, stepsInEpoch(), count());
+    if (resumed) {
+      step_ = existing(stepFile());
+      forward_ = existing(forwardFile());
+      rest_ = existing(restFile());
+    }
     CompileSettings budgeted = compile_;
     budgeted.memory = settings_.memory.bytes;
     budgeted.recomputation = settings_.recomputation;
@@ -251,14 +319,14 @@ private:
     budgeted.operators = settings_.operators;
     TrainingRequest request = {&settings_, stepsInEpoch() * settings_.epochs, stepsInEpoch(),
                                processes_ != nullptr};
-    if (!made) {
+    if (!step_) {
       compileStep(settings_.model, budgeted, request, stepFile());
       step_ = Module::load(stepFile());
-      CompileSettings open = compile_;
-      open.overridable = train::parameterNames(*step_);
-      compileModel(settings_.model, open, forwardFile());
-      forward_ = Module::load(forwardFile());
     }
+    if (!forward_)
+      forward_ = compileForward(compile_.shapes, forwardFile());
+    if (hasRests() && !rest_)
+      rest_ = compileForward(settings_.shapes, restFile());
     if (!processes_)
       return;
     CompileSettings update = compile_;
@@ -328,9 +396,10 @@ private:
   train::DataPaths paths_;
   train::Dataset data_, test_;
   train::Split rows_;
-  std::string modelHash_;
+  std::string modelHash_, dataHash_;              // the latter the first process has
   bool apart_ = false;                            // parameters have buckets of their own
   std::optional<Module> step_, forward_, update_; // the last where there are several processes
+  std::optional<Module> rest_;                    // see hasRests
 };
 
 Trained trainAlone(train::Settings settings, Samples samples, const TrainingHost &host) {
@@ -357,6 +426,9 @@ Trained trainWithOthers(train::Settings settings, Samples samples, const Trainin
   } catch (const std::exception &failure) {
     auto *known = dynamic_cast<const Failure *>(&failure);
     std::cout.flush();
+    // What fails on all of them alike, as settings do, the first says alone, and ends the others.
+    if (processes->rank() > 0)
+      std::this_thread::sleep_for(std::chrono::seconds(1));
     std::fprintf(stderr, "tensmith: process %d of %d: %s\n", processes->rank(), processes->size(),
                  failure.what());
     // mpirun may drop what it has not passed on when it ends the others.

@@ -72,6 +72,7 @@ ts_compile_options Settings::options(Pointers &pointers,
   result.memory_budget = memory;
   result.recomputation = recomputation ? recomputation->c_str() : nullptr;
   result.device = device ? device->c_str() : nullptr;
+  result.for_evaluation = forEvaluation;
   return result;
 }
 
@@ -111,5 +112,6 @@ void bindSettings(nb::module_ &m) {
       .def_rw("memory", &Settings::memory)
       .def_rw("recomputation", &Settings::recomputation, nb::arg().none())
       .def_rw("device", &Settings::device, nb::arg().none())
+      .def_rw("for_evaluation", &Settings::forEvaluation)
       .def_rw("precision", &Settings::precision);
 }

@@ -35,7 +35,7 @@ struct Settings {
   std::optional<Training> training;
   std::optional<std::string> target, cache, dump, schedules, operators, recomputation, device;
   int64_t memory = 0; // bytes of a run; 0: any
-  bool reference = false, fuse = true;
+  bool reference = false, fuse = true, forEvaluation = false;
   int precision = TS_PRECISION_FAST;
 
   ts_compile_options options(Pointers &pointers,

@@ -6,6 +6,7 @@
 #include "train/Dataset.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 namespace tensmith::train {
 namespace {
@@ -62,7 +63,7 @@ Dataset arraysDataset(std::vector<std::pair<std::string, HostTensor>> arrays,
 Dataset openArrays(const std::vector<std::string> &paths) {
   if (paths.size() == 1 && paths[0].ends_with(".npz") && paths[0].find('=') == std::string::npos)
     return openArchive(paths[0]);
-  Dataset data = {paths[0], 0, {}, -1, {}};
+  Dataset data = {fmt::format("{}", fmt::join(paths, ", ")), 0, {}, -1, {}};
   bool named = paths[0].find('=') != std::string::npos;
   if (!named && paths.size() != 2)
     fail(paths[0], "give two files, inputs and targets, or several as NAME=FILE");

@@ -44,8 +44,18 @@ template <typename T> std::span<T> elements(const Tensor &tensor) {
   return {tensor.as<T>(), size_t(tensor.size())};
 }
 
-Session sessionOf(const Module &module, const Settings &settings) {
-  return Session(module, {.threads = int(settings.threads), .timeLimit = -1});
+Session sessionOf(const Module &module, int threads) {
+  return Session(module, {.threads = threads, .timeLimit = -1});
+}
+
+/// A tensor of the first samples alone.
+Tensor firstOf(const Tensor &tensor, int64_t samples) {
+  std::vector<int64_t> shape = tensor.shape();
+  shape[0] = samples;
+  Tensor part(tensor.type(), shape);
+  if (int64_t bytes = view(part).bytes())
+    std::memcpy(part.data(), tensor.data(), size_t(bytes));
+  return part;
 }
 
 } // namespace
@@ -90,8 +100,9 @@ std::vector<std::string> parameterNames(const Module &step) {
 
 CompiledTrainee::CompiledTrainee(const Module &step, const Module &forward,
                                  const Settings &settings)
-    : session_(sessionOf(step, settings)), averages_(settings.emaDecay > 0), model_(settings.model),
-      loss_(settings.loss), forward_(sessionOf(forward, settings)) {
+    : session_(sessionOf(step, int(settings.threads))), averages_(settings.emaDecay > 0),
+      model_(settings.model), loss_(settings.loss),
+      forward_(sessionOf(forward, int(settings.threads))), threads_(int(settings.threads)) {
   placeStates(step);
   std::vector<Port> outputs = step.outputs();
   int loss = indexOf(outputs, isBuiltIn(loss_) ? "loss" : loss_);
@@ -187,14 +198,19 @@ Score CompiledTrainee::step(const Batch &batch) {
   return score;
 }
 
+void CompiledTrainee::evaluateRestsBy(const Module &rest) { rest_ = sessionOf(rest, threads_); }
+
 Score CompiledTrainee::evaluate(const Batch &batch) {
+  bool isRest = !isBuiltIn(loss_) && batch.rows < batch.tensors.at(0).shape()[0];
+  if (isRest && !rest_)
+    return {0, {}, 0.0};
   std::map<std::string, Tensor> given = parameters();
   for (size_t i = 0; i < fed_.size(); ++i)
-    given[fedNames_[i]] = batch.tensors[i];
+    given[fedNames_[i]] = isRest ? firstOf(batch.tensors[i], batch.rows) : batch.tensors[i];
   std::vector<Tensor> inputs;
   for (const Port &port : forwardInputs_)
     inputs.push_back(given[port.name]);
-  Tensor scores = forward_.run(inputs)[scoresAt_];
+  Tensor scores = (isRest ? *rest_ : forward_).run(inputs)[scoresAt_];
   if (loss_ == "cross_entropy")
     return crossEntropy(scores, batch.tensors[size_t(target_)], batch.rows);
   if (loss_ == "mean_squared_error")

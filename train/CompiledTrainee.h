@@ -32,6 +32,10 @@ public:
   /// `forward` takes what the model takes and the parameters, all by name.
   CompiledTrainee(const Module &step, const Module &forward, const Settings &settings);
 
+  /// The loss of the model's own of samples that don't fill a batch; what `forward` is, of any
+  /// number of samples. Without one they don't count.
+  void evaluateRestsBy(const Module &rest);
+
   Score step(const Batch &batch) override;
   Score evaluate(const Batch &batch) override;
   std::vector<NamedTensor> states() override;
@@ -85,6 +89,8 @@ private:
 
   std::string model_, loss_;
   Session forward_;
+  std::optional<Session> rest_;
+  int threads_;
   std::vector<size_t> fed_; // the step's inputs that batches feed
   std::vector<std::string> fedNames_;
   size_t scoresAt_ = 0;

@@ -7,6 +7,8 @@
 #include "files/Words.h"
 #include "train/SettingTable.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 #define TOML_EXCEPTIONS 0
@@ -18,7 +20,14 @@ namespace {
 
 constexpr size_t kLargestFile = 1 << 20;
 
-/// A node's value as JSON; dates and times, which no setting is, as null.
+/// Whether it is one, or a list with one: no setting takes any.
+bool isTime(const toml::node &node) {
+  if (auto array = node.as_array())
+    return std::ranges::any_of(*array, isTime);
+  return node.is_date() || node.is_time() || node.is_date_time();
+}
+
+/// A node's value as JSON, of what settings can be.
 Json jsonOf(const toml::node &node) {
   if (auto value = node.as_boolean())
     return value->get();
@@ -53,7 +62,9 @@ public:
         set(*setting, node);
       else if (section.empty() && node.is_table() && isSection(key))
         readSection(key, *node.as_table());
-      else if (section == "optimiser" && node.is_number() && !resembles(section, key))
+      else if (section.empty() && isSection(key))
+        noSection(key, node);
+      else if (section == "optimiser" && !node.is_table() && !resembles(section, key))
         setHyperparameter(key, node);
       else
         unknown(section, std::string(name.str()), node);
@@ -70,7 +81,12 @@ private:
 
   /// A constant of the optimiser's own. What is almost a setting's name is taken for a slip.
   void setHyperparameter(const std::string &key, const toml::node &node) {
-    settings_.hyperparameters[key] = node.value<double>().value_or(0);
+    auto value = node.is_number() ? node.value<double>() : std::nullopt;
+    if (!value || !std::isfinite(*value))
+      fail(at(node), fmt::format("'{}' has to be a number: it is none of the settings in "
+                                 "[optimiser], and so a constant of the optimiser's own",
+                                 printable(key)));
+    settings_.hyperparameters[key] = *value;
     settings_.origins["hyperparameter " + key] = at(node);
   }
   static bool resembles(const std::string &section, const std::string &key) {
@@ -99,7 +115,20 @@ private:
     return fmt::format("{}:{}", path_, node.source().begin.line);
   }
 
+  [[noreturn]] void noSection(const std::string &key, const toml::node &node) const {
+    if (node.is_array_of_tables())
+      fail(at(node), fmt::format("[[{0}]] is a list of sections, but there is one: [{0}]", key));
+    std::string first = namesIn(key).at(0);
+    fail(at(node), fmt::format("'{0}' is a section and no setting; write [{0}], and below it "
+                               "settings like {1} = ...",
+                               key, first));
+  }
+
   void set(const Setting &setting, const toml::node &node) {
+    if (isTime(node))
+      fail(at(node), fmt::format("{} is a date or a time, which no setting takes; a text stands in "
+                                 "quotes",
+                                 setting.key));
     std::string problem = assign(settings_, setting, jsonOf(node));
     if (!problem.empty())
       fail(at(node), fmt::format("{} {}", setting.key, problem));

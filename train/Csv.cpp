@@ -109,7 +109,13 @@ Table readTable(const std::string &path) {
   auto end = [](int, void *self) { static_cast<Table *>(self)->endOfRow(); };
   size_t taken = csv_parse(&parser, bytes.data(), bytes.size(), field, end, &table);
   bool whole = taken == bytes.size() && csv_fini(&parser, field, end, &table) == 0;
-  std::string reason = csv_strerror(csv_error(&parser));
+  int error = csv_error(&parser);
+  std::string reason =
+      error == CSV_EPARSE
+          ? "a quote (\") is not closed, or stands within a field; a field that has "
+            "quotes, commas or line breaks in it is quoted as a whole, and its own "
+            "quotes are written twice"
+          : csv_strerror(error);
   csv_free(&parser);
   if (!table.problem.empty())
     fail(path, table.problem);

@@ -26,6 +26,9 @@ public:
     int64_t bytes = rowBytes();
     std::memcpy(into, array_.data() + row * bytes, size_t(bytes));
   }
+  void addTo(Hasher &hasher, int64_t rows) const override {
+    hasher.addBytes({array_.data(), size_t(rows * rowBytes())});
+  }
 
 private:
   HostTensor array_;
@@ -77,6 +80,14 @@ Dataset openIdxPaths(const std::vector<std::string> &paths, bool test) {
 }
 
 } // namespace
+
+void Column::addTo(Hasher &hasher, int64_t rows) const {
+  std::vector<std::byte> elements(static_cast<size_t>(rowBytes()));
+  for (int64_t row = 0; row < rows; ++row) {
+    read(row, elements.data());
+    hasher.addBytes(elements);
+  }
+}
 
 void checkFits(int64_t bytes, const std::string &where) {
   int64_t limit = int64_t(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE) / 2;

@@ -4,6 +4,7 @@
 // against the file; a file that is broken is named with what is wrong with it.
 #pragma once
 
+#include "base/Hash.h"
 #include "base/HostTensor.h"
 
 #include <functional>
@@ -24,6 +25,8 @@ public:
   virtual ~Column() = default;
   /// The elements of one row, dense and in order; throws Failure where its file is broken.
   virtual void read(int64_t row, std::byte *into) const = 0;
+  /// What tells its first `rows` rows from others.
+  virtual void addTo(Hasher &hasher, int64_t rows) const;
 
   int64_t rowBytes() const { return *elementCount(shape) * byteSize(type); }
 

@@ -174,6 +174,28 @@ void Feed::fill(std::span<const int64_t> rows, int64_t epoch, std::byte *into) c
     checkClasses(rows, into);
 }
 
+std::string Feed::firstNotFinite(std::span<const int64_t> rows) const {
+  bool narrow = port_.type == DataType::F32;
+  for (const auto &column : columns_) {
+    if (!isFloat(column->type))
+      continue;
+    std::vector<std::byte> elements(static_cast<size_t>(column->rowBytes()));
+    HostTensor values(column->type, column->shape, elements.data(), nullptr);
+    for (int64_t row : rows) {
+      column->read(row, elements.data());
+      for (int64_t i = 0; i < values.size(); ++i) {
+        double value = values.getDouble(i);
+        bool fits = std::isfinite(value) && !(narrow && std::isinf(float(value)));
+        if (!fits)
+          return fmt::format("{}: sample {} (counted from 0) has {} in '{}'", where_, row,
+                             std::isnan(value) ? "nan" : fmt::format("{}", value),
+                             printable(column->name));
+      }
+    }
+  }
+  return "";
+}
+
 // ---- Which column is for which input ----
 
 namespace {

@@ -47,6 +47,9 @@ public:
   void augment(const Augmentation &augmentation);
   /// Each of `rows` as a sample; `epoch` is below 0 where nothing is augmented.
   void fill(std::span<const int64_t> rows, int64_t epoch, std::byte *into) const;
+  /// Says of the first of the rows that has a value which is not finite, or not in the input's
+  /// type, which sample of what file that is; empty where all are.
+  std::string firstNotFinite(std::span<const int64_t> rows) const;
 
 private:
   struct Window;

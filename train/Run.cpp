@@ -44,6 +44,9 @@ std::string scoreText(double loss, std::optional<double> accuracy) {
          (accuracy ? fmt::format(", accuracy {:.2f} %", 100 * *accuracy) : "");
 }
 
+/// What is no number has a sign that says nothing, but would be shown.
+double withoutSign(double value) { return std::isnan(value) ? std::abs(value) : value; }
+
 template <typename T> bool allFinite(std::span<const T> values) {
   return std::ranges::all_of(values, [](T value) { return std::isfinite(value); });
 }
@@ -137,7 +140,7 @@ private:
   void take(const Score &score) {
     agreed_ = score.stopped;
     if (!std::isfinite(score.loss) && isFirst()) // who ends the others, too
-      notFinite(fmt::format("the loss of step {} is {}", at_.step + 1, score.loss));
+      notFinite(fmt::format("the loss of step {} is {}", at_.step + 1, withoutSign(score.loss)));
     ++at_.step;
     ++at_.batch;
     for (Sums *sums : {&at_.ofEpoch, &at_.ofLog}) {
@@ -149,16 +152,22 @@ private:
     at_.seconds = begunAt_ + secondsSince(begun_);
   }
 
+  /// Blames the data where they are not finite themselves.
   [[noreturn]] void notFinite(const std::string &what) const {
     std::vector<int64_t> steps = checkpoints_.steps();
+    std::string stands = steps.empty() ? std::string("there is no checkpoint before it")
+                                       : fmt::format("the checkpoint of step {} stands", steps[0]);
+    for (const Feed &feed : data_.train)
+      if (std::string sample = feed.firstNotFinite(data_.rows.train); !sample.empty())
+        throw Failure(
+            fmt::format("{}, and {}; mend the sample, or leave it out; {}", sample, what, stands));
     throw Failure(fmt::format(
         "{}: {} (epoch {}); {}lower --learning-rate, or limit the gradient with --clip-norm; {}",
         settings_.model, what, at_.epoch + 1,
         settings_.precision == "f16"
             ? "what is beyond 65504 is infinite in f16: train with --precision bf16, or "
             : "",
-        steps.empty() ? std::string("there is no checkpoint before it")
-                      : fmt::format("the checkpoint of step {} stands", steps[0])));
+        stands));
   }
 
   std::optional<double> accuracyOf(const Sums &sums) const {
@@ -231,7 +240,7 @@ private:
     if (processes_)
       processes_->sum(sums);
     double targets = std::max(1.0, sums[2]);
-    Metric metric = {kind, at_.step, double(epoch), sums[0] / targets};
+    Metric metric = {kind, at_.step, double(epoch), withoutSign(sums[0] / targets)};
     if (sums[3] > 0)
       metric.accuracy = sums[1] / targets;
     metric.seconds = at_.seconds;

@@ -4,6 +4,7 @@
 
 #include "files/Failure.h"
 #include "files/Words.h"
+#include "train/Schedule.h"
 
 #include <algorithm>
 #include <cctype>
@@ -201,6 +202,8 @@ const std::vector<Setting> &table() {
 }
 
 std::string shown(const Json &value) {
+  if (value.is_number_float() && !std::isfinite(value.get<double>())) // null in JSON
+    return fmt::format("{}", value.get<double>());
   return printable(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
@@ -311,7 +314,7 @@ struct Assign {
     if (!value.is_object())
       return "names with numbers are expected: { beta1 = 0.9 }";
     for (const auto &[name, number] : value.items()) {
-      if (!number.is_number())
+      if (!number.is_number() || !std::isfinite(number.get<double>()))
         return "'" + printable(name) + "' has to be a number";
       (settings.*field)[name] = number.get<double>();
     }
@@ -362,6 +365,8 @@ std::string assign(Settings &settings, const Setting &setting,
       size_t equals = word.find('=');
       if (equals == std::string::npos)
         return "'" + printable(word) + "' is no NAME=NUMBER";
+      if (map.contains(word.substr(0, equals)))
+        return "'" + printable(word) + "' is given more than once; say it once";
       map[word.substr(0, equals)] = numberOf(word.substr(equals + 1));
     }
     return assign(settings, setting, map);
@@ -415,14 +420,24 @@ std::vector<std::string> changedSince(const Json &recorded, const Settings &sett
   return changes;
 }
 
+/// What a loss that is an output of the model doesn't read.
+static void checkLoss(const Settings &settings) {
+  if (settings.loss == "cross_entropy" || settings.loss == "mean_squared_error")
+    return;
+  for (const char *option : {"of", "target"})
+    if (settings.origins.contains(option))
+      failUsage(fmt::format("{}: the loss '{}' is an output of the model, which has no --{}; "
+                            "cross_entropy and mean_squared_error have",
+                            settings.origin(option), printable(settings.loss), option));
+}
+
 void checkSettings(const Settings &settings) {
   if (settings.model.empty())
     failUsage("train: no model is given; name an ONNX file, or `model` in the configuration");
   if (settings.data.empty())
     failUsage("train: no data is given; say --data, or `train` in [data] of the configuration");
-  if (settings.schedule == "step" && settings.stepEvery == 0)
-    failUsage(settings.origin("schedule") +
-              ": the schedule 'step' needs --step-every (`step_every` in [schedule])");
+  checkSchedule(settings);
+  checkLoss(settings);
   if (settings.learningRate <= 0)
     failUsage(settings.origin("learning-rate") + ": the learning rate has to be above 0");
 }

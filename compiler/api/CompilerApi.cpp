@@ -83,6 +83,8 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
     return status;
   if (result.training && result.derivative_count)
     return invalidArgument("a step of training can't be asked for together with derivatives");
+  if (result.training && result.for_evaluation)
+    return invalidArgument("a step of training can't be compiled for evaluation");
   if (result.optimization != 0 && result.optimization != 1)
     return invalidArgument("there is no optimization level " + std::to_string(result.optimization) +
                            "; 0 and 1 are known");
@@ -154,7 +156,9 @@ Result<ImportOptions> importOptions(const ts_compile_options &options) {
     result.overridable.insert(options.overridable[i]);
   for (std::string &name : namesOfDerivatives(options))
     result.overridable.insert(std::move(name));
-  result.training = options.training != nullptr;
+  result.form = options.training         ? ModelForm::Training
+                : options.for_evaluation ? ModelForm::Evaluation
+                                         : ModelForm::AsGiven;
   if (options.node_limit)
     result.maxNodes = options.node_limit;
   if (options.nesting_limit)
@@ -331,6 +335,8 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
     result.recomputation = options.recomputation;
   if (options.device)
     result.device = options.device;
+  if (options.made_of)
+    result.madeOf = options.made_of;
   if (options.reproducer)
     result.reproducer = options.reproducer;
   if (options.progress)

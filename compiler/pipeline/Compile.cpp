@@ -451,6 +451,7 @@ private:
     };
     input.model = options_.model;
     input.recomputation = recomputation_;
+    input.madeOf = options_.madeOf;
     input.unemitted = unemitted_;
     input.triple = machine_.triple;
     input.cpu = machine_.cpu;

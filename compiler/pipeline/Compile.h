@@ -38,6 +38,7 @@ struct CompileOptions {
   std::string recomputation;
   std::string device;     // that runs the kernels, by name; empty: the host does
   std::string reproducer; // file for what a failure leaves; empty: none
+  std::string madeOf;     // the caller's words, kept in the module's metadata
   std::string model = "model";
   std::function<void(const char *stage, double fraction)> progress;
   /// Of what goes on without: called from any thread, one call at a time.

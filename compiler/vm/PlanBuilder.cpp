@@ -172,6 +172,8 @@ Result<Plan> buildPlan(const PlanInput &input) {
   result.arenaBytes = inPages(tables.plannedBytes);
   result.runBytes = result.arenaBytes + constants + bytesHeld(function, tables);
   module.metadata.push_back(integer("arena_bytes_alive", tables.aliveBytes));
+  if (!input.madeOf.empty())
+    module.metadata.push_back(text("made_of", input.madeOf));
   if (!input.recomputation.empty())
     module.metadata.push_back(text("recomputation", input.recomputation));
   module.metadata.push_back(texts("unemitted_kernels", input.unemitted));

@@ -40,6 +40,7 @@ struct PlanInput {
   std::vector<std::string> features;
   std::vector<std::string> unemitted; // kernels that there was no code for, each with the reason
   std::string device;                 // that runs the kernels; empty: the host does
+  std::string madeOf;                 // the caller's words
   std::string recomputation;          // what was chosen for the memory's sake, in words
 };
 

@@ -128,9 +128,10 @@ LogicalResult dropout(NodeImport &n) {
   if (!x)
     return n.error("operand 0 is missing");
   auto training = n.constants(n.input(2));
-  bool inference =
-      n.opset < 12 || !n.has(2) || (training && training->size() == 1 && !(*training)[0]);
-  if (n.importer.options.training) {
+  ModelForm form = n.importer.options.form;
+  bool inference = form == ModelForm::Evaluation || n.opset < 12 || !n.has(2) ||
+                   (training && training->size() == 1 && !(*training)[0]);
+  if (form == ModelForm::Training) {
     Value ratio = n.has(1)       ? n.input(1)
                   : n.opset < 12 ? n.scalar(x, n.floatAttr("ratio", 0.5))
                                  : n.graph.none();

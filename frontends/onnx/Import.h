@@ -22,6 +22,11 @@
 
 namespace tensmith {
 
+/// Operators that do one thing in training and another in evaluation do what the model says, or one
+/// of the two whatever it says. For training, running statistics have their next values as further
+/// results, which say so (kNextOf of compiler/graph/States.h).
+enum class ModelForm { AsGiven, Training, Evaluation };
+
 struct ImportOptions {
   /// Dimensions that replace those the model declares for an input: numbers, or names of symbols.
   std::map<std::string, std::vector<std::string>> shapes;
@@ -31,10 +36,8 @@ struct ImportOptions {
   graph::Keep keep;
   /// Initialisers that become inputs, or stay inputs where they are, and so must be given.
   std::set<std::string> overridable;
-  /// Batch normalisation and dropout do what they do in training, whatever form the model has them
-  /// in. Running statistics have their next values as further results, which say so (kNextOf of
-  /// compiler/graph/States.h).
-  bool training = false;
+  /// What batch normalisation and dropout do.
+  ModelForm form = ModelForm::AsGiven;
 
   int64_t maxModelBytes = int64_t(1) << 36;
   int64_t maxNodes = 1'000'000;                ///< after functions are expanded

@@ -167,7 +167,7 @@ FailureOr<Value> Importer::importInitializer(const onnx::TensorProto &tensor, co
   Value constant = graph::GraphBuilder(builder, shapes,
                                        NameLoc::get(builder.getStringAttr(tensor.name()), location))
                        .constant(*value);
-  if (options.training && constant)
+  if (options.form == ModelForm::Training && constant)
     constant.getDefiningOp()->setAttr(graph::kInitialiser, builder.getStringAttr(tensor.name()));
   return constant;
 }

@@ -38,7 +38,8 @@ LogicalResult batchNormTraining(NodeImport &n, NamedAttribute epsilon) {
   Value wide = n.widen(x);
   auto meanOfBatch = [&](Value value) {
     Value mean = n.mean(value, axes);
-    return n.importer.options.training ? n("graph.all_reduce_mean", {mean}) : mean;
+    return n.importer.options.form == ModelForm::Training ? n("graph.all_reduce_mean", {mean})
+                                                          : mean;
   };
   Value mean = meanOfBatch(wide), centred = n.sub(wide, mean);
   Value variance = meanOfBatch(n.mul(centred, centred));
@@ -52,7 +53,7 @@ LogicalResult batchNormTraining(NodeImport &n, NamedAttribute epsilon) {
                n.cast(variance, n.element(n.input(4)))},
               epsilon);
   Value nextMean = moved(n.input(3), mean), nextVariance = moved(n.input(4), variance);
-  if (n.importer.options.training && nextMean && nextVariance) {
+  if (n.importer.options.form == ModelForm::Training && nextMean && nextVariance) {
     n.importer.updates.push_back({n.input(3), nextMean});
     n.importer.updates.push_back({n.input(4), nextVariance});
   }
@@ -75,11 +76,13 @@ LogicalResult batchNorm(NodeImport &n) {
   if (n.opset < 9 && !n.intAttr("spatial", 1))
     return batchNormByPlace(n);
   NamedAttribute epsilon = n.real("epsilon", n.floatAttr("epsilon", 1e-5));
-  bool becomesTraining = n.importer.options.training;
+  ModelForm form = n.importer.options.form;
+  bool becomesTraining = form == ModelForm::Training;
   if (becomesTraining &&
       !isa_and_nonnull<mlir::func::FuncOp>(n.builder.getInsertionBlock()->getParentOp()))
     return n.error("stands in a branch or a loop, where its running statistics can't be trained");
-  if (becomesTraining || (n.opset >= 14 && n.intAttr("training_mode")))
+  bool isTraining = n.opset >= 14 && n.intAttr("training_mode") && form == ModelForm::AsGiven;
+  if (becomesTraining || isTraining)
     return batchNormTraining(n, epsilon);
   Value y = n("graph.batch_norm", ArrayRef<Value>(n.inputs).take_front(5), epsilon);
   // Before opset 14 the statistics, which inference does not change, could be asked for.

@@ -2,6 +2,7 @@
 // does not know, so nothing of the rest is lost.
 #include "frontends/onnx/Replace.h"
 
+#include "frontends/onnx/EvaluationForm.h"
 #include "frontends/onnx/Model.h"
 
 #include <limits>
@@ -84,6 +85,7 @@ Result<std::string> replaceInitialisers(const std::string &path,
   (*model)->hasFolder = true;
   if (Status status = replaceAll(**model, values); !status.ok())
     return status.within(path);
+  evaluationForm((*model)->proto);
   std::string bytes;
   if ((*model)->proto.ByteSizeLong() > size_t(std::numeric_limits<int32_t>::max()) ||
       !(*model)->proto.SerializeToString(&bytes))

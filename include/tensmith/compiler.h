@@ -59,7 +59,7 @@ typedef struct ts_training_options {
    * update(parameter, gradient, <slots>, learning_rate, step), which gives the new parameter and
    * slots. */
   const char *optimiser;
-  /* The learning rate by steps: constant (null), cosine, step, or a program with a function
+  /* The learning rate by steps: constant (null), warmup, cosine, step, or a program with a function
    * rate(step). */
   const char *schedule;
   /* Constants at the top of those programs, as learning_rate, momentum, beta1, warmup, by name. */
@@ -173,6 +173,13 @@ typedef struct ts_compile_options {
    * "separate" is the host's processor with memory that the host can't touch, to see what is copied
    * (ts_session_copies). The library libtensmith_<name>.so must be beside the runtime's. */
   const char *device;
+  /* Not 0: a model that was exported for training is compiled for evaluation. Dropout is its
+   * operand and batch normalisation takes its running statistics, whatever form the model has them
+   * in. Not together with `training`. */
+  int for_evaluation;
+  /* Null: none. The caller's own words for what the module is made of, which its description has in
+   * its metadata as "made_of". */
+  const char *made_of;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */
@@ -223,8 +230,9 @@ TS_API ts_status *ts_describe_model(const char *path, const ts_compile_options *
 TS_API ts_status *ts_describe_interface(const char *path, const void *bytes, size_t size,
                                         char **json);
 /* The ONNX model at `path` with other contents of initialisers, by name, whose types and shapes the
- * tensors must have: what training gives back. What lay in files beside the model is within its
- * bytes then, which are freed with ts_bytes_free. */
+ * tensors must have: what training gives back, and so in the form for evaluation (dropout that
+ * doesn't drop, batch normalisation by running statistics). What lay in files beside the model is
+ * within its bytes then, which are freed with ts_bytes_free. */
 TS_API ts_status *ts_replace_initialisers(const char *path, const char *const *names,
                                           ts_tensor *const *tensors, size_t count, void **model,
                                           size_t *model_size);

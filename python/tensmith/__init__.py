@@ -179,7 +179,7 @@ _PRECISIONS = ("fast", "exact", "bf16", "f16")
 
 def _settings(
     shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules=None,
-    memory=0, recomputation=None, operators="generated", device=None,
+    memory=0, recomputation=None, operators="generated", device=None, for_evaluation=False,
 ):  # fmt: skip
     if precision not in _PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(map(repr, _PRECISIONS))}, not {precision!r}")
@@ -196,6 +196,7 @@ def _settings(
     settings.operators = operators
     settings.memory, settings.recomputation = _bytes(memory), recomputation
     settings.device = device
+    settings.for_evaluation = for_evaluation
     settings.overridable = list(overridable)
     settings.derivatives = [_derivative(*derivative) for derivative in derivatives]
     return settings
@@ -204,7 +205,7 @@ def _settings(
 def compile(
     model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast",
     fuse=True, overridable=(), derivatives=(), max_depth=0, max_instructions=0, schedules=None, memory=0,
-    recomputation=None, operators="generated", device=None,
+    recomputation=None, operators="generated", device=None, for_evaluation=False,
 ):  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
     program of the language, `.tsm`).
@@ -224,11 +225,13 @@ def compile(
         its derivatives, instead of being kept, as far as that is needed. recomputation: "cost" (the least work that does),
         "segments" or "recursive".
     device: what runs the kernels, with memory of its own (docs/shapes.md); None: the host.
+    for_evaluation: of a model that was exported for training, dropout drops nothing and batch normalisation takes its
+        running statistics.
     derivatives: what is computed with the model, after its own outputs: ("grad", of, wrt) and ("jvp", of, wrt), one after
         the other, as `grad` and `jvp` have them; the next may be of what the one before has added.
     """
     settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules,
-                         memory, recomputation, operators, device)  # fmt: skip
+                         memory, recomputation, operators, device, for_evaluation)  # fmt: skip
     return _compiled(model, settings, threads, max_depth, max_instructions)
 
 
@@ -286,7 +289,7 @@ def train_step(
     loss: "cross_entropy" or "mean_squared_error" of the output `of` (the first) and the input "target", or the name of an
         output that is one number.
     optimiser: sgd, momentum, nesterov, adagrad, rmsprop, adam, adamw, lamb, rescaled, or the path of a program (.tsm).
-    schedule: of the learning rate: constant, cosine, step, or the path of a program.
+    schedule: of the learning rate: constant, warmup, cosine, step, or the path of a program.
     settings: constants at the top of those programs: learning_rate, momentum, beta1, warmup, ...
     clip_norm: the largest length of all gradients together; ema_decay: of averages of the parameters, "ema.NAME".
     weight_decay: of optimisers that have none of their own, a part of the gradient.

@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import resource
+import shutil
 import signal
 import struct
 import subprocess
@@ -441,6 +442,9 @@ def test_settings_that_can_not_be_meant(network, pictures, tmp_path):
     config.write_text("epochs = 'ten'\n")
     assert f'{config}:1: epochs is "ten"; a whole number from 1 on is expected' in refused(config)
     assert "--batch is \"x\"" in refused(network, "--batch", "x", status=2)
+    assert "--batch is given more than once" in refused(network, "--batch", 5, "--batch", 6, status=2)
+    assert "'a=2' is given more than once" in refused(network, "--hyperparameter", "a=1", "--hyperparameter", "a=2", status=2)
+    assert "--learning-rate is nan; a number from 0" in refused(network, "--learning-rate", "nan", status=2)
     assert "no data is given" in refused(network, status=2)
     assert "no model is given" in refused("--data", pictures, status=2)
     assert "did you mean '--learning-rate'?" in refused(network, "--learning-rat", 1, status=2)
@@ -510,6 +514,162 @@ def test_runs_are_not_mixed(whole, network, pictures, tmp_path):
     assert "no checkpoint that is whole" in refused(*arguments(network, pictures, run), "--resume")
     train(*arguments(network, pictures, run), "--overwrite")
     assert states_of(run)[0] == states_of(whole[0])[0]
+
+
+def moved(run, other):
+    """By how much the weights of two runs' newest checkpoints differ at most."""
+    both = [{k: numpy.frombuffer(v, numpy.float32) for k, v in states_of(one)[0].items() if k in ("w", "v", "b")} for one in (run, other)]
+    return max(float(abs(both[0][k] - both[1][k]).max()) for k in both[0])
+
+
+# Breaks when a module is taken because it is there: another run's, or one of another number of processes.
+def test_resume_takes_no_modules_of_another_run(network, pictures, tmp_path):
+    settings = {"optimiser": "sgd", "validation": None, "epochs": 1}
+    train(*arguments(network, pictures, tmp_path / "large", **settings, learning_rate=0.5))
+    train(*arguments(network, pictures, tmp_path / "small", **settings, learning_rate=1e-6))
+    (tmp_path / "small/step.so").write_bytes((tmp_path / "large/step.so").read_bytes())
+    before = tmp_path / "before"
+    shutil.copytree(tmp_path / "small", before)
+    train(*arguments(network, pictures, tmp_path / "small", **settings | {"epochs": 2}, learning_rate=1e-6), "--resume")
+    assert 0 < moved(before, tmp_path / "small") < 1e-3
+    made = (tmp_path / "small/step.so").stat().st_mtime_ns
+    train(*arguments(network, pictures, tmp_path / "small", **settings | {"epochs": 3}, learning_rate=1e-6), "--resume")
+    assert (tmp_path / "small/step.so").stat().st_mtime_ns == made  # its own is taken
+
+
+def test_overwriting_leaves_nothing_of_the_run_before(network, pictures, tmp_path):
+    run = tmp_path / "run"
+    train(*arguments(network, pictures, run, epochs=2))
+    (run / "gradients-2.so").write_bytes(b"of two processes")
+    (run / "notes.txt").write_text("mine")
+    (run / "tensorboard/notes.txt").write_text("mine")
+    before = set((run / "tensorboard").iterdir())
+    train(*arguments(network, pictures, run, epochs=1), "--overwrite")
+    assert set((run / "tensorboard").iterdir()) & before == {run / "tensorboard/notes.txt"}
+    assert len(list((run / "tensorboard").iterdir())) == 2
+    assert not (run / "gradients-2.so").exists() and (run / "notes.txt").read_text() == "mine"
+    assert len(list((run / "checkpoints").iterdir())) == 1 and metrics_of(run)[-1]["step"] == 24
+    shutil.copy(network, tmp_path / "model.onnx")
+    said = refused(*arguments(tmp_path / "model.onnx", pictures, tmp_path), "--overwrite")
+    assert "lies where the trained model would be written" in said and (tmp_path / "model.onnx").exists()
+
+
+# Breaks when only the number of samples, or a program's path, is compared.
+def test_a_run_goes_on_with_the_same_data_and_programs_alone(network, pictures, tmp_path):
+    data = dict(numpy.load(pictures))
+    numpy.savez(tmp_path / "data.npz", **data)
+    program = tmp_path / "mine.tsm"
+    program.write_text('import "rate.tsm"\nfn update(parameter, gradient, learning_rate) = parameter - own(learning_rate) * gradient\n')
+    (tmp_path / "rate.tsm").write_text("fn own(rate) = 0.5 * rate\n")
+    run = tmp_path / "run"
+    settings = arguments(network, tmp_path / "data.npz", run, epochs=1, optimiser=program)
+    train(*settings)
+    more = arguments(network, tmp_path / "data.npz", run, epochs=2, optimiser=program)
+    (tmp_path / "rate.tsm").write_text("fn own(rate) = 0.25 * rate\n")
+    said = refused(*more, "--resume")
+    assert f"the optimiser's program {program} was another" in said and "--overwrite" in said
+    (tmp_path / "rate.tsm").write_text("fn own(rate) = 0.5 * rate\n")
+    image = data["image"].copy()
+    image[7, 3, 3] += 1
+    numpy.savez(tmp_path / "data.npz", **data | {"image": image})
+    said = refused(*more, "--resume")
+    assert f"the data in {tmp_path / 'data.npz'} were others" in said and "--overwrite" in said
+    numpy.savez_compressed(tmp_path / "data.npz", **data)  # the same arrays in another file
+    train(*more, "--resume")
+
+
+@pytest.fixture(scope="session")
+def exported_for_training(folder):
+    """As PyTorch's TrainingMode.PRESERVE writes it: dropout and batch normalisation do what they do in training."""
+    draw = numpy.random.default_rng(5)
+    path = save(
+        folder / "for-training.onnx",
+        [helper.make_node("Conv", ["image", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+         helper.make_node("BatchNormalization", ["c", "scale", "shift", "mean", "variance"], ["n", "next_mean", "next_variance"], "norm", training_mode=1),
+         helper.make_node("Relu", ["n"], ["r"], "relu"),
+         helper.make_node("Flatten", ["r"], ["f"], "flat"),
+         helper.make_node("Constant", [], ["on"], "on", value=helper.make_tensor("on", TensorProto.BOOL, [], [True])),
+         helper.make_node("Dropout", ["f", "half", "on"], ["d", "mask"], "drop"),
+         helper.make_node("Gemm", ["d", "v", "b"], ["scores"], "dense")],
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, 8, 8])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, ["batch", 4]), helper.make_tensor_value_info("next_mean", TensorProto.FLOAT, [3])],
+        {"w": draw.standard_normal((3, 1, 3, 3)) * 0.4, "scale": numpy.ones(3), "shift": numpy.zeros(3), "half": 0.5,
+         "mean": numpy.zeros(3), "variance": numpy.ones(3), "v": draw.standard_normal((192, 4)) * 0.05, "b": numpy.zeros(4)})
+    return path
+
+
+# Breaks when what is judged or exported drops, or normalises by the batch.
+def test_a_model_that_was_exported_for_training(exported_for_training, pictures, tmp_path):
+    run = tmp_path / "run"
+    train(*arguments(exported_for_training, pictures, run, validation=None, test=pictures, epochs=3))
+    data = numpy.load(pictures)
+    images = data["image"][:, None].astype(numpy.float32) / 255
+    nodes = onnx.load(run / "model.onnx").graph.node
+    assert not [node.name for node in nodes for attribute in node.attribute if attribute.name == "training_mode"]
+    assert [len(node.input) for node in nodes if node.op_type == "Dropout"] == [2]
+    session = onnxruntime.InferenceSession(run / "model.onnx")
+    scores, mean = session.run(["scores", "next_mean"], {"image": images})
+    weights = {w.name: numpy_helper.to_array(w) for w in onnx.load(run / "model.onnx").graph.initializer}
+    numpy.testing.assert_array_equal(mean, weights["mean"])  # what is read of the next statistics are the running ones
+    assert abs(weights["mean"]).max() > 0
+    metric = metrics_of(run)[-1]
+    assert metric["kind"] == "test" and metric["accuracy"] == pytest.approx((scores.argmax(1) == data["label"]).mean())
+    numpy.save(tmp_path / "x.npy", images[:1])
+    for model, options in ((run / "model.so", ()), (run / "model.onnx", ()), (exported_for_training, ("--for-evaluation",))):
+        subprocess.run([TENSMITH, "run", model, *options, "--input", tmp_path / "x.npy", "--output", tmp_path], check=True, capture_output=True)
+        if model != exported_for_training:
+            numpy.testing.assert_allclose(numpy.load(tmp_path / "scores.npy"), scores[:1], rtol=1e-3, atol=1e-3)
+        else:  # by the statistics that it was exported with
+            numpy.testing.assert_array_equal(numpy.load(tmp_path / "next_mean.npy"), numpy.zeros(3))
+
+
+# Breaks when the samples that fill the last batch up count in a loss of the model's own.
+@pytest.mark.parametrize("first", ["n", 20])
+def test_own_loss_of_a_batch_that_is_not_full(tmp_path, first):
+    draw = numpy.random.default_rng(0)
+    model = save(
+        tmp_path / "own.onnx",
+        [helper.make_node("Gemm", ["x", "w", "b"], ["y"], "dense"), helper.make_node("Sub", ["y", "wanted"], ["d"], "error"),
+         helper.make_node("Mul", ["d", "d"], ["q"], "square"), helper.make_node("ReduceMean", ["q"], ["cost"], "cost", axes=[0, 1], keepdims=0)],
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [first, 3]), helper.make_tensor_value_info("wanted", TensorProto.FLOAT, [first, 1])],
+        [helper.make_tensor_value_info("cost", TensorProto.FLOAT, [])], {"w": draw.standard_normal((3, 1)), "b": [0.0]})
+    for name, rows in (("train", 40), ("test", 25)):
+        numpy.savez(tmp_path / f"{name}.npz", x=draw.standard_normal((rows, 3)), wanted=numpy.linspace(0, 9, rows)[:, None] ** 2)
+    run = tmp_path / "run"
+    done = train(model, "--data", tmp_path / "train.npz", "--test", tmp_path / "test.npz", "--loss", "cost", "--batch", 20, "--epochs", 1,
+                 "--optimiser", "sgd", "--learning-rate", 1e-9, "--output", run)
+    weights = {w.name: numpy_helper.to_array(w) for w in onnx.load(run / "model.onnx").graph.initializer}
+    test = numpy.load(tmp_path / "test.npz")
+    squares = (test["x"] @ weights["w"] + weights["b"] - test["wanted"]) ** 2
+    counted = 25 if first == "n" else 20
+    assert metrics_of(run)[-1]["loss"] == pytest.approx(squares[:counted].mean(), rel=1e-5)
+    assert ("the last 5 of the test don't count" in done.stderr) == (first == 20)
+
+
+# Breaks when a setting of a schedule is taken without a word by one that doesn't read it, or warm-up only by some.
+def test_settings_of_schedules(line, tmp_path):
+    numpy.savez(tmp_path / "d.npz", x=numpy.ones((8, 2), numpy.float32), y=numpy.ones((8, 1), numpy.float32))
+    common = (line, "--data", tmp_path / "d.npz", "--loss", "mean_squared_error", "--optimiser", "sgd", "--batch", 8, "--epochs", 1)
+
+    def change(name, *more):
+        train(*common, "--learning-rate", 0.25, "--output", tmp_path / name, *more)
+        weights = {w.name: numpy_helper.to_array(w) for w in onnx.load(tmp_path / name / "model.onnx").graph.initializer}
+        return weights["b"][0]
+
+    whole = change("whole")
+    for schedule, more in (("constant", ()), ("cosine", ()), ("step", ("--step-every", 1))):
+        assert change(schedule, "--schedule", schedule, "--warm-up", 4, *more) == pytest.approx(whole / 4, rel=1e-5)
+    said = refused(*common, "--final-rate", 0.1, status=2)
+    assert "--final-rate: the schedule 'constant' has no --final-rate; cosine has" in said
+    assert "the schedule 'cosine' has no --step-every; step has" in refused(*common, "--schedule", "cosine", "--step-every", 1, status=2)
+    config = tmp_path / "run.toml"
+    config.write_text(f'model = "{line}"\n[data]\ntrain = "d.npz"\n[schedule]\nstep_factor = 0.5\n')
+    assert f"{config}:5: the schedule 'constant' has no --step-factor; step has" in refused(config, status=2)
+    own = tmp_path / "own.tsm"
+    own.write_text("let learning_rate = 1.0\nlet warmup = 1.0\nfn rate(step) = learning_rate / warmup\n")
+    assert change("own", "--schedule", own, "--warm-up", 2) == pytest.approx(whole / 2, rel=1e-5)
+    assert "least" in refused(*common, "--schedule", own, "--final-rate", 0.1, "--output", tmp_path / "no")
+    assert "the loss 'cost' is an output of the model, which has no --target" in refused(*common[:3], "--loss", "cost", "--target", "y", status=2)
 
 
 def test_one_process_at_a_time(network, pictures, tmp_path):

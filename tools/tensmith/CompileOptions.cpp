@@ -88,6 +88,9 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
                    "recursive, parts of the network and parts within parts")
       ->type_name("PLAN")
       ->check(CLI::IsMember({"cost", "segments", "recursive"}));
+  group->add_flag("--for-evaluation", settings.forEvaluation,
+                  "Of a model that was exported for training: dropout drops nothing, and batch "
+                  "normalisation takes its running statistics");
   group
       ->add_option("--device", settings.device,
                    "What runs the kernels, with memory of its own: separate, the host's processor "

@@ -77,7 +77,10 @@ int usage(const CLI::App &app, const CLI::ParseError &error, int argc, char **ar
   auto chosen = app.get_subcommands();
   if (dynamic_cast<const CLI::ExtrasError *>(&error) || chosen.empty())
     return report(unexpected(app, unplaced(app, argc, argv)), kUsage);
-  return report(fmt::format("{}: {}; see tensmith {} --help", chosen[0]->get_name(), error.what(),
+  std::string what = error.what();
+  if (size_t name = what.find(": At Most 1 required"); name != std::string::npos)
+    what = what.substr(0, name) + " is given more than once; say it once";
+  return report(fmt::format("{}: {}; see tensmith {} --help", chosen[0]->get_name(), what,
                             chosen[0]->get_name()),
                 kUsage);
 }

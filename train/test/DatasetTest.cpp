@@ -3,6 +3,7 @@
 
 #include "files/Npy.h"
 #include "train/Dataset.h"
+#include "train/Identity.h"
 #include "train/Settings.h"
 
 #include <zlib.h>
@@ -124,9 +125,22 @@ TEST_F(Data, CsvThatIsBroken) {
   EXPECT_HAS(refusedCsv("a,b\n1,2\n1,x\n"), "row 2, column 'b': 'x' is no number");
   EXPECT_HAS(refusedCsv("1,2\n3,4\n"), "the first row has to name the columns");
   EXPECT_HAS(refusedCsv("a,b\nx,y\n"), "only the target can be");
-  EXPECT_NE(refusedCsv("a,b\n1,\"2\n"), "");
+  EXPECT_HAS(refusedCsv("a,b\n1,\"2\n"), "row 1: a quote (\") is not closed, or stands within");
+  EXPECT_HAS(refusedCsv("a,b\n1,2\n1,2\"3\n"), "row 2: a quote (\")");
   EXPECT_HAS(refusal([&] { openDataset({folder.write("e.csv", "a,b\n")}, "auto", false, {}); }),
              "has no samples");
+}
+
+/// A run that goes on tells its data from others by these.
+TEST_F(Data, HashesAreOfWhatIsRead) {
+  auto hashed = [&](const std::string &name, const std::string &csv) {
+    return hashOf(openCsv(folder.write(name, csv)));
+  };
+  std::string hash = hashed("one.csv", "a,kind\n1,x\n2,y\n");
+  EXPECT_EQ(hashed("two.csv", "a,\"kind\"\r\n1.0,x\r\n2,y\r\n"), hash);
+  for (const char *other : {"a,kind\n1,x\n3,y\n", "b,kind\n1,x\n2,y\n", "a,kind\n1,x\n2,z\n",
+                            "a,kind\n2,y\n1,x\n", "a,kind\n1,x\n2,y\n2,y\n"})
+    EXPECT_NE(hashed("other.csv", other), hash) << other;
 }
 
 TEST_F(Data, ArraysHaveAsManySamples) {

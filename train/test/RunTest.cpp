@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <csignal>
+#include <fmt/format.h>
 #include <numeric>
 #include <sys/resource.h>
 
@@ -142,6 +143,24 @@ TEST_F(Training, LossThatIsNoNumberEndsTheRun) {
   EXPECT_HAS(said, "the loss of step 8 is nan");
   EXPECT_HAS(said, "the checkpoint of step 6 stands");
   EXPECT_EQ(Checkpoints(folder / "r/checkpoints", 3).steps()[0], 6);
+}
+
+TEST_F(Training, DataThatAreNoNumbersAreBlamed) {
+  for (double value : {-std::nan(""), -double(INFINITY), 1e300}) {
+    HostTensor x(DataType::F64, {50});
+    for (int64_t i = 0; i < 50; ++i)
+      x.setDouble(i, i == 31 ? value : 0.5);
+    data.columns[0] = arrayColumn("x", x);
+    std::vector<FeedPort> ports = {{"x", DataType::F32, {}}, {"target", DataType::F32, {}}};
+    runData.train = bindFeeds(data, ports, "target", "", {});
+    runData.rows = split(50, 0, 1);
+    Line line;
+    std::string said = refusal([&] { run(line, fmt::format("r{}", value)); });
+    EXPECT_HAS(said, fmt::format("data: sample 31 (counted from 0) has {} in 'x'",
+                                 std::isnan(value) ? "nan" : fmt::format("{}", value)));
+    EXPECT_EQ(said.find("--learning-rate"), std::string::npos);
+    EXPECT_EQ(said.find("-nan"), std::string::npos);
+  }
 }
 
 /// Parameters may be lost while the loss that was computed before is fine: that is no checkpoint.

@@ -54,6 +54,22 @@ TEST_F(Configuration, WrongValuesAreNamedWithWhatIsExpected) {
   EXPECT_HAS(refused("model = ['a']\n"), "text is expected");
 }
 
+TEST_F(Configuration, SectionsNumbersAndTimesThatAreNone) {
+  EXPECT_HAS(refused("data = 'iris.npz'\n"),
+             "run.toml:1: 'data' is a section and no setting; write [data], and below it settings "
+             "like train = ...");
+  EXPECT_HAS(refused("\n[[data]]\ntrain = 'x'\n"), "run.toml:2: [[data]] is a list of sections");
+  EXPECT_HAS(refused("[optimiser]\nbeta1 = 'x'\n"), "run.toml:2: 'beta1' has to be a number");
+  EXPECT_HAS(refused("[optimiser]\nbeta1 = nan\n"), "run.toml:2: 'beta1' has to be a number");
+  EXPECT_HAS(refused("[optimiser]\nlearning_rate = nan\n"), "learning_rate is nan; a number from");
+  EXPECT_HAS(refused("[optimiser]\nlearning_rate = inf\n"), "learning_rate is inf; a number from");
+  EXPECT_HAS(refused("epochs = 2026-01-01\n"), "run.toml:1: epochs is a date or a time");
+  EXPECT_HAS(refused("[data]\nmean = [1.0, 07:32:00]\n"), "mean is a date or a time");
+  EXPECT_HAS(assign(*std::make_unique<Settings>(), *findSetting("optimiser", "hyperparameters"),
+                    std::vector<std::string>{"beta1=nan"}),
+             "'beta1' has to be a number");
+}
+
 TEST_F(Configuration, BrokenFilesAreNamedWithTheirLine) {
   EXPECT_HAS(refused("epochs = 3\nbatch = = 2\n"), "run.toml:2: ");
   EXPECT_HAS(refused("epochs = 3\nepochs = 4\n"), "run.toml:2: ");
