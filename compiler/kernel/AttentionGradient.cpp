@@ -210,7 +210,9 @@ public:
     for (int64_t number = 0; number < layout_.buffers; ++number)
       buffers_.push_back(moved(scratch, math_.constant(number * layout_.bytesOfBuffer())));
     sums_ = moved(scratch, math_.constant(layout_.buffers * layout_.bytesOfBuffer()));
-    emitFor(math_, math_.constant(0), layout_.rows.tiles, math_.constant(layout_.tilesOfBlock),
+    // Of no rows there is one block, too: what is summed over them is zero.
+    Value end = math_.max(layout_.rows.tiles, math_.constant(1));
+    emitFor(math_, math_.constant(0), end, math_.constant(layout_.tilesOfBlock),
             [&](Value tile) { emitBlock(tile); });
     buffers_.clear();
   }

@@ -211,8 +211,9 @@ private:
   /// The operand that is of rows; they are the other one's, too, in no product of the gradient.
   Value rowsOf(Operation *product) const { return product->getOperand(isOnTheRight(product)); }
 
-  /// Whether nothing that is read depends on a result, products have rows on one side, and the
-  /// softmax alone reads scores: they are gone when a row's other operators are computed.
+  /// Whether nothing that is read depends on a result, products of rows have them on one side,
+  /// those that rows are made of on none, and the softmax alone reads scores: they are gone when a
+  /// row's other operators are computed.
   bool isOpen() const {
     auto behind = dependents(products_.getArrayRef());
     auto isScore = [&](Operation *op) {
@@ -223,14 +224,13 @@ private:
              (!isScore(read) || isScore(reader) || reader == scores_.softmax);
     };
     return llvm::all_of(needed(), [&](Operation *op) {
-      bool isProduct = llvm::is_contained(products_, op);
-      return llvm::all_of(op->getOperands(),
-                          [&](Value value) {
-                            Operation *read = value.getDefiningOp();
-                            return !read || mayRead(op, read);
-                          }) &&
-             !(isProduct && isInside(op->getOperand(0).getDefiningOp()) &&
-               isInside(op->getOperand(1).getDefiningOp()));
+      auto rowsRead = llvm::count_if(op->getOperands(),
+                                     [&](Value value) { return isInside(value.getDefiningOp()); });
+      int64_t most = made_.contains(op) ? 0 : products_.contains(op) ? 1 : rowsRead;
+      return rowsRead <= most && llvm::all_of(op->getOperands(), [&](Value value) {
+               Operation *read = value.getDefiningOp();
+               return !read || mayRead(op, read);
+             });
     });
   }
 

@@ -270,7 +270,7 @@ def test_a_run_is_not_begun_over_another(network, pictures, trained):
 # Breaks if the signature says a default that is none, or can't be given.
 def test_defaults_can_be_given(network, pictures, tmp_path):
     defaults = {name: parameter.default for name, parameter in inspect.signature(tensmith.train).parameters.items()
-                if name not in ("model", "data")}  # fmt: skip
+                if name not in ("model", "data", "final_rate", "step_every", "step_factor")}  # fmt: skip
     given = tensmith.train(network, pictures, **defaults | {"epochs": 1, "output": tmp_path / "given"})
     left = tensmith.train(network, pictures, epochs=1, output=tmp_path / "left")
     assert states_of(given.folder) == states_of(left.folder)

@@ -533,7 +533,7 @@ fn main(h: f32[1, 256], w: f32[256, 256], xs: List[f32[1, 256]], k: i64[]) = red
     "a state that grows": ("""
 fn main(h: f32[1, 256], w: f32[256, 256], xs: List[f32[1, 256]], k: i64[]) =
   reduce_sum(fold(fn(all, x) => (concat(all, tanh(x @ w), axis = 0) : f32[?, 256]), (h : f32[?, 256]), xs), axes = [0, 1])
-""", 3000, 20000),
+""", 3000, 40000),
 }
 
 

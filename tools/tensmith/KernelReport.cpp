@@ -32,7 +32,7 @@ std::string nodesText(const Json &kernel) {
     nodes.erase(0, at + kBefore.size());
   std::string text =
       nodes.empty() || label.find(nodes) != std::string::npos ? label : label + " at " + nodes;
-  double inside = kernel["whole_seconds"].get<double>() - kernel["seconds"].get<double>();
+  double own = kernel["seconds"].get<double>(), inside = kernel.value("whole_seconds", own) - own;
   return inside > 0 ? text + ", beside " + timeText(inside) + " of those in it" : text;
 }
 

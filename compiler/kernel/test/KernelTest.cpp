@@ -72,7 +72,6 @@ TEST(LoopKernel, ReductionSideBySide) {
       }
 }
 
-// Breaks if a piece of a row comes into another panel or another row of it, or if the panels of a
 // Breaks if what is moved on the way to sums, and stays side by side, is gathered lane by lane, or
 // taken from the wrong place: the gradient of a depthwise convolution's weights.
 TEST(LoopKernel, ReductionOfMovedLanes) {
@@ -93,6 +92,7 @@ TEST(LoopKernel, ReductionOfMovedLanes) {
   }
 }
 
+// Breaks if a piece of a row comes into another panel or another row of it, or if the panels of a
 // matrix are made one after the other.
 TEST(LoopKernel, PanelsOfSeveralRowsTogether) {
   for (auto [stack, rows, columns, together] :

@@ -14,7 +14,8 @@ int64_t drawLength(TemplateCase &c) {
 
 struct Heads {
   std::vector<Dim> stack;
-  int64_t queries, keys, size, valueSize;
+  Dim queries;
+  int64_t keys, size, valueSize;
 
   /// Sizes of one head are drawn up to `most`.
   Heads(TemplateCase &c, int64_t most)
@@ -42,7 +43,7 @@ Value masked(TemplateCase &c, Value scores, const Heads &heads) {
 
 /// y = dropout(softmax(q k^T)) v and its gradients, behind one another.
 Value gradients(TemplateCase &c, const Heads &heads) {
-  auto input = [&](int64_t rows, int64_t columns) {
+  auto input = [&](Dim rows, int64_t columns) {
     return c.input(DataType::F32, heads.dims(rows, columns), Fill::Real);
   };
   auto product = [&](Value a, Value b) { return c.op("matmul", {a, b}); };
@@ -89,6 +90,17 @@ TEST(AttentionGradient, OfManyHeads) {
     heads.stack.front() = "batch";
     ASSERT_NO_FATAL_FAILURE(c.check(gradients(c, heads), kernel::kAttentionGradient, 2e-5,
                                     {{{"batch", 1}}, {{"batch", 4}}}));
+  }
+}
+
+// As many queries as the run says: none, of which the gradients of keys and values are zeros, too.
+TEST(AttentionGradient, OfManyQueries) {
+  for (unsigned seed = 0; seed < 4; ++seed) {
+    TemplateCase c(760 + seed);
+    Heads heads(c, 20);
+    heads.queries = "queries";
+    ASSERT_NO_FATAL_FAILURE(c.check(gradients(c, heads), kernel::kAttentionGradient, 2e-5,
+                                    {{{"queries", 0}}, {{"queries", 1}}, {{"queries", 77}}}));
   }
 }
 
