@@ -265,7 +265,8 @@ private:
                              "': a program has the sizes that it is written with");
     if (options.keep_count)
       return invalidArgument(name + ": tensors of a program can't be kept; let main return them");
-    text::ImportOptions imported{std::move(folder), {}, {}, {}};
+    text::ImportOptions imported;
+    imported.folder = std::move(folder);
     for (std::string &input : namesOfDerivatives(options))
       imported.inputs.insert(std::move(input));
     for (size_t i = 0; i < options.overridable_count; ++i)
