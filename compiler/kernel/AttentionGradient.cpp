@@ -27,12 +27,6 @@ Value rowsOf(const Contraction &product) {
   return transpose ? transpose.getX() : product.left;
 }
 
-bool swapsLast(graph::TransposeOp transpose) {
-  auto swap = llvm::to_vector(llvm::seq<int64_t>(0, transpose.getPermutation().size()));
-  std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
-  return transpose.getPermutation() == ArrayRef(swap);
-}
-
 bool isStack(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
   return type && type.getRank() >= 3 && type.getElementType().isF32();

@@ -53,13 +53,6 @@ bool hasShape(Value value, ArrayRef<int64_t> shape) {
   return value && cast<RankedTensorType>(value.getType()).getShape() == shape;
 }
 
-/// The permutation of `rank` dimensions that changes the last two.
-SmallVector<int64_t> swapLast(int64_t rank) {
-  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  std::swap(permutation[rank - 2], permutation[rank - 1]);
-  return permutation;
-}
-
 /// Where a matrix comes from: a block argument of panels, and how many of its rows lie side by side
 /// there.
 struct Packed {
@@ -125,6 +118,17 @@ bool canAccumulate(Type accumulator, Value left, Value panels) {
 }
 
 } // namespace
+
+SmallVector<int64_t> swapLast(int64_t rank) {
+  auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  std::swap(permutation[rank - 2], permutation[rank - 1]);
+  return permutation;
+}
+
+bool swapsLast(graph::TransposeOp transpose) {
+  int64_t rank = transpose.getPermutation().size();
+  return rank > 1 && transpose.getPermutation() == ArrayRef(swapLast(rank));
+}
 
 Operation *onlyBehind(Value value, llvm::function_ref<bool(Operation *)> accepts,
                       llvm::SetVector<Operation *> &elementwise) {

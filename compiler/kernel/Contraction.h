@@ -95,6 +95,11 @@ mlir::Value interleaved(graph::GraphBuilder &builder, mlir::Value matrix, int64_
 mlir::Value deinterleaved(graph::GraphBuilder &builder, mlir::Value lines, int64_t step,
                           int64_t depth);
 
+/// The permutation of `rank` dimensions that changes the last two.
+llvm::SmallVector<int64_t> swapLast(int64_t rank);
+/// Whether the transposition does so: it is one of each matrix of a stack.
+bool swapsLast(graph::TransposeOp transpose);
+
 /// The weights [M, C/group, window...] of a convolution in the form of its right operand [group,
 /// taps * C/group, M/group].
 mlir::Value weightsAsMatrix(graph::GraphBuilder &builder, graph::ConvOp conv, mlir::Value weights);

@@ -44,11 +44,7 @@ llvm::SmallPtrSet<Operation *, 16> dependents(ArrayRef<Operation *> ops) {
 
 bool isTransposition(Operation *op) {
   auto transpose = dyn_cast_or_null<graph::TransposeOp>(op);
-  if (!transpose || transpose.getPermutation().size() < 2)
-    return false;
-  auto swap = llvm::to_vector(llvm::seq<int64_t>(0, transpose.getPermutation().size()));
-  std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
-  return transpose.getPermutation() == ArrayRef(swap);
+  return transpose && kernel::swapsLast(transpose);
 }
 
 class Gradient {
@@ -255,9 +251,7 @@ private:
       Operation *made = value.getDefiningOp();
       if (isTransposition(made))
         return made->getOperand(0);
-      auto permutation = llvm::to_vector(llvm::seq<int64_t>(0, type_.getRank()));
-      std::swap(permutation[type_.getRank() - 1], permutation[type_.getRank() - 2]);
-      return graph.transpose(value, permutation);
+      return graph.transpose(value, kernel::swapLast(type_.getRank()));
     };
     Value rows = turned(product->getOperand(1));
     inside_.insert(rows.getDefiningOp());

@@ -34,16 +34,10 @@ int64_t stepOf(Operation *root, const Options &options) {
 
 /// pack(transpose(b))  ->  pack transposed(b) where the last two dimensions change places
 Value pack(graph::GraphBuilder &graph, Value matrix, int64_t width) {
-  bool turned = false;
-  if (auto transpose = matrix.getDefiningOp<graph::TransposeOp>()) {
-    SmallVector<int64_t> swap =
-        llvm::to_vector(llvm::seq<int64_t>(0, transpose.getPermutation().size()));
-    std::swap(swap[swap.size() - 1], swap[swap.size() - 2]);
-    if (transpose.getPermutation() == ArrayRef(swap)) {
-      matrix = transpose.getX();
-      turned = true;
-    }
-  }
+  auto transpose = matrix.getDefiningOp<graph::TransposeOp>();
+  bool turned = transpose && kernel::swapsLast(transpose);
+  if (turned)
+    matrix = transpose.getX();
   return graph::GraphBuilder::first(
       graph.create("pack", matrix,
                    {graph.named("width", graph.builder.getI64IntegerAttr(width)),

@@ -55,3 +55,20 @@ func.func @bias(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %vt: tensor<2x8
   %b = graph.reduce_sum %d {axes = array<i64: 0>} : (tensor<2x40x48xf32>) -> tensor<40x48xf32>
   return %dk, %dv, %b : tensor<2x48x8xf32>, tensor<2x48x8xf32>, tensor<40x48xf32>
 }
+
+// -----
+
+// A product of the softmax's own rows can't be one that the rows are made of.
+// CHECK-LABEL: func @own_rows
+// CHECK-NOT: graph.kernel
+func.func @own_rows(%q: tensor<2x40x8xf32>, %kt: tensor<2x8x48xf32>, %k: tensor<2x48x8xf32>, %v: tensor<2x48x48xf32>)
+    -> (tensor<2x40x8xf32>, tensor<2x48x8xf32>) {
+  %s = graph.matmul %q, %kt : (tensor<2x40x8xf32>, tensor<2x8x48xf32>) -> tensor<2x40x48xf32>
+  %p = graph.softmax %s {axis = 2 : i64} : (tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %g = graph.matmul %p, %v : (tensor<2x40x48xf32>, tensor<2x48x48xf32>) -> tensor<2x40x48xf32>
+  %d = graph.mul %g, %p : (tensor<2x40x48xf32>, tensor<2x40x48xf32>) -> tensor<2x40x48xf32>
+  %dq = graph.matmul %d, %k : (tensor<2x40x48xf32>, tensor<2x48x8xf32>) -> tensor<2x40x8xf32>
+  %t = graph.transpose %d {permutation = array<i64: 0, 2, 1>} : (tensor<2x40x48xf32>) -> tensor<2x48x40xf32>
+  %dk = graph.matmul %t, %q : (tensor<2x48x40xf32>, tensor<2x40x8xf32>) -> tensor<2x48x8xf32>
+  return %dq, %dk : tensor<2x40x8xf32>, tensor<2x48x8xf32>
+}
