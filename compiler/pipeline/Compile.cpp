@@ -5,6 +5,7 @@
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/pipeline/Dump.h"
+#include "compiler/pipeline/KernelModule.h"
 #include "compiler/pipeline/MemoryBudget.h"
 #include "compiler/pipeline/Reproducer.h"
 #include "compiler/pipeline/Verification.h"
@@ -123,8 +124,8 @@ public:
     if (!function_)
       return Status(StatusCode::InvalidModel, options_.model + ": has no function @main");
     for (auto stage :
-         {&Compilation::rewriteGraph, &Compilation::emitKernels, &Compilation::planMemory,
-          &Compilation::compileKernels, &Compilation::planExecution})
+         {&Compilation::rewriteGraph, &Compilation::emitKernels, &Compilation::compileKernels,
+          &Compilation::planMemory, &Compilation::planExecution})
       if (Status status = (this->*stage)(); !status.ok())
         return status;
     warn();
@@ -284,10 +285,6 @@ private:
       emitted->module->print(stream);
       sources_.push_back(std::move(source));
       vm::KernelBinding binding;
-      // Until it is compiled: as long as the name that it will have, since plans are measured.
-      constexpr size_t kNameLength = 34;
-      binding.symbol = "k_" + std::to_string(kernels_.size());
-      binding.symbol.resize(kNameLength, '_');
       binding.sizes = std::move(emitted->sizes);
       binding.messages = std::move(emitted->messages);
       binding.label = op.getLabel().str();
@@ -401,20 +398,7 @@ private:
     op->erase();
   }
 
-  /// 3. What a run computes again to keep to its memory: kernels as they are, none of which has to
-  /// be emitted for it.
-  Status planMemory() {
-    if (!options_.memoryBudget && options_.recomputation.empty())
-      return {};
-    report("planning memory", 0);
-    vm::PlanInput input = planInput();
-    if (Status status = meetBudget(module_, options_, shape_, input); !status.ok())
-      return status;
-    recomputation_ = input.recomputation;
-    return dump_.write(module_, "recomputed");
-  }
-
-  /// 4. Vector code to objects for the machine, on all cores, each structure once, from the cache
+  /// 3. Vector code to objects for the machine, on all cores, each structure once, from the cache
   /// where it has them.
   Status compileKernels() {
     if (!generateCode_) {
@@ -441,6 +425,26 @@ private:
     }
     parts_.objects = std::move(compiled->objects);
     return {};
+  }
+
+  /// 4. What a run computes again to keep to its memory: kernels as they are, none of which has to
+  /// be emitted for it. By the kernels' times, where there are code and somebody to measure it.
+  Status planMemory() {
+    if (!options_.memoryBudget && options_.recomputation.empty())
+      return {};
+    report("planning memory", 0);
+    vm::PlanInput input = planInput();
+    KernelSeconds seconds;
+    if (generateCode_ && options_.secondsOf)
+      seconds = [&](graph::KernelOp op) -> Result<double> {
+        report("measuring kernels", 0);
+        auto bytes = kernelModule(op, input, parts_.objects, machine_);
+        return bytes.ok() ? options_.secondsOf(*bytes) : Result<double>(bytes.status());
+      };
+    if (Status status = meetBudget(module_, options_, shape_, input, seconds); !status.ok())
+      return status;
+    recomputation_ = input.recomputation;
+    return dump_.write(module_, "recomputed");
   }
 
   vm::PlanInput planInput() {

@@ -2,6 +2,7 @@
 #include "compiler/pipeline/MemoryBudget.h"
 
 #include "base/Budget.h"
+#include "compiler/graph/Evaluate.h"
 #include "compiler/graph/ProcessReduction.h"
 #include "compiler/kernel/AttentionGradient.h"
 #include "compiler/program/Program.h"
@@ -17,11 +18,16 @@ using namespace mlir;
 namespace tensmith::pipeline {
 namespace {
 
+/// Of processes, who wait for the last of them.
+constexpr double kMeetingCycles = 1e6, kMeetingSeconds = 3e-4;
+
+/// Whether processes meet in it.
+bool isMeeting(graph::KernelOp op) { return kernel::dialectOf(op) == graph::kProcesses; }
+
 /// Cycles by the machine's limits: of arithmetic, or of memory where that takes longer.
 double cyclesOf(const vm::KernelBinding &binding, StringRef kind,
                 const kernel::MachineShape &machine) {
   constexpr double kCall = 2000, kArithmeticPerElement = 2, kReachedOfPeak = 0.7;
-  constexpr double kMeeting = 1e6; // of processes, who wait for the last of them
   auto flops = dyn_cast_or_null<AffineConstantExpr>(binding.flops),
        bytes = dyn_cast_or_null<AffineConstantExpr>(binding.bytes);
   if (!flops || !bytes)
@@ -32,19 +38,15 @@ double cyclesOf(const vm::KernelBinding &binding, StringRef kind,
   auto lanes = double(machine.lanes(sizeof(float)));
   double arithmetic = multiplies ? double(flops.getValue()) / (4 * lanes * kReachedOfPeak)
                                  : double(flops.getValue()) * kArithmeticPerElement / lanes;
-  bool meets = kind.consume_front("call.") && kind == graph::kProcesses;
-  double call = meets ? kMeeting : kCall;
-  return call + std::max(arithmetic, double(bytes.getValue()) / machine.farBytesPerCycle);
+  return kCall + std::max(arithmetic, double(bytes.getValue()) / machine.farBytesPerCycle);
 }
 
 class BudgetSearch {
 public:
   BudgetSearch(ModuleOp module, const CompileOptions &options, const kernel::MachineShape &machine,
-               vm::PlanInput &plan)
-      : module_(module), options_(options), machine_(machine), plan_(plan) {
-    cost_ = [this](graph::KernelOp op) {
-      return cyclesOf(plan_.kernel(op), op.getKind(), machine_);
-    };
+               vm::PlanInput &plan, const KernelSeconds &measure)
+      : module_(module), options_(options), machine_(machine), plan_(plan), seconds_(measure) {
+    cost_ = [this](graph::KernelOp op) { return priceOf(op); };
   }
 
   Status run() {
@@ -63,6 +65,10 @@ public:
       return unsupported(options_.model + ": the first output is no result of a computation, so "
                                           "that there is no way to it to keep less of");
     beside_ = without->runBytes - without->arenaBytes;
+    if (Status status = measureKernels(); !status.ok())
+      return status;
+    if (!prices_.empty())
+      recorded = vm::record(plan_.function, cost_);
     vm::RecomputationRequest request;
     request.plan = planOf(options_.recomputation);
     if (options_.memoryBudget)
@@ -93,6 +99,42 @@ public:
   }
 
 private:
+  int64_t numberOf(graph::KernelOp op) {
+    return op->getAttrOfType<IntegerAttr>(kKernelNumber).getInt();
+  }
+
+  double priceOf(graph::KernelOp op) {
+    if (isMeeting(op))
+      return prices_.empty() ? kMeetingCycles : kMeetingSeconds;
+    auto measured = prices_.find(numberOf(op));
+    return measured != prices_.end() ? measured->second
+                                     : cyclesOf(plan_.kernel(op), op.getKind(), machine_);
+  }
+
+  /// Of each kernel once, for the plan that goes by prices. Measured or estimated are all of them.
+  Status measureKernels() {
+    if (!seconds_ || planOf(options_.recomputation) != vm::RecomputationPlan::Cost)
+      return {};
+    for (auto op : plan_.function.getOps<graph::KernelOp>()) {
+      if (isMeeting(op) || prices_.contains(numberOf(op)))
+        continue;
+      if (Status status = checkTime(); !status.ok())
+        return status.within(options_.model);
+      auto seconds = seconds_(op);
+      if (!seconds.ok()) {
+        prices_.clear();
+        if (options_.warn)
+          options_.warn(options_.model + ": " + graph::describe(op.getLoc()) +
+                        ": the kernel's time is not measured, and what is computed again is "
+                        "chosen by estimates: " +
+                        seconds.status().message());
+        return {};
+      }
+      prices_[numberOf(op)] = *seconds;
+    }
+    return {};
+  }
+
   Status put(const vm::RecordedFunction &recorded, const vm::Keeping &keeping) {
     vm::Replayer replayer(recorded.tape);
     vm::insertCopies(plan_.function, recorded,
@@ -123,10 +165,11 @@ private:
   }
 
   void describe(const vm::Recomputation &chosen, int64_t without) {
-    plan_.recomputation =
-        llvm::formatv("{0} kernels run again, {1:f1} % of the work; arena and plan have "
-                      "{2} bytes instead of {3}",
-                      chosen.copies, 100 * chosen.work, chosen.arenaBytes, without);
+    plan_.recomputation = llvm::formatv(
+        "{0} kernels run again, {1:f1} % of the {2}; arena and plan have "
+        "{3} bytes instead of {4}",
+        chosen.copies, 100 * chosen.work, prices_.empty() ? "work as estimated" : "measured time",
+        chosen.arenaBytes, without);
   }
 
   static constexpr int64_t kForWords = 4096; // of the choice, in the module's metadata
@@ -135,8 +178,10 @@ private:
   const CompileOptions &options_;
   const kernel::MachineShape &machine_;
   vm::PlanInput &plan_;
+  const KernelSeconds &seconds_;
   vm::KernelCost cost_;
-  int64_t beside_ = 0; // bytes of a run that no plan changes
+  llvm::DenseMap<int64_t, double> prices_; // in seconds, by the kernels' numbers
+  int64_t beside_ = 0;                     // bytes of a run that no plan changes
 };
 
 } // namespace
@@ -151,12 +196,13 @@ Status checkBudget(const CompileOptions &options) {
 }
 
 Status meetBudget(ModuleOp module, const CompileOptions &options,
-                  const kernel::MachineShape &machine, vm::PlanInput &plan) {
+                  const kernel::MachineShape &machine, vm::PlanInput &plan,
+                  const KernelSeconds &measure) {
   bool isProgram = llvm::any_of(module.getOps<func::FuncOp>(), program::isProcedure);
   if (isProgram)
     return unsupported(options.model + ": the memory of a program's procedures is not planned to a "
                                        "budget; only graphs' is");
-  return BudgetSearch(module, options, machine, plan).run();
+  return BudgetSearch(module, options, machine, plan, measure).run();
 }
 
 } // namespace tensmith::pipeline

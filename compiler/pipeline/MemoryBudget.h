@@ -11,10 +11,15 @@ namespace tensmith::pipeline {
 /// A kernel's number, by which copies of it have its code.
 inline constexpr char kKernelNumber[] = "graph.kernel_number";
 
+/// Seconds that the kernel takes on this machine.
+using KernelSeconds = std::function<Result<double>(graph::KernelOp)>;
+
 /// Puts copies into the main function, and the choice in words into `plan`, whose `kernel` must go
-/// by numbers. ResourceExhausted where the budget can't be met, with the least that can.
+/// by numbers. Prices are measured where `measure` is given, and estimated where it is not or
+/// fails. ResourceExhausted where the budget can't be met, with the least that can.
 Status meetBudget(mlir::ModuleOp module, const CompileOptions &options,
-                  const kernel::MachineShape &machine, vm::PlanInput &plan);
+                  const kernel::MachineShape &machine, vm::PlanInput &plan,
+                  const KernelSeconds &measure = {});
 /// InvalidArgument where the options name no plan.
 Status checkBudget(const CompileOptions &options);
 

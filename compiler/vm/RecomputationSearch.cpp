@@ -54,12 +54,18 @@ public:
   }
 
 private:
-  /// Where costs per byte lie, as steps of a factor of two.
+  /// Where costs per byte lie, in steps of a factor of two: the largest of each, so that what is
+  /// dearer is of the next one.
   void findLevels() {
     levels_ = {0};
+    double first = 0; // of the step
     for (double cost : replayer_.costsPerByte())
-      if (cost > 0 && (levels_.back() == 0 || cost > 2 * levels_.back()))
+      if (cost > 2 * first) {
         levels_.push_back(cost);
+        first = cost;
+      } else if (cost > 0) {
+        levels_.back() = cost;
+      }
     if (levels_.size() > kMostLevels)
       levels_.erase(levels_.begin() + 1, levels_.end() - kMostLevels + 1);
     levels_.push_back(kNothingIsDear);

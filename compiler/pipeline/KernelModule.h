@@ -1,0 +1,16 @@
+// A module that runs one kernel of a compilation, with its code and sizes, on operands that it is
+// given: what the kernel's time is measured with.
+#pragma once
+
+#include "compiler/target/cpu/KernelCompiler.h"
+#include "compiler/vm/PlanBuilder.h"
+
+namespace tensmith::pipeline {
+
+/// The module's bytes; its result is the kernel's first. `plan` says what the kernel is bound to,
+/// whose code is among `objects` or a library's.
+Result<std::string> kernelModule(graph::KernelOp kernel, const vm::PlanInput &plan,
+                                 llvm::ArrayRef<target::cpu::KernelObject> objects,
+                                 const target::cpu::Machine &machine);
+
+} // namespace tensmith::pipeline
