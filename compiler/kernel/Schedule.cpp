@@ -99,6 +99,17 @@ bool nestsTooDeep(StringRef text) {
   return false;
 }
 
+llvm::json::Array listOf(ArrayRef<Refused> refused) {
+  llvm::json::Array list;
+  for (const Refused &each : refused) {
+    llvm::json::Object object{{"choice", each.choice}, {"value", each.value}};
+    if (std::isfinite(each.error))
+      object["error"] = each.error;
+    list.push_back(std::move(object));
+  }
+  return list;
+}
+
 /// Whether a name in a file means a node's location, which is "name (Operator)".
 bool means(StringRef name, StringRef node) {
   return node.consume_front(name) && (node.empty() || node.starts_with(" ("));
@@ -161,7 +172,7 @@ Result<Schedules> Schedules::parse(std::string_view text, const std::string &fil
         if (!names.ok())
           return names.status().within(place);
         entry.nodes = std::move(*names);
-      } else if (key == "error") {
+      } else if (key == "error" || key == "refused") {
         continue;
       } else if (Status status = readChoice(key, member, entry.schedule); !status.ok()) {
         return status.within(place);
@@ -187,7 +198,20 @@ Schedule Schedules::of(Operation *root) const {
   return result;
 }
 
-void Schedules::made(Operation *root, const Schedule &chosen, double error) {
+void Schedules::Made::add(ArrayRef<Refused> others) {
+  for (const Refused &other : others) {
+    auto same = llvm::find_if(refused, [&](const Refused &known) {
+      return known.choice == other.choice && known.value == other.value;
+    });
+    if (same == refused.end())
+      refused.push_back(other);
+    else
+      same->error = std::max(same->error, other.error);
+  }
+}
+
+void Schedules::made(Operation *root, const Schedule &chosen, double error,
+                     ArrayRef<Refused> refused) {
   std::string structure = structureOf(root);
   auto names = graph::nodeNames(root->getLoc());
   for (Asked &entry : asked_) {
@@ -208,7 +232,7 @@ void Schedules::made(Operation *root, const Schedule &chosen, double error) {
   SmallVector<Made, 1> &alike = made_[structure];
   auto same = llvm::find_if(alike, [&](const Made &other) { return other.nodes == nodes; });
   if (same == alike.end())
-    same = alike.insert(same, {std::move(nodes), {}});
+    same = alike.insert(same, {std::move(nodes), {}, 0, 0, {}});
   for (auto [number, choice] : llvm::enumerate(kChoices)) {
     auto known = same->schedule.*choice.value, value = chosen.*choice.value;
     if (known && value && *known != *value)
@@ -216,6 +240,7 @@ void Schedules::made(Operation *root, const Schedule &chosen, double error) {
   }
   same->schedule.override(chosen);
   same->error = std::max(same->error, error);
+  same->add(refused);
 }
 
 std::vector<std::string> Schedules::warnings() const {
@@ -245,6 +270,7 @@ std::string Schedules::json() const {
       else
         llvm::append_range(same->nodes, entry.nodes);
       same->error = std::max(same->error, entry.error);
+      same->add(SmallVector<Refused, 1>(entry.refused));
     }
     // What has no name fits all, and so comes before what overrides it.
     auto named = [](const Made &entry) { return !entry.nodes.empty(); };
@@ -261,6 +287,8 @@ std::string Schedules::json() const {
                                    : llvm::json::Value(*value);
       if (entry.error > 0 && std::isfinite(entry.error))
         object["error"] = entry.error;
+      if (!entry.refused.empty())
+        object["refused"] = listOf(entry.refused);
       list.push_back(std::move(object));
     }
   }

@@ -50,6 +50,13 @@ struct Schedule {
   bool operator==(const Schedule &) const = default;
 };
 
+/// A choice that estimates were for, and that errs by more than the policy allows.
+struct Refused {
+  llvm::StringLiteral choice; // its key
+  int64_t value;
+  double error;
+};
+
 /// The operator's name, the shapes and types of its operands, and those of its result.
 std::string structureOf(mlir::Operation *root);
 
@@ -59,7 +66,7 @@ public:
   /// Of JSON's text: {"schedules": [{"kernel": structure, "nodes": [name, ...], choice: number},
   /// ...]}, each entry with one of the first two or both. InvalidArgument, with `file` and the
   /// entry, where a key is unknown or a number out of its bounds. Keys beside "schedules", and an
-  /// entry's "error", are passed over.
+  /// entry's "error" and "refused", are passed over.
   static Result<Schedules> parse(std::string_view text, const std::string &file);
 
   /// What is asked for the kernel around the operator: of several entries that fit, the later ones
@@ -69,7 +76,8 @@ public:
   /// What was chosen for the operator in the end, beside what was before; where operators of one
   /// name and structure differ in a choice, none is told. `error`: what the choice makes the
   /// results err by, against the largest, where that is known.
-  void made(mlir::Operation *root, const Schedule &chosen, double error = 0);
+  void made(mlir::Operation *root, const Schedule &chosen, double error = 0,
+            llvm::ArrayRef<Refused> refused = {});
 
   /// A message for each entry for which no kernel was made, and for each choice that none of those
   /// which were made took.
@@ -94,6 +102,10 @@ private:
     Schedule schedule;
     double error = 0;       // the largest
     unsigned conflicts = 0; // choices that differ, by their numbers
+    llvm::SmallVector<Refused, 1> refused;
+
+    /// The largest error of each choice.
+    void add(llvm::ArrayRef<Refused> others);
   };
 
   std::vector<Asked> asked_;

@@ -226,12 +226,13 @@ double errorOf(graph::ConvOp conv, const Layer &layer, const FourierTile &tile) 
   auto weights = graph::hostTensor(conv.getW().getDefiningOp<graph::ConstantOp>().getValue());
   if (!weights.ok())
     return std::numeric_limits<double>::infinity();
-  return errorOfFourier(*weights, tile, conv.getDilations(), layer.isDepthwise);
+  return errorOfFourier(*weights, tile, conv.getDilations(), layer.isDepthwise, inputMoments(conv));
 }
 
 struct Choice {
   int64_t size = 0; // 0: no transform
   double error = 0;
+  SmallVector<kernel::Refused, 1> refused;
 };
 
 /// What a schedule asks for, where it can be; else the fastest, if it errs by less than the
@@ -265,7 +266,11 @@ Choice choose(graph::ConvOp conv, const Layer &layer, double constants, double s
   if (auto other = cyclesOfWinograd(conv, rate, options); other && *other * kClearly <= least)
     return {};
   best.error = errorOf(conv, layer, *tileOf(layer, best.size));
-  return best.error <= kFastBound ? best : Choice();
+  if (best.error <= std::min(kFastBound, options.layerBound))
+    return best;
+  Choice none;
+  none.refused.push_back({"fourier_tile", best.size, best.error});
+  return none;
 }
 
 class Transformation {
@@ -336,7 +341,7 @@ LogicalResult fourier(func::FuncOp function, const Options &options) {
     kernel::Schedule schedule;
     if (layer->isCandidate || choice.size > 0)
       schedule.fourierTile = choice.size;
-    options.made(conv, schedule, choice.error);
+    options.made(conv, schedule, choice.error, choice.refused);
     if (choice.size == 0)
       continue;
     FourierTile tile = *tileOf(*layer, choice.size);

@@ -1,6 +1,5 @@
 // Tiles of random pixels through the transforms in f32, in the order of the kernels, against plain
 // sums in f64. See RoundingError.h.
-#include "base/Philox.h"
 #include "compiler/rewrite/RoundingError.h"
 
 #include <algorithm>
@@ -94,14 +93,22 @@ private:
 /// A layer whose weights are looked at, on random pixels of one tile.
 class Trial {
 public:
-  Trial(const HostTensor &weights, const FourierTile &tile, std::span<const int64_t> dilations)
-      : tile_(tile), channels_(weights.shape()[1]), across_(weights.shape().back()),
-        down_(tile.isLine ? 1 : weights.shape()[2]), stepDown_(tile.isLine ? 1 : dilations[0]),
-        stepAcross_(dilations.back()), weights_(weights.as<float>()), narrow_(tile), wide_(tile) {
+  Trial(const HostTensor &weights, const FourierTile &tile, std::span<const int64_t> dilations,
+        const InputMoments &moments)
+      : tile_(tile), moments_(moments), channels_(weights.shape()[1]),
+        across_(weights.shape().back()), down_(tile.isLine ? 1 : weights.shape()[2]),
+        stepDown_(tile.isLine ? 1 : dilations[0]), stepAcross_(dilations.back()),
+        weights_(weights.as<float>()), narrow_(tile), wide_(tile) {}
+
+  /// Before outputs of the group are added: its channels of the input.
+  void draw(int64_t group) {
+    spectra_.clear();
+    pixels_.clear();
     for (int64_t channel = 0; channel < channels_; ++channel) {
       std::vector<float> pixels;
-      for (int64_t at = 0; at < tile.numbers(); ++at)
-        pixels.push_back(float(normalAt(kSeed, uint64_t(channel * tile.numbers() + at))));
+      for (int64_t at = 0; at < tile_.numbers(); ++at)
+        pixels.push_back(moments_.drawn(group * channels_ + channel, kSeed,
+                                        uint64_t(channel * tile_.numbers() + at)));
       spectra_.push_back(narrow_.forward(pixels));
       pixels_.push_back(std::move(pixels));
     }
@@ -184,6 +191,7 @@ private:
   }
 
   const FourierTile &tile_;
+  const InputMoments &moments_;
   int64_t channels_, across_, down_, stepDown_, stepAcross_;
   std::span<const float> weights_;
   TileTransform<float> narrow_;
@@ -195,13 +203,18 @@ private:
 } // namespace
 
 double errorOfFourier(const HostTensor &weights, const FourierTile &tile,
-                      std::span<const int64_t> dilations, bool depthwise) {
-  Trial trial(weights, tile, dilations);
-  int64_t outputs = weights.shape()[0];
+                      std::span<const int64_t> dilations, bool depthwise,
+                      const InputMoments &moments) {
+  Trial trial(weights, tile, dilations, moments);
+  int64_t outputs = weights.shape()[0], channels = std::max<int64_t>(weights.shape()[1], 1);
+  int64_t groups = std::max<int64_t>(moments.channels() / channels, 1), drawn = -1;
   int64_t step = std::max<int64_t>((outputs + kMostOutputs - 1) / kMostOutputs, 1);
   double error = 0, largest = 0;
-  for (int64_t output = 0; output < outputs; output += step)
+  for (int64_t output = 0; output < outputs; output += step) {
+    if (int64_t group = output * groups / outputs; group != drawn)
+      trial.draw(drawn = group);
     trial.add(output, depthwise, error, largest);
+  }
   bool allFinite =
       std::ranges::all_of(weights.as<float>(), [](float w) { return std::isfinite(w); });
   if (!allFinite)

@@ -182,10 +182,14 @@ private:
       return;
     double error = wanted || asked ? errorOfBfloat(*weights, product.outputsFirst,
                                                    /*roundsWeights=*/!product.depthwise,
-                                                   /*roundsRows=*/pairs || product.depthwise)
+                                                   /*roundsRows=*/pairs || product.depthwise,
+                                                   inputMoments(product.op))
                                    : 0;
-    bool rounds = asked ? *asked == kBfloatBits : wanted && error <= kBfloatBound;
-    made(product, rounds ? kBfloatBits : kFloatBits, rounds ? error : 0);
+    double bound = std::min(kBfloatBound, options_.layerBound);
+    bool rounds = asked ? *asked == kBfloatBits : wanted && error <= bound;
+    made(product, rounds ? kBfloatBits : kFloatBits, rounds ? error : 0,
+         !rounds && wanted && !asked ? kernel::Refused{"operand_bits", kBfloatBits, error}
+                                     : ArrayRef<kernel::Refused>());
     SmallVector<unsigned> operands{1};
     if (product.depthwise)
       operands = {0};
@@ -202,10 +206,11 @@ private:
            elementsOf(product) * kFewWeights <= weights_;
   }
 
-  void made(const Product &product, int64_t bits, double error) {
+  void made(const Product &product, int64_t bits, double error,
+            ArrayRef<kernel::Refused> refused = {}) {
     kernel::Schedule chosen;
     chosen.operandBits = bits;
-    options_.made(product.op, chosen, error);
+    options_.made(product.op, chosen, error, refused);
   }
 
   const Options &options_;

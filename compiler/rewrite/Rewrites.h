@@ -10,6 +10,7 @@
 #include "mlir/Support/LogicalResult.h"
 
 #include <functional>
+#include <limits>
 #include <span>
 #include <string_view>
 
@@ -33,12 +34,17 @@ struct Options {
   /// be run here. None: nothing can be measured.
   std::function<Result<double>(mlir::ModuleOp, const std::string &dialect)> measure;
 
+  /// What a layer may err by beside the policy's bound (RoundingError.h): less, where a whole model
+  /// missed its own.
+  double layerBound = std::numeric_limits<double>::infinity();
+
   kernel::Schedule asked(mlir::Operation *root) const {
     return schedules ? schedules->of(root) : kernel::Schedule();
   }
-  void made(mlir::Operation *root, const kernel::Schedule &schedule, double error) const {
+  void made(mlir::Operation *root, const kernel::Schedule &schedule, double error,
+            llvm::ArrayRef<kernel::Refused> refused = {}) const {
     if (schedules)
-      schedules->made(root, schedule, error);
+      schedules->made(root, schedule, error, refused);
   }
 };
 

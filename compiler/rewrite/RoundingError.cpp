@@ -6,13 +6,20 @@
 #include "base/Philox.h"
 #include "base/ToomCook.h"
 
+#include "mlir/IR/Builders.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 
+using namespace mlir;
+
 namespace tensmith::rewrite {
 namespace {
+
+/// An attribute of a layer: its channels' means, and behind them their deviations.
+constexpr char kInputMoments[] = "graph.input_moments";
 
 constexpr uint64_t kSeed = 2015;
 constexpr int64_t kTiles = 4, kRows = 4;
@@ -52,7 +59,30 @@ float toBfloat(float value) {
 
 } // namespace
 
-double errorOfWinograd(const HostTensor &weights, int64_t outputs) {
+float InputMoments::drawn(int64_t channel, uint64_t seed, uint64_t index) const {
+  double normal = normalAt(seed, index);
+  return float(means.empty() ? normal
+                             : means[size_t(channel)] + deviations[size_t(channel)] * normal);
+}
+
+InputMoments inputMoments(Operation *layer) {
+  auto kept = layer->getAttrOfType<DenseF64ArrayAttr>(kInputMoments);
+  if (!kept)
+    return {};
+  ArrayRef<double> numbers = kept;
+  size_t channels = numbers.size() / 2;
+  return {numbers.take_front(channels).vec(), numbers.drop_front(channels).vec()};
+}
+
+void setInputMoments(Operation *layer, const InputMoments &moments) {
+  SmallVector<double> numbers(moments.means.begin(), moments.means.end());
+  llvm::append_range(numbers, moments.deviations);
+  layer->setAttr(kInputMoments, Builder(layer).getDenseF64ArrayAttr(numbers));
+}
+
+void dropInputMoments(Operation *layer) { layer->removeAttr(kInputMoments); }
+
+double errorOfWinograd(const HostTensor &weights, int64_t outputs, const InputMoments &moments) {
   ToomCook tile = toomCook(outputs, weights.shape()[2]);
   int64_t channels = weights.shape()[1], taps = tile.taps, size = tile.size;
   int64_t planes = size * size, filter = taps * taps;
@@ -62,7 +92,7 @@ double errorOfWinograd(const HostTensor &weights, int64_t outputs) {
   for (int64_t t = 0; t < kTiles * channels; ++t) {
     float *own = image.data() + t * planes;
     for (int64_t i = 0; i < planes; ++i)
-      own[i] = float(normalAt(kSeed, uint64_t(t * planes + i)));
+      own[i] = moments.drawn(t % channels, kSeed, uint64_t(t * planes + i));
     std::ranges::copy(sandwiched(tile.input, size, size, own), turned.begin() + t * planes);
   }
   Distance distance;
@@ -97,13 +127,13 @@ double errorOfWinograd(const HostTensor &weights, int64_t outputs) {
   return distance.relative();
 }
 
-double errorOfStrassen(const HostTensor &weights) {
+double errorOfStrassen(const HostTensor &weights, const InputMoments &moments) {
   int64_t depth = weights.shape()[0], columns = weights.shape()[1], half = (depth + 1) / 2;
   auto numbers = weights.as<float>();
   int64_t pairs = columns / 2, step = std::max<int64_t>(2 * pairs / kMostOutputs, 1);
   // Two rows, of which one stands in each half of the matrix, and what they are added up to.
   auto row = [&](int64_t i, int64_t k) {
-    return k < depth ? float(normalAt(kSeed, uint64_t(i * depth + k))) : 0.0F;
+    return k < depth ? moments.drawn(k, kSeed, uint64_t(i * depth + k)) : 0.0F;
   };
   auto weight = [&](int64_t k, int64_t column) {
     return k < depth ? numbers[size_t(k * columns + column)] : 0.0F;
@@ -137,18 +167,29 @@ double errorOfStrassen(const HostTensor &weights) {
 }
 
 double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsWeights,
-                     bool roundsRows) {
+                     bool roundsRows, const InputMoments &moments) {
   int64_t outputs = weights.shape()[outputsFirst ? 0 : size_t(weights.rank() - 1)];
   int64_t inputs = weights.size() / std::max<int64_t>(outputs, 1);
   auto numbers = weights.as<float>();
   int64_t step = std::max<int64_t>((outputs + kMostOutputs - 1) / kMostOutputs, 1);
   Distance distance;
+  // Of a convolution's inputs each channel has its taps; a group of outputs has channels of its
+  // own.
+  int64_t channels = outputsFirst ? weights.shape()[1] : inputs;
+  int64_t taps = inputs / std::max<int64_t>(channels, 1);
+  int64_t groups = std::max<int64_t>(moments.channels() / std::max<int64_t>(channels, 1), 1);
   std::vector<float> rows(size_t(kRows * inputs)), roundedRows(rows.size());
-  for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i] = float(normalAt(kSeed, i));
-    roundedRows[i] = roundsRows ? toBfloat(rows[i]) : rows[i];
-  }
+  auto draw = [&](int64_t group) {
+    for (int64_t i = 0; i < kRows * inputs; ++i) {
+      float number = moments.drawn(group * channels + i % inputs / taps, kSeed, uint64_t(i));
+      rows[size_t(i)] = number;
+      roundedRows[size_t(i)] = roundsRows ? toBfloat(number) : number;
+    }
+  };
+  int64_t drawn = -1;
   for (int64_t output = 0; output < outputs; output += step) {
+    if (int64_t group = output * groups / outputs; group != drawn)
+      draw(drawn = group);
     std::array<double, kRows> found{}, right{};
     for (int64_t i = 0; i < inputs; ++i) {
       float weight = numbers[size_t(outputsFirst ? output * inputs + i : i * outputs + output)];

@@ -1,9 +1,15 @@
 // How much a layer's results err where it is computed in a way that rounds differently: found out
 // on its own weights, with random inputs, when the way is chosen.
+//
+// Inputs are N(0, 1), or, once the model was calibrated (pipeline/Calibration.h), have the moments
+// that each channel of the layer's input had: sums that cancel, as of weights whose mean is zero on
+// numbers far from it, err by many times as much.
 #pragma once
 
 #include "base/Fourier.h"
 #include "base/HostTensor.h"
+
+#include "mlir/IR/Operation.h"
 
 namespace tensmith::rewrite {
 
@@ -12,22 +18,36 @@ namespace tensmith::rewrite {
 /// 8 bits gives, with a margin for sums that cancel.
 inline constexpr double kFastBound = 1e-5, kBfloatBound = 1.0 / 64;
 
+/// Mean and deviation of each channel of a layer's input; none: 0 and 1.
+struct InputMoments {
+  std::vector<double> means, deviations;
+
+  int64_t channels() const { return int64_t(means.size()); }
+  float drawn(int64_t channel, uint64_t seed, uint64_t index) const;
+};
+
+/// As the layer's operator carries them, or none.
+InputMoments inputMoments(mlir::Operation *layer);
+void setInputMoments(mlir::Operation *layer, const InputMoments &moments);
+void dropInputMoments(mlir::Operation *layer);
+
 /// Of a convolution with stride 1 by Winograd tiles of so many outputs, in f32. weights: f32 [M, C,
 /// taps, taps]. Some tiles, channels of the output among them, are looked at.
-double errorOfWinograd(const HostTensor &weights, int64_t outputs);
+double errorOfWinograd(const HostTensor &weights, int64_t outputs, const InputMoments &moments);
 
 /// Of such a convolution by Fourier transforms of the tile. weights: f32 [M, C / group, window...]
 /// with those dilations; `depthwise`: element by element. Few channels of the output are looked at.
 double errorOfFourier(const HostTensor &weights, const FourierTile &tile,
-                      std::span<const int64_t> dilations, bool depthwise);
+                      std::span<const int64_t> dilations, bool depthwise,
+                      const InputMoments &moments);
 
 /// Of products of rows with weights by a step of Strassen's, in f32. weights: f32 [depth, columns].
 /// Some columns are looked at.
-double errorOfStrassen(const HostTensor &weights);
+double errorOfStrassen(const HostTensor &weights, const InputMoments &moments);
 
 /// Of products of rows with weights, where one or both are rounded to bf16. weights: f32 [outputs,
 /// inputs, ...] where `outputsFirst`, else [inputs, outputs].
 double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsWeights,
-                     bool roundsRows);
+                     bool roundsRows, const InputMoments &moments);
 
 } // namespace tensmith::rewrite

@@ -144,7 +144,8 @@ private:
   graph::GraphBuilder graph_;
 };
 
-/// Whether a schedule asks for the step or for none; else whether it is worth it.
+/// Whether a schedule asks for the step or for none; else whether it is worth it. `error`: of the
+/// step, where it was tried.
 bool takesStep(graph::MatMulOp product, const Sizes &sizes, const Options &options, double &error) {
   auto asked = options.asked(product).strassenSteps;
   if (asked == 0 || (!asked && !isFaster(sizes, options.machine)))
@@ -152,8 +153,8 @@ bool takesStep(graph::MatMulOp product, const Sizes &sizes, const Options &optio
   auto weights = graph::hostTensor(product.getB().getDefiningOp<graph::ConstantOp>().getValue());
   if (!weights.ok())
     return false;
-  error = errorOfStrassen(*weights);
-  return asked || error <= kFastBound;
+  error = errorOfStrassen(*weights, inputMoments(product));
+  return asked || error <= std::min(kFastBound, options.layerBound);
 }
 
 } // namespace
@@ -171,7 +172,10 @@ LogicalResult strassen(func::FuncOp function, const Options &options) {
     bool steps = takesStep(product, *sizes, options, error);
     kernel::Schedule schedule;
     schedule.strassenSteps = steps;
-    options.made(product, schedule, error);
+    if (steps || error == 0)
+      options.made(product, schedule, error);
+    else
+      options.made(product, schedule, 0, kernel::Refused{"strassen_steps", 1, error});
     if (steps)
       Step(product, *sizes).run();
   }

@@ -161,12 +161,14 @@ double errorOf(graph::ConvOp conv, const Layer &layer, int64_t outputs) {
   if (layer.integers || outputs == 0)
     return 0;
   auto weights = graph::hostTensor(conv.getW().getDefiningOp<graph::ConstantOp>().getValue());
-  return weights.ok() ? errorOfWinograd(*weights, outputs) : std::numeric_limits<double>::max();
+  return weights.ok() ? errorOfWinograd(*weights, outputs, inputMoments(conv))
+                      : std::numeric_limits<double>::max();
 }
 
 struct Tile {
   int64_t outputs; // 0: the plain convolution
   double error;
+  SmallVector<kernel::Refused, 1> refused;
 };
 
 /// What a schedule asks for, where it can be; else the fastest that errs by less than the policy's
@@ -174,15 +176,20 @@ struct Tile {
 Tile chooseTile(graph::ConvOp conv, const Layer &layer, double weightRate, const Options &options) {
   auto asked = options.asked(conv).winogradOutputs;
   if (asked && (*asked == 0 || canTransform(layer, *asked)))
-    return {*asked, errorOf(conv, layer, *asked)};
+    return {*asked, errorOf(conv, layer, *asked), {}};
   int64_t most = *std::max_element(std::begin(kOutputs), std::end(kOutputs));
+  Tile tile{0, 0, {}};
   while (int64_t outputs = chooseOutputs(options.machine, layer, weightRate, most)) {
     double error = errorOf(conv, layer, outputs);
-    if (error <= kFastBound)
-      return {outputs, error};
+    if (error <= std::min(kFastBound, options.layerBound)) {
+      tile.outputs = outputs;
+      tile.error = error;
+      break;
+    }
+    tile.refused.push_back({"winograd_outputs", outputs, error});
     most = outputs - 1;
   }
-  return {0, 0};
+  return tile;
 }
 
 class Transformation {
@@ -289,7 +296,7 @@ LogicalResult winograd(func::FuncOp function, const Options &options) {
     Tile tile = chooseTile(conv, *layer, rate, options);
     kernel::Schedule schedule;
     schedule.winogradOutputs = tile.outputs;
-    options.made(conv, schedule, tile.error);
+    options.made(conv, schedule, tile.error, tile.refused);
     if (tile.outputs > 0)
       Transformation(conv, *layer, tile.outputs).run();
   }

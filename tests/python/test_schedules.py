@@ -61,10 +61,12 @@ def test_what_was_chosen_can_be_asked_for(model, tmp_path):
         assert done.returncode == 0 and "schedules.json" not in done.stderr, done.stderr
         shown = subprocess.run([COMMAND, "inspect", tmp_path / module, "--chosen-schedules"], capture_output=True, text=True)
         assert shown.returncode == 0, shown.stderr
-        texts.append(shown.stdout)
+        # What is asked for is not tried against the bound, and so nothing is refused then.
+        entries = json.loads(shown.stdout)["schedules"]
+        texts.append([{key: value for key, value in entry.items() if key != "refused"} for entry in entries])
         (tmp_path / "schedules.json").write_text(shown.stdout)
         results.append([numpy.asarray(result) for result in tensmith.load(tmp_path / module).run(*values)])
-    assert len(json.loads(texts[0])["schedules"]) >= 4 and texts[0] == texts[1]
+    assert len(texts[0]) >= 4 and texts[0] == texts[1]
     assert all((a == b).all() for a, b in zip(*results))
 
 
