@@ -145,6 +145,8 @@ private:
 
   Status step() {
     Frame &frame = frames_.back();
+    if (Types::isStaticSize(typeOf(frame, *frame.expr)))
+      return give(Value::data(0, {})); // it is in the types
     if (const Expr *next = needed(frame))
       return push(*next, frame.instance, frame.scope);
     const Expr &expr = *frame.expr;

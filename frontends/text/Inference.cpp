@@ -45,6 +45,12 @@ bool Inference::equate(Place place, Term *expected, Term *found) {
 
 // ---- types as they are written ----
 
+static bool isSize(Term *term) {
+  term = Types::find(term);
+  return term->kind == Term::Kind::Size || term->kind == Term::Kind::Unknown ||
+         (term->kind == Term::Kind::Variable && term->sort == Term::Sort::Size);
+}
+
 Term *Inference::annotateSize(const DimExpr &size, Scope &scope) {
   switch (size.kind) {
   case DimExpr::Kind::Size:
@@ -67,22 +73,58 @@ Term *Inference::annotateSize(const DimExpr &size, Scope &scope) {
   default:
     break;
   }
-  Term *a = Types::find(annotateSize(size.parts[0], scope)),
-       *b = Types::find(annotateSize(size.parts[1], scope));
-  if (a->kind == Term::Kind::Unknown || b->kind == Term::Kind::Unknown)
-    return types_.unknown();
-  if (a->kind != Term::Kind::Size || b->kind != Term::Kind::Size)
-    return types_.unknown(); // the callers' sizes decide; the run checks
-  switch (size.kind) {
-  case DimExpr::Kind::Add:
-    return types_.size(a->size + b->size);
-  case DimExpr::Kind::Sub:
-    return types_.size(a->size - b->size);
-  case DimExpr::Kind::Mul:
-    return types_.size(a->size * b->size);
-  default:
-    return types_.size(a->size.floorDiv(b->size));
+  Term *a = annotateSize(size.parts[0], scope);
+  return computedSize(size.place, size.kind, a, annotateSize(size.parts[1], scope));
+}
+
+/// Where callers decide the sizes, it waits for them as operators do.
+Term *Inference::computedSize(Place place, DimExpr::Kind kind, Term *a, Term *b) {
+  if (Types::isKnown(a) && Types::isKnown(b))
+    return types_.computed(kind, a, b);
+  Relation relation;
+  relation.arithmetic = kind;
+  relation.place = place;
+  relation.operands = {a, b};
+  relation.numbers.resize(2);
+  relation.result = types_.variable(Term::Sort::Size);
+  pending_.push_back(relation);
+  return relation.result;
+}
+
+/// A number that the compiler knows: written, a size of the function's types, a parameter of type
+/// Size, or arithmetic on those. Null: none of them.
+Term *Inference::sizeValue(const Expr &expr) {
+  if (expr.kind == Expr::Kind::Integer && expr.text.size() <= 18)
+    return types_.size(types_.shapes.constant(std::stoll(expr.text)));
+  if (expr.kind == Expr::Kind::Name) {
+    auto local = visible_.find(expr.text);
+    if (local != visible_.end() && !local->second.empty())
+      return Types::isStaticSize(local->second.back()) ? Types::find(local->second.back())->parts[0]
+                                                       : nullptr;
+    auto named = scope_.names.find(expr.text);
+    return named != scope_.names.end() && isSize(named->second) ? named->second : nullptr;
   }
+  static const std::map<std::string, DimExpr::Kind> kinds = {{"add", DimExpr::Kind::Add},
+                                                             {"sub", DimExpr::Kind::Sub},
+                                                             {"mul", DimExpr::Kind::Mul},
+                                                             {"div", DimExpr::Kind::Div}};
+  auto kind = kinds.find(expr.text);
+  if (expr.kind != Expr::Kind::Operator || kind == kinds.end())
+    return nullptr;
+  Term *a = sizeValue(*expr.parts[0]), *b = sizeValue(*expr.parts[1]);
+  return a && b ? computedSize(expr.place, kind->second, a, b) : nullptr;
+}
+
+/// One small letter is any element type, the same wherever it stands.
+Term *Inference::annotateElement(const TypeExpr &type, Scope &scope) {
+  if (type.name.size() > 1)
+    error(type.place, "there is no element type '" + type.name + "'");
+  Term *&term = scope.names["element " + type.name];
+  if (!term) {
+    term = types_.variable(Term::Sort::Element);
+    term->name = type.name;
+  }
+  return term;
 }
 
 Term *Inference::annotate(const TypeExpr &type, Scope &scope) {
@@ -97,7 +139,9 @@ Term *Inference::annotate(const TypeExpr &type, Scope &scope) {
     for (int i = 1; i < kDataTypeCount; ++i)
       if (name(DataType(i)) == type.name)
         element = DataType(i);
-    return types_.tensor(types_.element(element), types_.shape(std::move(parts)));
+    Term *known =
+        element == DataType::Undefined ? annotateElement(type, scope) : types_.element(element);
+    return types_.tensor(known, types_.shape(std::move(parts)));
   }
   case TypeExpr::Kind::Tuple:
     return types_.tuple(std::move(parts));
@@ -122,6 +166,9 @@ Term *Inference::annotate(const TypeExpr &type, Scope &scope) {
     parts.resize(1, types_.variable());
     return types_.data("Ref", std::move(parts));
   }
+  if (type.name == "Size")
+    return types_.staticSize(type.dims.empty() ? types_.variable(Term::Sort::Size)
+                                               : annotateSize(type.dims[0], scope));
   if (type.name[0] >= 'A' && type.name[0] <= 'Z')
     error(type.place, "there is no data type '" + type.name + "'");
   else if (!parts.empty())
@@ -207,8 +254,10 @@ void Inference::solvePending(bool all) {
   shareRelations();
   if (all)
     for (const Relation &relation : pending_)
-      error(relation.place, "the types that " + std::string(relation.info->name) +
-                                " is used with are not known here; write the types of parameters");
+      if (relation.info)
+        error(relation.place,
+              "the types that " + std::string(relation.info->name) +
+                  " is used with are not known here; write the types of parameters");
 }
 
 /// What an operator gives follows from its operands, so two uses with the same ones are one.
@@ -226,6 +275,13 @@ void Inference::shareRelations() {
                                            : nullptr);
     key.push_back(mlir::DictionaryAttr::get(types_.shapes.mlirContext(), relation.attributes)
                       .getAsOpaquePointer());
+    for (const SizeAttribute &attribute : relation.sizes)
+      for (Term *value : attribute.values)
+        key.push_back(Types::find(value));
+    if (!relation.info) {
+      waiting.push_back(std::move(relation));
+      continue;
+    }
     auto [found, isNew] = seen.try_emplace({relation.info, std::move(key)}, nullptr);
     if (!isTyped(*relation.info) && !isNew) {
       const Relation &first = *found->second;
@@ -259,6 +315,9 @@ bool Inference::check() {
       for (Term *operand : relation.operands)
         if (operand)
           types_.generalize(operand);
+      for (const SizeAttribute &attribute : relation.sizes)
+        for (Term *value : attribute.values)
+          types_.generalize(value);
       types_.generalize(relation.result);
     }
     for (const FunctionDecl *function : group) {
@@ -345,6 +404,9 @@ Term *Inference::useScheme(const Scheme &scheme, Place place) {
     Relation copy = relation;
     for (Term *&operand : copy.operands)
       operand = operand ? types_.instantiate(operand, copies) : nullptr;
+    for (SizeAttribute &attribute : copy.sizes)
+      for (Term *&value : attribute.values)
+        value = types_.instantiate(value, copies);
     copy.result = types_.instantiate(relation.result, copies);
     copy.place = place;
     pending_.push_back(std::move(copy));
@@ -542,6 +604,12 @@ Term *Inference::inferName(const Expr &expr) {
   return types_.variable();
 }
 
+/// Where a Size is expected, a number is one.
+Term *Inference::inferArgument(const Expr &expr, Term *expected) {
+  Term *size = Types::isStaticSize(expected) ? sizeValue(expr) : nullptr;
+  return size ? typing_.exprs[&expr] = types_.staticSize(size) : infer(expr);
+}
+
 Term *Inference::inferCall(const Expr &expr) {
   const Expr &callee = *expr.parts[0];
   auto local = visible_.find(callee.text);
@@ -570,7 +638,9 @@ Term *Inference::inferCall(const Expr &expr) {
   }
   std::vector<Term *> parts;
   for (size_t i = 1; i < expr.parts.size(); ++i) {
-    parts.push_back(infer(*expr.parts[i]));
+    parts.push_back(type->kind == Term::Kind::Function
+                        ? inferArgument(*expr.parts[i], type->parts[i - 1])
+                        : infer(*expr.parts[i]));
     if (type->kind == Term::Kind::Function)
       equate(expr.parts[i]->place, type->parts[i - 1], parts.back());
   }

@@ -81,7 +81,10 @@ private:
   bool equate(Place place, Term *expected, Term *found);
 
   Term *annotate(const TypeExpr &type, Scope &scope);
+  Term *annotateElement(const TypeExpr &type, Scope &scope);
   Term *annotateSize(const DimExpr &size, Scope &scope);
+  Term *computedSize(Place place, DimExpr::Kind kind, Term *a, Term *b);
+  Term *sizeValue(const Expr &expr);
 
   void inferGroup(const std::vector<const FunctionDecl *> &group, const FunctionDecl *wanted,
                   Term *type);
@@ -95,6 +98,7 @@ private:
   Term *inferKind(const Expr &expr);
   Term *inferName(const Expr &expr);
   Term *inferCall(const Expr &expr);
+  Term *inferArgument(const Expr &expr, Term *expected);
   Term *inferOperator(const Expr &expr, const OperatorInfo &info,
                       const std::vector<const Expr *> &given);
   Term *inferFunction(const Expr &expr);
@@ -104,6 +108,7 @@ private:
   Term *useScheme(const Scheme &scheme, Place place);
   bool addAttribute(const Argument &argument, const OperatorInfo::Attribute &info,
                     Relation &relation);
+  bool addSizes(const Argument &argument, const OperatorInfo::Attribute &info, Relation &relation);
   void bindPattern(const Pattern &pattern, Term *type);
   void bind(const std::string &name, Term *type);
   void unbind(size_t count);

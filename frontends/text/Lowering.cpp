@@ -131,6 +131,8 @@ Type Lowering::lowerType(Term *type, bool named) {
   type = Types::find(type);
   if (type->kind == Term::Kind::Tensor)
     return relations_.lower(type, named);
+  if (Types::isStaticSize(type)) // nothing of it is left to compute with
+    type = types_.tuple({});
   noteStructure(type);
   return program::ObjectType::get(module_.getContext(), types_.print(type));
 }
@@ -207,6 +209,8 @@ Value Lowering::lower(const Expr &expr) {
     error_ = "the program is too large once its cases and instances are told apart";
   if (!error_.empty())
     return {};
+  if (Types::isStaticSize(typeOf(expr)))
+    return construct(0, {}, lowerType(typeOf(expr)), locate(expr, "size"));
   switch (expr.kind) {
   case Expr::Kind::Integer:
   case Expr::Kind::Real:

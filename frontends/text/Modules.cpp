@@ -5,11 +5,21 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <string_view>
 
 namespace tensmith::text {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// What comes with Tensmith, in the folder "tensmith" of every program.
+struct LibraryModule {
+  std::string_view path, text;
+};
+constexpr LibraryModule kLibrary[] = {
+#include "frontends/text/layers.inc"
+};
+constexpr std::string_view kLibraryFolder = "tensmith/";
 
 constexpr size_t kMostFiles = 200;
 constexpr uintmax_t kLargestFile = 4 << 20;
@@ -48,6 +58,8 @@ private:
   }
 
   void importFile(const ImportDecl &import, const fs::path &below, Module &all) {
+    if (import.path.starts_with(kLibraryFolder))
+      return importLibrary(import, all);
     fs::path path = (below / import.path).lexically_normal();
     if (folder_.empty() || import.path.empty() || fs::path(import.path).is_absolute() ||
         !isBelow(path))
@@ -63,10 +75,27 @@ private:
     if (std::string why = contents(path, text); !why.empty())
       return fail(import, why);
     states_[path.string()] = State::Begun;
-    Place at = import.place.file ? files_[import.place.file].importedAt : import.place;
-    files_.push_back({(fs::path(files_[0].name).parent_path() / path).string(), at});
-    read(parse(text, messages_, nullptr, uint32_t(files_.size() - 1)), path.parent_path(), all);
+    read(add(import, (fs::path(files_[0].name).parent_path() / path).string(), text),
+         path.parent_path(), all);
     states_[path.string()] = State::Done;
+  }
+
+  Module add(const ImportDecl &import, std::string name, const std::string &text) {
+    Place at = import.place.file ? files_[import.place.file].importedAt : import.place;
+    files_.push_back({std::move(name), at});
+    return parse(text, messages_, nullptr, uint32_t(files_.size() - 1));
+  }
+
+  void importLibrary(const ImportDecl &import, Module &all) {
+    if (!states_.try_emplace(import.path, State::Done).second)
+      return;
+    std::string known;
+    for (const LibraryModule &module : kLibrary) {
+      if (module.path == import.path)
+        return read(add(import, import.path, std::string(module.text)), {}, all);
+      known += (known.empty() ? "" : ", ") + std::string(module.path);
+    }
+    fail(import, "Tensmith has no such module; it has " + known);
   }
 
   /// The reason where it can't be had.

@@ -13,8 +13,9 @@ struct SourceFile {
 using Files = std::vector<SourceFile>;
 
 /// The module with what it imports in front of its own declarations, each file once and without its
-/// main. Paths are relative to the file that has them; no file outside of `folder` is read, and
-/// none at all where that is empty. What is wrong is told in `messages`.
+/// main. Paths are relative to the file that has them, and those below "tensmith/" are modules of
+/// the library (layers/*.tsm); no other file outside of `folder` is read, and none at all where
+/// that is empty. What is wrong is told in `messages`.
 Module withImports(Module module, const std::string &folder, Files &files,
                    std::vector<Message> &messages);
 

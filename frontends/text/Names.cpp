@@ -86,7 +86,8 @@ Names collectNames(const Module &module, std::vector<Message> &messages) {
     messages.push_back({place, "'" + name + "' is there already; choose another name"});
   };
   for (const TypeDecl &type : module.types) {
-    if (!names.types.try_emplace(type.name, &type).second || type.name == "Ref")
+    if (!names.types.try_emplace(type.name, &type).second || type.name == "Ref" ||
+        type.name == "Size")
       twice(type.place, type.name);
     for (uint32_t i = 0; i < type.constructors.size(); ++i)
       if (!names.constructors.try_emplace(type.constructors[i].name, ConstructorInfo{&type, i})

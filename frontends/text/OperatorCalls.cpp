@@ -9,9 +9,11 @@ namespace tensmith::text {
 namespace {
 
 std::optional<int64_t> integerOf(const Expr &expr) {
-  if (expr.kind != Expr::Kind::Integer || expr.text.size() > 18)
+  bool negative = expr.kind == Expr::Kind::Operator && expr.text == "neg";
+  const Expr &number = negative ? *expr.parts[0] : expr;
+  if (number.kind != Expr::Kind::Integer || number.text.size() > 18)
     return std::nullopt;
-  return std::stoll(expr.text);
+  return (negative ? -1 : 1) * std::stoll(number.text);
 }
 
 std::optional<double> realOf(const Expr &expr) {
@@ -82,10 +84,34 @@ mlir::Attribute attributeOf(const Expr &expr, AttributeKind kind, Builder &build
 
 } // namespace
 
+/// What is no number as it stands may be computed from sizes.
+bool Inference::addSizes(const Argument &argument, const OperatorInfo::Attribute &info,
+                         Relation &relation) {
+  const Expr &given = *argument.value;
+  SizeAttribute sizes{std::string(info.name), info.kind == AttributeKind::Integers, {}};
+  if (!sizes.list && info.kind != AttributeKind::Integer)
+    return false;
+  if (sizes.list && given.kind != Expr::Kind::List)
+    return false;
+  std::vector<const Expr *> parts{&given};
+  if (sizes.list) {
+    parts.clear();
+    for (const ExprPointer &part : given.parts)
+      parts.push_back(part.get());
+  }
+  for (const Expr *part : parts)
+    if (sizes.values.emplace_back(sizeValue(*part)); !sizes.values.back())
+      return false;
+  relation.sizes.push_back(std::move(sizes));
+  return true;
+}
+
 bool Inference::addAttribute(const Argument &argument, const OperatorInfo::Attribute &info,
                              Relation &relation) {
   Builder builder(types_.shapes.mlirContext());
   mlir::Attribute value = attributeOf(*argument.value, info.kind, builder, relations_);
+  if (!value && addSizes(argument, info, relation))
+    return true;
   if (!value)
     error(argument.value->place, "'" + argument.name + "' of " + std::string(relation.info->name) +
                                      " is " + kKindNames[size_t(info.kind)]);

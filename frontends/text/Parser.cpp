@@ -6,6 +6,7 @@
 #include "frontends/text/Lexer.h"
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <optional>
 #include <set>
@@ -225,8 +226,9 @@ private:
       return result;
     }
     result.name = word("a type");
-    if (isElementType(result.name)) {
-      result.kind = TypeExpr::Kind::Tensor;
+    bool isSize = result.name == "Size", isSmall = std::islower(uint8_t(result.name[0])) && is("[");
+    if (isElementType(result.name) || isSize || isSmall) {
+      result.kind = isSize ? TypeExpr::Kind::Name : TypeExpr::Kind::Tensor;
       if (accept("["))
         list("]", [&] { result.dims.push_back(dimension()); });
       return result;

@@ -448,6 +448,8 @@ std::string print(const TypeExpr &type) {
   case TypeExpr::Kind::Tensor:
     return type.name + '[' + joined(type.dims, [](const DimExpr &dim) { return print(dim); }) + ']';
   case TypeExpr::Kind::Name:
+    if (!type.dims.empty()) // Size[n]
+      return type.name + '[' + print(type.dims[0]) + ']';
     return type.name + (type.parts.empty() ? "" : '[' + joined(type.parts, part) + ']');
   case TypeExpr::Kind::Tuple:
     return '(' + joined(type.parts, part) + (type.parts.size() == 1 ? ",)" : ")");

@@ -17,6 +17,23 @@ std::string plain(std::string message) {
   return op == std::string::npos ? message : message.substr(op + 5);
 }
 
+/// Axes below 0 count from the last dimension, -1, as they do in NumPy.
+void countFromEnd(SmallVectorImpl<NamedAttribute> &attributes, Type of) {
+  auto ranked = dyn_cast_or_null<RankedTensorType>(of);
+  if (!ranked)
+    return;
+  auto counted = [&](int64_t axis) { return axis < 0 ? axis + ranked.getRank() : axis; };
+  for (NamedAttribute &attribute : attributes) {
+    Builder builder(attribute.getValue().getContext());
+    if (auto axis = dyn_cast<IntegerAttr>(attribute.getValue()); attribute.getName() == "axis")
+      attribute.setValue(builder.getI64IntegerAttr(counted(axis.getInt())));
+    auto axes = dyn_cast<DenseI64ArrayAttr>(attribute.getValue());
+    if (axes && attribute.getName() == "axes")
+      attribute.setValue(
+          builder.getDenseI64ArrayAttr(llvm::map_to_vector(axes.asArrayRef(), counted)));
+  }
+}
+
 } // namespace
 
 bool isTyped(const OperatorInfo &info) {
@@ -115,6 +132,10 @@ bool Relations::prepareNumbers(const Relation &relation, std::string &error) {
     if (Types::find(operand->parts[0])->kind == Term::Kind::Element && !known)
       known = operand->parts[0];
   }
+  Term *result = Types::find(relation.result);
+  bool typed = isTyped(*relation.info) && result->kind == Term::Kind::Tensor;
+  if (typed && !relation.operands.empty() && relation.numbers[0]) // of the type that it is told
+    known = result->parts[0];
   if (!known)
     return true;
   for (size_t i = 0; i < relation.operands.size(); ++i) {
@@ -125,9 +146,9 @@ bool Relations::prepareNumbers(const Relation &relation, std::string &error) {
     if (element->kind != Term::Kind::Variable || element->literal == Term::Literal::None)
       continue;
     // "topk(x, 5)" has a k of its own type.
-    bool alike = relation.info->operands.size() > 1 &&
-                 (relation.info->operands[1].name == "b" || where || pow ||
-                  relation.info->operands[0].kind == OperandKind::Variadic);
+    bool alike = typed || (relation.info->operands.size() > 1 &&
+                           (relation.info->operands[1].name == "b" || where || pow ||
+                            relation.info->operands[0].kind == OperandKind::Variadic));
     if (alike && !types_.unify(element, known)) {
       error = "the number " + (relation.numbers[i] ? relation.numbers[i]->text + " " : "") +
               "can't be of type " + types_.print(known);
@@ -139,7 +160,19 @@ bool Relations::prepareNumbers(const Relation &relation, std::string &error) {
   return true;
 }
 
+/// Waiting for what only callers know; `?` where they don't know it either.
+Relations::Outcome Relations::solveSizes(const Relation &relation) {
+  for (Term *operand : relation.operands)
+    if (!Types::isKnown(operand))
+      return Outcome::Waiting;
+  types_.unify(relation.result,
+               types_.computed(relation.arithmetic, relation.operands[0], relation.operands[1]));
+  return Outcome::Solved;
+}
+
 Relations::Outcome Relations::solve(const Relation &relation, std::string &error) {
+  if (!relation.info)
+    return solveSizes(relation);
   if (!prepareNumbers(relation, error))
     return Outcome::Wrong;
   for (Term *operand : relation.operands) {
@@ -153,6 +186,10 @@ Relations::Outcome Relations::solve(const Relation &relation, std::string &error
     if (!Types::isKnown(operand))
       return Outcome::Waiting;
   }
+  for (const SizeAttribute &attribute : relation.sizes)
+    for (Term *value : attribute.values)
+      if (!Types::isKnown(value))
+        return Outcome::Waiting;
   if (std::string wrong = wrongElements(relation); !wrong.empty()) {
     error = wrong;
     return Outcome::Wrong;
@@ -208,6 +245,30 @@ Operation *Relations::stand(const Relation &relation, std::string &error) {
   return build(builder, location, relation, operands, typed, error);
 }
 
+/// Attributes are what the compiler has to know.
+bool Relations::addSizes(const Relation &relation, SmallVectorImpl<NamedAttribute> &attributes,
+                         std::string &error) {
+  Builder builder(types_.shapes.mlirContext());
+  for (const SizeAttribute &attribute : relation.sizes) {
+    SmallVector<int64_t> values;
+    for (Term *value : attribute.values) {
+      Term *size = Types::find(value);
+      auto constant = size->kind == Term::Kind::Size ? dyn_cast<AffineConstantExpr>(size->size)
+                                                     : AffineConstantExpr();
+      if (!constant) {
+        error = std::string(relation.info->name) + ": '" + attribute.name + "' is computed from " +
+                types_.print(size) + ", which only the run knows; write this size as a number";
+        return false;
+      }
+      values.push_back(constant.getValue());
+    }
+    attributes.push_back(builder.getNamedAttr(
+        attribute.name, attribute.list ? mlir::Attribute(builder.getDenseI64ArrayAttr(values))
+                                       : mlir::Attribute(builder.getI64IntegerAttr(values[0]))));
+  }
+  return true;
+}
+
 Operation *Relations::build(OpBuilder &builder, Location location, const Relation &relation,
                             ValueRange operands, Type typed, std::string &error) {
   std::string message;
@@ -216,10 +277,13 @@ Operation *Relations::build(OpBuilder &builder, Location location, const Relatio
       message = plain(diagnostic.str());
     return success();
   });
+  SmallVector<NamedAttribute> attributes(ArrayRef<NamedAttribute>(relation.attributes));
+  if (!addSizes(relation, attributes, error))
+    return nullptr;
+  countFromEnd(attributes, typed ? typed : operands.empty() ? Type() : operands[0].getType());
   graph::GraphBuilder graphBuilder(builder, types_.shapes, location);
-  Operation *op =
-      typed ? graphBuilder.createTyped(relation.info->name, typed, operands, relation.attributes)
-            : graphBuilder.create(relation.info->name, operands, relation.attributes);
+  Operation *op = typed ? graphBuilder.createTyped(relation.info->name, typed, operands, attributes)
+                        : graphBuilder.create(relation.info->name, operands, attributes);
   if (op && failed(op->getName().verifyInvariants(op))) {
     op->erase();
     op = nullptr;

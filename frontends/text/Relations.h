@@ -11,15 +11,24 @@
 
 namespace tensmith::text {
 
-/// One use of an operator.
+/// An attribute whose integers are computed from sizes: `strides = [stride, stride]`.
+struct SizeAttribute {
+  std::string name;
+  bool list = false;
+  std::vector<Term *> values;
+};
+
+/// One use of an operator, or of arithmetic on sizes that callers decide.
 struct Relation {
-  const OperatorInfo *info = nullptr;
+  const OperatorInfo *info = nullptr; // null: of sizes
+  DimExpr::Kind arithmetic = DimExpr::Kind::Size;
   Place place;
   /// In the order of the record; null: absent. Those of a variadic operand one after another.
   std::vector<Term *> operands;
   /// The numbers among the operands, whose contents a shape may depend on.
   std::vector<const Expr *> numbers;
   std::vector<mlir::NamedAttribute> attributes;
+  std::vector<SizeAttribute> sizes;
   Term *result = nullptr; // a tuple where there are several
 };
 
@@ -53,6 +62,9 @@ public:
 private:
   mlir::Type plainType(Term *tensor);
   bool prepareNumbers(const Relation &relation, std::string &error);
+  Outcome solveSizes(const Relation &relation);
+  bool addSizes(const Relation &relation, llvm::SmallVectorImpl<mlir::NamedAttribute> &attributes,
+                std::string &error);
   Term *raise(mlir::Type type);
 
   Types &types_;

@@ -31,6 +31,22 @@ Term *Types::size(AffineExpr size) {
   return term;
 }
 
+Term *Types::computed(DimExpr::Kind kind, Term *a, Term *b) {
+  a = find(a), b = find(b);
+  if (a->kind != Term::Kind::Size || b->kind != Term::Kind::Size)
+    return unknown();
+  switch (kind) {
+  case DimExpr::Kind::Add:
+    return size(a->size + b->size);
+  case DimExpr::Kind::Sub:
+    return size(a->size - b->size);
+  case DimExpr::Kind::Mul:
+    return size(a->size * b->size);
+  default:
+    return size(a->size.floorDiv(b->size));
+  }
+}
+
 Term *Types::data(const std::string &name, std::vector<Term *> parts) {
   Term *term = make(Term::Kind::Data, std::move(parts));
   term->name = name;

@@ -57,6 +57,14 @@ public:
   Term *element(DataType type);
   Term *shape(std::vector<Term *> sizes) { return make(Term::Kind::Shape, std::move(sizes)); }
   Term *size(mlir::AffineExpr size);
+  /// What arithmetic on two sizes that are known comes to.
+  Term *computed(DimExpr::Kind kind, Term *a, Term *b);
+  /// The type of a number that the compiler knows, which attributes and sizes are computed from.
+  Term *staticSize(Term *size) { return data("Size", {size}); }
+  static bool isStaticSize(Term *type) {
+    Term *found = find(type);
+    return found->kind == Term::Kind::Data && found->name == "Size";
+  }
   Term *unknown() { return make(Term::Kind::Unknown, {}); }
   Term *tuple(std::vector<Term *> parts) { return make(Term::Kind::Tuple, std::move(parts)); }
   Term *function(std::vector<Term *> parts) { return make(Term::Kind::Function, std::move(parts)); }

@@ -102,7 +102,7 @@ def test_what_can_not_be_read_is_left_as_it_is(tmp_path):
 
 
 def test_the_programs_here_are_formatted():
-    programs = [*ROOT.glob("examples/**/*.tsm"), ROOT / "frontends/text/Prelude.tsm"]
+    programs = [*ROOT.glob("examples/**/*.tsm"), ROOT / "frontends/text/Prelude.tsm", *ROOT.glob("frontends/text/layers/*.tsm")]
     assert len(programs) > 2
     tensmith("format", "--check", *programs)
 

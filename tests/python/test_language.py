@@ -315,6 +315,9 @@ def test_programs_import_files(folder):
     ({"main": 'import "/etc/hostname"\nfn main(x: f32[]) = x\n'}, "main.tsm:1:8: '/etc/hostname' can't be imported: only"),
     ({"main": 'import "layers"\nfn main(x: f32[]) = x\n'}, "main.tsm:1:8: 'layers' can't be imported: it is no file"),
     ({"main": 'import "none.tsm"\nfn main(x: f32[]) = x\n'}, "main.tsm:1:8: 'none.tsm' can't be imported: No such file"),
+    ({"main": 'import "tensmith/none.tsm"\nfn main(x: f32[]) = x\n'},
+     "main.tsm:1:8: 'tensmith/none.tsm' can't be imported: Tensmith has no such module; it has tensmith/activations.tsm, "),
+    ({"main": 'import "tensmith/dense.tsm"\nfn dense(x) = x\nfn main(x: f32[]) = x\n'}, "main.tsm:2:4: 'dense' is there already"),
     ({"main": "import layers\nfn main(x: f32[]) = x\n"}, "main.tsm:1:8: expected the file's path in quotes"),
     ({"layers_norms": FILES["layers/norms.tsm"] + "fn dense(x) = x\n"}, "dense"),
 ])
