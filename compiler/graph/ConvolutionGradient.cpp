@@ -299,6 +299,31 @@ LogicalResult asConvolution(const GradientCode &code, Operation *op,
   return finish(y, results);
 }
 
+/// The elements at each position of the blocks, side by side: the image's columns.
+Value columnsOfImage(const Pullback &pull, unsigned) {
+  const GradientCode &code = pull.code;
+  Value x = pull.operand(0), g = pull.cotangent();
+  auto image = code.graph.shapes.constants(pull.operand(1));
+  auto block = code.graph.shapes.constants(pull.operand(2));
+  if (!g || !image || !block)
+    return {};
+  Windows windows = windowsOf(pull.op, *block);
+  GraphCode::Dims dims = code.dims(x), counts, apart = code.dims(g);
+  for (size_t dim = 0; dim < block->size(); ++dim)
+    counts.push_back(
+        code.size(((*image)[dim] + windows.low[dim] + windows.high[dim] - windows.span(dim) - 1) /
+                      windows.strides[dim] +
+                  1));
+  apart.resize(2);
+  apart.append({code.size(1), dims[2]});
+  Value wide = padded(code, g, windows);
+  SmallVector<Value> parts;
+  forEachPosition(*block, [&](ArrayRef<int64_t> at) {
+    parts.push_back(code.reshape(windowElements(code, wide, windows, at, counts), apart));
+  });
+  return code.reshapeLike(code.concat(parts, 2), x);
+}
+
 } // namespace
 
 std::span<const NamedGradientRule> convolutionGradients() {
@@ -306,7 +331,7 @@ std::span<const NamedGradientRule> convolutionGradients() {
       {"conv", expandedOrPulled(plainConvolution, convolution, Linear::Each, 0b11)},
       {"conv_transpose", expanded(asConvolution)},
       {"deform_conv", kNoGradient},
-      {"col2im", kNoGradient},
+      {"col2im", pulled(columnsOfImage, Linear::Jointly, 1)},
       {"winograd_input", kNoGradient},
       {"winograd_weights", kNoGradient},
       {"winograd_output", kNoGradient},

@@ -53,18 +53,15 @@ Value gathering(const Pullback &pull, unsigned) {
   return axis == 0 ? sum : code.transpose(sum, back);
 }
 
-Value scatterElements(const Pullback &pull, Value into, Value indices, Value updates,
-                      StringRef reduction) {
+/// Adds the cotangent into zeros of the operand's shape, along the operator's axis.
+Value addedAt(const Pullback &pull, Value indices) {
   const GradientCode &code = pull.code;
-  return code.op(
-      "graph.scatter_elements", {into, indices, updates},
-      {code.integer("axis", integerOf(pull.op, "axis")), code.text("reduction", reduction)});
+  return code.op("graph.scatter_elements",
+                 {code.zerosLike(pull.operand(0)), indices, pull.cotangent()},
+                 {code.integer("axis", integerOf(pull.op, "axis")), code.text("reduction", "add")});
 }
 
-Value gatheringElements(const Pullback &pull, unsigned) {
-  return scatterElements(pull, pull.code.zerosLike(pull.operand(0)), pull.operand(1),
-                         pull.cotangent(), "add");
-}
+Value gatheringElements(const Pullback &pull, unsigned) { return addedAt(pull, pull.operand(1)); }
 
 Value gatheringTuples(const Pullback &pull, unsigned) {
   return pull.code.op("graph.scatter_nd",
@@ -89,30 +86,92 @@ LogicalResult gatheringInBatches(const GradientCode &code, Operation *op,
   return finish(code.op("graph.gather_nd", {op->getOperand(0), tuples}), results);
 }
 
-bool adds(Operation *op) { return textOf(op, "reduction", "none") == "add"; }
-bool replaces(Operation *op) { return textOf(op, "reduction", "none") == "none"; }
+// ---- scatters: scatter_elements and scatter_nd alike
 
-Value scatteringElements(const Pullback &pull, unsigned operand) {
+/// Other operands at the same places.
+Value scattered(const Pullback &pull, Value into, Value updates, StringRef reduction) {
   const GradientCode &code = pull.code;
-  if (!adds(pull.op) && !replaces(pull.op))
-    return {};
-  if (operand == 2)
-    return code.op("graph.gather_elements", {pull.cotangent(), pull.operand(1)},
-                   {code.integer("axis", integerOf(pull.op, "axis"))});
-  return adds(pull.op) ? pull.cotangent()
-                       : scatterElements(pull, pull.cotangent(), pull.operand(1),
-                                         code.zerosLike(pull.operand(2)), "none");
+  SmallVector<NamedAttribute> attributes{code.text("reduction", reduction)};
+  if (pull.op->hasAttr("axis"))
+    attributes.push_back(code.integer("axis", integerOf(pull.op, "axis")));
+  return code.op(pull.op->getName().getStringRef(), {into, pull.operand(1), updates}, attributes);
 }
 
-Value scatteringTuples(const Pullback &pull, unsigned operand) {
+/// What stands where each update went.
+Value readBack(const Pullback &pull, Value from) {
   const GradientCode &code = pull.code;
-  if (!adds(pull.op) && !replaces(pull.op))
-    return {};
+  if (pull.op->hasAttr("axis"))
+    return code.op("graph.gather_elements", {from, pull.operand(1)},
+                   {code.integer("axis", integerOf(pull.op, "axis"))});
+  return code.op("graph.gather_nd", {from, pull.operand(1)});
+}
+
+/// What an update is multiplied by: x and the other updates, whose product is zero where one of
+/// them is.
+Value multiplyingIn(const Pullback &pull, unsigned operand) {
+  const GradientCode &code = pull.code;
+  Value x = pull.operand(0), updates = pull.operand(2), g = pull.cotangent();
+  if (operand == 0)
+    return code.mul(g, scattered(pull, code.filledLike(x, 1), updates, "mul"));
+  Value zero = code.scalar(updates, 0), one = code.scalar(updates, 1);
+  Value isZero = code.op("graph.equal", {updates, zero});
+  Value own = code.where(isZero, one, zero), factors = code.where(isZero, one, updates);
+  Value zeros = readBack(pull, scattered(pull, code.zerosLike(x), own, "add"));
+  Value others = code.div(readBack(pull, scattered(pull, x, factors, "mul")), factors);
+  Value slope = code.where(code.op("graph.equal", {zeros, own}), others, zero);
+  return code.mul(readBack(pull, g), slope);
+}
+
+/// Of equal extremes each takes an equal share.
+Value choosing(const Pullback &pull, unsigned operand) {
+  const GradientCode &code = pull.code;
+  Value x = pull.operand(0), updates = pull.operand(2), chosen = pull.op->getResult(0);
+  Type type = GraphCode::element(x);
+  Value isX = code.op("graph.equal", {x, chosen});
+  Value isUpdate = code.op("graph.equal", {updates, readBack(pull, chosen)});
+  Value count = scattered(pull, code.cast(isX, type), code.cast(isUpdate, type), "add");
+  Value share = code.div(pull.cotangent(), count), zero = code.scalar(x, 0);
+  return operand == 0 ? code.where(isX, share, zero)
+                      : code.where(isUpdate, readBack(pull, share), zero);
+}
+
+Value scattering(const Pullback &pull, unsigned operand) {
+  StringRef reduction = textOf(pull.op, "reduction", "none");
+  if (reduction == "mul")
+    return multiplyingIn(pull, operand);
+  if (reduction == "max" || reduction == "min")
+    return choosing(pull, operand);
   if (operand == 2)
-    return code.op("graph.gather_nd", {pull.cotangent(), pull.operand(1)});
-  return adds(pull.op) ? pull.cotangent()
-                       : code.op("graph.scatter_nd", {pull.cotangent(), pull.operand(1),
-                                                      code.zerosLike(pull.operand(2))});
+    return readBack(pull, pull.cotangent());
+  return reduction == "add"
+             ? pull.cotangent()
+             : scattered(pull, pull.cotangent(), pull.code.zerosLike(pull.operand(2)), "none");
+}
+
+/// Where in the cache each element of the update goes, along the axis.
+Value placesInCache(const Pullback &pull, int64_t axis) {
+  const GradientCode &code = pull.code;
+  Value update = pull.operand(1), first = pull.operand(2);
+  int64_t rank = GraphCode::rank(update);
+  Value places = code.alongDimension(code.indicesOf(update, axis), axis, rank);
+  if (!GraphCode::isAbsent(first))
+    places =
+        code.add(places, code.alongDimension(code.cast(first, code.builder.getI64Type()), 0, rank));
+  if (textOf(pull.op, "mode", "linear") == "circular")
+    places = code.op("graph.mod", {places, code.sizeOf(pull.operand(0), axis)});
+  return code.broadcastLike(places, update);
+}
+
+Value writingToCache(const Pullback &pull, unsigned operand) {
+  const GradientCode &code = pull.code;
+  Value update = pull.operand(1);
+  int64_t axis = axisOf(pull.op, GraphCode::rank(update));
+  if (operand == 1)
+    return code.op("graph.gather_elements", {pull.cotangent(), placesInCache(pull, axis)},
+                   {code.integer("axis", axis)});
+  return code.op("graph.tensor_scatter",
+                 {pull.cotangent(), code.zerosLike(update), pull.operand(2)},
+                 llvm::to_vector(pull.op->getAttrs()));
 }
 
 LogicalResult compression(const GradientCode &code, Operation *op,
@@ -130,10 +189,7 @@ LogicalResult compression(const GradientCode &code, Operation *op,
   return finish(code.op("graph.gather", {x, indices}, {code.integer("axis", axis)}), results);
 }
 
-Value largest(const Pullback &pull, unsigned) {
-  return scatterElements(pull, pull.code.zerosLike(pull.operand(0)), pull.op->getResult(1),
-                         pull.cotangent(), "add");
-}
+Value largest(const Pullback &pull, unsigned) { return addedAt(pull, pull.op->getResult(1)); }
 
 /// off + (on - off) * mask
 LogicalResult hotOne(const GradientCode &code, Operation *op, SmallVectorImpl<Value> &results) {
@@ -157,9 +213,9 @@ std::span<const NamedGradientRule> gatherGradients() {
       {"gather_elements", pulled(gatheringElements, Linear::Jointly, 1)},
       {"gather_nd", expandedOrPulled(gatheringInBatches, gatheringTuples, Linear::Jointly, 1)},
       {"tree_ensemble", kNoGradient},
-      {"scatter_elements", pulled(scatteringElements, Linear::No, 0b101)},
-      {"scatter_nd", pulled(scatteringTuples, Linear::No, 0b101)},
-      {"tensor_scatter", kNoGradient},
+      {"scatter_elements", pulled(scattering, Linear::No, 0b101)},
+      {"scatter_nd", pulled(scattering, Linear::No, 0b101)},
+      {"tensor_scatter", pulled(writingToCache, Linear::Jointly, 0b11)},
       {"one_hot", expanded(hotOne, 0b100)},
       {"nonzero", kZeroGradient},
       {"compress", expanded(compression)},

@@ -49,17 +49,24 @@ Operation *dropout(Generator &g, StringRef name) {
 }
 
 Operation *dft(Generator &g, StringRef name) {
+  int64_t length = g.between(1, 17);
+  bool isInverse = g.chance(0.4), isHalf = g.chance(0.4);
+  AffineExpr own = g.size(isInverse && isHalf ? length / 2 + 2 : length);
   Value x = g.like(g.builder.getF32Type(),
-                   {g.size(g.between(1, 3)), g.size(g.between(1, 17)), g.size(g.between(1, 2))});
-  return g.create(name, {x, g.none(), g.none()}, g.flag("inverse", g.chance(0.3)));
+                   {g.size(g.between(1, 3)), own, g.size(2), g.size(g.between(1, 2))});
+  Value given = g.chance(0.5) ? g.integer(g.between(1, 20)) : g.none();
+  Value axis = isHalf || g.chance(0.5) ? g.integer(g.random.of({1, -3})) : g.none();
+  return g.create(name, {x, given, axis},
+                  {g.flag("inverse", isInverse), g.flag("onesided", isHalf)});
 }
 
 Operation *stft(Generator &g, StringRef name) {
-  Value x = g.like(g.builder.getF32Type(),
-                   {g.size(g.between(1, 2)), g.size(g.between(16, 48)), g.size(1)});
-  int64_t length = g.random.of({4, 8, 16});
+  Value x = g.like(g.builder.getF32Type(), {g.size(g.between(1, 2)), g.size(g.between(16, 48)),
+                                            g.size(g.chance(0.8) ? 1 : 2)});
+  int64_t length = g.random.of({4, 7, 8, 16});
   Value window = g.chance(0.5) ? g.like(g.builder.getF32Type(), g.size(length)) : g.none();
-  return g.create(name, {x, g.integer(g.between(1, 5)), window, g.integer(length)});
+  return g.create(name, {x, g.integer(g.between(1, 5)), window, g.integer(length)},
+                  g.flag("onesided", g.chance(0.7)));
 }
 
 Operation *window(Generator &g, StringRef name) {

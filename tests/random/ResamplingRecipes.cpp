@@ -29,13 +29,18 @@ Operation *resize(Generator &g, StringRef name) {
 
 Operation *gridSample(Generator &g, StringRef name) {
   Type f32 = g.builder.getF32Type();
-  AffineExpr batch = g.size(g.between(1, 2));
-  Value x = g.like(
-      f32, {batch, g.size(g.between(1, 3)), g.size(g.between(1, 7)), g.size(g.between(1, 7))});
-  Value grid = g.like(f32, {batch, g.size(g.between(1, 5)), g.size(g.between(1, 5)), g.size(2)});
+  int64_t spatial = g.random.of({1, 2, 2, 3});
+  Dims image{g.size(g.between(1, 2)), g.size(g.between(1, 3))}, grid{image[0]};
+  for (int64_t dim = 0; dim < spatial; ++dim) {
+    image.push_back(g.size(g.between(1, spatial == 3 ? 4 : 7)));
+    grid.push_back(g.size(g.between(1, 5)));
+  }
+  grid.push_back(g.size(spatial));
+  Value x = g.like(f32, image), positions = g.like(f32, grid);
   return g.create(
-      name, {x, grid},
-      {g.text("mode", g.chance(0.5) ? "linear" : "cubic"), g.flag("align_corners", g.chance(0.5)),
+      name, {x, positions},
+      {g.text("mode", g.random.of<const char *>({"linear", "linear", "cubic", "nearest"})),
+       g.flag("align_corners", g.chance(0.5)),
        g.text("padding_mode", g.random.of<const char *>({"zeros", "border", "reflection"}))});
 }
 
@@ -68,14 +73,20 @@ Value drawPicture(Generator &g) {
 Operation *roiAlign(Generator &g, StringRef name) {
   int64_t count = g.between(1, 3);
   Value numbers = g.fresh(g.builder.getI64Type(), g.size(count), "index:1");
-  return g.create(name, {drawPicture(g), drawRegions(g, count, false), numbers},
+  Value x = drawPicture(g);
+  Value regions = g.chance(0.5) ? drawRegions(g, count, false)
+                                : g.like(g.element(x), {g.size(count), g.size(4)});
+  return g.create(name, {x, regions, numbers},
                   {g.i64("output_height", g.between(1, 3)), g.i64("output_width", g.between(1, 3)),
-                   g.i64("sampling_ratio", 2)});
+                   g.i64("sampling_ratio", g.between(1, 3)),
+                   g.text("mode", g.chance(0.7) ? "avg" : "max"),
+                   g.text("coordinate_transformation_mode",
+                          g.chance(0.5) ? "half_pixel" : "output_half_pixel")});
 }
 
 Operation *maxRoiPool(Generator &g, StringRef name) {
   return g.create(name, {drawPicture(g), drawRegions(g, g.between(1, 3), true)},
-                  g.i64s("pooled_shape", {2, 2}));
+                  g.i64s("pooled_shape", {g.between(1, 3), g.between(1, 3)}));
 }
 
 } // namespace

@@ -75,12 +75,21 @@ Operation *conv(Generator &g, StringRef name) {
 
 Operation *deformConv(Generator &g, StringRef name) {
   Type type = g.builder.getF32Type();
-  AffineExpr n = g.size(1), c = g.size(2), one = g.size(5), two = g.size(7);
-  return g.create(
-      name,
-      {g.like(type, {n, c, one, two}), g.like(type, {g.size(3), c, g.size(2), g.size(2)}),
-       g.like(type, {n, g.size(8), g.size(4), g.size(6)}), g.none(), g.none()},
-      {g.i64s("strides", {1, 1}), g.i64s("pads", {0, 0, 0, 0}), g.i64s("dilations", {1, 1})});
+  int64_t parts = g.between(1, 2), group = g.between(1, 2), stride = g.between(1, 2);
+  int64_t pad = g.between(0, 1), dilation = g.between(1, 2), outputs = 2 * g.between(1, 2);
+  auto positions = [&](int64_t size) { // of windows of two
+    return g.size((size + 2 * pad - dilation - 1) / stride + 1);
+  };
+  AffineExpr n = g.size(g.between(1, 2)), height = positions(5), width = positions(7);
+  Value x = g.like(type, {n, g.size(4), g.size(5), g.size(7)});
+  Value w = g.like(type, {g.size(outputs), g.size(4 / group), g.size(2), g.size(2)});
+  Value offset = g.like(type, {n, g.size(8 * parts), height, width});
+  Value bias = g.chance(0.5) ? g.like(type, g.size(outputs)) : g.none();
+  Value mask = g.chance(0.5) ? g.like(type, {n, g.size(4 * parts), height, width}) : g.none();
+  return g.create(name, {x, w, offset, bias, mask},
+                  {g.i64s("strides", {stride, stride}), g.i64s("pads", {pad, pad, pad, pad}),
+                   g.i64s("dilations", {dilation, dilation}), g.i64("group", group),
+                   g.i64("offset_group", parts)});
 }
 
 Operation *pool(Generator &g, StringRef name) {
@@ -115,12 +124,21 @@ Operation *maxUnpool(Generator &g, StringRef name) {
 }
 
 Operation *col2im(Generator &g, StringRef name) {
-  int64_t h = g.between(2, 7), w = g.between(2, 7), blocks = (h - 1) * (w - 1);
-  Value x =
-      g.like(g.drawFloat(), {g.size(g.between(1, 2)), g.size(4 * g.between(1, 3)), g.size(blocks)});
-  return g.create(
-      name, {x, g.integers({h, w}), g.integers({2, 2})},
-      {g.i64s("dilations", {1, 1}), g.i64s("pads", {0, 0, 0, 0}), g.i64s("strides", {1, 1})});
+  int64_t image[] = {g.between(3, 7), g.between(3, 7)}, block[2], stride[2], dilation[2], pads[4];
+  int64_t places = 1;
+  for (int dim : {0, 1}) {
+    block[dim] = g.between(1, 2);
+    stride[dim] = g.between(1, 2);
+    dilation[dim] = g.between(1, 2);
+    pads[dim] = g.between(0, 1);
+    pads[dim + 2] = g.between(0, 1);
+    int64_t span = (block[dim] - 1) * dilation[dim] + 1;
+    places *= (image[dim] + pads[dim] + pads[dim + 2] - span) / stride[dim] + 1;
+  }
+  Value x = g.like(g.drawFloat(), {g.size(g.between(1, 2)),
+                                   g.size(block[0] * block[1] * g.between(1, 3)), g.size(places)});
+  return g.create(name, {x, g.integers(image), g.integers(block)},
+                  {g.i64s("dilations", dilation), g.i64s("pads", pads), g.i64s("strides", stride)});
 }
 
 } // namespace
