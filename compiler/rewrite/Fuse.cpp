@@ -285,7 +285,7 @@ private:
     if (isa<graph::ReshapeOp>(op) && !canFollow(op->getOperand(0)))
       return;
     bool beforeRoot = isBeforeRoot(op);
-    if (root_ && (!beforeRoot || !rootTakesMovement()))
+    if (root_ && (!beforeRoot || !rootTakesMovement(op)))
       return;
     moves_ |= !beforeRoot;
     add(op, role, false);
@@ -370,8 +370,12 @@ private:
   }
 
   /// Each element of the operand is read once for each element of the result, or the root keeps a
-  /// copy.
-  bool rootTakesMovement() const {
+  /// copy. Convolutions and pools read elements several times, as vectors of channels if they can:
+  /// what is turned for them is turned before, in squares.
+  bool rootTakesMovement(Operation *op) const {
+    if (isa<graph::TransposeOp>(op) &&
+        isa<graph::ConvOp, graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(root_))
+      return false;
     return rootRole_.part == Part::Reduction || rootRole_.part == Part::Window ||
            rootRole_.isRoot(RootKind::Scatter) ||
            (rootRole_.isRoot(RootKind::Contraction) && isa<graph::MatMulOp>(root_));

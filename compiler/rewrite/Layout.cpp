@@ -1,6 +1,7 @@
-// Channels-last for everything with a window.
+// Channels-last for what has a window.
 //
-// Each convolution and pool is turned channels-last between two transpositions; the one behind it
+// Each convolution, and each pool that is worth it (LayoutCost.h), is turned channels-last between
+// two transpositions; the one behind it
 // is then moved down, through element-wise operators, concatenations, padding, slices and
 // reductions, until it meets the one before the next window and both go. What is left stands at the
 // borders of the model and at reshapes.
@@ -8,6 +9,7 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Contraction.h"
+#include "compiler/rewrite/LayoutCost.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/rewrite/Simplify.h"
 
@@ -18,13 +20,17 @@ using namespace mlir;
 namespace tensmith::rewrite {
 namespace {
 
+/// Of a pool that is not worth it, while this rewrite runs.
+constexpr char kStaysFirst[] = "graph.channels_first";
+
 /// window(x)  ->  transpose(window_channels_last(transpose(x)))
 template <typename Op> struct ToChannelsLast : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
     auto type = dyn_cast<RankedTensorType>(op.getX().getType());
-    if (!type || !isa<RankedTensorType>(op.getType()) || op.getChannelsLast() || type.getRank() < 3)
-      return rewriter.notifyMatchFailure(op, "is channels-last, or of unknown rank");
+    if (!type || !isa<RankedTensorType>(op.getType()) || op.getChannelsLast() ||
+        type.getRank() < 3 || op->hasAttr(kStaysFirst))
+      return rewriter.notifyMatchFailure(op, "is channels-last, stays first, or of unknown rank");
     SmallVector<int64_t> forward = graph::toChannelsLast(type.getRank());
     Value x = transposed(rewriter, op.getLoc(), op.getX(), forward);
     auto result = cast<RankedTensorType>(op.getType());
@@ -114,13 +120,6 @@ std::optional<SmallVector<int64_t>> transposedBy(ValueRange operands, int64_t ra
       if (int64_t(transpose.getPermutation().size()) == rank)
         return SmallVector<int64_t>(transpose.getPermutation());
   return std::nullopt;
-}
-
-/// Whether the operator can stand before a transposition of its operand, or takes it away.
-bool passesTransposition(Operation *user) {
-  return isa<graph::Elementwise, graph::TransposeOp, graph::ConcatOp, graph::PadOp, graph::SliceOp,
-             graph::ReduceSumOp, graph::ReduceMaxOp, graph::ReduceMinOp, graph::ReduceProdOp,
-             graph::ConvOp, graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(user);
 }
 
 /// Whether moving the operator before a transposition leaves no copy of that behind: all that reads
@@ -308,6 +307,8 @@ void separatePadding(graph::ConvOp conv, OpBuilder &builder, const Options &opti
 
 LogicalResult chooseLayout(func::FuncOp function, const Options &options) {
   MLIRContext *context = function.getContext();
+  for (Operation *pool : poolsChannelsFirst(function, options))
+    pool->setAttr(kStaysFirst, UnitAttr::get(context));
   RewritePatternSet patterns(context);
   patterns.add<ToChannelsLast<graph::ConvOp>, ToChannelsLast<graph::MaxPoolOp>,
                ToChannelsLast<graph::AveragePoolOp>, ToChannelsLast<graph::LpPoolOp>,
@@ -319,6 +320,7 @@ LogicalResult chooseLayout(func::FuncOp function, const Options &options) {
   config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
   if (failed(applyPatternsAndFoldGreedily(function, std::move(patterns), config)))
     return failure();
+  function.walk([](Operation *op) { op->removeDiscardableAttr(kStaysFirst); });
   OpBuilder builder(context);
   function.walk([&](graph::ConvOp conv) { separatePadding(conv, builder, options); });
   return success();

@@ -4,6 +4,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/program/Batching.h"
 #include "compiler/vm/DevicePlacement.h"
+#include "compiler/vm/LayoutConversions.h"
 #include "compiler/vm/ModuleTables.h"
 #include "compiler/vm/ProcedureBuilder.h"
 #include "compiler/vm/Signature.h"
@@ -178,6 +179,7 @@ Result<Plan> buildPlan(const PlanInput &input) {
     module.metadata.push_back(text("recomputation", input.recomputation));
   module.metadata.push_back(texts("unemitted_kernels", input.unemitted));
   module.metadata.push_back(text("schedules", input.schedules));
+  module.metadata.push_back(text("layout_conversions", layoutConversions(program)));
   module.metadata.push_back(
       text("machine_limits", input.limits.empty() ? "defaults" : input.limits));
 

@@ -208,7 +208,27 @@ void printCopies(const Json &module) {
     std::cout << table.text();
 }
 
-void printModule(const Json &module) {
+/// What is stored again in another order; see vm/LayoutConversions.h.
+Json conversionsOf(const Json &module, const std::string &file) {
+  Json metadata = module.value("metadata", Json::object());
+  return parseJson(metadata.value("layout_conversions", "[]"), file);
+}
+
+void printConversions(const Json &conversions) {
+  double bytes = 0;
+  Table table({"bytes", "from", "to", "at"});
+  for (const Json &conversion : conversions) {
+    Json stored = conversion.value("bytes", Json());
+    bytes += stored.is_number() ? stored.get<double>() : 0;
+    table.add({workText(stored), cellText(conversion["from"]), cellText(conversion["to"]),
+               cellText(conversion["value"])});
+  }
+  std::cout << fmt::format("layout conversions: {}, of {}\n", conversions.size(), bytesText(bytes));
+  if (!table.empty())
+    std::cout << table.text();
+}
+
+void printModule(const Json &module, const std::string &file) {
   std::cout << fmt::format("module: format {}, made by {} from {}\n", cellText(module["format"]),
                            cellText(module["producer"]), cellText(module["model"]));
   std::string features;
@@ -218,6 +238,7 @@ void printModule(const Json &module) {
                            features.empty() ? "" : ", needs" + features);
   printKernels(module.value("kernels", Json::array()));
   printUnemitted(module);
+  printConversions(conversionsOf(module, file));
   printStates(module);
   Json memory = memoryOf(module);
   std::cout << fmt::format("memory: weights {}, planned {} for {} values, {} values allocated "
@@ -270,15 +291,17 @@ int inspect(const Settings &settings) {
   const Json &signature = module.is_null() ? model : module;
   Json operators = isModel ? model.value("operators", Json::array()) : countInstructions(module);
   if (settings.json) {
-    Json all = {{"file", settings.file},
-                {"kind", isModel ? "model" : "module"},
-                {"inputs", signature.value("inputs", Json::array())},
-                {"outputs", signature.value("outputs", Json::array())},
-                {"operators", operators},
-                {"kernels", module.is_null() ? Json() : module["kernels"]},
-                {"memory", module.is_null() ? Json() : memoryOf(module)},
-                {"model", model},
-                {"module", module}};
+    Json all = {
+        {"file", settings.file},
+        {"kind", isModel ? "model" : "module"},
+        {"inputs", signature.value("inputs", Json::array())},
+        {"outputs", signature.value("outputs", Json::array())},
+        {"operators", operators},
+        {"kernels", module.is_null() ? Json() : module["kernels"]},
+        {"memory", module.is_null() ? Json() : memoryOf(module)},
+        {"layout_conversions", module.is_null() ? Json() : conversionsOf(module, settings.file)},
+        {"model", model},
+        {"module", module}};
     if (settings.verify)
       all["weights_verified"] = true;
     printJson(all);
@@ -289,7 +312,7 @@ int inspect(const Settings &settings) {
   printPorts(signature, "outputs");
   printOperators(operators);
   if (!module.is_null())
-    printModule(module);
+    printModule(module, settings.file);
   if (settings.verify)
     std::cout << "the weights match their hash\n";
   return kSuccess;

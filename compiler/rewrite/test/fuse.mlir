@@ -219,3 +219,19 @@ func.func @chain_of_few_parts(%x: tensor<1x200x300x32xf32>) -> tensor<1x200x300x
     : (tensor<1x200x300x32xf32>, tensor<32x1x5x5xf32>, none) -> tensor<1x200x300x32xf32>
   return %1 : tensor<1x200x300x32xf32>
 }
+
+// -----
+
+// A pool reads vectors of channels: what is turned for it is turned before, not gathered for each window.
+// CHECK-LABEL: func @turned_for_a_pool
+// CHECK: graph.kernel
+// CHECK: graph.transpose
+// CHECK: graph.kernel
+// CHECK-NOT: graph.transpose
+// CHECK: graph.max_pool
+func.func @turned_for_a_pool(%x: tensor<1x16x40x40xf32>) -> tensor<1x18x18x16xf32> {
+  %0 = graph.transpose %x {permutation = array<i64: 0, 2, 3, 1>} : (tensor<1x16x40x40xf32>) -> tensor<1x40x40x16xf32>
+  %1 = graph.max_pool %0 {kernel = array<i64: 5, 5>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+    : (tensor<1x40x40x16xf32>) -> tensor<1x18x18x16xf32>
+  return %1 : tensor<1x18x18x16xf32>
+}

@@ -107,3 +107,44 @@ func.func @read_by_several(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x1x1xf32>, %v:
     : (tensor<2x4x4x8xf32>, tensor<4x4x1x1xf32>, none) -> tensor<2x4x4x8xf32>
   return %7 : tensor<2x4x4x8xf32>
 }
+
+// -----
+
+// Two transpositions would cost more than vectors of channels win over vectors of an image's line.
+// CHECK-LABEL: func @lone_pool
+// CHECK-NEXT: %[[Y:.*]] = graph.max_pool %arg0 {
+// CHECK-NOT: channels_last = true
+// CHECK-NEXT: return %[[Y]]
+func.func @lone_pool(%x: tensor<1x16x40x40xf32>) -> tensor<1x16x40x40xf32> {
+  %0 = graph.max_pool %x {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x16x40x40xf32>) -> tensor<1x16x40x40xf32>
+  return %0 : tensor<1x16x40x40xf32>
+}
+
+// -----
+
+// Windows that overlap and take steps are gathered from an image's line.
+// CHECK-LABEL: func @lone_pool_of_large_windows
+// CHECK-NEXT: graph.transpose %arg0
+// CHECK-NEXT: graph.max_pool {{.*}}channels_last = true
+// CHECK-NEXT: graph.transpose
+// CHECK-NEXT: return
+func.func @lone_pool_of_large_windows(%x: tensor<1x16x40x40xf32>) -> tensor<1x16x18x18xf32> {
+  %0 = graph.max_pool %x {kernel = array<i64: 5, 5>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>}
+    : (tensor<1x16x40x40xf32>) -> tensor<1x16x18x18xf32>
+  return %0 : tensor<1x16x18x18xf32>
+}
+
+// -----
+
+// Channels-last takes away the transpositions of a model that is so itself.
+// CHECK-LABEL: func @pool_between_transpositions
+// CHECK-NEXT: graph.max_pool %arg0 {{.*}}channels_last = true
+// CHECK-NEXT: return
+func.func @pool_between_transpositions(%x: tensor<1x40x40x16xf32>) -> tensor<1x40x40x16xf32> {
+  %0 = graph.transpose %x {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x40x40x16xf32>) -> tensor<1x16x40x40xf32>
+  %1 = graph.max_pool %0 {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
+    : (tensor<1x16x40x40xf32>) -> tensor<1x16x40x40xf32>
+  %2 = graph.transpose %1 {permutation = array<i64: 0, 2, 3, 1>} : (tensor<1x16x40x40xf32>) -> tensor<1x40x40x16xf32>
+  return %2 : tensor<1x40x40x16xf32>
+}

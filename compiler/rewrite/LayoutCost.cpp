@@ -1,0 +1,140 @@
+// Groups of pools, and both estimates of each; see LayoutCost.h.
+#include "compiler/rewrite/LayoutCost.h"
+
+#include "compiler/graph/ChannelOrder.h"
+#include "compiler/graph/Graph.h"
+#include "compiler/rewrite/ConvolutionCost.h"
+
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+// Cycles of a vector of elements at one position of the window, as measured: side by side in
+// memory; a step apart in windows that don't overlap, whose vectors are taken apart after loading;
+// and gathered.
+constexpr double kTogether = 2, kApart = 4, kGathered = 10;
+/// A transposition's cycles against those of the traffic alone.
+constexpr double kTransposition = 2;
+
+bool isPool(Operation *op) {
+  return isa<graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(op);
+}
+
+ArrayRef<int64_t> numbers(Operation *pool, StringRef name) {
+  return pool->getAttrOfType<DenseI64ArrayAttr>(name).asArrayRef();
+}
+
+/// Bytes of a value of known sizes; of others, of one at each unknown.
+double bytesOf(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || !type.getElementType().isIntOrFloat())
+    return 0;
+  double bytes = type.getElementTypeBitWidth() / 8.0;
+  for (int64_t size : type.getShape())
+    bytes *= ShapedType::isDynamic(size) ? 1 : double(size);
+  return bytes;
+}
+
+/// Operators that one transposition would be moved through, and where it would stop.
+class Group {
+public:
+  Group(Operation *pool, const kernel::MachineShape &machine) : machine_(machine) {
+    members_.insert(pool);
+    for (size_t next = 0; next < members_.size() && !hasConvolution_; ++next) {
+      for (Value operand : members_[next]->getOperands())
+        meet(operand, operand.getDefiningOp());
+      for (Value result : members_[next]->getResults())
+        for (Operation *user : result.getUsers())
+          meet(result, user);
+    }
+  }
+
+  ArrayRef<Operation *> members() const { return members_.getArrayRef(); }
+
+  bool staysFirst() const {
+    if (hasConvolution_)
+      return false;
+    double first = 0, last = 0;
+    for (Operation *op : members_)
+      if (isPool(op)) {
+        first += cycles(op, /*channelsLast=*/false);
+        last += cycles(op, /*channelsLast=*/true);
+      }
+    auto turning = [&](double bytes) {
+      return kTransposition * cyclesOfTraffic(2 * bytes, machine_);
+    };
+    for (Value border : borders_)
+      last += turning(bytesOf(border));
+    for (Value turned : turned_)
+      first += turning(bytesOf(turned));
+    return first < last;
+  }
+
+private:
+  /// The value stands between a member and that operator; null: an argument of the block.
+  void meet(Value value, Operation *op) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || type.getRank() < 3 || (op && isa<graph::ConstantOp, graph::NoneOp>(op)))
+      return;
+    if (op && isa<graph::TransposeOp>(op)) {
+      turned_.insert(value); // which channels-last would take away
+    } else if (op && passesTransposition(op)) {
+      hasConvolution_ |= isa<graph::ConvOp>(op);
+      members_.insert(op);
+    } else {
+      borders_.insert(value);
+    }
+  }
+
+  double cycles(Operation *pool, bool channelsLast) const {
+    auto type = dyn_cast<RankedTensorType>(pool->getResult(0).getType());
+    if (!type)
+      return 0;
+    ArrayRef<int64_t> kernel = numbers(pool, "kernel"), strides = numbers(pool, "strides");
+    double lanes = double(machine_.lanes(sizeof(float)));
+    int64_t line = type.getDimSize(channelsLast ? 1 : type.getRank() - 1);
+    double along = ShapedType::isDynamic(line) ? lanes : double(line);
+    double positions = bytesOf(pool->getResult(0)) / (type.getElementTypeBitWidth() / 8.0);
+    for (int64_t size : kernel)
+      positions *= double(size);
+    double vectors = positions / along * std::ceil(along / lanes);
+    bool isTogether = channelsLast || strides.back() == 1;
+    return vectors * (isTogether                        ? kTogether
+                      : kernel.back() <= strides.back() ? kApart
+                                                        : kGathered);
+  }
+
+  const kernel::MachineShape &machine_;
+  llvm::SetVector<Operation *> members_;
+  llvm::SetVector<Value> borders_, turned_;
+  bool hasConvolution_ = false;
+};
+
+} // namespace
+
+bool passesTransposition(Operation *op) {
+  return isa<graph::Elementwise, graph::TransposeOp, graph::ConcatOp, graph::PadOp, graph::SliceOp,
+             graph::ReduceSumOp, graph::ReduceMaxOp, graph::ReduceMinOp, graph::ReduceProdOp,
+             graph::ConvOp, graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(op);
+}
+
+llvm::DenseSet<Operation *> poolsChannelsFirst(func::FuncOp function, const Options &options) {
+  llvm::DenseSet<Operation *> first, seen;
+  function.walk([&](Operation *op) {
+    if (!isPool(op) || seen.contains(op))
+      return;
+    Group group(op, options.machine);
+    bool stays = group.staysFirst();
+    for (Operation *member : group.members()) {
+      seen.insert(member);
+      if (stays && isPool(member))
+        first.insert(member);
+    }
+  });
+  return first;
+}
+
+} // namespace tensmith::rewrite
