@@ -89,6 +89,9 @@ void TileEmitter::beginPrefetch(Value tile, Value tiles, Value most) {
   bool isNear =
       panels.hasStaticShape() && panels.getNumElements() * line <= l2Bytes_ * contraction_.width;
   fetchedLines_ = isNear ? 1 : llvm::divideCeil(ofTile, kLineBytes);
+  // A full tile's requests alone don't keep memory busy where tiles are few: all lines in their
+  // order, those of the next step again, make the core's own prefetcher join.
+  fetchedLinesOfFull_ = isNear ? 1 : llvm::divideCeil(line * contraction_.step, kLineBytes);
   fetchedLevel_ = depth && *depth * line > l1Bytes_ / 2 ? kSecondLevel : kFirstLevel;
   // Where there are more tiles than bytes in a line, the panel is small beside them.
   Value step = math_.ceilDiv(math_.constant(line), tiles);
@@ -372,7 +375,8 @@ SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64
     return ahead ? elementPointer(math_, element, here, math_.constant(ahead * stride)) : here;
   };
   Value fetched = bytesFrom(bytesFrom(next, k), math_.constant(ahead));
-  for (int64_t line = 0; line < fetchedLines_; ++line)
+  bool isFull = int64_t(rowPointers.size()) >= kTileRows;
+  for (int64_t line = 0; line < (isFull ? fetchedLinesOfFull_ : fetchedLines_); ++line)
     builder.create<LLVM::Prefetch>(math_.location,
                                    moved(fetched, math_.constant(line * kLineBytes)),
                                    /*rw=*/0, /*hint=*/fetchedLevel_, /*cache=*/kData);

@@ -153,9 +153,9 @@ private:
   Finish finish_;
   int64_t l1Bytes_, l2Bytes_, vectorRegisters_, lanes_;
   ByteProducts byteProducts_;
-  int64_t fetchedLines_ = 1; // in a step
-  int fetchedLevel_ = 0;     // of caches
-  bool joins_;               // two vectors of sums are finished together
+  int64_t fetchedLines_ = 1, fetchedLinesOfFull_ = 1; // in a step; of a tile with all its rows
+  int fetchedLevel_ = 0;                              // of caches
+  bool joins_;                                        // two vectors of sums are finished together
   BfloatProducts bfloatProducts_;
   llvm::SmallVector<mlir::Value> outDims_, rows_, prefix_;
   mlir::Value batch_, rowOffset_, tile_, step_, isAlone_, slot_;
