@@ -6,6 +6,7 @@
 // gradient is a matrix product of the cotangent and the patches under the window, or several where
 // those would be large.
 #include "compiler/graph/ChannelOrder.h"
+#include "compiler/graph/SamplingGradient.h"
 #include "compiler/graph/WindowGradient.h"
 
 using namespace mlir;
@@ -330,7 +331,7 @@ std::span<const NamedGradientRule> convolutionGradients() {
   static const NamedGradientRule kRules[] = {
       {"conv", expandedOrPulled(plainConvolution, convolution, Linear::Each, 0b11)},
       {"conv_transpose", expanded(asConvolution)},
-      {"deform_conv", kNoGradient},
+      {"deform_conv", expanded(sampling::deformConv)},
       {"col2im", pulled(columnsOfImage, Linear::Jointly, 1)},
       {"winograd_input", kNoGradient},
       {"winograd_weights", kNoGradient},

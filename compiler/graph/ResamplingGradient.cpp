@@ -3,7 +3,7 @@
 // So it is differentiated as products with those matrices, which constant folding computes where
 // the sizes are known. Images that are repeated element by element are so in the gradient too.
 #include "compiler/graph/Constants.h"
-#include "compiler/graph/Gradient.h"
+#include "compiler/graph/SamplingGradient.h"
 
 using namespace mlir;
 
@@ -134,9 +134,11 @@ LogicalResult affine(const GradientCode &code, Operation *op, SmallVectorImpl<Va
 
 std::span<const NamedGradientRule> resamplingGradients() {
   static const NamedGradientRule kRules[] = {
-      {"resize", expanded(resizing, 1)}, {"grid_sample", kNoGradient},
-      {"affine_grid", expanded(affine)}, {"roi_align", kNoGradient},
-      {"max_roi_pool", kNoGradient},
+      {"resize", expanded(resizing, 1)},
+      {"grid_sample", expanded(sampling::gridSample, 0b11)},
+      {"affine_grid", expanded(affine)},
+      {"roi_align", expanded(sampling::roiAlign, 0b11)},
+      {"max_roi_pool", expanded(sampling::maxRoiPool, 1)},
   };
   return kRules;
 }
