@@ -56,13 +56,17 @@ func.func @main(%x: tensor<f32>) -> tensor<f32> {
 }
 
 //--- none.mlir
-// CHECK: node 'volume': 'det' has no derivative, and one is asked for that goes through it
+// Each region has as many samples as it is large, which only the run knows.
+// CHECK: node 'regions': 'roi_align' has no derivative, and one is asked for that goes through it
 // OTHER: {graph.name = "gradient.input0"}
 // NAMES: there is no input 'nothing' to differentiate by; there is 'input0'
-func.func @main(%x: tensor<3x3xf32>) -> (tensor<f32>, tensor<f32>) {
-  %d = graph.det %x : (tensor<3x3xf32>) -> tensor<f32> loc("volume")
-  %s = graph.reduce_sum %x {axes = array<i64: 0, 1>, keepdims = false} : (tensor<3x3xf32>) -> tensor<f32>
-  return %d, %s : tensor<f32>, tensor<f32>
+func.func @main(%x: tensor<1x1x3x3xf32>) -> (tensor<f32>, tensor<f32>) {
+  %rois = graph.constant {value = dense<1.0> : tensor<1x4xf32>} : () -> tensor<1x4xf32>
+  %images = graph.constant {value = dense<0> : tensor<1xi64>} : () -> tensor<1xi64>
+  %d = graph.roi_align %x, %rois, %images : (tensor<1x1x3x3xf32>, tensor<1x4xf32>, tensor<1xi64>) -> tensor<1x1x1x1xf32> loc("regions")
+  %r = graph.reduce_sum %d {axes = array<i64: 0, 1, 2, 3>, keepdims = false} : (tensor<1x1x1x1xf32>) -> tensor<f32>
+  %s = graph.reduce_sum %x {axes = array<i64: 0, 1, 2, 3>, keepdims = false} : (tensor<1x1x3x3xf32>) -> tensor<f32>
+  return %r, %s : tensor<f32>, tensor<f32>
 }
 
 //--- unranked.mlir
