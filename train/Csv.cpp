@@ -14,7 +14,6 @@
 #include <csv.h>
 #include <filesystem>
 #include <fmt/format.h>
-#include <map>
 
 namespace tensmith::train {
 namespace {
@@ -124,37 +123,17 @@ Table readTable(const std::string &path) {
   return table;
 }
 
-HostTensor classNumbers(const std::vector<std::string> &names, std::vector<std::string> &classes) {
-  std::map<std::string, int64_t> numbers;
-  for (const std::string &name : names)
-    numbers[name] = 0;
-  for (auto &[name, number] : numbers) {
-    number = int64_t(classes.size());
-    classes.push_back(name);
-  }
-  HostTensor column(DataType::I64, {int64_t(names.size())});
-  for (size_t i = 0; i < names.size(); ++i)
-    column.setInt(int64_t(i), numbers[names[i]]);
-  return column;
-}
-
 } // namespace
 
 Dataset openCsv(const std::string &path) {
   Table table = readTable(path);
   Dataset data = {path, table.rows, {}, -1, {}};
   for (size_t i = 0; i < table.heading.size(); ++i) {
-    bool text = !table.classes[i].empty();
-    if (text && data.target >= 0)
-      fail(path,
-           fmt::format("the columns '{}' and '{}' are both text; only the target can be",
-                       printable(table.heading[size_t(data.target)]), printable(table.heading[i])));
-    if (text)
-      data.target = int(i);
-    data.columns.push_back(
-        arrayColumn(table.heading[i],
-                    text ? classNumbers(table.classes[i], data.classes)
-                         : HostTensor::of<float>(DataType::F32, {table.rows}, table.numbers[i])));
+    if (table.classes[i].empty())
+      data.columns.push_back(arrayColumn(
+          table.heading[i], HostTensor::of<float>(DataType::F32, {table.rows}, table.numbers[i])));
+    else
+      addClasses(data, table.heading[i], table.classes[i]);
   }
   return data;
 }

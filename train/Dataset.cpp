@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
+#include <map>
 #include <unistd.h>
 
 namespace tensmith::train {
@@ -101,6 +102,25 @@ void checkFits(int64_t bytes, const std::string &where) {
 
 std::shared_ptr<const Column> arrayColumn(std::string name, HostTensor array) {
   return std::make_shared<ArrayColumn>(std::move(name), std::move(array));
+}
+
+void addClasses(Dataset &data, const std::string &name, const std::vector<std::string> &rows) {
+  if (data.target >= 0)
+    fail(data.where,
+         fmt::format("the columns '{}' and '{}' are both text; only the target can be",
+                     printable(data.columns[size_t(data.target)]->name), printable(name)));
+  std::map<std::string, int64_t> numbers;
+  for (const std::string &row : rows)
+    numbers[row] = 0;
+  for (auto &[text, number] : numbers) {
+    number = int64_t(data.classes.size());
+    data.classes.push_back(text);
+  }
+  HostTensor column(DataType::I64, {int64_t(rows.size())});
+  for (size_t i = 0; i < rows.size(); ++i)
+    column.setInt(int64_t(i), numbers[rows[i]]);
+  data.target = int(data.columns.size());
+  data.columns.push_back(arrayColumn(name, std::move(column)));
 }
 
 DataPaths findData(const Settings &settings) {

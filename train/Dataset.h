@@ -51,6 +51,10 @@ void checkFits(int64_t bytes, const std::string &where);
 /// An array whose first dimension are the rows.
 std::shared_ptr<const Column> arrayColumn(std::string name, HostTensor array);
 
+/// A column of text, which is the target: names of classes become their numbers in the order of the
+/// alphabet. Fails where there is one already.
+void addClasses(Dataset &data, const std::string &name, const std::vector<std::string> &rows);
+
 /// Arrays whose first dimension are the samples, by name; without names (all empty) inputs and
 /// targets. Throws Failure.
 Dataset arraysDataset(std::vector<std::pair<std::string, HostTensor>> arrays,

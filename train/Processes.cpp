@@ -2,6 +2,7 @@
 #include "train/Processes.h"
 
 #include "files/Failure.h"
+#include "train/BesideRuntime.h"
 
 #include <algorithm>
 #include <dlfcn.h>
@@ -194,16 +195,6 @@ bool sumOfOperator(void *context, DataType type, std::byte *data, int64_t count)
   } catch (...) {
     return false;
   }
-}
-
-/// Where the runtime looks for it as well when a module names it: of two copies one would be told
-/// how to sum, and the other do it.
-std::string besideRuntime(const std::string &library) {
-  Dl_info runtime{};
-  if (!::dladdr(::dlsym(RTLD_DEFAULT, "ts_module_load"), &runtime) || !runtime.dli_fname)
-    return library;
-  std::string path = runtime.dli_fname;
-  return path.substr(0, path.find_last_of('/') + 1) + library;
 }
 
 } // namespace
