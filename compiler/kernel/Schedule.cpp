@@ -110,6 +110,14 @@ llvm::json::Array listOf(ArrayRef<Refused> refused) {
   return list;
 }
 
+llvm::json::Array listOf(ArrayRef<Measured> times) {
+  llvm::json::Array list;
+  for (const Measured &each : times)
+    list.push_back(llvm::json::Object{
+        {"choice", each.choice}, {"value", each.value}, {"seconds", each.seconds}});
+  return list;
+}
+
 /// Whether a name in a file means a node's location, which is "name (Operator)".
 bool means(StringRef name, StringRef node) {
   return node.consume_front(name) && (node.empty() || node.starts_with(" ("));
@@ -172,7 +180,7 @@ Result<Schedules> Schedules::parse(std::string_view text, const std::string &fil
         if (!names.ok())
           return names.status().within(place);
         entry.nodes = std::move(*names);
-      } else if (key == "error" || key == "refused") {
+      } else if (key == "error" || key == "refused" || key == "measured") {
         continue;
       } else if (Status status = readChoice(key, member, entry.schedule); !status.ok()) {
         return status.within(place);
@@ -243,6 +251,10 @@ void Schedules::made(Operation *root, const Schedule &chosen, double error,
   same->add(refused);
 }
 
+void Schedules::measured(Operation *root, ArrayRef<Measured> times) {
+  measured_[structureOf(root)].assign(times.begin(), times.end());
+}
+
 std::vector<std::string> Schedules::warnings() const {
   std::vector<std::string> messages;
   for (auto [number, entry] : llvm::enumerate(asked_)) {
@@ -289,6 +301,8 @@ std::string Schedules::json() const {
         object["error"] = entry.error;
       if (!entry.refused.empty())
         object["refused"] = listOf(entry.refused);
+      if (auto times = measured_.find(kernel); times != measured_.end())
+        object["measured"] = listOf(times->second);
       list.push_back(std::move(object));
     }
   }

@@ -57,6 +57,13 @@ struct Refused {
   double error;
 };
 
+/// A choice that was timed, where choices are made by measuring.
+struct Measured {
+  llvm::StringLiteral choice; // its key
+  int64_t value;
+  double seconds;
+};
+
 /// The operator's name, the shapes and types of its operands, and those of its result.
 std::string structureOf(mlir::Operation *root);
 
@@ -66,7 +73,7 @@ public:
   /// Of JSON's text: {"schedules": [{"kernel": structure, "nodes": [name, ...], choice: number},
   /// ...]}, each entry with one of the first two or both. InvalidArgument, with `file` and the
   /// entry, where a key is unknown or a number out of its bounds. Keys beside "schedules", and an
-  /// entry's "error" and "refused", are passed over.
+  /// entry's "error", "refused" and "measured", are passed over.
   static Result<Schedules> parse(std::string_view text, const std::string &file);
 
   /// What is asked for the kernel around the operator: of several entries that fit, the later ones
@@ -78,6 +85,9 @@ public:
   /// results err by, against the largest, where that is known.
   void made(mlir::Operation *root, const Schedule &chosen, double error = 0,
             llvm::ArrayRef<Refused> refused = {});
+
+  /// How long the choices took that the operator's was made among.
+  void measured(mlir::Operation *root, llvm::ArrayRef<Measured> times);
 
   /// A message for each entry for which no kernel was made, and for each choice that none of those
   /// which were made took.
@@ -111,6 +121,8 @@ private:
   std::vector<Asked> asked_;
   /// By structure, and there by the names of the nodes.
   llvm::MapVector<std::string, llvm::SmallVector<Made, 1>, llvm::StringMap<unsigned>> made_;
+  /// Of an operator's structure.
+  llvm::StringMap<llvm::SmallVector<Measured, 2>> measured_;
   std::string file_;
 };
 

@@ -193,8 +193,9 @@ private:
     options.schedules = &schedules_;
     options.operators = operators_;
     if (options_.secondsOf)
-      options.measure = [this](ModuleOp module, const std::string &dialect) {
-        return measure(module, dialect);
+      options.measure = [this](ModuleOp module, const std::string &dialect,
+                               const std::string &schedules) {
+        return measure(module, dialect, schedules);
       };
     if (Status status = outlineProgram(); !status.ok())
       return status;
@@ -329,18 +330,20 @@ private:
   }
 
   /// Seconds of the function with that dialect for its operator, whatever its constants are.
-  Result<double> measure(ModuleOp module, const std::string &dialect) {
-    std::string text = dialect + "\n";
+  Result<double> measure(ModuleOp module, const std::string &dialect,
+                         const std::string &schedules) {
+    std::string text = dialect + "\n" + schedules + "\n";
     llvm::raw_string_ostream stream(text);
     module->print(stream,
                   OpPrintingFlags().elideLargeElementsAttrs(16).elideLargeResourceString(16));
     auto known = measured_.find(text);
     return known != measured_.end()
                ? known->second
-               : measured_.emplace(text, measureAfresh(module, dialect)).first->second;
+               : measured_.emplace(text, measureAfresh(module, dialect, schedules)).first->second;
   }
 
-  Result<double> measureAfresh(ModuleOp module, const std::string &dialect) {
+  Result<double> measureAfresh(ModuleOp module, const std::string &dialect,
+                               const std::string &schedules) {
     report("measuring operators", 0);
     CompileOptions options;
     options.target = options_.target;
@@ -352,6 +355,12 @@ private:
     options.model = "an operator to be measured";
     OwningOpRef<ModuleOp> copy = module.clone();
     Compilation compilation(*copy, options);
+    if (!schedules.empty()) {
+      auto choices = kernel::Schedules::parse(schedules, options.model);
+      if (!choices.ok())
+        return choices.status();
+      compilation.schedules_ = std::move(*choices);
+    }
     auto parts = compilation.run();
     if (!parts.ok())
       return parts.status();

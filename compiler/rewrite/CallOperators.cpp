@@ -17,12 +17,10 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/ProcessReduction.h"
 #include "compiler/kernel/Contraction.h"
+#include "compiler/rewrite/MeasuredChoice.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/IRMapping.h"
-
-#include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
 
@@ -33,93 +31,6 @@ using kernel::OperatorDialect;
 using kernel::OperatorPattern;
 
 constexpr double kFasterBy = 0.97;
-
-constexpr size_t kMostAround = 16; // operators, on each side
-
-bool isPlain(Operation *op) {
-  auto isPlainValue = [](Value value) {
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    return type ? type.hasStaticShape() &&
-                      (type.getElementType().isF32() || type.getElementType().isInteger(1))
-                : isa<NoneType>(value.getType());
-  };
-  return op->getNumResults() == 1 && op->getNumRegions() == 0 &&
-         llvm::all_of(op->getOperands(), isPlainValue) && isPlainValue(op->getResult(0));
-}
-
-bool isConstant(Value value) {
-  return isa_and_nonnull<graph::ConstantOp, graph::NoneOp>(value.getDefiningOp());
-}
-
-/// The pattern with what a generated kernel may take in besides: what moves or computes its
-/// operands' elements for it alone, and what is computed of its result's. For a library all that
-/// is done apart.
-llvm::SetVector<Operation *> surrounded(const OperatorPattern &pattern) {
-  llvm::SetVector<Operation *> all;
-  for (Operation *op : pattern.operators())
-    all.insert(op);
-  size_t most = all.size() + kMostAround;
-  for (size_t next = 0; next < all.size() && all.size() < most; ++next)
-    for (Value operand : all[next]->getOperands()) {
-      Operation *op = operand.getDefiningOp();
-      auto indexed = dyn_cast_or_null<graph::Indexed>(op);
-      bool isTakenIn = isa_and_nonnull<graph::Elementwise, graph::ReshapeOp, graph::ConcatOp>(op) ||
-                       (indexed && indexed.isMovement());
-      if (isTakenIn && !isConstant(operand) && op->hasOneUse() && isPlain(op) &&
-          op->getBlock() == pattern.root->getBlock())
-        all.insert(op);
-    }
-  most = all.size() + kMostAround;
-  for (Operation *last = pattern.result().getDefiningOp();
-       last->hasOneUse() && all.size() < most;) {
-    last = *last->user_begin();
-    if (!isa<graph::Elementwise>(last) || !isPlain(last) ||
-        last->getBlock() != pattern.root->getBlock() ||
-        last->getResult(0).getType() != pattern.result().getType())
-      break;
-    all.insert(last);
-  }
-  return all;
-}
-
-/// A module whose `main` is that. Constants that it uses stay constants.
-OwningOpRef<ModuleOp> candidate(const OperatorPattern &pattern) {
-  Location location = pattern.root->getLoc();
-  llvm::SetVector<Operation *> set = surrounded(pattern);
-  SmallVector<Operation *> ops(set.begin(), set.end());
-  llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
-  llvm::SetVector<Value> inputs, constants;
-  for (Operation *op : ops)
-    for (Value operand : op->getOperands())
-      if (isConstant(operand))
-        constants.insert(operand);
-      else if (!set.contains(operand.getDefiningOp()))
-        inputs.insert(operand);
-  OwningOpRef<ModuleOp> module = ModuleOp::create(location);
-  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
-  Value result = ops.back()->getResult(0);
-  auto type =
-      builder.getFunctionType(ValueRange(inputs.getArrayRef()).getTypes(), result.getType());
-  auto function = builder.create<func::FuncOp>(location, "main", type);
-  Block *block = function.addEntryBlock();
-  builder.setInsertionPointToEnd(block);
-  auto name = [&](std::string text) {
-    return builder.getDictionaryAttr(
-        builder.getNamedAttr("graph.name", builder.getStringAttr(text)));
-  };
-  IRMapping map;
-  for (auto [number, input] : llvm::enumerate(inputs)) {
-    function.setArgAttrs(unsigned(number), name("x" + std::to_string(number)));
-    map.map(input, block->getArgument(unsigned(number)));
-  }
-  function.setResultAttrs(0, name("y"));
-  for (Value constant : constants)
-    builder.clone(*constant.getDefiningOp(), map);
-  for (Operation *op : ops)
-    builder.clone(*op, map);
-  builder.create<func::ReturnOp>(location, map.lookup(result));
-  return module;
-}
 
 class Choice {
 public:
@@ -135,7 +46,7 @@ public:
         return tell(dialect);
     }
     if (options_.operators.measured)
-      return canBeMeasured() ? tell(fastest()) : nullptr;
+      return canBeMeasured(pattern_, options_) ? tell(fastest()) : nullptr;
     for (const OperatorDialect *dialect : options_.operators.order)
       if (partTaken(*dialect, pattern_))
         return tell(dialect);
@@ -150,32 +61,9 @@ private:
     return dialect;
   }
 
-  bool canBeMeasured() {
-    auto isFixed = [](Value value) {
-      auto type = dyn_cast<RankedTensorType>(value.getType());
-      return !type || type.hasStaticShape();
-    };
-    auto areFixed = [&](Operation *op) {
-      return llvm::all_of(op->getOperands(), isFixed) && llvm::all_of(op->getResults(), isFixed);
-    };
-    return options_.measure && llvm::all_of(pattern_.operators(), areFixed) &&
-           !isa<graph::LoopOp>(pattern_.root->getParentOp()) && !isOfAttention();
-  }
-
-  /// Whether a product or a softmax is one of attention's.
-  bool isOfAttention() {
-    for (Operation &op : *pattern_.root->getBlock())
-      if (auto scores = kernel::matchScores(&op))
-        if (llvm::is_contained(
-                {&op, scores->softmax.getOperation(), scores->product.getOperation()},
-                pattern_.root))
-          return true;
-    return false;
-  }
-
   const OperatorDialect *fastest() {
-    OwningOpRef<ModuleOp> module = candidate(pattern_);
-    auto generated = options_.measure(*module, kernel::kGenerated.str());
+    OwningOpRef<ModuleOp> module = functionAround(pattern_);
+    auto generated = options_.measure(*module, kernel::kGenerated.str(), "");
     if (!generated.ok())
       return nullptr;
     const OperatorDialect *best = nullptr;
@@ -183,7 +71,7 @@ private:
     for (const OperatorDialect &dialect : kernel::operatorDialects()) {
       if (!partTaken(dialect, pattern_))
         continue;
-      auto seconds = options_.measure(*module, dialect.name);
+      auto seconds = options_.measure(*module, dialect.name, "");
       if (!seconds.ok() || *seconds >= least)
         continue;
       least = *seconds;

@@ -20,6 +20,7 @@
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/rewrite/ConvolutionCost.h"
+#include "compiler/rewrite/MeasuredChoice.h"
 #include "compiler/rewrite/RoundingError.h"
 #include "compiler/rewrite/Winograd.h"
 
@@ -235,6 +236,40 @@ struct Choice {
   SmallVector<kernel::Refused, 1> refused;
 };
 
+/// The fastest of the transforms that are estimated best, and of what is done without any, where
+/// choices are measured; nothing where the estimate decides.
+std::optional<Choice> measuredChoice(graph::ConvOp conv, const Layer &layer, double constants,
+                                     double most, const Options &options) {
+  constexpr size_t kTried = 2;
+  if (!options.operators.measured)
+    return std::nullopt;
+  Estimate estimate(options.machine, layer, constants);
+  double rate = weightRate(constants, options.machine);
+  double without = estimate.direct();
+  if (auto cycles = cyclesOfWinograd(conv, rate, options))
+    without = std::min(without, *cycles);
+  SmallVector<Candidate> candidates;
+  for (int64_t size : sizesFor(layer))
+    if (auto tile = tileOf(layer, size); tile && estimate.bytes(*tile) <= most)
+      candidates.push_back({"fourier_tile", size, estimate.fourier(*tile)});
+  llvm::sort(candidates,
+             [](const Candidate &a, const Candidate &b) { return a.cycles < b.cycles; });
+  candidates.truncate(std::min(candidates.size(), kTried));
+  llvm::erase_if(candidates, [&](const Candidate &candidate) {
+    return candidate.cycles > without * kWorthATry ||
+           errorOf(conv, layer, *tileOf(layer, candidate.value)) >
+               std::min(kFastBound, options.layerBound);
+  });
+  if (candidates.empty())
+    return std::nullopt;
+  candidates.push_back({"fourier_tile", 0, without});
+  auto fastest = fastestOf(conv, candidates, options);
+  if (!fastest)
+    return std::nullopt;
+  int64_t size = candidates[*fastest].value;
+  return Choice{size, size ? errorOf(conv, layer, *tileOf(layer, size)) : 0, {}};
+}
+
 /// What a schedule asks for, where it can be; else the fastest, if it errs by less than the
 /// policy's bound. `constants`: bytes of the function's, of which `spectra` are those made so far.
 Choice choose(graph::ConvOp conv, const Layer &layer, double constants, double spectra,
@@ -250,6 +285,8 @@ Choice choose(graph::ConvOp conv, const Layer &layer, double constants, double s
   if (asked.winogradOutputs || !layer.isCandidate)
     return {};
   double most = std::min(kMostBytes, kMostOfAll - spectra);
+  if (auto measured = measuredChoice(conv, layer, constants, most, options))
+    return *measured;
   double least = estimate.direct() * kClearly / kWorthwhile;
   Choice best;
   for (int64_t size : sizesFor(layer)) {

@@ -30,9 +30,12 @@ struct Options {
 
   /// Who does operators that libraries do, too.
   kernel::OperatorPolicy operators;
-  /// Seconds of a function `main` if that dialect does the operator in it; an error where it can't
-  /// be run here. None: nothing can be measured.
-  std::function<Result<double>(mlir::ModuleOp, const std::string &dialect)> measure;
+  /// Seconds of a function `main` if that dialect does the operator in it, by the choices of a
+  /// schedules file's text (empty: by estimates); an error where it can't be run here. None:
+  /// nothing can be measured.
+  std::function<Result<double>(mlir::ModuleOp, const std::string &dialect,
+                               const std::string &schedules)>
+      measure;
 
   /// What a layer may err by beside the policy's bound (RoundingError.h): less, where a whole model
   /// missed its own.

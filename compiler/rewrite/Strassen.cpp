@@ -13,6 +13,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/rewrite/MeasuredChoice.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/rewrite/RoundingError.h"
 
@@ -38,9 +39,13 @@ std::optional<Sizes> sizesOf(graph::MatMulOp product) {
   return Sizes{a.getNumElements() / depth, depth, columns};
 }
 
-/// Whether the step takes fewer cycles than the plain product, of one core, or of several: each of
-/// those adds what it multiplies, but gets half of the memory's bandwidth or less.
-bool isFaster(const Sizes &sizes, const kernel::MachineShape &machine) {
+struct Cycles {
+  double plain, step;
+};
+
+/// What both take of one core, or of several: each of those adds what it multiplies, but gets half
+/// of the memory's bandwidth or less.
+Cycles estimate(const Sizes &sizes, const kernel::MachineShape &machine) {
   constexpr double kEfficiency = 0.9, kFmaPerCycle = 2, kSaved = 1.0 / 8, kPartOfMemory = 0.5;
   // Quarters that are read or written beside those of a plain product: of the rows four copies, and
   // three sums of two; of the result what waits between products, and their assembly.
@@ -51,7 +56,7 @@ bool isFaster(const Sizes &sizes, const kernel::MachineShape &machine) {
   double quarters = (kOfRows * rows * depth + kOfResult * rows * columns) / 4;
   double more = 3.0 / 4 * depth * columns; // weights
   double bandwidth = machine.memoryBytesPerCycle * kPartOfMemory;
-  return (quarters + more) * sizeof(float) / bandwidth < kSaved * arithmetic;
+  return {arithmetic, arithmetic * (1 - kSaved) + (quarters + more) * sizeof(float) / bandwidth};
 }
 
 class Step {
@@ -144,17 +149,25 @@ private:
   graph::GraphBuilder graph_;
 };
 
-/// Whether a schedule asks for the step or for none; else whether it is worth it. `error`: of the
-/// step, where it was tried.
+/// Whether a schedule asks for the step or for none; else whether it is worth it, as measured or as
+/// estimated. `error`: of the step, where it was tried.
 bool takesStep(graph::MatMulOp product, const Sizes &sizes, const Options &options, double &error) {
   auto asked = options.asked(product).strassenSteps;
-  if (asked == 0 || (!asked && !isFaster(sizes, options.machine)))
+  Cycles cycles = estimate(sizes, options.machine);
+  bool measures = options.operators.measured && cycles.step < cycles.plain * kWorthATry;
+  if (asked == 0 || (!asked && cycles.step >= cycles.plain && !measures))
     return false;
   auto weights = graph::hostTensor(product.getB().getDefiningOp<graph::ConstantOp>().getValue());
   if (!weights.ok())
     return false;
   error = errorOfStrassen(*weights, inputMoments(product));
-  return asked || error <= std::min(kFastBound, options.layerBound);
+  if (asked || error > std::min(kFastBound, options.layerBound))
+    return asked.has_value();
+  Candidate candidates[] = {{"strassen_steps", 0, cycles.plain},
+                            {"strassen_steps", 1, cycles.step}};
+  if (auto fastest = fastestOf(product, candidates, options))
+    return *fastest == 1;
+  return cycles.step < cycles.plain;
 }
 
 } // namespace
@@ -172,10 +185,11 @@ LogicalResult strassen(func::FuncOp function, const Options &options) {
     bool steps = takesStep(product, *sizes, options, error);
     kernel::Schedule schedule;
     schedule.strassenSteps = steps;
-    if (steps || error == 0)
-      options.made(product, schedule, error);
-    else
+    bool isRefused = !steps && error > std::min(kFastBound, options.layerBound);
+    if (isRefused)
       options.made(product, schedule, 0, kernel::Refused{"strassen_steps", 1, error});
+    else
+      options.made(product, schedule, steps ? error : 0);
     if (steps)
       Step(product, *sizes).run();
   }

@@ -22,6 +22,7 @@
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Kernel.h"
 #include "compiler/rewrite/ConvolutionCost.h"
+#include "compiler/rewrite/MeasuredChoice.h"
 #include "compiler/rewrite/RoundingError.h"
 
 #include <algorithm>
@@ -192,6 +193,29 @@ Tile chooseTile(graph::ConvOp conv, const Layer &layer, double weightRate, const
   return tile;
 }
 
+/// The same where choices are measured: the tiles that err by less than the bound, and none.
+Tile measuredTile(graph::ConvOp conv, const Layer &layer, double weightRate,
+                  const Options &options) {
+  Tile estimated = chooseTile(conv, layer, weightRate, options);
+  if (!options.operators.measured || options.asked(conv).winogradOutputs)
+    return estimated;
+  Estimate estimate(options.machine, layer, weightRate);
+  SmallVector<Candidate> candidates{{"winograd_outputs", 0, estimate.direct()}};
+  SmallVector<double> errors{0};
+  for (int64_t outputs : kOutputs) {
+    double error = canTransform(layer, outputs) ? errorOf(conv, layer, outputs)
+                                                : std::numeric_limits<double>::infinity();
+    if (error > std::min(kFastBound, options.layerBound))
+      continue;
+    candidates.push_back({"winograd_outputs", outputs, estimate.winograd(outputs)});
+    errors.push_back(error);
+  }
+  auto fastest = fastestOf(conv, candidates, options);
+  if (!fastest)
+    return estimated;
+  return {candidates[*fastest].value, errors[*fastest], estimated.refused};
+}
+
 class Transformation {
 public:
   Transformation(graph::ConvOp conv, const Layer &layer, int64_t outputs)
@@ -293,7 +317,7 @@ LogicalResult winograd(func::FuncOp function, const Options &options) {
       continue;
     layer->halves = !layer->integers && options.precision == Precision::Bfloat &&
                     options.machine.bfloatProducts != kernel::BfloatProducts::None;
-    Tile tile = chooseTile(conv, *layer, rate, options);
+    Tile tile = measuredTile(conv, *layer, rate, options);
     kernel::Schedule schedule;
     schedule.winogradOutputs = tile.outputs;
     options.made(conv, schedule, tile.error, tile.refused);

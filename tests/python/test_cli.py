@@ -598,6 +598,42 @@ def test_a_machine_with_slow_memory_is_compiled_for_otherwise(tmp_path, own_cach
     assert identity not in ("defaults", limits["identity"])
 
 
+# Breaks if `measured` believes an estimate whose rival was nearly as good, or what it finds can't be asked for.
+def test_a_wrong_estimate_is_put_right_by_measuring(tmp_path, own_cache):
+    w = numpy.random.default_rng(5).standard_normal((128, 128, 3, 3)).astype(numpy.float32) / 34
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])
+    path = one_node(tmp_path / "c.onnx", node, {"x": [1, 128, 28, 28]}, [1, 128, 28, 28], [numpy_helper.from_array(w, "w")])
+    (tmp_path / "cache").mkdir()
+    environment = {**own_cache, "TENSMITH_CACHE": str(tmp_path / "cache")}
+    [kept] = pathlib.Path(own_cache["TENSMITH_CACHE"]).glob("machine-*.json")
+
+    def chosen(slower, *options):
+        """With caches and memory that are said to be so much slower than they are."""
+        limits = json.loads(kept.read_text())
+        for level in limits["memory"]:
+            for rate in level["bytes_per_second"].values():
+                rate["one"] /= slower
+        (tmp_path / "cache" / kept.name).write_text(json.dumps(limits))
+        tensmith("compile", path, "-o", tmp_path / "m.so", *options, env=environment)
+        text = tensmith("inspect", tmp_path / "m.so", "--chosen-schedules", env=environment).stdout
+        (tmp_path / "chosen.json").write_text(text)
+        return next(entry for entry in json.loads(text)["schedules"] if entry["kernel"].startswith("conv "))
+
+    # Where the plain convolution is just estimated to be the faster one.
+    low, high = 1.0, 1000.0
+    assert chosen(low)["winograd_outputs"] > 0 and chosen(high)["winograd_outputs"] == 0
+    while high > 1.1 * low:
+        middle = (low * high) ** 0.5
+        low, high = (low, middle) if chosen(middle)["winograd_outputs"] == 0 else (middle, high)
+    wrong, measured = chosen(high), chosen(high, "--operators", "measured")
+    assert "measured" not in wrong and wrong["winograd_outputs"] == 0
+    seconds = {entry["value"]: entry["seconds"] for entry in measured["measured"] if entry["choice"] == "winograd_outputs"}
+    assert 0 in seconds and len(seconds) > 1
+    assert measured["winograd_outputs"] == min(seconds, key=seconds.get) != 0
+    again = chosen(high, "--schedules", tmp_path / "chosen.json")
+    assert again["winograd_outputs"] == measured["winograd_outputs"] and "measured" not in again
+
+
 def test_machine():
     machine = json.loads(tensmith("machine", "--json").stdout)
     assert machine["cpu"] and machine["threads"] == len(os.sched_getaffinity(0))

@@ -56,7 +56,7 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
       ->add_option("--operators", settings.operators,
                    "Who does products, convolutions, softmax and layer norm: generated (default); "
                    "onednn, openblas or a list of both, the first that can; measured: whoever is "
-                   "fastest here")
+                   "fastest here, by whichever algorithm is")
       ->type_name("NAMES");
   group->add_flag("--evaluate-by-reference", settings.byReference,
                   "No kernels: every operator by its reference evaluation");
