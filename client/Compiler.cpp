@@ -4,8 +4,11 @@
 #include "base/Precision.h"
 #include "client/Progress.h"
 #include "files/Failure.h"
+#include "files/Npy.h"
+#include "files/Npz.h"
 #include "train/Schedule.h"
 
+#include <cstring>
 #include <deque>
 #include <dlfcn.h>
 #include <filesystem>
@@ -68,7 +71,10 @@ std::string defaultReproducer() {
 
 /// The API's options, and the pointers that they hold.
 struct Options {
-  std::vector<const char *> shapes, keep, overridable;
+  std::vector<const char *> shapes, keep, overridable, calibrated;
+  std::vector<std::string> calibratedNames;
+  std::vector<Tensor> calibration;
+  std::vector<ts_tensor *> calibrationHandles;
   std::string reproducer;
   ts_compile_options options;
 
@@ -114,7 +120,36 @@ struct Options {
     options.nesting_limit = settings.nestingLimit;
     options.warn = Progress::warnCallback;
     options.warn_context = &progress;
+    calibrate(settings.calibrate);
   }
+
+private:
+  void calibrate(const std::string &what) {
+    if (what.empty())
+      return;
+    options.calibration = what == "random" ? TS_CALIBRATE_RANDOM : TS_CALIBRATE_GIVEN;
+    if (options.calibration == TS_CALIBRATE_RANDOM)
+      return;
+    Npz archive(what);
+    calibratedNames = archive.names();
+    for (const std::string &name : calibratedNames) {
+      HostTensor array = readNpy(archive.read(name), what + ": '" + name + "'");
+      if (array.type() == DataType::String)
+        fail(what, "'" + name + "' holds strings, which can't be calibrated with");
+      Tensor &tensor = calibration.emplace_back(ts_type(array.type()), array.shape());
+      if (array.bytes())
+        std::memcpy(tensor.data(), array.data(), size_t(array.bytes()));
+      calibrated.push_back(name.c_str());
+      calibrationHandles.push_back(tensor.handle());
+    }
+    if (calibration.empty())
+      fail(what, "has no arrays to calibrate with");
+    options.calibration_names = calibrated.data();
+    options.calibration_values = calibrationHandles.data();
+    options.calibration_count = calibration.size();
+    options.calibration_source = source_.assign(what).c_str();
+  }
+  std::string source_;
 };
 
 /// What a run of training says of its step, as the API takes it.

@@ -39,7 +39,8 @@ struct CompileSettings {
   std::string recomputation;
   std::string device; // empty: the host
   bool forEvaluation = false;
-  std::string madeOf; // goes into the module's metadata
+  std::string calibrate; // "random", or an .npz file of inputs; empty: layers are tried alone
+  std::string madeOf;    // goes into the module's metadata
   double timeLimit = 0;
   int64_t nodeLimit = 0;
   int nestingLimit = 0;

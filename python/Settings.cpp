@@ -19,6 +19,7 @@ ts_compile_options Settings::options(Pointers &pointers,
   };
   add(shapes);
   add(overridable);
+  add(calibrationNames);
   for (const Derivative &derivative : derivatives) {
     add(derivative.of);
     add(derivative.by);
@@ -34,6 +35,13 @@ ts_compile_options Settings::options(Pointers &pointers,
   result.shape_count = shapes.size();
   result.overridable = take(overridable);
   result.overridable_count = overridable.size();
+  result.calibration = ts_calibration(calibration);
+  result.calibration_names = take(calibrationNames);
+  for (nb::handle value : calibrationValues)
+    pointers.handles.push_back(pointers.tensors.emplace_back(toTensor(value)).get());
+  result.calibration_values = pointers.handles.data();
+  result.calibration_count = pointers.handles.size();
+  result.calibration_source = calibrationSource ? calibrationSource->c_str() : nullptr;
   for (const Derivative &derivative : derivatives) {
     const char *const *of = take(derivative.of);
     pointers.derivatives.push_back({derivative.tangent ? TS_TANGENT : TS_GRADIENT, of,
@@ -113,5 +121,9 @@ void bindSettings(nb::module_ &m) {
       .def_rw("recomputation", &Settings::recomputation, nb::arg().none())
       .def_rw("device", &Settings::device, nb::arg().none())
       .def_rw("for_evaluation", &Settings::forEvaluation)
+      .def_rw("calibration", &Settings::calibration)
+      .def_rw("calibration_names", &Settings::calibrationNames)
+      .def_rw("calibration_values", &Settings::calibrationValues)
+      .def_rw("calibration_source", &Settings::calibrationSource, nb::arg().none())
       .def_rw("precision", &Settings::precision);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "python/CompilerLibrary.h"
+#include "python/Conversion.h"
 
 #include <nanobind/nanobind.h>
 
@@ -27,6 +28,8 @@ struct Pointers {
   ts_training_options training{};
   std::vector<const char *> names;
   std::vector<ts_derivative> derivatives;
+  std::vector<Owned<ts_tensor>> tensors;
+  std::vector<ts_tensor *> handles;
 };
 
 struct Settings {
@@ -37,7 +40,12 @@ struct Settings {
   int64_t memory = 0; // bytes of a run; 0: any
   bool reference = false, fuse = true, forEvaluation = false;
   int precision = TS_PRECISION_FAST;
+  int calibration = TS_CALIBRATE_NONE;
+  std::vector<std::string> calibrationNames;
+  nanobind::list calibrationValues; // arrays
+  std::optional<std::string> calibrationSource;
 
+  /// With the interpreter's lock.
   ts_compile_options options(Pointers &pointers,
                              const tensmith::python::CompilerLibrary &compiler) const;
 };

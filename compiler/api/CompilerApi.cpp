@@ -5,7 +5,9 @@
 #include "base/Budget.h"
 #include "compiler/api/Derivatives.h"
 #include "compiler/api/GraphText.h"
+#include "compiler/api/Handles.h"
 #include "compiler/api/MeasureMachine.h"
+#include "compiler/api/RunModule.h"
 #include "compiler/api/TakenStatus.h"
 #include "compiler/api/TimeModule.h"
 #include "compiler/api/TrainingOptions.h"
@@ -83,6 +85,8 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
     return status;
   if (result.training && result.derivative_count)
     return invalidArgument("a step of training can't be asked for together with derivatives");
+  if (Status status = checkCalibration(result); !status.ok())
+    return status;
   if (result.training && result.for_evaluation)
     return invalidArgument("a step of training can't be compiled for evaluation");
   if (result.optimization != 0 && result.optimization != 1)
@@ -331,6 +335,8 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   if (options.operators)
     result.operators = options.operators;
   result.secondsOf = secondsOfModule;
+  result.calibration = calibrationInputs(options);
+  result.run = runModule;
   result.memoryBudget = options.memory_budget;
   if (options.recomputation)
     result.recomputation = options.recomputation;
@@ -357,84 +363,6 @@ Status copyText(const std::string &text, char **out) {
     return {StatusCode::ResourceExhausted, "there is not enough memory"};
   std::memcpy(*out, text.c_str(), text.size() + 1);
   return {};
-}
-
-Result<graph::RuntimeValue> fromHandle(const ts_tensor *tensor) {
-  if (ts_tensor_kind(tensor) == TS_NONE)
-    return graph::RuntimeValue();
-  if (ts_tensor_kind(tensor) == TS_SEQUENCE || ts_tensor_kind(tensor) == TS_MAP) {
-    std::vector<graph::RuntimeValue> elements;
-    for (size_t i = 0; i < ts_tensor_sequence_length(tensor); ++i) {
-      auto element = fromHandle(ts_tensor_sequence_at(tensor, i));
-      if (!element.ok())
-        return element.status();
-      elements.push_back(*element);
-    }
-    return ts_tensor_kind(tensor) == TS_MAP
-               ? graph::RuntimeValue::map(std::move(elements[0]), std::move(elements[1]))
-               : graph::RuntimeValue::sequence(std::move(elements));
-  }
-  const int64_t *dims = ts_tensor_shape(tensor);
-  Shape shape(dims, dims + ts_tensor_rank(tensor));
-  auto type = DataType(ts_tensor_type(tensor));
-  if (type != DataType::String)
-    return graph::RuntimeValue(HostTensor(type, shape, ts_tensor_data(tensor), nullptr));
-  std::vector<std::string> strings;
-  for (int64_t i = 0; i < ts_tensor_size(tensor); ++i)
-    strings.push_back(ts_tensor_string(tensor, i));
-  return graph::RuntimeValue(HostTensor::ofStrings(shape, std::move(strings)));
-}
-
-Result<std::vector<graph::RuntimeValue>> fromHandles(ts_tensor *const *tensors, size_t count) {
-  std::vector<graph::RuntimeValue> result;
-  for (size_t i = 0; i < count; ++i) {
-    if (!tensors[i])
-      return missing(("input " + std::to_string(i)).c_str());
-    auto value = fromHandle(tensors[i]);
-    if (!value.ok())
-      return value.status();
-    result.push_back(std::move(*value));
-  }
-  return result;
-}
-
-struct FreeTensor {
-  void operator()(ts_tensor *tensor) const { ts_tensor_free(tensor); }
-};
-using TensorHandle = std::unique_ptr<ts_tensor, FreeTensor>;
-
-ts_status *toHandle(const graph::RuntimeValue &value, ts_tensor **out) {
-  if (value.kind == graph::RuntimeValue::Kind::None)
-    return ts_tensor_none(out);
-  if (value.kind != graph::RuntimeValue::Kind::Tensor) {
-    bool isMap = value.kind == graph::RuntimeValue::Kind::Map;
-    std::vector<ts_tensor *> elements;
-    ts_status *status = nullptr;
-    for (const graph::RuntimeValue &element : *value.elements) {
-      ts_tensor *handle = nullptr;
-      if ((status = toHandle(element, &handle)))
-        break;
-      elements.push_back(handle);
-    }
-    if (!status)
-      status = isMap ? ts_tensor_map(elements[0], elements[1], out)
-                     : ts_tensor_sequence(elements.data(), elements.size(), out);
-    for (ts_tensor *element : elements)
-      ts_tensor_free(element);
-    return status;
-  }
-  const HostTensor &tensor = value.tensor;
-  if (tensor.type() == DataType::String) {
-    std::vector<const char *> strings;
-    for (int64_t i = 0; i < tensor.size(); ++i)
-      strings.push_back(tensor.getString(i).c_str());
-    return ts_tensor_strings(strings.data(), tensor.shape().data(), tensor.shape().size(), out);
-  }
-  ts_status *status =
-      ts_tensor_create(ts_type(tensor.type()), tensor.shape().data(), tensor.shape().size(), out);
-  if (!status && tensor.bytes())
-    std::memcpy(ts_tensor_data(*out), tensor.data(), size_t(tensor.bytes()));
-  return status;
 }
 
 void writePorts(runtime::JsonWriter &json, const std::vector<vm::SignaturePort> &ports) {
@@ -562,7 +490,7 @@ Result<TensorHandle> toHandle(const text::ValueRef &value) {
       fields.push_back(field.get());
     Status status =
         taken(data ? ts_tensor_data_value(top.value->tag, fields.data(), fields.size(), &built)
-                   : toHandle(graph::RuntimeValue(top.value->tensor), &built));
+                   : tensmith::toHandle(graph::RuntimeValue(top.value->tensor), &built));
     TensorHandle handle(built);
     if (!status.ok())
       return status;

@@ -26,8 +26,12 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <cmath>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -101,6 +105,12 @@ public:
       : module_(module), options_(options), generateCode_(generateCode), dump_(options.dumpFolder) {
   }
 
+  /// Tries layers on what they get in the model; `layerBound`: what they may err by.
+  void calibrate(Calibration &calibration, double layerBound) {
+    calibration_ = &calibration;
+    layerBound_ = layerBound;
+  }
+
   Result<target::cpu::ModuleParts> run() {
     auto machine = target::cpu::parseMachine(options_.target.empty() ? "host" : options_.target);
     if (!machine.ok())
@@ -129,11 +139,19 @@ public:
       if (Status status = (this->*stage)(); !status.ok())
         return status;
     warn();
-    return std::move(parts_);
+    return parts_;
   }
 
-  /// Keeps the constants and the plan's bytes, which the parts refer to.
-  Result<vm::Plan> &plan() { return plan_; }
+  /// After `run`: the same module, whose metadata have the finding.
+  Result<target::cpu::ModuleParts> tell(std::string finding) {
+    finding_ = std::move(finding);
+    parts_.weights.clear();
+    Status status = planExecution();
+    return status.ok() ? Result<target::cpu::ModuleParts>(parts_) : status;
+  }
+
+  /// What was chosen, as JSON.
+  std::string schedules() const { return schedules_.json(); }
 
 private:
   void report(const char *stage, double fraction) {
@@ -192,6 +210,7 @@ private:
     options.precision = options_.precision;
     options.schedules = &schedules_;
     options.operators = operators_;
+    options.layerBound = layerBound_;
     if (options_.secondsOf)
       options.measure = [this](ModuleOp module, const std::string &dialect,
                                const std::string &schedules) {
@@ -208,9 +227,14 @@ private:
       report("rewriting the graph", done++ / std::size(kRewrites));
       if (Status status = checkTime(); !status.ok())
         return status.within(options_.model);
+      if (calibration_ && rewrite == rewrite::callOperators)
+        if (Status status = markLayers(); !status.ok())
+          return status.within(options_.model);
       for (func::FuncOp function : functions_)
         if (failed(rewrite(function, options)))
           return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
+      if (calibration_ && rewrite == rewrite::narrowOperands)
+        Calibration::unmark(module_);
       if (Status status = dump_.write(module_, name); !status.ok())
         return status;
       // Policies of fewer bits change results on purpose: what follows is held against those.
@@ -224,6 +248,23 @@ private:
           return status.within(options_.model);
     }
     return {};
+  }
+
+  /// Before anything is rounded otherwise than the model says.
+  Status markLayers() {
+    if (functions_.size() != 1 || functions_[0] != function_)
+      return unsupported("a program that isn't one graph can't be calibrated");
+    report("calibrating", 0);
+    return calibration_->mark(function_, [this](ModuleOp module) -> Result<std::string> {
+      CompileOptions options;
+      options.cacheFolder = options_.cacheFolder;
+      options.threads = options_.threads;
+      options.precision = Precision::Exact;
+      options.model = options_.model;
+      Compilation compilation(module, options);
+      auto parts = compilation.run();
+      return parts.ok() ? target::cpu::moduleBytes(*parts) : Result<std::string>(parts.status());
+    });
   }
 
   /// A program is procedures around segments, each of which goes the way of a graph; a graph is its
@@ -470,6 +511,7 @@ private:
     input.cpu = machine_.cpu;
     input.limits = machine_.limits;
     input.schedules = schedules_.json();
+    input.calibration = finding_;
     input.features = machine_.codeFeatures();
     input.device = options_.device;
     return input;
@@ -494,6 +536,9 @@ private:
   ModuleOp module_;
   const CompileOptions &options_;
   bool generateCode_;
+  Calibration *calibration_ = nullptr;
+  double layerBound_ = std::numeric_limits<double>::infinity();
+  std::string finding_; // of the calibration
   Dump dump_;
   func::FuncOp function_;               // main
   SmallVector<func::FuncOp> functions_; // of graph operators
@@ -514,28 +559,180 @@ private:
   target::cpu::ModuleParts parts_;
 };
 
+using WriteParts = llvm::function_ref<Status(const target::cpu::ModuleParts &)>;
+
+/// What outputs may err by, against the largest element. Of `fast`, and of sums in f32 at all: that
+/// of a hundred layers at their bound. Of `bf16`: of four, since errors of roundings that know
+/// nothing of one another grow with the root of their number, and few layers come near theirs.
+constexpr double kFloatModelBound = 1e-4, kBfloatModelBound = 4 * rewrite::kBfloatBound;
+
+/// Compilations of one model with less and less rounded otherwise, until its outputs err by no more
+/// than the policy's bound. If they do at first, it is looked whether that is what the policy did:
+/// then layers of the largest told error fall back, one, two, four, ... of them.
+class Calibrated {
+public:
+  Calibrated(ModuleOp module, const CompileOptions &options)
+      : module_(module), options_(options), calibration_(*options.calibration, options.run),
+        bound_(options.precision == Precision::Bfloat ? kBfloatModelBound : kFloatModelBound) {}
+
+  Status run(WriteParts write) {
+    auto best = attempt(std::numeric_limits<double>::infinity());
+    if (!best.ok())
+      return best.status();
+    double first = best->worst();
+    if (first > bound_ && !best->layerErrors.empty()) {
+      auto plain = attempt(0);
+      if (!plain.ok())
+        return plain.status();
+      bool mends = plain->worst() <= bound_ || plain->worst() < first / 2;
+      for (size_t count = 1; mends && best->worst() > bound_; count *= 2) {
+        auto next = attempt(boundFor(best->layerErrors, count));
+        if (!next.ok())
+          return next.status();
+        if (next->layerErrors.empty() || next->layerErrors == best->layerErrors) {
+          best = std::move(plain);
+          break;
+        }
+        best = std::move(next);
+      }
+    }
+    warn(*best);
+    auto parts = best->compilation->tell(textOf(*best));
+    return parts.ok() ? write(*parts) : parts.status();
+  }
+
+private:
+  struct Attempt {
+    double layerBound;
+    OwningOpRef<ModuleOp> module;
+    std::unique_ptr<Compilation> compilation;
+    std::vector<Calibration::Found> found;
+    std::vector<double> layerErrors; // as they are told, the largest first
+
+    double worst() const {
+      double worst = 0;
+      for (const Calibration::Found &output : found)
+        worst = std::max(worst, output.error);
+      return worst;
+    }
+  };
+
+  Result<Attempt> attempt(double layerBound) {
+    Attempt made{layerBound, module_.clone(), nullptr, {}, {}};
+    made.compilation = std::make_unique<Compilation>(*made.module, options_);
+    made.compilation->calibrate(calibration_, layerBound);
+    auto parts = made.compilation->run();
+    if (!parts.ok())
+      return parts.status();
+    auto bytes = target::cpu::moduleBytes(*parts);
+    auto found = bytes.ok() ? calibration_.check(*bytes)
+                            : Result<std::vector<Calibration::Found>>(bytes.status());
+    if (!found.ok())
+      return found.status().within(options_.model + ": calibration");
+    made.found = std::move(*found);
+    made.layerErrors = toldErrors(made.compilation->schedules());
+    if (!attempts_.empty())
+      tellOf(made);
+    attempts_.push_back({layerBound, made.worst()});
+    return made;
+  }
+
+  static std::vector<double> toldErrors(StringRef schedules) {
+    std::vector<double> errors;
+    auto parsed = llvm::json::parse(schedules);
+    if (!parsed) {
+      llvm::consumeError(parsed.takeError());
+      return errors;
+    }
+    for (const llvm::json::Value &entry : *parsed->getAsArray())
+      if (auto error = entry.getAsObject()->getNumber("error"))
+        errors.push_back(*error);
+    llvm::sort(errors, std::greater<>());
+    return errors;
+  }
+
+  /// One by which so many of the layers fall back.
+  static double boundFor(ArrayRef<double> errors, size_t count) {
+    return count > errors.size() ? 0 : std::nextafter(errors[count - 1], 0.0);
+  }
+
+  void tellOf(const Attempt &attempt) const {
+    if (options_.warn)
+      options_.warn(llvm::formatv("{0}: outputs err by {1:e1}, and may by {2:e1}; with layers that "
+                                  "may err by {3:e1} it is {4:e1}",
+                                  options_.model, attempts_.back().second, bound_,
+                                  attempt.layerBound, attempt.worst())
+                        .str());
+  }
+
+  void warn(const Attempt &last) const {
+    for (const Calibration::Found &output : last.found)
+      if (output.error > bound_ && options_.warn)
+        options_.warn(
+            llvm::formatv("{0}: output '{1}' errs by {2:e1} of its largest element, beyond the "
+                          "policy's {3:e1}; what may fall back doesn't mend it, and the model's "
+                          "own sums in f32 round by about as much",
+                          options_.model, output.output, output.error, bound_)
+                .str());
+  }
+
+  std::string textOf(const Attempt &last) const {
+    auto number = [](double value) {
+      return std::isfinite(value) ? llvm::json::Value(value) : llvm::json::Value(nullptr);
+    };
+    llvm::json::Array outputs, attempts;
+    for (const Calibration::Found &output : last.found)
+      outputs.push_back(
+          llvm::json::Object{{"output", output.output}, {"error", number(output.error)}});
+    for (auto [layerBound, error] : attempts_)
+      attempts.push_back(
+          llvm::json::Object{{"layer_bound", number(layerBound)}, {"error", number(error)}});
+    llvm::json::Object all{{"inputs", calibration_.isDrawn() ? "random" : "given"},
+                           {"against", calibration_.inDoubles() ? "f64" : "exact"},
+                           {"bound", bound_},
+                           {"layer_bound", number(last.layerBound)},
+                           {"outputs", std::move(outputs)},
+                           {"attempts", std::move(attempts)}};
+    std::string text;
+    llvm::raw_string_ostream(text) << llvm::json::Value(std::move(all));
+    return text;
+  }
+
+  ModuleOp module_;
+  const CompileOptions &options_;
+  Calibration calibration_;
+  double bound_;
+  std::vector<std::pair<double, double>> attempts_; // bounds of layers, and the largest errors
+};
+
+Status compileParts(ModuleOp module, const CompileOptions &options, WriteParts write) {
+  if (options.calibration)
+    return Calibrated(module, options).run(write);
+  Compilation compilation(module, options);
+  auto parts = compilation.run();
+  return parts.ok() ? write(*parts) : parts.status();
+}
+
 } // namespace
 
 Result<std::string> compileToBytes(ModuleOp module, const CompileOptions &options) {
   std::string bytes;
-  Status status = reproducing(module, options, [&]() -> Status {
-    Compilation compilation(module, options);
-    auto parts = compilation.run();
-    if (!parts.ok())
-      return parts.status();
-    auto written = target::cpu::moduleBytes(*parts);
-    if (written.ok())
-      bytes = std::move(*written);
-    return written.status();
+  Status status = reproducing(module, options, [&] {
+    return compileParts(module, options, [&](const target::cpu::ModuleParts &parts) {
+      auto written = target::cpu::moduleBytes(parts);
+      if (written.ok())
+        bytes = std::move(*written);
+      return written.status();
+    });
   });
   return status.ok() ? Result<std::string>(std::move(bytes)) : Result<std::string>(status);
 }
 
 Status compileToFile(ModuleOp module, const CompileOptions &options, const std::string &path) {
-  return reproducing(module, options, [&]() -> Status {
-    Compilation compilation(module, options);
-    auto parts = compilation.run();
-    return parts.ok() ? target::cpu::writeModule(*parts, path) : parts.status();
+  return reproducing(module, options, [&] {
+    return compileParts(module, options, [&](const target::cpu::ModuleParts &parts) {
+      return target::cpu::writeModule(parts, path);
+    });
   });
 }
 

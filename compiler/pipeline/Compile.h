@@ -3,6 +3,7 @@
 
 #include "base/Precision.h"
 #include "base/Status.h"
+#include "compiler/pipeline/Calibration.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -27,6 +28,10 @@ struct CompileOptions {
   std::string operators = "generated";
   /// Seconds that a run of the module with these bytes takes, on all threads; none: not measured.
   std::function<Result<double>(const std::string &bytes)> secondsOf;
+  /// On which the results are held against double precision; a layer, or a model, that errs by more
+  /// than the policy allows falls back. Needs `run`.
+  std::optional<CalibrationInputs> calibration;
+  RunModule run;
   bool byReference = false; // no kernels: the runtime evaluates every operator
   /// Evaluates the graph by the reference after each rewrite, on drawn inputs, and fails where one
   /// changes a result.

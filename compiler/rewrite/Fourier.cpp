@@ -281,7 +281,7 @@ Choice choose(graph::ConvOp conv, const Layer &layer, double constants, double s
   if (auto tile = asked.fourierTile ? tileOf(layer, *asked.fourierTile) : std::nullopt;
       tile && estimate.bytes(*tile) <= kMostAsked)
     if (double error = errorOf(conv, layer, *tile); std::isfinite(error))
-      return {*asked.fourierTile, error};
+      return {*asked.fourierTile, error, {}};
   if (asked.winogradOutputs || !layer.isCandidate)
     return {};
   double most = std::min(kMostBytes, kMostOfAll - spectra);

@@ -35,8 +35,9 @@ struct PlanInput {
   std::function<const KernelBinding &(graph::KernelOp)> kernel;
   std::string model; // named in locations
   std::string triple, cpu;
-  std::string schedules; // of the kernels, as JSON
-  std::string limits;    // of the machine, that the choices were made by; empty: none were measured
+  std::string schedules;   // of the kernels, as JSON
+  std::string calibration; // what results were found to err by, as JSON; empty: not looked at
+  std::string limits; // of the machine, that the choices were made by; empty: none were measured
   std::vector<std::string> features;
   std::vector<std::string> unemitted; // kernels that there was no code for, each with the reason
   std::string device;                 // that runs the kernels; empty: the host does

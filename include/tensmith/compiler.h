@@ -100,6 +100,13 @@ typedef struct ts_updated {
   int64_t part;
 } ts_updated;
 
+/* On what a policy's bound is checked. */
+typedef enum ts_calibration {
+  TS_CALIBRATE_NONE = 0,   /* layers alone, on random numbers */
+  TS_CALIBRATE_RANDOM = 1, /* the model, on random inputs; sizes must be fixed */
+  TS_CALIBRATE_GIVEN = 2   /* the model, on inputs that are given */
+} ts_calibration;
+
 typedef struct ts_compile_options {
   size_t size;
   /* Dimensions by input or symbol: "image=1x3x224x224", "batch=4" (fixes the symbol). */
@@ -180,6 +187,18 @@ typedef struct ts_compile_options {
   /* Null: none. The caller's own words for what the module is made of, which its description has in
    * its metadata as "made_of". */
   const char *made_of;
+  /* Whether the model is evaluated in double precision on some inputs. Layers are then tried on
+   * what they get there, and one that errs by more than the policy allows falls back; the module's
+   * outputs are compared, and where they err by more than 1e-4 of the largest (bf16: 1/16), more
+   * layers fall back until they don't. What was found is in the module's metadata as "calibration";
+   * `warn` is told of what is tried again, and of a bound that can't be met. The module is run, so
+   * it must be for this machine. */
+  ts_calibration calibration;
+  const char *const
+      *calibration_names; /* of inputs, all of which must be given; others are ignored */
+  ts_tensor *const *calibration_values;
+  size_t calibration_count;
+  const char *calibration_source; /* the file that they are of, for messages; may be null */
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

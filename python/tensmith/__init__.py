@@ -179,7 +179,7 @@ _PRECISIONS = ("fast", "exact", "bf16", "f16")
 
 def _settings(
     shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules=None,
-    memory=0, recomputation=None, operators="generated", device=None, for_evaluation=False,
+    memory=0, recomputation=None, operators="generated", device=None, for_evaluation=False, calibrate=None,
 ):  # fmt: skip
     if precision not in _PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(map(repr, _PRECISIONS))}, not {precision!r}")
@@ -197,15 +197,32 @@ def _settings(
     settings.memory, settings.recomputation = _bytes(memory), recomputation
     settings.device = device
     settings.for_evaluation = for_evaluation
+    if calibrate is not None:
+        _calibrate(settings, calibrate)
     settings.overridable = list(overridable)
     settings.derivatives = [_derivative(*derivative) for derivative in derivatives]
     return settings
 
 
+def _calibrate(settings, calibrate):
+    if isinstance(calibrate, str) and calibrate == "random":
+        settings.calibration = 1
+        return
+    if not isinstance(calibrate, collections.abc.Mapping):
+        settings.calibration_source = os.fspath(calibrate)
+        import numpy
+
+        with numpy.load(calibrate) as arrays:
+            calibrate = dict(arrays)
+    settings.calibration = 2
+    settings.calibration_names = list(calibrate)
+    settings.calibration_values = list(calibrate.values())
+
+
 def compile(
     model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast",
     fuse=True, overridable=(), derivatives=(), max_depth=0, max_instructions=0, schedules=None, memory=0,
-    recomputation=None, operators="generated", device=None, for_evaluation=False,
+    recomputation=None, operators="generated", device=None, for_evaluation=False, calibrate=None,
 ):  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
     program of the language, `.tsm`).
@@ -218,6 +235,9 @@ def compile(
     precision: "fast" allows algorithms with fewer operations, that round differently; "exact": the model's own sums;
         "bf16": as fast, and operands of products with weights are rounded to bf16 where that is faster.
     fuse: whether operators may share kernels; overridable: initialisers that shall be inputs.
+    calibrate: holds the results against double precision, on "random" inputs, those of an .npz file, or arrays by the inputs'
+        names; layers that make them err beyond the policy's bound fall back. What was found is in
+        `describe()["metadata"]["calibration"]`, as JSON.
     schedules: a file of choices for kernels, as `tensmith inspect --chosen-schedules` prints them.
     operators: who does products, convolutions, softmax and layer norm: "generated", "onednn", "openblas" or a list of both
         (the first that can), or "measured" (whoever is fastest here).
@@ -231,7 +251,7 @@ def compile(
         the other, as `grad` and `jvp` have them; the next may be of what the one before has added.
     """
     settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules,
-                         memory, recomputation, operators, device, for_evaluation)  # fmt: skip
+                         memory, recomputation, operators, device, for_evaluation, calibrate)  # fmt: skip
     return _compiled(model, settings, threads, max_depth, max_instructions)
 
 

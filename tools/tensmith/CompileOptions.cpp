@@ -48,6 +48,12 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
       ->check(CLI::IsMember(policies));
   group
       ->add_option(
+          "--calibrate", settings.calibrate,
+          "Hold the results against double precision, on random inputs or those of an .npz "
+          "file; layers that make them err beyond the policy's bound fall back")
+      ->type_name("random|FILE");
+  group
+      ->add_option(
           "--schedules", settings.schedules,
           "Choices for kernels, as `tensmith inspect --chosen-schedules` prints them (JSON)")
       ->type_name("FILE")
