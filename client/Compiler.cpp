@@ -181,6 +181,7 @@ struct TrainingOptions {
     options.trainable = trainable.data();
     options.trainable_count = trainable.size();
     options.gradients_alone = request.gradientsAlone;
+    options.seed = uint64_t(settings.seed);
   }
 
 private:

@@ -7,6 +7,7 @@
 #include "base/Hash.h"
 #include "client/RunFolder.h"
 #include "files/Failure.h"
+#include "files/Npy.h"
 #include "files/Words.h"
 #include "train/Identity.h"
 #include "train/ParallelTrainee.h"
@@ -103,11 +104,13 @@ public:
       paths_ = train::findData(settings_);
     data_ = samples_.train ? *samples_.train : open(paths_.train, false);
     rows_ = train::split(data_.rows, settings_.validation, uint64_t(settings_.seed));
-    modelHash_ = toHex(hash128(readFile(settings_.model)));
+    modelHash_ = isProgram() ? train::hashOfProgram(settings_.model)
+                             : toHex(hash128(readFile(settings_.model)));
     if (isFirst())
       dataHash_ = train::hashOf(data_);
     std::error_code none;
-    if (fs::equivalent(settings_.model, folder_.path() / "model.onnx", none))
+    if (fs::equivalent(settings_.model, folder_.path() / "model.onnx", none) ||
+        fs::equivalent(settings_.model, folder_.path() / "model.tsm", none))
       fail(settings_.model, "lies where the trained model would be written; give another --output");
   }
 
@@ -129,7 +132,7 @@ public:
     trainee->settle();
     if (isFirst() && (!outcome.interrupted || host_.stop == kEnough))
       exportModel(*trainee);
-    return {isFirst(), folder_.path(), outcome, trainee->tensors()};
+    return {isFirst(), folder_.path(), modelFile(), outcome, trainee->tensors()};
   }
 
 private:
@@ -379,13 +382,21 @@ private:
     std::map<std::string, Tensor> trained = trainee.parameters(), weights;
     for (const std::string &name : train::parameterNames(*step_))
       weights.emplace(name, trained.at(name));
-    fs::path onnx = folder_.path() / "model.onnx";
-    writeFile(onnx, replaceInitialisers(settings_.model, weights));
+    fs::path model = modelFile();
+    for (const auto &[name, tensor] : weights)
+      if (fs::path file = folder_.path() / ("weights/" + name + ".npy"); isProgram()) {
+        fs::create_directories(file.parent_path());
+        writeFile(file, writeNpy(train::view(tensor)));
+      }
+    writeFile(model, replaceInitialisers(settings_.model, weights));
     CompileSettings compile;
     compile.shapes = settings_.shapes;
     compile.progress = host_.progress;
-    compileModel(onnx, compile, folder_.path() / "model.so");
+    compileModel(model, compile, folder_.path() / "model.so");
   }
+
+  fs::path modelFile() const { return folder_.path() / (isProgram() ? "model.tsm" : "model.onnx"); }
+  bool isProgram() const { return settings_.model.ends_with(".tsm"); }
 
   train::Settings settings_;
   Samples samples_;

@@ -27,8 +27,8 @@ struct TrainingHost {
 };
 
 struct Trained {
-  bool first; // of several processes: the one that has written the folder
-  std::filesystem::path folder;
+  bool first;                          // of several processes: the one that has written the folder
+  std::filesystem::path folder, model; // the latter the trained one, as what it was given as
   train::Outcome outcome;
   std::map<std::string, Tensor> states; // the first's
 };

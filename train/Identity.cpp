@@ -45,12 +45,14 @@ bool isOfRun(const std::string &name) {
            name.find_first_not_of("0123456789", stem.size()) == name.size() - 3;
   };
   static const std::set<std::string> names = {"metrics.jsonl", "curves.html", "model.onnx",
-                                              "model.so",      "step.so",     "forward.so",
-                                              "rest.so",       "update.so"};
+                                              "model.tsm",     "model.so",    "step.so",
+                                              "forward.so",    "rest.so",     "update.so"};
   return names.contains(name) || numbered("gradients-") || numbered("forward-");
 }
 
 bool isEventFile(const std::string &name) { return name.starts_with("events.out.tfevents."); }
+
+bool isArray(const std::string &name) { return name.ends_with(".npy"); }
 
 bool isCheckpoint(const std::string &name) {
   return name.starts_with("step-") && name.ends_with(".safetensors");
@@ -118,6 +120,7 @@ void removeRun(const fs::path &folder, const fs::path &model) {
   removeFiles(folder, isOfRun, model);
   removeFiles(folder / "checkpoints", isCheckpoint, model);
   removeFiles(folder / "tensorboard", isEventFile, model);
+  removeFiles(folder / "weights", isArray, model);
 }
 
 } // namespace tensmith::train

@@ -23,6 +23,7 @@
 #include "compiler/target/cpu/KernelCache.h"
 #include "compiler/target/cpu/Machine.h"
 #include "compiler/target/cpu/MachineLimits.h"
+#include "compiler/training/ProgramForm.h"
 #include "compiler/vm/Signature.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/text/Evaluator.h"
@@ -264,18 +265,28 @@ private:
   /// `folder`: that the program may load tensors from; none where it is empty.
   Status importProgram(StringRef program, const std::string &name,
                        const ts_compile_options &options, std::string folder) {
-    if (options.shape_count)
-      return invalidArgument("shape '" + std::string(options.shapes[0]) +
-                             "': a program has the sizes that it is written with");
+    auto given = importOptions(options);
+    if (!given.ok())
+      return given.status();
     if (options.keep_count)
       return invalidArgument(name + ": tensors of a program can't be kept; let main return them");
     text::ImportOptions imported;
     imported.folder = std::move(folder);
-    for (std::string &input : namesOfDerivatives(options))
-      imported.inputs.insert(std::move(input));
-    for (size_t i = 0; i < options.overridable_count; ++i)
-      imported.inputs.insert(options.overridable[i]);
-    return take(text::import(program.str(), name, context_, imported));
+    for (const auto &[shaped, dims] : given->shapes) {
+      auto size = given->symbols.find(shaped);
+      if (size == given->symbols.end())
+        return invalidArgument("shape '" + shaped +
+                               "': of a program single sizes are given, by the names that main's "
+                               "types have for them, as batch=4");
+      imported.sizes.insert(*size);
+    }
+    if (options.training)
+      imported.parameters = trainingSeed(*options.training);
+    else
+      imported.inputs = given->overridable;
+    Status status = take(text::import(program.str(), name, context_, imported));
+    return status.ok() && options.training ? training::makeTrainable(*module_).within(name)
+                                           : status;
   }
 
   Status parse(std::string_view text, const std::string &name, const ts_compile_options &options) {

@@ -1,10 +1,16 @@
-// A model with trained weights through the C API; see frontends/onnx/Replace.h.
+// A model with trained weights through the C API; see frontends/onnx/Replace.h, and
+// frontends/text/TrainedProgram.h for programs.
 #include <tensmith/compiler.h>
 
+#include "compiler/graph/Dialects.h"
 #include "frontends/onnx/Replace.h"
+#include "frontends/text/TrainedProgram.h"
+
+#include "llvm/Support/MemoryBuffer.h"
 
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
 using namespace tensmith;
 
@@ -12,6 +18,34 @@ namespace {
 
 ts_status *failed(const Status &status) {
   return ts_status_create(ts_status_code(status.code()), status.message().c_str());
+}
+
+ts_status *give(const void *bytes, size_t size, void **model, size_t *modelSize) {
+  *model = std::malloc(size);
+  if (!*model)
+    return ts_status_create(TS_RESOURCE_EXHAUSTED, "there is not enough memory");
+  std::memcpy(*model, bytes, size);
+  *modelSize = size;
+  return nullptr;
+}
+
+/// The program then loads the tensors, which the caller puts where it says.
+ts_status *replaceInProgram(const char *path, const std::map<std::string, HostTensor> &values,
+                            void **model, size_t *modelSize) {
+  auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false);
+  if (!buffer)
+    return failed({StatusCode::IoError, path + (": " + buffer.getError().message())});
+  mlir::DialectRegistry registry;
+  graph::registerDialects(registry);
+  mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  std::set<std::string> names;
+  for (const auto &[name, value] : values)
+    names.insert(name);
+  auto text =
+      text::withWeights((*buffer)->getBuffer().str(), path,
+                        std::filesystem::absolute(path).parent_path().string(), names, context);
+  return text.ok() ? give(text->data(), text->size(), model, modelSize) : failed(text.status());
 }
 
 ts_status *replaceIn(const char *path, const char *const *names, ts_tensor *const *tensors,
@@ -26,15 +60,10 @@ ts_status *replaceIn(const char *path, const char *const *names, ts_tensor *cons
     values.emplace(names[i], HostTensor(type, Shape(dims, dims + ts_tensor_rank(tensors[i])),
                                         ts_tensor_data(tensors[i]), nullptr));
   }
+  if (std::string_view(path).ends_with(".tsm"))
+    return replaceInProgram(path, values, model, modelSize);
   auto bytes = replaceInitialisers(path, values);
-  if (!bytes.ok())
-    return failed(bytes.status());
-  *model = std::malloc(bytes->size());
-  if (!*model)
-    return ts_status_create(TS_RESOURCE_EXHAUSTED, "there is not enough memory");
-  std::memcpy(*model, bytes->data(), bytes->size());
-  *modelSize = bytes->size();
-  return nullptr;
+  return bytes.ok() ? give(bytes->data(), bytes->size(), model, modelSize) : failed(bytes.status());
 }
 
 } // namespace

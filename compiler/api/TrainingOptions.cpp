@@ -72,6 +72,12 @@ Result<training::Options> trainingOptions(const ts_training_options &given) {
   return status.ok() ? Result<training::Options>(std::move(result)) : status;
 }
 
+uint64_t trainingSeed(const ts_training_options &given) {
+  ts_training_options known{};
+  std::memcpy(&known, &given, std::min(given.size, sizeof(known)));
+  return known.seed;
+}
+
 Result<std::vector<training::Updated>>
 updatedTensors(llvm::ArrayRef<ts_updated> given, int64_t processes, mlir::MLIRContext &context) {
   constexpr int64_t kMost = int64_t(1) << 31;

@@ -12,6 +12,9 @@ namespace tensmith {
 /// where a pointer is null or a number none that makes sense.
 Result<training::Options> trainingOptions(const ts_training_options &given);
 
+/// What a program draws its parameters' first values by.
+uint64_t trainingSeed(const ts_training_options &given);
+
 /// What an update is of. InvalidArgument where a name is null, or a type none of floats.
 Result<std::vector<training::Updated>>
 updatedTensors(llvm::ArrayRef<ts_updated> given, int64_t processes, mlir::MLIRContext &context);

@@ -4,6 +4,7 @@
 #include "compiler/graph/Constants.h"
 #include "reference/Reference.h"
 
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -155,6 +156,20 @@ void EvaluatedOperators::disturb(const std::vector<HostTensor> &operands, HostTe
   result = std::move(moved);
 }
 
+/// What has a seed draws.
+static bool isRandom(const OperatorInfo &info) {
+  return std::any_of(info.attributes.begin(), info.attributes.end(),
+                     [](const OperatorInfo::Attribute &one) { return one.name == "seed"; });
+}
+
+/// Other numbers for each seed and each draw (splitmix64's finaliser).
+static int64_t mixedSeed(uint64_t seed, uint64_t draw) {
+  uint64_t x = seed * 0x9e3779b97f4a7c15 + draw * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return int64_t((x ^ (x >> 31)) >> 1);
+}
+
 Result<std::vector<ValueRef>> EvaluatedOperators::evaluate(const Relation &relation,
                                                            const std::vector<ValueRef> &operands) {
   auto known = use(relation);
@@ -171,7 +186,10 @@ Result<std::vector<ValueRef>> EvaluatedOperators::evaluate(const Relation &relat
   std::vector<HostTensor> tensors;
   for (const ValueRef &operand : operands)
     tensors.push_back(operand->tensor);
-  auto computed = reference::evaluate({relation.info->name, (*known)->attributes, tensors, types});
+  Attributes attributes = (*known)->attributes;
+  if (options_.draws && isRandom(*relation.info))
+    attributes.set("seed", mixedSeed(*options_.draws, ++draws_));
+  auto computed = reference::evaluate({relation.info->name, attributes, tensors, types});
   if (!computed.ok())
     return computed.status();
   std::vector<ValueRef> results;

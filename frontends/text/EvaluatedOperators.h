@@ -40,6 +40,7 @@ private:
   Program &program_;
   const EvaluationOptions &options_;
   std::mt19937_64 random_;
+  uint64_t draws_ = 0; // so far
   std::unordered_map<const Relation *, Use> uses_;
   std::map<std::string, int64_t> sizes_; // of symbols
 };

@@ -41,7 +41,15 @@ public:
     for (size_t i = 0; i < inputs.size(); ++i)
       if (Status status = operators_.bindInput(inputs[i], instance->type->parts[i]); !status.ok())
         return status.within("input '" + main.params[i].name + "'");
-    Status status = enter(*instance, inputs, 0);
+    return finish(enter(*instance, inputs, 0));
+  }
+
+  Result<ValueRef> runConstant(const FunctionDecl &constant, Term *type) {
+    return finish(enter(*instanceOf(constant, program_.types.function({type})), {}, 0));
+  }
+
+private:
+  Result<ValueRef> finish(Status status) {
     for (int64_t left = options_.steps; status.ok() && !frames_.empty(); --left)
       status = left > 0 ? step() : exhausted("it ran for the limit of", options_.steps, "steps");
     if (status.ok())
@@ -49,7 +57,6 @@ public:
     return program_.messages.empty() ? status : program_.status();
   }
 
-private:
   static Status exhausted(const char *what, int64_t limit, const char *unit) {
     return {StatusCode::ResourceExhausted,
             std::string(what) + ' ' + std::to_string(limit) + ' ' + unit};
@@ -310,6 +317,11 @@ Result<ValueRef> evaluate(Program &program, std::vector<ValueRef> inputs,
     return Status(StatusCode::InvalidModel,
                   program.name + ": has no function main; write fn main(...)");
   return Machine(program, options).run(std::move(inputs));
+}
+
+Result<ValueRef> evaluateConstant(Program &program, const FunctionDecl &constant, Term *type,
+                                  const EvaluationOptions &options) {
+  return Machine(program, options).runConstant(constant, type);
 }
 
 std::vector<ValueRef> outputsOf(Program &program, const ValueRef &result) {

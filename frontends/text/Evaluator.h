@@ -24,7 +24,14 @@ struct EvaluationOptions {
   /// (D. S. Parker, "Monte Carlo Arithmetic", UCLA CSD-970002, 1997).
   double noise = 0;
   uint64_t seed = 0;
+  /// Where operators that draw random numbers are to draw others than the text says: each of them
+  /// draws once more, by this.
+  std::optional<uint64_t> draws;
 };
+
+/// The value of a constant at the top, where it is of that type.
+Result<ValueRef> evaluateConstant(Program &program, const FunctionDecl &constant, Term *type,
+                                  const EvaluationOptions &options);
 
 /// What main returns for the inputs. Errors name the place in the text.
 Result<ValueRef> evaluate(Program &program, std::vector<ValueRef> inputs,

@@ -2,6 +2,7 @@
 #include "frontends/text/Import.h"
 
 #include "frontends/text/Lowering.h"
+#include "frontends/text/Parameters.h"
 #include "frontends/text/Program.h"
 
 #include "compiler/program/Program.h"
@@ -42,17 +43,26 @@ ArrayAttr describeTypes(const Module &module, Builder &builder) {
 
 Result<OwningOpRef<ModuleOp>> import(const std::string &text, const std::string &name,
                                      MLIRContext &context, const ImportOptions &options) {
-  Program program(text, name, options.folder, context, options.constants, options.reals);
+  Program program(text, name, options.folder, context, options.constants, options.reals,
+                  options.sizes);
   if (!program.messages.empty())
     return program.status();
   if (!program.main())
     return Status(StatusCode::InvalidModel, name + ": has no function main; write fn main(...)");
+  for (const auto &[size, value] : options.sizes)
+    if (!program.inference.met.contains(size))
+      return invalidArgument(name + ": main's types name no size '" + size + "'");
   OwningOpRef<ModuleOp> result = ModuleOp::create(UnknownLoc::get(&context));
   Builder builder(&context);
   result.get()->setAttr(program::kDataTypes, describeTypes(program.module, builder));
-  Status status = Lowering(*result, program.names, program.types, program.relations,
-                           program.inference, program.loader, program.files)
-                      .run(*program.main(), options.inputs);
+  Lowering lowering(*result, program.names, program.types, program.relations, program.inference,
+                    program.loader, program.files);
+  std::set<std::string> whole, parts;
+  for (const std::string &name : options.inputs)
+    (name.find('.') == std::string::npos ? whole : parts).insert(name);
+  Status status = lowering.run(*program.main(), whole);
+  if (program.messages.empty() && status.ok())
+    status = liftParameters(*result, program, lowering.constants(), parts, options.parameters);
   if (!program.messages.empty())
     return program.status();
   if (!status.ok())

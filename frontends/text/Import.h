@@ -8,6 +8,7 @@
 #include "mlir/IR/OwningOpRef.h"
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -18,7 +19,10 @@ struct ImportOptions {
   std::map<std::string, int64_t> sizes;    // of symbols: "n" = 4
   std::map<std::string, double> constants; // at the top, that have these values and not their own
   DataType reals = DataType::F32;          // numbers with a point, where nothing else says it
-  std::set<std::string> inputs;            // constants at the top that become inputs of main
+  /// Constants at the top that become inputs of main: "w", or "first.1" of one that is a tuple.
+  std::set<std::string> inputs;
+  /// All of those that the program uses do, each with its first value and drawn by this seed.
+  std::optional<uint64_t> parameters;
 };
 
 /// `name` stands for the file in messages, which are "name:line:column: what is wrong", one a line.

@@ -61,6 +61,10 @@ Term *Inference::annotateSize(const DimExpr &size, Scope &scope) {
     Term *&term = scope.names[size.name];
     if (term)
       return term;
+    if (auto given = fixed.find(size.name); scope.symbols && given != fixed.end()) {
+      met.insert(size.name);
+      return term = types_.size(types_.shapes.constant(given->second));
+    }
     if (scope.symbols) {
       types_.symbols.insert(size.name);
       auto name = StringAttr::get(types_.shapes.mlirContext(), size.name);

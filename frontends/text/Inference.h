@@ -63,6 +63,9 @@ public:
   /// "fold: ((a, b) -> a, a, List[b]) -> a", for each function of the program itself.
   std::string signature(const FunctionDecl &function);
 
+  std::map<std::string, int64_t> fixed; // sizes that main's types name
+  std::set<std::string> met;            // of those
+
 private:
   struct Scheme {
     Term *type = nullptr;

@@ -65,6 +65,8 @@ std::string Lowering::instanceOf(const FunctionDecl &function, Term *type) {
     found->second =
         function.name == "main" ? "main.program" : function.name + "." + std::to_string(number_++);
     waiting_.push_back({&function, type, found->second});
+    if (function.constant)
+      constants_.push_back(waiting_.back());
   }
   return found->second;
 }

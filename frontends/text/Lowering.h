@@ -18,12 +18,15 @@ public:
   /// Main, and every instance that it leads to. Constants that are among `inputs` become such.
   Status run(const FunctionDecl &main, const std::set<std::string> &inputs);
 
-private:
   struct Instance {
     const FunctionDecl *function;
     Term *type;
     std::string symbol;
   };
+  /// The constants at the top that main leads to, with the types that they are used with.
+  const std::vector<Instance> &constants() const { return constants_; }
+
+private:
   struct Column {
     mlir::Value value;
     Term *type;
@@ -80,7 +83,7 @@ private:
   Typing typing_;
   std::vector<std::pair<std::string, mlir::Value>> locals_;
   std::map<std::string, std::string> symbols_; // of instances, by function and type
-  std::vector<Instance> waiting_;
+  std::vector<Instance> waiting_, constants_;
   program::Structures structures_;
   std::vector<Term *> around_; // types whose structure is being noted, each of the one before
   int64_t structureBudget_ = 1'000'000; // parts of the types in structures

@@ -61,13 +61,14 @@ Module withConstants(Module module, const std::map<std::string, double> &constan
 
 Program::Program(const std::string &text, std::string name, std::string folder,
                  mlir::MLIRContext &context, const std::map<std::string, double> &constants,
-                 DataType reals)
+                 DataType reals, const std::map<std::string, int64_t> &sizes)
     : name(std::move(name)), files{{this->name, {}}},
       module(withPrelude(
           withConstants(withImports(parse(text, messages), folder, files, messages), constants))),
       names(collectNames(module, messages)), types(&context, reals), relations(types),
       loader([this](const std::string &path, std::string &error) { return load(path, error); }),
       inference(module, names, types, relations, loader, messages), folder_(std::move(folder)) {
+  inference.fixed = sizes;
   if (module.functions.size() > kMostFunctions)
     messages.push_back(
         {module.functions.back().place,

@@ -12,9 +12,11 @@ class Program {
 public:
   /// `name` stands for the file in messages; `folder`: that `load` reads from, none where it is
   /// empty; `constants`: values of constants at the top that take the place of the text's; `reals`:
-  /// what numbers with a point are where nothing else says it.
+  /// what numbers with a point are where nothing else says it; `sizes`: of names of sizes in main's
+  /// types, which they take the place of.
   Program(const std::string &text, std::string name, std::string folder, mlir::MLIRContext &context,
-          const std::map<std::string, double> &constants = {}, DataType reals = DataType::F32);
+          const std::map<std::string, double> &constants = {}, DataType reals = DataType::F32,
+          const std::map<std::string, int64_t> &sizes = {});
   Program(const Program &) = delete;
   Program &operator=(const Program &) = delete;
 

@@ -87,6 +87,8 @@ typedef struct ts_training_options {
    * of libtensmith_mpi.so, which sums over the processes of `tensmith train`, and knows one alone
    * elsewhere. */
   int gradients_alone;
+  /* What a program (.tsm) draws the first values of its parameters by. */
+  uint64_t seed;
 } ts_training_options;
 
 /* A tensor that ts_compile_update's module updates, of floats. */
@@ -251,7 +253,9 @@ TS_API ts_status *ts_describe_interface(const char *path, const void *bytes, siz
 /* The ONNX model at `path` with other contents of initialisers, by name, whose types and shapes the
  * tensors must have: what training gives back, and so in the form for evaluation (dropout that
  * doesn't drop, batch normalisation by running statistics). What lay in files beside the model is
- * within its bytes then, which are freed with ts_bytes_free. */
+ * within its bytes then, which are freed with ts_bytes_free. Of a program (.tsm) the text with all
+ * that it imports, where each of those tensors is loaded from the file weights/NAME.npy beside it.
+ */
 TS_API ts_status *ts_replace_initialisers(const char *path, const char *const *names,
                                           ts_tensor *const *tensors, size_t count, void **model,
                                           size_t *model_size);

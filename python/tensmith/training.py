@@ -22,8 +22,8 @@ class Trained:
         "validation", "test"), step, epoch, loss, seconds, and accuracy, samples_per_second, where there are such.
     state: arrays by name: the model's weights and running statistics as they are in the step, the optimiser's slots as
         "slot.weight", averages as "ema.weight", and "step".
-    folder, onnx, module, checkpoint: paths: of the run, of the trained model as ONNX and compiled, of the last
-        checkpoint (None if none was written).
+    folder, onnx, program, module, checkpoint: paths: of the run, of the trained model as ONNX (None of a program of the
+        language), as a program (None of an ONNX model) and compiled, of the last checkpoint (None if none was written).
     step: how many were made; stopped: whether the callback has ended the run.
 
     Of several processes only the first has the history and, where the optimiser's state is shared out, all of the state.
@@ -33,7 +33,8 @@ class Trained:
         self.history = [json.loads(line) for line in result["history"]]
         self.state = result["state"]
         self.folder = result["folder"]
-        self.onnx = os.path.join(self.folder, "model.onnx")
+        of_kind = lambda name: path if os.path.exists(path := os.path.join(self.folder, name)) else None
+        self.onnx, self.program = of_kind("model.onnx"), of_kind("model.tsm")
         self.module = os.path.join(self.folder, "model.so")
         self.checkpoint = result["checkpoint"] or None
         self.step = result["step"]

@@ -114,9 +114,9 @@ void report(const Trained &trained) {
     line(*outcome.validation);
   if (outcome.test)
     line(*outcome.test);
-  std::cout << fmt::format("{}: {} steps in {:.0f} s; model.onnx, model.so, curves.html\n",
-                           trained.folder.string(), outcome.position.step,
-                           outcome.position.seconds);
+  std::cout << fmt::format("{}: {} steps in {:.0f} s; {}, model.so, curves.html\n",
+                           trained.folder.string(), outcome.position.step, outcome.position.seconds,
+                           trained.model.filename().string());
 }
 
 int trainRun(train::Settings settings) {
@@ -159,10 +159,12 @@ void addTrain(CLI::App &app, Action &chosen) {
       "  tensmith train model.onnx --data pictures/ --optimiser adam --learning-rate 1e-3 \\\n"
       "      --epochs 10 --batch 128 --validation 0.1 --flip\n"
       "  tensmith train model.onnx --data table.csv --loss mean_squared_error --target price\n"
+      "  tensmith train network.tsm --data pictures/ --epochs 10\n"
       "  mpirun -n 4 tensmith train fashion.toml --threads 1 --zero 1\n"
       "The output has checkpoints/ (safetensors), metrics.jsonl, tensorboard/, curves.html, and "
       "at\n"
-      "the end model.onnx and model.so. SIGINT ends a run after a checkpoint, with status 130.");
+      "the end model.onnx (model.tsm of a program) and model.so. SIGINT ends a run after a "
+      "checkpoint, with status 130.");
   command->callback(
       [given, &chosen] { chosen = [given] { return trainRun(settingsOf(*given)); }; });
 }

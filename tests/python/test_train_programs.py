@@ -1,0 +1,189 @@
+"""Programs of the language as models to train: which of their constants are parameters, and that the step is the one of the
+same model in ONNX.
+
+What would break these: a constant that is folded where it should be trained, two weights that are drawn alike, a weight that
+is used twice and comes apart, running statistics that stand still, a trained program that isn't what was trained.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy as np
+import onnx
+import pytest
+import tensmith as ts
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TENSMITH = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev")) / "bin/tensmith"
+LAYERS = 'import "tensmith/dense.tsm"\nimport "tensmith/convolution.tsm"\nimport "tensmith/normalisation.tsm"\n'
+MLP = LAYERS + """
+let wide = dense_weights(12, 16)
+let narrow = dense_weights(16, 3)
+
+fn main(x: f32[batch, 12]) = dense(relu(dense(x, wide)), narrow)
+"""
+
+
+@pytest.fixture
+def program(tmp_path):
+    def write(text, **arrays):
+        for name, array in arrays.items():
+            np.save(tmp_path / f"{name}.npy", array)
+        path = tmp_path / "net.tsm"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def samples(count=240, size=12, seed=0):
+    """Points around one of three centres, and which it is."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(0, 3, count)
+    centres = np.random.default_rng(9).standard_normal((3, size))
+    return (centres[labels] + 0.6 * rng.standard_normal((count, size))).astype(np.float32), labels
+
+
+def test_a_program_learns(program, tmp_path):
+    trained = ts.train(program(MLP), samples(), test=samples(90, seed=1), epochs=5, batch=20, learning_rate=0.1,
+                       output=str(tmp_path / "run"), progress=False)
+    assert trained.history[-1]["kind"] == "test" and trained.history[-1]["accuracy"] > 0.9
+    assert set(trained.state) >= {"wide.0", "wide.1", "narrow.0", "narrow.1"}
+    x, labels = samples(50, seed=2)
+    scores = trained.model(x)
+    assert (scores.argmax(1) == labels).mean() > 0.9
+    # What is given back is a program again, in a folder of its own.
+    assert trained.onnx is None
+    np.testing.assert_array_equal(ts.compile(trained.program, threads=1)(x), scores)
+    np.testing.assert_array_equal(np.load(tmp_path / "run/weights/narrow.0.npy"), trained.state["narrow.0"])
+
+
+def test_the_step_is_that_of_the_model_in_onnx(program, tmp_path):
+    rng = np.random.default_rng(4)
+    w, b = rng.standard_normal((12, 3)).astype(np.float32), rng.standard_normal(3).astype(np.float32)
+    text = LAYERS + 'let layer = (load("w.npy"), load("b.npy"))\nfn main(x: f32[batch, 12]) = dense(relu(x), layer)\n'
+    nodes = [helper.make_node("Relu", ["x"], ["r"]), helper.make_node("MatMul", ["r", "w"], ["p"]),
+             helper.make_node("Add", ["p", "b"], ["y"])]  # fmt: skip
+    port = lambda name, size: helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", size])
+    graph = helper.make_graph(nodes, "net", [port("x", 12)], [port("y", 3)], [numpy_helper.from_array(w, "w"), numpy_helper.from_array(b, "b")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "net.onnx")
+    options = dict(optimiser="adam", learning_rate=0.01, shapes={"batch": [20]}, threads=1)
+    ours = ts.train_step(program(text, w=w, b=b), **options)
+    theirs = ts.train_step(tmp_path / "net.onnx", **options)
+    x, labels = samples()
+    for at in range(0, 240, 20):
+        batch = {"x": x[at:at + 20], "target": labels[at:at + 20]}
+        assert ours(**batch)["loss"] == theirs(**batch)["loss"]
+    np.testing.assert_array_equal(ours.state["layer.0"], theirs.state["w"])
+    np.testing.assert_array_equal(ours.state["layer.1"], theirs.state["b"])
+
+
+def run_command(*arguments, status=0):
+    done = subprocess.run([TENSMITH, "train", *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == status, done.stdout + done.stderr
+    return done
+
+
+def test_a_run_is_its_seed_and_goes_on(program, tmp_path):
+    path, (x, labels) = program(MLP), samples()
+    np.savez(tmp_path / "data.npz", x=x, target=labels)
+    common = [path, "--data", tmp_path / "data.npz", "--batch", 20, "--threads", 1]
+    states = {}
+    for name, more in {"whole": ["--epochs", 4], "again": ["--epochs", 4], "other": ["--epochs", 4, "--seed", 2],
+                       "parts": ["--epochs", 4, "--checkpoint-every", 5]}.items():  # fmt: skip
+        run_command(*common, *more, "--output", tmp_path / name)
+        states[name] = np.load(tmp_path / name / "weights/wide.0.npy")
+    np.testing.assert_array_equal(states["whole"], states["again"])
+    assert np.abs(states["whole"] - states["other"]).max() > 0.01
+    newest = sorted((tmp_path / "parts/checkpoints").glob("*"), key=lambda one: int(one.stem.split("-")[1]))[-1]
+    newest.unlink()
+    for file in ("model.tsm", "model.so"):
+        (tmp_path / "parts" / file).unlink()
+    run_command(*common, "--epochs", 4, "--checkpoint-every", 5, "--output", tmp_path / "parts", "--resume")
+    np.testing.assert_array_equal(np.load(tmp_path / "parts/weights/wide.0.npy"), states["whole"])
+    path.write_text(MLP.replace("relu", "gelu"))
+    said = run_command(*common, "--epochs", 5, "--output", tmp_path / "parts", "--resume", status=1).stderr
+    assert "the model's file was another" in said
+
+
+def step_of(path, **options):
+    return ts.train_step(path, **{"shapes": {"batch": [6]}, "threads": 1, "learning_rate": 0.1, **options})
+
+
+def test_what_is_a_parameter(program):
+    """Each draw is its own; what is computed from weights isn't one; one that is used twice is one."""
+    text = LAYERS + """
+let first = dense_weights(12, 12)
+let second = dense_weights(12, 12)
+let tied = [first, second, first]
+let half = 0.5
+let last = (dense_weights(12, 3), 2.0)
+
+fn main(x: f32[batch, 12]) = {
+  let (weights, scale) = last;
+  let x = fold(fn(x, weights) => relu(dense(x, weights)), x, tied);
+  scale * dense(x * half, weights)
+}
+"""
+    step = step_of(program(text))
+    names = {name for name in step.state if name != "step"}
+    assert names == {"first.0", "first.1", "second.0", "second.1", "last.0.0", "last.0.1"}
+    assert np.abs(step.state["first.0"] - step.state["second.0"]).max() > 0.1
+    only = step_of(program(text), trainable=["last.*"])
+    assert {name for name in only.state if name != "step"} == {"last.0.0", "last.0.1"}
+
+
+def test_batches_are_normalised_and_statistics_move(program):
+    text = LAYERS + "let norm = batch_norm_weights(5)\nlet out = dense_weights(5, 3)\nfn main(x: f32[batch, 5]) = dense(batch_normed(x, norm), out)\n"
+    step = step_of(program(text))
+    x = np.random.default_rng(0).standard_normal((6, 5)).astype(np.float32) * 3 + 1
+    step(x=x, target=np.arange(6) % 3)
+    np.testing.assert_allclose(step.state["norm.2"], 0.1 * x.mean(0), rtol=1e-5)
+    np.testing.assert_allclose(step.state["norm.3"], 0.9 + 0.1 * x.var(0), rtol=1e-5)
+
+
+def test_dropout_drops_other_elements_at_each_place_and_step(program):
+    text = LAYERS + 'let w = load("w.npy")\nlet v = load("w.npy")\nfn main(x: f32[batch, 50]) = '
+    text += "{ let (a, b) = (dropped(x * w, 0.5), dropped(x * v, 0.5)); (reduce_sum(a + b, axes = [1]), a, b) }\n"
+    path = program(text, w=np.ones(50, np.float32))
+    step = step_of(path, loss="mean_squared_error", outputs=["result1", "result2"])
+    given = {"x": np.ones((6, 50), np.float32), "target": np.full(6, 100, np.float32)}
+    first, second = step(**given), step(**given)
+    for a, b in [(first["result1"], first["result2"]), (first["result1"], second["result1"])]:
+        assert 0.35 < (a == 0).mean() < 0.65 and 0.3 < ((a == 0) != (b == 0)).mean() < 0.7
+    assert (ts.compile(path, threads=1)(given["x"])[1] == 1).all()
+
+
+@pytest.mark.parametrize("text, message", [
+    ("fn main(x: f32[batch, 3]) = x * 2.0\n", "the loss depends on no initialiser that could be trained"),
+    ("let w = ones(3)\n\nfn ones(size: Size[n]) = (broadcast(1.0) : f32[n])\n\nfn down(x) = if reduce_max(x, axes = [0, 1]) < 1.0 { x } else { down(x / 2.0) }\n\n"
+     "fn main(x: f32[batch, 3]) = down(x * w)\n", "is left of the program once its sizes are known"),
+    ('let w = (broadcast(1.0) : f32[3])\nfn main(x: f32[batch, 3]) = x * w * load("v.npy")\n', "'main' loads a tensor and is no parameter"),
+    ("let w = (broadcast(1.0) : f32[3])\nfn main(x: f32[batch, 3]) = (x * w, [x])\n", "a value that is no tensor"),
+])
+def test_what_can_not_be_trained(program, text, message):
+    with pytest.raises(ts.Error, match=message) as error:
+        step_of(program(text, v=np.ones(3, np.float32)))
+    assert "net.tsm" in str(error.value)
+
+
+def test_a_size_that_is_not_there(program):
+    with pytest.raises(ts.Error, match="main's types name no size 'lenght'"):
+        step_of(program(MLP), shapes={"lenght": [3]})
+    model = ts.compile(program(MLP), shapes={"batch": [2]}, threads=1)
+    assert model(np.zeros((2, 12), np.float32)).shape == (2, 3)
+
+
+def test_the_example_is_trained(tmp_path):
+    """examples/fashion/train/network.tsm on pictures made here."""
+    rng = np.random.default_rng(5)
+    labels = rng.integers(0, 10, 128)
+    images = (rng.integers(0, 90, (128, 1, 28, 28)) + 15 * labels[:, None, None, None]).astype(np.uint8)
+    trained = ts.train(ROOT / "examples/fashion/train/network.tsm", (images, labels), epochs=8, batch=32, optimiser="adam", learning_rate=1e-3, log_every=1,
+                       output=str(tmp_path / "run"), progress=False)  # fmt: skip
+    losses = [line["loss"] for line in trained.history if line["kind"] == "train"]
+    assert losses[-1] < losses[0]
+    assert json.loads((tmp_path / "run/metrics.jsonl").read_text().splitlines()[0])
