@@ -110,8 +110,9 @@ public:
       dataHash_ = train::hashOf(data_);
     std::error_code none;
     if (fs::equivalent(settings_.model, folder_.path() / "model.onnx", none) ||
-        fs::equivalent(settings_.model, folder_.path() / "model.tsm", none))
-      fail(settings_.model, "lies where the trained model would be written; give another --output");
+        (isProgram() && train::writesOver(folder_.path(), settings_.model)))
+      fail(settings_.model, "it, or a file that it names, lies where the trained model would be "
+                            "written; give another --output");
   }
 
   Trained run() {

@@ -6,6 +6,7 @@
 #include "train/Schedule.h"
 #include "train/SettingTable.h"
 
+#include <algorithm>
 #include <set>
 
 namespace tensmith::train {
@@ -52,8 +53,6 @@ bool isOfRun(const std::string &name) {
 
 bool isEventFile(const std::string &name) { return name.starts_with("events.out.tfevents."); }
 
-bool isArray(const std::string &name) { return name.ends_with(".npy"); }
-
 bool isCheckpoint(const std::string &name) {
   return name.starts_with("step-") && name.ends_with(".safetensors");
 }
@@ -86,6 +85,18 @@ std::string hashOf(const Dataset &data) {
   return toHex(hasher.finish());
 }
 
+bool writesOver(const fs::path &folder, const std::string &program) {
+  Hasher unused;
+  std::set<fs::path> files;
+  addProgram(unused, program, files);
+  auto isWritten = [&](const fs::path &file) {
+    std::error_code none;
+    return fs::equivalent(file, folder / "model.tsm", none) ||
+           fs::equivalent(file.parent_path(), folder / "weights", none);
+  };
+  return std::any_of(files.begin(), files.end(), isWritten);
+}
+
 std::string hashOfProgram(const std::string &program) {
   if (!program.ends_with(".tsm"))
     return program;
@@ -116,11 +127,27 @@ std::string hashOfModules(const Settings &settings, const std::string &modelHash
   return toHex(hasher.finish());
 }
 
+namespace {
+
+/// Those that a trained program names.
+void removeWeights(const fs::path &folder) {
+  std::error_code error;
+  if (!fs::is_regular_file(folder / "model.tsm", error))
+    return;
+  Bytes bytes = readFile(folder / "model.tsm");
+  std::string text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  for (const std::string &named : quotedAfter(text, "load"))
+    if (fs::path file = folder / named; file.parent_path() == folder / "weights")
+      fs::remove(file, error);
+}
+
+} // namespace
+
 void removeRun(const fs::path &folder, const fs::path &model) {
+  removeWeights(folder);
   removeFiles(folder, isOfRun, model);
   removeFiles(folder / "checkpoints", isCheckpoint, model);
   removeFiles(folder / "tensorboard", isEventFile, model);
-  removeFiles(folder / "weights", isArray, model);
 }
 
 } // namespace tensmith::train

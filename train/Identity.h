@@ -17,6 +17,10 @@ std::string hashOf(const Dataset &data);
 /// its name.
 std::string hashOfProgram(const std::string &program);
 
+/// Whether the trained program and its weights, in this folder, would take the place of the program
+/// or of a file that it names.
+bool writesOver(const std::filesystem::path &folder, const std::string &program);
+
 /// What compiled modules depend on: all settings that a run that goes on may not change but paths,
 /// the programs' and the model's texts; the steps, where the schedule counts them; and how many
 /// processes there are.

@@ -33,6 +33,8 @@ public:
       bytes_ = -1;
     checkFits(bytes_, data.where);
     HostTensor array(type, shape);
+    if (!array.valid())
+      fail(data.where, "there is not enough memory for the column '" + name + "'");
     std::byte *into = array.mutableData();
     data.rows = shape[0];
     data.columns.push_back(arrayColumn(name, std::move(array)));

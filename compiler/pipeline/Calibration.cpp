@@ -81,6 +81,14 @@ HostTensor converted(const HostTensor &tensor, DataType type) {
   return result;
 }
 
+/// Whether there is an element that the others' errors are held against.
+bool hasScale(const HostTensor &right) {
+  for (int64_t i = 0; i < right.size(); ++i)
+    if (double value = right.getDouble(i); std::isfinite(value) && value != 0)
+      return true;
+  return false;
+}
+
 double errorOf(const HostTensor &found, const HostTensor &right) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   if (found.shape() != right.shape())
@@ -174,7 +182,7 @@ Result<std::vector<Calibration::Found>> Calibration::check(const std::string &by
   for (auto [output, is, should] : llvm::zip_equal(outputs_, *results, expected_))
     if (is.kind == RuntimeValue::Kind::Tensor && should.kind == is.kind &&
         isFloat(is.tensor.type()))
-      found.push_back({output, errorOf(is.tensor, should.tensor)});
+      found.push_back({output, errorOf(is.tensor, should.tensor), hasScale(should.tensor)});
   return found;
 }
 

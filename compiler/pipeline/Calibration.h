@@ -52,7 +52,8 @@ public:
 
   struct Found {
     std::string output;
-    double error; // the largest difference, against the largest element
+    double error;  // the largest difference, against the largest element
+    bool hasScale; // some element is finite, and not zero
   };
   /// Of each output of floats of the finished module. Errors: what running it gives.
   Result<std::vector<Found>> check(const std::string &bytes) const;

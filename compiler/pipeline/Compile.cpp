@@ -667,7 +667,11 @@ private:
 
   void warn(const Attempt &last) const {
     for (const Calibration::Found &output : last.found)
-      if (output.error > bound_ && options_.warn)
+      if (!output.hasScale && options_.warn)
+        options_.warn(options_.model + ": output '" + output.output +
+                      "' has no finite element but zeros on these inputs, so that its error says "
+                      "nothing; give others");
+      else if (output.error > bound_ && options_.warn)
         options_.warn(
             llvm::formatv("{0}: output '{1}' errs by {2:e1} of its largest element, beyond the "
                           "policy's {3:e1}; what may fall back doesn't mend it, and the model's "

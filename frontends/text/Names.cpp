@@ -6,6 +6,55 @@
 namespace tensmith::text {
 namespace {
 
+void addNames(const Pattern &pattern, std::vector<std::string> &names) {
+  if (pattern.kind == Pattern::Kind::Name)
+    names.push_back(pattern.name);
+  for (const Pattern &part : pattern.parts)
+    addNames(part, names);
+}
+
+std::vector<std::string> namesOf(const std::vector<Parameter> &params) {
+  std::vector<std::string> names;
+  for (const Parameter &param : params)
+    names.push_back(param.name);
+  return names;
+}
+
+/// Calls `visit(part, bound)` with each part of the expression until one says so, `bound` being
+/// what names mean something else in it than at the top.
+template <typename Visit>
+bool anyPart(const Expr &expr, const std::vector<std::string> &bound, Visit visit) {
+  std::vector<std::string> inner = bound;
+  for (const std::string &name : namesOf(expr.params))
+    inner.push_back(name);
+  if (expr.kind == Expr::Kind::Let)
+    addNames(expr.cases[0].pattern, inner);
+  for (const ExprPointer &part : expr.parts)
+    if (visit(*part, inner))
+      return true;
+  for (const Argument &argument : expr.arguments)
+    if (visit(*argument.value, bound))
+      return true;
+  for (const Case &one : expr.cases) {
+    std::vector<std::string> ofCase = bound;
+    if (expr.kind == Expr::Kind::Match)
+      addNames(one.pattern, ofCase);
+    if (visit(*one.body, ofCase))
+      return true;
+  }
+  return false;
+}
+
+/// What is called so at the top, where the name isn't bound to something else.
+const FunctionDecl *atTop(const Expr &expr, const Names &names,
+                          const std::vector<std::string> &bound) {
+  if (expr.kind != Expr::Kind::Name ||
+      std::find(bound.begin(), bound.end(), expr.text) != bound.end())
+    return nullptr;
+  auto found = names.functions.find(expr.text);
+  return found == names.functions.end() ? nullptr : found->second;
+}
+
 /// Tarjan's strongly connected components, which come out callees first.
 class Grouping {
 public:
@@ -17,16 +66,13 @@ public:
   std::vector<std::vector<const FunctionDecl *>> groups;
 
 private:
-  void collect(const Expr &expr, std::vector<const FunctionDecl *> &called) {
-    if (expr.kind == Expr::Kind::Name)
-      if (auto found = names_.functions.find(expr.text); found != names_.functions.end())
-        called.push_back(found->second);
-    for (const ExprPointer &part : expr.parts)
-      collect(*part, called);
-    for (const Argument &argument : expr.arguments)
-      collect(*argument.value, called);
-    for (const Case &one : expr.cases)
-      collect(*one.body, called);
+  bool collect(const Expr &expr, const std::vector<std::string> &bound,
+               std::vector<const FunctionDecl *> &called) {
+    if (const FunctionDecl *function = atTop(expr, names_, bound))
+      called.push_back(function);
+    return anyPart(expr, bound, [&](const Expr &part, const std::vector<std::string> &inner) {
+      return collect(part, inner, called);
+    });
   }
 
   int visit(const FunctionDecl *function) {
@@ -34,7 +80,7 @@ private:
     numbers_[function] = own;
     stack_.push_back(function);
     std::vector<const FunctionDecl *> called;
-    collect(*function->body, called);
+    collect(*function->body, namesOf(function->params), called);
     for (const FunctionDecl *callee : called) {
       if (!numbers_.contains(callee))
         low = std::min(low, visit(callee));
@@ -54,26 +100,24 @@ private:
   std::vector<const FunctionDecl *> stack_;
 };
 
-bool mentions(const Expr &expr, const Names &names, std::set<const FunctionDecl *> &seen) {
+bool mentions(const Expr &expr, const Names &names, const std::vector<std::string> &bound,
+              std::set<const FunctionDecl *> &seen) {
   if (expr.kind == Expr::Kind::Ref || expr.kind == Expr::Kind::Read ||
       expr.kind == Expr::Kind::Assign)
     return true;
-  auto inside = [&](const ExprPointer &part) { return mentions(*part, names, seen); };
-  if (expr.kind == Expr::Kind::Name)
-    if (auto found = names.functions.find(expr.text); found != names.functions.end())
-      return seen.insert(found->second).second && mentions(*found->second->body, names, seen);
-  return std::any_of(expr.parts.begin(), expr.parts.end(), inside) ||
-         std::any_of(expr.arguments.begin(), expr.arguments.end(),
-                     [&](const Argument &argument) { return inside(argument.value); }) ||
-         std::any_of(expr.cases.begin(), expr.cases.end(),
-                     [&](const Case &one) { return inside(one.body); });
+  if (const FunctionDecl *function = atTop(expr, names, bound))
+    return seen.insert(function).second &&
+           mentions(*function->body, names, namesOf(function->params), seen);
+  return anyPart(expr, bound, [&](const Expr &part, const std::vector<std::string> &inner) {
+    return mentions(part, names, inner, seen);
+  });
 }
 
 } // namespace
 
 bool usesReferences(const FunctionDecl &function, const Names &names) {
   std::set<const FunctionDecl *> seen = {&function};
-  return mentions(*function.body, names, seen);
+  return mentions(*function.body, names, namesOf(function.params), seen);
 }
 
 std::vector<std::vector<const FunctionDecl *>> groupsOf(const Module &module, const Names &names) {

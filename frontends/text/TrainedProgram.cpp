@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace tensmith::text {
 namespace {
@@ -68,9 +69,11 @@ private:
     std::string number = std::to_string(tensor.getInt(0));
     if (tensor.type() == DataType::Bool)
       number = tensor.getInt(0) ? "true" : "false";
-    if (isFloat(tensor.type())) {
+    if (double value = isFloat(tensor.type()) ? tensor.getDouble(0) : 0; !std::isfinite(value))
+      number = std::isnan(value) ? "0.0 / 0.0" : value < 0 ? "-1.0 / 0.0" : "1.0 / 0.0";
+    else if (isFloat(tensor.type())) {
       std::array<char, 32> digits;
-      auto end = std::to_chars(digits.data(), digits.data() + digits.size(), tensor.getDouble(0),
+      auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value,
                                std::chars_format::scientific);
       number.assign(digits.data(), end.ptr);
     }

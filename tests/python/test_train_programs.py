@@ -187,3 +187,33 @@ def test_the_example_is_trained(tmp_path):
     losses = [line["loss"] for line in trained.history if line["kind"] == "train"]
     assert losses[-1] < losses[0]
     assert json.loads((tmp_path / "run/metrics.jsonl").read_text().splitlines()[0])
+
+
+# Breaks when a run writes over what the program was made of, or removes what it didn't write.
+def test_what_a_program_names_is_not_written_over(program, tmp_path):
+    (tmp_path / "weights").mkdir()
+    first = np.random.default_rng(0).standard_normal((12, 3)).astype(np.float32)
+    np.save(tmp_path / "weights/w.npy", first)
+    np.save(tmp_path / "weights/other.npy", first)
+    net = program('let w = load("weights/w.npy")\nfn main(x: f32[batch, 12]) = matmul(x, w)')
+    given = {"epochs": 1, "batch": 20, "progress": False}
+    for overwrite in (False, True):
+        with pytest.raises(ts.Error, match="give another --output"):
+            ts.train(net, samples(), output=str(tmp_path), overwrite=overwrite, **given)
+    np.testing.assert_array_equal(np.load(tmp_path / "weights/w.npy"), first)
+    run = tmp_path / "run"
+    ts.train(net, samples(), output=str(run), **given)
+    np.save(run / "weights/mine.npy", first)
+    ts.train(net, samples(), output=str(run), overwrite=True, **given)
+    assert {path.name for path in (run / "weights").iterdir()} == {"w.npy", "mine.npy"}
+
+
+# Breaks when a number that is not finite is written down as no number of the language.
+def test_a_mask_of_minus_infinity_stays_one(program, tmp_path):
+    weights = np.random.default_rng(0).standard_normal((12, 3)).astype(np.float32)
+    net = program('let w = (load("w.npy"), load("least.npy"))\n'
+                  "fn main(x: f32[batch, 12]) = { let (v, least) = w; max(matmul(x, v), least) }",
+                  w=weights, least=np.float32(-np.inf))  # fmt: skip
+    trained = ts.train(net, samples(), epochs=1, batch=20, output=str(tmp_path / "run"), progress=False)
+    x, _ = samples(10, seed=2)
+    np.testing.assert_allclose(ts.compile(trained.program)(x), x @ trained.state["w.0"], rtol=1e-4, atol=1e-5)
