@@ -1,6 +1,8 @@
 // Sequences and maps are handles of handles; see Handles.h.
 #include "compiler/api/Handles.h"
 
+#include "compiler/api/TakenStatus.h"
+
 namespace tensmith {
 
 Result<graph::RuntimeValue> fromHandle(const ts_tensor *tensor) {
@@ -74,6 +76,21 @@ ts_status *toHandle(const graph::RuntimeValue &value, ts_tensor **out) {
   if (!status && tensor.bytes())
     std::memcpy(ts_tensor_data(*out), tensor.data(), size_t(tensor.bytes()));
   return status;
+}
+
+Result<LoadedModule> loadModule(const std::string &bytes) {
+  ts_module *module = nullptr;
+  if (Status status = taken(ts_module_load_bytes(bytes.data(), bytes.size(), nullptr, &module));
+      !status.ok())
+    return status;
+  LoadedModule loaded{ModuleHandle(module), nullptr};
+  ts_session_options options{};
+  options.size = sizeof options;
+  ts_session *session = nullptr;
+  if (Status status = taken(ts_session_create(module, &options, &session)); !status.ok())
+    return status;
+  loaded.session.reset(session);
+  return loaded;
 }
 
 } // namespace tensmith

@@ -1,4 +1,4 @@
-// Values of the evaluator as the C API's tensors, and the other way round.
+// The C API's handles, held; values of the evaluator as its tensors, and the other way round.
 #pragma once
 
 #include "compiler/graph/Evaluate.h"
@@ -9,10 +9,19 @@
 
 namespace tensmith {
 
-struct FreeTensor {
-  void operator()(ts_tensor *tensor) const { ts_tensor_free(tensor); }
+template <typename Handle, void (*free)(Handle *)> struct Freed {
+  void operator()(Handle *handle) const { free(handle); }
 };
-using TensorHandle = std::unique_ptr<ts_tensor, FreeTensor>;
+using ModuleHandle = std::unique_ptr<ts_module, Freed<ts_module, ts_module_free>>;
+using SessionHandle = std::unique_ptr<ts_session, Freed<ts_session, ts_session_free>>;
+using TensorHandle = std::unique_ptr<ts_tensor, Freed<ts_tensor, ts_tensor_free>>;
+
+/// A module of these bytes, in a session on all threads.
+struct LoadedModule {
+  ModuleHandle module;
+  SessionHandle session;
+};
+Result<LoadedModule> loadModule(const std::string &bytes);
 
 /// A view of the handle's memory; strings are copied.
 Result<graph::RuntimeValue> fromHandle(const ts_tensor *tensor);

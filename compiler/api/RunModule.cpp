@@ -7,12 +7,6 @@
 namespace tensmith {
 namespace {
 
-template <typename Handle, void (*free)(Handle *)> struct Freed {
-  void operator()(Handle *handle) const { free(handle); }
-};
-using ModuleHandle = std::unique_ptr<ts_module, Freed<ts_module, ts_module_free>>;
-using SessionHandle = std::unique_ptr<ts_session, Freed<ts_session, ts_session_free>>;
-
 /// The elements are kept by the handle that they are of.
 Result<graph::RuntimeValue> keptValue(std::shared_ptr<ts_tensor> handle) {
   if (ts_tensor_kind(handle.get()) != TS_TENSOR || ts_tensor_type(handle.get()) == TS_STRING)
@@ -67,27 +61,19 @@ std::optional<pipeline::CalibrationInputs> calibrationInputs(const ts_compile_op
 
 Result<std::vector<graph::RuntimeValue>> runModule(const std::string &bytes,
                                                    std::span<const graph::RuntimeValue> inputs) {
-  ts_module *module = nullptr;
-  if (Status status = taken(ts_module_load_bytes(bytes.data(), bytes.size(), nullptr, &module));
-      !status.ok())
-    return status;
-  ModuleHandle moduleHandle(module);
-  ts_session_options options{};
-  options.size = sizeof options;
-  ts_session *session = nullptr;
-  if (Status status = taken(ts_session_create(module, &options, &session)); !status.ok())
-    return status;
-  SessionHandle sessionHandle(session);
+  auto loaded = loadModule(bytes);
+  if (!loaded.ok())
+    return loaded.status();
   std::vector<TensorHandle> handles;
-  std::vector<ts_tensor *> given, results(ts_module_output_count(module));
+  std::vector<ts_tensor *> given, results(ts_module_output_count(loaded->module.get()));
   for (const graph::RuntimeValue &input : inputs) {
     ts_tensor *handle = nullptr;
     if (Status status = taken(toHandle(input, &handle)); !status.ok())
       return status;
     given.push_back(handles.emplace_back(handle).get());
   }
-  Status status =
-      taken(ts_session_run(session, given.data(), given.size(), results.data(), results.size()));
+  Status status = taken(ts_session_run(loaded->session.get(), given.data(), given.size(),
+                                       results.data(), results.size()));
   std::vector<std::shared_ptr<ts_tensor>> kept;
   for (ts_tensor *result : results)
     kept.emplace_back(result, ts_tensor_free);

@@ -1,15 +1,13 @@
 // Runs through the public interface of the runtime, as any program's.
 #include "compiler/api/TimeModule.h"
 
+#include "compiler/api/Handles.h"
 #include "compiler/api/TakenStatus.h"
-
-#include <tensmith/tensmith.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <memory>
 #include <vector>
 
 namespace tensmith {
@@ -17,13 +15,6 @@ namespace {
 
 constexpr double kSeconds = 0.05;
 constexpr int kFewestRuns = 6, kFirstRuns = 2;
-
-template <typename Handle, void (*free)(Handle *)> struct Freed {
-  void operator()(Handle *handle) const { free(handle); }
-};
-using ModuleHandle = std::unique_ptr<ts_module, Freed<ts_module, ts_module_free>>;
-using SessionHandle = std::unique_ptr<ts_session, Freed<ts_session, ts_session_free>>;
-using TensorHandle = std::unique_ptr<ts_tensor, Freed<ts_tensor, ts_tensor_free>>;
 
 /// Small numbers around zero, none of them subnormal; zeros of other types.
 Result<TensorHandle> drawn(const ts_port &port, uint32_t seed) {
@@ -47,16 +38,10 @@ Result<TensorHandle> drawn(const ts_port &port, uint32_t seed) {
 } // namespace
 
 Result<double> secondsOfModule(const std::string &bytes) {
-  ts_module *module = nullptr;
-  if (Status status = taken(ts_module_load_bytes(bytes.data(), bytes.size(), nullptr, &module));
-      !status.ok())
-    return status;
-  ModuleHandle moduleHandle(module);
-  ts_session_options options{sizeof(ts_session_options), 0};
-  ts_session *session = nullptr;
-  if (Status status = taken(ts_session_create(module, &options, &session)); !status.ok())
-    return status;
-  SessionHandle sessionHandle(session);
+  auto loaded = loadModule(bytes);
+  if (!loaded.ok())
+    return loaded.status();
+  ts_module *module = loaded->module.get();
   std::vector<TensorHandle> handles;
   std::vector<ts_tensor *> inputs;
   for (size_t i = 0; i < ts_module_input_count(module); ++i) {
@@ -74,7 +59,8 @@ Result<double> secondsOfModule(const std::string &bytes) {
   for (int run = -kFirstRuns; run < kFewestRuns || spent < kSeconds; ++run) {
     ts_tensor *result = output->get();
     auto begin = Clock::now();
-    if (Status status = taken(ts_session_run(session, inputs.data(), inputs.size(), &result, 1));
+    if (Status status =
+            taken(ts_session_run(loaded->session.get(), inputs.data(), inputs.size(), &result, 1));
         !status.ok())
       return status;
     double seconds = std::chrono::duration<double>(Clock::now() - begin).count();

@@ -4,6 +4,8 @@
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 
+#include "mlir/IR/IRMapping.h"
+
 using namespace mlir;
 
 namespace tensmith::graph {
@@ -77,6 +79,25 @@ void addOutputs(func::FuncOp function, std::vector<NamedValue> values) {
     auto index = unsigned(own + i);
     function.setResultAttr(index, "graph.name", builder.getStringAttr(named.name));
   }
+}
+
+OwningOpRef<ModuleOp> moduleOf(ArrayRef<Operation *> operators, ValueRange inputs, Value result) {
+  Location location = result.getLoc();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(location);
+  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
+  auto type = builder.getFunctionType(inputs.getTypes(), result.getType());
+  auto function = builder.create<func::FuncOp>(location, "main", type);
+  Block *block = function.addEntryBlock();
+  for (unsigned i = 0; i < function.getNumArguments(); ++i)
+    function.setArgAttr(i, "graph.name", builder.getStringAttr("x" + Twine(i)));
+  function.setResultAttr(0, "graph.name", builder.getStringAttr("y"));
+  builder.setInsertionPointToEnd(block);
+  IRMapping copies;
+  copies.map(inputs, block->getArguments());
+  for (Operation *op : operators)
+    builder.clone(*op, copies);
+  builder.create<func::ReturnOp>(location, copies.lookup(result));
+  return module;
 }
 
 } // namespace tensmith::graph

@@ -523,11 +523,7 @@ private:
     plan_ = vm::buildPlan(planInput());
     if (!plan_.ok())
       return plan_.status();
-    parts_.plan = std::as_bytes(std::span(plan_->bytes));
-    parts_.weightsBytes = plan_->weightsBytes;
-    for (const vm::PlanConstant &constant : plan_->constants)
-      parts_.weights.push_back(
-          {constant.offset, {constant.tensor.data(), size_t(constant.tensor.bytes())}});
+    addPlan(parts_, *plan_);
     parts_.machine = machine_;
     report("writing the module", 0);
     return {};

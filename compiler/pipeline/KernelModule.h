@@ -2,10 +2,13 @@
 // given: what the kernel's time is measured with.
 #pragma once
 
-#include "compiler/target/cpu/KernelCompiler.h"
+#include "compiler/target/cpu/ModuleWriter.h"
 #include "compiler/vm/PlanBuilder.h"
 
 namespace tensmith::pipeline {
+
+/// The plan and its constants, which the parts refer to.
+void addPlan(target::cpu::ModuleParts &parts, const vm::Plan &plan);
 
 /// The module's bytes; its result is the kernel's first. `plan` says what the kernel is bound to,
 /// whose code is among `objects` or a library's.

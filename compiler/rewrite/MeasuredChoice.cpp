@@ -2,9 +2,8 @@
 #include "compiler/rewrite/MeasuredChoice.h"
 
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/Outputs.h"
 #include "compiler/kernel/Contraction.h"
-
-#include "mlir/IR/IRMapping.h"
 
 #include "llvm/ADT/SetVector.h"
 #include "llvm/Support/JSON.h"
@@ -68,7 +67,6 @@ llvm::SetVector<Operation *> surrounded(const OperatorPattern &pattern) {
 } // namespace
 
 OwningOpRef<ModuleOp> functionAround(const OperatorPattern &pattern) {
-  Location location = pattern.root->getLoc();
   llvm::SetVector<Operation *> set = surrounded(pattern);
   SmallVector<Operation *> ops(set.begin(), set.end());
   llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
@@ -79,30 +77,11 @@ OwningOpRef<ModuleOp> functionAround(const OperatorPattern &pattern) {
         constants.insert(operand);
       else if (!set.contains(operand.getDefiningOp()))
         inputs.insert(operand);
-  OwningOpRef<ModuleOp> module = ModuleOp::create(location);
-  OpBuilder builder = OpBuilder::atBlockEnd(module->getBody());
-  Value result = ops.back()->getResult(0);
-  auto type =
-      builder.getFunctionType(ValueRange(inputs.getArrayRef()).getTypes(), result.getType());
-  auto function = builder.create<func::FuncOp>(location, "main", type);
-  Block *block = function.addEntryBlock();
-  builder.setInsertionPointToEnd(block);
-  auto name = [&](std::string text) {
-    return builder.getDictionaryAttr(
-        builder.getNamedAttr("graph.name", builder.getStringAttr(text)));
-  };
-  IRMapping map;
-  for (auto [number, input] : llvm::enumerate(inputs)) {
-    function.setArgAttrs(unsigned(number), name("x" + std::to_string(number)));
-    map.map(input, block->getArgument(unsigned(number)));
-  }
-  function.setResultAttrs(0, name("y"));
+  SmallVector<Operation *> all;
   for (Value constant : constants)
-    builder.clone(*constant.getDefiningOp(), map);
-  for (Operation *op : ops)
-    builder.clone(*op, map);
-  builder.create<func::ReturnOp>(location, map.lookup(result));
-  return module;
+    all.push_back(constant.getDefiningOp());
+  llvm::append_range(all, ops);
+  return graph::moduleOf(all, inputs.getArrayRef(), ops.back()->getResult(0));
 }
 
 static bool isOfAttention(Operation *root) {

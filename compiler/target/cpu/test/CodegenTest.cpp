@@ -379,6 +379,24 @@ TEST(Codegen, ClearingAndCopyingCallNothing) {
   EXPECT_TRUE(object.ok()) << object.status().message();
 }
 
+// Breaks if a choice by comparison of single f16 becomes a call of fmaxf.
+TEST(Codegen, ChoicesOfHalvesCallNothing) {
+  std::string text = R"(
+    func.func @tensmith_kernel(%from: memref<?xi16>, %to: memref<?xf16>, %i: index) {
+      %none = arith.constant 0.0 : f16
+      %half = arith.constant 0.5 : f16
+      %bits = memref.load %from[%i] : memref<?xi16>
+      %x = arith.uitofp %bits : i16 to f16
+      %y = arith.subf %half, %x : f16
+      %positive = arith.cmpf ogt, %y, %none : f16
+      %chosen = arith.select %positive, %y, %none : f16
+      memref.store %chosen, %to[%i] : memref<?xf16>
+      return
+    })";
+  auto object = compileText(text, hostMachine());
+  EXPECT_TRUE(object.ok()) << object.status().message();
+}
+
 TEST(Codegen, CallsToTheOutsideAreNamed) {
   auto result = compileText(elementwise("f64", "f64", "%y = math.exp %x : f64"), hostMachine());
   ASSERT_FALSE(result.ok());
