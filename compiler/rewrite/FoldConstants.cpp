@@ -29,6 +29,13 @@ bool isTable(Operation *op) {
   return iota && cast<RankedTensorType>(iota.getType()).getRank() > 1;
 }
 
+/// A constant as another type: wider, it may not be worth storing, but what is made of it is (the
+/// sums of weights in 8 bits, as i32).
+bool isConverted(Operation *op) {
+  auto cast = dyn_cast_or_null<graph::CastOp>(op);
+  return cast && cast.getX().getDefiningOp<graph::ConstantOp>();
+}
+
 bool isFoldable(Operation *op, int64_t allowance) {
   if (!checkTime().ok())
     return false;
@@ -46,7 +53,9 @@ bool isFoldable(Operation *op, int64_t allowance) {
         return false;
       continue;
     }
-    if (!isa_and_nonnull<graph::ConstantOp, graph::NoneOp>(made))
+    if (isConverted(made))
+      operand = made->getOperand(0);
+    else if (!isa_and_nonnull<graph::ConstantOp, graph::NoneOp>(made))
       return false;
     in += bytesOf(operand.getType());
   }
@@ -59,8 +68,8 @@ bool isFoldable(Operation *op, int64_t allowance) {
   return out <= 2 * in + (isa<graph::IotaOp>(op) ? std::min(allowance, kLargestRange) : allowance);
 }
 
-/// Adds the operator's results to the values that are known; false where its evaluation fails (then
-/// it fails at run time too).
+/// Adds the operator's results to the values that are known, of which its operands are; false where
+/// its evaluation fails (then it fails at run time too).
 bool evaluate(Operation *op, llvm::DenseMap<Value, HostTensor> &known) {
   if (isa<graph::NoneOp>(op))
     return known.try_emplace(op->getResult(0)).second;
@@ -79,14 +88,20 @@ bool evaluate(Operation *op, llvm::DenseMap<Value, HostTensor> &known) {
   return true;
 }
 
-/// The constants that the operator's results are, where its operands are constants; empty where its
-/// evaluation fails.
+/// The same, with what its operands are made of.
+bool evaluateAll(Operation *op, llvm::DenseMap<Value, HostTensor> &known) {
+  return llvm::all_of(op->getOperands(),
+                      [&](Value operand) {
+                        return known.contains(operand) ||
+                               evaluateAll(operand.getDefiningOp(), known);
+                      }) &&
+         evaluate(op, known);
+}
+
+/// The constants that the results of a foldable operator are; empty where its evaluation fails.
 SmallVector<Value> evaluated(Operation *op, OpBuilder &builder) {
   llvm::DenseMap<Value, HostTensor> known;
-  for (Value operand : op->getOperands())
-    if (!known.contains(operand) && !evaluate(operand.getDefiningOp(), known))
-      return {};
-  if (!evaluate(op, known))
+  if (!evaluateAll(op, known))
     return {};
   SmallVector<Value> constants;
   for (Value value : op->getResults()) {

@@ -61,3 +61,29 @@ func.func @triangle() -> tensor<2x3xi1> {
   %0 = graph.less %row, %column : (tensor<2x3xi64>, tensor<2x3xi64>) -> tensor<2x3xi1>
   return %0 : tensor<2x3xi1>
 }
+
+// -----
+
+// Breaks when the sums of weights in 8 bits are taken in each run, since these are too large to be
+// stored as i32.
+// SMALL-LABEL: func @sums_of_bytes
+// SMALL-NOT: graph.reduce_sum
+// SMALL: [[SUMS:%.*]] = graph.constant {{.*}}dense<768> : tensor<1x16xi32>
+// SMALL: return [[SUMS]]
+func.func @sums_of_bytes() -> tensor<1x16xi32> {
+  %w = graph.constant {value = dense<3> : tensor<256x16xi8>} : () -> tensor<256x16xi8>
+  %wide = graph.cast %w {to = i32} : (tensor<256x16xi8>) -> tensor<256x16xi32>
+  %0 = graph.reduce_sum %wide {axes = array<i64: 0>, keepdims = true} : (tensor<256x16xi32>) -> tensor<1x16xi32>
+  return %0 : tensor<1x16xi32>
+}
+
+// -----
+
+// Breaks when what is wider than the module's bytes becomes one of its constants.
+// SMALL-LABEL: func @wide_bytes
+// SMALL: graph.cast
+func.func @wide_bytes() -> tensor<256x16xi32> {
+  %w = graph.constant {value = dense<3> : tensor<256x16xi8>} : () -> tensor<256x16xi8>
+  %wide = graph.cast %w {to = i32} : (tensor<256x16xi8>) -> tensor<256x16xi32>
+  return %wide : tensor<256x16xi32>
+}
