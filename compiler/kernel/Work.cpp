@@ -99,8 +99,11 @@ double additionsOf(Operation *op) {
   if (isa<graph::ExpOp, graph::LogOp, graph::TanhOp, graph::SigmoidOp, graph::ErfOp>(op))
     return 12;
   if (isa<graph::AddOp, graph::SubOp, graph::MulOp, graph::MaxOp, graph::MinOp, graph::NegOp,
-          graph::AbsOp, graph::WhereOp, graph::CastOp, graph::EqualOp, graph::GreaterOp,
-          graph::LessOp>(op))
+          graph::AbsOp, graph::CeilOp, graph::FloorOp, graph::RoundOp, graph::CastOp,
+          graph::BitCastOp, graph::WhereOp, graph::EqualOp, graph::GreaterOp,
+          graph::GreaterOrEqualOp, graph::LessOp, graph::LessOrEqualOp, graph::IsNanOp,
+          graph::IsInfOp, graph::NotOp, graph::AndOp, graph::OrOp, graph::XorOp,
+          graph::BitwiseNotOp, graph::BitwiseAndOp, graph::BitwiseOrOp, graph::BitwiseXorOp>(op))
     return 1;
   return isa<graph::DivOp, graph::SqrtOp, graph::RsqrtOp>(op) ? 4 : 30;
 }
