@@ -28,6 +28,7 @@ struct Library {
   decltype(&ts_format_program) formatProgram;
   decltype(&ts_measure_machine) measureMachine;
   decltype(&ts_replace_initialisers) replaceInitialisers;
+  decltype(&ts_export_onnx) exportOnnx;
   decltype(&ts_bytes_free) freeBytes;
 };
 
@@ -53,6 +54,7 @@ Library openLibrary() {
   find(handle, "ts_format_program", library.formatProgram);
   find(handle, "ts_measure_machine", library.measureMachine);
   find(handle, "ts_replace_initialisers", library.replaceInitialisers);
+  find(handle, "ts_export_onnx", library.exportOnnx);
   find(handle, "ts_bytes_free", library.freeBytes);
   return library;
 }
@@ -257,22 +259,58 @@ bool compileUpdate(std::span<const train::Updated> tensors, int64_t processes,
   });
 }
 
-Bytes replaceInitialisers(const std::string &model, const std::map<std::string, Tensor> &values) {
+namespace {
+
+/// Names and handles side by side, as the API takes them.
+struct NamedTensors {
   std::vector<const char *> names;
   std::vector<ts_tensor *> tensors;
-  for (const auto &[name, tensor] : values) {
-    names.push_back(name.c_str());
-    tensors.push_back(tensor.handle());
+
+  explicit NamedTensors(const std::map<std::string, Tensor> &values) {
+    for (const auto &[name, tensor] : values) {
+      names.push_back(name.c_str());
+      tensors.push_back(tensor.handle());
+    }
   }
-  void *bytes = nullptr;
-  size_t size = 0;
-  naming(model, [&] {
-    detail::check(library().replaceInitialisers(model.c_str(), names.data(), tensors.data(),
-                                                names.size(), &bytes, &size));
-  });
+};
+
+Bytes takeBytes(void *bytes, size_t size) {
   std::unique_ptr<void, decltype(&ts_bytes_free)> owner(bytes, library().freeBytes);
   auto begin = static_cast<const std::byte *>(bytes);
   return Bytes(begin, begin + size);
+}
+
+} // namespace
+
+Bytes replaceInitialisers(const std::string &model, const std::map<std::string, Tensor> &values) {
+  NamedTensors given(values);
+  void *bytes = nullptr;
+  size_t size = 0;
+  naming(model, [&] {
+    detail::check(library().replaceInitialisers(model.c_str(), given.names.data(),
+                                                given.tensors.data(), given.names.size(), &bytes,
+                                                &size));
+  });
+  return takeBytes(bytes, size);
+}
+
+Bytes exportOnnx(const std::string &model, const CompileSettings &settings,
+                 const std::map<std::string, Tensor> &values, std::string *refused) {
+  Progress progress("exporting " + model, settings.progress);
+  Options options(settings, progress);
+  NamedTensors given(values);
+  void *bytes = nullptr;
+  size_t size = 0;
+  naming(model, [&] {
+    ts_status *status =
+        library().exportOnnx(model.c_str(), &options.options, given.names.data(),
+                             given.tensors.data(), given.names.size(), &bytes, &size);
+    if (!refused || !status || ts_status_get_code(status) != TS_UNSUPPORTED)
+      return detail::check(status);
+    *refused = ts_status_message(status);
+    ts_status_free(status);
+  });
+  return takeBytes(bytes, size);
 }
 
 Module loadOrCompile(const std::string &path, const CompileSettings &settings, bool verifyWeights) {

@@ -74,6 +74,12 @@ bool compileUpdate(std::span<const train::Updated> tensors, int64_t processes,
 /// The bytes of the ONNX model with other contents of initialisers.
 Bytes replaceInitialisers(const std::string &model, const std::map<std::string, Tensor> &values);
 
+/// The bytes of the model in ONNX, where constants at a program's top have those values. Where
+/// `refused` isn't null, it is told why ONNX can't have the model, of which there are no bytes
+/// then.
+Bytes exportOnnx(const std::string &model, const CompileSettings &settings,
+                 const std::map<std::string, Tensor> &values = {}, std::string *refused = nullptr);
+
 using Observer =
     std::function<void(const std::string &name, const std::string &source, const Tensor &tensor)>;
 /// The model's first `outputs` outputs by the reference evaluator; each output and kept tensor goes

@@ -128,6 +128,8 @@ public:
                                count(), parallel->slotBytes()));
     if (!train::isBuiltIn(settings_.loss) && !takesAnyBatch())
       sayWhatIsLeftOut(data, *watcher);
+    if (std::string refused; isFirst() && isProgram() && asOnnx(*trainee, refused).empty())
+      watcher->warn(refused + "; so there will be no model.onnx");
     train::Outcome outcome = train::runTraining(settings_, folder_.path(), *trainee, data, from,
                                                 remembered(), *watcher, host_.stop, processes_);
     trainee->settle();
@@ -379,21 +381,38 @@ private:
                        folder_.path().string());
   }
 
-  void exportModel(train::CompiledTrainee &trainee) {
+  /// What an ONNX model has as initialisers, and a program as constants.
+  std::map<std::string, Tensor> weightsOf(train::CompiledTrainee &trainee) const {
     std::map<std::string, Tensor> trained = trainee.parameters(), weights;
     for (const std::string &name : train::parameterNames(*step_))
       weights.emplace(name, trained.at(name));
-    fs::path model = modelFile();
+    return weights;
+  }
+
+  /// What the result is made with: sizes that were given, and the batch open.
+  CompileSettings openBatch() const {
+    CompileSettings compile;
+    compile.shapes = settings_.shapes;
+    compile.progress = host_.progress;
+    return compile;
+  }
+
+  Bytes asOnnx(train::CompiledTrainee &trainee, std::string &refused) const {
+    return exportOnnx(settings_.model, openBatch(), weightsOf(trainee), &refused);
+  }
+
+  void exportModel(train::CompiledTrainee &trainee) {
+    std::map<std::string, Tensor> weights = weightsOf(trainee);
     for (const auto &[name, tensor] : weights)
       if (fs::path file = folder_.path() / ("weights/" + name + ".npy"); isProgram()) {
         fs::create_directories(file.parent_path());
         writeFile(file, writeNpy(train::view(tensor)));
       }
-    writeFile(model, replaceInitialisers(settings_.model, weights));
-    CompileSettings compile;
-    compile.shapes = settings_.shapes;
-    compile.progress = host_.progress;
-    compileModel(model, compile, folder_.path() / "model.so");
+    writeFile(modelFile(), replaceInitialisers(settings_.model, weights));
+    std::string refused;
+    if (Bytes onnx = isProgram() ? asOnnx(trainee, refused) : Bytes(); !onnx.empty())
+      writeFile(folder_.path() / "model.onnx", onnx);
+    compileModel(modelFile(), openBatch(), folder_.path() / "model.so");
   }
 
   fs::path modelFile() const { return folder_.path() / (isProgram() ? "model.tsm" : "model.onnx"); }

@@ -26,6 +26,7 @@ CompilerLibrary open() {
   find(handle, "ts_compile_options_init", library.initOptions, failure);
   find(handle, "ts_compile_file", library.compileFile, failure);
   find(handle, "ts_compile_bytes", library.compileBytes, failure);
+  find(handle, "ts_export_onnx", library.exportOnnx, failure);
   find(handle, "ts_bytes_free", library.freeBytes, failure);
   find(handle, "ts_describe_interface", library.describeInterface, failure);
   return library;

@@ -15,6 +15,7 @@ struct CompilerLibrary {
   decltype(&ts_compile_options_init) initOptions = nullptr;
   decltype(&ts_compile_file) compileFile = nullptr;
   decltype(&ts_compile_bytes) compileBytes = nullptr;
+  decltype(&ts_export_onnx) exportOnnx = nullptr;
   decltype(&ts_bytes_free) freeBytes = nullptr;
   decltype(&ts_describe_interface) describeInterface = nullptr;
   std::string failure; // why there is none; empty where there is

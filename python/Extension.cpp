@@ -223,6 +223,22 @@ void compileFile(const std::string &path, const std::string &out, const Settings
   check(status);
 }
 
+nb::bytes exportOnnx(const std::string &path, const Settings &settings) {
+  Pointers pointers;
+  ts_compile_options options = settings.options(pointers, compiler());
+  void *model = nullptr;
+  size_t size = 0;
+  ts_status *status;
+  {
+    nb::gil_scoped_release unlocked;
+    status = compiler().exportOnnx(path.c_str(), &options, nullptr, nullptr, 0, &model, &size);
+  }
+  check(status);
+  nb::bytes result(model, size);
+  compiler().freeBytes(model);
+  return result;
+}
+
 nb::bytes compileBytes(nb::bytes model, const std::string &name, const Settings &settings) {
   Pointers pointers;
   ts_compile_options options = settings.options(pointers, compiler());
@@ -283,6 +299,7 @@ NB_MODULE(_tensmith, m) {
       .def_prop_ro("copies", &Module::copies);
   m.def("convert_list", convertList);
   m.def("compile_file", &compileFile);
+  m.def("export_onnx", &exportOnnx);
   m.def("compile_bytes", &compileBytes);
   m.def("load", &load);
   m.def("describe_interface", &describeInterface, nb::arg("path"), nb::arg("bytes").none());

@@ -18,6 +18,7 @@
 #include "compiler/graph/Outputs.h"
 #include "compiler/kernel/Operators.h"
 #include "compiler/pipeline/Compile.h"
+#include "compiler/program/Inlining.h"
 #include "compiler/program/Program.h"
 #include "compiler/target/cpu/Dialects.h"
 #include "compiler/target/cpu/KernelCache.h"
@@ -25,6 +26,7 @@
 #include "compiler/target/cpu/MachineLimits.h"
 #include "compiler/training/ProgramForm.h"
 #include "compiler/vm/Signature.h"
+#include "frontends/onnx/Export.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/text/Evaluator.h"
 #include "frontends/text/Import.h"
@@ -512,6 +514,15 @@ Result<TensorHandle> toHandle(const text::ValueRef &value) {
   }
 }
 
+template <typename Bytes> Status giveBytes(const Bytes &bytes, void **given, size_t *size) {
+  *given = std::malloc(bytes.size());
+  if (!*given)
+    return {StatusCode::ResourceExhausted, "there is not enough memory for the result"};
+  std::memcpy(*given, bytes.data(), bytes.size());
+  *size = bytes.size();
+  return {};
+}
+
 struct Given {
   ts_tensor *const *inputs;
   size_t inputCount;
@@ -608,14 +619,7 @@ ts_status *ts_compile_bytes(const void *bytes, size_t size, const char *name,
         !status.ok())
       return status;
     auto compiled = pipeline::compileToBytes(model.module(), compileOptions(*known, name));
-    if (!compiled.ok())
-      return compiled.status();
-    *module = std::malloc(compiled->size());
-    if (!*module)
-      return {StatusCode::ResourceExhausted, "there is not enough memory for the module"};
-    std::memcpy(*module, compiled->data(), compiled->size());
-    *moduleSize = compiled->size();
-    return {};
+    return compiled.ok() ? giveBytes(*compiled, module, moduleSize) : compiled.status();
   });
 }
 
@@ -668,6 +672,34 @@ ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
       return invalidArgument("the model has " + std::to_string(results->size()) + " outputs, not " +
                              std::to_string(outputCount));
     return giveAll(ArrayRef(*results).take_front(outputCount), outputs);
+  });
+}
+
+ts_status *ts_export_onnx(const char *path, const ts_compile_options *options,
+                          const char *const *names, ts_tensor *const *tensors, size_t count,
+                          void **exported, size_t *size) {
+  return guarded([&]() -> Status {
+    if (!path || (count && (!names || !tensors)) || !exported || !size)
+      return missing(path ? "the names, the tensors or the result" : "the path");
+    *exported = nullptr;
+    *size = 0;
+    auto known = optionsOf(options);
+    auto values = fromHandles(tensors, count);
+    if (!known || !values)
+      return known ? values.status() : known.status();
+    known->overridable = names;
+    known->overridable_count = count;
+    std::map<std::string, HostTensor> initialisers;
+    for (size_t i = 0; i < count; ++i)
+      initialisers.emplace(names[i], (*values)[i].tensor);
+    LoadedModel model(*known);
+    if (Status status = model.load(path, *known); !status.ok())
+      return status;
+    Status inlined = program::inlineProgram(
+        model.module(), "ONNX has tensor code alone; let sizes be fixed (--shape)");
+    auto bytes =
+        inlined.ok() ? exportModel(model.module(), initialisers) : Result<std::string>(inlined);
+    return bytes ? giveBytes(*bytes, exported, size) : bytes.status().within(path);
   });
 }
 

@@ -1,15 +1,14 @@
-// Partial evaluation, and then each operator whose training form is another; see ProgramForm.h.
+// The program's tensor code, and then each operator whose training form is another; see
+// ProgramForm.h.
 #include "compiler/training/ProgramForm.h"
 
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphCode.h"
 #include "compiler/graph/Outputs.h"
 #include "compiler/graph/States.h"
-#include "compiler/program/PartialEvaluation.h"
-#include "compiler/program/Program.h"
+#include "compiler/program/Inlining.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 
@@ -28,9 +27,11 @@ public:
         graph_(builder_, shapes_, main_.getLoc()), code_(graph_) {}
 
   Status run() {
-    program::evaluatePartially(module_);
-    if (Status status = inlineProgram(); !status.ok())
-      return status;
+    Status inlined = program::inlineProgram(
+        module_, "a step of training is tensor code alone; let sizes be fixed, or take the "
+                 "program's gradients (tensmith.grad) instead");
+    if (!inlined.ok())
+      return inlined;
     makeConstants();
     dropInTraining();
     SmallVector<graph::BatchNormOp> norms(main_.getOps<graph::BatchNormOp>());
@@ -41,56 +42,6 @@ public:
   }
 
 private:
-  static Status left(Operation &op) {
-    std::string what = isa<program::IfOp>(op)      ? "a branch that the data decides"
-                       : isa<program::CallOp>(op)  ? "a recursion that the data decides"
-                       : isa<program::MatchOp>(op) ? "a match on data that only the run knows"
-                       : isa<program::ApplyOp>(op) ? "a call of a function that only the run knows"
-                                                   : "a value that is no tensor";
-    std::string place;
-    if (auto named = dyn_cast<NameLoc>(op.getLoc()))
-      place = named.getName().str() + ": ";
-    return unsupported(place + what +
-                       " is left of the program once its sizes are known, and a "
-                       "step of training is tensor code alone; let sizes be fixed, "
-                       "or take the program's gradients (tensmith.grad) instead");
-  }
-
-  /// Main's body in the place of the program that it enters.
-  Status inlineProgram() {
-    auto enter = *main_.getOps<program::EnterOp>().begin();
-    auto procedure = module_.lookupSymbol<func::FuncOp>(enter.getProcedure());
-    Block &body = procedure.getBody().front();
-    Operation *exit = body.getTerminator();
-    auto tuple = exit->getOperand(0).getDefiningOp<program::ConstructOp>();
-    builder_.setInsertionPoint(enter);
-    IRMapping mapping;
-    mapping.map(body.getArguments(), enter.getInputs());
-    for (Operation &op : body.without_terminator()) {
-      if (&op == tuple.getOperation() && tuple->hasOneUse())
-        continue;
-      if (!isa<graph::GraphDialect>(op.getDialect()))
-        return left(op);
-      builder_.clone(op, mapping);
-    }
-    ValueRange results = tuple && enter.getNumResults() != 1 ? ValueRange(tuple.getFields())
-                                                             : ValueRange(exit->getOperands());
-    for (auto [old, now] : llvm::zip_equal(enter.getResults(), results)) {
-      Value value = mapping.lookupOrDefault(now);
-      if (!isa<TensorType>(value.getType()))
-        return left(tuple ? *tuple.getOperation() : *exit);
-      old.replaceAllUsesWith(value);
-    }
-    enter.erase();
-    SmallVector<func::FuncOp> others(module_.getOps<func::FuncOp>());
-    for (func::FuncOp other : others)
-      if (other != main_)
-        other.erase();
-    main_.setType(builder_.getFunctionType(
-        main_.getArgumentTypes(), main_.getBody().front().getTerminator()->getOperandTypes()));
-    return {};
-  }
-
   void makeConstants() {
     builder_.setInsertionPointToStart(&main_.getBody().front());
     for (unsigned i = main_.getNumArguments(); i-- > 0;) {

@@ -18,6 +18,9 @@ struct Operator {
   std::string_view name;
   Rule rule;
   std::string_view domain = {}; ///< canonical: empty for the standard operators
+  /// The graph operator that it is, where that has the same operands and attributes: such are
+  /// exported by this row, too.
+  std::string_view graph = {};
 };
 
 // The families, each in its file.

@@ -259,6 +259,14 @@ TS_API ts_status *ts_describe_interface(const char *path, const void *bytes, siz
 TS_API ts_status *ts_replace_initialisers(const char *path, const char *const *names,
                                           ts_tensor *const *tensors, size_t count, void **model,
                                           size_t *model_size);
+/* The model at `path` as ONNX (opset 21): a program of the language (.tsm) whose recursion sizes
+ * decide, or a graph's text. Of `options`, which may be null, sizes and limits count. Constants at
+ * the top of a program that are named, as "first.0", have the values given, and are initialisers of
+ * those names. What depends on no input is computed. Unsupported, with the operator and its place,
+ * where ONNX has none that computes the same. The bytes are freed with ts_bytes_free. */
+TS_API ts_status *ts_export_onnx(const char *path, const ts_compile_options *options,
+                                 const char *const *names, ts_tensor *const *tensors, size_t count,
+                                 void **model, size_t *model_size);
 /* A program of the language as text, in the language's one layout, with its comments; `name` stands
  * for the file in messages. The result is freed as a description is. */
 TS_API ts_status *ts_format_program(const char *program, size_t size, const char *name,

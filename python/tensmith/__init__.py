@@ -21,7 +21,7 @@ from ._tensmith import Error
 from .training import Trained, train
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Error", "Model", "Trained", "Value", "compile", "grad", "hvp", "jvp", "load", "load_step", "train", "train_step", "__version__"]
+__all__ = ["Error", "Model", "Trained", "Value", "compile", "export_onnx", "grad", "hvp", "jvp", "load", "load_step", "train", "train_step", "__version__"]
 __version__ = _tensmith.version()
 
 
@@ -265,6 +265,18 @@ def _compiled(model, settings, threads, max_depth, max_instructions):
         _tensmith.compile_file(os.fspath(model), path, settings)
         module = _tensmith.load(path, threads, max_depth, max_instructions)
         return _KeptModel(module, path)
+
+
+def export_onnx(program, path, shapes=None):
+    """Writes a program of the language (`.tsm`) as an ONNX model (opset 21) to `path`.
+
+    shapes: a symbol's size, {"length": 35}; others stay open in the model. What is left of a program once its sizes are known
+    must be tensor code, of operators that ONNX has: an error names the operator and the line of another one.
+    """
+    settings = _settings(shapes, None, None, None, False, "fast", True, (), ())
+    model = _tensmith.export_onnx(os.fspath(program), settings)
+    with open(path, "wb") as file:
+        file.write(model)
 
 
 def grad(model, wrt, of, *, cotangent=False, **settings):

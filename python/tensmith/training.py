@@ -22,8 +22,8 @@ class Trained:
         "validation", "test"), step, epoch, loss, seconds, and accuracy, samples_per_second, where there are such.
     state: arrays by name: the model's weights and running statistics as they are in the step, the optimiser's slots as
         "slot.weight", averages as "ema.weight", and "step".
-    folder, onnx, program, module, checkpoint: paths: of the run, of the trained model as ONNX (None of a program of the
-        language), as a program (None of an ONNX model) and compiled, of the last checkpoint (None if none was written).
+    folder, onnx, program, module, checkpoint: paths: of the run, of the trained model as ONNX (None of a program that ONNX has
+        no operators for), as a program (None of an ONNX model) and compiled, of the last checkpoint (None if none was written).
     step: how many were made; stopped: whether the callback has ended the run.
 
     Of several processes only the first has the history and, where the optimiser's state is shared out, all of the state.

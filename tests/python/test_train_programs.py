@@ -56,7 +56,7 @@ def test_a_program_learns(program, tmp_path):
     scores = trained.model(x)
     assert (scores.argmax(1) == labels).mean() > 0.9
     # What is given back is a program again, in a folder of its own.
-    assert trained.onnx is None
+    np.testing.assert_array_equal(ts.compile(trained.onnx, threads=1)(x), scores)
     np.testing.assert_array_equal(ts.compile(trained.program, threads=1)(x), scores)
     np.testing.assert_array_equal(np.load(tmp_path / "run/weights/narrow.0.npy"), trained.state["narrow.0"])
 

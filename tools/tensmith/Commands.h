@@ -27,6 +27,7 @@ void addRun(CLI::App &app, Action &chosen);
 void addBench(CLI::App &app, Action &chosen);
 void addInspect(CLI::App &app, Action &chosen);
 void addCompare(CLI::App &app, Action &chosen);
+void addExport(CLI::App &app, Action &chosen);
 void addFormat(CLI::App &app, Action &chosen);
 void addMachine(CLI::App &app, Action &chosen);
 void addTrain(CLI::App &app, Action &chosen);

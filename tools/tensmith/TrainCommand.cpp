@@ -163,7 +163,7 @@ void addTrain(CLI::App &app, Action &chosen) {
       "  mpirun -n 4 tensmith train fashion.toml --threads 1 --zero 1\n"
       "The output has checkpoints/ (safetensors), metrics.jsonl, tensorboard/, curves.html, and "
       "at\n"
-      "the end model.onnx (model.tsm of a program) and model.so. SIGINT ends a run after a "
+      "the end model.onnx (of a program model.tsm, too) and model.so. SIGINT ends a run after a "
       "checkpoint, with status 130.");
   command->callback(
       [given, &chosen] { chosen = [given] { return trainRun(settingsOf(*given)); }; });

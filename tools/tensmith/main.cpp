@@ -122,6 +122,7 @@ int main(int argc, char **argv) {
   addBench(app, action);
   addInspect(app, action);
   addCompare(app, action);
+  addExport(app, action);
   addFormat(app, action);
   addMachine(app, action);
   addTrain(app, action);
