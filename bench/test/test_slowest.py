@@ -136,3 +136,14 @@ def test_programs_have_a_table(tmp_path):
     page = (tree / "docs/performance.md").read_text()
     assert "| a tree | 0.500 | 3.250 (torch) | 6.50 |" in page
     assert "| threads | 2.000 (2 threads) | 3.000 (1 threads) | 1.50 |" in page
+
+
+def test_other_architectures_have_a_table(tmp_path):
+    tree = tree_with(tmp_path, [], [])
+    engines = {"tensmith": {"median_ms": 3.0}, "onnxruntime": {"median_ms": 6.0}, "openvino": {"median_ms": 4.0}}
+    records = [{"model": "net", "threads": 2, "engines": engines},
+               {"model": "net", "threads": 1, "engines": {**engines, "openvino": {"error": "fell over"}}}]
+    (tree / "bench/results/architectures.json").write_text(json.dumps(records))
+    assert slowest(tree).returncode == 0
+    lines = (tree / "docs/performance.md").read_text().splitlines()
+    assert lines.index("| net | 1 | 3.00 | 6.00 | - | 0.50 |") + 1 == lines.index("| net | 2 | 3.00 | 6.00 | 4.00 | 0.75 |")
