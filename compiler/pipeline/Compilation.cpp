@@ -1,0 +1,491 @@
+// The stages of a compilation, each with why it stands there; see Compilation.h.
+#include "compiler/pipeline/Compilation.h"
+
+#include "base/Budget.h"
+#include "compiler/pipeline/KernelModule.h"
+#include "compiler/pipeline/MemoryBudget.h"
+#include "compiler/pipeline/Verification.h"
+#include "compiler/program/Batching.h"
+#include "compiler/program/PartialEvaluation.h"
+#include "compiler/program/Program.h"
+#include "compiler/program/Segments.h"
+#include "compiler/rewrite/Rewrites.h"
+#include "compiler/target/cpu/KernelShape.h"
+#include "compiler/target/cpu/MachineLimits.h"
+#include "reference/Companion.h"
+
+#include "mlir/IR/Verifier.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+
+#include "llvm/Support/MemoryBuffer.h"
+
+using namespace mlir;
+
+namespace tensmith::pipeline {
+namespace {
+
+using target::cpu::Machine;
+
+LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
+  PassManager passes(function.getContext(), func::FuncOp::getOperationName());
+  passes.enableVerifier(false);
+  passes.addPass(createCSEPass());
+  return passes.run(function);
+}
+
+// Products of codes before folding makes numbers of the weights' codes. Decomposition early, so
+// that the parts of larger operators are simplified and fused like any; what becomes straight code
+// must be so before folding and layout see it. Folding again after the layout has transposed
+// constants, and at the end for those that fusion has packed. Libraries get their operators before
+// these are transformed for kernels.
+constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite::Options &)>
+    kRewrites[] = {{"simplify", rewrite::simplify},
+                   {"integer-products", rewrite::multiplyIntegers},
+                   {"fold-constants", rewrite::foldConstants},
+                   {"decompose", rewrite::decompose},
+                   {"straighten", rewrite::straighten},
+                   {"fold-constants", rewrite::foldConstants},
+                   {"cse", eliminateCommon},
+                   {"merge-scans", rewrite::mergeScans},
+                   {"one-hot-sums", rewrite::pickOneHot},
+                   {"layout", rewrite::chooseLayout},
+                   {"fold-constants", rewrite::foldConstants},
+                   {"pooled-codes", rewrite::poolCodes},
+                   {"rounded-scales", rewrite::mergeScales},
+                   {"integer-codes", rewrite::limitCodes},
+                   {"operators", rewrite::callOperators},
+                   {"fourier", rewrite::fourier},
+                   {"winograd", rewrite::winograd},
+                   {"strassen", rewrite::strassen},
+                   {"cse", eliminateCommon},
+                   {"mixed-precision", rewrite::mixPrecision},
+                   {"narrow-operands", rewrite::narrowOperands},
+                   {"cse", eliminateCommon},
+                   {"sum-columns", rewrite::sumColumns},
+                   {"compile-loops", rewrite::compileLoops},
+                   {"repeat-elementwise", rewrite::repeatElementwise},
+                   {"attention-gradients", rewrite::fuseAttentionGradients},
+                   {"fuse-rows", rewrite::fuseRows},
+                   {"fuse", rewrite::fuse},
+                   {"hoist", rewrite::hoist},
+                   {"order-updates", rewrite::orderUpdates}};
+
+/// What was measured of the machine, where it was; the module says by which limits it was made.
+void useLimits(Machine &machine, kernel::MachineShape &shape) {
+  auto limits = target::cpu::keptLimits(machine);
+  auto figures = limits ? target::cpu::costFigures(*limits, machine) : std::nullopt;
+  if (!figures)
+    return;
+  shape.nearBytesPerCycle = figures->nearBytesPerCycle;
+  shape.farBytesPerCycle = figures->farBytesPerCycle;
+  shape.memoryBytesPerCycle = figures->memoryBytesPerCycle;
+  shape.lastCacheBytes = figures->lastCacheBytes;
+  machine.limits = limits->identity();
+}
+
+} // namespace
+
+std::string pipelineText(const CompileOptions &options) {
+  std::string text;
+  for (auto [name, rewrite] : kRewrites)
+    if (!options.byReference)
+      text += std::string(name) + ", ";
+  return text + "kernels, plan";
+}
+
+Result<target::cpu::ModuleParts> Compilation::run() {
+  auto machine = target::cpu::parseMachine(options_.target.empty() ? "host" : options_.target);
+  if (!machine.ok())
+    return machine.status();
+  if (Status status = checkBudget(options_); !status.ok())
+    return status;
+  machine_ = *machine;
+  shape_ = target::cpu::kernelShape(machine_);
+  if (Status status = readSchedules(); !status.ok())
+    return status;
+  auto operators = kernel::parseOperators(options_.operators);
+  if (!operators.ok())
+    return operators.status();
+  operators_ = *operators;
+  useLimits(machine_, shape_);
+  shape_.flushesBfloats = options_.precision == Precision::Bfloat &&
+                          shape_.bfloatProducts == kernel::BfloatProducts::Dot;
+  if (Status status = dump_.makeFolder(); !status.ok())
+    return status;
+  function_ = module_.lookupSymbol<func::FuncOp>("main");
+  if (!function_)
+    return Status(StatusCode::InvalidModel, options_.model + ": has no function @main");
+  for (auto stage :
+       {&Compilation::rewriteGraph, &Compilation::emitKernels, &Compilation::compileKernels,
+        &Compilation::planMemory, &Compilation::planExecution})
+    if (Status status = (this->*stage)(); !status.ok())
+      return status;
+  warn();
+  return parts_;
+}
+
+Result<target::cpu::ModuleParts> Compilation::tell(std::string finding) {
+  finding_ = std::move(finding);
+  parts_.weights.clear();
+  Status status = planExecution();
+  return status.ok() ? Result<target::cpu::ModuleParts>(parts_) : status;
+}
+
+void Compilation::report(const char *stage, double fraction) {
+  if (options_.progress)
+    options_.progress(stage, fraction);
+}
+
+Status Compilation::readSchedules() {
+  if (options_.schedules.empty())
+    return {};
+  auto text = llvm::MemoryBuffer::getFile(options_.schedules, /*IsText=*/true);
+  if (!text)
+    return {StatusCode::IoError, options_.schedules + ": " + text.getError().message()};
+  auto schedules = kernel::Schedules::parse((*text)->getBuffer(), options_.schedules);
+  if (!schedules.ok())
+    return schedules.status();
+  schedules_ = std::move(*schedules);
+  return {};
+}
+
+void Compilation::warn() {
+  if (!options_.warn)
+    return;
+  for (const std::string &warning : schedules_.warnings())
+    options_.warn(warning);
+  std::set<std::string> symbols, missing;
+  for (const vm::KernelBinding &kernel : kernels_)
+    symbols.insert(kernel.symbol);
+  for (const std::string &symbol : symbols) {
+    size_t end = symbol.find(':');
+    if (end == symbol.npos)
+      continue;
+    std::string library = "libtensmith_" + symbol.substr(0, end) + ".so";
+    if (!reference::companionFunction(library.c_str(), symbol.c_str() + end + 1))
+      missing.insert(library);
+  }
+  for (const std::string &library : missing)
+    options_.warn(options_.model + ": the module calls " + library +
+                  ", which can't be loaded here: where it runs, that has to be beside the "
+                  "runtime's library (docs/operators.md says how it is built)");
+}
+
+Status Compilation::rewriteGraph() {
+  if (Status status = dump_.write(module_, "imported"); !status.ok())
+    return status;
+  if (options_.byReference)
+    return outlineProgram();
+  rewrite::Options options;
+  options.machine = shape_;
+  options.fuse = options_.fuse;
+  options.keepControl = options_.keepControl;
+  options.precision = options_.precision;
+  options.schedules = &schedules_;
+  options.operators = operators_;
+  options.layerBound = layerBound_;
+  if (options_.secondsOf)
+    options.measure = [this](ModuleOp module, const std::string &dialect,
+                             const std::string &schedules) {
+      return measure(module, dialect, schedules);
+    };
+  if (Status status = outlineProgram(); !status.ok())
+    return status;
+  std::vector<PassVerification> verifications(functions_.size());
+  for (size_t i = 0; options_.verifyEachPass && i < functions_.size(); ++i)
+    if (Status status = verifications[i].begin(functions_[i]); !status.ok())
+      return status.within(options_.model);
+  double done = 0;
+  for (auto [name, rewrite] : kRewrites) {
+    report("rewriting the graph", done++ / std::size(kRewrites));
+    if (Status status = checkTime(); !status.ok())
+      return status.within(options_.model);
+    if (calibration_ && rewrite == rewrite::callOperators)
+      if (Status status = markLayers(); !status.ok())
+        return status.within(options_.model);
+    for (func::FuncOp function : functions_)
+      if (failed(rewrite(function, options)))
+        return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
+    if (calibration_ && rewrite == rewrite::narrowOperands)
+      Calibration::unmark(module_);
+    if (Status status = dump_.write(module_, name); !status.ok())
+      return status;
+    // Policies of fewer bits change results on purpose: what follows is held against those.
+    bool rounds = rewrite == rewrite::narrowOperands || rewrite == rewrite::mixPrecision;
+    bool begins =
+        rounds && (options.precision == Precision::Bfloat || options.precision == Precision::Half);
+    for (size_t i = 0; options_.verifyEachPass && i < functions_.size(); ++i)
+      if (Status status = begins ? verifications[i].begin(functions_[i])
+                                 : verifications[i].check(functions_[i], name);
+          !status.ok())
+        return status.within(options_.model);
+  }
+  return {};
+}
+
+Status Compilation::markLayers() {
+  if (functions_.size() != 1 || functions_[0] != function_)
+    return unsupported("a program that isn't one graph can't be calibrated");
+  report("calibrating", 0);
+  return calibration_->mark(function_, [this](ModuleOp module) -> Result<std::string> {
+    CompileOptions options;
+    options.cacheFolder = options_.cacheFolder;
+    options.threads = options_.threads;
+    options.precision = Precision::Exact;
+    options.model = options_.model;
+    Compilation compilation(module, options);
+    auto parts = compilation.run();
+    return parts.ok() ? target::cpu::moduleBytes(*parts) : Result<std::string>(parts.status());
+  });
+}
+
+Status Compilation::outlineProgram() {
+  functions_ = {function_};
+  if (llvm::none_of(module_.getOps<func::FuncOp>(), program::isProcedure))
+    return {};
+  if (options_.evaluatePartially)
+    program::evaluatePartially(module_);
+  if (Status status = dump_.write(module_, "partially-evaluated"); !status.ok())
+    return status;
+  if (failed(program::simplifyProgram(module_)))
+    return {StatusCode::Internal, options_.model + ": the program could not be simplified"};
+  program::outlineSegments(module_);
+  if (!options_.byReference)
+    program::batchSegments(module_);
+  if (failed(verify(module_)))
+    return {StatusCode::Internal, options_.model + ": the program's segments are not valid"};
+  functions_.clear();
+  for (auto function : module_.getOps<func::FuncOp>())
+    if (program::isSegment(function))
+      functions_.push_back(function);
+  return dump_.write(module_, "segments");
+}
+
+Status Compilation::emitKernels() {
+  SmallVector<graph::KernelOp> kernels;
+  module_.walk([&](graph::KernelOp op) { kernels.push_back(op); });
+  for (auto [number, op] : llvm::enumerate(kernels)) {
+    report("emitting kernels", double(number) / double(kernels.size()));
+    if (Status status = checkTime(); !status.ok())
+      return status.within(options_.model);
+    Operation *root = kernel::scheduledOperator(op);
+    if (graph::KernelOp equal = findEqual(op)) {
+      op->setAttr(kKernelNumber, equal->getAttr(kKernelNumber));
+      schedules_.made(root, chosenFor_.lookup(equal));
+      continue;
+    }
+    std::string label = graph::describe(op.getLoc());
+    if (!kernel::dialectOf(op).empty()) {
+      if (Status status = bindCall(op); !status.ok())
+        return status.within(options_.model + ": " + label);
+      continue;
+    }
+    auto emitted = kernel::emitKernel(op, shape_, schedules_.of(root));
+    bool isOfRewrites = kernel::rootKind(root) == kernel::RootKind::Fourier; // no runtime has it
+    if (emitted.status().code() == StatusCode::Unsupported && !isOfRewrites) {
+      unemitted_.push_back(label + ": " + emitted.status().message());
+      inlineRegion(op);
+      continue;
+    }
+    if (!emitted.ok())
+      return emitted.status().within(options_.model + ": " + label);
+    generated_.push_back(kernels_.size());
+    target::cpu::KernelSource source{std::move(label), {}};
+    llvm::raw_string_ostream stream(source.text);
+    emitted->module->print(stream);
+    sources_.push_back(std::move(source));
+    vm::KernelBinding binding;
+    binding.sizes = std::move(emitted->sizes);
+    binding.messages = std::move(emitted->messages);
+    binding.label = op.getLabel().str();
+    binding.schedule = std::move(emitted->summary);
+    schedules_.made(root, emitted->schedule);
+    chosenFor_[op] = emitted->schedule;
+    emitted_[hashOf(op)].push_back(op);
+    binding.flops = emitted->work.flops;
+    binding.bytes = emitted->work.bytes;
+    binding.workSymbols = std::move(emitted->work.symbols);
+    op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernels_.size())));
+    kernels_.push_back(std::move(binding));
+  }
+  if (Status status = dump_.write(module_, "kernels"); !status.ok())
+    return status;
+  return dump_.write(sources_);
+}
+
+Status Compilation::bindCall(graph::KernelOp op) {
+  auto call = kernel::operatorCall(op);
+  if (!call.ok())
+    return call.status();
+  vm::KernelBinding binding;
+  binding.symbol = call->symbol;
+  std::string library = kernel::dialectOf(op).str();
+  binding.messages = {library + " refused the operator, with status {}",
+                      library + " was told of no other processes, though this one was started as "
+                                "one of several, and can't take the mean of {} numbers; run the "
+                                "step by tensmith train, or alone"};
+  binding.label = op.getLabel().str();
+  binding.schedule = call->summary;
+  binding.numbers = std::move(call->sizes);
+  binding.numberSymbols = std::move(call->symbols);
+  kernel::Work work = kernel::workOf(op);
+  binding.flops = work.flops;
+  binding.bytes = work.bytes;
+  binding.workSymbols = std::move(work.symbols);
+  op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernels_.size())));
+  kernels_.push_back(std::move(binding));
+  return {};
+}
+
+Result<double> Compilation::measure(ModuleOp module, const std::string &dialect,
+                                    const std::string &schedules) {
+  std::string text = dialect + "\n" + schedules + "\n";
+  llvm::raw_string_ostream stream(text);
+  module->print(stream, OpPrintingFlags().elideLargeElementsAttrs(16).elideLargeResourceString(16));
+  auto known = measured_.find(text);
+  return known != measured_.end()
+             ? known->second
+             : measured_.emplace(text, measureAfresh(module, dialect, schedules)).first->second;
+}
+
+Result<double> Compilation::measureAfresh(ModuleOp module, const std::string &dialect,
+                                          const std::string &schedules) {
+  report("measuring operators", 0);
+  CompileOptions options;
+  options.target = options_.target;
+  options.cacheFolder = options_.cacheFolder;
+  options.threads = options_.threads;
+  options.fuse = options_.fuse;
+  options.precision = options_.precision;
+  options.operators = dialect;
+  options.model = "an operator to be measured";
+  OwningOpRef<ModuleOp> copy = module.clone();
+  Compilation compilation(*copy, options);
+  if (!schedules.empty()) {
+    auto choices = kernel::Schedules::parse(schedules, options.model);
+    if (!choices.ok())
+      return choices.status();
+    compilation.schedules_ = std::move(*choices);
+  }
+  auto parts = compilation.run();
+  if (!parts.ok())
+    return parts.status();
+  auto bytes = target::cpu::moduleBytes(*parts);
+  auto seconds = bytes.ok() ? options_.secondsOf(*bytes) : Result<double>(bytes.status());
+  if (!seconds.ok() && options_.warn && told_.insert(dialect).second)
+    options_.warn(options_.model + ": " + dialect +
+                  " is not measured: " + seconds.status().message());
+  return seconds;
+}
+
+llvm::hash_code Compilation::hashOf(graph::KernelOp op) {
+  llvm::hash_code hash = llvm::hash_value(op.getKind());
+  op.getBody().walk([&](Operation *inner) {
+    hash = llvm::hash_combine(
+        hash, OperationEquivalence::computeHash(inner, OperationEquivalence::ignoreHashValue,
+                                                OperationEquivalence::ignoreHashValue,
+                                                OperationEquivalence::IgnoreLocations));
+  });
+  return hash;
+}
+
+graph::KernelOp Compilation::findEqual(graph::KernelOp op) {
+  if (!options_.schedules.empty())
+    return {}; // choices may be for nodes by name
+  for (graph::KernelOp other : emitted_.lookup(hashOf(op)))
+    if (other.getKind() == op.getKind() &&
+        OperationEquivalence::isRegionEquivalentTo(&other.getBody(), &op.getBody(),
+                                                   OperationEquivalence::IgnoreLocations))
+      return other;
+  return {};
+}
+
+void Compilation::inlineRegion(graph::KernelOp op) {
+  Block &block = op.getBody().front();
+  for (auto [argument, input] : llvm::zip_equal(block.getArguments(), op.getInputs()))
+    argument.replaceAllUsesWith(input);
+  auto yield = cast<graph::YieldOp>(block.getTerminator());
+  op->replaceAllUsesWith(yield.getValues());
+  op->getBlock()->getOperations().splice(op->getIterator(), block.getOperations(), block.begin(),
+                                         yield->getIterator());
+  op->erase();
+}
+
+Status Compilation::compileKernels() {
+  if (!generateCode_) {
+    for (size_t number : generated_)
+      kernels_[number].symbol = "kernel_" + std::to_string(number);
+    return {};
+  }
+  target::cpu::KernelCompilerOptions options;
+  options.threads = options_.threads;
+  // What is found in the cache goes through no stages.
+  options.cacheFolder = options_.dumpFolder.empty() ? options_.cacheFolder : "";
+  options.dumpFolder = options_.dumpFolder;
+  options.warn = options_.warn;
+  options.progress = [&](int64_t done, int64_t total) {
+    report("compiling kernels", double(done) / double(total));
+  };
+  auto compiled = target::cpu::compileKernels(sources_, machine_, options);
+  if (!compiled.ok())
+    return compiled.status().within(options_.model);
+  for (auto [number, symbol] : llvm::zip_equal(generated_, compiled->symbols)) {
+    vm::KernelBinding &binding = kernels_[number];
+    binding.symbol = symbol;
+    parts_.labels[symbol] = binding.label;
+  }
+  parts_.objects = std::move(compiled->objects);
+  return {};
+}
+
+Status Compilation::planMemory() {
+  if (!options_.memoryBudget && options_.recomputation.empty())
+    return {};
+  report("planning memory", 0);
+  vm::PlanInput input = planInput();
+  KernelSeconds seconds;
+  if (generateCode_ && options_.secondsOf)
+    seconds = [&](graph::KernelOp op) -> Result<double> {
+      report("measuring kernels", 0);
+      auto bytes = kernelModule(op, input, parts_.objects, machine_);
+      return bytes.ok() ? options_.secondsOf(*bytes) : Result<double>(bytes.status());
+    };
+  if (Status status = meetBudget(module_, options_, shape_, input, seconds); !status.ok())
+    return status;
+  recomputation_ = input.recomputation;
+  return dump_.write(module_, "recomputed");
+}
+
+vm::PlanInput Compilation::planInput() {
+  vm::PlanInput input;
+  input.function = function_;
+  input.kernel = [this](graph::KernelOp op) -> const vm::KernelBinding & {
+    return kernels_[size_t(op->getAttrOfType<IntegerAttr>(kKernelNumber).getInt())];
+  };
+  input.model = options_.model;
+  input.recomputation = recomputation_;
+  input.madeOf = options_.madeOf;
+  input.unemitted = unemitted_;
+  input.triple = machine_.triple;
+  input.cpu = machine_.cpu;
+  input.limits = machine_.limits;
+  input.schedules = schedules_.json();
+  input.calibration = finding_;
+  input.features = machine_.codeFeatures();
+  input.device = options_.device;
+  return input;
+}
+
+Status Compilation::planExecution() {
+  report("planning memory", 0);
+  plan_ = vm::buildPlan(planInput());
+  if (!plan_.ok())
+    return plan_.status();
+  addPlan(parts_, *plan_);
+  parts_.machine = machine_;
+  report("writing the module", 0);
+  return {};
+}
+
+} // namespace tensmith::pipeline

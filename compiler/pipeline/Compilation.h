@@ -1,0 +1,123 @@
+// One compilation: its stages in their order, and what they hand on.
+#pragma once
+
+#include "compiler/graph/Graph.h"
+#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/Operators.h"
+#include "compiler/kernel/Schedule.h"
+#include "compiler/pipeline/Compile.h"
+#include "compiler/pipeline/Dump.h"
+#include "compiler/target/cpu/KernelCompiler.h"
+#include "compiler/target/cpu/ModuleWriter.h"
+#include "compiler/vm/PlanBuilder.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+#include <limits>
+#include <map>
+#include <set>
+
+namespace tensmith::pipeline {
+
+class Compilation {
+public:
+  Compilation(mlir::ModuleOp module, const CompileOptions &options, bool generateCode = true)
+      : module_(module), options_(options), generateCode_(generateCode), dump_(options.dumpFolder) {
+  }
+
+  /// Tries layers on what they get in the model; `layerBound`: what they may err by.
+  void calibrate(Calibration &calibration, double layerBound) {
+    calibration_ = &calibration;
+    layerBound_ = layerBound;
+  }
+
+  Result<target::cpu::ModuleParts> run();
+
+  /// After `run`: the same module, whose metadata have the finding.
+  Result<target::cpu::ModuleParts> tell(std::string finding);
+
+  /// What was chosen, as JSON.
+  std::string schedules() const { return schedules_.json(); }
+
+private:
+  void report(const char *stage, double fraction);
+
+  Status readSchedules();
+
+  /// Of choices that fit nothing, and of libraries that the module calls and that aren't here:
+  /// they may be where it runs.
+  void warn();
+
+  /// 1. The graph as the front end gave it becomes one of kernels, and of operators that the
+  /// runtime evaluates.
+  Status rewriteGraph();
+
+  /// Before anything is rounded otherwise than the model says.
+  Status markLayers();
+
+  /// A program is procedures around segments, each of which goes the way of a graph; a graph is its
+  /// one function.
+  Status outlineProgram();
+
+  /// 2. Each region to vector code. An operator that turns out to have none for its types goes back
+  /// to being evaluated by reference, with those that it was fused with; the plan says so.
+  Status emitKernels();
+
+  /// Of a kernel that a library does.
+  Status bindCall(graph::KernelOp op);
+
+  /// Seconds of the function with that dialect for its operator, whatever its constants are.
+  Result<double> measure(mlir::ModuleOp module, const std::string &dialect,
+                         const std::string &schedules);
+
+  Result<double> measureAfresh(mlir::ModuleOp module, const std::string &dialect,
+                               const std::string &schedules);
+
+  static llvm::hash_code hashOf(graph::KernelOp op);
+
+  /// A kernel with the same region that was emitted before; deep networks have each a thousand
+  /// times.
+  graph::KernelOp findEqual(graph::KernelOp op);
+
+  static void inlineRegion(graph::KernelOp op);
+
+  /// 3. Vector code to objects for the machine, on all cores, each structure once, from the cache
+  /// where it has them.
+  Status compileKernels();
+
+  /// 4. What a run computes again to keep to its memory: kernels as they are, none of which has to
+  /// be emitted for it. By the kernels' times, where there are code and somebody to measure it.
+  Status planMemory();
+
+  vm::PlanInput planInput();
+
+  /// 5. The order of execution, memory and constants.
+  Status planExecution();
+
+  mlir::ModuleOp module_;
+  const CompileOptions &options_;
+  bool generateCode_;
+  Calibration *calibration_ = nullptr;
+  double layerBound_ = std::numeric_limits<double>::infinity();
+  std::string finding_; // of the calibration
+  Dump dump_;
+  mlir::func::FuncOp function_;                     // main
+  llvm::SmallVector<mlir::func::FuncOp> functions_; // of graph operators
+  target::cpu::Machine machine_;
+  kernel::MachineShape shape_;
+  kernel::Schedules schedules_;
+  kernel::OperatorPolicy operators_;
+  std::map<std::string, Result<double>> measured_; // by dialect and text
+  std::set<std::string> told_;                     // dialects that could not be measured
+  std::vector<target::cpu::KernelSource> sources_;
+  std::vector<size_t> generated_; // of which kernel each source is
+  std::vector<vm::KernelBinding> kernels_;
+  llvm::DenseMap<size_t, llvm::SmallVector<graph::KernelOp, 1>> emitted_; // by hash
+  llvm::DenseMap<mlir::Operation *, kernel::Schedule> chosenFor_;
+  std::string recomputation_;
+  std::vector<std::string> unemitted_;
+  Result<vm::Plan> plan_{Status(StatusCode::Internal, "not planned yet")};
+  target::cpu::ModuleParts parts_;
+};
+
+} // namespace tensmith::pipeline
