@@ -228,7 +228,10 @@ private:
     if (!asked.ok())
       return asked.status();
     asked->scalesLoss = options.precision == TS_PRECISION_F16;
-    return training::makeTrainingStep(*module_, *asked);
+    Status status = training::makeTrainingStep(*module_, *asked);
+    if (status.ok())
+      program::closeProgram(*module_);
+    return status;
   }
 
   Status read(const std::string &path, const ts_compile_options &options) {
@@ -695,10 +698,11 @@ ts_status *ts_export_onnx(const char *path, const ts_compile_options *options,
     LoadedModel model(*known);
     if (Status status = model.load(path, *known); !status.ok())
       return status;
-    Status inlined = program::inlineProgram(
+    program::openProgram(model.module());
+    Status tensors = program::checkTensorCode(
         model.module(), "ONNX has tensor code alone; let sizes be fixed (--shape)");
     auto bytes =
-        inlined.ok() ? exportModel(model.module(), initialisers) : Result<std::string>(inlined);
+        tensors.ok() ? exportModel(model.module(), initialisers) : Result<std::string>(tensors);
     return bytes ? giveBytes(*bytes, exported, size) : bytes.status().within(path);
   });
 }

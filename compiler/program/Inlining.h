@@ -1,7 +1,8 @@
-// What is left of a program once it is evaluated partially, as tensor code alone.
+// A program's code in @main itself, for what works on one function, and back.
 //
-// before: main(x) -> enter @main.program, whose body is graph operators
-// after:  main(x) -> graph operators
+// open:   main(x) -> enter @main.program          ->   main(x) -> its operators, calls among them
+// close:  main(x) -> calls, then graph operators  ->   main(x) -> enter @main.program, graph
+// operators
 //
 // So what works on graphs, as training and exporting, works on programs.
 #pragma once
@@ -12,10 +13,17 @@
 
 namespace tensmith::program {
 
-/// Evaluates the program of @main partially, and puts its body in main's; a module without one
-/// stays as it is. Unsupported, with the place, where something is left that is no tensor code once
-/// its sizes are known; the message goes on with `because`: "a step of training is tensor code
-/// alone; let sizes be fixed".
-Status inlineProgram(mlir::ModuleOp module, llvm::StringRef because);
+/// Evaluates the program of @main partially, and puts what is left of it in main's body; functions
+/// as values are data then. A module without a program stays as it is.
+void openProgram(mlir::ModuleOp module);
+
+/// Whether main's body is graph operators alone, as the bodies of most programs are once they are
+/// open; Unsupported, with the place, where it isn't. The message goes on with `because`: "a step
+/// of training is tensor code alone; let sizes be fixed".
+Status checkTensorCode(mlir::ModuleOp module, llvm::StringRef because);
+
+/// What main's calls, matches and branches need becomes a procedure, which main enters; operators
+/// that nothing of that needs, as updates of a step, stay in main. Nothing where there are none.
+void closeProgram(mlir::ModuleOp module);
 
 } // namespace tensmith::program

@@ -27,11 +27,9 @@ public:
         graph_(builder_, shapes_, main_.getLoc()), code_(graph_) {}
 
   Status run() {
-    Status inlined = program::inlineProgram(
-        module_, "a step of training is tensor code alone; let sizes be fixed, or take the "
-                 "program's gradients (tensmith.grad) instead");
-    if (!inlined.ok())
-      return inlined;
+    program::openProgram(module_);
+    if (Status status = checkForms(); !status.ok())
+      return status;
     makeConstants();
     dropInTraining();
     SmallVector<graph::BatchNormOp> norms(main_.getOps<graph::BatchNormOp>());
@@ -42,6 +40,21 @@ public:
   }
 
 private:
+  /// What does another thing in training does so in main's own body alone.
+  Status checkForms() {
+    Operation *found = nullptr;
+    module_.walk([&](Operation *op) {
+      if (isa<graph::DropoutOp, graph::BatchNormOp>(op) && op->getParentOp() != main_)
+        found = op;
+    });
+    if (!found)
+      return {};
+    auto named = dyn_cast<NameLoc>(found->getLoc());
+    return unsupported((named ? named.getName().str() + ": " : std::string()) +
+                       "stands in a recursion or a branch that the data decides, where dropout and "
+                       "batch normalisation can't be trained");
+  }
+
   void makeConstants() {
     builder_.setInsertionPointToStart(&main_.getBody().front());
     for (unsigned i = main_.getNumArguments(); i-- > 0;) {

@@ -13,8 +13,8 @@
 namespace tensmith::training {
 
 /// The module was read with its parameters as inputs (text::ImportOptions::parameters).
-/// Unsupported, where something is left of the program that is no tensor code once its sizes are
-/// known.
+/// What is left of the program that is no tensor code once its sizes are known, as recursion that
+/// the data decides, stands in main as it is (program/Inlining.h).
 Status makeTrainable(mlir::ModuleOp module);
 
 } // namespace tensmith::training

@@ -386,6 +386,11 @@ class TrainStep:
         self.outputs = [port for i, port in enumerate(model.outputs) if i not in given]
         self._names = [port["name"] for port in self.inputs]
 
+    @property
+    def constructors(self):
+        """Of a program's data types, by name, as a `Model` has them."""
+        return self._model.constructors
+
     def __call__(self, *args, **named):
         """Makes one step. Gives the outputs by name: "loss", and whatever else there is."""
         if len(args) > len(self._names):
@@ -400,7 +405,9 @@ class TrainStep:
         missing = [name for name in self._names if name not in values]
         if missing:
             raise Error(f"no value for input {', '.join(repr(name) for name in missing)}")
-        results = self._module.step([values[name] for name in self._names], self.state._states)
+        data = self._model._data
+        given = [self._model._typed(name, values[name]) if name in data else values[name] for name in self._names]
+        results = self._module.step(given, self.state._states)
         return {port["name"]: result for port, result in zip(self.outputs, results)}
 
     def describe(self):

@@ -122,6 +122,41 @@ def test_tree_lstm(example, tmp_path, threads):
             assert_all_alike(got[2:-1], weights, leaves, got[-1])
 
 
+def test_steps_of_a_tree_lstm(example, tmp_path):
+    """Trees of other shapes in each step, with Adam: losses and weights."""
+    import tensmith
+    import treelstm
+    from comparing import random_tree, value_of
+
+    rng, classes = np.random.default_rng(8), draw(np.random.default_rng(9), treelstm.HIDDEN, 3)
+    values = treelstm.weights() | {"classes": classes}
+    for key, value in values.items():
+        np.save(tmp_path / f"treelstm.{key}.npy", value)
+    text = (ROOT / "examples" / "programs" / "treelstm.tsm").read_text()
+    text = 'let classes = load("treelstm.classes.npy")\n' + text[: text.index("fn main")] + """fn main(tree: Tree[f32[1, 150]], label: i64[]) = {
+  let (hidden, _) = encode(tree);
+  neg(gather((reshape(log_softmax(hidden @ classes, axis = 1)) : f32[3]), label, axis = 0))
+}
+"""
+    (tmp_path / "net.tsm").write_text(text)
+    step = tensmith.train_step(tmp_path / "net.tsm", loss="result", optimiser="adam", learning_rate=1e-3, threads=2, cache_dir="")
+    like = types.SimpleNamespace(tanh=torch.tanh, split=lambda x: torch.split(x, treelstm.HIDDEN, dim=1),
+                                 join=lambda a, b: torch.cat([a, b], dim=1))  # fmt: skip
+    weights = tensors_of(values)
+    optimiser = torch.optim.Adam(weights.values(), lr=1e-3)
+    for number in range(25):
+        tree, label = random_tree(rng, int(rng.integers(2, 30)), treelstm.HIDDEN), int(rng.integers(3))
+        hidden, _ = treelstm.evaluate(as_torch(tree, []), weights, like, torch.sigmoid)
+        loss = torch.nn.functional.cross_entropy(hidden @ weights["classes"], torch.tensor([label]))
+        optimiser.zero_grad()
+        loss.backward()
+        optimiser.step()
+        ours = step(tree=value_of(step, tree), label=np.int64(label))["loss"]
+        np.testing.assert_allclose(ours, loss.item(), rtol=1e-5, atol=1e-5)
+    for name, value in weights.items():
+        assert_alike(step.state[name], value.detach())
+
+
 def test_tree_lstm_of_many_children(example, tmp_path):
     """The weights of the places lie in a list, and states are mapped, zipped and folded."""
     narytreelstm = example("narytreelstm")

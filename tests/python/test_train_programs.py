@@ -159,15 +159,98 @@ def test_dropout_drops_other_elements_at_each_place_and_step(program):
 
 @pytest.mark.parametrize("text, message", [
     ("fn main(x: f32[batch, 3]) = x * 2.0\n", "the loss depends on no initialiser that could be trained"),
-    ("let w = ones(3)\n\nfn ones(size: Size[n]) = (broadcast(1.0) : f32[n])\n\nfn down(x) = if reduce_max(x, axes = [0, 1]) < 1.0 { x } else { down(x / 2.0) }\n\n"
-     "fn main(x: f32[batch, 3]) = down(x * w)\n", "is left of the program once its sizes are known"),
+    (LAYERS + "let w = (broadcast(1.0) : f32[3])\nfn down(x) = if reduce_max(x, axes = [0, 1]) < 1.0 { x } else { down(dropped(x / 2.0, 0.5)) }\n\n"
+     "fn main(x: f32[batch, 3]) = down(x * w)\n", "dropout and batch normalisation can't be trained"),
     ('let w = (broadcast(1.0) : f32[3])\nfn main(x: f32[batch, 3]) = x * w * load("v.npy")\n', "'main' loads a tensor and is no parameter"),
-    ("let w = (broadcast(1.0) : f32[3])\nfn main(x: f32[batch, 3]) = (x * w, [x])\n", "a value that is no tensor"),
+    ("let w = (broadcast(1.0) : f32[3])\nfn main(x: f32[batch, 3]) = ([x * w], x)\n", "'result0', which is no tensor of floats"),
 ])
 def test_what_can_not_be_trained(program, text, message):
     with pytest.raises(ts.Error, match=message) as error:
         step_of(program(text, v=np.ones(3, np.float32)))
     assert "net.tsm" in str(error.value)
+
+
+TREES = """import "tensmith/dense.tsm"
+
+let words = (random_normal(seed = 0) : f32[10, 8])
+let inner = dense_weights(16, 8)
+let out = dense_weights(8, 2)
+
+// The state of the tree that begins at a token, and the place behind it: -1 has two subtrees, another one is a word.
+fn encode(tokens: i64[n], at: i64[]) -> (f32[1, 8], i64[]) = {
+  let token = gather(tokens, at, axis = 0);
+  if token < 0 {
+    let (left, middle) = encode(tokens, at + 1);
+    let (right, end) = encode(tokens, middle);
+    (tanh(dense(concat(left, right, axis = 1), inner)), end)
+  } else {
+    ((reshape(gather(words, token, axis = 0)) : f32[1, 8]), at + 1)
+  }
+}
+
+fn summed(tokens: i64[b, n], labels: i64[b], i: i64[]) -> f32[] =
+  if i == size(labels) {
+    0.0
+  } else {
+    let (state, _) = encode(gather(tokens, i, axis = 0), 0);
+    let scores = (reshape(log_softmax(dense(state, out), axis = 1)) : f32[2]);
+    summed(tokens, labels, i + 1) - gather(scores, gather(labels, i, axis = 0), axis = 0)
+  }
+
+fn main(tokens: i64[batch, 9], labels: i64[batch]) = summed(tokens, labels, 0) / cast(size(labels), to = f32)
+"""
+
+
+def trees(count, seed=0):
+    """Trees of up to five words, written down from the left; whether the word 7 is among them."""
+    rng = np.random.default_rng(seed)
+
+    def tree(words):
+        if words == 1:
+            return [int(rng.integers(10))]
+        left = int(rng.integers(1, words))
+        return [-1] + tree(left) + tree(words - left)
+
+    tokens = np.zeros((count, 9), np.int64)
+    for row in tokens:
+        written = tree(int(rng.integers(1, 6)))
+        row[: len(written)] = written
+    return tokens, (tokens == 7).any(1).astype(np.int64)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_recursion_that_the_data_decides(program, threads):
+    """The step against tensmith.grad and Adam in NumPy."""
+    path, names = program(TREES), ["words", "inner.0", "inner.1", "out.0", "out.1"]
+    step = ts.train_step(path, loss="result", optimiser="adam", learning_rate=1e-2, shapes={"batch": [6]}, threads=threads)
+    assert {name for name in step.state if name.split(".")[0] in ("words", "inner", "out")} == set(names)
+    gradients = ts.grad(path, wrt=names, of="result", shapes={"batch": [6]}, threads=1)
+    weights = {name: step.state[name].copy() for name in names}
+    mean, square = ({name: np.zeros_like(weights[name]) for name in names} for _ in range(2))
+    tokens, labels = trees(40 * 6)
+    for number in range(1, 41):
+        rows = slice(6 * number - 6, 6 * number)
+        ours = step(tokens=tokens[rows], labels=labels[rows])["loss"]
+        loss, *changes = gradients(tokens=tokens[rows], labels=labels[rows], **weights)
+        np.testing.assert_allclose(ours, loss, rtol=1e-5)
+        for name, gradient in zip(names, changes, strict=True):
+            mean[name] = 0.9 * mean[name] + 0.1 * gradient
+            square[name] = 0.999 * square[name] + 0.001 * gradient**2
+            scaled = mean[name] / (1 - 0.9**number) / (np.sqrt(square[name] / (1 - 0.999**number)) + 1e-8)
+            weights[name] = (weights[name] - 1e-2 * scaled).astype(np.float32)
+    for name in names:
+        np.testing.assert_allclose(step.state[name], weights[name], atol=1e-5)
+
+
+def test_trees_are_learnt(program, tmp_path):
+    tokens, labels = trees(300)
+    with pytest.warns(RuntimeWarning, match="a recursion that the data decides.*no model.onnx"):
+        trained = ts.train(program(TREES), {"tokens": tokens, "labels": labels}, loss="result", optimiser="adam", learning_rate=1e-2, epochs=10, batch=12,
+                           validation=0.2, output=str(tmp_path / "run"), progress=False)  # fmt: skip
+    assert trained.onnx is None and trained.history[-1]["loss"] < 0.1
+    others = trees(30, seed=1)
+    assert trained.model(*others) < 0.3
+    np.testing.assert_array_equal(ts.compile(trained.program, threads=1)(*others), trained.model(*others))
 
 
 def test_a_size_that_is_not_there(program):
