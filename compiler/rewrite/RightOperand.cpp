@@ -67,11 +67,12 @@ Value unpackedSmallGroups(graph::GraphBuilder &graph, graph::ConvOp conv, Value 
   return kernel::matrixAsSmallGroups(graph, conv, matrix);
 }
 
-/// Of a panel, which holds those of one group alone.
-std::optional<int64_t> columnsOfGroup(graph::ConvOp conv) {
-  if (!conv || conv.getGroup() == 1)
-    return std::nullopt;
-  return cast<RankedTensorType>(conv.getW().getType()).getDimSize(0) / int64_t(conv.getGroup());
+/// Of a panel: those that there are (of a group's, which are panels of their own), where these are
+/// fewer than a register tile is wide.
+int64_t widthOfPanels(Value matrix, int64_t tile, int64_t lanes) {
+  int64_t columns = cast<RankedTensorType>(matrix.getType()).getShape().back();
+  return ShapedType::isDynamic(columns) ? tile
+                                        : std::min(tile, int64_t(llvm::alignTo(columns, lanes)));
 }
 
 } // namespace
@@ -94,8 +95,8 @@ RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location locatio
     int64_t bytes = accumulator(root).getIntOrFloatBitWidth() / 8;
     kernel::Schedule asked = options.asked(root);
     int64_t width = kernel::panelWidth(options.machine, bytes, asked);
-    if (auto columns = columnsOfGroup(conv); columns && !asked.panelVectors)
-      width = std::min(width, int64_t(llvm::alignTo(*columns, options.machine.lanes(bytes))));
+    if (!asked.panelVectors)
+      width = widthOfPanels(matrix, width, options.machine.lanes(bytes));
     laidOut_ = step_ == 1 ? pack(graph, matrix, width)
                           : pack(graph, kernel::interleaved(graph, matrix, step_), width * step_);
   }

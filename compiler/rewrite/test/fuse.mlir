@@ -235,3 +235,15 @@ func.func @turned_for_a_pool(%x: tensor<1x16x40x40xf32>) -> tensor<1x18x18x16xf3
     : (tensor<1x40x40x16xf32>) -> tensor<1x18x18x16xf32>
   return %1 : tensor<1x18x18x16xf32>
 }
+
+// -----
+
+// Breaks where panels of the right operand are wider than its columns need: the module, and every
+// run, would hold the difference.
+// CHECK-LABEL: func @few_columns
+// CHECK: graph.pack {{.*}} -> tensor<1x64x16xf32>
+// CHECK: graph.unpack {{.*}}columns = 10
+func.func @few_columns(%x: tensor<8x64xf32>, %w: tensor<64x10xf32>) -> tensor<8x10xf32> {
+  %0 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x10xf32>) -> tensor<8x10xf32>
+  return %0 : tensor<8x10xf32>
+}
