@@ -1,4 +1,4 @@
-# Settings and the three functions that the folders' CMakeLists.txt are written with.
+# Settings and the functions that the folders' CMakeLists.txt are written with.
 include(GNUInstallDirs)
 
 set(CMAKE_CXX_STANDARD 20)
@@ -65,6 +65,21 @@ function(tensmith_library name)
       add_dependencies(${name} tensmith_graph_tablegen)
     endif()
   endif()
+endfunction()
+
+# tensmith_embedded_programs(RESULT KEY file...)
+# Programs of the language as initialisers of an array, {KEY, their text}, where NAME in KEY is the file's name without its
+# ending. A file that changes configures the build anew.
+function(tensmith_embedded_programs result key)
+  set(entries "")
+  foreach(program ${ARGN})
+    get_filename_component(name ${program} NAME_WE)
+    string(REPLACE NAME "${name}" own "${key}")
+    file(READ ${program} text)
+    string(APPEND entries "{${own}, R\"tsm(${text})tsm\"},\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${program})
+  endforeach()
+  set(${result} "${entries}" PARENT_SCOPE)
 endfunction()
 
 # tensmith_random_program(NAME SOURCES file... LINK target...)

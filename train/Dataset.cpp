@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 #include <unistd.h>
 
 namespace tensmith::train {
@@ -153,6 +154,10 @@ Dataset openDataset(const std::vector<std::string> &paths, const std::string &fo
                                       : openParquet(paths[0]);
   if (data.rows == 0)
     fail(data.where, "has no samples");
+  std::set<std::string> names;
+  for (const auto &column : data.columns)
+    if (!column->name.empty() && !names.insert(column->name).second)
+      fail(data.where, "has two columns '" + printable(column->name) + "'; rename one of them");
   return data;
 }
 

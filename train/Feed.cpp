@@ -163,6 +163,25 @@ void Feed::checkClasses(std::span<const int64_t> rows, const std::byte *elements
                                rows[size_t(i / each)], label, classes_, classes_ - 1));
 }
 
+/// Of classes that are floats, which as integers would be some class.
+void Feed::checkWhole(std::span<const int64_t> rows) const {
+  const Column &column = *columns_[0];
+  if (!isFloat(column.type))
+    return;
+  std::vector<std::byte> elements(static_cast<size_t>(column.rowBytes()));
+  HostTensor values(column.type, column.shape, elements.data(), nullptr);
+  for (int64_t row : rows) {
+    column.read(row, elements.data());
+    for (int64_t i = 0; i < values.size(); ++i)
+      if (double value = values.getDouble(i); !(std::isfinite(value) && value == std::floor(value)))
+        fail(where_,
+             fmt::format("sample {} (counted from 0) has {} in '{}', which is the number of "
+                         "no class",
+                         row, std::isnan(value) ? "nan" : fmt::format("{}", value),
+                         printable(column.name)));
+  }
+}
+
 void Feed::fill(std::span<const int64_t> rows, int64_t epoch, std::byte *into) const {
   int64_t longest = 0, each = countOf(port_.shape) * byteSize(port_.type);
   for (const auto &column : columns_)
@@ -170,8 +189,10 @@ void Feed::fill(std::span<const int64_t> rows, int64_t epoch, std::byte *into) c
   std::vector<std::byte> raw(static_cast<size_t>(longest));
   for (size_t i = 0; i < rows.size(); ++i)
     fillRow(rows[i], epoch, raw, into + int64_t(i) * each);
-  if (classes_ > 0)
+  if (classes_ > 0) {
+    checkWhole(rows);
     checkClasses(rows, into);
+  }
 }
 
 std::string Feed::firstNotFinite(std::span<const int64_t> rows) const {

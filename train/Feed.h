@@ -58,6 +58,7 @@ private:
   Window windowOf(int64_t row, int64_t epoch) const;
   double table(double value, int64_t channel) const;
   void checkClasses(std::span<const int64_t> rows, const std::byte *elements) const;
+  void checkWhole(std::span<const int64_t> rows) const;
 
   FeedPort port_;
   std::vector<std::shared_ptr<const Column>> columns_;

@@ -28,7 +28,8 @@ std::vector<std::string> quotedAfter(const std::string &text, const std::string 
   return paths;
 }
 
-void addProgram(Hasher &hasher, const fs::path &path, std::set<fs::path> &seen) {
+void addProgram(Hasher &hasher, const fs::path &path, const std::string &layers,
+                std::set<fs::path> &seen) {
   std::error_code none;
   if (!seen.insert(path.lexically_normal()).second || !fs::is_regular_file(path, none))
     return;
@@ -36,8 +37,11 @@ void addProgram(Hasher &hasher, const fs::path &path, std::set<fs::path> &seen) 
   std::string text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
   hasher.add(text);
   for (const char *word : {"import", "load"})
-    for (const std::string &named : quotedAfter(text, word))
-      addProgram(hasher, path.parent_path() / named, seen);
+    for (const std::string &named : quotedAfter(text, word)) {
+      if (named.starts_with("tensmith/"))
+        hasher.add(layers);
+      addProgram(hasher, path.parent_path() / named, layers, seen);
+    }
 }
 
 bool isOfRun(const std::string &name) {
@@ -88,7 +92,7 @@ std::string hashOf(const Dataset &data) {
 bool writesOver(const fs::path &folder, const std::string &program) {
   Hasher unused;
   std::set<fs::path> files;
-  addProgram(unused, program, files);
+  addProgram(unused, program, "", files);
   auto isWritten = [&](const fs::path &file) {
     std::error_code none;
     return fs::equivalent(file, folder / "model.tsm", none) ||
@@ -97,12 +101,14 @@ bool writesOver(const fs::path &folder, const std::string &program) {
   return std::any_of(files.begin(), files.end(), isWritten);
 }
 
-std::string hashOfProgram(const std::string &program) {
+std::string layersVersion() { return TENSMITH_LAYERS; }
+
+std::string hashOfProgram(const std::string &program, const std::string &layers) {
   if (!program.ends_with(".tsm"))
     return program;
   Hasher hasher;
   std::set<fs::path> seen;
-  addProgram(hasher, program, seen);
+  addProgram(hasher, program, layers, seen);
   return toHex(hasher.finish());
 }
 

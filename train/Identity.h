@@ -13,9 +13,12 @@ namespace tensmith::train {
 /// pictures, which are only read when they are needed, the names and the sizes of the files.
 std::string hashOf(const Dataset &data);
 
+/// Which library of layers this was built with.
+std::string layersVersion();
+
 /// Of a program's text, and of the files beside it that it names; of one that comes with Tensmith,
-/// its name.
-std::string hashOfProgram(const std::string &program);
+/// its name. `layers` is the version of the library of layers, which counts where it is imported.
+std::string hashOfProgram(const std::string &program, const std::string &layers = layersVersion());
 
 /// Whether the trained program and its weights, in this folder, would take the place of the program
 /// or of a file that it names.

@@ -87,10 +87,12 @@ Status write(ModuleOp module, const CompileOptions &options, const Status &failu
                         failure.message() + "; a reproducer is in " + options.reproducer);
 }
 
-/// Whether the failure may be the compiler's doing, and not the disk's or the memory's.
+/// Whether the failure may be the compiler's doing, and not the disk's, the memory's or the
+/// caller's, as inputs to calibrate with that don't fit.
 bool isOurs(const Status &status) {
   return !status.ok() && status.code() != StatusCode::IoError &&
-         status.code() != StatusCode::ResourceExhausted;
+         status.code() != StatusCode::ResourceExhausted &&
+         status.code() != StatusCode::InvalidArgument;
 }
 
 } // namespace

@@ -214,6 +214,9 @@ def _calibrate(settings, calibrate):
 
         with numpy.load(calibrate) as arrays:
             calibrate = dict(arrays)
+    for name in calibrate:
+        if not isinstance(name, str):
+            raise Error(f"calibrate has {name!r} for the name of an input, which is no text; give arrays by the inputs' names")
     settings.calibration = 2
     settings.calibration_names = list(calibrate)
     settings.calibration_values = list(calibrate.values())

@@ -139,6 +139,8 @@ def test_what_cannot_be_calibrated_is_said():
         tensmith.compile(model, calibrate={"x": numpy.ones((3, 511), "float32")})
     with pytest.raises(Exception, match=r"has f64 3x512 for input 'x' \(f32 nx512\)"):
         tensmith.compile(model, calibrate={"x": numpy.ones((3, 512))})
+    with pytest.raises(tensmith.Error, match="calibrate has 1 for the name of an input, which is no text"):
+        tensmith.compile(model, calibrate={1: numpy.ones((3, 512), "float32")})
     nodes = [helper.make_node("Mul", ["i", "i"], ["y"])]
     with pytest.raises(Exception, match=r"input 'i' \(i64 3\) can't be drawn, since nothing tells what it may be"):
         tensmith.compile(model_of(nodes, {"i": (TensorProto.INT64, [3])}, ["y"], {}), calibrate="random")
@@ -162,4 +164,9 @@ def test_the_command(tmp_path):
     assert told["inputs"] == "random" and told["against"] == "f64" and told["outputs"][0]["error"] < told["bound"] == 1e-4
     failed = run("others.npz")
     assert failed.returncode != 0 and "others.npz: lacks input 'x' (f32 8x512)" in failed.stderr
+    assert "reproducer" not in failed.stderr
     assert run("nowhere.npz").returncode != 0
+    for value in (0, numpy.nan):
+        numpy.savez(tmp_path / "nothing.npz", x=numpy.full((8, 512), value, "float32"))
+        told = run("nothing.npz")
+        assert told.returncode == 0 and "output 'y' has no finite element but zeros on these inputs" in told.stderr

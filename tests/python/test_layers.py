@@ -228,6 +228,12 @@ def test_positions(run, rng):
     close(run("rotary(x)", x=x), turned, 1e-4)
 
 
+@pytest.mark.parametrize("call, shape", [("rotary(x)", (2, 3, 4, 7)), ("x + sinusoids(4, 7)", (4, 7))])
+def test_odd_widths_are_refused(run, call, shape):
+    with pytest.raises(Exception, match=r"program\.tsm:\d+:\d+: .*(7\], found|differ: 24 and 28)"):
+        run(call, x=np.zeros(shape, np.float32))
+
+
 def lstm_step(state, x, w, bias):
     i, f, g, o = np.split(np.concatenate([x, state[0]], 1) @ w + bias, 4, 1)
     cell = sigmoid(f) * state[1] + sigmoid(i) * np.tanh(g)

@@ -520,3 +520,73 @@ def test_an_interrupt_ends_all_after_the_same_step(network, pictures, tmp_path):
     assert process.returncode != 0
     step = int(states_of(run)[1]["step"])
     assert f"interrupted after step {step}; " in said and "--resume" in said
+
+
+# ---- Programs of the language ----
+
+NETWORK = """import "tensmith/convolution.tsm"
+import "tensmith/dense.tsm"
+import "tensmith/normalisation.tsm"
+
+let conv1 = conv2d_weights(1, 7, 3)
+let norm = batch_norm_weights(1)
+let hidden = dense_weights(7 * 8 * 8, 31)
+let classes = dense_weights(31, 5)
+
+fn main(image: f32[batch, 1, 8, 8]) = {
+  let x = relu(conv2d_same(batch_normed(image, norm), conv1));
+  dense(dropped(tanh(dense(flatten(x), hidden)), 0.3), classes)
+}
+"""
+
+# The words of a sentence from the last one on, and those after a 0 not at all: as many steps as each has.
+SENTENCES = """import "tensmith/dense.tsm"
+import "tensmith/recurrent.tsm"
+
+let words = (random_normal(seed = 0) : f32[9, 6])
+let cell = rnn_cell_weights(6, 5)
+let out = dense_weights(5, 3)
+
+fn read(sentence: i64[n], at: i64[]) -> f32[1, 5] = {
+  let word = gather(sentence, at, axis = 0);
+  if word == 0 { (broadcast(0.0) : f32[1, 5]) } else { rnn_cell(read(sentence, at + 1), (reshape(gather(words, word, axis = 0)) : f32[1, 6]), cell) }
+}
+
+fn summed(sentences: i64[b, n], labels: i64[b], i: i64[]) -> f32[] =
+  if i == size(labels) {
+    0.0
+  } else {
+    let scores = (reshape(log_softmax(dense(read(gather(sentences, i, axis = 0), 0), out), axis = 1)) : f32[3]);
+    summed(sentences, labels, i + 1) - gather(scores, gather(labels, i, axis = 0), axis = 0)
+  }
+
+fn main(sentences: i64[batch, 7], labels: i64[batch]) = summed(sentences, labels, 0) / cast(size(labels), to = f32)
+"""
+
+
+@pytest.mark.parametrize("optimiser", list(OPTIMISERS))
+@pytest.mark.parametrize("zero", [0, 1, 2])
+def test_programs_come_to_what_one_process_comes_to(pictures, tmp_path, optimiser, zero):
+    (tmp_path / "net.tsm").write_text(NETWORK)
+    for count in (1, 2):
+        # Adam makes as large a step of a gradient that is rounding alone: a smaller one.
+        more = OPTIMISERS[optimiser] | ({"learning_rate": 3e-4} if optimiser == "adam" else {}) | ({"zero": zero, "bucket": 20000} if count > 1 else {})
+        train(count, *arguments(tmp_path / "net.tsm", pictures, tmp_path / str(count), **more))
+    assert_same(tmp_path / "1", tmp_path / "2")
+    first, second = ({file.name: numpy.load(file) for file in (tmp_path / run / "weights").iterdir()} for run in "12")
+    assert len(first) == 10 and first.keys() == second.keys()
+
+
+def test_recursion_that_the_data_decides_in_two_processes(tmp_path):
+    draw = numpy.random.default_rng(6)
+    sentences = draw.integers(1, 9, (240, 7))
+    for row in sentences:
+        row[draw.integers(1, 7):] = 0
+    numpy.savez(tmp_path / "data.npz", sentences=sentences, labels=sentences[:, 0] % 3)
+    (tmp_path / "net.tsm").write_text(SENTENCES)
+    for count in (1, 2):
+        train(count, *arguments(tmp_path / "net.tsm", tmp_path / "data.npz", tmp_path / str(count), loss="result", optimiser="adam",
+                                learning_rate=1e-2, epochs=6))  # fmt: skip
+    assert_same(tmp_path / "1", tmp_path / "2")
+    losses = [metric["loss"] for metric in metrics_of(tmp_path / "2") if metric["kind"] == "validation"]
+    assert losses[-1] < 0.7 * losses[0]

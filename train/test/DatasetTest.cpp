@@ -129,6 +129,21 @@ TEST_F(Data, CsvThatIsBroken) {
   EXPECT_HAS(refusedCsv("a,b\n1,2\n1,2\"3\n"), "row 2: a quote (\")");
   EXPECT_HAS(refusal([&] { openDataset({folder.write("e.csv", "a,b\n")}, "auto", false, {}); }),
              "has no samples");
+  EXPECT_HAS(
+      refusal([&] { openDataset({folder.write("d.csv", "a,b,a\n1,2,3\n")}, "auto", false, {}); }),
+      "has two columns 'a'; rename one of them");
+}
+
+/// Of a program that imports layers the library is a part.
+TEST_F(Data, HashesOfProgramsHaveTheLayersVersion) {
+  std::string with = folder.write("with.tsm", "import \"tensmith/dense.tsm\"\n"),
+              without = folder.write("without.tsm", "fn main(x: f32[n]) = x\n"),
+              through = folder.write("through.tsm", "import \"with.tsm\"\n");
+  EXPECT_EQ(hashOfProgram(with), hashOfProgram(with, layersVersion()));
+  EXPECT_NE(hashOfProgram(with, "1"), hashOfProgram(with, "2"));
+  EXPECT_NE(hashOfProgram(through, "1"), hashOfProgram(through, "2"));
+  EXPECT_EQ(hashOfProgram(without, "1"), hashOfProgram(without, "2"));
+  EXPECT_EQ(layersVersion().size(), 64u);
 }
 
 /// A run that goes on tells its data from others by these.

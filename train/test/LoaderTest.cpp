@@ -4,6 +4,7 @@
 #include "train/Loader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -145,6 +146,24 @@ TEST(Feed, RefusesWhatDoesNotFit) {
   std::vector<int64_t> rows = {0, 1, 2};
   EXPECT_HAS(refusal([&] { fillBatch(feeds, rows, -1, batch); }),
              "sample 2 has the class 2, but the model tells 2 apart");
+}
+
+/// As an integer NaN would be some class, and 0.5 the first.
+TEST(Feed, RefusesFloatsThatAreNoClasses) {
+  for (double value : {double(NAN), double(INFINITY), 0.5}) {
+    HostTensor labels = counting(DataType::F32, {3});
+    labels.setDouble(1, value);
+    Dataset data = pictures(3);
+    data.columns[1] = arrayColumn("labels", labels);
+    auto feeds = feedsOf(data);
+    feeds[1].limitClasses(3);
+    Batch batch = makeBatch(feeds, 2);
+    std::vector<int64_t> good = {0, 2}, bad = {2, 1};
+    fillBatch(feeds, good, -1, batch);
+    EXPECT_HAS(refusal([&] { fillBatch(feeds, bad, -1, batch); }),
+               "sample 1 (counted from 0) has " + std::string(std::isnan(value) ? "nan" : "") +
+                   (std::isnan(value) ? " in 'labels', which is the number of no class" : ""));
+  }
 }
 
 /// Samples of every rank, each element of them.
