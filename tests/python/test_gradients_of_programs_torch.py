@@ -234,15 +234,17 @@ def test_gru(example, tmp_path):
     gru = example("gru")
     rng = np.random.default_rng(8)
     values = gru.weights(rng)
-    compiled = gradients(tmp_path, "gru", values, [*values, "hidden", "xs"], "result")
+    compiled = gradients(tmp_path, "gru", values, ["of_input", "of_state", "hidden", "xs"], "result")
     start, sequence = {"hidden": draw(rng, 1, gru.HIDDEN)}, [draw(rng, 1, gru.INPUT) for _ in range(30)]
     cotangents = [draw(rng, 1, gru.HIDDEN) for _ in sequence]
     weights, xs = tensors_of({**values, **start}), [torch.tensor(x, requires_grad=True) for x in sequence]
     states = gru.evaluate(weights["hidden"], xs, weights)
     sum((state * torch.tensor(own)).sum() for state, own in zip(states, cotangents, strict=True)).backward()
     given = {"xs": compiled._value(sequence), "cotangent.result": compiled._value(cotangents)}
-    got = compiled.run(**start, **values, **given)
-    assert_all_alike(got[1:-1], weights, xs, got[-1])
+    of_input, of_state = (values["w"], values["w_bias"]), (values["u"], values["u_bias"])
+    got = compiled.run(**start, of_input=of_input, of_state=of_state, **given)
+    by_name = {name: weights[name] for name in ("w", "w_bias", "u", "u_bias", "hidden")}
+    assert_all_alike([*leaves_of(got[1]), *leaves_of(got[2]), got[3]], by_name, xs, got[-1])
 
 
 @pytest.mark.parametrize("store", ["state", "reference"])
