@@ -24,26 +24,33 @@ int64_t tileRows(const Contraction &contraction, const MachineShape &machine) {
   return fused || machine.vectorRegisters > kFewRegisters ? kTileRows : kTileRows - 1;
 }
 
+/// Whether the image of a convolution is made by its kernel, the rows of an item in the thread's
+/// scratch.
+bool computesPixels(const Contraction &contraction) {
+  return contraction.conv() && !isa<BlockArgument>(contraction.left);
+}
+
 Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
                     const MachineShape &machine, const Schedule &asked) {
   Extents extents(emitter.math, emitter.sizes, contraction);
   RowSource source(emitter, contraction);
   Type element = storageType(getElementTypeOrSelf(contraction.panels.getType()));
   int64_t elementBytes = std::max(element.getIntOrFloatBitWidth() / 8, 1u);
-  return Blocking::choose(emitter.math, machine,
-                          {.batch = extents.batch,
-                           .rows = extents.rows,
-                           .columns = extents.columns,
-                           .panels = extents.panels,
-                           .depth = source.totalDepth(),
-                           .rowBytes = source.bytesPerRow(),
-                           .lineBytes = contraction.width * elementBytes,
-                           .height = tileRows(contraction, machine),
-                           .copiesRows = source.copies(),
-                           .turnsRows = source.turns(),
-                           .dearRows = scoresOf(contraction.root).has_value(),
-                           .cutsDepth = source.hasOneTap()},
-                          asked);
+  return Blocking::choose(
+      emitter.math, machine,
+      {.batch = extents.batch,
+       .rows = extents.rows,
+       .columns = extents.columns,
+       .panels = extents.panels,
+       .depth = source.totalDepth(),
+       .rowBytes = source.bytesPerRow(),
+       .lineBytes = contraction.width * elementBytes,
+       .height = tileRows(contraction, machine),
+       .copiesRows = source.copies(),
+       .turnsRows = source.turns(),
+       .dearRows = scoresOf(contraction.root).has_value() || computesPixels(contraction),
+       .cutsDepth = source.hasOneTap()},
+      asked);
 }
 
 struct Item {
@@ -85,28 +92,32 @@ Value takeScratch(ElementEmitter &emitter, const Contraction &contraction, const
   }
   Value scratch = emitScratch(emitter, math.add(bytes, sumBytes), begin, end);
   source.setScratch(scratch);
+  source.setAhead(rows);
   if (!blocking.cutsDepth())
     return {};
   return elementPointer(math, emitter.builder().getI8Type(), scratch, bytes);
 }
 
-/// Rows of a tile, from a slot of the copy on: all of them, or their elements at k.
-using CopyTile = std::function<void(Value batch, Value row, int64_t height, Value slot, Value k)>;
+/// Rows of a tile, from a slot of the copy on: a part of them, or their elements at k.
+using CopyTile =
+    std::function<void(Value batch, Value row, int64_t height, Value slot, Value k, size_t part)>;
 
 void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, TileEmitter &tiles,
               const Item &item, Value sums, const CopyTile &copy) {
   Value one = math.constant(1), count = math.sub(item.lastTile, item.tile);
   auto slot = [&](Value tile) { return math.mul(math.sub(tile, item.tile), blocking.height); };
-  auto copyTiles = [&](Value k) {
+  auto copyTiles = [&](Value k, size_t part = 0) {
     emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
-      emitRowTile(math, blocking, t,
-                  [&](Value row, int64_t height) { copy(item.batch, row, height, slot(t), k); });
+      emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
+        copy(item.batch, row, height, slot(t), k, part);
+      });
     });
   };
   if (source.turns())
-    emitFor(math, math.constant(0), source.totalDepth(), math.constant(source.step()), copyTiles);
-  else if (source.copies())
-    copyTiles({});
+    emitFor(math, math.constant(0), source.totalDepth(), math.constant(source.step()),
+            [&](Value k) { copyTiles(k); });
+  for (size_t part = 0; source.copies() && !source.turns() && part < source.copiedParts(); ++part)
+    copyTiles({}, part);
   auto passPanels = [&] {
     emitFor(math, item.panel, item.lastPanel, one, [&](Value panel) {
       emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
@@ -164,18 +175,18 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
       storeResults(emitter, kernel, results, at, offset);
     };
     TileEmitter tiles(emitter, kernel, contraction, machine, source, extents, store);
-    CopyTile copy = [&](Value batch, Value row, int64_t height, Value slot, Value k) {
+    CopyTile copy = [&](Value batch, Value row, int64_t height, Value slot, Value k, size_t part) {
       if (k)
         source.copyColumn(batch, rowNumbers(math, row, height), slot, k);
       else
-        source.copyTile(batch, rowNumbers(math, row, height), slot);
+        source.copyTile(batch, rowNumbers(math, row, height), slot, part);
     };
     std::optional<Contraction> product;
     std::optional<AttentionRows> rows;
     if (auto scores = scoresOf(contraction.root)) {
       product = matchContraction(scores->product);
       rows.emplace(emitter, kernel, *scores, *product, contraction.left, machine, source);
-      copy = [&](Value batch, Value row, int64_t height, Value slot, Value) {
+      copy = [&](Value batch, Value row, int64_t height, Value slot, Value, size_t) {
         rows->fill(batch, row, height, slot);
       };
     }

@@ -79,6 +79,15 @@ SmallVector<Value> ImageRows::clampedIndices(size_t number, ValueRange tap, Valu
   return at;
 }
 
+Value ImageRows::number(size_t number) {
+  if (pointwise_)
+    return numbers_[number];
+  Value inside;
+  SmallVector<Value> tap(window_.size(), math_.constant(0));
+  return math_.linear(indices(number, tap, inside),
+                      ArrayRef(emitter_.dims(conv_.getX())).drop_back());
+}
+
 Value ImageRows::pointer(size_t number, ValueRange tap, Value channel) {
   if (pointwise_)
     return elementPointer(math_, getElementTypeOrSelf(image().getType()),

@@ -32,6 +32,8 @@ public:
   /// The same with those outside replaced by 0.
   llvm::SmallVector<mlir::Value> clampedIndices(size_t number, mlir::ValueRange tap,
                                                 mlir::Value &inside);
+  /// Of a window of one pixel without padding: the number of that one in the image.
+  mlir::Value number(size_t number);
   /// A pointer to the pixel's channels from `channel` on, or to zeros. The input must be in a
   /// buffer.
   mlir::Value pointer(size_t number, mlir::ValueRange tap, mlir::Value channel);

@@ -3,7 +3,9 @@
 
 #include "compiler/kernel/ConvChain.h"
 #include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/RowPrologue.h"
 
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 using namespace mlir;
@@ -13,7 +15,8 @@ namespace {
 // Rows of the copy are set apart by more than their length, so that they don't fall into the same
 // cache sets.
 constexpr int64_t kCopyPadding = 16;
-constexpr int64_t kLongestCopy = 32; // bytes that are moved at once, on any machine
+constexpr int64_t kLongestCopy = 32;    // bytes that are moved at once, on any machine
+constexpr int64_t kChannelsAtOnce = 16; // that are computed; a vector of f32, or two
 
 /// The operand in memory whose last dimension are the rows of A; null where there is none. Rows of
 /// A are then a dimension, too, and not several that the tile runs through.
@@ -133,10 +136,13 @@ SmallVector<Value> RowSource::matrixIndices(Value batch, Value row) {
   return own;
 }
 
-void RowSource::copyTile(Value batch, ArrayRef<Value> rows, Value slot) {
+void RowSource::copyTile(Value batch, ArrayRef<Value> rows, Value slot, size_t part) {
   if (image_) {
     image_->begin(rows);
-    copyImageRows(batch, slot);
+    if (readsSinglePixels(contraction_.conv()))
+      copySinglePixels(slot, part);
+    else
+      copyImageRows(batch, slot);
   } else {
     copyMatrixRows(batch, rows, slot);
   }
@@ -313,6 +319,73 @@ void RowSource::fillStep(Value base) {
   Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(number));
   emitFor(math_, products_, total_, math_.constant(1),
           [&](Value k) { emitter_.store(scratch_, element_, math_.add(base, k), zero); });
+}
+
+size_t RowSource::copiedParts() const {
+  auto joined = contraction_.conv() ? joinedRows(contraction_.conv()) : graph::ConcatOp();
+  return joined ? joined.getInputs().size() : 1;
+}
+
+/// The channels of an image, or of what is joined to one, that are copied together.
+RowSource::Part RowSource::partOfCopy(size_t number) const {
+  graph::ConcatOp joined = joinedRows(contraction_.conv());
+  if (!joined)
+    return {{}, 0, *constantIndex(depth_)};
+  auto channels = [](Value input) {
+    return cast<RankedTensorType>(input.getType()).getShape().back();
+  };
+  Part part{joined.getInputs()[number], 0, channels(joined.getInputs()[number])};
+  for (Value before : joined.getInputs().take_front(number))
+    part.first += channels(before);
+  return part;
+}
+
+/// Of a pointwise convolution, a part's channels: vectors of them of all pixels together, for which
+/// what is the same, as a scale, is read once.
+void RowSource::copySinglePixels(Value slot, size_t number) {
+  Part part = partOfCopy(number);
+  SmallVector<Value> tap(image_->window().size(), math_.constant(0));
+  SmallVector<Position> pixels;
+  SmallVector<Value> places; // in the part
+  for (size_t row = 0; row < image_->count(); ++row) {
+    Value inside; // there is no padding
+    pixels.push_back({image_->indices(row, tap, inside), kChannelsAtOnce});
+    places.push_back(math_.mul(image_->number(row), part.count));
+  }
+  auto copy = [&](Value channel, Value mask) {
+    for (auto [row, pixel] : llvm::enumerate(pixels)) {
+      Position at = pixel;
+      at.indices.push_back(math_.add(channel, part.first));
+      at.mask = mask;
+      if (part.input)
+        emitter_.define(joinedRows(contraction_.conv()).getY(), [&](const Position &) {
+          return loadPart(part, math_.add(places[row], channel), mask);
+        });
+      Value to = math_.add(math_.mul(copyStride(), math_.add(slot, row)), at.indices.back());
+      emitter_.store(scratch_, element_, to, emitter_.element(contraction_.left, at), mask);
+    }
+  };
+  int64_t whole = part.count - part.count % kChannelsAtOnce;
+  emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(kChannelsAtOnce),
+          [&](Value channel) { copy(channel, {}); });
+  if (whole < part.count)
+    copy(math_.constant(whole),
+         emitter_.maskBelow(math_.constant(part.count - whole), kChannelsAtOnce));
+  if (number + 1 == copiedParts())
+    for (size_t row = 0; row < pixels.size(); ++row)
+      fillStep(math_.mul(copyStride(), math_.add(slot, row)));
+}
+
+Value RowSource::loadPart(const Part &part, Value place, Value mask) {
+  constexpr int kSecondLevel = 2, kData = 1; // of a prefetch
+  Type element = getElementTypeOrSelf(part.input.getType());
+  Value pointer = emitter_.buffer(part.input);
+  if (ahead_)
+    math_.builder.create<LLVM::Prefetch>(
+        math_.location,
+        elementPointer(math_, element, pointer, math_.add(place, math_.mul(ahead_, part.count))),
+        /*rw=*/0, /*hint=*/kSecondLevel, /*cache=*/kData);
+  return emitter_.load(pointer, element, place, kChannelsAtOnce, mask);
 }
 
 void RowSource::copyPixel(size_t row, Value batch, ValueRange tap, Value place, Value slot) {

@@ -6,6 +6,8 @@
 // are only moved out of a buffer in pieces (heads that a transposition puts side by side are taps;
 // a row of a table that is gathered is one piece). Otherwise (an element-wise chain before it, few
 // channels) an item's rows are computed into scratch, all taps side by side, and read from there.
+// So are those of a pointwise convolution whose image is joined or scaled on the way
+// (RowPrologue.h), in vectors of channels.
 //
 // Of a matrix that lies transposed (a gradient of weights is a product of two matrices whose rows
 // are samples, one of them transposed) rows are far apart in memory, but the elements of a tile's
@@ -36,9 +38,16 @@ public:
   bool turns() const { return place_ == RowPlace::Turned; }
   mlir::Value scratchBytes(mlir::Value rows);
   void setScratch(mlir::Value scratch) { scratch_ = scratch; }
+  /// What is joined is read in short pieces from many places, far apart: the rows so many after
+  /// those that are copied are asked for on the way.
+  void setAhead(mlir::Value rows) { ahead_ = rows; }
   /// Computes rows into the scratch, where they are its rows from `slot` on. `rows` are row
   /// numbers, of the same batch.
-  void copyTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
+  void copyTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot,
+                size_t part = 0);
+  /// In so many parts, for each of which all tiles of an item should be passed: rows of what a
+  /// concatenation joins follow one another in memory, part by part.
+  size_t copiedParts() const;
 
   /// The same of the rows' elements of the step of the sum at `k` alone.
   void copyColumn(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot,
@@ -83,6 +92,13 @@ private:
   void copyImageRows(mlir::Value batch, mlir::Value slot);
   void copyRun(mlir::Value to, mlir::Value from, int64_t count);
   void copyWindowRows(mlir::Value batch, mlir::Value slot);
+  struct Part {
+    mlir::Value input; // of the concatenation; null without one
+    int64_t first, count;
+  };
+  Part partOfCopy(size_t number) const;
+  mlir::Value loadPart(const Part &part, mlir::Value place, mlir::Value mask);
+  void copySinglePixels(mlir::Value slot, size_t number);
   void copyPixel(size_t row, mlir::Value batch, mlir::ValueRange tap, mlir::Value place,
                  mlir::Value slot);
   mlir::Value column(mlir::Value batch, mlir::Value row, int64_t count, mlir::Value k,
@@ -105,7 +121,7 @@ private:
     mlir::Value first;
     int64_t apart = 0, distance = 1;
   } held_;
-  mlir::Value scratch_, batch_;
+  mlir::Value scratch_, ahead_, batch_;
   llvm::SmallVector<mlir::Value> rows_, bases_;
 };
 

@@ -13,6 +13,7 @@
 #include "compiler/kernel/ConvChain.h"
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/kernel/PatchKernel.h"
+#include "compiler/kernel/RowPrologue.h"
 #include "compiler/rewrite/KernelRegion.h"
 #include "compiler/rewrite/Rewrites.h"
 
@@ -138,6 +139,7 @@ private:
       root_ = op;
       rootRole_ = role;
       takeChain();
+      takePrologue();
       if (Operation *left = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr;
           left && isWidenedLeft(left))
         add(left, roleOf(left), /*aligned=*/false);
@@ -201,6 +203,22 @@ private:
     chain_ = std::move(links);
   }
 
+  /// What a convolution's image is computed by, into the rows that it multiplies.
+  void takePrologue() {
+    auto conv = dyn_cast<graph::ConvOp>(root_);
+    if (!conv || !options_.fuse || !chain_.empty() || !rootRole_.isRoot(RootKind::Contraction) ||
+        !kernel::savesTimeInRows(conv, options_.machine))
+      return;
+    auto prologue =
+        kernel::prologueBefore(conv, [](Operation *op) { return roleOf(op).isHeavy(); });
+    auto isEmitted = [](Operation *op) { return roleOf(op).part != Part::Outside; };
+    if (prologue && prologue->ops.size() < kMaxOperators / 2 &&
+        llvm::all_of(prologue->ops, isEmitted))
+      prologue_ = std::move(prologue);
+  }
+
+  bool isOfPrologue(Operation *op) const { return prologue_ && prologue_->ops.contains(op); }
+
   /// Whether what `next` computes its image from is used by nothing else.
   bool holds(const kernel::ChainLink &link, graph::ConvOp next) const {
     auto isUsedInside = [&](Operation *op) {
@@ -254,7 +272,7 @@ private:
         !usedInside || isRightOperand(op))
       return;
     bool aligned = isAligned(op);
-    if (isOfAttention(op) || isOfChain(op))
+    if (isOfAttention(op) || isOfChain(op) || isOfPrologue(op))
       return add(op, role, false);
     if (!chain_.empty() && isBeforeRoot(op))
       return;
@@ -405,6 +423,7 @@ private:
   Role rootRole_ = Part::Outside;
   std::optional<kernel::AttentionScores> scores_; // of the root
   std::vector<kernel::ChainLink> chain_;          // before it, the nearest first
+  std::optional<kernel::RowPrologue> prologue_;   // of its left operand
   bool moves_ = false;
   llvm::SetVector<Operation *> ops_;
   llvm::SmallPtrSet<Operation *, 8> aligned_, beforeRoot_;

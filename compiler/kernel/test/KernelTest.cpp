@@ -567,6 +567,104 @@ TEST(ContractionKernel, ImagesByTwo) {
     }
 }
 
+struct JoinedImage {
+  std::vector<int64_t> parts; // channels
+  int64_t outputs, stride;
+  const char *gate; // what each channel, or that of each picture, is multiplied by
+};
+
+/// max(concat(parts) * gate, gate) before a pointwise convolution, channels-last.
+std::string joinedConvolution(const JoinedImage &of) {
+  constexpr int64_t kHeight = 5, kWidth = 7;
+  int64_t width = panelWidth(hostShape(), 4), panels = (of.outputs + width - 1) / width;
+  std::string arguments, inputs, inside, types, joined;
+  auto add = [&](const std::string &name, const std::string &type) {
+    arguments += "%i" + name + ": " + type + ", ";
+    inputs += "%i" + name + ", ";
+    inside += "%" + name + ": " + type + ", ";
+    types += type + ", ";
+  };
+  int64_t channels = 0;
+  for (int64_t part : of.parts) {
+    add("p" + std::to_string(channels), "tensor<2x5x7x" + std::to_string(part) + "xf32>");
+    joined += (joined.empty() ? "%p" : ", %p") + std::to_string(channels);
+    channels += part;
+  }
+  std::string partTypes = types.substr(0, types.size() - 2);
+  std::string text = R"(
+      %j = graph.concat JOINED {axis = 3 : i64} : (PARTS) -> tensor<2x5x7xCxf32>
+      %m = graph.mul %j, %g : (tensor<2x5x7xCxf32>, tensor<GxCxf32>) -> tensor<2x5x7xCxf32>
+      %x = graph.max %m, %g : (tensor<2x5x7xCxf32>, tensor<GxCxf32>) -> tensor<2x5x7xCxf32>
+      %l = "graph.unpack"(%v) <{columns = O}> : (PANELS) -> tensor<1xCxOxf32>
+      %r = "graph.reshape"(%l) : (tensor<1xCxOxf32>) -> tensor<1x1xCxOxf32>
+      %u = "graph.transpose"(%r) <{permutation = array<i64: 0, 3, 2, 1>}> : (tensor<1x1xCxOxf32>) -> tensor<1xOxCx1xf32>
+      %w = "graph.reshape"(%u) : (tensor<1xOxCx1xf32>) -> tensor<OxCx1x1xf32>
+      %n = graph.none : none
+      %y = "graph.conv"(%x, %w, %n) <{strides = array<i64: S, S>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}> : (tensor<2x5x7xCxf32>, tensor<OxCx1x1xf32>, none) -> RESULT
+      graph.yield %y : RESULT
+    }) : (TYPES) -> RESULT)";
+  auto text64 = [](int64_t number) { return std::to_string(number); };
+  std::string result = "tensor<2x" + text64((kHeight - 1) / of.stride + 1) + "x" +
+                       text64((kWidth - 1) / of.stride + 1) + "x" + text64(of.outputs) + "xf32>";
+  std::string stored =
+      "tensor<1x" + text64(panels) + "x" + text64(channels) + "x" + text64(width) + "xf32>";
+  std::string gate = "tensor<" + std::string(of.gate) + "x" + text64(channels) + "xf32>";
+  if (!*of.gate)
+    gate = "tensor<" + text64(channels) + "xf32>";
+  add("g", gate);
+  for (auto [from, to] : {std::pair<std::string, std::string>{"tensor<GxCxf32>", gate},
+                          {"JOINED", joined},
+                          {"PARTS", partTypes},
+                          {"PANELS", stored},
+                          {"RESULT", result},
+                          {"TYPES", types + stored},
+                          {"7xCxf32", "7x" + text64(channels) + "xf32"},
+                          {"xCx", "x" + text64(channels) + "x"},
+                          {"xOxf32", "x" + text64(of.outputs) + "xf32"},
+                          {"1xOx", "1x" + text64(of.outputs) + "x"},
+                          {"<Ox", "<" + text64(of.outputs) + "x"},
+                          {"columns = O", "columns = " + text64(of.outputs)},
+                          {"S, S", text64(of.stride) + ", " + text64(of.stride)}})
+    text = replaceAll(text, from, to);
+  return kernel(arguments + "%iv: " + stored, inputs + "%iv", result,
+                inside + "%v: " + stored + "):" + text);
+}
+
+// Breaks if a part's channels land beside their place in a row, a rest of them that makes no vector
+// is left out or spoils the next part, or pixels of a stride are taken for neighbours.
+TEST(ContractionKernel, ImagesJoinedIntoRows) {
+  for (const JoinedImage &of : {JoinedImage{{24, 40}, 33, 1, ""},
+                                {{5, 16, 35}, 19, 1, "2x1x1"},
+                                {{1, 3}, 70, 1, ""},
+                                {{7, 32, 9, 64}, 130, 2, "2x1x1"},
+                                {{33}, 5, 3, "1x1x1"},
+                                {{700, 430}, 21, 1, ""}})
+    expectAgreement(joinedConvolution(of), {}, "contraction, tile 6x", 1e-4);
+}
+
+// The same of elements that are narrower in memory, and added up by two.
+TEST(ContractionKernel, HalvesJoinedIntoRows) {
+  MachineShape machine = hostShape();
+  if (machine.bfloatProducts == BfloatProducts::None)
+    machine.bfloatProducts = BfloatProducts::Widened;
+  for (auto [first, second] : {std::pair{16, 24}, {5, 16}, {13, 34}, {1, 2}}) {
+    auto image = [](int64_t channels) {
+      return "tensor<2x7x7x" + std::to_string(channels) + "xbf16>";
+    };
+    std::string whole = image(first + second), a = image(first), b = image(second);
+    std::string text = pairedConvolution("bf16", "bf16", 7, first + second, 33, 1, 0);
+    for (auto [from, to] :
+         {std::pair<std::string, std::string>{"%i: " + whole, "%i: " + a + ", %k2: " + b},
+          {"(%i, ", "(%i, %k2, "},
+          {"%x: " + whole, "%x1: " + a + ", %x2: " + b},
+          {"):\n", "):\n  %x = graph.concat %x1, %x2 {axis = 3 : i64} : (" + a + ", " + b +
+                       ") -> " + whole + "\n"},
+          {"}) : (" + whole, "}) : (" + a + ", " + b}})
+      text = replaceAll(text, from, to);
+    expectAgreement(text, {}, "contraction, tile 6x", 1e-4, machine);
+  }
+}
+
 // Breaks if an operand that is narrower in memory is read as f32.
 TEST(ContractionKernel, WeightsOfHalves) {
   std::string product = R"(%a: tensor<13x40xf32>, %p: tensor<PANELSx40xWIDTHxbf16>):

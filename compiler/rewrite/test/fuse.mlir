@@ -247,3 +247,64 @@ func.func @few_columns(%x: tensor<8x64xf32>, %w: tensor<64x10xf32>) -> tensor<8x
   %0 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x10xf32>) -> tensor<8x10xf32>
   return %0 : tensor<8x10xf32>
 }
+
+// -----
+
+// What a pointwise convolution reads is joined and normalised into the rows that it multiplies,
+// unless it is needed as such, or there are so few pixels that each core would rather read its own
+// part of the weights.
+// CHECK-LABEL: func @joined_rows
+// CHECK: graph.kernel {{.*}}kind = "contraction", label = "concat+mul+max+conv"
+// CHECK-LABEL: func @joined_rows_read_by_two
+// CHECK: graph.kernel {{.*}}kind = "concat", label = "concat+mul+max"
+// CHECK: graph.kernel {{.*}}label = "conv"
+// CHECK-LABEL: func @few_joined_rows
+// CHECK: graph.kernel {{.*}}kind = "concat", label = "concat+mul+max"
+// CHECK: graph.kernel {{.*}}label = "conv"
+func.func @joined_rows(%a: tensor<1x14x14x24xf32>, %b: tensor<1x14x14x40xf32>, %s: tensor<64xf32>, %w: tensor<48x64x1x1xf32>) -> tensor<1x14x14x48xf32> {
+  %none = graph.none : none
+  %0 = graph.concat %a, %b {axis = 3 : i64} : (tensor<1x14x14x24xf32>, tensor<1x14x14x40xf32>) -> tensor<1x14x14x64xf32>
+  %1 = graph.mul %0, %s : (tensor<1x14x14x64xf32>, tensor<64xf32>) -> tensor<1x14x14x64xf32>
+  %2 = graph.max %1, %s : (tensor<1x14x14x64xf32>, tensor<64xf32>) -> tensor<1x14x14x64xf32>
+  %3 = graph.conv %2, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<1x14x14x64xf32>, tensor<48x64x1x1xf32>, none) -> tensor<1x14x14x48xf32>
+  return %3 : tensor<1x14x14x48xf32>
+}
+func.func @joined_rows_read_by_two(%a: tensor<1x14x14x24xf32>, %b: tensor<1x14x14x40xf32>, %s: tensor<64xf32>, %w: tensor<48x64x1x1xf32>) -> (tensor<1x14x14x48xf32>, tensor<1x14x14x64xf32>) {
+  %none = graph.none : none
+  %0 = graph.concat %a, %b {axis = 3 : i64} : (tensor<1x14x14x24xf32>, tensor<1x14x14x40xf32>) -> tensor<1x14x14x64xf32>
+  %1 = graph.mul %0, %s : (tensor<1x14x14x64xf32>, tensor<64xf32>) -> tensor<1x14x14x64xf32>
+  %2 = graph.max %1, %s : (tensor<1x14x14x64xf32>, tensor<64xf32>) -> tensor<1x14x14x64xf32>
+  %3 = graph.conv %2, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<1x14x14x64xf32>, tensor<48x64x1x1xf32>, none) -> tensor<1x14x14x48xf32>
+  return %3, %2 : tensor<1x14x14x48xf32>, tensor<1x14x14x64xf32>
+}
+func.func @few_joined_rows(%a: tensor<1x5x5x24xf32>, %b: tensor<1x5x5x40xf32>, %s: tensor<64xf32>, %w: tensor<48x64x1x1xf32>) -> tensor<1x5x5x48xf32> {
+  %none = graph.none : none
+  %0 = graph.concat %a, %b {axis = 3 : i64} : (tensor<1x5x5x24xf32>, tensor<1x5x5x40xf32>) -> tensor<1x5x5x64xf32>
+  %1 = graph.mul %0, %s : (tensor<1x5x5x64xf32>, tensor<64xf32>) -> tensor<1x5x5x64xf32>
+  %2 = graph.max %1, %s : (tensor<1x5x5x64xf32>, tensor<64xf32>) -> tensor<1x5x5x64xf32>
+  %3 = graph.conv %2, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<1x5x5x64xf32>, tensor<48x64x1x1xf32>, none) -> tensor<1x5x5x48xf32>
+  return %3 : tensor<1x5x5x48xf32>
+}
+
+// -----
+
+// The image is needed for its gate, too, so that the product with this is the next one's; a
+// product that follows a convolution at once is that one's.
+// CHECK-LABEL: func @gated_rows
+// CHECK: graph.kernel {{.*}}label = "mul+conv"
+// CHECK-LABEL: func @gated_behind_convolution
+// CHECK: graph.kernel {{.*}}label = "conv+mul"
+// CHECK: graph.kernel {{.*}}label = "conv"
+func.func @gated_rows(%x: tensor<2x14x14x64xf32>, %g: tensor<2x1x1x64xf32>, %w: tensor<32x64x1x1xf32>) -> tensor<2x14x14x32xf32> {
+  %none = graph.none : none
+  %0 = graph.mul %x, %g : (tensor<2x14x14x64xf32>, tensor<2x1x1x64xf32>) -> tensor<2x14x14x64xf32>
+  %1 = graph.conv %0, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<2x14x14x64xf32>, tensor<32x64x1x1xf32>, none) -> tensor<2x14x14x32xf32>
+  return %1 : tensor<2x14x14x32xf32>
+}
+func.func @gated_behind_convolution(%x: tensor<2x14x14x64xf32>, %g: tensor<2x1x1x64xf32>, %v: tensor<64x64x3x3xf32>, %w: tensor<32x64x1x1xf32>) -> tensor<2x14x14x32xf32> {
+  %none = graph.none : none
+  %0 = graph.conv %x, %v, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<2x14x14x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<2x14x14x64xf32>
+  %1 = graph.mul %0, %g : (tensor<2x14x14x64xf32>, tensor<2x1x1x64xf32>) -> tensor<2x14x14x64xf32>
+  %2 = graph.conv %1, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<2x14x14x64xf32>, tensor<32x64x1x1xf32>, none) -> tensor<2x14x14x32xf32>
+  return %2 : tensor<2x14x14x32xf32>
+}
