@@ -2,6 +2,7 @@
 #include "compiler/kernel/ElementEmitter.h"
 
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/ScalarCode.h"
 #include "compiler/kernel/WindowElement.h"
 #include "runtime/KernelAbi.h"
 
@@ -60,7 +61,8 @@ public:
         value = emitter_.splat(value, lanes_);
     if (unrollable(extents))
       return unrolled(extents, indices, carried, body);
-    return nested(extents, indices, carried, body);
+    return nested(extents, indices, carried, body,
+                  addsUp(carried) ? ValueRange(carried) : ValueRange());
   }
 
 private:
@@ -94,8 +96,14 @@ private:
     return carried;
   }
 
+  bool addsUp(ValueRange carried) {
+    return isa<graph::ReduceSumOp>(op_) && isa<FloatType>(getElementTypeOrSelf(carried[0]));
+  }
+
+  /// Sums of floats begin at zero (`zeros`, else none) in each of the inner loops: rounding grows
+  /// with the root of a chain's length.
   SmallVector<Value> nested(ValueRange extents, SmallVector<Value> &indices, ValueRange carried,
-                            LoopBody body) {
+                            LoopBody body, ValueRange zeros) {
     if (indices.size() == extents.size())
       return body(indices, carried);
     Value zero = emitter_.math.constant(0), one = emitter_.math.constant(1);
@@ -106,8 +114,12 @@ private:
     else
       builder.setInsertionPointToEnd(loop.getBody());
     indices.push_back(loop.getInductionVar());
-    SmallVector<Value> next = nested(extents, indices, loop.getRegionIterArgs(), body);
+    ValueRange before = loop.getRegionIterArgs();
+    bool fromZero = !zeros.empty() && indices.size() < extents.size();
+    SmallVector<Value> next = nested(extents, indices, fromZero ? zeros : before, body, zeros);
     indices.pop_back();
+    if (fromZero)
+      next[0] = graph::ScalarCode(builder, location).add(before[0], next[0]);
     if (!carried.empty())
       builder.create<scf::YieldOp>(location, next);
     return SmallVector<Value>(loop.getResults());

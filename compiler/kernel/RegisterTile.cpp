@@ -17,6 +17,10 @@ namespace {
 constexpr int64_t kIndependentSums = 8;
 /// Lines ahead that a tile prefetches where it is the only one to read them.
 constexpr int64_t kLinesAhead = 256;
+/// Products that are summed from zero, where a loop over taps adds up such sums: rounding grows
+/// with the root of a chain's length, and to put a tile's sums aside costs as much as two products
+/// each.
+constexpr int64_t kProductsOfChain = 192;
 /// Steps of k in an iteration: what a loop costs beside its products is shared by them.
 constexpr int64_t kStepsOfIteration = 4;
 // Operands of a prefetch.
@@ -139,9 +143,10 @@ void TileEmitter::readResultShapedOperandsByOffset() {
 }
 
 void TileEmitter::emitTile(Value panel, int64_t vectors, int64_t masked) {
-  SmallVector<Value> sums = emitSums(panel, initialSums(panel, vectors), vectors);
+  SmallVector<Value> sums = emitSums(panel, zeros(vectors), vectors);
   if (!part_.sums)
     return finishTile(panel, sums, vectors, masked);
+  sums = withWaitingSums(panel, sums, vectors);
   emitIf(
       math_, part_.isLast, [&] { finishTile(panel, sums, vectors, masked); },
       [&] {
@@ -200,25 +205,29 @@ void TileEmitter::finishVector(size_t row, Value sum, Value column, Value mask) 
   finish_(at, math_.add(slot_, row), math_.add(rowOffset_, column));
 }
 
-SmallVector<Value> TileEmitter::initialSums(Value panel, int64_t vectors) {
+SmallVector<Value> TileEmitter::zeros(int64_t vectors) {
+  auto &builder = emitter_.builder();
+  auto type = VectorType::get({lanes_}, contraction_.accumulator);
+  Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
+  return SmallVector<Value>(rows_.size() * vectors, zero);
+}
+
+SmallVector<Value> TileEmitter::withWaitingSums(Value panel, ArrayRef<Value> sums,
+                                                int64_t vectors) {
   auto &builder = emitter_.builder();
   Location location = math_.location;
-  auto type = VectorType::get({lanes_}, contraction_.accumulator);
-  Value zero = builder.create<arith::ConstantOp>(location, builder.getZeroAttr(type));
-  SmallVector<Value> zeros(rows_.size() * vectors, zero);
-  if (!part_.sums)
-    return zeros;
-  SmallVector<Type> types(zeros.size(), type);
+  auto types = llvm::to_vector(ValueRange(sums).getTypes());
   auto choice = builder.create<scf::IfOp>(location, types, part_.isFirst, /*withElse=*/true);
   OpBuilder::InsertionGuard guard(builder);
   builder.setInsertionPointToEnd(choice.thenBlock());
-  builder.create<scf::YieldOp>(location, zeros);
-  builder.setInsertionPointToEnd(choice.elseBlock());
-  SmallVector<Value> sums;
-  for (size_t number = 0; number < zeros.size(); ++number)
-    sums.push_back(
-        builder.create<LLVM::LoadOp>(location, type, waitingSum(panel, number, vectors)));
   builder.create<scf::YieldOp>(location, sums);
+  builder.setInsertionPointToEnd(choice.elseBlock());
+  SmallVector<Value> all;
+  for (auto [number, sum] : llvm::enumerate(sums))
+    all.push_back(emitSum(
+        builder.create<LLVM::LoadOp>(location, sum.getType(), waitingSum(panel, number, vectors)),
+        sum));
+  builder.create<scf::YieldOp>(location, all);
   return SmallVector<Value>(choice.getResults());
 }
 
@@ -255,8 +264,29 @@ SmallVector<Value> TileEmitter::emitTaps(Value panel, Value start, SmallVector<V
   };
   if (extent == 1)
     return inner(math_.constant(0), sums);
-  return emitReduction(math_, math_.constant(0), math_.constant(extent), math_.constant(1), sums,
-                       inner);
+  auto fromZero = [&](Value index, ValueRange carried) {
+    SmallVector<Value> all = inner(index, zeros(vectors));
+    for (auto [sum, before] : llvm::zip_equal(all, carried))
+      sum = emitSum(before, sum);
+    return all;
+  };
+  auto emit = [&](auto body) {
+    return emitReduction(math_, math_.constant(0), math_.constant(extent), math_.constant(1), sums,
+                         body);
+  };
+  return addsChains(tap.size()) ? emit(fromZero) : emit(inner);
+}
+
+bool TileEmitter::addsChains(size_t dim) const {
+  auto depth = constantIndex(source_.depth());
+  if (!depth || !isa<FloatType>(contraction_.accumulator))
+    return false;
+  int64_t products = *depth;
+  ArrayRef<int64_t> taps = source_.taps();
+  for (size_t inner = taps.size(); --inner > dim; products *= taps[inner])
+    if (taps[inner] > 1 && products >= kProductsOfChain)
+      return false;
+  return products >= kProductsOfChain;
 }
 
 Value TileEmitter::nextPanel(Value start, Value before) {

@@ -74,8 +74,11 @@ private:
 
   void finishVector(size_t row, mlir::Value sum, mlir::Value column, mlir::Value mask);
 
-  /// Zeros, or what the parts before have summed up.
-  llvm::SmallVector<mlir::Value> initialSums(mlir::Value panel, int64_t vectors);
+  llvm::SmallVector<mlir::Value> zeros(int64_t vectors);
+
+  /// With what the parts before have summed up.
+  llvm::SmallVector<mlir::Value> withWaitingSums(mlir::Value panel,
+                                                 llvm::ArrayRef<mlir::Value> sums, int64_t vectors);
 
   /// Where a vector of the tile's sums is kept.
   mlir::Value waitingSum(mlir::Value panel, size_t number, int64_t vectors);
@@ -87,6 +90,10 @@ private:
   llvm::SmallVector<mlir::Value> emitTaps(mlir::Value panel, mlir::Value start,
                                           llvm::SmallVector<mlir::Value> &tap, mlir::Value place,
                                           mlir::ValueRange sums, int64_t vectors);
+
+  /// Whether the loop over the taps of that dimension adds up sums that begin at zero: the
+  /// innermost whose sums are of many products.
+  bool addsChains(size_t dim) const;
 
   /// Where a tile begins to prefetch the panel behind the one that starts at `start`, when it has
   /// done `before` steps of it: each step of each tile goes on by the same number of bytes.

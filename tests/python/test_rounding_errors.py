@@ -120,3 +120,25 @@ def test_what_errs_beyond_the_bound_is_refused_and_told(policy, operator, shape,
     asked = tensmith.compile(model, precision=policy, schedules=again)
     entries = json.loads(asked.describe()["metadata"]["schedules"])
     assert {key: value for key, value in entry.items() if key != "refused"} in entries
+
+
+# Of one chain, whose rounding grows with the root of its length, the errors are 1.2e-6 and 0.8e-6.
+def test_long_sums_are_sums_of_chains():
+    random = numpy.random.default_rng(9)
+    shapes = {"x": (2, 4, 4, 512), "w": (16, 512, 3, 3), "z": (16, 24, 64, 64)}
+    values = {name: random.standard_normal(shape).astype("float32") for name, shape in shapes.items()}
+    values["x"] = numpy.ascontiguousarray(values["x"].transpose(0, 3, 1, 2))
+    nodes = [helper.make_node("Conv", ["x", "w"], ["y"]), helper.make_node("Transpose", ["z"], ["t"], perm=[0, 2, 3, 1]),
+             helper.make_node("Mul", ["t", "t"], ["squares"]),
+             helper.make_node("ReduceSum", ["squares", "axes"], ["sums"], keepdims=0)]  # fmt: skip
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(name, TensorProto.FLOAT, value.shape) for name, value in values.items()],
+                              [onnx.ValueInfoProto(name="y"), onnx.ValueInfoProto(name="sums")],
+                              [numpy_helper.from_array(numpy.array([0, 1, 2]), "axes")])  # fmt: skip
+    model = tensmith.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString())
+    y, sums = model.run(**values)
+
+    def squared(found, right):
+        return numpy.sqrt(numpy.mean((found - right) ** 2) / numpy.mean(right**2))
+
+    assert squared(y, convolution(values["x"], values["w"])) < 8.5e-7
+    assert squared(sums, (values["z"].astype("float64") ** 2).sum((0, 2, 3))) < 3e-7
