@@ -54,13 +54,13 @@ Type interleavedType(graph::ShapeContext &shapes, RankedTensorType matrix, int64
 
 RankedTensorType matrixTypeOf(graph::ConvOp conv) {
   auto w = cast<RankedTensorType>(conv.getW().getType());
-  int64_t groups = conv.getGroup(), depth = w.getNumElements() / w.getDimSize(0);
+  int64_t groups = conv.getGroup(), depth = ShapedType::getNumElements(w.getShape().drop_front());
   return RankedTensorType::get({groups, depth, w.getDimSize(0) / groups}, w.getElementType());
 }
 
 Value unpackedSmallGroups(graph::GraphBuilder &graph, graph::ConvOp conv, Value panels) {
   auto w = cast<RankedTensorType>(conv.getW().getType());
-  int64_t channels = w.getDimSize(0), rows = w.getNumElements() / channels;
+  int64_t channels = w.getDimSize(0), rows = ShapedType::getNumElements(w.getShape().drop_front());
   Value matrix = graph::GraphBuilder::first(
       graph.createTyped("unpack", RankedTensorType::get({rows, channels}, w.getElementType()),
                         panels, graph.named("columns", graph.builder.getI64IntegerAttr(channels))));
@@ -71,8 +71,9 @@ Value unpackedSmallGroups(graph::GraphBuilder &graph, graph::ConvOp conv, Value 
 /// fewer than a register tile is wide.
 int64_t widthOfPanels(Value matrix, int64_t tile, int64_t lanes) {
   int64_t columns = cast<RankedTensorType>(matrix.getType()).getShape().back();
-  return ShapedType::isDynamic(columns) ? tile
-                                        : std::min(tile, int64_t(llvm::alignTo(columns, lanes)));
+  if (ShapedType::isDynamic(columns) || columns == 0)
+    return tile;
+  return std::min(tile, int64_t(llvm::alignTo(columns, lanes)));
 }
 
 } // namespace

@@ -247,6 +247,20 @@ func.func @few_columns(%x: tensor<8x64xf32>, %w: tensor<64x10xf32>) -> tensor<8x
   %0 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x10xf32>) -> tensor<8x10xf32>
   return %0 : tensor<8x10xf32>
 }
+// Breaks, by a division by none, where there are no columns at all.
+// CHECK-LABEL: func @no_columns
+// CHECK: return {{.*}} : tensor<8x0xf32>
+func.func @no_columns(%x: tensor<8x64xf32>, %w: tensor<64x0xf32>) -> tensor<8x0xf32> {
+  %0 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x0xf32>) -> tensor<8x0xf32>
+  return %0 : tensor<8x0xf32>
+}
+// CHECK-LABEL: func @no_channels
+// CHECK: return {{.*}} : tensor<1x3x3x0xf32>
+func.func @no_channels(%x: tensor<1x5x5x16xf32>, %w: tensor<0x16x3x3xf32>) -> tensor<1x3x3x0xf32> {
+  %none = graph.none : none
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<1x5x5x16xf32>, tensor<0x16x3x3xf32>, none) -> tensor<1x3x3x0xf32>
+  return %0 : tensor<1x3x3x0xf32>
+}
 
 // -----
 
