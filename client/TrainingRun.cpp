@@ -4,6 +4,7 @@
 // bits, though the compiler or what it has measured of the machine may have changed.
 #include "client/TrainingRun.h"
 
+#include "base/Cpus.h"
 #include "base/Hash.h"
 #include "client/RunFolder.h"
 #include "files/Failure.h"
@@ -442,7 +443,8 @@ Trained trainAlone(train::Settings settings, Samples samples, const TrainingHost
 
 /// As one of several processes: what fails here ends all of them.
 Trained trainWithOthers(train::Settings settings, Samples samples, const TrainingHost &host) {
-  std::unique_ptr<train::Processes> processes = train::openMpi(settings.processTimeout);
+  int threads = settings.threads > 0 ? int(settings.threads) : availableCpus();
+  std::unique_ptr<train::Processes> processes = train::openMpi(settings.processTimeout, threads);
   if (processes->size() == 1) {
     processes.reset();
     return trainAlone(std::move(settings), std::move(samples), host);

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <cstring>
 #include <fmt/format.h>
+#include <tuple>
 
 namespace tensmith::train {
 namespace {
@@ -51,6 +52,19 @@ std::string afterPrefix(const std::string &name, const char *prefix) {
 }
 
 std::string unitName(size_t bucket) { return fmt::format("bucket.{}", bucket); }
+
+/// What no parameter has of a bucket's memory, which has to be zero for sums over the whole of it.
+void clearGaps(const Bucket &bucket, std::byte *data) {
+  int64_t size = byteSize(bucket.type), end = 0;
+  auto clearUpTo = [&](int64_t begin) {
+    std::memset(data + end * size, 0, size_t((begin - end) * size));
+  };
+  for (const Bucket::Piece &piece : bucket.pieces) {
+    clearUpTo(piece.offset);
+    end = piece.offset + piece.count;
+  }
+  clearUpTo(bucket.count);
+}
 
 template <typename T> double squares(const std::byte *data, int64_t count) {
   auto *values = reinterpret_cast<const T *>(data);
@@ -125,10 +139,19 @@ ParallelTrainee::ParallelTrainee(const Module &gradients, const Module &update,
     }
 }
 
+/// A step that failed leaves sums under way in the memory of all this.
+ParallelTrainee::~ParallelTrainee() {
+  processes_.giveUp(
+      std::make_shared<
+          std::tuple<std::vector<Sent>, std::vector<Whole>, std::vector<State>, Session, Session>>(
+          std::move(sent_), std::move(whole_), std::move(updateStates_), std::move(session_),
+          std::move(update_)));
+}
+
 void ParallelTrainee::placeBuckets() {
   for (Bucket &bucket : layout_.buckets) {
     Sent sent = {bucket, FlatMemory(bucket.bytes()), FlatMemory(bucket.bytes()),
-                 FlatMemory(stage_ == 2 ? bucket.bytes() / processes_.size() : 0)};
+                 FlatMemory(givesBack() ? bucket.bytes() / processes_.size() : 0)};
     for (const Bucket::Piece &piece : bucket.pieces) {
       const Bucketed &parameter = layout_.parameters[piece.parameter];
       size_t output = layout_.outputs[piece.parameter];
@@ -141,7 +164,7 @@ void ParallelTrainee::placeBuckets() {
 }
 
 std::byte *ParallelTrainee::gradientPart(const Sent &sent) const {
-  return stage_ == 2
+  return givesBack()
              ? sent.part.data()
              : sent.gradients.data() + sent.bucket.bytes() / processes_.size() * processes_.rank();
 }
@@ -207,13 +230,16 @@ void ParallelTrainee::placeUpdate(const Module &update) {
 }
 
 void ParallelTrainee::send(Sent &sent) {
-  Collective::Kind kind = stage_ == 2 ? Collective::Kind::SumParts : Collective::Kind::Sum;
+  Collective::Kind kind = stage_ > 0 ? Collective::Kind::SumParts : Collective::Kind::Sum;
+  bool isLast = std::ranges::all_of(sent_, [](const Sent &of) { return of.left == 0; });
   std::function<void()> then;
-  if (stage_ == 2)
+  if (givesBack())
     then = [&sent] { sent.gradients.forget(); };
+  else if (stage_ > 0)
+    then = [&sent] { clearGaps(sent.bucket, sent.gradients.data()); };
   sent.number = processes_.begin(
-      {kind, sent.bucket.type, sent.gradients.data(), sent.bucket.count, sent.part.data()},
-      fmt::format("gradients {}", &sent - sent_.data()), then);
+      {kind, sent.bucket.type, sent.gradients.data(), sent.bucket.count, gradientPart(sent)},
+      fmt::format("gradients {}", &sent - sent_.data()), then, isLast);
 }
 
 void ParallelTrainee::written(size_t output) {
@@ -245,7 +271,7 @@ Score ParallelTrainee::step(const Batch &batch) {
     gatherParameters();
   whole_.clear();
   finishTrace(processes_.takeSpans());
-  Score score = {sums[0] / all};
+  Score score = {sums[0] / all, {}};
   score.stopped = sums[4] > 0;
   if (count >= 0)
     score.accuracy = sums[1] / std::max(1.0, sums[2]);
@@ -329,7 +355,7 @@ void ParallelTrainee::gatherParameters() {
   for (Sent &sent : sent_)
     sent.number = processes_.begin({Collective::Kind::Gather, sent.bucket.type,
                                     sent.parameters.data(), sent.bucket.count, nullptr},
-                                   fmt::format("parameters {}", &sent - sent_.data()));
+                                   fmt::format("parameters {}", &sent - sent_.data()), {}, true);
   for (const Sent &sent : sent_)
     processes_.wait(sent.number);
 }

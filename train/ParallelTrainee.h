@@ -6,8 +6,10 @@
 // computes the next. What the stages share out (Rajbhandari et al., ZeRO, 2020):
 //
 //   0  nothing: every process updates everything by sums that all have
-//   1  the optimiser's state: a process updates its part of each bucket, and gets the other parts
-//   2  gradients too: it gets the sum of its own part alone, and the bucket's memory is given back
+//   1  the optimiser's state: a process gets the sum of its own part of each bucket, updates that,
+//      and gets the other parts
+//   2  gradients too: the bucket's memory is given back, unless it is the only one, all of which is
+//      needed in each step
 //
 // Statistics of the batch, which batch normalisation takes, are means over all processes in the
 // middle of the first module (all_reduce_mean of the graph, train/mpi/Operators.cpp); so are the
@@ -50,6 +52,7 @@ public:
   ParallelTrainee(const Module &gradients, const Module &update, const Module &forward,
                   const Settings &settings, Layout layout, Processes &processes,
                   const std::atomic<int> &stop);
+  ~ParallelTrainee() override;
 
   Score step(const Batch &batch) override;
   void settle() override;
@@ -88,6 +91,7 @@ private:
   std::byte *gradientPart(const Sent &sent) const;
   void written(size_t output);
   void send(Sent &sent);
+  bool givesBack() const { return stage_ == 2 && layout_.buckets.size() > 1; }
   double shareOf(int64_t counted, const Batch &batch);
   void runAmongOthers(const Session &session, const char *what, const std::vector<Tensor> &inputs,
                       std::vector<Tensor> &outputs, std::function<void(size_t)> written);

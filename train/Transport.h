@@ -1,7 +1,7 @@
 // What processes that train together ask of one another, and what carries it.
 //
-// Each begins the same collectives in the same order; nothing else is agreed on. All of a transport
-// is called from one thread (Processes.h), which makes it, too.
+// Each begins the same collectives in the same order; nothing else is agreed on. One thread at a
+// time calls a transport (Processes.h); one of them makes it and ends it.
 #pragma once
 
 #include "base/DataType.h"
@@ -19,7 +19,7 @@ namespace tensmith::train {
 struct Collective {
   enum class Kind {
     Sum,      // all get the sum
-    SumParts, // each gets the sum of its own part, in `part`; the data are lost
+    SumParts, // each gets the sum of its own part, in `part`, be it among the data; they are lost
     Gather,   // all get each part as its process has it
     Collect,  // the first process gets each part as its process has it, in `part`
   };
@@ -35,6 +35,9 @@ public:
   virtual ~Transport() = default; // when all are done
   virtual int rank() const = 0;
   virtual int size() const = 0;
+  /// Whether the processes of this machine have a CPU for each of their threads, of which this one
+  /// has so many. All ask at once, before anything else.
+  virtual bool hasCpusFor(int threads) = 0;
   /// Its number. The memory must stay until it is done.
   virtual int64_t begin(const Collective &collective) = 0;
   /// Whether it is done, and so forgotten; moves it on where it isn't. Throws Failure.

@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
-TENSMITH, LIBRARY = BUILD / "bin/tensmith", BUILD / "lib/libtensmith_mpi.so"
+TENSMITH, LIBRARY, SUMS = BUILD / "bin/tensmith", BUILD / "lib/libtensmith_mpi.so", BUILD / "test/mpi-sums"
 
 pytestmark = [pytest.mark.skipif(not TENSMITH.exists(), reason="the command line is not built"),
               pytest.mark.skipif(not shutil.which("mpirun"), reason="there is no mpirun (Debian: openmpi-bin)"),
@@ -400,6 +400,62 @@ def test_goes_on_with_another_number(alone, network, pictures, tmp_path, way):
     assert_same(alone["adam"], run)
 
 
+needs_sums = pytest.mark.skipif(not SUMS.exists(), reason="test programs are not built")
+
+
+@needs_sums
+@pytest.mark.parametrize("processes", [1, 2, 3, 4])
+def test_sums_are_those_of_all_in_their_order(processes):
+    """Small and large ones, of numbers that don't divide: see train/mpi/test/Sums.cpp."""
+    done = subprocess.run(["mpirun", "-n", str(processes), "--oversubscribe", SUMS], capture_output=True, text=True, timeout=300, env=MPI)
+    assert done.returncode == 0, done.stderr
+
+
+@needs_sums
+@pytest.mark.parametrize("processes", [2, 3])
+@pytest.mark.parametrize("kind, times", [("sum", 2), ("parts", 1), ("gather", 1)])
+def test_no_process_sends_more_than_the_others(tmp_path, processes, kind, times):
+    """Of a large sum each sends as many elements as it has of the others' parts, twice; of a sum of parts, once. Breaks if whole
+    vectors are sent, or all of it by one process. Open MPI counts."""
+    count = 300000
+    counted = ["--mca", "pml_monitoring_enable", "1", "--mca", "pml_monitoring_enable_output", "3",
+               "--mca", "pml_monitoring_filename", tmp_path / "sent"]
+    done = subprocess.run(list(map(str, ["mpirun", "-n", processes, "--oversubscribe", *counted, SUMS, kind, count])),
+                          capture_output=True, text=True, timeout=300, env=MPI)
+    assert done.returncode == 0, done.stderr
+    files = sorted(tmp_path.glob("sent.*.prof"))
+    if not files:
+        pytest.skip("this MPI doesn't count what is sent")
+    assert len(files) == processes
+    for file in files:  # "E from to N bytes M msgs sent ..."
+        sent = sum(int(line.split()[3]) for line in file.read_text().splitlines() if line.startswith("E"))
+        least = times * 4 * count * (processes - 1) // processes
+        assert least <= sent <= least + 1000, file.read_text()
+
+
+@needs_sums
+@pytest.mark.parametrize("more", [0, 1])
+def test_more_threads_than_cpus_are_noticed(more):
+    """Who waits gives way to the others then."""
+    threads = len(os.sched_getaffinity(0)) // 2 + more
+    quota = pathlib.Path("/sys/fs/cgroup/cpu.max")
+    if not threads or (not more and quota.exists() and not quota.read_text().startswith("max")):
+        pytest.skip("there is one CPU, or fewer by a quota")
+    done = subprocess.run(["mpirun", "-n", "2", "--bind-to", "none", "--oversubscribe", SUMS, "cpus", str(threads)],
+                          capture_output=True, text=True, timeout=300, env=MPI)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split("\n")[:-1] == (["too few"] if more else ["enough"]) * 2
+
+
+def test_what_is_shared_out_changes_no_bits(pictures, tmp_path):
+    """Sums of four processes are in the same order, be they of parts or of the whole; with buckets that are large enough."""
+    model = dense(tmp_path, "dense.onnx", [64, 300, 200, 5])
+    for zero in (0, 1, 2):
+        train(4, *arguments(model, pictures, tmp_path / str(zero), zero=zero, bucket="100kB", **OPTIMISERS["momentum"]))
+    for zero in (1, 2):
+        assert_same(tmp_path / "0", tmp_path / str(zero), 0)
+
+
 def test_optimisers_state_is_shared_out(network, pictures, tmp_path):
     """Of Adam two numbers for each parameter; what fills the parts up is less than a cache line for each process."""
     whole = {}
@@ -473,21 +529,19 @@ def processes_of(run):
     ("network", signal.SIGKILL, 1, 1), ("network", signal.SIGKILL, 0, 2), ("network", signal.SIGSTOP, 2, 0),
     ("residual", signal.SIGKILL, 2, 0), ("residual", signal.SIGSTOP, 1, 2)])
 def test_a_process_that_dies_or_hangs_ends_all(network, normalised, pictures, tmp_path, model, number, victim, zero):
-    """Within seconds, with its number in a message; the run goes on from the last checkpoint to what it would have been. Of
+    """Soon, with its number in a message; the run goes on from the last checkpoint to what it would have been. Of
     batch normalisation the others mostly wait for its statistics then, in the middle of a step."""
     network = network if model == "network" else normalised[0]
-    run, more = tmp_path / "run", {"epochs": 2000, "zero": zero, "checkpoint_every": 5, "process_timeout": 3}
+    run, more = tmp_path / "run", {"epochs": 2000, "zero": zero, "checkpoint_every": 5, "process_timeout": 10}
     process = subprocess.Popen(command(3, *arguments(network, pictures, run, **more)), stdout=subprocess.PIPE,
                                stderr=subprocess.STDOUT, text=True, env=MPI)
     while process.poll() is None and not list(run.glob("checkpoints/*.safetensors")):
         time.sleep(0.05)
     assert process.poll() is None, process.communicate()[0]
     os.kill(processes_of(run)[victim], number)
-    begun = time.monotonic()
-    said = process.communicate(timeout=60)[0]
-    assert time.monotonic() - begun < 20, said
+    said = process.communicate(timeout=150)[0]  # what hangs would do so for 600 seconds
     assert process.returncode != 0
-    assert (f"rank {victim}" if number == signal.SIGKILL else f"process {victim} has not answered for 3 seconds") in said
+    assert (f"rank {victim}" if number == signal.SIGKILL else f"process {victim} has not answered for 10 seconds") in said
     assert not processes_of(run)
     step = int(states_of(run)[1]["step"])
     epochs = step // 18 + 2
@@ -503,7 +557,7 @@ def test_what_fails_in_one_process_ends_all(network, pictures, tmp_path):
     data["label"][20] = 9
     numpy.savez(tmp_path / "broken.npz", **data)
     done = subprocess.run(command(2, *arguments(network, tmp_path / "broken.npz", tmp_path / "run", validation=0), "--no-shuffle"),
-                          capture_output=True, text=True, timeout=60, env=MPI)
+                          capture_output=True, text=True, timeout=150, env=MPI)
     assert done.returncode == 1
     assert "tensmith: process 1 of 2: " in done.stderr and "9" in done.stderr
 
@@ -516,7 +570,7 @@ def test_an_interrupt_ends_all_after_the_same_step(network, pictures, tmp_path):
     while process.poll() is None and not list(run.glob("checkpoints/*.safetensors")):
         time.sleep(0.05)
     os.kill(processes_of(run)[1], signal.SIGINT)
-    said = process.communicate(timeout=60)[1]
+    said = process.communicate(timeout=150)[1]
     assert process.returncode != 0
     step = int(states_of(run)[1]["step"])
     assert f"interrupted after step {step}; " in said and "--resume" in said

@@ -1,23 +1,35 @@
 // Collectives by MPI's that don't block, in a library of its own: only runs that were started as
 // one of several processes load it, and MPI along with it.
 //
+// A large sum goes in two phases: each process gets all others' elements of its own part, adds
+// them, and gives the others the result. What MPI does by itself may send whole vectors to one
+// process and back, and adds in an order of its own: so parameters are the same bits whether the
+// optimiser's state is shared out or not, by any MPI.
+//
 // Errors come back as codes instead of ending the process, so that a message can be given first.
-// All calls come from one thread, which is the one that initialised MPI.
+// Calls come from several threads, one at a time.
 #include "train/Transport.h"
 
+#include "base/Cpus.h"
 #include "files/Failure.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdlib>
 #include <fmt/format.h>
 #include <map>
 #include <mpi.h>
+#include <sched.h>
 #include <vector>
 
 namespace tensmith::train {
 namespace {
 
 constexpr int kProgress = 1; // tag of the messages that say how much a process has begun
+/// Bytes from which on a sum goes in two phases. A smaller one is as fast as its messages are few,
+/// of which MPI needs fewer; Open MPI's own is as fast up to here, for 2 and 4 processes.
+constexpr int64_t kLarge = 64 << 10;
 
 void check(int code, const char *what) {
   if (code == MPI_SUCCESS)
@@ -30,62 +42,90 @@ void check(int code, const char *what) {
 
 MPI_Datatype typeOf(DataType type) { return type == DataType::F64 ? MPI_DOUBLE : MPI_FLOAT; }
 
+/// Where a process of this rank has its part of the sum.
+std::byte *partOf(const Collective &of, int rank, int processes) {
+  if (of.kind == Collective::Kind::SumParts)
+    return of.part;
+  return of.data + of.count / processes * rank * byteSize(of.type);
+}
+
+/// In the order of the processes, so that all come to the same bits whoever has the part.
+template <typename T> void addParts(const Collective &of, std::byte *part, int processes) {
+  std::array<T, 1024> sum; // the part may be one of those that are added
+  int64_t count = of.count / processes;
+  for (int64_t begin = 0; begin < count; begin += int64_t(sum.size())) {
+    int64_t size = std::min(int64_t(sum.size()), count - begin);
+    const T *from = reinterpret_cast<const T *>(of.data) + begin;
+    std::copy_n(from, size, sum.begin());
+    for (int64_t process = 1; process < processes; ++process)
+      for (int64_t i = 0; i < size; ++i)
+        sum[size_t(i)] += from[process * count + i];
+    std::copy_n(sum.begin(), size, reinterpret_cast<T *>(part) + begin);
+  }
+}
+
+int count(const std::array<unsigned long, 1024> &cpus) {
+  return CPU_COUNT_S(sizeof cpus, reinterpret_cast<const cpu_set_t *>(cpus.data()));
+}
+
 class Mpi : public Transport {
 public:
   Mpi() {
     int given = 0;
-    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &given), "MPI_Init_thread");
+    check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &given), "MPI_Init_thread");
+    if (given < MPI_THREAD_SERIALIZED)
+      throw Failure("MPI: this library can't be called from several threads; take one that gives "
+                    "MPI_THREAD_SERIALIZED, as Open MPI does");
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+    check(MPI_Comm_dup(MPI_COMM_WORLD, &second_), "MPI_Comm_dup");
+    MPI_Comm_set_errhandler(second_, MPI_ERRORS_RETURN);
     check(MPI_Comm_rank(MPI_COMM_WORLD, &rank_), "MPI_Comm_rank");
     check(MPI_Comm_size(MPI_COMM_WORLD, &size_), "MPI_Comm_size");
   }
   ~Mpi() override {
-    if (requests_.empty()) // else another process is gone, and MPI would wait for it
+    if (underWay_.empty()) // else another process is gone, and MPI would wait for it
       MPI_Finalize();
   }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
 
+  bool hasCpusFor(int threads) override {
+    MPI_Comm machine = MPI_COMM_NULL;
+    check(MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &machine),
+          "MPI_Comm_split_type");
+    // Each process may be bound to CPUs of its own, or all to the same ones.
+    std::array<unsigned long, 1024> cpus = {};
+    ::sched_getaffinity(0, sizeof cpus, reinterpret_cast<cpu_set_t *>(cpus.data()));
+    int own = count(cpus), quota = availableCpus();
+    check(MPI_Allreduce(MPI_IN_PLACE, cpus.data(), int(cpus.size()), MPI_UNSIGNED_LONG, MPI_BOR,
+                        machine),
+          "MPI_Allreduce");
+    check(MPI_Allreduce(MPI_IN_PLACE, &threads, 1, MPI_INT, MPI_SUM, machine), "MPI_Allreduce");
+    MPI_Comm_free(&machine);
+    return threads <= (quota < own ? std::min(quota, count(cpus)) : count(cpus));
+  }
+
   int64_t begin(const Collective &collective) override {
-    MPI_Request request = MPI_REQUEST_NULL;
-    MPI_Datatype type = typeOf(collective.type);
-    std::byte *data = collective.data;
-    auto all = int(collective.count), part = all / size_;
-    switch (collective.kind) {
-    case Collective::Kind::Sum:
-      check(MPI_Iallreduce(MPI_IN_PLACE, data, all, type, MPI_SUM, MPI_COMM_WORLD, &request),
-            "MPI_Iallreduce");
-      break;
-    case Collective::Kind::SumParts:
-      check(MPI_Ireduce_scatter_block(data, collective.part, part, type, MPI_SUM, MPI_COMM_WORLD,
-                                      &request),
-            "MPI_Ireduce_scatter_block");
-      break;
-    case Collective::Kind::Gather:
-      check(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, data, part, type, MPI_COMM_WORLD,
-                           &request),
-            "MPI_Iallgather");
-      break;
-    case Collective::Kind::Collect:
-      check(MPI_Igather(collective.part, part, type, data, part, type, 0, MPI_COMM_WORLD, &request),
-            "MPI_Igather");
-      break;
-    }
-    requests_[++begun_] = request;
+    Begun begun = {collective};
+    if (isShared(collective))
+      beginShared(begun);
+    else
+      beginWhole(begun);
+    underWay_[++begun_] = begun;
     tell();
     return begun_;
   }
 
   bool done(int64_t number) override {
-    auto found = requests_.find(number);
-    int done = 0;
-    check(MPI_Test(&found->second, &done, MPI_STATUS_IGNORE), "a collective");
+    auto found = underWay_.find(number);
+    Begun &begun = found->second;
+    bool done = isOver(begun.request) && (begun.added || addAndGive(found)) && isOver(begun.rest);
     if (done)
-      requests_.erase(found);
+      underWay_.erase(found);
     else if (Clock::now() - lastTold_ > kBetween)
       tell();
-    return done != 0;
+    return done;
   }
 
   std::string missing(int64_t begun) override {
@@ -107,6 +147,72 @@ public:
 private:
   using Clock = std::chrono::steady_clock;
   static constexpr auto kBetween = std::chrono::milliseconds(500);
+  struct Begun {
+    Collective collective;
+    MPI_Request request = MPI_REQUEST_NULL;
+    MPI_Request rest = MPI_REQUEST_NULL; // of elements that are too few for parts
+    bool added = true;                   // false: what is under way brings what is to be added
+  };
+
+  bool isShared(const Collective &of) const {
+    return of.kind == Collective::Kind::SumParts ||
+           (of.kind == Collective::Kind::Sum && of.count * byteSize(of.type) >= kLarge);
+  }
+  void beginShared(Begun &begun) const {
+    const Collective &of = begun.collective;
+    MPI_Datatype type = typeOf(of.type);
+    int64_t part = of.count / size_, rest = of.count % size_;
+    begun.added = false;
+    check(MPI_Ialltoall(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, of.data, int(part), type,
+                        MPI_COMM_WORLD, &begun.request),
+          "MPI_Ialltoall");
+    if (rest > 0)
+      check(MPI_Iallreduce(MPI_IN_PLACE, of.data + part * size_ * byteSize(of.type), int(rest),
+                           type, MPI_SUM, MPI_COMM_WORLD, &begun.rest),
+            "MPI_Iallreduce");
+  }
+  void beginWhole(Begun &begun) const {
+    const Collective &of = begun.collective;
+    MPI_Datatype type = typeOf(of.type);
+    auto all = int(of.count), part = all / size_;
+    if (of.kind == Collective::Kind::Sum)
+      check(
+          MPI_Iallreduce(MPI_IN_PLACE, of.data, all, type, MPI_SUM, MPI_COMM_WORLD, &begun.request),
+          "MPI_Iallreduce");
+    else if (of.kind == Collective::Kind::Gather)
+      check(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, of.data, part, type, MPI_COMM_WORLD,
+                           &begun.request),
+            "MPI_Iallgather");
+    else
+      check(
+          MPI_Igather(of.part, part, type, of.data, part, type, 0, MPI_COMM_WORLD, &begun.request),
+          "MPI_Igather");
+  }
+  static bool isOver(MPI_Request &request) {
+    int done = 0;
+    check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "a collective");
+    return done != 0;
+  }
+  /// Adds what has come, and gives the others the sum where they want it. Whether that is all:
+  /// second phases begin in the order of the first ones, since they do so on all processes.
+  bool addAndGive(std::map<int64_t, Begun>::iterator found) {
+    Begun &begun = found->second;
+    const Collective &of = begun.collective;
+    bool isAll = of.kind == Collective::Kind::SumParts;
+    auto isBefore = [](const auto &entry) {
+      return !entry.second.added && entry.second.collective.kind == Collective::Kind::Sum;
+    };
+    if (!isAll && std::any_of(underWay_.begin(), found, isBefore))
+      return false;
+    (of.type == DataType::F64 ? addParts<double> : addParts<float>)(of, partOf(of, rank_, size_),
+                                                                    size_);
+    begun.added = true;
+    if (!isAll)
+      check(MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, of.data, int(of.count / size_),
+                           typeOf(of.type), second_, &begun.request),
+            "MPI_Iallgather");
+    return isAll;
+  }
   struct Heard {
     int64_t begun = 0; // collectives
     Clock::time_point when;
@@ -143,10 +249,11 @@ private:
 
   int rank_ = 0, size_ = 1;
   int64_t begun_ = 0, told_ = 0;
+  MPI_Comm second_ = MPI_COMM_NULL; // for second phases
   MPI_Request telling_ = MPI_REQUEST_NULL;
   std::vector<Heard> heard_; // from the others, by rank
   Clock::time_point lastTold_;
-  std::map<int64_t, MPI_Request> requests_;
+  std::map<int64_t, Begun> underWay_;
 };
 
 } // namespace

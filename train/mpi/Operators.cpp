@@ -1,7 +1,7 @@
 // What modules have done by this library (runtime/OperatorAbi.h): means over all processes.
 //
-// MPI is called by one thread alone (train/Processes.h), and the sums have their turn among those
-// of gradients: all processes run the same plan, and so begin them in one order. A module that is
+// One thread at a time calls MPI (train/Processes.h), and the sums have their turn among those of
+// gradients: all processes run the same plan, and so begin them in one order. A module that is
 // run by a process of its own is done as if there were no others; by one of several that nobody
 // told how to sum, not at all, since each would take its own part for the whole.
 #include "runtime/OperatorAbi.h"

@@ -94,6 +94,7 @@ public:
       : meeting_(std::move(meeting)), rank_(rank) {}
   int rank() const override { return rank_; }
   int size() const override { return meeting_->size(); }
+  bool hasCpusFor(int) override { return true; }
   int64_t begin(const Collective &collective) override {
     return meeting_->begin(rank_, collective);
   }
