@@ -52,7 +52,7 @@ Settings settingsOf(Workspace &workspace, const Attributes &attributes) {
 // ---- output sizes
 // ---------------------------------------------------------------------------------------
 
-std::vector<size_t> resizedAxes(Workspace &workspace, const Invocation &invocation, int64_t rank) {
+std::vector<size_t> axesToResize(Workspace &workspace, const Invocation &invocation, int64_t rank) {
   std::vector<int64_t> given = invocation.attributes.integers("axes");
   std::vector<size_t> axes;
   if (!invocation.attributes.has("axes"))
@@ -139,11 +139,11 @@ void readCrop(Workspace &workspace, const std::vector<size_t> &resized, std::vec
 }
 
 std::vector<Axis> axesOf(Workspace &workspace, const Invocation &invocation,
-                         const Settings &settings, const HostTensor &x) {
-  std::vector<Axis> axes(x.shape().size());
+                         const Settings &settings, const Shape &shape) {
+  std::vector<Axis> axes(shape.size());
   for (size_t i = 0; i < axes.size(); ++i)
-    axes[i].in = axes[i].out = x.shape()[i];
-  std::vector<size_t> resized = resizedAxes(workspace, invocation, x.rank());
+    axes[i].in = axes[i].out = shape[i];
+  std::vector<size_t> resized = axesToResize(workspace, invocation, int64_t(shape.size()));
   const bool hasScales = invocation.present(2) && invocation.operands[2].size() != 0;
   const bool hasSizes = invocation.present(3) && invocation.operands[3].size() != 0;
   if (workspace.ok() && !resized.empty() && hasScales == hasSizes)
@@ -355,7 +355,38 @@ Outcome interpolate(Workspace &workspace, const HostTensor &x, const Settings &s
   return workspace.finish(workspace.narrow<double>(values, x.type(), shape));
 }
 
+ResizedAxis::Element elementAt(const Settings &settings, const Axis &axis, int64_t at) {
+  Taps taps = tapsAt(settings, axis, at);
+  ResizedAxis::Element element{{}, std::move(taps.weights)};
+  for (size_t tap = 0; tap < element.weights.size(); ++tap)
+    element.positions.push_back(std::clamp<int64_t>(taps.first + int64_t(tap), 0, axis.in - 1));
+  return element;
+}
+
 } // namespace
+
+Result<std::vector<ResizedAxis>> resizedAxes(const Invocation &invocation, const Shape &shape) {
+  Workspace workspace(invocation);
+  const Settings settings = settingsOf(workspace, invocation.attributes);
+  if (!workspace.ok())
+    return workspace.status();
+  const std::vector<Axis> axes = axesOf(workspace, invocation, settings, shape);
+  std::vector<ResizedAxis> resized;
+  for (size_t i = 0; workspace.ok() && i < axes.size(); ++i) {
+    if (isIdentity(axes[i]))
+      continue;
+    workspace.require(axes[i].in > 0 && axes[i].out > 0, "x", "is empty");
+    resized.push_back({i, {}});
+    for (int64_t at = 0; workspace.ok() && at < axes[i].out; ++at) {
+      resized.back().elements.push_back(elementAt(settings, axes[i], at));
+      workspace.require(!resized.back().elements.back().positions.empty(), "x",
+                        "is read outside of the crop");
+    }
+  }
+  if (!workspace.ok())
+    return workspace.status();
+  return resized;
+}
 
 Outcome evaluateResize(const Invocation &invocation) {
   Workspace workspace(invocation);
@@ -367,7 +398,7 @@ Outcome evaluateResize(const Invocation &invocation) {
     workspace.require(size <= kLargestExtent, "x", "has too large a dimension");
   if (settings.antialias && settings.mode == "nearest")
     workspace.rejectAttribute("antialias", "needs mode linear or cubic");
-  const std::vector<Axis> axes = axesOf(workspace, invocation, settings, x);
+  const std::vector<Axis> axes = axesOf(workspace, invocation, settings, x.shape());
   Shape shape;
   for (const Axis &axis : axes) {
     shape.push_back(axis.out);

@@ -2,9 +2,10 @@
 //
 // The data's gradient is a convolution of the cotangent with the weights flipped. Where the
 // convolution has strides, each remainder of the stride has weights and an image of its own, which
-// are interleaved, so that nothing is multiplied by the zeros between strides. The weights'
-// gradient is a matrix product of the cotangent and the patches under the window, or several where
-// those would be large.
+// are interleaved, so that nothing is multiplied by the zeros between strides; all of them by one
+// convolution where the strides divide the window. That is what a transposed convolution is made of
+// too (Decomposable::decompose). The weights' gradient is a matrix product of the cotangent and the
+// patches under the window, or several where those would be large.
 #include "compiler/graph/ChannelOrder.h"
 #include "compiler/graph/SamplingGradient.h"
 #include "compiler/graph/WindowGradient.h"
@@ -96,7 +97,7 @@ public:
         counts_(code.dims(g)), phase_(sizes.size()) {}
 
   Value run() {
-    Value x = from(0);
+    Value x = isEven() ? together() : from(0);
     if (!x)
       return x;
     for (size_t dim = 0; dim < sizes_.size(); ++dim)
@@ -108,6 +109,48 @@ private:
   int64_t length(size_t dim) {
     int64_t padded = sizes_[dim] + windows_.low[dim] + std::max<int64_t>(windows_.high[dim], 0);
     return (padded + windows_.strides[dim] - 1) / windows_.strides[dim];
+  }
+
+  int64_t taps(size_t dim) {
+    return (windows_.kernel[dim] - phase_[dim] + windows_.strides[dim] - 1) / windows_.strides[dim];
+  }
+
+  /// Whether all phases have as many weights.
+  bool isEven() {
+    for (auto [kernel, stride] : llvm::zip_equal(windows_.kernel, windows_.strides))
+      if (kernel % stride)
+        return false;
+    return !sizes_.empty();
+  }
+
+  /// All phases by one convolution, side by side as channels of each group, interleaved.
+  Value together() {
+    SmallVector<Value> weights;
+    windows::forEachPosition(windows_.strides, [&](ArrayRef<int64_t> phase) {
+      phase_.assign(phase.begin(), phase.end());
+      weights.push_back(phaseWeights());
+    });
+    Value images = convolved(code_.concat(weights, 1));
+    if (!images)
+      return images;
+    // With the channels last, as which images are in memory.
+    int64_t spatial = int64_t(sizes_.size()), rank = spatial + 2;
+    images = code_.transpose(images, toChannelsLast(rank));
+    auto &shapes = code_.graph.shapes;
+    AffineExpr channels = code_.dims(w_)[1];
+    GraphCode::Dims apart = code_.dims(images), joined = apart;
+    SmallVector<int64_t> permutation{0};
+    apart.back() = code_.size(group_);
+    for (int64_t dim = 0; dim < spatial; ++dim) {
+      apart.push_back(code_.size(windows_.strides[dim]));
+      joined[1 + dim] = shapes.simplify(joined[1 + dim] * windows_.strides[dim]);
+      permutation.append({1 + dim, rank + dim});
+    }
+    apart.push_back(channels);
+    joined.back() = shapes.simplify(channels * group_);
+    permutation.append({1 + spatial, rank + spatial});
+    Value turned = code_.transpose(code_.reshape(images, apart), permutation);
+    return code_.transpose(code_.reshape(turned, joined), toChannelsFirst(rank));
   }
 
   /// The image of the phases chosen for the dimensions before, interleaved in those from `dim` on.
@@ -127,13 +170,22 @@ private:
   }
 
   Value image() {
+    Value w = phaseWeights();
+    return w ? convolved(w) : w;
+  }
+
+  Value phaseWeights() {
     Value w = w_;
+    for (size_t dim = 0; dim < sizes_.size(); ++dim)
+      w = code_.sliceDim(w, int64_t(2 + dim), phase_[dim], windows_.strides[dim],
+                         code_.size(taps(dim)));
+    return w;
+  }
+
+  Value convolved(Value w) {
     SmallVector<int64_t> low, high;
     for (size_t dim = 0; dim < sizes_.size(); ++dim) {
-      int64_t stride = windows_.strides[dim],
-              taps = (windows_.kernel[dim] - phase_[dim] + stride - 1) / stride;
-      w = code_.sliceDim(w, int64_t(2 + dim), phase_[dim], stride, code_.size(taps));
-      low.push_back(taps - 1);
+      low.push_back(taps(dim) - 1);
       high.push_back(length(dim) - *constant(counts_[2 + dim]));
     }
     return w ? convolvedBack(code_, g_, w, group_, low, high,
@@ -284,22 +336,6 @@ LogicalResult plainConvolution(const GradientCode &code, Operation *op,
   return finish(y, results);
 }
 
-LogicalResult asConvolution(const GradientCode &code, Operation *op,
-                            SmallVectorImpl<Value> &results) {
-  Value x = op->getOperand(0), w = op->getOperand(1), bias = op->getOperand(2);
-  if (!GraphCode::isRanked(op->getResult(0)) || !GraphCode::isRanked(w))
-    return failure();
-  auto kernel = kernelOf(code, w);
-  if (!kernel)
-    return failure();
-  GraphCode::Dims dims = code.dims(op->getResult(0));
-  Value y = transposedConvolution(code, x, w, windowsOf(op, *kernel), integerOf(op, "group", 1),
-                                  ArrayRef(dims).drop_front(2));
-  if (!GraphCode::isAbsent(bias))
-    y = code.add(y, code.alongDimension(bias, 1, int64_t(dims.size())));
-  return finish(y, results);
-}
-
 /// The elements at each position of the blocks, side by side: the image's columns.
 Value columnsOfImage(const Pullback &pull, unsigned) {
   const GradientCode &code = pull.code;
@@ -327,10 +363,25 @@ Value columnsOfImage(const Pullback &pull, unsigned) {
 
 } // namespace
 
+LogicalResult ConvTransposeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  GradientCode code(graph);
+  Value x = getX(), w = getW(), bias = getBias();
+  if (!GraphCode::isRanked(getY()) || !GraphCode::isRanked(x) || !GraphCode::isRanked(w))
+    return failure();
+  auto kernel = kernelOf(code, w);
+  if (!kernel)
+    return failure();
+  GraphCode::Dims dims = code.dims(getY());
+  Value y = transposedConvolution(code, x, w, windowsOf(*this, *kernel), int64_t(getGroup()),
+                                  ArrayRef(dims).drop_front(2));
+  if (!GraphCode::isAbsent(bias))
+    y = code.add(y, code.alongDimension(bias, 1, int64_t(dims.size())));
+  return finish(y, results);
+}
+
 std::span<const NamedGradientRule> convolutionGradients() {
   static const NamedGradientRule kRules[] = {
       {"conv", expandedOrPulled(plainConvolution, convolution, Linear::Each, 0b11)},
-      {"conv_transpose", expanded(asConvolution)},
       {"deform_conv", expanded(sampling::deformConv)},
       {"col2im", pulled(columnsOfImage, Linear::Jointly, 1)},
       {"winograd_input", kNoGradient},

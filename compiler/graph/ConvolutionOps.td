@@ -17,7 +17,7 @@ def Graph_ConvOp : Graph_Op<"conv"> {
                    DefaultValuedAttr<BoolAttr, "false">:$channels_last, DefaultValuedAttr<BoolAttr, "false">:$accumulate_i32);
   let results = (outs Graph_Tensor:$y);
 }
-def Graph_ConvTransposeOp : Graph_Op<"conv_transpose"> {
+def Graph_ConvTransposeOp : Graph_Op<"conv_transpose", [DeclareOpInterfaceMethods<Graph_Decomposable>]> {
   let summary = "ONNX ConvTranspose: the gradient of convolution with respect to its input; w is [C, M/group, kernel...]";
   let description = "Output size: stride * (in - 1) + output_padding + dilation * (kernel - 1) + 1 - low - high.";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, Graph_MaybeTensor:$bias, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,

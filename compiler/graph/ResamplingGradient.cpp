@@ -3,6 +3,7 @@
 // So it is differentiated as products with those matrices, which constant folding computes where
 // the sizes are known. Images that are repeated element by element are so in the gradient too.
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/ResizeCode.h"
 #include "compiler/graph/SamplingGradient.h"
 
 using namespace mlir;
@@ -35,17 +36,6 @@ int64_t repeats(Operation *op, AffineExpr from, AffineExpr to) {
       *size == 0 || *resized % *size != 0 || flagOf(op, "antialias"))
     return 0;
   return *resized / *size;
-}
-
-Value repeated(const GradientCode &code, Value x, int64_t dim, int64_t times) {
-  if (!x)
-    return x;
-  GraphCode::Dims apart = code.dims(x), joined = apart;
-  apart.insert(apart.begin() + dim + 1, code.size(1));
-  GraphCode::Dims more = apart;
-  more[dim + 1] = code.size(times);
-  joined[dim] = code.graph.shapes.simplify(joined[dim] * times);
-  return code.reshape(code.broadcast(code.reshape(x, apart), more), joined);
 }
 
 /// x times a matrix along one dimension.

@@ -3,7 +3,7 @@
 #define TENSMITH_GRAPH_RESAMPLING
 include "compiler/graph/GraphBase.td"
 
-def Graph_ResizeOp : Graph_Op<"resize"> {
+def Graph_ResizeOp : Graph_Op<"resize", [DeclareOpInterfaceMethods<Graph_Decomposable>]> {
   let summary = "ONNX Resize (newest opset): x scaled by `scales` or to `sizes`";
   let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$roi, Graph_MaybeTensor:$scales, Graph_MaybeTensor:$sizes,
                    DefaultValuedAttr<StrAttr, "\"nearest\"">:$mode,

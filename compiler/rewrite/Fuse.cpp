@@ -271,6 +271,8 @@ private:
     if (role.part == Part::Outside || op->getBlock() != end_->getBlock() || !oneResult ||
         !usedInside || isRightOperand(op))
       return;
+    if ((llvm::any_of(ops_, turnsRows) && readsGatheredRows(op)) || isRepeatedByGather(op))
+      return;
     bool aligned = isAligned(op);
     if (isOfAttention(op) || isOfChain(op) || isOfPrologue(op))
       return add(op, role, false);
@@ -305,8 +307,52 @@ private:
     bool beforeRoot = isBeforeRoot(op);
     if (root_ && (!beforeRoot || !rootTakesMovement(op)))
       return;
+    if (turnsRows(op) && llvm::any_of(ops_, gathersRows))
+      return;
     moves_ |= !beforeRoot;
     add(op, role, false);
+  }
+
+  // Rows that are gathered are moved in vectors. What turns them, so that their elements don't lie
+  // side by side any more, is a kernel of its own, which does it in squares.
+  static bool gathersRows(Operation *op) {
+    constexpr int64_t kShortRow = 8;
+    auto gather = dyn_cast<graph::GatherOp>(op);
+    auto type = gather ? dyn_cast<RankedTensorType>(gather.getType()) : RankedTensorType();
+    return type && type.getRank() > 0 && int64_t(gather.getAxis()) < type.getRank() - 1 &&
+           type.getShape().back() >= kShortRow;
+  }
+  static bool turnsRows(Operation *op) {
+    auto transpose = dyn_cast<graph::TransposeOp>(op);
+    return transpose && !transpose.getPermutation().empty() &&
+           transpose.getPermutation().back() + 1 != int64_t(transpose.getPermutation().size());
+  }
+  static bool readsGatheredRows(Operation *op) {
+    llvm::SetVector<Operation *> before;
+    before.insert(op);
+    for (size_t next = 0; next < before.size() && next < kMaxOperators; ++next) {
+      if (gathersRows(before[next]))
+        return true;
+      if (isa<graph::Elementwise>(before[next]))
+        for (Value operand : before[next]->getOperands())
+          if (Operation *producer = operand.getDefiningOp(); producer && operand.hasOneUse())
+            before.insert(producer);
+    }
+    return false;
+  }
+
+  /// Whether a gather of the kernel reads the result several times, so that it would be computed as
+  /// often.
+  static bool isRepeatedByGather(Operation *op) {
+    auto elementsOf = [](Value value) {
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      return type && type.hasStaticShape() ? type.getNumElements() : -1;
+    };
+    return llvm::any_of(op->getUsers(), [&](Operation *user) {
+      auto gather = dyn_cast<graph::GatherOp>(user);
+      return gather && gather.getX().getDefiningOp() == op && elementsOf(gather.getX()) >= 0 &&
+             elementsOf(gather.getY()) > elementsOf(gather.getX());
+    });
   }
 
   /// Which is laid out before the kernel, by a kernel of its own where it is no constant.

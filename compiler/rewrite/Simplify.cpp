@@ -307,12 +307,78 @@ template <typename Op> struct ScatterIntoSum : OpRewritePattern<Op> {
   }
 };
 
+/// conv(x, w)  ->  conv(x, w without the positions at its ends that see nothing but padding)
+///
+/// As of windows that are dilated by more than the image is wide.
+struct CutUnreachedWeights : OpRewritePattern<graph::ConvOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  /// Positions of the window along one dimension that are cut off at either end; padding stays 0 or
+  /// more.
+  struct Cut {
+    int64_t front = 0, back = 0;
+  };
+  static Cut cutOf(int64_t size, int64_t outputs, int64_t kernel, int64_t stride, int64_t dilation,
+                   int64_t low, int64_t high) {
+    Cut cut;
+    int64_t lastStart = (outputs - 1) * stride - low, firstStart = -low;
+    while (cut.front < kernel - 1 && cut.front * dilation + lastStart < 0 &&
+           (cut.front + 1) * dilation <= low)
+      ++cut.front;
+    while (cut.front + cut.back < kernel - 1 &&
+           (kernel - 1 - cut.back) * dilation + firstStart >= size &&
+           (cut.back + 1) * dilation <= high)
+      ++cut.back;
+    return cut;
+  }
+
+  LogicalResult matchAndRewrite(graph::ConvOp op, PatternRewriter &rewriter) const override {
+    auto x = dyn_cast<RankedTensorType>(op.getX().getType()),
+         w = dyn_cast<RankedTensorType>(op.getW().getType()),
+         y = dyn_cast<RankedTensorType>(op.getType());
+    if (!x || !w || !y || !w.hasStaticShape())
+      return failure();
+    size_t spatial = size_t(w.getRank()) - 2, first = op.getChannelsLast() ? 1 : 2;
+    SmallVector<int64_t> starts(2, 0), pads(op.getPads()), dilations(op.getDilations());
+    Shape kept(w.getShape().take_front(2).begin(), w.getShape().take_front(2).end());
+    for (size_t dim = 0; dim < spatial; ++dim) {
+      int64_t size = x.getDimSize(first + dim), outputs = y.getDimSize(first + dim),
+              kernel = w.getDimSize(2 + dim);
+      Cut cut;
+      if (!ShapedType::isDynamic(size) && !ShapedType::isDynamic(outputs) && outputs > 0)
+        cut = cutOf(size, outputs, kernel, op.getStrides()[dim], dilations[dim], pads[dim],
+                    pads[spatial + dim]);
+      starts.push_back(cut.front);
+      kept.push_back(kernel - cut.front - cut.back);
+      pads[dim] -= cut.front * dilations[dim];
+      pads[spatial + dim] -= cut.back * dilations[dim];
+      if (kept.back() == 1)
+        dilations[dim] = 1;
+    }
+    if (ArrayRef(kept) == w.getShape())
+      return rewriter.notifyMatchFailure(op, "all weights meet the image");
+    graph::ShapeContext shapes(op.getContext());
+    graph::GraphBuilder graph(rewriter, shapes, op.getLoc());
+    SmallVector<AffineExpr> to;
+    for (int64_t size : kept)
+      to.push_back(shapes.constant(size));
+    Value part = graph.slice(op.getW(), starts, SmallVector<int64_t>(starts.size(), 1), to);
+    rewriter.modifyOpInPlace(op, [&] {
+      op.getWMutable().assign(part);
+      op.setPads(pads);
+      op.setDilations(dilations);
+    });
+    return success();
+  }
+};
+
 } // namespace
 
 void addSimplifyPatterns(RewritePatternSet &patterns) {
-  patterns.add<TransposeOfTranspose, TransposeOfProduct, ScatterIntoSum<graph::SubOp>,
-               ScatterIntoSum<graph::AddOp>, TransposeOfUnits, ReshapeOfReshape, CastToSame,
-               BroadcastBeforeElementwise, ReshapeBehindElementwise>(patterns.getContext());
+  patterns.add<CutUnreachedWeights, TransposeOfTranspose, TransposeOfProduct,
+               ScatterIntoSum<graph::SubOp>, ScatterIntoSum<graph::AddOp>, TransposeOfUnits,
+               ReshapeOfReshape, CastToSame, BroadcastBeforeElementwise, ReshapeBehindElementwise>(
+      patterns.getContext());
 }
 
 LogicalResult simplify(func::FuncOp function, const Options &) {

@@ -182,6 +182,34 @@ TEST_F(Decomposition, OfAttention) {
       {integer("q_num_heads", 4), integer("kv_num_heads", 2)});
 }
 
+// Windows that the strides divide, that overlap, that leave gaps and that are dilated; padding on
+// one side, elements that no window reaches, groups.
+TEST_F(Decomposition, OfTransposedConvolution) {
+  struct Layer {
+    Shape x, w;
+    std::vector<int64_t> strides, pads, dilations, outputPadding;
+    int64_t group = 1;
+  };
+  auto integers = [&](StringRef name, ArrayRef<int64_t> values) {
+    return builder.getNamedAttr(name, builder.getDenseI64ArrayAttr(values));
+  };
+  for (const Layer &layer :
+       {Layer{{2, 3, 5, 4}, {3, 4, 2, 2}, {2, 2}, {0, 0, 0, 0}, {1, 1}, {0, 0}},
+        Layer{{1, 4, 5, 3}, {4, 3, 4, 6}, {2, 3}, {1, 2, 1, 0}, {1, 1}, {1, 2}, 2},
+        Layer{{1, 3, 4, 5}, {3, 2, 3, 2}, {2, 3}, {0, 1, 1, 0}, {1, 1}, {1, 0}},
+        Layer{{2, 6, 5, 4}, {6, 2, 3, 3}, {1, 2}, {1, 1, 1, 1}, {2, 1}, {0, 1}, 3},
+        Layer{{1, 4, 7}, {4, 1, 4}, {4}, {0, 0}, {1}, {3}, 4},
+        Layer{
+            {1, 2, 3, 2, 3}, {2, 3, 2, 1, 2}, {2, 1, 2}, {0, 0, 0, 0, 0, 0}, {1, 1, 1}, {0, 0, 0}}})
+    for (bool hasBias : {false, true})
+      check(
+          "graph.conv_transpose",
+          {random(layer.x), random(layer.w), hasBias ? random({layer.w[1] * layer.group}) : none()},
+          {integers("strides", layer.strides), integers("pads", layer.pads),
+           integers("dilations", layer.dilations), integers("output_padding", layer.outputPadding),
+           integer("group", layer.group)});
+}
+
 TEST_F(Decomposition, OfEinsum) {
   auto a = random({2, 3, 5}), b = random({2, 5, 4});
   for (StringRef equation :

@@ -123,3 +123,27 @@ func.func @scatter_into_table(%table: tensor<9x3xf32>, %i: tensor<4x1xi64>, %u: 
   %3 = graph.sub %table, %2 : (tensor<9x3xf32>, tensor<9x3xf32>) -> tensor<9x3xf32>
   return %3 : tensor<9x3xf32>
 }
+
+// -----
+
+// Of a window dilated by 6 on 5 rows only the middle one meets them; of the columns all three do.
+// CHECK-LABEL: func @weights_that_see_padding_alone
+// CHECK: %[[W:.*]] = graph.slice %arg1 {starts = array<i64: 0, 0, 1, 0>
+// CHECK: graph.conv %arg0, %[[W]], {{.*}}dilations = array<i64: 1, 2>, pads = array<i64: 0, 2, 0, 2>
+func.func @weights_that_see_padding_alone(%x: tensor<1x3x5x9xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<1x4x5x9xf32> {
+  %n = graph.none : none
+  %0 = graph.conv %x, %w, %n {strides = array<i64: 1, 1>, pads = array<i64: 6, 2, 6, 2>, dilations = array<i64: 6, 2>} : (tensor<1x3x5x9xf32>, tensor<4x3x3x3xf32>, none) -> tensor<1x4x5x9xf32>
+  return %0 : tensor<1x4x5x9xf32>
+}
+
+// -----
+
+// What would leave negative padding stays, as does what the last position sees an element with.
+// CHECK-LABEL: func @weights_that_see_something
+// CHECK-NOT: graph.slice
+func.func @weights_that_see_something(%x: tensor<1x3x5xf32>, %w: tensor<4x3x3xf32>) -> (tensor<1x4x3xf32>, tensor<1x4x5xf32>) {
+  %n = graph.none : none
+  %0 = graph.conv %x, %w, %n {strides = array<i64: 1>, pads = array<i64: 5, 5>, dilations = array<i64: 6>} : (tensor<1x3x5xf32>, tensor<4x3x3xf32>, none) -> tensor<1x4x3xf32>
+  %1 = graph.conv %x, %w, %n {strides = array<i64: 1>, pads = array<i64: 4, 4>, dilations = array<i64: 4>} : (tensor<1x3x5xf32>, tensor<4x3x3xf32>, none) -> tensor<1x4x5xf32>
+  return %0, %1 : tensor<1x4x3xf32>, tensor<1x4x5xf32>
+}

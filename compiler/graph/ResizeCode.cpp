@@ -1,0 +1,238 @@
+// Resizing as smaller operators (Decomposable::decompose).
+//
+// Along each axis an element of the result is a weighted sum of a few of x, whose positions and
+// weights are known where the sizes are: so many gathers along the axis, each times its weights.
+// Where they are many (antialiasing of a small scale) the axis is multiplied by a matrix instead.
+#include "compiler/graph/ResizeCode.h"
+#include "compiler/graph/ChannelOrder.h"
+#include "compiler/graph/Constants.h"
+#include "compiler/graph/GraphCode.h"
+#include "reference/Resampling.h"
+
+using namespace mlir;
+
+namespace tensmith::graph {
+namespace {
+
+using reference::ResizedAxis;
+
+/// Of an axis; cubic interpolation takes 4.
+constexpr int64_t kMostGathers = 6;
+
+/// A constant operand; no tensor where there is none, nothing where it isn't known.
+std::optional<HostTensor> known(Value operand) {
+  if (GraphCode::isAbsent(operand))
+    return HostTensor();
+  auto constant = operand.getDefiningOp<ConstantOp>();
+  auto tensor = constant ? hostTensor(constant.getValue())
+                         : Result<HostTensor>(Status(StatusCode::Unsupported, "not a constant"));
+  return tensor.ok() ? std::optional(*tensor) : std::nullopt;
+}
+
+/// What each axis of x is made of. A dimension that stays as it is may be of any size, so 1.
+Result<std::vector<ResizedAxis>> axesOf(const GraphCode &code, ResizeOp op) {
+  Status unknown(StatusCode::Unsupported, "sizes that the run alone tells");
+  std::vector<HostTensor> operands(1);
+  for (Value operand : llvm::drop_begin(op->getOperands())) {
+    auto tensor = known(operand);
+    if (!tensor)
+      return unknown;
+    operands.push_back(std::move(*tensor));
+  }
+  Shape shape;
+  auto from = code.dims(op.getX()), to = code.dims(op.getY());
+  for (auto [before, after] : llvm::zip_equal(from, to)) {
+    auto size = dyn_cast<AffineConstantExpr>(before);
+    if (!size && before != after)
+      return unknown;
+    shape.push_back(size ? size.getValue() : 1);
+  }
+  Attributes attributes = graph::attributes(op);
+  return reference::resizedAxes({"resize", attributes, operands, {}}, shape);
+}
+
+/// One position and one weight of each element of an axis.
+struct Tap {
+  std::vector<int64_t> positions;
+  std::vector<double> weights;
+
+  bool isPlain() const {
+    return llvm::all_of(weights, [](double weight) { return weight == 1; });
+  }
+};
+
+/// The k-th of all elements. One that has fewer, or none there, weighs another by nothing.
+Tap tapOf(const ResizedAxis &axis, size_t k) {
+  Tap tap;
+  for (const auto &taps : axis.elements) {
+    tap.positions.push_back(taps.positions[k < taps.positions.size() ? k : 0]);
+    tap.weights.push_back(k < taps.weights.size() ? taps.weights[k] : 0);
+  }
+  return tap;
+}
+
+Value vectorOf(const GraphCode &code, Type element, ArrayRef<double> values) {
+  HostTensor tensor(graph::dataType(element), {int64_t(values.size())});
+  for (size_t i = 0; i < values.size(); ++i)
+    tensor.setDouble(int64_t(i), values[i]);
+  return code.graph.constant(tensor);
+}
+
+/// How often each element is repeated, where that is all that is done; else 0.
+int64_t repeatsOf(ArrayRef<int64_t> positions, int64_t size) {
+  int64_t times = size ? int64_t(positions.size()) / size : 0;
+  for (auto [i, position] : llvm::enumerate(positions))
+    if (times == 0 || position != int64_t(i) / times)
+      return 0;
+  return times;
+}
+
+/// One axis: x as [outer, size, inner], whose rows are as long as can be.
+class AxisCode {
+public:
+  AxisCode(const GraphCode &code, Value x, const ResizedAxis &axis)
+      : code_(code), axis_(axis), dims_(code.dims(x)),
+        size_(cast<AffineConstantExpr>(dims_[axis.axis]).getValue()) {
+    auto &shapes = code.graph.shapes;
+    auto all = ArrayRef(dims_);
+    isLast_ = axis.axis + 1 == all.size();
+    x_ = code.reshape(x, {shapes.product(all.take_front(axis.axis)), code.size(size_),
+                          shapes.product(all.drop_front(axis.axis + 1))});
+  }
+
+  Value run() {
+    size_t most = 0;
+    for (const auto &taps : axis_.elements)
+      most = std::max(most, taps.positions.size());
+    // Elements that lie apart are gathered one by one, unless they are only moved.
+    bool isProduct = int64_t(most) > kMostGathers || (isLast_ && most > 1);
+    Value y = isProduct ? multiplied() : sumOfTaps(most);
+    GraphCode::Dims to = dims_;
+    to[axis_.axis] = code_.size(int64_t(axis_.elements.size()));
+    return code_.reshape(y, to);
+  }
+
+private:
+  Value sumOfTaps(size_t count) {
+    Value sum;
+    for (size_t k = 0; k < count; ++k) {
+      Tap tap = tapOf(axis_, k);
+      if (llvm::all_of(tap.weights, [](double weight) { return weight == 0; }))
+        continue;
+      Value part = weighted(tap);
+      sum = sum ? code_.add(sum, part) : part;
+      if (!sum)
+        return sum;
+    }
+    return sum;
+  }
+
+  /// The elements times the weights; what weighs nothing counts for nothing, infinities too.
+  Value weighted(const Tap &tap) {
+    Value elements = gathered(tap.positions);
+    if (!elements || tap.isPlain())
+      return elements;
+    Value weights =
+        code_.alongDimension(vectorOf(code_, GraphCode::element(x_), tap.weights), 1, 3);
+    Value product = code_.mul(elements, weights);
+    if (!llvm::is_contained(tap.weights, 0.0))
+      return product;
+    Value zero = code_.scalar(x_, 0);
+    return code_.where(code_.op("graph.equal", {weights, zero}), zero, product);
+  }
+
+  Value gathered(ArrayRef<int64_t> positions) {
+    if (int64_t times = repeatsOf(positions, size_))
+      return repeated(code_, x_, 1, times);
+    HostTensor indices(DataType::I64, {int64_t(positions.size())});
+    for (auto [i, position] : llvm::enumerate(positions))
+      indices.setInt(int64_t(i), position);
+    return code_.op("graph.gather", {x_, code_.graph.constant(indices)},
+                    {code_.integer("axis", 1)});
+  }
+
+  /// The matrix of all weights times x, or x times its transpose where nothing lies behind the
+  /// axis.
+  Value multiplied() {
+    int64_t to = int64_t(axis_.elements.size());
+    HostTensor matrix(graph::dataType(GraphCode::element(x_)),
+                      isLast_ ? Shape{size_, to} : Shape{to, size_});
+    for (auto [row, taps] : llvm::enumerate(axis_.elements))
+      for (auto [position, weight] : llvm::zip_equal(taps.positions, taps.weights)) {
+        int64_t at = isLast_ ? position * to + int64_t(row) : int64_t(row) * size_ + position;
+        matrix.setDouble(at, matrix.getDouble(at) + weight);
+      }
+    Value weights = code_.graph.constant(matrix);
+    if (!isLast_)
+      return code_.matmul(weights, x_);
+    GraphCode::Dims dims = code_.dims(x_);
+    return code_.matmul(code_.reshape(x_, {dims[0], dims[1]}), weights);
+  }
+
+  const GraphCode &code_;
+  const ResizedAxis &axis_;
+  GraphCode::Dims dims_;
+  int64_t size_;
+  bool isLast_ = false;
+  Value x_;
+};
+
+/// Whether the channels of pictures are so many that vectors of them are moved at once.
+bool channelsTogether(const GraphCode &code, Value x, ArrayRef<ResizedAxis> axes) {
+  constexpr int64_t kFewChannels = 8;
+  GraphCode::Dims dims = code.dims(x);
+  auto channels = dims.size() > 2 ? dyn_cast<AffineConstantExpr>(dims[1]) : AffineConstantExpr();
+  return channels && channels.getValue() >= kFewChannels &&
+         llvm::all_of(axes, [](const ResizedAxis &axis) { return axis.axis >= 2; });
+}
+
+/// What an axis multiplies the elements by.
+double growthOf(const GraphCode &code, Value x, const ResizedAxis &axis) {
+  int64_t from = cast<AffineConstantExpr>(code.dims(x)[axis.axis]).getValue();
+  return double(axis.elements.size()) / double(std::max<int64_t>(from, 1));
+}
+
+} // namespace
+
+Value repeated(const GraphCode &code, Value x, int64_t dim, int64_t times) {
+  if (!x || times == 1)
+    return x;
+  GraphCode::Dims apart = code.dims(x), joined = apart;
+  apart.insert(apart.begin() + dim + 1, code.size(1));
+  GraphCode::Dims more = apart;
+  more[dim + 1] = code.size(times);
+  joined[dim] = code.graph.shapes.simplify(joined[dim] * times);
+  return code.reshape(code.broadcast(code.reshape(x, apart), more), joined);
+}
+
+LogicalResult ResizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  GraphCode code(graph);
+  Value x = getX();
+  bool isNearest = getMode() == "nearest";
+  if (!GraphCode::isRanked(x) || !GraphCode::isRanked(getY()) ||
+      (!isNearest && !isa<FloatType>(GraphCode::element(x))))
+    return failure();
+  auto axes = axesOf(code, *this);
+  if (!axes.ok())
+    return failure();
+  // The least work is where axes that shrink come first, and of others the last one.
+  std::stable_sort(axes->begin(), axes->end(), [&](const ResizedAxis &a, const ResizedAxis &b) {
+    double own = growthOf(code, x, a), other = growthOf(code, x, b);
+    return own != other ? own < other : a.axis > b.axis;
+  });
+  Value y = isNearest ? x : code.widen(x);
+  bool isTurned = channelsTogether(code, x, *axes);
+  int64_t rank = GraphCode::rank(x);
+  if (isTurned) {
+    y = code.transpose(y, toChannelsLast(rank));
+    for (ResizedAxis &axis : *axes)
+      --axis.axis;
+  }
+  for (const ResizedAxis &axis : *axes)
+    y = y ? AxisCode(code, y, axis).run() : y;
+  if (isTurned)
+    y = code.transpose(y, toChannelsFirst(rank));
+  return finish(code.cast(y, GraphCode::element(x)), results);
+}
+
+} // namespace tensmith::graph
