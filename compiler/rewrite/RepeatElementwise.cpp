@@ -3,13 +3,15 @@
 //
 // before: h = f(x); y = g(h)   ...   dx = k(x, h)      after: y = g(f(x))   ...   dx = k(x, f(x))
 //
-// Two cases. Across the turn, from the way to the first output to that of its derivatives: what
+// Three cases. Across the turn, from the way to the first output to that of its derivatives: what
 // lies between is kept in memory meanwhile, and so is the better for being few; a value is computed
 // again where all that it is made of is kept anyway. And of what is made of much less than it is
-// itself (a comparison of labels and class numbers), each reader makes its own. The copies are part
-// of the readers' kernels, so that the values are never in memory. Chen et al., "Training Deep Nets
-// with Sublinear Memory Cost", 2016, section 4, is where keeping the dear and repeating the cheap
-// was proposed.
+// itself (a comparison of labels and class numbers), each reader makes its own; so it does of
+// what takes an operation or two of no more than it is itself, all of it the function's arguments
+// (a gradient that is scaled before the optimiser's averages read it): they read as much, and
+// nothing is written. The copies are part of the readers' kernels, so that the values are never in
+// memory. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, section 4, is where
+// keeping the dear and repeating the cheap was proposed.
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Outputs.h"
 #include "compiler/graph/States.h"
@@ -29,7 +31,7 @@ namespace {
 
 constexpr int64_t kSmallestBytes = 1 << 14; // below, nothing is worth it
 /// Operations for each element, by costOf: less than a read and a write of memory take.
-constexpr double kMostWork = 48, kMostOwnWork = 24;
+constexpr double kMostWork = 48, kMostOwnWork = 24, kMostPassing = 4;
 constexpr size_t kLongestChain = 16;
 /// Parts of a value's bytes up to which what it is made of counts as nothing, or as much less.
 constexpr int64_t kNothing = 64, kMuchLess = 4;
@@ -156,6 +158,23 @@ private:
     return true;
   }
 
+  /// Much less than so many bytes; or no more where all is in memory anyway, but for next to
+  /// nothing.
+  static bool isMadeOfLittle(const Chain &chain, int64_t valueBytes) {
+    int64_t bytes = 0, much = 0;
+    bool isGiven = true;
+    for (Value from : chain.from) {
+      int64_t own = std::max<int64_t>(bytesOf(from), 0);
+      bytes += own;
+      if (own <= valueBytes / kNothing)
+        continue;
+      much += own;
+      isGiven &= isa<BlockArgument>(from);
+    }
+    return bytes <= valueBytes / kMuchLess ||
+           (isGiven && much <= valueBytes && chain.cost <= kMostPassing);
+  }
+
   void repeatForReaders(Operation *op) {
     Value value = op->getResult(0);
     if (value.hasOneUse() || value.use_empty())
@@ -163,9 +182,6 @@ private:
     auto chain = chainTo(value, [](Value) { return false; });
     if (!chain || chain->cost > kMostOwnWork)
       return;
-    int64_t bytes = 0;
-    for (Value from : chain->from)
-      bytes += std::max<int64_t>(bytesOf(from), 0);
     SmallVector<Operation *> readers;
     for (Operation *user : value.getUsers())
       if (!llvm::is_contained(readers, user))
@@ -174,7 +190,7 @@ private:
       return user->getBlock() == &block_ &&
              (isElementwise(user) || isa<graph::ReduceSumOp, graph::ReduceMaxOp>(user));
     };
-    if (bytes > bytesOf(value) / kMuchLess || !llvm::all_of(readers, joins))
+    if (!isMadeOfLittle(*chain, bytesOf(value)) || !llvm::all_of(readers, joins))
       return;
     for (Operation *reader : readers)
       repeatFor(reader, value, *chain);

@@ -39,6 +39,7 @@ public:
                 to);
   }
   Chain &tanh() { return step("tanh", "", shape_); }
+  Chain &round() { return step("round", "", shape_); }
   Chain &subtractFrom() {
     inputs_.push_back(shape_);
     std::string name = "%in" + std::to_string(inputs_.size() - 1), type = tensor(shape_);
@@ -163,6 +164,11 @@ TEST(TransposeKernel, RowsAreNoSquares) {
 // Breaks if long code is made again for each line of a square.
 TEST(TransposeKernel, MuchCodeIsNoSquares) {
   expectSame(Chain({37, 53}).transpose({1, 0}).tanh().tanh().tanh(), false);
+}
+
+// Breaks if a rounding, which is one instruction, is counted as more.
+TEST(TransposeKernel, RoundingsAreLittleCode) {
+  expectSame(Chain({37, 53}).transpose({1, 0}).round().round().round());
 }
 
 } // namespace

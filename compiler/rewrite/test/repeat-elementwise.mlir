@@ -51,3 +51,27 @@ func.func @forward(%x: tensor<64x64xf32>, %y: tensor<64x1xi64>, %z: tensor<1x64x
   %8 = graph.equal %4, %z : (tensor<64x1xi64>, tensor<1x64xi64>) -> tensor<64x64xi1>
   return %2, %3, %7, %8 : tensor<f32>, tensor<64x64xf32>, tensor<64x64xi1>, tensor<64x64xi1>
 }
+
+// -----
+
+// What is given is in memory: its readers scale it themselves, and read no more. A product isn't, which is the one to scale it.
+// CHECK-LABEL: @scaled
+// CHECK: graph.mul %arg0, %arg2
+// CHECK-NEXT: %[[A:.*]] = graph.mul %arg0, %arg2
+// CHECK-NEXT: graph.add %[[A]], %arg1
+// CHECK-NEXT: %[[B:.*]] = graph.mul %arg0, %arg2
+// CHECK-NEXT: graph.sub %[[B]], %arg1
+// CHECK: %[[P:.*]] = graph.matmul
+// CHECK: %[[S:.*]] = graph.mul %[[P]], %arg2
+// CHECK-NOT: graph.mul
+// CHECK: graph.sub %[[S]], %arg1
+func.func @scaled(%g: tensor<64x64xf32>, %m: tensor<64x64xf32>, %scale: tensor<f32>) -> (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>) {
+  %0 = graph.mul %g, %scale : (tensor<64x64xf32>, tensor<f32>) -> tensor<64x64xf32>
+  %1 = graph.add %0, %m : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = graph.sub %0, %m : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %3 = graph.matmul %g, %m : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %4 = graph.mul %3, %scale : (tensor<64x64xf32>, tensor<f32>) -> tensor<64x64xf32>
+  %5 = graph.add %4, %m : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %6 = graph.sub %4, %m : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %1, %2, %5, %6 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+}
