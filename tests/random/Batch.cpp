@@ -92,7 +92,7 @@ private:
           ++shared_->drawn[i];
           ++entry.nodes;
         }
-    Report report = check(*module, {"", options_.device, fuses(seed)});
+    Report report = check(*module, {"", options_.device, fuses(seed), {}});
     entry.elements = report.elements;
     entry.loose = report.loose;
     std::snprintf(entry.message, sizeof entry.message, "%s", report.message.c_str());
@@ -178,7 +178,7 @@ private:
     auto module = Generator(&context_, seed).run();
     if (options_.reduce && entry.verdict != Verdict::NotEvaluated && reduced_++ < kMostReduced)
       module = reduceGraph(*module, entry.verdict,
-                           {options_.folder + "/kernels", options_.device, fuses(seed)},
+                           {options_.folder + "/kernels", options_.device, fuses(seed), {}},
                            options_.timeoutSeconds);
     std::error_code error;
     llvm::raw_fd_ostream file(path, error);

@@ -3,6 +3,8 @@
 
 #include "compiler/graph/Constants.h"
 
+#include <cmath>
+
 using namespace mlir;
 
 namespace tensmith::random_graphs {
@@ -73,10 +75,20 @@ constexpr auto kAboveOne = [](Generator &g, StringRef name) -> Operation * {
   Value one = g.helper(g.graph.scalar(g.element(x), 1).getDefiningOp());
   return g.create(name, g.helper(g.create("add", {x, one})));
 };
-/// Within [-1, 1].
+/// Of any magnitude, where the other summand is lost.
+constexpr auto kLarge = [](Generator &g, StringRef name) -> Operation * {
+  if (g.chance(0.6))
+    return kPositive(g, name);
+  Value x = g.fresh(g.drawFloat(), g.drawDims(g.between(0, 4)), "positive");
+  double power = std::pow(10.0, double(g.between(1, 10)));
+  Value factor = g.helper(g.graph.scalar(g.element(x), power).getDefiningOp());
+  return g.create(name, g.helper(g.create("mul", {x, factor})));
+};
+/// Within [-1, 1], and not at the ends, where tanh soon arrives: slopes there are no numbers.
 constexpr auto kUnit = [](Generator &g, StringRef name) -> Operation * {
-  Value x = g.tensor(0, 5, g.drawFloat());
-  return g.create(name, g.helper(g.create(g.chance(0.5) ? "sin" : "tanh", x)));
+  Value x = g.helper(g.create(g.chance(0.5) ? "sin" : "tanh", g.tensor(0, 5, g.drawFloat())));
+  Value factor = g.helper(g.graph.scalar(g.element(x), 0.9375).getDefiningOp());
+  return g.create(name, g.helper(g.create("mul", {x, factor})));
 };
 
 } // namespace
@@ -85,7 +97,7 @@ ArrayRef<NamedRecipe> elementwiseRecipes() {
   static const NamedRecipe kRecipes[] = {
       {"cast", cast, 3},         {"bit_cast", bitCast, 0.6}, {"where", where, 2},
       {"pow", pow, 1},           {"bit_shift", bitShift},    {"sqrt", kPositive},
-      {"rsqrt", kPositive},      {"log", kPositive},         {"log1p", kPositive},
+      {"rsqrt", kPositive},      {"log", kPositive},         {"log1p", kLarge},
       {"acosh", kAboveOne, 0.7}, {"asin", kUnit, 0.7},       {"acos", kUnit, 0.7},
       {"atanh", kUnit, 0.7},     {"exp", kFloats, 1.5},      {"erf", kFloats},
       {"tanh", kFloats},         {"sigmoid", kFloats},       {"add", drawByRecord, 3},
