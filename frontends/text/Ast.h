@@ -13,6 +13,9 @@ struct Place {
   uint32_t line = 0, column = 0, file = 0;
 };
 
+/// "graph.conv" is the operator conv, whatever else has its name.
+inline constexpr char kOperatorPrefix[] = "graph.";
+
 struct Message {
   Place place;
   std::string text;

@@ -637,7 +637,10 @@ Term *Inference::inferCall(const Expr &expr) {
     return types_.variable();
   }
   if (type->kind != Term::Kind::Function && type->kind != Term::Kind::Variable) {
-    error(expr.place, "this is called, but is no function: it is " + types_.print(type));
+    error(expr.place, "this is called, but is no function: it is " + types_.print(type) +
+                          (callee.kind == Expr::Kind::Name && findOperator(callee.text)
+                               ? "; the operator of that name is " + (kOperatorPrefix + callee.text)
+                               : ""));
     return types_.variable();
   }
   std::vector<Term *> parts;

@@ -69,6 +69,9 @@ private:
     if (isWord(peek())) {
       while (isWord(peek()))
         ++at_;
+      if (text_.substr(begin, at_ - begin + 1) == kOperatorPrefix && isWord(peek(1)))
+        for (++at_; isWord(peek());)
+          ++at_;
       return add(Token::Kind::Word, begin);
     }
     if (peek() == '"')

@@ -28,16 +28,20 @@ bool isBelow(const fs::path &relative) {
   return !relative.empty() && !relative.is_absolute() && *relative.begin() != "..";
 }
 
+using Seen = std::set<std::string>;
+
 class Reader {
 public:
   Reader(const std::string &folder, Files &files, std::vector<Message> &messages)
       : folder_(folder), files_(files), messages_(messages) {
-    states_[fs::path(files[0].name).filename().string()] = State::Begun;
+    states_[fs::path(files[0].name).filename().string()] = {};
   }
 
-  void read(Module module, const fs::path &below, Module &all) {
+  /// The functions and constants that the file sees.
+  Seen read(Module module, const fs::path &below, Module &all) {
+    Seen seen;
     for (const ImportDecl &import : module.imports)
-      importFile(import, below, all);
+      seen.merge(importFile(import, below, all));
     for (TypeDecl &type : module.types)
       all.types.push_back(std::move(type));
     for (FunctionDecl &function : module.functions) {
@@ -46,18 +50,27 @@ public:
         continue;
       if (!below.empty() && function.body)
         moveLoads(*function.body, below);
+      seen.insert(function.name);
       all.functions.push_back(std::move(function));
     }
+    return seen;
   }
+
+  /// By Place::file.
+  std::vector<Seen> visible;
 
 private:
-  enum class State : uint8_t { Begun, Done };
+  struct State {
+    bool done = false;
+    uint32_t file = 0;
+  };
 
-  void fail(const ImportDecl &import, const std::string &why) {
+  Seen fail(const ImportDecl &import, const std::string &why) {
     messages_.push_back({import.place, "'" + import.path + "' can't be imported: " + why});
+    return {};
   }
 
-  void importFile(const ImportDecl &import, const fs::path &below, Module &all) {
+  Seen importFile(const ImportDecl &import, const fs::path &below, Module &all) {
     if (import.path.starts_with(kLibraryFolder))
       return importLibrary(import, all);
     fs::path path = (below / import.path).lexically_normal();
@@ -65,37 +78,41 @@ private:
         !isBelow(path))
       return fail(import, "only files beside the program, or below, can");
     auto found = states_.find(path.string());
-    if (found != states_.end() && found->second == State::Begun)
+    if (found != states_.end() && !found->second.done)
       return fail(import, "it imports this file itself, directly or through others");
     if (found != states_.end())
-      return;
+      return visible[found->second.file];
     if (files_.size() > kMostFiles)
       return fail(import, "a program has no more than " + std::to_string(kMostFiles) + " files");
     std::string text;
     if (std::string why = contents(path, text); !why.empty())
       return fail(import, why);
-    states_[path.string()] = State::Begun;
-    read(add(import, (fs::path(files_[0].name).parent_path() / path).string(), text),
-         path.parent_path(), all);
-    states_[path.string()] = State::Done;
+    std::string name = (fs::path(files_[0].name).parent_path() / path).string();
+    return add(import, path.string(), std::move(name), text, path.parent_path(), all);
   }
 
-  Module add(const ImportDecl &import, std::string name, const std::string &text) {
+  Seen add(const ImportDecl &import, const std::string &key, std::string name,
+           const std::string &text, const fs::path &below, Module &all) {
     Place at = import.place.file ? files_[import.place.file].importedAt : import.place;
+    auto file = uint32_t(files_.size());
     files_.push_back({std::move(name), at});
-    return parse(text, messages_, nullptr, uint32_t(files_.size() - 1));
+    states_[key] = {false, file};
+    Seen seen = read(parse(text, messages_, nullptr, file), below, all);
+    states_[key].done = true;
+    visible.resize(files_.size());
+    return visible[file] = std::move(seen);
   }
 
-  void importLibrary(const ImportDecl &import, Module &all) {
-    if (!states_.try_emplace(import.path, State::Done).second)
-      return;
+  Seen importLibrary(const ImportDecl &import, Module &all) {
+    if (auto found = states_.find(import.path); found != states_.end())
+      return visible[found->second.file];
     std::string known;
     for (const LibraryModule &module : kLibrary) {
       if (module.path == import.path)
-        return read(add(import, import.path, std::string(module.text)), {}, all);
+        return add(import, import.path, import.path, std::string(module.text), {}, all);
       known += (known.empty() ? "" : ", ") + std::string(module.path);
     }
-    fail(import, "Tensmith has no such module; it has " + known);
+    return fail(import, "Tensmith has no such module; it has " + known);
   }
 
   /// The reason where it can't be had.
@@ -137,7 +154,10 @@ private:
 Module withImports(Module module, const std::string &folder, Files &files,
                    std::vector<Message> &messages) {
   Module all;
-  Reader(folder, files, messages).read(std::move(module), {}, all);
+  Reader reader(folder, files, messages);
+  reader.read(std::move(module), {}, all);
+  reader.visible.resize(files.size());
+  hideNames(all, reader.visible, messages);
   return all;
 }
 

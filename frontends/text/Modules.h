@@ -3,6 +3,8 @@
 
 #include "frontends/text/Ast.h"
 
+#include <set>
+
 namespace tensmith::text {
 
 struct SourceFile {
@@ -18,5 +20,11 @@ using Files = std::vector<SourceFile>;
 /// that is empty. What is wrong is told in `messages`.
 Module withImports(Module module, const std::string &folder, Files &files,
                    std::vector<Message> &messages);
+
+/// What stands in an imported file means what it means there: `visible` has, for each file, the
+/// functions and constants that it and its imports declare. Another one's name is an operator's
+/// there ("graph.conv"), or none.
+void hideNames(Module &module, const std::vector<std::set<std::string>> &visible,
+               std::vector<Message> &messages);
 
 } // namespace tensmith::text

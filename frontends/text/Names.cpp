@@ -1,5 +1,6 @@
 // What names mean at the top, and which functions call one another.
 #include "frontends/text/Inference.h"
+#include "frontends/text/Modules.h"
 
 #include <algorithm>
 
@@ -113,7 +114,81 @@ bool mentions(const Expr &expr, const Names &names, const std::vector<std::strin
   });
 }
 
+void addSizes(const DimExpr &dim, std::vector<std::string> &sizes) {
+  if (dim.kind == DimExpr::Kind::Name)
+    sizes.push_back(dim.name);
+  for (const DimExpr &part : dim.parts)
+    addSizes(part, sizes);
+}
+
+/// The sizes that a type names; none where it isn't written.
+void addSizes(const TypeExpr *type, std::vector<std::string> &sizes) {
+  if (!type)
+    return;
+  for (const DimExpr &dim : type->dims)
+    addSizes(dim, sizes);
+  for (const TypeExpr &part : type->parts)
+    addSizes(&part, sizes);
+}
+
+/// Names of imported files that the program would give another meaning.
+class Hiding {
+public:
+  Hiding(const std::set<std::string> &declared, std::vector<Message> &messages)
+      : declared_(declared), messages_(messages) {}
+
+  void run(FunctionDecl &function, const std::set<std::string> &visible) {
+    visible_ = &visible;
+    std::vector<std::string> bound = namesOf(function.params);
+    for (const Parameter &param : function.params)
+      addSizes(param.type.get(), bound);
+    addSizes(function.result.get(), bound);
+    visit(*function.body, bound, false);
+  }
+
+private:
+  bool isHidden(const Expr &expr, const std::vector<std::string> &bound) const {
+    return expr.kind == Expr::Kind::Name && declared_.contains(expr.text) &&
+           !visible_->contains(expr.text) &&
+           std::find(bound.begin(), bound.end(), expr.text) == bound.end();
+  }
+
+  /// `named`: within an argument that has a name, where names may be those of sizes and types.
+  void visit(Expr &expr, const std::vector<std::string> &bound, bool named) {
+    if (isHidden(expr, bound) && findOperator(expr.text))
+      expr.text = kOperatorPrefix + expr.text;
+    if (!named && isHidden(expr, bound))
+      messages_.push_back({expr.place, "'" + expr.text +
+                                           "' is neither in this file nor in one that it imports; "
+                                           "import the one that has it"});
+    anyPart(expr, bound, [&](Expr &part, const std::vector<std::string> &inner) {
+      std::vector<std::string> own = inner;
+      for (const Parameter &param : expr.params)
+        addSizes(param.type.get(), own);
+      visit(part, own,
+            named || std::any_of(expr.arguments.begin(), expr.arguments.end(),
+                                 [&](const Argument &one) { return one.value.get() == &part; }));
+      return false;
+    });
+  }
+
+  const std::set<std::string> &declared_;
+  std::vector<Message> &messages_;
+  const std::set<std::string> *visible_ = nullptr;
+};
+
 } // namespace
+
+void hideNames(Module &module, const std::vector<std::set<std::string>> &visible,
+               std::vector<Message> &messages) {
+  std::set<std::string> declared;
+  for (const FunctionDecl &function : module.functions)
+    declared.insert(function.name);
+  Hiding hiding(declared, messages);
+  for (FunctionDecl &function : module.functions)
+    if (function.place.file != 0 && function.body)
+      hiding.run(function, visible[function.place.file]);
+}
 
 bool usesReferences(const FunctionDecl &function, const Names &names) {
   std::set<const FunctionDecl *> seen = {&function};

@@ -1,6 +1,8 @@
 // The table that generate_operators.py makes of the records.
 #include "frontends/text/Operators.h"
 
+#include "frontends/text/Ast.h"
+
 #include <algorithm>
 
 namespace tensmith::text {
@@ -14,6 +16,8 @@ const std::vector<OperatorInfo> &allOperators() {
 
 const OperatorInfo *findOperator(std::string_view name) {
   const auto &operators = allOperators();
+  if (name.starts_with(kOperatorPrefix))
+    name.remove_prefix(sizeof(kOperatorPrefix) - 1);
   auto found = std::find_if(operators.begin(), operators.end(),
                             [&](const OperatorInfo &info) { return info.name == name; });
   return found == operators.end() ? nullptr : &*found;

@@ -83,7 +83,8 @@ private:
          "expected " + what + ", found " + (end ? token().text : "'" + token().text + "'"));
   }
   std::string word(const char *what) {
-    if (token().kind != Token::Kind::Word || kKeywords.contains(token().text))
+    if (token().kind != Token::Kind::Word || kKeywords.contains(token().text) ||
+        token().text.starts_with(kOperatorPrefix))
       expected(what);
     return tokens_[at_++].text;
   }
@@ -476,6 +477,8 @@ private:
       expect(")");
       return result;
     }
+    if (token().text.starts_with(kOperatorPrefix))
+      return make(Expr::Kind::Name, place, tokens_[at_++].text);
     return make(Expr::Kind::Name, place, word("an expression"));
   }
 
