@@ -86,22 +86,44 @@ Bytes readFile(const std::string &path) {
   return bytes;
 }
 
-AtomicFile::AtomicFile(const std::filesystem::path &path)
-    : path_(path.string()), partial_(path_ + ".partial-XXXXXX"),
-      number_(::mkostemp(partial_.data(), O_CLOEXEC)) {
+/// What a path names in the end, which need not be there yet.
+static std::filesystem::path followLinks(std::filesystem::path path) {
+  constexpr int kMostLinks = 40; // of one that names itself
+  std::error_code none;
+  for (int i = 0; i < kMostLinks && std::filesystem::is_symlink(path, none); ++i)
+    path = path.parent_path() / std::filesystem::read_symlink(path, none);
+  if (std::filesystem::is_symlink(path, none))
+    fail(path.string(), "can't be written: " + reason(ELOOP));
+  return path;
+}
+
+AtomicFile::AtomicFile(const std::filesystem::path &path) : path_(followLinks(path).string()) {
+  struct stat status = {};
+  bool isThere = ::stat(path_.c_str(), &status) == 0;
+  if (isThere && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
+    number_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC); // a device or a pipe is not replaced
+  } else {
+    partial_ = path_ + ".partial-XXXXXX";
+    number_ = ::mkostemp(partial_.data(), O_CLOEXEC);
+  }
   if (number_ < 0)
-    fail(path_, "can't be written: " + reason(errno));
+    fail(path.string(), "can't be written: " + reason(errno));
 }
 
 AtomicFile::~AtomicFile() {
   if (number_ < 0)
     return;
   ::close(number_);
-  ::unlink(partial_.c_str());
+  removePartial();
+}
+
+void AtomicFile::removePartial() {
+  if (!partial_.empty())
+    ::unlink(partial_.c_str());
 }
 
 void AtomicFile::giveUp(int error) {
-  ::unlink(partial_.c_str());
+  removePartial();
   if (number_ >= 0)
     ::close(std::exchange(number_, -1));
   fail(path_, "can't be written: " + reason(error));
@@ -113,6 +135,11 @@ void AtomicFile::write(std::span<const std::byte> bytes) {
 }
 
 void AtomicFile::commit(bool durable) {
+  if (partial_.empty()) {
+    if (::close(std::exchange(number_, -1)) != 0)
+      giveUp(errno);
+    return;
+  }
   mode_t mask = ::umask(0);
   ::umask(mask);
   ::fchmod(number_, 0666 & ~mask);

@@ -16,7 +16,8 @@ using Bytes = std::vector<std::byte>;
 Bytes readFile(const std::string &path);
 
 /// A file written beside its place and renamed, so that a failure (a full disk, a process that is
-/// killed) leaves no half of it: whoever opens `path` finds the old contents or the new ones.
+/// killed) leaves no half of it: whoever opens `path` finds the old contents or the new ones. Of a
+/// link the file that it names is written; a device or a pipe is not replaced.
 class AtomicFile {
 public:
   explicit AtomicFile(const std::filesystem::path &path);
@@ -32,8 +33,9 @@ public:
 
 private:
   [[noreturn]] void giveUp(int error);
-  std::string path_, partial_;
-  int number_;
+  void removePartial();
+  std::string path_, partial_; // none where the file is no regular one, which is written as it is
+  int number_ = -1;
 };
 
 /// The whole file by one.

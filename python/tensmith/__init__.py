@@ -276,10 +276,30 @@ def export_onnx(program, path, shapes=None):
     shapes: a symbol's size, {"length": 35}; others stay open in the model. What is left of a program once its sizes are known
     must be tensor code, of operators that ONNX has: an error names the operator and the line of another one.
     """
+    if os.path.exists(path) and os.path.exists(program) and os.path.samefile(program, path):
+        raise Error(f"{os.fspath(path)}: is the model itself; give another path")
     settings = _settings(shapes, None, None, None, False, "fast", True, (), ())
     model = _tensmith.export_onnx(os.fspath(program), settings)
-    with open(path, "wb") as file:
-        file.write(model)
+    try:
+        _write(os.path.realpath(path), model)
+    except OSError as error:
+        raise Error(f"{os.fspath(path)}: can't be written: {error.strerror}") from error
+
+
+def _write(path, content):
+    """Beside the file first: a write that fails leaves what was there. A device or a pipe is written as it is."""
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        with open(path, "wb") as file:
+            file.write(content)
+        return
+    beside = f"{path}.{os.getpid()}.tmp"
+    try:
+        with open(beside, "wb") as file:
+            file.write(content)
+        os.replace(beside, path)
+    except BaseException:
+        pathlib.Path(beside).unlink(missing_ok=True)
+        raise
 
 
 def grad(model, wrt, of, *, cotangent=False, **settings):

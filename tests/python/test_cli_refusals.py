@@ -1,6 +1,7 @@
 """What the command line refuses: one line that names the file or input, a status of 1 or 2, never a signal."""
 
 import os
+import signal
 import subprocess
 import zipfile
 
@@ -134,6 +135,16 @@ def test_full_disk_behind_stdout(module, command):
     with open("/dev/full", "w") as full:
         done = subprocess.run([TENSMITH, *command, module], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
     assert done.returncode == 1 and "can't be written" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["inspect"], ["run", "--input", "x=1x3xf32=ones"]])
+def test_nobody_reads_stdout(module, command):
+    """As `head` goes: the end that every other program has then, and not a word."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run([TENSMITH, *command, module], stdout=writer, stderr=subprocess.PIPE, text=True, timeout=60)
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (-signal.SIGPIPE, "")
 
 
 @pytest.fixture

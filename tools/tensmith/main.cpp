@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <fmt/format.h>
 #include <iostream>
+#include <poll.h>
+#include <unistd.h>
 
 using namespace tensmith;
 using namespace tensmith::cli;
@@ -99,10 +101,26 @@ int runAction(const Action &action) {
   }
 }
 
+/// A pipe whose reader has gone, as `head` goes.
+bool hasNoReader(int descriptor) {
+  pollfd output = {descriptor, POLLOUT, 0};
+  return ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR);
+}
+
+/// Quietly where nobody reads on: by the signal that other programs get then.
+int reportUnwritten() {
+  if (hasNoReader(STDOUT_FILENO)) {
+    std::signal(SIGPIPE, SIG_DFL);
+    std::raise(SIGPIPE);
+  }
+  return report("the output can't be written; free some space, or write elsewhere", kFailure);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
-  // A reader that goes away and a file that may not grow are errors of writing.
+  // A reader that goes away and a file that may not grow are errors of writing: a run of training
+  // that nobody watches is finished.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Compiles neural networks to native modules, and runs them.", "tensmith");
@@ -135,6 +153,6 @@ int main(int argc, char **argv) {
   }
   std::cout.flush();
   if (!std::cout && status == kSuccess)
-    return report("the output can't be written; free some space, or write elsewhere", kFailure);
+    return reportUnwritten();
   return status;
 }
