@@ -700,7 +700,7 @@ ts_status *ts_export_onnx(const char *path, const ts_compile_options *options,
       return status;
     program::openProgram(model.module());
     Status tensors = program::checkTensorCode(
-        model.module(), "ONNX has tensor code alone; let sizes be fixed (--shape)");
+        model.module(), "ONNX has tensor code alone; where sizes decide it, fix them (--shape)");
     auto bytes =
         tensors.ok() ? exportModel(model.module(), initialisers) : Result<std::string>(tensors);
     return bytes ? giveBytes(*bytes, exported, size) : bytes.status().within(path);

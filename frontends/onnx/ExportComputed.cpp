@@ -27,16 +27,17 @@ Status cumprod(NodeExport &n) { return cumulative(n, "CumProd"); }
 
 Status rsqrt(NodeExport &n) { return n.giveNode("Reciprocal", {n.node("Sqrt", {n.input(0)})}); }
 
-/// With u = 1 + x, log(u) x / (u - 1): the rounding of u is in both (W. Kahan). x where u is 1, or
-/// infinite.
+/// With u = 1 + x, log(u) x / (u - 1): the rounding of u is in both (W. Kahan). x where u is 1, and
+/// log(u) where 1 is lost in u, as in what is large or infinite.
 Status log1p(NodeExport &n) {
   std::string x = n.input(0), one = n.scalar(n.element(), 1), zero = n.scalar(n.element(), 0);
   std::string u = n.node("Add", {x, one}), difference = n.node("Sub", {u, one});
   std::string isX = n.node("Equal", {difference, zero});
-  isX = n.node("Or", {isX, n.node("Equal", {difference, u})});
-  std::string divisor = n.node("Where", {isX, one, difference});
-  std::string value = n.node("Mul", {n.node("Div", {n.node("Log", {u}), divisor}), x});
-  return n.giveNode("Where", {isX, x, value});
+  std::string isLog = n.node("Equal", {difference, u});
+  std::string divisor = n.node("Where", {n.node("Or", {isX, isLog}), one, difference});
+  std::string log = n.node("Log", {u});
+  std::string value = n.node("Mul", {n.node("Div", {log, divisor}), x});
+  return n.giveNode("Where", {isX, x, n.node("Where", {isLog, log, value})});
 }
 
 /// Of a size that only the run knows.

@@ -6,6 +6,7 @@
 #include "compiler/graph/States.h"
 #include "frontends/onnx/Export.h"
 #include "frontends/onnx/ExportRules.h"
+#include "frontends/onnx/TensorData.h"
 
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
@@ -18,6 +19,7 @@ namespace tensmith::onnx_export {
 namespace {
 
 constexpr int64_t kIrVersion = 10; // the one that came with the opset
+constexpr size_t kMaxBytes = std::numeric_limits<int32_t>::max(); // of a serialised model
 
 /// A constant whose name is a parameter's stays apart from what is computed from it.
 bool isAnonymousConstant(Value value) {
@@ -41,7 +43,10 @@ bool isFoldable(Operation *op) {
 
 std::string placeOf(Operation *op) {
   auto names = graph::nodeNames(op->getLoc());
-  return names.empty() ? std::string() : names.front().str() + ": ";
+  if (!names.empty())
+    return names.front().str() + ": ";
+  auto line = dyn_cast<FileLineColLoc>(op->getLoc());
+  return line ? std::to_string(line.getLine()) + ":" + std::to_string(line.getColumn()) + ": " : "";
 }
 
 Exporter::Exporter(func::FuncOp main, const std::map<std::string, HostTensor> &values)
@@ -57,6 +62,7 @@ Exporter::Exporter(func::FuncOp main, const std::map<std::string, HostTensor> &v
 Status Exporter::run() {
   if (Status status = prepare(); !status.ok())
     return status;
+  nameInterface();
   if (Status status = addInputs(); !status.ok())
     return status;
   for (Operation &op : main_.getBody().front().without_terminator())
@@ -74,6 +80,10 @@ Status Exporter::prepare() {
     Operation *op = &*it;
     auto whole = dyn_cast<graph::Decomposable>(op);
     if (op->use_empty() && isPure(op)) {
+      ++it;
+    } else if (auto constant = dyn_cast<graph::ConstantOp>(op)) {
+      if (auto tensor = graph::hostTensor(constant.getValue()); !tensor.ok())
+        return Status(tensor.status().code(), placeOf(op) + tensor.status().message());
       ++it;
     } else if (isFoldable(op)) {
       if (!fold(op))
@@ -132,10 +142,28 @@ void Exporter::describe(Type type, onnx::TypeProto &proto) {
   }
 }
 
+/// Before any node takes a name; those that the graph gives come first.
+void Exporter::nameInterface() {
+  unsigned inputs = main_.getNumArguments(), all = inputs + main_.getNumResults();
+  auto given = [&](unsigned i) {
+    auto name = i < inputs ? main_.getArgAttrOfType<StringAttr>(i, "graph.name")
+                           : main_.getResultAttrOfType<StringAttr>(i - inputs, "graph.name");
+    return name ? name.getValue() : StringRef();
+  };
+  ports_.resize(all);
+  for (unsigned i = 0; i < all; ++i)
+    if (StringRef name = given(i); !name.empty() && taken_.insert(name).second)
+      ports_[i] = name.str();
+  for (unsigned i = 0; i < all; ++i)
+    if (ports_[i].empty())
+      ports_[i] = freshName(!given(i).empty() ? given(i).str()
+                            : i < inputs      ? "input" + std::to_string(i)
+                                              : "result" + std::to_string(i - inputs));
+}
+
 Status Exporter::addInputs() {
   for (unsigned i = 0; i < main_.getNumArguments(); ++i) {
-    auto attribute = main_.getArgAttrOfType<StringAttr>(i, "graph.name");
-    std::string name = attribute ? attribute.str() : "input" + std::to_string(i);
+    const std::string &name = ports_[i];
     Type type = main_.getArgument(i).getType();
     if (!isa<TensorType>(type))
       return unsupported("input '" + name + "' is no tensor, and ONNX takes nothing else here");
@@ -146,13 +174,11 @@ Status Exporter::addInputs() {
         return invalidArgument("the value of '" + name + "' is " +
                                std::string(tensmith::name(value->second.type())) +
                                toString(value->second.shape()) + ", which '" + name + "' is not");
-      taken_.insert(name);
-      *model.mutable_graph()->add_initializer() = tensorProto(value->second, name);
+      writeInitialiser(value->second, name);
     } else {
       auto &input = *model.mutable_graph()->add_input();
       input.set_name(name);
       describe(type, *input.mutable_type());
-      taken_.insert(name);
     }
     setName(main_.getArgument(i), name);
   }
@@ -172,20 +198,19 @@ Status Exporter::addOutputs() {
     if (!isa<TensorType>(operand.get().getType()))
       return unsupported("output " + std::to_string(i) +
                          " is no tensor, and ONNX gives nothing else here");
-    auto attribute = main_.getResultAttrOfType<StringAttr>(i, "graph.name");
-    std::string name = attribute ? attribute.str() : "result" + std::to_string(i);
+    const std::string &name = ports_[main_.getNumArguments() + i];
     auto &output = *model.mutable_graph()->add_output();
     describe(operand.get().getType(), *output.mutable_type());
     std::string value = nameOf(operand.get());
-    if (!attribute || taken_.contains(name))
-      name = freshName(name);
-    taken_.insert(name);
     output.set_name(name);
     if (computed.contains(value) && renamed.try_emplace(value, name).second)
       continue;
     onnx::NodeProto &same = addNode("Identity");
     same.add_input(value);
     same.add_output(name);
+    if (Status status = checkTypes(model.graph().node_size() - 1, "output '" + name + "' ");
+        !status.ok())
+      return status;
   }
   rename(renamed);
   return {};
@@ -210,9 +235,17 @@ Status Exporter::exportOperator(Operation *op) {
   if (!record)
     return unsupported(placeOf(op) + "'" + op->getName().stripDialect().str() +
                        "' has no operator in ONNX that computes the same");
+  int first = model.graph().node_size();
   Status status = record->rule ? record->rule(node) : exportDirectly(node, *record);
   if (!status.ok())
     return status;
+  return checkTypes(first, placeOf(op) + "'" + op->getName().stripDialect().str() + "' ");
+}
+
+Status Exporter::checkTypes(int firstNode, const std::string &what) {
+  for (int i = firstNode; i < model.graph().node_size(); ++i)
+    if (std::string fault = types_.check(model.graph().node(i)); !fault.empty())
+      return unsupported(what + fault);
   return {};
 }
 
@@ -232,6 +265,7 @@ std::string Exporter::nameOf(Value value) {
 
 void Exporter::setName(Value value, const std::string &name) {
   names_[value] = name;
+  types_.set(name, graph::dataType(getElementTypeOrSelf(value.getType())));
   if (!isa<RankedTensorType>(value.getType()) || name.empty())
     return;
   for (auto [dim, size] : llvm::enumerate(shapes.dims(value.getType())))
@@ -250,9 +284,18 @@ std::string Exporter::freshName(StringRef stem) {
 
 std::string Exporter::addInitialiser(StringRef stem, const HostTensor &tensor) {
   std::string name = freshName(stem);
-  *model.mutable_graph()->add_initializer() = tensorProto(tensor, name);
+  writeInitialiser(tensor, name);
   return name;
 }
+
+void Exporter::writeInitialiser(const HostTensor &tensor, const std::string &name) {
+  types_.set(name, tensor.type());
+  bytes_ += size_t(onnx_import::rawBytes(tensor.type(), tensor.size()));
+  if (!isTooLarge())
+    *model.mutable_graph()->add_initializer() = tensorProto(tensor, name);
+}
+
+bool Exporter::isTooLarge() const { return bytes_ > kMaxBytes; }
 
 onnx::NodeProto &Exporter::addNode(StringRef type) {
   onnx::NodeProto &node = *model.mutable_graph()->add_node();
@@ -329,7 +372,7 @@ onnx::TensorProto tensorProto(const HostTensor &tensor, const std::string &name)
     for (int64_t i = 0; i < tensor.size(); ++i)
       proto.add_string_data(tensor.getString(i));
   else
-    proto.set_raw_data(tensor.data(), size_t(tensor.bytes()));
+    proto.set_raw_data(onnx_import::rawData(tensor));
   return proto;
 }
 
@@ -345,10 +388,9 @@ Result<std::string> exportModel(ModuleOp module, const std::map<std::string, Hos
   if (Status status = exporter.run(); !status.ok())
     return status;
   std::string bytes;
-  if (exporter.model.ByteSizeLong() > size_t(std::numeric_limits<int32_t>::max()) ||
+  if (exporter.isTooLarge() || exporter.model.ByteSizeLong() > onnx_export::kMaxBytes ||
       !exporter.model.SerializeToString(&bytes))
-    return Status(StatusCode::ResourceExhausted,
-                  "has more than 2 GiB with its weights, which no ONNX file can hold");
+    return unsupported("has more than 2 GiB with its weights, which no ONNX file can hold");
   return bytes;
 }
 

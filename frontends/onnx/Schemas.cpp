@@ -1,6 +1,7 @@
 // Looks up the standard's schemas in the file that the build extracts; see Schemas.h.
 #include "frontends/onnx/Schemas.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <map>
 
@@ -30,7 +31,20 @@ const Catalogue &catalogue() {
   return instance;
 }
 
+Parameter parameter(const onnx::FunctionProto &schema, int number) {
+  const auto &entry = schema.metadata_props(number);
+  return {entry.key(), std::strtoull(entry.value().c_str(), nullptr, 10)};
+}
+
 } // namespace
+
+Parameter inputParameter(const onnx::FunctionProto &schema, int number) {
+  return parameter(schema, std::min(number, schema.input_size() - 1));
+}
+
+Parameter outputParameter(const onnx::FunctionProto &schema, int number) {
+  return parameter(schema, schema.input_size() + std::min(number, schema.output_size() - 1));
+}
 
 std::string_view canonicalDomain(std::string_view domain) {
   return domain == "ai.onnx" ? std::string_view() : domain;

@@ -1,7 +1,8 @@
-// What the ONNX standard says of each operator in each opset: defaults, and bodies of those that it
-// defines by others.
+// What the ONNX standard says of each operator in each opset: types, defaults, and bodies of those
+// that it defines by others.
 #pragma once
 
+#include "base/DataType.h"
 #include "onnx-ml.pb.h"
 
 #include <string>
@@ -16,6 +17,18 @@ std::string_view canonicalDomain(std::string_view domain);
 /// none. See generate_schemas.py for what its fields hold.
 const onnx::FunctionProto *findSchema(std::string_view domain, std::string_view name,
                                       int64_t opset);
+
+/// What a formal parameter can be: parameters of one variable ("T") are of one type.
+struct Parameter {
+  std::string_view variable;
+  uint64_t types; // a bit for each element type of tensors, by its number
+
+  bool takes(DataType type) const { return types >> unsigned(type) & 1; }
+};
+
+/// Of a schema; a variadic one is each operand from its place on.
+Parameter inputParameter(const onnx::FunctionProto &schema, int number);
+Parameter outputParameter(const onnx::FunctionProto &schema, int number);
 
 /// The opset from which the schema is valid.
 int64_t sinceVersion(const onnx::FunctionProto &schema);

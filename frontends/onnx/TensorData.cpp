@@ -1,4 +1,5 @@
-// Reads tensors' elements from raw bytes, typed fields and external files; see TensorData.h.
+// Reads tensors' elements from raw bytes, typed fields and external files, and writes raw bytes;
+// see TensorData.h.
 //
 // In raw bytes, 4-bit and 2-bit elements are packed, low bits first; in int32_data each 32-bit
 // value holds what one byte of raw data would (packed types, too), or one 8- or 16-bit element's
@@ -28,11 +29,6 @@ Status wrongSize(int64_t has, int64_t needs, const char *what) {
 int packing(DataType type) {
   int bits = info(type).bits; // none of strings
   return bits > 0 && bits < 8 && type != DataType::Bool ? 8 / bits : 1;
-}
-
-int64_t rawBytes(DataType type, int64_t count) {
-  int pack = packing(type);
-  return pack > 1 ? (count + pack - 1) / pack : count * byteSize(type);
 }
 
 std::byte unpacked(DataType type, unsigned byte, int position) {
@@ -151,6 +147,23 @@ Result<HostTensor> fromExternalFile(const onnx::TensorProto &proto, DataType typ
 }
 
 } // namespace
+
+int64_t rawBytes(DataType type, int64_t count) {
+  int pack = packing(type);
+  return pack > 1 ? (count + pack - 1) / pack : count * byteSize(type);
+}
+
+std::string rawData(const HostTensor &tensor) {
+  int pack = packing(tensor.type()), bits = info(tensor.type()).bits;
+  if (pack == 1)
+    return {reinterpret_cast<const char *>(tensor.data()), size_t(tensor.bytes())};
+  std::string bytes(size_t(rawBytes(tensor.type(), tensor.size())), '\0');
+  for (int64_t i = 0; i < tensor.size(); ++i) {
+    unsigned value = unsigned(tensor.data()[i]) & ((1u << bits) - 1);
+    bytes[size_t(i / pack)] |= char(value << (i % pack * bits));
+  }
+  return bytes;
+}
 
 Result<HostTensor> tensorOfBytes(DataType type, Shape shape, std::span<const std::byte> bytes,
                                  std::shared_ptr<const void> owner) {

@@ -1,4 +1,4 @@
-// ONNX tensors as host tensors: all the encodings a TensorProto has.
+// ONNX tensors as host tensors, of all the encodings a TensorProto has, and back as raw data.
 #pragma once
 
 #include "base/HostTensor.h"
@@ -22,6 +22,12 @@ Result<HostTensor> readTensor(const onnx::TensorProto &proto, const TensorSource
 /// A tensor of that type and shape whose little-endian, packed bytes are `bytes`.
 Result<HostTensor> tensorOfBytes(DataType type, Shape shape, std::span<const std::byte> bytes,
                                  std::shared_ptr<const void> owner);
+
+/// What raw data takes, where elements of less than 8 bits are packed.
+int64_t rawBytes(DataType type, int64_t count);
+
+/// The elements as raw data; not of strings.
+std::string rawData(const HostTensor &tensor);
 
 /// The same as a dense tensor.
 Result<HostTensor> readSparseTensor(const onnx::SparseTensorProto &proto,
