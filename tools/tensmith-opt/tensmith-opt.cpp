@@ -2,9 +2,11 @@
 // tests.
 //
 // Every rewrite of compiler/rewrite/Rewrites.h is a pass under its name, on each function;
-// differentiation is one too.
+// differentiation is one too, and so are a program's way into main and back, on the module.
 #include "compiler/autodiff/Differentiate.h"
 #include "compiler/graph/Dialects.h"
+#include "compiler/program/Inlining.h"
+#include "compiler/program/Program.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/target/cpu/Dialects.h"
 
@@ -109,15 +111,45 @@ private:
                               llvm::cl::desc("Take the cotangent of a single number too")};
 };
 
+/// What works on a module as a whole, without options.
+class ModulePass : public mlir::PassWrapper<ModulePass, mlir::OperationPass<mlir::ModuleOp>> {
+public:
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ModulePass)
+
+  ModulePass(llvm::StringRef name, llvm::StringRef summary, void (*change)(mlir::ModuleOp))
+      : name(name), summary(summary), change(change) {}
+  llvm::StringRef getArgument() const override { return name; }
+  llvm::StringRef getDescription() const override { return summary; }
+  llvm::StringRef getName() const override { return name; }
+  void getDependentDialects(mlir::DialectRegistry &registry) const override {
+    graph::registerDialects(registry);
+    registry.insert<program::ProgramDialect>();
+  }
+  void runOnOperation() override { change(getOperation()); }
+
+private:
+  llvm::StringRef name, summary;
+  void (*change)(mlir::ModuleOp);
+};
+
 } // namespace
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   graph::registerDialects(registry);
   target::cpu::registerCodegenDialects(registry);
+  registry.insert<program::ProgramDialect>();
   for (const rewrite::Rewrite &rewrite : rewrite::rewrites())
     mlir::registerPass([&rewrite] { return std::make_unique<RewritePass>(rewrite); });
   mlir::registerPass([] { return std::make_unique<DifferentiatePass>(); });
+  mlir::registerPass([] {
+    return std::make_unique<ModulePass>("program-open", "A program's code into main",
+                                        &program::openProgram);
+  });
+  mlir::registerPass([] {
+    return std::make_unique<ModulePass>("program-close", "A program's code out of main",
+                                        &program::closeProgram);
+  });
   mlir::registerCanonicalizerPass();
   mlir::registerCSEPass();
   return mlir::asMainReturnCode(
