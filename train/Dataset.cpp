@@ -94,11 +94,10 @@ void Column::addTo(Hasher &hasher, int64_t rows) const {
 void checkFits(int64_t bytes, const std::string &where) {
   int64_t limit = int64_t(::sysconf(_SC_PHYS_PAGES)) * ::sysconf(_SC_PAGESIZE) / 2;
   if (bytes < 0 || bytes > limit)
-    fail(where,
-         fmt::format("would take {} bytes, more than half of the machine's memory; train on a "
-                     "part of it, or on a folder of pictures, which are read as they are "
-                     "needed",
-                     bytes));
+    fail(where, fmt::format(
+                    "would take {}, more than half of the machine's memory; train on a part of "
+                    "it, or on a folder of pictures, which are read as they are needed",
+                    bytes < 0 ? "more bytes than can be counted" : fmt::format("{} bytes", bytes)));
 }
 
 std::shared_ptr<const Column> arrayColumn(std::string name, HostTensor array) {

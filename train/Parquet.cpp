@@ -27,6 +27,7 @@ class DatasetSink : public TableSink {
 public:
   explicit DatasetSink(const std::string &path) : data{path, 0, {}, -1, {}} {}
 
+  void announce(int64_t bytes) override { checkFits(bytes, data.where); }
   std::byte *numbers(const std::string &name, DataType type, const Shape &shape) override {
     auto count = elementCount(shape);
     if (!count || __builtin_add_overflow(bytes_, *count * byteSize(type), &bytes_))

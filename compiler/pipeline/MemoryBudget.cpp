@@ -200,8 +200,10 @@ Status meetBudget(ModuleOp module, const CompileOptions &options,
                   const KernelSeconds &measure) {
   bool isProgram = llvm::any_of(module.getOps<func::FuncOp>(), program::isProcedure);
   if (isProgram)
-    return unsupported(options.model + ": the memory of a program's procedures is not planned to a "
-                                       "budget; only graphs' is");
+    return unsupported(options.model +
+                       ": calls, branches or values that are no tensors are left of the program, "
+                       "and procedures take memory as they run, which can't be planned to a "
+                       "budget; leave out memory and recomputation");
   return BudgetSearch(module, options, machine, plan, measure).run();
 }
 

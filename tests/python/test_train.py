@@ -260,21 +260,24 @@ def longer(network, pictures, folder):
 @pytest.mark.parametrize("seed", range(3))
 def test_killed_at_any_moment_it_goes_on_bit_for_bit(longer, network, pictures, tmp_path, seed):
     """Ended by SIGKILL again and again, at moments drawn at random, until it is through."""
-    run, draw, kills, resumed = tmp_path / "run", random.Random(seed), 0, 0
+    run, draw, kills, resumed, patience = tmp_path / "run", random.Random(seed), 0, 0, 0.4 * longer[1]
     command = [TENSMITH, "train", *map(str, arguments(network, pictures, run, epochs=60, checkpoint_every=10)), "--resume"]
     while True:
         process = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         while process.poll() is None and not (run / "metrics.jsonl").exists():
             time.sleep(0.002)  # the first one is compiling
         try:
-            _, said = process.communicate(timeout=draw.uniform(0.01, 0.4 * longer[1]) if kills < 6 else 300)
+            _, said = process.communicate(timeout=draw.uniform(0.01, patience) if kills < 6 else 300)
             assert process.returncode == 0, said
-            break
+            if kills >= 2:
+                break
+            shutil.rmtree(run)  # on a machine that has less to do than when the seconds were taken
+            kills, resumed, patience = 0, 0, patience / 2
         except subprocess.TimeoutExpired:
             process.kill()
             resumed += "going on from" in process.communicate()[1]
             kills += 1
-    assert kills >= 2 and (resumed or "going on from" in said)
+    assert resumed or "going on from" in said
     assert states_of(run)[0] == states_of(longer[0])[0]
     assert without_times(run) == without_times(longer[0])
     assert not [path for path in (run / "checkpoints").iterdir() if ".partial" in path.name]

@@ -128,3 +128,28 @@ def test_broken_files_are_named(model, tmp_path):
         assert run(model, path, tmp_path / "run", "--overwrite").returncode in (0, 1)
     path.unlink()
     assert str(path) in refused(model, path, tmp_path / "run")
+
+
+def varint(number):
+    """A number as Thrift's compact protocol has it."""
+    coded, parts = number << 1, bytearray()
+    while coded >= 128:
+        parts.append(coded & 127 | 128)
+        coded >>= 7
+    return bytes(parts + bytes([coded]))
+
+
+@pytest.mark.parametrize("values", [1 << 50, (1 << 62) + 1])
+def test_tables_beyond_the_memory_are_refused_before_they_are_decoded(model, tmp_path, values):
+    """The file's end says how many numbers its pages hold, and they may all be the same one: breaks if they are counted when they
+    have been decoded, of which these would say that they are fewer, or if the count runs over."""
+    rows = 123457
+    path = write(tmp_path / "table.parquet", groups=rows, x=pyarrow.array(numpy.zeros(rows, numpy.int8)), y=pyarrow.array(numpy.zeros(rows, numpy.int64)))
+    whole = path.read_bytes()
+    size = int.from_bytes(whole[-8:-4], "little")
+    pages, end = whole[: -8 - size], whole[-8 - size : -8]
+    assert end.count(varint(rows)) >= 4  # of the file, of its group and of two columns
+    end = end.replace(varint(rows), varint(values))
+    path.write_bytes(pages + end + len(end).to_bytes(4, "little") + b"PAR1")
+    said = refused(model, path, tmp_path / "run")
+    assert f"{path}: would take" in said and "-1" not in said and "half of the machine's memory" in said

@@ -253,6 +253,63 @@ def test_trees_are_learnt(program, tmp_path):
     np.testing.assert_array_equal(ts.compile(trained.program, threads=1)(*others), trained.model(*others))
 
 
+@pytest.fixture
+def forest(program, tmp_path):
+    tokens, labels = trees(60)
+    np.savez(tmp_path / "trees.npz", tokens=tokens, labels=labels)
+    settings = {"data": tmp_path / "trees.npz", "loss": "result", "optimiser": "adam", "learning-rate": 0.01, "threads": 1, "batch": 12}
+    return [program(TREES), *(word for name, value in settings.items() for word in (f"--{name}", value)), "--no-tensorboard"]
+
+
+# Breaks when a state of the step, the optimiser's or the average's, is not written down, or is read while it is written.
+@pytest.mark.parametrize("more", [(), ("--ema-decay", 0.9), ("--precision", "bf16")])
+def test_a_run_over_trees_goes_on(forest, tmp_path, more):
+    common = [*forest, *more, "--epochs", 3, "--checkpoint-every", 4]
+    for name in ("whole", "parts"):
+        run_command(*common, "--output", tmp_path / name)
+    newest = sorted((tmp_path / "parts/checkpoints").glob("*"), key=lambda one: int(one.stem.split("-")[1]))[-1]
+    newest.unlink()
+    for file in ("model.tsm", "model.so"):
+        (tmp_path / "parts" / file).unlink()
+    assert "going on from" in run_command(*common, "--output", tmp_path / "parts", "--resume").stderr
+    for name in ("words", "inner.0", "inner.1", "out.0", "out.1"):
+        ours, whole = (np.load(tmp_path / folder / f"weights/{name}.npy") for folder in ("parts", "whole"))
+        np.testing.assert_array_equal(ours, whole)
+
+
+def test_averages_over_trees(program):
+    """The model has the average of the weights after each step: from the first, by a tenth toward each."""
+    tokens, labels = trees(6)
+    step = ts.train_step(program(TREES), loss="result", optimiser="adam", learning_rate=1e-2, shapes={"batch": [6]}, threads=1, ema_decay=0.9)
+    average = step.state["ema.words"].astype(np.float64)
+    for _ in range(5):
+        step(tokens=tokens, labels=labels)
+        average = 0.9 * average + 0.1 * step.state["words"]
+    np.testing.assert_allclose(step.state["ema.words"], average, rtol=1e-5, atol=1e-6)
+    assert np.abs(step.state["ema.words"] - step.state["words"]).max() > 1e-3
+
+
+def test_trees_in_bf16(program):
+    """What stands in procedures is in f32 (docs/training.md), so the bits are those of f32."""
+    tokens, labels = trees(48)
+    losses = {}
+    for precision in ("fast", "bf16"):
+        step = ts.train_step(program(TREES), loss="result", optimiser="adam", learning_rate=1e-2, shapes={"batch": [12]}, threads=1, precision=precision)
+        assert step.state["inner.0"].dtype == np.float32
+        losses[precision] = [float(step(tokens=tokens[at:at + 12], labels=labels[at:at + 12])["loss"]) for _ in range(12) for at in range(0, 48, 12)]
+    np.testing.assert_array_equal(losses["bf16"], losses["fast"])
+    assert losses["bf16"][-1] < 0.7 * losses["bf16"][0]
+
+
+@pytest.mark.parametrize("given", [{"memory": "1GiB"}, {"recomputation": "segments"}, {"memory": 1000, "recomputation": "recursive"}])
+def test_recursion_takes_no_budget(program, given):
+    with pytest.raises(ts.Error) as error:
+        step_of(program(TREES), loss="result", **given)
+    assert str(error.value).count("\n") == 0
+    assert "net.tsm: calls, branches or values that are no tensors are left of the program" in str(error.value)
+    assert "leave out memory and recomputation" in str(error.value)
+
+
 def test_a_size_that_is_not_there(program):
     with pytest.raises(ts.Error, match="main's types name no size 'lenght'"):
         step_of(program(MLP), shapes={"lenght": [3]})
@@ -270,6 +327,18 @@ def test_the_example_is_trained(tmp_path):
     losses = [line["loss"] for line in trained.history if line["kind"] == "train"]
     assert losses[-1] < losses[0]
     assert json.loads((tmp_path / "run/metrics.jsonl").read_text().splitlines()[0])
+
+
+# Breaks when what is written, in one file, has the program's names mean something in the library's functions.
+def test_a_layer_with_an_operators_name(program, tmp_path):
+    net = program(LAYERS + "let conv = conv2d_weights(1, 4, 3)\nlet tanh = dense_weights(144, 3)\n"
+                  "fn main(x: f32[batch, 12, 12]) = dense(flatten(relu(conv2d((reshape(x) : f32[batch, 1, 12, 12]), conv, 2, 1))), tanh)\n")
+    x, labels = samples(60, size=144)
+    trained = ts.train(net, (x.reshape(60, 12, 12), labels), epochs=1, batch=20, output=str(tmp_path / "run"), progress=False)
+    assert {"conv.0", "conv.1", "tanh.0"} <= set(trained.state)
+    assert "graph.conv(" in pathlib.Path(trained.program).read_text()
+    given = x[:7].reshape(7, 12, 12)
+    np.testing.assert_array_equal(ts.compile(trained.program, threads=1)(given), trained.model(given))
 
 
 # Breaks when a run writes over what the program was made of, or removes what it didn't write.

@@ -1,7 +1,9 @@
 // Parquet (parquet.apache.org) through Arrow's C++ library: columns of numbers as they are, lists
 // of one length as further dimensions, and text.
 //
-// Columns are read one after the other, so that no more than one is in memory twice.
+// Columns are read one after the other, so that no more than one is in memory twice, and none
+// before what the file says of their numbers was found to fit: a constant column of a few bytes may
+// stand for more than the machine has.
 #include "files/Failure.h"
 #include "files/Words.h"
 #include "train/Tables.h"
@@ -11,6 +13,9 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <parquet/arrow/reader.h>
+#include <parquet/arrow/schema.h>
+#include <parquet/file_reader.h>
+#include <parquet/metadata.h>
 
 namespace tensmith::train {
 namespace {
@@ -181,6 +186,30 @@ void readColumn(Column column, const std::string &typeText, TableSink &sink) {
     into = copyNumbers(*piece, *number, into);
 }
 
+/// Bytes of an element, in the lists that a column may be of; of a text that of its string.
+int64_t elementBytes(const arrow::DataType &type) {
+  if (type.num_fields() == 1)
+    return elementBytes(*type.field(0)->type());
+  auto number = numberType(type.id());
+  return number ? int64_t(byteSize(*number)) : int64_t(sizeof(std::string));
+}
+
+/// What the columns will take, by the counts that the file's end has; -1: beyond all counting.
+int64_t announcedBytes(parquet::arrow::FileReader &reader) {
+  auto metadata = reader.parquet_reader()->metadata();
+  const auto &manifest = reader.manifest();
+  int64_t total = 0;
+  for (int group = 0; group < metadata->num_row_groups(); ++group)
+    for (const auto &[number, field] : manifest.column_index_to_field) {
+      int64_t values = metadata->RowGroup(group)->ColumnChunk(number)->num_values();
+      if (values < 0 ||
+          __builtin_mul_overflow(values, elementBytes(*field->field->type()), &values) ||
+          __builtin_add_overflow(total, values, &total))
+        return -1;
+    }
+  return total;
+}
+
 void readParquet(const std::string &path, TableSink &sink) {
   auto file = valueOf(arrow::io::ReadableFile::Open(path), path);
   auto opened = parquet::arrow::OpenFile(file, arrow::default_memory_pool());
@@ -189,6 +218,7 @@ void readParquet(const std::string &path, TableSink &sink) {
   std::unique_ptr<parquet::arrow::FileReader> reader = std::move(opened).ValueUnsafe();
   std::shared_ptr<arrow::Schema> schema;
   check(reader->GetSchema(&schema), path);
+  sink.announce(announcedBytes(*reader));
   for (int i = 0; i < schema->num_fields(); ++i) {
     const std::string &name = schema->field(i)->name();
     std::shared_ptr<arrow::ChunkedArray> values;
