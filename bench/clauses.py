@@ -14,6 +14,7 @@ FIRST_RESULT_MS = 60  # beside a run, of FIRST_RESULT_OF
 FIRST_RESULT_OF = "resnet50"
 COMPILATION_S = 30
 TO_STATIC = 1.1  # of one compilation for all lengths, to that for one
+CHANCE = 2  # standard deviations that a count of answers may be below the other's
 MEANS = {"fp32 time": 1.25, "exact time": 1.0, "bf16 time": 1.1}  # how many times as fast, in the geometric mean
 
 
@@ -89,13 +90,17 @@ def cases_of_lengths(record):
 
 
 def cases_of_answers(record):
-    """Answers of the 8-bit model that are those in f32: as many as the better engine has."""
+    """Answers of the 8-bit model that are those in f32: as many as the better engine has, or fewer by no more than chance. Of the
+    answers that only one of two engines has right, each is as likely to be the one's as the other's where they are equally good
+    (McNemar's test)."""
     rows = {name: row["as_f32"] for name, row in record["engines"].items()}
     best = max((name for name in rows if name in PEERS), key=rows.get, default=None)
     if OURS in rows and best:
-        wrong = record["engines"][OURS]["answers"]
-        yield Case("int8 answers", record["model"], record.get("threads", 1), f"{rows[OURS]} of {wrong}", f"{rows[best]} ({best})",
-                   rows[best] / rows[OURS] if rows[OURS] else math.inf)
+        chance = CHANCE * math.sqrt(sum(record["engines"][OURS].get("alone", {}).get(best, [0])))
+        bound = max(rows[best] - chance, 0)
+        yield Case("int8 answers", record["model"], record.get("threads", 1),
+                   f"{rows[OURS]} of {record['engines'][OURS]['answers']}", f"{rows[best]} - {chance:.0f} ({best})",
+                   bound / rows[OURS] if rows[OURS] else math.inf)
 
 
 def all_cases(races, lengths, answers):
@@ -103,6 +108,21 @@ def all_cases(races, lengths, answers):
     cases += means_of_races(races)
     cases += [case for record in lengths for case in cases_of_lengths(record)]
     return cases + [case for record in answers for case in cases_of_answers(record)]
+
+
+def answer_lines(answers):
+    """How often models in 8 bits answer as in f32, engine by engine."""
+    if not answers:
+        return []
+    names = list(answers[0]["engines"])
+    lines = ["How often a model in 8 bits gives the same largest output as in f32 (`bench/top1`). Ours is held to the better count of the two",
+             f"others less {CHANCE} standard deviations of what chance would do (McNemar's test, of the answers that only one of the two has right):",
+             "", "| model | answers | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
+    for record in answers:
+        rows = record["engines"]
+        lines.append(f"| {record['model']} | {rows[OURS]['answers']} | "
+                     + " | ".join(str(rows[name]["as_f32"]) if name in rows else "-" for name in names) + " |")
+    return lines + [""]
 
 
 def clause_lines(cases):

@@ -157,6 +157,7 @@ class Iree:
 
     packages = ["iree.runtime", "iree.compiler"]
     caches = False
+    devices = []  # for good: arrays that were lent to one may outlive the engine, and are given back to it
     FLAGS = ["--iree-hal-target-device=local", "--iree-hal-local-target-device-backends=llvm-cpu",
              "--iree-llvmcpu-target-cpu=host", "--iree-opt-level=O3", "--iree-opt-data-tiling=true",
              # Fused layer normalisations need more than the default.
@@ -199,7 +200,8 @@ class Iree:
                    runtime.create_hal_module(config.vm_instance, config.device),
                    runtime.VmModule.mmap(config.vm_instance, module + ".vmfb")]
         loaded = runtime.load_vm_modules(*modules, config=config)[-1]
-        self._kept = (driver, config, weights, modules)
+        self.devices.append((driver, config))
+        self._kept = (weights, modules)
         self._function = loaded[next(name for name in loaded.vm_module.function_names
                                      if not name.startswith("__") and not name.endswith("$async"))]
         self._arguments = [runtime.asdevicearray(config.device, value) for value in feed.values()]
@@ -214,7 +216,7 @@ class Iree:
 
 
 class PyTorch:
-    """Eager, from the same file by way of onnx2torch."""
+    """Eager, from the same file by way of onnx2torch; left out where that has no converter of an operator."""
 
     packages = ["torch", "onnx2torch"]
 
@@ -223,7 +225,10 @@ class PyTorch:
         torch.set_num_threads(threads)
         self._torch = torch
         self._threads = threads
-        self._model = onnx2torch.convert(path).eval()
+        try:
+            self._model = onnx2torch.convert(path).eval()
+        except NotImplementedError as error:
+            raise Unavailable(f"onnx2torch: {error}") from None
         self._arguments = [torch.from_numpy(value) for value in feed.values()]
         self.version = torch.__version__
 
