@@ -89,8 +89,13 @@ Machine bareHost() {
   Machine machine;
   machine.triple = llvm::sys::getDefaultTargetTriple();
   machine.cpu = llvm::sys::getHostCPUName().str();
-  for (const auto &feature : llvm::sys::getHostCPUFeatures())
-    machine.features.push_back((feature.getValue() ? "+" : "-") + feature.getKey().str());
+  for (const auto &feature : llvm::sys::getHostCPUFeatures()) {
+    // A version of AVX10 is a name for many features: those of AVX-512, which have their own names,
+    // and by those a module says what it needs.
+    bool isVersion = feature.getKey().starts_with("avx10.");
+    machine.features.push_back((feature.getValue() && !isVersion ? "+" : "-") +
+                               feature.getKey().str());
+  }
   llvm::sort(machine.features);
   for (const HostCache &cache : hostCaches()) {
     if (cache.level == 1)
