@@ -27,7 +27,8 @@ def weights_of(shape, seed, scale=1.0):
 
 
 def chosen(compiled):
-    return next(entry for entry in json.loads(compiled.describe()["metadata"]["schedules"]) if "error" in entry or "refused" in entry)
+    """The schedule of the layer that another algorithm or type was taken or refused for, or nothing."""
+    return next((entry for entry in json.loads(compiled.describe()["metadata"]["schedules"]) if "error" in entry or "refused" in entry), {})
 
 
 def convolution(x, w, group=1):

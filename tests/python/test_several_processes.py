@@ -541,7 +541,7 @@ def test_a_process_that_dies_or_hangs_ends_all(network, normalised, pictures, tm
     os.kill(processes_of(run)[victim], number)
     said = process.communicate(timeout=150)[0]  # what hangs would do so for 600 seconds
     assert process.returncode != 0
-    assert (f"rank {victim}" if number == signal.SIGKILL else f"process {victim} has not answered for 10 seconds") in said
+    assert (f"rank {victim}" if number == signal.SIGKILL else f"process {victim} has not answered for 10 seconds") in said, said
     assert not processes_of(run)
     step = int(states_of(run)[1]["step"])
     epochs = step // 18 + 2
