@@ -224,7 +224,6 @@ std::optional<Processes::Entry> Processes::move(std::vector<Entry> fresh) {
   for (Entry &entry : fresh) {
     entry.start = Clock::now();
     entry.begun = transport_->begin(entry.collective);
-    ++begun_;
     active_.push_back(std::move(entry));
   }
   auto done =
@@ -248,7 +247,7 @@ void Processes::checkTime() const {
     return;
   throw Failure(fmt::format("{} has not answered for {} seconds; look whether it still runs, or "
                             "give --process-timeout more",
-                            transport_->missing(begun_), seconds_));
+                            transport_->missing(), seconds_));
 }
 
 namespace {

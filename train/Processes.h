@@ -103,7 +103,7 @@ private:
   std::exception_ptr failure_;
   std::vector<std::shared_ptr<void>> kept_;
   Transport *transport_ = nullptr;
-  int64_t next_ = 0, begun_ = 0;
+  int64_t next_ = 0;
   int waiting_ = 0, abort_ = -1;
   bool opened_ = false, stop_ = false;
   bool crowded_ = false;    // there are more threads than CPUs

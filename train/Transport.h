@@ -42,8 +42,8 @@ public:
   virtual int64_t begin(const Collective &collective) = 0;
   /// Whether it is done, and so forgotten; moves it on where it isn't. Throws Failure.
   virtual bool done(int64_t number) = 0;
-  /// "process 1": which of the others, most likely, has not begun so many collectives.
-  virtual std::string missing(int64_t begun) = 0;
+  /// "process 1": which of the others, most likely, all wait for.
+  virtual std::string missing() = 0;
   /// Ends all processes, this one included.
   [[noreturn]] virtual void abort(int status) = 0;
 };

@@ -447,6 +447,15 @@ def test_more_threads_than_cpus_are_noticed(more):
     assert done.stdout.split("\n")[:-1] == (["too few"] if more else ["enough"]) * 2
 
 
+@needs_sums
+@pytest.mark.parametrize("processes", [2, 3, 4])
+def test_who_stands_still_is_named(processes):
+    """And not one that waits for it in the middle of the same sum, and is as far behind."""
+    done = subprocess.run(["mpirun", "-n", str(processes), "--oversubscribe", SUMS, "still", "3"], capture_output=True, text=True,
+                          timeout=300, env=MPI)
+    assert (done.returncode, done.stdout) == (0, f"process {processes - 1}\n"), done.stderr
+
+
 def test_what_is_shared_out_changes_no_bits(pictures, tmp_path):
     """Sums of four processes are in the same order, be they of parts or of the whole; with buckets that are large enough."""
     model = dense(tmp_path, "dense.onnx", [64, 300, 200, 5])

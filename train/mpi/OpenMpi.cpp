@@ -26,7 +26,7 @@
 namespace tensmith::train {
 namespace {
 
-constexpr int kProgress = 1; // tag of the messages that say how much a process has begun
+constexpr int kSignOfLife = 1; // tag of messages without content
 /// Bytes from which on a sum goes in two phases. A smaller one is as fast as its messages are few,
 /// of which MPI needs fewer; Open MPI's own is as fast up to here, for 2 and 4 processes.
 constexpr int64_t kLarge = 64 << 10;
@@ -128,15 +128,12 @@ public:
     return done;
   }
 
-  std::string missing(int64_t begun) override {
+  std::string missing() override {
     if (rank_ != 0 || size_ == 1)
       return "process 0"; // else it would have named another before
     hear();
-    // One that has not come so far; or else, in the middle of a collective, the most silent.
-    auto first = std::ranges::min_element(heard_.begin() + 1, heard_.end(), {}, &Heard::begun);
-    if (first->begun >= begun)
-      first = std::ranges::min_element(heard_.begin() + 1, heard_.end(), {}, &Heard::when);
-    return fmt::format("process {}", first - heard_.begin());
+    return fmt::format("process {}",
+                       std::ranges::min_element(heard_.begin() + 1, heard_.end()) - heard_.begin());
   }
 
   [[noreturn]] void abort(int status) override {
@@ -213,12 +210,9 @@ private:
             "MPI_Iallgather");
     return isAll;
   }
-  struct Heard {
-    int64_t begun = 0; // collectives
-    Clock::time_point when;
-  };
-
-  /// The first process knows how far the others are, so that it can name one that hangs.
+  /// Those that wait tell the first process so again and again: it names the most silent. How much
+  /// each has begun says less, since who waits in the middle of a collective may be as far behind
+  /// as the one that has stopped there.
   void tell() {
     int sent = 1;
     lastTold_ = Clock::now();
@@ -226,32 +220,30 @@ private:
       return hear();
     if (telling_ != MPI_REQUEST_NULL)
       check(MPI_Test(&telling_, &sent, MPI_STATUS_IGNORE), "MPI_Test");
-    if (!sent)
-      return; // the next message says as much
-    told_ = begun_;
-    check(MPI_Isend(&told_, 1, MPI_INT64_T, 0, kProgress, MPI_COMM_WORLD, &telling_), "MPI_Isend");
+    if (sent) // else the first has not even got the one before
+      check(MPI_Isend(nullptr, 0, MPI_BYTE, 0, kSignOfLife, MPI_COMM_WORLD, &telling_),
+            "MPI_Isend");
   }
   void hear() {
     heard_.resize(size_t(size_));
     while (true) {
       MPI_Status status;
       int there = 0;
-      check(MPI_Iprobe(MPI_ANY_SOURCE, kProgress, MPI_COMM_WORLD, &there, &status), "MPI_Iprobe");
+      check(MPI_Iprobe(MPI_ANY_SOURCE, kSignOfLife, MPI_COMM_WORLD, &there, &status), "MPI_Iprobe");
       if (!there)
         return;
-      Heard &from = heard_[size_t(status.MPI_SOURCE)];
-      check(MPI_Recv(&from.begun, 1, MPI_INT64_T, status.MPI_SOURCE, kProgress, MPI_COMM_WORLD,
+      check(MPI_Recv(nullptr, 0, MPI_BYTE, status.MPI_SOURCE, kSignOfLife, MPI_COMM_WORLD,
                      MPI_STATUS_IGNORE),
             "MPI_Recv");
-      from.when = Clock::now();
+      heard_[size_t(status.MPI_SOURCE)] = Clock::now();
     }
   }
 
   int rank_ = 0, size_ = 1;
-  int64_t begun_ = 0, told_ = 0;
+  int64_t begun_ = 0;
   MPI_Comm second_ = MPI_COMM_NULL; // for second phases
   MPI_Request telling_ = MPI_REQUEST_NULL;
-  std::vector<Heard> heard_; // from the others, by rank
+  std::vector<Clock::time_point> heard_; // when from each of the others last, by rank
   Clock::time_point lastTold_;
   std::map<int64_t, Begun> underWay_;
 };

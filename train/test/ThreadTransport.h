@@ -34,12 +34,10 @@ public:
     std::lock_guard lock(mutex_);
     return number < happened_;
   }
-  std::string missing(int64_t number) {
+  std::string missing() {
     std::lock_guard lock(mutex_);
-    for (size_t rank = 0; rank < begun_.size(); ++rank)
-      if (int64_t(begun_[rank].size()) < number)
-        return "process " + std::to_string(rank);
-    return "another process";
+    auto behind = std::ranges::min_element(begun_, {}, &std::vector<Collective>::size);
+    return "process " + std::to_string(behind - begun_.begin());
   }
 
 private:
@@ -99,7 +97,7 @@ public:
     return meeting_->begin(rank_, collective);
   }
   bool done(int64_t number) override { return meeting_->happened(number); }
-  std::string missing(int64_t begun) override { return meeting_->missing(begun); }
+  std::string missing() override { return meeting_->missing(); }
   [[noreturn]] void abort(int status) override { ::_exit(status); }
 
 private:

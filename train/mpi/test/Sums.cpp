@@ -2,6 +2,8 @@
 //
 //     mpirun -n 3 mpi-sums                  checks all kinds, small and large; 1 where one is wrong
 //     mpirun -n 3 mpi-sums cpus 2           says whether there is a CPU for each of 2 threads
+//     mpirun -n 3 mpi-sums still 2          the first, after so many seconds in the middle of a
+//                                           sum, names the last, which stands still for longer
 //     mpirun -n 3 mpi-sums sum 1000000      one sum of so many floats, as are "parts" and "gather":
 //                                           for who counts what is sent
 //
@@ -9,12 +11,14 @@
 #include "train/Transport.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 extern "C" tensmith::train::Transport *tensmith_open_mpi();
@@ -116,6 +120,30 @@ void doOne(Transport &transport, const std::string &kind, int64_t count) {
                                       DataType::F32, bytes(data), count, bytes(part)})});
 }
 
+/// All begin a large sum, which no other can finish while the last process stands still; the first
+/// begins another, so that all others are as far behind, and names whom it waits for.
+void nameWhoStandsStill(Transport &transport, double seconds) {
+  using Clock = std::chrono::steady_clock;
+  auto pause = std::chrono::duration<double>(seconds);
+  std::vector<float> data(400003, 1), more(data);
+  auto begin = [&](std::vector<float> &of) {
+    return transport.begin(
+        {Collective::Kind::Sum, DataType::F32, bytes(of), int64_t(of.size()), nullptr});
+  };
+  int64_t sum = begin(data);
+  if (transport.rank() == 0) {
+    int64_t other = begin(more);
+    for (auto start = Clock::now(); Clock::now() - start < pause;)
+      transport.done(other);
+    std::puts(transport.missing().c_str());
+    return finish(transport, {sum, other});
+  }
+  if (transport.rank() == transport.size() - 1)
+    std::this_thread::sleep_for(2 * pause);
+  finish(transport, {sum});
+  finish(transport, {begin(more)});
+}
+
 } // namespace
 } // namespace tensmith::train
 
@@ -124,6 +152,10 @@ int main(int argc, char **argv) {
   std::unique_ptr<Transport> transport(tensmith_open_mpi());
   if (argc == 3 && argv[1] == std::string("cpus")) {
     std::puts(transport->hasCpusFor(std::stoi(argv[2])) ? "enough" : "too few");
+    return 0;
+  }
+  if (argc == 3 && argv[1] == std::string("still")) {
+    nameWhoStandsStill(*transport, std::stod(argv[2]));
     return 0;
   }
   if (argc == 3) {
