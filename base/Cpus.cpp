@@ -7,6 +7,8 @@
 #include <fstream>
 #include <sched.h>
 #include <string>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <vector>
 
 namespace tensmith {
@@ -83,6 +85,17 @@ int cpusOfQuota(const char *cpuMax) {
     return 0;
   double cpus = quota / period;
   return cpus >= INT_MAX ? 0 : std::max(1, int(cpus + 0.999));
+}
+
+bool mayUseTiles() {
+#if defined(__x86_64__)
+  constexpr int kRequest = 0x1023; // ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;    // the number of a component of the state
+  static const bool given = syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+  return given;
+#else
+  return false;
+#endif
 }
 
 int availableCpus() { return smallerQuota(cpusOfAffinity(), cpusOfControlGroup()); }

@@ -2,6 +2,8 @@
 // CPUID; AMD's manual, volume 3, appendix E) and to Linux's AT_HWCAP bits on AArch64.
 #include "runtime/CpuFeatures.h"
 
+#include "base/Cpus.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <span>
@@ -150,7 +152,8 @@ uint64_t savedStates() {
 
 bool present(const Feature &feature) {
   static const uint64_t saved = savedStates();
-  return (saved & feature.state) == feature.state && (registerOf(feature) >> feature.bit & 1);
+  return (saved & feature.state) == feature.state && (registerOf(feature) >> feature.bit & 1) &&
+         (feature.state != kTile || mayUseTiles());
 }
 
 #elif defined(__aarch64__)

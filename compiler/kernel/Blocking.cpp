@@ -35,9 +35,9 @@ Value bytesForRows(IndexMath &math, const MachineShape &machine, Value panelByte
 
 } // namespace
 
-void Blocking::cutRows(IndexMath &math, int64_t tileHeight) {
+void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
   height = tileHeight;
-  knownRows = constantIndex(rows);
+  knownRows = wholeTiles ? std::nullopt : constantIndex(rows);
   if (!knownRows) {
     tiles = math.ceilDiv(rows, math.constant(height));
     return;
@@ -88,7 +88,7 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   b.panels = of.panels;
   b.batch = of.batch;
   Value one = math.constant(1), panels = math.max(of.panels, one);
-  b.cutRows(math, asked.tileRows.value_or(of.height));
+  b.cutRows(math, asked.tileRows.value_or(of.height), of.wholeTiles);
   Value rowBytes = math.max(b.cutDepth(math, machine, of, asked), one);
   Value busyRows = math.max(of.rows, math.constant(kRowsWhileReading));
   Value work = math.mul(math.mul(math.mul(of.batch, busyRows), of.columns), of.depth);

@@ -32,6 +32,7 @@ struct ProductExtents {
   bool copiesRows = false; // each item makes a copy of its rows
   bool turnsRows = false;  // whose elements lie side by side in memory, each k's for itself
   bool dearRows = false;   // which takes as long as the product: no two items make the same
+  bool wholeTiles = false; // rows that the last tile lacks cost as much as those it has
   bool cutsDepth = false;  // whether the sum may be cut: A's rows are then `depth` elements each
 };
 
@@ -59,7 +60,7 @@ struct Blocking {
   bool cutsDepth() const { return constantIndex(depthBlocks) != 1; }
 
 private:
-  void cutRows(IndexMath &math, int64_t height);
+  void cutRows(IndexMath &math, int64_t height, bool wholeTiles = false);
   void cutItems(IndexMath &math, const Schedule &asked);
   mlir::Value cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
                        const Schedule &asked);

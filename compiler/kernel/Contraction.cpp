@@ -2,6 +2,7 @@
 #include "compiler/kernel/Contraction.h"
 
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/kernel/MatrixTile.h"
 
 using namespace mlir;
 
@@ -246,6 +247,20 @@ int64_t stepOf(const MachineShape &machine, Operation *root) {
   return stepOf(machine, getElementTypeOrSelf(storedLeft(root).getType()),
                 getElementTypeOrSelf(storedRight(root).getType()),
                 graph::kernelElementType(getElementTypeOrSelf(root->getResult(0).getType())));
+}
+
+bool suitsMatrixUnit(const MachineShape &machine, Operation *root) {
+  int64_t step = stepOf(machine, root), bytes = MatrixTile::kLineBytes;
+  bool hasUnit = (step == 4 && machine.byteProducts == ByteProducts::Tiles) ||
+                 (step == 2 && machine.bfloatProducts == BfloatProducts::Tiles &&
+                  getElementTypeOrSelf(storedLeft(root).getType()).isBF16());
+  if (!hasUnit || matchScores(root))
+    return false;
+  int64_t products = bytes * step / int64_t(sizeof(int32_t));
+  if (auto conv = dyn_cast<graph::ConvOp>(root))
+    return readsPixelsInPlace(conv, products);
+  int64_t depth = cast<RankedTensorType>(root->getOperand(0).getType()).getShape().back();
+  return !ShapedType::isDynamic(depth) && depth % products == 0;
 }
 
 Value interleaved(graph::GraphBuilder &builder, Value matrix, int64_t step) {

@@ -88,6 +88,9 @@ int64_t stepOf(const MachineShape &machine, mlir::Type left, mlir::Type right,
                mlir::Type accumulator);
 /// The same of a product or a convolution, whose operands are stored so.
 int64_t stepOf(const MachineShape &machine, mlir::Operation *root);
+/// Whether a matrix unit can do the product or the convolution: its depth, at each place of the
+/// window, makes whole tiles. Panels are then as wide as two of these.
+bool suitsMatrixUnit(const MachineShape &machine, mlir::Operation *root);
 /// A stack of matrices [..., depth, columns] with `step` rows side by side, [..., ceil(depth /
 /// step), columns * step]; depth must be known.
 mlir::Value interleaved(graph::GraphBuilder &builder, mlir::Value matrix, int64_t step);

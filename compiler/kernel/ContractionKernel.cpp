@@ -18,10 +18,19 @@ namespace {
 /// register on the way, which a tile that fills all of few leaves none for: one would be spilled in
 /// every step.
 int64_t tileRows(const Contraction &contraction, const MachineShape &machine) {
-  bool bytes = contraction.step == 4 && machine.byteProducts == ByteProducts::Vnni;
+  bool bytes = contraction.step == 4 && machine.byteProducts >= ByteProducts::Vnni;
   bool fused = isa<FloatType>(contraction.accumulator) || bytes;
   constexpr int64_t kFewRegisters = 16;
   return fused || machine.vectorRegisters > kFewRegisters ? kTileRows : kTileRows - 1;
+}
+
+/// Whether a matrix unit does it: not where rows of register tiles are asked for, or panels lie as
+/// these take them.
+bool usesMatrixUnit(const Contraction &contraction, const MachineShape &machine,
+                    const Schedule &asked) {
+  return !asked.tileRows && contraction.width <= MatrixTile::kColumns &&
+         contraction.width % MatrixTile::kLines == 0 &&
+         rowPlace(contraction) != RowPlace::Turned && suitsMatrixUnit(machine, contraction.root);
 }
 
 /// Whether the image of a convolution is made by its kernel, the rows of an item in the thread's
@@ -36,6 +45,7 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
   RowSource source(emitter, contraction);
   Type element = storageType(getElementTypeOrSelf(contraction.panels.getType()));
   int64_t elementBytes = std::max(element.getIntOrFloatBitWidth() / 8, 1u);
+  bool unit = usesMatrixUnit(contraction, machine, asked);
   return Blocking::choose(
       emitter.math, machine,
       {.batch = extents.batch,
@@ -45,11 +55,12 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
        .depth = source.totalDepth(),
        .rowBytes = source.bytesPerRow(),
        .lineBytes = contraction.width * elementBytes,
-       .height = tileRows(contraction, machine),
+       .height = unit ? MatrixTile::kRows : tileRows(contraction, machine),
        .copiesRows = source.copies(),
        .turnsRows = source.turns(),
        .dearRows = scoresOf(contraction.root).has_value() || computesPixels(contraction),
-       .cutsDepth = source.hasOneTap()},
+       .wholeTiles = unit,
+       .cutsDepth = !unit && source.hasOneTap()},
       asked);
 }
 
@@ -74,12 +85,12 @@ void emitItems(IndexMath &math, const Blocking &blocking, Value begin, Value end
   });
 }
 
-/// Memory for rows that are copied, and behind them for sums that wait; returned is the latter's,
-/// null where none do.
+/// Memory for rows that are copied, and behind them for sums that wait or for the matrix unit, where
+/// there is one; returned is the latter's, null where there is none.
 Value takeScratch(ElementEmitter &emitter, const Contraction &contraction, const Blocking &blocking,
-                  RowSource &source, Value begin, Value &end) {
+                  RowSource &source, MatrixTile *unit, Value begin, Value &end) {
   IndexMath &math = emitter.math;
-  if (!source.copies() && !blocking.cutsDepth())
+  if (!source.copies() && !blocking.cutsDepth() && !unit)
     return {};
   constexpr int64_t kLine = 64;
   Value rows = math.mul(blocking.tileBlock, blocking.height), bytes = math.constant(0);
@@ -90,10 +101,12 @@ Value takeScratch(ElementEmitter &emitter, const Contraction &contraction, const
     int64_t width = contraction.width * contraction.accumulator.getIntOrFloatBitWidth() / 8;
     sumBytes = math.mul(math.mul(rows, blocking.panelBlock), width);
   }
+  if (unit)
+    sumBytes = unit->scratchBytes();
   Value scratch = emitScratch(emitter, math.add(bytes, sumBytes), begin, end);
   source.setScratch(scratch);
   source.setAhead(rows);
-  if (!blocking.cutsDepth())
+  if (!blocking.cutsDepth() && !unit)
     return {};
   return elementPointer(math, emitter.builder().getI8Type(), scratch, bytes);
 }
@@ -103,11 +116,19 @@ using CopyTile =
     std::function<void(Value batch, Value row, int64_t height, Value slot, Value k, size_t part)>;
 
 void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, TileEmitter &tiles,
-              const Item &item, Value sums, const CopyTile &copy) {
+              MatrixTile *unit, const Item &item, Value sums, const CopyTile &copy) {
   Value one = math.constant(1), count = math.sub(item.lastTile, item.tile);
   auto slot = [&](Value tile) { return math.mul(math.sub(tile, item.tile), blocking.height); };
+  auto rowsOf = [&](Value tile) {
+    return math.sub(blocking.firstRow(math, math.add(tile, 1)), blocking.firstRow(math, tile));
+  };
   auto copyTiles = [&](Value k, size_t part = 0) {
     emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
+      if (unit)
+        return emitFor(math, math.constant(0), rowsOf(t), one, [&](Value row) {
+          copy(item.batch, math.add(blocking.firstRow(math, t), row), 1, math.add(slot(t), row), k,
+               part);
+        });
       emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
         copy(item.batch, row, height, slot(t), k, part);
       });
@@ -121,6 +142,10 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
   auto passPanels = [&] {
     emitFor(math, item.panel, item.lastPanel, one, [&](Value panel) {
       emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
+        if (unit) {
+          tiles.beginMatrixRows(*unit, item.batch, blocking.firstRow(math, t), rowsOf(t), slot(t));
+          return tiles.emitPanel(panel);
+        }
         tiles.beginPrefetch(math.sub(t, item.tile), count, blocking.tileBlock);
         emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
           tiles.beginRows(item.batch, row, height, slot(t));
@@ -148,10 +173,11 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
                              const MachineShape &machine, const Schedule &asked) {
   Template parts;
   constexpr StringRef kPlaces[] = {"in place", "moved", "copied", "turned"};
-  parts.summary = "contraction, tile " +
-                  std::to_string(asked.tileRows.value_or(tileRows(contraction, machine))) + "x" +
-                  std::to_string(contraction.width) + ", rows " +
-                  kPlaces[size_t(rowPlace(contraction))].str();
+  bool usesUnit = usesMatrixUnit(contraction, machine, asked);
+  int64_t rows = usesUnit ? MatrixTile::kRows : tileRows(contraction, machine);
+  parts.summary = "contraction, tile " + std::to_string(asked.tileRows.value_or(rows)) + "x" +
+                  std::to_string(contraction.width) + (usesUnit ? " of the matrix unit" : "") +
+                  ", rows " + kPlaces[size_t(rowPlace(contraction))].str();
   if (scoresOf(contraction.root))
     parts.summary += ", attention";
   if (contraction.step > 1)
@@ -163,6 +189,8 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
     Schedule chosen = blocking.schedule();
     int64_t lanes = machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8);
     chosen.panelVectors = contraction.width / lanes;
+    if (usesUnit) // these would ask for registers
+      chosen.tileRows = chosen.panelVectors = std::nullopt;
     return {blocking.items, blocking.grain, chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
@@ -170,7 +198,12 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
     Extents extents(math, emitter.sizes, contraction);
     RowSource source(emitter, contraction);
     Blocking blocking = blockingOf(emitter, contraction, machine, asked);
-    Value sums = takeScratch(emitter, contraction, blocking, source, begin, end);
+    std::optional<MatrixTile> unit;
+    if (usesUnit)
+      unit.emplace(emitter, contraction, source);
+    Value memory = takeScratch(emitter, contraction, blocking, source, unit ? &*unit : nullptr,
+                               begin, end);
+    Value sums = unit ? Value() : memory;
     auto store = [&](const Position &at, Value, Value offset) {
       storeResults(emitter, kernel, results, at, offset);
     };
@@ -190,8 +223,18 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
         rows->fill(batch, row, height, slot);
       };
     }
-    emitItems(math, blocking, begin, end,
-              [&](const Item &item) { emitItem(math, blocking, source, tiles, item, sums, copy); });
+    auto items = [&] {
+      emitItems(math, blocking, begin, end, [&](const Item &item) {
+        emitItem(math, blocking, source, tiles, unit ? &*unit : nullptr, item, sums, copy);
+      });
+    };
+    if (!unit)
+      return items();
+    emitIf(math, math.less(begin, end), [&] { // else there may be no memory
+      unit->begin(memory);
+      items();
+      unit->end();
+    });
   };
   return parts;
 }

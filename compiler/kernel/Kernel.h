@@ -21,12 +21,15 @@
 namespace tensmith::kernel {
 
 /// How bytes, unsigned by signed, are multiplied and added up by four: not at all, in i32 as any
-/// machine can, or by one instruction (vpdpbusd).
-enum class ByteProducts { None, Widened, Vnni };
+/// machine can, by one instruction (vpdpbusd), or, where their sizes suit it, by a matrix unit (AMX's
+/// tdpbusd; MatrixTile.h), else by that instruction.
+enum class ByteProducts { None, Widened, Vnni, Tiles };
 
 /// How products of bf16 are added up by two, in f32: not at all, by what any machine has (which
-/// tests the layout, and is slower than f32), or by one instruction (vdpbf16ps).
-enum class BfloatProducts { None, Widened, Dot };
+/// tests the layout, and is slower than f32), by one instruction (vdpbf16ps), or by a matrix unit
+/// (tdpbf16ps). What that doesn't suit is widened: machines that have one take four times as long
+/// for vdpbf16ps as for two multiply-adds.
+enum class BfloatProducts { None, Widened, Dot, Tiles };
 
 /// What the templates need to know of the machine.
 struct MachineShape {

@@ -83,6 +83,13 @@ void TileEmitter::beginRows(Value batch, Value firstRow, int64_t height, Value s
   source_.beginTile(batch, rows_, slot);
 }
 
+void TileEmitter::beginMatrixRows(MatrixTile &tile, Value batch, Value firstRow, Value count,
+                                  Value slot) {
+  batch_ = batch;
+  matrix_ = {&tile, firstRow, count, slot};
+  tile.beginRows(batch, firstRow, count, slot);
+}
+
 void TileEmitter::beginPrefetch(Value tile, Value tiles, Value most) {
   Type element = storageType(getElementTypeOrSelf(contraction_.panels.getType()));
   int64_t line = contraction_.width * std::max(element.getIntOrFloatBitWidth() / 8, 1u);
@@ -142,7 +149,21 @@ void TileEmitter::readResultShapedOperandsByOffset() {
   }
 }
 
+void TileEmitter::emitMatrixTile(Value panel, int64_t vectors, int64_t masked) {
+  matrix_.tile->emitSums(panel, panelStart(panel), vectors * lanes_);
+  emitFor(math_, math_.constant(0), matrix_.count, math_.constant(1), [&](Value row) {
+    rows_ = {math_.add(matrix_.first, row)};
+    slot_ = math_.add(matrix_.slot, row);
+    SmallVector<Value> sums;
+    for (int64_t v = 0; v < vectors; ++v)
+      sums.push_back(matrix_.tile->sums(row, v * lanes_));
+    finishTile(panel, sums, vectors, masked);
+  });
+}
+
 void TileEmitter::emitTile(Value panel, int64_t vectors, int64_t masked) {
+  if (matrix_.tile)
+    return emitMatrixTile(panel, vectors, masked);
   SmallVector<Value> sums = emitSums(panel, zeros(vectors), vectors);
   if (!part_.sums)
     return finishTile(panel, sums, vectors, masked);
@@ -238,11 +259,13 @@ Value TileEmitter::waitingSum(Value panel, size_t number, int64_t vectors) {
   return elementPointer(math_, contraction_.accumulator, part_.sums, place);
 }
 
+Value TileEmitter::panelStart(Value panel) {
+  return math_.mul(math_.mul(panelNumber(panel), source_.totalDepth()), contraction_.width);
+}
+
 SmallVector<Value> TileEmitter::emitSums(Value panel, ValueRange sums, int64_t vectors) {
-  Value total = source_.totalDepth();
-  Value start = math_.mul(math_.mul(panelNumber(panel), total), contraction_.width);
   SmallVector<Value> tap;
-  return emitTaps(panel, start, tap, math_.constant(0), sums, vectors);
+  return emitTaps(panel, panelStart(panel), tap, math_.constant(0), sums, vectors);
 }
 
 SmallVector<Value> TileEmitter::emitTaps(Value panel, Value start, SmallVector<Value> &tap,
@@ -468,7 +491,7 @@ Value TileEmitter::emitDot(Value a, Value b, Value sum) {
     return opaque(
         emitSum(sum, call(wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd",
                           {as(a, b.getType()), b})));
-  if (byteProducts_ == ByteProducts::Vnni)
+  if (byteProducts_ >= ByteProducts::Vnni)
     return call(wide ? "llvm.x86.avx512.vpdpbusd.512" : "llvm.x86.avx512.vpdpbusd.256",
                 {sum, a, as(b, sum.getType())});
   return emitWidenedDot(as(a, b.getType()), b, sum);

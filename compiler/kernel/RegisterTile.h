@@ -9,6 +9,7 @@
 
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/MatrixTile.h"
 #include "compiler/kernel/RowSource.h"
 
 namespace tensmith::kernel {
@@ -45,6 +46,10 @@ public:
   /// Places of the tile's rows in the results, and of the rows of A.
   void beginRows(mlir::Value batch, mlir::Value firstRow, int64_t height, mlir::Value slot);
 
+  /// The same of a tile of the matrix unit, of `count` rows.
+  void beginMatrixRows(MatrixTile &tile, mlir::Value batch, mlir::Value firstRow, mlir::Value count,
+                       mlir::Value slot);
+
   /// The tile is number `tile` of `tiles` which pass the panel; `most` is how many may.
   void beginPrefetch(mlir::Value tile, mlir::Value tiles, mlir::Value most);
 
@@ -62,6 +67,8 @@ private:
   /// The first `vectors` vectors of a panel's columns, of which the last `masked` are cut off at
   /// the results' width.
   void emitTile(mlir::Value panel, int64_t vectors, int64_t masked);
+
+  void emitMatrixTile(mlir::Value panel, int64_t vectors, int64_t masked);
 
   void finishTile(mlir::Value panel, mlir::ValueRange sums, int64_t vectors, int64_t masked);
 
@@ -82,6 +89,9 @@ private:
 
   /// Where a vector of the tile's sums is kept.
   mlir::Value waitingSum(mlir::Value panel, size_t number, int64_t vectors);
+
+  /// Where the panel's first element is.
+  mlir::Value panelStart(mlir::Value panel);
 
   /// The sums of products: loops over taps and k that carry the register tile.
   llvm::SmallVector<mlir::Value> emitSums(mlir::Value panel, mlir::ValueRange sums,
@@ -167,6 +177,10 @@ private:
   llvm::SmallVector<mlir::Value> outDims_, rows_, prefix_;
   mlir::Value batch_, rowOffset_, tile_, step_, isAlone_, slot_;
   DepthPart part_;
+  struct {
+    MatrixTile *tile = nullptr; // null: the tile is one of registers
+    mlir::Value first, count, slot;
+  } matrix_;
 };
 
 } // namespace tensmith::kernel

@@ -112,6 +112,18 @@ Value RowSource::bytesPerRow() {
   return math_.mul(elements, elementBytes());
 }
 
+Value RowSource::pitch() {
+  if (turns() || place_ == RowPlace::Moved || held_.first)
+    return {};
+  if (copies())
+    return math_.mul(copyStride(), elementBytes());
+  if (!image_)
+    return math_.mul(depth_, elementBytes());
+  if (!image_->isPointwise() || !isa<BlockArgument>(contraction_.left))
+    return {};
+  return math_.mul(emitter_.dims(contraction_.left).back(), elementBytes());
+}
+
 Value RowSource::copyStride() { return math_.add(total_, kCopyPadding); }
 
 Value RowSource::copiedRow(Value slot) {

@@ -71,6 +71,9 @@ public:
   /// Pointers to the rows of the tile for one tap.
   llvm::SmallVector<mlir::Value> rowPointers(mlir::ValueRange tap);
 
+  /// Bytes from a row to the next one, where that is the same for all of a batch; else null.
+  mlir::Value pitch();
+
   /// From an element of a row to the next, in the tile begun; of steps of several, a part of that
   /// from one step to the next.
   int64_t distance() const { return turns() ? rows_.size() : held_.distance; }

@@ -110,7 +110,7 @@ Result<target::cpu::ModuleParts> Compilation::run() {
   operators_ = *operators;
   useLimits(machine_, shape_);
   shape_.flushesBfloats = options_.precision == Precision::Bfloat &&
-                          shape_.bfloatProducts == kernel::BfloatProducts::Dot;
+                          shape_.bfloatProducts >= kernel::BfloatProducts::Dot;
   if (Status status = dump_.makeFolder(); !status.ok())
     return status;
   function_ = module_.lookupSymbol<func::FuncOp>("main");

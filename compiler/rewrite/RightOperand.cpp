@@ -3,6 +3,7 @@
 
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/DepthwiseKernel.h"
+#include "compiler/kernel/MatrixTile.h"
 
 using namespace mlir;
 
@@ -96,6 +97,8 @@ RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location locatio
     int64_t bytes = accumulator(root).getIntOrFloatBitWidth() / 8;
     kernel::Schedule asked = options.asked(root);
     int64_t width = kernel::panelWidth(options.machine, bytes, asked);
+    if (!asked.panelVectors && kernel::suitsMatrixUnit(options.machine, root))
+      width = kernel::MatrixTile::kColumns;
     if (!asked.panelVectors)
       width = widthOfPanels(matrix, width, options.machine.lanes(bytes));
     laidOut_ = step_ == 1 ? pack(graph, matrix, width)

@@ -22,6 +22,12 @@ kernel::MachineShape kernelShape(const Machine &machine) {
                          : machine.has("avx512bf16") && machine.has("avx512vl");
   if (addsPairs && addsBfloats)
     shape.bfloatProducts = kernel::BfloatProducts::Dot;
+  if (machine.vectorBits == 512 && machine.has("amx-tile")) {
+    if (machine.has("amx-int8") && addsBytes)
+      shape.byteProducts = kernel::ByteProducts::Tiles;
+    if (machine.has("amx-bf16") && addsBfloats)
+      shape.bfloatProducts = kernel::BfloatProducts::Tiles;
+  }
   return shape;
 }
 

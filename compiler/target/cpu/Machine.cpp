@@ -1,6 +1,7 @@
 // Finding out what the host is, and what a named CPU has, from LLVM's tables.
 #include "compiler/target/cpu/Machine.h"
 
+#include "base/Cpus.h"
 #include "compiler/target/cpu/HostCaches.h"
 #include "compiler/target/cpu/NativeTarget.h"
 
@@ -93,7 +94,8 @@ Machine bareHost() {
     // A version of AVX10 is a name for many features: those of AVX-512, which have their own names,
     // and by those a module says what it needs.
     bool isVersion = feature.getKey().starts_with("avx10.");
-    machine.features.push_back((feature.getValue() && !isVersion ? "+" : "-") +
+    bool isRefused = feature.getKey().starts_with("amx-") && !mayUseTiles();
+    machine.features.push_back((feature.getValue() && !isVersion && !isRefused ? "+" : "-") +
                                feature.getKey().str());
   }
   llvm::sort(machine.features);

@@ -1,0 +1,62 @@
+// Sums of products by a matrix unit whose registers are tiles: Intel's AMX ("Intel 64 and IA-32
+// Architectures Software Developer's Manual", volume 1, "Programming with Intel AMX").
+//
+// A tile has 16 lines of 64 bytes. Of A they are rows, of 64 bytes of the depth; of B, the depth's
+// `step` rows that lie side by side, for 16 columns: a part of a panel's line. One instruction adds
+// the product of two such tiles to 16 x 16 sums. Four tiles of sums, of 32 rows by 32 columns, take
+// two of A and two of B for four products, which is as much as caches bring meanwhile.
+//
+// Rows of A have to lie as far apart from each other as any two neighbours: rows of a matrix do.
+// Others, as the pixels under a window, or those of a tile that is cut off at the end of a matrix,
+// are gathered into scratch, tap by tap. What a tile has behind the last row is not looked at.
+#pragma once
+
+#include "compiler/kernel/Contraction.h"
+#include "compiler/kernel/RowSource.h"
+
+namespace tensmith::kernel {
+
+class MatrixTile {
+public:
+  static constexpr int64_t kLines = 16, kLineBytes = 64; // of a tile
+  static constexpr int64_t kRows = 2 * kLines, kColumns = 2 * kLines;
+
+  MatrixTile(ElementEmitter &emitter, const Contraction &contraction, RowSource &source)
+      : emitter_(emitter), math_(emitter.math), contraction_(contraction), source_(source) {}
+
+  /// Of the thread, for a tile at a time.
+  mlir::Value scratchBytes();
+  /// Sets the unit up for the thread; what follows until `end` may use it.
+  void begin(mlir::Value scratch);
+  void end();
+
+  /// Rows of A: so many of a batch, from `first` on, at most kRows.
+  void beginRows(mlir::Value batch, mlir::Value first, mlir::Value count, mlir::Value slot);
+  /// Sums of the rows begun and a panel's first `columns` / kLines tiles of columns. `start`: the
+  /// panel's first element.
+  void emitSums(mlir::Value panel, mlir::Value start, int64_t columns);
+  /// A vector of kLines sums of a row, counted from the first, where `emitSums` has put them.
+  mlir::Value sums(mlir::Value row, int64_t column);
+
+private:
+  struct Rows {
+    mlir::Value first, pitch; // pointer; bytes from one to the next
+  };
+  void emitTaps(mlir::Value start, std::optional<Rows> rows, int64_t columns, bool both);
+  void emitDepth(mlir::Value start, const Rows &rows, int64_t columns, bool both);
+  /// Of the tap, into scratch.
+  Rows gather(mlir::ValueRange tap);
+  void call(llvm::StringRef instruction, llvm::ArrayRef<int64_t> tiles, mlir::Value pointer = {},
+            mlir::Value pitch = {});
+  mlir::Value scratch(mlir::Value bytes);
+  mlir::Value gatheredPitch();
+  int64_t elementBytes() const;
+
+  ElementEmitter &emitter_;
+  IndexMath &math_;
+  const Contraction &contraction_;
+  RowSource &source_;
+  mlir::Value scratch_, batch_, first_, count_, slot_;
+};
+
+} // namespace tensmith::kernel
