@@ -249,26 +249,40 @@ int64_t stepOf(const MachineShape &machine, Operation *root) {
                 graph::kernelElementType(getElementTypeOrSelf(root->getResult(0).getType())));
 }
 
-bool suitsMatrixUnit(const MachineShape &machine, Operation *root) {
-  int64_t step = stepOf(machine, root), bytes = MatrixTile::kLineBytes;
-  bool hasUnit = (step == 4 && machine.byteProducts == ByteProducts::Tiles) ||
-                 (step == 2 && machine.bfloatProducts == BfloatProducts::Tiles &&
-                  getElementTypeOrSelf(storedLeft(root).getType()).isBF16());
-  if (!hasUnit || matchScores(root))
-    return false;
-  int64_t products = bytes * step / int64_t(sizeof(int32_t));
-  if (auto conv = dyn_cast<graph::ConvOp>(root))
-    return readsPixelsInPlace(conv, products);
-  int64_t depth = cast<RankedTensorType>(root->getOperand(0).getType()).getShape().back();
-  return !ShapedType::isDynamic(depth) && depth % products == 0;
+double bfloatRate(const MachineShape &machine) {
+  // Of the matrix unit's sixteen what caches let it have.
+  constexpr double kTiles = 6, kDot = 2;
+  return machine.bfloatProducts == BfloatProducts::Tiles ? kTiles
+         : machine.bfloatProducts == BfloatProducts::Dot ? kDot
+                                                          : 1;
 }
 
-Value interleaved(graph::GraphBuilder &builder, Value matrix, int64_t step) {
+int64_t productsOfTile(int64_t step) {
+  return MatrixTile::kLineBytes / int64_t(sizeof(int32_t)) * step;
+}
+
+bool suitsMatrixUnit(const MachineShape &machine, Operation *root) {
+  constexpr int64_t kFewRows = 4; // take as long as sixteen
+  int64_t step = stepOf(machine, root);
+  bool floats = getElementTypeOrSelf(storedLeft(root).getType()).isBF16();
+  bool hasUnit = floats ? step == 2 && machine.bfloatProducts == BfloatProducts::Tiles
+                        : step == 4 && machine.byteProducts == ByteProducts::Tiles;
+  if (!hasUnit || matchScores(root))
+    return false;
+  auto result = cast<RankedTensorType>(root->getResult(0).getType());
+  auto right = cast<RankedTensorType>(root->getOperand(1).getType());
+  int64_t ofStack = isa<graph::ConvOp>(root) ? 0 : right.getRank() - 2;
+  auto rows = result.getShape().drop_front(ofStack).drop_back();
+  bool few = llvm::none_of(rows, ShapedType::isDynamic) && product(rows) < kFewRows;
+  return !few && (isa<graph::ConvOp>(root) || !right.isDynamicDim(right.getRank() - 2));
+}
+
+Value interleaved(graph::GraphBuilder &builder, Value matrix, int64_t step, int64_t multiple) {
   auto &shapes = builder.shapes;
   auto dims = shapes.dims(matrix.getType());
   int64_t rank = dims.size();
   int64_t depth = cast<RankedTensorType>(matrix.getType()).getDimSize(rank - 2);
-  int64_t lines = (depth + step - 1) / step;
+  int64_t lines = int64_t(llvm::alignTo(depth, multiple)) / step;
   if (lines * step != depth) {
     SmallVector<int64_t> low(rank, 0), high(rank, 0);
     high[rank - 2] = lines * step - depth;
@@ -410,8 +424,17 @@ Value matchSmallGroupPanels(graph::ConvOp conv) {
   return panels && isa<BlockArgument>(panels) ? panels : Value();
 }
 
+/// Products that are summed for an element of the result.
+static int64_t depthOf(Operation *root) {
+  if (auto conv = dyn_cast<graph::ConvOp>(root)) {
+    ConvSizes sizes(conv);
+    return sizes.taps * sizes.inputs;
+  }
+  return cast<RankedTensorType>(root->getOperand(0).getType()).getShape().back();
+}
+
 std::optional<Contraction> matchContraction(Operation *root) {
-  Contraction match{root, {}, {}, 0, 1, {}, {}};
+  Contraction match{root, {}, {}, 0, 1, 1, {}, {}};
   Packed packed;
   if (auto conv = dyn_cast<graph::ConvOp>(root)) {
     if (!conv.getChannelsLast())
@@ -432,6 +455,12 @@ std::optional<Contraction> matchContraction(Operation *root) {
   match.step = packed.step;
   match.width = cast<RankedTensorType>(match.panels.getType()).getShape().back() / match.step;
   match.accumulator = graph::kernelElementType(match.result().getElementType());
+  match.multiple = match.step;
+  int64_t lines = cast<RankedTensorType>(match.panels.getType()).getShape().drop_back().back();
+  int64_t depth = depthOf(root);
+  if (!ShapedType::isDynamic(lines) && !ShapedType::isDynamic(depth) &&
+      lines * match.step >= depth + match.step)
+    match.multiple = productsOfTile(match.step);
   if (!canAccumulate(match.accumulator, match.left, match.panels))
     return std::nullopt;
   return match;

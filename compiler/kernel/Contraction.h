@@ -43,6 +43,7 @@ struct Contraction {
   mlir::Value panels; // B: a block argument [batch..., panels, taps * depth / step, width * step]
   int64_t width;      // columns of a panel
   int64_t step;       // products that are added up at once
+  int64_t multiple; // of products that rows of A have: panels may be filled up with rows of zeros
   mlir::Type accumulator; // the kernel element type of the result
   mlir::Value bias;       // [columns], of a convolution, or null
 
@@ -88,12 +89,17 @@ int64_t stepOf(const MachineShape &machine, mlir::Type left, mlir::Type right,
                mlir::Type accumulator);
 /// The same of a product or a convolution, whose operands are stored so.
 int64_t stepOf(const MachineShape &machine, mlir::Operation *root);
-/// Whether a matrix unit can do the product or the convolution: its depth, at each place of the
-/// window, makes whole tiles. Panels are then as wide as two of these.
+/// Whether a matrix unit may do the product or the convolution, whose operands are stored so; its
+/// panels are as wide as two tiles, and filled up to `productsOfTile`.
 bool suitsMatrixUnit(const MachineShape &machine, mlir::Operation *root);
-/// A stack of matrices [..., depth, columns] with `step` rows side by side, [..., ceil(depth /
-/// step), columns * step]; depth must be known.
-mlir::Value interleaved(graph::GraphBuilder &builder, mlir::Value matrix, int64_t step);
+/// Products of bf16 in the time of one of f32, about.
+double bfloatRate(const MachineShape &machine);
+/// That are added up by one instruction of the unit.
+int64_t productsOfTile(int64_t step);
+/// A stack of matrices [..., depth, columns], filled up to a multiple of rows, with `step` of them
+/// side by side, [..., rows / step, columns * step]; depth must be known.
+mlir::Value interleaved(graph::GraphBuilder &builder, mlir::Value matrix, int64_t step,
+                        int64_t multiple);
 /// The inverse.
 mlir::Value deinterleaved(graph::GraphBuilder &builder, mlir::Value lines, int64_t step,
                           int64_t depth);

@@ -28,8 +28,10 @@ int64_t tileRows(const Contraction &contraction, const MachineShape &machine) {
 /// these take them.
 bool usesMatrixUnit(const Contraction &contraction, const MachineShape &machine,
                     const Schedule &asked) {
+  int64_t products = productsOfTap(contraction);
   return !asked.tileRows && contraction.width <= MatrixTile::kColumns &&
-         contraction.width % MatrixTile::kLines == 0 &&
+         contraction.width % MatrixTile::kLines == 0 && products > 0 &&
+         products % productsOfTile(contraction.step) == 0 &&
          rowPlace(contraction) != RowPlace::Turned && suitsMatrixUnit(machine, contraction.root);
 }
 
@@ -122,13 +124,21 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
   auto rowsOf = [&](Value tile) {
     return math.sub(blocking.firstRow(math, math.add(tile, 1)), blocking.firstRow(math, tile));
   };
+  auto copyRows = [&](Value first, Value count, Value slot, Value k, size_t part) {
+    constexpr int64_t kRowsAtOnce = 4;
+    Value whole = math.mul(math.div(count, math.constant(kRowsAtOnce)), kRowsAtOnce);
+    auto copySome = [&](Value begin, Value end, int64_t rows) {
+      emitFor(math, begin, end, math.constant(rows), [&](Value row) {
+        copy(item.batch, math.add(first, row), rows, math.add(slot, row), k, part);
+      });
+    };
+    copySome(math.constant(0), whole, kRowsAtOnce);
+    copySome(whole, count, 1);
+  };
   auto copyTiles = [&](Value k, size_t part = 0) {
     emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
       if (unit)
-        return emitFor(math, math.constant(0), rowsOf(t), one, [&](Value row) {
-          copy(item.batch, math.add(blocking.firstRow(math, t), row), 1, math.add(slot(t), row), k,
-               part);
-        });
+        return copyRows(blocking.firstRow(math, t), rowsOf(t), slot(t), k, part);
       emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
         copy(item.batch, row, height, slot(t), k, part);
       });
@@ -143,6 +153,7 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
     emitFor(math, item.panel, item.lastPanel, one, [&](Value panel) {
       emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
         if (unit) {
+          unit->beginPrefetch(math.sub(t, item.tile), blocking.tileBlock);
           tiles.beginMatrixRows(*unit, item.batch, blocking.firstRow(math, t), rowsOf(t), slot(t));
           return tiles.emitPanel(panel);
         }
@@ -200,7 +211,7 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
     Blocking blocking = blockingOf(emitter, contraction, machine, asked);
     std::optional<MatrixTile> unit;
     if (usesUnit)
-      unit.emplace(emitter, contraction, source);
+      unit.emplace(emitter, contraction, source, machine);
     Value memory = takeScratch(emitter, contraction, blocking, source, unit ? &*unit : nullptr,
                                begin, end);
     Value sums = unit ? Value() : memory;

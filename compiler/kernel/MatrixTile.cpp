@@ -78,6 +78,17 @@ void MatrixTile::beginRows(Value batch, Value first, Value count, Value slot) {
   slot_ = slot;
 }
 
+void MatrixTile::beginPrefetch(Value tile, Value most) {
+  constexpr int64_t kTilesOfUnknown = 4;
+  tile_ = tile;
+  auto panels = cast<RankedTensorType>(contraction_.panels.getType());
+  // What the second level holds from run to run needs none.
+  bool isNear = panels.hasStaticShape() && panels.getNumElements() * elementBytes() <= l2Bytes_ / 2;
+  int64_t tiles = std::max<int64_t>(constantIndex(most).value_or(kTilesOfUnknown), 1);
+  int64_t lines = contraction_.width / kLines * kLines; // of a step's tiles of B
+  fetchedLines_ = isNear ? 0 : llvm::divideCeil(lines, tiles);
+}
+
 Value MatrixTile::sums(Value row, int64_t column) {
   auto type = VectorType::get({kLines}, contraction_.accumulator);
   Value place = math_.add(math_.mul(row, kSumPitch), kSumsAt + column * kSumBytes);
@@ -118,7 +129,7 @@ void MatrixTile::emitSums(Value panel, Value start, int64_t columns) {
 
 void MatrixTile::emitTaps(Value start, std::optional<Rows> rows, int64_t columns, bool both) {
   if (rows)
-    return emitDepth(start, *rows, columns, both);
+    return emitDepth(start, math_.constant(0), *rows, columns, both);
   // Of rows that there aren't, the last; they are not read.
   SmallVector<Value> numbers;
   Value last = math_.sub(math_.add(first_, count_), math_.constant(1));
@@ -128,8 +139,9 @@ void MatrixTile::emitTaps(Value start, std::optional<Rows> rows, int64_t columns
   SmallVector<Value> tap;
   std::function<void(Value)> nest = [&](Value place) {
     if (tap.size() == source_.taps().size()) {
-      Value before = math_.mul(math_.mul(place, source_.depth()), contraction_.width);
-      return emitDepth(math_.add(start, before), gather(tap), columns, both);
+      Value before = math_.mul(place, source_.depth());
+      return emitDepth(math_.add(start, math_.mul(before, contraction_.width)), before, gather(tap),
+                       columns, both);
     }
     int64_t extent = source_.taps()[tap.size()];
     emitFor(math_, math_.constant(0), math_.constant(extent), math_.constant(1), [&](Value index) {
@@ -167,7 +179,25 @@ MatrixTile::Rows MatrixTile::gather(ValueRange tap) {
   return {rows, pitch};
 }
 
-void MatrixTile::emitDepth(Value start, const Rows &rows, int64_t columns, bool both) {
+/// Lines of the next panel: each step of each tile goes on by as many.
+void MatrixTile::prefetch(Value start, Value before) {
+  constexpr int kSecondLevel = 2, kData = 1; // operands
+  Value total = source_.totalDepth();
+  Value next = elementPointer(
+      math_, getElementTypeOrSelf(contraction_.panels.getType()),
+      emitter_.buffer(contraction_.panels),
+      math_.add(start, math_.mul(math_.sub(total, before), contraction_.width)));
+  Value done = math_.add(math_.mul(tile_, total), before);
+  Value place = math_.mul(done, fetchedLines_ * elementBytes());
+  for (int64_t line = 0; line < fetchedLines_; ++line)
+    emitter_.builder().create<LLVM::Prefetch>(
+        math_.location,
+        elementPointer(math_, emitter_.builder().getI8Type(), next,
+                       math_.add(place, line * kLineBytes)),
+        /*rw=*/0, kSecondLevel, kData);
+}
+
+void MatrixTile::emitDepth(Value start, Value before, const Rows &rows, int64_t columns, bool both) {
   bool floats = isa<FloatType>(contraction_.accumulator);
   StringRef multiply = floats ? "tdpbf16ps" : "tdpbusd";
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
@@ -180,6 +210,8 @@ void MatrixTile::emitDepth(Value start, const Rows &rows, int64_t columns, bool 
   int64_t products = kLineBytes / elementBytes();
   emitFor(math_, math_.constant(0), source_.depth(), math_.constant(products), [&](Value k) {
     Value bytes = math_.mul(k, elementBytes());
+    if (fetchedLines_)
+      prefetch(math_.add(start, math_.mul(k, contraction_.width)), math_.add(before, k));
     Value line = elementPointer(math_, right, panels,
                                 math_.add(start, math_.mul(k, contraction_.width)));
     for (int64_t column = 0; column < columns / kLines; ++column)

@@ -21,14 +21,20 @@ public:
   static constexpr int64_t kLines = 16, kLineBytes = 64; // of a tile
   static constexpr int64_t kRows = 2 * kLines, kColumns = 2 * kLines;
 
-  MatrixTile(ElementEmitter &emitter, const Contraction &contraction, RowSource &source)
-      : emitter_(emitter), math_(emitter.math), contraction_(contraction), source_(source) {}
+  MatrixTile(ElementEmitter &emitter, const Contraction &contraction, RowSource &source,
+             const MachineShape &machine)
+      : emitter_(emitter), math_(emitter.math), contraction_(contraction), source_(source),
+        l2Bytes_(machine.l2Bytes) {}
 
   /// Of the thread, for a tile at a time.
   mlir::Value scratchBytes();
   /// Sets the unit up for the thread; what follows until `end` may use it.
   void begin(mlir::Value scratch);
   void end();
+
+  /// The tile is number `tile` of those that pass a panel, at most `most`, which together prefetch the
+  /// next one.
+  void beginPrefetch(mlir::Value tile, mlir::Value most);
 
   /// Rows of A: so many of a batch, from `first` on, at most kRows.
   void beginRows(mlir::Value batch, mlir::Value first, mlir::Value count, mlir::Value slot);
@@ -43,7 +49,10 @@ private:
     mlir::Value first, pitch; // pointer; bytes from one to the next
   };
   void emitTaps(mlir::Value start, std::optional<Rows> rows, int64_t columns, bool both);
-  void emitDepth(mlir::Value start, const Rows &rows, int64_t columns, bool both);
+  /// Of products that are `before` others of the panel.
+  void emitDepth(mlir::Value start, mlir::Value before, const Rows &rows, int64_t columns,
+                 bool both);
+  void prefetch(mlir::Value start, mlir::Value before);
   /// Of the tap, into scratch.
   Rows gather(mlir::ValueRange tap);
   void call(llvm::StringRef instruction, llvm::ArrayRef<int64_t> tiles, mlir::Value pointer = {},
@@ -56,7 +65,9 @@ private:
   IndexMath &math_;
   const Contraction &contraction_;
   RowSource &source_;
-  mlir::Value scratch_, batch_, first_, count_, slot_;
+  int64_t l2Bytes_;
+  mlir::Value scratch_, batch_, first_, count_, slot_, tile_;
+  int64_t fetchedLines_ = 0; // in a step of the depth
 };
 
 } // namespace tensmith::kernel

@@ -44,22 +44,40 @@ bool readsPixelsInPlace(graph::ConvOp conv, int64_t step) {
 RowPlace rowPlace(const Contraction &contraction) {
   bool isBuffer = isa<BlockArgument>(contraction.left);
   if (graph::ConvOp conv = contraction.conv())
-    return (isBuffer || computesImage(conv)) && readsPixelsInPlace(conv, contraction.step)
+    return (isBuffer || computesImage(conv)) && readsPixelsInPlace(conv, contraction.multiple)
                ? RowPlace::InPlace
                : RowPlace::Copied;
   if (turningOperator(contraction))
     return RowPlace::Turned;
   int64_t columns = cast<RankedTensorType>(contraction.left.getType()).getShape().back();
-  bool wholeSteps =
-      contraction.step == 1 || (!ShapedType::isDynamic(columns) && columns % contraction.step == 0);
+  bool wholeSteps = contraction.multiple == 1 ||
+                    (!ShapedType::isDynamic(columns) && columns % contraction.multiple == 0);
   if (isBuffer)
     return wholeSteps ? RowPlace::InPlace : RowPlace::Copied;
   // A row in one piece, or in pieces of the same length.
   int64_t run = contiguousRun(contraction.left);
   bool pieces = !ShapedType::isDynamic(columns) && columns > 0 && run >= kFewChannels &&
                 (run % columns == 0 || columns % run == 0) && wholeSteps &&
-                run % contraction.step == 0;
+                run % contraction.multiple == 0;
   return pieces ? RowPlace::Moved : RowPlace::Copied;
+}
+
+int64_t productsOfTap(const Contraction &contraction) {
+  RowPlace place = rowPlace(contraction);
+  auto left = cast<RankedTensorType>(contraction.left.getType());
+  int64_t products = left.getShape().back();
+  if (graph::ConvOp conv = contraction.conv()) {
+    auto window = cast<RankedTensorType>(conv.getW().getType()).getShape().drop_front();
+    products = place == RowPlace::Copied ? ShapedType::getNumElements(window)
+               : readsWholeRows(conv)    ? window.front() * window.back()
+                                         : window.front();
+  } else if (int64_t run = contiguousRun(contraction.left);
+             place == RowPlace::Moved && run % products != 0) {
+    products = run;
+  }
+  if (ShapedType::isDynamic(products))
+    return -1;
+  return int64_t(llvm::alignTo(products, place == RowPlace::Copied ? contraction.multiple : 1));
 }
 
 RowSource::RowSource(ElementEmitter &emitter, const Contraction &contraction)
@@ -70,7 +88,8 @@ RowSource::RowSource(ElementEmitter &emitter, const Contraction &contraction)
   else
     readMatrix();
   products_ = total_;
-  total_ = math_.mul(math_.ceilDiv(total_, math_.constant(contraction_.step)), contraction_.step);
+  int64_t multiple = contraction_.multiple;
+  total_ = math_.mul(math_.ceilDiv(total_, math_.constant(multiple)), multiple);
 }
 
 void RowSource::readMatrix() {
@@ -325,7 +344,7 @@ void RowSource::copyImageRows(Value batch, Value slot) {
 /// What a copied row lacks to whole steps is zero.
 void RowSource::fillStep(Value base) {
   auto &builder = math_.builder;
-  if (contraction_.step == 1)
+  if (contraction_.multiple == 1)
     return;
   Type number = graph::kernelElementType(element_);
   Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(number));

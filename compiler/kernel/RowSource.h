@@ -24,6 +24,8 @@ namespace tensmith::kernel {
 /// Where the rows of a contraction's left operand are read.
 enum class RowPlace : uint8_t { InPlace, Moved, Copied, Turned };
 RowPlace rowPlace(const Contraction &contraction);
+/// Products that a row has in one piece: of one tap. -1 where only the run knows.
+int64_t productsOfTap(const Contraction &contraction);
 /// Whether a convolution of an image in memory is InPlace: its channels make whole steps, and are
 /// many, or side by side for the whole width of the window.
 bool readsPixelsInPlace(graph::ConvOp conv, int64_t step);

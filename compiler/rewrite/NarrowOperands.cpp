@@ -201,9 +201,10 @@ private:
 
   /// The product's error is that of the results, and to avoid it costs little.
   bool isLast(const Product &product) const {
-    constexpr int64_t kFewWeights = 32;
+    constexpr double kFewWeights = 16; // of what takes as long
     return product.op->getBlock() == block_ && !leading_.contains(product.op) &&
-           elementsOf(product) * kFewWeights <= weights_;
+           double(elementsOf(product)) * kFewWeights * kernel::bfloatRate(machine_) <=
+               double(weights_);
   }
 
   void made(const Product &product, int64_t bits, double error,

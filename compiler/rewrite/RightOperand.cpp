@@ -45,10 +45,12 @@ Value pack(graph::GraphBuilder &graph, Value matrix, int64_t width) {
                     graph.named("transposed", graph.builder.getBoolAttr(turned))}));
 }
 
-Type interleavedType(graph::ShapeContext &shapes, RankedTensorType matrix, int64_t step) {
+Type interleavedType(graph::ShapeContext &shapes, RankedTensorType matrix, int64_t step,
+                     int64_t multiple) {
   auto dims = shapes.dims(matrix);
   size_t rank = dims.size();
-  dims[rank - 2] = shapes.constant((matrix.getDimSize(rank - 2) + step - 1) / step);
+  int64_t rows = int64_t(llvm::alignTo(matrix.getDimSize(rank - 2), multiple));
+  dims[rank - 2] = shapes.constant(rows / step);
   dims[rank - 1] = shapes.simplify(dims[rank - 1] * step);
   return shapes.tensorType(matrix.getElementType(), dims);
 }
@@ -97,12 +99,15 @@ RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location locatio
     int64_t bytes = accumulator(root).getIntOrFloatBitWidth() / 8;
     kernel::Schedule asked = options.asked(root);
     int64_t width = kernel::panelWidth(options.machine, bytes, asked);
-    if (!asked.panelVectors && kernel::suitsMatrixUnit(options.machine, root))
+    multiple_ = step_;
+    if (!asked.panelVectors && kernel::suitsMatrixUnit(options.machine, root)) {
       width = kernel::MatrixTile::kColumns;
+      multiple_ = kernel::productsOfTile(step_);
+    }
     if (!asked.panelVectors)
       width = widthOfPanels(matrix, width, options.machine.lanes(bytes));
     laidOut_ = step_ == 1 ? pack(graph, matrix, width)
-                          : pack(graph, kernel::interleaved(graph, matrix, step_), width * step_);
+                          : pack(graph, kernel::interleaved(graph, matrix, step_, multiple_), width * step_);
   }
   if (Value constant = foldedConstant(laidOut_, builder))
     laidOut_ = constant;
@@ -120,7 +125,7 @@ Value RightOperand::restored(OpBuilder &inside, Value argument) const {
   Type element = getElementTypeOrSelf(kernel::storedRight(root_).getType());
   auto matrixType = conv ? matrixTypeOf(conv) : cast<RankedTensorType>(right.getType());
   matrixType = cast<RankedTensorType>(matrixType.clone(element));
-  Type linesType = step_ == 1 ? matrixType : interleavedType(shapes, matrixType, step_);
+  Type linesType = step_ == 1 ? matrixType : interleavedType(shapes, matrixType, step_, multiple_);
   int64_t columns = cast<RankedTensorType>(linesType).getShape().back();
   Value matrix = graph::GraphBuilder::first(graph.createTyped(
       "unpack", linesType, argument,

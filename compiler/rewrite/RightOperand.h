@@ -22,7 +22,8 @@ public:
 
 private:
   mlir::Operation *root_;
-  int64_t step_ = 1; // products that are added up at once
+  int64_t step_ = 1;     // products that are added up at once
+  int64_t multiple_ = 1; // to which rows are filled up
   mlir::Value laidOut_;
 };
 

@@ -15,11 +15,13 @@
 // pairs, take anyway; the sums may wrap around 32 bits, from which the image comes back whole where
 // it has a few bits to spare (base/ToomCook.h). How large sums can be is known from the weights.
 #include "compiler/rewrite/Winograd.h"
+
 #include "base/ToomCook.h"
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/Kernel.h"
 #include "compiler/rewrite/ConvolutionCost.h"
 #include "compiler/rewrite/MeasuredChoice.h"
@@ -44,7 +46,7 @@ struct Layer {
   int64_t images, height, width; // of the output
   int64_t in, out, taps;
   bool integers = false; // i16, with sums in i32
-  bool halves = false;   // that the plain convolution would multiply by pairs
+  double rate = 1;       // of the plain convolution's products, against those of floats
   // Of integers: the largest weight without its sign, and sum of an output.
   double largest = 0, sum = 0;
 };
@@ -77,8 +79,8 @@ public:
     bool fitsBytes = layer_.largest <= std::numeric_limits<int8_t>::max(); // NarrowOperands.cpp
     double integer = fitsBytes ? sizeof(int8_t) : sizeof(int16_t);
     double bytes = layer_.integers ? integer : sizeof(float);
-    double cycles = product(1, positions, double(layer_.taps * layer_.taps * layer_.in), bytes);
-    return layer_.halves ? cycles / 2 : cycles;
+    return product(1, positions, double(layer_.taps * layer_.taps * layer_.in), bytes,
+                   layer_.rate);
   }
 
   double winograd(int64_t outputs) const {
@@ -112,9 +114,10 @@ private:
   static constexpr double kPairs = 1.5;
 
   /// `batch` products of [rows, depth] by [depth, layer.out], whose elements take so many bytes.
-  double product(double batch, double rows, double depth, double bytes) const {
-    return cyclesOf({batch, rows, depth, double(layer_.out), bytes, layer_.integers ? kPairs : 1},
-                    machine_, weightRate_);
+  double product(double batch, double rows, double depth, double bytes, double rate = 1) const {
+    double perLane = (layer_.integers ? kPairs : 1) * rate;
+    return cyclesOf({batch, rows, depth, double(layer_.out), bytes, perLane}, machine_,
+                    weightRate_);
   }
 
   const kernel::MachineShape &machine_;
@@ -315,8 +318,8 @@ LogicalResult winograd(func::FuncOp function, const Options &options) {
     if (!layer || !conv.getW().getDefiningOp<graph::ConstantOp>() ||
         (layer->integers ? !measureSums(conv, *layer) : options.precision == Precision::Exact))
       continue;
-    layer->halves = !layer->integers && options.precision == Precision::Bfloat &&
-                    options.machine.bfloatProducts != kernel::BfloatProducts::None;
+    if (!layer->integers && options.precision == Precision::Bfloat)
+      layer->rate = kernel::bfloatRate(options.machine);
     Tile tile = measuredTile(conv, *layer, rate, options);
     kernel::Schedule schedule;
     schedule.winogradOutputs = tile.outputs;
