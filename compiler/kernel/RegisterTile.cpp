@@ -151,14 +151,21 @@ void TileEmitter::readResultShapedOperandsByOffset() {
 
 void TileEmitter::emitMatrixTile(Value panel, int64_t vectors, int64_t masked) {
   matrix_.tile->emitSums(panel, panelStart(panel), vectors * lanes_);
-  emitFor(math_, math_.constant(0), matrix_.count, math_.constant(1), [&](Value row) {
-    rows_ = {math_.add(matrix_.first, row)};
-    slot_ = math_.add(matrix_.slot, row);
-    SmallVector<Value> sums;
-    for (int64_t v = 0; v < vectors; ++v)
-      sums.push_back(matrix_.tile->sums(row, v * lanes_));
-    finishTile(panel, sums, vectors, masked);
-  });
+  auto finishRows = [&](Value begin, Value end, int64_t count) {
+    emitFor(math_, begin, end, math_.constant(count), [&](Value first) {
+      rows_ = rowNumbers(math_, math_.add(matrix_.first, first), count);
+      slot_ = math_.add(matrix_.slot, first);
+      SmallVector<Value> sums;
+      for (int64_t row = 0; row < count; ++row)
+        for (int64_t v = 0; v < vectors; ++v)
+          sums.push_back(matrix_.tile->sums(math_.add(first, row), v * lanes_));
+      finishTile(panel, sums, vectors, masked);
+    });
+  };
+  constexpr int64_t kRowsAtOnce = 2; // what one waits for, another does
+  Value whole = math_.mul(math_.div(matrix_.count, math_.constant(kRowsAtOnce)), kRowsAtOnce);
+  finishRows(math_.constant(0), whole, kRowsAtOnce);
+  finishRows(whole, matrix_.count, 1);
 }
 
 void TileEmitter::emitTile(Value panel, int64_t vectors, int64_t masked) {
