@@ -98,6 +98,13 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   Value tiles = math.max(b.tiles, one);
   Value cachedRows =
       math.div(bytesForRows(math, machine, math.mul(b.depthBlock, of.lineBytes)), rowBytes);
+  Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
+  if (of.copiesRows && of.wholeTiles) {
+    // Rows that were just copied are read from near, where the panels can come from there for each.
+    Value near = math.div(math.constant(2 * machine.l1Bytes), rowBytes);
+    cachedRows = math.select(math.less(math.constant(machine.l2Bytes / 2), weights), cachedRows,
+                             math.min(near, cachedRows));
+  }
   Value cached = math.max(math.div(cachedRows, math.constant(b.height)), one);
   Value tileBlocks = math.select(math.less(cachedRows, of.rows),
                                  math.ceilDiv(tiles, math.min(cached, tiles)), one);
@@ -109,7 +116,6 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
     wanted = math.select(cut, math.min(wanted, math.constant(kMaxItemsOfCut)), wanted);
   }
   auto divide = [&](Value a, Value b) { return math.div(a, math.max(math.mul(of.batch, b), one)); };
-  Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
   b.rowsApart = math.less(
       weights, math.max(math.mul(of.rows, of.rowBytes), math.constant(machine.l2Bytes / 2)));
   Value worthwhile = math.ceilDiv(tiles, math.constant(kTilesOfItem));

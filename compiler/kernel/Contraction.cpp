@@ -331,6 +331,13 @@ Value matrixAsWeights(graph::GraphBuilder &builder, graph::ConvOp conv, Value ma
   return reshapeTo(builder, turned, cast<RankedTensorType>(conv.getW().getType()).getShape());
 }
 
+bool isPointwise(graph::ConvOp conv) {
+  auto isOne = [](int64_t value) { return value == 1; };
+  auto isZero = [](int64_t value) { return value == 0; };
+  return llvm::all_of(window(conv), isOne) && llvm::all_of(conv.getStrides(), isOne) &&
+         llvm::all_of(conv.getPads(), isZero);
+}
+
 bool readsWholeRows(graph::ConvOp conv) {
   return conv.getChannelsLast() && conv.getGroup() == 1 && conv.getDilations().back() == 1 &&
          llvm::all_of(conv.getPads(), [](int64_t pad) { return pad == 0; });

@@ -121,6 +121,8 @@ mlir::Value tapsAsDepthwiseWeights(graph::GraphBuilder &builder, graph::ConvOp c
                                    mlir::Value taps);
 /// Whether the pixels of a row of the window lie side by side in the image, with their channels.
 bool readsWholeRows(graph::ConvOp conv);
+/// Whether rows are the image's pixels, one after the other: of a window of one, without padding.
+bool isPointwise(graph::ConvOp conv);
 /// What a convolution reads the pixels of: its image as stored.
 mlir::Value imageInMemory(graph::ConvOp conv);
 /// One channel in and one out of each group.

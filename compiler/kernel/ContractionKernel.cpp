@@ -24,15 +24,21 @@ int64_t tileRows(const Contraction &contraction, const MachineShape &machine) {
   return fused || machine.vectorRegisters > kFewRegisters ? kTileRows : kTileRows - 1;
 }
 
+/// Whether rows are pixels that the kernel makes, and then reads where they are.
+bool computesPixelsInPlace(const Contraction &contraction) {
+  return contraction.conv() && !isa<BlockArgument>(contraction.left) &&
+         rowPlace(contraction) == RowPlace::InPlace;
+}
+
 /// Whether a matrix unit does it: not where rows of register tiles are asked for, or panels lie as
 /// these take them.
 bool usesMatrixUnit(const Contraction &contraction, const MachineShape &machine,
                     const Schedule &asked) {
-  int64_t products = productsOfTap(contraction);
+  int64_t lines = cast<RankedTensorType>(contraction.panels.getType()).getShape().drop_back().back();
   return !asked.tileRows && contraction.width <= MatrixTile::kColumns &&
-         contraction.width % MatrixTile::kLines == 0 && products > 0 &&
-         products % productsOfTile(contraction.step) == 0 &&
-         rowPlace(contraction) != RowPlace::Turned && suitsMatrixUnit(machine, contraction.root);
+         contraction.width % MatrixTile::kLines == 0 && lines % MatrixTile::kLines == 0 &&
+         rowPlace(contraction, /*evenly=*/true) != RowPlace::Turned &&
+         !computesPixelsInPlace(contraction) && suitsMatrixUnit(machine, contraction.root);
 }
 
 /// Whether the image of a convolution is made by its kernel, the rows of an item in the thread's
@@ -44,10 +50,10 @@ bool computesPixels(const Contraction &contraction) {
 Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
                     const MachineShape &machine, const Schedule &asked) {
   Extents extents(emitter.math, emitter.sizes, contraction);
-  RowSource source(emitter, contraction);
+  bool unit = usesMatrixUnit(contraction, machine, asked);
+  RowSource source(emitter, contraction, unit);
   Type element = storageType(getElementTypeOrSelf(contraction.panels.getType()));
   int64_t elementBytes = std::max(element.getIntOrFloatBitWidth() / 8, 1u);
-  bool unit = usesMatrixUnit(contraction, machine, asked);
   return Blocking::choose(
       emitter.math, machine,
       {.batch = extents.batch,
@@ -149,6 +155,10 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
             [&](Value k) { copyTiles(k); });
   for (size_t part = 0; source.copies() && !source.turns() && part < source.copiedParts(); ++part)
     copyTiles({}, part);
+  if (unit && !source.copies() && source.hasOneTap()) {
+    Value last = math.sub(item.lastTile, one);
+    unit->copyRest(item.batch, blocking.firstRow(math, last), rowsOf(last));
+  }
   auto passPanels = [&] {
     emitFor(math, item.panel, item.lastPanel, one, [&](Value panel) {
       emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
@@ -183,12 +193,12 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
 Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction,
                              const MachineShape &machine, const Schedule &asked) {
   Template parts;
-  constexpr StringRef kPlaces[] = {"in place", "moved", "copied", "turned"};
+  constexpr StringRef kPlaces[] = {"in place", "moved", "copied", "turned", "gathered"};
   bool usesUnit = usesMatrixUnit(contraction, machine, asked);
   int64_t rows = usesUnit ? MatrixTile::kRows : tileRows(contraction, machine);
   parts.summary = "contraction, tile " + std::to_string(asked.tileRows.value_or(rows)) + "x" +
                   std::to_string(contraction.width) + (usesUnit ? " of the matrix unit" : "") +
-                  ", rows " + kPlaces[size_t(rowPlace(contraction))].str();
+                  ", rows " + kPlaces[size_t(rowPlace(contraction, usesUnit))].str();
   if (scoresOf(contraction.root))
     parts.summary += ", attention";
   if (contraction.step > 1)
@@ -207,7 +217,7 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     IndexMath &math = emitter.math;
     Extents extents(math, emitter.sizes, contraction);
-    RowSource source(emitter, contraction);
+    RowSource source(emitter, contraction, usesUnit);
     Blocking blocking = blockingOf(emitter, contraction, machine, asked);
     std::optional<MatrixTile> unit;
     if (usesUnit)

@@ -35,8 +35,7 @@ ImageRows::ImageRows(ElementEmitter &emitter, graph::ConvOp conv)
   auto weights = cast<RankedTensorType>(conv_.getW().getType());
   window_.assign(weights.getShape().begin() + 2, weights.getShape().end());
   padded_ = llvm::any_of(conv_.getPads(), [](int64_t pad) { return pad != 0; });
-  auto isOne = [](int64_t value) { return value == 1; };
-  pointwise_ = !padded_ && llvm::all_of(window_, isOne) && llvm::all_of(conv_.getStrides(), isOne);
+  pointwise_ = isPointwise(conv_);
 }
 
 void ImageRows::begin(ArrayRef<Value> outputPixels) {

@@ -22,8 +22,6 @@ public:
 
   llvm::ArrayRef<int64_t> window() const { return window_; }
   size_t count() const { return pixels_.size(); }
-  /// Whether rows are the image's pixels, one after the other.
-  bool isPointwise() const { return pointwise_; }
 
   /// Takes output pixels by their row-major numbers.
   void begin(llvm::ArrayRef<mlir::Value> outputPixels);

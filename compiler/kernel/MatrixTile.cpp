@@ -14,10 +14,11 @@ namespace {
 constexpr int64_t kSums = 0, kLeft = 4, kRight = 6, kTiles = 8;
 constexpr int64_t kSumBytes = 4;
 constexpr int64_t kSumPitch = MatrixTile::kColumns * kSumBytes;
-// Scratch: the configuration, sums, pointers to rows, rows.
+// Scratch: the configuration, sums, pointers to rows, rows that were copied.
+constexpr int64_t kPointerBytes = sizeof(void *);
 constexpr int64_t kConfiguration = 0, kSumsAt = 64,
                   kPointersAt = kSumsAt + MatrixTile::kRows * kSumPitch,
-                  kRowsAt = kPointersAt + MatrixTile::kRows * int64_t(sizeof(void *));
+                  kRowsAt = kPointersAt + MatrixTile::kRows * kPointerBytes;
 
 } // namespace
 
@@ -25,17 +26,26 @@ int64_t MatrixTile::elementBytes() const {
   return storageType(getElementTypeOrSelf(contraction_.left.getType())).getIntOrFloatBitWidth() / 8;
 }
 
-/// Rows apart by more than a power of two, or they would fall into the same cache sets.
-Value MatrixTile::gatheredPitch() {
+Value MatrixTile::scratchBytes() {
+  if (source_.copies())
+    return math_.constant(kRowsAt);
+  return math_.add(math_.mul(pitchOfCopy(), kRows), kRowsAt);
+}
+
+/// Of a tap's pixels: by more than a power of two, or they would fall into the same cache sets. What
+/// is left of a matrix lies as the matrix does.
+Value MatrixTile::pitchOfCopy() {
+  if (source_.hasOneTap())
+    return source_.pitch();
   return math_.add(math_.mul(source_.depth(), elementBytes()), kLineBytes);
 }
 
-Value MatrixTile::scratchBytes() {
-  return math_.add(math_.mul(gatheredPitch(), kRows), kRowsAt);
+Value MatrixTile::scratch(Value bytes) {
+  return bytesFrom(scratch_, bytes);
 }
 
-Value MatrixTile::scratch(Value bytes) {
-  return elementPointer(math_, emitter_.builder().getI8Type(), scratch_, bytes);
+Value MatrixTile::bytesFrom(Value pointer, Value bytes) {
+  return elementPointer(math_, emitter_.builder().getI8Type(), pointer, bytes);
 }
 
 void MatrixTile::call(StringRef instruction, ArrayRef<int64_t> tiles, Value pointer, Value pitch) {
@@ -71,6 +81,17 @@ void MatrixTile::begin(Value scratchMemory) {
 
 void MatrixTile::end() { call("tilerelease", {}); }
 
+void MatrixTile::copyRest(Value batch, Value first, Value count) {
+  auto copy = [&](Value row) {
+    Value from = source_.evenRow(batch, math_.add(first, row), row);
+    Value to = scratch(math_.add(math_.mul(row, source_.pitch()), kRowsAt));
+    source_.copyPiece(to, from, *constantIndex(source_.depth()));
+  };
+  emitIf(math_, math_.less(count, math_.constant(kRows)), [&] {
+    emitFor(math_, math_.constant(0), count, math_.constant(1), copy);
+  });
+}
+
 void MatrixTile::beginRows(Value batch, Value first, Value count, Value slot) {
   batch_ = batch;
   first_ = first;
@@ -96,40 +117,32 @@ Value MatrixTile::sums(Value row, int64_t column) {
                                                  /*alignment=*/4);
 }
 
-void MatrixTile::emitSums(Value panel, Value start, int64_t columns) {
-  auto sum = [&](std::optional<Rows> rows, bool both) {
+void MatrixTile::emitSums(Value start, int64_t columns) {
+  auto sum = [&](bool both) {
     SmallVector<int64_t> tiles;
     for (int64_t row = 0; row < 1 + both; ++row)
-      for (int64_t column = 0; column < columns; column += kLines)
-        tiles.push_back(kSums + row * 2 + column / kLines);
+      for (int64_t column = 0; column < columns / kLines; ++column)
+        tiles.push_back(kSums + row * 2 + column);
     for (int64_t tile : tiles)
       call("tilezero", tile);
-    emitTaps(start, rows, columns, both);
+    emitTaps(start, columns, both);
     for (int64_t tile : tiles) {
       int64_t place = kSumsAt + tile / 2 * kLines * kSumPitch + tile % 2 * kLineBytes;
       call("tilestored64", tile, scratch(math_.constant(place)), math_.constant(kSumPitch));
     }
   };
-  auto gathered = [&] {
-    emitIf(
-        math_, math_.less(math_.constant(kLines), count_), [&] { sum(std::nullopt, true); },
-        [&] { sum(std::nullopt, false); });
-  };
-  Value pitch = source_.pitch();
-  if (!pitch)
-    return gathered();
-  auto inPlace = [&] {
-    source_.beginTile(batch_, first_, slot_);
-    sum(Rows{source_.rowPointers({})[0], pitch}, true);
-  };
-  if (source_.copies()) // there is room for all of a tile's
-    return inPlace();
-  emitIf(math_, math_.less(count_, math_.constant(kRows)), gathered, inPlace);
+  emitIf(math_, math_.less(math_.constant(kLines), count_), [&] { sum(true); },
+         [&] { sum(false); });
 }
 
-void MatrixTile::emitTaps(Value start, std::optional<Rows> rows, int64_t columns, bool both) {
-  if (rows)
-    return emitDepth(start, math_.constant(0), *rows, columns, both);
+void MatrixTile::emitTaps(Value start, int64_t columns, bool both) {
+  if (source_.hasOneTap()) {
+    Rows rows{source_.evenRow(batch_, first_, slot_), source_.pitch()};
+    if (!source_.copies())
+      rows.first = math_.select(math_.less(count_, math_.constant(kRows)),
+                                scratch(math_.constant(kRowsAt)), rows.first);
+    return emitDepth(start, math_.constant(0), rows, columns, both);
+  }
   // Of rows that there aren't, the last; they are not read.
   SmallVector<Value> numbers;
   Value last = math_.sub(math_.add(first_, count_), math_.constant(1));
@@ -138,11 +151,8 @@ void MatrixTile::emitTaps(Value start, std::optional<Rows> rows, int64_t columns
   source_.beginTile(batch_, numbers, slot_);
   SmallVector<Value> tap;
   std::function<void(Value)> nest = [&](Value place) {
-    if (tap.size() == source_.taps().size()) {
-      Value before = math_.mul(place, source_.depth());
-      return emitDepth(math_.add(start, math_.mul(before, contraction_.width)), before, gather(tap),
-                       columns, both);
-    }
+    if (tap.size() == source_.taps().size())
+      return emitDepth(start, math_.mul(place, source_.depth()), gather(tap), columns, both);
     int64_t extent = source_.taps()[tap.size()];
     emitFor(math_, math_.constant(0), math_.constant(extent), math_.constant(1), [&](Value index) {
       tap.push_back(index);
@@ -155,68 +165,52 @@ void MatrixTile::emitTaps(Value start, std::optional<Rows> rows, int64_t columns
 
 MatrixTile::Rows MatrixTile::gather(ValueRange tap) {
   auto &builder = emitter_.builder();
-  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  Value rows = scratch(math_.constant(kRowsAt));
+  Rows rows{scratch(math_.constant(kRowsAt)), pitchOfCopy()};
   auto slot = [&](Value row) {
-    return scratch(math_.add(math_.mul(row, int64_t(sizeof(void *))), kPointersAt));
+    return scratch(math_.add(math_.mul(row, kPointerBytes), kPointersAt));
   };
-  for (auto [row, value] : llvm::enumerate(source_.rowPointers(tap)))
-    builder.create<LLVM::StoreOp>(math_.location, value, slot(math_.constant(int64_t(row))));
-  Value pitch = gatheredPitch();
-  auto type = VectorType::get({kLineBytes}, builder.getI8Type());
-  auto at = [&](Value base, Value bytes) {
-    return elementPointer(math_, builder.getI8Type(), base, bytes);
-  };
+  for (auto [row, pointer] : llvm::enumerate(source_.rowPointers(tap)))
+    builder.create<LLVM::StoreOp>(math_.location, pointer, slot(math_.constant(int64_t(row))));
+  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
   emitFor(math_, math_.constant(0), count_, math_.constant(1), [&](Value row) {
     Value from = builder.create<LLVM::LoadOp>(math_.location, pointer, slot(row));
-    Value to = at(rows, math_.mul(row, pitch));
-    Value bytes = math_.mul(source_.depth(), elementBytes());
-    emitFor(math_, math_.constant(0), bytes, math_.constant(kLineBytes), [&](Value byte) {
-      Value line = builder.create<LLVM::LoadOp>(math_.location, type, at(from, byte), 1);
-      builder.create<LLVM::StoreOp>(math_.location, line, at(to, byte), 1);
-    });
+    source_.copyPiece(bytesFrom(rows.first, math_.mul(row, rows.pitch)), from,
+                      *constantIndex(source_.depth()));
   });
-  return {rows, pitch};
+  return rows;
 }
 
-/// Lines of the next panel: each step of each tile goes on by as many.
-void MatrixTile::prefetch(Value start, Value before) {
+void MatrixTile::prefetch(Value start, Value done) {
   constexpr int kSecondLevel = 2, kData = 1; // operands
   Value total = source_.totalDepth();
-  Value next = elementPointer(
-      math_, getElementTypeOrSelf(contraction_.panels.getType()),
-      emitter_.buffer(contraction_.panels),
-      math_.add(start, math_.mul(math_.sub(total, before), contraction_.width)));
-  Value done = math_.add(math_.mul(tile_, total), before);
-  Value place = math_.mul(done, fetchedLines_ * elementBytes());
+  Value next = elementPointer(math_, getElementTypeOrSelf(contraction_.panels.getType()),
+                              emitter_.buffer(contraction_.panels),
+                              math_.add(start, math_.mul(total, contraction_.width)));
+  Value before = math_.add(math_.mul(tile_, total), done);
+  Value place = math_.mul(before, fetchedLines_ * elementBytes());
   for (int64_t line = 0; line < fetchedLines_; ++line)
     emitter_.builder().create<LLVM::Prefetch>(
-        math_.location,
-        elementPointer(math_, emitter_.builder().getI8Type(), next,
-                       math_.add(place, line * kLineBytes)),
+        math_.location, bytesFrom(next, math_.add(place, line * kLineBytes)),
         /*rw=*/0, kSecondLevel, kData);
 }
 
-void MatrixTile::emitDepth(Value start, Value before, const Rows &rows, int64_t columns, bool both) {
-  bool floats = isa<FloatType>(contraction_.accumulator);
-  StringRef multiply = floats ? "tdpbf16ps" : "tdpbusd";
+void MatrixTile::emitDepth(Value start, Value before, const Rows &rows, int64_t columns,
+                           bool both) {
+  StringRef multiply = isa<FloatType>(contraction_.accumulator) ? "tdpbf16ps" : "tdpbusd";
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
   Value panels = emitter_.buffer(contraction_.panels);
   Value linePitch = math_.constant(contraction_.width * contraction_.step * elementBytes());
-  auto bytesFrom = [&](Value pointer, Value bytes) {
-    return elementPointer(math_, emitter_.builder().getI8Type(), pointer, bytes);
-  };
   Value second = bytesFrom(rows.first, math_.mul(rows.pitch, kLines));
-  int64_t products = kLineBytes / elementBytes();
-  emitFor(math_, math_.constant(0), source_.depth(), math_.constant(products), [&](Value k) {
-    Value bytes = math_.mul(k, elementBytes());
+  Value products = math_.constant(productsOfTile(contraction_.step));
+  emitFor(math_, math_.constant(0), source_.depth(), products, [&](Value k) {
+    Value done = math_.add(before, k), bytes = math_.mul(k, elementBytes());
     if (fetchedLines_)
-      prefetch(math_.add(start, math_.mul(k, contraction_.width)), math_.add(before, k));
+      prefetch(start, done);
     Value line = elementPointer(math_, right, panels,
-                                math_.add(start, math_.mul(k, contraction_.width)));
+                                math_.add(start, math_.mul(done, contraction_.width)));
     for (int64_t column = 0; column < columns / kLines; ++column)
-      call("tileloadd64", kRight + column,
-           bytesFrom(line, math_.constant(column * kLineBytes)), linePitch);
+      call("tileloadd64", kRight + column, bytesFrom(line, math_.constant(column * kLineBytes)),
+           linePitch);
     for (int64_t row = 0; row < 1 + both; ++row) {
       call("tileloadd64", kLeft + row, bytesFrom(row ? second : rows.first, bytes), rows.pitch);
       for (int64_t column = 0; column < columns / kLines; ++column)

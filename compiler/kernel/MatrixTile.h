@@ -6,9 +6,11 @@
 // the product of two such tiles to 16 x 16 sums. Four tiles of sums, of 32 rows by 32 columns, take
 // two of A and two of B for four products, which is as much as caches bring meanwhile.
 //
-// Rows of A have to lie as far apart from each other as any two neighbours: rows of a matrix do.
-// Others, as the pixels under a window, or those of a tile that is cut off at the end of a matrix,
-// are gathered into scratch, tap by tap. What a tile has behind the last row is not looked at.
+// Rows of A have to be evenly apart (RowSource.h). A tile reads all of its rows: those that a matrix
+// has behind its last whole tile are copied, to where there is memory behind them. What sums they
+// give is not looked at. Pixels under a window are gathered for each tile and tap into some lines
+// that the first-level cache holds: copies for all taps and tiles would come from beyond it, and
+// there is no time for that beside the products.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -36,11 +38,13 @@ public:
   /// next one.
   void beginPrefetch(mlir::Value tile, mlir::Value most);
 
+  /// Of a matrix; of an item whose last tile has so many rows from `first` on.
+  void copyRest(mlir::Value batch, mlir::Value first, mlir::Value count);
   /// Rows of A: so many of a batch, from `first` on, at most kRows.
   void beginRows(mlir::Value batch, mlir::Value first, mlir::Value count, mlir::Value slot);
   /// Sums of the rows begun and a panel's first `columns` / kLines tiles of columns. `start`: the
   /// panel's first element.
-  void emitSums(mlir::Value panel, mlir::Value start, int64_t columns);
+  void emitSums(mlir::Value start, int64_t columns);
   /// A vector of kLines sums of a row, counted from the first, where `emitSums` has put them.
   mlir::Value sums(mlir::Value row, int64_t column);
 
@@ -48,17 +52,19 @@ private:
   struct Rows {
     mlir::Value first, pitch; // pointer; bytes from one to the next
   };
-  void emitTaps(mlir::Value start, std::optional<Rows> rows, int64_t columns, bool both);
+  void emitTaps(mlir::Value start, int64_t columns, bool both);
   /// Of products that are `before` others of the panel.
   void emitDepth(mlir::Value start, mlir::Value before, const Rows &rows, int64_t columns,
                  bool both);
-  void prefetch(mlir::Value start, mlir::Value before);
   /// Of the tap, into scratch.
   Rows gather(mlir::ValueRange tap);
+  /// Lines of the next panel, in the step of the depth that begins `done` products from its start.
+  void prefetch(mlir::Value start, mlir::Value done);
   void call(llvm::StringRef instruction, llvm::ArrayRef<int64_t> tiles, mlir::Value pointer = {},
             mlir::Value pitch = {});
   mlir::Value scratch(mlir::Value bytes);
-  mlir::Value gatheredPitch();
+  mlir::Value pitchOfCopy();
+  mlir::Value bytesFrom(mlir::Value pointer, mlir::Value bytes);
   int64_t elementBytes() const;
 
   ElementEmitter &emitter_;

@@ -150,7 +150,7 @@ void TileEmitter::readResultShapedOperandsByOffset() {
 }
 
 void TileEmitter::emitMatrixTile(Value panel, int64_t vectors, int64_t masked) {
-  matrix_.tile->emitSums(panel, panelStart(panel), vectors * lanes_);
+  matrix_.tile->emitSums(panelStart(panel), vectors * lanes_);
   auto finishRows = [&](Value begin, Value end, int64_t count) {
     emitFor(math_, begin, end, math_.constant(count), [&](Value first) {
       rows_ = rowNumbers(math_, math_.add(matrix_.first, first), count);

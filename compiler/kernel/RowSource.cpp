@@ -32,16 +32,21 @@ graph::TransposeOp turningOperator(const Contraction &contraction) {
 }
 } // namespace
 
+static bool hasWindow(graph::ConvOp conv) {
+  auto weights = cast<RankedTensorType>(conv.getW().getType());
+  return llvm::any_of(weights.getShape().drop_front(2), [](int64_t size) { return size != 1; });
+}
+
 bool readsPixelsInPlace(graph::ConvOp conv, int64_t step) {
   auto weights = cast<RankedTensorType>(conv.getW().getType());
-  bool window = llvm::any_of(weights.getShape().drop_front(2), [](int64_t s) { return s != 1; });
+  bool window = hasWindow(conv);
   bool wholeRows = readsWholeRows(conv);
   bool longEnough = !window || weights.getDimSize(1) >= kFewChannels || wholeRows;
   int64_t run = weights.getDimSize(1) * (wholeRows ? weights.getShape().back() : 1);
   return longEnough && run % step == 0;
 }
 
-RowPlace rowPlace(const Contraction &contraction) {
+static RowPlace placeOfAnyRows(const Contraction &contraction) {
   bool isBuffer = isa<BlockArgument>(contraction.left);
   if (graph::ConvOp conv = contraction.conv())
     return (isBuffer || computesImage(conv)) && readsPixelsInPlace(conv, contraction.multiple)
@@ -62,27 +67,24 @@ RowPlace rowPlace(const Contraction &contraction) {
   return pieces ? RowPlace::Moved : RowPlace::Copied;
 }
 
-int64_t productsOfTap(const Contraction &contraction) {
-  RowPlace place = rowPlace(contraction);
-  auto left = cast<RankedTensorType>(contraction.left.getType());
-  int64_t products = left.getShape().back();
-  if (graph::ConvOp conv = contraction.conv()) {
-    auto window = cast<RankedTensorType>(conv.getW().getType()).getShape().drop_front();
-    products = place == RowPlace::Copied ? ShapedType::getNumElements(window)
-               : readsWholeRows(conv)    ? window.front() * window.back()
-                                         : window.front();
-  } else if (int64_t run = contiguousRun(contraction.left);
-             place == RowPlace::Moved && run % products != 0) {
-    products = run;
-  }
-  if (ShapedType::isDynamic(products))
-    return -1;
-  return int64_t(llvm::alignTo(products, place == RowPlace::Copied ? contraction.multiple : 1));
+RowPlace rowPlace(const Contraction &contraction, bool evenly) {
+  RowPlace place = placeOfAnyRows(contraction);
+  if (!evenly || place == RowPlace::Turned)
+    return place;
+  if (place == RowPlace::Moved)
+    return RowPlace::Gathered;
+  if (!isa<BlockArgument>(contraction.left))
+    return place;
+  bool isEven = place == RowPlace::InPlace;
+  if (graph::ConvOp conv = contraction.conv())
+    isEven = isEven && (isPointwise(conv) || (hasWindow(conv) && !readsWholeRows(conv)));
+  return isEven ? place : RowPlace::Gathered;
 }
 
-RowSource::RowSource(ElementEmitter &emitter, const Contraction &contraction)
+RowSource::RowSource(ElementEmitter &emitter, const Contraction &contraction, bool evenly)
     : emitter_(emitter), math_(emitter.math), contraction_(contraction),
-      element_(getElementTypeOrSelf(contraction.left.getType())), place_(rowPlace(contraction)) {
+      element_(getElementTypeOrSelf(contraction.left.getType())),
+      place_(rowPlace(contraction, evenly)) {
   if (graph::ConvOp conv = contraction_.conv())
     readPixels(conv);
   else
@@ -123,7 +125,7 @@ int64_t RowSource::elementBytes() const {
 
 Value RowSource::bytesPerRow() {
   graph::ConvOp conv = contraction_.conv();
-  if (!conv || hasOneTap())
+  if (!conv || hasOneTap() || copies())
     return math_.mul(total_, elementBytes());
   Value elements = depth_;
   for (int64_t stride : conv.getStrides())
@@ -132,15 +134,15 @@ Value RowSource::bytesPerRow() {
 }
 
 Value RowSource::pitch() {
-  if (turns() || place_ == RowPlace::Moved || held_.first)
-    return {};
-  if (copies())
-    return math_.mul(copyStride(), elementBytes());
-  if (!image_)
-    return math_.mul(depth_, elementBytes());
-  if (!image_->isPointwise() || !isa<BlockArgument>(contraction_.left))
-    return {};
-  return math_.mul(emitter_.dims(contraction_.left).back(), elementBytes());
+  Value elements = copies() ? copyStride()
+                   : image_ ? emitter_.dims(contraction_.left).back()
+                            : depth_;
+  return math_.mul(elements, elementBytes());
+}
+
+Value RowSource::evenRow(Value batch, Value row, Value slot) {
+  beginTile(batch, row, slot);
+  return rowPointers({})[0];
 }
 
 Value RowSource::copyStride() { return math_.add(total_, kCopyPadding); }
@@ -168,7 +170,9 @@ SmallVector<Value> RowSource::matrixIndices(Value batch, Value row) {
 }
 
 void RowSource::copyTile(Value batch, ArrayRef<Value> rows, Value slot, size_t part) {
-  if (image_) {
+  if (place_ == RowPlace::Gathered) {
+    gatherRows(batch, rows, slot);
+  } else if (image_) {
     image_->begin(rows);
     if (readsSinglePixels(contraction_.conv()))
       copySinglePixels(slot, part);
@@ -292,6 +296,65 @@ void RowSource::copyRun(Value to, Value from, int64_t count) {
       lanes /= 2;
     Value place = math_.constant(at);
     emitter_.store(to, bits, place, emitter_.load(from, bits, place, lanes));
+  }
+}
+
+void RowSource::copyPiece(Value to, Value from, int64_t count) {
+  constexpr int64_t kLine = 64;
+  Type bits = math_.builder.getIntegerType(8 * elementBytes());
+  int64_t lanes = kLine / elementBytes(), whole = count - count % lanes;
+  emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(lanes), [&](Value at) {
+    emitter_.store(to, bits, at, emitter_.load(from, bits, at, lanes));
+  });
+  Value rest = math_.constant(whole);
+  copyRun(elementPointer(math_, element_, to, rest), elementPointer(math_, element_, from, rest),
+          count - whole);
+}
+
+/// Each tap's piece of each row.
+void RowSource::gatherRows(Value batch, ArrayRef<Value> rows, Value slot) {
+  auto left = cast<RankedTensorType>(contraction_.left.getType());
+  SmallVector<int64_t> taps;
+  int64_t piece = left.getShape().back();
+  Value channel;
+  if (image_) {
+    bool wholeRows = readsWholeRows(contraction_.conv());
+    ArrayRef<int64_t> window = image_->window();
+    piece = *constantIndex(depth_) * (wholeRows ? window.back() : 1);
+    taps.assign(window.begin(), window.end() - wholeRows);
+    channel = math_.mul(batch, depth_);
+    image_->begin(rows);
+  } else if (int64_t run = contiguousRun(contraction_.left); run % piece) {
+    taps.push_back(piece / run);
+    piece = run;
+  }
+  for (auto [number, row] : llvm::enumerate(rows)) {
+    Value base = math_.mul(copyStride(), math_.add(slot, number));
+    SmallVector<Value> tap;
+    std::function<void(Value)> nest = [&](Value place) {
+      if (tap.size() < taps.size())
+        return emitFor(math_, math_.constant(0), math_.constant(taps[tap.size()]),
+                       math_.constant(1), [&](Value index) {
+                         int64_t extent = taps[tap.size()];
+                         tap.push_back(index);
+                         nest(math_.add(math_.mul(place, extent), index));
+                         tap.pop_back();
+                       });
+      Value from;
+      if (image_) {
+        SmallVector<Value> first(tap);
+        first.resize(image_->window().size(), math_.constant(0));
+        from = image_->pointer(number, first, channel);
+      } else {
+        SmallVector<Value> indices = matrixIndices(batch, row);
+        indices.push_back(tap.empty() ? math_.constant(0) : math_.mul(tap[0], piece));
+        from = emitter_.address(contraction_.left, indices);
+      }
+      Value to = math_.add(base, math_.mul(place, piece));
+      copyPiece(elementPointer(math_, element_, scratch_, to), from, piece);
+    };
+    nest(math_.constant(0));
+    fillStep(base);
   }
 }
 

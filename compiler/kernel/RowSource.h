@@ -14,6 +14,10 @@
 // rows at one k lie side by side: so they are copied, and so the tile reads them. An item's tiles
 // are filled together, k by k, since they share cache lines of which each k has its own. Pairs of
 // bf16 are made of two k on the way.
+//
+// A matrix unit takes rows that are evenly apart in memory, and whole tiles of the depth. Those of a
+// matrix are, and pixels under a window of one; others are gathered for an item, each tap's piece in
+// its place, or, where a tap has whole tiles, by the unit's own tile (MatrixTile.h).
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -22,20 +26,21 @@
 namespace tensmith::kernel {
 
 /// Where the rows of a contraction's left operand are read.
-enum class RowPlace : uint8_t { InPlace, Moved, Copied, Turned };
-RowPlace rowPlace(const Contraction &contraction);
-/// Products that a row has in one piece: of one tap. -1 where only the run knows.
-int64_t productsOfTap(const Contraction &contraction);
+enum class RowPlace : uint8_t { InPlace, Moved, Copied, Turned, Gathered };
+/// `evenly`: as a matrix unit takes them.
+RowPlace rowPlace(const Contraction &contraction, bool evenly = false);
 /// Whether a convolution of an image in memory is InPlace: its channels make whole steps, and are
 /// many, or side by side for the whole width of the window.
 bool readsPixelsInPlace(graph::ConvOp conv, int64_t step);
 
 class RowSource {
 public:
-  RowSource(ElementEmitter &emitter, const Contraction &contraction);
+  RowSource(ElementEmitter &emitter, const Contraction &contraction, bool evenly = false);
 
   /// Whether rows are copied; then the tile has one tap, of all the depth.
-  bool copies() const { return place_ == RowPlace::Copied || turns(); }
+  bool copies() const {
+    return place_ == RowPlace::Copied || place_ == RowPlace::Gathered || turns();
+  }
   /// Whether they are copied from a transposed matrix, by `copyColumn`.
   bool turns() const { return place_ == RowPlace::Turned; }
   mlir::Value scratchBytes(mlir::Value rows);
@@ -73,8 +78,12 @@ public:
   /// Pointers to the rows of the tile for one tap.
   llvm::SmallVector<mlir::Value> rowPointers(mlir::ValueRange tap);
 
-  /// Bytes from a row to the next one, where that is the same for all of a batch; else null.
+  /// Of rows that are evenly apart: where one is, by its slot where it is copied, and the bytes from
+  /// one to the next.
+  mlir::Value evenRow(mlir::Value batch, mlir::Value row, mlir::Value slot);
   mlir::Value pitch();
+  /// Copies so many elements, a known number, from memory to memory.
+  void copyPiece(mlir::Value to, mlir::Value from, int64_t count);
 
   /// From an element of a row to the next, in the tile begun; of steps of several, a part of that
   /// from one step to the next.
@@ -95,6 +104,7 @@ private:
   void readPixels(graph::ConvOp conv);
   void copyMatrixRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
   void copyImageRows(mlir::Value batch, mlir::Value slot);
+  void gatherRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
   void copyRun(mlir::Value to, mlir::Value from, int64_t count);
   void copyWindowRows(mlir::Value batch, mlir::Value slot);
   struct Part {
