@@ -37,7 +37,6 @@ bool usesMatrixUnit(const Contraction &contraction, const MachineShape &machine,
   int64_t lines = cast<RankedTensorType>(contraction.panels.getType()).getShape().drop_back().back();
   return !asked.tileRows && contraction.width <= MatrixTile::kColumns &&
          contraction.width % MatrixTile::kLines == 0 && lines % MatrixTile::kLines == 0 &&
-         rowPlace(contraction, /*evenly=*/true) != RowPlace::Turned &&
          !computesPixelsInPlace(contraction) && suitsMatrixUnit(machine, contraction.root);
 }
 

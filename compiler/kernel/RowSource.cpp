@@ -69,8 +69,10 @@ static RowPlace placeOfAnyRows(const Contraction &contraction) {
 
 RowPlace rowPlace(const Contraction &contraction, bool evenly) {
   RowPlace place = placeOfAnyRows(contraction);
-  if (!evenly || place == RowPlace::Turned)
+  if (!evenly)
     return place;
+  if (place == RowPlace::Turned)
+    return RowPlace::Copied;
   if (place == RowPlace::Moved)
     return RowPlace::Gathered;
   if (!isa<BlockArgument>(contraction.left))
@@ -192,14 +194,18 @@ void RowSource::copyColumn(Value batch, ArrayRef<Value> rows, Value slot, Value 
   // Pairs as they are multiplied, of their bits.
   auto &builder = math_.builder;
   Type bits = builder.getI16Type();
-  Value next = math_.add(k, 1), last = math_.sub(products_, math_.constant(1));
-  Value low = column(batch, rows[0], count, k, bits);
-  Value high = column(batch, rows[0], count, math_.min(next, last), bits);
-  if (auto known = constantIndex(products_); !known || *known % 2) {
+  Value last = math_.sub(products_, math_.constant(1));
+  auto read = [&](Value at, bool maybeBehind) {
+    if (!maybeBehind)
+      return column(batch, rows[0], count, at, bits);
+    Value found = column(batch, rows[0], count, math_.min(at, last), bits);
     Value zero =
-        builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(high.getType()));
-    high = math_.select(math_.less(next, products_), high, zero);
-  }
+        builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(found.getType()));
+    return math_.select(math_.less(at, products_), found, zero);
+  };
+  bool isFilled = contraction_.multiple > contraction_.step; // with more than the rest of a step
+  auto known = constantIndex(products_);
+  Value low = read(k, isFilled), high = read(math_.add(k, 1), isFilled || !known || *known % 2);
   if (count == 1) { // scalars
     emitter_.store(copiedRow(slot), bits, place, low);
     return emitter_.store(copiedRow(slot), bits, math_.add(place, 1), high);
