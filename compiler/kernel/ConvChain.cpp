@@ -55,7 +55,7 @@ std::optional<int64_t> stepInKernel(graph::ConvOp conv) {
   if (isDepthwise(conv))
     return matchDepthwiseTaps(conv) ? std::optional<int64_t>(1) : std::nullopt;
   auto contraction = matchContraction(conv);
-  return contraction ? std::optional(contraction->step) : std::nullopt;
+  return contraction ? std::optional(contraction->multiple) : std::nullopt;
 }
 
 /// Of a core that multiplies and adds two vectors in each; loads bound a depthwise convolution.

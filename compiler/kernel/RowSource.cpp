@@ -78,8 +78,12 @@ RowPlace rowPlace(const Contraction &contraction, bool evenly) {
   if (!isa<BlockArgument>(contraction.left))
     return place;
   bool isEven = place == RowPlace::InPlace;
-  if (graph::ConvOp conv = contraction.conv())
-    isEven = isEven && (isPointwise(conv) || (hasWindow(conv) && !readsWholeRows(conv)));
+  if (graph::ConvOp conv = contraction.conv()) {
+    int64_t channels = cast<RankedTensorType>(conv.getW().getType()).getDimSize(1);
+    bool wholeTaps = hasWindow(conv) && !readsWholeRows(conv) &&
+                     channels % productsOfTile(contraction.step) == 0;
+    isEven = isEven && (isPointwise(conv) || wholeTaps);
+  }
   return isEven ? place : RowPlace::Gathered;
 }
 

@@ -178,9 +178,13 @@ private:
     double most = 0;
     auto asked = options_.asked(root_).chain;
     auto stepOf = [&](graph::ConvOp conv) -> std::optional<int64_t> {
-      Role role = roleOf(conv);
-      return role.isProduct() ? std::optional(kernel::stepOf(options_.machine, conv))
-                              : std::nullopt;
+      if (!roleOf(conv).isProduct())
+        return std::nullopt;
+      int64_t step = kernel::stepOf(options_.machine, conv);
+      if (!kernel::suitsMatrixUnit(options_.machine, conv))
+        return step;
+      // A chain's tiles are those of registers, which are much slower.
+      return asked ? std::optional(kernel::productsOfTile(step)) : std::nullopt;
     };
     while (links.size() < size_t(asked.value_or(kLongestChain))) {
       auto link = kernel::linkBefore(chain.front(), stepOf);

@@ -1,0 +1,154 @@
+"""Products by a CPU's matrix unit (AMX), against sums in double precision: shapes are drawn at random, odd ones included.
+
+Breaks if rows behind the last whole tile are stored, or read where there is no memory; if a depth that makes no whole tile
+counts what fills it up; if a tap's pixels are gathered from another place; or if products go by the unit nowhere.
+"""
+
+import json
+import pathlib
+import subprocess
+
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+tensmith = pytest.importorskip("tensmith")
+COMMAND = pathlib.Path(tensmith.__file__).resolve().parents[2] / "bin/tensmith"
+
+
+def has(feature):
+    done = subprocess.run([COMMAND, "machine", "--json"], capture_output=True, text=True, timeout=120)
+    return done.returncode == 0 and feature in json.loads(done.stdout).get("features", [])
+
+
+needs_bf16 = pytest.mark.skipif(not has("amx-bf16"), reason="this CPU has no amx-bf16")
+needs_int8 = pytest.mark.skipif(not has("amx-int8"), reason="this CPU has no amx-int8")
+
+
+def to_bfloat(x):
+    bits = numpy.asarray(x, numpy.float32).view(numpy.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) & 0xFFFF0000).astype(numpy.uint32).view(numpy.float32)
+
+
+def model_of(nodes, x_shape, weights, x_type=TensorProto.FLOAT):
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", x_type, x_shape)],
+                              [onnx.ValueInfoProto(name="y")],
+                              [numpy_helper.from_array(value, name) for name, value in weights.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def check(model, x, wanted, tolerance=1e-4, unit=True, **more):
+    """One and two threads give the same bits; how far they are from what is wanted is against the largest of it."""
+    results = []
+    for threads in (1, 2):
+        ours = tensmith.compile(model.SerializeToString(), threads=threads, **more)
+        summaries = json.dumps(ours.describe()["kernels"])
+        assert ("of the matrix unit" in summaries) == unit, summaries
+        results.append(numpy.asarray(ours.run(x)[0]))
+    numpy.testing.assert_array_equal(*results)
+    assert results[0].shape == wanted.shape
+    if wanted.dtype.kind in "iu":
+        numpy.testing.assert_array_equal(results[0], wanted)
+    elif wanted.size:
+        assert abs(results[0] - wanted).max() <= tolerance * abs(wanted).max()
+
+
+@needs_bf16
+@pytest.mark.parametrize("seed", range(24))
+def test_products(seed):
+    """By weights that lie as MatMul has them or transposed, of rows that are known or not."""
+    random = numpy.random.default_rng(seed)
+    rows = int(random.choice([4, 15, 16, 17, 31, 32, 33, 50, 97, 200]))
+    depth, columns = int(random.integers(1, 400)), int(random.integers(1, 200))
+    if seed % 3 == 0:
+        depth += -depth % 32
+    x = random.standard_normal((rows, depth)).astype(numpy.float32)
+    w = (random.standard_normal((depth, columns)) / depth ** 0.5).astype(numpy.float32)
+    b = random.standard_normal(columns).astype(numpy.float32)
+    turned = bool(random.integers(2))
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["s"], transB=int(turned)), helper.make_node("Relu", ["s"], ["y"])]
+    model = model_of(nodes, [rows if seed % 2 else "rows", depth], {"w": w.T.copy() if turned else w, "b": b})
+    wanted = numpy.maximum(to_bfloat(x).astype(numpy.float64) @ to_bfloat(w) + b, 0)
+    check(model, x, wanted, precision="bf16")
+    if seed % 2 == 0:  # of the same code
+        ours = tensmith.compile(model.SerializeToString(), precision="bf16")
+        for some in (0, 1, rows - 1):
+            numpy.testing.assert_array_equal(numpy.asarray(ours.run(x[:some])[0]).shape, (some, columns))
+            numpy.testing.assert_allclose(ours.run(x[:some])[0], wanted[:some], rtol=0, atol=1e-4 * abs(wanted).max())
+
+
+@needs_bf16
+@pytest.mark.parametrize("seed", range(24))
+def test_convolutions(seed):
+    random = numpy.random.default_rng(100 + seed)
+    group = int(random.choice([1, 1, 1, 2]))
+    channels = int(random.choice([3, 16, 17, 32, 64, 96])) if group == 1 else 64
+    outputs = group * int(random.integers(17, 70))
+    window = [1, 1] if seed % 4 == 0 else [int(size) for size in random.integers(1, 6, 2)]
+    attributes = {"group": group, "strides": [int(s) for s in random.integers(1, 3, 2)],
+                  "pads": [int(p) if max(window) > 1 else 0 for p in random.integers(0, 3, 4)],
+                  "dilations": [int(d) for d in random.integers(1, 3, 2)]}
+    x = random.standard_normal((int(random.integers(1, 4)), channels, *random.integers(10, 20, 2))).astype(numpy.float32)
+    w = random.standard_normal((outputs, channels // group, *window))
+    w = (w / (w[0].size) ** 0.5).astype(numpy.float32)
+    b = random.standard_normal(outputs).astype(numpy.float32)
+    model = model_of([helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes)], list(x.shape), {"w": w, "b": b})
+    rounded = model_of([helper.make_node("Conv", ["x", "w", "b"], ["y"], **attributes)], list(x.shape),
+                       {"w": to_bfloat(w), "b": b})
+    wanted = ReferenceEvaluator(rounded).run(None, {"x": to_bfloat(x)})[0]
+    check(model, x, wanted, precision="bf16")
+
+
+@needs_bf16
+def test_registers_are_taken_where_their_rows_are_asked_for(tmp_path):
+    """The panels of the unit, filled up, by register tiles; a transposed left operand as well."""
+    random = numpy.random.default_rng(7)
+    x, w = random.standard_normal((37, 45)).astype(numpy.float32), random.standard_normal((45, 70)).astype(numpy.float32)
+    wanted = to_bfloat(x).astype(numpy.float64) @ to_bfloat(w)
+    asked = tmp_path / "schedules.json"
+    asked.write_text(json.dumps({"schedules": [{"nodes": ["product"], "tile_rows": 5}]}))
+    for nodes, value in (([helper.make_node("MatMul", ["x", "w"], ["y"], name="product")], x),
+                         ([helper.make_node("Transpose", ["x"], ["t"]), helper.make_node("MatMul", ["t", "w"], ["y"], name="product")],
+                          x.T.copy())):
+        model = model_of(nodes, list(value.shape), {"w": w})
+        check(model, value, wanted, precision="bf16")
+        check(model, value, wanted, precision="bf16", unit=False, schedules=asked)
+
+
+def check_bytes(random, operator, x_shape, w, sums, rows=None, **attributes):
+    """Of QuantizeLinear and DequantizeLinear with scales of 1: nothing is rounded, so results are the same bits."""
+    zero = int(random.integers(256))
+    x = random.integers(-zero, 256 - zero, x_shape).astype(numpy.float32)
+    nodes = [helper.make_node("QuantizeLinear", ["x", "s", "xzero"], ["codes"]),
+             helper.make_node("DequantizeLinear", ["codes", "s", "xzero"], ["a"]),
+             helper.make_node("DequantizeLinear", ["w", "s", "wzero"], ["b"]),
+             helper.make_node(operator, ["a", "b"], ["y"], **attributes)]
+    weights = {"w": w, "s": numpy.float32(1), "xzero": numpy.uint8(zero), "wzero": numpy.int8(0)}
+    model = model_of(nodes, [rows or x_shape[0], *x_shape[1:]], weights)
+    check(model, x, sums(x.astype(numpy.float64), w.astype(numpy.float64)), tolerance=0)
+
+
+@needs_int8
+@pytest.mark.parametrize("seed", range(12))
+def test_products_of_bytes(seed):
+    random = numpy.random.default_rng(200 + seed)
+    rows, depth, columns = int(random.integers(4, 80)), int(random.integers(1, 300)), int(random.integers(1, 100))
+    w = random.integers(-128, 128, (depth, columns)).astype(numpy.int8)
+    check_bytes(random, "MatMul", [rows, depth], w, numpy.matmul, None if seed % 2 else "rows")
+
+
+@needs_int8
+@pytest.mark.parametrize("seed", range(12))
+def test_convolutions_of_bytes(seed):
+    random = numpy.random.default_rng(300 + seed)
+    channels, outputs, window = int(random.choice([3, 19, 32, 64])), int(random.integers(17, 70)), int(random.choice([1, 2, 3]))
+    attributes = {"strides": [int(s) for s in random.integers(1, 3, 2)], "pads": [int(random.integers(0, window))] * 4}
+    w = random.integers(-128, 128, (outputs, channels, window, window)).astype(numpy.int8)
+
+    def sums(x, w):
+        wide = model_of([helper.make_node("Conv", ["x", "w"], ["y"], **attributes)], list(x.shape), {"w": w}, TensorProto.DOUBLE)
+        return ReferenceEvaluator(wide).run(None, {"x": x})[0]
+
+    check_bytes(random, "Conv", [2, channels, 11, 13], w, sums, **attributes)
