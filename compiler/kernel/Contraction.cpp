@@ -254,7 +254,7 @@ double bfloatRate(const MachineShape &machine) {
   constexpr double kTiles = 6, kDot = 2;
   return machine.bfloatProducts == BfloatProducts::Tiles ? kTiles
          : machine.bfloatProducts == BfloatProducts::Dot ? kDot
-                                                          : 1;
+                                                         : 1;
 }
 
 int64_t productsOfTile(int64_t step) {

@@ -43,7 +43,7 @@ struct Contraction {
   mlir::Value panels; // B: a block argument [batch..., panels, taps * depth / step, width * step]
   int64_t width;      // columns of a panel
   int64_t step;       // products that are added up at once
-  int64_t multiple; // of products that rows of A have: panels may be filled up with rows of zeros
+  int64_t multiple;   // of products that rows of A have: panels may be filled up with rows of zeros
   mlir::Type accumulator; // the kernel element type of the result
   mlir::Value bias;       // [columns], of a convolution, or null
 

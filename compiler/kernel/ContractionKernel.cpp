@@ -34,7 +34,8 @@ bool computesPixelsInPlace(const Contraction &contraction) {
 /// these take them.
 bool usesMatrixUnit(const Contraction &contraction, const MachineShape &machine,
                     const Schedule &asked) {
-  int64_t lines = cast<RankedTensorType>(contraction.panels.getType()).getShape().drop_back().back();
+  int64_t lines =
+      cast<RankedTensorType>(contraction.panels.getType()).getShape().drop_back().back();
   return !asked.tileRows && contraction.width <= MatrixTile::kColumns &&
          contraction.width % MatrixTile::kLines == 0 && lines % MatrixTile::kLines == 0 &&
          !computesPixelsInPlace(contraction) && suitsMatrixUnit(machine, contraction.root);
@@ -92,8 +93,8 @@ void emitItems(IndexMath &math, const Blocking &blocking, Value begin, Value end
   });
 }
 
-/// Memory for rows that are copied, and behind them for sums that wait or for the matrix unit, where
-/// there is one; returned is the latter's, null where there is none.
+/// Memory for rows that are copied, and behind them for sums that wait or for the matrix unit,
+/// where there is one; returned is the latter's, null where there is none.
 Value takeScratch(ElementEmitter &emitter, const Contraction &contraction, const Blocking &blocking,
                   RowSource &source, MatrixTile *unit, Value begin, Value &end) {
   IndexMath &math = emitter.math;
@@ -221,8 +222,8 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
     std::optional<MatrixTile> unit;
     if (usesUnit)
       unit.emplace(emitter, contraction, source, machine);
-    Value memory = takeScratch(emitter, contraction, blocking, source, unit ? &*unit : nullptr,
-                               begin, end);
+    Value memory =
+        takeScratch(emitter, contraction, blocking, source, unit ? &*unit : nullptr, begin, end);
     Value sums = unit ? Value() : memory;
     auto store = [&](const Position &at, Value, Value offset) {
       storeResults(emitter, kernel, results, at, offset);

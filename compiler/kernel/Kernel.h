@@ -21,8 +21,8 @@
 namespace tensmith::kernel {
 
 /// How bytes, unsigned by signed, are multiplied and added up by four: not at all, in i32 as any
-/// machine can, by one instruction (vpdpbusd), or, where their sizes suit it, by a matrix unit (AMX's
-/// tdpbusd; MatrixTile.h), else by that instruction.
+/// machine can, by one instruction (vpdpbusd), or, where their sizes suit it, by a matrix unit
+/// (AMX's tdpbusd; MatrixTile.h), else by that instruction.
 enum class ByteProducts { None, Widened, Vnni, Tiles };
 
 /// How products of bf16 are added up by two, in f32: not at all, by what any machine has (which

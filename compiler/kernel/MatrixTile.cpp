@@ -32,17 +32,15 @@ Value MatrixTile::scratchBytes() {
   return math_.add(math_.mul(pitchOfCopy(), kRows), kRowsAt);
 }
 
-/// Of a tap's pixels: by more than a power of two, or they would fall into the same cache sets. What
-/// is left of a matrix lies as the matrix does.
+/// Of a tap's pixels: by more than a power of two, or they would fall into the same cache sets.
+/// What is left of a matrix lies as the matrix does.
 Value MatrixTile::pitchOfCopy() {
   if (source_.hasOneTap())
     return source_.pitch();
   return math_.add(math_.mul(source_.depth(), elementBytes()), kLineBytes);
 }
 
-Value MatrixTile::scratch(Value bytes) {
-  return bytesFrom(scratch_, bytes);
-}
+Value MatrixTile::scratch(Value bytes) { return bytesFrom(scratch_, bytes); }
 
 Value MatrixTile::bytesFrom(Value pointer, Value bytes) {
   return elementPointer(math_, emitter_.builder().getI8Type(), pointer, bytes);
@@ -58,8 +56,9 @@ void MatrixTile::call(StringRef instruction, ArrayRef<int64_t> tiles, Value poin
     operands.push_back(pointer);
   if (pitch)
     operands.push_back(math_.toI64(pitch));
-  builder.create<LLVM::CallIntrinsicOp>(
-      math_.location, TypeRange(), builder.getStringAttr("llvm.x86." + instruction.str()), operands);
+  builder.create<LLVM::CallIntrinsicOp>(math_.location, TypeRange(),
+                                        builder.getStringAttr("llvm.x86." + instruction.str()),
+                                        operands);
 }
 
 void MatrixTile::begin(Value scratchMemory) {
@@ -87,9 +86,8 @@ void MatrixTile::copyRest(Value batch, Value first, Value count) {
     Value to = scratch(math_.add(math_.mul(row, source_.pitch()), kRowsAt));
     source_.copyPiece(to, from, *constantIndex(source_.depth()));
   };
-  emitIf(math_, math_.less(count, math_.constant(kRows)), [&] {
-    emitFor(math_, math_.constant(0), count, math_.constant(1), copy);
-  });
+  emitIf(math_, math_.less(count, math_.constant(kRows)),
+         [&] { emitFor(math_, math_.constant(0), count, math_.constant(1), copy); });
 }
 
 void MatrixTile::beginRows(Value batch, Value first, Value count, Value slot) {
@@ -131,8 +129,8 @@ void MatrixTile::emitSums(Value start, int64_t columns) {
       call("tilestored64", tile, scratch(math_.constant(place)), math_.constant(kSumPitch));
     }
   };
-  emitIf(math_, math_.less(math_.constant(kLines), count_), [&] { sum(true); },
-         [&] { sum(false); });
+  emitIf(
+      math_, math_.less(math_.constant(kLines), count_), [&] { sum(true); }, [&] { sum(false); });
 }
 
 void MatrixTile::emitTaps(Value start, int64_t columns, bool both) {
@@ -189,9 +187,9 @@ void MatrixTile::prefetch(Value start, Value done) {
   Value before = math_.add(math_.mul(tile_, total), done);
   Value place = math_.mul(before, fetchedLines_ * elementBytes());
   for (int64_t line = 0; line < fetchedLines_; ++line)
-    emitter_.builder().create<LLVM::Prefetch>(
-        math_.location, bytesFrom(next, math_.add(place, line * kLineBytes)),
-        /*rw=*/0, kSecondLevel, kData);
+    emitter_.builder().create<LLVM::Prefetch>(math_.location,
+                                              bytesFrom(next, math_.add(place, line * kLineBytes)),
+                                              /*rw=*/0, kSecondLevel, kData);
 }
 
 void MatrixTile::emitDepth(Value start, Value before, const Rows &rows, int64_t columns,
@@ -206,8 +204,8 @@ void MatrixTile::emitDepth(Value start, Value before, const Rows &rows, int64_t 
     Value done = math_.add(before, k), bytes = math_.mul(k, elementBytes());
     if (fetchedLines_)
       prefetch(start, done);
-    Value line = elementPointer(math_, right, panels,
-                                math_.add(start, math_.mul(done, contraction_.width)));
+    Value line =
+        elementPointer(math_, right, panels, math_.add(start, math_.mul(done, contraction_.width)));
     for (int64_t column = 0; column < columns / kLines; ++column)
       call("tileloadd64", kRight + column, bytesFrom(line, math_.constant(column * kLineBytes)),
            linePitch);

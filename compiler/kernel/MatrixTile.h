@@ -6,11 +6,11 @@
 // the product of two such tiles to 16 x 16 sums. Four tiles of sums, of 32 rows by 32 columns, take
 // two of A and two of B for four products, which is as much as caches bring meanwhile.
 //
-// Rows of A have to be evenly apart (RowSource.h). A tile reads all of its rows: those that a matrix
-// has behind its last whole tile are copied, to where there is memory behind them. What sums they
-// give is not looked at. Pixels under a window are gathered for each tile and tap into some lines
-// that the first-level cache holds: copies for all taps and tiles would come from beyond it, and
-// there is no time for that beside the products.
+// Rows of A have to be evenly apart (RowSource.h). A tile reads all of its rows: those that a
+// matrix has behind its last whole tile are copied, to where there is memory behind them. What sums
+// they give is not looked at. Pixels under a window are gathered for each tile and tap into some
+// lines that the first-level cache holds: copies for all taps and tiles would come from beyond it,
+// and there is no time for that beside the products.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -34,8 +34,8 @@ public:
   void begin(mlir::Value scratch);
   void end();
 
-  /// The tile is number `tile` of those that pass a panel, at most `most`, which together prefetch the
-  /// next one.
+  /// The tile is number `tile` of those that pass a panel, at most `most`, which together prefetch
+  /// the next one.
   void beginPrefetch(mlir::Value tile, mlir::Value most);
 
   /// Of a matrix; of an item whose last tile has so many rows from `first` on.

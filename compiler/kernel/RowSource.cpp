@@ -313,9 +313,8 @@ void RowSource::copyPiece(Value to, Value from, int64_t count) {
   constexpr int64_t kLine = 64;
   Type bits = math_.builder.getIntegerType(8 * elementBytes());
   int64_t lanes = kLine / elementBytes(), whole = count - count % lanes;
-  emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(lanes), [&](Value at) {
-    emitter_.store(to, bits, at, emitter_.load(from, bits, at, lanes));
-  });
+  emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(lanes),
+          [&](Value at) { emitter_.store(to, bits, at, emitter_.load(from, bits, at, lanes)); });
   Value rest = math_.constant(whole);
   copyRun(elementPointer(math_, element_, to, rest), elementPointer(math_, element_, from, rest),
           count - whole);

@@ -15,9 +15,9 @@
 // are filled together, k by k, since they share cache lines of which each k has its own. Pairs of
 // bf16 are made of two k on the way.
 //
-// A matrix unit takes rows that are evenly apart in memory, and whole tiles of the depth. Those of a
-// matrix are, and pixels under a window of one; others are gathered for an item, each tap's piece in
-// its place, or, where a tap has whole tiles, by the unit's own tile (MatrixTile.h).
+// A matrix unit takes rows that are evenly apart in memory, and whole tiles of the depth. Those of
+// a matrix are, and pixels under a window of one; others are gathered for an item, each tap's piece
+// in its place, or, where a tap has whole tiles, by the unit's own tile (MatrixTile.h).
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -78,8 +78,8 @@ public:
   /// Pointers to the rows of the tile for one tap.
   llvm::SmallVector<mlir::Value> rowPointers(mlir::ValueRange tap);
 
-  /// Of rows that are evenly apart: where one is, by its slot where it is copied, and the bytes from
-  /// one to the next.
+  /// Of rows that are evenly apart: where one is, by its slot where it is copied, and the bytes
+  /// from one to the next.
   mlir::Value evenRow(mlir::Value batch, mlir::Value row, mlir::Value slot);
   mlir::Value pitch();
   /// Copies so many elements, a known number, from memory to memory.

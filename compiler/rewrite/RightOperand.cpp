@@ -107,7 +107,8 @@ RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location locatio
     if (!asked.panelVectors)
       width = widthOfPanels(matrix, width, options.machine.lanes(bytes));
     laidOut_ = step_ == 1 ? pack(graph, matrix, width)
-                          : pack(graph, kernel::interleaved(graph, matrix, step_, multiple_), width * step_);
+                          : pack(graph, kernel::interleaved(graph, matrix, step_, multiple_),
+                                 width * step_);
   }
   if (Value constant = foldedConstant(laidOut_, builder))
     laidOut_ = constant;

@@ -79,8 +79,7 @@ public:
     bool fitsBytes = layer_.largest <= std::numeric_limits<int8_t>::max(); // NarrowOperands.cpp
     double integer = fitsBytes ? sizeof(int8_t) : sizeof(int16_t);
     double bytes = layer_.integers ? integer : sizeof(float);
-    return product(1, positions, double(layer_.taps * layer_.taps * layer_.in), bytes,
-                   layer_.rate);
+    return product(1, positions, double(layer_.taps * layer_.taps * layer_.in), bytes, layer_.rate);
   }
 
   double winograd(int64_t outputs) const {

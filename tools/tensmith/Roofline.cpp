@@ -48,15 +48,15 @@ Roofline::Roofline(const Json &limits, int threads, double weightsBytes)
 }
 
 double Roofline::peak(const std::string &type) const {
-  double standard = 0;
+  double standard = 0, best = 0; // of several instructions for a type
   for (const auto &[name, rate] : peaks_) {
     bool same = name == type || (name == "i8" && type == "u8") || (name == "i16" && type == "u16");
     if (same)
-      return rate;
+      best = std::max(best, rate);
     if (name == "f32")
       standard = rate;
   }
-  return standard;
+  return best > 0 ? best : standard;
 }
 
 const Roofline::Level &Roofline::levelFor(double bytes) const {

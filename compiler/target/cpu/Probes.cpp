@@ -340,12 +340,47 @@ Probe arithmeticProbe(const Machine &machine, const MultiplyAdd &step) {
           2 * chains * inner.lanes(step.accumulatorBits) * step.products};
 }
 
+/// Of a matrix unit's instruction, with tiles as a product takes them (kernel/MatrixTile.h): four
+/// of sums, two of rows and two of columns.
+Probe tileProbe(const Machine &machine, const char *type, const char *instruction,
+                int64_t products) {
+  constexpr int64_t kTiles = 8, kLines = 16, kLineBytes = 64;
+  Inner inner(machine);
+  inner.line("%configuration = arith.constant dense<[{0}]> : vector<64xi8>",
+             Inner::list(64, [&](int64_t byte) {
+               bool isBytes = byte >= 16 && byte < 16 + 2 * kTiles && byte % 2 == 0;
+               bool isLines = byte >= 48 && byte < 48 + kTiles;
+               return std::to_string(byte == 0 ? 1 : isBytes ? kLineBytes : isLines ? kLines : 0);
+             }));
+  inner.line("llvm.store %configuration, %own {{alignment = 1 : i64} : vector<64xi8>, !llvm.ptr");
+  auto call = [&](llvm::StringRef name, llvm::StringRef operands, llvm::StringRef types) {
+    inner.line("llvm.call_intrinsic \"llvm.x86.{0}\"({1}) : ({2}) -> ()", name, operands, types);
+  };
+  call("ldtilecfg", "%own", "!llvm.ptr");
+  for (int64_t tile = 0; tile < kTiles; ++tile) {
+    inner.line("%tile{0} = llvm.mlir.constant({0} : i8) : i8", tile);
+    call("tilezero", numbered("%tile", tile), "i8");
+  }
+  inner.line("scf.for %turn = %first to %count step %one {{");
+  for (int64_t sum = 0; sum < 4; ++sum)
+    call(instruction,
+         llvm::formatv("%tile{0}, %tile{1}, %tile{2}", sum, 4 + sum / 2, 6 + sum % 2).str(),
+         "i8, i8, i8");
+  inner.line("}");
+  call("tilerelease", "", "");
+  return {inner.module(), type, instruction, 2 * 4 * kLines * kLines * kLines * products};
+}
+
 } // namespace
 
 std::vector<Probe> arithmeticProbes(const Machine &machine) {
   std::vector<Probe> probes;
   for (const MultiplyAdd &step : multiplyAdds(machine))
     probes.push_back(arithmeticProbe(machine, step));
+  if (machine.has("amx-int8"))
+    probes.push_back(tileProbe(machine, "i8", "tdpbusd", 4));
+  if (machine.has("amx-bf16"))
+    probes.push_back(tileProbe(machine, "bf16", "tdpbf16ps", 2));
   return probes;
 }
 
