@@ -99,8 +99,8 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   Value cachedRows =
       math.div(bytesForRows(math, machine, math.mul(b.depthBlock, of.lineBytes)), rowBytes);
   Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
-  if (of.copiesRows && of.wholeTiles) {
-    // Rows that were just copied are read from near, where the panels can come from there for each.
+  if (of.nearRows) {
+    // Where the panels can come from near for each such block.
     Value near = math.div(math.constant(2 * machine.l1Bytes), rowBytes);
     cachedRows = math.select(math.less(math.constant(machine.l2Bytes / 2), weights), cachedRows,
                              math.min(near, cachedRows));

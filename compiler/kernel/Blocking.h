@@ -33,6 +33,7 @@ struct ProductExtents {
   bool turnsRows = false;  // whose elements lie side by side in memory, each k's for itself
   bool dearRows = false;   // which takes as long as the product: no two items make the same
   bool wholeTiles = false; // rows that the last tile lacks cost as much as those it has
+  bool nearRows = false;   // copies, which should be in the first caches still when they are read
   bool cutsDepth = false;  // whether the sum may be cut: A's rows are then `depth` elements each
 };
 

@@ -57,17 +57,18 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
   return Blocking::choose(
       emitter.math, machine,
       {.batch = extents.batch,
-       .rows = extents.rows,
+       .rows = source.pads() ? source.paddedRows() : extents.rows,
        .columns = extents.columns,
        .panels = extents.panels,
        .depth = source.totalDepth(),
        .rowBytes = source.bytesPerRow(),
        .lineBytes = contraction.width * elementBytes,
        .height = unit ? MatrixTile::kRows : tileRows(contraction, machine),
-       .copiesRows = source.copies(),
+       .copiesRows = source.takesScratch(),
        .turnsRows = source.turns(),
        .dearRows = scoresOf(contraction.root).has_value() || computesPixels(contraction),
        .wholeTiles = unit,
+       .nearRows = unit && source.copies(),
        .cutsDepth = !unit && source.hasOneTap()},
       asked);
 }
@@ -98,11 +99,11 @@ void emitItems(IndexMath &math, const Blocking &blocking, Value begin, Value end
 Value takeScratch(ElementEmitter &emitter, const Contraction &contraction, const Blocking &blocking,
                   RowSource &source, MatrixTile *unit, Value begin, Value &end) {
   IndexMath &math = emitter.math;
-  if (!source.copies() && !blocking.cutsDepth() && !unit)
+  if (!source.takesScratch() && !blocking.cutsDepth() && !unit)
     return {};
   constexpr int64_t kLine = 64;
   Value rows = math.mul(blocking.tileBlock, blocking.height), bytes = math.constant(0);
-  if (source.copies())
+  if (source.takesScratch())
     bytes = math.mul(math.ceilDiv(source.scratchBytes(rows), math.constant(kLine)), kLine);
   Value sumBytes = math.constant(0);
   if (blocking.cutsDepth()) {
@@ -155,7 +156,10 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
             [&](Value k) { copyTiles(k); });
   for (size_t part = 0; source.copies() && !source.turns() && part < source.copiedParts(); ++part)
     copyTiles({}, part);
-  if (unit && !source.copies() && source.hasOneTap()) {
+  if (source.pads()) {
+    Value first = blocking.firstRow(math, item.tile);
+    source.copyPadded(item.batch, first, math.sub(blocking.firstRow(math, item.lastTile), first));
+  } else if (unit && !source.copies()) {
     Value last = math.sub(item.lastTile, one);
     unit->copyRest(item.batch, blocking.firstRow(math, last), rowsOf(last));
   }
@@ -193,7 +197,8 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
 Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction,
                              const MachineShape &machine, const Schedule &asked) {
   Template parts;
-  constexpr StringRef kPlaces[] = {"in place", "moved", "copied", "turned", "gathered"};
+  constexpr StringRef kPlaces[] = {"in place", "moved",    "copied",
+                                     "turned",   "gathered", "padded"};
   bool usesUnit = usesMatrixUnit(contraction, machine, asked);
   int64_t rows = usesUnit ? MatrixTile::kRows : tileRows(contraction, machine);
   parts.summary = "contraction, tile " + std::to_string(asked.tileRows.value_or(rows)) + "x" +

@@ -87,6 +87,21 @@ Value ImageRows::number(size_t number) {
                       ArrayRef(emitter_.dims(conv_.getX())).drop_back());
 }
 
+Value ImageRows::pixel(ArrayRef<Value> indices, Value channel) {
+  auto type = cast<RankedTensorType>(image().getType());
+  SmallVector<Value> at(indices);
+  at.push_back(channel);
+  Value pointer = emitter_.pixel(image(), at), inside;
+  if (!padded_)
+    return pointer;
+  for (size_t dim = 0; dim < window_.size(); ++dim) {
+    Value fits = math_.less(indices[1 + dim], dimValue(math_, emitter_.sizes, type, 1 + dim));
+    inside =
+        inside ? Value(math_.builder.create<arith::AndIOp>(math_.location, inside, fits)) : fits;
+  }
+  return math_.select(inside, pointer, zeroPixel(math_, type));
+}
+
 Value ImageRows::pointer(size_t number, ValueRange tap, Value channel) {
   if (pointwise_)
     return elementPointer(math_, getElementTypeOrSelf(image().getType()),

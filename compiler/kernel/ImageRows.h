@@ -38,6 +38,10 @@ public:
   /// buffer.
   mlir::Value pointer(size_t number, mlir::ValueRange tap, mlir::Value channel);
 
+  /// The same of the pixel with these indices [image, spatial...], which wrap below zero in the low
+  /// padding.
+  mlir::Value pixel(llvm::ArrayRef<mlir::Value> indices, mlir::Value channel);
+
 private:
   struct Pixel {
     mlir::Value image;

@@ -14,11 +14,9 @@ namespace {
 constexpr int64_t kSums = 0, kLeft = 4, kRight = 6, kTiles = 8;
 constexpr int64_t kSumBytes = 4;
 constexpr int64_t kSumPitch = MatrixTile::kColumns * kSumBytes;
-// Scratch: the configuration, sums, pointers to rows, rows that were copied.
-constexpr int64_t kPointerBytes = sizeof(void *);
+// Scratch: the configuration, sums, rows that were copied.
 constexpr int64_t kConfiguration = 0, kSumsAt = 64,
-                  kPointersAt = kSumsAt + MatrixTile::kRows * kSumPitch,
-                  kRowsAt = kPointersAt + MatrixTile::kRows * kPointerBytes;
+                  kRowsAt = kSumsAt + MatrixTile::kRows * kSumPitch;
 
 } // namespace
 
@@ -27,17 +25,8 @@ int64_t MatrixTile::elementBytes() const {
 }
 
 Value MatrixTile::scratchBytes() {
-  if (source_.copies())
-    return math_.constant(kRowsAt);
-  return math_.add(math_.mul(pitchOfCopy(), kRows), kRowsAt);
-}
-
-/// Of a tap's pixels: by more than a power of two, or they would fall into the same cache sets.
-/// What is left of a matrix lies as the matrix does.
-Value MatrixTile::pitchOfCopy() {
-  if (source_.hasOneTap())
-    return source_.pitch();
-  return math_.add(math_.mul(source_.depth(), elementBytes()), kLineBytes);
+  Value rows = source_.takesScratch() ? math_.constant(0) : math_.mul(source_.pitch(), kRows);
+  return math_.add(rows, kRowsAt);
 }
 
 Value MatrixTile::scratch(Value bytes) { return bytesFrom(scratch_, bytes); }
@@ -134,23 +123,18 @@ void MatrixTile::emitSums(Value start, int64_t columns) {
 }
 
 void MatrixTile::emitTaps(Value start, int64_t columns, bool both) {
-  if (source_.hasOneTap()) {
-    Rows rows{source_.evenRow(batch_, first_, slot_), source_.pitch()};
+  Rows rows{source_.evenRow(batch_, first_, slot_), source_.pitch()};
+  if (!source_.pads()) {
     if (!source_.copies())
       rows.first = math_.select(math_.less(count_, math_.constant(kRows)),
                                 scratch(math_.constant(kRowsAt)), rows.first);
     return emitDepth(start, math_.constant(0), rows, columns, both);
   }
-  // Of rows that there aren't, the last; they are not read.
-  SmallVector<Value> numbers;
-  Value last = math_.sub(math_.add(first_, count_), math_.constant(1));
-  for (int64_t row = 0; row < (both ? kRows : kLines); ++row)
-    numbers.push_back(math_.min(math_.add(first_, row), last));
-  source_.beginTile(batch_, numbers, slot_);
   SmallVector<Value> tap;
   std::function<void(Value)> nest = [&](Value place) {
     if (tap.size() == source_.taps().size())
-      return emitDepth(start, math_.mul(place, source_.depth()), gather(tap), columns, both);
+      return emitDepth(start, math_.mul(place, source_.depth()),
+                       {bytesFrom(rows.first, source_.tapBytes(tap)), rows.pitch}, columns, both);
     int64_t extent = source_.taps()[tap.size()];
     emitFor(math_, math_.constant(0), math_.constant(extent), math_.constant(1), [&](Value index) {
       tap.push_back(index);
@@ -159,23 +143,6 @@ void MatrixTile::emitTaps(Value start, int64_t columns, bool both) {
     });
   };
   nest(math_.constant(0));
-}
-
-MatrixTile::Rows MatrixTile::gather(ValueRange tap) {
-  auto &builder = emitter_.builder();
-  Rows rows{scratch(math_.constant(kRowsAt)), pitchOfCopy()};
-  auto slot = [&](Value row) {
-    return scratch(math_.add(math_.mul(row, kPointerBytes), kPointersAt));
-  };
-  for (auto [row, pointer] : llvm::enumerate(source_.rowPointers(tap)))
-    builder.create<LLVM::StoreOp>(math_.location, pointer, slot(math_.constant(int64_t(row))));
-  Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  emitFor(math_, math_.constant(0), count_, math_.constant(1), [&](Value row) {
-    Value from = builder.create<LLVM::LoadOp>(math_.location, pointer, slot(row));
-    source_.copyPiece(bytesFrom(rows.first, math_.mul(row, rows.pitch)), from,
-                      *constantIndex(source_.depth()));
-  });
-  return rows;
 }
 
 void MatrixTile::prefetch(Value start, Value done) {

@@ -8,9 +8,7 @@
 //
 // Rows of A have to be evenly apart (RowSource.h). A tile reads all of its rows: those that a
 // matrix has behind its last whole tile are copied, to where there is memory behind them. What sums
-// they give is not looked at. Pixels under a window are gathered for each tile and tap into some
-// lines that the first-level cache holds: copies for all taps and tiles would come from beyond it,
-// and there is no time for that beside the products.
+// they give is not looked at.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -56,14 +54,11 @@ private:
   /// Of products that are `before` others of the panel.
   void emitDepth(mlir::Value start, mlir::Value before, const Rows &rows, int64_t columns,
                  bool both);
-  /// Of the tap, into scratch.
-  Rows gather(mlir::ValueRange tap);
   /// Lines of the next panel, in the step of the depth that begins `done` products from its start.
   void prefetch(mlir::Value start, mlir::Value done);
   void call(llvm::StringRef instruction, llvm::ArrayRef<int64_t> tiles, mlir::Value pointer = {},
             mlir::Value pitch = {});
   mlir::Value scratch(mlir::Value bytes);
-  mlir::Value pitchOfCopy();
   mlir::Value bytesFrom(mlir::Value pointer, mlir::Value bytes);
   int64_t elementBytes() const;
 

@@ -151,15 +151,23 @@ void TileEmitter::readResultShapedOperandsByOffset() {
 
 void TileEmitter::emitMatrixTile(Value panel, int64_t vectors, int64_t masked) {
   matrix_.tile->emitSums(panelStart(panel), vectors * lanes_);
+  auto finish = [&](ArrayRef<Value> numbers, Value first) {
+    rows_.assign(numbers.begin(), numbers.end());
+    slot_ = math_.add(matrix_.slot, first);
+    SmallVector<Value> sums;
+    for (size_t row = 0; row < numbers.size(); ++row)
+      for (int64_t v = 0; v < vectors; ++v)
+        sums.push_back(matrix_.tile->sums(math_.add(first, int64_t(row)), v * lanes_));
+    finishTile(panel, sums, vectors, masked);
+  };
+  if (source_.pads())
+    return emitFor(math_, math_.constant(0), matrix_.count, math_.constant(1), [&](Value row) {
+      Value inside, number = source_.resultRow(math_.add(matrix_.first, row), inside);
+      emitIf(math_, inside, [&] { finish(number, row); });
+    });
   auto finishRows = [&](Value begin, Value end, int64_t count) {
     emitFor(math_, begin, end, math_.constant(count), [&](Value first) {
-      rows_ = rowNumbers(math_, math_.add(matrix_.first, first), count);
-      slot_ = math_.add(matrix_.slot, first);
-      SmallVector<Value> sums;
-      for (int64_t row = 0; row < count; ++row)
-        for (int64_t v = 0; v < vectors; ++v)
-          sums.push_back(matrix_.tile->sums(math_.add(first, row), v * lanes_));
-      finishTile(panel, sums, vectors, masked);
+      finish(rowNumbers(math_, math_.add(matrix_.first, first), count), first);
     });
   };
   constexpr int64_t kRowsAtOnce = 2; // what one waits for, another does

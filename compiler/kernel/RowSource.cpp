@@ -80,9 +80,11 @@ RowPlace rowPlace(const Contraction &contraction, bool evenly) {
   bool isEven = place == RowPlace::InPlace;
   if (graph::ConvOp conv = contraction.conv()) {
     int64_t channels = cast<RankedTensorType>(conv.getW().getType()).getDimSize(1);
-    bool wholeTaps = hasWindow(conv) && !readsWholeRows(conv) &&
-                     channels % productsOfTile(contraction.step) == 0;
-    isEven = isEven && (isPointwise(conv) || wholeTaps);
+    bool pads = hasWindow(conv) && channels % productsOfTile(contraction.step) == 0 &&
+                llvm::all_of(conv.getStrides(), [](int64_t stride) { return stride == 1; });
+    if (pads)
+      return RowPlace::Padded;
+    isEven = isEven && isPointwise(conv);
   }
   return isEven ? place : RowPlace::Gathered;
 }
@@ -118,7 +120,7 @@ void RowSource::readPixels(graph::ConvOp conv) {
   if (copies())
     return;
   ArrayRef<int64_t> window = image_->window();
-  if (readsWholeRows(conv)) {
+  if (readsWholeRows(conv) && !pads()) {
     depth_ = math_.mul(depth_, window.back());
     window = window.drop_back();
   }
@@ -131,6 +133,8 @@ int64_t RowSource::elementBytes() const {
 
 Value RowSource::bytesPerRow() {
   graph::ConvOp conv = contraction_.conv();
+  if (pads())
+    return pitch();
   if (!conv || hasOneTap() || copies())
     return math_.mul(total_, elementBytes());
   Value elements = depth_;
@@ -139,7 +143,68 @@ Value RowSource::bytesPerRow() {
   return math_.mul(elements, elementBytes());
 }
 
+/// Of the images with their padding: [images, lines, ..., pixels of a line].
+SmallVector<Value> RowSource::paddedSizes() {
+  graph::ConvOp conv = contraction_.conv();
+  SmallVector<Value> sizes = emitter_.dims(conv.getY());
+  sizes.pop_back();
+  for (auto [dim, extent] : llvm::enumerate(image_->window()))
+    sizes[1 + dim] = math_.add(sizes[1 + dim], (extent - 1) * conv.getDilations()[dim]);
+  return sizes;
+}
+
+/// From a row's first tap to its last.
+Value RowSource::pixelsBehind() {
+  SmallVector<Value> last;
+  for (int64_t extent : image_->window())
+    last.push_back(math_.constant(extent - 1));
+  return pixelOfTap(last);
+}
+
+Value RowSource::pixelOfTap(ValueRange tap) {
+  SmallVector<Value> at{math_.constant(0)};
+  for (auto [dim, index] : llvm::enumerate(tap))
+    at.push_back(math_.mul(index, contraction_.conv().getDilations()[dim]));
+  return math_.linear(at, paddedSizes());
+}
+
+Value RowSource::tapBytes(ValueRange tap) { return math_.mul(pixelOfTap(tap), pitch()); }
+
+Value RowSource::paddedRows() {
+  return math_.sub(math_.product(paddedSizes()), pixelsBehind());
+}
+
+Value RowSource::resultRow(Value row, Value &inside) {
+  SmallVector<Value> at = math_.delinear(row, paddedSizes());
+  SmallVector<Value> sizes = emitter_.dims(contraction_.conv().getY());
+  sizes.pop_back();
+  inside = {};
+  for (size_t dim = 1; dim < at.size(); ++dim) {
+    Value fits = math_.less(at[dim], sizes[dim]);
+    inside =
+        inside ? Value(math_.builder.create<arith::AndIOp>(math_.location, inside, fits)) : fits;
+  }
+  return math_.linear(at, sizes);
+}
+
+void RowSource::copyPadded(Value batch, Value first, Value count) {
+  graph::ConvOp conv = contraction_.conv();
+  SmallVector<Value> sizes = paddedSizes();
+  Value channel = math_.mul(batch, depth_), pixels = math_.add(count, pixelsBehind());
+  emitFor(math_, math_.constant(0), pixels, math_.constant(1), [&](Value pixel) {
+    SmallVector<Value> at = math_.delinear(math_.add(first, pixel), sizes);
+    for (size_t dim = 1; dim < at.size(); ++dim)
+      at[dim] = math_.sub(at[dim], math_.constant(conv.getPads()[dim - 1]));
+    Value to = elementPointer(math_, math_.builder.getI8Type(), scratch_, math_.mul(pixel, pitch()));
+    copyPiece(to, image_->pixel(at, channel), *constantIndex(depth_));
+  });
+}
+
+/// Pixels lie apart by more than a power of two, or they would fall into the same cache sets.
 Value RowSource::pitch() {
+  constexpr int64_t kLine = 64;
+  if (pads())
+    return math_.add(math_.mul(depth_, elementBytes()), kLine);
   Value elements = copies() ? copyStride()
                    : image_ ? emitter_.dims(contraction_.left).back()
                             : depth_;
@@ -147,6 +212,8 @@ Value RowSource::pitch() {
 }
 
 Value RowSource::evenRow(Value batch, Value row, Value slot) {
+  if (pads())
+    return elementPointer(math_, math_.builder.getI8Type(), scratch_, math_.mul(slot, pitch()));
   beginTile(batch, row, slot);
   return rowPointers({})[0];
 }
@@ -158,6 +225,8 @@ Value RowSource::copiedRow(Value slot) {
 }
 
 Value RowSource::scratchBytes(Value rows) {
+  if (pads())
+    return math_.mul(math_.add(rows, pixelsBehind()), pitch());
   return math_.mul(math_.mul(copyStride(), rows), elementBytes());
 }
 

@@ -16,8 +16,10 @@
 // bf16 are made of two k on the way.
 //
 // A matrix unit takes rows that are evenly apart in memory, and whole tiles of the depth. Those of
-// a matrix are, and pixels under a window of one; others are gathered for an item, each tap's piece
-// in its place, or, where a tap has whole tiles, by the unit's own tile (MatrixTile.h).
+// a matrix are, and pixels under a window of one. Under a larger one that goes on pixel by pixel
+// they are once the image has its padding around it, if rows are counted through all of that: some,
+// at the ends of lines, are no result's. So an item copies its part of the image, and is spared a
+// copy for each tap. All others are gathered, each tap's piece in its place.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -26,7 +28,7 @@
 namespace tensmith::kernel {
 
 /// Where the rows of a contraction's left operand are read.
-enum class RowPlace : uint8_t { InPlace, Moved, Copied, Turned, Gathered };
+enum class RowPlace : uint8_t { InPlace, Moved, Copied, Turned, Gathered, Padded };
 /// `evenly`: as a matrix unit takes them.
 RowPlace rowPlace(const Contraction &contraction, bool evenly = false);
 /// Whether a convolution of an image in memory is InPlace: its channels make whole steps, and are
@@ -41,6 +43,17 @@ public:
   bool copies() const {
     return place_ == RowPlace::Copied || place_ == RowPlace::Gathered || turns();
   }
+  /// Whether rows are pixels of a copy of a part of the padded image.
+  bool pads() const { return place_ == RowPlace::Padded; }
+  /// Whether either takes scratch.
+  bool takesScratch() const { return copies() || pads(); }
+  /// How many such rows there are; the result's row of one, and whether it has one.
+  mlir::Value paddedRows();
+  mlir::Value resultRow(mlir::Value row, mlir::Value &inside);
+  /// Copies the pixels that so many of them, from `first` on, read.
+  void copyPadded(mlir::Value batch, mlir::Value first, mlir::Value count);
+  /// From the first tap's pixel to this one's, in bytes.
+  mlir::Value tapBytes(mlir::ValueRange tap);
   /// Whether they are copied from a transposed matrix, by `copyColumn`.
   bool turns() const { return place_ == RowPlace::Turned; }
   mlir::Value scratchBytes(mlir::Value rows);
@@ -104,6 +117,9 @@ private:
   void readPixels(graph::ConvOp conv);
   void copyMatrixRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
   void copyImageRows(mlir::Value batch, mlir::Value slot);
+  llvm::SmallVector<mlir::Value> paddedSizes();
+  mlir::Value pixelsBehind();
+  mlir::Value pixelOfTap(mlir::ValueRange tap);
   void gatherRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
   void copyRun(mlir::Value to, mlir::Value from, int64_t count);
   void copyWindowRows(mlir::Value batch, mlir::Value slot);
