@@ -197,8 +197,7 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
 Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction,
                              const MachineShape &machine, const Schedule &asked) {
   Template parts;
-  constexpr StringRef kPlaces[] = {"in place", "moved",    "copied",
-                                     "turned",   "gathered", "padded"};
+  constexpr StringRef kPlaces[] = {"in place", "moved", "copied", "turned", "gathered", "padded"};
   bool usesUnit = usesMatrixUnit(contraction, machine, asked);
   int64_t rows = usesUnit ? MatrixTile::kRows : tileRows(contraction, machine);
   parts.summary = "contraction, tile " + std::to_string(asked.tileRows.value_or(rows)) + "x" +

@@ -88,13 +88,14 @@ void MatrixTile::beginRows(Value batch, Value first, Value count, Value slot) {
 
 void MatrixTile::beginPrefetch(Value tile, Value most) {
   constexpr int64_t kTilesOfUnknown = 4;
+  constexpr int64_t kMostLines = 8; // of more, those that the products wait for have to wait
   tile_ = tile;
   auto panels = cast<RankedTensorType>(contraction_.panels.getType());
   // What the second level holds from run to run needs none.
   bool isNear = panels.hasStaticShape() && panels.getNumElements() * elementBytes() <= l2Bytes_ / 2;
   int64_t tiles = std::max<int64_t>(constantIndex(most).value_or(kTilesOfUnknown), 1);
   int64_t lines = contraction_.width / kLines * kLines; // of a step's tiles of B
-  fetchedLines_ = isNear ? 0 : llvm::divideCeil(lines, tiles);
+  fetchedLines_ = isNear ? 0 : std::min(int64_t(llvm::divideCeil(lines, tiles)), kMostLines);
 }
 
 Value MatrixTile::sums(Value row, int64_t column) {

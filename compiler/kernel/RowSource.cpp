@@ -170,9 +170,7 @@ Value RowSource::pixelOfTap(ValueRange tap) {
 
 Value RowSource::tapBytes(ValueRange tap) { return math_.mul(pixelOfTap(tap), pitch()); }
 
-Value RowSource::paddedRows() {
-  return math_.sub(math_.product(paddedSizes()), pixelsBehind());
-}
+Value RowSource::paddedRows() { return math_.sub(math_.product(paddedSizes()), pixelsBehind()); }
 
 Value RowSource::resultRow(Value row, Value &inside) {
   SmallVector<Value> at = math_.delinear(row, paddedSizes());
@@ -195,7 +193,8 @@ void RowSource::copyPadded(Value batch, Value first, Value count) {
     SmallVector<Value> at = math_.delinear(math_.add(first, pixel), sizes);
     for (size_t dim = 1; dim < at.size(); ++dim)
       at[dim] = math_.sub(at[dim], math_.constant(conv.getPads()[dim - 1]));
-    Value to = elementPointer(math_, math_.builder.getI8Type(), scratch_, math_.mul(pixel, pitch()));
+    Value to =
+        elementPointer(math_, math_.builder.getI8Type(), scratch_, math_.mul(pixel, pitch()));
     copyPiece(to, image_->pixel(at, channel), *constantIndex(depth_));
   });
 }
