@@ -163,14 +163,24 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
     Value last = math.sub(item.lastTile, one);
     unit->copyRest(item.batch, blocking.firstRow(math, last), rowsOf(last));
   }
+  auto passTogether = [&](Value panel) {
+    Value together = math.constant(MatrixTile::kTilesOfParts);
+    emitFor(math, item.tile, item.lastTile, together, [&](Value first) {
+      Value last = math.min(math.add(first, together), item.lastTile);
+      emitFor(math, math.constant(0), math.constant(unit->parts()), one, [&](Value part) {
+        unit->beginPart(part);
+        emitFor(math, first, last, one, [&](Value t) {
+          tiles.beginMatrixRows(*unit, item.batch, blocking.firstRow(math, t), rowsOf(t), slot(t));
+          tiles.emitPanel(panel);
+        });
+      });
+    });
+  };
   auto passPanels = [&] {
     emitFor(math, item.panel, item.lastPanel, one, [&](Value panel) {
+      if (unit)
+        return passTogether(panel);
       emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
-        if (unit) {
-          unit->beginPrefetch(math.sub(t, item.tile), blocking.tileBlock);
-          tiles.beginMatrixRows(*unit, item.batch, blocking.firstRow(math, t), rowsOf(t), slot(t));
-          return tiles.emitPanel(panel);
-        }
         tiles.beginPrefetch(math.sub(t, item.tile), count, blocking.tileBlock);
         emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
           tiles.beginRows(item.batch, row, height, slot(t));
@@ -225,7 +235,7 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
     Blocking blocking = blockingOf(emitter, contraction, machine, asked);
     std::optional<MatrixTile> unit;
     if (usesUnit)
-      unit.emplace(emitter, contraction, source, machine);
+      unit.emplace(emitter, contraction, source, machine, blocking.tileBlock);
     Value memory =
         takeScratch(emitter, contraction, blocking, source, unit ? &*unit : nullptr, begin, end);
     Value sums = unit ? Value() : memory;

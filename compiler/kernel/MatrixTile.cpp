@@ -15,8 +15,20 @@ constexpr int64_t kSums = 0, kLeft = 4, kRight = 6, kTiles = 8;
 constexpr int64_t kSumBytes = 4;
 constexpr int64_t kSumPitch = MatrixTile::kColumns * kSumBytes;
 // Scratch: the configuration, sums, rows that were copied.
-constexpr int64_t kConfiguration = 0, kSumsAt = 64,
-                  kRowsAt = kSumsAt + MatrixTile::kRows * kSumPitch;
+constexpr int64_t kConfiguration = 0, kSumsAt = 64;
+constexpr int64_t kSumsOfTile = MatrixTile::kRows * kSumPitch;
+
+/// Of a panel of so many bytes; what the second level holds from run to run needs none. Of more in
+/// a step, those that the products wait for would have to wait.
+int64_t linesToPrefetch(const Contraction &contraction, int64_t bytes, int64_t l2Bytes,
+                        Value tiles) {
+  constexpr int64_t kTilesOfUnknown = 4, kMostLines = 8;
+  auto panels = cast<RankedTensorType>(contraction.panels.getType());
+  if (panels.hasStaticShape() && panels.getNumElements() * bytes <= l2Bytes / 2)
+    return 0;
+  int64_t sharedBy = std::max<int64_t>(constantIndex(tiles).value_or(kTilesOfUnknown), 1);
+  return std::min(int64_t(llvm::divideCeil(contraction.width, sharedBy)), kMostLines);
+}
 
 } // namespace
 
@@ -24,9 +36,36 @@ int64_t MatrixTile::elementBytes() const {
   return storageType(getElementTypeOrSelf(contraction_.left.getType())).getIntOrFloatBitWidth() / 8;
 }
 
+MatrixTile::MatrixTile(ElementEmitter &emitter, const Contraction &contraction, RowSource &source,
+                       const MachineShape &machine, Value tiles)
+    : emitter_(emitter), math_(emitter.math), contraction_(contraction), source_(source),
+      products_(*constantIndex(source.totalDepth())),
+      fetchedLines_(linesToPrefetch(contraction, elementBytes(), machine.l2Bytes, tiles)) {
+  // Half of the cache for the panel, the other half for rows; some more is no worse than two parts.
+  int64_t inCache = machine.l1Bytes / 2 / (contraction.width * elementBytes());
+  bool isWhole = products_ <= inCache * 3 / 2 || constantIndex(tiles) == 1;
+  parts_ = isWhole ? 1 : int64_t(llvm::divideCeil(products_, inCache));
+  productsOfPart_ =
+      int64_t(llvm::alignTo(llvm::divideCeil(products_, parts_), productsOfTile(contraction.step)));
+}
+
+Value MatrixTile::isLastPart() { return math_.less(math_.constant(parts_), math_.add(part_, 2)); }
+
+/// Of the tile, of which there is more than one where there are parts.
+Value MatrixTile::sumsAt() {
+  if (parts_ == 1)
+    return math_.constant(kSumsAt);
+  Value tile = math_.rem(math_.div(slot_, math_.constant(kRows)), math_.constant(kTilesOfParts));
+  return math_.add(math_.mul(tile, kSumsOfTile), kSumsAt);
+}
+
+Value MatrixTile::rowsAt() {
+  return math_.constant(kSumsAt + (parts_ > 1 ? kTilesOfParts : 1) * kSumsOfTile);
+}
+
 Value MatrixTile::scratchBytes() {
   Value rows = source_.takesScratch() ? math_.constant(0) : math_.mul(source_.pitch(), kRows);
-  return math_.add(rows, kRowsAt);
+  return math_.add(rows, rowsAt());
 }
 
 Value MatrixTile::scratch(Value bytes) { return bytesFrom(scratch_, bytes); }
@@ -72,7 +111,7 @@ void MatrixTile::end() { call("tilerelease", {}); }
 void MatrixTile::copyRest(Value batch, Value first, Value count) {
   auto copy = [&](Value row) {
     Value from = source_.evenRow(batch, math_.add(first, row), row);
-    Value to = scratch(math_.add(math_.mul(row, source_.pitch()), kRowsAt));
+    Value to = scratch(math_.add(math_.mul(row, source_.pitch()), rowsAt()));
     source_.copyPiece(to, from, *constantIndex(source_.depth()));
   };
   emitIf(math_, math_.less(count, math_.constant(kRows)),
@@ -86,73 +125,57 @@ void MatrixTile::beginRows(Value batch, Value first, Value count, Value slot) {
   slot_ = slot;
 }
 
-void MatrixTile::beginPrefetch(Value tile, Value most) {
-  constexpr int64_t kTilesOfUnknown = 4;
-  constexpr int64_t kMostLines = 8; // of more, those that the products wait for have to wait
-  tile_ = tile;
-  auto panels = cast<RankedTensorType>(contraction_.panels.getType());
-  // What the second level holds from run to run needs none.
-  bool isNear = panels.hasStaticShape() && panels.getNumElements() * elementBytes() <= l2Bytes_ / 2;
-  int64_t tiles = std::max<int64_t>(constantIndex(most).value_or(kTilesOfUnknown), 1);
-  int64_t lines = contraction_.width / kLines * kLines; // of a step's tiles of B
-  fetchedLines_ = isNear ? 0 : std::min(int64_t(llvm::divideCeil(lines, tiles)), kMostLines);
-}
-
 Value MatrixTile::sums(Value row, int64_t column) {
   auto type = VectorType::get({kLines}, contraction_.accumulator);
-  Value place = math_.add(math_.mul(row, kSumPitch), kSumsAt + column * kSumBytes);
+  Value place =
+      math_.add(math_.add(math_.mul(row, kSumPitch), sumsAt()), math_.constant(column * kSumBytes));
   return emitter_.builder().create<LLVM::LoadOp>(math_.location, type, scratch(place),
-                                                 /*alignment=*/4);
+                                                 /*alignment=*/kSumBytes);
 }
 
 void MatrixTile::emitSums(Value start, int64_t columns) {
   auto sum = [&](bool both) {
-    SmallVector<int64_t> tiles;
-    for (int64_t row = 0; row < 1 + both; ++row)
-      for (int64_t column = 0; column < columns / kLines; ++column)
-        tiles.push_back(kSums + row * 2 + column);
-    for (int64_t tile : tiles)
-      call("tilezero", tile);
-    emitTaps(start, columns, both);
-    for (int64_t tile : tiles) {
-      int64_t place = kSumsAt + tile / 2 * kLines * kSumPitch + tile % 2 * kLineBytes;
-      call("tilestored64", tile, scratch(math_.constant(place)), math_.constant(kSumPitch));
-    }
+    auto forEachTile = [&](llvm::function_ref<void(int64_t, Value)> body) {
+      for (int64_t row = 0; row < 1 + both; ++row)
+        for (int64_t column = 0; column < columns / kLines; ++column) {
+          int64_t place = row * kLines * kSumPitch + column * kLineBytes;
+          body(kSums + row * 2 + column, scratch(math_.add(sumsAt(), place)));
+        }
+    };
+    Value pitch = math_.constant(kSumPitch);
+    auto zero = [&] { forEachTile([&](int64_t tile, Value) { call("tilezero", tile); }); };
+    auto load = [&] {
+      forEachTile([&](int64_t tile, Value place) { call("tileloadd64", tile, place, pitch); });
+    };
+    if (parts_ > 1)
+      emitIf(math_, math_.less(part_, math_.constant(1)), zero, load);
+    else
+      zero();
+    emitDepth(start, columns, both);
+    forEachTile([&](int64_t tile, Value place) { call("tilestored64", tile, place, pitch); });
   };
   emitIf(
       math_, math_.less(math_.constant(kLines), count_), [&] { sum(true); }, [&] { sum(false); });
 }
 
-void MatrixTile::emitTaps(Value start, int64_t columns, bool both) {
-  Rows rows{source_.evenRow(batch_, first_, slot_), source_.pitch()};
-  if (!source_.pads()) {
-    if (!source_.copies())
-      rows.first = math_.select(math_.less(count_, math_.constant(kRows)),
-                                scratch(math_.constant(kRowsAt)), rows.first);
-    return emitDepth(start, math_.constant(0), rows, columns, both);
-  }
-  SmallVector<Value> tap;
-  std::function<void(Value)> nest = [&](Value place) {
-    if (tap.size() == source_.taps().size())
-      return emitDepth(start, math_.mul(place, source_.depth()),
-                       {bytesFrom(rows.first, source_.tapBytes(tap)), rows.pitch}, columns, both);
-    int64_t extent = source_.taps()[tap.size()];
-    emitFor(math_, math_.constant(0), math_.constant(extent), math_.constant(1), [&](Value index) {
-      tap.push_back(index);
-      nest(math_.add(math_.mul(place, extent), index));
-      tap.pop_back();
-    });
-  };
-  nest(math_.constant(0));
+Value MatrixTile::bytesToProduct(Value k) {
+  if (!source_.pads())
+    return math_.mul(k, elementBytes());
+  SmallVector<Value> window;
+  for (int64_t extent : source_.taps())
+    window.push_back(math_.constant(extent));
+  Value tap = math_.div(k, source_.depth());
+  Value inTap = math_.sub(k, math_.mul(tap, source_.depth()));
+  return math_.add(source_.tapBytes(math_.delinear(tap, window)), math_.mul(inTap, elementBytes()));
 }
 
-void MatrixTile::prefetch(Value start, Value done) {
+void MatrixTile::prefetch(Value start, Value k) {
   constexpr int kSecondLevel = 2, kData = 1; // operands
-  Value total = source_.totalDepth();
   Value next = elementPointer(math_, getElementTypeOrSelf(contraction_.panels.getType()),
                               emitter_.buffer(contraction_.panels),
-                              math_.add(start, math_.mul(total, contraction_.width)));
-  Value before = math_.add(math_.mul(tile_, total), done);
+                              math_.add(start, products_ * contraction_.width));
+  Value tile = math_.div(slot_, math_.constant(kRows));
+  Value before = math_.add(math_.mul(tile, products_), k);
   Value place = math_.mul(before, fetchedLines_ * elementBytes());
   for (int64_t line = 0; line < fetchedLines_; ++line)
     emitter_.builder().create<LLVM::Prefetch>(math_.location,
@@ -160,25 +183,32 @@ void MatrixTile::prefetch(Value start, Value done) {
                                               /*rw=*/0, kSecondLevel, kData);
 }
 
-void MatrixTile::emitDepth(Value start, Value before, const Rows &rows, int64_t columns,
-                           bool both) {
+void MatrixTile::emitDepth(Value start, int64_t columns, bool both) {
   StringRef multiply = isa<FloatType>(contraction_.accumulator) ? "tdpbf16ps" : "tdpbusd";
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
   Value panels = emitter_.buffer(contraction_.panels);
   Value linePitch = math_.constant(contraction_.width * contraction_.step * elementBytes());
-  Value second = bytesFrom(rows.first, math_.mul(rows.pitch, kLines));
-  Value products = math_.constant(productsOfTile(contraction_.step));
-  emitFor(math_, math_.constant(0), source_.depth(), products, [&](Value k) {
-    Value done = math_.add(before, k), bytes = math_.mul(k, elementBytes());
+  Value pitch = source_.pitch(), rows = source_.evenRow(batch_, first_, slot_);
+  if (!source_.takesScratch())
+    rows = math_.select(math_.less(count_, math_.constant(kRows)), scratch(rowsAt()), rows);
+  Value begin = math_.constant(0), end = math_.constant(products_);
+  if (parts_ > 1) {
+    begin = math_.mul(part_, productsOfPart_);
+    end = math_.min(math_.add(begin, productsOfPart_), end);
+  }
+  Value step = math_.constant(productsOfTile(contraction_.step));
+  emitFor(math_, begin, end, step, [&](Value k) {
     if (fetchedLines_)
-      prefetch(start, done);
+      prefetch(start, k);
     Value line =
-        elementPointer(math_, right, panels, math_.add(start, math_.mul(done, contraction_.width)));
+        elementPointer(math_, right, panels, math_.add(start, math_.mul(k, contraction_.width)));
     for (int64_t column = 0; column < columns / kLines; ++column)
       call("tileloadd64", kRight + column, bytesFrom(line, math_.constant(column * kLineBytes)),
            linePitch);
+    Value left = bytesFrom(rows, bytesToProduct(k));
     for (int64_t row = 0; row < 1 + both; ++row) {
-      call("tileloadd64", kLeft + row, bytesFrom(row ? second : rows.first, bytes), rows.pitch);
+      Value ofTile = row ? bytesFrom(left, math_.mul(pitch, kLines)) : left;
+      call("tileloadd64", kLeft + row, ofTile, pitch);
       for (int64_t column = 0; column < columns / kLines; ++column)
         call(multiply, {kSums + row * 2 + column, kLeft + row, kRight + column});
     }
