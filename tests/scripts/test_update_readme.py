@@ -78,6 +78,21 @@ def test_other_architectures_are_one_sentence(tmp_path):
     assert "| a | 2 |" not in readme(tree) and "| model | threads | Tensmith | ONNX Runtime | ratio |" in readme(tree)
 
 
+# Breaks if precisions are mixed up, or these races are rows of the table, which is another machine's.
+def test_the_matrix_unit_is_one_sentence(tmp_path):
+    def race(quantized, **times):
+        return {"model": "m", "threads": 1, "machine": "its machine", "quantized": quantized, "engines": {name: {"median_ms": time} for name, time in times.items()}}
+
+    unit = [race(False, tensmith=8.0, tensmith_bf16=1.0, openvino=10.0, openvino_bf16=2.0, onnxruntime=16.0),
+            race(False, tensmith=2.0, tensmith_bf16=4.0, openvino=16.0, openvino_bf16=2.0, onnxruntime=10.0),
+            race(True, tensmith=3.0, tensmith_bf16=3.0, openvino=4.0, openvino_bf16=1.0, onnxruntime=5.0)]
+    tree = copy_of_readme(tmp_path, [("race.json", [RACE]), ("matrix-unit.json", unit)])
+    assert update(tree).returncode == 0
+    assert ("bf16 0.50 to 2.00, 1.00 in the geometric mean; 8 bits 0.75 to 0.75, 0.75 in the geometric mean; "
+            "fp32 0.20 to 0.80, 0.40 in the geometric mean." in readme(tree))
+    assert "AMX; its machine" in readme(tree) and "| m | 1 |" not in readme(tree)
+
+
 def test_steps_of_training_have_a_table(tmp_path):
     step = {"step": "mlp", "threads": 1, "median_ms": {"tensmith": 4.0, "jax": 5.0, "torch": 8.0}, "memory_mb": {"tensmith": 6.0, "jax": 60.0, "torch": 16.0}}
     tree = copy_of_readme(tmp_path, [("train-mlp.json", [step])])
