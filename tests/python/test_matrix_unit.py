@@ -102,6 +102,25 @@ def test_convolutions(seed):
 
 
 @needs_bf16
+@pytest.mark.parametrize("shape, w_shape, attributes", [
+    ((2, 32, 41), (33, 32, 5), {"pads": [2, 1], "dilations": [2]}), ((1, 40, 30), (20, 40, 3), {"strides": [2], "pads": [1, 1]}),
+    ((2, 64, 5, 6, 7), (18, 64, 2, 3, 2), {"pads": [1, 0, 1, 0, 2, 1]}), ((1, 128, 3, 40), (70, 128, 3, 3), {"pads": [1, 1, 1, 1]}),
+    ((3, 64, 9, 8), (50, 32, 3, 3), {"group": 2, "pads": [1, 1, 1, 1], "dilations": [1, 3]}),
+    ((1, 512, 12, 11), (40, 512, 3, 3), {}), ((1, 32, 2, 2), (17, 32, 5, 5), {"pads": [4, 4, 4, 4]})])
+def test_windows(shape, w_shape, attributes):
+    """Of other ranks, of batches and groups, smaller than the padding, and of sums that are made in parts."""
+    random = numpy.random.default_rng(len(shape))
+    x, w = random.standard_normal(shape).astype(numpy.float32), random.standard_normal(w_shape).astype(numpy.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
+    wanted = ReferenceEvaluator(model_of([node], list(shape), {"w": to_bfloat(w)})).run(None, {"x": to_bfloat(x)})[0]
+    for first in (shape[0], "n"):
+        check(model_of([node], [first, *shape[1:]], {"w": w}), x, wanted, precision="bf16")
+    smaller = model_of([node], ["n", *(f"s{dim}" for dim in range(1, len(shape)))], {"w": w})
+    ours = tensmith.compile(smaller.SerializeToString(), precision="bf16")
+    numpy.testing.assert_allclose(ours.run(x)[0], wanted, rtol=0, atol=1e-4 * abs(wanted).max())
+
+
+@needs_bf16
 def test_registers_are_taken_where_their_rows_are_asked_for(tmp_path):
     """The panels of the unit, filled up, by register tiles; a transposed left operand as well."""
     random = numpy.random.default_rng(7)
