@@ -13,6 +13,10 @@ namespace tensmith::kernel {
 namespace {
 
 constexpr int64_t kWorkOfItem = 1 << 18; // multiply-adds that are worth an item of their own
+/// Of the matrix unit: what is worth an item, and an item that copies its rows; and what is worth
+/// it still where items would be few.
+constexpr int64_t kWorkOfUnitItem = 1 << 21, kWorkOfCopyingItem = 1 << 22;
+constexpr int64_t kLeastWorkOfUnitItem = 1 << 20, kFewItems = 8;
 constexpr int64_t kMaxItems = 64;
 constexpr int64_t kRowsWhileReading = 4; // that are done in the time that reading weights takes
 /// Of a row of A, in one block of the depth, and of one that is not worth cutting.
@@ -78,6 +82,68 @@ Value Blocking::cutDepth(IndexMath &math, const MachineShape &machine, const Pro
   return math.ceilDiv(of.rowBytes, depthBlocks);
 }
 
+static Value itemsFor(IndexMath &math, Value work, int64_t workOfItem) {
+  Value most = math.min(math.div(work, math.constant(workOfItem)), math.constant(kMaxItems));
+  return math.max(most, math.constant(1));
+}
+
+void Blocking::cutForRegisters(IndexMath &math, const MachineShape &machine,
+                               const ProductExtents &of, Value rowBytes, Value weights,
+                               Value work) {
+  Value one = math.constant(1), allTiles = math.max(tiles, one), allPanels = math.max(panels, one);
+  Value wanted = itemsFor(math, work, kWorkOfItem);
+  Value cachedRows =
+      math.div(bytesForRows(math, machine, math.mul(depthBlock, of.lineBytes)), rowBytes);
+  Value cached = math.max(math.div(cachedRows, math.constant(height)), one);
+  tileBlocks = math.select(math.less(cachedRows, of.rows),
+                           math.ceilDiv(allTiles, math.min(cached, allTiles)), one);
+  Value mostPanels =
+      of.turnsRows ? math.ceilDiv(allPanels, math.constant(kPanelsOfTurned)) : allPanels;
+  if (cutsDepth()) {
+    Value cut = math.less(one, depthBlocks);
+    Value few = math.ceilDiv(allPanels, math.constant(kPanelsOfCut));
+    mostPanels = math.select(cut, few, allPanels);
+    wanted = math.select(cut, math.min(wanted, math.constant(kMaxItemsOfCut)), wanted);
+  }
+  auto divide = [&](Value a, Value b) { return math.div(a, math.max(math.mul(of.batch, b), one)); };
+  Value worthwhile = math.ceilDiv(allTiles, math.constant(kTilesOfItem));
+  Value apart = math.min(worthwhile, divide(wanted, one));
+  tileBlocks = math.max(tileBlocks, of.turnsRows ? apart : math.select(rowsApart, apart, one));
+  if (of.copiesRows && !of.turnsRows)
+    tileBlocks = math.max(tileBlocks, math.min(allTiles, divide(wanted, one)));
+  panelBlocks = math.min(of.dearRows ? one : mostPanels,
+                         math.ceilDiv(wanted, math.max(math.mul(of.batch, tileBlocks), one)));
+  tileBlocks = math.max(
+      tileBlocks, math.min(of.turnsRows ? worthwhile : allTiles, divide(wanted, panelBlocks)));
+}
+
+/// The unit waits for what it multiplies. So an item's rows of A stay in the first-level cache, or
+/// nearly, while all panels pass, if there are items enough. Of pixels that windows share, which
+/// are few beside what is done with them, there are more.
+void Blocking::cutForMatrixUnit(IndexMath &math, const MachineShape &machine,
+                                const ProductExtents &of, Value weights, Value work) {
+  constexpr int64_t kNearTiles = 2, kPanelsOfCopies = 4;
+  constexpr int64_t kPanelsOfWindows = 2;
+  Value one = math.constant(1), allTiles = math.max(tiles, one), allPanels = math.max(panels, one);
+  Value wanted = itemsFor(math, work, of.copiesRows ? kWorkOfCopyingItem : kWorkOfUnitItem);
+  Value few = math.div(work, math.constant(kLeastWorkOfUnitItem));
+  wanted = math.max(wanted, math.min(few, math.constant(kFewItems)));
+  auto cut = [&](int64_t nearTiles, int64_t farTiles, int64_t leastPanels) {
+    Value isFar = math.less(math.constant(machine.l2Bytes / 2), weights);
+    Value most = math.select(isFar, math.constant(farTiles), math.constant(nearTiles));
+    tileBlocks = math.ceilDiv(allTiles, most);
+    Value mostPanels = math.ceilDiv(allPanels, math.constant(leastPanels));
+    panelBlocks = math.min(of.dearRows ? one : mostPanels,
+                           math.ceilDiv(wanted, math.max(math.mul(of.batch, tileBlocks), one)));
+  };
+  if (of.sharesPixels)
+    cut(kTilesOfItem, kTilesOfItem, kPanelsOfWindows);
+  else if (of.copiesRows) // which are read by the panels that come at once
+    cut(1, kNearTiles, kPanelsOfCopies);
+  else
+    cut(kNearTiles, kNearTiles, 1);
+}
+
 Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
                           const Schedule &asked) {
   Blocking b;
@@ -88,53 +154,27 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   b.panels = of.panels;
   b.batch = of.batch;
   Value one = math.constant(1), panels = math.max(of.panels, one);
-  b.cutRows(math, asked.tileRows.value_or(of.height), of.wholeTiles);
+  b.cutRows(math, asked.tileRows.value_or(of.height), /*wholeTiles=*/of.matrixUnit);
   Value rowBytes = math.max(b.cutDepth(math, machine, of, asked), one);
   Value busyRows = math.max(of.rows, math.constant(kRowsWhileReading));
   Value work = math.mul(math.mul(math.mul(of.batch, busyRows), of.columns), of.depth);
-  Value wanted =
-      math.max(math.min(math.div(work, math.constant(kWorkOfItem)), math.constant(kMaxItems)), one);
-
-  Value tiles = math.max(b.tiles, one);
-  Value cachedRows =
-      math.div(bytesForRows(math, machine, math.mul(b.depthBlock, of.lineBytes)), rowBytes);
   Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
-  if (of.nearRows) {
-    // Where the panels can come from near for each such block.
-    Value near = math.div(math.constant(2 * machine.l1Bytes), rowBytes);
-    cachedRows = math.select(math.less(math.constant(machine.l2Bytes / 2), weights), cachedRows,
-                             math.min(near, cachedRows));
-  }
-  Value cached = math.max(math.div(cachedRows, math.constant(b.height)), one);
-  Value tileBlocks = math.select(math.less(cachedRows, of.rows),
-                                 math.ceilDiv(tiles, math.min(cached, tiles)), one);
-  Value mostPanels = of.turnsRows ? math.ceilDiv(panels, math.constant(kPanelsOfTurned)) : panels;
-  if (b.cutsDepth()) {
-    Value cut = math.less(one, b.depthBlocks);
-    Value few = math.ceilDiv(panels, math.constant(kPanelsOfCut));
-    mostPanels = math.select(cut, few, panels);
-    wanted = math.select(cut, math.min(wanted, math.constant(kMaxItemsOfCut)), wanted);
-  }
-  auto divide = [&](Value a, Value b) { return math.div(a, math.max(math.mul(of.batch, b), one)); };
   b.rowsApart = math.less(
       weights, math.max(math.mul(of.rows, of.rowBytes), math.constant(machine.l2Bytes / 2)));
-  Value worthwhile = math.ceilDiv(tiles, math.constant(kTilesOfItem));
-  Value apart = math.min(worthwhile, divide(wanted, one));
-  tileBlocks = math.max(tileBlocks, of.turnsRows ? apart : math.select(b.rowsApart, apart, one));
-  if (of.copiesRows && !of.turnsRows)
-    tileBlocks = math.max(tileBlocks, math.min(tiles, divide(wanted, one)));
-  Value panelBlocks = math.min(of.dearRows ? one : mostPanels,
-                               math.ceilDiv(wanted, math.max(math.mul(of.batch, tileBlocks), one)));
-  tileBlocks = math.max(tileBlocks,
-                        math.min(of.turnsRows ? worthwhile : tiles, divide(wanted, panelBlocks)));
-  b.tileBlock = math.ceilDiv(tiles, tileBlocks);
-  b.panelBlock = math.ceilDiv(panels, panelBlocks);
+  if (of.matrixUnit)
+    b.cutForMatrixUnit(math, machine, of, weights, work);
+  else
+    b.cutForRegisters(math, machine, of, rowBytes, weights, work);
+  b.tileBlock = math.ceilDiv(math.max(b.tiles, one), b.tileBlocks);
+  b.panelBlock = math.ceilDiv(panels, b.panelBlocks);
   b.cutItems(math, asked);
   b.tileBlocks = math.ceilDiv(b.tiles, b.tileBlock);
   b.panelBlocks = math.ceilDiv(of.panels, b.panelBlock);
   b.items = math.mul(of.batch, math.mul(b.tileBlocks, b.panelBlocks));
   // A multiply-add in a tile costs a fraction of a scalar operation.
-  Value itemWork = math.div(work, math.mul(math.max(b.items, one), math.constant(8)));
+  constexpr int64_t kOfTile = 8, kOfMatrixUnit = 32;
+  Value itemWork =
+      math.div(work, math.mul(math.max(b.items, one), of.matrixUnit ? kOfMatrixUnit : kOfTile));
   b.grain = grainOf(math, itemWork);
   return b;
 }

@@ -32,9 +32,11 @@ struct ProductExtents {
   bool copiesRows = false; // each item makes a copy of its rows
   bool turnsRows = false;  // whose elements lie side by side in memory, each k's for itself
   bool dearRows = false;   // which takes as long as the product: no two items make the same
-  bool wholeTiles = false; // rows that the last tile lacks cost as much as those it has
-  bool nearRows = false;   // copies, which should be in the first caches still when they are read
-  bool cutsDepth = false;  // whether the sum may be cut: A's rows are then `depth` elements each
+  /// Which multiplies tiles faster than they arrive: rows that the last one lacks cost as much as
+  /// those it has.
+  bool matrixUnit = false;
+  bool sharesPixels = false; // whether copied rows share what is copied
+  bool cutsDepth = false;    // whether the sum may be cut: A's rows are then `depth` elements each
 };
 
 struct Blocking {
@@ -62,6 +64,11 @@ struct Blocking {
 
 private:
   void cutRows(IndexMath &math, int64_t height, bool wholeTiles = false);
+  /// Sets tileBlocks and panelBlocks.
+  void cutForRegisters(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+                       mlir::Value rowBytes, mlir::Value weights, mlir::Value work);
+  void cutForMatrixUnit(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+                        mlir::Value weights, mlir::Value work);
   void cutItems(IndexMath &math, const Schedule &asked);
   mlir::Value cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
                        const Schedule &asked);

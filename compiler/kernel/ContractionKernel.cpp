@@ -67,8 +67,8 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
        .copiesRows = source.takesScratch(),
        .turnsRows = source.turns(),
        .dearRows = scoresOf(contraction.root).has_value() || computesPixels(contraction),
-       .wholeTiles = unit,
-       .nearRows = unit && source.copies(),
+       .matrixUnit = unit,
+       .sharesPixels = source.pads(),
        .cutsDepth = !unit && source.hasOneTap()},
       asked);
 }
@@ -163,24 +163,13 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
     Value last = math.sub(item.lastTile, one);
     unit->copyRest(item.batch, blocking.firstRow(math, last), rowsOf(last));
   }
-  auto passTogether = [&](Value panel) {
-    Value together = math.constant(MatrixTile::kTilesOfParts);
-    emitFor(math, item.tile, item.lastTile, together, [&](Value first) {
-      Value last = math.min(math.add(first, together), item.lastTile);
-      emitFor(math, math.constant(0), math.constant(unit->parts()), one, [&](Value part) {
-        unit->beginPart(part);
-        emitFor(math, first, last, one, [&](Value t) {
-          tiles.beginMatrixRows(*unit, item.batch, blocking.firstRow(math, t), rowsOf(t), slot(t));
-          tiles.emitPanel(panel);
-        });
-      });
-    });
-  };
   auto passPanels = [&] {
     emitFor(math, item.panel, item.lastPanel, one, [&](Value panel) {
-      if (unit)
-        return passTogether(panel);
       emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
+        if (unit) {
+          tiles.beginMatrixRows(*unit, item.batch, blocking.firstRow(math, t), rowsOf(t), slot(t));
+          return tiles.emitPanel(panel);
+        }
         tiles.beginPrefetch(math.sub(t, item.tile), count, blocking.tileBlock);
         emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
           tiles.beginRows(item.batch, row, height, slot(t));

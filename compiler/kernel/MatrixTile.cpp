@@ -16,18 +16,17 @@ constexpr int64_t kSumBytes = 4;
 constexpr int64_t kSumPitch = MatrixTile::kColumns * kSumBytes;
 // Scratch: the configuration, sums, rows that were copied.
 constexpr int64_t kConfiguration = 0, kSumsAt = 64;
-constexpr int64_t kSumsOfTile = MatrixTile::kRows * kSumPitch;
+constexpr int64_t kRowsAt = kSumsAt + MatrixTile::kRows * kSumPitch;
 
-/// Of a panel of so many bytes; what the second level holds from run to run needs none. Of more in
-/// a step, those that the products wait for would have to wait.
+/// In a step of the depth; what the second level holds from run to run needs none.
 int64_t linesToPrefetch(const Contraction &contraction, int64_t bytes, int64_t l2Bytes,
                         Value tiles) {
-  constexpr int64_t kTilesOfUnknown = 4, kMostLines = 8;
+  constexpr int64_t kTilesOfUnknown = 4;
   auto panels = cast<RankedTensorType>(contraction.panels.getType());
   if (panels.hasStaticShape() && panels.getNumElements() * bytes <= l2Bytes / 2)
     return 0;
   int64_t sharedBy = std::max<int64_t>(constantIndex(tiles).value_or(kTilesOfUnknown), 1);
-  return std::min(int64_t(llvm::divideCeil(contraction.width, sharedBy)), kMostLines);
+  return int64_t(llvm::divideCeil(contraction.width, sharedBy));
 }
 
 } // namespace
@@ -40,32 +39,11 @@ MatrixTile::MatrixTile(ElementEmitter &emitter, const Contraction &contraction, 
                        const MachineShape &machine, Value tiles)
     : emitter_(emitter), math_(emitter.math), contraction_(contraction), source_(source),
       products_(*constantIndex(source.totalDepth())),
-      fetchedLines_(linesToPrefetch(contraction, elementBytes(), machine.l2Bytes, tiles)) {
-  // Half of the cache for the panel, the other half for rows; some more is no worse than two parts.
-  int64_t inCache = machine.l1Bytes / 2 / (contraction.width * elementBytes());
-  bool isWhole = products_ <= inCache * 3 / 2 || constantIndex(tiles) == 1;
-  parts_ = isWhole ? 1 : int64_t(llvm::divideCeil(products_, inCache));
-  productsOfPart_ =
-      int64_t(llvm::alignTo(llvm::divideCeil(products_, parts_), productsOfTile(contraction.step)));
-}
-
-Value MatrixTile::isLastPart() { return math_.less(math_.constant(parts_), math_.add(part_, 2)); }
-
-/// Of the tile, of which there is more than one where there are parts.
-Value MatrixTile::sumsAt() {
-  if (parts_ == 1)
-    return math_.constant(kSumsAt);
-  Value tile = math_.rem(math_.div(slot_, math_.constant(kRows)), math_.constant(kTilesOfParts));
-  return math_.add(math_.mul(tile, kSumsOfTile), kSumsAt);
-}
-
-Value MatrixTile::rowsAt() {
-  return math_.constant(kSumsAt + (parts_ > 1 ? kTilesOfParts : 1) * kSumsOfTile);
-}
+      fetchedLines_(linesToPrefetch(contraction, elementBytes(), machine.l2Bytes, tiles)) {}
 
 Value MatrixTile::scratchBytes() {
   Value rows = source_.takesScratch() ? math_.constant(0) : math_.mul(source_.pitch(), kRows);
-  return math_.add(rows, rowsAt());
+  return math_.add(rows, kRowsAt);
 }
 
 Value MatrixTile::scratch(Value bytes) { return bytesFrom(scratch_, bytes); }
@@ -111,7 +89,7 @@ void MatrixTile::end() { call("tilerelease", {}); }
 void MatrixTile::copyRest(Value batch, Value first, Value count) {
   auto copy = [&](Value row) {
     Value from = source_.evenRow(batch, math_.add(first, row), row);
-    Value to = scratch(math_.add(math_.mul(row, source_.pitch()), rowsAt()));
+    Value to = scratch(math_.add(math_.mul(row, source_.pitch()), kRowsAt));
     source_.copyPiece(to, from, *constantIndex(source_.depth()));
   };
   emitIf(math_, math_.less(count, math_.constant(kRows)),
@@ -127,8 +105,7 @@ void MatrixTile::beginRows(Value batch, Value first, Value count, Value slot) {
 
 Value MatrixTile::sums(Value row, int64_t column) {
   auto type = VectorType::get({kLines}, contraction_.accumulator);
-  Value place =
-      math_.add(math_.add(math_.mul(row, kSumPitch), sumsAt()), math_.constant(column * kSumBytes));
+  Value place = math_.add(math_.mul(row, kSumPitch), math_.constant(kSumsAt + column * kSumBytes));
   return emitter_.builder().create<LLVM::LoadOp>(math_.location, type, scratch(place),
                                                  /*alignment=*/kSumBytes);
 }
@@ -138,19 +115,12 @@ void MatrixTile::emitSums(Value start, int64_t columns) {
     auto forEachTile = [&](llvm::function_ref<void(int64_t, Value)> body) {
       for (int64_t row = 0; row < 1 + both; ++row)
         for (int64_t column = 0; column < columns / kLines; ++column) {
-          int64_t place = row * kLines * kSumPitch + column * kLineBytes;
-          body(kSums + row * 2 + column, scratch(math_.add(sumsAt(), place)));
+          int64_t place = kSumsAt + row * kLines * kSumPitch + column * kLineBytes;
+          body(kSums + row * 2 + column, scratch(math_.constant(place)));
         }
     };
     Value pitch = math_.constant(kSumPitch);
-    auto zero = [&] { forEachTile([&](int64_t tile, Value) { call("tilezero", tile); }); };
-    auto load = [&] {
-      forEachTile([&](int64_t tile, Value place) { call("tileloadd64", tile, place, pitch); });
-    };
-    if (parts_ > 1)
-      emitIf(math_, math_.less(part_, math_.constant(1)), zero, load);
-    else
-      zero();
+    forEachTile([&](int64_t tile, Value) { call("tilezero", tile); });
     emitDepth(start, columns, both);
     forEachTile([&](int64_t tile, Value place) { call("tilestored64", tile, place, pitch); });
   };
@@ -190,14 +160,10 @@ void MatrixTile::emitDepth(Value start, int64_t columns, bool both) {
   Value linePitch = math_.constant(contraction_.width * contraction_.step * elementBytes());
   Value pitch = source_.pitch(), rows = source_.evenRow(batch_, first_, slot_);
   if (!source_.takesScratch())
-    rows = math_.select(math_.less(count_, math_.constant(kRows)), scratch(rowsAt()), rows);
-  Value begin = math_.constant(0), end = math_.constant(products_);
-  if (parts_ > 1) {
-    begin = math_.mul(part_, productsOfPart_);
-    end = math_.min(math_.add(begin, productsOfPart_), end);
-  }
+    rows = math_.select(math_.less(count_, math_.constant(kRows)), scratch(math_.constant(kRowsAt)),
+                        rows);
   Value step = math_.constant(productsOfTile(contraction_.step));
-  emitFor(math_, begin, end, step, [&](Value k) {
+  emitFor(math_, math_.constant(0), math_.constant(products_), step, [&](Value k) {
     if (fetchedLines_)
       prefetch(start, k);
     Value line =

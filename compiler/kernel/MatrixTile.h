@@ -9,10 +9,6 @@
 // Rows of A have to be evenly apart (RowSource.h). A tile reads all of its rows: those that a
 // matrix has behind its last whole tile are copied, to where there is memory behind them. What sums
 // they give is not looked at.
-//
-// Of a depth that is long beside the first-level cache, all of an item's tiles pass a part of a
-// panel before the next part of it: the panel is then read from beyond that cache once, and not by
-// each tile. Their sums wait in scratch.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -24,10 +20,6 @@ class MatrixTile {
 public:
   static constexpr int64_t kLines = 16, kLineBytes = 64; // of a tile
   static constexpr int64_t kRows = 2 * kLines, kColumns = 2 * kLines;
-  /// Tiles of an item, from its first on, that pass the parts of a panel together: so many sums
-  /// wait in the second-level cache at most.
-  static constexpr int64_t kTilesOfParts = 16;
-
   /// For items of so many tiles at most.
   MatrixTile(ElementEmitter &emitter, const Contraction &contraction, RowSource &source,
              const MachineShape &machine, mlir::Value tiles);
@@ -40,15 +32,10 @@ public:
 
   /// Of a matrix; of an item whose last tile has so many rows from `first` on.
   void copyRest(mlir::Value batch, mlir::Value first, mlir::Value count);
-  /// In how many parts sums are made; what follows is this one of them.
-  int64_t parts() const { return parts_; }
-  void beginPart(mlir::Value part) { part_ = part; }
-  mlir::Value isLastPart();
   /// Rows of A: so many of a batch, from `first` on, at most kRows; an item's from `slot` on.
   void beginRows(mlir::Value batch, mlir::Value first, mlir::Value count, mlir::Value slot);
-  /// The part's sums of the rows begun and a panel's first `columns` / kLines tiles of columns,
-  /// added to those of the parts before. `start`: the panel's first element. The tiles that pass a
-  /// panel prefetch the next one together.
+  /// The sums of the rows begun and a panel's first `columns` / kLines tiles of columns. `start`:
+  /// the panel's first element. The tiles that pass a panel prefetch the next one together.
   void emitSums(mlir::Value start, int64_t columns);
   /// A vector of kLines sums of a row, counted from the first, where `emitSums` has put them.
   mlir::Value sums(mlir::Value row, int64_t column);
@@ -59,8 +46,6 @@ private:
   mlir::Value bytesToProduct(mlir::Value k);
   /// Lines of the next panel, in the step of the depth at `k`.
   void prefetch(mlir::Value start, mlir::Value k);
-  mlir::Value sumsAt();
-  mlir::Value rowsAt();
   void call(llvm::StringRef instruction, llvm::ArrayRef<int64_t> tiles, mlir::Value pointer = {},
             mlir::Value pitch = {});
   mlir::Value scratch(mlir::Value bytes);
@@ -71,9 +56,9 @@ private:
   IndexMath &math_;
   const Contraction &contraction_;
   RowSource &source_;
-  int64_t products_, parts_ = 1, productsOfPart_ = 0;
+  int64_t products_;
   int64_t fetchedLines_ = 0; // in a step of the depth
-  mlir::Value scratch_, batch_, first_, count_, slot_, part_;
+  mlir::Value scratch_, batch_, first_, count_, slot_;
 };
 
 } // namespace tensmith::kernel

@@ -151,11 +151,6 @@ void TileEmitter::readResultShapedOperandsByOffset() {
 
 void TileEmitter::emitMatrixTile(Value panel, int64_t vectors, int64_t masked) {
   matrix_.tile->emitSums(panelStart(panel), vectors * lanes_);
-  auto finish = [&] { finishMatrixTile(panel, vectors, masked); };
-  matrix_.tile->parts() > 1 ? emitIf(math_, matrix_.tile->isLastPart(), finish) : finish();
-}
-
-void TileEmitter::finishMatrixTile(Value panel, int64_t vectors, int64_t masked) {
   auto finish = [&](ArrayRef<Value> numbers, Value first) {
     rows_.assign(numbers.begin(), numbers.end());
     slot_ = math_.add(matrix_.slot, first);

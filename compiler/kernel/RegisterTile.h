@@ -69,7 +69,6 @@ private:
   void emitTile(mlir::Value panel, int64_t vectors, int64_t masked);
 
   void emitMatrixTile(mlir::Value panel, int64_t vectors, int64_t masked);
-  void finishMatrixTile(mlir::Value panel, int64_t vectors, int64_t masked);
 
   void finishTile(mlir::Value panel, mlir::ValueRange sums, int64_t vectors, int64_t masked);
 
