@@ -16,7 +16,7 @@ constexpr int64_t kWorkOfItem = 1 << 18; // multiply-adds that are worth an item
 /// Of the matrix unit: what is worth an item, and an item that copies its rows; and what is worth
 /// it still where items would be few.
 constexpr int64_t kWorkOfUnitItem = 1 << 21, kWorkOfCopyingItem = 1 << 22;
-constexpr int64_t kLeastWorkOfUnitItem = 1 << 20, kFewItems = 8;
+constexpr int64_t kLeastWorkOfUnitItem = 1 << 20, kFewItems = 8, kMaxItemsOfCopies = 16;
 constexpr int64_t kMaxItems = 64;
 constexpr int64_t kRowsWhileReading = 4; // that are done in the time that reading weights takes
 /// Of a row of A, in one block of the depth, and of one that is not worth cutting.
@@ -125,7 +125,9 @@ void Blocking::cutForMatrixUnit(IndexMath &math, const MachineShape &machine,
   constexpr int64_t kNearTiles = 2, kPanelsOfCopies = 4;
   constexpr int64_t kPanelsOfWindows = 2;
   Value one = math.constant(1), allTiles = math.max(tiles, one), allPanels = math.max(panels, one);
-  Value wanted = itemsFor(math, work, of.copiesRows ? kWorkOfCopyingItem : kWorkOfUnitItem);
+  Value wanted = of.copiesRows ? math.min(itemsFor(math, work, kWorkOfCopyingItem),
+                                          math.constant(kMaxItemsOfCopies))
+                               : itemsFor(math, work, kWorkOfUnitItem);
   Value few = math.div(work, math.constant(kLeastWorkOfUnitItem));
   wanted = math.max(wanted, math.min(few, math.constant(kFewItems)));
   auto cut = [&](int64_t nearTiles, int64_t farTiles, int64_t leastPanels) {
@@ -133,8 +135,8 @@ void Blocking::cutForMatrixUnit(IndexMath &math, const MachineShape &machine,
     Value most = math.select(isFar, math.constant(farTiles), math.constant(nearTiles));
     tileBlocks = math.ceilDiv(allTiles, most);
     Value mostPanels = math.ceilDiv(allPanels, math.constant(leastPanels));
-    panelBlocks = math.min(of.dearRows ? one : mostPanels,
-                           math.ceilDiv(wanted, math.max(math.mul(of.batch, tileBlocks), one)));
+    Value wantedOfTiles = math.div(wanted, math.max(math.mul(of.batch, tileBlocks), one));
+    panelBlocks = of.dearRows ? one : math.min(mostPanels, math.max(wantedOfTiles, one));
   };
   if (of.sharesPixels)
     cut(kTilesOfItem, kTilesOfItem, kPanelsOfWindows);
