@@ -224,7 +224,7 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
     Blocking blocking = blockingOf(emitter, contraction, machine, asked);
     std::optional<MatrixTile> unit;
     if (usesUnit)
-      unit.emplace(emitter, contraction, source, machine, blocking.tileBlock);
+      unit.emplace(emitter, contraction, source, machine, blocking.tileBlock, blocking.panelBlock);
     Value memory =
         takeScratch(emitter, contraction, blocking, source, unit ? &*unit : nullptr, begin, end);
     Value sums = unit ? Value() : memory;

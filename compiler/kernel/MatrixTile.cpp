@@ -36,10 +36,20 @@ int64_t MatrixTile::elementBytes() const {
 }
 
 MatrixTile::MatrixTile(ElementEmitter &emitter, const Contraction &contraction, RowSource &source,
-                       const MachineShape &machine, Value tiles)
+                       const MachineShape &machine, Value tiles, Value panels)
     : emitter_(emitter), math_(emitter.math), contraction_(contraction), source_(source),
       products_(*constantIndex(source.totalDepth())),
-      fetchedLines_(linesToPrefetch(contraction, elementBytes(), machine.l2Bytes, tiles)) {}
+      fetchedLines_(linesToPrefetch(contraction, elementBytes(), machine.l2Bytes, tiles)) {
+  auto knownTiles = constantIndex(tiles), knownPanels = constantIndex(panels);
+  auto all = cast<RankedTensorType>(contraction.panels.getType());
+  auto run = source.runFrom(math_.constant(0));
+  if (!knownTiles || !run || run->bytes <= machine.l2Bytes / 2 ||
+      knownPanels != all.getShape()[all.getRank() - 3])
+    return;
+  tiles_ = *knownTiles;
+  int64_t steps = *knownPanels * (products_ / productsOfTile(contraction.step));
+  fetchedLinesOfRows_ = llvm::divideCeil(kRows * run->bytesOfRow, kLineBytes * steps);
+}
 
 Value MatrixTile::scratchBytes() {
   Value rows = source_.takesScratch() ? math_.constant(0) : math_.mul(source_.pitch(), kRows);
@@ -110,7 +120,7 @@ Value MatrixTile::sums(Value row, int64_t column) {
                                                  /*alignment=*/kSumBytes);
 }
 
-void MatrixTile::emitSums(Value start, int64_t columns) {
+void MatrixTile::emitSums(Value panel, Value start, int64_t columns) {
   auto sum = [&](bool both) {
     auto forEachTile = [&](llvm::function_ref<void(int64_t, Value)> body) {
       for (int64_t row = 0; row < 1 + both; ++row)
@@ -121,7 +131,7 @@ void MatrixTile::emitSums(Value start, int64_t columns) {
     };
     Value pitch = math_.constant(kSumPitch);
     forEachTile([&](int64_t tile, Value) { call("tilezero", tile); });
-    emitDepth(start, columns, both);
+    emitDepth(panel, start, columns, both);
     forEachTile([&](int64_t tile, Value place) { call("tilestored64", tile, place, pitch); });
   };
   emitIf(
@@ -139,21 +149,38 @@ Value MatrixTile::bytesToProduct(Value k) {
   return math_.add(source_.tapBytes(math_.delinear(tap, window)), math_.mul(inTap, elementBytes()));
 }
 
-void MatrixTile::prefetch(Value start, Value k) {
+void MatrixTile::prefetchLines(Value pointer, Value begin, int64_t count) {
   constexpr int kSecondLevel = 2, kData = 1; // operands
+  for (int64_t line = 0; line < count; ++line) {
+    Value place = math_.mul(math_.add(begin, line), kLineBytes);
+    emitter_.builder().create<LLVM::Prefetch>(math_.location, bytesFrom(pointer, place), /*rw=*/0,
+                                              kSecondLevel, kData);
+  }
+}
+
+void MatrixTile::prefetchPanel(Value start, Value k) {
   Value next = elementPointer(math_, getElementTypeOrSelf(contraction_.panels.getType()),
                               emitter_.buffer(contraction_.panels),
                               math_.add(start, products_ * contraction_.width));
   Value tile = math_.div(slot_, math_.constant(kRows));
-  Value before = math_.add(math_.mul(tile, products_), k);
-  Value place = math_.mul(before, fetchedLines_ * elementBytes());
-  for (int64_t line = 0; line < fetchedLines_; ++line)
-    emitter_.builder().create<LLVM::Prefetch>(math_.location,
-                                              bytesFrom(next, math_.add(place, line * kLineBytes)),
-                                              /*rw=*/0, kSecondLevel, kData);
+  Value before = stepsBefore(tile, k);
+  prefetchLines(next, math_.mul(before, fetchedLines_), fetchedLines_);
 }
 
-void MatrixTile::emitDepth(Value start, int64_t columns, bool both) {
+void MatrixTile::prefetchRows(Value panel, Value k) {
+  Value next = math_.add(math_.sub(first_, slot_), tiles_ * kRows);
+  Value tile = math_.add(math_.mul(panel, tiles_), math_.div(slot_, math_.constant(kRows)));
+  prefetchLines(source_.runFrom(next)->first, math_.mul(stepsBefore(tile, k), fetchedLinesOfRows_),
+                fetchedLinesOfRows_);
+}
+
+/// Of the depth, by so many tiles that do all of it, and one that is at `k`.
+Value MatrixTile::stepsBefore(Value tiles, Value k) {
+  return math_.div(math_.add(math_.mul(tiles, products_), k),
+                   math_.constant(productsOfTile(contraction_.step)));
+}
+
+void MatrixTile::emitDepth(Value panel, Value start, int64_t columns, bool both) {
   StringRef multiply = isa<FloatType>(contraction_.accumulator) ? "tdpbf16ps" : "tdpbusd";
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
   Value panels = emitter_.buffer(contraction_.panels);
@@ -165,7 +192,9 @@ void MatrixTile::emitDepth(Value start, int64_t columns, bool both) {
   Value step = math_.constant(productsOfTile(contraction_.step));
   emitFor(math_, math_.constant(0), math_.constant(products_), step, [&](Value k) {
     if (fetchedLines_)
-      prefetch(start, k);
+      prefetchPanel(start, k);
+    if (fetchedLinesOfRows_)
+      prefetchRows(panel, k);
     Value line =
         elementPointer(math_, right, panels, math_.add(start, math_.mul(k, contraction_.width)));
     for (int64_t column = 0; column < columns / kLines; ++column)

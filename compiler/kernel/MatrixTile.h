@@ -20,9 +20,9 @@ class MatrixTile {
 public:
   static constexpr int64_t kLines = 16, kLineBytes = 64; // of a tile
   static constexpr int64_t kRows = 2 * kLines, kColumns = 2 * kLines;
-  /// For items of so many tiles at most.
+  /// For items of so many tiles and panels at most.
   MatrixTile(ElementEmitter &emitter, const Contraction &contraction, RowSource &source,
-             const MachineShape &machine, mlir::Value tiles);
+             const MachineShape &machine, mlir::Value tiles, mlir::Value panels);
 
   /// Of the thread.
   mlir::Value scratchBytes();
@@ -35,17 +35,22 @@ public:
   /// Rows of A: so many of a batch, from `first` on, at most kRows; an item's from `slot` on.
   void beginRows(mlir::Value batch, mlir::Value first, mlir::Value count, mlir::Value slot);
   /// The sums of the rows begun and a panel's first `columns` / kLines tiles of columns. `start`:
-  /// the panel's first element. The tiles that pass a panel prefetch the next one together.
-  void emitSums(mlir::Value start, int64_t columns);
+  /// the panel's first element. The tiles that pass a panel prefetch the next one together, and an
+  /// item's tiles on all panels the next item's rows, where either doesn't come from near.
+  void emitSums(mlir::Value panel, mlir::Value start, int64_t columns);
   /// A vector of kLines sums of a row, counted from the first, where `emitSums` has put them.
   mlir::Value sums(mlir::Value row, int64_t column);
 
 private:
-  void emitDepth(mlir::Value start, int64_t columns, bool both);
+  void emitDepth(mlir::Value panel, mlir::Value start, int64_t columns, bool both);
   /// From a row's first byte to what it has for the products from the `k`th on.
   mlir::Value bytesToProduct(mlir::Value k);
   /// Lines of the next panel, in the step of the depth at `k`.
-  void prefetch(mlir::Value start, mlir::Value k);
+  void prefetchPanel(mlir::Value start, mlir::Value k);
+  /// Lines of the next item's rows.
+  void prefetchRows(mlir::Value panel, mlir::Value k);
+  mlir::Value stepsBefore(mlir::Value tiles, mlir::Value k);
+  void prefetchLines(mlir::Value pointer, mlir::Value begin, int64_t count);
   void call(llvm::StringRef instruction, llvm::ArrayRef<int64_t> tiles, mlir::Value pointer = {},
             mlir::Value pitch = {});
   mlir::Value scratch(mlir::Value bytes);
@@ -57,7 +62,8 @@ private:
   const Contraction &contraction_;
   RowSource &source_;
   int64_t products_;
-  int64_t fetchedLines_ = 0; // in a step of the depth
+  int64_t fetchedLines_ = 0, fetchedLinesOfRows_ = 0; // in a step of the depth
+  int64_t tiles_ = 0; // of an item whose next one's rows are fetched
   mlir::Value scratch_, batch_, first_, count_, slot_;
 };
 

@@ -150,7 +150,7 @@ void TileEmitter::readResultShapedOperandsByOffset() {
 }
 
 void TileEmitter::emitMatrixTile(Value panel, int64_t vectors, int64_t masked) {
-  matrix_.tile->emitSums(panelStart(panel), vectors * lanes_);
+  matrix_.tile->emitSums(panel, panelStart(panel), vectors * lanes_);
   auto finish = [&](ArrayRef<Value> numbers, Value first) {
     rows_.assign(numbers.begin(), numbers.end());
     slot_ = math_.add(matrix_.slot, first);

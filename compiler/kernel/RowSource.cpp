@@ -217,6 +217,27 @@ Value RowSource::evenRow(Value batch, Value row, Value slot) {
   return rowPointers({})[0];
 }
 
+std::optional<RowSource::Run> RowSource::runFrom(Value row) {
+  auto type = cast<RankedTensorType>(contraction_.left.getType());
+  graph::ConvOp conv = contraction_.conv();
+  bool batches = cast<RankedTensorType>(contraction_.panels.getType()).getRank() > 3;
+  auto isOne = [](int64_t size) { return size == 1; };
+  bool isImage = conv && conv.getGroup() == 1 && llvm::all_of(conv.getStrides(), isOne);
+  if (!type.hasStaticShape() || !(conv ? isImage : !batches) ||
+      !(pads() || place_ == RowPlace::InPlace))
+    return std::nullopt;
+  if (pads()) { // from the pixel, or where it would be
+    SmallVector<Value> at = math_.delinear(row, paddedSizes());
+    for (size_t dim = 1; dim < at.size(); ++dim)
+      at[dim] = math_.sub(at[dim], math_.constant(conv.getPads()[dim - 1]));
+    row = math_.linear(at, ArrayRef(emitter_.dims(contraction_.left)).drop_back());
+  }
+  int64_t elements = type.getShape().back();
+  return Run{
+      elementPointer(math_, element_, emitter_.buffer(contraction_.left), math_.mul(row, elements)),
+      elements * elementBytes(), type.getNumElements() * elementBytes()};
+}
+
 Value RowSource::copyStride() { return math_.add(total_, kCopyPadding); }
 
 Value RowSource::copiedRow(Value slot) {

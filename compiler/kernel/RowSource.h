@@ -95,6 +95,13 @@ public:
   /// from one to the next.
   mlir::Value evenRow(mlir::Value batch, mlir::Value row, mlir::Value slot);
   mlir::Value pitch();
+  /// Bytes in memory that rows are, or are copied from, one row's behind the other's.
+  struct Run {
+    mlir::Value first; // of the row asked for
+    int64_t bytesOfRow, bytes;
+  };
+  /// Where there are such, of a known number.
+  std::optional<Run> runFrom(mlir::Value row);
   /// Copies so many elements, a known number, from memory to memory.
   void copyPiece(mlir::Value to, mlir::Value from, int64_t count);
 
