@@ -88,7 +88,9 @@ bool savesTimeInRows(graph::ConvOp conv, const MachineShape &machine) {
   // in the second-level cache. And each core reads all of them, and not only its own part, which
   // takes as long as what it writes and reads less of the image.
   double weights = leastBytes(storedRight(conv)), image = leastBytes(storedLeft(conv));
-  return weights <= double(machine.l2Bytes) / 2 && weights <= image;
+  // A matrix unit multiplies in less time than an image takes to be written and read.
+  double worth = suitsMatrixUnit(machine, conv) ? 2 * image : image;
+  return weights <= double(machine.l2Bytes) / 2 && weights <= worth;
 }
 
 } // namespace tensmith::kernel
