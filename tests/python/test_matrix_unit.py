@@ -103,7 +103,7 @@ def test_convolutions(seed):
     ((3, 64, 9, 8), (50, 32, 3, 3), {"group": 2, "pads": [1, 1, 1, 1], "dilations": [1, 3]}),
     ((1, 512, 12, 11), (40, 512, 3, 3), {}), ((1, 32, 2, 2), (17, 32, 5, 5), {"pads": [4, 4, 4, 4]})])
 def test_windows(shape, w_shape, attributes):
-    """Of other ranks, of batches and groups, smaller than the padding, and of sums that are made in parts."""
+    """Of other ranks, of batches and groups, smaller than the padding, and of long sums."""
     random = numpy.random.default_rng(len(shape))
     x, w = random.standard_normal(shape).astype(numpy.float32), random.standard_normal(w_shape).astype(numpy.float32)
     node = helper.make_node("Conv", ["x", "w"], ["y"], **attributes)
@@ -129,6 +129,20 @@ def test_registers_are_taken_where_their_rows_are_asked_for(tmp_path):
         model = model_of(nodes, list(value.shape), {"w": w})
         check(model, value, wanted, precision="bf16")
         check(model, value, wanted, precision="bf16", unit=False, schedules=asked)
+
+
+@needs_bf16
+@pytest.mark.parametrize("channels, outputs, window, stride, tiles", [(64, 256, 1, 1, 1), (64, 256, 3, 2, 1), (64, 64, 3, 1, 8)])
+def test_an_item_passes_all_panels(channels, outputs, window, stride, tiles):
+    """So that the rows which it copies are copied once."""
+    random = numpy.random.default_rng(window)
+    x = random.standard_normal((1, channels, 56, 56)).astype(numpy.float32)
+    w = (random.standard_normal((outputs, channels, window, window)) / channels).astype(numpy.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], strides=[stride] * 2, pads=[window // 2] * 4)
+    ours = tensmith.compile(model_of([node], list(x.shape), {"w": w}).SerializeToString(), precision="bf16")
+    entries = json.loads(ours.describe()["metadata"]["schedules"])
+    [entry] = [entry for entry in entries if entry["kernel"].startswith("conv")]
+    assert (entry["item_tiles"], entry["item_panels"]) == (tiles, outputs // 32)
 
 
 def check_bytes(random, operator, x_shape, w, sums, rows=None, **attributes):
