@@ -118,32 +118,34 @@ void Blocking::cutForRegisters(IndexMath &math, const MachineShape &machine,
 }
 
 /// The unit waits for what it multiplies. So an item's rows of A stay in the first-level cache, or
-/// nearly, while all panels pass, if there are items enough. Of pixels that windows share, which
-/// are few beside what is done with them, there are more.
+/// nearly, while all panels pass, if there are items enough. Of pixels that windows share there are
+/// more: at least twice those that an item copies beside its own.
 void Blocking::cutForMatrixUnit(IndexMath &math, const MachineShape &machine,
                                 const ProductExtents &of, Value weights, Value work) {
-  constexpr int64_t kNearTiles = 2, kPanelsOfCopies = 4;
-  constexpr int64_t kPanelsOfWindows = 2;
+  constexpr int64_t kTiles = 2, kPanelsOfCopies = 4, kPanelsOfWindows = 2;
   Value one = math.constant(1), allTiles = math.max(tiles, one), allPanels = math.max(panels, one);
   Value wanted = of.copiesRows ? math.min(itemsFor(math, work, kWorkOfCopyingItem),
                                           math.constant(kMaxItemsOfCopies))
                                : itemsFor(math, work, kWorkOfUnitItem);
   Value few = math.div(work, math.constant(kLeastWorkOfUnitItem));
   wanted = math.max(wanted, math.min(few, math.constant(kFewItems)));
-  auto cut = [&](int64_t nearTiles, int64_t farTiles, int64_t leastPanels) {
-    Value isFar = math.less(math.constant(machine.l2Bytes / 2), weights);
-    Value most = math.select(isFar, math.constant(farTiles), math.constant(nearTiles));
-    tileBlocks = math.ceilDiv(allTiles, most);
+  auto cut = [&](Value tilesOfItem, int64_t leastPanels) {
+    tileBlocks = math.ceilDiv(allTiles, tilesOfItem);
     Value mostPanels = math.ceilDiv(allPanels, math.constant(leastPanels));
     Value wantedOfTiles = math.div(wanted, math.max(math.mul(of.batch, tileBlocks), one));
     panelBlocks = of.dearRows ? one : math.min(mostPanels, math.max(wantedOfTiles, one));
   };
-  if (of.sharesPixels)
-    cut(kTilesOfItem, kTilesOfItem, kPanelsOfWindows);
-  else if (of.copiesRows) // which are read by the panels that come at once
-    cut(1, kNearTiles, kPanelsOfCopies);
-  else
-    cut(kNearTiles, kNearTiles, 1);
+  if (of.sharedRows) {
+    Value worthwhile = math.ceilDiv(math.mul(of.sharedRows, 2), math.constant(height));
+    Value bytesOfTile = math.mul(math.max(of.rowBytes, one), height);
+    Value cached = math.div(math.constant(machine.l2Bytes / 2), bytesOfTile);
+    cut(math.max(math.min(worthwhile, cached), math.constant(kTilesOfItem)), kPanelsOfWindows);
+  } else if (of.copiesRows) { // which are read by the panels that come at once
+    Value isFar = math.less(math.constant(machine.l2Bytes / 2), weights);
+    cut(math.select(isFar, math.constant(kTiles), one), kPanelsOfCopies);
+  } else {
+    cut(math.constant(kTiles), 1);
+  }
 }
 
 Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of,

@@ -35,8 +35,8 @@ struct ProductExtents {
   /// Which multiplies tiles faster than they arrive: rows that the last one lacks cost as much as
   /// those it has.
   bool matrixUnit = false;
-  bool sharesPixels = false; // whether copied rows share what is copied
-  bool cutsDepth = false;    // whether the sum may be cut: A's rows are then `depth` elements each
+  mlir::Value sharedRows; // of those that an item copies, so many are another's, too; may be null
+  bool cutsDepth = false; // whether the sum may be cut: A's rows are then `depth` elements each
 };
 
 struct Blocking {

@@ -68,7 +68,7 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
        .turnsRows = source.turns(),
        .dearRows = scoresOf(contraction.root).has_value() || computesPixels(contraction),
        .matrixUnit = unit,
-       .sharesPixels = source.pads(),
+       .sharedRows = source.pads() ? source.pixelsBehind() : Value(),
        .cutsDepth = !unit && source.hasOneTap()},
       asked);
 }

@@ -47,8 +47,10 @@ public:
   bool pads() const { return place_ == RowPlace::Padded; }
   /// Whether either takes scratch.
   bool takesScratch() const { return copies() || pads(); }
-  /// How many such rows there are; the result's row of one, and whether it has one.
+  /// How many such rows there are, and pixels behind a row's first that it reads as well; the
+  /// result's row of one, and whether it has one.
   mlir::Value paddedRows();
+  mlir::Value pixelsBehind();
   mlir::Value resultRow(mlir::Value row, mlir::Value &inside);
   /// Copies the pixels that so many of them, from `first` on, read.
   void copyPadded(mlir::Value batch, mlir::Value first, mlir::Value count);
@@ -125,7 +127,6 @@ private:
   void copyMatrixRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
   void copyImageRows(mlir::Value batch, mlir::Value slot);
   llvm::SmallVector<mlir::Value> paddedSizes();
-  mlir::Value pixelsBehind();
   mlir::Value pixelOfTap(mlir::ValueRange tap);
   void gatherRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
   void copyRun(mlir::Value to, mlir::Value from, int64_t count);
