@@ -97,9 +97,15 @@ void TileEmitter::beginPrefetch(Value tile, Value tiles, Value most) {
   int64_t ofTile = llvm::divideCeil(line, std::max<int64_t>(known.value_or(line), 1));
   // What the second level holds from run to run anyway needs no more than that.
   auto panels = cast<RankedTensorType>(contraction_.panels.getType());
-  bool isNear =
-      panels.hasStaticShape() && panels.getNumElements() * line <= l2Bytes_ * contraction_.width;
-  fetchedLines_ = isNear ? 1 : llvm::divideCeil(ofTile, kLineBytes);
+  auto fit = [&](int64_t bytes) {
+    return panels.hasStaticShape() && panels.getNumElements() * line <= bytes * contraction_.width;
+  };
+  bool isNear = fit(l2Bytes_);
+  // A step's lines are all asked for where they come from memory; what some cores' second levels
+  // hold together, as a recurrence's weights, may be near as well.
+  constexpr int64_t kSomeCores = 8;
+  int64_t together = fit(kSomeCores * l2Bytes_) ? 1 : contraction_.step;
+  fetchedLines_ = isNear ? 1 : llvm::divideCeil(ofTile * together, kLineBytes);
   // A full tile's requests alone don't keep memory busy where tiles are few: all lines in their
   // order, those of the next step again, make the core's own prefetcher join.
   fetchedLinesOfFull_ = isNear ? 1 : llvm::divideCeil(line * contraction_.step, kLineBytes);
