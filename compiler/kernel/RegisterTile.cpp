@@ -94,7 +94,7 @@ void TileEmitter::beginPrefetch(Value tile, Value tiles, Value most) {
   Type element = storageType(getElementTypeOrSelf(contraction_.panels.getType()));
   int64_t line = contraction_.width * std::max(element.getIntOrFloatBitWidth() / 8, 1u);
   auto known = constantIndex(most), depth = constantIndex(source_.totalDepth());
-  int64_t ofTile = llvm::divideCeil(line, std::max<int64_t>(known.value_or(line), 1));
+  int64_t ofTile = llvm::divideCeil(line, std::max<int64_t>(known.value_or(1), 1));
   // What the second level holds from run to run anyway needs no more than that.
   auto panels = cast<RankedTensorType>(contraction_.panels.getType());
   auto fit = [&](int64_t bytes) {
