@@ -28,6 +28,9 @@ constexpr int64_t kTilesOfItem = 8;
 constexpr int64_t kPanelsOfTurned = 16;
 /// Where the depth is cut, an item's rows of A come from beyond the cache: for some panels, then.
 constexpr int64_t kPanelsOfCut = 4, kMaxItemsOfCut = 16;
+constexpr int64_t kMultipleOfDepth = 16; // of a block: of whole steps and cache lines
+/// Tiles that take less time than their panels to arrive, and those that gain from it still.
+constexpr int64_t kFewTiles = 8, kMostStreamingTiles = 24;
 
 /// Bytes of the second-level cache that rows of A may fill: what two panels leave of it, if that is
 /// no less than half.
@@ -54,7 +57,7 @@ void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
 
 /// Returns the bytes of A that a row has in one block.
 Value Blocking::cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
-                         const Schedule &asked) {
+                         Value weights, const Schedule &asked) {
   Value one = math.constant(1);
   depthBlock = of.depth;
   depthBlocks = one;
@@ -65,13 +68,19 @@ Value Blocking::cutDepth(IndexMath &math, const MachineShape &machine, const Pro
     depthBlocks = math.max(math.ceilDiv(of.depth, depthBlock), one);
     return math.ceilDiv(of.rowBytes, depthBlocks);
   }
+  cutLongRows(math, machine, of);
+  streamPanels(math, machine, of, weights);
+  return math.ceilDiv(of.rowBytes, depthBlocks);
+}
+
+void Blocking::cutLongRows(IndexMath &math, const MachineShape &machine, const ProductExtents &of) {
   auto known = constantIndex(of.rowBytes);
   if (constantIndex(of.rows) == 1 || (known && *known <= kUncutBytes))
-    return of.rowBytes;
-  constexpr int64_t kMultiple = 16; // of whole steps and cache lines
+    return;
+  Value one = math.constant(1);
   Value blocks = math.max(math.ceilDiv(of.rowBytes, math.constant(kDepthBlockBytes)), one);
-  Value block = math.ceilDiv(math.ceilDiv(of.depth, blocks), math.constant(kMultiple));
-  block = math.mul(math.max(block, one), kMultiple);
+  Value block = math.ceilDiv(math.ceilDiv(of.depth, blocks), math.constant(kMultipleOfDepth));
+  block = math.mul(math.max(block, one), kMultipleOfDepth);
   Value isLong = math.less(math.constant(kUncutBytes), of.rowBytes);
   Value isMuch = math.less(math.constant(machine.l2Bytes / 2), math.mul(of.rowBytes, of.rows));
   auto choose = [&](Value cut, Value whole) {
@@ -79,7 +88,26 @@ Value Blocking::cutDepth(IndexMath &math, const MachineShape &machine, const Pro
   };
   depthBlock = choose(block, of.depth);
   depthBlocks = choose(math.ceilDiv(of.depth, block), one);
-  return math.ceilDiv(of.rowBytes, depthBlocks);
+}
+
+/// A tile by itself reads a panel as it comes; several of them, from the first-level cache.
+void Blocking::streamPanels(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+                            Value weights) {
+  Value one = math.constant(1), no = math.less(one, one);
+  auto atMost = [&](int64_t most) { return math.less(tiles, math.constant(most + 1)); };
+  auto both = [&](Value a, Value b) { return math.select(a, b, no); };
+  Value isFar = math.less(math.constant(machine.l2Bytes), weights);
+  streamsPanels = both(isFar, both(math.less(one, tiles), atMost(kMostStreamingTiles)));
+  auto blockOf = [&](int64_t bytes) {
+    int64_t multiples = std::max<int64_t>(bytes / of.lineBytes / kMultipleOfDepth, 1);
+    return math.min(math.constant(multiples * kMultipleOfDepth), depthBlock);
+  };
+  // What is longer is worth more than what is nearer where sums of many tiles wait in between.
+  Value block =
+      math.select(atMost(kFewTiles), blockOf(machine.l1Bytes / 2), blockOf(machine.l1Bytes));
+  depthBlock = math.select(streamsPanels, block, depthBlock);
+  Value blocks = math.max(math.ceilDiv(of.depth, depthBlock), one);
+  depthBlocks = math.select(streamsPanels, blocks, depthBlocks);
 }
 
 static Value itemsFor(IndexMath &math, Value work, int64_t workOfItem) {
@@ -88,8 +116,7 @@ static Value itemsFor(IndexMath &math, Value work, int64_t workOfItem) {
 }
 
 void Blocking::cutForRegisters(IndexMath &math, const MachineShape &machine,
-                               const ProductExtents &of, Value rowBytes, Value weights,
-                               Value work) {
+                               const ProductExtents &of, Value rowBytes, Value work) {
   Value one = math.constant(1), allTiles = math.max(tiles, one), allPanels = math.max(panels, one);
   Value wanted = itemsFor(math, work, kWorkOfItem);
   Value cachedRows =
@@ -113,6 +140,10 @@ void Blocking::cutForRegisters(IndexMath &math, const MachineShape &machine,
     tileBlocks = math.max(tileBlocks, math.min(allTiles, divide(wanted, one)));
   panelBlocks = math.min(of.dearRows ? one : mostPanels,
                          math.ceilDiv(wanted, math.max(math.mul(of.batch, tileBlocks), one)));
+  if (streamsPanels) {
+    tileBlocks = math.select(streamsPanels, one, tileBlocks);
+    panelBlocks = math.select(streamsPanels, allPanels, panelBlocks);
+  }
   tileBlocks = math.max(
       tileBlocks, math.min(of.turnsRows ? worthwhile : allTiles, divide(wanted, panelBlocks)));
 }
@@ -159,16 +190,16 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   b.batch = of.batch;
   Value one = math.constant(1), panels = math.max(of.panels, one);
   b.cutRows(math, asked.tileRows.value_or(of.height), /*wholeTiles=*/of.matrixUnit);
-  Value rowBytes = math.max(b.cutDepth(math, machine, of, asked), one);
+  Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
+  Value rowBytes = math.max(b.cutDepth(math, machine, of, weights, asked), one);
   Value busyRows = math.max(of.rows, math.constant(kRowsWhileReading));
   Value work = math.mul(math.mul(math.mul(of.batch, busyRows), of.columns), of.depth);
-  Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
   b.rowsApart = math.less(
       weights, math.max(math.mul(of.rows, of.rowBytes), math.constant(machine.l2Bytes / 2)));
   if (of.matrixUnit)
     b.cutForMatrixUnit(math, machine, of, weights, work);
   else
-    b.cutForRegisters(math, machine, of, rowBytes, weights, work);
+    b.cutForRegisters(math, machine, of, rowBytes, work);
   b.tileBlock = math.ceilDiv(math.max(b.tiles, one), b.tileBlocks);
   b.panelBlock = math.ceilDiv(panels, b.panelBlocks);
   b.cutItems(math, asked);

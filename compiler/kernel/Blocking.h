@@ -14,6 +14,10 @@
 // High-Performance Matrix Multiplication", 2008). Sums are kept in between, and where the depth
 // is cut doesn't depend on the number of threads.
 //
+// Where there are few tiles, and more weights than a core's cache holds, these arrive more slowly
+// than they are multiplied. An item is then one panel, of which all tiles pass a block of the depth
+// that the first-level cache holds, while the next one arrives.
+//
 // A schedule may ask for other blocks (Schedule.h).
 #pragma once
 
@@ -35,7 +39,8 @@ struct ProductExtents {
   /// Which multiplies tiles faster than they arrive: rows that the last one lacks cost as much as
   /// those it has.
   bool matrixUnit = false;
-  mlir::Value sharedRows; // of those that an item copies, so many are another's, too; may be null
+  mlir::Value sharedRows =
+      {};                 // so many of those that an item copies are another's, too; may be null
   bool cutsDepth = false; // whether the sum may be cut: A's rows are then `depth` elements each
 };
 
@@ -48,6 +53,9 @@ struct Blocking {
   mlir::Value tileBlocks, panelBlocks;    // their numbers
   mlir::Value depthBlock, depthBlocks;    // of the sum, and their number
   mlir::Value rowsApart;                  // whether neighbouring items share rows, and not panels
+  /// Whether all tiles pass a block of one panel, then the next, as it comes from memory; null
+  /// where the depth isn't cut.
+  mlir::Value streamsPanels;
   mlir::Value items, grain;
   Schedule asked;
 
@@ -66,12 +74,15 @@ private:
   void cutRows(IndexMath &math, int64_t height, bool wholeTiles = false);
   /// Sets tileBlocks and panelBlocks.
   void cutForRegisters(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
-                       mlir::Value rowBytes, mlir::Value weights, mlir::Value work);
+                       mlir::Value rowBytes, mlir::Value work);
   void cutForMatrixUnit(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
                         mlir::Value weights, mlir::Value work);
   void cutItems(IndexMath &math, const Schedule &asked);
   mlir::Value cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
-                       const Schedule &asked);
+                       mlir::Value weights, const Schedule &asked);
+  void cutLongRows(IndexMath &math, const MachineShape &machine, const ProductExtents &of);
+  void streamPanels(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+                    mlir::Value weights);
 };
 
 /// Calls `tile(first row, height)` for row tile `number`: once for each height that occurs.

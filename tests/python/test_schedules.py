@@ -192,3 +192,35 @@ def test_weights_that_are_not_finite_stay_with_the_plain_convolution(tmp_path):
     assert entry["winograd_outputs"] == 0
     asked = tensmith.compile(data, schedules=written(tmp_path / "s.json", [{"nodes": ["c"], "winograd_outputs": 4}]))
     assert [entry["winograd_outputs"] for entry in of_kernel(asked, "conv")] == [4]
+
+
+FAR_DEPTH, FAR_COLUMNS = 2501, 771  # of f32, more than a core's cache holds
+
+
+def far_product(rows):
+    random = numpy.random.default_rng(17)
+    w = (random.standard_normal((FAR_DEPTH, FAR_COLUMNS)) / FAR_DEPTH ** 0.5).astype("float32")
+    graph = helper.make_graph([helper.make_node("MatMul", ["x", "w"], ["p"]), helper.make_node("Relu", ["p"], ["y"])], "g",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [rows, FAR_DEPTH])],
+                              [onnx.ValueInfoProto(name="y")], [numpy_helper.from_array(w, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString(), w
+
+
+def test_few_rows_pass_weights_as_they_arrive():
+    """Breaks if blocks of the depth are lost or counted twice, if the number of threads changes sums, or where only the run
+    knows the rows, if it chooses otherwise than the compiler would."""
+    model, w = far_product("rows")
+    random = numpy.random.default_rng(18)
+    anyhow = [tensmith.compile(model, threads=threads) for threads in (1, 2)]
+    for rows in (1, 2, 6, 7, 13, 29, 48, 49, 90, 144, 145, 400):
+        x = random.standard_normal((rows, FAR_DEPTH)).astype("float32")
+        wanted = numpy.maximum(x.astype("float64") @ w, 0)
+        ours = tensmith.compile(far_product(rows)[0])
+        results = [numpy.asarray(compiled.run(x)[0]) for compiled in (ours, *anyhow)]
+        assert numpy.abs(results[0] - wanted).max() <= 1e-5 * numpy.abs(wanted).max()
+        numpy.testing.assert_array_equal(results[1], results[2])
+        numpy.testing.assert_allclose(results[1], results[0], rtol=0, atol=1e-5 * numpy.abs(wanted).max())
+        [entry] = of_kernel(ours, "matmul")
+        tiles = -(-rows // entry["tile_rows"])
+        streams = entry.get("depth_block", FAR_DEPTH) < FAR_DEPTH and entry["item_panels"] == 1 and entry["item_tiles"] >= tiles
+        assert streams == (1 < tiles <= 24), entry
