@@ -2,6 +2,7 @@
 #include "base/Cpus.h"
 
 #include <algorithm>
+#include <atomic>
 #include <climits>
 #include <cstdio>
 #include <fstream>
@@ -89,9 +90,11 @@ int cpusOfQuota(const char *cpuMax) {
 
 bool mayUseTiles() {
 #if defined(__x86_64__)
-  constexpr int kRequest = 0x1023; // ARCH_REQ_XCOMP_PERM
-  constexpr int kTileData = 18;    // the number of a component of the state
-  static const bool given = syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
+  constexpr int kRequest = 0x1023;        // ARCH_REQ_XCOMP_PERM
+  constexpr int kTileData = 18;           // the number of a component of the state
+  static std::atomic<bool> given = false; // what is refused may be given later
+  if (!given)
+    given = syscall(SYS_arch_prctl, kRequest, kTileData) == 0;
   return given;
 #else
   return false;

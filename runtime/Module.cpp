@@ -74,10 +74,13 @@ Status checkFeatures(const plan::Module &module) {
     if (state != FeatureState::Present)
       (state == FeatureState::Absent ? absent : unknown) += " " + name;
   }
-  if (!absent.empty())
+  if (!absent.empty()) {
+    bool matrixUnit = absent.find(" amx-") != std::string::npos;
     return {StatusCode::InvalidModule,
             "the module's code needs CPU features that this machine lacks:" + absent +
+                (matrixUnit ? " (or that the system refuses this process)" : "") +
                 "; compile the model for this machine"};
+  }
   if (!unknown.empty())
     return {StatusCode::InvalidModule,
             "the module's code needs CPU features that this runtime does not know:" + unknown +

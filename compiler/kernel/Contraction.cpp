@@ -465,9 +465,11 @@ std::optional<Contraction> matchContraction(Operation *root) {
   match.multiple = match.step;
   int64_t lines = cast<RankedTensorType>(match.panels.getType()).getShape().drop_back().back();
   int64_t depth = depthOf(root);
-  if (!ShapedType::isDynamic(lines) && !ShapedType::isDynamic(depth) &&
-      lines * match.step >= depth + match.step)
+  bool known = !ShapedType::isDynamic(lines) && !ShapedType::isDynamic(depth);
+  if (known && lines * match.step >= depth + match.step)
     match.multiple = productsOfTile(match.step);
+  if (known && lines * match.step != int64_t(llvm::alignTo(depth, match.multiple)))
+    return std::nullopt;
   if (!canAccumulate(match.accumulator, match.left, match.panels))
     return std::nullopt;
   return match;

@@ -24,12 +24,6 @@ int64_t tileRows(const Contraction &contraction, const MachineShape &machine) {
   return fused || machine.vectorRegisters > kFewRegisters ? kTileRows : kTileRows - 1;
 }
 
-/// Whether rows are pixels that the kernel makes, and then reads where they are.
-bool computesPixelsInPlace(const Contraction &contraction) {
-  return contraction.conv() && !isa<BlockArgument>(contraction.left) &&
-         rowPlace(contraction) == RowPlace::InPlace;
-}
-
 /// Whether a matrix unit does it: not where rows of register tiles are asked for, or panels lie as
 /// these take them.
 bool usesMatrixUnit(const Contraction &contraction, const MachineShape &machine,
@@ -38,7 +32,7 @@ bool usesMatrixUnit(const Contraction &contraction, const MachineShape &machine,
       cast<RankedTensorType>(contraction.panels.getType()).getShape().drop_back().back();
   return !asked.tileRows && contraction.width <= MatrixTile::kColumns &&
          contraction.width % MatrixTile::kLines == 0 && lines % MatrixTile::kLines == 0 &&
-         !computesPixelsInPlace(contraction) && suitsMatrixUnit(machine, contraction.root);
+         suitsMatrixUnit(machine, contraction.root);
 }
 
 /// Whether the image of a convolution is made by its kernel, the rows of an item in the thread's
@@ -199,6 +193,7 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
   constexpr StringRef kPlaces[] = {"in place", "moved", "copied", "turned", "gathered", "padded"};
   bool usesUnit = usesMatrixUnit(contraction, machine, asked);
   int64_t rows = usesUnit ? MatrixTile::kRows : tileRows(contraction, machine);
+  parts.usesMatrixUnit = usesUnit;
   parts.summary = "contraction, tile " + std::to_string(asked.tileRows.value_or(rows)) + "x" +
                   std::to_string(contraction.width) + (usesUnit ? " of the matrix unit" : "") +
                   ", rows " + kPlaces[size_t(rowPlace(contraction, usesUnit))].str();

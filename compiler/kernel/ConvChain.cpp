@@ -30,7 +30,7 @@ int64_t pixelsOfLine(graph::ConvOp conv) {
 }
 
 /// Whether the sizes are known and there is a tile for it that reads pixels where they lie.
-bool fitsChain(graph::ConvOp conv, StepOf stepOf) {
+bool fitsChain(graph::ConvOp conv, MultipleOf multipleOf) {
   // Of one dimension, a line would be a pixel.
   constexpr int64_t kLeastRank = 4;
   auto isKnown = [](Value value) {
@@ -41,17 +41,17 @@ bool fitsChain(graph::ConvOp conv, StepOf stepOf) {
   if (!conv.getChannelsLast() || !isKnown(conv.getX()) || !isKnown(conv.getW()) ||
       !isKnown(conv.getY()))
     return false;
-  auto step = stepOf(conv);
-  if (!step || isDepthwise(conv))
-    return step && takesDepthwise(conv);
+  auto multiple = multipleOf(conv);
+  if (!multiple || isDepthwise(conv))
+    return multiple && takesDepthwise(conv);
   // In lower tiles a sum is cut into parts (RegisterTile.h), and which pixels are in one would
   // depend on where a thread begins.
   constexpr int64_t kLeastRows = 5;
-  return conv.getGroup() == 1 && readsPixelsInPlace(conv, *step) &&
+  return conv.getGroup() == 1 && readsPixelsInPlace(conv, *multiple) &&
          rowsOfLines(pixelsOfLine(conv), kTileRows) >= kLeastRows;
 }
 
-std::optional<int64_t> stepInKernel(graph::ConvOp conv) {
+std::optional<int64_t> multipleInKernel(graph::ConvOp conv) {
   if (isDepthwise(conv))
     return matchDepthwiseTaps(conv) ? std::optional<int64_t>(1) : std::nullopt;
   auto contraction = matchContraction(conv);
@@ -74,19 +74,19 @@ int64_t bytesOfLine(graph::ConvOp conv) {
 
 } // namespace
 
-std::optional<ChainLink> linkBefore(graph::ConvOp conv, StepOf stepOf) {
-  if (!fitsChain(conv, stepOf))
+std::optional<ChainLink> linkBefore(graph::ConvOp conv, MultipleOf multipleOf) {
+  if (!fitsChain(conv, multipleOf))
     return std::nullopt;
   llvm::SetVector<Operation *> elementwise;
   auto before = cast_or_null<graph::ConvOp>(
       onlyBehind(conv.getX(), llvm::IsaPred<graph::ConvOp>, elementwise));
-  if (!before || !fitsChain(before, stepOf))
+  if (!before || !fitsChain(before, multipleOf))
     return std::nullopt;
   return ChainLink{before, dependentOn(before, elementwise)};
 }
 
 bool computesImage(graph::ConvOp conv) {
-  auto link = linkBefore(conv, stepInKernel);
+  auto link = linkBefore(conv, multipleInKernel);
   return link && (isa<BlockArgument>(imageInMemory(link->conv)) || computesImage(link->conv));
 }
 
@@ -96,7 +96,7 @@ SmallVector<graph::ConvOp> chainBehind(Operation *root) {
     return {};
   SmallVector<graph::ConvOp> chain{last};
   while (computesImage(chain.back()))
-    chain.push_back(linkBefore(chain.back(), stepInKernel)->conv);
+    chain.push_back(linkBefore(chain.back(), multipleInKernel)->conv);
   std::reverse(chain.begin(), chain.end());
   return chain;
 }

@@ -25,12 +25,12 @@ struct ChainLink {
   llvm::SetVector<mlir::Operation *> elementwise;
 };
 
-/// Products that a convolution's tile adds up at once, as its weights are laid out or will be;
-/// nothing where it gets none.
-using StepOf = llvm::function_ref<std::optional<int64_t>(graph::ConvOp)>;
+/// What the products of a convolution's sums are filled up to a multiple of, as its weights are
+/// laid out or will be; nothing where it gets no tile.
+using MultipleOf = llvm::function_ref<std::optional<int64_t>(graph::ConvOp)>;
 /// The convolution that computes the image of `conv`, both of known sizes and with tiles that read
 /// pixels where they lie. Who else uses what is between is not looked at.
-std::optional<ChainLink> linkBefore(graph::ConvOp conv, StepOf stepOf);
+std::optional<ChainLink> linkBefore(graph::ConvOp conv, MultipleOf multipleOf);
 /// Whether in the kernel's region the image is computed by such a convolution, whose own image is
 /// so, too, or in memory.
 bool computesImage(graph::ConvOp conv);

@@ -70,6 +70,7 @@ struct EmittedKernel {
   std::vector<std::string> messages;
   /// The template that took the region, in words: for `inspect`.
   std::string summary;
+  bool usesMatrixUnit = false;
   /// The choices that it was made by, as far as the compilation makes them: those over symbolic
   /// sizes are made by each run.
   Schedule schedule;

@@ -151,6 +151,7 @@ Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts) {
   EmittedKernel result;
   result.module = frame.module;
   result.summary = parts.summary;
+  result.usesMatrixUnit = parts.usesMatrixUnit;
   func::FuncOp inner = frame.declareInner();
   frame.emitBody(inner);
   result.schedule = frame.emitEntry(parts);

@@ -31,6 +31,7 @@ struct Template {
                      mlir::Value end)>
       body;
   std::string summary;
+  bool usesMatrixUnit = false;
 };
 
 /// A grain such that a range of items takes at least some tens of microseconds: `work` scalar

@@ -37,13 +37,13 @@ static bool hasWindow(graph::ConvOp conv) {
   return llvm::any_of(weights.getShape().drop_front(2), [](int64_t size) { return size != 1; });
 }
 
-bool readsPixelsInPlace(graph::ConvOp conv, int64_t step) {
+bool readsPixelsInPlace(graph::ConvOp conv, int64_t multiple) {
   auto weights = cast<RankedTensorType>(conv.getW().getType());
   bool window = hasWindow(conv);
   bool wholeRows = readsWholeRows(conv);
   bool longEnough = !window || weights.getDimSize(1) >= kFewChannels || wholeRows;
   int64_t run = weights.getDimSize(1) * (wholeRows ? weights.getShape().back() : 1);
-  return longEnough && run % step == 0;
+  return longEnough && run % multiple == 0;
 }
 
 static RowPlace placeOfAnyRows(const Contraction &contraction) {
@@ -67,6 +67,33 @@ static RowPlace placeOfAnyRows(const Contraction &contraction) {
   return pieces ? RowPlace::Moved : RowPlace::Copied;
 }
 
+/// Whether rows that are counted through the padded image take a matrix unit less time than those
+/// that are gathered, tap by tap: it passes more of them, and an item copies pixels behind its own.
+/// Sizes that aren't known are taken for usual ones.
+static bool isPaddingCheap(graph::ConvOp conv) {
+  constexpr int64_t kUsualSize = 64, kRowsOfTile = 32, kRowsOfItem = 256, kCachedBytes = 1 << 19;
+  constexpr double kColumnsOfCopy = 50; // so many are multiplied while an element is copied
+  ArrayRef<int64_t> shape = cast<RankedTensorType>(conv.getY().getType()).getShape();
+  ArrayRef<int64_t> weights = cast<RankedTensorType>(conv.getW().getType()).getShape();
+  bool isBatchKnown = !ShapedType::isDynamic(shape.front());
+  int64_t rows = isBatchKnown ? shape.front() : 1, pixels = rows, behind = 0, taps = 1;
+  for (auto [dim, extent] : llvm::enumerate(weights.drop_front(2))) {
+    int64_t size = ShapedType::isDynamic(shape[1 + dim]) ? kUsualSize : shape[1 + dim];
+    int64_t reach = (extent - 1) * conv.getDilations()[dim];
+    rows *= size;
+    pixels *= size + reach;
+    behind = behind * (size + reach) + reach;
+    taps *= extent;
+  }
+  int64_t cached = kCachedBytes / (weights[1] * 2);
+  double ofItem = std::max(std::min(2 * behind, cached), kRowsOfItem),
+         columns = double(weights[0]) / double(conv.getGroup());
+  double copies = kColumnsOfCopy * (1 + behind / ofItem) / taps;
+  double tiles = llvm::divideCeil(std::max<int64_t>(pixels - behind, 1), kRowsOfTile);
+  double gatheredTiles = llvm::divideCeil(std::max<int64_t>(rows, 1), kRowsOfTile);
+  return tiles * (columns + copies) <= gatheredTiles * (columns + kColumnsOfCopy);
+}
+
 RowPlace rowPlace(const Contraction &contraction, bool evenly) {
   RowPlace place = placeOfAnyRows(contraction);
   if (!evenly)
@@ -82,7 +109,7 @@ RowPlace rowPlace(const Contraction &contraction, bool evenly) {
     int64_t channels = cast<RankedTensorType>(conv.getW().getType()).getDimSize(1);
     bool pads = hasWindow(conv) && channels % productsOfTile(contraction.step) == 0 &&
                 llvm::all_of(conv.getStrides(), [](int64_t stride) { return stride == 1; });
-    if (pads)
+    if (pads && isPaddingCheap(conv))
       return RowPlace::Padded;
     isEven = isEven && isPointwise(conv);
   }
@@ -170,7 +197,10 @@ Value RowSource::pixelOfTap(ValueRange tap) {
 
 Value RowSource::tapBytes(ValueRange tap) { return math_.mul(pixelOfTap(tap), pitch()); }
 
-Value RowSource::paddedRows() { return math_.sub(math_.product(paddedSizes()), pixelsBehind()); }
+Value RowSource::paddedRows() { // none of an image that has no pixels
+  Value pixels = math_.product(paddedSizes()), behind = pixelsBehind();
+  return math_.select(math_.less(behind, pixels), math_.sub(pixels, behind), math_.constant(0));
+}
 
 Value RowSource::resultRow(Value row, Value &inside) {
   SmallVector<Value> at = math_.delinear(row, paddedSizes());
@@ -381,7 +411,7 @@ void RowSource::copyMatrixRows(Value batch, ArrayRef<Value> rows, Value slot) {
       emitter_.store(scratch_, element_, math_.add(base, k),
                      emitter_.element(contraction_.left, at));
     });
-    fillStep(base);
+    fillMultiple(base);
   }
 }
 
@@ -452,7 +482,7 @@ void RowSource::gatherRows(Value batch, ArrayRef<Value> rows, Value slot) {
       copyPiece(elementPointer(math_, element_, scratch_, to), from, piece);
     };
     nest(math_.constant(0));
-    fillStep(base);
+    fillMultiple(base);
   }
 }
 
@@ -475,7 +505,7 @@ void RowSource::copyWindowRows(Value batch, Value slot) {
       copyRun(elementPointer(math_, element_, scratch_, to), image_->pointer(row, tap, channel),
               run);
     });
-    fillStep(base);
+    fillMultiple(base);
   }
 }
 
@@ -498,12 +528,12 @@ void RowSource::copyImageRows(Value batch, Value slot) {
               });
     };
     nest(math_.constant(0));
-    fillStep(math_.mul(copyStride(), math_.add(slot, row)));
+    fillMultiple(math_.mul(copyStride(), math_.add(slot, row)));
   }
 }
 
-/// What a copied row lacks to whole steps is zero.
-void RowSource::fillStep(Value base) {
+/// What a copied row lacks to whole multiples is zero.
+void RowSource::fillMultiple(Value base) {
   auto &builder = math_.builder;
   if (contraction_.multiple == 1)
     return;
@@ -565,7 +595,7 @@ void RowSource::copySinglePixels(Value slot, size_t number) {
          emitter_.maskBelow(math_.constant(part.count - whole), kChannelsAtOnce));
   if (number + 1 == copiedParts())
     for (size_t row = 0; row < pixels.size(); ++row)
-      fillStep(math_.mul(copyStride(), math_.add(slot, row)));
+      fillMultiple(math_.mul(copyStride(), math_.add(slot, row)));
 }
 
 Value RowSource::loadPart(const Part &part, Value place, Value mask) {

@@ -19,7 +19,8 @@
 // a matrix are, and pixels under a window of one. Under a larger one that goes on pixel by pixel
 // they are once the image has its padding around it, if rows are counted through all of that: some,
 // at the ends of lines, are no result's. So an item copies its part of the image, and is spared a
-// copy for each tap. All others are gathered, each tap's piece in its place.
+// copy for each tap. All others, and those of which that would take more (a window whose taps lie
+// far apart), are gathered, each tap's piece in its place.
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
@@ -31,9 +32,9 @@ namespace tensmith::kernel {
 enum class RowPlace : uint8_t { InPlace, Moved, Copied, Turned, Gathered, Padded };
 /// `evenly`: as a matrix unit takes them.
 RowPlace rowPlace(const Contraction &contraction, bool evenly = false);
-/// Whether a convolution of an image in memory is InPlace: its channels make whole steps, and are
-/// many, or side by side for the whole width of the window.
-bool readsPixelsInPlace(graph::ConvOp conv, int64_t step);
+/// Whether a convolution of an image in memory is InPlace: its channels make whole multiples, and
+/// are many, or side by side for the whole width of the window.
+bool readsPixelsInPlace(graph::ConvOp conv, int64_t multiple);
 
 class RowSource {
 public:
@@ -145,7 +146,7 @@ private:
   mlir::Value rowNumber(mlir::Value batch, mlir::Value row);
   llvm::SmallVector<mlir::Value> matrixIndices(mlir::Value batch, mlir::Value row);
   mlir::Value copyStride();
-  void fillStep(mlir::Value base);
+  void fillMultiple(mlir::Value base);
   int64_t elementBytes() const;
 
   ElementEmitter &emitter_;

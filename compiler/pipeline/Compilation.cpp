@@ -301,6 +301,7 @@ Status Compilation::emitKernels() {
     binding.messages = std::move(emitted->messages);
     binding.label = op.getLabel().str();
     binding.schedule = std::move(emitted->summary);
+    usesMatrixUnit_ |= emitted->usesMatrixUnit;
     schedules_.made(root, emitted->schedule);
     chosenFor_[op] = emitted->schedule;
     emitted_[hashOf(op)].push_back(op);
@@ -473,7 +474,7 @@ vm::PlanInput Compilation::planInput() {
   input.limits = machine_.limits;
   input.schedules = schedules_.json();
   input.calibration = finding_;
-  input.features = machine_.codeFeatures();
+  input.features = machine_.codeFeatures(usesMatrixUnit_);
   input.device = options_.device;
   return input;
 }

@@ -115,6 +115,7 @@ private:
   llvm::DenseMap<size_t, llvm::SmallVector<graph::KernelOp, 1>> emitted_; // by hash
   llvm::DenseMap<mlir::Operation *, kernel::Schedule> chosenFor_;
   std::string recomputation_;
+  bool usesMatrixUnit_ = false;
   std::vector<std::string> unemitted_;
   Result<vm::Plan> plan_{Status(StatusCode::Internal, "not planned yet")};
   target::cpu::ModuleParts parts_;

@@ -177,7 +177,7 @@ private:
     size_t best = 0;
     double most = 0;
     auto asked = options_.asked(root_).chain;
-    auto stepOf = [&](graph::ConvOp conv) -> std::optional<int64_t> {
+    auto multipleOf = [&](graph::ConvOp conv) -> std::optional<int64_t> {
       if (!roleOf(conv).isProduct())
         return std::nullopt;
       int64_t step = kernel::stepOf(options_.machine, conv);
@@ -187,7 +187,7 @@ private:
       return asked ? std::optional(kernel::productsOfTile(step)) : std::nullopt;
     };
     while (links.size() < size_t(asked.value_or(kLongestChain))) {
-      auto link = kernel::linkBefore(chain.front(), stepOf);
+      auto link = kernel::linkBefore(chain.front(), multipleOf);
       if (!link || !holds(*link, chain.front()))
         break;
       chain.insert(chain.begin(), link->conv);

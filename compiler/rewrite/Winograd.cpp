@@ -78,7 +78,8 @@ public:
     double positions = double(layer_.images) * double(layer_.height) * double(layer_.width);
     bool fitsBytes = layer_.largest <= std::numeric_limits<int8_t>::max(); // NarrowOperands.cpp
     double integer = fitsBytes ? sizeof(int8_t) : sizeof(int16_t);
-    double bytes = layer_.integers ? integer : sizeof(float);
+    double floats = layer_.rate > 1 ? sizeof(int16_t) : sizeof(float); // rounded to bf16, if faster
+    double bytes = layer_.integers ? integer : floats;
     return product(1, positions, double(layer_.taps * layer_.taps * layer_.in), bytes, layer_.rate);
   }
 

@@ -113,6 +113,32 @@ def test_windows(shape, w_shape, attributes):
     smaller = model_of([node], ["n", *(f"s{dim}" for dim in range(1, len(shape)))], {"w": w})
     ours = tensmith.compile(smaller.SerializeToString(), precision="bf16")
     numpy.testing.assert_allclose(ours.run(x)[0], wanted, rtol=0, atol=1e-4 * abs(wanted).max())
+    assert ours.run(x[:0])[0].shape == (0, *wanted.shape[1:])
+
+
+@needs_bf16
+@pytest.mark.parametrize("shape, outputs, dilation, place", [
+    ((1, 64, 20, 21), 40, 1, "padded"), ((1, 64, 20, 21), 40, 16, "gathered"), ((9, 64, 4, 4), 256, 1, "gathered"),
+    (("n", 64, "h", "w"), 40, 1, "padded"), (("n", 64, "h", "w"), 40, 36, "gathered")])
+def test_an_image_is_padded_where_that_takes_less(shape, outputs, dilation, place):
+    random = numpy.random.default_rng(9)
+    x = random.standard_normal(shape if shape[0] != "n" else (2, 64, 19, 22)).astype(numpy.float32)
+    w = (random.standard_normal((outputs, 64, 3, 3)) / 24).astype(numpy.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[dilation] * 4, dilations=[dilation] * 2)
+    wanted = ReferenceEvaluator(model_of([node], list(x.shape), {"w": to_bfloat(w)})).run(None, {"x": to_bfloat(x)})[0]
+    model = model_of([node], list(shape), {"w": w})
+    check(model, x, wanted, precision="bf16")
+    kernels = json.dumps(tensmith.compile(model.SerializeToString(), precision="bf16").describe()["kernels"])
+    assert f"rows {place}" in kernels, kernels
+
+
+@needs_bf16
+def test_a_module_needs_the_unit_only_where_its_kernels_use_it():
+    w = numpy.ones((64, 64), numpy.float32)
+    model = model_of([helper.make_node("MatMul", ["x", "w"], ["y"])], [64, 64], {"w": w}).SerializeToString()
+    for precision, needs in (("fast", False), ("bf16", True)):
+        features = tensmith.compile(model, precision=precision).describe()["features"]
+        assert any(feature.startswith("amx-") for feature in features) == needs, features
 
 
 @needs_bf16

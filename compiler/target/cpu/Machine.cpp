@@ -32,10 +32,12 @@ std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Machine &machine) {
                                                    : nullptr;
 }
 
+constexpr llvm::StringRef kMatrixUnit = "amx-"; // how the names of its features begin
+
 /// Of LLVM's features, which are also instructions for system software and hints to its scheduler:
 /// those of computing.
 bool isCodeFeature(llvm::StringRef name) {
-  static constexpr llvm::StringRef kFamilies[] = {"sse", "ssse", "avx", "amx-", "bmi"};
+  static constexpr llvm::StringRef kFamilies[] = {"sse", "ssse", "avx", kMatrixUnit, "bmi"};
   static constexpr llvm::StringRef kSingle[] = {"adx",   "f16c",  "fma",    "fma4", "gfni",
                                                 "lzcnt", "movbe", "popcnt", "tbm",  "xop"};
   return llvm::is_contained(kSingle, name) ||
@@ -94,7 +96,7 @@ Machine bareHost() {
     // A version of AVX10 is a name for many features: those of AVX-512, which have their own names,
     // and by those a module says what it needs.
     bool isVersion = feature.getKey().starts_with("avx10.");
-    bool isRefused = feature.getKey().starts_with("amx-") && !mayUseTiles();
+    bool isRefused = feature.getKey().starts_with(kMatrixUnit) && !mayUseTiles();
     machine.features.push_back((feature.getValue() && !isVersion && !isRefused ? "+" : "-") +
                                feature.getKey().str());
   }
@@ -114,9 +116,11 @@ bool Machine::has(std::string_view feature) const {
   return std::binary_search(enabled.begin(), enabled.end(), feature, std::less<>());
 }
 
-std::vector<std::string> Machine::codeFeatures() const {
+std::vector<std::string> Machine::codeFeatures(bool matrixUnit) const {
   std::vector<std::string> result;
-  llvm::copy_if(enabled, std::back_inserter(result), isCodeFeature);
+  llvm::copy_if(enabled, std::back_inserter(result), [&](llvm::StringRef name) {
+    return isCodeFeature(name) && (matrixUnit || !name.starts_with(kMatrixUnit));
+  });
   return result;
 }
 

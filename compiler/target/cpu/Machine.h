@@ -34,7 +34,7 @@ struct Machine {
   bool has(std::string_view feature) const;
   /// Of the enabled ones, those whose instructions may be in the code: what a module's reader has
   /// to check for.
-  std::vector<std::string> codeFeatures() const;
+  std::vector<std::string> codeFeatures(bool matrixUnit = true) const;
   std::string featureString() const; // "+avx,+avx2,-avx512f"
   bool operator==(const Machine &) const = default;
 };
