@@ -5,8 +5,8 @@
 //   cast(concat(x, y), bf16)  ->  concat(cast(x, bf16), cast(y, bf16))
 //
 // where all that reads the results, or the operands, reads them rounded: else these would be stored
-// twice. Rounding keeps the order of numbers, so that the largest of a window stays so; bit for bit
-// the results are the same.
+// twice. Rounding keeps the order of numbers, so that the largest of a window stays so: but for the
+// sign of a zero, the results are the same bit for bit.
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/rewrite/Rewrites.h"

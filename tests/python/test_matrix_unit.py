@@ -171,6 +171,58 @@ def test_an_item_passes_all_panels(channels, outputs, window, stride, tiles):
     assert (entry["item_tiles"], entry["item_panels"]) == (tiles, outputs // 32)
 
 
+@needs_bf16
+@pytest.mark.parametrize("left, right", [((3, 37, 64), (3, 64, 50)), ((37, 45), (3, 45, 50)), ((2, 1, 33, 64), (3, 64, 20)),
+                                         ((2, 3, 5, 96), (1, 1, 96, 70)), ((4, 31, 64), (64, 64))])
+def test_stacks_of_products(left, right):
+    """Each with weights of its own, or one for all; of rows of its own, or the same."""
+    random = numpy.random.default_rng(21)
+    x = random.standard_normal(left).astype(numpy.float32)
+    w = (random.standard_normal(right) / right[-2] ** 0.5).astype(numpy.float32)
+    wanted = numpy.matmul(to_bfloat(x).astype(numpy.float64), to_bfloat(w))
+    nodes = [helper.make_node("Cast", ["x"], ["a"], to=TensorProto.BFLOAT16), helper.make_node("Cast", ["w"], ["b"], to=TensorProto.BFLOAT16),
+             helper.make_node("MatMul", ["a", "b"], ["p"]), helper.make_node("Cast", ["p"], ["y"], to=TensorProto.FLOAT)]
+    for shape in (list(left), [*left[:-2], "rows", left[-1]]):
+        check(model_of(nodes, shape, {"w": w}), x, wanted, tolerance=0.005)
+
+
+@needs_bf16
+@pytest.mark.parametrize("rows", [5, 37])
+def test_rows_of_heads(rows):
+    """That a transposition has put side by side."""
+    random = numpy.random.default_rng(22)
+    heads, size, columns = 3, 32, 70
+    x = random.standard_normal((2, heads, rows, size)).astype(numpy.float32)
+    w = (random.standard_normal((heads * size, columns)) / 10).astype(numpy.float32)
+    nodes = [helper.make_node("Transpose", ["x"], ["t"], perm=[0, 2, 1, 3]), helper.make_node("Reshape", ["t", "sizes"], ["r"]),
+             helper.make_node("MatMul", ["r", "w"], ["y"])]
+    model = model_of(nodes, list(x.shape), {"w": w, "sizes": numpy.array([0, 0, heads * size])})
+    side_by_side = to_bfloat(x).transpose(0, 2, 1, 3).reshape(2, rows, -1).astype(numpy.float64)
+    check(model, x, side_by_side @ to_bfloat(w), precision="bf16")
+
+
+@needs_bf16
+@pytest.mark.parametrize("kind", ["joined", "gated"])
+def test_pointwise_convolutions_of_what_is_computed_on_the_way(kind):
+    """Of a concatenation that is scaled and cut off at zero, and of an image whose channels are weighted."""
+    random = numpy.random.default_rng(23)
+    x = random.standard_normal((2, 64, 9, 11)).astype(numpy.float32)
+    w = (random.standard_normal((48, 96 if kind == "joined" else 64, 1, 1)) / 8).astype(numpy.float32)
+    if kind == "joined":
+        other = (random.standard_normal((32, 64, 3, 3)) / 24).astype(numpy.float32)
+        scale = random.standard_normal((1, 96, 1, 1)).astype(numpy.float32)
+        nodes = [helper.make_node("Conv", ["x", "o"], ["p"], pads=[1] * 4), helper.make_node("Concat", ["x", "p"], ["j"], axis=1),
+                 helper.make_node("Mul", ["j", "s"], ["m"]), helper.make_node("Relu", ["m"], ["r"]),
+                 helper.make_node("Conv", ["r", "w"], ["y"])]
+        weights = {"o": other, "s": scale, "w": w}
+    else:
+        nodes = [helper.make_node("GlobalAveragePool", ["x"], ["g"]), helper.make_node("Sigmoid", ["g"], ["s"]),
+                 helper.make_node("Mul", ["x", "s"], ["r"]), helper.make_node("Conv", ["r", "w"], ["y"])]
+        weights = {"w": w}
+    model = model_of(nodes, list(x.shape), weights)
+    check(model, x, ReferenceEvaluator(model).run(None, {"x": x})[0], tolerance=0.02, precision="bf16")
+
+
 def check_bytes(random, operator, x_shape, w, sums, rows=None, **attributes):
     """Of QuantizeLinear and DequantizeLinear with scales of 1: nothing is rounded, so results are the same bits."""
     zero = int(random.integers(256))
@@ -198,8 +250,11 @@ def test_products_of_bytes(seed):
 def test_convolutions_of_bytes(seed):
     random = numpy.random.default_rng(300 + seed)
     channels, outputs, window = int(random.choice([3, 19, 32, 64])), int(random.integers(17, 70)), int(random.choice([1, 2, 3]))
-    attributes = {"strides": [int(s) for s in random.integers(1, 3, 2)], "pads": [int(random.integers(0, window))] * 4}
-    w = random.integers(-128, 128, (outputs, channels, window, window)).astype(numpy.int8)
+    attributes = {"strides": [int(s) for s in random.integers(1, 3, 2)], "pads": [int(random.integers(0, window))] * 4,
+                  "dilations": [int(d) for d in random.integers(1, 3, 2)]}
+    if channels == 64 and seed % 2:
+        attributes["group"], outputs = 2, 2 * outputs
+    w = random.integers(-128, 128, (outputs, channels // attributes.get("group", 1), window, window)).astype(numpy.int8)
 
     def sums(x, w):
         wide = model_of([helper.make_node("Conv", ["x", "w"], ["y"], **attributes)], list(x.shape), {"w": w}, TensorProto.DOUBLE)
