@@ -85,11 +85,13 @@ def test_the_matrix_unit_is_one_sentence(tmp_path):
 
     unit = [race(False, tensmith=8.0, tensmith_bf16=1.0, openvino=10.0, openvino_bf16=2.0, onnxruntime=16.0),
             race(False, tensmith=2.0, tensmith_bf16=4.0, openvino=16.0, openvino_bf16=2.0, onnxruntime=10.0),
-            race(True, tensmith=3.0, tensmith_bf16=3.0, openvino=4.0, openvino_bf16=1.0, onnxruntime=5.0)]
+            race(True, tensmith=3.0, tensmith_bf16=3.0, openvino=4.0, openvino_bf16=1.0, onnxruntime=5.0),
+            {"model": "m", "rows": [{"length": 1, "to_best": 0.5}, {"length": 8, "to_best": 0.72}]}]
     tree = copy_of_readme(tmp_path, [("race.json", [RACE]), ("matrix-unit.json", unit)])
     assert update(tree).returncode == 0
     assert ("bf16 0.50 to 2.00, 1.00 in the geometric mean; 8 bits 0.75 to 0.75, 0.75 in the geometric mean; "
-            "fp32 0.20 to 0.80, 0.40 in the geometric mean." in readme(tree))
+            "fp32 0.20 to 0.80, 0.40 in the geometric mean; "
+            "fp32 of one compilation for 2 lengths 0.50 to 0.72, 0.60 in the geometric mean." in readme(tree))
     assert "AMX; its machine" in readme(tree) and "| m | 1 |" not in readme(tree)
 
 
