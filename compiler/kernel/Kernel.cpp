@@ -30,22 +30,24 @@ bool isKernelTensor(Type type) {
   return ranked && graph::kernelElementType(ranked.getElementType());
 }
 
-/// Whether every operand is known at compile time to broadcast to the result's shape.
+/// Whether these dimensions are known at compile time to broadcast to the result's.
+bool broadcastsForCertain(const graph::ShapeContext &shapes, ArrayRef<AffineExpr> dims,
+                          ArrayRef<AffineExpr> result) {
+  return llvm::all_of(llvm::zip_equal(dims, result.take_back(dims.size())), [&](auto pair) {
+    auto [size, wanted] = pair;
+    auto constant = dyn_cast<AffineConstantExpr>(size);
+    return (constant && constant.getValue() == 1) || shapes.equal(size, wanted);
+  });
+}
+
+/// Whether every operand's are.
 bool broadcastsForCertain(Operation *op) {
   graph::ShapeContext shapes(op->getContext());
   auto result = shapes.dims(op->getResult(0).getType());
-  for (Value operand : op->getOperands()) {
-    if (isa<NoneType>(operand.getType()))
-      continue;
-    auto dims = shapes.dims(operand.getType());
-    size_t missing = result.size() - dims.size();
-    for (auto [dim, size] : llvm::enumerate(dims)) {
-      auto constant = dyn_cast<AffineConstantExpr>(size);
-      if (!(constant && constant.getValue() == 1) && !shapes.equal(size, result[missing + dim]))
-        return false;
-    }
-  }
-  return true;
+  return llvm::all_of(op->getOperands(), [&](Value operand) {
+    return isa<NoneType>(operand.getType()) ||
+           broadcastsForCertain(shapes, shapes.dims(operand.getType()), result);
+  });
 }
 
 /// Whether the sizes are known to agree that the operator requires to: its code looks at none.
@@ -54,7 +56,12 @@ bool agreesForCertain(Operation *op) {
   auto dims = [&](unsigned operand) { return shapes.dims(op->getOperand(operand).getType()); };
   auto isRanked = [](Value value) { return isa<RankedTensorType>(value.getType()); };
   if (isa<graph::MatMulOp>(op)) {
-    auto a = dims(0), b = dims(1);
+    auto a = dims(0), b = dims(1), result = shapes.dims(op->getResult(0).getType());
+    auto fits = [&](ArrayRef<AffineExpr> matrices) {
+      return broadcastsForCertain(shapes, matrices.drop_back(2), ArrayRef(result).drop_back(2));
+    };
+    if (a.size() > 1 && b.size() > 1 && (!fits(a) || !fits(b)))
+      return false;
     return a.empty() || b.empty() || shapes.equal(a.back(), b.size() == 1 ? b[0] : b[b.size() - 2]);
   }
   if (auto conv = dyn_cast<graph::ConvOp>(op)) {
@@ -73,6 +80,30 @@ bool agreesForCertain(Operation *op) {
             !shapes.equal(size, result[dim]))
           return false;
     return true;
+  }
+  if (auto gather = dyn_cast<graph::GatherElementsOp>(op)) {
+    auto x = dims(0), indices = dims(1);
+    int64_t axis = int64_t(gather.getAxis()) + (gather.getAxis() < 0 ? int64_t(x.size()) : 0);
+    for (auto [dim, size] : llvm::enumerate(indices)) {
+      auto known = dyn_cast<AffineConstantExpr>(size), limit = dyn_cast<AffineConstantExpr>(x[dim]);
+      bool isLess = known && limit && known.getValue() <= limit.getValue();
+      if (int64_t(dim) != axis && !isLess && !shapes.equal(size, x[dim]))
+        return false;
+    }
+  }
+  if (auto gather = dyn_cast<graph::GatherNDOp>(op)) {
+    auto x = dims(0), indices = dims(1);
+    for (size_t dim = 0; dim < size_t(gather.getBatchDims()); ++dim)
+      if (!shapes.equal(x[dim], indices[dim]))
+        return false;
+  }
+  if (isScatterRoot(op)) { // of whole rows
+    auto wanted = dims(1), updates = dims(2);
+    wanted.pop_back();
+    llvm::append_range(wanted, ArrayRef(dims(0)).drop_front());
+    if (!llvm::all_of(llvm::zip_equal(updates, wanted),
+                      [&](auto pair) { return shapes.equal(get<0>(pair), get<1>(pair)); }))
+      return false;
   }
   if (auto norm = dyn_cast<graph::LayerNormOp>(op)) {
     auto x = dims(0);

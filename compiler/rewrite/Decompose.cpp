@@ -3,6 +3,7 @@
 //
 // before: softmax(x) along a dimension that is not the last     after: reduce_max, sub, exp,
 // reduce_sum, div
+// before: matmul(a, b), a of n or 1 matrices, b of n     after: matmul(broadcast(a), b)
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
@@ -37,10 +38,48 @@ LogicalResult decomposeVectorProduct(graph::MatMulOp op, graph::GraphBuilder &bu
   return success(results.back() != nullptr);
 }
 
+/// The operand of a matrix product as a stack that is certain to be as long as the other's where
+/// only the run can tell whether it is that, or 1. Null where nobody knows the longer one's size
+/// before the product.
+Value certainStack(graph::MatMulOp op, unsigned number, graph::GraphBuilder &builder) {
+  auto &shapes = builder.shapes;
+  auto own = shapes.dims(op->getOperand(number).getType());
+  auto other = shapes.dims(op->getOperand(1 - number).getType());
+  auto dims = own, result = shapes.dims(op.getType());
+  size_t missing = result.size() - own.size();
+  for (size_t dim = 0; dim + 2 < own.size(); ++dim) {
+    AffineExpr size = result[missing + dim];
+    if (own[dim] == shapes.constant(1) || shapes.equal(own[dim], size))
+      continue;
+    size_t ofOther = missing + dim + other.size() - result.size();
+    if (missing + dim + other.size() < result.size() || !shapes.equal(other[ofOther], size))
+      return {};
+    dims[dim] = size;
+  }
+  return builder.broadcast(op->getOperand(number), dims);
+}
+
+LogicalResult broadcastStacks(graph::MatMulOp op, graph::GraphBuilder &builder,
+                              SmallVectorImpl<Value> &results) {
+  auto isMatrices = [](Type type) {
+    auto ranked = dyn_cast<RankedTensorType>(type);
+    return ranked && ranked.getRank() > 1;
+  };
+  if (!llvm::all_of(op->getOperandTypes(), isMatrices) || !isMatrices(op.getType()))
+    return failure();
+  Value a = certainStack(op, 0, builder), b = certainStack(op, 1, builder);
+  if (!a || !b || (a == op.getA() && b == op.getB()))
+    return failure();
+  results.push_back(builder.create<graph::MatMulOp>(
+      {a, b}, builder.named("accumulate_i32", builder.builder.getBoolAttr(op.getAccumulateI32()))));
+  return success(results.back() != nullptr);
+}
+
 LogicalResult replacement(Operation *op, graph::GraphBuilder &builder,
                           SmallVectorImpl<Value> &results) {
   if (auto matmul = dyn_cast<graph::MatMulOp>(op))
-    return decomposeVectorProduct(matmul, builder, results);
+    return success(succeeded(decomposeVectorProduct(matmul, builder, results)) ||
+                   succeeded(broadcastStacks(matmul, builder, results)));
   auto whole = dyn_cast<graph::Decomposable>(op);
   if (!whole || kernel::rootKind(op) == kernel::RootKind::Row)
     return failure();

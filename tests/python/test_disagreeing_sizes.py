@@ -18,6 +18,8 @@ def ones(*shape):
 CASES = {
     "matmul": ("MatMul", [[1, "n"], [64, 64]], [ones(1, 100000), ones(64, 64)], {}),
     "matmul-of-stacks": ("MatMul", [["p", 2, 3], ["q", 3, 8]], [ones(2, 2, 3), ones(3, 3, 8)], {}),
+    "matmul-of-a-known-stack": ("MatMul", [["p", 2, 3], [3, 3, 8]], [ones(2, 2, 3), ones(3, 3, 8)], {}),
+    "matmul-by-an-unknown-stack": ("MatMul", [[4, 3, 2, 3], ["p", 3, 8]], [ones(4, 3, 2, 3), ones(2, 3, 8)], {}),
     "gemm": ("Gemm", [[2, "a"], ["b", 8], ["c"]], [ones(2, 4), ones(6, 8), ones(8)], {}),
     "gemm-bias": ("Gemm", [[2, "a"], ["a", 8], ["c"]], [ones(2, 4), ones(4, 8), ones(5)], {}),
     "conv": ("Conv", [[1, "c", 8, 8], [5, 3, 3, 3]], [ones(1, 2, 8, 8), ones(5, 3, 3, 3)], {}),
@@ -27,6 +29,10 @@ CASES = {
     "layer-norm": ("LayerNormalization", [["a", "k"], ["s"]], [ones(4, 3), ones(2)], {"axis": -1}),
     "layer-norm-bias": ("LayerNormalization", [["a", "k"], ["k"], ["s"]], [ones(4, 3), ones(3), ones(2)], {"axis": -1}),
     "einsum": ("Einsum", [["a", "b"], ["c", "d"]], [ones(2, 4), ones(6, 3)], {"equation": "ij,jk->ik"}),
+    "gather-elements": ("GatherElements", [[3, "b"], [2, 4]], [ones(3, 2), np.zeros((2, 4), np.int64)], {"axis": 0}),
+    "gather-of-batches": ("GatherND", [["b", 4], [3, 2, 1]], [ones(2, 4), np.zeros((3, 2, 1), np.int64)], {"batch_dims": 1}),
+    "scatter-of-sums": ("ScatterND", [[6, 4], ["b", 1], ["b", "c"]], [ones(6, 4), np.zeros((2, 1), np.int64), ones(2, 2)],
+                        {"reduction": "add"}),
     "scatter": ("ScatterElements", [["a", "b"], ["c", "d"], ["e", "f"]],
                 [ones(2, 4), np.zeros((2, 4), np.int64), ones(1, 3)], {}),
 }  # fmt: skip
@@ -45,6 +51,23 @@ def test_is_an_error(name, reference):
     compiled = ts.compile(model.SerializeToString(), reference=reference, threads=1)
     with pytest.raises(ts.Error, match=rf"'y \({operator}\)'"):
         compiled.run(*arrays)
+
+
+@pytest.mark.parametrize("a, b, sizes", [
+    (["p", 2, 3], [3, 3, 8], [1, 3]), ([3, 2, 3], ["p", 3, 8], [1, 3]), ([4, "p", 2, 3], [3, 3, 8], [1, 3]),
+    (["p", "p", 2, 3], [2, 1, 3, 8], [1, 2])])
+def test_stacks_of_matrices_that_are_1_or_as_many(a, b, sizes):
+    """Only the run can tell which; the product is compiled all the same, and reads nothing behind the smaller one."""
+    random = np.random.default_rng(4)
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in (("a", a), ("b", b))]
+    node = helper.make_node("MatMul", ["a", "b"], ["y"])
+    model = helper.make_model(helper.make_graph([node], "g", inputs, [onnx.ValueInfoProto(name="y")]),
+                              opset_imports=[helper.make_opsetid("", 17)], ir_version=8)  # fmt: skip
+    compiled = ts.compile(model.SerializeToString())
+    assert any("contraction" in kernel["schedule"] for kernel in compiled.describe()["kernels"])
+    for size in sizes:
+        arrays = [random.standard_normal([size if dim == "p" else dim for dim in dims]).astype(np.float32) for dims in (a, b)]
+        np.testing.assert_allclose(compiled.run(*arrays)[0], np.matmul(*arrays), rtol=1e-5, atol=1e-5)
 
 
 def test_a_scale_that_is_known_not_to_fit_is_refused():

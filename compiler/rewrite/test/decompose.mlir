@@ -30,3 +30,23 @@ func.func @vector_times_matrix(%x: tensor<4xf32>, %w: tensor<4x5xf32>) -> tensor
   %0 = graph.matmul %x, %w : (tensor<4xf32>, tensor<4x5xf32>) -> tensor<5xf32>
   return %0 : tensor<5xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func @stack_that_may_be_one
+// CHECK: %[[ALL:.*]] = graph.broadcast %arg0
+// CHECK: graph.matmul %[[ALL]], %arg1 : (tensor<3x4x5xf32>, tensor<3x5x6xf32>) -> tensor<3x4x6xf32>
+func.func @stack_that_may_be_one(%x: tensor<?x4x5xf32, #graph.dims<["n"], ()[s0] -> (s0, 4, 5)>>, %w: tensor<3x5x6xf32>) -> tensor<3x4x6xf32> {
+  %0 = graph.matmul %x, %w : (tensor<?x4x5xf32, #graph.dims<["n"], ()[s0] -> (s0, 4, 5)>>, tensor<3x5x6xf32>) -> tensor<3x4x6xf32>
+  return %0 : tensor<3x4x6xf32>
+}
+
+// -----
+
+// Nobody knows the number of matrices before the product.
+// CHECK-LABEL: func @stacks_that_may_be_one
+// CHECK-NOT: graph.broadcast
+func.func @stacks_that_may_be_one(%x: tensor<?x4x5xf32, #graph.dims<["n"], ()[s0] -> (s0, 4, 5)>>, %w: tensor<?x5x6xf32, #graph.dims<["m"], ()[s0] -> (s0, 5, 6)>>) -> tensor<?x4x6xf32, #graph.dims<["o"], ()[s0] -> (s0, 4, 6)>> {
+  %0 = graph.matmul %x, %w : (tensor<?x4x5xf32, #graph.dims<["n"], ()[s0] -> (s0, 4, 5)>>, tensor<?x5x6xf32, #graph.dims<["m"], ()[s0] -> (s0, 5, 6)>>) -> tensor<?x4x6xf32, #graph.dims<["o"], ()[s0] -> (s0, 4, 6)>>
+  return %0 : tensor<?x4x6xf32, #graph.dims<["o"], ()[s0] -> (s0, 4, 6)>>
+}
