@@ -13,16 +13,18 @@
 //
 // Under the policy bf16, operands are rounded to 8 bits of mantissa; sums stay f32. Where the
 // machine adds up products of pairs (vdpbf16ps) both are, and so are the images of depthwise
-// convolutions and those of small groups, which wait for them. Elsewhere a product of rounded
-// numbers costs more than one of f32, and only the weights are rounded, where the product waits for
-// them to come from memory. A layer whose own weights would make it err by more than the policy's
-// bound (RoundingError.h) stays as it is; so does the last one, which no other makes up for, where
-// its weights are few beside the model's.
+// convolutions and those of small groups, which wait for them; a matrix unit takes small groups
+// some at a time (MergedGroups.h). Elsewhere a product of rounded numbers costs more than one of
+// f32, and only the weights are rounded, where the product waits for them to come from memory. A
+// layer whose own weights would make it err by more than the policy's bound (RoundingError.h) stays
+// as it is; so does the last one, which no other makes up for, where its weights are few beside the
+// model's.
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/DepthwiseKernel.h"
+#include "compiler/rewrite/MergedGroups.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/rewrite/RoundingError.h"
 
@@ -175,28 +177,35 @@ private:
   void round(const Product &product) {
     bool pairs = machine_.bfloatProducts != kernel::BfloatProducts::None;
     auto asked = options_.asked(product.op).operandBits;
+    auto conv = dyn_cast<graph::ConvOp>(product.op);
+    bool asksForRegisters = options_.asked(product.op).tileRows.has_value();
+    int64_t merges = conv && !asksForRegisters ? groupsToMerge(conv, machine_) : 0;
+    bool direct = product.depthwise && merges == 0;
     bool waits = fromMemory_ && product.rows && waitsForFloats(*product.rows, machine_);
-    bool wanted = (pairs && !isLast(product)) || (waits && !product.depthwise);
+    bool wanted = (pairs && !isLast(product)) || (waits && !direct);
     auto weights = graph::hostTensor(graph::ConstantOp(product.weights).getValue());
     if (!weights.ok())
       return;
-    double error = wanted || asked ? errorOfBfloat(*weights, product.outputsFirst,
-                                                   /*roundsWeights=*/!product.depthwise,
-                                                   /*roundsRows=*/pairs || product.depthwise,
-                                                   inputMoments(product.op))
-                                   : 0;
+    double error = wanted || asked
+                       ? errorOfBfloat(*weights, product.outputsFirst,
+                                       /*roundsWeights=*/!direct,
+                                       /*roundsRows=*/pairs || direct, inputMoments(product.op))
+                       : 0;
     double bound = std::min(kBfloatBound, options_.layerBound);
     bool rounds = asked ? *asked == kBfloatBits : wanted && error <= bound;
     made(product, rounds ? kBfloatBits : kFloatBits, rounds ? error : 0,
          !rounds && wanted && !asked ? kernel::Refused{"operand_bits", kBfloatBits, error}
                                      : ArrayRef<kernel::Refused>());
+    if (!rounds)
+      return;
+    if (merges > 0)
+      mergeGroups(conv, *weights, merges);
     SmallVector<unsigned> operands{1};
-    if (product.depthwise)
+    if (direct)
       operands = {0};
     else if (pairs)
       operands = {0, 1};
-    if (rounds)
-      narrow(product, BFloat16Type::get(product.op->getContext()), operands);
+    narrow(product, BFloat16Type::get(product.op->getContext()), operands);
   }
 
   /// The product's error is that of the results, and to avoid it costs little.

@@ -142,6 +142,27 @@ def test_a_module_needs_the_unit_only_where_its_kernels_use_it():
 
 
 @needs_bf16
+@pytest.mark.parametrize("channels, of_group, tile", [(64, 8, "32x32"), (160, 16, "32x32"), (144, 16, "32x16"), (48, 8, "32x16")])
+@pytest.mark.parametrize("stride", [1, 2])
+def test_groups_of_few_channels(tmp_path, channels, of_group, tile, stride):
+    """Some are one, with zeros in between; where register tiles are asked for they stay what they were."""
+    random = numpy.random.default_rng(of_group)
+    x = random.standard_normal((2, channels, 13, 15)).astype(numpy.float32)
+    w = (random.standard_normal((channels, of_group, 3, 3)) / (9 * of_group) ** 0.5).astype(numpy.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], name="c", pads=[1, 0, 1, 1], strides=[stride] * 2, group=channels // of_group)
+    for shape in (x.shape, ("n", channels, "h", "w")):
+        model = model_of([node], list(shape), {"w": w})
+        wanted = ReferenceEvaluator(model_of([node], list(x.shape), {"w": to_bfloat(w)})).run(None, {"x": to_bfloat(x)})[0]
+        check(model, x, wanted, precision="bf16")
+        kernels = json.dumps(tensmith.compile(model.SerializeToString(), precision="bf16").describe()["kernels"])
+        assert f"tile {tile} of the matrix unit" in kernels, kernels
+    asked = tmp_path / "schedules.json"
+    asked.write_text(json.dumps({"schedules": [{"nodes": ["c"], "tile_rows": 4}]}))
+    wanted = ReferenceEvaluator(model_of([node], list(x.shape), {"w": w})).run(None, {"x": to_bfloat(x)})[0]
+    check(model, x, wanted, unit=False, precision="bf16", schedules=asked)
+
+
+@needs_bf16
 def test_registers_are_taken_where_their_rows_are_asked_for(tmp_path):
     """The panels of the unit, filled up, by register tiles; a transposed left operand as well."""
     random = numpy.random.default_rng(7)

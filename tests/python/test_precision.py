@@ -153,3 +153,21 @@ def test_bf16_where_the_machine_multiplies_pairs(tmp_path, target, instruction):
         assert done.returncode == 0, done.stderr
         kernels = [path.read_text() for path in (tmp_path / name).glob("kernel-*.mlir")]
         assert sum(bool(re.search(instruction, text)) for text in kernels) == (1 if name == "convolution" else 2)
+
+
+@pytest.mark.parametrize("channels, of_group, target, merges", [
+    (64, 8, "sapphirerapids", True), (96, 16, "sapphirerapids", True), (48, 16, "sapphirerapids", True),
+    (48, 8, "sapphirerapids", True), (40, 8, "sapphirerapids", False), (64, 4, "sapphirerapids", False), (64, 16, "cooperlake", False)])
+def test_groups_are_merged_for_a_matrix_unit(tmp_path, channels, of_group, target, merges):
+    """Each rewrite is held against the reference evaluator."""
+    rng = numpy.random.default_rng(8)
+    w = (rng.standard_normal((channels, of_group, 3, 3)) / 12).astype(numpy.float32)
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 4, group=channels // of_group)
+    graph = helper.make_graph([node], "groups", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, channels, 6, 7])],
+                              [onnx.ValueInfoProto(name="y")], [numpy_helper.from_array(w, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), tmp_path / "m.onnx")
+    done = subprocess.run([COMMAND, "compile", "m.onnx", "-o", "m.so", "--target", target, "--precision", "bf16",
+                           "--verify-each-pass", "--dump-ir", "ir"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    kernels = "".join(path.read_text() for path in (tmp_path / "ir").glob("kernel-*.mlir"))
+    assert ("tdpbf16ps" in kernels) == merges
