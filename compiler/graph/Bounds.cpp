@@ -110,6 +110,14 @@ Bounds bounds(Value value, Search search) {
   }
   if (isa<TransposeOp, ReshapeOp, BroadcastOp>(op))
     return bounds(op->getOperand(0), search.deeper());
+  if (isa<ConcatOp>(op)) {
+    Bounds all = bounds(op->getOperand(0), search.deeper());
+    for (Value operand : op->getOperands().drop_front()) {
+      Bounds one = bounds(operand, search.deeper());
+      all = {std::min(all.low, one.low), std::max(all.high, one.high), all.numbers && one.numbers};
+    }
+    return all;
+  }
   if (isa<CastOp>(op)) {
     // An operand out of the type's range would wrap around.
     Bounds from = bounds(op->getOperand(0), search.deeper());

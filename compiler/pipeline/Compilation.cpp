@@ -61,6 +61,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"cse", eliminateCommon},
                    {"mixed-precision", rewrite::mixPrecision},
                    {"narrow-operands", rewrite::narrowOperands},
+                   {"merge-groups", rewrite::mergeGroups},
                    {"round-early", rewrite::roundEarly},
                    {"cse", eliminateCommon},
                    {"sum-columns", rewrite::sumColumns},

@@ -178,9 +178,7 @@ private:
     bool pairs = machine_.bfloatProducts != kernel::BfloatProducts::None;
     auto asked = options_.asked(product.op).operandBits;
     auto conv = dyn_cast<graph::ConvOp>(product.op);
-    bool asksForRegisters = options_.asked(product.op).tileRows.has_value();
-    int64_t merges = conv && !asksForRegisters ? groupsToMerge(conv, machine_) : 0;
-    bool direct = product.depthwise && merges == 0;
+    bool direct = product.depthwise && groupsToMerge(conv, options_) == 0; // no contraction
     bool waits = fromMemory_ && product.rows && waitsForFloats(*product.rows, machine_);
     bool wanted = (pairs && !isLast(product)) || (waits && !direct);
     auto weights = graph::hostTensor(graph::ConstantOp(product.weights).getValue());
@@ -196,16 +194,13 @@ private:
     made(product, rounds ? kBfloatBits : kFloatBits, rounds ? error : 0,
          !rounds && wanted && !asked ? kernel::Refused{"operand_bits", kBfloatBits, error}
                                      : ArrayRef<kernel::Refused>());
-    if (!rounds)
-      return;
-    if (merges > 0)
-      mergeGroups(conv, *weights, merges);
     SmallVector<unsigned> operands{1};
     if (direct)
       operands = {0};
     else if (pairs)
       operands = {0, 1};
-    narrow(product, BFloat16Type::get(product.op->getContext()), operands);
+    if (rounds)
+      narrow(product, BFloat16Type::get(product.op->getContext()), operands);
   }
 
   /// The product's error is that of the results, and to avoid it costs little.

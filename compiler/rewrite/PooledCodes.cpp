@@ -3,6 +3,9 @@
 // before: max_pool(min(max(round(y), low), high) * scale)
 // after:  cast(max_pool(cast(min(max(round(y), low), high), i16)), f32) * scale
 //
+// before: max_pool(cast(codes, f32) * scale)
+// after:  cast(max_pool(cast(codes, i16)), f32) * scale
+//
 // for a constant scale above zero: rounding a product keeps the order of what is multiplied, so
 // that the numbers are the same. In memory there are codes, of half the bytes, and vectors of twice
 // the elements. A window must have an image's element in it: of nothing the largest code is no
@@ -30,9 +33,14 @@ bool isScale(Value value) {
   return bounds.numbers && bounds.low > 0 && bounds.high <= std::numeric_limits<float>::max();
 }
 
-/// Whether the value is rounded from numbers, none of them NaN, and limited to 16 bits.
+/// Whether the value is rounded from numbers, none of them NaN, and limited to 16 bits, or from
+/// integers of as many.
 bool areCodes(Value value) {
   constexpr int64_t kLargest = std::numeric_limits<int16_t>::max();
+  if (auto cast = value.getDefiningOp<graph::CastOp>()) {
+    Type stored = getElementTypeOrSelf(cast.getX().getType());
+    return stored.isInteger(8) || stored.isSignlessInteger(16);
+  }
   if (!graph::boundsOf(value).within(-kLargest, kLargest))
     return false;
   while (isa_and_nonnull<graph::MinOp, graph::MaxOp>(value.getDefiningOp())) {
@@ -48,11 +56,22 @@ bool areCodes(Value value) {
 bool hasFullWindows(graph::MaxPoolOp pool) {
   ArrayRef<int64_t> kernel = pool.getKernel(), pads = pool.getPads();
   bool dilated = llvm::any_of(pool.getDilations(), [](int64_t d) { return d != 1; });
-  if (dilated || pool.getCeilMode() || pads.size() != 2 * kernel.size())
+  if (dilated || pads.size() != 2 * kernel.size())
     return false;
-  for (size_t dim = 0; dim < kernel.size(); ++dim)
+  auto x = dyn_cast<RankedTensorType>(pool.getX().getType()),
+       y = dyn_cast<RankedTensorType>(pool.getType());
+  size_t spatial = pool.getChannelsLast() ? 1 : 2; // the first such dimension
+  for (size_t dim = 0; dim < kernel.size(); ++dim) {
     if (pads[dim] >= kernel[dim] || pads[dim + kernel.size()] >= kernel[dim])
       return false;
+    if (!pool.getCeilMode())
+      continue;
+    // The last one may begin behind the image.
+    if (!x || !y || x.isDynamicDim(spatial + dim) || y.isDynamicDim(spatial + dim) ||
+        (y.getDimSize(spatial + dim) - 1) * pool.getStrides()[dim] - pads[dim] >=
+            x.getDimSize(spatial + dim))
+      return false;
+  }
   return true;
 }
 

@@ -24,6 +24,7 @@ std::span<const Rewrite> rewrites() {
        strassen},
       {"graph-narrow-operands", "keep operands of products in fewer bits where that is faster",
        narrowOperands},
+      {"graph-merge-groups", "make one of groups of few channels for a matrix unit", mergeGroups},
       {"graph-round-early", "round numbers before they are moved", roundEarly},
       {"graph-mixed-precision", "round factors of products of a step of training", mixPrecision},
       {"graph-straighten", "make straight code of known branches and short loops", straighten},

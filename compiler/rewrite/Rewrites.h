@@ -80,6 +80,8 @@ mlir::LogicalResult strassen(mlir::func::FuncOp function, const Options &options
 /// Operands of products are kept in fewer bits, where it is faster: codes in bytes, and floats, if
 /// the policy allows it, in bf16.
 mlir::LogicalResult narrowOperands(mlir::func::FuncOp function, const Options &options);
+/// Neighbouring groups of few channels become one, where a matrix unit multiplies them.
+mlir::LogicalResult mergeGroups(mlir::func::FuncOp function, const Options &options);
 /// What is rounded after it was moved is rounded before, where that makes fewer bytes.
 mlir::LogicalResult roundEarly(mlir::func::FuncOp function, const Options &options);
 /// Of a step of training, factors of products become numbers of 16 bits, if the policy says so.

@@ -35,7 +35,8 @@ def model_of(nodes, x_shape, weights, x_type=TensorProto.FLOAT):
 
 
 def check(model, x, wanted, tolerance=1e-4, unit=True, **more):
-    """One and two threads give the same bits; how far they are from what is wanted is against the largest of it."""
+    """One and two threads give the same bits; how far they are from what is wanted is against the largest of it.
+    Gives what is told of the kernels."""
     results = []
     for threads in (1, 2):
         ours = tensmith.compile(model.SerializeToString(), threads=threads, **more)
@@ -48,6 +49,7 @@ def check(model, x, wanted, tolerance=1e-4, unit=True, **more):
         numpy.testing.assert_array_equal(results[0], wanted)
     elif wanted.size:
         assert abs(results[0] - wanted).max() <= tolerance * abs(wanted).max()
+    return summaries
 
 
 @needs_bf16
@@ -127,8 +129,7 @@ def test_an_image_is_padded_where_that_takes_less(shape, outputs, dilation, plac
     node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[dilation] * 4, dilations=[dilation] * 2)
     wanted = ReferenceEvaluator(model_of([node], list(x.shape), {"w": to_bfloat(w)})).run(None, {"x": to_bfloat(x)})[0]
     model = model_of([node], list(shape), {"w": w})
-    check(model, x, wanted, precision="bf16")
-    kernels = json.dumps(tensmith.compile(model.SerializeToString(), precision="bf16").describe()["kernels"])
+    kernels = check(model, x, wanted, precision="bf16")
     assert f"rows {place}" in kernels, kernels
 
 
@@ -153,8 +154,7 @@ def test_groups_of_few_channels(tmp_path, channels, of_group, tile, stride):
     for shape in (x.shape, ("n", channels, "h", "w")):
         model = model_of([node], list(shape), {"w": w})
         wanted = ReferenceEvaluator(model_of([node], list(x.shape), {"w": to_bfloat(w)})).run(None, {"x": to_bfloat(x)})[0]
-        check(model, x, wanted, precision="bf16")
-        kernels = json.dumps(tensmith.compile(model.SerializeToString(), precision="bf16").describe()["kernels"])
+        kernels = check(model, x, wanted, precision="bf16")
         assert f"tile {tile} of the matrix unit" in kernels, kernels
     asked = tmp_path / "schedules.json"
     asked.write_text(json.dumps({"schedules": [{"nodes": ["c"], "tile_rows": 4}]}))
@@ -254,7 +254,7 @@ def check_bytes(random, operator, x_shape, w, sums, rows=None, **attributes):
              helper.make_node(operator, ["a", "b"], ["y"], **attributes)]
     weights = {"w": w, "s": numpy.float32(1), "xzero": numpy.uint8(zero), "wzero": numpy.int8(0)}
     model = model_of(nodes, [rows or x_shape[0], *x_shape[1:]], weights)
-    check(model, x, sums(x.astype(numpy.float64), w.astype(numpy.float64)), tolerance=0)
+    return check(model, x, sums(x.astype(numpy.float64), w.astype(numpy.float64)), tolerance=0)
 
 
 @needs_int8
@@ -276,9 +276,24 @@ def test_convolutions_of_bytes(seed):
     if channels == 64 and seed % 2:
         attributes["group"], outputs = 2, 2 * outputs
     w = random.integers(-128, 128, (outputs, channels // attributes.get("group", 1), window, window)).astype(numpy.int8)
+    check_bytes(random, "Conv", [2, channels, 11, 13], w, sums_of(attributes), **attributes)
 
+
+def sums_of(attributes):
     def sums(x, w):
         wide = model_of([helper.make_node("Conv", ["x", "w"], ["y"], **attributes)], list(x.shape), {"w": w}, TensorProto.DOUBLE)
         return ReferenceEvaluator(wide).run(None, {"x": x})[0]
 
-    check_bytes(random, "Conv", [2, channels, 11, 13], w, sums, **attributes)
+    return sums
+
+
+@needs_int8
+@pytest.mark.parametrize("channels, of_group, outputs, tile", [
+    (128, 4, 128, "32x32"), (128, 32, 192, "32x32"), (64, 16, 64, "32x32"), (48, 4, 48, "32x16"), (40, 8, 80, "32x16")])
+def test_groups_of_bytes(channels, of_group, outputs, tile):
+    """Some are one, with zeros in between; what is padded with is the codes' zero."""
+    random = numpy.random.default_rng(channels)
+    attributes = {"group": channels // of_group, "pads": [1, 0, 1, 1]}
+    w = random.integers(-128, 128, (outputs, of_group, 3, 3)).astype(numpy.int8)
+    kernels = check_bytes(random, "Conv", [2, channels, 9, 11], w, sums_of(attributes), **attributes)
+    assert f"tile {tile} of the matrix unit" in kernels, kernels
