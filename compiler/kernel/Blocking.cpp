@@ -59,17 +59,22 @@ void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
 Value Blocking::cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
                          Value weights, const Schedule &asked) {
   Value one = math.constant(1);
-  depthBlock = of.depth;
+  Value depth = math.div(of.depth, math.constant(of.taps)); // of a tap
+  depthBlock = depth;
   depthBlocks = one;
   if (!of.cutsDepth)
     return of.rowBytes;
   if (asked.depthBlock) {
     depthBlock = math.constant(*asked.depthBlock);
-    depthBlocks = math.max(math.ceilDiv(of.depth, depthBlock), one);
+    depthBlocks = math.max(math.ceilDiv(depth, depthBlock), one);
     return math.ceilDiv(of.rowBytes, depthBlocks);
   }
-  cutLongRows(math, machine, of);
-  streamPanels(math, machine, of, weights);
+  if (of.taps > 1) {
+    cutLongPanels(math, machine, of, depth);
+  } else {
+    cutLongRows(math, machine, of);
+    streamPanels(math, machine, of, weights);
+  }
   return math.ceilDiv(of.rowBytes, depthBlocks);
 }
 
@@ -88,6 +93,21 @@ void Blocking::cutLongRows(IndexMath &math, const MachineShape &machine, const P
   };
   depthBlock = choose(block, of.depth);
   depthBlocks = choose(math.ceilDiv(of.depth, block), one);
+}
+
+/// A panel that the second-level cache hardly holds would come from beyond it for each tile.
+void Blocking::cutLongPanels(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+                             Value depth) {
+  auto products = constantIndex(of.depth), known = constantIndex(depth);
+  if (!products || !known || constantIndex(tiles) == 1 ||
+      *products * of.lineBytes <= machine.l2Bytes / 2)
+    return;
+  int64_t bytes = machine.l2Bytes / 4; // beside those of rows and sums
+  int64_t block = bytes / (of.lineBytes * of.taps) / kMultipleOfDepth * kMultipleOfDepth;
+  block = std::max(block, kMultipleOfDepth);
+  depthBlock = math.constant(block);
+  depthBlocks = math.constant(int64_t(llvm::divideCeil(*known, block)));
+  cutsPanels = true;
 }
 
 /// A tile by itself reads a panel as it comes; several of them, from the first-level cache.
@@ -140,6 +160,11 @@ void Blocking::cutForRegisters(IndexMath &math, const MachineShape &machine,
     tileBlocks = math.max(tileBlocks, math.min(allTiles, divide(wanted, one)));
   panelBlocks = math.min(of.dearRows ? one : mostPanels,
                          math.ceilDiv(wanted, math.max(math.mul(of.batch, tileBlocks), one)));
+  if (cutsPanels) {
+    panelBlocks = allPanels;
+    tileBlocks = math.max(math.min(allTiles, divide(math.constant(kFewItems), panelBlocks)), one);
+    return;
+  }
   if (streamsPanels) {
     tileBlocks = math.select(streamsPanels, one, tileBlocks);
     panelBlocks = math.select(streamsPanels, allPanels, panelBlocks);

@@ -18,6 +18,9 @@
 // than they are multiplied. An item is then one panel, of which all tiles pass a block of the depth
 // that the first-level cache holds, while the next one arrives.
 //
+// A window over many channels has panels that the second-level cache hardly holds: these are cut
+// likewise, each tap's part of them.
+//
 // A schedule may ask for other blocks (Schedule.h).
 #pragma once
 
@@ -41,7 +44,8 @@ struct ProductExtents {
   bool matrixUnit = false;
   mlir::Value sharedRows =
       {};                 // so many of those that an item copies are another's, too; may be null
-  bool cutsDepth = false; // whether the sum may be cut: A's rows are then `depth` elements each
+  bool cutsDepth = false; // whether the sum may be cut: A's rows are then `depth` elements each,
+  int64_t taps = 1;       // or pieces of so many taps, each of which is cut
 };
 
 struct Blocking {
@@ -56,6 +60,8 @@ struct Blocking {
   /// Whether all tiles pass a block of one panel, then the next, as it comes from memory; null
   /// where the depth isn't cut.
   mlir::Value streamsPanels;
+  bool cutsPanels =
+      false; // whether, of windows, all tiles pass a block of one panel, then the next
   mlir::Value items, grain;
   Schedule asked;
 
@@ -81,6 +87,8 @@ private:
   mlir::Value cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
                        mlir::Value weights, const Schedule &asked);
   void cutLongRows(IndexMath &math, const MachineShape &machine, const ProductExtents &of);
+  void cutLongPanels(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+                     mlir::Value depth);
   void streamPanels(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
                     mlir::Value weights);
 };

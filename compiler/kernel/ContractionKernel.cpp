@@ -63,7 +63,8 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
        .dearRows = scoresOf(contraction.root).has_value() || computesPixels(contraction),
        .matrixUnit = unit,
        .sharedRows = source.pads() ? source.pixelsBehind() : Value(),
-       .cutsDepth = !unit && source.hasOneTap()},
+       .cutsDepth = !unit && (source.hasOneTap() || contraction.conv()),
+       .taps = source.copies() ? 1 : source.tapCount()},
       asked);
 }
 
@@ -177,7 +178,7 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
   Value rows = math.mul(blocking.tileBlock, blocking.height);
   emitFor(math, math.constant(0), blocking.depthBlocks, one, [&](Value number) {
     Value begin = math.mul(number, blocking.depthBlock);
-    Value end = math.min(math.add(begin, blocking.depthBlock), source.totalDepth());
+    Value end = math.min(math.add(begin, blocking.depthBlock), source.depth());
     Value isLast = math.less(blocking.depthBlocks, math.add(number, 2));
     tiles.beginPart(
         {begin, end, math.less(number, one), isLast, sums, item.panel, item.lastPanel, rows});

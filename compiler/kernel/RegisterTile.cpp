@@ -295,8 +295,20 @@ SmallVector<Value> TileEmitter::emitTaps(Value panel, Value start, SmallVector<V
   if (tap.size() == taps.size()) {
     Value depth = source_.depth(), before = math_.mul(place, depth);
     Value first = math_.add(start, math_.mul(before, contraction_.width));
-    Value next = part_.sums ? nextPart(panel, start) : nextPanel(start, before);
-    return emitDepth(first, next, source_.rowPointers(tap), sums, vectors);
+    Value next = part_.sums ? nextPart(panel, start, before) : nextPanel(start, before);
+    Value reaches = source_.reaches(tap);
+    if (!reaches)
+      return emitDepth(first, next, source_.rowPointers(tap), sums, vectors);
+    auto &builder = emitter_.builder();
+    Location location = math_.location;
+    auto choice = builder.create<scf::IfOp>(location, sums.getTypes(), reaches, /*withElse=*/true);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(choice.elseBlock());
+    builder.create<scf::YieldOp>(location, sums);
+    builder.setInsertionPointToEnd(choice.thenBlock());
+    builder.create<scf::YieldOp>(location,
+                                 emitDepth(first, next, source_.rowPointers(tap), sums, vectors));
+    return SmallVector<Value>(choice.getResults());
   }
   int64_t extent = taps[tap.size()];
   auto inner = [&](Value index, ValueRange carried) {
@@ -349,7 +361,7 @@ Value TileEmitter::select(Value condition, Value a, Value b) {
   return emitter_.builder().create<arith::SelectOp>(math_.location, condition, a, b);
 }
 
-Value TileEmitter::nextPart(Value panel, Value start) {
+Value TileEmitter::nextPart(Value panel, Value start, Value lines) {
   Value total = source_.totalDepth(), width = math_.constant(contraction_.width);
   Value isInside = math_.less(math_.add(panel, 1), part_.lastPanel);
   Value steps = math_.mul(math_.sub(panel, part_.firstPanel), total);
@@ -361,10 +373,11 @@ Value TileEmitter::nextPart(Value panel, Value start) {
   Value isEnd =
       math_.select(part_.isLast, math_.less(part_.lastPanel, math_.add(panel, 2)), part_.isLast);
   next = math_.select(isEnd, math_.add(start, math_.mul(total, width)), next);
+  next = math_.add(next, math_.mul(lines, width));
   Value length = math_.sub(part_.end, part_.begin);
   Value first = math_.mul(math_.mul(tile_, length), step_);
   Value before = math_.mul(part_.begin, step_);
-  return select(isAlone_, linesAhead(start, math_.constant(0)),
+  return select(isAlone_, linesAhead(start, lines),
                 moved(panelPointer(next), math_.sub(first, before)));
 }
 

@@ -109,8 +109,9 @@ private:
   /// done `before` steps of it: each step of each tile goes on by the same number of bytes.
   mlir::Value nextPanel(mlir::Value start, mlir::Value before);
 
-  /// The same of a part: the next panel's, or the first panel's next one. From where k is 0.
-  mlir::Value nextPart(mlir::Value panel, mlir::Value start);
+  /// The same of a part: the next panel's, or the first panel's next one. From where k is 0, of the
+  /// tap whose pieces begin so many lines behind the panel's.
+  mlir::Value nextPart(mlir::Value panel, mlir::Value start, mlir::Value lines);
   /// Where a tile that is alone does so.
   mlir::Value linesAhead(mlir::Value start, mlir::Value before);
   mlir::Value select(mlir::Value condition, mlir::Value a, mlir::Value b);

@@ -381,6 +381,23 @@ Value RowSource::rowNumber(Value batch, Value row) {
                       ArrayRef(emitter_.dims(contraction_.left)).drop_back());
 }
 
+Value RowSource::reaches(ValueRange tap) {
+  auto isFar = [](int64_t dilation) { return dilation > 1; };
+  if (!image_ || !bases_.empty() || llvm::none_of(contraction_.conv().getDilations(), isFar))
+    return {};
+  SmallVector<Value> first(tap);
+  first.resize(image_->window().size(), math_.constant(0));
+  Value any;
+  for (size_t row = 0; row < image_->count(); ++row) {
+    Value inside;
+    image_->indices(row, first, inside);
+    if (!inside)
+      return {};
+    any = any ? math_.select(any, any, inside) : inside;
+  }
+  return any;
+}
+
 SmallVector<Value> RowSource::rowPointers(ValueRange tap) {
   if (!bases_.empty())
     return bases_;

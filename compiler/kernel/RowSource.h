@@ -26,6 +26,8 @@
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/ImageRows.h"
 
+#include <numeric>
+
 namespace tensmith::kernel {
 
 /// Where the rows of a contraction's left operand are read.
@@ -90,7 +92,13 @@ public:
 
   /// The extents of the loops over taps, and of the loop over k inside.
   llvm::ArrayRef<int64_t> taps() const { return taps_; }
+  int64_t tapCount() const {
+    return std::accumulate(taps_.begin(), taps_.end(), int64_t(1), std::multiplies<>());
+  }
   mlir::Value depth() { return copies() ? total_ : depth_; }
+  /// Whether a row of the tile reads the image at the tap, and not its padding alone; null where
+  /// taps lie so near that this is not worth asking.
+  mlir::Value reaches(mlir::ValueRange tap);
   /// Pointers to the rows of the tile for one tap.
   llvm::SmallVector<mlir::Value> rowPointers(mlir::ValueRange tap);
 

@@ -84,6 +84,8 @@ WIDE, DEEP, LONG = "conv 1x33x30x64:f32 64x64", "conv 1x33x30x64:f32 64x1x", "ma
                     "rows_apart": 1}, {}),
     ("wide", WIDE, {"winograd_outputs": 0, "tile_rows": 9, "panel_vectors": 3, "item_tiles": 1000, "item_panels": 1,
                     "rows_apart": 0}, {"item_tiles": 110}),
+    ("wide", WIDE, {"winograd_outputs": 0, "depth_block": 16, "item_panels": 1}, {}),
+    ("wide", WIDE, {"winograd_outputs": 0, "depth_block": 48, "tile_rows": 5, "panel_vectors": 1, "item_tiles": 7}, {}),
     ("deep", DEEP, {"tile_rows": 5, "panel_vectors": 1, "item_tiles": 2}, {}),
     ("long", LONG, {"tile_rows": 1, "depth_block": 48, "panel_vectors": 4}, {}),
     ("long", LONG, {"tile_rows": 16, "depth_block": 4096, "item_tiles": 1}, {"tile_rows": 13}),
@@ -224,3 +226,22 @@ def test_few_rows_pass_weights_as_they_arrive():
         tiles = -(-rows // entry["tile_rows"])
         streams = entry.get("depth_block", FAR_DEPTH) < FAR_DEPTH and entry["item_panels"] == 1 and entry["item_tiles"] >= tiles
         assert streams == (1 < tiles <= 24), entry
+
+
+@pytest.mark.parametrize("channels, outputs, dilation, sizes", [(1601, 70, 1, (9, 10)), (1600, 130, 5, (8, 13)), (40, 30, 9, (11, 7))])
+def test_windows_over_many_channels_and_taps_far_apart(channels, outputs, dilation, sizes):
+    """Breaks if parts of a window's sum are lost or counted twice, or a tap is left out that a pixel of the tile reaches."""
+    random = numpy.random.default_rng(channels)
+    w = (random.standard_normal((outputs, channels, 3, 3)) / (9 * channels) ** 0.5).astype("float32")
+    x = random.standard_normal((2, channels, *sizes)).astype("float32")
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[dilation] * 4, dilations=[dilation] * 2)
+    padded = numpy.pad(x.astype("float64"), [(0, 0), (0, 0), (dilation, dilation), (dilation, dilation)])
+    wanted = sum(numpy.einsum("ncij,oc->noij", padded[:, :, i * dilation:i * dilation + sizes[0], j * dilation:j * dilation + sizes[1]],
+                              w[:, :, i, j], optimize=True) for i in range(3) for j in range(3))
+    for shape in (x.shape, ("n", channels, "h", "w")):
+        graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                                  [onnx.ValueInfoProto(name="y")], [numpy_helper.from_array(w, "w")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+        results = [numpy.asarray(tensmith.compile(model, threads=threads, precision="exact").run(x)[0]) for threads in (1, 2)]
+        numpy.testing.assert_array_equal(*results)
+        assert numpy.abs(results[0] - wanted).max() <= 1e-5 * numpy.abs(wanted).max()
