@@ -162,7 +162,11 @@ void Blocking::cutForRegisters(IndexMath &math, const MachineShape &machine,
                          math.ceilDiv(wanted, math.max(math.mul(of.batch, tileBlocks), one)));
   if (cutsPanels) {
     panelBlocks = allPanels;
-    tileBlocks = math.max(math.min(allTiles, divide(math.constant(kFewItems), panelBlocks)), one);
+    // Sums wait in the cache, too.
+    Value waiting = math.div(math.constant(machine.l2Bytes / 2), math.constant(of.lineBytes));
+    tileBlocks = math.ceilDiv(math.mul(allTiles, height), math.max(waiting, one));
+    tileBlocks = math.max(tileBlocks, divide(math.constant(kFewItems), panelBlocks));
+    tileBlocks = math.max(math.min(tileBlocks, allTiles), one);
     return;
   }
   if (streamsPanels) {

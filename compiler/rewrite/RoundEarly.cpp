@@ -113,7 +113,8 @@ SmallVector<Operation *> operatorsToCodes(Value value) {
 /// Makes codes of what is joined, where they are made of it.
 void joinCodes(graph::ConcatOp concat) {
   auto isMadeForIt = [](Value operand) {
-    return operand.hasOneUse() &&
+    auto type = dyn_cast<RankedTensorType>(operand.getType());
+    return type && type.getElementType().isIntOrFloat() && operand.hasOneUse() &&
            isa_and_nonnull<graph::Elementwise, graph::ConvOp, graph::MatMulOp>(
                operand.getDefiningOp());
   };
