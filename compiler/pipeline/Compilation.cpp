@@ -62,6 +62,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"mixed-precision", rewrite::mixPrecision},
                    {"narrow-operands", rewrite::narrowOperands},
                    {"merge-groups", rewrite::mergeGroups},
+                   {"narrow-results", rewrite::narrowResults},
                    {"round-early", rewrite::roundEarly},
                    {"cse", eliminateCommon},
                    {"sum-columns", rewrite::sumColumns},
@@ -214,7 +215,8 @@ Status Compilation::rewriteGraph() {
     if (Status status = dump_.write(module_, name); !status.ok())
       return status;
     // Policies of fewer bits change results on purpose: what follows is held against those.
-    bool rounds = rewrite == rewrite::narrowOperands || rewrite == rewrite::mixPrecision;
+    bool rounds = rewrite == rewrite::narrowOperands || rewrite == rewrite::narrowResults ||
+                  rewrite == rewrite::mixPrecision;
     bool begins =
         rounds && (options.precision == Precision::Bfloat || options.precision == Precision::Half);
     for (size_t i = 0; options_.verifyEachPass && i < functions_.size(); ++i)

@@ -101,18 +101,28 @@ public:
   void grow() {
     if (!options_.fuse || takePatches())
       return;
-    // The operators are taken in from behind, so that all users of one are known when it is its
-    // turn: which is, at the latest, when the last of them has come in.
-    for (size_t next = 0; next < ops_.size(); ++next)
-      for (bool heavy : {true, false}) // a root first: what follows another is that one's
-        for (Value operand : ops_[next]->getOperands())
-          if (Operation *producer = operand.getDefiningOp();
-              producer && ops_.size() < kMaxOperators && !ops_.contains(producer) &&
-              roleOf(producer).isHeavy() == heavy)
-            tryAdd(producer);
+    growFrom(end_);
   }
 
 private:
+  /// Takes in operators from behind, so that all users of one are known when it is its turn: which
+  /// is, at the latest, when the last of them has come in. One operand's are taken before the next
+  /// one's, and a root first: what follows another is that one's.
+  void growFrom(Operation *op) {
+    if (!grown_.insert(op).second)
+      return;
+    for (bool heavy : {true, false})
+      for (Value operand : op->getOperands()) {
+        Operation *producer = operand.getDefiningOp();
+        if (!producer || roleOf(producer).isHeavy() != heavy)
+          continue;
+        if (ops_.size() < kMaxOperators && !ops_.contains(producer))
+          tryAdd(producer);
+        if (ops_.contains(producer))
+          growFrom(producer);
+      }
+  }
+
   /// A pack of patches takes all that makes them of the image, the concatenation too, if nothing
   /// else reads of it.
   bool takePatches() {
@@ -417,7 +427,10 @@ private:
     llvm::SetVector<Operation *> followers;
     followers.insert(op);
     for (size_t next = 0; next < followers.size() && next < kMaxOperators; ++next) {
-      auto result = dyn_cast<RankedTensorType>(followers[next]->getResult(0).getType());
+      Value value = followers[next]->getResult(0);
+      if (kernel::storedOperand(value) != value)
+        continue; // what is widened was stored
+      auto result = dyn_cast<RankedTensorType>(value.getType());
       for (Value operand : followers[next]->getOperands()) {
         Operation *producer = operand.getDefiningOp();
         auto own = dyn_cast<RankedTensorType>(operand.getType());
@@ -476,7 +489,7 @@ private:
   std::optional<kernel::RowPrologue> prologue_;   // of its left operand
   bool moves_ = false;
   llvm::SetVector<Operation *> ops_;
-  llvm::SmallPtrSet<Operation *, 8> aligned_, beforeRoot_;
+  llvm::SmallPtrSet<Operation *, 8> aligned_, beforeRoot_, grown_;
 
   friend class KernelBuilder;
 };

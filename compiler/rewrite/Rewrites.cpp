@@ -25,6 +25,8 @@ std::span<const Rewrite> rewrites() {
       {"graph-narrow-operands", "keep operands of products in fewer bits where that is faster",
        narrowOperands},
       {"graph-merge-groups", "make one of groups of few channels for a matrix unit", mergeGroups},
+      {"graph-narrow-results", "round what products read rounded for its other readers, too",
+       narrowResults},
       {"graph-round-early", "round numbers before they are moved", roundEarly},
       {"graph-mixed-precision", "round factors of products of a step of training", mixPrecision},
       {"graph-straighten", "make straight code of known branches and short loops", straighten},

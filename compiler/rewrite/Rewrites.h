@@ -82,6 +82,9 @@ mlir::LogicalResult strassen(mlir::func::FuncOp function, const Options &options
 mlir::LogicalResult narrowOperands(mlir::func::FuncOp function, const Options &options);
 /// Neighbouring groups of few channels become one, where a matrix unit multiplies them.
 mlir::LogicalResult mergeGroups(mlir::func::FuncOp function, const Options &options);
+/// Results that products read rounded are rounded for the element-wise operators that read them,
+/// too, if the policy allows it: one form of them lies in memory.
+mlir::LogicalResult narrowResults(mlir::func::FuncOp function, const Options &options);
 /// What is rounded after it was moved is rounded before, where that makes fewer bytes.
 mlir::LogicalResult roundEarly(mlir::func::FuncOp function, const Options &options);
 /// Of a step of training, factors of products become numbers of 16 bits, if the policy says so.
