@@ -204,8 +204,13 @@ class Iree:
         self._kept = (weights, modules)
         self._function = loaded[next(name for name in loaded.vm_module.function_names
                                      if not name.startswith("__") and not name.endswith("$async"))]
-        self._arguments = [runtime.asdevicearray(config.device, value) for value in feed.values()]
+        self._device = config.device
         self.version = importlib.metadata.version("iree-base-runtime")
+        self.give(feed)
+
+    def give(self, feed):
+        [runtime, _] = need(*self.packages)
+        self._arguments = [runtime.asdevicearray(self._device, value) for value in feed.values()]
 
     def run(self):
         self._outputs = self._function(*self._arguments)
@@ -229,8 +234,11 @@ class PyTorch:
             self._model = onnx2torch.convert(path).eval()
         except NotImplementedError as error:
             raise Unavailable(f"onnx2torch: {error}") from None
-        self._arguments = [torch.from_numpy(value) for value in feed.values()]
         self.version = torch.__version__
+        self.give(feed)
+
+    def give(self, feed):
+        self._arguments = [self._torch.from_numpy(value) for value in feed.values()]
 
     def run(self):
         with self._torch.inference_mode():

@@ -9,6 +9,7 @@ import numpy
 import onnx
 from onnx import helper
 
+SEED = 7
 SEQUENCE = 128
 # What hands indices on as they are.
 TRANSPARENT = {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Transpose", "Slice", "Expand"}
@@ -51,7 +52,7 @@ def draw(random, graph, port, sizes):
     return random.standard_normal(shape).astype(dtype)
 
 
-def make_feed(path, sizes=None, seed=7):
+def make_feed(path, sizes=None, seed=SEED):
     """Arrays by the input's name. sizes: of symbolic dimensions, by symbol."""
     graph = onnx.load(path, load_external_data=False).graph
     constants = {tensor.name for tensor in graph.initializer}

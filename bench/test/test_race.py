@@ -19,6 +19,7 @@ sys.path.insert(0, str(BENCH))
 
 import exact
 import feeds
+import scripts
 import weights
 
 
@@ -89,7 +90,7 @@ def test_race_gives_the_figures(tmp_path):
     assert [record["threads"] for record in records] == [1, 2]
     for record in records:
         ours, peer = record["engines"]["tensmith"], record["engines"]["onnxruntime"]
-        assert record["model"] == "fashion" and record["inputs"] == {"image": "3x1x28x28 float32"}
+        assert record["model"] == "fashion" and record["drawn"] == 4 and record["inputs"] == {"image": "3x1x28x28 float32"}
         assert record["ratios"]["onnxruntime"] == pytest.approx(ours["median_ms"] / peer["median_ms"])
         assert 0 < ours["min_ms"] <= ours["median_ms"] and ours["relative_error"] <= 1e-4
         assert 0 < ours["compile_warm_s"] < ours["compile_cold_s"]
@@ -100,6 +101,30 @@ def test_a_difference_beyond_the_tolerance_fails(tmp_path):
     done, records = race(tmp_path, FASHION, "--threads", "1", "--tolerance", "1e-12")
     assert done.returncode == 1 and "fashion, 1 thread with tensmith" in done.stderr
     assert records[0]["engines"]["tensmith"]["relative_error"] > 1e-12
+
+
+# Breaks if errors are those of one input, of which a good one hides the others, or of a run before it.
+def test_the_largest_error_of_several_inputs_is_told(monkeypatch):
+    race = scripts.script("race")
+
+    class Engine:
+        def __init__(self, factor):
+            self.factor = factor
+
+        def give(self, feed):
+            self.feed = feed
+
+        def run(self):
+            self.result = [self.feed + self.factor * (self.feed == 2)]
+
+        def outputs(self):
+            return self.result
+
+    monkeypatch.setattr(race, "exact_outputs", lambda path, feed: [feed])
+    engines = {"tensmith": Engine(1.0), "onnxruntime": Engine(0.5)}
+    errors = race.compare(engines, "m.onnx", [numpy.array([float(number)]) for number in (1, 2, 4)], True)
+    assert errors == {"tensmith": {"relative_error": 0.5 / 2.5, "exact_error": 0.5}, "onnxruntime": {"exact_error": 0.25}}
+    assert race.compare(engines, "m.onnx", [numpy.array([1.0])], False) == {"tensmith": {"relative_error": 0}, "onnxruntime": {}}
 
 
 # Breaks if an engine that can't take a model hides the others' figures, or its failure.
@@ -117,7 +142,7 @@ def test_an_engine_that_fails_is_named(tmp_path):
 @pytest.mark.parametrize("arguments, message", [
     ([], "no model"),
     (["missing.onnx"], "missing.onnx"), ([__file__], "test_race.py: is no ONNX model"), ([FASHION, "--engines", "abacus"], "abacus"),
-    ([FASHION, "--threads", "0"], "at least 1"),
+    ([FASHION, "--threads", "0"], "at least 1"), ([FASHION, "--inputs", "0"], "at least 1"),
 ])
 def test_bad_arguments_are_named(tmp_path, arguments, message):
     done, records = race(tmp_path, *arguments)
