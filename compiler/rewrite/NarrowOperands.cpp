@@ -17,8 +17,8 @@
 // some at a time (MergedGroups.h). Elsewhere a product of rounded numbers costs more than one of
 // f32, and only the weights are rounded, where the product waits for them to come from memory. A
 // layer whose own weights would make it err by more than the policy's bound (RoundingError.h) stays
-// as it is; so does the last one, which no other makes up for, where its weights are few beside the
-// model's.
+// as it is; so does the last one, which no other makes up for, where both its weights and its work
+// are little beside the model's.
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
@@ -132,6 +132,15 @@ int64_t elementsOf(const Product &product) {
   return cast<ShapedType>(product.weights->getResult(0).getType()).getNumElements();
 }
 
+/// Multiply-adds, with columns that fill vectors; as of one row where only the run knows how many.
+double workOf(const Product &product, const kernel::MachineShape &machine) {
+  auto weights = cast<ShapedType>(product.weights->getResult(0).getType());
+  int64_t columns = weights.getDimSize(product.outputsFirst ? 0 : 1);
+  int64_t whole = llvm::alignTo(columns, machine.vectorBytes / sizeof(float));
+  return double(product.rows.value_or(1)) * double(elementsOf(product)) * double(whole) /
+         double(std::max<int64_t>(columns, 1));
+}
+
 /// Operators of the function's own block from which a product is computed.
 llvm::DenseSet<Operation *> leadingToProducts(func::FuncOp function) {
   llvm::DenseSet<Operation *> leading;
@@ -151,8 +160,10 @@ public:
       : options_(options), machine_(options.machine),
         fromMemory_(isFromMemory(bytesOfConstants(function), machine_)),
         leading_(leadingToProducts(function)), block_(&function.getBody().front()) {
-    for (const Product &product : products)
-      weights_ += elementsOf(product);
+    for (const Product &product : products) {
+      weights_ += double(elementsOf(product));
+      work_ += workOf(product, machine_);
+    }
   }
 
   void run(const Product &product) {
@@ -205,10 +216,11 @@ private:
 
   /// The product's error is that of the results, and to avoid it costs little.
   bool isLast(const Product &product) const {
-    constexpr double kFewWeights = 16; // of what takes as long
+    constexpr double kLittle = 64; // of what takes as long
+    double part = kLittle * kernel::bfloatRate(machine_);
     return product.op->getBlock() == block_ && !leading_.contains(product.op) &&
-           double(elementsOf(product)) * kFewWeights * kernel::bfloatRate(machine_) <=
-               double(weights_);
+           double(elementsOf(product)) * part <= weights_ &&
+           workOf(product, machine_) * part <= work_;
   }
 
   void made(const Product &product, int64_t bits, double error,
@@ -223,7 +235,7 @@ private:
   bool fromMemory_;
   llvm::DenseSet<Operation *> leading_;
   Block *block_;
-  int64_t weights_ = 0; // elements of all products'
+  double weights_ = 0, work_ = 0; // of all products: elements, multiply-adds
 };
 
 } // namespace
