@@ -19,13 +19,38 @@ struct Moments {
   Value mean, centred, inverseDeviation;
 };
 
-Moments momentsOf(const GraphCode &code, Value x, ArrayRef<int64_t> axes, double epsilon) {
+Moments momentsOf(const GraphCode &code, Value x, llvm::function_ref<Value(Value)> mean,
+                  double epsilon) {
   Moments moments;
-  moments.mean = code.mean(x, axes);
+  moments.mean = mean(x);
   moments.centred = code.sub(x, moments.mean);
-  Value variance = code.mean(code.mul(moments.centred, moments.centred), axes);
+  Value variance = mean(code.mul(moments.centred, moments.centred));
   moments.inverseDeviation = code.rsqrt(code.add(variance, epsilon));
   return moments;
+}
+
+/// The mean of each channel (dimension 1), of lines and then of these: there are as many sums at a
+/// time as cores need, wherever the channels lie in memory.
+Value meanOfChannels(const GraphCode &code, Value x) {
+  int64_t rank = GraphCode::isRanked(x) ? GraphCode::rank(x) : 0;
+  if (rank > 2)
+    x = code.mean(x, rank - 1);
+  return rank > 3 ? code.mean(x, axesFrom(2, rank - 1)) : x;
+}
+
+/// The mean of each group of channels, for each of its channels: made of the channels' own, so that
+/// the image is never seen in another shape.
+Value meanOfGroups(const GraphCode &code, Value x, int64_t groups) {
+  x = meanOfChannels(code, x);
+  if (!GraphCode::isRanked(x))
+    return {};
+  GraphCode::Dims dims = code.dims(x);
+  int64_t channels = cast<AffineConstantExpr>(dims[1]).getValue();
+  if (channels == groups)
+    return x;
+  SmallVector<AffineExpr> grouped{dims[0], code.size(groups), code.size(channels / groups)};
+  Value mean = code.mean(code.reshape(x, grouped), 2);
+  return code.reshape(code.broadcast(mean, grouped), dims);
 }
 
 /// x - max(x), whose largest exponential is 1.
@@ -71,8 +96,9 @@ LogicalResult LayerNormOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
     return failure();
   GraphCode code(graph);
   Value x = code.widen(getX());
-  Moments moments =
-      momentsOf(code, x, axesFrom(getAxis(), GraphCode::rank(x)), getEpsilon().convertToDouble());
+  SmallVector<int64_t> axes = axesFrom(getAxis(), GraphCode::rank(x));
+  auto mean = [&](Value v) { return code.mean(v, axes); };
+  Moments moments = momentsOf(code, x, mean, getEpsilon().convertToDouble());
   Value y = code.mul(moments.centred, moments.inverseDeviation);
   y = code.mul(y, code.widen(getScale()));
   if (!GraphCode::isAbsent(getBias()))
@@ -119,7 +145,8 @@ LogicalResult InstanceNormOp::decompose(GraphBuilder &graph, SmallVectorImpl<Val
   GraphCode code(graph);
   Value x = code.widen(getX());
   int64_t rank = GraphCode::rank(x);
-  Moments moments = momentsOf(code, x, axesFrom(2, rank), getEpsilon().convertToDouble());
+  auto mean = [&](Value v) { return meanOfChannels(code, v); };
+  Moments moments = momentsOf(code, x, mean, getEpsilon().convertToDouble());
   Value factor = code.mul(moments.inverseDeviation, perChannel(code, getScale(), rank));
   Value y = code.add(code.mul(moments.centred, factor), perChannel(code, getBias(), rank));
   return finish(code.cast(y, GraphCode::element(getY())), results);
@@ -130,18 +157,14 @@ LogicalResult GroupNormOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
     return failure();
   GraphCode code(graph);
   Value x = code.widen(getX());
-  int64_t rank = GraphCode::rank(x);
-  GraphCode::Dims dims = code.dims(x), grouped = dims;
-  auto channels = dyn_cast<AffineConstantExpr>(dims[1]);
-  if (!channels || channels.getValue() % int64_t(getGroups()) != 0)
+  int64_t rank = GraphCode::rank(x), groups = getGroups();
+  auto channels = dyn_cast<AffineConstantExpr>(code.dims(x)[1]);
+  if (!channels || channels.getValue() % groups != 0)
     return failure();
-  grouped[1] = code.size(channels.getValue() / int64_t(getGroups()));
-  grouped.insert(grouped.begin() + 1, code.size(getGroups()));
-  Moments moments = momentsOf(code, code.reshape(x, grouped), axesFrom(2, rank + 1),
-                              getEpsilon().convertToDouble());
-  Value normal = code.reshape(code.mul(moments.centred, moments.inverseDeviation), dims);
-  Value y = code.add(code.mul(normal, perChannel(code, getScale(), rank)),
-                     perChannel(code, getBias(), rank));
+  auto mean = [&](Value v) { return meanOfGroups(code, v, groups); };
+  Moments moments = momentsOf(code, x, mean, getEpsilon().convertToDouble());
+  Value factor = code.mul(moments.inverseDeviation, perChannel(code, getScale(), rank));
+  Value y = code.add(code.mul(moments.centred, factor), perChannel(code, getBias(), rank));
   return finish(code.cast(y, GraphCode::element(getY())), results);
 }
 

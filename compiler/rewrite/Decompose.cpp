@@ -3,6 +3,7 @@
 //
 // before: softmax(x) along a dimension that is not the last     after: reduce_max, sub, exp,
 // reduce_sum, div
+// before: instance_norm(reshape(x))     after: reshape(group_norm(x)), and what that is made of
 // before: matmul(a, b), a of n or 1 matrices, b of n     after: matmul(broadcast(a), b)
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
@@ -75,11 +76,46 @@ LogicalResult broadcastStacks(graph::MatMulOp op, graph::GraphBuilder &builder,
   return success(results.back() != nullptr);
 }
 
+/// instance_norm(reshape(x, [n, groups, ...])), x of n images  ->  reshape(group_norm(x))
+///
+/// As normalisations of groups are exported that older opsets have no operator for.
+LogicalResult groupChannels(graph::InstanceNormOp op, graph::GraphBuilder &builder,
+                            SmallVectorImpl<Value> &results) {
+  auto reshape = op.getX().getDefiningOp<graph::ReshapeOp>();
+  auto type = reshape ? dyn_cast<RankedTensorType>(reshape.getX().getType()) : nullptr;
+  auto scale = dyn_cast<RankedTensorType>(op.getScale().getType());
+  if (!type || type.getRank() < 3 || !isa<RankedTensorType>(op.getX().getType()))
+    return failure();
+  auto &shapes = builder.shapes;
+  auto own = shapes.dims(op.getX().getType()), dims = shapes.dims(type);
+  auto groups = dyn_cast<AffineConstantExpr>(own[1]),
+       channels = dyn_cast<AffineConstantExpr>(dims[1]);
+  if (!groups || !channels || groups.getValue() < 1 || channels.getValue() % groups.getValue() ||
+      !shapes.equal(own[0], dims[0]) || !scale || scale.getShape() != ArrayRef(groups.getValue()))
+    return failure();
+  AffineExpr size = shapes.constant(channels.getValue() / groups.getValue());
+  auto ofEachChannel = [&](Value vector) {
+    Value column = builder.reshape(vector, {groups, shapes.constant(1)});
+    return builder.reshape(builder.broadcast(column, {groups, size}), {channels});
+  };
+  auto norm = builder.create<graph::GroupNormOp>(
+      {reshape.getX(), ofEachChannel(op.getScale()), ofEachChannel(op.getBias())},
+      {builder.named("groups", builder.builder.getI64IntegerAttr(groups.getValue())),
+       builder.named("epsilon", op.getEpsilonAttr())});
+  if (!norm)
+    return failure();
+  results.push_back(builder.reshape(norm, own));
+  return success(results.back() != nullptr);
+}
+
 LogicalResult replacement(Operation *op, graph::GraphBuilder &builder,
                           SmallVectorImpl<Value> &results) {
   if (auto matmul = dyn_cast<graph::MatMulOp>(op))
     return success(succeeded(decomposeVectorProduct(matmul, builder, results)) ||
                    succeeded(broadcastStacks(matmul, builder, results)));
+  if (auto norm = dyn_cast<graph::InstanceNormOp>(op))
+    if (succeeded(groupChannels(norm, builder, results)))
+      return success();
   auto whole = dyn_cast<graph::Decomposable>(op);
   if (!whole || kernel::rootKind(op) == kernel::RootKind::Row)
     return failure();

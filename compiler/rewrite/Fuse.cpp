@@ -290,7 +290,7 @@ private:
     bool aligned = isAligned(op);
     if (isOfAttention(op) || isOfChain(op) || isOfPrologue(op))
       return add(op, role, false);
-    if (!chain_.empty() && isBeforeRoot(op))
+    if (isRepeatedForLines(op) || (!chain_.empty() && isBeforeRoot(op)))
       return;
     if (scores_ && isBeforeRoot(op)) {
       if (role.part == Part::Movement && movesQueries(op))
@@ -366,6 +366,22 @@ private:
       auto gather = dyn_cast<graph::GatherOp>(user);
       return gather && gather.getX().getDefiningOp() == op && elementsOf(gather.getX()) >= 0 &&
              elementsOf(gather.getY()) > elementsOf(gather.getX());
+    });
+  }
+
+  /// Whether the result is the same for many lines of what reads it, and differs along them, so
+  /// that it would be computed for each element again; from memory it comes in vectors.
+  static bool isRepeatedForLines(Operation *op) {
+    constexpr int64_t kManyLines = 16, kFewElements = 1 << 14;
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    if (!type || !type.hasStaticShape() || type.getRank() == 0 || type.getShape().back() == 1)
+      return false;
+    return llvm::any_of(op->getUsers(), [&](Operation *user) {
+      auto read = dyn_cast<RankedTensorType>(user->getResult(0).getType());
+      return isa<graph::Elementwise>(user) && read && read.hasStaticShape() &&
+             read.getShape().back() == type.getShape().back() &&
+             read.getNumElements() >= kFewElements &&
+             read.getNumElements() >= kManyLines * type.getNumElements();
     });
   }
 

@@ -8,10 +8,11 @@
 // again where all that it is made of is kept anyway. And of what is made of much less than it is
 // itself (a comparison of labels and class numbers), each reader makes its own; so it does of
 // what takes an operation or two of no more than it is itself, all of it the function's arguments
-// (a gradient that is scaled before the optimiser's averages read it): they read as much, and
-// nothing is written. The copies are part of the readers' kernels, so that the values are never in
-// memory. Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016, section 4, is where
-// keeping the dear and repeating the cheap was proposed.
+// (a gradient that is scaled before the optimiser's averages read it) or in memory for others, too
+// (an image whose mean is taken from it): they read as much, and nothing is written. The copies are
+// part of the readers' kernels, so that the values are never in memory. Chen et al., "Training Deep
+// Nets with Sublinear Memory Cost", 2016, section 4, is where keeping the dear and repeating the
+// cheap was proposed.
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Outputs.h"
 #include "compiler/graph/States.h"
@@ -158,6 +159,11 @@ private:
     return true;
   }
 
+  static bool isReadByOthers(Value value, const Chain &chain) {
+    return llvm::any_of(value.getUsers(),
+                        [&](Operation *user) { return !chain.ops.contains(user); });
+  }
+
   /// Much less than so many bytes; or no more where all is in memory anyway, but for next to
   /// nothing.
   static bool isMadeOfLittle(const Chain &chain, int64_t valueBytes) {
@@ -169,7 +175,7 @@ private:
       if (own <= valueBytes / kNothing)
         continue;
       much += own;
-      isGiven &= isa<BlockArgument>(from);
+      isGiven &= isa<BlockArgument>(from) || isReadByOthers(from, chain);
     }
     return bytes <= valueBytes / kMuchLess ||
            (isGiven && much <= valueBytes && chain.cost <= kMostPassing);
@@ -179,8 +185,13 @@ private:
     Value value = op->getResult(0);
     if (value.hasOneUse() || value.use_empty())
       return;
+    auto isGood = [&](const std::optional<Chain> &chain) {
+      return chain && chain->cost <= kMostOwnWork && isMadeOfLittle(*chain, bytesOf(value));
+    };
     auto chain = chainTo(value, [](Value) { return false; });
-    if (!chain || chain->cost > kMostOwnWork)
+    if (!isGood(chain)) // of what several read, which is there when all but it was looked at
+      chain = chainTo(value, [](Value from) { return !from.hasOneUse(); });
+    if (!isGood(chain))
       return;
     SmallVector<Operation *> readers;
     for (Operation *user : value.getUsers())
@@ -190,7 +201,7 @@ private:
       return user->getBlock() == &block_ &&
              (isElementwise(user) || isa<graph::ReduceSumOp, graph::ReduceMaxOp>(user));
     };
-    if (!isMadeOfLittle(*chain, bytesOf(value)) || !llvm::all_of(readers, joins))
+    if (!llvm::all_of(readers, joins))
       return;
     for (Operation *reader : readers)
       repeatFor(reader, value, *chain);

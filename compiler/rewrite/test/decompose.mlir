@@ -50,3 +50,30 @@ func.func @stacks_that_may_be_one(%x: tensor<?x4x5xf32, #graph.dims<["n"], ()[s0
   %0 = graph.matmul %x, %w : (tensor<?x4x5xf32, #graph.dims<["n"], ()[s0] -> (s0, 4, 5)>>, tensor<?x5x6xf32, #graph.dims<["m"], ()[s0] -> (s0, 5, 6)>>) -> tensor<?x4x6xf32, #graph.dims<["o"], ()[s0] -> (s0, 4, 6)>>
   return %0 : tensor<?x4x6xf32, #graph.dims<["o"], ()[s0] -> (s0, 4, 6)>>
 }
+
+// -----
+
+// Groups of channels, as exported for opsets without the operator: moments are made of the channels'
+// own, and the image keeps its shape.
+// CHECK-LABEL: func @groups_of_channels
+// CHECK: graph.reduce_sum %arg0 {axes = array<i64: 3>
+// CHECK: graph.reshape {{.*}} -> tensor<2x3x4xf32>
+// CHECK: graph.sub %arg0
+// CHECK: return {{.*}} : tensor<2x3x140xf32>
+func.func @groups_of_channels(%x: tensor<2x12x5x7xf32>, %s: tensor<3xf32>, %b: tensor<3xf32>) -> tensor<2x3x140xf32> {
+  %0 = graph.reshape %x : (tensor<2x12x5x7xf32>) -> tensor<2x3x140xf32>
+  %1 = graph.instance_norm %0, %s, %b : (tensor<2x3x140xf32>, tensor<3xf32>, tensor<3xf32>) -> tensor<2x3x140xf32>
+  return %1 : tensor<2x3x140xf32>
+}
+
+// -----
+
+// Of what isn't so grouped, it is another normalisation.
+// CHECK-LABEL: func @no_groups_of_channels
+// CHECK: %[[X:.*]] = graph.reshape %arg0
+// CHECK: graph.sub %[[X]]
+func.func @no_groups_of_channels(%x: tensor<2x12x4x7xf32>, %s: tensor<8xf32>, %b: tensor<8xf32>) -> tensor<2x8x42xf32> {
+  %0 = graph.reshape %x : (tensor<2x12x4x7xf32>) -> tensor<2x8x42xf32>
+  %1 = graph.instance_norm %0, %s, %b : (tensor<2x8x42xf32>, tensor<8xf32>, tensor<8xf32>) -> tensor<2x8x42xf32>
+  return %1 : tensor<2x8x42xf32>
+}

@@ -322,3 +322,18 @@ func.func @gated_behind_convolution(%x: tensor<2x14x14x64xf32>, %g: tensor<2x1x1
   %2 = graph.conv %1, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<2x14x14x64xf32>, tensor<32x64x1x1xf32>, none) -> tensor<2x14x14x32xf32>
   return %2 : tensor<2x14x14x32xf32>
 }
+
+// -----
+
+// A factor of each channel is computed once, and not for each element of the image; one of each
+// line, which stays in a register, in passing.
+// CHECK-LABEL: func @factors
+// CHECK: graph.kernel %arg1 {kind = "loops", label = "rsqrt"} : (tensor<64xf32>) -> tensor<64xf32>
+// CHECK: graph.kernel {{.*}}label = "rsqrt+mul+mul"
+func.func @factors(%x: tensor<512x64xf32>, %c: tensor<64xf32>, %l: tensor<512x1xf32>) -> tensor<512x64xf32> {
+  %0 = graph.rsqrt %c : (tensor<64xf32>) -> tensor<64xf32>
+  %1 = graph.rsqrt %l : (tensor<512x1xf32>) -> tensor<512x1xf32>
+  %2 = graph.mul %x, %0 : (tensor<512x64xf32>, tensor<64xf32>) -> tensor<512x64xf32>
+  %3 = graph.mul %2, %1 : (tensor<512x64xf32>, tensor<512x1xf32>) -> tensor<512x64xf32>
+  return %3 : tensor<512x64xf32>
+}

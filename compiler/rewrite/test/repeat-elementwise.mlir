@@ -75,3 +75,33 @@ func.func @scaled(%g: tensor<64x64xf32>, %m: tensor<64x64xf32>, %scale: tensor<f
   %6 = graph.sub %4, %m : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   return %1, %2, %5, %6 : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
 }
+
+// -----
+
+// The difference is made for each of its readers of what is in memory for the mean, too.
+// CHECK-LABEL: @centred
+// CHECK: %[[P:.*]] = graph.matmul
+// CHECK-COUNT-2: graph.sub %[[P]]
+func.func @centred(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<64xf32>, tensor<64x64xf32>) {
+  %0 = graph.matmul %x, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = graph.reduce_sum %0 {axes = array<i64: 0>, keepdims = false} : (tensor<64x64xf32>) -> tensor<64xf32>
+  %2 = graph.sub %0, %1 : (tensor<64x64xf32>, tensor<64xf32>) -> tensor<64x64xf32>
+  %3 = graph.reduce_sum %2 {axes = array<i64: 0>, keepdims = false} : (tensor<64x64xf32>) -> tensor<64xf32>
+  %4 = graph.mul %2, %3 : (tensor<64x64xf32>, tensor<64xf32>) -> tensor<64x64xf32>
+  return %3, %4 : tensor<64xf32>, tensor<64x64xf32>
+}
+
+// -----
+
+// Both readers of the product are on the way to the value: it is not in memory for others.
+// CHECK-LABEL: @both_on_the_way
+// CHECK-COUNT-1: graph.sub
+// CHECK-NOT: graph.sub
+func.func @both_on_the_way(%x: tensor<64x64xf32>, %w: tensor<64x64xf32>) -> (tensor<64xf32>, tensor<64x64xf32>) {
+  %0 = graph.matmul %x, %w : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = graph.neg %0 : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %2 = graph.sub %0, %1 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %3 = graph.reduce_sum %2 {axes = array<i64: 0>, keepdims = false} : (tensor<64x64xf32>) -> tensor<64xf32>
+  %4 = graph.mul %2, %3 : (tensor<64x64xf32>, tensor<64xf32>) -> tensor<64x64xf32>
+  return %3, %4 : tensor<64xf32>, tensor<64x64xf32>
+}
