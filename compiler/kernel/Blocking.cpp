@@ -178,11 +178,13 @@ void Blocking::cutForRegisters(IndexMath &math, const MachineShape &machine,
 }
 
 /// The unit waits for what it multiplies. So an item's rows of A stay in the first-level cache, or
-/// nearly, while all panels pass, if there are items enough. Of pixels that windows share there are
-/// more: at least twice those that an item copies beside its own.
+/// nearly, while all panels pass, if there are items enough; those that pass panels from beyond the
+/// second level are more, and stay in that. Of pixels that windows share there are at least twice
+/// those that an item copies beside its own.
 void Blocking::cutForMatrixUnit(IndexMath &math, const MachineShape &machine,
                                 const ProductExtents &of, Value weights, Value work) {
-  constexpr int64_t kTiles = 2, kPanelsOfCopies = 4, kPanelsOfWindows = 2;
+  constexpr int64_t kTiles = 2, kTilesOfFar = 4;
+  constexpr int64_t kPanels = 2, kPanelsOfCopies = 4, kPanelsOfWindows = 2;
   Value one = math.constant(1), allTiles = math.max(tiles, one), allPanels = math.max(panels, one);
   Value wanted = of.copiesRows ? math.min(itemsFor(math, work, kWorkOfCopyingItem),
                                           math.constant(kMaxItemsOfCopies))
@@ -195,16 +197,18 @@ void Blocking::cutForMatrixUnit(IndexMath &math, const MachineShape &machine,
     Value wantedOfTiles = math.div(wanted, math.max(math.mul(of.batch, tileBlocks), one));
     panelBlocks = of.dearRows ? one : math.min(mostPanels, math.max(wantedOfTiles, one));
   };
+  Value isFar = math.less(math.constant(machine.l2Bytes / 2), weights);
+  Value bytesOfTile = math.mul(math.max(of.rowBytes, one), height);
+  Value tilesOfFar = math.div(math.constant(machine.l2Bytes * 3 / 4), bytesOfTile);
+  tilesOfFar = math.min(math.max(tilesOfFar, math.constant(kTiles)), math.constant(kTilesOfFar));
   if (of.sharedRows) {
     Value worthwhile = math.ceilDiv(math.mul(of.sharedRows, 2), math.constant(height));
-    Value bytesOfTile = math.mul(math.max(of.rowBytes, one), height);
     Value cached = math.div(math.constant(machine.l2Bytes / 2), bytesOfTile);
     cut(math.max(math.min(worthwhile, cached), math.constant(kTilesOfItem)), kPanelsOfWindows);
   } else if (of.copiesRows) { // which are read by the panels that come at once
-    Value isFar = math.less(math.constant(machine.l2Bytes / 2), weights);
-    cut(math.select(isFar, math.constant(kTiles), one), kPanelsOfCopies);
+    cut(math.select(isFar, tilesOfFar, one), kPanelsOfCopies);
   } else {
-    cut(math.constant(kTiles), 1);
+    cut(math.select(isFar, tilesOfFar, math.constant(kTiles)), kPanels);
   }
 }
 

@@ -178,10 +178,8 @@ def test_registers_are_taken_where_their_rows_are_asked_for(tmp_path):
         check(model, value, wanted, precision="bf16", unit=False, schedules=asked)
 
 
-@needs_bf16
-@pytest.mark.parametrize("channels, outputs, window, stride, tiles", [(64, 256, 1, 1, 1), (64, 256, 3, 2, 1), (64, 64, 3, 1, 8)])
-def test_an_item_passes_all_panels(channels, outputs, window, stride, tiles):
-    """So that the rows which it copies are copied once."""
+def item_of_convolution(channels, outputs, window, stride=1):
+    """Tiles and panels of an item of a convolution of a 56x56 image in bf16."""
     random = numpy.random.default_rng(window)
     x = random.standard_normal((1, channels, 56, 56)).astype(numpy.float32)
     w = (random.standard_normal((outputs, channels, window, window)) / channels).astype(numpy.float32)
@@ -189,7 +187,21 @@ def test_an_item_passes_all_panels(channels, outputs, window, stride, tiles):
     ours = tensmith.compile(model_of([node], list(x.shape), {"w": w}).SerializeToString(), precision="bf16")
     entries = json.loads(ours.describe()["metadata"]["schedules"])
     [entry] = [entry for entry in entries if entry["kernel"].startswith("conv")]
-    assert (entry["item_tiles"], entry["item_panels"]) == (tiles, outputs // 32)
+    return entry["item_tiles"], entry["item_panels"]
+
+
+@needs_bf16
+@pytest.mark.parametrize("channels, outputs, window, stride, tiles", [(64, 256, 1, 1, 1), (64, 256, 3, 2, 1), (64, 64, 3, 1, 8)])
+def test_an_item_passes_all_panels(channels, outputs, window, stride, tiles):
+    """So that the rows which it copies are copied once."""
+    assert item_of_convolution(channels, outputs, window, stride) == (tiles, outputs // 32)
+
+
+@needs_bf16
+def test_an_item_passes_far_panels_with_more_tiles():
+    """Weights that the second-level cache doesn't hold come less often."""
+    tiles, _ = item_of_convolution(1024, 4096, 1)
+    assert tiles == 4
 
 
 @needs_bf16
