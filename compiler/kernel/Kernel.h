@@ -43,6 +43,8 @@ struct MachineShape {
   double farBytesPerCycle = 6;    // beyond it
   double memoryBytesPerCycle = 3; // of the memory
   int64_t lastCacheBytes = 16 << 20;
+  /// Lines of a panel ahead that a tile prefetches where it is the only one to read them.
+  int64_t linesAhead = 256;
   /// How many products of 16-bit integers one instruction adds up to a 32-bit one (pmaddwd), with
   /// vectors of that width.
   int64_t integerStep = 1;

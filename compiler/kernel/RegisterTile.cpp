@@ -15,8 +15,6 @@ namespace {
 
 /// As many multiply-adds as two units have under way, each of which takes four cycles.
 constexpr int64_t kIndependentSums = 8;
-/// Lines ahead that a tile prefetches where it is the only one to read them.
-constexpr int64_t kLinesAhead = 256;
 /// Products that are summed from zero, where a loop over taps adds up such sums: rounding grows
 /// with the root of a chain's length, and to put a tile's sums aside costs as much as two products
 /// each.
@@ -68,7 +66,8 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
                          RowSource &source, const Extents &extents, Finish finish)
     : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction),
       source_(source), extents_(extents), finish_(std::move(finish)), l1Bytes_(machine.l1Bytes),
-      l2Bytes_(machine.l2Bytes), vectorRegisters_(machine.vectorRegisters),
+      l2Bytes_(machine.l2Bytes), linesAhead_(machine.linesAhead),
+      vectorRegisters_(machine.vectorRegisters),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
       byteProducts_(machine.byteProducts), joins_(storesHalves(kernel, contraction)),
       bfloatProducts_(machine.bfloatProducts),
@@ -353,7 +352,7 @@ Value TileEmitter::nextPanel(Value start, Value before) {
 }
 
 Value TileEmitter::linesAhead(Value start, Value before) {
-  Value lines = math_.add(before, kLinesAhead);
+  Value lines = math_.add(before, linesAhead_);
   return panelPointer(math_.add(start, math_.mul(lines, contraction_.width)));
 }
 

@@ -169,7 +169,7 @@ private:
   RowSource &source_;
   const Extents &extents_;
   Finish finish_;
-  int64_t l1Bytes_, l2Bytes_, vectorRegisters_, lanes_;
+  int64_t l1Bytes_, l2Bytes_, linesAhead_, vectorRegisters_, lanes_;
   ByteProducts byteProducts_;
   int64_t fetchedLines_ = 1, fetchedLinesOfFull_ = 1; // in a step; of a tile with all its rows
   int fetchedLevel_ = 0;                              // of caches

@@ -6,6 +6,10 @@ namespace tensmith::target::cpu {
 kernel::MachineShape kernelShape(const Machine &machine) {
   kernel::MachineShape shape{machine.vectorBits / 8, machine.vectorRegisters, machine.l1Bytes,
                              machine.l2Bytes};
+  // The core's own prefetcher reads one stream as fast as memory gives it, and a third slower where
+  // requests far ahead of it are a second one.
+  if (machine.cpu.starts_with("znver"))
+    shape.linesAhead = 0;
   bool addsPairs =
       machine.triple.starts_with("x86_64") && (machine.vectorBits == 256   ? machine.has("avx2")
                                                : machine.vectorBits == 512 ? machine.has("avx512bw")

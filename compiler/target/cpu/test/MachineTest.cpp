@@ -1,5 +1,6 @@
 // That machines are read and described as LLVM knows them.
 #include "compiler/target/cpu/Machine.h"
+#include "compiler/target/cpu/KernelShape.h"
 #include "runtime/CpuFeatures.h"
 
 #include <gtest/gtest.h>
@@ -53,6 +54,13 @@ TEST(Machine, TheRuntimeKnowsTheFeatures) {
     for (const std::string &feature : parseMachine(name)->codeFeatures())
       EXPECT_NE(runtime::cpuFeature(feature), runtime::FeatureState::Unknown)
           << feature << " of " << name;
+}
+
+TEST(Machine, LoneTilesFetchFarAheadWhereThatHelps) {
+  auto skylake = parseMachine("skylake-avx512"), zen = parseMachine("znver4");
+  ASSERT_TRUE(skylake.ok() && zen.ok());
+  EXPECT_GT(kernelShape(*skylake).linesAhead, 0);
+  EXPECT_EQ(kernelShape(*zen).linesAhead, 0);
 }
 
 TEST(Machine, MistakesAreNamed) {
