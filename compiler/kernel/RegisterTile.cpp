@@ -21,6 +21,9 @@ constexpr int64_t kIndependentSums = 8;
 constexpr int64_t kProductsOfChain = 192;
 /// Steps of k in an iteration: what a loop costs beside its products is shared by them.
 constexpr int64_t kStepsOfIteration = 4;
+/// Bytes of a panel from which on a part of a sum is worth a stream of its own from memory: a
+/// core's prefetcher starts anew with each page.
+constexpr int64_t kStreamBytes = 16 << 10;
 // Operands of a prefetch.
 constexpr int kFirstLevel = 3, kSecondLevel = 2, kData = 1;
 constexpr int64_t kLineBytes = 64;
@@ -89,9 +92,13 @@ void TileEmitter::beginMatrixRows(MatrixTile &tile, Value batch, Value firstRow,
   tile.beginRows(batch, firstRow, count, slot);
 }
 
-void TileEmitter::beginPrefetch(Value tile, Value tiles, Value most) {
+int64_t TileEmitter::lineBytes() const {
   Type element = storageType(getElementTypeOrSelf(contraction_.panels.getType()));
-  int64_t line = contraction_.width * std::max(element.getIntOrFloatBitWidth() / 8, 1u);
+  return contraction_.width * std::max(element.getIntOrFloatBitWidth() / 8, 1u);
+}
+
+void TileEmitter::beginPrefetch(Value tile, Value tiles, Value most) {
+  int64_t line = lineBytes();
   auto known = constantIndex(most), depth = constantIndex(source_.totalDepth());
   int64_t ofTile = llvm::divideCeil(line, std::max<int64_t>(known.value_or(1), 1));
   // What the second level holds from run to run anyway needs no more than that.
@@ -426,17 +433,20 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   Value one = math_.constant(contraction_.step);
   Value rounds = math_.div(depth, math_.constant(steps * contraction_.step));
   // Of an iteration's steps, each goes through a part of the sum, or all go side by side.
+  auto known = constantIndex(depth);
+  bool isShort = known && *known * lineBytes() < steps * kStreamBytes;
+  bool hasParts = chains > 1 && !isShort;
   Value part = math_.mul(rounds, one), whole = math_.mul(part, steps);
-  all = emitReduction(math_, math_.constant(0), chains > 1 ? part : whole,
-                      chains > 1 ? one : math_.constant(steps * contraction_.step), all,
+  all = emitReduction(math_, math_.constant(0), hasParts ? part : whole,
+                      hasParts ? one : math_.constant(steps * contraction_.step), all,
                       [&](Value round, ValueRange carried) {
                         SmallVector<Value> results(carried);
                         llvm::SaveAndRestore restored(panel);
                         for (int64_t number = 0; number < steps; ++number) {
                           auto chain = MutableArrayRef(results).slice(number % chains * sums.size(),
                                                                       sums.size());
-                          Value k = chains > 1 ? math_.add(round, math_.mul(part, number)) : round;
-                          int64_t ahead = chains > 1 ? 0 : number * contraction_.step;
+                          Value k = hasParts ? math_.add(round, math_.mul(part, number)) : round;
+                          int64_t ahead = hasParts ? 0 : number * contraction_.step;
                           if (ahead && isHeld)
                             panel = behind(panel, chain);
                           llvm::copy(step(k, ahead, ValueRange(chain)), chain.begin());

@@ -105,6 +105,9 @@ private:
   /// innermost whose sums are of many products.
   bool addsChains(size_t dim) const;
 
+  /// Of a panel, for each unit of depth.
+  int64_t lineBytes() const;
+
   /// Where a tile begins to prefetch the panel behind the one that starts at `start`, when it has
   /// done `before` steps of it: each step of each tile goes on by the same number of bytes.
   mlir::Value nextPanel(mlir::Value start, mlir::Value before);
