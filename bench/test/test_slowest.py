@@ -151,3 +151,7 @@ def test_other_architectures_have_a_table(tmp_path):
     assert slowest(tree).returncode == 0
     lines = (tree / "docs/performance.md").read_text().splitlines()
     assert lines.index("| net | 1 | 3.00 | 6.00 | - | 0.50 |") + 1 == lines.index("| net | 2 | 3.00 | 6.00 | 4.00 | 0.75 |")
+    halves = {"tensmith_bf16": {"median_ms": 2.0}, "openvino_bf16": {"median_ms": 1.6}}
+    (tree / "bench/results/architectures.json").write_text(json.dumps([{"model": "net", "threads": 1, "engines": {**engines, **halves}}]))
+    assert slowest(tree).returncode == 0
+    assert "| net | 1 | 3.00 | 6.00 | 4.00 | 2.00 | 1.60 | 0.75 | 1.25 |" in (tree / "docs/performance.md").read_text()
