@@ -1,9 +1,13 @@
 // Pooling windows as loops (Indexed::emitElement).
 //
-// A window's position outside the operand reads a clamped index and is left out by a select (by a
-// branch where the operand may be empty). Windows that never leave it have neither.
+// Of a channels-last operand, and of large windows, the loops are over the positions that are inside:
+// where they begin and end is told once for all channels, whose vectors then meet no test. In
+// others, which are straight code, a position outside reads a clamped index and is left out by a
+// select (by a branch where the operand may be empty). Windows that never leave it have neither.
 #include "compiler/graph/ElementaryFunctions.h"
 #include "compiler/graph/IndexCode.h"
+
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <limits>
 
@@ -33,6 +37,24 @@ bool isPadded(const Window &window, RankedTensorType type, unsigned spatial) {
          type.getDimSize(window.dimension(spatial)) == 0;
 }
 
+/// Small windows are straight code (see ElementContext::loop), in which tests are cheap.
+constexpr int64_t kMostStraight = 16;
+
+/// How many of a window's positions, `kernel` of them from `start` on, lie below the bound:
+/// ceil((bound - start) / dilation).
+Value positionsBelow(const IndexCode &code, Value start, int64_t kernel, int64_t dilation,
+                     Value bound) {
+  Value distance = code.make<arith::MaxSIOp>(code.sub(bound, start), code.constant(0));
+  Value count = code.div(code.add(distance, dilation - 1), code.constant(dilation));
+  return code.make<arith::MinSIOp>(count, code.constant(kernel));
+}
+
+/// Where the window of an element of the result begins along a dimension.
+Value startOf(const IndexCode &code, const Window &window, ValueRange indices, unsigned spatial) {
+  Value index = code.mul(indices[window.dimension(spatial)], window.strides[spatial]);
+  return code.add(index, -window.pads[spatial]);
+}
+
 /// The operand's element at a position of the window, or `outside` where that is beyond it.
 Value readWindow(ElementContext &context, const Window &window, RankedTensorType type,
                  ValueRange indices, ValueRange position, Value outside) {
@@ -42,7 +64,7 @@ Value readWindow(ElementContext &context, const Window &window, RankedTensorType
   bool mayBeEmpty = false;
   for (unsigned spatial = 0; spatial < window.rank(); ++spatial) {
     unsigned dim = window.dimension(spatial);
-    Value index = code.add(code.mul(indices[dim], window.strides[spatial]), -window.pads[spatial]);
+    Value index = startOf(code, window, indices, spatial);
     index = code.add(index, code.mul(position[spatial], window.dilations[spatial]));
     if (isPadded(window, type, spatial)) {
       Value size = context.operandSize(0, dim);
@@ -57,11 +79,39 @@ Value readWindow(ElementContext &context, const Window &window, RankedTensorType
   return readWhere(code, inside, mayBeEmpty, outside, [&] { return context.operand(0, source); });
 }
 
-SmallVector<Value> extentsOf(const IndexCode &code, const Window &window) {
-  SmallVector<Value> extents;
+using Combine = llvm::function_ref<Value(Value carried, Value element)>;
+
+/// Combines the elements of a window, in order, those outside left out.
+Value overWindow(ElementContext &context, const Window &window, RankedTensorType type,
+                 ValueRange indices, Value initial, Combine combine) {
+  IndexCode code(context);
+  int64_t positions = 1;
   for (int64_t size : window.kernel)
-    extents.push_back(code.constant(size));
-  return extents;
+    positions *= size;
+  SmallVector<Value> firsts, extents;
+  bool onlyInside = window.channelsLast || positions > kMostStraight;
+  for (unsigned spatial = 0; spatial < window.rank(); ++spatial) {
+    int64_t kernel = window.kernel[spatial], dilation = window.dilations[spatial];
+    firsts.push_back(code.constant(0));
+    extents.push_back(code.constant(kernel));
+    if (!onlyInside || !isPadded(window, type, spatial))
+      continue;
+    Value start = startOf(code, window, indices, spatial);
+    Value size = context.operandSize(0, window.dimension(spatial));
+    firsts.back() = positionsBelow(code, start, kernel, dilation, code.constant(0));
+    extents.back() = code.sub(positionsBelow(code, start, kernel, dilation, size), firsts.back());
+  }
+  auto body = [&](ValueRange position, ValueRange carried) -> SmallVector<Value> {
+    if (!onlyInside)
+      return {combine(carried[0], readWindow(context, window, type, indices, position, initial))};
+    SmallVector<Value> source(indices);
+    for (unsigned spatial = 0; spatial < window.rank(); ++spatial) {
+      Value steps = code.mul(code.add(firsts[spatial], position[spatial]), window.dilations[spatial]);
+      source[window.dimension(spatial)] = code.add(startOf(code, window, indices, spatial), steps);
+    }
+    return {combine(carried[0], context.operand(0, source))};
+  };
+  return context.loop(extents, initial, body)[0];
 }
 
 bool isFloatPool(Operation *op) {
@@ -74,19 +124,6 @@ bool hasEmptySpace(const Window &window, RankedTensorType type) {
     if (type.getDimSize(window.dimension(spatial)) == 0)
       return true;
   return false;
-}
-
-/// How many positions of the window lie between `low` and `high` (exclusive) of one dimension:
-/// ceil((high - start) / dilation) of those from the start, less those before `low`.
-Value positionsWithin(const IndexCode &code, Value start, int64_t kernel, int64_t dilation,
-                      Value low, Value high) {
-  Value zero = code.constant(0), step = code.constant(dilation), all = code.constant(kernel);
-  auto before = [&](Value bound) { // positions below the bound
-    Value distance = code.make<arith::MaxSIOp>(code.sub(bound, start), zero);
-    Value count = code.div(code.add(distance, dilation - 1), step);
-    return code.make<arith::MinSIOp>(count, all);
-  };
-  return code.sub(before(high), before(low));
 }
 
 /// The divisor of a mean: how many positions count, along all dimensions.
@@ -102,12 +139,14 @@ Value countPositions(ElementContext &context, const Window &window, RankedTensor
       count = code.mul(count, kernel);
       continue;
     }
-    Value start = code.add(code.mul(indices[dim], window.strides[spatial]), -low);
+    Value start = startOf(code, window, indices, spatial);
     Value size = context.operandSize(0, dim);
     Value first = code.constant(includesPadding ? -low : 0);
     Value end = includesPadding ? code.add(size, window.pads[spatial + window.rank()]) : size;
-    count = code.mul(count,
-                     positionsWithin(code, start, kernel, window.dilations[spatial], first, end));
+    auto below = [&](Value bound) {
+      return positionsBelow(code, start, kernel, window.dilations[spatial], bound);
+    };
+    count = code.mul(count, code.sub(below(end), below(first)));
   }
   return count;
 }
@@ -123,7 +162,6 @@ Value MaxPoolOp::emitElement(ElementContext &context, unsigned, ValueRange indic
   bool isCode = integer ? integer.getWidth() < 8 : !isa<FloatType>(kernelType);
   if (isCode || hasEmptySpace(window, type))
     return {};
-  IndexCode index(context);
   ScalarCode code(context.builder, context.location);
   bool isUnsignedType = isUnsigned(type.getElementType());
   unsigned bits = kernelType.getIntOrFloatBitWidth();
@@ -135,14 +173,12 @@ Value MaxPoolOp::emitElement(ElementContext &context, unsigned, ValueRange indic
   else
     lowest = context.builder.getFloatAttr(kernelType, -std::numeric_limits<double>::infinity());
   Value initial = context.builder.create<arith::ConstantOp>(context.location, lowest);
-  auto body = [&](ValueRange position, ValueRange carried) -> SmallVector<Value> {
-    Value element = readWindow(context, window, type, indices, position, initial);
+  return overWindow(context, window, type, indices, initial, [&](Value largest, Value element) {
     if (!integer)
-      return {code.maximum(carried[0], element)};
-    return {isUnsignedType ? code.make<arith::MaxUIOp>(carried[0], element)
-                           : code.make<arith::MaxSIOp>(carried[0], element)};
-  };
-  return context.loop(extentsOf(index, window), initial, body)[0];
+      return code.maximum(largest, element);
+    return isUnsignedType ? code.make<arith::MaxUIOp>(largest, element)
+                          : code.make<arith::MaxSIOp>(largest, element);
+  });
 }
 
 Value AveragePoolOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
@@ -150,18 +186,15 @@ Value AveragePoolOp::emitElement(ElementContext &context, unsigned, ValueRange i
   Window window = windowOf(*this);
   if (!isFloatPool(*this) || hasEmptySpace(window, type))
     return {};
-  IndexCode index(context);
   ScalarCode code(context.builder, context.location);
-  Value zero = zeroElement(context, getX());
-  auto body = [&](ValueRange position, ValueRange carried) -> SmallVector<Value> {
-    Value element = readWindow(context, window, type, indices, position, zero);
-    return {code.add(carried[0], element)};
-  };
-  Value sum = context.loop(extentsOf(index, window), zero, body)[0];
+  Value sum = overWindow(context, window, type, indices, zeroElement(context, getX()),
+                         [&](Value sum, Value element) { return code.add(sum, element); });
   Value count = countPositions(context, window, type, indices, getCountIncludePad());
-  Value integer = context.builder.createOrFold<arith::IndexCastOp>(
-      context.location, context.builder.getI32Type(), count);
-  return code.div(sum, code.make<arith::SIToFPOp>(sum.getType(), integer));
+  Value integer = code.make<arith::IndexCastOp>(context.builder.getI32Type(), count);
+  Value divisor = code.make<arith::SIToFPOp>(ScalarCode::element(sum), integer);
+  if (isa<VectorType>(sum.getType()))
+    divisor = code.make<vector::BroadcastOp>(sum.getType(), divisor);
+  return code.div(sum, divisor);
 }
 
 Value LpPoolOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
@@ -169,22 +202,20 @@ Value LpPoolOp::emitElement(ElementContext &context, unsigned, ValueRange indice
   Window window = windowOf(*this);
   if (!isFloatPool(*this) || hasEmptySpace(window, type))
     return {};
-  IndexCode index(context);
   ScalarCode code(context.builder, context.location);
   Value zero = zeroElement(context, getX());
   int64_t p = getP();
   bool needsPower = p != 1 && p != 2;
   if (needsPower && !zero.getType().isF32())
     return {};
-  auto body = [&](ValueRange position, ValueRange carried) -> SmallVector<Value> {
-    Value element = code.abs(readWindow(context, window, type, indices, position, zero));
+  Value sum = overWindow(context, window, type, indices, zero, [&](Value sum, Value element) {
+    element = code.abs(element);
     if (p == 2)
       element = code.mul(element, element);
     else if (needsPower)
       element = emitPow(code, element, code.real(element, double(p)));
-    return {code.add(carried[0], element)};
-  };
-  Value sum = context.loop(extentsOf(index, window), zero, body)[0];
+    return code.add(sum, element);
+  });
   if (p == 1)
     return sum;
   return p == 2 ? code.sqrt(sum) : emitPow(code, sum, code.real(sum, 1.0 / double(p)));

@@ -10,6 +10,8 @@
 #include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
+#include "llvm/ADT/TypeSwitch.h"
+
 #include <numeric>
 
 using namespace mlir;
@@ -142,7 +144,17 @@ bool keepsLanes(Operation *op) {
   return rank > 0 && transpose.getPermutation().back() == rank - 1;
 }
 
+/// A pool whose windows go over other dimensions than the channels, which come last.
+static bool poolsLanesApart(Operation *op) {
+  return TypeSwitch<Operation *, bool>(op)
+      .Case<graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(
+          [](auto pool) { return pool.getChannelsLast(); })
+      .Default(false);
+}
+
 bool reducesLanesApart(Operation *op) {
+  if (poolsLanesApart(op))
+    return true;
   if (!isa<graph::ReduceSumOp, graph::ReduceProdOp, graph::ReduceMaxOp, graph::ReduceMinOp>(op))
     return false;
   auto x = dyn_cast<RankedTensorType>(op->getOperand(0).getType());

@@ -29,8 +29,8 @@ struct LineBuffer {
   int64_t lines;
 };
 
-/// Whether the operator reduces other dimensions than the last: then its lanes are reduced side by
-/// side.
+/// Whether the operator reduces other dimensions than the last, or windows of them: then its lanes
+/// are reduced side by side.
 bool reducesLanesApart(mlir::Operation *op);
 /// Whether the operator moves elements, and leaves those that follow along the last dimension side
 /// by side: so do its lanes.
