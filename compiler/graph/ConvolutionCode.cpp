@@ -1,8 +1,8 @@
 // Pooling windows as loops (Indexed::emitElement).
 //
-// Of a channels-last operand, and of large windows, the loops are over the positions that are inside:
-// where they begin and end is told once for all channels, whose vectors then meet no test. In
-// others, which are straight code, a position outside reads a clamped index and is left out by a
+// Of a channels-last operand, and of large windows, the loops are over the positions that are
+// inside: where they begin and end is told once for all channels, whose vectors then meet no test.
+// In others, which are straight code, a position outside reads a clamped index and is left out by a
 // select (by a branch where the operand may be empty). Windows that never leave it have neither.
 #include "compiler/graph/ElementaryFunctions.h"
 #include "compiler/graph/IndexCode.h"
@@ -106,7 +106,8 @@ Value overWindow(ElementContext &context, const Window &window, RankedTensorType
       return {combine(carried[0], readWindow(context, window, type, indices, position, initial))};
     SmallVector<Value> source(indices);
     for (unsigned spatial = 0; spatial < window.rank(); ++spatial) {
-      Value steps = code.mul(code.add(firsts[spatial], position[spatial]), window.dilations[spatial]);
+      Value steps =
+          code.mul(code.add(firsts[spatial], position[spatial]), window.dilations[spatial]);
       source[window.dimension(spatial)] = code.add(startOf(code, window, indices, spatial), steps);
     }
     return {combine(carried[0], context.operand(0, source))};

@@ -425,10 +425,11 @@ Value matrixAsSmallGroups(graph::GraphBuilder &builder, graph::ConvOp conv, Valu
 
 Value matchSmallGroupPanels(graph::ConvOp conv) {
   // Of one dimension the window needs no reshape.
-  Value parts = through<graph::ReshapeOp>(conv.getW());
-  Value split = throughTranspose(parts ? parts : conv.getW(), {2, 1, 0});
-  Value panels = through<graph::UnpackOp>(through<graph::ReshapeOp>(split));
-  return panels && isa<BlockArgument>(panels) ? panels : Value();
+  Value weights = storedRight(conv), parts = through<graph::ReshapeOp>(weights);
+  Value split = throughTranspose(parts ? parts : weights, {2, 1, 0});
+  Packed packed = unpackedFrom(through<graph::ReshapeOp>(split));
+  bool pairs = packed.panels && getElementTypeOrSelf(packed.panels.getType()).isBF16();
+  return packed.step == (pairs ? 2 : 1) ? packed.panels : Value();
 }
 
 /// Products that are summed for an element of the result.

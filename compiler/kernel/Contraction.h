@@ -140,7 +140,8 @@ mlir::Value smallGroupsAsMatrix(graph::GraphBuilder &builder, mlir::Value weight
 mlir::Value matrixAsSmallGroups(graph::GraphBuilder &builder, graph::ConvOp conv,
                                 mlir::Value matrix);
 /// The block argument of panels [C / width, taps * C / group, width] that such weights come from
-/// through an unpack and `matrixAsSmallGroups`, or null.
+/// through an unpack and `matrixAsSmallGroups`, or null. Of bf16 two rows of a panel lie side by
+/// side, as `interleaved` puts them.
 mlir::Value matchSmallGroupPanels(graph::ConvOp conv);
 
 } // namespace tensmith::kernel

@@ -37,17 +37,30 @@ Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root
     int64_t inputs = cast<RankedTensorType>(root.getW().getType()).getDimSize(1);
     int64_t lanes = machine.lanes(sizeof(float));
     of.panels = math.ceilDiv(channels, math.constant(lanes));
-    of.depth = math.constant(tapCount(root) * inputs);
+    of.depth = math.constant(tapCount(root) * inputs / stepOf(machine, root));
     of.lineBytes = machine.vectorBytes;
   }
   return Blocking::choose(math, machine, of, asked);
 }
 
+bool fitsSmallGroups(graph::ConvOp conv) {
+  auto isFloat = [](Value value) { return getElementTypeOrSelf(value.getType()).isF32(); };
+  if (!hasSmallGroups(conv) || !conv.getChannelsLast() || !isFloat(conv.getX()) ||
+      !isFloat(conv.getY()) || !isFloat(conv.getW()))
+    return false;
+  int64_t inputs = cast<RankedTensorType>(conv.getW().getType()).getDimSize(1);
+  return tapCount(conv) <= kMaxTaps && tapCount(conv) * inputs <= kMaxProducts;
+}
+
 } // namespace
 
 bool isSmallGroupsRoot(graph::ConvOp conv) {
-  return takesSmallGroups(conv) && matchSmallGroupPanels(conv) &&
-         isa<BlockArgument>(imageInMemory(conv));
+  Value panels = fitsSmallGroups(conv) ? matchSmallGroupPanels(conv) : Value();
+  if (!panels || !isa<BlockArgument>(imageInMemory(conv)))
+    return false;
+  Type image = getElementTypeOrSelf(imageInMemory(conv).getType());
+  Type weights = getElementTypeOrSelf(panels.getType());
+  return weights.isF32() || (weights.isBF16() && image.isBF16());
 }
 
 bool isDepthwiseRoot(graph::ConvOp conv) {
@@ -63,12 +76,19 @@ bool takesDepthwise(graph::ConvOp conv) {
 }
 
 bool takesSmallGroups(graph::ConvOp conv) {
-  auto isFloat = [](Value value) { return getElementTypeOrSelf(value.getType()).isF32(); };
-  if (!hasSmallGroups(conv) || !conv.getChannelsLast() || !isFloat(conv.getX()) ||
-      !isFloat(conv.getY()) || !isFloat(storedRight(conv)))
-    return false;
-  int64_t inputs = cast<RankedTensorType>(conv.getW().getType()).getDimSize(1);
-  return tapCount(conv) <= kMaxTaps && tapCount(conv) * inputs <= kMaxProducts;
+  return fitsSmallGroups(conv) && getElementTypeOrSelf(storedRight(conv).getType()).isF32();
+}
+
+bool takesPairsOfGroups(graph::ConvOp conv, const MachineShape &machine) {
+  constexpr int64_t kLeastInputs = 8; // fewer are loaded and permuted in as much time
+  auto isStored = [&](auto is) {
+    return is(getElementTypeOrSelf(storedLeft(conv).getType())) &&
+           is(getElementTypeOrSelf(storedRight(conv).getType()));
+  };
+  return machine.bfloatProducts == BfloatProducts::Dot && fitsSmallGroups(conv) &&
+         cast<RankedTensorType>(conv.getW().getType()).getDimSize(1) >= kLeastInputs &&
+         (isStored([](Type type) { return type.isF32(); }) ||
+          isStored([](Type type) { return type.isBF16(); }));
 }
 
 Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const MachineShape &machine,
@@ -79,6 +99,8 @@ Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const Mac
     vectors = asked.panelVectors.value_or(vectors);
   Template parts;
   parts.summary = grouped ? "small groups" : "depthwise";
+  if (grouped && stepOf(machine, root) > 1)
+    parts.summary += ", products by 2";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     Blocking blocking = blockingOf(math, sizes, root, machine, asked);
     Schedule chosen = blocking.schedule();

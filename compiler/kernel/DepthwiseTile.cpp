@@ -3,6 +3,7 @@
 
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/PairProducts.h"
 #include "compiler/kernel/WindowElement.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -31,15 +32,24 @@ bool isBeyond(graph::ConvOp conv, int64_t bytes) {
          ShapedType::getNumElements(image) * type.getElementTypeBitWidth() / 8 > bytes;
 }
 
+/// The bits of two halves, the first of which is at `place`.
+Value emitPair(IndexMath &math, Value pointer, Value place) {
+  constexpr unsigned kAlignment = 2;
+  Value address = elementPointer(math, math.builder.getI16Type(), pointer, place);
+  return math.builder.create<LLVM::LoadOp>(math.location, math.builder.getI32Type(), address,
+                                           kAlignment);
+}
+
 } // namespace
 
 DepthwiseTile::DepthwiseTile(ElementEmitter &emitter, graph::ConvOp root,
                              const MachineShape &machine, int64_t vectors, Finish finish)
     : emitter_(emitter), math_(emitter.math), root_(root), image_(emitter, root),
-      finish_(std::move(finish)), vectors_(vectors),
-      inputs_(cast<RankedTensorType>(root.getW().getType()).getDimSize(1)),
-      weights_(inputs_ > 1 ? matchSmallGroupPanels(root) : matchDepthwiseTaps(root)),
-      prefetches_(inputs_ > 1 && isBeyond(root, machine.l2Bytes / 2)),
+      finish_(std::move(finish)), vectors_(vectors), step_(stepOf(machine, root)),
+      inputs_(cast<RankedTensorType>(root.getW().getType()).getDimSize(1) / step_),
+      bfloatProducts_(machine.bfloatProducts),
+      weights_(hasSmallGroups(root) ? matchSmallGroupPanels(root) : matchDepthwiseTaps(root)),
+      prefetches_(hasSmallGroups(root) && isBeyond(root, machine.l2Bytes / 2)),
       accumulator_(graph::kernelElementType(getElementTypeOrSelf(root.getType()))),
       lanes_(machine.lanes(accumulator_.getIntOrFloatBitWidth() / 8)),
       outDims_(emitter.dims(root.getY())) {}
@@ -154,36 +164,54 @@ void DepthwiseTile::emitLine(const Line &line, Value channel, int64_t vectors, i
         if (!w)
           w = weightsOf(tap, input, at, mask);
         Value &sum = sums[row * vectors + v];
-        sum = emitMultiplyAdd(math_.builder, math_.location, x, false, w, false, sum);
+        sum = step_ == 1
+                  ? emitMultiplyAdd(math_.builder, math_.location, x, false, w, false, sum)
+                  : emitPairProducts(math_.builder, math_.location, bfloatProducts_, x, w, sum);
       }
     }
 }
 
 Value DepthwiseTile::inputOf(const Pixel &pixel, Value channel, int64_t input, Value mask,
                              Value &loaded) {
-  Type element = getElementTypeOrSelf(imageInMemory(root_).getType());
-  if (inputs_ >= lanes_) {
-    Value group = math_.mul(math_.div(channel, math_.constant(inputs_)), inputs_);
-    Value scalar = emitter_.load(pixel.pointer, element, math_.add(group, input));
+  bool pairs = step_ > 1;
+  Type stored = getElementTypeOrSelf(imageInMemory(root_).getType());
+  Type element = pairs ? Type(math_.builder.getI16Type()) : stored; // halves as their bits
+  if (inputs_ * step_ >= lanes_) {
+    Value group = math_.mul(math_.div(channel, math_.constant(inputs_ * step_)), inputs_ * step_);
+    Value place = math_.add(group, input * step_);
+    Value scalar = pairs ? emitPair(math_, pixel.pointer, place)
+                         : emitter_.load(pixel.pointer, element, place);
     return emitter_.splat(scalar, lanes_);
   }
-  if (!loaded)
+  if (!loaded) {
     loaded = emitter_.load(pixel.pointer, element, channel, lanes_, mask);
-  if (inputs_ == 1)
+    loaded = pairs ? asPairs(loaded) : loaded;
+  }
+  if (inputs_ == 1 && !pairs)
     return loaded;
   SmallVector<int64_t> lanes;
   for (int64_t lane = 0; lane < lanes_; ++lane)
-    lanes.push_back(lane / inputs_ * inputs_ + input);
+    lanes.push_back(lane / (inputs_ * step_) * inputs_ + input);
   return math_.builder.create<vector::ShuffleOp>(math_.location, loaded, loaded, lanes);
 }
 
 Value DepthwiseTile::weightsOf(int64_t tap, int64_t input, Value channel, Value mask) {
-  if (inputs_ == 1)
+  if (!hasSmallGroups(root_))
     return emitter_.element(weights_, {{math_.constant(tap), channel}, lanes_, mask});
   // Panels are a vector wide, and so begin at the channels before them times the rows.
-  int64_t rows = tapCount(root_) * inputs_;
-  Value place = math_.add(math_.mul(channel, rows), (tap * inputs_ + input) * lanes_);
-  return emitter_.load(emitter_.buffer(weights_), accumulator_, place, lanes_);
+  int64_t rows = tapCount(root_) * inputs_, width = lanes_ * step_;
+  Value place =
+      math_.mul(math_.add(math_.mul(channel, rows), (tap * inputs_ + input) * lanes_), step_);
+  if (step_ == 1)
+    return emitter_.load(emitter_.buffer(weights_), accumulator_, place, width);
+  return asPairs(
+      emitter_.load(emitter_.buffer(weights_), math_.builder.getI16Type(), place, width));
+}
+
+Value DepthwiseTile::asPairs(Value elements) {
+  int64_t count = cast<VectorType>(elements.getType()).getNumElements();
+  Type pairs = VectorType::get({count / 2}, math_.builder.getI32Type());
+  return math_.builder.create<LLVM::BitcastOp>(math_.location, pairs, elements);
 }
 
 void DepthwiseTile::finishVector(Value row, Value channel, Value sum, Value mask) {

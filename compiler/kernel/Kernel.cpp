@@ -239,7 +239,7 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &mac
     if (auto conv = dyn_cast<graph::ConvOp>(op);
         conv && isSmallGroupsRoot(conv) &&
         cast<RankedTensorType>(matchSmallGroupPanels(conv).getType()).getShape().back() !=
-            machine.lanes(sizeof(float)))
+            machine.lanes(sizeof(float)) * stepOf(machine, conv))
       return unsupported("its panels are not laid out for this machine");
   }
   auto emitted =

@@ -1,6 +1,7 @@
 // Emits the register tile's loops; see RegisterTile.h.
 #include "compiler/kernel/RegisterTile.h"
 
+#include "compiler/kernel/PairProducts.h"
 #include "compiler/kernel/WindowElement.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -528,7 +529,8 @@ Value TileEmitter::emitDot(Value a, Value b, Value sum) {
   bool wide = lanes_ == 16;
   if (contraction_.accumulator.isF32()) {
     Type bits = VectorType::get({lanes_}, builder.getI32Type());
-    return emitBfloatDot(as(a, bits), as(b, bits), sum);
+    return emitPairProducts(builder, math_.location, bfloatProducts_, as(a, bits), as(b, bits),
+                            sum);
   }
   if (contraction_.step == 2)
     return opaque(
@@ -569,37 +571,6 @@ Value TileEmitter::behind(Value pointer, MutableArrayRef<Value> sums) {
   for (size_t sum = 0; sum < sums.size(); ++sum)
     sums[sum] = part(sum + 1);
   return part(0);
-}
-
-Value TileEmitter::emitBfloatDot(Value a, Value b, Value sum) {
-  auto &builder = emitter_.builder();
-  auto as = [&](Value value, Type type) {
-    return builder.create<LLVM::BitcastOp>(math_.location, type, value);
-  };
-  if (bfloatProducts_ == BfloatProducts::Dot) {
-    Type pairs = VectorType::get({2 * lanes_}, builder.getBF16Type());
-    return builder
-        .create<LLVM::CallIntrinsicOp>(
-            math_.location, TypeRange(sum.getType()),
-            builder.getStringAttr("llvm.x86.avx512bf16.dpbf16ps." + std::to_string(lanes_ * 32)),
-            ValueRange{sum, as(a, pairs), as(b, pairs)})
-        .getResult(0);
-  }
-  // A bf16 is the upper half of a float.
-  auto constant = [&](int64_t value) {
-    return builder.create<arith::ConstantOp>(
-        math_.location,
-        DenseElementsAttr::get(cast<ShapedType>(a.getType()), APInt(32, uint64_t(value))));
-  };
-  auto low = [&](Value pair) {
-    return as(builder.create<arith::ShLIOp>(math_.location, pair, constant(16)), sum.getType());
-  };
-  auto high = [&](Value pair) {
-    return as(builder.create<arith::AndIOp>(math_.location, pair, constant(0xFFFF0000)),
-              sum.getType());
-  };
-  sum = emitMultiplyAdd(builder, math_.location, low(a), false, low(b), false, sum);
-  return emitMultiplyAdd(builder, math_.location, high(a), false, high(b), false, sum);
 }
 
 Value TileEmitter::emitWidenedDot(Value a, Value b, Value sum) {

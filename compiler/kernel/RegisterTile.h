@@ -154,9 +154,6 @@ private:
   /// `emitDot` of bytes, unsigned by signed, one of each lane at a time.
   mlir::Value emitWidenedDot(mlir::Value a, mlir::Value b, mlir::Value sum);
 
-  /// The same of pairs of bf16, with sums in f32. `a` and `b` are their bits, lanes of i32.
-  mlir::Value emitBfloatDot(mlir::Value a, mlir::Value b, mlir::Value sum);
-
   mlir::Value emitSum(mlir::Value a, mlir::Value b);
 
   /// An operand's element in the accumulator's type.

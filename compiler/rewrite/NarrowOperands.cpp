@@ -189,7 +189,8 @@ private:
     bool pairs = machine_.bfloatProducts != kernel::BfloatProducts::None;
     auto asked = options_.asked(product.op).operandBits;
     auto conv = dyn_cast<graph::ConvOp>(product.op);
-    bool direct = product.depthwise && groupsToMerge(conv, options_) == 0; // no contraction
+    bool direct = product.depthwise && groupsToMerge(conv, options_) == 0 && // no pairs
+                  !kernel::takesPairsOfGroups(conv, machine_);
     bool waits = fromMemory_ && product.rows && waitsForFloats(*product.rows, machine_);
     bool wanted = (pairs && !isLast(product)) || (waits && !direct);
     auto weights = graph::hostTensor(graph::ConstantOp(product.weights).getValue());

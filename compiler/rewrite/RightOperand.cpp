@@ -15,9 +15,9 @@ bool isDepthwise(Operation *root) {
   return conv && kernel::isDepthwise(conv);
 }
 
-bool hasSmallGroups(Operation *root) {
+bool hasSmallGroups(Operation *root, const kernel::MachineShape &machine) {
   auto conv = dyn_cast<graph::ConvOp>(root);
-  return conv && kernel::takesSmallGroups(conv);
+  return conv && (kernel::takesSmallGroups(conv) || kernel::takesPairsOfGroups(conv, machine));
 }
 
 Type accumulator(Operation *root) {
@@ -61,13 +61,10 @@ RankedTensorType matrixTypeOf(graph::ConvOp conv) {
   return RankedTensorType::get({groups, depth, w.getDimSize(0) / groups}, w.getElementType());
 }
 
-Value unpackedSmallGroups(graph::GraphBuilder &graph, graph::ConvOp conv, Value panels) {
+RankedTensorType smallGroupsType(graph::ConvOp conv) {
   auto w = cast<RankedTensorType>(conv.getW().getType());
-  int64_t channels = w.getDimSize(0), rows = ShapedType::getNumElements(w.getShape().drop_front());
-  Value matrix = graph::GraphBuilder::first(
-      graph.createTyped("unpack", RankedTensorType::get({rows, channels}, w.getElementType()),
-                        panels, graph.named("columns", graph.builder.getI64IntegerAttr(channels))));
-  return kernel::matrixAsSmallGroups(graph, conv, matrix);
+  return RankedTensorType::get(
+      {ShapedType::getNumElements(w.getShape().drop_front()), w.getDimSize(0)}, w.getElementType());
 }
 
 /// Of a panel: those that there are (of a group's, which are panels of their own), where these are
@@ -86,11 +83,13 @@ RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location locatio
     : root_(root) {
   graph::ShapeContext shapes(root->getContext());
   graph::GraphBuilder graph(builder, shapes, location);
+  smallGroups_ = hasSmallGroups(root, options.machine);
   if (isDepthwise(root)) {
     laidOut_ = kernel::depthwiseWeightsAsTaps(graph, root->getOperand(1));
-  } else if (hasSmallGroups(root)) {
-    laidOut_ = pack(graph, kernel::smallGroupsAsMatrix(graph, root->getOperand(1)),
-                    options.machine.lanes(sizeof(float)));
+  } else if (smallGroups_) {
+    multiple_ = step_ = stepOf(root, options);
+    laidOut_ = packed(graph, kernel::smallGroupsAsMatrix(graph, kernel::storedRight(root)),
+                      options.machine.lanes(sizeof(float)));
   } else {
     step_ = stepOf(root, options);
     auto conv = dyn_cast<graph::ConvOp>(root);
@@ -106,12 +105,16 @@ RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location locatio
     }
     if (!asked.panelVectors)
       width = widthOfPanels(matrix, width, options.machine.lanes(bytes));
-    laidOut_ = step_ == 1 ? pack(graph, matrix, width)
-                          : pack(graph, kernel::interleaved(graph, matrix, step_, multiple_),
-                                 width * step_);
+    laidOut_ = packed(graph, matrix, width);
   }
   if (Value constant = foldedConstant(laidOut_, builder))
     laidOut_ = constant;
+}
+
+Value RightOperand::packed(graph::GraphBuilder &graph, Value matrix, int64_t width) const {
+  if (step_ == 1)
+    return pack(graph, matrix, width);
+  return pack(graph, kernel::interleaved(graph, matrix, step_, multiple_), width * step_);
 }
 
 Value RightOperand::restored(OpBuilder &inside, Value argument) const {
@@ -119,12 +122,12 @@ Value RightOperand::restored(OpBuilder &inside, Value argument) const {
   graph::GraphBuilder graph(inside, shapes, root_->getLoc());
   if (isDepthwise(root_))
     return kernel::tapsAsDepthwiseWeights(graph, cast<graph::ConvOp>(root_), argument);
-  if (hasSmallGroups(root_))
-    return unpackedSmallGroups(graph, cast<graph::ConvOp>(root_), argument);
   Value right = root_->getOperand(1);
   auto conv = dyn_cast<graph::ConvOp>(root_);
   Type element = getElementTypeOrSelf(kernel::storedRight(root_).getType());
-  auto matrixType = conv ? matrixTypeOf(conv) : cast<RankedTensorType>(right.getType());
+  auto matrixType = smallGroups_ ? smallGroupsType(conv)
+                    : conv       ? matrixTypeOf(conv)
+                                 : cast<RankedTensorType>(right.getType());
   matrixType = cast<RankedTensorType>(matrixType.clone(element));
   Type linesType = step_ == 1 ? matrixType : interleavedType(shapes, matrixType, step_, multiple_);
   int64_t columns = cast<RankedTensorType>(linesType).getShape().back();
@@ -135,7 +138,10 @@ Value RightOperand::restored(OpBuilder &inside, Value argument) const {
   if (step_ > 1)
     matrix = kernel::deinterleaved(graph, matrix, step_,
                                    matrixType.getDimSize(matrixType.getRank() - 2));
-  matrix = conv ? kernel::matrixAsWeights(graph, conv, matrix) : matrix;
+  if (smallGroups_)
+    matrix = kernel::matrixAsSmallGroups(graph, conv, matrix);
+  else if (conv)
+    matrix = kernel::matrixAsWeights(graph, conv, matrix);
   return graph.cast(matrix, getElementTypeOrSelf(right.getType()));
 }
 

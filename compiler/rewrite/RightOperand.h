@@ -21,7 +21,10 @@ public:
   mlir::Operation *root() const { return root_; }
 
 private:
+  mlir::Value packed(graph::GraphBuilder &graph, mlir::Value matrix, int64_t width) const;
+
   mlir::Operation *root_;
+  bool smallGroups_ = false;
   int64_t step_ = 1;     // products that are added up at once
   int64_t multiple_ = 1; // to which rows are filled up
   mlir::Value laidOut_;
