@@ -10,6 +10,9 @@
 // What a tile errs by is found out on the layer's own weights (RoundingError.h): one beyond the
 // policy's bound gives way to a smaller one, or to the plain convolution.
 //
+// A window whose taps lie apart is one of neighbouring taps in each phase of the image
+// (WindowPhases.h).
+//
 // Convolutions of codes (IntegerProducts.cpp) stay exact: their matrices are of whole numbers.
 // Codes and weights are small enough that their frequencies fit 16 bits, which their products, by
 // pairs, take anyway; the sums may wrap around 32 bits, from which the image comes back whole where
@@ -26,6 +29,7 @@
 #include "compiler/rewrite/ConvolutionCost.h"
 #include "compiler/rewrite/MeasuredChoice.h"
 #include "compiler/rewrite/RoundingError.h"
+#include "compiler/rewrite/WindowPhases.h"
 
 #include <algorithm>
 #include <limits>
@@ -43,19 +47,32 @@ constexpr double kLargestCode = 255;
 
 /// Sizes of a convolution that may be transformed.
 struct Layer {
-  int64_t images, height, width; // of the output
+  int64_t images;
+  SmallVector<int64_t, 2> image; // of the output
+  WindowPhases phases;
   int64_t in, out, taps;
+  double reached = 1;    // of the taps of all outputs, those in the image
   bool integers = false; // i16, with sums in i32
   double rate = 1;       // of the plain convolution's products, against those of floats
   // Of integers: the largest weight without its sign, and sum of an output.
   double largest = 0, sum = 0;
 };
 
+/// Along a dimension, the part of the windows' taps that lie in the image.
+double reachedTaps(int64_t input, int64_t output, int64_t taps, int64_t dilation, int64_t pad) {
+  int64_t inside = 0;
+  for (int64_t tap = 0; tap < taps; ++tap) {
+    int64_t first = tap * dilation - pad; // of the first output
+    inside += std::max<int64_t>(std::min(output, input - first) - std::max<int64_t>(-first, 0), 0);
+  }
+  return double(inside) / double(std::max<int64_t>(output * taps, 1));
+}
+
 std::optional<Layer> layerOf(graph::ConvOp conv) {
   auto sizes = sizesOfStrideOne(conv);
   bool fits = sizes && sizes->window.size() == 2 && sizes->group == 1 &&
               sizes->window[0] == sizes->window[1] && sizes->window[0] > 1 &&
-              llvm::all_of(conv.getDilations(), [](int64_t dilation) { return dilation == 1; });
+              llvm::all_of(conv.getPads(), [](int64_t pad) { return pad >= 0; });
   if (!fits)
     return std::nullopt;
   Type x = getElementTypeOrSelf(conv.getX().getType());
@@ -64,8 +81,19 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
   bool integers = conv.getAccumulateI32() && x.isSignlessInteger(16) && w.isSignlessInteger(16);
   if (!floats && !integers)
     return std::nullopt;
-  return Layer{sizes->images, sizes->output[0], sizes->output[1], sizes->in,
-               sizes->out,    sizes->window[0], integers};
+  Layer layer{sizes->images,   {sizes->output[0], sizes->output[1]}, {}, sizes->in, sizes->out,
+              sizes->window[0]};
+  layer.phases.taps = layer.taps;
+  layer.integers = integers;
+  for (size_t dim = 0; dim < 2; ++dim) {
+    int64_t dilation = conv.getDilations()[dim], output = layer.image[dim];
+    layer.phases.dilations.push_back(dilation);
+    layer.phases.sizes.push_back(int64_t(llvm::divideCeil(output, dilation)));
+    if (dilation > 1) // whose taps are left out where a tile reaches none of them
+      layer.reached *=
+          reachedTaps(sizes->input[dim], output, layer.taps, dilation, conv.getPads()[dim]);
+  }
+  return layer;
 }
 
 class Estimate {
@@ -75,17 +103,20 @@ public:
       : machine_(machine), layer_(layer), weightRate_(weightRate) {}
 
   double direct() const {
-    double positions = double(layer_.images) * double(layer_.height) * double(layer_.width);
+    double positions = double(layer_.images) * double(layer_.image[0]) * double(layer_.image[1]);
     bool fitsBytes = layer_.largest <= std::numeric_limits<int8_t>::max(); // NarrowOperands.cpp
     double integer = fitsBytes ? sizeof(int8_t) : sizeof(int16_t);
     double floats = layer_.rate > 1 ? sizeof(int16_t) : sizeof(float); // rounded to bf16, if faster
     double bytes = layer_.integers ? integer : floats;
-    return product(1, positions, double(layer_.taps * layer_.taps * layer_.in), bytes, layer_.rate);
+    double depth = double(layer_.taps * layer_.taps * layer_.in) * layer_.reached;
+    return product(1, positions, depth, bytes, layer_.rate);
   }
 
   double winograd(int64_t outputs) const {
-    double tiles = double(layer_.images) * double(llvm::divideCeil(layer_.height, outputs)) *
-                   double(llvm::divideCeil(layer_.width, outputs));
+    double tiles = double(layer_.images);
+    for (size_t dim = 0; dim < 2; ++dim)
+      tiles *= double(layer_.phases.dilations[dim]) *
+               double(llvm::divideCeil(layer_.phases.sizes[dim], outputs));
     double size = double(outputs + layer_.taps - 1), planes = size * size;
     // Each plane is written, and read where it is used next.
     double narrow = layer_.integers ? 0.5 : 1; // an image's element, in units of a float's
@@ -101,7 +132,7 @@ public:
     double transforms = vectors * (accesses + planes * 2 * size * 2 / 3 / kMultiplicationsPerCycle);
     double bytes = layer_.integers ? sizeof(int16_t) : sizeof(float);
     return product(planes, tiles, double(layer_.in), bytes) + cyclesOfTraffic(traffic, machine_) +
-           transforms;
+           transforms + (layer_.phases.isNeeded() ? copies(channels) : 0);
   }
 
 private:
@@ -112,6 +143,12 @@ private:
   /// Products of a vector of pairs, against those of one of floats: twice as many, and an addition
   /// beside each.
   static constexpr double kPairs = 1.5;
+
+  /// Of image and result, to phases and back: written, and read where they are used next.
+  double copies(double channels) const {
+    double pixels = double(layer_.images * layer_.image[0] * layer_.image[1]);
+    return cyclesOfTraffic(2 * pixels * channels * sizeof(float), machine_);
+  }
 
   /// `batch` products of [rows, depth] by [depth, layer.out], whose elements take so many bytes.
   double product(double batch, double rows, double depth, double bytes, double rate = 1) const {
@@ -251,14 +288,21 @@ private:
       all.push_back(attribute);
       return all;
     };
-    Value planes = graph::GraphBuilder::first(
-        graph_.create("winograd_input", conv_.getX(),
-                      with(graph_.named("pads", builder_.getDenseI64ArrayAttr(conv_.getPads())))));
+    const WindowPhases &phases = layer_.phases;
+    Value image = conv_.getX();
+    SmallVector<int64_t> pads(conv_.getPads());
+    if (phases.isNeeded()) {
+      image = phases.phases(graph_, image, pads);
+      pads.assign(pads.size(), 0);
+    }
+    Value planes = graph::GraphBuilder::first(graph_.create(
+        "winograd_input", image, with(graph_.named("pads", builder_.getDenseI64ArrayAttr(pads)))));
     auto product = graph_.create<graph::MatMulOp>(
         {planes, weights}, graph_.named("accumulate_i32", builder_.getBoolAttr(layer_.integers)));
-    return graph::GraphBuilder::first(graph_.create(
-        "winograd_output", {product, conv_.getBias()},
-        with(graph_.named("image", builder_.getDenseI64ArrayAttr({layer_.height, layer_.width})))));
+    Value result = graph::GraphBuilder::first(
+        graph_.create("winograd_output", {product, conv_.getBias()},
+                      with(graph_.named("image", builder_.getDenseI64ArrayAttr(phases.sizes)))));
+    return phases.isNeeded() ? phases.image(graph_, result, layer_.image) : result;
   }
 
   void replaceBy(Value y) {
