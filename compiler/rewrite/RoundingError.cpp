@@ -83,16 +83,17 @@ void setInputMoments(Operation *layer, const InputMoments &moments) {
 void dropInputMoments(Operation *layer) { layer->removeAttr(kInputMoments); }
 
 double errorOfWinograd(const HostTensor &weights, int64_t outputs, const InputMoments &moments) {
-  ToomCook tile = toomCook(outputs, weights.shape()[2]);
-  int64_t channels = weights.shape()[1], taps = tile.taps, size = tile.size;
-  int64_t planes = size * size, filter = taps * taps;
+  ToomCook tile = toomCook(outputs, weights.shape().back());
+  int64_t taps = tile.taps, size = tile.size, planes = size * size, filter = taps * taps;
+  int64_t channels = weights.size() / std::max<int64_t>(weights.shape()[0] * filter, 1);
+  int64_t frames = channels / std::max<int64_t>(weights.shape()[1], 1); // of each channel
   auto kernels = weights.as<float>();
   int64_t step = (weights.shape()[0] + kMostOutputs - 1) / kMostOutputs;
   std::vector<float> image(size_t(kTiles * channels * planes)), turned(image.size());
   for (int64_t t = 0; t < kTiles * channels; ++t) {
     float *own = image.data() + t * planes;
     for (int64_t i = 0; i < planes; ++i)
-      own[i] = moments.drawn(t % channels, kSeed, uint64_t(t * planes + i));
+      own[i] = moments.drawn(t % channels / frames, kSeed, uint64_t(t * planes + i));
     std::ranges::copy(sandwiched(tile.input, size, size, own), turned.begin() + t * planes);
   }
   Distance distance;

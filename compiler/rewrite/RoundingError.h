@@ -32,7 +32,7 @@ void setInputMoments(mlir::Operation *layer, const InputMoments &moments);
 void dropInputMoments(mlir::Operation *layer);
 
 /// Of a convolution with stride 1 by Winograd tiles of so many outputs, in f32. weights: f32 [M, C,
-/// taps, taps]. Some tiles, channels of the output among them, are looked at.
+/// frames..., taps, taps]. Some tiles, channels of the output among them, are looked at.
 double errorOfWinograd(const HostTensor &weights, int64_t outputs, const InputMoments &moments);
 
 /// Of such a convolution by Fourier transforms of the tile. weights: f32 [M, C / group, window...]

@@ -11,7 +11,8 @@
 // policy's bound gives way to a smaller one, or to the plain convolution.
 //
 // A window whose taps lie apart is one of neighbouring taps in each phase of the image
-// (WindowPhases.h).
+// (WindowPhases.h), one over frames of a video of images whose products are summed
+// (WindowFrames.h).
 //
 // Convolutions of codes (IntegerProducts.cpp) stay exact: their matrices are of whole numbers.
 // Codes and weights are small enough that their frequencies fit 16 bits, which their products, by
@@ -29,6 +30,7 @@
 #include "compiler/rewrite/ConvolutionCost.h"
 #include "compiler/rewrite/MeasuredChoice.h"
 #include "compiler/rewrite/RoundingError.h"
+#include "compiler/rewrite/WindowFrames.h"
 #include "compiler/rewrite/WindowPhases.h"
 
 #include <algorithm>
@@ -47,10 +49,12 @@ constexpr double kLargestCode = 255;
 
 /// Sizes of a convolution that may be transformed.
 struct Layer {
-  int64_t images;
+  int64_t videos;                // or images, which are their frames
   SmallVector<int64_t, 2> image; // of the output
+  WindowFrames frames;
   WindowPhases phases;
-  int64_t in, out, taps;
+  bool isVideo = false;
+  int64_t in = 0, out = 0, taps = 1;
   double reached = 1;    // of the taps of all outputs, those in the image
   bool integers = false; // i16, with sums in i32
   double rate = 1;       // of the plain convolution's products, against those of floats
@@ -69,9 +73,11 @@ double reachedTaps(int64_t input, int64_t output, int64_t taps, int64_t dilation
 }
 
 std::optional<Layer> layerOf(graph::ConvOp conv) {
+  constexpr size_t kImage = 2, kVideo = 3; // dimensions
   auto sizes = sizesOfStrideOne(conv);
-  bool fits = sizes && sizes->window.size() == 2 && sizes->group == 1 &&
-              sizes->window[0] == sizes->window[1] && sizes->window[0] > 1 &&
+  size_t rank = sizes ? sizes->window.size() : 0;
+  bool fits = (rank == kImage || rank == kVideo) && sizes->group == 1 &&
+              sizes->window[rank - 2] == sizes->window[rank - 1] && sizes->window[rank - 1] > 1 &&
               llvm::all_of(conv.getPads(), [](int64_t pad) { return pad >= 0; });
   if (!fits)
     return std::nullopt;
@@ -81,12 +87,19 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
   bool integers = conv.getAccumulateI32() && x.isSignlessInteger(16) && w.isSignlessInteger(16);
   if (!floats && !integers)
     return std::nullopt;
-  Layer layer{sizes->images,   {sizes->output[0], sizes->output[1]}, {}, sizes->in, sizes->out,
-              sizes->window[0]};
-  layer.phases.taps = layer.taps;
+  Layer layer;
+  layer.videos = sizes->images;
+  layer.in = sizes->in;
+  layer.out = sizes->out;
+  layer.taps = layer.phases.taps = sizes->window.back();
   layer.integers = integers;
-  for (size_t dim = 0; dim < 2; ++dim) {
-    int64_t dilation = conv.getDilations()[dim], output = layer.image[dim];
+  layer.isVideo = rank == kVideo;
+  if (layer.isVideo)
+    layer.frames = {sizes->window[0], conv.getDilations()[0], conv.getPads()[0], sizes->input[0],
+                    sizes->output[0]};
+  for (size_t dim = rank - 2; dim < rank; ++dim) {
+    int64_t dilation = conv.getDilations()[dim], output = sizes->output[dim];
+    layer.image.push_back(output);
     layer.phases.dilations.push_back(dilation);
     layer.phases.sizes.push_back(int64_t(llvm::divideCeil(output, dilation)));
     if (dilation > 1) // whose taps are left out where a tile reaches none of them
@@ -103,24 +116,28 @@ public:
       : machine_(machine), layer_(layer), weightRate_(weightRate) {}
 
   double direct() const {
-    double positions = double(layer_.images) * double(layer_.image[0]) * double(layer_.image[1]);
+    double positions =
+        double(layer_.videos * layer_.frames.output * layer_.image[0] * layer_.image[1]);
     bool fitsBytes = layer_.largest <= std::numeric_limits<int8_t>::max(); // NarrowOperands.cpp
     double integer = fitsBytes ? sizeof(int8_t) : sizeof(int16_t);
     double floats = layer_.rate > 1 ? sizeof(int16_t) : sizeof(float); // rounded to bf16, if faster
     double bytes = layer_.integers ? integer : floats;
-    double depth = double(layer_.taps * layer_.taps * layer_.in) * layer_.reached;
+    double depth =
+        double(layer_.taps * layer_.taps * layer_.frames.taps * layer_.in) * layer_.reached;
     return product(1, positions, depth, bytes, layer_.rate);
   }
 
   double winograd(int64_t outputs) const {
-    double tiles = double(layer_.images);
+    double tiles = double(layer_.videos); // of a frame
     for (size_t dim = 0; dim < 2; ++dim)
       tiles *= double(layer_.phases.dilations[dim]) *
                double(llvm::divideCeil(layer_.phases.sizes[dim], outputs));
     double size = double(outputs + layer_.taps - 1), planes = size * size;
     // Each plane is written, and read where it is used next.
     double narrow = layer_.integers ? 0.5 : 1; // an image's element, in units of a float's
-    double channels = narrow * double(layer_.in) + double(layer_.out);
+    double ofImages = narrow * double(layer_.frames.images() * layer_.in);
+    double ofResults = double(layer_.frames.output * layer_.out);
+    double channels = ofImages + ofResults; // of all frames
     double traffic = 2 * planes * tiles * channels * sizeof(float);
     // Of a vector in a tile: a load or store for each element, a store and a load of those that the
     // registers don't hold beside a row, and two multiplications by a matrix of which about a third
@@ -131,8 +148,10 @@ public:
     accesses += planes > kPagesAtHand ? kCyclesOfPage * planes : 0;
     double transforms = vectors * (accesses + planes * 2 * size * 2 / 3 / kMultiplicationsPerCycle);
     double bytes = layer_.integers ? sizeof(int16_t) : sizeof(float);
-    return product(planes, tiles, double(layer_.in), bytes) + cyclesOfTraffic(traffic, machine_) +
-           transforms + (layer_.phases.isNeeded() ? copies(channels) : 0);
+    double rows = tiles * double(layer_.frames.output);
+    double depth = double(layer_.frames.taps * layer_.in);
+    return product(planes, rows, depth, bytes) + cyclesOfTraffic(traffic, machine_) + transforms +
+           (layer_.phases.isNeeded() ? copies(channels) : 0);
   }
 
 private:
@@ -146,7 +165,7 @@ private:
 
   /// Of image and result, to phases and back: written, and read where they are used next.
   double copies(double channels) const {
-    double pixels = double(layer_.images * layer_.image[0] * layer_.image[1]);
+    double pixels = double(layer_.videos * layer_.image[0] * layer_.image[1]);
     return cyclesOfTraffic(2 * pixels * channels * sizeof(float), machine_);
   }
 
@@ -260,7 +279,7 @@ class Transformation {
 public:
   Transformation(graph::ConvOp conv, const Layer &layer, int64_t outputs)
       : conv_(conv), layer_(layer), builder_(conv), shapes_(conv->getContext()),
-        graph_(builder_, shapes_, conv.getLoc()),
+        graph_(builder_, shapes_, conv.getLoc()), outputs_(outputs),
         tile_{graph_.named("outputs", builder_.getI64IntegerAttr(outputs)),
               graph_.named("taps", builder_.getI64IntegerAttr(layer.taps))} {}
 
@@ -279,7 +298,10 @@ public:
 
 private:
   Value weights() {
-    return graph::GraphBuilder::first(graph_.create("winograd_weights", conv_.getW(), tile_));
+    Value weights = conv_.getW();
+    if (layer_.isVideo)
+      weights = layer_.frames.weights(graph_, weights);
+    return graph::GraphBuilder::first(graph_.create("winograd_weights", weights, tile_));
   }
 
   Value products(Value weights) {
@@ -289,20 +311,37 @@ private:
       return all;
     };
     const WindowPhases &phases = layer_.phases;
+    const WindowFrames &frames = layer_.frames;
     Value image = conv_.getX();
-    SmallVector<int64_t> pads(conv_.getPads());
+    ArrayRef<int64_t> all = conv_.getPads(), low = all.take_front(all.size() / 2).take_back(2);
+    SmallVector<int64_t> pads(low);
+    llvm::append_range(pads, all.take_back(2));
+    if (layer_.isVideo)
+      image = frames.split(graph_, image);
     if (phases.isNeeded()) {
       image = phases.phases(graph_, image, pads);
       pads.assign(pads.size(), 0);
     }
     Value planes = graph::GraphBuilder::first(graph_.create(
         "winograd_input", image, with(graph_.named("pads", builder_.getDenseI64ArrayAttr(pads)))));
+    if (frames.isNeeded())
+      planes = frames.rowsUnderWindows(graph_, planes, rowsOfImage());
     auto product = graph_.create<graph::MatMulOp>(
         {planes, weights}, graph_.named("accumulate_i32", builder_.getBoolAttr(layer_.integers)));
     Value result = graph::GraphBuilder::first(
         graph_.create("winograd_output", {product, conv_.getBias()},
                       with(graph_.named("image", builder_.getDenseI64ArrayAttr(phases.sizes)))));
-    return phases.isNeeded() ? phases.image(graph_, result, layer_.image) : result;
+    if (phases.isNeeded())
+      result = phases.image(graph_, result, layer_.image);
+    return layer_.isVideo ? frames.join(graph_, result) : result;
+  }
+
+  /// Tiles of all phases.
+  int64_t rowsOfImage() const {
+    int64_t rows = 1;
+    for (auto [dilation, size] : llvm::zip_equal(layer_.phases.dilations, layer_.phases.sizes))
+      rows *= dilation * int64_t(llvm::divideCeil(size, outputs_));
+    return rows;
   }
 
   void replaceBy(Value y) {
@@ -315,6 +354,7 @@ private:
   OpBuilder builder_;
   graph::ShapeContext shapes_;
   graph::GraphBuilder graph_;
+  int64_t outputs_;
   SmallVector<NamedAttribute> tile_;
 };
 
