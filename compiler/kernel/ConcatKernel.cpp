@@ -1,6 +1,6 @@
 // A row is everything behind the dimensions before the axis. Of each input a row is one run of
 // consecutive elements, and lands as one run in the result: vectors are copied, and what follows is
-// applied on the way.
+// applied on the way, to vectors too if a run lies along the last dimension.
 #include "compiler/kernel/ConcatKernel.h"
 
 using namespace mlir;
@@ -11,9 +11,13 @@ namespace {
 class ConcatEmitter {
 public:
   ConcatEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConcatOp root,
-                ValueRange results)
+                const MachineShape &machine, ValueRange results)
       : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), results_(results),
-        dims_(emitter.dims(root.getY())), axis_(root.getAxis()) {}
+        dims_(emitter.dims(root.getY())), axis_(root.getAxis()) {
+    bool isCopy = llvm::all_of(yielded(), [&](Value value) { return value == root.getY(); });
+    if (isCopy || axis_ + 1 == dims_.size())
+      lanes_ = machine.lanes(sizeof(float));
+  }
 
   void emitRow(Value row) {
     outer_ = math_.delinear(row, ArrayRef(dims_).take_front(axis_));
@@ -29,22 +33,39 @@ public:
   }
 
 private:
+  ValueRange yielded() {
+    return cast<graph::YieldOp>(kernel_.getBody().front().getTerminator()).getValues();
+  }
+
   /// The run of one input; `before` are the elements of the axis that the inputs before it fill.
   void emitRun(Value input, Value row, Value length, Value to, Value before) {
-    Value from = math_.mul(row, length), pointer = emitter_.buffer(input);
-    Type element = getElementTypeOrSelf(input.getType());
-    emitFor(math_, math_.constant(0), length, math_.constant(1), [&](Value at) {
-      Value read = emitter_.load(pointer, element, math_.add(from, at));
-      emitter_.define(root_.getY(), [read](const Position &) { return read; });
-      Position position{outer_};
-      SmallVector<Value> rest = math_.delinear(at, ArrayRef(dims_).drop_front(axis_));
-      rest[0] = math_.add(rest[0], before);
-      position.indices.append(rest);
-      auto yield = cast<graph::YieldOp>(kernel_.getBody().front().getTerminator());
-      for (auto [value, pointer] : llvm::zip_equal(yield.getValues(), results_))
-        emitter_.store(pointer, getElementTypeOrSelf(value.getType()), math_.add(to, at),
-                       emitter_.element(value, position));
+    Value from = math_.mul(row, length);
+    Value whole = math_.mul(math_.div(length, math_.constant(lanes_)), lanes_);
+    emitFor(math_, math_.constant(0), whole, math_.constant(lanes_), [&](Value at) {
+      emitElements(input, math_.add(from, at), math_.add(to, at), at, before, lanes_, {});
     });
+    if (lanes_ == 1 || constantIndex(math_.sub(length, whole)) == 0)
+      return;
+    emitIf(math_, math_.less(whole, length), [&] {
+      Value mask = emitter_.maskBelow(math_.sub(length, whole), lanes_);
+      emitElements(input, math_.add(from, whole), math_.add(to, whole), whole, before, lanes_,
+                   mask);
+    });
+  }
+
+  /// So many elements of the run, from number `at` on.
+  void emitElements(Value input, Value from, Value to, Value at, Value before, int64_t lanes,
+                    Value mask) {
+    Type element = getElementTypeOrSelf(input.getType());
+    Value read = emitter_.load(emitter_.buffer(input), element, from, lanes, mask);
+    emitter_.define(root_.getY(), [read](const Position &) { return read; });
+    Position position{outer_, lanes, mask};
+    SmallVector<Value> rest = math_.delinear(at, ArrayRef(dims_).drop_front(axis_));
+    rest[0] = math_.add(rest[0], before);
+    position.indices.append(rest);
+    for (auto [value, pointer] : llvm::zip_equal(yielded(), results_))
+      emitter_.store(pointer, getElementTypeOrSelf(value.getType()), to,
+                     emitter_.element(value, position), mask);
   }
 
   ElementEmitter &emitter_;
@@ -54,6 +75,7 @@ private:
   ValueRange results_;
   SmallVector<Value> dims_, outer_;
   size_t axis_;
+  int64_t lanes_ = 1; // elements at a time
 };
 
 } // namespace
@@ -64,7 +86,7 @@ bool isConcatRoot(Operation *op) {
          llvm::all_of(concat.getInputs(), [](Value input) { return isa<BlockArgument>(input); });
 }
 
-Template concatTemplate(graph::KernelOp kernel, graph::ConcatOp root, const MachineShape &) {
+Template concatTemplate(graph::KernelOp kernel, graph::ConcatOp root, const MachineShape &machine) {
   Template parts;
   parts.summary = "concat";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
@@ -74,7 +96,7 @@ Template concatTemplate(graph::KernelOp kernel, graph::ConcatOp root, const Mach
             grainOf(math, math.product(ArrayRef(dims).drop_front(axis)))};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
-    ConcatEmitter concat(emitter, kernel, root, results);
+    ConcatEmitter concat(emitter, kernel, root, machine, results);
     emitFor(emitter.math, begin, end, emitter.math.constant(1),
             [&](Value row) { concat.emitRow(row); });
   };

@@ -49,6 +49,32 @@ def test_convolutions_agree_with_either_policy(images, channels, outputs, height
         assert numpy.abs(y - wanted).max() <= 2e-5 * numpy.abs(wanted).max(), policy
 
 
+@pytest.mark.parametrize("images, channels, outputs, shape, window, attributes", [
+    (2, 36, 40, (29, 31), (3, 3), {"dilations": [2, 3], "pads": [2, 3, 1, 0]}),
+    (1, 64, 64, (28, 28), (3, 3), {"dilations": [4, 4], "pads": [4] * 4}),
+    (2, 36, 40, (5, 19, 23), (3, 3, 3), {"pads": [1, 0, 1, 2, 1, 0]}),
+    (1, 40, 36, (4, 24, 22), (1, 3, 3), {"pads": [0, 1, 1, 0, 1, 1]}),
+    (2, 36, 40, (7, 19, 23), (2, 3, 3), {"dilations": [3, 2, 3], "pads": [0, 2, 3, 0, 2, 3]}),
+    (1, 36, 40, (6, 20, 20), (3, 3, 3), {}),
+])
+@pytest.mark.parametrize("batch", ["known", "symbolic"])
+def test_dilated_windows_and_videos_take_fewer_products(images, channels, outputs, shape, window, attributes, batch):
+    """Breaks where a phase or a frame reads another's pixels, or none where it should, and where they stay plain products."""
+    rng = numpy.random.default_rng(channels + len(shape))
+    w = (rng.standard_normal((outputs, channels, *window)) / numpy.sqrt(channels * numpy.prod(window))).astype(numpy.float32)
+    b = rng.standard_normal(outputs).astype(numpy.float32)
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], **attributes), helper.make_node("Relu", ["c"], ["y"])]
+    size = images if batch == "known" else "n"
+    graph = helper.make_graph(nodes, "far", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [size, channels, *shape])],
+                              [onnx.ValueInfoProto(name="y")], [numpy_helper.from_array(w, "w"), numpy_helper.from_array(b, "b")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = rng.standard_normal((images, channels, *shape)).astype(numpy.float32)
+    compiled = tensmith.compile(model.SerializeToString(), threads=2)
+    assert any("winograd" in kernel["label"] for kernel in compiled.describe()["kernels"])
+    wanted = ReferenceEvaluator(model).run(None, {"x": x})[0]
+    assert numpy.abs(numpy.asarray(compiled.run(x)[0]) - wanted).max() <= 2e-5 * numpy.abs(wanted).max()
+
+
 def test_an_unknown_policy_is_refused():
     model, _ = convolution(1, 4, 4, 8, 8, 3, [1, 1, 1, 1])
     with pytest.raises(ValueError, match="precision"):
