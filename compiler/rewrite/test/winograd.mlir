@@ -43,7 +43,7 @@ func.func @strided(%x: tensor<1x32x32x64xf32>) -> tensor<1x16x16x64xf32> {
 // Four phases, with the padding that their windows reach into.
 // CHECK-LABEL: func @dilated
 // CHECK: %[[PADDED:.*]] = graph.pad %arg0{{.*}} -> tensor<1x36x36x64xf32>
-// CHECK: %[[PHASES:.*]] = graph.reshape %{{.*}} : tensor<1x2x2x18x18x64xf32> -> tensor<4x18x18x64xf32>
+// CHECK: %[[PHASES:.*]] = graph.reshape %{{.*}} : (tensor<1x2x2x18x18x64xf32>) -> tensor<4x18x18x64xf32>
 // CHECK: graph.winograd_input %[[PHASES]] {{.*}}pads = array<i64: 0, 0, 0, 0>
 // CHECK: graph.winograd_output {{.*}}image = array<i64: 16, 16>{{.*}} -> tensor<4x16x16x64xf32>
 func.func @dilated(%x: tensor<1x32x32x64xf32>) -> tensor<1x32x32x64xf32> {
@@ -71,10 +71,10 @@ func.func @far(%x: tensor<1x28x28x64xf32>) -> tensor<1x28x28x64xf32> {
 
 // Three frames side by side, and an empty one behind the others.
 // CHECK-LABEL: func @video
-// CHECK: graph.winograd_input {{.*}} : tensor<9x32x32x64xf32>
+// CHECK: graph.winograd_input {{.*}} : (tensor<9x32x32x64xf32>)
 // CHECK: graph.gather {{.*}} -> tensor<{{[0-9]+}}x1x8x3x{{[0-9]+}}x64xf32>
-// CHECK: graph.matmul {{.*}}x192xf32>
-// CHECK: graph.reshape {{.*}} : tensor<8x32x32x64xf32> -> tensor<1x8x32x32x64xf32>
+// CHECK: graph.matmul {{.*}} : (tensor<{{[0-9]+}}x{{[0-9]+}}x192xf32>{{.*}}
+// CHECK: graph.reshape {{.*}} : (tensor<8x32x32x64xf32>) -> tensor<1x8x32x32x64xf32>
 func.func @video(%x: tensor<1x8x32x32x64xf32>) -> tensor<1x8x32x32x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3x3xf32>} : () -> tensor<64x64x3x3x3xf32>
