@@ -32,8 +32,10 @@ class Case:
         return not self.ratio <= 1
 
 
-def compared(clause, record, ours, bound, form, of="", model=None):
-    """A case of two figures; none where one is not there."""
+def compared(clause, record, ours, bound, form, of="", model=None, failed=False):
+    """A case of two figures; none where one is not there, but missed where ours `failed` to give one."""
+    if failed and ours is None and bound is not None:
+        yield Case(clause, model or record["model"], record["threads"], "failed", format(bound, form) + (f" ({of})" if of else ""), math.inf)
     if ours is not None and bound is not None:
         ratio = ours / bound if bound else math.inf if ours else 1.0
         yield Case(clause, model or record["model"], record["threads"], format(ours, form),
@@ -48,7 +50,8 @@ def against_best(clause, record, name, peers):
     """The median against the least of the others'."""
     times = {peer: record["engines"][peer]["median_ms"] for peer in peers if "median_ms" in record["engines"].get(peer, {})}
     best = min(times, key=times.get, default=None)
-    return compared(clause, record, record["engines"].get(name, {}).get("median_ms"), times.get(best), ".2f", best)
+    own = record["engines"].get(name, {})
+    return compared(clause, record, own.get("median_ms"), times.get(best), ".2f", best, failed="error" in own)
 
 
 def cases_of_race(record):
@@ -59,8 +62,7 @@ def cases_of_race(record):
     else:
         yield from against_best("fp32 time", record, OURS, PEERS)
         yield from compared("fp32 difference", record, figure(OURS, "relative_error"), DIFFERENCE, ".1e")
-        yield from compared("bf16 time", record, figure(f"{OURS}_bf16", "median_ms"), figure("openvino_bf16", "median_ms"),
-                            ".2f", "openvino_bf16")
+        yield from against_best("bf16 time", record, f"{OURS}_bf16", ("openvino_bf16",))
         yield from compared("bf16 error", record, figure(f"{OURS}_bf16", "exact_error"), figure("openvino_bf16", "exact_error"),
                             ".2e", "openvino_bf16")
     yield from compared("peak memory", record, figure(OURS, "peak_mb"), figure("onnxruntime", "peak_mb"), ".0f", "onnxruntime")
@@ -76,7 +78,8 @@ def means_of_races(races):
     sources = {"fp32 time": (OURS, PEERS), "exact time": (f"{OURS}_exact", PEERS), "bf16 time": (f"{OURS}_bf16", ("openvino_bf16",))}
     for clause, (name, peers) in sources.items():
         for threads in sorted({race["threads"] for race in whole}):
-            cases = [case for race in whole if race["threads"] == threads for case in against_best(clause, race, name, peers)]
+            cases = [case for race in whole if race["threads"] == threads for case in against_best(clause, race, name, peers)
+                     if math.isfinite(case.ratio)]
             if cases:
                 faster = math.exp(-sum(math.log(case.ratio) for case in cases) / len(cases))
                 yield Case(f"{clause}, geometric mean", f"{len(cases)} model{'s' if len(cases) > 1 else ''}", threads, f"{faster:.2f} times as fast",

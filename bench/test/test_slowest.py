@@ -85,6 +85,21 @@ def test_every_clause_that_is_missed_is_told(tmp_path):
     assert "| int8 answers | 2 | 1 |" in page and "int8 answers | level" not in page  # within chance
 
 
+# Breaks if a failure of ours drops out of the clauses, or those of other networks and machines aren't told.
+def test_what_fails_or_was_raced_elsewhere_is_told(tmp_path):
+    engines = {"tensmith": {"error": "fell over"}, "onnxruntime": engine(2.0), "openvino": engine(2.5)}
+    tree = tree_with(tmp_path, [{"model": "a", "threads": 1, "engines": engines}], [])
+    slow = {"model": "net", "threads": 1, "machine": "m", "engines": {"tensmith": engine(3.0), "onnxruntime": engine(2.0)}}
+    for name in ("architectures", "matrix-unit"):
+        (tree / f"bench/results/{name}.json").write_text(json.dumps([slow]))
+    assert slowest(tree).returncode == 0
+    page = (tree / "docs/performance.md").read_text()
+    assert "| fp32 time | a | 1 | failed | 2.00 (onnxruntime) | inf |" in page
+    own, others, unit = page.split("###")[:3]
+    assert "fp32 time | net" not in own and "| fp32 time | net | 1 | 3.00 | 2.00 (onnxruntime) | 1.500 |" in others
+    assert "matrix unit (m)" in unit and "| fp32 time | net | 1 |" in unit
+
+
 # Breaks if kernels are judged by limits that can't be the machine's, or nobody is told.
 def test_the_machine_is_measured_first_and_again_in_doubt(tmp_path, monkeypatch):
     script = tmp_path / "bin/tensmith"
