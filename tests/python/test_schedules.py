@@ -229,6 +229,21 @@ def test_few_rows_pass_weights_as_they_arrive():
         assert streams == (1 < tiles <= 24), entry
 
 
+def prefetches_of(rows, tmp_path, target):
+    """How many a kernel of such a product has."""
+    (tmp_path / "m.onnx").write_bytes(far_product(rows)[0])
+    subprocess.run([COMMAND, "compile", "m.onnx", "-o", "m.so", "--precision", "exact", "--target", target, "--dump-ir", target],
+                   cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    [text] = [path.read_text() for path in (tmp_path / target).glob("kernel-*.mlir") if "vector" in path.read_text()]
+    return text.count("llvm.intr.prefetch")
+
+
+def test_weights_are_asked_for_before_they_are_multiplied(tmp_path):
+    """Results are the same without; breaks if a tile by itself no longer prefetches lines ahead, or several the next panel."""
+    assert prefetches_of(1, tmp_path, "icelake-server") > 0
+    assert prefetches_of(24, tmp_path, "cooperlake") > 0
+
+
 @pytest.mark.parametrize("channels, outputs, dilation, sizes", [(1601, 70, 1, (9, 10)), (1600, 130, 5, (8, 13)), (40, 30, 9, (11, 7))])
 def test_windows_over_many_channels_and_taps_far_apart(channels, outputs, dilation, sizes):
     """Breaks if parts of a window's sum are lost or counted twice, or a tap is left out that a pixel of the tile reaches."""
