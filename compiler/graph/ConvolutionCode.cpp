@@ -1,9 +1,9 @@
 // Pooling windows as loops (Indexed::emitElement).
 //
-// Of a channels-last operand, and of large windows, the loops are over the positions that are
-// inside: where they begin and end is told once for all channels, whose vectors then meet no test.
-// In others, which are straight code, a position outside reads a clamped index and is left out by a
-// select (by a branch where the operand may be empty). Windows that never leave it have neither.
+// Of vectors of channels, and of large windows, the loops are over the positions that are inside:
+// where they begin and end is told once for all lanes, and no position is tested. In others, which
+// are straight code, a position outside reads a clamped index and is left out by a select (by a
+// branch where the operand may be empty). Windows that never leave it have neither.
 #include "compiler/graph/ElementaryFunctions.h"
 #include "compiler/graph/IndexCode.h"
 
@@ -89,7 +89,7 @@ Value overWindow(ElementContext &context, const Window &window, RankedTensorType
   for (int64_t size : window.kernel)
     positions *= size;
   SmallVector<Value> firsts, extents;
-  bool onlyInside = window.channelsLast || positions > kMostStraight;
+  bool onlyInside = context.lanes() > 1 || positions > kMostStraight;
   for (unsigned spatial = 0; spatial < window.rank(); ++spatial) {
     int64_t kernel = window.kernel[spatial], dilation = window.dilations[spatial];
     firsts.push_back(code.constant(0));

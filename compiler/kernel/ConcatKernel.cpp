@@ -8,14 +8,24 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
+ValueRange yieldedBy(graph::KernelOp kernel) {
+  return cast<graph::YieldOp>(kernel.getBody().front().getTerminator()).getValues();
+}
+
+/// Whether what follows, if anything does, is of elements that lie side by side in a run.
+bool takesVectors(graph::KernelOp kernel, graph::ConcatOp root) {
+  int64_t rank = cast<RankedTensorType>(root.getType()).getRank();
+  return int64_t(root.getAxis()) + 1 == rank ||
+         llvm::all_of(yieldedBy(kernel), [&](Value value) { return value == root.getY(); });
+}
+
 class ConcatEmitter {
 public:
   ConcatEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConcatOp root,
                 const MachineShape &machine, ValueRange results)
       : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), results_(results),
         dims_(emitter.dims(root.getY())), axis_(root.getAxis()) {
-    bool isCopy = llvm::all_of(yielded(), [&](Value value) { return value == root.getY(); });
-    if (isCopy || axis_ + 1 == dims_.size())
+    if (takesVectors(kernel, root))
       lanes_ = machine.lanes(sizeof(float));
   }
 
@@ -33,24 +43,30 @@ public:
   }
 
 private:
-  ValueRange yielded() {
-    return cast<graph::YieldOp>(kernel_.getBody().front().getTerminator()).getValues();
-  }
-
   /// The run of one input; `before` are the elements of the axis that the inputs before it fill.
   void emitRun(Value input, Value row, Value length, Value to, Value before) {
     Value from = math_.mul(row, length);
-    Value whole = math_.mul(math_.div(length, math_.constant(lanes_)), lanes_);
-    emitFor(math_, math_.constant(0), whole, math_.constant(lanes_), [&](Value at) {
-      emitElements(input, math_.add(from, at), math_.add(to, at), at, before, lanes_, {});
-    });
-    if (lanes_ == 1 || constantIndex(math_.sub(length, whole)) == 0)
+    auto emit = [&](Value at, int64_t lanes, Value mask) {
+      emitElements(input, math_.add(from, at), math_.add(to, at), at, before, lanes, mask);
+    };
+    auto known = constantIndex(length);
+    // A run that is shorter than a vector is left to LLVM.
+    int64_t lanes = known && *known < lanes_ ? 1 : lanes_;
+    Value whole = math_.mul(math_.div(length, math_.constant(lanes)), lanes);
+    emitFor(math_, math_.constant(0), whole, math_.constant(lanes),
+            [&](Value at) { emit(at, lanes, {}); });
+    if (lanes == 1)
       return;
-    emitIf(math_, math_.less(whole, length), [&] {
-      Value mask = emitter_.maskBelow(math_.sub(length, whole), lanes_);
-      emitElements(input, math_.add(from, whole), math_.add(to, whole), whole, before, lanes_,
-                   mask);
-    });
+    if (!known)
+      return emitIf(math_, math_.less(whole, length), [&] {
+        emit(whole, lanes, emitter_.maskBelow(math_.sub(length, whole), lanes));
+      });
+    // A known rest is ever shorter vectors.
+    for (int64_t at = *known / lanes * lanes; at < *known; at += lanes) {
+      while (at + lanes > *known)
+        lanes /= 2;
+      emit(math_.constant(at), lanes, {});
+    }
   }
 
   /// So many elements of the run, from number `at` on.
@@ -63,7 +79,7 @@ private:
     SmallVector<Value> rest = math_.delinear(at, ArrayRef(dims_).drop_front(axis_));
     rest[0] = math_.add(rest[0], before);
     position.indices.append(rest);
-    for (auto [value, pointer] : llvm::zip_equal(yielded(), results_))
+    for (auto [value, pointer] : llvm::zip_equal(yieldedBy(kernel_), results_))
       emitter_.store(pointer, getElementTypeOrSelf(value.getType()), to,
                      emitter_.element(value, position), mask);
   }
@@ -88,7 +104,7 @@ bool isConcatRoot(Operation *op) {
 
 Template concatTemplate(graph::KernelOp kernel, graph::ConcatOp root, const MachineShape &machine) {
   Template parts;
-  parts.summary = "concat";
+  parts.summary = takesVectors(kernel, root) ? "concat, by vectors" : "concat";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
     SmallVector<Value> dims = dimValues(math, sizes, root.getType());
     size_t axis = root.getAxis();

@@ -10,8 +10,8 @@ namespace tensmith::kernel {
 bool takesDepthwise(graph::ConvOp conv);
 /// The same of a convolution of small groups, whose weights are f32 in memory as well.
 bool takesSmallGroups(graph::ConvOp conv);
-/// Whether it is one, or would be with image and weights of f32, whose products of bf16 the machine
-/// adds up by pairs in registers.
+/// Whether there is one for pairs of bf16, of groups of at least eight channels, where image and
+/// weights are bf16 or, being f32 both, were rounded.
 bool takesPairsOfGroups(graph::ConvOp conv, const MachineShape &machine);
 /// The same in a kernel: its weights are in a buffer, its input too, or (of a depthwise one)
 /// computed by a chain.

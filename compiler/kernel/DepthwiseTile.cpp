@@ -45,7 +45,8 @@ Value emitPair(IndexMath &math, Value pointer, Value place) {
 DepthwiseTile::DepthwiseTile(ElementEmitter &emitter, graph::ConvOp root,
                              const MachineShape &machine, int64_t vectors, Finish finish)
     : emitter_(emitter), math_(emitter.math), root_(root), image_(emitter, root),
-      finish_(std::move(finish)), vectors_(vectors), step_(stepOf(machine, root)),
+      finish_(std::move(finish)), vectors_(vectors),
+      step_(hasSmallGroups(root) ? stepOf(machine, root) : 1),
       inputs_(cast<RankedTensorType>(root.getW().getType()).getDimSize(1) / step_),
       bfloatProducts_(machine.bfloatProducts),
       weights_(hasSmallGroups(root) ? matchSmallGroupPanels(root) : matchDepthwiseTaps(root)),
@@ -176,8 +177,9 @@ Value DepthwiseTile::inputOf(const Pixel &pixel, Value channel, int64_t input, V
   bool pairs = step_ > 1;
   Type stored = getElementTypeOrSelf(imageInMemory(root_).getType());
   Type element = pairs ? Type(math_.builder.getI16Type()) : stored; // halves as their bits
-  if (inputs_ * step_ >= lanes_) {
-    Value group = math_.mul(math_.div(channel, math_.constant(inputs_ * step_)), inputs_ * step_);
+  int64_t channels = inputs_ * step_;                               // of a group
+  if (channels >= lanes_) {
+    Value group = math_.mul(math_.div(channel, math_.constant(channels)), channels);
     Value place = math_.add(group, input * step_);
     Value scalar = pairs ? emitPair(math_, pixel.pointer, place)
                          : emitter_.load(pixel.pointer, element, place);
@@ -191,7 +193,7 @@ Value DepthwiseTile::inputOf(const Pixel &pixel, Value channel, int64_t input, V
     return loaded;
   SmallVector<int64_t> lanes;
   for (int64_t lane = 0; lane < lanes_; ++lane)
-    lanes.push_back(lane / (inputs_ * step_) * inputs_ + input);
+    lanes.push_back(lane / channels * inputs_ + input);
   return math_.builder.create<vector::ShuffleOp>(math_.location, loaded, loaded, lanes);
 }
 

@@ -10,8 +10,8 @@
 // pixel, of which each group's lanes take the same one at a time, by a permutation of the vector.
 // No product is of a zero, as it would be in a matrix of all these groups. Of a group that fills
 // vectors each input is broadcast. Where the machine adds up products of bf16 by pairs, and both
-// operands are that, an input is two neighbouring channels. An image that the second-level cache doesn't hold is prefetched
-// a tile ahead.
+// operands are that, an input is two neighbouring channels. An image that the second-level cache
+// doesn't hold is prefetched a tile ahead.
 #pragma once
 
 #include "compiler/kernel/ImageRows.h"
@@ -65,8 +65,9 @@ private:
   void emitLine(const Line &line, mlir::Value channel, int64_t vectors, int64_t input,
                 mlir::Value mask, llvm::MutableArrayRef<mlir::Value> loaded,
                 llvm::MutableArrayRef<mlir::Value> sums);
-  /// Input `input` (a pair of them, where these are multiplied) of the group of each lane, of output
-  /// channels from `channel` on; `loaded`: the vector that they are in, if it was loaded before.
+  /// Input `input` (a pair of them, where these are multiplied) of the group of each lane, of
+  /// output channels from `channel` on; `loaded`: the vector that they are in, if it was loaded
+  /// before.
   mlir::Value inputOf(const Pixel &pixel, mlir::Value channel, int64_t input, mlir::Value mask,
                       mlir::Value &loaded);
   mlir::Value weightsOf(int64_t tap, int64_t input, mlir::Value channel, mlir::Value mask);
@@ -81,8 +82,8 @@ private:
   Finish finish_;
   int64_t vectors_, step_, inputs_; // inputs: of a group, each of `step_` channels
   BfloatProducts bfloatProducts_;
-  mlir::Value weights_;      // taps, or panels of small groups
-  bool prefetches_;          // the image comes from beyond the second-level cache
+  mlir::Value weights_; // taps, or panels of small groups
+  bool prefetches_;     // the image comes from beyond the second-level cache
   mlir::Type accumulator_;
   int64_t lanes_;
   llvm::SmallVector<mlir::Value> outDims_, rows_;

@@ -54,6 +54,7 @@ public:
   Value resultSize(unsigned number, unsigned dim) override {
     return size(op_->getResult(number), dim);
   }
+  int64_t lanes() const override { return lanes_; }
   void check(Value condition, StringRef message) override { emitter_.check(condition, message); }
 
   SmallVector<Value> loop(ValueRange extents, ValueRange initial, LoopBody body) override {

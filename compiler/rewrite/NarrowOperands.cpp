@@ -12,9 +12,9 @@
 // are the same.
 //
 // Under the policy bf16, operands are rounded to 8 bits of mantissa; sums stay f32. Where the
-// machine adds up products of pairs (vdpbf16ps) both are, and so are the images of depthwise
-// convolutions and those of small groups, which wait for them; a matrix unit takes small groups
-// some at a time (MergedGroups.h). Elsewhere a product of rounded numbers costs more than one of
+// machine adds up products of pairs (vdpbf16ps) both are. Of depthwise convolutions and the
+// smallest groups the image is, which they wait for; a matrix unit takes groups some at a time
+// (MergedGroups.h). Elsewhere a product of rounded numbers costs more than one of
 // f32, and only the weights are rounded, where the product waits for them to come from memory. A
 // layer whose own weights would make it err by more than the policy's bound (RoundingError.h) stays
 // as it is; so does the last one, which no other makes up for, where both its weights and its work
@@ -42,7 +42,7 @@ struct Product {
   graph::ConstantOp weights;
   std::optional<int64_t> rows; // that a weight is multiplied by
   bool outputsFirst;           // the weights' first dimension is that of the outputs
-  bool depthwise = false;      // or of small groups: its weights are few, and stay as they are
+  bool depthwise = false;      // or of small groups: its weights are few
 };
 
 /// Of f32, or of i16 with sums in i32.

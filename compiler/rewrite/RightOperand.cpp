@@ -15,7 +15,7 @@ bool isDepthwise(Operation *root) {
   return conv && kernel::isDepthwise(conv);
 }
 
-bool hasSmallGroups(Operation *root, const kernel::MachineShape &machine) {
+bool takesGroups(Operation *root, const kernel::MachineShape &machine) {
   auto conv = dyn_cast<graph::ConvOp>(root);
   return conv && (kernel::takesSmallGroups(conv) || kernel::takesPairsOfGroups(conv, machine));
 }
@@ -83,7 +83,7 @@ RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location locatio
     : root_(root) {
   graph::ShapeContext shapes(root->getContext());
   graph::GraphBuilder graph(builder, shapes, location);
-  smallGroups_ = hasSmallGroups(root, options.machine);
+  smallGroups_ = takesGroups(root, options.machine);
   if (isDepthwise(root)) {
     laidOut_ = kernel::depthwiseWeightsAsTaps(graph, root->getOperand(1));
   } else if (smallGroups_) {

@@ -18,7 +18,10 @@ struct WindowFrames {
   int64_t taps = 1, dilation = 1, pad = 0; // of the window; before the first frame
   int64_t input = 1, output = 1;           // frames of the video and of the result
 
-  bool isNeeded() const { return taps > 1; }
+  /// Whether windows reach beyond the video.
+  bool isPadded() const { return pad > 0 || output - 1 + (taps - 1) * dilation - pad >= input; }
+  /// Whether the rows of a frame are others than those of its image.
+  bool isNeeded() const { return taps > 1 || isPadded(); }
   /// Frames that become images: with an empty one where windows reach beyond the video.
   int64_t images() const { return input + (isPadded() ? 1 : 0); }
 
@@ -32,9 +35,6 @@ struct WindowFrames {
   mlir::Value weights(graph::GraphBuilder &graph, mlir::Value weights) const;
   /// The video [N, output, H, W, M] of its frames [N * output, H, W, M].
   mlir::Value join(graph::GraphBuilder &graph, mlir::Value images) const;
-
-private:
-  bool isPadded() const { return pad > 0 || output - 1 + (taps - 1) * dilation - pad >= input; }
 };
 
 } // namespace tensmith::rewrite

@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace tensmith::rewrite {
 
-Value WindowPhases::phases(graph::GraphBuilder &graph, Value image, ArrayRef<int64_t> pads) const {
+Value WindowPhases::split(graph::GraphBuilder &graph, Value image, ArrayRef<int64_t> pads) const {
   auto constant = [&](int64_t size) { return graph.shapes.constant(size); };
   auto dims = graph.shapes.dims(image.getType());
   auto type = cast<RankedTensorType>(image.getType());
@@ -28,7 +28,7 @@ Value WindowPhases::phases(graph::GraphBuilder &graph, Value image, ArrayRef<int
   return graph.reshape(graph.transpose(graph.reshape(padded, apart), {0, 2, 4, 1, 3, 5}), together);
 }
 
-Value WindowPhases::image(graph::GraphBuilder &graph, Value phases, ArrayRef<int64_t> image) const {
+Value WindowPhases::join(graph::GraphBuilder &graph, Value phases, ArrayRef<int64_t> image) const {
   auto constant = [&](int64_t size) { return graph.shapes.constant(size); };
   auto dims = graph.shapes.dims(phases.getType());
   AffineExpr images = graph.shapes.simplify(dims[0].floorDiv(dilations[0] * dilations[1]));

@@ -1,10 +1,10 @@
 // A convolution whose taps lie apart (dilation) is several of neighbouring taps: outputs that are
 // as far apart as the taps read the same pixels, and no others.
 //
-//   conv(x, w) dilated by d  ->  image(conv(phases(x), w))
+//   conv(x, w) dilated by d  ->  join(conv(split(x), w))
 //
-// `phases` deals an image out into d * d smaller ones, with the padding that windows reach into
-// around them; `image` puts theirs together again. So that what is fast for neighbouring taps is
+// `split` deals an image out into d * d smaller ones, with the padding that windows reach into
+// around them; `join` puts theirs together again. So that what is fast for neighbouring taps is
 // for these, too (Winograd.cpp), at the price of two copies. (Space to batch: Chen et al.,
 // "DeepLab", 2017, section 3.1, has the equivalence.)
 #pragma once
@@ -24,11 +24,11 @@ struct WindowPhases {
   }
   /// [N * phases, sizes + taps - 1, C], with `pads` elements of zero (or what they take to fill
   /// phases) around the image.
-  mlir::Value phases(graph::GraphBuilder &graph, mlir::Value image,
-                     llvm::ArrayRef<int64_t> pads) const;
+  mlir::Value split(graph::GraphBuilder &graph, mlir::Value image,
+                    llvm::ArrayRef<int64_t> pads) const;
   /// [N, image..., C] of [N * phases, sizes, C].
-  mlir::Value image(graph::GraphBuilder &graph, mlir::Value phases,
-                    llvm::ArrayRef<int64_t> image) const;
+  mlir::Value join(graph::GraphBuilder &graph, mlir::Value phases,
+                   llvm::ArrayRef<int64_t> image) const;
 };
 
 } // namespace tensmith::rewrite

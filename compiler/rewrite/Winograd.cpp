@@ -10,9 +10,8 @@
 // What a tile errs by is found out on the layer's own weights (RoundingError.h): one beyond the
 // policy's bound gives way to a smaller one, or to the plain convolution.
 //
-// A window whose taps lie apart is one of neighbouring taps in each phase of the image
-// (WindowPhases.h), one over frames of a video of images whose products are summed
-// (WindowFrames.h).
+// A window whose taps lie apart has neighbouring taps in each phase of the image (WindowPhases.h).
+// One of a video is windows of images, one for each of its taps along frames (WindowFrames.h).
 //
 // Convolutions of codes (IntegerProducts.cpp) stay exact: their matrices are of whole numbers.
 // Codes and weights are small enough that their frequencies fit 16 bits, which their products, by
@@ -102,10 +101,12 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
     layer.image.push_back(output);
     layer.phases.dilations.push_back(dilation);
     layer.phases.sizes.push_back(int64_t(llvm::divideCeil(output, dilation)));
-    if (dilation > 1) // whose taps are left out where a tile reaches none of them
-      layer.reached *=
-          reachedTaps(sizes->input[dim], output, layer.taps, dilation, conv.getPads()[dim]);
   }
+  // Taps that lie apart are left out where a tile reaches none of them, along all dimensions.
+  if (llvm::any_of(conv.getDilations(), [](int64_t dilation) { return dilation > 1; }))
+    for (size_t dim = 0; dim < rank; ++dim)
+      layer.reached *= reachedTaps(sizes->input[dim], sizes->output[dim], sizes->window[dim],
+                                   conv.getDilations()[dim], conv.getPads()[dim]);
   return layer;
 }
 
@@ -116,15 +117,16 @@ public:
       : machine_(machine), layer_(layer), weightRate_(weightRate) {}
 
   double direct() const {
-    double positions =
-        double(layer_.videos * layer_.frames.output * layer_.image[0] * layer_.image[1]);
+    double positions = pixelsOfFrame() * double(layer_.frames.output);
     bool fitsBytes = layer_.largest <= std::numeric_limits<int8_t>::max(); // NarrowOperands.cpp
     double integer = fitsBytes ? sizeof(int8_t) : sizeof(int16_t);
     double floats = layer_.rate > 1 ? sizeof(int16_t) : sizeof(float); // rounded to bf16, if faster
     double bytes = layer_.integers ? integer : floats;
     double depth =
         double(layer_.taps * layer_.taps * layer_.frames.taps * layer_.in) * layer_.reached;
-    return product(1, positions, depth, bytes, layer_.rate);
+    double taps = depth / double(layer_.in);
+    return std::max(product(1, positions, depth, bytes, layer_.rate),
+                    positions * taps * kCyclesOfPixel);
   }
 
   double winograd(int64_t outputs) const {
@@ -151,7 +153,8 @@ public:
     double rows = tiles * double(layer_.frames.output);
     double depth = double(layer_.frames.taps * layer_.in);
     return product(planes, rows, depth, bytes) + cyclesOfTraffic(traffic, machine_) + transforms +
-           (layer_.phases.isNeeded() ? copies(channels) : 0);
+           (layer_.phases.isNeeded() ? copies(channels) : 0) +
+           (layer_.frames.isPadded() ? copies(ofImages) : 0);
   }
 
 private:
@@ -159,14 +162,20 @@ private:
   static constexpr double kTemporaries = 4; // registers of a transform beside its elements
   static constexpr double kPagesAtHand = 48,
                           kCyclesOfPage = 3; // of the first-level TLB, and beyond
+  /// To find where a pixel lies under a tap, which products of few channels don't hide.
+  static constexpr double kCyclesOfPixel = 8;
   /// Products of a vector of pairs, against those of one of floats: twice as many, and an addition
   /// beside each.
   static constexpr double kPairs = 1.5;
 
   /// Of image and result, to phases and back: written, and read where they are used next.
   double copies(double channels) const {
-    double pixels = double(layer_.videos * layer_.image[0] * layer_.image[1]);
-    return cyclesOfTraffic(2 * pixels * channels * sizeof(float), machine_);
+    return cyclesOfTraffic(2 * pixelsOfFrame() * channels * sizeof(float), machine_);
+  }
+
+  /// Of all videos.
+  double pixelsOfFrame() const {
+    return double(layer_.videos) * double(layer_.image[0]) * double(layer_.image[1]);
   }
 
   /// `batch` products of [rows, depth] by [depth, layer.out], whose elements take so many bytes.
@@ -319,7 +328,7 @@ private:
     if (layer_.isVideo)
       image = frames.split(graph_, image);
     if (phases.isNeeded()) {
-      image = phases.phases(graph_, image, pads);
+      image = phases.split(graph_, image, pads);
       pads.assign(pads.size(), 0);
     }
     Value planes = graph::GraphBuilder::first(graph_.create(
@@ -332,7 +341,7 @@ private:
         graph_.create("winograd_output", {product, conv_.getBias()},
                       with(graph_.named("image", builder_.getDenseI64ArrayAttr(phases.sizes)))));
     if (phases.isNeeded())
-      result = phases.image(graph_, result, layer_.image);
+      result = phases.join(graph_, result, layer_.image);
     return layer_.isVideo ? frames.join(graph_, result) : result;
   }
 

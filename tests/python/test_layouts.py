@@ -6,6 +6,8 @@ import pathlib
 import subprocess
 
 import numpy
+import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
@@ -177,3 +179,46 @@ def test_what_stands_beside_a_pool_decides():
     compiled = tensmith.compile(model.SerializeToString())
     assert conversions(compiled) == []
     agrees(compiled, model, shapes)
+
+
+@pytest.mark.parametrize("channels, window, attributes", [
+    (37, 5, {"pads": [2] * 4}), (17, 3, {"pads": [1, 0, 2, 1], "strides": [2, 1]}), (64, 3, {"pads": [2] * 4, "dilations": [2, 2]}),
+    (40, 2, {"pads": [0, 0, 1, 1], "strides": [2, 2]}), (7, 5, {"pads": [2] * 4})])
+@pytest.mark.parametrize("kind, more", [("MaxPool", {}), ("AveragePool", {"count_include_pad": 0}), ("AveragePool", {"count_include_pad": 1}),
+                                        ("LpPool", {"p": 2})])
+def test_pools_of_vectors_of_channels(channels, window, attributes, kind, more):
+    """Between convolutions channels come last. Breaks where a position outside counts, or a vector that is cut off is another's."""
+    if "dilations" in attributes and kind != "MaxPool":
+        attributes = {name: value for name, value in attributes.items() if name != "dilations"}
+    rng = numpy.random.default_rng(channels)
+    u, v = (rng.standard_normal(shape).astype("float32") for shape in ((channels, 5, 1, 1), (6, channels, 1, 1)))
+    nodes = [helper.make_node("Conv", ["x", "u"], ["a"]), helper.make_node(kind, ["a"], ["p"], kernel_shape=[window] * 2, **attributes, **more),
+             helper.make_node("Conv", ["p", "v"], ["y"])]
+    graph = helper.make_graph(nodes, "pool", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 5, 13, 11])],
+                              [onnx.ValueInfoProto(name="y")], [numpy_helper.from_array(u, "u"), numpy_helper.from_array(v, "v")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=8).SerializeToString()
+    x = rng.standard_normal((2, 5, 13, 11)).astype("float32")
+    compiled = tensmith.compile(model)
+    [pool] = [kernel for kernel in compiled.describe()["kernels"] if "pool" in kernel["label"]]
+    assert ("loops of vectors" in pool["schedule"]) == (channels >= 16), pool
+    wanted = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, {"x": x})[0]
+    assert numpy.abs(numpy.asarray(compiled.run(x)[0]) - wanted).max() <= 1e-5 * numpy.abs(wanted).max()
+
+
+@pytest.mark.parametrize("sizes", [(3, 5), (40, 7), (16, 33), (1, 1), (24, 100)])
+@pytest.mark.parametrize("follower", [None, "Sigmoid"])
+def test_joined_runs_are_copied_in_vectors(sizes, follower):
+    """Breaks where a run's end is of other elements, or writes over the next run."""
+    nodes = [helper.make_node("Concat", ["a", "b"], ["j" if follower else "y"], axis=-1)]
+    if follower:
+        nodes.append(helper.make_node(follower, ["j"], ["y"]))
+    for rows in (5, "n"):
+        graph = helper.make_graph(nodes, "join", [helper.make_tensor_value_info(name, TensorProto.FLOAT, [rows, size])
+                                                  for name, size in zip("ab", sizes)], [onnx.ValueInfoProto(name="y")])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+        rng = numpy.random.default_rng(sum(sizes))
+        feed = {name: rng.standard_normal((5, size)).astype("float32") for name, size in zip("ab", sizes)}
+        compiled = tensmith.compile(model)
+        assert any("by vectors" in kernel["schedule"] for kernel in compiled.describe()["kernels"])
+        wanted = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]).run(None, feed)[0]
+        numpy.testing.assert_allclose(numpy.asarray(compiled.run(feed["a"], feed["b"])[0]), wanted, rtol=1e-5, atol=1e-6)

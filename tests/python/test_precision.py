@@ -56,6 +56,8 @@ def test_convolutions_agree_with_either_policy(images, channels, outputs, height
     (1, 40, 36, (4, 24, 22), (1, 3, 3), {"pads": [0, 1, 1, 0, 1, 1]}),
     (2, 36, 40, (7, 19, 23), (2, 3, 3), {"dilations": [3, 2, 3], "pads": [0, 2, 3, 0, 2, 3]}),
     (1, 36, 40, (6, 20, 20), (3, 3, 3), {}),
+    (1, 64, 64, (4, 28, 28), (1, 3, 3), {"pads": [1] * 6}),
+    (2, 40, 36, (3, 22, 20), (1, 3, 3), {"pads": [0, 1, 0, 2, 0, 1]}),
 ])
 @pytest.mark.parametrize("batch", ["known", "symbolic"])
 def test_dilated_windows_and_videos_take_fewer_products(images, channels, outputs, shape, window, attributes, batch):
@@ -71,6 +73,20 @@ def test_dilated_windows_and_videos_take_fewer_products(images, channels, output
     x = rng.standard_normal((images, channels, *shape)).astype(numpy.float32)
     compiled = tensmith.compile(model.SerializeToString(), threads=2)
     assert any("winograd" in kernel["label"] for kernel in compiled.describe()["kernels"])
+    wanted = ReferenceEvaluator(model).run(None, {"x": x})[0]
+    assert numpy.abs(numpy.asarray(compiled.run(x)[0]) - wanted).max() <= 2e-5 * numpy.abs(wanted).max()
+
+
+def test_a_video_is_tried_on_the_moments_of_its_channels():
+    """Breaks where the moments of a channel are looked up by its place among those of all frames under the window."""
+    rng = numpy.random.default_rng(4)
+    w = (rng.standard_normal((40, 36, 3, 3, 3)) / 30).astype(numpy.float32)
+    graph = helper.make_graph([helper.make_node("Conv", ["x", "w"], ["y"], pads=[1] * 6)], "video",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 36, 4, 20, 20])],
+                              [onnx.ValueInfoProto(name="y")], [numpy_helper.from_array(w, "w")])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    x = (rng.standard_normal((1, 36, 4, 20, 20)) + 9 * rng.standard_normal((1, 36, 1, 1, 1))).astype(numpy.float32)
+    compiled = tensmith.compile(model.SerializeToString(), calibrate={"x": x})
     wanted = ReferenceEvaluator(model).run(None, {"x": x})[0]
     assert numpy.abs(numpy.asarray(compiled.run(x)[0]) - wanted).max() <= 2e-5 * numpy.abs(wanted).max()
 
