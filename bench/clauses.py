@@ -34,12 +34,11 @@ class Case:
 
 def compared(clause, record, ours, bound, form, of="", model=None, failed=False):
     """A case of two figures; none where one is not there, but missed where ours `failed` to give one."""
-    if failed and ours is None and bound is not None:
-        yield Case(clause, model or record["model"], record["threads"], "failed", format(bound, form) + (f" ({of})" if of else ""), math.inf)
-    if ours is not None and bound is not None:
-        ratio = ours / bound if bound else math.inf if ours else 1.0
-        yield Case(clause, model or record["model"], record["threads"], format(ours, form),
-                   format(bound, form) + (f" ({of})" if of else ""), ratio)
+    if bound is None or (ours is None and not failed):
+        return
+    ratio = math.inf if ours is None else ours / bound if bound else math.inf if ours else 1.0
+    yield Case(clause, model or record["model"], record["threads"], "failed" if ours is None else format(ours, form),
+               format(bound, form) + (f" ({of})" if of else ""), ratio)
 
 
 def is_quantized(record):

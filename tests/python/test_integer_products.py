@@ -206,11 +206,13 @@ def test_bytes_where_the_machine_multiplies_them(kind, target, tmp_path):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_minimal_filtering_of_codes_is_exact(seed, tmp_path):
-    """Breaks if frequencies of codes don't fit their type, tiles overlap, or the sums stay four times too large."""
+    """Breaks if frequencies of codes don't fit their type, tiles overlap, the sums stay four times too large, or taps that lie apart
+    (of odd seeds) read another phase's pixels."""
     random = numpy.random.default_rng(400 + seed)
     channels, outputs = (int(size) for size in random.integers(60, 80, 2))
     xs = [int(random.integers(1, 3)), channels, *(int(size) for size in random.integers(25, 40, 2))]
     pads = [int(pad) for pad in random.integers(0, 2, 4)]
+    apart = 1 + seed % 2
     one, zero = numpy.float32(1), numpy.array([0, 255, 128, 7][seed], "uint8")
     # The largest codes of both signs in the first two, so that sums are as large as they can be.
     w = codes(random, (outputs, channels, 3, 3), "int8")
@@ -220,7 +222,7 @@ def test_minimal_filtering_of_codes_is_exact(seed, tmp_path):
     nodes = [helper.make_node("QuantizeLinear", ["x", "one", "zx"], ["qx"]),
              helper.make_node("DequantizeLinear", ["qx", "one", "zx"], ["dx"]),
              helper.make_node("DequantizeLinear", ["w", "one"], ["dw"]),
-             helper.make_node("Conv", ["dx", "dw"], ["y"], pads=pads)]
+             helper.make_node("Conv", ["dx", "dw"], ["y"], pads=pads, dilations=[apart] * 2)]
     ours, _, schedules = compiled(tmp_path, nodes, [helper.make_tensor_value_info("x", TensorProto.FLOAT, xs)],
                                   [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
                                   {"one": one, "zx": zero, "w": w}, "exact")
@@ -229,7 +231,7 @@ def test_minimal_filtering_of_codes_is_exact(seed, tmp_path):
     # Codes saturate at 255: the numbers are the input's as far as the zero point leaves room.
     numbers = numpy.minimum(x + int(zero), 255).astype(int) - int(zero)
     padded = numpy.pad(numbers, [(0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])])
-    windows = numpy.lib.stride_tricks.sliding_window_view(padded, (3, 3), axis=(2, 3))
+    windows = numpy.lib.stride_tricks.sliding_window_view(padded, (2 * apart + 1,) * 2, axis=(2, 3))[..., ::apart, ::apart]
     wanted = numpy.einsum("nchwij,mcij->nmhw", windows, w.astype(int), optimize=True)
     numpy.testing.assert_array_equal(ours.run(x)[0], wanted.astype("float32"))
 
