@@ -36,8 +36,8 @@ public:
   virtual llvm::SmallVector<mlir::Value> loop(mlir::ValueRange extents, mlir::ValueRange initial,
                                               LoopBody body) = 0;
 
-  /// Elements along the last dimension that are computed side by side: what `operand` and `loop` give
-  /// are vectors of so many, where they are more than one.
+  /// Elements along the last dimension that are computed side by side: what `operand` and `loop`
+  /// give are vectors of so many, where they are more than one.
   virtual int64_t lanes() const { return 1; }
 
   /// Ends the run with an error at this operator (index out of range) where `condition` (i1) is
