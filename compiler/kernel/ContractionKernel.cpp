@@ -17,14 +17,7 @@ namespace {
 /// Rows of the register tile. Where products are added by an instruction of their own, they need a
 /// register on the way, which a tile that fills all of few leaves none for: one would be spilled in
 /// every step.
-///
-/// A panel of fewer vectors than fill the registers leaves room for more rows: that its vectors are
-/// loaded for, and that cover each other's latency.
 int64_t tileRows(const Contraction &contraction, const MachineShape &machine) {
-  constexpr int64_t kRowsOfNarrow = 8;
-  int64_t bytesOfSum = contraction.accumulator.getIntOrFloatBitWidth() / 8;
-  if (contraction.width < panelWidth(machine, bytesOfSum))
-    return kRowsOfNarrow;
   bool bytes = contraction.step == 4 && machine.byteProducts >= ByteProducts::Vnni;
   bool fused = isa<FloatType>(contraction.accumulator) || bytes;
   constexpr int64_t kFewRegisters = 16;

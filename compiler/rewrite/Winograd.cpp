@@ -124,9 +124,11 @@ public:
     double bytes = layer_.integers ? integer : floats;
     double depth =
         double(layer_.taps * layer_.taps * layer_.frames.taps * layer_.in) * layer_.reached;
-    double taps = depth / double(layer_.in);
-    return std::max(product(1, positions, depth, bytes, layer_.rate),
-                    positions * taps * kCyclesOfPixel);
+    double products = product(1, positions, depth, bytes, layer_.rate);
+    // Pixels of fewer channels are copied, and products of floats take long enough.
+    bool isFound = layer_.rate > 1 && layer_.in >= kernel::kFewChannels;
+    return isFound ? std::max(products, positions * depth / double(layer_.in) * kCyclesOfPixel)
+                   : products;
   }
 
   double winograd(int64_t outputs) const {
@@ -162,7 +164,7 @@ private:
   static constexpr double kTemporaries = 4; // registers of a transform beside its elements
   static constexpr double kPagesAtHand = 48,
                           kCyclesOfPage = 3; // of the first-level TLB, and beyond
-  /// To find where a pixel lies under a tap, which products of few channels don't hide.
+  /// To find where a pixel lies under a tap, which products of pairs of few channels don't hide.
   static constexpr double kCyclesOfPixel = 8;
   /// Products of a vector of pairs, against those of one of floats: twice as many, and an addition
   /// beside each.
