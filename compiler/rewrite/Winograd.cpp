@@ -48,7 +48,7 @@ constexpr double kLargestCode = 255;
 
 /// Sizes of a convolution that may be transformed.
 struct Layer {
-  int64_t videos;                // or images, which are their frames
+  int64_t videos = 1;            // or images, which are their frames
   SmallVector<int64_t, 2> image; // of the output
   WindowFrames frames;
   WindowPhases phases;
@@ -335,8 +335,7 @@ private:
     }
     Value planes = graph::GraphBuilder::first(graph_.create(
         "winograd_input", image, with(graph_.named("pads", builder_.getDenseI64ArrayAttr(pads)))));
-    if (frames.isNeeded())
-      planes = frames.rowsUnderWindows(graph_, planes, rowsOfImage());
+    planes = frames.rowsUnderWindows(graph_, planes, rowsOfImage());
     auto product = graph_.create<graph::MatMulOp>(
         {planes, weights}, graph_.named("accumulate_i32", builder_.getBoolAttr(layer_.integers)));
     Value result = graph::GraphBuilder::first(
