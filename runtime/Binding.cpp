@@ -149,7 +149,15 @@ bool bytesAtEntry(const Frame &frame, const ValueCode &value, Shape &shape, int6
   }
   frame.shape(value, shape);
   auto count = elementCount(shape);
-  return count && !__builtin_mul_overflow(*count, byteSize(value.type), &bytes);
+  if (!count || __builtin_mul_overflow(*count, byteSize(value.type), &bytes))
+    return false;
+  if (value.pitch == 0 || bytes == 0)
+    return true;
+  int64_t row = shape.back() * byteSize(value.type), apart = 0;
+  if (uint64_t(row) > value.pitch || __builtin_mul_overflow(bytes / row - 1, value.pitch, &apart) ||
+      __builtin_add_overflow(apart, row, &bytes))
+    return false;
+  return true;
 }
 
 bool reserveOnDevice(Frame &frame, int64_t bytes) {
@@ -183,7 +191,7 @@ Status placeArena(Frame &frame) {
       continue;
     int64_t offset = frame.exprs[value.offset], size = 0;
     bool hasSize = bytesAtEntry(frame, value, shape, size);
-    bool inside = hasSize && offset >= 0 && offset % kAlignment == 0 && offset <= bytes &&
+    bool inside = hasSize && offset >= 0 && offset % byteSize(value.type) == 0 && offset <= bytes &&
                   size <= bytes - offset;
     if (!inside)
       return invalidArgument("with these sizes of the inputs, '" + std::string(value.name) +

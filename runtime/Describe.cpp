@@ -33,6 +33,8 @@ const char *opcodeName(plan::Opcode opcode) {
     return "procedure";
   case plan::Opcode::Copy:
     return "copy";
+  case plan::Opcode::Join:
+    return "join";
   default:
     return "view";
   }

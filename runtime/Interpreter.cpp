@@ -198,6 +198,8 @@ Status executeStep(Run &run, Frame &frame, const Step &step) {
     return executeProcedure(run, frame, step);
   case plan::Opcode::Copy:
     return executeCopy(run, frame, step);
+  case plan::Opcode::Join:
+    return {};
   }
   return {StatusCode::Internal, "an instruction is unknown"};
 }
@@ -397,7 +399,7 @@ Status callSteps(const Run &run, Frame &frame) {
   for (const Step &step : frame.code.steps)
     if (step.opcode == plan::Opcode::View)
       frame.setAddress(step.results[0], frame.slots[step.operands[0]].data);
-    else if (!call(frame, step))
+    else if (step.opcode == plan::Opcode::Kernel && !call(frame, step))
       return located(run, step, kernelFailure(run.session.module(), step, frame.context));
   return {};
 }
@@ -450,6 +452,18 @@ Status storeResults(Frame &frame, const Step &step, std::span<Passed> results) {
   return {};
 }
 
+/// Rows that lie apart, one behind the other.
+static Result<TensorRef> gathered(const ValueCode &value, const Shape &shape,
+                                  const std::byte *from) {
+  auto tensor = Tensor::create(value.type, shape);
+  if (!tensor || (*tensor)->bytes() == 0)
+    return tensor;
+  int64_t row = shape.back() * byteSize(value.type);
+  for (int64_t at = 0; at < (*tensor)->bytes(); at += row, from += value.pitch)
+    std::memcpy((*tensor)->data() + at, from, size_t(row));
+  return tensor;
+}
+
 Result<TensorRef> tensorOf(const Run &run, const Frame &frame, uint32_t index) {
   const ValueCode &value = frame.code.values[index];
   const Slot &slot = frame.slots[index];
@@ -461,6 +475,8 @@ Result<TensorRef> tensorOf(const Run &run, const Frame &frame, uint32_t index) {
   std::shared_ptr<const void> owner;
   if (value.storage == plan::Storage::Constant)
     owner = run.session.weightsOwner(value.device);
+  if (value.pitch)
+    return gathered(value, shape, slot.data);
   auto tensor = Tensor::on(value.type, shape, slot.data, std::move(owner));
   if (tensor && value.device)
     (*tensor)->setOnDevice();

@@ -35,8 +35,8 @@ Result<std::vector<Passed>> execute(Run &run, Frame &frame, uint32_t function,
                                     std::span<const int64_t> given,
                                     std::span<Tensor *const> destinations);
 
-/// Calls the steps of a function that is kernels and views alone, with addresses that are all
-/// known.
+/// Calls the steps of a function that is kernels, views and joins alone, with addresses that are
+/// all known.
 Status callSteps(const Run &run, Frame &frame);
 
 /// Checks the arguments, binds symbols, and makes addresses and sizes ready.
@@ -47,7 +47,8 @@ Status bindParameters(const Module &module, Frame &frame, std::span<const Passed
 /// the plan wants them.
 Status storeResults(Frame &frame, const Step &step, std::span<Passed> results);
 
-/// The value as a tensor of its own; on the arena's memory where it is there.
+/// The value as a tensor of its own; on the arena's memory where it is there, unless its rows lie
+/// apart.
 Result<TensorRef> tensorOf(const Run &run, const Frame &frame, uint32_t value);
 
 /// The value's part of its arena.

@@ -28,6 +28,7 @@ ValueCode decodeValue(const plan::Value &value) {
   code.name = view(value.name());
   code.reserved = value.reserved();
   code.device = value.device();
+  code.pitch = value.pitch();
   return code;
 }
 

@@ -19,9 +19,9 @@ bool knownAtEntry(const FunctionCode &code, const ValueCode &value) {
          });
 }
 
-/// A kernel or a view whose results are tensors of sizes that don't change.
+/// A kernel, a view or a join whose results are tensors of sizes that don't change.
 bool isSteadyStep(const FunctionCode &code, const Step &step) {
-  if (step.opcode == plan::Opcode::View)
+  if (step.opcode == plan::Opcode::View || step.opcode == plan::Opcode::Join)
     return true;
   return step.opcode == plan::Opcode::Kernel && !step.lateSizes &&
          std::all_of(step.results.begin(), step.results.end(),

@@ -55,6 +55,7 @@ private:
   std::string verifyKernel(const plan::Instruction &instruction);
   std::string verifyCall(const plan::Instruction &instruction);
   std::string verifyView(const plan::Instruction &instruction);
+  std::string verifyJoin(const plan::Instruction &instruction);
   std::string verifyCopy(const plan::Instruction &instruction);
   std::string verifyDevice(const plan::Instruction &instruction);
   std::string verifyProcedureCall(const plan::Instruction &instruction);
@@ -133,6 +134,9 @@ std::string FunctionVerifier::verifyValue(const plan::Value &value) {
   for (uint32_t i = 0; i < sizeOf(value.dims()); ++i)
     if (value.dims()->Get(i) >= exprCount())
       return "its dimension " + std::to_string(i) + " is no expression";
+  if (value.pitch() && (value.storage() != plan::Storage::Arena || value.device() ||
+                        value.reserved() != kAbsent || sizeOf(value.dims()) == 0))
+    return "its rows lie apart, which only rows of known size in the host's arena can";
   bool fixed =
       value.storage() == plan::Storage::Arena || value.storage() == plan::Storage::Constant;
   return fixed && !isPlain(value) ? "its storage can't hold its type" : "";
@@ -208,6 +212,10 @@ std::string FunctionVerifier::verifyOperands(const plan::Instruction &instructio
       continue;
     if (operand >= valueCount() || states_[operand] != State::Defined)
       return "operand " + std::to_string(i) + " is not defined there";
+    bool readsParts =
+        instruction.opcode() == plan::Opcode::View || instruction.opcode() == plan::Opcode::Join;
+    if (value(operand).pitch() && !readsParts)
+      return "operand " + std::to_string(i) + " has rows that lie apart";
   }
   return {};
 }
@@ -220,6 +228,8 @@ std::string FunctionVerifier::verifyResults(const plan::Instruction &instruction
     bool shared = storage == plan::Storage::Constant || storage == plan::Storage::Parameter;
     if (shared && !isView)
       return "result " + std::to_string(i) + " is stored where it can't be written";
+    if (value(result).pitch() && !isView && instruction.opcode() != plan::Opcode::Kernel)
+      return "result " + std::to_string(i) + " has rows that lie apart, and is no kernel's";
     if (states_[result] != State::Undefined && storage != plan::Storage::Constant)
       return "result " + std::to_string(i) + " is defined twice";
     int64_t time = int64_t(index) + bindsSymbols(instruction.opcode());
@@ -277,6 +287,21 @@ std::string FunctionVerifier::verifyView(const plan::Instruction &instruction) {
   return changes ? "a view makes a constant of what is none" : "";
 }
 
+/// Nothing is done by it: all addresses are known beforehand.
+std::string FunctionVerifier::verifyJoin(const plan::Instruction &instruction) {
+  if (sizeOf(instruction.operands()) == 0 || sizeOf(instruction.results()) != 1)
+    return "a join has operands and one result";
+  auto isPlaced = [&](uint32_t index) {
+    const plan::Value &one = value(index);
+    return one.storage() == plan::Storage::Arena && one.reserved() == kAbsent;
+  };
+  uint32_t result = instruction.results()->Get(0);
+  bool isGood = isPlaced(result) && value(result).pitch() == 0;
+  for (uint32_t operand : *instruction.operands())
+    isGood &= isPlaced(operand) && value(operand).type() == value(result).type();
+  return isGood ? "" : "a join's operands and result are no parts of one value in the arena";
+}
+
 /// From one memory to the other, into memory of its own.
 std::string FunctionVerifier::verifyCopy(const plan::Instruction &instruction) {
   if (sizeOf(instruction.operands()) != 1 || sizeOf(instruction.results()) != 1)
@@ -327,6 +352,8 @@ std::string FunctionVerifier::verifyOpcode(const plan::Instruction &instruction,
     return verifyProcedureCall(instruction);
   case plan::Opcode::Copy:
     return verifyCopy(instruction);
+  case plan::Opcode::Join:
+    return verifyJoin(instruction);
   }
   return "its opcode is unknown";
 }

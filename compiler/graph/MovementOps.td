@@ -30,8 +30,11 @@ def Graph_SliceOp : Graph_MovementOp<"slice", [DeclareOpInterfaceMethods<Graph_K
 }
 def Graph_ConcatOp : Graph_MovementOp<"concat", [DeclareOpInterfaceMethods<Graph_KnownContents>]> {
   let summary = "inputs one after the other along `axis`";
-  let description = "(M3) the inputs agree in rank, element type and every other dimension.";
-  let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$axis);
+  let description = [{
+    (M3) the inputs agree in rank, element type and every other dimension. `in_place`: they are computed where they lie in
+    the result, so that nothing is left to do (compiler/rewrite/JoinInPlace.cpp).
+  }];
+  let arguments = (ins Variadic<Graph_Tensor>:$inputs, I64Attr:$axis, UnitAttr:$in_place);
 }
 def Graph_PadOp : Graph_MovementOp<"pad"> {
   let summary = "x with `low` and `high` more elements on each side of each dimension (negative: fewer)";

@@ -106,8 +106,10 @@ def Graph_KernelOp : Op<Graph_Dialect, "kernel", [Pure, IsolatedFromAbove, Singl
   let summary = "a region that becomes one kernel: its block's arguments are the operands";
   let description = [{
     `kind` names the template that emits it ("loops", "contraction", ...). Two kernels with the same region are compiled once.
+    `pitch`: the result is a part of a larger value (`concat` with `in_place`), where so many elements lie from one of its rows,
+    the last dimension, to the next.
   }];
-  let arguments = (ins Variadic<Graph_Tensor>:$inputs, StrAttr:$label, StrAttr:$kind);
+  let arguments = (ins Variadic<Graph_Tensor>:$inputs, StrAttr:$label, StrAttr:$kind, OptionalAttr<I64Attr>:$pitch);
   let results = (outs Variadic<Graph_Tensor>:$results);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results) $body";

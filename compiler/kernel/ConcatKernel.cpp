@@ -79,9 +79,7 @@ private:
     SmallVector<Value> rest = math_.delinear(at, ArrayRef(dims_).drop_front(axis_));
     rest[0] = math_.add(rest[0], before);
     position.indices.append(rest);
-    for (auto [value, pointer] : llvm::zip_equal(yieldedBy(kernel_), results_))
-      emitter_.store(pointer, getElementTypeOrSelf(value.getType()), to,
-                     emitter_.element(value, position), mask);
+    storeResults(emitter_, kernel_, results_, position, to);
   }
 
   ElementEmitter &emitter_;

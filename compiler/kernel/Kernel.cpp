@@ -8,6 +8,7 @@
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/kernel/FourierKernel.h"
 #include "compiler/kernel/LoopKernel.h"
+#include "compiler/kernel/Operators.h"
 #include "compiler/kernel/PackKernel.h"
 #include "compiler/kernel/PatchKernel.h"
 #include "compiler/kernel/RecurrenceKernel.h"
@@ -167,6 +168,24 @@ bool isWholeRecurrence(graph::KernelOp kernel, graph::LoopOp loop) {
 int64_t panelWidth(const MachineShape &machine, int64_t accumulatorBytes, const Schedule &asked) {
   int64_t vectors = machine.vectorRegisters >= kManyRegisters ? 4 : 2;
   return asked.panelVectors.value_or(vectors) * machine.lanes(accumulatorBytes);
+}
+
+bool storesAtPitch(graph::KernelOp kernel, const MachineShape &machine) {
+  if (kernel->getNumResults() != 1 || !dialectOf(kernel).empty() || matchAttentionGradient(kernel))
+    return false;
+  switch (rootKind(scheduledOperator(kernel))) {
+  case RootKind::Contraction:
+  case RootKind::Depthwise:
+  case RootKind::Concat:
+    return true;
+  case RootKind::Winograd:
+    return isa<graph::WinogradOutputOp>(scheduledOperator(kernel));
+  case RootKind::Loops:
+    return !matchPairedRows(kernel, machine) && !matchTransposition(kernel, machine) &&
+           !matchPatches(kernel, machine);
+  default:
+    return false;
+  }
 }
 
 Operation *scheduledOperator(graph::KernelOp kernel) {

@@ -87,6 +87,9 @@ inline constexpr char kFlushesBfloatsAttribute[] = "tensmith.flushes_bfloats";
 /// in it has no kernel code for its types.
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &machine,
                                  const Schedule &asked = {});
+/// Whether its template can store the result's rows at a pitch (`graph.kernel`), and is the same
+/// then.
+bool storesAtPitch(graph::KernelOp kernel, const MachineShape &machine);
 /// The operator that a kernel's schedule goes by: its template's root, or what gives the first
 /// result.
 mlir::Operation *scheduledOperator(graph::KernelOp kernel);

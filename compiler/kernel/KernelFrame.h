@@ -53,7 +53,12 @@ llvm::SmallVector<mlir::Value> emitReduction(
 void emitIf(IndexMath &math, mlir::Value condition, llvm::function_ref<void()> then,
             llvm::function_ref<void()> otherwise = nullptr);
 
-/// What the kernel yields at a position, `offset` elements from where its results begin.
+/// Where the element with these indices of a kernel's result is, which is element `offset` of a
+/// dense one: there unless the kernel has a pitch.
+mlir::Value placeAtPitch(ElementEmitter &emitter, graph::KernelOp kernel, mlir::ValueRange indices,
+                         mlir::Value offset);
+
+/// What the kernel yields at a position, `offset` elements from where dense results would begin.
 void storeResults(ElementEmitter &emitter, graph::KernelOp kernel, mlir::ValueRange results,
                   const Position &at, mlir::Value offset);
 

@@ -196,12 +196,7 @@ Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine, const
           at.indices.push_back(math.constant(element));
           offset = math.add(math.mul(offset, elements), element);
         }
-        auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
-        SmallVector<Value> values;
-        for (Value value : yield.getValues())
-          values.push_back(emitter.element(value, at));
-        for (auto [value, made, pointer] : llvm::zip_equal(yield.getValues(), values, results))
-          emitter.store(pointer, getElementTypeOrSelf(value.getType()), offset, made, mask);
+        storeResults(emitter, kernel, results, at, offset);
       };
       if (!sideBySide)
         return emitFor(math, first, last, one, [&](Value inner) {

@@ -377,7 +377,8 @@ graph::KernelOp makeCall(const OperatorPattern &pattern, StringRef dialect) {
   OpBuilder builder(result.getDefiningOp());
   auto kernel = builder.create<graph::KernelOp>(
       FusedLoc::get(result.getContext(), locations), TypeRange{result.getType()}, inputs,
-      builder.getStringAttr(label), builder.getStringAttr(kCall + dialect));
+      builder.getStringAttr(label), builder.getStringAttr(kCall + dialect),
+      /*pitch=*/IntegerAttr());
   kernel.getBody().takeBody(body);
   result.replaceAllUsesWith(kernel->getResult(0));
   for (Operation *op : llvm::reverse(ops))

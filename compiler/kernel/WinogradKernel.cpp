@@ -324,14 +324,7 @@ private:
 
   void storePixel(const Position &position, Value sum) {
     emitter_.define(root_.getY(), [sum](const Position &) { return sum; });
-    auto yield = cast<graph::YieldOp>(kernel_.getBody().front().getTerminator());
-    SmallVector<Value> elements;
-    for (Value value : yield.getValues())
-      elements.push_back(emitter_.element(value, position));
-    Value offset = math_.linear(position.indices, dims_);
-    for (auto [value, element, pointer] : llvm::zip_equal(yield.getValues(), elements, results_))
-      emitter_.store(pointer, getElementTypeOrSelf(value.getType()), offset, element,
-                     position.mask);
+    storeResults(emitter_, kernel_, results_, position, math_.linear(position.indices, dims_));
   }
 
   graph::KernelOp kernel_;

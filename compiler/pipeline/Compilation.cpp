@@ -72,7 +72,8 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"fuse-rows", rewrite::fuseRows},
                    {"fuse", rewrite::fuse},
                    {"hoist", rewrite::hoist},
-                   {"order-updates", rewrite::orderUpdates}};
+                   {"order-updates", rewrite::orderUpdates},
+                   {"join-in-place", rewrite::joinInPlace}};
 
 /// What was measured of the machine, where it was; the module says by which limits it was made.
 void useLimits(Machine &machine, kernel::MachineShape &shape) {
@@ -183,6 +184,9 @@ Status Compilation::rewriteGraph() {
   rewrite::Options options;
   options.machine = shape_;
   options.fuse = options_.fuse;
+  // Recomputation and devices have values moved, each by itself.
+  options.joinInPlace =
+      options_.device.empty() && !options_.memoryBudget && options_.recomputation.empty();
   options.keepControl = options_.keepControl;
   options.precision = options_.precision;
   options.schedules = &schedules_;
@@ -385,7 +389,7 @@ Result<double> Compilation::measureAfresh(ModuleOp module, const std::string &di
 }
 
 llvm::hash_code Compilation::hashOf(graph::KernelOp op) {
-  llvm::hash_code hash = llvm::hash_value(op.getKind());
+  llvm::hash_code hash = llvm::hash_combine(op.getKind(), op.getPitchAttr());
   op.getBody().walk([&](Operation *inner) {
     hash = llvm::hash_combine(
         hash, OperationEquivalence::computeHash(inner, OperationEquivalence::ignoreHashValue,
@@ -399,7 +403,7 @@ graph::KernelOp Compilation::findEqual(graph::KernelOp op) {
   if (!options_.schedules.empty())
     return {}; // choices may be for nodes by name
   for (graph::KernelOp other : emitted_.lookup(hashOf(op)))
-    if (other.getKind() == op.getKind() &&
+    if (other.getKind() == op.getKind() && other.getPitchAttr() == op.getPitchAttr() &&
         OperationEquivalence::isRegionEquivalentTo(&other.getBody(), &op.getBody(),
                                                    OperationEquivalence::IgnoreLocations))
       return other;

@@ -56,7 +56,8 @@ graph::KernelOp kernelAround(graph::LoopOp loop, OpBuilder &builder) {
   Operation *copy = inside.clone(*loop, map);
   inside.create<graph::YieldOp>(loop.getLoc(), copy->getResults());
   auto kernel = builder.create<graph::KernelOp>(loop.getLoc(), loop->getResultTypes(), inputs,
-                                                "loop", kernel::name(kernel::RootKind::Recurrence));
+                                                "loop", kernel::name(kernel::RootKind::Recurrence),
+                                                /*pitch=*/IntegerAttr());
   kernel.getBody().takeBody(body);
   return kernel;
 }

@@ -82,7 +82,7 @@ graph::KernelOp KernelRegion::finish(OpBuilder &builder, ValueRange results, Ope
     yielded.push_back(map_.lookup(result));
   inside_.create<graph::YieldOp>(sorted.back()->getLoc(), yielded);
   auto kernel = builder.create<graph::KernelOp>(location(main, sorted), results.getTypes(), inputs_,
-                                                label(sorted), kind);
+                                                label(sorted), kind, /*pitch=*/IntegerAttr());
   kernel.getBody().takeBody(body_);
   return kernel;
 }

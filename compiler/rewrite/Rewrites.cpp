@@ -44,6 +44,7 @@ std::span<const Rewrite> rewrites() {
       {"graph-fuse", "cut the graph into kernels", fuse},
       {"graph-hoist", "move kernels out of loops that give the same each time", hoist},
       {"graph-order-updates", "update states after their old values were read", orderUpdates},
+      {"graph-join-in-place", "compute what is joined where it lies in the result", joinInPlace},
   };
   return kRewrites;
 }

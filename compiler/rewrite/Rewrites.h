@@ -22,6 +22,8 @@ struct Options {
   int64_t foldedBytes = 1 << 20;
   /// Off: every operator is a kernel of its own.
   bool fuse = true;
+  /// Off: each value lies in memory of its own.
+  bool joinInPlace = true;
   /// Loops and branches stay.
   bool keepControl = false;
   Precision precision = Precision::Fast;
@@ -111,6 +113,8 @@ mlir::LogicalResult fuse(mlir::func::FuncOp function, const Options &options);
 mlir::LogicalResult hoist(mlir::func::FuncOp function, const Options &options);
 /// Puts what updates a state behind the last use of its old value.
 mlir::LogicalResult orderUpdates(mlir::func::FuncOp function, const Options &options);
+/// What is joined is computed where it lies in the result.
+mlir::LogicalResult joinInPlace(mlir::func::FuncOp function, const Options &options);
 
 struct Rewrite {
   std::string_view name; // as a pass: "graph-fold-constants"

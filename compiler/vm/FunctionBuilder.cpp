@@ -53,6 +53,9 @@ Status FunctionBuilder::build(Block &block, ValueRange captured, ArrayRef<String
     function_.params.push_back(addValue(param, plan::Storage::Parameter));
   for (Operation &op : block)
     positions_[&op] = positions_.size();
+  for (auto concat : block.getOps<graph::ConcatOp>())
+    if (concat.getInPlace())
+      findParts(concat);
   for (Operation &op : block.without_terminator())
     if (Status status = addInstruction(&op); !status.ok())
       return status;
@@ -79,6 +82,8 @@ Status FunctionBuilder::addInstruction(Operation *op) {
     status = addKernel(kernel, *instruction);
   else if (auto reshape = dyn_cast<graph::ReshapeOp>(op); reshape && isView(reshape))
     addView(reshape, *instruction);
+  else if (auto concat = dyn_cast<graph::ConcatOp>(op); concat && concat.getInPlace())
+    addJoin(concat, *instruction);
   else if (auto enter = dyn_cast<program::EnterOp>(op))
     status = addEnter(enter, *instruction);
   else if (isa<graph::IfOp, graph::LoopOp>(op))
@@ -215,12 +220,12 @@ plan::Storage FunctionBuilder::storageOf(Value result) {
   return lifetimeOf_.contains(result) ? plan::Storage::Arena : plan::Storage::Heap;
 }
 
-void FunctionBuilder::beginLifetime(Value result, uint32_t bytes) {
-  size_t here = positions_[result.getDefiningOp()], last = here;
+void FunctionBuilder::beginLifetime(Operation *here, Value result, uint32_t bytes) {
+  size_t first = positions_[here], last = first;
   if (Operation *use = lastUse(result))
-    last = std::max(here, positions_[use]);
+    last = std::max(first, positions_[use]);
   lifetimeOf_[result] = lifetimes_.size();
-  lifetimes_.push_back({bytes, here, last});
+  lifetimes_.push_back({bytes, first, last});
 }
 
 void FunctionBuilder::reserve(Operation *op) {
@@ -228,7 +233,7 @@ void FunctionBuilder::reserve(Operation *op) {
     if (isResult(result, block_) || lifetimeOf_.contains(result))
       continue;
     if (auto bytes = bounds_.bytesAtMost(result))
-      beginLifetime(result, *bytes);
+      beginLifetime(op, result, *bytes);
   }
 }
 
@@ -259,7 +264,14 @@ Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instru
   }
   // Of a kernel of rows the first result takes the place; what else it gives is no row, or is
   // computed before any element at the same place is stored.
-  bool mayOverwrite = op.getNumResults() == 1 || op.getKind() == "rows";
+  auto part = parts_.find(op.getResult(0));
+  if (part != parts_.end()) {
+    Value whole = part->second.whole;
+    if (!lifetimeOf_.contains(whole))
+      beginLifetime(op, whole, *bounds_.bytesAtMost(whole));
+    lifetimeOf_[op.getResult(0)] = lifetimeOf_[whole];
+  }
+  bool mayOverwrite = part == parts_.end() && (op.getNumResults() == 1 || op.getKind() == "rows");
   if (Value overwritten =
           mayOverwrite && !isResult(op.getResult(0), block_) ? operandToOverwrite(op) : Value()) {
     size_t lifetime = lifetimeOf_[rootOf(overwritten)];
@@ -296,7 +308,34 @@ bool FunctionBuilder::isView(graph::ReshapeOp op) {
 
 void FunctionBuilder::place(uint32_t index, Value value, size_t lifetime) {
   bool isExact = bounds_.isExact(cast<RankedTensorType>(value.getType()));
-  placed_.push_back({index, lifetime, !isExact});
+  auto part = parts_.find(rootOf(value));
+  if (part != parts_.end())
+    function_.values[index]->pitch = uint64_t(part->second.pitch);
+  placed_.push_back({index, lifetime, part == parts_.end() ? 0 : part->second.offset, !isExact});
+}
+
+/// Of a concatenation along the last dimension, or of parts that are one piece each.
+void FunctionBuilder::findParts(graph::ConcatOp join) {
+  auto type = cast<RankedTensorType>(join.getType());
+  auto bytes = [&](ArrayRef<int64_t> shape) {
+    return ShapedType::getNumElements(shape) * byteSize(graph::dataType(type.getElementType()));
+  };
+  size_t axis = join.getAxis();
+  bool isOfPlanes = ShapedType::getNumElements(type.getShape().take_front(axis)) == 1;
+  int64_t pitch = isOfPlanes ? 0 : bytes(type.getShape().take_back()), offset = 0;
+  for (Value part : join.getInputs()) {
+    Value root = part;
+    while (auto view = root.getDefiningOp<graph::ReshapeOp>())
+      root = view.getX();
+    parts_[root] = {join.getY(), offset, pitch};
+    offset += bytes(cast<RankedTensorType>(part.getType()).getShape().drop_front(axis));
+  }
+}
+
+void FunctionBuilder::addJoin(graph::ConcatOp op, plan::InstructionT &instruction) {
+  instruction.opcode = plan::Opcode::Join;
+  (void)addOperands(op.getInputs(), instruction);
+  (void)addResults(op, instruction, /*binds=*/false);
 }
 
 void FunctionBuilder::addView(graph::ReshapeOp op, plan::InstructionT &instruction) {
@@ -416,10 +455,11 @@ Value FunctionBuilder::operandToOverwrite(graph::KernelOp op) {
   return {};
 }
 
-/// Other steps than kernels and views might keep what they read.
+/// Other steps than kernels, views and joins might keep what they read.
 void FunctionBuilder::addOverwrites() {
   for (const auto &instruction : function_.instructions)
-    if (instruction->opcode != plan::Opcode::Kernel && instruction->opcode != plan::Opcode::View)
+    if (instruction->opcode != plan::Opcode::Kernel && instruction->opcode != plan::Opcode::View &&
+        instruction->opcode != plan::Opcode::Join)
       return;
   for (auto [result, value] :
        llvm::zip_equal(block_->getTerminator()->getOperands(), function_.results)) {
@@ -475,8 +515,12 @@ void FunctionBuilder::layOutArena() {
   if (buffers.empty())
     plan.bytes = expressions_.constant(0);
   function_.arena_bytes = plan.bytes;
-  for (auto [value, lifetime, isBounded] : placed_) {
-    function_.values[value]->offset = buffers[lifetime].offset;
+  for (auto [value, lifetime, offset, isBounded] : placed_) {
+    uint32_t begin = buffers[lifetime].offset;
+    function_.values[value]->offset =
+        offset == 0
+            ? begin
+            : expressions_.binary(plan::ExprKind::Add, begin, expressions_.constant(offset));
     if (isBounded)
       function_.values[value]->reserved = buffers[lifetime].bytes;
   }

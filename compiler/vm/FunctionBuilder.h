@@ -34,6 +34,9 @@ private:
   Status addCall(mlir::Operation *op, plan::InstructionT &instruction);
   Status addEnter(program::EnterOp op, plan::InstructionT &instruction);
   void addView(graph::ReshapeOp op, plan::InstructionT &instruction);
+  /// Values that are computed where they lie in a larger one, which `concat` then is.
+  void findParts(graph::ConcatOp join);
+  void addJoin(graph::ConcatOp op, plan::InstructionT &instruction);
   Status addOperands(mlir::ValueRange operands, plan::InstructionT &instruction);
   Status addResults(mlir::Operation *op, plan::InstructionT &instruction, bool binds);
   bool mayOwnMemory(mlir::Value value, plan::Storage storage);
@@ -52,7 +55,8 @@ private:
   /// Gives results a place in the arena where their size, or a bound of it, is known at entry.
   void reserve(mlir::Operation *op);
   void place(uint32_t index, mlir::Value value, size_t lifetime);
-  void beginLifetime(mlir::Value result, uint32_t bytes);
+  /// From here on, until the last use of the result.
+  void beginLifetime(mlir::Operation *here, mlir::Value result, uint32_t bytes);
   /// The buffer's owner: what a chain of views looks at.
   mlir::Value rootOf(mlir::Value value);
   /// The last operator of the block that uses the value, itself or through views.
@@ -69,12 +73,18 @@ private:
   mlir::Block *block_ = nullptr;
   llvm::DenseMap<mlir::Value, uint32_t> values_;
   llvm::DenseMap<mlir::Value, mlir::Value> views_;
+  struct Part {
+    mlir::Value whole;
+    int64_t offset, pitch; // bytes; no pitch: 0
+  };
+  llvm::DenseMap<mlir::Value, Part> parts_; // by what is no view
   llvm::DenseMap<mlir::Operation *, size_t> positions_;
   std::vector<Lifetime> lifetimes_;
   llvm::DenseMap<mlir::Value, size_t> lifetimeOf_;
   struct Placed {
     uint32_t value;
     size_t lifetime;
+    int64_t offset; // in the buffer
     bool isBounded; // its size is told later
   };
   std::vector<Placed> placed_; // what lies in the arena

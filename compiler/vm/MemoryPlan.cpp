@@ -3,40 +3,86 @@
 
 #include <algorithm>
 #include <numeric>
+#include <random>
 
 namespace tensmith::vm {
 namespace {
 
 bool meet(const Buffer &a, const Buffer &b) { return a.first <= b.last && b.first <= a.last; }
 
-void planOffsets(std::vector<Buffer> &buffers, Expressions &expressions, MemoryPlan &plan) {
-  std::vector<size_t> order(buffers.size());
-  std::iota(order.begin(), order.end(), 0);
-  auto size = [&](size_t i) { return expressions.constantValue(buffers[i].bytes); };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return size(a) > size(b); });
+/// Offsets of buffers that are placed one after the other, each into the smallest gap that it fits.
+struct Placement {
+  std::vector<int64_t> offsets;
+  int64_t bytes = 0;
+};
+
+Placement placeInOrder(const std::vector<Buffer> &buffers, const std::vector<int64_t> &sizes,
+                       const std::vector<size_t> &order) {
+  Placement placement{std::vector<int64_t>(buffers.size())};
+  std::vector<int64_t> &offsets = placement.offsets;
   std::vector<size_t> placed; // by offset
-  std::vector<int64_t> offsets(buffers.size());
   for (size_t i : order) {
     int64_t end = 0, best = -1, bestGap = INT64_MAX;
     for (size_t other : placed) {
       if (!meet(buffers[i], buffers[other]))
         continue;
       int64_t gap = offsets[other] - end;
-      if (gap >= size(i) && gap < bestGap) {
+      if (gap >= sizes[i] && gap < bestGap) {
         best = end;
         bestGap = gap;
       }
-      end = std::max(end, offsets[other] + size(other));
+      end = std::max(end, offsets[other] + sizes[other]);
     }
     offsets[i] = best >= 0 ? best : end;
-    plan.plannedBytes = std::max(plan.plannedBytes, offsets[i] + size(i));
+    placement.bytes = std::max(placement.bytes, offsets[i] + sizes[i]);
     auto at = std::upper_bound(placed.begin(), placed.end(), i,
                                [&](size_t a, size_t b) { return offsets[a] < offsets[b]; });
     placed.insert(at, i);
   }
+  return placement;
+}
+
+/// By size first. While that takes more than is alive at a time, one of those that lie highest is
+/// placed earlier, as long as it does no harm.
+Placement searchPlacement(const std::vector<Buffer> &buffers, const std::vector<int64_t> &sizes,
+                          int64_t alive) {
+  constexpr size_t kMostTries = 500, kMostSteps = 50'000'000; // some tens of milliseconds
+  std::vector<size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
+  Placement best = placeInOrder(buffers, sizes, order);
+  std::minstd_rand random; // the same in every compilation
+  size_t steps = buffers.size() * buffers.size();
+  for (size_t tries = 0; best.bytes > alive && tries < kMostTries && tries * steps < kMostSteps;
+       ++tries) {
+    std::vector<size_t> highest;
+    for (size_t place = 1; place < order.size(); ++place)
+      if (best.offsets[order[place]] + sizes[order[place]] == best.bytes)
+        highest.push_back(place);
+    if (highest.empty())
+      break;
+    auto moved = order.begin() + ptrdiff_t(highest[random() % highest.size()]);
+    std::vector<size_t> next(order.begin(), moved);
+    next.insert(next.begin() + ptrdiff_t(random() % next.size()), *moved);
+    next.insert(next.end(), moved + 1, order.end());
+    Placement tried = placeInOrder(buffers, sizes, next);
+    if (tried.bytes > best.bytes)
+      continue;
+    best = std::move(tried);
+    order = std::move(next);
+  }
+  return best;
+}
+
+void planOffsets(std::vector<Buffer> &buffers, Expressions &expressions, MemoryPlan &plan) {
+  std::vector<int64_t> sizes;
+  for (const Buffer &buffer : buffers)
+    sizes.push_back(expressions.constantValue(buffer.bytes));
+  Placement placement = searchPlacement(buffers, sizes, plan.aliveBytes);
   for (size_t i = 0; i < buffers.size(); ++i)
-    buffers[i].offset = expressions.constant(offsets[i]);
+    buffers[i].offset = expressions.constant(placement.offsets[i]);
+  plan.plannedBytes = placement.bytes;
   plan.bytes = expressions.constant(plan.plannedBytes);
 }
 

@@ -2,8 +2,9 @@
 //
 // Where all sizes are constants, each buffer gets an offset: largest first, into the smallest gap
 // that it fits (Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference",
-// 2020, greedy by size). Where sizes are symbolic no gap can be compared, so buffers are assigned
-// to slots, whose size is the largest of theirs, in order of their beginning.
+// 2020, greedy by size), and then in orders near that one, as long as gaps are left. Where sizes
+// are symbolic no gap can be compared, so buffers are assigned to slots, whose size is the largest
+// of theirs, in order of their beginning.
 #pragma once
 
 #include "compiler/vm/Expressions.h"

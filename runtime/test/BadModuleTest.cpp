@@ -103,7 +103,7 @@ TEST(BadModule, AFlippedWeightIsCaughtWhenAsked) {
 
 TEST(BadModule, OfAnotherVersionAbiOrMachine) {
   expectRefused(withHeader([](ModuleHeader &header) { header.formatMajor += 1; }),
-                "format 2.4, and this runtime reads 1.4");
+                "format 2.4, and this runtime reads 1.5");
   expectRefused(withHeader([](ModuleHeader &header) { header.formatMinor += 1; }),
                 "update the runtime");
   expectRefused(withHeader([](ModuleHeader &header) { header.kernelAbi += 1; }), "ABI");
@@ -300,6 +300,20 @@ TEST(BadModule, APlanThatLiesIsRefused) {
          instruction(m, 2).releases = {};
        },
        "a constant of what is none"},
+      {"join outside of the arena",
+       [&](auto &m) {
+         instruction(m, 1).opcode = plan::Opcode::Join;
+         instruction(m, 1).operands = {0};
+       },
+       "no parts of one value"},
+      {"parts that a kernel reads",
+       [&](auto &m) {
+         main(m).values[2]->pitch = 128;
+         instruction(m, 1).operands[0] = 2;
+       },
+       "has rows that lie apart"},
+      {"parts of the caller's", [&](auto &m) { main(m).values[0]->pitch = 128; },
+       "which only rows of known size"},
   };
   for (const Lie &lie : lies) {
     SCOPED_TRACE(lie.name);

@@ -176,6 +176,43 @@ TEST(PlanBuilder, ViewOfAnInputOrAResultIsNoCopyInTheArena) {
   EXPECT_EQ(planned.metadata("arena_buffers"), 0);
 }
 
+/// Of two parts, computed in place.
+std::string joinInPlace(const std::string &pitch, const std::string &axis,
+                        const std::string &type) {
+  auto part = [&](const std::string &out) {
+    std::string text = relu(out, "%x");
+    return text.replace(text.find("\"loops\""), 7, "\"loops\"" + pitch);
+  };
+  return "func.func @main(%x: " + kRow + ") -> " + type + " {\n" + part("%0") +
+         relu("%other", "%x") + part("%1") + "%j = graph.concat %0, %1 {axis = " + axis +
+         " : i64, in_place} : (" + kRow + ", " + kRow + ") -> " + type + "\n" +
+         relu("%y", "%j", type) + "return %y : " + type + "\n}\n";
+}
+
+TEST(PlanBuilder, PartsLieWhereTheyAreJoined) {
+  struct {
+    std::string pitch, axis, type;
+    int64_t offset;
+    uint64_t bytes;
+  } const forms[] = {{", pitch = 8 : i64", "1", "tensor<4x8xf32>", 16, 32},
+                     {"", "0", "tensor<8x4xf32>", 64, 0}};
+  for (const auto &form : forms) {
+    SCOPED_TRACE(form.type);
+    PlannedFunction planned(joinInPlace(form.pitch, form.axis, form.type));
+    ASSERT_TRUE(planned.ok()) << planned.status.message();
+    ASSERT_EQ(planned.instruction(3).opcode, Opcode::Join);
+    int64_t begin = planned.constant(planned.result(3).offset);
+    EXPECT_EQ(planned.constant(planned.result(0).offset), begin);
+    EXPECT_EQ(planned.constant(planned.result(2).offset), begin + form.offset);
+    EXPECT_EQ(planned.result(0).pitch, form.bytes);
+    EXPECT_EQ(planned.result(2).pitch, form.bytes);
+    EXPECT_EQ(planned.result(3).pitch, 0u);
+    // The memory is taken from the first part on: what is computed in between has its own.
+    int64_t other = planned.constant(planned.result(1).offset);
+    EXPECT_TRUE(other >= begin + 128 || other + 64 <= begin);
+  }
+}
+
 TEST(PlanBuilder, EqualConstantsAreStoredOnce) {
   auto constant = [](const char *name, const char *value, const char *type) {
     return std::string(name) + " = graph.constant {value = dense<" + value + "> : " + type +

@@ -1,0 +1,155 @@
+// What is joined is computed where it lies in the result, so that nothing has to be copied.
+//
+//   a = kernel(x), b = kernel(y), kernel(concat(a, b))
+//     ->  a = kernel(x) at a pitch, b = kernel(y) at a pitch, concat(a, b) in place
+//
+// Parts along the last dimension, as the channels of images, are pieces of the result's rows, which
+// the kernels that compute them store at its pitch. Parts along the first dimension that is not 1
+// lie one behind the other, and are stored as ever. The planner gives all of them their places in
+// the result's memory (compiler/vm/FunctionBuilder.h). What others read, too, or no kernel
+// computes, is copied there: by kernels that join neighbours of the kind.
+#include "compiler/graph/Graph.h"
+#include "compiler/kernel/ConcatKernel.h"
+#include "compiler/rewrite/Rewrites.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace tensmith::rewrite {
+namespace {
+
+/// The concatenation that the kernel does, if it does nothing else.
+graph::ConcatOp concatOf(graph::KernelOp kernel) {
+  auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
+  auto concat = yield->getNumOperands() == 1 ? yield->getOperand(0).getDefiningOp<graph::ConcatOp>()
+                                             : graph::ConcatOp();
+  return concat && kernel::isConcatRoot(concat) ? concat : graph::ConcatOp();
+}
+
+class Join {
+public:
+  Join(graph::KernelOp kernel, graph::ConcatOp concat, const Options &options)
+      : kernel_(kernel), options_(options), type_(cast<RankedTensorType>(concat.getType())),
+        axis_(int64_t(concat.getAxis())) {
+    for (Value input : concat.getInputs())
+      inputs_.push_back(kernel.getInputs()[cast<BlockArgument>(input).getArgNumber()]);
+  }
+
+  /// Whether at least half of it is computed in place, and the memory is the function's own.
+  bool isWorthwhile() {
+    bool isPlaced =
+        type_.hasStaticShape() && type_.getNumElements() > 0 && (isOfPlanes() || isOfRows()) &&
+        llvm::none_of(kernel_->getUsers(),
+                      [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); });
+    if (!isPlaced)
+      return false;
+    int64_t placed = 0;
+    for (Value input : inputs_)
+      placed += producerOf(input) ? cast<RankedTensorType>(input.getType()).getNumElements() : 0;
+    return 2 * placed >= type_.getNumElements();
+  }
+
+  void run() {
+    OpBuilder builder(kernel_);
+    SmallVector<Value> parts;
+    for (size_t first = 0; first < inputs_.size();) {
+      if (graph::KernelOp producer = producerOf(inputs_[first])) {
+        setPitch(producer);
+        parts.push_back(inputs_[first++]);
+        continue;
+      }
+      size_t last = first;
+      while (last < inputs_.size() && !producerOf(inputs_[last]))
+        ++last;
+      parts.push_back(copied(builder, ArrayRef(inputs_).slice(first, last - first)));
+      first = last;
+    }
+    auto join = builder.create<graph::ConcatOp>(kernel_.getLoc(), type_, parts, uint64_t(axis_),
+                                                /*in_place=*/true);
+    kernel_->replaceAllUsesWith(join->getResults());
+    kernel_->erase();
+  }
+
+private:
+  bool isOfRows() const { return axis_ + 1 == type_.getRank(); }
+  /// Whether each part is one piece of the result.
+  bool isOfPlanes() const {
+    return llvm::all_of(type_.getShape().take_front(axis_), [](int64_t size) { return size == 1; });
+  }
+
+  /// The kernel that computes the value, of which it may be a view, for the join alone; null where
+  /// it can't do so in place.
+  graph::KernelOp producerOf(Value value) {
+    auto isInside = [&](Value operand) {
+      return operand.hasOneUse() && operand.getDefiningOp() &&
+             operand.getDefiningOp()->getBlock() == kernel_->getBlock();
+    };
+    int64_t row = cast<RankedTensorType>(value.getType()).getShape().back();
+    while (isInside(value)) {
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      bool isWhole = type && type.hasStaticShape() && type.getRank() > 0 &&
+                     (isOfPlanes() || type.getShape().back() == row);
+      if (!isWhole)
+        return {};
+      if (auto view = value.getDefiningOp<graph::ReshapeOp>()) {
+        value = view.getX();
+        continue;
+      }
+      auto kernel = value.getDefiningOp<graph::KernelOp>();
+      bool isFit = kernel && kernel->getNumResults() == 1 &&
+                   (isOfPlanes() || kernel::storesAtPitch(kernel, options_.machine));
+      return isFit ? kernel : graph::KernelOp();
+    }
+    return {};
+  }
+
+  void setPitch(graph::KernelOp producer) {
+    if (!isOfPlanes())
+      producer.setPitch(type_.getShape().back());
+  }
+
+  /// Neighbours that are joined, in the result's memory.
+  Value copied(OpBuilder &builder, ArrayRef<Value> inputs) {
+    SmallVector<int64_t> shape(type_.getShape());
+    shape[axis_] = 0;
+    for (Value input : inputs)
+      shape[axis_] += cast<RankedTensorType>(input.getType()).getDimSize(axis_);
+    auto type = type_.clone(shape);
+    auto copy =
+        builder.create<graph::KernelOp>(kernel_.getLoc(), TypeRange{type}, inputs,
+                                        kernel_.getLabel(), kernel::name(kernel::RootKind::Concat),
+                                        /*pitch=*/IntegerAttr());
+    Block &block = copy.getBody().emplaceBlock();
+    for (Value input : inputs)
+      block.addArgument(input.getType(), input.getLoc());
+    OpBuilder inside = OpBuilder::atBlockEnd(&block);
+    auto concat = inside.create<graph::ConcatOp>(kernel_.getLoc(), type, block.getArguments(),
+                                                 uint64_t(axis_));
+    inside.create<graph::YieldOp>(kernel_.getLoc(), concat.getY());
+    setPitch(copy);
+    return copy->getResult(0);
+  }
+
+  graph::KernelOp kernel_;
+  const Options &options_;
+  RankedTensorType type_;
+  int64_t axis_;
+  SmallVector<Value> inputs_;
+};
+
+} // namespace
+
+LogicalResult joinInPlace(func::FuncOp function, const Options &options) {
+  if (!options.joinInPlace)
+    return success();
+  SmallVector<graph::KernelOp> kernels;
+  function.walk([&](graph::KernelOp kernel) { kernels.push_back(kernel); });
+  for (graph::KernelOp kernel : kernels)
+    if (graph::ConcatOp concat = concatOf(kernel))
+      if (Join join(kernel, concat, options); join.isWorthwhile())
+        join.run();
+  return success();
+}
+
+} // namespace tensmith::rewrite
