@@ -182,7 +182,8 @@ public:
       for (const Contraction &product : products) {
         Value value = product.root->getResult(0);
         Value result = results[llvm::find(yielded, value) - yielded.begin()];
-        add(to, product, [this, value, result](const Position &at, Value, Value offset) {
+        add(to, product, [this, value, result](const Position &at, Value, Value row) {
+          Value offset = math_.add(math_.mul(row, emitter_.dims(value).back()), at.indices.back());
           emitter_.store(result, f32(), offset, emitter_.element(value, at), at.mask);
         });
       }

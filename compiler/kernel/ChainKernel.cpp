@@ -28,7 +28,7 @@ struct Ahead {
 /// One of the convolutions, and where its lines go.
 class Stage {
 public:
-  using Store = std::function<void(const Position &at, Value offset)>;
+  using Store = std::function<void(const Position &at, Value row)>;
 
   Stage(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConvOp conv,
         const MachineShape &machine, const Schedule &asked, Store store)
@@ -47,7 +47,7 @@ public:
     rows_.emplace(emitter, *contraction_);
     extents_.emplace(math_, emitter.sizes, *contraction_);
     tiles_.emplace(emitter, kernel, *contraction_, machine, *rows_, *extents_,
-                   [store](const Position &at, Value, Value offset) { store(at, offset); });
+                   [store](const Position &at, Value, Value row) { store(at, row); });
   }
 
   /// `ahead`: what a product prefetches, which has that many lines.
@@ -148,10 +148,10 @@ public:
     Value place = math_.constant(0);
     for (auto [number, conv] : llvm::enumerate(chain)) {
       if (number + 1 == chain.size()) {
-        stages_.push_back(std::make_unique<Stage>(
-            emitter, kernel, conv, machine, asked, [=, &emitter](const Position &at, Value offset) {
-              storeResults(emitter, kernel, results, at, offset);
-            }));
+        stages_.push_back(std::make_unique<Stage>(emitter, kernel, conv, machine, asked,
+                                                  [=, &emitter](const Position &at, Value row) {
+                                                    storeResults(emitter, kernel, results, at, row);
+                                                  }));
         break;
       }
       Value image = imageInMemory(ArrayRef(chain)[number + 1]);

@@ -32,7 +32,8 @@ public:
   void emitRow(Value row) {
     outer_ = math_.delinear(row, ArrayRef(dims_).take_front(axis_));
     Value inner = math_.product(ArrayRef(dims_).drop_front(axis_ + 1));
-    Value start = math_.mul(row, math_.mul(dims_[axis_], inner));
+    Value length = kernel_.getPitch() ? pitchOf(emitter_, kernel_) : math_.mul(dims_[axis_], inner);
+    Value start = math_.mul(row, length);
     Value before = math_.constant(0);
     for (Value input : root_.getInputs()) {
       Value size = emitter_.dims(input)[axis_];
@@ -79,7 +80,9 @@ private:
     SmallVector<Value> rest = math_.delinear(at, ArrayRef(dims_).drop_front(axis_));
     rest[0] = math_.add(rest[0], before);
     position.indices.append(rest);
-    storeResults(emitter_, kernel_, results_, position, to);
+    for (auto [value, pointer] : llvm::zip_equal(yieldedBy(kernel_), results_))
+      emitter_.store(pointer, getElementTypeOrSelf(value.getType()), to,
+                     emitter_.element(value, position), mask);
   }
 
   ElementEmitter &emitter_;

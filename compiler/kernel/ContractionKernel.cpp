@@ -224,8 +224,8 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
     Value memory =
         takeScratch(emitter, contraction, blocking, source, unit ? &*unit : nullptr, begin, end);
     Value sums = unit ? Value() : memory;
-    auto store = [&](const Position &at, Value, Value offset) {
-      storeResults(emitter, kernel, results, at, offset);
+    auto store = [&](const Position &at, Value, Value row) {
+      storeResults(emitter, kernel, results, at, row);
     };
     TileEmitter tiles(emitter, kernel, contraction, machine, source, extents, store);
     CopyTile copy = [&](Value batch, Value row, int64_t height, Value slot, Value k, size_t part) {

@@ -110,8 +110,8 @@ Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const Mac
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     IndexMath &math = emitter.math;
     Blocking blocking = blockingOf(math, emitter.sizes, root, machine, asked);
-    DepthwiseTile tiles(emitter, root, machine, vectors, [&](const Position &at, Value offset) {
-      storeResults(emitter, kernel, results, at, offset);
+    DepthwiseTile tiles(emitter, root, machine, vectors, [&](const Position &at, Value row) {
+      storeResults(emitter, kernel, results, at, row);
     });
     Value one = math.constant(1);
     emitFor(math, begin, end, one, [&](Value item) {

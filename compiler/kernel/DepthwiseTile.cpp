@@ -224,7 +224,7 @@ void DepthwiseTile::finishVector(Value row, Value channel, Value sum, Value mask
     sum = math_.builder.create<arith::AddFOp>(math_.location, sum, bias);
   }
   emitter_.define(root_.getY(), [sum](const Position &) { return sum; });
-  finish_(at, math_.add(math_.mul(row, outDims_.back()), channel));
+  finish_(at, row);
 }
 
 } // namespace tensmith::kernel

@@ -31,9 +31,9 @@ int64_t tapCount(graph::ConvOp conv);
 
 class DepthwiseTile {
 public:
-  /// What is done with a vector of the result, which the root's result is defined as; `offset` is
-  /// its place in a dense result.
-  using Finish = std::function<void(const Position &at, mlir::Value offset)>;
+  /// What is done with a vector of the result, which the root's result is defined as; `row` is the
+  /// number of its pixel.
+  using Finish = std::function<void(const Position &at, mlir::Value row)>;
 
   DepthwiseTile(ElementEmitter &emitter, graph::ConvOp root, const MachineShape &machine,
                 int64_t vectors, Finish finish);

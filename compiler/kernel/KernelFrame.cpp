@@ -215,24 +215,23 @@ void emitIf(IndexMath &math, Value condition, llvm::function_ref<void()> then,
   otherwise();
 }
 
-Value placeAtPitch(ElementEmitter &emitter, graph::KernelOp kernel, ValueRange indices,
-                   Value offset) {
-  if (!kernel.getPitch())
-    return offset;
-  IndexMath &math = emitter.math;
+Value pitchOf(ElementEmitter &emitter, graph::KernelOp kernel) {
+  if (auto pitch = kernel.getPitch())
+    return emitter.math.constant(int64_t(*pitch));
   SmallVector<Value> dims = emitter.dims(kernel.getResult(0));
-  Value row = math.linear(indices.drop_back(), ArrayRef(dims).drop_back());
-  return math.add(offset,
-                  math.mul(row, math.sub(math.constant(int64_t(*kernel.getPitch())), dims.back())));
+  return dims.empty() ? emitter.math.constant(1) : dims.back();
 }
 
 void storeResults(ElementEmitter &emitter, graph::KernelOp kernel, ValueRange results,
-                  const Position &at, Value offset) {
+                  const Position &at, Value row) {
   auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
   SmallVector<Value> elements;
   for (Value value : yield.getValues())
     elements.push_back(emitter.element(value, at));
-  offset = placeAtPitch(emitter, kernel, at.indices, offset);
+  IndexMath &math = emitter.math;
+  Value offset = math.mul(row, pitchOf(emitter, kernel));
+  if (!at.indices.empty())
+    offset = math.add(offset, at.indices.back());
   for (auto [value, element, pointer] : llvm::zip_equal(yield.getValues(), elements, results))
     emitter.store(pointer, getElementTypeOrSelf(value.getType()), offset, element, at.mask);
 }

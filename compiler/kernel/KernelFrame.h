@@ -53,14 +53,12 @@ llvm::SmallVector<mlir::Value> emitReduction(
 void emitIf(IndexMath &math, mlir::Value condition, llvm::function_ref<void()> then,
             llvm::function_ref<void()> otherwise = nullptr);
 
-/// Where the element with these indices of a kernel's result is, which is element `offset` of a
-/// dense one: there unless the kernel has a pitch.
-mlir::Value placeAtPitch(ElementEmitter &emitter, graph::KernelOp kernel, mlir::ValueRange indices,
-                         mlir::Value offset);
+/// Elements from one row of the kernel's results, their last dimension, to the next.
+mlir::Value pitchOf(ElementEmitter &emitter, graph::KernelOp kernel);
 
-/// What the kernel yields at a position, `offset` elements from where dense results would begin.
+/// What the kernel yields at a position, which is in the row of that number.
 void storeResults(ElementEmitter &emitter, graph::KernelOp kernel, mlir::ValueRange results,
-                  const Position &at, mlir::Value offset);
+                  const Position &at, mlir::Value row);
 
 /// Memory of the calling thread, from the runtime; a body asks once. Where there is none the error
 /// is reported and `end` becomes `begin`, so that nothing is computed.

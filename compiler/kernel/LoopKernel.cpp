@@ -186,17 +186,15 @@ Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine, const
       SmallVector<Value> indices = space.indices(math, item);
       Value first = math.mul(indices.pop_back_val(), space.block);
       Value last = math.min(math.add(first, space.block), space.inner);
-      Value row = math.mul(math.linear(indices, space.outer), space.inner);
+      Value row = math.linear(indices, space.outer);
       auto store = [&](Value inner, int64_t lanes, Value mask, int64_t element = 0) {
         Position at{indices, lanes, mask};
         if (!scalar)
           at.indices.push_back(inner);
-        Value offset = math.add(row, inner);
-        if (elements > 1) {
-          at.indices.push_back(math.constant(element));
-          offset = math.add(math.mul(offset, elements), element);
-        }
-        storeResults(emitter, kernel, results, at, offset);
+        if (elements == 1)
+          return storeResults(emitter, kernel, results, at, row);
+        at.indices.push_back(math.constant(element));
+        storeResults(emitter, kernel, results, at, math.add(math.mul(row, space.inner), inner));
       };
       if (!sideBySide)
         return emitFor(math, first, last, one, [&](Value inner) {

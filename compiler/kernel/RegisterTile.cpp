@@ -155,7 +155,7 @@ void TileEmitter::readResultShapedOperandsByOffset() {
     Type element = type.getElementType();
     emitter_.define(argument, [this, argument, pointer, element](const Position &at) {
       bool here = !prefix_.empty() && ArrayRef(at.indices).drop_back() == ArrayRef(prefix_);
-      Value offset = here ? math_.add(rowOffset_, at.indices.back())
+      Value offset = here ? math_.add(math_.mul(row_, outDims_.back()), at.indices.back())
                           : math_.linear(at.indices, emitter_.dims(argument));
       return emitter_.load(pointer, element, offset, at.lanes, at.mask);
     });
@@ -234,11 +234,11 @@ void TileEmitter::beginResultRow(Value row) {
   ArrayRef<Value> dims(outDims_);
   if (contraction_.conv() || cast<RankedTensorType>(contraction_.panels.getType()).getRank() == 3) {
     prefix_ = math_.delinear(row, dims.drop_back());
-    rowOffset_ = math_.mul(row, dims.back());
+    row_ = row;
   } else {
     prefix_ = math_.delinear(batch_, dims.drop_back(2));
     prefix_.push_back(row);
-    rowOffset_ = math_.mul(math_.add(math_.mul(batch_, extents_.rows), row), dims.back());
+    row_ = math_.add(math_.mul(batch_, extents_.rows), row);
   }
 }
 
@@ -251,7 +251,7 @@ void TileEmitter::finishVector(size_t row, Value sum, Value column, Value mask) 
     sum = emitSum(sum, bias);
   }
   emitter_.define(contraction_.root->getResult(0), [sum](const Position &) { return sum; });
-  finish_(at, math_.add(slot_, row), math_.add(rowOffset_, column));
+  finish_(at, math_.add(slot_, row), row_);
 }
 
 SmallVector<Value> TileEmitter::zeros(int64_t vectors) {

@@ -36,8 +36,8 @@ struct DepthPart {
 class TileEmitter {
 public:
   /// What is done with a vector of the result, which the root's result is defined as; `slot` is its
-  /// row's, and `offset` the place in a dense result.
-  using Finish = std::function<void(const Position &at, mlir::Value slot, mlir::Value offset)>;
+  /// row's, and `row` that one's number in the result.
+  using Finish = std::function<void(const Position &at, mlir::Value slot, mlir::Value row)>;
 
   TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Contraction &contraction,
               const MachineShape &machine, RowSource &source, const Extents &extents,
@@ -176,7 +176,7 @@ private:
   bool joins_;                                        // two vectors of sums are finished together
   BfloatProducts bfloatProducts_;
   llvm::SmallVector<mlir::Value> outDims_, rows_, prefix_;
-  mlir::Value batch_, rowOffset_, tile_, step_, isAlone_, slot_;
+  mlir::Value batch_, row_, tile_, step_, isAlone_, slot_;
   DepthPart part_;
   struct {
     MatrixTile *tile = nullptr; // null: the tile is one of registers

@@ -324,7 +324,9 @@ private:
 
   void storePixel(const Position &position, Value sum) {
     emitter_.define(root_.getY(), [sum](const Position &) { return sum; });
-    storeResults(emitter_, kernel_, results_, position, math_.linear(position.indices, dims_));
+    ArrayRef<Value> pixel = ArrayRef(position.indices).drop_back();
+    storeResults(emitter_, kernel_, results_, position,
+                 math_.linear(pixel, ArrayRef(dims_).drop_back()));
   }
 
   graph::KernelOp kernel_;

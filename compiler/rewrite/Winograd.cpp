@@ -7,6 +7,9 @@
 // one core. Weights of a model that the caches can't hold are read from memory in each run: then
 // a small tile, or none, can be the faster one.
 //
+// Weights in the frequencies' domain are memory that a run holds: of all layers together they may
+// take so much more than the model's own (WeightBudget).
+//
 // What a tile errs by is found out on the layer's own weights (RoundingError.h): one beyond the
 // policy's bound gives way to a smaller one, or to the plain convolution.
 //
@@ -286,6 +289,78 @@ Tile measuredTile(graph::ConvOp conv, const Layer &layer, double weightRate,
   return {candidates[*fastest].value, errors[*fastest], estimated.refused};
 }
 
+/// A convolution that may be transformed, and how.
+struct Chosen {
+  graph::ConvOp conv;
+  Layer layer;
+  Tile tile;
+};
+
+double bytesOfWeights(const Layer &layer, int64_t outputs) {
+  bool isHalf = layer.integers || (outputs == 0 && layer.rate > 1);
+  double size = double(outputs == 0 ? layer.taps : outputs + layer.taps - 1);
+  return size * size * double(layer.frames.taps * layer.in * layer.out) *
+         double(isHalf ? sizeof(int16_t) : sizeof(float));
+}
+
+/// What weights in the frequencies' domain take beside the model's constants: beyond that, tiles
+/// that win the least for their weights become smaller.
+class WeightBudget {
+public:
+  WeightBudget(double constants, double weightRate, const Options &options)
+      : left_(kPartOfConstants * constants + kOfAnyModel), weightRate_(weightRate),
+        options_(options) {}
+
+  void meet(MutableArrayRef<Chosen> chosen) {
+    for (const Chosen &one : chosen)
+      left_ -= bytesOfWeights(one.layer, one.tile.outputs) - bytesOfWeights(one.layer, 0);
+    while (left_ < 0) {
+      Chosen *best = nullptr;
+      double least = std::numeric_limits<double>::infinity();
+      for (Chosen &one : chosen)
+        if (double price = priceOfSmaller(one); price < least) {
+          least = price;
+          best = &one;
+        }
+      if (!best)
+        return;
+      int64_t smaller = smallerThan(*best);
+      left_ += saved(*best, smaller);
+      best->tile.outputs = smaller;
+      best->tile.error = errorOf(best->conv, best->layer, smaller);
+    }
+  }
+
+private:
+  static constexpr double kPartOfConstants = 1.0 / 3, kOfAnyModel = 56 << 20;
+
+  static double saved(const Chosen &one, int64_t outputs) {
+    return bytesOfWeights(one.layer, one.tile.outputs) - bytesOfWeights(one.layer, outputs);
+  }
+
+  static int64_t smallerThan(const Chosen &one) {
+    int64_t smaller = 0;
+    for (int64_t outputs : kOutputs)
+      if (outputs < one.tile.outputs && canTransform(one.layer, outputs))
+        smaller = outputs;
+    return smaller;
+  }
+
+  /// Cycles that the next smaller tile takes longer, for each byte of weights that it saves.
+  double priceOfSmaller(const Chosen &one) const {
+    if (one.tile.outputs == 0 || options_.asked(one.conv).winogradOutputs)
+      return std::numeric_limits<double>::infinity();
+    Estimate estimate(options_.machine, one.layer, weightRate_);
+    int64_t smaller = smallerThan(one);
+    double cycles = smaller == 0 ? estimate.direct() : estimate.winograd(smaller);
+    return (cycles - estimate.winograd(one.tile.outputs)) / saved(one, smaller);
+  }
+
+  double left_; // bytes
+  double weightRate_;
+  const Options &options_;
+};
+
 class Transformation {
 public:
   Transformation(graph::ConvOp conv, const Layer &layer, int64_t outputs)
@@ -406,7 +481,9 @@ std::optional<double> cyclesOfWinograd(graph::ConvOp conv, double weightRate,
 }
 
 LogicalResult winograd(func::FuncOp function, const Options &options) {
-  double rate = weightRate(double(bytesOfConstants(function)), options.machine);
+  auto constants = double(bytesOfConstants(function));
+  double rate = weightRate(constants, options.machine);
+  std::vector<Chosen> chosen;
   for (graph::ConvOp conv : convolutionsOf(function)) {
     auto layer = layerOf(conv);
     if (!layer || !conv.getW().getDefiningOp<graph::ConstantOp>() ||
@@ -414,12 +491,15 @@ LogicalResult winograd(func::FuncOp function, const Options &options) {
       continue;
     if (!layer->integers && options.precision == Precision::Bfloat)
       layer->rate = kernel::bfloatRate(options.machine);
-    Tile tile = measuredTile(conv, *layer, rate, options);
+    chosen.push_back({conv, *layer, measuredTile(conv, *layer, rate, options)});
+  }
+  WeightBudget(constants, rate, options).meet(chosen);
+  for (const auto &[conv, layer, tile] : chosen) {
     kernel::Schedule schedule;
     schedule.winogradOutputs = tile.outputs;
     options.made(conv, schedule, tile.error, tile.refused);
     if (tile.outputs > 0)
-      Transformation(conv, *layer, tile.outputs).run();
+      Transformation(conv, layer, tile.outputs).run();
   }
   return success();
 }
