@@ -1,7 +1,7 @@
 // Quantisation as arithmetic (Decomposable::decompose), for integer codes.
 //
-// In f32: codes of up to 16 bits are exact there. Wider codes, and those of floats, whose rounding
-// is the type's own, have no decomposition.
+// In f32, or in f64 where the scale is: codes of up to 16 bits are exact there. Wider codes, and
+// those of floats, whose rounding is the type's own, have no decomposition.
 #include "compiler/graph/GraphCode.h"
 
 using namespace mlir;
@@ -43,6 +43,11 @@ Value alignParameter(const GraphCode &code, Value parameter, Value x, int64_t ax
   return code.slice(blocks, SmallVector<int64_t>(target.size(), 0), target);
 }
 
+/// What is computed in, as the scale says.
+Type numberType(Value scale, Builder &builder) {
+  return GraphCode::element(scale).isF64() ? Type(builder.getF64Type()) : builder.getF32Type();
+}
+
 /// The axis as an index into the dimensions; a scalar has none.
 int64_t axisOf(int64_t axis, int64_t rank) { return axis < 0 ? axis + rank : axis; }
 } // namespace
@@ -52,14 +57,14 @@ LogicalResult QuantizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> 
   if (!type || !GraphCode::isRanked(getX()) || !GraphCode::isRanked(getScale()))
     return failure();
   GraphCode code(graph);
-  Type f32 = graph.builder.getF32Type();
-  if (GraphCode::element(getX()).isF64())
+  Type number = numberType(getScale(), graph.builder);
+  if (GraphCode::element(getX()).isF64() && !number.isF64())
     return failure();
   int64_t axis = axisOf(getAxis(), GraphCode::rank(getX()));
   auto parameter = [&](Value value) {
-    return alignParameter(code, code.cast(value, f32), getX(), axis, getBlockSize());
+    return alignParameter(code, code.cast(value, number), getX(), axis, getBlockSize());
   };
-  Value y = code.div(code.cast(getX(), f32), parameter(getScale()));
+  Value y = code.div(code.cast(getX(), number), parameter(getScale()));
   y = code.unary("graph.round", y);
   unsigned bits = type.getWidth();
   double low = type.isUnsigned() ? 0 : -double(1 << (bits - 1));
@@ -69,8 +74,8 @@ LogicalResult QuantizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> 
   Value zero = hasZero ? parameter(getZeroPoint()) : Value();
   if (!y || (hasZero && !zero))
     return failure();
-  auto bound = [&](double number) {
-    Value limit = code.scalar(y, number);
+  auto bound = [&](double limitingCode) {
+    Value limit = code.scalar(y, limitingCode);
     return hasZero ? code.sub(limit, zero) : limit;
   };
   y = code.op("graph.max", {y, bound(low)});
@@ -91,18 +96,18 @@ LogicalResult DequantizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value
       !GraphCode::isRanked(getScale()))
     return failure();
   GraphCode code(graph);
-  Type f32 = graph.builder.getF32Type();
+  Type number = numberType(getScale(), graph.builder);
   int64_t axis = axisOf(getAxis(), GraphCode::rank(getX()));
   // Small codes as 16-bit numbers, which is how integer products take them (IntegerProducts.cpp).
   Type wide = isWide                                ? element
-              : element.getIntOrFloatBitWidth() > 8 ? f32
+              : element.getIntOrFloatBitWidth() > 8 ? number
                                                     : Type(graph.builder.getI16Type());
   Value x = code.cast(getX(), wide);
   if (!GraphCode::isAbsent(getZeroPoint()))
     x = code.sub(
         x, alignParameter(code, code.cast(getZeroPoint(), wide), getX(), axis, getBlockSize()));
-  Value scale = alignParameter(code, code.cast(getScale(), f32), getX(), axis, getBlockSize());
-  Value y = code.mul(code.cast(x, f32), scale);
+  Value scale = alignParameter(code, code.cast(getScale(), number), getX(), axis, getBlockSize());
+  Value y = code.mul(code.cast(x, number), scale);
   return finish(code.cast(y, getTo()), results);
 }
 

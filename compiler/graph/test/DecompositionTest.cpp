@@ -248,6 +248,11 @@ TEST_F(Decomposition, OfQuantisation) {
           {integer("axis", 1), to(builder.getF32Type())});
     check("graph.dequantize", {codes, random({3, 2, 4}, 0.1, 3), none()},
           {integer("axis", 1), integer("block_size", 3), to(builder.getF32Type())});
+    auto wide = random({3, 5, 4}, -300, 300, DataType::F64);
+    auto scales = random({5}, 0.1, 3, DataType::F64);
+    check("graph.quantize", {wide, scales, zero({5})}, {integer("axis", 1), to(type)});
+    check("graph.dequantize", {codes, scales, zero({5})},
+          {integer("axis", 1), to(builder.getF64Type())}, 1e-15);
   }
   check("graph.dequantize", {random({7}, -1e6, 1e6, DataType::I32), random({}, 0.1, 3), none()},
         {integer("axis", 0), to(builder.getF32Type())});
