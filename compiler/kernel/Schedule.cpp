@@ -1,6 +1,7 @@
 // One table of the choices says how each is read, bounded and written; see Schedule.h.
 #include "compiler/kernel/Schedule.h"
 
+#include "compiler/graph/ChannelOrder.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/TypeText.h"
@@ -123,6 +124,19 @@ bool means(StringRef name, StringRef node) {
   return node.consume_front(name) && (node.empty() || node.starts_with(" ("));
 }
 
+/// "1x56x56x64:f32", also of an image whose channels are first still.
+std::string typeTextOf(Type type, bool channelsFirst) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!channelsFirst || !tensor || tensor.getRank() < 3)
+    return graph::typeText(type);
+  graph::ShapeContext shapes(type.getContext());
+  auto dims = shapes.dims(tensor);
+  SmallVector<AffineExpr> last;
+  for (int64_t dim : graph::toChannelsLast(tensor.getRank()))
+    last.push_back(dims[size_t(dim)]);
+  return graph::typeText(shapes.tensorType(tensor.getElementType(), last));
+}
+
 } // namespace
 
 void Schedule::override(const Schedule &other) {
@@ -133,12 +147,14 @@ void Schedule::override(const Schedule &other) {
 
 std::string structureOf(Operation *root) {
   std::string text = root->getName().stripDialect().str();
-  for (Value operand : root->getOperands())
-    if (!isa<NoneType>(operand.getType()))
-      text += " " + graph::typeText(operand.getType());
+  auto conv = dyn_cast<graph::ConvOp>(root);
+  bool channelsFirst = conv && !conv.getChannelsLast();
+  for (OpOperand &operand : root->getOpOperands())
+    if (Type type = operand.get().getType(); !isa<NoneType>(type))
+      text += " " + typeTextOf(type, channelsFirst && operand.getOperandNumber() == 0);
   text += " ->";
   for (Type type : root->getResultTypes())
-    text += " " + graph::typeText(type);
+    text += " " + typeTextOf(type, channelsFirst);
   return text;
 }
 

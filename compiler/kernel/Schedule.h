@@ -31,7 +31,7 @@ struct Schedule {
   std::optional<int64_t> fourierTile;
   /// Of a product with constant weights: 1 where it is made of seven products of quarters.
   std::optional<int64_t> strassenSteps;
-  /// Of a product with weights, under the policy bf16: 16 where operands are rounded, 32 where not.
+  /// Of operands: 16 where floats are rounded, 8 where codes are multiplied, 32 where as they are.
   std::optional<int64_t> operandBits;
   /// Of a register tile: its rows (pixels, of a depthwise convolution), and its vectors of columns.
   std::optional<int64_t> tileRows, panelVectors;

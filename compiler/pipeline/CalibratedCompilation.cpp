@@ -18,11 +18,26 @@ namespace {
 /// nothing of one another grow with the root of their number, and few layers come near theirs.
 constexpr double kFloatModelBound = 1e-4, kBfloatModelBound = 4 * rewrite::kBfloatBound;
 
+/// And of a model that rounds to codes on its way: a number beside the middle between two of them
+/// may become either, however little it errs. Ten steps of the code with the fewest: those of a
+/// hundred layers, of each of which the largest element is the next code. 0 without codes.
+double codeModelBound(ModuleOp module) {
+  double step = 0;
+  module.walk([&](graph::QuantizeOp op) {
+    bool isNarrow = !op.getTo().isIntOrFloat() || op.getTo().getIntOrFloatBitWidth() <= 8;
+    if (!op.getX().getDefiningOp<graph::ConstantOp>())
+      step = std::max(step, 1.0 / (isNarrow ? 127 : 32767));
+  });
+  return 10 * step;
+}
+
 class Calibrated {
 public:
   Calibrated(ModuleOp module, const CompileOptions &options)
       : module_(module), options_(options), calibration_(*options.calibration, options.run),
-        bound_(options.precision == Precision::Bfloat ? kBfloatModelBound : kFloatModelBound) {}
+        bound_(
+            std::max(options.precision == Precision::Bfloat ? kBfloatModelBound : kFloatModelBound,
+                     codeModelBound(module))) {}
 
   Status run(WriteParts write) {
     auto best = attempt(std::numeric_limits<double>::infinity());
@@ -34,14 +49,15 @@ public:
       if (!plain.ok())
         return plain.status();
       bool mends = plain->worst() <= bound_ || plain->worst() < first / 2;
+      // Where some can't fall back, as codes that floats would do no better, others still may.
       for (size_t count = 1; mends && best->worst() > bound_; count *= 2) {
-        auto next = attempt(boundFor(best->layerErrors, count));
-        if (!next.ok())
-          return next.status();
-        if (next->layerErrors.empty() || next->layerErrors == best->layerErrors) {
+        if (count > best->layerErrors.size()) {
           best = std::move(plain);
           break;
         }
+        auto next = attempt(boundFor(best->layerErrors, count));
+        if (!next.ok())
+          return next.status();
         best = std::move(next);
       }
     }
@@ -102,7 +118,7 @@ private:
 
   /// One by which so many of the layers fall back.
   static double boundFor(ArrayRef<double> errors, size_t count) {
-    return count > errors.size() ? 0 : std::nextafter(errors[count - 1], 0.0);
+    return std::nextafter(errors[count - 1], 0.0);
   }
 
   void tellOf(const Attempt &attempt) const {

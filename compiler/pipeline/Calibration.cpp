@@ -18,8 +18,9 @@ namespace {
 using graph::RuntimeValue;
 
 bool isConstant(Value value) {
-  if (auto transpose = value.getDefiningOp<graph::TransposeOp>())
-    value = transpose.getX();
+  while (isa_and_nonnull<graph::TransposeOp, graph::DequantizeOp, graph::QuantizeOp>(
+      value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
   return isa_and_nonnull<graph::ConstantOp>(value.getDefiningOp());
 }
 
@@ -106,6 +107,13 @@ double errorOf(const HostTensor &found, const HostTensor &right) {
 }
 
 } // namespace
+
+bool hasCodes(ModuleOp module) {
+  auto found = module.walk([](Operation *op) {
+    return isa<graph::DequantizeOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+  });
+  return found.wasInterrupted();
+}
 
 Status Calibration::mark(func::FuncOp function,
                          const std::function<Result<std::string>(ModuleOp)> &compile) {

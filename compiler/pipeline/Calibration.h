@@ -4,8 +4,8 @@
 // supposes that inputs are N(0, 1). Here the graph, as it is before anything is rounded otherwise,
 // is compiled a second time with all of its f32 as f64, and run. Of that come the moments of each
 // layer's input, which the layer is then tried on, and the outputs that those of the finished
-// module are held against. Where a graph has no such form in doubles (codes, whose rounding would
-// differ; bits of floats), it is the policy `exact` in f32 that both are taken from.
+// module are held against. Codes stay codes there. Where a graph has no such form in doubles (bits
+// of floats, trees), it is the policy `exact` in f32 that both are taken from.
 #pragma once
 
 #include "compiler/graph/Evaluate.h"
@@ -37,6 +37,10 @@ Result<std::vector<graph::RuntimeValue>> calibrationValues(mlir::func::FuncOp fu
 /// All f32 of the module becomes f64. False, with the module in no state to be used, where that has
 /// another meaning or isn't valid.
 bool widenFloats(mlir::ModuleOp module);
+
+/// Whether the module has codes that products may be computed in (rewrite/IntegerProducts.cpp),
+/// which hides the numbers that they stand for: then it is marked before that.
+bool hasCodes(mlir::ModuleOp module);
 
 class Calibration {
 public:

@@ -203,18 +203,21 @@ Status Compilation::rewriteGraph() {
   for (size_t i = 0; options_.verifyEachPass && i < functions_.size(); ++i)
     if (Status status = verifications[i].begin(functions_[i]); !status.ok())
       return status.within(options_.model);
+  // Both before anything is rounded otherwise; the later, the more of the layers are there.
+  auto marksBefore =
+      calibration_ && hasCodes(module_) ? rewrite::multiplyIntegers : rewrite::poolCodes;
   double done = 0;
   for (auto [name, rewrite] : kRewrites) {
     report("rewriting the graph", done++ / std::size(kRewrites));
     if (Status status = checkTime(); !status.ok())
       return status.within(options_.model);
-    if (calibration_ && rewrite == rewrite::callOperators)
+    if (calibration_ && rewrite == marksBefore)
       if (Status status = markLayers(); !status.ok())
         return status.within(options_.model);
     for (func::FuncOp function : functions_)
       if (failed(rewrite(function, options)))
         return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
-    if (calibration_ && rewrite == rewrite::narrowOperands)
+    if (rewrite == rewrite::narrowOperands)
       Calibration::unmark(module_);
     if (Status status = dump_.write(module_, name); !status.ok())
       return status;

@@ -1,4 +1,5 @@
 // A graph of f32 as the same graph of f64: types, constants and conversions; see Calibration.h.
+// Codes stay what they are: what makes them divides by the scale, and rounds, in doubles.
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/pipeline/Calibration.h"
@@ -11,19 +12,6 @@ using namespace mlir;
 
 namespace tensmith::pipeline {
 namespace {
-
-/// Bits of floats, nodes of trees that are as wide as their features, and codes, whose rounding
-/// falls on the other side here and there.
-bool isOfSingles(Operation *op) {
-  auto isCode = [](Type type) {
-    Type element = getElementTypeOrSelf(type);
-    return element.isInteger(8) || element.isInteger(16);
-  };
-  return isa<graph::BitCastOp, graph::TreeEnsembleOp>(op) ||
-         (isa<graph::ConvOp, graph::MatMulOp, graph::CastOp>(op) &&
-          (llvm::any_of(op->getOperandTypes(), isCode) ||
-           llvm::any_of(op->getResultTypes(), isCode)));
-}
 
 ElementsAttr widened(ElementsAttr value) {
   const auto narrow = graph::hostTensor(value);
@@ -41,7 +29,10 @@ ElementsAttr widened(ElementsAttr value) {
 bool widenFloats(ModuleOp module) {
   bool isWidened = !module
                         .walk([](Operation *op) {
-                          return isOfSingles(op) ? WalkResult::interrupt() : WalkResult::advance();
+                          // Bits of floats, and nodes of trees that are as wide as their features.
+                          return isa<graph::BitCastOp, graph::TreeEnsembleOp>(op)
+                                     ? WalkResult::interrupt()
+                                     : WalkResult::advance();
                         })
                         .wasInterrupted();
   if (!isWidened)

@@ -9,6 +9,9 @@
 //
 //   conv(x - zx, w) = conv(x, w) - zx * sum(w)
 //
+// A layer that errs by more than a code that way (RoundingError.h), and by less as it is, stays a
+// product of floats, as does one that a schedule says so of.
+//
 // x has one scale and one zero point, w one or one for each output. The same algebra is behind
 // QLinearConv and QLinearMatMul (Jacob et al., "Quantization and Training of Neural Networks for
 // Efficient Integer-Arithmetic-Only Inference", 2018).
@@ -24,8 +27,13 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphCode.h"
+#include "compiler/graph/Precision.h"
 #include "compiler/kernel/Contraction.h"
+#include "compiler/rewrite/CodedOperands.h"
 #include "compiler/rewrite/Rewrites.h"
+#include "compiler/rewrite/RoundingError.h"
+
+#include <cmath>
 
 using namespace mlir;
 
@@ -36,6 +44,8 @@ using graph::GraphCode;
 
 /// Products of two numbers of nine bits and a sign that a sum in i32 holds, whatever they are.
 constexpr int64_t kMostProducts = ((int64_t(1) << 31) - 1) / (255 * 255);
+
+constexpr int64_t kCodeBits = 8, kFloatBits = 32; // that a schedule says operands have
 
 /// Codes as a product takes them: numbers of i16 relative to their zero point, or of ui8, and the
 /// zero point beside them (a scalar of i16; null where it is zero).
@@ -54,76 +64,6 @@ struct Codes {
 
 /// Of quantisations, those that products read: made once.
 using StoredNumbers = llvm::DenseMap<Operation *, Numbers>;
-
-bool isScalar(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && type.hasStaticShape() && type.getNumElements() == 1;
-}
-
-bool isVector(Value value) {
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && type.getRank() == 1 && !type.isDynamicDim(0);
-}
-
-/// Absent, or a constant of zeros.
-bool isZero(Value value) {
-  if (GraphCode::isAbsent(value))
-    return true;
-  auto constant = value.getDefiningOp<graph::ConstantOp>();
-  auto tensor =
-      constant ? graph::hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
-  if (!constant || !tensor.ok() || !isa<IntegerType>(GraphCode::element(value)))
-    return false;
-  for (int64_t i = 0; i < tensor->size(); ++i)
-    if (tensor->getInt(i) != 0)
-      return false;
-  return true;
-}
-
-bool isZeroPointOf(Value zero, Value codes) {
-  return GraphCode::isAbsent(zero) ||
-         (GraphCode::isRanked(zero) && GraphCode::element(zero) == GraphCode::element(codes) &&
-          (isScalar(zero) || isVector(zero)));
-}
-
-/// The dequantisation that makes the value, of 8-bit codes to f32.
-graph::DequantizeOp dequantizationOf(Value value) {
-  auto op = value.getDefiningOp<graph::DequantizeOp>();
-  auto type = dyn_cast<RankedTensorType>(value.getType());
-  bool fits = op && type && type.getElementType().isF32() && op.getBlockSize() == 0 &&
-              isa<RankedTensorType>(op.getX().getType()) &&
-              getElementTypeOrSelf(op.getX().getType()).isInteger(8) &&
-              getElementTypeOrSelf(op.getScale().getType()).isF32() &&
-              isZeroPointOf(op.getZeroPoint(), op.getX());
-  if (!fits)
-    return {};
-  int64_t axis = int64_t(op.getAxis());
-  bool inRange = axis >= -type.getRank() && axis < type.getRank();
-  // One scale has one zero point.
-  bool single = isScalar(op.getScale()) &&
-                (GraphCode::isAbsent(op.getZeroPoint()) || isScalar(op.getZeroPoint()));
-  return single || (isVector(op.getScale()) && !isScalar(op.getScale()) && inRange)
-             ? op
-             : graph::DequantizeOp();
-}
-
-/// The dimension along which codes that make the value have scales, through transpositions; -1 of
-/// one scale. Nothing where it is made otherwise.
-std::optional<int64_t> scaleAxis(Value value) {
-  if (auto transpose = value.getDefiningOp<graph::TransposeOp>()) {
-    auto axis = scaleAxis(transpose.getX());
-    ArrayRef<int64_t> permutation = transpose.getPermutation();
-    return axis && *axis >= 0
-               ? std::optional<int64_t>(llvm::find(permutation, *axis) - permutation.begin())
-               : axis;
-  }
-  graph::DequantizeOp op = dequantizationOf(value);
-  if (!op)
-    return std::nullopt;
-  int64_t axis = int64_t(op.getAxis());
-  int64_t rank = cast<RankedTensorType>(value.getType()).getRank();
-  return isScalar(op.getScale()) ? -1 : axis < 0 ? axis + rank : axis;
-}
 
 /// The quantisation whose codes the operator takes, if both have one scale, and the same zero
 /// point.
@@ -150,11 +90,20 @@ Value signedBytes(Value value, GraphCode &code) {
   return fits ? op.getX() : Value();
 }
 
+/// Whether numbers may be multiplied by the reciprocal of a scale: one that isn't known is of
+/// numbers that are (DynamicQuantizeLinear).
+bool hasReciprocal(Value scale) {
+  auto constant = scale.getDefiningOp<graph::ConstantOp>();
+  auto tensor =
+      constant ? graph::hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
+  return !constant || (tensor.ok() && std::isnormal(1 / float(tensor->getDouble(0))));
+}
+
 class Rewriter {
 public:
   Rewriter(Operation *op, StoredNumbers &stored, const Options &options)
       : builder_(op), shapes_(op->getContext()), graph_(builder_, shapes_, op->getLoc()),
-        code_(graph_), stored_(stored), exact_(options.precision == Precision::Exact),
+        code_(graph_), stored_(stored), options_(options),
         bytes_(options.machine.byteProducts != kernel::ByteProducts::None),
         i16_(builder_.getI16Type()), i32_(builder_.getI32Type()), f32_(builder_.getF32Type()) {}
 
@@ -182,7 +131,7 @@ public:
     bool fits = w && w.hasStaticShape() && !kernel::isDepthwise(op) && !op.getAccumulateI32() &&
                 w.getNumElements() / std::max<int64_t>(w.getDimSize(0), 1) <= kMostProducts;
     auto xAxis = scaleAxis(op.getX()), wAxis = scaleAxis(op.getW());
-    if (!fits || !xAxis || *xAxis >= 0 || !wAxis || *wAxis > 0)
+    if (!fits || !xAxis || *xAxis >= 0 || !wAxis || *wAxis > 0 || staysFloat(op))
       return {};
     Codes x = codesOf(op.getX()), weights = codesOf(op.getW());
     Value bytes = x.numbers.areBytes() ? signedBytes(op.getW(), code_) : Value();
@@ -205,7 +154,8 @@ public:
     if (ShapedType::isDynamic(depth) || depth > kMostProducts)
       return {};
     auto aAxis = scaleAxis(op.getA()), bAxis = scaleAxis(op.getB());
-    if (!aAxis || *aAxis >= 0 || !bAxis || (*bAxis >= 0 && *bAxis != b.getRank() - 1))
+    if (!aAxis || *aAxis >= 0 || !bAxis || (*bAxis >= 0 && *bAxis != b.getRank() - 1) ||
+        staysFloat(op))
       return {};
     Codes left = codesOf(op.getA()), right = codesOf(op.getB());
     Value bytes = left.numbers.areBytes() ? signedBytes(op.getB(), code_) : Value();
@@ -215,6 +165,29 @@ public:
   }
 
 private:
+  /// Tells what was chosen. Of one that stays, weights are numbers from here on, and its input's
+  /// range is told, for what looks at those of float layers.
+  bool staysFloat(Operation *op) {
+    auto asked = options_.asked(op).operandBits;
+    std::optional<double> error = errorOfIntegers(op);
+    bool refused = !asked && error && *error > std::min(kCodeBound, options_.layerBound) &&
+                   errorOfDequantized(op) < *error / 2;
+    bool stays = refused || asked == kFloatBits;
+    kernel::Schedule chosen;
+    chosen.operandBits = stays ? kFloatBits : kCodeBits;
+    options_.made(op, chosen, stays ? 0 : error.value_or(0),
+                  refused ? kernel::Refused{"operand_bits", kCodeBits, *error}
+                          : ArrayRef<kernel::Refused>());
+    if (!stays)
+      return false;
+    setMomentsOfCodes(op);
+    if (Value weights = foldedConstant(op->getOperand(1), builder_))
+      op->setOperand(1, weights);
+    if (options_.precision == Precision::Bfloat)
+      graph::keepPrecision(op);
+    return true;
+  }
+
   /// The codes behind a value that has a `scaleAxis`.
   Codes codesOf(Value value) {
     if (auto transpose = value.getDefiningOp<graph::TransposeOp>()) {
@@ -311,8 +284,9 @@ private:
   Value rounded(graph::QuantizeOp op) {
     bool isUnsigned = cast<IntegerType>(op.getTo()).isUnsigned();
     Value scale = code_.reshape(op.getScale(), {});
-    Value y = exact_ ? code_.div(op.getX(), scale)
-                     : code_.mul(op.getX(), code_.div(graph_.scalar(f32_, 1), scale));
+    bool divides = options_.precision == Precision::Exact || !hasReciprocal(op.getScale());
+    Value y = divides ? code_.div(op.getX(), scale)
+                      : code_.mul(op.getX(), code_.div(graph_.scalar(f32_, 1), scale));
     Value zero = isZero(op.getZeroPoint()) ? Value()
                                            : code_.reshape(code_.cast(op.getZeroPoint(), f32_), {});
     int64_t low = isUnsigned ? 0 : -128;
@@ -352,7 +326,10 @@ private:
     attributes.set("accumulate_i32", builder_.getBoolAttr(true));
     if (changed)
       attributes.set(changed->getName(), changed->getValue());
-    return code_.op(op->getName().getStringRef(), operands, attributes);
+    Value sums = code_.op(op->getName().getStringRef(), operands, attributes);
+    if (sums)
+      dropInputMoments(sums.getDefiningOp()); // of numbers, and not of codes
+    return sums;
   }
 
   /// Sums of products of codes as numbers; the right operand's scales lie along `axis` of them.
@@ -370,7 +347,8 @@ private:
   graph::GraphBuilder graph_;
   GraphCode code_;
   StoredNumbers &stored_;
-  bool exact_, bytes_;
+  const Options &options_;
+  bool bytes_;
   Type i16_, i32_, f32_;
 };
 

@@ -22,6 +22,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/graph/Precision.h"
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/rewrite/MergedGroups.h"
@@ -79,7 +80,8 @@ graph::ConstantOp constantBehind(Value value, bool &transposed) {
 }
 
 std::optional<Product> productOf(Operation *op) {
-  if (!isa<graph::ConvOp, graph::MatMulOp>(op) || !canNarrow(op))
+  if (!isa<graph::ConvOp, graph::MatMulOp>(op) || !canNarrow(op) ||
+      op->hasAttr(graph::kKeepsPrecision))
     return std::nullopt;
   auto result = cast<RankedTensorType>(op->getResult(0).getType());
   bool outputsFirst = isa<graph::ConvOp>(op);

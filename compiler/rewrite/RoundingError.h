@@ -11,12 +11,18 @@
 
 #include "mlir/IR/Operation.h"
 
+#include <optional>
+
 namespace tensmith::rewrite {
 
 /// What a layer may err by, against its largest result, under the policies `fast` and `bf16`. The
 /// first leaves room for a hundred layers within 1e-4; the second is what rounding both operands to
 /// 8 bits gives, with a margin for sums that cancel.
 inline constexpr double kFastBound = 1e-5, kBfloatBound = 1.0 / 64;
+
+/// And under each policy one of codes that are multiplied as integers: a step of 8-bit codes, so
+/// that what is rounded to such ones again is the next one at most.
+inline constexpr double kCodeBound = 1.0 / 255;
 
 /// Mean and deviation of each channel of a layer's input; none: 0 and 1.
 struct InputMoments {
@@ -49,5 +55,17 @@ double errorOfStrassen(const HostTensor &weights, const InputMoments &moments);
 /// inputs, ...] where `outputsFirst`, else [inputs, outputs].
 double errorOfBfloat(const HostTensor &weights, bool outputsFirst, bool roundsWeights,
                      bool roundsRows, const InputMoments &moments);
+
+/// Of a product of dequantised 8-bit codes (CodedOperands.h), where codes are multiplied as
+/// integers, and the sums scaled afterwards; none where scales are no constants. Some outputs are
+/// looked at. Codes of the left operand have its moments, or are any.
+std::optional<double> errorOfIntegers(mlir::Operation *product);
+
+/// Of the same product as it is, in f32, if the other is known.
+double errorOfDequantized(mlir::Operation *product);
+
+/// Gives the product moments, where it has none: those of the left operand's codes, any of which
+/// are as likely.
+void setMomentsOfCodes(mlir::Operation *product);
 
 } // namespace tensmith::rewrite

@@ -55,3 +55,21 @@ func.func @differences(%x: tensor<3x5xui8>, %zx: tensor<ui8>, %w: tensor<5x2xi8>
   %y = graph.matmul %2, %3 : (tensor<3x5xi32>, tensor<5x2xi32>) -> tensor<3x2xi32>
   return %y : tensor<3x2xi32>
 }
+
+// -----
+
+// The product of the scales has one bit, those of the numbers have all.
+// CHECK-LABEL: func @scales_that_vanish
+// CHECK-NOT: accumulate_i32 = true
+// CHECK: %[[W:.*]] = graph.constant {{.*}} -> tensor<5x2xf32>
+// CHECK: graph.matmul %{{.*}}, %[[W]] {{.*}} : (tensor<3x5xf32>, tensor<5x2xf32>) -> tensor<3x2xf32>
+func.func @scales_that_vanish(%x: tensor<3x5xui8>) -> tensor<3x2xf32> {
+  %none = graph.none : none
+  %sx = graph.constant {value = dense<1.0e-22> : tensor<f32>} : () -> tensor<f32>
+  %sw = graph.constant {value = dense<1.0e-23> : tensor<f32>} : () -> tensor<f32>
+  %w = graph.constant {value = dense<[[1, 2], [30, -4], [5, 6], [-7, 80], [9, 10]]> : tensor<5x2xi8>} : () -> tensor<5x2xi8>
+  %a = graph.dequantize %x, %sx, %none {axis = 0 : i64, to = f32} : (tensor<3x5xui8>, tensor<f32>, none) -> tensor<3x5xf32>
+  %b = graph.dequantize %w, %sw, %none {axis = 0 : i64, to = f32} : (tensor<5x2xi8>, tensor<f32>, none) -> tensor<5x2xf32>
+  %y = graph.matmul %a, %b : (tensor<3x5xf32>, tensor<5x2xf32>) -> tensor<3x2xf32>
+  return %y : tensor<3x2xf32>
+}
