@@ -261,3 +261,32 @@ def test_windows_over_many_channels_and_taps_far_apart(channels, outputs, dilati
         results = [numpy.asarray(tensmith.compile(model, threads=threads, precision="exact").run(x)[0]) for threads in (1, 2)]
         numpy.testing.assert_array_equal(*results)
         assert numpy.abs(results[0] - wanted).max() <= 1e-5 * numpy.abs(wanted).max()
+
+
+def stages(layers, channels, size):
+    """Convolutions behind one another, all of the same sizes."""
+    random, nodes, weights, x = numpy.random.default_rng(layers), [], [], "x"
+    for layer in range(layers):
+        values = random.standard_normal((channels, channels, 3, 3)) / numpy.sqrt(9 * channels)
+        weights.append(numpy_helper.from_array(values.astype("float32"), f"w{layer}"))
+        nodes += [helper.make_node("Conv", [x, f"w{layer}"], [f"c{layer}"], name=f"c{layer}", pads=[1] * 4),
+                  helper.make_node("Relu", [f"c{layer}"], [f"r{layer}"])]
+        x = f"r{layer}"
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, channels, size, size))],
+                              [onnx.ValueInfoProto(name=x)], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+@pytest.mark.parametrize("layers", [2, 5])
+def test_weights_of_transforms_keep_to_a_budget(layers):
+    """Breaks if frequencies take more memory than a third of the model's constants and 56 MiB, or less than they may."""
+    channels, size, budget = 512, 28, 56 << 20
+    plain = channels * channels * 9 * 4
+    allowed = layers * plain / 3 + budget
+    compiled = tensmith.compile(stages(layers, channels, size))
+    tiles = [entry["winograd_outputs"] for entry in of_kernel(compiled, "conv") for _ in entry.get("nodes", range(layers))]
+    assert len(tiles) == layers and min(tiles) > 0
+    added = sum(plain * ((tile + 2) ** 2 / 9 - 1) for tile in tiles)
+    assert added <= allowed
+    # Those of the next larger tile: all, or too many.
+    assert min(tiles) >= 4 or added + plain * (6 ** 2 - 4 ** 2) / 9 > allowed
