@@ -276,7 +276,8 @@ Status Compilation::outlineProgram() {
 Status Compilation::emitKernels() {
   SmallVector<graph::KernelOp> kernels;
   module_.walk([&](graph::KernelOp op) { kernels.push_back(op); });
-  for (auto [number, op] : llvm::enumerate(kernels)) {
+  for (size_t number = 0; number < kernels.size(); ++number) { // more may come
+    graph::KernelOp op = kernels[number];
     report("emitting kernels", double(number) / double(kernels.size()));
     if (Status status = checkTime(); !status.ok())
       return status.within(options_.model);
@@ -296,6 +297,8 @@ Status Compilation::emitKernels() {
     bool isOfRewrites = kernel::rootKind(root) == kernel::RootKind::Fourier; // no runtime has it
     if (emitted.status().code() == StatusCode::Unsupported && !isOfRewrites) {
       unemitted_.push_back(label + ": " + emitted.status().message());
+      if (graph::KernelOp copy = rewrite::copyToPlace(op))
+        kernels.push_back(copy);
       inlineRegion(op);
       continue;
     }

@@ -25,6 +25,22 @@ graph::ConcatOp concatOf(graph::KernelOp kernel) {
   return concat && kernel::isConcatRoot(concat) ? concat : graph::ConcatOp();
 }
 
+/// A kernel that joins the values along the axis.
+graph::KernelOp joinBy(OpBuilder &builder, Location location, StringRef label, ArrayRef<Value> inputs,
+                       RankedTensorType type, int64_t axis) {
+  auto kernel = builder.create<graph::KernelOp>(location, TypeRange{type}, inputs, label,
+                                                kernel::name(kernel::RootKind::Concat),
+                                                /*pitch=*/IntegerAttr());
+  Block &block = kernel.getBody().emplaceBlock();
+  for (Value input : inputs)
+    block.addArgument(input.getType(), input.getLoc());
+  OpBuilder inside = OpBuilder::atBlockEnd(&block);
+  auto concat =
+      inside.create<graph::ConcatOp>(location, type, block.getArguments(), uint64_t(axis));
+  inside.create<graph::YieldOp>(location, concat.getY());
+  return kernel;
+}
+
 /// The least part of what is joined that is computed in place.
 constexpr double kPlacedOfJoin = 0.6;
 
@@ -118,17 +134,8 @@ private:
     for (Value input : inputs)
       shape[axis_] += cast<RankedTensorType>(input.getType()).getDimSize(axis_);
     auto type = type_.clone(shape);
-    auto copy =
-        builder.create<graph::KernelOp>(kernel_.getLoc(), TypeRange{type}, inputs,
-                                        kernel_.getLabel(), kernel::name(kernel::RootKind::Concat),
-                                        /*pitch=*/IntegerAttr());
-    Block &block = copy.getBody().emplaceBlock();
-    for (Value input : inputs)
-      block.addArgument(input.getType(), input.getLoc());
-    OpBuilder inside = OpBuilder::atBlockEnd(&block);
-    auto concat = inside.create<graph::ConcatOp>(kernel_.getLoc(), type, block.getArguments(),
-                                                 uint64_t(axis_));
-    inside.create<graph::YieldOp>(kernel_.getLoc(), concat.getY());
+    graph::KernelOp copy =
+        joinBy(builder, kernel_.getLoc(), kernel_.getLabel(), inputs, type, axis_);
     setPitch(copy);
     return copy->getResult(0);
   }
@@ -141,6 +148,25 @@ private:
 };
 
 } // namespace
+
+graph::KernelOp copyToPlace(graph::KernelOp part) {
+  Value view = part->getResult(0);
+  auto user = [&] { return view.hasOneUse() ? *view.getUsers().begin() : nullptr; };
+  while (auto reshape = dyn_cast_or_null<graph::ReshapeOp>(user()))
+    view = reshape.getY();
+  auto join = dyn_cast_or_null<graph::ConcatOp>(user());
+  if (!join || !join.getInPlace())
+    return {};
+  OpBuilder builder(part);
+  builder.setInsertionPointAfter(part);
+  Value value = part->getResult(0);
+  auto type = cast<RankedTensorType>(value.getType());
+  graph::KernelOp copy = joinBy(builder, part.getLoc(), part.getLabel(), value, type, 0);
+  copy.setPitchAttr(part.getPitchAttr());
+  part.removePitchAttr();
+  value.replaceAllUsesExcept(copy->getResult(0), copy);
+  return copy;
+}
 
 LogicalResult joinInPlace(func::FuncOp function, const Options &options) {
   if (!options.joinInPlace)

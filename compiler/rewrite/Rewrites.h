@@ -115,6 +115,9 @@ mlir::LogicalResult hoist(mlir::func::FuncOp function, const Options &options);
 mlir::LogicalResult orderUpdates(mlir::func::FuncOp function, const Options &options);
 /// What is joined is computed where it lies in the result.
 mlir::LogicalResult joinInPlace(mlir::func::FuncOp function, const Options &options);
+/// Of a kernel whose result is computed where it lies in a join: one behind it that copies it
+/// there, so that it is computed elsewhere. Null of others.
+graph::KernelOp copyToPlace(graph::KernelOp part);
 
 struct Rewrite {
   std::string_view name; // as a pass: "graph-fold-constants"

@@ -6,9 +6,11 @@
 #include "compiler/target/cpu/test/KernelHarness.h"
 #include "runtime/Describe.h"
 #include "runtime/Module.h"
+#include "runtime/Session.h"
 
 #include "mlir/Parser/Parser.h"
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -118,6 +120,48 @@ TEST(Compile, TheModuleSaysWhatThereIsNoCodeFor) {
   ASSERT_EQ(unemitted(*bad).size(), 1u);
   EXPECT_NE(unemitted(*bad)[0].find("no code"), std::string::npos) << unemitted(*bad)[0];
   EXPECT_NE(runtime::describeModule(*bad).find("\"unemitted_kernels\":[\""), std::string::npos);
+}
+
+// What a routine computes is no part of a join: it is copied there.
+TEST(Compile, PartsThatThereIsNoCodeForAreCopied) {
+  const std::string part = "tensor<4x3xf8E4M3FN>", turned = "tensor<3x4xf8E4M3FN>";
+  for (bool rows : {true, false}) {
+    std::string whole = rows ? "tensor<4x6xf8E4M3FN>" : "tensor<8x3xf8E4M3FN>";
+    std::string body = chain("%a", "%x", 1, "graph.neg", 1, part) +
+                       "%b = graph.transpose %y {permutation = array<i64: 1, 0>} : (" + turned +
+                       ") -> " + part + "\n%j = graph.concat %a1, %b {axis = " +
+                       (rows ? "1" : "0") + " : i64} : (" + part + ", " + part + ") -> " + whole +
+                       "\n%r = graph.reverse %j {axes = array<i64: 0>} : (" + whole + ") -> " +
+                       whole + "\n";
+    auto module =
+        load(compile(function("%x: " + part + ", %y: " + turned, body, "%r", whole)));
+    ASSERT_TRUE(module);
+    EXPECT_EQ(unemitted(*module).size(), 1u);
+    size_t joins = 0;
+    for (const auto *instruction : *module->plan().functions()->Get(0)->instructions())
+      joins += instruction->opcode() == plan::Opcode::Join;
+    EXPECT_EQ(joins, 1u);
+    std::vector<uint8_t> x(12), y(12), wanted(24);
+    for (uint8_t i = 0; i < 12; ++i) {
+      x[i] = uint8_t(8 + i); // positive
+      y[i] = uint8_t(40 + i);
+    }
+    for (size_t row = 0; row < 4; ++row)
+      for (size_t column = 0; column < 3; ++column) {
+        size_t first = rows ? (3 - row) * 6 : (7 - row) * 3;
+        size_t second = rows ? (3 - row) * 6 + 3 : (3 - row) * 3;
+        wanted[first + column] = x[row * 3 + column] | 0x80;
+        wanted[second + column] = y[column * 4 + row];
+      }
+    auto tensor = [](std::vector<uint8_t> &bytes, int64_t height) {
+      return *runtime::Tensor::on(DataType::F8E4M3FN, Shape{height, 12 / height}, bytes.data(), {});
+    };
+    std::vector<runtime::TensorRef> inputs{tensor(x, 4), tensor(y, 3)}, outputs(1);
+    runtime::Session session(module, 1);
+    Status status = session.run(inputs, outputs);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(std::memcmp(outputs[0]->data(), wanted.data(), wanted.size()), 0);
+  }
 }
 
 const std::string kSmall =
