@@ -176,8 +176,11 @@ bool storesAtPitch(graph::KernelOp kernel, const MachineShape &machine) {
   switch (rootKind(scheduledOperator(kernel))) {
   case RootKind::Contraction:
   case RootKind::Depthwise:
-  case RootKind::Concat:
     return true;
+  case RootKind::Concat: { // along the last dimension, so that what it copies are pieces of rows
+    auto concat = cast<graph::ConcatOp>(scheduledOperator(kernel));
+    return int64_t(concat.getAxis()) + 1 == cast<RankedTensorType>(concat.getType()).getRank();
+  }
   case RootKind::Winograd:
     return isa<graph::WinogradOutputOp>(scheduledOperator(kernel));
   case RootKind::Loops:

@@ -26,8 +26,8 @@ graph::ConcatOp concatOf(graph::KernelOp kernel) {
 }
 
 /// A kernel that joins the values along the axis.
-graph::KernelOp joinBy(OpBuilder &builder, Location location, StringRef label, ArrayRef<Value> inputs,
-                       RankedTensorType type, int64_t axis) {
+graph::KernelOp joinBy(OpBuilder &builder, Location location, StringRef label,
+                       ArrayRef<Value> inputs, RankedTensorType type, int64_t axis) {
   auto kernel = builder.create<graph::KernelOp>(location, TypeRange{type}, inputs, label,
                                                 kernel::name(kernel::RootKind::Concat),
                                                 /*pitch=*/IntegerAttr());
@@ -161,7 +161,8 @@ graph::KernelOp copyToPlace(graph::KernelOp part) {
   builder.setInsertionPointAfter(part);
   Value value = part->getResult(0);
   auto type = cast<RankedTensorType>(value.getType());
-  graph::KernelOp copy = joinBy(builder, part.getLoc(), part.getLabel(), value, type, 0);
+  graph::KernelOp copy =
+      joinBy(builder, part.getLoc(), part.getLabel(), value, type, type.getRank() - 1);
   copy.setPitchAttr(part.getPitchAttr());
   part.removePitchAttr();
   value.replaceAllUsesExcept(copy->getResult(0), copy);

@@ -127,14 +127,13 @@ TEST(Compile, PartsThatThereIsNoCodeForAreCopied) {
   const std::string part = "tensor<4x3xf8E4M3FN>", turned = "tensor<3x4xf8E4M3FN>";
   for (bool rows : {true, false}) {
     std::string whole = rows ? "tensor<4x6xf8E4M3FN>" : "tensor<8x3xf8E4M3FN>";
-    std::string body = chain("%a", "%x", 1, "graph.neg", 1, part) +
-                       "%b = graph.transpose %y {permutation = array<i64: 1, 0>} : (" + turned +
-                       ") -> " + part + "\n%j = graph.concat %a1, %b {axis = " +
-                       (rows ? "1" : "0") + " : i64} : (" + part + ", " + part + ") -> " + whole +
-                       "\n%r = graph.reverse %j {axes = array<i64: 0>} : (" + whole + ") -> " +
-                       whole + "\n";
-    auto module =
-        load(compile(function("%x: " + part + ", %y: " + turned, body, "%r", whole)));
+    std::string body =
+        chain("%a", "%x", 1, "graph.neg", 1, part) +
+        "%b = graph.transpose %y {permutation = array<i64: 1, 0>} : (" + turned + ") -> " + part +
+        "\n%j = graph.concat %a1, %b {axis = " + (rows ? "1" : "0") + " : i64} : (" + part + ", " +
+        part + ") -> " + whole + "\n%r = graph.reverse %j {axes = array<i64: 0>} : (" + whole +
+        ") -> " + whole + "\n";
+    auto module = load(compile(function("%x: " + part + ", %y: " + turned, body, "%r", whole)));
     ASSERT_TRUE(module);
     EXPECT_EQ(unemitted(*module).size(), 1u);
     size_t joins = 0;
