@@ -191,13 +191,41 @@ Status placeArena(Frame &frame) {
       continue;
     int64_t offset = frame.exprs[value.offset], size = 0;
     bool hasSize = bytesAtEntry(frame, value, shape, size);
-    bool inside = hasSize && offset >= 0 && offset % byteSize(value.type) == 0 && offset <= bytes &&
+    int64_t alignment = value.isPart ? byteSize(value.type) : kAlignment;
+    bool inside = hasSize && offset >= 0 && offset % alignment == 0 && offset <= bytes &&
                   size <= bytes - offset;
     if (!inside)
       return invalidArgument("with these sizes of the inputs, '" + std::string(value.name) +
                              "' has no valid shape (" + toString(shape) +
                              ") or no place among the intermediate results");
     frame.setAddress(i, placeInArena(frame, value));
+  }
+  return {};
+}
+
+/// That what is joined lies in the whole, and is as much as that.
+Status checkJoins(const Frame &frame) {
+  Shape shape;
+  auto elements = [&](uint32_t index) {
+    frame.shape(frame.code.values[index], shape);
+    return elementCount(shape).value_or(0);
+  };
+  for (const Step &step : frame.code.steps) {
+    if (step.opcode != plan::Opcode::Join)
+      continue;
+    const ValueCode &whole = frame.code.values[step.results[0]];
+    int64_t begin = frame.exprs[whole.offset], size = 0, count = 0;
+    bool fits = bytesAtEntry(frame, whole, shape, size);
+    for (uint32_t index : step.operands) {
+      const ValueCode &part = frame.code.values[index];
+      int64_t offset = frame.exprs[part.offset], extent = 0;
+      fits = fits && bytesAtEntry(frame, part, shape, extent) && offset >= begin &&
+             extent <= size - (offset - begin);
+      count += elements(index);
+    }
+    if (!fits || count != elements(step.results[0]))
+      return invalidArgument("with these sizes of the inputs, '" + std::string(whole.name) +
+                             "' is not what is joined to it");
   }
   return {};
 }
@@ -210,7 +238,10 @@ Status settleViews(Frame &frame) {
       continue;
     frame.shape(frame.code.values[step.operands[0]], from);
     frame.shape(frame.code.values[step.results[0]], to);
-    if (elementCount(from) != elementCount(to))
+    bool isSame = elementCount(from) == elementCount(to);
+    if (frame.code.values[step.operands[0]].pitch)
+      isSame = isSame && from.back() == to.back();
+    if (!isSame)
       return invalidArgument("with these sizes of the inputs, the shape " + toString(from) +
                              " can't be seen as " + toString(to));
     frame.setAddress(step.results[0], frame.slots[step.operands[0]].data);
@@ -243,6 +274,8 @@ Status resolve(const Module &module, Frame &frame, std::span<const Passed> argum
   if (Status status = checkDims(module, frame, arguments); !status.ok())
     return status;
   if (Status status = placeArena(frame); !status.ok())
+    return status;
+  if (Status status = checkJoins(frame); !status.ok())
     return status;
   if (Status status = settleViews(frame); !status.ok())
     return status;

@@ -212,6 +212,8 @@ int64_t valueOf(const Frame &frame, uint32_t expr) {
 /// A call's bytes: all, and those of weights, which may be gathered from and so be more than are
 /// read.
 void addBytes(const Frame &frame, const Step &step, Profile::Entry &entry) {
+  if (step.opcode == plan::Opcode::Join)
+    return;
   int64_t all = 0, constant = 0, largest = -1;
   for (Indices values : {step.operands, step.results})
     for (uint32_t value : values) {

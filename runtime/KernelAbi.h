@@ -2,8 +2,9 @@
  *
  * A kernel is `int32_t kernel(const TensmithCall *call)`: it returns 0, or what `fail` returned.
  * Its operands are dense, row-major buffers, aligned to 64 bytes unless they come from the caller
- * of the program or are parts of larger ones (element alignment then); results may overlap an
- * operand only where the plan says so, and their rows lie apart where the kernel was made for it.
+ * of the program (element alignment then). Results may overlap an operand only where the plan says
+ * so; they may be parts of larger ones (element alignment), and their rows lie apart where the
+ * kernel was made for it.
  * All the services it may use are in the table: a module has no undefined symbols. Version:
  * TENSMITH_KERNEL_ABI, part of the module's header. */
 #ifndef TENSMITH_RUNTIME_KERNEL_ABI_H

@@ -75,6 +75,17 @@ template <typename Visit> void visitKernelPointers(const FunctionCode &code, Vis
   }
 }
 
+/// Operands of joins, and what these are views of.
+void findParts(FunctionCode &code) {
+  for (size_t i = code.steps.size(); i-- > 0;) {
+    const Step &step = code.steps[i];
+    bool isJoin = step.opcode == plan::Opcode::Join;
+    if (isJoin || (step.opcode == plan::Opcode::View && code.values[step.results[0]].isPart))
+      for (uint32_t operand : step.operands)
+        code.values[operand].isPart = true;
+  }
+}
+
 /// The values that `Frame::clear` has to let go of: also those that may turn out larger than what
 /// the arena has for them.
 void collectTransient(FunctionCode &code) {
@@ -187,6 +198,7 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
     code.hasArena |= value.storage == plan::Storage::Arena && !value.device;
     code.hasDeviceArena |= value.storage == plan::Storage::Arena && value.device;
   }
+  findParts(code);
   collectUses(code);
   collectTransient(code);
   collectTogether(code, times);

@@ -281,6 +281,8 @@ std::string FunctionVerifier::verifyView(const plan::Instruction &instruction) {
                  result.kind() == plan::ValueKind::Tensor && result.ranked();
   if (!tensors || operand.type() != result.type() || result.type() == 0)
     return "a view's operand and result differ in type";
+  if (operand.pitch() != result.pitch())
+    return "a view's rows lie apart by more or less than its operand's";
   // A constant keeps its address from the first run to the last.
   bool changes =
       result.storage() == plan::Storage::Constant && operand.storage() != plan::Storage::Constant;
@@ -416,6 +418,8 @@ std::string FunctionVerifier::verify() {
     uint32_t result = function_.results()->Get(i);
     if (result >= valueCount() || states_[result] != State::Defined)
       return "result " + std::to_string(i) + " is not defined at its end";
+    if (value(result).pitch())
+      return "result " + std::to_string(i) + " has rows that lie apart";
     if (value(result).device() && &function_ == module_.functions()->Get(0))
       return "output " + std::to_string(i) + " is not the host's";
   }

@@ -32,6 +32,7 @@ public:
   void emitRow(Value row) {
     outer_ = math_.delinear(row, ArrayRef(dims_).take_front(axis_));
     Value inner = math_.product(ArrayRef(dims_).drop_front(axis_ + 1));
+    assert(!kernel_.getPitch() || axis_ + 1 == dims_.size());
     Value length = kernel_.getPitch() ? pitchOf(emitter_, kernel_) : math_.mul(dims_[axis_], inner);
     Value start = math_.mul(row, length);
     Value before = math_.constant(0);

@@ -55,7 +55,10 @@ public:
           best = std::move(plain);
           break;
         }
-        auto next = attempt(boundFor(best->layerErrors, count));
+        double layerBound = boundFor(best->layerErrors, count);
+        if (layerBound == best->layerBound)
+          continue;
+        auto next = attempt(layerBound);
         if (!next.ok())
           return next.status();
         best = std::move(next);

@@ -53,6 +53,7 @@ SmallVector<int64_t> stridesBehind(Value value) {
 
 /// The one number of all, or that of the place.
 double at(const std::optional<HostTensor> &tensor, int64_t place) {
+  assert(!tensor || tensor->size() == 1 || place < tensor->size());
   return tensor ? tensor->getDouble(tensor->size() == 1 ? 0 : place) : 0;
 }
 
@@ -64,6 +65,8 @@ public:
         right_(dequantizationBehind(product->getOperand(1))), moments_(inputMoments(product)),
         leftScale_(constantOf(left_.getScale())), leftZero_(constantOf(left_.getZeroPoint())),
         scales_(constantOf(right_.getScale())), zeros_(constantOf(right_.getZeroPoint())) {
+    if (conv_)
+      takeBias(conv_.getBias());
     auto rows = cast<RankedTensorType>(product->getOperand(0).getType()).getShape();
     auto shape = cast<RankedTensorType>(product->getOperand(1).getType()).getShape();
     size_t rank = shape.size();
@@ -90,8 +93,17 @@ public:
       outputs_ = scales_ ? scales_->size() : 0;
   }
 
-  /// Whether the scales are known, and the zero points.
+  /// Whether the scales are known, and the zero points: of all outputs one, or one of each.
   bool valid() {
+    auto isOfOutputs = [&](const std::optional<HostTensor> &tensor) {
+      return !tensor || tensor->size() == 1 || tensor->size() == outputs_;
+    };
+    auto isOne = [](const std::optional<HostTensor> &tensor) {
+      return !tensor || tensor->size() == 1;
+    };
+    if (!isOne(leftScale_) || !isOne(leftZero_) || !isOfOutputs(scales_) ||
+        !isOfOutputs(zeros_) || !isOfOutputs(biasCodes_) || !isOfOutputs(biasScales_))
+      return false;
     auto isKnown = [](const std::optional<HostTensor> &zeros, Value value) {
       return zeros || isa<NoneType>(value.getType());
     };
@@ -175,16 +187,16 @@ private:
     return sum;
   }
 
-  /// A convolution's, of numbers or of 32-bit codes without a zero point.
-  template <typename T> T bias(int64_t output) {
-    if (!conv_ || isa<NoneType>(conv_.getBias().getType()))
-      return 0;
-    auto coded = conv_.getBias().getDefiningOp<graph::DequantizeOp>();
-    if (!biasCodes_) {
-      biasCodes_ = constantOf(coded ? coded.getX() : conv_.getBias());
-      biasScales_ = coded ? constantOf(coded.getScale()) : std::nullopt;
-    }
-    return T(at(biasCodes_, output)) * (coded ? T(at(biasScales_, output)) : T(1));
+  /// A convolution's, of numbers or of 32-bit codes, whose zero point is zero (IntegerProducts.cpp).
+  void takeBias(Value bias) {
+    auto coded = bias.getDefiningOp<graph::DequantizeOp>();
+    biasCodes_ = constantOf(coded ? coded.getX() : bias);
+    if (coded)
+      biasScales_ = constantOf(coded.getScale());
+  }
+
+  template <typename T> T bias(int64_t output) const {
+    return T(at(biasCodes_, output)) * (biasScales_ ? T(at(biasScales_, output)) : T(1));
   }
 
   graph::ConvOp conv_;
@@ -208,7 +220,8 @@ void setMomentsOfCodes(Operation *product) {
   auto scale = constantOf(left.getScale()), zero = constantOf(left.getZeroPoint());
   auto shape = cast<RankedTensorType>(product->getOperand(0).getType()).getShape();
   int64_t channels = isa<graph::ConvOp>(product) ? shape[1] : shape.back();
-  if (!scale || inputMoments(product).channels() > 0 || ShapedType::isDynamic(channels))
+  if (!scale || scale->size() != 1 || (zero && zero->size() != 1) ||
+      inputMoments(product).channels() > 0 || ShapedType::isDynamic(channels))
     return;
   bool isUnsigned = getElementTypeOrSelf(left.getX().getType()).isUnsignedInteger();
   double mean = (isUnsigned ? 127.5 : -0.5) - at(zero, 0), deviation = 256 / std::sqrt(12);

@@ -63,8 +63,11 @@ public:
     if (!isPlaced)
       return false;
     int64_t placed = 0;
-    for (Value input : inputs_)
-      placed += producerOf(input) ? cast<RankedTensorType>(input.getType()).getNumElements() : 0;
+    for (Value input : inputs_) {
+      producers_.push_back(producerOf(input));
+      if (producers_.back())
+        placed += cast<RankedTensorType>(input.getType()).getNumElements();
+    }
     return kPlacedOfJoin * double(type_.getNumElements()) <= double(placed);
   }
 
@@ -72,13 +75,13 @@ public:
     OpBuilder builder(kernel_);
     SmallVector<Value> parts;
     for (size_t first = 0; first < inputs_.size();) {
-      if (graph::KernelOp producer = producerOf(inputs_[first])) {
+      if (graph::KernelOp producer = producers_[first]) {
         setPitch(producer);
         parts.push_back(inputs_[first++]);
         continue;
       }
       size_t last = first;
-      while (last < inputs_.size() && !producerOf(inputs_[last]))
+      while (last < inputs_.size() && !producers_[last])
         ++last;
       parts.push_back(copied(builder, ArrayRef(inputs_).slice(first, last - first)));
       first = last;
@@ -99,6 +102,8 @@ private:
   /// The kernel that computes the value, of which it may be a view, for the join alone; null where
   /// it can't do so in place.
   graph::KernelOp producerOf(Value value) {
+    if (llvm::count(inputs_, value) != 1) // its kernel has it once
+      return {};
     auto isInside = [&](Value operand) {
       return operand.hasOneUse() && operand.getDefiningOp() &&
              operand.getDefiningOp()->getBlock() == kernel_->getBlock();
@@ -145,6 +150,7 @@ private:
   RankedTensorType type_;
   int64_t axis_;
   SmallVector<Value> inputs_;
+  SmallVector<graph::KernelOp> producers_; // of those that are computed in place
 };
 
 } // namespace

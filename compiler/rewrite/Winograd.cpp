@@ -36,6 +36,7 @@
 #include "compiler/rewrite/WindowPhases.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -303,8 +304,8 @@ double bytesOfWeights(const Layer &layer, int64_t outputs) {
          double(isHalf ? sizeof(int16_t) : sizeof(float));
 }
 
-/// What weights in the frequencies' domain take beside the model's constants: beyond that, tiles
-/// that win the least for their weights become smaller.
+/// What weights in the frequencies' domain of a function take beside its constants: beyond that,
+/// tiles that win the least for their weights become smaller ones, or none.
 class WeightBudget {
 public:
   WeightBudget(double constants, double weightRate, const Options &options)
@@ -314,46 +315,54 @@ public:
   void meet(MutableArrayRef<Chosen> chosen) {
     for (const Chosen &one : chosen)
       left_ -= bytesOfWeights(one.layer, one.tile.outputs) - bytesOfWeights(one.layer, 0);
+    if (left_ >= 0)
+      return;
+    std::vector<Smaller> smaller;
+    for (const Chosen &one : chosen)
+      smaller.push_back(smallerOf(one));
     while (left_ < 0) {
-      Chosen *best = nullptr;
-      double least = std::numeric_limits<double>::infinity();
-      for (Chosen &one : chosen)
-        if (double price = priceOfSmaller(one); price < least) {
-          least = price;
-          best = &one;
-        }
-      if (!best)
+      auto best = llvm::min_element(
+          smaller, [](const Smaller &a, const Smaller &b) { return a.price < b.price; });
+      if (best == smaller.end() || !std::isfinite(best->price))
         return;
-      int64_t smaller = smallerThan(*best);
-      left_ += saved(*best, smaller);
-      best->tile.outputs = smaller;
-      best->tile.error = errorOf(best->conv, best->layer, smaller);
+      Chosen &one = chosen[size_t(best - smaller.begin())];
+      left_ += saved(one, best->outputs);
+      one.tile.outputs = best->outputs;
+      one.tile.error = errorOf(one.conv, one.layer, best->outputs);
+      *best = smallerOf(one);
     }
   }
 
 private:
   static constexpr double kPartOfConstants = 1.0 / 3, kOfAnyModel = 56 << 20;
 
+  struct Smaller {
+    int64_t outputs = 0;
+    /// Cycles that it takes longer, for each byte of weights that it saves.
+    double price = std::numeric_limits<double>::infinity();
+  };
+
   static double saved(const Chosen &one, int64_t outputs) {
     return bytesOfWeights(one.layer, one.tile.outputs) - bytesOfWeights(one.layer, outputs);
   }
 
-  static int64_t smallerThan(const Chosen &one) {
-    int64_t smaller = 0;
-    for (int64_t outputs : kOutputs)
-      if (outputs < one.tile.outputs && canTransform(one.layer, outputs))
-        smaller = outputs;
-    return smaller;
-  }
-
-  /// Cycles that the next smaller tile takes longer, for each byte of weights that it saves.
-  double priceOfSmaller(const Chosen &one) const {
+  /// The cheapest of the smaller tiles, and of none.
+  Smaller smallerOf(const Chosen &one) const {
+    Smaller best;
     if (one.tile.outputs == 0 || options_.asked(one.conv).winogradOutputs)
-      return std::numeric_limits<double>::infinity();
+      return best;
     Estimate estimate(options_.machine, one.layer, weightRate_);
-    int64_t smaller = smallerThan(one);
-    double cycles = smaller == 0 ? estimate.direct() : estimate.winograd(smaller);
-    return (cycles - estimate.winograd(one.tile.outputs)) / saved(one, smaller);
+    double now = estimate.winograd(one.tile.outputs);
+    auto offer = [&](int64_t outputs, double cycles) {
+      if (double price = (cycles - now) / saved(one, outputs); price < best.price)
+        best = {outputs, price};
+    };
+    offer(0, estimate.direct());
+    for (int64_t outputs : kOutputs)
+      if (outputs < one.tile.outputs && canTransform(one.layer, outputs) &&
+          errorOf(one.conv, one.layer, outputs) <= std::min(kFastBound, options_.layerBound))
+        offer(outputs, estimate.winograd(outputs));
+    return best;
   }
 
   double left_; // bytes

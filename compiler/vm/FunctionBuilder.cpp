@@ -83,7 +83,7 @@ Status FunctionBuilder::addInstruction(Operation *op) {
   else if (auto reshape = dyn_cast<graph::ReshapeOp>(op); reshape && isView(reshape))
     addView(reshape, *instruction);
   else if (auto concat = dyn_cast<graph::ConcatOp>(op); concat && concat.getInPlace())
-    addJoin(concat, *instruction);
+    status = addJoin(concat, *instruction);
   else if (auto enter = dyn_cast<program::EnterOp>(op))
     status = addEnter(enter, *instruction);
   else if (isa<graph::IfOp, graph::LoopOp>(op))
@@ -221,9 +221,9 @@ plan::Storage FunctionBuilder::storageOf(Value result) {
 }
 
 void FunctionBuilder::beginLifetime(Operation *here, Value result, uint32_t bytes) {
-  size_t first = positions_[here], last = first;
+  size_t first = positions_[here], last = positions_[result.getDefiningOp()];
   if (Operation *use = lastUse(result))
-    last = std::max(first, positions_[use]);
+    last = std::max(last, positions_[use]);
   lifetimeOf_[result] = lifetimes_.size();
   lifetimes_.push_back({bytes, first, last});
 }
@@ -267,8 +267,11 @@ Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instru
   auto part = parts_.find(op.getResult(0));
   if (part != parts_.end()) {
     Value whole = part->second.whole;
+    auto bytes = bounds_.bytesAtMost(whole);
+    if (!bytes)
+      return {StatusCode::Internal, "what is joined in place has no size"};
     if (!lifetimeOf_.contains(whole))
-      beginLifetime(op, whole, *bounds_.bytesAtMost(whole));
+      beginLifetime(op, whole, *bytes);
     lifetimeOf_[op.getResult(0)] = lifetimeOf_[whole];
   }
   bool mayOverwrite = part == parts_.end() && (op.getNumResults() == 1 || op.getKind() == "rows");
@@ -327,15 +330,17 @@ void FunctionBuilder::findParts(graph::ConcatOp join) {
     Value root = part;
     while (auto view = root.getDefiningOp<graph::ReshapeOp>())
       root = view.getX();
+    assert(!parts_.contains(root) && root.getDefiningOp<graph::KernelOp>());
     parts_[root] = {join.getY(), offset, pitch};
     offset += bytes(cast<RankedTensorType>(part.getType()).getShape().drop_front(axis));
   }
 }
 
-void FunctionBuilder::addJoin(graph::ConcatOp op, plan::InstructionT &instruction) {
+Status FunctionBuilder::addJoin(graph::ConcatOp op, plan::InstructionT &instruction) {
   instruction.opcode = plan::Opcode::Join;
-  (void)addOperands(op.getInputs(), instruction);
-  (void)addResults(op, instruction, /*binds=*/false);
+  if (Status status = addOperands(op.getInputs(), instruction); !status.ok())
+    return status;
+  return addResults(op, instruction, /*binds=*/false);
 }
 
 void FunctionBuilder::addView(graph::ReshapeOp op, plan::InstructionT &instruction) {

@@ -36,7 +36,7 @@ private:
   void addView(graph::ReshapeOp op, plan::InstructionT &instruction);
   /// Values that are computed where they lie in a larger one, which `concat` then is.
   void findParts(graph::ConcatOp join);
-  void addJoin(graph::ConcatOp op, plan::InstructionT &instruction);
+  Status addJoin(graph::ConcatOp op, plan::InstructionT &instruction);
   Status addOperands(mlir::ValueRange operands, plan::InstructionT &instruction);
   Status addResults(mlir::Operation *op, plan::InstructionT &instruction, bool binds);
   bool mayOwnMemory(mlir::Value value, plan::Storage storage);
@@ -55,7 +55,7 @@ private:
   /// Gives results a place in the arena where their size, or a bound of it, is known at entry.
   void reserve(mlir::Operation *op);
   void place(uint32_t index, mlir::Value value, size_t lifetime);
-  /// From here on, until the last use of the result.
+  /// From that operator on, until the last use of the result.
   void beginLifetime(mlir::Operation *here, mlir::Value result, uint32_t bytes);
   /// The buffer's owner: what a chain of views looks at.
   mlir::Value rootOf(mlir::Value value);

@@ -46,7 +46,7 @@ Placement placeInOrder(const std::vector<Buffer> &buffers, const std::vector<int
 /// placed earlier, as long as it does no harm.
 Placement searchPlacement(const std::vector<Buffer> &buffers, const std::vector<int64_t> &sizes,
                           int64_t alive) {
-  constexpr size_t kMostTries = 500, kMostSteps = 50'000'000; // some tens of milliseconds
+  constexpr size_t kMostTries = 500, kMostSteps = 10'000'000; // some tens of milliseconds
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),

@@ -312,6 +312,22 @@ TEST(BadModule, APlanThatLiesIsRefused) {
          instruction(m, 1).operands[0] = 2;
        },
        "has rows that lie apart"},
+      {"parts that are handed out",
+       [&](auto &m) {
+         main(m).values[2]->pitch = 128;
+         main(m).results = {2};
+       },
+       "has rows that lie apart"},
+      {"a view of rows that lie closer",
+       [&](auto &m) {
+         instruction(m, 1).opcode = plan::Opcode::View;
+         instruction(m, 1).operands = {2};
+         main(m).values[3]->storage = plan::Storage::Arena;
+         main(m).values[3]->dims = {1};
+         main(m).values[3]->offset = main(m).values[2]->offset;
+         main(m).values[3]->pitch = 128;
+       },
+       "by more or less than its operand's"},
       {"parts of the caller's", [&](auto &m) { main(m).values[0]->pitch = 128; },
        "which only rows of known size"},
   };

@@ -15,9 +15,10 @@ from onnx import helper, numpy_helper
 
 tensmith = pytest.importorskip("tensmith")
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build/dev"))
-SEEDS = 12
-KINDS = ["pointwise", "window", "strided", "depthwise", "grouped", "pool", "resized", "elementwise", "turned", "input", "shared", "joined"]
-COPIED = {"input", "shared"}  # where that is most of it, all is
+SEEDS = 20
+KINDS = ["pointwise", "window", "strided", "depthwise", "grouped", "pool", "resized", "elementwise", "turned", "input", "shared", "joined",
+         "twice", "of planes"]
+COPIED = {"input", "shared", "twice", "of planes"}  # where that is most of it, all is
 
 
 class Network:
@@ -79,10 +80,18 @@ class Network:
             y, width = self.conv(x, channels, width, 3)
             self.outputs.append(self.add("MaxPool", [y], kernel_shape=[2, 2]))
             return y, width
+        if kind == "of planes":  # joined along lines, then with others along channels
+            y, _ = self.conv(x, channels, width, 1)
+            z, _ = self.conv(x, channels, width, 3)
+            half, end = self.shape[2] // 2, self.shape[2]
+            halves = [self.add("Slice", [part, *(self.constant(numpy.array([number])) for number in (first, last, 2))])
+                      for part, first, last in ((y, 0, half), (z, half, end))]
+            return self.add("Concat", halves, axis=2), width
         return self.join(x, channels, ["pointwise", "window"])
 
     def join(self, x, channels, kinds):
-        parts = [self.branch(kind, x, channels) for kind in kinds]
+        parts = [self.branch(kind, x, channels) for kind in kinds if kind != "twice"]
+        parts += parts[:1] * ("twice" in kinds)
         return self.add("Concat", [name for name, _ in parts], axis=1), sum(width for _, width in parts)
 
     def model(self):
