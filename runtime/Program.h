@@ -46,9 +46,9 @@ struct ValueCode {
   Indices dims;
   uint64_t offset;
   std::string_view name;
-  uint32_t reserved; // expression of bytes, where the size is late
-  bool device;       // in the device's memory
-  uint64_t pitch;    // bytes between its rows, where it is a part of another one; 0: dense
+  uint32_t reserved;   // expression of bytes, where the size is late
+  bool device;         // in the device's memory
+  uint64_t pitch;      // bytes between its rows, where it is a part of another one; 0: dense
   bool late = false;   // its size is not known at entry
   bool isPart = false; // of what a join gives
   uint32_t firstUse, useCount; // in FunctionCode::uses

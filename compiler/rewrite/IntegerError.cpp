@@ -101,8 +101,8 @@ public:
     auto isOne = [](const std::optional<HostTensor> &tensor) {
       return !tensor || tensor->size() == 1;
     };
-    if (!isOne(leftScale_) || !isOne(leftZero_) || !isOfOutputs(scales_) ||
-        !isOfOutputs(zeros_) || !isOfOutputs(biasCodes_) || !isOfOutputs(biasScales_))
+    if (!isOne(leftScale_) || !isOne(leftZero_) || !isOfOutputs(scales_) || !isOfOutputs(zeros_) ||
+        !isOfOutputs(biasCodes_) || !isOfOutputs(biasScales_))
       return false;
     auto isKnown = [](const std::optional<HostTensor> &zeros, Value value) {
       return zeros || isa<NoneType>(value.getType());
@@ -187,7 +187,8 @@ private:
     return sum;
   }
 
-  /// A convolution's, of numbers or of 32-bit codes, whose zero point is zero (IntegerProducts.cpp).
+  /// A convolution's, of numbers or of 32-bit codes, whose zero point is zero
+  /// (IntegerProducts.cpp).
   void takeBias(Value bias) {
     auto coded = bias.getDefiningOp<graph::DequantizeOp>();
     biasCodes_ = constantOf(coded ? coded.getX() : bias);
