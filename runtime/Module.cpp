@@ -150,6 +150,8 @@ Status Module::mapWeights(int file, uint64_t offset, uint64_t size) {
   if (mapping == MAP_FAILED)
     return ioError("can't map the module's weights");
   weightsMapping_ = mapping;
+  // Where the file system's cache has large pages, weights are read into such, and mapped by them.
+  madvise(mapping, weightsMappingSize_, MADV_HUGEPAGE);
   madvise(mapping, weightsMappingSize_, MADV_WILLNEED);
   weights_ = {static_cast<const std::byte *>(mapping) + before, size};
   return {};

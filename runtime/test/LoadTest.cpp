@@ -5,6 +5,7 @@
 
 #include "runtime/Session.h"
 
+#include <cstdio>
 #include <dlfcn.h>
 #include <filesystem>
 #include <fstream>
@@ -43,6 +44,20 @@ protected:
 
   fs::path folder_;
 };
+
+/// The flags of the mapping that the address lies in, as proc(5) has them.
+std::string flagsOfMapping(const void *address) {
+  std::ifstream maps("/proc/self/smaps");
+  auto wanted = reinterpret_cast<uintptr_t>(address);
+  uintptr_t begin = 0, end = 0;
+  for (std::string line; std::getline(maps, line);) {
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &begin, &end) == 2)
+      continue;
+    if (line.starts_with("VmFlags:") && begin <= wanted && wanted < end)
+      return line + " ";
+  }
+  return "";
+}
 
 /// Where the code lies that a module calls.
 const void *imageOf(const ModuleRef &module) {
@@ -119,6 +134,19 @@ TEST_F(Load, NoFileStaysOpen) {
   EXPECT_EQ(openFiles(), before);
   expectRuns(file, 3);
   expectRuns(bytes, 5);
+}
+
+// Breaks if weights in a file whose pages could be large are mapped by small ones.
+TEST_F(Load, WeightsMayHaveHugePages) {
+  if (!fs::exists("/sys/kernel/mm/transparent_hugepage"))
+    GTEST_SKIP() << "this system has no huge pages";
+  std::vector<float> weights(1 << 20, 1.0f);
+  Bytes bytes = addModule(int64_t(weights.size()), weights);
+  std::ofstream(folder_ / "module", std::ios::binary)
+      .write(reinterpret_cast<const char *>(bytes.data()), long(bytes.size()));
+  ModuleRef module = open(folder_ / "module");
+  ASSERT_TRUE(module);
+  EXPECT_NE(flagsOfMapping(module->weights().data()).find(" hg "), std::string::npos);
 }
 
 } // namespace
