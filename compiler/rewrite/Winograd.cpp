@@ -346,7 +346,7 @@ private:
     return bytesOfWeights(one.layer, one.tile.outputs) - bytesOfWeights(one.layer, outputs);
   }
 
-  /// The cheapest of the smaller tiles, and of none.
+  /// The cheapest of the smaller tiles, which err by less (see `kOutputs`), and of none.
   Smaller smallerOf(const Chosen &one) const {
     Smaller best;
     if (one.tile.outputs == 0 || options_.asked(one.conv).winogradOutputs)
@@ -359,8 +359,7 @@ private:
     };
     offer(0, estimate.direct());
     for (int64_t outputs : kOutputs)
-      if (outputs < one.tile.outputs && canTransform(one.layer, outputs) &&
-          errorOf(one.conv, one.layer, outputs) <= std::min(kFastBound, options_.layerBound))
+      if (outputs < one.tile.outputs && canTransform(one.layer, outputs))
         offer(outputs, estimate.winograd(outputs));
     return best;
   }
