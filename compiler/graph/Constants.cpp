@@ -5,6 +5,7 @@
 
 #include "mlir/IR/BuiltinDialect.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
+#include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
@@ -218,6 +219,14 @@ ElementsAttr elementsAttr(MLIRContext *context, const HostTensor &tensor) {
   if (!complex && printable && tensor.size() <= kPrintedElements)
     return denseAttr(type, tensor);
   return resourceAttr(type, tensor);
+}
+
+std::optional<HostTensor> constantTensor(Value value) {
+  ElementsAttr elements;
+  if (!matchPattern(value, m_Constant(&elements)))
+    return std::nullopt;
+  auto tensor = hostTensor(elements);
+  return tensor.ok() ? std::optional(std::move(*tensor)) : std::nullopt;
 }
 
 Attributes attributes(Operation *op) {

@@ -5,6 +5,9 @@
 #include "base/Attributes.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Value.h"
+
+#include <optional>
 
 namespace tensmith::graph {
 
@@ -15,6 +18,9 @@ mlir::Type elementType(mlir::MLIRContext *context, DataType type);
 /// The tensor that a constant's attribute holds, borrowed where its bytes are in our storage form.
 /// The attribute's context must outlive it.
 Result<HostTensor> hostTensor(mlir::ElementsAttr value);
+
+/// That of a value that is a constant, and holds no type that we don't know; nothing of others.
+std::optional<HostTensor> constantTensor(mlir::Value value);
 
 /// The attribute of a tensor: dense, and printed, up to a few dozen elements; beyond that a
 /// resource that shares the tensor's bytes (kept alive with the context), which text forms elide or

@@ -32,10 +32,8 @@ bool isScalar(Value value) {
 bool isZero(Value value) {
   if (GraphCode::isAbsent(value))
     return true;
-  auto constant = value.getDefiningOp<graph::ConstantOp>();
-  auto tensor =
-      constant ? graph::hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
-  if (!constant || !tensor.ok() || !isa<IntegerType>(GraphCode::element(value)))
+  auto tensor = graph::constantTensor(value);
+  if (!tensor || !isa<IntegerType>(GraphCode::element(value)))
     return false;
   for (int64_t i = 0; i < tensor->size(); ++i)
     if (tensor->getInt(i) != 0)

@@ -23,13 +23,6 @@ constexpr uint64_t kSeed = 2018;
 constexpr int64_t kRows = 4;
 constexpr int64_t kMostOutputs = 48; // that are looked at
 
-std::optional<HostTensor> constantOf(Value value) {
-  auto constant = value.getDefiningOp<graph::ConstantOp>();
-  auto tensor =
-      constant ? graph::hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
-  return constant && tensor.ok() ? std::optional(*tensor) : std::nullopt;
-}
-
 graph::DequantizeOp dequantizationBehind(Value value) {
   if (auto transpose = value.getDefiningOp<graph::TransposeOp>())
     return dequantizationBehind(transpose.getX());
@@ -63,8 +56,10 @@ public:
       : conv_(dyn_cast<graph::ConvOp>(product)),
         left_(dequantizationBehind(product->getOperand(0))),
         right_(dequantizationBehind(product->getOperand(1))), moments_(inputMoments(product)),
-        leftScale_(constantOf(left_.getScale())), leftZero_(constantOf(left_.getZeroPoint())),
-        scales_(constantOf(right_.getScale())), zeros_(constantOf(right_.getZeroPoint())) {
+        leftScale_(graph::constantTensor(left_.getScale())),
+        leftZero_(graph::constantTensor(left_.getZeroPoint())),
+        scales_(graph::constantTensor(right_.getScale())),
+        zeros_(graph::constantTensor(right_.getZeroPoint())) {
     if (conv_)
       takeBias(conv_.getBias());
     auto rows = cast<RankedTensorType>(product->getOperand(0).getType()).getShape();
@@ -75,7 +70,7 @@ public:
     SmallVector<int64_t> sizes{channels_}, strides{0};
     if (conv_)
       sizes.assign(shape.begin() + 1, shape.end());
-    if (!ShapedType::isDynamicShape(shape) && (codes_ = constantOf(right_.getX()))) {
+    if (!ShapedType::isDynamicShape(shape) && (codes_ = graph::constantTensor(right_.getX()))) {
       strides = stridesBehind(product->getOperand(1));
       stride_ = strides[conv_ ? 0 : rank - 1];
       strides = conv_ ? SmallVector<int64_t>(ArrayRef(strides).drop_front())
@@ -191,9 +186,9 @@ private:
   /// (IntegerProducts.cpp).
   void takeBias(Value bias) {
     auto coded = bias.getDefiningOp<graph::DequantizeOp>();
-    biasCodes_ = constantOf(coded ? coded.getX() : bias);
+    biasCodes_ = graph::constantTensor(coded ? coded.getX() : bias);
     if (coded)
-      biasScales_ = constantOf(coded.getScale());
+      biasScales_ = graph::constantTensor(coded.getScale());
   }
 
   template <typename T> T bias(int64_t output) const {
@@ -218,7 +213,8 @@ std::optional<double> errorOfIntegers(Operation *product) {
 
 void setMomentsOfCodes(Operation *product) {
   graph::DequantizeOp left = dequantizationBehind(product->getOperand(0));
-  auto scale = constantOf(left.getScale()), zero = constantOf(left.getZeroPoint());
+  auto scale = graph::constantTensor(left.getScale()),
+       zero = graph::constantTensor(left.getZeroPoint());
   auto shape = cast<RankedTensorType>(product->getOperand(0).getType()).getShape();
   int64_t channels = isa<graph::ConvOp>(product) ? shape[1] : shape.back();
   if (!scale || scale->size() != 1 || (zero && zero->size() != 1) ||

@@ -93,10 +93,8 @@ Value signedBytes(Value value, GraphCode &code) {
 /// Whether numbers may be multiplied by the reciprocal of a scale: one that isn't known is of
 /// numbers that are (DynamicQuantizeLinear).
 bool hasReciprocal(Value scale) {
-  auto constant = scale.getDefiningOp<graph::ConstantOp>();
-  auto tensor =
-      constant ? graph::hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
-  return !constant || (tensor.ok() && std::isnormal(1 / float(tensor->getDouble(0))));
+  auto known = graph::constantTensor(scale);
+  return !known || std::isnormal(1 / float(known->getDouble(0)));
 }
 
 class Rewriter {

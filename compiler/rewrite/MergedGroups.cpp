@@ -50,10 +50,8 @@ void merge(graph::ConvOp conv, int64_t count) {
     casts.push_back(getElementTypeOrSelf(cast.getType()));
     value = cast.getX();
   }
-  auto constant = value.getDefiningOp<graph::ConstantOp>();
-  auto weights =
-      constant ? graph::hostTensor(constant.getValue()) : Result<HostTensor>(HostTensor());
-  if (!constant || !weights.ok())
+  auto weights = graph::constantTensor(value);
+  if (!weights)
     return;
   OpBuilder builder(conv);
   graph::ShapeContext shapes(conv.getContext());
