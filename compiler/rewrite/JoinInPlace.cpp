@@ -10,6 +10,7 @@
 // computes, is copied there: by kernels that join neighbours of the kind.
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/ConcatKernel.h"
+#include "compiler/rewrite/KernelRegion.h"
 #include "compiler/rewrite/Rewrites.h"
 
 using namespace mlir;
@@ -26,18 +27,15 @@ graph::ConcatOp concatOf(graph::KernelOp kernel) {
 }
 
 /// A kernel that joins the values along the axis.
-graph::KernelOp joinBy(OpBuilder &builder, Location location, StringRef label,
-                       ArrayRef<Value> inputs, RankedTensorType type, int64_t axis) {
-  auto kernel = builder.create<graph::KernelOp>(location, TypeRange{type}, inputs, label,
-                                                kernel::name(kernel::RootKind::Concat),
-                                                /*pitch=*/IntegerAttr());
-  Block &block = kernel.getBody().emplaceBlock();
-  for (Value input : inputs)
-    block.addArgument(input.getType(), input.getLoc());
-  OpBuilder inside = OpBuilder::atBlockEnd(&block);
-  auto concat =
-      inside.create<graph::ConcatOp>(location, type, block.getArguments(), uint64_t(axis));
-  inside.create<graph::YieldOp>(location, concat.getY());
+graph::KernelOp joinBy(OpBuilder &builder, Location location, ArrayRef<Value> inputs,
+                       RankedTensorType type, int64_t axis) {
+  auto concat = builder.create<graph::ConcatOp>(location, type, inputs, uint64_t(axis));
+  KernelRegion region(builder.getContext());
+  region.add(concat);
+  graph::KernelOp kernel =
+      region.finish(builder, concat->getResults(), concat, concat.getOperation(),
+                    kernel::name(kernel::RootKind::Concat));
+  concat->erase();
   return kernel;
 }
 
@@ -139,8 +137,7 @@ private:
     for (Value input : inputs)
       shape[axis_] += cast<RankedTensorType>(input.getType()).getDimSize(axis_);
     auto type = type_.clone(shape);
-    graph::KernelOp copy =
-        joinBy(builder, kernel_.getLoc(), kernel_.getLabel(), inputs, type, axis_);
+    graph::KernelOp copy = joinBy(builder, kernel_.getLoc(), inputs, type, axis_);
     setPitch(copy);
     return copy->getResult(0);
   }
@@ -167,8 +164,7 @@ graph::KernelOp copyToPlace(graph::KernelOp part) {
   builder.setInsertionPointAfter(part);
   Value value = part->getResult(0);
   auto type = cast<RankedTensorType>(value.getType());
-  graph::KernelOp copy =
-      joinBy(builder, part.getLoc(), part.getLabel(), value, type, type.getRank() - 1);
+  graph::KernelOp copy = joinBy(builder, part.getLoc(), value, type, type.getRank() - 1);
   copy.setPitchAttr(part.getPitchAttr());
   part.removePitchAttr();
   value.replaceAllUsesExcept(copy->getResult(0), copy);

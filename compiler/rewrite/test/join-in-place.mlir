@@ -67,3 +67,16 @@ func.func @outside(%x: tensor<3x4x5xf32>, %y: tensor<3x2x5xf32>) -> (tensor<3x6x
   %k = graph.concat %c, %d {axis = 2 : i64} : (tensor<3x4x5xf32>, tensor<3x4x5xf32>) -> tensor<3x4x10xf32>
   return %s, %k : tensor<3x6x5xf32>, tensor<3x4x10xf32>
 }
+
+// -----
+
+// Where half of it has to be copied, all of it is.
+// CHECK-LABEL: func @half
+// CHECK-NOT: in_place
+// CHECK: return
+func.func @half(%x: tensor<6x8xf32>, %y: tensor<6x8xf32>) -> tensor<6x16xf32> {
+  %a = graph.exp %x : (tensor<6x8xf32>) -> tensor<6x8xf32>
+  %j = graph.concat %a, %y {axis = 1 : i64} : (tensor<6x8xf32>, tensor<6x8xf32>) -> tensor<6x16xf32>
+  %s = graph.softmax %j {axis = 1 : i64} : (tensor<6x16xf32>) -> tensor<6x16xf32>
+  return %s : tensor<6x16xf32>
+}
