@@ -312,6 +312,29 @@ TEST(BadModule, APlanThatLiesIsRefused) {
          instruction(m, 1).operands[0] = 2;
        },
        "has rows that lie apart"},
+      {"a join of another type",
+       [&](auto &m) {
+         instruction(m, 1).opcode = plan::Opcode::Join;
+         instruction(m, 1).operands = {2};
+         main(m).values[3]->storage = plan::Storage::Arena;
+         main(m).values[3]->dims = {1};
+         main(m).values[3]->offset = main(m).values[2]->offset;
+         main(m).values[3]->type = uint8_t(DataType::I32);
+       },
+       "no parts of one value"},
+      {"a join of nothing",
+       [&](auto &m) {
+         instruction(m, 1).opcode = plan::Opcode::Join;
+         instruction(m, 1).operands = {};
+       },
+       "has operands"},
+      {"parts that a routine gives",
+       [&](auto &m) {
+         instruction(m, 0).opcode = plan::Opcode::Routine;
+         instruction(m, 0).target = 0;
+         main(m).values[2]->pitch = 128;
+       },
+       "is no kernel's"},
       {"parts that are handed out",
        [&](auto &m) {
          main(m).values[2]->pitch = 128;

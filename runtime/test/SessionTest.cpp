@@ -5,6 +5,7 @@
 #include "runtime/Session.h"
 
 #include <chrono>
+#include <functional>
 #include <gtest/gtest.h>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -46,6 +47,78 @@ TEST(Session, RunsAStaticPlan) {
       sum += float(i + repeat) + weights[i];
     }
     EXPECT_EQ(floatsOf(outputs[1])[0], sum);
+  }
+}
+
+/// x + x and x + x, of 16 elements each, where they lie in one value, which is summed up.
+Bytes joinModule(const std::function<void(plan::FunctionT &)> &change) {
+  ModuleBuilder module;
+  uint32_t add = module.kernel("test_add"), sum = module.kernel("test_sum");
+  FunctionBuilder main("main");
+  uint32_t half = main.constant(16), all = main.constant(32), one = main.constant(1);
+  uint32_t zero = main.constant(0), line = main.constant(64);
+  main.function.arena_bytes = main.constant(192);
+  uint32_t x = main.param("x", DataType::F32, {half});
+  uint32_t a = main.value("a", DataType::F32, {half}, plan::Storage::Arena, zero);
+  uint32_t b = main.value("b", DataType::F32, {half}, plan::Storage::Arena, line);
+  uint32_t whole = main.value("whole", DataType::F32, {all}, plan::Storage::Arena, zero);
+  uint32_t y = main.value("y", DataType::F32, {one}, plan::Storage::Result);
+  main.add(plan::Opcode::Kernel, add, {x, x}, {a}, {half});
+  main.add(plan::Opcode::Kernel, add, {x, x}, {b}, {half});
+  main.add(plan::Opcode::Join, 0, {a, b}, {whole}, {});
+  main.add(plan::Opcode::Kernel, sum, {whole}, {y}, {all});
+  main.function.results = {y, y};
+  change(main.function);
+  module.add(std::move(main));
+  return module.finish({});
+}
+
+// Breaks when what is joined may lie elsewhere, be less than the whole, or be read by other rows.
+TEST(Session, JoinsWhatLiesInIt) {
+  std::vector<TensorRef> inputs = {floats({16}, std::vector<float>(16, 1))}, outputs(2);
+  Session session(load(joinModule([](plan::FunctionT &) {})), 1);
+  ASSERT_TRUE(session.run(inputs, outputs).ok());
+  EXPECT_EQ(floatsOf(outputs[0])[0], 64);
+  auto constant = [](plan::FunctionT &main, int64_t value) {
+    main.exprs.push_back(plan::Expr(value, 0, plan::ExprKind::Constant));
+    return uint32_t(main.exprs.size() - 1);
+  };
+  struct {
+    std::function<void(plan::FunctionT &)> change;
+    const char *message;
+  } const lies[] = {
+      {[&](auto &main) { main.values[2]->offset = constant(main, 128); }, "not what is joined"},
+      {[&](auto &main) { main.values[2]->dims = {constant(main, 8)}; }, "not what is joined"},
+      {[&](auto &main) { main.values[2]->offset = constant(main, 66); }, "no place"},
+      {[&](auto &main) { main.values[3]->offset = constant(main, 4); }, "no place"},
+      {[&](auto &main) {
+         main.values[2]->dims = {constant(main, 4), constant(main, 4)};
+         main.values[2]->pitch = 64;
+       },
+       "no place"},
+      {[&](auto &main) {
+         uint32_t four = constant(main, 4), two = constant(main, 2), eight = constant(main, 8);
+         main.values[2]->dims = {four, four};
+         main.values[2]->offset = constant(main, 0);
+         main.values[2]->pitch = 32;
+         auto seen = std::make_unique<plan::ValueT>(*main.values[2]);
+         seen->dims = {two, eight};
+         main.values.push_back(std::move(seen));
+         auto view = std::make_unique<plan::InstructionT>();
+         view->opcode = plan::Opcode::View;
+         view->location = main.instructions[0]->location;
+         view->operands = {2};
+         view->results = {uint32_t(main.values.size() - 1)};
+         main.instructions.insert(main.instructions.begin() + 2, std::move(view));
+       },
+       "can't be seen as"}};
+  for (const auto &lie : lies) {
+    SCOPED_TRACE(lie.message);
+    auto module = load(joinModule(lie.change));
+    ASSERT_TRUE(module);
+    Session lying(module, 1);
+    std::string message = messageOf(lying, inputs);
+    EXPECT_NE(message.find(lie.message), std::string::npos) << message;
   }
 }
 
