@@ -239,3 +239,24 @@ def test_a_scale_without_a_reciprocal_divides():
     model.coded("0", 2.0**-133, 128, "y")
     x = numpy.random.default_rng(5).uniform(-0.9, 0.9, (4, 8)).astype("float32")
     assert measured(tensmith.compile(model.bytes()), x, coded(x.astype("float64") * 2.0**-126, 2.0**-133, 128)) == 0
+
+
+@pytest.mark.parametrize("lie", ["zero points", "scales", "bias", "scales of the bias"])
+def test_parameters_of_another_number_of_outputs_are_refused_or_tried_by_nobody(lie):
+    """Breaks if a layer is tried beyond the end of its scales, zero points or bias."""
+    random, outputs, few = numpy.random.default_rng(8), 24, 2
+    model = Model([2, 4, 5, 5], 1)
+    model.coded("0", 0.02, 128, "a")
+    scales = numpy.full(few if lie == "scales" else outputs, 0.01, "float32")
+    inputs = [model.constant("codes", codes(random, outputs, 4, 3, 3)), model.constant("scales", scales)]
+    if lie == "zero points":
+        inputs.append(model.constant("zeros", numpy.ones(few, "int8")))
+    bias = random.integers(-9, 9, few if lie == "bias" else outputs).astype("int32")
+    own = numpy.full(few if lie == "scales of the bias" else bias.size, 2e-4, "float32")
+    model.add("DequantizeLinear", inputs, "w", axis=0)
+    model.add("DequantizeLinear", [model.constant("bias.codes", bias), model.constant("bias.scales", own)], "b", axis=0)
+    model.add("Conv", ["a", "w", "b"], "y")
+    try:
+        tensmith.compile(model.bytes())
+    except tensmith.Error:
+        pass

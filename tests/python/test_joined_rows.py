@@ -10,7 +10,8 @@ import subprocess
 import numpy
 import onnx
 import pytest
-from onnx import helper, numpy_helper
+from drawn_network import DrawnNetwork
+from onnx import helper
 
 tensmith = pytest.importorskip("tensmith")
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build/dev"))
@@ -21,25 +22,18 @@ SEEDS = 6
 LEAST_TAKEN = 0.5  # of the convolutions; others lie where images are laid out by channels, or have more weights than pixels
 
 
-class Network:
+class Network(DrawnNetwork):
     """Parts of an image made by convolutions, and what pointwise convolutions read of them; all of it is drawn."""
 
     def __init__(self, form, seed, element):
         self.draw = random.Random(f"{form} {seed}")
-        self.rng, self.nodes, self.weights = numpy.random.default_rng(seed), [], {}
-        self.shape = (self.draw.choice([1, 2, 3]), self.draw.choice([3, 8, 13]), self.draw.randint(9, 24), self.draw.randint(9, 24))
-        self.element = element
+        self.rng = numpy.random.default_rng(seed)
+        shape = (self.draw.choice([1, 2, 3]), self.draw.choice([3, 8, 13]), self.draw.randint(9, 24), self.draw.randint(9, 24))
+        super().__init__(shape, element)
         self.x = self.rng.standard_normal(self.shape).astype(element)
 
-    def add(self, operator, inputs, **attributes):
-        name = f"{operator}{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, [name], name=name, **attributes))
-        return name
-
     def constant(self, value):
-        name = f"w{len(self.weights)}"
-        self.weights[name] = value.astype(self.element)
-        return name
+        return super().constant(value.astype(self.element))
 
     def numbers(self, *shape):
         scale = numpy.sqrt(numpy.prod(shape[1:])) if len(shape) > 1 else 1
@@ -71,13 +65,6 @@ class Network:
         if self.draw.random() < 0.3:
             parts[-1], widths[-1] = parts[0], widths[0]  # the same one twice
         return self.add("Concat", parts, axis=1), sum(widths)
-
-    def model(self, results):
-        self.nodes += [helper.make_node("Identity", [name], [f"y{i}"]) for i, name in enumerate(results)]
-        graph = helper.make_graph(self.nodes, "g", [helper.make_tensor_value_info("x", helper.np_dtype_to_tensor_dtype(self.x.dtype), self.shape)],
-                                  [onnx.ValueInfoProto(name=f"y{i}") for i in range(len(results))],
-                                  [numpy_helper.from_array(value, name) for name, value in self.weights.items()])
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
 def drawn(form, seed, element="float32"):

@@ -11,7 +11,8 @@ import numpy
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
+from drawn_network import DrawnNetwork
+from onnx import helper
 
 tensmith = pytest.importorskip("tensmith")
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", pathlib.Path(__file__).resolve().parents[2] / "build/dev"))
@@ -21,29 +22,19 @@ KINDS = ["pointwise", "window", "strided", "depthwise", "grouped", "pool", "resi
 COPIED = {"input", "shared", "twice", "of planes", "resized"}  # where that is most of it, all is
 
 
-class Network:
+class Network(DrawnNetwork):
     """Branches of one image, their join, and two readers of that."""
 
     def __init__(self, seed):
         self.draw, self.rng = random.Random(seed), numpy.random.default_rng(seed)
-        self.nodes, self.weights, self.outputs, self.windows = [], {}, [], []
-        self.shape = [self.draw.choice([1, 1, 2]), self.draw.choice([4, 16, 24]), 2 * self.draw.randint(3, 9), 2 * self.draw.randint(3, 9)]
+        self.outputs, self.windows = [], []
+        super().__init__([self.draw.choice([1, 1, 2]), self.draw.choice([4, 16, 24]), 2 * self.draw.randint(3, 9), 2 * self.draw.randint(3, 9)])
         kinds = [self.draw.choice(["window", "pointwise", "depthwise", "pool"]), *self.draw.sample(KINDS, self.draw.choice([1, 2, 4]))]
         self.kinds = self.draw.sample(kinds, len(kinds))
         x, channels = self.conv("x", self.shape[1], self.draw.choice([16, 17, 32]), 3)
         joined, total = self.join(x, channels, self.kinds)
         self.outputs.append(self.add("MaxPool", [joined], kernel_shape=[3, 3], pads=[1] * 4))
         self.outputs.append(self.conv(joined, total, 19, 3)[0])
-
-    def add(self, operator, inputs, **attributes):
-        name = f"{operator}{len(self.nodes)}"
-        self.nodes.append(helper.make_node(operator, inputs, [name], name=name, **attributes))
-        return name
-
-    def constant(self, value):
-        name = f"w{len(self.weights)}"
-        self.weights[name] = value
-        return name
 
     def numbers(self, *shape):
         return self.constant((self.rng.standard_normal(shape) / numpy.sqrt(numpy.prod(shape[1:]))).astype("float32"))
@@ -94,13 +85,6 @@ class Network:
         parts += parts[:1] * ("twice" in kinds)
         return self.add("Concat", [name for name, _ in parts], axis=1), sum(width for _, width in parts)
 
-    def model(self):
-        nodes = self.nodes + [helper.make_node("Identity", [name], [f"y{i}"]) for i, name in enumerate(self.outputs)]
-        graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, self.shape)],
-                                  [onnx.ValueInfoProto(name=f"y{i}") for i in range(len(self.outputs))],
-                                  [numpy_helper.from_array(value, name) for name, value in self.weights.items()])
-        return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
-
     def image(self):
         return self.rng.standard_normal(self.shape).astype("float32")
 
@@ -118,7 +102,7 @@ def differences(module, model, image):
 def test_parts_are_where_they_are_joined(seed, tmp_path):
     """Breaks if a kernel stores a row beside its place, or over its neighbour's; or if the memory serves something else in between."""
     network = Network(seed)
-    model, image = network.model(), network.image()
+    model, image = network.model(network.outputs), network.image()
     filtered = tmp_path / "schedules.json"
     filtered.write_text(json.dumps({"schedules": [{"nodes": network.windows, "winograd_outputs": 2}]}))
     for precision, schedules, bound in (("exact", None, 1e-5), ("fast", None, 1e-4), ("fast", filtered, 1e-4), ("bf16", None, 4e-2)):
@@ -129,22 +113,15 @@ def test_parts_are_where_they_are_joined(seed, tmp_path):
 
 def detections(seed):
     """Numbers of a few maps' pixels, one map's behind the other's, and what is made of them."""
-    rng, nodes, weights, parts = numpy.random.default_rng(seed), [], {}, []
-    x, channels = "x", 6
-    for level in range(3):
-        for name, outputs, stride in ((f"m{level}", 16, 2), (f"h{level}", 12, 1)):
-            weights[f"w{name}"] = (rng.standard_normal((outputs, channels if stride == 2 else 16, 3, 3)) / 12).astype("float32")
-            nodes.append(helper.make_node("Conv", [x if stride == 2 else f"m{level}", f"w{name}"], [name], pads=[1] * 4, strides=[stride] * 2))
-        nodes.append(helper.make_node("Transpose", [f"h{level}"], [f"t{level}"], perm=[0, 2, 3, 1]))
-        nodes.append(helper.make_node("Reshape", [f"t{level}", "form"], [f"r{level}"]))
-        parts.append(f"r{level}")
-        x, channels = f"m{level}", 16
-    weights["form"] = numpy.array([1, -1, 4], "int64")
-    nodes += [helper.make_node("Concat", parts, ["all"], axis=1), helper.make_node("Softmax", ["all"], ["s"], axis=2),
-              helper.make_node("ReduceMax", ["s"], ["y0"], axes=[2], keepdims=0)]
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 6, 21, 26])], [onnx.ValueInfoProto(name="y0")],
-                              [numpy_helper.from_array(value, name) for name, value in weights.items()])
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    rng, network, parts = numpy.random.default_rng(seed), DrawnNetwork([1, 6, 21, 26]), []
+    form, x, channels = network.constant(numpy.array([1, -1, 4])), "x", 6
+    for _ in range(3):
+        weights = [network.constant((rng.standard_normal(shape) / 12).astype("float32")) for shape in ((16, channels, 3, 3), (12, 16, 3, 3))]
+        x, channels = network.add("Conv", [x, weights[0]], pads=[1] * 4, strides=[2, 2]), 16
+        head = network.add("Conv", [x, weights[1]], pads=[1] * 4)
+        parts.append(network.add("Reshape", [network.add("Transpose", [head], perm=[0, 2, 3, 1]), form]))
+    softmax = network.add("Softmax", [network.add("Concat", parts, axis=1)], axis=2)
+    return network.model([network.add("ReduceMax", [softmax], axes=[2], keepdims=0)])
 
 
 def test_parts_of_planes_lie_behind_one_another():
@@ -158,12 +135,9 @@ def test_parts_of_planes_lie_behind_one_another():
 def test_memory_is_taken_once(tmp_path):
     """Breaks if parts have memory of their own beside their place in the join."""
     size, width, element = 64, 32, 4
-    rng = numpy.random.default_rng(0)
-    nodes = [helper.make_node("Conv", ["x", f"w{i}"], [f"c{i}"]) for i in range(4)]
-    nodes += [helper.make_node("Concat", [f"c{i}" for i in range(4)], ["j"], axis=1), helper.make_node("MaxPool", ["j"], ["y0"], kernel_shape=[2, 2], strides=[2, 2])]
-    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 8, size, size])], [onnx.ValueInfoProto(name="y0")],
-                              [numpy_helper.from_array(rng.standard_normal((width, 8, 1, 1)).astype("float32"), f"w{i}") for i in range(4)])
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    rng, network = numpy.random.default_rng(0), DrawnNetwork([1, 8, 64, 64])
+    parts = [network.add("Conv", ["x", network.constant(rng.standard_normal((width, 8, 1, 1)).astype("float32"))]) for _ in range(4)]
+    model = network.model([network.add("MaxPool", [network.add("Concat", parts, axis=1)], kernel_shape=[2, 2], strides=[2, 2])])
     module = tensmith.compile(model)
     joined = 4 * width * size * size * element
     assert joins(module) == 1
@@ -173,6 +147,36 @@ def test_memory_is_taken_once(tmp_path):
 def test_a_watched_run_shows_parts_by_themselves(tmp_path):
     """Breaks if what lies at a pitch is shown as if it were dense."""
     path = tmp_path / "model.onnx"
-    path.write_bytes(Network(5).model())
+    network = Network(5)
+    path.write_bytes(network.model(network.outputs))
     run = subprocess.run([BUILD / "bin/tensmith", "compare", path, "--reference"], capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_joins_of_a_loop():
+    """Breaks if a loop whose iterations are all alike takes a join for something to be called."""
+    rng, size = numpy.random.default_rng(7), 48
+    body = helper.make_graph(
+        [helper.make_node("MatMul", ["h", "a"], ["p"]), helper.make_node("MatMul", ["h", "b"], ["q"]),
+         helper.make_node("Concat", ["p", "q"], ["j"], axis=1), helper.make_node("Softmax", ["j"], ["n"], axis=1),
+         helper.make_node("MatMul", ["n", "c"], ["next"]), helper.make_node("Identity", ["go"], ["on"])],
+        "body", [helper.make_tensor_value_info(name, kind, shape) for name, kind, shape in
+                 (("i", onnx.TensorProto.INT64, []), ("go", onnx.TensorProto.BOOL, []), ("h", onnx.TensorProto.FLOAT, [40, size]))],
+        [helper.make_tensor_value_info("on", onnx.TensorProto.BOOL, []), helper.make_tensor_value_info("next", onnx.TensorProto.FLOAT, [40, size])])
+    network = DrawnNetwork([40, size])
+    for name, shape in (("a", (size, 65)), ("b", (size, 64)), ("c", (129, size))):
+        network.weights[name] = rng.standard_normal(shape).astype("float32")
+    trips, yes = network.constant(numpy.array(100)), network.constant(numpy.array(True))
+    model = network.model([network.add("Loop", [trips, yes, "x"], body=body)])
+    module = tensmith.compile(model)
+    assert sum(step["opcode"] == "join" for function in module.describe()["functions"] for step in function["instructions"]) == 1
+    assert max(differences(module, model, rng.standard_normal((40, size)).astype("float32"))) < 1e-5
+
+
+def test_a_join_is_told_to_move_nothing(tmp_path):
+    """Breaks if a profile counts the bytes of what a join does nothing with."""
+    path = tmp_path / "model.onnx"
+    path.write_bytes(detections(1))
+    run = subprocess.run([BUILD / "bin/tensmith", "bench", path, "--kernels", "--json", "--runs", "2"], capture_output=True, text=True, check=True)
+    [join] = [each for each in json.loads(run.stdout)["kernels"] if each["kind"] == "join"]
+    assert not join["bytes"]

@@ -277,16 +277,35 @@ def stages(layers, channels, size):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
-@pytest.mark.parametrize("layers", [2, 5])
-def test_weights_of_transforms_keep_to_a_budget(layers):
-    """Breaks if frequencies take more memory than a third of the model's constants and 56 MiB, or less than they may."""
-    channels, size, budget = 512, 28, 56 << 20
-    plain = channels * channels * 9 * 4
-    allowed = layers * plain / 3 + budget
-    compiled = tensmith.compile(stages(layers, channels, size))
+BUDGET = 56 << 20  # and a third of the constants
+
+
+def added(tiles, plain):
+    return sum(plain * ((tile + 2) ** 2 / 9 - 1) for tile in tiles if tile)
+
+
+def tiles_of(compiled, layers):
     tiles = [entry["winograd_outputs"] for entry in of_kernel(compiled, "conv") for _ in entry.get("nodes", range(layers))]
-    assert len(tiles) == layers and min(tiles) > 0
-    added = sum(plain * ((tile + 2) ** 2 / 9 - 1) for tile in tiles)
-    assert added <= allowed
-    # Those of the next larger tile: all, or too many.
-    assert min(tiles) >= 4 or added + plain * (6 ** 2 - 4 ** 2) / 9 > allowed
+    assert len(tiles) == layers
+    return tiles
+
+
+@pytest.mark.parametrize("layers,channels,size", [(2, 512, 28), (5, 512, 28), (5, 1024, 14)])
+def test_weights_of_transforms_keep_to_a_budget(layers, channels, size):
+    """Breaks if frequencies take more memory than they may, or much less; of the last model not even the smallest for each layer."""
+    plain = channels * channels * 9 * 4
+    allowed = layers * plain / 3 + BUDGET
+    tiles = tiles_of(tensmith.compile(stages(layers, channels, size)), layers)
+    assert 0 < added(tiles, plain) <= allowed
+    assert (min(tiles) == 0) == (added([2] * layers, plain) > allowed)
+    # Those of one step more: all, or too many.
+    least = min(tiles)
+    larger = {0: 2, 2: 4}.get(least)
+    assert larger is None or added(tiles, plain) + added([larger], plain) - added([least], plain) > allowed
+
+
+def test_tiles_that_are_asked_for_are_beyond_the_budget(tmp_path):
+    layers, channels = 3, 512
+    asked = written(tmp_path / "s.json", [{"nodes": [f"c{layer}" for layer in range(layers)], "winograd_outputs": 6}])
+    tiles = tiles_of(tensmith.compile(stages(layers, channels, 14), schedules=asked), layers)
+    assert tiles == [6] * layers and added(tiles, channels * channels * 9 * 4) > layers * channels * channels * 12 + BUDGET
