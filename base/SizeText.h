@@ -2,7 +2,9 @@
 // "ceil(n/2)", "n%4", "max(a, b)". Parentheses stand only where they are needed.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <utility>
 
 namespace tensmith {
 
@@ -10,6 +12,14 @@ struct SizeText {
   enum Kind : uint8_t { Sum, Product, Quotient, Atom } kind = Atom;
   std::string text;
 };
+
+/// A message with values in the place of {a} and {b}.
+inline std::string formatSizes(std::string message, int64_t a, int64_t b) {
+  for (auto [name, value] : {std::pair("{a}", a), std::pair("{b}", b)})
+    for (size_t at; (at = message.find(name)) != message.npos;)
+      message.replace(at, 3, std::to_string(value));
+  return message;
+}
 
 namespace size_text {
 

@@ -230,11 +230,20 @@ Status checkJoins(const Frame &frame) {
   return {};
 }
 
+/// What operators require of sizes that are known by now; before anything is computed or written.
+Status checkRequirements(const Module &module, const Frame &frame) {
+  for (const Step &step : frame.code.steps)
+    if (step.opcode == plan::Opcode::Check && step.settled)
+      if (Status status = runtime::checkSizes(module, frame, step); !status.ok())
+        return status;
+  return {};
+}
+
 /// Views between fixed addresses take their operand's.
 Status settleViews(Frame &frame) {
   Shape from, to;
   for (const Step &step : frame.code.steps) {
-    if (!step.settled)
+    if (step.opcode != plan::Opcode::View || !step.settled)
       continue;
     frame.shape(frame.code.values[step.operands[0]], from);
     frame.shape(frame.code.values[step.results[0]], to);
@@ -273,6 +282,8 @@ Status resolve(const Module &module, Frame &frame, std::span<const Passed> argum
     return status;
   if (Status status = checkDims(module, frame, arguments); !status.ok())
     return status;
+  if (Status status = checkRequirements(module, frame); !status.ok())
+    return status;
   if (Status status = placeArena(frame); !status.ok())
     return status;
   if (Status status = checkJoins(frame); !status.ok())
@@ -281,6 +292,9 @@ Status resolve(const Module &module, Frame &frame, std::span<const Passed> argum
     return status;
   if (Status status = fillSizes(frame); !status.ok())
     return status;
+  frame.hasEmpty = std::ranges::any_of(frame.code.steps, [&](const Step &step) {
+    return step.opcode == plan::Opcode::Kernel && computesNothing(frame, step);
+  });
   frame.resolved = true;
   return {};
 }

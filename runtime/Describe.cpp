@@ -35,6 +35,8 @@ const char *opcodeName(plan::Opcode opcode) {
     return "copy";
   case plan::Opcode::Join:
     return "join";
+  case plan::Opcode::Check:
+    return "check";
   default:
     return "view";
   }

@@ -5,6 +5,7 @@
 #include "runtime/Interpreter.h"
 
 #include "base/Budget.h"
+#include "base/SizeText.h"
 #include "runtime/Device.h"
 #include "runtime/ModuleFormat.h"
 #include "runtime/Observation.h"
@@ -17,9 +18,12 @@ namespace tensmith::runtime {
 namespace {
 
 /// The step's place in the model, before an error of it.
-Status located(const Run &run, const Step &step, const Status &status) {
-  std::string_view location = run.session.module().location(step.location);
+Status located(const Module &module, const Step &step, const Status &status) {
+  std::string_view location = module.location(step.location);
   return location.empty() ? status : status.within(location);
+}
+Status located(const Run &run, const Step &step, const Status &status) {
+  return located(run.session.module(), step, status);
 }
 
 Status kernelFailure(const Module &module, const Step &step, const KernelContext &context) {
@@ -140,6 +144,8 @@ Status prepareKernel(Frame &frame, const Step &step) {
 
 /// Whether the kernel did what it should.
 bool call(Frame &frame, const Step &step) {
+  if (frame.hasEmpty && computesNothing(frame, step))
+    return true;
   return step.entry(&frame.calls[step.call]) == 0 &&
          !frame.context.failed.load(std::memory_order_relaxed);
 }
@@ -157,6 +163,8 @@ Status executeKernel(Run &run, Frame &frame, const Step &step) {
   if (!step.bare)
     if (Status status = prepareKernel(frame, step); !status.ok())
       return status;
+  if ((frame.hasEmpty || step.lateSizes) && computesNothing(frame, step))
+    return {};
   if (step.device)
     return callOnDevice(run, frame, step);
   return call(frame, step) ? Status() : kernelFailure(run.session.module(), step, frame.context);
@@ -182,6 +190,33 @@ Status executeView(Run &run, Frame &frame, const Step &step) {
   return {};
 }
 
+bool holds(plan::Relation relation, int64_t a, int64_t b) {
+  switch (relation) {
+  case plan::Relation::Equal:
+    return a == b;
+  case plan::Relation::AtMost:
+    return a <= b;
+  case plan::Relation::EqualOrOne:
+    return a == b || a == 1;
+  case plan::Relation::Broadcast:
+    return a == b || a == 1 || b == 1;
+  }
+  return false;
+}
+
+Status holds(const Module &module, const Frame &frame, const Step &step) {
+  if (step.sizes.size() > 2 && frame.exprs[step.sizes[2]] == 0)
+    return {};
+  for (uint32_t size : step.sizes)
+    if (frame.exprs[size] == kPoison)
+      return invalidArgument("the size " + expressionText(*frame.code.plan, size) +
+                             " overflows or divides by zero");
+  int64_t a = frame.exprs[step.sizes[0]], b = frame.exprs[step.sizes[1]];
+  if (holds(plan::Relation(step.target), a, b))
+    return {};
+  return invalidArgument(formatSizes(module.plan().messages()->Get(step.message)->str(), a, b));
+}
+
 Status executeStep(Run &run, Frame &frame, const Step &step) {
   switch (step.opcode) {
   case plan::Opcode::Kernel:
@@ -200,6 +235,8 @@ Status executeStep(Run &run, Frame &frame, const Step &step) {
     return executeCopy(run, frame, step);
   case plan::Opcode::Join:
     return {};
+  case plan::Opcode::Check: // of sizes that were known beforehand: done when these were bound
+    return step.settled ? Status() : holds(run.session.module(), frame, step);
   }
   return {StatusCode::Internal, "an instruction is unknown"};
 }
@@ -212,7 +249,7 @@ int64_t valueOf(const Frame &frame, uint32_t expr) {
 /// A call's bytes: all, and those of weights, which may be gathered from and so be more than are
 /// read.
 void addBytes(const Frame &frame, const Step &step, Profile::Entry &entry) {
-  if (step.opcode == plan::Opcode::Join)
+  if (step.opcode == plan::Opcode::Join || step.opcode == plan::Opcode::Check)
     return;
   int64_t all = 0, constant = 0, largest = -1;
   for (Indices values : {step.operands, step.results})
@@ -396,6 +433,22 @@ void learnSymbols(Frame &frame, const Step &step, std::span<const Passed> result
 }
 
 } // namespace
+
+bool computesNothing(const Frame &frame, const Step &step) {
+  auto isEmpty = [&](uint32_t index) {
+    const ValueCode &value = frame.code.values[index];
+    for (size_t i = 0; i < value.dims.size(); ++i)
+      if (frame.dim(value, i) == 0)
+        return true;
+    return false;
+  };
+  return !step.results.empty() && std::ranges::all_of(step.results, isEmpty);
+}
+
+Status checkSizes(const Module &module, const Frame &frame, const Step &step) {
+  Status status = holds(module, frame, step);
+  return status.ok() ? status : located(module, step, status);
+}
 
 Status callSteps(const Run &run, Frame &frame) {
   for (const Step &step : frame.code.steps)

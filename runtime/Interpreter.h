@@ -39,6 +39,12 @@ Result<std::vector<Passed>> execute(Run &run, Frame &frame, uint32_t function,
 /// all known.
 Status callSteps(const Run &run, Frame &frame);
 
+/// Whether a kernel has no element to compute; its code need not look at such sizes.
+bool computesNothing(const Frame &frame, const Step &step);
+
+/// Whether what a check says of sizes that are known holds; else the error, with its place.
+Status checkSizes(const Module &module, const Frame &frame, const Step &step);
+
 /// Checks the arguments, binds symbols, and makes addresses and sizes ready.
 Status bindParameters(const Module &module, Frame &frame, std::span<const Passed> arguments,
                       std::span<const int64_t> given);

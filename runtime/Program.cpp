@@ -45,6 +45,7 @@ Step decodeInstruction(const plan::Instruction &instruction) {
   step.location = instruction.location();
   step.flops = instruction.flops();
   step.bytes = instruction.bytes();
+  step.message = instruction.message();
   return step;
 }
 
@@ -187,6 +188,9 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
       };
       step.settled = isSettled(step.operands[0]) && isSettled(step.results[0]);
     }
+    if (step.opcode == plan::Opcode::Check)
+      step.settled = std::ranges::all_of(
+          step.sizes, [&](uint32_t size) { return times.exprs[size] == kAtEntry; });
     code.steps.push_back(std::move(step));
   }
   for (uint32_t i = 0; i < times.exprs.size(); ++i)

@@ -68,13 +68,14 @@ struct Step {
   uint32_t carried;
   uint32_t location;
   uint32_t flops, bytes;     // expressions, or kAbsent
+  uint32_t message;          // of a check
   uint32_t firstPointer = 0; // of a kernel's operands, in Frame::pointers
   uint32_t firstSize = 0;    // of a kernel's sizes, in Frame::sizes
   uint32_t call = 0;         // in Frame::calls
   bool bare = false;         // a kernel whose addresses and sizes are all known before it runs
   bool lateSizes = false;
   bool device = false;           // a kernel that the device runs
-  bool settled = false;          // a view whose address is known at entry
+  bool settled = false;          // a view whose address, or a check whose sizes are known at entry
   std::vector<uint32_t> learned; // expressions that are known after it
 };
 

@@ -66,6 +66,7 @@ struct Frame {
   std::byte *deviceWeights = nullptr;
   std::vector<int64_t> key; // given symbols and parameters' shapes that the rest was computed from
   bool resolved = false;
+  bool hasEmpty = false;        // a kernel has no element to compute, at these sizes
   std::vector<uint8_t> special; // of each value, where the run looks for such; see Observation.h
 
   void setAddress(uint32_t value, std::byte *data) {

@@ -62,6 +62,8 @@ public:
       return "is never written over";
     if (main_.instructions()->Get(uint32_t(writer))->opcode() != plan::Opcode::Kernel)
       return "is written over by what is no kernel";
+    if (lastCheck_ > writer)
+      return "is written over before a check that may fail";
     if (lastReads_[input] == end)
       return "is handed out after it is written over";
     return lastReads_[input] > writer ? "is read after it is written over" : "";
@@ -74,6 +76,8 @@ private:
   }
   void add(uint32_t number, const plan::Instruction &instruction) {
     const auto *operands = instruction.operands(), *results = instruction.results();
+    if (instruction.opcode() == plan::Opcode::Check)
+      lastCheck_ = number;
     for (uint32_t i = 0; i < sizeOf(operands); ++i)
       read(operands->Get(i), number);
     bool isView = instruction.opcode() == plan::Opcode::View && sizeOf(operands) > 0 &&
@@ -91,6 +95,7 @@ private:
   const plan::Function &main_;
   std::vector<uint32_t> roots_;
   std::vector<int64_t> lastReads_, writers_; // instructions; reads by root
+  int64_t lastCheck_ = -1;
 };
 
 std::string verifyState(const plan::Module &module, const plan::State &state, uint64_t weightsBytes,

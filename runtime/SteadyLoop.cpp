@@ -23,6 +23,8 @@ bool knownAtEntry(const FunctionCode &code, const ValueCode &value) {
 bool isSteadyStep(const FunctionCode &code, const Step &step) {
   if (step.opcode == plan::Opcode::View || step.opcode == plan::Opcode::Join)
     return true;
+  if (step.opcode == plan::Opcode::Check)
+    return step.settled;
   return step.opcode == plan::Opcode::Kernel && !step.lateSizes &&
          std::all_of(step.results.begin(), step.results.end(),
                      [&](uint32_t result) { return knownAtEntry(code, code.values[result]); });

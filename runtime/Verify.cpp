@@ -56,6 +56,7 @@ private:
   std::string verifyCall(const plan::Instruction &instruction);
   std::string verifyView(const plan::Instruction &instruction);
   std::string verifyJoin(const plan::Instruction &instruction);
+  std::string verifyCheck(const plan::Instruction &instruction);
   std::string verifyCopy(const plan::Instruction &instruction);
   std::string verifyDevice(const plan::Instruction &instruction);
   std::string verifyProcedureCall(const plan::Instruction &instruction);
@@ -304,6 +305,18 @@ std::string FunctionVerifier::verifyJoin(const plan::Instruction &instruction) {
   return isGood ? "" : "a join's operands and result are no parts of one value in the arena";
 }
 
+/// Its sizes were looked at.
+std::string FunctionVerifier::verifyCheck(const plan::Instruction &instruction) {
+  uint32_t sizes = sizeOf(instruction.sizes());
+  bool isPlain = sizeOf(instruction.operands()) == 0 && sizeOf(instruction.results()) == 0 &&
+                 sizeOf(instruction.releases()) == 0;
+  if (!isPlain || sizes < 2 || sizes > 3)
+    return "a check has two sizes, or three, and no values";
+  if (instruction.target() > uint32_t(plan::Relation::MAX))
+    return "a check's relation is unknown";
+  return instruction.message() < sizeOf(module_.messages()) ? "" : "a check has no message";
+}
+
 /// From one memory to the other, into memory of its own.
 std::string FunctionVerifier::verifyCopy(const plan::Instruction &instruction) {
   if (sizeOf(instruction.operands()) != 1 || sizeOf(instruction.results()) != 1)
@@ -356,6 +369,8 @@ std::string FunctionVerifier::verifyOpcode(const plan::Instruction &instruction,
     return verifyCopy(instruction);
   case plan::Opcode::Join:
     return verifyJoin(instruction);
+  case plan::Opcode::Check:
+    return verifyCheck(instruction);
   }
   return "its opcode is unknown";
 }

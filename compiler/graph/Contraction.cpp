@@ -83,7 +83,7 @@ LogicalResult EinsumOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
     for (auto [dim, letter] : llvm::enumerate(letters)) {
       ++uses[letter];
       auto [it, isNew] = sizes.try_emplace(letter, dims[dim]);
-      auto common = isNew ? it->second : shapes.broadcast(it->second, dims[dim]);
+      auto common = isNew ? it->second : infer.broadcast(it->second, dims[dim]);
       if (!common)
         return infer.error() << "label '" << std::string(1, letter)
                              << "' stands for different sizes";
@@ -118,7 +118,11 @@ LogicalResult DetOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &r
     return infer.giveUnranked(infer.element(0));
   if (failed(infer.requireRank(0, 2, 64, "x")))
     return failure();
-  return infer.give(infer.element(0), ArrayRef(infer.dims(0)).drop_back(2));
+  Dims dims = infer.dims(0);
+  if (failed(infer.requireEqual(dims[dims.size() - 2], dims.back(), "(C2)",
+                                "the rows and columns of a matrix")))
+    return failure();
+  return infer.give(infer.element(0), ArrayRef(dims).drop_back(2));
 }
 
 } // namespace tensmith::graph

@@ -139,6 +139,21 @@ Value asMatrices(const GraphCode &code, const Term &term, const Labels &batch, c
   return code.reshape(ordered, to);
 }
 
+/// Labels that are summed over stand for one size: what may be 1 where the other operand has more
+/// is repeated.
+Value repeated(const GraphCode &code, const Term &term, const Term &other, const Labels &labels) {
+  GraphCode::Dims dims = code.dims(term.value), others = code.dims(other.value);
+  for (Label label : labels) {
+    AffineExpr &own = dims[llvm::find(term.labels, label) - term.labels.begin()];
+    auto both = code.graph.shapes.broadcast(
+        own, others[llvm::find(other.labels, label) - other.labels.begin()]);
+    if (!both)
+      return {};
+    own = *both;
+  }
+  return code.broadcast(term.value, dims);
+}
+
 Term contract(const GraphCode &code, const Term &a, const Term &b,
               function_ref<bool(Label)> isNeededLater) {
   auto has = [](const Term &term, Label label) { return llvm::is_contained(term.labels, label); };
@@ -153,6 +168,11 @@ Term contract(const GraphCode &code, const Term &a, const Term &b,
     if (!has(left, label))
       columns.push_back(label);
 
+  Value leftValue = repeated(code, left, right, inner);
+  right.value = repeated(code, right, left, inner);
+  left.value = leftValue;
+  if (!left.value || !right.value)
+    return {};
   GraphCode::Dims rowDims, columnDims;
   auto dimsOf = [&](const Term &term, const Labels &labels, GraphCode::Dims &dims) {
     for (Label label : labels)

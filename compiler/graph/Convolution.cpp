@@ -41,16 +41,20 @@ AffineExpr windowSpan(AffineExpr size, AffineExpr kernel, const Window &window, 
          (kernel - 1) * window.dilations[dim] - 1;
 }
 
-/// Number of windows along one dimension. Where it is rounded up, the size must be known.
+/// Number of windows along one dimension; null where there is none. Where it is rounded up, the
+/// size must be known.
 AffineExpr windowCount(Inference &infer, AffineExpr size, AffineExpr kernel, const Window &window,
                        size_t dim, size_t spatial, bool ceilMode) {
   int64_t low = window.pads[dim], high = window.pads[spatial + dim], stride = window.strides[dim];
   AffineExpr span = windowSpan(size, kernel, window, dim, spatial);
   auto n = infer.known(size), room = infer.known(span);
+  if (failed(infer.requireAtMost(infer.constant(1), kernel, "(V4) the window is empty")) ||
+      failed(infer.requireAtMost(
+          infer.shapes.simplify(size - span + low + high), infer.shapes.simplify(size + low + high),
+          "(V4) the window reaches over {a} elements of an image that has {b} with its pads")))
+    return {};
   if (!room)
-    return infer.shapes.simplify(span.floorDiv(stride) + 1);
-  if (*room < 0)
-    return infer.constant(0);
+    return infer.size(infer.shapes.simplify(span.floorDiv(stride) + 1));
   int64_t count = (ceilMode ? (*room + stride - 1) / stride : *room / stride) + 1;
   // A window that starts beyond the input and its low padding is left out.
   if (ceilMode && n && (count - 1) * stride >= *n + low)
@@ -74,9 +78,12 @@ LogicalResult inferPool(Op op, Inference infer, Type element, bool channelsLast)
     AffineExpr &size = dims[first + dim], kernel = infer.constant(op.getKernel()[dim]);
     AffineExpr span = windowSpan(size, kernel, window, dim, spatial);
     // Whether the last window is left out only the size itself tells.
+    AffineExpr count = windowCount(infer, size, kernel, window, dim, spatial, op.getCeilMode());
+    if (!count)
+      return failure();
     size = op.getCeilMode() && !infer.known(span)
                ? freshAtMost(infer, "pool", span.ceilDiv(window.strides[dim]) + 1)
-               : windowCount(infer, size, kernel, window, dim, spatial, op.getCeilMode());
+               : count;
   }
   return infer.give(element, dims);
 }
@@ -112,7 +119,8 @@ LogicalResult ConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
   auto outputs = infer.known(w[0]);
   if (group <= 0 || (outputs && *outputs % group != 0))
     return infer.error() << "(V2) the number of outputs is not a multiple of group " << group;
-  if (failed(infer.requireEqual(x[channel], w[1] * group, "(V1)",
+  if (failed(infer.requireMultiple(w[0], group, "(V2)", "the number of outputs")) ||
+      failed(infer.requireEqual(x[channel], w[1] * group, "(V1)",
                                 "channels of x and group times those of w")))
     return failure();
   Window window{getStrides(), getPads(), getDilations()};
@@ -120,7 +128,9 @@ LogicalResult ConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
     return failure();
   x[channel] = w[0];
   for (size_t dim = 0; dim < spatial; ++dim)
-    x[first + dim] = windowCount(infer, x[first + dim], w[2 + dim], window, dim, spatial, false);
+    if (AffineExpr &size = x[first + dim];
+        !(size = windowCount(infer, size, w[2 + dim], window, dim, spatial, false)))
+      return failure();
   return infer.give(element, x);
 }
 
@@ -142,6 +152,7 @@ LogicalResult ConvTransposeOp::inferResults(ShapeContext &shapes, SmallVectorImp
     return infer.error() << "(V3) has not one output padding for each of " << spatial
                          << " spatial dimensions";
   if (failed(infer.requireEqual(x[1], w[0], "(V1)", "channels of x and w")) ||
+      failed(infer.requireMultiple(x[1], int64_t(getGroup()), "(V2)", "the number of channels")) ||
       failed(checkBias(infer, w[1] * int64_t(getGroup()))))
     return failure();
   x[1] = w[1] * int64_t(getGroup());
@@ -165,7 +176,8 @@ LogicalResult DeformConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<T
     return infer.error() << "(V1) x and w have ranks " << x.size() << " and " << w.size();
   x[1] = w[0];
   for (size_t dim = 0; dim < spatial; ++dim)
-    x[2 + dim] = windowCount(infer, x[2 + dim], w[2 + dim], window, dim, spatial, false);
+    if (!(x[2 + dim] = windowCount(infer, x[2 + dim], w[2 + dim], window, dim, spatial, false)))
+      return failure();
   return infer.give(infer.element(0), x);
 }
 

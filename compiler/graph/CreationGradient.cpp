@@ -155,6 +155,7 @@ std::span<const NamedGradientRule> otherGradients() {
       {"map_keys", kZeroGradient},
       {"map_values", kNoGradient},
       {"kernel", kNoGradient},
+      {"check", kNoGradient},
   };
   return kRules;
 }

@@ -1,6 +1,8 @@
 // Walks a function and evaluates each operator by its reference; see Evaluate.h.
 #include "compiler/graph/Evaluate.h"
 
+#include "base/SizeText.h"
+#include "compiler/graph/Checks.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "reference/Sequences.h"
@@ -205,6 +207,8 @@ private:
       results.push_back(*tensor);
       return {};
     }
+    if (auto check = dyn_cast<CheckOp>(op))
+      return runCheck(check);
     if (isa<NoneOp>(op)) {
       results.emplace_back();
       return {};
@@ -253,6 +257,23 @@ private:
       results.emplace_back(std::move(tensor));
     results.resize(op->getNumResults());
     return {};
+  }
+
+  Status runCheck(CheckOp check) {
+    ShapeContext shapes(check.getContext());
+    Condition condition = conditionOf(check, shapes);
+    llvm::DenseMap<AffineExpr, AffineExpr> values;
+    for (StringAttr name : check.getSizes().getSymbols())
+      if (auto known = symbols_.find(name); known != symbols_.end())
+        values[shapes.symbol(name)] = shapes.constant(known->second);
+    for (AffineExpr *size : {&condition.a, &condition.b, &condition.unlessZero})
+      if (*size)
+        *size = shapes.simplify(size->replace(values));
+    auto a = dyn_cast<AffineConstantExpr>(condition.a),
+         b = dyn_cast<AffineConstantExpr>(condition.b);
+    if (!a || !b || SizeFacts().decide(condition) != false)
+      return {}; // of a value that is not computed here
+    return invalidArgument(formatSizes(condition.message, a.getValue(), b.getValue()));
   }
 
   Status runIf(IfOp op, std::vector<RuntimeValue> &results) {

@@ -74,6 +74,18 @@ LogicalResult TreeEnsembleOp::inferResults(ShapeContext &shapes, SmallVectorImpl
   return infer.give(element, {infer.dims(0)[0], infer.constant(int64_t(getTargets()))});
 }
 
+/// That the indices are no more than x has elements, along each other dimension than the axis.
+static LogicalResult requireWithinBeside(Inference &infer, int64_t axis) {
+  for (auto [dim, sizes] : llvm::enumerate(llvm::zip_equal(infer.dims(1), infer.dims(0)))) {
+    auto [indices, size] = sizes;
+    if (int64_t(dim) != axis &&
+        failed(infer.requireAtMost(indices, size,
+                                   "(G1) there are {a} indices along a dimension of {b}")))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult GatherElementsOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
   if (infer.unranked())
@@ -81,7 +93,10 @@ LogicalResult GatherElementsOp::inferResults(ShapeContext &shapes, SmallVectorIm
   if (infer.rank(0) != infer.rank(1))
     return infer.error() << "(G1) operand and indices have ranks " << infer.rank(0) << " and "
                          << infer.rank(1);
-  if (failed(infer.requireInteger(1, "indices")) || failed(infer.axis(getAxis(), infer.rank(0))))
+  auto axis = infer.axis(getAxis(), infer.rank(0));
+  if (failed(infer.requireInteger(1, "indices")) || failed(axis))
+    return failure();
+  if (failed(requireWithinBeside(infer, *axis)))
     return failure();
   return infer.give(infer.element(0), infer.dims(1));
 }
@@ -100,11 +115,26 @@ LogicalResult GatherNDOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Typ
   if (used > int64_t(dims.size()) || getBatchDims() > indices.size())
     return infer.error() << "(G1) index tuples of " << *depth << " after " << getBatchDims()
                          << " batch dimensions address an operand of rank " << dims.size();
+  for (int64_t dim = 0; dim < int64_t(getBatchDims()); ++dim)
+    if (failed(infer.requireEqual(dims[dim], indices[dim], "(G1)", "batch dimensions")))
+      return failure();
   indices.append(dims.begin() + used, dims.end());
   return infer.give(infer.element(0), indices);
 }
 
 namespace {
+/// That the updates are of that shape.
+LogicalResult requireShape(Inference &infer, ArrayRef<AffineExpr> wanted) {
+  Dims updates = infer.dims(2);
+  if (updates.size() != wanted.size())
+    return infer.error() << "(G1) updates have rank " << updates.size() << ", not "
+                         << wanted.size();
+  for (auto [size, other] : llvm::zip_equal(updates, wanted))
+    if (failed(infer.requireEqual(size, other, "(G1)", "sizes of the updates and of their places")))
+      return failure();
+  return success();
+}
+
 LogicalResult inferScatter(Inference infer) {
   if (failed(infer.requireSameElement(0, 2, "(G1)")) || failed(infer.requireInteger(1, "indices")))
     return failure();
@@ -116,10 +146,30 @@ LogicalResult inferScatter(Inference infer) {
 
 LogicalResult ScatterElementsOp::inferResults(ShapeContext &shapes,
                                               SmallVectorImpl<Type> &results) {
-  return inferScatter(Inference(shapes, *this, results));
+  Inference infer(shapes, *this, results);
+  if (infer.unranked() || infer.rank(0) != infer.rank(1))
+    return inferScatter(infer);
+  auto axis = infer.axis(getAxis(), infer.rank(0));
+  if (failed(axis) || failed(requireWithinBeside(infer, *axis)) ||
+      failed(requireShape(infer, infer.dims(1))))
+    return failure();
+  return inferScatter(infer);
 }
 LogicalResult ScatterNDOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
-  return inferScatter(Inference(shapes, *this, results));
+  Inference infer(shapes, *this, results);
+  if (infer.unranked() || infer.rank(1) == 0)
+    return inferScatter(infer);
+  Dims x = infer.dims(0), wanted = infer.dims(1);
+  auto depth = infer.known(wanted.pop_back_val());
+  if (depth && *depth > int64_t(x.size()))
+    return infer.error() << "(G1) index tuples of " << *depth << " address an operand of rank "
+                         << x.size();
+  if (depth) {
+    wanted.append(x.begin() + *depth, x.end());
+    if (failed(requireShape(infer, wanted)))
+      return failure();
+  }
+  return inferScatter(infer);
 }
 LogicalResult TensorScatterOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);

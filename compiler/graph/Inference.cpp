@@ -2,6 +2,7 @@
 #include "compiler/graph/Inference.h"
 
 #include "base/HostTensor.h"
+#include "base/SizeText.h"
 
 using namespace mlir;
 
@@ -35,6 +36,17 @@ LogicalResult Inference::checkRank(int64_t rank) {
                  << " is the most";
 }
 
+void Inference::requireSize(AffineExpr size) {
+  AffineExpr zero = constant(0), simple = shapes.simplify(size);
+  for (unsigned operand = 0; operand < op->getNumOperands(); ++operand)
+    if (auto type = dyn_cast<RankedTensorType>(op->getOperand(operand).getType());
+        type && type.getEncoding() && llvm::is_contained(shapes.dims(type), simple))
+      return;
+  if (facts_.decide(Condition::Relation::AtMost, zero, simple) != true)
+    shapes.require({Condition::Relation::AtMost, zero, simple,
+                    "the result would have a negative dimension, {b}"});
+}
+
 LogicalResult Inference::give(Type element, ArrayRef<AffineExpr> dims) {
   if (failed(checkRank(int64_t(dims.size()))))
     return failure();
@@ -43,6 +55,8 @@ LogicalResult Inference::give(Type element, ArrayRef<AffineExpr> dims) {
     auto size = known(dim);
     if (size && *size < 0)
       return error() << "would have a negative dimension, " << *size;
+    if (!size && shapes.listens())
+      requireSize(dim);
     if (size && *size > 0)
       sizes.push_back(*size);
   }
@@ -97,12 +111,51 @@ LogicalResult Inference::requireInteger(unsigned operand, StringRef name) {
                  << ", not an integer";
 }
 
+LogicalResult Inference::require(Condition condition) {
+  if (!ShapeContext::isExact(condition.a) || !ShapeContext::isExact(condition.b))
+    return success(); // beyond what a size can be, which is refused elsewhere
+  auto a = known(condition.a), b = known(condition.b);
+  auto guard = condition.unlessZero ? known(condition.unlessZero) : std::optional<int64_t>(1);
+  if (a && b && guard && SizeFacts().decide(condition) == false)
+    return error() << formatSizes(condition.message, *a, *b);
+  if (guard && *guard != 0)
+    condition.unlessZero = {};
+  if ((a && b && guard) || !shapes.listens() || SizeFacts().decide(condition) == true)
+    return success();
+  for (AffineExpr *part : {&condition.a, &condition.b, &condition.unlessZero})
+    if (*part)
+      *part = shapes.simplify(*part);
+  shapes.require(std::move(condition));
+  return success();
+}
+
 LogicalResult Inference::requireEqual(AffineExpr a, AffineExpr b, StringRef constraint,
                                       StringRef what) {
-  auto ka = known(a), kb = known(b);
-  if (!ka || !kb || *ka == *kb)
-    return success();
-  return error() << constraint << " " << what << " differ: " << *ka << " and " << *kb;
+  return require(
+      {Condition::Relation::Equal, a, b, (constraint + " " + what + " differ: {a} and {b}").str()});
+}
+
+LogicalResult Inference::requireAtMost(AffineExpr a, AffineExpr b, const Twine &message) {
+  return require({Condition::Relation::AtMost, a, b, message.str()});
+}
+
+LogicalResult Inference::requireOneOr(AffineExpr size, AffineExpr wanted, StringRef constraint,
+                                      StringRef what) {
+  return require({Condition::Relation::EqualOrOne, size, wanted,
+                  (constraint + " " + what + " differ: {a} and {b}").str()});
+}
+
+LogicalResult Inference::requireMultiple(AffineExpr size, int64_t of, StringRef constraint,
+                                         StringRef what) {
+  return require({Condition::Relation::Equal, size, size.floorDiv(of) * of,
+                  (constraint + " " + what + " is no multiple of " + Twine(of) + ": {a}").str()});
+}
+
+std::optional<AffineExpr> Inference::broadcast(AffineExpr a, AffineExpr b) {
+  auto common = shapes.broadcast(a, b);
+  if (common)
+    facts_.assumeSize(*common);
+  return common;
 }
 
 FailureOr<Dims> Inference::broadcast(ArrayRef<AffineExpr> a, ArrayRef<AffineExpr> b) {
@@ -111,7 +164,7 @@ FailureOr<Dims> Inference::broadcast(ArrayRef<AffineExpr> a, ArrayRef<AffineExpr
   Dims result(a);
   size_t missing = a.size() - b.size();
   for (auto [dim, size] : llvm::enumerate(b)) {
-    auto common = shapes.broadcast(a[missing + dim], size);
+    auto common = broadcast(a[missing + dim], size);
     if (!common)
       return error() << "shapes do not broadcast together: dimension " << missing + dim << " is "
                      << *known(a[missing + dim]) << " and " << *known(size);

@@ -36,6 +36,11 @@ public:
   }
   Dims dims(unsigned operand) { return shapes.dims(op->getOperand(operand).getType()); }
   mlir::AffineExpr fresh(llvm::StringRef hint = {});
+  /// A size of the result that other conditions keep from being negative.
+  mlir::AffineExpr size(mlir::AffineExpr size) {
+    facts_.assumeSize(shapes.simplify(size));
+    return size;
+  }
   mlir::AffineExpr constant(int64_t value) { return shapes.constant(value); }
   std::optional<int64_t> known(mlir::AffineExpr size) const;
   std::optional<llvm::SmallVector<int64_t>> constants(unsigned operand) {
@@ -62,17 +67,39 @@ public:
   mlir::LogicalResult requireRanks(unsigned first, llvm::ArrayRef<int64_t> ranks);
   mlir::LogicalResult requireSameElement(unsigned a, unsigned b, llvm::StringRef constraint);
   mlir::LogicalResult requireInteger(unsigned operand, llvm::StringRef name);
-  /// Sizes that must be equal: fails where they are known to differ.
+  // What must hold between sizes. Each fails where it is known not to, and is a condition of the
+  // ShapeContext where only the run can tell.
+
+  /// Sizes that must be equal.
   mlir::LogicalResult requireEqual(mlir::AffineExpr a, mlir::AffineExpr b,
                                    llvm::StringRef constraint, llvm::StringRef what);
+  /// a <= b; `message` says what else, with {a} and {b} for their values.
+  mlir::LogicalResult requireAtMost(mlir::AffineExpr a, mlir::AffineExpr b,
+                                    const llvm::Twine &message);
+  /// `size` is 1, or what is wanted.
+  mlir::LogicalResult requireOneOr(mlir::AffineExpr size, mlir::AffineExpr wanted,
+                                   llvm::StringRef constraint, llvm::StringRef what);
+  /// `size` is a multiple of the positive number.
+  mlir::LogicalResult requireMultiple(mlir::AffineExpr size, int64_t of, llvm::StringRef constraint,
+                                      llvm::StringRef what);
+  mlir::LogicalResult require(Condition condition);
 
   /// NumPy's broadcasting of two shapes.
   mlir::FailureOr<Dims> broadcast(llvm::ArrayRef<mlir::AffineExpr> a,
                                   llvm::ArrayRef<mlir::AffineExpr> b);
 
+  /// The same of one dimension; nothing where they can't agree.
+  std::optional<mlir::AffineExpr> broadcast(mlir::AffineExpr a, mlir::AffineExpr b);
+
   ShapeContext &shapes;
   mlir::Operation *op;
   llvm::SmallVectorImpl<mlir::Type> &results;
+
+private:
+  /// Records that the size isn't negative, unless that is certain.
+  void requireSize(mlir::AffineExpr size);
+
+  SizeFacts facts_; // of sizes that the operands have, or that operands have together
 };
 
 /// Row-major strides of a static shape, in elements.

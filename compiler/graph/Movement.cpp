@@ -76,13 +76,25 @@ LogicalResult BroadcastOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Ty
     return infer.error() << "has a result of lower rank than its operand";
   for (size_t dim = 0; dim < from.size(); ++dim) {
     AffineExpr size = to[to.size() - from.size() + dim];
-    auto own = infer.known(from[dim]);
-    if (own && *own == 1)
-      continue;
-    if (failed(infer.requireEqual(from[dim], size, "(M1)", "sizes of a broadcast dimension")))
+    if (failed(infer.requireOneOr(from[dim], size, "(M1)", "sizes of a broadcast dimension")))
       return failure();
   }
   return giveDeclared(infer);
+}
+
+/// (M2) of one dimension, unless nothing is read.
+static LogicalResult requireWithin(Inference &infer, AffineExpr size, AffineExpr count,
+                                   int64_t start, int64_t step) {
+  AffineExpr elements = infer.shapes.product(declaredDims(infer));
+  AffineExpr last = infer.constant(start) + (count - 1) * step;
+  AffineExpr highest = step > 0 ? last : infer.constant(start);
+  if (failed(infer.require({Condition::Relation::AtMost, highest + 1, size,
+                            "(M2) the slice reads {a} elements of a dimension of {b}", elements})))
+    return failure();
+  if (step > 0)
+    return success();
+  return infer.require({Condition::Relation::AtMost, infer.constant(0), last,
+                        "(M2) the slice goes back to element {b}", elements});
 }
 
 LogicalResult SliceOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
@@ -100,7 +112,12 @@ LogicalResult SliceOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> 
     if (start < 0 || step == 0)
       return infer.error() << "(M2) start " << start << " or step " << step << " of dimension "
                            << dim << " is out of range";
-    if (!size || !count || *count == 0)
+    if (!size || !count) {
+      if (failed(requireWithin(infer, from[dim], to[dim], start, step)))
+        return failure();
+      continue;
+    }
+    if (*count == 0)
       continue;
     int64_t last = start + (*count - 1) * step;
     if (start >= *size || last < 0 || last >= *size)

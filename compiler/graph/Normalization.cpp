@@ -29,7 +29,28 @@ LogicalResult inferLike(Inference infer, std::optional<int64_t> axis = std::null
     return failure();
   if (failed(infer.requireRank(0, leastRank, 64, "x")))
     return failure();
+  AffineExpr channels = infer.rank(0) > 1 ? infer.dims(0)[1] : infer.constant(1);
+  for (unsigned operand = 1; operand <= vectors; ++operand)
+    if (failed(infer.requireEqual(infer.dims(operand)[0], channels, "(N2)",
+                                  "the length of a parameter and the number of channels")))
+      return failure();
   return infer.giveSame(0);
+}
+
+/// That an operand, if it is there, broadcasts to these dimensions.
+LogicalResult requireBroadcast(Inference &infer, unsigned operand, ArrayRef<AffineExpr> to,
+                               StringRef name) {
+  if (!infer.present(operand))
+    return success();
+  Dims own = infer.dims(operand);
+  if (own.size() > to.size())
+    return infer.error() << "operand '" << name << "' has rank " << own.size() << ", more than "
+                         << to.size();
+  for (auto [size, wanted] : llvm::zip(own, to.take_back(own.size())))
+    if (failed(infer.requireOneOr(size, wanted, "(N1)",
+                                  ("the dimensions of '" + name + "' and of x").str())))
+      return failure();
+  return success();
 }
 } // namespace
 
@@ -43,7 +64,10 @@ LogicalResult HardmaxOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type
   return inferLike(Inference(shapes, *this, results), getAxis());
 }
 LogicalResult RmsNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
-  return inferLike(Inference(shapes, *this, results), getAxis());
+  Inference infer(shapes, *this, results);
+  if (!infer.unranked() && failed(requireBroadcast(infer, 1, infer.dims(0), "scale")))
+    return failure();
+  return inferLike(infer, getAxis());
 }
 LogicalResult BatchNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   return inferLike(Inference(shapes, *this, results), std::nullopt, 1, 4);
@@ -55,6 +79,10 @@ LogicalResult GroupNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Ty
   Inference infer(shapes, *this, results);
   if (int64_t(getGroups()) <= 0)
     return infer.error() << "has " << int64_t(getGroups()) << " groups";
+  if (!infer.unranked() && infer.rank(0) > 1 &&
+      failed(infer.requireMultiple(infer.dims(0)[1], int64_t(getGroups()), "(N3)",
+                                   "the number of channels")))
+    return failure();
   return inferLike(infer, std::nullopt, 2, 2);
 }
 LogicalResult LrnOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
@@ -62,23 +90,6 @@ LogicalResult LrnOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &r
 }
 
 /// Mean and deviation keep their dimensions as 1, in f32 where x is narrower.
-/// That an operand, if it is there, broadcasts to these dimensions, as far as sizes are known.
-static LogicalResult requireBroadcast(Inference &infer, unsigned operand, ArrayRef<AffineExpr> to,
-                                      StringRef name) {
-  if (!infer.present(operand))
-    return success();
-  Dims own = infer.dims(operand);
-  if (own.size() > to.size())
-    return infer.error() << "operand '" << name << "' has rank " << own.size() << ", more than "
-                         << to.size();
-  for (auto [size, wanted] : llvm::zip(own, to.take_back(own.size())))
-    if (infer.known(size) != 1 &&
-        failed(infer.requireEqual(size, wanted, "(N1)",
-                                  ("the dimensions of '" + name + "' and of x").str())))
-      return failure();
-  return success();
-}
-
 LogicalResult LayerNormOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
   Type statistic = infer.element(0);
@@ -114,16 +125,52 @@ LogicalResult AttentionOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Ty
       return d;
     if (count <= 0)
       return infer.error() << "has three-dimensional operands, and no number of heads";
+    if (failed(infer.requireMultiple(d[2], count, "(A1)", "the width of q, k or v")))
+      return failure();
     return Dims{d[0], infer.constant(count), d[1], shapes.simplify(d[2].floorDiv(count))};
   };
   auto q = heads(0, getQNumHeads()), k = heads(1, getKvNumHeads()), v = heads(2, getKvNumHeads());
   if (failed(q) || failed(k) || failed(v))
     return failure();
   AffineExpr total = (*k)[2];
+  struct Pair {
+    AffineExpr a, b;
+    const char *what;
+  };
+  for (auto [a, b, what] : {Pair{(*k)[0], (*q)[0], "the batches of q and k"},
+                            Pair{(*k)[3], (*q)[3], "the head sizes of q and k"},
+                            Pair{(*v)[0], (*k)[0], "the batches of k and v"},
+                            Pair{(*v)[1], (*k)[1], "the heads of k and v"},
+                            Pair{(*v)[2], (*k)[2], "the lengths of k and v"}})
+    if (failed(infer.requireEqual(a, b, "(A1)", what)))
+      return failure();
+  if (failed(infer.requireAtMost(infer.constant(1), (*k)[1], "(A1) k has no heads")) ||
+      failed(infer.requireEqual((*q)[1], (*q)[1].floorDiv((*k)[1]) * (*k)[1], "(A1)",
+                                "the heads of q and a multiple of those of k")))
+    return failure();
+  for (auto [past, fresh] : {std::pair(4u, &*k), std::pair(5u, &*v)})
+    for (size_t dim : {0, 1, 3})
+      if (infer.present(past) &&
+          failed(infer.requireEqual(infer.dims(past)[dim], (*fresh)[dim], "(A2)",
+                                    "sizes of the past and of what is new")))
+        return failure();
+  if (infer.present(4) && infer.present(5) &&
+      failed(infer.requireEqual(infer.dims(4)[2], infer.dims(5)[2], "(A2)",
+                                "the lengths of past keys and values")))
+    return failure();
+  if (infer.present(6) && failed(infer.requireEqual(infer.dims(6)[0], (*q)[0], "(A3)",
+                                                    "the number of lengths and the batch")))
+    return failure();
   if (infer.present(3) && failed(infer.requireRank(3, 1, 4, "mask")))
     return failure();
   if (infer.present(4))
     total = total + infer.dims(4)[2];
+  if (infer.present(3)) {
+    Dims mask = infer.dims(3), target{(*q)[0], (*q)[1], (*q)[2], mask.back()};
+    if (failed(requireBroadcast(infer, 3, target, "mask")) ||
+        failed(infer.requireAtMost(mask.back(), total, "(A4) the mask has {a} keys of {b}")))
+      return failure();
+  }
   Dims y = rank == 4 ? Dims{(*q)[0], (*q)[1], (*q)[2], (*v)[3]}
                      : Dims{(*q)[0], (*q)[2], (*q)[1] * (*v)[3]};
   (*k)[2] = total;

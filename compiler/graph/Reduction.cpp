@@ -51,8 +51,12 @@ LogicalResult inferReduce(Op op, ShapeContext &shapes, SmallVectorImpl<Type> &re
 template <typename Op>
 LogicalResult inferArg(Op op, ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, op, results);
-  return inferReduced(infer, {int64_t(op.getAxis())}, op.getKeepdims(),
-                      IntegerType::get(op->getContext(), 64));
+  int64_t axis = int64_t(op.getAxis());
+  if (!infer.unranked() && axis >= 0 && axis < infer.rank(0) &&
+      failed(infer.requireAtMost(infer.constant(1), infer.dims(0)[axis],
+                                 "(R3) there is no largest or smallest of {b} elements")))
+    return failure();
+  return inferReduced(infer, {axis}, op.getKeepdims(), IntegerType::get(op->getContext(), 64));
 }
 template <typename Op>
 LogicalResult inferRunning(Op op, ShapeContext &shapes, SmallVectorImpl<Type> &results) {

@@ -73,6 +73,10 @@ LogicalResult ResizeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
     else
       x[*axis] = infer.fresh("resize");
   }
+  for (auto [from, to] : llvm::zip_equal(infer.dims(0), x))
+    if (failed(infer.require({Condition::Relation::AtMost, infer.constant(1), from,
+                              "(S1) nothing can be resized that is empty", to})))
+      return failure();
   return infer.give(infer.element(0), x);
 }
 

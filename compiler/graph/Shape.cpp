@@ -245,6 +245,9 @@ AffineExpr ShapeContext::product(ArrayRef<AffineExpr> dims) const {
   return result.expression();
 }
 
+static constexpr char kBroadcastMessage[] = "the operands' shapes do not broadcast together: a "
+                                            "dimension is {a} in one and {b} in the other";
+
 std::optional<AffineExpr> ShapeContext::broadcast(AffineExpr a, AffineExpr b) {
   if (equal(a, b))
     return a;
@@ -256,11 +259,17 @@ std::optional<AffineExpr> ShapeContext::broadcast(AffineExpr a, AffineExpr b) {
   if (ca && cb)
     return std::nullopt;
   // A constant other than 1 is the result, whether the other is 1 or the same.
-  if (ca)
-    return a;
-  if (cb)
-    return b;
-  return freshSymbol("broadcast");
+  if (ca || cb) {
+    require({Condition::Relation::EqualOrOne, ca ? b : a, ca ? a : b, kBroadcastMessage});
+    return ca ? a : b;
+  }
+  // In an order of its own, so that operands that change places give the same size.
+  if (text(b) < text(a))
+    std::swap(a, b);
+  require({Condition::Relation::Broadcast, a, b, kBroadcastMessage});
+  // 1 where a is 1, and 0 elsewhere: of 2, 1, 0, 0, ... for a = 0, 1, 2, 3, ... what is odd.
+  AffineExpr isOne = constant(2).floorDiv(a + 1) % 2;
+  return simplify(a + isOne * (b - 1));
 }
 
 bool ShapeContext::isExact(AffineExpr expression) {

@@ -8,6 +8,8 @@
 // by symbols are allowed (semi-affine). A symbol is a size: an integer >= 0.
 #pragma once
 
+#include "compiler/graph/Conditions.h"
+
 #include "mlir/IR/AffineExpr.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
@@ -20,6 +22,9 @@ namespace tensmith::graph {
 /// The elements of a small integer tensor, row-major, over the symbols of the ShapeContext that
 /// gave them.
 using Contents = llvm::SmallVector<mlir::AffineExpr>;
+
+/// What the names of sizes begin with of which nothing is known.
+inline constexpr llvm::StringLiteral kUnknownSize = "unknown.";
 
 /// Contents are followed for tensors of at most so many elements.
 inline constexpr int64_t kMaxKnownContents = 1024;
@@ -48,7 +53,8 @@ public:
   /// Whether both are the same size for every value of the symbols.
   bool equal(mlir::AffineExpr a, mlir::AffineExpr b) const;
   /// The size that both have after NumPy's broadcasting; nothing where they can't agree. Where only
-  /// the run can tell, a fresh symbol.
+  /// the run can tell whether they do, that is a condition, and the size an expression that is
+  /// right if it holds.
   std::optional<mlir::AffineExpr> broadcast(mlir::AffineExpr a, mlir::AffineExpr b);
   /// a simplified: constants folded, terms collected, s0 floordiv s0 = 1. A constant that overflows
   /// becomes the largest number, which as a size is refused later.
@@ -57,6 +63,14 @@ public:
   static bool isExact(mlir::AffineExpr expression);
   /// The product of dimensions.
   mlir::AffineExpr product(llvm::ArrayRef<mlir::AffineExpr> dims) const;
+
+  /// What shape functions require and can't decide goes there from now on; null: nowhere.
+  void listen(std::vector<Condition> *conditions) { conditions_ = conditions; }
+  bool listens() const { return conditions_ != nullptr; }
+  void require(Condition condition) {
+    if (conditions_)
+      conditions_->push_back(std::move(condition));
+  }
 
   /// Elements of `value`, if it is a small integer tensor that is known (memoised; see the
   /// KnownContents interface).
@@ -70,6 +84,7 @@ private:
   llvm::DenseMap<mlir::StringAttr, unsigned> positions_;
   llvm::DenseMap<mlir::Value, std::optional<Contents>> known_;
   unsigned fresh_ = 0;
+  std::vector<Condition> *conditions_ = nullptr;
 };
 
 /// The dimension of a type as an expression over the type's own symbols (names in `symbolNames`).

@@ -102,6 +102,17 @@ def Graph_MapValuesOp : Graph_Op<"map_values"> {
   let results = (outs Graph_Tensor:$values);
 }
 
+def Graph_CheckOp : Op<Graph_Dialect, "check", [MemoryEffects<[MemWrite]>]> {
+  let summary = "ends the run with an error unless a relation between two sizes holds";
+  let description = [{
+    `sizes` has a and b, and where there is a third size nothing is required where that is 0. `relation`: 0: a = b, 1: a <= b,
+    2: a is b or 1, 3: one of both is 1, or they are equal. In `message` {a} and {b} stand for their values. It has no
+    operands: symbols are known everywhere in a function once a value has them as a whole dimension.
+  }];
+  let arguments = (ins I64Attr:$relation, Graph_DimsAttr:$sizes, StrAttr:$message);
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
 def Graph_KernelOp : Op<Graph_Dialect, "kernel", [Pure, IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">]> {
   let summary = "a region that becomes one kernel: its block's arguments are the operands";
   let description = [{

@@ -13,7 +13,9 @@ SizeText dimText(AffineExpr expression, ArrayRef<StringAttr> names) {
   if (!expression)
     return {SizeText::Atom, "?"};
   if (auto symbol = dyn_cast<AffineSymbolExpr>(expression))
-    return {SizeText::Atom, names[symbol.getPosition()].str()};
+    return {SizeText::Atom, names[symbol.getPosition()].getValue().starts_with(kUnknownSize)
+                                ? "?"
+                                : names[symbol.getPosition()].str()};
   if (auto constant = dyn_cast<AffineConstantExpr>(expression))
     return {SizeText::Atom, std::to_string(constant.getValue())};
   auto pair = cast<AffineBinaryOpExpr>(expression);

@@ -126,7 +126,8 @@ void Blocking::streamPanels(IndexMath &math, const MachineShape &machine, const 
   Value block =
       math.select(atMost(kFewTiles), blockOf(machine.l1Bytes / 2), blockOf(machine.l1Bytes));
   depthBlock = math.select(streamsPanels, block, depthBlock);
-  Value blocks = math.max(math.ceilDiv(of.depth, depthBlock), one);
+  // There may be nothing to sum up.
+  Value blocks = math.max(math.ceilDiv(of.depth, math.max(depthBlock, one)), one);
   depthBlocks = math.select(streamsPanels, blocks, depthBlocks);
 }
 
@@ -139,8 +140,8 @@ void Blocking::cutForRegisters(IndexMath &math, const MachineShape &machine,
                                const ProductExtents &of, Value rowBytes, Value work) {
   Value one = math.constant(1), allTiles = math.max(tiles, one), allPanels = math.max(panels, one);
   Value wanted = itemsFor(math, work, kWorkOfItem);
-  Value cachedRows =
-      math.div(bytesForRows(math, machine, math.mul(depthBlock, of.lineBytes)), rowBytes);
+  Value cachedRows = math.div(bytesForRows(math, machine, math.mul(depthBlock, of.lineBytes)),
+                              math.max(rowBytes, one));
   Value cached = math.max(math.div(cachedRows, math.constant(height)), one);
   tileBlocks = math.select(math.less(cachedRows, of.rows),
                            math.ceilDiv(allTiles, math.min(cached, allTiles)), one);

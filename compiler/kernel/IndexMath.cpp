@@ -109,8 +109,18 @@ SmallVector<Value> IndexMath::delinear(Value offset, ValueRange sizes) {
 }
 
 namespace {
+/// a / b rounded down, of an a that may be negative (s0 - 1 of no elements).
+Value floorDiv(IndexMath &math, Value a, Value b) {
+  auto &builder = math.builder;
+  Value quotient = builder.create<arith::DivSIOp>(math.location, a, b);
+  Value rest = math.sub(a, math.mul(quotient, b));
+  Value below = builder.create<arith::CmpIOp>(math.location, arith::CmpIPredicate::slt, rest,
+                                              math.constant(0));
+  return math.sub(quotient, math.select(below, math.constant(1), math.constant(0)));
+}
+
 /// The value of an expression over the symbols that `names` stand for. Sums may have negative terms
-/// on the way (s0 - 1), but quotients are taken of sizes only.
+/// on the way (s0 - 1), and so may what is divided.
 Value expressionValue(IndexMath &math, const SizeValues &sizes, ArrayRef<StringAttr> names,
                       AffineExpr expression) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expression))
@@ -123,17 +133,21 @@ Value expressionValue(IndexMath &math, const SizeValues &sizes, ArrayRef<StringA
   auto binary = cast<AffineBinaryOpExpr>(expression);
   Value a = expressionValue(math, sizes, names, binary.getLHS());
   Value b = expressionValue(math, sizes, names, binary.getRHS());
+  bool isSize = graph::SizeFacts().decide(graph::Condition::Relation::AtMost,
+                                          getAffineConstantExpr(0, expression.getContext()),
+                                          binary.getLHS()) == true;
   switch (binary.getKind()) {
   case AffineExprKind::Add:
     return math.add(a, b);
   case AffineExprKind::Mul:
     return math.mul(a, b);
   case AffineExprKind::FloorDiv:
-    return math.div(a, b);
+    return isSize ? math.div(a, b) : floorDiv(math, a, b);
   case AffineExprKind::CeilDiv:
-    return math.ceilDiv(a, b);
+    return isSize ? math.ceilDiv(a, b)
+                  : floorDiv(math, math.add(a, math.sub(b, math.constant(1))), b);
   case AffineExprKind::Mod:
-    return math.rem(a, b);
+    return isSize ? math.rem(a, b) : math.sub(a, math.mul(floorDiv(math, a, b), b));
   default:
     llvm_unreachable("no other binary expressions");
   }

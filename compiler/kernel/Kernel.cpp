@@ -51,65 +51,22 @@ bool broadcastsForCertain(Operation *op) {
   });
 }
 
-/// Whether the sizes are known to agree that the operator requires to: its code looks at none.
+/// Whether what the operator broadcasts is known to be 1 or as many: its code doesn't look which.
+/// Other sizes that have to agree are checked before it runs (vm/FunctionBuilder.cpp).
 bool agreesForCertain(Operation *op) {
   graph::ShapeContext shapes(op->getContext());
   auto dims = [&](unsigned operand) { return shapes.dims(op->getOperand(operand).getType()); };
-  auto isRanked = [](Value value) { return isa<RankedTensorType>(value.getType()); };
   if (isa<graph::MatMulOp>(op)) {
     auto a = dims(0), b = dims(1), result = shapes.dims(op->getResult(0).getType());
     auto fits = [&](ArrayRef<AffineExpr> matrices) {
       return broadcastsForCertain(shapes, matrices.drop_back(2), ArrayRef(result).drop_back(2));
     };
-    if (a.size() > 1 && b.size() > 1 && (!fits(a) || !fits(b)))
-      return false;
-    return a.empty() || b.empty() || shapes.equal(a.back(), b.size() == 1 ? b[0] : b[b.size() - 2]);
-  }
-  if (auto conv = dyn_cast<graph::ConvOp>(op)) {
-    auto x = dims(0), w = dims(1);
-    AffineExpr channels = conv.getChannelsLast() ? x.back() : x[1];
-    bool biased = isRanked(conv.getBias());
-    return shapes.equal(channels, shapes.simplify(w[1] * int64_t(conv.getGroup()))) &&
-           (!biased || shapes.equal(dims(2)[0], w[0]));
-  }
-  if (auto concat = dyn_cast<graph::ConcatOp>(op)) {
-    auto result = shapes.dims(concat.getType());
-    int64_t axis = int64_t(concat.getAxis());
-    for (unsigned operand = 0; operand < op->getNumOperands(); ++operand)
-      for (auto [dim, size] : llvm::enumerate(dims(operand)))
-        if (int64_t(dim) != (axis < 0 ? axis + int64_t(result.size()) : axis) &&
-            !shapes.equal(size, result[dim]))
-          return false;
-    return true;
-  }
-  if (auto gather = dyn_cast<graph::GatherElementsOp>(op)) {
-    auto x = dims(0), indices = dims(1);
-    int64_t axis = int64_t(gather.getAxis()) + (gather.getAxis() < 0 ? int64_t(x.size()) : 0);
-    for (auto [dim, size] : llvm::enumerate(indices)) {
-      auto known = dyn_cast<AffineConstantExpr>(size), limit = dyn_cast<AffineConstantExpr>(x[dim]);
-      bool isLess = known && limit && known.getValue() <= limit.getValue();
-      if (int64_t(dim) != axis && !isLess && !shapes.equal(size, x[dim]))
-        return false;
-    }
-  }
-  if (auto gather = dyn_cast<graph::GatherNDOp>(op)) {
-    auto x = dims(0), indices = dims(1);
-    for (size_t dim = 0; dim < size_t(gather.getBatchDims()); ++dim)
-      if (!shapes.equal(x[dim], indices[dim]))
-        return false;
-  }
-  if (isScatterRoot(op)) { // of whole rows
-    auto wanted = dims(1), updates = dims(2);
-    wanted.pop_back();
-    llvm::append_range(wanted, ArrayRef(dims(0)).drop_front());
-    if (!llvm::all_of(llvm::zip_equal(updates, wanted),
-                      [&](auto pair) { return shapes.equal(get<0>(pair), get<1>(pair)); }))
-      return false;
+    return a.size() < 2 || b.size() < 2 || (fits(a) && fits(b));
   }
   if (auto norm = dyn_cast<graph::LayerNormOp>(op)) {
     auto x = dims(0);
     for (Value operand : {norm.getScale(), norm.getBias()})
-      if (isRanked(operand))
+      if (isa<RankedTensorType>(operand.getType()))
         for (auto [size, wanted] :
              llvm::zip(llvm::reverse(shapes.dims(operand.getType())), llvm::reverse(x)))
           if (size != shapes.constant(1) && !shapes.equal(size, wanted))

@@ -40,7 +40,8 @@ LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
 // constants, and at the end for those that fusion has packed. Libraries get their operators before
 // these are transformed for kernels.
 constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite::Options &)>
-    kRewrites[] = {{"simplify", rewrite::simplify},
+    kRewrites[] = {{"check-sizes", rewrite::checkSizes},
+                   {"simplify", rewrite::simplify},
                    {"integer-products", rewrite::multiplyIntegers},
                    {"fold-constants", rewrite::foldConstants},
                    {"decompose", rewrite::decompose},
@@ -179,9 +180,14 @@ void Compilation::warn() {
 Status Compilation::rewriteGraph() {
   if (Status status = dump_.write(module_, "imported"); !status.ok())
     return status;
-  if (options_.byReference)
-    return outlineProgram();
   rewrite::Options options;
+  if (options_.byReference) {
+    Status status = outlineProgram();
+    for (func::FuncOp function : functions_)
+      if (status.ok() && failed(rewrite::checkSizes(function, options)))
+        return {StatusCode::Internal, options_.model + ": its sizes could not be checked"};
+    return status;
+  }
   options.machine = shape_;
   options.fuse = options_.fuse;
   // Recomputation and devices have values moved, each by itself.

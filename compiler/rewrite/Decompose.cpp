@@ -5,10 +5,13 @@
 // reduce_sum, div
 // before: instance_norm(reshape(x))     after: reshape(group_norm(x)), and what that is made of
 // before: matmul(a, b), a of n or 1 matrices, b of n     after: matmul(broadcast(a), b)
+// before: add(a, b), a of n or 1 numbers, b of m or 1    after: add(broadcast(a), broadcast(b))
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
 #include "compiler/rewrite/Rewrites.h"
+
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 
@@ -40,21 +43,16 @@ LogicalResult decomposeVectorProduct(graph::MatMulOp op, graph::GraphBuilder &bu
 }
 
 /// The operand of a matrix product as a stack that is certain to be as long as the other's where
-/// only the run can tell whether it is that, or 1. Null where nobody knows the longer one's size
-/// before the product.
+/// only the run can tell whether it is that, or 1.
 Value certainStack(graph::MatMulOp op, unsigned number, graph::GraphBuilder &builder) {
   auto &shapes = builder.shapes;
   auto own = shapes.dims(op->getOperand(number).getType());
-  auto other = shapes.dims(op->getOperand(1 - number).getType());
   auto dims = own, result = shapes.dims(op.getType());
   size_t missing = result.size() - own.size();
   for (size_t dim = 0; dim + 2 < own.size(); ++dim) {
     AffineExpr size = result[missing + dim];
     if (own[dim] == shapes.constant(1) || shapes.equal(own[dim], size))
       continue;
-    size_t ofOther = missing + dim + other.size() - result.size();
-    if (missing + dim + other.size() < result.size() || !shapes.equal(other[ofOther], size))
-      return {};
     dims[dim] = size;
   }
   return builder.broadcast(op->getOperand(number), dims);
@@ -66,7 +64,8 @@ LogicalResult broadcastStacks(graph::MatMulOp op, graph::GraphBuilder &builder,
     auto ranked = dyn_cast<RankedTensorType>(type);
     return ranked && ranked.getRank() > 1;
   };
-  if (!llvm::all_of(op->getOperandTypes(), isMatrices) || !isMatrices(op.getType()))
+  if (!llvm::all_of(op->getOperandTypes(), isMatrices) || !isMatrices(op.getType()) ||
+      !hasKnownSizes(op))
     return failure();
   Value a = certainStack(op, 0, builder), b = certainStack(op, 1, builder);
   if (!a || !b || (a == op.getA() && b == op.getB()))
@@ -108,11 +107,41 @@ LogicalResult groupChannels(graph::InstanceNormOp op, graph::GraphBuilder &build
   return success(results.back() != nullptr);
 }
 
+/// Of an element-wise operator each operand as one that is certain to be as large as the result,
+/// where only the run can tell: code of elements looks at no size.
+LogicalResult broadcastOperands(Operation *op, graph::GraphBuilder &builder,
+                                SmallVectorImpl<Value> &results) {
+  auto result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  auto isRanked = [](Value operand) { return isa<RankedTensorType>(operand.getType()); };
+  if (!result || !llvm::all_of(op->getOperands(), isRanked))
+    return failure();
+  auto &shapes = builder.shapes;
+  auto dims = shapes.dims(result);
+  IRMapping mapping;
+  bool changed = false;
+  for (Value operand : op->getOperands()) {
+    auto own = shapes.dims(operand.getType());
+    for (auto [size, wanted] : llvm::zip_equal(own, ArrayRef(dims).take_back(own.size())))
+      if (size != shapes.constant(1))
+        size = wanted;
+    Value whole = builder.broadcast(operand, own);
+    changed |= whole != operand;
+    mapping.map(operand, whole);
+  }
+  if (!changed)
+    return failure();
+  results.push_back(builder.builder.clone(*op, mapping)->getResult(0));
+  return success();
+}
+
 LogicalResult replacement(Operation *op, graph::GraphBuilder &builder,
                           SmallVectorImpl<Value> &results) {
   if (auto matmul = dyn_cast<graph::MatMulOp>(op))
     return success(succeeded(decomposeVectorProduct(matmul, builder, results)) ||
                    succeeded(broadcastStacks(matmul, builder, results)));
+  if (isa<graph::Elementwise>(op))
+    return kernel::canEmit(op) || !hasKnownSizes(op) ? failure()
+                                                     : broadcastOperands(op, builder, results);
   if (auto norm = dyn_cast<graph::InstanceNormOp>(op))
     if (succeeded(groupChannels(norm, builder, results)))
       return success();
@@ -134,11 +163,31 @@ void passPrecision(Operation *before, Operation *op) {
     graph::keepPrecision(made);
 }
 
-bool sameTypes(ResultRange results, ArrayRef<Value> values) {
-  for (auto [result, value] : llvm::zip(results, values))
-    if (!result.use_empty() && (!value || value.getType() != result.getType()))
+/// Gives the values the results' types, where these say the same sizes in other words.
+bool giveTypes(ResultRange results, SmallVectorImpl<Value> &values, graph::GraphBuilder &builder) {
+  for (auto [result, value] : llvm::zip(results, values)) {
+    if (result.use_empty() || (value && value.getType() == result.getType()))
+      continue;
+    auto own = value ? dyn_cast<RankedTensorType>(value.getType()) : RankedTensorType();
+    auto wanted = dyn_cast<RankedTensorType>(result.getType());
+    if (!own || !wanted || own.getElementType() != wanted.getElementType() ||
+        failed(verifyCompatibleShape(own, wanted)))
       return false;
+    value = builder.reshape(value, builder.shapes.dims(wanted));
+    if (!value || value.getType() != result.getType())
+      return false;
+  }
   return values.size() >= results.size();
+}
+
+/// What an impossible decomposition left behind.
+void removeBetween(Operation *before, Operation *op) {
+  for (Operation *made = op->getPrevNode(); made != before;) {
+    Operation *next = made->getPrevNode();
+    if (made->use_empty())
+      made->erase();
+    made = next;
+  }
 }
 
 } // namespace
@@ -149,7 +198,7 @@ LogicalResult decompose(func::FuncOp function, const Options &) {
     changed = false;
     SmallVector<Operation *> candidates;
     function.walk([&](Operation *op) {
-      if (isa<graph::Decomposable, graph::MatMulOp>(op))
+      if (isa<graph::Decomposable, graph::MatMulOp, graph::Elementwise>(op))
         candidates.push_back(op);
     });
     for (Operation *op : candidates) {
@@ -158,11 +207,12 @@ LogicalResult decompose(func::FuncOp function, const Options &) {
       graph::ShapeContext shapes(op->getContext());
       graph::GraphBuilder graphBuilder(builder, shapes, op->getLoc());
       SmallVector<Value> results;
-      // A decomposition that turns out impossible leaves dead operators behind, which
-      // simplification removes.
       ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
-      if (failed(replacement(op, graphBuilder, results)) || !sameTypes(op->getResults(), results))
+      if (failed(replacement(op, graphBuilder, results)) ||
+          !giveTypes(op->getResults(), results, graphBuilder)) {
+        removeBetween(before, op);
         continue;
+      }
       passPrecision(before, op);
       for (auto [result, value] : llvm::zip(op->getResults(), results))
         if (!result.use_empty())

@@ -5,6 +5,8 @@ namespace tensmith::rewrite {
 
 std::span<const Rewrite> rewrites() {
   static constexpr Rewrite kRewrites[] = {
+      {"graph-check-sizes", "check what operators require of sizes that only a run tells",
+       checkSizes},
       {"graph-decompose", "replace larger operators that no kernel takes whole", decompose},
       {"graph-simplify", "remove what does nothing", simplify},
       {"graph-fold-constants", "evaluate operators on constants", foldConstants},

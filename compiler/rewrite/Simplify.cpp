@@ -137,7 +137,8 @@ struct CastToSame : OpRewritePattern<graph::CastOp> {
 };
 
 /// broadcast(x)  ->  x where the types are the same;
-/// f(broadcast(x), y)  ->  f(x, y) where f is element-wise and y alone gives the result's shape
+/// f(broadcast(x), y)  ->  f(x, y) where f is element-wise, y alone gives the result's shape, and
+/// it is certain which dimensions of x are 1
 struct BroadcastBeforeElementwise : OpRewritePattern<graph::BroadcastOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(graph::BroadcastOp op, PatternRewriter &rewriter) const override {
@@ -150,8 +151,12 @@ struct BroadcastBeforeElementwise : OpRewritePattern<graph::BroadcastOp> {
       Operation *user = use.getOwner();
       if (!isa<graph::Elementwise>(user) || !givesShapeWithout(user, use.getOperandNumber()))
         continue;
+      bool couldEmit = kernel::canEmit(user);
       rewriter.modifyOpInPlace(user, [&] { use.set(op.getX()); });
-      changed = true;
+      if (couldEmit && !kernel::canEmit(user))
+        rewriter.modifyOpInPlace(user, [&] { use.set(op); });
+      else
+        changed = true;
     }
     return success(changed);
   }

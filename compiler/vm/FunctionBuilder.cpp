@@ -30,6 +30,8 @@ void collectOutside(Region &region, llvm::SetVector<Value> &captured,
         captured.insert(operand);
       addSymbols(operand.getType());
     }
+    if (auto check = dyn_cast<graph::CheckOp>(op))
+      symbols.insert(check.getSizes().getSymbols().begin(), check.getSizes().getSymbols().end());
     llvm::for_each(op->getResultTypes(), addSymbols);
   });
 }
@@ -38,6 +40,7 @@ void collectOutside(Region &region, llvm::SetVector<Value> &captured,
 
 Status FunctionBuilder::build(Block &block, ValueRange captured, ArrayRef<StringAttr> given) {
   block_ = &block;
+  shapes_.emplace(block.getParentOp()->getContext());
   for (StringAttr name : given) {
     expressions_.symbol(name);
     expressions_.bind(name);
@@ -48,9 +51,14 @@ Status FunctionBuilder::build(Block &block, ValueRange captured, ArrayRef<String
   for (Value param : params)
     if (auto type = dyn_cast<RankedTensorType>(param.getType()))
       expressions_.bind(type);
+  knownAtEntry_ = expressions_.knownSymbols();
   bounds_.begin();
   for (Value param : params)
     function_.params.push_back(addValue(param, plan::Storage::Parameter));
+  for (Value param : params)
+    if (auto type = dyn_cast<RankedTensorType>(param.getType()); type && type.getEncoding())
+      for (AffineExpr size : shapes_->dims(type))
+        facts_.assumeSize(size);
   for (Operation &op : block)
     positions_[&op] = positions_.size();
   for (auto concat : block.getOps<graph::ConcatOp>())
@@ -66,15 +74,65 @@ Status FunctionBuilder::build(Block &block, ValueRange captured, ArrayRef<String
     function_.results.push_back(*index);
   }
   layOutArena();
+  function_.instructions.insert(function_.instructions.begin(),
+                                std::make_move_iterator(entryChecks_.begin()),
+                                std::make_move_iterator(entryChecks_.end()));
   if (auto function = dyn_cast<func::FuncOp>(block.getParentOp());
       function && program::isSegment(function))
     addOverwrites();
   return {};
 }
 
+bool FunctionBuilder::addCheck(const graph::Condition &condition, Location location) {
+  if (facts_.decide(condition) == true)
+    return true;
+  SmallVector<AffineExpr> sizes{condition.a, condition.b};
+  if (condition.unlessZero)
+    sizes.push_back(condition.unlessZero);
+  bool known = true, early = true;
+  for (AffineExpr size : sizes)
+    size.walk([&](AffineExpr part) {
+      auto symbol = dyn_cast<AffineSymbolExpr>(part);
+      if (!symbol)
+        return;
+      StringAttr name = shapes_->symbols()[symbol.getPosition()];
+      known &= expressions_.known(name);
+      early &= knownAtEntry_.contains(name);
+    });
+  if (!known)
+    return false;
+  auto instruction = std::make_unique<plan::InstructionT>();
+  instruction->opcode = plan::Opcode::Check;
+  instruction->target = uint32_t(condition.relation);
+  for (AffineExpr size : sizes)
+    instruction->sizes.push_back(expressions_.affine(size, shapes_->symbols()));
+  instruction->message = tables_.addMessage(condition.message);
+  instruction->location = tables_.addLocation(location);
+  (early ? entryChecks_ : function_.instructions).push_back(std::move(instruction));
+  facts_.assume(condition);
+  return true;
+}
+
+Status FunctionBuilder::addChecks(graph::KernelOp op) {
+  for (Operation &inner : op.getBody().front())
+    for (const graph::Condition &condition : graph::conditionsOf(&inner, *shapes_))
+      if (!addCheck(condition, inner.getLoc()))
+        return unsupported(tables_.input.model + ": " + graph::describe(inner.getLoc()) +
+                           ": nothing tells one of the sizes that it requires something of; give "
+                           "an input that has it as a whole dimension, or a fixed size");
+  return {};
+}
+
 Status FunctionBuilder::addInstruction(Operation *op) {
   if (isa<graph::ConstantOp, graph::NoneOp>(op))
     return {};
+  if (auto check = dyn_cast<graph::CheckOp>(op)) {
+    // Where its size is that of a value which is computed no more, nobody reads anything by it.
+    if (graph::Condition condition = graph::conditionOf(check, *shapes_);
+        !addCheck(condition, check.getLoc()))
+      waiting_.emplace_back(condition, check.getLoc());
+    return {};
+  }
   auto instruction = std::make_unique<plan::InstructionT>();
   instruction->location = tables_.addLocation(op->getLoc());
   Status status;
@@ -94,6 +152,11 @@ Status FunctionBuilder::addInstruction(Operation *op) {
     return status;
   releaseValues(op, *instruction);
   function_.instructions.push_back(std::move(instruction));
+  for (Value result : op->getResults())
+    if (auto type = dyn_cast<RankedTensorType>(result.getType()); type && type.getEncoding())
+      for (AffineExpr size : shapes_->dims(type))
+        facts_.assumeSize(size);
+  llvm::erase_if(waiting_, [&](auto &check) { return addCheck(check.first, check.second); });
   return {};
 }
 
@@ -238,6 +301,8 @@ void FunctionBuilder::reserve(Operation *op) {
 }
 
 Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instruction) {
+  if (Status status = addChecks(op); !status.ok())
+    return status;
   instruction.opcode = plan::Opcode::Kernel;
   instruction.target = tables_.addKernel(op);
   if (Status status = addOperands(op.getInputs(), instruction); !status.ok())

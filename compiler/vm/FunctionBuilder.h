@@ -1,6 +1,7 @@
 // One function of a plan, from one block of graph IR.
 #pragma once
 
+#include "compiler/graph/Checks.h"
 #include "compiler/program/Program.h"
 #include "compiler/vm/MemoryPlan.h"
 #include "compiler/vm/ModuleTables.h"
@@ -29,6 +30,11 @@ private:
   };
 
   Status addInstruction(mlir::Operation *op);
+  /// The condition, unless it is proved or was checked before; false where one of its sizes is not
+  /// known yet.
+  bool addCheck(const graph::Condition &condition, mlir::Location location);
+  /// What the operators of a kernel require, which its code doesn't look at.
+  Status addChecks(graph::KernelOp op);
   Status addKernel(graph::KernelOp op, plan::InstructionT &instruction);
   Status addRoutine(mlir::Operation *op, plan::InstructionT &instruction);
   Status addCall(mlir::Operation *op, plan::InstructionT &instruction);
@@ -71,6 +77,11 @@ private:
   Expressions expressions_;
   SizeBounds bounds_;
   mlir::Block *block_ = nullptr;
+  std::optional<graph::ShapeContext> shapes_; // of the checks
+  graph::SizeFacts facts_;
+  std::vector<std::pair<graph::Condition, mlir::Location>> waiting_; // for sizes
+  llvm::DenseSet<mlir::StringAttr> knownAtEntry_;
+  std::vector<std::unique_ptr<plan::InstructionT>> entryChecks_; // come first
   llvm::DenseMap<mlir::Value, uint32_t> values_;
   llvm::DenseMap<mlir::Value, mlir::Value> views_;
   struct Part {

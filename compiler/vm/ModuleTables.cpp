@@ -39,6 +39,13 @@ uint32_t ModuleTables::addConstantTensor(const HostTensor &tensor) {
   return it->second;
 }
 
+uint32_t ModuleTables::addMessage(StringRef message) {
+  auto [it, isNew] = messages_.try_emplace(message.str(), module.messages.size());
+  if (isNew)
+    module.messages.push_back(message.str());
+  return it->second;
+}
+
 uint32_t ModuleTables::addKernel(graph::KernelOp op) {
   const KernelBinding &binding = input.kernel(op);
   // A library's function does many operators.

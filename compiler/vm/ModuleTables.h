@@ -17,6 +17,7 @@ public:
   uint32_t addKernel(graph::KernelOp op);
   Result<uint32_t> addRoutine(mlir::Operation *op);
   uint32_t addLocation(mlir::Location location);
+  uint32_t addMessage(llvm::StringRef message);
   /// A function for the block; see FunctionBuilder::build.
   Result<uint32_t> addFunction(std::string name, mlir::Block &block, mlir::ValueRange captured,
                                llvm::ArrayRef<mlir::StringAttr> given);
@@ -33,7 +34,7 @@ public:
 
 private:
   std::multimap<Hash128, size_t> constantsByHash_;
-  std::map<std::string, uint32_t> kernels_, locations_;
+  std::map<std::string, uint32_t> kernels_, locations_, messages_;
   std::map<std::tuple<int64_t, uint8_t, Shape>, uint32_t> constantTensors_;
 };
 

@@ -9,6 +9,18 @@ using namespace mlir;
 
 namespace tensmith::vm {
 
+/// Whether a check comes behind what computes the result: a run that fails leaves states as they
+/// were.
+static bool mayFailAfter(const plan::FunctionT &main, uint32_t result) {
+  bool isComputed = false;
+  for (const auto &instruction : main.instructions) {
+    isComputed |= llvm::is_contained(instruction->results, main.results[result]);
+    if (isComputed && instruction->opcode == plan::Opcode::Check)
+      return true;
+  }
+  return false;
+}
+
 Status addStates(func::FuncOp main, ModuleTables &tables) {
   for (BlockArgument argument : main.getArguments()) {
     unsigned number = argument.getArgNumber();
@@ -31,7 +43,8 @@ Status addStates(func::FuncOp main, ModuleTables &tables) {
         return tensor.status();
       state->initial = uint64_t(tables.addConstant(*tensor));
     }
-    state->in_place = next && isUpdateInPlace(argument, next);
+    state->in_place = next && isUpdateInPlace(argument, next) &&
+                      !mayFailAfter(*tables.module.functions[0], state->output);
     tables.module.states.push_back(std::move(state));
   }
   return {};

@@ -4,6 +4,7 @@
 
 #include "tests/random/Check.h"
 #include "tests/random/Generator.h"
+#include "tests/random/OpenForm.h"
 #include "tests/random/Reducer.h"
 #include "tests/random/SharedMemory.h"
 
@@ -62,6 +63,29 @@ public:
 private:
   static bool fuses(uint64_t seed) { return seed % 10 != 0; }
 
+  /// Of open sizes each pair of choices comes up together: a covering array of three in four rows,
+  /// with sizes by reference alone now and then.
+  CheckOptions formOf(uint64_t seed, const std::string &cache) const {
+    CheckOptions form{cache, options_.device, fuses(seed), {}};
+    if (!options_.openRuns)
+      return form;
+    constexpr bool kRows[][3] = {
+        {true, false, false}, {true, true, true}, {false, false, true}, {false, true, false}};
+    const bool *row = kRows[seed % 4];
+    form.fuse = row[0];
+    form.precision = row[1] ? Precision::Exact : Precision::Fast;
+    form.byReference = row[2] && seed % 3 == 0;
+    return form;
+  }
+
+  OwningOpRef<ModuleOp> graphOf(uint64_t seed) {
+    auto module = Generator(&context_, seed).run();
+    if (options_.openRuns)
+      if (auto open = openSizes(*module, seed, options_.openRuns))
+        return open;
+    return module;
+  }
+
   static bool complain(const std::string &text) {
     std::fprintf(stderr, "random-graphs: %s\n", text.c_str());
     return false;
@@ -84,7 +108,7 @@ private:
   }
 
   void record(Entry &entry, uint64_t seed) {
-    auto module = Generator(&context_, seed).run();
+    auto module = graphOf(seed);
     auto function = module->lookupSymbol<func::FuncOp>("main");
     for (Operation &op : function.getBody().front())
       for (size_t i = 0; i < operators_.size(); ++i)
@@ -92,7 +116,7 @@ private:
           ++shared_->drawn[i];
           ++entry.nodes;
         }
-    Report report = check(*module, {"", options_.device, fuses(seed), {}});
+    Report report = check(*module, formOf(seed, ""));
     entry.elements = report.elements;
     entry.loose = report.loose;
     std::snprintf(entry.message, sizeof entry.message, "%s", report.message.c_str());
@@ -175,10 +199,9 @@ private:
   void describe(const Entry &entry, uint64_t seed) {
     std::string path = options_.folder + "/seed-" + std::to_string(seed) + ".mlir";
     (void)llvm::sys::fs::create_directories(options_.folder);
-    auto module = Generator(&context_, seed).run();
+    auto module = graphOf(seed);
     if (options_.reduce && entry.verdict != Verdict::NotEvaluated && reduced_++ < kMostReduced)
-      module = reduceGraph(*module, entry.verdict,
-                           {options_.folder + "/kernels", options_.device, fuses(seed), {}},
+      module = reduceGraph(*module, entry.verdict, formOf(seed, options_.folder + "/kernels"),
                            options_.timeoutSeconds);
     std::error_code error;
     llvm::raw_fd_ostream file(path, error);
@@ -187,7 +210,10 @@ private:
       return;
     }
     module->print(file);
-    std::printf("  random-graphs --replay %s%s\n", path.c_str(), fuses(seed) ? "" : " --no-fuse");
+    CheckOptions form = formOf(seed, "");
+    std::printf("  random-graphs --replay %s%s%s%s\n", path.c_str(), form.fuse ? "" : " --no-fuse",
+                form.precision == Precision::Exact ? " --exact" : "",
+                form.byReference ? " --by-reference" : "");
   }
 
   bool coverage() {

@@ -4,6 +4,7 @@
 #include "compiler/graph/Evaluate.h"
 #include "compiler/pipeline/Compile.h"
 #include "runtime/Session.h"
+#include "tests/random/GuardedMemory.h"
 
 #include <cmath>
 #include <limits>
@@ -23,6 +24,8 @@ constexpr double kSpread = 8;
 struct Expectation {
   std::vector<HostTensor> inputs, results;
   std::vector<std::vector<double>> tolerances; // empty for what must be equal
+  bool isRefused = false;                      // by the reference
+  std::string why;
 };
 
 double smallestNormal(DataType type) {
@@ -58,6 +61,11 @@ Result<Expectation> expectation(func::FuncOp function, const Sizes &sizes) {
     return inputs.status();
   Expectation expected{std::move(*inputs), {}, {}};
   auto exact = graph::evaluate(function, {expected.inputs.begin(), expected.inputs.end()});
+  if (exact.status().code() == StatusCode::InvalidArgument) {
+    expected.isRefused = true;
+    expected.why = exact.status().message();
+    return expected;
+  }
   if (!exact.ok())
     return exact.status();
   for (graph::RuntimeValue &value : *exact)
@@ -110,11 +118,27 @@ Status run(runtime::Session &session, const Expectation &expected, Report &repor
            const std::string &where) {
   std::vector<runtime::TensorRef> inputs, outputs(expected.results.size());
   for (const HostTensor &input : expected.inputs) {
-    auto tensor = runtime::fromHostTensor(input);
+    auto tensor = guarded(input);
     if (!tensor.ok())
       return tensor.status();
     inputs.push_back(std::move(*tensor));
   }
+  if (expected.isRefused) {
+    outputs.resize(size_t(session.module().plan().outputs()->size()));
+    if (session.run(inputs, outputs).ok()) {
+      report.verdict = Verdict::NotRefused;
+      report.message = where + ": what is refused by the reference: " + expected.why;
+    }
+    return {};
+  }
+  for (size_t i = 0; i < outputs.size(); ++i)
+    if (const HostTensor &result = expected.results[i];
+        result.type() != DataType::String && result.type() != DataType::Undefined) {
+      auto tensor = guarded(result.type(), result.shape());
+      if (!tensor.ok())
+        return tensor.status();
+      outputs[i] = std::move(*tensor);
+    }
   if (Status status = session.run(inputs, outputs); !status.ok())
     return status.within(where);
   for (size_t i = 0; i < outputs.size() && report.verdict == Verdict::Agrees; ++i) {
@@ -133,8 +157,9 @@ Report failure(Verdict verdict, const Status &status) { return {verdict, status.
 } // namespace
 
 llvm::StringRef nameOf(Verdict verdict) {
-  static const llvm::StringRef kNames[] = {"agrees",        "differs", "not compiled", "not run",
-                                           "not evaluated", "crashed", "hung"};
+  static const llvm::StringRef kNames[] = {"agrees",  "differs",       "not compiled",
+                                           "not run", "not evaluated", "not refused",
+                                           "crashed", "hung"};
   return kNames[size_t(verdict)];
 }
 
@@ -145,10 +170,11 @@ Report check(ModuleOp module, const CheckOptions &options) {
   std::vector<Expectation> expectations;
   for (const Sizes &sizes : runsOf(function)) {
     auto expected = expectation(function, sizes);
-    if (expected.ok())
+    if (expected.ok() && !(expectations.empty() && expected->isRefused))
       expectations.push_back(std::move(*expected));
-    else if (expectations.empty()) // other sizes may not suit the graph's indices
-      return failure(Verdict::NotEvaluated, expected.status());
+    else if (expectations.empty())
+      return failure(Verdict::NotEvaluated,
+                     expected.ok() ? invalidArgument(expected->why) : expected.status());
   }
   OwningOpRef<ModuleOp> copy(cast<ModuleOp>(module->clone()));
   pipeline::CompileOptions compile;
@@ -156,6 +182,8 @@ Report check(ModuleOp module, const CheckOptions &options) {
   compile.cacheFolder = options.cacheFolder;
   compile.device = options.device;
   compile.fuse = options.fuse;
+  compile.precision = options.precision;
+  compile.byReference = options.byReference;
   compile.dumpFolder = options.dumpFolder;
   auto bytes = pipeline::compileToBytes(*copy, compile);
   if (!bytes.ok())

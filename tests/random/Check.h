@@ -1,6 +1,7 @@
 // Whether the compiled graph agrees with the reference, at every size and on one and two threads.
 #pragma once
 
+#include "base/Precision.h"
 #include "tests/random/Evaluation.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -13,6 +14,7 @@ enum class Verdict : uint8_t {
   NotCompiled,  // the compiler refused what the reference evaluates
   NotRun,       // the runtime did
   NotEvaluated, // the reference refused what the shape functions took; nothing was compared
+  NotRefused,   // the compiled code computed something where the reference refuses
   Crashed,      // the process died
   Hung,
 };
@@ -30,6 +32,8 @@ struct CheckOptions {
   std::string device; // that runs the kernels; empty: the host
   bool fuse = true;
   std::string dumpFolder;
+  Precision precision = Precision::Fast;
+  bool byReference = false; // the plan alone: each operator is evaluated
 };
 
 /// The module is left as it is.

@@ -2,10 +2,12 @@
 //
 //   random-graphs --count 2000            graphs 1 to 2000, as the test does
 //   random-graphs --first 17 --count 1    one of them
+//   random-graphs --open 8 --count 20000  with open sizes, at eight draws of them
 //   random-graphs --replay seed-17.mlir   what an earlier run wrote out
 #include "tests/random/Batch.h"
 #include "tests/random/Check.h"
 #include "tests/random/Generator.h"
+#include "tests/random/OpenForm.h"
 
 #include "compiler/graph/Dialects.h"
 #include "compiler/target/cpu/Dialects.h"
@@ -49,6 +51,11 @@ int main(int argc, char **argv) {
   app.add_option("--device", options.device, "What runs the kernels: separate");
   app.add_option("--replay", file, "Check the graph in a file instead");
   app.add_flag("!--no-fuse", replayed.fuse, "With --replay: every operator a kernel of its own");
+  bool isExact = false;
+  app.add_flag("--exact", isExact, "With --replay: no algorithms that round otherwise");
+  app.add_flag("--by-reference", replayed.byReference, "With --replay: no kernels");
+  app.add_option("--open", options.openRuns,
+                 "Open the inputs' sizes, and run at so many, wrong ones among them");
   app.add_option("--dump", replayed.dumpFolder, "With --replay: where each stage's IR goes");
   app.add_option("--print", print, "Print the graph of a seed instead");
   CLI11_PARSE(app, argc, argv);
@@ -58,10 +65,14 @@ int main(int argc, char **argv) {
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   replayed.device = options.device;
+  replayed.precision = isExact ? tensmith::Precision::Exact : tensmith::Precision::Fast;
   if (!file.empty())
     return replay(context, file, replayed);
   if (print) {
-    Generator(&context, print).run()->print(llvm::outs());
+    auto module = Generator(&context, print).run();
+    auto open = options.openRuns ? openSizes(*module, print, options.openRuns)
+                                 : mlir::OwningOpRef<mlir::ModuleOp>();
+    (open ? *open : *module)->print(llvm::outs());
     return 0;
   }
   return runBatch(context, options) ? 0 : 1;

@@ -1,0 +1,19 @@
+// Conditions as operators of the graph, and those that an operator has.
+#pragma once
+
+#include "compiler/graph/Graph.h"
+
+namespace tensmith::graph {
+
+/// What must hold for the operator to be run as its types say: what its shape function requires,
+/// and that the sizes that the types of its results name are those that it gives. Over the symbols
+/// of `shapes`; without those that hold for all sizes. None of operators that have regions.
+std::vector<Condition> conditionsOf(mlir::Operation *op, ShapeContext &shapes);
+
+/// A `graph.check` of the condition, which is over the symbols of `shapes`.
+CheckOp makeCheck(mlir::OpBuilder &builder, mlir::Location location, ShapeContext &shapes,
+                  const Condition &condition);
+/// The condition that it checks.
+Condition conditionOf(CheckOp check, ShapeContext &shapes);
+
+} // namespace tensmith::graph

@@ -1,0 +1,217 @@
+// Proofs of conditions on sizes by bounds; see Conditions.h.
+//
+// All expressions are polynomials in the normal form of Shape.cpp. The least value of one is found
+// from the inside out: a symbol is at least 0, or what was assumed of it; a sum is at least the sum
+// of the least values; a quotient by a positive number at least that of the numerator's. It is a
+// bound and not the minimum, so that what can't be shown may still hold.
+#include "compiler/graph/Conditions.h"
+
+#include "compiler/graph/Shape.h"
+
+using namespace mlir;
+
+namespace tensmith::graph {
+namespace {
+
+using Relation = Condition::Relation;
+
+std::optional<int64_t> constantOf(AffineExpr expression) {
+  auto constant = dyn_cast<AffineConstantExpr>(expression);
+  return constant ? std::optional(constant.getValue()) : std::nullopt;
+}
+
+std::optional<int64_t> sum(std::optional<int64_t> a, std::optional<int64_t> b) {
+  int64_t result;
+  return a && b && !__builtin_add_overflow(*a, *b, &result) ? std::optional(result) : std::nullopt;
+}
+
+std::optional<int64_t> product(std::optional<int64_t> a, std::optional<int64_t> b) {
+  int64_t result;
+  return a && b && !__builtin_mul_overflow(*a, *b, &result) ? std::optional(result) : std::nullopt;
+}
+
+int64_t floorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+} // namespace
+
+AffineExpr SizeFacts::normal(AffineExpr expression) const {
+  ShapeContext shapes(expression.getContext());
+  // What a symbol is equal to may have symbols that are equal to others.
+  for (size_t round = 0; !equals_.empty() && round <= equals_.size(); ++round) {
+    AffineExpr next = expression.replace(equals_);
+    if (next == expression)
+      break;
+    expression = next;
+  }
+  return shapes.simplify(expression);
+}
+
+std::optional<int64_t> SizeFacts::leastProduct(AffineExpr a, AffineExpr b) const {
+  for (auto [factor, other] : {std::pair(a, b), std::pair(b, a)})
+    if (auto constant = constantOf(factor))
+      return product(constant, *constant >= 0 ? least(other) : most(other));
+  auto x = least(a), y = least(b);
+  return x && y && *x >= 0 && *y >= 0 ? product(x, y) : std::nullopt;
+}
+
+std::optional<int64_t> SizeFacts::leastQuotient(AffineBinaryOpExpr quotient) const {
+  auto numerator = least(quotient.getLHS());
+  auto divisor = constantOf(quotient.getRHS());
+  bool up = quotient.getKind() == AffineExprKind::CeilDiv;
+  if (numerator && divisor && *divisor > 0)
+    return up ? -floorDiv(-*numerator, *divisor) : floorDiv(*numerator, *divisor);
+  // A divisor that isn't positive is no size that anything has.
+  return numerator && *numerator >= 0 ? std::optional<int64_t>(0) : std::nullopt;
+}
+
+std::optional<int64_t> SizeFacts::least(AffineExpr expression) const {
+  if (auto constant = constantOf(expression))
+    return constant;
+  if (isa<AffineSymbolExpr>(expression)) {
+    auto known = least_.find(expression);
+    return known == least_.end() ? 0 : known->second;
+  }
+  if (sizes_.contains(expression))
+    return 0;
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
+  if (!binary)
+    return std::nullopt;
+  switch (binary.getKind()) {
+  case AffineExprKind::Add:
+    return sum(least(binary.getLHS()), least(binary.getRHS()));
+  case AffineExprKind::Mul:
+    return leastProduct(binary.getLHS(), binary.getRHS());
+  case AffineExprKind::Mod:
+    return 0;
+  default:
+    return leastQuotient(binary);
+  }
+}
+
+std::optional<int64_t> SizeFacts::most(AffineExpr expression) const {
+  if (auto constant = constantOf(expression))
+    return constant;
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
+  if (!binary)
+    return std::nullopt;
+  AffineExpr a = binary.getLHS(), b = binary.getRHS();
+  auto divisor = constantOf(b);
+  switch (binary.getKind()) {
+  case AffineExprKind::Add:
+    return sum(most(a), most(b));
+  case AffineExprKind::Mul:
+    if (auto factor = constantOf(a))
+      return product(factor, *factor >= 0 ? most(b) : least(b));
+    return divisor ? product(divisor, *divisor >= 0 ? most(a) : least(a)) : std::nullopt;
+  case AffineExprKind::Mod:
+    return divisor && *divisor > 0 ? std::optional(*divisor - 1) : std::nullopt;
+  default:
+    return std::nullopt;
+  }
+}
+
+std::optional<bool> SizeFacts::decideEqual(AffineExpr a, AffineExpr b) const {
+  AffineExpr difference = normal(a - b);
+  if (auto constant = constantOf(difference))
+    return *constant == 0;
+  auto low = least(difference), high = most(difference);
+  if ((low && *low > 0) || (high && *high < 0))
+    return false;
+  return std::nullopt;
+}
+
+std::optional<bool> SizeFacts::decide(Relation relation, AffineExpr a, AffineExpr b) const {
+  AffineExpr one = getAffineConstantExpr(1, a.getContext());
+  if (relation == Relation::AtMost) {
+    AffineExpr room = normal(b - a);
+    auto low = least(room), high = most(room);
+    if (low && *low >= 0)
+      return true;
+    if (high && *high < 0)
+      return false;
+    for (const Condition &known : known_)
+      if (known.relation == Relation::AtMost && !known.unlessZero)
+        if (auto more = least(normal(room - (known.b - known.a))); more && *more >= 0)
+          return true;
+    return std::nullopt;
+  }
+  auto equal = decideEqual(a, b);
+  if (equal == true || relation == Relation::Equal) {
+    if (equal)
+      return equal;
+  } else {
+    auto isOne = decideEqual(a, one);
+    auto otherIsOne =
+        relation == Relation::Broadcast ? decideEqual(b, one) : std::optional<bool>(false);
+    if (isOne == true || otherIsOne == true)
+      return true;
+    if (equal == false && isOne == false && otherIsOne == false)
+      return false;
+  }
+  AffineExpr x = normal(a), y = normal(b);
+  for (const Condition &known : known_)
+    if (known.relation == relation && !known.unlessZero &&
+        ((known.a == x && known.b == y) ||
+         (relation != Relation::EqualOrOne && known.a == y && known.b == x)))
+      return true;
+  return std::nullopt;
+}
+
+std::optional<bool> SizeFacts::decide(const Condition &condition) const {
+  auto holds = decide(condition.relation, condition.a, condition.b);
+  if (!condition.unlessZero || holds == true)
+    return holds;
+  AffineExpr zero = getAffineConstantExpr(0, condition.a.getContext());
+  auto isVoid = decideEqual(condition.unlessZero, zero);
+  if (isVoid == true)
+    return true;
+  if (isVoid == false)
+    return holds;
+  for (const Condition &known : known_)
+    if (known.unlessZero && known.relation == condition.relation &&
+        known.a == normal(condition.a) && known.b == normal(condition.b) &&
+        known.unlessZero == normal(condition.unlessZero))
+      return true;
+  return std::nullopt;
+}
+
+void SizeFacts::assume(const Condition &condition) {
+  Condition known = condition;
+  known.a = normal(condition.a);
+  known.b = normal(condition.b);
+  AffineExpr zero = getAffineConstantExpr(0, condition.a.getContext());
+  if (known.unlessZero && decideEqual(known.unlessZero, zero) == false)
+    known.unlessZero = {};
+  if (known.unlessZero) {
+    known.unlessZero = normal(known.unlessZero);
+    known_.push_back(std::move(known));
+    return;
+  }
+  if (known.relation == Relation::Equal) {
+    // The later symbol becomes the earlier, so that none comes to be made of itself.
+    auto a = dyn_cast<AffineSymbolExpr>(known.a), b = dyn_cast<AffineSymbolExpr>(known.b);
+    auto isFree = [](AffineExpr symbol, AffineExpr value) {
+      bool free = true;
+      value.walk([&](AffineExpr part) { free &= part != symbol; });
+      return free;
+    };
+    if (b && (!a || b.getPosition() > a.getPosition()) && isFree(b, known.a))
+      equals_[b] = known.a;
+    else if (a && isFree(a, known.b))
+      equals_[a] = known.b;
+  }
+  if (known.relation == Relation::AtMost) {
+    // low <= symbol, in the form that bounds use.
+    AffineExpr room = normal(known.b - known.a);
+    auto binary = dyn_cast<AffineBinaryOpExpr>(room);
+    bool isSum = binary && binary.getKind() == AffineExprKind::Add;
+    auto constant = isSum ? constantOf(binary.getRHS()) : std::nullopt;
+    if (constant && isa<AffineSymbolExpr>(binary.getLHS())) {
+      int64_t &low = least_.try_emplace(binary.getLHS(), 0).first->second;
+      low = std::max(low, -*constant);
+    }
+  }
+  known_.push_back(std::move(known));
+}
+
+} // namespace tensmith::graph

@@ -1,0 +1,55 @@
+// RUN: tensmith-opt --graph-check-sizes --split-input-file %s | FileCheck %s
+// Breaks when a requirement that only the run can decide leaves no check, or one that is proved does.
+
+!a = tensor<?x?xf32, #graph.dims<["k", "n"], ()[s0, s1] -> (s1, s0)>>
+!b = tensor<?x?xf32, #graph.dims<["m", "p"], ()[s0, s1] -> (s0, s1)>>
+!c = tensor<?x?xf32, #graph.dims<["n", "p"], ()[s0, s1] -> (s0, s1)>>
+// CHECK-LABEL: func @depths_of_two_names
+// CHECK: graph.reshape %arg1 {{.*}} -> tensor<?x?xf32, #graph.dims<["k", "p"]
+// CHECK-NEXT: graph.check {message = "(C1) {{.*}}", relation = 0 : i64, sizes = #graph.dims<["k", "m"], ()[s0, s1] -> (s0, s1)>}
+// CHECK-NEXT: graph.matmul
+// The second product needs no check of its own.
+// CHECK-NEXT: graph.matmul
+// CHECK-NEXT: graph.add
+func.func @depths_of_two_names(%a: !a, %b: !b) -> !c {
+  %0 = graph.matmul %a, %b : (!a, !b) -> !c
+  %1 = graph.matmul %a, %b : (!a, !b) -> !c
+  %2 = graph.add %0, %1 : (!c, !c) -> !c
+  return %2 : !c
+}
+
+// -----
+
+!x = tensor<1x3x?xf32, #graph.dims<["h"], ()[s0] -> (1, 3, s0)>>
+!half = tensor<1x3x?xf32, #graph.dims<["h"], ()[s0] -> (1, 3, (s0 - 1) floordiv 2 + 1)>>
+!quarter = tensor<1x3x?xf32, #graph.dims<["h"], ()[s0] -> (1, 3, ((s0 - 1) floordiv 2) floordiv 2 + 1)>>
+// An image that has a pixel has one after each pool.
+// CHECK-LABEL: func @windows_over_an_image
+// CHECK: graph.check {message = "(V4) {{.*}}", relation = 1
+// CHECK-NOT: graph.check
+func.func @windows_over_an_image(%x: !x) -> !quarter {
+  %0 = graph.max_pool %x {dilations = array<i64: 1>, kernel = array<i64: 3>, pads = array<i64: 1, 1>, strides = array<i64: 2>} : (!x) -> !half
+  %1 = graph.max_pool %0 {dilations = array<i64: 1>, kernel = array<i64: 3>, pads = array<i64: 1, 1>, strides = array<i64: 2>} : (!half) -> !quarter
+  return %1 : !quarter
+}
+
+// -----
+
+!x = tensor<?x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 64)>>
+!y = tensor<?x4x16xf32, #graph.dims<["n"], ()[s0] -> (s0, 4, 16)>>
+// CHECK-LABEL: func @what_is_proved
+// CHECK-NOT: graph.check
+func.func @what_is_proved(%x: !x) -> !y {
+  %0 = graph.reshape %x : (!x) -> !y
+  return %0 : !y
+}
+
+// -----
+
+!x = tensor<?xf32, #graph.dims<["n"], ()[s0] -> (s0)>>
+// CHECK-LABEL: func @slice_from_the_fourth
+// CHECK-NEXT: graph.check {message = "(M2) {{.*}}", relation = 1 : i64, sizes = #graph.dims<["n"], ()[s0] -> (7, s0)>}
+func.func @slice_from_the_fourth(%x: !x) -> tensor<3xf32> {
+  %0 = graph.slice %x {starts = array<i64: 4>, steps = array<i64: 1>} : (!x) -> tensor<3xf32>
+  return %0 : tensor<3xf32>
+}

@@ -1,0 +1,20 @@
+// A drawn graph with the sizes of its inputs open, to be run at sizes that fit and at others.
+//
+// The graph was drawn at one size of each dimension. Here drawn dimensions of its inputs become
+// symbols, dimensions of one size often the same one, and the types of all results are inferred
+// anew. Types that operators are given (of a reshape, a broadcast, a slice) follow the operand's
+// symbols in some places and keep their numbers in others, as exported models do. Of the runs the
+// first has the sizes that the graph was drawn at; the others have sizes from 0 to 9 and drawn ones
+// in some places, most of which the reference refuses: so must the compiled code.
+#pragma once
+
+#include "tests/random/Evaluation.h"
+
+#include "mlir/IR/BuiltinOps.h"
+
+namespace tensmith::random_graphs {
+
+/// Null where the graph has no dimension to open, or an operator can't be typed without knowing it.
+mlir::OwningOpRef<mlir::ModuleOp> openSizes(mlir::ModuleOp drawn, uint64_t seed, int64_t runs);
+
+} // namespace tensmith::random_graphs
