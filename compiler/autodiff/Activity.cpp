@@ -19,13 +19,51 @@ void Activity::retire(Operation *op) {
   retired_.push_back(op);
 }
 
-bool Activity::mark(Value value) {
-  bool mayDepend =
-      graph::isDifferentiable(value.getType()) || isa<program::ObjectType>(value.getType());
-  return mayDepend && active_.insert(value).second;
+static bool holdsChanges(Type type) {
+  return isa<program::ObjectType>(type) || graph::holdsDifferentiable(type);
+}
+
+bool Activity::isUnknown(Value value) const {
+  return isActive(value) && !holdsChanges(value.getType());
+}
+
+bool Activity::hasUnknownOperands(Operation *op) const {
+  return llvm::any_of(op->getOperands(), [&](Value value) { return isUnknown(value); });
+}
+
+/// Whether an operator of the program makes integers of which nothing is known: data and calls may
+/// have them inside, where they aren't followed.
+bool Activity::programHidesIntegers(Operation *op) {
+  if (hidesIntegers_)
+    return *hidesIntegers_;
+  auto module = op->getParentOfType<ModuleOp>();
+  auto makesUnknown = [](Operation *inner) {
+    const graph::GradientRule *rule = graph::findGradientRule(inner);
+    bool isUnknown = rule && rule->isNone() && llvm::any_of(inner->getOperandTypes(), holdsChanges);
+    return isUnknown && !llvm::all_of(inner->getResultTypes(), holdsChanges)
+               ? WalkResult::interrupt()
+               : WalkResult::advance();
+  };
+  hidesIntegers_ = module && module->walk(makesUnknown).wasInterrupted();
+  return *hidesIntegers_;
+}
+
+/// Whether a result of the type changes with the active operands.
+bool Activity::mayChange(Operation *op, const graph::GradientRule *rule, Type type) {
+  if (rule && (rule->zero == graph::Zero::Step || rule->zero == graph::Zero::Unread))
+    return false;
+  if (holdsChanges(type) || hasUnknownOperands(op))
+    return true;
+  if (isa_and_nonnull<program::ProgramDialect>(op->getDialect()))
+    return programHidesIntegers(op);
+  if (!rule)
+    return isExpanded_ || !isa<graph::Decomposable>(op);
+  return rule->isNone();
 }
 
 bool Activity::isActive(Operation *op) const {
+  if (keptForValue_.contains(op))
+    return false;
   if (llvm::any_of(op->getOperands(), [&](Value value) { return isActive(value); }) ||
       program::hasEffects(op))
     return true;
@@ -43,11 +81,12 @@ void Activity::followOperator(Operation *op) {
     return follow(loop);
   if (isa<graph::IfOp, program::IfOp, program::MatchOp>(op))
     return followRegions(op);
-  const graph::GradientRule *rule = graph::findGradientRule(op->getName());
-  if ((rule && rule->isZero) || !isActive(op))
+  if (!isActive(op))
     return;
+  const graph::GradientRule *rule = graph::findGradientRule(op);
   for (Value result : op->getResults())
-    mark(result);
+    if (mayChange(op, rule, result.getType()))
+      mark(result);
 }
 
 void Activity::followRegions(Operation *op) {

@@ -145,7 +145,9 @@ public:
   Differentiation(func::FuncOp function, const Derivative &derivative)
       : function_(function), subject_(function), derivative_(derivative),
         builder_(function.getContext()), shapes_(function.getContext()),
-        graph_(builder_, shapes_, function.getLoc()), code_(graph_) {}
+        graph_(builder_, shapes_, function.getLoc()), code_(graph_) {
+    code_.keepsBits = derivative.keepsBits;
+  }
 
   Status run() {
     std::string problem;
@@ -227,13 +229,14 @@ private:
     if (wanted.empty())
       return invalidArgument("there is no input to differentiate by");
     Activity activity(wanted);
-    activity.follow(block());
-    expandOperators(code_, block(), activity);
+    followAndExpand(code_, block(), activity);
     builder_.setInsertionPoint(block().getTerminator());
     Status status =
         derivative_.mode == Mode::Reverse ? reverse(wanted, activity) : forward(wanted, activity);
     if (!status.ok())
       return status;
+    Operation *scope = function_->getParentOfType<ModuleOp>();
+    removeStandIns(scope ? scope : function_.getOperation());
     removeDead(block());
     return {};
   }

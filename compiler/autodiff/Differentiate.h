@@ -29,6 +29,9 @@ struct Derivative {
   std::vector<std::string> withRespectTo;
   /// Reverse: a cotangent is taken though the result has one element.
   bool takesCotangent = false;
+  /// The function's own results keep their bits, whatever is made of its operators for the
+  /// derivative: what the policy `exact` asks for.
+  bool keepsBits = false;
 };
 
 /// The function with the results "gradient.<argument>" or "tangent.<result>" after its own. A

@@ -114,18 +114,18 @@ LogicalResult transformingFrames(const GradientCode &code, Operation *op,
 
 std::span<const NamedGradientRule> creationGradients() {
   static const NamedGradientRule kRules[] = {
-      {"constant", kZeroGradient},
-      {"none", kZeroGradient},
+      {"constant", kUnread},
+      {"none", kUnread},
       {"range", kNoGradient},
-      {"iota", kZeroGradient},
-      {"random_uniform", kZeroGradient},
-      {"random_normal", kZeroGradient},
-      {"bernoulli", kZeroGradient},
-      {"multinomial", kZeroGradient},
+      {"iota", kUnread},
+      {"random_uniform", kUnread},
+      {"random_normal", kUnread},
+      {"bernoulli", kStep},
+      {"multinomial", kStep},
       {"dropout", pulled(dropping, Linear::Jointly, 1)},
       {"dft", pulled(transforming, Linear::Jointly, 1)},
       {"stft", expanded(transformingFrames, 0b101)},
-      {"window", kZeroGradient},
+      {"window", kOfIntegers},
       {"mel_weight_matrix", kNoGradient},
   };
   return kRules;
@@ -133,28 +133,12 @@ std::span<const NamedGradientRule> creationGradients() {
 
 std::span<const NamedGradientRule> otherGradients() {
   static const NamedGradientRule kRules[] = {
-      {"quantize", kNoGradient},
-      {"string_concat", kZeroGradient},
-      {"string_split", kZeroGradient},
-      {"string_normalize", kZeroGradient},
-      {"regex_full_match", kZeroGradient},
-      {"count_ngrams", kZeroGradient},
-      {"look_up", kNoGradient},
-      {"decode_image", kZeroGradient},
-      {"sequence_construct", kNoGradient},
-      {"sequence_at", kNoGradient},
-      {"sequence_insert", kNoGradient},
-      {"sequence_erase", kNoGradient},
-      {"sequence_length", kZeroGradient},
-      {"split_to_sequence", kNoGradient},
-      {"concat_from_sequence", kNoGradient},
-      {"optional", kNoGradient},
-      {"optional_has_element", kZeroGradient},
-      {"optional_get_element", kNoGradient},
-      {"zip_map", kNoGradient},
-      {"map_keys", kZeroGradient},
-      {"map_values", kNoGradient},
-      {"kernel", kNoGradient},
+      {"quantize", kNoGradient},         {"string_concat", kOfIntegers},
+      {"string_split", kOfIntegers},     {"string_normalize", kOfIntegers},
+      {"regex_full_match", kOfIntegers}, {"count_ngrams", kOfIntegers},
+      {"look_up", kNoGradient},          {"decode_image", kOfIntegers},
+      {"zip_map", kNoGradient},          {"map_keys", kUnread},
+      {"map_values", kNoGradient},       {"kernel", kNoGradient},
   };
   return kRules;
 }

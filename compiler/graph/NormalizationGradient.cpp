@@ -65,7 +65,7 @@ std::span<const NamedGradientRule> normalizationGradients() {
   static const NamedGradientRule kRules[] = {
       {"softmax", pulled(softmax)},
       {"log_softmax", pulled(logSoftmax)},
-      {"hardmax", kZeroGradient},
+      {"hardmax", kStep},
       {"layer_norm", pulled(layerNorm)},
   };
   return kRules;
