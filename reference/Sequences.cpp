@@ -99,7 +99,9 @@ Result<std::vector<HostTensor>> splitToTensors(const HostTensor &x, const HostTe
   return parts;
 }
 
-HostTensor zerosOf(const HostTensor &x) {
+Result<HostTensor> zerosOf(const HostTensor &x) {
+  if (!isFloat(x.type()) && !isInteger(x.type()))
+    return invalidArgument("there is no zero of " + std::string(name(x.type())));
   HostTensor zeros(x.type(), x.shape());
   for (int64_t i = 0; i < zeros.size(); ++i)
     zeros.setDouble(i, 0);

@@ -29,7 +29,7 @@ Result<std::vector<HostTensor>> splitToTensors(const HostTensor &x, const HostTe
 Result<HostTensor> concatTensors(std::vector<HostTensor> elements, const Attributes &attributes);
 
 /// Zeros of the type and shape.
-HostTensor zerosOf(const HostTensor &x);
+Result<HostTensor> zerosOf(const HostTensor &x);
 Result<HostTensor> sumOf(const HostTensor &a, const HostTensor &b);
 /// The size along the attribute `axis`.
 Result<int64_t> sizeAlong(const HostTensor &x, const Attributes &attributes);
@@ -245,11 +245,15 @@ private:
   }
 
   static Result<Value> zeros(Operands operands, const Attributes &attributes) {
-    const Value &value = operands[0];
-    if (Access::kind(value) == ValueKind::Tensor)
-      return Access::ofTensor(zerosOf(Access::tensor(value)));
-    if (Access::kind(value) != ValueKind::Sequence)
+    if (kindOf(operands, 0) == ValueKind::None)
       return Access::none();
+    const Value &value = operands[0];
+    if (Access::kind(value) == ValueKind::Tensor) {
+      auto zero = zerosOf(Access::tensor(value));
+      return zero ? Access::ofTensor(std::move(*zero)) : zero.status().within("sequence_zeros");
+    }
+    if (Access::kind(value) == ValueKind::Map)
+      return wrong("sequence_zeros", "its operand is a map");
     std::vector<Value> elements;
     for (const Value &element : Access::elements(value)) {
       auto zero = zeros({&element, 1}, attributes);
@@ -261,9 +265,10 @@ private:
   }
 
   static Result<Value> sum(Operands operands, const Attributes &attributes) {
+    for (size_t i : {0, 1})
+      if (kindOf(operands, i) == ValueKind::None)
+        return kindOf(operands, 1 - i) == ValueKind::None ? Access::none() : operands[1 - i];
     const Value &a = operands[0], &b = operands[1];
-    if (Access::kind(a) == ValueKind::None || Access::kind(b) == ValueKind::None)
-      return Access::kind(a) == ValueKind::None ? b : a;
     if (Access::kind(a) != Access::kind(b) || Access::kind(a) == ValueKind::Map)
       return wrong("sequence_sum", "its operands are no two tensors or sequences");
     if (Access::kind(a) == ValueKind::Tensor) {

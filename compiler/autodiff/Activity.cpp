@@ -31,21 +31,21 @@ bool Activity::hasUnknownOperands(Operation *op) const {
   return llvm::any_of(op->getOperands(), [&](Value value) { return isUnknown(value); });
 }
 
-/// Whether an operator of the program makes integers of which nothing is known: data and calls may
-/// have them inside, where they aren't followed.
-bool Activity::programHidesIntegers(Operation *op) {
-  if (hidesIntegers_)
-    return *hidesIntegers_;
-  auto module = op->getParentOfType<ModuleOp>();
-  auto makesUnknown = [](Operation *inner) {
+Operation *Activity::hiddenIntegers(Operation *op) const {
+  if (hiddenIntegers_)
+    return *hiddenIntegers_;
+  hiddenIntegers_ = nullptr;
+  auto makesUnknown = [&](Operation *inner) {
     const graph::GradientRule *rule = graph::findGradientRule(inner);
     bool isUnknown = rule && rule->isNone() && llvm::any_of(inner->getOperandTypes(), holdsChanges);
-    return isUnknown && !llvm::all_of(inner->getResultTypes(), holdsChanges)
-               ? WalkResult::interrupt()
-               : WalkResult::advance();
+    if (!isUnknown || llvm::all_of(inner->getResultTypes(), holdsChanges))
+      return WalkResult::advance();
+    hiddenIntegers_ = inner;
+    return WalkResult::interrupt();
   };
-  hidesIntegers_ = module && module->walk(makesUnknown).wasInterrupted();
-  return *hidesIntegers_;
+  if (auto module = op->getParentOfType<ModuleOp>())
+    module->walk(makesUnknown);
+  return *hiddenIntegers_;
 }
 
 /// Whether a result of the type changes with the active operands.
@@ -55,7 +55,7 @@ bool Activity::mayChange(Operation *op, const graph::GradientRule *rule, Type ty
   if (holdsChanges(type) || hasUnknownOperands(op))
     return true;
   if (isa_and_nonnull<program::ProgramDialect>(op->getDialect()))
-    return programHidesIntegers(op);
+    return hiddenIntegers(op) != nullptr;
   if (!rule)
     return isExpanded_ || !isa<graph::Decomposable>(op);
   return rule->isNone();

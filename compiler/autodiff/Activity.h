@@ -37,6 +37,9 @@ public:
   /// Whether it is active and has no changes for a rule to take: nothing is known of its
   /// derivative.
   bool isUnknown(mlir::Value value) const;
+  /// An operator of the program of `op` that makes integers of which nothing is known, null where
+  /// there is none. Data and calls may have these inside, where they aren't followed.
+  mlir::Operation *hiddenIntegers(mlir::Operation *op) const;
   size_t size() const { return active_.size(); }
 
   void followOperator(mlir::Operation *op);
@@ -55,12 +58,11 @@ private:
   bool mark(mlir::Value value) { return active_.insert(value).second; }
   bool mayChange(mlir::Operation *op, const graph::GradientRule *rule, mlir::Type type);
   bool hasUnknownOperands(mlir::Operation *op) const;
-  bool programHidesIntegers(mlir::Operation *op);
 
   llvm::DenseSet<mlir::Value> active_;
   llvm::DenseSet<mlir::Operation *> keptForValue_;
   llvm::SmallVector<mlir::Operation *> retired_;
-  std::optional<bool> hidesIntegers_;
+  mutable std::optional<mlir::Operation *> hiddenIntegers_;
   bool isExpanded_ = false;
 };
 

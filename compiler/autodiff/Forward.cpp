@@ -16,10 +16,11 @@ Value Forward::tangentOrZeros(Value value) const {
   return withTypeOf(code_, known ? known : code_.zerosLike(value), value);
 }
 
-LogicalResult Forward::run(Block &block) {
+LogicalResult Forward::run(Block &block, const llvm::DenseSet<Operation *> *needed) {
   SmallVector<Operation *> order;
   for (Operation &op : block.without_terminator())
-    order.push_back(&op);
+    if (!needed || needed->contains(&op))
+      order.push_back(&op);
   for (Operation *op : order)
     if (activity_.isActive(op) && failed(push(op)))
       return failure();

@@ -3,6 +3,7 @@
 
 #include "compiler/autodiff/Sequences.h"
 #include "compiler/graph/Evaluate.h"
+#include "compiler/program/Effects.h"
 #include "compiler/program/Structures.h"
 
 using namespace mlir;
@@ -132,7 +133,10 @@ LogicalResult reportUnknown(const Activity &activity, Value value, Operation *us
       break;
     value = *from;
   }
-  return reportNoGradient(user);
+  Operation *hidden = isa_and_nonnull<program::ProgramDialect>(user->getDialect())
+                          ? activity.hiddenIntegers(user)
+                          : nullptr;
+  return reportNoGradient(hidden ? hidden : user);
 }
 
 LogicalResult checkOperandsKnown(const Activity &activity, Operation *op) {
@@ -181,6 +185,24 @@ void followAndExpand(const graph::GradientCode &code, Block &block, Activity &ac
     activity.endExpansion();
     activity.follow(block);
   }
+}
+
+llvm::DenseSet<Operation *> operatorsBehind(Block &block, ArrayRef<Value> values) {
+  llvm::DenseSet<Operation *> needed;
+  auto need = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (Operation *own = op ? block.findAncestorOpInBlock(*op) : nullptr)
+      needed.insert(own);
+  };
+  for (Value value : values)
+    need(value);
+  for (Operation &op : llvm::reverse(block)) {
+    if (program::hasEffects(&op))
+      needed.insert(&op);
+    if (needed.contains(&op))
+      op.walk([&](Operation *inner) { llvm::for_each(inner->getOperands(), need); });
+  }
+  return needed;
 }
 
 bool isStandIn(Operation *op) {

@@ -21,6 +21,10 @@ bool isStandIn(mlir::Operation *op);
 /// Values instead of their stand-ins, in all of `scope`.
 void removeStandIns(mlir::Operation *scope);
 
+/// The operators of the block that the values come of, and those with effects.
+llvm::DenseSet<mlir::Operation *> operatorsBehind(mlir::Block &block,
+                                                  llvm::ArrayRef<mlir::Value> values);
+
 /// Takes those of the operators from `first` to `last` away that nobody uses.
 void removeUnused(Activity &activity, mlir::Operation *first, mlir::Operation *last);
 

@@ -147,6 +147,23 @@ def test_what_has_no_derivative_is_refused_by_name(name, mode):
         tensmith.grad(text, wrt=["x"], of="y") if mode == "grad" else tensmith.jvp(text, wrt=["x"], of=["y"])
 
 
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_has_no_derivative_is_in_nobodys_way(name):
+    """Breaks if an operator is asked for a derivative that no wanted output depends on."""
+    constants = {"s": numpy.array(0.01, "float32"), "z": numpy.array(0, "int8"), "mask": numpy.array(0x7FFFFFFF, "int32")}
+    beside = [helper.make_node(n.op_type, n.input, [f"beside_{o}" for o in n.output]) for n in REFUSED[name][:1]]
+    text = onnx.load_from_string(model([*beside, N("Sin", ["x"], ["b"])], [("x", TensorProto.FLOAT, [4, 3])], constants, 26 if name == "BitCast" else 19))
+    for own, n in zip(text.graph.node, REFUSED[name][:1]):
+        own.attribute.extend(n.attribute)
+    text.graph.output.append(onnx.ValueInfoProto(name=text.graph.node[0].output[0]))
+    x = drawn(4, 3)
+    expected = 2 * numpy.sin(x) * numpy.cos(x)
+    found = numpy.asarray(tensmith.grad(text.SerializeToString(), wrt=["x"], of="y").run(x=x)[-1])
+    numpy.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    along = tensmith.jvp(text.SerializeToString(), wrt=["x"], of=["y"]).run(**{"x": x, "tangent.x": numpy.ones_like(x)})[-1]
+    assert float(numpy.asarray(along)) == pytest.approx(float(numpy.sum(expected)), rel=1e-4)
+
+
 def test_the_scale_of_what_is_dequantised():
     constants = {"k": drawn(4, 3).astype("int8") * 7, "z": numpy.array(1, "int8")}
     text = model([N("DequantizeLinear", ["k", "x", "z"], ["b"])], [("x", TensorProto.FLOAT, [])], constants, 19)
