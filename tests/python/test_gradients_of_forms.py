@@ -69,6 +69,8 @@ def draw(seed):
                        activations=pick(["Sigmoid", "Tanh", "Tanh"], ["HardSigmoid", "Softsign", "Tanh"]))  # fmt: skip
     yield "gru", Form("GRU", {"x": n(4, 2, 3), "w": n(1, 9, 3), "r": n(1, 9, 3)}, hidden_size=3, linear_before_reset=pick(0, 1), direction=pick("forward", "reverse"))
     yield "instance_norm", Form("InstanceNormalization", {"x": n(2, 3, 4, 4), "s": n(3), "b": n(3)})
+    columns = pick(7, 8, 33)
+    yield "layer_norm", Form("LayerNormalization", {"x": n(9, columns), "s": n(columns), "b": n(columns)})
     yield "gelu", Form("Gelu", {"x": n(33)}, approximate=pick("none", "tanh"))
 
 
