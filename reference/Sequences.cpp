@@ -99,6 +99,28 @@ Result<std::vector<HostTensor>> splitToTensors(const HostTensor &x, const HostTe
   return parts;
 }
 
+Result<HostTensor> zerosOf(const HostTensor &x) {
+  if (!isFloat(x.type()) && !isInteger(x.type()))
+    return invalidArgument("there is no zero of " + std::string(name(x.type())));
+  HostTensor zeros(x.type(), x.shape());
+  for (int64_t i = 0; i < zeros.size(); ++i)
+    zeros.setDouble(i, 0);
+  return zeros;
+}
+
+Result<HostTensor> sumOf(const HostTensor &a, const HostTensor &b) {
+  HostTensor operands[] = {a, b};
+  ResultType type{a.type(), std::nullopt};
+  return only(evaluate({"add", {}, operands, {&type, 1}}));
+}
+
+Result<int64_t> sizeAlong(const HostTensor &x, const Attributes &attributes) {
+  auto axis = axisOf(attributes, x.rank());
+  if (!axis)
+    return axis.status();
+  return x.shape()[size_t(*axis)];
+}
+
 Result<HostTensor> concatTensors(std::vector<HostTensor> elements, const Attributes &attributes) {
   if (elements.empty())
     return invalidArgument("the sequence is empty");

@@ -28,6 +28,12 @@ Result<std::vector<HostTensor>> splitToTensors(const HostTensor &x, const HostTe
 /// concat_from_sequence.
 Result<HostTensor> concatTensors(std::vector<HostTensor> elements, const Attributes &attributes);
 
+/// Zeros of the type and shape.
+Result<HostTensor> zerosOf(const HostTensor &x);
+Result<HostTensor> sumOf(const HostTensor &a, const HostTensor &b);
+/// The size along the attribute `axis`.
+Result<int64_t> sizeAlong(const HostTensor &x, const Attributes &attributes);
+
 /// The numbers of a map's entries in the order of their keys, the last of those with equal keys.
 /// InvalidArgument where the keys are no vector of i64 or strings.
 Result<std::vector<int64_t>> entryOrder(const HostTensor &keys);
@@ -238,6 +244,67 @@ private:
     return operands[0];
   }
 
+  static Result<Value> zeros(Operands operands, const Attributes &attributes) {
+    if (kindOf(operands, 0) == ValueKind::None)
+      return Access::none();
+    const Value &value = operands[0];
+    if (Access::kind(value) == ValueKind::Tensor) {
+      auto zero = zerosOf(Access::tensor(value));
+      return zero ? Access::ofTensor(std::move(*zero)) : zero.status().within("sequence_zeros");
+    }
+    if (Access::kind(value) == ValueKind::Map)
+      return wrong("sequence_zeros", "its operand is a map");
+    std::vector<Value> elements;
+    for (const Value &element : Access::elements(value)) {
+      auto zero = zeros({&element, 1}, attributes);
+      if (!zero)
+        return zero;
+      elements.push_back(std::move(*zero));
+    }
+    return Access::ofElements(std::move(elements));
+  }
+
+  static Result<Value> sum(Operands operands, const Attributes &attributes) {
+    for (size_t i : {0, 1})
+      if (kindOf(operands, i) == ValueKind::None)
+        return kindOf(operands, 1 - i) == ValueKind::None ? Access::none() : operands[1 - i];
+    const Value &a = operands[0], &b = operands[1];
+    if (Access::kind(a) != Access::kind(b) || Access::kind(a) == ValueKind::Map)
+      return wrong("sequence_sum", "its operands are no two tensors or sequences");
+    if (Access::kind(a) == ValueKind::Tensor) {
+      auto total = sumOf(Access::tensor(a), Access::tensor(b));
+      return total ? Access::ofTensor(std::move(*total)) : total.status().within("sequence_sum");
+    }
+    const auto &left = Access::elements(a);
+    const auto &right = Access::elements(b);
+    if (left.size() != right.size())
+      return wrong("sequence_sum", "the sequences have " + std::to_string(left.size()) + " and " +
+                                       std::to_string(right.size()) + " elements");
+    std::vector<Value> elements;
+    for (size_t i = 0; i < left.size(); ++i) {
+      Value pair[] = {left[i], right[i]};
+      auto total = sum(pair, attributes);
+      if (!total)
+        return total;
+      elements.push_back(std::move(*total));
+    }
+    return Access::ofElements(std::move(elements));
+  }
+
+  static Result<Value> sizes(Operands operands, const Attributes &attributes) {
+    if (Status status = expect(operands, 0, ValueKind::Sequence, "sequence_sizes"); !status.ok())
+      return status;
+    const auto &elements = Access::elements(operands[0]);
+    HostTensor result(DataType::I64, {int64_t(elements.size())});
+    for (size_t i = 0; i < elements.size(); ++i) {
+      auto size = sizeAlong(Access::tensor(elements[i]), attributes);
+      if (!size)
+        return size.status().within("sequence_sizes");
+      result.setInt(int64_t(i), *size);
+    }
+    return Access::ofTensor(std::move(result));
+  }
+
   struct Entry {
     std::string_view name;
     Evaluator evaluate;
@@ -254,6 +321,9 @@ private:
       {"optional_none", nothing},
       {"optional_has_element", hasElement},
       {"optional_get_element", getElement},
+      {"sequence_zeros", zeros},
+      {"sequence_sum", sum},
+      {"sequence_sizes", sizes},
       {"zip_map", zip},
       {"map_keys", mapKeys},
       {"map_values", mapValues},

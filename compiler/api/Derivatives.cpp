@@ -56,6 +56,7 @@ Status addDerivatives(ModuleOp module, const ts_compile_options &options) {
     derivative.of = names(asked.of, asked.of_count);
     derivative.withRespectTo = names(asked.by, asked.by_count);
     derivative.takesCotangent = asked.takes_cotangent != 0;
+    derivative.keepsBits = options.precision == TS_PRECISION_EXACT;
     if (Status status = autodiff::differentiate(main, derivative); !status.ok())
       return status;
   }

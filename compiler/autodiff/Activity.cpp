@@ -19,13 +19,51 @@ void Activity::retire(Operation *op) {
   retired_.push_back(op);
 }
 
-bool Activity::mark(Value value) {
-  bool mayDepend =
-      graph::isDifferentiable(value.getType()) || isa<program::ObjectType>(value.getType());
-  return mayDepend && active_.insert(value).second;
+static bool holdsChanges(Type type) {
+  return isa<program::ObjectType>(type) || graph::holdsDifferentiable(type);
+}
+
+bool Activity::isUnknown(Value value) const {
+  return isActive(value) && !holdsChanges(value.getType());
+}
+
+bool Activity::hasUnknownOperands(Operation *op) const {
+  return llvm::any_of(op->getOperands(), [&](Value value) { return isUnknown(value); });
+}
+
+Operation *Activity::hiddenIntegers(Operation *op) const {
+  if (hiddenIntegers_)
+    return *hiddenIntegers_;
+  hiddenIntegers_ = nullptr;
+  auto makesUnknown = [&](Operation *inner) {
+    const graph::GradientRule *rule = graph::findGradientRule(inner);
+    bool isUnknown = rule && rule->isNone() && llvm::any_of(inner->getOperandTypes(), holdsChanges);
+    if (!isUnknown || llvm::all_of(inner->getResultTypes(), holdsChanges))
+      return WalkResult::advance();
+    hiddenIntegers_ = inner;
+    return WalkResult::interrupt();
+  };
+  if (auto module = op->getParentOfType<ModuleOp>())
+    module->walk(makesUnknown);
+  return *hiddenIntegers_;
+}
+
+/// Whether a result of the type changes with the active operands.
+bool Activity::mayChange(Operation *op, const graph::GradientRule *rule, Type type) {
+  if (rule && (rule->zero == graph::Zero::Step || rule->zero == graph::Zero::Unread))
+    return false;
+  if (holdsChanges(type) || hasUnknownOperands(op))
+    return true;
+  if (isa_and_nonnull<program::ProgramDialect>(op->getDialect()))
+    return hiddenIntegers(op) != nullptr;
+  if (!rule)
+    return isExpanded_ || !isa<graph::Decomposable>(op);
+  return rule->isNone();
 }
 
 bool Activity::isActive(Operation *op) const {
+  if (keptForValue_.contains(op))
+    return false;
   if (llvm::any_of(op->getOperands(), [&](Value value) { return isActive(value); }) ||
       program::hasEffects(op))
     return true;
@@ -43,11 +81,12 @@ void Activity::followOperator(Operation *op) {
     return follow(loop);
   if (isa<graph::IfOp, program::IfOp, program::MatchOp>(op))
     return followRegions(op);
-  const graph::GradientRule *rule = graph::findGradientRule(op->getName());
-  if ((rule && rule->isZero) || !isActive(op))
+  if (!isActive(op))
     return;
+  const graph::GradientRule *rule = graph::findGradientRule(op);
   for (Value result : op->getResults())
-    mark(result);
+    if (mayChange(op, rule, result.getType()))
+      mark(result);
 }
 
 void Activity::followRegions(Operation *op) {

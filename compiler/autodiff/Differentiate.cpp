@@ -9,6 +9,7 @@
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/IR/SymbolTable.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 
@@ -54,7 +55,14 @@ public:
     auto inputs = enter().getInputs();
     return block().getArgument(unsigned(llvm::find(inputs, outer) - inputs.begin()));
   }
+  /// One that an earlier derivative has added is taken for this one too: the same direction, the
+  /// same weights.
   Value addArgument(const std::string &name, Type type) {
+    auto known = llvm::find(argumentNames, name);
+    if (known != argumentNames.end()) {
+      Value given = argument(unsigned(known - argumentNames.begin()));
+      return given.getType() == type ? given : Value();
+    }
     argumentNames.push_back(name);
     if (body_ != function_)
       enter().getInputsMutable().append(
@@ -145,7 +153,9 @@ public:
   Differentiation(func::FuncOp function, const Derivative &derivative)
       : function_(function), subject_(function), derivative_(derivative),
         builder_(function.getContext()), shapes_(function.getContext()),
-        graph_(builder_, shapes_, function.getLoc()), code_(graph_) {}
+        graph_(builder_, shapes_, function.getLoc()), code_(graph_) {
+    code_.keepsBits = derivative.keepsBits;
+  }
 
   Status run() {
     std::string problem;
@@ -227,13 +237,14 @@ private:
     if (wanted.empty())
       return invalidArgument("there is no input to differentiate by");
     Activity activity(wanted);
-    activity.follow(block());
-    expandOperators(code_, block(), activity);
+    followAndExpand(code_, block(), activity);
     builder_.setInsertionPoint(block().getTerminator());
     Status status =
         derivative_.mode == Mode::Reverse ? reverse(wanted, activity) : forward(wanted, activity);
     if (!status.ok())
       return status;
+    Operation *scope = function_->getParentOfType<ModuleOp>();
+    removeStandIns(scope ? scope : function_.getOperation());
     removeDead(block());
     return {};
   }
@@ -250,8 +261,17 @@ private:
     }
   }
 
-  /// Names tell the outputs apart, also for a derivative of this one.
-  Status addResult(const std::string &name, Value value) {
+  static Status taken(const std::string &argument) {
+    return invalidArgument(
+        "there is an input '" + argument +
+        "' of another type already, and the derivative would have that name too");
+  }
+
+  /// Names tell the outputs apart, also for a derivative of this one. `otherwise` is the name where
+  /// the other is taken, as by the gradient of another output, or of one by the same input.
+  Status addResult(std::string name, const std::string &otherwise, Value value) {
+    if (llvm::is_contained(subject_.resultNames, name))
+      name = otherwise;
     if (llvm::is_contained(subject_.resultNames, name))
       return invalidArgument("there is an output '" + name +
                              "' already, and the derivative would have that name too");
@@ -275,6 +295,8 @@ private:
     Value seed = isSingle && !derivative_.takesCotangent
                      ? code_.filledLike(result, 1)
                      : subject_.addArgument("cotangent." + name, result.getType());
+    if (!seed)
+      return taken("cotangent." + name);
     auto module = function_->getParentOfType<ModuleOp>();
     Procedures procedures(module, code_);
     Changes &changes = procedures.changes();
@@ -292,7 +314,8 @@ private:
         gradient = changes.dense(gradient, value);
       if (!gradient)
         return reported();
-      if (Status status = addResult("gradient." + own, gradient); !status.ok())
+      if (Status status = addResult("gradient." + own, "gradient." + name + "." + own, gradient);
+          !status.ok())
         return status;
     }
     if (module)
@@ -319,10 +342,16 @@ private:
     builder_.setInsertionPointToStart(&block());
     for (auto [value, name] : llvm::zip_equal(wanted, derivative_.withRespectTo)) {
       Value change = subject_.addArgument("tangent." + name, value.getType());
+      if (!change)
+        return taken("tangent." + name);
       bool isData = isa<program::ObjectType>(value.getType());
       forward.give(value, isData ? changes.fromDense(change) : change);
     }
-    if (failed(forward.run(block())))
+    SmallVector<Value> results;
+    for (unsigned number : numbers)
+      results.push_back(subject_.results()[number]);
+    auto needed = operatorsBehind(block(), results); // of others nothing is asked
+    if (failed(forward.run(block(), &needed)))
       return reported();
     builder_.setInsertionPoint(block().getTerminator());
     graph_.location = function_.getLoc();
@@ -336,7 +365,9 @@ private:
         tangent = changes.dense(tangent, result);
       if (!tangent)
         return reported();
-      if (Status status = addResult("tangent." + name, tangent); !status.ok())
+      std::string along = llvm::join(derivative_.withRespectTo, ".");
+      if (Status status = addResult("tangent." + name, "tangent." + name + "." + along, tangent);
+          !status.ok())
         return status;
     }
     if (module)

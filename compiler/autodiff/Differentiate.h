@@ -29,10 +29,16 @@ struct Derivative {
   std::vector<std::string> withRespectTo;
   /// Reverse: a cotangent is taken though the result has one element.
   bool takesCotangent = false;
+  /// The function's own results keep their bits, whatever is made of its operators for the
+  /// derivative: what the policy `exact` asks for.
+  bool keepsBits = false;
 };
 
-/// The function with the results "gradient.<argument>" or "tangent.<result>" after its own. A
-/// failure leaves it as anything.
+/// The function with the results "gradient.<argument>" or "tangent.<result>" after its own. Where
+/// there is a result of that name, as there is of the second derivative by one argument,
+/// "gradient.<result>.<argument>" or "tangent.<result>.<argument>...". An argument for cotangents
+/// or tangents that an earlier derivative has added serves this one too. A failure leaves it as
+/// anything.
 Status differentiate(mlir::func::FuncOp function, const Derivative &derivative);
 
 } // namespace tensmith::autodiff

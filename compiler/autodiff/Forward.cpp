@@ -9,17 +9,18 @@ namespace tensmith::autodiff {
 
 Value Forward::tangentOrZeros(Value value) const {
   Value known = tangent(value);
-  if (pushed_ && !graph::isDifferentiable(value.getType()))
+  if (pushed_ && !graph::holdsDifferentiable(value.getType()))
     return pushed_->changes.orNone(known, value.getType());
   if (!known && pushed_)
     known = pushed_->changes.zeros(value);
   return withTypeOf(code_, known ? known : code_.zerosLike(value), value);
 }
 
-LogicalResult Forward::run(Block &block) {
+LogicalResult Forward::run(Block &block, const llvm::DenseSet<Operation *> *needed) {
   SmallVector<Operation *> order;
   for (Operation &op : block.without_terminator())
-    order.push_back(&op);
+    if (!needed || needed->contains(&op))
+      order.push_back(&op);
   for (Operation *op : order)
     if (activity_.isActive(op) && failed(push(op)))
       return failure();
@@ -30,6 +31,15 @@ LogicalResult Forward::push(Operation *op) {
   OpBuilder::InsertionGuard guard(code_.builder);
   code_.builder.setInsertionPointAfter(op);
   code_.graph.location = op->getLoc();
+  if (isStandIn(op)) {
+    if (Value change = tangent(op->getOperand(1)))
+      give(op->getResult(0), withTypeOf(code_, change, op->getResult(0)));
+    return success();
+  }
+  if (isa<graph::LoopOp, graph::IfOp>(op) ||
+      isa_and_nonnull<program::ProgramDialect>(op->getDialect()))
+    if (failed(checkOperandsKnown(activity_, op)))
+      return failure();
   if (auto loop = dyn_cast<graph::LoopOp>(op))
     return pushLoop(loop);
   if (auto branch = dyn_cast<graph::IfOp>(op))
@@ -50,8 +60,8 @@ LogicalResult Forward::push(Operation *op) {
 }
 
 LogicalResult Forward::pushTensorOperator(Operation *op) {
-  const graph::GradientRule *rule = graph::findGradientRule(op->getName());
-  if (rule && rule->isZero)
+  const graph::GradientRule *rule = graph::findGradientRule(op);
+  if (rule && rule->isZero())
     return success();
   bool hasTangent = false;
   for (OpOperand &operand : op->getOpOperands()) {
@@ -68,7 +78,7 @@ LogicalResult Forward::pushTensorOperator(Operation *op) {
     return reportNoGradient(op);
   if (rule->linear != graph::Linear::No)
     return pushLinear(op, *rule);
-  if (rule->pull && hasUnknownRank(op))
+  if (rule->pull && !rule->takesAnyRank && hasUnknownRank(op))
     return reportNoGradient(op, "where its operands' number of dimensions is not known");
   if (rule->pull)
     return pushTransposed(op, *rule);
@@ -106,7 +116,7 @@ LogicalResult Forward::pushLinear(Operation *op, const graph::GradientRule &rule
   if (rule.linear == graph::Linear::Jointly) {
     for (OpOperand &operand : op->getOpOperands())
       if (rule.reaches(operand.getOperandNumber()) &&
-          graph::isDifferentiable(operand.get().getType()))
+          graph::holdsDifferentiable(operand.get().getType()))
         own[operand.getOperandNumber()] = tangentOrZeros(operand.get());
     sum = applied(own);
   } else {
@@ -234,6 +244,8 @@ LogicalResult Forward::pushBranch(graph::IfOp branch) {
 
 LogicalResult Forward::pushLoop(graph::LoopOp loop) {
   Block &body = loop.getBody().front();
+  if (Value goesOn = body.getTerminator()->getOperand(0); activity_.isUnknown(goesOn))
+    return reportUnknown(activity_, goesOn, loop);
   size_t carried = loop.getCarried().size(), results = loop.getNumResults();
   SmallVector<bool> wasActive;
   for (Value result : loop.getResults())

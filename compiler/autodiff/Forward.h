@@ -33,8 +33,10 @@ public:
       : code_(code), activity_(activity), pushed_(pushed) {}
 
   void give(mlir::Value value, mlir::Value tangent) { tangents_[value] = tangent; }
-  /// Goes through the operators of the block up to its terminator.
-  mlir::LogicalResult run(mlir::Block &block);
+  /// Goes through the operators of the block up to its terminator; where `needed` is given, through
+  /// those alone.
+  mlir::LogicalResult run(mlir::Block &block,
+                          const llvm::DenseSet<mlir::Operation *> *needed = nullptr);
   /// Of a value; null for zero.
   mlir::Value tangent(mlir::Value value) const { return tangents_.lookup(value); }
   mlir::Value tangentOrZeros(mlir::Value value) const;

@@ -94,8 +94,7 @@ FailureOr<std::string> Forward::functionOf(const ActiveCall &call) {
   Block &block = push.getBody().front();
   SmallVector<Value> wanted = call.wanted(block);
   Activity activity(wanted);
-  activity.follow(block);
-  expandOperators(code_, block, activity);
+  followAndExpand(code_, block, activity);
   Forward inner(code_, activity, pushed_);
   for (Value value : wanted)
     inner.give(value, block.addArgument(tangentType(value.getType()), push.getLoc()));

@@ -1,7 +1,9 @@
 // Expanding operators and extending loops; see Operators.h.
 #include "compiler/autodiff/Operators.h"
 
+#include "compiler/autodiff/Sequences.h"
 #include "compiler/graph/Evaluate.h"
+#include "compiler/program/Effects.h"
 #include "compiler/program/Structures.h"
 
 using namespace mlir;
@@ -9,12 +11,13 @@ using namespace mlir;
 namespace tensmith::autodiff {
 namespace {
 
-/// What the operator is made of, built before it; false where it is to be left as it is.
+/// What the operator is made of, built behind it; false where it is to be left as it is.
 bool expansionOf(const graph::GradientCode &outer, Operation *op, SmallVectorImpl<Value> &results) {
   OpBuilder builder(op);
+  builder.setInsertionPointAfter(op);
   graph::GraphBuilder graph(builder, outer.graph.shapes, op->getLoc());
   graph::GradientCode code(graph);
-  const graph::GradientRule *rule = graph::findGradientRule(op->getName());
+  const graph::GradientRule *rule = graph::findGradientRule(op);
   ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
   if (rule && rule->expand)
     return !hasUnknownRank(op) && succeeded(rule->expand(code, op, results));
@@ -22,19 +25,50 @@ bool expansionOf(const graph::GradientCode &outer, Operation *op, SmallVectorImp
   return !rule && whole && succeeded(whole.decompose(graph, results));
 }
 
-bool needsExpansion(Operation *op) {
-  const graph::GradientRule *rule = graph::findGradientRule(op->getName());
-  return rule ? rule->expand != nullptr : isa<graph::Decomposable>(op);
+/// Whether changes go through the operator by what it is made of.
+bool needsExpansion(Operation *op, const Activity &activity) {
+  if (!activity.isActive(op))
+    return false;
+  const graph::GradientRule *rule = graph::findGradientRule(op);
+  if (!rule)
+    return isa<graph::Decomposable>(op);
+  return rule->expand && llvm::any_of(op->getOpOperands(), [&](OpOperand &operand) {
+           return activity.isActive(operand.get()) && rule->reaches(operand.getOperandNumber());
+         });
 }
 
+Value standIn(const graph::GradientCode &code, Value value, Value by) {
+  return code.builder
+      .create<UnrealizedConversionCastOp>(value.getLoc(), value.getType(), ValueRange{value, by})
+      .getResult(0);
+}
+
+/// The operators from behind `op` to before `after`, which are not to be left there unused.
+void eraseBetween(Operation *op, Operation *after) {
+  while (after->getPrevNode() != op)
+    after->getPrevNode()->erase();
+}
+
+/// What comes behind stays what it was: `after` is the first of it.
 LogicalResult expand(const graph::GradientCode &code, Operation *op, Activity &activity) {
-  Operation *before = op->getPrevNode();
+  Operation *after = op->getNextNode();
   Block &block = *op->getBlock();
+  const graph::GradientRule *rule = graph::findGradientRule(op);
+  bool keepsValue = rule ? !rule->givesValue : code.keepsBits;
   SmallVector<Value> values;
-  if (!expansionOf(code, op, values))
+  if (!expansionOf(code, op, values)) {
+    eraseBetween(op, after);
     return failure();
+  }
+  llvm::SmallPtrSet<Operation *, 16> own; // which may ask the operator's results for their sizes
+  for (Operation *made = op->getNextNode(); made != after; made = made->getNextNode())
+    own.insert(made);
+  auto isOutside = [&](OpOperand &use) {
+    return !own.contains(block.findAncestorOpInBlock(*use.getOwner()));
+  };
+  keepsValue |= llvm::any_of(op->getUses(), [&](OpOperand &use) { return !isOutside(use); });
   OpBuilder::InsertionGuard guard(code.builder);
-  code.builder.setInsertionPoint(op);
+  code.builder.setInsertionPoint(after);
   for (auto [result, value] : llvm::zip(op->getResults(), values)) {
     if (result.use_empty())
       continue;
@@ -43,27 +77,36 @@ LogicalResult expand(const graph::GradientCode &code, Operation *op, Activity &a
     Value typed = isOwn ? value : withType(code, value, result.getType());
     if (!typed)
       return failure();
-    result.replaceAllUsesWith(typed);
+    Value by = keepsValue ? standIn(code, result, typed) : typed;
+    result.replaceUsesWithIf(by, [&](OpOperand &use) {
+      return isOutside(use) && !(keepsValue && use.getOwner() == by.getDefiningOp());
+    });
   }
-  // What follows depends on the same values as before.
-  Operation *after = op->getNextNode();
-  activity.retire(op);
-  activity.follow(block, before ? before->getNextNode() : &block.front(), after);
+  Operation *first = op->getNextNode();
+  if (keepsValue)
+    activity.keepForValue(op);
+  else
+    activity.retire(op);
+  activity.follow(block, first, after);
   return success();
 }
 
-void expandFrom(const graph::GradientCode &code, Operation *op, Activity &activity) {
+bool expandFrom(const graph::GradientCode &code, Operation *op, Activity &activity) {
+  bool any = false;
   while (op) {
     for (Region &region : op->getRegions())
       if (!region.empty())
-        expandFrom(code, &region.front().front(), activity);
+        any |= expandFrom(code, &region.front().front(), activity);
     Operation *before = op->getPrevNode();
     Block *block = op->getBlock();
-    if (needsExpansion(op) && activity.isActive(op) && succeeded(expand(code, op, activity)))
+    if (needsExpansion(op, activity) && succeeded(expand(code, op, activity))) {
       op = before ? before->getNextNode() : &block->front(); // its parts may be whole, too
-    else
+      any = true;
+    } else {
       op = op->getNextNode();
+    }
   }
+  return any;
 }
 
 } // namespace
@@ -82,10 +125,33 @@ LogicalResult reportNoGradient(Operation *op, StringRef why) {
   return failure();
 }
 
+LogicalResult reportUnknown(const Activity &activity, Value value, Operation *user) {
+  while (Operation *op = value.getDefiningOp()) {
+    user = op;
+    auto from = llvm::find_if(op->getOperands(), [&](Value x) { return activity.isUnknown(x); });
+    if (from == op->getOperands().end())
+      break;
+    value = *from;
+  }
+  Operation *hidden = isa_and_nonnull<program::ProgramDialect>(user->getDialect())
+                          ? activity.hiddenIntegers(user)
+                          : nullptr;
+  return reportNoGradient(hidden ? hidden : user);
+}
+
+LogicalResult checkOperandsKnown(const Activity &activity, Operation *op) {
+  for (Value value : op->getOperands())
+    if (activity.isUnknown(value))
+      return reportUnknown(activity, value, op);
+  return success();
+}
+
 FailureOr<ActiveCall> activeCall(ModuleOp module, program::CallOp call, const Activity &activity) {
   auto callee = module.lookupSymbol<func::FuncOp>(call.getProcedure());
   if (!callee)
     return reportNoGradient(call, "where nothing is known of the function");
+  if (failed(checkOperandsKnown(activity, call)))
+    return failure();
   ActiveCall result{callee, {}, callee.getName().str() + "/"};
   for (Value input : call.getInputs()) {
     result.active.push_back(activity.isActive(input));
@@ -102,9 +168,54 @@ SmallVector<Value> ActiveCall::wanted(Block &body) const {
   return wanted;
 }
 
-void expandOperators(const graph::GradientCode &code, Block &block, Activity &activity,
+bool expandOperators(const graph::GradientCode &code, Block &block, Activity &activity,
                      Operation *first) {
-  expandFrom(code, first ? first : &block.front(), activity);
+  return expandFrom(code, first ? first : &block.front(), activity);
+}
+
+/// Expansion may show integers that are active, as of a quantisation within an operator; then more
+/// is active than was.
+void followAndExpand(const graph::GradientCode &code, Block &block, Activity &activity) {
+  resolveSequences(code, block);
+  activity.follow(block);
+  for (size_t size = 0; size != activity.size();) {
+    while (expandOperators(code, block, activity))
+      activity.follow(block);
+    size = activity.size();
+    activity.endExpansion();
+    activity.follow(block);
+  }
+}
+
+llvm::DenseSet<Operation *> operatorsBehind(Block &block, ArrayRef<Value> values) {
+  llvm::DenseSet<Operation *> needed;
+  auto need = [&](Value value) {
+    Operation *op = value.getDefiningOp();
+    if (Operation *own = op ? block.findAncestorOpInBlock(*op) : nullptr)
+      needed.insert(own);
+  };
+  for (Value value : values)
+    need(value);
+  for (Operation &op : llvm::reverse(block)) {
+    if (program::hasEffects(&op))
+      needed.insert(&op);
+    if (needed.contains(&op))
+      op.walk([&](Operation *inner) { llvm::for_each(inner->getOperands(), need); });
+  }
+  return needed;
+}
+
+bool isStandIn(Operation *op) {
+  return isa<UnrealizedConversionCastOp>(op) && op->getNumOperands() == 2;
+}
+
+void removeStandIns(Operation *scope) {
+  scope->walk([](Operation *op) {
+    if (!isStandIn(op))
+      return;
+    op->getResult(0).replaceAllUsesWith(op->getOperand(0));
+    op->erase();
+  });
 }
 
 void removeUnused(Activity &activity, Operation *first, Operation *last) {

@@ -9,9 +9,21 @@ namespace tensmith::autodiff {
 
 /// Replaces active operators that have no rule of their own by what they are made of, from `first`
 /// to the end of the block and in the regions on the way. One that can't be stays: whether anything
-/// goes through it is not known yet.
-void expandOperators(const graph::GradientCode &code, mlir::Block &block, Activity &activity,
+/// goes through it is not known yet. One whose bits what it is made of doesn't give stays as well,
+/// for its value, which a stand-in joins with the change of the other. Whether there was any.
+bool expandOperators(const graph::GradientCode &code, mlir::Block &block, Activity &activity,
                      mlir::Operation *first = nullptr);
+/// Follows the whole block, and expands its operators, until all that is active is known.
+void followAndExpand(const graph::GradientCode &code, mlir::Block &block, Activity &activity);
+
+/// Whether the operator is a stand-in: its value is operand 0, its change that of operand 1.
+bool isStandIn(mlir::Operation *op);
+/// Values instead of their stand-ins, in all of `scope`.
+void removeStandIns(mlir::Operation *scope);
+
+/// The operators of the block that the values come of, and those with effects.
+llvm::DenseSet<mlir::Operation *> operatorsBehind(mlir::Block &block,
+                                                  llvm::ArrayRef<mlir::Value> values);
 
 /// Takes those of the operators from `first` to `last` away that nobody uses.
 void removeUnused(Activity &activity, mlir::Operation *first, mlir::Operation *last);
@@ -52,5 +64,11 @@ bool hasUnknownRank(mlir::Operation *op);
 
 /// The error of an operator through which a derivative is asked for and has none.
 mlir::LogicalResult reportNoGradient(mlir::Operation *op, llvm::StringRef why = {});
+/// The same where `user` uses a value that changes in a way of which nothing is known: it names the
+/// operator that this comes from.
+mlir::LogicalResult reportUnknown(const Activity &activity, mlir::Value value,
+                                  mlir::Operation *user);
+/// Fails, with an error, where an operand is such a value.
+mlir::LogicalResult checkOperandsKnown(const Activity &activity, mlir::Operation *op);
 
 } // namespace tensmith::autodiff

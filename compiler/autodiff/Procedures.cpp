@@ -117,8 +117,7 @@ LogicalResult Procedures::build(func::FuncOp record, func::FuncOp pull, const Ac
   Type type = forward.getTerminator()->getOperand(0).getType();
   SmallVector<Value> wanted = call.wanted(forward);
   Activity activity(wanted);
-  activity.follow(forward);
-  expandOperators(code_, forward, activity);
+  followAndExpand(code_, forward, activity);
 
   Block *backward = new Block();
   pull.getBody().push_back(backward);

@@ -20,7 +20,7 @@ LogicalResult Reverse::add(Value value, Value cotangent) {
   else if (isa<program::ObjectType>(value.getType()))
     sum = changes().add(sum, cotangent, value.getType());
   else
-    sum = code_.add(sum, cotangent);
+    sum = code_.addChanges(sum, cotangent);
   return success(sum != nullptr);
 }
 
@@ -123,6 +123,10 @@ LogicalResult Reverse::pull(Operation *op) {
   if (!isReached && !(procedures_ && program::hasEffects(op)))
     return success();
   code_.graph.location = op->getLoc();
+  if (isStandIn(op))
+    return add(op->getOperand(1), given[0]);
+  if (failed(checkOperandsKnown(activity_, op)))
+    return failure();
   if (auto loop = dyn_cast<graph::LoopOp>(op))
     return reverseLoop(code_, activity_, loop, given, *this, procedures_);
   if (auto branch = dyn_cast<graph::IfOp>(op))
@@ -143,10 +147,14 @@ LogicalResult Reverse::pull(Operation *op) {
 }
 
 LogicalResult Reverse::pullTensorOperator(Operation *op, ArrayRef<Value> given) {
-  const graph::GradientRule *rule = graph::findGradientRule(op->getName());
+  const graph::GradientRule *rule = graph::findGradientRule(op);
   if (!rule || (!rule->scale && !rule->pull))
     return reportNoGradient(op);
-  if (rule->pull && hasUnknownRank(op))
+  if (rule->pull && !rule->takesAnyRank && hasUnknownRank(op))
+    return reportNoGradient(op, "where its operands' number of dimensions is not known");
+  // An operand that is the only one is not broadcast.
+  bool mayBroadcast = rule->scale && !llvm::all_equal(op->getOperands());
+  if (mayBroadcast && hasUnknownRank(op))
     return reportNoGradient(op, "where its operands' number of dimensions is not known");
   if (isa<graph::SliceOp>(op) && activity_.isActive(op->getOperand(0)) && addSlice(op, given[0]))
     return success();
@@ -158,8 +166,10 @@ LogicalResult Reverse::pullTensorOperator(Operation *op, ArrayRef<Value> given) 
       continue;
     if (!rule->reaches(number))
       return reportNoGradient(op, "with respect to operand " + std::to_string(number));
-    Value result = rule->scale ? code_.sumLike(rule->scale(code_, op, given[0], number), value)
-                               : rule->pull(pullback, number);
+    Value result =
+        rule->scale ? rule->scale(code_, op, given[0], number) : rule->pull(pullback, number);
+    if (mayBroadcast)
+      result = code_.sumLike(result, value);
     if (!result)
       return reportNoGradient(op, "for what it is given");
     if (failed(add(value, result)))

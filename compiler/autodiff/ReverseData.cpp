@@ -56,7 +56,7 @@ LogicalResult Reverse::pullAsRows(Operation *op, Value cotangent) {
     return failure();
   if (!activity_.isActive(left))
     return success();
-  return add(left, graph::findGradientRule(op->getName())->pull({code_, op, cotangent}, 0));
+  return add(left, graph::findGradientRule(op)->pull({code_, op, cotangent}, 0));
 }
 
 LogicalResult Reverse::pullConstruct(program::ConstructOp construct, Value cotangent) {

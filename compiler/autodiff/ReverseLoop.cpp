@@ -23,6 +23,8 @@ public:
         inner_(code, activity, procedures) {}
 
   LogicalResult run(ArrayRef<Value> given) {
+    if (Value goesOn = body().getTerminator()->getOperand(0); activity_.isUnknown(goesOn))
+      return reportUnknown(activity_, goesOn, loop_);
     if (failed(beginBackward(given)) || failed(reverseBody()) || failed(endBackward()) ||
         failed(recordForward()))
       return failure();
@@ -162,7 +164,7 @@ private:
     deferred_.push_back({op->getOperand(1), left, cotangent});
     if (!activity_.isActive(left))
       return success();
-    const graph::GradientRule *rule = graph::findGradientRule(op->getName());
+    const graph::GradientRule *rule = graph::findGradientRule(op);
     return inner_.add(left, rule->pull({code_, op, cotangent}, 0));
   }
 
@@ -181,7 +183,8 @@ private:
         continue; // a value of the body that was computed from nothing wanted
       sums_.push_back(value);
       Value sum = block_->addArgument(value.getType(), loop_.getLoc());
-      yielded.push_back(withType(code_, code_.add(sum, inner_.take(value)), value.getType()));
+      yielded.push_back(
+          withType(code_, code_.addChanges(sum, inner_.take(value)), value.getType()));
     }
     for (const Deferred &part : deferred_)
       yielded.push_back(part.cotangent);

@@ -191,18 +191,18 @@ LogicalResult compression(const GradientCode &code, Operation *op,
 
 Value largest(const Pullback &pull, unsigned) { return addedAt(pull, pull.op->getResult(1)); }
 
-/// off + (on - off) * mask
+/// on where the mask is, else off.
 LogicalResult hotOne(const GradientCode &code, Operation *op, SmallVectorImpl<Value> &results) {
   Value values = op->getOperand(2);
   Type type = GraphCode::element(values);
   Value bounds = code.cast(code.vectorOf({0, 1}), type);
   Value mask = code.op("graph.one_hot", {op->getOperand(0), op->getOperand(1), bounds},
                        {code.integer("axis", integerOf(op, "axis", -1))});
+  Value isOn = code.cast(mask, code.builder.getI1Type());
   auto value = [&](int64_t index) {
     return code.reshape(code.slice(values, index, code.size(1)), {});
   };
-  Value step = code.mul(mask, code.sub(value(1), value(0)));
-  return finish(code.add(value(0), step), results);
+  return finish(code.where(isOn, value(1), value(0)), results);
 }
 
 } // namespace
@@ -211,17 +211,18 @@ std::span<const NamedGradientRule> gatherGradients() {
   static const NamedGradientRule kRules[] = {
       {"gather", pulled(gathering, Linear::Jointly, 1)},
       {"gather_elements", pulled(gatheringElements, Linear::Jointly, 1)},
-      {"gather_nd", expandedOrPulled(gatheringInBatches, gatheringTuples, Linear::Jointly, 1)},
+      {"gather_nd",
+       sameBits(expandedOrPulled(gatheringInBatches, gatheringTuples, Linear::Jointly, 1))},
       {"tree_ensemble", kNoGradient},
       {"scatter_elements", pulled(scattering, Linear::No, 0b101)},
       {"scatter_nd", pulled(scattering, Linear::No, 0b101)},
       {"tensor_scatter", pulled(writingToCache, Linear::Jointly, 0b11)},
-      {"one_hot", expanded(hotOne, 0b100)},
-      {"nonzero", kZeroGradient},
-      {"compress", expanded(compression)},
+      {"one_hot", sameBits(expanded(hotOne, 0b100))},
+      {"nonzero", kStep},
+      {"compress", sameBits(expanded(compression, 1))},
       {"topk", pulled(largest, Linear::No, 1)},
       {"unique", kNoGradient},
-      {"non_max_suppression", kZeroGradient},
+      {"non_max_suppression", kStep},
   };
   return kRules;
 }

@@ -13,6 +13,19 @@ bool isDifferentiable(Type type) {
   return element && element.getWidth() >= 16;
 }
 
+bool holdsDifferentiable(Type type) {
+  while (true) {
+    if (auto sequence = dyn_cast<SequenceType>(type))
+      type = sequence.getElement();
+    else if (auto optional = dyn_cast<OptionalType>(type))
+      type = optional.getElement();
+    else if (auto map = dyn_cast<MapType>(type))
+      return isa<FloatType>(map.getValue());
+    else
+      return isDifferentiable(type);
+  }
+}
+
 /// A name with a point is of one procedure alone, and of its values one tells the size: code that
 /// only names it may come to stand where nothing does.
 bool hasUnknownSizes(Type type) {
@@ -34,8 +47,31 @@ Value GradientCode::filledLike(Value x, double value) const {
   return op("graph.dynamic_broadcast", {scalar(x, value), shapeOf(x)});
 }
 
+Value GradientCode::zerosLike(Value x) const {
+  if (x && isa<SequenceType, OptionalType>(x.getType()))
+    return op("graph.sequence_zeros", {x});
+  return filledLike(x, 0);
+}
+
+Value GradientCode::addChanges(Value a, Value b) const {
+  if (a && isa<SequenceType, OptionalType>(a.getType()))
+    return op("graph.sequence_sum", {a, b});
+  return add(a, b);
+}
+
+/// Whether values of the type are of one shape: of a size without a name only a value tells it.
+static bool tellsShape(Type type) {
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  return ranked &&
+         llvm::all_of(llvm::seq<unsigned>(0, unsigned(ranked.getRank())),
+                      [&](unsigned dim) { return dimExpression(ranked, dim) != nullptr; });
+}
+static bool isAlike(Value x, Value like) {
+  return x == like || (x.getType() == like.getType() && tellsShape(x.getType()));
+}
+
 Value GradientCode::reshapeLike(Value x, Value like) const {
-  if (!x || x.getType() == like.getType())
+  if (!x || isAlike(x, like))
     return x;
   if (!hasUnknownSizes(like.getType()))
     return reshape(x, dims(like));
@@ -43,7 +79,7 @@ Value GradientCode::reshapeLike(Value x, Value like) const {
 }
 
 Value GradientCode::broadcastLike(Value x, Value like) const {
-  if (!x || x.getType() == like.getType())
+  if (!x || isAlike(x, like))
     return x;
   if (!hasUnknownSizes(like.getType()))
     return broadcast(x, dims(like));
@@ -95,12 +131,10 @@ Value GradientCode::sumRows(Value x, size_t count) const {
 }
 
 Value GradientCode::sumLike(Value x, Value like) const {
-  if (!x || x.getType() == like.getType())
+  if (!x || isAlike(x, like))
     return x;
-  if (!isRanked(x) || !isRanked(like)) {
-    emitError(graph.location) << "the gradient needs the number of dimensions, which is not known";
+  if (!isRanked(x) || !isRanked(like))
     return {};
-  }
   Dims from = dims(x), to = dims(like);
   auto own = cast<RankedTensorType>(x.getType()), other = cast<RankedTensorType>(like.getType());
   int64_t missing = int64_t(from.size()) - int64_t(to.size());
@@ -240,12 +274,22 @@ const GradientRule *findGradientRule(OperationName name) {
     for (auto table :
          {elementwiseGradients(), reductionGradients(), movementGradients(), gatherGradients(),
           contractionGradients(), convolutionGradients(), poolingGradients(), resamplingGradients(),
-          normalizationGradients(), creationGradients(), otherGradients()})
+          normalizationGradients(), creationGradients(), sequenceGradients(), otherGradients()})
       for (const NamedGradientRule &entry : table)
         rules[entry.name] = &entry.rule;
     return rules;
   }();
   return name.getDialectNamespace() == "graph" ? kRules.lookup(name.stripDialect()) : nullptr;
+}
+
+const GradientRule *findGradientRule(Operation *op) {
+  if (!isa<CastOp>(op) || isDifferentiable(op->getResult(0).getType()))
+    return findGradientRule(op->getName());
+  Type to = getElementTypeOrSelf(op->getResult(0).getType());
+  bool isFromIntegers = getElementTypeOrSelf(op->getOperand(0).getType()).isIntOrIndex();
+  return isFromIntegers && to.isIntOrIndex() ? &kOfIntegers
+         : to.isIntOrIndex()                 ? &kStep
+                                             : &kNoGradient;
 }
 
 } // namespace tensmith::graph

@@ -11,8 +11,8 @@
 //   what has no decomposition or whose decomposition is not the one to differentiate.
 //
 // An operator without a rule is differentiated by its decomposition. One that has neither says so:
-// `zero`, where the derivative is zero wherever there is one (comparisons, roundings, integers), or
-// `none`. See docs/gradients.md for what is assumed at kinks.
+// its derivative is zero, for one of the reasons of `Zero`, or there is `none`, and whoever asks
+// for one that goes through it is told. See docs/gradients.md for what is assumed at kinks.
 #pragma once
 
 #include "compiler/graph/GraphCode.h"
@@ -27,8 +27,15 @@ class GradientCode : public GraphCode {
 public:
   using GraphCode::GraphCode;
 
+  /// Values are to be those of the operators as they are, to the bit: a decomposition that is
+  /// differentiated stands beside its operator, which gives the value.
+  bool keepsBits = false;
+
   Value filledLike(Value x, double value) const;
-  Value zerosLike(Value x) const { return filledLike(x, 0); }
+  /// Of a sequence or an optional, one of zeros.
+  Value zerosLike(Value x) const;
+  /// The sum of two changes of a value: of sequences, of their elements.
+  Value addChanges(Value a, Value b) const;
   Value reshapeLike(Value x, Value like) const;
   Value broadcastLike(Value x, Value like) const;
   /// The transpose of broadcasting a value of the shape of `like`.
@@ -67,6 +74,8 @@ private:
 
 /// Whether changes of values of the type are numbers: tensors of floats of 16 bits or more.
 bool isDifferentiable(mlir::Type type);
+/// Whether it is such a tensor, or a sequence, an optional or a map of such.
+bool holdsDifferentiable(mlir::Type type);
 /// Whether a dimension has no expression, so that only the value tells it.
 bool hasUnknownSizes(mlir::Type type);
 
@@ -99,15 +108,28 @@ using PullRule = mlir::Value (*)(const Pullback &, unsigned operand);
 using ExpandRule = mlir::LogicalResult (*)(const GradientCode &, mlir::Operation *op,
                                            llvm::SmallVectorImpl<mlir::Value> &results);
 
+/// Why a derivative is zero.
+enum class Zero : uint8_t {
+  No,
+  Step,     // the result is constant but for jumps: roundings, comparisons, places of the largest
+  Unread,   // no element of an operand counts: shapes, lengths, constants
+  Integers, // what changes are of integers, booleans or text, which follow nothing differentiable
+};
+
 struct GradientRule {
   ScaleRule scale = nullptr;
   PullRule pull = nullptr;
   ExpandRule expand = nullptr; // tried first; may fail where there is a pull
   Linear linear = Linear::No;
   uint32_t through = ~0u; // bits of the operands with respect to which there is a derivative
-  bool isZero = false;
+  Zero zero = Zero::No;
+  /// `expand` gives the operator's own bits, so that its graph stands for the value as well. Of
+  /// others the operator itself gives the value, and the graph only its change.
+  bool givesValue = false;
+  bool takesAnyRank = false; // `pull` needs no number of dimensions
 
-  bool isNone() const { return !scale && !pull && !expand && !isZero; }
+  bool isZero() const { return zero != Zero::No; }
+  bool isNone() const { return !scale && !pull && !expand && !isZero(); }
   bool reaches(unsigned operand) const { return operand >= 32 || (through >> operand) & 1; }
 };
 
@@ -123,7 +145,20 @@ constexpr GradientRule expandedOrPulled(ExpandRule rule, PullRule pull, Linear l
                                         uint32_t through = ~0u) {
   return {nullptr, pull, rule, linear, through};
 }
-inline constexpr GradientRule kZeroGradient{nullptr, nullptr, nullptr, Linear::No, ~0u, true};
+/// One that only moves elements or chooses among them.
+constexpr GradientRule sameBits(GradientRule rule) {
+  rule.givesValue = true;
+  return rule;
+}
+constexpr GradientRule ofAnyRank(GradientRule rule) {
+  rule.takesAnyRank = true;
+  return rule;
+}
+constexpr GradientRule zeroed(Zero why) {
+  return {nullptr, nullptr, nullptr, Linear::No, ~0u, why};
+}
+inline constexpr GradientRule kStep = zeroed(Zero::Step), kUnread = zeroed(Zero::Unread),
+                              kOfIntegers = zeroed(Zero::Integers);
 inline constexpr GradientRule kNoGradient{};
 
 struct NamedGradientRule {
@@ -141,11 +176,15 @@ std::span<const NamedGradientRule> poolingGradients();
 std::span<const NamedGradientRule> resamplingGradients();
 std::span<const NamedGradientRule> normalizationGradients();
 std::span<const NamedGradientRule> creationGradients();
-/// Of the families that nothing is differentiated in: quantisation, text, sequences.
+std::span<const NamedGradientRule> sequenceGradients();
+/// Of the families that nothing is differentiated in: quantisation, text, maps.
 std::span<const NamedGradientRule> otherGradients();
 
 /// The rule of an operator of the graph dialect; null where its decomposition is the rule, and for
 /// control flow, which autodiff knows.
 const GradientRule *findGradientRule(mlir::OperationName name);
+/// The same of an operator at its types: a cast to integers is a step, and one to text or to floats
+/// of fewer than 16 bits has no derivative.
+const GradientRule *findGradientRule(mlir::Operation *op);
 
 } // namespace tensmith::graph

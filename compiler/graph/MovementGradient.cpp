@@ -208,25 +208,26 @@ Value itself(const Pullback &pull, unsigned) {
 
 std::span<const NamedGradientRule> movementGradients() {
   static const NamedGradientRule kRules[] = {
-      {"reshape", pulled(reshaping, Linear::Jointly)},
+      {"reshape", ofAnyRank(pulled(reshaping, Linear::Jointly))},
       {"transpose", pulled(transposition, Linear::Jointly)},
       {"broadcast", pulled(broadcasting, Linear::Jointly)},
       {"slice", pulled(slicing, Linear::Jointly)},
       {"concat", pulled(joining, Linear::Jointly)},
-      {"pad", expandedOrPulled(repeatedPadding, padding, Linear::Jointly)},
+      {"pad", sameBits(expandedOrPulled(repeatedPadding, padding, Linear::Jointly))},
       {"reverse", pulled(itself, Linear::Jointly)},
-      {"trilu", pulled(itself, Linear::Jointly)},
+      {"trilu", pulled(itself, Linear::Jointly, 1)},
       {"pack", kNoGradient},
       {"unpack", kNoGradient},
-      {"dynamic_reshape", pulled(reshaping, Linear::Jointly)},
-      {"dynamic_broadcast", pulled(broadcasting, Linear::Jointly)},
-      {"dynamic_slice", expanded(slicingByData)},
-      {"dynamic_pad", expandedOrPulled(repeatedPaddingByData, paddingByData, Linear::Jointly)},
-      {"dynamic_tile", expanded(tiling)},
-      {"center_crop_pad", pulled(centring, Linear::Jointly)},
-      {"shape", kZeroGradient},
-      {"size", kZeroGradient},
-      {"reverse_sequence", pulled(itself, Linear::Jointly)},
+      {"dynamic_reshape", ofAnyRank(pulled(reshaping, Linear::Jointly, 1))},
+      {"dynamic_broadcast", pulled(broadcasting, Linear::Jointly, 1)},
+      {"dynamic_slice", sameBits(expanded(slicingByData, 1))},
+      {"dynamic_pad",
+       sameBits(expandedOrPulled(repeatedPaddingByData, paddingByData, Linear::Jointly, 0b101))},
+      {"dynamic_tile", sameBits(expanded(tiling, 1))},
+      {"center_crop_pad", pulled(centring, Linear::Jointly, 1)},
+      {"shape", kUnread},
+      {"size", kUnread},
+      {"reverse_sequence", pulled(itself, Linear::Jointly, 1)},
   };
   return kRules;
 }

@@ -32,15 +32,33 @@ Value logSoftmax(const Pullback &pull, unsigned) {
                    GraphCode::element(pull.operand(0)));
 }
 
+struct Moments {
+  Value mean, inverseDeviation;
+};
+
+/// Those that the operator gives; but where nothing else asks it for them and its bits are to stay,
+/// computed beside it, since a kernel that gives them too sums in another order.
+Moments momentsOf(const Pullback &pull, Value x, ArrayRef<int64_t> axes) {
+  const GradientCode &code = pull.code;
+  Value mean = pull.op->getResult(1), inverse = pull.op->getResult(2);
+  if (!code.keepsBits || !mean.use_empty() || !inverse.use_empty())
+    return {code.widen(mean), code.widen(inverse)};
+  mean = code.mean(x, axes);
+  Value centred = code.sub(x, mean);
+  double epsilon = mlir::cast<LayerNormOp>(pull.op).getEpsilon().convertToDouble();
+  Value variance = code.mean(code.mul(centred, centred), axes);
+  return {mean, code.rsqrt(code.add(variance, epsilon))};
+}
+
 /// (g - mean(g) - n * mean(g * n)) / deviation, of g = cotangent * scale and the normal values n;
 /// and what the mean and the deviation have got as results.
 Value layerNorm(const Pullback &pull, unsigned operand) {
   const GradientCode &code = pull.code;
   Value own = pull.operand(operand), x = code.widen(pull.operand(0));
-  Value mean = code.widen(pull.op->getResult(1)), inverse = code.widen(pull.op->getResult(2));
   if (!x || !GraphCode::isRanked(x))
     return {};
   auto axes = axesFrom(axisOf(pull.op, GraphCode::rank(x)), GraphCode::rank(x));
+  auto [mean, inverse] = momentsOf(pull, x, axes);
   Value normal = code.mul(code.sub(x, mean), inverse);
   Value g = code.widen(pull.cotangent());
   if (operand == 2)
@@ -65,7 +83,7 @@ std::span<const NamedGradientRule> normalizationGradients() {
   static const NamedGradientRule kRules[] = {
       {"softmax", pulled(softmax)},
       {"log_softmax", pulled(logSoftmax)},
-      {"hardmax", kZeroGradient},
+      {"hardmax", kStep},
       {"layer_norm", pulled(layerNorm)},
   };
   return kRules;

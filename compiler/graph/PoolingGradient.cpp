@@ -299,10 +299,10 @@ Value unpooling(const Pullback &pull, unsigned) {
 
 std::span<const NamedGradientRule> poolingGradients() {
   static const NamedGradientRule kRules[] = {
-      {"max_pool", expandedOrPulled(poolByDimension, largest, Linear::No)},
+      {"max_pool", sameBits(expandedOrPulled(poolByDimension, largest, Linear::No))},
       {"average_pool", expandedOrPulled(poolChannelsFirst, average, Linear::Jointly)},
       {"lp_pool", expanded(norm)},
-      {"max_pool_indices", kZeroGradient},
+      {"max_pool_indices", kStep},
       {"max_unpool", pulled(unpooling, Linear::Jointly, 1)},
   };
   return kRules;

@@ -30,8 +30,10 @@ std::optional<double> scaleOf(Operation *op, size_t position) {
 int64_t repeats(Operation *op, AffineExpr from, AffineExpr to) {
   auto size = constant(from), resized = constant(to);
   StringRef transformation = textOf(op, "coordinate_transformation_mode", "half_pixel");
-  bool isCentred = transformation.starts_with("half_pixel");
-  bool isFloor = transformation == "asymmetric" && textOf(op, "nearest_mode") == "floor";
+  StringRef rounding = textOf(op, "nearest_mode", "round_prefer_floor");
+  // Halfway between elements there is none that half pixels ask for, whichever way halves go.
+  bool isCentred = transformation.starts_with("half_pixel") && rounding.starts_with("round");
+  bool isFloor = transformation == "asymmetric" && rounding == "floor";
   if (textOf(op, "mode", "nearest") != "nearest" || (!isCentred && !isFloor) || !size || !resized ||
       *size == 0 || *resized % *size != 0 || flagOf(op, "antialias"))
     return 0;
@@ -126,7 +128,7 @@ std::span<const NamedGradientRule> resamplingGradients() {
   static const NamedGradientRule kRules[] = {
       {"resize", expanded(resizing, 1)},
       {"grid_sample", expanded(sampling::gridSample, 0b11)},
-      {"affine_grid", expanded(affine)},
+      {"affine_grid", expanded(affine, 1)},
       {"roi_align", expanded(sampling::roiAlign, 0b11)},
       {"max_roi_pool", expanded(sampling::maxRoiPool, 1)},
   };

@@ -2,6 +2,7 @@
 #include "compiler/graph/Structure.h"
 
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/SequenceChanges.h"
 #include "compiler/graph/UpperBounds.h"
 
 using namespace mlir;
@@ -9,6 +10,8 @@ using namespace tensmith::graph;
 
 #define GET_OP_CLASSES
 #include "compiler/graph/StructureOps.cpp.inc"
+#define GET_OP_CLASSES
+#include "compiler/graph/SequenceChangesOps.cpp.inc"
 
 namespace tensmith::graph {
 
@@ -17,9 +20,26 @@ void GraphDialect::addStructure() {
 #define GET_OP_LIST
 #include "compiler/graph/StructureOps.cpp.inc"
       >();
+  addOperations<
+#define GET_OP_LIST
+#include "compiler/graph/SequenceChangesOps.cpp.inc"
+      >();
 }
 
 namespace {
+
+/// The type of the elements of two sequences, of one kind in each.
+Type joinElements(Type a, Type b) {
+  auto ta = dyn_cast<RankedTensorType>(a), tb = dyn_cast<RankedTensorType>(b);
+  if (a == b || !isa<TensorType>(a) || !isa<TensorType>(b))
+    return a;
+  if (!ta || !tb || ta.getRank() != tb.getRank())
+    return UnrankedTensorType::get(getElementTypeOrSelf(a));
+  SmallVector<int64_t> shape(ta.getShape());
+  for (auto [size, other] : llvm::zip_equal(shape, tb.getShape()))
+    size = size == other ? size : ShapedType::kDynamic;
+  return RankedTensorType::get(shape, ta.getElementType());
+}
 
 /// What a value may be when it is one or the other: equal dimensions stay, others are only known
 /// when it runs.
@@ -27,6 +47,10 @@ Type join(Inference &infer, Type a, Type b) {
   auto ta = dyn_cast<RankedTensorType>(a), tb = dyn_cast<RankedTensorType>(b);
   if (a == b && (!ta || symbolNames(ta).empty()))
     return a;
+  auto sequence = dyn_cast<SequenceType>(a), other = dyn_cast<SequenceType>(b);
+  if (sequence && other)
+    return SequenceType::get(a.getContext(),
+                             joinElements(sequence.getElement(), other.getElement()));
   if (!isa<TensorType>(a) || !isa<TensorType>(b))
     return isa<NoneType>(a) ? b : a;
   if (!ta || !tb || ta.getRank() != tb.getRank())
@@ -50,6 +74,14 @@ Type elementOf(Type sequence) {
 /// in shape.
 Type anyShape(Type type) {
   return isa<TensorType>(type) ? Type(UnrankedTensorType::get(getElementTypeOrSelf(type))) : type;
+}
+
+/// A tensor type of that rank, of which the sizes that are numbers are known, but for `axis`.
+Type withOpenAxis(RankedTensorType type, int64_t axis) {
+  SmallVector<int64_t> shape(type.getShape());
+  if (axis >= 0 && axis < int64_t(shape.size()))
+    shape[size_t(axis)] = ShapedType::kDynamic;
+  return RankedTensorType::get(shape, type.getElementType());
 }
 
 /// How often a loop of so many trips runs, where that is an expression: none of a negative number.
@@ -168,8 +200,8 @@ LogicalResult SequenceAtOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &
   return give(results, elementOf(getSequence().getType()));
 }
 LogicalResult SequenceInsertOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
-  return give(results,
-              SequenceType::get(getContext(), anyShape(elementOf(getSequence().getType()))));
+  Type both = joinElements(elementOf(getSequence().getType()), getElement().getType());
+  return give(results, SequenceType::get(getContext(), both));
 }
 LogicalResult SequenceEraseOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
   return give(results, getSequence().getType());
@@ -178,10 +210,39 @@ LogicalResult SequenceLengthOp::inferResults(ShapeContext &shapes, SmallVectorIm
   return Inference(shapes, *this, results).give(IntegerType::get(getContext(), 64), {});
 }
 LogicalResult SplitToSequenceOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
-  return give(results, SequenceType::get(getContext(), anyShape(getX().getType())));
+  auto type = dyn_cast<RankedTensorType>(getX().getType());
+  if (!type)
+    return give(results, SequenceType::get(getContext(), anyShape(getX().getType())));
+  int64_t rank = type.getRank(), axis = getAxis() < 0 ? getAxis() + rank : getAxis();
+  Type element = withOpenAxis(type, axis);
+  if (!getKeepdims() && isa<NoneType>(getSplit().getType()) && axis >= 0 && axis < rank) {
+    SmallVector<int64_t> shape(type.getShape());
+    shape.erase(shape.begin() + axis);
+    element = RankedTensorType::get(shape, type.getElementType());
+  }
+  return give(results, SequenceType::get(getContext(), element));
 }
 LogicalResult ConcatFromSequenceOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
-  return give(results, anyShape(elementOf(getSequence().getType())));
+  auto element = dyn_cast<RankedTensorType>(elementOf(getSequence().getType()));
+  if (!element)
+    return give(results, anyShape(elementOf(getSequence().getType())));
+  int64_t rank = element.getRank() + (getNewAxis() ? 1 : 0);
+  int64_t axis = getAxis() < 0 ? getAxis() + rank : getAxis();
+  if (!getNewAxis() || axis < 0 || axis >= rank)
+    return give(results, withOpenAxis(element, axis));
+  SmallVector<int64_t> shape(element.getShape());
+  shape.insert(shape.begin() + axis, ShapedType::kDynamic);
+  return give(results, RankedTensorType::get(shape, element.getElementType()));
+}
+LogicalResult SequenceZerosOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
+  return give(results, getValue().getType());
+}
+LogicalResult SequenceSumOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
+  return give(results, isa<NoneType>(getA().getType()) ? getB().getType() : getA().getType());
+}
+LogicalResult SequenceSizesOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  Inference infer(shapes, *this, results);
+  return infer.give(IntegerType::get(getContext(), 64), {infer.fresh("elements")});
 }
 LogicalResult ZipMapOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);

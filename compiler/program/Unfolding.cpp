@@ -75,6 +75,17 @@ Operation *Unfolding::copied(Operation &op, Frame &frame) {
 Operation *Unfolding::write(Operation &op, Operation *copy, Frame &frame) {
   for (auto [result, original] : llvm::zip_equal(copy->getResults(), op.getResults()))
     result.setType(typeIn(frame, original.getType()));
+  // Sizes have this code's names in regions too, where others would be those of other values.
+  auto rename = [&](ValueRange values) {
+    for (Value value : values)
+      value.setType(typeIn(frame, value.getType()));
+  };
+  for (Region &region : copy->getRegions())
+    region.walk([&](Block *block) {
+      rename(block->getArguments());
+      for (Operation &inner : *block)
+        rename(inner.getResults());
+    });
   Operation *written = residual_.insert(copy);
   for (auto [result, original] : llvm::zip_equal(written->getResults(), op.getResults()))
     frame.values[original] = result;

@@ -77,6 +77,8 @@ LogicalResult expand(NodeImport &n) {
     auto common = n.graph.shapes.broadcast(from[dim], to[missing + dim]);
     if (!common)
       return n.error("dimension " + llvm::Twine(dim) + " does not broadcast to the given shape");
+    if (*common != from[dim] && *common != to[missing + dim]) // the run alone tells which it is
+      return n.give({n("graph.dynamic_broadcast", {x, n.input(1)})});
     to[missing + dim] = *common;
   }
   return n.give({n.broadcast(x, to)});

@@ -37,6 +37,15 @@ Type widen(NodeImport &n, Type a, Type b, OwnSizes &own) {
   return shapes.tensorType(ta.getElementType(), da);
 }
 
+/// What a sequence that a loop carries is: the body may put elements of any shape into it.
+Type ofAnyElements(Type type) {
+  auto sequence = mlir::dyn_cast<SequenceType>(type);
+  auto element = sequence ? mlir::dyn_cast<TensorType>(sequence.getElement()) : TensorType();
+  return element ? Type(SequenceType::get(type.getContext(),
+                                          mlir::UnrankedTensorType::get(element.getElementType())))
+                 : type;
+}
+
 bool isFreshOf(NodeImport &n, Type argument, Type yielded, const OwnSizes &own) {
   // A dimension that is already a symbol of its own takes any size.
   auto a = mlir::dyn_cast<RankedTensorType>(argument),
@@ -97,7 +106,7 @@ LogicalResult buildLoop(NodeImport &n, Value trips, Value condition, ArrayRef<Va
   for (Value value : initial) {
     if (!value)
       return failure();
-    types.push_back(value.getType());
+    types.push_back(ofAnyElements(value.getType()));
   }
   OwnSizes own;
   for (int round = 0; round < kMostRounds; ++round) {

@@ -81,6 +81,23 @@ TEST(Sequences, SplitAndJoin) {
   EXPECT_EQ(joined->tensor.shape(), Shape{5});
 }
 
+/// Fails where a change of a sequence has other elements or sizes than the sequence.
+TEST(Sequences, ZerosSumsAndSizesAreOfEachElement) {
+  Item x = list({1, 2, 3, 4, 5});
+  Item parts = *run("split_to_sequence", {x, list({4, 1})}, {{"axis", int64_t(0)}});
+  EXPECT_EQ(numbersOf(run("sequence_zeros", {parts})), (Integers{0, 0, 0, 0, 0}));
+  EXPECT_EQ(numbersOf(run("sequence_sum", {parts, parts})), (Integers{2, 4, 6, 8, 10}));
+  EXPECT_EQ(numbersOf(run("sequence_sum", {parts, *run("optional_none", {})})),
+            (Integers{1, 2, 3, 4, 5}));
+  Item sizes = *run("sequence_sizes", {parts}, {{"axis", int64_t(-1)}});
+  EXPECT_EQ(sizes.tensor.getInt(0), 4);
+  EXPECT_EQ(sizes.tensor.getInt(1), 1);
+  EXPECT_FALSE(run("sequence_sum", {parts, sequence(3)}).ok());
+  EXPECT_FALSE(run("sequence_sum", {parts, x}).ok());
+  EXPECT_FALSE(run("sequence_zeros", {item(HostTensor::ofStrings({1}, {"a"}))}).ok());
+  EXPECT_FALSE(run("sequence_sizes", {parts}, {{"axis", int64_t(1)}}).ok());
+}
+
 TEST(Sequences, StringsAreJoinedAlongAnyDimension) {
   Item pair = item(HostTensor::ofStrings({2, 1}, {"a", "b"}));
   auto joined =

@@ -270,8 +270,29 @@ def test_names_tell_derivatives_apart():
     model = g.model(g("Tanh", x)).SerializeToString()
     with pytest.raises(tensmith.Error, match="'x' is named twice"):
         tensmith.grad(model, ["x", "x"], "loss")
-    with pytest.raises(tensmith.Error, match="there is an output 'gradient.x' already"):
-        tensmith.compile(model, derivatives=[("grad", "loss", ["x"])] * 2)
+    with pytest.raises(tensmith.Error, match="there is an output 'gradient.loss.x' already"):
+        tensmith.compile(model, derivatives=[("grad", "loss", ["x"])] * 3)
+
+
+def test_derivatives_of_derivatives_and_of_several_outputs():
+    """Breaks if a second derivative by the same input, or that of a second output, has no name of its own."""
+    import tensmith
+
+    nodes = [helper.make_node("Mul", ["x", "x"], ["square"]), helper.make_node("Mul", ["square", "x"], ["cube"]),
+             helper.make_node("ReduceSum", ["cube"], ["a"], keepdims=0), helper.make_node("Sin", ["x"], ["b"])]  # fmt: skip
+    info = helper.make_tensor_value_info
+    graph = helper.make_graph(nodes, "g", [info("x", TensorProto.DOUBLE, ["N"])],
+                              [info("a", TensorProto.DOUBLE, []), info("b", TensorProto.DOUBLE, ["N"])])  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]).SerializeToString()
+    x, g = numpy.array([0.5, -1.0, 2.0]), numpy.array([1.0, 2.0, 3.0])
+    both = tensmith.compile(model, derivatives=[("grad", "a", ["x"]), ("grad", "b", ["x"]), ("grad", "gradient.x", ["x"])])
+    assert [o["name"] for o in both.outputs] == ["a", "b", "gradient.x", "gradient.b.x", "gradient.gradient.x.x"]
+    results = [numpy.asarray(v) for v in both.run(**{"x": x, "cotangent.b": g, "cotangent.gradient.x": g})]
+    for found, expected in zip(results[2:], [3 * x * x, g * numpy.cos(x), g * 6 * x]):
+        numpy.testing.assert_allclose(found, expected, rtol=1e-12)
+    twice = tensmith.compile(model, derivatives=[("jvp", ["b"], ["x"]), ("jvp", ["tangent.b"], ["x"])])
+    along = [numpy.asarray(v) for v in twice.run(**{"x": x, "tangent.x": g})]
+    numpy.testing.assert_allclose(along[-1], -numpy.sin(x) * g * g, rtol=1e-12)
 
 
 def doubled(model):

@@ -5,6 +5,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Gradient.h"
+#include "compiler/graph/GraphBuilder.h"
 #include "tests/random/Check.h"
 
 #include "mlir/IR/AttrTypeSubElements.h"
@@ -53,6 +54,20 @@ void widenFloats(ModuleOp module) {
       });
   replacer.recursivelyReplaceElementsIn(module, /*replaceAttrs=*/true, /*replaceLocs=*/false,
                                         /*replaceTypes=*/true);
+}
+
+/// Results of integers become f64 too: what only jumps has a slope of zero, and what nobody knows
+/// is to be refused.
+void castIntegerResults(func::FuncOp main) {
+  Operation *exit = main.getBody().front().getTerminator();
+  OpBuilder builder(exit);
+  graph::ShapeContext shapes(main.getContext());
+  graph::GraphBuilder code(builder, shapes, main.getLoc());
+  for (OpOperand &result : exit->getOpOperands())
+    if (isa<TensorType>(result.get().getType()) &&
+        getElementTypeOrSelf(result.get().getType()).isIntOrIndex())
+      result.set(code.cast(result.get(), builder.getF64Type()));
+  main.setFunctionType(builder.getFunctionType(main.getArgumentTypes(), exit->getOperandTypes()));
 }
 
 HostTensor drawDirection(const Shape &shape, Random &random) {
@@ -139,6 +154,7 @@ public:
     if (!drawn.ok())
       return failed(drawn.status());
     widenFloats(*module_);
+    castIntegerResults(main);
     for (HostTensor &tensor : *drawn)
       point_.inputs.push_back(isFloat(tensor.type()) ? jittered(tensor) : tensor);
     auto results = evaluated(main, point_.inputs);

@@ -1,4 +1,5 @@
-// Whether the derivatives of a graph are those that its values say.
+// Whether the derivatives of a graph are those that its values say, those of results of integers
+// included.
 //
 // A graph is brought to f64 and evaluated by the reference at points a little apart along a drawn
 // direction: the slope is what the gradient and the tangent of the same graph must give. Where two

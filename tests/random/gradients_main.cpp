@@ -30,7 +30,13 @@ struct Settings {
 /// Whether the operator has a derivative by rule or by decomposition.
 bool hasDerivative(mlir::OperationName name) {
   const graph::GradientRule *rule = graph::findGradientRule(name);
-  return rule ? !rule->isNone() && !rule->isZero : name.hasInterface<graph::Decomposable>();
+  return rule ? !rule->isNone() && !rule->isZero() : name.hasInterface<graph::Decomposable>();
+}
+
+/// Whether a derivative that goes through the operator is to be refused.
+bool isRefused(mlir::OperationName name) {
+  const graph::GradientRule *rule = graph::findGradientRule(name);
+  return rule && rule->isNone();
 }
 
 /// Prints what is wrong; whether anything is.
@@ -62,6 +68,8 @@ int checkOperators(mlir::MLIRContext &context, const Settings &settings) {
       refused += !report.error.empty();
       if (!report.error.empty() && settings.verbose)
         std::printf("  %s, seed %d: %s\n", name.c_str(), int(seed), report.error.c_str());
+      if (isRefused(drawn.name) && report.error.empty() && report.compared > 0)
+        report.difference = "no derivative is known, and one was given";
       failures += isWrong(report, name + ", seed " + std::to_string(seed), *module, true);
       if (failures > 0)
         break;

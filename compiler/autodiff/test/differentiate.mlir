@@ -9,6 +9,24 @@
 // RUN: not tensmith-opt %t/none.mlir --pass-pipeline='builtin.module(func.func(graph-differentiate{of=output0 by=nothing}))' 2>&1 | FileCheck %t/none.mlir --check-prefix=NAMES
 // RUN: not tensmith-opt %t/unranked.mlir --pass-pipeline='builtin.module(func.func(graph-differentiate{of=output0 by=input0 cotangent}))' 2>&1 | FileCheck %t/unranked.mlir
 // RUN: tensmith-opt %t/unranked.mlir --pass-pipeline='builtin.module(func.func(graph-differentiate{of=output1 by=input0 cotangent}))' | FileCheck %t/unranked.mlir --check-prefix=ELEMENTS
+// RUN: tensmith-opt %t/value.mlir --pass-pipeline='builtin.module(func.func(graph-differentiate{of=loss by=x}))' | FileCheck %t/value.mlir
+
+//--- value.mlir
+// A resize gives its value itself; the products that its gradient goes by are not computed for that.
+// CHECK: %[[R:.*]] = graph.resize %arg0
+// CHECK-NOT: graph.matmul
+// CHECK: %[[S:.*]] = graph.sin %[[R]]
+// CHECK-NOT: unrealized
+// CHECK: graph.matmul
+// CHECK-NOT: graph.matmul
+func.func @main(%x: tensor<1x1x1x3xf32> {graph.name = "x"}) -> (tensor<f32> {graph.name = "loss"}) {
+  %none = graph.none : none
+  %scales = graph.constant {value = dense<[1.0, 1.0, 1.0, 2.0]> : tensor<4xf32>} : () -> tensor<4xf32>
+  %r = graph.resize %x, %none, %scales, %none {mode = "nearest", nearest_mode = "floor"} : (tensor<1x1x1x3xf32>, none, tensor<4xf32>, none) -> tensor<1x1x1x6xf32>
+  %s = graph.sin %r : (tensor<1x1x1x6xf32>) -> tensor<1x1x1x6xf32>
+  %l = graph.reduce_sum %s {axes = array<i64: 0, 1, 2, 3>, keepdims = false} : (tensor<1x1x1x6xf32>) -> tensor<f32>
+  return %l : tensor<f32>
+}
 
 //--- product.mlir
 // The gradient by w takes no product with w: nobody asks what x gets.

@@ -37,7 +37,7 @@ TEST(Gradients, RulesAreOfOperatorsThatThereAre) {
   for (auto table :
        {elementwiseGradients(), reductionGradients(), movementGradients(), gatherGradients(),
         contractionGradients(), convolutionGradients(), poolingGradients(), resamplingGradients(),
-        normalizationGradients(), creationGradients(), otherGradients()})
+        normalizationGradients(), creationGradients(), sequenceGradients(), otherGradients()})
     for (const NamedGradientRule &entry : table)
       EXPECT_TRUE(OperationName(("graph." + entry.name).str(), &context).isRegistered())
           << entry.name.str();
