@@ -1,6 +1,7 @@
 // The program's own text behind the prelude's, typed; see Program.h.
 #include "frontends/text/Program.h"
 
+#include "base/FilesRead.h"
 #include "frontends/text/Npy.h"
 
 #include <algorithm>
@@ -108,7 +109,9 @@ const HostTensor *Program::load(const std::string &path, std::string &error) {
     error = "'" + path + "' can't be loaded: only files beside the program, or below, can";
     return nullptr;
   }
-  auto tensor = readNpy((std::filesystem::path(folder_) / relative).string());
+  std::string whole = (std::filesystem::path(folder_) / relative).string();
+  FilesRead::note(whole);
+  auto tensor = readNpy(whole);
   if (!tensor.ok()) {
     error = "'" + path + "' can't be loaded: " + tensor.status().message();
     return nullptr;
