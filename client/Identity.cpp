@@ -9,10 +9,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <dirent.h>
 #include <dlfcn.h>
 #include <elf.h>
 #include <fcntl.h>
-#include <filesystem>
 #include <fstream>
 #include <link.h>
 #include <memory>
@@ -20,8 +20,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include <vector>
-
-namespace fs = std::filesystem;
 
 namespace tensmith::client {
 namespace {
@@ -131,18 +129,21 @@ void addCaches(Hasher &hasher) {
     hasher.add(int64_t(::sysconf(name)));
 }
 
-/// The limits of whichever machine, all of them: whose this is only the compiler knows.
+/// The limits of whichever machine, all of them: whose this is only the compiler knows. By readdir,
+/// since the folder has thousands of other entries.
 void addLimits(Hasher &hasher) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  fs::directory_iterator files(cache::defaultFolder(), error);
-  for (; !error && files != fs::directory_iterator(); files.increment(error))
-    if (std::string name = files->path().filename(); name.starts_with("machine-"))
-      paths.push_back(files->path());
-  std::sort(paths.begin(), paths.end());
-  for (const std::string &path : paths) {
-    hasher.add(fs::path(path).filename().string());
-    hasher.add(contents(path));
+  std::string folder = cache::defaultFolder();
+  std::vector<std::string> names;
+  DIR *listing = ::opendir(folder.c_str());
+  for (const dirent *entry = nullptr; listing && (entry = ::readdir(listing));)
+    if (std::strncmp(entry->d_name, "machine-", 8) == 0)
+      names.push_back(entry->d_name);
+  if (listing)
+    ::closedir(listing);
+  std::sort(names.begin(), names.end());
+  for (const std::string &name : names) {
+    hasher.add(name);
+    hasher.add(contents(folder + "/" + name));
   }
 }
 

@@ -372,14 +372,17 @@ constexpr const char *kDlpack = "dltensor", *kUsedDlpack = "used_dltensor"; // t
 /// NumPy's own reading lacks the types that NumPy lacks.
 Owned<ts_tensor> dlpackToTensor(nb::handle value) {
   nb::object capsule;
+  nb::module_ numpy = nb::module_::import_("numpy");
   try {
     capsule = value.attr("__dlpack__")();
   } catch (nb::python_error &error) {
+    // Some libraries hand out fewer types than they have, as JAX its int4.
+    if (!error.matches(PyExc_BufferError) && nb::hasattr(value, "__array__"))
+      return arrayToTensor(numpy.attr("asarray")(value));
     if (!error.matches(PyExc_BufferError))
       throw;
     // Memory that is only to be read may be said to be so by a later version of the protocol alone.
-    nb::object array = nb::module_::import_("numpy").attr("from_dlpack")(value);
-    return arrayToTensor(array);
+    return arrayToTensor(numpy.attr("from_dlpack")(value));
   }
   auto *managed = static_cast<DLManagedTensor *>(PyCapsule_GetPointer(capsule.ptr(), kDlpack));
   if (!managed)

@@ -23,13 +23,24 @@ class ExchangedArray(numpy.ndarray):
 
 
 def _importer(value):
-    """What makes an array of the value's kind of whatever has `__dlpack__`; None for NumPy's, and where there is nothing."""
+    """What makes an array of the value's kind of a NumPy array; None for NumPy's, and where there is nothing."""
     if isinstance(value, (numpy.ndarray, numpy.generic)) or not hasattr(value, "__dlpack__"):
         return None
     space = value.__array_namespace__() if hasattr(value, "__array_namespace__") else None
     if space is None:
         space = sys.modules.get(type(value).__module__.partition(".")[0])
-    return getattr(space, "from_dlpack", None)
+    if not hasattr(space, "from_dlpack"):
+        return None
+
+    def imported(array):
+        try:
+            return space.from_dlpack(array)
+        except Exception:  # noqa: BLE001, a type that the library has and its DLPack lacks, as JAX's int4
+            if not hasattr(space, "asarray"):
+                raise
+            return space.asarray(numpy.asarray(array))
+
+    return imported
 
 
 def importer_of(values):
