@@ -2,6 +2,7 @@
 #include "client/Compiler.h"
 
 #include "base/Precision.h"
+#include "client/ModuleCache.h"
 #include "client/Progress.h"
 #include "files/Failure.h"
 #include "files/Npy.h"
@@ -19,7 +20,6 @@ namespace {
 
 /// compiler.h's functions, by the names that they have there.
 struct Library {
-  decltype(&ts_compile_options_init) initOptions;
   decltype(&ts_compile_file) compileFile;
   decltype(&ts_compile_update) compileUpdate;
   decltype(&ts_evaluate_file) evaluateFile;
@@ -45,7 +45,6 @@ Library openLibrary() {
     throw Failure(std::string("the compiler is not installed (") + ::dlerror() +
                   "); compiled modules run without it, models need it");
   Library library;
-  find(handle, "ts_compile_options_init", library.initOptions);
   find(handle, "ts_compile_file", library.compileFile);
   find(handle, "ts_compile_update", library.compileUpdate);
   find(handle, "ts_evaluate_file", library.evaluateFile);
@@ -82,7 +81,7 @@ struct Options {
 
   Options(const CompileSettings &settings, Progress &progress)
       : reproducer(settings.reproducer.empty() ? defaultReproducer() : settings.reproducer) {
-    library().initOptions(&options);
+    options = defaultOptions();
     for (const std::string &shape : settings.shapes)
       shapes.push_back(shape.c_str());
     options.shapes = shapes.data();
@@ -313,12 +312,39 @@ Bytes exportOnnx(const std::string &model, const CompileSettings &settings,
   return takeBytes(bytes, size);
 }
 
+/// What can't be loaded after all, as a module of another version, is compiled again.
+static std::optional<Module> loadKept(ModuleCache &cache, Progress &progress) {
+  auto found = cache.find();
+  if (!found)
+    return std::nullopt;
+  try {
+    Module module =
+        Module::load(found->module.path(), /*verifyWeights=*/false, found->module.bytes());
+    for (const std::string &warning : found->warnings)
+      progress.warn(warning);
+    return module;
+  } catch (const Error &) {
+    return std::nullopt;
+  }
+}
+
 Module loadOrCompile(const std::string &path, const CompileSettings &settings, bool verifyWeights) {
   if (kindOf(path) == FileKind::Module)
     return naming(path, [&] { return Module::load(path, verifyWeights); });
+  Progress progress("compiling " + path, settings.progress);
+  Options options(settings, progress);
+  ModuleCache cache(path, std::nullopt, options.options);
+  if (auto found = loadKept(cache, progress))
+    return std::move(*found);
+  cache.begin(options.options);
   TemporaryFolder folder;
   std::string module = folder.path() / "model.so";
-  compileModel(path, settings, module);
+  naming(path, [&] {
+    detail::check(library().compileFile(path.c_str(), &options.options, module.c_str()));
+  });
+  if (cache.keepFile(module, ""))
+    if (auto found = loadKept(cache, progress)) // whose memory the next process shares
+      return std::move(*found);
   return naming(path, [&] { return Module::load(module, verifyWeights); }, module);
 }
 

@@ -48,10 +48,19 @@ struct CompileSettings {
   bool progress = true;                 // on stderr
 };
 
+/// The options that ts_compile_options_init sets, without the library that has it.
+inline ts_compile_options defaultOptions() {
+  ts_compile_options options{};
+  options.size = sizeof options;
+  options.optimization = 1;
+  return options;
+}
+
 /// Writes the module to `out`.
 void compileModel(const std::string &model, const CompileSettings &settings,
                   const std::string &out);
-/// A module as it is, a model compiled into a temporary file that is gone once it is loaded.
+/// A module as it is; a model's from the cache (ModuleCache.h), or else compiled, and kept there
+/// where that can be done.
 Module loadOrCompile(const std::string &path, const CompileSettings &settings,
                      bool verifyWeights = false);
 

@@ -45,7 +45,11 @@ void Progress::say(const std::string &line) {
   std::fputs((line + "\n").c_str(), stderr);
 }
 
-void Progress::warn(const std::string &message) { say("tensmith: warning: " + message); }
+void Progress::warn(const std::string &message) {
+  if (std::lock_guard lock(mutex_); !warned_.insert(message).second)
+    return; // the same of two parts of a compilation
+  say("tensmith: warning: " + message);
+}
 
 void Progress::warnCallback(void *self, const char *message) {
   static_cast<Progress *>(self)->warn(message);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
 
@@ -41,6 +42,7 @@ private:
   std::mutex mutex_;
   std::condition_variable_any wake_;
   std::string what_, stage_, figures_, printedStage_;
+  std::set<std::string> warned_;
   double fraction_ = -1;
   Clock::time_point printed_;
   bool drawn_ = false;

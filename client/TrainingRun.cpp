@@ -134,6 +134,10 @@ public:
     train::Outcome outcome = train::runTraining(settings_, folder_.path(), *trainee, data, from,
                                                 remembered(), *watcher, host_.stop, processes_);
     trainee->settle();
+    if (outcome.interrupted && isFirst() && host_.interrupted)
+      host_.interrupted(*watcher, outcome);
+    if (outcome.interrupted && processes_)
+      processes_->meet();
     if (isFirst() && (!outcome.interrupted || host_.stop == kEnough))
       exportModel(*trainee);
     return {isFirst(), folder_.path(), modelFile(), outcome, trainee->tensors()};

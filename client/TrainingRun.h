@@ -24,6 +24,9 @@ struct TrainingHost {
   std::function<std::unique_ptr<train::Watcher>(bool first)> watch;
   const std::atomic<int> &stop; // once not 0, the run ends after the step, with a checkpoint
   bool progress = true;         // of what is compiled, on stderr
+  /// Tells of an interruption, in the process that shows the run, before any other ends: whoever
+  /// started several ends them all once one has gone with a status that isn't 0. May be empty.
+  std::function<void(train::Watcher &, const train::Outcome &)> interrupted = {};
 };
 
 struct Trained {

@@ -23,7 +23,6 @@ CompilerLibrary open() {
     return library;
   }
   std::string &failure = library.failure;
-  find(handle, "ts_compile_options_init", library.initOptions, failure);
   find(handle, "ts_compile_file", library.compileFile, failure);
   find(handle, "ts_compile_bytes", library.compileBytes, failure);
   find(handle, "ts_export_onnx", library.exportOnnx, failure);

@@ -12,6 +12,13 @@
 #include <string_view>
 #include <utility>
 
+/// As DLPack's specification has it.
+struct DLManagedTensor {
+  nb::dlpack::dltensor dl_tensor;
+  void *manager_ctx;
+  void (*deleter)(DLManagedTensor *self);
+};
+
 namespace {
 
 const char *numpyName(ts_type type) {
@@ -360,6 +367,40 @@ Owned<ts_tensor> valueToTensor(nb::handle root) {
 }
 
 constexpr const char *kConverted = "tensmith.converted";
+constexpr const char *kDlpack = "dltensor", *kUsedDlpack = "used_dltensor"; // the protocol's names
+
+/// NumPy's own reading lacks the types that NumPy lacks.
+Owned<ts_tensor> dlpackToTensor(nb::handle value) {
+  nb::object capsule;
+  nb::module_ numpy = nb::module_::import_("numpy");
+  try {
+    capsule = value.attr("__dlpack__")();
+  } catch (nb::python_error &error) {
+    // Some libraries hand out fewer types than they have, as JAX its int4.
+    if (!error.matches(PyExc_BufferError) && nb::hasattr(value, "__array__"))
+      return arrayToTensor(numpy.attr("asarray")(value));
+    if (!error.matches(PyExc_BufferError))
+      throw;
+    // Memory that is only to be read may be said to be so by a later version of the protocol alone.
+    return arrayToTensor(numpy.attr("from_dlpack")(value));
+  }
+  auto *managed = static_cast<DLManagedTensor *>(PyCapsule_GetPointer(capsule.ptr(), kDlpack));
+  if (!managed)
+    throw nb::python_error();
+  ts_tensor *tensor = nullptr;
+  check(ts_tensor_from_dlpack(managed, &tensor));
+  PyCapsule_SetName(capsule.ptr(), kUsedDlpack);
+  return Owned<ts_tensor>(tensor);
+}
+
+/// Of a capsule that nobody has taken the tensor out of.
+void dropDlpack(PyObject *capsule) {
+  if (!PyCapsule_IsValid(capsule, kDlpack))
+    return;
+  auto *managed = static_cast<DLManagedTensor *>(PyCapsule_GetPointer(capsule, kDlpack));
+  if (managed->deleter)
+    managed->deleter(managed);
+}
 
 } // namespace
 
@@ -369,6 +410,16 @@ void check(ts_status *status) {
   Error error(ts_status_message(status), ts_status_get_code(status));
   ts_status_free(status);
   throw error;
+}
+
+nb::object toDlpack(nb::object array) {
+  Owned<ts_tensor> tensor = arrayToTensor(std::move(array));
+  DLManagedTensor *managed = nullptr;
+  check(ts_tensor_to_dlpack(tensor.get(), &managed));
+  PyObject *capsule = PyCapsule_New(managed, kDlpack, dropDlpack);
+  if (!capsule)
+    managed->deleter(managed);
+  return nb::steal(capsule);
 }
 
 nb::object convertList(nb::list elements, uint32_t cons, uint32_t nil) {
@@ -414,7 +465,7 @@ Owned<ts_tensor> toTensor(nb::handle value, ts_type type) {
   if (nb::isinstance<nb::dict>(value))
     return dictToTensor(nb::borrow<nb::dict>(value), type);
   if (nb::hasattr(value, "__dlpack__"))
-    return arrayToTensor(numpy.attr("from_dlpack")(value));
+    return dlpackToTensor(value);
   return arrayToTensor(numpy.attr("asarray")(value));
 }
 
@@ -465,7 +516,10 @@ nb::object arrayFromTensor(ts_tensor *tensor) {
   size_t extent[] = {bytes};
   nb::ndarray<nb::numpy, uint8_t> raw(ts_tensor_data(tensor), 1, extent, owner);
   nb::object array = nb::cast(raw);
-  return array.attr("view")(numpyType(ts_tensor_type(tensor))).attr("reshape")(shapeTuple);
+  array = array.attr("view")(numpyType(ts_tensor_type(tensor))).attr("reshape")(shapeTuple);
+  if (ts_tensor_type(tensor) < TS_BF16)
+    return array;
+  return array.attr("view")(nb::module_::import_("tensmith.arrays").attr("ExchangedArray"));
 }
 
 /// (constructor, [field, ...]), nested, from the deepest on: lists are long.

@@ -37,6 +37,10 @@ template <typename T> using Owned = std::unique_ptr<T, Release>;
 Owned<ts_tensor> toTensor(nb::handle value, ts_type type = TS_UNDEFINED);
 nb::object fromTensor(ts_tensor *tensor);
 
+/// A NumPy array of any type that the library has, those of ml_dtypes included, as a DLPack
+/// capsule.
+nb::object toDlpack(nb::object array);
+
 /// A list of arrays as a value of List; None for one that has anything else. The capsule stands for
 /// the value where one is given to a model.
 nb::object convertList(nb::list elements, uint32_t cons, uint32_t nil);

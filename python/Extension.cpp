@@ -1,8 +1,11 @@
 // The extension module under the package `tensmith`: handles of the C API as Python objects.
 //
 // The interpreter's lock is released while models compile and run.
+#include "files/Failure.h"
+#include "files/Files.h"
 #include "python/CompilerLibrary.h"
 #include "python/Conversion.h"
+#include "python/KeptModules.h"
 #include "python/Settings.h"
 #include "python/Training.h"
 
@@ -212,9 +215,14 @@ private:
   Owned<ts_session> session_;
 };
 
-void compileFile(const std::string &path, const std::string &out, const Settings &settings) {
+/// `kept`: what notes the files that the model is made of; may be null.
+void compileFile(const std::string &path, const std::string &out, const Settings &settings,
+                 KeptModules *kept) {
   Pointers pointers;
-  ts_compile_options options = settings.options(pointers, compiler());
+  ts_compile_options options = settings.options(pointers);
+  compiler();
+  if (kept)
+    kept->begin(options);
   ts_status *status;
   {
     nb::gil_scoped_release unlocked;
@@ -225,7 +233,7 @@ void compileFile(const std::string &path, const std::string &out, const Settings
 
 nb::bytes exportOnnx(const std::string &path, const Settings &settings) {
   Pointers pointers;
-  ts_compile_options options = settings.options(pointers, compiler());
+  ts_compile_options options = settings.options(pointers);
   void *model = nullptr;
   size_t size = 0;
   ts_status *status;
@@ -239,9 +247,13 @@ nb::bytes exportOnnx(const std::string &path, const Settings &settings) {
   return result;
 }
 
-nb::bytes compileBytes(nb::bytes model, const std::string &name, const Settings &settings) {
+nb::bytes compileBytes(nb::bytes model, const std::string &name, const Settings &settings,
+                       KeptModules *kept) {
   Pointers pointers;
-  ts_compile_options options = settings.options(pointers, compiler());
+  ts_compile_options options = settings.options(pointers);
+  compiler();
+  if (kept)
+    kept->begin(options);
   void *module = nullptr;
   size_t size = 0;
   const char *data = model.c_str();
@@ -257,15 +269,26 @@ nb::bytes compileBytes(nb::bytes model, const std::string &name, const Settings 
   return result;
 }
 
-Module *load(nb::object source, int threads, int64_t depth, int64_t instructions) {
+/// `bytes`: of a file, that are the module; 0: all.
+Module *load(nb::object source, int threads, int64_t depth, int64_t instructions, uint64_t bytes) {
   ts_module *module = nullptr;
+  ts_load_options options{sizeof options, 0, bytes};
   if (nb::isinstance<nb::bytes>(source)) {
-    auto bytes = nb::cast<nb::bytes>(source);
-    check(ts_module_load_bytes(bytes.c_str(), bytes.size(), nullptr, &module));
+    auto given = nb::cast<nb::bytes>(source);
+    check(ts_module_load_bytes(given.c_str(), given.size(), nullptr, &module));
   } else {
-    check(ts_module_load(nb::cast<std::string>(nb::str(source)).c_str(), nullptr, &module));
+    check(ts_module_load(nb::cast<std::string>(nb::str(source)).c_str(), &options, &module));
   }
   return new Module(module, threads, depth, instructions);
+}
+
+/// Beside its place first, and then renamed: what is mapped from there stays as it is.
+void saveFile(const std::string &path, nb::bytes contents) {
+  try {
+    tensmith::writeFile(path, std::string_view(contents.c_str(), contents.size()));
+  } catch (const tensmith::Failure &failure) {
+    throw Error(failure.what(), TS_IO_ERROR);
+  }
 }
 
 /// A model's declared interface as JSON; of `bytes` where they are given, else of the file.
@@ -285,8 +308,10 @@ NB_MODULE(_tensmith, m) {
   error.attr("code") = "internal";
   m.attr("Error") = error;
   nb::register_exception_translator(raise, error.ptr());
+  nb::set_leak_warnings(false); // a model that lives as long as the interpreter is no fault
   bindSettings(m);
   bindTraining(m);
+  bindKeptModules(m);
   nb::class_<States>(m, "States").def("array", &States::array);
   nb::class_<Module>(m, "Module")
       .def("states", &Module::states, nb::keep_alive<0, 1>())
@@ -298,10 +323,15 @@ NB_MODULE(_tensmith, m) {
       .def_prop_ro("threads", &Module::threads)
       .def_prop_ro("copies", &Module::copies);
   m.def("convert_list", convertList);
-  m.def("compile_file", &compileFile);
+  m.def("to_dlpack", toDlpack);
+  m.def("compile_file", &compileFile, nb::arg("path"), nb::arg("out"), nb::arg("settings"),
+        nb::arg("kept").none() = nb::none());
   m.def("export_onnx", &exportOnnx);
-  m.def("compile_bytes", &compileBytes);
-  m.def("load", &load);
+  m.def("compile_bytes", &compileBytes, nb::arg("model"), nb::arg("name"), nb::arg("settings"),
+        nb::arg("kept").none() = nb::none());
+  m.def("write_file", &saveFile);
+  m.def("load", &load, nb::arg("source"), nb::arg("threads"), nb::arg("depth"),
+        nb::arg("instructions"), nb::arg("bytes") = 0);
   m.def("describe_interface", &describeInterface, nb::arg("path"), nb::arg("bytes").none());
   m.def("version", [] { return ts_version(); });
 }

@@ -1,6 +1,8 @@
 // From Python's words to the C API's, whose options point into what is held here; see Settings.h.
 #include "python/Settings.h"
 
+#include "client/Compiler.h"
+
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
@@ -9,10 +11,8 @@
 
 namespace nb = nanobind;
 
-ts_compile_options Settings::options(Pointers &pointers,
-                                     const tensmith::python::CompilerLibrary &compiler) const {
-  ts_compile_options result;
-  compiler.initOptions(&result);
+ts_compile_options Settings::options(Pointers &pointers) const {
+  ts_compile_options result = tensmith::client::defaultOptions();
   auto add = [&](const std::vector<std::string> &names) {
     for (const std::string &name : names)
       pointers.names.push_back(name.c_str());

@@ -1,8 +1,9 @@
 // What Python says of a compilation, as objects that it fills.
 #pragma once
 
-#include "python/CompilerLibrary.h"
 #include "python/Conversion.h"
+
+#include <tensmith/compiler.h>
 
 #include <nanobind/nanobind.h>
 
@@ -46,8 +47,7 @@ struct Settings {
   std::optional<std::string> calibrationSource;
 
   /// With the interpreter's lock.
-  ts_compile_options options(Pointers &pointers,
-                             const tensmith::python::CompilerLibrary &compiler) const;
+  ts_compile_options options(Pointers &pointers) const;
 };
 
 /// Their classes in the extension module.

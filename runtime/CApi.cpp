@@ -366,7 +366,8 @@ ts_status *ts_module_load(const char *path, const ts_load_options *options, ts_m
     auto known = optionsOf(options);
     if (!known)
       return known.status();
-    return makeModule(runtime::Module::load(path, {known->verify_weights != 0}), out);
+    return makeModule(
+        runtime::Module::load(path, {known->verify_weights != 0, known->module_bytes}), out);
   });
 }
 
@@ -379,7 +380,7 @@ ts_status *ts_module_load_bytes(const void *bytes, size_t size, const ts_load_op
     if (!known)
       return known.status();
     return makeModule(runtime::Module::loadBytes({static_cast<const std::byte *>(bytes), size},
-                                                 {known->verify_weights != 0}),
+                                                 {known->verify_weights != 0, 0}),
                       out);
   });
 }

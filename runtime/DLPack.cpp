@@ -1,5 +1,6 @@
 // Conversion between tensors and DLPack's: types by a table, strides by a copy where they are not
-// row-major.
+// row-major. Elements of less than a byte are packed there, the first in a byte's lowest bits, and
+// have a byte each here: they are copied both ways.
 #include "runtime/DLPack.h"
 
 #include <cstring>
@@ -12,7 +13,7 @@ constexpr int32_t kHost = 1, kPinnedHost = 3;
 struct Correspondence {
   DataType type;
   uint8_t code; // kDLInt 0, kDLUInt 1, kDLFloat 2, kDLBfloat 4, kDLComplex 5, kDLBool 6, floats of
-                // 8 bits
+                // 8 bits and of 4
   uint8_t bits;
 };
 
@@ -23,7 +24,9 @@ constexpr Correspondence kTypes[] = {
     {DataType::F32, 2, 32},        {DataType::F64, 2, 64},        {DataType::BF16, 4, 16},
     {DataType::C64, 5, 64},        {DataType::C128, 5, 128},      {DataType::Bool, 6, 8},
     {DataType::F8E4M3FN, 10, 8},   {DataType::F8E4M3FNUZ, 11, 8}, {DataType::F8E5M2, 12, 8},
-    {DataType::F8E5M2FNUZ, 13, 8}, {DataType::F8E8M0, 14, 8},
+    {DataType::F8E5M2FNUZ, 13, 8}, {DataType::F8E8M0, 14, 8},     {DataType::F4E2M1, 17, 4},
+    {DataType::I4, 0, 4},          {DataType::U4, 1, 4},          {DataType::I2, 0, 2},
+    {DataType::U2, 1, 2},
 };
 
 Result<DataType> typeOf(const DLDataType &type) {
@@ -62,6 +65,28 @@ void gather(const DLTensor &from, const std::byte *data, Tensor &to) {
   }
 }
 
+/// The elements of a row-major tensor of less than a byte each, every one to a byte of its own.
+void unpack(const std::byte *packed, int bits, bool isSigned, Tensor &to) {
+  int most = 8 - bits, inByte = 8 / bits;
+  for (int64_t i = 0; i < to.size(); ++i) {
+    auto high = uint8_t(uint8_t(packed[i / inByte]) << (most - int(i % inByte) * bits));
+    to.data()[i] = std::byte(isSigned ? uint8_t(int8_t(high) >> most) : uint8_t(high >> most));
+  }
+}
+
+Result<TensorRef> packed(const Tensor &from, int bits) {
+  int inByte = 8 / bits;
+  auto to = Tensor::create(DataType::U8, Shape{(from.size() + inByte - 1) / inByte});
+  if (!to)
+    return to;
+  std::memset((*to)->data(), 0, size_t((*to)->bytes()));
+  for (int64_t i = 0; i < from.size(); ++i) {
+    auto value = uint8_t(uint8_t(from.data()[i]) & ((1 << bits) - 1));
+    (*to)->data()[i / inByte] |= std::byte(uint8_t(value << (int(i % inByte) * bits)));
+  }
+  return to;
+}
+
 void callDeleter(DLManagedTensor *managed) {
   if (managed->deleter)
     managed->deleter(managed);
@@ -91,6 +116,17 @@ Result<TensorRef> fromDlpack(DLManagedTensor *managed) {
   if (!count || (*count && !source.data))
     return invalidArgument("the DLPack tensor has no valid shape, or no data");
   auto *data = static_cast<std::byte *>(source.data) + source.byte_offset;
+  if (source.dtype.bits < 8) {
+    if (!isRowMajor(source))
+      return unsupported("a DLPack tensor of elements of less than a byte has strides; make it "
+                         "contiguous first");
+    auto tensor = Tensor::create(*type, shape);
+    if (!tensor)
+      return tensor;
+    unpack(data, source.dtype.bits, source.dtype.code == 0, **tensor);
+    callDeleter(managed);
+    return tensor;
+  }
   bool aligned = reinterpret_cast<uintptr_t>(data) % uintptr_t(byteSize(*type)) == 0;
   if (*count == 0 || (aligned && isRowMajor(source))) {
     auto tensor = Tensor::on(*type, shape, data, nullptr);
@@ -120,11 +156,14 @@ Result<DLManagedTensor *> toDlpack(const TensorRef &tensor) {
       row = &candidate;
   if (!row)
     return unsupported("DLPack has no type for " + describe(*tensor));
-  auto *exported = new Export{{}, tensor, tensor->shape(), {}};
+  auto memory = row->bits < 8 ? packed(*tensor, row->bits) : Result<TensorRef>(tensor);
+  if (!memory)
+    return memory.status();
+  auto *exported = new Export{{}, *memory, tensor->shape(), {}};
   exported->strides.resize(exported->shape.size(), 1);
   for (size_t i = exported->shape.size(); i-- > 1;)
     exported->strides[i - 1] = exported->strides[i] * exported->shape[i];
-  exported->managed.dl_tensor = {tensor->data(),
+  exported->managed.dl_tensor = {exported->tensor->data(),
                                  {kHost, 0},
                                  int32_t(exported->shape.size()),
                                  {row->code, row->bits, 1},

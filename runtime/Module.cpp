@@ -174,13 +174,18 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
     return Status(StatusCode::InvalidModule, "not a valid module: it is no regular file");
   if (!mapping.ok())
     return ioError("can't read the module");
-  auto sections = findSections(mapping.bytes());
+  std::span<const std::byte> bytes = mapping.bytes();
+  if (options.bytes > bytes.size())
+    return Status(StatusCode::InvalidModule, "not a valid module: it is shorter than it should be");
+  if (options.bytes)
+    bytes = bytes.first(options.bytes);
+  auto sections = findSections(bytes);
   if (!sections)
     return sections.status();
-  if (Status status = checkImage(mapping.bytes(), *sections, options.verifyWeights); !status.ok())
+  if (Status status = checkImage(bytes, *sections, options.verifyWeights); !status.ok())
     return status;
 
-  auto planBytes = mapping.bytes().subspan(sections->plan.offset, sections->plan.size);
+  auto planBytes = bytes.subspan(sections->plan.offset, sections->plan.size);
   module->planBytes_.resize((planBytes.size() + 7) / 8);
   std::memcpy(module->planBytes_.data(), planBytes.data(), planBytes.size());
   auto plan =

@@ -11,6 +11,7 @@ namespace tensmith::runtime {
 
 struct LoadOptions {
   bool verifyWeights = false;
+  uint64_t bytes = 0; // of the file, with which it begins; 0: all
 };
 
 class Module {

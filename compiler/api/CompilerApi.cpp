@@ -3,6 +3,8 @@
 #include <tensmith/compiler.h>
 
 #include "base/Budget.h"
+#include "base/FilesRead.h"
+#include "cache/Store.h"
 #include "compiler/api/Derivatives.h"
 #include "compiler/api/GraphText.h"
 #include "compiler/api/Handles.h"
@@ -21,7 +23,6 @@
 #include "compiler/program/Inlining.h"
 #include "compiler/program/Program.h"
 #include "compiler/target/cpu/Dialects.h"
-#include "compiler/target/cpu/KernelCache.h"
 #include "compiler/target/cpu/Machine.h"
 #include "compiler/target/cpu/MachineLimits.h"
 #include "compiler/training/ProgramForm.h"
@@ -197,12 +198,16 @@ public:
 
   /// What a file or bytes hold, with the derivatives that are asked for.
   Status load(const std::string &path, const ts_compile_options &options) {
+    FilesRead files;
     Status status = read(path, options);
-    return status.ok() ? derive(options).within(path) : status;
+    for (const std::string &file : files.paths())
+      if (options.read)
+        options.read(options.read_context, file.c_str());
+    return status.ok() ? prepare(options).within(path) : status;
   }
   Status load(std::string_view bytes, const std::string &name, const ts_compile_options &options) {
     Status status = read(bytes, name, options);
-    return status.ok() ? derive(options).within(name) : status;
+    return status.ok() ? prepare(options).within(name) : status;
   }
 
   /// The rest of a step whose gradients come from elsewhere.
@@ -221,6 +226,22 @@ public:
   func::FuncOp main() { return module_->lookupSymbol<func::FuncOp>("main"); }
 
 private:
+  Status prepare(const ts_compile_options &options) {
+    Status status = derive(options);
+    return status.ok() ? openForBudget(options) : status;
+  }
+
+  /// What is computed again is chosen in one graph, which most programs are once they are open.
+  Status openForBudget(const ts_compile_options &options) {
+    bool hasBudget = options.memory_budget || options.recomputation;
+    if (!hasBudget || llvm::none_of(module_->getOps<func::FuncOp>(), program::isProcedure))
+      return {};
+    program::openProgram(*module_);
+    return program::checkTensorCode(
+        *module_, "memory is planned for tensor code alone, since procedures take it as they run; "
+                  "let sizes be fixed (--shape), or leave out memory and recomputation");
+  }
+
   Status derive(const ts_compile_options &options) {
     if (!options.training)
       return addDerivatives(*module_, options);
@@ -335,7 +356,7 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   pipeline::CompileOptions result;
   if (options.target)
     result.target = options.target;
-  result.cacheFolder = options.cache_dir ? options.cache_dir : target::cpu::defaultCacheFolder();
+  result.cacheFolder = options.cache_dir ? options.cache_dir : cache::defaultFolder();
   if (options.dump_ir_dir)
     result.dumpFolder = options.dump_ir_dir;
   result.threads = options.threads;

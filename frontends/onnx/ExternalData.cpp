@@ -2,6 +2,8 @@
 // ExternalData.h.
 #include "frontends/onnx/ExternalData.h"
 
+#include "base/FilesRead.h"
+
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
@@ -115,6 +117,7 @@ Result<MappedFile> ExternalFiles::map(const std::string &folder, const std::stri
     return refuse(location, "is a hard link (the file has another name, too)");
   auto [place, isNew] = mapped_.try_emplace({properties.st_dev, properties.st_ino});
   if (isNew) {
+    FilesRead::note((folder.empty() ? "" : folder + "/") + location);
     auto mapped = mapDescriptor(file->get(), size_t(properties.st_size),
                                 "external data at '" + location + "'");
     if (!mapped.ok()) {

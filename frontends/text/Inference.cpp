@@ -210,6 +210,14 @@ void Inference::inferBody(const FunctionDecl &function, Term *type) {
   unbind(function.params.size());
 }
 
+/// Whether something of it is left to whoever uses it; a number is not, which has a type of its
+/// own.
+static bool isOpen(Term *type) {
+  type = Types::find(type);
+  return (type->kind == Term::Kind::Variable && type->literal == Term::Literal::None) ||
+         std::any_of(type->parts.begin(), type->parts.end(), isOpen);
+}
+
 void Inference::inferGroup(const std::vector<const FunctionDecl *> &group,
                            const FunctionDecl *wanted, Term *wantedType) {
   current_.clear();
@@ -229,7 +237,7 @@ void Inference::inferGroup(const std::vector<const FunctionDecl *> &group,
     inferBody(*group[i], current_[group[i]]);
   }
   solvePending(false);
-  if (wanted) {
+  if (wanted && !(partly_ && isOpen(current_[wanted]->parts.back()))) {
     defaultNumbers();
     solvePending(true);
   }
@@ -344,8 +352,10 @@ bool Inference::check() {
     bool known = true;
     for (size_t i = 0; i < function.params.size(); ++i)
       known &= Types::isKnown(type->parts[i]);
+    partly_ = function.name != "main";
     if (known)
       instance(function, type);
+    partly_ = false;
     if (known && function.name == "main")
       checkReferences(function, type);
     else if (function.name == "main")
@@ -435,13 +445,20 @@ void Inference::unbind(size_t count) {
   }
 }
 
-Term *Inference::constructorType(const ConstructorInfo &constructor, std::vector<Term *> &fields) {
+/// `matched`: of a value that is there already, of which a size that a field's type names, and that
+/// is no parameter's, is not known: it was forgotten when the value was made.
+Term *Inference::constructorType(const ConstructorInfo &constructor, std::vector<Term *> &fields,
+                                 bool matched) {
   Scope scope;
   std::vector<Term *> params;
   for (const std::string &param : constructor.type->params)
     params.push_back(scope.names[param] = types_.variable());
   for (const TypeExpr &field : constructor.type->constructors[constructor.tag].fields)
     fields.push_back(annotate(field, scope));
+  for (auto &[name, term] : scope.names)
+    if (Term *size = Types::find(term);
+        matched && size->kind == Term::Kind::Variable && size->sort == Term::Sort::Size)
+      types_.unify(size, types_.unknown());
   return types_.data(constructor.type->name, std::move(params));
 }
 
@@ -477,7 +494,7 @@ void Inference::bindPattern(const Pattern &pattern, Term *type) {
   if (found == names_.constructors.end()) {
     error(pattern.place, "there is no constructor '" + pattern.name + "'");
   } else {
-    equate(pattern.place, type, constructorType(found->second, fields));
+    equate(pattern.place, type, constructorType(found->second, fields, /*matched=*/true));
     if (fields.size() != pattern.parts.size())
       error(pattern.place, pattern.name + " has " + counted(fields.size(), "field") + ", not " +
                                std::to_string(pattern.parts.size()));

@@ -115,7 +115,8 @@ private:
   void bindPattern(const Pattern &pattern, Term *type);
   void bind(const std::string &name, Term *type);
   void unbind(size_t count);
-  Term *constructorType(const ConstructorInfo &constructor, std::vector<Term *> &fields);
+  Term *constructorType(const ConstructorInfo &constructor, std::vector<Term *> &fields,
+                        bool matched = false);
 
   const Module &module_;
   const Names &names_;
@@ -125,6 +126,7 @@ private:
   std::vector<Message> &messages_;
   std::set<std::string> told_;
   bool silent_ = false; // the generic check has told of it
+  bool partly_ = false; // what waits for the callers of a function's result may go on waiting
 
   std::map<const FunctionDecl *, Scheme> schemes_;
   std::map<const FunctionDecl *, Term *> current_; // of the group in work

@@ -1,6 +1,8 @@
 // Depth first over imports, so that a file stands behind what it imports; see Modules.h.
 #include "frontends/text/Modules.h"
 
+#include "base/FilesRead.h"
+
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -126,6 +128,7 @@ private:
       return "it is a link to a file that is not beside the program, or below";
     if (!fs::is_regular_file(whole, error) || fs::file_size(whole, error) > kLargestFile)
       return "it is no file of text of up to 4 MiB";
+    FilesRead::note(whole.string());
     std::ifstream stream(whole, std::ios::binary);
     text.assign(std::istreambuf_iterator<char>(stream), {});
     return stream.bad() || !stream.is_open() ? "it can't be read" : "";

@@ -199,6 +199,35 @@ std::vector<std::vector<const FunctionDecl *>> groupsOf(const Module &module, co
   return Grouping(module, names).groups;
 }
 
+/// What a field's type leaves open must be one of the declaration's: a name that is not would be
+/// another type wherever the constructor stands.
+static void checkField(const TypeDecl &decl, const TypeExpr &type, std::vector<Message> &messages) {
+  auto isParam = [&](const std::string &name) {
+    return std::find(decl.params.begin(), decl.params.end(), name) != decl.params.end();
+  };
+  bool open = type.kind == TypeExpr::Kind::Name && !type.name.empty() && type.name[0] >= 'a' &&
+              type.name[0] <= 'z';
+  if (open && !isParam(type.name))
+    messages.push_back({type.place, "'" + type.name + "' is no parameter of " + decl.name +
+                                        "; write type " + decl.name + "[" +
+                                        (decl.params.empty() ? "" : "..., ") + type.name + "]"});
+  if (type.kind == TypeExpr::Kind::Tensor && type.name.size() == 1)
+    messages.push_back({type.place, "the element type of a data type's field is written, as f32, "
+                                    "or the whole type is a parameter"});
+  for (const TypeExpr &part : type.parts)
+    checkField(decl, part, messages);
+}
+
+static void checkFields(const TypeDecl &decl, std::vector<Message> &messages) {
+  std::set<std::string> params;
+  for (const std::string &param : decl.params)
+    if (!params.insert(param).second)
+      messages.push_back({decl.place, "'" + param + "' is a parameter of " + decl.name + " twice"});
+  for (const ConstructorDecl &constructor : decl.constructors)
+    for (const TypeExpr &field : constructor.fields)
+      checkField(decl, field, messages);
+}
+
 Names collectNames(const Module &module, std::vector<Message> &messages) {
   Names names;
   auto twice = [&](Place place, const std::string &name) {
@@ -208,6 +237,7 @@ Names collectNames(const Module &module, std::vector<Message> &messages) {
     if (!names.types.try_emplace(type.name, &type).second || type.name == "Ref" ||
         type.name == "Size")
       twice(type.place, type.name);
+    checkFields(type, messages);
     for (uint32_t i = 0; i < type.constructors.size(); ++i)
       if (!names.constructors.try_emplace(type.constructors[i].name, ConstructorInfo{&type, i})
                .second)

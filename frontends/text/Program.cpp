@@ -1,6 +1,8 @@
 // The program's own text behind the prelude's, typed; see Program.h.
 #include "frontends/text/Program.h"
 
+#include "base/FilesRead.h"
+#include "frontends/text/LocalPolymorphism.h"
 #include "frontends/text/Npy.h"
 
 #include <algorithm>
@@ -8,7 +10,9 @@
 #include <charconv>
 #include <cmath>
 #include <filesystem>
+#include <memory>
 #include <tuple>
+#include <utility>
 
 namespace tensmith::text {
 namespace {
@@ -73,8 +77,22 @@ Program::Program(const std::string &text, std::string name, std::string folder,
     messages.push_back(
         {module.functions.back().place,
          "a program has no more than " + std::to_string(kMostFunctions) + " functions"});
-  if (messages.empty())
-    inference.check();
+  if (messages.empty() && !inference.check())
+    inferWithCopies();
+}
+
+/// A program that has no types may have some where each use of a local value has its own.
+void Program::inferWithCopies() {
+  if (!copyLocalValues(module))
+    return;
+  std::vector<Message> before = std::exchange(messages, {});
+  auto sizes = inference.fixed;
+  names = collectNames(module, messages);
+  std::destroy_at(&inference);
+  std::construct_at(&inference, module, names, types, relations, loader, messages);
+  inference.fixed = sizes;
+  if (!inference.check())
+    messages = std::move(before);
 }
 
 Status Program::status() const {
@@ -108,7 +126,9 @@ const HostTensor *Program::load(const std::string &path, std::string &error) {
     error = "'" + path + "' can't be loaded: only files beside the program, or below, can";
     return nullptr;
   }
-  auto tensor = readNpy((std::filesystem::path(folder_) / relative).string());
+  std::string whole = (std::filesystem::path(folder_) / relative).string();
+  FilesRead::note(whole);
+  auto tensor = readNpy(whole);
   if (!tensor.ok()) {
     error = "'" + path + "' can't be loaded: " + tensor.status().message();
     return nullptr;

@@ -40,6 +40,7 @@ public:
 
 private:
   const HostTensor *load(const std::string &path, std::string &error);
+  void inferWithCopies();
 
   std::string folder_;
   std::map<std::string, HostTensor> loaded_; // each file is read once

@@ -94,7 +94,6 @@ Type Relations::lower(Term *tensor, bool named) {
   return types_.shapes.tensorType(elementType(Types::find(tensor->parts[0])->element), dims);
 }
 
-/// The other way round: only sizes over the symbols of inputs have a meaning everywhere.
 Term *Relations::raise(Type type) {
   auto ranked = cast<RankedTensorType>(type);
   std::vector<Term *> sizes;
@@ -121,7 +120,9 @@ HostTensor Relations::number(const Expr &expr, DataType type) {
   return tensor;
 }
 
-/// A number takes the element type of the operands beside it.
+static DataType elementOf(Term *element) { return Types::find(element)->element; }
+
+/// A number takes the element type of the operands beside it, and one with a point that of any.
 bool Relations::prepareNumbers(const Relation &relation, std::string &error) {
   bool pow = relation.info->name == "pow", where = relation.info->name == "where";
   Term *known = nullptr;
@@ -154,7 +155,8 @@ bool Relations::prepareNumbers(const Relation &relation, std::string &error) {
               "can't be of type " + types_.print(known);
       return false;
     }
-    if (!alike)
+    if (!alike && !(element->literal == Term::Literal::Real && isFloat(elementOf(known)) &&
+                    types_.unify(element, known)))
       types_.settle(element);
   }
   return true;
@@ -170,11 +172,54 @@ Relations::Outcome Relations::solveSizes(const Relation &relation) {
   return Outcome::Solved;
 }
 
+/// The relation as it would be were its numbers of that type; null where it can't be.
+static Term *resultOf(Relations &relations, Relation relation, Types &types, DataType type) {
+  for (Term *&operand : relation.operands)
+    operand = operand ? types.tensor(types.element(type), Types::find(operand)->parts[1]) : nullptr;
+  std::string error;
+  Operation *op = relations.stand(relation, error);
+  if (!op || op->getNumResults() != 1 || !isa<RankedTensorType>(op->getResult(0).getType()))
+    return nullptr;
+  return relations.raise(op->getResult(0).getType());
+}
+
+/// Arithmetic on numbers alone, of which one has a point (`2 * 0.1`; `1 / 2` is i64's), gives a
+/// number, which takes its type from where it stands, as they do. Whether it is such arithmetic the
+/// operator's shape function says: what it gives follows the type of its operands. True where the
+/// result is known by that.
+bool Relations::solveNumbers(const Relation &relation) {
+  Term *number = nullptr;
+  bool real = false;
+  for (Term *operand : relation.operands) {
+    Term *tensor = operand ? Types::find(operand) : nullptr;
+    if (!tensor || tensor->kind != Term::Kind::Tensor || !Types::isKnown(tensor->parts[1]))
+      return false;
+    Term *element = Types::find(tensor->parts[0]);
+    if (element->kind != Term::Kind::Variable || element->literal == Term::Literal::None)
+      return false;
+    number = element;
+    real |= element->literal == Term::Literal::Real;
+  }
+  if (!real || !relation.sizes.empty() || isTyped(*relation.info))
+    return false;
+  Term *one = resultOf(*this, relation, types_, DataType::F32);
+  Term *other = resultOf(*this, relation, types_, DataType::F64);
+  if (!one || !other || elementOf(other->parts[0]) != DataType::F64 ||
+      elementOf(one->parts[0]) == DataType::F64)
+    return false;
+  for (Term *operand : relation.operands)
+    if (!types_.unify(Types::find(operand)->parts[0], number))
+      return false;
+  return types_.unify(relation.result, types_.tensor(Types::find(number), one->parts[1]));
+}
+
 Relations::Outcome Relations::solve(const Relation &relation, std::string &error) {
   if (!relation.info)
     return solveSizes(relation);
   if (!prepareNumbers(relation, error))
     return Outcome::Wrong;
+  if (solveNumbers(relation))
+    return Outcome::Solved;
   for (Term *operand : relation.operands) {
     if (!operand)
       continue;

@@ -51,6 +51,8 @@ public:
   /// callers see.
   mlir::Type lower(Term *tensor, bool named = true);
   mlir::Type elementType(DataType type);
+  /// The other way round: only sizes over the symbols of inputs have a meaning everywhere.
+  Term *raise(mlir::Type type);
   /// A number as a scalar of the type.
   HostTensor number(const Expr &expr, DataType type);
 
@@ -63,9 +65,9 @@ private:
   mlir::Type plainType(Term *tensor);
   bool prepareNumbers(const Relation &relation, std::string &error);
   Outcome solveSizes(const Relation &relation);
+  bool solveNumbers(const Relation &relation);
   bool addSizes(const Relation &relation, llvm::SmallVectorImpl<mlir::NamedAttribute> &attributes,
                 std::string &error);
-  Term *raise(mlir::Type type);
 
   Types &types_;
   mlir::OwningOpRef<mlir::ModuleOp> scratch_; // stays, since contents are remembered by value

@@ -201,6 +201,10 @@ typedef struct ts_compile_options {
   ts_tensor *const *calibration_values;
   size_t calibration_count;
   const char *calibration_source; /* the file that they are of, for messages; may be null */
+  /* Told, from the compiling thread, of each file beside the model that it is made of: external
+   * data, imports, tensors that a program loads. May be null. */
+  void (*read)(void *context, const char *path);
+  void *read_context;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

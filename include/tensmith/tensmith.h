@@ -150,7 +150,9 @@ TS_API ts_tensor *ts_tensor_sequence_at(const ts_tensor *tensor, size_t index); 
 
 typedef struct ts_load_options {
   size_t size;
-  int verify_weights; /* also check the hash of the weights (reads them all) */
+  int verify_weights;    /* also check the hash of the weights (reads them all) */
+  uint64_t module_bytes; /* of a file that begins with the module, and goes on with something else;
+                          * 0: all of it is the module */
 } ts_load_options;
 
 /* Checks version, integrity and CPU features before any code is mapped. `options` may be null.

@@ -142,14 +142,15 @@ struct Port {
 
 class Module {
 public:
-  static Module load(const std::string &path, bool verifyWeights = false) {
-    ts_load_options options = {sizeof(options), verifyWeights};
+  /// `bytes`: of the file that are the module, with which it begins; 0: all of them.
+  static Module load(const std::string &path, bool verifyWeights = false, uint64_t bytes = 0) {
+    ts_load_options options = {sizeof(options), verifyWeights, bytes};
     ts_module *handle = nullptr;
     detail::check(ts_module_load(path.c_str(), &options, &handle));
     return Module(handle);
   }
   static Module load(const void *bytes, size_t size, bool verifyWeights = false) {
-    ts_load_options options = {sizeof(options), verifyWeights};
+    ts_load_options options = {sizeof(options), verifyWeights, 0};
     ts_module *handle = nullptr;
     detail::check(ts_module_load_bytes(bytes, size, &options, &handle));
     return Module(handle);

@@ -2,7 +2,7 @@
 
     import tensmith as ts
     model = ts.compile("model.onnx")
-    y = model(x)                     # NumPy arrays, or anything with __dlpack__, without a copy
+    y = model(x)                     # NumPy arrays, or PyTorch's or JAX's, without a copy
 
 Errors are `tensmith.Error`, with a message that names the file and the node or input, and a `code` of what kind they are.
 """
@@ -11,13 +11,14 @@ import collections.abc
 import fractions
 import json
 import os
-import pathlib
 import re
 import tempfile
+import warnings
 
 from . import _tensmith
 from ._tensmith import Error
 
+from .arrays import converted, importer_of
 from .training import Trained, train
 from .values import Value, constructors_of, from_handle, parse_type
 
@@ -29,7 +30,8 @@ class Model:
     """A compiled model, ready to run; made by `compile` and `load`.
 
     Called with its inputs, in order or by name. Gives the output, or a list of them where there are several: NumPy
-    arrays on the model's own memory, so that they have `__dlpack__`. Sequences are lists, maps dicts, absent values None.
+    arrays on the model's own memory, that have `__dlpack__`, or PyTorch's or JAX's where an input is one of those.
+    Sequences are lists, maps dicts, absent values None.
     """
 
     def __init__(self, module, source):
@@ -67,6 +69,8 @@ class Model:
             raise Error(f"no value for input {', '.join(repr(name) for name in missing)}")
         given = [self._typed(name, values[name]) if name in self._data else values[name] for name in names]
         results = self._module.run(given)
+        if importer := importer_of(given):
+            results = converted(results, importer)
         return [
             from_handle(result, self.describe(), index) if port["kind"] == "data" else result
             for index, (result, port) in enumerate(zip(results, self.outputs))
@@ -134,9 +138,11 @@ class Model:
         return self._description
 
     def save(self, path):
-        """Writes the module, which `load`, the command line and the C API take."""
-        data = self._source if isinstance(self._source, bytes) else pathlib.Path(self._source).read_bytes()
-        pathlib.Path(path).write_bytes(data)
+        """Writes the module, which `load`, the command line and the C API take.
+
+        What was at the path is replaced, never written into: a model that was loaded from there goes on with its own code.
+        """
+        _save(path, self._source)
 
 
 def _derivative(kind, of, wrt, cotangent=False):
@@ -267,7 +273,7 @@ def _compiled(model, settings, threads, max_depth, max_instructions):
         path = os.path.join(folder, "module.so")
         _tensmith.compile_file(os.fspath(model), path, settings)
         module = _tensmith.load(path, threads, max_depth, max_instructions)
-        return _KeptModel(module, path)
+        return _KeptModel(module, open(path, "rb"))
 
 
 def export_onnx(program, path, shapes=None):
@@ -280,26 +286,12 @@ def export_onnx(program, path, shapes=None):
         raise Error(f"{os.fspath(path)}: is the model itself; give another path")
     settings = _settings(shapes, None, None, None, False, "fast", True, (), ())
     model = _tensmith.export_onnx(os.fspath(program), settings)
-    try:
-        _write(os.path.realpath(path), model)
-    except OSError as error:
-        raise Error(f"{os.fspath(path)}: can't be written: {error.strerror}") from error
+    _save(path, model)
 
 
-def _write(path, content):
+def _save(path, content):
     """Beside the file first: a write that fails leaves what was there. A device or a pipe is written as it is."""
-    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        with open(path, "wb") as file:
-            file.write(content)
-        return
-    beside = f"{path}.{os.getpid()}.tmp"
-    try:
-        with open(beside, "wb") as file:
-            file.write(content)
-        os.replace(beside, path)
-    except BaseException:
-        pathlib.Path(beside).unlink(missing_ok=True)
-        raise
+    _tensmith.write_file(os.fspath(path), content)
 
 
 def grad(model, wrt, of, *, cotangent=False, **settings):
@@ -431,6 +423,8 @@ class TrainStep:
         data = self._model._data
         given = [self._model._typed(name, values[name]) if name in data else values[name] for name in self._names]
         results = self._module.step(given, self.state._states)
+        if importer := importer_of(given):
+            results = converted(results, importer)
         return {port["name"]: result for port, result in zip(self.outputs, results)}
 
     def describe(self):
@@ -453,16 +447,78 @@ def load(path, threads=0, *, max_depth=0, max_instructions=0):
     if isinstance(path, (bytes, bytearray, memoryview)):
         path = bytes(path)
         return Model(_tensmith.load(path, threads, max_depth, max_instructions), path)
-    return Model(_tensmith.load(os.fspath(path), threads, max_depth, max_instructions), os.fspath(path))
+    return _KeptModel(_tensmith.load(os.fspath(path), threads, max_depth, max_instructions), open(path, "rb"))
 
 
 class _KeptModel(Model):
-    """A model whose file was temporary: an open descriptor keeps its contents for `save`."""
+    """A model of a file, which may go or be replaced: an open descriptor keeps its contents for `save`."""
 
-    def __init__(self, module, path):
-        super().__init__(module, path)
-        self._file = open(path, "rb")
+    def __init__(self, module, file, size=-1):
+        super().__init__(module, None)
+        self._file, self._size = file, size
 
     def save(self, path):
         self._file.seek(0)
-        pathlib.Path(path).write_bytes(self._file.read())
+        _save(path, self._file.read(self._size))
+
+
+class _Session:
+    """A compiled model and what its file declares, from the cache of whole modules where it has them.
+
+    The compiler isn't loaded unless there is something to compile. Settings are those of `compile`.
+    """
+
+    def __init__(self, model, threads, **settings):
+        self._model, self._threads = model, threads
+        defaults = {"shapes": None, "target": None, "cache_dir": None, "dump_ir": None, "reference": False, "precision": "fast",
+                    "fuse": True, "overridable": (), "derivatives": ()}  # fmt: skip
+        self._settings = _settings(**defaults | settings)
+        is_bytes = isinstance(model, bytes)
+        self._kept = _tensmith.KeptModules("model" if is_bytes else os.fspath(model), model if is_bytes else None, self._settings)
+        self._interface = None
+        self._found = self._find()
+
+    def _find(self):
+        """The model and its interface ("" where nobody has asked for that yet), or nothing."""
+        found = self._kept.find()
+        if found is None:
+            return None
+        descriptor, size, interface = found
+        file = os.fdopen(descriptor, "rb")
+        try:
+            return _KeptModel(_tensmith.load(f"/proc/self/fd/{descriptor}", self._threads, 0, 0, size), file, size), interface
+        except Error:  # of another version, or for another machine: it is compiled again
+            file.close()
+            return None
+
+    def interface(self):
+        """What the model's file declares of itself."""
+        if self._found and self._found[1]:
+            return json.loads(self._found[1])
+        if self._interface is None:
+            self._interface = _describe_interface(self._model)
+            if self._found:
+                self._kept.keep_interface(json.dumps(self._interface))
+        return self._interface
+
+    def model(self):
+        """Loaded, or else compiled and kept for the next session."""
+        if not self._found:
+            self._found = self._compile()
+        for warning in self._kept.warnings:
+            warnings.warn(warning, RuntimeWarning, stacklevel=5)
+        return self._found[0]
+
+    def _compile(self):
+        interface = json.dumps(self.interface())
+        if isinstance(self._model, bytes):
+            module = _tensmith.compile_bytes(self._model, "model", self._settings, self._kept)
+            self._kept.keep(module, interface)
+            return Model(_tensmith.load(module, self._threads, 0, 0), module), interface
+        with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
+            path = os.path.join(folder, "module.so")
+            _tensmith.compile_file(os.fspath(self._model), path, self._settings, self._kept)
+            # From the cache where it is kept: processes share its memory, and that of a temporary file may be the machine's.
+            found = self._find() if self._kept.keep(path, interface) else None
+            return found or (_KeptModel(_tensmith.load(path, self._threads, 0, 0), open(path, "rb")), interface)
+

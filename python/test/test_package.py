@@ -129,3 +129,28 @@ def test_a_module_runs_without_the_compiler(model, model_bytes, tmp_path):
     done = subprocess.run([sys.executable, "-c", RUN_A_MODULE, tmp_path / "m.so", tmp_path / "m.onnx"], capture_output=True,
                           text=True, timeout=300, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     assert done.returncode == 0, done.stderr
+
+
+# Breaks if a module is written into while it is mapped: its code would be another's, or gone.
+@pytest.mark.parametrize("reference", [False, True])
+def test_what_is_saved_over_a_loaded_module_leaves_it(model_bytes, tmp_path, reference):
+    path = tmp_path / "m.so"
+    tensmith.compile(model_bytes, reference=reference).save(path)
+    loaded, x = tensmith.load(path), arrays()
+    first = loaded(*x)
+    other = model_bytes.replace(b"Relu", b"Tanh")
+    tensmith.compile(other, reference=reference).save(path)
+    numpy.testing.assert_array_equal(loaded(*x), first)
+    numpy.testing.assert_allclose(tensmith.load(path)(*x), numpy.tanh(x[0] + x[1]), rtol=1e-6)
+    loaded.save(tmp_path / "again.so")  # itself, though another module lies where it was loaded from
+    numpy.testing.assert_array_equal(tensmith.load(tmp_path / "again.so")(*x), first)
+    assert sorted(os.listdir(tmp_path)) == ["again.so", "m.so"]
+
+
+def test_a_module_that_cannot_be_saved_leaves_what_was_there(model_bytes, tmp_path):
+    path = tmp_path / "m.so"
+    path.mkdir()
+    with pytest.raises(tensmith.Error, match="can't be written") as error:
+        tensmith.compile(model_bytes).save(path)
+    assert error.value.code == "io_error" and str(path) in str(error.value)
+    assert os.listdir(tmp_path) == ["m.so"]

@@ -37,7 +37,7 @@ ts_tensor *makeFloats(int64_t count, float value) {
 TEST(CApi, LoadsDescribesAndRuns) {
   Bytes file = addModule(0, {});
   ts_module *module = nullptr;
-  ts_load_options load = {sizeof(load), 1};
+  ts_load_options load = {sizeof(load), 1, 0};
   EXPECT_OK(ts_module_load_bytes(file.data(), file.size(), &load, &module));
   ASSERT_EQ(ts_module_input_count(module), 1u);
   ASSERT_EQ(ts_module_output_count(module), 2u);
@@ -240,14 +240,43 @@ TEST(CApi, DlpackThatCantBeTakenStaysTheCallers) {
     EXPECT_NE(messageOf(ts_tensor_from_dlpack(&strided.managed, &tensor)), "");
     EXPECT_EQ(strided.deleted, 0);
   }
-  ts_tensor *packed = nullptr;
-  int64_t shape[] = {2};
+  ts_tensor *none = nullptr;
   DLManagedTensor *managed = nullptr;
-  EXPECT_OK(ts_tensor_create(TS_I4, shape, 1, &packed));
-  ts_status *status = ts_tensor_to_dlpack(packed, &managed);
+  EXPECT_OK(ts_tensor_none(&none));
+  ts_status *status = ts_tensor_to_dlpack(none, &managed);
   EXPECT_EQ(ts_status_get_code(status), TS_UNSUPPORTED);
   ts_status_free(status);
-  ts_tensor_free(packed);
+  ts_tensor_free(none);
+}
+
+// Breaks if elements of less than a byte are in another order than DLPack says, lose their sign, or
+// share a byte with what is behind the last one.
+TEST(CApi, DlpackPacksElementsOfLessThanAByte) {
+  struct {
+    ts_type type;
+    uint8_t code, bits;
+    std::vector<uint8_t> elements, packed;
+  } cases[] = {{TS_I4, 0, 4, {0x01, 0xff, 0xf8}, {0xf1, 0x08}}, // 1, -1, -8
+               {TS_U4, 1, 4, {1, 15, 8}, {0xf1, 0x08}},
+               {TS_F4E2M1, 17, 4, {2, 15, 8}, {0xf2, 0x08}},
+               {TS_I2, 0, 2, {0x01, 0xff, 0xfe, 0, 1}, {0x2d, 0x01}}, // 1, -1, -2, 0, 1
+               {TS_U2, 1, 2, {1, 3, 2, 0, 1}, {0x2d, 0x01}}};
+  for (auto &one : cases) {
+    int64_t count = int64_t(one.elements.size());
+    ts_tensor *tensor = nullptr, *back = nullptr;
+    EXPECT_OK(ts_tensor_create(one.type, &count, 1, &tensor));
+    std::memcpy(ts_tensor_data(tensor), one.elements.data(), one.elements.size());
+    DLManagedTensor *managed = nullptr;
+    EXPECT_OK(ts_tensor_to_dlpack(tensor, &managed));
+    EXPECT_EQ(managed->dl_tensor.dtype.code, one.code);
+    EXPECT_EQ(managed->dl_tensor.dtype.bits, one.bits);
+    EXPECT_EQ(std::memcmp(managed->dl_tensor.data, one.packed.data(), one.packed.size()), 0);
+    ts_tensor_free(tensor);
+    EXPECT_OK(ts_tensor_from_dlpack(managed, &back));
+    EXPECT_EQ(ts_tensor_type(back), one.type);
+    EXPECT_EQ(std::memcmp(ts_tensor_data(back), one.elements.data(), one.elements.size()), 0);
+    ts_tensor_free(back);
+  }
 }
 
 } // namespace

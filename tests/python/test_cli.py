@@ -651,7 +651,7 @@ def test_dump_ir(tmp_path, model):
 
 def test_an_unusable_cache_is_warned_of(tmp_path, model):
     done = tensmith("compile", model, "-o", tmp_path / "m.so", "--cache", "/proc/nothing")
-    assert "warning: the kernel cache in '/proc/nothing' is not used" in done.stderr
+    assert "warning: the cache in '/proc/nothing' is not used" in done.stderr
 
 
 # What has no code is evaluated by reference, which is right and slow.

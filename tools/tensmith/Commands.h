@@ -24,6 +24,7 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
 
 void addCompile(CLI::App &app, Action &chosen);
 void addRun(CLI::App &app, Action &chosen);
+void addCache(CLI::App &app, Action &chosen);
 void addBench(CLI::App &app, Action &chosen);
 void addInspect(CLI::App &app, Action &chosen);
 void addCompare(CLI::App &app, Action &chosen);

@@ -28,9 +28,9 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
       ->type_name("DIR");
   group
       ->add_option("--cache", settings.cacheDir,
-                   "Folder of compiled kernels (default: $TENSMITH_CACHE)")
+                   "Folder of compiled kernels and modules (default: $TENSMITH_CACHE)")
       ->type_name("DIR");
-  group->add_flag("--no-cache", settings.noCache, "Compile every kernel afresh");
+  group->add_flag("--no-cache", settings.noCache, "Compile everything afresh, and keep nothing");
   group
       ->add_option("--optimize,-O", settings.optimization,
                    "0: no fusion, programs as written; 1: fused, programs partially "

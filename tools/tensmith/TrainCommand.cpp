@@ -91,16 +91,11 @@ void catchSignals() {
     ::sigaction(number, &action, nullptr);
 }
 
-int interrupted(const Trained &trained) {
-  const train::Outcome &outcome = trained.outcome;
-  if (trained.first)
-    std::fputs(fmt::format("interrupted after step {}; {}\n", outcome.position.step,
-                           outcome.checkpoint.empty()
-                               ? "go on with --resume"
-                               : outcome.checkpoint.string() + " is kept, go on with --resume")
-                   .c_str(),
-               stderr);
-  return 128 + (stopSignal ? stopSignal.load() : SIGTERM); // another process may have got it
+void tellOfInterruption(train::Watcher &watcher, const train::Outcome &outcome) {
+  watcher.say(fmt::format("interrupted after step {}; {}", outcome.position.step,
+                          outcome.checkpoint.empty()
+                              ? "go on with --resume"
+                              : outcome.checkpoint.string() + " is kept, go on with --resume"));
 }
 
 void report(const Trained &trained) {
@@ -126,9 +121,10 @@ int trainRun(train::Settings settings) {
       return std::make_unique<Screen>();
     return std::make_unique<Silent>();
   };
-  Trained trained = trainModel(std::move(settings), {}, {watch, stopSignal});
+  Trained trained =
+      trainModel(std::move(settings), {}, {watch, stopSignal, true, tellOfInterruption});
   if (trained.outcome.interrupted)
-    return interrupted(trained);
+    return 128 + (stopSignal ? stopSignal.load() : SIGTERM); // another process may have got it
   if (trained.first)
     report(trained);
   return kSuccess;

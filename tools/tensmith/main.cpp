@@ -143,6 +143,7 @@ int main(int argc, char **argv) {
   addExport(app, action);
   addFormat(app, action);
   addMachine(app, action);
+  addCache(app, action);
   addTrain(app, action);
   int status;
   try {

@@ -128,7 +128,7 @@ private:
   }
 
   void finish(Job &job, Worker &worker) {
-    if (auto found = cache_.find(job.key)) {
+    if (auto found = cache_.find(cache::Kind::Kernel, job.key)) {
       job.object.bytes = std::move(*found);
       job.cached = true;
       return;
@@ -140,7 +140,7 @@ private:
       return;
     }
     job.object.bytes = std::move(*object);
-    cache_.insert(job.key, job.object.bytes);
+    cache_.insert(cache::Kind::Kernel, job.key, job.object.bytes);
   }
 
   void report() {
@@ -153,7 +153,7 @@ private:
   std::vector<Job> &jobs_;
   const Machine &machine_;
   const KernelCompilerOptions &options_;
-  KernelCache cache_;
+  cache::Store cache_;
   std::vector<Job *> order_;
   std::atomic<size_t> next_ = 0;
   std::atomic<bool> failed_ = false;

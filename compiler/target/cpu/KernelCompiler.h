@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/Status.h"
-#include "compiler/target/cpu/KernelCache.h"
+#include "cache/Store.h"
 #include "compiler/target/cpu/Machine.h"
 
 #include <functional>
@@ -31,8 +31,8 @@ struct KernelObject {
 struct KernelCompilerOptions {
   int threads = 0;        // 0: as many as the process has CPUs
   std::string dumpFolder; // of what kernels become on the way (Codegen.h); empty: none
-  std::string cacheFolder = defaultCacheFolder(); // empty: no cache
-  int64_t cacheLimitBytes = KernelCache::kDefaultLimit;
+  std::string cacheFolder = cache::defaultFolder(); // empty: no cache
+  int64_t cacheLimitBytes = cache::defaultLimit();
   /// Called when a kernel is done, one call at a time, from any thread.
   std::function<void(int64_t done, int64_t total)> progress;
   std::function<void(const std::string &)> warn;

@@ -3,8 +3,8 @@
 
 #include "base/Cpus.h"
 #include "base/Hash.h"
+#include "cache/Store.h"
 #include "compiler/target/cpu/HostCaches.h"
-#include "compiler/target/cpu/KernelCache.h"
 #include "compiler/target/cpu/OutputFile.h"
 
 #include "llvm/Support/JSON.h"
@@ -204,7 +204,7 @@ Result<MachineLimits> limitsFromJson(std::string_view text) {
 }
 
 std::string limitsPath(const Machine &machine) {
-  std::string folder = defaultCacheFolder();
+  std::string folder = cache::defaultFolder();
   if (folder.empty())
     return {};
   Hasher hasher;

@@ -1,7 +1,7 @@
 """onnxruntime.InferenceSession over a compiled model.
 
-A model is compiled when its session is made, for every size that its symbolic dimensions may have; compiled kernels come
-from Tensmith's cache the second time. Inputs are checked here, against what the model's file declares, so that a wrong one
+A model is compiled when its session is made, for every size that its symbolic dimensions may have; the second time the
+whole module comes from Tensmith's cache. Inputs are checked here, against what the model's file declares, so that a wrong one
 is refused with onnxruntime's exception and words.
 """
 
@@ -13,7 +13,7 @@ import warnings
 
 import numpy
 
-from .. import Error, _describe_interface, compile
+from .. import Error, _Session
 from . import errors
 from .options import GraphOptimizationLevel, RunOptions, SessionOptions
 from .values import IOBinding, ModelMetadata, NodeArg, OrtValue, element_name, module_type, numpy_type
@@ -96,7 +96,8 @@ class InferenceSession:
         if is_path and not os.path.isfile(self._model):
             raise errors.NoSuchFile(f"Load model from {self._model} failed:Load model {self._model} failed. File doesn't exist")
         try:
-            interface = _describe_interface(self._model)
+            self._session = self._new_session(frozenset())
+            interface = self._session.interface()
         except Error as error:
             code = error.code
             kind = errors.InvalidProtobuf if code == "invalid_model" else type(errors.of_compilation(error))
@@ -134,10 +135,13 @@ class InferenceSession:
                 self._variants[overridden] = self._compiled(overridden)
             return self._variants[overridden]
 
+    def _new_session(self, overridden):
+        return _Session(self._model, overridable=sorted(overridden), **_compile_settings(self._options))
+
     def _compiled(self, overridden):
-        settings = _compile_settings(self._options)
         try:
-            return compile(self._model, overridable=sorted(overridden), **settings)
+            session = self._new_session(overridden) if overridden else self._session
+            return session.model()
         except Error as error:
             raise errors.of_compilation(error) from None
 
