@@ -41,12 +41,28 @@ AffineExpr windowSpan(AffineExpr size, AffineExpr kernel, const Window &window, 
          (kernel - 1) * window.dilations[dim] - 1;
 }
 
-/// Number of windows along one dimension. Where it is rounded up, the size must be known.
+/// The same rounded up, of a size that only the run knows. A window is left out that starts beyond
+/// the input and its low padding: there are no more than ceil((size + low) / stride) of the others.
+/// Both numbers are quotients by the stride whose numerators differ by a constant, so that which is
+/// less is known.
+AffineExpr windowCountRoundedUp(Inference &infer, AffineExpr size, AffineExpr span,
+                                const Window &window, size_t dim) {
+  int64_t stride = window.strides[dim];
+  AffineExpr starts = size + window.pads[dim], all = span + stride;
+  auto more = infer.known(all - starts);
+  if (!more || *more > stride) // padding as large as the window: several may be left out, or none
+    return freshAtMost(infer, "pool", all.ceilDiv(stride));
+  return infer.shapes.simplify((*more < 0 ? all : starts).ceilDiv(stride));
+}
+
+/// Number of windows along one dimension.
 AffineExpr windowCount(Inference &infer, AffineExpr size, AffineExpr kernel, const Window &window,
                        size_t dim, size_t spatial, bool ceilMode) {
   int64_t low = window.pads[dim], high = window.pads[spatial + dim], stride = window.strides[dim];
   AffineExpr span = windowSpan(size, kernel, window, dim, spatial);
   auto n = infer.known(size), room = infer.known(span);
+  if (!room && ceilMode)
+    return windowCountRoundedUp(infer, size, span, window, dim);
   if (!room)
     return infer.shapes.simplify(span.floorDiv(stride) + 1);
   if (*room < 0)
@@ -72,11 +88,7 @@ LogicalResult inferPool(Op op, Inference infer, Type element, bool channelsLast)
                          << spatial;
   for (size_t dim = 0; dim < spatial; ++dim) {
     AffineExpr &size = dims[first + dim], kernel = infer.constant(op.getKernel()[dim]);
-    AffineExpr span = windowSpan(size, kernel, window, dim, spatial);
-    // Whether the last window is left out only the size itself tells.
-    size = op.getCeilMode() && !infer.known(span)
-               ? freshAtMost(infer, "pool", span.ceilDiv(window.strides[dim]) + 1)
-               : windowCount(infer, size, kernel, window, dim, spatial, op.getCeilMode());
+    size = windowCount(infer, size, kernel, window, dim, spatial, op.getCeilMode());
   }
   return infer.give(element, dims);
 }
