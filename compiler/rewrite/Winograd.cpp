@@ -57,6 +57,7 @@ struct Layer {
   WindowFrames frames;
   WindowPhases phases;
   bool isVideo = false;
+  bool isOpen = false; // the image's size is a usual one, which only the run knows
   int64_t in = 0, out = 0, taps = 1;
   double reached = 1;    // of the taps of all outputs, those in the image
   bool integers = false; // i16, with sums in i32
@@ -97,6 +98,7 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
   layer.taps = layer.phases.taps = sizes->window.back();
   layer.integers = integers;
   layer.isVideo = rank == kVideo;
+  layer.isOpen = sizes->isOpen;
   if (layer.isVideo)
     layer.frames = {sizes->window[0], conv.getDilations()[0], conv.getPads()[0], sizes->input[0],
                     sizes->output[0]};
@@ -111,6 +113,9 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
     for (size_t dim = 0; dim < rank; ++dim)
       layer.reached *= reachedTaps(sizes->input[dim], sizes->output[dim], sizes->window[dim],
                                    conv.getDilations()[dim], conv.getPads()[dim]);
+  // Phases and frames are dealt out by sizes.
+  if (layer.isOpen && (layer.isVideo || layer.phases.isNeeded()))
+    return std::nullopt;
   return layer;
 }
 
@@ -421,12 +426,27 @@ private:
     planes = frames.rowsUnderWindows(graph_, planes, rowsOfImage());
     auto product = graph_.create<graph::MatMulOp>(
         {planes, weights}, graph_.named("accumulate_i32", builder_.getBoolAttr(layer_.integers)));
-    Value result = graph::GraphBuilder::first(
-        graph_.create("winograd_output", {product, conv_.getBias()},
-                      with(graph_.named("image", builder_.getDenseI64ArrayAttr(phases.sizes)))));
+    Value result =
+        layer_.isOpen
+            ? openOutput(product, with)
+            : graph::GraphBuilder::first(graph_.create(
+                  "winograd_output", {product, conv_.getBias()},
+                  with(graph_.named("image", builder_.getDenseI64ArrayAttr(phases.sizes)))));
     if (phases.isNeeded())
       result = phases.join(graph_, result, layer_.image);
     return layer_.isVideo ? frames.join(graph_, result) : result;
+  }
+
+  /// The image, whose size the convolution's type says.
+  Value openOutput(Value product,
+                   llvm::function_ref<SmallVector<NamedAttribute>(NamedAttribute)> with) {
+    auto type = cast<RankedTensorType>(conv_.getType());
+    SmallVector<int64_t> image;
+    for (int64_t size : type.getShape().slice(1, 2))
+      image.push_back(ShapedType::isDynamic(size) ? -1 : size);
+    return graph::GraphBuilder::first(
+        graph_.createTyped("winograd_output", type, {product, conv_.getBias()},
+                           with(graph_.named("image", builder_.getDenseI64ArrayAttr(image)))));
   }
 
   /// Tiles of all phases.
