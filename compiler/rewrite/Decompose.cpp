@@ -8,6 +8,7 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
+#include "compiler/rewrite/OpenBroadcast.h"
 #include "compiler/rewrite/Rewrites.h"
 
 using namespace mlir;
@@ -113,6 +114,8 @@ LogicalResult replacement(Operation *op, graph::GraphBuilder &builder,
   if (auto matmul = dyn_cast<graph::MatMulOp>(op))
     return success(succeeded(decomposeVectorProduct(matmul, builder, results)) ||
                    succeeded(broadcastStacks(matmul, builder, results)));
+  if (isa<graph::Elementwise>(op))
+    return broadcastByPlaces(op, builder, results);
   if (auto norm = dyn_cast<graph::InstanceNormOp>(op))
     if (succeeded(groupChannels(norm, builder, results)))
       return success();
@@ -134,6 +137,16 @@ void passPrecision(Operation *before, Operation *op) {
     graph::keepPrecision(made);
 }
 
+/// Whether an operand has a size that only the run knows, and another shape than the result.
+bool mayBroadcast(Operation *op) {
+  auto result = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+  return result && llvm::any_of(op->getOperandTypes(), [&](Type type) {
+           auto ranked = dyn_cast<RankedTensorType>(type);
+           return ranked && !ranked.hasStaticShape() &&
+                  ranked.clone(result.getElementType()) != result;
+         });
+}
+
 bool sameTypes(ResultRange results, ArrayRef<Value> values) {
   for (auto [result, value] : llvm::zip(results, values))
     if (!result.use_empty() && (!value || value.getType() != result.getType()))
@@ -149,7 +162,8 @@ LogicalResult decompose(func::FuncOp function, const Options &) {
     changed = false;
     SmallVector<Operation *> candidates;
     function.walk([&](Operation *op) {
-      if (isa<graph::Decomposable, graph::MatMulOp>(op))
+      if (isa<graph::Decomposable, graph::MatMulOp>(op) ||
+          (isa<graph::Elementwise>(op) && mayBroadcast(op)))
         candidates.push_back(op);
     });
     for (Operation *op : candidates) {

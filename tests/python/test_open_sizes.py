@@ -17,7 +17,7 @@ node = helper.make_node
 random = numpy.random.default_rng(3)
 SIZES = [(1, 8, 8), (2, 9, 13), (1, 16, 11), (1, 21, 30)]
 # Of vectors: what is a matter of sizes alone.
-LIGHT = {"shape", "size", "resize"}
+LIGHT = {"shape", "size", "resize", "max"}
 
 
 def weights(*shape):
@@ -129,3 +129,52 @@ def test_layers_in_front(before):
     """Several layers that grow and shrink an image, before those that read sizes."""
     check(before, "as large as the image")
     check(before, "attention")
+
+
+WEIGHTS = weights(16, 16, 3, 3)
+
+
+def two_inputs(kind, of_x, of_y, *behind):
+    """A model of an operator on two tensors of symbols."""
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", of_x), ("y", of_y))]
+    graph = helper.make_graph([node(kind, ["x", "y"], ["z" if behind else "out"]), *behind], "two", inputs,
+                              [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(WEIGHTS, "w")] if behind else [])
+    return tensmith.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString())
+
+
+@pytest.mark.parametrize("behind", [(), (node("Conv", ["z", "w"], ["out"], pads=[1, 1, 1, 1]),)], ids=["alone", "before a convolution"])
+def test_broadcasting_of_unrelated_sizes(behind):
+    """Fails where sizes that may be the same or 1 send an operator to the reference, or are not looked at."""
+    compiled = two_inputs("Add", ["n", 16, "h", "w"], ["m", 16, "k", "l"], *behind)
+    assert not by_reference(compiled)
+    for a, b in [((2, 16, 5, 7), (2, 16, 5, 7)), ((1, 16, 5, 1), (3, 16, 1, 7)), ((2, 16, 1, 1), (1, 16, 6, 1)), ((1, 16, 1, 4), (1, 16, 9, 4))]:
+        x, y = (random.standard_normal(shape).astype(numpy.float32) for shape in (a, b))
+        wanted = x + y
+        if behind:
+            wanted = ReferenceEvaluator(helper.make_model(helper.make_graph(
+                list(behind), "conv", [helper.make_tensor_value_info("z", TensorProto.FLOAT, None), helper.make_tensor_value_info("w", TensorProto.FLOAT, None)],
+                [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)]), opset_imports=[helper.make_opsetid("", 17)])).run(
+                    None, {"z": wanted, "w": WEIGHTS})[0]
+        numpy.testing.assert_allclose(compiled(x, y), wanted, rtol=1e-3, atol=1e-3)
+    for a, b in [((2, 16, 5, 7), (2, 16, 4, 7)), ((2, 16, 5, 7), (3, 16, 5, 7)), ((1, 16, 5, 7), (1, 16, 5, 8))]:
+        with pytest.raises(tensmith.Error):
+            compiled(numpy.ones(a, numpy.float32), numpy.ones(b, numpy.float32))
+
+
+@pytest.mark.parametrize("window", [(9, 9), (11, 7), (3, 40), (1, 101)])
+@pytest.mark.parametrize("stride, dilation", [(1, 1), (2, 1), (1, 2)])
+def test_large_depthwise_windows(window, stride, dilation):
+    """Fails where the loops over a window's lines, or the pieces of long lines, miss a tap or count one twice."""
+    channels, pads = 21, [dilation * (size // 2) for size in window]
+    graph = helper.make_graph([node("Conv", ["x", "w"], ["y"], group=channels, pads=pads * 2, strides=[stride] * 2, dilations=[dilation] * 2)], "depthwise",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", channels, "h", "w"]),
+                               helper.make_tensor_value_info("w", TensorProto.FLOAT, [channels, 1, *window])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    text = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    session = onnxruntime.InferenceSession(text, providers=["CPUExecutionProvider"])
+    compiled = tensmith.compile(text)
+    for n, h, w in [(1, 13, 29), (2, 20, 110)]:
+        x, taps = random.standard_normal((n, channels, h, w)).astype(numpy.float32), weights(channels, 1, *window)
+        [wanted] = session.run(None, {"x": x, "w": taps})
+        numpy.testing.assert_allclose(compiled(x, taps), wanted, rtol=1e-4, atol=1e-4)
