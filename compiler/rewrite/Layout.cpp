@@ -240,10 +240,9 @@ struct ThroughGather : OpRewritePattern<graph::GatherOp> {
     if (!transpose || !passesTransposition(op) || !leavesNoCopy(op.getX()))
       return failure();
     ArrayRef<int64_t> permutation = transpose.getPermutation();
-    return moveBefore(rewriter, op, {transpose.getX(), op.getIndices()},
-                      SmallVector<int64_t>(permutation),
-                      {rewriter.getNamedAttr("axis", rewriter.getI64IntegerAttr(
-                                                         permutation[op.getAxis()]))});
+    return moveBefore(
+        rewriter, op, {transpose.getX(), op.getIndices()}, SmallVector<int64_t>(permutation),
+        {rewriter.getNamedAttr("axis", rewriter.getI64IntegerAttr(permutation[op.getAxis()]))});
   }
 };
 

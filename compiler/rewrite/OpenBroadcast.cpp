@@ -28,8 +28,9 @@ public:
       Value places = placesOf(dim, result);
       for (auto [operand, original] : llvm::zip_equal(operands_, op_->getOperands()))
         if (isUncertain(original))
-          operand = gathered(operand, places, dim + graph::GraphCode::rank(original) - result.size(),
-                             sizeAt(original, dim, result.size()));
+          operand =
+              gathered(operand, places, dim + graph::GraphCode::rank(original) - result.size(),
+                       sizeAt(original, dim, result.size()));
     }
     if (!any)
       return {};
@@ -54,7 +55,8 @@ private:
         places = places ? code_.op("graph.max", {places, numbers}) : numbers;
       }
     if (places)
-      places.setType(code_.graph.shapes.tensorType(graph::GraphCode::element(places), {result[dim]}));
+      places.setType(
+          code_.graph.shapes.tensorType(graph::GraphCode::element(places), {result[dim]}));
     return places;
   }
 
