@@ -125,6 +125,9 @@ Outcome evaluateOutput(const Invocation &invocation) {
   const HostTensor &x = workspace.anyOperand(0, "x", 3);
   ToomCook matrices = matricesOf(workspace, invocation, x.type());
   std::vector<int64_t> image = invocation.attributes.integers("image");
+  const auto &known = invocation.results[0].shape; // of an image whose size only the run knows
+  for (size_t dim = 0; dim < image.size() && known && known->size() == 4; ++dim)
+    image[dim] = image[dim] < 0 ? (*known)[1 + dim] : image[dim];
   if (image.size() != 2 || image[0] < 1 || image[1] < 1)
     workspace.rejectAttribute("image", "must be a height and a width");
   std::span<double> products = workspace.widen<double>(x);

@@ -39,7 +39,7 @@ std::optional<Heads> headsOf(const GraphCode &code, Value x, int64_t heads) {
 }
 
 /// The mask's share of the bias: a float mask itself, 0 or minus infinity for a boolean one; keys
-/// beyond its end are masked. Null where it can't be told how many those are.
+/// beyond its end are masked. Null where it is longer than they are.
 Value maskBias(const GraphCode &code, Value mask, AffineExpr keys, Type type) {
   Value bias = mask;
   if (GraphCode::element(mask).isSignlessInteger(1))
@@ -53,7 +53,14 @@ Value maskBias(const GraphCode &code, Value mask, AffineExpr keys, Type type) {
     return bias;
   auto constantLength = dyn_cast<AffineConstantExpr>(length);
   auto constantKeys = dyn_cast<AffineConstantExpr>(keys);
-  if (!constantLength || !constantKeys || constantLength.getValue() > constantKeys.getValue())
+  if (!constantLength ||
+      !constantKeys) { // the keys behind the mask, of which the run knows how many
+    GraphCode::Dims rest = code.dims(bias);
+    rest.back() = code.graph.shapes.simplify(keys - length);
+    Value behind = code.broadcast(code.graph.scalar(type, kMasked), rest);
+    return code.concat({bias, behind}, GraphCode::rank(bias) - 1);
+  }
+  if (constantLength.getValue() > constantKeys.getValue())
     return {};
   SmallVector<int64_t> low(GraphCode::rank(mask), 0), high = low;
   high.back() = constantKeys.getValue() - constantLength.getValue();

@@ -7,7 +7,8 @@
 
 namespace tensmith::graph {
 
-/// A mark on a cast from f32 to i32: the operand is a number that fits, so that nothing is checked.
+/// A mark on a cast from f32 to i32: the operand is a number that fits, so that nothing is checked;
+/// and on a gather: the indices are in [0, size), as decompositions make them.
 inline constexpr char kInRange[] = "graph.in_range";
 /// A mark on sums and products of floats: both together may be rounded once.
 inline constexpr char kContract[] = "graph.contract";

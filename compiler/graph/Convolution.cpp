@@ -41,8 +41,21 @@ AffineExpr windowSpan(AffineExpr size, AffineExpr kernel, const Window &window, 
          (kernel - 1) * window.dilations[dim] - 1;
 }
 
-/// Number of windows along one dimension; null where there is none. Where it is rounded up, the
-/// size must be known.
+/// The same rounded up, of a size that only the run knows. A window is left out that starts beyond
+/// the input and its low padding: there are no more than ceil((size + low) / stride) of the others.
+/// Both numbers are quotients by the stride whose numerators differ by a constant, so that which is
+/// less is known.
+AffineExpr windowCountRoundedUp(Inference &infer, AffineExpr size, AffineExpr span,
+                                const Window &window, size_t dim) {
+  int64_t stride = window.strides[dim];
+  AffineExpr starts = size + window.pads[dim], all = span + stride;
+  auto more = infer.known(all - starts);
+  if (!more || *more > stride) // padding as large as the window: several may be left out, or none
+    return freshAtMost(infer, "pool", all.ceilDiv(stride));
+  return infer.shapes.simplify((*more < 0 ? all : starts).ceilDiv(stride));
+}
+
+/// Number of windows along one dimension; null where there is none.
 AffineExpr windowCount(Inference &infer, AffineExpr size, AffineExpr kernel, const Window &window,
                        size_t dim, size_t spatial, bool ceilMode) {
   int64_t low = window.pads[dim], high = window.pads[spatial + dim], stride = window.strides[dim];
@@ -53,6 +66,8 @@ AffineExpr windowCount(Inference &infer, AffineExpr size, AffineExpr kernel, con
           infer.shapes.simplify(size - span + low + high), infer.shapes.simplify(size + low + high),
           "(V4) the window reaches over {a} elements of an image that has {b} with its pads")))
     return {};
+  if (!room && ceilMode)
+    return infer.size(windowCountRoundedUp(infer, size, span, window, dim));
   if (!room)
     return infer.size(infer.shapes.simplify(span.floorDiv(stride) + 1));
   int64_t count = (ceilMode ? (*room + stride - 1) / stride : *room / stride) + 1;
@@ -76,14 +91,9 @@ LogicalResult inferPool(Op op, Inference infer, Type element, bool channelsLast)
                          << spatial;
   for (size_t dim = 0; dim < spatial; ++dim) {
     AffineExpr &size = dims[first + dim], kernel = infer.constant(op.getKernel()[dim]);
-    AffineExpr span = windowSpan(size, kernel, window, dim, spatial);
-    // Whether the last window is left out only the size itself tells.
-    AffineExpr count = windowCount(infer, size, kernel, window, dim, spatial, op.getCeilMode());
-    if (!count)
+    size = windowCount(infer, size, kernel, window, dim, spatial, op.getCeilMode());
+    if (!size)
       return failure();
-    size = op.getCeilMode() && !infer.known(span)
-               ? freshAtMost(infer, "pool", span.ceilDiv(window.strides[dim]) + 1)
-               : count;
   }
   return infer.give(element, dims);
 }

@@ -66,7 +66,7 @@ Value convolvedBack(const GradientCode &code, Value x, Value w, int64_t group,
        code.integers("dilations", dilations), code.integer("group", group)});
 }
 
-/// With zeros between the cotangent's elements, for sizes that are not known, and for dilations.
+/// With zeros between the cotangent's elements, for dilations.
 Value spreadConvolution(const GradientCode &code, Value g, Value w, const Windows &windows,
                         int64_t group, ArrayRef<AffineExpr> sizes) {
   size_t spatial = windows.kernel.size();
@@ -92,7 +92,7 @@ Value spreadConvolution(const GradientCode &code, Value g, Value w, const Window
 class PhasedConvolution {
 public:
   PhasedConvolution(const GradientCode &code, Value g, Value w, const Windows &windows,
-                    int64_t group, ArrayRef<int64_t> sizes)
+                    int64_t group, ArrayRef<AffineExpr> sizes)
       : code_(code), g_(g), w_(w), windows_(windows), group_(group), sizes_(sizes),
         counts_(code.dims(g)), phase_(sizes.size()) {}
 
@@ -101,14 +101,19 @@ public:
     if (!x)
       return x;
     for (size_t dim = 0; dim < sizes_.size(); ++dim)
-      x = code_.sliceDim(x, int64_t(2 + dim), windows_.low[dim], 1, code_.size(sizes_[dim]));
+      x = code_.sliceDim(x, int64_t(2 + dim), windows_.low[dim], 1, sizes_[dim]);
     return x;
   }
 
 private:
-  int64_t length(size_t dim) {
-    int64_t padded = sizes_[dim] + windows_.low[dim] + std::max<int64_t>(windows_.high[dim], 0);
-    return (padded + windows_.strides[dim] - 1) / windows_.strides[dim];
+  /// By how much the images of the phases are longer than the cotangent, so that together they
+  /// reach the end of the padded image. Where the size doesn't tell, by the most that it can be:
+  /// what the windows leave over at the end is less than a stride.
+  int64_t longer(size_t dim) {
+    int64_t stride = windows_.strides[dim], high = windows_.high[dim];
+    AffineExpr padded = sizes_[dim] + windows_.low[dim] + std::max<int64_t>(high, 0);
+    auto exact = constant(code_.graph.shapes.simplify(padded.ceilDiv(stride) - counts_[2 + dim]));
+    return exact.value_or((windows_.span(dim) + std::max<int64_t>(-high, 0)) / stride + 1);
   }
 
   int64_t taps(size_t dim) {
@@ -186,7 +191,7 @@ private:
     SmallVector<int64_t> low, high;
     for (size_t dim = 0; dim < sizes_.size(); ++dim) {
       low.push_back(taps(dim) - 1);
-      high.push_back(length(dim) - *constant(counts_[2 + dim]));
+      high.push_back(longer(dim));
     }
     return w ? convolvedBack(code_, g_, w, group_, low, high,
                              SmallVector<int64_t>(sizes_.size(), 1))
@@ -197,8 +202,7 @@ private:
   Value g_, w_;
   const Windows &windows_;
   int64_t group_;
-  SmallVector<int64_t> sizes_;
-  GraphCode::Dims counts_;
+  GraphCode::Dims sizes_, counts_;
   SmallVector<int64_t> phase_;
 };
 
@@ -208,17 +212,13 @@ Value transposedConvolution(const GradientCode &code, Value g, Value w, const Wi
   if (!g || !w)
     return {};
   auto isOne = [](int64_t step) { return step == 1; };
-  SmallVector<int64_t> known;
-  GraphCode::Dims counts = code.dims(g);
-  for (auto [dim, size] : llvm::enumerate(sizes))
-    if (constant(size) && constant(counts[2 + dim]) && windows.low[dim] >= 0)
-      known.push_back(*constant(size));
+  auto isNegative = [](int64_t pad) { return pad < 0; };
   constexpr int64_t kMostPhases = 64; // each is a convolution of its own
   auto isLong = [](int64_t stride) { return stride > kMostPhases; };
   if (llvm::all_of(windows.strides, isOne) || llvm::any_of(windows.strides, isLong) ||
-      !llvm::all_of(windows.dilations, isOne) || known.size() != sizes.size())
+      !llvm::all_of(windows.dilations, isOne) || llvm::any_of(windows.low, isNegative))
     return spreadConvolution(code, g, w, windows, group, sizes);
-  return PhasedConvolution(code, g, w, windows, group, known).run();
+  return PhasedConvolution(code, g, w, windows, group, sizes).run();
 }
 
 /// [N, group * channels, spatial...] as [group, channels, N * positions] or its transpose: by way

@@ -1,4 +1,5 @@
 // Element-wise operators: shape functions, and arithmetic on contents that are known.
+#include "compiler/graph/Fractions.h"
 #include "compiler/graph/Inference.h"
 
 #include "mlir/Interfaces/FoldInterfaces.h"
@@ -240,10 +241,20 @@ std::optional<Contents> MaxOp::contents(ShapeContext &shapes, unsigned) {
       shapes, *this, [](int64_t a, int64_t b) -> std::optional<int64_t> { return std::max(a, b); });
 }
 std::optional<Contents> CastOp::contents(ShapeContext &shapes, unsigned) {
-  if (!getElementTypeOrSelf(getX().getType()).isIntOrIndex() ||
-      getTo().getIntOrFloatBitWidth() < 32)
+  if (getTo().getIntOrFloatBitWidth() < 32)
     return std::nullopt;
-  return shapes.contents(getX());
+  if (getElementTypeOrSelf(getX().getType()).isIntOrIndex())
+    return shapes.contents(getX());
+  auto fractions = fractionsOf(shapes, getX());
+  if (!fractions)
+    return std::nullopt;
+  Contents result;
+  for (const std::optional<Fraction> &element : *fractions) {
+    if (!element)
+      return std::nullopt;
+    result.push_back(wholePart(shapes, *element));
+  }
+  return result;
 }
 /// Conditions that are known choose; a size compared with a constant that no size has (-1) is a
 /// known condition too.

@@ -2,6 +2,7 @@
 //
 // Constraint (G1) of the records is checked where the element is computed. The check ends the run
 // only after the kernel, so the index is clamped as well and no read leaves the operand.
+#include "compiler/graph/Bounds.h"
 #include "compiler/graph/IndexCode.h"
 
 using namespace mlir;
@@ -44,10 +45,11 @@ Value GatherOp::emitElement(ElementContext &context, unsigned, ValueRange indice
     return {};
   IndexCode code(context);
   unsigned axis = getAxis(), indexRank = rankedType(getIndices()).getRank();
-  bool asBranch = mayBeEmpty(rankedType(getX()), axis);
-  Value inside;
-  Value index = resolveIndex(code, context.operand(1, indices.slice(axis, indexRank)),
-                             context.operandSize(0, axis), inside);
+  bool isKnown = (*this)->hasAttr(kInRange);
+  bool asBranch = !isKnown && mayBeEmpty(rankedType(getX()), axis);
+  Value inside, position = context.operand(1, indices.slice(axis, indexRank));
+  Value index = isKnown ? code.fromInteger(position, /*isUnsigned=*/false)
+                        : resolveIndex(code, position, context.operandSize(0, axis), inside);
   SmallVector<Value> source(indices.take_front(axis));
   source.push_back(index);
   llvm::append_range(source, indices.drop_front(axis + indexRank));

@@ -1,4 +1,5 @@
 // Movement: shape functions of the static and the dynamic forms.
+#include "compiler/graph/Fractions.h"
 #include "compiler/graph/UpperBounds.h"
 
 using namespace mlir;
@@ -238,9 +239,20 @@ LogicalResult DynamicReshapeOp::inferResults(ShapeContext &shapes, SmallVectorIm
       return infer.giveUnranked(infer.element(0));
     if (failed(infer.checkRank(*rank)))
       return failure();
-    for (int64_t dim = 0; dim < *rank; ++dim)
-      to.push_back(*rank == 1 ? freshAtMost(infer, "reshape", shapes.product(from))
-                              : infer.fresh("reshape"));
+    auto partly = partialContents(shapes, getShape());
+    for (int64_t dim = 0; dim < *rank; ++dim) {
+      AffineExpr size = partly ? (*partly)[dim] : AffineExpr();
+      auto known = size ? infer.known(size) : std::nullopt;
+      if (known && *known == 0 && !getAllowzero() && dim < int64_t(from.size()))
+        size = from[dim];
+      else if (known && *known < 1)
+        size = {};
+      if (size)
+        to.push_back(size);
+      else
+        to.push_back(*rank == 1 ? freshAtMost(infer, "reshape", shapes.product(from))
+                                : infer.fresh("reshape"));
+    }
     return infer.give(infer.element(0), to);
   }
   std::optional<size_t> rest;

@@ -2,6 +2,7 @@
 #include "compiler/graph/Inference.h"
 
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/Fractions.h"
 
 using namespace mlir;
 using namespace tensmith::graph;
@@ -19,8 +20,8 @@ void GraphDialect::addResampling() {
 }
 
 namespace {
-/// The values of a constant operand, as doubles.
-std::optional<std::vector<double>> realConstants(Value value) {
+/// The values of a constant operand.
+std::optional<std::vector<double>> constantScales(Value value) {
   auto constant = value.getDefiningOp<ConstantOp>();
   if (!constant)
     return std::nullopt;
@@ -32,6 +33,37 @@ std::optional<std::vector<double>> realConstants(Value value) {
     values.push_back(tensor->getDouble(i));
   return values;
 }
+
+/// Scales that are known; NaN for one that isn't.
+std::optional<std::vector<double>> scalesOf(ShapeContext &shapes, Value value) {
+  if (auto constants = constantScales(value))
+    return constants;
+  auto fractions = fractionsOf(shapes, value);
+  if (!fractions)
+    return std::nullopt;
+  std::vector<double> scales;
+  for (const std::optional<Fraction> &element : *fractions) {
+    auto numerator = element ? dyn_cast<AffineConstantExpr>(element->numerator) : nullptr;
+    auto denominator = element ? dyn_cast<AffineConstantExpr>(element->denominator) : nullptr;
+    scales.push_back(numerator && denominator && !element->isRounded
+                         ? double(numerator.getValue()) / double(denominator.getValue())
+                         : std::numeric_limits<double>::quiet_NaN());
+  }
+  return scales;
+}
+
+/// The scaled size of a dimension that only the run knows, rounded down: an expression where the
+/// scale is a fraction by a small power of two, as nearly all are. Then no product of them is
+/// rounded, whatever type the scales have.
+AffineExpr scaledSize(Inference &infer, AffineExpr size, double scale) {
+  constexpr int64_t kLargestDivisor = 64;
+  constexpr double kLargestScale = 1024;
+  for (int64_t divisor = 1; divisor <= kLargestDivisor && std::abs(scale) < kLargestScale;
+       divisor *= 2)
+    if (double times = scale * double(divisor); times == std::floor(times))
+      return infer.shapes.simplify((size * int64_t(times)).floorDiv(divisor));
+  return infer.fresh("resize");
+}
 } // namespace
 
 LogicalResult ResizeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
@@ -41,8 +73,8 @@ LogicalResult ResizeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
   Dims x = infer.dims(0);
   SmallVector<int64_t> axes = getAxes() ? SmallVector<int64_t>(*getAxes())
                                         : llvm::to_vector(llvm::seq<int64_t>(0, x.size()));
-  auto scales = infer.present(2) ? realConstants(getScales()) : std::nullopt;
-  auto sizes = infer.contents(3);
+  auto scales = infer.present(2) ? scalesOf(shapes, getScales()) : std::nullopt;
+  auto sizes = infer.present(3) ? partialContents(shapes, getSizes()) : std::nullopt;
   auto whole = infer.constants(3);
   // The policies other than stretch take one scale for all axes, from the sizes.
   std::optional<double> common;
@@ -64,12 +96,12 @@ LogicalResult ResizeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
     auto size = infer.known(x[*axis]);
     if (common && size)
       x[*axis] = infer.constant(int64_t(std::floor(*common * double(*size) + 0.5)));
-    else if (stretch && sizes && i < sizes->size())
+    else if (stretch && sizes && i < sizes->size() && (*sizes)[i])
       x[*axis] = (*sizes)[i];
-    else if (scales && i < scales->size() && size)
+    else if (scales && i < scales->size() && size && !std::isnan((*scales)[i]))
       x[*axis] = infer.constant(int64_t(std::floor(double(*size) * (*scales)[i])));
-    else if (scales && i < scales->size() && (*scales)[i] == std::floor((*scales)[i]))
-      x[*axis] = x[*axis] * int64_t((*scales)[i]);
+    else if (scales && i < scales->size())
+      x[*axis] = scaledSize(infer, x[*axis], (*scales)[i]);
     else
       x[*axis] = infer.fresh("resize");
   }

@@ -3,7 +3,13 @@
 // Along each axis an element of the result is a weighted sum of a few of x, whose positions and
 // weights are known where the sizes are: so many gathers along the axis, each times its weights.
 // Where they are many (antialiasing of a small scale) the axis is multiplied by a matrix instead.
+//
+// Of sizes that only the run knows, positions are made when it begins: resizing the numbers of an
+// axis' elements, a vector, gives for each element of the result where it lies in x, for all modes
+// of coordinates as the reference has them. The nearest is read there, or the two beside it are
+// mixed. A whole scale that repeats elements needs no positions.
 #include "compiler/graph/ResizeCode.h"
+#include "compiler/graph/Bounds.h"
 #include "compiler/graph/ChannelOrder.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/GraphCode.h"
@@ -178,12 +184,13 @@ private:
 };
 
 /// Whether the channels of pictures are so many that vectors of them are moved at once.
-bool channelsTogether(const GraphCode &code, Value x, ArrayRef<ResizedAxis> axes) {
+template <typename Axis>
+bool channelsTogether(const GraphCode &code, Value x, ArrayRef<Axis> axes) {
   constexpr int64_t kFewChannels = 8;
   GraphCode::Dims dims = code.dims(x);
   auto channels = dims.size() > 2 ? dyn_cast<AffineConstantExpr>(dims[1]) : AffineConstantExpr();
   return channels && channels.getValue() >= kFewChannels &&
-         llvm::all_of(axes, [](const ResizedAxis &axis) { return axis.axis >= 2; });
+         llvm::all_of(axes, [](const Axis &axis) { return axis.axis >= 2; });
 }
 
 /// What an axis multiplies the elements by.
@@ -191,6 +198,159 @@ double growthOf(const GraphCode &code, Value x, const ResizedAxis &axis) {
   int64_t from = cast<AffineConstantExpr>(code.dims(x)[axis.axis]).getValue();
   return double(axis.elements.size()) / double(std::max<int64_t>(from, 1));
 }
+
+/// A dimension of which only the run knows the size, or the resized one.
+struct OpenAxis {
+  size_t axis;
+  size_t position; // among the scales or sizes that are given
+  AffineExpr to;
+};
+
+/// Resizing such dimensions of one operator.
+class OpenResize {
+public:
+  OpenResize(const GraphCode &code, ResizeOp op) : code_(code), op_(op) {}
+
+  /// The axes that change; nothing where elements are of more than two, or depend on other axes.
+  std::optional<SmallVector<OpenAxis>> axes() {
+    StringRef mode = op_.getMode();
+    bool isMixed = mode == "linear" && !op_.getExcludeOutside() && !op_.getAntialias();
+    if ((mode != "nearest" && !isMixed) || op_.getKeepAspectRatioPolicy() != "stretch" ||
+        op_.getCoordinateTransformationMode() == "tf_crop_and_resize")
+      return std::nullopt;
+    auto rank = int64_t(code_.dims(op_.getX()).size());
+    if (rank < 2) // the vectors that this is made of
+      return std::nullopt;
+    SmallVector<int64_t> numbers = op_.getAxes() ? SmallVector<int64_t>(*op_.getAxes())
+                                                 : llvm::to_vector(llvm::seq<int64_t>(0, rank));
+    auto from = code_.dims(op_.getX()), to = code_.dims(op_.getY());
+    SmallVector<OpenAxis> axes;
+    for (auto [position, number] : llvm::enumerate(numbers)) {
+      auto axis = size_t(number < 0 ? number + rank : number);
+      if (!(code_.graph.shapes.equal(from[axis], to[axis]) && keepsSize(position)))
+        axes.push_back({axis, position, to[axis]});
+    }
+    return axes;
+  }
+
+  Value run(Value x, ArrayRef<OpenAxis> axes) {
+    for (const OpenAxis &axis : axes)
+      x = along(x, axis);
+    return x;
+  }
+
+private:
+  /// By a size that is the dimension's own, or a scale of 1.
+  bool keepsSize(size_t position) {
+    return GraphCode::isAbsent(op_.getScales()) || scale(position) == 1;
+  }
+
+  /// The scale where it is a constant; else 0.
+  double scale(size_t position) {
+    auto scales = known(op_.getScales());
+    return scales && int64_t(position) < scales->size() ? scales->getDouble(int64_t(position)) : 0;
+  }
+
+  /// How often each element of the axis is repeated, where that is all that is done; else 0.
+  int64_t repeats(AffineExpr from, const OpenAxis &axis) {
+    auto &shapes = code_.graph.shapes;
+    AffineExpr ratio = shapes.simplify(axis.to.floorDiv(from));
+    auto times = dyn_cast<AffineConstantExpr>(ratio);
+    bool isWhole = times && times.getValue() > 1 && shapes.equal(from * times.getValue(), axis.to);
+    double given = GraphCode::isAbsent(op_.getScales()) ? 0 : scale(axis.position);
+    if (op_.getMode() != "nearest" || !isWhole ||
+        !(GraphCode::isAbsent(op_.getScales()) || given == double(times.getValue())))
+      return 0;
+    // In the middle of no two, and what lies between i and i + 1 is element i of `times` each.
+    StringRef place = op_.getCoordinateTransformationMode(), nearest = op_.getNearestMode();
+    bool isCentred = place == "half_pixel" || place == "pytorch_half_pixel";
+    return (isCentred && nearest.starts_with("round")) ||
+                   (place == "asymmetric" && nearest == "floor")
+               ? times.getValue()
+               : 0;
+  }
+
+  /// x as [outer, size, inner], whose rows are as long as can be.
+  Value along(Value x, const OpenAxis &axis) {
+    if (!x)
+      return x;
+    GraphCode::Dims dims = code_.dims(x), to = dims;
+    AffineExpr size = dims[axis.axis];
+    if (int64_t times = repeats(size, axis))
+      return repeated(code_, x, int64_t(axis.axis), times);
+    auto &shapes = code_.graph.shapes;
+    auto all = ArrayRef(dims);
+    Value rows = code_.reshape(x, {shapes.product(all.take_front(axis.axis)), size,
+                                   shapes.product(all.drop_front(axis.axis + 1))});
+    bool isNearest = op_.getMode() == "nearest";
+    Value numbers = code_.iota({size}, 0), places = placesOf(numbers, axis, isNearest);
+    Value y = isNearest ? gathered(rows, places) : mixed(rows, places, numbers);
+    to[axis.axis] = axis.to;
+    return code_.reshape(y, to);
+  }
+
+  /// Where each element of the result lies among x's, which are numbered: a whole number, of the
+  /// nearest, or a double.
+  Value placesOf(Value numbers, const OpenAxis &axis, bool isNearest) {
+    if (!isNearest)
+      numbers = code_.cast(numbers, code_.builder.getF64Type());
+    SmallVector<NamedAttribute> attributes{code_.integers("axes", {0})};
+    for (NamedAttribute attribute : op_->getAttrs())
+      if (attribute.getName() != "axes")
+        attributes.push_back(attribute);
+    Value places = code_.op("graph.resize",
+                            {numbers, code_.graph.none(), own(op_.getScales(), axis.position),
+                             own(op_.getSizes(), axis.position)},
+                            attributes);
+    if (places)
+      places.setType(code_.graph.shapes.tensorType(GraphCode::element(places), {axis.to}));
+    return places;
+  }
+
+  /// The axis' own scale or size.
+  Value own(Value all, size_t position) {
+    if (GraphCode::isAbsent(all))
+      return code_.graph.none();
+    if (auto tensor = known(all); tensor && int64_t(position) < tensor->size()) {
+      HostTensor one(tensor->type(), {1});
+      if (isFloat(tensor->type()))
+        one.setDouble(0, tensor->getDouble(int64_t(position)));
+      else
+        one.setInt(0, tensor->getInt(int64_t(position)));
+      return code_.graph.constant(one);
+    }
+    return code_.slice(all, {int64_t(position)}, {code_.size(1)});
+  }
+
+  /// The reference that made the places keeps them within x.
+  Value gathered(Value rows, Value places) {
+    Value y = code_.op("graph.gather", {rows, places}, {code_.integer("axis", 1)});
+    if (y)
+      y.getDefiningOp()->setAttr(kInRange, code_.builder.getUnitAttr());
+    return y;
+  }
+
+  /// What weighs nothing counts for nothing, infinities too.
+  Value mixed(Value rows, Value places, Value numbers) {
+    Type element = GraphCode::element(rows), number = code_.builder.getI64Type();
+    Value low = code_.unary("graph.floor", places);
+    Value part = code_.cast(places ? code_.sub(places, low) : places, element);
+    // The element behind the last one is the last one, and a place may be rounded up.
+    Value last = code_.add(code_.sizeOf(numbers, 0), -1);
+    Value first = code_.op("graph.min", {code_.cast(low, number), last});
+    Value second = code_.op("graph.min", {code_.add(first, 1), last});
+    Value weight = code_.alongDimension(part, 1, 3);
+    if (!weight)
+      return weight;
+    Value before = gathered(rows, first), behind = gathered(rows, second);
+    Value zero = code_.scalar(rows, 0), rest = code_.sub(code_.scalar(rows, 1), weight);
+    Value sum = code_.add(code_.mul(before, rest), code_.mul(behind, weight));
+    return code_.where(code_.op("graph.equal", {weight, zero}), before, sum);
+  }
+
+  const GraphCode &code_;
+  ResizeOp op_;
+};
 
 } // namespace
 
@@ -205,6 +365,28 @@ Value repeated(const GraphCode &code, Value x, int64_t dim, int64_t times) {
   return code.reshape(code.broadcast(code.reshape(x, apart), more), joined);
 }
 
+static LogicalResult decomposeOpen(const GraphCode &code, ResizeOp op,
+                                   SmallVectorImpl<Value> &results) {
+  OpenResize resize(code, op);
+  auto axes = resize.axes();
+  if (!axes)
+    return failure();
+  Value x = op.getX(), y = op.getMode() == "nearest" ? x : code.widen(x);
+  int64_t rank = GraphCode::rank(x);
+  bool isTurned = channelsTogether<OpenAxis>(code, x, *axes);
+  // Rows are longest where the last axis comes first.
+  std::reverse(axes->begin(), axes->end());
+  if (isTurned) {
+    y = code.transpose(y, toChannelsLast(rank));
+    for (OpenAxis &axis : *axes)
+      --axis.axis;
+  }
+  y = resize.run(y, *axes);
+  if (isTurned)
+    y = code.transpose(y, toChannelsFirst(rank));
+  return finish(code.cast(y, GraphCode::element(x)), results);
+}
+
 LogicalResult ResizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
   GraphCode code(graph);
   Value x = getX();
@@ -214,14 +396,14 @@ LogicalResult ResizeOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &r
     return failure();
   auto axes = axesOf(code, *this);
   if (!axes.ok())
-    return failure();
+    return decomposeOpen(code, *this, results);
   // The least work is where axes that shrink come first, and of others the last one.
   std::stable_sort(axes->begin(), axes->end(), [&](const ResizedAxis &a, const ResizedAxis &b) {
     double own = growthOf(code, x, a), other = growthOf(code, x, b);
     return own != other ? own < other : a.axis > b.axis;
   });
   Value y = isNearest ? x : code.widen(x);
-  bool isTurned = channelsTogether(code, x, *axes);
+  bool isTurned = channelsTogether<ResizedAxis>(code, x, *axes);
   int64_t rank = GraphCode::rank(x);
   if (isTurned) {
     y = code.transpose(y, toChannelsLast(rank));

@@ -1,11 +1,16 @@
 // Symbolic dimensions in a normal form: polynomials over symbols and quotients; see Shape.h.
 //
-// A sum of products, each a coefficient times a sorted list of atoms (a symbol, or a quotient or
-// remainder that does not divide out). Two expressions are equal where their normal forms are;
-// since MLIR makes expressions unique, that is a comparison of pointers.
+// A sum of products, each a coefficient times a sorted list of atoms (a symbol, or a quotient that
+// does not divide out). Two expressions are equal where their normal forms are; since MLIR makes
+// expressions unique, that is a comparison of pointers. What strided layers and reshapes make of
+// sizes has one form: quotients are rounded down, by what divides no part of their numerators, and
+// remainders are differences (Graham, Knuth, Patashnik, "Concrete mathematics", section 3.2, has
+// the identities).
 #include "compiler/graph/Shape.h"
 
 #include "compiler/graph/Graph.h"
+
+#include <numeric>
 
 using namespace mlir;
 
@@ -47,7 +52,7 @@ public:
     MLIRContext *context = expression.getContext();
     Polynomial result(context);
     if (auto constant = dyn_cast<AffineConstantExpr>(expression)) {
-      result.add({}, constant.getValue());
+      result.add({}, std::max(constant.getValue(), -std::numeric_limits<int64_t>::max()));
       return result;
     }
     auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
@@ -105,54 +110,184 @@ private:
       terms_.erase(it);
   }
 
-  /// This divided by a single term, if it divides every term.
-  std::optional<Polynomial> dividedBy(const Polynomial &divisor) const {
-    if (terms_ == divisor.terms_ && !terms_.empty())
-      return of(getAffineConstantExpr(1, context_));
-    if (divisor.terms_.size() != 1)
-      return std::nullopt;
-    auto &[atoms, divisorCoefficient] = *divisor.terms_.begin();
-    Polynomial result(context_);
-    for (auto &[monomial, coefficient] : terms_) {
-      Monomial rest(monomial);
-      for (AffineExpr atom : atoms) {
-        auto it = llvm::find(rest, atom);
-        if (it == rest.end())
-          return std::nullopt;
-        rest.erase(it);
-      }
-      if (coefficient % divisorCoefficient != 0)
+  std::optional<int64_t> constant() const {
+    if (terms_.empty())
+      return 0;
+    bool isConstant = terms_.size() == 1 && terms_.begin()->first.empty();
+    return isConstant ? std::optional(terms_.begin()->second) : std::nullopt;
+  }
+
+  static Polynomial ofAtom(AffineExpr atom) {
+    Polynomial result(atom.getContext());
+    result.add({atom}, 1);
+    return result;
+  }
+
+  void addAll(const Polynomial &other, int64_t factor = 1) {
+    for (auto &[monomial, coefficient] : other.terms_) {
+      int64_t product;
+      if (__builtin_mul_overflow(coefficient, factor, &product))
+        product = std::numeric_limits<int64_t>::max();
+      add(monomial, product);
+    }
+  }
+
+  /// Without those atoms; nothing where one isn't there.
+  static std::optional<Monomial> without(const Monomial &monomial, const Monomial &atoms) {
+    Monomial rest(monomial);
+    for (AffineExpr atom : atoms) {
+      auto it = llvm::find(rest, atom);
+      if (it == rest.end())
         return std::nullopt;
-      result.add(rest, coefficient / divisorCoefficient);
+      rest.erase(it);
+    }
+    return rest;
+  }
+
+  /// This divided by the other where nothing is left: long division by the leading terms, whose
+  /// order products keep.
+  std::optional<Polynomial> dividedBy(const Polynomial &divisor) const {
+    constexpr int kMostSteps = 64;
+    auto &[atoms, leading] = *divisor.terms_.begin();
+    Polynomial result(context_), rest(*this);
+    for (int step = 0; !rest.terms_.empty(); ++step) {
+      auto &[monomial, coefficient] = *rest.terms_.begin();
+      auto left = without(monomial, atoms);
+      if (!left || coefficient % leading != 0 || step == kMostSteps)
+        return std::nullopt;
+      Polynomial part(context_);
+      part.add(*left, coefficient / leading);
+      result.addAll(part);
+      rest.addAll(part.times(divisor), -1);
     }
     return result;
   }
 
-  static Polynomial quotient(AffineExprKind kind, const Polynomial &a, const Polynomial &b) {
+  /// Takes out of this the terms that the single term divides, and returns their quotient:
+  /// (d * p + q) floordiv d = p + q floordiv d. Of coefficients beside a constant divisor what is
+  /// left is in [0, d).
+  Polynomial takeMultiples(const Polynomial &divisor) {
+    auto &[atoms, each] = *divisor.terms_.begin();
+    Polynomial taken(context_);
+    for (auto &[monomial, coefficient] : terms_)
+      if (auto left = without(monomial, atoms)) {
+        int64_t times = coefficient / each - (coefficient % each < 0);
+        if (atoms.empty() || coefficient % each == 0)
+          taken.add(*left, times);
+      }
+    addAll(taken.times(divisor), -1);
+    return taken;
+  }
+
+  /// The largest constant that divides all coefficients but the constant term's.
+  int64_t content() const {
+    int64_t content = 0;
+    for (auto &[monomial, coefficient] : terms_)
+      if (!monomial.empty())
+        content = std::gcd(content, coefficient);
+    return content;
+  }
+
+  /// ((p floordiv a) + q) floordiv d  ->  (p + a * q) floordiv (a * d), with a constant a, as of
+  /// strided layers one behind the other: this becomes the numerator, `divisor` a * d. False where
+  /// there is no such quotient.
+  bool flatten(int64_t &divisor) {
+    for (auto &[monomial, coefficient] : terms_) {
+      auto inner = monomial.size() == 1 && coefficient == 1
+                       ? dyn_cast<AffineBinaryOpExpr>(monomial[0])
+                       : AffineBinaryOpExpr(nullptr);
+      auto by = inner && inner.getKind() == AffineExprKind::FloorDiv
+                    ? dyn_cast<AffineConstantExpr>(inner.getRHS())
+                    : AffineConstantExpr();
+      if (!by || by.getValue() <= 0 || by.getValue() > kLargestDivisor / divisor)
+        continue;
+      Polynomial rest(*this);
+      rest.add(monomial, -1);
+      *this = of(inner.getLHS());
+      addAll(rest, by.getValue());
+      divisor *= by.getValue();
+      return true;
+    }
+    return false;
+  }
+
+  /// The quotient, rounded down, by a positive constant.
+  static Polynomial floorOf(Polynomial a, int64_t divisor) {
+    Polynomial result(a.context_);
+    do {
+      Polynomial by(a.context_);
+      by.add({}, divisor);
+      result.addAll(a.takeMultiples(by));
+      // (g * p + c) floordiv (g * d) = (p + c floordiv g) floordiv d
+      if (int64_t common = std::gcd(a.content(), divisor); common > 1) {
+        Polynomial reduced(a.context_);
+        for (auto &[monomial, coefficient] : a.terms_) // in [0, divisor), all of them
+          reduced.add(monomial, coefficient / common);
+        a = reduced;
+        divisor /= common;
+      }
+    } while (a.flatten(divisor));
+    if (divisor == 1)
+      result.addAll(a);
+    else if (!a.constant()) // a constant is less than the divisor
+      result.addAll(ofAtom(a.expression().floorDiv(divisor)));
+    return result;
+  }
+
+  /// Atoms and constant that divide all terms of both go from both: (a * s) floordiv (b * s).
+  static void cancel(Polynomial &a, Polynomial &b) {
+    Monomial shared(b.terms_.begin()->first);
+    int64_t content = 0;
+    for (const Polynomial *each : {&a, &b})
+      for (auto &[monomial, coefficient] : each->terms_) {
+        content = std::gcd(content, coefficient);
+        Monomial left(monomial), both;
+        for (AffineExpr atom : shared)
+          if (auto it = llvm::find(left, atom); it != left.end()) {
+            left.erase(it);
+            both.push_back(atom);
+          }
+        shared = both;
+      }
+    if (shared.empty() && content <= 1)
+      return;
+    for (Polynomial *each : {&a, &b}) {
+      Polynomial reduced(each->context_);
+      for (auto &[monomial, coefficient] : each->terms_)
+        reduced.add(*without(monomial, shared), coefficient / content);
+      *each = reduced;
+    }
+  }
+
+  static Polynomial quotient(AffineExprKind kind, Polynomial a, Polynomial b) {
     Polynomial result(a.context_);
     if (b.terms_.empty()) // by zero: nothing is known of it, and nothing traps
       return result;
-    if (auto exact = a.dividedBy(b)) {
-      return kind == AffineExprKind::Mod ? result : *exact;
-    }
-    AffineExpr x = a.expression(), y = b.expression();
-    auto cx = dyn_cast<AffineConstantExpr>(x), cy = dyn_cast<AffineConstantExpr>(y);
-    if (cx && cy && cy.getValue() > 0) {
-      int64_t n = cx.getValue(), d = cy.getValue(), floor = n / d - (n % d < 0);
-      if (kind == AffineExprKind::FloorDiv)
-        result.add({}, floor);
-      else if (kind == AffineExprKind::CeilDiv)
-        result.add({}, floor + (n != floor * d));
-      else
-        result.add({}, n - floor * d);
+    if (kind == AffineExprKind::Mod) { // a - b * (a floordiv b)
+      result.addAll(a);
+      result.addAll(b.times(quotient(AffineExprKind::FloorDiv, a, b)), -1);
       return result;
     }
-    AffineExpr atom = kind == AffineExprKind::FloorDiv  ? x.floorDiv(y)
-                      : kind == AffineExprKind::CeilDiv ? x.ceilDiv(y)
-                                                        : x % y;
-    result.add({atom}, 1);
+    if (auto exact = a.dividedBy(b))
+      return *exact;
+    cancel(a, b);
+    if (auto divisor = b.constant(); divisor && *divisor > 0) {
+      // Rounding up is rounding down of a little more.
+      if (kind == AffineExprKind::CeilDiv)
+        a.add({}, *divisor - 1);
+      return floorOf(std::move(a), *divisor);
+    }
+    if (b.terms_.size() == 1)
+      result = a.takeMultiples(b);
+    if (a.terms_.empty())
+      return result;
+    AffineExpr x = a.expression(), y = b.expression();
+    result.addAll(ofAtom(kind == AffineExprKind::FloorDiv ? x.floorDiv(y) : x.ceilDiv(y)));
     return result;
   }
+
+  /// A divisor up to which quotients of quotients become one: what it is multiplied by stays exact.
+  static constexpr int64_t kLargestDivisor = int64_t(1) << 31;
 
   MLIRContext *context_;
   std::map<Monomial, int64_t, MonomialLess> terms_;

@@ -28,15 +28,16 @@ LogicalResult WinogradInputOp::inferResults(ShapeContext &shapes, SmallVectorImp
   if (infer.unranked() || failed(infer.requireRank(0, 4, 4, "x")))
     return infer.error() << "(W1) x must be of rank 4";
   Dims x = infer.dims(0);
-  auto height = infer.known(x[1]), width = infer.known(x[2]);
-  if (!height || !width || getPads().size() != 4)
-    return infer.error() << "(W1) x must have a known height and width, and four pads";
-  int64_t down = *height + getPads()[0] + getPads()[2] - int64_t(getTaps()) + 1;
-  int64_t across = *width + getPads()[1] + getPads()[3] - int64_t(getTaps()) + 1;
-  if (down <= 0 || across <= 0)
-    return infer.error() << "(W1) x is smaller than the window";
-  int64_t tiles = llvm::divideCeil(down, getOutputs()) * llvm::divideCeil(across, getOutputs());
-  return infer.give(infer.element(0), {infer.constant(*planes), x[0] * tiles, x[3]});
+  if (getPads().size() != 4)
+    return infer.error() << "(W1) x must have four pads";
+  AffineExpr tiles = x[0];
+  for (size_t dim = 0; dim < 2; ++dim) {
+    AffineExpr size = x[1 + dim] + getPads()[dim] + getPads()[2 + dim] - int64_t(getTaps()) + 1;
+    if (auto known = infer.known(size); known && *known <= 0)
+      return infer.error() << "(W1) x is smaller than the window";
+    tiles = tiles * size.ceilDiv(int64_t(getOutputs()));
+  }
+  return infer.give(infer.element(0), {infer.constant(*planes), tiles, x[3]});
 }
 
 LogicalResult WinogradWeightsOp::inferResults(ShapeContext &shapes,
@@ -62,9 +63,16 @@ LogicalResult WinogradOutputOp::inferResults(ShapeContext &shapes, SmallVectorIm
     return infer.error() << "(W4) x must be of rank 3";
   Dims x = infer.dims(0);
   ArrayRef<int64_t> image = getImage();
-  if (image.size() != 2 || image[0] <= 0 || image[1] <= 0 || infer.known(x[0]) != *planes)
+  if (image.size() != 2 || image[0] == 0 || image[1] == 0 || infer.known(x[0]) != *planes)
     return infer.error() << "(W4) x must have a plane for each of " << *planes
                          << " frequencies, and the image a height and a width";
+  if (image[0] < 0 || image[1] < 0) {
+    auto declared = dyn_cast<RankedTensorType>(getY().getType());
+    if (!declared || declared.getRank() != 4)
+      return infer.error() << "(W4) has an image of no known size, and no result type of rank 4";
+    results.push_back(declared);
+    return success();
+  }
   int64_t tiles =
       llvm::divideCeil(image[0], getOutputs()) * llvm::divideCeil(image[1], getOutputs());
   auto count = infer.known(x[1]);

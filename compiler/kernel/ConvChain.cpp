@@ -3,6 +3,7 @@
 
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/DepthwiseKernel.h"
+#include "compiler/kernel/DepthwiseTile.h"
 #include "compiler/kernel/RowSource.h"
 
 using namespace mlir;
@@ -43,7 +44,7 @@ bool fitsChain(graph::ConvOp conv, MultipleOf multipleOf) {
     return false;
   auto multiple = multipleOf(conv);
   if (!multiple || isDepthwise(conv))
-    return multiple && takesDepthwise(conv);
+    return multiple && takesDepthwise(conv) && tapCount(conv) <= kMostStraightTaps;
   // In lower tiles a sum is cut into parts (RegisterTile.h), and which pixels are in one would
   // depend on where a thread begins.
   constexpr int64_t kLeastRows = 5;

@@ -11,7 +11,6 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
-constexpr int64_t kMaxTaps = 49; // whose pointers are kept
 /// Taps and inputs of a group, each of which is straight code.
 constexpr int64_t kMaxProducts = 160;
 
@@ -49,7 +48,7 @@ bool fitsSmallGroups(graph::ConvOp conv) {
       !isFloat(conv.getY()) || !isFloat(conv.getW()))
     return false;
   int64_t inputs = cast<RankedTensorType>(conv.getW().getType()).getDimSize(1);
-  return tapCount(conv) <= kMaxTaps && tapCount(conv) * inputs <= kMaxProducts;
+  return tapCount(conv) <= kMostStraightTaps && tapCount(conv) * inputs <= kMaxProducts;
 }
 
 } // namespace
@@ -72,7 +71,7 @@ bool takesDepthwise(graph::ConvOp conv) {
   if (!conv.getChannelsLast() || !isDepthwise(conv))
     return false;
   Type accumulator = graph::kernelElementType(getElementTypeOrSelf(conv.getType()));
-  return accumulator && accumulator.isF32() && tapCount(conv) <= kMaxTaps;
+  return accumulator && accumulator.isF32() && tapCount(conv) > 0;
 }
 
 bool takesSmallGroups(graph::ConvOp conv) {

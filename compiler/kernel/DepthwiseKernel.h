@@ -5,8 +5,7 @@
 
 namespace tensmith::kernel {
 
-/// Whether there is a tile for the depthwise convolution: channels-last, of f32, a window of few
-/// taps.
+/// Whether there is a tile for the depthwise convolution: channels-last, of f32.
 bool takesDepthwise(graph::ConvOp conv);
 /// The same of a convolution of small groups, whose weights are f32 in memory as well.
 bool takesSmallGroups(graph::ConvOp conv);

@@ -7,6 +7,7 @@
 #include "compiler/kernel/WindowElement.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
 #include <map>
@@ -82,7 +83,8 @@ void DepthwiseTile::beginPixels(Value first, int64_t height) {
   for (int64_t row = 0; row < height; ++row)
     rows_.push_back(math_.add(first, row));
   image_.begin(rows_);
-  findPixels();
+  if (!isLooped())
+    findPixels();
 }
 
 Value DepthwiseTile::maskFrom(Value channel) {
@@ -91,24 +93,83 @@ Value DepthwiseTile::maskFrom(Value channel) {
 
 /// The pixels under the tile's windows, row by row of the window.
 void DepthwiseTile::findPixels() {
-  ArrayRef<int64_t> window = image_.window();
-  int64_t width = window.back(), stride = root_.getStrides().back(),
-          dilation = root_.getDilations().back();
+  int64_t width = image_.window().back();
   lines_.clear();
   for (int64_t line = 0; line < tapCount(root_) / width; ++line) {
-    std::map<int64_t, Pixel> byColumn;
-    for (int64_t column = 0; column < width; ++column)
-      for (size_t row = 0; row < rows_.size(); ++row) {
-        int64_t tap = line * width + column;
-        Pixel &pixel = byColumn[int64_t(row) * stride + column * dilation];
-        if (pixel.uses.empty())
-          pixel.pointer = image_.pointer(row, tapIndices(tap), math_.constant(0));
-        pixel.uses.push_back({tap, row});
-      }
-    Line &pixels = lines_.emplace_back();
-    for (auto &[column, pixel] : byColumn)
-      pixels.push_back(std::move(pixel));
+    lines_.push_back(pixelsOf(tapIndices(line * width), width));
+    for (Pixel &pixel : lines_.back())
+      for (auto &[tap, row] : pixel.uses)
+        tap += line * width;
   }
+}
+
+DepthwiseTile::Line DepthwiseTile::pixelsOf(ArrayRef<Value> first, int64_t columns) {
+  int64_t stride = root_.getStrides().back(), dilation = root_.getDilations().back();
+  std::map<int64_t, Pixel> byColumn;
+  for (int64_t column = 0; column < columns; ++column)
+    for (size_t row = 0; row < rows_.size(); ++row) {
+      Pixel &pixel = byColumn[int64_t(row) * stride + column * dilation];
+      if (pixel.uses.empty()) {
+        SmallVector<Value> tap(first);
+        tap.back() = math_.add(tap.back(), column);
+        pixel.pointer = image_.pointer(row, tap, math_.constant(0));
+      }
+      pixel.uses.push_back({column, row});
+    }
+  Line line;
+  for (auto &[column, pixel] : byColumn)
+    line.push_back(std::move(pixel));
+  return line;
+}
+
+/// A loop that carries sums.
+static SmallVector<Value>
+emitSums(IndexMath &math, int64_t count, ArrayRef<Value> sums,
+         llvm::function_ref<SmallVector<Value>(Value, ArrayRef<Value>)> body) {
+  auto &builder = math.builder;
+  auto loop = builder.create<scf::ForOp>(math.location, math.constant(0), math.constant(count),
+                                         math.constant(1), sums);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(loop.getBody());
+  SmallVector<Value> carried(loop.getRegionIterArgs());
+  builder.create<scf::YieldOp>(math.location, body(loop.getInductionVar(), carried));
+  return SmallVector<Value>(loop.getResults());
+}
+
+SmallVector<Value> DepthwiseTile::overLines(Value channel, int64_t vectors, Value mask,
+                                            ArrayRef<Value> sums) {
+  constexpr int64_t kLongestLine = 32, kPiece = 16; // taps that are straight code
+  int64_t width = image_.window().back();
+  auto overPieces = [&](Value line, ArrayRef<Value> sums) -> SmallVector<Value> {
+    if (width <= kLongestLine)
+      return overPiece(line, math_.constant(0), width, channel, vectors, mask, sums);
+    auto piece = [&](Value number, ArrayRef<Value> sums) {
+      return overPiece(line, math_.mul(number, kPiece), kPiece, channel, vectors, mask, sums);
+    };
+    int64_t pieces = width / kPiece, rest = width % kPiece;
+    SmallVector<Value> all = emitSums(math_, pieces, sums, piece);
+    return rest
+               ? overPiece(line, math_.constant(pieces * kPiece), rest, channel, vectors, mask, all)
+               : all;
+  };
+  return emitSums(math_, tapCount(root_) / width, sums, overPieces);
+}
+
+SmallVector<Value> DepthwiseTile::overPiece(Value line, Value column, int64_t columns,
+                                            Value channel, int64_t vectors, Value mask,
+                                            ArrayRef<Value> sums) {
+  ArrayRef<int64_t> window = image_.window();
+  SmallVector<Value> extents;
+  for (int64_t size : window.drop_back())
+    extents.push_back(math_.constant(size));
+  SmallVector<Value> first = extents.empty() ? SmallVector<Value>() : math_.delinear(line, extents);
+  first.push_back(column);
+  firstTap_ = math_.add(math_.mul(line, window.back()), column);
+  Line pixels = pixelsOf(first, columns);
+  SmallVector<Value> loaded(pixels.size() * vectors), result(sums);
+  emitLine(pixels, channel, vectors, 0, mask, loaded, result);
+  firstTap_ = {};
+  return result;
 }
 
 SmallVector<Value> DepthwiseTile::tapIndices(int64_t tap) {
@@ -126,6 +187,8 @@ void DepthwiseTile::emitChannels(Value channel, int64_t vectors, Value mask) {
   SmallVector<Value> sums(rows_.size() * vectors, zero);
   if (prefetches_)
     prefetchNext(channel);
+  if (isLooped())
+    sums = overLines(channel, vectors, mask, sums);
   for (const Line &line : lines_) {
     SmallVector<Value> loaded(line.size() * vectors);
     // Inputs one after the other, so that a sum waits for none of its own products.
@@ -198,8 +261,10 @@ Value DepthwiseTile::inputOf(const Pixel &pixel, Value channel, int64_t input, V
 }
 
 Value DepthwiseTile::weightsOf(int64_t tap, int64_t input, Value channel, Value mask) {
-  if (!hasSmallGroups(root_))
-    return emitter_.element(weights_, {{math_.constant(tap), channel}, lanes_, mask});
+  if (!hasSmallGroups(root_)) {
+    Value number = firstTap_ ? math_.add(firstTap_, tap) : math_.constant(tap);
+    return emitter_.element(weights_, {{number, channel}, lanes_, mask});
+  }
   // Panels are a vector wide, and so begin at the channels before them times the rows.
   int64_t rows = tapCount(root_) * inputs_, width = lanes_ * step_;
   Value place =

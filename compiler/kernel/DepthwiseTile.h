@@ -4,7 +4,9 @@
 // There is one product for each tap and channel of a group: it is bound by loads. So a tile is
 // neighbouring pixels of one row of the output, which share the vectors of weights, and the input
 // pixels where their windows overlap; the pointers to these are found once for all channels. An
-// image of bf16 is widened as it is loaded.
+// image of bf16 is widened as it is loaded. Windows of many taps are loops over their lines, and
+// pieces of long ones, which find the pixels anew: one pointer for as many products as the tile has
+// pixels.
 //
 // Of small groups a vector of output channels has several: their inputs are as many channels of the
 // pixel, of which each group's lanes take the same one at a time, by a permutation of the vector.
@@ -25,6 +27,9 @@ inline constexpr int64_t kDepthwiseHeight = 4; // output pixels of a tile
 /// The same of small groups and of large windows: these have so many weights that a tile of few
 /// pixels mostly reads them.
 inline constexpr int64_t kTallVectors = 1, kTallHeight = 8;
+
+/// Taps up to which a window is straight code, whose pointers are kept.
+inline constexpr int64_t kMostStraightTaps = 49;
 
 /// Taps of the window.
 int64_t tapCount(graph::ConvOp conv);
@@ -53,8 +58,18 @@ private:
 
   using Line = llvm::SmallVector<Pixel>; // of the window
 
+  bool isLooped() const { return tapCount(root_) > kMostStraightTaps; }
   void beginPixels(mlir::Value first, int64_t height);
   void findPixels();
+  /// The same under `columns` taps of a line from the one at `first` on, whose taps are counted
+  /// from it.
+  Line pixelsOf(llvm::ArrayRef<mlir::Value> first, int64_t columns);
+  /// Adds the products of all taps to the sums, in loops.
+  llvm::SmallVector<mlir::Value> overLines(mlir::Value channel, int64_t vectors, mlir::Value mask,
+                                           llvm::ArrayRef<mlir::Value> sums);
+  llvm::SmallVector<mlir::Value> overPiece(mlir::Value line, mlir::Value column, int64_t columns,
+                                           mlir::Value channel, int64_t vectors, mlir::Value mask,
+                                           llvm::ArrayRef<mlir::Value> sums);
   llvm::SmallVector<mlir::Value> tapIndices(int64_t tap);
   void emitChannels(mlir::Value channel, int64_t vectors, mlir::Value mask);
   /// Of the tile beside this one, what no tile before has read.
@@ -86,6 +101,7 @@ private:
   bool prefetches_;     // the image comes from beyond the second-level cache
   mlir::Type accumulator_;
   int64_t lanes_;
+  mlir::Value firstTap_; // of the piece of a line whose products are added up
   llvm::SmallVector<mlir::Value> outDims_, rows_;
   std::vector<Line> lines_;
 };

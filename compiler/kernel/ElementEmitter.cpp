@@ -1,6 +1,7 @@
 // Elements of a region's values, computed where they are used; see ElementEmitter.h.
 #include "compiler/kernel/ElementEmitter.h"
 
+#include "compiler/graph/Bounds.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/ScalarCode.h"
 #include "compiler/kernel/WindowElement.h"
@@ -222,7 +223,8 @@ int64_t contiguousRun(Value value) {
     auto table = cast<RankedTensorType>(gather.getX().getType());
     size_t axis = gather.getAxis();
     // Where the dimension may be empty, the element is a branch.
-    bool branches = table.isDynamicDim(axis) || table.getDimSize(axis) == 0;
+    bool branches = !gather->hasAttr(graph::kInRange) &&
+                    (table.isDynamicDim(axis) || table.getDimSize(axis) == 0);
     return branches || axis + 1 == size_t(table.getRank()) ? 0 : within(table, axis + 1);
   }
   return 0;

@@ -10,13 +10,23 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
-/// Of the elements that are known of: an unknown size counts once.
-double leastBytes(Value value) {
+/// Of one image, where only the run knows how many there are, and of a picture of the usual size,
+/// where it alone knows that.
+double usualBytes(Value value) {
+  constexpr int64_t kUsualSize = 256;
   auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<AffineExpr> usual(graph::symbolNames(type).size(),
+                                getAffineConstantExpr(kUsualSize, type.getContext()));
   double bytes =
       std::max<int64_t>(storageType(type.getElementType()).getIntOrFloatBitWidth() / 8, 1);
-  for (int64_t size : type.getShape())
-    bytes *= ShapedType::isDynamic(size) ? 1 : double(size);
+  for (auto [dim, size] : llvm::enumerate(type.getShape())) {
+    AffineExpr open =
+        ShapedType::isDynamic(size) && dim > 0 ? graph::dimExpression(type, dim) : AffineExpr();
+    auto known = open ? dyn_cast<AffineConstantExpr>(open.replaceSymbols(usual)) : nullptr;
+    bytes *= known                         ? double(std::max<int64_t>(known.getValue(), 1))
+             : ShapedType::isDynamic(size) ? 1
+                                           : double(size);
+  }
   return bytes;
 }
 
@@ -87,7 +97,7 @@ bool savesTimeInRows(graph::ConvOp conv, const MachineShape &machine) {
   // All panels pass over the rows of an item, and again over those of the next: they have to stay
   // in the second-level cache. And each core reads all of them, and not only its own part, which
   // takes as long as what it writes and reads less of the image.
-  double weights = leastBytes(storedRight(conv)), image = leastBytes(storedLeft(conv));
+  double weights = usualBytes(storedRight(conv)), image = usualBytes(storedLeft(conv));
   // A matrix unit multiplies in less time than an image takes to be written and read.
   double worth = suitsMatrixUnit(machine, conv) ? 2 * image : image;
   return weights <= double(machine.l2Bytes) / 2 && weights <= worth;

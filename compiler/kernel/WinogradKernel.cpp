@@ -156,21 +156,20 @@ ToomCook matricesOf(Type element, int64_t outputs, int64_t taps) {
 /// What both directions share: the tile's place in the images, and the walk over channels.
 class TransformEmitter {
 public:
-  TransformEmitter(ElementEmitter &emitter, int64_t outputs, int64_t taps, ArrayRef<int64_t> image,
-                   RankedTensorType from, const MachineShape &machine)
+  TransformEmitter(ElementEmitter &emitter, int64_t outputs, int64_t taps, RankedTensorType from,
+                   const MachineShape &machine)
       : emitter_(emitter), math_(emitter.math),
         matrices_(matricesOf(from.getElementType(), outputs, taps)),
-        down_(llvm::divideCeil(image[0], matrices_.outputs)),
-        across_(llvm::divideCeil(image[1], matrices_.outputs)), channels_(from.getShape().back()),
-        element_(from.getElementType()),
+        channels_(from.getShape().back()), element_(from.getElementType()),
         lanes_(machine.lanes(element_.getIntOrFloatBitWidth() / 8)),
         type_(VectorType::get({lanes_}, element_)) {}
 
 protected:
-  /// Image, and the first pixel of its outputs, of a tile.
-  SmallVector<Value> placeOf(Value tile) {
-    SmallVector<Value> at =
-        math_.delinear(tile, {Value(), math_.constant(down_), math_.constant(across_)});
+  /// Image, and the first pixel of its outputs, of a tile: `image` are those along both dimensions.
+  SmallVector<Value> placeOf(Value tile, ArrayRef<Value> image) {
+    Value outputs = math_.constant(matrices_.outputs);
+    SmallVector<Value> at = math_.delinear(
+        tile, {Value(), math_.ceilDiv(image[0], outputs), math_.ceilDiv(image[1], outputs)});
     at[1] = math_.mul(at[1], matrices_.outputs);
     at[2] = math_.mul(at[2], matrices_.outputs);
     return at;
@@ -189,7 +188,7 @@ protected:
   ElementEmitter &emitter_;
   IndexMath &math_;
   ToomCook matrices_;
-  int64_t down_, across_, channels_;
+  int64_t channels_;
   Type element_;
   int64_t lanes_;
   VectorType type_;
@@ -199,17 +198,9 @@ class InputEmitter : TransformEmitter {
 public:
   InputEmitter(ElementEmitter &emitter, graph::WinogradInputOp root, const MachineShape &machine,
                ValueRange results)
-      : TransformEmitter(emitter, root.getOutputs(), root.getTaps(), outputImage(root),
+      : TransformEmitter(emitter, root.getOutputs(), root.getTaps(),
                          cast<RankedTensorType>(root.getX().getType()), machine),
         root_(root), result_(results[0]), tiles_(emitter.dims(root.getY())[1]) {}
-
-  static SmallVector<int64_t> outputImage(graph::WinogradInputOp root) {
-    auto type = cast<RankedTensorType>(root.getX().getType());
-    ArrayRef<int64_t> pads = root.getPads();
-    int64_t rim = int64_t(root.getTaps()) - 1;
-    return {type.getDimSize(1) + pads[0] + pads[2] - rim,
-            type.getDimSize(2) + pads[1] + pads[3] - rim};
-  }
 
   void emitTile(Value tile) {
     SmallVector<Value> pixels = findPixels(tile);
@@ -227,9 +218,16 @@ public:
   }
 
 private:
+  SmallVector<Value> outputImage(ArrayRef<Value> dims) {
+    ArrayRef<int64_t> pads = root_.getPads();
+    int64_t rim = int64_t(root_.getTaps()) - 1;
+    return {math_.add(dims[1], pads[0] + pads[2] - rim),
+            math_.add(dims[2], pads[1] + pads[3] - rim)};
+  }
+
   /// Pointers to the pixels under the tile, to zeros where it reaches out of the image.
   SmallVector<Value> findPixels(Value tile) {
-    SmallVector<Value> at = placeOf(tile), dims = emitter_.dims(root_.getX());
+    SmallVector<Value> dims = emitter_.dims(root_.getX()), at = placeOf(tile, outputImage(dims));
     Value buffer = emitter_.buffer(root_.getX());
     auto type = cast<RankedTensorType>(root_.getX().getType());
     SmallVector<Value> pixels;
@@ -254,13 +252,13 @@ class OutputEmitter : TransformEmitter {
 public:
   OutputEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::WinogradOutputOp root,
                 const MachineShape &machine, ValueRange results)
-      : TransformEmitter(emitter, root.getOutputs(), root.getTaps(), root.getImage(),
+      : TransformEmitter(emitter, root.getOutputs(), root.getTaps(),
                          cast<RankedTensorType>(root.getX().getType()), machine),
         kernel_(kernel), root_(root), results_(results), tiles_(emitter.dims(root.getX())[1]),
         dims_(emitter.dims(root.getY())) {}
 
   void emitTile(Value tile) {
-    SmallVector<Value> at = placeOf(tile);
+    SmallVector<Value> at = placeOf(tile, ArrayRef(dims_).slice(1, 2));
     Sandwich transform(math_, matrices_.output, matrices_.outputs, type_);
     Value buffer = emitter_.buffer(root_.getX());
     forChannels([&](Value channel, Value mask) {
@@ -305,8 +303,9 @@ private:
   /// The last tiles reach out of the image unless its size is a multiple of theirs.
   void whereInside(int64_t i, int64_t j, const Position &position,
                    llvm::function_ref<void()> body) {
-    auto always = [&](int64_t offset, int64_t size) {
-      return size % matrices_.outputs == 0 || offset < size % matrices_.outputs;
+    auto always = [&](int64_t offset, int64_t size) { // negative: only the run knows
+      return offset == 0 ||
+             (size >= 0 && (size % matrices_.outputs == 0 || offset < size % matrices_.outputs));
     };
     Value inside;
     if (!always(i, root_.getImage()[0]))

@@ -1,5 +1,5 @@
 // Operations by operator, bytes by operand; see Work.h.
-#include "compiler/kernel/Work.h"
+#include "compiler/kernel/OperatorWork.h"
 
 #include "base/DataType.h"
 #include "compiler/graph/Constants.h"
@@ -90,6 +90,21 @@ Work workOf(graph::KernelOp kernel) {
   for (BlockArgument argument : body.getArguments())
     work.bytes = work.bytes + counter.bytesRead(argument);
   for (Value result : kernel.getResults())
+    work.bytes = work.bytes + counter.bytes(result);
+  work.symbols.assign(counter.shapes.symbols().begin(), counter.shapes.symbols().end());
+  return work;
+}
+
+std::optional<Work> workOfOperator(Operation *op) {
+  auto isCounted = [](Type type) { return isa<NoneType, RankedTensorType>(type); };
+  if (op->getNumResults() == 0 || !llvm::all_of(op->getOperandTypes(), isCounted) ||
+      !llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
+    return std::nullopt;
+  Counter counter(op->getContext());
+  Work work{op->getNumOperands() ? counter.operations(op) : counter.shapes.constant(0),
+            counter.shapes.constant(0),
+            {}};
+  for (Value result : op->getResults())
     work.bytes = work.bytes + counter.bytes(result);
   work.symbols.assign(counter.shapes.symbols().begin(), counter.shapes.symbols().end());
   return work;

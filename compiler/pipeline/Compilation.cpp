@@ -4,6 +4,7 @@
 #include "base/Budget.h"
 #include "compiler/pipeline/KernelModule.h"
 #include "compiler/pipeline/MemoryBudget.h"
+#include "compiler/pipeline/ReferenceWarnings.h"
 #include "compiler/pipeline/Verification.h"
 #include "compiler/program/Batching.h"
 #include "compiler/program/PartialEvaluation.h"
@@ -160,6 +161,9 @@ void Compilation::warn() {
     return;
   for (const std::string &warning : schedules_.warnings())
     options_.warn(warning);
+  if (!options_.byReference)
+    for (const std::string &warning : referenceWarnings(functions_, shape_))
+      options_.warn(options_.model + ": " + warning);
   std::set<std::string> symbols, missing;
   for (const vm::KernelBinding &kernel : kernels_)
     symbols.insert(kernel.symbol);

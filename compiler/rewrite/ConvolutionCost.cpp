@@ -7,28 +7,42 @@ using namespace mlir;
 
 namespace tensmith::rewrite {
 
+/// Sizes along the image's dimensions. One that only the run knows is counted with what the type
+/// says of it for a picture of the usual size.
+static SmallVector<int64_t> imageOf(RankedTensorType type) {
+  constexpr int64_t kUsualSize = 256;
+  MLIRContext *context = type.getContext();
+  SmallVector<AffineExpr> usual(graph::symbolNames(type).size(),
+                                getAffineConstantExpr(kUsualSize, context));
+  SmallVector<int64_t> sizes;
+  for (int64_t dim = 1; dim + 1 < type.getRank(); ++dim) {
+    AffineExpr size = graph::dimExpression(type, unsigned(dim));
+    auto known = size ? dyn_cast<AffineConstantExpr>(size.replaceSymbols(usual)) : nullptr;
+    sizes.push_back(std::max<int64_t>(known ? known.getValue() : kUsualSize, 1));
+  }
+  return sizes;
+}
+
 std::optional<ConvolutionSizes> sizesOfStrideOne(graph::ConvOp conv) {
   auto x = dyn_cast<RankedTensorType>(conv.getX().getType());
   auto w = dyn_cast<RankedTensorType>(conv.getW().getType());
   auto y = dyn_cast<RankedTensorType>(conv.getType());
-  auto isKnown = [](RankedTensorType type) {
-    return llvm::none_of(type.getShape().drop_front(), ShapedType::isDynamic);
+  auto isOpen = [](RankedTensorType type) {
+    return llvm::any_of(type.getShape().drop_front(), ShapedType::isDynamic);
   };
   bool fits = x && w && y && x.getRank() > 2 && conv.getChannelsLast() && w.hasStaticShape() &&
               llvm::all_of(conv.getStrides(), [](int64_t stride) { return stride == 1; }) &&
-              isKnown(x) && isKnown(y);
+              !x.isDynamicDim(x.getRank() - 1) && !y.isDynamicDim(x.getRank() - 1);
   if (!fits)
     return std::nullopt;
-  auto spatial = [](RankedTensorType type) {
-    return SmallVector<int64_t>(type.getShape().drop_front().drop_back());
-  };
   return ConvolutionSizes{y.isDynamicDim(0) ? 1 : y.getDimSize(0),
                           x.getShape().back(),
                           y.getShape().back(),
                           int64_t(conv.getGroup()),
-                          spatial(x),
-                          spatial(y),
-                          SmallVector<int64_t>(w.getShape().drop_front(2))};
+                          imageOf(x),
+                          imageOf(y),
+                          SmallVector<int64_t>(w.getShape().drop_front(2)),
+                          isOpen(x) || isOpen(y)};
 }
 
 SmallVector<graph::ConvOp> convolutionsOf(func::FuncOp function) {

@@ -7,11 +7,12 @@
 
 namespace tensmith::rewrite {
 
-/// A channels-last convolution of stride 1, of an image and a window of known sizes. Of images
-/// whose number only the run knows, one.
+/// A channels-last convolution of stride 1, of known channels and window. Of images whose number
+/// only the run knows, one; of an image whose size is known then, it is a usual one.
 struct ConvolutionSizes {
   int64_t images, in, out, group;
   llvm::SmallVector<int64_t> input, output, window; // along the image's dimensions
+  bool isOpen = false;                              // the image has no known size
 };
 std::optional<ConvolutionSizes> sizesOfStrideOne(graph::ConvOp conv);
 

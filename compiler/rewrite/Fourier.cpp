@@ -69,8 +69,9 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
     return llvm::is_contained(cast<RankedTensorType>(value.getType()).getShape(), 0);
   };
   auto sizes = sizesOfStrideOne(conv);
-  bool fits = sizes && sizes->window.size() <= 2 && isF32(conv.getX()) && isF32(conv.getW()) &&
-              isF32(conv.getY()) && !isEmpty(conv.getX()) && !isEmpty(conv.getY()) &&
+  bool fits = sizes && !sizes->isOpen && sizes->window.size() <= 2 && isF32(conv.getX()) &&
+              isF32(conv.getW()) && isF32(conv.getY()) && !isEmpty(conv.getX()) &&
+              !isEmpty(conv.getY()) &&
               llvm::none_of(conv.getPads(), [](int64_t pad) { return pad < 0; }) &&
               conv.getW().getDefiningOp<graph::ConstantOp>();
   if (!fits)

@@ -8,6 +8,7 @@
 // register tile or a row holds; attention has three, whose scores never leave the cache. The right
 // operand of a contraction is packed before the kernel (weights now, others by a kernel of their
 // own). Reshapes of what lies in memory stay outside: they cost nothing there.
+#include "compiler/graph/Bounds.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/ConvChain.h"
@@ -333,8 +334,9 @@ private:
     constexpr int64_t kShortRow = 8;
     auto gather = dyn_cast<graph::GatherOp>(op);
     auto type = gather ? dyn_cast<RankedTensorType>(gather.getType()) : RankedTensorType();
-    return type && type.getRank() > 0 && int64_t(gather.getAxis()) < type.getRank() - 1 &&
-           type.getShape().back() >= kShortRow;
+    bool isLong = type && type.getRank() > 0 &&
+                  (type.isDynamicDim(type.getRank() - 1) || type.getShape().back() >= kShortRow);
+    return isLong && int64_t(gather.getAxis()) < type.getRank() - 1;
   }
   static bool turnsRows(Operation *op) {
     auto transpose = dyn_cast<graph::TransposeOp>(op);
@@ -356,7 +358,7 @@ private:
   }
 
   /// Whether a gather of the kernel reads the result several times, so that it would be computed as
-  /// often.
+  /// often. Of sizes that only the run knows, it may where they are not the same.
   static bool isRepeatedByGather(Operation *op) {
     auto elementsOf = [](Value value) {
       auto type = dyn_cast<RankedTensorType>(value.getType());
@@ -364,8 +366,13 @@ private:
     };
     return llvm::any_of(op->getUsers(), [&](Operation *user) {
       auto gather = dyn_cast<graph::GatherOp>(user);
-      return gather && gather.getX().getDefiningOp() == op && elementsOf(gather.getX()) >= 0 &&
-             elementsOf(gather.getY()) > elementsOf(gather.getX());
+      if (!gather || gather.getX().getDefiningOp() != op)
+        return false;
+      int64_t read = elementsOf(gather.getX()), made = elementsOf(gather.getY());
+      if (read < 0 || made < 0)
+        return gather->hasAttr(graph::kInRange) &&
+               gather.getX().getType() != gather.getY().getType();
+      return made > read;
     });
   }
 

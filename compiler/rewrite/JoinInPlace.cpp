@@ -54,19 +54,18 @@ public:
   /// Whether most of it is computed in place, and the memory is the function's own. To copy a half
   /// takes as long as to copy all of it: pieces of rows come and go as slowly as whole ones.
   bool isWorthwhile() {
-    bool isPlaced =
-        type_.hasStaticShape() && type_.getNumElements() > 0 && (isOfPlanes() || isOfRows()) &&
-        llvm::none_of(kernel_->getUsers(),
-                      [](Operation *user) { return user->hasTrait<OpTrait::IsTerminator>(); });
+    bool isPlaced = hasKnownPlaces() && llvm::none_of(kernel_->getUsers(), [](Operation *user) {
+                      return user->hasTrait<OpTrait::IsTerminator>();
+                    });
     if (!isPlaced)
       return false;
     int64_t placed = 0;
     for (Value input : inputs_) {
       producers_.push_back(producerOf(input));
       if (producers_.back())
-        placed += cast<RankedTensorType>(input.getType()).getNumElements();
+        placed += cast<RankedTensorType>(input.getType()).getDimSize(axis_);
     }
-    return kPlacedOfJoin * double(type_.getNumElements()) <= double(placed);
+    return kPlacedOfJoin * double(type_.getDimSize(axis_)) <= double(placed);
   }
 
   void run() {
@@ -92,6 +91,27 @@ public:
 
 private:
   bool isOfRows() const { return axis_ + 1 == type_.getRank(); }
+  /// Whether parts have places that the plan can say: of rows only these must be of known size.
+  bool hasKnownPlaces() const {
+    bool isStatic = type_.hasStaticShape();
+    if (llvm::is_contained(type_.getShape(), 0))
+      return false;
+    if (isOfRows() && !type_.isDynamicDim(axis_))
+      return isStatic || isOfArguments();
+    return isStatic && isOfPlanes();
+  }
+  /// Whether the run knows all sizes when it begins.
+  bool isOfArguments() const {
+    llvm::DenseSet<StringAttr> known;
+    graph::KernelOp kernel = kernel_;
+    auto function = kernel->getParentOfType<func::FuncOp>();
+    for (Type argument : function.getArgumentTypes())
+      if (auto type = dyn_cast<RankedTensorType>(argument))
+        known.insert(graph::symbolNames(type).begin(), graph::symbolNames(type).end());
+    return kernel->getParentOp() == function &&
+           llvm::all_of(graph::symbolNames(type_),
+                        [&](StringAttr name) { return known.contains(name); });
+  }
   /// Whether each part is one piece of the result.
   bool isOfPlanes() const {
     return llvm::all_of(type_.getShape().take_front(axis_), [](int64_t size) { return size == 1; });
@@ -109,8 +129,10 @@ private:
     int64_t row = cast<RankedTensorType>(value.getType()).getShape().back();
     while (isInside(value)) {
       auto type = dyn_cast<RankedTensorType>(value.getType());
-      bool isWhole = type && type.hasStaticShape() && type.getRank() > 0 &&
-                     (isOfPlanes() || type.getShape().back() == row);
+      bool isWhole =
+          type && type.getRank() > 0 &&
+          (type_.hasStaticShape() ? type.hasStaticShape() : !ShapedType::isDynamic(row)) &&
+          (isOfPlanes() || type.getShape().back() == row);
       if (!isWhole)
         return {};
       if (auto view = value.getDefiningOp<graph::ReshapeOp>()) {
@@ -132,11 +154,12 @@ private:
 
   /// Neighbours that are joined, in the result's memory.
   Value copied(OpBuilder &builder, ArrayRef<Value> inputs) {
-    SmallVector<int64_t> shape(type_.getShape());
-    shape[axis_] = 0;
+    graph::ShapeContext shapes(type_.getContext());
+    auto dims = shapes.dims(type_);
+    dims[axis_] = shapes.constant(0);
     for (Value input : inputs)
-      shape[axis_] += cast<RankedTensorType>(input.getType()).getDimSize(axis_);
-    auto type = type_.clone(shape);
+      dims[axis_] = dims[axis_] + cast<RankedTensorType>(input.getType()).getDimSize(axis_);
+    RankedTensorType type = shapes.tensorType(type_.getElementType(), dims);
     graph::KernelOp copy = joinBy(builder, kernel_.getLoc(), inputs, type, axis_);
     setPitch(copy);
     return copy->getResult(0);

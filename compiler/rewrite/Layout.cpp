@@ -5,6 +5,7 @@
 // is then moved down, through element-wise operators, concatenations, padding, slices and
 // reductions, until it meets the one before the next window and both go. What is left stands at the
 // borders of the model and at reshapes.
+#include "compiler/graph/Bounds.h"
 #include "compiler/graph/ChannelOrder.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
@@ -230,6 +231,21 @@ struct ThroughSlice : OpRewritePattern<graph::SliceOp> {
   }
 };
 
+/// gather(transpose(x, p), vector)  ->  transpose(gather(x, vector), p), of what decompositions
+/// place along a dimension
+struct ThroughGather : OpRewritePattern<graph::GatherOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::GatherOp op, PatternRewriter &rewriter) const override {
+    graph::TransposeOp transpose = transpositionOf(op.getX());
+    if (!transpose || !passesTransposition(op) || !leavesNoCopy(op.getX()))
+      return failure();
+    ArrayRef<int64_t> permutation = transpose.getPermutation();
+    return moveBefore(
+        rewriter, op, {transpose.getX(), op.getIndices()}, SmallVector<int64_t>(permutation),
+        {rewriter.getNamedAttr("axis", rewriter.getI64IntegerAttr(permutation[op.getAxis()]))});
+  }
+};
+
 /// reduce(transpose(x, p))  ->  transpose(reduce(x), q), of the dimensions that stay
 template <typename Op> struct ThroughReduce : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
@@ -312,7 +328,7 @@ LogicalResult chooseLayout(func::FuncOp function, const Options &options) {
   RewritePatternSet patterns(context);
   patterns.add<ToChannelsLast<graph::ConvOp>, ToChannelsLast<graph::MaxPoolOp>,
                ToChannelsLast<graph::AveragePoolOp>, ToChannelsLast<graph::LpPoolOp>,
-               ThroughElementwise, ThroughConcat, ThroughPad, ThroughSlice,
+               ThroughElementwise, ThroughConcat, ThroughPad, ThroughSlice, ThroughGather,
                ThroughReduce<graph::ReduceSumOp>, ThroughReduce<graph::ReduceMaxOp>,
                ThroughReduce<graph::ReduceMinOp>, ThroughReduce<graph::ReduceProdOp>>(context);
   addSimplifyPatterns(patterns);

@@ -1,6 +1,7 @@
 // Groups of pools, and both estimates of each; see LayoutCost.h.
 #include "compiler/rewrite/LayoutCost.h"
 
+#include "compiler/graph/Bounds.h"
 #include "compiler/graph/ChannelOrder.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/rewrite/ConvolutionCost.h"
@@ -116,6 +117,10 @@ private:
 } // namespace
 
 bool passesTransposition(Operation *op) {
+  if (auto gather = dyn_cast<graph::GatherOp>(op)) {
+    auto indices = dyn_cast<RankedTensorType>(gather.getIndices().getType());
+    return op->hasAttr(graph::kInRange) && indices && indices.getRank() == 1;
+  }
   return isa<graph::Elementwise, graph::TransposeOp, graph::ConcatOp, graph::PadOp, graph::SliceOp,
              graph::ReduceSumOp, graph::ReduceMaxOp, graph::ReduceMinOp, graph::ReduceProdOp,
              graph::ConvOp, graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(op);

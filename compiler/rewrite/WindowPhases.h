@@ -14,7 +14,8 @@
 namespace tensmith::rewrite {
 
 /// Phases along both dimensions of a channels-last image [N, H, W, C], of which a window of
-/// `taps` x `taps` gives `sizes` outputs each.
+/// `taps` x `taps` gives `sizes` outputs each; of an image whose size only the run knows, these are
+/// estimates, and `extentsOf` tells them.
 struct WindowPhases {
   llvm::SmallVector<int64_t, 2> dilations, sizes;
   int64_t taps;
@@ -22,13 +23,16 @@ struct WindowPhases {
   bool isNeeded() const {
     return llvm::any_of(dilations, [](int64_t dilation) { return dilation > 1; });
   }
-  /// [N * phases, sizes + taps - 1, C], with `pads` elements of zero (or what they take to fill
+  /// The outputs of each phase of a result of those sizes.
+  llvm::SmallVector<mlir::AffineExpr, 2> extentsOf(graph::ShapeContext &shapes,
+                                                   llvm::ArrayRef<mlir::AffineExpr> image) const;
+  /// [N * phases, extents + taps - 1, C], with `pads` elements of zero (or what they take to fill
   /// phases) around the image.
-  mlir::Value split(graph::GraphBuilder &graph, mlir::Value image,
-                    llvm::ArrayRef<int64_t> pads) const;
-  /// [N, image..., C] of [N * phases, sizes, C].
+  mlir::Value split(graph::GraphBuilder &graph, mlir::Value image, llvm::ArrayRef<int64_t> pads,
+                    llvm::ArrayRef<mlir::AffineExpr> extents) const;
+  /// The result [N, image..., M] of [N * phases, extents, M].
   mlir::Value join(graph::GraphBuilder &graph, mlir::Value phases,
-                   llvm::ArrayRef<int64_t> image) const;
+                   llvm::ArrayRef<mlir::AffineExpr> image) const;
 };
 
 } // namespace tensmith::rewrite

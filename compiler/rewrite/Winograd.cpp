@@ -57,6 +57,7 @@ struct Layer {
   WindowFrames frames;
   WindowPhases phases;
   bool isVideo = false;
+  bool isOpen = false; // the image's size is a usual one, which only the run knows
   int64_t in = 0, out = 0, taps = 1;
   double reached = 1;    // of the taps of all outputs, those in the image
   bool integers = false; // i16, with sums in i32
@@ -97,6 +98,7 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
   layer.taps = layer.phases.taps = sizes->window.back();
   layer.integers = integers;
   layer.isVideo = rank == kVideo;
+  layer.isOpen = sizes->isOpen;
   if (layer.isVideo)
     layer.frames = {sizes->window[0], conv.getDilations()[0], conv.getPads()[0], sizes->input[0],
                     sizes->output[0]};
@@ -111,6 +113,8 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
     for (size_t dim = 0; dim < rank; ++dim)
       layer.reached *= reachedTaps(sizes->input[dim], sizes->output[dim], sizes->window[dim],
                                    conv.getDilations()[dim], conv.getPads()[dim]);
+  if (layer.isOpen && layer.isVideo) // frames are dealt out by their number
+    return std::nullopt;
   return layer;
 }
 
@@ -413,7 +417,7 @@ private:
     if (layer_.isVideo)
       image = frames.split(graph_, image);
     if (phases.isNeeded()) {
-      image = phases.split(graph_, image, pads);
+      image = phases.split(graph_, image, pads, phases.extentsOf(shapes_, imageSizes()));
       pads.assign(pads.size(), 0);
     }
     Value planes = graph::GraphBuilder::first(graph_.create(
@@ -421,12 +425,40 @@ private:
     planes = frames.rowsUnderWindows(graph_, planes, rowsOfImage());
     auto product = graph_.create<graph::MatMulOp>(
         {planes, weights}, graph_.named("accumulate_i32", builder_.getBoolAttr(layer_.integers)));
-    Value result = graph::GraphBuilder::first(
-        graph_.create("winograd_output", {product, conv_.getBias()},
-                      with(graph_.named("image", builder_.getDenseI64ArrayAttr(phases.sizes)))));
+    Value result = imageOf(product, with);
     if (phases.isNeeded())
-      result = phases.join(graph_, result, layer_.image);
+      result = phases.join(graph_, result, imageSizes());
     return layer_.isVideo ? frames.join(graph_, result) : result;
+  }
+
+  /// The image's sizes: a frame's, of a video.
+  SmallVector<AffineExpr, 2> imageSizes() {
+    auto dims = shapes_.dims(conv_.getType());
+    return {dims[dims.size() - 3], dims[dims.size() - 2]};
+  }
+
+  /// The image, or all phases of it.
+  Value imageOf(Value product,
+                llvm::function_ref<SmallVector<NamedAttribute>(NamedAttribute)> with) {
+    const WindowPhases &phases = layer_.phases;
+    auto extents = phases.extentsOf(shapes_, imageSizes());
+    SmallVector<int64_t> image;
+    for (AffineExpr extent : extents) {
+      auto known = dyn_cast<AffineConstantExpr>(extent);
+      image.push_back(known ? known.getValue() : -1);
+    }
+    SmallVector<NamedAttribute> attributes =
+        with(graph_.named("image", builder_.getDenseI64ArrayAttr(image)));
+    if (!layer_.isOpen)
+      return graph::GraphBuilder::first(
+          graph_.create("winograd_output", {product, conv_.getBias()}, attributes));
+    // Only the type says how large an open one is.
+    auto dims = shapes_.dims(conv_.getType());
+    AffineExpr images = dims[0] * (phases.dilations[0] * phases.dilations[1]);
+    Type type = shapes_.tensorType(getElementTypeOrSelf(conv_.getType()),
+                                   {images, extents[0], extents[1], dims[3]});
+    return graph::GraphBuilder::first(
+        graph_.createTyped("winograd_output", type, {product, conv_.getBias()}, attributes));
   }
 
   /// Tiles of all phases.

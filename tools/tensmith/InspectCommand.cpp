@@ -147,6 +147,26 @@ void printUnemitted(const Json &module) {
     std::cout << "  " << cellText(kernel) << '\n';
 }
 
+/// Instructions that the reference evaluator does: [{"operator", "node"}].
+Json routinesOf(const Json &module) {
+  Json routines = Json::array();
+  for (const Json &function : module.value("functions", Json::array()))
+    for (const Json &instruction : function.value("instructions", Json::array()))
+      if (instruction.value("opcode", "") == "routine")
+        routines.push_back({{"operator", instruction.value("label", "")},
+                            {"node", instruction.value("location", "")}});
+  return routines;
+}
+
+void printRoutines(const Json &routines) {
+  if (routines.empty())
+    return;
+  Table table({"operator", "at"});
+  for (const Json &routine : routines)
+    table.add({cellText(routine["operator"]), cellText(routine["node"])});
+  std::cout << fmt::format("by reference, without a kernel: {}\n", routines.size()) << table.text();
+}
+
 /// What runs give one another, and which of it is not written over in place.
 void printStates(const Json &module) {
   Json states = module.value("states", Json::array());
@@ -238,6 +258,7 @@ void printModule(const Json &module, const std::string &file) {
                            features.empty() ? "" : ", needs" + features);
   printKernels(module.value("kernels", Json::array()));
   printUnemitted(module);
+  printRoutines(routinesOf(module));
   printConversions(conversionsOf(module, file));
   printStates(module);
   Json memory = memoryOf(module);
@@ -298,6 +319,7 @@ int inspect(const Settings &settings) {
         {"outputs", signature.value("outputs", Json::array())},
         {"operators", operators},
         {"kernels", module.is_null() ? Json() : module["kernels"]},
+        {"by_reference", module.is_null() ? Json() : routinesOf(module)},
         {"memory", module.is_null() ? Json() : memoryOf(module)},
         {"layout_conversions", module.is_null() ? Json() : conversionsOf(module, settings.file)},
         {"model", model},

@@ -88,6 +88,13 @@ void printKernels(const Json &kernels) {
                cellText(kernel["kind"]), nodesText(kernel)});
   }
   std::cout << '\n' << table.text();
+  double byReference = 0;
+  for (const Json &kernel : kernels)
+    byReference += kernel["kind"] == "routine" ? kernel["seconds"].get<double>() : 0;
+  if (total > 0 && byReference > 0)
+    std::cout << fmt::format("operators without a kernel, done by the reference evaluator (kind "
+                             "routine): {:.1f}% of the time\n",
+                             100 * byReference / total);
 }
 
 } // namespace tensmith::cli

@@ -70,6 +70,8 @@ void Roofline::annotate(Json &kernel, double repeatedWeights) const {
   double calls = number(kernel, "calls"), seconds = number(kernel, "seconds");
   if (calls <= 0 || seconds <= 0 || kernel["kind"] != "kernel") {
     kernel["limit_seconds"] = kernel["limit_share"] = kernel["waits_for"] = Json();
+    if (kernel["kind"] == "routine")
+      kernel["waits_for"] = "reference";
     return;
   }
   double operations = number(kernel, "flops") / peak(kernel["type"]);

@@ -25,7 +25,7 @@ public:
   /// type: limit_seconds (at least that long, by the model), limit_share (of the time that it
   /// takes), and waits_for: "flops", the name of a level of memory, "overhead" (calls and sharing
   /// out are most of it) or "latency" (neither operations nor bytes explain it). Null where nothing
-  /// is known.
+  /// is known; of an operator that the reference evaluator does "reference", and no limit.
   void annotate(Json &kernels) const;
 
   struct Level {

@@ -23,11 +23,11 @@ svg text { font-size: 12px; fill: #46515f; }
 .kernel { fill-opacity: .65; stroke: #fff; } .kernel:hover { fill-opacity: 1; stroke: #000; }
 table { border-collapse: collapse; width: 100%; } td, th { padding: .2em .6em; text-align: right; }
 td:last-child, th:last-child { text-align: left; overflow-wrap: anywhere; }
-tr:nth-child(even) { background: #f5f7f9; } th { border-bottom: 1px solid #46515f; }
+tr:nth-child(even) { background: #f5f7f9; } tr.reference td { color: #b3261e; } th { border-bottom: 1px solid #46515f; }
 .key { display: inline-block; width: .8em; height: .8em; border-radius: 50%; margin: 0 .3em 0 1em; }
 @media (prefers-color-scheme: dark) { body { background: #14181d; color: #dfe5ec; }
   svg text { fill: #aab4c0; } .grid { stroke: #2a323b; } .roof { stroke: #aab4c0; }
-  tr:nth-child(even) { background: #1c2229; } }
+  tr:nth-child(even) { background: #1c2229; } tr.reference td { color: #ff8a80; } }
 )";
 
 const char *colourOf(const std::string &waitsFor) {
@@ -181,19 +181,22 @@ std::string row(const Json &kernel, double total) {
   std::string share = kernel["limit_share"].is_number()
                           ? fmt::format("{:.0f}%", 100 * number(kernel, "limit_share"))
                           : "-";
-  return fmt::format("<tr><td>{}<td>{:.1f}%<td>{:g}<td>{}<td>{}<td>{}<td>{}<td>{}\n",
-                     timeText(seconds), total > 0 ? 100 * seconds / total : 0,
-                     number(kernel, "calls"), rate("flops"), rate("bytes"), share,
-                     escaped(cellText(kernel["waits_for"])), escaped(nodesText(kernel)));
+  return fmt::format("<tr{}><td>{}<td>{:.1f}%<td>{:g}<td>{}<td>{}<td>{}<td>{}<td>{}\n",
+                     kernel["kind"] == "routine" ? " class=\"reference\"" : "", timeText(seconds),
+                     total > 0 ? 100 * seconds / total : 0, number(kernel, "calls"), rate("flops"),
+                     rate("bytes"), share, escaped(cellText(kernel["waits_for"])),
+                     escaped(nodesText(kernel)));
 }
 
 } // namespace
 
 std::string rooflinePage(const Json &bench, const Roofline &roofline) {
   const Json &kernels = bench["kernels"];
-  double total = 0;
-  for (const Json &kernel : kernels)
+  double total = 0, byReference = 0;
+  for (const Json &kernel : kernels) {
     total += number(kernel, "seconds");
+    byReference += kernel["kind"] == "routine" ? number(kernel, "seconds") : 0;
+  }
   std::string file = escaped(cellText(bench["file"]));
   std::string page = fmt::format(
       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -205,6 +208,10 @@ std::string rooflinePage(const Json &bench, const Roofline &roofline) {
                                     : fmt::format("{:g} threads", number(bench, "threads")),
       timeText(total));
   page += Plot(kernels, roofline).svg() + legend();
+  if (byReference > 0)
+    page += fmt::format("<p>Of the time {:.1f}% goes to operators that have no kernel and are done "
+                        "by the reference evaluator; they are red in the table.</p>\n",
+                        100 * byReference / total);
   page += "<table>\n<tr><th>time<th>share<th>calls<th>Gflop/s<th>GB/s<th>of limit<th>waits for"
           "<th>kernel\n";
   for (const Json &kernel : kernels)

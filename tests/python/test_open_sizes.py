@@ -1,0 +1,180 @@
+"""What compiles with known sizes compiles with open ones: layers behind layers that make quotients, products and sums of sizes.
+
+Each model is run at several sizes against ONNX Runtime (or, where that rounds sizes otherwise than the standard, ONNX's reference
+evaluator), and its plan must do nothing but shapes and positions by reference.
+"""
+
+import numpy
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import tensmith
+
+onnxruntime = pytest.importorskip("onnxruntime")
+
+node = helper.make_node
+random = numpy.random.default_rng(3)
+SIZES = [(1, 8, 8), (2, 9, 13), (1, 16, 11), (1, 21, 30)]
+# Of vectors: what is a matter of sizes alone.
+LIGHT = {"shape", "size", "resize", "max"}
+
+
+def weights(*shape):
+    return (random.standard_normal(shape) * 0.2).astype(numpy.float32)
+
+
+def floats(*values):
+    return numpy.array(values, numpy.float32)
+
+
+def ints(*values):
+    return numpy.array(values, numpy.int64)
+
+
+# What makes `a` of the image `x`, 16 channels of any height and width.
+BEFORE = {
+    "as it is": ([node("Identity", ["x"], ["a"])], {}),
+    "halved": ([node("Conv", ["x", "fw"], ["a"], strides=[2, 2], pads=[1, 1, 1, 1])], {"fw": weights(16, 16, 3, 3)}),
+    "halved twice": ([node("Conv", ["x", "fw"], ["a0"], strides=[2, 2], pads=[1, 1, 1, 1]),
+                      node("Conv", ["a0", "fw"], ["a"], strides=[2, 2], pads=[1, 1, 1, 1])], {"fw": weights(16, 16, 3, 3)}),
+    "pooled, rounded up": ([node("MaxPool", ["x"], ["a"], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)], {}),
+    "averaged, rounded up": ([node("AveragePool", ["x"], ["a"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)], {}),
+    "doubled": ([node("ConvTranspose", ["x", "fw"], ["a"], strides=[2, 2])], {"fw": weights(16, 16, 2, 2)}),
+    "grown by two": ([node("Conv", ["x", "fw"], ["a"], pads=[2, 2, 2, 2])], {"fw": weights(16, 16, 3, 3)}),
+    "resized to a half": ([node("Resize", ["x", "", "half"], ["a"], mode="nearest")], {"half": floats(1, 1, 0.5, 0.5)}),
+}
+ROWS = [node("Reshape", ["a", "bt"], ["f"]), node("Transpose", ["f"], ["g"], perm=[0, 2, 1])]
+IMAGE_OF = [node("Shape", ["x"], ["s"]), node("Slice", ["s", "i2", "i4"], ["hw"]), node("Shape", ["a"], ["sa"]),
+            node("Slice", ["sa", "i0", "i2"], ["nc"]), node("Concat", ["nc", "hw"], ["to"], axis=0)]
+PLACES = {"i0": ints(0), "i2": ints(2), "i4": ints(4)}
+THREE = node("Conv", ["r", "bw"], ["y"], pads=[1, 1, 1, 1])
+# What makes `y` of it.
+BEHIND = {
+    "convolution": ([node("Conv", ["a", "bw"], ["y"], pads=[1, 1, 1, 1])], {"bw": weights(16, 16, 3, 3)}),
+    "many channels": ([node("Conv", ["a", "bw"], ["m"], pads=[1, 1, 1, 1]), node("Conv", ["m", "cw"], ["y"], pads=[1, 1, 1, 1])],
+                      {"bw": weights(64, 16, 3, 3), "cw": weights(64, 64, 3, 3)}),  # of which Winograd's algorithm takes some
+    "pool rounded up": ([node("MaxPool", ["a"], ["y"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)], {}),
+    "mean rounded up": ([node("AveragePool", ["a"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1)], {}),
+    "twice": ([node("Resize", ["a", "", "bs"], ["y"], mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")],
+              {"bs": floats(1, 1, 2, 2)}),
+    "twice, centred": ([node("Resize", ["a", "", "bs"], ["y"], mode="nearest")], {"bs": floats(1, 1, 3, 2)}),
+    "twice, of floors": ([node("Resize", ["a", "", "bs"], ["y"], mode="nearest", nearest_mode="floor")], {"bs": floats(1, 1, 2, 2)}),
+    "twice, mixed": ([node("Resize", ["a", "", "bs"], ["y"], mode="linear")], {"bs": floats(1, 1, 2, 2)}),
+    "half as large again": ([node("Resize", ["a", "", "bs"], ["y"], mode="linear", coordinate_transformation_mode="align_corners")],
+                            {"bs": floats(1, 1, 1.5, 1.5)}),
+    "halved, mixed": ([node("Resize", ["a", "", "bs"], ["y"], mode="linear", coordinate_transformation_mode="pytorch_half_pixel")],
+                      {"bs": floats(1, 1, 0.5, 0.5)}),
+    "as large as the image": ([*IMAGE_OF, node("Resize", ["a", "", "", "to"], ["y"], mode="linear")], PLACES),
+    "nearest of the image": ([*IMAGE_OF, node("Resize", ["a", "", "", "to"], ["r"], mode="nearest", coordinate_transformation_mode="asymmetric",
+                                              nearest_mode="floor"), THREE], {**PLACES, "bw": weights(16, 16, 3, 3)}),
+    "by floats": ([node("Shape", ["a"], ["s"]), node("Slice", ["s", "i2", "i4"], ["hw"]), node("Cast", ["hw"], ["hwf"], to=TensorProto.FLOAT),
+                   node("Mul", ["hwf", "factor"], ["scaled"]), node("Floor", ["scaled"], ["floor"]), node("Cast", ["floor"], ["image"], to=TensorProto.INT64),
+                   node("Slice", ["s", "i0", "i2"], ["nc"]), node("Concat", ["nc", "image"], ["to"], axis=0),
+                   node("Resize", ["a", "", "", "to"], ["r"], mode="linear"), THREE], {**PLACES, "bw": weights(16, 16, 3, 3), "factor": floats(0.75)}),
+    "by a quotient rounded up": ([node("Shape", ["a"], ["s"]), node("Slice", ["s", "i2", "i4"], ["hw"]), node("Cast", ["hw"], ["hwf"], to=TensorProto.FLOAT),
+                                  node("Div", ["hwf", "factor"], ["scaled"]), node("Ceil", ["scaled"], ["floor"]), node("Cast", ["floor"], ["image"], to=TensorProto.INT64),
+                                  node("Slice", ["s", "i0", "i2"], ["nc"]), node("Concat", ["nc", "image"], ["to"], axis=0),
+                                  node("Resize", ["a", "", "", "to"], ["r"], mode="linear"), THREE], {**PLACES, "bw": weights(16, 16, 3, 3), "factor": floats(3)}),
+    "by scales of sizes": ([*IMAGE_OF, node("Cast", ["to"], ["wanted"], to=TensorProto.FLOAT), node("Cast", ["sa"], ["own"], to=TensorProto.FLOAT),
+                            node("Div", ["wanted", "own"], ["scales"]), node("Resize", ["a", "", "scales"], ["r"], mode="linear"), THREE],
+                           {**PLACES, "bw": weights(16, 16, 3, 3)}),
+    "transposed 2 by 2": ([node("ConvTranspose", ["a", "bw"], ["y"], strides=[2, 2])], {"bw": weights(16, 8, 2, 2)}),
+    "transposed 4 by 4": ([node("ConvTranspose", ["a", "bw"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1])], {"bw": weights(16, 8, 4, 4)}),
+    "transposed 3 by 3": ([node("ConvTranspose", ["a", "bw"], ["y"], strides=[2, 2], pads=[1, 1, 1, 1], output_padding=[1, 1])], {"bw": weights(16, 8, 3, 3)}),
+    "attention": ([*ROWS, node("MatMul", ["g", "bw"], ["q"]), node("Transpose", ["q"], ["k"], perm=[0, 2, 1]), node("MatMul", ["q", "k"], ["w"]),
+                   node("Softmax", ["w"], ["p"], axis=-1), node("MatMul", ["p", "q"], ["y"])], {"bt": ints(0, 16, -1), "bw": weights(16, 32)}),
+    "rows and back": ([node("Transpose", ["a"], ["t"], perm=[0, 2, 3, 1]), node("Shape", ["t"], ["s"]), node("Reshape", ["t", "bt"], ["f"]),
+                       node("MatMul", ["f", "rw"], ["m"]), node("Reshape", ["m", "s"], ["b"]), node("Transpose", ["b"], ["r"], perm=[0, 3, 1, 2]), THREE],
+                      {"bt": ints(-1, 16), "rw": weights(16, 16), "bw": weights(16, 16, 3, 3)}),
+    "recurrent, and joined": ([node("ReduceMean", ["a"], ["m"], axes=[2], keepdims=0), node("Transpose", ["m"], ["t"], perm=[2, 0, 1]),
+                               node("GRU", ["t", "gw", "gr"], ["h"], hidden_size=8, direction="bidirectional"), node("Transpose", ["h"], ["ht"], perm=[0, 2, 1, 3]),
+                               node("Reshape", ["ht", "bt"], ["r"]), node("MatMul", ["r", "bw"], ["y"])],
+                              {"gw": weights(2, 24, 16), "gr": weights(2, 24, 8), "bt": ints(0, 0, -1), "bw": weights(16, 5)}),
+}
+
+
+def build(before, behind):
+    nodes, constants = BEFORE[before][0] + BEHIND[behind][0], BEFORE[before][1] | BEHIND[behind][1]
+    graph = helper.make_graph(nodes, "open", [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", 16, "height", "width"])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(numpy.asarray(value), name) for name, value in constants.items()])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def by_reference(compiled):
+    return {instruction["label"] for function in compiled.describe()["functions"] for instruction in function["instructions"]
+            if instruction["opcode"] == "routine"} - LIGHT
+
+
+def check(before, behind):
+    text = build(before, behind)
+    compiled = tensmith.compile(text)
+    assert not by_reference(compiled)
+    session = ReferenceEvaluator(text) if behind == "half as large again" else onnxruntime.InferenceSession(text, providers=["CPUExecutionProvider"])
+    for sizes in SIZES:
+        image = random.standard_normal((sizes[0], 16, *sizes[1:])).astype(numpy.float32)
+        [wanted] = session.run(None, {"x": image})
+        numpy.testing.assert_allclose(compiled(image), wanted, rtol=2e-3, atol=2e-3, err_msg=str(sizes))
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+def test_behind_strides(behind):
+    """Fails where a size that is a quotient sends a layer to the reference, or is computed wrongly."""
+    check("halved twice", behind)
+
+
+@pytest.mark.parametrize("before", [name for name in BEFORE if name != "halved twice"])
+def test_layers_in_front(before):
+    """Several layers that grow and shrink an image, before those that read sizes."""
+    check(before, "as large as the image")
+    check(before, "attention")
+
+
+WEIGHTS = weights(16, 16, 3, 3)
+
+
+def two_inputs(kind, of_x, of_y, *behind):
+    """A model of an operator on two tensors of symbols."""
+    inputs = [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in (("x", of_x), ("y", of_y))]
+    graph = helper.make_graph([node(kind, ["x", "y"], ["z" if behind else "out"]), *behind], "two", inputs,
+                              [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)],
+                              [numpy_helper.from_array(WEIGHTS, "w")] if behind else [])
+    return tensmith.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString())
+
+
+@pytest.mark.parametrize("behind", [(), (node("Conv", ["z", "w"], ["out"], pads=[1, 1, 1, 1]),)], ids=["alone", "before a convolution"])
+def test_broadcasting_of_unrelated_sizes(behind):
+    """Fails where sizes that may be the same or 1 send an operator to the reference, or are not looked at."""
+    compiled = two_inputs("Add", ["n", 16, "h", "w"], ["m", 16, "k", "l"], *behind)
+    assert not by_reference(compiled)
+    for a, b in [((2, 16, 5, 7), (2, 16, 5, 7)), ((1, 16, 5, 1), (3, 16, 1, 7)), ((2, 16, 1, 1), (1, 16, 6, 1)), ((1, 16, 1, 4), (1, 16, 9, 4))]:
+        x, y = (random.standard_normal(shape).astype(numpy.float32) for shape in (a, b))
+        wanted = x + y
+        if behind:
+            wanted = ReferenceEvaluator(helper.make_model(helper.make_graph(
+                list(behind), "conv", [helper.make_tensor_value_info("z", TensorProto.FLOAT, None), helper.make_tensor_value_info("w", TensorProto.FLOAT, None)],
+                [helper.make_tensor_value_info("out", TensorProto.FLOAT, None)]), opset_imports=[helper.make_opsetid("", 17)])).run(
+                    None, {"z": wanted, "w": WEIGHTS})[0]
+        numpy.testing.assert_allclose(compiled(x, y), wanted, rtol=1e-3, atol=1e-3)
+    for a, b in [((2, 16, 5, 7), (2, 16, 4, 7)), ((2, 16, 5, 7), (3, 16, 5, 7)), ((1, 16, 5, 7), (1, 16, 5, 8))]:
+        with pytest.raises(tensmith.Error):
+            compiled(numpy.ones(a, numpy.float32), numpy.ones(b, numpy.float32))
+
+
+@pytest.mark.parametrize("window", [(9, 9), (11, 7), (3, 40), (1, 101)])
+@pytest.mark.parametrize("stride, dilation", [(1, 1), (2, 1), (1, 2)])
+def test_large_depthwise_windows(window, stride, dilation):
+    """Fails where the loops over a window's lines, or the pieces of long lines, miss a tap or count one twice."""
+    channels, pads = 21, [dilation * (size // 2) for size in window]
+    graph = helper.make_graph([node("Conv", ["x", "w"], ["y"], group=channels, pads=pads * 2, strides=[stride] * 2, dilations=[dilation] * 2)], "depthwise",
+                              [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", channels, "h", "w"]),
+                               helper.make_tensor_value_info("w", TensorProto.FLOAT, [channels, 1, *window])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)])
+    text = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    session = onnxruntime.InferenceSession(text, providers=["CPUExecutionProvider"])
+    compiled = tensmith.compile(text)
+    for n, h, w in [(1, 13, 29), (2, 20, 110)]:
+        x, taps = random.standard_normal((n, channels, h, w)).astype(numpy.float32), weights(channels, 1, *window)
+        [wanted] = session.run(None, {"x": x, "w": taps})
+        numpy.testing.assert_allclose(compiled(x, taps), wanted, rtol=1e-4, atol=1e-4)
