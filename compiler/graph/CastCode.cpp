@@ -50,14 +50,6 @@ Value floatToInteger(const ScalarCode &code, Value x, unsigned bits, unsigned st
   return code.select(code.compare(FloatIs::OLE, x, lower), smallest, converted);
 }
 
-/// Whether no number that the value can be is out of the integer's range.
-bool staysWithin(Value x, IntegerType to) {
-  unsigned bits = to.getWidth();
-  double low = isUnsigned(to) ? 0 : -std::ldexp(1.0, int(bits) - 1);
-  double high = std::ldexp(1.0, int(bits) - (isUnsigned(to) ? 0 : 1)) - 1;
-  return bits <= 16 && boundsOf(x).within(low, high);
-}
-
 /// The same of a number that is known to be in range: only NaN is not.
 Value boundedToInteger(const ScalarCode &code, Value x, unsigned storage) {
   Value number = code.select(code.isNan(x), code.real(x, 0), x);
@@ -107,6 +99,16 @@ Value castToInteger(const ScalarCode &code, Value x, Type from, IntegerType to) 
 }
 } // namespace
 
+bool staysWithin(CastOp cast) {
+  auto to = dyn_cast<IntegerType>(cast.getTo());
+  if (!to || to.getWidth() < 8 || to.getWidth() > 16 ||
+      !getElementTypeOrSelf(cast.getX().getType()).isF32())
+    return false;
+  double low = isUnsigned(to) ? 0 : -std::ldexp(1.0, int(to.getWidth()) - 1);
+  double high = std::ldexp(1.0, int(to.getWidth()) - (isUnsigned(to) ? 0 : 1)) - 1;
+  return cast->hasAttr(kBounded) || boundsOf(cast.getX()).within(low, high);
+}
+
 Value CastOp::emitScalar(OpBuilder &builder, Location location, ValueRange operands) {
   Type from = getElementTypeOrSelf(getX().getType()), to = getTo();
   auto hasCode = [](Type type) {
@@ -118,7 +120,7 @@ Value CastOp::emitScalar(OpBuilder &builder, Location location, ValueRange opera
   auto integer = dyn_cast<IntegerType>(to);
   if (from.isF32() && to.isSignlessInteger(32) && getOperation()->hasAttr(kInRange))
     return code.make<arith::FPToSIOp>(ScalarCode::withElement(operands[0], to), operands[0]);
-  if (integer && from.isF32() && integer.getWidth() >= 8 && staysWithin(getX(), integer))
+  if (integer && staysWithin(*this))
     return boundedToInteger(code, operands[0], kernelElementType(to).getIntOrFloatBitWidth());
   if (integer)
     return castToInteger(code, operands[0], from, integer);

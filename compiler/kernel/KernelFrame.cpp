@@ -1,6 +1,7 @@
 // The functions around a template's loops; see KernelFrame.h.
 #include "compiler/kernel/KernelFrame.h"
 
+#include "compiler/kernel/Redundancy.h"
 #include "runtime/KernelAbi.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -177,6 +178,7 @@ Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts) {
     return unsupported("kernel '" + kernel.getLabel().str() +
                        "': an operator has no code for its element types");
   relaxReductions(frame.module);
+  eliminateRedundancy(frame.module);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "compiler/program/Program.h"
 #include "compiler/program/Segments.h"
 #include "compiler/rewrite/Rewrites.h"
+#include "compiler/rewrite/ShareKernels.h"
 #include "compiler/target/cpu/KernelShape.h"
 #include "compiler/target/cpu/MachineLimits.h"
 #include "reference/Companion.h"
@@ -75,7 +76,8 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"fuse", rewrite::fuse},
                    {"hoist", rewrite::hoist},
                    {"order-updates", rewrite::orderUpdates},
-                   {"join-in-place", rewrite::joinInPlace}};
+                   {"join-in-place", rewrite::joinInPlace},
+                   {"share-kernels", rewrite::shareKernels}};
 
 /// What was measured of the machine, where it was; the module says by which limits it was made.
 void useLimits(Machine &machine, kernel::MachineShape &shape) {
@@ -292,9 +294,10 @@ Status Compilation::emitKernels() {
     if (Status status = checkTime(); !status.ok())
       return status.within(options_.model);
     Operation *root = kernel::scheduledOperator(op);
-    if (graph::KernelOp equal = findEqual(op)) {
-      op->setAttr(kKernelNumber, equal->getAttr(kKernelNumber));
-      schedules_.made(root, chosenFor_.lookup(equal));
+    kernel::CanonicalKernel structure(op);
+    if (const Emitted *equal = findEqual(structure)) {
+      bind(op, *equal, structure);
+      schedules_.made(root, equal->schedule);
       continue;
     }
     std::string label = graph::describe(op.getLoc());
@@ -303,7 +306,7 @@ Status Compilation::emitKernels() {
         return status.within(options_.model + ": " + label);
       continue;
     }
-    auto emitted = kernel::emitKernel(op, shape_, schedules_.of(root));
+    auto emitted = kernel::emitKernel(structure.op(), shape_, schedules_.of(root));
     bool isOfRewrites = kernel::rootKind(root) == kernel::RootKind::Fourier; // no runtime has it
     if (emitted.status().code() == StatusCode::Unsupported && !isOfRewrites) {
       unemitted_.push_back(label + ": " + emitted.status().message());
@@ -326,14 +329,16 @@ Status Compilation::emitKernels() {
     binding.schedule = std::move(emitted->summary);
     usesMatrixUnit_ |= emitted->usesMatrixUnit;
     schedules_.made(root, emitted->schedule);
-    chosenFor_[op] = emitted->schedule;
-    emitted_[hashOf(op)].push_back(op);
     binding.flops = emitted->work.flops;
     binding.bytes = emitted->work.bytes;
     binding.workSymbols = std::move(emitted->work.symbols);
+    auto &known = emitted_[structure.hash()];
+    known.push_back({std::move(structure), kernels_.size(), emitted->schedule});
+    rename(binding, known.back().structure);
     op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernels_.size())));
     kernels_.push_back(std::move(binding));
   }
+  emitted_.clear();
   if (Status status = dump_.write(module_, "kernels"); !status.ok())
     return status;
   return dump_.write(sources_);
@@ -404,26 +409,38 @@ Result<double> Compilation::measureAfresh(ModuleOp module, const std::string &di
   return seconds;
 }
 
-llvm::hash_code Compilation::hashOf(graph::KernelOp op) {
-  llvm::hash_code hash = llvm::hash_combine(op.getKind(), op.getPitchAttr());
-  op.getBody().walk([&](Operation *inner) {
-    hash = llvm::hash_combine(
-        hash, OperationEquivalence::computeHash(inner, OperationEquivalence::ignoreHashValue,
-                                                OperationEquivalence::ignoreHashValue,
-                                                OperationEquivalence::IgnoreLocations));
-  });
-  return hash;
+const Compilation::Emitted *Compilation::findEqual(const kernel::CanonicalKernel &structure) {
+  auto known = emitted_.find(structure.hash());
+  if (known == emitted_.end() || !options_.schedules.empty())
+    return nullptr; // choices may be for nodes by name
+  auto it = llvm::find_if(
+      known->second, [&](const Emitted &emitted) { return emitted.structure.equals(structure); });
+  return it == known->second.end() ? nullptr : &*it;
 }
 
-graph::KernelOp Compilation::findEqual(graph::KernelOp op) {
-  if (!options_.schedules.empty())
-    return {}; // choices may be for nodes by name
-  for (graph::KernelOp other : emitted_.lookup(hashOf(op)))
-    if (other.getKind() == op.getKind() && other.getPitchAttr() == op.getPitchAttr() &&
-        OperationEquivalence::isRegionEquivalentTo(&other.getBody(), &op.getBody(),
-                                                   OperationEquivalence::IgnoreLocations))
-      return other;
-  return {};
+void Compilation::rename(vm::KernelBinding &binding, const kernel::CanonicalKernel &structure) {
+  for (std::string &name : binding.sizes)
+    name = structure.nameOf(name).str();
+  for (StringAttr &name : binding.workSymbols)
+    name = structure.nameOf(name);
+}
+
+void Compilation::bind(graph::KernelOp op, const Emitted &equal,
+                       const kernel::CanonicalKernel &structure) {
+  size_t number = equal.kernel;
+  const vm::KernelBinding &first = kernels_[number];
+  vm::KernelBinding own = first;
+  auto ofFirst = [&](StringRef name) { return equal.structure.numberOf(name); };
+  for (std::string &name : own.sizes)
+    name = structure.name(ofFirst(name)).str();
+  for (StringAttr &name : own.workSymbols)
+    name = structure.name(ofFirst(name));
+  if (own.sizes != first.sizes || own.workSymbols != first.workSymbols) {
+    number = kernels_.size();
+    renamed_.push_back({number, equal.kernel});
+    kernels_.push_back(std::move(own));
+  }
+  op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(number)));
 }
 
 void Compilation::inlineRegion(graph::KernelOp op) {
@@ -441,6 +458,8 @@ Status Compilation::compileKernels() {
   if (!generateCode_) {
     for (size_t number : generated_)
       kernels_[number].symbol = "kernel_" + std::to_string(number);
+    for (auto [number, first] : renamed_)
+      kernels_[number].symbol = kernels_[first].symbol;
     return {};
   }
   target::cpu::KernelCompilerOptions options;
@@ -460,6 +479,8 @@ Status Compilation::compileKernels() {
     binding.symbol = symbol;
     parts_.labels[symbol] = binding.label;
   }
+  for (auto [number, first] : renamed_)
+    kernels_[number].symbol = kernels_[first].symbol;
   parts_.objects = std::move(compiled->objects);
   return {};
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "compiler/graph/Graph.h"
+#include "compiler/kernel/CanonicalKernel.h"
 #include "compiler/kernel/Kernel.h"
 #include "compiler/kernel/Operators.h"
 #include "compiler/kernel/Schedule.h"
@@ -73,11 +74,22 @@ private:
   Result<double> measureAfresh(mlir::ModuleOp module, const std::string &dialect,
                                const std::string &schedules);
 
-  static llvm::hash_code hashOf(graph::KernelOp op);
+  /// A structure that code was emitted for, and the number of that kernel.
+  struct Emitted {
+    kernel::CanonicalKernel structure;
+    size_t kernel;
+    kernel::Schedule schedule;
+  };
 
-  /// A kernel with the same region that was emitted before; deep networks have each a thousand
+  /// A kernel of the same structure that was emitted before; deep networks have each a thousand
   /// times.
-  graph::KernelOp findEqual(graph::KernelOp op);
+  const Emitted *findEqual(const kernel::CanonicalKernel &structure);
+
+  /// The names of sizes, which the code was emitted without.
+  static void rename(vm::KernelBinding &binding, const kernel::CanonicalKernel &structure);
+
+  /// Binds the kernel to the code of an equal one, whose sizes may have other names.
+  void bind(graph::KernelOp op, const Emitted &equal, const kernel::CanonicalKernel &structure);
 
   static void inlineRegion(graph::KernelOp op);
 
@@ -112,8 +124,8 @@ private:
   std::vector<target::cpu::KernelSource> sources_;
   std::vector<size_t> generated_; // of which kernel each source is
   std::vector<vm::KernelBinding> kernels_;
-  llvm::DenseMap<size_t, llvm::SmallVector<graph::KernelOp, 1>> emitted_; // by hash
-  llvm::DenseMap<mlir::Operation *, kernel::Schedule> chosenFor_;
+  std::map<size_t, std::vector<Emitted>> emitted_; // by hash
+  std::vector<std::pair<size_t, size_t>> renamed_; // kernels whose code is another one's
   std::string recomputation_;
   bool usesMatrixUnit_ = false;
   std::vector<std::string> unemitted_;

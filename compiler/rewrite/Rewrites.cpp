@@ -1,6 +1,8 @@
 // The table of rewrites.
 #include "compiler/rewrite/Rewrites.h"
 
+#include "compiler/rewrite/ShareKernels.h"
+
 namespace tensmith::rewrite {
 
 std::span<const Rewrite> rewrites() {
@@ -47,6 +49,7 @@ std::span<const Rewrite> rewrites() {
       {"graph-hoist", "move kernels out of loops that give the same each time", hoist},
       {"graph-order-updates", "update states after their old values were read", orderUpdates},
       {"graph-join-in-place", "compute what is joined where it lies in the result", joinInPlace},
+      {"graph-share-kernels", "make one kernel of those that differ by numbers", shareKernels},
   };
   return kRewrites;
 }

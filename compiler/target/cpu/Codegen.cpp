@@ -3,6 +3,7 @@
 
 #include "compiler/target/cpu/Lowering.h"
 #include "compiler/target/cpu/NativeTarget.h"
+#include "compiler/target/cpu/Optimization.h"
 
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Target/LLVMIR/Export.h"
@@ -15,7 +16,6 @@
 #include "llvm/IR/Module.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Object/ELFObjectFile.h"
-#include "llvm/Passes/PassBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
 #include "llvm/Target/TargetMachine.h"
@@ -90,31 +90,6 @@ void setAttributes(llvm::Module &module, const Machine &machine) {
     function.addFnAttr(llvm::Attribute::NoUnwind);
     function.setUWTableKind(llvm::UWTableKind::Default); // for debuggers' backtraces
   }
-}
-
-llvm::TargetLibraryInfoImpl noLibrary(const llvm::Module &module) {
-  llvm::TargetLibraryInfoImpl library{llvm::Triple(module.getTargetTriple())};
-  library.disableAllFunctions();
-  return library;
-}
-
-void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
-  llvm::PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.SLPVectorization = tuning.LoopInterleaving = true;
-  tuning.LoopUnrolling = false; // emitters and Expansions.cpp unroll what is worth it; interleaving
-                                // is the vectoriser's
-  llvm::PassBuilder builder(&machine, tuning);
-  llvm::LoopAnalysisManager loops;
-  llvm::FunctionAnalysisManager functions;
-  llvm::CGSCCAnalysisManager components;
-  llvm::ModuleAnalysisManager modules;
-  functions.registerPass([&] { return llvm::TargetLibraryAnalysis(noLibrary(module)); });
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(components);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
-  builder.buildPerModuleDefaultPipeline(llvm::OptimizationLevel::O3).run(module, modules);
 }
 
 /// Compares single floats of 16 bits as f32, which is the same: where a choice goes by such a

@@ -1,0 +1,34 @@
+// A kernel as every kernel of its structure is: apart from its place in the graph, with the names
+// of its open sizes replaced by their numbers in the order in which they first occur.
+//
+// What is emitted from it depends on the structure alone, so that layers whose sizes the model
+// names differently are compiled once.
+#pragma once
+
+#include "compiler/graph/Graph.h"
+
+#include <memory>
+
+namespace tensmith::kernel {
+
+class CanonicalKernel {
+public:
+  explicit CanonicalKernel(graph::KernelOp kernel);
+
+  graph::KernelOp op() const { return op_; }
+  /// The kernel's own name of a size.
+  mlir::StringAttr nameOf(llvm::StringRef canonical) const;
+  /// By its number, in the order in which they first occur; and back.
+  mlir::StringAttr name(size_t number) const { return names_[number]; }
+  size_t numberOf(llvm::StringRef name) const;
+
+  llvm::hash_code hash() const;
+  bool equals(const CanonicalKernel &other) const;
+
+private:
+  std::unique_ptr<mlir::Block> block_; // its inputs are the arguments
+  graph::KernelOp op_;
+  llvm::SmallVector<mlir::StringAttr> names_;
+};
+
+} // namespace tensmith::kernel

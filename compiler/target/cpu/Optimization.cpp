@@ -1,0 +1,156 @@
+// The pipeline; see Optimization.h.
+#include "compiler/target/cpu/Optimization.h"
+
+#include "llvm/Analysis/LoopInfo.h"
+#include "llvm/Analysis/TargetLibraryInfo.h"
+#include "llvm/IR/PassManager.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Transforms/InstCombine/InstCombine.h"
+#include "llvm/Transforms/Scalar/ADCE.h"
+#include "llvm/Transforms/Scalar/BDCE.h"
+#include "llvm/Transforms/Scalar/DeadStoreElimination.h"
+#include "llvm/Transforms/Scalar/DivRemPairs.h"
+#include "llvm/Transforms/Scalar/EarlyCSE.h"
+#include "llvm/Transforms/Scalar/GVN.h"
+#include "llvm/Transforms/Scalar/IndVarSimplify.h"
+#include "llvm/Transforms/Scalar/InferAlignment.h"
+#include "llvm/Transforms/Scalar/InstSimplifyPass.h"
+#include "llvm/Transforms/Scalar/LICM.h"
+#include "llvm/Transforms/Scalar/LoopDeletion.h"
+#include "llvm/Transforms/Scalar/LoopInstSimplify.h"
+#include "llvm/Transforms/Scalar/LoopLoadElimination.h"
+#include "llvm/Transforms/Scalar/LoopPassManager.h"
+#include "llvm/Transforms/Scalar/LoopRotation.h"
+#include "llvm/Transforms/Scalar/LoopSimplifyCFG.h"
+#include "llvm/Transforms/Scalar/SROA.h"
+#include "llvm/Transforms/Scalar/SimpleLoopUnswitch.h"
+#include "llvm/Transforms/Scalar/SimplifyCFG.h"
+#include "llvm/Transforms/Utils/LoopUtils.h"
+#include "llvm/Transforms/Vectorize/LoopVectorize.h"
+#include "llvm/Transforms/Vectorize/SLPVectorizer.h"
+#include "llvm/Transforms/Vectorize/VectorCombine.h"
+
+namespace tensmith::target::cpu {
+namespace {
+
+/// The vectoriser compares each access of a loop with each other one, in minutes for a few
+/// thousand; what has so many is straight code that it would leave as it is anyway.
+constexpr size_t kMostAccesses = 512;
+
+bool isLarge(const llvm::Loop &loop) {
+  size_t accesses = 0;
+  for (llvm::BasicBlock *block : loop.blocks())
+    for (llvm::Instruction &instruction : *block)
+      accesses += instruction.mayReadOrWriteMemory();
+  return loop.isInnermost() && accesses > kMostAccesses;
+}
+
+struct LeaveLargeLoops : llvm::PassInfoMixin<LeaveLargeLoops> {
+  llvm::PreservedAnalyses run(llvm::Function &function, llvm::FunctionAnalysisManager &analyses) {
+    for (llvm::Loop *loop : analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder())
+      if (isLarge(*loop))
+        llvm::addStringMetadataToLoop(loop, "llvm.loop.vectorize.enable", 0);
+    return llvm::PreservedAnalyses::all();
+  }
+};
+
+/// Does as much for each loop, and can't be told to leave one.
+struct EliminateLoads : llvm::PassInfoMixin<EliminateLoads> {
+  llvm::PreservedAnalyses run(llvm::Function &function, llvm::FunctionAnalysisManager &analyses) {
+    auto loops = analyses.getResult<llvm::LoopAnalysis>(function).getLoopsInPreorder();
+    bool anyLarge = llvm::any_of(loops, [](llvm::Loop *loop) { return isLarge(*loop); });
+    return anyLarge ? llvm::PreservedAnalyses::all()
+                    : llvm::LoopLoadEliminationPass().run(function, analyses);
+  }
+};
+
+llvm::SimplifyCFGOptions simplest() {
+  return llvm::SimplifyCFGOptions().convertSwitchRangeToICmp(true);
+}
+
+llvm::SimplifyCFGOptions merging() {
+  return simplest().hoistCommonInsts(true).sinkCommonInsts(true);
+}
+
+llvm::LICMPass invariants() { return llvm::LICMPass(llvm::LICMOptions()); }
+
+void addSimplification(llvm::FunctionPassManager &passes) {
+  passes.addPass(llvm::SROAPass(llvm::SROAOptions::ModifyCFG));
+  passes.addPass(llvm::EarlyCSEPass(/*UseMemorySSA=*/true));
+  passes.addPass(llvm::SimplifyCFGPass(simplest()));
+  passes.addPass(llvm::InstCombinePass());
+}
+
+void addLoops(llvm::FunctionPassManager &passes) {
+  llvm::LoopPassManager shape, variables;
+  shape.addPass(llvm::LoopInstSimplifyPass());
+  shape.addPass(llvm::LoopSimplifyCFGPass());
+  shape.addPass(invariants());
+  shape.addPass(llvm::LoopRotatePass());
+  shape.addPass(invariants());
+  shape.addPass(llvm::SimpleLoopUnswitchPass(/*NonTrivial=*/true));
+  variables.addPass(llvm::IndVarSimplifyPass());
+  variables.addPass(llvm::LoopDeletionPass());
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(shape), /*UseMemorySSA=*/true));
+  passes.addPass(llvm::SimplifyCFGPass(simplest()));
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(std::move(variables)));
+  passes.addPass(llvm::GVNPass());
+  passes.addPass(llvm::BDCEPass());
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::DSEPass());
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(invariants(), /*UseMemorySSA=*/true));
+  passes.addPass(llvm::ADCEPass());
+  passes.addPass(llvm::SimplifyCFGPass(merging()));
+  passes.addPass(llvm::InstCombinePass());
+}
+
+void addVectors(llvm::FunctionPassManager &passes) {
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(llvm::LoopRotatePass()));
+  passes.addPass(LeaveLargeLoops());
+  passes.addPass(llvm::LoopVectorizePass());
+  passes.addPass(llvm::InferAlignmentPass());
+  passes.addPass(EliminateLoads());
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::SimplifyCFGPass(
+      merging().forwardSwitchCondToPhi(true).convertSwitchToLookupTable(true).needCanonicalLoops(
+          false)));
+  passes.addPass(llvm::SLPVectorizerPass());
+  passes.addPass(llvm::VectorCombinePass());
+  passes.addPass(llvm::InstCombinePass());
+  passes.addPass(llvm::createFunctionToLoopPassAdaptor(invariants(), /*UseMemorySSA=*/true));
+  passes.addPass(llvm::InstSimplifyPass());
+  passes.addPass(llvm::DivRemPairsPass());
+  passes.addPass(llvm::SimplifyCFGPass(simplest()));
+}
+
+} // namespace
+
+llvm::TargetLibraryInfoImpl noLibrary(const llvm::Module &module) {
+  llvm::TargetLibraryInfoImpl library{llvm::Triple(module.getTargetTriple())};
+  library.disableAllFunctions();
+  return library;
+}
+
+void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+  llvm::PassBuilder builder(&machine);
+  llvm::LoopAnalysisManager loops;
+  llvm::FunctionAnalysisManager functions;
+  llvm::CGSCCAnalysisManager components;
+  llvm::ModuleAnalysisManager modules;
+  functions.registerPass([&] { return llvm::TargetLibraryAnalysis(noLibrary(module)); });
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(components);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, components, modules);
+  llvm::FunctionPassManager passes;
+  addSimplification(passes);
+  addLoops(passes);
+  addVectors(passes);
+  llvm::ModulePassManager whole;
+  whole.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
+  whole.run(module, modules);
+}
+
+} // namespace tensmith::target::cpu
