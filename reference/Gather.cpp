@@ -50,11 +50,13 @@ Outcome evaluateGather(const Invocation &invocation) {
   shape.insert(shape.end(), indices.shape().begin(), indices.shape().end());
   shape.insert(shape.end(), x.shape().begin() + int64_t(axis) + 1, x.shape().end());
   HostTensor y = workspace.allocate(x.type(), shape);
+  if (!workspace.ok() || y.size() == 0) // no index is read
+    return workspace.finish(std::move(y));
   std::vector<int64_t> rows;
   for (int64_t i = 0; workspace.ok() && i < indices.size(); ++i)
     rows.push_back(checkedIndex(workspace, indices, i, x.shape()[axis]));
-  if (!workspace.ok() || y.size() == 0)
-    return workspace.finish(std::move(y));
+  if (!workspace.ok())
+    return workspace.status();
   int64_t inner = extent(x.shape(), axis + 1, x.shape().size());
   int64_t outer = extent(x.shape(), 0, axis), size = x.shape()[axis], next = 0;
   for (int64_t block = 0; block < outer; ++block)

@@ -133,12 +133,18 @@ std::span<const NamedGradientRule> creationGradients() {
 
 std::span<const NamedGradientRule> otherGradients() {
   static const NamedGradientRule kRules[] = {
-      {"quantize", kNoGradient},         {"string_concat", kOfIntegers},
-      {"string_split", kOfIntegers},     {"string_normalize", kOfIntegers},
-      {"regex_full_match", kOfIntegers}, {"count_ngrams", kOfIntegers},
-      {"look_up", kNoGradient},          {"decode_image", kOfIntegers},
-      {"zip_map", kNoGradient},          {"map_keys", kUnread},
-      {"map_values", kNoGradient},       {"kernel", kNoGradient},
+      {"quantize", kNoGradient},
+      {"string_concat", kOfIntegers},
+      {"string_split", kOfIntegers},
+      {"string_normalize", kOfIntegers},
+      {"regex_full_match", kOfIntegers},
+      {"count_ngrams", kOfIntegers},
+      {"look_up", kNoGradient},
+      {"decode_image", kOfIntegers},
+      {"zip_map", kNoGradient},
+      {"map_keys", kUnread},
+      {"map_values", kNoGradient},
+      {"kernel", kNoGradient},
       {"check", kNoGradient},
   };
   return kRules;

@@ -1,6 +1,8 @@
 // Frames and what each kind of expression does with them; see Evaluator.h.
 #include "frontends/text/Evaluator.h"
+
 #include "frontends/text/EvaluatedOperators.h"
+#include "frontends/text/NamedSizes.h"
 
 namespace tensmith::text {
 
@@ -104,6 +106,26 @@ private:
     return {};
   }
 
+  /// That parameters agree where callers don't know their sizes.
+  Status checkSizes(const FunctionDecl &function, const std::vector<ValueRef> &arguments,
+                    size_t from) {
+    for (const auto &[name, first, other] : agreeingSizes(function)) {
+      const ValueRef &a = arguments[from + first.parameter], &b = arguments[from + other.parameter];
+      if (!a || !b || a->kind != Value::Kind::Tensor || b->kind != Value::Kind::Tensor ||
+          a->tensor.rank() <= first.dimension || b->tensor.rank() <= other.dimension)
+        continue;
+      int64_t wanted = a->tensor.shape()[size_t(first.dimension)],
+              size = b->tensor.shape()[size_t(other.dimension)];
+      if (wanted != size)
+        return invalidArgument(program_.at(function.body->place) + ": the size '" + name + "' of " +
+                               function.name + " is " + std::to_string(wanted) + " in '" +
+                               function.params[first.parameter].name + "' and " +
+                               std::to_string(size) + " in '" +
+                               function.params[other.parameter].name + "'");
+    }
+    return {};
+  }
+
   /// The function's body in the place of nothing, or of the frame that calls it.
   Status enter(Instance &instance, const std::vector<ValueRef> &arguments, size_t first) {
     if (!instance.typed) {
@@ -113,6 +135,8 @@ private:
       if (!program_.messages.empty())
         return program_.status();
     }
+    if (Status status = checkSizes(*instance.function, arguments, first); !status.ok())
+      return status;
     ValueRef scope;
     for (size_t i = 0; i < instance.function->params.size(); ++i)
       scope = Value::binding(instance.function->params[i].name, arguments[first + i], scope);

@@ -1,5 +1,6 @@
 // Expressions to operators; see Lowering.h. Matches are in MatchLowering.cpp.
 #include "frontends/text/Lowering.h"
+#include "frontends/text/NamedSizes.h"
 
 #include "compiler/graph/Graph.h"
 #include "compiler/program/Effects.h"
@@ -99,8 +100,48 @@ void Lowering::lowerInstance(const Instance &instance) {
   locals_.clear();
   for (size_t i = 0; i < function.params.size(); ++i)
     bind(function.params[i].name, procedure.getArgument(unsigned(i)));
+  checkSizes(function, locate(*function.body, function.name));
   if (Value result = lower(*function.body))
     finish(procedure, result);
+}
+
+/// A reshape to the size that another parameter has, of one dimension after the other: it refuses
+/// what has more or fewer elements, and says in the type what is known from there on.
+void Lowering::checkSizes(const FunctionDecl &function, Location location) {
+  graph::GraphBuilder graph(builder_, types_.shapes, location);
+  auto shape = [&](Value of, std::optional<int64_t> start, std::optional<int64_t> end) {
+    SmallVector<NamedAttribute> attributes;
+    if (start)
+      attributes.push_back(graph.named("start", builder_.getI64IntegerAttr(*start)));
+    if (end)
+      attributes.push_back(graph.named("end", builder_.getI64IntegerAttr(*end)));
+    return graph::GraphBuilder::first(graph.create("graph.shape", {of}, attributes));
+  };
+  for (const AgreeingSizes &sizes : agreeingSizes(function)) {
+    auto &[name, first, other] = sizes;
+    Value &value = locals_[other.parameter].second, whole = locals_[first.parameter].second;
+    auto type = dyn_cast<RankedTensorType>(value.getType()),
+         known = dyn_cast<RankedTensorType>(whole.getType());
+    if (!type || !known || other.dimension >= type.getRank() || first.dimension >= known.getRank())
+      continue;
+    AffineExpr own = graph::dimExpression(type, unsigned(other.dimension)),
+               wanted = graph::dimExpression(known, unsigned(first.dimension));
+    if (own && wanted &&
+        types_.shapes.equal(types_.shapes.dims(type)[other.dimension],
+                            types_.shapes.dims(known)[first.dimension]))
+      continue;
+    SmallVector<Value> parts;
+    if (other.dimension > 0)
+      parts.push_back(shape(value, std::nullopt, other.dimension));
+    parts.push_back(shape(whole, first.dimension, first.dimension + 1));
+    if (other.dimension + 1 < type.getRank())
+      parts.push_back(shape(value, other.dimension + 1, std::nullopt));
+    Value target = parts.size() == 1 ? parts[0] : graph.concat(parts, 0);
+    Value reshaped =
+        graph::GraphBuilder::first(graph.create("graph.dynamic_reshape", {value, target}));
+    if (reshaped)
+      value = reshaped;
+  }
 }
 
 void Lowering::lowerMain(const FunctionDecl &main, Term *type, const std::string &procedure) {

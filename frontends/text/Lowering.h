@@ -61,6 +61,8 @@ private:
   mlir::Value construct(uint32_t tag, mlir::ValueRange fields, mlir::Type type,
                         mlir::Location location);
 
+  /// That parameters agree where callers don't know their sizes.
+  void checkSizes(const FunctionDecl &function, mlir::Location location);
   Term *typeOf(const Expr &expr);
   mlir::Type lowerType(Term *type, bool named = true);
   void noteStructure(Term *type);

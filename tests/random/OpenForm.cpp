@@ -17,7 +17,8 @@ public:
         keepsNumbers_(random_.real()) {}
 
   bool run() {
-    for (auto &size : runsOf(function_).front())
+    const Sizes drawn = runsOf(function_).front();
+    for (const auto &size : drawn)
       sizes_.emplace(size.getKey().str(), size.getValue());
     size_t before = sizes_.size();
     for (BlockArgument argument : function_.getArguments())
