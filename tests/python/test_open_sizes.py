@@ -54,6 +54,8 @@ BEHIND = {
     "convolution": ([node("Conv", ["a", "bw"], ["y"], pads=[1, 1, 1, 1])], {"bw": weights(16, 16, 3, 3)}),
     "many channels": ([node("Conv", ["a", "bw"], ["m"], pads=[1, 1, 1, 1]), node("Conv", ["m", "cw"], ["y"], pads=[1, 1, 1, 1])],
                       {"bw": weights(64, 16, 3, 3), "cw": weights(64, 64, 3, 3)}),  # of which Winograd's algorithm takes some
+    "taps apart": ([node("Conv", ["a", "bw"], ["m"], pads=[1, 1, 1, 1]), node("Conv", ["m", "cw"], ["y"], pads=[2, 3, 1, 3], dilations=[2, 3])],
+                   {"bw": weights(64, 16, 3, 3), "cw": weights(64, 64, 3, 3)}),
     "pool rounded up": ([node("MaxPool", ["a"], ["y"], kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1)], {}),
     "mean rounded up": ([node("AveragePool", ["a"], ["y"], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1], ceil_mode=1)], {}),
     "twice": ([node("Resize", ["a", "", "bs"], ["y"], mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor")],
@@ -122,6 +124,13 @@ def check(before, behind):
 def test_behind_strides(behind):
     """Fails where a size that is a quotient sends a layer to the reference, or is computed wrongly."""
     check("halved twice", behind)
+
+
+@pytest.mark.parametrize("behind", ["many channels", "taps apart"])
+def test_winograd_of_open_images(behind):
+    """Fails where a convolution that is transformed for an image of known size isn't for an open one."""
+    schedules = [kernel["schedule"] for kernel in tensmith.compile(build("halved twice", behind)).describe()["kernels"]]
+    assert schedules.count("winograd output") >= 1
 
 
 @pytest.mark.parametrize("before", [name for name in BEFORE if name != "halved twice"])
