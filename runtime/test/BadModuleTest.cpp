@@ -213,6 +213,17 @@ TEST(BadModule, APlanThatLiesIsRefused) {
   auto instruction = [&](plan::ModuleT &m, size_t i) -> plan::InstructionT & {
     return *main(m).instructions[i];
   };
+  auto addCheck = [&](plan::ModuleT &m, uint32_t relation, std::vector<uint32_t> sizes,
+                      uint32_t message) {
+    auto check = std::make_unique<plan::InstructionT>();
+    check->opcode = plan::Opcode::Check;
+    check->target = relation;
+    check->sizes = std::move(sizes);
+    check->message = message;
+    check->location = kAbsent;
+    m.messages = {"{a} and {b}"};
+    main(m).instructions.insert(main(m).instructions.begin(), std::move(check));
+  };
   EXPECT_TRUE(loadStatus(lyingModule({"", nullptr, ""})).ok());
   const Lie lies[] = {
       {"operand out of range", [&](auto &m) { instruction(m, 0).operands[0] = 99; }, "operand 0"},
@@ -322,6 +333,12 @@ TEST(BadModule, APlanThatLiesIsRefused) {
          main(m).values[3]->type = uint8_t(DataType::I32);
        },
        "no parts of one value"},
+      {"a check of one size", [&](auto &m) { addCheck(m, 0, {0}, 0); }, "has two sizes"},
+      {"a check of a relation that there isn't", [&](auto &m) { addCheck(m, 9, {0, 0}, 0); },
+       "relation is unknown"},
+      {"a check that says nothing", [&](auto &m) { addCheck(m, 0, {0, 0}, 1); }, "no message"},
+      {"a check of a size that nobody knows", [&](auto &m) { addCheck(m, 0, {0, 77777}, 0); },
+       "is not known there"},
       {"a join of nothing",
        [&](auto &m) {
          instruction(m, 1).opcode = plan::Opcode::Join;

@@ -1,0 +1,79 @@
+// What SizeFacts proves of sizes, what it leaves to the run, and what it knows after a check.
+#include "compiler/graph/Shape.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+
+namespace tensmith::graph {
+namespace {
+
+using Relation = Condition::Relation;
+
+class SizeFactsOf : public testing::Test {
+protected:
+  SizeFactsOf() : shapes(&context) {
+    n = shapes.symbol(StringAttr::get(&context, "n"));
+    m = shapes.symbol(StringAttr::get(&context, "m"));
+  }
+  AffineExpr number(int64_t value) { return shapes.constant(value); }
+
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  ShapeContext shapes;
+  AffineExpr n, m;
+  SizeFacts facts;
+};
+
+TEST_F(SizeFactsOf, EqualForAllSizesForNoneOrForSome) {
+  EXPECT_EQ(facts.decide(Relation::Equal, n + n, n * 2), true);
+  EXPECT_EQ(facts.decide(Relation::Equal, n, n + 1), false);
+  EXPECT_EQ(facts.decide(Relation::Equal, n, m), std::nullopt);
+}
+
+TEST_F(SizeFactsOf, NoSizeIsNegative) {
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(3), n * 2 + m + 3), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, n + 1, n), false);
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(1), n), std::nullopt);
+  // Windows of three with a step of two and padding: none of no pixels.
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(0), (n - 1).floorDiv(2) + 1), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(1), (n - 1).floorDiv(2) + 1), std::nullopt);
+}
+
+TEST_F(SizeFactsOf, ACheckSaysWhatFollowsFromIt) {
+  facts.assume({Relation::AtMost, number(3), n + 2, ""});
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(1), (n - 1).floorDiv(2) + 1), true);
+  facts.assume({Relation::Equal, m, n * 2, ""});
+  EXPECT_EQ(facts.decide(Relation::Equal, m * 3, n * 6), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(2), m), true);
+}
+
+TEST_F(SizeFactsOf, BroadcastsByEitherSize) {
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, number(1), n), true);
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, n, number(5)), std::nullopt);
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, n + 2, n + 3), false);
+  EXPECT_EQ(facts.decide(Relation::Broadcast, n, m), std::nullopt);
+  facts.assume({Relation::Broadcast, n, m, ""});
+  EXPECT_EQ(facts.decide(Relation::Broadcast, m, n), true);
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, m, n), std::nullopt);
+}
+
+TEST_F(SizeFactsOf, WhatHoldsOnlyWhereSomethingIsReadSaysNothingElsewhere) {
+  Condition within{Relation::AtMost, number(7), n, "", m};
+  EXPECT_EQ(facts.decide(within), std::nullopt);
+  facts.assume(within);
+  EXPECT_EQ(facts.decide(within), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(7), n), std::nullopt);
+  EXPECT_EQ(facts.decide({Relation::AtMost, number(9), n, "", number(0)}), true);
+}
+
+/// The size of two that are broadcast together is right for all that may be.
+TEST_F(SizeFactsOf, TheSizeOfABroadcastIsItsLargerOne) {
+  AffineExpr both = *shapes.broadcast(n, m);
+  for (auto [a, b, size] : {std::array<int64_t, 3>{1, 7, 7}, {7, 1, 7}, {4, 4, 4}, {1, 1, 1},
+                            {0, 1, 0}, {1, 0, 0}, {0, 0, 0}, {2, 2, 2}})
+    EXPECT_EQ(shapes.simplify(both.replaceSymbols({number(a), number(b)})), number(size))
+        << a << " and " << b;
+}
+
+} // namespace
+} // namespace tensmith::graph
