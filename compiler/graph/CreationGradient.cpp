@@ -118,6 +118,7 @@ std::span<const NamedGradientRule> creationGradients() {
       {"none", kZeroGradient},
       {"range", kNoGradient},
       {"iota", kZeroGradient},
+      {"run_key", kZeroGradient},
       {"random_uniform", kZeroGradient},
       {"random_normal", kZeroGradient},
       {"bernoulli", kZeroGradient},

@@ -285,7 +285,8 @@ private:
     if (role.part == Part::Outside || op->getBlock() != end_->getBlock() || !oneResult ||
         !usedInside || isRightOperand(op))
       return;
-    if ((llvm::any_of(ops_, turnsRows) && readsGatheredRows(op)) || isRepeatedByGather(op))
+    if ((llvm::any_of(ops_, turnsRows) && readsGatheredRows(op)) || isRepeatedByGather(op) ||
+        isReadForEach(op))
       return;
     bool aligned = isAligned(op);
     if (isOfAttention(op) || isOfChain(op) || isOfPrologue(op))
@@ -366,6 +367,14 @@ private:
       auto gather = dyn_cast<graph::GatherOp>(user);
       return gather && gather.getX().getDefiningOp() == op && elementsOf(gather.getX()) >= 0 &&
              elementsOf(gather.getY()) > elementsOf(gather.getX());
+    });
+  }
+
+  /// Whether all elements of a padding read the result: how many elements there are beside them.
+  static bool isReadForEach(Operation *op) {
+    return llvm::any_of(op->getUsers(), [&](Operation *user) {
+      auto pad = dyn_cast<graph::DynamicPadOp>(user);
+      return pad && pad.getPads().getDefiningOp() == op;
     });
   }
 

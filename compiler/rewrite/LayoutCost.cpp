@@ -116,9 +116,10 @@ private:
 } // namespace
 
 bool passesTransposition(Operation *op) {
-  return isa<graph::Elementwise, graph::TransposeOp, graph::ConcatOp, graph::PadOp, graph::SliceOp,
-             graph::ReduceSumOp, graph::ReduceMaxOp, graph::ReduceMinOp, graph::ReduceProdOp,
-             graph::ConvOp, graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(op);
+  return isa<graph::Elementwise, graph::TransposeOp, graph::ConcatOp, graph::PadOp,
+             graph::DynamicPadOp, graph::SliceOp, graph::ReduceSumOp, graph::ReduceMaxOp,
+             graph::ReduceMinOp, graph::ReduceProdOp, graph::ConvOp, graph::MaxPoolOp,
+             graph::AveragePoolOp, graph::LpPoolOp>(op);
 }
 
 llvm::DenseSet<Operation *> poolsChannelsFirst(func::FuncOp function, const Options &options) {

@@ -201,6 +201,9 @@ typedef struct ts_compile_options {
   ts_tensor *const *calibration_values;
   size_t calibration_count;
   const char *calibration_source; /* the file that they are of, for messages; may be null */
+  /* Of ts_evaluate_file alone: what random operators without a seed of their own draw by. Null:
+   * other numbers each time. For runs of a module see ts_session_options. */
+  const uint64_t *seed;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */
