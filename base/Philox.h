@@ -47,6 +47,14 @@ constexpr double uniform53At(uint64_t seed, uint64_t index) {
   return (double(words[0] >> 5) * 0x1p26 + double(words[1] >> 6)) * 0x1p-53;
 }
 
+/// One seed of two numbers, of which each changes all of it (splitmix64's finaliser).
+constexpr uint64_t mixedSeed(uint64_t seed, uint64_t other) {
+  uint64_t x = seed * 0x9e3779b97f4a7c15 + other * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
+  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
+  return x ^ (x >> 31);
+}
+
 /// Mean 0, deviation 1 (Box and Muller's transform of the first two words).
 inline double normalAt(uint64_t seed, uint64_t index) {
   PhiloxWords words = philoxAt(seed, index);

@@ -105,6 +105,7 @@ struct Options {
                                      kPrecisionNames.begin());
     options.schedules = settings.schedules.empty() ? nullptr : settings.schedules.c_str();
     options.operators = settings.operators.c_str();
+    options.seed = settings.seed ? &*settings.seed : nullptr;
     options.verify_each_pass = settings.verifyEachPass;
     options.reproducer = reproducer.c_str();
     options.progress = Progress::callback;

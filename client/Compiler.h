@@ -14,6 +14,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 
 namespace tensmith::client {
 
@@ -37,7 +38,8 @@ struct CompileSettings {
   int64_t memoryLimit = 0; // of the compilation, and of the run that follows it
   int64_t memory = 0;      // bytes that a run may hold; 0: any
   std::string recomputation;
-  std::string device; // empty: the host
+  std::string device;           // empty: the host
+  std::optional<uint64_t> seed; // of random operators in an evaluation by reference
   bool forEvaluation = false;
   std::string calibrate; // "random", or an .npz file of inputs; empty: layers are tried alone
   std::string madeOf;    // goes into the module's metadata

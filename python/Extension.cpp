@@ -95,13 +95,14 @@ private:
 class Module {
 public:
   Module(ts_module *module, int threads, int64_t depth, int64_t instructions) : module_(module) {
-    ts_session_options options{sizeof(options), threads, 0, depth, instructions, 0, 0, 0};
+    ts_session_options options{sizeof(options), threads, 0, depth, instructions, 0, 0, 0, nullptr};
     ts_session *session = nullptr;
     check(ts_session_create(module, &options, &session));
     session_.reset(session);
   }
 
-  nb::list run(nb::list inputs) {
+  /// `seed`: what random operators without one draw by; none: other numbers in each run.
+  nb::list run(nb::list inputs, std::optional<uint64_t> seed) {
     std::vector<Owned<ts_tensor>> held;
     std::vector<ts_tensor *> pointers;
     for (nb::handle input : inputs) {
@@ -113,11 +114,12 @@ public:
       pointers.push_back(held.back().get());
     }
     std::vector<ts_tensor *> outputs(ts_module_output_count(module_.get()));
+    ts_run_options options{sizeof(options), nullptr, nullptr, nullptr, seed ? &*seed : nullptr};
     ts_status *status;
     {
       nb::gil_scoped_release unlocked;
-      status = ts_session_run(session_.get(), pointers.data(), pointers.size(), outputs.data(),
-                              outputs.size());
+      status = ts_session_run_with(session_.get(), pointers.data(), pointers.size(), outputs.data(),
+                                   outputs.size(), &options);
     }
     check(status);
     nb::list results;
@@ -317,7 +319,7 @@ NB_MODULE(_tensmith, m) {
       .def("states", &Module::states, nb::keep_alive<0, 1>())
       .def("state_list", &Module::stateList)
       .def("step", &Module::step)
-      .def("run", &Module::run)
+      .def("run", &Module::run, nb::arg("inputs"), nb::arg("seed").none() = nb::none())
       .def("ports", &Module::ports)
       .def("describe", &Module::describe)
       .def_prop_ro("threads", &Module::threads)

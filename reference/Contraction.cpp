@@ -191,6 +191,15 @@ int64_t expandInputs(Workspace &workspace, Equation &equation) {
   return widest;
 }
 
+/// A result has each of its subscripts once, and all dimensions of the ellipsis.
+void checkOutput(Workspace &workspace, const Equation &equation, int64_t ellipsis) {
+  for (int label : equation.output)
+    if (std::ranges::count(equation.output, label) > 1)
+      workspace.rejectAttribute("equation", "has a subscript twice in the result");
+  if (ellipsis > 0 && std::ranges::count(equation.output, kEllipsis) == 0)
+    workspace.rejectAttribute("equation", "leaves the dimensions of '...' out of the result");
+}
+
 void collectSummed(Equation &equation) {
   for (const Subscripts &term : equation.inputs)
     for (int label : term)
@@ -224,6 +233,7 @@ Equation parseEquation(Workspace &workspace, const Invocation &invocation) {
     equation.output = implicitOutput(equation.inputs, ellipsis);
   else
     expandEllipsis(equation.output, ellipsis);
+  checkOutput(workspace, equation, ellipsis);
   collectSummed(equation);
   return equation;
 }

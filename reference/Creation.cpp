@@ -1,7 +1,8 @@
 // Reference evaluation of what makes values: ranges, positions, and counter-based random numbers
 // (base/Philox.h).
 //
-// The number at flat index i of a result is a function of the seed and of i alone, but for dropout.
+// The number at flat index i of a result is a function of the seed, the key where there is one, and
+// i alone, but for dropout.
 #include "base/Philox.h"
 #include "reference/Elements.h"
 #include "reference/Workspace.h"
@@ -105,14 +106,16 @@ double uniformFor(DataType type, uint64_t seed, int64_t index) {
                                : uniformAt(seed, uint64_t(index));
 }
 
-uint64_t seedOf(const Invocation &invocation) {
-  return uint64_t(invocation.attributes.integer("seed"));
+/// The operator's own, and where it has a key, one for each of those.
+uint64_t seedOf(Workspace &workspace, const Invocation &invocation, size_t key) {
+  auto seed = uint64_t(invocation.attributes.integer("seed"));
+  return invocation.present(key) ? mixedSeed(seed, uint64_t(workspace.integer(key, "key"))) : seed;
 }
 
 Outcome evaluateRandomUniform(const Invocation &invocation) {
   Workspace workspace(invocation);
   double low = invocation.attributes.real("low", 0), high = invocation.attributes.real("high", 1);
-  uint64_t seed = seedOf(invocation);
+  uint64_t seed = seedOf(workspace, invocation, 0);
   HostTensor y = givenResult(workspace, invocation);
   for (int64_t i = 0; workspace.ok() && i < y.size(); ++i)
     y.setDouble(i, low + (high - low) * uniformFor(y.type(), seed, i));
@@ -123,7 +126,7 @@ Outcome evaluateRandomNormal(const Invocation &invocation) {
   Workspace workspace(invocation);
   double mean = invocation.attributes.real("mean", 0);
   double deviation = invocation.attributes.real("deviation", 1);
-  uint64_t seed = seedOf(invocation);
+  uint64_t seed = seedOf(workspace, invocation, 0);
   HostTensor y = givenResult(workspace, invocation);
   for (int64_t i = 0; workspace.ok() && i < y.size(); ++i)
     y.setDouble(i, mean + deviation * normalAt(seed, uint64_t(i)));
@@ -143,7 +146,7 @@ Outcome evaluateBernoulli(const Invocation &invocation) {
   Workspace workspace(invocation);
   const HostTensor &p = workspace.floatOperand(0, "p");
   DataType type = requestedType(workspace, invocation);
-  uint64_t seed = seedOf(invocation);
+  uint64_t seed = seedOf(workspace, invocation, 1);
   HostTensor y = workspace.allocate(type, p.shape());
   for (int64_t i = 0; workspace.ok() && i < y.size(); ++i)
     y.setInt(i, uniformFor(p.type(), seed, i) < p.getDouble(i));
@@ -175,12 +178,13 @@ Outcome evaluateMultinomial(const Invocation &invocation) {
   if (!workspace.ok())
     return workspace.status();
   workspace.require(x.shape()[1] > 0, "x", "has no classes to draw from");
+  uint64_t seed = seedOf(workspace, invocation, 1);
   HostTensor y = workspace.allocate(type, {x.shape()[0], samples});
   std::span<double> cumulative = workspace.zeros<double>({x.shape()[1]});
   for (int64_t i = 0; workspace.ok() && i < y.size(); ++i) {
     if (i % samples == 0)
       accumulateProbabilities(x, i / samples, cumulative);
-    y.setInt(i, drawClass(cumulative, uniform53At(seedOf(invocation), uint64_t(i))));
+    y.setInt(i, drawClass(cumulative, uniform53At(seed, uint64_t(i))));
   }
   return workspace.finish(std::move(y));
 }
@@ -211,8 +215,8 @@ Outcome evaluateDropout(const Invocation &invocation) {
     fillTrue(mask);
     return workspace.finish(x, std::move(mask));
   }
+  std::mt19937 generator(uint32_t(seedOf(workspace, invocation, 3)));
   HostTensor y = workspace.allocate(x.type(), x.shape());
-  std::mt19937 generator(uint32_t(invocation.attributes.integer("seed")));
   for (int64_t i = 0; workspace.ok() && i < x.size(); ++i) {
     if (nextUniform(generator) < ratio)
       continue;

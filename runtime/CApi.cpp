@@ -96,6 +96,10 @@ template <typename Options> Result<Options> optionsOf(const Options *given) {
   return options;
 }
 
+std::optional<uint64_t> numberOf(const uint64_t *given) {
+  return given ? std::optional(*given) : std::nullopt;
+}
+
 /// Makes room for the times of the session's steps.
 void prepare(runtime::Profile &profile, const ts_session &session, runtime::Trace *trace) {
   const runtime::Program &program = session.session.module().program();
@@ -447,7 +451,8 @@ ts_status *ts_session_create(ts_module *module, const ts_session_options *option
       limits.seconds = known->time_limit > 0 ? known->time_limit : 0;
     if (known->keep_limit)
       limits.keepBytes = known->keep_limit;
-    *out = new ts_session{{module->module, known->threads, limits}, known->check_finite != 0};
+    *out = new ts_session{{module->module, known->threads, limits, numberOf(known->seed)},
+                          known->check_finite != 0};
     return {};
   });
 }
@@ -483,8 +488,8 @@ ts_status *ts_session_run_with(ts_session *session, ts_tensor *const *inputs, si
     std::optional<runtime::Trace> trace;
     if (known->trace)
       prepare(profile, *session, &trace.emplace());
-    if (Status status =
-            session->session.run(given, results, known->trace ? &profile : nullptr, watch);
+    if (Status status = session->session.run(given, results, known->trace ? &profile : nullptr,
+                                             watch, numberOf(known->seed));
         !status.ok())
       return status;
     for (size_t i = 0; i < output_count; ++i)

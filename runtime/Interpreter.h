@@ -22,6 +22,7 @@ struct Run {
   Session &session;
   Profile *profile = nullptr;
   Watch watch = {};
+  uint64_t key = 0; ///< what `run_key` gives
   References references = {};
   /// Of main's results, where `written` is watched: the caller's tensors, and which were told of.
   std::span<Tensor *const> destinations = {};
@@ -82,6 +83,9 @@ Status executeCopy(Run &run, Frame &frame, const Step &step);
 /// where there is none, and `onDevice` tells where the result is.
 Result<TensorRef> stack(std::span<const TensorRef> elements, DataType type,
                         std::span<const int64_t> shape, bool onDevice);
+
+/// The operator that gives the run's key, which the reference evaluation knows of no run's.
+inline constexpr std::string_view kRunKey = "run_key";
 
 /// The operators on sequences, maps and optional values, which are no tensors: an evaluator, or
 /// null.

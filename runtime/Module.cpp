@@ -207,12 +207,15 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
   });
   if (!program)
     return program.status();
-  for (const RoutineCode &routine : program->routines)
-    if (!reference::find(routine.name) && !findSequenceOperator(routine.name))
+  for (const RoutineCode &routine : program->routines) {
+    program->readsRunKey |= routine.name == kRunKey;
+    if (routine.name != kRunKey && !reference::find(routine.name) &&
+        !findSequenceOperator(routine.name))
       return Status(StatusCode::InvalidModule,
                     "the module uses the operator '" + routine.name +
                         "', which this runtime does not have; update the "
                         "runtime, or compile the model again");
+  }
   module->program_ = std::move(*program);
   return std::shared_ptr<const Module>(std::move(module));
 }

@@ -125,6 +125,7 @@ struct Program {
   std::vector<ProcedureCode> procedures;
   std::vector<RoutineCode> routines;
   bool closuresBatch = false; // one of the procedures that are closures may, as above
+  bool readsRunKey = false;
 };
 
 using FindKernel = std::function<TensmithKernel(const char *symbol)>;

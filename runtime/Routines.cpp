@@ -68,6 +68,15 @@ Result<std::vector<Passed>> evaluateSequence(SequenceEvaluator evaluate,
   return std::vector<Passed>{{std::move(*own), !keep}};
 }
 
+Result<std::vector<Passed>> keyOf(const Run &run) {
+  HostTensor key(DataType::I64, {});
+  key.setInt(0, int64_t(run.key));
+  auto tensor = fromHostTensor(std::move(key));
+  if (!tensor)
+    return tensor.status();
+  return std::vector<Passed>{{std::move(*tensor), true}};
+}
+
 Result<std::vector<Passed>> evaluateTensors(Run &run, Frame &frame, const Step &step,
                                             std::span<const TensorRef> operands,
                                             const RoutineCode &routine) {
@@ -97,6 +106,16 @@ Result<std::vector<Passed>> evaluateTensors(Run &run, Frame &frame, const Step &
   return passed;
 }
 
+Result<std::vector<Passed>> evaluateRoutine(Run &run, Frame &frame, const Step &step,
+                                            std::span<const TensorRef> operands,
+                                            const RoutineCode &routine) {
+  if (routine.name == kRunKey)
+    return keyOf(run);
+  if (SequenceEvaluator sequence = findSequenceOperator(routine.name))
+    return evaluateSequence(sequence, operands, routine);
+  return evaluateTensors(run, frame, step, operands, routine);
+}
+
 } // namespace
 
 Status executeRoutine(Run &run, Frame &frame, const Step &step) {
@@ -114,9 +133,7 @@ Status executeRoutine(Run &run, Frame &frame, const Step &step) {
                                         " is in the device's memory"};
     operands.push_back(std::move(*operand));
   }
-  SequenceEvaluator sequence = findSequenceOperator(routine.name);
-  auto results = sequence ? evaluateSequence(sequence, operands, routine)
-                          : evaluateTensors(run, frame, step, operands, routine);
+  auto results = evaluateRoutine(run, frame, step, operands, routine);
   if (!results)
     return results.status();
   if (results->size() < step.results.size())

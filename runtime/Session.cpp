@@ -2,6 +2,7 @@
 #include "runtime/Session.h"
 
 #include "base/Budget.h"
+#include "base/RunKey.h"
 #include "runtime/Device.h"
 #include "runtime/Interpreter.h"
 #include "runtime/States.h"
@@ -76,6 +77,11 @@ Status checkDestination(const Module &module, size_t index, const Tensor &tensor
                                 " and can't be written into " + describe(tensor));
 }
 
+/// Where nothing asks for it, no number is made.
+uint64_t keyOf(const Module &module, std::optional<uint64_t> seed) {
+  return seed ? *seed : module.program().readsRunKey ? freshRunKey() : 0;
+}
+
 } // namespace
 
 Frame::Frame(const FunctionCode &code, ThreadPool &pool, std::shared_ptr<Budget> budget)
@@ -109,8 +115,9 @@ void Frame::clear() {
   context.trace = nullptr;
 }
 
-Session::Session(std::shared_ptr<const Module> module, int threads, Limits limits)
-    : module_(std::move(module)), pool_(threads), limits_(limits),
+Session::Session(std::shared_ptr<const Module> module, int threads, Limits limits,
+                 std::optional<uint64_t> seed)
+    : module_(std::move(module)), pool_(threads), limits_(limits), seed_(seed),
       budget_(std::make_shared<Budget>(limits.memoryBytes)),
       frames_(module_->program().functions.size()) {
   if (module_->plan().device())
@@ -197,7 +204,7 @@ void Session::giveBack(MachineSpace space) {
 }
 
 Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs,
-                    Profile *profile, const Watch &watch) {
+                    Profile *profile, const Watch &watch, std::optional<uint64_t> seed) {
   if (!status_.ok())
     return status_;
   const FunctionCode &main = module_->program().functions[0];
@@ -225,7 +232,7 @@ Status Session::run(std::span<const TensorRef> inputs, std::span<TensorRef> outp
   ResourceScope resources({budget_, deadlineIn(limits_.seconds)});
   Lease frame(*this, 0);
   ThreadPool::Attendance attendance(pool_);
-  Run run{*this, profile, watch};
+  Run run{*this, profile, watch, keyOf(*module_, seed ? seed : seed_)};
   auto results = execute(run, *frame, 0, arguments, {}, direct);
   if (!results)
     return results.status();

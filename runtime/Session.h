@@ -14,6 +14,7 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <string>
 
 namespace tensmith::runtime {
@@ -132,7 +133,9 @@ struct Watch {
 
 class Session {
 public:
-  Session(std::shared_ptr<const Module> module, int threads, Limits limits = {});
+  /// `seed`: the key of all runs that are given none; without one each has a key of its own.
+  Session(std::shared_ptr<const Module> module, int threads, Limits limits = {},
+          std::optional<uint64_t> seed = std::nullopt);
 
   const Module &module() const { return *module_; }
   const std::shared_ptr<const Module> &modulePointer() const { return module_; }
@@ -142,8 +145,10 @@ public:
 
   /// One run. `outputs`: on entry null, or the caller's tensor to write into; on success each that
   /// was null holds a new tensor. On failure none is changed (but the contents of the caller's).
+  /// `seed`: what random operators without a seed draw by.
   Status run(std::span<const TensorRef> inputs, std::span<TensorRef> outputs,
-             Profile *profile = nullptr, const Watch &watch = {});
+             Profile *profile = nullptr, const Watch &watch = {},
+             std::optional<uint64_t> seed = std::nullopt);
 
   std::unique_ptr<Frame> makeFrame(uint32_t function);
 
@@ -201,6 +206,7 @@ private:
   std::shared_ptr<const Module> module_;
   ThreadPool pool_;
   Limits limits_;
+  std::optional<uint64_t> seed_;
   std::shared_ptr<Budget> budget_;
   std::vector<FramePool> frames_;
   std::mutex spacesMutex_;

@@ -45,7 +45,7 @@ template <typename T> std::span<T> elements(const Tensor &tensor) {
 }
 
 Session sessionOf(const Module &module, int threads) {
-  return Session(module, {.threads = threads, .timeLimit = -1});
+  return Session(module, {.threads = threads, .timeLimit = -1, .seed = 0}); // of scores
 }
 
 /// A tensor of the first samples alone.

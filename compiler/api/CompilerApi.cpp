@@ -4,6 +4,7 @@
 
 #include "base/Budget.h"
 #include "base/FilesRead.h"
+#include "base/RunKey.h"
 #include "cache/Store.h"
 #include "compiler/api/Derivatives.h"
 #include "compiler/api/GraphText.h"
@@ -557,7 +558,7 @@ struct Given {
 };
 
 /// A program of the language by its own evaluator.
-Status evaluateProgram(StringRef path, const Given &given) {
+Status evaluateProgram(StringRef path, const Given &given, uint64_t runKey) {
   auto buffer = llvm::MemoryBuffer::getFile(path, /*IsText=*/false);
   if (!buffer)
     return {StatusCode::IoError, path.str() + ": " + buffer.getError().message()};
@@ -575,7 +576,9 @@ Status evaluateProgram(StringRef path, const Given &given) {
   context.loadAllAvailableDialects();
   text::Program program((*buffer)->getBuffer().str(), path.str(),
                         std::filesystem::absolute(path.str()).parent_path().string(), context);
-  auto result = text::evaluate(program, std::move(inputs));
+  text::EvaluationOptions evaluation;
+  evaluation.runKey = runKey;
+  auto result = text::evaluate(program, std::move(inputs), evaluation);
   if (!result.ok())
     return result.status();
   std::vector<text::ValueRef> values = text::outputsOf(program, *result);
@@ -676,8 +679,10 @@ ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
     auto known = optionsOf(options);
     if (!known)
       return known.status();
+    uint64_t runKey = known->seed ? *known->seed : freshRunKey();
     if (StringRef(path).ends_with(".tsm") && !known->derivative_count)
-      return evaluateProgram(path, {inputs, inputCount, outputs, outputCount, observe, context});
+      return evaluateProgram(path, {inputs, inputCount, outputs, outputCount, observe, context},
+                             runKey);
     auto arguments = fromHandles(inputs, inputCount);
     if (!arguments)
       return arguments.status();
@@ -687,7 +692,8 @@ ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
     Status unobserved;
     auto results = graph::evaluate(model.main(), std::move(*arguments),
                                    observe ? observerOf(model.main(), observe, context, unobserved)
-                                           : graph::Observer());
+                                           : graph::Observer(),
+                                   runKey);
     if (!results.ok())
       return results.status().within(path);
     if (!unobserved.ok())

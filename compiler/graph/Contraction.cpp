@@ -97,6 +97,15 @@ LogicalResult EinsumOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
       if (count == 1)
         letters += letter;
   }
+  if (!ellipsis.empty() && letters.find("...") == std::string::npos)
+    return infer.error() << "the result leaves out the dimensions of '...'";
+  for (auto &[letter, count] : uses) {
+    if (!llvm::isAlpha(letter))
+      return infer.error() << "equation '" << getEquation() << "' has '" << std::string(1, letter)
+                           << "' for a label, which is no letter";
+    if (llvm::count(letters, letter) > 1)
+      return infer.error() << "label '" << std::string(1, letter) << "' is in the result twice";
+  }
   Dims result;
   for (size_t i = 0; i < letters.size(); ++i) {
     if (StringRef(letters).substr(i).starts_with("...")) {

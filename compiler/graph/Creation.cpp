@@ -93,6 +93,9 @@ std::optional<Contents> RangeOp::contents(ShapeContext &shapes, unsigned) {
 LogicalResult IotaOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
   return giveDeclared(*this, results);
 }
+LogicalResult RunKeyOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
+  return Inference(shapes, *this, results).give(IntegerType::get(getContext(), 64), {});
+}
 LogicalResult RandomUniformOp::inferResults(ShapeContext &, SmallVectorImpl<Type> &results) {
   return giveDeclared(*this, results);
 }

@@ -118,6 +118,7 @@ std::span<const NamedGradientRule> creationGradients() {
       {"none", kUnread},
       {"range", kNoGradient},
       {"iota", kUnread},
+      {"run_key", kUnread},
       {"random_uniform", kUnread},
       {"random_normal", kUnread},
       {"bernoulli", kStep},

@@ -24,26 +24,33 @@ def Graph_IotaOp : Graph_Op<"iota", [DeclareOpInterfaceMethods<Graph_Indexed>]> 
   let arguments = (ins I64Attr:$axis);
   let results = (outs Graph_Tensor:$y);
 }
-// Counter-based (Philox 4x32-10): the element at flat index i depends on the seed and i alone.
+// Impure in one place alone: what is fresh in each run follows from its key, so that derivatives, and whatever is computed again,
+// see the numbers that were drawn.
+def Graph_RunKeyOp : Graph_Op<"run_key"> {
+  let summary = "a number that each run has of its own, an i64 scalar; one that is chosen makes a run repeatable";
+  let description = "The same wherever it stands in one run. It is known in a run alone: nothing folds it.";
+  let results = (outs Graph_Tensor:$y);
+}
+// Counter-based (Philox 4x32-10): the element at flat index i depends on the seed, the key where there is one, and i alone.
 class Graph_RandomOp<string mnemonic, string text> : Graph_Op<mnemonic> {
   let summary = text;
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_RandomUniformOp : Graph_RandomOp<"random_uniform", "uniform in [low, high); the result type is given"> {
-  let arguments = (ins DefaultValuedAttr<F64Attr, "0.0">:$low, DefaultValuedAttr<F64Attr, "1.0">:$high, I64Attr:$seed);
+  let arguments = (ins Graph_MaybeTensor:$key, DefaultValuedAttr<F64Attr, "0.0">:$low, DefaultValuedAttr<F64Attr, "1.0">:$high, I64Attr:$seed);
 }
 def Graph_RandomNormalOp : Graph_RandomOp<"random_normal", "normal of `mean` and `deviation`; the result type is given"> {
-  let arguments = (ins DefaultValuedAttr<F64Attr, "0.0">:$mean, DefaultValuedAttr<F64Attr, "1.0">:$deviation, I64Attr:$seed);
+  let arguments = (ins Graph_MaybeTensor:$key, DefaultValuedAttr<F64Attr, "0.0">:$mean, DefaultValuedAttr<F64Attr, "1.0">:$deviation, I64Attr:$seed);
 }
 def Graph_BernoulliOp : Graph_RandomOp<"bernoulli", "1 with probability p[i], of the type `to`"> {
-  let arguments = (ins Graph_Tensor:$p, TypeAttr:$to, I64Attr:$seed);
+  let arguments = (ins Graph_Tensor:$p, Graph_MaybeTensor:$key, TypeAttr:$to, I64Attr:$seed);
 }
 def Graph_MultinomialOp : Graph_RandomOp<"multinomial", "`sample_size` draws from each row's unnormalised log-probabilities, of the type `to`"> {
-  let arguments = (ins Graph_Tensor:$x, TypeAttr:$to, I64Attr:$sample_size, I64Attr:$seed);
+  let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$key, TypeAttr:$to, I64Attr:$sample_size, I64Attr:$seed);
 }
 def Graph_DropoutOp : Graph_Op<"dropout"> {
   let summary = "ONNX Dropout: elements zeroed with probability `ratio` and the rest scaled, where `training_mode`; also the mask of those kept";
-  let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$ratio, Graph_MaybeTensor:$training_mode, I64Attr:$seed);
+  let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$ratio, Graph_MaybeTensor:$training_mode, Graph_MaybeTensor:$key, I64Attr:$seed);
   let results = (outs Graph_Tensor:$y, Graph_Tensor:$mask);
 }
 

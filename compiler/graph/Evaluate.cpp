@@ -75,7 +75,7 @@ Result<int64_t> integerOr(int64_t otherwise, const RuntimeValue &value, const ch
 
 class Evaluator {
 public:
-  explicit Evaluator(const Observer &observer) : observer_(observer) {}
+  Evaluator(const Observer &observer, uint64_t runKey) : observer_(observer), runKey_(runKey) {}
 
   /// Whether what a caller gives is what the function's types say; a sequence's elements are seen
   /// to by the operators that take them.
@@ -211,6 +211,10 @@ private:
       return runCheck(check);
     if (isa<NoneOp>(op)) {
       results.emplace_back();
+      return {};
+    }
+    if (isa<RunKeyOp>(op)) {
+      results.push_back(scalar(DataType::I64, int64_t(runKey_)));
       return {};
     }
     if (auto branch = dyn_cast<IfOp>(op))
@@ -394,6 +398,7 @@ private:
   }
 
   const Observer &observer_;
+  uint64_t runKey_;
   llvm::DenseMap<Value, RuntimeValue> values_;
   llvm::DenseMap<StringAttr, int64_t> symbols_;
 };
@@ -419,14 +424,15 @@ Result<std::vector<HostTensor>> evaluate(Operation *op, std::span<const HostTens
   return reference::evaluateAll({op->getName().stripDialect(), parameters, operands, types});
 }
 
-Result<std::vector<RuntimeValue>>
-evaluate(func::FuncOp function, std::vector<RuntimeValue> arguments, const Observer &observer) {
+Result<std::vector<RuntimeValue>> evaluate(func::FuncOp function,
+                                           std::vector<RuntimeValue> arguments,
+                                           const Observer &observer, uint64_t runKey) {
   Block &block = function.getBody().front();
   if (arguments.size() != block.getNumArguments())
     return invalidArgument("the function takes " + std::to_string(block.getNumArguments()) +
                            " inputs, not " + std::to_string(arguments.size()));
   std::vector<RuntimeValue> results;
-  Evaluator evaluator(observer);
+  Evaluator evaluator(observer, runKey);
   if (Status status = evaluator.checkArguments(block, arguments); !status.ok())
     return status;
   if (Status status = evaluator.runBlock(block, std::move(arguments), results); !status.ok())

@@ -28,9 +28,10 @@ Result<std::vector<HostTensor>> evaluate(mlir::Operation *op, std::span<const Ho
 using Observer = std::function<void(mlir::Value, const RuntimeValue &)>;
 
 /// Evaluates a function. Errors name the operator's location. A value is freed after its last use.
+/// `runKey`: what `run_key` gives.
 Result<std::vector<RuntimeValue>> evaluate(mlir::func::FuncOp function,
                                            std::vector<RuntimeValue> arguments,
-                                           const Observer &observer = nullptr);
+                                           const Observer &observer = nullptr, uint64_t runKey = 0);
 
 /// "node 'conv1 (Conv)'", from a location's name; of a fused one, as a kernel's, "nodes 'conv1
 /// (Conv)', 'relu1 (Relu)' and 3 more".

@@ -87,28 +87,71 @@ SmallVector<Value> delinearise(const IndexCode &code, Value linear, ValueRange s
   return indices;
 }
 
-/// index - low, brought back into [0, size) by the padding mode; `inside` gathers whether it was
-/// there without.
-Value padIndex(const IndexCode &code, Value index, int64_t low, Value size, StringRef mode,
-               Value &inside) {
-  Value source = code.add(index, -low);
+/// Counts of elements beside a dimension of `size`; `mayBeEmpty`: none of it may be left to
+/// continue.
+struct Padding {
+  Value low, high, size;
+  bool mayBeEmpty;
+};
+
+/// Where the element at `position` of the continuation of [0, size) is from; size > 0.
+Value continued(const IndexCode &code, Value position, Value size, StringRef mode) {
   if (mode == "edge")
-    return code.clamp(source, size);
+    return code.clamp(position, size);
   if (mode == "wrap") {
-    Value remainder = code.make<arith::RemSIOp>(source, size);
+    Value remainder = code.make<arith::RemSIOp>(position, size);
     return code.select(code.isNegative(remainder), code.add(remainder, size), remainder);
   }
-  if (mode == "reflect") {
-    // Period 2 (size - 1), folded in half; a dimension of one element reflects on itself.
-    Value last = code.sub(size, code.constant(1));
-    Value period = code.make<arith::MaxSIOp>(code.mul(last, 2), code.constant(1));
-    Value remainder = code.make<arith::RemSIOp>(source, period);
-    remainder = code.select(code.isNegative(remainder), code.add(remainder, period), remainder);
-    return code.make<arith::MinSIOp>(remainder, code.sub(period, remainder));
-  }
-  inside = code.both(inside, code.within(source, size));
-  return code.clamp(source, size);
+  // Period 2 (size - 1), folded in half; a dimension of one element reflects on itself.
+  Value last = code.sub(size, code.constant(1));
+  Value period = code.make<arith::MaxSIOp>(code.mul(last, 2), code.constant(1));
+  Value remainder = code.make<arith::RemSIOp>(position, period);
+  remainder = code.select(code.isNegative(remainder), code.add(remainder, period), remainder);
+  return code.make<arith::MinSIOp>(remainder, code.sub(period, remainder));
 }
+
+/// The index that the element at `index` is from; `inside` gathers whether there is one. What is
+/// cropped is cropped first, and the modes continue what is left.
+Value padIndex(const IndexCode &code, Value index, const Padding &padding, StringRef mode,
+               Value &inside) {
+  if (mode == "constant") {
+    Value source = code.sub(index, padding.low);
+    inside = code.both(inside, code.within(source, padding.size));
+    return code.clamp(source, padding.size);
+  }
+  Value zero = code.constant(0);
+  auto cropped = [&](Value count) {
+    return code.make<arith::MaxSIOp>(code.sub(zero, count), zero);
+  };
+  Value begin = cropped(padding.low);
+  Value kept = code.sub(code.sub(padding.size, begin), cropped(padding.high));
+  Value position = code.sub(index, code.make<arith::MaxSIOp>(padding.low, zero));
+  if (padding.mayBeEmpty) {
+    Value isThere = code.less(zero, kept);
+    code.context.check(isThere, "a dimension is empty, which nothing continues");
+    inside = code.both(inside, isThere);
+    kept = code.make<arith::MaxSIOp>(kept, code.constant(1));
+  }
+  return code.add(continued(code, position, kept, mode), begin);
+}
+
+/// The element that `padIndex` has found the place of, or the one around them.
+Value paddedElement(Operation *op, const IndexCode &code, ValueRange source, Value inside,
+                    bool asBranch, unsigned value) {
+  ElementContext &context = code.context;
+  if (!inside)
+    return context.operand(0, source);
+  Value filling = zeroElement(context, op->getOperand(0));
+  if (auto type = rankedType(op->getOperand(value))) {
+    if (type.getRank() > 1 || (type.getRank() == 1 && type.getDimSize(0) != 1))
+      return {};
+    SmallVector<Value> zeros(type.getRank(), code.constant(0));
+    filling = context.operand(value, zeros);
+  }
+  return readWhere(code, inside, asBranch, filling, [&] { return context.operand(0, source); });
+}
+
+bool mayBeEmpty(int64_t size) { return size == 0 || size == ShapedType::kDynamic; }
 } // namespace
 
 Value ReshapeOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
@@ -215,31 +258,47 @@ Value PadOp::emitElement(ElementContext &context, unsigned, ValueRange indices) 
   auto type = rankedType(getX());
   IndexCode code(context);
   Value inside;
-  bool mayBeEmpty = false;
+  bool asBranch = false;
   SmallVector<Value> source(indices);
   for (unsigned dim = 0; dim < indices.size(); ++dim) {
-    int64_t low = getLow()[dim], size = type.getDimSize(dim);
-    if (low <= 0 && getHigh()[dim] <= 0) {
+    int64_t low = getLow()[dim], high = getHigh()[dim], size = type.getDimSize(dim);
+    if (low <= 0 && high <= 0) {
       source[dim] = code.add(indices[dim], -low);
       continue;
     }
-    if (size == 0 || size == ShapedType::kDynamic) {
-      if (getMode() != "constant")
-        return {}; // an empty dimension has no element to repeat
-      mayBeEmpty = true;
-    }
-    source[dim] = padIndex(code, indices[dim], low, context.operandSize(0, dim), getMode(), inside);
+    bool isOpen = mayBeEmpty(size);
+    if (!isOpen && size <= std::max<int64_t>(-low, 0) + std::max<int64_t>(-high, 0) &&
+        getMode() != "constant")
+      return {}; // no element is left to continue
+    asBranch |= isOpen;
+    Padding padding{code.constant(low), code.constant(high), context.operandSize(0, dim), isOpen};
+    source[dim] = padIndex(code, indices[dim], padding, getMode(), inside);
   }
-  if (!inside)
-    return context.operand(0, source);
-  Value filling = zeroElement(context, getX());
-  if (auto valueType = rankedType(getValue())) {
-    if (valueType.getRank() > 1 || (valueType.getRank() == 1 && valueType.getDimSize(0) != 1))
-      return {};
-    SmallVector<Value> zeros(valueType.getRank(), code.constant(0));
-    filling = context.operand(1, zeros);
+  return paddedElement(*this, code, source, inside, asBranch, 1);
+}
+
+/// The pads of all axes, which are read for each element: from memory, since they were computed
+/// before.
+Value DynamicPadOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {
+  auto type = rankedType(getX()), pads = rankedType(getPads());
+  int64_t rank = int64_t(indices.size());
+  if (!hasKernelTypes(*this) || rankedType(getAxes()) || !pads.getElementType().isInteger(64) ||
+      pads.getRank() != 1 || pads.getDimSize(0) != 2 * rank)
+    return {};
+  IndexCode code(context);
+  auto amount = [&](int64_t number) {
+    return code.fromInteger(context.operand(1, code.constant(number)), /*isUnsigned=*/false);
+  };
+  Value inside;
+  bool asBranch = false;
+  SmallVector<Value> source;
+  for (int64_t dim = 0; dim < rank; ++dim) {
+    // Of a crop alone that was told by the pads, too, nothing is known here.
+    Padding padding{amount(dim), amount(dim + rank), context.operandSize(0, dim), true};
+    asBranch |= getMode() != "constant" || mayBeEmpty(type.getDimSize(dim));
+    source.push_back(padIndex(code, indices[dim], padding, getMode(), inside));
   }
-  return readWhere(code, inside, mayBeEmpty, filling, [&] { return context.operand(0, source); });
+  return paddedElement(*this, code, source, inside, asBranch, 2);
 }
 
 Value ReverseOp::emitElement(ElementContext &context, unsigned, ValueRange indices) {

@@ -78,10 +78,17 @@ Value padding(const Pullback &pull, unsigned operand) {
   return operand == 0 ? code.reshapeLike(inner, pull.operand(0))
                       : code.reshapeLike(surroundings(pull, inner), pull.operand(operand));
 }
+/// What is left between the pads, whose type is known.
+Value unpadded(const GradientCode &code, Value x, Value pads, Value axes, Type type) {
+  if (!x || !pads || !isa<RankedTensorType>(type) || hasUnknownSizes(type))
+    return code.op("graph.dynamic_pad", {x, pads, code.graph.none(), axes});
+  return graph::GraphBuilder::first(
+      code.graph.createTyped("graph.dynamic_pad", type, {x, pads, code.graph.none(), axes}));
+}
 Value paddingByData(const Pullback &pull, unsigned operand) {
   const GradientCode &code = pull.code;
-  Value inner = code.op("graph.dynamic_pad", {pull.cotangent(), code.negate(pull.operand(1)),
-                                              code.graph.none(), pull.operand(3)});
+  Value inner = unpadded(code, pull.cotangent(), code.negate(pull.operand(1)), pull.operand(3),
+                         pull.operand(0).getType());
   return operand == 0 ? code.reshapeLike(inner, pull.operand(0))
                       : code.reshapeLike(surroundings(pull, inner), pull.operand(operand));
 }

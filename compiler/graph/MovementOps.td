@@ -80,8 +80,9 @@ def Graph_DynamicSliceOp : Graph_DynamicOp<"dynamic_slice", [DeclareOpInterfaceM
   let summary = "ONNX Slice (opset 10 and later): starts, ends, axes, steps as operands, clamped to the dimensions";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$starts, Graph_Tensor:$ends, Graph_MaybeTensor:$axes, Graph_MaybeTensor:$steps);
 }
-def Graph_DynamicPadOp : Graph_DynamicOp<"dynamic_pad"> {
+def Graph_DynamicPadOp : Graph_DynamicOp<"dynamic_pad", [DeclareOpInterfaceMethods<Graph_Indexed>]> {
   let summary = "ONNX Pad (opset 18 and later): pads, value and axes as operands";
+  let description = "Code of an element reads the pads; the sizes must be known before, from the contents of those.";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$pads, Graph_MaybeTensor:$value, Graph_MaybeTensor:$axes,
                    DefaultValuedAttr<StrAttr, "\"constant\"">:$mode);
 }

@@ -286,7 +286,8 @@ private:
     if (role.part == Part::Outside || op->getBlock() != end_->getBlock() || !oneResult ||
         !usedInside || isRightOperand(op))
       return;
-    if ((llvm::any_of(ops_, turnsRows) && readsGatheredRows(op)) || isRepeatedByGather(op))
+    if ((llvm::any_of(ops_, turnsRows) && readsGatheredRows(op)) || isRepeatedByGather(op) ||
+        isReadForEach(op))
       return;
     bool aligned = isAligned(op);
     if (isOfAttention(op) || isOfChain(op) || isOfPrologue(op))
@@ -373,6 +374,14 @@ private:
         return gather->hasAttr(graph::kInRange) &&
                gather.getX().getType() != gather.getY().getType();
       return made > read;
+    });
+  }
+
+  /// Whether all elements of a padding read the result: how many elements there are beside them.
+  static bool isReadForEach(Operation *op) {
+    return llvm::any_of(op->getUsers(), [&](Operation *user) {
+      auto pad = dyn_cast<graph::DynamicPadOp>(user);
+      return pad && pad.getPads().getDefiningOp() == op;
     });
   }
 

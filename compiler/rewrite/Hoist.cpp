@@ -16,8 +16,10 @@ namespace {
 bool mayFail(graph::KernelOp kernel) {
   return kernel.getBody()
       .walk([](Operation *op) {
+        auto mode = op->getAttrOfType<StringAttr>("mode");
+        bool continues = isa<graph::PadOp, graph::DynamicPadOp>(op) && mode && mode != "constant";
         bool checks = isa<graph::GatherOp, graph::GatherElementsOp, graph::GatherNDOp>(op) ||
-                      op->getNumRegions() > 0;
+                      continues || op->getNumRegions() > 0;
         return checks ? WalkResult::interrupt() : WalkResult::advance();
       })
       .wasInterrupted();

@@ -212,6 +212,33 @@ struct ThroughPad : OpRewritePattern<graph::PadOp> {
   }
 };
 
+/// dynamic_pad(transpose(x, p), pads)  ->  transpose(dynamic_pad(x, pads in x's order), p)
+struct ThroughDynamicPad : OpRewritePattern<graph::DynamicPadOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::DynamicPadOp op, PatternRewriter &rewriter) const override {
+    graph::TransposeOp transpose = transpositionOf(op.getX());
+    if (!transpose || !leavesNoCopy(op.getX()) || !isa<NoneType>(op.getAxes().getType()))
+      return failure();
+    ArrayRef<int64_t> permutation = transpose.getPermutation();
+    auto rank = int64_t(permutation.size());
+    std::vector<int64_t> order(2 * rank);
+    for (auto [position, dim] : llvm::enumerate(permutation)) {
+      order[dim] = int64_t(position);
+      order[dim + rank] = int64_t(position) + rank;
+    }
+    graph::ShapeContext shapes(op.getContext());
+    graph::GraphBuilder graph(rewriter, shapes, op.getLoc());
+    Value places = graph.constant(HostTensor::of<int64_t>(DataType::I64, {2 * rank}, order));
+    Value pads = graph::GraphBuilder::first(
+        graph.create("graph.gather", {op.getPads(), places},
+                     graph.named("axis", rewriter.getI64IntegerAttr(0))));
+    if (!pads)
+      return failure();
+    return moveBefore(rewriter, op, {transpose.getX(), pads, op.getValue(), op.getAxes()},
+                      SmallVector<int64_t>(permutation), {});
+  }
+};
+
 /// slice(transpose(x, p))  ->  transpose(slice(x), p)
 struct ThroughSlice : OpRewritePattern<graph::SliceOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -328,8 +355,8 @@ LogicalResult chooseLayout(func::FuncOp function, const Options &options) {
   RewritePatternSet patterns(context);
   patterns.add<ToChannelsLast<graph::ConvOp>, ToChannelsLast<graph::MaxPoolOp>,
                ToChannelsLast<graph::AveragePoolOp>, ToChannelsLast<graph::LpPoolOp>,
-               ThroughElementwise, ThroughConcat, ThroughPad, ThroughSlice, ThroughGather,
-               ThroughReduce<graph::ReduceSumOp>, ThroughReduce<graph::ReduceMaxOp>,
+               ThroughElementwise, ThroughConcat, ThroughPad, ThroughDynamicPad, ThroughSlice,
+               ThroughGather, ThroughReduce<graph::ReduceSumOp>, ThroughReduce<graph::ReduceMaxOp>,
                ThroughReduce<graph::ReduceMinOp>, ThroughReduce<graph::ReduceProdOp>>(context);
   addSimplifyPatterns(patterns);
   GreedyRewriteConfig config;

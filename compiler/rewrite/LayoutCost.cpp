@@ -121,9 +121,10 @@ bool passesTransposition(Operation *op) {
     auto indices = dyn_cast<RankedTensorType>(gather.getIndices().getType());
     return op->hasAttr(graph::kInRange) && indices && indices.getRank() == 1;
   }
-  return isa<graph::Elementwise, graph::TransposeOp, graph::ConcatOp, graph::PadOp, graph::SliceOp,
-             graph::ReduceSumOp, graph::ReduceMaxOp, graph::ReduceMinOp, graph::ReduceProdOp,
-             graph::ConvOp, graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(op);
+  return isa<graph::Elementwise, graph::TransposeOp, graph::ConcatOp, graph::PadOp,
+             graph::DynamicPadOp, graph::SliceOp, graph::ReduceSumOp, graph::ReduceMaxOp,
+             graph::ReduceMinOp, graph::ReduceProdOp, graph::ConvOp, graph::MaxPoolOp,
+             graph::AveragePoolOp, graph::LpPoolOp>(op);
 }
 
 llvm::DenseSet<Operation *> poolsChannelsFirst(func::FuncOp function, const Options &options) {

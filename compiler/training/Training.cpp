@@ -6,6 +6,7 @@
 #include "compiler/training/Dropout.h"
 #include "compiler/training/LossScale.h"
 #include "compiler/training/Losses.h"
+#include "compiler/training/RunKeys.h"
 #include "compiler/training/Updates.h"
 
 #include "mlir/IR/Diagnostics.h"
@@ -166,6 +167,7 @@ private:
       if (Status status = observe(layer, step); !status.ok())
         return status;
     step_.setOutputs(wanted_);
+    replaceRunKeys(step_, count_, process_, code_);
     return replaceDropout(step_, count_, process_, code_);
   }
 

@@ -72,7 +72,7 @@ LogicalResult Importer::importInOrder(const Nodes &nodes, ArrayRef<int> order,
     const onnx::NodeProto &node = nodes.Get(number);
     if (failed(importNode(node, number, scope)))
       return failure();
-    if (node.op_type() != "If" || followed_ >= kMostFollowed)
+    if ((node.op_type() != "If" && node.op_type() != "Squeeze") || followed_ >= kMostFollowed)
       continue;
     SmallVector<Value> results;
     for (const std::string &output : node.output())

@@ -2,6 +2,7 @@
 //
 // An exporter of dynamic programs writes x.squeeze(1) as "if the dimension is 1: Squeeze, else:
 // Identity", and x's rank is then not known to the nodes after it, which need it to be compiled.
+// A Squeeze without axes of a dimension whose size only the run tells becomes such an If, too.
 // But it is known within each branch: so the nodes that depend on the result move into both
 // branches, with the ranks that they have there, and the If gives their results in its place. Where
 // they can't be imported with what one branch gives (a convolution of a tensor without channels),

@@ -5,22 +5,29 @@
 
 namespace tensmith::onnx_import {
 
-Value amongAxes(NodeImport &n, Value axes, int64_t rank) {
+Value amongAxes(NodeImport &n, Value axes, int64_t rank, bool noneAreAll) {
   Value wide = n.cast(axes, n.builder.getI64Type());
   Value numbers = n("graph.mod", {wide, n.integerScalar(rank)}); // of the sign of the divisor
   AffineExpr count = n.graph.shapes.product(n.dims(axes));
   Value rows = n.iota({n.size(rank), n.size(1)}, 0);
   Value equal = n("graph.equal", {rows, n.reshape(numbers, {n.size(1), count})});
   Value bytes = n.cast(equal, n.builder.getIntegerType(8, /*isSigned=*/false));
-  return n.cast(n.reduce("graph.reduce_max", bytes, {1}, false), n.builder.getI1Type());
+  if (!NodeImport::known(count)) // of none there is no largest
+    bytes = n.concat({bytes, n.filled(n.element(bytes), {n.size(rank), n.size(1)}, 0)}, 1);
+  Value among = n.cast(n.reduce("graph.reduce_max", bytes, {1}, false), n.builder.getI1Type());
+  if (!noneAreAll || NodeImport::known(count))
+    return among;
+  Value isNone = n("graph.equal", {n.unary("graph.size", axes), n.integerScalar(0)});
+  return n("graph.or", {among, isNone});
 }
 
-Value removeComputedAxes(NodeImport &n, Value x, Value axes) {
+Value removeComputedAxes(NodeImport &n, Value x, Value axes, bool noneAreAll) {
   int64_t rank = n.rank(x);
   auto count = NodeImport::known(n.dims(axes)[0]);
-  Value keep = n.unary("graph.not", amongAxes(n, axes, rank));
-  Value sizes = n("graph.compress", {n("graph.shape", {x}), keep}, n.integer("axis", 0));
-  Value target = n.reshape(sizes, {n.size(std::max<int64_t>(rank - count.value_or(0), 0))});
+  Value keep = n.unary("graph.not", amongAxes(n, axes, rank, noneAreAll));
+  Value target = n("graph.compress", {n("graph.shape", {x}), keep}, n.integer("axis", 0));
+  if (count)
+    target = n.reshape(target, {n.size(std::max<int64_t>(rank - *count, 0))});
   return n("graph.dynamic_reshape", {x, target}, n.boolean("allowzero", true));
 }
 

@@ -193,35 +193,25 @@ FailureOr<SmallVector<Value>> scan(NodeImport &n, const ScanPlan &plan, ArrayRef
   return results;
 }
 
-/// Opset 8 scans each element of a batch, the first dimension of all; sequence_lens are not
-/// supported.
+/// Opset 8 scans each element of a batch, the first dimension of all: a loop around the scan, which
+/// stacks its results. sequence_lens are not supported.
 LogicalResult batchedScan(NodeImport &n, const ScanPlan &plan) {
   if (n.has(0))
     return n.error("sequence_lens are not supported");
   SmallVector<Value> operands(n.inputs.begin() + plan.first, n.inputs.end());
   if (operands.empty() || !operands[0] || !n.isRanked(operands[0]) || n.rank(operands[0]) == 0)
     return n.error("operand 1 has no known rank, or none");
-  auto batch = NodeImport::known(n.dims(operands[0])[0]);
-  if (!batch || *batch < 1)
-    return n.error("the batch's size is not known, or 0");
-  SmallVector<SmallVector<Value>> rows(size_t(plan.body->output_size()));
-  for (int64_t row = 0; row < *batch; ++row) {
+  auto element = [&](mlir::ValueRange arguments) -> FailureOr<SmallVector<Value>> {
     SmallVector<Value> own;
     for (Value x : operands)
-      own.push_back(n("graph.gather", {x, n.integerScalar(row)}, n.integer("axis", 0)));
+      own.push_back(n("graph.gather", {x, arguments[0]}, n.integer("axis", 0)));
     auto results = scan(n, plan, own);
-    if (failed(results))
-      return failure();
-    for (auto [i, value] : llvm::enumerate(*results)) {
-      auto dims = n.dims(value);
-      dims.insert(dims.begin(), n.size(1));
-      rows[i].push_back(n.reshape(value, dims));
-    }
-  }
-  SmallVector<Value> joined;
-  for (auto &row : rows)
-    joined.push_back(n.concat(row, 0));
-  return n.give(joined);
+    if (succeeded(results))
+      results->insert(results->begin(), n.graph.scalar(n.builder.getI1Type(), 1));
+    return results;
+  };
+  return buildLoop(n, n.sizeOf(operands[0], 0), n.none(), {}, size_t(plan.body->output_size()),
+                   element);
 }
 
 LogicalResult scanRule(NodeImport &n) {

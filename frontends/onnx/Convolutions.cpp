@@ -17,8 +17,11 @@ FailureOr<Window> convolutionWindow(NodeImport &n, size_t w, size_t x = 0) {
   Ints kernel;
   for (AffineExpr size : ArrayRef(n.dims(n.input(w))).drop_front(2)) {
     auto known = NodeImport::known(size);
-    if (!known && !n.hasAttribute("kernel_shape"))
-      return n.error("the weights' shape is not known, and there is no kernel_shape");
+    bool isAsked = llvm::StringRef(n.stringAttr("auto_pad")).starts_with("SAME");
+    if (!known && isAsked && !n.hasAttribute("kernel_shape"))
+      return n.error("auto_pad is '" + n.stringAttr("auto_pad") +
+                     "', but the weights' shape is not "
+                     "known, and there is no kernel_shape");
     kernel.push_back(known.value_or(1));
   }
   auto window = windowOf(n, n.input(x), kernel);
@@ -33,7 +36,7 @@ FailureOr<Window> convolutionWindow(NodeImport &n, size_t w, size_t x = 0) {
 Value convolve(NodeImport &n, const Window &window, Value x, Value w, Value bias) {
   auto attributes = window.attributes(n);
   attributes.push_back(n.integer("group", n.intAttr("group", 1)));
-  return n("graph.conv", {x, w, bias ? bias : n.none()}, attributes);
+  return n("graph.conv", {paddedFor(n, window, x), w, bias ? bias : n.none()}, attributes);
 }
 
 LogicalResult conv(NodeImport &n) {
@@ -73,63 +76,104 @@ LogicalResult qlinearConv(NodeImport &n) {
   return n.give({requantized(n, sum, scale, n.input(6), n.input(7))});
 }
 
-/// Pads such that the result has the given size; an odd one at the end (SAME_UPPER) or the start.
-LogicalResult padTransposed(NodeImport &n, ArrayRef<int64_t> result, Ints &extra, Window &window) {
+/// What a transposed convolution takes off both sides of its sums, and adds behind them.
+struct Trimming {
+  Window window;
+  Ints extra;
+  /// The sizes that `output_shape` asks for where only the run tells how much is to be taken off;
+  /// empty: window and extra say it.
+  Ints sizes;
+};
+
+/// The first of both parts that a padding has; the odd one is at the end for SAME_UPPER alone.
+int64_t firstOf(int64_t total, bool upper) { return upper ? total / 2 : total - total / 2; }
+
+/// Pads such that the result has the given size, or the operand's times the stride.
+LogicalResult trimTo(NodeImport &n, ArrayRef<int64_t> result, Trimming &trimming) {
+  Window &window = trimming.window;
   std::string automatic = n.stringAttr("auto_pad", "NOTSET");
   size_t spatial = window.kernel.size();
   auto dims = n.dims(n.input(0));
-  bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
-  if (result.empty() && !same)
+  bool upper = automatic == "SAME_UPPER";
+  if (result.empty() && !upper && automatic != "SAME_LOWER")
     return success();
   if (!result.empty() && result.size() != spatial)
     return n.error("output_shape has " + llvm::Twine(result.size()) + " sizes for " +
                    llvm::Twine(spatial) + " dimensions");
+  auto isOpen = [](AffineExpr size) { return !NodeImport::known(size); };
+  if (!result.empty() && llvm::any_of(ArrayRef(dims).drop_front(2), isOpen)) {
+    window.pads.assign(2 * spatial, 0);
+    trimming.sizes.assign(result.begin(), result.end());
+    return success();
+  }
   for (size_t dim = 0; dim < spatial; ++dim) {
-    int64_t reach = (window.kernel[dim] - 1) * window.dilations[dim] + 1,
-            stride = window.strides[dim];
-    int64_t total = reach + extra[dim] - stride; // for a result of stride * size
-    if (!result.empty()) {
-      auto size = NodeImport::known(dims[2 + dim]);
-      if (!size)
-        return n.error("output_shape needs an operand of known shape");
-      total = stride * (*size - 1) + extra[dim] + reach - result[dim];
-    }
+    int64_t &extra = trimming.extra[dim], stride = window.strides[dim];
+    int64_t total = window.reach(dim) + extra - stride; // for a result of stride * size
+    if (!result.empty())
+      total = stride * (*NodeImport::known(dims[2 + dim]) - 1) + extra + window.reach(dim) -
+              result[dim];
     if (total < 0 && !result.empty())
-      extra[dim] -= total; // a larger result than there are elements: zeros at its end
+      extra -= total; // a larger result than there are elements: zeros at its end
     total = std::max<int64_t>(total, 0);
-    int64_t half = total / 2;
-    window.pads[dim] = automatic == "SAME_UPPER" ? half : total - half;
+    window.pads[dim] = firstOf(total, upper);
     window.pads[spatial + dim] = total - window.pads[dim];
   }
   return success();
+}
+
+/// The sums with as much taken off in front, and off or added behind, that the sizes are those
+/// asked for.
+Value trimmed(NodeImport &n, const Trimming &trimming, Value sums) {
+  if (!sums || trimming.sizes.empty())
+    return sums;
+  bool upper = n.stringAttr("auto_pad", "NOTSET") == "SAME_UPPER";
+  auto sizes = n.dims(sums);
+  SmallVector<Value> lows(sizes.size()), highs(sizes.size());
+  for (auto [i, size] : llvm::enumerate(trimming.sizes)) {
+    size_t dim = 2 + i;
+    Value over = n.sub(n.sizeOf(sums, int64_t(dim)), n.integerScalar(size));
+    Value total = n("graph.max", {over, n.integerScalar(0)});
+    Value first = n.div(n.add(total, upper ? 0.0 : 1.0), n.integerScalar(2));
+    lows[dim] = n.unary("graph.neg", first);
+    highs[dim] = n.sub(first, over);
+    sizes[dim] = n.size(size);
+  }
+  return padTo(n, sums, lows, highs, sizes);
 }
 
 LogicalResult convTranspose(NodeImport &n) {
   // The convolution's own automatic padding is not this operator's.
   if (failed(n.needRank(0)) || failed(n.needRank(1)))
     return failure();
-  int64_t spatial = n.rank(n.input(0)) - 2;
-  if (spatial < 1 || n.rank(n.input(1)) != spatial + 2)
-    return n.error("operands x and w have ranks " + llvm::Twine(n.rank(n.input(0))) + " and " +
+  int64_t rank = n.rank(n.input(0)), spatial = rank - 2;
+  if (spatial < 1 || n.rank(n.input(1)) != rank)
+    return n.error("operands x and w have ranks " + llvm::Twine(rank) + " and " +
                    llvm::Twine(n.rank(n.input(1))));
   size_t count = size_t(spatial);
-  Window window;
+  Trimming trimming;
+  Window &window = trimming.window;
   for (AffineExpr size : ArrayRef(n.dims(n.input(1))).drop_front(2))
     window.kernel.push_back(NodeImport::known(size).value_or(1));
   window.strides = n.intsAttr("strides", Ints(count, 1));
   window.dilations = n.intsAttr("dilations", Ints(count, 1));
   window.pads = n.intsAttr("pads", Ints(2 * count, 0));
-  Ints extra = n.intsAttr("output_padding", Ints(count, 0));
+  trimming.extra = n.intsAttr("output_padding", Ints(count, 0));
   if (window.strides.size() != count || window.dilations.size() != count ||
-      window.pads.size() != 2 * count || extra.size() != count)
+      window.pads.size() != 2 * count || trimming.extra.size() != count)
     return n.error("strides, dilations, pads or output_padding are not those of " +
                    llvm::Twine(spatial) + " spatial dimensions");
-  if (failed(padTransposed(n, n.intsAttr("output_shape"), extra, window)))
+  if (failed(trimTo(n, n.intsAttr("output_shape"), trimming)))
     return failure();
   auto attributes = window.attributes(n);
-  attributes.push_back(n.integers("output_padding", extra));
+  attributes.push_back(n.integers("output_padding", trimming.extra));
   attributes.push_back(n.integer("group", n.intAttr("group", 1)));
-  return n.give({n("graph.conv_transpose", {n.input(0), n.input(1), n.maybe(2)}, attributes)});
+  bool isTrimmed = !trimming.sizes.empty();
+  Value sums = n("graph.conv_transpose",
+                 {n.input(0), n.input(1), isTrimmed ? n.none() : n.maybe(2)}, attributes);
+  sums = trimmed(n, trimming, sums);
+  if (isTrimmed && n.has(2)) // which what is added behind the sums gets too
+    sums = n.add(sums, n.alongDimension(n.input(2), 1, rank));
+  return n.give({sums});
 }
 
 /// ONNX has the offsets before the bias and the mask.
@@ -137,6 +181,8 @@ LogicalResult deformConv(NodeImport &n) {
   auto window = convolutionWindow(n, 1);
   if (failed(window))
     return failure();
+  if (window->isPadded())
+    return n.error("has no auto_pad in the standard");
   auto attributes = window->attributes(n);
   attributes.push_back(n.integer("group", n.intAttr("group", 1)));
   attributes.push_back(n.integer("offset_group", n.intAttr("offset_group", 1)));

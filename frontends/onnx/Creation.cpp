@@ -90,7 +90,7 @@ FailureOr<Type> randomType(NodeImport &n, bool like) {
 template <bool like> LogicalResult randomUniform(NodeImport &n) {
   auto type = randomType(n, like);
   return failed(type) ? failure()
-                      : n.give(n.graph.createTyped("graph.random_uniform", *type, {},
+                      : n.give(n.graph.createTyped("graph.random_uniform", *type, n.key(),
                                                    {n.real("low", n.floatAttr("low", 0)),
                                                     n.real("high", n.floatAttr("high", 1)),
                                                     n.integer("seed", n.seed())}));
@@ -99,7 +99,7 @@ template <bool like> LogicalResult randomUniform(NodeImport &n) {
 template <bool like> LogicalResult randomNormal(NodeImport &n) {
   auto type = randomType(n, like);
   return failed(type) ? failure()
-                      : n.give(n.graph.createTyped("graph.random_normal", *type, {},
+                      : n.give(n.graph.createTyped("graph.random_normal", *type, n.key(),
                                                    {n.real("mean", n.floatAttr("mean", 0)),
                                                     n.real("deviation", n.floatAttr("scale", 1)),
                                                     n.integer("seed", n.seed())}));
@@ -109,14 +109,14 @@ LogicalResult bernoulli(NodeImport &n) {
   if (!n.has(0))
     return n.error("operand 0 is missing");
   Type to = n.hasAttribute("dtype") ? n.typeAttr("dtype", 1) : n.element(n.input(0));
-  return to ? n.give({n("graph.bernoulli", {n.input(0)},
+  return to ? n.give({n("graph.bernoulli", {n.input(0), n.key()},
                         {n.type("to", to), n.integer("seed", n.seed())})})
             : failure();
 }
 
 LogicalResult multinomial(NodeImport &n) {
   Type to = n.typeAttr("dtype", 6);
-  return to ? n.give({n("graph.multinomial", {n.input(0)},
+  return to ? n.give({n("graph.multinomial", {n.input(0), n.key()},
                         {n.type("to", to), n.integer("sample_size", n.intAttr("sample_size", 1)),
                          n.integer("seed", n.seed())})})
             : failure();
@@ -131,18 +131,18 @@ LogicalResult dropout(NodeImport &n) {
   ModelForm form = n.importer.options.form;
   bool inference = form == ModelForm::Evaluation || n.opset < 12 || !n.has(2) ||
                    (training && training->size() == 1 && !(*training)[0]);
-  if (form == ModelForm::Training) {
+  auto dropped = [&](Value ratio, Value mode, Value key) {
+    int64_t seed = n.hasAttribute("seed") ? n.intAttr("seed") : n.seed();
+    return n.give(n.graph.create("graph.dropout", {x, ratio, mode, key}, n.integer("seed", seed)));
+  };
+  if (form == ModelForm::Training) { // which draws by its steps
     Value ratio = n.has(1)       ? n.input(1)
                   : n.opset < 12 ? n.scalar(x, n.floatAttr("ratio", 0.5))
                                  : n.graph.none();
-    return n.give(
-        n.graph.create("graph.dropout", {x, ratio, n.graph.scalar(n.builder.getI1Type(), 1)},
-                       n.integer("seed", n.hasAttribute("seed") ? n.intAttr("seed") : n.seed())));
+    return dropped(ratio, n.graph.scalar(n.builder.getI1Type(), 1), n.none());
   }
   if (!inference)
-    return n.give(
-        n.graph.create("graph.dropout", {x, n.maybe(1), n.input(2)},
-                       n.integer("seed", n.hasAttribute("seed") ? n.intAttr("seed") : n.seed())));
+    return dropped(n.maybe(1), n.input(2), n.key());
   if (!n.wants(1))
     return n.give({x});
   Type maskType = n.opset < 10 ? n.element(x) : n.builder.getI1Type(); // as x, then boolean

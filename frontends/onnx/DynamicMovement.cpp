@@ -211,15 +211,13 @@ LogicalResult pad(NodeImport &n) {
 LogicalResult tile(NodeImport &n) {
   Value x = n.input(0);
   if (n.opset < 6 && n.has(2)) { // a number of tiles, and the dimension along which they lie
-    auto tiles = n.scalarConstant(n.input(1)), axis = n.scalarConstant(n.input(2));
-    if (!tiles || !axis || failed(n.needRank(0)))
-      return n.error("the tiles or their axis are computed by the model, which is not supported");
-    auto along = n.axis(int64_t(*axis), n.rank(x));
-    if (failed(along))
+    if (failed(n.needRank(0)))
       return failure();
-    Ints repeats(size_t(n.rank(x)), 1);
-    repeats[size_t(*along)] = int64_t(*tiles);
-    n.inputs[1] = n.vector(repeats);
+    Type integer = n.builder.getI64Type();
+    Value tiles = n.cast(n.reshape(n.input(1), {n.size(1)}), integer),
+          axis = n.cast(n.reshape(n.input(2), {n.size(1)}), integer);
+    n.inputs[1] = n("graph.scatter_elements", {n.vector(Ints(size_t(n.rank(x)), 1)), axis, tiles},
+                    {n.integer("axis", 0)});
   }
   auto repeats = n.contents(n.input(1));
   if (!x || !repeats || !n.isRanked(x) || repeats->size() != size_t(n.rank(x)))

@@ -1,6 +1,7 @@
 // Operators that the first opsets had as experimental and that the standard has since dropped; old
 // converters wrote them, and ONNX Runtime still reads them.
 #include "frontends/onnx/Contrib.h"
+#include "frontends/onnx/Windows.h"
 
 namespace tensmith::onnx_import {
 namespace {
@@ -46,6 +47,20 @@ LogicalResult imageScaler(NodeImport &n) {
   return n.give({n.add(n.mul(n.input(0), n.floatAttr("scale", 1)), n.constant(channels))});
 }
 
+/// Of a picture whose size only the run tells.
+Value croppedOpen(NodeImport &n, const Ints &border, const Ints &size) {
+  Value x = n.input(0);
+  for (size_t i = 0; i < 2; ++i) {
+    auto axis = int64_t(2 + i);
+    Value start = n.integerScalar(border[1 - i]);
+    Value count = size.size() == 2
+                      ? n.integerScalar(size[i])
+                      : n.add(n.sizeOf(x, axis), -double(border[1 - i] + border[3 - i]));
+    x = cropped(n, x, axis, start, count);
+  }
+  return x;
+}
+
 /// The picture without its borders (left, top, right, bottom), or `scale` (height, width) of it
 /// from the first two on.
 LogicalResult crop(NodeImport &n) {
@@ -55,7 +70,7 @@ LogicalResult crop(NodeImport &n) {
   auto dims = n.dims(n.input(0));
   auto height = NodeImport::known(dims[2]), width = NodeImport::known(dims[3]);
   if (!height || !width)
-    return n.error("the picture's size is not known");
+    return n.give({croppedOpen(n, border, size)});
   int64_t rows = size.size() == 2 ? size[0] : *height - border[1] - border[3];
   int64_t columns = size.size() == 2 ? size[1] : *width - border[0] - border[2];
   bool fits = border[0] >= 0 && border[1] >= 0 && rows > 0 && columns > 0 &&

@@ -110,6 +110,7 @@ LogicalResult Importer::expandFunction(NodeImport &call, const onnx::FunctionPro
   Opsets opsets = opsetsOf(body.opset_import());
   Scope scope;
   scope.opsets = &opsets;
+  scope.isStandardBody = localFunction(call.node) != &function;
   scope.prefix = call.scope.prefix + displayName(call.node) + "/";
   for (int i = 0; i < body.input_size(); ++i)
     scope.values[body.input(i)] = call.input(size_t(i));

@@ -4,7 +4,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/States.h"
-#include "frontends/onnx/NodeImport.h"
+#include "frontends/onnx/Ranks.h"
 #include "frontends/onnx/Schemas.h"
 
 #include "mlir/IR/Iterators.h"
@@ -264,6 +264,22 @@ LogicalResult Importer::importNodes(const Nodes &nodes, ArrayRef<std::string> wa
   return importInOrder(nodes, *order, wanted, scope);
 }
 
+/// The standard writes the numbers of a function's body in f32, whatever type the function is
+/// called with: they are of the type that the operands beside them have.
+static void adoptTypes(NodeImport &node, const onnx::FunctionProto &schema) {
+  auto floatOf = [](Value x) {
+    return x ? dyn_cast<FloatType>(getElementTypeOrSelf(x.getType())) : FloatType();
+  };
+  auto isNumber = [&](Value x) {
+    return floatOf(x) && floatOf(x).isF32() && x.getDefiningOp<graph::ConstantOp>();
+  };
+  for (auto [i, number] : llvm::enumerate(node.inputs))
+    for (auto [j, other] : llvm::enumerate(node.inputs))
+      if (isNumber(number) && !isNumber(other) && floatOf(other) &&
+          inputParameter(schema, int(i)).variable == inputParameter(schema, int(j)).variable)
+        number = node.cast(number, floatOf(other));
+}
+
 LogicalResult Importer::importNode(const onnx::NodeProto &node, int number, Scope &scope) {
   Location location = locationOf(node, number, scope);
   if (++nodeCount_ > options.maxNodes)
@@ -281,8 +297,13 @@ LogicalResult Importer::importNode(const onnx::NodeProto &node, int number, Scop
   }
   const onnx::FunctionProto *local = localFunction(node);
   Rule rule = local ? nullptr : findRule(node.domain(), node.op_type());
-  LogicalResult result = rule ? rule(import) : expandFunction(import, local ? *local : *schema);
-  if (failed(result) || import.hasFailed())
+  if (scope.isStandardBody && schema)
+    adoptTypes(import, *schema);
+  auto apply = [&](NodeImport &node) {
+    LogicalResult result = rule ? rule(node) : expandFunction(node, local ? *local : *schema);
+    return failure(failed(result) || node.hasFailed());
+  };
+  if (failed(importForRanks(import, apply)))
     return failure();
   for (int i = 0; i < node.output_size(); ++i) {
     if (node.output(i).empty())

@@ -23,7 +23,8 @@ Opsets opsetsOf(const google::protobuf::RepeatedPtrField<onnx::OperatorSetIdProt
 struct Scope {
   Scope *parent = nullptr; ///< a subgraph's surroundings; a function has none
   const Opsets *opsets = nullptr;
-  std::string prefix; ///< of the names of nodes in locations
+  std::string prefix;          ///< of the names of nodes in locations
+  bool isStandardBody = false; ///< the standard's definition of a function, not the model's
   llvm::StringMap<mlir::Value> values;
 
   /// Null where the name is not defined.
@@ -67,6 +68,9 @@ public:
   graph::ShapeContext shapes;
   mlir::OpBuilder builder;
   int64_t randomSeeds = 0; ///< given out to operators that have none
+  /// The numbers of the iterations, of the loops whose bodies are being imported, the outermost
+  /// first.
+  llvm::SmallVector<mlir::Value> iterations;
   /// In training: values that have another in the next run.
   std::vector<std::pair<mlir::Value, mlir::Value>> updates;
 

@@ -117,7 +117,9 @@ LogicalResult buildLoop(NodeImport &n, Value trips, Value condition, ArrayRef<Va
       Block &block = region->emplaceBlock();
       block.addArguments(types, SmallVector<mlir::Location>(types.size(), n.graph.location));
       n.builder.setInsertionPointToEnd(&block);
+      n.importer.iterations.push_back(block.getArgument(0));
       auto built = body(block.getArguments());
+      n.importer.iterations.pop_back();
       if (failed(built)) {
         n.importer.retire(std::move(region));
         return failure();

@@ -1,5 +1,9 @@
 // Operators that rearrange elements by rules known from attributes and shapes alone.
 #include "frontends/onnx/ComputedAxes.h"
+#include "frontends/onnx/Loops.h"
+#include "frontends/onnx/Windows.h"
+
+#include <limits>
 
 using namespace tensmith::graph;
 
@@ -46,7 +50,38 @@ FailureOr<std::optional<Ints>> axesOf(NodeImport &n, size_t operand) {
 /// Whether axes are an operand that the model computes.
 bool axesAreComputed(NodeImport &n) {
   return !n.hasAttribute("axes") && n.has(1) && !n.constants(n.input(1)) &&
-         isCountedVector(n, n.input(1)) && n.has(0) && n.isRanked(n.input(0));
+         n.isRanked(n.input(1)) && n.rank(n.input(1)) == 1 && n.has(0) && n.isRanked(n.input(0));
+}
+
+/// x without dimensions of size 1. Of `open` ones only the run tells the size, and so the rank of
+/// the result: a branch for each answer, which what follows is imported in (Branches.h).
+Value withoutOnes(NodeImport &n, Value x, NodeImport::Dims dims, ArrayRef<int64_t> open) {
+  if (open.empty()) {
+    llvm::erase_if(dims, [](AffineExpr size) { return NodeImport::known(size) == 1; });
+    return n.reshape(x, dims);
+  }
+  int64_t dim = open.front();
+  Value isOne = n("graph.equal", {n.sizeOf(x, dim), n.integerScalar(1)});
+  auto without = dims;
+  without[size_t(dim)] = n.size(1);
+  return buildIf(
+      n, isOne, [&] { return withoutOnes(n, x, without, open.drop_front()); },
+      [&] { return withoutOnes(n, x, dims, open.drop_front()); });
+}
+
+LogicalResult squeezeOnes(NodeImport &n) {
+  constexpr size_t kMostOpen = 3; // each doubles the branches
+  auto dims = n.dims(n.input(0));
+  Ints open;
+  for (auto [dim, size] : llvm::enumerate(dims))
+    if (!NodeImport::known(size))
+      open.push_back(int64_t(dim));
+  if (open.size() <= kMostOpen)
+    return n.give({withoutOnes(n, n.input(0), dims, open)});
+  Value shape = n("graph.shape", {n.input(0)});
+  Value isKept = n.unary("graph.not", n("graph.equal", {shape, n.integerScalar(1)}));
+  Value sizes = n("graph.compress", {shape, isKept}, n.integer("axis", 0));
+  return n.give({n("graph.dynamic_reshape", {n.input(0), sizes}, n.boolean("allowzero", true))});
 }
 
 LogicalResult squeeze(NodeImport &n) {
@@ -55,18 +90,13 @@ LogicalResult squeeze(NodeImport &n) {
   auto given = axesOf(n, 1);
   if (failed(n.needRank(0)) || failed(given))
     return failure();
+  if (!*given)
+    return squeezeOnes(n);
   auto dims = n.dims(n.input(0));
-  Ints removed;
-  if (*given) {
-    auto axes = n.axes(**given, int64_t(dims.size()));
-    if (failed(axes))
-      return failure();
-    removed = *axes;
-  } else {
-    for (auto [dim, size] : llvm::enumerate(dims))
-      if (NodeImport::known(size) == 1)
-        removed.push_back(int64_t(dim));
-  }
+  auto axes = n.axes(**given, int64_t(dims.size()));
+  if (failed(axes))
+    return failure();
+  const Ints &removed = *axes;
   NodeImport::Dims kept;
   for (auto [dim, size] : llvm::enumerate(dims)) {
     if (!llvm::is_contained(removed, int64_t(dim)))
@@ -79,7 +109,7 @@ LogicalResult squeeze(NodeImport &n) {
 }
 
 LogicalResult unsqueeze(NodeImport &n) {
-  if (axesAreComputed(n))
+  if (axesAreComputed(n) && isCountedVector(n, n.input(1)))
     return n.give({insertComputedAxes(n, n.input(0), n.input(1))});
   auto given = axesOf(n, 1);
   if (failed(n.needRank(0)) || failed(given))
@@ -102,84 +132,130 @@ LogicalResult concat(NodeImport &n) {
   return n.give({n.graph.concat(operands, n.intAttr("axis", 1))});
 }
 
-/// Sizes of the parts along the axis, or nothing after an error.
-FailureOr<NodeImport::Dims> partSizes(NodeImport &n, AffineExpr whole) {
-  NodeImport::Dims sizes;
-  if (n.has(1)) {
-    auto known = n.contents(n.input(1));
-    if (!known)
-      return n.error("the sizes of the parts are computed by the model, which is not supported");
-    return NodeImport::Dims(*known);
+/// Parts of sizes that only the run tells: slices between their running sums, of which the last
+/// ends with the dimension, or the run fails.
+LogicalResult splitAt(NodeImport &n, Value sizes, int64_t axis) {
+  auto count = NodeImport::known(n.dims(sizes)[0]);
+  if (!count || *count != n.node.output_size())
+    return n.error("has not one size for each of its " + llvm::Twine(n.node.output_size()) +
+                   " outputs");
+  Value x = n.input(0), ends = n("graph.cumsum", {sizes}, n.integer("axis", 0));
+  Value starts = n.sub(ends, sizes);
+  SmallVector<Value> parts;
+  for (int64_t i = 0; i < *count; ++i) {
+    bool isLast = i + 1 == *count;
+    Value start = n.slice(starts, {i}, {n.size(1)});
+    Value end =
+        isLast ? n.vector({std::numeric_limits<int64_t>::max()}) : n.slice(ends, {i}, {n.size(1)});
+    parts.push_back(n("graph.dynamic_slice",
+                      {x, n.cast(start, n.builder.getI64Type()),
+                       n.cast(end, n.builder.getI64Type()), n.vector({axis}), n.none()}));
+    if (isLast) {
+      Value shape = n("graph.shape", {x});
+      Value wanted = n("graph.scatter_elements",
+                       {shape, n.vector({axis}),
+                        n.cast(n.slice(sizes, {i}, {n.size(1)}), n.builder.getI64Type())},
+                       {n.integer("axis", 0)});
+      parts.back() =
+          n("graph.dynamic_reshape", {parts.back(), wanted}, {n.boolean("allowzero", true)});
+    }
   }
-  if (n.hasAttribute("split")) {
-    for (int64_t size : n.intsAttr("split"))
-      sizes.push_back(n.size(size));
-    return sizes;
+  return n.give(parts);
+}
+
+/// Parts whose sizes, i64 scalars of known contents, are expressions of sizes.
+LogicalResult splitOpen(NodeImport &n, ArrayRef<Value> sizes, int64_t axis) {
+  Value x = n.input(0), start = n.integerScalar(0), whole = n.sizeOf(x, axis);
+  SmallVector<Value> parts;
+  for (Value size : sizes) {
+    bool isLast = parts.size() + 1 == sizes.size();
+    Value rest = n.sub(whole, start);
+    Value part = cropped(n, x, axis, start, isLast ? rest : size);
+    auto count = n.contents(size);
+    if (part && count && isLast) { // which the run checks to be the size
+      auto dims = n.dims(part);
+      dims[size_t(axis)] = count->front();
+      part = n.reshape(part, dims);
+    }
+    parts.push_back(part);
+    start = n.add(start, size);
   }
+  return n.give(parts);
+}
+
+LogicalResult splitKnown(NodeImport &n, ArrayRef<int64_t> sizes, int64_t axis) {
+  Value x = n.input(0);
+  auto dims = n.dims(x);
+  auto whole = NodeImport::known(dims[size_t(axis)]);
+  SmallVector<Value> parts;
+  int64_t start = 0;
+  for (int64_t size : sizes) {
+    if (size < 0)
+      return n.error("has a part of size " + llvm::Twine(size));
+    Ints starts(dims.size(), 0);
+    starts[size_t(axis)] = start;
+    dims[size_t(axis)] = n.size(size);
+    parts.push_back(n.slice(x, starts, dims));
+    start += size;
+  }
+  if (whole && *whole != start)
+    return n.error("splits a dimension of " + llvm::Twine(*whole) + " into parts that add up to " +
+                   llvm::Twine(start));
+  return n.give(parts);
+}
+
+/// As many parts as there are outputs, of one size but for the last, which is what remains.
+LogicalResult splitEvenly(NodeImport &n, int64_t axis) {
   int64_t parts = n.intAttr("num_outputs", n.node.output_size());
   if (parts <= 0 || parts != n.node.output_size())
     return n.error("has " + llvm::Twine(n.node.output_size()) + " outputs and num_outputs " +
                    llvm::Twine(parts));
-  auto known = NodeImport::known(whole);
-  AffineExpr each = known ? n.size((*known + parts - 1) / parts) : whole.ceilDiv(parts);
-  sizes.assign(size_t(parts), each);
-  if (known) // the last is what remains
-    sizes.back() =
-        n.size(std::max<int64_t>(*known - (parts - 1) * ((*known + parts - 1) / parts), 0));
-  return sizes;
-}
-
-/// Parts of sizes that the model computes: slices between their running sums.
-LogicalResult splitAt(NodeImport &n, Value sizes, int64_t axis) {
-  if (NodeImport::known(n.dims(sizes)[0]) != n.node.output_size())
-    return n.error("has not one size for each of its " + llvm::Twine(n.node.output_size()) +
-                   " outputs");
-  Value ends = n("graph.cumsum", {sizes}, n.integer("axis", 0)), starts = n.sub(ends, sizes);
-  SmallVector<Value> parts;
-  for (int64_t i = 0; i < n.node.output_size(); ++i) {
-    Value start = n.slice(starts, {i}, {n.size(1)}), end = n.slice(ends, {i}, {n.size(1)});
-    parts.push_back(n("graph.dynamic_slice", {n.input(0), start, end, n.vector({axis}), n.none()}));
+  if (auto whole = NodeImport::known(n.dims(n.input(0))[size_t(axis)])) {
+    int64_t each = (*whole + parts - 1) / parts;
+    Ints sizes(size_t(parts), each);
+    sizes.back() = std::max<int64_t>(*whole - (parts - 1) * each, 0);
+    return splitKnown(n, sizes, axis);
   }
-  return n.give(parts);
+  Value whole = n.sizeOf(n.input(0), axis);
+  Value each = n.div(n.add(whole, double(parts - 1)), n.integerScalar(parts));
+  SmallVector<Value> sizes(size_t(parts), each);
+  sizes.back() = n.sub(whole, n.mul(each, double(parts - 1)));
+  return splitOpen(n, sizes, axis);
 }
 
 LogicalResult split(NodeImport &n) {
   if (failed(n.needRank(0)))
     return failure();
-  Value x = n.input(0);
-  auto dims = n.dims(x);
-  auto axis = n.axis(n.intAttr("axis"), int64_t(dims.size()));
+  auto axis = n.axis(n.intAttr("axis"), n.rank(n.input(0)));
   if (failed(axis))
     return failure();
-  if (n.has(1) && !n.constants(n.input(1)) && isCountedVector(n, n.input(1)))
-    return splitAt(n, n.input(1), *axis);
-  auto sizes = partSizes(n, dims[size_t(*axis)]);
-  if (failed(sizes))
+  if (n.node.output_size() == 1 && !n.has(1) && !n.hasAttribute("split"))
+    return n.give({n.input(0)});
+  auto dims = n.dims(n.input(0));
+  bool isOpen = !NodeImport::known(dims[size_t(*axis)]);
+  auto isOfOutputs = [&](size_t count) {
+    return count == size_t(n.node.output_size())
+               ? success()
+               : n.error("has " + llvm::Twine(n.node.output_size()) + " outputs for " +
+                         llvm::Twine(count) + " parts");
+  };
+  if (!n.has(1) && !n.hasAttribute("split"))
+    return splitEvenly(n, *axis);
+  Value given = n.has(1) ? n.input(1) : n.vector(n.intsAttr("split"));
+  if (auto sizes = n.constants(given); sizes && !isOpen)
+    return failed(isOfOutputs(sizes->size())) ? failure() : splitKnown(n, *sizes, *axis);
+  if (!n.isRanked(given) || n.rank(given) != 1)
+    return n.error("operand 1, the sizes of the parts, is no vector");
+  auto contents = n.contents(given);
+  if (!contents)
+    return splitAt(n, given, *axis);
+  if (failed(isOfOutputs(contents->size())))
     return failure();
-  if (sizes->size() != size_t(n.node.output_size()))
-    return n.error("has " + llvm::Twine(n.node.output_size()) + " outputs for " +
-                   llvm::Twine(sizes->size()) + " parts");
-  if (sizes->size() == 1)
-    return n.give({x});
-  SmallVector<Value> parts;
-  int64_t start = 0;
-  for (AffineExpr size : *sizes) {
-    auto known = NodeImport::known(size);
-    if (!known)
-      return n.error("splits a dimension whose size only the run tells, which is not supported");
-    if (*known < 0)
-      return n.error("has a part of size " + llvm::Twine(*known));
-    Ints starts(dims.size(), 0);
-    starts[size_t(*axis)] = start;
-    dims[size_t(*axis)] = size;
-    parts.push_back(n.slice(x, starts, dims));
-    start += *known;
-  }
-  auto whole = NodeImport::known(n.dims(x)[size_t(*axis)]);
-  if (whole && *whole != start)
-    return n.error("splits a dimension of " + llvm::Twine(*whole) + " into parts that add up to " +
-                   llvm::Twine(start));
-  return n.give(parts);
+  SmallVector<Value> sizes;
+  for (int64_t i = 0; i < n.node.output_size(); ++i)
+    sizes.push_back(
+        n.cast(n.reshape(n.slice(given, {i}, {n.size(1)}), {}), n.builder.getI64Type()));
+  return splitOpen(n, sizes, *axis);
 }
 
 /// Picture blocks of b by b places as channels, or back: [N, C b b, H, W] and [N, C, H b, W b]. The

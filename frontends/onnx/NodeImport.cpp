@@ -146,6 +146,7 @@ constexpr int64_t kSomeRank = 8; // of what has none that is known
 bool NodeImport::checkRank(Value x) const {
   if (isRanked(x))
     return true;
+  lackingRank_ = lackingRank_ ? lackingRank_ : x;
   if (!std::exchange(hasFailed_, true))
     (void)error("a tensor has no known rank, which this operator needs; give the model's inputs "
                 "shapes");
@@ -161,9 +162,11 @@ int64_t NodeImport::rank(Value x) const { return checkRank(x) ? GraphCode::rank(
 LogicalResult NodeImport::needRank(size_t number) const {
   if (!has(number))
     return error("operand " + Twine(number) + " is missing");
-  if (!isRanked(input(number)))
+  if (!isRanked(input(number))) {
+    lackingRank_ = lackingRank_ ? lackingRank_ : input(number);
     return error("operand " + Twine(number) +
                  " has no known rank, which this operator needs; give the model's inputs shapes");
+  }
   return success();
 }
 
@@ -215,6 +218,16 @@ std::optional<double> NodeImport::scalarConstant(Value value) const {
   if (!tensor.ok() || tensor->size() != 1 || tensor->type() == DataType::String)
     return std::nullopt;
   return tensor->getDouble(0);
+}
+
+Value NodeImport::key() const {
+  if (hasAttribute("seed"))
+    return none();
+  constexpr int64_t kMultiplier = 6364136223846793005; // Knuth's, of MMIX
+  Value key = op("graph.run_key", {});
+  for (Value iteration : importer.iterations)
+    key = add(mul(key, integerScalar(kMultiplier)), iteration);
+  return key;
 }
 
 int64_t NodeImport::seed() {

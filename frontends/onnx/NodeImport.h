@@ -48,6 +48,15 @@ public:
   LogicalResult error(const llvm::Twine &message) const;
   /// Whether there was an error that no rule was told of.
   bool hasFailed() const { return hasFailed_; }
+  /// The first value whose rank was asked for and is not known.
+  Value lackingRank() const { return lackingRank_; }
+  /// The node before any rule, with another operand.
+  NodeImport with(size_t number, Value operand) const {
+    NodeImport other(importer, graph, node, schema_, opset, scope);
+    other.inputs = inputs;
+    other.inputs[number] = operand;
+    return other;
+  }
 
   // Attributes of the node; where it has none of that name, the schema's default, or `fallback`.
   // One of another kind than is asked for is an error.
@@ -114,6 +123,9 @@ public:
     return broadcast(graph.scalar(element, value), dims);
   }
   int64_t seed();
+  /// What a random operator draws by besides its seed: absent where the node has one, else the
+  /// run's key, another one for each iteration of the loops around it.
+  Value key() const;
 
   Importer &importer;
   const onnx::NodeProto &node;
@@ -128,6 +140,7 @@ private:
 
   const onnx::FunctionProto *schema_;
   mutable bool hasFailed_ = false;
+  mutable Value lackingRank_;
 };
 
 } // namespace tensmith::onnx_import

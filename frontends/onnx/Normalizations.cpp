@@ -25,67 +25,95 @@ template <OperatorName name> LogicalResult softmax(NodeImport &n) {
   return n.give({n.reshape(n(name, {flat}, {n.integer("axis", 1)}), dims)});
 }
 
-/// Mean and variance of the batch, which in training are of all processes, and the running ones
-/// moved toward them.
-LogicalResult batchNormTraining(NodeImport &n, NamedAttribute epsilon) {
-  Value x = n.input(0);
-  int64_t rank = n.rank(x);
+/// Of the batch, for each channel; in training of all processes' batches.
+struct Moments {
+  Value mean, variance;
+};
+
+Moments momentsOf(NodeImport &n) {
+  Value x = n.widen(n.input(0));
   Ints axes{0};
-  for (int64_t dim = 2; dim < rank; ++dim)
+  for (int64_t dim = 2; dim < n.rank(x); ++dim)
     axes.push_back(dim);
-  NodeImport::Dims channels{n.dims(x)[1]};
-  double momentum = n.floatAttr("momentum", 0.9);
-  Value wide = n.widen(x);
   auto meanOfBatch = [&](Value value) {
     Value mean = n.mean(value, axes);
     return n.importer.options.form == ModelForm::Training ? n("graph.all_reduce_mean", {mean})
                                                           : mean;
   };
-  Value mean = meanOfBatch(wide), centred = n.sub(wide, mean);
-  Value variance = meanOfBatch(n.mul(centred, centred));
-  mean = n.reshape(mean, channels);
-  variance = n.reshape(variance, channels);
+  Value mean = meanOfBatch(x), centred = n.sub(x, mean);
+  NodeImport::Dims channels{n.dims(x)[1]};
+  return {n.reshape(mean, channels), n.reshape(meanOfBatch(n.mul(centred, centred)), channels)};
+}
+
+/// Normalised by the batch, and the running statistics moved toward the batch's, which opsets
+/// before 14 give as well.
+LogicalResult batchNormTraining(NodeImport &n, NamedAttribute epsilon) {
+  double momentum = n.floatAttr("momentum", 0.9);
+  Moments now = momentsOf(n);
+  Value mean = n.cast(now.mean, n.element(n.input(3))),
+        variance = n.cast(now.variance, n.element(n.input(4)));
   auto moved = [&](Value running, Value now) {
-    return n.add(n.mul(running, momentum), n.mul(n.cast(now, n.element(running)), 1 - momentum));
+    return n.add(n.mul(running, momentum), n.mul(now, 1 - momentum));
   };
-  Value y = n("graph.batch_norm",
-              {x, n.input(1), n.input(2), n.cast(mean, n.element(n.input(3))),
-               n.cast(variance, n.element(n.input(4)))},
-              epsilon);
+  Value y = n("graph.batch_norm", {n.input(0), n.input(1), n.input(2), mean, variance}, epsilon);
   Value nextMean = moved(n.input(3), mean), nextVariance = moved(n.input(4), variance);
   if (n.importer.options.form == ModelForm::Training && nextMean && nextVariance) {
     n.importer.updates.push_back({n.input(3), nextMean});
     n.importer.updates.push_back({n.input(4), nextVariance});
   }
-  return n.give({y, nextMean, nextVariance});
+  return n.give({y, nextMean, nextVariance, mean, variance});
 }
 
 /// Before opset 9, with spatial = 0: statistics for each place of each channel.
-LogicalResult batchNormByPlace(NodeImport &n) {
-  Value x = n.input(0), epsilon = n.scalar(n.input(4), n.floatAttr("epsilon", 1e-5));
-  Value factor = n.mul(n.input(1), n.rsqrt(n.add(n.input(4), epsilon)));
-  Value y = n.add(n.mul(n.sub(x, n.input(3)), factor), n.input(2));
-  return n.give({y, n.input(3), n.input(4), n.input(3), n.input(4)});
+LogicalResult batchNormByPlace(NodeImport &n, bool isTraining) {
+  Value x = n.input(0), mean = n.input(3), variance = n.input(4);
+  Value nextMean = mean, nextVariance = variance;
+  if (isTraining) {
+    double momentum = n.floatAttr("momentum", 0.9);
+    Value wide = n.widen(x), of = n.mean(wide, {0}), centred = n.sub(wide, of);
+    auto placed = [&](Value value, Value like) {
+      return n.reshape(n.cast(value, n.element(like)), n.dims(like));
+    };
+    Value now = placed(of, mean), spread = placed(n.mean(n.mul(centred, centred), {0}), variance);
+    nextMean = n.add(n.mul(mean, momentum), n.mul(now, 1 - momentum));
+    nextVariance = n.add(n.mul(variance, momentum), n.mul(spread, 1 - momentum));
+    mean = now;
+    variance = spread;
+  }
+  Value epsilon = n.scalar(variance, n.floatAttr("epsilon", 1e-5));
+  Value factor = n.mul(n.input(1), n.rsqrt(n.add(variance, epsilon)));
+  Value y = n.add(n.mul(n.sub(x, mean), factor), n.input(2));
+  return n.give({y, nextMean, nextVariance, mean, variance});
+}
+
+/// Whether the node as it stands normalises by the batch. Before opset 14 it does where it gives
+/// statistics, unless it says that it is a test.
+bool normalisesByBatch(NodeImport &n) {
+  if (n.opset >= 14)
+    return n.intAttr("training_mode") != 0;
+  bool givesStatistics = n.wants(1) || n.wants(2) || n.wants(3) || n.wants(4);
+  return givesStatistics && !(n.opset < 7 && n.intAttr("is_test"));
 }
 
 LogicalResult batchNorm(NodeImport &n) {
   if (n.inputCount() < 5 || llvm::is_contained(n.inputs, Value()))
     return n.error("has not the 5 operands x, scale, bias, mean and variance");
-  if (failed(n.needRank(0)) || n.rank(n.input(0)) < 2)
-    return n.error("operand 0 has not a known rank of 2 or more");
-  if (n.opset < 9 && !n.intAttr("spatial", 1))
-    return batchNormByPlace(n);
-  NamedAttribute epsilon = n.real("epsilon", n.floatAttr("epsilon", 1e-5));
+  if (failed(n.needRank(0)))
+    return failure();
+  if (n.rank(n.input(0)) < 2)
+    return n.error("operand 0 has not a rank of 2 or more");
   ModelForm form = n.importer.options.form;
+  bool isTraining = form == ModelForm::AsGiven && normalisesByBatch(n);
+  if (n.opset < 9 && !n.intAttr("spatial", 1))
+    return batchNormByPlace(n, isTraining);
+  NamedAttribute epsilon = n.real("epsilon", n.floatAttr("epsilon", 1e-5));
   bool becomesTraining = form == ModelForm::Training;
   if (becomesTraining &&
       !isa_and_nonnull<mlir::func::FuncOp>(n.builder.getInsertionBlock()->getParentOp()))
     return n.error("stands in a branch or a loop, where its running statistics can't be trained");
-  bool isTraining = n.opset >= 14 && n.intAttr("training_mode") && form == ModelForm::AsGiven;
   if (becomesTraining || isTraining)
     return batchNormTraining(n, epsilon);
   Value y = n("graph.batch_norm", ArrayRef<Value>(n.inputs).take_front(5), epsilon);
-  // Before opset 14 the statistics, which inference does not change, could be asked for.
   return n.give({y, n.input(3), n.input(4), n.input(3), n.input(4)});
 }
 

@@ -4,11 +4,17 @@
 #include "frontends/onnx/Windows.h"
 
 #include <cmath>
+#include <limits>
 
 namespace tensmith::onnx_import {
 namespace {
 
-FailureOr<SmallVector<NamedAttribute>> poolAttributes(NodeImport &n) {
+struct Pool {
+  Window window;
+  SmallVector<NamedAttribute> attributes;
+};
+
+FailureOr<Pool> poolOf(NodeImport &n) {
   if (failed(n.needRank(0)))
     return failure();
   auto window = windowOf(n, n.input(0));
@@ -18,27 +24,82 @@ FailureOr<SmallVector<NamedAttribute>> poolAttributes(NodeImport &n) {
   attributes.push_back(n.integers("kernel", window->kernel));
   bool automatic = llvm::StringRef(n.stringAttr("auto_pad")).starts_with("SAME");
   attributes.push_back(n.boolean("ceil_mode", n.intAttr("ceil_mode") && !automatic));
-  return attributes;
+  return Pool{*window, attributes};
+}
+
+/// The number that every other one of the type is at least.
+Value least(NodeImport &n, Value x) {
+  Type element = n.element(x);
+  if (auto integer = mlir::dyn_cast<mlir::IntegerType>(element))
+    return n.scalar(x, integer.isUnsigned() ? 0 : -std::ldexp(1.0, int(integer.getWidth()) - 1));
+  return n.scalar(x, -std::numeric_limits<double>::infinity());
+}
+
+/// Indices into what was padded, as ones into x. Numbers count along the last of `order` first.
+Value withoutPadding(NodeImport &n, const Window &window, Value indices, Value padded,
+                     ArrayRef<int64_t> order) {
+  Value x = n.input(0), rest = indices, result, stride = n.integerScalar(1);
+  for (int64_t dim : llvm::reverse(order)) {
+    Value size = n.sizeOf(padded, dim);
+    Value at = n("graph.mod", {rest, size});
+    if (dim >= 2 && window.isPadded(size_t(dim - 2)))
+      at = n.sub(at, window.lows[size_t(dim - 2)]);
+    at = n.mul(at, stride);
+    result = result ? n.add(result, at) : at;
+    rest = n.div(rest, size);
+    stride = n.mul(stride, n.sizeOf(x, dim));
+  }
+  return result;
+}
+
+/// Of windows whose padding only the run tells: the padding is below every number of x, so that
+/// none of its indices is found.
+Value paddedIndices(NodeImport &n, const Pool &pool) {
+  Value x = n.input(0);
+  int64_t rank = n.rank(x);
+  if (mlir::isa<mlir::IntegerType>(n.element(x))) // of 8 bits
+    x = n.cast(x, n.builder.getI32Type());
+  else
+    x = n("graph.max", {n.widen(x), n.scalar(n.widen(x), std::numeric_limits<float>::lowest())});
+  Value padded = paddedFor(n, pool.window, x, least(n, x));
+  auto order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
+  if (n.intAttr("storage_order") && rank > 3)
+    std::swap(order[size_t(rank) - 1], order[size_t(rank) - 2]);
+  return withoutPadding(n, pool.window, n("graph.max_pool_indices", {padded}, pool.attributes),
+                        padded, order);
 }
 
 LogicalResult maxPool(NodeImport &n) {
-  auto attributes = poolAttributes(n);
-  if (failed(attributes))
+  auto pool = poolOf(n);
+  if (failed(pool))
     return failure();
-  SmallVector<Value> results{n("graph.max_pool", {n.input(0)}, *attributes)};
+  Value x = paddedFor(n, pool->window, n.input(0), least(n, n.input(0)));
+  SmallVector<Value> results{n("graph.max_pool", {x}, pool->attributes)};
   if (n.wants(1)) {
-    attributes->push_back(n.boolean("column_major", n.intAttr("storage_order")));
-    results.push_back(n("graph.max_pool_indices", {n.input(0)}, *attributes));
+    pool->attributes.push_back(n.boolean("column_major", n.intAttr("storage_order")));
+    results.push_back(pool->window.isPadded() ? paddedIndices(n, *pool)
+                                              : n("graph.max_pool_indices", {x}, pool->attributes));
   }
   return n.give(results);
 }
 
+/// Where only the run tells the padding: the mean with it, by the part of the window that it
+/// leaves.
 LogicalResult averagePool(NodeImport &n) {
-  auto attributes = poolAttributes(n);
-  if (failed(attributes))
+  auto pool = poolOf(n);
+  if (failed(pool))
     return failure();
-  attributes->push_back(n.boolean("count_include_pad", n.intAttr("count_include_pad")));
-  return n.give({n("graph.average_pool", {n.input(0)}, *attributes)});
+  bool counts = n.intAttr("count_include_pad"), divides = pool->window.isPadded() && !counts;
+  pool->attributes.push_back(n.boolean("count_include_pad", counts || divides));
+  auto mean = [&](Value x) {
+    return n("graph.average_pool", {paddedFor(n, pool->window, x)}, pool->attributes);
+  };
+  Value x = n.input(0), y = mean(x);
+  if (!divides)
+    return n.give({y});
+  auto sizes = n.dims(x);
+  sizes[0] = sizes[1] = n.size(1);
+  return n.give({n.div(y, mean(n.filled(n.element(x), sizes, 1)))});
 }
 
 /// The norm's exponent, which the first opset has as a float; 0, with an error, of one that is no
@@ -54,14 +115,14 @@ int64_t exponentOf(NodeImport &n) {
 }
 
 LogicalResult lpPool(NodeImport &n) {
-  auto attributes = poolAttributes(n);
-  if (failed(attributes))
+  auto pool = poolOf(n);
+  if (failed(pool))
     return failure();
   int64_t p = exponentOf(n);
   if (p == 0)
     return failure();
-  attributes->push_back(n.integer("p", p));
-  return n.give({n("graph.lp_pool", {n.input(0)}, *attributes)});
+  pool->attributes.push_back(n.integer("p", p));
+  return n.give({n("graph.lp_pool", {paddedFor(n, pool->window, n.input(0))}, pool->attributes)});
 }
 
 LogicalResult maxUnpool(NodeImport &n) {

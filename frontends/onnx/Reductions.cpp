@@ -12,6 +12,7 @@ struct Reduced {
   bool keepdims = true;
   bool isIdentity = false; ///< noop_with_empty_axes
   Value computedAxes;      ///< a vector, where the model computes them
+  bool noneAreAll = false; ///< of those, if there turn out to be none
 };
 
 /// Axes are an attribute, or an operand since opset 13 (ReduceSum) and 18; none are all.
@@ -26,10 +27,11 @@ FailureOr<Reduced> reduction(NodeImport &n) {
     auto dims = n.dims(n.input(1));
     if (known)
       result.axes = *known;
-    else if (dims.size() != 1 || !NodeImport::known(dims[0]))
-      return n.error("the axes are no vector of known length");
+    else if (dims.size() != 1)
+      return n.error("the axes are no vector");
     else if (NodeImport::known(dims[0]) != 0) {
       result.computedAxes = n.input(1);
+      result.noneAreAll = !n.intAttr("noop_with_empty_axes");
       return result;
     }
   }
@@ -46,10 +48,10 @@ FailureOr<Reduced> reduction(NodeImport &n) {
 }
 
 /// x with `step` applied along each dimension that is among the axes, which the model computes.
-Value alongComputedAxes(NodeImport &n, Value x, Value axes,
+Value alongComputedAxes(NodeImport &n, Value x, Value axes, bool noneAreAll,
                         llvm::function_ref<Value(Value x, int64_t dim)> step) {
   int64_t rank = n.rank(x);
-  Value among = amongAxes(n, axes, rank);
+  Value among = amongAxes(n, axes, rank, noneAreAll);
   for (int64_t dim = 0; dim < rank && x && among; ++dim) {
     Value chosen = n.reshape(n.slice(among, {dim}, {n.size(1)}), {});
     x = buildIf(n, chosen, [&] { return step(x, dim); }, [&] { return x; });
@@ -60,9 +62,9 @@ Value alongComputedAxes(NodeImport &n, Value x, Value axes,
 Value reduceOver(NodeImport &n, StringRef name, Value x, const Reduced &r, bool keepdims) {
   if (!r.computedAxes || !x)
     return n.reduce(name, x, r.axes, keepdims);
-  x = alongComputedAxes(n, x, r.computedAxes,
+  x = alongComputedAxes(n, x, r.computedAxes, r.noneAreAll,
                         [&](Value x, int64_t dim) { return n.reduce(name, x, {dim}, true); });
-  return keepdims || !x ? x : removeComputedAxes(n, x, r.computedAxes);
+  return keepdims || !x ? x : removeComputedAxes(n, x, r.computedAxes, r.noneAreAll);
 }
 
 Value identity(NodeImport &, Value x) { return x; }
@@ -135,7 +137,7 @@ LogicalResult reduceLogSumExp(NodeImport &n) {
   if (r->keepdims)
     return n.give({result});
   // The dimensions that remain of the axes have size 1.
-  return n.give({r->computedAxes ? removeComputedAxes(n, result, r->computedAxes)
+  return n.give({r->computedAxes ? removeComputedAxes(n, result, r->computedAxes, r->noneAreAll)
                                  : n.reduce("graph.reduce_sum", result, r->axes, false)});
 }
 
@@ -160,7 +162,7 @@ template <OperatorName name> LogicalResult cumulative(NodeImport &n) {
   };
   auto number = n.constants(n.input(1));
   if (!number)
-    return n.give({alongComputedAxes(n, n.input(0), n.input(1), along)});
+    return n.give({alongComputedAxes(n, n.input(0), n.input(1), false, along)});
   if (number->size() != 1)
     return n.error("the axis has " + llvm::Twine(number->size()) + " elements, not 1");
   auto axis = n.axis((*number)[0], n.rank(n.input(0)));

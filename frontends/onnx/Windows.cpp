@@ -1,27 +1,50 @@
 // Strides, pads and dilations with their defaults; see Windows.h.
 #include "frontends/onnx/Windows.h"
 
+using tensmith::graph::GraphBuilder;
+
 namespace tensmith::onnx_import {
 namespace {
 
+/// The padding in front of a dimension of which only the run tells the size n. Windows begin at
+/// every stride, ceil(n / stride) of them, and reach over the elements by max(c - m, 0), where c is
+/// reach - 1 and m is (n - 1) mod stride. Half of that stands in front, rounded down or, `lower`,
+/// up.
+///
+/// What stands behind may be more than the rest, as long as no further window fits: with c in all
+/// the result has floor((n - 1) / stride) + 1 elements, as those of explicit pads are written.
+void padOpen(NodeImport &n, Value x, Window &window, size_t dim, bool lower) {
+  int64_t c = window.reach(dim) - 1, stride = window.strides[dim];
+  int64_t most = (c + lower) / 2, least = (std::max<int64_t>(c - stride + 1, 0) + lower) / 2;
+  size_t spatial = window.kernel.size();
+  window.pads[dim] = window.pads[spatial + dim] = 0;
+  if (most == least) {
+    window.pads[dim] = most;
+    window.pads[spatial + dim] = c - most;
+    return;
+  }
+  Value size = n.add(n.sizeOf(x, int64_t(2 + dim)), double(stride - 1));
+  Value m = n("graph.mod", {size, n.integerScalar(stride)});
+  Value over = n("graph.max", {n.sub(n.integerScalar(c), m), n.integerScalar(0)});
+  window.lows[dim] = n.div(n.add(over, double(lower)), n.integerScalar(2));
+}
+
 /// Pads such that there are ceil(size / stride) results, an odd one at the end (or the start).
-LogicalResult padToSame(NodeImport &n, Value x, Window &window, bool lower) {
+void padToSame(NodeImport &n, Value x, Window &window, bool lower) {
   size_t spatial = window.kernel.size();
   auto dims = n.dims(x);
   for (size_t dim = 0; dim < spatial; ++dim) {
-    int64_t reach = (window.kernel[dim] - 1) * window.dilations[dim] + 1;
-    int64_t stride = window.strides[dim], total = reach - stride;
     auto size = NodeImport::known(dims[2 + dim]);
-    if (size)
-      total = ((*size + stride - 1) / stride - 1) * stride + reach - *size;
-    else if (stride != 1)
-      return n.error("auto_pad with a stride needs the size of dimension " + llvm::Twine(2 + dim) +
-                     ", which only the run tells; give the input a fixed shape");
+    if (!size) {
+      padOpen(n, x, window, dim, lower);
+      continue;
+    }
+    int64_t stride = window.strides[dim];
+    int64_t total = ((*size + stride - 1) / stride - 1) * stride + window.reach(dim) - *size;
     total = std::max<int64_t>(total, 0);
     window.pads[dim] = lower ? total - total / 2 : total / 2;
     window.pads[spatial + dim] = total - window.pads[dim];
   }
-  return success();
 }
 
 } // namespace
@@ -36,6 +59,7 @@ FailureOr<Window> windowOf(NodeImport &n, Value x, ArrayRef<int64_t> kernel) {
   window.strides = n.intsAttr("strides", Ints(count, 1));
   window.dilations = n.intsAttr("dilations", Ints(count, 1));
   window.pads = n.intsAttr("pads", Ints(2 * count, 0));
+  window.lows.resize(count);
   if (window.kernel.size() != count || window.strides.size() != count ||
       window.dilations.size() != count || window.pads.size() != 2 * count)
     return n.error("kernel_shape, strides, dilations or pads are not those of " +
@@ -52,11 +76,51 @@ FailureOr<Window> windowOf(NodeImport &n, Value x, ArrayRef<int64_t> kernel) {
   if (automatic == "VALID")
     window.pads.assign(2 * count, 0);
   else if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
-    if (failed(padToSame(n, x, window, automatic == "SAME_LOWER")))
-      return failure();
+    padToSame(n, x, window, automatic == "SAME_LOWER");
   } else if (automatic != "NOTSET" && !automatic.empty())
     return n.error("auto_pad is '" + automatic + "', which is not known");
   return window;
+}
+
+Value paddedFor(NodeImport &n, const Window &window, Value x, Value filling) {
+  if (!x || !window.isPadded())
+    return x;
+  auto sizes = n.dims(x);
+  SmallVector<Value> lows(sizes.size()), highs(sizes.size());
+  for (auto [dim, low] : llvm::enumerate(window.lows)) {
+    if (!window.isPadded(dim))
+      continue;
+    int64_t total = window.reach(dim) - 1;
+    sizes[2 + dim] = sizes[2 + dim] + total;
+    lows[2 + dim] = low;
+    highs[2 + dim] = n.sub(n.integerScalar(total), low);
+  }
+  return padTo(n, x, lows, highs, sizes, filling);
+}
+
+Value padTo(NodeImport &n, Value x, ArrayRef<Value> lows, ArrayRef<Value> highs,
+            ArrayRef<AffineExpr> sizes, Value filling) {
+  SmallVector<Value> pads;
+  for (ArrayRef<Value> side : {lows, highs})
+    for (Value count : side)
+      pads.push_back(count ? n.reshape(count, {n.size(1)}) : n.vector({0}));
+  if (!x || llvm::is_contained(pads, Value()))
+    return {};
+  return GraphBuilder::first(n.graph.createTyped(
+      "graph.dynamic_pad", n.graph.shapes.tensorType(n.element(x), sizes),
+      {x, n.concat(pads, 0), filling ? filling : n.none(), n.none()}, n.text("mode", "constant")));
+}
+
+Value cropped(NodeImport &n, Value x, int64_t axis, Value start, Value size) {
+  auto count = n.contents(size);
+  if (!x || !start || !count)
+    return {};
+  auto sizes = n.dims(x);
+  SmallVector<Value> lows(sizes.size()), highs(sizes.size());
+  lows[size_t(axis)] = n.unary("graph.neg", start);
+  highs[size_t(axis)] = n.sub(n.add(start, size), n.sizeOf(x, axis));
+  sizes[size_t(axis)] = count->front();
+  return padTo(n, x, lows, highs, sizes);
 }
 
 } // namespace tensmith::onnx_import

@@ -1,6 +1,7 @@
 // Uses of operators, and sizes; see EvaluatedOperators.h.
 #include "frontends/text/EvaluatedOperators.h"
 
+#include "base/Philox.h"
 #include "compiler/graph/Constants.h"
 #include "reference/Reference.h"
 
@@ -162,12 +163,13 @@ static bool isRandom(const OperatorInfo &info) {
                      [](const OperatorInfo::Attribute &one) { return one.name == "seed"; });
 }
 
-/// Other numbers for each seed and each draw (splitmix64's finaliser).
-static int64_t mixedSeed(uint64_t seed, uint64_t draw) {
-  uint64_t x = seed * 0x9e3779b97f4a7c15 + draw * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-  return int64_t((x ^ (x >> 31)) >> 1);
+/// The run's key, which a constant has none of.
+static Result<HostTensor> runKey(const std::optional<uint64_t> &key) {
+  if (!key)
+    return invalidArgument("run_key() is another number in each run, and a constant is one in all");
+  HostTensor tensor(DataType::I64, {});
+  tensor.setInt(0, int64_t(*key));
+  return tensor;
 }
 
 Result<std::vector<ValueRef>> EvaluatedOperators::evaluate(const Relation &relation,
@@ -188,7 +190,13 @@ Result<std::vector<ValueRef>> EvaluatedOperators::evaluate(const Relation &relat
     tensors.push_back(operand->tensor);
   Attributes attributes = (*known)->attributes;
   if (options_.draws && isRandom(*relation.info))
-    attributes.set("seed", mixedSeed(*options_.draws, ++draws_));
+    attributes.set("seed", int64_t(mixedSeed(*options_.draws, ++draws_) >> 1));
+  if (relation.info->name == "run_key") {
+    auto key = runKey(options_.runKey);
+    if (!key.ok())
+      return key.status();
+    return std::vector<ValueRef>{Value::of(std::move(*key))};
+  }
   auto computed = reference::evaluate({relation.info->name, attributes, tensors, types});
   if (!computed.ok())
     return computed.status();

@@ -27,6 +27,8 @@ struct EvaluationOptions {
   /// Where operators that draw random numbers are to draw others than the text says: each of them
   /// draws once more, by this.
   std::optional<uint64_t> draws;
+  /// What run_key() is; none: an error, as in a constant.
+  std::optional<uint64_t> runKey;
 };
 
 /// The value of a constant at the top, where it is of that type.

@@ -205,6 +205,9 @@ typedef struct ts_compile_options {
    * data, imports, tensors that a program loads. May be null. */
   void (*read)(void *context, const char *path);
   void *read_context;
+  /* Of ts_evaluate_file alone: what random operators without a seed of their own draw by. Null:
+   * other numbers each time. For runs of a module see ts_session_options. */
+  const uint64_t *seed;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

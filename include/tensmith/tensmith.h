@@ -227,6 +227,9 @@ typedef struct ts_session_options {
   /* Bytes that the session may keep between runs for intermediate results; 0: 4 GiB. What a run
    * needs beyond is given back after it, and taken anew by the next. */
   int64_t keep_limit;
+  /* What random operators without a seed of their own draw by: every run of the session draws the
+   * same numbers. Read when the session is made. Null: other numbers in each run. */
+  const uint64_t *seed;
 } ts_session_options;
 
 TS_API ts_status *ts_session_create(ts_module *module, const ts_session_options *options,
@@ -257,6 +260,7 @@ typedef struct ts_run_options {
   void *context;
   /* Takes what ts_session_trace gives, of this run. Freed by ts_string_free. */
   char **trace;
+  const uint64_t *seed; /* of this run; null: the session's, if it has one */
 } ts_run_options;
 TS_API ts_status *ts_session_run_with(ts_session *session, ts_tensor *const *inputs,
                                       size_t input_count, ts_tensor **outputs, size_t output_count,

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -195,6 +196,7 @@ struct SessionOptions {
   int64_t memoryLimit = 0; // bytes
   double timeLimit = 0;    // seconds
   int64_t keepLimit = 0;   // bytes
+  std::optional<uint64_t> seed;
 };
 
 /// May run on several threads at once.
@@ -203,8 +205,9 @@ public:
   explicit Session(const Module &module, const SessionOptions &settings = {})
       : outputs_(ts_module_output_count(module.handle())) {
     ts_session_options options = {
-        sizeof(options),          settings.threads,     settings.checkFinite, settings.maxDepth,
-        settings.maxInstructions, settings.memoryLimit, settings.timeLimit,   settings.keepLimit};
+        sizeof(options),    settings.threads,         settings.checkFinite,
+        settings.maxDepth,  settings.maxInstructions, settings.memoryLimit,
+        settings.timeLimit, settings.keepLimit,       settings.seed ? &*settings.seed : nullptr};
     ts_session *handle = nullptr;
     detail::check(ts_session_create(module.handle(), &options, &handle));
     handle_.reset(handle);
@@ -232,12 +235,14 @@ public:
   struct RunOptions {
     std::function<void(size_t output)> written;
     std::string *trace = nullptr;
+    std::optional<uint64_t> seed;
   };
   void run(const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs,
            const RunOptions &settings) const {
     std::vector<ts_tensor *> given = handles(inputs), results = handles(outputs);
     char *json = nullptr;
-    ts_run_options options = {sizeof(options), nullptr, nullptr, settings.trace ? &json : nullptr};
+    ts_run_options options = {sizeof(options), nullptr, nullptr, settings.trace ? &json : nullptr,
+                              settings.seed ? &*settings.seed : nullptr};
     if (settings.written) {
       options.written = [](void *context, size_t output) {
         (*static_cast<const std::function<void(size_t)> *>(context))(output);

@@ -10,6 +10,7 @@ Errors are `tensmith.Error`, with a message that names the file and the node or 
 import collections.abc
 import fractions
 import json
+import operator
 import os
 import re
 import tempfile
@@ -32,9 +33,13 @@ class Model:
     Called with its inputs, in order or by name. Gives the output, or a list of them where there are several: NumPy
     arrays on the model's own memory, that have `__dlpack__`, or PyTorch's or JAX's where an input is one of those.
     Sequences are lists, maps dicts, absent values None.
+
+    seed: what random operators draw by that have no seed of their own; may be set between runs. Runs of one seed give the same.
+        None: each run draws other numbers.
     """
 
-    def __init__(self, module, source):
+    def __init__(self, module, source, seed=None):
+        self.seed = seed
         self._module = module
         self._source = source
         self.inputs = module.ports(True)
@@ -68,7 +73,7 @@ class Model:
             missing = [name for name in names if name not in values]
             raise Error(f"no value for input {', '.join(repr(name) for name in missing)}")
         given = [self._typed(name, values[name]) if name in self._data else values[name] for name in names]
-        results = self._module.run(given)
+        results = self._module.run(given, _seed(self.seed))
         if importer := importer_of(given):
             results = converted(results, importer)
         return [
@@ -143,6 +148,11 @@ class Model:
         What was at the path is replaced, never written into: a model that was loaded from there goes on with its own code.
         """
         _save(path, self._source)
+
+
+def _seed(seed):
+    """Any integer, by its lowest 64 bits, or None."""
+    return None if seed is None else operator.index(seed) & 0xFFFFFFFFFFFFFFFF
 
 
 def _derivative(kind, of, wrt, cotangent=False):
@@ -231,7 +241,7 @@ def _calibrate(settings, calibrate):
 def compile(
     model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast",
     fuse=True, overridable=(), derivatives=(), max_depth=0, max_instructions=0, schedules=None, memory=0,
-    recomputation=None, operators="generated", device=None, for_evaluation=False, calibrate=None,
+    recomputation=None, operators="generated", device=None, for_evaluation=False, calibrate=None, seed=None,
 ):  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
     program of the language, `.tsm`).
@@ -256,24 +266,25 @@ def compile(
     device: what runs the kernels, with memory of its own (docs/shapes.md); None: the host.
     for_evaluation: of a model that was exported for training, dropout drops nothing and batch normalisation takes its
         running statistics.
+    seed: what random operators draw by that have none of their own, as `Model` has it; None: other numbers in each run.
     derivatives: what is computed with the model, after its own outputs: ("grad", of, wrt) and ("jvp", of, wrt), one after
         the other, as `grad` and `jvp` have them; the next may be of what the one before has added.
     """
     settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules,
                          memory, recomputation, operators, device, for_evaluation, calibrate)  # fmt: skip
-    return _compiled(model, settings, threads, max_depth, max_instructions)
+    return _compiled(model, settings, threads, max_depth, max_instructions, seed)
 
 
-def _compiled(model, settings, threads, max_depth, max_instructions):
+def _compiled(model, settings, threads, max_depth, max_instructions, seed=None):
     if isinstance(model, (bytes, bytearray, memoryview)):
         module = _tensmith.compile_bytes(bytes(model), "model", settings)
-        return Model(_tensmith.load(module, threads, max_depth, max_instructions), module)
+        return Model(_tensmith.load(module, threads, max_depth, max_instructions), module, seed)
     # Through a file, so that large weights are mapped and not held twice.
     with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
         path = os.path.join(folder, "module.so")
         _tensmith.compile_file(os.fspath(model), path, settings)
         module = _tensmith.load(path, threads, max_depth, max_instructions)
-        return _KeptModel(module, open(path, "rb"))
+        return _KeptModel(module, open(path, "rb"), seed=seed)
 
 
 def export_onnx(program, path, shapes=None):
@@ -442,19 +453,19 @@ def _describe_interface(model):
     return json.loads(_tensmith.describe_interface("model" if is_bytes else os.fspath(model), model if is_bytes else None))
 
 
-def load(path, threads=0, *, max_depth=0, max_instructions=0):
-    """Loads a compiled module, from its file or its bytes."""
+def load(path, threads=0, *, max_depth=0, max_instructions=0, seed=None):
+    """Loads a compiled module, from its file or its bytes. seed: as `Model` has it."""
     if isinstance(path, (bytes, bytearray, memoryview)):
         path = bytes(path)
-        return Model(_tensmith.load(path, threads, max_depth, max_instructions), path)
-    return _KeptModel(_tensmith.load(os.fspath(path), threads, max_depth, max_instructions), open(path, "rb"))
+        return Model(_tensmith.load(path, threads, max_depth, max_instructions), path, seed)
+    return _KeptModel(_tensmith.load(os.fspath(path), threads, max_depth, max_instructions), open(path, "rb"), seed=seed)
 
 
 class _KeptModel(Model):
     """A model of a file, which may go or be replaced: an open descriptor keeps its contents for `save`."""
 
-    def __init__(self, module, file, size=-1):
-        super().__init__(module, None)
+    def __init__(self, module, file, size=-1, seed=None):
+        super().__init__(module, None, seed)
         self._file, self._size = file, size
 
     def save(self, path):

@@ -21,20 +21,23 @@ Operation *iota(Generator &g, StringRef name) {
                        g.i64("axis", g.between(0, int64_t(dims.size()) - 1)));
 }
 
+/// What the numbers depend on besides their seed.
+Value key(Generator &g) { return g.chance(0.5) ? g.none() : g.integer(g.between(-9, 9)); }
+
 Operation *randomNumbers(Generator &g, StringRef name) {
   Type type = g.shapes.tensorType(g.builder.getF32Type(), g.drawDims(g.between(1, 3)));
-  return g.createTyped(name, type, {}, g.i64("seed", g.between(0, 1000)));
+  return g.createTyped(name, type, key(g), g.i64("seed", g.between(0, 1000)));
 }
 
 Operation *bernoulli(Generator &g, StringRef name) {
   Value p = g.fresh(g.builder.getF32Type(), g.drawDims(g.between(0, 3)), "positive");
-  return g.create(name, p,
+  return g.create(name, {p, key(g)},
                   {g.type("to", g.builder.getF32Type()), g.i64("seed", g.between(0, 1000))});
 }
 
 Operation *multinomial(Generator &g, StringRef name) {
   Value x = g.fresh(g.builder.getF32Type(), g.drawDims(2));
-  return g.create(name, x,
+  return g.create(name, {x, key(g)},
                   {g.type("to", g.builder.getI64Type()), g.i64("sample_size", g.between(1, 4)),
                    g.i64("seed", g.between(0, 1000))});
 }
@@ -45,7 +48,7 @@ Operation *dropout(Generator &g, StringRef name) {
   Value ratio = g.helper(g.graph.scalar(g.builder.getF32Type(), 0.25).getDefiningOp());
   Value mode =
       training ? g.helper(g.graph.scalar(g.builder.getI1Type(), 1).getDefiningOp()) : g.none();
-  return g.create(name, {x, ratio, mode}, g.i64("seed", g.between(0, 1000)));
+  return g.create(name, {x, ratio, mode, key(g)}, g.i64("seed", g.between(0, 1000)));
 }
 
 Operation *dft(Generator &g, StringRef name) {

@@ -43,11 +43,14 @@ std::vector<NamedTensor> named(const Module &module, std::vector<Tensor> tensors
   return result;
 }
 
+/// What random operators draw by, on either side alike.
+constexpr uint64_t kSeed = 0;
+
 std::vector<NamedTensor> runModule(const Module &module, const std::string &file,
                                    const std::vector<Tensor> &inputs, int threads) {
   Progress progress("running " + file);
   try {
-    return named(module, Session(module, {.threads = threads}).run(inputs));
+    return named(module, Session(module, {.threads = threads, .seed = kSeed}).run(inputs));
   } catch (const Error &error) {
     fail(file, error.what());
   }
@@ -112,7 +115,7 @@ std::vector<Step> stepsOf(const Module &module, const std::string &file,
   Progress progress("running " + file + " step by step");
   std::vector<Step> steps;
   try {
-    Session(module, {.threads = threads})
+    Session(module, {.threads = threads, .seed = kSeed})
         .observe(inputs,
                  [&](const std::string &name, const std::string &location, const Tensor &tensor) {
                    steps.push_back({{name, tensor}, location});
@@ -139,6 +142,7 @@ CompileSettings keepingAll(const Settings &settings, const std::string &model) {
   CompileSettings result = settings.compile;
   if (!isProgramText(model))
     result.keep = {"*"};
+  result.seed = kSeed;
   return result;
 }
 

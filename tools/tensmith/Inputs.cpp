@@ -250,7 +250,11 @@ void InputSettings::addTo(CLI::App &command) {
                    "size is known. The only input's name may be left out (repeatable)")
       ->type_name("WHAT")
       ->allow_extra_args(false);
-  group->add_option("--seed", seed, "Of random inputs (default 0)")->type_name("N");
+  group
+      ->add_option("--seed", seed,
+                   "Of random inputs (default 0), and of random operators that have none of\n"
+                   "their own (default: other numbers in each run)")
+      ->type_name("N");
   images.addTo(command);
 }
 
@@ -272,14 +276,15 @@ std::vector<Tensor> makeInputs(const std::vector<Port> &inputs, const InputSetti
       fills[i] = argument.value;
       continue;
     }
-    tensors[i] = toTensor(readValue(argument, inputs[i], settings, settings.seed + i));
+    tensors[i] = toTensor(readValue(argument, inputs[i], settings, settings.seed.value_or(0) + i));
     checkInput(inputs[i], tensors[i], where(argument), symbols);
   }
   for (size_t i = 0; i < inputs.size(); ++i) {
     if (tensors[i])
       continue;
     bool asked = fills.contains(i);
-    tensors[i] = makeUp(inputs[i], symbols, asked ? fills[i] : "random", settings.seed + i, file);
+    tensors[i] = makeUp(inputs[i], symbols, asked ? fills[i] : "random",
+                        settings.seed.value_or(0) + i, file);
     if (!asked)
       std::fprintf(stderr, "tensmith: note: input '%s' is not given: random %s\n",
                    printable(inputs[i].name).c_str(), typeText(tensors[i]).c_str());

@@ -3,12 +3,14 @@
 
 #include "tools/tensmith/Image.h"
 
+#include <optional>
+
 namespace tensmith::cli {
 
 struct InputSettings {
   std::vector<std::string> given; // NAME=file.npy, NAME=1x3xf32=random, all.npz, photo.png, ...
   ImageSettings images;
-  uint64_t seed = 0;
+  std::optional<uint64_t> seed; // of random inputs (none: 0) and random operators
 
   void addTo(CLI::App &command);
 };

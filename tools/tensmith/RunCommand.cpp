@@ -188,15 +188,18 @@ void makeFolder(const std::string &folder) {
 
 std::vector<Tensor> outputsOf(const Settings &settings, const Module &module,
                               const std::vector<Tensor> &inputs) {
-  if (settings.reference)
-    return evaluateByReference(settings.file, settings.compile, inputs, module.outputs().size(),
-                               {});
+  if (settings.reference) {
+    CompileSettings compile = settings.compile;
+    compile.seed = settings.inputs.seed;
+    return evaluateByReference(settings.file, compile, inputs, module.outputs().size(), {});
+  }
   try {
     Progress progress("running " + settings.file);
     return Session(module, {.threads = settings.threads,
                             .checkFinite = settings.checkNan,
                             .memoryLimit = settings.compile.memoryLimit,
-                            .timeLimit = settings.compile.timeLimit})
+                            .timeLimit = settings.compile.timeLimit,
+                            .seed = settings.inputs.seed})
         .run(inputs);
   } catch (const Error &error) {
     fail(settings.file, error.what());

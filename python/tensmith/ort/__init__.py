@@ -27,7 +27,7 @@ from .options import (
     RunOptions,
     SessionOptions,
 )
-from .session import InferenceSession
+from .session import InferenceSession, set_seed
 from .values import IOBinding, ModelMetadata, NodeArg, OrtDevice, OrtValue
 
 __version__ = "1.31.1"  # of ONNX Runtime, whose interface this is
@@ -69,11 +69,6 @@ def set_default_logger_severity(severity):
 
 def set_default_logger_verbosity(verbosity):
     int(verbosity)
-
-
-def set_seed(seed):
-    """Random operators without a seed of their own are numbered when a model is compiled; this does not change it."""
-    int(seed)
 
 
 def enable_telemetry_events():

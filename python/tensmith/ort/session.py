@@ -5,6 +5,7 @@ whole module comes from Tensmith's cache. Inputs are checked here, against what 
 is refused with onnxruntime's exception and words.
 """
 
+import itertools
 import json
 import os
 import threading
@@ -13,7 +14,7 @@ import warnings
 
 import numpy
 
-from .. import Error, _Session
+from .. import Error, _Session, _seed
 from . import errors
 from .options import GraphOptimizationLevel, RunOptions, SessionOptions
 from .values import IOBinding, ModelMetadata, NodeArg, OrtValue, element_name, module_type, numpy_type
@@ -67,6 +68,15 @@ def _compile_settings(options):
     }
 
 
+_default_seed = None  # of sessions that are made from now on; None: their runs draw other numbers each time
+
+
+def set_seed(seed):
+    """Of random operators without a seed of their own, in sessions that are made from now on."""
+    global _default_seed
+    _default_seed = int(seed)
+
+
 class InferenceSession:
     """A compiled model behind onnxruntime's interface; threads may share it."""
 
@@ -83,6 +93,7 @@ class InferenceSession:
         self._lock = threading.Lock()
         self._variants = {}  # compiled models, by the initialised inputs that are inputs of theirs
         self._events, self._began = [], time.perf_counter_ns()
+        self._seed, self._runs = _default_seed, itertools.count()
         self._set_providers(providers, provider_options)
         with self._measured("model_loading"):
             self._read_interface()
@@ -195,13 +206,17 @@ class InferenceSession:
         values = {name: self._input_value(self._by_name[name], value) for name, value in input_feed.items()}
         overridden = frozenset(arg.name for arg in self._overridable if arg.name in values)
         with self._measured("model_run"):
-            results = self._execute(self._variant(overridden), values)
+            results = self._execute(self._variant(overridden), values, self._next_seed())
         return [results[number] for number in chosen]
 
+    def _next_seed(self):
+        """Of a run, where the session has a seed: its runs differ, and those of another session repeat them."""
+        return None if self._seed is None else (self._seed << 32) + next(self._runs)
+
     @staticmethod
-    def _execute(model, values):
+    def _execute(model, values, seed):
         try:
-            return model._module.run([values.get(port["name"]) for port in model.inputs])
+            return model._module.run([values.get(port["name"]) for port in model.inputs], _seed(seed))
         except Error as error:
             raise errors.of_run(error) from None
 
