@@ -125,7 +125,9 @@ Outcome evaluateOutput(const Invocation &invocation) {
   const HostTensor &x = workspace.anyOperand(0, "x", 3);
   ToomCook matrices = matricesOf(workspace, invocation, x.type());
   std::vector<int64_t> image = invocation.attributes.integers("image");
-  const auto &known = invocation.results[0].shape; // of an image whose size only the run knows
+  // Of an image whose size only the run knows it is the result's.
+  const std::optional<Shape> known =
+      invocation.results.empty() ? std::nullopt : invocation.results[0].shape;
   for (size_t dim = 0; dim < image.size() && known && known->size() == 4; ++dim)
     image[dim] = image[dim] < 0 ? (*known)[1 + dim] : image[dim];
   if (image.size() != 2 || image[0] < 1 || image[1] < 1)

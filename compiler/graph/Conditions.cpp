@@ -65,27 +65,29 @@ std::optional<int64_t> SizeFacts::leastQuotient(AffineBinaryOpExpr quotient) con
 }
 
 std::optional<int64_t> SizeFacts::least(AffineExpr expression) const {
-  if (auto constant = constantOf(expression))
-    return constant;
-  if (isa<AffineSymbolExpr>(expression)) {
-    auto known = least_.find(expression);
-    return known == least_.end() ? 0 : known->second;
-  }
-  if (sizes_.contains(expression))
-    return 0;
-  auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
-  if (!binary)
-    return std::nullopt;
-  switch (binary.getKind()) {
-  case AffineExprKind::Add:
-    return sum(least(binary.getLHS()), least(binary.getRHS()));
-  case AffineExprKind::Mul:
-    return leastProduct(binary.getLHS(), binary.getRHS());
-  case AffineExprKind::Mod:
-    return 0;
-  default:
-    return leastQuotient(binary);
-  }
+  auto ofParts = [&]() -> std::optional<int64_t> {
+    if (auto constant = constantOf(expression))
+      return constant;
+    if (isa<AffineSymbolExpr>(expression)) {
+      auto known = least_.find(expression);
+      return known == least_.end() ? 0 : known->second;
+    }
+    auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
+    if (!binary)
+      return std::nullopt;
+    switch (binary.getKind()) {
+    case AffineExprKind::Add:
+      return sum(least(binary.getLHS()), least(binary.getRHS()));
+    case AffineExprKind::Mul:
+      return leastProduct(binary.getLHS(), binary.getRHS());
+    case AffineExprKind::Mod:
+      return 0;
+    default:
+      return leastQuotient(binary);
+    }
+  };
+  auto low = ofParts();
+  return sizes_.contains(expression) ? std::max<int64_t>(low.value_or(0), 0) : low;
 }
 
 std::optional<int64_t> SizeFacts::most(AffineExpr expression) const {

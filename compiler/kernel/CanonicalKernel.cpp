@@ -54,8 +54,15 @@ CanonicalKernel::CanonicalKernel(graph::KernelOp kernel) : block_(std::make_uniq
   replacer.addReplacement(
       [&](RankedTensorType type) -> std::optional<Type> { return rename(type); });
   IRMapping map;
+  // Trees are only followed whose tables were looked at: these stay the constants that they are.
+  bool hasTrees = !kernel.getBody().front().getOps<graph::TreeEnsembleOp>().empty();
   for (Value input : kernel.getInputs())
-    if (!map.contains(input))
+    if (Operation *table = hasTrees ? input.getDefiningOp<graph::ConstantOp>() : nullptr) {
+      if (!map.contains(input)) {
+        block_->push_back(table->clone());
+        map.map(input, block_->back().getResult(0));
+      }
+    } else if (!map.contains(input))
       map.map(input, block_->addArgument(replacer.replace(input.getType()), input.getLoc()));
   op_ = cast<graph::KernelOp>(kernel->clone(map));
   block_->push_back(op_);

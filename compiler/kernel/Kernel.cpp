@@ -194,7 +194,7 @@ bool canEmit(Operation *op) {
     return false;
   if (auto trees = dyn_cast<graph::TreeEnsembleOp>(op))
     return canFollowTrees(trees);
-  if (isa<graph::Elementwise, graph::BroadcastOp>(op))
+  if (isa<graph::Elementwise>(op))
     return broadcastsForCertain(op);
   if (!agreesForCertain(op))
     return false;

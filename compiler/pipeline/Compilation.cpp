@@ -295,7 +295,9 @@ Status Compilation::emitKernels() {
       return status.within(options_.model);
     Operation *root = kernel::scheduledOperator(op);
     kernel::CanonicalKernel structure(op);
-    if (const Emitted *equal = findEqual(structure)) {
+    // Code is that of a structure, but trees are followed by tables that were looked at alone.
+    bool hasTrees = !op.getBody().front().getOps<graph::TreeEnsembleOp>().empty();
+    if (const Emitted *equal = hasTrees ? nullptr : findEqual(structure)) {
       bind(op, *equal, structure);
       schedules_.made(root, equal->schedule);
       continue;

@@ -63,8 +63,8 @@ Value paddedIndices(NodeImport &n, const Pool &pool) {
     x = n("graph.max", {n.widen(x), n.scalar(n.widen(x), std::numeric_limits<float>::lowest())});
   Value padded = paddedFor(n, pool.window, x, least(n, x));
   auto order = llvm::to_vector(llvm::seq<int64_t>(0, rank));
-  if (n.intAttr("storage_order") && rank > 3)
-    std::swap(order[size_t(rank) - 1], order[size_t(rank) - 2]);
+  if (n.intAttr("storage_order"))
+    std::reverse(order.begin() + 2, order.end());
   return withoutPadding(n, pool.window, n("graph.max_pool_indices", {padded}, pool.attributes),
                         padded, order);
 }

@@ -32,7 +32,7 @@ def tensmith(*arguments, status=0, **options):
 
 def refused(*arguments, status=1, **options):
     """The one line that says why."""
-    lines = [line for line in tensmith(*arguments, status=status, **options).stderr.splitlines() if ": note: " not in line]
+    lines = [line for line in tensmith(*arguments, status=status, **options).stderr.splitlines() if ": note: " not in line and ": warning: " not in line]
     assert len(lines) == 1 and lines[0].startswith("tensmith: "), lines
     return lines[0]
 

@@ -42,6 +42,8 @@ TEST_F(SizeFactsOf, NoSizeIsNegative) {
 TEST_F(SizeFactsOf, ACheckSaysWhatFollowsFromIt) {
   facts.assume({Relation::AtMost, number(3), n + 2, ""});
   EXPECT_EQ(facts.decide(Relation::AtMost, number(1), (n - 1).floorDiv(2) + 1), true);
+  facts.assumeSize(shapes.simplify((n - 1).floorDiv(2) + 1)); // more is known of it than that
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(1), (n - 1).floorDiv(2) + 1), true);
   facts.assume({Relation::Equal, m, n * 2, ""});
   EXPECT_EQ(facts.decide(Relation::Equal, m * 3, n * 6), true);
   EXPECT_EQ(facts.decide(Relation::AtMost, number(2), m), true);
@@ -69,8 +71,14 @@ TEST_F(SizeFactsOf, WhatHoldsOnlyWhereSomethingIsReadSaysNothingElsewhere) {
 /// The size of two that are broadcast together is right for all that may be.
 TEST_F(SizeFactsOf, TheSizeOfABroadcastIsItsLargerOne) {
   AffineExpr both = *shapes.broadcast(n, m);
-  for (auto [a, b, size] : {std::array<int64_t, 3>{1, 7, 7}, {7, 1, 7}, {4, 4, 4}, {1, 1, 1},
-                            {0, 1, 0}, {1, 0, 0}, {0, 0, 0}, {2, 2, 2}})
+  for (auto [a, b, size] : {std::array<int64_t, 3>{1, 7, 7},
+                            {7, 1, 7},
+                            {4, 4, 4},
+                            {1, 1, 1},
+                            {0, 1, 0},
+                            {1, 0, 0},
+                            {0, 0, 0},
+                            {2, 2, 2}})
     EXPECT_EQ(shapes.simplify(both.replaceSymbols({number(a), number(b)})), number(size))
         << a << " and " << b;
 }

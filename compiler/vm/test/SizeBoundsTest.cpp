@@ -155,7 +155,7 @@ const Case kCases[] = {
      }},
     {"max_pool",
      R"(func.func @main(%x: $p) -> tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>> {
-       %y = graph.max_pool %x {kernel = array<i64: 3>, strides = array<i64: 2>, pads = array<i64: 0, 1>, dilations = array<i64: 1>, ceil_mode = true}
+       %y = graph.max_pool %x {kernel = array<i64: 3>, strides = array<i64: 2>, pads = array<i64: 0, 4>, dilations = array<i64: 1>, ceil_mode = true}
          : ($p) -> tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>
        %z = graph.neg %y : (tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>) -> tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>
        return %z : tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>
@@ -163,7 +163,7 @@ const Case kCases[] = {
      image},
     {"lp_pool",
      R"(func.func @main(%x: $p) -> tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>> {
-       %y = graph.lp_pool %x {kernel = array<i64: 3>, strides = array<i64: 2>, pads = array<i64: 0, 1>, dilations = array<i64: 1>, ceil_mode = true}
+       %y = graph.lp_pool %x {kernel = array<i64: 3>, strides = array<i64: 2>, pads = array<i64: 0, 4>, dilations = array<i64: 1>, ceil_mode = true}
          : ($p) -> tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>
        %z = graph.neg %y : (tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>) -> tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>
        return %z : tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>
@@ -171,7 +171,7 @@ const Case kCases[] = {
      image},
     {"max_pool_indices",
      R"(func.func @main(%x: $p) -> tensor<1x2x?xi64, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>> {
-       %y = graph.max_pool_indices %x {kernel = array<i64: 3>, strides = array<i64: 2>, pads = array<i64: 0, 1>, dilations = array<i64: 1>, ceil_mode = true}
+       %y = graph.max_pool_indices %x {kernel = array<i64: 3>, strides = array<i64: 2>, pads = array<i64: 0, 4>, dilations = array<i64: 1>, ceil_mode = true}
          : ($p) -> tensor<1x2x?xi64, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>
        %z = graph.neg %y : (tensor<1x2x?xi64, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>) -> tensor<1x2x?xi64, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>
        return %z : tensor<1x2x?xi64, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>
@@ -179,7 +179,7 @@ const Case kCases[] = {
      image},
     {"average_pool",
      R"(func.func @main(%x: $p) -> tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>> {
-       %y = graph.average_pool %x {kernel = array<i64: 2>, strides = array<i64: 3>, pads = array<i64: 1, 0>, dilations = array<i64: 1>, ceil_mode = true}
+       %y = graph.average_pool %x {kernel = array<i64: 2>, strides = array<i64: 3>, pads = array<i64: 1, 3>, dilations = array<i64: 1>, ceil_mode = true}
          : ($p) -> tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>
        %z = graph.neg %y : (tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>) -> tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>
        return %z : tensor<1x2x?xf32, #graph.dims<["k"], ()[s0] -> (1, 2, s0)>>
