@@ -192,8 +192,9 @@ Status placeArena(Frame &frame) {
     int64_t offset = frame.exprs[value.offset], size = 0;
     bool hasSize = bytesAtEntry(frame, value, shape, size);
     int64_t alignment = value.isPart ? byteSize(value.type) : kAlignment;
-    bool inside = hasSize && offset >= 0 && offset % alignment == 0 && offset <= bytes &&
-                  size <= bytes - offset;
+    // What has no elements is anywhere: a part of nothing may lie behind it.
+    bool inside = hasSize && offset >= 0 && offset % alignment == 0 &&
+                  (size == 0 || (offset <= bytes && size <= bytes - offset));
     if (!inside)
       return invalidArgument("with these sizes of the inputs, '" + std::string(value.name) +
                              "' has no valid shape (" + toString(shape) +
@@ -219,8 +220,8 @@ Status checkJoins(const Frame &frame) {
     for (uint32_t index : step.operands) {
       const ValueCode &part = frame.code.values[index];
       int64_t offset = frame.exprs[part.offset], extent = 0;
-      fits = fits && bytesAtEntry(frame, part, shape, extent) && offset >= begin &&
-             extent <= size - (offset - begin);
+      fits = fits && bytesAtEntry(frame, part, shape, extent) &&
+             (extent == 0 || (offset >= begin && extent <= size - (offset - begin)));
       count += elements(index);
     }
     if (!fits || count != elements(step.results[0]))

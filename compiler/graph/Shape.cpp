@@ -398,6 +398,17 @@ std::optional<AffineExpr> ShapeContext::broadcast(AffineExpr a, AffineExpr b) {
     require({Condition::Relation::EqualOrOne, ca ? b : a, ca ? a : b, kBroadcastMessage});
     return ca ? a : b;
   }
+  // Of a size without a name this is the first that anybody hears, and the last.
+  auto isNameless = [&](AffineExpr size) {
+    bool found = false;
+    size.walk([&](AffineExpr part) {
+      if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
+        found |= names_[symbol.getPosition()].getValue().starts_with(kUnknownSize);
+    });
+    return found;
+  };
+  if (isNameless(a) || isNameless(b))
+    return freshSymbol("broadcast");
   // In an order of its own, so that operands that change places give the same size.
   if (text(b) < text(a))
     std::swap(a, b);
