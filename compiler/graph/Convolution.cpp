@@ -55,7 +55,8 @@ AffineExpr windowCountRoundedUp(Inference &infer, AffineExpr size, AffineExpr sp
   return infer.shapes.simplify((*more < 0 ? all : starts).ceilDiv(stride));
 }
 
-/// Number of windows along one dimension; null where there is none.
+/// Number of windows along one dimension; null where there is none. Of a size that only the run
+/// knows it is rounded down.
 AffineExpr windowCount(Inference &infer, AffineExpr size, AffineExpr kernel, const Window &window,
                        size_t dim, size_t spatial, bool ceilMode) {
   int64_t low = window.pads[dim], high = window.pads[spatial + dim], stride = window.strides[dim];
@@ -66,8 +67,6 @@ AffineExpr windowCount(Inference &infer, AffineExpr size, AffineExpr kernel, con
           infer.shapes.simplify(size - span + low + high), infer.shapes.simplify(size + low + high),
           "(V4) the window reaches over {a} elements of an image that has {b} with its pads")))
     return {};
-  if (!room && ceilMode)
-    return infer.size(windowCountRoundedUp(infer, size, span, window, dim));
   if (!room)
     return infer.size(infer.shapes.simplify(span.floorDiv(stride) + 1));
   int64_t count = (ceilMode ? (*room + stride - 1) / stride : *room / stride) + 1;
@@ -91,9 +90,13 @@ LogicalResult inferPool(Op op, Inference infer, Type element, bool channelsLast)
                          << spatial;
   for (size_t dim = 0; dim < spatial; ++dim) {
     AffineExpr &size = dims[first + dim], kernel = infer.constant(op.getKernel()[dim]);
-    size = windowCount(infer, size, kernel, window, dim, spatial, op.getCeilMode());
-    if (!size)
+    AffineExpr count = windowCount(infer, size, kernel, window, dim, spatial, op.getCeilMode());
+    if (!count)
       return failure();
+    AffineExpr span = windowSpan(size, kernel, window, dim, spatial);
+    size = op.getCeilMode() && !infer.known(span)
+               ? infer.size(windowCountRoundedUp(infer, size, span, window, dim))
+               : count;
   }
   return infer.give(element, dims);
 }

@@ -50,14 +50,14 @@ def test_a_body_takes_the_place_of_its_node(failing_with):
 
 
 def test_an_error_of_the_compiler_s(tmp_path):
-    """In processes, as it is used: a rank that nothing tells."""
+    """In processes, as it is used: axes whose number nothing tells."""
     nodes = [
-        *chain("x", "Tanh", "Abs", last="a"), helper.make_node("SequenceConstruct", ["a", "a"], ["s"]),
-        helper.make_node("ConcatFromSequence", ["s"], ["b"], axis=0), helper.make_node("Unsqueeze", ["b", "zero"], ["u"]),
+        *chain("x", "Tanh", "Abs", last="a"), helper.make_node("NonZero", ["a"], ["s"]),
+        helper.make_node("Reshape", ["s", "all"], ["axes"]), helper.make_node("Unsqueeze", ["a", "axes"], ["u"]),
         *chain("u", "Neg", "Exp"),
     ]
-    small = reduce.reduce(model_of(nodes, [("zero", [0])]), "has no known rank", report=lambda line: None)
-    assert operators_in(small.graph) >= {"Unsqueeze"} and not operators_in(small.graph) & {"Tanh", "Abs", "Neg", "Exp"}
+    small = reduce.reduce(model_of(nodes, [("all", [-1])]), "the axes are computed", report=lambda line: None)
+    assert operators_in(small.graph) >= {"Unsqueeze"} and not operators_in(small.graph) & {"Tanh", "Neg", "Exp"}
 
 
 def test_a_model_that_does_not_fail():
