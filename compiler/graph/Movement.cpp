@@ -380,7 +380,7 @@ LogicalResult DynamicPadOp::inferResults(ShapeContext &shapes, SmallVectorImpl<T
   if (infer.unranked())
     return infer.giveUnranked(infer.element(0));
   Dims dims = infer.dims(0);
-  auto pads = infer.contents(1);
+  auto pads = partialContents(shapes, getPads());
   auto axes = infer.constants(3);
   if (!pads || (infer.present(3) && !axes)) {
     for (AffineExpr &dim : dims)
@@ -394,7 +394,8 @@ LogicalResult DynamicPadOp::inferResults(ShapeContext &shapes, SmallVectorImpl<T
     auto axis = infer.axis(number, dims.size());
     if (failed(axis))
       return failure();
-    dims[*axis] = dims[*axis] + (*pads)[i] + (*pads)[all.size() + i];
+    AffineExpr low = (*pads)[i], high = (*pads)[all.size() + i];
+    dims[*axis] = low && high ? dims[*axis] + low + high : infer.fresh("pad");
   }
   return infer.give(infer.element(0), dims);
 }
@@ -404,12 +405,12 @@ LogicalResult DynamicTileOp::inferResults(ShapeContext &shapes, SmallVectorImpl<
   if (infer.unranked())
     return infer.giveUnranked(infer.element(0));
   Dims dims = infer.dims(0);
-  auto repeats = infer.contents(1);
+  auto repeats = partialContents(shapes, getRepeats());
   if (repeats && repeats->size() != dims.size())
     return infer.error() << "has " << repeats->size() << " repeats for " << dims.size()
                          << " dimensions";
   for (size_t dim = 0; dim < dims.size(); ++dim)
-    dims[dim] = repeats ? dims[dim] * (*repeats)[dim] : infer.fresh("tile");
+    dims[dim] = repeats && (*repeats)[dim] ? dims[dim] * (*repeats)[dim] : infer.fresh("tile");
   return infer.give(infer.element(0), dims);
 }
 

@@ -329,9 +329,12 @@ SmallVector<AffineExpr> ShapeContext::dims(Type tensor) {
     symbols.push_back(symbol(name));
   SmallVector<AffineExpr> result;
   for (int64_t dim = 0; dim < type.getRank(); ++dim) {
-    AffineExpr expression = dimExpression(type, dim);
-    result.push_back(expression ? simplify(expression.replaceSymbols(symbols))
-                                : freshSymbol("unknown"));
+    if (AffineExpr expression = dimExpression(type, dim)) {
+      result.push_back(simplify(expression.replaceSymbols(symbols)));
+      continue;
+    }
+    result.push_back(freshSymbol("unknown"));
+    nameless_.insert(cast<AffineSymbolExpr>(result.back()).getPosition());
   }
   return result;
 }
@@ -380,6 +383,59 @@ AffineExpr ShapeContext::product(ArrayRef<AffineExpr> dims) const {
   return result.expression();
 }
 
+/// Sizes that one broadcasts from, beyond which it is a size that the run alone tells: the expression
+/// has twice as many terms with each.
+static constexpr size_t kMostBroadcastParts = 4;
+
+/// The first of the sizes that is not 1, as an expression: a + isOne(a) * (rest - 1).
+AffineExpr ShapeContext::broadcastOf(ArrayRef<AffineExpr> parts) const {
+  AffineExpr size = parts.back();
+  for (AffineExpr part : llvm::reverse(parts.drop_back())) {
+    // 1 where it is 1, and 0 elsewhere: of 2, 1, 0, 0, ... for 0, 1, 2, 3, ... what is odd.
+    AffineExpr isOne = constant(2).floorDiv(part + 1) % 2;
+    size = simplify(part + isOne * (size - 1));
+  }
+  return size;
+}
+
+/// The sizes of which `broadcastOf` made this one, or the size itself. Without this, each further
+/// operator would nest the expression once more.
+SmallVector<AffineExpr> ShapeContext::broadcastParts(AffineExpr size) const {
+  size = simplify(size);
+  SmallVector<AffineExpr> parts;
+  DenseMap<AffineExpr, AffineExpr> allOnes;
+  size.walk([&](AffineExpr part) {
+    auto quotient = dyn_cast<AffineBinaryOpExpr>(part);
+    if (quotient && quotient.getKind() == AffineExprKind::FloorDiv &&
+        quotient.getLHS() == constant(2) && allOnes.try_emplace(part, constant(1)).second)
+      parts.push_back(simplify(quotient.getRHS() - 1));
+  });
+  if (parts.empty() || parts.size() >= kMostBroadcastParts)
+    return {size};
+  // If all parts but the last were 1, it would be the sum of all, less 1 for each of the others.
+  AffineExpr last = size.replace(allOnes);
+  for (AffineExpr part : parts)
+    last = last - (part - 1);
+  parts.push_back(simplify(last));
+  auto less = [&](AffineExpr a, AffineExpr b) { return text(a) < text(b); };
+  std::sort(parts.begin(), parts.end() - 1, less);
+  do
+    if (broadcastOf(parts) == size)
+      return parts;
+  while (std::next_permutation(parts.begin(), parts.end() - 1, less));
+  return {size};
+}
+
+/// A text that is the same in every context.
+std::string ShapeContext::nameText(AffineExpr size) {
+  auto type = tensorType(IndexType::get(context_), {size});
+  std::string result;
+  for (StringAttr name : symbolNames(type))
+    result += name.str() + " ";
+  AffineExpr own = dimExpression(type, 0);
+  return result + text(own);
+}
+
 static constexpr char kBroadcastMessage[] = "the operands' shapes do not broadcast together: a "
                                             "dimension is {a} in one and {b} in the other";
 
@@ -403,19 +459,29 @@ std::optional<AffineExpr> ShapeContext::broadcast(AffineExpr a, AffineExpr b) {
     bool found = false;
     size.walk([&](AffineExpr part) {
       if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
-        found |= names_[symbol.getPosition()].getValue().starts_with(kUnknownSize);
+        found |= nameless_.contains(symbol.getPosition());
     });
     return found;
   };
   if (isNameless(a) || isNameless(b))
     return freshSymbol("broadcast");
+  SmallVector<AffineExpr> parts = broadcastParts(a), others = broadcastParts(b);
+  auto isIn = [](ArrayRef<AffineExpr> all) {
+    return [all](AffineExpr part) { return llvm::is_contained(all, part); };
+  };
+  // Of a value that is there it is known that its parts broadcast together.
+  if (llvm::all_of(others, isIn(parts)))
+    return a;
+  if (llvm::all_of(parts, isIn(others)))
+    return b;
+  SmallVector<AffineExpr> all(parts);
+  llvm::copy_if(others, std::back_inserter(all), std::not_fn(isIn(parts)));
+  if (all.size() > kMostBroadcastParts)
+    return freshSymbol("broadcast");
   // In an order of its own, so that operands that change places give the same size.
-  if (text(b) < text(a))
-    std::swap(a, b);
+  llvm::sort(all, [&](AffineExpr x, AffineExpr y) { return nameText(x) < nameText(y); });
   require({Condition::Relation::Broadcast, a, b, kBroadcastMessage});
-  // 1 where a is 1, and 0 elsewhere: of 2, 1, 0, 0, ... for a = 0, 1, 2, 3, ... what is odd.
-  AffineExpr isOne = constant(2).floorDiv(a + 1) % 2;
-  return simplify(a + isOne * (b - 1));
+  return broadcastOf(all);
 }
 
 bool ShapeContext::isExact(AffineExpr expression) {

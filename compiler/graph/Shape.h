@@ -23,7 +23,7 @@ namespace tensmith::graph {
 /// gave them.
 using Contents = llvm::SmallVector<mlir::AffineExpr>;
 
-/// What the names of sizes begin with of which nothing is known.
+/// What the names of sizes begin with that nobody has named: messages show them as `?`.
 inline constexpr llvm::StringLiteral kUnknownSize = "unknown.";
 
 /// Contents are followed for tensors of at most so many elements.
@@ -79,9 +79,14 @@ public:
   std::optional<llvm::SmallVector<int64_t>> constants(mlir::Value value);
 
 private:
+  mlir::AffineExpr broadcastOf(llvm::ArrayRef<mlir::AffineExpr> parts) const;
+  llvm::SmallVector<mlir::AffineExpr> broadcastParts(mlir::AffineExpr size) const;
+  std::string nameText(mlir::AffineExpr size);
+
   mlir::MLIRContext *context_;
   llvm::SmallVector<mlir::StringAttr> names_;
   llvm::DenseMap<mlir::StringAttr, unsigned> positions_;
+  llvm::DenseSet<unsigned> nameless_; // positions of what `dims` made for a `?`
   llvm::DenseMap<mlir::Value, std::optional<Contents>> known_;
   unsigned fresh_ = 0;
   std::vector<Condition> *conditions_ = nullptr;

@@ -60,9 +60,24 @@ private:
         facts.assumeSize(size);
   }
 
-  void add(Operation *op, const Condition &condition, graph::SizeFacts &facts) {
-    if (facts.decide(condition) == true)
+  /// A size that can't be 1 must be equal, of which more follows.
+  static Condition narrowed(Condition condition, const graph::SizeFacts &facts) {
+    using Relation = Condition::Relation;
+    auto isNotOne = [&](AffineExpr size) {
+      return facts.decide(Relation::Equal, size, getAffineConstantExpr(1, size.getContext())) ==
+             false;
+    };
+    if (condition.relation == Relation::Broadcast && isNotOne(condition.b))
+      condition.relation = Relation::EqualOrOne;
+    if (condition.relation == Relation::EqualOrOne && isNotOne(condition.a))
+      condition.relation = Relation::Equal;
+    return condition;
+  }
+
+  void add(Operation *op, const Condition &required, graph::SizeFacts &facts) {
+    if (facts.decide(required) == true)
       return;
+    Condition condition = narrowed(required, facts);
     OpBuilder builder(op);
     graph::makeCheck(builder, op->getLoc(), shapes_, condition);
     facts.assume(condition);
@@ -122,42 +137,132 @@ private:
   graph::SizeFacts facts_; // at entry
 };
 
-/// Gives each size of which nothing is known a name.
-void nameSizes(func::FuncOp function) {
-  graph::ShapeContext shapes(function.getContext());
-  function.walk([&](Operation *op) {
-    for (Type type : op->getResultTypes())
+/// Gives each size of which nothing is known a name, and what is computed from it types that say
+/// so.
+///
+/// before: y = add(x: [?], c: [?]) : [broadcast.0]
+/// after:  y = add(x: [unknown.0], c: [unknown.1]) : [what is broadcast of unknown.0 and unknown.1]
+/// A result whose size was no more than a name of its own gets the expression that its operator
+/// infers from the names; it takes the place of that name from there on.
+class NameSizes {
+public:
+  explicit NameSizes(func::FuncOp function) : function_(function), shapes_(function.getContext()) {
+    // Names that are taken.
+    auto see = [&](Type type) {
       if (auto ranked = dyn_cast<RankedTensorType>(type); ranked && ranked.getEncoding())
-        (void)shapes.dims(ranked);
-  });
-  for (Value argument : function.getArguments())
-    if (auto ranked = dyn_cast<RankedTensorType>(argument.getType());
-        ranked && ranked.getEncoding())
-      (void)shapes.dims(ranked);
-  auto name = [&](Value value) {
+        (void)shapes_.dims(ranked);
+    };
+    llvm::for_each(function.getArgumentTypes(), see);
+    function.walk([&](Operation *op) { llvm::for_each(op->getResultTypes(), see); });
+  }
+
+  void run() {
+    Block &block = function_.getBody().front();
+    for (BlockArgument argument : block.getArguments()) {
+      name(argument);
+      define(argument.getType());
+    }
+    for (Operation &op : block) {
+      if (!renamed_.empty())
+        rename(&op);
+      if (llvm::any_of(op.getOperands(), [&](Value x) { return changed_.contains(x); }))
+        infer(&op);
+      for (Value result : op.getResults()) {
+        name(result);
+        define(result.getType());
+      }
+    }
+    function_.setFunctionType(FunctionType::get(function_.getContext(), block.getArgumentTypes(),
+                                                block.getTerminator()->getOperandTypes()));
+  }
+
+private:
+  void name(Value value) {
     auto ranked = dyn_cast<RankedTensorType>(value.getType());
     if (!ranked || ranked.hasStaticShape())
       return;
-    bool isNamed = true;
     for (int64_t dim = 0; dim < ranked.getRank(); ++dim)
-      isNamed &= bool(graph::dimExpression(ranked, unsigned(dim)));
-    if (!isNamed)
-      value.setType(shapes.tensorType(ranked.getElementType(), shapes.dims(ranked)));
-  };
-  for (BlockArgument argument : function.getArguments())
-    name(argument);
-  for (Operation &op : function.getBody().front())
-    for (Value result : op.getResults())
-      name(result);
-  Block &block = function.getBody().front();
-  function.setFunctionType(FunctionType::get(function.getContext(), block.getArgumentTypes(),
-                                             block.getTerminator()->getOperandTypes()));
-}
+      if (!graph::dimExpression(ranked, unsigned(dim)))
+        return give(value, shapes_.dims(ranked));
+  }
+
+  void give(Value value, ArrayRef<AffineExpr> dims) {
+    Type type = shapes_.tensorType(getElementTypeOrSelf(value.getType()), dims);
+    if (type == value.getType())
+      return;
+    value.setType(type);
+    changed_.insert(value);
+  }
+
+  void define(Type type) {
+    auto ranked = dyn_cast<RankedTensorType>(type);
+    if (!ranked || ranked.hasStaticShape())
+      return;
+    for (AffineExpr size : shapes_.dims(ranked))
+      if (auto symbol = dyn_cast<AffineSymbolExpr>(size))
+        defined_.insert(symbol);
+  }
+
+  bool isDefined(AffineExpr size) {
+    bool defined = true;
+    size.walk([&](AffineExpr part) {
+      defined &= !isa<AffineSymbolExpr>(part) || defined_.contains(part);
+    });
+    return defined;
+  }
+
+  /// Of the types in an operator, its regions' too.
+  void rename(Operation *op) {
+    auto rename = [&](Value value) {
+      auto ranked = dyn_cast<RankedTensorType>(value.getType());
+      if (!ranked || !ranked.getEncoding())
+        return;
+      auto dims = shapes_.dims(ranked);
+      for (AffineExpr &size : dims)
+        size = size.replace(renamed_);
+      give(value, dims);
+    };
+    op->walk([&](Operation *inner) {
+      llvm::for_each(inner->getResults(), rename);
+      for (Region &region : inner->getRegions())
+        for (BlockArgument argument : region.getArguments())
+          rename(argument);
+    });
+  }
+
+  void infer(Operation *op) {
+    auto shapeFunction = dyn_cast<graph::ShapeFunction>(op);
+    SmallVector<Type> types;
+    // What the operands' names make wrong is refused where its sizes are checked.
+    ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
+    if (!shapeFunction || failed(shapeFunction.inferResults(shapes_, types)))
+      return;
+    for (auto [result, type] : llvm::zip_equal(op->getResults(), types)) {
+      auto own = dyn_cast<RankedTensorType>(result.getType()),
+           found = dyn_cast<RankedTensorType>(type);
+      if (!own || !found || own.getRank() != found.getRank() || own.hasStaticShape())
+        continue;
+      auto dims = shapes_.dims(own);
+      for (auto [size, better] : llvm::zip_equal(dims, shapes_.dims(found)))
+        if (isa<AffineSymbolExpr>(size) && !defined_.contains(size) && isDefined(better)) {
+          renamed_[size] = better;
+          size = better;
+        }
+      give(result, dims);
+    }
+  }
+
+  func::FuncOp function_;
+  graph::ShapeContext shapes_;
+  llvm::DenseSet<AffineExpr> defined_;            // symbols that a value before has as its size
+  llvm::DenseMap<AffineExpr, AffineExpr> renamed_; // symbols that were one operator's own
+  llvm::DenseSet<Value> changed_;                 // values with another type than at first
+};
 
 } // namespace
 
 LogicalResult checkSizes(func::FuncOp function, const Options &) {
-  nameSizes(function);
+  NameSizes(function).run();
   CheckSizes(function).run();
   return success();
 }

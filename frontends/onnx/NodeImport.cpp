@@ -13,6 +13,7 @@ LogicalResult NodeImport::give(ArrayRef<Value> values) {
   if (llvm::is_contained(values, Value()))
     return failure();
   results.assign(values.begin(), values.end());
+  nameSizes();
   return success();
 }
 
@@ -20,7 +21,15 @@ LogicalResult NodeImport::give(Operation *op) {
   if (!op)
     return failure();
   results.assign(op->result_begin(), op->result_end());
+  nameSizes();
   return success();
+}
+
+void NodeImport::nameSizes() {
+  for (Value result : results)
+    if (auto type = dyn_cast<RankedTensorType>(result.getType());
+        type && !type.hasStaticShape() && !type.getEncoding() && result.getDefiningOp())
+      result.setType(graph.shapes.tensorType(type.getElementType(), graph.shapes.dims(type)));
 }
 
 LogicalResult NodeImport::error(const Twine &message) const {

@@ -14,11 +14,9 @@ BROADCASTS = {
 }
 
 
-# Its second derivative compares values of two sizes without names, whose result's size nothing tells: refused by name.
-REFUSED = pytest.mark.xfail(reason="sizes without names", raises=tensmith.Error, strict=True)
 
 
-@pytest.mark.parametrize("name", [pytest.param(name, marks=REFUSED if name == "the larger" else ()) for name in BROADCASTS])
+@pytest.mark.parametrize("name", BROADCASTS)
 def test_hessian_products_between_open_sizes(name, tmp_path):
     """Breaks if a size that only the run tells has another value's name within a branch, as of the sum over what was broadcast."""
     parameters, body, axes, *shapes = BROADCASTS[name]

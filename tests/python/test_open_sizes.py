@@ -187,3 +187,24 @@ def test_large_depthwise_windows(window, stride, dilation):
         x, taps = random.standard_normal((n, channels, h, w)).astype(numpy.float32), weights(channels, 1, *window)
         [wanted] = session.run(None, {"x": x, "w": taps})
         numpy.testing.assert_allclose(compiled(x, taps), wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_grouped_queries_with_a_past_of_open_length():
+    """Fails where a cache whose length the run computes takes the rest of its shape along, and so attention to the reference."""
+    operands = {"query": (["B", "S", 128], TensorProto.FLOAT), "key": (["B", "S", 32], TensorProto.FLOAT), "value": (["B", "S", 32], TensorProto.FLOAT),
+                "past_key": (["B", 2, "P", 16], TensorProto.FLOAT), "past_value": (["B", 2, "P", 16], TensorProto.FLOAT),
+                "lengths": (["B"], TensorProto.INT32), "total": ([1], TensorProto.INT32)}
+    graph = helper.make_graph([node("GroupQueryAttention", list(operands), ["y", "k", "v"], num_heads=8, kv_num_heads=2, domain="com.microsoft")], "grouped",
+                              [helper.make_tensor_value_info(name, kind, shape) for name, (shape, kind) in operands.items()],
+                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("y", "k", "v")])
+    text = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)], ir_version=8).SerializeToString()
+    compiled = tensmith.compile(text)
+    assert by_reference(compiled) <= {"dynamic_pad", "tensor_scatter", "iota"}
+    session = onnxruntime.InferenceSession(text, providers=["CPUExecutionProvider"])
+    for batch, length, past in [(1, 1, 5), (2, 1, 9), (1, 4, 3)]:
+        sizes = {"B": batch, "S": length, "P": past}
+        feed = {name: random.standard_normal([sizes.get(size, size) for size in shape]).astype(numpy.float32)
+                for name, (shape, kind) in operands.items() if kind == TensorProto.FLOAT}
+        feed |= {"lengths": numpy.full(batch, past + length - 1, numpy.int32), "total": numpy.array([past + length], numpy.int32)}
+        for got, wanted in zip(compiled.run(*[feed[port["name"]] for port in compiled.inputs]), session.run(None, feed)):
+            numpy.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-3)

@@ -266,6 +266,37 @@ void unrollSmallLoops(ModuleOp module) {
   });
 }
 
+/// before: %p = arith.mulf %a, %b fastmath<contract>; arith.addf %p, %c fastmath<contract>
+/// after:  math.fma %a, %b, %c
+/// Left to LLVM, whether they fuse depends on what else uses the product: the same element would
+/// then be rounded once in one kernel and twice in another. Sums whose order is free stay, since
+/// LLVM vectorises them as sums.
+void fuseMultiplyAdds(ModuleOp module) {
+  auto flags = [](auto op) { return op.getFastmath(); };
+  auto product = [&](Value value) {
+    auto product = value.getDefiningOp<arith::MulFOp>();
+    bool fuses = product && bitEnumContainsAll(flags(product), arith::FastMathFlags::contract);
+    return fuses ? product : arith::MulFOp();
+  };
+  module.walk([&](arith::AddFOp sum) {
+    Type element = getElementTypeOrSelf(sum.getType());
+    if (flags(sum) != arith::FastMathFlags::contract || !(element.isF32() || element.isF64()))
+      return;
+    bool isLeft = bool(product(sum.getLhs()));
+    auto factors = product(isLeft ? sum.getLhs() : sum.getRhs());
+    if (!factors)
+      return;
+    OpBuilder builder(sum);
+    Value fused =
+        builder.create<math::FmaOp>(sum.getLoc(), factors.getLhs(), factors.getRhs(),
+                                    isLeft ? sum.getRhs() : sum.getLhs());
+    sum.replaceAllUsesWith(fused);
+    sum.erase();
+    if (factors.use_empty())
+      factors.erase();
+  });
+}
+
 Status apply(ModuleOp module, RewritePatternSet patterns, const char *what) {
   GreedyRewriteConfig config;
   config.enableRegionSimplification = GreedySimplifyRegionLevel::Disabled;
@@ -305,7 +336,11 @@ Status expandOperations(ModuleOp module, const Machine &machine) {
   RewritePatternSet masks(module.getContext());
   vector::populateVectorMaskMaterializationPatterns(masks, /*force32BitVectorIndices=*/true);
   masks.add<ClampMask>(module.getContext(), /*benefit=*/2);
-  return apply(module, std::move(masks), "masks");
+  if (Status status = apply(module, std::move(masks), "masks"); !status.ok())
+    return status;
+  if (machine.has("fma"))
+    fuseMultiplyAdds(module);
+  return {};
 }
 
 } // namespace tensmith::target::cpu
