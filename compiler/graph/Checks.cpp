@@ -107,4 +107,16 @@ LogicalResult CheckOp::verify() {
   return success();
 }
 
+bool nameSizes(Value value, ShapeContext &shapes) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  if (!type || type.hasStaticShape() || type.getEncoding())
+    return false;
+  SmallVector<AffineExpr> dims;
+  for (int64_t size : type.getShape())
+    dims.push_back(ShapedType::isDynamic(size) ? shapes.freshSymbol("unknown")
+                                               : shapes.constant(size));
+  value.setType(shapes.tensorType(type.getElementType(), dims));
+  return true;
+}
+
 } // namespace tensmith::graph

@@ -32,6 +32,44 @@ std::optional<int64_t> product(std::optional<int64_t> a, std::optional<int64_t> 
 
 int64_t floorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0); }
 
+/// A term -k * (p floordiv d) of a sum.
+struct SubtractedQuotient {
+  AffineBinaryOpExpr quotient;
+  int64_t times, divisor;
+};
+
+std::optional<SubtractedQuotient> subtractedQuotient(AffineExpr expression) {
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
+  if (!binary)
+    return std::nullopt;
+  if (binary.getKind() == AffineExprKind::Add) {
+    auto found = subtractedQuotient(binary.getLHS());
+    return found ? found : subtractedQuotient(binary.getRHS());
+  }
+  auto times = binary.getKind() == AffineExprKind::Mul ? constantOf(binary.getRHS()) : std::nullopt;
+  auto quotient = times ? dyn_cast<AffineBinaryOpExpr>(binary.getLHS()) : AffineBinaryOpExpr(nullptr);
+  if (!quotient || *times >= 0 || quotient.getKind() != AffineExprKind::FloorDiv)
+    return std::nullopt;
+  auto divisor = constantOf(quotient.getRHS());
+  return divisor && *divisor > 0 ? std::optional(SubtractedQuotient{quotient, -*times, *divisor})
+                                 : std::nullopt;
+}
+
+/// An expression that is not negative only where the given one is not, either, without quotients
+/// that are subtracted: since p floordiv d <= p / d, r - k * (p floordiv d) >= (d * r - k * p) / d.
+AffineExpr withoutQuotients(AffineExpr expression) {
+  constexpr int64_t kLargest = int64_t(1) << 20; // no coefficient overflows
+  ShapeContext shapes(expression.getContext());
+  for (int64_t factor = 1; auto found = subtractedQuotient(expression);) {
+    if (found->divisor > kLargest / factor || found->times > kLargest)
+      break;
+    factor *= found->divisor;
+    expression = shapes.simplify((expression + found->quotient * found->times) * found->divisor -
+                                 found->quotient.getLHS() * found->times);
+  }
+  return expression;
+}
+
 } // namespace
 
 AffineExpr SizeFacts::normal(AffineExpr expression) const {
@@ -126,8 +164,8 @@ std::optional<bool> SizeFacts::decide(Relation relation, AffineExpr a, AffineExp
   AffineExpr one = getAffineConstantExpr(1, a.getContext());
   if (relation == Relation::AtMost) {
     AffineExpr room = normal(b - a);
-    auto low = least(room), high = most(room);
-    if (low && *low >= 0)
+    auto low = least(room), high = most(room), lower = least(withoutQuotients(room));
+    if ((low && *low >= 0) || (lower && *lower >= 0))
       return true;
     if (high && *high < 0)
       return false;

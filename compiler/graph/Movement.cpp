@@ -1,5 +1,6 @@
 // Movement: shape functions of the static and the dynamic forms.
 #include "compiler/graph/Fractions.h"
+#include "compiler/graph/SlicedRange.h"
 #include "compiler/graph/UpperBounds.h"
 
 using namespace mlir;
@@ -314,34 +315,19 @@ LogicalResult DynamicBroadcastOp::inferResults(ShapeContext &shapes,
   return infer.give(infer.element(0), *dims);
 }
 
-/// Sizes follow ONNX's clamping where starts, ends and steps are known; a symbolic end or dimension
-/// is an expression where the order of the sizes is certain, otherwise a fresh symbol.
+/// An expression where the order of the sizes is certain, otherwise a fresh symbol.
 static AffineExpr slicedSize(Inference &infer, AffineExpr size, AffineExpr start, AffineExpr end,
                              int64_t step) {
-  auto known = infer.known(size), first = infer.known(start), last = infer.known(end);
-  if (known && first && last) {
-    int64_t n = *known, a = *first < 0 ? *first + n : *first, b = *last < 0 ? *last + n : *last;
-    int64_t low = step > 0 ? 0 : -1, high = step > 0 ? n : n - 1;
-    a = std::clamp(a, step > 0 ? int64_t(0) : int64_t(0), high);
-    b = std::clamp(b, low, high);
-    if (n == 0)
-      return infer.constant(0);
-    int64_t count = step > 0 ? (b - a + step - 1) / step : (a - b - step - 1) / -step;
-    return infer.constant(std::max<int64_t>(count, 0));
-  }
-  constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
-  if (first && *first == 0 && step == 1) {
-    if (infer.shapes.equal(end, size) || (last && *last >= kEnd))
-      return size;
-    // A size that only the run knows is taken to lie within the dimension, so that it keeps its
-    // name: positions sliced to the length of the sequence stay as long as the sequence. The run
-    // checks it, as it checks all sizes of computed results.
-    if (!last && isa<AffineSymbolExpr>(infer.shapes.simplify(end)))
-      return end;
-  }
-  if (first && last && step == 1 && *first < 0 && *last >= kEnd && *first == -1)
-    return infer.constant(1);
-  return freshAtMost(infer, "slice", size);
+  // A size that only the run knows is taken to lie within a dimension that is known, so that it
+  // keeps its name: positions sliced to the length of the sequence stay as long as the sequence.
+  // The run checks it, as it checks all sizes of computed results.
+  if (infer.known(start) == 0 && step == 1 && infer.known(size) &&
+      isa<AffineSymbolExpr>(infer.shapes.simplify(end)))
+    return end;
+  auto range = infer.known(size) && !(infer.known(start) && infer.known(end))
+                   ? std::nullopt
+                   : slicedRange(infer.shapes, size, start, end, step);
+  return range ? range->count : freshAtMost(infer, "slice", size);
 }
 
 LogicalResult DynamicSliceOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {

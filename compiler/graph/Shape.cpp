@@ -383,8 +383,8 @@ AffineExpr ShapeContext::product(ArrayRef<AffineExpr> dims) const {
   return result.expression();
 }
 
-/// Sizes that one broadcasts from, beyond which it is a size that the run alone tells: the expression
-/// has twice as many terms with each.
+/// Sizes that one broadcasts from, beyond which it is a size that the run alone tells: the
+/// expression has twice as many terms with each.
 static constexpr size_t kMostBroadcastParts = 4;
 
 /// The first of the sizes that is not 1, as an expression: a + isOne(a) * (rest - 1).
@@ -427,13 +427,19 @@ SmallVector<AffineExpr> ShapeContext::broadcastParts(AffineExpr size) const {
 }
 
 /// A text that is the same in every context.
-std::string ShapeContext::nameText(AffineExpr size) {
-  auto type = tensorType(IndexType::get(context_), {size});
+std::string ShapeContext::nameText(AffineExpr size) const {
+  std::map<StringRef, unsigned> used; // in the order of their names
+  size.walk([&](AffineExpr part) {
+    if (auto symbol = dyn_cast<AffineSymbolExpr>(part))
+      used.emplace(names_[symbol.getPosition()].getValue(), symbol.getPosition());
+  });
   std::string result;
-  for (StringAttr name : symbolNames(type))
-    result += name.str() + " ";
-  AffineExpr own = dimExpression(type, 0);
-  return result + text(own);
+  SmallVector<AffineExpr> replacements(names_.size(), constant(0));
+  for (auto [number, name] : llvm::enumerate(used)) {
+    replacements[name.second] = getAffineSymbolExpr(unsigned(number), context_);
+    result += name.first.str() + " ";
+  }
+  return result + text(simplify(size.replaceSymbols(replacements)));
 }
 
 static constexpr char kBroadcastMessage[] = "the operands' shapes do not broadcast together: a "

@@ -81,7 +81,7 @@ public:
 private:
   mlir::AffineExpr broadcastOf(llvm::ArrayRef<mlir::AffineExpr> parts) const;
   llvm::SmallVector<mlir::AffineExpr> broadcastParts(mlir::AffineExpr size) const;
-  std::string nameText(mlir::AffineExpr size);
+  std::string nameText(mlir::AffineExpr size) const;
 
   mlir::MLIRContext *context_;
   llvm::SmallVector<mlir::StringAttr> names_;

@@ -178,12 +178,8 @@ public:
 
 private:
   void name(Value value) {
-    auto ranked = dyn_cast<RankedTensorType>(value.getType());
-    if (!ranked || ranked.hasStaticShape())
-      return;
-    for (int64_t dim = 0; dim < ranked.getRank(); ++dim)
-      if (!graph::dimExpression(ranked, unsigned(dim)))
-        return give(value, shapes_.dims(ranked));
+    if (graph::nameSizes(value, shapes_))
+      changed_.insert(value);
   }
 
   void give(Value value, ArrayRef<AffineExpr> dims) {
@@ -254,9 +250,9 @@ private:
 
   func::FuncOp function_;
   graph::ShapeContext shapes_;
-  llvm::DenseSet<AffineExpr> defined_;            // symbols that a value before has as its size
+  llvm::DenseSet<AffineExpr> defined_;             // symbols that a value before has as its size
   llvm::DenseMap<AffineExpr, AffineExpr> renamed_; // symbols that were one operator's own
-  llvm::DenseSet<Value> changed_;                 // values with another type than at first
+  llvm::DenseSet<Value> changed_;                  // values with another type than at first
 };
 
 } // namespace

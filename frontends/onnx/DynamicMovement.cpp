@@ -1,5 +1,6 @@
 // Operators that ONNX gives their parameters as operands: static where these are known when the
 // model is imported (constants, or arithmetic on shapes), which nearly all are.
+#include "compiler/graph/SlicedRange.h"
 #include "frontends/onnx/NodeImport.h"
 
 #include <limits>
@@ -91,31 +92,6 @@ struct Range {
   int64_t step;
 };
 
-/// One dimension of a slice: where it starts and how many elements it has, if that is certain.
-std::optional<std::pair<int64_t, AffineExpr>> staticRange(NodeImport &n, const Range &r,
-                                                          AffineExpr size) {
-  auto length = NodeImport::known(size), start = NodeImport::known(r.start),
-       end = NodeImport::known(r.end);
-  auto &shapes = n.graph.shapes;
-  if (length && start && end) {
-    int64_t count = *length, a = *start < 0 ? *start + count : *start,
-            b = *end < 0 ? *end + count : *end;
-    a = std::clamp<int64_t>(a, 0, r.step > 0 ? count : std::max<int64_t>(count - 1, 0));
-    b = std::clamp<int64_t>(b, r.step > 0 ? 0 : -1, r.step > 0 ? count : count - 1);
-    int64_t distance = r.step > 0 ? b - a : a - b;
-    int64_t stride = r.step > 0 ? r.step : -r.step;
-    int64_t elements = distance > 0 && count > 0 ? (distance - 1) / stride + 1 : 0;
-    return std::pair(elements ? a : 0, n.size(elements));
-  }
-  if (r.step != 1 || !start)
-    return std::nullopt;
-  constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
-  bool toTheEnd = (end && *end >= kEnd) || shapes.equal(r.end, size);
-  if (*start == 0 && toTheEnd)
-    return std::pair(int64_t(0), size);
-  return std::nullopt;
-}
-
 std::optional<SmallVector<Range>> ranges(NodeImport &n, Value starts, Value ends, Value axes,
                                          Value steps) {
   auto s = n.contents(starts), e = n.contents(ends);
@@ -133,6 +109,15 @@ std::optional<SmallVector<Range>> ranges(NodeImport &n, Value starts, Value ends
     result.push_back({axis < 0 ? axis + rank : axis, (*s)[i], (*e)[i], step});
   }
   return result;
+}
+
+/// A number, whatever the size: of an open one the start as given, which lies within the dimension
+/// where anything is taken.
+std::optional<int64_t> firstOf(NodeImport &n, const Range &range, const SlicedRange &part) {
+  if (auto first = NodeImport::known(part.first))
+    return first;
+  auto start = NodeImport::known(range.start);
+  return start && *start >= 0 ? start : std::nullopt;
 }
 
 LogicalResult slice(NodeImport &n) {
@@ -158,11 +143,16 @@ LogicalResult slice(NodeImport &n) {
   Dims sizes = n.dims(x);
   Ints first(sizes.size(), 0), stride(sizes.size(), 1);
   for (const Range &range : *known) {
-    auto part = staticRange(n, range, sizes[size_t(range.axis)]);
-    if (!part)
+    AffineExpr &size = sizes[size_t(range.axis)];
+    bool isClosed = NodeImport::known(size) && NodeImport::known(range.end);
+    auto part = isClosed || !NodeImport::known(size)
+                    ? slicedRange(n.graph.shapes, size, range.start, range.end, range.step)
+                    : std::nullopt;
+    auto start = part ? firstOf(n, range, *part) : std::nullopt;
+    if (!start)
       return dynamic();
-    first[size_t(range.axis)] = part->first;
-    sizes[size_t(range.axis)] = part->second;
+    first[size_t(range.axis)] = *start;
+    size = part->count;
     stride[size_t(range.axis)] = range.step;
   }
   if (n.graph.shapes.tensorType(n.element(x), sizes) == x.getType() &&

@@ -1,6 +1,7 @@
 // A node's attributes, operands and results for its import rule; see NodeImport.h.
 #include "frontends/onnx/NodeImport.h"
 
+#include "compiler/graph/Checks.h"
 #include "frontends/onnx/Schemas.h"
 
 #include <bit>
@@ -27,9 +28,8 @@ LogicalResult NodeImport::give(Operation *op) {
 
 void NodeImport::nameSizes() {
   for (Value result : results)
-    if (auto type = dyn_cast<RankedTensorType>(result.getType());
-        type && !type.hasStaticShape() && !type.getEncoding() && result.getDefiningOp())
-      result.setType(graph.shapes.tensorType(type.getElementType(), graph.shapes.dims(type)));
+    if (result.getDefiningOp())
+      graph::nameSizes(result, graph.shapes);
 }
 
 LogicalResult NodeImport::error(const Twine &message) const {

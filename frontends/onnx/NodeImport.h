@@ -135,8 +135,8 @@ public:
   SmallVector<Value> results;
 
 private:
-  /// Sizes of the results of which nothing is known get names, by which the operators that take them
-  /// say their own.
+  /// Sizes of the results of which nothing is known get names, by which the operators that take
+  /// them say their own.
   void nameSizes();
   /// Whether the rank is known; an error the first time that it is not.
   bool checkRank(Value x) const;

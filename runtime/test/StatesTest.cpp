@@ -142,6 +142,23 @@ TEST(States, PlansThatLieAreRefused) {
         main.results[1] = main.params[0];
       },
       "");
+  // A run that fails must leave states as they were, so none is written over before a check.
+  for (size_t before : {0, 1, 2}) {
+    Change check = [before](plan::ModuleT &plan) {
+      auto check = std::make_unique<plan::InstructionT>();
+      check->opcode = plan::Opcode::Check;
+      check->sizes = {0, 0};
+      check->message = 0;
+      check->location = kAbsent;
+      plan.messages = {"{a} and {b}"};
+      auto &instructions = plan.functions[0]->instructions;
+      instructions.insert(instructions.begin() + long(before), std::move(check));
+    };
+    if (before == 0)
+      EXPECT_TRUE(Module::loadBytes(updateModule(check), {}).ok());
+    else
+      refused(check, "before a check that may fail");
+  }
 }
 
 } // namespace

@@ -1,4 +1,5 @@
 // What SizeFacts proves of sizes, what it leaves to the run, and what it knows after a check.
+#include "compiler/graph/Graph.h"
 #include "compiler/graph/Shape.h"
 
 #include <gtest/gtest.h>
@@ -37,6 +38,14 @@ TEST_F(SizeFactsOf, NoSizeIsNegative) {
   // Windows of three with a step of two and padding: none of no pixels.
   EXPECT_EQ(facts.decide(Relation::AtMost, number(0), (n - 1).floorDiv(2) + 1), true);
   EXPECT_EQ(facts.decide(Relation::AtMost, number(1), (n - 1).floorDiv(2) + 1), std::nullopt);
+}
+
+TEST_F(SizeFactsOf, PartsAreNoMoreThanTheWhole) {
+  EXPECT_EQ(facts.decide(Relation::AtMost, n.floorDiv(2), n), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, n.floorDiv(2) + n.floorDiv(3), n), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, n.floorDiv(4) * 4, n), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, n.floorDiv(2) + n.floorDiv(2) + 1, n), std::nullopt);
+  EXPECT_EQ(facts.decide(Relation::AtMost, (n + 3).floorDiv(4), n), std::nullopt);
 }
 
 TEST_F(SizeFactsOf, ACheckSaysWhatFollowsFromIt) {
@@ -81,6 +90,49 @@ TEST_F(SizeFactsOf, TheSizeOfABroadcastIsItsLargerOne) {
                             {2, 2, 2}})
     EXPECT_EQ(shapes.simplify(both.replaceSymbols({number(a), number(b)})), number(size))
         << a << " and " << b;
+}
+
+/// Breaks when a chain of operators nests the sizes of what it broadcasts: these grew with each
+/// operator, twice as long, and a compilation did not end.
+TEST_F(SizeFactsOf, BroadcastsOfBroadcastsAreOne) {
+  std::vector<Condition> required;
+  shapes.listen(&required);
+  AffineExpr k = shapes.symbol(StringAttr::get(&context, "k"));
+  AffineExpr both = *shapes.broadcast(n, m);
+  EXPECT_EQ(*shapes.broadcast(m, n), both);
+  ASSERT_EQ(required.size(), 2u);
+  for (AffineExpr part : {n, m, both}) {
+    EXPECT_EQ(*shapes.broadcast(both, part), both);
+    EXPECT_EQ(*shapes.broadcast(part, both), both);
+  }
+  EXPECT_EQ(required.size(), 2u); // of what is there already
+  AffineExpr three = *shapes.broadcast(both, k);
+  EXPECT_EQ(*shapes.broadcast(n, *shapes.broadcast(k, m)), three);
+  EXPECT_EQ(*shapes.broadcast(*shapes.broadcast(k, n), both), three);
+  EXPECT_EQ(*shapes.broadcast(three, both), three);
+  for (auto [a, b, c, size] : {std::array<int64_t, 4>{1, 1, 7, 7},
+                               {1, 7, 1, 7},
+                               {7, 1, 7, 7},
+                               {0, 1, 1, 0},
+                               {1, 1, 0, 0},
+                               {1, 1, 1, 1}})
+    EXPECT_EQ(shapes.simplify(three.replaceSymbols({number(a), number(b), number(c)})),
+              number(size));
+  // In a context of its own, where symbols come in another order.
+  context.loadDialect<GraphDialect>();
+  ShapeContext others(&context);
+  AffineExpr otherK = others.symbol(StringAttr::get(&context, "k")),
+             otherM = others.symbol(StringAttr::get(&context, "m")),
+             otherN = others.symbol(StringAttr::get(&context, "n"));
+  Type element = Float32Type::get(&context);
+  EXPECT_EQ(
+      others.tensorType(element, {*others.broadcast(otherK, *others.broadcast(otherM, otherN))}),
+      shapes.tensorType(element, {three}));
+  // Of very many it is a size of its own.
+  AffineExpr size = three;
+  for (char name = 'p'; name < 'w'; ++name)
+    size = *shapes.broadcast(size, shapes.symbol(StringAttr::get(&context, Twine(name))));
+  EXPECT_FALSE(isa<AffineConstantExpr>(size));
 }
 
 } // namespace

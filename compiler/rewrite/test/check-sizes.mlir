@@ -53,3 +53,32 @@ func.func @slice_from_the_fourth(%x: !x) -> tensor<3xf32> {
   %0 = graph.slice %x {starts = array<i64: 4>, steps = array<i64: 1>} : (!x) -> tensor<3xf32>
   return %0 : tensor<3xf32>
 }
+
+// -----
+
+!x = tensor<?x?xf32, #graph.dims<["m", "n"], ()[s0, s1] -> (s0, s1)>>
+// A dimension of 8 is not 1, so that the other one is 8, which all types then say.
+// CHECK-LABEL: func @what_can_not_be_one_is_equal
+// CHECK: graph.reshape %arg0 {{.*}} -> tensor<?x8xf32
+// CHECK-NEXT: graph.check {{.*}} relation = 0 : i64
+// CHECK-NEXT: graph.layer_norm {{.*}}(tensor<?x8xf32
+func.func @what_can_not_be_one_is_equal(%x: !x, %s: tensor<8xf32>, %b: tensor<8xf32>) -> !x {
+  %y, %mean, %deviation = graph.layer_norm %x, %s, %b {axis = 1 : i64, epsilon = 1.0e-5 : f64} : (!x, tensor<8xf32>, tensor<8xf32>) -> (!x, tensor<?x1xf32, #graph.dims<["m"], ()[s0] -> (s0, 1)>>, tensor<?x1xf32, #graph.dims<["m"], ()[s0] -> (s0, 1)>>)
+  return %y : !x
+}
+
+// -----
+
+!own = tensor<?xf32, #graph.dims<["broadcast.0"], ()[s0] -> (s0)>>
+// Sizes of which nothing is known get names, and what is computed from them says so: nothing
+// defines broadcast.0.
+// CHECK-LABEL: func @sizes_without_names
+// CHECK-NOT: broadcast.0
+// CHECK: graph.check {{.*}} sizes = #graph.dims<["unknown.0", "unknown.1"]
+// CHECK: graph.add {{.*}} -> tensor<?xf32, #graph.dims<["unknown.0", "unknown.1"]
+// CHECK: graph.abs {{.*}} -> tensor<?xf32, #graph.dims<["unknown.0", "unknown.1"]
+func.func @sizes_without_names(%x: tensor<?xf32>, %y: tensor<?xf32>) -> !own {
+  %0 = graph.add %x, %y : (tensor<?xf32>, tensor<?xf32>) -> !own
+  %1 = graph.abs %0 : (!own) -> !own
+  return %1 : !own
+}

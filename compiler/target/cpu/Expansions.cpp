@@ -287,9 +287,8 @@ void fuseMultiplyAdds(ModuleOp module) {
     if (!factors)
       return;
     OpBuilder builder(sum);
-    Value fused =
-        builder.create<math::FmaOp>(sum.getLoc(), factors.getLhs(), factors.getRhs(),
-                                    isLeft ? sum.getRhs() : sum.getLhs());
+    Value fused = builder.create<math::FmaOp>(sum.getLoc(), factors.getLhs(), factors.getRhs(),
+                                              isLeft ? sum.getRhs() : sum.getLhs());
     sum.replaceAllUsesWith(fused);
     sum.erase();
     if (factors.use_empty())

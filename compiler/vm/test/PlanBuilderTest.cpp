@@ -340,6 +340,29 @@ TEST(PlanBuilder, UnknownSizesAreNeverTakenForNamedOnes) {
   }
 }
 
+// A run that fails must leave its states as they were: what a check stands behind is no update in
+// place.
+TEST(PlanBuilder, NoStateIsWrittenOverBeforeACheck) {
+  auto plannedWith = [](const std::string &before, const std::string &behind) {
+    return PlannedFunction("func.func @main(%w: " + kRow + " {graph.state = 0 : i64}, %g: " + kRow +
+                           ") -> " + kRow + " {\n" + before + add("%next", "%w", "%g") + behind +
+                           "return %next : " + kRow + "\n}\n");
+  };
+  const std::string check = "%found = graph.nonzero %g : (" + kRow + ") -> " +
+                            dims("2x?", "\"found\"", "[s0] -> (2, s0)", "i64") +
+                            "\ngraph.check {message = \"{a} and {b}\", relation = 0 : i64, sizes = "
+                            "#graph.dims<[\"found\"], "
+                            "()[s0] -> (s0, 3)>}\n";
+  for (auto [before, behind, inPlace] :
+       {std::tuple("", "", true), std::tuple(check.c_str(), "", true),
+        std::tuple("", check.c_str(), false)}) {
+    PlannedFunction planned = plannedWith(before, behind);
+    ASSERT_TRUE(planned.ok()) << planned.status.message();
+    ASSERT_EQ(planned.unpacked.states.size(), 1u);
+    EXPECT_EQ(planned.unpacked.states[0]->in_place, inPlace) << before << behind;
+  }
+}
+
 TEST(PlanBuilder, SameGraphGivesSameBytes) {
   std::string text = unary(relu("%0", "%x") + relu("%1", "%x") + add("%2", "%0", "%1") +
                            add("%y", "%2", "%0") + kReturnY);

@@ -1,0 +1,85 @@
+// Slices of open sizes against NumPy's rules, of all sizes, starts and ends that are small.
+#include "compiler/graph/SlicedRange.h"
+
+#include <gtest/gtest.h>
+
+using namespace mlir;
+
+namespace tensmith::graph {
+namespace {
+
+class SlicedRangeOf : public testing::Test {
+protected:
+  SlicedRangeOf() : shapes(&context) {
+    n = shapes.symbol(StringAttr::get(&context, "n"));
+    m = shapes.symbol(StringAttr::get(&context, "m"));
+  }
+  AffineExpr number(int64_t value) { return shapes.constant(value); }
+  /// Of n and m.
+  int64_t at(AffineExpr size, int64_t n, int64_t m) {
+    auto value =
+        dyn_cast<AffineConstantExpr>(shapes.simplify(size.replaceSymbols({number(n), number(m)})));
+    EXPECT_TRUE(value);
+    return value ? value.getValue() : -1;
+  }
+  static int64_t expected(int64_t size, int64_t start, int64_t end, int64_t step = 1) {
+    start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size);
+    end = std::clamp<int64_t>(end < 0 ? end + size : end, 0, size);
+    return (std::max<int64_t>(end - start, 0) + step - 1) / step;
+  }
+
+  MLIRContext context{MLIRContext::Threading::DISABLED};
+  ShapeContext shapes;
+  AffineExpr n, m;
+};
+
+TEST_F(SlicedRangeOf, BetweenNumbers) {
+  for (int64_t step : {1, 2, 3})
+    for (int64_t start = -4; start <= 4; ++start)
+      for (int64_t end : {-4, -3, -2, -1, 0, 1, 2, 3, 4, std::numeric_limits<int32_t>::max()}) {
+        auto range = slicedRange(shapes, n, number(start), number(end), step);
+        ASSERT_TRUE(range) << start << ":" << end << ":" << step;
+        for (int64_t size = 0; size < 8; ++size) {
+          EXPECT_EQ(at(range->count, size, 0), expected(size, start, end, step))
+              << start << ":" << end << ":" << step << " of " << size;
+          if (at(range->count, size, 0))
+            EXPECT_EQ(at(range->first, size, 0),
+                      start < 0 ? std::max<int64_t>(size + start, 0) : start);
+        }
+      }
+}
+
+TEST_F(SlicedRangeOf, BetweenSizes) {
+  struct {
+    AffineExpr start, end;
+  } cases[] = {{number(0), m}, {m, n},          {number(1), m},    {m, number(3)},
+               {m, m + 2},     {m, number(-1)}, {n.floorDiv(2), n}};
+  for (auto [start, end] : cases) {
+    auto range = slicedRange(shapes, n, start, end, 1);
+    ASSERT_TRUE(range);
+    for (int64_t size = 0; size < 7; ++size)
+      for (int64_t other = 0; other < 7; ++other)
+        EXPECT_EQ(at(range->count, size, other),
+                  expected(size, at(start, size, other), at(end, size, other)))
+            << "of " << size << " and " << other;
+  }
+}
+
+// Breaks when what is as long has sizes that can't be told to be.
+TEST_F(SlicedRangeOf, SlicesThatAreAsLong) {
+  auto end = number(std::numeric_limits<int32_t>::max());
+  auto behind = slicedRange(shapes, n, number(1), end, 1),
+       before = slicedRange(shapes, n, number(0), number(-1), 1);
+  EXPECT_TRUE(shapes.equal(behind->count, before->count));
+  EXPECT_TRUE(
+      shapes.equal(slicedRange(shapes, n, number(0), n.floorDiv(2), 1)->count, n.floorDiv(2)));
+}
+
+TEST_F(SlicedRangeOf, WhatOnlyTheRunTells) {
+  EXPECT_FALSE(slicedRange(shapes, n, number(-1), number(0), -1));
+  EXPECT_FALSE(slicedRange(shapes, n, number(0), m - 3, 1)); // may count from the end
+  EXPECT_TRUE(slicedRange(shapes, number(9), number(7), number(0), -2));
+}
+
+} // namespace
+} // namespace tensmith::graph

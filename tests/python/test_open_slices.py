@@ -1,0 +1,78 @@
+"""Slices of dimensions whose sizes the run tells, and chains of what broadcasts between them, against NumPy."""
+
+import numpy
+import pytest
+
+tensmith = pytest.importorskip("tensmith")
+onnx = pytest.importorskip("onnx")
+from onnx import TensorProto, helper  # noqa: E402
+
+END = 2**31 - 1
+SIZES = [0, 1, 2, 3, 5, 8]
+
+
+def model(nodes, inputs, outputs, constants):
+    """Inputs by name with their dimensions; int64 vectors as constants."""
+    graph = helper.make_graph(
+        nodes, "slices", [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in inputs.items()],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
+        [helper.make_tensor(name, TensorProto.INT64, [len(values)], values) for name, values in constants.items()])  # fmt: skip
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def sliced(start, end, step=1):
+    nodes = [helper.make_node("Slice", ["x", "start", "end", "axis", "step"], ["s"]), helper.make_node("Sin", ["s"], ["y"])]
+    return model(nodes, {"x": [2, "n", 3]}, ["y"], {"start": [start], "end": [end], "axis": [1], "step": [step]})
+
+
+@pytest.mark.parametrize("bounds", [(1, END), (0, -1), (1, -1), (2, 5), (-2, END), (-3, -1), (-2, 4), (0, 4), (4, 2), (-END, END), (0, END, 2), (1, END, 3),
+                                    (1, -1, 2), (-1, -END, -1), (5, 0, -2)], ids=str)  # fmt: skip
+def test_between_numbers(bounds):
+    """Fails where a size is not clamped as the standard says."""
+    compiled = tensmith.compile(sliced(*bounds))
+    for size in SIZES:
+        x = numpy.random.default_rng(size).standard_normal((2, size, 3)).astype("float32")
+        end = None if bounds[1] == -END and len(bounds) == 3 else bounds[1]
+        expected = numpy.sin(x[:, slice(bounds[0], end, *bounds[2:])])
+        found = numpy.asarray(compiled(x))
+        assert found.shape == expected.shape, size
+        numpy.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_to_the_length_of_another_input():
+    """Fails where an end that only the run tells must lie within the dimension."""
+    nodes = [helper.make_node("Shape", ["z"], ["m"]), helper.make_node("Slice", ["x", "zero", "m"], ["s"]), helper.make_node("Cos", ["s"], ["y"])]
+    compiled = tensmith.compile(model(nodes, {"x": ["n"], "z": ["m"]}, ["y"], {"zero": [0]}))
+    for n in SIZES:
+        for m in SIZES:
+            x = numpy.arange(n, dtype="float32")
+            numpy.testing.assert_allclose(numpy.asarray(compiled(x, numpy.zeros(m, "float32"))), numpy.cos(x[:m]), rtol=1e-5)
+
+
+def test_neighbours_are_as_long():
+    """Fails where x[1:] and x[:-1] have sizes of which nothing is known: their sum would be checked in each run."""
+    nodes = [helper.make_node("Slice", ["x", "one", "end"], ["a"]), helper.make_node("Slice", ["x", "zero", "last"], ["b"]),
+             helper.make_node("Sub", ["a", "b"], ["d"]), helper.make_node("Abs", ["d"], ["y"])]  # fmt: skip
+    compiled = tensmith.compile(model(nodes, {"x": ["n"]}, ["y"], {"one": [1], "end": [END], "zero": [0], "last": [-1]}))
+    assert [kernel["label"] for kernel in compiled.describe()["kernels"]] == ["slice+slice+sub+abs"]
+    for n in SIZES:
+        x = numpy.random.default_rng(n).standard_normal(n).astype("float32")
+        numpy.testing.assert_allclose(numpy.asarray(compiled(x)), numpy.abs(numpy.diff(x)), rtol=1e-6)
+
+
+@pytest.mark.parametrize("types", ["x: f32[n], y: f32[m], z: f32[k]", "x: f32[?], y: f32[?], z: f32[?]"])
+def test_chains_of_broadcasts(types, tmp_path):
+    """Fails, by taking for ever, where the size of what is broadcast grows with each operator."""
+    path = tmp_path / "chain.tsm"
+    path.write_text(f"fn main({types}) = {'(' * 24}x{' * y + z) ' * 12}{'+ x - y)' * 12}\n")
+    program = tensmith.compile(path)
+    for shapes in ((1, 5, 5), (5, 1, 1), (1, 1, 4), (3, 3, 3), (1, 0, 0)):
+        x, y, z = (numpy.random.default_rng(i).standard_normal(n).astype("float32") for i, n in enumerate(shapes))
+        expected = x.astype(float)
+        for _ in range(12):
+            expected = expected * y + z
+        for _ in range(12):
+            expected = expected + x - y
+        numpy.testing.assert_allclose(numpy.asarray(program(x=x, y=y, z=z)), expected, rtol=2e-4, atol=1e-4)
+    with pytest.raises(tensmith.Error, match="broadcast"):
+        program(x=numpy.zeros(2, "float32"), y=numpy.zeros(3, "float32"), z=numpy.zeros(1, "float32"))
