@@ -16,8 +16,8 @@ CheckOp makeCheck(mlir::OpBuilder &builder, mlir::Location location, ShapeContex
 /// The condition that it checks.
 Condition conditionOf(CheckOp check, ShapeContext &shapes);
 
-/// Gives sizes of the value of which nothing is known names, by which those of what is computed from
-/// it can be said. Whether there were any.
+/// Gives sizes of the value of which nothing is known names, by which those of what is computed
+/// from it can be said. Whether there were any.
 bool nameSizes(mlir::Value value, ShapeContext &shapes);
 
 } // namespace tensmith::graph

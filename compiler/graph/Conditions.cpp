@@ -47,7 +47,8 @@ std::optional<SubtractedQuotient> subtractedQuotient(AffineExpr expression) {
     return found ? found : subtractedQuotient(binary.getRHS());
   }
   auto times = binary.getKind() == AffineExprKind::Mul ? constantOf(binary.getRHS()) : std::nullopt;
-  auto quotient = times ? dyn_cast<AffineBinaryOpExpr>(binary.getLHS()) : AffineBinaryOpExpr(nullptr);
+  auto quotient =
+      times ? dyn_cast<AffineBinaryOpExpr>(binary.getLHS()) : AffineBinaryOpExpr(nullptr);
   if (!quotient || *times >= 0 || quotient.getKind() != AffineExprKind::FloorDiv)
     return std::nullopt;
   auto divisor = constantOf(quotient.getRHS());

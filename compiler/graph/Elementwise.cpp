@@ -269,10 +269,12 @@ std::optional<Contents> WhereOp::contents(ShapeContext &shapes, unsigned) {
 std::optional<Contents> EqualOp::contents(ShapeContext &shapes, unsigned) {
   return mapContents(shapes, *this, [&](ArrayRef<AffineExpr> e) -> std::optional<AffineExpr> {
     auto a = constantOf(e[0]), b = constantOf(e[1]);
+    if (!ShapeContext::isExact(e[0]) || !ShapeContext::isExact(e[1]))
+      return std::nullopt;
+    if (a && b)
+      return shapes.constant(*a == *b);
     if (shapes.equal(e[0], e[1]))
       return shapes.constant(1);
-    if (a && b)
-      return shapes.constant(0);
     // A symbol is a size and never negative.
     if ((isa<AffineSymbolExpr>(e[0]) && b && *b < 0) ||
         (isa<AffineSymbolExpr>(e[1]) && a && *a < 0))

@@ -5,6 +5,7 @@
 // the reversed sequence; with sequence lengths, each image's own part of it is reversed, and steps
 // beyond its length keep the state and give zeros.
 #include "compiler/graph/GraphCode.h"
+#include "compiler/graph/RangeCodes.h"
 
 #include "llvm/ADT/StringSwitch.h"
 
@@ -125,7 +126,7 @@ struct Direction {
 struct Layer {
   int64_t gates = 1, hidden = 0;
   std::optional<double> clip;
-  bool isLinearBeforeReset = false, isCoupled = false;
+  bool isLinearBeforeReset = false, isCoupled = false, roundsState = false;
 };
 
 /// One step: the gates' sums from the input [batch, gates * hidden] and the states to new states.
@@ -183,7 +184,8 @@ SmallVector<Value> gruCell(const GraphCode &code, const Layer &layer, const Dire
 // Gates i, o, f, c; peepholes i, o, f.
 SmallVector<Value> lstmCell(const GraphCode &code, const Layer &layer, const Direction &direction,
                             Value input, ArrayRef<Value> state) {
-  Value sums = code.add(input, code.matmul(state[0], direction.r)), c = state[1];
+  Value h = layer.roundsState ? roundedByRange(code, state[0]) : state[0], c = state[1];
+  Value sums = code.add(input, code.matmul(h, direction.r));
   auto gateSum = [&](int64_t number, Value cell) {
     Value sum = gatesOf(code, layer, sums, number);
     if (!direction.peephole || number > 2)
@@ -412,6 +414,7 @@ LogicalResult LstmOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &res
   Layer layer;
   layer.gates = 4;
   layer.isCoupled = getInputForget();
+  layer.roundsState = (*this)->hasAttr(kRoundsState);
   return decomposeLayer(graph, *this, layer, lstmCell, {"sigmoid", "tanh", "tanh"},
                         {getInitialH(), getInitialC()}, getP(), results);
 }

@@ -57,7 +57,7 @@ Value gelu(NodeImport &n, Value x) {
   } else {
     inner = n.unary("graph.erf", n.mul(x, 1 / std::numbers::sqrt2));
   }
-  return n.mul(n.mul(x, n.add(inner, 1)), 0.5);
+  return n.mul(n.mul(x, 0.5), n.add(inner, 1)); // half of x first: twice the largest overflows
 }
 
 /// log(1 + e^x), without overflow.

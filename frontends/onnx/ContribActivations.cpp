@@ -42,13 +42,13 @@ Value channelsLast(NodeImport &n, Value x) {
 
 Value erfGelu(NodeImport &n, Value x) {
   Value inner = n.unary("graph.erf", n.mul(x, 1 / std::numbers::sqrt2));
-  return n.mul(n.mul(x, n.add(inner, 1)), 0.5);
+  return n.mul(n.mul(x, 0.5), n.add(inner, 1)); // half of x first: twice the largest overflows
 }
 
 Value tanhGelu(NodeImport &n, Value x) {
   Value cube = n.mul(n.mul(n.mul(x, x), x), 0.044715);
   Value inner = n.unary("graph.tanh", n.mul(n.add(x, cube), std::sqrt(2 / std::numbers::pi)));
-  return n.mul(n.mul(x, n.add(inner, 1)), 0.5);
+  return n.mul(n.mul(x, 0.5), n.add(inner, 1)); // half of x first: twice the largest overflows
 }
 
 static Value clamped(NodeImport &n, Value x, double low, double high) {

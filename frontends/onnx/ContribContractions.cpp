@@ -1,4 +1,5 @@
 // Products with transpositions, activations and low-precision weights; see Contrib.h.
+#include "compiler/graph/RangeCodes.h"
 #include "frontends/onnx/Contrib.h"
 #include "frontends/onnx/IntegerProducts.h"
 
@@ -164,36 +165,11 @@ LogicalResult matMulIntegerToFloat(NodeImport &n) {
                               n.mul(n.input(2), n.input(3)), n.input(6))});
 }
 
-/// A quantised to u8 by its own range, as DynamicQuantizeLinear does.
-struct Codes {
-  Value values, scale, zeroPoint;
-};
-
-Codes quantizedByRange(NodeImport &n, Value a) {
-  Ints all(size_t(n.rank(a)));
-  std::iota(all.begin(), all.end(), 0);
-  Value zero = n.scalar(a, 0);
-  Value least = n("graph.min", {n.reduce("graph.reduce_min", a, all, false), zero});
-  Value most = n("graph.max", {n.reduce("graph.reduce_max", a, all, false), zero});
-  Value range = n.sub(most, least);
-  if (!range)
-    return {};
-  Value scale = n.mul(range, 1.0 / 255), one = n.scalar(a, 1);
-  scale = n.where(n("graph.equal", {range, zero}), one, scale);
-  Type u8 = n.builder.getIntegerType(8, /*isSigned=*/false);
-  Value start = n.div(n.sub(zero, least), scale);
-  NamedAttribute attributes[] = {n.integer("axis", 0), n.type("to", u8)};
-  Value zeroPoint = n("graph.quantize", {start, one, n.none()}, attributes);
-  if (!zeroPoint)
-    return {};
-  return {n("graph.quantize", {a, scale, zeroPoint}, attributes), scale, zeroPoint};
-}
-
 /// Operands: a in f32, b in codes, b's scale and zero point, bias.
 LogicalResult dynamicQuantizeMatMul(NodeImport &n) {
   if (failed(needOperands(n, 3, 1)))
     return failure();
-  Codes a = quantizedByRange(n, n.input(0));
+  graph::RangeCodes a = graph::codesByRange(n, n.input(0));
   if (!a.values)
     return failure();
   return n.give({floatOfCodes(n, a.values, a.zeroPoint, n.input(1), n.input(3),

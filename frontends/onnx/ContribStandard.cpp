@@ -1,5 +1,6 @@
 // Operators of ONNX Runtime's domain that the standard has, too, under this or another name, or
 // that are an expression of a line or two. See Contrib.h.
+#include "compiler/graph/RangeCodes.h"
 #include "frontends/onnx/Contrib.h"
 #include "frontends/onnx/OperatorName.h"
 
@@ -94,8 +95,8 @@ Value weightsOf(NodeImport &n, Value codes, Value scale, Value zeroPoint) {
   return n.transpose(n.mul(n.cast(numbers, f32), each(scale)), {0, 2, 1});
 }
 
-/// Operands: those of LSTM with w and r in codes, then their scales and zero points. What ONNX
-/// Runtime rounds on the way, x and the state, stays as it is.
+/// Operands: those of LSTM with w and r in codes, then their scales and zero points. x and, in each
+/// step, a direction's state are rounded to 8 bits by their own ranges.
 LogicalResult dynamicQuantizeLSTM(NodeImport &n) {
   if (n.inputCount() < 12)
     return n.error("has " + llvm::Twine(n.inputCount()) + " operands, not 12");
@@ -105,7 +106,15 @@ LogicalResult dynamicQuantizeLSTM(NodeImport &n) {
   n.inputs[1] = weightsOf(n, n.input(1), n.input(8), n.input(9));
   n.inputs[2] = weightsOf(n, n.input(2), n.input(10), n.input(11));
   n.inputs.resize(8);
-  return n.inputs[1] && n.inputs[2] ? importAs(n, "LSTM") : failure();
+  n.inputs[0] = graph::roundedByRange(n, n.inputs[0]);
+  if (!n.inputs[0] || !n.inputs[1] || !n.inputs[2] || failed(importAs(n, "LSTM")))
+    return failure();
+  auto layer = n.results[0].getDefiningOp<graph::LstmOp>();
+  layer->setAttr(graph::kRoundsState, n.builder.getUnitAttr());
+  SmallVector<Value> results;
+  if (failed(layer.decompose(n.graph, results)))
+    return n.error("its operands' ranks are not known, which this operator needs");
+  return n.give(results);
 }
 
 constexpr Operator kOperators[] = {

@@ -135,15 +135,15 @@ LogicalResult concat(NodeImport &n) {
 /// Parts of sizes that only the run tells: slices between their running sums, of which the last
 /// ends with the dimension, or the run fails.
 LogicalResult splitAt(NodeImport &n, Value sizes, int64_t axis) {
-  auto count = NodeImport::known(n.dims(sizes)[0]);
-  if (!count || *count != n.node.output_size())
-    return n.error("has not one size for each of its " + llvm::Twine(n.node.output_size()) +
-                   " outputs");
+  int64_t count = n.node.output_size();
+  if (NodeImport::known(n.dims(sizes)[0]).value_or(count) != count)
+    return n.error("has not one size for each of its " + llvm::Twine(count) + " outputs");
+  sizes = n.reshape(sizes, {n.size(count)}); // which the run checks
   Value x = n.input(0), ends = n("graph.cumsum", {sizes}, n.integer("axis", 0));
   Value starts = n.sub(ends, sizes);
   SmallVector<Value> parts;
-  for (int64_t i = 0; i < *count; ++i) {
-    bool isLast = i + 1 == *count;
+  for (int64_t i = 0; i < count; ++i) {
+    bool isLast = i + 1 == count;
     Value start = n.slice(starts, {i}, {n.size(1)});
     Value end =
         isLast ? n.vector({std::numeric_limits<int64_t>::max()}) : n.slice(ends, {i}, {n.size(1)});

@@ -8,6 +8,8 @@ namespace {
 /// own.
 SmallVector<NamedAttribute> layerAttributes(NodeImport &n, ArrayRef<StringRef> activations) {
   std::string direction = n.stringAttr("direction", "forward");
+  if (direction == "foward") // the default in the first schema of GRU
+    direction = "forward";
   SmallVector<NamedAttribute> result{n.text("direction", direction),
                                      n.boolean("batch_first", n.intAttr("layout"))};
   size_t needed = activations.size() * (direction == "bidirectional" ? 2 : 1);

@@ -384,12 +384,14 @@ def test_operators_that_the_standard_has_too():
 
 
 def test_lstm_with_weights_of_codes():
-    """ONNX Runtime also rounds what goes in, hence the tolerance."""
+    """Fails where x or the state is not rounded to 8 bits; where a number lies between two codes, the last bit decides."""
     length, batch, width, hidden = 4, 2, 6, 8
     w, r = codes(1, width, 4 * hidden, dtype=I8), codes(1, hidden, 4 * hidden, seed=1, dtype=I8)
     scale, zero = numpy.array([0.01], F32), numpy.array([0], I8)
-    operands = [normal(length, batch, width), w, r, normal(1, 8 * hidden, seed=2) * 0.1, None, None, None, None, scale, zero, scale, zero]
-    check("DynamicQuantizeLSTM", operands, 3, constant=[1, 2, 3, 8, 9, 10, 11], hidden_size=hidden, rtol=0.03, atol=0.03)
+    x = normal(length, batch, width)
+    x[1, 0, 2] = 40  # so that the others' codes are coarse
+    operands = [x, w, r, normal(1, 8 * hidden, seed=2) * 0.1, None, None, None, None, scale, zero, scale, zero]
+    check("DynamicQuantizeLSTM", operands, 3, constant=[1, 2, 3, 8, 9, 10, 11], hidden_size=hidden, atol=5e-3)
 
 
 def test_operators_of_the_first_opset():

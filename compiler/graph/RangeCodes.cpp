@@ -1,0 +1,41 @@
+// Quantisation by a tensor's own range; see RangeCodes.h.
+#include "compiler/graph/RangeCodes.h"
+
+#include <numeric>
+
+using namespace mlir;
+
+namespace tensmith::graph {
+
+RangeCodes codesByRange(const GraphCode &code, Value x) {
+  if (!x)
+    return {};
+  SmallVector<int64_t> all(size_t(GraphCode::rank(x)));
+  std::iota(all.begin(), all.end(), 0);
+  Value zero = code.scalar(x, 0);
+  Value least = code.op("graph.min", {code.reduce("graph.reduce_min", x, all, false), zero});
+  Value most = code.op("graph.max", {code.reduce("graph.reduce_max", x, all, false), zero});
+  Value range = code.sub(most, least);
+  if (!range)
+    return {};
+  Value scale = code.mul(range, 1.0 / 255), one = code.scalar(x, 1);
+  scale = code.where(code.op("graph.equal", {range, zero}), one, scale);
+  Type u8 = code.builder.getIntegerType(8, /*isSigned=*/false);
+  NamedAttribute attributes[] = {code.integer("axis", 0), code.builder.getNamedAttr("to", TypeAttr::get(u8))};
+  Value start = code.div(code.sub(zero, least), scale);
+  Value zeroPoint = code.op("graph.quantize", {start, one, code.graph.none()}, attributes);
+  if (!zeroPoint)
+    return {};
+  return {code.op("graph.quantize", {x, scale, zeroPoint}, attributes), scale, zeroPoint};
+}
+
+Value roundedByRange(const GraphCode &code, Value x) {
+  RangeCodes codes = codesByRange(code, x);
+  if (!codes.values)
+    return {};
+  Type i32 = code.builder.getI32Type();
+  Value whole = code.sub(code.cast(codes.values, i32), code.cast(codes.zeroPoint, i32));
+  return code.mul(code.cast(whole, GraphCode::element(x)), codes.scale);
+}
+
+} // namespace tensmith::graph
