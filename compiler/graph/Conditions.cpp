@@ -8,6 +8,8 @@
 
 #include "compiler/graph/Shape.h"
 
+#include <numeric>
+
 using namespace mlir;
 
 namespace tensmith::graph {
@@ -31,6 +33,31 @@ std::optional<int64_t> product(std::optional<int64_t> a, std::optional<int64_t> 
 }
 
 int64_t floorDiv(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+/// The constant term of a sum, and what divides the coefficients of all others.
+struct Remainder {
+  int64_t constant = 0, divisor = 0;
+
+  void add(AffineExpr expression) {
+    auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
+    if (auto number = constantOf(expression)) {
+      constant = sum(constant, number).value_or(0);
+    } else if (binary && binary.getKind() == AffineExprKind::Add) {
+      add(binary.getLHS());
+      add(binary.getRHS());
+    } else {
+      bool isProduct = binary && binary.getKind() == AffineExprKind::Mul;
+      divisor = std::gcd(divisor, isProduct ? constantOf(binary.getRHS()).value_or(1) : int64_t(1));
+    }
+  }
+};
+
+/// As 2 * n - 1: what is odd is not 0.
+bool isNeverZero(AffineExpr difference) {
+  Remainder remainder;
+  remainder.add(difference);
+  return remainder.divisor > 1 && remainder.constant % remainder.divisor != 0;
+}
 
 /// A term -k * (p floordiv d) of a sum.
 struct SubtractedQuotient {
@@ -156,7 +183,7 @@ std::optional<bool> SizeFacts::decideEqual(AffineExpr a, AffineExpr b) const {
   if (auto constant = constantOf(difference))
     return *constant == 0;
   auto low = least(difference), high = most(difference);
-  if ((low && *low > 0) || (high && *high < 0))
+  if ((low && *low > 0) || (high && *high < 0) || isNeverZero(difference))
     return false;
   return std::nullopt;
 }

@@ -387,6 +387,16 @@ AffineExpr ShapeContext::product(ArrayRef<AffineExpr> dims) const {
 /// expression has twice as many terms with each.
 static constexpr size_t kMostBroadcastParts = 4;
 
+/// Of sizes that are longer than that, too: an expression of their broadcast has each of them
+/// twice.
+static constexpr size_t kMostBroadcastTerms = 512;
+
+static size_t termsOf(AffineExpr size) {
+  size_t terms = 0;
+  size.walk([&](AffineExpr) { ++terms; });
+  return terms;
+}
+
 /// The first of the sizes that is not 1, as an expression: a + isOne(a) * (rest - 1).
 AffineExpr ShapeContext::broadcastOf(ArrayRef<AffineExpr> parts) const {
   AffineExpr size = parts.back();
@@ -470,6 +480,17 @@ std::optional<AffineExpr> ShapeContext::broadcast(AffineExpr a, AffineExpr b) {
     return found;
   };
   if (isNameless(a) || isNameless(b))
+    return freshSymbol("broadcast");
+  // What can't be 1 is the result, as with a constant: images that were made twice as large.
+  auto isNotOne = [&](AffineExpr size) {
+    return SizeFacts().decide(Condition::Relation::Equal, size, constant(1)) == false;
+  };
+  for (auto [size, other] : {std::pair(a, b), std::pair(b, a)})
+    if (isNotOne(size)) {
+      require({Condition::Relation::EqualOrOne, other, size, kBroadcastMessage});
+      return size;
+    }
+  if (termsOf(a) + termsOf(b) > kMostBroadcastTerms)
     return freshSymbol("broadcast");
   SmallVector<AffineExpr> parts = broadcastParts(a), others = broadcastParts(b);
   auto isIn = [](ArrayRef<AffineExpr> all) {

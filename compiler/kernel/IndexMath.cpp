@@ -133,21 +133,23 @@ Value expressionValue(IndexMath &math, const SizeValues &sizes, ArrayRef<StringA
   auto binary = cast<AffineBinaryOpExpr>(expression);
   Value a = expressionValue(math, sizes, names, binary.getLHS());
   Value b = expressionValue(math, sizes, names, binary.getRHS());
-  bool isSize = graph::SizeFacts().decide(graph::Condition::Relation::AtMost,
-                                          getAffineConstantExpr(0, expression.getContext()),
-                                          binary.getLHS()) == true;
+  auto isSize = [&] {
+    return graph::SizeFacts().decide(graph::Condition::Relation::AtMost,
+                                     getAffineConstantExpr(0, expression.getContext()),
+                                     binary.getLHS()) == true;
+  };
   switch (binary.getKind()) {
   case AffineExprKind::Add:
     return math.add(a, b);
   case AffineExprKind::Mul:
     return math.mul(a, b);
   case AffineExprKind::FloorDiv:
-    return isSize ? math.div(a, b) : floorDiv(math, a, b);
+    return isSize() ? math.div(a, b) : floorDiv(math, a, b);
   case AffineExprKind::CeilDiv:
-    return isSize ? math.ceilDiv(a, b)
-                  : floorDiv(math, math.add(a, math.sub(b, math.constant(1))), b);
+    return isSize() ? math.ceilDiv(a, b)
+                    : floorDiv(math, math.add(a, math.sub(b, math.constant(1))), b);
   case AffineExprKind::Mod:
-    return isSize ? math.rem(a, b) : math.sub(a, math.mul(floorDiv(math, a, b), b));
+    return isSize() ? math.rem(a, b) : math.sub(a, math.mul(floorDiv(math, a, b), b));
   default:
     llvm_unreachable("no other binary expressions");
   }

@@ -48,6 +48,18 @@ TEST_F(SizeFactsOf, PartsAreNoMoreThanTheWhole) {
   EXPECT_EQ(facts.decide(Relation::AtMost, (n + 3).floorDiv(4), n), std::nullopt);
 }
 
+// Breaks where the sizes of a pyramid of images nest: each level is twice as large as the one
+// above, and has the sizes of one that was halved.
+TEST_F(SizeFactsOf, AnEvenSizeIsNotOne) {
+  EXPECT_EQ(facts.decide(Relation::Equal, n * 2, number(1)), false);
+  EXPECT_EQ(facts.decide(Relation::Equal, n * 2 + m * 4, number(5)), false);
+  EXPECT_EQ(facts.decide(Relation::Equal, n * 2, number(4)), std::nullopt);
+  AffineExpr level = (n + 31).floorDiv(32);
+  for (int64_t stride : {16, 8, 4, 2})
+    level = *shapes.broadcast((n + (stride - 1)).floorDiv(stride), level * 2);
+  EXPECT_TRUE(shapes.equal(level, (n + 31).floorDiv(32) * 16));
+}
+
 TEST_F(SizeFactsOf, ACheckSaysWhatFollowsFromIt) {
   facts.assume({Relation::AtMost, number(3), n + 2, ""});
   EXPECT_EQ(facts.decide(Relation::AtMost, number(1), (n - 1).floorDiv(2) + 1), true);
