@@ -5,6 +5,7 @@ whole module comes from Tensmith's cache. Inputs are checked here, against what 
 is refused with onnxruntime's exception and words.
 """
 
+import contextlib
 import itertools
 import json
 import os
@@ -77,6 +78,9 @@ def set_seed(seed):
     _default_seed = int(seed)
 
 
+_UNMEASURED = contextlib.nullcontext()
+
+
 class InferenceSession:
     """A compiled model behind onnxruntime's interface; threads may share it."""
 
@@ -91,7 +95,7 @@ class InferenceSession:
             raise TypeError(f"sess_options is a SessionOptions, not {type(sess_options).__name__}")
         self._options = sess_options or SessionOptions()
         self._lock = threading.Lock()
-        self._variants = {}  # compiled models, by the initialised inputs that are inputs of theirs
+        self._variants = {}  # compiled models and their inputs' names, by the initialised inputs that are inputs of theirs
         self._events, self._began = [], time.perf_counter_ns()
         self._seed, self._runs = _default_seed, itertools.count()
         self._set_providers(providers, provider_options)
@@ -128,7 +132,7 @@ class InferenceSession:
         return NodeArg(port["name"], port["type"], shape)
 
     def _create(self):
-        model = self._variant(frozenset())
+        model, _ = self._variant(frozenset())
         for arg, port in zip(self._outputs, model.outputs):
             if not arg.type or arg.type == "tensor()":
                 arg.type = f"tensor({module_type(port['type'])})"
@@ -137,6 +141,8 @@ class InferenceSession:
         for arg in self._all_inputs:
             if arg.shape is None:
                 arg.shape = []
+            arg.prepare()
+        self._required = {arg.name for arg in self._inputs if not arg.type.startswith("optional")}
         if self._options.optimized_model_filepath:
             model.save(self._options.optimized_model_filepath)
 
@@ -152,7 +158,8 @@ class InferenceSession:
     def _compiled(self, overridden):
         try:
             session = self._new_session(overridden) if overridden else self._session
-            return session.model()
+            model = session.model()
+            return model, [port["name"] for port in model.inputs]
         except Error as error:
             raise errors.of_compilation(error) from None
 
@@ -194,36 +201,38 @@ class InferenceSession:
 
     def run(self, output_names, input_feed, run_options=None):
         """The outputs of the given names (all, where there are none) for inputs by name."""
-        names = list(input_feed.keys())
-        missing = [arg.name for arg in self._inputs if arg.name not in input_feed and not arg.type.startswith("optional")]
-        if missing:
-            raise ValueError(f"Required inputs ({missing}) are missing from input feed ({names}).")
-        chosen = self._chosen_outputs(output_names)
-        self._check_run_options(run_options)
-        unknown = [name for name in names if name not in self._by_name]
-        if unknown:
-            raise errors.InvalidArgument(f"Invalid input name: {unknown[0]}")
-        values = {name: self._input_value(self._by_name[name], value) for name, value in input_feed.items()}
+        if not self._required <= input_feed.keys():
+            missing = [arg.name for arg in self._inputs if arg.name in self._required and arg.name not in input_feed]
+            raise ValueError(f"Required inputs ({missing}) are missing from input feed ({list(input_feed)}).")
+        chosen = self._chosen_outputs(output_names) if output_names else None
+        if run_options is not None:
+            self._check_run_options(run_options)
+        values = {}
+        for name, value in input_feed.items():
+            arg = self._by_name.get(name)
+            if arg is None:
+                raise errors.InvalidArgument(f"Invalid input name: {name}")
+            values[name] = value if arg.takes(value) else self._input_value(arg, value)
         overridden = frozenset(arg.name for arg in self._overridable if arg.name in values)
-        with self._measured("model_run"):
-            results = self._execute(self._variant(overridden), values, self._next_seed())
-        return [results[number] for number in chosen]
+        variant = self._variants.get(overridden) or self._variant(overridden)
+        with self._measured("model_run") if self._options.enable_profiling else _UNMEASURED:
+            results = self._execute(variant, values, self._next_seed())
+        return results if chosen is None else [results[number] for number in chosen]
 
     def _next_seed(self):
         """Of a run, where the session has a seed: its runs differ, and those of another session repeat them."""
         return None if self._seed is None else (self._seed << 32) + next(self._runs)
 
     @staticmethod
-    def _execute(model, values, seed):
+    def _execute(variant, values, seed):
+        model, names = variant
         try:
-            return model._module.run([values.get(port["name"]) for port in model.inputs], _seed(seed))
+            return model._module.run([values.get(name) for name in names], _seed(seed))
         except Error as error:
             raise errors.of_run(error) from None
 
     def _chosen_outputs(self, output_names):
         numbers = {arg.name: number for number, arg in enumerate(self._outputs)}
-        if not output_names:
-            return range(len(self._outputs))
         if isinstance(output_names, str) or not all(isinstance(name, str) for name in output_names):
             raise TypeError(f"run(): output_names is a list of names, not {output_names!r}")
         for name in output_names:
@@ -233,8 +242,6 @@ class InferenceSession:
 
     @staticmethod
     def _check_run_options(run_options):
-        if run_options is None:
-            return
         if not isinstance(run_options, RunOptions):
             raise TypeError(f"run(): run_options is a RunOptions, not {type(run_options).__name__}")
         if run_options.terminate:

@@ -57,6 +57,24 @@ class NodeArg:
         self.name, self.type, self.shape = name, type, shape
         self.has_open_rank = shape is None
 
+    def prepare(self):
+        """For `takes`, when type and shape are known."""
+        tensor = self.type.startswith("tensor(") and self.type != "tensor(string)"
+        try:
+            self._dtype = numpy_type(self.type[len("tensor(") : -1]) if tensor else None
+        except ImportError:  # a type that NumPy lacks
+            self._dtype = None
+        self._sizes = None if self.has_open_rank else [(axis, size) for axis, size in enumerate(self.shape) if isinstance(size, int)]
+
+    def takes(self, value):
+        """Whether a value is plainly what is declared. Of what isn't, the checks that are slower say why, or make it so."""
+        if type(value) is not numpy.ndarray or value.dtype != self._dtype or self._dtype is None:
+            return False
+        if self._sizes is None:
+            return True
+        shape = value.shape
+        return len(shape) == len(self.shape) and all(shape[axis] == size for axis, size in self._sizes)
+
     def __repr__(self):
         return f"NodeArg(name='{self.name}', type='{self.type}', shape={self.shape})"
 
