@@ -21,7 +21,8 @@ RangeCodes codesByRange(const GraphCode &code, Value x) {
   Value scale = code.mul(range, 1.0 / 255), one = code.scalar(x, 1);
   scale = code.where(code.op("graph.equal", {range, zero}), one, scale);
   Type u8 = code.builder.getIntegerType(8, /*isSigned=*/false);
-  NamedAttribute attributes[] = {code.integer("axis", 0), code.builder.getNamedAttr("to", TypeAttr::get(u8))};
+  NamedAttribute attributes[] = {code.integer("axis", 0),
+                                 code.builder.getNamedAttr("to", TypeAttr::get(u8))};
   Value start = code.div(code.sub(zero, least), scale);
   Value zeroPoint = code.op("graph.quantize", {start, one, code.graph.none()}, attributes);
   if (!zeroPoint)
@@ -33,9 +34,9 @@ Value roundedByRange(const GraphCode &code, Value x) {
   RangeCodes codes = codesByRange(code, x);
   if (!codes.values)
     return {};
-  Type i32 = code.builder.getI32Type();
-  Value whole = code.sub(code.cast(codes.values, i32), code.cast(codes.zeroPoint, i32));
-  return code.mul(code.cast(whole, GraphCode::element(x)), codes.scale);
+  NamedAttribute to = code.builder.getNamedAttr("to", TypeAttr::get(GraphCode::element(x)));
+  return code.op("graph.dequantize", {codes.values, codes.scale, codes.zeroPoint},
+                 {code.integer("axis", 0), to});
 }
 
 } // namespace tensmith::graph

@@ -14,11 +14,7 @@ struct RangeCodes {
 /// Of x in f32. The range has 0 in it.
 RangeCodes codesByRange(const GraphCode &code, mlir::Value x);
 
-/// x as what its codes stand for.
+/// x as what its codes stand for, by `dequantize`: products of it become those of its codes.
 mlir::Value roundedByRange(const GraphCode &code, mlir::Value x);
-
-/// A mark on an LSTM before it is decomposed: its state is rounded so before each product with the
-/// weights.
-inline constexpr char kRoundsState[] = "graph.rounds_state";
 
 } // namespace tensmith::graph

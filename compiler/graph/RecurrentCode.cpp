@@ -4,6 +4,7 @@
 // for all steps, and the loop multiplies the state alone. A backward direction runs forward over
 // the reversed sequence; with sequence lengths, each image's own part of it is reversed, and steps
 // beyond its length keep the state and give zeros.
+#include "compiler/graph/CodedLstm.h"
 #include "compiler/graph/GraphCode.h"
 #include "compiler/graph/RangeCodes.h"
 
@@ -126,7 +127,9 @@ struct Direction {
 struct Layer {
   int64_t gates = 1, hidden = 0;
   std::optional<double> clip;
-  bool isLinearBeforeReset = false, isCoupled = false, roundsState = false;
+  bool isLinearBeforeReset = false, isCoupled = false;
+  ArrayRef<LstmWeights>
+      coded; // in place of the operands, of a direction each; the state is rounded
 };
 
 /// One step: the gates' sums from the input [batch, gates * hidden] and the states to new states.
@@ -184,7 +187,7 @@ SmallVector<Value> gruCell(const GraphCode &code, const Layer &layer, const Dire
 // Gates i, o, f, c; peepholes i, o, f.
 SmallVector<Value> lstmCell(const GraphCode &code, const Layer &layer, const Direction &direction,
                             Value input, ArrayRef<Value> state) {
-  Value h = layer.roundsState ? roundedByRange(code, state[0]) : state[0], c = state[1];
+  Value h = layer.coded.empty() ? state[0] : roundedByRange(code, state[0]), c = state[1];
   Value sums = code.add(input, code.matmul(h, direction.r));
   auto gateSum = [&](int64_t number, Value cell) {
     Value sum = gatesOf(code, layer, sums, number);
@@ -319,8 +322,13 @@ template <typename Op>
 Direction directionOf(const GraphCode &code, Op op, int64_t number, const Layer &layer,
                       ArrayRef<Activation> activations) {
   Direction direction;
-  direction.w = code.transpose(entryOf(code, code.widen(op.getW()), number), {1, 0});
-  direction.r = code.transpose(entryOf(code, code.widen(op.getR()), number), {1, 0});
+  if (layer.coded.empty()) {
+    direction.w = code.transpose(entryOf(code, code.widen(op.getW()), number), {1, 0});
+    direction.r = code.transpose(entryOf(code, code.widen(op.getR()), number), {1, 0});
+  } else {
+    direction.w = layer.coded[size_t(number)].input;
+    direction.r = layer.coded[size_t(number)].state;
+  }
   if (!GraphCode::isAbsent(op.getBias())) {
     Value bias = entryOf(code, code.widen(op.getBias()), number);
     direction.inputBias = gatesOf(code, layer, bias, 0, layer.gates);
@@ -411,12 +419,17 @@ LogicalResult GruOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &resu
 }
 
 LogicalResult LstmOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
+  return decomposeCoded(*this, {}, graph, results);
+}
+
+LogicalResult decomposeCoded(LstmOp op, ArrayRef<LstmWeights> weights, GraphBuilder &graph,
+                             SmallVectorImpl<Value> &results) {
   Layer layer;
   layer.gates = 4;
-  layer.isCoupled = getInputForget();
-  layer.roundsState = (*this)->hasAttr(kRoundsState);
-  return decomposeLayer(graph, *this, layer, lstmCell, {"sigmoid", "tanh", "tanh"},
-                        {getInitialH(), getInitialC()}, getP(), results);
+  layer.isCoupled = op.getInputForget();
+  layer.coded = weights;
+  return decomposeLayer(graph, op, layer, lstmCell, {"sigmoid", "tanh", "tanh"},
+                        {op.getInitialH(), op.getInitialC()}, op.getP(), results);
 }
 
 } // namespace tensmith::graph

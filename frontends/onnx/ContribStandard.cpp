@@ -1,5 +1,6 @@
 // Operators of ONNX Runtime's domain that the standard has, too, under this or another name, or
 // that are an expression of a line or two. See Contrib.h.
+#include "compiler/graph/CodedLstm.h"
 #include "compiler/graph/RangeCodes.h"
 #include "frontends/onnx/Contrib.h"
 #include "frontends/onnx/OperatorName.h"
@@ -79,40 +80,53 @@ LogicalResult biasAdd(NodeImport &n) {
 
 // ---- LSTM with weights in codes
 
-/// (codes - zero point) * scale of weights [directions, in, 4 hidden], as ONNX's LSTM has them,
-/// [directions, 4 hidden, in]; scales of a direction or of each of its columns.
-Value weightsOf(NodeImport &n, Value codes, Value scale, Value zeroPoint) {
-  Type i32 = n.builder.getI32Type(), f32 = n.builder.getF32Type();
-  auto each = [&](Value v) -> Value {
-    if (!v || !n.isRanked(v))
-      return {};
-    auto dims = n.dims(v);
-    if (dims.size() == 2)
-      return n.reshape(v, {dims[0], n.size(1), dims[1]});
-    return n.reshape(v, {n.graph.shapes.product(dims), n.size(1), n.size(1)});
-  };
-  Value numbers = n.sub(n.cast(codes, i32), n.cast(each(zeroPoint), i32));
-  return n.transpose(n.mul(n.cast(numbers, f32), each(scale)), {0, 2, 1});
+/// Entry `number` of dimension 0, which goes; a scalar of what has one for all.
+Value entryOf(NodeImport &n, Value x, int64_t number) {
+  auto dims = n.dims(x);
+  Ints starts(dims.size(), 0);
+  starts[0] = number;
+  dims[0] = n.size(1);
+  return n.reshape(n.slice(x, starts, dims), ArrayRef<AffineExpr>(dims).drop_front());
 }
 
-/// Operands: those of LSTM with w and r in codes, then their scales and zero points. x and, in each
-/// step, a direction's state are rounded to 8 bits by their own ranges.
+/// A direction's weights [in, 4 hidden]: (codes - zero point) * scale, with scales and zero points
+/// of the direction or of each column.
+Value weightsOf(NodeImport &n, int64_t number, Value codes, Value scale, Value zeroPoint) {
+  return n("graph.dequantize",
+           {entryOf(n, codes, number), entryOf(n, scale, number), entryOf(n, zeroPoint, number)},
+           {n.integer("axis", 1), n.type("to", n.builder.getF32Type())});
+}
+
+/// Operands: those of LSTM with w and r in codes, [directions, in, 4 hidden], where LSTM has them
+/// transposed, then their scales and zero points. x and, in each step, a direction's state are
+/// rounded to 8 bits by their own ranges.
 LogicalResult dynamicQuantizeLSTM(NodeImport &n) {
   if (n.inputCount() < 12)
     return n.error("has " + llvm::Twine(n.inputCount()) + " operands, not 12");
-  if (failed(needOperands(n, 3, 3)) || !n.has(8) || !n.has(9) || !n.has(10) || !n.has(11) ||
-      n.rank(n.input(1)) != 3 || n.rank(n.input(2)) != 3)
-    return n.error("an operand is missing, or the weights have not rank 3");
-  n.inputs[1] = weightsOf(n, n.input(1), n.input(8), n.input(9));
-  n.inputs[2] = weightsOf(n, n.input(2), n.input(10), n.input(11));
+  for (size_t operand : {0, 1, 2, 8, 9, 10, 11})
+    if (failed(n.needRank(operand)))
+      return failure();
+  auto directions = NodeImport::known(n.dims(n.input(1))[0]);
+  for (size_t operand : {1, 2, 8, 9, 10, 11})
+    if (int64_t rank = n.rank(n.input(operand));
+        !directions || (operand < 3 ? rank != 3 : rank < 1 || rank > 2) ||
+        NodeImport::known(n.dims(n.input(operand))[0]) != directions)
+      return n.error("operand " + llvm::Twine(operand) +
+                     " has not one part for each direction of the weights");
+  SmallVector<graph::LstmWeights> weights;
+  for (int64_t number = 0; number < *directions; ++number)
+    weights.push_back({weightsOf(n, number, n.input(1), n.input(8), n.input(9)),
+                       weightsOf(n, number, n.input(2), n.input(10), n.input(11))});
+  // The layer is there for its attributes and shapes; nobody reads its results.
+  for (size_t operand : {1, 2})
+    n.inputs[operand] = n.transpose(n.cast(n.input(operand), n.builder.getF32Type()), {0, 2, 1});
   n.inputs.resize(8);
   n.inputs[0] = graph::roundedByRange(n, n.inputs[0]);
   if (!n.inputs[0] || !n.inputs[1] || !n.inputs[2] || failed(importAs(n, "LSTM")))
     return failure();
-  auto layer = n.results[0].getDefiningOp<graph::LstmOp>();
-  layer->setAttr(graph::kRoundsState, n.builder.getUnitAttr());
   SmallVector<Value> results;
-  if (failed(layer.decompose(n.graph, results)))
+  if (failed(graph::decomposeCoded(n.results[0].getDefiningOp<graph::LstmOp>(), weights, n.graph,
+                                   results)))
     return n.error("its operands' ranks are not known, which this operator needs");
   return n.give(results);
 }
