@@ -92,8 +92,12 @@ Value entryOf(NodeImport &n, Value x, int64_t number) {
 /// A direction's weights [in, 4 hidden]: (codes - zero point) * scale, with scales and zero points
 /// of the direction or of each column.
 Value weightsOf(NodeImport &n, int64_t number, Value codes, Value scale, Value zeroPoint) {
-  return n("graph.dequantize",
-           {entryOf(n, codes, number), entryOf(n, scale, number), entryOf(n, zeroPoint, number)},
+  auto known = n.importer.evaluated(zeroPoint);
+  bool isZero = known && known->size() > 0;
+  for (int64_t i = 0; isZero && i < known->size(); ++i)
+    isZero = known->getInt(i) == 0;
+  Value zero = isZero ? n.graph.none() : entryOf(n, zeroPoint, number);
+  return n("graph.dequantize", {entryOf(n, codes, number), entryOf(n, scale, number), zero},
            {n.integer("axis", 1), n.type("to", n.builder.getF32Type())});
 }
 

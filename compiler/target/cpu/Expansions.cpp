@@ -4,6 +4,7 @@
 #include "compiler/kernel/Kernel.h"
 #include "compiler/target/cpu/HalfExpansion.h"
 
+#include "mlir/Conversion/ArithCommon/AttrToLLVMConverter.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -180,6 +181,23 @@ struct ConvertRounded : OpRewritePattern<arith::FPToSIOp> {
   }
 };
 
+/// before: arith.maximumf %a, %b : f32
+/// after:  llvm.intr.maximum(%a, %b)
+/// Written as a comparison and two selections, as otherwise, LLVM does not see that a loop looks
+/// for the largest, and computes one element after the other.
+template <typename Op, typename Intrinsic> struct ExtremumByIntrinsic : OpRewritePattern<Op> {
+  using OpRewritePattern<Op>::OpRewritePattern;
+
+  LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32() && !op.getType().isF64())
+      return rewriter.notifyMatchFailure(op, "no single f32 or f64");
+    rewriter.replaceOpWithNewOp<Intrinsic>(
+        op, op.getType(), op.getLhs(), op.getRhs(),
+        arith::convertArithFastMathFlagsToLLVM(op.getFastmath()));
+    return success();
+  }
+};
+
 /// before: vector.create_mask %n : vector<8xi1>
 /// after:  vector.create_mask min(max(%n, 0), 8)
 /// The same mask, and from there on 32 bits are enough for the comparison, as its lowering then
@@ -319,6 +337,9 @@ Status expandOperations(ModuleOp module, const Machine &machine) {
              StoreBitsOfBFloat16<LLVM::MaskedStoreOp>, LoadBitsOfBFloat16<LLVM::LoadOp>,
              LoadBitsOfBFloat16<LLVM::MaskedLoadOp>>(module.getContext());
   arith::populateArithExpandOpsPatterns(scalar);
+  scalar.add<ExtremumByIntrinsic<arith::MaximumFOp, LLVM::MaximumOp>,
+             ExtremumByIntrinsic<arith::MinimumFOp, LLVM::MinimumOp>>(module.getContext(),
+                                                                      /*benefit=*/2);
   arith::populateExpandBFloat16Patterns(scalar);
   if (machine.has("avx2"))
     scalar.add<ConvertRounded>(module.getContext());

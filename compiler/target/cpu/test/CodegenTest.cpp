@@ -317,6 +317,35 @@ TEST(Codegen, LoopsAreVectorisedForTheMachine) {
   EXPECT_NE(skylake.find("zmm"), std::string::npos) << skylake;
 }
 
+// Breaks if a loop that looks for the largest or the least is no reduction to LLVM: it took 16
+// times as long. And if a product and a sum that may be rounded once are left to what else uses the
+// product.
+TEST(Codegen, ExtremaAreVectorisedAndMultiplyAddsFused) {
+  std::string text = frame(3, R"(
+  func.func private @tensmith_kernel.inner(%x: !llvm.ptr {llvm.noalias}, %y: !llvm.ptr {llvm.noalias}, %z: !llvm.ptr {llvm.noalias},
+                                           %begin: index, %end: index) attributes {passthrough = ["noinline"]} {
+    %one = arith.constant 1 : index
+    %low = arith.constant 0xFF800000 : f32
+    %most = scf.for %i = %begin to %end step %one iter_args(%carried = %low) -> f32 {
+      %n = arith.index_cast %i : index to i64
+      %xp = llvm.getelementptr %x[%n] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      %a = llvm.load %xp : !llvm.ptr -> f32
+      %next = arith.maximumf %carried, %a fastmath<nsz> : f32
+      scf.yield %next : f32
+    }
+    llvm.store %most, %y : f32, !llvm.ptr
+    %product = arith.mulf %most, %most fastmath<contract> : f32
+    %sum = arith.addf %product, %low fastmath<contract> : f32
+    llvm.store %product, %z : f32, !llvm.ptr
+    llvm.store %sum, %x : f32, !llvm.ptr
+    return
+  })");
+  std::string v3 = dumpOf(text, "x86-64-v3", ".opt.ll"), v2 = dumpOf(text, "x86-64-v2", ".s");
+  EXPECT_NE(v3.find("llvm.maximum.v8f32"), std::string::npos) << v3;
+  EXPECT_NE(v3.find("llvm.fma.f32"), std::string::npos) << v3;
+  EXPECT_EQ(v2.find("fmaf"), std::string::npos) << v2; // where there is no such instruction
+}
+
 // Breaks if a small inner loop hides the loop around it from the vectoriser, or if a short row is
 // unrolled instead of vectorised.
 TEST(Codegen, SmallLoopsAreUnrolledAndShortRowsVectorised) {
