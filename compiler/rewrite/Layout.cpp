@@ -258,6 +258,66 @@ struct ThroughSlice : OpRewritePattern<graph::SliceOp> {
   }
 };
 
+/// shape(transpose(x, p))  ->  gather(shape(x), p), and the number of elements is x's: what a mean
+/// divides by where sizes are open, as of squeezed images, keeps no transposition.
+struct ShapeOfTranspose : OpRewritePattern<graph::ShapeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::ShapeOp op, PatternRewriter &rewriter) const override {
+    graph::TransposeOp transpose = transpositionOf(op.getX());
+    auto type = cast<RankedTensorType>(op.getType());
+    if (!transpose || !type.hasStaticShape())
+      return failure();
+    ArrayRef<int64_t> permutation = transpose.getPermutation();
+    auto rank = int64_t(permutation.size()), start = int64_t(op.getStart());
+    start = std::clamp<int64_t>(start < 0 ? start + rank : start, 0, rank);
+    ArrayRef<int64_t> dims = permutation.slice(size_t(start), size_t(type.getDimSize(0)));
+    graph::ShapeContext shapes(op.getContext());
+    graph::GraphBuilder graph(rewriter, shapes, op.getLoc());
+    auto shapeOf = [&](int64_t first, int64_t end) {
+      return graph::GraphBuilder::first(
+          graph.create("graph.shape", transpose.getX(),
+                       {graph.named("start", rewriter.getI64IntegerAttr(first)),
+                        graph.named("end", rewriter.getI64IntegerAttr(end))}));
+    };
+    Value y;
+    if (dims.size() == 1) {
+      y = shapeOf(dims[0], dims[0] + 1);
+    } else {
+      Value places =
+          graph.constant(HostTensor::of<int64_t>(DataType::I64, {int64_t(dims.size())}, dims));
+      y = graph::GraphBuilder::first(
+          graph.create("graph.gather", {shapeOf(0, rank), places},
+                       graph.named("axis", rewriter.getI64IntegerAttr(0))));
+    }
+    rewriter.replaceOp(op, y);
+    return success();
+  }
+};
+
+struct SizeOfTranspose : OpRewritePattern<graph::SizeOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::SizeOp op, PatternRewriter &rewriter) const override {
+    graph::TransposeOp transpose = transpositionOf(op.getX());
+    if (!transpose)
+      return failure();
+    rewriter.modifyOpInPlace(op, [&] { op.getXMutable().assign(transpose.getX()); });
+    return success();
+  }
+};
+
+/// broadcast(transpose(x, p))  ->  transpose(broadcast(x), p), of as many dimensions: what may be
+/// of size 1, and only the run knows
+struct ThroughBroadcast : OpRewritePattern<graph::BroadcastOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(graph::BroadcastOp op, PatternRewriter &rewriter) const override {
+    graph::TransposeOp transpose = transpositionOf(op.getX());
+    if (!transpose || !passesTransposition(op) || !leavesNoCopy(op.getX()))
+      return failure();
+    return moveBefore(rewriter, op, transpose.getX(),
+                      SmallVector<int64_t>(transpose.getPermutation()));
+  }
+};
+
 /// gather(transpose(x, p), vector)  ->  transpose(gather(x, vector), p), of what decompositions
 /// place along a dimension
 struct ThroughGather : OpRewritePattern<graph::GatherOp> {
@@ -356,7 +416,8 @@ LogicalResult chooseLayout(func::FuncOp function, const Options &options) {
   patterns.add<ToChannelsLast<graph::ConvOp>, ToChannelsLast<graph::MaxPoolOp>,
                ToChannelsLast<graph::AveragePoolOp>, ToChannelsLast<graph::LpPoolOp>,
                ThroughElementwise, ThroughConcat, ThroughPad, ThroughDynamicPad, ThroughSlice,
-               ThroughGather, ThroughReduce<graph::ReduceSumOp>, ThroughReduce<graph::ReduceMaxOp>,
+               ShapeOfTranspose, SizeOfTranspose, ThroughBroadcast, ThroughGather,
+               ThroughReduce<graph::ReduceSumOp>, ThroughReduce<graph::ReduceMaxOp>,
                ThroughReduce<graph::ReduceMinOp>, ThroughReduce<graph::ReduceProdOp>>(context);
   addSimplifyPatterns(patterns);
   GreedyRewriteConfig config;

@@ -117,14 +117,19 @@ private:
 } // namespace
 
 bool passesTransposition(Operation *op) {
+  if (auto broadcast = dyn_cast<graph::BroadcastOp>(op)) {
+    auto from = dyn_cast<RankedTensorType>(broadcast.getX().getType()),
+         to = dyn_cast<RankedTensorType>(broadcast.getType());
+    return from && to && from.getRank() == to.getRank();
+  }
   if (auto gather = dyn_cast<graph::GatherOp>(op)) {
     auto indices = dyn_cast<RankedTensorType>(gather.getIndices().getType());
     return op->hasAttr(graph::kInRange) && indices && indices.getRank() == 1;
   }
-  return isa<graph::Elementwise, graph::TransposeOp, graph::ConcatOp, graph::PadOp,
-             graph::DynamicPadOp, graph::SliceOp, graph::ReduceSumOp, graph::ReduceMaxOp,
-             graph::ReduceMinOp, graph::ReduceProdOp, graph::ConvOp, graph::MaxPoolOp,
-             graph::AveragePoolOp, graph::LpPoolOp>(op);
+  return isa<graph::ShapeOp, graph::SizeOp, graph::Elementwise, graph::TransposeOp, graph::ConcatOp,
+             graph::PadOp, graph::DynamicPadOp, graph::SliceOp, graph::ReduceSumOp,
+             graph::ReduceMaxOp, graph::ReduceMinOp, graph::ReduceProdOp, graph::ConvOp,
+             graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(op);
 }
 
 llvm::DenseSet<Operation *> poolsChannelsFirst(func::FuncOp function, const Options &options) {

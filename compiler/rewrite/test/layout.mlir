@@ -148,3 +148,31 @@ func.func @pool_between_transpositions(%x: tensor<1x40x40x16xf32>) -> tensor<1x4
   %2 = graph.transpose %1 {permutation = array<i64: 0, 2, 3, 1>} : (tensor<1x16x40x40xf32>) -> tensor<1x40x40x16xf32>
   return %2 : tensor<1x40x40x16xf32>
 }
+
+// -----
+
+// A shape is no reader of elements, and what only the run broadcasts has no layout of its own: neither
+// leaves a transposition between two convolutions of an image whose size is open.
+!x = tensor<1x3x?x?xf32, #graph.dims<["h", "w"], ()[s0, s1] -> (1, 3, s0, s1)>>
+!y = tensor<1x3x?x?xf32, #graph.dims<["m", "n"], ()[s0, s1] -> (1, 3, s0 * 2, s1 * 2)>>
+// CHECK-LABEL: func @open_sizes
+// CHECK: graph.transpose %arg0
+// CHECK-NOT: graph.transpose
+// CHECK: graph.conv {{.*}}channels_last = true
+// CHECK-DAG: graph.shape %{{.*}} {end = 2 : i64, start = 1 : i64}
+// CHECK-DAG: graph.gather
+// CHECK-NOT: graph.transpose
+// CHECK: graph.broadcast {{.*}} -> tensor<1x?x?x3xf32
+// CHECK-NOT: graph.transpose
+// CHECK: graph.conv {{.*}}channels_last = true
+// CHECK: graph.transpose
+// CHECK-NOT: graph.transpose
+func.func @open_sizes(%x: !x, %w: tensor<3x3x1x1xf32>) -> (!y, tensor<1xi64>, tensor<2xi64>) {
+  %none = graph.none : none
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (!x, tensor<3x3x1x1xf32>, none) -> !x
+  %1 = graph.shape %0 {end = 3 : i64, start = 2 : i64} : (!x) -> tensor<1xi64>
+  %2 = graph.shape %0 {start = 2 : i64} : (!x) -> tensor<2xi64>
+  %3 = graph.broadcast %0 : (!x) -> !y
+  %4 = graph.conv %3, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (!y, tensor<3x3x1x1xf32>, none) -> !y
+  return %4, %1, %2 : !y, tensor<1xi64>, tensor<2xi64>
+}
