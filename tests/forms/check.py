@@ -88,11 +88,12 @@ def run_all(all_cases, tasks, jobs):
             if worker not in busy and waiting:
                 worker.begin(waiting.popleft())
                 busy.add(worker)
-            elif worker in busy and (found := worker.result() if worker.connection else None):
-                busy.discard(worker)
-                place, form = worker.task
-                yield all_cases[place], form, *found
         multiprocessing.connection.wait([worker.connection for worker in busy], 1)
+        for worker in list(busy):
+            task = worker.task
+            if found := worker.result():
+                busy.discard(worker)
+                yield all_cases[task[0]], task[1], *found
     for worker in workers:
         worker.connection.send(None)
 

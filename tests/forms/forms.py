@@ -226,7 +226,8 @@ def place_in_loop(model, case, feeds, carries=False, keeps_last=False):
         [scalar("form_goes_on", TensorProto.BOOL), *nexts, *(output_of(port.name, port) for port in outputs)])  # fmt: skip
     del graph.node[:]
     finals = [f"form_final_{port.name}" for port in moved]
-    graph.node.extend([*zeros, helper.make_node("Loop", ["form_trips", "", *initial], finals + results, body=body)])
+    goes = helper.make_node("Constant", [], ["form_goes_at_first"], value=numpy_helper.from_array(numpy.array(True), "true"))
+    graph.node.extend([*zeros, goes, helper.make_node("Loop", ["form_trips", "form_goes_at_first", *initial], finals + results, body=body)])
     for port in graph.input:
         port.name = f"form_{port.name}" if carries and port in moved else port.name
     replace_outputs(graph, results)

@@ -5,7 +5,7 @@ Whatever an entry matches must fail: one that has begun to pass is a failure unt
 
 import re
 
-OPEN = r"(symbols|unnamed)/.*"
+OPEN = r"(symbols|unnamed)/"
 KNOWN = [
     (r"test_.*bernoulli.*", r".*", "expects what was drawn without a seed: NumPy's global state when the suite was made", "chance"),
     (r"test_training_dropout.*|test_dropout.*random.*", r".*", "draws in each iteration of its own", "chance"),
@@ -14,7 +14,14 @@ KNOWN = [
     (r"extreme_Gelu_(float32|float64|tanh)", r".*", "x * (1 + erf) overflows before it is halved"),
     (r"extreme_Hardmax_float(16|32|64)", r".*", "a NaN is not the largest element, as it is ArgMax's"),
     (r"extreme_Equal_int64", r"known/folded/(fast|exact|unfused)/.*", "contents that are the least integer and the next are one expression"),
+    (r"extreme_(Sin|Cos|Tan)_float32", r"\w+/(inputs|parameters)/(fast|exact|unfused)/.*", "kernels reduce by two parts of pi / 2, too few for 2^63 and more"),
+    (r"extreme_Mod_float(32|64)", r"\w+/(inputs|parameters)/(fast|exact|unfused)/.*", "kernels subtract a quotient that is rounded"),
+    (r"opset_GRU_1_.*", r"\w+/inputs/reference/.*", "the standard's default of direction has a typo, 'foward', which the reference does not read"),
     (r"opset_PRelu_[16]_test_prelu_broadcast", r".*", "slopes of these opsets are those of channels; the judge broadcasts"),
+    (r"opset_Unsqueeze_.*|test_unsqueeze_.*", OPEN + "inputs/.*", "axes of open length leave the rank open"),
+    (r"opset_Split_.*variable.*|test_split_variable.*", OPEN + "inputs/.*", "parts of open length are not the outputs' number", "chance"),
+    (r"test_layer_normalization_(3|4)d.*", OPEN + r"\w+/(fast|exact|unfused)/.*", "compilation takes ever longer with the number of open sizes", "chance"),
+    (r"test_linear_attention.*", OPEN + ".*", "heads of open widths", "chance"),
     (r"opset_AveragePool_1_test_averagepool_2d_precomputed_pads", r".*", "the judge counts padding, which opset 1 does not say"),
 ]
 
