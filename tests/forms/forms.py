@@ -9,13 +9,16 @@ only a run tells, takes other ways through the compiler than what is known, and 
     way        fast, exact, unfused (-O0), reference
     place      plain; function: the body of a function of the model; loop: a loop's body, twice, with operands from outside;
                steps: the same with the operands carried from one iteration to the next; last: once, with results that are carried;
-               branch: one side of an If; grad: in tensmith.grad, with the gradients of the first result by all inputs of floats
+               branch: one side of an If; program: a program of the language, where that has the node's operator;
+               grad: in tensmith.grad, with the gradients of the first result by all inputs of floats
     threads    1, 2
 """
 
 import dataclasses
 import itertools
+import pathlib
 import random
+import tempfile
 
 import numpy
 import onnx
@@ -25,10 +28,20 @@ FACTORS = {
     "sizes": ("known", "symbols", "unnamed"),
     "operands": ("inputs", "parameters", "folded"),
     "way": ("fast", "exact", "unfused", "reference"),
-    "place": ("plain", "function", "loop", "steps", "last", "branch", "grad"),
+    "place": ("plain", "function", "loop", "steps", "last", "branch", "program", "grad"),
     "threads": (1, 2),
 }
 SETTINGS = {"fast": {}, "exact": {"precision": "exact"}, "unfused": {"fuse": False}, "reference": {"reference": True}}
+# Operators as the language writes them: those of whose names it has the graph's, and others.
+NAMED = "Abs Neg Ceil Floor Round Sign Sqrt Exp Log Sin Cos Tan Asin Acos Atan Sinh Cosh Tanh Asinh Acosh Atanh Erf Sigmoid Not IsNaN IsInf".split()
+EXPRESSIONS = {
+    **{name: f"{name.lower()}({{0}})" for name in NAMED},
+    "Add": "{0} + {1}", "Sub": "{0} - {1}", "Mul": "{0} * {1}", "Div": "{0} / {1}", "Pow": "pow({0}, {1})", "Mod": "mod({0}, {1})",
+    "Max": "max({0}, {1})", "Min": "min({0}, {1})", "Less": "{0} < {1}", "Greater": "{0} > {1}", "Equal": "{0} == {1}",
+    "LessOrEqual": "{0} <= {1}", "GreaterOrEqual": "{0} >= {1}",
+}  # fmt: skip
+ELEMENTS = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "bool": "bool",
+            **{f"{name}int{bits}": f"{name or 'i'}{bits}" for name in ("", "u") for bits in (8, 16, 32, 64)}}  # fmt: skip
 DIFFERENTIABLE = ("float32", "float64", "float16")
 
 
@@ -98,6 +111,8 @@ def pairwise_forms(seed):
 
 def possible(form):
     """Whether the form is one at all: a model without inputs has no open sizes, and nothing to differentiate by."""
+    if form.place == "program" and form.operands != "inputs":
+        return False
     return form.operands != "folded" or (form.sizes == "known" and form.place != "grad")
 
 
@@ -105,7 +120,7 @@ def refusal(case, form):
     """Why the case has no such form, or None."""
     tensors = [port for port in case.ports if is_tensor(port)]
     kinds = {port.type.WhichOneof("value") for port in case.graph.output}
-    if form.sizes != "known" and not any(numpy.ndim(case.feeds[port.name]) for port in open_ports(case, form)):
+    if form.sizes != "known" and not any(is_tensor(port) and numpy.ndim(as_value(case.feeds[port.name])) for port in open_ports(case, form)):
         return "no input has a dimension"
     if form.operands == "folded" and not tensors or form.operands == "parameters" and len(tensors) < 2:
         return "too few operands are tensors"
@@ -115,9 +130,33 @@ def refusal(case, form):
         return "there is no other value of the result's type"
     if form.place == "last" and "sequence_type" in kinds and opset_of(onnx.load_from_string(case.model)) < 13:
         return "loops carry sequences since opset 13"
+    if form.place == "program" and not is_expression(case):
+        return "the language has no one operator for it"
     if form.place == "grad" and not (differentiated(case, form) and target_of(case) is not None):
         return "nothing is a float that a derivative could be by"
     return None
+
+
+def is_expression(case):
+    """Whether the model is one node that the language has an operator for, on tensors of one type."""
+    node, types = case.graph.node[0], {str(numpy.asarray(as_value(value)).dtype) for value in case.values}
+    if len(case.graph.node) != 1 or node.op_type not in EXPRESSIONS or any(attribute.name != "fmod" for attribute in node.attribute):
+        return False
+    return len(types) == 1 and types <= set(ELEMENTS) and len(node.input) == EXPRESSIONS[node.op_type].count("{") == len(case.ports)
+
+
+def program(case, form):
+    """The text of a program that does what the case's node does."""
+    node, parameters = case.graph.node[0], []
+    for place, port in enumerate(case.ports):
+        value = numpy.asarray(as_value(case.feeds[port.name]))
+        dims = {"known": value.shape, "symbols": [f"size_{place}_{axis}" for axis in range(value.ndim)], "unnamed": ["?"] * value.ndim}[form.sizes]
+        parameters.append(f"x{place}: {ELEMENTS[str(value.dtype)]}[{', '.join(map(str, dims))}]")
+    names = [f"x{[port.name for port in case.ports].index(name)}" for name in node.input]
+    text = EXPRESSIONS[node.op_type].format(*names)
+    if any(attribute.i for attribute in node.attribute):
+        text = text.replace(")", ", fmod = true)")
+    return f"fn main({', '.join(parameters)}) = {text}\n"
 
 
 def is_tensor(port):
@@ -133,7 +172,7 @@ def open_ports(case, form):
 
 def differentiated(case, form):
     ports = [port for port in open_ports(case, form) if is_tensor(port)]
-    return [p.name for p in ports if str(numpy.asarray(case.feeds[p.name]).dtype) in DIFFERENTIABLE]
+    return [p.name for p in ports if str(numpy.asarray(as_value(case.feeds[p.name])).dtype) in DIFFERENTIABLE]
 
 
 def target_of(case):
@@ -309,6 +348,8 @@ def run(case, form):
     `grad`, the gradients by name."""
     import tensmith
 
+    if form.place == "program":
+        return run_program(case, form)
     data, feeds = build(case, form)
     feeds = {name: as_value(value) for name, value in feeds.items()}
     settings = dict(SETTINGS[form.way], threads=form.threads)
@@ -322,6 +363,16 @@ def run(case, form):
             raise AssertionError(f"{short.shape} is no stack of two results")
         return [[numpy.asarray(result)[i] for i in range(2)] for result in results], {}
     return [[result] for result in results], {}
+
+
+def run_program(case, form):
+    import tensmith
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "form.tsm"
+        path.write_text(program(case, form))
+        model = tensmith.compile(path, **SETTINGS[form.way], threads=form.threads)
+    return [[result] for result in model.run(*map(as_value, case.values))], {}
 
 
 def run_derivative(case, form, data, feeds, settings):

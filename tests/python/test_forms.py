@@ -29,6 +29,7 @@ import opsets  # noqa: E402
 
 # Modules of the package's tests; the whole takes longer to make than to run.
 MODULES = ("clip", "concat", "gather", "mod", "pad", "prelu", "reducemax", "slice", "softmax", "split", "squeeze", "topk", "where")
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the package's tests, when they are made
 PAIRS = list(forms.pairwise_forms(1))
 
 
@@ -66,21 +67,21 @@ def test_a_form_does_not_change_what_a_model_means(standard, place):
 
 
 def test_the_standards_tests(standard):
-    drawn = random.Random(2).sample(standard, 40)
-    assert not (wrong := failures("suite", drawn, 2, 2)), "\n".join(wrong)
+    drawn = random.Random(2).sample(standard, 60)
+    assert not (wrong := failures("suite", drawn, 3, 2)), "\n".join(wrong)
 
 
 @pytest.mark.parametrize("family", [extremes.unary_cases, extremes.binary_cases, extremes.reduction_cases, extremes.limited_cases, extremes.cast_cases],
                          ids=lambda family: family.__name__)  # fmt: skip
 def test_extreme_arguments(family):
-    drawn = random.Random(3).sample(list(family()), 12)
-    assert not (wrong := failures("extremes", drawn, 2, 3)), "\n".join(wrong)
+    drawn = random.Random(3).sample(list(family()), 20)
+    assert not (wrong := failures("extremes", drawn, 3, 3)), "\n".join(wrong)
 
 
 def test_earlier_opsets(standard):
     drawn = list(opsets.opset_cases(standard))
     assert len(drawn) > 25
-    assert not (wrong := failures("opsets", drawn, 1, 4)), "\n".join(wrong)
+    assert not (wrong := failures("opsets", drawn, 2, 4)), "\n".join(wrong)
 
 
 def test_what_is_known_to_fail_fails():
