@@ -1,0 +1,180 @@
+"""Runs the standard's tests, extreme arguments and earlier opsets in the forms of forms.py, and compares with what is expected.
+
+    PYTHONPATH=build/dev/python python tests/forms/check.py                      # each test in the forms that differ in one factor
+    ... check.py --pairs 8 --seed 3                                              # in 8 drawn of those in which any two levels meet
+    ... check.py --family extremes --pairs 4                                     # or opsets; suite is the default
+    ... check.py --case test_clip --form symbols/inputs/exact/loop/2                 # one by itself, as a failure's line says
+    ... check.py --first 100 --count 50 --jobs 2 --json counts.json
+
+A form is sizes/operands/way/place/threads. A process runs one test after the other; one that dies is the failure of the test and
+the form that it had in hand. What known.py lists must fail, and nothing else may. --write puts the table of the whole suite in the
+forms that differ in one factor into docs/onnx.md.
+"""
+
+import argparse
+import collections
+import json
+import multiprocessing.connection
+import os
+import pathlib
+import random
+import sys
+import time
+
+sys.path.insert(0, os.fspath(pathlib.Path(__file__).resolve().parent))
+
+import cases  # noqa: E402
+import forms  # noqa: E402
+import known  # noqa: E402
+
+SECONDS_FOR_A_FORM = 120
+
+
+def work(all_cases, connection):
+    import warnings
+
+    import judge
+
+    warnings.simplefilter("ignore")
+    while (task := connection.recv()) is not None:
+        place, form = task
+        try:
+            connection.send(judge.judge(all_cases[place], form))
+        except Exception as error:
+            connection.send(("broken", f"{type(error).__name__}: {error}"[:300]))
+
+
+class Worker:
+    """A process that does one task at a time, and is started anew when one ends it."""
+
+    def __init__(self, all_cases):
+        self.all_cases = all_cases
+        self.start()
+
+    def start(self):
+        self.connection, other = multiprocessing.Pipe()
+        self.process = multiprocessing.Process(target=work, args=(self.all_cases, other), daemon=True)
+        self.process.start()
+        other.close()
+
+    def begin(self, task):
+        self.task, self.since = task, time.monotonic()
+        self.connection.send(task)
+
+    def result(self):
+        """The task's verdict and message once there is one."""
+        try:
+            if self.connection.poll(0):
+                return self.connection.recv()
+            if time.monotonic() - self.since < SECONDS_FOR_A_FORM:
+                return None
+            self.process.kill()
+            found = ("hung", f"took over {SECONDS_FOR_A_FORM} s")
+        except (EOFError, OSError):
+            self.process.join()
+            found = ("crashed", f"exit status {self.process.exitcode}")
+        self.process.join()
+        self.start()
+        return found
+
+
+def run_all(all_cases, tasks, jobs):
+    """(case, form, verdict, message) of each task, as they come in."""
+    workers = [Worker(all_cases) for _ in range(min(jobs, max(1, len(tasks))))]
+    waiting = collections.deque(tasks)
+    busy = set()
+    while waiting or busy:
+        for worker in workers:
+            if worker not in busy and waiting:
+                worker.begin(waiting.popleft())
+                busy.add(worker)
+        multiprocessing.connection.wait([worker.connection for worker in busy], 1)
+        for worker in list(busy):
+            task = worker.task
+            if found := worker.result():
+                busy.discard(worker)
+                yield all_cases[task[0]], task[1], *found
+    for worker in workers:
+        worker.connection.send(None)
+
+
+def forms_of(place, arguments):
+    if arguments.form:
+        return [forms.Form.parse(text) for text in arguments.form]
+    if not arguments.pairs:
+        return list(forms.single_forms())
+    covering = list(forms.pairwise_forms(arguments.seed))
+    return random.Random(f"{arguments.seed} {place}").sample(covering, min(arguments.pairs, len(covering)))
+
+
+VERDICTS = ("agrees", "differs", "refused", "broken", "crashed", "hung")
+BEGIN, END = "<!-- forms: begin (made by tests/forms/check.py --write) -->", "<!-- forms: end -->"
+
+
+def table(counts):
+    """A row for each form: of how many tests it is one, and what came of them."""
+    yield "| form: sizes/operands/way/place/threads | tests | " + " | ".join(VERDICTS) + " |"
+    yield "|---" * (len(VERDICTS) + 2) + "|"
+    for form, count in counts.items():
+        total = sum(count[verdict] for verdict in VERDICTS)
+        yield f"| {form} | {total:,} | " + " | ".join(str(count[verdict]) for verdict in VERDICTS) + " |"
+
+
+def write(lines):
+    """Puts the table between its marks in docs/onnx.md."""
+    page = pathlib.Path(__file__).resolve().parents[2] / "docs/onnx.md"
+    before, rest = page.read_text().split(BEGIN)
+    page.write_text(f"{before}{BEGIN}\n" + "\n".join(lines) + f"\n{END}{rest.split(END)[1]}")
+
+
+def line_of(family, case, form, verdict, message):
+    """How to run the failure alone, and what it said."""
+    expected = known.reason(case.name, form)
+    said = f"passes, but known.py lists it: {expected[0]}" if verdict == "agrees" else f"{verdict}: {message}"
+    return f"--family {family} --case {case.name} --form {form}   {said}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-k", default="", help="only cases whose name has this part")
+    parser.add_argument("--family", choices=cases.FAMILIES, default="suite")
+    parser.add_argument("--case", help="only the case of this name")
+    parser.add_argument("--form", action="append", help="this form alone (repeatable)")
+    parser.add_argument("--pairs", type=int, default=0, help="forms a case, drawn from those in which any two levels meet")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0, help="of the cases, in a shuffled order that is always the same")
+    parser.add_argument("--count", type=int)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--json", help="a file for all results")
+    parser.add_argument("--write", action="store_true", help="the table into docs/onnx.md")
+    arguments = parser.parse_args()
+
+    all_cases = [case for case in cases.FAMILIES[arguments.family]() if arguments.k in case.name]
+    all_cases = [case for case in all_cases if arguments.case in (None, case.name)]
+    random.Random(0).shuffle(all_cases)
+    last = None if arguments.count is None else arguments.first + arguments.count
+    places = range(len(all_cases))[arguments.first:last]
+    tasks = [(place, form) for place in places for form in forms_of(place, arguments)]
+    counts, kept, failures = collections.defaultdict(collections.Counter), [], 0
+    start = time.monotonic()
+    for done, (case, form, verdict, message) in enumerate(run_all(all_cases, tasks, arguments.jobs), 1):
+        counts[str(form)][verdict] += 1
+        kept.append((case.name, str(form), verdict, message))
+        if known.wrong(case.name, form, verdict):
+            failures += 1
+            print(line_of(arguments.family, case, form, verdict, message), flush=True)
+        if done % 500 == 0:
+            print(f"{done} of {len(tasks)}, {failures} failures, in {time.monotonic() - start:.0f} s", flush=True)
+            if arguments.json:
+                pathlib.Path(arguments.json).write_text(json.dumps(kept))
+    if arguments.json:
+        pathlib.Path(arguments.json).write_text(json.dumps(kept))
+    lines = list(table(counts))
+    print(*lines, f"{len(kept)} runs, {failures} failures", sep="\n")
+    if arguments.write:
+        write(lines)
+    sys.exit(failures > 0)
+
+
+if __name__ == "__main__":
+    main()

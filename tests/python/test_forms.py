@@ -1,0 +1,94 @@
+"""One meaning in every form: a small draw of what tests/forms/check.py runs by the thousands; see there for one case alone.
+
+Breaks when a way through the compiler (open sizes, folded constants, no fusion, a loop's body, a derivative, ...) gives another
+result than the standard's tests expect, refuses what another way takes, or when a fault that tests/forms/known.py lists is mended.
+"""
+
+import itertools
+import os
+import pathlib
+import random
+import sys
+
+import numpy
+import pytest
+
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("tensmith")
+from onnx.reference import ReferenceEvaluator  # noqa: E402
+
+sys.path.insert(0, os.fspath(pathlib.Path(__file__).resolve().parents[1] / "forms"))
+
+import cases  # noqa: E402
+import check  # noqa: E402
+import extremes  # noqa: E402
+import forms  # noqa: E402
+import known  # noqa: E402
+import opsets  # noqa: E402
+
+# Modules of the package's tests; the whole takes longer to make than to run.
+MODULES = ("clip", "concat", "gather", "mod", "pad", "prelu", "reducemax", "slice", "softmax", "split", "squeeze", "topk", "where")
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the package's tests, when they are made
+PAIRS = list(forms.pairwise_forms(1))
+
+
+@pytest.fixture(scope="module")
+def standard():
+    return list(cases.standard_cases(MODULES))
+
+
+def failures(family, drawn, each, seed):
+    """What goes wrong with `each` forms of each case; no two seeds draw the same."""
+    draw = random.Random(seed)
+    tasks = [(place, form) for place in range(len(drawn)) for form in draw.sample(PAIRS, each)]
+    results = list(check.run_all(drawn, tasks, 1))
+    assert sum(verdict == "agrees" for _, _, verdict, _ in results) > len(results) // 3
+    return [check.line_of(family, case, form, verdict, message) for case, form, verdict, message in results
+            if known.wrong(case.name, form, verdict)]  # fmt: skip
+
+
+def test_any_two_levels_meet_in_a_form():
+    met = {pair for form in PAIRS for pair in itertools.combinations(forms.dataclasses.asdict(form).items(), 2)}
+    for a, b in itertools.combinations(forms.FACTORS, 2):
+        for x, y in itertools.product(forms.FACTORS[a], forms.FACTORS[b]):
+            if forms.possible(forms.Form(**{a: x, b: y})) and (x, y) != (getattr(forms.PLAIN, a), getattr(forms.PLAIN, b)):
+                assert ((a, x), (b, y)) in met, f"no form has {a} {x} with {b} {y}"
+
+
+@pytest.mark.parametrize("place", ["plain", "function", "loop", "steps", "last", "branch"])
+def test_a_form_does_not_change_what_a_model_means(standard, place):
+    """The judge itself evaluates the models of the forms: a mistake of theirs is none of the compiler's."""
+    case = next(case for case in standard if case.name == "test_clip_example")
+    data, feeds = forms.build(case, forms.Form(place=place, operands="parameters"))
+    result = ReferenceEvaluator(forms.onnx.load_from_string(data)).run(None, feeds)[-1]
+    for value in result if place in ("loop", "steps") else [result]:
+        numpy.testing.assert_array_equal(value, case.expected[0])
+
+
+def test_the_standards_tests(standard):
+    drawn = random.Random(2).sample(standard, 60)
+    assert not (wrong := failures("suite", drawn, 3, 2)), "\n".join(wrong)
+
+
+@pytest.mark.parametrize("family", [extremes.unary_cases, extremes.binary_cases, extremes.reduction_cases, extremes.limited_cases, extremes.cast_cases],
+                         ids=lambda family: family.__name__)  # fmt: skip
+def test_extreme_arguments(family):
+    drawn = random.Random(3).sample(list(family()), 20)
+    assert not (wrong := failures("extremes", drawn, 3, 3)), "\n".join(wrong)
+
+
+def test_earlier_opsets(standard):
+    drawn = list(opsets.opset_cases(standard))
+    assert len(drawn) > 25
+    assert not (wrong := failures("opsets", drawn, 2, 4)), "\n".join(wrong)
+
+
+def test_what_is_known_to_fail_fails():
+    """So that an entry goes when its fault does, whatever the draws above have taken."""
+    found = {case.name: case for case in extremes.extreme_cases()}
+    for pattern, form, why, *_ in known.KNOWN:
+        names = [name for name in found if known.re.fullmatch(pattern, name)]
+        fitting = [each for each in [*forms.single_forms(), *PAIRS] if known.re.fullmatch(form, str(each))]
+        for case, _, verdict, _ in check.run_all([found[name] for name in names[:1]], [(0, fitting[0])] if names else [], 1):
+            assert verdict != "agrees", f"{case.name} passes as {fitting[0]}, but known.py lists it: {why}"
