@@ -46,15 +46,34 @@ struct Quadrant {
   Value number;    // i64, the multiple of pi/2 that was taken off (its low bits)
 };
 
-/// x minus the nearest multiple of pi/2. In f64, where x and, with a fused multiply-add, the first
-/// product are exact; remainders far outside (x beyond the accurate range) are clamped.
+/// x minus the nearest multiple of pi/2, whatever the size of x.
+///
+/// x / (2 pi) less whole turns is a sum of parts, each less its own whole turns, which is exact: 1
+/// / (2 pi) in four numbers of 53 bits reaches from 2^-3 to 2^-210, as far as turns of 2^128 ask
+/// for with 53 bits behind the point. A product with one of them has 77 bits: what it is rounded
+/// to, and what a fused multiply-add gives of the rest (Payne and Hanek, "Radian reduction for
+/// trigonometric functions", 1983, take the bits that count by the exponent; here all are taken,
+/// without a table).
 Quadrant reduceToQuadrant(const ScalarCode &code, Value x) {
+  constexpr double kTurns[] = {0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57,
+                               -0x1.6447e493ad4cep-111, 0x1.e21c820ff28b2p-165};
   Value wide = code.toFloat(x, code.f64());
-  Value shifted = code.add(code.mul(wide, code.real(wide, 2 / kPi)), code.real(wide, kRoundF64));
-  Value n = code.sub(shifted, code.real(wide, kRoundF64));
-  // pi/2 in two parts, the first of 33 bits.
-  Value r = code.multiplyAdd(n, code.real(wide, -1.57079632673412561417e+00), wide);
-  r = code.multiplyAdd(n, code.real(wide, -6.07710050650619224932e-11), r);
+  auto times = [&](double part) { return code.mul(wide, code.real(wide, part)); };
+  auto rest = [&](double part, Value product) {
+    return code.multiplyAdd(wide, code.real(wide, part), code.neg(product));
+  };
+  auto withoutTurns = [&](Value turns) {
+    return code.sub(turns, code.make<math::RoundEvenOp>(turns));
+  };
+  Value first = times(kTurns[0]), second = times(kTurns[1]), third = times(kTurns[2]);
+  Value turns = code.add(withoutTurns(first), withoutTurns(rest(kTurns[0], first)));
+  turns = code.add(turns, code.add(withoutTurns(second), withoutTurns(rest(kTurns[1], second))));
+  Value small = code.multiplyAdd(wide, code.real(wide, kTurns[3]), rest(kTurns[2], third));
+  turns = code.add(turns, code.add(withoutTurns(third), small));
+  Value shifted = code.multiplyAdd(turns, code.real(wide, 4), code.real(wide, kRoundF64));
+  Value quarters = code.sub(shifted, code.real(wide, kRoundF64));
+  Value r = code.multiplyAdd(quarters, code.real(wide, -0.25), turns);
+  r = code.mul(r, code.real(wide, 2 * kPi));
   return {code.clamp(code.toFloat(r, code.f32()), -0.7853983, 0.7853983), code.bits(shifted)};
 }
 

@@ -10,6 +10,7 @@
 
 #include "mlir/IR/Matchers.h"
 
+#include <cmath>
 #include <limits>
 
 using namespace mlir;
@@ -104,16 +105,30 @@ Value remainderOfIntegers(const ScalarCode &code, Value a, Value b, bool isUnsig
   return code.select(adjust, code.add(r, b), r);
 }
 
-/// a - b * trunc(a / b), of f32 in f64, where the product is exact for quotients below 2^29.
+/// What is left of |x| by multiples of |y|, of f32 and narrower in f64: 28 bits of the quotient at
+/// a time, from the highest that it can have, so that each product with 24 bits of y is exact.
+Value remainderOfMagnitudes(const ScalarCode &code, Value x, Value y, bool ofHalves) {
+  constexpr int kBits = 28, kLongest = 277 / kBits, kLongestOfHalves = 40 / kBits;
+  Value r = code.abs(x), divisor = code.abs(y);
+  for (int step = ofHalves ? kLongestOfHalves : kLongest; step >= 0; --step) {
+    Value multiple =
+        step ? code.mul(divisor, code.real(divisor, std::ldexp(1.0, step * kBits))) : divisor;
+    Value quotient = code.make<math::TruncOp>(code.div(r, multiple));
+    r = code.multiplyAdd(code.neg(quotient), multiple, r);
+    // The quotient may have been rounded up to the next integer.
+    r = code.select(code.less(r, code.real(r, 0)), code.add(r, multiple), r);
+  }
+  return r;
+}
+
+/// a - b * trunc(a / b), exactly.
 Value remainderOfFloats(const ScalarCode &code, Value a, Value b, bool fmod) {
   Type narrow = ScalarCode::element(a);
+  if (narrow.isF64())
+    return {}; // a quotient may have 2,000 bits
   Value x = code.toFloat(a, code.f64()), y = code.toFloat(b, code.f64());
   Value zero = code.real(x, 0);
-  Value quotient = code.make<math::TruncOp>(code.div(x, y));
-  Value r = code.multiplyAdd(code.neg(quotient), y, x);
-  // The quotient may have been rounded up to the next integer: then r has crossed zero.
-  Value crossed = code.less(code.mul(code.copySign(code.real(x, 1), x), r), zero);
-  r = code.select(crossed, code.add(r, code.copySign(code.abs(y), x)), r);
+  Value r = code.copySign(remainderOfMagnitudes(code, x, y, narrow.isF16()), x);
   if (!fmod) {
     Value differs = code.less(
         code.mul(code.copySign(code.real(x, 1), r), code.copySign(code.real(y, 1), y)), zero);
