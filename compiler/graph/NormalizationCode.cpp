@@ -91,6 +91,17 @@ LogicalResult LogSoftmaxOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value
   return finish(code.cast(y, GraphCode::element(getX())), results);
 }
 
+/// The scale or bias with the dimensions of x that it lies along: of an open size it is known to be
+/// 1 or x's, and so is the result's.
+static Value alongDimensionsOf(const GraphCode &code, Value parameter, Value x) {
+  if (!parameter || !x || cast<RankedTensorType>(parameter.getType()).hasStaticShape() ||
+      GraphCode::rank(parameter) > GraphCode::rank(x))
+    return parameter;
+  auto dims = code.dims(x);
+  return code.broadcast(parameter,
+                        ArrayRef<AffineExpr>(dims).take_back(size_t(GraphCode::rank(parameter))));
+}
+
 LogicalResult LayerNormOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
   if (!areRanked(getX(), getScale()))
     return failure();
@@ -100,9 +111,9 @@ LogicalResult LayerNormOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
   auto mean = [&](Value v) { return code.mean(v, axes); };
   Moments moments = momentsOf(code, x, mean, getEpsilon().convertToDouble());
   Value y = code.mul(moments.centred, moments.inverseDeviation);
-  y = code.mul(y, code.widen(getScale()));
+  y = code.mul(y, alongDimensionsOf(code, code.widen(getScale()), y));
   if (!GraphCode::isAbsent(getBias()))
-    y = code.add(y, code.widen(getBias()));
+    y = code.add(y, alongDimensionsOf(code, code.widen(getBias()), y));
   return finish({code.cast(y, GraphCode::element(getY())),
                  code.cast(moments.mean, GraphCode::element(getMean())),
                  code.cast(moments.inverseDeviation, GraphCode::element(getInverseDeviation()))},
@@ -116,7 +127,7 @@ LogicalResult RmsNormOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &
   Value x = code.widen(getX());
   Value square = code.mean(code.mul(x, x), axesFrom(getAxis(), GraphCode::rank(x)));
   Value inverse = code.rsqrt(code.add(square, getEpsilon().convertToDouble()));
-  Value y = code.mul(code.mul(x, inverse), code.widen(getScale()));
+  Value y = code.mul(code.mul(x, inverse), alongDimensionsOf(code, code.widen(getScale()), x));
   return finish(code.cast(y, GraphCode::element(getY())), results);
 }
 

@@ -3,13 +3,15 @@
 //
 // before: if (constant) { a } else { b }                        after: a, or b
 // before: if (c) { a } else { b }, both small and unable to fail    after: a; b; where(c, a, b)
-// before: a loop of few trips that nothing ends early           after: its body, as often
+// before: a loop that hands a value on as it is                 after: its body reads it from
+// outside before: a loop of few trips that nothing ends early           after: its body, as often
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Structure.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include "mlir/IR/IRMapping.h"
+#include "llvm/ADT/BitVector.h"
 
 using namespace mlir;
 
@@ -178,6 +180,52 @@ private:
   std::vector<SmallVector<Value>> rows_;
 };
 
+/// Weights of a recurrent layer, which some exporters carry from step to step: from outside they
+/// are constants that products lay out once. Gives the loop that is left.
+graph::LoopOp withoutInvariants(graph::LoopOp loop) {
+  Block &body = loop.getBody().front();
+  graph::YieldOp yield = yieldOf(loop.getBody());
+  unsigned carried = loop.getCarried().size();
+  llvm::BitVector invariant(carried);
+  for (unsigned i = 0; i < carried; ++i) {
+    BlockArgument inside = body.getArgument(2 + i);
+    Value outside = loop.getCarried()[i];
+    if (yield.getValues()[1 + i] == inside && inside.getType() == outside.getType() &&
+        loop.getResult(i).getType() == outside.getType())
+      invariant.set(i);
+  }
+  if (invariant.none())
+    return loop;
+  OperationState state(loop.getLoc(), loop->getName());
+  state.addOperands({loop.getTripCount(), loop.getCondition()});
+  SmallVector<Value> yielded{yield.getValues()[0]}, results;
+  llvm::BitVector dropped(body.getNumArguments());
+  for (auto [i, result] : llvm::enumerate(loop.getResults())) {
+    if (i < carried && invariant.test(unsigned(i))) {
+      body.getArgument(2 + unsigned(i)).replaceAllUsesWith(loop.getCarried()[unsigned(i)]);
+      result.replaceAllUsesWith(loop.getCarried()[unsigned(i)]);
+      dropped.set(2 + unsigned(i));
+      continue;
+    }
+    if (i < carried)
+      state.addOperands(loop.getCarried()[unsigned(i)]);
+    state.addTypes(result.getType());
+    yielded.push_back(yield.getValues()[1 + unsigned(i)]);
+    results.push_back(result);
+  }
+  state.addAttributes(loop->getAttrs());
+  state.addRegion();
+  OpBuilder builder(loop);
+  auto left = cast<graph::LoopOp>(builder.create(state));
+  left.getBody().takeBody(loop.getBody());
+  left.getBody().front().eraseArguments(dropped);
+  yieldOf(left.getBody())->setOperands(yielded);
+  for (auto [before, after] : llvm::zip_equal(results, left.getResults()))
+    before.replaceAllUsesWith(after);
+  loop.erase();
+  return left;
+}
+
 bool unroll(graph::LoopOp loop) {
   auto trips = repeats(loop) ? fewTrips(loop) : std::nullopt;
   return trips && Unrolling(loop).run(*trips);
@@ -193,7 +241,7 @@ LogicalResult straighten(func::FuncOp function, const Options &options) {
     if (auto branch = dyn_cast<graph::IfOp>(op))
       (void)(takeKnownBranch(branch) || selectBranch(branch));
     else if (auto loop = dyn_cast<graph::LoopOp>(op))
-      (void)unroll(loop);
+      (void)unroll(withoutInvariants(loop));
   });
   return success();
 }

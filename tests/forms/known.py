@@ -14,10 +14,8 @@ KNOWN = [
     (r"extreme_Hardmax_float(16|32|64)", r".*", "a NaN is not the largest element, as it is ArgMax's"),
     (r"opset_PRelu_[16]_test_prelu_broadcast", r".*", "slopes of these opsets are those of channels; the judge broadcasts"),
     (r"opset_Unsqueeze_(13|2\d)_.*|test_unsqueeze_.*", OPEN + "inputs/.*", "axes of open length leave the rank open"),
-    (r"test_layer_normalization_(3|4)d.*", OPEN + r"\w+/(fast|exact|unfused)/.*", "compilation takes ever longer with the number of open sizes", "chance"),
     (r"test_convtranspose_autopad_same", OPEN + "inputs/.*", "nothing is taken off for a kernel of open size"),
     (r"test_(linear_attention|flexattention|rotary_embedding|causal_conv_with_state|col2im).*", OPEN + ".*", "is imported by sizes that are known", "chance"),
-    (r"test_.*_expanded.*", OPEN + "parameters/.*", "a constant that is reshaped to an open size", "chance"),
     (r"opset_AveragePool_1_test_averagepool_2d_precomputed_pads", r".*", "the judge counts padding, which opset 1 does not say"),
 ]
 

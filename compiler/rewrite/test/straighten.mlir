@@ -79,3 +79,20 @@ func.func @may_end_early(%x: tensor<f32>) -> tensor<f32> {
   }
   return %0 : tensor<f32>
 }
+
+// -----
+
+// What a loop hands on unchanged is read from outside; what it changes is carried.
+// CHECK-LABEL: func @invariant
+// CHECK: graph.loop %arg0, %{{.*}}, %arg1 :
+// CHECK: graph.mul %{{.*}}, %arg2
+// CHECK: return %{{.*}}#0, %arg2, %{{.*}}#1
+func.func @invariant(%n: tensor<i64>, %x: tensor<4xf32>, %w: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<?x4xf32>) {
+  %none = graph.none : none
+  %0:3 = graph.loop %n, %none, %w, %x : (tensor<i64>, none, tensor<4xf32>, tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<?x4xf32>) {
+  ^bb0(%i: tensor<i64>, %c: tensor<i1>, %v: tensor<4xf32>, %s: tensor<4xf32>):
+    %1 = graph.mul %s, %v : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %c, %v, %1, %1 : tensor<i1>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+  }
+  return %0#1, %0#0, %0#2 : tensor<4xf32>, tensor<4xf32>, tensor<?x4xf32>
+}
