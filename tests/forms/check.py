@@ -172,7 +172,7 @@ def main():
     lines = list(table(counts))
     print(*lines, f"{len(kept)} runs, {failures} failures", sep="\n")
     if arguments.write:
-        write(lines)
+        write([f"{len(places):,} of {len(all_cases):,} tests, in an order that is shuffled:", "", *lines])
     sys.exit(failures > 0)
 
 

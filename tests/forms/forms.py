@@ -139,6 +139,8 @@ def refusal(case, form):
 
 def is_expression(case):
     """Whether the model is one node that the language has an operator for, on tensors of one type."""
+    if not all(is_tensor(port) for port in case.ports):
+        return False
     node, types = case.graph.node[0], {str(numpy.asarray(as_value(value)).dtype) for value in case.values}
     if len(case.graph.node) != 1 or node.op_type not in EXPRESSIONS or any(attribute.name != "fmod" for attribute in node.attribute):
         return False
