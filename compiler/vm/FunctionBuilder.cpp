@@ -367,9 +367,15 @@ Status FunctionBuilder::addRoutine(Operation *op, plan::InstructionT &instructio
   return addResults(op, instruction, /*binds=*/true);
 }
 
-/// A view gives no symbol its value, and strings are no plain bytes: those are routines.
+/// A view gives no symbol its value, strings are no plain bytes, and the sizes of what lies among
+/// the weights are numbers: those are routines.
 bool FunctionBuilder::isView(graph::ReshapeOp op) {
   auto type = dyn_cast<RankedTensorType>(op.getType());
+  Value root = op.getX();
+  while (auto view = root.getDefiningOp<graph::ReshapeOp>())
+    root = view.getX();
+  if (type && !type.hasStaticShape() && root.getDefiningOp<graph::ConstantOp>())
+    return false;
   return type && isa<RankedTensorType>(op.getX().getType()) && expressions_.known(type) &&
          graph::dataType(type.getElementType()) != DataType::String;
 }

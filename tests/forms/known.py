@@ -18,7 +18,6 @@ KNOWN = [
     (r"test_(linear_attention|flexattention|rotary_embedding|causal_conv_with_state|col2im).*", OPEN + ".*", "is imported by sizes that are known", "chance"),
     (r"test_attention_.*_expanded", OPEN + r"\w+/(fast|exact|unfused)/.*", "loses the instruction that tells a broadcast's size", "chance"),
     (r"test_attention_.*float16.*|test_squeezenet", r".*/grad/.*", "gradients that are 0, or go by which element of a pool is the largest, in another rounding", "chance"),
-    (r"test_.*_expanded.*", OPEN + "parameters/.*", "a constant that is reshaped to an open size", "chance"),
     (r"opset_AveragePool_1_test_averagepool_2d_precomputed_pads", r".*", "the judge counts padding, which opset 1 does not say"),
 ]
 

@@ -76,3 +76,17 @@ def test_chains_of_broadcasts(types, tmp_path):
         numpy.testing.assert_allclose(numpy.asarray(program(x=x, y=y, z=z)), expected, rtol=2e-4, atol=1e-4)
     with pytest.raises(tensmith.Error, match="broadcast"):
         program(x=numpy.zeros(2, "float32"), y=numpy.zeros(3, "float32"), z=numpy.zeros(1, "float32"))
+
+
+@pytest.mark.parametrize("op", ["Neg", "Add"])
+def test_constants_of_an_open_shape(op):
+    """Fails where a constant that is reshaped to sizes that the run tells lies among the weights with them."""
+    nodes = [helper.make_node("Shape", ["x"], ["n"], start=0, end=1), helper.make_node("Concat", ["n", "rest"], ["shape"], axis=0),
+             helper.make_node("Cast", ["values"], ["c"], to=TensorProto.FLOAT), helper.make_node("Reshape", ["c", "shape"], ["r"]),
+             helper.make_node(op, ["r"] if op == "Neg" else ["r", "r"], ["y"])]  # fmt: skip
+    compiled = tensmith.compile(model(nodes, {"x": ["n", 3]}, ["y"], {"rest": [3, -1], "values": list(range(12))}))
+    for n in (1, 2, 4):
+        expected = numpy.arange(12, dtype="float32").reshape(n, 3, -1) * (-1 if op == "Neg" else 2)
+        numpy.testing.assert_array_equal(numpy.asarray(compiled(numpy.zeros((n, 3), "float32"))), expected)
+    with pytest.raises(tensmith.Error):
+        compiled(numpy.zeros((5, 3), "float32"))
