@@ -13,8 +13,19 @@ LogicalResult dft(NodeImport &n) {
       {n.boolean("inverse", n.intAttr("inverse")), n.boolean("onesided", n.intAttr("onesided"))})});
 }
 
+/// A signal [batch, length, 1 or 2]; real ones come without the last dimension, too, as torch.stft
+/// is exported.
 LogicalResult stft(NodeImport &n) {
-  return n.give({n("graph.stft", {n.input(0), n.input(1), n.maybe(2), n.maybe(3)},
+  Value signal = n.input(0);
+  if (signal && !n.isRanked(signal)) {
+    signal =
+        n("graph.dynamic_reshape", {signal, n.vector({0, 0, -1})}, {n.boolean("allowzero", false)});
+  } else if (signal && n.rank(signal) == 2) {
+    auto dims = n.dims(signal);
+    dims.push_back(n.size(1));
+    signal = n.reshape(signal, dims);
+  }
+  return n.give({n("graph.stft", {signal, n.input(1), n.maybe(2), n.maybe(3)},
                    {n.boolean("onesided", n.intAttr("onesided", 1))})});
 }
 
