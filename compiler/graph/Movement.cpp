@@ -318,15 +318,15 @@ LogicalResult DynamicBroadcastOp::inferResults(ShapeContext &shapes,
 /// An expression where the order of the sizes is certain, otherwise a fresh symbol.
 static AffineExpr slicedSize(Inference &infer, AffineExpr size, AffineExpr start, AffineExpr end,
                              int64_t step) {
-  // A size that only the run knows is taken to lie within a dimension that is known, so that it
-  // keeps its name: positions sliced to the length of the sequence stay as long as the sequence.
-  // The run checks it, as it checks all sizes of computed results.
-  if (infer.known(start) == 0 && step == 1 && infer.known(size) &&
-      isa<AffineSymbolExpr>(infer.shapes.simplify(end)))
+  // A size that only the run knows is taken to lie within the dimension, so that it keeps its name:
+  // positions sliced to the length of the sequence stay as long as the sequence, and parts of a
+  // gradient as long as what they are gradients of. The run checks it, as it checks all sizes of
+  // computed results.
+  if (infer.known(start) == 0 && step == 1 && isa<AffineSymbolExpr>(infer.shapes.simplify(end)))
     return end;
-  auto range = infer.known(size) && !(infer.known(start) && infer.known(end))
-                   ? std::nullopt
-                   : slicedRange(infer.shapes, size, start, end, step);
+  // Over several sizes it would be an expression that a value alone does not tell.
+  bool isPlain = infer.known(start) && (infer.known(end) || infer.shapes.equal(end, size));
+  auto range = isPlain ? slicedRange(infer.shapes, size, start, end, step) : std::nullopt;
   return range ? range->count : freshAtMost(infer, "slice", size);
 }
 
