@@ -73,6 +73,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"repeat-elementwise", rewrite::repeatElementwise},
                    {"attention-gradients", rewrite::fuseAttentionGradients},
                    {"fuse-rows", rewrite::fuseRows},
+                   {"sum-rows", rewrite::sumRows},
                    {"fuse", rewrite::fuse},
                    {"hoist", rewrite::hoist},
                    {"order-updates", rewrite::orderUpdates},

@@ -45,6 +45,7 @@ std::span<const Rewrite> rewrites() {
        fuseAttentionGradients},
       {"graph-fuse-rows", "make one kernel of a row operator and what is made of its rows",
        fuseRows},
+      {"graph-sum-rows", "sum rows where a product of one row would pack them", sumRows},
       {"graph-fuse", "cut the graph into kernels", fuse},
       {"graph-hoist", "move kernels out of loops that give the same each time", hoist},
       {"graph-order-updates", "update states after their old values were read", orderUpdates},

@@ -99,6 +99,8 @@ mlir::LogicalResult straighten(mlir::func::FuncOp function, const Options &optio
 mlir::LogicalResult mergeScans(mlir::func::FuncOp function, const Options &options);
 /// Products with a row of ones become sums of columns, where nothing is packed for them anyway.
 mlir::LogicalResult sumColumns(mlir::func::FuncOp function, const Options &options);
+/// Products of one row with matrices that are no constants become sums of rows.
+mlir::LogicalResult sumRows(mlir::func::FuncOp function, const Options &options);
 /// Sums over a row of which one element alone isn't zero become that element.
 mlir::LogicalResult pickOneHot(mlir::func::FuncOp function, const Options &options);
 /// Loops whose bodies are small become kernels.

@@ -1,11 +1,6 @@
-// A product with a row of ones is a sum of columns, and one with any row a weighted sum of them.
+// A product with a row of ones is a sum of columns.
 //
 // before: matmul(ones, x)      after: reduce_sum(x) over the rows
-// before: matmul(row, x)       after: reduce_sum(column * x) over the rows, of x that is not known
-//
-// The second is what a step of a recurrent layer or of a decoder does whose weights are inputs: a
-// product would write them once in panels and read them again, for a single row. Weights that are
-// constants are in panels already. Under `exact` products stay what they are.
 //
 // Gradients of biases are written as such products, since where x is the right operand of another
 // one, too, it is packed for that anyway, and the sum costs next to nothing. Where it isn't, the
@@ -79,47 +74,9 @@ bool sumsColumns(graph::MatMulOp product) {
          !isPackedAnyway(product);
 }
 
-/// Whether the matrix is known before the product's block runs, or read against its rows: then
-/// panels are laid out once, or are what makes it readable.
-bool isLaidOutBefore(graph::MatMulOp product) {
-  Value matrix = product.getB();
-  while (Operation *op = matrix.getDefiningOp()) {
-    if (isa<graph::ConstantOp, graph::TransposeOp>(op))
-      return true;
-    if (!isa<graph::ReshapeOp, graph::CastOp, graph::DequantizeOp>(op))
-      break;
-    matrix = op->getOperand(0);
-  }
-  return matrix.getParentBlock() != product->getBlock();
-}
-
-bool isOfOneRow(graph::MatMulOp product) {
-  auto a = dyn_cast<RankedTensorType>(product.getA().getType()),
-       b = dyn_cast<RankedTensorType>(product.getB().getType());
-  return a && b && a.getRank() >= 2 && a.getRank() == b.getRank() &&
-         a.getDimSize(unsigned(a.getRank()) - 2) == 1 && a.getElementType().isF32() &&
-         b.getElementType().isF32() && kernel::storedRight(product) == product.getB() &&
-         !isLaidOutBefore(product) && !isPackedAnyway(product);
-}
-
-/// Null where the types say different things.
-Value sumOfRows(graph::MatMulOp product) {
-  OpBuilder builder(product);
-  graph::ShapeContext shapes(product.getContext());
-  graph::GraphBuilder graph(builder, shapes, product.getLoc());
-  auto dims = shapes.dims(product.getA().getType());
-  std::swap(dims[dims.size() - 2], dims[dims.size() - 1]);
-  Value column = graph.reshape(product.getA(), dims);
-  Value parts = graph::GraphBuilder::first(graph.create("mul", {column, product.getB()}));
-  Value sum = parts ? graph.reduce("graph.reduce_sum", parts, {int64_t(dims.size()) - 2},
-                                   /*keepdims=*/true)
-                    : Value();
-  return sum && sum.getType() == product.getType() ? sum : Value();
-}
-
 } // namespace
 
-LogicalResult sumColumns(func::FuncOp function, const Options &options) {
+LogicalResult sumColumns(func::FuncOp function, const Options &) {
   SmallVector<graph::MatMulOp> products;
   function.walk([&](graph::MatMulOp product) {
     if (sumsColumns(product))
@@ -127,18 +84,6 @@ LogicalResult sumColumns(func::FuncOp function, const Options &options) {
   });
   for (graph::MatMulOp product : products)
     if (Value sum = sumOfColumns(product)) {
-      product->getResult(0).replaceAllUsesWith(sum);
-      product.erase();
-    }
-  if (options.precision == Precision::Exact)
-    return success();
-  products.clear();
-  function.walk([&](graph::MatMulOp product) {
-    if (isOfOneRow(product))
-      products.push_back(product);
-  });
-  for (graph::MatMulOp product : products)
-    if (Value sum = sumOfRows(product)) {
       product->getResult(0).replaceAllUsesWith(sum);
       product.erase();
     }

@@ -50,32 +50,9 @@ func.func @packed_anyway(%x: tensor<3x7xf32>, %g: tensor<7x5xf32>) -> (tensor<1x
 // -----
 
 // CHECK-LABEL: func @not_ones
-// CHECK: graph.mul %{{.*}}, %arg0 : (tensor<2x1xf32>, tensor<2x5xf32>)
-// CHECK: graph.reduce_sum {{.*}}axes = array<i64: 0>
+// CHECK: graph.matmul
 func.func @not_ones(%g: tensor<2x5xf32>) -> tensor<1x5xf32> {
   %c = graph.constant {value = dense<[[1.0, 2.0]]> : tensor<1x2xf32>} : () -> tensor<1x2xf32>
   %0 = graph.matmul %c, %g : (tensor<1x2xf32>, tensor<2x5xf32>) -> tensor<1x5xf32>
   return %0 : tensor<1x5xf32>
-}
-
-// -----
-
-// Weights that are constants, or turned, or outside of a loop are laid out once, whatever reads them.
-// CHECK-LABEL: func @laid_out_before
-// CHECK: graph.matmul
-// CHECK: graph.matmul
-// CHECK: graph.loop
-// CHECK: graph.matmul
-func.func @laid_out_before(%n: tensor<i64>, %x: tensor<1x2xf32>, %w: tensor<2x2xf32>) -> (tensor<1x2xf32>, tensor<1x2xf32>, tensor<1x2xf32>) {
-  %none = graph.none : none
-  %c = graph.constant {value = dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>} : () -> tensor<2x2xf32>
-  %0 = graph.matmul %x, %c : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>
-  %t = graph.transpose %w {permutation = array<i64: 1, 0>} : (tensor<2x2xf32>) -> tensor<2x2xf32>
-  %1 = graph.matmul %x, %t : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>
-  %2 = graph.loop %n, %none, %x : (tensor<i64>, none, tensor<1x2xf32>) -> tensor<1x2xf32> {
-  ^bb0(%i: tensor<i64>, %go: tensor<i1>, %s: tensor<1x2xf32>):
-    %3 = graph.matmul %s, %w : (tensor<1x2xf32>, tensor<2x2xf32>) -> tensor<1x2xf32>
-    graph.yield %go, %3 : tensor<i1>, tensor<1x2xf32>
-  }
-  return %0, %1, %2 : tensor<1x2xf32>, tensor<1x2xf32>, tensor<1x2xf32>
 }
