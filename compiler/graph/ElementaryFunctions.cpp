@@ -3,6 +3,7 @@
 #include "compiler/graph/ElementaryFunctions.h"
 
 #include <cmath>
+#include <iterator>
 #include <limits>
 
 using namespace mlir;
@@ -48,31 +49,26 @@ struct Quadrant {
 
 /// x minus the nearest multiple of pi/2, whatever the size of x.
 ///
-/// x / (2 pi) less whole turns is a sum of parts, each less its own whole turns, which is exact: 1
-/// / (2 pi) in four numbers of 53 bits reaches from 2^-3 to 2^-210, as far as turns of 2^128 ask
-/// for with 53 bits behind the point. A product with one of them has 77 bits: what it is rounded
-/// to, and what a fused multiply-add gives of the rest (Payne and Hanek, "Radian reduction for
-/// trigonometric functions", 1983, take the bits that count by the exponent; here all are taken,
-/// without a table).
+/// x / (2 pi) less whole turns is a sum of parts, each less its own whole turns: 1 / (2 pi) in
+/// seven numbers of 29 bits, whose products with the 24 of x are exact in f64, as is what is left
+/// of them. They reach to 2^-206, as far as turns of 2^128 ask for. (Payne and Hanek, "Radian
+/// reduction for trigonometric functions", 1983, take the bits that count by the exponent; here all
+/// are taken, without a table.)
 Quadrant reduceToQuadrant(const ScalarCode &code, Value x) {
-  constexpr double kTurns[] = {0x1.45f306dc9c883p-3, -0x1.6b01ec5417056p-57,
-                               -0x1.6447e493ad4cep-111, 0x1.e21c820ff28b2p-165};
-  Value wide = code.toFloat(x, code.f64());
-  auto times = [&](double part) { return code.mul(wide, code.real(wide, part)); };
-  auto rest = [&](double part, Value product) {
-    return code.multiplyAdd(wide, code.real(wide, part), code.neg(product));
-  };
-  auto withoutTurns = [&](Value turns) {
-    return code.sub(turns, code.make<math::RoundEvenOp>(turns));
-  };
-  Value first = times(kTurns[0]), second = times(kTurns[1]), third = times(kTurns[2]);
-  Value turns = code.add(withoutTurns(first), withoutTurns(rest(kTurns[0], first)));
-  turns = code.add(turns, code.add(withoutTurns(second), withoutTurns(rest(kTurns[1], second))));
-  Value small = code.multiplyAdd(wide, code.real(wide, kTurns[3]), rest(kTurns[2], third));
-  turns = code.add(turns, code.add(withoutTurns(third), small));
-  Value shifted = code.multiplyAdd(turns, code.real(wide, 4), code.real(wide, kRoundF64));
+  constexpr double kTurns[] = {
+      0x1.45f306d000000p-3,   0x1.9391054000000p-32,  0x1.4fe13ab000000p-61, 0x1.d1f534d000000p-90,
+      0x1.b81b6c5000000p-119, 0x1.5993c43000000p-150, 0x1.2083fca000000p-179};
+  constexpr size_t kWithTurns = 5; // the products of the others are less than one
+  Value wide = code.toFloat(x, code.f64()), turns;
+  for (size_t i = std::size(kTurns); i-- > 0;) { // the least first
+    Value part = code.mul(wide, code.real(wide, kTurns[i]));
+    if (i < kWithTurns)
+      part = code.sub(part, code.make<math::RoundEvenOp>(part));
+    turns = turns ? code.add(turns, part) : part;
+  }
+  Value shifted = code.add(code.mul(turns, code.real(wide, 4)), code.real(wide, kRoundF64));
   Value quarters = code.sub(shifted, code.real(wide, kRoundF64));
-  Value r = code.multiplyAdd(quarters, code.real(wide, -0.25), turns);
+  Value r = code.sub(turns, code.mul(quarters, code.real(wide, 0.25)));
   r = code.mul(r, code.real(wide, 2 * kPi));
   return {code.clamp(code.toFloat(r, code.f32()), -0.7853983, 0.7853983), code.bits(shifted)};
 }
