@@ -4,8 +4,8 @@
 //
 // A step of a recurrent layer or of a decoder does that whose weights are inputs: a product would
 // write them once in panels and read them again, for a single row. Weights that are constants are
-// in panels already, and what an attention or another kernel of rows has taken is there. Under
-// `exact` products stay what they are.
+// in panels already, and an attention is one kernel with its products. Under `exact` products stay
+// what they are.
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Contraction.h"
@@ -37,13 +37,39 @@ bool isLaidOutBefore(graph::MatMulOp product) {
   return matrix.getParentBlock() != product->getBlock();
 }
 
+bool passesElements(Operation *op) {
+  return isa<graph::Elementwise, graph::ReshapeOp, graph::BroadcastOp, graph::TransposeOp>(op);
+}
+
+/// Whether the product gives or takes what a softmax makes of rows: an attention is one kernel.
+bool isOfAttention(graph::MatMulOp product) {
+  constexpr size_t kMost = 32; // operators that are looked through
+  llvm::SetVector<Operation *> before, behind;
+  auto add = [](llvm::SetVector<Operation *> &all, Operation *op) {
+    if (op && all.size() < kMost)
+      all.insert(op);
+  };
+  add(before, product.getA().getDefiningOp());
+  for (size_t next = 0; next < before.size(); ++next)
+    if (passesElements(before[next]))
+      for (Value operand : before[next]->getOperands())
+        add(before, operand.getDefiningOp());
+  behind.insert(product->user_begin(), product->user_end());
+  for (size_t next = 0; next < behind.size(); ++next)
+    if (passesElements(behind[next]))
+      for (Operation *user : behind[next]->getUsers())
+        add(behind, user);
+  auto isSoftmax = [](Operation *op) { return isa<graph::SoftmaxOp, graph::AttentionOp>(op); };
+  return llvm::any_of(before, isSoftmax) || llvm::any_of(behind, isSoftmax);
+}
+
 bool isOfOneRow(graph::MatMulOp product) {
   auto a = dyn_cast<RankedTensorType>(product.getA().getType()),
        b = dyn_cast<RankedTensorType>(product.getB().getType());
   return a && b && a.getRank() >= 2 && a.getRank() == b.getRank() &&
          a.getDimSize(unsigned(a.getRank()) - 2) == 1 && a.getElementType().isF32() &&
          b.getElementType().isF32() && kernel::storedRight(product) == product.getB() &&
-         !isLaidOutBefore(product) && !isPackedAnyway(product);
+         !isLaidOutBefore(product) && !isPackedAnyway(product) && !isOfAttention(product);
 }
 
 /// Null where the types say different things.

@@ -40,3 +40,16 @@ func.func @laid_out_before(%n: tensor<i64>, %x: tensor<1x2xf32>, %w: tensor<2x2x
   }
   return %0, %1, %2 : tensor<1x2xf32>, tensor<1x2xf32>, tensor<1x2xf32>
 }
+
+// -----
+
+// CHECK-LABEL: func @attention
+// CHECK: graph.matmul
+// CHECK: graph.matmul
+func.func @attention(%q: tensor<1x7xf32>, %k: tensor<7x5xf32>, %v: tensor<5x3xf32>, %scale: tensor<f32>) -> tensor<1x3xf32> {
+  %0 = graph.matmul %q, %k : (tensor<1x7xf32>, tensor<7x5xf32>) -> tensor<1x5xf32>
+  %1 = graph.mul %0, %scale : (tensor<1x5xf32>, tensor<f32>) -> tensor<1x5xf32>
+  %2 = graph.softmax %1 {axis = 1 : i64} : (tensor<1x5xf32>) -> tensor<1x5xf32>
+  %3 = graph.matmul %2, %v : (tensor<1x5xf32>, tensor<5x3xf32>) -> tensor<1x3xf32>
+  return %3 : tensor<1x3xf32>
+}
