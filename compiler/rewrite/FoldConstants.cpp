@@ -117,8 +117,7 @@ SmallVector<Value> evaluated(Operation *op, OpBuilder &builder) {
 Value constantContents(Operation *op, graph::ShapeContext &shapes, OpBuilder &builder) {
   auto type = op->getNumResults() == 1 ? dyn_cast<RankedTensorType>(op->getResult(0).getType())
                                        : RankedTensorType();
-  if (!type || !type.hasStaticShape() || !isa<graph::KnownContents>(op) ||
-      isa<graph::ConstantOp>(op))
+  if (!type || !isa<graph::KnownContents>(op) || isa<graph::ConstantOp>(op))
     return {};
   auto contents = shapes.constants(op->getResult(0));
   if (!contents)

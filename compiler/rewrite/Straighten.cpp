@@ -3,8 +3,8 @@
 //
 // before: if (constant) { a } else { b }                        after: a, or b
 // before: if (c) { a } else { b }, both small and unable to fail    after: a; b; where(c, a, b)
-// before: a loop that hands a value on as it is                 after: its body reads it from
-// outside before: a loop of few trips that nothing ends early           after: its body, as often
+// before: a loop that hands a value on as it is                 after: it is read from outside
+// before: a loop of few trips that nothing ends early           after: its body, as often
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Structure.h"

@@ -14,8 +14,6 @@ BROADCASTS = {
 }
 
 
-
-
 @pytest.mark.parametrize("name", BROADCASTS)
 def test_hessian_products_between_open_sizes(name, tmp_path):
     """Breaks if a size that only the run tells has another value's name within a branch, as of the sum over what was broadcast."""

@@ -142,9 +142,9 @@ TEST_F(SizeFactsOf, BroadcastsOfBroadcastsAreOne) {
       shapes.tensorType(element, {three}));
   // Of very many it is a size of its own.
   AffineExpr size = three;
-  for (char name = 'p'; name < 'w'; ++name)
+  for (char name : {'p', 'q'})
     size = *shapes.broadcast(size, shapes.symbol(StringAttr::get(&context, Twine(name))));
-  EXPECT_FALSE(isa<AffineConstantExpr>(size));
+  EXPECT_TRUE(isa<AffineSymbolExpr>(size));
 }
 
 } // namespace

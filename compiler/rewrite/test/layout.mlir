@@ -167,12 +167,13 @@ func.func @pool_between_transpositions(%x: tensor<1x40x40x16xf32>) -> tensor<1x4
 // CHECK: graph.conv {{.*}}channels_last = true
 // CHECK: graph.transpose
 // CHECK-NOT: graph.transpose
-func.func @open_sizes(%x: !x, %w: tensor<3x3x1x1xf32>) -> (!y, tensor<1xi64>, tensor<2xi64>) {
+func.func @open_sizes(%x: !x, %w: tensor<3x3x1x1xf32>) -> (!y, tensor<1xi64>, tensor<2xi64>, tensor<i64>) {
   %none = graph.none : none
   %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (!x, tensor<3x3x1x1xf32>, none) -> !x
   %1 = graph.shape %0 {end = 3 : i64, start = 2 : i64} : (!x) -> tensor<1xi64>
   %2 = graph.shape %0 {start = 2 : i64} : (!x) -> tensor<2xi64>
+  %5 = graph.size %0 : (!x) -> tensor<i64>
   %3 = graph.broadcast %0 : (!x) -> !y
   %4 = graph.conv %3, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>} : (!y, tensor<3x3x1x1xf32>, none) -> !y
-  return %4, %1, %2 : !y, tensor<1xi64>, tensor<2xi64>
+  return %4, %1, %2, %5 : !y, tensor<1xi64>, tensor<2xi64>, tensor<i64>
 }
