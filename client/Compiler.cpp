@@ -107,6 +107,7 @@ struct Options {
     options.operators = settings.operators.c_str();
     options.seed = settings.seed ? &*settings.seed : nullptr;
     options.verify_each_pass = settings.verifyEachPass;
+    options.check_bounds |= int(settings.checkBounds);
     options.reproducer = reproducer.c_str();
     options.progress = Progress::callback;
     options.progress_context = &progress;

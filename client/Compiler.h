@@ -28,7 +28,7 @@ struct CompileSettings {
   std::string dumpIr;
   std::string cacheDir;
   bool noCache = false;
-  bool byReference = false, verifyEachPass = false;
+  bool byReference = false, verifyEachPass = false, checkBounds = false;
   std::string reproducer; // empty: in the folder for temporary files
   int optimization = 1;
   std::string precision = "fast";

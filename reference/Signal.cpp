@@ -174,7 +174,10 @@ Outcome evaluateStft(const Invocation &invocation) {
     return workspace.status();
   const int64_t batch = signal.shape()[0], samples = signal.shape()[1], parts = signal.shape()[2];
   const int64_t length = frameLength(workspace, invocation, samples);
-  const int64_t frames = samples < length ? 0 : (samples - length) / hop + 1;
+  workspace.require(length <= samples, "signal", "is shorter than a frame");
+  if (!workspace.ok())
+    return workspace.status();
+  const int64_t frames = (samples - length) / hop + 1;
   const int64_t bins = invocation.attributes.integer("onesided", 1) ? length / 2 + 1 : length;
   const Shape shape{batch, frames, bins, 2};
   std::span<double> x = workspace.widen<double>(signal), y = workspace.zeros<double>(shape), window;

@@ -35,6 +35,10 @@ Status kernelFailure(const Module &module, const Step &step, const KernelContext
             "allow it"};
   if (context.code == TENSMITH_FAIL_NO_TIME)
     return outOfTime();
+  if (context.code == TENSMITH_FAIL_OUTSIDE)
+    return {StatusCode::Internal, "its code would have read or written outside of operand " +
+                                      std::to_string(context.detail) +
+                                      ", which is a fault of the compiler"};
   const plan::Kernel *kernel = module.plan().kernels()->Get(step.target);
   std::string detail = std::to_string(context.detail);
   if (!kernel->messages() || uint32_t(context.code) >= kernel->messages()->size())

@@ -42,6 +42,7 @@ typedef struct TensmithServices {
 
 #define TENSMITH_FAIL_NO_MEMORY (-1)
 #define TENSMITH_FAIL_NO_TIME (-2)
+#define TENSMITH_FAIL_OUTSIDE (-3) /* of operand `detail`, or of memory that it asked for */
 
 struct TensmithCall {
   void *const *operands; /* inputs, then results */

@@ -368,6 +368,7 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.byReference = options.evaluate_by_reference != 0;
   result.model = model;
   result.verifyEachPass = options.verify_each_pass != 0;
+  result.checkBounds = options.check_bounds != 0;
   if (options.schedules)
     result.schedules = options.schedules;
   if (options.operators)
@@ -612,6 +613,8 @@ void ts_compile_options_init(ts_compile_options *options) {
   *options = {};
   options->size = sizeof(*options);
   options->optimization = 1;
+  const char *checks = std::getenv("TENSMITH_CHECK_BOUNDS");
+  options->check_bounds = checks && *checks == '1';
 }
 
 ts_status *ts_compile_file(const char *path, const ts_compile_options *options,

@@ -8,7 +8,6 @@ using namespace mlir;
 namespace tensmith::graph {
 namespace {
 
-/// The number of symbols that `shapes` had before the shape function made its own.
 bool isMadeOfFirst(AffineExpr expression, size_t symbols) {
   bool isOld = true;
   expression.walk([&](AffineExpr part) {
@@ -54,11 +53,14 @@ std::vector<Condition> conditionsOf(Operation *op, ShapeContext &shapes) {
     if (inferred)
       requireDeclared(declared, found, shapes, symbols, conditions);
   // What the shape function made up itself, nobody can look at.
-  llvm::erase_if(conditions, [&](const Condition &condition) {
-    return !isMadeOfFirst(condition.a, symbols) || !isMadeOfFirst(condition.b, symbols) ||
-           (condition.unlessZero && !isMadeOfFirst(condition.unlessZero, symbols));
-  });
+  llvm::erase_if(conditions,
+                 [&](const Condition &condition) { return !isOver(condition, symbols); });
   return conditions;
+}
+
+bool isOver(const Condition &condition, size_t symbols) {
+  return isMadeOfFirst(condition.a, symbols) && isMadeOfFirst(condition.b, symbols) &&
+         (!condition.unlessZero || isMadeOfFirst(condition.unlessZero, symbols));
 }
 
 CheckOp makeCheck(OpBuilder &builder, Location location, ShapeContext &shapes,

@@ -10,6 +10,9 @@ namespace tensmith::graph {
 /// of `shapes`; without those that hold for all sizes. None of operators that have regions.
 std::vector<Condition> conditionsOf(mlir::Operation *op, ShapeContext &shapes);
 
+/// Whether its symbols are all among the first ones.
+bool isOver(const Condition &condition, size_t symbols);
+
 /// A `graph.check` of the condition, which is over the symbols of `shapes`.
 CheckOp makeCheck(mlir::OpBuilder &builder, mlir::Location location, ShapeContext &shapes,
                   const Condition &condition);

@@ -17,11 +17,6 @@ namespace {
 
 using Relation = Condition::Relation;
 
-std::optional<int64_t> constantOf(AffineExpr expression) {
-  auto constant = dyn_cast<AffineConstantExpr>(expression);
-  return constant ? std::optional(constant.getValue()) : std::nullopt;
-}
-
 std::optional<int64_t> sum(std::optional<int64_t> a, std::optional<int64_t> b) {
   int64_t result;
   return a && b && !__builtin_add_overflow(*a, *b, &result) ? std::optional(result) : std::nullopt;
@@ -96,6 +91,49 @@ AffineExpr withoutQuotients(AffineExpr expression) {
                                  found->quotient.getLHS() * found->times);
   }
   return expression;
+}
+
+/// times * symbol + constant.
+struct Linear {
+  AffineExpr symbol;
+  int64_t times = 1, constant = 0;
+};
+
+std::optional<Linear> linearOf(AffineExpr expression) {
+  Linear linear;
+  auto sum = dyn_cast<AffineBinaryOpExpr>(expression);
+  if (sum && sum.getKind() == AffineExprKind::Add) {
+    auto constant = constantOf(sum.getRHS());
+    if (!constant)
+      return std::nullopt;
+    linear.constant = *constant;
+    expression = sum.getLHS();
+  }
+  auto product = dyn_cast<AffineBinaryOpExpr>(expression);
+  if (product && product.getKind() == AffineExprKind::Mul) {
+    linear.times = constantOf(product.getRHS()).value_or(0);
+    expression = product.getLHS();
+  }
+  linear.symbol = expression;
+  return isa<AffineSymbolExpr>(expression) && linear.times ? std::optional(linear) : std::nullopt;
+}
+
+/// The number of which `product` says that the symbol is a multiple: (s floordiv 2) * 2.
+std::optional<int64_t> multipleOf(AffineSymbolExpr symbol, AffineExpr product) {
+  auto binary = dyn_cast<AffineBinaryOpExpr>(product);
+  auto number = binary && binary.getKind() == AffineExprKind::Mul ? constantOf(binary.getRHS())
+                                                                  : std::nullopt;
+  auto quotient =
+      number ? dyn_cast<AffineBinaryOpExpr>(binary.getLHS()) : AffineBinaryOpExpr(nullptr);
+  bool isMultiple = quotient && quotient.getKind() == AffineExprKind::FloorDiv &&
+                    quotient.getLHS() == symbol && constantOf(quotient.getRHS()) == number;
+  return isMultiple && *number > 0 ? number : std::nullopt;
+}
+
+/// A symbol that no context has, for that part of it.
+AffineExpr partOf(AffineSymbolExpr symbol) {
+  constexpr unsigned kBehindAll = 1u << 30;
+  return getAffineSymbolExpr(kBehindAll + symbol.getPosition(), symbol.getContext());
 }
 
 } // namespace
@@ -178,8 +216,64 @@ std::optional<int64_t> SizeFacts::most(AffineExpr expression) const {
   }
 }
 
+/// With a number times a symbol of its own for each symbol that is a multiple of the number, so
+/// that quotients by it are that symbol.
+AffineExpr SizeFacts::divided(AffineExpr expression) const {
+  if (multiples_.empty())
+    return expression;
+  return ShapeContext(expression.getContext()).simplify(expression.replace(multiples_));
+}
+
+/// Of parts of broadcasts.
+bool SizeFacts::knowsBroadcast(AffineExpr a, AffineExpr b) const {
+  AffineExpr one = getAffineConstantExpr(1, a.getContext());
+  if (decideEqual(a, b) == true || decideEqual(a, one) == true || decideEqual(b, one) == true)
+    return true;
+  return llvm::any_of(known_, [&](const Condition &known) {
+    return known.relation != Relation::AtMost && !known.unlessZero &&
+           ((known.a == a && known.b == b) || (known.a == b && known.b == a));
+  });
+}
+
+/// Each of both is the first of its parts that isn't 1.
+bool SizeFacts::areBroadcast(AffineExpr a, AffineExpr b) const {
+  ShapeContext shapes(a.getContext());
+  auto parts = shapes.broadcastParts(a), others = shapes.broadcastParts(b);
+  return llvm::all_of(parts, [&](AffineExpr part) {
+    return llvm::all_of(others, [&](AffineExpr other) { return knowsBroadcast(part, other); });
+  });
+}
+
+/// What is a part of a broadcast, all of whose parts go together, is 1 or equal to it.
+bool SizeFacts::isPartOf(AffineExpr a, AffineExpr broadcast) const {
+  ShapeContext shapes(a.getContext());
+  auto parts = shapes.broadcastParts(a), all = shapes.broadcastParts(broadcast);
+  return all.size() > 1 && areBroadcast(a, broadcast) &&
+         llvm::all_of(parts, [&](AffineExpr part) { return llvm::is_contained(all, part); });
+}
+
+/// What a broadcast goes together with, its parts do, as far as they go together themselves.
+void SizeFacts::assumeParts(AffineExpr a, AffineExpr b) {
+  ShapeContext shapes(a.getContext());
+  auto sound = [&](AffineExpr size) {
+    auto parts = shapes.broadcastParts(size);
+    for (size_t part = 1; part < parts.size(); ++part)
+      for (size_t before = 0; before < part; ++before)
+        if (!knowsBroadcast(parts[before], parts[part])) {
+          parts.truncate(part);
+          return parts;
+        }
+    return parts;
+  };
+  auto parts = sound(a), others = sound(b);
+  for (AffineExpr part : parts)
+    for (AffineExpr other : others)
+      if (parts.size() + others.size() > 2 && !knowsBroadcast(part, other))
+        known_.push_back({Relation::Broadcast, part, other, {}});
+}
+
 std::optional<bool> SizeFacts::decideEqual(AffineExpr a, AffineExpr b) const {
-  AffineExpr difference = normal(a - b);
+  AffineExpr difference = divided(normal(a - b));
   if (auto constant = constantOf(difference))
     return *constant == 0;
   auto low = least(difference), high = most(difference);
@@ -191,8 +285,8 @@ std::optional<bool> SizeFacts::decideEqual(AffineExpr a, AffineExpr b) const {
 std::optional<bool> SizeFacts::decide(Relation relation, AffineExpr a, AffineExpr b) const {
   AffineExpr one = getAffineConstantExpr(1, a.getContext());
   if (relation == Relation::AtMost) {
-    AffineExpr room = normal(b - a);
-    auto low = least(room), high = most(room), lower = least(withoutQuotients(room));
+    AffineExpr room = normal(b - a), halves = divided(room);
+    auto low = least(room), high = most(room), lower = least(withoutQuotients(halves));
     if ((low && *low >= 0) || (lower && *lower >= 0))
       return true;
     if (high && *high < 0)
@@ -222,6 +316,10 @@ std::optional<bool> SizeFacts::decide(Relation relation, AffineExpr a, AffineExp
         ((known.a == x && known.b == y) ||
          (relation != Relation::EqualOrOne && known.a == y && known.b == x)))
       return true;
+  bool isEqual = relation == Relation::EqualOrOne && decideEqual(y, one) == false;
+  if ((relation == Relation::EqualOrOne && isPartOf(x, y)) ||
+      ((relation == Relation::Broadcast || isEqual) && areBroadcast(x, y)))
+    return true;
   return std::nullopt;
 }
 
@@ -258,25 +356,31 @@ void SizeFacts::assume(const Condition &condition) {
   if (known.relation == Relation::Equal) {
     // The later symbol becomes the earlier, so that none comes to be made of itself.
     auto a = dyn_cast<AffineSymbolExpr>(known.a), b = dyn_cast<AffineSymbolExpr>(known.b);
+    auto linear = linearOf(normal(known.a - known.b));
     auto isFree = [](AffineExpr symbol, AffineExpr value) {
       bool free = true;
       value.walk([&](AffineExpr part) { free &= part != symbol; });
       return free;
     };
-    if (b && (!a || b.getPosition() > a.getPosition()) && isFree(b, known.a))
+    if (linear && linear->constant % linear->times == 0 &&
+        (linear->constant <= 0) == (linear->times > 0))
+      equals_[linear->symbol] =
+          getAffineConstantExpr(-linear->constant / linear->times, known.a.getContext());
+    else if (b && (!a || b.getPosition() > a.getPosition()) && isFree(b, known.a))
       equals_[b] = known.a;
     else if (a && isFree(a, known.b))
       equals_[a] = known.b;
+    for (auto [whole, product] : {std::pair(a, known.b), std::pair(b, known.a)})
+      if (auto number = whole ? multipleOf(whole, product) : std::nullopt)
+        multiples_[whole] = partOf(whole) * *number;
   }
+  if (known.relation == Relation::Broadcast || known.relation == Relation::EqualOrOne)
+    assumeParts(known.a, known.b);
   if (known.relation == Relation::AtMost) {
-    // low <= symbol, in the form that bounds use.
-    AffineExpr room = normal(known.b - known.a);
-    auto binary = dyn_cast<AffineBinaryOpExpr>(room);
-    bool isSum = binary && binary.getKind() == AffineExprKind::Add;
-    auto constant = isSum ? constantOf(binary.getRHS()) : std::nullopt;
-    if (constant && isa<AffineSymbolExpr>(binary.getLHS())) {
-      int64_t &low = least_.try_emplace(binary.getLHS(), 0).first->second;
-      low = std::max(low, -*constant);
+    // low <= times * symbol, in the form that bounds use.
+    if (auto room = linearOf(normal(known.b - known.a)); room && room->times > 0) {
+      int64_t &low = least_.try_emplace(room->symbol, 0).first->second;
+      low = std::max(low, -floorDiv(room->constant, room->times));
     }
   }
   known_.push_back(std::move(known));

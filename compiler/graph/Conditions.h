@@ -50,9 +50,15 @@ private:
   std::optional<int64_t> leastProduct(mlir::AffineExpr a, mlir::AffineExpr b) const;
   std::optional<int64_t> leastQuotient(mlir::AffineBinaryOpExpr quotient) const;
   std::optional<bool> decideEqual(mlir::AffineExpr a, mlir::AffineExpr b) const;
+  mlir::AffineExpr divided(mlir::AffineExpr expression) const;
+  bool knowsBroadcast(mlir::AffineExpr a, mlir::AffineExpr b) const;
+  bool areBroadcast(mlir::AffineExpr a, mlir::AffineExpr b) const;
+  bool isPartOf(mlir::AffineExpr a, mlir::AffineExpr broadcast) const;
+  void assumeParts(mlir::AffineExpr a, mlir::AffineExpr b);
 
-  llvm::DenseMap<mlir::AffineExpr, mlir::AffineExpr> equals_; // symbols to what they are equal to
-  llvm::DenseMap<mlir::AffineExpr, int64_t> least_;           // of symbols
+  llvm::DenseMap<mlir::AffineExpr, mlir::AffineExpr> equals_;    // symbols to what they are equal to
+  llvm::DenseMap<mlir::AffineExpr, mlir::AffineExpr> multiples_; // symbols to 2 * half of them
+  llvm::DenseMap<mlir::AffineExpr, int64_t> least_;              // of symbols
   llvm::DenseSet<mlir::AffineExpr> sizes_;
   std::vector<Condition> known_; // in normal form
 };

@@ -165,6 +165,9 @@ LogicalResult StftOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
   if (!length || !step)
     return infer.give(infer.element(0),
                       {signal[0], infer.fresh("frames"), infer.fresh("bins"), infer.constant(2)});
+  if (failed(infer.requireAtMost(*length, signal[1],
+                                 "a frame of {a} samples is longer than the signal, of {b}")))
+    return failure();
   AffineExpr frames = (signal[1] - *length).floorDiv(*step) + 1;
   AffineExpr bins = getOnesided() ? length->floorDiv(2) + 1 : *length;
   return infer.give(infer.element(0), {signal[0], frames, bins, infer.constant(2)});

@@ -104,12 +104,6 @@ mapArithmetic(ShapeContext &shapes, Operation *op,
   });
 }
 
-std::optional<int64_t> constantOf(AffineExpr expression) {
-  if (auto constant = dyn_cast<AffineConstantExpr>(expression))
-    return constant.getValue();
-  return std::nullopt;
-}
-
 /// Arithmetic on constants, and on symbols where the result is an expression of sizes.
 using OnConstants = std::optional<int64_t> (*)(int64_t, int64_t);
 std::optional<Contents> mapConstants(ShapeContext &shapes, Operation *op, OnConstants combine) {

@@ -24,9 +24,7 @@ AffineExpr Inference::fresh(StringRef hint) {
 }
 
 std::optional<int64_t> Inference::known(AffineExpr size) const {
-  if (auto constant = dyn_cast<AffineConstantExpr>(shapes.simplify(size)))
-    return constant.getValue();
-  return std::nullopt;
+  return constantOf(shapes.simplify(size));
 }
 
 LogicalResult Inference::checkRank(int64_t rank) {

@@ -78,9 +78,12 @@ public:
   /// The same where all are constants.
   std::optional<llvm::SmallVector<int64_t>> constants(mlir::Value value);
 
+  /// The sizes that broadcast to this one, which is the first of them that isn't 1; else the size
+  /// itself.
+  llvm::SmallVector<mlir::AffineExpr> broadcastParts(mlir::AffineExpr size) const;
+
 private:
   mlir::AffineExpr broadcastOf(llvm::ArrayRef<mlir::AffineExpr> parts) const;
-  llvm::SmallVector<mlir::AffineExpr> broadcastParts(mlir::AffineExpr size) const;
   std::string nameText(mlir::AffineExpr size) const;
 
   mlir::MLIRContext *context_;
@@ -91,6 +94,12 @@ private:
   unsigned fresh_ = 0;
   std::vector<Condition> *conditions_ = nullptr;
 };
+
+/// Of a simplified expression.
+inline std::optional<int64_t> constantOf(mlir::AffineExpr size) {
+  auto constant = mlir::dyn_cast<mlir::AffineConstantExpr>(size);
+  return constant ? std::optional(constant.getValue()) : std::nullopt;
+}
 
 /// The dimension of a type as an expression over the type's own symbols (names in `symbolNames`).
 mlir::AffineExpr dimExpression(mlir::RankedTensorType type, unsigned dim);

@@ -11,11 +11,6 @@ namespace {
 
 using Relation = Condition::Relation;
 
-std::optional<int64_t> known(AffineExpr size) {
-  auto constant = dyn_cast<AffineConstantExpr>(size);
-  return constant ? std::optional(constant.getValue()) : std::nullopt;
-}
-
 /// Ends from here on mean the dimension's.
 constexpr int64_t kEnd = std::numeric_limits<int32_t>::max();
 
@@ -40,7 +35,7 @@ std::optional<Point> pointOf(const ShapeContext &shapes, AffineExpr at, AffineEx
   AffineExpr zero = shapes.constant(0);
   if (shapes.equal(at, size))
     return Point{zero, true};
-  if (auto number = known(at)) {
+  if (auto number = constantOf(at)) {
     if (*number >= kEnd)
       return Point{zero, true};
     if (*number <= -kEnd)
@@ -62,7 +57,7 @@ AffineExpr smallerSize(const ShapeContext &shapes, AffineExpr a, AffineExpr b) {
     return b;
   if (isa<AffineConstantExpr>(a))
     std::swap(a, b);
-  if (known(b) == 1) // less where it is 0: of 1, 0, 0, ... for 0, 1, 2, ...
+  if (constantOf(b) == 1) // less where it is 0: of 1, 0, 0, ... for 0, 1, 2, ...
     return shapes.simplify(1 - shapes.constant(1).floorDiv(a + 1));
   // a floordiv (b + 1) is 0 where a <= b, so that this is 1 there and 0 elsewhere.
   AffineExpr isFirst = shapes.constant(1).floorDiv(a.floorDiv(b + 1) + 1);
@@ -72,7 +67,7 @@ AffineExpr smallerSize(const ShapeContext &shapes, AffineExpr a, AffineExpr b) {
 std::optional<SlicedRange> slicedRange(const ShapeContext &shapes, AffineExpr size,
                                        AffineExpr start, AffineExpr end, int64_t step) {
   size = shapes.simplify(size), start = shapes.simplify(start), end = shapes.simplify(end);
-  auto length = known(size), first = known(start), last = known(end);
+  auto length = constantOf(size), first = constantOf(start), last = constantOf(end);
   if (length && first && last && step != 0)
     return knownRange(shapes, *length, *first, *last, step);
   auto from = pointOf(shapes, start, size), to = pointOf(shapes, end, size);

@@ -222,7 +222,8 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const MachineShape &mac
       return unsupported("its panels are not laid out for this machine");
   }
   auto emitted =
-      emitFrame(kernel, chooseTemplate(kernel, scheduledOperator(kernel), machine, asked));
+      emitFrame(kernel, chooseTemplate(kernel, scheduledOperator(kernel), machine, asked),
+                machine.checksBounds);
   if (!emitted.ok())
     return emitted;
   emitted->work = workOf(kernel);

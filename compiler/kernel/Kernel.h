@@ -52,6 +52,8 @@ struct MachineShape {
   BfloatProducts bfloatProducts = BfloatProducts::None;
   /// Whether rounding to bf16 may take subnormal numbers for zero, as that instruction does.
   bool flushesBfloats = false;
+  /// Whether kernels say where their operands end, by which code generation checks each access.
+  bool checksBounds = false;
 
   int64_t lanes(int64_t elementBytes) const { return vectorBytes / elementBytes; }
 };
@@ -80,6 +82,9 @@ struct EmittedKernel {
 };
 
 inline constexpr char kKernelSymbol[] = "tensmith_kernel";
+/// `void tensmith_kernel.extent(pointer, i64 bytes)`, which has no code: what follows reads and
+/// writes at most so many bytes from there. In kernels whose bounds are checked.
+inline constexpr char kExtentSymbol[] = "tensmith_kernel.extent";
 /// A unit attribute of a kernel's module, by `MachineShape::flushesBfloats`.
 inline constexpr char kFlushesBfloatsAttribute[] = "tensmith.flushes_bfloats";
 

@@ -68,6 +68,13 @@ struct Frame {
     return inner;
   }
 
+  void declareExtent() {
+    builder.setInsertionPointToEnd(module.getBody());
+    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
+                                            {pointer, i64});
+    builder.create<LLVM::LLVMFuncOp>(location, kExtentSymbol, type);
+  }
+
   void emitBody(func::FuncOp inner) {
     auto body =
         function(kBodySymbol, LLVM::LLVMVoidType::get(builder.getContext()), {pointer, i64, i64});
@@ -126,6 +133,34 @@ void relaxReductions(ModuleOp module) {
   });
 }
 
+bool checksBounds(ElementEmitter &emitter) {
+  auto module = emitter.builder().getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
+  return module.lookupSymbol(kExtentSymbol) != nullptr;
+}
+
+void stateExtent(ElementEmitter &emitter, Value pointer, Value bytes) {
+  emitter.builder().create<LLVM::CallOp>(emitter.math.location, TypeRange(), kExtentSymbol,
+                                         ValueRange{pointer, emitter.math.toI64(bytes)});
+}
+
+/// Its rows lie `pitch` elements apart, and behind the last one there may be another value's.
+void stateExtentOf(ElementEmitter &emitter, Value pointer, Value tensor,
+                   std::optional<int64_t> pitch = {}) {
+  Type storage = storageType(getElementTypeOrSelf(tensor.getType()));
+  if (!storage)
+    return;
+  IndexMath &math = emitter.math;
+  SmallVector<Value> dims = emitter.dims(tensor);
+  Value elements = math.product(dims);
+  if (pitch && !dims.empty()) {
+    Value rows = math.product(ArrayRef(dims).drop_back());
+    Value whole = math.sub(math.add(math.mul(rows, *pitch), dims.back()), math.constant(*pitch));
+    elements = math.select(math.less(math.constant(0), elements), whole, elements);
+  }
+  int64_t bytes = (storage.getIntOrFloatBitWidth() + 7) / 8;
+  stateExtent(emitter, pointer, math.mul(elements, bytes));
+}
+
 } // namespace
 
 std::vector<StringAttr> kernelSymbols(graph::KernelOp kernel) {
@@ -147,8 +182,11 @@ Value grainOf(IndexMath &math, Value work) {
   return math.ceilDiv(math.constant(kWorkOfThread), math.max(work, math.constant(1)));
 }
 
-Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts) {
+Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts,
+                                bool checksBounds) {
   Frame frame(kernel);
+  if (checksBounds)
+    frame.declareExtent();
   EmittedKernel result;
   result.module = frame.module;
   result.summary = parts.summary;
@@ -170,6 +208,12 @@ Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts) {
   for (size_t input = 0; input < inputs; ++input)
     emitter.defineBuffer(kernel.getBody().getArgument(input), block->getArgument(1 + input));
   ValueRange results = ValueRange(block->getArguments()).slice(1 + inputs, kernel.getNumResults());
+  if (checksBounds) {
+    for (auto [input, argument] : llvm::enumerate(kernel.getBody().getArguments()))
+      stateExtentOf(emitter, block->getArgument(1 + input), argument);
+    for (auto [result, pointer] : llvm::zip_equal(kernel.getResults(), results))
+      stateExtentOf(emitter, pointer, result, kernel.getPitch());
+  }
   size_t bounds = block->getNumArguments() - 2;
   parts.body(emitter, results, block->getArgument(bounds), block->getArgument(bounds + 1));
   builder.setInsertionPointToEnd(block);
@@ -253,6 +297,8 @@ Value emitScratch(ElementEmitter &emitter, Value bytes, Value begin, Value &end)
   Value null = builder.create<LLVM::ZeroOp>(location, pointer);
   Value given = builder.create<LLVM::ICmpOp>(location, LLVM::ICmpPredicate::ne, memory, null);
   emitter.reportUnless(given, TENSMITH_FAIL_NO_MEMORY);
+  if (checksBounds(emitter))
+    stateExtent(emitter, memory, bytes);
   end = math.select(given, end, begin);
   return memory;
 }

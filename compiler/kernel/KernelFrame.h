@@ -39,8 +39,10 @@ struct Template {
 mlir::Value grainOf(IndexMath &math, mlir::Value work);
 
 /// Builds the module around the template. The emitter given to `body` has the region's arguments
-/// defined as buffers, and `results` are pointers to the kernel's results.
-Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts);
+/// defined as buffers, and `results` are pointers to the kernel's results. `checksBounds`: it says
+/// where operands, results and scratch end.
+Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts,
+                                bool checksBounds = false);
 
 /// for (iv = begin; iv < end; iv += step) body(iv)
 void emitFor(IndexMath &math, mlir::Value begin, mlir::Value end, mlir::Value step,

@@ -2,6 +2,7 @@
 #include "compiler/kernel/WindowElement.h"
 
 #include "compiler/graph/Graph.h"
+#include "compiler/graph/IndexCode.h"
 #include "compiler/kernel/IndexMath.h"
 
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -80,8 +81,10 @@ Value convElement(graph::ElementContext &context, graph::ConvOp op, ValueRange i
     xAt[0] = indices[0];
     xAt[channel] = math.add(firstChannel, tap.back());
     Value inside;
+    bool mayBeEmpty = false;
     for (size_t dim = 0; dim < spatial; ++dim) {
       Value size = context.operandSize(0, firstSpatial + dim);
+      mayBeEmpty |= constantIndex(size).value_or(0) == 0;
       Value start = math.mul(indices[firstSpatial + dim], op.getStrides()[dim]);
       Value at = math.add(start, math.mul(tap[dim], op.getDilations()[dim]));
       // Below the low padding the difference wraps around, and so is not less than the size either.
@@ -91,8 +94,8 @@ Value convElement(graph::ElementContext &context, graph::ConvOp op, ValueRange i
       xAt[firstSpatial + dim] = math.select(fits, at, math.constant(0));
       wAt.push_back(tap[dim]);
     }
-    Value x = context.operand(0, xAt);
-    x = math.select(inside, x, zeroOf(builder, location, xKernel));
+    Value x = readWhere(graph::IndexCode(context), inside, mayBeEmpty,
+                        zeroOf(builder, location, xKernel), [&] { return context.operand(0, xAt); });
     return {emitMultiplyAdd(builder, location, x, isUnsignedOperand(op, 0), context.operand(1, wAt),
                             isUnsignedOperand(op, 1), sum[0])};
   };

@@ -78,7 +78,8 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"hoist", rewrite::hoist},
                    {"order-updates", rewrite::orderUpdates},
                    {"join-in-place", rewrite::joinInPlace},
-                   {"share-kernels", rewrite::shareKernels}};
+                   {"share-kernels", rewrite::shareKernels},
+                   {"prove-sizes", rewrite::proveSizes}};
 
 /// What was measured of the machine, where it was; the module says by which limits it was made.
 void useLimits(Machine &machine, kernel::MachineShape &shape) {
@@ -111,6 +112,7 @@ Result<target::cpu::ModuleParts> Compilation::run() {
     return status;
   machine_ = *machine;
   shape_ = target::cpu::kernelShape(machine_);
+  shape_.checksBounds = options_.checkBounds;
   if (Status status = readSchedules(); !status.ok())
     return status;
   auto operators = kernel::parseOperators(options_.operators);

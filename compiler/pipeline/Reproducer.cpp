@@ -55,6 +55,8 @@ std::string commandLine(const CompileOptions &options) {
     text += " --evaluate-by-reference";
   if (options.verifyEachPass)
     text += " --verify-each-pass";
+  if (options.checkBounds)
+    text += " --check-bounds";
   return text;
 }
 

@@ -24,11 +24,18 @@ namespace {
 
 using graph::Condition;
 
+/// Sizes of values that exist are not negative.
+void assumeSizes(Type type, graph::ShapeContext &shapes, graph::SizeFacts &facts) {
+  if (auto ranked = dyn_cast<RankedTensorType>(type); ranked && ranked.getEncoding())
+    for (AffineExpr size : shapes.dims(ranked))
+      facts.assumeSize(size);
+}
+
 class CheckSizes {
 public:
   explicit CheckSizes(func::FuncOp function) : function_(function), shapes_(function.getContext()) {
     for (Value argument : function.getArguments())
-      remember(argument.getType(), facts_);
+      assumeSizes(argument.getType(), shapes_, facts_);
     atEntry_ = shapes_.symbols().size();
   }
 
@@ -49,15 +56,8 @@ private:
         if (!isa<graph::KernelOp>(op) && !region.empty())
           run(region.front(), facts);
       for (Value result : op.getResults())
-        remember(result.getType(), facts);
+        assumeSizes(result.getType(), shapes_, facts);
     }
-  }
-
-  /// Sizes of values that exist are not negative.
-  void remember(Type type, graph::SizeFacts &facts) {
-    if (auto ranked = dyn_cast<RankedTensorType>(type); ranked && ranked.getEncoding())
-      for (AffineExpr size : shapes_.dims(ranked))
-        facts.assumeSize(size);
   }
 
   /// A size that can't be 1 must be equal, of which more follows.
@@ -81,20 +81,8 @@ private:
     OpBuilder builder(op);
     graph::makeCheck(builder, op->getLoc(), shapes_, condition);
     facts.assume(condition);
-    if (op->getBlock() == &function_.getBody().front() && isOfEntry(condition))
+    if (op->getBlock() == &function_.getBody().front() && graph::isOver(condition, atEntry_))
       facts_.assume(condition);
-  }
-
-  /// Whether all its symbols are known when the function begins.
-  bool isOfEntry(const Condition &condition) {
-    bool known = true;
-    for (AffineExpr size : {condition.a, condition.b, condition.unlessZero})
-      if (size)
-        size.walk([&](AffineExpr part) {
-          auto symbol = dyn_cast<AffineSymbolExpr>(part);
-          known &= !symbol || symbol.getPosition() < atEntry_;
-        });
-    return known;
   }
 
   Type unified(Type type) {
@@ -255,7 +243,80 @@ private:
   llvm::DenseSet<Value> changed_;                  // values with another type than at first
 };
 
+/// That what the operators of kernels require follows from sizes and from checks before them, with
+/// whatever rewrites have made of them.
+class ProveSizes {
+public:
+  explicit ProveSizes(func::FuncOp function) : function_(function), shapes_(function.getContext()) {
+  }
+
+  LogicalResult run() {
+    graph::SizeFacts facts;
+    for (Value argument : function_.getArguments())
+      assumeSizes(argument.getType(), shapes_, facts);
+    assumeEntry(facts);
+    return prove(function_.getBody().front(), facts, /*isKernel=*/false);
+  }
+
+private:
+  /// What is checked of the function's own sizes is checked before anything else is run, and is in
+  /// the types: what is equal first.
+  void assumeEntry(graph::SizeFacts &facts) {
+    size_t symbols = shapes_.symbols().size();
+    for (bool equal : {true, false})
+      for (auto check : function_.getBody().front().getOps<graph::CheckOp>())
+        if (Condition condition = graph::conditionOf(check, shapes_);
+            graph::isOver(condition, symbols) &&
+            (condition.relation == Condition::Relation::Equal) == equal)
+          facts.assume(condition);
+  }
+
+  LogicalResult prove(Block &block, graph::SizeFacts facts, bool isKernel) {
+    for (Operation &op : block) {
+      if (auto check = dyn_cast<graph::CheckOp>(op))
+        facts.assume(graph::conditionOf(check, shapes_));
+      if (isKernel && failed(prove(&op, facts)))
+        return failure();
+      for (Region &region : op.getRegions())
+        if (!region.empty() &&
+            failed(prove(region.front(), facts, isKernel || isa<graph::KernelOp>(op))))
+          return failure();
+      for (Value result : op.getResults())
+        assumeSizes(result.getType(), shapes_, facts);
+    }
+    return success();
+  }
+
+  /// Whether the result has no elements where a <= b doesn't hold, since one of its sizes is
+  /// b - a + 1: a convolution that does a transposed one needs no window then.
+  bool isVoidElse(Operation *op, const Condition &condition, const graph::SizeFacts &facts) {
+    if (condition.relation != Condition::Relation::AtMost || condition.unlessZero)
+      return false;
+    return llvm::any_of(op->getResults(), [&](Value result) {
+      return llvm::any_of(shapes_.dims(result.getType()), [&](AffineExpr size) {
+        return facts.decide(Condition::Relation::Equal, size, condition.b - condition.a + 1) ==
+               true;
+      });
+    });
+  }
+
+  LogicalResult prove(Operation *op, const graph::SizeFacts &facts) {
+    for (const Condition &condition : graph::conditionsOf(op, shapes_))
+      if (facts.decide(condition) != true && !isVoidElse(op, condition, facts))
+        return op->emitError() << "its kernel relies on sizes of which nothing is checked: "
+                               << condition.message;
+    return success();
+  }
+
+  func::FuncOp function_;
+  graph::ShapeContext shapes_;
+};
+
 } // namespace
+
+LogicalResult proveSizes(func::FuncOp function, const Options &) {
+  return ProveSizes(function).run();
+}
 
 LogicalResult checkSizes(func::FuncOp function, const Options &) {
   NameSizes(function).run();

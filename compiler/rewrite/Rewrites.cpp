@@ -9,6 +9,8 @@ std::span<const Rewrite> rewrites() {
   static constexpr Rewrite kRewrites[] = {
       {"graph-check-sizes", "check what operators require of sizes that only a run tells",
        checkSizes},
+      {"graph-prove-sizes", "refuse kernels that rely on sizes of which nothing is checked",
+       proveSizes},
       {"graph-decompose", "replace larger operators that no kernel takes whole", decompose},
       {"graph-simplify", "remove what does nothing", simplify},
       {"graph-fold-constants", "evaluate operators on constants", foldConstants},

@@ -55,6 +55,8 @@ struct Options {
 
 /// What operators require of sizes that only a run tells becomes checks.
 mlir::LogicalResult checkSizes(mlir::func::FuncOp function, const Options &options);
+/// At the end: what operators of kernels require follows from sizes and checks; else an error.
+mlir::LogicalResult proveSizes(mlir::func::FuncOp function, const Options &options);
 /// Operators on constants become constants, by their reference evaluation.
 mlir::LogicalResult foldConstants(mlir::func::FuncOp function, const Options &options);
 /// Products of dequantised codes become products of integers, scaled afterwards.

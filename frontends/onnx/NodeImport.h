@@ -91,10 +91,7 @@ public:
   /// alone; `contents` are such that may depend on sizes.
   std::optional<Ints> constants(Value value) const;
   std::optional<graph::Contents> contents(Value value) const;
-  static std::optional<int64_t> known(AffineExpr size) {
-    auto constant = mlir::dyn_cast<mlir::AffineConstantExpr>(size);
-    return constant ? std::optional(constant.getValue()) : std::nullopt;
-  }
+  static std::optional<int64_t> known(AffineExpr size) { return graph::constantOf(size); }
   /// A tensor's dimensions and their number. A rule that asks for those of a tensor of unknown rank
   /// goes on with some, and the node fails with an error afterwards.
   Dims dims(Value x) const;

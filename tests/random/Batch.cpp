@@ -67,6 +67,7 @@ private:
   /// with sizes by reference alone now and then.
   CheckOptions formOf(uint64_t seed, const std::string &cache) const {
     CheckOptions form{cache, options_.device, fuses(seed), {}};
+    form.checkBounds = options_.checkBounds;
     if (!options_.openRuns)
       return form;
     constexpr bool kRows[][3] = {
@@ -211,9 +212,10 @@ private:
     }
     module->print(file);
     CheckOptions form = formOf(seed, "");
-    std::printf("  random-graphs --replay %s%s%s%s\n", path.c_str(), form.fuse ? "" : " --no-fuse",
+    std::printf("  random-graphs --replay %s%s%s%s%s\n", path.c_str(), form.fuse ? "" : " --no-fuse",
                 form.precision == Precision::Exact ? " --exact" : "",
-                form.byReference ? " --by-reference" : "");
+                form.byReference ? " --by-reference" : "",
+                form.checkBounds ? " --check-bounds" : "");
   }
 
   bool coverage() {

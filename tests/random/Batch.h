@@ -16,6 +16,7 @@ struct BatchOptions {
   std::string folder = "random-graphs", device;
   bool allOperators = false;
   bool reduce = true;
+  bool checkBounds = false; // of each access of the code
   int64_t openRuns = 0; // 0: sizes as drawn; else they are open, and run at so many
 };
 

@@ -18,6 +18,9 @@ constexpr int kNoisySamples = 4;
 // The compiled code's roundings are one more sample; so many times the largest deviation of the
 // others is not reached by chance.
 constexpr double kSpread = 8;
+// What multiplied noise to more than this share of a value did so in many steps, each by another
+// factor (a recurrence of 64): it spreads as much in the exponent.
+constexpr double kChaos = 0.01;
 
 /// What one run of the graph should give: the reference's results, and how far each float may be
 /// off (infinite where the noise made or unmade an infinity or NaN).
@@ -51,7 +54,8 @@ void widen(std::vector<double> &tolerance, const HostTensor &result, const HostT
     double exactly = result.getDouble(k), own = deviation(exactly, noisy.getDouble(k));
     double rounding =
         exact || !std::isfinite(exactly) ? 0 : 4 * epsilonOf(result.type()) * std::abs(exactly);
-    tolerance[size_t(k)] = std::max(tolerance[size_t(k)], kSpread * own + rounding);
+    double spread = own > kChaos / kSpread * std::abs(exactly) ? kSpread * kSpread : kSpread;
+    tolerance[size_t(k)] = std::max(tolerance[size_t(k)], spread * own + rounding);
   }
 }
 
@@ -184,6 +188,7 @@ Report check(ModuleOp module, const CheckOptions &options) {
   compile.fuse = options.fuse;
   compile.precision = options.precision;
   compile.byReference = options.byReference;
+  compile.checkBounds = options.checkBounds;
   compile.dumpFolder = options.dumpFolder;
   auto bytes = pipeline::compileToBytes(*copy, compile);
   if (!bytes.ok())

@@ -33,6 +33,7 @@ struct CheckOptions {
   bool fuse = true;
   std::string dumpFolder;
   Precision precision = Precision::Fast;
+  bool checkBounds = false; // of each access of the code
   bool byReference = false; // the plan alone: each operator is evaluated
 };
 

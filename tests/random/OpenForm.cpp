@@ -64,7 +64,7 @@ private:
 
   int64_t otherSize(int64_t size) {
     return random_.chance(0.6)   ? random_.integer(0, 9)
-           : random_.chance(0.5) ? size + random_.integer(-1, 1)
+           : random_.chance(0.5) ? std::max<int64_t>(size + random_.integer(-1, 1), 0)
                                  : random_.of({1, 2, 16, 17, 33, 64});
   }
 

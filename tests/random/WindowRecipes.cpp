@@ -70,7 +70,9 @@ Operation *conv(Generator &g, StringRef name) {
   else
     attributes.push_back(g.flag("channels_last", last));
   Value bias = g.chance(0.5) ? g.like(type, g.size(outputs)) : g.none();
-  return g.create(name, {x, g.like(type, weights), bias}, attributes);
+  // An infinite weight beside the image is one of many that are multiplied by zeros.
+  Value weight = g.like(type, weights, "small");
+  return g.create(name, {x, weight, bias}, attributes);
 }
 
 Operation *deformConv(Generator &g, StringRef name) {

@@ -56,6 +56,7 @@ int main(int argc, char **argv) {
   app.add_flag("--by-reference", replayed.byReference, "With --replay: no kernels");
   app.add_option("--open", options.openRuns,
                  "Open the inputs' sizes, and run at so many, wrong ones among them");
+  app.add_flag("--check-bounds", options.checkBounds, "Check each access of the compiled code");
   app.add_option("--dump", replayed.dumpFolder, "With --replay: where each stage's IR goes");
   app.add_option("--print", print, "Print the graph of a seed instead");
   CLI11_PARSE(app, argc, argv);
@@ -65,6 +66,7 @@ int main(int argc, char **argv) {
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   replayed.device = options.device;
+  replayed.checkBounds = options.checkBounds;
   replayed.precision = isExact ? tensmith::Precision::Exact : tensmith::Precision::Fast;
   if (!file.empty())
     return replay(context, file, replayed);

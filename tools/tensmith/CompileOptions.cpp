@@ -69,6 +69,9 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
   group->add_flag("--verify-each-pass", settings.verifyEachPass,
                   "Evaluate the graph by the reference after each rewrite, on made-up inputs, and "
                   "name the one that changes a result (slow)");
+  group->add_flag("--check-bounds", settings.checkBounds,
+                  "Kernels refuse each access outside of their operands, which is a fault of the "
+                  "compiler (slow)");
   group
       ->add_option(
           "--reproducer", settings.reproducer,

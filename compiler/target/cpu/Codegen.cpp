@@ -1,6 +1,7 @@
 // The way of a kernel through LLVM; see Codegen.h.
 #include "compiler/target/cpu/Codegen.h"
 
+#include "compiler/target/cpu/BoundsChecks.h"
 #include "compiler/target/cpu/Lowering.h"
 #include "compiler/target/cpu/NativeTarget.h"
 #include "compiler/target/cpu/Optimization.h"
@@ -170,6 +171,8 @@ Result<std::string> generate(llvm::Module &module, const Machine &machine,
   if (Status status = nameSymbols(module, options); !status.ok())
     return status;
   setAttributes(module, machine);
+  if (Status status = checkBounds(module); !status.ok())
+    return internalError(options, status.message());
   dump(options, ".ll", [&](llvm::raw_ostream &out) { out << module; });
   optimize(module, **target);
   compareHalvesWidened(module);
