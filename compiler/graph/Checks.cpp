@@ -53,9 +53,24 @@ std::vector<Condition> conditionsOf(Operation *op, ShapeContext &shapes) {
     if (inferred)
       requireDeclared(declared, found, shapes, symbols, conditions);
   // What the shape function made up itself, nobody can look at.
-  llvm::erase_if(conditions,
-                 [&](const Condition &condition) { return !isOver(condition, symbols); });
+  StringRef leftOut = leftOutRequirement();
+  llvm::erase_if(conditions, [&](const Condition &condition) {
+    return !isOver(condition, symbols) ||
+           (!leftOut.empty() && StringRef(condition.message).contains(leftOut));
+  });
   return conditions;
+}
+
+bool isVoidElse(Operation *op, const Condition &condition, ShapeContext &shapes,
+                const SizeFacts &facts) {
+  if (condition.relation != Condition::Relation::AtMost || condition.unlessZero)
+    return false;
+  auto isLeft = [&](AffineExpr size) {
+    return facts.decide(Condition::Relation::Equal, size, condition.b - condition.a + 1) == true;
+  };
+  return llvm::any_of(op->getResultTypes(), [&](Type type) {
+    return isa<RankedTensorType>(type) && llvm::any_of(shapes.dims(type), isLeft);
+  });
 }
 
 bool isOver(const Condition &condition, size_t symbols) {

@@ -10,6 +10,11 @@ namespace tensmith::graph {
 /// of `shapes`; without those that hold for all sizes. None of operators that have regions.
 std::vector<Condition> conditionsOf(mlir::Operation *op, ShapeContext &shapes);
 
+/// Whether the operator's result has no elements where the condition, a <= b, doesn't hold, since
+/// one of its sizes is b - a + 1: a convolution that does a transposed one needs no window then.
+bool isVoidElse(mlir::Operation *op, const Condition &condition, ShapeContext &shapes,
+                const SizeFacts &facts);
+
 /// Whether its symbols are all among the first ones.
 bool isOver(const Condition &condition, size_t symbols);
 

@@ -138,6 +138,11 @@ AffineExpr partOf(AffineSymbolExpr symbol) {
 
 } // namespace
 
+std::string &leftOutRequirement() {
+  static std::string text;
+  return text;
+}
+
 AffineExpr SizeFacts::normal(AffineExpr expression) const {
   ShapeContext shapes(expression.getContext());
   // What a symbol is equal to may have symbols that are equal to others.

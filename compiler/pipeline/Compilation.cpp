@@ -226,6 +226,8 @@ Status Compilation::rewriteGraph() {
     report("rewriting the graph", done++ / std::size(kRewrites));
     if (Status status = checkTime(); !status.ok())
       return status.within(options_.model);
+    if (rewrite == rewrite::proveSizes && !options_.checkBounds)
+      continue;
     if (calibration_ && rewrite == marksBefore)
       if (Status status = markLayers(); !status.ok())
         return status.within(options_.model);

@@ -36,7 +36,8 @@ struct CompileOptions {
   /// Evaluates the graph by the reference after each rewrite, on drawn inputs, and fails where one
   /// changes a result.
   bool verifyEachPass = false;
-  /// Kernels refuse each access outside of their operands, which would be a fault of the compiler.
+  /// Kernels refuse each access outside of their operands, and a compilation fails where a kernel
+  /// relies on sizes of which no check of the model speaks: both would be faults of the compiler.
   bool checkBounds = false;
   /// Bytes that a run may hold; 0: any. What is kept is then chosen, and the rest computed again,
   /// by a plan (vm/Recomputation.h): "cost", "segments" or "recursive". A plan without a budget

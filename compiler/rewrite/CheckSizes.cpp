@@ -287,22 +287,9 @@ private:
     return success();
   }
 
-  /// Whether the result has no elements where a <= b doesn't hold, since one of its sizes is
-  /// b - a + 1: a convolution that does a transposed one needs no window then.
-  bool isVoidElse(Operation *op, const Condition &condition, const graph::SizeFacts &facts) {
-    if (condition.relation != Condition::Relation::AtMost || condition.unlessZero)
-      return false;
-    return llvm::any_of(op->getResults(), [&](Value result) {
-      return llvm::any_of(shapes_.dims(result.getType()), [&](AffineExpr size) {
-        return facts.decide(Condition::Relation::Equal, size, condition.b - condition.a + 1) ==
-               true;
-      });
-    });
-  }
-
   LogicalResult prove(Operation *op, const graph::SizeFacts &facts) {
     for (const Condition &condition : graph::conditionsOf(op, shapes_))
-      if (facts.decide(condition) != true && !isVoidElse(op, condition, facts))
+      if (facts.decide(condition) != true && !graph::isVoidElse(op, condition, shapes_, facts))
         return op->emitError() << "its kernel relies on sizes of which nothing is checked: "
                                << condition.message;
     return success();

@@ -55,7 +55,8 @@ struct Options {
 
 /// What operators require of sizes that only a run tells becomes checks.
 mlir::LogicalResult checkSizes(mlir::func::FuncOp function, const Options &options);
-/// At the end: what operators of kernels require follows from sizes and checks; else an error.
+/// At the end: what operators of kernels require follows from sizes and checks; else an error. For
+/// those who look for faults of rewrites: the plan checks what isn't proved.
 mlir::LogicalResult proveSizes(mlir::func::FuncOp function, const Options &options);
 /// Operators on constants become constants, by their reference evaluation.
 mlir::LogicalResult foldConstants(mlir::func::FuncOp function, const Options &options);

@@ -116,7 +116,8 @@ bool FunctionBuilder::addCheck(const graph::Condition &condition, Location locat
 Status FunctionBuilder::addChecks(graph::KernelOp op) {
   for (Operation &inner : op.getBody().front())
     for (const graph::Condition &condition : graph::conditionsOf(&inner, *shapes_))
-      if (!addCheck(condition, inner.getLoc()))
+      if (!graph::isVoidElse(&inner, condition, *shapes_, facts_) &&
+          !addCheck(condition, inner.getLoc()))
         return unsupported(tables_.input.model + ": " + graph::describe(inner.getLoc()) +
                            ": nothing tells one of the sizes that it requires something of; give "
                            "an input that has it as a whole dimension, or a fixed size");

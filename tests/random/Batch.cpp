@@ -105,7 +105,13 @@ private:
       entry.seconds =
           std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
       entry.done = true;
+      if (options_.toFirst && isFailure(entry))
+        shared_->next = options_.count;
     }
+  }
+
+  static bool isFailure(const Entry &entry) {
+    return entry.verdict != Verdict::Agrees && entry.verdict != Verdict::NotEvaluated;
   }
 
   void record(Entry &entry, uint64_t seed) {
@@ -168,20 +174,25 @@ private:
         entries_[i].verdict = signal == SIGALRM ? Verdict::Hung : Verdict::Crashed;
         std::snprintf(entries_[i].message, sizeof entries_[i].message, "%s", strsignal(signal));
         entries_[i].done = true;
+        if (options_.toFirst)
+          shared_->next = options_.count;
       }
   }
 
   bool summarise() {
-    int64_t failed = 0, skipped = 0, elements = 0, loose = 0, nodes = 0;
+    int64_t drawn = 0, failed = 0, skipped = 0, elements = 0, loose = 0, nodes = 0;
     for (int64_t i = 0; i < options_.count; ++i) {
       const Entry &entry = entries_[i];
+      if (!entry.done)
+        continue;
+      ++drawn;
       elements += entry.elements;
       loose += entry.loose;
       nodes += entry.nodes;
       skipped += entry.verdict == Verdict::NotEvaluated;
       if (entry.verdict == Verdict::Agrees)
         continue;
-      failed += entry.verdict != Verdict::NotEvaluated;
+      failed += isFailure(entry);
       describe(entry, options_.first + uint64_t(i));
     }
     bool covered = coverage();
@@ -192,9 +203,9 @@ private:
                 slowest->seconds);
     std::printf("%lld graphs of %lld nodes in %.0f s: %lld elements compared, %lld of them to less "
                 "than 1 %%; %lld not evaluated, %lld failed\n",
-                (long long)options_.count, (long long)nodes, seconds_, (long long)elements,
+                (long long)drawn, (long long)nodes, seconds_, (long long)elements,
                 (long long)loose, (long long)skipped, (long long)failed);
-    return failed == 0 && skipped * 50 <= options_.count && (covered || !options_.allOperators);
+    return failed == 0 && skipped * 50 <= drawn && (covered || !options_.allOperators);
   }
 
   void describe(const Entry &entry, uint64_t seed) {

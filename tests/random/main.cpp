@@ -9,6 +9,7 @@
 #include "tests/random/Generator.h"
 #include "tests/random/OpenForm.h"
 
+#include "compiler/graph/Conditions.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/target/cpu/Dialects.h"
 
@@ -57,6 +58,9 @@ int main(int argc, char **argv) {
   app.add_option("--open", options.openRuns,
                  "Open the inputs' sizes, and run at so many, wrong ones among them");
   app.add_flag("--check-bounds", options.checkBounds, "Check each access of the compiled code");
+  app.add_option("--unchecked", tensmith::graph::leftOutRequirement(),
+                 "Leave out the checks of sizes whose message holds this, to see that it fails");
+  app.add_flag("--to-first", options.toFirst, "End with the first that fails");
   app.add_option("--dump", replayed.dumpFolder, "With --replay: where each stage's IR goes");
   app.add_option("--print", print, "Print the graph of a seed instead");
   CLI11_PARSE(app, argc, argv);

@@ -70,6 +70,49 @@ TEST_F(SizeFactsOf, ACheckSaysWhatFollowsFromIt) {
   EXPECT_EQ(facts.decide(Relation::AtMost, number(2), m), true);
 }
 
+TEST_F(SizeFactsOf, AnEquationOfOneSizeSolvesIt) {
+  facts.assume({Relation::Equal, n * 2 + 3, number(7), ""});
+  EXPECT_EQ(facts.normal(n), number(2));
+  facts.assume({Relation::Equal, m + 3, number(1), ""}); // no size is that
+  EXPECT_EQ(facts.normal(m), m);
+  facts.assume({Relation::AtMost, number(0), m * 2 - 1, ""});
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(1), m), true);
+}
+
+// Breaks where heads of attention are split off a width that is a multiple of their number.
+TEST_F(SizeFactsOf, AMultipleIsItsPartsTogether) {
+  EXPECT_EQ(facts.decide(Relation::Equal, n * 3, n.floorDiv(2) * 6), std::nullopt);
+  facts.assume({Relation::Equal, n, n.floorDiv(2) * 2, ""});
+  EXPECT_EQ(facts.decide(Relation::Equal, n * 3, n.floorDiv(2) * 6), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, n, n.floorDiv(2) * 2), true);
+  EXPECT_EQ(facts.decide(Relation::Equal, n, n.floorDiv(4) * 4), std::nullopt);
+  EXPECT_EQ(facts.normal(n), n); // types keep their sizes
+}
+
+// Breaks where operators are merged that broadcast one after the other.
+TEST_F(SizeFactsOf, PartsOfABroadcastGoTogether) {
+  AffineExpr k = shapes.symbol(StringAttr::get(&context, "k"));
+  AffineExpr both = *shapes.broadcast(n, m);
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, n, both), std::nullopt);
+  facts.assume({Relation::Broadcast, n, m, ""});
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, n, both), true);
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, m, both), true);
+  AffineExpr all = *shapes.broadcast(both, k);
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, n, all), std::nullopt);
+  EXPECT_EQ(facts.decide(Relation::Broadcast, n, k), std::nullopt);
+  facts.assume({Relation::Broadcast, both, k, ""});
+  for (AffineExpr part : {n, m, k, both})
+    EXPECT_EQ(facts.decide(Relation::EqualOrOne, part, all), true);
+  EXPECT_EQ(facts.decide(Relation::Broadcast, n, k), true);
+  EXPECT_EQ(facts.decide(Relation::Equal, n, k), std::nullopt);
+}
+
+TEST_F(SizeFactsOf, WhatIsNotOneIsTheBroadcast) {
+  facts.assume({Relation::Broadcast, n, number(7), ""});
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, n, number(7)), true);
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, n, m), std::nullopt);
+}
+
 TEST_F(SizeFactsOf, BroadcastsByEitherSize) {
   EXPECT_EQ(facts.decide(Relation::EqualOrOne, number(1), n), true);
   EXPECT_EQ(facts.decide(Relation::EqualOrOne, n, number(5)), std::nullopt);
