@@ -4,6 +4,8 @@
 // where they only replace, elements of any type are copied as they are.
 #include "reference/Indexing.h"
 
+#include <algorithm>
+
 namespace tensmith::reference {
 namespace {
 
@@ -45,6 +47,32 @@ struct Target {
   int64_t offset, update, count;
 };
 
+/// Runs of elements that are as wide as T.
+template <typename T, typename ForEachTarget>
+void replaceRuns(HostTensor &y, const HostTensor &updates, ForEachTarget forEachTarget) {
+  T *to = reinterpret_cast<T *>(y.mutableData());
+  const T *from = reinterpret_cast<const T *>(updates.data());
+  forEachTarget([&](Target t) { std::copy_n(from + t.update, t.count, to + t.offset); });
+}
+
+/// A single element of a width that is known is one move; a call of copyRun takes several times as
+/// long.
+template <typename ForEachTarget>
+void replace(HostTensor &y, const HostTensor &updates, ForEachTarget forEachTarget) {
+  switch (y.type() == DataType::String ? 0 : byteSize(y.type())) {
+  case 1:
+    return replaceRuns<uint8_t>(y, updates, forEachTarget);
+  case 2:
+    return replaceRuns<uint16_t>(y, updates, forEachTarget);
+  case 4:
+    return replaceRuns<uint32_t>(y, updates, forEachTarget);
+  case 8:
+    return replaceRuns<uint64_t>(y, updates, forEachTarget);
+  default:
+    forEachTarget([&](Target t) { copyRun(y, t.offset, 1, updates, t.update, 1, t.count); });
+  }
+}
+
 /// x with the runs of `updates` that `forEachTarget` gives to its argument combined into it.
 template <typename ForEachTarget>
 Outcome scatter(Workspace &workspace, const HostTensor &x, const HostTensor &updates, Combine how,
@@ -56,7 +84,7 @@ Outcome scatter(Workspace &workspace, const HostTensor &x, const HostTensor &upd
     if (!workspace.ok())
       return workspace.status();
     copyRun(y, 0, 1, x, 0, 1, x.size());
-    forEachTarget([&](Target t) { copyRun(y, t.offset, 1, updates, t.update, 1, t.count); });
+    replace(y, updates, forEachTarget);
     return workspace.finish(std::move(y));
   }
   return withWideType(x.type(), [&](auto wide) {
@@ -80,6 +108,32 @@ const HostTensor &scatterOperand(Workspace &workspace, Combine how, size_t index
                                  : workspace.operand(index, name);
 }
 
+/// Gives each index's target, row by row of the last dimension.
+template <typename Visit>
+void forEachElement(Workspace &workspace, const HostTensor &indices, const Shape &x, size_t axis,
+                    Visit visit) {
+  std::vector<int64_t> strides = rowMajorStrides(x);
+  const int64_t along = strides[axis], size = x[axis];
+  strides[axis] = 0;
+  const int64_t step = strides.back(), count = indices.shape().back();
+  std::span<const int64_t> places = workspace.widen<int64_t>(indices);
+  if (!workspace.ok())
+    return;
+  int64_t next = 0;
+  Shape rows(indices.shape().begin(), indices.shape().end() - 1);
+  forEachPosition(rows, [&](const Shape &row) {
+    const int64_t base = dot(row, strides);
+    for (int64_t i = 0; i < count; ++i, ++next) {
+      int64_t index = places[size_t(next)];
+      index = index < 0 ? index + size : index;
+      if (uint64_t(index) < uint64_t(size))
+        visit(Target{base + i * step + index * along, next, 1});
+      else
+        (void)checkedIndex(workspace, indices, next, size); // says so
+    }
+  });
+}
+
 Outcome evaluateScatterElements(const Invocation &invocation) {
   Workspace workspace(invocation);
   Combine how = parseReduction(workspace, invocation);
@@ -93,16 +147,8 @@ Outcome evaluateScatterElements(const Invocation &invocation) {
   for (size_t k = 0; workspace.ok() && k < x.shape().size(); ++k)
     workspace.require(k == axis || indices.shape()[k] <= x.shape()[k], "indices",
                       "are larger than x beside the axis");
-  return scatter(workspace, x, updates, how, [&](auto visit) {
-    std::vector<int64_t> strides = rowMajorStrides(x.shape());
-    int64_t along = strides[axis], next = 0;
-    strides[axis] = 0;
-    forEachPosition(indices.shape(), [&](const Shape &at) {
-      int64_t index = checkedIndex(workspace, indices, next, x.shape()[axis]);
-      if (workspace.ok())
-        visit(Target{dot(at, strides) + index * along, next++, 1});
-    });
-  });
+  return scatter(workspace, x, updates, how,
+                 [&](auto visit) { forEachElement(workspace, indices, x.shape(), axis, visit); });
 }
 
 Outcome evaluateScatterND(const Invocation &invocation) {

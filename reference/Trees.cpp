@@ -28,45 +28,28 @@ Status checkForest(const PackedForest &forest) {
   const int64_t count = forest.size(), columns = forest.columns.size();
   const int64_t rows =
       forest.weights.type() == DataType::Undefined ? -1 : forest.weights.shape()[0];
-  // Of each node, the longest way below it; children come in any order, so a walk with a stack.
-  std::vector<int64_t> depths(size_t(count), -1);
-  std::vector<int64_t> path;
-  auto below = [&](int64_t at) -> Result<bool> {
+  // Of each node, the longest way below it, which lies behind it.
+  std::vector<int64_t> depths(size_t(count), 0);
+  for (int64_t at = count - 1; at >= 0; --at) {
     TreeNode node = forest.node(at);
-    int64_t &depth = depths[size_t(at)];
-    if (node.next == at) {
-      depth = 0;
+    if (node.ahead == 0) {
       bool isLeaf = node.column == columns &&
                     (rows < 0 ? forest.number(at) > -std::numeric_limits<double>::infinity()
                               : forest.bits(at) < uint64_t(rows));
-      return isLeaf ? Result<bool>(true)
-                    : Result<bool>(invalidArgument("leaf " + std::to_string(at) +
-                                                   " has no weight, or no place in the weights"));
+      if (!isLeaf)
+        return invalidArgument("leaf " + std::to_string(at) +
+                               " has no weight, or no place in the weights");
+      continue;
     }
-    if (node.column >= columns || node.next + 1 >= count)
+    if (node.column >= columns || node.ahead >= count - at - 1)
       return invalidArgument("node " + std::to_string(at) + " tests or leads to what is not there");
-    int64_t left = depths[size_t(node.next)], right = depths[size_t(node.next) + 1];
-    if (left >= 0 && right >= 0) {
-      depth = 1 + std::max(left, right);
-      return true;
-    }
-    if (int64_t(path.size()) > std::min(forest.depth, count))
-      return invalidArgument("a way is longer than " + std::to_string(forest.depth) + " nodes");
-    path.push_back(left < 0 ? node.next : node.next + 1);
-    return false;
-  };
+    const int64_t *below = &depths[size_t(at + node.ahead)];
+    depths[size_t(at)] = 1 + std::max(below[0], below[1]);
+  }
   for (int64_t tree = 0; tree < forest.trees.shape()[0]; ++tree) {
     int64_t root = forest.trees.getInt(2 * tree), target = forest.trees.getInt(2 * tree + 1);
     if (root < 0 || root >= count || target < 0 || target >= forest.targets)
       return invalidArgument("tree " + std::to_string(tree) + " has no root or no target");
-    path.push_back(root);
-    while (!path.empty()) {
-      auto isDone = below(path.back());
-      if (!isDone)
-        return isDone.status();
-      if (*isDone)
-        path.pop_back();
-    }
     if (depths[size_t(root)] > forest.depth)
       return invalidArgument("a way is longer than " + std::to_string(forest.depth) + " nodes");
   }
@@ -83,7 +66,7 @@ Result<int64_t> leafOf(const PackedForest &forest, int64_t root, std::span<const
     if (at < 0 || at >= forest.size())
       break;
     TreeNode node = forest.node(at);
-    if (node.next == at)
+    if (node.ahead == 0)
       return at;
     if (node.column >= int64_t(row.size()))
       break;
@@ -91,7 +74,7 @@ Result<int64_t> leafOf(const PackedForest &forest, int64_t root, std::span<const
     bool passes = std::isnan(x)     ? node.nanPasses
                   : node.isEquality ? x == t
                                     : (isStrict ? x < t : x <= t);
-    at = node.next + (passes ? 0 : 1);
+    at += node.ahead + (passes ? 0 : 1);
   }
   return invalidArgument("tree_ensemble: a way leads to no leaf");
 }

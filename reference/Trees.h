@@ -12,16 +12,15 @@ namespace tensmith::reference {
 /// A word of a node, taken apart.
 struct TreeNode {
   bool nanPasses, isEquality;
-  int64_t column, next;
+  int64_t column, ahead;
 
   static TreeNode of(uint64_t word, int64_t columnBits) {
-    return {(word & 1) != 0, (word & 2) != 0,
-            int64_t(word >> 2 & ((uint64_t(1) << columnBits) - 1)),
-            int64_t(word >> (columnBits + 2))};
+    return {(word >> columnBits & 1) != 0, (word >> columnBits & 2) != 0,
+            int64_t(word & ((uint64_t(1) << columnBits) - 1)), int64_t(word >> (columnBits + 2))};
   }
   uint64_t word(int64_t columnBits) const {
-    return uint64_t(next) << (columnBits + 2) | uint64_t(column) << 2 |
-           uint64_t(isEquality ? 2 : 0) | uint64_t(nanPasses ? 1 : 0);
+    return uint64_t(ahead) << (columnBits + 2) | uint64_t(isEquality) << (columnBits + 1) |
+           uint64_t(nanPasses) << columnBits | uint64_t(column);
   }
 };
 
@@ -38,7 +37,7 @@ struct PackedForest {
 };
 
 /// That every way from a root leads to a leaf within `depth` steps, and that all numbers (of nodes,
-/// columns, targets, rows of weights) are such.
+/// columns, targets, rows of weights) are such, in nodes that no root leads to as well.
 Status checkForest(const PackedForest &forest);
 
 Outcome evaluateTreeEnsemble(const Invocation &invocation);

@@ -23,10 +23,10 @@ def Graph_TreeEnsembleOp : Graph_Op<"tree_ensemble"> {
   let summary = "what the leaves that all trees lead a row to hold, for each target: the sum, the least or the greatest";
   let description = [{
     x is [rows, features] of f32 or f64; `columns` [U] of i32 are the features that are tested. A node of `nodes` [N, 2], of
-    integers of x's width, is the bits of a number t and a word. From its lowest bit the word has: whether NaN passes; whether the
-    test is x == t (else x <= t, or x < t where `strict`); `column_bits` bits, which number a feature among `columns`; and the
-    node that follows where the test passes, behind which is the one that follows where it fails. A leaf follows itself, and its
-    column is U. In the place of t a leaf has its weight for the target of its tree, or, where there are `weights` [L, targets],
+    integers of x's width, is the bits of a number t and a word. From its lowest bit the word has: `column_bits` bits, which number
+    a feature among `columns`; whether NaN passes; whether the test is x == t (else x <= t, or x < t where `strict`); and how many
+    nodes further on the one is that follows where the test passes, behind which is the one that follows where it fails. A leaf
+    follows itself, 0 nodes further on, and its column is U. In the place of t a leaf has its weight for the target of its tree, or, where there are `weights` [L, targets],
     the number of its row. `trees` [T, 2] of i32 are root and target.
     No way to a leaf is longer than `depth`. `missing`: whether NaN passes in no, some or all of the nodes; `equality`:
     whether any tests are x == t. `aggregate`: sum, min or max; without a tree a target is 0, or the type's largest or

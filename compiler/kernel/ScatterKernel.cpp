@@ -1,5 +1,6 @@
-// Rows added into a tensor at indices, as the gradient of an embedding into its table: y = x, and
-// y[index[i]] += updates[i].
+// Rows combined into a tensor at indices, as the gradient of an embedding into its table and the
+// messages of a graph network: y = x, and y[index[i]] += updates[i]; or the product, the least, the
+// greatest, or what was last.
 //
 // An item is a range of rows of the result, and goes through all indices for those that are its
 // own: so threads never meet, and a row's sum has one order however many there are. Where the
@@ -38,7 +39,7 @@ public:
         place = math_.delinear(number, places);
       Value row = rowOf(place);
       emitIf(math_, math_.less(math_.sub(row, begin), math_.sub(end, begin)),
-             [&] { addRow(row, place); });
+             [&] { combineRow(row, place); });
     });
   }
 
@@ -83,19 +84,40 @@ private:
     // Unsigned, so that a negative number is a large one.
     Value fromEnd = math_.add(index, rows);
     index = math_.select(math_.less(index, rows), index, fromEnd);
-    emitter_.check(math_.less(index, rows), "an index is outside of the rows that it adds to");
+    emitter_.check(math_.less(index, rows), "an index is outside of the rows that it changes");
     return index;
   }
 
-  void addRow(Value row, ArrayRef<Value> place) {
+  void combineRow(Value row, ArrayRef<Value> place) {
     eachOfRow(row, [&](const Position &at, Value offset) {
       Position update{SmallVector<Value>(place)};
       update.indices.append(at.indices.begin() + 1, at.indices.end());
-      Value sum = emitter_.builder().create<arith::AddFOp>(
-          math_.location, emitter_.load(result_, element_, offset),
-          emitter_.element(root_.getUpdates(), update));
-      emitter_.store(result_, element_, offset, sum);
+      Value given = emitter_.element(root_.getUpdates(), update);
+      if (root_.getReduction() != "none")
+        given = combined(emitter_.load(result_, element_, offset), given);
+      emitter_.store(result_, element_, offset, given);
     });
+  }
+
+  Value combined(Value a, Value b) {
+    StringRef reduction = root_.getReduction();
+    bool isFloat = isa<FloatType>(element_);
+    if (reduction == "add")
+      return isFloat ? create<arith::AddFOp>(a, b) : create<arith::AddIOp>(a, b);
+    if (reduction == "mul")
+      return isFloat ? create<arith::MulFOp>(a, b) : create<arith::MulIOp>(a, b);
+    bool isLeast = reduction == "min";
+    if (!isFloat)
+      return isLeast ? create<arith::MinSIOp>(a, b) : create<arith::MaxSIOp>(a, b);
+    // NaN stays, and comes; of equal numbers it is the later, as the reference has it.
+    Value stays = create<arith::CmpFOp>(
+        isLeast ? arith::CmpFPredicate::OLT : arith::CmpFPredicate::OGT, a, b);
+    Value isNaN = create<arith::CmpFOp>(arith::CmpFPredicate::UNO, a, a);
+    return create<arith::SelectOp>(create<arith::OrIOp>(stays, isNaN), a, b);
+  }
+
+  template <typename Op, typename... Operands> Value create(Operands... operands) {
+    return emitter_.builder().create<Op>(math_.location, operands...);
   }
 
   ElementEmitter &emitter_;
@@ -111,7 +133,7 @@ private:
 
 bool isScatterRoot(Operation *op) {
   auto scatter = dyn_cast<graph::ScatterNDOp>(op);
-  if (!scatter || scatter.getReduction() != "add")
+  if (!scatter)
     return false;
   auto x = dyn_cast<RankedTensorType>(scatter.getX().getType());
   auto indices = dyn_cast<RankedTensorType>(scatter.getIndices().getType());
@@ -120,8 +142,10 @@ bool isScatterRoot(Operation *op) {
     return false;
   bool whole = indices.getShape().back() == 1 &&
                updates.getRank() == indices.getRank() - 1 + x.getRank() - 1;
-  bool plain = x.getElementType().isF32() || x.getElementType().isF64();
-  return whole && plain && indices.getElementType().isSignlessInteger(64);
+  auto isWhole = [](Type type) { return type.isSignlessInteger(32) || type.isSignlessInteger(64); };
+  Type element = x.getElementType();
+  return whole && (element.isF32() || element.isF64() || isWhole(element)) &&
+         isWhole(indices.getElementType());
 }
 
 Template scatterTemplate(graph::KernelOp kernel, graph::ScatterNDOp root) {

@@ -4,28 +4,30 @@
 // feature that it tests, the next node. A branch for each test would be guessed wrong every other
 // time, which costs more than the test. So nothing branches: the test is a number, 0 or 1, that is
 // added to the place of the children, which lie side by side, and kWays ways are followed at once,
-// whose loads overlap: 0.6 to 1 ns for a step, where a walk with branches takes 10 and one that
+// whose loads overlap: 0.5 to 1 ns for a step, where a walk with branches takes 10 and one that
 // gathers 8 lanes 2.3 to 4.7 (100 trees of depth 6, 300 of depth 8; AVX2). A node is 8 bytes (16 of
 // f64) of one cache line, and its children 16.
 //
 // A leaf follows itself: its column is one behind the row's features, which holds -inf, so that its
 // test passes whatever it holds in the place of a threshold, and that is its weight. A shallow
-// tree can so be followed for as many steps as the deepest needs. Up to kUnrolled steps are written
-// out; deeper forests take kSteps at a time and look whether any way has moved in the last of them.
+// tree can so be followed for as many steps as the deepest needs.
 //
 // Rows are taken in blocks, one block a work item, whose tested features are first copied to
-// scratch memory, row by row, with -inf behind. What is done with a block depends on the number of
-// rows, which only the run knows:
+// scratch memory, row by row, with -inf behind. Of many rows blocks are kLargeBlock long, so that a
+// tree is seldom read again; of fewer kSmallBlock, so that threads have a share. What is done with
+// a block depends on the forest and on the number of rows, which only the run knows:
 //
-//   rows    whole groups of kWays rows: one tree, kWays rows; then the next group of the block, so
-//           that a tree is read into the first-level cache once for the whole block. Of many rows
-//           blocks are kLargeBlock long, for that; of fewer kSmallBlock, so that threads have a
-//           share
-//   trees   the rows that are left, and a small batch: one row, kWays trees; the last trees, fewer
-//           than that, one by one
+//   rows    shallow trees, whole groups of kWays rows: one tree, kWays rows; then the next group of
+//           the block, so that a tree is read into the first-level cache once for the whole block
+//   trees   shallow trees, the rows that are left, and a small batch: kWays trees, one row; then
+//           the next row; the last trees, fewer than that, one by one
+//   lists   trees deeper than kUnrolled, of which most ways are much shorter than the longest:
+//           kListed ways, of all rows and some trees, are listed and taken kSteps further, kWays at
+//           a time; those that are not at a leaf by then are listed again, until none is. A row's
+//           ways lie side by side, so that kWays trees are read from memory at once
 //
-// Both add what they find to sums in scratch memory, [rows, targets], in the order of the trees,
-// whichever it was: a row's result does not depend on the batch that it came in.
+// All add what they find to sums in scratch memory, [rows, targets], in the order of the trees: a
+// row's result does not depend on the batch that it came in.
 #include "compiler/kernel/TreeKernel.h"
 
 #include "compiler/graph/Constants.h"
@@ -44,9 +46,14 @@ namespace {
 constexpr int64_t kWays = 16;
 constexpr int64_t kSmallBlock = 32, kLargeBlock = 128, kManyRows = 2048;
 constexpr int64_t kUnrolled = 10; // steps
-constexpr int64_t kSteps = 4;     // of a deeper forest, between looks
+constexpr int64_t kSteps = 4;     // of listed ways
+constexpr int64_t kListed = 512;
+constexpr int64_t kList = kListed + kWays; // with what fills up the last group
+static_assert(kListed >= kLargeBlock);
 
 using Ways = SmallVector<Value>;
+
+bool isDeep(graph::TreeEnsembleOp root) { return int64_t(root.getDepth()) > kUnrolled; }
 
 Value blockOf(IndexMath &math, Value rows) {
   return math.select(math.less(rows, math.constant(kManyRows)), math.constant(kSmallBlock),
@@ -65,14 +72,22 @@ public:
         targets_(int64_t(root.getTargets())), rows_(emitter.dims(root.getX())[0]),
         features_(emitter.dims(root.getX())[1]),
         columnCount_(cast<RankedTensorType>(root.getColumns().getType()).getDimSize(0)),
-        treeCount_(cast<RankedTensorType>(root.getTrees().getType()).getDimSize(0)) {}
+        treeCount_(cast<RankedTensorType>(root.getTrees().getType()).getDimSize(0)),
+        nodeCount_(cast<RankedTensorType>(root.getNodes().getType()).getDimSize(0)) {}
 
   void emitBlocks(Value begin, Value end) {
     int64_t size = element_.getIntOrFloatBitWidth() / 8;
     row_ = columnCount_ + 1;
     block_ = blockOf(math_, rows_);
-    features0_ = emitScratch(emitter_, math_.mul(block_, (row_ + targets_) * size), begin, end);
+    Value elements = math_.mul(block_, row_ + targets_), bytes = math_.mul(elements, size);
+    if (isDeep(root_))
+      bytes = math_.add(bytes, 3 * kList * 4);
+    features0_ = emitScratch(emitter_, bytes, begin, end);
     sums_ = at(features0_, math_.mul(block_, row_));
+    Type entries = builder_.getI32Type();
+    places_ = elementPointer(math_, entries, at(features0_, elements), math_.constant(0));
+    starts_ = elementPointer(math_, entries, places_, math_.constant(kList));
+    list_ = elementPointer(math_, entries, starts_, math_.constant(kList));
     checkColumns(begin, end);
     forEach(begin, end, [&](Value block) { emitBlock(block); });
   }
@@ -107,6 +122,13 @@ private:
     return toIndex(load(builder_.getI32Type(), table, offset));
   }
 
+  void setEntry(Value table, Value offset, Value index) {
+    Type type = builder_.getI32Type();
+    Value entry = builder_.create<arith::IndexCastUIOp>(math_.location, type, index);
+    builder_.create<LLVM::StoreOp>(math_.location, entry,
+                                   elementPointer(math_, type, table, offset), 4);
+  }
+
   /// Nothing is computed where x has not all features that are tested.
   void checkColumns(Value begin, Value &end) {
     Ways last =
@@ -123,9 +145,13 @@ private:
     Value first = math_.mul(block, block_);
     Value count = math_.min(math_.sub(rows_, first), block_);
     forEach(math_.constant(0), count, [&](Value row) { copyRow(math_.add(first, row), row); });
-    Value whole = math_.mul(math_.div(count, math_.constant(kWays)), kWays);
-    forEach(treeCount_, [&](Value tree) { followByRows(tree, whole); });
-    forEach(whole, count, [&](Value row) { followByTrees(row); });
+    if (isDeep(root_)) {
+      followLists(count);
+    } else {
+      Value whole = math_.mul(math_.div(count, math_.constant(kWays)), kWays);
+      forEach(treeCount_, [&](Value tree) { followByRows(tree, whole); });
+      followByTrees(whole, count);
+    }
     forEach(math_.constant(0), count, [&](Value row) { giveRow(math_.add(first, row), row); });
   }
 
@@ -162,7 +188,7 @@ private:
     });
   }
 
-  void followByTrees(Value row) {
+  void followByTrees(Value begin, Value end) {
     int64_t whole = treeCount_ / kWays * kWays;
     auto followGroup = [&](Value first, int64_t count) {
       Ways trees, roots;
@@ -170,13 +196,97 @@ private:
         trees.push_back(math_.add(first, way));
         roots.push_back(entry(trees_, math_.mul(trees.back(), 2)));
       }
-      for (auto [tree, leaf] : llvm::zip_equal(trees, follow(Ways(size_t(count), row), roots)))
-        addLeaf(row, tree, leaf);
+      forEach(begin, end, [&](Value row) {
+        for (auto [tree, leaf] : llvm::zip_equal(trees, follow(Ways(size_t(count), row), roots)))
+          addLeaf(row, tree, leaf);
+      });
     };
     emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(kWays),
             [&](Value first) { followGroup(first, kWays); });
     forEach(math_.constant(whole), math_.constant(treeCount_),
             [&](Value tree) { followGroup(tree, 1); });
+  }
+
+  // Lists: of a way, by its number, the place that it is at and where its row's features start; and
+  // the numbers of those that go on.
+
+  void followLists(Value rows) {
+    Value most = math_.div(math_.constant(kListed), rows);
+    emitFor(math_, math_.constant(0), math_.constant(treeCount_), most, [&](Value first) {
+      Value trees = math_.min(math_.sub(math_.constant(treeCount_), first), most);
+      listWays(rows, first, trees);
+      followListed(math_.mul(rows, trees));
+      forEach(math_.constant(0), rows, [&](Value row) {
+        forEach(math_.constant(0), trees, [&](Value tree) {
+          Value way = math_.add(math_.mul(row, trees), tree);
+          addLeaf(row, math_.add(first, tree), entry(places_, way));
+        });
+      });
+    });
+  }
+
+  /// Each row's ways side by side; and behind all, one that stays at the last node, a leaf.
+  void listWays(Value rows, Value first, Value trees) {
+    forEach(math_.constant(0), rows, [&](Value row) {
+      Value features = math_.mul(row, row_);
+      forEach(math_.constant(0), trees, [&](Value tree) {
+        Value way = math_.add(math_.mul(row, trees), tree);
+        Value root = entry(trees_, math_.mul(math_.add(first, tree), 2));
+        setWay(way, root, features);
+        setEntry(list_, way, way);
+      });
+    });
+    setWay(math_.mul(rows, trees), math_.constant(nodeCount_ - 1), math_.constant(0));
+  }
+
+  void setWay(Value way, Value place, Value features) {
+    setEntry(places_, way, place);
+    setEntry(starts_, way, features);
+  }
+
+  void followListed(Value ways) {
+    SmallVector<Type> types{builder_.getIndexType()};
+    auto loop = builder_.create<scf::WhileOp>(math_.location, types, ValueRange{ways});
+    OpBuilder::InsertionGuard guard(builder_);
+    Block *test = builder_.createBlock(&loop.getBefore(), {}, types, {math_.location});
+    Value left = test->getArgument(0);
+    builder_.create<scf::ConditionOp>(math_.location, math_.less(math_.constant(0), left), left);
+    Block *pass = builder_.createBlock(&loop.getAfter(), {}, types, {math_.location});
+    left = pass->getArgument(0);
+    for (int64_t i = 0; i < kWays; ++i)
+      setEntry(list_, math_.add(left, i), ways);
+    Ways kept = emitReduction(
+        math_, math_.constant(0), left, math_.constant(kWays), {math_.constant(0)},
+        [&](Value group, ValueRange kept) -> Ways { return {followGroup(group, kept[0])}; });
+    builder_.create<scf::YieldOp>(math_.location, kept);
+  }
+
+  /// Some steps of the ways from `group` of the list on; those that have not ended by then are
+  /// listed again, from `kept` on. Gives back where the list ends.
+  Value followGroup(Value group, Value kept) {
+    Ways ways, starts, places;
+    for (int64_t i = 0; i < kWays; ++i)
+      ways.push_back(entry(list_, math_.add(group, i)));
+    for (Value way : ways) {
+      places.push_back(entry(places_, way));
+      starts.push_back(entry(starts_, way));
+    }
+    for (int64_t step = 0; step < kSteps; ++step)
+      places = next(starts, places);
+    for (auto [way, place] : llvm::zip_equal(ways, places))
+      setEntry(places_, way, place);
+    for (auto [way, place] : llvm::zip_equal(ways, places)) {
+      setEntry(list_, kept, way);
+      kept = math_.add(kept, builder_.create<arith::IndexCastUIOp>(
+                                 math_.location, builder_.getIndexType(), leadsOn(place)));
+    }
+    return kept;
+  }
+
+  Value leadsOn(Value place) {
+    Value word = load(word_, nodes_, math_.add(math_.mul(place, 2), 1));
+    return builder_.create<arith::CmpIOp>(math_.location, arith::CmpIPredicate::uge, word,
+                                          integer(int64_t(1) << (columnBits() + 2)));
   }
 
   // The ways.
@@ -186,43 +296,13 @@ private:
     Ways features;
     for (Value row : rows)
       features.push_back(math_.mul(row, row_));
-    auto depth = int64_t(root_.getDepth());
-    if (depth <= kUnrolled) {
-      for (int64_t step = 0; step < depth; ++step)
-        places = next(features, places);
-      return places;
-    }
-    SmallVector<Type> types(places.size(), builder_.getIndexType());
-    auto loop = builder_.create<scf::WhileOp>(math_.location, types, places);
-    OpBuilder::InsertionGuard guard(builder_);
-    Block *steps = builder_.createBlock(&loop.getBefore(), {}, types,
-                                        SmallVector<Location>(types.size(), math_.location));
-    Ways before, after(steps->args_begin(), steps->args_end());
-    for (int64_t step = 0; step < kSteps; ++step) {
-      before = after;
-      after = next(features, after);
-    }
-    builder_.create<scf::ConditionOp>(math_.location, hasMoved(before, after), after);
-    Block *again = builder_.createBlock(&loop.getAfter(), {}, types,
-                                        SmallVector<Location>(types.size(), math_.location));
-    builder_.create<scf::YieldOp>(math_.location, again->getArguments());
-    return Ways(loop.getResults());
-  }
-
-  Value hasMoved(const Ways &before, const Ways &after) {
-    Value moved;
-    for (auto [a, b] : llvm::zip_equal(before, after)) {
-      Value differs = builder_.create<arith::XOrIOp>(math_.location, a, b);
-      moved =
-          moved ? Value(builder_.create<arith::OrIOp>(math_.location, moved, differs)) : differs;
-    }
-    return builder_.create<arith::CmpIOp>(math_.location, arith::CmpIPredicate::ne, moved,
-                                          math_.constant(0));
+    for (int64_t step = 0; step < int64_t(root_.getDepth()); ++step)
+      places = next(features, places);
+    return places;
   }
 
   /// One step of each: all loads of one kind before the next, which is the order to issue them in.
   Ways next(const Ways &features, const Ways &places) {
-    auto columnBits = int64_t(root_.getColumnBits());
     Ways words, thresholds, tested, result;
     for (Value place : places) {
       Value node = math_.mul(place, 2);
@@ -230,18 +310,20 @@ private:
       words.push_back(load(word_, nodes_, math_.add(node, 1)));
     }
     for (auto [feature, word] : llvm::zip_equal(features, words)) {
-      Value column = masked(shifted(word, 2), (int64_t(1) << columnBits) - 1);
+      Value column = masked(word, (int64_t(1) << columnBits()) - 1);
       tested.push_back(loadElement(features0_, math_.add(feature, toIndex(column))));
     }
-    for (auto [word, x, t] : llvm::zip_equal(words, tested, thresholds)) {
+    for (auto [place, word, x, t] : llvm::zip_equal(places, words, tested, thresholds)) {
       Value fails = builder_.create<arith::XOrIOp>(math_.location, passes(word, x, t), bit(true));
-      Value child = toIndex(shifted(word, columnBits + 2));
+      Value child = math_.add(place, toIndex(shifted(word, columnBits() + 2)));
       result.push_back(builder_.create<arith::AddIOp>(
           math_.location, child,
           builder_.create<arith::IndexCastUIOp>(math_.location, builder_.getIndexType(), fails)));
     }
     return result;
   }
+
+  int64_t columnBits() { return int64_t(root_.getColumnBits()); }
 
   Value passes(Value word, Value x, Value t) {
     bool all = root_.getMissing() == "all", strict = root_.getStrict();
@@ -250,11 +332,11 @@ private:
     Value result = compare(all ? orNaN : ordered, x, t);
     if (root_.getEquality())
       result = builder_.create<arith::SelectOp>(
-          math_.location, flag(word, 1),
+          math_.location, flag(word, columnBits() + 1),
           compare(all ? arith::CmpFPredicate::UEQ : arith::CmpFPredicate::OEQ, x, t), result);
     if (root_.getMissing() != "some")
       return result;
-    Value missing = builder_.create<arith::AndIOp>(math_.location, flag(word, 0),
+    Value missing = builder_.create<arith::AndIOp>(math_.location, flag(word, columnBits()),
                                                    compare(arith::CmpFPredicate::UNO, x, x));
     return builder_.create<arith::OrIOp>(math_.location, result, missing);
   }
@@ -277,7 +359,7 @@ private:
   }
   Value flag(Value word, int64_t number) {
     return builder_.create<arith::TruncIOp>(math_.location, builder_.getI1Type(),
-                                            number ? shifted(word, number) : word);
+                                            shifted(word, number));
   }
 
   // The sums.
@@ -332,9 +414,19 @@ private:
   Type element_, word_;
   int64_t targets_;
   Value rows_, features_, block_;
-  int64_t columnCount_, treeCount_, row_ = 0;
-  Value features0_, sums_; // in scratch memory
+  int64_t columnCount_, treeCount_, nodeCount_, row_ = 0;
+  Value features0_, sums_, places_, starts_, list_; // in scratch memory
 };
+
+/// Ways are independent instructions of the same kind, and LLVM would put their addresses together
+/// into vectors, and take them apart for the loads: twice the time of a step.
+void keepScalar(OpBuilder &builder) {
+  auto function = builder.getBlock()->getParent()->getParentOfType<func::FuncOp>();
+  SmallVector<mlir::Attribute> attributes(
+      function->getAttrOfType<ArrayAttr>("passthrough").getValue());
+  attributes.push_back(builder.getStringAttr("noimplicitfloat"));
+  function->setAttr("passthrough", builder.getArrayAttr(attributes));
+}
 
 /// Also where it is an argument of a kernel's region.
 std::optional<HostTensor> constantOf(Value value) {
@@ -380,6 +472,7 @@ Template treeTemplate(graph::KernelOp kernel, graph::TreeEnsembleOp root) {
             grainOf(math, math.mul(block, std::min<int64_t>(work, 1 << 20)))};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
+    keepScalar(emitter.builder());
     TreeEmitter(emitter, kernel, root, results).emitBlocks(begin, end);
   };
   return parts;

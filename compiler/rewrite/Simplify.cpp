@@ -312,6 +312,49 @@ template <typename Op> struct ScatterIntoSum : OpRewritePattern<Op> {
   }
 };
 
+/// scatter_elements(x, broadcast(i), u)  ->  scatter_nd(x, reshape(i), u) where i is [e, 1, ..., 1]
+/// and the updates are whole rows of x; and of rank 1 whatever the indices are
+///
+/// As of messages that graph networks sum up; rows have a kernel.
+struct ScatterOfRows : OpRewritePattern<graph::ScatterElementsOp> {
+  using OpRewritePattern::OpRewritePattern;
+
+  /// The value whose elements are the indices of rows; null where each element has its own.
+  static Value rowIndices(graph::ShapeContext &shapes, Value indices) {
+    auto type = cast<RankedTensorType>(indices.getType());
+    if (type.getRank() == 1)
+      return indices;
+    auto broadcast = indices.getDefiningOp<graph::BroadcastOp>();
+    auto own = broadcast ? dyn_cast<RankedTensorType>(broadcast.getX().getType()) : nullptr;
+    bool isOnePerRow =
+        own && own.getRank() == type.getRank() &&
+        llvm::all_of(own.getShape().drop_front(), [](int64_t n) { return n == 1; }) &&
+        shapes.equal(shapes.dims(own)[0], shapes.dims(type)[0]);
+    return isOnePerRow ? broadcast.getX() : Value();
+  }
+
+  LogicalResult matchAndRewrite(graph::ScatterElementsOp op,
+                                PatternRewriter &rewriter) const override {
+    auto x = dyn_cast<RankedTensorType>(op.getX().getType()),
+         indices = dyn_cast<RankedTensorType>(op.getIndices().getType());
+    if (!x || !indices || op.getAxis() != 0 || x.getRank() != indices.getRank())
+      return failure();
+    graph::ShapeContext shapes(op.getContext());
+    auto dims = shapes.dims(indices);
+    for (auto [size, whole] : llvm::drop_begin(llvm::zip_equal(dims, shapes.dims(x))))
+      if (!shapes.equal(size, whole))
+        return rewriter.notifyMatchFailure(op, "the updates may be parts of rows");
+    Value rows = rowIndices(shapes, op.getIndices());
+    if (!rows)
+      return rewriter.notifyMatchFailure(op, "the elements of a row have indices of their own");
+    graph::GraphBuilder graph(rewriter, shapes, op.getLoc());
+    rewriter.replaceOpWithNewOp<graph::ScatterNDOp>(
+        op, op.getType(), op.getX(), graph.reshape(rows, {dims[0], shapes.constant(1)}),
+        op.getUpdates(), op.getReduction());
+    return success();
+  }
+};
+
 /// conv(x, w)  ->  conv(x, w without the positions at its ends that see nothing but padding)
 ///
 /// As of windows that are dilated by more than the image is wide.
@@ -381,9 +424,9 @@ struct CutUnreachedWeights : OpRewritePattern<graph::ConvOp> {
 
 void addSimplifyPatterns(RewritePatternSet &patterns) {
   patterns.add<CutUnreachedWeights, TransposeOfTranspose, TransposeOfProduct,
-               ScatterIntoSum<graph::SubOp>, ScatterIntoSum<graph::AddOp>, TransposeOfUnits,
-               ReshapeOfReshape, CastToSame, BroadcastBeforeElementwise, ReshapeBehindElementwise>(
-      patterns.getContext());
+               ScatterIntoSum<graph::SubOp>, ScatterIntoSum<graph::AddOp>, ScatterOfRows,
+               TransposeOfUnits, ReshapeOfReshape, CastToSame, BroadcastBeforeElementwise,
+               ReshapeBehindElementwise>(patterns.getContext());
 }
 
 LogicalResult simplify(func::FuncOp function, const Options &) {

@@ -28,8 +28,8 @@ bool passesOn(OpOperand &use) {
          (isa<graph::LoopOp>(user) && use.getOperandNumber() >= 2);
 }
 
-/// Whether the kernel adds rows into the argument: it leaves the others as they are where both are
-/// one buffer.
+/// Whether the kernel combines rows into the argument: it leaves the others as they are where both
+/// are one buffer.
 bool addsInto(graph::KernelOp kernel, Value argument) {
   auto scatter =
       kernel.getBody().front().getTerminator()->getOperand(0).getDefiningOp<graph::ScatterNDOp>();

@@ -1,11 +1,12 @@
 // Forests as graph.tree_ensemble has them; see Trees.h.
 //
-// The children of a node lie side by side, so a node that several lead to is repeated, each tree
-// level by level; the first levels of a tree, which all rows pass, share a few cache lines. All
-// comparisons become x <= t, or x < t in all nodes: the other way round by changing places of the
-// children, a strict one among others by the next number below t. What does not become a test that
-// always says no, as x <= NaN is, is a test of equality. NaN fails all of them, whatever it did
-// before: where it went is a flag.
+// The children of a node lie side by side, so a node that several lead to is repeated. Behind them
+// are theirs: six nodes, in which a way spends two steps, and which lie in one cache line or two.
+// Such groups follow one another level by level, so that those near the root, which all rows pass,
+// share a few lines. All comparisons become x <= t, or x < t in all nodes: the other way round by
+// changing places of the children, a strict one among others by the next number below t. What does
+// not become a test that always says no, as x <= NaN is, is a test of equality. NaN fails all of
+// them, whatever it did before: where it went is a flag.
 #include "frontends/onnx/Classifiers.h"
 #include "frontends/onnx/Trees.h"
 #include "reference/Trees.h"
@@ -178,32 +179,35 @@ private:
     return found == kNone ? 0 : found;
   }
 
-  /// Level by level; `at` is a node, or a leaf as -1 - leaf.
+  /// A node or, as -1 - leaf, a leaf of the forest that is given, and where it comes to lie.
+  struct Placed {
+    int64_t at, place, level;
+  };
+
   bool packTree(int64_t root, int64_t target) {
     const size_t most = 4 * size_t(forest_.nodes() + forest_.leaves()) + 1024;
     trees_.append({int64_t(nodes_.size()), target});
-    SmallVector<std::pair<int64_t, int64_t>> level{{root, int64_t(nodes_.size())}}, nextLevel;
+    std::vector<Placed> waiting{{root, int64_t(nodes_.size()), 0}};
     nodes_.emplace_back();
-    int64_t depth = 0;
-    for (; !level.empty(); level.swap(nextLevel), ++depth) {
-      nextLevel.clear();
-      for (auto [at, place] : level) {
-        if (at < 0) {
-          placeLeaf(-1 - at, place);
-          continue;
-        }
-        auto next = int64_t(nodes_.size());
-        nodes_.resize(nodes_.size() + 2);
-        if (nodes_.size() > most)
-          return false;
-        bool isSwapped = placeNode(at, place, next);
-        int64_t yes = forest_.yes[size_t(at)], no = forest_.no[size_t(at)];
-        nextLevel.push_back({isSwapped ? no : yes, next});
-        nextLevel.push_back({isSwapped ? yes : no, next + 1});
-      }
+    for (size_t i = 0; i < waiting.size() && nodes_.size() <= most; ++i)
+      for (const Placed &child : place(waiting[i]))
+        llvm::append_range(waiting, place(child));
+    return nodes_.size() <= most;
+  }
+
+  /// Gives back the children, which get the next places.
+  SmallVector<Placed, 2> place(const Placed &given) {
+    depth_ = std::max(depth_, given.level);
+    if (given.at < 0) {
+      placeLeaf(-1 - given.at, given.place);
+      return {};
     }
-    depth_ = std::max(depth_, depth - 1);
-    return true;
+    auto next = int64_t(nodes_.size());
+    nodes_.resize(nodes_.size() + 2);
+    bool isSwapped = placeNode(given.at, given.place, next);
+    int64_t yes = forest_.yes[size_t(given.at)], no = forest_.no[size_t(given.at)];
+    return {{isSwapped ? no : yes, next, given.level + 1},
+            {isSwapped ? yes : no, next + 1, given.level + 1}};
   }
 
   bool placeNode(int64_t at, int64_t place, int64_t next) {
@@ -212,7 +216,9 @@ private:
     Test test = testOf(forest_.modes[node], isWide_ ? t : double(float(t)),
                        forest_.missing[node] == 1, isStrict_, isWide_);
     auto column = llvm::lower_bound(columns_, forest_.features[node]) - columns_.begin();
-    nodes_[size_t(place)] = {test.threshold, {test.nanPasses, test.isEquality, column, next}};
+    nodes_[size_t(place)] = {test.threshold,
+                             {test.nanPasses, test.isEquality, column, next - place}};
+    furthest_ = std::max(furthest_, next - place);
     hasNever_ |= std::isnan(test.threshold);
     hasEquality_ |= test.isEquality;
     passing_ += test.nanPasses;
@@ -226,20 +232,20 @@ private:
       weight = double(float(weight));
     isFinite_ &= weight > -std::numeric_limits<double>::infinity();
     nodes_[size_t(place)] = {isSingle_ ? weight : double(leaf),
-                             {false, false, int64_t(columns_.size()), place}};
+                             {false, false, int64_t(columns_.size()), 0}};
   }
 
   /// Whether words have the bits for all numbers.
   bool fits() const {
-    int64_t bits = (isWide_ ? 63 : 31) - 1 - columnBits();
-    return isFinite_ && bits >= 1 &&
-           std::bit_width(nodes_.size()) <= size_t(std::min<int64_t>(bits, 31));
+    int64_t bits = (isWide_ ? 64 : 32) - 2 - columnBits();
+    return isFinite_ && std::bit_width(uint64_t(furthest_)) <= bits &&
+           int64_t(nodes_.size()) <= std::numeric_limits<int32_t>::max();
   }
 
   Value packedNodes(NodeImport &n) const {
     SmallVector<int64_t> values;
-    for (auto [place, node] : llvm::enumerate(nodes_)) {
-      bool isRow = !isSingle_ && node.word.next == int64_t(place);
+    for (const Node &node : nodes_) {
+      bool isRow = !isSingle_ && node.word.ahead == 0;
       values.push_back(isRow     ? int64_t(node.threshold)
                        : isWide_ ? std::bit_cast<int64_t>(node.threshold)
                                  : int64_t(std::bit_cast<int32_t>(float(node.threshold))));
@@ -253,7 +259,7 @@ private:
   int64_t aggregate_;
   bool isWide_, isStrict_ = false, isSingle_ = true, isFinite_ = true;
   bool hasNever_ = false, hasEquality_ = false;
-  int64_t passing_ = 0, inner_ = 0, depth_ = 0;
+  int64_t passing_ = 0, inner_ = 0, depth_ = 0, furthest_ = 0;
   SmallVector<int64_t> columns_, targetOf_, trees_;
   SmallVector<double> ofLeaf_;
   HostTensor table_;

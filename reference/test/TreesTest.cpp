@@ -18,8 +18,8 @@ struct Stump {
 
   Stump() {
     put(0.5f, {false, false, 1, 1});
-    put(10, {false, false, 2, 1});
-    put(20, {false, false, 2, 2});
+    put(10, {false, false, 2, 0});
+    put(20, {false, false, 2, 0});
   }
   void put(float number, TreeNode node) {
     nodes.push_back(std::bit_cast<int32_t>(number));
@@ -87,8 +87,9 @@ TEST(Trees, RefusesForestsThatLeadAstray) {
   };
   EXPECT_TRUE(has(said([](Stump &s) { s.replace(0, {false, false, 1, 2}); }), "node 0"));
   EXPECT_TRUE(has(said([](Stump &s) { s.replace(0, {false, false, 2, 1}); }), "node 0"));
-  EXPECT_TRUE(has(said([](Stump &s) { s.replace(1, {false, false, 1, 0}); }), "longer than"));
-  EXPECT_TRUE(has(said([](Stump &s) { s.replace(1, {false, false, 0, 1}); }), "leaf 1"));
+  EXPECT_TRUE(has(said([](Stump &s) { s.replace(1, {false, false, 1, 1}); }), "node 1"));
+  EXPECT_TRUE(has(said([](Stump &s) { s.replace(1, {false, false, 0, 0}); }), "leaf 1"));
+  EXPECT_TRUE(has(said([](Stump &s) { s.replace(2, {false, false, 2, 1 << 20}); }), "node 2"));
   EXPECT_TRUE(has(said([](Stump &s) { s.depth = 0; }), "longer than"));
   EXPECT_TRUE(has(said([](Stump &s) { s.trees = {3, 0}; }), "tree 0"));
   EXPECT_TRUE(has(said([](Stump &s) { s.trees = {0, 1}; }), "tree 0"));

@@ -1,7 +1,7 @@
 """Ensembles of trees: each way of following them, on random forests, against the reference evaluation and ONNX Runtime.
 
 How trees are followed depends on the rows of a run (whole groups of sixteen rows, and the rows that are left), on the number of
-trees (groups of sixteen, and those left) and on their depth (above ten in a loop): all of these are chosen here.
+trees (groups of sixteen, and those left) and on their depth (above ten by lists of 512 ways): all of these are chosen here.
 """
 
 import numpy
@@ -102,6 +102,29 @@ def test_regressors(kind, trees, depth):
         # ONNX Runtime gives 0 for a target without a tree, where the standard's tables give the type's limit.
         theirs = aggregate in ("SUM", "AVERAGE") or targets == 1
         agree(model, draw, 7, helper.tensor_dtype_to_np_dtype(kind), rows, onnx_runtime=theirs and kind == TensorProto.FLOAT)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.DOUBLE])
+def test_lists_of_ways(kind):
+    """Several lists for a row, a few trees of each row, and large blocks; most ways are short, one in a tree is long."""
+    draw = numpy.random.default_rng(1)
+    attributes = by_name(draw, 1100, 13, 5, 3)
+    attributes["nodes_values"] = [-2.0 if draw.random() < 0.5 else value for value in attributes["nodes_values"]]
+    model = model_of("TreeEnsembleRegressor", 1, kind, 5, n_targets=3, **attributes)
+    agree(model, draw, 5, helper.tensor_dtype_to_np_dtype(kind), [1, 2, 33], onnx_runtime=kind == TensorProto.FLOAT)
+    attributes = by_name(draw, 3, 13, 5, 1)
+    model = model_of("TreeEnsembleRegressor", 1, kind, 5, n_targets=1, **attributes)
+    agree(model, draw, 5, helper.tensor_dtype_to_np_dtype(kind), [2051], onnx_runtime=kind == TensorProto.FLOAT)
+
+
+def test_many_features_beside_many_nodes():
+    """Numbers of features take 15 bits of a word: too few are left to number all nodes, but not those of a tree."""
+    draw = numpy.random.default_rng(2)
+    attributes = by_name(draw, 3000, 4, 1, 1)
+    features = len(attributes["nodes_featureids"])
+    assert features > 1 << 15
+    attributes["nodes_featureids"] = list(range(features))
+    agree(model_of("TreeEnsembleRegressor", 1, TensorProto.FLOAT, features, n_targets=1, **attributes), draw, features, numpy.float32, [1, 17])
 
 
 @pytest.mark.parametrize("missing", [None, "some", "all"])
@@ -234,12 +257,12 @@ def test_a_forest_that_only_the_run_knows(in_a_kernel, tmp_path):
     number = numpy.array([0.5, 10, 20], numpy.float32).view(numpy.int32)
 
     def nodes(*words):
-        return numpy.stack([number, [next_ << 4 | column << 2 for next_, column in words]], 1).astype(numpy.int32)
+        return numpy.stack([number, [ahead << 4 | column for ahead, column in words]], 1).astype(numpy.int32)
 
-    assert compiled(x, columns, nodes((1, 1), (1, 2), (2, 2)), trees).tolist() == [[10.0]] * 3
-    for words in [((2, 1), (1, 2), (2, 2)), ((1 << 20, 1), (1, 2), (2, 2)), ((1, 1), (0, 0), (2, 2)), ((1, 3), (1, 2), (2, 2))]:
+    assert compiled(x, columns, nodes((1, 1), (0, 2), (0, 2)), trees).tolist() == [[10.0]] * 3
+    for words in [((2, 1), (0, 2), (0, 2)), ((1 << 20, 1), (0, 2), (0, 2)), ((1, 1), (5, 0), (0, 2)), ((1, 3), (0, 2), (0, 2))]:
         x[:] = 1 if words[0][0] == 2 else 0
         with pytest.raises(tensmith.Error):
             compiled(x, columns, nodes(*words), trees)
     with pytest.raises(tensmith.Error):
-        compiled(x, numpy.array([0, 4], numpy.int32), nodes((1, 1), (1, 2), (2, 2)), trees)
+        compiled(x, numpy.array([0, 4], numpy.int32), nodes((1, 1), (0, 2), (0, 2)), trees)

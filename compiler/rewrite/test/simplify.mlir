@@ -126,6 +126,17 @@ func.func @scatter_into_table(%table: tensor<9x3xf32>, %i: tensor<4x1xi64>, %u: 
 
 // -----
 
+// CHECK-LABEL: @scatter_of_rows
+// CHECK-NOT: graph.broadcast
+// CHECK: graph.scatter_nd %arg0, %{{.*}}, %arg2 {reduction = "max"}
+func.func @scatter_of_rows(%x: tensor<9x3xf32>, %i: tensor<4x1xi64>, %u: tensor<4x3xf32>) -> tensor<9x3xf32> {
+  %0 = graph.broadcast %i : (tensor<4x1xi64>) -> tensor<4x3xi64>
+  %1 = graph.scatter_elements %x, %0, %u {axis = 0 : i64, reduction = "max"} : (tensor<9x3xf32>, tensor<4x3xi64>, tensor<4x3xf32>) -> tensor<9x3xf32>
+  return %1 : tensor<9x3xf32>
+}
+
+// -----
+
 // Of a window dilated by 6 on 5 rows only the middle one meets them; of the columns all three do.
 // CHECK-LABEL: func @weights_that_see_padding_alone
 // CHECK: %[[W:.*]] = graph.slice %arg1 {starts = array<i64: 0, 0, 1, 0>

@@ -1,0 +1,101 @@
+"""ScatterElements: rows, which have a kernel, and elements, against the reference evaluation and ONNX Runtime."""
+
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+tensmith = pytest.importorskip("tensmith")
+onnxruntime = pytest.importorskip("onnxruntime")
+
+REDUCTIONS = ["none", "add", "mul", "min", "max"]
+TYPES = [numpy.float32, numpy.float64, numpy.int32, numpy.int64]
+
+
+def model_of(dtype, index, shapes, expand, reduction, axis=0):
+    """The indices as they are, or expanded to the shape of the updates."""
+    nodes = [helper.make_node("Shape", ["u"], ["s"]), helper.make_node("Expand", ["i", "s"], ["wide"])] if expand else []
+    nodes.append(helper.make_node("ScatterElements", ["x", "wide" if expand else "i", "u"], ["y"], axis=axis, reduction=reduction))
+    kinds = [helper.np_dtype_to_tensor_dtype(numpy.dtype(each)) for each in (dtype, index, dtype)]
+    ports = [helper.make_tensor_value_info(*port) for port in zip("xiu", kinds, shapes)]
+    graph = helper.make_graph(nodes, "scatter", ports, [helper.make_tensor_value_info("y", kinds[0], None)])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=9).SerializeToString()
+
+
+def agree(model, runs):
+    """With one and two threads, bit by bit; gives back whether the kernel of rows does it."""
+    compiled = [tensmith.compile(model, threads=threads) for threads in (1, 2)]
+    reference, theirs = tensmith.compile(model, reference=True), onnxruntime.InferenceSession(model)
+    for feeds in runs:
+        got, same = (each.run(*feeds.values())[0] for each in compiled)
+        assert got.tobytes() == same.tobytes()
+        for want in (reference.run(*feeds.values())[0], theirs.run(None, feeds)[0]):
+            assert got.shape == want.shape and got.dtype == want.dtype
+            numpy.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+    return any(kernel.get("schedule") == "scatter" for kernel in compiled[0].describe()["kernels"])
+
+
+def data(draw, dtype, *shape):
+    x = draw.integers(-3, 4, shape)
+    return x.astype(dtype) + (draw.random(shape).astype(dtype) if numpy.dtype(dtype).kind == "f" else dtype(0))
+
+
+@pytest.mark.parametrize("dtype,index", [*((each, numpy.int64) for each in TYPES), (numpy.float32, numpy.int32)])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_rows(dtype, index, reduction):
+    """Breaks where indices that are expanded are not known as those of rows: then no kernel is made."""
+    draw = numpy.random.default_rng(0)
+    model = model_of(dtype, index, [["n", 5], ["e", 1], ["e", 5]], True, reduction)
+    runs = []
+    for rows, updates in [(1, 1), (7, 40), (100, 33), (3, 0)]:
+        # Without a reduction, rows that are named twice are of either update in ONNX Runtime.
+        places = draw.permutation(rows)[:updates] if reduction == "none" else draw.integers(-rows, rows, updates)
+        x, u = data(draw, dtype, rows, 5), data(draw, dtype, len(places), 5)
+        runs.append({"x": x, "i": places.astype(index)[:, None], "u": u})
+    assert agree(model, runs)
+
+
+def test_the_last_update_stays():
+    model = model_of(numpy.float32, numpy.int64, [["n", 2], ["e", 1], ["e", 2]], True, "none")
+    x, u = numpy.zeros((3, 2), numpy.float32), numpy.arange(8, dtype=numpy.float32).reshape(4, 2)
+    for threads in (1, 2):
+        y = tensmith.compile(model, threads=threads)(x, numpy.array([[1], [2], [1], [2]]), u)
+        assert y.tolist() == [[0, 0], [4, 5], [6, 7]]
+
+
+@pytest.mark.parametrize("reduction", ["min", "max"])
+def test_nan_stays(reduction):
+    model = model_of(numpy.float32, numpy.int64, [["n", 1], ["e", 1], ["e", 1]], True, reduction)
+    x, u = numpy.array([[numpy.nan], [1], [2]], numpy.float32), numpy.array([[1], [numpy.nan], [1], [0]], numpy.float32)
+    for reference in (False, True):
+        y = tensmith.compile(model, reference=reference)(x, numpy.array([[0], [1], [1], [2]]), u)
+        assert numpy.isnan(y).ravel().tolist() == [True, True, False]
+
+
+@pytest.mark.parametrize("dtype", [numpy.float32, numpy.int64, numpy.uint8])
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("axis", [0, 1, 2])
+def test_elements(dtype, reduction, axis):
+    draw = numpy.random.default_rng(axis)
+    model = model_of(dtype, numpy.int64, [["a", "b", "c"], ["d", "e", "f"], ["d", "e", "f"]], False, reduction, axis)
+    runs = []
+    for shape, updates in [((4, 3, 5), (2, 3, 4)), ((4, 3, 5), (4, 3, 5)), ((1, 1, 1), (1, 1, 1))]:
+        places = numpy.argsort(draw.random((4, 3, 5)), axis)[tuple(map(slice, updates))] % shape[axis]
+        x, u = draw.integers(0, 4, shape).astype(dtype), draw.integers(0, 4, updates).astype(dtype)
+        runs.append({"x": x, "i": places, "u": u})
+    assert not agree(model, runs)
+
+
+def test_rows_that_are_not_there():
+    model = model_of(numpy.float32, numpy.int64, [["n", 2], ["e", 1], ["e", 2]], True, "max")
+    compiled = tensmith.compile(model)
+    for place in (3, -4):
+        with pytest.raises(tensmith.Error):
+            compiled(numpy.zeros((3, 2), numpy.float32), numpy.array([[0], [place]]), numpy.zeros((2, 2), numpy.float32))
+
+
+def test_parts_of_rows():
+    """Updates narrower than x are no rows of it."""
+    model = model_of(numpy.float32, numpy.int64, [["n", 5], ["e", 1], ["e", 3]], True, "add")
+    draw = numpy.random.default_rng(1)
+    assert not agree(model, [{"x": data(draw, numpy.float32, 6, 5), "i": draw.integers(0, 6, (9, 1)), "u": data(draw, numpy.float32, 9, 3)}])
