@@ -60,7 +60,7 @@ private:
   bool isPartOf(mlir::AffineExpr a, mlir::AffineExpr broadcast) const;
   void assumeParts(mlir::AffineExpr a, mlir::AffineExpr b);
 
-  llvm::DenseMap<mlir::AffineExpr, mlir::AffineExpr> equals_;    // symbols to what they are equal to
+  llvm::DenseMap<mlir::AffineExpr, mlir::AffineExpr> equals_; // symbols to what they are equal to
   llvm::DenseMap<mlir::AffineExpr, mlir::AffineExpr> multiples_; // symbols to 2 * half of them
   llvm::DenseMap<mlir::AffineExpr, int64_t> least_;              // of symbols
   llvm::DenseSet<mlir::AffineExpr> sizes_;

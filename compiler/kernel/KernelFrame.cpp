@@ -70,8 +70,8 @@ struct Frame {
 
   void declareExtent() {
     builder.setInsertionPointToEnd(module.getBody());
-    auto type = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
-                                            {pointer, i64});
+    auto type =
+        LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()), {pointer, i64});
     builder.create<LLVM::LLVMFuncOp>(location, kExtentSymbol, type);
   }
 
@@ -182,8 +182,7 @@ Value grainOf(IndexMath &math, Value work) {
   return math.ceilDiv(math.constant(kWorkOfThread), math.max(work, math.constant(1)));
 }
 
-Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts,
-                                bool checksBounds) {
+Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts, bool checksBounds) {
   Frame frame(kernel);
   if (checksBounds)
     frame.declareExtent();

@@ -94,8 +94,9 @@ Value convElement(graph::ElementContext &context, graph::ConvOp op, ValueRange i
       xAt[firstSpatial + dim] = math.select(fits, at, math.constant(0));
       wAt.push_back(tap[dim]);
     }
-    Value x = readWhere(graph::IndexCode(context), inside, mayBeEmpty,
-                        zeroOf(builder, location, xKernel), [&] { return context.operand(0, xAt); });
+    Value x =
+        readWhere(graph::IndexCode(context), inside, mayBeEmpty, zeroOf(builder, location, xKernel),
+                  [&] { return context.operand(0, xAt); });
     return {emitMultiplyAdd(builder, location, x, isUnsignedOperand(op, 0), context.operand(1, wAt),
                             isUnsignedOperand(op, 1), sum[0])};
   };

@@ -247,8 +247,8 @@ private:
 /// whatever rewrites have made of them.
 class ProveSizes {
 public:
-  explicit ProveSizes(func::FuncOp function) : function_(function), shapes_(function.getContext()) {
-  }
+  explicit ProveSizes(func::FuncOp function)
+      : function_(function), shapes_(function.getContext()) {}
 
   LogicalResult run() {
     graph::SizeFacts facts;

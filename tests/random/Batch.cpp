@@ -203,8 +203,8 @@ private:
                 slowest->seconds);
     std::printf("%lld graphs of %lld nodes in %.0f s: %lld elements compared, %lld of them to less "
                 "than 1 %%; %lld not evaluated, %lld failed\n",
-                (long long)drawn, (long long)nodes, seconds_, (long long)elements,
-                (long long)loose, (long long)skipped, (long long)failed);
+                (long long)drawn, (long long)nodes, seconds_, (long long)elements, (long long)loose,
+                (long long)skipped, (long long)failed);
     return failed == 0 && skipped * 50 <= drawn && (covered || !options_.allOperators);
   }
 
@@ -223,8 +223,8 @@ private:
     }
     module->print(file);
     CheckOptions form = formOf(seed, "");
-    std::printf("  random-graphs --replay %s%s%s%s%s\n", path.c_str(), form.fuse ? "" : " --no-fuse",
-                form.precision == Precision::Exact ? " --exact" : "",
+    std::printf("  random-graphs --replay %s%s%s%s%s\n", path.c_str(),
+                form.fuse ? "" : " --no-fuse", form.precision == Precision::Exact ? " --exact" : "",
                 form.byReference ? " --by-reference" : "",
                 form.checkBounds ? " --check-bounds" : "");
   }

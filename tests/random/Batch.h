@@ -18,7 +18,7 @@ struct BatchOptions {
   bool reduce = true;
   bool checkBounds = false; // of each access of the code
   bool toFirst = false;     // no more after a failure
-  int64_t openRuns = 0; // 0: sizes as drawn; else they are open, and run at so many
+  int64_t openRuns = 0;     // 0: sizes as drawn; else they are open, and run at so many
 };
 
 /// Prints what was found; true where all graphs agree.

@@ -384,9 +384,8 @@ void Generator::finish() {
   SmallVector<Value> outputs;
   // Of what only has its size looked at nothing is computed, and so nothing refused.
   auto isUnread = [](Value value) {
-    return llvm::all_of(value.getUsers(), [](Operation *user) {
-      return isa<graph::ShapeOp, graph::SizeOp>(user);
-    });
+    return llvm::all_of(value.getUsers(),
+                        [](Operation *user) { return isa<graph::ShapeOp, graph::SizeOp>(user); });
   };
   for (Value value : values_)
     if (value.getDefiningOp() && (isUnread(value) || random.chance(0.15)))

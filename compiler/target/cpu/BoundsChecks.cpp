@@ -192,12 +192,10 @@ private:
 
   /// Neither the offset nor its end is taken for small where they wrap around.
   Value *isInside(Value *pointer, Value *bytes, Value *base, Value *extent) {
-    Value *offset =
-        builder_.CreateSub(builder_.CreatePtrToInt(pointer, builder_.getInt64Ty()),
-                           builder_.CreatePtrToInt(base, builder_.getInt64Ty()));
-    return builder_.CreateAnd(
-        builder_.CreateICmpULE(offset, extent),
-        builder_.CreateICmpULE(bytes, builder_.CreateSub(extent, offset)));
+    Value *offset = builder_.CreateSub(builder_.CreatePtrToInt(pointer, builder_.getInt64Ty()),
+                                       builder_.CreatePtrToInt(base, builder_.getInt64Ty()));
+    return builder_.CreateAnd(builder_.CreateICmpULE(offset, extent),
+                              builder_.CreateICmpULE(bytes, builder_.CreateSub(extent, offset)));
   }
 
   void refuseUnless(Value *inside, Instruction *instruction, size_t number) {
@@ -209,14 +207,14 @@ private:
       Value *place = builder_.CreatePtrAdd(base, builder_.getInt64(offset));
       return builder_.CreateLoad(builder_.getPtrTy(), place);
     };
-    Value *fail = field(field(call, offsetof(TensmithCall, services)),
-                        offsetof(TensmithServices, fail));
+    Value *fail =
+        field(field(call, offsetof(TensmithCall, services)), offsetof(TensmithServices, fail));
     auto *type = FunctionType::get(
         builder_.getInt32Ty(), {builder_.getPtrTy(), builder_.getInt32Ty(), builder_.getInt64Ty()},
         /*isVarArg=*/false);
-    builder_.CreateCall(type, fail,
-                        {call, builder_.getInt32(uint32_t(TENSMITH_FAIL_OUTSIDE)),
-                         builder_.getInt64(number)});
+    builder_.CreateCall(
+        type, fail,
+        {call, builder_.getInt32(uint32_t(TENSMITH_FAIL_OUTSIDE)), builder_.getInt64(number)});
     builder_.CreateRetVoid();
     end->eraseFromParent();
   }
@@ -229,10 +227,10 @@ private:
 
 } // namespace
 
-Status checkBounds(Module &module) {
+Result<bool> checkBounds(Module &module) {
   Function *extent = module.getFunction(kernel::kExtentSymbol);
   if (!extent)
-    return {};
+    return false;
   for (Function &function : module)
     if (!function.isDeclaration())
       if (Status status = Checker(function).run(); !status.ok())
@@ -240,7 +238,7 @@ Status checkBounds(Module &module) {
   for (User *call : make_early_inc_range(extent->users()))
     cast<Instruction>(call)->eraseFromParent();
   extent->eraseFromParent();
-  return {};
+  return true;
 }
 
 } // namespace tensmith::target::cpu

@@ -13,8 +13,9 @@
 
 namespace tensmith::target::cpu {
 
-/// Before anything is optimised. A module without calls of `tensmith_kernel.extent` stays as it is.
-/// Internal where an access goes to memory of which none of them speaks.
-Status checkBounds(llvm::Module &module);
+/// Before anything is optimised. Whether there are checks: a module without calls of
+/// `tensmith_kernel.extent` stays as it is. Internal where an access goes to memory of which none
+/// of them speaks.
+Result<bool> checkBounds(llvm::Module &module);
 
 } // namespace tensmith::target::cpu

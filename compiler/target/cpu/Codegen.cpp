@@ -171,10 +171,11 @@ Result<std::string> generate(llvm::Module &module, const Machine &machine,
   if (Status status = nameSymbols(module, options); !status.ok())
     return status;
   setAttributes(module, machine);
-  if (Status status = checkBounds(module); !status.ok())
-    return internalError(options, status.message());
+  auto checked = checkBounds(module);
+  if (!checked.ok())
+    return internalError(options, checked.status().message());
   dump(options, ".ll", [&](llvm::raw_ostream &out) { out << module; });
-  optimize(module, **target);
+  optimize(module, **target, /*loops=*/!*checked);
   compareHalvesWidened(module);
   dump(options, ".opt.ll", [&](llvm::raw_ostream &out) { out << module; });
   dump(options, ".s", [&](llvm::raw_ostream &out) {

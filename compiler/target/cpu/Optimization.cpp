@@ -132,9 +132,9 @@ llvm::TargetLibraryInfoImpl noLibrary(const llvm::Module &module) {
   return library;
 }
 
-void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
+void optimize(llvm::Module &module, llvm::TargetMachine &machine, bool loops) {
   llvm::PassBuilder builder(&machine);
-  llvm::LoopAnalysisManager loops;
+  llvm::LoopAnalysisManager ofLoops;
   llvm::FunctionAnalysisManager functions;
   llvm::CGSCCAnalysisManager components;
   llvm::ModuleAnalysisManager modules;
@@ -142,12 +142,14 @@ void optimize(llvm::Module &module, llvm::TargetMachine &machine) {
   builder.registerModuleAnalyses(modules);
   builder.registerCGSCCAnalyses(components);
   builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, components, modules);
+  builder.registerLoopAnalyses(ofLoops);
+  builder.crossRegisterProxies(ofLoops, functions, components, modules);
   llvm::FunctionPassManager passes;
   addSimplification(passes);
-  addLoops(passes);
-  addVectors(passes);
+  if (loops) {
+    addLoops(passes);
+    addVectors(passes);
+  }
   llvm::ModulePassManager whole;
   whole.addPass(llvm::createModuleToFunctionPassAdaptor(std::move(passes)));
   whole.run(module, modules);

@@ -15,6 +15,8 @@ namespace tensmith::target::cpu {
 /// No name means one of LLVM's library functions: a loop is never turned into a call.
 llvm::TargetLibraryInfoImpl noLibrary(const llvm::Module &module);
 
-void optimize(llvm::Module &module, llvm::TargetMachine &machine);
+/// Without `loops` simplification alone: of code whose accesses are checked, the exits of loops
+/// would be counted ahead, by divisions of 128 bits that are calls.
+void optimize(llvm::Module &module, llvm::TargetMachine &machine, bool loops = true);
 
 } // namespace tensmith::target::cpu
