@@ -9,14 +9,22 @@
 // instead), divisors of integers, exponents, and whatever else an operator looks at when it is
 // emitted. That a number which becomes a code is in its range is noted before its bounds are
 // arguments.
+//
+// So do kernels that differ by where their slices begin, if there are many, as of a layer that a
+// converter has unrolled over the steps of a sequence:
+//
+//   kernel(x) { x[:, 3] @ w }  ->  kernel(x, 3) { gather(x, s) @ w }
 #include "compiler/rewrite/ShareKernels.h"
 
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/AttentionGradient.h"
 #include "compiler/kernel/CanonicalKernel.h"
 
+#include <array>
 #include <cmath>
+#include <map>
 
 using namespace mlir;
 
@@ -61,19 +69,58 @@ SmallVector<graph::ConstantOp> openConstants(graph::KernelOp kernel) {
   return constants;
 }
 
-/// A kernel, and what it is but for its numbers.
+/// Kernels that differ by their slices, below which each stays as it is: a slice that is known is
+/// read by vectors.
+constexpr size_t kManySlices = 8;
+
+/// Whether another part of that dimension could be sliced.
+bool isPart(graph::SliceOp slice, size_t dim) {
+  auto x = cast<RankedTensorType>(slice.getX().getType()),
+       y = cast<RankedTensorType>(slice.getType());
+  return !x.isDynamicDim(dim) && !y.isDynamicDim(dim) && y.getDimSize(dim) < x.getDimSize(dim);
+}
+
+SmallVector<graph::SliceOp> openSlices(graph::KernelOp kernel) {
+  SmallVector<graph::SliceOp> slices;
+  for (auto slice : kernel.getBody().front().getOps<graph::SliceOp>())
+    if (llvm::any_of(llvm::seq<size_t>(0, slice.getStarts().size()),
+                     [&](size_t dim) { return isPart(slice, dim); }))
+      slices.push_back(slice);
+  return slices;
+}
+
+void setStarts(graph::SliceOp slice, llvm::function_ref<int64_t(size_t dim)> start) {
+  SmallVector<int64_t> starts;
+  for (size_t dim = 0; dim < slice.getStarts().size(); ++dim)
+    starts.push_back(start(dim));
+  slice.setStarts(starts);
+}
+
+/// A kernel, and what it is but for its numbers and for where its slices begin.
 struct Member {
   graph::KernelOp kernel;
   SmallVector<graph::ConstantOp> constants; // in the order in which they stand
+  SmallVector<graph::SliceOp> slices;
   std::unique_ptr<CanonicalKernel> structure;
 
-  explicit Member(graph::KernelOp op) : kernel(op), constants(openConstants(op)) {
-    if (constants.empty())
+  explicit Member(graph::KernelOp op)
+      : kernel(op), constants(openConstants(op)), slices(openSlices(op)) {
+    if (constants.empty() && slices.empty())
       return;
     structure = std::make_unique<CanonicalKernel>(op);
     noteBounds(structure->op());
     for (graph::ConstantOp constant : openConstants(structure->op()))
       constant.setValueAttr(cast<ElementsAttr>(Builder(op).getZeroAttr(constant.getType())));
+    for (graph::SliceOp slice : openSlices(structure->op()))
+      setStarts(slice, [&](size_t dim) { return isPart(slice, dim) ? 0 : slice.getStarts()[dim]; });
+  }
+
+  /// Where its slices begin, one after the other.
+  std::vector<int64_t> starts() const {
+    std::vector<int64_t> starts;
+    for (graph::SliceOp slice : slices)
+      llvm::append_range(starts, slice.getStarts());
+    return starts;
   }
 
   static void noteBounds(graph::KernelOp op) {
@@ -97,8 +144,10 @@ public:
   void run() {
     for (auto &[_, groups] : groups_)
       for (std::vector<Member> &group : groups)
-        if (group.size() > 1)
+        if (group.size() >= kManySlices)
           share(group);
+        else
+          shareApart(group);
   }
 
 private:
@@ -112,7 +161,79 @@ private:
     groups.emplace_back().push_back(std::move(member));
   }
 
+  /// Those alone whose slices are the same.
+  void shareApart(std::vector<Member> &group) {
+    std::map<std::vector<int64_t>, std::vector<Member>> equal;
+    for (Member &member : group)
+      equal[member.starts()].push_back(std::move(member));
+    for (auto &[_, members] : equal)
+      share(members);
+  }
+
   void share(std::vector<Member> &group) {
+    shareNumbers(group);
+    for (size_t number = 0; number < group.front().slices.size(); ++number)
+      shareSlices(group, number);
+  }
+
+  /// The dimensions of which the members slice other parts are gathered from.
+  void shareSlices(std::vector<Member> &group, size_t number) {
+    ArrayRef<int64_t> first = group.front().slices[number].getStarts();
+    SmallVector<size_t> differing;
+    for (size_t dim = 0; dim < first.size(); ++dim)
+      if (llvm::any_of(group, [&](Member &member) {
+            return member.slices[number].getStarts()[dim] != first[dim];
+          }))
+        differing.push_back(dim);
+    if (!differing.empty())
+      for (Member &member : group)
+        gather(member.kernel, member.slices[number], differing);
+  }
+
+  void gather(graph::KernelOp kernel, graph::SliceOp slice, ArrayRef<size_t> dims) {
+    OpBuilder builder(slice);
+    graph::ShapeContext shapes(builder.getContext());
+    graph::GraphBuilder graph(builder, shapes, slice.getLoc());
+    auto y = cast<RankedTensorType>(slice.getType());
+    auto sizes = shapes.dims(slice.getX().getType());
+    SmallVector<int64_t> starts(slice.getStarts()), steps(slice.getSteps());
+    bool isWhole = true;
+    for (size_t dim = 0; dim < sizes.size(); ++dim)
+      if (llvm::is_contained(dims, dim)) {
+        starts[dim] = 0;
+        steps[dim] = 1;
+      } else {
+        sizes[dim] = shapes.dims(y)[dim];
+        isWhole &= !isPart(slice, dim) && starts[dim] == 0 && steps[dim] == 1;
+      }
+    Value x = isWhole ? slice.getX() : graph.slice(slice.getX(), starts, steps, sizes);
+    for (size_t dim : dims) {
+      auto first = graph.constant(
+          HostTensor::of<int64_t>(DataType::I64, {1}, std::array{slice.getStarts()[dim]}));
+      Value places = placesBehind(graph, first, y.getDimSize(dim), slice.getSteps()[dim]);
+      auto gathered = graph.create<graph::GatherOp>(
+          {x, places}, graph.named("axis", builder.getI64IntegerAttr(int64_t(dim))));
+      gathered->setAttr(graph::kInRange, builder.getUnitAttr());
+      x = gathered.getY();
+      makeArgument(kernel, first.getDefiningOp<graph::ConstantOp>());
+    }
+    x.setType(y);
+    slice.replaceAllUsesWith(x);
+    slice.erase();
+  }
+
+  static Value placesBehind(graph::GraphBuilder &graph, Value first, int64_t count, int64_t step) {
+    if (count == 1)
+      return first;
+    Type type = RankedTensorType::get({count}, graph.builder.getI64Type());
+    Value places = graph::GraphBuilder::first(graph.createTyped(
+        "iota", type, {}, graph.named("axis", graph.builder.getI64IntegerAttr(0))));
+    if (step != 1)
+      places = graph.binary("mul", places, graph.scalar(graph.builder.getI64Type(), double(step)));
+    return graph.binary("add", places, first);
+  }
+
+  void shareNumbers(std::vector<Member> &group) {
     SmallVector<size_t> differing;
     for (size_t number = 0; number < group.front().constants.size(); ++number)
       if (llvm::any_of(group, [&](Member &member) {
