@@ -12,6 +12,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstdlib>
 #include <functional>
 #include <map>
 #include <optional>
@@ -55,6 +56,8 @@ inline ts_compile_options defaultOptions() {
   ts_compile_options options{};
   options.size = sizeof options;
   options.optimization = 1;
+  const char *checks = std::getenv("TENSMITH_CHECK_BOUNDS");
+  options.check_bounds = checks && *checks == '1';
   return options;
 }
 

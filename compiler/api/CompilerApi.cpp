@@ -613,8 +613,6 @@ void ts_compile_options_init(ts_compile_options *options) {
   *options = {};
   options->size = sizeof(*options);
   options->optimization = 1;
-  const char *checks = std::getenv("TENSMITH_CHECK_BOUNDS");
-  options->check_bounds = checks && *checks == '1';
 }
 
 ts_status *ts_compile_file(const char *path, const ts_compile_options *options,

@@ -13,6 +13,9 @@
 //
 // before: y = add(x: [n], c: [5])                                after: check n = 5;
 //                                                                       y = add(reshape(x): [5], c)
+//
+// At the end, for those who look for faults of rewrites, it is proved that kernels require nothing
+// else (ProveSizes).
 #include "compiler/graph/Checks.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/rewrite/Rewrites.h"

@@ -209,8 +209,7 @@ typedef struct ts_compile_options {
    * other numbers each time. For runs of a module see ts_session_options. */
   const uint64_t *seed;
   /* Not 0: each access of a kernel to memory is checked, and a run fails by one outside of the
-   * kernel's operands, which is a fault of the compiler. Slow. By default as the environment's
-   * TENSMITH_CHECK_BOUNDS says, which is 1 or not there. */
+   * kernel's operands, which is a fault of the compiler. Slow. */
   int check_bounds;
 } ts_compile_options;
 

@@ -509,6 +509,16 @@ def test_check_nan_takes_what_is_given(tmp_path, model):
     tensmith("run", model, "--input", f"x={tmp_path / 'x.npy'}", "--check-nan")
 
 
+@pytest.mark.parametrize("way", ["option", "environment"])
+def test_check_bounds(tmp_path, monkeypatch, way):
+    """Breaks where kernels don't state where their operands end: nothing is checked then."""
+    if way == "environment":
+        monkeypatch.setenv("TENSMITH_CHECK_BOUNDS", "1")
+    words = ["--check-bounds"] if way == "option" else []
+    tensmith("compile", chain(tmp_path / "a.onnx", 0), "-o", tmp_path / "m.so", "--dump-ir", tmp_path / "ir", *words)
+    assert "tensmith_kernel.extent" in (tmp_path / "ir/kernel-000.mlir").read_text()
+
+
 def test_verify_each_pass(tmp_path):
     tensmith("compile", chain(tmp_path / "a.onnx", 0), "-o", tmp_path / "m.so", "--verify-each-pass")
 

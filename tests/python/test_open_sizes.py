@@ -208,3 +208,18 @@ def test_grouped_queries_with_a_past_of_open_length():
         feed |= {"lengths": numpy.full(batch, past + length - 1, numpy.int32), "total": numpy.array([past + length], numpy.int32)}
         for got, wanted in zip(compiled.run(*[feed[port["name"]] for port in compiled.inputs]), session.run(None, feed)):
             numpy.testing.assert_allclose(got, wanted, rtol=1e-3, atol=1e-3)
+
+
+# Breaks where the convolution that does a transposed one asks for a window that an image without rows doesn't have.
+def test_a_transposed_convolution_of_no_rows():
+    w = numpy.ones((3, 2, 2, 2), "float32")
+    graph = helper.make_graph(
+        [helper.make_node("ConvTranspose", ["x", "w"], ["y"], strides=[2, 2])], "up",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, "h", 5])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [helper.make_tensor("w", TensorProto.FLOAT, w.shape, w.ravel())])  # fmt: skip
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    model = tensmith.compile(data, threads=1)
+    for rows in (0, 2):
+        (y,) = model.run(x=numpy.ones((1, 3, rows, 5), "float32"))
+        assert y.shape == (1, 2, 2 * rows, 10) and (y == 3).all()

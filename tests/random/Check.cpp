@@ -18,9 +18,6 @@ constexpr int kNoisySamples = 4;
 // The compiled code's roundings are one more sample; so many times the largest deviation of the
 // others is not reached by chance.
 constexpr double kSpread = 8;
-// What multiplied noise to more than this share of a value did so in many steps, each by another
-// factor (a recurrence of 64): it spreads as much in the exponent.
-constexpr double kChaos = 0.01;
 
 /// What one run of the graph should give: the reference's results, and how far each float may be
 /// off (infinite where the noise made or unmade an infinity or NaN).
@@ -54,8 +51,7 @@ void widen(std::vector<double> &tolerance, const HostTensor &result, const HostT
     double exactly = result.getDouble(k), own = deviation(exactly, noisy.getDouble(k));
     double rounding =
         exact || !std::isfinite(exactly) ? 0 : 4 * epsilonOf(result.type()) * std::abs(exactly);
-    double spread = own > kChaos / kSpread * std::abs(exactly) ? kSpread * kSpread : kSpread;
-    tolerance[size_t(k)] = std::max(tolerance[size_t(k)], spread * own + rounding);
+    tolerance[size_t(k)] = std::max(tolerance[size_t(k)], kSpread * own + rounding);
   }
 }
 

@@ -4,6 +4,7 @@
 #include "compiler/graph/Constants.h"
 
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/SaveAndRestore.h"
 
 #include <cmath>
 
@@ -290,6 +291,11 @@ Value Generator::like(Type wanted, ArrayRef<AffineExpr> dims, StringRef kind) {
       return fitting[size_t(random.integer(0, int64_t(fitting.size()) - 1))];
   }
   return fresh(wanted, dims, kind, random.chance(0.4));
+}
+
+Value Generator::finiteLike(Type wanted, ArrayRef<AffineExpr> dims) {
+  llvm::SaveAndRestore finite(special_, false);
+  return like(wanted, dims);
 }
 
 Value Generator::fresh(Type wanted, ArrayRef<AffineExpr> dims, StringRef kind, bool constant) {

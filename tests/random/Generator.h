@@ -32,6 +32,8 @@ public:
   /// Of that shape.
   mlir::Value like(mlir::Type element, llvm::ArrayRef<mlir::AffineExpr> dims,
                    llvm::StringRef kind = {});
+  /// The same, of finite numbers where it is a new one.
+  mlir::Value finiteLike(mlir::Type element, llvm::ArrayRef<mlir::AffineExpr> dims);
   mlir::Value fresh(mlir::Type element, llvm::ArrayRef<mlir::AffineExpr> dims,
                     llvm::StringRef kind = {}, bool constant = false);
   mlir::Value integers(llvm::ArrayRef<int64_t> values);

@@ -70,8 +70,8 @@ Operation *conv(Generator &g, StringRef name) {
   else
     attributes.push_back(g.flag("channels_last", last));
   Value bias = g.chance(0.5) ? g.like(type, g.size(outputs)) : g.none();
-  // An infinite weight beside the image is one of many that are multiplied by zeros.
-  Value weight = g.like(type, weights, "small");
+  // An infinite weight beside the image is multiplied by zeros.
+  Value weight = g.finiteLike(type, weights);
   return g.create(name, {x, weight, bias}, attributes);
 }
 

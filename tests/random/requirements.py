@@ -10,13 +10,14 @@ operand. The exit status is 1 where a requirement can be left out and no graph f
 """
 
 import argparse
+import os
 import pathlib
 import subprocess
 import sys
 import tempfile
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-PROGRAM = FOLDER.parents[1] / "build/dev/test/random-graphs"
+PROGRAM = pathlib.Path(os.environ.get("TENSMITH_BUILD", FOLDER.parents[1] / "build/dev")) / "test/random-graphs"
 
 # The messages, as far as they tell one requirement from the others, and no further.
 REQUIREMENTS = (
