@@ -12,14 +12,17 @@ std::optional<AttentionScores> scoresOf(Operation *root) {
   return fits ? std::move(scores) : std::nullopt;
 }
 
-void AttentionRows::fill(Value batch, Value firstRow, int64_t height, Value slot) {
+void AttentionRows::fill(Value batch, const RowGroup &group, Value slotOfTile) {
+  TileRows rows(math_, group, slotOfTile);
   Value one = math_.constant(1), zero = math_.constant(0);
   tiles_.beginPrefetch(zero, one, one);
-  tiles_.beginRows(batch, firstRow, height, slot);
-  emitFor(math_, zero, extents_.panels, one, [&](Value panel) { tiles_.emitPanel(panel); });
-  emitFor(math_, zero, math_.constant(height), one, [&](Value row) {
-    SmallVector<Value> outer = rowIndices(batch, math_.add(firstRow, row));
-    finishRow(outer, copies_.copiedRow(math_.add(slot, row)));
+  tiles_.beginRows(batch, rows);
+  emitFor(math_, zero, extents_.panels, one,
+          [&](Value panel) { tiles_.emitPanel(panel, /*masked=*/!group.isWhole); });
+  Value count = group.count ? group.count : math_.constant(group.height);
+  emitFor(math_, zero, count, one, [&](Value row) {
+    SmallVector<Value> outer = rowIndices(batch, math_.add(group.first, row));
+    finishRow(outer, copies_.copiedRow(math_.add(rows.slots.front(), row)));
   });
 }
 

@@ -29,7 +29,7 @@ public:
         sweep_(emitter, extents_.columns, machine.lanes(4)) {}
 
   /// A tile of them: products with all keys, then, while they are in the nearest cache, the rest.
-  void fill(mlir::Value batch, mlir::Value firstRow, int64_t height, mlir::Value slot);
+  void fill(mlir::Value batch, const RowGroup &group, mlir::Value slotOfTile);
 
 private:
   mlir::Type f32() { return emitter_.builder().getF32Type(); }

@@ -4,8 +4,6 @@
 
 #include "compiler/kernel/KernelFrame.h"
 
-#include "mlir/Dialect/SCF/IR/SCF.h"
-
 using namespace mlir;
 
 namespace tensmith::kernel {
@@ -43,15 +41,17 @@ Value bytesForRows(IndexMath &math, const MachineShape &machine, Value panelByte
 } // namespace
 
 void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
+  // Of few tiles, one with few rows would keep a core waiting for another's.
+  constexpr int64_t kFewTiles = 16;
   height = tileHeight;
-  knownRows = wholeTiles ? std::nullopt : constantIndex(rows);
-  if (!knownRows) {
+  auto known = constantIndex(rows);
+  int64_t count = std::max<int64_t>(llvm::divideCeil(known.value_or(0), height), 1);
+  if (wholeTiles || !known || count > kFewTiles) {
     tiles = math.ceilDiv(rows, math.constant(height));
     return;
   }
-  int64_t count = std::max<int64_t>((*knownRows + height - 1) / height, 1);
-  height = std::max<int64_t>((*knownRows + count - 1) / count, 1);
-  highTiles = *knownRows - count * (height - 1);
+  height = std::max<int64_t>(llvm::divideCeil(*known, count), 1);
+  highTiles = *known - count * (height - 1);
   tiles = math.constant(count);
 }
 
@@ -256,9 +256,9 @@ Blocking Blocking::ofRows(IndexMath &math, Value rows, int64_t height) {
 }
 
 Value Blocking::firstRow(IndexMath &math, Value tile) const {
-  if (!knownRows)
+  if (!highTiles)
     return math.min(math.mul(tile, height), rows);
-  return math.add(math.mul(tile, height - 1), math.min(tile, math.constant(highTiles)));
+  return math.add(math.mul(tile, height - 1), math.min(tile, math.constant(*highTiles)));
 }
 
 void Blocking::cutItems(IndexMath &math, const Schedule &asked) {
@@ -289,43 +289,82 @@ Schedule Blocking::schedule() const {
   return result;
 }
 
-void emitRowTile(IndexMath &math, const Blocking &blocking, Value number,
-                 llvm::function_ref<void(Value, int64_t)> tile) {
-  int64_t height = blocking.height;
-  if (blocking.knownRows) {
-    auto tiles = *constantIndex(blocking.tiles);
-    Value high = math.mul(number, height);
-    if (*blocking.knownRows == 0)
-      return;
-    if (blocking.highTiles == tiles)
-      return tile(high, height);
-    Value low = math.add(math.mul(number, height - 1), blocking.highTiles);
-    emitIf(
-        math, math.less(number, math.constant(blocking.highTiles)), [&] { tile(high, height); },
-        [&] { tile(low, height - 1); });
-    return;
+static void emitInParts(IndexMath &math, Value first, Value left, int64_t highest,
+                        llvm::function_ref<void(const RowGroup &)> emit) {
+  Value within = math.constant(0);
+  for (int64_t part = highest; part > 0; part /= 2) {
+    Value end = math.sub(left, math.rem(left, math.constant(part)));
+    emitIf(math, math.less(within, end), [&] {
+      emit({.first = math.add(first, within), .height = part, .within = within, .isWhole = false});
+    });
+    within = end;
   }
+}
+
+/// `left` rows, which are at most `height`, by code for so many or for half of them.
+static void emitPadded(IndexMath &math, Value first, Value left, int64_t height,
+                       llvm::function_ref<void(const RowGroup &)> emit) {
+  int64_t half = height / 2;
+  auto emitAll = [&] {
+    bool isExact = half + 1 == height || constantIndex(left) == height;
+    emit({.first = first,
+          .height = height,
+          .count = isExact ? Value() : left,
+          .least = isExact ? height : half + 1,
+          .isWhole = false});
+  };
+  if (half == 0)
+    return emitAll();
+  emitIf(math, math.less(math.constant(half), left), emitAll,
+         [&] { emitPadded(math, first, left, half, emit); });
+}
+
+void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTile last,
+                 llvm::function_ref<void(const RowGroup &)> emit) {
+  int64_t height = blocking.height;
+  auto known = constantIndex(blocking.rows);
   Value first = math.mul(number, height);
-  Value left = math.sub(blocking.rows, first);
-  Value full = math.less(math.constant(height - 1), left);
-  emitIf(
-      math, full, [&] { tile(first, height); },
-      [&] {
-        SmallVector<int64_t> cases;
-        for (int64_t rest = 1; rest < height; ++rest)
-          cases.push_back(rest);
-        auto choice = math.builder.create<scf::IndexSwitchOp>(math.location, TypeRange{}, left,
-                                                              cases, cases.size());
-        OpBuilder::InsertionGuard guard(math.builder);
-        for (auto [region, rest] : llvm::zip_equal(choice.getCaseRegions(), cases)) {
-          math.builder.setInsertionPointToStart(&region.emplaceBlock());
-          auto end = math.builder.create<scf::YieldOp>(math.location);
-          math.builder.setInsertionPoint(end);
-          tile(first, rest);
-        }
-        math.builder.setInsertionPointToStart(&choice.getDefaultRegion().emplaceBlock());
-        math.builder.create<scf::YieldOp>(math.location);
-      });
+  auto emitFull = [&] { emit({.first = first, .height = height}); };
+  if (known == 0)
+    return;
+  if ((known && *known % height == 0) || height == 1)
+    return emitFull();
+  if (blocking.highTiles) {
+    Value low = math.add(math.mul(number, height - 1), *blocking.highTiles);
+    return emitIf(math, math.less(number, math.constant(*blocking.highTiles)), emitFull,
+                  [&] { emit({.first = low, .height = height - 1}); });
+  }
+  auto power = int64_t(llvm::bit_floor(uint64_t(height - 1)));
+  // Of known sizes, of which there are many tiles, the height of the last one.
+  auto rest = known ? std::optional(*known % height) : std::nullopt;
+  Value left = rest ? math.constant(*rest) : math.sub(blocking.rows, first);
+  if (last == LastTile::Padded && !known) {
+    auto emitAlmostFull = [&] {
+      Value count = math.min(left, math.constant(height));
+      emit({.first = first, .height = height, .count = count, .least = power + 1});
+    };
+    return emitIf(math, math.less(math.constant(power), left), emitAlmostFull,
+                  [&] { emitPadded(math, first, left, power, emit); });
+  }
+  Value isFull = math.less(number, math.div(blocking.rows, math.constant(height)));
+  emitIf(math, isFull, emitFull, [&] {
+    last == LastTile::Padded ? emitPadded(math, first, left, llvm::PowerOf2Ceil(*rest), emit)
+                             : emitInParts(math, first, left, power, emit);
+  });
+}
+
+TileRows::TileRows(IndexMath &math, const RowGroup &group, Value slotOfTile) {
+  Value slot = group.within ? math.add(slotOfTile, group.within) : slotOfTile;
+  for (int64_t row = 0; row < group.height; ++row) {
+    Value place = math.constant(row), there;
+    if (group.count && row >= group.least) {
+      there = math.less(place, group.count);
+      place = math.min(place, math.sub(group.count, math.constant(1)));
+    }
+    numbers.push_back(math.add(group.first, place));
+    slots.push_back(math.add(slot, place));
+    isThere.push_back(there);
+  }
 }
 
 } // namespace tensmith::kernel

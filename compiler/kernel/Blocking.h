@@ -50,8 +50,9 @@ struct ProductExtents {
 
 struct Blocking {
   int64_t height; // of a full tile
-  std::optional<int64_t> knownRows;
-  int64_t highTiles = 0; // where rows are known: so many tiles of `height`, the rest of height - 1
+  /// Where rows are known and tiles few: so many tiles of `height`, the others of one row less.
+  /// Else all but the last one are of `height`.
+  std::optional<int64_t> highTiles;
   mlir::Value rows, tiles, panels, batch; // extents
   mlir::Value tileBlock, panelBlock;      // of an item
   mlir::Value tileBlocks, panelBlocks;    // their numbers
@@ -93,8 +94,40 @@ private:
                     mlir::Value weights);
 };
 
-/// Calls `tile(first row, height)` for row tile `number`: once for each height that occurs.
-void emitRowTile(IndexMath &math, const Blocking &blocking, mlir::Value number,
-                 llvm::function_ref<void(mlir::Value, int64_t)> tile);
+/// Rows of a tile that one piece of code computes: `height` of them, or fewer.
+struct RowGroup {
+  mlir::Value first; // row
+  int64_t height;
+  /// Fewer may be there: `count`, or null, but at least so many.
+  mlir::Value count = {};
+  int64_t least = height;
+  mlir::Value within = {}; // rows of the tile before it; null: none
+  bool isWhole = true;     // whether most tiles are computed by it
+};
+
+/// What becomes of the last tile where sizes are open and it has any height: code for each one
+/// would be more than twice the code of a full one.
+enum class LastTile {
+  /// The code for the next higher power of 2, or for a full tile, in which the last row stands for
+  /// those that are missing: what the rows are multiplied with is read once.
+  Padded,
+  /// Parts of 2^n rows each: for what can't be computed twice.
+  InParts,
+};
+
+/// Calls `emit` for the rows of tile `number`, once for each group that occurs.
+void emitRowTile(IndexMath &math, const Blocking &blocking, mlir::Value number, LastTile last,
+                 llvm::function_ref<void(const RowGroup &)> emit);
+
+/// The rows of a group, and their places among those that a thread has in its memory.
+struct TileRows {
+  TileRows() = default;
+  TileRows(IndexMath &math, const RowGroup &group, mlir::Value slotOfTile);
+
+  size_t size() const { return numbers.size(); }
+
+  llvm::SmallVector<mlir::Value> numbers, slots; // the last one's also of those that are missing
+  llvm::SmallVector<mlir::Value> isThere;        // null: it is
+};
 
 } // namespace tensmith::kernel

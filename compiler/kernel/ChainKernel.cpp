@@ -72,7 +72,7 @@ private:
     Value tiles = math_.ceilDiv(count, math_.constant(height_));
     Value high = math_.sub(count, math_.mul(tiles, height_ - 1));
     auto emitTile = [&](Value panel, Value row, int64_t height) {
-      tiles_->beginRows(zero, row, height, zero);
+      tiles_->beginRows(zero, TileRows(math_, {.first = row, .height = height}, zero));
       tiles_->emitPanel(panel);
     };
     emitFor(math_, zero, extents_->panels, one, [&](Value panel) {

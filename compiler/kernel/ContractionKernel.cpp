@@ -117,7 +117,7 @@ Value takeScratch(ElementEmitter &emitter, const Contraction &contraction, const
 
 /// Rows of a tile, from a slot of the copy on: a part of them, or their elements at k.
 using CopyTile =
-    std::function<void(Value batch, Value row, int64_t height, Value slot, Value k, size_t part)>;
+    std::function<void(Value batch, const RowGroup &rows, Value slotOfTile, Value k, size_t part)>;
 
 void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, TileEmitter &tiles,
               MatrixTile *unit, const Item &item, Value sums, const CopyTile &copy) {
@@ -131,19 +131,21 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
     Value whole = math.mul(math.div(count, math.constant(kRowsAtOnce)), kRowsAtOnce);
     auto copySome = [&](Value begin, Value end, int64_t rows) {
       emitFor(math, begin, end, math.constant(rows), [&](Value row) {
-        copy(item.batch, math.add(first, row), rows, math.add(slot, row), k, part);
+        copy(item.batch, {.first = math.add(first, row), .height = rows}, math.add(slot, row), k,
+             part);
       });
     };
     copySome(math.constant(0), whole, kRowsAtOnce);
     copySome(whole, count, 1);
   };
+  // The rows of a column that is turned are one load.
+  LastTile last = source.turns() ? LastTile::InParts : LastTile::Padded;
   auto copyTiles = [&](Value k, size_t part = 0) {
     emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
       if (unit)
         return copyRows(blocking.firstRow(math, t), rowsOf(t), slot(t), k, part);
-      emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
-        copy(item.batch, row, height, slot(t), k, part);
-      });
+      emitRowTile(math, blocking, t, last,
+                  [&](const RowGroup &rows) { copy(item.batch, rows, slot(t), k, part); });
     });
   };
   if (source.turns())
@@ -166,9 +168,9 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
           return tiles.emitPanel(panel);
         }
         tiles.beginPrefetch(math.sub(t, item.tile), count, blocking.tileBlock);
-        emitRowTile(math, blocking, t, [&](Value row, int64_t height) {
-          tiles.beginRows(item.batch, row, height, slot(t));
-          tiles.emitPanel(panel);
+        emitRowTile(math, blocking, t, last, [&](const RowGroup &rows) {
+          tiles.beginRows(item.batch, TileRows(math, rows, slot(t)));
+          tiles.emitPanel(panel, /*masked=*/!rows.isWhole);
         });
       });
     });
@@ -228,19 +230,19 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
       storeResults(emitter, kernel, results, at, row);
     };
     TileEmitter tiles(emitter, kernel, contraction, machine, source, extents, store);
-    CopyTile copy = [&](Value batch, Value row, int64_t height, Value slot, Value k, size_t part) {
+    CopyTile copy = [&](Value batch, const RowGroup &rows, Value slot, Value k, size_t part) {
       if (k)
-        source.copyColumn(batch, rowNumbers(math, row, height), slot, k);
+        source.copyColumn(batch, TileRows(math, rows, slot), k);
       else
-        source.copyTile(batch, rowNumbers(math, row, height), slot, part);
+        source.copyTile(batch, TileRows(math, rows, slot), part);
     };
     std::optional<Contraction> product;
     std::optional<AttentionRows> rows;
     if (auto scores = scoresOf(contraction.root)) {
       product = matchContraction(scores->product);
       rows.emplace(emitter, kernel, *scores, *product, contraction.left, machine, source);
-      copy = [&](Value batch, Value row, int64_t height, Value slot, Value, size_t) {
-        rows->fill(batch, row, height, slot);
+      copy = [&](Value batch, const RowGroup &group, Value slot, Value, size_t) {
+        rows->fill(batch, group, slot);
       };
     }
     auto items = [&] {

@@ -121,10 +121,10 @@ Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const Mac
       Value vector = math.mul(at[2], blocking.panelBlock);
       Value lastVector = math.min(math.add(vector, blocking.panelBlock), blocking.panels);
       emitFor(math, tile, last, one, [&](Value number) {
-        emitRowTile(math, blocking, number, [&](Value column, int64_t height) {
-          Value pixel = math.add(line, column);
-          grouped ? tiles.emitVectors(pixel, height, vector, lastVector)
-                  : tiles.emit(pixel, height);
+        emitRowTile(math, blocking, number, LastTile::InParts, [&](const RowGroup &columns) {
+          Value pixel = math.add(line, columns.first);
+          grouped ? tiles.emitVectors(pixel, columns.height, vector, lastVector)
+                  : tiles.emit(pixel, columns.height);
         });
       });
     });

@@ -35,6 +35,9 @@ enum class BfloatProducts { None, Widened, Dot, Tiles };
 struct MachineShape {
   int64_t vectorBytes = 32;
   int64_t vectorRegisters = 16;
+  /// Whether any instruction takes a mask at no cost (AVX-512), and not masked loads and stores
+  /// alone.
+  bool maskRegisters = false;
   int64_t l1Bytes = 32 << 10;
   int64_t l2Bytes = 512 << 10;
   // For estimates, in cycles of one core that multiplies and adds two vectors in each: measured

@@ -225,8 +225,23 @@ Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts, b
   return result;
 }
 
+/// How often a loop runs, as far as that is known.
+static std::optional<int64_t> trips(Value begin, Value end, Value step) {
+  auto from = constantIndex(begin), to = constantIndex(end), by = constantIndex(step);
+  if (from && to && *from >= *to)
+    return 0;
+  if (!from || !to || !by)
+    return std::nullopt;
+  return llvm::divideCeil(*to - *from, *by);
+}
+
 void emitFor(IndexMath &math, Value begin, Value end, Value step,
              llvm::function_ref<void(Value)> body) {
+  auto known = trips(begin, end, step);
+  if (known == 1)
+    body(begin);
+  if (known && *known <= 1)
+    return;
   auto loop = math.builder.create<scf::ForOp>(math.location, begin, end, step);
   OpBuilder::InsertionGuard guard(math.builder);
   math.builder.setInsertionPoint(loop.getBody()->getTerminator());
@@ -240,6 +255,11 @@ SmallVector<Value> emitReduction(IndexMath &math, Value begin, Value end, Value 
     emitFor(math, begin, end, step, [&](Value index) { body(index, {}); });
     return {};
   }
+  auto known = trips(begin, end, step);
+  if (known == 0)
+    return SmallVector<Value>(initial);
+  if (known == 1)
+    return body(begin, initial);
   auto loop = math.builder.create<scf::ForOp>(math.location, begin, end, step, initial);
   OpBuilder::InsertionGuard guard(math.builder);
   math.builder.setInsertionPointToEnd(loop.getBody());
@@ -250,6 +270,8 @@ SmallVector<Value> emitReduction(IndexMath &math, Value begin, Value end, Value 
 
 void emitIf(IndexMath &math, Value condition, llvm::function_ref<void()> then,
             llvm::function_ref<void()> otherwise) {
+  if (auto known = constantIndex(condition))
+    return *known ? then() : otherwise ? otherwise() : void();
   auto branch = math.builder.create<scf::IfOp>(math.location, condition, bool(otherwise));
   OpBuilder::InsertionGuard guard(math.builder);
   math.builder.setInsertionPoint(branch.thenBlock()->getTerminator());

@@ -58,13 +58,6 @@ Extents::Extents(IndexMath &math, const SizeValues &sizes, const Contraction &co
   }
 }
 
-SmallVector<Value> rowNumbers(IndexMath &math, Value first, int64_t height) {
-  SmallVector<Value> rows;
-  for (int64_t row = 0; row < height; ++row)
-    rows.push_back(math.add(first, row));
-  return rows;
-}
-
 TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
                          const Contraction &contraction, const MachineShape &machine,
                          RowSource &source, const Extents &extents, Finish finish)
@@ -73,17 +66,16 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
       l2Bytes_(machine.l2Bytes), linesAhead_(machine.linesAhead),
       vectorRegisters_(machine.vectorRegisters),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
-      byteProducts_(machine.byteProducts), joins_(storesHalves(kernel, contraction)),
-      bfloatProducts_(machine.bfloatProducts),
+      masksAreFree_(machine.maskRegisters), byteProducts_(machine.byteProducts),
+      joins_(storesHalves(kernel, contraction)), bfloatProducts_(machine.bfloatProducts),
       outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
   readResultShapedOperandsByOffset();
 }
 
-void TileEmitter::beginRows(Value batch, Value firstRow, int64_t height, Value slot) {
+void TileEmitter::beginRows(Value batch, const TileRows &rows) {
   batch_ = batch;
-  slot_ = slot;
-  rows_ = rowNumbers(math_, firstRow, height);
-  source_.beginTile(batch, rows_, slot);
+  rows_ = rows;
+  source_.beginTile(batch, rows_);
 }
 
 void TileEmitter::beginMatrixRows(MatrixTile &tile, Value batch, Value firstRow, Value count,
@@ -124,9 +116,11 @@ void TileEmitter::beginPrefetch(Value tile, Value tiles, Value most) {
   isAlone_ = math_.less(tiles, math_.constant(2));
 }
 
-void TileEmitter::emitPanel(Value panel) {
+void TileEmitter::emitPanel(Value panel, bool masked) {
   auto columns = constantIndex(extents_.columns);
   int64_t width = contraction_.width, vectors = width / lanes_;
+  if (masked && (!columns || (*columns > width && *columns % width != 0)))
+    return emitTile(panel, vectors, /*masked=*/vectors);
   if (!columns) {
     Value end = math_.mul(math_.add(panel, 1), width);
     return emitIf(
@@ -137,9 +131,12 @@ void TileEmitter::emitPanel(Value panel) {
   int64_t rest = *columns % width;
   if (rest == 0)
     return emitTile(panel, vectors, 0);
+  int64_t ofRest = llvm::divideCeil(rest, lanes_);
+  if (masksAreFree_ && ofRest == vectors)
+    return emitTile(panel, vectors, /*masked=*/1);
   Value last = math_.constant(*columns / width);
   Value full = math_.less(panel, last);
-  auto partial = [&] { emitTile(panel, (rest + lanes_ - 1) / lanes_, rest % lanes_ ? 1 : 0); };
+  auto partial = [&] { emitTile(panel, ofRest, rest % lanes_ ? 1 : 0); };
   if (*columns < width)
     return partial();
   emitIf(math_, full, [&] { emitTile(panel, vectors, 0); }, partial);
@@ -164,24 +161,22 @@ void TileEmitter::readResultShapedOperandsByOffset() {
 
 void TileEmitter::emitMatrixTile(Value panel, int64_t vectors, int64_t masked) {
   matrix_.tile->emitSums(panel, panelStart(panel), vectors * lanes_);
-  auto finish = [&](ArrayRef<Value> numbers, Value first) {
-    rows_.assign(numbers.begin(), numbers.end());
-    slot_ = math_.add(matrix_.slot, first);
+  auto finish = [&](Value number, Value first, int64_t count) {
+    rows_ = TileRows(math_, {.first = number, .height = count}, math_.add(matrix_.slot, first));
     SmallVector<Value> sums;
-    for (size_t row = 0; row < numbers.size(); ++row)
+    for (int64_t row = 0; row < count; ++row)
       for (int64_t v = 0; v < vectors; ++v)
-        sums.push_back(matrix_.tile->sums(math_.add(first, int64_t(row)), v * lanes_));
+        sums.push_back(matrix_.tile->sums(math_.add(first, row), v * lanes_));
     finishTile(panel, sums, vectors, masked);
   };
   if (source_.pads())
     return emitFor(math_, math_.constant(0), matrix_.count, math_.constant(1), [&](Value row) {
       Value inside, number = source_.resultRow(math_.add(matrix_.first, row), inside);
-      emitIf(math_, inside, [&] { finish(number, row); });
+      emitIf(math_, inside, [&] { finish(number, row, 1); });
     });
   auto finishRows = [&](Value begin, Value end, int64_t count) {
-    emitFor(math_, begin, end, math_.constant(count), [&](Value first) {
-      finish(rowNumbers(math_, math_.add(matrix_.first, first), count), first);
-    });
+    emitFor(math_, begin, end, math_.constant(count),
+            [&](Value first) { finish(math_.add(matrix_.first, first), first, count); });
   };
   constexpr int64_t kRowsAtOnce = 2; // what one waits for, another does
   Value whole = math_.mul(math_.div(matrix_.count, math_.constant(kRowsAtOnce)), kRowsAtOnce);
@@ -209,8 +204,8 @@ void TileEmitter::finishTile(Value panel, ValueRange sums, int64_t vectors, int6
   Value first = math_.mul(panel, contraction_.width);
   Value column =
       contraction_.conv() ? math_.add(math_.mul(batch_, extents_.columns), first) : first;
-  for (auto [row, number] : llvm::enumerate(rows_)) {
-    beginResultRow(number);
+  auto finishRow = [&](size_t row) {
+    beginResultRow(rows_.numbers[row]);
     for (int64_t v = 0; v < vectors; ++v) {
       Value mask = v >= vectors - masked ? maskFrom(math_.add(first, v * lanes_)) : Value();
       Value sum = sums[row * vectors + v], at = math_.add(column, v * lanes_);
@@ -218,7 +213,12 @@ void TileEmitter::finishTile(Value panel, ValueRange sums, int64_t vectors, int6
         sum = joined(sum, sums[row * vectors + ++v]);
       finishVector(row, sum, at, mask);
     }
-  }
+  };
+  for (size_t row = 0; row < rows_.size(); ++row)
+    if (Value isThere = rows_.isThere[row])
+      emitIf(math_, isThere, [&] { finishRow(row); });
+    else
+      finishRow(row);
 }
 
 Value TileEmitter::joined(Value low, Value high) {
@@ -251,7 +251,7 @@ void TileEmitter::finishVector(size_t row, Value sum, Value column, Value mask) 
     sum = emitSum(sum, bias);
   }
   emitter_.define(contraction_.root->getResult(0), [sum](const Position &) { return sum; });
-  finish_(at, math_.add(slot_, row), row_);
+  finish_(at, rows_.slots[row], row_);
 }
 
 SmallVector<Value> TileEmitter::zeros(int64_t vectors) {
@@ -282,7 +282,7 @@ SmallVector<Value> TileEmitter::withWaitingSums(Value panel, ArrayRef<Value> sum
 
 Value TileEmitter::waitingSum(Value panel, size_t number, int64_t vectors) {
   Value lines = math_.mul(math_.sub(panel, part_.firstPanel), part_.rows);
-  Value line = math_.add(lines, math_.add(slot_, int64_t(number) / vectors));
+  Value line = math_.add(lines, rows_.slots[number / vectors]);
   Value place = math_.add(math_.mul(line, contraction_.width), number % vectors * lanes_);
   return elementPointer(math_, contraction_.accumulator, part_.sums, place);
 }

@@ -21,9 +21,6 @@ struct Extents {
   Extents(IndexMath &math, const SizeValues &sizes, const Contraction &contraction);
 };
 
-/// `height` row numbers from `first` on.
-llvm::SmallVector<mlir::Value> rowNumbers(IndexMath &math, mlir::Value first, int64_t height);
-
 /// A part of the sums of one item, and where they wait for the next part.
 struct DepthPart {
   mlir::Value begin, end;
@@ -44,7 +41,7 @@ public:
               Finish finish);
 
   /// Places of the tile's rows in the results, and of the rows of A.
-  void beginRows(mlir::Value batch, mlir::Value firstRow, int64_t height, mlir::Value slot);
+  void beginRows(mlir::Value batch, const TileRows &rows);
 
   /// The same of a tile of the matrix unit, of `count` rows.
   void beginMatrixRows(MatrixTile &tile, mlir::Value batch, mlir::Value firstRow, mlir::Value count,
@@ -56,8 +53,9 @@ public:
   /// What follows is this part of the sums.
   void beginPart(const DepthPart &part) { part_ = part; }
 
-  /// One tile of the rows begun, against a panel.
-  void emitPanel(mlir::Value panel);
+  /// One tile of the rows begun, against a panel. Masked, one code does panels that are cut off at
+  /// the results' width and those that aren't: for rows that come seldom.
+  void emitPanel(mlir::Value panel, bool masked = false);
 
 private:
   /// Operands of the results' shape lie where the results do: no indices have to be taken apart for
@@ -170,13 +168,15 @@ private:
   const Extents &extents_;
   Finish finish_;
   int64_t l1Bytes_, l2Bytes_, linesAhead_, vectorRegisters_, lanes_;
+  bool masksAreFree_;
   ByteProducts byteProducts_;
   int64_t fetchedLines_ = 1, fetchedLinesOfFull_ = 1; // in a step; of a tile with all its rows
   int fetchedLevel_ = 0;                              // of caches
   bool joins_;                                        // two vectors of sums are finished together
   BfloatProducts bfloatProducts_;
-  llvm::SmallVector<mlir::Value> outDims_, rows_, prefix_;
-  mlir::Value batch_, row_, tile_, step_, isAlone_, slot_;
+  llvm::SmallVector<mlir::Value> outDims_, prefix_;
+  TileRows rows_;
+  mlir::Value batch_, row_, tile_, step_, isAlone_;
   DepthPart part_;
   struct {
     MatrixTile *tile = nullptr; // null: the tile is one of registers

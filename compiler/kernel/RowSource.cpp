@@ -243,7 +243,7 @@ Value RowSource::pitch() {
 Value RowSource::evenRow(Value batch, Value row, Value slot) {
   if (pads())
     return elementPointer(math_, math_.builder.getI8Type(), scratch_, math_.mul(slot, pitch()));
-  beginTile(batch, row, slot);
+  beginTile(batch, TileRows(math_, {.first = row, .height = 1}, slot));
   return rowPointers({})[0];
 }
 
@@ -294,34 +294,34 @@ SmallVector<Value> RowSource::matrixIndices(Value batch, Value row) {
   return own;
 }
 
-void RowSource::copyTile(Value batch, ArrayRef<Value> rows, Value slot, size_t part) {
+void RowSource::copyTile(Value batch, const TileRows &rows, size_t part) {
   if (place_ == RowPlace::Gathered) {
-    gatherRows(batch, rows, slot);
+    gatherRows(batch, rows);
   } else if (image_) {
-    image_->begin(rows);
+    image_->begin(rows.numbers);
     if (readsSinglePixels(contraction_.conv()))
-      copySinglePixels(slot, part);
+      copySinglePixels(rows.slots, part);
     else
-      copyImageRows(batch, slot);
+      copyImageRows(batch, rows.slots);
   } else {
-    copyMatrixRows(batch, rows, slot);
+    copyMatrixRows(batch, rows);
   }
 }
 
-void RowSource::copyColumn(Value batch, ArrayRef<Value> rows, Value slot, Value k) {
+void RowSource::copyColumn(Value batch, const TileRows &rows, Value k) {
   int64_t count = rows.size();
-  Value place = math_.mul(k, count);
+  Value first = rows.numbers.front(), slot = rows.slots.front(), place = math_.mul(k, count);
   if (contraction_.step == 1)
     return emitter_.store(copiedRow(slot), element_, place,
-                          column(batch, rows[0], count, k, element_));
+                          column(batch, first, count, k, element_));
   // Pairs as they are multiplied, of their bits.
   auto &builder = math_.builder;
   Type bits = builder.getI16Type();
   Value last = math_.sub(products_, math_.constant(1));
   auto read = [&](Value at, bool maybeBehind) {
     if (!maybeBehind)
-      return column(batch, rows[0], count, at, bits);
-    Value found = column(batch, rows[0], count, math_.min(at, last), bits);
+      return column(batch, first, count, at, bits);
+    Value found = column(batch, first, count, math_.min(at, last), bits);
     Value zero =
         builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(found.getType()));
     return math_.select(math_.less(at, products_), found, zero);
@@ -351,25 +351,24 @@ Value RowSource::column(Value batch, Value row, int64_t count, Value k, Type ele
   return emitter_.load(emitter_.buffer(transpose.getX()), element, offset, count);
 }
 
-void RowSource::beginTile(Value batch, ArrayRef<Value> rows, Value slot) {
+void RowSource::beginTile(Value batch, const TileRows &rows) {
   batch_ = batch;
-  rows_.assign(rows.begin(), rows.end());
+  rows_ = rows.numbers;
   bases_.clear();
   if (held_.first)
-    for (size_t row = 0; row < rows.size(); ++row)
-      bases_.push_back(elementPointer(math_, element_, held_.first,
-                                      math_.mul(math_.add(slot, row), held_.apart)));
+    for (Value slot : rows.slots)
+      bases_.push_back(elementPointer(math_, element_, held_.first, math_.mul(slot, held_.apart)));
   else if (turns())
     for (size_t row = 0; row < rows.size(); ++row)
-      bases_.push_back(elementPointer(math_, element_, copiedRow(slot),
+      bases_.push_back(elementPointer(math_, element_, copiedRow(rows.slots.front()),
                                       math_.constant(row * contraction_.step)));
   else if (copies())
-    for (size_t row = 0; row < rows.size(); ++row)
-      bases_.push_back(copiedRow(math_.add(slot, row)));
+    for (Value slot : rows.slots)
+      bases_.push_back(copiedRow(slot));
   else if (image_)
-    image_->begin(rows);
+    image_->begin(rows.numbers);
   else if (place_ == RowPlace::InPlace)
-    for (Value row : rows)
+    for (Value row : rows.numbers)
       bases_.push_back(elementPointer(math_, element_, emitter_.buffer(contraction_.left),
                                       math_.mul(rowNumber(batch, row), depth_)));
 }
@@ -418,10 +417,10 @@ SmallVector<Value> RowSource::rowPointers(ValueRange tap) {
   return pointers;
 }
 
-void RowSource::copyMatrixRows(Value batch, ArrayRef<Value> rows, Value slot) {
-  for (auto [number, row] : llvm::enumerate(rows)) {
+void RowSource::copyMatrixRows(Value batch, const TileRows &rows) {
+  for (auto [row, slot] : llvm::zip_equal(rows.numbers, rows.slots)) {
     SmallVector<Value> prefix = matrixIndices(batch, row);
-    Value base = math_.mul(copyStride(), math_.add(slot, number));
+    Value base = math_.mul(copyStride(), slot);
     emitFor(math_, math_.constant(0), products_, math_.constant(1), [&](Value k) {
       Position at{prefix};
       at.indices.push_back(k);
@@ -457,7 +456,7 @@ void RowSource::copyPiece(Value to, Value from, int64_t count) {
 }
 
 /// Each tap's piece of each row.
-void RowSource::gatherRows(Value batch, ArrayRef<Value> rows, Value slot) {
+void RowSource::gatherRows(Value batch, const TileRows &rows) {
   auto left = cast<RankedTensorType>(contraction_.left.getType());
   SmallVector<int64_t> taps;
   int64_t piece = left.getShape().back();
@@ -468,13 +467,13 @@ void RowSource::gatherRows(Value batch, ArrayRef<Value> rows, Value slot) {
     piece = *constantIndex(depth_) * (wholeRows ? window.back() : 1);
     taps.assign(window.begin(), window.end() - wholeRows);
     channel = math_.mul(batch, depth_);
-    image_->begin(rows);
+    image_->begin(rows.numbers);
   } else if (int64_t run = contiguousRun(contraction_.left); run % piece) {
     taps.push_back(piece / run);
     piece = run;
   }
-  for (auto [number, row] : llvm::enumerate(rows)) {
-    Value base = math_.mul(copyStride(), math_.add(slot, number));
+  for (auto [number, row] : llvm::enumerate(rows.numbers)) {
+    Value base = math_.mul(copyStride(), rows.slots[number]);
     SmallVector<Value> tap;
     std::function<void(Value)> nest = [&](Value place) {
       if (tap.size() < taps.size())
@@ -504,12 +503,12 @@ void RowSource::gatherRows(Value batch, ArrayRef<Value> rows, Value slot) {
 }
 
 /// Of windows whose rows lie together in memory, each row in one piece.
-void RowSource::copyWindowRows(Value batch, Value slot) {
+void RowSource::copyWindowRows(Value batch, ArrayRef<Value> slots) {
   ArrayRef<int64_t> window = image_->window();
   int64_t run = window.back() * *constantIndex(depth_);
   Value channel = math_.mul(batch, depth_);
   for (size_t row = 0; row < image_->count(); ++row) {
-    Value base = math_.mul(copyStride(), math_.add(slot, row));
+    Value base = math_.mul(copyStride(), slots[row]);
     Value lines = math_.constant(ShapedType::getNumElements(window.drop_back()));
     emitFor(math_, math_.constant(0), lines, math_.constant(1), [&](Value line) {
       SmallVector<Value> sizes, tap;
@@ -527,15 +526,15 @@ void RowSource::copyWindowRows(Value batch, Value slot) {
 }
 
 /// Each row of the copy: the window's pixels side by side, those outside of the image as zeros.
-void RowSource::copyImageRows(Value batch, Value slot) {
+void RowSource::copyImageRows(Value batch, ArrayRef<Value> slots) {
   if (isa<BlockArgument>(contraction_.left) && readsWholeRows(contraction_.conv()))
-    return copyWindowRows(batch, slot);
+    return copyWindowRows(batch, slots);
   ArrayRef<int64_t> window = image_->window();
   for (size_t row = 0; row < image_->count(); ++row) {
     SmallVector<Value> tap;
     std::function<void(Value)> nest = [&](Value place) {
       if (tap.size() == window.size())
-        return copyPixel(row, batch, tap, place, math_.add(slot, row));
+        return copyPixel(row, batch, tap, place, slots[row]);
       int64_t extent = window[tap.size()];
       emitFor(math_, math_.constant(0), math_.constant(extent), math_.constant(1),
               [&](Value index) {
@@ -545,7 +544,7 @@ void RowSource::copyImageRows(Value batch, Value slot) {
               });
     };
     nest(math_.constant(0));
-    fillMultiple(math_.mul(copyStride(), math_.add(slot, row)));
+    fillMultiple(math_.mul(copyStride(), slots[row]));
   }
 }
 
@@ -581,7 +580,7 @@ RowSource::Part RowSource::partOfCopy(size_t number) const {
 
 /// Of a pointwise convolution, a part's channels: vectors of them of all pixels together, for which
 /// what is the same, as a scale, is read once.
-void RowSource::copySinglePixels(Value slot, size_t number) {
+void RowSource::copySinglePixels(ArrayRef<Value> slots, size_t number) {
   Part part = partOfCopy(number);
   SmallVector<Value> tap(image_->window().size(), math_.constant(0));
   SmallVector<Position> pixels;
@@ -600,7 +599,7 @@ void RowSource::copySinglePixels(Value slot, size_t number) {
         emitter_.define(joinedRows(contraction_.conv()).getY(), [&](const Position &) {
           return loadPart(part, math_.add(places[row], channel), mask);
         });
-      Value to = math_.add(math_.mul(copyStride(), math_.add(slot, row)), at.indices.back());
+      Value to = math_.add(math_.mul(copyStride(), slots[row]), at.indices.back());
       emitter_.store(scratch_, element_, to, emitter_.element(contraction_.left, at), mask);
     }
   };
@@ -612,7 +611,7 @@ void RowSource::copySinglePixels(Value slot, size_t number) {
          emitter_.maskBelow(math_.constant(part.count - whole), kChannelsAtOnce));
   if (number + 1 == copiedParts())
     for (size_t row = 0; row < pixels.size(); ++row)
-      fillMultiple(math_.mul(copyStride(), math_.add(slot, row)));
+      fillMultiple(math_.mul(copyStride(), slots[row]));
 }
 
 Value RowSource::loadPart(const Part &part, Value place, Value mask) {

@@ -23,6 +23,7 @@
 // far apart), are gathered, each tap's piece in its place.
 #pragma once
 
+#include "compiler/kernel/Blocking.h"
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/ImageRows.h"
 
@@ -66,17 +67,14 @@ public:
   /// What is joined is read in short pieces from many places, far apart: the rows so many after
   /// those that are copied are asked for on the way.
   void setAhead(mlir::Value rows) { ahead_ = rows; }
-  /// Computes rows into the scratch, where they are its rows from `slot` on. `rows` are row
-  /// numbers, of the same batch.
-  void copyTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot,
-                size_t part = 0);
+  /// Computes rows of a batch into the scratch, where they are its rows `rows.slots`.
+  void copyTile(mlir::Value batch, const TileRows &rows, size_t part = 0);
   /// In so many parts, for each of which all tiles of an item should be passed: rows of what a
   /// concatenation joins follow one another in memory, part by part.
   size_t copiedParts() const;
 
   /// The same of the rows' elements of the step of the sum at `k` alone.
-  void copyColumn(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot,
-                  mlir::Value k);
+  void copyColumn(mlir::Value batch, const TileRows &rows, mlir::Value k);
 
   /// Where row `slot` of the copy lies.
   mlir::Value copiedRow(mlir::Value slot);
@@ -88,7 +86,7 @@ public:
   }
 
   /// Starts a tile of such rows.
-  void beginTile(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
+  void beginTile(mlir::Value batch, const TileRows &rows);
 
   /// The extents of the loops over taps, and of the loop over k inside.
   llvm::ArrayRef<int64_t> taps() const { return taps_; }
@@ -133,20 +131,20 @@ public:
 private:
   void readMatrix();
   void readPixels(graph::ConvOp conv);
-  void copyMatrixRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
-  void copyImageRows(mlir::Value batch, mlir::Value slot);
+  void copyMatrixRows(mlir::Value batch, const TileRows &rows);
+  void copyImageRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> slots);
   llvm::SmallVector<mlir::Value> paddedSizes();
   mlir::Value pixelOfTap(mlir::ValueRange tap);
-  void gatherRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> rows, mlir::Value slot);
+  void gatherRows(mlir::Value batch, const TileRows &rows);
   void copyRun(mlir::Value to, mlir::Value from, int64_t count);
-  void copyWindowRows(mlir::Value batch, mlir::Value slot);
+  void copyWindowRows(mlir::Value batch, llvm::ArrayRef<mlir::Value> slots);
   struct Part {
     mlir::Value input; // of the concatenation; null without one
     int64_t first, count;
   };
   Part partOfCopy(size_t number) const;
   mlir::Value loadPart(const Part &part, mlir::Value place, mlir::Value mask);
-  void copySinglePixels(mlir::Value slot, size_t number);
+  void copySinglePixels(llvm::ArrayRef<mlir::Value> slots, size_t number);
   void copyPixel(size_t row, mlir::Value batch, mlir::ValueRange tap, mlir::Value place,
                  mlir::Value slot);
   mlir::Value column(mlir::Value batch, mlir::Value row, int64_t count, mlir::Value k,

@@ -162,7 +162,7 @@ public:
         matrices_(matricesOf(from.getElementType(), outputs, taps)),
         channels_(from.getShape().back()), element_(from.getElementType()),
         lanes_(machine.lanes(element_.getIntOrFloatBitWidth() / 8)),
-        type_(VectorType::get({lanes_}, element_)) {}
+        masksAreFree_(machine.maskRegisters), type_(VectorType::get({lanes_}, element_)) {}
 
 protected:
   /// Image, and the first pixel of its outputs, of a tile: `image` are those along both dimensions.
@@ -175,7 +175,14 @@ protected:
     return at;
   }
 
+  /// The code of a tile is long: where a mask costs nothing, the last vector's serves all.
   void forChannels(llvm::function_ref<void(Value channel, Value mask)> body) {
+    if (masksAreFree_ && channels_ % lanes_ != 0)
+      return emitFor(math_, math_.constant(0), math_.constant(channels_), math_.constant(lanes_),
+                     [&](Value channel) {
+                       Value left = math_.sub(math_.constant(channels_), channel);
+                       body(channel, emitter_.maskBelow(left, lanes_));
+                     });
     int64_t whole = channels_ / lanes_ * lanes_;
     emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(lanes_),
             [&](Value channel) { body(channel, {}); });
@@ -191,6 +198,7 @@ protected:
   int64_t channels_;
   Type element_;
   int64_t lanes_;
+  bool masksAreFree_;
   VectorType type_;
 };
 

@@ -4,8 +4,10 @@
 namespace tensmith::target::cpu {
 
 kernel::MachineShape kernelShape(const Machine &machine) {
-  kernel::MachineShape shape{machine.vectorBits / 8, machine.vectorRegisters, machine.l1Bytes,
-                             machine.l2Bytes};
+  kernel::MachineShape shape{machine.vectorBits / 8, machine.vectorRegisters};
+  shape.l1Bytes = machine.l1Bytes;
+  shape.l2Bytes = machine.l2Bytes;
+  shape.maskRegisters = machine.has("avx512vl");
   // The core's own prefetcher reads one stream as fast as memory gives it, and a third slower where
   // requests far ahead of it are a second one.
   if (machine.cpu.starts_with("znver"))
