@@ -203,12 +203,12 @@ void DepthwiseTile::emitChannels(Value channel, int64_t vectors, Value mask) {
 void DepthwiseTile::prefetchNext(Value channel) {
   constexpr int kSecondLevel = 2, kData = 1;
   Type element = getElementTypeOrSelf(imageInMemory(root_).getType());
-  auto image = cast<RankedTensorType>(imageInMemory(root_).getType());
+  Value channels = emitter_.dims(imageInMemory(root_)).back();
   int64_t columns = int64_t(rows_.size()) * root_.getStrides().back();
   size_t lines = std::min<size_t>(root_.getStrides().front(), lines_.size());
   for (const Line &line : ArrayRef(lines_).take_back(lines))
     for (const Pixel &pixel : ArrayRef(line).take_back(std::min<size_t>(columns, line.size()))) {
-      Value place = math_.add(channel, columns * image.getShape().back());
+      Value place = math_.add(channel, math_.mul(channels, columns));
       math_.builder.create<LLVM::Prefetch>(math_.location,
                                            elementPointer(math_, element, pixel.pointer, place),
                                            /*rw=*/0, kSecondLevel, kData);

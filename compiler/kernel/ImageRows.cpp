@@ -11,11 +11,10 @@ namespace {
 constexpr char kZerosSymbol[] = "tensmith_kernel.zeros.";
 } // namespace
 
-Value zeroPixel(IndexMath &math, RankedTensorType image) {
+Value zeroPixel(IndexMath &math, Type imageElement, int64_t channels) {
   auto &builder = math.builder;
   auto module = builder.getInsertionBlock()->getParentOp()->getParentOfType<ModuleOp>();
-  Type element = storageType(image.getElementType());
-  int64_t channels = image.getShape().back();
+  Type element = storageType(imageElement);
   // Images of a kernel differ.
   std::string symbol = kZerosSymbol + std::to_string(channels * element.getIntOrFloatBitWidth());
   auto global = module.lookupSymbol<LLVM::GlobalOp>(symbol);
@@ -99,7 +98,7 @@ Value ImageRows::pixel(ArrayRef<Value> indices, Value channel) {
     inside =
         inside ? Value(math_.builder.create<arith::AndIOp>(math_.location, inside, fits)) : fits;
   }
-  return math_.select(inside, pointer, zeroPixel(math_, type));
+  return math_.select(inside, pointer, zeros());
 }
 
 Value ImageRows::pointer(size_t number, ValueRange tap, Value channel) {
@@ -112,8 +111,15 @@ Value ImageRows::pointer(size_t number, ValueRange tap, Value channel) {
   Value pointer = emitter_.pixel(image(), at);
   if (!inside)
     return pointer;
-  Value zeros = zeroPixel(math_, cast<RankedTensorType>(image().getType()));
-  return math_.select(inside, pointer, zeros);
+  return math_.select(inside, pointer, zeros());
+}
+
+/// The image's type may not say how many channels it has: (n floordiv 2) of them, where the
+/// weights tell that these are 2.
+Value ImageRows::zeros() {
+  auto weights = cast<RankedTensorType>(conv_.getW().getType());
+  return zeroPixel(math_, getElementTypeOrSelf(image().getType()),
+                   weights.getDimSize(1) * int64_t(conv_.getGroup()));
 }
 
 } // namespace tensmith::kernel

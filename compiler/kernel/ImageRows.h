@@ -12,9 +12,8 @@
 
 namespace tensmith::kernel {
 
-/// A constant row of zeros, as long as a pixel of the channels-last image, in the kernel's own
-/// module.
-mlir::Value zeroPixel(IndexMath &math, mlir::RankedTensorType image);
+/// A constant row of zeros, as long as a pixel of a channels-last image, in the kernel's own module.
+mlir::Value zeroPixel(IndexMath &math, mlir::Type imageElement, int64_t channels);
 
 class ImageRows {
 public:
@@ -47,6 +46,8 @@ private:
     mlir::Value image;
     llvm::SmallVector<mlir::Value> start; // of the window; wraps below zero in the low padding
   };
+
+  mlir::Value zeros();
 
   ElementEmitter &emitter_;
   IndexMath &math_;

@@ -237,7 +237,6 @@ private:
   SmallVector<Value> findPixels(Value tile) {
     SmallVector<Value> dims = emitter_.dims(root_.getX()), at = placeOf(tile, outputImage(dims));
     Value buffer = emitter_.buffer(root_.getX());
-    auto type = cast<RankedTensorType>(root_.getX().getType());
     SmallVector<Value> pixels;
     for (int64_t i = 0; i < matrices_.size; ++i)
       for (int64_t j = 0; j < matrices_.size; ++j) {
@@ -247,7 +246,7 @@ private:
                                                            math_.less(x, dims[2]));
         Value offset = math_.linear({at[0], y, x, math_.constant(0)}, dims);
         pixels.push_back(math_.select(inside, elementPointer(math_, element_, buffer, offset),
-                                      zeroPixel(math_, type)));
+                                      zeroPixel(math_, element_, channels_)));
       }
     return pixels;
   }

@@ -7,6 +7,7 @@
 #include "tests/random/OpenForm.h"
 #include "tests/random/Reducer.h"
 #include "tests/random/SharedMemory.h"
+#include "tests/random/TimeLimit.h"
 
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/raw_ostream.h"
@@ -99,7 +100,7 @@ private:
         return;
       Entry &entry = entries_[index];
       entry.worker = getpid();
-      alarm(unsigned(options_.timeoutSeconds));
+      limitTime(options_.timeoutSeconds);
       auto start = std::chrono::steady_clock::now();
       record(entry, options_.first + uint64_t(index));
       entry.seconds =
@@ -171,7 +172,7 @@ private:
   void putDown(pid_t child, int signal) {
     for (int64_t i = 0; i < options_.count; ++i)
       if (entries_[i].worker == child && !entries_[i].done) {
-        entries_[i].verdict = signal == SIGALRM ? Verdict::Hung : Verdict::Crashed;
+        entries_[i].verdict = endsByTimeLimit(signal) ? Verdict::Hung : Verdict::Crashed;
         std::snprintf(entries_[i].message, sizeof entries_[i].message, "%s", strsignal(signal));
         entries_[i].done = true;
         if (options_.toFirst)

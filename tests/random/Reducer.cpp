@@ -4,6 +4,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "tests/random/SharedMemory.h"
+#include "tests/random/TimeLimit.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/Verifier.h"
@@ -202,14 +203,14 @@ private:
     *seen_ = Verdict::Crashed;
     pid_t child = fork();
     if (child == 0) {
-      alarm(unsigned(seconds_));
+      limitTime(seconds_);
       *seen_ = check(candidate, options_).verdict;
       std::_Exit(0);
     }
     int status = 0;
     if (child < 0 || waitpid(child, &status, 0) != child)
       return false;
-    if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    if (WIFSIGNALED(status) && endsByTimeLimit(WTERMSIG(status)))
       return verdict_ == Verdict::Hung;
     return *seen_ == verdict_;
   }
