@@ -12,7 +12,8 @@
 
 namespace tensmith::kernel {
 
-/// A constant row of zeros, as long as a pixel of a channels-last image, in the kernel's own module.
+/// A constant row of zeros, as long as a pixel of a channels-last image, in the kernel's own
+/// module.
 mlir::Value zeroPixel(IndexMath &math, mlir::Type imageElement, int64_t channels);
 
 class ImageRows {
