@@ -293,8 +293,12 @@ Status Compilation::outlineProgram() {
 Status Compilation::emitKernels() {
   SmallVector<graph::KernelOp> kernels;
   module_.walk([&](graph::KernelOp op) { kernels.push_back(op); });
+  if (Status status = emitFamilies(kernels); !status.ok())
+    return status;
   for (size_t number = 0; number < kernels.size(); ++number) { // more may come
     graph::KernelOp op = kernels[number];
+    if (op->hasAttr(kKernelNumber))
+      continue;
     report("emitting kernels", double(number) / double(kernels.size()));
     if (Status status = checkTime(); !status.ok())
       return status.within(options_.model);
@@ -324,31 +328,84 @@ Status Compilation::emitKernels() {
     }
     if (!emitted.ok())
       return emitted.status().within(options_.model + ": " + label);
-    generated_.push_back(kernels_.size());
-    target::cpu::KernelSource source{std::move(label), {}};
-    llvm::raw_string_ostream stream(source.text);
-    emitted->module->print(stream);
-    sources_.push_back(std::move(source));
-    vm::KernelBinding binding;
-    binding.sizes = std::move(emitted->sizes);
-    binding.messages = std::move(emitted->messages);
-    binding.label = op.getLabel().str();
-    binding.schedule = std::move(emitted->summary);
-    usesMatrixUnit_ |= emitted->usesMatrixUnit;
     schedules_.made(root, emitted->schedule);
-    binding.flops = emitted->work.flops;
-    binding.bytes = emitted->work.bytes;
-    binding.workSymbols = std::move(emitted->work.symbols);
+    size_t kernel = addSource(*emitted, op, std::move(label));
     auto &known = emitted_[structure.hash()];
-    known.push_back({std::move(structure), kernels_.size(), emitted->schedule});
-    rename(binding, known.back().structure);
-    op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernels_.size())));
-    kernels_.push_back(std::move(binding));
+    known.push_back({std::move(structure), kernel, emitted->schedule});
+    rename(kernels_[kernel], known.back().structure);
+    op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernel)));
   }
   emitted_.clear();
   if (Status status = dump_.write(module_, "kernels"); !status.ok())
     return status;
   return dump_.write(sources_);
+}
+
+size_t Compilation::addSource(kernel::EmittedKernel &emitted, graph::KernelOp op,
+                              std::string label) {
+  generated_.push_back(kernels_.size());
+  target::cpu::KernelSource source{std::move(label), {}};
+  llvm::raw_string_ostream stream(source.text);
+  emitted.module->print(stream);
+  sources_.push_back(std::move(source));
+  vm::KernelBinding binding;
+  binding.sizes = std::move(emitted.sizes);
+  binding.messages = std::move(emitted.messages);
+  binding.label = op.getLabel().str();
+  binding.schedule = std::move(emitted.summary);
+  usesMatrixUnit_ |= emitted.usesMatrixUnit;
+  binding.flops = emitted.work.flops;
+  binding.bytes = emitted.work.bytes;
+  binding.workSymbols = std::move(emitted.work.symbols);
+  kernels_.push_back(std::move(binding));
+  return kernels_.size() - 1;
+}
+
+Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
+  if (!options_.schedules.empty()) // choices may be for nodes by name
+    return {};
+  for (kernel::SizeFamily &family : kernel::findSizeFamilies(kernels)) {
+    if (Status status = checkTime(); !status.ok())
+      return status.within(options_.model);
+    auto first = cast<graph::KernelOp>(family.values.begin()->first);
+    auto kindOf = [](graph::KernelOp op) {
+      return kernel::rootKind(kernel::scheduledOperator(op));
+    };
+    // Without known sizes another template takes it, or none does: then each is compiled for its
+    // own.
+    if (kindOf(family.open) != kindOf(first))
+      continue;
+    auto emitted = kernel::emitKernel(family.open, shape_);
+    if (!emitted.ok())
+      continue;
+    kernel::Schedule schedule = emitted->schedule;
+    size_t code = addSource(*emitted, first, graph::describe(first.getLoc()));
+    for (auto &[member, values] : family.values) {
+      auto constant = [&](StringRef symbol) {
+        return getAffineConstantExpr(values[kernel::SizeFamily::numberOf(symbol)],
+                                     member->getContext());
+      };
+      vm::KernelBinding own = kernels_[code];
+      for (const std::string &symbol : own.sizes)
+        own.numbers.push_back(constant(symbol));
+      own.sizes.clear();
+      SmallVector<AffineExpr> sizes;
+      for (StringAttr symbol : own.workSymbols)
+        sizes.push_back(constant(symbol));
+      own.workSymbols.clear();
+      if (own.flops) {
+        own.flops = own.flops.replaceSymbols(sizes);
+        own.bytes = own.bytes.replaceSymbols(sizes);
+      }
+      auto op = cast<graph::KernelOp>(member);
+      own.label = op.getLabel().str();
+      schedules_.made(kernel::scheduledOperator(op), schedule);
+      op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernels_.size())));
+      renamed_.push_back({kernels_.size(), code});
+      kernels_.push_back(std::move(own));
+    }
+  }
+  return {};
 }
 
 Status Compilation::bindCall(graph::KernelOp op) {

@@ -6,6 +6,7 @@
 #include "compiler/kernel/Kernel.h"
 #include "compiler/kernel/Operators.h"
 #include "compiler/kernel/Schedule.h"
+#include "compiler/kernel/SizeFamilies.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Dump.h"
 #include "compiler/target/cpu/KernelCompiler.h"
@@ -63,6 +64,12 @@ private:
   /// 2. Each region to vector code. An operator that turns out to have none for its types goes back
   /// to being evaluated by reference, with those that it was fused with; the plan says so.
   Status emitKernels();
+
+  /// One code for each family of small kernels that differ by sizes alone.
+  Status emitFamilies(llvm::ArrayRef<graph::KernelOp> kernels);
+
+  /// The code as one of the module's kernels; its number.
+  size_t addSource(kernel::EmittedKernel &emitted, graph::KernelOp op, std::string label);
 
   /// Of a kernel that a library does.
   Status bindCall(graph::KernelOp op);

@@ -51,10 +51,11 @@ uint32_t ModuleTables::addKernel(graph::KernelOp op) {
   // A library's function does many operators.
   std::string key = binding.symbol;
   llvm::raw_string_ostream stream(key);
-  if (!binding.numbers.empty())
+  if (llvm::StringRef(binding.symbol).contains(':')) {
     stream << binding.schedule;
-  for (mlir::AffineExpr number : binding.numbers)
-    stream << " " << number;
+    for (mlir::AffineExpr number : binding.numbers)
+      stream << " " << number;
+  }
   auto [it, isNew] = kernels_.try_emplace(key, module.kernels.size());
   if (isNew) {
     auto kernel = std::make_unique<plan::KernelT>();

@@ -19,7 +19,8 @@ namespace tensmith::vm {
 struct KernelBinding {
   std::string symbol;             // in the module's image, or of a library: "onednn:name"
   std::vector<std::string> sizes; // the symbols whose values it takes, in order
-  /// Of a library's function: what it takes instead, over `numberSymbols`.
+  /// What it takes instead, over `numberSymbols`: of a library's function, or of code that serves
+  /// kernels of many known sizes.
   llvm::SmallVector<mlir::AffineExpr> numbers;
   llvm::SmallVector<mlir::StringAttr> numberSymbols;
   std::vector<std::string> messages; // of its `fail` codes

@@ -1,0 +1,211 @@
+// Structures, and what differs; see SizeFamilies.h.
+#include "compiler/kernel/SizeFamilies.h"
+
+#include "compiler/graph/Shape.h"
+#include "compiler/kernel/AttentionGradient.h"
+#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/Operators.h"
+#include "compiler/kernel/Work.h"
+
+#include "mlir/IR/IRMapping.h"
+
+#include <map>
+#include <set>
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+constexpr llvm::StringLiteral kColumns = "columns"; // of `unpack`: a size that its type has, too
+
+/// The types of a region's values in their order, and of the kernel's results.
+SmallVector<Type> typesOf(graph::KernelOp kernel) {
+  Block &body = kernel.getBody().front();
+  SmallVector<Type> types(body.getArgumentTypes());
+  for (Operation &op : body)
+    llvm::append_range(types, op.getResultTypes());
+  llvm::append_range(types, kernel.getResultTypes());
+  return types;
+}
+
+/// Whether the panels' width is that dimension, by which code is unrolled.
+bool isWidth(Value value, int64_t dim) {
+  auto type = cast<RankedTensorType>(value.getType());
+  return dim + 1 == type.getRank() &&
+         llvm::any_of(value.getUsers(), [](Operation *user) { return isa<graph::UnpackOp>(user); });
+}
+
+/// A kernel in text, but for its sizes; and these.
+struct Shape {
+  std::string structure;
+  std::vector<int64_t> sizes;
+  bool isOpen = false; // or something else that no family has
+
+  explicit Shape(graph::KernelOp kernel) {
+    llvm::raw_string_ostream out(structure);
+    out << kernel.getKind() << kernel.getPitchAttr();
+    Block &body = kernel.getBody().front();
+    for (Value input : kernel.getInputs()) // of two that are the same, memory is the same
+      out << llvm::find(kernel.getInputs(), input).getIndex() << " ";
+    for (BlockArgument argument : body.getArguments())
+      add(out, argument);
+    for (Operation &op : body)
+      add(out, op);
+    for (Type type : kernel.getResultTypes())
+      add(out, type, [](int64_t) { return false; });
+  }
+
+private:
+  void add(llvm::raw_ostream &out, Operation &op) {
+    isOpen |= op.getNumRegions() > 0 || isa<graph::TreeEnsembleOp>(op);
+    out << op.getName();
+    for (NamedAttribute attribute : op.getAttrs())
+      if (!isa<graph::UnpackOp>(op) || attribute.getName() != kColumns)
+        out << attribute.getName() << attribute.getValue();
+    for (Value operand : op.getOperands())
+      out << " " << numbers_.lookup(operand);
+    for (Value result : op.getResults())
+      add(out, result);
+  }
+
+  void add(llvm::raw_ostream &out, Value value) {
+    numbers_.try_emplace(value, numbers_.size() + 1);
+    add(out, value.getType(), [&](int64_t dim) { return isWidth(value, dim); });
+  }
+
+  void add(llvm::raw_ostream &out, Type type, llvm::function_ref<bool(int64_t)> isFixed) {
+    auto ranked = dyn_cast<RankedTensorType>(type);
+    if (!ranked) {
+      out << type;
+      return;
+    }
+    isOpen |= !ranked.hasStaticShape();
+    out << ":" << ranked.getElementType() << "x" << ranked.getRank();
+    for (int64_t dim = 0; dim < ranked.getRank(); ++dim) {
+      sizes.push_back(ranked.getDimSize(dim));
+      // One is broadcast, and of nothing there is no code.
+      if (isFixed(dim) || sizes.back() <= 1)
+        out << "," << sizes.back();
+    }
+  }
+
+  llvm::DenseMap<Value, size_t> numbers_;
+};
+
+bool isSmall(graph::KernelOp kernel, double flops) {
+  Work work = workOf(kernel);
+  auto known = dyn_cast_or_null<AffineConstantExpr>(work.flops);
+  return known && double(known.getValue()) <= flops;
+}
+
+bool canBeMember(graph::KernelOp kernel) {
+  return dialectOf(kernel).empty() && !matchAttentionGradient(kernel);
+}
+
+struct Member {
+  mutable graph::KernelOp kernel; // a handle
+  std::vector<int64_t> sizes;
+};
+
+std::string symbolName(size_t number) { return "s" + llvm::utostr(100000 + number); }
+
+class Opening {
+public:
+  explicit Opening(ArrayRef<Member> members) : members_(members) {
+    MLIRContext *context = members.front().kernel.getContext();
+    shapes_ = std::make_unique<graph::ShapeContext>(context);
+    family_.block = std::make_unique<Block>();
+    for (const Member &member : members)
+      family_.values[member.kernel];
+  }
+
+  SizeFamily run() {
+    graph::KernelOp first = members_.front().kernel;
+    SmallVector<Type> open;
+    for (Type type : typesOf(first))
+      open.push_back(opened(type));
+    IRMapping map;
+    for (auto [input, type] : llvm::zip(first.getInputs(), open))
+      if (!map.contains(input))
+        map.map(input, family_.block->addArgument(type, input.getLoc()));
+    family_.open = cast<graph::KernelOp>(first->clone(map));
+    family_.block->push_back(family_.open);
+    Block &copy = family_.open.getBody().front();
+    size_t next = 0;
+    for (BlockArgument argument : copy.getArguments())
+      argument.setType(open[next++]);
+    for (Operation &op : copy)
+      for (Value result : op.getResults())
+        result.setType(open[next++]);
+    for (Value result : family_.open.getResults())
+      result.setType(open[next++]);
+    return std::move(family_);
+  }
+
+private:
+  Type opened(Type type) {
+    auto ranked = dyn_cast<RankedTensorType>(type);
+    if (!ranked)
+      return type;
+    SmallVector<AffineExpr> dims;
+    for (int64_t dim = 0; dim < ranked.getRank(); ++dim)
+      dims.push_back(size(position_++));
+    return shapes_->tensorType(ranked.getElementType(), dims);
+  }
+
+  AffineExpr size(size_t position) {
+    std::vector<int64_t> column;
+    for (const Member &member : members_)
+      column.push_back(member.sizes[position]);
+    MLIRContext *context = members_.front().kernel.getContext();
+    if (llvm::all_equal(column))
+      return getAffineConstantExpr(column.front(), context);
+    auto [it, isNew] = symbols_.try_emplace(column, symbols_.size());
+    if (isNew)
+      for (const Member &member : members_)
+        family_.values[member.kernel].push_back(member.sizes[position]);
+    return shapes_->symbol(StringAttr::get(context, symbolName(it->second)));
+  }
+
+  ArrayRef<Member> members_;
+  std::unique_ptr<graph::ShapeContext> shapes_;
+  SizeFamily family_;
+  std::map<std::vector<int64_t>, size_t> symbols_; // by their values in each member
+  size_t position_ = 0;
+};
+
+} // namespace
+
+size_t SizeFamily::numberOf(StringRef symbol) {
+  size_t number = 0;
+  bool fails = symbol.drop_front().getAsInteger(10, number);
+  assert(!fails && "no symbol of a family");
+  return fails ? 0 : number - 100000;
+}
+
+std::vector<SizeFamily> findSizeFamilies(ArrayRef<graph::KernelOp> kernels,
+                                         const FamilyBounds &bounds) {
+  std::vector<SizeFamily> families;
+  if (kernels.size() < bounds.members)
+    return families;
+  std::map<std::string, std::vector<Member>> byStructure;
+  for (graph::KernelOp kernel : kernels) {
+    if (!canBeMember(kernel))
+      continue;
+    Shape shape(kernel);
+    if (shape.isOpen || !isSmall(kernel, bounds.flops))
+      continue;
+    byStructure[shape.structure].push_back({kernel, std::move(shape.sizes)});
+  }
+  for (auto &[_, members] : byStructure) {
+    std::set<std::vector<int64_t>> distinct;
+    for (const Member &member : members)
+      distinct.insert(member.sizes);
+    if (distinct.size() >= std::max<size_t>(bounds.members, 2))
+      families.push_back(Opening(members).run());
+  }
+  return families;
+}
+
+} // namespace tensmith::kernel
