@@ -29,18 +29,25 @@ SmallVector<Type> typesOf(graph::KernelOp kernel) {
   return types;
 }
 
-/// Whether the panels' width is that dimension, by which code is unrolled.
-bool isWidth(Value value, int64_t dim) {
-  auto type = cast<RankedTensorType>(value.getType());
-  return dim + 1 == type.getRank() &&
-         llvm::any_of(value.getUsers(), [](Operation *user) { return isa<graph::UnpackOp>(user); });
+/// Whether code relies on knowing that dimension: the width of panels, by which it is unrolled,
+/// the weights of a convolution, and the channels of what it reads and writes.
+bool mustBeKnown(Value value, int64_t dim) {
+  int64_t last = cast<RankedTensorType>(value.getType()).getRank() - 1;
+  auto isChannels = [&](graph::ConvOp conv) { return dim == (conv.getChannelsLast() ? last : 1); };
+  auto conv = value.getDefiningOp<graph::ConvOp>();
+  return (conv && isChannels(conv)) || llvm::any_of(value.getUses(), [&](OpOperand &use) {
+           if (auto reader = dyn_cast<graph::ConvOp>(use.getOwner()))
+             return use.getOperandNumber() != 0 || isChannels(reader);
+           return isa<graph::UnpackOp>(use.getOwner()) && dim == last;
+         });
 }
 
 /// A kernel in text, but for its sizes; and these.
 struct Shape {
   std::string structure;
   std::vector<int64_t> sizes;
-  bool isOpen = false; // or something else that no family has
+  std::vector<bool> isFixed; // those that are part of the structure
+  bool isOpen = false;       // or something else that no family has
 
   explicit Shape(graph::KernelOp kernel) {
     llvm::raw_string_ostream out(structure);
@@ -71,10 +78,10 @@ private:
 
   void add(llvm::raw_ostream &out, Value value) {
     numbers_.try_emplace(value, numbers_.size() + 1);
-    add(out, value.getType(), [&](int64_t dim) { return isWidth(value, dim); });
+    add(out, value.getType(), [&](int64_t dim) { return mustBeKnown(value, dim); });
   }
 
-  void add(llvm::raw_ostream &out, Type type, llvm::function_ref<bool(int64_t)> isFixed) {
+  void add(llvm::raw_ostream &out, Type type, llvm::function_ref<bool(int64_t)> mustBeKnown) {
     auto ranked = dyn_cast<RankedTensorType>(type);
     if (!ranked) {
       out << type;
@@ -85,7 +92,8 @@ private:
     for (int64_t dim = 0; dim < ranked.getRank(); ++dim) {
       sizes.push_back(ranked.getDimSize(dim));
       // One is broadcast, and of nothing there is no code.
-      if (isFixed(dim) || sizes.back() <= 1)
+      isFixed.push_back(mustBeKnown(dim) || sizes.back() <= 1);
+      if (isFixed.back())
         out << "," << sizes.back();
     }
   }
@@ -106,6 +114,7 @@ bool canBeMember(graph::KernelOp kernel) {
 struct Member {
   mutable graph::KernelOp kernel; // a handle
   std::vector<int64_t> sizes;
+  std::vector<bool> isFixed;
 };
 
 std::string symbolName(size_t number) { return "s" + llvm::utostr(100000 + number); }
@@ -118,6 +127,9 @@ public:
     family_.block = std::make_unique<Block>();
     for (const Member &member : members)
       family_.values[member.kernel];
+    for (auto [position, isFixed] : llvm::enumerate(members.front().isFixed))
+      if (isFixed)
+        known_.insert(columnOf(position));
   }
 
   SizeFamily run() {
@@ -154,12 +166,19 @@ private:
     return shapes_->tensorType(ranked.getElementType(), dims);
   }
 
-  AffineExpr size(size_t position) {
+  /// The values of a dimension in each member.
+  std::vector<int64_t> columnOf(size_t position) const {
     std::vector<int64_t> column;
     for (const Member &member : members_)
       column.push_back(member.sizes[position]);
+    return column;
+  }
+
+  AffineExpr size(size_t position) {
+    std::vector<int64_t> column = columnOf(position);
     MLIRContext *context = members_.front().kernel.getContext();
-    if (llvm::all_equal(column))
+    bool differs = members_.size() == 1 || !llvm::all_equal(column);
+    if (!differs || known_.count(column))
       return getAffineConstantExpr(column.front(), context);
     auto [it, isNew] = symbols_.try_emplace(column, symbols_.size());
     if (isNew)
@@ -171,7 +190,8 @@ private:
   ArrayRef<Member> members_;
   std::unique_ptr<graph::ShapeContext> shapes_;
   SizeFamily family_;
-  std::map<std::vector<int64_t>, size_t> symbols_; // by their values in each member
+  std::map<std::vector<int64_t>, size_t> symbols_;
+  std::set<std::vector<int64_t>> known_;
   size_t position_ = 0;
 };
 
@@ -182,6 +202,11 @@ size_t SizeFamily::numberOf(StringRef symbol) {
   bool fails = symbol.drop_front().getAsInteger(10, number);
   assert(!fails && "no symbol of a family");
   return fails ? 0 : number - 100000;
+}
+
+FamilyBounds &familyBounds() {
+  static FamilyBounds bounds;
+  return bounds;
 }
 
 std::vector<SizeFamily> findSizeFamilies(ArrayRef<graph::KernelOp> kernels,
@@ -196,13 +221,14 @@ std::vector<SizeFamily> findSizeFamilies(ArrayRef<graph::KernelOp> kernels,
     Shape shape(kernel);
     if (shape.isOpen || !isSmall(kernel, bounds.flops))
       continue;
-    byStructure[shape.structure].push_back({kernel, std::move(shape.sizes)});
+    byStructure[shape.structure].push_back(
+        {kernel, std::move(shape.sizes), std::move(shape.isFixed)});
   }
   for (auto &[_, members] : byStructure) {
     std::set<std::vector<int64_t>> distinct;
     for (const Member &member : members)
       distinct.insert(member.sizes);
-    if (distinct.size() >= std::max<size_t>(bounds.members, 2))
+    if (distinct.size() >= bounds.members)
       families.push_back(Opening(members).run());
   }
   return families;

@@ -25,14 +25,16 @@ struct SizeFamily {
   static size_t numberOf(llvm::StringRef symbol);
 };
 
-/// Of so many kernels at least, each of so much work at most.
+/// Of so many kernels of different sizes at least, each of so much work at most.
 struct FamilyBounds {
-  size_t members = 32;
+  size_t members = 32;    // 1: each is a family, whose sizes are open; for tests
   double flops = 1 << 20; // some ten microseconds
 };
+/// What compilations go by.
+FamilyBounds &familyBounds();
 
 /// Families of kernels whose sizes are all known.
 std::vector<SizeFamily> findSizeFamilies(llvm::ArrayRef<graph::KernelOp> kernels,
-                                         const FamilyBounds &bounds = {});
+                                         const FamilyBounds &bounds = familyBounds());
 
 } // namespace tensmith::kernel

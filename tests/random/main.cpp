@@ -11,6 +11,7 @@
 
 #include "compiler/graph/Conditions.h"
 #include "compiler/graph/Dialects.h"
+#include "compiler/kernel/SizeFamilies.h"
 #include "compiler/target/cpu/Dialects.h"
 
 #include "mlir/Parser/Parser.h"
@@ -60,6 +61,9 @@ int main(int argc, char **argv) {
   app.add_flag("--check-bounds", options.checkBounds, "Check each access of the compiled code");
   app.add_option("--unchecked", tensmith::graph::leftOutRequirement(),
                  "Leave out the checks of sizes whose message holds this, to see that it fails");
+  app.add_flag_callback(
+      "--families", [] { tensmith::kernel::familyBounds() = {.members = 1, .flops = 1e18}; },
+      "Emit each kernel as one of a family that differs by its sizes");
   app.add_flag("--to-first", options.toFirst, "End with the first that fails");
   app.add_option("--dump", replayed.dumpFolder, "With --replay: where each stage's IR goes");
   app.add_option("--print", print, "Print the graph of a seed instead");
