@@ -93,8 +93,9 @@ private:
       sizes.push_back(ranked.getDimSize(dim));
       // One is broadcast, and of nothing there is no code.
       isFixed.push_back(mustBeKnown(dim) || sizes.back() <= 1);
+      out << ",";
       if (isFixed.back())
-        out << "," << sizes.back();
+        out << sizes.back();
     }
   }
 

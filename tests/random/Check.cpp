@@ -53,7 +53,7 @@ void widen(std::vector<double> &tolerance, const HostTensor &result, const HostT
         exact || !std::isfinite(exactly) ? 0 : 4 * epsilonOf(result.type()) * std::abs(exactly);
     // Where noise moves a result by so much, a little more of it moves it by much more (tan next to
     // its pole).
-    constexpr double kLinear = 0.01;
+    constexpr double kLinear = 0.005;
     double spread = own > kLinear * std::abs(exactly) ? kSpread * kSpread : kSpread;
     tolerance[size_t(k)] = std::max(tolerance[size_t(k)], spread * own + rounding);
   }
