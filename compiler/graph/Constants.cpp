@@ -3,6 +3,7 @@
 
 #include "compiler/graph/Graph.h"
 
+#include "mlir/IR/AttrTypeSubElements.h"
 #include "mlir/IR/BuiltinDialect.h"
 #include "mlir/IR/DialectResourceBlobManager.h"
 #include "mlir/IR/Matchers.h"
@@ -48,7 +49,10 @@ ElementsAttr resourceAttr(ShapedType type, const HostTensor &tensor) {
   AsmResourceBlob blob(bytes, /*dataAlignment=*/1, keep, /*dataIsMutable=*/false);
   auto handle = DenseResourceElementsHandle::getManagerInterface(type.getContext())
                     .insert("tensor", std::move(blob));
-  return DenseResourceElementsAttr::get(type, handle);
+  auto constant = DenseResourceElementsAttr::get(type, handle);
+  if (ConstantScope *scope = ConstantScope::current())
+    scope->made(constant);
+  return constant;
 }
 
 Result<HostTensor> fromStrings(DenseStringElementsAttr strings, Shape shape) {
@@ -187,6 +191,31 @@ Type elementType(MLIRContext *context, DataType type) {
   unsigned bits = type == DataType::Bool ? 1 : info(type).bits;
   return IntegerType::get(context, bits,
                           isUnsigned ? IntegerType::Unsigned : IntegerType::Signless);
+}
+
+static thread_local ConstantScope *innermostScope = nullptr;
+
+ConstantScope::ConstantScope() : outer_(innermostScope) { innermostScope = this; }
+ConstantScope::~ConstantScope() { innermostScope = outer_; }
+ConstantScope *ConstantScope::current() { return innermostScope; }
+
+void ConstantScope::release(ModuleOp module) {
+  if (made_.size() == looked_) // no new ones
+    return;
+  llvm::DenseSet<const void *> used;
+  AttrTypeWalker walker;
+  walker.addWalk([&](DenseResourceElementsAttr constant) {
+    used.insert(constant.getRawHandle().getResource());
+  });
+  module->walk([&](Operation *op) { walker.walk(op->getAttrDictionary()); });
+  llvm::erase_if(made_, [&](DenseResourceElementsAttr constant) {
+    auto *resource = constant.getRawHandle().getResource();
+    if (used.contains(resource))
+      return false;
+    resource->setBlob({});
+    return true;
+  });
+  looked_ = made_.size();
 }
 
 Result<HostTensor> hostTensor(ElementsAttr value) {

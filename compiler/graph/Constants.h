@@ -4,10 +4,12 @@
 
 #include "base/Attributes.h"
 #include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Value.h"
 
 #include <optional>
+#include <vector>
 
 namespace tensmith::graph {
 
@@ -26,6 +28,29 @@ std::optional<HostTensor> constantTensor(mlir::Value value);
 /// resource that shares the tensor's bytes (kept alive with the context), which text forms elide or
 /// put at the end.
 mlir::ElementsAttr elementsAttr(mlir::MLIRContext *context, const HostTensor &tensor);
+
+/// Gives back the memory of constants that a module no longer has: a context keeps each resource
+/// that was ever made, so that weights which are folded, laid out and packed would be there four
+/// times over. It knows those that this thread makes while it lives; of several, the innermost.
+class ConstantScope {
+public:
+  ConstantScope();
+  ~ConstantScope();
+  ConstantScope(const ConstantScope &) = delete;
+  ConstantScope &operator=(const ConstantScope &) = delete;
+
+  /// Attributes of constants that are not in the module must not be used any more.
+  void release(mlir::ModuleOp module);
+
+  /// That of this thread; null outside of all.
+  static ConstantScope *current();
+  void made(mlir::DenseResourceElementsAttr constant) { made_.push_back(constant); }
+
+private:
+  ConstantScope *outer_;
+  std::vector<mlir::DenseResourceElementsAttr> made_;
+  size_t looked_ = 0; // how many there were when the module was looked at
+};
 
 /// An operator's attributes for the reference evaluator (defaults filled in; booleans as 0 and 1,
 /// types as numbers).

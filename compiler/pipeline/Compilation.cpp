@@ -2,6 +2,7 @@
 #include "compiler/pipeline/Compilation.h"
 
 #include "base/Budget.h"
+#include "compiler/graph/Constants.h"
 #include "compiler/pipeline/KernelModule.h"
 #include "compiler/pipeline/MemoryBudget.h"
 #include "compiler/pipeline/ReferenceWarnings.h"
@@ -221,6 +222,7 @@ Status Compilation::rewriteGraph() {
   // Both before anything is rounded otherwise; the later, the more of the layers are there.
   auto marksBefore =
       calibration_ && hasCodes(module_) ? rewrite::multiplyIntegers : rewrite::poolCodes;
+  graph::ConstantScope constants;
   double done = 0;
   for (auto [name, rewrite] : kRewrites) {
     report("rewriting the graph", done++ / std::size(kRewrites));
@@ -236,6 +238,8 @@ Status Compilation::rewriteGraph() {
         return {StatusCode::Internal, options_.model + ": rewrite '" + name + "' failed"};
     if (rewrite == rewrite::narrowOperands)
       Calibration::unmark(module_);
+    if (!calibration_ && !options_.verifyEachPass) // which keep graphs as they were
+      constants.release(module_);
     if (Status status = dump_.write(module_, name); !status.ok())
       return status;
     // Policies of fewer bits change results on purpose: what follows is held against those.
