@@ -8,25 +8,41 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
-bool isWhole(Value value, int64_t elements) {
+RankedTensorType floatsOf(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && type.hasStaticShape() && type.getElementType().isF32() &&
-         type.getNumElements() == elements;
+  return type && type.getElementType().isF32() ? type : RankedTensorType();
+}
+
+bool isScalar(Value value) {
+  auto type = floatsOf(value);
+  return type && type.hasStaticShape() && type.getNumElements() == 1;
+}
+
+/// Open sizes: whether they are as many whatever the sizes are.
+bool isWhole(Value value, Value like) {
+  auto type = floatsOf(value), wanted = floatsOf(like);
+  if (!type || !wanted)
+    return false;
+  if (type.hasStaticShape() || wanted.hasStaticShape())
+    return type.hasStaticShape() && wanted.hasStaticShape() &&
+           type.getNumElements() == wanted.getNumElements();
+  if (type == wanted)
+    return true;
+  graph::ShapeContext shapes(type.getContext());
+  return shapes.equal(shapes.product(shapes.dims(type)), shapes.product(shapes.dims(wanted)));
 }
 
 } // namespace
 
-int64_t elementsOf(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
-
-bool FlatElements::areKnown(Value value, int64_t elements, Value given) {
+bool FlatElements::areKnown(Value value, Value like, Value given) {
   llvm::SetVector<Value> seen;
   seen.insert(value);
   for (size_t next = 0; next < seen.size(); ++next) {
     Operation *op = seen[next].getDefiningOp();
     if (seen[next] == given)
       continue;
-    if (!isWhole(seen[next], elements)) { // a constant, or one element in memory
-      if (!isWhole(seen[next], 1) || (op && !isa<graph::ConstantOp>(op)))
+    if (!isWhole(seen[next], like)) { // a constant, or one element in memory
+      if (!isScalar(seen[next]) || (op && !isa<graph::ConstantOp>(op)))
         return false;
     } else if (op) {
       if (!isa<graph::Elementwise, graph::ReshapeOp>(op) || op->getNumResults() != 1)
@@ -42,7 +58,7 @@ Value FlatElements::at(Value value, Value place, int64_t lanes, Value mask) {
     return found;
   Operation *op = value.getDefiningOp();
   Value result;
-  if (!isWhole(value, elements_)) {
+  if (!isWhole(value, like_)) {
     result = scalar(value, lanes);
   } else if (!op) {
     result = emitter_.load(emitter_.buffer(value), getElementTypeOrSelf(value.getType()), place,

@@ -6,16 +6,13 @@
 
 namespace tensmith::kernel {
 
-int64_t elementsOf(mlir::Value value);
-
 class FlatElements {
 public:
-  /// Values of so many elements are whole.
-  FlatElements(ElementEmitter &emitter, int64_t elements)
-      : emitter_(emitter), elements_(elements) {}
+  /// Values of as many elements as `like` are whole.
+  FlatElements(ElementEmitter &emitter, mlir::Value like) : emitter_(emitter), like_(like) {}
 
   /// Whether the value is such a tensor of f32, where `given`, which may be null, is one.
-  static bool areKnown(mlir::Value value, int64_t elements, mlir::Value given = {});
+  static bool areKnown(mlir::Value value, mlir::Value like, mlir::Value given = {});
 
   /// What is at the place that is asked for.
   void define(mlir::Value value, mlir::Value vector) { known_[value] = vector; }
@@ -27,7 +24,7 @@ private:
   mlir::Value scalar(mlir::Value value, int64_t lanes);
 
   ElementEmitter &emitter_;
-  int64_t elements_;
+  mlir::Value like_;
   llvm::SmallDenseMap<mlir::Value, mlir::Value> known_;
 };
 

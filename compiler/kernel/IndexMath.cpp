@@ -119,10 +119,11 @@ Value floorDiv(IndexMath &math, Value a, Value b) {
   return math.sub(quotient, math.select(below, math.constant(1), math.constant(0)));
 }
 
-/// The value of an expression over the symbols that `names` stand for. Sums may have negative terms
-/// on the way (s0 - 1), and so may what is divided.
-Value expressionValue(IndexMath &math, const SizeValues &sizes, ArrayRef<StringAttr> names,
-                      AffineExpr expression) {
+} // namespace
+
+/// Sums may have negative terms on the way (s0 - 1), and so may what is divided.
+Value sizeValue(IndexMath &math, const SizeValues &sizes, ArrayRef<StringAttr> names,
+                AffineExpr expression) {
   if (auto constant = dyn_cast<AffineConstantExpr>(expression))
     return math.constant(constant.getValue());
   if (auto symbol = dyn_cast<AffineSymbolExpr>(expression)) {
@@ -131,8 +132,8 @@ Value expressionValue(IndexMath &math, const SizeValues &sizes, ArrayRef<StringA
     return value;
   }
   auto binary = cast<AffineBinaryOpExpr>(expression);
-  Value a = expressionValue(math, sizes, names, binary.getLHS());
-  Value b = expressionValue(math, sizes, names, binary.getRHS());
+  Value a = sizeValue(math, sizes, names, binary.getLHS());
+  Value b = sizeValue(math, sizes, names, binary.getRHS());
   auto isSize = [&] {
     return graph::SizeFacts().decide(graph::Condition::Relation::AtMost,
                                      getAffineConstantExpr(0, expression.getContext()),
@@ -154,12 +155,11 @@ Value expressionValue(IndexMath &math, const SizeValues &sizes, ArrayRef<StringA
     llvm_unreachable("no other binary expressions");
   }
 }
-} // namespace
 
 Value dimValue(IndexMath &math, const SizeValues &sizes, RankedTensorType type, unsigned dim) {
   if (!type.isDynamicDim(dim))
     return math.constant(type.getDimSize(dim));
-  return expressionValue(math, sizes, graph::symbolNames(type), graph::dimExpression(type, dim));
+  return sizeValue(math, sizes, graph::symbolNames(type), graph::dimExpression(type, dim));
 }
 
 SmallVector<Value> dimValues(IndexMath &math, const SizeValues &sizes, Type type) {

@@ -45,6 +45,9 @@ std::optional<int64_t> constantIndex(mlir::Value value);
 /// The values of the size symbols in scope.
 using SizeValues = llvm::DenseMap<mlir::StringAttr, mlir::Value>;
 
+/// Of an expression over the symbols that `names` stand for.
+mlir::Value sizeValue(IndexMath &math, const SizeValues &sizes,
+                      llvm::ArrayRef<mlir::StringAttr> names, mlir::AffineExpr expression);
 /// A dimension, and all dimensions, of a ranked tensor type as values.
 mlir::Value dimValue(IndexMath &math, const SizeValues &sizes, mlir::RankedTensorType type,
                      unsigned dim);

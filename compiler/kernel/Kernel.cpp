@@ -97,7 +97,7 @@ Template chooseTemplate(graph::KernelOp kernel, Operation *root, const MachineSh
   case RootKind::Trees:
     return treeTemplate(kernel, cast<graph::TreeEnsembleOp>(root));
   case RootKind::Scatter:
-    return scatterTemplate(kernel, cast<graph::ScatterNDOp>(root));
+    return scatterTemplate(root);
   case RootKind::Fourier:
     return fourierTemplate(kernel, root, machine);
   case RootKind::Loops:

@@ -19,7 +19,7 @@ constexpr int64_t kLinesTogether = 16; // of the innermost dimension, in an item
 constexpr int64_t kMostPieces = 4;     // of a vector, on average
 
 /// Where the elements of some dimensions lie, row-major.
-SmallVector<int64_t> placesOf(ArrayRef<StridedView::Dim> dims, int64_t offset) {
+SmallVector<int64_t> placesOf(ArrayRef<StridedMatrices::Dim> dims, int64_t offset) {
   SmallVector<int64_t> places{offset};
   for (auto [size, stride] : dims) {
     SmallVector<int64_t> next;
@@ -40,12 +40,12 @@ SmallVector<int64_t> pieceEnds(ArrayRef<int64_t> places) {
   return ends;
 }
 
-bool areSame(ArrayRef<StridedView::Dim> a, ArrayRef<StridedView::Dim> b) {
+bool areSame(ArrayRef<StridedMatrices::Dim> a, ArrayRef<StridedMatrices::Dim> b) {
   return llvm::equal(
       a, b, [](const auto &x, const auto &y) { return x.size == y.size && x.stride == y.stride; });
 }
 
-int64_t extentOf(ArrayRef<StridedView::Dim> dims) {
+int64_t extentOf(ArrayRef<StridedMatrices::Dim> dims) {
   int64_t product = 1;
   for (auto [size, stride] : dims)
     product *= size;
@@ -53,8 +53,8 @@ int64_t extentOf(ArrayRef<StridedView::Dim> dims) {
 }
 
 /// The innermost lines.
-StridedView::Dim innerLines(const Patches &patches) {
-  return patches.lines.empty() ? StridedView::Dim{1, 0} : patches.lines.back();
+StridedMatrices::Dim innerLines(const Patches &patches) {
+  return patches.lines.empty() ? StridedMatrices::Dim{1, 0} : patches.lines.back();
 }
 int64_t partsOfInner(const Patches &patches) {
   return (innerLines(patches).size + kLinesTogether - 1) / kLinesTogether;
@@ -77,11 +77,11 @@ public:
 
   /// One item: some lines of the innermost dimension.
   void emit(Value item) {
-    StridedView::Dim inner = innerLines(patches_);
-    SmallVector<StridedView::Dim> outer(patches_.stack);
+    StridedMatrices::Dim inner = innerLines(patches_);
+    SmallVector<StridedMatrices::Dim> outer(patches_.stack);
     llvm::append_range(outer, ArrayRef(patches_.lines).drop_back(!patches_.lines.empty()));
     SmallVector<Value> extents;
-    for (const StridedView::Dim &dim : outer)
+    for (const StridedMatrices::Dim &dim : outer)
       extents.push_back(math_.constant(dim.size));
     extents.push_back(math_.constant(partsOfInner(patches_)));
     SmallVector<Value> at = math_.delinear(item, extents);
@@ -125,7 +125,7 @@ private:
     for (int64_t end : columns.empty() ? SmallVector<int64_t>() : pieceEnds(columns)) {
       Value place = math_.add(from, math_.constant(columns[begin] - begin));
       Value mask = begin == 0 && end == lanes_ ? Value() : lanesIn(begin, end);
-      FlatElements elements(emitter_, elementsOf(patches_.image));
+      FlatElements elements(emitter_, patches_.image);
       Value piece = elements.at(patches_.image, place, lanes_, mask);
       vector = mask ? builder.create<arith::SelectOp>(math_.location, mask, piece, vector) : piece;
       begin = end;
@@ -188,7 +188,7 @@ std::optional<Patches> matchPatches(graph::KernelOp kernel, const MachineShape &
   Value yielded = kernel.getBody().front().getTerminator()->getOperand(0);
   auto pack = yielded.getDefiningOp<graph::PackOp>();
   auto patches = pack && kernel->getNumResults() == 1 ? matchPatches(pack, machine) : std::nullopt;
-  bool isKnown = patches && FlatElements::areKnown(patches->image, elementsOf(patches->image));
+  bool isKnown = patches && FlatElements::areKnown(patches->image, patches->image);
   return isKnown ? patches : std::nullopt;
 }
 

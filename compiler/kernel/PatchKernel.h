@@ -14,7 +14,7 @@ struct Patches {
   mlir::Value image;
   /// The pack, and all that stands between it and the image.
   llvm::SetVector<mlir::Operation *> ops;
-  llvm::SmallVector<StridedView::Dim> stack, lines;
+  llvm::SmallVector<StridedMatrices::Dim> stack, lines;
   /// Where each column of a line is, in elements of the image from the line's own place on.
   llvm::SmallVector<int64_t> columns;
 };

@@ -6,6 +6,10 @@
 // own: so threads never meet, and a row's sum has one order however many there are. Where the
 // result is written over x (vm/InPlace.h), which the kernel finds by their addresses, only rows
 // that indices name are touched.
+//
+// Of elements that have an index each, y[index[i, j], j] += updates[i, j], only those of one j
+// meet. An item is a position in front of the axis, or a range of those behind it, and goes through
+// its own part of the indices alone, in their order.
 #include "compiler/kernel/ScatterKernel.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -17,21 +21,105 @@ namespace {
 
 /// Ranges of rows: more would only go through the indices more often.
 constexpr int64_t kRanges = 32;
+/// Elements that are copied or combined in the time in which an index is passed by.
+constexpr int64_t kElementsOfIndex = 8;
+constexpr int64_t kLeastRange = 64;   // elements behind the axis
+constexpr int64_t kWorkOfElement = 4; // to copy one, and to combine another into it
 
-Value rowsPerItem(IndexMath &math, Value rows) {
-  return math.max(math.ceilDiv(rows, math.constant(kRanges)), math.constant(1));
+/// `dims` of the result, `places` of the indices. Short rows are fewer ranges, since each range
+/// goes through all indices.
+Value rowsPerItem(IndexMath &math, ArrayRef<Value> dims, ArrayRef<Value> places) {
+  Value one = math.constant(1), inner = math.product(dims.drop_front());
+  Value updates = math.max(math.product(places.drop_back()), one);
+  Value work = math.mul(math.add(dims[0], updates), inner);
+  Value worth = math.div(work, math.mul(updates, math.constant(kElementsOfIndex)));
+  Value ranges = math.max(math.min(worth, math.constant(kRanges)), one);
+  return math.max(math.ceilDiv(dims[0], ranges), one);
 }
 
+/// What both share: operands, an index that is checked, and how two elements become one.
 class ScatterEmitter {
 public:
-  ScatterEmitter(ElementEmitter &emitter, graph::ScatterNDOp root, Value result)
-      : emitter_(emitter), math_(emitter.math), root_(root), result_(result),
-        element_(getElementTypeOrSelf(root.getY().getType())), dims_(emitter.dims(root.getY())),
-        inner_(math_.product(ArrayRef(dims_).drop_front())) {}
+  ScatterEmitter(ElementEmitter &emitter, Operation *root, Value result)
+      : emitter_(emitter), math_(emitter.math), x_(root->getOperand(0)),
+        indices_(root->getOperand(1)), updates_(root->getOperand(2)), result_(result),
+        reduction_(root->getAttrOfType<StringAttr>("reduction").getValue()),
+        element_(getElementTypeOrSelf(root->getResult(0).getType())),
+        dims_(emitter.dims(root->getResult(0))) {}
+
+protected:
+  /// Emits `copy` for an operand that the result isn't written over.
+  void unlessInPlace(llvm::function_ref<void()> copy) {
+    Value from = emitter_.buffer(x_);
+    if (!from)
+      return copy();
+    Value apart = emitter_.builder().create<LLVM::ICmpOp>(math_.location, LLVM::ICmpPredicate::ne,
+                                                          from, result_);
+    emitIf(math_, apart, copy);
+  }
+
+  /// The index at that position, counted from the front; as large as the dimension or larger where
+  /// it is outside.
+  Value indexAt(ArrayRef<Value> position, Value size) {
+    Value given = emitter_.element(indices_, Position{SmallVector<Value>(position)});
+    Value index = emitter_.builder().create<arith::IndexCastOp>(
+        math_.location, emitter_.builder().getIndexType(), given);
+    // Unsigned, so that a negative number is a large one.
+    return math_.select(math_.less(index, size), index, math_.add(index, size));
+  }
+
+  void combine(Value offset, Position update) {
+    Value given = emitter_.element(updates_, update);
+    if (reduction_ != "none")
+      given = combined(emitter_.load(result_, element_, offset), given);
+    emitter_.store(result_, element_, offset, given);
+  }
+
+private:
+  Value combined(Value a, Value b) {
+    bool isFloat = isa<FloatType>(element_);
+    if (reduction_ == "add")
+      return isFloat ? create<arith::AddFOp>(a, b) : create<arith::AddIOp>(a, b);
+    if (reduction_ == "mul")
+      return isFloat ? create<arith::MulFOp>(a, b) : create<arith::MulIOp>(a, b);
+    bool isLeast = reduction_ == "min";
+    if (!isFloat)
+      return isLeast ? create<arith::MinSIOp>(a, b) : create<arith::MaxSIOp>(a, b);
+    // NaN stays, and comes; of equal numbers it is the later, as the reference has it.
+    Value stays = create<arith::CmpFOp>(
+        isLeast ? arith::CmpFPredicate::OLT : arith::CmpFPredicate::OGT, a, b);
+    Value isNaN = create<arith::CmpFOp>(arith::CmpFPredicate::UNO, a, a);
+    return create<arith::SelectOp>(create<arith::OrIOp>(stays, isNaN), a, b);
+  }
+
+  template <typename Op, typename... Operands> Value create(Operands... operands) {
+    return emitter_.builder().create<Op>(math_.location, operands...);
+  }
+
+protected:
+  ElementEmitter &emitter_;
+  IndexMath &math_;
+  Value x_, indices_, updates_, result_;
+  StringRef reduction_;
+  Type element_;
+  SmallVector<Value> dims_;
+};
+
+class RowEmitter : public ScatterEmitter {
+public:
+  RowEmitter(ElementEmitter &emitter, Operation *root, Value result)
+      : ScatterEmitter(emitter, root, result), inner_(math_.product(ArrayRef(dims_).drop_front())) {
+  }
 
   void emitRows(Value begin, Value end) {
-    copyRows(begin, end);
-    SmallVector<Value> places = emitter_.dims(root_.getIndices());
+    unlessInPlace([&] {
+      emitFor(math_, begin, end, math_.constant(1), [&](Value row) {
+        eachOfRow(row, [&](const Position &at, Value offset) {
+          emitter_.store(result_, element_, offset, emitter_.element(x_, at));
+        });
+      });
+    });
+    SmallVector<Value> places = emitter_.dims(indices_);
     places.pop_back();
     emitFor(math_, math_.constant(0), math_.product(places), math_.constant(1), [&](Value number) {
       SmallVector<Value> place;
@@ -44,22 +132,6 @@ public:
   }
 
 private:
-  void copyRows(Value begin, Value end) {
-    auto copy = [&] {
-      emitFor(math_, begin, end, math_.constant(1), [&](Value row) {
-        eachOfRow(row, [&](const Position &at, Value offset) {
-          emitter_.store(result_, element_, offset, emitter_.element(root_.getX(), at));
-        });
-      });
-    };
-    Value from = emitter_.buffer(root_.getX());
-    if (!from)
-      return copy();
-    Value apart = emitter_.builder().create<LLVM::ICmpOp>(math_.location, LLVM::ICmpPredicate::ne,
-                                                          from, result_);
-    emitIf(math_, apart, copy);
-  }
-
   void eachOfRow(Value row, llvm::function_ref<void(const Position &, Value offset)> body) {
     Value start = math_.mul(row, inner_);
     emitFor(math_, math_.constant(0), inner_, math_.constant(1),
@@ -77,14 +149,8 @@ private:
   Value rowOf(ArrayRef<Value> place) {
     SmallVector<Value> indices(place);
     indices.push_back(math_.constant(0));
-    Value given = emitter_.element(root_.getIndices(), Position{indices});
-    Value index = emitter_.builder().create<arith::IndexCastOp>(
-        math_.location, emitter_.builder().getIndexType(), given);
-    Value rows = dims_[0];
-    // Unsigned, so that a negative number is a large one.
-    Value fromEnd = math_.add(index, rows);
-    index = math_.select(math_.less(index, rows), index, fromEnd);
-    emitter_.check(math_.less(index, rows), "an index is outside of the rows that it changes");
+    Value index = indexAt(indices, dims_[0]);
+    emitter_.check(math_.less(index, dims_[0]), "an index is outside of the rows that it changes");
     return index;
   }
 
@@ -92,73 +158,185 @@ private:
     eachOfRow(row, [&](const Position &at, Value offset) {
       Position update{SmallVector<Value>(place)};
       update.indices.append(at.indices.begin() + 1, at.indices.end());
-      Value given = emitter_.element(root_.getUpdates(), update);
-      if (root_.getReduction() != "none")
-        given = combined(emitter_.load(result_, element_, offset), given);
-      emitter_.store(result_, element_, offset, given);
+      combine(offset, update);
     });
   }
 
-  Value combined(Value a, Value b) {
-    StringRef reduction = root_.getReduction();
-    bool isFloat = isa<FloatType>(element_);
-    if (reduction == "add")
-      return isFloat ? create<arith::AddFOp>(a, b) : create<arith::AddIOp>(a, b);
-    if (reduction == "mul")
-      return isFloat ? create<arith::MulFOp>(a, b) : create<arith::MulIOp>(a, b);
-    bool isLeast = reduction == "min";
-    if (!isFloat)
-      return isLeast ? create<arith::MinSIOp>(a, b) : create<arith::MaxSIOp>(a, b);
-    // NaN stays, and comes; of equal numbers it is the later, as the reference has it.
-    Value stays = create<arith::CmpFOp>(
-        isLeast ? arith::CmpFPredicate::OLT : arith::CmpFPredicate::OGT, a, b);
-    Value isNaN = create<arith::CmpFOp>(arith::CmpFPredicate::UNO, a, a);
-    return create<arith::SelectOp>(create<arith::OrIOp>(stays, isNaN), a, b);
-  }
-
-  template <typename Op, typename... Operands> Value create(Operands... operands) {
-    return emitter_.builder().create<Op>(math_.location, operands...);
-  }
-
-  ElementEmitter &emitter_;
-  IndexMath &math_;
-  graph::ScatterNDOp root_;
-  Value result_;
-  Type element_;
-  SmallVector<Value> dims_;
-  Value inner_;
+  Value inner_; // elements of a row
 };
+
+/// How the elements are dealt out: the dimensions in front of the axis by positions, the one behind
+/// it in ranges if those are few.
+struct Shares {
+  Value outer, ranges, block; // positions in front; ranges behind, of so many each
+};
+
+/// `dims` of the result.
+Shares sharesOf(IndexMath &math, ArrayRef<Value> dims, size_t axis) {
+  Value one = math.constant(1), outer = math.product(dims.take_front(axis));
+  if (axis + 1 == dims.size())
+    return {outer, one, one};
+  Value next = dims[axis + 1], rest = math.product(dims.drop_front(axis + 2));
+  // A range is long enough that its lines of the cache are its own, nearly.
+  Value least = math.ceilDiv(math.constant(kLeastRange), math.max(rest, one));
+  Value most = math.max(math.div(next, least), one);
+  Value wanted = math.ceilDiv(math.constant(kRanges), math.max(outer, one));
+  Value block = math.max(math.ceilDiv(next, math.min(most, wanted)), one);
+  return {outer, math.ceilDiv(next, block), block};
+}
+
+class ElementScatter : public ScatterEmitter {
+public:
+  ElementScatter(ElementEmitter &emitter, graph::ScatterElementsOp root, Value result)
+      : ScatterEmitter(emitter, root, result), axis_(size_t(root.getAxis())),
+        shares_(sharesOf(math_, dims_, axis_)), places_(emitter.dims(indices_)) {
+    Value stride = math_.constant(1);
+    strides_.resize(dims_.size());
+    for (size_t dim = dims_.size(); dim-- > 0; stride = math_.mul(stride, dims_[dim]))
+      strides_[dim] = stride;
+  }
+
+  void emit(Value item) {
+    Value outer = math_.div(item, shares_.ranges);
+    Value begin = math_.mul(math_.rem(item, shares_.ranges), shares_.block);
+    SmallVector<Value> at;
+    if (axis_ > 0)
+      at = math_.delinear(outer, ArrayRef(dims_).take_front(axis_));
+    bool isLast = axis_ + 1 == dims_.size();
+    Value end = isLast ? Value() : math_.min(math_.add(begin, shares_.block), dims_[axis_ + 1]);
+    unlessInPlace([&] { copy(at, begin, end); });
+    // The indices may be fewer than the result's elements along each dimension.
+    Value isThere = emitter_.builder().create<arith::ConstantIntOp>(math_.location, 1, 1);
+    for (auto [index, size] : llvm::zip(at, places_))
+      isThere = emitter_.builder().create<arith::AndIOp>(math_.location, isThere,
+                                                         math_.less(index, size));
+    if (!isLast)
+      end = math_.min(end, places_[axis_ + 1]);
+    emitIf(math_, isThere, [&] { each(places_, at, begin, end, [&] { combineAt(at); }); });
+  }
+
+private:
+  /// Goes over the positions with those indices in front, of which those behind the axis are in
+  /// [begin, end): `at` has all indices then.
+  void each(ArrayRef<Value> sizes, SmallVector<Value> &at, Value begin, Value end,
+            llvm::function_ref<void()> body) {
+    if (at.size() == sizes.size())
+      return body();
+    bool isRange = at.size() == axis_ + 1;
+    emitFor(math_, isRange ? begin : math_.constant(0), isRange ? end : sizes[at.size()],
+            math_.constant(1), [&](Value index) {
+              at.push_back(index);
+              each(sizes, at, begin, end, body);
+              at.pop_back();
+            });
+  }
+
+  void copy(SmallVector<Value> &at, Value begin, Value end) {
+    Value from = emitter_.buffer(x_);
+    if (!from)
+      return each(dims_, at, begin, end, [&] {
+        emitter_.store(result_, element_, math_.linear(at, dims_), emitter_.element(x_, {at}));
+      });
+    // Runs of memory: all that is behind the axis, or of a range a run for each place along it.
+    Value first = math_.constant(0);
+    for (auto [index, stride] : llvm::zip(at, strides_))
+      first = math_.add(first, math_.mul(index, stride));
+    auto copyRun = [&](Value start, Value count) {
+      emitFor(math_, start, math_.add(start, count), math_.constant(1), [&](Value offset) {
+        emitter_.store(result_, element_, offset, emitter_.load(from, element_, offset));
+      });
+    };
+    auto copyWhole = [&] { copyRun(first, math_.mul(dims_[axis_], strides_[axis_])); };
+    if (!end)
+      return copyWhole();
+    emitIf(math_, math_.less(shares_.ranges, math_.constant(2)), copyWhole, [&] {
+      Value rest = strides_[axis_ + 1], count = math_.mul(math_.sub(end, begin), rest);
+      emitFor(math_, math_.constant(0), dims_[axis_], math_.constant(1), [&](Value place) {
+        Value start = math_.add(first, math_.mul(place, strides_[axis_]));
+        copyRun(math_.add(start, math_.mul(begin, rest)), count);
+      });
+    });
+  }
+
+  void combineAt(ArrayRef<Value> at) {
+    Value size = dims_[axis_], index = indexAt(at, size);
+    emitIf(
+        math_, math_.less(index, size),
+        [&] {
+          SmallVector<Value> to(at);
+          to[axis_] = index;
+          Value offset = math_.constant(0);
+          for (auto [place, stride] : llvm::zip_equal(to, strides_))
+            offset = math_.add(offset, math_.mul(place, stride));
+          combine(offset, Position{SmallVector<Value>(at)});
+        },
+        [&] {
+          Value never = emitter_.builder().create<arith::ConstantIntOp>(math_.location, 0, 1);
+          emitter_.check(never, "an index is outside of the dimension that it changes");
+        });
+  }
+
+  size_t axis_;
+  Shares shares_;
+  SmallVector<Value> places_, strides_; // sizes of the indices; steps in the result
+};
+
+Template elementTemplate(graph::ScatterElementsOp root) {
+  Template parts;
+  parts.summary = "scatter";
+  parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
+    SmallVector<Value> dims = dimValues(math, sizes, root.getY().getType());
+    auto axis = size_t(root.getAxis());
+    Shares shares = sharesOf(math, dims, axis);
+    Value each = math.mul(dims[axis], math.product(ArrayRef(dims).drop_front(axis + 1)));
+    each = math.div(math.mul(each, math.constant(kWorkOfElement)),
+                    math.max(shares.ranges, math.constant(1)));
+    return {math.mul(shares.outer, shares.ranges), grainOf(math, math.max(each, math.constant(1)))};
+  };
+  parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) mutable {
+    ElementScatter scatter(emitter, root, results[0]);
+    emitFor(emitter.math, begin, end, emitter.math.constant(1),
+            [&](Value item) { scatter.emit(item); });
+  };
+  return parts;
+}
 
 } // namespace
 
 bool isScatterRoot(Operation *op) {
-  auto scatter = dyn_cast<graph::ScatterNDOp>(op);
-  if (!scatter)
+  if (!isa<graph::ScatterNDOp, graph::ScatterElementsOp>(op))
     return false;
-  auto x = dyn_cast<RankedTensorType>(scatter.getX().getType());
-  auto indices = dyn_cast<RankedTensorType>(scatter.getIndices().getType());
-  auto updates = dyn_cast<RankedTensorType>(scatter.getUpdates().getType());
+  auto x = dyn_cast<RankedTensorType>(op->getOperand(0).getType());
+  auto indices = dyn_cast<RankedTensorType>(op->getOperand(1).getType());
+  auto updates = dyn_cast<RankedTensorType>(op->getOperand(2).getType());
   if (!x || !indices || !updates || x.getRank() == 0 || indices.getRank() == 0)
     return false;
-  bool whole = indices.getShape().back() == 1 &&
-               updates.getRank() == indices.getRank() - 1 + x.getRank() - 1;
+  auto elements = dyn_cast<graph::ScatterElementsOp>(op);
+  bool fits = elements ? int64_t(elements.getAxis()) >= 0 && indices.getRank() == x.getRank() &&
+                             updates.getRank() == x.getRank()
+                       : indices.getShape().back() == 1 &&
+                             updates.getRank() == indices.getRank() - 1 + x.getRank() - 1;
   auto isWhole = [](Type type) { return type.isSignlessInteger(32) || type.isSignlessInteger(64); };
   Type element = x.getElementType();
-  return whole && (element.isF32() || element.isF64() || isWhole(element)) &&
+  return fits && (element.isF32() || element.isF64() || isWhole(element)) &&
          isWhole(indices.getElementType());
 }
 
-Template scatterTemplate(graph::KernelOp kernel, graph::ScatterNDOp root) {
+Template scatterTemplate(Operation *root) {
+  if (auto elements = dyn_cast<graph::ScatterElementsOp>(root))
+    return elementTemplate(elements);
   Template parts;
   parts.summary = "scatter";
-  parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
-    Value rows = dimValues(math, sizes, root.getY().getType())[0];
-    return {math.ceilDiv(rows, rowsPerItem(math, rows)), math.constant(1)};
+  parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
+    auto dims = dimValues(math, sizes, root->getResult(0).getType());
+    auto places = dimValues(math, sizes, root->getOperand(1).getType());
+    return {math.ceilDiv(dims[0], rowsPerItem(math, dims, places)), math.constant(1)};
   };
-  parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) mutable {
+  parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     IndexMath &math = emitter.math;
-    Value rows = emitter.dims(root.getY())[0], block = rowsPerItem(math, rows);
-    ScatterEmitter(emitter, root, results[0])
+    auto dims = emitter.dims(root->getResult(0));
+    Value rows = dims[0], block = rowsPerItem(math, dims, emitter.dims(root->getOperand(1)));
+    RowEmitter(emitter, root, results[0])
         .emitRows(math.mul(begin, block), math.min(math.mul(end, block), rows));
   };
   return parts;

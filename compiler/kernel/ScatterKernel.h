@@ -1,13 +1,13 @@
-// The template of rows that are combined into a tensor at places that are data; see
-// ScatterKernel.cpp.
+// The templates of rows and of elements that are combined into a tensor at places that are data;
+// see ScatterKernel.cpp.
 #pragma once
 
 #include "compiler/kernel/KernelFrame.h"
 
 namespace tensmith::kernel {
 
-/// scatter_nd of whole rows: one index for each; of f32, f64, i32 or i64.
+/// scatter_nd of whole rows, one index for each, or scatter_elements; of f32, f64, i32 or i64.
 bool isScatterRoot(mlir::Operation *op);
-Template scatterTemplate(graph::KernelOp kernel, graph::ScatterNDOp root);
+Template scatterTemplate(mlir::Operation *root);
 
 } // namespace tensmith::kernel

@@ -5,6 +5,10 @@
 // panel, position of the window, channel and lane; o = panel * width + lane is far apart in memory,
 // position and channel lie together. Which loops are to be the inner ones can be told from strides
 // alone, whatever operators made them.
+//
+// Sizes may be open: they and the strides that they make are expressions over symbols then, and two
+// that are equal for every size are equal here. A reshape whose parts can't be told apart by that
+// ends the view.
 #pragma once
 
 #include "compiler/graph/Graph.h"
@@ -15,11 +19,14 @@ namespace tensmith::kernel {
 
 struct StridedView {
   struct Dim {
-    int64_t size;
-    int64_t stride; // in elements of the source; negative where it is reversed
+    mlir::AffineExpr size;
+    mlir::AffineExpr stride; // in elements of the source, not negative
+    bool isReversed = false; // goes downwards through memory
   };
   mlir::Value source;
-  int64_t offset = 0;
+  /// What the expressions are over.
+  llvm::SmallVector<mlir::StringAttr> symbols;
+  mlir::AffineExpr offset; // of the first element
   /// Row-major over the result: parts of dimensions, or several that go through memory as one. None
   /// is of size 1 but the panels of a pack that is cut off.
   llvm::SmallVector<Dim> dims;
@@ -29,15 +36,19 @@ struct StridedView {
   unsigned panelDim = 0;
 };
 
-/// Of a value of known shape that reshapes, transpositions, reversals, slices and a pack at the end
+/// Of a value that reshapes, transpositions, reversals, slices and a pack at the end
 /// make of another value; null where it goes through memory in no equal steps.
 std::optional<StridedView> stridedView(mlir::Value value);
 
-/// The same of a stack of matrices, whose dimensions stay apart.
+/// The same of a stack of matrices of known sizes, whose dimensions stay apart.
 struct StridedMatrices {
+  struct Dim {
+    int64_t size;
+    int64_t stride; // negative where it is reversed
+  };
   mlir::Value source;
   int64_t offset = 0;
-  llvm::SmallVector<StridedView::Dim> stack, lines, columns;
+  llvm::SmallVector<Dim> stack, lines, columns;
 };
 std::optional<StridedMatrices> stridedMatrices(mlir::Value value);
 

@@ -9,6 +9,9 @@
 //
 // Some squares' length of the run is passed for each group of rows, so that memory is read as a few
 // streams, and what is written stays in the second-level cache until its lines are whole.
+//
+// Open sizes are taken for long ones. What is left of them behind whole vectors is a square of its
+// own, whose number of rows or lines only the run tells.
 #include "compiler/kernel/TransposeKernel.h"
 
 #include "compiler/kernel/FlatElements.h"
@@ -27,10 +30,15 @@ namespace {
 constexpr double kMostAdditions = 32;
 constexpr int64_t kSquaresTogether = 16; // along the dimension that is loaded, in a work item
 
-int64_t extentOf(const StridedView &view, ArrayRef<unsigned> dims) {
+/// The product of the dimensions' sizes; nothing where it is open.
+std::optional<int64_t> extentOf(const StridedView &view, ArrayRef<unsigned> dims) {
   int64_t product = 1;
-  for (unsigned dim : dims)
-    product *= view.dims[dim].size;
+  for (unsigned dim : dims) {
+    auto size = graph::constantOf(view.dims[dim].size);
+    if (!size)
+      return std::nullopt;
+    product *= *size;
+  }
   return product;
 }
 
@@ -67,14 +75,16 @@ bool isLittleCode(graph::KernelOp kernel) {
 class LoopChoice {
 public:
   LoopChoice(Transposition &turned, int64_t lanes)
-      : turned_(turned), view_(turned.view), lanes_(lanes) {}
+      : turned_(turned), view_(turned.view), shapes_(turned.moved.getContext()), lanes_(lanes) {}
 
   /// False where squares would be mostly empty.
   bool run() {
-    turned_.strides.resize(view_.dims.size());
-    int64_t stride = 1;
-    for (unsigned dim = view_.dims.size(); dim-- > 0; stride *= view_.dims[dim].size)
-      turned_.strides[dim] = stride;
+    AffineExpr stride = shapes_.constant(1);
+    for (const StridedView::Dim &dim : llvm::reverse(view_.dims)) {
+      turned_.places.insert(turned_.places.begin(), {dim.size, stride});
+      stride = shapes_.simplify(stride * dim.size);
+    }
+    turned_.offset = shapes_.constant(0);
     turned_.stored.push_back(view_.dims.size() - 1);
     while (loaded() < lanes_ && loadFurther())
       ;
@@ -91,18 +101,22 @@ public:
   }
 
 private:
-  int64_t stored() const { return extentOf(view_, turned_.stored); }
-  int64_t loaded() const { return extentOf(view_, turned_.loaded); }
+  /// An open size is as many as lanes. Nothing is taken in behind it: the places of a run's
+  /// elements would be found by divisions.
+  int64_t stored() const { return extentOf(view_, turned_.stored).value_or(lanes_); }
+  int64_t loaded() const { return extentOf(view_, turned_.loaded).value_or(lanes_); }
   bool isTaken(unsigned dim) const {
     return llvm::is_contained(turned_.stored, dim) || llvm::is_contained(turned_.loaded, dim);
   }
 
   /// Takes in the dimension that goes on in memory where those loaded end.
   bool loadFurther() {
-    for (unsigned dim = 0; dim < view_.dims.size(); ++dim) {
+    auto length = extentOf(view_, turned_.loaded);
+    for (unsigned dim = 0; length && dim < view_.dims.size(); ++dim) {
       bool isPanel = view_.columns && dim == view_.panelDim;
-      auto [size, stride] = view_.dims[dim];
-      if (isPanel || isTaken(dim) || size == 1 || std::abs(stride) != loaded())
+      const StridedView::Dim &next = view_.dims[dim];
+      if (isPanel || isTaken(dim) || graph::constantOf(next.size) == 1 ||
+          graph::constantOf(next.stride) != length)
         continue;
       turned_.loaded.insert(turned_.loaded.begin(), dim);
       return true;
@@ -119,72 +133,112 @@ private:
 
   Transposition &turned_;
   const StridedView &view_;
+  graph::ShapeContext shapes_;
   int64_t lanes_;
 };
 
 /// What is loaded goes upwards through memory, whatever way the result has it.
 void loadUpwards(Transposition &turned) {
+  graph::ShapeContext shapes(turned.moved.getContext());
   for (unsigned dim : turned.loaded) {
-    auto &[size, stride] = turned.view.dims[dim];
-    if (stride > 0)
+    StridedView::Dim &from = turned.view.dims[dim], &to = turned.places[dim];
+    if (!from.isReversed)
       continue;
-    turned.view.offset += stride * (size - 1);
-    turned.offset += turned.strides[dim] * (size - 1);
-    stride = -stride;
-    turned.strides[dim] = -turned.strides[dim];
+    turned.view.offset = shapes.simplify(turned.view.offset - from.stride * (from.size - 1));
+    turned.offset = shapes.simplify(turned.offset + to.stride * (to.size - 1));
+    from.isReversed = false;
+    to.isReversed = true;
   }
 }
 
+/// The expressions of a view as values.
+class ViewValues {
+public:
+  struct Dim {
+    Value size, stride;
+    bool isReversed;
+  };
+
+  ViewValues(IndexMath &math, const SizeValues &sizes, ArrayRef<StringAttr> symbols)
+      : math_(math), sizes_(sizes), symbols_(symbols) {}
+
+  Value of(AffineExpr expression) { return sizeValue(math_, sizes_, symbols_, expression); }
+  SmallVector<Dim> of(ArrayRef<StridedView::Dim> dims) {
+    SmallVector<Dim> values;
+    for (const StridedView::Dim &dim : dims)
+      values.push_back({of(dim.size), of(dim.stride), dim.isReversed});
+    return values;
+  }
+  Value extent(const StridedView &view, ArrayRef<unsigned> dims) {
+    Value product = math_.constant(1);
+    for (unsigned dim : dims)
+      product = math_.mul(product, of(view.dims[dim].size));
+    return product;
+  }
+
+private:
+  IndexMath &math_;
+  const SizeValues &sizes_;
+  ArrayRef<StringAttr> symbols_;
+};
+
 class TransposeEmitter {
 public:
+  /// To be made in front of the loop over items.
   TransposeEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Transposition &turned,
                    int64_t lanes, Value result)
       : emitter_(emitter), math_(emitter.math), turned_(turned), view_(turned.view), lanes_(lanes),
-        result_(result), yielded_(kernel.getBody().front().getTerminator()->getOperand(0)),
-        columns_(extentOf(view_, turned.stored)), run_(extentOf(view_, turned.loaded)) {}
+        result_(result), yielded_(kernel.getBody().front().getTerminator()->getOperand(0)) {
+    ViewValues values(math_, emitter.sizes, view_.symbols);
+    sources_ = values.of(view_.dims);
+    places_ = values.of(turned.places);
+    firstSource_ = values.of(view_.offset);
+    firstPlace_ = values.of(turned.offset);
+    columns_ = values.extent(view_, turned.stored);
+    run_ = values.extent(view_, turned.loaded);
+  }
 
   /// One item: some squares' length of the run, for one index of the outer dimensions.
   void emit(Value item) {
     SmallVector<Value> extents;
     for (unsigned dim : turned_.outer)
-      extents.push_back(math_.constant(view_.dims[dim].size));
-    int64_t length = kSquaresTogether * lanes_;
-    extents.push_back(math_.constant((run_ + length - 1) / length));
+      extents.push_back(sources_[dim].size);
+    Value length = math_.constant(kSquaresTogether * lanes_);
+    extents.push_back(math_.ceilDiv(run_, length));
     SmallVector<Value> at = math_.delinear(item, extents);
     Value part = at.pop_back_val();
-    from_ = math_.constant(view_.offset);
-    to_ = math_.constant(turned_.offset);
+    from_ = firstSource_;
+    to_ = firstPlace_;
     for (auto [dim, index] : llvm::zip_equal(turned_.outer, at)) {
-      from_ = math_.add(from_, math_.mul(index, view_.dims[dim].stride));
-      to_ = math_.add(to_, math_.mul(index, turned_.strides[dim]));
+      from_ = moved(from_, index, sources_[dim]);
+      to_ = moved(to_, index, places_[dim]);
       if (view_.columns && dim == view_.panelDim)
         panel_ = index;
     }
     begin_ = math_.mul(part, length);
-    end_ = math_.min(math_.add(begin_, length), math_.constant(run_));
-    eachPart(columns_, math_.constant(0), math_.constant(columns_),
-             [&](Value column, int64_t count) { emitColumns(column, count); });
+    end_ = math_.min(math_.add(begin_, length), run_);
+    eachPart(columns_, math_.constant(0), columns_,
+             [&](Value column, Value count) { emitColumns(column, count); });
   }
 
 private:
-  using Part = function_ref<void(Value, int64_t)>;
+  using Part = function_ref<void(Value, Value)>;
 
   /// Calls `part` with what is in [begin, end) of `size`, whole vectors and the rest of one at the
   /// end of it all.
-  void eachPart(int64_t size, Value begin, Value end, Part part) {
-    int64_t whole = size / lanes_ * lanes_;
-    if (whole)
-      emitFor(math_, begin, math_.min(end, math_.constant(whole)), math_.constant(lanes_),
-              [&](Value at) { part(at, lanes_); });
-    if (whole != size)
-      emitIf(math_, math_.less(math_.constant(whole), end),
-             [&] { part(math_.constant(whole), size - whole); });
+  void eachPart(Value size, Value begin, Value end, Part part) {
+    Value lanes = math_.constant(lanes_), whole = math_.mul(math_.div(size, lanes), lanes);
+    Value rest = math_.sub(size, whole);
+    if (constantIndex(whole) != 0)
+      emitFor(math_, begin, math_.min(end, whole), lanes, [&](Value at) { part(at, lanes); });
+    if (constantIndex(rest) != 0)
+      emitIf(math_, math_.less(whole, end), [&] { part(whole, rest); });
   }
 
-  void emitColumns(Value column, int64_t count) {
+  void emitColumns(Value column, Value count) {
     auto squares = [&](Value known) {
       eachPart(run_, begin_, end_,
-               [&](Value at, int64_t length) { emitSquare(column, count, at, length, known); });
+               [&](Value at, Value length) { emitSquare(column, count, at, length, known); });
     };
     if (!view_.columns)
       return squares({});
@@ -196,41 +250,55 @@ private:
   }
 
   /// `firstColumn`: the number of the first column, where some may be behind the last; or null.
-  void emitSquare(Value column, int64_t count, Value at, int64_t length, Value firstColumn) {
+  void emitSquare(Value column, Value count, Value at, Value length, Value firstColumn) {
     auto &builder = emitter_.builder();
     Type type = VectorType::get({lanes_}, builder.getF32Type());
     SmallVector<Value> rows;
+    int64_t known = constantIndex(count).value_or(lanes_);
     for (int64_t row = 0; row < lanes_; ++row) {
-      if (row >= count) {
+      if (row >= known) {
         rows.push_back(
             builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type)));
         continue;
       }
       Value number = math_.add(column, row);
-      Value place = math_.add(from_, math_.add(offset(turned_.stored, number, false), at));
-      Value mask = length < lanes_ ? below(length) : Value();
+      // Rows behind the last are that one again: a load that is masked everywhere is slow where its
+      // address has no memory.
+      if (!constantIndex(count))
+        number = math_.min(number, math_.sub(columns_, math_.constant(1)));
+      Value place = math_.add(from_, math_.add(offset(turned_.stored, sources_, number), at));
+      Value mask = below(length);
       if (firstColumn) {
         Value exists = math_.less(math_.add(firstColumn, row), math_.constant(view_.columns));
         Value all = emitter_.splat(exists, lanes_);
         mask = mask ? builder.create<arith::AndIOp>(math_.location, mask, all) : all;
       }
-      FlatElements elements(emitter_, elementsOf(view_.source));
+      FlatElements elements(emitter_, view_.source);
       Value numbers = elements.at(view_.source, place, lanes_, mask);
       rows.push_back(firstColumn ? zeroWithout(mask, numbers) : numbers);
     }
     SmallVector<Value> lines = transposedSquare(math_, rows);
-    Value mask = count < lanes_ ? below(count) : Value();
-    for (int64_t line = 0; line < length; ++line) {
-      Value place = math_.add(to_, offset(turned_.loaded, math_.add(at, line), true));
-      place = math_.add(place, column);
-      FlatElements elements(emitter_, elementsOf(yielded_));
-      elements.define(turned_.moved, lines[line]);
-      emitter_.store(result_, builder.getF32Type(), place,
-                     elements.at(yielded_, place, lanes_, mask), mask);
+    for (int64_t line = 0; line < constantIndex(length).value_or(lanes_); ++line) {
+      auto store = [&] { storeLine(lines[line], math_.add(at, line), column, below(count)); };
+      if (constantIndex(length))
+        store();
+      else
+        emitIf(math_, math_.less(math_.constant(line), length), store);
     }
   }
 
-  Value below(int64_t count) { return emitter_.maskBelow(math_.constant(count), lanes_); }
+  void storeLine(Value numbers, Value line, Value column, Value mask) {
+    Value place = math_.add(math_.add(to_, offset(turned_.loaded, places_, line)), column);
+    FlatElements elements(emitter_, yielded_);
+    elements.define(turned_.moved, numbers);
+    emitter_.store(result_, emitter_.builder().getF32Type(), place,
+                   elements.at(yielded_, place, lanes_, mask), mask);
+  }
+
+  /// Of the lanes below `count`; null where that is all of them.
+  Value below(Value count) {
+    return constantIndex(count) == lanes_ ? Value() : emitter_.maskBelow(count, lanes_);
+  }
 
   Value zeroWithout(Value mask, Value numbers) {
     auto &builder = emitter_.builder();
@@ -239,15 +307,19 @@ private:
     return builder.create<arith::SelectOp>(math_.location, mask, numbers, zero);
   }
 
+  Value moved(Value place, Value index, const ViewValues::Dim &dim) {
+    Value by = math_.mul(index, dim.stride);
+    return dim.isReversed ? math_.sub(place, by) : math_.add(place, by);
+  }
+
   /// In memory or in the result, of the element with that number in some dimensions.
-  Value offset(ArrayRef<unsigned> dims, Value number, bool inResult) {
+  Value offset(ArrayRef<unsigned> dims, ArrayRef<ViewValues::Dim> places, Value number) {
     SmallVector<Value> sizes;
     for (unsigned dim : dims)
-      sizes.push_back(math_.constant(view_.dims[dim].size));
+      sizes.push_back(places[dim].size);
     Value sum = math_.constant(0);
     for (auto [dim, index] : llvm::zip_equal(dims, math_.delinear(number, sizes)))
-      sum = math_.add(sum,
-                      math_.mul(index, inResult ? turned_.strides[dim] : view_.dims[dim].stride));
+      sum = moved(sum, index, places[dim]);
     return sum;
   }
 
@@ -257,7 +329,8 @@ private:
   const StridedView &view_;
   int64_t lanes_;
   Value result_, yielded_;
-  int64_t columns_, run_;
+  SmallVector<ViewValues::Dim> sources_, places_;
+  Value firstSource_, firstPlace_, columns_, run_;
   Value from_, to_, panel_, begin_, end_;
 };
 
@@ -288,15 +361,14 @@ std::optional<Transposition> matchTransposition(graph::KernelOp kernel,
   int64_t lanes = machine.lanes(sizeof(float));
   Value yielded = kernel.getBody().front().getTerminator()->getOperand(0);
   auto type = cast<RankedTensorType>(yielded.getType());
-  if (kernel->getNumResults() != 1 || !type.hasStaticShape() ||
-      type.getNumElements() < lanes * lanes || !isLittleCode(kernel))
+  if (kernel->getNumResults() != 1 ||
+      (type.hasStaticShape() && type.getNumElements() < lanes * lanes) || !isLittleCode(kernel))
     return std::nullopt;
   Transposition turned;
   turned.moved = movedValue(yielded);
   auto view = turned.moved ? stridedView(turned.moved) : std::nullopt;
-  if (!view || view->dims.size() < 2 ||
-      !FlatElements::areKnown(yielded, type.getNumElements(), turned.moved) ||
-      !FlatElements::areKnown(view->source, elementsOf(view->source)))
+  if (!view || view->dims.size() < 2 || !FlatElements::areKnown(yielded, yielded, turned.moved) ||
+      !FlatElements::areKnown(view->source, view->source))
     return std::nullopt;
   turned.view = *view;
   if (!LoopChoice(turned, lanes).run())
@@ -309,17 +381,21 @@ Template transposeTemplate(graph::KernelOp kernel, const Transposition &turned,
                            const MachineShape &machine) {
   Template parts;
   int64_t lanes = machine.lanes(sizeof(float));
-  int64_t length = kSquaresTogether * lanes, run = extentOf(turned.view, turned.loaded);
-  int64_t items = extentOf(turned.view, turned.outer) * ((run + length - 1) / length);
-  int64_t vectors = extentOf(turned.view, turned.stored) * std::min(run, length) / lanes;
   parts.summary = "squares of " + std::to_string(lanes);
-  parts.items = [=](IndexMath &math, const SizeValues &) -> WorkItems {
-    return {math.constant(items), grainOf(math, math.constant(std::max<int64_t>(8 * vectors, 1)))};
+  parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
+    ViewValues values(math, sizes, turned.view.symbols);
+    Value length = math.constant(kSquaresTogether * lanes);
+    Value run = values.extent(turned.view, turned.loaded);
+    Value count = math.mul(values.extent(turned.view, turned.outer), math.ceilDiv(run, length));
+    Value vectors =
+        math.div(math.mul(values.extent(turned.view, turned.stored), math.min(run, length)),
+                 math.constant(lanes));
+    return {count, grainOf(math, math.max(math.mul(vectors, 8), math.constant(1)))};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
-    emitFor(emitter.math, begin, end, emitter.math.constant(1), [&](Value item) {
-      TransposeEmitter(emitter, kernel, turned, lanes, results[0]).emit(item);
-    });
+    TransposeEmitter squares(emitter, kernel, turned, lanes, results[0]);
+    emitFor(emitter.math, begin, end, emitter.math.constant(1),
+            [&](Value item) { squares.emit(item); });
   };
   return parts;
 }

@@ -10,11 +10,11 @@ namespace tensmith::kernel {
 struct Transposition {
   mlir::Value moved; // what lies turned in memory: its view's source is computed as it lies
   StridedView view;  // of `moved`
-  llvm::SmallVector<int64_t> strides; // of the view's dimensions in the result
+  llvm::SmallVector<StridedView::Dim> places; // the view's dimensions, as they lie in the result
   /// Dimensions of the view, the inner ones last: along which vectors are stored, along which they
   /// are loaded, and the others.
   llvm::SmallVector<unsigned> stored, loaded, outer;
-  int64_t offset = 0; // of the first element, in the result: dimensions that are loaded go upwards
+  mlir::AffineExpr offset; // of the first element, in the result: dimensions loaded go upwards
 };
 
 /// Of a kernel of f32 that turns one value, before and after element-wise operators on whole

@@ -8,22 +8,21 @@ using namespace mlir;
 namespace tensmith::rewrite {
 
 /// Sizes along the image's dimensions. One that only the run knows is counted with what the type
-/// says of it for a picture of the usual size.
-static SmallVector<int64_t> imageOf(RankedTensorType type) {
-  constexpr int64_t kUsualSize = 256;
+/// says of it for a picture of that size.
+static SmallVector<int64_t> imageOf(RankedTensorType type, int64_t usualSize) {
   MLIRContext *context = type.getContext();
   SmallVector<AffineExpr> usual(graph::symbolNames(type).size(),
-                                getAffineConstantExpr(kUsualSize, context));
+                                getAffineConstantExpr(usualSize, context));
   SmallVector<int64_t> sizes;
   for (int64_t dim = 1; dim + 1 < type.getRank(); ++dim) {
     AffineExpr size = graph::dimExpression(type, unsigned(dim));
     auto known = size ? dyn_cast<AffineConstantExpr>(size.replaceSymbols(usual)) : nullptr;
-    sizes.push_back(std::max<int64_t>(known ? known.getValue() : kUsualSize, 1));
+    sizes.push_back(std::max<int64_t>(known ? known.getValue() : usualSize, 1));
   }
   return sizes;
 }
 
-std::optional<ConvolutionSizes> sizesOfStrideOne(graph::ConvOp conv) {
+std::optional<ConvolutionSizes> sizesOfStrideOne(graph::ConvOp conv, int64_t usual) {
   auto x = dyn_cast<RankedTensorType>(conv.getX().getType());
   auto w = dyn_cast<RankedTensorType>(conv.getW().getType());
   auto y = dyn_cast<RankedTensorType>(conv.getType());
@@ -39,8 +38,8 @@ std::optional<ConvolutionSizes> sizesOfStrideOne(graph::ConvOp conv) {
                           x.getShape().back(),
                           y.getShape().back(),
                           int64_t(conv.getGroup()),
-                          imageOf(x),
-                          imageOf(y),
+                          imageOf(x, usual),
+                          imageOf(y, usual),
                           SmallVector<int64_t>(w.getShape().drop_front(2)),
                           isOpen(x) || isOpen(y)};
 }

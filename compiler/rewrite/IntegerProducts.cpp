@@ -23,7 +23,7 @@
 // in memory where a product reads them only: elsewhere NaN, which has zero's code, stays NaN.
 //
 // before: matmul(cast(x, i32) - cast(zx, i32), cast(w, i32) - cast(zw, i32)), x and w of 8 bits
-// after:  the same of i16, with sums in i32
+// after:  the same of i16, with sums in i32; of bytes as above, where w is signed and zw zero
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphCode.h"
@@ -118,10 +118,22 @@ public:
 
   /// A product of 32-bit integers that are differences of codes.
   Value ofDifferences(Operation *op) {
+    if (Value sums = bytes_ ? ofByteDifferences(op) : Value())
+      return sums;
     Value left = narrow(op->getOperand(0)), right = narrow(op->getOperand(1));
     SmallVector<Value> operands{left, right};
     llvm::append_range(operands, op->getOperands().drop_front(2));
     return left && right ? product(op, operands) : Value();
+  }
+
+  /// The same of bytes, which take half as long as pairs; null where an operand has other codes.
+  Value ofByteDifferences(Operation *op) {
+    auto conv = dyn_cast<graph::ConvOp>(op);
+    if (conv && (kernel::isDepthwise(conv) || !GraphCode::isAbsent(conv.getBias())))
+      return {};
+    auto left = unsignedDifference(op->getOperand(0));
+    Value weights = left ? signedCodes(op->getOperand(1)) : Value();
+    return weights ? ofBytes(op, *left, weights) : Value();
   }
 
   Value convolution(graph::ConvOp op) {
@@ -269,6 +281,42 @@ private:
     if (auto transpose = dyn_cast_or_null<graph::TransposeOp>(op))
       return code_.transpose(narrow(transpose.getX()), transpose.getPermutation());
     return isCodes(value) ? code_.cast(cast<graph::CastOp>(op).getX(), i16_) : Value();
+  }
+
+  /// Unsigned codes as i32, or their difference from a single zero point.
+  std::optional<Numbers> unsignedDifference(Value value) {
+    auto difference = value.getDefiningOp<graph::SubOp>();
+    Value codes = difference ? difference.getA() : value;
+    if (!isCodes(codes) || (difference && !isCodes(difference.getB())))
+      return std::nullopt;
+    Numbers numbers{codes.getDefiningOp<graph::CastOp>().getX(), Value()};
+    if (!numbers.areBytes())
+      return std::nullopt;
+    if (difference) {
+      Value zero = difference.getB().getDefiningOp<graph::CastOp>().getX();
+      if (!isScalar(zero))
+        return std::nullopt;
+      numbers.zero = isZero(zero) ? Value() : code_.reshape(code_.cast(zero, i16_), {});
+    }
+    return numbers;
+  }
+
+  /// Signed codes that have no zero point, as they are behind a cast to i32.
+  Value signedCodes(Value value) {
+    Operation *op = value.getDefiningOp();
+    if (auto transpose = dyn_cast_or_null<graph::TransposeOp>(op)) {
+      Value codes = signedCodes(transpose.getX());
+      return codes ? code_.transpose(codes, transpose.getPermutation()) : Value();
+    }
+    if (auto difference = dyn_cast_or_null<graph::SubOp>(op)) {
+      bool isWhole = isCodes(difference.getB()) &&
+                     isZero(difference.getB().getDefiningOp<graph::CastOp>().getX());
+      return isWhole ? signedCodes(difference.getA()) : Value();
+    }
+    if (!isCodes(value))
+      return {};
+    Value codes = cast<graph::CastOp>(op).getX();
+    return GraphCode::element(codes).isSignlessInteger(8) ? codes : Value();
   }
 
   static bool isCodes(Value value) {

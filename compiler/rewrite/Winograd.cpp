@@ -7,6 +7,9 @@
 // one core. Weights of a model that the caches can't hold are read from memory in each run: then
 // a small tile, or none, can be the faster one.
 //
+// Where only the run knows an image's size, it is estimated for several usual ones: at a single one
+// a dilated window's phases may happen to be whole tiles.
+//
 // Weights in the frequencies' domain are memory that a run holds: of all layers together they may
 // take so much more than the model's own (WeightBudget).
 //
@@ -50,16 +53,26 @@ constexpr int64_t kOutputs[] = {2, 4, 6};
 /// Codes less their zero point.
 constexpr double kLargestCode = 255;
 
+/// Of images whose size is open, the pictures that an estimate is the mean of.
+constexpr int64_t kUsualSizes[] = {192, 224, 256, 320, 384, 448, 512, 640};
+
+/// What the size of the image makes of a layer.
+struct Extent {
+  SmallVector<int64_t, 2> image;  // of the output
+  SmallVector<int64_t, 2> phases; // outputs along each dimension of one
+  double reached = 1;             // of the taps of all outputs, those in the image
+};
+
 /// Sizes of a convolution that may be transformed.
 struct Layer {
-  int64_t videos = 1;            // or images, which are their frames
-  SmallVector<int64_t, 2> image; // of the output
+  int64_t videos = 1; // or images, which are their frames
+  Extent extent;
+  SmallVector<Extent> usual; // instead of that one, where only the run knows it
   WindowFrames frames;
   WindowPhases phases;
   bool isVideo = false;
-  bool isOpen = false; // the image's size is a usual one, which only the run knows
+  bool isOpen = false; // the image's size is one that only the run knows
   int64_t in = 0, out = 0, taps = 1;
-  double reached = 1;    // of the taps of all outputs, those in the image
   bool integers = false; // i16, with sums in i32
   double rate = 1;       // of the plain convolution's products, against those of floats
   // Of integers: the largest weight without its sign, and sum of an output.
@@ -74,6 +87,22 @@ double reachedTaps(int64_t input, int64_t output, int64_t taps, int64_t dilation
     inside += std::max<int64_t>(std::min(output, input - first) - std::max<int64_t>(-first, 0), 0);
   }
   return double(inside) / double(std::max<int64_t>(output * taps, 1));
+}
+
+Extent extentOf(graph::ConvOp conv, const ConvolutionSizes &sizes) {
+  Extent extent;
+  size_t rank = sizes.window.size();
+  ArrayRef<int64_t> dilations = conv.getDilations();
+  for (size_t dim = rank - 2; dim < rank; ++dim) {
+    extent.image.push_back(sizes.output[dim]);
+    extent.phases.push_back(int64_t(llvm::divideCeil(sizes.output[dim], dilations[dim])));
+  }
+  // Taps that lie apart are left out where a tile reaches none of them, along all dimensions.
+  if (llvm::any_of(dilations, [](int64_t dilation) { return dilation > 1; }))
+    for (size_t dim = 0; dim < rank; ++dim)
+      extent.reached *= reachedTaps(sizes.input[dim], sizes.output[dim], sizes.window[dim],
+                                    dilations[dim], conv.getPads()[dim]);
+  return extent;
 }
 
 std::optional<Layer> layerOf(graph::ConvOp conv) {
@@ -102,17 +131,12 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
   if (layer.isVideo)
     layer.frames = {sizes->window[0], conv.getDilations()[0], conv.getPads()[0], sizes->input[0],
                     sizes->output[0]};
-  for (size_t dim = rank - 2; dim < rank; ++dim) {
-    int64_t dilation = conv.getDilations()[dim], output = sizes->output[dim];
-    layer.image.push_back(output);
-    layer.phases.dilations.push_back(dilation);
-    layer.phases.sizes.push_back(int64_t(llvm::divideCeil(output, dilation)));
-  }
-  // Taps that lie apart are left out where a tile reaches none of them, along all dimensions.
-  if (llvm::any_of(conv.getDilations(), [](int64_t dilation) { return dilation > 1; }))
-    for (size_t dim = 0; dim < rank; ++dim)
-      layer.reached *= reachedTaps(sizes->input[dim], sizes->output[dim], sizes->window[dim],
-                                   conv.getDilations()[dim], conv.getPads()[dim]);
+  layer.phases.dilations.assign(conv.getDilations().end() - 2, conv.getDilations().end());
+  layer.extent = extentOf(conv, *sizes);
+  layer.phases.sizes = layer.extent.phases;
+  if (layer.isOpen)
+    for (int64_t usual : kUsualSizes)
+      layer.usual.push_back(extentOf(conv, *sizesOfStrideOne(conv, usual)));
   if (layer.isOpen && layer.isVideo) // frames are dealt out by their number
     return std::nullopt;
   return layer;
@@ -125,13 +149,31 @@ public:
       : machine_(machine), layer_(layer), weightRate_(weightRate) {}
 
   double direct() const {
-    double positions = pixelsOfFrame() * double(layer_.frames.output);
+    return mean([&](const Extent &extent) { return direct(extent); });
+  }
+  double winograd(int64_t outputs) const {
+    return mean([&](const Extent &extent) { return winograd(outputs, extent); });
+  }
+
+private:
+  /// For as many outputs as the layer has, on the mean of usual sizes.
+  double mean(llvm::function_ref<double(const Extent &)> cycles) const {
+    if (layer_.usual.empty())
+      return cycles(layer_.extent);
+    double sum = 0;
+    for (const Extent &extent : layer_.usual)
+      sum += cycles(extent) * pixelsOfFrame(layer_.extent) / pixelsOfFrame(extent);
+    return sum / double(layer_.usual.size());
+  }
+
+  double direct(const Extent &extent) const {
+    double positions = pixelsOfFrame(extent) * double(layer_.frames.output);
     bool fitsBytes = layer_.largest <= std::numeric_limits<int8_t>::max(); // NarrowOperands.cpp
     double integer = fitsBytes ? sizeof(int8_t) : sizeof(int16_t);
     double floats = layer_.rate > 1 ? sizeof(int16_t) : sizeof(float); // rounded to bf16, if faster
     double bytes = layer_.integers ? integer : floats;
     double depth =
-        double(layer_.taps * layer_.taps * layer_.frames.taps * layer_.in) * layer_.reached;
+        double(layer_.taps * layer_.taps * layer_.frames.taps * layer_.in) * extent.reached;
     double products = product(1, positions, depth, bytes, layer_.rate);
     // Pixels of fewer channels are copied, and products of floats take long enough.
     bool isFound = layer_.rate > 1 && layer_.in >= kernel::kFewChannels;
@@ -139,11 +181,11 @@ public:
                    : products;
   }
 
-  double winograd(int64_t outputs) const {
+  double winograd(int64_t outputs, const Extent &extent) const {
     double tiles = double(layer_.videos); // of a frame
     for (size_t dim = 0; dim < 2; ++dim)
       tiles *= double(layer_.phases.dilations[dim]) *
-               double(llvm::divideCeil(layer_.phases.sizes[dim], outputs));
+               double(llvm::divideCeil(extent.phases[dim], outputs));
     double size = double(outputs + layer_.taps - 1), planes = size * size;
     // Each plane is written, and read where it is used next.
     double narrow = layer_.integers ? 0.5 : 1; // an image's element, in units of a float's
@@ -163,11 +205,10 @@ public:
     double rows = tiles * double(layer_.frames.output);
     double depth = double(layer_.frames.taps * layer_.in);
     return product(planes, rows, depth, bytes) + cyclesOfTraffic(traffic, machine_) + transforms +
-           (layer_.phases.isNeeded() ? copies(channels) : 0) +
-           (layer_.frames.isPadded() ? copies(ofImages) : 0);
+           (layer_.phases.isNeeded() ? copies(channels, extent) : 0) +
+           (layer_.frames.isPadded() ? copies(ofImages, extent) : 0);
   }
 
-private:
   static constexpr double kMultiplicationsPerCycle = 2;
   static constexpr double kTemporaries = 4; // registers of a transform beside its elements
   static constexpr double kPagesAtHand = 48,
@@ -179,13 +220,13 @@ private:
   static constexpr double kPairs = 1.5;
 
   /// Of image and result, to phases and back: written, and read where they are used next.
-  double copies(double channels) const {
-    return cyclesOfTraffic(2 * pixelsOfFrame() * channels * sizeof(float), machine_);
+  double copies(double channels, const Extent &extent) const {
+    return cyclesOfTraffic(2 * pixelsOfFrame(extent) * channels * sizeof(float), machine_);
   }
 
   /// Of all videos.
-  double pixelsOfFrame() const {
-    return double(layer_.videos) * double(layer_.image[0]) * double(layer_.image[1]);
+  double pixelsOfFrame(const Extent &extent) const {
+    return double(layer_.videos) * double(extent.image[0]) * double(extent.image[1]);
   }
 
   /// `batch` products of [rows, depth] by [depth, layer.out], whose elements take so many bytes.

@@ -28,13 +28,13 @@ bool passesOn(OpOperand &use) {
          (isa<graph::LoopOp>(user) && use.getOperandNumber() >= 2);
 }
 
-/// Whether the kernel combines rows into the argument: it leaves the others as they are where both
-/// are one buffer.
+/// Whether the kernel combines rows or elements into the argument: it leaves the others as they are
+/// where both are one buffer.
 bool addsInto(graph::KernelOp kernel, Value argument) {
-  auto scatter =
-      kernel.getBody().front().getTerminator()->getOperand(0).getDefiningOp<graph::ScatterNDOp>();
-  return kernel.getKind() == "scatter" && scatter && scatter.getX() == argument &&
-         argument.hasOneUse() && kernel.getNumResults() == 1;
+  Operation *scatter = kernel.getBody().front().getTerminator()->getOperand(0).getDefiningOp();
+  return kernel.getKind() == "scatter" &&
+         isa_and_nonnull<graph::ScatterNDOp, graph::ScatterElementsOp>(scatter) &&
+         scatter->getOperand(0) == argument && argument.hasOneUse() && kernel.getNumResults() == 1;
 }
 
 /// Whether the kernel has nothing of the operand but the elements at the places that it writes.

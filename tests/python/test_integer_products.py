@@ -80,6 +80,31 @@ def test_matmul_integer_of_the_largest_codes(tmp_path):
     numpy.testing.assert_array_equal(ours.run(a)[0], numpy.full((7, 33), 255 * 255 * 300))
 
 
+def multiplies_bytes():
+    """Whether the machine has an instruction for products of bytes by four."""
+    return "avx512_vnni" in pathlib.Path("/proc/cpuinfo").read_text() if platform.machine() == "x86_64" else False
+
+
+@pytest.mark.parametrize("zeros", ["none", "left", "both", "rows"])
+def test_matmul_integer_of_bytes(zeros, tmp_path):
+    """Breaks if unsigned codes by signed ones are multiplied as pairs, or a zero point's part of the sums isn't taken off."""
+    random = numpy.random.default_rng(len(zeros))
+    a, b = codes(random, (2, 9, 70), "uint8"), codes(random, (70, 33), "int8")
+    za = codes(random, (9,) if zeros == "rows" else (), "uint8") if zeros != "none" else numpy.uint8(0)
+    given = {"none": [], "left": ["za"], "both": ["za", "zb"], "rows": ["za"]}[zeros]
+    initializers = {"b": b} | ({"zb": numpy.int8(0)} if zeros == "both" else {})
+    inputs = [helper.make_tensor_value_info("a", TensorProto.UINT8, ["n", *a.shape[1:]])]
+    if "za" in given:
+        inputs.append(helper.make_tensor_value_info("za", TensorProto.UINT8, za.shape))
+    ours, _, schedules = compiled(tmp_path, [helper.make_node("MatMulInteger", ["a", "b", *given], ["y"])], inputs,
+                                  [helper.make_tensor_value_info("y", TensorProto.INT32, None)], initializers)
+    if multiplies_bytes() and zeros != "rows":  # each row's is taken off before
+        assert any("products by 4" in schedule for schedule in schedules)
+    for left in (a, numpy.full_like(a, 255)):
+        y = ours.run(left, *([za] if "za" in given else []))[0]
+        numpy.testing.assert_array_equal(y, (left.astype(int) - za.astype(int).reshape(-1, 1)) @ b.astype(int))
+
+
 @pytest.mark.parametrize("seed", range(10))
 def test_conv_integer(seed, tmp_path):
     """Breaks if padding is not the zero point, or channels that are no whole step run into the next pixel."""

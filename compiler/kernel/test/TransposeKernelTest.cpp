@@ -1,5 +1,6 @@
 // What is read along one dimension and written along another, against the reference evaluation of
-// the same region, on shapes that leave rests of vectors everywhere.
+// the same region, on shapes that leave rests of vectors everywhere; and the same with open sizes,
+// of which one kernel serves all.
 #include "compiler/kernel/test/KernelRunner.h"
 #include "compiler/kernel/test/KernelText.h"
 
@@ -16,6 +17,11 @@ public:
     for (int64_t dim : permutation)
       to.push_back(shape_[size_t(dim)]);
     return step("transpose", "permutation = " + integers(permutation), to);
+  }
+  /// Sizes that are these numbers are open: expressions over the symbols s0 and s1.
+  Chain &open(std::map<int64_t, std::string> sizes) {
+    open_ = std::move(sizes);
+    return *this;
   }
   Chain &reshape(const Shape &to) { return step("reshape", "", to); }
   Chain &reverse(const std::vector<int64_t> &axes) {
@@ -66,6 +72,19 @@ public:
   }
 
 private:
+  std::string tensor(const Shape &shape) const {
+    std::string dims, sizes;
+    for (int64_t size : shape) {
+      auto open = open_.find(size);
+      std::string number = std::to_string(size);
+      dims += (open == open_.end() ? number : "?") + "x";
+      sizes += (sizes.empty() ? "" : ", ") + (open == open_.end() ? number : open->second);
+    }
+    if (dims.find('?') == std::string::npos)
+      return "tensor<" + dims + "f32>";
+    return "tensor<" + dims + "f32, #graph.dims<[\"s0\", \"s1\"], ()[s0, s1] -> (" + sizes + ")>>";
+  }
+
   Chain &step(const std::string &name, const std::string &attributes, const Shape &to) {
     std::string given = attributes.empty() ? "" : " <{" + attributes + "}>";
     body_ += "  " + next() + " = \"graph." + name + "\"(" + last() + ")" + given + " : (" +
@@ -78,6 +97,7 @@ private:
   std::string next() const { return "%v" + std::to_string(count_); }
 
   Shape shape_;
+  std::map<int64_t, std::string> open_;
   std::vector<Shape> inputs_;
   std::string body_;
   int count_ = 0;
@@ -152,6 +172,66 @@ TEST(TransposeKernel, ArithmeticOnBothSides) {
 TEST(TransposeKernel, Slices) {
   expectSame(Chain({20, 50, 30}).slice({3, 1, 2}, {1, 2, 1}, {16, 20, 25}).transpose({0, 2, 1}));
   expectSame(Chain({40, 33}).slice({39, 0}, {-2, 1}, {20, 33}).transpose({1, 0}));
+}
+
+/// The same kernel for all sizes against the reference evaluation of the chain for each.
+void expectSameOpen(llvm::function_ref<Chain(Chain, int64_t, int64_t)> steps,
+                    llvm::function_ref<Shape(int64_t, int64_t)> shape) {
+  constexpr int64_t kA = 37, kB = 53;
+  Chain open(shape(kA, kB));
+  open.open({{kA, "s0"}, {kB, "s1"}, {kA * kB, "s0 * s1"}});
+  for (const MachineShape &machine : {hostShape(), withVectors(16)}) {
+    KernelRunner runner(steps(open, kA, kB).text(), machine);
+    ASSERT_TRUE(runner.ok());
+    EXPECT_EQ(runner.summary().substr(0, 7), "squares");
+    for (auto [a, b] : {std::pair<int64_t, int64_t>{37, 53},
+                        {16, 32},
+                        {1, 1},
+                        {1, 40},
+                        {300, 7},
+                        {0, 5},
+                        {5, 0},
+                        {17, 31}}) {
+      KernelRunner known(steps(Chain(shape(a, b)), a, b).text(), machine);
+      auto inputs = runner.operands({{"s0", a}, {"s1", b}});
+      auto got = runner.compiled(inputs), wanted = known.byReference(inputs);
+      ASSERT_EQ(got.size(), wanted.size());
+      ASSERT_EQ(got[0].shape(), wanted[0].shape());
+      for (int64_t i = 0; i < wanted[0].size(); ++i)
+        ASSERT_NEAR(got[0].getDouble(i), wanted[0].getDouble(i), 1e-6)
+            << "element " << i << " of " << a << ", " << b;
+    }
+  }
+}
+
+// Breaks if squares need sizes that are known, or a rest of an open size is taken for another.
+TEST(TransposeKernel, OpenSizes) {
+  expectSameOpen([](Chain x, int64_t, int64_t) { return x.transpose({1, 0}); },
+                 [](int64_t a, int64_t b) { return Shape{a, b}; });
+  expectSameOpen(
+      [](Chain x, int64_t, int64_t) { return x.transpose({2, 1, 0}).tanh().subtractFrom(); },
+      [](int64_t a, int64_t b) { return Shape{a, 5, b}; });
+  expectSameOpen(
+      [](Chain x, int64_t, int64_t) { return x.reverse({0}).transpose({1, 0}).reverse({0}); },
+      [](int64_t a, int64_t b) { return Shape{a, b}; });
+}
+
+// Breaks if a reshape of open sizes ends the view, or merges other dimensions than those that are
+// one.
+TEST(TransposeKernel, OpenImagesBetweenLayouts) {
+  expectSameOpen([](Chain x, int64_t a,
+                    int64_t b) { return x.reshape({2, a, b, 21}).transpose({0, 3, 1, 2}); },
+                 [](int64_t a, int64_t b) { return Shape{2, a * b, 21}; });
+  expectSameOpen([](Chain x, int64_t a,
+                    int64_t b) { return x.transpose({0, 2, 3, 1}).reshape({2, a * b, 21}); },
+                 [](int64_t a, int64_t b) { return Shape{2, 21, a, b}; });
+}
+
+// Breaks if a part of a dimension beside an open one is taken for the whole.
+TEST(TransposeKernel, SlicesBesideOpenSizes) {
+  expectSameOpen([](Chain x, int64_t a,
+                    int64_t) { return x.slice({0, 3}, {1, 1}, {a, 17}).transpose({1, 0}); },
+                 [](int64_t a, int64_t) { return Shape{a, 40}; });
 }
 
 // Breaks if what lies together anyway goes through squares.
