@@ -93,11 +93,15 @@ std::optional<QuotientTerm> quotientTerm(AffineExpr expression, bool any) {
 
 /// An expression that is not negative only where the given one is not, either, without quotients
 /// that are subtracted: since p floordiv d <= p / d, r - k * (p floordiv d) >= (d * r - k * p) / d.
-/// `any`: without those that are added, either, where p floordiv d >= (p - (d - 1)) / d.
-AffineExpr withoutQuotients(AffineExpr expression, bool any = false) {
+/// `any`: without those that are added, either, where p floordiv d >= (p - (d - 1)) / d. It ends
+/// before that where `isEnough`.
+AffineExpr withoutQuotients(AffineExpr expression, bool any,
+                            llvm::function_ref<bool(AffineExpr)> isEnough) {
   constexpr int64_t kLargest = int64_t(1) << 20; // no coefficient overflows
   ShapeContext shapes(expression.getContext());
   for (int64_t factor = 1; auto found = quotientTerm(expression, any);) {
+    if (isEnough(expression))
+      break;
     auto [quotient, times] = *found;
     if (quotient.divisor > kLargest / factor || std::abs(times) > kLargest)
       break;
@@ -257,7 +261,17 @@ std::optional<int64_t> SizeFacts::least(AffineExpr expression) const {
     }
   };
   auto low = ofParts();
-  return sizes_.contains(expression) ? std::max<int64_t>(low.value_or(0), 0) : low;
+  auto raise = [&](AffineExpr size, int64_t more) {
+    if (sizes_.contains(size))
+      low = std::max(low.value_or(more), more);
+  };
+  raise(expression, 0);
+  // A number is the last summand, so that what is before it may be a size as a whole.
+  if (auto sum = dyn_cast<AffineBinaryOpExpr>(expression);
+      sum && sum.getKind() == AffineExprKind::Add)
+    if (auto number = constantOf(sum.getRHS()))
+      raise(sum.getLHS(), *number);
+  return low;
 }
 
 std::optional<int64_t> SizeFacts::most(AffineExpr expression) const {
@@ -352,14 +366,14 @@ std::optional<bool> SizeFacts::decide(Relation relation, AffineExpr a, AffineExp
   AffineExpr one = getAffineConstantExpr(1, a.getContext());
   if (relation == Relation::AtMost) {
     AffineExpr room = normal(b - a), halves = divided(room);
-    auto low = least(room), high = most(room), lower = least(withoutQuotients(halves));
-    if ((low && *low >= 0) || (lower && *lower >= 0))
+    auto isSize = [&](AffineExpr size) { return least(size).value_or(-1) >= 0; };
+    auto isWithoutQuotients = [&](AffineExpr size, bool any) {
+      return isSize(withoutQuotients(size, any, isSize));
+    };
+    if (isSize(room) || isWithoutQuotients(halves, /*any=*/false) ||
+        isWithoutQuotients(nestedQuotients(halves, isSize), /*any=*/true))
       return true;
-    AffineExpr nested = nestedQuotients(
-        halves, [&](AffineExpr quotient) { return least(quotient).value_or(-1) >= 0; });
-    if (nested != halves)
-      if (auto bound = least(withoutQuotients(nested, /*any=*/true)); bound && *bound >= 0)
-        return true;
+    auto high = most(room);
     if (high && *high < 0)
       return false;
     for (const Condition &known : known_)

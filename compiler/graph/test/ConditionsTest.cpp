@@ -51,6 +51,15 @@ TEST_F(SizeFactsOf, QuotientsOfQuotientsAreCompared) {
   EXPECT_EQ(facts.decide(Relation::AtMost, quarter, quarter.floorDiv(2) * 2), std::nullopt);
 }
 
+// Breaks where the tiles of an image, whose size is a broadcast, are not found to be some.
+TEST_F(SizeFactsOf, MoreThanASizeIsNotNegative) {
+  AffineExpr size = *shapes.broadcast(n, m), tiles = shapes.simplify((size + 3).floorDiv(4));
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(0), tiles), std::nullopt);
+  facts.assumeSize(size);
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(0), tiles), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(1), tiles), std::nullopt);
+}
+
 // Breaks where a size that a check says is 3 may not be broadcast to 3.
 TEST_F(SizeFactsOf, WhatIsEqualBroadcasts) {
   AffineExpr size = *shapes.broadcast(n, m);
