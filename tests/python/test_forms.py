@@ -83,6 +83,13 @@ def test_a_form_does_not_change_what_a_model_means(standard, place):
         numpy.testing.assert_array_equal(value, case.expected[0])
 
 
+def test_a_run_goes_on_where_it_ended(standard):
+    tasks = [(place, form) for place in range(3) for form in (forms.PLAIN, forms.Form(way="exact"))]
+    done = [[standard[0].name, str(forms.PLAIN), "agrees", ""], ["another", str(forms.PLAIN), "agrees", ""]]
+    rest, kept = check.remaining(standard, tasks, done)
+    assert rest == tasks[1:] and kept == [tuple(done[0])]
+
+
 def test_the_standards_tests(standard):
     drawn = random.Random(2).sample(standard, 50)
     assert not (wrong := failures("suite", drawn, 3, 2)), "\n".join(wrong)
