@@ -66,7 +66,10 @@ Outcome evaluateLogSoftmax(const Invocation &invocation) {
 
 Outcome evaluateHardmax(const Invocation &invocation) {
   return alongAxis(invocation, [](std::span<double> values) {
-    auto first = std::ranges::max_element(values);
+    // A NaN is the largest, as it is for arg_max.
+    auto first = std::ranges::find_if(values, [](double value) { return std::isnan(value); });
+    if (first == values.end())
+      first = std::ranges::max_element(values);
     const size_t at = size_t(first - values.begin());
     std::ranges::fill(values, 0);
     values[at] = 1;

@@ -8,6 +8,7 @@
 
 #include "compiler/graph/Shape.h"
 
+#include <cstdlib>
 #include <numeric>
 
 using namespace mlir;
@@ -54,41 +55,97 @@ bool isNeverZero(AffineExpr difference) {
   return remainder.divisor > 1 && remainder.constant % remainder.divisor != 0;
 }
 
-/// A term -k * (p floordiv d) of a sum.
-struct SubtractedQuotient {
-  AffineBinaryOpExpr quotient;
-  int64_t times, divisor;
+/// p floordiv d by a positive number.
+struct Quotient {
+  AffineBinaryOpExpr whole;
+  int64_t divisor;
 };
 
-std::optional<SubtractedQuotient> subtractedQuotient(AffineExpr expression) {
+std::optional<Quotient> quotientOf(AffineExpr expression) {
+  auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
+  if (!binary || binary.getKind() != AffineExprKind::FloorDiv)
+    return std::nullopt;
+  auto divisor = constantOf(binary.getRHS());
+  return divisor && *divisor > 0 ? std::optional(Quotient{binary, *divisor}) : std::nullopt;
+}
+
+/// A term k * (p floordiv d) of a sum.
+struct QuotientTerm {
+  Quotient quotient;
+  int64_t times;
+};
+
+/// The first term whose k is negative; `any`: the first of all.
+std::optional<QuotientTerm> quotientTerm(AffineExpr expression, bool any) {
   auto binary = dyn_cast<AffineBinaryOpExpr>(expression);
   if (!binary)
     return std::nullopt;
   if (binary.getKind() == AffineExprKind::Add) {
-    auto found = subtractedQuotient(binary.getLHS());
-    return found ? found : subtractedQuotient(binary.getRHS());
+    auto found = quotientTerm(binary.getLHS(), any);
+    return found ? found : quotientTerm(binary.getRHS(), any);
   }
-  auto times = binary.getKind() == AffineExprKind::Mul ? constantOf(binary.getRHS()) : std::nullopt;
-  auto quotient =
-      times ? dyn_cast<AffineBinaryOpExpr>(binary.getLHS()) : AffineBinaryOpExpr(nullptr);
-  if (!quotient || *times >= 0 || quotient.getKind() != AffineExprKind::FloorDiv)
-    return std::nullopt;
-  auto divisor = constantOf(quotient.getRHS());
-  return divisor && *divisor > 0 ? std::optional(SubtractedQuotient{quotient, -*times, *divisor})
-                                 : std::nullopt;
+  bool isProduct = binary.getKind() == AffineExprKind::Mul;
+  auto times = isProduct ? constantOf(binary.getRHS()) : std::optional<int64_t>(1);
+  auto quotient = quotientOf(isProduct ? binary.getLHS() : expression);
+  return times && quotient && (any || *times < 0) ? std::optional(QuotientTerm{*quotient, *times})
+                                                  : std::nullopt;
 }
 
 /// An expression that is not negative only where the given one is not, either, without quotients
 /// that are subtracted: since p floordiv d <= p / d, r - k * (p floordiv d) >= (d * r - k * p) / d.
-AffineExpr withoutQuotients(AffineExpr expression) {
+/// `any`: without those that are added, either, where p floordiv d >= (p - (d - 1)) / d. It ends
+/// before that where `isEnough`.
+AffineExpr withoutQuotients(AffineExpr expression, bool any,
+                            llvm::function_ref<bool(AffineExpr)> isEnough) {
   constexpr int64_t kLargest = int64_t(1) << 20; // no coefficient overflows
   ShapeContext shapes(expression.getContext());
-  for (int64_t factor = 1; auto found = subtractedQuotient(expression);) {
-    if (found->divisor > kLargest / factor || found->times > kLargest)
+  for (int64_t factor = 1; auto found = quotientTerm(expression, any);) {
+    if (isEnough(expression))
       break;
-    factor *= found->divisor;
-    expression = shapes.simplify((expression + found->quotient * found->times) * found->divisor -
-                                 found->quotient.getLHS() * found->times);
+    auto [quotient, times] = *found;
+    if (quotient.divisor > kLargest / factor || std::abs(times) > kLargest)
+      break;
+    factor *= quotient.divisor;
+    AffineExpr bound = quotient.whole.getLHS() - (times > 0 ? quotient.divisor - 1 : 0);
+    expression =
+        shapes.simplify((expression - quotient.whole * times) * quotient.divisor + bound * times);
+  }
+  return expression;
+}
+
+/// A quotient as one of another that is a part of the expression, too, which is a symbol of its own
+/// then: with q = p floordiv 4, (p + 8) floordiv 12 is (q + 2) floordiv 3. So sizes behind strided
+/// layers are compared, whose normal form divides but once. `isSize`: whether a quotient is never
+/// negative, as symbols aren't.
+AffineExpr nestedQuotients(AffineExpr expression, llvm::function_ref<bool(AffineExpr)> isSize) {
+  constexpr unsigned kMostLevels = 8, kBehindParts = 3u << 29;
+  ShapeContext shapes(expression.getContext());
+  for (unsigned level = 0; level < kMostLevels; ++level) {
+    SmallVector<Quotient> quotients;
+    expression.walk([&](AffineExpr part) {
+      if (auto quotient = quotientOf(part))
+        quotients.push_back(*quotient);
+    });
+    AffineExpr symbol = getAffineSymbolExpr(kBehindParts + level, expression.getContext());
+    DenseMap<AffineExpr, AffineExpr> replacements;
+    for (const Quotient &inner : quotients) {
+      for (const Quotient &outer : quotients) {
+        if (outer.divisor <= inner.divisor || outer.divisor % inner.divisor != 0)
+          continue;
+        auto more = constantOf(shapes.simplify(outer.whole.getLHS() - inner.whole.getLHS()));
+        if (more && *more % inner.divisor == 0)
+          replacements[outer.whole] =
+              (symbol + *more / inner.divisor).floorDiv(outer.divisor / inner.divisor);
+      }
+      if (!replacements.empty() && isSize(inner.whole)) {
+        replacements[inner.whole] = symbol;
+        break;
+      }
+      replacements.clear();
+    }
+    if (replacements.empty())
+      break;
+    expression = shapes.simplify(expression.replace(replacements));
   }
   return expression;
 }
@@ -128,6 +185,14 @@ std::optional<int64_t> multipleOf(AffineSymbolExpr symbol, AffineExpr product) {
   bool isMultiple = quotient && quotient.getKind() == AffineExprKind::FloorDiv &&
                     quotient.getLHS() == symbol && constantOf(quotient.getRHS()) == number;
   return isMultiple && *number > 0 ? number : std::nullopt;
+}
+
+/// Whether the one relation of two sizes means that the other holds, too.
+bool implies(Relation known, Relation wanted) {
+  if (known == Relation::AtMost || wanted == Relation::AtMost)
+    return false;
+  return known == wanted || known == Relation::Equal ||
+         (known == Relation::EqualOrOne && wanted == Relation::Broadcast);
 }
 
 /// A symbol that no context has, for that part of it.
@@ -196,7 +261,17 @@ std::optional<int64_t> SizeFacts::least(AffineExpr expression) const {
     }
   };
   auto low = ofParts();
-  return sizes_.contains(expression) ? std::max<int64_t>(low.value_or(0), 0) : low;
+  auto raise = [&](AffineExpr size, int64_t more) {
+    if (sizes_.contains(size))
+      low = std::max(low.value_or(more), more);
+  };
+  raise(expression, 0);
+  // A number is the last summand, so that what is before it may be a size as a whole.
+  if (auto sum = dyn_cast<AffineBinaryOpExpr>(expression);
+      sum && sum.getKind() == AffineExprKind::Add)
+    if (auto number = constantOf(sum.getRHS()))
+      raise(sum.getLHS(), *number);
+  return low;
 }
 
 std::optional<int64_t> SizeFacts::most(AffineExpr expression) const {
@@ -291,9 +366,14 @@ std::optional<bool> SizeFacts::decide(Relation relation, AffineExpr a, AffineExp
   AffineExpr one = getAffineConstantExpr(1, a.getContext());
   if (relation == Relation::AtMost) {
     AffineExpr room = normal(b - a), halves = divided(room);
-    auto low = least(room), high = most(room), lower = least(withoutQuotients(halves));
-    if ((low && *low >= 0) || (lower && *lower >= 0))
+    auto isSize = [&](AffineExpr size) { return least(size).value_or(-1) >= 0; };
+    auto isWithoutQuotients = [&](AffineExpr size, bool any) {
+      return isSize(withoutQuotients(size, any, isSize));
+    };
+    if (isSize(room) || isWithoutQuotients(halves, /*any=*/false) ||
+        isWithoutQuotients(nestedQuotients(halves, isSize), /*any=*/true))
       return true;
+    auto high = most(room);
     if (high && *high < 0)
       return false;
     for (const Condition &known : known_)
@@ -317,9 +397,10 @@ std::optional<bool> SizeFacts::decide(Relation relation, AffineExpr a, AffineExp
   }
   AffineExpr x = normal(a), y = normal(b);
   for (const Condition &known : known_)
-    if (known.relation == relation && !known.unlessZero &&
+    if (!known.unlessZero && implies(known.relation, relation) &&
         ((known.a == x && known.b == y) ||
-         (relation != Relation::EqualOrOne && known.a == y && known.b == x)))
+         ((relation != Relation::EqualOrOne || known.relation == Relation::Equal) && known.a == y &&
+          known.b == x)))
       return true;
   bool isEqual = relation == Relation::EqualOrOne && decideEqual(y, one) == false;
   if ((relation == Relation::EqualOrOne && isPartOf(x, y)) ||

@@ -296,23 +296,34 @@ LogicalResult DynamicBroadcastOp::inferResults(ShapeContext &shapes,
   Inference infer(shapes, *this, results);
   if (infer.unranked())
     return infer.giveUnranked(infer.element(0));
-  auto target = infer.contents(1);
-  Dims to;
-  if (target) {
-    to = *target;
-  } else {
-    auto rank = lengthOf(infer, 1);
-    if (!rank)
-      return infer.giveUnranked(infer.element(0));
-    if (failed(infer.checkRank(*rank)))
-      return failure();
-    for (int64_t dim = 0; dim < *rank; ++dim)
-      to.push_back(infer.fresh("broadcast"));
+  Dims from = infer.dims(0);
+  if (auto target = infer.contents(1)) {
+    auto dims = infer.broadcast(from, *target);
+    return failed(dims) ? failure() : infer.give(infer.element(0), *dims);
   }
-  auto dims = infer.broadcast(infer.dims(0), to);
-  if (failed(dims))
+  auto rank = lengthOf(infer, 1);
+  if (!rank)
+    return infer.giveUnranked(infer.element(0));
+  if (failed(infer.checkRank(*rank)))
     return failure();
-  return infer.give(infer.element(0), *dims);
+  auto partly = partialContents(shapes, getShape());
+  size_t count = size_t(*rank), all = std::max(count, from.size());
+  from.insert(from.begin(), all - from.size(), infer.constant(1));
+  Dims dims = from;
+  for (size_t dim = 0; dim < count; ++dim) {
+    AffineExpr size = partly ? (*partly)[dim] : AffineExpr(), own = from[all - count + dim];
+    auto known = size ? infer.known(size) : std::nullopt;
+    if (size && (!known || *known >= 0)) {
+      auto common = infer.broadcast(own, size);
+      if (!common)
+        return infer.error() << "dimension " << dim << " does not broadcast to the given shape";
+      dims[all - count + dim] = *common;
+    } else if (infer.known(own).value_or(1) == 1) {
+      // A name of its own, not an expression over one: the result is what tells it.
+      dims[all - count + dim] = infer.fresh("broadcast");
+    }
+  }
+  return infer.give(infer.element(0), dims);
 }
 
 /// An expression where the order of the sizes is certain, otherwise a fresh symbol.

@@ -5,6 +5,8 @@
 #include "compiler/graph/SequenceChanges.h"
 #include "compiler/graph/UpperBounds.h"
 
+#include "mlir/Transforms/RegionUtils.h"
+
 using namespace mlir;
 using namespace tensmith::graph;
 
@@ -96,6 +98,41 @@ AffineExpr iterations(AffineExpr trips) {
   return isSize ? trips : AffineExpr();
 }
 
+/// The symbols that are known outside of the loop's body: those of what it reads from there.
+llvm::DenseSet<AffineExpr> symbolsAround(ShapeContext &shapes, LoopOp loop) {
+  llvm::SetVector<Value> read(loop->operand_begin(), loop->operand_end());
+  getUsedValuesDefinedAbove(loop.getBody(), read);
+  llvm::DenseSet<AffineExpr> symbols;
+  auto collect = [&](ArrayRef<AffineExpr> expressions) {
+    for (AffineExpr expression : expressions)
+      expression.walk([&](AffineExpr part) {
+        if (isa<AffineSymbolExpr>(part))
+          symbols.insert(part);
+      });
+  };
+  for (Value value : read) {
+    if (isa<RankedTensorType>(value.getType()))
+      collect(shapes.dims(value.getType()));
+    if (auto contents = shapes.contents(value))
+      collect(*contents);
+  }
+  return symbols;
+}
+
+/// Sizes of what the body gives, as the loop's results may have them: an expression over a size
+/// that only the body knows is one of its own, which the result tells. (A size that the body names
+/// is told by the result as well.)
+void nameInnerSizes(Inference &infer, MutableArrayRef<AffineExpr> dims,
+                    const llvm::DenseSet<AffineExpr> &around) {
+  for (AffineExpr &dim : dims) {
+    bool isInner = false;
+    dim.walk(
+        [&](AffineExpr part) { isInner |= isa<AffineSymbolExpr>(part) && !around.contains(part); });
+    if (isInner && !isa<AffineSymbolExpr>(dim))
+      dim = infer.fresh("scanned");
+  }
+}
+
 LogicalResult give(SmallVectorImpl<Type> &results, Type type) {
   results.push_back(type);
   return success();
@@ -170,6 +207,7 @@ LogicalResult LoopOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
   auto trips = infer.contents(0);
   bool counted = trips && trips->size() == 1 && neverStops(*this);
   AffineExpr count = counted ? iterations(trips->front()) : AffineExpr();
+  auto around = symbolsAround(shapes, *this);
   for (Value scanned : yield.getValues().drop_front(1 + carried)) {
     auto type = dyn_cast<RankedTensorType>(scanned.getType());
     if (!type) {
@@ -177,6 +215,7 @@ LogicalResult LoopOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
       continue;
     }
     Dims dims = shapes.dims(type);
+    nameInnerSizes(infer, dims, around);
     // A loop that may stop early runs no more often than it is told to; but that says little where
     // the limit is there only because there has to be one.
     constexpr int64_t kFew = 64;

@@ -35,7 +35,12 @@ LogicalResult WinogradInputOp::inferResults(ShapeContext &shapes, SmallVectorImp
     AffineExpr size = x[1 + dim] + getPads()[dim] + getPads()[2 + dim] - int64_t(getTaps()) + 1;
     if (auto known = infer.known(size); known && *known <= 0)
       return infer.error() << "(W1) x is smaller than the window";
-    tiles = tiles * size.ceilDiv(int64_t(getOutputs()));
+    // Of each factor, since of an expanded product nothing can be shown.
+    AffineExpr count = size.ceilDiv(int64_t(getOutputs()));
+    if (failed(infer.requireAtMost(infer.constant(0), count,
+                                   "the result would have a negative dimension, {b}")))
+      return failure();
+    tiles = infer.size(tiles * count);
   }
   return infer.give(infer.element(0), {infer.constant(*planes), tiles, x[3]});
 }

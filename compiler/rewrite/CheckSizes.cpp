@@ -44,8 +44,12 @@ public:
 
   void run() {
     run(function_.getBody().front(), facts_);
-    if (facts_.knowsEquals())
+    // A size that has become a number may be one that a requirement waited for, as the length of
+    // an index tuple.
+    while (facts_.knowsEquals() && std::exchange(isChanged_, false)) {
       unify();
+      run(function_.getBody().front(), facts_);
+    }
   }
 
 private:
@@ -83,6 +87,7 @@ private:
     Condition condition = narrowed(required, facts);
     OpBuilder builder(op);
     graph::makeCheck(builder, op->getLoc(), shapes_, condition);
+    isChanged_ = true;
     facts.assume(condition);
     if (op->getBlock() == &function_.getBody().front() && graph::isOver(condition, atEntry_))
       facts_.assume(condition);
@@ -96,6 +101,11 @@ private:
     for (AffineExpr &dim : dims)
       dim = facts_.normal(dim);
     return shapes_.tensorType(ranked.getElementType(), dims);
+  }
+
+  /// Whether there is a view already, whose type the walk has changed.
+  static bool hasView(BlockArgument argument) {
+    return argument.hasOneUse() && isa<graph::ReshapeOp>(*argument.user_begin());
   }
 
   /// The caller's tensors keep their types, of which views are made.
@@ -113,7 +123,7 @@ private:
     OpBuilder builder(&entry, entry.begin());
     for (BlockArgument argument : entry.getArguments()) {
       Type type = unified(argument.getType());
-      if (type == argument.getType() || argument.use_empty())
+      if (type == argument.getType() || argument.use_empty() || hasView(argument))
         continue;
       auto view = builder.create<graph::ReshapeOp>(argument.getLoc(), type, argument);
       argument.replaceAllUsesExcept(view.getY(), view);
@@ -126,6 +136,7 @@ private:
   graph::ShapeContext shapes_;
   size_t atEntry_;         // symbols that are known then
   graph::SizeFacts facts_; // at entry
+  bool isChanged_ = false; // whether there is a check of which the types don't know yet
 };
 
 /// Gives each size of which nothing is known a name, and what is computed from it types that say

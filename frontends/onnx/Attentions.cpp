@@ -50,19 +50,20 @@ LogicalResult flexAttention(NodeImport &n) {
       return n.error("operand " + llvm::Twine(i) + " has not rank 4");
   Value q = n.widen(n.input(0)), k = n.widen(n.input(1)), v = n.widen(n.input(2));
   auto dims = n.dims(q);
-  auto heads = NodeImport::known(dims[1]), groups = NodeImport::known(n.dims(k)[1]);
-  auto size = NodeImport::known(dims[3]);
-  bool isGrouped = !n.graph.shapes.equal(dims[1], n.dims(k)[1]);
-  if (!size || (isGrouped && (!heads || !groups || *groups < 1 || *heads % *groups)))
-    return n.error("the numbers of heads don't divide, or the head size is not known");
-  if (isGrouped)
-    q = n.reshape(q, {dims[0], n.size(*groups),
-                      n.graph.shapes.simplify(dims[2] * (*heads / *groups)), dims[3]});
+  AffineExpr heads = dims[1], groups = n.dims(k)[1];
+  bool isGrouped = !n.graph.shapes.equal(heads, groups);
+  if (auto h = NodeImport::known(heads), g = NodeImport::known(groups); isGrouped && h && g)
+    if (*g < 1 || *h % *g)
+      return n.error("the numbers of heads don't divide");
+  if (isGrouped) // numbers that don't divide make the run's reshape fail
+    q = n.reshape(
+        q, {dims[0], groups, n.graph.shapes.simplify(dims[2] * heads.floorDiv(groups)), dims[3]});
   Type precision =
       n.hasAttribute("softmax_precision") ? n.typeAttr("softmax_precision", 1) : n.element(q);
   if (!precision)
     return failure();
-  double scale = n.hasAttribute("scale") ? n.floatAttr("scale") : 1 / std::sqrt(double(*size));
+  Value scale = n.hasAttribute("scale") ? n.scalar(q, n.floatAttr("scale"))
+                                        : n.inverseRoot(q, n.sizeOf(q, 3));
   Value scores = n.matmul(n.mul(q, scale), n.transpose(k, {0, 1, 3, 2}));
   AffineExpr keys = n.dims(k)[2], width = n.dims(v)[3];
   scores = n.cast(n.reshape(scores, {dims[0], dims[1], dims[2], keys}), precision);
@@ -71,7 +72,7 @@ LogicalResult flexAttention(NodeImport &n) {
   if (!weights)
     return failure();
   if (isGrouped)
-    weights = n.reshape(weights, {dims[0], n.size(*groups), n.dims(q)[2], keys});
+    weights = n.reshape(weights, {dims[0], groups, n.dims(q)[2], keys});
   Value y = n.matmul(weights, n.cast(v, precision));
   return n.give({n.cast(n.reshape(y, {dims[0], dims[1], dims[2], width}), n.element(n.input(2)))});
 }
@@ -82,9 +83,33 @@ struct Halves {
   Value first, second;
 };
 
+/// x as [batch, sequence, heads, size / 2, 2], or with the last two the other way round, of which
+/// the one of size 2 is `axis`.
+Value pairs(NodeImport &n, Value x, int64_t axis) {
+  auto dims = n.dims(x);
+  dims[3] = n.graph.shapes.simplify(dims[3].floorDiv(2));
+  dims.insert(dims.begin() + axis, n.size(2));
+  return n.reshape(x, dims);
+}
+
+/// `rotated` is 0 where it is all of x, whose size is open: where its second half begins is no
+/// number then, but a reshape tells it.
 Halves split(NodeImport &n, Value x, int64_t rotated, bool interleaved) {
   auto dims = n.dims(x);
   Ints starts(4, 0), steps(4, 1);
+  if (!rotated) {
+    int64_t axis = interleaved ? 4 : 3;
+    Value paired = pairs(n, x, axis);
+    auto part = [&](int64_t number) {
+      NodeImport::Dims sizes = n.dims(paired), half = dims;
+      half[3] = n.graph.shapes.simplify(dims[3].floorDiv(2));
+      Ints first(5, 0);
+      sizes[size_t(axis)] = n.size(1);
+      first[size_t(axis)] = number;
+      return n.reshape(n.slice(paired, first, sizes), half);
+    };
+    return paired ? Halves{part(0), part(1)} : Halves{};
+  }
   dims[3] = n.size(rotated / 2);
   steps[3] = interleaved ? 2 : 1;
   Value first = n.graph.slice(x, starts, steps, dims);
@@ -93,14 +118,14 @@ Halves split(NodeImport &n, Value x, int64_t rotated, bool interleaved) {
 }
 
 /// The inverse of `split`.
-Value join(NodeImport &n, Halves halves, int64_t rotated, bool interleaved) {
+Value join(NodeImport &n, Halves halves, bool interleaved) {
   if (!interleaved)
     return n.concat({halves.first, halves.second}, 3);
   if (!halves.first || !halves.second)
     return {};
   auto dims = n.dims(halves.first), pairs = dims;
   pairs.push_back(n.size(1));
-  dims[3] = n.size(rotated);
+  dims[3] = n.graph.shapes.simplify(dims[3] * 2);
   return n.reshape(n.concat({n.reshape(halves.first, pairs), n.reshape(halves.second, pairs)}, 4),
                    dims);
 }
@@ -120,10 +145,11 @@ Value rotatedHeads(NodeImport &n, Value x, Value cosines, Value sines, int64_t r
                    bool interleaved) {
   if (!x)
     return x;
-  auto size = NodeImport::known(n.dims(x)[3]);
+  AffineExpr whole = n.dims(x)[3];
+  auto size = NodeImport::known(whole);
   if (size && !rotated)
     rotated = *size;
-  if (!size || rotated < 2 || rotated > *size || rotated % 2) {
+  if (rotated < 0 || rotated % 2 || (size && (rotated < 2 || rotated > *size))) {
     (void)n.error("rotates " + llvm::Twine(rotated) + " elements of a head of " +
                   (size ? llvm::Twine(*size) : llvm::Twine("unknown size")));
     return {};
@@ -131,11 +157,11 @@ Value rotatedHeads(NodeImport &n, Value x, Value cosines, Value sines, int64_t r
   Halves h = split(n, x, rotated, interleaved);
   Halves turned{n.sub(n.mul(cosines, h.first), n.mul(sines, h.second)),
                 n.add(n.mul(sines, h.first), n.mul(cosines, h.second))};
-  Value result = join(n, turned, rotated, interleaved);
-  if (!result || rotated == *size)
+  Value result = join(n, turned, interleaved);
+  if (!result || !rotated || rotated == size)
     return result;
   auto dims = n.dims(x);
-  dims[3] = n.size(*size - rotated);
+  dims[3] = n.graph.shapes.simplify(whole - rotated);
   return n.concat({result, n.slice(x, {0, 0, 0, rotated}, dims)}, 3);
 }
 

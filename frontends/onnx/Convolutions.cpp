@@ -14,17 +14,7 @@ FailureOr<Window> convolutionWindow(NodeImport &n, size_t w, size_t x = 0) {
                    llvm::Twine(n.rank(n.input(w))));
   if (n.rank(n.input(w)) < 2)
     return n.error("operands x and w have fewer than 2 dimensions");
-  Ints kernel;
-  for (AffineExpr size : ArrayRef(n.dims(n.input(w))).drop_front(2)) {
-    auto known = NodeImport::known(size);
-    bool isAsked = llvm::StringRef(n.stringAttr("auto_pad")).starts_with("SAME");
-    if (!known && isAsked && !n.hasAttribute("kernel_shape"))
-      return n.error("auto_pad is '" + n.stringAttr("auto_pad") +
-                     "', but the weights' shape is not "
-                     "known, and there is no kernel_shape");
-    kernel.push_back(known.value_or(1));
-  }
-  auto window = windowOf(n, n.input(x), kernel);
+  auto window = windowOf(n, n.input(x), n.input(w));
   if (succeeded(window))
     for (auto [given, own] :
          llvm::zip_equal(window->kernel, ArrayRef(n.dims(n.input(w))).drop_front(2)))
@@ -80,9 +70,15 @@ LogicalResult qlinearConv(NodeImport &n) {
 struct Trimming {
   Window window;
   Ints extra;
-  /// The sizes that `output_shape` asks for where only the run tells how much is to be taken off;
-  /// empty: window and extra say it.
-  Ints sizes;
+  /// The sizes that the result shall have where only the run tells how much is to be taken off, as
+  /// expressions and as i64 scalars; empty: window and extra say it.
+  SmallVector<AffineExpr> sizes;
+  SmallVector<Value> values;
+
+  void ask(AffineExpr size, Value value) {
+    sizes.push_back(size);
+    values.push_back(value);
+  }
 };
 
 /// The first of both parts that a padding has; the odd one is at the end for SAME_UPPER alone.
@@ -101,9 +97,16 @@ LogicalResult trimTo(NodeImport &n, ArrayRef<int64_t> result, Trimming &trimming
     return n.error("output_shape has " + llvm::Twine(result.size()) + " sizes for " +
                    llvm::Twine(spatial) + " dimensions");
   auto isOpen = [](AffineExpr size) { return !NodeImport::known(size); };
-  if (!result.empty() && llvm::any_of(ArrayRef(dims).drop_front(2), isOpen)) {
+  auto kernel = n.dims(n.input(1));
+  if (llvm::any_of(ArrayRef(kernel).drop_front(2), isOpen) ||
+      (!result.empty() && llvm::any_of(ArrayRef(dims).drop_front(2), isOpen))) {
     window.pads.assign(2 * spatial, 0);
-    trimming.sizes.assign(result.begin(), result.end());
+    for (size_t dim = 0; dim < spatial; ++dim)
+      if (result.empty())
+        trimming.ask(n.graph.shapes.simplify(dims[2 + dim] * window.strides[dim]),
+                     n.mul(n.sizeOf(n.input(0), int64_t(2 + dim)), double(window.strides[dim])));
+      else
+        trimming.ask(n.size(result[dim]), n.integerScalar(result[dim]));
     return success();
   }
   for (size_t dim = 0; dim < spatial; ++dim) {
@@ -112,7 +115,7 @@ LogicalResult trimTo(NodeImport &n, ArrayRef<int64_t> result, Trimming &trimming
     if (!result.empty())
       total = stride * (*NodeImport::known(dims[2 + dim]) - 1) + extra + window.reach(dim) -
               result[dim];
-    if (total < 0 && !result.empty())
+    if (total < 0)
       extra -= total; // a larger result than there are elements: zeros at its end
     total = std::max<int64_t>(total, 0);
     window.pads[dim] = firstOf(total, upper);
@@ -131,12 +134,12 @@ Value trimmed(NodeImport &n, const Trimming &trimming, Value sums) {
   SmallVector<Value> lows(sizes.size()), highs(sizes.size());
   for (auto [i, size] : llvm::enumerate(trimming.sizes)) {
     size_t dim = 2 + i;
-    Value over = n.sub(n.sizeOf(sums, int64_t(dim)), n.integerScalar(size));
+    Value over = n.sub(n.sizeOf(sums, int64_t(dim)), trimming.values[i]);
     Value total = n("graph.max", {over, n.integerScalar(0)});
     Value first = n.div(n.add(total, upper ? 0.0 : 1.0), n.integerScalar(2));
     lows[dim] = n.unary("graph.neg", first);
     highs[dim] = n.sub(first, over);
-    sizes[dim] = n.size(size);
+    sizes[dim] = size;
   }
   return padTo(n, sums, lows, highs, sizes);
 }
@@ -152,8 +155,7 @@ LogicalResult convTranspose(NodeImport &n) {
   size_t count = size_t(spatial);
   Trimming trimming;
   Window &window = trimming.window;
-  for (AffineExpr size : ArrayRef(n.dims(n.input(1))).drop_front(2))
-    window.kernel.push_back(NodeImport::known(size).value_or(1));
+  window.kernel = kernelOf(n, n.input(1));
   window.strides = n.intsAttr("strides", Ints(count, 1));
   window.dilations = n.intsAttr("dilations", Ints(count, 1));
   window.pads = n.intsAttr("pads", Ints(2 * count, 0));

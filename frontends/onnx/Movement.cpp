@@ -109,7 +109,7 @@ LogicalResult squeeze(NodeImport &n) {
 }
 
 LogicalResult unsqueeze(NodeImport &n) {
-  if (axesAreComputed(n) && isCountedVector(n, n.input(1)))
+  if (axesAreComputed(n))
     return n.give({insertComputedAxes(n, n.input(0), n.input(1))});
   auto given = axesOf(n, 1);
   if (failed(n.needRank(0)) || failed(given))

@@ -5,6 +5,7 @@
 #include "frontends/onnx/Schemas.h"
 
 #include <bit>
+#include <cmath>
 
 using namespace mlir;
 
@@ -227,6 +228,13 @@ std::optional<double> NodeImport::scalarConstant(Value value) const {
   if (!tensor.ok() || tensor->size() != 1 || tensor->type() == DataType::String)
     return std::nullopt;
   return tensor->getDouble(0);
+}
+
+Value NodeImport::inverseRoot(Value like, Value size) const {
+  if (auto number = scalarConstant(size))
+    return scalar(like, 1 / std::sqrt(*number));
+  Value root = unary("graph.sqrt", cast(size, builder.getF64Type()));
+  return root ? cast(div(scalar(root, 1), root), element(like)) : root;
 }
 
 Value NodeImport::key() const {

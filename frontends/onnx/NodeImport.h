@@ -116,6 +116,8 @@ public:
   Value constant(const HostTensor &tensor) const { return graph.constant(tensor); }
   /// The operand as a constant of one element, if it is one.
   std::optional<double> scalarConstant(Value value) const;
+  /// 1 / sqrt(size) as a scalar of the element type of `like`, for a size as `sizeOf` gives it.
+  Value inverseRoot(Value like, Value size) const;
   Value filled(Type element, ArrayRef<AffineExpr> dims, double value) const {
     return broadcast(graph.scalar(element, value), dims);
   }

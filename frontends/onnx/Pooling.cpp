@@ -177,13 +177,22 @@ LogicalResult col2Im(NodeImport &n) {
   if (failed(n.needRank(2)) || n.rank(n.input(2)) != 1)
     return n.error("operand 2, the block's shape, is no vector");
   auto count = NodeImport::known(n.dims(n.input(2))[0]);
+  if (!count) // the result's rank is the run's, unless an attribute or the other vector tells it
+    for (StringRef name : {"dilations", "strides", "pads"})
+      if (n.hasAttribute(name) && !count)
+        count = int64_t(n.intsAttr(name).size()) / (name == "pads" ? 2 : 1);
   if (!count)
-    return n.error("the number of dimensions is not known");
+    count = NodeImport::known(n.dims(n.input(1))[0]);
+  if (!count)
+    return n.give(
+        {n("graph.col2im", {n.input(0), n.input(1), n.input(2)},
+           {n.integers("dilations", {}), n.integers("pads", {}), n.integers("strides", {})})});
   if (*count > graph::kMostDimensions)
     return n.error("has a block of " + llvm::Twine(*count) + " dimensions; a tensor has at most " +
                    llvm::Twine(graph::kMostDimensions));
   size_t spatial = size_t(*count);
-  return n.give({n("graph.col2im", {n.input(0), n.input(1), n.input(2)},
+  auto counted = [&](Value sizes) { return sizes ? n.reshape(sizes, {n.size(*count)}) : sizes; };
+  return n.give({n("graph.col2im", {n.input(0), counted(n.input(1)), counted(n.input(2))},
                    {n.integers("dilations", n.intsAttr("dilations", Ints(spatial, 1))),
                     n.integers("pads", n.intsAttr("pads", Ints(2 * spatial, 0))),
                     n.integers("strides", n.intsAttr("strides", Ints(spatial, 1)))})});

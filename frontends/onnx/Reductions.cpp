@@ -51,7 +51,7 @@ FailureOr<Reduced> reduction(NodeImport &n) {
 Value alongComputedAxes(NodeImport &n, Value x, Value axes, bool noneAreAll,
                         llvm::function_ref<Value(Value x, int64_t dim)> step) {
   int64_t rank = n.rank(x);
-  Value among = amongAxes(n, axes, rank, noneAreAll);
+  Value among = amongAxes(n, axes, n.size(rank), noneAreAll);
   for (int64_t dim = 0; dim < rank && x && among; ++dim) {
     Value chosen = n.reshape(n.slice(among, {dim}, {n.size(1)}), {});
     x = buildIf(n, chosen, [&] { return step(x, dim); }, [&] { return x; });

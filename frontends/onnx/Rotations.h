@@ -11,8 +11,8 @@ namespace tensmith::onnx_import {
 Value rotations(NodeImport &n, Value cache, Value positions);
 
 /// x [batch, sequence, heads, size] with the first `rotated` elements of each head turned: its
-/// halves, or even and odd elements where interleaved. Null, with an error, where the size of a
-/// head is not known or less than `rotated`; all of it where that is 0.
+/// halves, or even and odd elements where interleaved; all of them where `rotated` is 0. Null, with
+/// an error, where a head is known to have fewer; else the run tells.
 Value rotatedHeads(NodeImport &n, Value x, Value cosines, Value sines, int64_t rotated,
                    bool interleaved);
 

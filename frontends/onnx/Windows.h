@@ -8,9 +8,12 @@ namespace tensmith::onnx_import {
 struct Window {
   Ints kernel, strides, dilations;
   Ints pads; ///< all lows, then all highs
-  /// Of a dimension whose padding in front only the run tells, since it depends on the size: how
-  /// much that is, an i64 scalar. Null elsewhere, where `pads` tell.
-  SmallVector<Value> lows;
+  /// The elements between a window's first and its last: an expression where only the run tells the
+  /// weights' shape. There `kernel` is 1.
+  SmallVector<AffineExpr> spans;
+  /// Of a dimension whose padding only the run tells, since it depends on sizes: how much there is
+  /// in front and behind, i64 scalars whose sum is `spans`. Null elsewhere, where `pads` tell.
+  SmallVector<Value> lows, highs;
 
   bool isPadded(size_t dim) const { return bool(lows[dim]); }
   bool isPadded() const {
@@ -26,8 +29,11 @@ struct Window {
 };
 
 /// From the node's attributes; automatic padding is resolved for the operand x. Fails with an
-/// error. `kernel`: of the weights, where the attribute is absent.
-FailureOr<Window> windowOf(NodeImport &n, Value x, ArrayRef<int64_t> kernel = {});
+/// error. `weights`: what says the window where the attribute is absent.
+FailureOr<Window> windowOf(NodeImport &n, Value x, Value weights = {});
+
+/// The sizes of a window of weights, 1 for those that only the run tells.
+Ints kernelOf(NodeImport &n, Value weights);
 
 /// x with the padding that only the run tells, of `filling` (null: zero); the window's `pads` add
 /// the rest. Null after an error.

@@ -30,6 +30,13 @@ TEST(NormalizationReference, Hardmax) {
              {0, 0, 1, 0, 1, 0, 0, 1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 1, 0, 0, 0, 0, 1, 0});
 }
 
+TEST(NormalizationReference, HardmaxTakesTheFirstNaN) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double elements[] = {7, nan, 9, nan};
+  auto x = HostTensor::of<double>(DataType::F64, {4}, elements);
+  expectNear(evaluated("hardmax", {x}, {{"axis", int64_t(0)}}), 0, {4}, {0, 1, 0, 0});
+}
+
 TEST(NormalizationReference, LayerNorm) {
   auto results = evaluated("layer_norm", {ramp({2, 3, 4}, 1), ramp({3, 4}, 4), ramp({3, 4}, 6)},
                            {{"axis", int64_t(1)}, {"epsilon", 0.001}});

@@ -5,6 +5,7 @@
     ... check.py --family extremes --pairs 4                                     # or opsets; suite is the default
     ... check.py --case test_clip --form symbols/inputs/exact/loop/2                 # one by itself, as a failure's line says
     ... check.py --first 100 --count 50 --jobs 2 --json counts.json
+    ... check.py --jobs 2 --json counts.json --resume --write                    # what an earlier call has not done; all in about an hour
 
 A form is sizes/operands/way/place/threads. A process runs one test after the other; one that dies is the failure of the test and
 the form that it had in hand. What known.py lists must fail, and nothing else may. --write puts the table of the whole suite in the
@@ -107,6 +108,15 @@ def forms_of(place, arguments):
     return random.Random(f"{arguments.seed} {place}").sample(covering, min(arguments.pairs, len(covering)))
 
 
+def remaining(all_cases, tasks, results):
+    """Those of the tasks of which there is no result, and the results of the others."""
+    asked = {(all_cases[place].name, str(form)): (place, form) for place, form in tasks}
+    kept = [tuple(result) for result in results if tuple(result[:2]) in asked]
+    for name, form, *_ in kept:
+        asked.pop((name, form), None)
+    return list(asked.values()), kept
+
+
 VERDICTS = ("agrees", "differs", "refused", "broken", "crashed", "hung")
 BEGIN, END = "<!-- forms: begin (made by tests/forms/check.py --write) -->", "<!-- forms: end -->"
 
@@ -146,8 +156,11 @@ def main():
     parser.add_argument("--count", type=int)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--json", help="a file for all results")
+    parser.add_argument("--resume", action="store_true", help="keep what the file of --json holds, and do the rest")
     parser.add_argument("--write", action="store_true", help="the table into docs/onnx.md")
     arguments = parser.parse_args()
+    if arguments.resume and not arguments.json:
+        parser.error("--resume needs --json")
 
     all_cases = [case for case in cases.FAMILIES[arguments.family]() if arguments.k in case.name]
     all_cases = [case for case in all_cases if arguments.case in (None, case.name)]
@@ -156,6 +169,11 @@ def main():
     places = range(len(all_cases))[arguments.first:last]
     tasks = [(place, form) for place in places for form in forms_of(place, arguments)]
     counts, kept, failures = collections.defaultdict(collections.Counter), [], 0
+    if arguments.resume and pathlib.Path(arguments.json).exists():
+        tasks, kept = remaining(all_cases, tasks, json.loads(pathlib.Path(arguments.json).read_text()))
+        for name, form, verdict, _ in kept:
+            counts[form][verdict] += 1
+            failures += known.wrong(name, form, verdict)
     start = time.monotonic()
     for done, (case, form, verdict, message) in enumerate(run_all(all_cases, tasks, arguments.jobs), 1):
         counts[str(form)][verdict] += 1
@@ -172,7 +190,8 @@ def main():
     lines = list(table(counts))
     print(*lines, f"{len(kept)} runs, {failures} failures", sep="\n")
     if arguments.write:
-        write([f"{len(places):,} of {len(all_cases):,} tests, in an order that is shuffled:", "", *lines])
+        done = len({name for name, *_ in kept})
+        write([f"{done:,} of {len(all_cases):,} tests, in an order that is shuffled:", "", *lines])
     sys.exit(failures > 0)
 
 

@@ -29,14 +29,30 @@ import opsets  # noqa: E402
 
 # Modules of the package's tests; the whole takes longer to make than to run.
 MODULES = ("clip", "concat", "gather", "mod", "pad", "prelu", "reducemax", "slice", "softmax", "split", "squeeze", "topk", "where")
+# Tests of operators that are written out by their sizes, and of definitions that compute with them, by their modules.
+OPEN = {
+    "linear_attention": "linear_attention_(linear|gated_per_head_decay|gated_delta_gqa|prefill_with_past|linear_expanded)",
+    "flexattention": "flexattention(|_gqa|_diff_head_sizes)",
+    "attention": "attention_(4d_scaled|3d_gqa_scaled)_expanded",
+    "rotaryembedding": "rotary_embedding(|_3d_input|_interleaved|_with_rotary_dim)",
+    "causal_conv_with_state": "causal_conv_with_state_(basic|with_bias_and_past_state|silu_fp16|short_input_no_past_state)",
+    "col2im": "col2im(|_pads|_5d)",
+    "unsqueeze": "unsqueeze_(axis_0|negative_axes|unsorted_axes)",
+    "convtranspose": "convtranspose_autopad_same",
+}
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of the package's tests, when they are made
 check.SECONDS_FOR_A_FORM = 600  # a busy machine is no failure
 PAIRS = list(forms.pairwise_forms(1))
 
 
 @pytest.fixture(scope="module")
-def standard():
-    return list(cases.standard_cases(MODULES))
+def everything():
+    return list(cases.standard_cases((*MODULES, *OPEN)))
+
+
+@pytest.fixture(scope="module")
+def standard(everything):
+    return [case for case in everything if not known.re.search("attention|expanded", case.name)]
 
 
 def failures(family, drawn, each, seed):
@@ -67,9 +83,25 @@ def test_a_form_does_not_change_what_a_model_means(standard, place):
         numpy.testing.assert_array_equal(value, case.expected[0])
 
 
+def test_a_run_goes_on_where_it_ended(standard):
+    tasks = [(place, form) for place in range(3) for form in (forms.PLAIN, forms.Form(way="exact"))]
+    done = [[standard[0].name, str(forms.PLAIN), "agrees", ""], ["another", str(forms.PLAIN), "agrees", ""]]
+    rest, kept = check.remaining(standard, tasks, done)
+    assert rest == tasks[1:] and kept == [tuple(done[0])]
+
+
 def test_the_standards_tests(standard):
     drawn = random.Random(2).sample(standard, 50)
     assert not (wrong := failures("suite", drawn, 3, 2)), "\n".join(wrong)
+
+
+@pytest.mark.parametrize("names", OPEN.values(), ids=OPEN)
+def test_what_compiles_with_known_sizes_compiles_with_open_ones(everything, names):
+    drawn = [case for case in everything if known.re.fullmatch(f"test_({names})", case.name)]
+    assert drawn
+    tasks = [(place, forms.Form(sizes, way=way)) for place in range(len(drawn)) for sizes, way in (("symbols", "fast"), ("unnamed", "unfused"))]
+    for case, form, verdict, message in check.run_all(drawn, tasks, 1):
+        assert verdict == "agrees", check.line_of("suite", case, form, verdict, message)
 
 
 @pytest.mark.parametrize("family", [extremes.unary_cases, extremes.binary_cases, extremes.reduction_cases, extremes.limited_cases, extremes.cast_cases],

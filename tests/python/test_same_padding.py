@@ -212,6 +212,48 @@ def test_transposed_convolution_of_a_given_size(auto_pad):
             np.testing.assert_allclose(compiled(x), transposed(x, w, 2, bias, pick), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("auto_pad", ["SAME_UPPER", "SAME_LOWER"])
+@pytest.mark.parametrize("strides", [1, 2, 5])
+def test_transposed_convolution_of_an_open_window(auto_pad, strides):
+    """The result is as large as the image times the strides, whether the weights' shape is known or not."""
+    rng = np.random.default_rng(7)
+    bias = rng.standard_normal(3).astype(np.float32)
+    result, settings = [("y", T.FLOAT)], dict(strides=[strides], auto_pad=auto_pad)
+    opened = tensmith.compile(one_node("ConvTranspose", [("x", T.FLOAT, ["N", 2, "L"]), ("w", T.FLOAT, [2, 3, "K"])], result, 11, {"b": bias}, **settings))
+    for k, n in itertools.product((1, 2, 3, 4), (1, 2, 5)):
+        x, w = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 2, n), (2, 3, k)))
+
+        def pick(sums):
+            over = sums.shape[-1] - n * strides
+            low = (max(over, 0) + (auto_pad == "SAME_LOWER")) // 2
+            kept = sums[:, :, low : low + n * strides]
+            return np.pad(kept, ((0, 0), (0, 0), (0, n * strides - kept.shape[-1])))
+
+        closed = tensmith.compile(one_node("ConvTranspose", [("x", T.FLOAT, [2, 2, n])], result, 11, {"w": w, "b": bias}, **settings))
+        want = transposed(x, w, strides, bias, pick)
+        np.testing.assert_allclose(opened(x, w), want, rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(closed(x), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("lower", [0, 1])
+@pytest.mark.parametrize("open_image", [False, True])
+def test_convolution_of_an_open_window(lower, open_image):
+    """By weights of which only the run tells the shape."""
+    for strides, dilations in (((1, 1), (1, 1)), ((2, 3), (1, 2))):
+        image = ["N", 2, "H", "W"] if open_image else [2, 2, 7, 3]
+        settings = dict(strides=strides, dilations=dilations, auto_pad="SAME_LOWER" if lower else "SAME_UPPER")
+        compiled = tensmith.compile(one_node("Conv", [("x", T.FLOAT, image), ("w", T.FLOAT, [4, 2, "K", "L"])], [("y", T.FLOAT)], 17, {}, **settings))
+        for kernel in ((1, 1), (3, 3), (2, 5), (4, 1)):
+            window = (kernel, strides, dilations)
+            w = np.random.default_rng(1).standard_normal((4, 2, *kernel)).astype(np.float32)
+            for x in drawn(window):
+                if not open_image and x.shape[2:] != (7, 3):
+                    continue
+                taken, _ = windows(x, window, lower, 0)
+                want = np.moveaxis(np.tensordot(taken, w, ([1, 4, 5], [1, 2, 3])), -1, 1)
+                np.testing.assert_allclose(compiled(x, w), want, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("op", ["Conv", "MaxPool"])
 def test_gradient(op):
     """Through padding that the run tells, by differences."""

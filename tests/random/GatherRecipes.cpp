@@ -34,11 +34,12 @@ Operation *gatherElements(Generator &g, StringRef name) {
   return g.create(name, {x, indices}, g.i64("axis", axis));
 }
 
-/// Tuples that address the first `depth` dimensions.
-Value drawTuples(Generator &g, Value x, int64_t depth, ArrayRef<AffineExpr> dims) {
+/// Tuples that address `depth` dimensions, behind those that are batches.
+Value drawTuples(Generator &g, Value x, int64_t depth, ArrayRef<AffineExpr> dims,
+                 int64_t batches = 0) {
   int64_t bound = std::numeric_limits<int64_t>::max();
   for (int64_t dim = 0; dim < depth; ++dim)
-    bound = std::min(bound, g.least(g.dims(x)[size_t(dim)]));
+    bound = std::min(bound, g.least(g.dims(x)[size_t(batches + dim)]));
   Dims all(dims);
   all.push_back(g.size(depth));
   return bound < 1 ? Value()
@@ -47,8 +48,11 @@ Value drawTuples(Generator &g, Value x, int64_t depth, ArrayRef<AffineExpr> dims
 
 Operation *gatherND(Generator &g, StringRef name) {
   Value x = g.tensor(1, 4);
-  return g.create(name,
-                  {x, drawTuples(g, x, g.between(1, g.rank(x)), g.drawDims(g.between(1, 2)))});
+  int64_t rank = g.rank(x), batches = rank > 1 && g.chance(0.5) ? g.between(1, rank - 1) : 0;
+  Dims own = g.dims(x), places(ArrayRef(own).take_front(size_t(batches)));
+  places.append(g.drawDims(g.between(batches ? 0 : 1, 2)));
+  Value tuples = drawTuples(g, x, g.between(1, rank - batches), places, batches);
+  return g.create(name, {x, tuples}, g.i64("batch_dims", batches));
 }
 
 Operation *scatterElements(Generator &g, StringRef name) {

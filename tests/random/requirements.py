@@ -12,6 +12,7 @@ operand. The exit status is 1 where a requirement can be left out and no graph f
 import argparse
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -19,45 +20,58 @@ import tempfile
 FOLDER = pathlib.Path(__file__).resolve().parent
 PROGRAM = pathlib.Path(os.environ.get("TENSMITH_BUILD", FOLDER.parents[1] / "build/dev")) / "test/random-graphs"
 
-# The messages, as far as they tell one requirement from the others, and no further.
-REQUIREMENTS = (
-    "sizes of the dimension that is summed over differ",
-    "batch dimensions",
-    "shapes do not broadcast together",
-    "sizes of a broadcast dimension differ",
-    "numbers of elements differ",
-    "the slice reads {a} elements",
-    "sizes of a dimension that is not joined differ",
-    "would have a negative dimension",
-    "channels of x and group times those of w differ",
-    "channels of x and w differ",
-    "bias and output channels differ",
-    "the number of outputs is no multiple",
-    "the window is empty",
-    "the window reaches over",
-    "the length of a parameter and the number of channels differ",
-    "the dimensions of 'scale' and of x differ",
-    "the dimensions of 'bias' and of x differ",
-    "the width of q, k or v is no multiple",
-    "the batches of q and k differ",
-    "the head sizes of q and k differ",
-    "the heads of k and v differ",
-    "the lengths of k and v differ",
-    "there is no largest or smallest",
-    "indices along a dimension of",
-    "sizes of the updates and of their places differ",
-    "the rows and columns of a matrix differ",
-    "is longer than the signal",
-)
+CALL = re.compile(r"\b(require(?:Equal|OneOr|Multiple|AtMost|Broadcast)?|Pair)\s*[({]")
+LITERAL = re.compile(r'"((?:[^"\\]|\\.)*)"')
+LITERALS = re.compile(r'(?:"(?:[^"\\]|\\.)*"\s*)+')
+# What the messages of a call hold besides its own words.
+BEHIND = {"requireEqual": " differ", "requireOneOr": " differ", "requireMultiple": " is no multiple", "Pair": " differ"}
+
+
+def arguments(text, start):
+    """What stands between the bracket before `start` and the one that closes it."""
+    depth, place = 1, start
+    while depth:
+        literal = LITERAL.match(text, place)
+        if literal:
+            place = literal.end()
+            continue
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[place], 0)
+        place += 1
+    return text[start : place - 1]
+
+
+def requirements(folder):
+    """The messages of all that shape functions require of sizes, as they stand in the code, so that a new one is among them. Of
+    one that is put together it is the longest part; one whose words are an argument has them from a Pair or requireBroadcast."""
+    found = []
+    for path in sorted(folder.glob("*.cpp")):
+        text = re.sub(r"//.*", "", path.read_text())
+        constants = {name: "".join(LITERAL.findall(value)) for name, value in re.findall(r"char (k\w+Message)\[\] =([^;]*);", text)}
+        for call in CALL.finditer(text):
+            kind, inside = call.group(1), arguments(text, call.end())
+            runs = ["".join(LITERAL.findall(run)) for run in LITERALS.findall(inside)]
+            words = max((re.sub(r"^\(\w+\) ?", "", run) for run in runs), key=len, default="")
+            words = words or next((value for name, value in constants.items() if name in inside), "")
+            if kind == "requireBroadcast" and words:
+                found.append(f"the dimensions of '{words}' and of x differ")
+            elif kind == "requireOneOr" and words.startswith("the dimensions of '"):
+                continue  # requireBroadcast's own, which its callers name
+            elif words and not re.fullmatch(r"[\w ]* differ: \{a\} and \{b\}|.* is no multiple of : \{a\}", words):
+                found.append(words.strip(": ") + BEHIND.get(kind, ""))
+    return list(dict.fromkeys(found))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("-k", default="", metavar="TEXT", help="those whose message holds this")
+    parser.add_argument("--list", action="store_true", help="only print them")
     parser.add_argument("--count", type=int, default=1000, help="graphs to draw at most for each (default: 1000)")
     parser.add_argument("--first", type=int, default=1, help="seed of the first (default: 1)")
     options = parser.parse_args()
-    chosen = [text for text in REQUIREMENTS if options.k in text]
+    chosen = [text for text in requirements(FOLDER.parents[1] / "compiler/graph") if options.k in text]
+    if options.list:
+        print(*chosen, sep="\n")
+        return
     if not chosen:
         sys.exit(f"no requirement's message holds {options.k!r}")
     unnoticed = []

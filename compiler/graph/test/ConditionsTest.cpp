@@ -40,6 +40,37 @@ TEST_F(SizeFactsOf, NoSizeIsNegative) {
   EXPECT_EQ(facts.decide(Relation::AtMost, number(1), (n - 1).floorDiv(2) + 1), std::nullopt);
 }
 
+// Breaks where the phases of a dilated window are not found to hold a layer behind strides.
+TEST_F(SizeFactsOf, QuotientsOfQuotientsAreCompared) {
+  AffineExpr quarter = (n + 3).floorDiv(4), third = (quarter + 2).floorDiv(3);
+  EXPECT_EQ(shapes.simplify(third), (n + 11).floorDiv(12));
+  EXPECT_EQ(facts.decide(Relation::AtMost, quarter, third * 3), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, third * 3, quarter + 2), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, quarter - 1, quarter.floorDiv(2) * 2), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, third * 3, quarter + 1), std::nullopt);
+  EXPECT_EQ(facts.decide(Relation::AtMost, quarter, quarter.floorDiv(2) * 2), std::nullopt);
+}
+
+// Breaks where the tiles of an image, whose size is a broadcast, are not found to be some.
+TEST_F(SizeFactsOf, MoreThanASizeIsNotNegative) {
+  AffineExpr size = *shapes.broadcast(n, m), tiles = shapes.simplify((size + 3).floorDiv(4));
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(0), tiles), std::nullopt);
+  facts.assumeSize(size);
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(0), tiles), true);
+  EXPECT_EQ(facts.decide(Relation::AtMost, number(1), tiles), std::nullopt);
+}
+
+// Breaks where a size that a check says is 3 may not be broadcast to 3.
+TEST_F(SizeFactsOf, WhatIsEqualBroadcasts) {
+  AffineExpr size = *shapes.broadcast(n, m);
+  facts.assume({Relation::Equal, number(3), size, {}});
+  for (auto [a, b] : {std::pair(size, number(3)), std::pair(number(3), size)}) {
+    EXPECT_EQ(facts.decide(Relation::EqualOrOne, a, b), true);
+    EXPECT_EQ(facts.decide(Relation::Broadcast, a, b), true);
+  }
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, size, number(4)), std::nullopt);
+}
+
 TEST_F(SizeFactsOf, PartsAreNoMoreThanTheWhole) {
   EXPECT_EQ(facts.decide(Relation::AtMost, n.floorDiv(2), n), true);
   EXPECT_EQ(facts.decide(Relation::AtMost, n.floorDiv(2) + n.floorDiv(3), n), true);

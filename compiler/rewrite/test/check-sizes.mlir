@@ -82,3 +82,20 @@ func.func @sizes_without_names(%x: tensor<?xf32>, %y: tensor<?xf32>) -> !own {
   %1 = graph.abs %0 : (!own) -> !own
   return %1 : !own
 }
+
+// -----
+
+!x = tensor<?x?xf32, #graph.dims<["k", "m"], ()[s0, s1] -> (s1, s0)>>
+!at = tensor<?x?xi64, #graph.dims<["k", "u"], ()[s0, s1] -> (s1, s0)>>
+!updates = tensor<4x?xf32, #graph.dims<["w"], ()[s0] -> (4, s0)>>
+// Index tuples have one element only by the product's check, so that what scatter_nd requires of the
+// updates is known only after it.
+// CHECK-LABEL: func @what_an_equal_size_tells
+// CHECK: graph.check {message = "(C1)
+// CHECK: graph.check {message = "(G1) {{.*}} sizes = #graph.dims<["u"], ()[s0] -> (4, s0)>
+// CHECK: graph.check {message = "(G1) {{.*}} sizes = #graph.dims<["w"], ()[s0] -> (s0, 1)>
+func.func @what_an_equal_size_tells(%x: !x, %w: tensor<1x1xf32>, %at: !at, %updates: !updates) -> tensor<?x1xf32, #graph.dims<["m"], ()[s0] -> (s0, 1)>> {
+  %0 = graph.matmul %x, %w : (!x, tensor<1x1xf32>) -> tensor<?x1xf32, #graph.dims<["m"], ()[s0] -> (s0, 1)>>
+  %1 = graph.scatter_nd %0, %at, %updates {reduction = "add"} : (tensor<?x1xf32, #graph.dims<["m"], ()[s0] -> (s0, 1)>>, !at, !updates) -> tensor<?x1xf32, #graph.dims<["m"], ()[s0] -> (s0, 1)>>
+  return %1 : tensor<?x1xf32, #graph.dims<["m"], ()[s0] -> (s0, 1)>>
+}

@@ -1,0 +1,40 @@
+"""Breaks when a requirement that a shape function states is not among those that tests/random/requirements.py leaves out."""
+
+import importlib.util
+import pathlib
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+spec = importlib.util.spec_from_file_location("requirements", ROOT / "tests/random/requirements.py")
+script = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(script)
+
+SOURCE = """
+static constexpr char kTornMessage[] = "a torn "
+                                       "sheet of {a}";
+LogicalResult infer(Inference &infer) {
+  if (failed(infer.requireEqual(x[f(1)], w[0], "(V1)", "leaves of x and w")) || // requireEqual(a, b, "", "no comment")
+      failed(infer.requireMultiple(x[1], 2, "(V2)", "the number of leaves")) ||
+      failed(infer.requireAtMost(x[1], w[1], "(V3) {a} leaves of "
+                                             "{b}")))
+    return failure();
+  for (auto [a, what] : {Pair{x[0], "the roots"}})
+    if (failed(infer.requireEqual(a, w[0], "(V4)", what)) ||
+        failed(infer.requireEqual(a, w[0], (name + ":").str(), "its side " + number + " and that of a leaf")))
+      return failure();
+  require({Condition::Relation::Broadcast, a, b, kTornMessage});
+  return requireBroadcast(infer, 1, x, "bark");
+}
+"""
+
+
+def test_new_requirements_are_listed(tmp_path):
+    (tmp_path / "Leaves.cpp").write_text(SOURCE)
+    assert script.requirements(tmp_path) == [
+        "leaves of x and w differ", "the number of leaves is no multiple", "{a} leaves of {b}", "the roots differ",
+        "and that of a leaf differ", "a torn sheet of {a}", "the dimensions of 'bark' and of x differ"]  # fmt: skip
+
+
+def test_those_of_the_compiler_are_listed():
+    listed = script.requirements(ROOT / "compiler/graph")
+    assert len(listed) > 40
+    assert {"batch dimensions differ", "the heads of k and v differ", "the result would have a negative dimension, {b}"} <= set(listed)
