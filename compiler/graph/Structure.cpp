@@ -5,8 +5,6 @@
 #include "compiler/graph/SequenceChanges.h"
 #include "compiler/graph/UpperBounds.h"
 
-#include "mlir/Transforms/RegionUtils.h"
-
 using namespace mlir;
 using namespace tensmith::graph;
 
@@ -101,7 +99,12 @@ AffineExpr iterations(AffineExpr trips) {
 /// The symbols that are known outside of the loop's body: those of what it reads from there.
 llvm::DenseSet<AffineExpr> symbolsAround(ShapeContext &shapes, LoopOp loop) {
   llvm::SetVector<Value> read(loop->operand_begin(), loop->operand_end());
-  getUsedValuesDefinedAbove(loop.getBody(), read);
+  // While a body is imported, what is around it is in no region yet.
+  loop.getBody().walk([&](Operation *op) {
+    for (Value operand : op->getOperands())
+      if (Region *region = operand.getParentRegion(); !region || !loop.getBody().isAncestor(region))
+        read.insert(operand);
+  });
   llvm::DenseSet<AffineExpr> symbols;
   auto collect = [&](ArrayRef<AffineExpr> expressions) {
     for (AffineExpr expression : expressions)

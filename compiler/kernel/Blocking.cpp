@@ -46,8 +46,13 @@ void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
   height = tileHeight;
   auto known = constantIndex(rows);
   int64_t count = std::max<int64_t>(llvm::divideCeil(known.value_or(0), height), 1);
+  step = math.constant(height);
   if (wholeTiles || !known || count > kFewTiles) {
-    tiles = math.ceilDiv(rows, math.constant(height));
+    tiles = math.ceilDiv(rows, step);
+    if (!wholeTiles && !known) {
+      Value even = math.ceilDiv(rows, math.max(tiles, math.constant(1)));
+      step = math.select(math.less(tiles, math.constant(kFewTiles + 1)), even, step);
+    }
     return;
   }
   height = std::max<int64_t>(llvm::divideCeil(*known, count), 1);
@@ -257,7 +262,7 @@ Blocking Blocking::ofRows(IndexMath &math, Value rows, int64_t height) {
 
 Value Blocking::firstRow(IndexMath &math, Value tile) const {
   if (!highTiles)
-    return math.min(math.mul(tile, height), rows);
+    return math.min(math.mul(tile, step), rows);
   return math.add(math.mul(tile, height - 1), math.min(tile, math.constant(*highTiles)));
 }
 
@@ -323,7 +328,7 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTi
                  llvm::function_ref<void(const RowGroup &)> emit) {
   int64_t height = blocking.height;
   auto known = constantIndex(blocking.rows);
-  Value first = math.mul(number, height);
+  Value first = math.mul(number, blocking.step);
   auto emitFull = [&] { emit({.first = first, .height = height}); };
   if (known == 0)
     return;
@@ -337,16 +342,17 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTi
   auto power = int64_t(llvm::bit_floor(uint64_t(height - 1)));
   // Of known sizes, of which there are many tiles, the height of the last one.
   auto rest = known ? std::optional(*known % height) : std::nullopt;
-  Value left = rest ? math.constant(*rest) : math.sub(blocking.rows, first);
+  Value left =
+      rest ? math.constant(*rest) : math.min(math.sub(blocking.rows, first), blocking.step);
   if (last == LastTile::Padded && !known) {
     auto emitAlmostFull = [&] {
-      Value count = math.min(left, math.constant(height));
-      emit({.first = first, .height = height, .count = count, .least = power + 1});
+      emit({.first = first, .height = height, .count = left, .least = power + 1});
     };
     return emitIf(math, math.less(math.constant(power), left), emitAlmostFull,
                   [&] { emitPadded(math, first, left, power, emit); });
   }
-  Value isFull = math.less(number, math.div(blocking.rows, math.constant(height)));
+  Value isFull = known ? math.less(number, math.constant(*known / height))
+                       : math.less(math.constant(height - 1), left);
   emitIf(math, isFull, emitFull, [&] {
     last == LastTile::Padded ? emitPadded(math, first, left, llvm::PowerOf2Ceil(*rest), emit)
                              : emitInParts(math, first, left, power, emit);

@@ -49,10 +49,11 @@ struct ProductExtents {
 };
 
 struct Blocking {
-  int64_t height; // of a full tile
+  int64_t height; // of a tile, at most
   /// Where rows are known and tiles few: so many tiles of `height`, the others of one row less.
-  /// Else all but the last one are of `height`.
+  /// Else all but the last one are of `step` rows, which is `height` where there are many.
   std::optional<int64_t> highTiles;
+  mlir::Value step;
   mlir::Value rows, tiles, panels, batch; // extents
   mlir::Value tileBlock, panelBlock;      // of an item
   mlir::Value tileBlocks, panelBlocks;    // their numbers

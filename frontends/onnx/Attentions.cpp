@@ -154,6 +154,13 @@ Value rotatedHeads(NodeImport &n, Value x, Value cosines, Value sines, int64_t r
                   (size ? llvm::Twine(*size) : llvm::Twine("unknown size")));
     return {};
   }
+  // One angle alone would be broadcast to all.
+  AffineExpr half = rotated ? n.size(rotated / 2) : n.graph.shapes.simplify(whole.floorDiv(2));
+  for (Value *table : {&cosines, &sines})
+    if (auto dims = n.dims(*table); !n.graph.shapes.equal(dims.back(), half)) {
+      dims.back() = half;
+      *table = n.reshape(*table, dims);
+    }
   Halves h = split(n, x, rotated, interleaved);
   Halves turned{n.sub(n.mul(cosines, h.first), n.mul(sines, h.second)),
                 n.add(n.mul(sines, h.first), n.mul(cosines, h.second))};
