@@ -96,13 +96,22 @@ AffineExpr iterations(AffineExpr trips) {
   return isSize ? trips : AffineExpr();
 }
 
+/// While a loop is imported, what is around it is in a region of no operation yet, which MLIR's own
+/// function does not expect.
+bool isInside(Region *region, Region &outer) {
+  while (region && region != &outer) {
+    Operation *parent = region->getParentOp();
+    region = parent ? parent->getParentRegion() : nullptr;
+  }
+  return region;
+}
+
 /// The symbols that are known outside of the loop's body: those of what it reads from there.
 llvm::DenseSet<AffineExpr> symbolsAround(ShapeContext &shapes, LoopOp loop) {
   llvm::SetVector<Value> read(loop->operand_begin(), loop->operand_end());
-  // While a body is imported, what is around it is in no region yet.
   loop.getBody().walk([&](Operation *op) {
     for (Value operand : op->getOperands())
-      if (Region *region = operand.getParentRegion(); !region || !loop.getBody().isAncestor(region))
+      if (!isInside(operand.getParentRegion(), loop.getBody()))
         read.insert(operand);
   });
   llvm::DenseSet<AffineExpr> symbols;
