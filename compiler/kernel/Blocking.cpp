@@ -57,6 +57,7 @@ void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
   }
   height = std::max<int64_t>(llvm::divideCeil(*known, count), 1);
   highTiles = *known - count * (height - 1);
+  step = math.constant(height);
   tiles = math.constant(count);
 }
 
