@@ -9,6 +9,9 @@
 #include "mlir/IR/Matchers.h"
 #include "llvm/ADT/TypeSwitch.h"
 
+#include <map>
+#include <mutex>
+
 using namespace mlir;
 
 namespace tensmith::graph {
@@ -42,6 +45,33 @@ ElementsAttr denseAttr(ShapedType type, const HostTensor &tensor) {
   return DenseElementsAttr::get(type, elements);
 }
 
+/// The tensors of the resources that scopes know. What is made of such a one without a copy, as by
+/// a reshape, shares its memory, and so keeps it when the resource itself is released.
+class Owners {
+public:
+  void add(const void *resource, const HostTensor &tensor) {
+    std::lock_guard lock(mutex_);
+    tensors_.try_emplace(resource, std::make_shared<const HostTensor>(tensor));
+  }
+  void forget(const void *resource) {
+    std::lock_guard lock(mutex_);
+    tensors_.erase(resource);
+  }
+  /// Null where it is no scope's.
+  std::shared_ptr<const HostTensor> find(const void *resource) {
+    std::lock_guard lock(mutex_);
+    auto it = tensors_.find(resource);
+    return it == tensors_.end() ? nullptr : it->second;
+  }
+
+private:
+  std::mutex mutex_;
+  std::map<const void *, std::shared_ptr<const HostTensor>> tensors_;
+};
+
+Owners owners;
+thread_local ConstantScope *innermostScope = nullptr;
+
 ElementsAttr resourceAttr(ShapedType type, const HostTensor &tensor) {
   // The blob keeps a copy of the tensor, and so its storage, alive.
   ArrayRef<char> bytes(reinterpret_cast<const char *>(tensor.data()), size_t(tensor.bytes()));
@@ -50,8 +80,8 @@ ElementsAttr resourceAttr(ShapedType type, const HostTensor &tensor) {
   auto handle = DenseResourceElementsHandle::getManagerInterface(type.getContext())
                     .insert("tensor", std::move(blob));
   auto constant = DenseResourceElementsAttr::get(type, handle);
-  if (ConstantScope *scope = ConstantScope::current())
-    scope->made(constant);
+  if (innermostScope)
+    innermostScope->made(constant, tensor);
   return constant;
 }
 
@@ -193,11 +223,18 @@ Type elementType(MLIRContext *context, DataType type) {
                           isUnsigned ? IntegerType::Unsigned : IntegerType::Signless);
 }
 
-static thread_local ConstantScope *innermostScope = nullptr;
-
 ConstantScope::ConstantScope() : outer_(innermostScope) { innermostScope = this; }
-ConstantScope::~ConstantScope() { innermostScope = outer_; }
-ConstantScope *ConstantScope::current() { return innermostScope; }
+
+ConstantScope::~ConstantScope() {
+  innermostScope = outer_;
+  for (DenseResourceElementsAttr constant : made_)
+    owners.forget(constant.getRawHandle().getResource());
+}
+
+void ConstantScope::made(DenseResourceElementsAttr constant, const HostTensor &tensor) {
+  made_.push_back(constant);
+  owners.add(constant.getRawHandle().getResource(), tensor);
+}
 
 void ConstantScope::release(ModuleOp module) {
   if (made_.size() == looked_) // no new ones
@@ -213,6 +250,7 @@ void ConstantScope::release(ModuleOp module) {
     if (used.contains(resource))
       return false;
     resource->setBlob({});
+    owners.forget(resource);
     return true;
   });
   looked_ = made_.size();
@@ -225,6 +263,8 @@ Result<HostTensor> hostTensor(ElementsAttr value) {
   if (auto strings = dyn_cast<DenseStringElementsAttr>(value))
     return fromStrings(strings, std::move(shape));
   if (auto resource = dyn_cast<DenseResourceElementsAttr>(value)) {
+    if (auto owner = owners.find(resource.getRawHandle().getResource()))
+      return HostTensor(type, std::move(shape), owner->data(), owner);
     AsmResourceBlob *blob = resource.getRawHandle().getBlob();
     int64_t bytes = elementCount(shape).value_or(-1) * byteSize(type);
     if (!blob || int64_t(blob->getData().size()) != bytes)

@@ -42,9 +42,7 @@ public:
   /// Attributes of constants that are not in the module must not be used any more.
   void release(mlir::ModuleOp module);
 
-  /// That of this thread; null outside of all.
-  static ConstantScope *current();
-  void made(mlir::DenseResourceElementsAttr constant) { made_.push_back(constant); }
+  void made(mlir::DenseResourceElementsAttr constant, const HostTensor &tensor);
 
 private:
   ConstantScope *outer_;

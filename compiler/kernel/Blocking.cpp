@@ -296,7 +296,7 @@ Schedule Blocking::schedule() const {
 }
 
 static void emitInParts(IndexMath &math, Value first, Value left, int64_t highest,
-                        llvm::function_ref<void(const RowGroup &)> emit) {
+                        llvm::function_ref<void(RowGroup)> emit) {
   Value within = math.constant(0);
   for (int64_t part = highest; part > 0; part /= 2) {
     Value end = math.sub(left, math.rem(left, math.constant(part)));
@@ -309,7 +309,7 @@ static void emitInParts(IndexMath &math, Value first, Value left, int64_t highes
 
 /// `left` rows, which are at most `height`, by code for so many or for half of them.
 static void emitPadded(IndexMath &math, Value first, Value left, int64_t height,
-                       llvm::function_ref<void(const RowGroup &)> emit) {
+                       llvm::function_ref<void(RowGroup)> emit) {
   int64_t half = height / 2;
   auto emitAll = [&] {
     bool isExact = half + 1 == height || constantIndex(left) == height;
@@ -352,15 +352,21 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTi
     return emitIf(math, math.less(math.constant(power), left), emitAlmostFull,
                   [&] { emitPadded(math, first, left, power, emit); });
   }
+  auto emitPart = [&](RowGroup part) {
+    if (known)
+      part.rowsOfSums = height;
+    emit(part);
+  };
   Value isFull = known ? math.less(number, math.constant(*known / height))
                        : math.less(math.constant(height - 1), left);
   emitIf(math, isFull, emitFull, [&] {
-    last == LastTile::Padded ? emitPadded(math, first, left, llvm::PowerOf2Ceil(*rest), emit)
-                             : emitInParts(math, first, left, power, emit);
+    last == LastTile::Padded ? emitPadded(math, first, left, llvm::PowerOf2Ceil(*rest), emitPart)
+                             : emitInParts(math, first, left, power, emitPart);
   });
 }
 
-TileRows::TileRows(IndexMath &math, const RowGroup &group, Value slotOfTile) {
+TileRows::TileRows(IndexMath &math, const RowGroup &group, Value slotOfTile)
+    : rowsOfSums(group.rowsOfSums) {
   Value slot = group.within ? math.add(slotOfTile, group.within) : slotOfTile;
   for (int64_t row = 0; row < group.height; ++row) {
     Value place = math.constant(row), there;

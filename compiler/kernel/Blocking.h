@@ -104,6 +104,9 @@ struct RowGroup {
   int64_t least = height;
   mlir::Value within = {}; // rows of the tile before it; null: none
   bool isWhole = true;     // whether most tiles are computed by it
+  /// The rows by which a sum is cut into parts that go side by side: of known sizes those of most
+  /// tiles, so that all rows are summed in one order.
+  int64_t rowsOfSums = height;
 };
 
 /// What becomes of the last tile where sizes are open and it has any height: code for each one
@@ -129,6 +132,7 @@ struct TileRows {
 
   llvm::SmallVector<mlir::Value> numbers, slots; // the last one's also of those that are missing
   llvm::SmallVector<mlir::Value> isThere;        // null: it is
+  int64_t rowsOfSums = 1;
 };
 
 } // namespace tensmith::kernel

@@ -421,7 +421,7 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
     return emitReduction(math_, math_.constant(0), depth, math_.constant(contraction_.step), sums,
                          oneStep);
   // As many in a panel that is cut off, so that equal columns have equal sums.
-  int64_t sumsOfStep = std::max<int64_t>(rowPointers.size() * (contraction_.width / lanes_), 1);
+  int64_t sumsOfStep = std::max<int64_t>(rows_.rowsOfSums * (contraction_.width / lanes_), 1);
   int64_t chains = llvm::divideCeil(kIndependentSums, sumsOfStep);
   Type type = sums[0].getType();
   Value nothing = emitter_.builder().create<arith::ConstantOp>(
