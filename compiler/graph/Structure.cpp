@@ -103,7 +103,7 @@ bool isInside(Region *region, Region &outer) {
     Operation *parent = region->getParentOp();
     region = parent ? parent->getParentRegion() : nullptr;
   }
-  return region;
+  return region == &outer;
 }
 
 /// The symbols that are known outside of the loop's body: those of what it reads from there.

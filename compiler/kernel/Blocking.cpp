@@ -40,7 +40,7 @@ Value bytesForRows(IndexMath &math, const MachineShape &machine, Value panelByte
 
 } // namespace
 
-void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
+void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles, bool evenTiles) {
   // Of few tiles, one with few rows would keep a core waiting for another's.
   constexpr int64_t kFewTiles = 16;
   height = tileHeight;
@@ -49,7 +49,7 @@ void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles) {
   step = math.constant(height);
   if (wholeTiles || !known || count > kFewTiles) {
     tiles = math.ceilDiv(rows, step);
-    if (!wholeTiles && !known) {
+    if (evenTiles && !wholeTiles && !known) {
       Value even = math.ceilDiv(rows, math.max(tiles, math.constant(1)));
       step = math.select(math.less(tiles, math.constant(kFewTiles + 1)), even, step);
     }
@@ -229,7 +229,7 @@ Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const Pr
   b.panels = of.panels;
   b.batch = of.batch;
   Value one = math.constant(1), panels = math.max(of.panels, one);
-  b.cutRows(math, asked.tileRows.value_or(of.height), /*wholeTiles=*/of.matrixUnit);
+  b.cutRows(math, asked.tileRows.value_or(of.height), /*wholeTiles=*/of.matrixUnit, of.evenTiles);
   Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
   Value rowBytes = math.max(b.cutDepth(math, machine, of, weights, asked), one);
   Value busyRows = math.max(of.rows, math.constant(kRowsWhileReading));
@@ -338,7 +338,7 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTi
   if (blocking.highTiles) {
     Value low = math.add(math.mul(number, height - 1), *blocking.highTiles);
     return emitIf(math, math.less(number, math.constant(*blocking.highTiles)), emitFull,
-                  [&] { emit({.first = low, .height = height - 1}); });
+                  [&] { emit({.first = low, .height = height - 1, .rowsOfSums = height}); });
   }
   auto power = int64_t(llvm::bit_floor(uint64_t(height - 1)));
   // Of known sizes, of which there are many tiles, the height of the last one.
@@ -360,8 +360,10 @@ void emitRowTile(IndexMath &math, const Blocking &blocking, Value number, LastTi
   Value isFull = known ? math.less(number, math.constant(*known / height))
                        : math.less(math.constant(height - 1), left);
   emitIf(math, isFull, emitFull, [&] {
-    last == LastTile::Padded ? emitPadded(math, first, left, llvm::PowerOf2Ceil(*rest), emitPart)
-                             : emitInParts(math, first, left, power, emitPart);
+    if (last == LastTile::InParts)
+      emitInParts(math, first, left, power, emitPart);
+    else
+      emitPart({.first = first, .height = *rest, .isWhole = false});
   });
 }
 

@@ -42,6 +42,7 @@ struct ProductExtents {
   /// Which multiplies tiles faster than they arrive: rows that the last one lacks cost as much as
   /// those it has.
   bool matrixUnit = false;
+  bool evenTiles = true; // of few tiles over an open size, each has as many rows: not InParts
   mlir::Value sharedRows =
       {};                 // so many of those that an item copies are another's, too; may be null
   bool cutsDepth = false; // whether the sum may be cut: A's rows are then `depth` elements each,
@@ -79,7 +80,7 @@ struct Blocking {
   bool cutsDepth() const { return constantIndex(depthBlocks) != 1; }
 
 private:
-  void cutRows(IndexMath &math, int64_t height, bool wholeTiles = false);
+  void cutRows(IndexMath &math, int64_t height, bool wholeTiles = false, bool evenTiles = true);
   /// Sets tileBlocks and panelBlocks.
   void cutForRegisters(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
                        mlir::Value rowBytes, mlir::Value work);
@@ -109,11 +110,12 @@ struct RowGroup {
   int64_t rowsOfSums = height;
 };
 
-/// What becomes of the last tile where sizes are open and it has any height: code for each one
-/// would be more than twice the code of a full one.
+/// What becomes of a tile that isn't full where sizes are open, so that it may have any height.
+/// Code for each height would be more than twice as long as that of a full tile.
 enum class LastTile {
   /// The code for the next higher power of 2, or for a full tile, in which the last row stands for
-  /// those that are missing: what the rows are multiplied with is read once.
+  /// those that are missing (5 rows of 6: the fifth is computed twice, and stored once). What the
+  /// rows are multiplied with is read once.
   Padded,
   /// Parts of 2^n rows each: for what can't be computed twice.
   InParts,

@@ -47,7 +47,7 @@ struct Shape {
   std::string structure;
   std::vector<int64_t> sizes;
   std::vector<bool> isFixed; // those that are part of the structure
-  bool isOpen = false;       // or something else that no family has
+  bool isExcluded = false;   // whether sizes are open, or it has what no family may have
 
   explicit Shape(graph::KernelOp kernel) {
     llvm::raw_string_ostream out(structure);
@@ -65,7 +65,7 @@ struct Shape {
 
 private:
   void add(llvm::raw_ostream &out, Operation &op) {
-    isOpen |= op.getNumRegions() > 0 || isa<graph::TreeEnsembleOp>(op);
+    isExcluded |= op.getNumRegions() > 0 || isa<graph::TreeEnsembleOp>(op);
     out << op.getName();
     for (NamedAttribute attribute : op.getAttrs())
       if (!isa<graph::UnpackOp>(op) || attribute.getName() != kColumns)
@@ -87,7 +87,7 @@ private:
       out << type;
       return;
     }
-    isOpen |= !ranked.hasStaticShape();
+    isExcluded |= !ranked.hasStaticShape();
     out << ":" << ranked.getElementType() << "x" << ranked.getRank();
     for (int64_t dim = 0; dim < ranked.getRank(); ++dim) {
       sizes.push_back(ranked.getDimSize(dim));
@@ -118,7 +118,9 @@ struct Member {
   std::vector<bool> isFixed;
 };
 
-std::string symbolName(size_t number) { return "s" + llvm::utostr(100000 + number); }
+/// Of as many digits each, so that names are in the order of their numbers.
+constexpr size_t kFirstName = 100000;
+std::string symbolName(size_t number) { return "s" + llvm::utostr(kFirstName + number); }
 
 class Opening {
 public:
@@ -202,7 +204,7 @@ size_t SizeFamily::numberOf(StringRef symbol) {
   size_t number = 0;
   bool fails = symbol.drop_front().getAsInteger(10, number);
   assert(!fails && "no symbol of a family");
-  return fails ? 0 : number - 100000;
+  return fails ? 0 : number - kFirstName;
 }
 
 FamilyBounds &familyBounds() {
@@ -220,7 +222,7 @@ std::vector<SizeFamily> findSizeFamilies(ArrayRef<graph::KernelOp> kernels,
     if (!canBeMember(kernel))
       continue;
     Shape shape(kernel);
-    if (shape.isOpen || !isSmall(kernel, bounds.flops))
+    if (shape.isExcluded || !isSmall(kernel, bounds.flops))
       continue;
     byStructure[shape.structure].push_back(
         {kernel, std::move(shape.sizes), std::move(shape.isFixed)});

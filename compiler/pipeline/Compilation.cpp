@@ -375,9 +375,10 @@ Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
     auto kindOf = [](graph::KernelOp op) {
       return kernel::rootKind(kernel::scheduledOperator(op));
     };
-    // Without known sizes another template takes it, or none does: then each is compiled for its
-    // own.
-    if (kindOf(family.open) != kindOf(first))
+    // Without known sizes it may be computed in another way, which stores rows side by side alone:
+    // then each is compiled for its own.
+    if (kindOf(family.open) != kindOf(first) ||
+        (first.getPitch() && !kernel::storesAtPitch(family.open, shape_)))
       continue;
     auto emitted = kernel::emitKernel(family.open, shape_);
     if (!emitted.ok())

@@ -46,7 +46,9 @@ public:
     run(function_.getBody().front(), facts_);
     // A size that has become a number may be one that a requirement waited for, as the length of
     // an index tuple.
-    while (facts_.knowsEquals() && std::exchange(isChanged_, false)) {
+    constexpr int kMostRounds = 8;
+    while (round_ < kMostRounds && facts_.knowsEquals() && std::exchange(isChanged_, false)) {
+      ++round_;
       unify();
       run(function_.getBody().front(), facts_);
     }
@@ -82,7 +84,9 @@ private:
   }
 
   void add(Operation *op, const Condition &required, graph::SizeFacts &facts) {
-    if (facts.decide(required) == true)
+    auto decided = facts.decide(required);
+    // What can't hold beside the others has its check since the first round.
+    if (decided == true || (decided == false && round_ > 0))
       return;
     Condition condition = narrowed(required, facts);
     OpBuilder builder(op);
@@ -136,6 +140,7 @@ private:
   graph::ShapeContext shapes_;
   size_t atEntry_;         // symbols that are known then
   graph::SizeFacts facts_; // at entry
+  int round_ = 0;
   bool isChanged_ = false; // whether there is a check of which the types don't know yet
 };
 

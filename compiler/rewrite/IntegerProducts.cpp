@@ -131,6 +131,12 @@ public:
     auto conv = dyn_cast<graph::ConvOp>(op);
     if (conv && (kernel::isDepthwise(conv) || !GraphCode::isAbsent(conv.getBias())))
       return {};
+    auto isMatrix = [](Value operand) {
+      auto type = dyn_cast<RankedTensorType>(operand.getType());
+      return type && type.getRank() >= 2;
+    };
+    if (!isMatrix(op->getOperand(0)) || !isMatrix(op->getOperand(1)))
+      return {};
     auto left = unsignedDifference(op->getOperand(0));
     Value weights = left ? signedCodes(op->getOperand(1)) : Value();
     return weights ? ofBytes(op, *left, weights) : Value();
@@ -294,7 +300,8 @@ private:
       return std::nullopt;
     if (difference) {
       Value zero = difference.getB().getDefiningOp<graph::CastOp>().getX();
-      if (!isScalar(zero))
+      Value whole = codes.getDefiningOp<graph::CastOp>().getX();
+      if (!isScalar(zero) || getElementTypeOrSelf(zero) != getElementTypeOrSelf(whole))
         return std::nullopt;
       numbers.zero = isZero(zero) ? Value() : code_.reshape(code_.cast(zero, i16_), {});
     }

@@ -181,7 +181,7 @@ LogicalResult col2Im(NodeImport &n) {
     for (StringRef name : {"dilations", "strides", "pads"})
       if (n.hasAttribute(name) && !count)
         count = int64_t(n.intsAttr(name).size()) / (name == "pads" ? 2 : 1);
-  if (!count)
+  if (!count && n.isRanked(n.input(1)) && n.rank(n.input(1)) == 1)
     count = NodeImport::known(n.dims(n.input(1))[0]);
   if (!count)
     return n.give(

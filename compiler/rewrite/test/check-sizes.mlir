@@ -99,3 +99,22 @@ func.func @what_an_equal_size_tells(%x: !x, %w: tensor<1x1xf32>, %at: !at, %upda
   %1 = graph.scatter_nd %0, %at, %updates {reduction = "add"} : (tensor<?x1xf32, #graph.dims<["m"], ()[s0] -> (s0, 1)>>, !at, !updates) -> tensor<?x1xf32, #graph.dims<["m"], ()[s0] -> (s0, 1)>>
   return %1 : tensor<?x1xf32, #graph.dims<["m"], ()[s0] -> (s0, 1)>>
 }
+
+// -----
+
+!a = tensor<?x?xf32, #graph.dims<["k", "n"], ()[s0, s1] -> (s0, s1)>>
+!b = tensor<?x?xf32, #graph.dims<["m", "p"], ()[s0, s1] -> (s0, s1)>>
+!c = tensor<?x?xf32, #graph.dims<["n", "p"], ()[s0, s1] -> (s0 + 1, s1)>>
+!d = tensor<?x?xf32, #graph.dims<["k", "p"], ()[s0, s1] -> (s0, s1)>>
+// Breaks where what can't hold beside another requirement is asked for again and again.
+// CHECK-LABEL: func @one_of_two_can_not_hold
+// CHECK: graph.check
+// CHECK-NEXT: graph.matmul
+// CHECK-NEXT: graph.check
+// CHECK-NEXT: graph.matmul
+// CHECK-NEXT: return
+func.func @one_of_two_can_not_hold(%a: !a, %b: !b, %c: !c) -> (!d, !d) {
+  %0 = graph.matmul %a, %b : (!a, !b) -> !d
+  %1 = graph.matmul %a, %c : (!a, !c) -> !d
+  return %0, %1 : !d, !d
+}
