@@ -409,6 +409,15 @@ std::optional<bool> SizeFacts::decide(Relation relation, AffineExpr a, AffineExp
   return std::nullopt;
 }
 
+/// A number of elements that is zero where this one is: 5 * n is where n is.
+static AffineExpr withoutFactor(AffineExpr count) {
+  auto product = dyn_cast<AffineBinaryOpExpr>(count);
+  auto factor = product && product.getKind() == AffineExprKind::Mul
+                    ? dyn_cast<AffineConstantExpr>(product.getRHS())
+                    : AffineConstantExpr();
+  return factor && factor.getValue() > 0 ? product.getLHS() : count;
+}
+
 std::optional<bool> SizeFacts::decide(const Condition &condition) const {
   auto holds = decide(condition.relation, condition.a, condition.b);
   if (!condition.unlessZero || holds == true)
@@ -422,7 +431,7 @@ std::optional<bool> SizeFacts::decide(const Condition &condition) const {
   for (const Condition &known : known_)
     if (known.unlessZero && known.relation == condition.relation &&
         known.a == normal(condition.a) && known.b == normal(condition.b) &&
-        known.unlessZero == normal(condition.unlessZero))
+        known.unlessZero == withoutFactor(normal(condition.unlessZero)))
       return true;
   return std::nullopt;
 }
@@ -435,7 +444,7 @@ void SizeFacts::assume(const Condition &condition) {
   if (known.unlessZero && decideEqual(known.unlessZero, zero) == false)
     known.unlessZero = {};
   if (known.unlessZero) {
-    known.unlessZero = normal(known.unlessZero);
+    known.unlessZero = withoutFactor(normal(known.unlessZero));
     known_.push_back(std::move(known));
     return;
   }

@@ -135,6 +135,16 @@ LogicalResult requireShape(Inference &infer, ArrayRef<AffineExpr> wanted) {
   return success();
 }
 
+/// That there is a place where there are indices. A kernel whose result has no elements isn't run,
+/// and so does not look at them.
+LogicalResult requirePlaces(Inference &infer, ArrayRef<AffineExpr> addressed,
+                            ArrayRef<AffineExpr> indices) {
+  return infer.require({Condition::Relation::AtMost, infer.constant(1),
+                        infer.shapes.product(addressed),
+                        "(G1) there are indices, and {b} places that they could be of",
+                        infer.shapes.product(indices)});
+}
+
 LogicalResult inferScatter(Inference infer) {
   if (failed(infer.requireSameElement(0, 2, "(G1)")) || failed(infer.requireInteger(1, "indices")))
     return failure();
@@ -151,7 +161,8 @@ LogicalResult ScatterElementsOp::inferResults(ShapeContext &shapes,
     return inferScatter(infer);
   auto axis = infer.axis(getAxis(), infer.rank(0));
   if (failed(axis) || failed(requireWithinBeside(infer, *axis)) ||
-      failed(requireShape(infer, infer.dims(1))))
+      failed(requireShape(infer, infer.dims(1))) ||
+      failed(requirePlaces(infer, infer.dims(0)[*axis], infer.dims(1))))
     return failure();
   return inferScatter(infer);
 }
@@ -165,6 +176,8 @@ LogicalResult ScatterNDOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Ty
     return infer.error() << "(G1) index tuples of " << *depth << " address an operand of rank "
                          << x.size();
   if (depth) {
+    if (failed(requirePlaces(infer, ArrayRef(x).take_front(*depth), wanted)))
+      return failure();
     wanted.append(x.begin() + *depth, x.end());
     if (failed(requireShape(infer, wanted)))
       return failure();

@@ -10,12 +10,6 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
-/// Sorted as the numbers are: the symbols of a type are sorted by name.
-std::string canonicalName(size_t number) {
-  std::string digits = std::to_string(number);
-  return "s" + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
-}
-
 class Renaming {
 public:
   Renaming(MLIRContext *context, SmallVectorImpl<StringAttr> &names)
@@ -48,6 +42,19 @@ private:
 
 } // namespace
 
+/// Sorted as the numbers are: the symbols of a type are sorted by name.
+std::string canonicalName(size_t number) {
+  std::string digits = std::to_string(number);
+  return "s" + std::string(digits.size() < 6 ? 6 - digits.size() : 0, '0') + digits;
+}
+
+size_t canonicalNumber(StringRef name) {
+  size_t number = 0;
+  bool fails = name.drop_front().getAsInteger(10, number);
+  assert(!fails && "no name of a canonical kernel");
+  return fails ? std::numeric_limits<size_t>::max() : number;
+}
+
 CanonicalKernel::CanonicalKernel(graph::KernelOp kernel) : block_(std::make_unique<Block>()) {
   Renaming rename(kernel.getContext(), names_);
   AttrTypeReplacer replacer;
@@ -71,10 +78,8 @@ CanonicalKernel::CanonicalKernel(graph::KernelOp kernel) : block_(std::make_uniq
 }
 
 StringAttr CanonicalKernel::nameOf(StringRef canonical) const {
-  size_t number = names_.size();
-  bool fails = canonical.drop_front().getAsInteger(10, number);
-  assert(!fails && number < names_.size() && "no name of a canonical kernel");
-  return fails ? StringAttr() : names_[number];
+  size_t number = canonicalNumber(canonical);
+  return number < names_.size() ? names_[number] : StringAttr();
 }
 
 size_t CanonicalKernel::numberOf(StringRef name) const {

@@ -11,6 +11,10 @@
 
 namespace tensmith::kernel {
 
+/// What code calls the size of that number, and back. Names are in the order of their numbers.
+std::string canonicalName(size_t number);
+size_t canonicalNumber(llvm::StringRef name);
+
 class CanonicalKernel {
 public:
   explicit CanonicalKernel(graph::KernelOp kernel);

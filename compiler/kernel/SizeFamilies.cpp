@@ -3,6 +3,7 @@
 
 #include "compiler/graph/Shape.h"
 #include "compiler/kernel/AttentionGradient.h"
+#include "compiler/kernel/CanonicalKernel.h"
 #include "compiler/kernel/Kernel.h"
 #include "compiler/kernel/Operators.h"
 #include "compiler/kernel/Work.h"
@@ -118,10 +119,6 @@ struct Member {
   std::vector<bool> isFixed;
 };
 
-/// Of as many digits each, so that names are in the order of their numbers.
-constexpr size_t kFirstName = 100000;
-std::string symbolName(size_t number) { return "s" + llvm::utostr(kFirstName + number); }
-
 class Opening {
 public:
   explicit Opening(ArrayRef<Member> members) : members_(members) {
@@ -187,7 +184,7 @@ private:
     if (isNew)
       for (const Member &member : members_)
         family_.values[member.kernel].push_back(member.sizes[position]);
-    return shapes_->symbol(StringAttr::get(context, symbolName(it->second)));
+    return shapes_->symbol(StringAttr::get(context, canonicalName(it->second)));
   }
 
   ArrayRef<Member> members_;
@@ -199,13 +196,6 @@ private:
 };
 
 } // namespace
-
-size_t SizeFamily::numberOf(StringRef symbol) {
-  size_t number = 0;
-  bool fails = symbol.drop_front().getAsInteger(10, number);
-  assert(!fails && "no symbol of a family");
-  return fails ? 0 : number - kFirstName;
-}
 
 FamilyBounds &familyBounds() {
   static FamilyBounds bounds;

@@ -18,11 +18,8 @@ namespace tensmith::kernel {
 struct SizeFamily {
   std::unique_ptr<mlir::Block> block;
   graph::KernelOp open; // in the block; its sizes are symbols
-  /// Of each member, the value of each symbol; `numberOf` tells which is which.
+  /// Of each member, the values of the symbols, by their numbers (CanonicalKernel.h).
   llvm::MapVector<mlir::Operation *, llvm::SmallVector<int64_t>> values;
-
-  /// The symbol's number.
-  static size_t numberOf(llvm::StringRef symbol);
 };
 
 /// Of so many kernels of different sizes at least, each of so much work at most.

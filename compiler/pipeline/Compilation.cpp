@@ -387,8 +387,7 @@ Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
     size_t code = addSource(*emitted, first, graph::describe(first.getLoc()));
     for (auto &[member, values] : family.values) {
       auto constant = [&](StringRef symbol) {
-        return getAffineConstantExpr(values[kernel::SizeFamily::numberOf(symbol)],
-                                     member->getContext());
+        return getAffineConstantExpr(values[kernel::canonicalNumber(symbol)], member->getContext());
       };
       vm::KernelBinding own = kernels_[code];
       for (const std::string &symbol : own.sizes)

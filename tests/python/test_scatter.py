@@ -137,3 +137,14 @@ def test_parts_of_rows():
     model = model_of(numpy.float32, numpy.int64, [["n", 5], ["e", 1], ["e", 3]], True, "add")
     draw = numpy.random.default_rng(1)
     assert agree(model, [{"x": data(draw, numpy.float32, 6, 5), "i": draw.integers(0, 6, (9, 1)), "u": data(draw, numpy.float32, 9, 3)}])
+
+
+@pytest.mark.parametrize("rows", [False, True])
+def test_nothing_to_change(rows):
+    """Breaks where indices into a dimension of no elements are not refused, whose kernel has nothing to compute."""
+    model = model_of(numpy.float32, numpy.int64, [["n", 3], ["e", 1 if rows else 3], ["e", 3]], rows, "add")
+    x = numpy.zeros((0, 3), numpy.float32)
+    for each in (tensmith.compile(model), tensmith.compile(model, reference=True)):
+        assert each.run(x, numpy.zeros((0, 1 if rows else 3), numpy.int64), x)[0].shape == (0, 3)
+        with pytest.raises(tensmith.Error):
+            each.run(x, numpy.zeros((2, 1 if rows else 3), numpy.int64), numpy.zeros((2, 3), numpy.float32))

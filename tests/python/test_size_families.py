@@ -1,23 +1,16 @@
 """Small kernels that differ by their sizes alone have one code, which takes the sizes."""
 
 import numpy
-from onnx import TensorProto, helper
+from onnx import helper
 
 import tensmith
+from small_models import model_of
 
 MANY = 40
 
 
-def compiled(nodes, inputs, constants, outputs):
-    graph = helper.make_graph(
-        nodes,
-        "families",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
-        [helper.make_tensor(name, TensorProto.FLOAT, value.shape, value.ravel().tolist()) for name, value in constants.items()],
-    )
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    return tensmith.compile(model.SerializeToString(), threads=1)
+def compiled(*of):
+    return tensmith.compile(model_of(*of), threads=1)
 
 
 def test_products_of_many_sizes():

@@ -2,23 +2,12 @@
 
 import numpy
 import pytest
-from onnx import TensorProto, helper
+from onnx import helper
 
 import tensmith
+from small_models import model_of
 
 STEPS = 10
-
-
-def model_of(nodes, inputs, constants, outputs):
-    graph = helper.make_graph(
-        nodes,
-        "unrolled",
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in inputs.items()],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs],
-        [helper.make_tensor(name, TensorProto.INT64 if value.dtype == "int64" else TensorProto.FLOAT, value.shape, value.ravel().tolist())
-         for name, value in constants.items()],
-    )  # fmt: skip
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
 
 
 def sliced(number, start, end, axes, steps):
