@@ -31,7 +31,28 @@ void preferHugePages(void *block, size_t bytes) {
     madvise(reinterpret_cast<void *>(begin), end - begin, MADV_HUGEPAGE);
 }
 
-/// calloc, because the kernel hands out large zeroed blocks without touching them.
+/// Blocks of this size and more are the kernel's own. The C library does the same until one has
+/// been freed; from then on it cuts blocks of that size out of its heap, where the holes that they
+/// leave stay.
+constexpr size_t kLeastMapped = 128 << 10;
+
+/// Zeroed memory, which the kernel hands out without touching it, and what frees it; null where
+/// there is none.
+std::shared_ptr<const void> zeroedBlock(size_t bytes, std::shared_ptr<Charge> charge) {
+  if (bytes < kLeastMapped) {
+    void *block = std::calloc(bytes, 1);
+    return block ? std::shared_ptr<const void>(
+                       block, [charge](const void *p) { std::free(const_cast<void *>(p)); })
+                 : nullptr;
+  }
+  void *block =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (block == MAP_FAILED)
+    return nullptr;
+  preferHugePages(block, bytes);
+  return {block, [charge, bytes](const void *p) { munmap(const_cast<void *>(p), bytes); }};
+}
+
 std::shared_ptr<const void> allocateZeroed(int64_t bytes, const std::byte *&data) try {
   if (std::byte *placed = Placement::take(size_t(bytes))) {
     std::memset(placed, 0, size_t(bytes));
@@ -41,15 +62,10 @@ std::shared_ptr<const void> allocateZeroed(int64_t bytes, const std::byte *&data
   auto charge = std::make_shared<Charge>();
   if (!charge->take(bytes))
     return nullptr;
-  void *block = std::calloc(size_t(bytes) + kAlignment - 1, 1);
-  if (!block)
-    return nullptr;
-  preferHugePages(block, size_t(bytes));
-  std::shared_ptr<const void> owner(block,
-                                    [charge](const void *p) { std::free(const_cast<void *>(p)); });
-  auto address = (reinterpret_cast<uintptr_t>(block) + kAlignment - 1) & ~(kAlignment - 1);
-  data = reinterpret_cast<const std::byte *>(address);
-  return owner;
+  auto block = zeroedBlock(size_t(bytes) + kAlignment - 1, charge);
+  auto address = (reinterpret_cast<uintptr_t>(block.get()) + kAlignment - 1) & ~(kAlignment - 1);
+  data = block ? reinterpret_cast<const std::byte *>(address) : nullptr;
+  return block;
 } catch (const std::bad_alloc &) { // of the shared_ptr's own block, which it frees
   return nullptr;
 }

@@ -2,6 +2,7 @@
 #include "compiler/pipeline/Compilation.h"
 
 #include "base/Budget.h"
+#include "base/FileMapping.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/pipeline/KernelModule.h"
 #include "compiler/pipeline/MemoryBudget.h"
@@ -340,6 +341,7 @@ Status Compilation::emitKernels() {
     op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernel)));
   }
   emitted_.clear();
+  dropMappedPages(); // the weights are packed
   if (Status status = dump_.write(module_, "kernels"); !status.ok())
     return status;
   return dump_.write(sources_);

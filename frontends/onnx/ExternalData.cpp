@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,16 +33,6 @@ private:
 
 Status ioError(const std::string &what) {
   return {StatusCode::IoError, what + ": " + std::strerror(errno)};
-}
-
-Result<MappedFile> mapDescriptor(int descriptor, size_t size, const std::string &what) {
-  if (size == 0)
-    return MappedFile{nullptr, {}};
-  void *address = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-  if (address == MAP_FAILED)
-    return ioError(what + ": can't be mapped");
-  std::shared_ptr<const void> owner(address, [size](void *p) { munmap(p, size); });
-  return MappedFile{owner, {static_cast<const std::byte *>(address), size}};
 }
 
 Status refuse(const std::string &location, const std::string &reason) {

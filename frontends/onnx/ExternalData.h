@@ -1,21 +1,13 @@
-// Files as memory, and the files beside a model that hold its weights.
+// A model's file, and the files beside a model that hold its weights.
 #pragma once
 
-#include "base/Status.h"
+#include "base/FileMapping.h"
 
 #include <map>
-#include <memory>
-#include <span>
 #include <string>
 #include <sys/types.h>
 
 namespace tensmith::onnx_import {
-
-/// A file's bytes, mapped; unmapped with the last copy of `owner`.
-struct MappedFile {
-  std::shared_ptr<const void> owner;
-  std::span<const std::byte> bytes;
-};
 
 Result<MappedFile> mapFile(const std::string &path, int64_t maxBytes);
 
