@@ -45,8 +45,7 @@ std::shared_ptr<const void> zeroedBlock(size_t bytes, std::shared_ptr<Charge> ch
                        block, [charge](const void *p) { std::free(const_cast<void *>(p)); })
                  : nullptr;
   }
-  void *block =
-      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void *block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (block == MAP_FAILED)
     return nullptr;
   preferHugePages(block, bytes);

@@ -143,6 +143,11 @@ Value log2InDouble(const ScalarCode &code, Value positive) {
   return code.multiplyAdd(s, code.polynomial(z, series), e);
 }
 
+/// 1 + (r + r^2 p), the small part first: so one is rounded that is near 1, and not two.
+Value onePlus(const ScalarCode &code, Value r, Value p) {
+  return code.add(code.multiplyAdd(code.mul(r, r), p, r), code.real(r, 1));
+}
+
 /// 2^t of an f64 t, in f32.
 Value exp2OfDouble(const ScalarCode &code, Value t) {
   t = code.clamp(t, -160, 160);
@@ -150,7 +155,7 @@ Value exp2OfDouble(const ScalarCode &code, Value t) {
   Value r = code.toFloat(code.mul(code.sub(t, n), code.real(t, kLn2)), code.f32());
   Value p = code.polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
                                 1.6666665459e-1, 5.0000001201e-1});
-  p = code.multiplyAdd(code.mul(r, r), p, code.add(r, code.real(r, 1)));
+  p = onePlus(code, r, p);
   Value integer = code.bits(code.add(t, code.real(t, kRoundF64)));
   integer = code.resize(integer, 32, false);
   // NaN has no integer: any scale will do, since p is NaN as well.
@@ -170,8 +175,7 @@ Reduced reduceExp(const ScalarCode &code, Value x) {
   r = code.multiplyAdd(n, code.real(x, 2.12194440e-4), r);
   Value p = code.polynomial(r, {1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2,
                                 1.6666665459e-1, 5.0000001201e-1});
-  p = code.multiplyAdd(code.mul(r, r), p, code.add(r, code.real(r, 1)));
-  return {p, code.bits(shifted)};
+  return {onePlus(code, r, p), code.bits(shifted)};
 }
 } // namespace
 

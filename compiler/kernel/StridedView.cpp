@@ -223,28 +223,28 @@ private:
   /// [..., k, n]  ->  [..., panel, k, lane]
   bool split(graph::PackOp pack) {
     size_t rank = dims_.size();
-    if (rank < 2 || ShapedType::isDynamicShape(shapeOf(pack.getX())))
+    if (rank < 2)
       return false;
     if (pack.getTransposed())
       std::swap(dims_[rank - 2], dims_[rank - 1]);
-    int64_t width = pack.getWidth(), panels = shapeOf(pack.getResult())[rank - 2], columns = 1;
-    AffineExpr panelSize = math_.shapes.constant(panels), laneSize = math_.shapes.constant(width);
+    AffineExpr panels = math_.shapes.dims(pack.getResult().getType())[rank - 2];
+    AffineExpr width = math_.shapes.constant(pack.getWidth()), columns = math_.shapes.constant(1);
     SmallVector<Dim> whole = flattened(math_, {dims_.pop_back_val()}), panel, lane;
-    for (Dim part : whole)
-      columns *= *graph::constantOf(part.size);
-    if (panels * width == columns) {
+    for (const Dim &part : whole)
+      columns = math_.times(columns, part.size);
+    if (math_.equal(math_.times(panels, width), columns)) {
       Dims lines = std::move(dims_);
       dims_ = {whole};
-      if (!regroup({panelSize, laneSize}))
+      if (!regroup({panels, width}))
         return false;
       panel = dims_[0];
       lane = dims_[1];
       dims_ = std::move(lines);
     } else if (whole.size() <= 1) {
-      Dim steps = whole.empty() ? Dim{laneSize, math_.shapes.constant(1)} : whole[0];
+      Dim steps = whole.empty() ? Dim{width, math_.shapes.constant(1)} : whole[0];
       view.columns = columns;
-      panel = {{panelSize, math_.times(steps.stride, laneSize), steps.isReversed}};
-      lane = {{laneSize, steps.stride, steps.isReversed}};
+      panel = {{panels, math_.times(steps.stride, width), steps.isReversed}};
+      lane = {{width, steps.stride, steps.isReversed}};
     } else {
       return false;
     }

@@ -31,8 +31,8 @@ struct StridedView {
   /// is of size 1 but the panels of a pack that is cut off.
   llvm::SmallVector<Dim> dims;
   /// Of a pack whose last panel is cut off: the matrix's columns, zeros after them, and which of
-  /// `dims` counts panels; the last one counts lanes.
-  int64_t columns = 0;
+  /// `dims` counts panels; the last one counts lanes. Null where none is cut off.
+  mlir::AffineExpr columns;
   unsigned panelDim = 0;
 };
 

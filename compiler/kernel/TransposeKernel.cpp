@@ -194,6 +194,8 @@ public:
     places_ = values.of(turned.places);
     firstSource_ = values.of(view_.offset);
     firstPlace_ = values.of(turned.offset);
+    if (view_.columns)
+      allColumns_ = values.of(view_.columns);
     columns_ = values.extent(view_, turned.stored);
     run_ = values.extent(view_, turned.loaded);
   }
@@ -245,8 +247,8 @@ private:
     Value first = panel_ ? math_.mul(panel_, columns_) : math_.constant(0);
     first = math_.add(first, column);
     emitIf(
-        math_, math_.less(math_.add(first, lanes_ - 1), math_.constant(view_.columns)),
-        [&] { squares({}); }, [&] { squares(first); });
+        math_, math_.less(math_.add(first, lanes_ - 1), allColumns_), [&] { squares({}); },
+        [&] { squares(first); });
   }
 
   /// `firstColumn`: the number of the first column, where some may be behind the last; or null.
@@ -261,18 +263,19 @@ private:
             builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type)));
         continue;
       }
-      Value number = math_.add(column, row);
       // Rows behind the last are that one again: a load that is masked everywhere is slow where its
       // address has no memory.
+      Value number = math_.add(column, row), mask = below(length);
       if (!constantIndex(count))
         number = math_.min(number, math_.sub(columns_, math_.constant(1)));
-      Value place = math_.add(from_, math_.add(offset(turned_.stored, sources_, number), at));
-      Value mask = below(length);
       if (firstColumn) {
-        Value exists = math_.less(math_.add(firstColumn, row), math_.constant(view_.columns));
-        Value all = emitter_.splat(exists, lanes_);
+        Value absolute = math_.add(firstColumn, row);
+        Value last = math_.sub(allColumns_, math_.constant(1));
+        number = math_.add(column, math_.sub(math_.min(absolute, last), firstColumn));
+        Value all = emitter_.splat(math_.less(absolute, allColumns_), lanes_);
         mask = mask ? builder.create<arith::AndIOp>(math_.location, mask, all) : all;
       }
+      Value place = math_.add(from_, math_.add(offset(turned_.stored, sources_, number), at));
       FlatElements elements(emitter_, view_.source);
       Value numbers = elements.at(view_.source, place, lanes_, mask);
       rows.push_back(firstColumn ? zeroWithout(mask, numbers) : numbers);
@@ -331,6 +334,7 @@ private:
   Value result_, yielded_;
   SmallVector<ViewValues::Dim> sources_, places_;
   Value firstSource_, firstPlace_, columns_, run_;
+  Value allColumns_; // of a matrix whose last panel is cut off, or null
   Value from_, to_, panel_, begin_, end_;
 };
 

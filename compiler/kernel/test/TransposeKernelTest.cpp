@@ -174,12 +174,19 @@ TEST(TransposeKernel, Slices) {
   expectSame(Chain({40, 33}).slice({39, 0}, {-2, 1}, {20, 33}).transpose({1, 0}));
 }
 
+constexpr int64_t kPanel = 16; // columns: three panels of the first size, which no other size is
+
 /// The same kernel for all sizes against the reference evaluation of the chain for each.
 void expectSameOpen(llvm::function_ref<Chain(Chain, int64_t, int64_t)> steps,
                     llvm::function_ref<Shape(int64_t, int64_t)> shape) {
   constexpr int64_t kA = 37, kB = 53;
   Chain open(shape(kA, kB));
-  open.open({{kA, "s0"}, {kB, "s1"}, {kA * kB, "s0 * s1"}});
+  int64_t panels = (kA + kPanel - 1) / kPanel;
+  open.open(
+      {{kA, "s0"},
+       {kB, "s1"},
+       {kA * kB, "s0 * s1"},
+       {panels, "(s0 + " + std::to_string(kPanel - 1) + ") floordiv " + std::to_string(kPanel)}});
   for (const MachineShape &machine : {hostShape(), withVectors(16)}) {
     KernelRunner runner(steps(open, kA, kB).text(), machine);
     ASSERT_TRUE(runner.ok());
@@ -192,9 +199,15 @@ void expectSameOpen(llvm::function_ref<Chain(Chain, int64_t, int64_t)> steps,
                         {0, 5},
                         {5, 0},
                         {17, 31}}) {
-      KernelRunner known(steps(Chain(shape(a, b)), a, b).text(), machine);
       auto inputs = runner.operands({{"s0", a}, {"s1", b}});
-      auto got = runner.compiled(inputs), wanted = known.byReference(inputs);
+      auto got = runner.compiled(inputs);
+      ASSERT_EQ(got.size(), 1U);
+      if (got[0].size() == 0) {
+        EXPECT_TRUE(a == 0 || b == 0) << a << ", " << b;
+        continue;
+      }
+      KernelRunner known(steps(Chain(shape(a, b)), a, b).text(), machine);
+      auto wanted = known.byReference(inputs);
       ASSERT_EQ(got.size(), wanted.size());
       ASSERT_EQ(got[0].shape(), wanted[0].shape());
       for (int64_t i = 0; i < wanted[0].size(); ++i)
@@ -232,6 +245,15 @@ TEST(TransposeKernel, SlicesBesideOpenSizes) {
   expectSameOpen([](Chain x, int64_t a,
                     int64_t) { return x.slice({0, 3}, {1, 1}, {a, 17}).transpose({1, 0}); },
                  [](int64_t a, int64_t) { return Shape{a, 40}; });
+}
+
+// Breaks if a column behind the last one is read, or isn't zero, where only the run tells which it
+// is.
+TEST(TransposeKernel, OpenPanels) {
+  expectSameOpen([](Chain x, int64_t, int64_t) { return x.transpose({1, 0}).pack(kPanel); },
+                 [](int64_t a, int64_t b) { return Shape{a, b}; });
+  expectSameOpen([](Chain x, int64_t, int64_t) { return x.transpose({1, 2, 0}).pack(kPanel); },
+                 [](int64_t a, int64_t b) { return Shape{a, 4, b}; });
 }
 
 // Breaks if what lies together anyway goes through squares.
