@@ -23,9 +23,9 @@
 #include "compiler/pipeline/Compile.h"
 #include "compiler/program/Inlining.h"
 #include "compiler/program/Program.h"
-#include "compiler/target/cpu/Dialects.h"
-#include "compiler/target/cpu/Machine.h"
-#include "compiler/target/cpu/MachineLimits.h"
+#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/MachineLimits.h"
 #include "compiler/training/ProgramForm.h"
 #include "compiler/vm/Signature.h"
 #include "frontends/onnx/Export.h"
@@ -285,7 +285,7 @@ private:
     DialectRegistry registry;
     graph::registerDialects(registry);
     registry.insert<program::ProgramDialect>();
-    target::cpu::registerCodegenDialects(registry);
+    targets::cpu::registerCodegenDialects(registry);
     return registry;
   }
 
@@ -754,9 +754,9 @@ ts_status *ts_describe_machine(char **json) {
   return guarded([&]() -> Status {
     if (!json)
       return missing("the result");
-    target::cpu::Machine machine = target::cpu::hostMachine();
-    auto limits = target::cpu::keptLimits(machine);
-    return copyText(target::cpu::describe(machine, limits ? &*limits : nullptr), json);
+    targets::cpu::Machine machine = targets::cpu::hostMachine();
+    auto limits = targets::cpu::keptLimits(machine);
+    return copyText(targets::cpu::describe(machine, limits ? &*limits : nullptr), json);
   });
 }
 
@@ -769,8 +769,8 @@ ts_status *ts_measure_machine(const ts_measure_options *given, char **json) {
       return invalidArgument("the options' size is not set");
     if (given)
       std::memcpy(&options, given, std::min(given->size, sizeof options));
-    target::cpu::Machine machine = target::cpu::hostMachine();
-    auto limits = target::cpu::keptLimits(machine);
+    targets::cpu::Machine machine = targets::cpu::hostMachine();
+    auto limits = targets::cpu::keptLimits(machine);
     if (!limits || options.again) {
       auto measured = measureMachine(machine, [&](const char *stage, double fraction) {
         if (options.progress)
@@ -779,7 +779,7 @@ ts_status *ts_measure_machine(const ts_measure_options *given, char **json) {
       if (!measured)
         return measured.status();
       limits = std::move(*measured);
-      Status kept = target::cpu::keepLimits(*limits, machine);
+      Status kept = targets::cpu::keepLimits(*limits, machine);
       if (!kept.ok() && options.warn)
         options.warn(options.warn_context,
                      ("the machine's limits are not kept: " + kept.message()).c_str());
@@ -787,6 +787,6 @@ ts_status *ts_measure_machine(const ts_measure_options *given, char **json) {
     if (std::string doubt = limits->doubt(); !doubt.empty() && options.warn)
       options.warn(options.warn_context,
                    (doubt + "; 'tensmith machine --again' measures it anew").c_str());
-    return copyText(target::cpu::describe(machine, &*limits), json);
+    return copyText(targets::cpu::describe(machine, &*limits), json);
   });
 }

@@ -5,7 +5,7 @@
 #include "base/Cpus.h"
 #include "compiler/api/TakenStatus.h"
 #include "compiler/pipeline/ProbeModule.h"
-#include "compiler/target/cpu/HostCaches.h"
+#include "compiler/targets/cpu/machine/HostCaches.h"
 
 #include <tensmith/tensmith.h>
 
@@ -17,7 +17,7 @@
 #include <memory>
 #include <unistd.h>
 
-using namespace tensmith::target::cpu;
+using namespace tensmith::targets::cpu;
 
 namespace tensmith {
 namespace {
@@ -55,7 +55,9 @@ Result<Program> load(const std::string &bytes, int64_t bufferBytes, int threads)
       !status.ok())
     return status;
   program.module.reset(module);
-  ts_session_options options{sizeof(ts_session_options), threads};
+  ts_session_options options{};
+  options.size = sizeof options;
+  options.threads = threads;
   ts_session *session = nullptr;
   if (Status status = taken(ts_session_create(module, &options, &session)); !status.ok())
     return status;
@@ -134,8 +136,10 @@ private:
     if (!compiled)
       return compiled.status();
     for (const std::string &symbol : compiled->symbols)
-      kernels_.push_back(*llvm::find_if(
-          compiled->objects, [&](const KernelObject &object) { return object.symbol == symbol; }));
+      kernels_.push_back(
+          *llvm::find_if(compiled->objects, [&](const modules::KernelObject &object) {
+            return object.symbol == symbol;
+          }));
     return {};
   }
 
@@ -264,7 +268,7 @@ private:
   const int threads_;
   const int cores_;
   std::vector<Probe> probes_;
-  std::vector<KernelObject> kernels_; // of the probes
+  std::vector<modules::KernelObject> kernels_; // of the probes
   MachineLimits limits_;
 };
 

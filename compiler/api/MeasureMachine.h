@@ -1,8 +1,8 @@
-// Measuring what the host can do at most (compiler/target/cpu/MachineLimits.h), with probes that
-// run as any program does.
+// Measuring what the host can do at most (compiler/targets/cpu/machine/MachineLimits.h), with
+// probes that run as any program does.
 #pragma once
 
-#include "compiler/target/cpu/MachineLimits.h"
+#include "compiler/targets/cpu/machine/MachineLimits.h"
 
 #include <functional>
 
@@ -10,8 +10,8 @@ namespace tensmith {
 
 /// Takes some seconds. Each figure is that of the fastest of several runs, the one that other
 /// processes disturbed least.
-Result<target::cpu::MachineLimits>
-measureMachine(const target::cpu::Machine &machine,
+Result<targets::cpu::MachineLimits>
+measureMachine(const targets::cpu::Machine &machine,
                const std::function<void(const char *stage, double fraction)> &progress);
 
 } // namespace tensmith

@@ -92,7 +92,7 @@ private:
     auto parts = made.compilation->run();
     if (!parts.ok())
       return parts.status();
-    auto bytes = target::cpu::moduleBytes(*parts);
+    auto bytes = modules::moduleBytes(*parts);
     auto found = bytes.ok() ? calibration_.check(*bytes)
                             : Result<std::vector<Calibration::Found>>(bytes.status());
     if (!found.ok())

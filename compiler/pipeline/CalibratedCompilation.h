@@ -3,14 +3,14 @@
 // then layers of the largest told error fall back, one, two, four, ... of them.
 #pragma once
 
+#include "compiler/module/ModuleWriter.h"
 #include "compiler/pipeline/Compile.h"
-#include "compiler/target/cpu/ModuleWriter.h"
 
 #include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace tensmith::pipeline {
 
-using WriteParts = llvm::function_ref<Status(const target::cpu::ModuleParts &)>;
+using WriteParts = llvm::function_ref<Status(const modules::ModuleParts &)>;
 
 /// With `options.calibration`; writes the last of them, and warns where it errs by more.
 Status compileCalibrated(mlir::ModuleOp module, const CompileOptions &options, WriteParts write);

@@ -14,8 +14,8 @@
 #include "compiler/program/Segments.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/rewrite/ShareKernels.h"
-#include "compiler/target/cpu/KernelShape.h"
-#include "compiler/target/cpu/MachineLimits.h"
+#include "compiler/targets/cpu/machine/KernelShape.h"
+#include "compiler/targets/cpu/machine/MachineLimits.h"
 #include "reference/Companion.h"
 
 #include "mlir/IR/Verifier.h"
@@ -29,7 +29,7 @@ using namespace mlir;
 namespace tensmith::pipeline {
 namespace {
 
-using target::cpu::Machine;
+using targets::cpu::Machine;
 
 LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
   PassManager passes(function.getContext(), func::FuncOp::getOperationName());
@@ -85,8 +85,8 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
 
 /// What was measured of the machine, where it was; the module says by which limits it was made.
 void useLimits(Machine &machine, kernel::MachineShape &shape) {
-  auto limits = target::cpu::keptLimits(machine);
-  auto figures = limits ? target::cpu::costFigures(*limits, machine) : std::nullopt;
+  auto limits = targets::cpu::keptLimits(machine);
+  auto figures = limits ? targets::cpu::costFigures(*limits, machine) : std::nullopt;
   if (!figures)
     return;
   shape.nearBytesPerCycle = figures->nearBytesPerCycle;
@@ -106,14 +106,14 @@ std::string pipelineText(const CompileOptions &options) {
   return text + "kernels, plan";
 }
 
-Result<target::cpu::ModuleParts> Compilation::run() {
-  auto machine = target::cpu::parseMachine(options_.target.empty() ? "host" : options_.target);
+Result<modules::ModuleParts> Compilation::run() {
+  auto machine = targets::cpu::parseMachine(options_.target.empty() ? "host" : options_.target);
   if (!machine.ok())
     return machine.status();
   if (Status status = checkBudget(options_); !status.ok())
     return status;
   machine_ = *machine;
-  shape_ = target::cpu::kernelShape(machine_);
+  shape_ = targets::cpu::kernelShape(machine_);
   shape_.checksBounds = options_.checkBounds;
   if (Status status = readSchedules(); !status.ok())
     return status;
@@ -138,11 +138,11 @@ Result<target::cpu::ModuleParts> Compilation::run() {
   return parts_;
 }
 
-Result<target::cpu::ModuleParts> Compilation::tell(std::string finding) {
+Result<modules::ModuleParts> Compilation::tell(std::string finding) {
   finding_ = std::move(finding);
   parts_.weights.clear();
   Status status = planExecution();
-  return status.ok() ? Result<target::cpu::ModuleParts>(parts_) : status;
+  return status.ok() ? Result<modules::ModuleParts>(parts_) : status;
 }
 
 void Compilation::report(const char *stage, double fraction) {
@@ -269,7 +269,7 @@ Status Compilation::markLayers() {
     options.model = options_.model;
     Compilation compilation(module, options);
     auto parts = compilation.run();
-    return parts.ok() ? target::cpu::moduleBytes(*parts) : Result<std::string>(parts.status());
+    return parts.ok() ? modules::moduleBytes(*parts) : Result<std::string>(parts.status());
   });
 }
 
@@ -350,7 +350,7 @@ Status Compilation::emitKernels() {
 size_t Compilation::addSource(kernel::EmittedKernel &emitted, graph::KernelOp op,
                               std::string label) {
   generated_.push_back(kernels_.size());
-  target::cpu::KernelSource source{std::move(label), {}};
+  targets::cpu::KernelSource source{std::move(label), {}};
   llvm::raw_string_ostream stream(source.text);
   emitted.module->print(stream);
   sources_.push_back(std::move(source));
@@ -471,7 +471,7 @@ Result<double> Compilation::measureAfresh(ModuleOp module, const std::string &di
   auto parts = compilation.run();
   if (!parts.ok())
     return parts.status();
-  auto bytes = target::cpu::moduleBytes(*parts);
+  auto bytes = modules::moduleBytes(*parts);
   auto seconds = bytes.ok() ? options_.secondsOf(*bytes) : Result<double>(bytes.status());
   if (!seconds.ok() && options_.warn && told_.insert(dialect).second)
     options_.warn(options_.model + ": " + dialect +
@@ -532,7 +532,7 @@ Status Compilation::compileKernels() {
       kernels_[number].symbol = kernels_[first].symbol;
     return {};
   }
-  target::cpu::KernelCompilerOptions options;
+  targets::cpu::KernelCompilerOptions options;
   options.threads = options_.threads;
   // What is found in the cache goes through no stages.
   options.cacheFolder = options_.dumpFolder.empty() ? options_.cacheFolder : "";
@@ -541,7 +541,7 @@ Status Compilation::compileKernels() {
   options.progress = [&](int64_t done, int64_t total) {
     report("compiling kernels", double(done) / double(total));
   };
-  auto compiled = target::cpu::compileKernels(sources_, machine_, options);
+  auto compiled = targets::cpu::compileKernels(sources_, machine_, options);
   if (!compiled.ok())
     return compiled.status().within(options_.model);
   for (auto [number, symbol] : llvm::zip_equal(generated_, compiled->symbols)) {
@@ -564,7 +564,7 @@ Status Compilation::planMemory() {
   if (generateCode_ && options_.secondsOf)
     seconds = [&](graph::KernelOp op) -> Result<double> {
       report("measuring kernels", 0);
-      auto bytes = kernelModule(op, input, parts_.objects, machine_);
+      auto bytes = kernelModule(op, input, parts_.objects, machine_.triple);
       return bytes.ok() ? options_.secondsOf(*bytes) : Result<double>(bytes.status());
     };
   if (Status status = meetBudget(module_, options_, shape_, input, seconds); !status.ok())
@@ -599,7 +599,7 @@ Status Compilation::planExecution() {
   if (!plan_.ok())
     return plan_.status();
   addPlan(parts_, *plan_);
-  parts_.machine = machine_;
+  parts_.triple = machine_.triple;
   report("writing the module", 0);
   return {};
 }

@@ -7,10 +7,10 @@
 #include "compiler/kernel/Operators.h"
 #include "compiler/kernel/Schedule.h"
 #include "compiler/kernel/SizeFamilies.h"
+#include "compiler/module/ModuleWriter.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Dump.h"
-#include "compiler/target/cpu/KernelCompiler.h"
-#include "compiler/target/cpu/ModuleWriter.h"
+#include "compiler/targets/cpu/codegen/KernelCompiler.h"
 #include "compiler/vm/PlanBuilder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -33,10 +33,10 @@ public:
     layerBound_ = layerBound;
   }
 
-  Result<target::cpu::ModuleParts> run();
+  Result<modules::ModuleParts> run();
 
   /// After `run`: the same module, whose metadata have the finding.
-  Result<target::cpu::ModuleParts> tell(std::string finding);
+  Result<modules::ModuleParts> tell(std::string finding);
 
   /// What was chosen, as JSON.
   std::string schedules() const { return schedules_.json(); }
@@ -122,13 +122,13 @@ private:
   Dump dump_;
   mlir::func::FuncOp function_;                     // main
   llvm::SmallVector<mlir::func::FuncOp> functions_; // of graph operators
-  target::cpu::Machine machine_;
+  targets::cpu::Machine machine_;
   kernel::MachineShape shape_;
   kernel::Schedules schedules_;
   kernel::OperatorPolicy operators_;
   std::map<std::string, Result<double>> measured_; // by dialect and text
   std::set<std::string> told_;                     // dialects that could not be measured
-  std::vector<target::cpu::KernelSource> sources_;
+  std::vector<targets::cpu::KernelSource> sources_;
   std::vector<size_t> generated_; // of which kernel each source is
   std::vector<vm::KernelBinding> kernels_;
   std::map<size_t, std::vector<Emitted>> emitted_; // by hash
@@ -137,7 +137,7 @@ private:
   bool usesMatrixUnit_ = false;
   std::vector<std::string> unemitted_;
   Result<vm::Plan> plan_{Status(StatusCode::Internal, "not planned yet")};
-  target::cpu::ModuleParts parts_;
+  modules::ModuleParts parts_;
 };
 
 } // namespace tensmith::pipeline

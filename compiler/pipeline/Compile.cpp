@@ -23,8 +23,8 @@ Status compileParts(ModuleOp module, const CompileOptions &options, WriteParts w
 Result<std::string> compileToBytes(ModuleOp module, const CompileOptions &options) {
   std::string bytes;
   Status status = reproducing(module, options, [&] {
-    return compileParts(module, options, [&](const target::cpu::ModuleParts &parts) {
-      auto written = target::cpu::moduleBytes(parts);
+    return compileParts(module, options, [&](const modules::ModuleParts &parts) {
+      auto written = modules::moduleBytes(parts);
       if (written.ok())
         bytes = std::move(*written);
       return written.status();
@@ -35,8 +35,8 @@ Result<std::string> compileToBytes(ModuleOp module, const CompileOptions &option
 
 Status compileToFile(ModuleOp module, const CompileOptions &options, const std::string &path) {
   return reproducing(module, options, [&] {
-    return compileParts(module, options, [&](const target::cpu::ModuleParts &parts) {
-      return target::cpu::writeModule(parts, path);
+    return compileParts(module, options, [&](const modules::ModuleParts &parts) {
+      return modules::writeModule(parts, path);
     });
   });
 }
@@ -49,7 +49,7 @@ Result<CodelessModule> compileWithoutCode(ModuleOp module, const CompileOptions 
   CodelessModule result;
   result.plan.assign(reinterpret_cast<const char *>(parts->plan.data()), parts->plan.size());
   result.weights.resize(size_t(parts->weightsBytes));
-  for (const target::cpu::WeightPart &part : parts->weights)
+  for (const modules::WeightPart &part : parts->weights)
     if (!part.bytes.empty())
       std::memcpy(result.weights.data() + part.offset, part.bytes.data(), part.bytes.size());
   return result;

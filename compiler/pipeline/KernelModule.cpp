@@ -7,7 +7,7 @@ using namespace mlir;
 
 namespace tensmith::pipeline {
 
-void addPlan(target::cpu::ModuleParts &parts, const vm::Plan &plan) {
+void addPlan(modules::ModuleParts &parts, const vm::Plan &plan) {
   parts.plan = std::as_bytes(std::span(plan.bytes));
   parts.weightsBytes = plan.weightsBytes;
   for (const vm::PlanConstant &constant : plan.constants)
@@ -16,8 +16,8 @@ void addPlan(target::cpu::ModuleParts &parts, const vm::Plan &plan) {
 }
 
 Result<std::string> kernelModule(graph::KernelOp kernel, const vm::PlanInput &plan,
-                                 ArrayRef<target::cpu::KernelObject> objects,
-                                 const target::cpu::Machine &machine) {
+                                 ArrayRef<modules::KernelObject> objects,
+                                 const std::string &triple) {
   OwningOpRef<ModuleOp> module =
       graph::moduleOf({kernel}, kernel->getOperands(), kernel->getResult(0));
   vm::PlanInput input = plan;
@@ -27,14 +27,14 @@ Result<std::string> kernelModule(graph::KernelOp kernel, const vm::PlanInput &pl
   auto built = vm::buildPlan(input);
   if (!built.ok())
     return built.status();
-  target::cpu::ModuleParts parts;
+  modules::ModuleParts parts;
   parts.name = "kernel.so";
-  for (const target::cpu::KernelObject &object : objects)
+  for (const modules::KernelObject &object : objects)
     if (object.symbol == plan.kernel(kernel).symbol)
       parts.objects.push_back(object);
   addPlan(parts, *built);
-  parts.machine = machine;
-  return target::cpu::moduleBytes(parts);
+  parts.triple = triple;
+  return modules::moduleBytes(parts);
 }
 
 } // namespace tensmith::pipeline

@@ -2,18 +2,18 @@
 // given: what the kernel's time is measured with.
 #pragma once
 
-#include "compiler/target/cpu/ModuleWriter.h"
+#include "compiler/module/ModuleWriter.h"
 #include "compiler/vm/PlanBuilder.h"
 
 namespace tensmith::pipeline {
 
 /// The plan and its constants, which the parts refer to.
-void addPlan(target::cpu::ModuleParts &parts, const vm::Plan &plan);
+void addPlan(modules::ModuleParts &parts, const vm::Plan &plan);
 
 /// The module's bytes; its result is the kernel's first. `plan` says what the kernel is bound to,
 /// whose code is among `objects` or a library's.
 Result<std::string> kernelModule(graph::KernelOp kernel, const vm::PlanInput &plan,
-                                 llvm::ArrayRef<target::cpu::KernelObject> objects,
-                                 const target::cpu::Machine &machine);
+                                 llvm::ArrayRef<modules::KernelObject> objects,
+                                 const std::string &triple);
 
 } // namespace tensmith::pipeline

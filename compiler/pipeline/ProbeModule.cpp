@@ -3,7 +3,7 @@
 #include "compiler/pipeline/ProbeModule.h"
 
 #include "base/DataType.h"
-#include "compiler/target/cpu/ModuleWriter.h"
+#include "compiler/module/ModuleWriter.h"
 #include "runtime/ModuleFormat.h"
 #include "runtime/plan_generated.h"
 
@@ -15,7 +15,7 @@ uint32_t addConstant(plan::FunctionT &function, int64_t value) {
   return uint32_t(function.exprs.size() - 1);
 }
 
-std::unique_ptr<plan::FunctionT> mainFunction(const target::cpu::ProbeSizes &sizes, int calls) {
+std::unique_ptr<plan::FunctionT> mainFunction(const targets::cpu::ProbeSizes &sizes, int calls) {
   auto function = std::make_unique<plan::FunctionT>();
   function->name = "main";
   std::vector<uint32_t> given;
@@ -44,8 +44,8 @@ std::unique_ptr<plan::FunctionT> mainFunction(const target::cpu::ProbeSizes &siz
   return function;
 }
 
-std::vector<uint8_t> planOf(const std::string &symbol, const target::cpu::ProbeSizes &sizes,
-                            int calls, const target::cpu::Machine &machine) {
+std::vector<uint8_t> planOf(const std::string &symbol, const targets::cpu::ProbeSizes &sizes,
+                            int calls, const targets::cpu::Machine &machine) {
   plan::ModuleT module;
   module.producer = "tensmith";
   module.model = "probe";
@@ -69,16 +69,16 @@ std::vector<uint8_t> planOf(const std::string &symbol, const target::cpu::ProbeS
 
 } // namespace
 
-Result<std::string> probeModule(const target::cpu::KernelObject &kernel,
-                                const target::cpu::ProbeSizes &sizes, int calls,
-                                const target::cpu::Machine &machine) {
+Result<std::string> probeModule(const modules::KernelObject &kernel,
+                                const targets::cpu::ProbeSizes &sizes, int calls,
+                                const targets::cpu::Machine &machine) {
   std::vector<uint8_t> plan = planOf(kernel.symbol, sizes, calls, machine);
-  target::cpu::ModuleParts parts;
+  modules::ModuleParts parts;
   parts.name = "probe.so";
   parts.objects = {kernel};
   parts.plan = std::as_bytes(std::span(plan));
-  parts.machine = machine;
-  return target::cpu::moduleBytes(parts);
+  parts.triple = machine.triple;
+  return modules::moduleBytes(parts);
 }
 
 } // namespace tensmith::pipeline

@@ -79,7 +79,7 @@ ALLOWED_INCLUDES = [
     ("compiler/graph/A.cpp", '"mlir/IR/Value.h"'),
     ("compiler/rewrite/A.cpp", '"base/Status.h"'),
     ("compiler/vm/A.cpp", '"runtime/KernelAbi.h"'),
-    ("compiler/kernel/test/A.cpp", '"compiler/target/cpu/Target.h"'),
+    ("compiler/kernel/test/A.cpp", '"compiler/targets/cpu/Target.h"'),
     ("compiler/pipeline/A.cpp", '"compiler/rewrite/Fuse.h"'),
     ("frontends/onnx/A.cpp", '"compiler/graph/Shape.h"'),
     ("examples/A.cpp", '"tensmith/tensmith.h"'),

@@ -6,8 +6,8 @@
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/Kernel.h"
-#include "compiler/target/cpu/KernelShape.h"
-#include "compiler/target/cpu/test/KernelHarness.h"
+#include "compiler/targets/cpu/machine/KernelShape.h"
+#include "compiler/targets/cpu/test/KernelHarness.h"
 
 #include "mlir/IR/Verifier.h"
 
@@ -15,7 +15,7 @@
 
 namespace tensmith::kernel {
 
-inline MachineShape hostShape() { return target::cpu::kernelShape(target::cpu::hostMachine()); }
+inline MachineShape hostShape() { return targets::cpu::kernelShape(targets::cpu::hostMachine()); }
 
 /// A function with one graph.kernel, from text.
 class KernelRunner {
@@ -109,7 +109,7 @@ private:
   static mlir::DialectRegistry registry() {
     mlir::DialectRegistry registry;
     graph::registerDialects(registry);
-    target::cpu::registerCodegenDialects(registry);
+    targets::cpu::registerCodegenDialects(registry);
     return registry;
   }
 
@@ -120,24 +120,24 @@ private:
     ASSERT_TRUE(mlir::succeeded(mlir::verify(*emitted->module)));
     summary_ = emitted->summary;
     sizes_ = emitted->sizes;
-    target::cpu::KernelSource source{"test", {}};
+    targets::cpu::KernelSource source{"test", {}};
     llvm::raw_string_ostream stream(source.text);
     emitted->module->print(stream);
     if (const char *path = std::getenv("TENSMITH_TEST_DUMP")) {
       std::error_code error;
       llvm::raw_fd_ostream(path, error) << source.text;
     }
-    target::cpu::KernelCompilerOptions options;
+    targets::cpu::KernelCompilerOptions options;
     options.cacheFolder.clear();
     if (const char *path = std::getenv("TENSMITH_TEST_DUMP_FOLDER"))
       options.dumpFolder = path;
-    auto objects = target::cpu::compileKernels({&source, 1}, target::cpu::hostMachine(), options);
+    auto objects = targets::cpu::compileKernels({&source, 1}, targets::cpu::hostMachine(), options);
     ASSERT_TRUE(objects.ok()) << objects.status().message();
-    target::cpu::ModuleParts parts;
+    modules::ModuleParts parts;
     parts.objects = objects->objects;
-    auto status = target::cpu::writeModule(parts, folder_.path() + "/m.so");
+    auto status = modules::writeModule(parts, folder_.path() + "/m.so");
     ASSERT_TRUE(status.ok()) << status.message();
-    loaded_ = std::make_unique<target::cpu::LoadedModule>(folder_.path() + "/m.so");
+    loaded_ = std::make_unique<targets::cpu::LoadedModule>(folder_.path() + "/m.so");
     entry_ = loaded_->kernel(objects->symbols[0]);
   }
 
@@ -164,8 +164,8 @@ private:
   std::vector<std::string> sizes_;
   std::map<std::string, int64_t> symbols_;
   std::string summary_;
-  target::cpu::TemporaryFolder folder_;
-  std::unique_ptr<target::cpu::LoadedModule> loaded_;
+  targets::cpu::TemporaryFolder folder_;
+  std::unique_ptr<targets::cpu::LoadedModule> loaded_;
   TensmithKernel entry_ = nullptr;
   int failure_ = 0;
 };

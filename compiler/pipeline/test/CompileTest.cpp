@@ -2,8 +2,8 @@
 // there is no code for, and what is written beside the module.
 #include "compiler/pipeline/Compile.h"
 #include "compiler/graph/Dialects.h"
-#include "compiler/target/cpu/Dialects.h"
-#include "compiler/target/cpu/test/KernelHarness.h"
+#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/cpu/test/KernelHarness.h"
 #include "runtime/Describe.h"
 #include "runtime/Module.h"
 #include "runtime/Session.h"
@@ -18,12 +18,12 @@
 namespace tensmith::pipeline {
 namespace {
 
-using target::cpu::TemporaryFolder;
+using targets::cpu::TemporaryFolder;
 
 Result<std::string> compile(const std::string &text, const CompileOptions &options = {}) {
   mlir::DialectRegistry registry;
   graph::registerDialects(registry);
-  target::cpu::registerCodegenDialects(registry);
+  targets::cpu::registerCodegenDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);

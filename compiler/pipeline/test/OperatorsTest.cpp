@@ -3,8 +3,8 @@
 #include "compiler/kernel/Operators.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/pipeline/Compile.h"
-#include "compiler/target/cpu/Dialects.h"
-#include "compiler/target/cpu/test/KernelHarness.h"
+#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/cpu/test/KernelHarness.h"
 #include "runtime/Module.h"
 #include "runtime/OperatorAbi.h"
 #include "runtime/plan_generated.h"
@@ -18,7 +18,7 @@
 namespace tensmith::pipeline {
 namespace {
 
-using target::cpu::TemporaryFolder;
+using targets::cpu::TemporaryFolder;
 
 /// relu(x @ transpose(w) + b), tanh of that, and a sum with a product that is transposed on the
 /// left.
@@ -70,7 +70,7 @@ protected:
   std::vector<Call> calls(const CompileOptions &options, const char *graph = kGraph) {
     mlir::DialectRegistry registry;
     graph::registerDialects(registry);
-    target::cpu::registerCodegenDialects(registry);
+    targets::cpu::registerCodegenDialects(registry);
     mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
     context.loadAllAvailableDialects();
     auto module = mlir::parseSourceString<mlir::ModuleOp>(graph, &context);
@@ -260,7 +260,7 @@ TEST_F(Operators, WarnOfALibraryThatIsNotHere) {
 TEST_F(Operators, NeedTheirLibraryWhenTheyRun) {
   mlir::DialectRegistry registry;
   graph::registerDialects(registry);
-  target::cpu::registerCodegenDialects(registry);
+  targets::cpu::registerCodegenDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   auto graph = mlir::parseSourceString<mlir::ModuleOp>(kGraph, &context);

@@ -4,8 +4,8 @@
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/pipeline/Compile.h"
-#include "compiler/target/cpu/Dialects.h"
-#include "compiler/target/cpu/test/KernelHarness.h"
+#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/cpu/test/KernelHarness.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -36,7 +36,7 @@ protected:
   static mlir::DialectRegistry registry() {
     mlir::DialectRegistry registry;
     graph::registerDialects(registry);
-    target::cpu::registerCodegenDialects(registry);
+    targets::cpu::registerCodegenDialects(registry);
     return registry;
   }
 
@@ -59,7 +59,7 @@ TEST_F(Passes, ThatChangeAResultAreNamed) {
 }
 
 TEST_F(Passes, LeaveAReproducerWhereACompilationFails) {
-  target::cpu::TemporaryFolder folder;
+  targets::cpu::TemporaryFolder folder;
   CompileOptions options;
   options.reproducer = folder.path() + "/again.mlir";
   options.verifyEachPass = true;

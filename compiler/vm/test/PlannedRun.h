@@ -1,20 +1,20 @@
 // A planned function without kernels as the runtime loads it, and what its runs give.
 #pragma once
 
-#include "compiler/target/cpu/ModuleWriter.h"
+#include "compiler/module/ModuleWriter.h"
 #include "compiler/vm/test/PlannedFunction.h"
 #include "runtime/Session.h"
 
 namespace tensmith::vm {
 
 inline std::shared_ptr<const runtime::Module> load(const PlannedFunction &planned) {
-  target::cpu::ModuleParts parts;
+  modules::ModuleParts parts;
   parts.plan = std::as_bytes(std::span(planned.plan.bytes));
   parts.weightsBytes = planned.plan.weightsBytes;
   for (const PlanConstant &constant : planned.plan.constants)
     parts.weights.push_back(
         {constant.offset, {constant.tensor.data(), size_t(constant.tensor.bytes())}});
-  auto bytes = target::cpu::moduleBytes(parts);
+  auto bytes = modules::moduleBytes(parts);
   EXPECT_TRUE(bytes.ok()) << bytes.status().message();
   auto module = runtime::Module::loadBytes(std::as_bytes(std::span(*bytes)), {});
   EXPECT_TRUE(module.ok()) << module.status().message();

@@ -1,0 +1,78 @@
+// That machines are read and described as LLVM knows them.
+#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/KernelShape.h"
+#include "runtime/CpuFeatures.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace tensmith::targets::cpu {
+namespace {
+
+TEST(Machine, HostIsUsable) {
+  Machine machine = hostMachine();
+  EXPECT_FALSE(machine.cpu.empty());
+  EXPECT_TRUE(machine.has("sse4.1"));
+  EXPECT_GE(machine.l1Bytes, 8 << 10);
+  EXPECT_LE(machine.l1Bytes, machine.l2Bytes);
+  auto parsed = parseMachine("host");
+  ASSERT_TRUE(parsed.ok()) << parsed.status().message();
+  EXPECT_EQ(*parsed, machine);
+}
+
+TEST(Machine, NamedMachinesHaveTheirVectors) {
+  auto v3 = parseMachine("x86-64-v3"), skylake = parseMachine("skylake-avx512"),
+       zen = parseMachine("znver4,-avx512f");
+  ASSERT_TRUE(v3.ok() && skylake.ok() && zen.ok());
+  EXPECT_EQ(v3->vectorBits, 256);
+  EXPECT_EQ(v3->vectorRegisters, 16);
+  EXPECT_EQ(skylake->vectorBits, 512);
+  EXPECT_EQ(skylake->vectorRegisters, 32);
+  EXPECT_EQ(zen->vectorBits, 256); // taking avx512f away takes what needs it
+  EXPECT_FALSE(zen->has("avx512vl"));
+  EXPECT_NE(toJson(*v3), toJson(*skylake));
+}
+
+TEST(Machine, CodeFeaturesAreInstructionsAlone) {
+  auto machine = parseMachine("skylake-avx512");
+  ASSERT_TRUE(machine.ok());
+  auto features = machine->codeFeatures();
+  EXPECT_TRUE(std::count(features.begin(), features.end(), "avx512f"));
+  EXPECT_TRUE(std::count(features.begin(), features.end(), "fma"));
+  for (const std::string &feature : features)
+    EXPECT_EQ(feature.find("slow"), std::string::npos) << feature;
+  EXPECT_FALSE(std::count(features.begin(), features.end(), "clflushopt"));
+}
+
+// Breaks if a module could ask for a feature by a name that its reader doesn't know.
+TEST(Machine, TheRuntimeKnowsTheFeatures) {
+  for (const std::string &feature : hostMachine().codeFeatures())
+    EXPECT_EQ(runtime::cpuFeature(feature), runtime::FeatureState::Present) << feature;
+  for (const char *name :
+       {"x86-64-v4", "sapphirerapids", "znver4", "haswell", "alderlake", "bdver4"})
+    for (const std::string &feature : parseMachine(name)->codeFeatures())
+      EXPECT_NE(runtime::cpuFeature(feature), runtime::FeatureState::Unknown)
+          << feature << " of " << name;
+}
+
+TEST(Machine, LoneTilesFetchFarAheadWhereThatHelps) {
+  auto skylake = parseMachine("skylake-avx512"), zen = parseMachine("znver4");
+  ASSERT_TRUE(skylake.ok() && zen.ok());
+  EXPECT_GT(kernelShape(*skylake).linesAhead, 0);
+  EXPECT_EQ(kernelShape(*zen).linesAhead, 0);
+}
+
+TEST(Machine, MistakesAreNamed) {
+  auto cpu = parseMachine("skylane"), feature = parseMachine("host,+avx9"),
+       old = parseMachine("x86-64"), empty = parseMachine("");
+  EXPECT_EQ(cpu.status().code(), StatusCode::InvalidArgument);
+  EXPECT_NE(cpu.status().message().find("skylane"), std::string::npos);
+  EXPECT_EQ(feature.status().code(), StatusCode::InvalidArgument);
+  EXPECT_NE(feature.status().message().find("avx9"), std::string::npos);
+  EXPECT_EQ(old.status().code(), StatusCode::Unsupported);
+  EXPECT_FALSE(empty.ok());
+}
+
+} // namespace
+} // namespace tensmith::targets::cpu
