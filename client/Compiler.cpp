@@ -104,7 +104,7 @@ struct Options {
     options.precision = ts_precision(std::ranges::find(kPrecisionNames, settings.precision) -
                                      kPrecisionNames.begin());
     options.schedules = settings.schedules.empty() ? nullptr : settings.schedules.c_str();
-    options.operators = settings.operators.c_str();
+    options.libraries = settings.libraries.c_str();
     options.seed = settings.seed ? &*settings.seed : nullptr;
     options.verify_each_pass = settings.verifyEachPass;
     options.check_bounds |= int(settings.checkBounds);

@@ -34,7 +34,7 @@ struct CompileSettings {
   int optimization = 1;
   std::string precision = "fast";
   std::string schedules; // a file; empty: none
-  std::string operators = "generated";
+  std::string libraries = "generated";
   int threads = 0;
   int64_t memoryLimit = 0; // of the compilation, and of the run that follows it
   int64_t memory = 0;      // bytes that a run may hold; 0: any

@@ -59,7 +59,7 @@ void add(Hasher &hasher, const ts_compile_options &options) {
   add(hasher, options.schedules ? hashOf(options.schedules) : std::nullopt);
   hasher.add(options.memory_budget);
   add(hasher, options.recomputation);
-  add(hasher, options.operators);
+  add(hasher, options.libraries);
   add(hasher, options.device);
   hasher.add(int64_t(options.for_evaluation));
   hasher.add(int64_t(options.check_bounds));

@@ -76,7 +76,7 @@ ts_compile_options Settings::options(Pointers &pointers) const {
   result.evaluate_by_reference = reference;
   result.precision = ts_precision(precision);
   result.schedules = schedules ? schedules->c_str() : nullptr;
-  result.operators = operators ? operators->c_str() : nullptr;
+  result.libraries = libraries ? libraries->c_str() : nullptr;
   result.memory_budget = memory;
   result.recomputation = recomputation ? recomputation->c_str() : nullptr;
   result.device = device ? device->c_str() : nullptr;
@@ -116,7 +116,7 @@ void bindSettings(nb::module_ &m) {
       .def_rw("dump", &Settings::dump, nb::arg().none())
       .def_rw("reference", &Settings::reference)
       .def_rw("schedules", &Settings::schedules, nb::arg().none())
-      .def_rw("operators", &Settings::operators, nb::arg().none())
+      .def_rw("libraries", &Settings::libraries, nb::arg().none())
       .def_rw("memory", &Settings::memory)
       .def_rw("recomputation", &Settings::recomputation, nb::arg().none())
       .def_rw("device", &Settings::device, nb::arg().none())

@@ -147,7 +147,7 @@ std::string missingKernel(std::string symbol) {
     return "the module's code lacks the kernel '" + symbol + "'";
   return "the module calls libtensmith_" + symbol.substr(0, end) +
          ".so, which can't be loaded: put it, and what it needs, beside the runtime's library "
-         "(docs/operators.md says how it is built), or compile the model with --operators "
+         "(docs/libraries.md says how it is built), or compile the model with --libraries "
          "generated";
 }
 

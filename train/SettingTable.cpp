@@ -51,7 +51,7 @@ const std::vector<Setting> &table() {
        0,
        false,
        {"fast", "exact", "bf16", "f16"}},
-      {"", "operators", "operators", &S::operators, "NAMES",
+      {"", "libraries", "libraries", &S::libraries, "NAMES",
        "Who does products, convolutions, softmax and layer norm: generated (default); onednn, "
        "openblas or a list of both, the first that can; measured: whoever is fastest here",
        kMayNot},

@@ -23,7 +23,7 @@ struct Settings {
   bool resume = false, overwrite = false;
   ByteCount memory; // that a step may hold; 0: any
   std::string precision = "fast";
-  std::string operators = "generated";
+  std::string libraries = "generated";
   std::string recomputation; // cost, segments, recursive; empty: cost, where the memory asks for it
 
   // [data]; what the words may be is in Dataset.h

@@ -52,7 +52,7 @@ public:
 inline constexpr const char *kOpenMpi = "tensmith_open_mpi";
 using OpenTransport = Transport *(*)();
 
-/// By what that library does operators of modules (runtime/OperatorAbi.h): a sum in place, in its
+/// By what that library does operators of modules (runtime/LibraryAbi.h): a sum in place, in its
 /// turn among the other collectives. False where it fails.
 struct OperatorSums {
   int processes = 1;

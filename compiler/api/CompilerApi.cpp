@@ -19,7 +19,7 @@
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Outputs.h"
-#include "compiler/kernel/Operators.h"
+#include "compiler/libraries/Libraries.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/program/Inlining.h"
 #include "compiler/program/Program.h"
@@ -99,9 +99,9 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
                            "; 0 and 1 are known");
   if (result.precision < TS_PRECISION_FAST || result.precision > TS_PRECISION_F16)
     return invalidArgument("there is no precision " + std::to_string(result.precision));
-  if (result.operators)
-    if (auto operators = kernel::parseOperators(result.operators); !operators.ok())
-      return operators.status();
+  if (result.libraries)
+    if (auto policy = libraries::parsePolicy(result.libraries); !policy.ok())
+      return policy.status();
   if (result.precision == TS_PRECISION_F16 && !result.training)
     return invalidArgument("the precision f16 is one of training; others are fast, exact and bf16");
   if (result.device && std::string_view(result.device) != "separate")
@@ -371,8 +371,8 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.checkBounds = options.check_bounds != 0;
   if (options.schedules)
     result.schedules = options.schedules;
-  if (options.operators)
-    result.operators = options.operators;
+  if (options.libraries)
+    result.libraries = options.libraries;
   result.secondsOf = secondsOfModule;
   result.calibration = calibrationInputs(options);
   result.run = runModule;

@@ -8,7 +8,6 @@
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/kernel/FourierKernel.h"
 #include "compiler/kernel/LoopKernel.h"
-#include "compiler/kernel/Operators.h"
 #include "compiler/kernel/PackKernel.h"
 #include "compiler/kernel/PatchKernel.h"
 #include "compiler/kernel/RecurrenceKernel.h"
@@ -18,6 +17,7 @@
 #include "compiler/kernel/TreeKernel.h"
 #include "compiler/kernel/WindowElement.h"
 #include "compiler/kernel/WinogradKernel.h"
+#include "compiler/libraries/Libraries.h"
 
 using namespace mlir;
 
@@ -128,7 +128,8 @@ int64_t panelWidth(const MachineShape &machine, int64_t accumulatorBytes, const 
 }
 
 bool storesAtPitch(graph::KernelOp kernel, const MachineShape &machine) {
-  if (kernel->getNumResults() != 1 || !dialectOf(kernel).empty() || matchAttentionGradient(kernel))
+  if (kernel->getNumResults() != 1 || !libraries::libraryOf(kernel).empty() ||
+      matchAttentionGradient(kernel))
     return false;
   switch (rootKind(scheduledOperator(kernel))) {
   case RootKind::Contraction:

@@ -5,7 +5,7 @@
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/TypeText.h"
-#include "compiler/kernel/Operators.h"
+#include "compiler/libraries/Libraries.h"
 
 #include "llvm/Support/JSON.h"
 
@@ -26,7 +26,7 @@ struct Choice {
 
 /// Bounds are those of sense: a tile far beyond the registers makes much code, and is slow.
 constexpr int64_t kAny = int64_t(1) << 30;
-constexpr Choice kChoices[] = {{"operators", &Schedule::dialect, 0, kAny, 1, false},
+constexpr Choice kChoices[] = {{"libraries", &Schedule::library, 0, kAny, 1, false},
                                {"winograd_outputs", &Schedule::winogradOutputs, 0, 6, 2, false},
                                {"fourier_tile", &Schedule::fourierTile, 0, 16384, 1, false},
                                {"strassen_steps", &Schedule::strassenSteps, 0, 1, 1, false},
@@ -52,11 +52,11 @@ Status readChoice(StringRef key, const llvm::json::Value &value, Schedule &into)
   auto choice = llvm::find_if(kChoices, [&](const Choice &choice) { return choice.key == key; });
   if (choice == std::end(kChoices))
     return invalidArgument("\"" + key.str() + "\" is no choice; there are " + keysText());
-  if (choice->value == &Schedule::dialect) {
-    auto dialect = dialectNumber(value.getAsString().value_or(""));
-    if (!dialect)
-      return invalidArgument("\"" + key.str() + "\" must be one of " + dialectNames());
-    into.dialect = *dialect;
+  if (choice->value == &Schedule::library) {
+    auto library = libraries::libraryNumber(value.getAsString().value_or(""));
+    if (!library)
+      return invalidArgument("\"" + key.str() + "\" must be one of " + libraries::libraryNames());
+    into.library = *library;
     return {};
   }
   auto number = value.getAsInteger();
@@ -310,8 +310,8 @@ std::string Schedules::json() const {
         object["nodes"] = llvm::json::Array(entry.nodes);
       for (auto [number, choice] : llvm::enumerate(kChoices))
         if (auto value = entry.schedule.*choice.value; value && !(entry.conflicts >> number & 1))
-          object[choice.key] = choice.value == &Schedule::dialect
-                                   ? llvm::json::Value(dialectName(*value))
+          object[choice.key] = choice.value == &Schedule::library
+                                   ? llvm::json::Value(libraries::libraryName(*value))
                                    : llvm::json::Value(*value);
       if (entry.error > 0 && std::isfinite(entry.error))
         object["error"] = entry.error;

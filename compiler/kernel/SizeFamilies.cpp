@@ -5,8 +5,8 @@
 #include "compiler/kernel/AttentionGradient.h"
 #include "compiler/kernel/CanonicalKernel.h"
 #include "compiler/kernel/Kernel.h"
-#include "compiler/kernel/Operators.h"
 #include "compiler/kernel/Work.h"
+#include "compiler/libraries/Libraries.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -110,7 +110,7 @@ bool isSmall(graph::KernelOp kernel, double flops) {
 }
 
 bool canBeMember(graph::KernelOp kernel) {
-  return dialectOf(kernel).empty() && !matchAttentionGradient(kernel);
+  return libraries::libraryOf(kernel).empty() && !matchAttentionGradient(kernel);
 }
 
 struct Member {

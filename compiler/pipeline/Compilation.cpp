@@ -59,7 +59,7 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"pooled-codes", rewrite::poolCodes},
                    {"rounded-scales", rewrite::mergeScales},
                    {"integer-codes", rewrite::limitCodes},
-                   {"operators", rewrite::callOperators},
+                   {"libraries", rewrite::callLibraries},
                    {"fourier", rewrite::fourier},
                    {"winograd", rewrite::winograd},
                    {"strassen", rewrite::strassen},
@@ -117,10 +117,10 @@ Result<modules::ModuleParts> Compilation::run() {
   shape_.checksBounds = options_.checkBounds;
   if (Status status = readSchedules(); !status.ok())
     return status;
-  auto operators = kernel::parseOperators(options_.operators);
-  if (!operators.ok())
-    return operators.status();
-  operators_ = *operators;
+  auto policy = libraries::parsePolicy(options_.libraries);
+  if (!policy.ok())
+    return policy.status();
+  libraries_ = *policy;
   useLimits(machine_, shape_);
   shape_.flushesBfloats = options_.precision == Precision::Bfloat &&
                           shape_.bfloatProducts >= kernel::BfloatProducts::Dot;
@@ -185,7 +185,7 @@ void Compilation::warn() {
   for (const std::string &library : missing)
     options_.warn(options_.model + ": the module calls " + library +
                   ", which can't be loaded here: where it runs, that has to be beside the "
-                  "runtime's library (docs/operators.md says how it is built)");
+                  "runtime's library (docs/libraries.md says how it is built)");
 }
 
 Status Compilation::rewriteGraph() {
@@ -207,12 +207,12 @@ Status Compilation::rewriteGraph() {
   options.keepControl = options_.keepControl;
   options.precision = options_.precision;
   options.schedules = &schedules_;
-  options.operators = operators_;
+  options.libraries = libraries_;
   options.layerBound = layerBound_;
   if (options_.secondsOf)
-    options.measure = [this](ModuleOp module, const std::string &dialect,
+    options.measure = [this](ModuleOp module, const std::string &library,
                              const std::string &schedules) {
-      return measure(module, dialect, schedules);
+      return measure(module, library, schedules);
     };
   if (Status status = outlineProgram(); !status.ok())
     return status;
@@ -317,7 +317,7 @@ Status Compilation::emitKernels() {
       continue;
     }
     std::string label = graph::describe(op.getLoc());
-    if (!kernel::dialectOf(op).empty()) {
+    if (!libraries::libraryOf(op).empty()) {
       if (Status status = bindCall(op); !status.ok())
         return status.within(options_.model + ": " + label);
       continue;
@@ -415,12 +415,12 @@ Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
 }
 
 Status Compilation::bindCall(graph::KernelOp op) {
-  auto call = kernel::operatorCall(op);
+  auto call = libraries::callOf(op);
   if (!call.ok())
     return call.status();
   vm::KernelBinding binding;
   binding.symbol = call->symbol;
-  std::string library = kernel::dialectOf(op).str();
+  std::string library = libraries::libraryOf(op).str();
   binding.messages = {library + " refused the operator, with status {}",
                       library + " was told of no other processes, though this one was started as "
                                 "one of several, and can't take the mean of {} numbers; run the "
@@ -438,18 +438,18 @@ Status Compilation::bindCall(graph::KernelOp op) {
   return {};
 }
 
-Result<double> Compilation::measure(ModuleOp module, const std::string &dialect,
+Result<double> Compilation::measure(ModuleOp module, const std::string &library,
                                     const std::string &schedules) {
-  std::string text = dialect + "\n" + schedules + "\n";
+  std::string text = library + "\n" + schedules + "\n";
   llvm::raw_string_ostream stream(text);
   module->print(stream, OpPrintingFlags().elideLargeElementsAttrs(16).elideLargeResourceString(16));
   auto known = measured_.find(text);
   return known != measured_.end()
              ? known->second
-             : measured_.emplace(text, measureAfresh(module, dialect, schedules)).first->second;
+             : measured_.emplace(text, measureAfresh(module, library, schedules)).first->second;
 }
 
-Result<double> Compilation::measureAfresh(ModuleOp module, const std::string &dialect,
+Result<double> Compilation::measureAfresh(ModuleOp module, const std::string &library,
                                           const std::string &schedules) {
   report("measuring operators", 0);
   CompileOptions options;
@@ -458,7 +458,7 @@ Result<double> Compilation::measureAfresh(ModuleOp module, const std::string &di
   options.threads = options_.threads;
   options.fuse = options_.fuse;
   options.precision = options_.precision;
-  options.operators = dialect;
+  options.libraries = library;
   options.model = "an operator to be measured";
   OwningOpRef<ModuleOp> copy = module.clone();
   Compilation compilation(*copy, options);
@@ -473,8 +473,8 @@ Result<double> Compilation::measureAfresh(ModuleOp module, const std::string &di
     return parts.status();
   auto bytes = modules::moduleBytes(*parts);
   auto seconds = bytes.ok() ? options_.secondsOf(*bytes) : Result<double>(bytes.status());
-  if (!seconds.ok() && options_.warn && told_.insert(dialect).second)
-    options_.warn(options_.model + ": " + dialect +
+  if (!seconds.ok() && options_.warn && told_.insert(library).second)
+    options_.warn(options_.model + ": " + library +
                   " is not measured: " + seconds.status().message());
   return seconds;
 }

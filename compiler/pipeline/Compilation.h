@@ -4,9 +4,9 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/CanonicalKernel.h"
 #include "compiler/kernel/Kernel.h"
-#include "compiler/kernel/Operators.h"
 #include "compiler/kernel/Schedule.h"
 #include "compiler/kernel/SizeFamilies.h"
+#include "compiler/libraries/Libraries.h"
 #include "compiler/module/ModuleWriter.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Dump.h"
@@ -74,11 +74,11 @@ private:
   /// Of a kernel that a library does.
   Status bindCall(graph::KernelOp op);
 
-  /// Seconds of the function with that dialect for its operator, whatever its constants are.
-  Result<double> measure(mlir::ModuleOp module, const std::string &dialect,
+  /// Seconds of the function with that library for its operator, whatever its constants are.
+  Result<double> measure(mlir::ModuleOp module, const std::string &library,
                          const std::string &schedules);
 
-  Result<double> measureAfresh(mlir::ModuleOp module, const std::string &dialect,
+  Result<double> measureAfresh(mlir::ModuleOp module, const std::string &library,
                                const std::string &schedules);
 
   /// A structure that code was emitted for, and the number of that kernel.
@@ -125,8 +125,8 @@ private:
   targets::cpu::Machine machine_;
   kernel::MachineShape shape_;
   kernel::Schedules schedules_;
-  kernel::OperatorPolicy operators_;
-  std::map<std::string, Result<double>> measured_; // by dialect and text
+  libraries::Policy libraries_;
+  std::map<std::string, Result<double>> measured_; // by library and text
   std::set<std::string> told_;                     // dialects that could not be measured
   std::vector<targets::cpu::KernelSource> sources_;
   std::vector<size_t> generated_; // of which kernel each source is

@@ -24,8 +24,8 @@ struct CompileOptions {
   bool keepControl = false;      // loops and branches are run as such, so that all in them is seen
   Precision precision = Precision::Fast;
   std::string schedules; // a file of choices for kernels (kernel/Schedule.h); empty: none
-  /// Who does operators (kernel/Operators.h): "generated", "onednn,openblas", "measured", ...
-  std::string operators = "generated";
+  /// Who does operators (libraries/Libraries.h): "generated", "onednn,openblas", "measured", ...
+  std::string libraries = "generated";
   /// Seconds that a run of the module with these bytes takes, on all threads; none: not measured.
   std::function<Result<double>(const std::string &bytes)> secondsOf;
   /// On which the results are held against double precision; a layer, or a model, that errs by more

@@ -22,7 +22,7 @@ namespace {
 constexpr double kMeetingCycles = 1e6, kMeetingSeconds = 3e-4;
 
 /// Whether processes meet in it.
-bool isMeeting(graph::KernelOp op) { return kernel::dialectOf(op) == graph::kProcesses; }
+bool isMeeting(graph::KernelOp op) { return libraries::libraryOf(op) == graph::kProcesses; }
 
 /// Cycles by the machine's limits: of arithmetic, or of memory where that takes longer.
 double cyclesOf(const vm::KernelBinding &binding, StringRef kind,

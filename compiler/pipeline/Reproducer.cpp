@@ -45,8 +45,8 @@ std::string commandLine(const CompileOptions &options) {
     text += " --optimize 0";
   if (options.precision != Precision::Fast)
     text += " --precision " + std::string(kPrecisionNames[size_t(options.precision)]);
-  if (options.operators != "generated")
-    text += " --operators " + options.operators;
+  if (options.libraries != "generated")
+    text += " --libraries " + options.libraries;
   if (!options.schedules.empty())
     text += " --schedules " + options.schedules;
   if (!options.device.empty())

@@ -242,7 +242,7 @@ struct Choice {
 std::optional<Choice> measuredChoice(graph::ConvOp conv, const Layer &layer, double constants,
                                      double most, const Options &options) {
   constexpr size_t kTried = 2;
-  if (!options.operators.measured)
+  if (!options.libraries.measured)
     return std::nullopt;
   Estimate estimate(options.machine, layer, constants);
   double rate = weightRate(constants, options.machine);

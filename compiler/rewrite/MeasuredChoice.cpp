@@ -14,7 +14,7 @@ using namespace mlir;
 namespace tensmith::rewrite {
 namespace {
 
-using kernel::OperatorPattern;
+using libraries::Pattern;
 
 constexpr size_t kMostAround = 16; // operators, on each side
 
@@ -36,7 +36,7 @@ bool isConstant(Value value) {
 /// The pattern with what a generated kernel may take in besides: what moves or computes its
 /// operands' elements for it alone, and what is computed of its result's. For a library all that
 /// is done apart.
-llvm::SetVector<Operation *> surrounded(const OperatorPattern &pattern) {
+llvm::SetVector<Operation *> surrounded(const libraries::Pattern &pattern) {
   llvm::SetVector<Operation *> all;
   for (Operation *op : pattern.operators())
     all.insert(op);
@@ -66,7 +66,7 @@ llvm::SetVector<Operation *> surrounded(const OperatorPattern &pattern) {
 
 } // namespace
 
-OwningOpRef<ModuleOp> functionAround(const OperatorPattern &pattern) {
+OwningOpRef<ModuleOp> functionAround(const libraries::Pattern &pattern) {
   llvm::SetVector<Operation *> set = surrounded(pattern);
   SmallVector<Operation *> ops(set.begin(), set.end());
   llvm::sort(ops, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
@@ -93,7 +93,7 @@ static bool isOfAttention(Operation *root) {
   return false;
 }
 
-bool canBeMeasured(const OperatorPattern &pattern, const Options &options) {
+bool canBeMeasured(const libraries::Pattern &pattern, const Options &options) {
   auto isFixed = [](Value value) {
     auto type = dyn_cast<RankedTensorType>(value.getType());
     return !type || type.hasStaticShape();
@@ -117,7 +117,7 @@ static std::string askingFor(Operation *root, const Candidate &candidate) {
 
 std::optional<size_t> fastestOf(Operation *root, ArrayRef<Candidate> candidates,
                                 const Options &options) {
-  auto pattern = options.operators.measured ? kernel::matchOperator(root) : std::nullopt;
+  auto pattern = options.libraries.measured ? libraries::matchPattern(root) : std::nullopt;
   if (!pattern || !canBeMeasured(*pattern, options))
     return std::nullopt;
   double least = std::numeric_limits<double>::infinity();
@@ -135,7 +135,8 @@ std::optional<size_t> fastestOf(Operation *root, ArrayRef<Candidate> candidates,
   for (auto [number, candidate] : llvm::enumerate(candidates)) {
     if (!isWorthIt(candidate))
       continue;
-    auto seconds = options.measure(*module, kernel::kGenerated.str(), askingFor(root, candidate));
+    auto seconds =
+        options.measure(*module, libraries::kGenerated.str(), askingFor(root, candidate));
     if (!seconds.ok())
       return std::nullopt;
     times.push_back({candidate.choice, candidate.value, *seconds});

@@ -14,11 +14,11 @@ namespace tensmith::rewrite {
 
 /// A module whose `main` is the pattern with what a generated kernel may take in besides. Constants
 /// that it uses stay constants.
-mlir::OwningOpRef<mlir::ModuleOp> functionAround(const kernel::OperatorPattern &pattern);
+mlir::OwningOpRef<mlir::ModuleOp> functionAround(const libraries::Pattern &pattern);
 
 /// Whether all sizes are known, and the operator is no part of a loop or of attention, which are
 /// one kernel with more than the pattern.
-bool canBeMeasured(const kernel::OperatorPattern &pattern, const Options &options);
+bool canBeMeasured(const libraries::Pattern &pattern, const Options &options);
 
 /// Against the best, by estimates.
 inline constexpr double kWorthATry = 1.5;

@@ -20,7 +20,7 @@ std::span<const Rewrite> rewrites() {
       {"graph-rounded-scales", "multiply scales of what is rounded into constants", mergeScales},
       {"graph-integer-codes", "limit numbers that become codes as integers", limitCodes},
       {"graph-layout", "make convolutions channels-last", chooseLayout},
-      {"graph-operators", "let libraries do operators", callOperators},
+      {"graph-libraries", "let libraries do operators", callLibraries},
       {"graph-fourier",
        "compute convolutions with large windows by Fourier transforms where that is faster",
        fourier},

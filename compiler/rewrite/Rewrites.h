@@ -4,7 +4,7 @@
 
 #include "base/Precision.h"
 #include "compiler/kernel/Kernel.h"
-#include "compiler/kernel/Operators.h"
+#include "compiler/libraries/Libraries.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Support/LogicalResult.h"
@@ -31,11 +31,11 @@ struct Options {
   kernel::Schedules *schedules = nullptr;
 
   /// Who does operators that libraries do, too.
-  kernel::OperatorPolicy operators;
-  /// Seconds of a function `main` if that dialect does the operator in it, by the choices of a
+  libraries::Policy libraries;
+  /// Seconds of a function `main` if that library does the operator in it, by the choices of a
   /// schedules file's text (empty: by estimates); an error where it can't be run here. None:
   /// nothing can be measured.
-  std::function<Result<double>(mlir::ModuleOp, const std::string &dialect,
+  std::function<Result<double>(mlir::ModuleOp, const std::string &library,
                                const std::string &schedules)>
       measure;
 
@@ -77,7 +77,7 @@ mlir::LogicalResult decompose(mlir::func::FuncOp function, const Options &option
 /// out of the way.
 mlir::LogicalResult chooseLayout(mlir::func::FuncOp function, const Options &options);
 /// Operators that a library is to do become calls of it.
-mlir::LogicalResult callOperators(mlir::func::FuncOp function, const Options &options);
+mlir::LogicalResult callLibraries(mlir::func::FuncOp function, const Options &options);
 /// Convolutions with large windows become products of Fourier transforms where that is faster.
 mlir::LogicalResult fourier(mlir::func::FuncOp function, const Options &options);
 /// Convolutions become products over frequencies where that is faster.

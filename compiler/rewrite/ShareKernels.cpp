@@ -135,7 +135,7 @@ class Sharing {
 public:
   explicit Sharing(func::FuncOp function) {
     function.walk([&](graph::KernelOp op) {
-      if (kernel::dialectOf(op).empty() && !kernel::matchAttentionGradient(op))
+      if (libraries::libraryOf(op).empty() && !kernel::matchAttentionGradient(op))
         add(Member(op));
       return WalkResult::skip();
     });

@@ -154,7 +154,7 @@ private:
 bool takesStep(graph::MatMulOp product, const Sizes &sizes, const Options &options, double &error) {
   auto asked = options.asked(product).strassenSteps;
   Cycles cycles = estimate(sizes, options.machine);
-  bool measures = options.operators.measured && cycles.step < cycles.plain * kWorthATry;
+  bool measures = options.libraries.measured && cycles.step < cycles.plain * kWorthATry;
   if (asked == 0 || (!asked && cycles.step >= cycles.plain && !measures))
     return false;
   auto weights = graph::hostTensor(product.getB().getDefiningOp<graph::ConstantOp>().getValue());

@@ -316,7 +316,7 @@ Tile chooseTile(graph::ConvOp conv, const Layer &layer, double weightRate, const
 Tile measuredTile(graph::ConvOp conv, const Layer &layer, double weightRate,
                   const Options &options) {
   Tile estimated = chooseTile(conv, layer, weightRate, options);
-  if (!options.operators.measured || options.asked(conv).winogradOutputs)
+  if (!options.libraries.measured || options.asked(conv).winogradOutputs)
     return estimated;
   Estimate estimate(options.machine, layer, weightRate);
   SmallVector<Candidate> candidates{{"winograd_outputs", 0, estimate.direct()}};

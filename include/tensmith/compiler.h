@@ -177,7 +177,7 @@ typedef struct ts_compile_options {
    * "measured", whoever is fastest on this machine. A module that calls a library needs
    * libtensmith_onednn.so, or the other, beside the runtime's. Choices of `schedules` come first.
    */
-  const char *operators;
+  const char *libraries;
   /* Null: kernels are the host's. The name of a device that runs them, with memory of its own:
    * "separate" is the host's processor with memory that the host can't touch, to see what is copied
    * (ts_session_copies). The library libtensmith_<name>.so must be beside the runtime's. */

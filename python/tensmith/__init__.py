@@ -195,7 +195,7 @@ _PRECISIONS = ("fast", "exact", "bf16", "f16")
 
 def _settings(
     shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules=None,
-    memory=0, recomputation=None, operators="generated", device=None, for_evaluation=False, calibrate=None,
+    memory=0, recomputation=None, libraries="generated", device=None, for_evaluation=False, calibrate=None,
 ):  # fmt: skip
     if precision not in _PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(map(repr, _PRECISIONS))}, not {precision!r}")
@@ -209,7 +209,7 @@ def _settings(
     settings.precision = _PRECISIONS.index(precision)
     settings.fuse = fuse
     settings.schedules = None if schedules is None else os.fspath(schedules)
-    settings.operators = operators
+    settings.libraries = libraries
     settings.memory, settings.recomputation = _bytes(memory), recomputation
     settings.device = device
     settings.for_evaluation = for_evaluation
@@ -241,7 +241,7 @@ def _calibrate(settings, calibrate):
 def compile(
     model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast",
     fuse=True, overridable=(), derivatives=(), max_depth=0, max_instructions=0, schedules=None, memory=0,
-    recomputation=None, operators="generated", device=None, for_evaluation=False, calibrate=None, seed=None,
+    recomputation=None, libraries="generated", device=None, for_evaluation=False, calibrate=None, seed=None,
 ):  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
     program of the language, `.tsm`).
@@ -258,7 +258,7 @@ def compile(
         names; layers that make them err beyond the policy's bound fall back. What was found is in
         `describe()["metadata"]["calibration"]`, as JSON.
     schedules: a file of choices for kernels, as `tensmith inspect --chosen-schedules` prints them.
-    operators: who does products, convolutions, softmax and layer norm: "generated", "onednn", "openblas" or a list of both
+    libraries: who does products, convolutions, softmax and layer norm: "generated", "onednn", "openblas" or a list of both
         (the first that can), or "measured" (whoever is fastest here).
     memory: bytes that a run may hold, or "2GiB"; what is computed on the way to the first output is computed again for
         its derivatives, instead of being kept, as far as that is needed. recomputation: "cost" (the least work that does),
@@ -271,7 +271,7 @@ def compile(
         the other, as `grad` and `jvp` have them; the next may be of what the one before has added.
     """
     settings = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, overridable, derivatives, schedules,
-                         memory, recomputation, operators, device, for_evaluation, calibrate)  # fmt: skip
+                         memory, recomputation, libraries, device, for_evaluation, calibrate)  # fmt: skip
     return _compiled(model, settings, threads, max_depth, max_instructions, seed)
 
 
@@ -335,7 +335,7 @@ def hvp(model, wrt, of, **settings):
 def train_step(
     model, loss="cross_entropy", optimiser="sgd", *, of=None, schedule="constant", clip_norm=0.0, weight_decay=0.0,
     ema_decay=0.0, trainable=(), outputs=(), shapes=None, threads=0, target=None, cache_dir=None, dump_ir=None,
-    reference=False, precision="fast", fuse=True, memory=0, recomputation=None, schedules=None, operators="generated",
+    reference=False, precision="fast", fuse=True, memory=0, recomputation=None, schedules=None, libraries="generated",
     **settings,
 ):  # fmt: skip
     """Compiles one step of a model's training: the loss, its gradients and the update of the parameters as one program.
@@ -359,7 +359,7 @@ def train_step(
     The others are those of `compile`.
     """
     known = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, (), (), schedules, memory, recomputation,
-                      operators)  # fmt: skip
+                      libraries)  # fmt: skip
     training = _tensmith.Training()
     training.loss, training.of = loss, of
     training.optimiser, training.schedule = os.fspath(optimiser), os.fspath(schedule)

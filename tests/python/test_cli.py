@@ -635,7 +635,7 @@ def test_a_wrong_estimate_is_put_right_by_measuring(tmp_path, own_cache):
     while high > 1.1 * low:
         middle = (low * high) ** 0.5
         low, high = (low, middle) if chosen(middle)["winograd_outputs"] == 0 else (middle, high)
-    wrong, measured = chosen(high), chosen(high, "--operators", "measured")
+    wrong, measured = chosen(high), chosen(high, "--libraries", "measured")
     assert "measured" not in wrong and wrong["winograd_outputs"] == 0
     seconds = {entry["value"]: entry["seconds"] for entry in measured["measured"] if entry["choice"] == "winograd_outputs"}
     assert 0 in seconds and len(seconds) > 1

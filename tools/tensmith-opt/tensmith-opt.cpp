@@ -40,12 +40,12 @@ public:
     options.foldedBytes = foldedBytes;
     options.fuse = fuse;
     options.precision = precision;
-    auto policy = kernel::parseOperators(operators);
+    auto policy = libraries::parsePolicy(operators);
     if (!policy.ok()) {
       getOperation().emitError(policy.status().message());
       return signalPassFailure();
     }
-    options.operators = *policy;
+    options.libraries = *policy;
     if (pairsOfHalves)
       options.machine.bfloatProducts = kernel::BfloatProducts::Dot;
     if (mlir::failed(rewrite.run(getOperation(), options)))

@@ -59,7 +59,7 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
       ->type_name("FILE")
       ->check(CLI::ExistingFile);
   group
-      ->add_option("--operators", settings.operators,
+      ->add_option("--libraries", settings.libraries,
                    "Who does products, convolutions, softmax and layer norm: generated (default); "
                    "onednn, openblas or a list of both, the first that can; measured: whoever is "
                    "fastest here, by whichever algorithm is")

@@ -1,10 +1,10 @@
-// What modules have done by this library (runtime/OperatorAbi.h): means over all processes.
+// What modules have done by this library (runtime/LibraryAbi.h): means over all processes.
 //
 // One thread at a time calls MPI (train/Processes.h), and the sums have their turn among those of
 // gradients: all processes run the same plan, and so begin them in one order. A module that is
 // run by a process of its own is done as if there were no others; by one of several that nobody
 // told how to sum, not at all, since each would take its own part for the whole.
-#include "runtime/OperatorAbi.h"
+#include "runtime/LibraryAbi.h"
 #include "train/Transport.h"
 
 #include <cstring>

@@ -1,7 +1,7 @@
 // Breaks when a mean over processes is left to anybody but the library that has them, whoever does other operators, or is
 // let stand where some processes may not come to.
-// RUN: tensmith-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(func.func(graph-operators))' | FileCheck %s
-// RUN: tensmith-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(func.func(graph-operators{by=onednn}))' | FileCheck %s
+// RUN: tensmith-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(func.func(graph-libraries))' | FileCheck %s
+// RUN: tensmith-opt %s --split-input-file --verify-diagnostics --pass-pipeline='builtin.module(func.func(graph-libraries{by=onednn}))' | FileCheck %s
 
 // CHECK-LABEL: func.func @means
 // CHECK: graph.kernel %arg0 {kind = "call.mpi", label = "all_reduce_mean"}

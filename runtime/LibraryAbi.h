@@ -11,8 +11,8 @@
  *
  * A library uses one thread for each call of a body: it spreads its work by
  * `call->services->parallel_for`, on the session's threads. */
-#ifndef TENSMITH_RUNTIME_OPERATOR_ABI_H
-#define TENSMITH_RUNTIME_OPERATOR_ABI_H
+#ifndef TENSMITH_RUNTIME_LIBRARY_ABI_H
+#define TENSMITH_RUNTIME_LIBRARY_ABI_H
 
 #include "runtime/KernelAbi.h"
 

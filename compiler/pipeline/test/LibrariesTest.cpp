@@ -1,12 +1,12 @@
-// Who does an operator, by a dialect that is the test's own: its library is nowhere, which nothing
+// Who does an operator, by a library that is the test's own: its library is nowhere, which nothing
 // but a run would mind.
-#include "compiler/kernel/Operators.h"
+#include "compiler/libraries/Libraries.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/targets/cpu/codegen/Dialects.h"
 #include "compiler/targets/cpu/test/KernelHarness.h"
+#include "runtime/LibraryAbi.h"
 #include "runtime/Module.h"
-#include "runtime/OperatorAbi.h"
 #include "runtime/plan_generated.h"
 
 #include "mlir/Parser/Parser.h"
@@ -42,22 +42,22 @@ func.func @main(%x: tensor<33x17xf32> {graph.name = "x"}, %w: tensor<19x17xf32> 
 )";
 
 /// Takes products up to a first relu.
-bool takesUpToRelu(const kernel::OperatorPattern &pattern) {
+bool takesUpToRelu(const libraries::Pattern &pattern) {
   return llvm::isa<graph::MatMulOp>(pattern.root) &&
          (pattern.steps.empty() || pattern.steps.back().kind == TENSMITH_STEP_RELU);
 }
 /// Takes what is transposed on the left.
-bool takesLeft(const kernel::OperatorPattern &pattern) { return pattern.leftTransposed; }
+bool takesLeft(const libraries::Pattern &pattern) { return pattern.leftTransposed; }
 
-class Operators : public testing::Test {
+class Libraries : public testing::Test {
 protected:
   void SetUp() override {
-    auto &dialects = kernel::operatorDialects();
-    known_ = dialects.size();
-    dialects.push_back({"relus", takesUpToRelu});
-    dialects.push_back({"lefts", takesLeft});
+    auto &libraries = libraries::knownLibraries();
+    known_ = libraries.size();
+    libraries.push_back({"relus", takesUpToRelu});
+    libraries.push_back({"lefts", takesLeft});
   }
-  void TearDown() override { kernel::operatorDialects().resize(known_); }
+  void TearDown() override { libraries::knownLibraries().resize(known_); }
 
   struct Call {
     std::string symbol, schedule;
@@ -107,7 +107,7 @@ protected:
 
   CompileOptions by(const std::string &operators) {
     CompileOptions options;
-    options.operators = operators;
+    options.libraries = operators;
     options.verifyEachPass = true; // the calls' regions say what was there before
     return options;
   }
@@ -119,13 +119,13 @@ protected:
 
 using Texts = std::vector<std::string>;
 
-TEST_F(Operators, AreGeneratedUnlessSomebodyElseIsNamed) {
+TEST_F(Libraries, AreGeneratedUnlessSomebodyElseIsNamed) {
   EXPECT_EQ(summaries(CompileOptions()), Texts());
   EXPECT_EQ(summaries(by("generated")), Texts());
-  EXPECT_EQ(chosen_.find("operators"), std::string::npos);
+  EXPECT_EQ(chosen_.find("libraries"), std::string::npos);
 }
 
-TEST_F(Operators, AreThoseOfTheFirstWhoTakesThem) {
+TEST_F(Libraries, AreThoseOfTheFirstWhoTakesThem) {
   const std::string relus = "relus: matmul by transposed, add_columns, relu",
                     left = "lefts: transposed matmul, scale, subtract_from";
   EXPECT_EQ(summaries(by("relus")), (Texts{relus, "relus: transposed matmul"}));
@@ -135,7 +135,7 @@ TEST_F(Operators, AreThoseOfTheFirstWhoTakesThem) {
   EXPECT_EQ(summaries(by("generated,lefts")), Texts());
 }
 
-TEST_F(Operators, AreCalledByTheContract) {
+TEST_F(Libraries, AreCalledByTheContract) {
   auto made = calls(by("lefts,relus"));
   ASSERT_EQ(made.size(), 2u);
   EXPECT_EQ(made[0].symbol, "relus:tensmith_matmul");
@@ -149,7 +149,7 @@ TEST_F(Operators, AreCalledByTheContract) {
                                   std::bit_cast<int64_t>(0.5), TENSMITH_STEP_SUBTRACT_FROM, 0}));
 }
 
-TEST_F(Operators, AreMeasured) {
+TEST_F(Libraries, AreMeasured) {
   CompileOptions options = by("measured");
   Texts warnings;
   options.warn = [&](const std::string &text) { warnings.push_back(text); };
@@ -167,8 +167,8 @@ TEST_F(Operators, AreMeasured) {
   EXPECT_NE(warnings[2].find("calls libtensmith_relus.so, which can't be loaded here"),
             std::string::npos)
       << warnings[2];
-  EXPECT_NE(chosen_.find(R"("operators":"relus")"), std::string::npos) << chosen_;
-  EXPECT_NE(chosen_.find(R"("operators":"generated")"), std::string::npos) << chosen_;
+  EXPECT_NE(chosen_.find(R"("libraries":"relus")"), std::string::npos) << chosen_;
+  EXPECT_NE(chosen_.find(R"("libraries":"generated")"), std::string::npos) << chosen_;
   // What was chosen can be asked for without measuring, and otherwise for one kernel.
   TemporaryFolder folder;
   options.schedules = folder.path() + "/s.json";
@@ -176,14 +176,14 @@ TEST_F(Operators, AreMeasured) {
   std::ofstream(options.schedules) << "{\"schedules\": " << chosen_ << "}";
   EXPECT_EQ(summaries(options), Texts{"relus: matmul by transposed, add_columns, relu"});
   std::ofstream(options.schedules)
-      << R"({"schedules": [{"nodes": ["second"], "operators": "lefts"}]})";
-  options.operators = "relus";
+      << R"({"schedules": [{"nodes": ["second"], "libraries": "lefts"}]})";
+  options.libraries = "relus";
   EXPECT_EQ(summaries(options), (Texts{"relus: matmul by transposed, add_columns, relu",
                                        "lefts: transposed matmul, scale, subtract_from"}));
 }
 
 // A generated kernel reads a slice as it lies, and sums what it computes; a library does neither.
-TEST_F(Operators, AreMeasuredWithWhatStandsAround) {
+TEST_F(Libraries, AreMeasuredWithWhatStandsAround) {
   constexpr char kSliced[] = R"(
 func.func @main(%x: tensor<40x17xf32> {graph.name = "x"}, %w: tensor<17x19xf32> {graph.name = "w"})
     -> (tensor<33x19xf32> {graph.name = "y"}, tensor<40x17xf32> {graph.name = "z"}) {
@@ -210,39 +210,39 @@ func.func @main(%x: tensor<40x17xf32> {graph.name = "x"}, %w: tensor<17x19xf32> 
   }
 }
 
-TEST_F(Operators, AreRefusedByName) {
+TEST_F(Libraries, AreRefusedByName) {
   calls(by("relu"));
-  EXPECT_EQ(status_.message(), "nobody is called 'relu' who does operators; there are generated, "
+  EXPECT_EQ(status_.message(), "no library is called 'relu'; there are generated, "
                                "openblas, onednn, relus, lefts, a list of them, and measured");
   for (const char *none : {"", "relus,", ",relus", "generated,relu", "relus,measured"}) {
     calls(by(none));
-    EXPECT_EQ(status_.message().find("nobody is called '"), 0u) << none;
+    EXPECT_EQ(status_.message().find("no library is called '"), 0u) << none;
   }
   for (const char *twice : {"relus,relus", "relus,lefts,relus", "generated,generated"}) {
     calls(by(twice));
-    EXPECT_NE(status_.message().find("is named twice in the operators '"), std::string::npos)
+    EXPECT_NE(status_.message().find("is named twice in the libraries '"), std::string::npos)
         << twice;
   }
   TemporaryFolder folder;
   CompileOptions options;
   options.schedules = folder.path() + "/s.json";
-  std::ofstream(options.schedules) << R"({"schedules": [{"nodes": ["second"], "operators": "x"}]})";
+  std::ofstream(options.schedules) << R"({"schedules": [{"nodes": ["second"], "libraries": "x"}]})";
   calls(options);
-  EXPECT_NE(status_.message().find("entry 1: \"operators\" must be one of generated, openblas"),
+  EXPECT_NE(status_.message().find("entry 1: \"libraries\" must be one of generated, openblas"),
             std::string::npos)
       << status_.message();
   // One who doesn't take it: the others are asked, with a warning.
   std::ofstream(options.schedules)
-      << R"({"schedules": [{"nodes": ["first"], "operators": "lefts"}]})";
+      << R"({"schedules": [{"nodes": ["first"], "libraries": "lefts"}]})";
   Texts warnings;
   options.warn = [&](const std::string &text) { warnings.push_back(text); };
   EXPECT_EQ(summaries(options), Texts());
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_NE(warnings[0].find("no kernel that it fits takes \"operators\""), std::string::npos);
+  EXPECT_NE(warnings[0].find("no kernel that it fits takes \"libraries\""), std::string::npos);
 }
 
 // A module may be made for another machine: it is told of, and no error.
-TEST_F(Operators, WarnOfALibraryThatIsNotHere) {
+TEST_F(Libraries, WarnOfALibraryThatIsNotHere) {
   CompileOptions options = by("lefts,relus");
   options.model = "m.onnx";
   Texts warnings;
@@ -251,13 +251,13 @@ TEST_F(Operators, WarnOfALibraryThatIsNotHere) {
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_EQ(warnings[0].find("m.onnx: the module calls libtensmith_lefts.so, which can't"), 0u);
   EXPECT_EQ(warnings[1].find("m.onnx: the module calls libtensmith_relus.so, which can't"), 0u);
-  options.operators = "generated";
+  options.libraries = "generated";
   warnings.clear();
   calls(options);
   EXPECT_EQ(warnings, Texts());
 }
 
-TEST_F(Operators, NeedTheirLibraryWhenTheyRun) {
+TEST_F(Libraries, NeedTheirLibraryWhenTheyRun) {
   mlir::DialectRegistry registry;
   graph::registerDialects(registry);
   targets::cpu::registerCodegenDialects(registry);

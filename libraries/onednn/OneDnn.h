@@ -6,7 +6,7 @@
 // it is given, and so can be executed by several threads at once.
 #pragma once
 
-#include "runtime/OperatorAbi.h"
+#include "runtime/LibraryAbi.h"
 
 #include <dnnl.hpp>
 #include <functional>

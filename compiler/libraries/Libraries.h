@@ -1,13 +1,13 @@
-// Dialects of operators: libraries that do whole operators, beside the kernels that are generated.
+// Libraries of operators: libraries that do whole operators, beside the kernels that are generated.
 //
-// A dialect is a name and a predicate. What it is asked about is a pattern: an operator with what
+// A library is a name and a predicate. What it is asked about is a pattern: an operator with what
 // stands before and behind it in the form that libraries have for it (a product of transposed
 // matrices; a bias, an addend and an activation behind it). What it takes becomes a kernel of the
 // kind "call.NAME", whose region still says what is computed, and whose code is a function of
-// libtensmith_NAME.so (runtime/OperatorAbi.h). The library is needed by the run alone.
+// libtensmith_NAME.so (runtime/LibraryAbi.h). The library is needed by the run alone.
 //
 // Who does what is decided for each operator: by the order of a list, or by measurement
-// (rewrite/CallOperators.cpp); a schedule overrides both.
+// (rewrite/CallLibraries.cpp); a schedule overrides both.
 #pragma once
 
 #include "base/Status.h"
@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-namespace tensmith::kernel {
+namespace tensmith::libraries {
 
-/// One of runtime/OperatorAbi.h's steps, done by one or more operators of the graph.
-struct OperatorStep {
+/// One of runtime/LibraryAbi.h's steps, done by one or more operators of the graph.
+struct Step {
   int kind;
   double number = 0;
   mlir::OpOperand *operand = nullptr; // of a step that has one
@@ -30,11 +30,11 @@ struct OperatorStep {
   mlir::Value result() const { return ops.back()->getResult(0); }
 };
 
-struct OperatorPattern {
+struct Pattern {
   mlir::Operation *root;
   /// A product's operands are transposed in memory: the operators that turn them are inside.
   bool leftTransposed = false, rightTransposed = false;
-  std::vector<OperatorStep> steps;
+  std::vector<Step> steps;
 
   /// Where its operands come from, in the contract's order.
   llvm::SmallVector<mlir::OpOperand *> inputs() const;
@@ -46,50 +46,49 @@ struct OperatorPattern {
 
 /// The longest pattern around a product, a convolution, a softmax or a layer normalisation of f32
 /// along the last dimension, if the operator is one that the contract can say.
-std::optional<OperatorPattern> matchOperator(mlir::Operation *root);
+std::optional<Pattern> matchPattern(mlir::Operation *root);
 
-struct OperatorDialect {
+struct Library {
   std::string name;
   /// Of a pattern, and of the same with fewer steps.
-  std::function<bool(const OperatorPattern &)> takes;
+  std::function<bool(const Pattern &)> takes;
 };
 
 /// All that are known, with those that a program has added: openblas and onednn at first. None of
 /// them needs its library to be there.
-std::vector<OperatorDialect> &operatorDialects();
+std::vector<Library> &knownLibraries();
 /// Null where there is none.
-const OperatorDialect *findDialect(llvm::StringRef name);
+const Library *findLibrary(llvm::StringRef name);
 /// What is no library.
 inline constexpr llvm::StringLiteral kGenerated = "generated";
 /// "generated, openblas, onednn"
-std::string dialectNames();
+std::string libraryNames();
 /// By which schedules know them: 0 is `generated`.
-std::optional<int64_t> dialectNumber(llvm::StringRef name);
-std::string dialectName(int64_t number);
+std::optional<int64_t> libraryNumber(llvm::StringRef name);
+std::string libraryName(int64_t number);
 
-/// Who is asked for each operator: the dialects of a list, in its order, or whoever is fastest.
+/// Who is asked for each operator: the libraries of a list, in its order, or whoever is fastest.
 /// What none of them takes is generated.
-struct OperatorPolicy {
-  std::vector<const OperatorDialect *> order;
+struct Policy {
+  std::vector<const Library *> order;
   bool measured = false;
 };
 /// Of "onednn,openblas", "generated" or "measured". InvalidArgument, with the names that there are,
 /// where one is unknown, empty or there twice.
-Result<OperatorPolicy> parseOperators(llvm::StringRef text);
+Result<Policy> parsePolicy(llvm::StringRef text);
 
-/// The longest part of the pattern that the dialect takes.
-std::optional<OperatorPattern> partTaken(const OperatorDialect &dialect, OperatorPattern pattern);
+/// The longest part of the pattern that the library takes.
+std::optional<Pattern> partTaken(const Library &library, Pattern pattern);
 
 /// Copies of the pattern's operators, on those inputs; the value of its result.
-mlir::Value cloneOperators(const OperatorPattern &pattern, mlir::OpBuilder &builder,
-                           mlir::ValueRange inputs);
-/// Puts the pattern into a kernel of the dialect's kind, in place of its operators.
-graph::KernelOp makeCall(const OperatorPattern &pattern, llvm::StringRef dialect);
-/// The dialect whose library does the kernel; empty where it is generated.
-llvm::StringRef dialectOf(graph::KernelOp kernel);
+mlir::Value clonePattern(const Pattern &pattern, mlir::OpBuilder &builder, mlir::ValueRange inputs);
+/// Puts the pattern into a kernel of the library's kind, in place of its operators.
+graph::KernelOp makeCall(const Pattern &pattern, llvm::StringRef library);
+/// The library whose library does the kernel; empty where it is generated.
+llvm::StringRef libraryOf(graph::KernelOp kernel);
 
 /// What a call gives its library: over `symbols[i]`, as in a ShapeContext.
-struct OperatorCall {
+struct Call {
   std::string symbol;  // "onednn:tensmith_matmul"
   std::string summary; // for `inspect`
   llvm::SmallVector<mlir::AffineExpr> sizes;
@@ -97,6 +96,6 @@ struct OperatorCall {
 };
 /// Of a kernel that `makeCall` has made. Unsupported where its region is something else, as in a
 /// file.
-Result<OperatorCall> operatorCall(graph::KernelOp kernel);
+Result<Call> callOf(graph::KernelOp kernel);
 
-} // namespace tensmith::kernel
+} // namespace tensmith::libraries

@@ -1,9 +1,9 @@
-// Who does an operator: a kernel that is generated, or a library (compiler/kernel/Operators.h).
+// Who does an operator: a kernel that is generated, or a library (compiler/libraries/Libraries.h).
 //
 // before: y = max(x @ transpose(w) + b, 0)      after: y = kernel "call.onednn" (x, w, b) { the
 // same }
 //
-// A schedule decides for its kernels; elsewhere the first dialect of the policy's list that takes
+// A schedule decides for its kernels; elsewhere the first library of the policy's list that takes
 // the operator does it, with as much of what follows as it takes; or, where it is measured, whoever
 // is fastest. What is measured is a function with the operator and what stands around it, compiled
 // for each of them in turn: what a library leaves is generated there too, as is all of it for
@@ -27,60 +27,60 @@ using namespace mlir;
 namespace tensmith::rewrite {
 namespace {
 
-using kernel::OperatorDialect;
-using kernel::OperatorPattern;
+using libraries::Library;
+using libraries::Pattern;
 
 constexpr double kFasterBy = 0.97;
 
 class Choice {
 public:
-  Choice(const OperatorPattern &pattern, const Options &options)
+  Choice(const libraries::Pattern &pattern, const Options &options)
       : pattern_(pattern), options_(options) {}
 
   /// Null: it is generated.
-  const OperatorDialect *run() {
-    if (auto asked = options_.asked(pattern_.root).dialect) {
-      const OperatorDialect *dialect =
-          *asked ? kernel::findDialect(kernel::dialectName(*asked)) : nullptr;
-      if (!dialect || partTaken(*dialect, pattern_))
-        return tell(dialect);
+  const libraries::Library *run() {
+    if (auto asked = options_.asked(pattern_.root).library) {
+      const libraries::Library *library =
+          *asked ? libraries::findLibrary(libraries::libraryName(*asked)) : nullptr;
+      if (!library || libraries::partTaken(*library, pattern_))
+        return tell(library);
     }
-    if (options_.operators.measured)
+    if (options_.libraries.measured)
       return canBeMeasured(pattern_, options_) ? tell(fastest()) : nullptr;
-    for (const OperatorDialect *dialect : options_.operators.order)
-      if (partTaken(*dialect, pattern_))
-        return tell(dialect);
+    for (const libraries::Library *library : options_.libraries.order)
+      if (libraries::partTaken(*library, pattern_))
+        return tell(library);
     return nullptr;
   }
 
 private:
-  const OperatorDialect *tell(const OperatorDialect *dialect) {
+  const libraries::Library *tell(const libraries::Library *library) {
     kernel::Schedule schedule;
-    schedule.dialect = dialect ? kernel::dialectNumber(dialect->name) : 0;
+    schedule.library = library ? libraries::libraryNumber(library->name) : 0;
     options_.made(pattern_.root, schedule, 0);
-    return dialect;
+    return library;
   }
 
-  const OperatorDialect *fastest() {
+  const libraries::Library *fastest() {
     OwningOpRef<ModuleOp> module = functionAround(pattern_);
-    auto generated = options_.measure(*module, kernel::kGenerated.str(), "");
+    auto generated = options_.measure(*module, libraries::kGenerated.str(), "");
     if (!generated.ok())
       return nullptr;
-    const OperatorDialect *best = nullptr;
+    const libraries::Library *best = nullptr;
     double least = *generated * kFasterBy;
-    for (const OperatorDialect &dialect : kernel::operatorDialects()) {
-      if (!partTaken(dialect, pattern_))
+    for (const libraries::Library &library : libraries::knownLibraries()) {
+      if (!libraries::partTaken(library, pattern_))
         continue;
-      auto seconds = options_.measure(*module, dialect.name, "");
+      auto seconds = options_.measure(*module, library.name, "");
       if (!seconds.ok() || *seconds >= least)
         continue;
       least = *seconds;
-      best = &dialect;
+      best = &library;
     }
     return best;
   }
 
-  const OperatorPattern &pattern_;
+  const libraries::Pattern &pattern_;
   const Options &options_;
 };
 
@@ -94,14 +94,14 @@ LogicalResult callProcesses(func::FuncOp function) {
                           "may not come to");
     if (!hasKnownSizes(op))
       return op.emitError("a mean over processes is of unknown sizes");
-    kernel::makeCall({op, false, false, {}}, graph::kProcesses);
+    libraries::makeCall({op, false, false, {}}, graph::kProcesses);
   }
   return success();
 }
 
 } // namespace
 
-LogicalResult callOperators(func::FuncOp function, const Options &options) {
+LogicalResult callLibraries(func::FuncOp function, const Options &options) {
   if (failed(callProcesses(function)))
     return failure();
   if (options.precision == Precision::Bfloat || options.precision == Precision::Half)
@@ -113,11 +113,11 @@ LogicalResult callOperators(func::FuncOp function, const Options &options) {
   });
   // A call takes in no other root.
   llvm::erase_if(roots,
-                 [](Operation *op) { return !kernel::matchOperator(op) || !hasKnownSizes(op); });
+                 [](Operation *op) { return !libraries::matchPattern(op) || !hasKnownSizes(op); });
   for (Operation *root : roots) {
-    auto pattern = kernel::matchOperator(root);
-    if (const OperatorDialect *dialect = Choice(*pattern, options).run())
-      kernel::makeCall(*partTaken(*dialect, *pattern), dialect->name);
+    auto pattern = libraries::matchPattern(root);
+    if (const libraries::Library *library = Choice(*pattern, options).run())
+      libraries::makeCall(*libraries::partTaken(*library, *pattern), library->name);
   }
   return success();
 }

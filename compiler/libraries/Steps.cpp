@@ -1,14 +1,14 @@
 // A step a function: sums and products with constants, columns and tensors, and activations.
-#include "compiler/kernel/OperatorSteps.h"
+#include "compiler/libraries/Steps.h"
 
 #include "compiler/graph/Constants.h"
-#include "runtime/OperatorAbi.h"
+#include "runtime/LibraryAbi.h"
 
 #include <cmath>
 
 using namespace mlir;
 
-namespace tensmith::kernel {
+namespace tensmith::libraries {
 namespace {
 
 std::optional<double> numberOf(Value value) {
@@ -45,14 +45,14 @@ bool isOfColumns(Value operand, Value result) {
          shapes.equal(shapes.dims(type).back(), shapes.dims(whole).back());
 }
 
-std::optional<OperatorStep> binaryStep(Operation *op, Value value) {
+std::optional<Step> binaryStep(Operation *op, Value value) {
   OpOperand *operand = other(op, value);
   if (!operand || op->getResult(0).getType() != value.getType())
     return std::nullopt;
   auto number = numberOf(operand->get());
   bool all = operand->get().getType() == value.getType();
   auto step = [&](int kind, bool takes = true) {
-    OperatorStep made{kind, 0, takes ? operand : nullptr, {op}};
+    Step made{kind, 0, takes ? operand : nullptr, {op}};
     made.number = takes ? 0 : *number;
     return std::optional(std::move(made));
   };
@@ -84,7 +84,7 @@ bool scales(Operation *op, Value value, double number) {
 }
 
 /// y / 2 * (1 + erf(y / sqrt(2))), whichever product of the three is done first.
-std::optional<OperatorStep> geluStep(Value y) {
+std::optional<Step> geluStep(Value y) {
   SmallVector<Operation *, 2> users(y.getUsers());
   if (users.size() != 2)
     return std::nullopt;
@@ -116,12 +116,12 @@ std::optional<OperatorStep> geluStep(Value y) {
   } else {
     return std::nullopt;
   }
-  return OperatorStep{TENSMITH_STEP_GELU, 0, nullptr, ops};
+  return Step{TENSMITH_STEP_GELU, 0, nullptr, ops};
 }
 
 } // namespace
 
-std::optional<OperatorStep> stepBehind(Value value) {
+std::optional<Step> stepBehind(Value value) {
   Block *block = value.getParentBlock();
   if (llvm::any_of(value.getUsers(), [&](Operation *user) { return user->getBlock() != block; }))
     return std::nullopt;
@@ -131,10 +131,10 @@ std::optional<OperatorStep> stepBehind(Value value) {
     return std::nullopt;
   Operation *user = *value.user_begin();
   if (isa<graph::TanhOp>(user))
-    return OperatorStep{TENSMITH_STEP_TANH, 0, nullptr, {user}};
+    return Step{TENSMITH_STEP_TANH, 0, nullptr, {user}};
   if (isa<graph::SigmoidOp>(user))
-    return OperatorStep{TENSMITH_STEP_SIGMOID, 0, nullptr, {user}};
+    return Step{TENSMITH_STEP_SIGMOID, 0, nullptr, {user}};
   return binaryStep(user, value);
 }
 
-} // namespace tensmith::kernel
+} // namespace tensmith::libraries

@@ -1,10 +1,10 @@
 // Breaks when a library is given less than it has a pattern for, or what it has none for.
-// RUN: tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-operators{by=openblas}))' | FileCheck %s --check-prefix=BLAS
-// RUN: tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-operators{by=onednn}))' | FileCheck %s --check-prefix=DNN
-// RUN: tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-operators))' | FileCheck %s --check-prefix=NONE
-// RUN: not tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-operators{by=blas}))' 2>&1 | FileCheck %s --check-prefix=BAD
+// RUN: tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-libraries{by=openblas}))' | FileCheck %s --check-prefix=BLAS
+// RUN: tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-libraries{by=onednn}))' | FileCheck %s --check-prefix=DNN
+// RUN: tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-libraries))' | FileCheck %s --check-prefix=NONE
+// RUN: not tensmith-opt %s --pass-pipeline='builtin.module(func.func(graph-libraries{by=blas}))' 2>&1 | FileCheck %s --check-prefix=BAD
 
-// BAD: nobody is called 'blas' who does operators
+// BAD: no library is called 'blas'; there are
 // NONE-NOT: graph.kernel
 
 // A library takes what it has a pattern for, with the transposition before it, and leaves the rest.

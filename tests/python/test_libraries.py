@@ -43,12 +43,12 @@ def calls_of(model):
     return [kernel["schedule"] for kernel in model.describe()["kernels"] if ":tensmith_" in kernel["symbol"]]
 
 
-def check(model, values, operators, expected, threads=(1, 3), **settings):
+def check(model, values, libraries, expected, threads=(1, 3), **settings):
     """The calls that are made, and their results."""
     wanted = tensmith.compile(model, reference=True, **settings)(*values)
     for count in threads:
-        compiled = tensmith.compile(model, operators=operators, threads=count, cache_dir="", **settings)
-        assert [call.split(", ")[0] for call in calls_of(compiled)] == [f"{operators}: {name}" for name in expected]
+        compiled = tensmith.compile(model, libraries=libraries, threads=count, cache_dir="", **settings)
+        assert [call.split(", ")[0] for call in calls_of(compiled)] == [f"{libraries}: {name}" for name in expected]
         for got, right in zip(as_list(compiled(*values)), as_list(wanted), strict=True):
             scale = max(1.0, float(numpy.abs(right).max()) if right.size else 1.0)
             numpy.testing.assert_allclose(got / scale, right / scale, rtol=0, atol=4e-6)
@@ -268,7 +268,7 @@ def test_no_part_is_done_by_slow_loops(name, tmp_path):
              helper.make_node("Flatten", ["e"], ["f"]), helper.make_node("MatMul", ["f", "m"], ["y"])]  # fmt: skip
     weights = {"v": drawn(random, 512, 128, 1, 1), "w": drawn(random, 64, 512, 3, 3), "m": drawn(random, 64 * 14 * 14, 65)}
     path = tmp_path / "m.so"
-    compiled = tensmith.compile(model_of(nodes, {"x": (1, 128, 28, 28)}, weights), operators=name)
+    compiled = tensmith.compile(model_of(nodes, {"x": (1, 128, 28, 28)}, weights), libraries=name)
     assert len(calls_of(compiled)) == 3
     compiled.save(path)
     done = subprocess.run([COMMAND, "run", path, "--threads", "3"], capture_output=True, text=True, check=True,
@@ -298,7 +298,7 @@ def test_sizes_that_only_the_run_knows(name):
     random = numpy.random.default_rng(500)
     model = model_of([helper.make_node("MatMul", ["a", "b"], ["m"]), helper.make_node("Add", ["m", "c"], ["y"])],
                      {"a": ("rows", 33), "b": (33, 65), "c": (65,)})  # fmt: skip
-    compiled, right = tensmith.compile(model, operators=name), tensmith.compile(model, reference=True)
+    compiled, right = tensmith.compile(model, libraries=name), tensmith.compile(model, reference=True)
     assert calls_of(compiled) == [f"{name}: matmul, add_columns"]
     for rows in (1, 0, 200, 7):
         values = [drawn(random, rows, 33), drawn(random, 33, 65), drawn(random, 65)]
@@ -319,7 +319,7 @@ def test_a_step_of_training(name, tmp_path):
              helper.make_node("MatMul", ["t", "w3"], ["scores"])]  # fmt: skip
     model = model_of(nodes, {"x": (6, 1, 28, 28)}, constants)
     x, target = drawn(random, 6, 1, 28, 28), random.integers(0, 10, 6)
-    steps = {who: tensmith.train_step(model, "cross_entropy", "sgd", learning_rate=0.05, operators=who)
+    steps = {who: tensmith.train_step(model, "cross_entropy", "sgd", learning_rate=0.05, libraries=who)
              for who in ("generated", name)}  # fmt: skip
     if name != "measured":
         called = [kernel["schedule"] for kernel in steps[name].describe()["kernels"] if ":tensmith_" in kernel["symbol"]]
@@ -338,36 +338,36 @@ def test_measured_choices_are_read_back(tmp_path):
     path.write_bytes(model_of([helper.make_node("MatMul", ["a", "w"], ["m"], name="big"), helper.make_node("Relu", ["m"], ["y"])],
                               {"a": (64, 300)}, {"w": drawn(random, 300, 200)}))  # fmt: skip
     run = lambda *arguments: subprocess.run([COMMAND, *arguments], capture_output=True, text=True, check=True).stdout
-    run("compile", path, "-o", tmp_path / "m.so", "--operators", "measured")
+    run("compile", path, "-o", tmp_path / "m.so", "--libraries", "measured")
     entries = json.loads(run("inspect", tmp_path / "m.so", "--chosen-schedules"))["schedules"]
-    (entry,) = [entry for entry in entries if "operators" in entry]  # a relu may have one of its own
-    assert entry["operators"] in ("generated", "onednn", "openblas")
-    (tmp_path / "s.json").write_text(json.dumps({"schedules": [entry | {"operators": "generated"}]}))
-    run("compile", path, "-o", tmp_path / "g.so", "--operators", "onednn", "--schedules", tmp_path / "s.json")
+    (entry,) = [entry for entry in entries if "libraries" in entry]  # a relu may have one of its own
+    assert entry["libraries"] in ("generated", "onednn", "openblas")
+    (tmp_path / "s.json").write_text(json.dumps({"schedules": [entry | {"libraries": "generated"}]}))
+    run("compile", path, "-o", tmp_path / "g.so", "--libraries", "onednn", "--schedules", tmp_path / "s.json")
     assert calls_of(tensmith.load(tmp_path / "g.so")) == []
 
 
 def test_names_that_are_none():
-    with pytest.raises(tensmith.Error, match="nobody is called 'mkl' who does operators; there are generated, openblas, onednn"):
-        tensmith.compile(model_of([helper.make_node("Softmax", ["x"], ["y"])], {"x": (3, 4)}), operators="onednn,mkl")
+    with pytest.raises(tensmith.Error, match="no library is called 'mkl'; there are generated, openblas, onednn"):
+        tensmith.compile(model_of([helper.make_node("Softmax", ["x"], ["y"])], {"x": (3, 4)}), libraries="onednn,mkl")
 
 
-@pytest.mark.parametrize("operators, message", [("", "nobody is called ''"), ("onednn,", "nobody is called ''"),
+@pytest.mark.parametrize("libraries, message", [("", "no library is called ''"), ("onednn,", "no library is called ''"),
                                                 ("onednn,openblas,onednn", "'onednn' is named twice"),
-                                                ("generated,mkl", "nobody is called 'mkl'")])  # fmt: skip
-def test_lists_that_say_nothing(operators, message, tmp_path):
+                                                ("generated,mkl", "no library is called 'mkl'")])  # fmt: skip
+def test_lists_that_say_nothing(libraries, message, tmp_path):
     (tmp_path / "m.onnx").write_bytes(model_of([helper.make_node("Softmax", ["x"], ["y"])], {"x": (3, 4)}))
     with pytest.raises(tensmith.Error, match=message):
-        tensmith.compile((tmp_path / "m.onnx").read_bytes(), operators=operators)
-    done = subprocess.run([COMMAND, "compile", tmp_path / "m.onnx", "--operators", operators], capture_output=True, text=True, cwd=tmp_path)
+        tensmith.compile((tmp_path / "m.onnx").read_bytes(), libraries=libraries)
+    done = subprocess.run([COMMAND, "compile", tmp_path / "m.onnx", "--libraries", libraries], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode != 0 and message in done.stderr and "reproducer" not in done.stderr
 
 
 def test_names_are_looked_at_before_anything_else(tmp_path):
     """A wrong name is no fault of the compiler, which would leave a reproducer."""
     (tmp_path / "m.onnx").write_bytes(model_of([helper.make_node("Softmax", ["x"], ["y"])], {"x": (3, 4)}))
-    done = subprocess.run([COMMAND, "compile", tmp_path / "m.onnx", "--operators", "x"], capture_output=True, text=True, cwd=tmp_path)
-    assert done.returncode != 0 and "nobody is called 'x'" in done.stderr and "reproducer" not in done.stderr
+    done = subprocess.run([COMMAND, "compile", tmp_path / "m.onnx", "--libraries", "x"], capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode != 0 and "no library is called 'x'" in done.stderr and "reproducer" not in done.stderr
 
 
 def test_a_library_that_is_missing(tmp_path):
@@ -384,9 +384,9 @@ def test_a_library_that_is_missing(tmp_path):
     compile = lambda *arguments: subprocess.run([command, "compile", path, "-o", tmp_path / "m.so", *arguments],
                                                 capture_output=True, text=True, check=True, env=environment).stderr  # fmt: skip
     assert "warning" not in compile()
-    assert "warning: " in (said := compile("--operators", "onednn"))
+    assert "warning: " in (said := compile("--libraries", "onednn"))
     assert "m.onnx: the module calls libtensmith_onednn.so, which can't be loaded here" in said
     done = subprocess.run([command, "run", tmp_path / "m.so"], capture_output=True, text=True, env=environment)
     assert done.returncode != 0
     assert "m.so: the module calls libtensmith_onednn.so, which can't be loaded" in done.stderr
-    assert "--operators generated" in done.stderr
+    assert "--libraries generated" in done.stderr

@@ -1,11 +1,10 @@
-// Patterns around an operator, the dialects that there are, and the numbers that a library is
+// Patterns around an operator, the libraries that there are, and the numbers that a library is
 // given.
-#include "compiler/kernel/Operators.h"
+#include "compiler/libraries/Libraries.h"
 
 #include "compiler/graph/ProcessReduction.h"
-#include "compiler/kernel/Kernel.h"
-#include "compiler/kernel/OperatorSteps.h"
-#include "runtime/OperatorAbi.h"
+#include "compiler/libraries/Steps.h"
+#include "runtime/LibraryAbi.h"
 
 #include "mlir/IR/IRMapping.h"
 
@@ -16,7 +15,7 @@
 
 using namespace mlir;
 
-namespace tensmith::kernel {
+namespace tensmith::libraries {
 namespace {
 
 constexpr StringLiteral kCall = "call.";
@@ -83,7 +82,7 @@ bool isOfRows(graph::LayerNormOp norm) {
 
 bool canSay(Operation *root) {
   auto isPlain = [](Value value) { return isa<NoneType>(value.getType()) || isF32(value); };
-  if (!llvm::all_of(root->getOperands(), isPlain) || !isF32(root->getResult(0)) || !canEmit(root))
+  if (!llvm::all_of(root->getOperands(), isPlain) || !isF32(root->getResult(0)))
     return false;
   if (auto product = dyn_cast<graph::MatMulOp>(root))
     return areStacks(product);
@@ -97,7 +96,7 @@ bool canSay(Operation *root) {
 }
 
 /// oneDNN has steps for all that the contract has, on sums of at least one product.
-bool takenByOneDnn(const OperatorPattern &pattern) {
+bool takenByOneDnn(const Pattern &pattern) {
   constexpr size_t kMostSteps = 8;
   if (isa<graph::MatMulOp>(pattern.root)) {
     auto a = cast<RankedTensorType>(pattern.root->getOperand(0).getType());
@@ -108,7 +107,7 @@ bool takenByOneDnn(const OperatorPattern &pattern) {
 }
 
 /// alpha * left @ right + beta * result: a scale, and what the result begins with.
-bool takenByBlas(const OperatorPattern &pattern) {
+bool takenByBlas(const Pattern &pattern) {
   if (!isa<graph::MatMulOp>(pattern.root))
     return false;
   auto steps = ArrayRef(pattern.steps);
@@ -122,7 +121,7 @@ bool takenByBlas(const OperatorPattern &pattern) {
 /// The numbers of a call, in the contract's order.
 class Sizes {
 public:
-  explicit Sizes(OperatorCall &call, MLIRContext *context) : shapes(context), call_(call) {}
+  explicit Sizes(Call &call, MLIRContext *context) : shapes(context), call_(call) {}
 
   void add(AffineExpr size) { call_.sizes.push_back(size); }
   void add(int64_t number) { add(shapes.constant(number)); }
@@ -132,7 +131,7 @@ public:
       add(number);
   }
 
-  const char *operator()(const OperatorPattern &pattern) {
+  const char *operator()(const Pattern &pattern) {
     if (isa<graph::MatMulOp>(pattern.root)) {
       product(pattern);
       steps(pattern);
@@ -163,7 +162,7 @@ public:
   graph::ShapeContext shapes;
 
 private:
-  void product(const OperatorPattern &pattern) {
+  void product(const Pattern &pattern) {
     auto a = shapes.dims(pattern.root->getOperand(0).getType()),
          b = shapes.dims(pattern.root->getOperand(1).getType());
     bool varies = b.size() > 2;
@@ -191,30 +190,30 @@ private:
     add(int64_t(conv.getGroup()));
   }
 
-  void steps(const OperatorPattern &pattern) {
+  void steps(const Pattern &pattern) {
     add(int64_t(pattern.steps.size()));
-    for (const OperatorStep &step : pattern.steps) {
+    for (const Step &step : pattern.steps) {
       add(int64_t(step.kind));
       add(step.number);
     }
   }
 
-  OperatorCall &call_;
+  Call &call_;
 };
 
-std::string summaryOf(const OperatorPattern &pattern, StringRef dialect) {
-  std::string text = dialect.str() + ": ";
+std::string summaryOf(const Pattern &pattern, StringRef library) {
+  std::string text = library.str() + ": ";
   text += pattern.leftTransposed ? "transposed " : "";
   text += pattern.root->getName().stripDialect();
   text += pattern.rightTransposed ? " by transposed" : "";
-  for (const OperatorStep &step : pattern.steps)
+  for (const Step &step : pattern.steps)
     text += ", " + kStepNames[step.kind].str();
   return text;
 }
 
 } // namespace
 
-SmallVector<OpOperand *> OperatorPattern::inputs() const {
+SmallVector<OpOperand *> Pattern::inputs() const {
   SmallVector<OpOperand *> result;
   for (OpOperand &operand : root->getOpOperands()) {
     bool turned = isa<graph::MatMulOp>(root) &&
@@ -223,37 +222,35 @@ SmallVector<OpOperand *> OperatorPattern::inputs() const {
     if (!isBias && !isa<NoneType>(operand.get().getType()))
       result.push_back(turned ? &operand.get().getDefiningOp()->getOpOperand(0) : &operand);
   }
-  for (const OperatorStep &step : steps)
+  for (const Step &step : steps)
     if (step.operand)
       result.push_back(step.operand);
   return result;
 }
 
-SmallVector<Operation *> OperatorPattern::operators() const {
+SmallVector<Operation *> Pattern::operators() const {
   llvm::SetVector<Operation *> ops;
   if (leftTransposed)
     ops.insert(root->getOperand(0).getDefiningOp());
   if (rightTransposed)
     ops.insert(root->getOperand(1).getDefiningOp());
   ops.insert(root);
-  for (const OperatorStep &step : steps)
+  for (const Step &step : steps)
     ops.insert(step.ops.begin(), step.ops.end());
   return ops.takeVector();
 }
 
-Value OperatorPattern::result() const {
-  return steps.empty() ? root->getResult(0) : steps.back().result();
+Value Pattern::result() const { return steps.empty() ? root->getResult(0) : steps.back().result(); }
+
+bool Pattern::hasStep(int kind) const {
+  return llvm::any_of(steps, [&](const Step &step) { return step.kind == kind; });
 }
 
-bool OperatorPattern::hasStep(int kind) const {
-  return llvm::any_of(steps, [&](const OperatorStep &step) { return step.kind == kind; });
-}
-
-std::optional<OperatorPattern> matchOperator(Operation *root) {
+std::optional<Pattern> matchPattern(Operation *root) {
   if (!isa<graph::MatMulOp, graph::ConvOp, graph::SoftmaxOp, graph::LayerNormOp>(root) ||
       !canSay(root))
     return std::nullopt;
-  OperatorPattern pattern{root, false, false, {}};
+  Pattern pattern{root, false, false, {}};
   if (isa<graph::SoftmaxOp, graph::LayerNormOp>(root))
     return pattern;
   if (isa<graph::MatMulOp>(root)) {
@@ -267,38 +264,37 @@ std::optional<OperatorPattern> matchOperator(Operation *root) {
   return pattern;
 }
 
-std::vector<OperatorDialect> &operatorDialects() {
-  static std::vector<OperatorDialect> dialects = {{"openblas", takenByBlas},
-                                                  {"onednn", takenByOneDnn}};
-  return dialects;
+std::vector<Library> &knownLibraries() {
+  static std::vector<Library> libraries = {{"openblas", takenByBlas}, {"onednn", takenByOneDnn}};
+  return libraries;
 }
 
-const OperatorDialect *findDialect(StringRef name) {
-  auto &dialects = operatorDialects();
-  auto found = llvm::find_if(dialects, [&](const auto &dialect) { return dialect.name == name; });
-  return found == dialects.end() ? nullptr : &*found;
+const Library *findLibrary(StringRef name) {
+  auto &libraries = knownLibraries();
+  auto found = llvm::find_if(libraries, [&](const auto &library) { return library.name == name; });
+  return found == libraries.end() ? nullptr : &*found;
 }
 
-std::string dialectNames() {
+std::string libraryNames() {
   std::string names = kGenerated.str();
-  for (const OperatorDialect &dialect : operatorDialects())
-    names += ", " + dialect.name;
+  for (const Library &library : knownLibraries())
+    names += ", " + library.name;
   return names;
 }
 
-std::optional<int64_t> dialectNumber(StringRef name) {
-  const OperatorDialect *dialect = findDialect(name);
-  if (dialect)
-    return 1 + (dialect - operatorDialects().data());
+std::optional<int64_t> libraryNumber(StringRef name) {
+  const Library *library = findLibrary(name);
+  if (library)
+    return 1 + (library - knownLibraries().data());
   return name == kGenerated ? std::optional<int64_t>(0) : std::nullopt;
 }
 
-std::string dialectName(int64_t number) {
-  return number == 0 ? kGenerated.str() : operatorDialects()[size_t(number - 1)].name;
+std::string libraryName(int64_t number) {
+  return number == 0 ? kGenerated.str() : knownLibraries()[size_t(number - 1)].name;
 }
 
-Result<OperatorPolicy> parseOperators(StringRef text) {
-  OperatorPolicy policy;
+Result<Policy> parsePolicy(StringRef text) {
+  Policy policy;
   policy.measured = text == "measured";
   if (policy.measured)
     return policy;
@@ -306,23 +302,22 @@ Result<OperatorPolicy> parseOperators(StringRef text) {
   text.split(names, ',');
   bool isOpen = true; // what is generated takes everything
   for (auto [number, name] : llvm::enumerate(names)) {
-    const OperatorDialect *dialect = findDialect(name);
-    if (!dialect && name != kGenerated)
-      return invalidArgument("nobody is called '" + name.str() +
-                             "' who does operators; there are " + dialectNames() +
-                             ", a list of them, and measured");
+    const Library *library = findLibrary(name);
+    if (!library && name != kGenerated)
+      return invalidArgument("no library is called '" + name.str() + "'; there are " +
+                             libraryNames() + ", a list of them, and measured");
     if (llvm::is_contained(ArrayRef(names).take_front(number), name))
-      return invalidArgument("'" + name.str() + "' is named twice in the operators '" + text.str() +
+      return invalidArgument("'" + name.str() + "' is named twice in the libraries '" + text.str() +
                              "'; the first who can does an operator, so that once is enough");
-    isOpen &= dialect != nullptr;
+    isOpen &= library != nullptr;
     if (isOpen)
-      policy.order.push_back(dialect);
+      policy.order.push_back(library);
   }
   return policy;
 }
 
-std::optional<OperatorPattern> partTaken(const OperatorDialect &dialect, OperatorPattern pattern) {
-  while (!dialect.takes(pattern)) {
+std::optional<Pattern> partTaken(const Library &library, Pattern pattern) {
+  while (!library.takes(pattern)) {
     // A convolution's own bias can't be left to others.
     if (pattern.steps.empty() || pattern.steps.back().ops.front() == pattern.root)
       return std::nullopt;
@@ -331,7 +326,7 @@ std::optional<OperatorPattern> partTaken(const OperatorDialect &dialect, Operato
   return pattern;
 }
 
-Value cloneOperators(const OperatorPattern &pattern, OpBuilder &builder, ValueRange inputs) {
+Value clonePattern(const Pattern &pattern, OpBuilder &builder, ValueRange inputs) {
   SmallVector<OpOperand *> operands = pattern.inputs();
   IRMapping map;
   for (Operation *op : pattern.operators()) {
@@ -353,7 +348,7 @@ Value cloneOperators(const OperatorPattern &pattern, OpBuilder &builder, ValueRa
   return map.lookup(pattern.result());
 }
 
-graph::KernelOp makeCall(const OperatorPattern &pattern, StringRef dialect) {
+graph::KernelOp makeCall(const Pattern &pattern, StringRef library) {
   SmallVector<Operation *> ops = pattern.operators();
   SmallVector<Value> inputs;
   Region body;
@@ -365,7 +360,7 @@ graph::KernelOp makeCall(const OperatorPattern &pattern, StringRef dialect) {
   }
   OpBuilder inside(pattern.root->getContext());
   inside.setInsertionPointToEnd(block);
-  Value computed = cloneOperators(pattern, inside, block->getArguments());
+  Value computed = clonePattern(pattern, inside, block->getArguments());
   inside.create<graph::YieldOp>(computed.getLoc(), ValueRange{computed});
   SmallVector<Location> locations{pattern.root->getLoc()};
   std::string label;
@@ -377,7 +372,7 @@ graph::KernelOp makeCall(const OperatorPattern &pattern, StringRef dialect) {
   OpBuilder builder(result.getDefiningOp());
   auto kernel = builder.create<graph::KernelOp>(
       FusedLoc::get(result.getContext(), locations), TypeRange{result.getType()}, inputs,
-      builder.getStringAttr(label), builder.getStringAttr(kCall + dialect),
+      builder.getStringAttr(label), builder.getStringAttr(kCall + library),
       /*pitch=*/IntegerAttr());
   kernel.getBody().takeBody(body);
   result.replaceAllUsesWith(kernel->getResult(0));
@@ -387,18 +382,17 @@ graph::KernelOp makeCall(const OperatorPattern &pattern, StringRef dialect) {
   return kernel;
 }
 
-StringRef dialectOf(graph::KernelOp kernel) {
+StringRef libraryOf(graph::KernelOp kernel) {
   StringRef kind = kernel.getKind();
   return kind.consume_front(kCall) ? kind : StringRef();
 }
 
-Result<OperatorCall> operatorCall(graph::KernelOp kernel) {
-  StringRef dialect = dialectOf(kernel);
+Result<Call> callOf(graph::KernelOp kernel) {
+  StringRef library = libraryOf(kernel);
   Block &block = kernel.getBody().front();
   for (Operation &op : block) {
-    auto pattern = isa<graph::AllReduceMeanOp>(op)
-                       ? std::optional(OperatorPattern{&op, false, false, {}})
-                       : matchOperator(&op);
+    auto pattern = isa<graph::AllReduceMeanOp>(op) ? std::optional(Pattern{&op, false, false, {}})
+                                                   : matchPattern(&op);
     if (!pattern)
       continue;
     auto operands = pattern->inputs();
@@ -409,14 +403,14 @@ Result<OperatorCall> operatorCall(graph::KernelOp kernel) {
       inOrder &= operand->get() == argument;
     if (!inOrder)
       break;
-    OperatorCall call;
+    Call call;
     Sizes sizes(call, kernel.getContext());
-    call.symbol = (dialect + ":").str() + sizes(*pattern);
-    call.summary = summaryOf(*pattern, dialect);
+    call.symbol = (library + ":").str() + sizes(*pattern);
+    call.summary = summaryOf(*pattern, library);
     call.symbols.assign(sizes.shapes.symbols().begin(), sizes.shapes.symbols().end());
     return call;
   }
   return unsupported("its region is no call of a library");
 }
 
-} // namespace tensmith::kernel
+} // namespace tensmith::libraries

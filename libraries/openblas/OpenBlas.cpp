@@ -3,7 +3,7 @@
 // What a bias, an addend or the minuend of a difference give is put into the result first, and the
 // product is added to it. OpenBLAS's own threads are left alone: each part is a call by one thread
 // of the session.
-#include "runtime/OperatorAbi.h"
+#include "runtime/LibraryAbi.h"
 
 #include <algorithm>
 #include <bit>
