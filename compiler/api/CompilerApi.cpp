@@ -23,7 +23,7 @@
 #include "compiler/pipeline/Compile.h"
 #include "compiler/program/Inlining.h"
 #include "compiler/program/Program.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 #include "compiler/targets/cpu/machine/Machine.h"
 #include "compiler/targets/cpu/machine/MachineLimits.h"
 #include "compiler/training/ProgramForm.h"
@@ -285,7 +285,7 @@ private:
     DialectRegistry registry;
     graph::registerDialects(registry);
     registry.insert<program::ProgramDialect>();
-    targets::cpu::registerCodegenDialects(registry);
+    targets::registerDialects(registry);
     return registry;
   }
 

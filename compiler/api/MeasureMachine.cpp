@@ -17,6 +17,7 @@
 #include <memory>
 #include <unistd.h>
 
+using namespace tensmith::targets;
 using namespace tensmith::targets::cpu;
 
 namespace tensmith {
@@ -131,7 +132,7 @@ private:
     std::vector<KernelSource> sources;
     for (const Probe &probe : probes_)
       sources.push_back({"a probe of the machine", probe.text});
-    KernelCompilerOptions options;
+    CodeOptions options;
     auto compiled = compileKernels(sources, machine_, options);
     if (!compiled)
       return compiled.status();

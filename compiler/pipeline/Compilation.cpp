@@ -14,8 +14,6 @@
 #include "compiler/program/Segments.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/rewrite/ShareKernels.h"
-#include "compiler/targets/cpu/machine/KernelShape.h"
-#include "compiler/targets/cpu/machine/MachineLimits.h"
 #include "reference/Companion.h"
 
 #include "mlir/IR/Verifier.h"
@@ -28,8 +26,6 @@ using namespace mlir;
 
 namespace tensmith::pipeline {
 namespace {
-
-using targets::cpu::Machine;
 
 LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
   PassManager passes(function.getContext(), func::FuncOp::getOperationName());
@@ -83,19 +79,6 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
                    {"share-kernels", rewrite::shareKernels},
                    {"prove-sizes", rewrite::proveSizes}};
 
-/// What was measured of the machine, where it was; the module says by which limits it was made.
-void useLimits(Machine &machine, kernel::MachineShape &shape) {
-  auto limits = targets::cpu::keptLimits(machine);
-  auto figures = limits ? targets::cpu::costFigures(*limits, machine) : std::nullopt;
-  if (!figures)
-    return;
-  shape.nearBytesPerCycle = figures->nearBytesPerCycle;
-  shape.farBytesPerCycle = figures->farBytesPerCycle;
-  shape.memoryBytesPerCycle = figures->memoryBytesPerCycle;
-  shape.lastCacheBytes = figures->lastCacheBytes;
-  machine.limits = limits->identity();
-}
-
 } // namespace
 
 std::string pipelineText(const CompileOptions &options) {
@@ -107,13 +90,13 @@ std::string pipelineText(const CompileOptions &options) {
 }
 
 Result<modules::ModuleParts> Compilation::run() {
-  auto machine = targets::cpu::parseMachine(options_.target.empty() ? "host" : options_.target);
-  if (!machine.ok())
-    return machine.status();
+  auto target = targets::openTarget(options_.target.empty() ? "host" : options_.target);
+  if (!target.ok())
+    return target.status();
   if (Status status = checkBudget(options_); !status.ok())
     return status;
-  machine_ = *machine;
-  shape_ = targets::cpu::kernelShape(machine_);
+  target_ = std::move(*target);
+  shape_ = target_->shape();
   shape_.checksBounds = options_.checkBounds;
   if (Status status = readSchedules(); !status.ok())
     return status;
@@ -121,7 +104,6 @@ Result<modules::ModuleParts> Compilation::run() {
   if (!policy.ok())
     return policy.status();
   libraries_ = *policy;
-  useLimits(machine_, shape_);
   shape_.flushesBfloats = options_.precision == Precision::Bfloat &&
                           shape_.bfloatProducts >= kernel::BfloatProducts::Dot;
   if (Status status = dump_.makeFolder(); !status.ok())
@@ -350,7 +332,7 @@ Status Compilation::emitKernels() {
 size_t Compilation::addSource(kernel::EmittedKernel &emitted, graph::KernelOp op,
                               std::string label) {
   generated_.push_back(kernels_.size());
-  targets::cpu::KernelSource source{std::move(label), {}};
+  targets::KernelSource source{std::move(label), {}};
   llvm::raw_string_ostream stream(source.text);
   emitted.module->print(stream);
   sources_.push_back(std::move(source));
@@ -532,7 +514,7 @@ Status Compilation::compileKernels() {
       kernels_[number].symbol = kernels_[first].symbol;
     return {};
   }
-  targets::cpu::KernelCompilerOptions options;
+  targets::CodeOptions options;
   options.threads = options_.threads;
   // What is found in the cache goes through no stages.
   options.cacheFolder = options_.dumpFolder.empty() ? options_.cacheFolder : "";
@@ -541,7 +523,7 @@ Status Compilation::compileKernels() {
   options.progress = [&](int64_t done, int64_t total) {
     report("compiling kernels", double(done) / double(total));
   };
-  auto compiled = targets::cpu::compileKernels(sources_, machine_, options);
+  auto compiled = target_->compile(sources_, options);
   if (!compiled.ok())
     return compiled.status().within(options_.model);
   for (auto [number, symbol] : llvm::zip_equal(generated_, compiled->symbols)) {
@@ -564,7 +546,7 @@ Status Compilation::planMemory() {
   if (generateCode_ && options_.secondsOf)
     seconds = [&](graph::KernelOp op) -> Result<double> {
       report("measuring kernels", 0);
-      auto bytes = kernelModule(op, input, parts_.objects, machine_.triple);
+      auto bytes = kernelModule(op, input, parts_.objects, target_->triple());
       return bytes.ok() ? options_.secondsOf(*bytes) : Result<double>(bytes.status());
     };
   if (Status status = meetBudget(module_, options_, shape_, input, seconds); !status.ok())
@@ -583,12 +565,12 @@ vm::PlanInput Compilation::planInput() {
   input.recomputation = recomputation_;
   input.madeOf = options_.madeOf;
   input.unemitted = unemitted_;
-  input.triple = machine_.triple;
-  input.cpu = machine_.cpu;
-  input.limits = machine_.limits;
+  input.triple = target_->triple();
+  input.cpu = target_->cpu();
+  input.limits = target_->limits();
   input.schedules = schedules_.json();
   input.calibration = finding_;
-  input.features = machine_.codeFeatures(usesMatrixUnit_);
+  input.features = target_->codeFeatures(usesMatrixUnit_);
   input.device = options_.device;
   return input;
 }
@@ -599,7 +581,7 @@ Status Compilation::planExecution() {
   if (!plan_.ok())
     return plan_.status();
   addPlan(parts_, *plan_);
-  parts_.triple = machine_.triple;
+  parts_.triple = target_->triple();
   report("writing the module", 0);
   return {};
 }

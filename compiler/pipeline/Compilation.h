@@ -10,7 +10,7 @@
 #include "compiler/module/ModuleWriter.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Dump.h"
-#include "compiler/targets/cpu/codegen/KernelCompiler.h"
+#include "compiler/targets/Target.h"
 #include "compiler/vm/PlanBuilder.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -122,13 +122,13 @@ private:
   Dump dump_;
   mlir::func::FuncOp function_;                     // main
   llvm::SmallVector<mlir::func::FuncOp> functions_; // of graph operators
-  targets::cpu::Machine machine_;
+  std::unique_ptr<targets::Target> target_;
   kernel::MachineShape shape_;
   kernel::Schedules schedules_;
   libraries::Policy libraries_;
   std::map<std::string, Result<double>> measured_; // by library and text
   std::set<std::string> told_;                     // dialects that could not be measured
-  std::vector<targets::cpu::KernelSource> sources_;
+  std::vector<targets::KernelSource> sources_;
   std::vector<size_t> generated_; // of which kernel each source is
   std::vector<vm::KernelBinding> kernels_;
   std::map<size_t, std::vector<Emitted>> emitted_; // by hash

@@ -39,7 +39,7 @@ Status Dump::write(ModuleOp module, StringRef stage) {
                    [&](llvm::raw_ostream &file) { module->print(file, flags); });
 }
 
-Status Dump::write(const std::vector<targets::cpu::KernelSource> &kernels) {
+Status Dump::write(const std::vector<targets::KernelSource> &kernels) {
   if (folder_.empty())
     return {};
   for (auto [number, kernel] : llvm::enumerate(kernels))

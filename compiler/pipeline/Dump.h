@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/Status.h"
-#include "compiler/targets/cpu/codegen/KernelCompiler.h"
+#include "compiler/targets/Target.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -16,7 +16,7 @@ public:
   /// NN-stage.mlir
   Status write(mlir::ModuleOp module, llvm::StringRef stage);
   /// kernel-NNN.mlir for each kernel.
-  Status write(const std::vector<targets::cpu::KernelSource> &kernels);
+  Status write(const std::vector<targets::KernelSource> &kernels);
 
 private:
   Status writeFile(llvm::StringRef name, llvm::function_ref<void(llvm::raw_ostream &)> print);

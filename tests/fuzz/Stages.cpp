@@ -5,7 +5,7 @@
 #include "compiler/graph/Dialects.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/program/Program.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 #include "runtime/Verify.h"
 #include "tests/fuzz/ModuleParts.h"
 
@@ -45,7 +45,7 @@ MLIRContext &context() {
   DialectRegistry registry;
   graph::registerDialects(registry);
   registry.insert<program::ProgramDialect>();
-  targets::cpu::registerCodegenDialects(registry);
+  targets::registerDialects(registry);
   current = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   current->loadAllAvailableDialects();
   // Diagnostics are part of what is tested, but thousands a second are no use to anyone.

@@ -6,7 +6,7 @@
 // Beside output_0.pb stands tolerance_0.pb: how far the result moves when each of the operator's
 // roundings does (Evaluation.h).
 #include "compiler/graph/Dialects.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 #include "frontends/onnx/Export.h"
 #include "tests/random/Generator.h"
 
@@ -110,7 +110,7 @@ int main(int argc, char **argv) {
   CLI11_PARSE(app, argc, argv);
   mlir::DialectRegistry registry;
   graph::registerDialects(registry);
-  targets::cpu::registerCodegenDialects(registry);
+  targets::registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   for (const DrawnOperator &drawn : operatorsToDraw(&context)) {

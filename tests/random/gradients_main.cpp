@@ -6,7 +6,7 @@
 //   random-gradients --check loop.mlir    one graph; its inputs have random.seed and random.kind
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Gradient.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 #include "tests/random/Generator.h"
 #include "tests/random/Gradients.h"
 
@@ -130,7 +130,7 @@ int main(int argc, char **argv) {
   CLI11_PARSE(app, argc, argv);
   mlir::DialectRegistry registry;
   graph::registerDialects(registry);
-  tensmith::targets::cpu::registerCodegenDialects(registry);
+  tensmith::targets::registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   int wrong = settings.each ? checkOperators(context, settings) : 0;

@@ -12,7 +12,7 @@
 #include "compiler/graph/Conditions.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/kernel/SizeFamilies.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 
 #include "mlir/Parser/Parser.h"
 
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
   CLI11_PARSE(app, argc, argv);
   mlir::DialectRegistry registry;
   tensmith::graph::registerDialects(registry);
-  tensmith::targets::cpu::registerCodegenDialects(registry);
+  tensmith::targets::registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   replayed.device = options.device;

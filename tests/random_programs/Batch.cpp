@@ -3,7 +3,7 @@
 
 #include "compiler/graph/Dialects.h"
 #include "compiler/program/Program.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 #include "tests/random/SharedMemory.h"
 #include "tests/random_programs/Check.h"
 
@@ -76,7 +76,7 @@ private:
     mlir::DialectRegistry registry;
     graph::registerDialects(registry);
     registry.insert<program::ProgramDialect>();
-    targets::cpu::registerCodegenDialects(registry);
+    targets::registerDialects(registry);
     mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
     context.loadAllAvailableDialects();
     std::vector<uint64_t> seeds;

@@ -1,7 +1,7 @@
 // tensmith-lsp: an editor's language server; for programs of the language, or, with --graph, for
 // the graph's text, with all dialects that a dump of the compilation's stages may contain.
 #include "compiler/graph/Dialects.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 
 #include "mlir/IR/DialectRegistry.h"
 #include "mlir/Tools/mlir-lsp-server/MlirLspServerMain.h"
@@ -17,6 +17,6 @@ int main(int argc, char **argv) {
     argv[1] = argv[0], --argc, ++argv;
   mlir::DialectRegistry registry;
   tensmith::graph::registerDialects(registry);
-  tensmith::targets::cpu::registerCodegenDialects(registry);
+  tensmith::targets::registerDialects(registry);
   return mlir::failed(mlir::MlirLspServerMain(argc, argv, registry));
 }

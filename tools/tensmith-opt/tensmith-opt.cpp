@@ -8,7 +8,7 @@
 #include "compiler/program/Inlining.h"
 #include "compiler/program/Program.h"
 #include "compiler/rewrite/Rewrites.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 
 #include "mlir/Pass/Pass.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -32,7 +32,7 @@ public:
   llvm::StringRef getName() const override { return toRef(rewrite.name); }
   void getDependentDialects(mlir::DialectRegistry &registry) const override {
     graph::registerDialects(registry);
-    targets::cpu::registerCodegenDialects(registry);
+    targets::registerDialects(registry);
   }
 
   void runOnOperation() override {
@@ -137,7 +137,7 @@ private:
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   graph::registerDialects(registry);
-  targets::cpu::registerCodegenDialects(registry);
+  targets::registerDialects(registry);
   registry.insert<program::ProgramDialect>();
   for (const rewrite::Rewrite &rewrite : rewrite::rewrites())
     mlir::registerPass([&rewrite] { return std::make_unique<RewritePass>(rewrite); });

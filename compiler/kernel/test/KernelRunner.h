@@ -109,7 +109,7 @@ private:
   static mlir::DialectRegistry registry() {
     mlir::DialectRegistry registry;
     graph::registerDialects(registry);
-    targets::cpu::registerCodegenDialects(registry);
+    targets::registerDialects(registry);
     return registry;
   }
 
@@ -120,14 +120,14 @@ private:
     ASSERT_TRUE(mlir::succeeded(mlir::verify(*emitted->module)));
     summary_ = emitted->summary;
     sizes_ = emitted->sizes;
-    targets::cpu::KernelSource source{"test", {}};
+    targets::KernelSource source{"test", {}};
     llvm::raw_string_ostream stream(source.text);
     emitted->module->print(stream);
     if (const char *path = std::getenv("TENSMITH_TEST_DUMP")) {
       std::error_code error;
       llvm::raw_fd_ostream(path, error) << source.text;
     }
-    targets::cpu::KernelCompilerOptions options;
+    targets::CodeOptions options;
     options.cacheFolder.clear();
     if (const char *path = std::getenv("TENSMITH_TEST_DUMP_FOLDER"))
       options.dumpFolder = path;

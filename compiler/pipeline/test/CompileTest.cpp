@@ -2,7 +2,7 @@
 // there is no code for, and what is written beside the module.
 #include "compiler/pipeline/Compile.h"
 #include "compiler/graph/Dialects.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 #include "compiler/targets/cpu/test/KernelHarness.h"
 #include "runtime/Describe.h"
 #include "runtime/Module.h"
@@ -23,7 +23,7 @@ using targets::cpu::TemporaryFolder;
 Result<std::string> compile(const std::string &text, const CompileOptions &options = {}) {
   mlir::DialectRegistry registry;
   graph::registerDialects(registry);
-  targets::cpu::registerCodegenDialects(registry);
+  targets::registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);

@@ -3,7 +3,7 @@
 #include "compiler/libraries/Libraries.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/pipeline/Compile.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 #include "compiler/targets/cpu/test/KernelHarness.h"
 #include "runtime/LibraryAbi.h"
 #include "runtime/Module.h"
@@ -70,7 +70,7 @@ protected:
   std::vector<Call> calls(const CompileOptions &options, const char *graph = kGraph) {
     mlir::DialectRegistry registry;
     graph::registerDialects(registry);
-    targets::cpu::registerCodegenDialects(registry);
+    targets::registerDialects(registry);
     mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
     context.loadAllAvailableDialects();
     auto module = mlir::parseSourceString<mlir::ModuleOp>(graph, &context);
@@ -260,7 +260,7 @@ TEST_F(Libraries, WarnOfALibraryThatIsNotHere) {
 TEST_F(Libraries, NeedTheirLibraryWhenTheyRun) {
   mlir::DialectRegistry registry;
   graph::registerDialects(registry);
-  targets::cpu::registerCodegenDialects(registry);
+  targets::registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   auto graph = mlir::parseSourceString<mlir::ModuleOp>(kGraph, &context);

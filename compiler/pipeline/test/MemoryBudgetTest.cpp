@@ -1,7 +1,7 @@
 // What is computed again to keep to a budget goes by the kernels' times, where they are measured.
 #include "compiler/graph/Dialects.h"
 #include "compiler/pipeline/Compile.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 #include "runtime/Module.h"
 #include "runtime/plan_generated.h"
 
@@ -40,7 +40,7 @@ struct Compiled {
 Compiled compile(const CompileOptions &options) {
   mlir::DialectRegistry registry;
   graph::registerDialects(registry);
-  targets::cpu::registerCodegenDialects(registry);
+  targets::registerDialects(registry);
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   auto parsed = mlir::parseSourceString<mlir::ModuleOp>(kGraph, &context);

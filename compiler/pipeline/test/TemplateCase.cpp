@@ -5,7 +5,7 @@
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/pipeline/Compile.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 
 #include <cmath>
 #include <limits>
@@ -20,7 +20,7 @@ MLIRContext *sharedContext() {
   static MLIRContext *context = [] {
     DialectRegistry registry;
     graph::registerDialects(registry);
-    targets::cpu::registerCodegenDialects(registry);
+    targets::registerDialects(registry);
     auto *made = new MLIRContext(registry, MLIRContext::Threading::DISABLED);
     made->loadAllAvailableDialects();
     return made;

@@ -4,7 +4,7 @@
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/pipeline/Compile.h"
-#include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/Target.h"
 #include "compiler/targets/cpu/test/KernelHarness.h"
 
 #include "mlir/Parser/Parser.h"
@@ -36,7 +36,7 @@ protected:
   static mlir::DialectRegistry registry() {
     mlir::DialectRegistry registry;
     graph::registerDialects(registry);
-    targets::cpu::registerCodegenDialects(registry);
+    targets::registerDialects(registry);
     return registry;
   }
 

@@ -53,7 +53,7 @@ Hash128 keyOf(const KernelSource &source, const Machine &machine) {
 
 class Worker {
 public:
-  Worker(const Machine &machine, const KernelCompilerOptions &options)
+  Worker(const Machine &machine, const CodeOptions &options)
       : machine_(machine), options_(options) {}
 
   Result<std::string> compile(const Job &job) {
@@ -80,7 +80,7 @@ private:
   }
 
   const Machine &machine_;
-  const KernelCompilerOptions &options_;
+  const CodeOptions &options_;
   std::unique_ptr<MLIRContext> context_;
   int used_ = 0;
 };
@@ -88,7 +88,7 @@ private:
 /// The jobs of one call, worked on by several threads.
 class Compilation {
 public:
-  Compilation(std::vector<Job> &jobs, const Machine &machine, const KernelCompilerOptions &options)
+  Compilation(std::vector<Job> &jobs, const Machine &machine, const CodeOptions &options)
       : jobs_(jobs), machine_(machine), options_(options),
         cache_(options.cacheFolder, options.cacheLimitBytes, options.warn) {}
 
@@ -154,7 +154,7 @@ private:
 
   std::vector<Job> &jobs_;
   const Machine &machine_;
-  const KernelCompilerOptions &options_;
+  const CodeOptions &options_;
   cache::Store cache_;
   std::vector<Job *> order_;
   std::atomic<size_t> next_ = 0;
@@ -166,8 +166,7 @@ private:
 } // namespace
 
 Result<CompiledKernels> compileKernels(std::span<const KernelSource> sources,
-                                       const Machine &machine,
-                                       const KernelCompilerOptions &options) {
+                                       const Machine &machine, const CodeOptions &options) {
   CompiledKernels result;
   std::map<Hash128, const KernelSource *> distinct;
   for (const KernelSource &source : sources) {

@@ -33,7 +33,7 @@ struct Outcome {
 Outcome *outcomeOf(const TensmithCall *call) { return static_cast<Outcome *>(call->context); }
 
 Result<Outcome> run(const std::string &text, int64_t size) {
-  KernelCompilerOptions options;
+  CodeOptions options;
   options.cacheFolder.clear();
   KernelSource source{"bounds", text};
   auto kernels = compileKernels({&source, 1}, hostMachine(), options);

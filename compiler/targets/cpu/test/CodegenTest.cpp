@@ -13,7 +13,7 @@ template <typename To, typename From>
 std::vector<To> runElementwise(const std::string &from, const std::string &to,
                                const std::string &code, const std::vector<From> &input,
                                const Machine &machine = hostMachine()) {
-  KernelCompilerOptions options;
+  CodeOptions options;
   options.cacheFolder.clear();
   KernelSource source{"test", elementwise(from, to, code)};
   auto kernels = compileKernels({&source, 1}, machine, options);
@@ -187,7 +187,7 @@ TEST(Codegen, MaskedVectorsStopAtTheEnd) {
     llvm.intr.masked.store %e, %out, %mask {alignment = 4 : i32} : vector<8xf32>, vector<8xi1> into !llvm.ptr
     return
   })");
-  KernelCompilerOptions options;
+  CodeOptions options;
   options.cacheFolder.clear();
   KernelSource source{"masked", text};
   auto kernels = compileKernels({&source, 1}, hostMachine(), options);
@@ -256,7 +256,7 @@ std::string matmul(bool dynamic) {
 
 TEST(Codegen, StructuredCodeOnMemrefs) {
   for (bool dynamic : {false, true}) {
-    KernelCompilerOptions options;
+    CodeOptions options;
     options.cacheFolder.clear();
     KernelSource source{"matmul", matmul(dynamic)};
     auto kernels = compileKernels({&source, 1}, hostMachine(), options);
@@ -476,7 +476,7 @@ TEST(Codegen, StructuredVectors) {
     vector.store %g, %c[%8, %8] : memref<?x?xf32>, vector<4xf32>)");
   ASSERT_NE(text.find("vector.gather"), std::string::npos);
   ASSERT_TRUE(compileText(text, *parseMachine("skylake-avx512")).ok());
-  KernelCompilerOptions options;
+  CodeOptions options;
   options.cacheFolder.clear();
   KernelSource source{"vectors", text};
   auto kernels = compileKernels({&source, 1}, hostMachine(), options);

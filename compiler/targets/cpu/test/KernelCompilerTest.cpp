@@ -18,7 +18,7 @@ const std::string kSquare = elementwise("f32", "f32", "%y = arith.mulf %x, %x : 
 
 TEST(KernelCompiler, EqualKernelsAreCompiledOnceAndCached) {
   TemporaryFolder folder;
-  KernelCompilerOptions options;
+  CodeOptions options;
   options.cacheFolder = folder.path();
   int64_t reports = 0, total = 0;
   options.progress = [&](int64_t done, int64_t of) { reports = done, total = of; };
@@ -52,7 +52,7 @@ TEST(KernelCompiler, EqualKernelsAreCompiledOnceAndCached) {
 // Hosts differ in their caches, also from one container to the next: what kernels take from those
 // is in their text.
 TEST(KernelCompiler, CachesOfTheMachineDoNotChangeTheKey) {
-  KernelCompilerOptions options;
+  CodeOptions options;
   options.cacheFolder.clear();
   std::vector<KernelSource> sources = {{"a", kDouble}};
   Machine machine = hostMachine(), larger = machine;
@@ -64,7 +64,7 @@ TEST(KernelCompiler, CachesOfTheMachineDoNotChangeTheKey) {
 }
 
 TEST(KernelCompiler, NamesTheKernelThatFails) {
-  KernelCompilerOptions options;
+  CodeOptions options;
   options.cacheFolder.clear();
   std::vector<KernelSource> sources = {{"good", kDouble}, {"node 'broken'", "this is no module"}};
   auto result = compileKernels(sources, hostMachine(), options);

@@ -146,7 +146,7 @@ TEST(Probes, CompileForEveryMachine) {
 TEST(Probes, CopyTheFirstHalf) {
   Machine machine = hostMachine();
   KernelSource source{"copy", copyProbe(machine).text};
-  KernelCompilerOptions options;
+  CodeOptions options;
   options.cacheFolder.clear();
   auto kernels = compileKernels({&source, 1}, machine, options);
   ASSERT_TRUE(kernels.ok()) << kernels.status().message();

@@ -26,7 +26,7 @@ std::string readFile(const std::string &path) {
 class ModuleWriterTest : public testing::Test {
 protected:
   void SetUp() override {
-    KernelCompilerOptions options;
+    CodeOptions options;
     options.cacheFolder.clear();
     KernelSource source{"double", elementwise("f32", "f32", "%y = arith.addf %x, %x : f32")};
     auto kernels = compileKernels({&source, 1}, hostMachine(), options);
@@ -208,7 +208,7 @@ TEST_F(ModuleWriterTest, SeveralThreadsCompileAndLink) {
   std::atomic<int> failures = 0;
   for (int number = 0; number < 4; ++number)
     threads.emplace_back([&, number] {
-      KernelCompilerOptions options;
+      CodeOptions options;
       options.cacheFolder.clear();
       options.threads = 2;
       std::vector<KernelSource> sources;

@@ -1,0 +1,53 @@
+// The machine's description, its measured limits and its code generation, put together; see
+// CpuTarget.h.
+#include "compiler/targets/cpu/CpuTarget.h"
+
+#include "compiler/targets/cpu/codegen/KernelCompiler.h"
+#include "compiler/targets/cpu/machine/KernelShape.h"
+#include "compiler/targets/cpu/machine/MachineLimits.h"
+
+namespace tensmith::targets::cpu {
+namespace {
+
+class CpuTarget : public Target {
+public:
+  explicit CpuTarget(Machine machine)
+      : machine_(std::move(machine)), shape_(kernelShape(machine_)) {
+    auto limits = keptLimits(machine_);
+    auto figures = limits ? costFigures(*limits, machine_) : std::nullopt;
+    if (!figures)
+      return;
+    shape_.nearBytesPerCycle = figures->nearBytesPerCycle;
+    shape_.farBytesPerCycle = figures->farBytesPerCycle;
+    shape_.memoryBytesPerCycle = figures->memoryBytesPerCycle;
+    shape_.lastCacheBytes = figures->lastCacheBytes;
+    machine_.limits = limits->identity();
+  }
+
+  const kernel::MachineShape &shape() const override { return shape_; }
+  const std::string &triple() const override { return machine_.triple; }
+  const std::string &cpu() const override { return machine_.cpu; }
+  const std::string &limits() const override { return machine_.limits; }
+  std::vector<std::string> codeFeatures(bool usesMatrixUnit) const override {
+    return machine_.codeFeatures(usesMatrixUnit);
+  }
+  Result<CompiledKernels> compile(std::span<const KernelSource> sources,
+                                  const CodeOptions &options) const override {
+    return compileKernels(sources, machine_, options);
+  }
+
+private:
+  Machine machine_;
+  kernel::MachineShape shape_;
+};
+
+} // namespace
+
+Result<std::unique_ptr<Target>> openCpu(std::string_view name) {
+  auto machine = parseMachine(name);
+  if (!machine.ok())
+    return machine.status();
+  return std::unique_ptr<Target>(std::make_unique<CpuTarget>(std::move(*machine)));
+}
+
+} // namespace tensmith::targets::cpu
