@@ -150,6 +150,11 @@ AffineExpr nestedQuotients(AffineExpr expression, llvm::function_ref<bool(Affine
   return expression;
 }
 
+bool isQuotient(AffineExpr expression) {
+  return expression.getKind() == AffineExprKind::FloorDiv ||
+         expression.getKind() == AffineExprKind::CeilDiv;
+}
+
 /// times * symbol + constant.
 struct Linear {
   AffineExpr symbol;
@@ -218,6 +223,13 @@ AffineExpr SizeFacts::normal(AffineExpr expression) const {
     expression = next;
   }
   return shapes.simplify(expression);
+}
+
+AffineExpr SizeFacts::settled(AffineExpr expression) const {
+  AffineExpr size = normal(expression);
+  if (quotients_.empty())
+    return size;
+  return ShapeContext(size.getContext()).simplify(size.replace(quotients_));
 }
 
 std::optional<int64_t> SizeFacts::leastProduct(AffineExpr a, AffineExpr b) const {
@@ -353,7 +365,7 @@ void SizeFacts::assumeParts(AffineExpr a, AffineExpr b) {
 }
 
 std::optional<bool> SizeFacts::decideEqual(AffineExpr a, AffineExpr b) const {
-  AffineExpr difference = divided(normal(a - b));
+  AffineExpr difference = divided(settled(a - b));
   if (auto constant = constantOf(difference))
     return *constant == 0;
   auto low = least(difference), high = most(difference);
@@ -395,13 +407,17 @@ std::optional<bool> SizeFacts::decide(Relation relation, AffineExpr a, AffineExp
     if (equal == false && isOne == false && otherIsOne == false)
       return false;
   }
-  AffineExpr x = normal(a), y = normal(b);
-  for (const Condition &known : known_)
-    if (!known.unlessZero && implies(known.relation, relation) &&
-        ((known.a == x && known.b == y) ||
-         ((relation != Relation::EqualOrOne || known.relation == Relation::Equal) && known.a == y &&
-          known.b == x)))
+  AffineExpr x = settled(a), y = settled(b);
+  for (const Condition &known : known_) {
+    if (known.unlessZero || !implies(known.relation, relation))
+      continue;
+    // Sizes may have been settled after it was known.
+    AffineExpr ka = quotients_.empty() ? known.a : settled(known.a);
+    AffineExpr kb = quotients_.empty() ? known.b : settled(known.b);
+    bool eitherWay = relation != Relation::EqualOrOne || known.relation == Relation::Equal;
+    if ((ka == x && kb == y) || (eitherWay && ka == y && kb == x))
       return true;
+  }
   bool isEqual = relation == Relation::EqualOrOne && decideEqual(y, one) == false;
   if ((relation == Relation::EqualOrOne && isPartOf(x, y)) ||
       ((relation == Relation::Broadcast || isEqual) && areBroadcast(x, y)))
@@ -465,6 +481,10 @@ void SizeFacts::assume(const Condition &condition) {
       equals_[b] = known.a;
     else if (a && isFree(a, known.b))
       equals_[a] = known.b;
+    else if (constantOf(known.a) && isQuotient(known.b))
+      quotients_[known.b] = known.a;
+    else if (constantOf(known.b) && isQuotient(known.a))
+      quotients_[known.a] = known.b;
     for (auto [whole, product] : {std::pair(a, known.b), std::pair(b, known.a)})
       if (auto number = whole ? multipleOf(whole, product) : std::nullopt)
         multiples_[whole] = partOf(whole) * *number;

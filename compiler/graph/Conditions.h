@@ -49,6 +49,8 @@ public:
   bool knowsEquals() const { return !equals_.empty(); }
 
 private:
+  /// The normal expression with numbers in the place of quotients that are known to be them.
+  mlir::AffineExpr settled(mlir::AffineExpr expression) const;
   std::optional<int64_t> least(mlir::AffineExpr expression) const;
   std::optional<int64_t> most(mlir::AffineExpr expression) const;
   std::optional<int64_t> leastProduct(mlir::AffineExpr a, mlir::AffineExpr b) const;
@@ -61,6 +63,9 @@ private:
   void assumeParts(mlir::AffineExpr a, mlir::AffineExpr b);
 
   llvm::DenseMap<mlir::AffineExpr, mlir::AffineExpr> equals_; // symbols to what they are equal to
+  /// Quotients to the numbers that they are equal to: for proofs alone, since in types a size stays
+  /// what its operator makes of its operands'.
+  llvm::DenseMap<mlir::AffineExpr, mlir::AffineExpr> quotients_;
   llvm::DenseMap<mlir::AffineExpr, mlir::AffineExpr> multiples_; // symbols to 2 * half of them
   llvm::DenseMap<mlir::AffineExpr, int64_t> least_;              // of symbols
   llvm::DenseSet<mlir::AffineExpr> sizes_;

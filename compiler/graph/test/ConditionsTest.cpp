@@ -120,6 +120,20 @@ TEST_F(SizeFactsOf, AMultipleIsItsPartsTogether) {
   EXPECT_EQ(facts.normal(n), n); // types keep their sizes
 }
 
+// Breaks where the width of a head, which is half of a size, is checked to be that of a constant.
+TEST_F(SizeFactsOf, AQuotientMayBeANumber) {
+  AffineExpr half = n.floorDiv(2);
+  facts.assume({Relation::EqualOrOne, m, half, ""});
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, m, number(16)), std::nullopt);
+  facts.assume({Relation::Equal, number(16), half, ""});
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, m, number(16)), true);
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, m, half), true);
+  EXPECT_EQ(facts.decide(Relation::Equal, half + 1, number(17)), true);
+  EXPECT_EQ(facts.decide(Relation::Equal, half, number(15)), false);
+  EXPECT_EQ(facts.decide(Relation::Equal, n, number(32)), std::nullopt);
+  EXPECT_EQ(facts.normal(half), half); // types keep their sizes
+}
+
 // Breaks where operators are merged that broadcast one after the other.
 TEST_F(SizeFactsOf, PartsOfABroadcastGoTogether) {
   AffineExpr k = shapes.symbol(StringAttr::get(&context, "k"));
