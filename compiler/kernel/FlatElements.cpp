@@ -39,8 +39,11 @@ bool FlatElements::areKnown(Value value, Value like, Value given) {
   seen.insert(value);
   for (size_t next = 0; next < seen.size(); ++next) {
     Operation *op = seen[next].getDefiningOp();
-    if (seen[next] == given)
+    if (seen[next] == given) {
+      if (!isWhole(given, like)) // it is broadcast
+        return false;
       continue;
+    }
     if (!isWhole(seen[next], like)) { // a constant, or one element in memory
       if (!isScalar(seen[next]) || (op && !isa<graph::ConstantOp>(op)))
         return false;

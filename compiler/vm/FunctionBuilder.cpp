@@ -526,7 +526,8 @@ Value FunctionBuilder::operandToOverwrite(graph::KernelOp op) {
     if (lastUse(root) != op || lifetimes_[lifetimeOf_[root]].last > positions_[op] ||
         llvm::count_if(op.getInputs(), alias) != 1)
       continue;
-    if (isReadInPlace(argument, result))
+    if (isReadInPlace(argument, result) &&
+        isStoredBehindReads(argument, cast<OpResult>(op.getResult(0))))
       return operand;
   }
   return {};

@@ -37,8 +37,10 @@ bool addsInto(graph::KernelOp kernel, Value argument) {
          scatter->getOperand(0) == argument && argument.hasOneUse() && kernel.getNumResults() == 1;
 }
 
-/// Whether the kernel has nothing of the operand but the elements at the places that it writes.
-bool writesOver(graph::KernelOp kernel, OpOperand &use, RankedTensorType type) {
+/// Whether the kernel has nothing of the operand but the elements at the places at which it writes
+/// that result.
+bool writesOver(graph::KernelOp kernel, OpOperand &use, OpResult result) {
+  auto type = cast<RankedTensorType>(result.getType());
   if (use.getOwner() != kernel || llvm::count(kernel.getInputs(), use.get()) != 1)
     return false;
   // Loops compute the elements of all results at a place before they store any.
@@ -47,8 +49,9 @@ bool writesOver(graph::KernelOp kernel, OpOperand &use, RankedTensorType type) {
   Value argument = kernel.getBody().front().getArgument(use.getOperandNumber());
   if (addsInto(kernel, argument))
     return true;
-  return argument.getType() == type && llvm::all_of(kernel.getResultTypes(), [&](Type result) {
-           return isReadInPlace(argument, cast<RankedTensorType>(result));
+  return argument.getType() == type && isStoredBehindReads(argument, result) &&
+         llvm::all_of(kernel.getResultTypes(), [&](Type each) {
+           return isReadInPlace(argument, cast<RankedTensorType>(each));
          });
 }
 
@@ -113,6 +116,27 @@ bool isReadInPlace(Value argument, RankedTensorType result) {
   return true;
 }
 
+bool isStoredBehindReads(Value argument, OpResult result) {
+  llvm::SmallPtrSet<Value, 8> seen;
+  SmallVector<Value> values{argument};
+  bool isForOthers = false;
+  while (!values.empty()) {
+    Value value = values.pop_back_val();
+    for (OpOperand &use : value.getUses()) {
+      if (isa<graph::YieldOp>(use.getOwner())) {
+        if (use.getOperandNumber() == result.getResultNumber())
+          return true;
+        isForOthers = true;
+      } else if (isa<graph::Elementwise>(use.getOwner())) {
+        for (Value made : use.getOwner()->getResults())
+          if (seen.insert(made).second)
+            values.push_back(made);
+      }
+    }
+  }
+  return !isForOthers;
+}
+
 bool isUpdateInPlace(BlockArgument argument, Value result) {
   auto kernel = result.getDefiningOp<graph::KernelOp>();
   auto type = dyn_cast<RankedTensorType>(argument.getType());
@@ -124,7 +148,7 @@ bool isUpdateInPlace(BlockArgument argument, Value result) {
       Operation *here = argument.getOwner()->findAncestorOpInBlock(*use.getOwner());
       if (passesOn(use) || !here || (here != kernel && !here->isBeforeInBlock(kernel)))
         return false;
-      if (here == kernel && (++within > 1 || !writesOver(kernel, use, type)))
+      if (here == kernel && (++within > 1 || !writesOver(kernel, use, cast<OpResult>(result))))
         return false;
     }
   return true;

@@ -14,6 +14,11 @@ namespace tensmith::vm {
 /// Whether all that a kernel computes from the argument is element-wise at the result's shape.
 bool isReadInPlace(mlir::Value argument, mlir::RankedTensorType result);
 
+/// Of an argument that is read in place by a kernel of several results: whether the elements that
+/// are stored over it are made of it, or none is that is made of its elements one by one. Code
+/// generation takes buffers for distinct, and may move a read behind a store that doesn't need it.
+bool isStoredBehindReads(mlir::Value argument, mlir::OpResult result);
+
 /// Whether the kernel that computes the result of a function may write it over the argument, which
 /// is read in place, or not any more.
 bool isUpdateInPlace(mlir::BlockArgument argument, mlir::Value result);
