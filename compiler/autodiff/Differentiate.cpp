@@ -3,6 +3,7 @@
 
 #include "compiler/autodiff/Forward.h"
 #include "compiler/autodiff/Procedures.h"
+#include "compiler/graph/DeadCode.h"
 #include "compiler/graph/States.h"
 #include "compiler/program/Defunctionalization.h"
 #include "compiler/program/PartialEvaluation.h"
@@ -245,20 +246,8 @@ private:
       return status;
     Operation *scope = function_->getParentOfType<ModuleOp>();
     removeStandIns(scope ? scope : function_.getOperation());
-    removeDead(block());
+    graph::eraseDead(function_);
     return {};
-  }
-
-  static void removeDead(Block &block) {
-    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block))) {
-      if (isOpTriviallyDead(&op)) {
-        op.erase();
-        continue;
-      }
-      for (Region &region : op.getRegions())
-        for (Block &inner : region)
-          removeDead(inner);
-    }
   }
 
   static Status taken(const std::string &argument) {

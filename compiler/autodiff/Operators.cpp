@@ -49,6 +49,48 @@ void eraseBetween(Operation *op, Operation *after) {
     after->getPrevNode()->erase();
 }
 
+/// Sizes by the names that they had, and what they are called now: in the types of all values.
+class NewNames {
+public:
+  explicit NewNames(graph::ShapeContext &shapes) : shapes_(shapes) {}
+
+  void add(Type before, Type now) {
+    auto old = dyn_cast<RankedTensorType>(before), made = dyn_cast<RankedTensorType>(now);
+    if (!old || !made || old.getRank() != made.getRank())
+      return;
+    for (auto [name, size] : llvm::zip_equal(shapes_.dims(old), shapes_.dims(made)))
+      if (isa<AffineSymbolExpr>(name) && name != size)
+        names_[name] = size;
+  }
+
+  void give(Operation *scope) {
+    if (names_.empty())
+      return;
+    scope->walk([&](Operation *op) {
+      for (Value result : op->getResults())
+        give(result);
+      for (Region &region : op->getRegions())
+        for (Block &block : region)
+          for (BlockArgument argument : block.getArguments())
+            give(argument);
+    });
+  }
+
+private:
+  void give(Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    if (!type || !type.getEncoding())
+      return;
+    auto dims = shapes_.dims(type);
+    for (AffineExpr &size : dims)
+      size = shapes_.simplify(size.replace(names_));
+    value.setType(shapes_.tensorType(type.getElementType(), dims));
+  }
+
+  graph::ShapeContext &shapes_;
+  llvm::DenseMap<AffineExpr, AffineExpr> names_;
+};
+
 /// What comes behind stays what it was: `after` is the first of it.
 LogicalResult expand(const graph::GradientCode &code, Operation *op, Activity &activity) {
   Operation *after = op->getNextNode();
@@ -69,11 +111,14 @@ LogicalResult expand(const graph::GradientCode &code, Operation *op, Activity &a
   keepsValue |= llvm::any_of(op->getUses(), [&](OpOperand &use) { return !isOutside(use); });
   OpBuilder::InsertionGuard guard(code.builder);
   code.builder.setInsertionPoint(after);
+  NewNames names(code.graph.shapes);
   for (auto [result, value] : llvm::zip(op->getResults(), values)) {
     if (result.use_empty())
       continue;
     // A size that the result alone tells has another name now.
     bool isOwn = program::withoutLocalSizes(result.getType()) != result.getType();
+    if (isOwn)
+      names.add(result.getType(), value.getType());
     Value typed = isOwn ? value : withType(code, value, result.getType());
     if (!typed)
       return failure();
@@ -82,6 +127,7 @@ LogicalResult expand(const graph::GradientCode &code, Operation *op, Activity &a
       return isOutside(use) && !(keepsValue && use.getOwner() == by.getDefiningOp());
     });
   }
+  names.give(op->getParentOfType<func::FuncOp>());
   Operation *first = op->getNextNode();
   if (keepsValue)
     activity.keepForValue(op);

@@ -209,6 +209,8 @@ private:
     }
     if (auto check = dyn_cast<CheckOp>(op))
       return runCheck(check);
+    if (isa<KeepSizesOp>(op))
+      return {};
     if (isa<NoneOp>(op)) {
       results.emplace_back();
       return {};

@@ -113,6 +113,11 @@ def Graph_CheckOp : Op<Graph_Dialect, "check", [MemoryEffects<[MemWrite]>]> {
   let assemblyFormat = "attr-dict";
   let hasVerifier = 1;
 }
+def Graph_KeepSizesOp : Op<Graph_Dialect, "keep_sizes", [MemoryEffects<[MemWrite]>]> {
+  let summary = "keeps a value for its sizes, by which those of others are told, though nothing reads its elements";
+  let arguments = (ins AnyType:$x);
+  let assemblyFormat = "$x attr-dict `:` type($x)";
+}
 def Graph_KernelOp : Op<Graph_Dialect, "kernel", [Pure, IsolatedFromAbove, SingleBlockImplicitTerminator<"YieldOp">]> {
   let summary = "a region that becomes one kernel: its block's arguments are the operands";
   let description = [{

@@ -125,7 +125,7 @@ Status FunctionBuilder::addChecks(graph::KernelOp op) {
 }
 
 Status FunctionBuilder::addInstruction(Operation *op) {
-  if (isa<graph::ConstantOp, graph::NoneOp>(op))
+  if (isa<graph::ConstantOp, graph::NoneOp, graph::KeepSizesOp>(op))
     return {};
   if (auto check = dyn_cast<graph::CheckOp>(op)) {
     // Where its size is that of a value which is computed no more, nobody reads anything by it.

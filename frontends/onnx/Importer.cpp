@@ -2,6 +2,7 @@
 #include "frontends/onnx/Importer.h"
 
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/DeadCode.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/States.h"
 #include "frontends/onnx/Ranks.h"
@@ -477,14 +478,6 @@ LogicalResult Importer::keepTensors(func::FuncOp function, const Scope &scope) {
   return success();
 }
 
-/// What shape computations and unused weights left behind.
-static void eraseDeadOperations(Operation *root) {
-  root->walk<WalkOrder::PostOrder, mlir::ReverseIterator>([](Operation *op) {
-    if (isOpTriviallyDead(op))
-      op->erase();
-  });
-}
-
 Status Importer::checkOpsets() {
   opsets_ = opsetsOf(model->proto.opset_import());
   for (const auto &[domain, version] : opsets_) {
@@ -530,7 +523,7 @@ Status Importer::importMain(ModuleOp module) {
   for (auto &region : retired_)
     region->dropAllReferences();
   retired_.clear();
-  eraseDeadOperations(function);
+  graph::eraseDead(function); // what shape computations and unused weights left behind
   if (failed(verify(module)))
     return {StatusCode::Internal, "the imported module is inconsistent: " + message};
   return {};
