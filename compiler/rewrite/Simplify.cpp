@@ -29,6 +29,19 @@ Value transposed(PatternRewriter &rewriter, Location location, Value x,
 
 namespace {
 
+/// The type of the tensor with its dimensions in that order; null where its rank is open.
+Type transposedType(Type type, ArrayRef<int64_t> permutation) {
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  if (!ranked || ranked.getRank() != int64_t(permutation.size()))
+    return {};
+  graph::ShapeContext shapes(type.getContext());
+  auto dims = shapes.dims(ranked);
+  SmallVector<AffineExpr> moved;
+  for (int64_t dim : permutation)
+    moved.push_back(dims[dim]);
+  return shapes.tensorType(ranked.getElementType(), moved);
+}
+
 /// transpose(transpose(x, p), q)  ->  transpose(x, p after q)
 struct TransposeOfTranspose : OpRewritePattern<graph::TransposeOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -39,10 +52,9 @@ struct TransposeOfTranspose : OpRewritePattern<graph::TransposeOp> {
     SmallVector<int64_t> permutation;
     for (int64_t dim : op.getPermutation())
       permutation.push_back(inner.getPermutation()[dim]);
-    Value result = transposed(rewriter, op.getLoc(), inner.getX(), permutation);
-    if (result.getType() != op.getType())
+    if (transposedType(inner.getX().getType(), permutation) != op.getType())
       return rewriter.notifyMatchFailure(op, "types say different things");
-    rewriter.replaceOp(op, result);
+    rewriter.replaceOp(op, transposed(rewriter, op.getLoc(), inner.getX(), permutation));
     return success();
   }
 };
@@ -72,14 +84,12 @@ struct TransposeOfProduct : OpRewritePattern<graph::TransposeOp> {
         int64_t(left.getPermutation().size()) != result.getRank() ||
         !isa<FloatType>(result.getElementType()))
       return rewriter.notifyMatchFailure(op, "the left operand is not turned");
-    graph::ShapeContext shapes(op.getContext());
-    graph::GraphBuilder graph(rewriter, shapes, product.getLoc());
-    Value turned = graph.transpose(product.getB(), op.getPermutation());
-    Value made = graph::GraphBuilder::first(graph.create("graph.matmul", {turned, left.getX()}));
-    if (!made || made.getType() != op.getType())
-      return rewriter.notifyMatchFailure(op, "types say different things");
+    Value turned =
+        transposed(rewriter, product.getLoc(), product.getB(), op.getPermutation());
+    auto made = rewriter.create<graph::MatMulOp>(product.getLoc(), op.getType(), turned,
+                                                 left.getX());
     if (product->hasAttr(graph::kKeepsPrecision))
-      graph::keepPrecision(made.getDefiningOp());
+      graph::keepPrecision(made);
     rewriter.replaceOp(op, made);
     return success();
   }
