@@ -41,7 +41,8 @@ public:
       for (Value result : op->getResults())
         if (isNeeded(op, result))
           return OpBuilder(op->getBlock(), std::next(op->getIterator()))
-              .create<KeepSizesOp>(op->getLoc(), result), void();
+                     .create<KeepSizesOp>(op->getLoc(), result),
+                 void();
       op->erase();
     });
   }
@@ -53,9 +54,8 @@ private:
     for (Type type : op->getOperandTypes())
       symbolsOf(type, /*wholes=*/true, [&](StringAttr name) { before.insert(name); });
     bool isNeeded = false;
-    symbolsOf(result.getType(), /*wholes=*/true, [&](StringAttr name) {
-      isNeeded |= !before.contains(name) && isLeft(name, op);
-    });
+    symbolsOf(result.getType(), /*wholes=*/true,
+              [&](StringAttr name) { isNeeded |= !before.contains(name) && isLeft(name, op); });
     return isNeeded;
   }
 

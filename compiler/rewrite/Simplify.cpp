@@ -84,10 +84,9 @@ struct TransposeOfProduct : OpRewritePattern<graph::TransposeOp> {
         int64_t(left.getPermutation().size()) != result.getRank() ||
         !isa<FloatType>(result.getElementType()))
       return rewriter.notifyMatchFailure(op, "the left operand is not turned");
-    Value turned =
-        transposed(rewriter, product.getLoc(), product.getB(), op.getPermutation());
-    auto made = rewriter.create<graph::MatMulOp>(product.getLoc(), op.getType(), turned,
-                                                 left.getX());
+    Value turned = transposed(rewriter, product.getLoc(), product.getB(), op.getPermutation());
+    auto made =
+        rewriter.create<graph::MatMulOp>(product.getLoc(), op.getType(), turned, left.getX());
     if (product->hasAttr(graph::kKeepsPrecision))
       graph::keepPrecision(made);
     rewriter.replaceOp(op, made);

@@ -20,7 +20,21 @@ LogicalResult gemm(NodeImport &n) {
   b = n.intAttr("transB") ? n.transpose(b, {1, 0}) : b;
   Value product = scaled(n, n.matmul(a, b), n.floatAttr("alpha", 1));
   double beta = n.floatAttr("beta", 1);
-  return n.give({c && beta != 0 ? n.add(product, scaled(n, c, beta)) : product});
+  if (!c || beta == 0)
+    return n.give({product});
+  // c is broadcast to the product, and not the product to c.
+  auto fits = [&] {
+    auto own = n.dims(c), all = n.dims(product);
+    return own.size() <= all.size() &&
+           llvm::all_of(llvm::zip(llvm::reverse(own), llvm::reverse(all)), [&](auto sizes) {
+             return NodeImport::known(std::get<0>(sizes)) == 1 ||
+                    n.graph.shapes.equal(std::get<0>(sizes), std::get<1>(sizes));
+           });
+  };
+  Value addend = scaled(n, c, beta);
+  if (n.isRanked(c) && !fits())
+    addend = n.broadcast(addend, n.dims(product));
+  return n.give({n.add(product, addend)});
 }
 
 LogicalResult einsum(NodeImport &n) {

@@ -47,6 +47,9 @@ int compile(const Settings &settings) {
   std::string out = settings.out;
   if (out.empty())
     out = std::filesystem::path(settings.model).filename().replace_extension(".so");
+  std::error_code none;
+  if (std::filesystem::equivalent(settings.model, out, none))
+    fail(out, "is the model itself; give another --output");
   auto start = std::chrono::steady_clock::now();
   compileModel(settings.model, settings.compile, out);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
