@@ -180,3 +180,9 @@ def test_output_name_stays_in_the_folder(tmp_path):
 def test_a_precision_of_training_alone(tmp_path, model):
     assert "{fast,exact,bf16}" in tensmith("compile", "--help").stdout
     assert "f16 not in {fast,exact,bf16}" in refused("compile", model, "-o", tmp_path / "m.so", "--precision", "f16", status=2)
+
+
+def test_a_module_is_not_written_over_its_model(model):
+    before = model.read_bytes()
+    assert "is the model itself" in refused("compile", model, "-o", model)
+    assert model.read_bytes() == before
