@@ -115,6 +115,7 @@ LogicalResult transformingFrames(const GradientCode &code, Operation *op,
 std::span<const NamedGradientRule> creationGradients() {
   static const NamedGradientRule kRules[] = {
       {"constant", kUnread},
+      {"keep_sizes", kUnread},
       {"none", kUnread},
       {"range", kNoGradient},
       {"iota", kUnread},

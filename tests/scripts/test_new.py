@@ -138,7 +138,7 @@ def test_pass_is_built_and_its_test_fails_until_it_is_done(tree):
 def test_target_stands_at_its_places(tree):
     changed = made(tree, "target", "riscv")
     folder = "compiler/targets/riscv"
-    assert changed == {"compiler/CMakeLists.txt", f"{folder}/CMakeLists.txt", f"{folder}/Target.h",
+    assert changed == {"compiler/targets/CMakeLists.txt", f"{folder}/CMakeLists.txt", f"{folder}/Target.h",
                        f"{folder}/Target.cpp", f"{folder}/test/TargetTest.cpp"}
     assert_passes_check(tree, changed)
     assert_compiles(tree, f"{folder}/Target.cpp")
