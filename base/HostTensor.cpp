@@ -31,12 +31,12 @@ void preferHugePages(void *block, size_t bytes) {
     madvise(reinterpret_cast<void *>(begin), end - begin, MADV_HUGEPAGE);
 }
 
-/// Blocks of this size and more are the kernel's own. The C library does the same until one has
-/// been freed; from then on it cuts blocks of that size out of its heap, where the holes that they
-/// leave stay.
+/// Blocks of this size and more are the system's own, which it takes back when they are freed. The
+/// C library does the same until one has been freed; from then on it cuts blocks of that size out
+/// of its heap, where the holes that they leave stay.
 constexpr size_t kLeastMapped = 128 << 10;
 
-/// Zeroed memory, which the kernel hands out without touching it, and what frees it; null where
+/// Zeroed memory, which the system hands out without touching it, and what frees it; null where
 /// there is none.
 std::shared_ptr<const void> zeroedBlock(size_t bytes, std::shared_ptr<Charge> charge) {
   if (bytes < kLeastMapped) {

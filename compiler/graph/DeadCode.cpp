@@ -38,12 +38,11 @@ public:
     function_->walk<WalkOrder::PostOrder, mlir::ReverseIterator>([&](Operation *op) {
       if (!isOpTriviallyDead(op))
         return;
-      for (Value result : op->getResults())
-        if (isNeeded(op, result))
-          return OpBuilder(op->getBlock(), std::next(op->getIterator()))
-                     .create<KeepSizesOp>(op->getLoc(), result),
-                 void();
-      op->erase();
+      auto needed = llvm::find_if(op->getResults(), [&](Value x) { return isNeeded(op, x); });
+      if (needed == op->getResults().end())
+        return op->erase();
+      OpBuilder(op->getBlock(), std::next(op->getIterator()))
+          .create<KeepSizesOp>(op->getLoc(), *needed);
     });
   }
 

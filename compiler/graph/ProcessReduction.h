@@ -9,7 +9,7 @@
 
 namespace tensmith::graph {
 
-/// libtensmith_mpi.so, as kernels of the kind "call.mpi" (kernel/Operators.h).
+/// libtensmith_mpi.so, as kernels of the kind "call.mpi" (libraries/Libraries.h).
 inline constexpr llvm::StringLiteral kProcesses = "mpi";
 
 } // namespace tensmith::graph

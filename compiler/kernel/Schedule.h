@@ -23,7 +23,8 @@
 namespace tensmith::kernel {
 
 struct Schedule {
-  /// Who does the operator (Operators.h): the number of a name in libraries::libraryNames().
+  /// Who does the operator (libraries/Libraries.h): the number of a name in
+  /// libraries::libraryNames().
   std::optional<int64_t> library;
   /// Of a convolution: outputs of a Winograd tile along a dimension; 0: none, the direct product.
   std::optional<int64_t> winogradOutputs;

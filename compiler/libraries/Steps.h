@@ -1,4 +1,4 @@
-// What follows an operator, in the steps that libraries do with it; see Operators.h.
+// What follows an operator, in the steps that libraries do with it; see Libraries.h.
 #pragma once
 
 #include "compiler/libraries/Libraries.h"

@@ -40,7 +40,7 @@ public:
     options.foldedBytes = foldedBytes;
     options.fuse = fuse;
     options.precision = precision;
-    auto policy = libraries::parsePolicy(operators);
+    auto policy = libraries::parsePolicy(libraries);
     if (!policy.ok()) {
       getOperation().emitError(policy.status().message());
       return signalPassFailure();
@@ -60,7 +60,7 @@ private:
                               llvm::cl::desc("Largest constant that folding may make")};
   Option<bool> fuse{*this, "fuse", llvm::cl::init(true),
                     llvm::cl::desc("Off: every operator is a kernel of its own")};
-  Option<std::string> operators{*this, "by", llvm::cl::init("generated"),
+  Option<std::string> libraries{*this, "by", llvm::cl::init("generated"),
                                 llvm::cl::desc("Who does operators: onednn,openblas")};
   Option<Precision> precision{
       *this, "precision", llvm::cl::init(Precision::Fast), llvm::cl::desc("What may be rounded"),

@@ -33,18 +33,9 @@ struct Outcome {
 Outcome *outcomeOf(const TensmithCall *call) { return static_cast<Outcome *>(call->context); }
 
 Result<Outcome> run(const std::string &text, int64_t size) {
-  CodeOptions options;
-  options.cacheFolder.clear();
-  KernelSource source{"bounds", text};
-  auto kernels = compileKernels({&source, 1}, hostMachine(), options);
-  if (!kernels.ok())
-    return kernels.status();
-  TemporaryFolder folder;
-  modules::ModuleParts parts;
-  parts.objects = kernels->objects;
-  if (Status status = modules::writeModule(parts, folder.path() + "/m.so"); !status.ok())
-    return status;
-  LoadedModule module(folder.path() + "/m.so");
+  auto kernel = LoadedKernel::of(text);
+  if (!kernel.ok())
+    return kernel.status();
   std::vector<float> x = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
   Outcome outcome{{}, {}, std::vector<float>(16, -1)};
   TensmithServices services{};
@@ -57,7 +48,7 @@ Result<Outcome> run(const std::string &text, int64_t size) {
   };
   void *operands[] = {x.data(), outcome.results.data()};
   TensmithCall call{operands, &size, &services, &outcome};
-  module.kernel(kernels->symbols[0])(&call);
+  (*kernel)->entry()(&call);
   return outcome;
 }
 

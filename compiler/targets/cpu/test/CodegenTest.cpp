@@ -13,26 +13,14 @@ template <typename To, typename From>
 std::vector<To> runElementwise(const std::string &from, const std::string &to,
                                const std::string &code, const std::vector<From> &input,
                                const Machine &machine = hostMachine()) {
-  CodeOptions options;
-  options.cacheFolder.clear();
-  KernelSource source{"test", elementwise(from, to, code)};
-  auto kernels = compileKernels({&source, 1}, machine, options);
-  EXPECT_TRUE(kernels.ok()) << kernels.status().message();
-  if (!kernels)
+  auto kernel = LoadedKernel::of(elementwise(from, to, code), machine);
+  EXPECT_TRUE(kernel.ok()) << kernel.status().message();
+  if (!kernel)
     return {};
-  TemporaryFolder folder;
-  modules::ModuleParts parts;
-  parts.objects = kernels->objects;
-  Status status = modules::writeModule(parts, folder.path() + "/m.so");
-  EXPECT_TRUE(status.ok()) << status.message();
-  LoadedModule module(folder.path() + "/m.so");
-  TensmithKernel kernel = module.kernel(kernels->symbols[0]);
-  EXPECT_NE(kernel, nullptr);
   std::vector<To> output(input.size());
-  if (kernel)
-    EXPECT_EQ(callKernel(kernel, {const_cast<From *>(input.data()), output.data()},
-                         {int64_t(input.size())}),
-              0);
+  EXPECT_EQ(callKernel((*kernel)->entry(), {const_cast<From *>(input.data()), output.data()},
+                       {int64_t(input.size())}),
+            0);
   return output;
 }
 
@@ -187,18 +175,10 @@ TEST(Codegen, MaskedVectorsStopAtTheEnd) {
     llvm.intr.masked.store %e, %out, %mask {alignment = 4 : i32} : vector<8xf32>, vector<8xi1> into !llvm.ptr
     return
   })");
-  CodeOptions options;
-  options.cacheFolder.clear();
-  KernelSource source{"masked", text};
-  auto kernels = compileKernels({&source, 1}, hostMachine(), options);
-  ASSERT_TRUE(kernels.ok()) << kernels.status().message();
-  TemporaryFolder folder;
-  modules::ModuleParts parts;
-  parts.objects = kernels->objects;
-  ASSERT_TRUE(modules::writeModule(parts, folder.path() + "/m.so").ok());
-  LoadedModule module(folder.path() + "/m.so");
+  auto kernel = LoadedKernel::of(text);
+  ASSERT_TRUE(kernel.ok()) << kernel.status().message();
   std::vector<float> x = {0, 1, 2, 3, 4, 5, 6, 7}, y(8, -1);
-  callKernel(module.kernel(kernels->symbols[0]), {x.data(), y.data()}, {5});
+  callKernel((*kernel)->entry(), {x.data(), y.data()}, {5});
   for (int i = 0; i < 8; ++i)
     EXPECT_NEAR(y[size_t(i)], i < 5 ? std::exp(float(i)) : -1, i < 5 ? 1e-4 : 0) << i;
 }
@@ -256,20 +236,12 @@ std::string matmul(bool dynamic) {
 
 TEST(Codegen, StructuredCodeOnMemrefs) {
   for (bool dynamic : {false, true}) {
-    CodeOptions options;
-    options.cacheFolder.clear();
-    KernelSource source{"matmul", matmul(dynamic)};
-    auto kernels = compileKernels({&source, 1}, hostMachine(), options);
-    ASSERT_TRUE(kernels.ok()) << kernels.status().message();
-    TemporaryFolder folder;
-    modules::ModuleParts parts;
-    parts.objects = kernels->objects;
-    ASSERT_TRUE(modules::writeModule(parts, folder.path() + "/m.so").ok());
-    LoadedModule module(folder.path() + "/m.so");
+    auto kernel = LoadedKernel::of(matmul(dynamic));
+    ASSERT_TRUE(kernel.ok()) << kernel.status().message();
     std::vector<float> a(576), b(576), c(576);
     for (size_t i = 0; i < 576; ++i)
       a[i] = float(i % 7), b[i] = float(i % 5);
-    callKernel(module.kernel(kernels->symbols[0]), {a.data(), b.data(), c.data()}, {});
+    callKernel((*kernel)->entry(), {a.data(), b.data(), c.data()}, {});
     for (size_t row = 0; row < 24; ++row)
       for (size_t column = 0; column < 24; ++column) {
         float sum = 0;
@@ -476,20 +448,12 @@ TEST(Codegen, StructuredVectors) {
     vector.store %g, %c[%8, %8] : memref<?x?xf32>, vector<4xf32>)");
   ASSERT_NE(text.find("vector.gather"), std::string::npos);
   ASSERT_TRUE(compileText(text, *parseMachine("skylake-avx512")).ok());
-  CodeOptions options;
-  options.cacheFolder.clear();
-  KernelSource source{"vectors", text};
-  auto kernels = compileKernels({&source, 1}, hostMachine(), options);
-  ASSERT_TRUE(kernels.ok()) << kernels.status().message();
-  TemporaryFolder folder;
-  modules::ModuleParts parts;
-  parts.objects = kernels->objects;
-  ASSERT_TRUE(modules::writeModule(parts, folder.path() + "/m.so").ok());
-  LoadedModule module(folder.path() + "/m.so");
+  auto kernel = LoadedKernel::of(text);
+  ASSERT_TRUE(kernel.ok()) << kernel.status().message();
   std::vector<float> a(576), b(576), c(576, -1);
   for (size_t i = 0; i < 576; ++i)
     a[i] = float(i % 11);
-  callKernel(module.kernel(kernels->symbols[0]), {a.data(), b.data(), c.data()}, {});
+  callKernel((*kernel)->entry(), {a.data(), b.data(), c.data()}, {});
   auto at = [&](size_t row, size_t column) { return a[row * 24 + column]; };
   constexpr size_t gathered[] = {3, 1, 2, 0};
   float largest = 0, sums[4] = {};

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <dlfcn.h>
 #include <filesystem>
+#include <memory>
 #include <unistd.h>
 
 namespace tensmith::targets::cpu {
@@ -125,6 +126,39 @@ public:
 
 private:
   void *handle_;
+};
+
+/// A kernel's text, compiled without a cache, linked and loaded.
+class LoadedKernel {
+public:
+  static Result<std::unique_ptr<LoadedKernel>> of(const std::string &text,
+                                                  const Machine &machine = hostMachine()) {
+    CodeOptions options;
+    options.cacheFolder.clear();
+    KernelSource source{"test", text};
+    auto kernels = compileKernels({&source, 1}, machine, options);
+    if (!kernels.ok())
+      return kernels.status();
+    std::unique_ptr<LoadedKernel> loaded(new LoadedKernel);
+    modules::ModuleParts parts;
+    parts.objects = kernels->objects;
+    std::string path = loaded->folder_.path() + "/m.so";
+    if (Status status = modules::writeModule(parts, path); !status.ok())
+      return status;
+    loaded->module_ = std::make_unique<LoadedModule>(path);
+    loaded->entry_ = loaded->module_->kernel(kernels->symbols[0]);
+    return loaded->entry_ ? Result(std::move(loaded))
+                          : Status(StatusCode::Internal, "the module can't be loaded");
+  }
+
+  TensmithKernel entry() const { return entry_; }
+
+private:
+  LoadedKernel() = default;
+
+  TemporaryFolder folder_;
+  std::unique_ptr<LoadedModule> module_;
+  TensmithKernel entry_ = nullptr;
 };
 
 /// Calls with services that run everything in one range on this thread.

@@ -145,18 +145,9 @@ TEST(Probes, CompileForEveryMachine) {
 
 TEST(Probes, CopyTheFirstHalf) {
   Machine machine = hostMachine();
-  KernelSource source{"copy", copyProbe(machine).text};
-  CodeOptions options;
-  options.cacheFolder.clear();
-  auto kernels = compileKernels({&source, 1}, machine, options);
-  ASSERT_TRUE(kernels.ok()) << kernels.status().message();
-  TemporaryFolder folder;
-  modules::ModuleParts parts;
-  parts.objects = kernels->objects;
-  ASSERT_TRUE(modules::writeModule(parts, folder.path() + "/m.so").ok());
-  LoadedModule module(folder.path() + "/m.so");
-  TensmithKernel kernel = module.kernel(kernels->symbols[0]);
-  ASSERT_NE(kernel, nullptr);
+  auto loaded = LoadedKernel::of(copyProbe(machine).text, machine);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  TensmithKernel kernel = (*loaded)->entry();
   constexpr int64_t kBytes = 4096;
   alignas(64) static unsigned char buffer[2 * kBytes];
   std::iota(std::begin(buffer), std::end(buffer), 0);
