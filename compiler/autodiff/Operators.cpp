@@ -68,23 +68,17 @@ public:
       return;
     scope->walk([&](Operation *op) {
       for (Value result : op->getResults())
-        give(result);
+        result.setType(now(result.getType()));
       for (Region &region : op->getRegions())
         for (Block &block : region)
           for (BlockArgument argument : block.getArguments())
-            give(argument);
+            argument.setType(now(argument.getType()));
     });
   }
 
 private:
-  void give(Value value) {
-    auto type = dyn_cast<RankedTensorType>(value.getType());
-    if (!type || !type.getEncoding())
-      return;
-    auto dims = shapes_.dims(type);
-    for (AffineExpr &size : dims)
-      size = shapes_.simplify(size.replace(names_));
-    value.setType(shapes_.tensorType(type.getElementType(), dims));
+  Type now(Type type) {
+    return shapes_.withSizes(type, [&](AffineExpr size) { return size.replace(names_); });
   }
 
   graph::ShapeContext &shapes_;

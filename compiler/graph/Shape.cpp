@@ -339,6 +339,13 @@ SmallVector<AffineExpr> ShapeContext::dims(Type tensor) {
   return result;
 }
 
+Type ShapeContext::withSizes(Type type, llvm::function_ref<AffineExpr(AffineExpr)> of) {
+  auto ranked = dyn_cast<RankedTensorType>(type);
+  if (!ranked || !ranked.getEncoding())
+    return type;
+  return tensorType(ranked.getElementType(), llvm::map_to_vector(dims(ranked), of));
+}
+
 RankedTensorType ShapeContext::tensorType(Type element, ArrayRef<AffineExpr> dims) {
   SmallVector<int64_t> shape;
   SmallVector<AffineExpr> expressions;

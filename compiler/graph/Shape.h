@@ -50,6 +50,9 @@ public:
   /// The type with those dimensions: constants static, the rest `?` with an encoding.
   mlir::RankedTensorType tensorType(mlir::Type element, llvm::ArrayRef<mlir::AffineExpr> dims);
 
+  /// The type with what `of` makes of each of its dimensions; a type of no open size as it is.
+  mlir::Type withSizes(mlir::Type type, llvm::function_ref<mlir::AffineExpr(mlir::AffineExpr)> of);
+
   /// Whether both are the same size for every value of the symbols.
   bool equal(mlir::AffineExpr a, mlir::AffineExpr b) const;
   /// The size that both have after NumPy's broadcasting; nothing where they can't agree. Where only

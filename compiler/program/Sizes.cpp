@@ -223,10 +223,7 @@ private:
     };
     if (!type || llvm::none_of(symbolsOf(type), isSolved))
       return;
-    SmallVector<AffineExpr> dims = shapes_.dims(type);
-    for (AffineExpr &dim : dims)
-      dim = inSolved(dim);
-    value.setType(shapes_.tensorType(type.getElementType(), dims));
+    value.setType(shapes_.withSizes(type, [&](AffineExpr size) { return inSolved(size); }));
   }
 
   func::FuncOp segment_;

@@ -98,13 +98,7 @@ private:
   }
 
   Type unified(Type type) {
-    auto ranked = dyn_cast<RankedTensorType>(type);
-    if (!ranked || !ranked.getEncoding())
-      return type;
-    auto dims = shapes_.dims(ranked);
-    for (AffineExpr &dim : dims)
-      dim = facts_.normal(dim);
-    return shapes_.tensorType(ranked.getElementType(), dims);
+    return shapes_.withSizes(type, [&](AffineExpr size) { return facts_.normal(size); });
   }
 
   /// Whether there is a view already, whose type the walk has changed.
@@ -189,8 +183,7 @@ private:
       changed_.insert(value);
   }
 
-  void give(Value value, ArrayRef<AffineExpr> dims) {
-    Type type = shapes_.tensorType(getElementTypeOrSelf(value.getType()), dims);
+  void give(Value value, Type type) {
     if (type == value.getType())
       return;
     value.setType(type);
@@ -217,13 +210,8 @@ private:
   /// Of the types in an operator, its regions' too.
   void rename(Operation *op) {
     auto rename = [&](Value value) {
-      auto ranked = dyn_cast<RankedTensorType>(value.getType());
-      if (!ranked || !ranked.getEncoding())
-        return;
-      auto dims = shapes_.dims(ranked);
-      for (AffineExpr &size : dims)
-        size = size.replace(renamed_);
-      give(value, dims);
+      give(value, shapes_.withSizes(value.getType(),
+                                    [&](AffineExpr size) { return size.replace(renamed_); }));
     };
     op->walk([&](Operation *inner) {
       llvm::for_each(inner->getResults(), rename);
@@ -251,7 +239,7 @@ private:
           renamed_[size] = better;
           size = better;
         }
-      give(result, dims);
+      give(result, shapes_.tensorType(own.getElementType(), dims));
     }
   }
 
