@@ -4,8 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <fstream>
 #include <limits>
+#include <unistd.h>
+#include <vector>
 
 // Where it is used, AddressSanitizer must let an allocation fail: a test below asks for too much.
 extern "C" __attribute__((used, visibility("default"))) const char *__asan_default_options() {
@@ -57,6 +61,27 @@ TEST(HostTensor, StartsAsZerosOnACacheLine) {
     for (int64_t i = 0; i < tensor.bytes(); ++i)
       EXPECT_EQ(tensor.data()[i], std::byte(0));
   }
+}
+
+// Breaks if large ones are cut out of the C library's heap, which keeps what lies before others.
+TEST(HostTensor, LargeOnesGiveTheirMemoryBack) {
+  constexpr int64_t kMany = 64, kElements = 256 << 10;
+  auto resident = [] {
+    long all = 0, pages = 0;
+    std::ifstream("/proc/self/statm") >> all >> pages;
+    return int64_t(pages) * sysconf(_SC_PAGESIZE);
+  };
+  { HostTensor first(DataType::F32, {kElements}); } // from then on it would
+  std::vector<HostTensor> large, small;
+  int64_t before = resident();
+  for (int64_t i = 0; i < kMany; ++i) {
+    std::ranges::fill(large.emplace_back(DataType::F32, Shape{kElements}).as<float>(), 1.0f);
+    small.emplace_back(DataType::F32, Shape{1000});
+  }
+  int64_t bytes = kMany * kElements * int64_t(sizeof(float));
+  EXPECT_GT(resident(), before + bytes / 2);
+  large.clear();
+  EXPECT_LT(resident(), before + bytes / 2);
 }
 
 TEST(HostTensor, WantOfMemoryIsNoCrash) {

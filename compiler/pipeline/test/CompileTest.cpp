@@ -1,6 +1,8 @@
 // Whole compilations: graphs so deep or so entangled that walking them naively never ends, what
 // there is no code for, and what is written beside the module.
 #include "compiler/pipeline/Compile.h"
+#include "base/FileMapping.h"
+#include "compiler/graph/Constants.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/targets/Target.h"
 #include "compiler/targets/cpu/test/KernelHarness.h"
@@ -11,16 +13,20 @@
 #include "mlir/Parser/Parser.h"
 
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace tensmith::pipeline {
 namespace {
 
 using targets::cpu::TemporaryFolder;
 
-Result<std::string> compile(const std::string &text, const CompileOptions &options = {}) {
+/// `change` is done to the module before it is compiled.
+Result<std::string> compile(const std::string &text, const CompileOptions &options = {},
+                            llvm::function_ref<void(mlir::ModuleOp)> change = {}) {
   mlir::DialectRegistry registry;
   graph::registerDialects(registry);
   targets::registerDialects(registry);
@@ -30,6 +36,8 @@ Result<std::string> compile(const std::string &text, const CompileOptions &optio
   EXPECT_TRUE(module) << text.substr(0, 2000);
   if (!module)
     return Status(StatusCode::InvalidModel, "no text");
+  if (change)
+    change(*module);
   return compileToBytes(*module, options);
 }
 
@@ -204,6 +212,49 @@ TEST(Compile, ACacheThatCannotBeWrittenIsWarnedOf) {
   EXPECT_TRUE(compile(kSmall, options).ok());
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_NE(warnings[0].find(options.cacheFolder), std::string::npos) << warnings[0];
+}
+
+/// Of the process, that are backed by files.
+int64_t residentBytesOfFiles() {
+  long all = 0, resident = 0, shared = 0;
+  std::ifstream("/proc/self/statm") >> all >> resident >> shared;
+  return int64_t(shared) * sysconf(_SC_PAGESIZE);
+}
+
+// Breaks if the model's file stays in memory, beside the weights that were packed from it, while
+// code is generated.
+TEST(Compile, LetsGoOfTheFileOncePacked) {
+  constexpr int64_t kSide = 4096, kBytes = kSide * kSide * 4;
+  TemporaryFolder folder;
+  std::string path = folder.path() + "/weights";
+  std::ofstream(path) << std::string(kBytes, '\1');
+  int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  auto mapped = mapDescriptor(file, kBytes, path);
+  close(file);
+  ASSERT_TRUE(mapped.ok()) << mapped.status().message();
+
+  int64_t packed = 0, generating = 0;
+  CompileOptions options;
+  options.cacheFolder.clear();
+  options.progress = [&](std::string_view stage, double) {
+    if (stage == "emitting kernels")
+      packed = residentBytesOfFiles();
+    else if (stage == "compiling kernels")
+      generating = residentBytesOfFiles();
+  };
+  std::string type = "tensor<4096x4096xf32>", rows = "tensor<8x4096xf32>";
+  std::string body = "%w = graph.constant {value = dense<0.0> : " + type + "} : () -> " + type +
+                     "\n%y = graph.matmul %x, %w : (" + rows + ", " + type + ") -> " + rows + "\n";
+  auto readFromFile = [&](mlir::ModuleOp module) {
+    HostTensor weights(DataType::F32, {kSide, kSide}, mapped->bytes.data(), mapped->owner);
+    module.walk([&](graph::ConstantOp constant) {
+      constant.setValueAttr(graph::elementsAttr(module.getContext(), weights));
+    });
+  };
+  auto bytes = compile(function("%x: " + rows, body, "%y", rows), options, readFromFile);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  EXPECT_GT(packed, kBytes);
+  EXPECT_LT(generating, packed - kBytes / 2);
 }
 
 } // namespace
