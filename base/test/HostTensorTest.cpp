@@ -71,7 +71,9 @@ TEST(HostTensor, LargeOnesGiveTheirMemoryBack) {
     std::ifstream("/proc/self/statm") >> all >> pages;
     return int64_t(pages) * sysconf(_SC_PAGESIZE);
   };
-  { HostTensor first(DataType::F32, {kElements}); } // from then on it would
+  {
+    HostTensor first(DataType::F32, {kElements});
+  } // from then on it would
   std::vector<HostTensor> large, small;
   int64_t before = resident();
   for (int64_t i = 0; i < kMany; ++i) {
