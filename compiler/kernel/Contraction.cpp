@@ -91,17 +91,18 @@ Packed matchConvPanels(graph::ConvOp conv) {
   return unpackedFrom(through<graph::ReshapeOp>(split));
 }
 
-/// Whether a machine that multiplies pairs of i16 can take them.
-bool isPair(Type left, Type right) {
-  return left.isSignlessInteger(16) && (right.isSignlessInteger(16) || right.isSignlessInteger(8));
+/// What the right operand's elements are when they are multiplied: bytes beside i16 are widened as
+/// they are loaded.
+Type multipliedRight(Type left, Type right) {
+  return left.isSignlessInteger(16) && right.isSignlessInteger(8) ? left : right;
 }
 
 /// Whether products of such elements may be added up by so many.
 bool isStep(int64_t step, Value left, Value panels, RankedTensorType result) {
   Type a = getElementTypeOrSelf(left.getType()), b = getElementTypeOrSelf(panels.getType());
   bool sums = result.getElementType().isSignlessInteger(32);
-  bool pairs = isPair(a, b);
-  bool bytes = a.isUnsignedInteger(8) && b.isSignlessInteger(8);
+  bool pairs = a.isSignlessInteger(16) && multipliedRight(a, b) == a;
+  bool bytes = a.isInteger(8) && b.isSignlessInteger(8);
   bool bfloats = a.isBF16() && b.isBF16() &&
                  (result.getElementType().isF32() || result.getElementType().isBF16());
   return step == 1 || (sums && step == 2 && pairs) || (sums && step == 4 && bytes) ||
@@ -232,15 +233,23 @@ Value storedRight(Operation *root) {
 
 Value storedLeft(Operation *root) { return storedOperand(root->getOperand(0)); }
 
+const Intrinsic *productsOf(const Contraction &contraction, const MachineShape &machine) {
+  Type left = getElementTypeOrSelf(contraction.left.getType());
+  Type right = getElementTypeOrSelf(contraction.panels.getType());
+  return contraction.step == 1
+             ? nullptr
+             : machine.products(left, multipliedRight(left, right), contraction.accumulator);
+}
+
+const Intrinsic *tileProductsOf(const Contraction &contraction, const MachineShape &machine) {
+  return machine.tileProducts(getElementTypeOrSelf(contraction.left.getType()),
+                              getElementTypeOrSelf(contraction.panels.getType()),
+                              contraction.accumulator);
+}
+
 int64_t stepOf(const MachineShape &machine, Type left, Type right, Type accumulator) {
-  if (left.isBF16() && right.isBF16() && accumulator.isF32())
-    return machine.bfloatProducts == BfloatProducts::None ? 1 : 2;
-  if (!accumulator.isInteger(32))
-    return 1;
-  bool bytes = left.isUnsignedInteger(8) && right.isSignlessInteger(8);
-  if (bytes && machine.byteProducts != ByteProducts::None)
-    return 4;
-  return isPair(left, right) ? machine.integerStep : 1;
+  const Intrinsic *products = machine.products(left, multipliedRight(left, right), accumulator);
+  return products ? products->depth : 1;
 }
 
 int64_t stepOf(const MachineShape &machine, Operation *root) {
@@ -250,11 +259,11 @@ int64_t stepOf(const MachineShape &machine, Operation *root) {
 }
 
 double bfloatRate(const MachineShape &machine) {
-  // Of the matrix unit's sixteen what caches let it have.
-  constexpr double kTiles = 6, kDot = 2;
-  return machine.bfloatProducts == BfloatProducts::Tiles ? kTiles
-         : machine.bfloatProducts == BfloatProducts::Dot ? kDot
-                                                         : 1;
+  constexpr Number kOperand = Number::BF16, kSum = Number::F32;
+  const Intrinsic *products = machine.tileProducts(kOperand, kOperand, kSum);
+  if (!products)
+    products = machine.products(kOperand, kOperand, kSum);
+  return products ? std::max(products->rate, 1.0) : 1;
 }
 
 int64_t productsOfTile(int64_t step) {
@@ -263,11 +272,11 @@ int64_t productsOfTile(int64_t step) {
 
 bool suitsMatrixUnit(const MachineShape &machine, Operation *root) {
   constexpr int64_t kFewRows = 4; // take as long as sixteen
-  int64_t step = stepOf(machine, root);
-  bool floats = getElementTypeOrSelf(storedLeft(root).getType()).isBF16();
-  bool hasUnit = floats ? step == 2 && machine.bfloatProducts == BfloatProducts::Tiles
-                        : step == 4 && machine.byteProducts == ByteProducts::Tiles;
-  if (!hasUnit || matchScores(root))
+  const Intrinsic *products = machine.tileProducts(
+      getElementTypeOrSelf(storedLeft(root).getType()),
+      getElementTypeOrSelf(storedRight(root).getType()),
+      graph::kernelElementType(getElementTypeOrSelf(root->getResult(0).getType())));
+  if (!products || matchScores(root))
     return false;
   auto result = cast<RankedTensorType>(root->getResult(0).getType());
   auto right = cast<RankedTensorType>(root->getOperand(1).getType());

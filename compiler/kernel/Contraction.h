@@ -84,6 +84,10 @@ mlir::Operation *onlyBehind(mlir::Value value, llvm::function_ref<bool(mlir::Ope
 llvm::SetVector<mlir::Operation *> dependentOn(mlir::Operation *source,
                                                const llvm::SetVector<mlir::Operation *> &operators);
 
+/// The instruction that adds up its products, several at once; null: they are added one by one.
+const Intrinsic *productsOf(const Contraction &contraction, const MachineShape &machine);
+/// The same of a matrix unit.
+const Intrinsic *tileProductsOf(const Contraction &contraction, const MachineShape &machine);
 /// How many products are added up at once where operands have these elements.
 int64_t stepOf(const MachineShape &machine, mlir::Type left, mlir::Type right,
                mlir::Type accumulator);

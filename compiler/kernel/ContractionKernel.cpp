@@ -18,8 +18,8 @@ namespace {
 /// register on the way, which a tile that fills all of few leaves none for: one would be spilled in
 /// every step.
 int64_t tileRows(const Contraction &contraction, const MachineShape &machine) {
-  bool bytes = contraction.step == 4 && machine.byteProducts >= ByteProducts::Vnni;
-  bool fused = isa<FloatType>(contraction.accumulator) || bytes;
+  const Intrinsic *products = productsOf(contraction, machine);
+  bool fused = products ? products->addsToSum : isa<FloatType>(contraction.accumulator);
   constexpr int64_t kFewRegisters = 16;
   return fused || machine.vectorRegisters > kFewRegisters ? kTileRows : kTileRows - 1;
 }

@@ -85,7 +85,10 @@ bool takesPairsOfGroups(graph::ConvOp conv, const MachineShape &machine) {
     return is(getElementTypeOrSelf(storedLeft(conv).getType())) &&
            is(getElementTypeOrSelf(storedRight(conv).getType()));
   };
-  return machine.bfloatProducts == BfloatProducts::Dot && fitsSmallGroups(conv) &&
+  constexpr Number kOperand = Number::BF16, kSum = Number::F32;
+  const Intrinsic *products = machine.products(kOperand, kOperand, kSum);
+  return products && products->rate > 1 && !machine.tileProducts(kOperand, kOperand, kSum) &&
+         fitsSmallGroups(conv) &&
          cast<RankedTensorType>(conv.getW().getType()).getDimSize(1) >= kLeastInputs &&
          (isStored([](Type type) { return type.isF32(); }) ||
           isStored([](Type type) { return type.isBF16(); }));

@@ -3,7 +3,6 @@
 
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/KernelFrame.h"
-#include "compiler/kernel/PairProducts.h"
 #include "compiler/kernel/WindowElement.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -49,7 +48,7 @@ DepthwiseTile::DepthwiseTile(ElementEmitter &emitter, graph::ConvOp root,
       finish_(std::move(finish)), vectors_(vectors),
       step_(hasSmallGroups(root) ? stepOf(machine, root) : 1),
       inputs_(cast<RankedTensorType>(root.getW().getType()).getDimSize(1) / step_),
-      bfloatProducts_(machine.bfloatProducts),
+      products_(machine.products(Number::BF16, Number::BF16, Number::F32)),
       weights_(hasSmallGroups(root) ? matchSmallGroupPanels(root) : matchDepthwiseTaps(root)),
       prefetches_(hasSmallGroups(root) && isBeyond(root, machine.l2Bytes / 2)),
       accumulator_(graph::kernelElementType(getElementTypeOrSelf(root.getType()))),
@@ -230,7 +229,7 @@ void DepthwiseTile::emitLine(const Line &line, Value channel, int64_t vectors, i
         Value &sum = sums[row * vectors + v];
         sum = step_ == 1
                   ? emitMultiplyAdd(math_.builder, math_.location, x, false, w, false, sum)
-                  : emitPairProducts(math_.builder, math_.location, bfloatProducts_, x, w, sum);
+                  : products_->emit(math_.builder, math_.location, x, w, sum);
       }
     }
 }

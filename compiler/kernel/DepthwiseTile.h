@@ -96,7 +96,7 @@ private:
   ImageRows image_;
   Finish finish_;
   int64_t vectors_, step_, inputs_; // inputs: of a group, each of `step_` channels
-  BfloatProducts bfloatProducts_;
+  const Intrinsic *products_; // of pairs of bf16
   mlir::Value weights_; // taps, or panels of small groups
   bool prefetches_;     // the image comes from beyond the second-level cache
   mlir::Type accumulator_;

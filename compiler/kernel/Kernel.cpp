@@ -122,6 +122,43 @@ bool isWholeRecurrence(graph::KernelOp kernel, graph::LoopOp loop) {
 
 } // namespace
 
+/// The first of the machine's that are tiles or not, and of which it holds.
+static const Intrinsic *find(const MachineShape &machine, bool tiles,
+                             llvm::function_ref<bool(const Intrinsic &)> holds) {
+  const auto *found = llvm::find_if(machine.intrinsics, [&](const Intrinsic *one) {
+    return (one->rows > 1) == tiles && holds(*one);
+  });
+  return found == machine.intrinsics.end() ? nullptr : *found;
+}
+
+static auto ofNumbers(Number left, Number right, Number sum) {
+  return [=](const Intrinsic &one) {
+    return one.left == left && one.right == right && one.sum == sum;
+  };
+}
+
+static auto ofTypes(Type left, Type right, Type sum) {
+  return [=](const Intrinsic &one) {
+    return isNumber(left, one.left) && isNumber(right, one.right) && isNumber(sum, one.sum);
+  };
+}
+
+const Intrinsic *MachineShape::products(Type left, Type right, Type sum) const {
+  return find(*this, false, ofTypes(left, right, sum));
+}
+
+const Intrinsic *MachineShape::products(Number left, Number right, Number sum) const {
+  return find(*this, false, ofNumbers(left, right, sum));
+}
+
+const Intrinsic *MachineShape::tileProducts(Type left, Type right, Type sum) const {
+  return find(*this, true, ofTypes(left, right, sum));
+}
+
+const Intrinsic *MachineShape::tileProducts(Number left, Number right, Number sum) const {
+  return find(*this, true, ofNumbers(left, right, sum));
+}
+
 int64_t panelWidth(const MachineShape &machine, int64_t accumulatorBytes, const Schedule &asked) {
   int64_t vectors = machine.vectorRegisters >= kManyRegisters ? 4 : 2;
   return asked.panelVectors.value_or(vectors) * machine.lanes(accumulatorBytes);

@@ -12,6 +12,7 @@
 
 #include "base/Status.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/kernel/Intrinsic.h"
 #include "compiler/kernel/Schedule.h"
 #include "compiler/kernel/Work.h"
 
@@ -19,17 +20,6 @@
 #include "mlir/IR/OwningOpRef.h"
 
 namespace tensmith::kernel {
-
-/// How bytes, unsigned by signed, are multiplied and added up by four: not at all, in i32 as any
-/// machine can, by one instruction (vpdpbusd), or, where their sizes suit it, by a matrix unit
-/// (AMX's tdpbusd; MatrixTile.h), else by that instruction.
-enum class ByteProducts { None, Widened, Vnni, Tiles };
-
-/// How products of bf16 are added up by two, in f32: not at all, by what any machine has (which
-/// tests the layout, and is slower than f32), by one instruction (vdpbf16ps), or by a matrix unit
-/// (tdpbf16ps). What that doesn't suit is widened: machines that have one take four times as long
-/// for vdpbf16ps as for two multiply-adds.
-enum class BfloatProducts { None, Widened, Dot, Tiles };
 
 /// What the templates need to know of the machine.
 struct MachineShape {
@@ -48,17 +38,23 @@ struct MachineShape {
   int64_t lastCacheBytes = 16 << 20;
   /// Lines of a panel ahead that a tile prefetches where it is the only one to read them.
   int64_t linesAhead = 256;
-  /// How many products of 16-bit integers one instruction adds up to a 32-bit one (pmaddwd), with
-  /// vectors of that width.
-  int64_t integerStep = 1;
-  ByteProducts byteProducts = ByteProducts::None;
-  BfloatProducts bfloatProducts = BfloatProducts::None;
+  /// Instructions that templates may ask for, the better of two that do the same first.
+  llvm::SmallVector<const Intrinsic *, 4> intrinsics;
+  const MatrixUnit *matrixUnit = nullptr; // that has the tiles of `intrinsics`
+  Hold hold = nullptr;                    // null: the optimiser needs no such thing
   /// Whether rounding to bf16 may take subnormal numbers for zero, as that instruction does.
   bool flushesBfloats = false;
   /// Whether kernels say where their operands end, by which code generation checks each access.
   bool checksBounds = false;
 
   int64_t lanes(int64_t elementBytes) const { return vectorBytes / elementBytes; }
+
+  /// The instruction that adds up products of such numbers, several to a lane; null: none.
+  const Intrinsic *products(mlir::Type left, mlir::Type right, mlir::Type sum) const;
+  const Intrinsic *products(Number left, Number right, Number sum) const;
+  /// The same of a matrix unit.
+  const Intrinsic *tileProducts(mlir::Type left, mlir::Type right, mlir::Type sum) const;
+  const Intrinsic *tileProducts(Number left, Number right, Number sum) const;
 };
 
 /// Columns of a panel of a packed right operand whose products accumulate in elements of so many

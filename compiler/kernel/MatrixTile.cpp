@@ -39,6 +39,7 @@ int64_t MatrixTile::elementBytes() const {
 MatrixTile::MatrixTile(ElementEmitter &emitter, const Contraction &contraction, RowSource &source,
                        const MachineShape &machine, Value tiles, Value panels)
     : emitter_(emitter), math_(emitter.math), contraction_(contraction), source_(source),
+      unit_(*machine.matrixUnit), multiplication_(*tileProductsOf(contraction, machine)),
       products_(*constantIndex(source.totalDepth())),
       fetchedLines_(linesToPrefetch(contraction, elementBytes(), machine.l2Bytes, tiles)) {
   auto knownTiles = constantIndex(tiles), knownPanels = constantIndex(panels);
@@ -63,39 +64,22 @@ Value MatrixTile::bytesFrom(Value pointer, Value bytes) {
   return elementPointer(math_, emitter_.builder().getI8Type(), pointer, bytes);
 }
 
-void MatrixTile::call(StringRef instruction, ArrayRef<int64_t> tiles, Value pointer, Value pitch) {
+void MatrixTile::multiply(int64_t sum, int64_t left, int64_t right) {
   auto &builder = emitter_.builder();
-  SmallVector<Value> operands;
-  for (int64_t tile : tiles)
-    operands.push_back(builder.create<LLVM::ConstantOp>(math_.location, builder.getI8Type(),
-                                                        builder.getI8IntegerAttr(int8_t(tile))));
-  if (pointer)
-    operands.push_back(pointer);
-  if (pitch)
-    operands.push_back(math_.toI64(pitch));
-  builder.create<LLVM::CallIntrinsicOp>(math_.location, TypeRange(),
-                                        builder.getStringAttr("llvm.x86." + instruction.str()),
-                                        operands);
+  auto number = [&](int64_t tile) -> Value {
+    return builder.create<LLVM::ConstantOp>(math_.location, builder.getI8Type(),
+                                            builder.getI8IntegerAttr(int8_t(tile)));
+  };
+  Value sums = number(sum), a = number(left), b = number(right);
+  multiplication_.emit(builder, math_.location, a, b, sums);
 }
 
 void MatrixTile::begin(Value scratchMemory) {
   scratch_ = scratchMemory;
-  auto &builder = emitter_.builder();
-  // The operand of ldtilecfg: palette 1; from byte 16 on bytes of a line, from 48 on lines.
-  std::array<int8_t, 64> bytes = {1};
-  for (int64_t tile = 0; tile < kTiles; ++tile) {
-    bytes[size_t(16 + 2 * tile)] = kLineBytes;
-    bytes[size_t(48 + tile)] = kLines;
-  }
-  auto type = VectorType::get({int64_t(bytes.size())}, builder.getI8Type());
-  Value configuration = builder.create<arith::ConstantOp>(
-      math_.location, DenseElementsAttr::get(type, ArrayRef<int8_t>(bytes)));
-  Value place = scratch(math_.constant(kConfiguration));
-  builder.create<LLVM::StoreOp>(math_.location, configuration, place, /*alignment=*/1);
-  call("ldtilecfg", {}, place);
+  unit_.begin(emitter_.builder(), math_.location, scratch(math_.constant(kConfiguration)), kTiles);
 }
 
-void MatrixTile::end() { call("tilerelease", {}); }
+void MatrixTile::end() { unit_.end(emitter_.builder(), math_.location); }
 
 void MatrixTile::copyRest(Value batch, Value first, Value count) {
   auto copy = [&](Value row) {
@@ -131,9 +115,12 @@ void MatrixTile::emitSums(Value panel, Value start, int64_t columns) {
         }
     };
     Value pitch = math_.constant(kSumPitch);
-    forEachTile([&](int64_t tile, Value) { call("tilezero", tile); });
+    auto &builder = emitter_.builder();
+    forEachTile([&](int64_t tile, Value) { unit_.zero(builder, math_.location, tile); });
     emitDepth(panel, start, columns, both);
-    forEachTile([&](int64_t tile, Value place) { call("tilestored64", tile, place, pitch); });
+    forEachTile([&](int64_t tile, Value place) {
+      unit_.store(builder, math_.location, tile, place, pitch);
+    });
   };
   emitIf(
       math_, math_.less(math_.constant(kLines), count_), [&] { sum(true); }, [&] { sum(false); });
@@ -182,7 +169,9 @@ Value MatrixTile::stepsBefore(Value tiles, Value k) {
 }
 
 void MatrixTile::emitDepth(Value panel, Value start, int64_t columns, bool both) {
-  StringRef multiply = isa<FloatType>(contraction_.accumulator) ? "tdpbf16ps" : "tdpbusd";
+  auto load = [&](int64_t tile, Value pointer, Value pitch) {
+    unit_.load(emitter_.builder(), math_.location, tile, pointer, pitch);
+  };
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
   Value panels = emitter_.buffer(contraction_.panels);
   Value linePitch = math_.constant(contraction_.width * contraction_.step * elementBytes());
@@ -199,14 +188,13 @@ void MatrixTile::emitDepth(Value panel, Value start, int64_t columns, bool both)
     Value line =
         elementPointer(math_, right, panels, math_.add(start, math_.mul(k, contraction_.width)));
     for (int64_t column = 0; column < columns / kLines; ++column)
-      call("tileloadd64", kRight + column, bytesFrom(line, math_.constant(column * kLineBytes)),
-           linePitch);
+      load(kRight + column, bytesFrom(line, math_.constant(column * kLineBytes)), linePitch);
     Value left = bytesFrom(rows, bytesToProduct(k));
     for (int64_t row = 0; row < 1 + both; ++row) {
       Value ofTile = row ? bytesFrom(left, math_.mul(pitch, kLines)) : left;
-      call("tileloadd64", kLeft + row, ofTile, pitch);
+      load(kLeft + row, ofTile, pitch);
       for (int64_t column = 0; column < columns / kLines; ++column)
-        call(multiply, {kSums + row * 2 + column, kLeft + row, kRight + column});
+        multiply(kSums + row * 2 + column, kLeft + row, kRight + column);
     }
   });
 }

@@ -1,5 +1,4 @@
-// Sums of products by a matrix unit whose registers are tiles: Intel's AMX ("Intel 64 and IA-32
-// Architectures Software Developer's Manual", volume 1, "Programming with Intel AMX").
+// Sums of products by a matrix unit whose registers are tiles (Intrinsic.h), as Intel's AMX is.
 //
 // A tile has 16 lines of 64 bytes. Of A they are rows, of 64 bytes of the depth; of B, the depth's
 // `step` rows that lie side by side, for 16 columns: a part of a panel's line. One instruction adds
@@ -51,8 +50,8 @@ private:
   void prefetchRows(mlir::Value panel, mlir::Value k);
   mlir::Value stepsBefore(mlir::Value tiles, mlir::Value k);
   void prefetchLines(mlir::Value pointer, mlir::Value begin, int64_t count);
-  void call(llvm::StringRef instruction, llvm::ArrayRef<int64_t> tiles, mlir::Value pointer = {},
-            mlir::Value pitch = {});
+  /// Adds the product of two tiles to a third.
+  void multiply(int64_t sum, int64_t left, int64_t right);
   mlir::Value scratch(mlir::Value bytes);
   mlir::Value bytesFrom(mlir::Value pointer, mlir::Value bytes);
   int64_t elementBytes() const;
@@ -61,6 +60,8 @@ private:
   IndexMath &math_;
   const Contraction &contraction_;
   RowSource &source_;
+  const MatrixUnit &unit_;
+  const Intrinsic &multiplication_;
   int64_t products_;
   int64_t fetchedLines_ = 0, fetchedLinesOfRows_ = 0; // in a step of the depth
   int64_t tiles_ = 0; // of an item whose next one's rows are fetched

@@ -1,7 +1,6 @@
 // Emits the register tile's loops; see RegisterTile.h.
 #include "compiler/kernel/RegisterTile.h"
 
-#include "compiler/kernel/PairProducts.h"
 #include "compiler/kernel/WindowElement.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -66,8 +65,8 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
       l2Bytes_(machine.l2Bytes), linesAhead_(machine.linesAhead),
       vectorRegisters_(machine.vectorRegisters),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
-      masksAreFree_(machine.maskRegisters), byteProducts_(machine.byteProducts),
-      joins_(storesHalves(kernel, contraction)), bfloatProducts_(machine.bfloatProducts),
+      masksAreFree_(machine.maskRegisters), joins_(storesHalves(kernel, contraction)),
+      products_(productsOf(contraction, machine)), hold_(machine.hold),
       outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
   readResultShapedOperandsByOffset();
 }
@@ -492,7 +491,8 @@ SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64
     for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
       Value a = loadStep(at(left, pointer, source_.distance()), left, zero);
       for (int64_t v = 0; v < vectors; ++v)
-        results.push_back(emitDot(a, b[v], sums[row * vectors + v]));
+        results.push_back(
+            products_->emit(builder, math_.location, a, b[v], sums[row * vectors + v]));
     }
     return results;
   }
@@ -516,74 +516,14 @@ Value TileEmitter::loadStep(Value row, Type element, Value k) {
   return emitter_.splat(elements, lanes_);
 }
 
-Value TileEmitter::emitDot(Value a, Value b, Value sum) {
-  auto &builder = emitter_.builder();
-  auto call = [&](StringRef name, ValueRange operands) {
-    return builder
-        .create<LLVM::CallIntrinsicOp>(math_.location, TypeRange(sum.getType()), name, operands)
-        .getResult(0);
-  };
-  auto as = [&](Value value, Type type) {
-    return builder.createOrFold<LLVM::BitcastOp>(math_.location, type, value);
-  };
-  bool wide = lanes_ == 16;
-  if (contraction_.accumulator.isF32()) {
-    Type bits = VectorType::get({lanes_}, builder.getI32Type());
-    return emitPairProducts(builder, math_.location, bfloatProducts_, as(a, bits), as(b, bits),
-                            sum);
-  }
-  if (contraction_.step == 2)
-    return opaque(
-        emitSum(sum, call(wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd",
-                          {as(a, b.getType()), b})));
-  if (byteProducts_ >= ByteProducts::Vnni)
-    return call(wide ? "llvm.x86.avx512.vpdpbusd.512" : "llvm.x86.avx512.vpdpbusd.256",
-                {sum, a, as(b, sum.getType())});
-  return emitWidenedDot(as(a, b.getType()), b, sum);
-}
-
-Value TileEmitter::opaque(Value sum) {
-  auto &builder = emitter_.builder();
-  return builder
-      .create<LLVM::InlineAsmOp>(math_.location, sum.getType(), ValueRange(sum), "", "=v,0",
-                                 /*has_side_effects=*/false, /*is_align_stack=*/false,
-                                 LLVM::AsmDialectAttr(), ArrayAttr())
-      .getResult(0);
-}
-
 Value TileEmitter::behind(Value pointer, MutableArrayRef<Value> sums) {
-  auto &builder = emitter_.builder();
-  SmallVector<Value> operands{pointer};
-  llvm::append_range(operands, sums);
-  SmallVector<Type> types = llvm::to_vector(ValueRange(operands).getTypes());
-  std::string results = "=r", same = ",0";
-  for (size_t sum = 1; sum <= sums.size(); ++sum) {
-    results += ",=v";
-    same += "," + std::to_string(sum);
-  }
-  auto all = builder.create<LLVM::InlineAsmOp>(
-      math_.location, LLVM::LLVMStructType::getLiteral(builder.getContext(), types), operands, "",
-      results + same, /*has_side_effects=*/false, /*is_align_stack=*/false, LLVM::AsmDialectAttr(),
-      ArrayAttr());
-  auto part = [&](int64_t number) -> Value {
-    return builder.create<LLVM::ExtractValueOp>(math_.location, all.getResult(0), number);
-  };
-  for (size_t sum = 0; sum < sums.size(); ++sum)
-    sums[sum] = part(sum + 1);
-  return part(0);
-}
-
-Value TileEmitter::emitWidenedDot(Value a, Value b, Value sum) {
-  auto &builder = emitter_.builder();
-  for (int64_t part = 0; part < contraction_.step; ++part) {
-    SmallVector<int64_t> lanes;
-    for (int64_t lane = 0; lane < lanes_; ++lane)
-      lanes.push_back(lane * contraction_.step + part);
-    Value left = builder.create<vector::ShuffleOp>(math_.location, a, a, lanes);
-    Value right = builder.create<vector::ShuffleOp>(math_.location, b, b, lanes);
-    sum = emitMultiplyAdd(builder, math_.location, left, true, right, false, sum);
-  }
-  return sum;
+  if (!hold_)
+    return pointer;
+  SmallVector<Value> values{pointer};
+  llvm::append_range(values, sums);
+  hold_(emitter_.builder(), math_.location, values);
+  llvm::copy(ArrayRef(values).drop_front(), sums.begin());
+  return values[0];
 }
 
 Value TileEmitter::emitSum(Value a, Value b) {

@@ -138,19 +138,9 @@ private:
   /// The elements of a row that are multiplied at once, for each lane of the sums.
   mlir::Value loadStep(mlir::Value row, mlir::Type element, mlir::Value k);
 
-  /// sum + the products of the lanes' elements, added up. `a`: lanes of 32 bits; `b`: elements.
-  mlir::Value emitDot(mlir::Value a, mlir::Value b, mlir::Value sum);
-
-  /// The sum, of which LLVM doesn't know how it was made: integer sums of several steps it would
-  /// put in another order, which takes more registers than there are.
-  mlir::Value opaque(mlir::Value sum);
-
   /// The pointer, of which LLVM only knows that it is there when the sums are: else it loads what
   /// several steps multiply at once, for which there are no registers. Of sums that registers hold.
   mlir::Value behind(mlir::Value pointer, llvm::MutableArrayRef<mlir::Value> sums);
-
-  /// `emitDot` of bytes, unsigned by signed, one of each lane at a time.
-  mlir::Value emitWidenedDot(mlir::Value a, mlir::Value b, mlir::Value sum);
 
   mlir::Value emitSum(mlir::Value a, mlir::Value b);
 
@@ -169,11 +159,11 @@ private:
   Finish finish_;
   int64_t l1Bytes_, l2Bytes_, linesAhead_, vectorRegisters_, lanes_;
   bool masksAreFree_;
-  ByteProducts byteProducts_;
   int64_t fetchedLines_ = 1, fetchedLinesOfFull_ = 1; // in a step; of a tile with all its rows
   int fetchedLevel_ = 0;                              // of caches
   bool joins_;                                        // two vectors of sums are finished together
-  BfloatProducts bfloatProducts_;
+  const Intrinsic *products_; // null: one by one
+  Hold hold_;
   llvm::SmallVector<mlir::Value> outDims_, prefix_;
   TileRows rows_;
   mlir::Value batch_, row_, tile_, step_, isAlone_;

@@ -104,8 +104,10 @@ Result<modules::ModuleParts> Compilation::run() {
   if (!policy.ok())
     return policy.status();
   libraries_ = *policy;
+  const kernel::Intrinsic *products =
+      shape_.products(kernel::Number::BF16, kernel::Number::BF16, kernel::Number::F32);
   shape_.flushesBfloats = options_.precision == Precision::Bfloat &&
-                          shape_.bfloatProducts >= kernel::BfloatProducts::Dot;
+                          products && products->flushesSubnormals;
   if (Status status = dump_.makeFolder(); !status.ok())
     return status;
   function_ = module_.lookupSymbol<func::FuncOp>("main");

@@ -41,6 +41,7 @@ namespace tensmith::rewrite {
 namespace {
 
 using graph::GraphCode;
+using kernel::Number;
 
 /// Products of two numbers of nine bits and a sign that a sum in i32 holds, whatever they are.
 constexpr int64_t kMostProducts = ((int64_t(1) << 31) - 1) / (255 * 255);
@@ -102,7 +103,7 @@ public:
   Rewriter(Operation *op, StoredNumbers &stored, const Options &options)
       : builder_(op), shapes_(op->getContext()), graph_(builder_, shapes_, op->getLoc()),
         code_(graph_), stored_(stored), options_(options),
-        bytes_(options.machine.byteProducts != kernel::ByteProducts::None),
+        bytes_(options.machine.products(Number::U8, Number::I8, Number::I32)),
         i16_(builder_.getI16Type()), i32_(builder_.getI32Type()), f32_(builder_.getF32Type()) {}
 
   /// What the codes of a quantisation stand for.

@@ -12,6 +12,8 @@ using namespace mlir;
 namespace tensmith::rewrite {
 namespace {
 
+using kernel::Number;
+
 struct Elements {
   int64_t ofStep, least; // channels that fill a line of a tile; of a group that takes it to pay
 };
@@ -22,10 +24,9 @@ std::optional<Elements> elementsOf(graph::ConvOp conv, const kernel::MachineShap
   constexpr Elements kBfloats{32, 8}, kBytes{64, 4};
   Type x = getElementTypeOrSelf(conv.getX().getType());
   Type w = getElementTypeOrSelf(conv.getW().getType());
-  if (x.isF32() && w.isF32() && machine.bfloatProducts == kernel::BfloatProducts::Tiles)
+  if (x.isF32() && w.isF32() && machine.tileProducts(Number::BF16, Number::BF16, Number::F32))
     return kBfloats;
-  if (x.isUnsignedInteger(8) && w.isSignlessInteger(8) &&
-      machine.byteProducts == kernel::ByteProducts::Tiles)
+  if (machine.tileProducts(x, w, IntegerType::get(conv.getContext(), 32)))
     return kBytes;
   return std::nullopt;
 }

@@ -188,7 +188,7 @@ private:
   }
 
   void round(const Product &product) {
-    bool pairs = machine_.bfloatProducts != kernel::BfloatProducts::None;
+    bool pairs = machine_.products(kernel::Number::BF16, kernel::Number::BF16, kernel::Number::F32);
     auto asked = options_.asked(product.op).operandBits;
     auto conv = dyn_cast<graph::ConvOp>(product.op);
     bool direct = product.depthwise && groupsToMerge(conv, options_) == 0 && // no pairs

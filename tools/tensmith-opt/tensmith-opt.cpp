@@ -46,8 +46,12 @@ public:
       return signalPassFailure();
     }
     options.libraries = *policy;
+    using kernel::Number;
+    kernel::Intrinsic halves =
+        *kernel::portableIntrinsic(Number::BF16, Number::BF16, Number::F32);
+    halves.rate = double(halves.depth);
     if (pairsOfHalves)
-      options.machine.bfloatProducts = kernel::BfloatProducts::Dot;
+      options.machine.intrinsics.push_back(&halves);
     if (mlir::failed(rewrite.run(getOperation(), options)))
       signalPassFailure();
   }

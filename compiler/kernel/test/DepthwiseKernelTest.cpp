@@ -20,7 +20,7 @@ func.func @main(%x: tensor<1x6x7x37xbf16>, %t: tensor<9x37xbf16>) -> tensor<1x6x
   return %k : tensor<1x6x7x37xbf16>
 })";
   MachineShape machine = hostShape();
-  machine.bfloatProducts = BfloatProducts::Widened;
+  machine.intrinsics = {portableIntrinsic(Number::BF16, Number::BF16, Number::F32)};
   KernelRunner runner(text, machine);
   ASSERT_TRUE(runner.ok());
   EXPECT_EQ(runner.summary().substr(0, 9), "depthwise");

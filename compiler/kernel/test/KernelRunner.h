@@ -17,6 +17,11 @@ namespace tensmith::kernel {
 
 inline MachineShape hostShape() { return targets::cpu::kernelShape(targets::cpu::hostMachine()); }
 
+/// Lets a machine without an instruction for such products have them, slowly.
+inline void addPortable(MachineShape &machine, Number left, Number right, Number sum) {
+  machine.intrinsics.push_back(portableIntrinsic(left, right, sum));
+}
+
 /// A function with one graph.kernel, from text.
 class KernelRunner {
 public:

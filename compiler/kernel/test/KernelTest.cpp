@@ -420,7 +420,7 @@ void expectSameIntegers(const std::string &text, const MachineShape &machine,
   KernelRunner runner(text, machine);
   ASSERT_TRUE(runner.ok());
   // Pairs are multiplied into a register of their own, which few registers leave none for.
-  bool fused = machine.byteProducts >= ByteProducts::Vnni && schedule.ends_with("4");
+  bool fused = schedule.ends_with("4");
   bool spares = machine.vectorRegisters <= 16 && !fused;
   EXPECT_TRUE(
       runner.summary().starts_with(spares ? "contraction, tile 5x" : "contraction, tile 6x"))
@@ -442,8 +442,7 @@ void expectSameIntegers(const std::string &text, const MachineShape &machine,
 // Breaks if products that are added up at once are of different rows, or bytes have wrong signs.
 TEST(ContractionKernel, ProductsByFourBytes) {
   MachineShape machine = hostShape();
-  if (machine.byteProducts == ByteProducts::None)
-    machine.byteProducts = ByteProducts::Widened;
+  addPortable(machine, Number::U8, Number::I8, Number::I32);
   for (auto [rows, depth, columns] :
        {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 30, 16}})
     expectSameIntegers(interleavedMatmul("ui8", "i8", rows, depth, columns, 4), machine,
@@ -454,7 +453,7 @@ TEST(ContractionKernel, ProductsByFourBytes) {
 
 TEST(ContractionKernel, ProductsByTwo) {
   MachineShape machine = hostShape();
-  if (machine.integerStep != 2)
+  if (!machine.products(Number::I16, Number::I16, Number::I32))
     GTEST_SKIP() << "this machine adds up no pairs";
   for (auto [rows, depth, columns] :
        {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 31, 16}})
@@ -466,8 +465,7 @@ TEST(ContractionKernel, ProductsByTwo) {
 // Breaks if the halves of a pair change places, or a rest of one is multiplied by what lies behind.
 TEST(ContractionKernel, ProductsByTwoHalves) {
   MachineShape machine = hostShape();
-  if (machine.bfloatProducts == BfloatProducts::None)
-    machine.bfloatProducts = BfloatProducts::Widened;
+  addPortable(machine, Number::BF16, Number::BF16, Number::F32);
   for (auto [rows, depth, columns] :
        {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 31, 16}, {20, 4399, 19}})
     expectAgreement(interleavedMatmul("bf16", "bf16", rows, depth, columns, 2), {},
@@ -543,8 +541,7 @@ constexpr PairedImage kPairedImages[] = {
 // a copy.
 TEST(ContractionKernel, ImagesOfHalves) {
   MachineShape machine = hostShape();
-  if (machine.bfloatProducts == BfloatProducts::None)
-    machine.bfloatProducts = BfloatProducts::Widened;
+  addPortable(machine, Number::BF16, Number::BF16, Number::F32);
   for (const PairedImage &of : kPairedImages) {
     std::string text =
         pairedConvolution("bf16", "bf16", of.size, of.channels, of.outputs, of.taps, of.pad);
@@ -556,7 +553,7 @@ TEST(ContractionKernel, ImagesOfHalves) {
 // Breaks if weights that lie in memory as bytes are multiplied as if they were wider.
 TEST(ContractionKernel, ImagesByTwo) {
   MachineShape machine = hostShape();
-  if (machine.integerStep != 2)
+  if (!machine.products(Number::I16, Number::I16, Number::I32))
     GTEST_SKIP() << "this machine adds up no pairs";
   for (const PairedImage &of : kPairedImages)
     for (const char *weights : {"i16", "i8"}) {
@@ -645,8 +642,7 @@ TEST(ContractionKernel, ImagesJoinedIntoRows) {
 // The same of elements that are narrower in memory, and added up by two.
 TEST(ContractionKernel, HalvesJoinedIntoRows) {
   MachineShape machine = hostShape();
-  if (machine.bfloatProducts == BfloatProducts::None)
-    machine.bfloatProducts = BfloatProducts::Widened;
+  addPortable(machine, Number::BF16, Number::BF16, Number::F32);
   for (auto [first, second] : {std::pair{16, 24}, {5, 16}, {13, 34}, {1, 2}}) {
     auto image = [](int64_t channels) {
       return "tensor<2x7x7x" + std::to_string(channels) + "xbf16>";

@@ -1,0 +1,145 @@
+// What instructions mean, and the same by any machine's means; see Intrinsic.h.
+#include "compiler/kernel/Intrinsic.h"
+
+#include "compiler/kernel/WindowElement.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+bool isFloat(Number number) { return number == Number::BF16 || number == Number::F32; }
+
+Value emitExtension(OpBuilder &builder, Location location, Value value, Number number, Type wide) {
+  if (value.getType() == wide)
+    return value;
+  if (isFloat(number))
+    return builder.create<arith::ExtFOp>(location, wide, value);
+  if (number == Number::U8)
+    return builder.create<arith::ExtUIOp>(location, wide, value);
+  return builder.create<arith::ExtSIOp>(location, wide, value);
+}
+
+Value as(OpBuilder &builder, Location location, Type type, Value bits) {
+  return builder.createOrFold<LLVM::BitcastOp>(location, type, bits);
+}
+
+/// One of each lane's products at a time.
+Value emitBytesApart(OpBuilder &builder, Location location, Value left, Value right, Value sum,
+                     bool isUnsigned) {
+  constexpr int64_t kDepth = 4;
+  int64_t lanes = cast<VectorType>(sum.getType()).getNumElements();
+  Type bytes = VectorType::get({lanes * kDepth}, builder.getI8Type());
+  left = as(builder, location, bytes, left);
+  right = as(builder, location, bytes, right);
+  for (int64_t k = 0; k < kDepth; ++k) {
+    SmallVector<int64_t> places;
+    for (int64_t lane = 0; lane < lanes; ++lane)
+      places.push_back(lane * kDepth + k);
+    Value a = builder.create<vector::ShuffleOp>(location, left, left, places);
+    Value b = builder.create<vector::ShuffleOp>(location, right, right, places);
+    sum = emitMultiplyAdd(builder, location, a, isUnsigned, b, false, sum);
+  }
+  return sum;
+}
+
+Value emitUnsignedBytesApart(OpBuilder &builder, Location location, Value left, Value right,
+                             Value sum) {
+  return emitBytesApart(builder, location, left, right, sum, /*isUnsigned=*/true);
+}
+
+Value emitSignedBytesApart(OpBuilder &builder, Location location, Value left, Value right,
+                           Value sum) {
+  return emitBytesApart(builder, location, left, right, sum, /*isUnsigned=*/false);
+}
+
+/// A bf16 is the upper half of a float.
+Value emitHalvesApart(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  Type bits = cast<VectorType>(sum.getType()).clone(builder.getI32Type());
+  auto constant = [&](int64_t value) {
+    return builder.create<arith::ConstantOp>(
+        location, DenseElementsAttr::get(cast<ShapedType>(bits), APInt(32, uint64_t(value))));
+  };
+  auto low = [&](Value pair) {
+    return as(builder, location, sum.getType(), builder.create<arith::ShLIOp>(location, pair, constant(16)));
+  };
+  auto high = [&](Value pair) {
+    return as(builder, location, sum.getType(), builder.create<arith::AndIOp>(location, pair, constant(0xFFFF0000)));
+  };
+  Value a = as(builder, location, bits, left), b = as(builder, location, bits, right);
+  sum = emitMultiplyAdd(builder, location, low(a), false, low(b), false, sum);
+  return emitMultiplyAdd(builder, location, high(a), false, high(b), false, sum);
+}
+
+} // namespace
+
+bool isNumber(Type type, Number number) {
+  switch (number) {
+  case Number::U8:
+    return type.isUnsignedInteger(8);
+  case Number::I8:
+    return type.isSignlessInteger(8);
+  case Number::I16:
+    return type.isSignlessInteger(16);
+  case Number::BF16:
+    return type.isBF16();
+  case Number::I32:
+    return type.isSignlessInteger(32);
+  case Number::F32:
+    return type.isF32();
+  }
+  llvm_unreachable("all numbers are above");
+}
+
+linalg::GenericOp emitMeaning(OpBuilder &builder, Location location, const Intrinsic &intrinsic,
+                              Value left, Value right, Value sums) {
+  bool tile = intrinsic.rows > 1;
+  SmallVector<AffineExpr> dims;
+  for (unsigned dim = 0; dim < (tile ? 3u : 2u); ++dim)
+    dims.push_back(builder.getAffineDimExpr(dim));
+  AffineExpr row = dims[0], lane = dims[tile ? 1 : 0], depth = dims.back();
+  auto map = [&](ArrayRef<AffineExpr> results) {
+    return AffineMap::get(unsigned(dims.size()), 0, results, builder.getContext());
+  };
+  SmallVector<AffineMap> maps{map({row, depth}), map({lane, depth}),
+                              map(ArrayRef(dims).drop_back())};
+  SmallVector<utils::IteratorType> iterators(dims.size(), utils::IteratorType::parallel);
+  iterators.back() = utils::IteratorType::reduction;
+  return builder.create<linalg::GenericOp>(
+      location, ValueRange{left, right}, ValueRange{sums}, maps, iterators,
+      [&](OpBuilder &body, Location at, ValueRange elements) {
+        Type wide = elements[2].getType();
+        Value a = emitExtension(body, at, elements[0], intrinsic.left, wide);
+        Value b = emitExtension(body, at, elements[1], intrinsic.right, wide);
+        Value sum;
+        if (isFloat(intrinsic.sum))
+          sum = body.create<arith::AddFOp>(at, elements[2],
+                                           body.create<arith::MulFOp>(at, a, b));
+        else
+          sum = body.create<arith::AddIOp>(at, elements[2],
+                                           body.create<arith::MulIOp>(at, a, b));
+        body.create<linalg::YieldOp>(at, sum);
+      });
+}
+
+const Intrinsic *portableIntrinsic(Number left, Number right, Number sum) {
+  // Slower than products one by one.
+  constexpr double kRate = 0.5;
+  static constexpr Intrinsic kAll[] = {
+      {"bytes apart", "", Number::U8, Number::I8, Number::I32, 1, 0, 4, kRate, true, false,
+       emitUnsignedBytesApart},
+      {"signed bytes apart", "", Number::I8, Number::I8, Number::I32, 1, 0, 4, kRate, true, false,
+       emitSignedBytesApart},
+      {"halves apart", "", Number::BF16, Number::BF16, Number::F32, 1, 0, 2, kRate, true, false,
+       emitHalvesApart}};
+  const auto *found = llvm::find_if(kAll, [&](const Intrinsic &one) {
+    return one.left == left && one.right == right && one.sum == sum;
+  });
+  return found == std::end(kAll) ? nullptr : found;
+}
+
+} // namespace tensmith::kernel

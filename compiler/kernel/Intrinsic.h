@@ -1,0 +1,78 @@
+// Hardware instructions as data: what each computes, and how it is emitted.
+//
+// What templates ask for is sums of products of small numbers, of which an instruction adds up
+// several at once:
+//
+//   sums[n] += sum over k of extend(left[n, k]) * extend(right[n, k])
+//
+// with a lane for each n. A matrix unit does the same of tiles, whose left operands are rows of
+// their own:
+//
+//   sums[m, n] += sum over k of extend(left[m, k]) * extend(right[n, k])
+//
+// A template asks by the types of the numbers, never by a name, and packs its operands by the depth
+// that it finds. Targets have tables of them (targets/cpu/intrinsics), each row of which is tested
+// against its meaning.
+#pragma once
+
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/IR/Builders.h"
+
+namespace tensmith::kernel {
+
+/// Of an operand's elements, or of the sums.
+enum class Number { U8, I8, I16, BF16, I32, F32 };
+
+/// Whether elements of the type are such numbers.
+bool isNumber(mlir::Type type, Number number);
+
+struct Intrinsic {
+  llvm::StringLiteral name; // of the instruction, for people
+  /// All that a machine must have, with commas between: "avx512vnni,avx512vl".
+  llvm::StringLiteral features;
+  Number left, right, sum;
+  int64_t rows;  // of a tile; 1: the operands are vectors
+  int64_t lanes; // sums of a row; 0: as many as the vector has
+  int64_t depth; // products that are added up in each
+  /// Products in the time that one of f32 takes, about.
+  double rate;
+  /// Whether it adds to the sum itself: the products need no register on the way.
+  bool addsToSum;
+  /// Whether subnormal operands are taken for zero.
+  bool flushesSubnormals;
+  /// Of vectors: `left` and `right` have the bits of lanes * depth elements, whatever their type
+  /// is, `sum` the lanes; gives the new sum. Of tiles: the numbers of the three, as constants of
+  /// i8; null.
+  mlir::Value (*emit)(mlir::OpBuilder &builder, mlir::Location location, mlir::Value left,
+                      mlir::Value right, mlir::Value sum);
+};
+
+/// What the instruction computes, of operands in memory: left and right [lanes or rows, depth],
+/// sums [lanes] or [rows, lanes], all of them memrefs of its numbers (bytes without a sign in their
+/// type).
+mlir::linalg::GenericOp emitMeaning(mlir::OpBuilder &builder, mlir::Location location,
+                                    const Intrinsic &intrinsic, mlir::Value left, mlir::Value right,
+                                    mlir::Value sums);
+
+/// The same sums as any machine makes them, of vectors of any number of lanes: for tests of what is
+/// packed by a depth. Null where none is written.
+const Intrinsic *portableIntrinsic(Number left, Number right, Number sum);
+
+/// What surrounds the products of a matrix unit. Its tiles have numbers and are of 16 lines of 64
+/// bytes (MatrixTile.h); pitches are the bytes from line to line.
+struct MatrixUnit {
+  /// Makes the first `tiles` ready for the thread; it may write to 64 bytes from `scratch` on.
+  void (*begin)(mlir::OpBuilder &, mlir::Location, mlir::Value scratch, int64_t tiles);
+  void (*end)(mlir::OpBuilder &, mlir::Location);
+  void (*zero)(mlir::OpBuilder &, mlir::Location, int64_t tile);
+  void (*load)(mlir::OpBuilder &, mlir::Location, int64_t tile, mlir::Value pointer,
+               mlir::Value pitch);
+  void (*store)(mlir::OpBuilder &, mlir::Location, int64_t tile, mlir::Value pointer,
+                mlir::Value pitch);
+};
+
+/// Puts values in the place of those given that are the same, of which the optimiser doesn't know
+/// how they were made.
+using Hold = void (*)(mlir::OpBuilder &, mlir::Location, llvm::MutableArrayRef<mlir::Value>);
+
+} // namespace tensmith::kernel

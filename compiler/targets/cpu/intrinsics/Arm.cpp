@@ -1,0 +1,56 @@
+// The instructions of 64-bit ARM that add up products; see Intrinsics.h.
+//
+// "Arm Architecture Reference Manual for A-profile architecture", C7: SDOT, UDOT, USDOT, BFDOT, by
+// vectors.
+#include "compiler/targets/cpu/intrinsics/Intrinsics.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace tensmith::targets::cpu {
+namespace {
+
+using kernel::Number;
+
+Value emitCall(OpBuilder &builder, Location location, llvm::StringRef name, Type operand,
+               Value left, Value right, Value sum) {
+  auto as = [&](Value bits) -> Value {
+    return builder.createOrFold<LLVM::BitcastOp>(location, operand, bits);
+  };
+  return builder
+      .create<LLVM::CallIntrinsicOp>(location, TypeRange(sum.getType()),
+                                     builder.getStringAttr(name),
+                                     ValueRange{sum, as(left), as(right)})
+      .getResult(0);
+}
+
+template <const char *name>
+Value emitDot(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  return emitCall(builder, location, name, VectorType::get({16}, builder.getI8Type()), left, right,
+                  sum);
+}
+constexpr char kUsdot[] = "llvm.aarch64.neon.usdot", kSdot[] = "llvm.aarch64.neon.sdot",
+               kUdot[] = "llvm.aarch64.neon.udot";
+
+Value emitBfdot(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  return emitCall(builder, location, "llvm.aarch64.neon.bfdot",
+                  VectorType::get({8}, builder.getBF16Type()), left, right, sum);
+}
+
+} // namespace
+
+llvm::ArrayRef<kernel::Intrinsic> armIntrinsics() {
+  static constexpr kernel::Intrinsic kAll[] = {
+      {"usdot", "i8mm", Number::U8, Number::I8, Number::I32, 1, 4, 4, 4, true, false,
+       emitDot<kUsdot>},
+      {"sdot", "dotprod", Number::I8, Number::I8, Number::I32, 1, 4, 4, 4, true, false,
+       emitDot<kSdot>},
+      {"udot", "dotprod", Number::U8, Number::U8, Number::I32, 1, 4, 4, 4, true, false,
+       emitDot<kUdot>},
+      {"bfdot", "bf16", Number::BF16, Number::BF16, Number::F32, 1, 4, 2, 2, true, true,
+       emitBfdot}};
+  return kAll;
+}
+
+} // namespace tensmith::targets::cpu

@@ -1,0 +1,68 @@
+// Which of a family's instructions a machine has; see Intrinsics.h.
+#include "compiler/targets/cpu/intrinsics/Intrinsics.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+using namespace mlir;
+
+namespace tensmith::targets::cpu {
+
+llvm::SmallVector<const kernel::Intrinsic *> intrinsicsOf(const Machine &machine) {
+  constexpr int64_t kSumBits = 32;
+  llvm::StringRef triple = machine.triple;
+  auto all = triple.starts_with("x86_64")    ? x86Intrinsics()
+             : triple.starts_with("aarch64") ? armIntrinsics()
+                                             : llvm::ArrayRef<kernel::Intrinsic>();
+  llvm::SmallVector<const kernel::Intrinsic *> result;
+  for (const kernel::Intrinsic &one : all) {
+    llvm::SmallVector<llvm::StringRef> features;
+    one.features.split(features, ',');
+    bool hasAll =
+        llvm::all_of(features, [&](llvm::StringRef name) { return machine.has(name); });
+    if (hasAll && one.lanes == machine.vectorBits / kSumBits)
+      result.push_back(&one);
+  }
+  return result;
+}
+
+void hold(OpBuilder &builder, Location location, MutableArrayRef<Value> values,
+          llvm::StringRef vectorRegister) {
+  std::string results, same;
+  SmallVector<Type> types;
+  for (auto [number, value] : llvm::enumerate(values)) {
+    bool isVector = isa<VectorType>(value.getType());
+    results += (number ? ",=" : "=") + (isVector ? vectorRegister.str() : "r");
+    same += "," + std::to_string(number);
+    types.push_back(value.getType());
+  }
+  Type type = types.size() == 1 ? types[0]
+                                : LLVM::LLVMStructType::getLiteral(builder.getContext(), types);
+  Value all = builder
+                  .create<LLVM::InlineAsmOp>(location, type, ValueRange(SmallVector<Value>(values)),
+                                             "", results + same, /*has_side_effects=*/false,
+                                             /*is_align_stack=*/false, LLVM::AsmDialectAttr(),
+                                             ArrayAttr())
+                  .getResult(0);
+  if (types.size() == 1) {
+    values[0] = all;
+    return;
+  }
+  for (auto [number, value] : llvm::enumerate(values))
+    value = builder.create<LLVM::ExtractValueOp>(location, all, int64_t(number));
+}
+
+kernel::Hold holdOf(const Machine &machine) {
+  // The letters of vector registers in constraints.
+  llvm::StringRef triple = machine.triple;
+  if (triple.starts_with("x86_64"))
+    return [](OpBuilder &builder, Location location, MutableArrayRef<Value> values) {
+      hold(builder, location, values, "v");
+    };
+  if (triple.starts_with("aarch64") || triple.starts_with("arm"))
+    return [](OpBuilder &builder, Location location, MutableArrayRef<Value> values) {
+      hold(builder, location, values, "w");
+    };
+  return nullptr;
+}
+
+} // namespace tensmith::targets::cpu

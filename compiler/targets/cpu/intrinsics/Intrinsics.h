@@ -1,0 +1,23 @@
+// The instructions of CPUs that templates may ask for, by family: a table for each.
+#pragma once
+
+#include "compiler/kernel/Intrinsic.h"
+#include "compiler/targets/cpu/machine/Machine.h"
+
+namespace tensmith::targets::cpu {
+
+/// All of a family, the better of two that do the same first.
+llvm::ArrayRef<kernel::Intrinsic> x86Intrinsics();
+llvm::ArrayRef<kernel::Intrinsic> armIntrinsics();
+
+/// Those that the machine has, of its vectors' width.
+llvm::SmallVector<const kernel::Intrinsic *> intrinsicsOf(const Machine &machine);
+/// The unit whose tiles' products are among them; null: there is none.
+const kernel::MatrixUnit *matrixUnitOf(const Machine &machine);
+
+/// Assembly without instructions, whose results are in the registers of its operands.
+void hold(mlir::OpBuilder &builder, mlir::Location location,
+          llvm::MutableArrayRef<mlir::Value> values, llvm::StringRef vectorRegister);
+kernel::Hold holdOf(const Machine &machine);
+
+} // namespace tensmith::targets::cpu

@@ -1,0 +1,151 @@
+// x86's instructions that add up products, and Intel's matrix unit; see Intrinsics.h.
+//
+// "Intel 64 and IA-32 Architectures Software Developer's Manual", volumes 1 (AMX) and 2.
+#include "compiler/targets/cpu/intrinsics/Intrinsics.h"
+
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+
+#include <array>
+
+using namespace mlir;
+
+namespace tensmith::targets::cpu {
+namespace {
+
+using kernel::Number;
+
+Value emitCall(OpBuilder &builder, Location location, llvm::StringRef name, Type result,
+               ValueRange operands) {
+  return builder
+      .create<LLVM::CallIntrinsicOp>(location, TypeRange(result), builder.getStringAttr(name),
+                                     operands)
+      .getResult(0);
+}
+
+void emitCall(OpBuilder &builder, Location location, llvm::StringRef name, ValueRange operands) {
+  builder.create<LLVM::CallIntrinsicOp>(location, TypeRange(), builder.getStringAttr(name),
+                                        operands);
+}
+
+Value as(OpBuilder &builder, Location location, Value value, Type type) {
+  return builder.createOrFold<LLVM::BitcastOp>(location, type, value);
+}
+
+int64_t bitsOf(Value vector) {
+  auto type = cast<VectorType>(vector.getType());
+  return type.getNumElements() * type.getElementTypeBitWidth();
+}
+
+Value emitVpdpbusd(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  Type type = sum.getType();
+  return emitCall(builder, location, "llvm.x86.avx512.vpdpbusd." + std::to_string(bitsOf(sum)),
+                  type,
+                  {sum, as(builder, location, left, type), as(builder, location, right, type)});
+}
+
+Value emitVdpbf16ps(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  Type pairs = VectorType::get({bitsOf(sum) / 16}, builder.getBF16Type());
+  return emitCall(builder, location,
+                  "llvm.x86.avx512bf16.dpbf16ps." + std::to_string(bitsOf(sum)), sum.getType(),
+                  {sum, as(builder, location, left, pairs), as(builder, location, right, pairs)});
+}
+
+/// Integer sums of several steps LLVM would put in another order, which takes more registers than
+/// there are.
+Value emitPmaddwd(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  bool wide = bitsOf(sum) == 512;
+  Type pairs = VectorType::get({bitsOf(sum) / 16}, builder.getI16Type());
+  Value products =
+      emitCall(builder, location, wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd",
+               sum.getType(),
+               {as(builder, location, left, pairs), as(builder, location, right, pairs)});
+  Value result = builder.create<arith::AddIOp>(location, sum, products);
+  hold(builder, location, result, "v");
+  return result;
+}
+
+template <const char *name>
+Value emitTileProduct(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  emitCall(builder, location, name, {sum, left, right});
+  return {};
+}
+constexpr char kTileBytes[] = "llvm.x86.tdpbusd", kTileHalves[] = "llvm.x86.tdpbf16ps";
+
+Value tileNumber(OpBuilder &builder, Location location, int64_t tile) {
+  return builder.create<LLVM::ConstantOp>(location, builder.getI8Type(),
+                                          builder.getI8IntegerAttr(int8_t(tile)));
+}
+
+Value asI64(OpBuilder &builder, Location location, Value index) {
+  return builder.create<arith::IndexCastOp>(location, builder.getI64Type(), index);
+}
+
+constexpr int64_t kTileLines = 16, kTileLineBytes = 64;
+
+constexpr kernel::MatrixUnit kMatrixUnit = {
+    .begin =
+        [](OpBuilder &builder, Location location, Value scratch, int64_t tiles) {
+          // The operand of ldtilecfg: palette 1; from byte 16 on bytes of a line, from 48 on lines.
+          std::array<int8_t, 64> bytes = {1};
+          for (int64_t tile = 0; tile < tiles; ++tile) {
+            bytes[size_t(16 + 2 * tile)] = kTileLineBytes;
+            bytes[size_t(48 + tile)] = kTileLines;
+          }
+          auto type = VectorType::get({int64_t(bytes.size())}, builder.getI8Type());
+          Value configuration = builder.create<arith::ConstantOp>(
+              location, DenseElementsAttr::get(type, ArrayRef<int8_t>(bytes)));
+          builder.create<LLVM::StoreOp>(location, configuration, scratch, /*alignment=*/1);
+          emitCall(builder, location, "llvm.x86.ldtilecfg", scratch);
+        },
+    .end = [](OpBuilder &builder,
+              Location location) { emitCall(builder, location, "llvm.x86.tilerelease", {}); },
+    .zero =
+        [](OpBuilder &builder, Location location, int64_t tile) {
+          emitCall(builder, location, "llvm.x86.tilezero", tileNumber(builder, location, tile));
+        },
+    .load =
+        [](OpBuilder &builder, Location location, int64_t tile, Value pointer, Value pitch) {
+          Value number = tileNumber(builder, location, tile);
+          emitCall(builder, location, "llvm.x86.tileloadd64",
+                   {number, pointer, asI64(builder, location, pitch)});
+        },
+    .store =
+        [](OpBuilder &builder, Location location, int64_t tile, Value pointer, Value pitch) {
+          Value number = tileNumber(builder, location, tile);
+          emitCall(builder, location, "llvm.x86.tilestored64",
+                   {number, pointer, asI64(builder, location, pitch)});
+        }};
+
+} // namespace
+
+llvm::ArrayRef<kernel::Intrinsic> x86Intrinsics() {
+  // Of the matrix unit's sixteen what caches let it have.
+  constexpr double kTileRate = 6;
+  static constexpr kernel::Intrinsic kAll[] = {
+      {"vpdpbusd", "avx512bw,avx512vnni", Number::U8, Number::I8, Number::I32, 1, 16, 4, 4, true,
+       false, emitVpdpbusd},
+      {"vpdpbusd", "avx2,avx512vnni,avx512vl", Number::U8, Number::I8, Number::I32, 1, 8, 4, 4,
+       true, false, emitVpdpbusd},
+      {"vpdpbusd", "avx2,avxvnni", Number::U8, Number::I8, Number::I32, 1, 8, 4, 4, true, false,
+       emitVpdpbusd},
+      {"vpmaddwd", "avx512bw", Number::I16, Number::I16, Number::I32, 1, 16, 2, 2, false, false,
+       emitPmaddwd},
+      {"vpmaddwd", "avx2", Number::I16, Number::I16, Number::I32, 1, 8, 2, 2, false, false,
+       emitPmaddwd},
+      {"vdpbf16ps", "avx512bw,avx512bf16", Number::BF16, Number::BF16, Number::F32, 1, 16, 2, 2,
+       true, true, emitVdpbf16ps},
+      {"vdpbf16ps", "avx2,avx512bf16,avx512vl", Number::BF16, Number::BF16, Number::F32, 1, 8, 2, 2,
+       true, true, emitVdpbf16ps},
+      {"tdpbusd", "amx-tile,amx-int8,avx512bw,avx512vnni", Number::U8, Number::I8, Number::I32, 16,
+       16, 64, kTileRate, true, false, emitTileProduct<kTileBytes>},
+      {"tdpbf16ps", "amx-tile,amx-bf16,avx512bw,avx512bf16", Number::BF16, Number::BF16,
+       Number::F32, 16, 16, 32, kTileRate, true, true, emitTileProduct<kTileHalves>}};
+  return kAll;
+}
+
+const kernel::MatrixUnit *matrixUnitOf(const Machine &machine) {
+  return machine.has("amx-tile") ? &kMatrixUnit : nullptr;
+}
+
+} // namespace tensmith::targets::cpu
