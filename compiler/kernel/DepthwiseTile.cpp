@@ -227,9 +227,8 @@ void DepthwiseTile::emitLine(const Line &line, Value channel, int64_t vectors, i
         if (!w)
           w = weightsOf(tap, input, at, mask);
         Value &sum = sums[row * vectors + v];
-        sum = step_ == 1
-                  ? emitMultiplyAdd(math_.builder, math_.location, x, false, w, false, sum)
-                  : products_->emit(math_.builder, math_.location, x, w, sum);
+        sum = step_ == 1 ? emitMultiplyAdd(math_.builder, math_.location, x, false, w, false, sum)
+                         : products_->emit(math_.builder, math_.location, x, w, sum);
       }
     }
 }

@@ -96,9 +96,9 @@ private:
   ImageRows image_;
   Finish finish_;
   int64_t vectors_, step_, inputs_; // inputs: of a group, each of `step_` channels
-  const Intrinsic *products_; // of pairs of bf16
-  mlir::Value weights_; // taps, or panels of small groups
-  bool prefetches_;     // the image comes from beyond the second-level cache
+  const Intrinsic *products_;       // of pairs of bf16
+  mlir::Value weights_;             // taps, or panels of small groups
+  bool prefetches_;                 // the image comes from beyond the second-level cache
   mlir::Type accumulator_;
   int64_t lanes_;
   mlir::Value firstTap_; // of the piece of a line whose products are added up

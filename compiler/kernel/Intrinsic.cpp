@@ -65,10 +65,12 @@ Value emitHalvesApart(OpBuilder &builder, Location location, Value left, Value r
         location, DenseElementsAttr::get(cast<ShapedType>(bits), APInt(32, uint64_t(value))));
   };
   auto low = [&](Value pair) {
-    return as(builder, location, sum.getType(), builder.create<arith::ShLIOp>(location, pair, constant(16)));
+    return as(builder, location, sum.getType(),
+              builder.create<arith::ShLIOp>(location, pair, constant(16)));
   };
   auto high = [&](Value pair) {
-    return as(builder, location, sum.getType(), builder.create<arith::AndIOp>(location, pair, constant(0xFFFF0000)));
+    return as(builder, location, sum.getType(),
+              builder.create<arith::AndIOp>(location, pair, constant(0xFFFF0000)));
   };
   Value a = as(builder, location, bits, left), b = as(builder, location, bits, right);
   sum = emitMultiplyAdd(builder, location, low(a), false, low(b), false, sum);
@@ -117,11 +119,9 @@ linalg::GenericOp emitMeaning(OpBuilder &builder, Location location, const Intri
         Value b = emitExtension(body, at, elements[1], intrinsic.right, wide);
         Value sum;
         if (isFloat(intrinsic.sum))
-          sum = body.create<arith::AddFOp>(at, elements[2],
-                                           body.create<arith::MulFOp>(at, a, b));
+          sum = body.create<arith::AddFOp>(at, elements[2], body.create<arith::MulFOp>(at, a, b));
         else
-          sum = body.create<arith::AddIOp>(at, elements[2],
-                                           body.create<arith::MulIOp>(at, a, b));
+          sum = body.create<arith::AddIOp>(at, elements[2], body.create<arith::MulIOp>(at, a, b));
         body.create<linalg::YieldOp>(at, sum);
       });
 }
@@ -129,13 +129,13 @@ linalg::GenericOp emitMeaning(OpBuilder &builder, Location location, const Intri
 const Intrinsic *portableIntrinsic(Number left, Number right, Number sum) {
   // Slower than products one by one.
   constexpr double kRate = 0.5;
-  static constexpr Intrinsic kAll[] = {
-      {"bytes apart", "", Number::U8, Number::I8, Number::I32, 1, 0, 4, kRate, true, false,
-       emitUnsignedBytesApart},
-      {"signed bytes apart", "", Number::I8, Number::I8, Number::I32, 1, 0, 4, kRate, true, false,
-       emitSignedBytesApart},
-      {"halves apart", "", Number::BF16, Number::BF16, Number::F32, 1, 0, 2, kRate, true, false,
-       emitHalvesApart}};
+  static constexpr Intrinsic kAll[] = {{"bytes apart", "", Number::U8, Number::I8, Number::I32, 1,
+                                        0, 4, kRate, true, false, emitUnsignedBytesApart},
+                                       {"signed bytes apart", "", Number::I8, Number::I8,
+                                        Number::I32, 1, 0, 4, kRate, true, false,
+                                        emitSignedBytesApart},
+                                       {"halves apart", "", Number::BF16, Number::BF16, Number::F32,
+                                        1, 0, 2, kRate, true, false, emitHalvesApart}};
   const auto *found = llvm::find_if(kAll, [&](const Intrinsic &one) {
     return one.left == left && one.right == right && one.sum == sum;
   });

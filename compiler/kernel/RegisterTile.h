@@ -162,7 +162,7 @@ private:
   int64_t fetchedLines_ = 1, fetchedLinesOfFull_ = 1; // in a step; of a tile with all its rows
   int fetchedLevel_ = 0;                              // of caches
   bool joins_;                                        // two vectors of sums are finished together
-  const Intrinsic *products_; // null: one by one
+  const Intrinsic *products_;                         // null: one by one
   Hold hold_;
   llvm::SmallVector<mlir::Value> outDims_, prefix_;
   TileRows rows_;

@@ -106,8 +106,8 @@ Result<modules::ModuleParts> Compilation::run() {
   libraries_ = *policy;
   const kernel::Intrinsic *products =
       shape_.products(kernel::Number::BF16, kernel::Number::BF16, kernel::Number::F32);
-  shape_.flushesBfloats = options_.precision == Precision::Bfloat &&
-                          products && products->flushesSubnormals;
+  shape_.flushesBfloats =
+      options_.precision == Precision::Bfloat && products && products->flushesSubnormals;
   if (Status status = dump_.makeFolder(); !status.ok())
     return status;
   function_ = module_.lookupSymbol<func::FuncOp>("main");

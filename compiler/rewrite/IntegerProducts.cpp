@@ -9,6 +9,9 @@
 //
 //   conv(x - zx, w) = conv(x, w) - zx * sum(w)
 //
+// Some machines multiply unsigned bytes by signed ones (x86), some only signed ones (ARM before
+// i8mm): codes of the other kind are moved by 128, and their zero point with them.
+//
 // A layer that errs by more than a code that way (RoundingError.h), and by less as it is, stays a
 // product of floats, as does one that a schedule says so of.
 //
@@ -48,13 +51,13 @@ constexpr int64_t kMostProducts = ((int64_t(1) << 31) - 1) / (255 * 255);
 
 constexpr int64_t kCodeBits = 8, kFloatBits = 32; // that a schedule says operands have
 
-/// Codes as a product takes them: numbers of i16 relative to their zero point, or of ui8, and the
+/// Codes as a product takes them: numbers of i16 relative to their zero point, or bytes, and the
 /// zero point beside them (a scalar of i16; null where it is zero).
 struct Numbers {
   Value values;
   Value zero;
 
-  bool areBytes() const { return getElementTypeOrSelf(values.getType()).isUnsignedInteger(8); }
+  bool areBytes() const { return getElementTypeOrSelf(values.getType()).isInteger(8); }
 };
 
 /// An operand: its codes, and what one of them stands for.
@@ -91,6 +94,15 @@ Value signedBytes(Value value, GraphCode &code) {
   return fits ? op.getX() : Value();
 }
 
+/// Bytes that the machine multiplies by signed ones; null: it has no instruction for any.
+Type leftBytes(const kernel::MachineShape &machine, MLIRContext *context) {
+  if (machine.products(Number::U8, Number::I8, Number::I32))
+    return IntegerType::get(context, 8, IntegerType::Unsigned);
+  if (machine.products(Number::I8, Number::I8, Number::I32))
+    return IntegerType::get(context, 8);
+  return {};
+}
+
 /// Whether numbers may be multiplied by the reciprocal of a scale: one that isn't known is of
 /// numbers that are (DynamicQuantizeLinear).
 bool hasReciprocal(Value scale) {
@@ -103,8 +115,8 @@ public:
   Rewriter(Operation *op, StoredNumbers &stored, const Options &options)
       : builder_(op), shapes_(op->getContext()), graph_(builder_, shapes_, op->getLoc()),
         code_(graph_), stored_(stored), options_(options),
-        bytes_(options.machine.products(Number::U8, Number::I8, Number::I32)),
-        i16_(builder_.getI16Type()), i32_(builder_.getI32Type()), f32_(builder_.getF32Type()) {}
+        bytes_(leftBytes(options.machine, op->getContext())), i16_(builder_.getI16Type()),
+        i32_(builder_.getI32Type()), f32_(builder_.getF32Type()) {}
 
   /// What the codes of a quantisation stand for.
   Value withoutCodes(graph::DequantizeOp op, graph::QuantizeOp quantize) {
@@ -138,9 +150,9 @@ public:
     };
     if (!isMatrix(op->getOperand(0)) || !isMatrix(op->getOperand(1)))
       return {};
-    auto left = unsignedDifference(op->getOperand(0));
-    Value weights = left ? signedCodes(op->getOperand(1)) : Value();
-    return weights ? ofBytes(op, *left, weights) : Value();
+    Value weights = signedCodes(op->getOperand(1));
+    auto left = weights ? byteDifference(op->getOperand(0)) : std::nullopt;
+    return left ? ofBytes(op, *left, weights) : Value();
   }
 
   Value convolution(graph::ConvOp op) {
@@ -224,10 +236,21 @@ private:
                  ? code_.reshape(zero, {})
                  : code_.alongDimension(zero, *scaleAxis(value), GraphCode::rank(op.getX()));
     }
-    if (bytes_ && single && GraphCode::element(op.getX()).isUnsignedInteger(8))
-      return {{op.getX(), zero}, scale};
+    if (bytes_ && single)
+      return {machineBytes({op.getX(), zero}), scale};
     return {{less(code_.cast(op.getX(), i16_), zero), Value()}, scale};
   }
+
+  /// Bytes of the kind that the machine multiplies.
+  Numbers machineBytes(Numbers numbers) {
+    if (GraphCode::element(numbers.values) == bytes_)
+      return numbers;
+    Value half = graph_.scalar(i16_, isUnsigned(bytes_) ? 128 : -128);
+    numbers.values = code_.cast(code_.add(code_.cast(numbers.values, i16_), half), bytes_);
+    numbers.zero = numbers.zero ? code_.add(numbers.zero, half) : half;
+    return numbers;
+  }
+  static bool isUnsigned(Type byte) { return byte.isUnsignedInteger(); }
 
   /// Numbers of i16, relative to the zero point.
   Value relative(const Numbers &numbers) {
@@ -290,15 +313,13 @@ private:
     return isCodes(value) ? code_.cast(cast<graph::CastOp>(op).getX(), i16_) : Value();
   }
 
-  /// Unsigned codes as i32, or their difference from a single zero point.
-  std::optional<Numbers> unsignedDifference(Value value) {
+  /// Codes as i32, or their difference from a single zero point, as the machine's bytes.
+  std::optional<Numbers> byteDifference(Value value) {
     auto difference = value.getDefiningOp<graph::SubOp>();
     Value codes = difference ? difference.getA() : value;
     if (!isCodes(codes) || (difference && !isCodes(difference.getB())))
       return std::nullopt;
     Numbers numbers{codes.getDefiningOp<graph::CastOp>().getX(), Value()};
-    if (!numbers.areBytes())
-      return std::nullopt;
     if (difference) {
       Value zero = difference.getB().getDefiningOp<graph::CastOp>().getX();
       Value whole = codes.getDefiningOp<graph::CastOp>().getX();
@@ -306,7 +327,7 @@ private:
         return std::nullopt;
       numbers.zero = isZero(zero) ? Value() : code_.reshape(code_.cast(zero, i16_), {});
     }
-    return numbers;
+    return machineBytes(numbers);
   }
 
   /// Signed codes that have no zero point, as they are behind a cast to i32.
@@ -364,12 +385,12 @@ private:
       return numbers;
     if (!isZero(op.getZeroPoint()))
       numbers.zero = code_.reshape(code_.cast(op.getZeroPoint(), i16_), {});
-    if (!cast<IntegerType>(op.getTo()).isUnsigned()) {
-      Value half = graph_.scalar(i16_, 128);
+    if (isUnsigned(op.getTo()) != isUnsigned(bytes_)) {
+      Value half = graph_.scalar(i16_, isUnsigned(bytes_) ? 128 : -128);
       numbers.zero = numbers.zero ? code_.add(numbers.zero, half) : half;
     }
     Value codes = numbers.zero ? code_.add(numbers.values, numbers.zero) : numbers.values;
-    numbers.values = code_.cast(codes, IntegerType::get(op.getContext(), 8, IntegerType::Unsigned));
+    numbers.values = code_.cast(codes, bytes_);
     return numbers;
   }
 
@@ -402,7 +423,7 @@ private:
   GraphCode code_;
   StoredNumbers &stored_;
   const Options &options_;
-  bool bytes_;
+  Type bytes_; // that the machine multiplies; null: none
   Type i16_, i32_, f32_;
 };
 

@@ -47,8 +47,7 @@ public:
     }
     options.libraries = *policy;
     using kernel::Number;
-    kernel::Intrinsic halves =
-        *kernel::portableIntrinsic(Number::BF16, Number::BF16, Number::F32);
+    kernel::Intrinsic halves = *kernel::portableIntrinsic(Number::BF16, Number::BF16, Number::F32);
     halves.rate = double(halves.depth);
     if (pairsOfHalves)
       options.machine.intrinsics.push_back(&halves);

@@ -45,14 +45,16 @@ void dump(const CodegenOptions &options, llvm::StringRef suffix,
 }
 
 Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Machine &machine) {
-  initializeNativeTarget();
+  initializeTarget(machine.triple);
   std::string error;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(machine.triple, error);
   if (!target)
     return unsupported("no code generator for " + machine.triple + ": " + error);
+  llvm::TargetOptions options;
+  options.MCOptions.ABIName = machine.abi();
   std::unique_ptr<llvm::TargetMachine> result(target->createTargetMachine(
-      machine.triple, machine.cpu, machine.featureString(), llvm::TargetOptions(),
-      llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
+      machine.triple, machine.cpu, machine.featureString(), options, llvm::Reloc::PIC_,
+      llvm::CodeModel::Small, llvm::CodeGenOptLevel::Aggressive));
   if (!result)
     return unsupported("no code generator for " + machine.triple);
   return result;

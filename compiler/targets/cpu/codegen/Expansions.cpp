@@ -237,7 +237,7 @@ void addElementaryFunctions(RewritePatternSet &patterns, const Machine &machine)
   MathPolynomialApproximationOptions options;
   options.enableAvx2 = false; // its rsqrt needs a dialect of its own, and is less exact
   populateMathPolynomialApproximationPatterns(patterns, options);
-  if (!machine.has("fma"))
+  if (!machine.fusesMultiplyAdds())
     populateExpandFmaFPattern(patterns);
 }
 
@@ -343,7 +343,7 @@ Status expandOperations(ModuleOp module, const Machine &machine) {
   arith::populateExpandBFloat16Patterns(scalar);
   if (machine.has("avx2"))
     scalar.add<ConvertRounded>(module.getContext());
-  if (!machine.has("f16c"))
+  if (!machine.convertsHalves())
     addHalfExpansions(scalar);
   if (Status status = apply(module, std::move(scalar), "elementary functions"); !status.ok())
     return status;
@@ -358,7 +358,7 @@ Status expandOperations(ModuleOp module, const Machine &machine) {
   masks.add<ClampMask>(module.getContext(), /*benefit=*/2);
   if (Status status = apply(module, std::move(masks), "masks"); !status.ok())
     return status;
-  if (machine.has("fma"))
+  if (machine.fusesMultiplyAdds())
     fuseMultiplyAdds(module);
   return {};
 }

@@ -17,8 +17,7 @@ llvm::SmallVector<const kernel::Intrinsic *> intrinsicsOf(const Machine &machine
   for (const kernel::Intrinsic &one : all) {
     llvm::SmallVector<llvm::StringRef> features;
     one.features.split(features, ',');
-    bool hasAll =
-        llvm::all_of(features, [&](llvm::StringRef name) { return machine.has(name); });
+    bool hasAll = llvm::all_of(features, [&](llvm::StringRef name) { return machine.has(name); });
     if (hasAll && one.lanes == machine.vectorBits / kSumBits)
       result.push_back(&one);
   }
@@ -35,14 +34,14 @@ void hold(OpBuilder &builder, Location location, MutableArrayRef<Value> values,
     same += "," + std::to_string(number);
     types.push_back(value.getType());
   }
-  Type type = types.size() == 1 ? types[0]
-                                : LLVM::LLVMStructType::getLiteral(builder.getContext(), types);
-  Value all = builder
-                  .create<LLVM::InlineAsmOp>(location, type, ValueRange(SmallVector<Value>(values)),
-                                             "", results + same, /*has_side_effects=*/false,
-                                             /*is_align_stack=*/false, LLVM::AsmDialectAttr(),
-                                             ArrayAttr())
-                  .getResult(0);
+  Type type =
+      types.size() == 1 ? types[0] : LLVM::LLVMStructType::getLiteral(builder.getContext(), types);
+  Value all =
+      builder
+          .create<LLVM::InlineAsmOp>(location, type, ValueRange(SmallVector<Value>(values)), "",
+                                     results + same, /*has_side_effects=*/false,
+                                     /*is_align_stack=*/false, LLVM::AsmDialectAttr(), ArrayAttr())
+          .getResult(0);
   if (types.size() == 1) {
     values[0] = all;
     return;

@@ -46,8 +46,8 @@ Value emitVpdpbusd(OpBuilder &builder, Location location, Value left, Value righ
 
 Value emitVdpbf16ps(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
   Type pairs = VectorType::get({bitsOf(sum) / 16}, builder.getBF16Type());
-  return emitCall(builder, location,
-                  "llvm.x86.avx512bf16.dpbf16ps." + std::to_string(bitsOf(sum)), sum.getType(),
+  return emitCall(builder, location, "llvm.x86.avx512bf16.dpbf16ps." + std::to_string(bitsOf(sum)),
+                  sum.getType(),
                   {sum, as(builder, location, left, pairs), as(builder, location, right, pairs)});
 }
 
@@ -56,10 +56,9 @@ Value emitVdpbf16ps(OpBuilder &builder, Location location, Value left, Value rig
 Value emitPmaddwd(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
   bool wide = bitsOf(sum) == 512;
   Type pairs = VectorType::get({bitsOf(sum) / 16}, builder.getI16Type());
-  Value products =
-      emitCall(builder, location, wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd",
-               sum.getType(),
-               {as(builder, location, left, pairs), as(builder, location, right, pairs)});
+  Value products = emitCall(
+      builder, location, wide ? "llvm.x86.avx512.pmaddw.d.512" : "llvm.x86.avx2.pmadd.wd",
+      sum.getType(), {as(builder, location, left, pairs), as(builder, location, right, pairs)});
   Value result = builder.create<arith::AddIOp>(location, sum, products);
   hold(builder, location, result, "v");
   return result;

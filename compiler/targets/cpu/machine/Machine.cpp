@@ -9,7 +9,10 @@
 #include "llvm/MC/MCSubtargetInfo.h"
 #include "llvm/MC/TargetRegistry.h"
 #include "llvm/Support/JSON.h"
+#include "llvm/TargetParser/ARMTargetParser.h"
 #include "llvm/TargetParser/Host.h"
+#include "llvm/TargetParser/RISCVISAInfo.h"
+#include "llvm/TargetParser/Triple.h"
 
 #include <algorithm>
 
@@ -18,6 +21,7 @@ namespace {
 
 /// What LLVM knows of the machine; null where it doesn't know the CPU.
 std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Machine &machine) {
+  initializeTarget(machine.triple);
   std::string error;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(machine.triple, error);
   if (!target)
@@ -34,40 +38,111 @@ std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Machine &machine) {
 
 constexpr llvm::StringRef kMatrixUnit = "amx-"; // how the names of its features begin
 
-/// Of LLVM's features, which are also instructions for system software and hints to its scheduler:
-/// those of computing.
-bool isCodeFeature(llvm::StringRef name) {
-  static constexpr llvm::StringRef kFamilies[] = {"sse", "ssse", "avx", kMatrixUnit, "bmi"};
-  static constexpr llvm::StringRef kSingle[] = {"adx",   "f16c",  "fma",    "fma4", "gfni",
-                                                "lzcnt", "movbe", "popcnt", "tbm",  "xop"};
-  return llvm::is_contained(kSingle, name) ||
-         llvm::any_of(kFamilies, [&](llvm::StringRef family) { return name.starts_with(family); });
-}
+/// What is different from one family of CPUs to the next.
+struct Family {
+  llvm::StringLiteral prefix; // of a machine's name, before the colon
+  llvm::Triple::ArchType arch;
+  llvm::StringLiteral triple;
+  llvm::StringLiteral least; // features that kernels are compiled for at least, with commas between
+  llvm::StringLiteral leastName;
+  llvm::StringLiteral examples;
+  /// Of LLVM's features, which are also instructions for system software and hints to its
+  /// scheduler: those of computing. Where the last letter is a star, all that begin so.
+  llvm::ArrayRef<llvm::StringLiteral> code;
+  void (*derive)(Machine &); // what follows from the features
+};
 
-/// What follows from the CPU's name and features.
-void deriveVectors(Machine &machine) {
+void deriveX86(Machine &machine) {
   bool avx512 = machine.has("avx512f") && machine.has("avx512bw") && machine.has("avx512dq") &&
                 machine.has("avx512vl");
   machine.vectorBits = avx512 ? 512 : machine.has("avx") ? 256 : 128;
   machine.vectorRegisters = avx512 ? 32 : 16;
 }
 
+void deriveArm64(Machine &machine) {
+  machine.vectorBits = 128;
+  machine.vectorRegisters = 32;
+}
+
+void deriveArm(Machine &machine) {
+  machine.vectorBits = 128;
+  machine.vectorRegisters = 16;
+}
+
+/// Vectors are as long as the machine has them at least; without them, two numbers stand for one.
+void deriveRiscv(Machine &machine) {
+  constexpr int64_t kMostBits = 1024;
+  machine.vectorBits = 64;
+  machine.vectorRegisters = 32;
+  for (int64_t bits = 128; bits <= kMostBits; bits *= 2)
+    if (machine.has("zvl" + std::to_string(bits) + "b"))
+      machine.vectorBits = bits;
+}
+
+constexpr llvm::StringLiteral kX86Code[] = {"sse*",  "ssse*", "avx*",   "amx-*", "bmi*",
+                                            "adx",   "f16c",  "fma",    "fma4",  "gfni",
+                                            "lzcnt", "movbe", "popcnt", "tbm",   "xop"};
+constexpr llvm::StringLiteral kArm64Code[] = {"fp-armv8",  "neon", "fullfp16", "fp16fml",
+                                              "dotprod",   "rdm",  "i8mm",     "bf16",
+                                              "complxnum", "sve",  "sve2"};
+constexpr llvm::StringLiteral kArmCode[] = {"neon", "vfp3", "vfp4", "hwdiv", "hwdiv-arm"};
+constexpr llvm::StringLiteral kRiscvCode[] = {"m",    "a",   "f",   "d",   "c",    "v",
+                                              "zvl*", "zba", "zbb", "zbs", "zfh*", "zvfh*"};
+
+constexpr Family kFamilies[] = {
+    {"x86_64", llvm::Triple::x86_64, "x86_64-pc-linux-gnu", "sse4.1", "x86-64-v2",
+     "x86-64-v3, skylake-avx512 or znver4", kX86Code, deriveX86},
+    {"aarch64", llvm::Triple::aarch64, "aarch64-unknown-linux-gnu", "neon", "generic",
+     "cortex-a53, neoverse-n1 or apple-m1", kArm64Code, deriveArm64},
+    {"armv7", llvm::Triple::arm, "armv7-unknown-linux-gnueabihf", "neon,vfp4,hwdiv", "cortex-a7",
+     "cortex-a7 or cortex-a15", kArmCode, deriveArm},
+    {"riscv64", llvm::Triple::riscv64, "riscv64-unknown-linux-gnu", "m,a,f,d", "rv64g",
+     "rv64gcv, sifive-x280 or spacemit-x60", kRiscvCode, deriveRiscv}};
+
+const Family &familyOf(const Machine &machine) {
+  auto arch = llvm::Triple(machine.triple).getArch();
+  const Family *found =
+      llvm::find_if(kFamilies, [&](const Family &family) { return family.arch == arch; });
+  return found == std::end(kFamilies) ? kFamilies[0] : *found;
+}
+
+bool isCodeFeature(const Family &family, llvm::StringRef name) {
+  return llvm::any_of(family.code, [&](llvm::StringRef one) {
+    return one.consume_back("*") ? name.starts_with(one) : name == one;
+  });
+}
+
+/// Caches of CPUs that are often in boards, in bytes of a core's data and of the second level, by
+/// their makers' manuals; where the maker of a chip chooses, what most have.
+struct Caches {
+  llvm::StringLiteral cpu;
+  int64_t l1Bytes, l2Bytes;
+};
+constexpr Caches kCaches[] = {
+    {"cortex-a7", 32 << 10, 512 << 10}, {"cortex-a53", 32 << 10, 512 << 10},
+    {"cortex-a72", 32 << 10, 1 << 20},  {"cortex-a76", 64 << 10, 512 << 10},
+    {"neoverse-n1", 64 << 10, 1 << 20}, {"neoverse-v1", 64 << 10, 1 << 20},
+    {"apple-m1", 128 << 10, 3 << 20}};
+
 Status complete(Machine &machine, std::string_view name) {
-  initializeNativeTarget();
+  const Family &family = familyOf(machine);
   auto info = subtarget(machine);
   if (!info)
-    return invalidArgument("machine '" + std::string(name) +
-                           "': no CPU of that name is known for " + machine.triple +
-                           "; use 'host' or a name as clang's -march takes it, as x86-64-v3, "
-                           "skylake-avx512 or znver4");
+    return invalidArgument(
+        "machine '" + std::string(name) + "': no CPU of that name is known for " + machine.triple +
+        "; use 'host' or a name as clang's -march takes it, as " + family.examples.str());
   machine.enabled.clear();
   for (const auto &feature : info->getEnabledProcessorFeatures())
     machine.enabled.emplace_back(feature.Key);
   llvm::sort(machine.enabled);
-  if (!machine.has("sse4.1"))
-    return unsupported("machine '" + std::string(name) +
-                       "' lacks SSE4.1; the least that kernels are compiled for is x86-64-v2");
-  deriveVectors(machine);
+  llvm::SmallVector<llvm::StringRef> least;
+  family.least.split(least, ',');
+  for (llvm::StringRef feature : least)
+    if (!machine.has(feature))
+      return invalidArgument("machine '" + std::string(name) + "' lacks " + feature.upper() +
+                             "; the least that kernels are compiled for is " +
+                             family.leastName.str());
+  family.derive(machine);
   return {};
 }
 
@@ -110,6 +185,53 @@ Machine bareHost() {
   return machine;
 }
 
+std::vector<llvm::StringRef> unitOfArm(llvm::StringRef cpu) {
+  std::vector<llvm::StringRef> features;
+  llvm::ARM::getFPUFeatures(llvm::ARM::getDefaultFPU(cpu, llvm::ARM::parseCPUArch(cpu)), features);
+  return features;
+}
+
+/// Of "host", "znver4", "aarch64:cortex-a53".
+Result<Machine> bareMachine(llvm::StringRef text, std::string_view name) {
+  if (text == "host")
+    return bareHost();
+  Machine machine;
+  machine.triple = llvm::sys::getDefaultTargetTriple();
+  auto [prefix, cpu] = text.split(':');
+  if (cpu.empty()) {
+    machine.cpu = text.str();
+    return machine;
+  }
+  const Family *family =
+      llvm::find_if(kFamilies, [&](const Family &one) { return one.prefix == prefix; });
+  if (family == std::end(kFamilies)) {
+    auto names = llvm::map_range(kFamilies, [](const Family &one) { return one.prefix.str(); });
+    return invalidArgument("machine '" + std::string(name) + "': '" + prefix.str() +
+                           "' is no family of CPUs; there are " + llvm::join(names, ", "));
+  }
+  if (llvm::Triple(machine.triple).getArch() != family->arch)
+    machine.triple = family->triple.str();
+  machine.cpu = cpu.str();
+  if (cpu.starts_with("rv64")) {
+    auto set = llvm::RISCVISAInfo::parseArchString(cpu, /*EnableExperimentalExtension=*/false);
+    if (!set)
+      return invalidArgument("machine '" + std::string(name) +
+                             "': " + llvm::toString(set.takeError()));
+    machine.features = (*set)->toFeatures();
+    machine.cpu = "generic-rv64";
+  }
+  if (family->arch ==
+      llvm::Triple::arm) // whose floating-point unit LLVM's tables of CPUs leave open
+    for (llvm::StringRef feature : unitOfArm(cpu))
+      machine.features.push_back(feature.str());
+  const Caches *caches = llvm::find_if(kCaches, [&](const Caches &one) { return one.cpu == cpu; });
+  if (caches != std::end(kCaches)) {
+    machine.l1Bytes = caches->l1Bytes;
+    machine.l2Bytes = caches->l2Bytes;
+  }
+  return machine;
+}
+
 } // namespace
 
 bool Machine::has(std::string_view feature) const {
@@ -118,13 +240,40 @@ bool Machine::has(std::string_view feature) const {
 
 std::vector<std::string> Machine::codeFeatures(bool matrixUnit) const {
   std::vector<std::string> result;
+  const Family &family = familyOf(*this);
   llvm::copy_if(enabled, std::back_inserter(result), [&](llvm::StringRef name) {
-    return isCodeFeature(name) && (matrixUnit || !name.starts_with(kMatrixUnit));
+    return isCodeFeature(family, name) && (matrixUnit || !name.starts_with(kMatrixUnit));
   });
   return result;
 }
 
 std::string Machine::featureString() const { return llvm::join(features, ","); }
+
+std::string Machine::abi() const {
+  return llvm::Triple(triple).getArch() == llvm::Triple::riscv64 ? "lp64d" : "";
+}
+
+bool Machine::fusesMultiplyAdds() const {
+  switch (llvm::Triple(triple).getArch()) {
+  case llvm::Triple::x86_64:
+    return has("fma");
+  case llvm::Triple::arm:
+    return has("vfp4");
+  default: // always, with what kernels are compiled for at least
+    return true;
+  }
+}
+
+bool Machine::convertsHalves() const {
+  switch (llvm::Triple(triple).getArch()) {
+  case llvm::Triple::x86_64:
+    return has("f16c");
+  case llvm::Triple::aarch64:
+    return true;
+  default:
+    return false;
+  }
+}
 
 Machine hostMachine() {
   Machine machine = bareHost();
@@ -134,16 +283,12 @@ Machine hostMachine() {
 }
 
 Result<Machine> parseMachine(std::string_view name) {
-  initializeNativeTarget();
   llvm::SmallVector<llvm::StringRef> parts;
   llvm::StringRef(name).split(parts, ',');
-  Machine machine;
-  if (parts[0] == "host") {
-    machine = bareHost();
-  } else {
-    machine.triple = llvm::sys::getDefaultTargetTriple();
-    machine.cpu = parts[0].str();
-  }
+  auto machineOr = bareMachine(parts[0], name);
+  if (!machineOr.ok())
+    return machineOr.status();
+  Machine machine = std::move(*machineOr);
   if (Status status = complete(machine, name); !status.ok())
     return status;
   for (llvm::StringRef feature : llvm::ArrayRef(parts).drop_front())

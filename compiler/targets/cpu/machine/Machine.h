@@ -1,9 +1,10 @@
 // A CPU as data: what the kernel layer sizes its tiles by, and what the code generator compiles
 // for.
 //
-// A machine is the host's, found out, or another's, named: "x86-64-v3", "znver4,-avx512f". It
-// decides nothing by itself. Whatever changes the code is either in the text of a kernel, as tiles
-// sized by caches are, or part of its key in KernelCompiler.cpp, as features are.
+// A machine is the host's, found out, or another's, named: "x86-64-v3", "znver4,-avx512f",
+// "aarch64:cortex-a76", "riscv64:rv64gcv,zvl256b". It decides nothing by itself. Whatever changes
+// the code is either in the text of a kernel, as tiles sized by caches are, or part of its key in
+// KernelCompiler.cpp, as features are.
 #pragma once
 
 #include "base/Status.h"
@@ -36,14 +37,21 @@ struct Machine {
   /// to check for.
   std::vector<std::string> codeFeatures(bool matrixUnit = true) const;
   std::string featureString() const; // "+avx,+avx2,-avx512f"
+  std::string abi() const;           // LLVM's name of it; empty: the triple says it
+  /// Whether a product and a sum can be one operation of f32 and f64.
+  bool fusesMultiplyAdds() const;
+  /// Whether f16 becomes f32, and back, by an instruction.
+  bool convertsHalves() const;
   bool operator==(const Machine &) const = default;
 };
 
 Machine hostMachine();
 
 /// "host", or a CPU's name, then features to add or take away: "host,-avx512f", "skylake-avx512",
-/// "znver4,+sse4a". The caches of a machine that isn't the host are those of a common one of its
-/// kind.
+/// "znver4,+sse4a". A CPU of another family than the host has that before it: "aarch64:cortex-a53",
+/// "armv7:cortex-a7", "x86_64:znver4"; of RISC-V the instruction set may stand for the name:
+/// "riscv64:rv64gcv,zvl256b". The caches of a machine that isn't the host are those of a common one
+/// of its kind.
 Result<Machine> parseMachine(std::string_view name);
 
 /// All that it is; not what was measured of it.

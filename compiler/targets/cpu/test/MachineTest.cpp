@@ -70,8 +70,32 @@ TEST(Machine, MistakesAreNamed) {
   EXPECT_NE(cpu.status().message().find("skylane"), std::string::npos);
   EXPECT_EQ(feature.status().code(), StatusCode::InvalidArgument);
   EXPECT_NE(feature.status().message().find("avx9"), std::string::npos);
-  EXPECT_EQ(old.status().code(), StatusCode::Unsupported);
+  EXPECT_EQ(old.status().code(), StatusCode::InvalidArgument);
+  EXPECT_NE(old.status().message().find("SSE4.1"), std::string::npos);
   EXPECT_FALSE(empty.ok());
+  for (const char *name : {"alpha:ev6", "aarch64:znver4", "aarch64:cortex-a53,+avx2",
+                           "riscv64:rv64gcq", "riscv64:rv64im", "aarch64:"})
+    EXPECT_EQ(parseMachine(name).status().code(), StatusCode::InvalidArgument) << name;
+}
+
+TEST(Machine, OtherFamiliesHaveTheirVectors) {
+  struct Wanted {
+    const char *name;
+    int64_t bits;
+    int registers;
+  };
+  for (Wanted wanted : {Wanted{"x86_64:x86-64-v3", 256, 16}, {"aarch64:cortex-a53", 128, 32},
+                        {"aarch64:apple-m1", 128, 32}, {"armv7:cortex-a7", 128, 16},
+                        {"riscv64:rv64gcv", 128, 32}, {"riscv64:rv64gcv,zvl256b", 256, 32},
+                        {"riscv64:sifive-x280", 512, 32}}) {
+    auto machine = parseMachine(wanted.name);
+    ASSERT_TRUE(machine.ok()) << machine.status().message();
+    EXPECT_EQ(machine->vectorBits, wanted.bits) << wanted.name;
+    EXPECT_EQ(machine->vectorRegisters, wanted.registers) << wanted.name;
+    EXPECT_TRUE(machine->fusesMultiplyAdds()) << wanted.name;
+  }
+  EXPECT_TRUE(parseMachine("aarch64:cortex-a76")->has("dotprod"));
+  EXPECT_FALSE(parseMachine("aarch64:cortex-a76,-dotprod")->has("dotprod"));
 }
 
 } // namespace

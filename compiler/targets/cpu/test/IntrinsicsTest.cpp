@@ -1,0 +1,210 @@
+// That each instruction of the tables computes what it says: a kernel does the same sums twice, by
+// the instruction and by its meaning. This machine's run here, those of others under qemu.
+#include "compiler/targets/cpu/intrinsics/Intrinsics.h"
+#include "compiler/targets/cpu/test/KernelHarness.h"
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "llvm/TargetParser/Triple.h"
+
+#include <fstream>
+
+using namespace mlir;
+
+namespace tensmith::targets::cpu {
+namespace {
+
+using kernel::Intrinsic;
+using kernel::Number;
+
+Type elementType(OpBuilder &builder, Number number) {
+  switch (number) {
+  case Number::U8:
+  case Number::I8:
+    return builder.getI8Type();
+  case Number::I16:
+    return builder.getI16Type();
+  case Number::BF16:
+    return builder.getBF16Type();
+  case Number::I32:
+    return builder.getI32Type();
+  case Number::F32:
+    return builder.getF32Type();
+  }
+  llvm_unreachable("all numbers are above");
+}
+
+/// void SYMBOL(left, right, sums, meant): adds to `sums` by the instruction, to `meant` by its
+/// meaning.
+Result<std::string> objectOf(const Intrinsic &intrinsic, const Machine &machine,
+                             const std::string &symbol) {
+  DialectRegistry registry;
+  registerCodegenDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  OpBuilder builder(&context);
+  Location location = builder.getUnknownLoc();
+  OwningOpRef<ModuleOp> module = ModuleOp::create(location);
+  builder.setInsertionPointToEnd(module->getBody());
+  int64_t elements = intrinsic.lanes * intrinsic.depth;
+  auto matrix = [&](Number number) {
+    return MemRefType::get({intrinsic.lanes, intrinsic.depth}, elementType(builder, number));
+  };
+  auto sums = MemRefType::get({intrinsic.lanes}, elementType(builder, intrinsic.sum));
+  Type pointer = LLVM::LLVMPointerType::get(&context);
+  // The meaning takes its operands as memrefs, the instruction as pointers: a function each.
+  auto meaning = builder.create<func::FuncOp>(
+      location, "tensmith_kernel.meaning",
+      builder.getFunctionType({matrix(intrinsic.left), matrix(intrinsic.right), sums}, {}));
+  meaning.setPrivate();
+  builder.setInsertionPointToEnd(meaning.addEntryBlock());
+  kernel::emitMeaning(builder, location, intrinsic, meaning.getArgument(0), meaning.getArgument(1),
+                      meaning.getArgument(2));
+  builder.create<func::ReturnOp>(location);
+  builder.setInsertionPointToEnd(module->getBody());
+  auto entry = builder.create<func::FuncOp>(
+      location, "tensmith_kernel",
+      builder.getFunctionType(
+          {pointer, pointer, pointer, matrix(intrinsic.left), matrix(intrinsic.right), sums}, {}));
+  builder.setInsertionPointToEnd(entry.addEntryBlock());
+  auto load = [&](unsigned number, Type element, int64_t count) -> Value {
+    return builder.create<LLVM::LoadOp>(location, VectorType::get({count}, element),
+                                        entry.getArgument(number), /*alignment=*/1);
+  };
+  auto bits = [&](Number number) -> Type {
+    return number == Number::BF16 ? Type(builder.getI16Type()) : elementType(builder, number);
+  };
+  Value left = load(0, bits(intrinsic.left), elements);
+  Value right = load(1, bits(intrinsic.right), elements);
+  Value sum = load(2, elementType(builder, intrinsic.sum), intrinsic.lanes);
+  Value result = intrinsic.emit(builder, location, left, right, sum);
+  builder.create<LLVM::StoreOp>(location, result, entry.getArgument(2), /*alignment=*/1);
+  builder.create<func::CallOp>(location, meaning, entry.getArguments().drop_front(3));
+  builder.create<func::ReturnOp>(location);
+  CodegenOptions options;
+  options.symbol = symbol;
+  return compileToObject(*module, machine, options);
+}
+
+/// A program that gives the instructions numbers and says which differ from their meanings: numbers
+/// that all types hold, so that sums are exact.
+std::string programOf(llvm::ArrayRef<const Intrinsic *> all) {
+  std::string text = R"(
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+static uint32_t state = 1;
+static int draw(int low, int high) {
+  state = state * 1664525 + 1013904223;
+  return low + (int)((state >> 8) % (uint32_t)(high - low + 1));
+}
+static void put(void *at, int bytes, int isFloat, int value) {
+  float number = (float)value;
+  uint32_t bits;
+  memcpy(&bits, &number, 4);
+  if (isFloat && bytes == 2) bits >>= 16;
+  if (!isFloat) bits = (uint32_t)value;
+  memcpy(at, &bits, (size_t)bytes);
+}
+static int check(const char *name, void (*kernel)(void *, void *, void *, void *, void *, void *),
+                 int lanes, int depth, int bytes, int isFloat, int low, int high, int rightLow, int rightHigh) {
+  for (int round = 0; round < 100; ++round) {
+    uint8_t left[1024], right[1024], sums[256], meant[256];
+    for (int i = 0; i < lanes * depth; ++i) {
+      put(left + i * bytes, bytes, isFloat, draw(low, high));
+      put(right + i * bytes, bytes, isFloat, draw(rightLow, rightHigh));
+    }
+    for (int i = 0; i < lanes; ++i) put(sums + 4 * i, 4, isFloat, draw(-1000, 1000));
+    memcpy(meant, sums, sizeof sums);
+    kernel(left, right, sums, left, right, meant);
+    if (memcmp(sums, meant, 4 * (size_t)lanes)) { printf("%s differs\n", name); return 1; }
+  }
+  return 0;
+}
+)";
+  std::string calls;
+  for (auto [number, one] : llvm::enumerate(all)) {
+    std::string symbol = "kernel" + std::to_string(number);
+    bool isFloat = one->sum == Number::F32;
+    auto range = [](Number of) -> std::string {
+      return of == Number::U8    ? "0, 255"
+             : of == Number::I8  ? "-128, 127"
+             : of == Number::I16 ? "-32768, 32767"
+                                 : "-128, 127";
+    };
+    bool isByte = one->left == Number::U8 || one->left == Number::I8;
+    text += "void " + symbol + "(void *, void *, void *, void *, void *, void *);\n";
+    calls += "  failed += check(\"" + one->name.str() + "\", " + symbol + ", " +
+             std::to_string(one->lanes) + ", " + std::to_string(one->depth) + ", " +
+             (isByte ? "1" : "2") + ", " + std::to_string(isFloat) + ", " + range(one->left) +
+             ", " + range(one->right) + ");\n";
+  }
+  return text + "int main(void) {\n  int failed = 0;\n" + calls + "  return failed;\n}\n";
+}
+
+int run(const std::string &command) { return std::system(command.c_str()); }
+
+/// Of all of a machine's that are vectors, run by a command; empty: as they are.
+void expectMeanings(const std::string &name, const std::string &compile, const std::string &runBy) {
+  auto machine = parseMachine(name);
+  ASSERT_TRUE(machine.ok()) << machine.status().message();
+  TemporaryFolder folder;
+  std::string objects;
+  llvm::SmallVector<const Intrinsic *> vectors;
+  for (const Intrinsic *one : intrinsicsOf(*machine))
+    if (one->rows == 1)
+      vectors.push_back(one);
+  for (auto [number, one] : llvm::enumerate(vectors)) {
+    std::string symbol = "kernel" + std::to_string(number);
+    auto object = objectOf(*one, *machine, symbol);
+    ASSERT_TRUE(object.ok()) << one->name.str() << ": " << object.status().message();
+    std::string path = folder.path() + "/" + symbol + ".o";
+    std::ofstream(path, std::ios::binary) << *object;
+    objects += " " + path;
+  }
+  ASSERT_FALSE(vectors.empty());
+  std::ofstream(folder.path() + "/main.c") << programOf(vectors);
+  std::string program = folder.path() + "/program";
+  ASSERT_EQ(run(compile + " -O1 -fuse-ld=lld-19 -static " + folder.path() + "/main.c" + objects +
+                " -o " + program),
+            0);
+  EXPECT_EQ(run(runBy + " " + program), 0) << name;
+}
+
+// Breaks if a row names an instruction that computes something else.
+TEST(Intrinsics, ThisMachinesComputeWhatTheyMean) {
+  if (intrinsicsOf(hostMachine()).empty())
+    GTEST_SKIP() << "this machine has none";
+  expectMeanings("host", "clang-19", "");
+}
+
+TEST(Intrinsics, ArmsComputeWhatTheyMean) {
+  expectMeanings("aarch64:neoverse-v1", "clang-19 --target=aarch64-linux-gnu",
+                 "qemu-aarch64 -cpu max");
+}
+
+// Breaks if a machine is given what it lacks, or the wider of two is not the first.
+TEST(Intrinsics, MachinesHaveTheirOwn) {
+  auto names = [](const char *machine) {
+    std::vector<std::string> result;
+    for (const Intrinsic *one : intrinsicsOf(*parseMachine(machine)))
+      result.push_back(one->name.str() + " of " + std::to_string(one->lanes));
+    return result;
+  };
+  using Names = std::vector<std::string>;
+  EXPECT_EQ(names("x86_64:x86-64-v2"), Names());
+  EXPECT_EQ(names("x86_64:x86-64-v3"), Names({"vpmaddwd of 8"}));
+  EXPECT_EQ(names("x86_64:alderlake"), Names({"vpdpbusd of 8", "vpmaddwd of 8"}));
+  EXPECT_EQ(names("x86_64:znver4"), Names({"vpdpbusd of 16", "vpmaddwd of 16", "vdpbf16ps of 16"}));
+  EXPECT_EQ(names("x86_64:sapphirerapids"),
+            Names({"vpdpbusd of 16", "vpmaddwd of 16", "vdpbf16ps of 16", "tdpbusd of 16",
+                   "tdpbf16ps of 16"}));
+  EXPECT_EQ(names("aarch64:cortex-a53"), Names());
+  EXPECT_EQ(names("aarch64:cortex-a76"), Names({"sdot of 4", "udot of 4"}));
+  EXPECT_EQ(names("aarch64:neoverse-v1"),
+            Names({"usdot of 4", "sdot of 4", "udot of 4", "bfdot of 4"}));
+}
+
+} // namespace
+} // namespace tensmith::targets::cpu
