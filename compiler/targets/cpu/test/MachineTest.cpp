@@ -84,9 +84,12 @@ TEST(Machine, OtherFamiliesHaveTheirVectors) {
     int64_t bits;
     int registers;
   };
-  for (Wanted wanted : {Wanted{"x86_64:x86-64-v3", 256, 16}, {"aarch64:cortex-a53", 128, 32},
-                        {"aarch64:apple-m1", 128, 32}, {"armv7:cortex-a7", 128, 16},
-                        {"riscv64:rv64gcv", 128, 32}, {"riscv64:rv64gcv,zvl256b", 256, 32},
+  for (Wanted wanted : {Wanted{"x86_64:x86-64-v3", 256, 16},
+                        {"aarch64:cortex-a53", 128, 32},
+                        {"aarch64:apple-m1", 128, 32},
+                        {"armv7:cortex-a7", 128, 16},
+                        {"riscv64:rv64gcv", 128, 32},
+                        {"riscv64:rv64gcv,zvl256b", 256, 32},
                         {"riscv64:sifive-x280", 512, 32}}) {
     auto machine = parseMachine(wanted.name);
     ASSERT_TRUE(machine.ok()) << machine.status().message();
