@@ -21,8 +21,7 @@ inline constexpr int64_t kMostElements = int64_t(1) << (sizeof(size_t) == 8 ? 48
 
 /// The product of the dimensions, or nothing where it overflows, a dimension is negative, or it
 /// exceeds `limit`.
-std::optional<int64_t> elementCount(std::span<const int64_t> shape,
-                                    int64_t limit = kMostElements);
+std::optional<int64_t> elementCount(std::span<const int64_t> shape, int64_t limit = kMostElements);
 
 /// "2x3x224", or "scalar".
 std::string toString(std::span<const int64_t> shape);

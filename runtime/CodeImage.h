@@ -41,7 +41,8 @@ struct CodeLayout {
   std::unordered_map<std::string_view, uint64_t> functions;
 };
 
-/// Errors: InvalidModule, also where the image would run code or load others' when it is loaded.
+/// Errors: InvalidModule, also where a loader would run code of the image, or load other files for
+/// it.
 Result<CodeLayout> readCodeLayout(std::span<const std::byte> file);
 
 class CodeImage {

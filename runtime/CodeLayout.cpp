@@ -4,8 +4,10 @@
 #include "runtime/ElfFile.h"
 
 #include <algorithm>
+#include <optional>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <utility>
 
 namespace tensmith::runtime {
 namespace {
@@ -248,12 +250,10 @@ Result<CodeLayout> readCodeLayout(std::span<const std::byte> file) {
   auto elf = ElfFile::open(file);
   if (!elf)
     return elf.status();
+  if (elf->addressBytes() != sizeof(void *))
+    return damagedModule("its addresses have " + std::to_string(8 * elf->addressBytes()) +
+                         " bits, and this machine's " + std::to_string(8 * sizeof(void *)));
   return LayoutReader(*elf).read();
-}
-
-Status checkLoading(std::span<const std::byte> file) {
-  auto layout = readCodeLayout(file);
-  return layout ? Status() : layout.status();
 }
 
 } // namespace tensmith::runtime

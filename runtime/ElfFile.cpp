@@ -35,8 +35,7 @@ Elf64_Phdr widened(const Elf32_Phdr &from) {
 Elf64_Dyn widened(const Elf32_Dyn &from) { return {from.d_tag, {from.d_un.d_val}}; }
 
 Elf64_Sym widened(const Elf32_Sym &from) {
-  return {from.st_name,  from.st_info,  from.st_other,
-          from.st_shndx, from.st_value, from.st_size};
+  return {from.st_name, from.st_info, from.st_other, from.st_shndx, from.st_value, from.st_size};
 }
 
 Elf64_Rela widened(const Elf32_Rela &from) { return {from.r_offset, from.r_info, from.r_addend}; }

@@ -133,7 +133,7 @@ Status Module::mapWeights(int file, uint64_t offset, uint64_t size) {
   uint64_t page = uint64_t(sysconf(_SC_PAGESIZE)), before = offset % page;
   if (before % kAlignment)
     return {StatusCode::InvalidModule, "not a valid module: its weights are not aligned"};
-  weightsMappingSize_ = size + before;
+  weightsMappingSize_ = size_t(size + before);
   void *mapping =
       mmap(nullptr, weightsMappingSize_, PROT_READ, MAP_PRIVATE, file, off_t(offset - before));
   if (mapping == MAP_FAILED)
@@ -142,7 +142,7 @@ Status Module::mapWeights(int file, uint64_t offset, uint64_t size) {
   // Where the file system's cache has large pages, weights are read into such, and mapped by them.
   madvise(mapping, weightsMappingSize_, MADV_HUGEPAGE);
   madvise(mapping, weightsMappingSize_, MADV_WILLNEED);
-  weights_ = {static_cast<const std::byte *>(mapping) + before, size};
+  weights_ = {static_cast<const std::byte *>(mapping) + before, size_t(size)};
   return {};
 }
 
@@ -163,6 +163,9 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
     return sections.status();
   if (Status status = checkImage(bytes, *sections, options.verifyWeights); !status.ok())
     return status;
+  auto layout = readCodeLayout(bytes);
+  if (!layout)
+    return layout.status();
 
   auto planBytes = bytes.subspan(sections->plan.offset, sections->plan.size);
   module->planBytes_.resize((planBytes.size() + 7) / 8);
@@ -179,8 +182,7 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
   if (Status status = module->mapWeights(file, sections->weights.offset, sections->weights.size);
       !status.ok())
     return status;
-  auto layout = readCodeLayout(bytes);
-  auto code = layout ? CodeImage::map(file, *layout) : layout.status();
+  auto code = CodeImage::map(file, *layout);
   if (!code)
     return code.status();
   module->code_ = std::move(*code);

@@ -84,6 +84,10 @@ Status checkImage(std::span<const std::byte> file, const ModuleSections &section
   ModuleHeader header = readHeader(file, sections);
   if (Status status = checkVersion(header); !status.ok())
     return status;
+  if (sections.machine != kHostMachine)
+    return invalidModule("the module is for another machine (" + machineName(sections.machine) +
+                         ", this is " + machineName(kHostMachine) +
+                         "); compile the model for this one");
   if (!sameHash(header.imageHash, hashImage(file, sections)))
     return invalidModule(
         "the module is damaged: its code, plan or signature does not have the hash "
@@ -92,12 +96,6 @@ Status checkImage(std::span<const std::byte> file, const ModuleSections &section
     return invalidModule("the module's kernels use ABI " + std::to_string(header.kernelAbi) +
                          ", and this runtime has " + std::to_string(TENSMITH_KERNEL_ABI) +
                          "; compile the model again with the compiler of this version");
-  if (sections.machine != kHostMachine)
-    return invalidModule("the module is for another machine (" + machineName(sections.machine) +
-                         ", this is " + machineName(kHostMachine) +
-                         "); compile the model for this one");
-  if (Status status = checkLoading(file); !status.ok())
-    return status;
   if (verifyWeights && !sameHash(header.weightsHash, hashWeights(file, sections)))
     return invalidModule(
         "the module's weights are damaged: they do not have the hash that they were "

@@ -39,10 +39,6 @@ Hash128 hashWeights(std::span<const std::byte> file, const ModuleSections &secti
 /// The header as it stands in the file.
 ModuleHeader readHeader(std::span<const std::byte> file, const ModuleSections &sections);
 
-/// Whether the code can be mapped (CodeImage.h): also refuses an image of which a loader would run
-/// code, or for which it would load other files.
-Status checkLoading(std::span<const std::byte> file);
-
 /// Magic, version, kernel ABI, machine, and the hash of the image; of the weights too if asked.
 /// Reads nothing of the plan.
 Status checkImage(std::span<const std::byte> file, const ModuleSections &sections,
