@@ -16,10 +16,12 @@ namespace tensmith {
 
 using Shape = std::vector<int64_t>;
 
+/// More elements than any tensor has; so many, of any type, are counted in bytes by a size_t.
+inline constexpr int64_t kMostElements = int64_t(1) << (sizeof(size_t) == 8 ? 48 : 27);
+
 /// The product of the dimensions, or nothing where it overflows, a dimension is negative, or it
 /// exceeds `limit`.
-std::optional<int64_t> elementCount(std::span<const int64_t> shape, int64_t limit = int64_t(1)
-                                                                                    << 48);
+std::optional<int64_t> elementCount(std::span<const int64_t> shape, int64_t limit = kMostElements);
 
 /// "2x3x224", or "scalar".
 std::string toString(std::span<const int64_t> shape);

@@ -25,7 +25,6 @@ endif()
 include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR}/include)
 
 find_package(Threads REQUIRED)
-find_package(TBB REQUIRED)
 
 if(TENSMITH_COMPILER)
   find_package(fmt REQUIRED)

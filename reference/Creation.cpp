@@ -3,6 +3,7 @@
 //
 // The number at flat index i of a result is a function of the seed, the key where there is one, and
 // i alone, but for dropout.
+#include "base/Int128.h"
 #include "base/Philox.h"
 #include "reference/Elements.h"
 #include "reference/Workspace.h"
@@ -27,13 +28,13 @@ std::optional<int64_t> rangeCount(double start, double limit, double delta) {
 std::optional<int64_t> rangeCount(int64_t start, int64_t limit, int64_t delta) {
   if (delta == 0)
     return std::nullopt;
-  __int128 distance = __int128(limit) - start, step = delta;
+  Int128 distance = Int128(limit) - start, step = delta;
   if (step < 0) {
     distance = -distance;
     step = -step;
   }
-  __int128 count = distance <= 0 ? 0 : (distance + step - 1) / step;
-  return count > __int128(kLargestCount) ? std::nullopt : std::optional(int64_t(count));
+  Int128 count = distance <= 0 ? 0 : (distance + step - 1) / step;
+  return count > Int128(kLargestCount) ? std::nullopt : std::optional(int64_t(count));
 }
 
 template <typename T> T scalarOf(Workspace &workspace, size_t operand, std::string_view name) {

@@ -4,6 +4,8 @@
 // They work out their sizes, check them, and then do as the static forms do.
 #include "reference/Movement.h"
 
+#include "base/Int128.h"
+
 #include <limits>
 #include <numeric>
 
@@ -62,15 +64,15 @@ struct Range {
 };
 
 Range clampedRange(int64_t start, int64_t end, int64_t step, int64_t size) {
-  __int128 first = start < 0 ? __int128(start) + size : start;
-  __int128 last = end < 0 ? __int128(end) + size : end;
-  auto clamp = [](__int128 value, int64_t low, int64_t high) {
-    return std::max<__int128>(low, std::min<__int128>(value, high));
+  Int128 first = start < 0 ? Int128(start) + size : start;
+  Int128 last = end < 0 ? Int128(end) + size : end;
+  auto clamp = [](Int128 value, int64_t low, int64_t high) {
+    return std::max<Int128>(low, std::min<Int128>(value, high));
   };
   first = step > 0 ? clamp(first, 0, size) : clamp(first, 0, size - 1);
   last = step > 0 ? clamp(last, 0, size) : clamp(last, -1, size - 1);
-  __int128 distance = step > 0 ? last - first : first - last;
-  __int128 magnitude = step > 0 ? __int128(step) : -__int128(step);
+  Int128 distance = step > 0 ? last - first : first - last;
+  Int128 magnitude = step > 0 ? Int128(step) : -Int128(step);
   if (distance <= 0 || size == 0)
     return {};
   return {int64_t(first), int64_t((distance + magnitude - 1) / magnitude)};

@@ -5,6 +5,8 @@
 // memory.
 #include "reference/Movement.h"
 
+#include "base/Int128.h"
+
 namespace tensmith::reference {
 
 Outcome broadcastTo(Workspace &workspace, const HostTensor &x, const Shape &shape) {
@@ -23,7 +25,7 @@ Outcome broadcastTo(Workspace &workspace, const HostTensor &x, const Shape &shap
 
 /// Whether start, start + step, ... lie in [0, size) for `count` of them.
 static bool staysWithin(int64_t start, int64_t step, int64_t count, int64_t size) {
-  __int128 last = __int128(start) + __int128(count - 1) * step;
+  Int128 last = Int128(start) + Int128(count - 1) * step;
   return start >= 0 && start < size && last >= 0 && last < size && step != 0;
 }
 

@@ -1,5 +1,7 @@
 // Tables from LLVM's feature names to CPUID bits (Intel's Software Developer's Manual, volume 2,
-// CPUID; AMD's manual, volume 3, appendix E) and to Linux's AT_HWCAP bits on AArch64.
+// CPUID; AMD's manual, volume 3, appendix E), to the bits of Linux's auxiliary vector on Arm
+// (Documentation/arch/arm64/elf_hwcaps.rst) and to those of its riscv_hwprobe on RISC-V
+// (Documentation/arch/riscv/hwprobe.rst).
 #include "runtime/CpuFeatures.h"
 
 #include "base/Cpus.h"
@@ -10,9 +12,13 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) || defined(__arm__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
+#elif defined(__riscv)
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #endif
 
 namespace tensmith::runtime {
@@ -167,23 +173,133 @@ struct Feature {
 constexpr Feature kFeatures[] = {
     {"fp-armv8", AT_HWCAP, HWCAP_FP},
     {"neon", AT_HWCAP, HWCAP_ASIMD},
-    {"aes", AT_HWCAP, HWCAP_AES},
-    {"sha2", AT_HWCAP, HWCAP_SHA2},
+    {"aes", AT_HWCAP, HWCAP_AES | HWCAP_PMULL},
+    {"sha2", AT_HWCAP, HWCAP_SHA1 | HWCAP_SHA2},
     {"crc", AT_HWCAP, HWCAP_CRC32},
     {"lse", AT_HWCAP, HWCAP_ATOMICS},
     {"fullfp16", AT_HWCAP, HWCAP_FPHP | HWCAP_ASIMDHP},
     {"rdm", AT_HWCAP, HWCAP_ASIMDRDM},
-    {"dotprod", AT_HWCAP, HWCAP_ASIMDDP},
-    {"fp16fml", AT_HWCAP, HWCAP_ASIMDFHM},
+    {"jsconv", AT_HWCAP, HWCAP_JSCVT},
+    {"complxnum", AT_HWCAP, HWCAP_FCMA},
     {"rcpc", AT_HWCAP, HWCAP_LRCPC},
+    {"ccpp", AT_HWCAP, HWCAP_DCPOP},
+    {"sha3", AT_HWCAP, HWCAP_SHA3 | HWCAP_SHA512},
+    {"sm4", AT_HWCAP, HWCAP_SM3 | HWCAP_SM4},
+    {"dotprod", AT_HWCAP, HWCAP_ASIMDDP},
     {"sve", AT_HWCAP, HWCAP_SVE},
+    {"fp16fml", AT_HWCAP, HWCAP_ASIMDFHM},
+    {"dit", AT_HWCAP, HWCAP_DIT},
+    {"lse2", AT_HWCAP, HWCAP_USCAT},
+    {"rcpc-immo", AT_HWCAP, HWCAP_ILRCPC},
+    {"flagm", AT_HWCAP, HWCAP_FLAGM},
+    {"ssbs", AT_HWCAP, HWCAP_SSBS},
+    {"sb", AT_HWCAP, HWCAP_SB},
+    {"pauth", AT_HWCAP, HWCAP_PACA | HWCAP_PACG},
+    {"ccdp", AT_HWCAP2, HWCAP2_DCPODP},
     {"sve2", AT_HWCAP2, HWCAP2_SVE2},
+    {"sve2-aes", AT_HWCAP2, HWCAP2_SVEAES | HWCAP2_SVEPMULL},
+    {"sve2-bitperm", AT_HWCAP2, HWCAP2_SVEBITPERM},
+    {"sve2-sha3", AT_HWCAP2, HWCAP2_SVESHA3},
+    {"sve2-sm4", AT_HWCAP2, HWCAP2_SVESM4},
+    {"altnzcv", AT_HWCAP2, HWCAP2_FLAGM2},
+    {"fptoint", AT_HWCAP2, HWCAP2_FRINT},
+    {"f32mm", AT_HWCAP2, HWCAP2_SVEF32MM},
+    {"f64mm", AT_HWCAP2, HWCAP2_SVEF64MM},
     {"i8mm", AT_HWCAP2, HWCAP2_I8MM},
     {"bf16", AT_HWCAP2, HWCAP2_BF16},
+    {"rand", AT_HWCAP2, HWCAP2_RNG},
+    {"bti", AT_HWCAP2, HWCAP2_BTI},
+    {"mte", AT_HWCAP2, HWCAP2_MTE},
 };
 
 bool present(const Feature &feature) {
   return (getauxval(feature.word) & feature.mask) == feature.mask;
+}
+
+#elif defined(__arm__)
+
+struct Feature {
+  std::string_view name;
+  int word; // AT_HWCAP or AT_HWCAP2
+  unsigned long mask;
+};
+
+// Younger than the headers that this may be built with.
+constexpr unsigned long kHalfPrecision = 1 << 22 | 1 << 23, kDotProducts = 1 << 24, // since 6.2
+    kWidening = 1 << 25, kBrainFloat = 1 << 26, kByteProducts = 1 << 27;
+
+constexpr Feature kFeatures[] = {
+    {"dsp", AT_HWCAP, HWCAP_EDSP},
+    {"vfp2", AT_HWCAP, HWCAP_VFP},
+    {"vfp3d16", AT_HWCAP, HWCAP_VFPv3},
+    {"vfp3", AT_HWCAP, HWCAP_VFPv3 | HWCAP_VFPD32},
+    {"vfp4d16", AT_HWCAP, HWCAP_VFPv4},
+    {"vfp4", AT_HWCAP, HWCAP_VFPv4 | HWCAP_VFPD32},
+    {"fp16", AT_HWCAP, HWCAP_VFPv4}, // conversions, which came with it
+    {"fp64", AT_HWCAP, HWCAP_VFPv3},
+    {"d32", AT_HWCAP, HWCAP_VFPD32},
+    {"neon", AT_HWCAP, HWCAP_NEON},
+    {"hwdiv-arm", AT_HWCAP, HWCAP_IDIVA},
+    {"hwdiv", AT_HWCAP, HWCAP_IDIVT},
+    {"fullfp16", AT_HWCAP, kHalfPrecision},
+    {"dotprod", AT_HWCAP, kDotProducts},
+    {"fp16fml", AT_HWCAP, kWidening},
+    {"bf16", AT_HWCAP, kBrainFloat},
+    {"i8mm", AT_HWCAP, kByteProducts},
+    {"aes", AT_HWCAP2, HWCAP2_AES | HWCAP2_PMULL},
+    {"sha2", AT_HWCAP2, HWCAP2_SHA1 | HWCAP2_SHA2},
+    {"crc", AT_HWCAP2, HWCAP2_CRC32},
+};
+
+bool present(const Feature &feature) {
+  return (getauxval(feature.word) & feature.mask) == feature.mask;
+}
+
+#elif defined(__riscv)
+
+struct Feature {
+  std::string_view name;
+  char letter; // of AT_HWCAP; 0: none
+  int probed;  // bit of hwprobe's IMA_EXT_0; -1: none
+  int vector;  // what it needs of the length of a vector register, in bits; 0: nothing
+};
+
+constexpr Feature kFeatures[] = {
+    {"64bit", 'i', -1, 0}, {"m", 'm', -1, 0}, {"a", 'a', -1, 0}, {"f", 'f', 0, 0}, {"d", 'd', 0, 0},
+    {"c", 'c', 1, 0}, {"v", 'v', 2, 0}, {"zicsr", 'f', 0, 0}, {"zifencei", 'i', -1, 0},
+    {"zmmul", 'm', -1, 0}, {"zba", 0, 3, 0}, {"zbb", 0, 4, 0}, {"zbs", 0, 5, 0},
+    {"zicboz", 0, 6, 0}, {"zbc", 0, 7, 0}, {"zbkb", 0, 8, 0}, {"zbkc", 0, 9, 0}, {"zbkx", 0, 10, 0},
+    {"zvbb", 0, 17, 0}, {"zvbc", 0, 18, 0}, {"zfh", 0, 27, 0}, {"zfhmin", 0, 28, 0},
+    {"zvfh", 0, 30, 0}, {"zvfhmin", 0, 31, 0}, {"zfa", 0, 32, 0}, {"zicond", 0, 35, 0},
+    {"zve32x", 'v', 37, 0}, {"zve32f", 'v', 38, 0}, {"zve64x", 'v', 39, 0}, {"zve64f", 'v', 40, 0},
+    {"zve64d", 'v', 41, 0},
+    {"zvl32b", \'v\', 37, 32},   {"zvl64b", \'v\', 37, 64}, {
+         "zvl128b", \'v\', 37, 128}, {"zvl256b", \'v\', 37, 256}, {"zvl512b", \'v\', 37, 512}, {
+             "zvl1024b", \'v\', 37, 1024}, };
+
+/// What hwprobe says of the base instruction set's extensions; 0 before Linux 6.4, and where the
+/// process is emulated.
+uint64_t probedExtensions() {
+  constexpr long kProbe = 258;
+  struct {
+    int64_t key = 4; // RISCV_HWPROBE_KEY_IMA_EXT_0
+    uint64_t value = 0;
+  } pair;
+  return syscall(kProbe, &pair, 1, 0, nullptr, 0) == 0 && pair.key == 4 ? pair.value : 0;
+}
+
+/// Of a vector register, in bits. Only where there are such.
+int vectorBits() {
+  unsigned long bytes;
+  __asm__ volatile("csrr %0, 0xc22" : "=r"(bytes)); // vlenb
+  return int(8 * bytes);
+}
+
+bool present(const Feature &feature) {
+  static const uint64_t probed = probedExtensions();
+  bool has = feature.letter && (getauxval(AT_HWCAP) >> (feature.letter - 'a') & 1);
+  has |= feature.probed >= 0 && (probed >> feature.probed & 1);
+  return has && (feature.vector == 0 || vectorBits() >= feature.vector);
 }
 
 #endif

@@ -10,7 +10,8 @@ namespace {
 
 constexpr int64_t kHugePage = int64_t(2) << 20;
 constexpr int64_t kLeastClassed = int64_t(64) << 10;
-constexpr int64_t kLargest = int64_t(1) << 47; // more than any address space holds
+/// More than any address space holds.
+constexpr int64_t kLargest = sizeof(void *) == 8 ? int64_t(1) << 47 : int64_t(1) << 30;
 
 int64_t roundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;

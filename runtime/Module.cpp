@@ -8,10 +8,8 @@
 #include "runtime/ModuleImage.h"
 #include "runtime/Verify.h"
 
-#include <atomic>
 #include <cerrno>
 #include <cstring>
-#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -25,10 +23,12 @@ Status ioError(const std::string &what) {
 }
 
 /// By its name in the module's image, or in a library beside the runtime's: "onednn:name".
-void *findKernel(void *image, const char *symbol) {
+void *findKernel(const CodeImage &image, const CodeLayout &layout, const char *symbol) {
   const char *name = std::strchr(symbol, ':');
-  if (!name)
-    return dlsym(image, symbol);
+  if (!name) {
+    auto found = layout.functions.find(symbol);
+    return found == layout.functions.end() ? nullptr : image.at(found->second);
+  }
   std::string library(symbol, name);
   if (library.find('/') != library.npos)
     return nullptr;
@@ -43,6 +43,11 @@ public:
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
       return;
     regular_ = true;
+    if (uint64_t(status.st_size) > uint64_t(PTRDIFF_MAX)) { // of a machine of 32 bits
+      errno = EFBIG;
+      size_ = SIZE_MAX;
+      return;
+    }
     size_ = size_t(status.st_size);
     void *data = size_ ? mmap(nullptr, size_, PROT_READ, MAP_PRIVATE, file, 0) : nullptr;
     data_ = data == MAP_FAILED ? nullptr : data;
@@ -100,25 +105,9 @@ Status writeAll(int file, std::span<const std::byte> bytes) {
   return {};
 }
 
-/// A path of an open file that was never used before. The loader takes a path that it knows for the
-/// image that it knows by it, without a look at the file; and it keeps the paths of files that
-/// turned out to be images that it had, while numbers of files are used again. So how the path's
-/// parts are separated spells a number that is this copy of the runtime's and this call's.
-std::string freshPath(int file) {
-  static std::atomic<uint64_t> count = 0;
-  std::string path = "/proc/self/fd";
-  for (uint64_t number : {uint64_t(reinterpret_cast<uintptr_t>(&count)), count++})
-    for (int bit = 0; bit < 64; ++bit)
-      path += number >> bit & 1 ? "/." : "/";
-  return path + "/" + std::to_string(file);
-}
-
 } // namespace
 
 Module::~Module() {
-  program_ = {};
-  if (image_)
-    dlclose(image_);
   if (weightsMapping_)
     munmap(weightsMapping_, weightsMappingSize_);
 }
@@ -144,7 +133,7 @@ Status Module::mapWeights(int file, uint64_t offset, uint64_t size) {
   uint64_t page = uint64_t(sysconf(_SC_PAGESIZE)), before = offset % page;
   if (before % kAlignment)
     return {StatusCode::InvalidModule, "not a valid module: its weights are not aligned"};
-  weightsMappingSize_ = size + before;
+  weightsMappingSize_ = size_t(size + before);
   void *mapping =
       mmap(nullptr, weightsMappingSize_, PROT_READ, MAP_PRIVATE, file, off_t(offset - before));
   if (mapping == MAP_FAILED)
@@ -153,17 +142,7 @@ Status Module::mapWeights(int file, uint64_t offset, uint64_t size) {
   // Where the file system's cache has large pages, weights are read into such, and mapped by them.
   madvise(mapping, weightsMappingSize_, MADV_HUGEPAGE);
   madvise(mapping, weightsMappingSize_, MADV_WILLNEED);
-  weights_ = {static_cast<const std::byte *>(mapping) + before, size};
-  return {};
-}
-
-Status Module::mapCode(int file) {
-  image_ = dlopen(freshPath(file).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!image_) {
-    const char *reason = dlerror();
-    return {StatusCode::InvalidModule,
-            std::string("can't map the module's code: ") + (reason ? reason : "unknown reason")};
-  }
+  weights_ = {static_cast<const std::byte *>(mapping) + before, size_t(size)};
   return {};
 }
 
@@ -184,6 +163,9 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
     return sections.status();
   if (Status status = checkImage(bytes, *sections, options.verifyWeights); !status.ok())
     return status;
+  auto layout = readCodeLayout(bytes);
+  if (!layout)
+    return layout.status();
 
   auto planBytes = bytes.subspan(sections->plan.offset, sections->plan.size);
   module->planBytes_.resize((planBytes.size() + 7) / 8);
@@ -200,10 +182,12 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
   if (Status status = module->mapWeights(file, sections->weights.offset, sections->weights.size);
       !status.ok())
     return status;
-  if (Status status = module->mapCode(file); !status.ok())
-    return status;
+  auto code = CodeImage::map(file, *layout);
+  if (!code)
+    return code.status();
+  module->code_ = std::move(*code);
   auto program = decodePlan(module->plan(), [&](const char *symbol) {
-    return reinterpret_cast<TensmithKernel>(findKernel(module->image_, symbol));
+    return reinterpret_cast<TensmithKernel>(findKernel(module->code_, *layout, symbol));
   });
   if (!program)
     return program.status();

@@ -3,6 +3,7 @@
 // Everything is immutable once loaded, and so shared by sessions and threads without locks.
 #pragma once
 
+#include "runtime/CodeImage.h"
 #include "runtime/Program.h"
 
 #include <memory>
@@ -39,9 +40,8 @@ private:
   Module() = default;
   static Result<std::shared_ptr<const Module>> loadFile(int file, const LoadOptions &options);
   Status mapWeights(int file, uint64_t offset, uint64_t size);
-  Status mapCode(int file);
 
-  void *image_ = nullptr;
+  CodeImage code_;
   void *weightsMapping_ = nullptr;
   size_t weightsMappingSize_ = 0;
   std::span<const std::byte> weights_;

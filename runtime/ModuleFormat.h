@@ -13,7 +13,9 @@
 // The hashes tell damage, not forgery: whoever can write a module can write its hashes. To load a
 // module is to trust whoever made it, since its kernels are native code. The plan is data and is
 // checked as such; so that nothing but kernels runs, an image is refused that has code to run when
-// it is loaded (DT_INIT, DT_INIT_ARRAY, ...) or that names other libraries (DT_NEEDED).
+// it is loaded (DT_INIT, DT_INIT_ARRAY, ...) or that names other libraries (DT_NEEDED). The runtime
+// maps it itself (CodeImage.h): segments of different rights share no page of the machine, and
+// relocations are relative ones.
 #pragma once
 
 #include <cstdint>

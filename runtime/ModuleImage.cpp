@@ -1,24 +1,16 @@
 // Hashes of a module's file, and the checks that need nothing but them and the header.
 #include "runtime/ModuleImage.h"
 
+#include "runtime/ElfFile.h"
 #include "runtime/KernelAbi.h"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstring>
-#include <elf.h>
 
 namespace tensmith::runtime {
 namespace {
-
-#if defined(__x86_64__)
-constexpr uint16_t kHostMachine = EM_X86_64;
-#elif defined(__aarch64__)
-constexpr uint16_t kHostMachine = EM_AARCH64;
-#else
-#error "modules are made for x86-64 and AArch64"
-#endif
 
 Status invalidModule(std::string message) {
   return {StatusCode::InvalidModule, std::move(message)};
@@ -92,6 +84,10 @@ Status checkImage(std::span<const std::byte> file, const ModuleSections &section
   ModuleHeader header = readHeader(file, sections);
   if (Status status = checkVersion(header); !status.ok())
     return status;
+  if (sections.machine != kHostMachine)
+    return invalidModule("the module is for another machine (" + machineName(sections.machine) +
+                         ", this is " + machineName(kHostMachine) +
+                         "); compile the model for this one");
   if (!sameHash(header.imageHash, hashImage(file, sections)))
     return invalidModule(
         "the module is damaged: its code, plan or signature does not have the hash "
@@ -100,12 +96,6 @@ Status checkImage(std::span<const std::byte> file, const ModuleSections &section
     return invalidModule("the module's kernels use ABI " + std::to_string(header.kernelAbi) +
                          ", and this runtime has " + std::to_string(TENSMITH_KERNEL_ABI) +
                          "; compile the model again with the compiler of this version");
-  if (sections.machine != kHostMachine)
-    return invalidModule("the module is for another machine (ELF machine " +
-                         std::to_string(sections.machine) + ", this is " +
-                         std::to_string(kHostMachine) + "); compile the model for this one");
-  if (Status status = checkLoading(file); !status.ok())
-    return status;
   if (verifyWeights && !sameHash(header.weightsHash, hashWeights(file, sections)))
     return invalidModule(
         "the module's weights are damaged: they do not have the hash that they were "

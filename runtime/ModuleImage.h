@@ -28,7 +28,8 @@ struct ModuleSections {
   FileRange weights; // empty where the module has none
 };
 
-/// Reads an ELF64 little-endian shared object for x86-64 or AArch64. Errors: InvalidModule.
+/// Reads a little-endian shared object for x86-64, AArch64, 32-bit Arm or RISC-V. Errors:
+/// InvalidModule.
 Result<ModuleSections> findSections(std::span<const std::byte> file);
 
 /// The hash of everything outside the weights' contents, with the header's two hashes as zeros.
@@ -37,10 +38,6 @@ Hash128 hashWeights(std::span<const std::byte> file, const ModuleSections &secti
 
 /// The header as it stands in the file.
 ModuleHeader readHeader(std::span<const std::byte> file, const ModuleSections &sections);
-
-/// Refuses an image of which the dynamic loader would run code, or for which it would load other
-/// files. `findSections` has found the file header right.
-Status checkLoading(std::span<const std::byte> file);
 
 /// Magic, version, kernel ABI, machine, and the hash of the image; of the weights too if asked.
 /// Reads nothing of the plan.

@@ -3,6 +3,7 @@
 
 #include "runtime/Device.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -21,7 +22,7 @@ Result<int64_t> checkedSize(DataType type, std::span<const int64_t> shape) {
   if (shape.size() > kMaxRank)
     return invalidArgument("a tensor can't have " + std::to_string(shape.size()) + " dimensions; " +
                            std::to_string(kMaxRank) + " is the most");
-  std::optional<int64_t> size = elementCount(shape, int64_t(1) << 47);
+  std::optional<int64_t> size = elementCount(shape, std::min(kMostElements, int64_t(1) << 47));
   if (!size || (byteSize(type) && *size > (int64_t(1) << 47) / byteSize(type)))
     return invalidArgument("no tensor can have the shape " + toString(shape));
   return *size;

@@ -2,18 +2,14 @@
 #include "runtime/Threads.h"
 
 #include "base/Cpus.h"
+#include "runtime/Workers.h"
 
 #include <algorithm>
 #include <chrono>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
-
-#include <tbb/global_control.h>
-#include <tbb/info.h>
-#include <tbb/task_arena.h>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -60,23 +56,11 @@ void pause(unsigned turn) {
     return std::this_thread::yield();
 #if defined(__x86_64__)
   _mm_pause();
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) || defined(__arm__)
   asm volatile("yield");
+#elif defined(__riscv)
+  asm volatile(".4byte 0x0100000f"); // pause, which is a fence of nothing where it is not known
 #endif
-}
-
-/// TBB makes no more workers than CPUs, and says so on stderr, unless more are allowed. The least
-/// allowance of a process counts, so there is one, as large as any session asked.
-void allowThreads(int threads) {
-  static std::mutex mutex;
-  static std::optional<tbb::global_control> allowed;
-  static int most = tbb::info::default_concurrency();
-  std::lock_guard lock(mutex);
-  if (threads <= most)
-    return;
-  most = threads;
-  allowed.reset();
-  allowed.emplace(tbb::global_control::max_allowed_parallelism, size_t(threads));
 }
 
 /// The stack of the body that this thread runs, and for which pool.
@@ -118,11 +102,17 @@ struct ThreadPool::Crew {
   explicit Crew(int workers) : posts(size_t(workers)) {}
 
   /// A worker's own: its place among the lanes, held from the call until it leaves.
-  struct Post {
+  struct Post : Workers::Job {
     std::atomic<bool> taken{false};
-    std::atomic<bool> called{false};
-    std::shared_ptr<Crew> crew; // from the call until the worker begins
+    const ThreadPool *pool = nullptr; // a name for it, and no more
+    std::shared_ptr<Crew> crew;       // from the call until the worker begins
     ScratchStack stack;
+
+    static void begin(Job &job) {
+      auto &post = static_cast<Post &>(job);
+      std::shared_ptr<Crew> crew = std::move(post.crew);
+      crew->attend(post.pool, size_t(&post - crew->posts.data()));
+    }
   };
 
   /// Whether the place was free.
@@ -212,40 +202,12 @@ struct ThreadPool::Crew {
   alignas(64) std::atomic<int> inside{0}; // threads that may hold `posted`, the poster aside
 };
 
-/// TBB's side: it makes the workers, and lets them sleep.
-struct ThreadPool::Arena {
-  explicit Arena(int workers) : arena(workers, 0) {}
-  tbb::task_arena arena;
-};
-
-namespace {
-
-/// What TBB copies and calls. Not instrumented: the copy travels through TBB, whose ordering
-/// ThreadSanitizer does not know; `called` says the same to it.
-template <typename Crew> struct Worker {
-  typename Crew::Post *post;
-  const ThreadPool *pool; // a name for it, and no more
-  size_t number;
-  __attribute__((no_sanitize("thread"))) void operator()() const { begin(post, pool, number); }
-
-  static void begin(typename Crew::Post *post, const ThreadPool *pool, size_t number) {
-    if (!post->called.load(std::memory_order_acquire))
-      return;
-    post->called.store(false, std::memory_order_relaxed);
-    std::shared_ptr<Crew> crew = std::move(post->crew);
-    crew->attend(pool, number);
-  }
-};
-
-} // namespace
-
 ThreadPool::ThreadPool(int threads)
     : threads_(std::min(threads > 0 ? threads : availableCpus(), kMaxLanes)) {
   if (threads_ == 1)
     return;
-  allowThreads(threads_);
+  Workers::ofProcess().allow(std::max(threads_, availableCpus()) - 1);
   crew_ = std::make_shared<Crew>(threads_ - 1);
-  arena_ = std::make_unique<Arena>(threads_ - 1);
 }
 
 ThreadPool::~ThreadPool() = default;
@@ -313,11 +275,10 @@ void ThreadPool::callWorkers(int wanted) {
     if (post.taken.load(std::memory_order_relaxed) ||
         post.taken.exchange(true, std::memory_order_acq_rel))
       continue;
+    post.body = Crew::Post::begin;
+    post.pool = this;
     post.crew = crew_;
-    post.called.store(true, std::memory_order_release);
-    try {
-      arena_->arena.enqueue(Worker<Crew>{&post, this, number});
-    } catch (...) { // TBB could not have memory for its task: the others do the work
+    if (!Workers::ofProcess().call(post)) { // the others do the work
       post.crew.reset();
       return post.taken.store(false, std::memory_order_release);
     }

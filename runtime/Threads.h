@@ -1,9 +1,10 @@
-// A session's threads: one oneTBB arena, reached by kernels through `parallel_for`.
+// A session's threads: some of the process's (Workers.h), reached by kernels through
+// `parallel_for`.
 //
 // A run has many short loops, and waking a thread takes as long as some of them. So a worker that a
 // loop has called in stays in attendance for as long as the run goes on: it watches the place
 // where loops are posted, and leaves when nothing was posted for a while or the last run ended.
-// Between runs TBB's workers sleep.
+// Between runs workers sleep.
 //
 // The thread that runs a kernel takes part, and never waits for another to wake: the work is cut
 // into a few chunks for each thread, each thread begins with its own share (so that neighbouring
@@ -111,13 +112,11 @@ public:
 
 private:
   struct Crew;
-  struct Arena;
   /// Sees to it that so many workers are in attendance, or on their way.
   void callWorkers(int wanted);
 
   int threads_;
   std::shared_ptr<Crew> crew_;
-  std::unique_ptr<Arena> arena_;
 };
 
 } // namespace tensmith::runtime

@@ -5,6 +5,7 @@
 #include "runtime/CpuFeatures.h"
 #include "runtime/Session.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <elf.h>
@@ -112,7 +113,14 @@ TEST(BadModule, OfAnotherVersionAbiOrMachine) {
   auto header = reinterpret_cast<Elf64_Ehdr *>(file.data());
   header->e_machine = header->e_machine == EM_X86_64 ? EM_AARCH64 : EM_X86_64;
   reseal(file);
-  expectRefused(file, "another machine");
+  bool onIntel = header->e_machine != EM_X86_64;
+  expectRefused(file, onIntel ? "another machine (AArch64, this is x86-64)"
+                              : "another machine (x86-64, this is");
+  header->e_machine = EM_RISCV;
+  reseal(file);
+  expectRefused(file, "another machine (RISC-V, this is");
+  header->e_machine = EM_S390;
+  expectRefused(file, "none of x86-64, AArch64, 32-bit Arm and RISC-V");
 }
 
 // Breaks if a module could have code run, or a library loaded, before any of its kernels is called.
@@ -137,23 +145,74 @@ TEST(BadModule, ThatReachesOutWhenItIsLoaded) {
     expectRefused(withTag(tag, 1), "run code or load other libraries");
 }
 
+/// The good module with one segment of that type and those rights changed.
+template <typename Change> Bytes withSegment(uint32_t type, uint32_t rights, Change change) {
+  Bytes file = goodModule();
+  const auto *header = reinterpret_cast<const Elf64_Ehdr *>(file.data());
+  auto *segments = reinterpret_cast<Elf64_Phdr *>(file.data() + header->e_phoff);
+  auto *found = std::find_if(segments, segments + header->e_phnum, [&](const Elf64_Phdr &segment) {
+    return segment.p_type == type && segment.p_flags == rights;
+  });
+  EXPECT_NE(found, segments + header->e_phnum);
+  change(*found);
+  reseal(file);
+  return file;
+}
+
 TEST(BadModule, WithoutADynamicSegmentInTheFile) {
-  auto withSegment = [](auto change) {
-    Bytes file = goodModule();
-    const auto *header = reinterpret_cast<const Elf64_Ehdr *>(file.data());
-    auto *segments = reinterpret_cast<Elf64_Phdr *>(file.data() + header->e_phoff);
-    for (int i = 0; i < header->e_phnum; ++i)
-      if (segments[i].p_type == PT_DYNAMIC)
-        change(segments[i]);
-    reseal(file);
-    return file;
-  };
-  expectRefused(withSegment([](Elf64_Phdr &segment) { segment.p_type = PT_NULL; }),
+  auto withDynamic = [](auto change) { return withSegment(PT_DYNAMIC, PF_R | PF_W, change); };
+  expectRefused(withDynamic([](Elf64_Phdr &segment) { segment.p_type = PT_NULL; }),
                 "no dynamic segment");
-  expectRefused(withSegment([](Elf64_Phdr &segment) { segment.p_vaddr = ~uint64_t(7); }),
+  expectRefused(withDynamic([](Elf64_Phdr &segment) { segment.p_offset = ~uint64_t(7); }),
                 "not in the file");
-  expectRefused(withSegment([](Elf64_Phdr &segment) { segment.p_filesz = ~uint64_t(0); }), "");
-  expectRefused(withSegment([](Elf64_Phdr &segment) { segment.p_filesz = 16; }), "no end");
+  expectRefused(withDynamic([](Elf64_Phdr &segment) { segment.p_filesz = ~uint64_t(0); }),
+                "not in the file");
+  expectRefused(withDynamic([](Elf64_Phdr &segment) { segment.p_filesz = 16; }), "no end");
+}
+
+// Breaks if a segment is mapped from outside of the file, over another one or somewhere else, or so
+// that code can be written.
+TEST(BadModule, SegmentsThatCanNotBeMapped) {
+  auto withCode = [](auto change) { return withSegment(PT_LOAD, PF_R | PF_X, change); };
+  EXPECT_EQ(loadStatus(withCode([](Elf64_Phdr &) {})).message(), "");
+  expectRefused(withCode([](Elf64_Phdr &code) { code.p_offset += uint64_t(1) << 40; }),
+                "past the end of the file");
+  expectRefused(withCode([](Elf64_Phdr &code) { code.p_filesz = code.p_memsz = 1 << 30; }),
+                "past the end of the file");
+  expectRefused(withCode([](Elf64_Phdr &code) { code.p_vaddr = ~uint64_t(0xfff); }),
+                "no valid address");
+  expectRefused(withCode([](Elf64_Phdr &code) { code.p_memsz = code.p_filesz - 1; }),
+                "no valid address");
+  expectRefused(withCode([](Elf64_Phdr &code) { code.p_vaddr %= 4096; }), "share a page");
+  expectRefused(withCode([](Elf64_Phdr &code) { code.p_vaddr += uint64_t(1) << 41; }), "1 GiB");
+  expectRefused(withCode([](Elf64_Phdr &code) { code.p_offset += 16; }),
+                "laid out for other pages");
+  expectRefused(withCode([](Elf64_Phdr &code) { code.p_flags |= PF_W; }),
+                "writable and executable");
+  expectRefused(withCode([](Elf64_Phdr &code) { code.p_memsz += 64; }), "has no contents");
+  expectRefused(withCode([](Elf64_Phdr &code) { code.p_type = PT_TLS; }), "thread's own");
+}
+
+/// The good module with its table of relocations changed: where it lies, then each entry of it.
+template <typename Change> Bytes withRelocation(Change change) {
+  Bytes file = goodModule();
+  const auto *header = reinterpret_cast<const Elf64_Ehdr *>(file.data());
+  const auto *sections = reinterpret_cast<const Elf64_Shdr *>(file.data() + header->e_shoff);
+  for (int i = 0; i < header->e_shnum; ++i)
+    if (sections[i].sh_type == SHT_RELA)
+      change(*reinterpret_cast<Elf64_Rela *>(file.data() + sections[i].sh_offset));
+  reseal(file);
+  return file;
+}
+
+// Breaks if loading writes where it must not: outside of the image, or into its code.
+TEST(BadModule, RelocationsOfOtherKindsAndPlaces) {
+  EXPECT_EQ(loadStatus(withRelocation([](Elf64_Rela &) {})).message(), "");
+  for (uint64_t address : {uint64_t(0), uint64_t(0x1800), uint64_t(1) << 40, ~uint64_t(3)})
+    expectRefused(withRelocation([&](Elf64_Rela &entry) { entry.r_offset = address; }),
+                  "outside of what can be written");
+  expectRefused(withRelocation([](Elf64_Rela &entry) { entry.r_info = ELF64_R_INFO(1, 6); }),
+                "relocation of type 6");
 }
 
 TEST(BadModule, ForFeaturesThatTheCpuLacks) {

@@ -9,14 +9,6 @@
 #include <numeric>
 #include <thread>
 
-// TBB's hand-over of tasks is ordered inside its library, which is not compiled with
-// ThreadSanitizer. What is left out are frames of TBB's own that no body of ours runs under, so
-// that our data is still checked.
-extern "C" const char *__tsan_default_suppressions() {
-  return "race_top:tbb::\nrace_top:oneapi/tbb/\nrace:offer_work\nrace:fold_tree\n"
-         "called_from_lib:libtbb.so\n";
-}
-
 using namespace tensmith::runtime;
 
 namespace {

@@ -79,3 +79,18 @@ EXPORT int32_t test_address(const TensmithCall *call) {
     out[i] = (int64_t)out;
   return 0;
 }
+
+static float twice(float x) { return 2 * x; }
+static float thrice(float x) { return 3 * x; }
+
+/* Addresses in the image, which whoever maps it has to complete. */
+static float (*volatile factors[])(float) = {twice, thrice};
+
+/* out[n] = a[n] twice and thrice in turn */
+EXPORT int32_t test_table(const TensmithCall *call) {
+  const float *a = call->operands[0];
+  float *out = call->operands[1];
+  for (int64_t i = 0; i < call->sizes[0]; ++i)
+    out[i] = factors[i % 2](a[i]);
+  return 0;
+}

@@ -7,7 +7,7 @@
 #include "tools/tensmith/Inputs.h"
 #include "tools/tensmith/Report.h"
 #include "tools/tensmith/TensorComparison.h"
-#include "tools/tensmith/Values.h"
+#include "tools/tensors/Values.h"
 
 #include <CLI/CLI.hpp>
 

@@ -5,7 +5,7 @@
 // call bilinear, with antialiasing), without keeping the sides' proportion.
 #pragma once
 
-#include "tools/tensmith/Values.h"
+#include "tools/tensors/Values.h"
 
 #include <optional>
 

@@ -1,4 +1,4 @@
-// What a module is run on, from the command line's words.
+// What a model or a module is run on, from the command line's words.
 #pragma once
 
 #include "tools/tensmith/Image.h"

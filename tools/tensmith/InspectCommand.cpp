@@ -2,7 +2,7 @@
 #include "client/Compiler.h"
 #include "tools/tensmith/Commands.h"
 #include "tools/tensmith/Report.h"
-#include "tools/tensmith/Values.h"
+#include "tools/tensors/Values.h"
 
 #include <CLI/CLI.hpp>
 

@@ -2,7 +2,7 @@
 #include "tools/tensmith/Report.h"
 
 #include "files/Failure.h"
-#include "tools/tensmith/Values.h"
+#include "tools/tensors/Values.h"
 
 #include <fmt/format.h>
 #include <iostream>

@@ -1,11 +1,11 @@
 // tensmith run: the outputs of a model or module for given inputs.
 #include "client/Compiler.h"
 #include "client/Progress.h"
-#include "files/Npy.h"
 #include "tools/tensmith/Commands.h"
 #include "tools/tensmith/Inputs.h"
 #include "tools/tensmith/InstructionReport.h"
 #include "tools/tensmith/Report.h"
+#include "tools/tensors/Results.h"
 
 #include <CLI/CLI.hpp>
 
@@ -148,42 +148,6 @@ Json profileOf(const Settings &settings, const Module &module, const std::vector
   } catch (const Error &error) {
     fail(settings.file, error.what());
   }
-}
-
-/// A file name for a tensor, whatever a model calls it: a path in it must not lead elsewhere.
-std::string fileName(const std::string &name, std::set<std::string> &taken) {
-  std::string safe;
-  for (unsigned char c : name.substr(0, 200))
-    safe += std::isalnum(c) || c == '-' || c == '_' || (c == '.' && !safe.empty()) ? char(c) : '_';
-  std::string unique = safe.empty() ? "output" : safe;
-  for (int i = 1; !taken.insert(unique).second; ++i)
-    unique = fmt::format("{}_{}", safe, i);
-  return unique;
-}
-
-/// Writes the tensor, or each tensor of a sequence or a map (0: its keys, 1: its values); gives the
-/// first file's name.
-std::string save(const Tensor &tensor, const std::filesystem::path &folder,
-                 const std::string &name) {
-  if (tensor.kind() == TS_TENSOR) {
-    auto path = folder / (name + ".npy");
-    writeFile(path, writeNpy(view(tensor)));
-    return path;
-  }
-  if (tensor.kind() == TS_SEQUENCE || tensor.kind() == TS_MAP)
-    for (size_t i = 0; i < ts_tensor_sequence_length(tensor.handle()); ++i) {
-      ts_tensor *element = ts_tensor_sequence_at(tensor.handle(), i);
-      ts_tensor_retain(element);
-      save(Tensor(element), folder, fmt::format("{}.{}", name, i));
-    }
-  return folder / name;
-}
-
-void makeFolder(const std::string &folder) {
-  std::error_code error;
-  std::filesystem::create_directories(folder, error);
-  if (error)
-    fail(folder, "can't be made: " + error.message() + "; name a folder that can be written to");
 }
 
 std::vector<Tensor> outputsOf(const Settings &settings, const Module &module,

@@ -1,7 +1,7 @@
 // Element by element; see TensorComparison.h.
 #include "tools/tensmith/TensorComparison.h"
 
-#include "tools/tensmith/Values.h"
+#include "tools/tensors/Values.h"
 
 #include <cmath>
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// Tensors of the public API as the command line sees them: made, read as numbers, named in text.
+// Tensors of the public API as the programs see them: made, read as numbers, named in text.
 //
 // Numbers of all types go through base/HostTensor.h, which knows every format.
 #pragma once

@@ -1,5 +1,5 @@
 // The bridge between the public API's tensors and numbers of any type.
-#include "tools/tensmith/Values.h"
+#include "tools/tensors/Values.h"
 
 #include "files/Failure.h"
 

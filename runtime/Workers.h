@@ -1,0 +1,41 @@
+// The process's threads beside those that run sessions. They sleep until a pool calls one, and go
+// back to sleep when the pool lets go of it; all pools share them.
+//
+// There are as many as CPUs less one, or as the pool that asked for most. A call that finds all of
+// them at work waits for the first that is free, which a pool never depends on (Threads.h). They
+// last as long as the process. A process that was forked off has none of them, and makes its own
+// when it calls.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+
+namespace tensmith::runtime {
+
+class Workers {
+public:
+  static Workers &ofProcess();
+
+  /// What a worker does. It stays where it is until a worker has begun it.
+  struct Job {
+    void (*body)(Job &) = nullptr;
+    Job *next = nullptr; // that was called after it
+  };
+
+  /// Lets there be so many.
+  void allow(int threads);
+  /// Has a worker do the job, once. False where there is no worker and none can be made.
+  bool call(Job &job);
+
+private:
+  void work();
+  bool makeWorker();
+
+  std::mutex mutex_;
+  std::condition_variable called_;
+  Job *first_ = nullptr, **end_ = &first_; // jobs that no worker has begun
+  int jobs_ = 0;
+  int allowed_ = 0, threads_ = 0, asleep_ = 0;
+};
+
+} // namespace tensmith::runtime

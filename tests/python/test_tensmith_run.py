@@ -1,0 +1,169 @@
+"""tensmith-run, the program that runs modules where there is nothing else: it computes what the Python package computes from the
+same module, and refuses what it is not given or can't take by name. Built for boards, it does so under qemu-user.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import struct
+import subprocess
+
+import numpy
+import pytest
+
+from test_cli import ROOT, TENSMITH, model, pytestmark, tensmith, weights  # noqa: F401 (fixtures)
+
+PROGRAM = TENSMITH.with_name("tensmith-run")
+MACHINES = {"x86-64": 62, "AArch64": 183, "32-bit Arm": 40, "RISC-V": 243}
+# The presets' names, with who runs their programs here.
+BOARDS = {"aarch64": ("qemu-aarch64", "AArch64"), "armv7": ("qemu-arm", "32-bit Arm"), "riscv64": ("qemu-riscv64", "RISC-V")}
+X = numpy.arange(6, dtype=numpy.float32).reshape(2, 3) - 2
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory, model):
+    path = tmp_path_factory.mktemp("module") / "tiny.so"
+    tensmith("compile", model, "-o", path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def x(tmp_path_factory):
+    path = tmp_path_factory.mktemp("inputs") / "x.npy"
+    numpy.save(path, X)
+    return path
+
+
+def run(*arguments, status=0, program=(PROGRAM,)):
+    done = subprocess.run([*program, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+    assert done.returncode == status, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def refused(*arguments, status=1, program=(PROGRAM,)):
+    said = run(*arguments, status=status, program=program).stderr
+    assert said.startswith("tensmith-run: ") and said.count("\n") == 1, said
+    return said
+
+
+def test_it_is_static():
+    if "asan" in str(PROGRAM) or "tsan" in str(PROGRAM):
+        pytest.skip("sanitizers' libraries are shared ones")
+    headers = subprocess.run(["readelf", "-lW", PROGRAM], capture_output=True, text=True, check=True).stdout
+    assert "INTERP" not in headers and "DYNAMIC" not in headers
+
+
+def test_outputs_are_those_of_the_package(tmp_path, module, x):
+    package = pytest.importorskip("tensmith")
+    said = json.loads(run(module, "--input", f"x={x}", "--out", tmp_path / "results", "--repeat", 5).stdout)
+    (expected,) = package.load(str(module)).run(x=X)
+    (output,) = said["outputs"]
+    numpy.testing.assert_array_equal(numpy.load(output["file"]), expected)
+    assert output["file"] == str(tmp_path / "results/y.npy")
+    assert (output["name"], output["type"], output["shape"]) == ("y", "f32", [2, 4])
+    assert said["inputs"] == [{"name": "x", "type": "f32", "shape": [2, 3]}]
+    assert said["runs"] == 5 and 0 < said["min_ms"] <= said["median_ms"] <= said["max_ms"]
+    assert said["peak_memory_bytes"] > 1 << 20 and said["first_ms"] > 0 and said["load_ms"] > 0
+
+
+def test_the_only_input_needs_no_name_and_one_run_has_no_median(module, x):
+    said = json.loads(run(module, "--input", x, "--threads", 1).stdout)
+    assert said["threads"] == 1 and "median_ms" not in said
+
+
+def test_made_up_inputs(module):
+    said = json.loads(run(module, "--input", "x=7x3xf32=random").stdout)
+    assert said["outputs"][0]["shape"] == [7, 4]
+    assert json.loads(run(module, "-i", "x=random", "--shape", "batch=2").stdout)["inputs"][0]["shape"] == [2, 3]
+
+
+def test_signature_and_machine(module):
+    said = json.loads(run(module, "--signature").stdout)
+    assert said["inputs"] == [{"name": "x", "type": "f32", "shape": ["batch", "3"]}]
+    machine = json.loads(run("--machine").stdout)
+    assert machine["machine"] in MACHINES and machine["cpus"] >= 1 and machine["features"]
+
+
+def test_inputs_that_are_missing_or_wrong(tmp_path, module, x):
+    assert "input 'x' (f32 batchx3) is not given; give --input x=file.npy" in refused(module, status=2)
+    for wrong, words in [
+        (X.astype(numpy.float64), "input 'x': expected f32 batchx3, got f64 2x3: the element type differs"),
+        (X.reshape(6), "input 'x': expected f32 batchx3, got f32 6: it must have 2 dimensions"),
+        (X.reshape(3, 2), "input 'x': expected f32 batchx3, got f32 3x2: dimension 1 must be 3, but is 2"),
+    ]:
+        numpy.save(tmp_path / "wrong.npy", wrong)
+        assert words in refused(module, "--input", f"x={tmp_path / 'wrong.npy'}")
+    assert "has no input 'z'; it has: x" in refused(module, "--input", f"z={x}", status=2)
+    assert "given twice" in refused(module, "--input", f"x={x}", "--input", f"x={x}", status=2)
+    assert "x.png" in refused(module, "--input", "x=x.png", status=2)
+    assert "nowhere.npy" in refused(module, "--input", "x=nowhere.npy")
+    (tmp_path / "cut.npy").write_bytes(x.read_bytes()[:-3])
+    assert "cut.npy" in refused(module, "--input", f"x={tmp_path / 'cut.npy'}")
+
+
+def test_words_that_are_not_meant(module):
+    assert "--help" in refused(status=2)
+    assert "--help" in refused(module, "--repeat", 0, status=2)
+    assert "--sped" in refused(module, "--sped", status=2)
+    assert "--input" in run("--help").stdout
+
+
+def test_modules_cut_off_anywhere(tmp_path, module):
+    data, path = module.read_bytes(), tmp_path / "cut.so"
+    for size in [0, 1, 63, 64, 100, 4096, len(data) // 2, len(data) - 5000, len(data) - 1]:
+        path.write_bytes(data[:size])
+        assert str(path) in refused(path, "--signature")
+    assert "is not" in refused(tmp_path, "--signature") or "no regular file" in refused(tmp_path, "--signature")
+    assert "nowhere.so" in refused("nowhere.so")
+
+
+def sealed_for(module, path, machine):
+    """The module as if it were for another machine. Its hash does not fit then, so that the header of the ELF file has to be
+    looked at first."""
+    data = bytearray(module.read_bytes())
+    struct.pack_into("<H", data, 18, MACHINES[machine])
+    path.write_bytes(data)
+    return path
+
+
+def test_modules_for_other_machines(tmp_path, module):
+    mine = json.loads(run("--machine").stdout)["machine"]
+    for machine in MACHINES.keys() - {mine}:
+        said = refused(sealed_for(module, tmp_path / "m.so", machine), "--signature")
+        assert f"m.so: the module is for another machine ({machine}, this is {mine})" in said
+
+
+@pytest.fixture(params=BOARDS, scope="module")
+def board(request):
+    """How the program for a board is called here, and what it calls the machine."""
+    emulator, machine = BOARDS[request.param]
+    program = ROOT / "build" / request.param / "bin/tensmith-run"
+    if not program.exists() or not shutil.which(emulator):
+        pytest.skip(f"cmake --preset {request.param} and --build make the program, and {emulator} runs it (qemu-user)")
+    return emulator, program, machine
+
+
+def test_on_boards_other_machines_are_refused(board, module):
+    emulator, program, machine = board
+    assert json.loads(run("--machine", program=(emulator, program)).stdout)["machine"] == machine
+    said = refused(module, "--signature", program=(emulator, program))
+    assert f"the module is for another machine (x86-64, this is {machine})" in said
+
+
+# Breaks if a feature is taken from elsewhere than the CPU, or is not called as LLVM calls it.
+@pytest.mark.parametrize("emulator, preset, cpu, has, lacks", [
+    ("qemu-aarch64", "aarch64", "cortex-a53", {"neon", "crc"}, {"dotprod", "sve", "i8mm", "fullfp16"}),
+    ("qemu-aarch64", "aarch64", "cortex-a76", {"neon", "dotprod", "fullfp16", "lse"}, {"sve", "i8mm", "bf16"}),
+    ("qemu-aarch64", "aarch64", "max", {"dotprod", "i8mm", "bf16", "sve", "sve2"}, set()),
+    ("qemu-arm", "armv7", "cortex-a7", {"neon", "vfp4", "hwdiv"}, {"dotprod", "crc"}),
+    ("qemu-arm", "armv7", "cortex-a9", {"neon", "vfp3"}, {"vfp4", "hwdiv"}),
+    ("qemu-riscv64", "riscv64", "rv64,v=true,vlen=256", {"m", "f", "d", "v", "zvl128b", "zvl256b"}, {"zvl512b"}),
+    ("qemu-riscv64", "riscv64", "rv64", {"m", "a", "f", "d", "c"}, {"v", "zvl128b"}),
+])  # fmt: skip
+def test_features_of_boards(emulator, preset, cpu, has, lacks):
+    program = ROOT / "build" / preset / "bin/tensmith-run"
+    if not program.exists() or not shutil.which(emulator):
+        pytest.skip(f"cmake --preset {preset} and --build make the program, and {emulator} runs it (qemu-user)")
+    features = set(json.loads(run("--machine", program=(emulator, "-cpu", cpu, program)).stdout)["features"])
+    assert has <= features and not lacks & features
