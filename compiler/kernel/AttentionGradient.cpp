@@ -126,7 +126,7 @@ private:
 /// A product with the register tile that does it.
 struct Product {
   Product(ElementEmitter &emitter, graph::KernelOp kernel, const Contraction &contraction,
-          const MachineShape &machine, TileEmitter::Finish finish)
+          const Machine &machine, TileEmitter::Finish finish)
       : contraction(contraction), source(emitter, contraction),
         extents(emitter.math, emitter.sizes, contraction),
         tiles(emitter, kernel, contraction, machine, source, extents, std::move(finish)) {}
@@ -139,7 +139,7 @@ struct Product {
 
 /// How many rows are in a block, and what the thread's memory holds.
 struct Layout {
-  Layout(IndexMath &math, const AttentionGradient &gradient, const MachineShape &machine,
+  Layout(IndexMath &math, const AttentionGradient &gradient, const Machine &machine,
          const SizeValues &sizes)
       : columns(cast<RankedTensorType>(gradient.weights.getType()).getShape().back()) {
     for (const auto *products : {&gradient.ofRows, &gradient.overRows})
@@ -168,7 +168,7 @@ struct Layout {
 class Emitter {
 public:
   Emitter(ElementEmitter &emitter, graph::KernelOp kernel, const AttentionGradient &gradient,
-          const MachineShape &machine, const Layout &layout, ValueRange results)
+          const Machine &machine, const Layout &layout, ValueRange results)
       : emitter_(emitter), math_(emitter.math), gradient_(gradient), layout_(layout),
         sweep_(emitter, math_.constant(layout.columns), machine.lanes(Layout::kFloat)) {
     auto add = [&](auto &to, const Contraction &product, TileEmitter::Finish finish) {
@@ -360,9 +360,9 @@ std::optional<AttentionGradient> matchAttentionGradient(graph::KernelOp kernel) 
   return Matcher(kernel).match();
 }
 
-Template attentionGradientTemplate(graph::KernelOp kernel, const AttentionGradient &gradient,
-                                   const MachineShape &machine) {
-  Template parts;
+static KernelParts attentionGradientParts(graph::KernelOp kernel, const AttentionGradient &gradient,
+                                          const Machine &machine) {
+  KernelParts parts;
   parts.summary = "attention's gradient";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     SmallVector<Value> dims = dimValues(math, sizes, gradient.weights.getType());
@@ -387,5 +387,15 @@ Template attentionGradientTemplate(graph::KernelOp kernel, const AttentionGradie
   };
   return parts;
 }
+
+const Template kAttentionGradient = {
+    .name = "attention gradient",
+    .takes = [](graph::KernelOp kernel, Operation *,
+                const Machine &) { return matchAttentionGradient(kernel).has_value(); },
+    .parts =
+        [](graph::KernelOp kernel, Operation *, const Machine &machine, const Schedule &) {
+          return attentionGradientParts(kernel, *matchAttentionGradient(kernel), machine);
+        },
+};
 
 } // namespace tensmith::kernel

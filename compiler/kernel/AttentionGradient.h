@@ -13,12 +13,9 @@
 #pragma once
 
 #include "compiler/kernel/Contraction.h"
-#include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/Template.h"
 
 namespace tensmith::kernel {
-
-/// The kind of such kernels, by which `inspect` names them.
-inline constexpr char kAttentionGradient[] = "attention gradient";
 
 struct AttentionGradient {
   mlir::Value scores, weights; // the softmax's operand and result
@@ -32,7 +29,6 @@ struct AttentionGradient {
 /// Of a kernel's region that has this form.
 std::optional<AttentionGradient> matchAttentionGradient(graph::KernelOp kernel);
 
-Template attentionGradientTemplate(graph::KernelOp kernel, const AttentionGradient &gradient,
-                                   const MachineShape &machine);
+extern const Template kAttentionGradient;
 
 } // namespace tensmith::kernel

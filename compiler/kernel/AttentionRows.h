@@ -20,7 +20,7 @@ std::optional<AttentionScores> scoresOf(mlir::Operation *root);
 class AttentionRows {
 public:
   AttentionRows(ElementEmitter &emitter, graph::KernelOp kernel, const AttentionScores &scores,
-                const Contraction &product, mlir::Value weights, const MachineShape &machine,
+                const Contraction &product, mlir::Value weights, const Machine &machine,
                 RowSource &copies)
       : emitter_(emitter), math_(emitter.math), softmax_(scores.softmax), weights_(weights),
         copies_(copies), queries_(emitter, product), extents_(math_, emitter.sizes, product),

@@ -32,7 +32,7 @@ constexpr int64_t kFewTiles = 8, kMostStreamingTiles = 24;
 
 /// Bytes of the second-level cache that rows of A may fill: what two panels leave of it, if that is
 /// no less than half.
-Value bytesForRows(IndexMath &math, const MachineShape &machine, Value panelBytes) {
+Value bytesForRows(IndexMath &math, const Machine &machine, Value panelBytes) {
   int64_t most = machine.l2Bytes * 3 / 4, least = machine.l2Bytes / 2;
   Value panels = math.min(math.mul(panelBytes, 2), math.constant(machine.l2Bytes - least));
   return math.min(math.sub(math.constant(machine.l2Bytes), panels), math.constant(most));
@@ -62,7 +62,7 @@ void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles, boo
 }
 
 /// Returns the bytes of A that a row has in one block.
-Value Blocking::cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+Value Blocking::cutDepth(IndexMath &math, const Machine &machine, const ProductExtents &of,
                          Value weights, const Schedule &asked) {
   Value one = math.constant(1);
   Value depth = math.div(of.depth, math.constant(of.taps)); // of a tap
@@ -84,7 +84,7 @@ Value Blocking::cutDepth(IndexMath &math, const MachineShape &machine, const Pro
   return math.ceilDiv(of.rowBytes, depthBlocks);
 }
 
-void Blocking::cutLongRows(IndexMath &math, const MachineShape &machine, const ProductExtents &of) {
+void Blocking::cutLongRows(IndexMath &math, const Machine &machine, const ProductExtents &of) {
   auto known = constantIndex(of.rowBytes);
   if (constantIndex(of.rows) == 1 || (known && *known <= kUncutBytes))
     return;
@@ -102,7 +102,7 @@ void Blocking::cutLongRows(IndexMath &math, const MachineShape &machine, const P
 }
 
 /// A panel that the second-level cache hardly holds would come from beyond it for each tile.
-void Blocking::cutLongPanels(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+void Blocking::cutLongPanels(IndexMath &math, const Machine &machine, const ProductExtents &of,
                              Value depth) {
   auto products = constantIndex(of.depth), known = constantIndex(depth);
   if (!products || !known || constantIndex(tiles) == 1 ||
@@ -117,7 +117,7 @@ void Blocking::cutLongPanels(IndexMath &math, const MachineShape &machine, const
 }
 
 /// A tile by itself reads a panel as it comes; several of them, from the first-level cache.
-void Blocking::streamPanels(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+void Blocking::streamPanels(IndexMath &math, const Machine &machine, const ProductExtents &of,
                             Value weights) {
   Value one = math.constant(1), no = math.less(one, one);
   auto atMost = [&](int64_t most) { return math.less(tiles, math.constant(most + 1)); };
@@ -142,8 +142,8 @@ static Value itemsFor(IndexMath &math, Value work, int64_t workOfItem) {
   return math.max(most, math.constant(1));
 }
 
-void Blocking::cutForRegisters(IndexMath &math, const MachineShape &machine,
-                               const ProductExtents &of, Value rowBytes, Value work) {
+void Blocking::cutForRegisters(IndexMath &math, const Machine &machine, const ProductExtents &of,
+                               Value rowBytes, Value work) {
   Value one = math.constant(1), allTiles = math.max(tiles, one), allPanels = math.max(panels, one);
   Value wanted = itemsFor(math, work, kWorkOfItem);
   Value cachedRows = math.div(bytesForRows(math, machine, math.mul(depthBlock, of.lineBytes)),
@@ -188,8 +188,8 @@ void Blocking::cutForRegisters(IndexMath &math, const MachineShape &machine,
 /// nearly, while all panels pass, if there are items enough; those that pass panels from beyond the
 /// second level are more, and stay in that. Of pixels that windows share there are at least twice
 /// those that an item copies beside its own.
-void Blocking::cutForMatrixUnit(IndexMath &math, const MachineShape &machine,
-                                const ProductExtents &of, Value weights, Value work) {
+void Blocking::cutForMatrixUnit(IndexMath &math, const Machine &machine, const ProductExtents &of,
+                                Value weights, Value work) {
   constexpr int64_t kTiles = 2, kTilesOfFar = 4;
   constexpr int64_t kPanels = 2, kPanelsOfCopies = 4, kPanelsOfWindows = 2;
   Value one = math.constant(1), allTiles = math.max(tiles, one), allPanels = math.max(panels, one);
@@ -219,7 +219,7 @@ void Blocking::cutForMatrixUnit(IndexMath &math, const MachineShape &machine,
   }
 }
 
-Blocking Blocking::choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+Blocking Blocking::choose(IndexMath &math, const Machine &machine, const ProductExtents &of,
                           const Schedule &asked) {
   Blocking b;
   b.asked = asked;

@@ -25,7 +25,8 @@
 #pragma once
 
 #include "compiler/kernel/IndexMath.h"
-#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/Machine.h"
+#include "compiler/kernel/Schedule.h"
 
 namespace tensmith::kernel {
 
@@ -68,7 +69,7 @@ struct Blocking {
   mlir::Value items, grain;
   Schedule asked;
 
-  static Blocking choose(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+  static Blocking choose(IndexMath &math, const Machine &machine, const ProductExtents &of,
                          const Schedule &asked = {});
   /// Of rows alone, which are cut into tiles of at most `height`.
   static Blocking ofRows(IndexMath &math, mlir::Value rows, int64_t height);
@@ -82,17 +83,17 @@ struct Blocking {
 private:
   void cutRows(IndexMath &math, int64_t height, bool wholeTiles = false, bool evenTiles = true);
   /// Sets tileBlocks and panelBlocks.
-  void cutForRegisters(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+  void cutForRegisters(IndexMath &math, const Machine &machine, const ProductExtents &of,
                        mlir::Value rowBytes, mlir::Value work);
-  void cutForMatrixUnit(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+  void cutForMatrixUnit(IndexMath &math, const Machine &machine, const ProductExtents &of,
                         mlir::Value weights, mlir::Value work);
   void cutItems(IndexMath &math, const Schedule &asked);
-  mlir::Value cutDepth(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+  mlir::Value cutDepth(IndexMath &math, const Machine &machine, const ProductExtents &of,
                        mlir::Value weights, const Schedule &asked);
-  void cutLongRows(IndexMath &math, const MachineShape &machine, const ProductExtents &of);
-  void cutLongPanels(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+  void cutLongRows(IndexMath &math, const Machine &machine, const ProductExtents &of);
+  void cutLongPanels(IndexMath &math, const Machine &machine, const ProductExtents &of,
                      mlir::Value depth);
-  void streamPanels(IndexMath &math, const MachineShape &machine, const ProductExtents &of,
+  void streamPanels(IndexMath &math, const Machine &machine, const ProductExtents &of,
                     mlir::Value weights);
 };
 

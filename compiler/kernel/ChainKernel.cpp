@@ -30,8 +30,8 @@ class Stage {
 public:
   using Store = std::function<void(const Position &at, Value row)>;
 
-  Stage(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConvOp conv,
-        const MachineShape &machine, const Schedule &asked, Store store)
+  Stage(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConvOp conv, const Machine &machine,
+        const Schedule &asked, Store store)
       : math_(emitter.math) {
     auto type = cast<RankedTensorType>(conv.getType());
     lines_ = type.getDimSize(1);
@@ -138,7 +138,7 @@ private:
 class ChainEmitter {
 public:
   ChainEmitter(ElementEmitter &emitter, graph::KernelOp kernel, ArrayRef<graph::ConvOp> chain,
-               const MachineShape &machine, const Schedule &asked, const ChainBands &bands,
+               const Machine &machine, const Schedule &asked, const ChainBands &bands,
                Value scratch, ValueRange results)
       : emitter_(emitter), math_(emitter.math), bands_(bands), chain_(chain) {
     if (bytesOf(imageInMemory(ArrayRef(chain).front())) > machine.l2Bytes)
@@ -251,13 +251,13 @@ int64_t multiplyAdds(ArrayRef<graph::ConvOp> chain) {
 
 } // namespace
 
-Template chainTemplate(graph::KernelOp kernel, ArrayRef<graph::ConvOp> convs,
-                       const MachineShape &machine, const Schedule &asked) {
+static KernelParts chainParts(graph::KernelOp kernel, ArrayRef<graph::ConvOp> convs,
+                              const Machine &machine, const Schedule &asked) {
   SmallVector<graph::ConvOp> chain(convs);
   ChainBands bands(chain, machine, asked);
   int64_t pictures = cast<RankedTensorType>(chain.back().getType()).getDimSize(0);
   constexpr int64_t kOfScalar = 8; // multiply-adds of a tile in the time of a scalar operation
-  Template parts;
+  KernelParts parts;
   parts.summary = "chain, lines held";
   for (int64_t held : bands.held)
     parts.summary += " " + std::to_string(held);
@@ -284,5 +284,16 @@ Template chainTemplate(graph::KernelOp kernel, ArrayRef<graph::ConvOp> convs,
   };
   return parts;
 }
+
+const Template kChain = {
+    .name = "chain",
+    .takes = [](graph::KernelOp, Operation *main,
+                const Machine &) { return !chainBehind(main).empty(); },
+    .parts =
+        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Schedule &asked) {
+          return chainParts(kernel, chainBehind(main), machine, asked);
+        },
+    .storesAtPitch = [](Operation *) { return true; },
+};
 
 } // namespace tensmith::kernel

@@ -39,7 +39,7 @@ struct Part {
 class ConcatEmitter {
 public:
   ConcatEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConcatOp root,
-                const MachineShape &machine, ValueRange results)
+                const Machine &machine, ValueRange results)
       : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), results_(results),
         dims_(emitter.dims(root.getY())), axis_(root.getAxis()) {
     if (takesVectors(kernel, root))
@@ -173,8 +173,9 @@ bool isConcatRoot(Operation *op) {
          llvm::all_of(concat.getInputs(), [](Value input) { return isa<BlockArgument>(input); });
 }
 
-Template concatTemplate(graph::KernelOp kernel, graph::ConcatOp root, const MachineShape &machine) {
-  Template parts;
+static KernelParts concatParts(graph::KernelOp kernel, graph::ConcatOp root,
+                               const Machine &machine) {
+  KernelParts parts;
   parts.summary = takesVectors(kernel, root) ? "concat, by vectors" : "concat";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
     SmallVector<Value> dims = dimValues(math, sizes, root.getType());
@@ -189,5 +190,22 @@ Template concatTemplate(graph::KernelOp kernel, graph::ConcatOp root, const Mach
   };
   return parts;
 }
+
+const Template kConcat = {
+    .name = "concat",
+    .mayBeRoot = [](Operation *op) { return isa<graph::ConcatOp>(op); },
+    .isRoot = isConcatRoot,
+    .parts =
+        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Schedule &) {
+          return concatParts(kernel, cast<graph::ConcatOp>(main), machine);
+        },
+    // Along the last dimension, so that what it copies are pieces of rows.
+    .storesAtPitch =
+        [](Operation *main) {
+          auto concat = cast<graph::ConcatOp>(main);
+          return int64_t(concat.getAxis()) + 1 ==
+                 cast<RankedTensorType>(concat.getType()).getRank();
+        },
+};
 
 } // namespace tensmith::kernel

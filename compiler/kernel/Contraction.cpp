@@ -2,7 +2,6 @@
 #include "compiler/kernel/Contraction.h"
 
 #include "compiler/graph/GraphBuilder.h"
-#include "compiler/kernel/MatrixTile.h"
 
 using namespace mlir;
 
@@ -233,7 +232,13 @@ Value storedRight(Operation *root) {
 
 Value storedLeft(Operation *root) { return storedOperand(root->getOperand(0)); }
 
-const Intrinsic *productsOf(const Contraction &contraction, const MachineShape &machine) {
+int64_t panelWidth(const Machine &machine, int64_t accumulatorBytes, const Schedule &asked) {
+  constexpr int64_t kManyRegisters = 32;
+  int64_t vectors = machine.vectorRegisters >= kManyRegisters ? 4 : 2;
+  return asked.panelVectors.value_or(vectors) * machine.lanes(accumulatorBytes);
+}
+
+const Intrinsic *productsOf(const Contraction &contraction, const Machine &machine) {
   Type left = getElementTypeOrSelf(contraction.left.getType());
   Type right = getElementTypeOrSelf(contraction.panels.getType());
   return contraction.step == 1
@@ -241,24 +246,24 @@ const Intrinsic *productsOf(const Contraction &contraction, const MachineShape &
              : machine.products(left, multipliedRight(left, right), contraction.accumulator);
 }
 
-const Intrinsic *tileProductsOf(const Contraction &contraction, const MachineShape &machine) {
+const Intrinsic *tileProductsOf(const Contraction &contraction, const Machine &machine) {
   return machine.tileProducts(getElementTypeOrSelf(contraction.left.getType()),
                               getElementTypeOrSelf(contraction.panels.getType()),
                               contraction.accumulator);
 }
 
-int64_t stepOf(const MachineShape &machine, Type left, Type right, Type accumulator) {
+int64_t stepOf(const Machine &machine, Type left, Type right, Type accumulator) {
   const Intrinsic *products = machine.products(left, multipliedRight(left, right), accumulator);
   return products ? products->depth : 1;
 }
 
-int64_t stepOf(const MachineShape &machine, Operation *root) {
+int64_t stepOf(const Machine &machine, Operation *root) {
   return stepOf(machine, getElementTypeOrSelf(storedLeft(root).getType()),
                 getElementTypeOrSelf(storedRight(root).getType()),
                 graph::kernelElementType(getElementTypeOrSelf(root->getResult(0).getType())));
 }
 
-double bfloatRate(const MachineShape &machine) {
+double bfloatRate(const Machine &machine) {
   constexpr Number kOperand = Number::BF16, kSum = Number::F32;
   const Intrinsic *products = machine.tileProducts(kOperand, kOperand, kSum);
   if (!products)
@@ -267,10 +272,10 @@ double bfloatRate(const MachineShape &machine) {
 }
 
 int64_t productsOfTile(int64_t step) {
-  return MatrixTile::kLineBytes / int64_t(sizeof(int32_t)) * step;
+  return MatrixUnit::kLineBytes / int64_t(sizeof(int32_t)) * step;
 }
 
-bool suitsMatrixUnit(const MachineShape &machine, Operation *root) {
+bool suitsMatrixUnit(const Machine &machine, Operation *root) {
   constexpr int64_t kFewRows = 4; // take as long as sixteen
   const Intrinsic *products = machine.tileProducts(
       getElementTypeOrSelf(storedLeft(root).getType()),
@@ -338,6 +343,20 @@ Value matrixAsWeights(graph::GraphBuilder &builder, graph::ConvOp conv, Value ma
   Value split = reshapeTo(builder, matrix, {s.groups, s.taps, s.inputs, s.outputs});
   Value turned = builder.transpose(split, {0, 3, 2, 1});
   return reshapeTo(builder, turned, cast<RankedTensorType>(conv.getW().getType()).getShape());
+}
+
+bool hasWindow(graph::ConvOp conv) {
+  auto weights = cast<RankedTensorType>(conv.getW().getType());
+  return llvm::any_of(weights.getShape().drop_front(2), [](int64_t size) { return size != 1; });
+}
+
+bool readsPixelsInPlace(graph::ConvOp conv, int64_t multiple) {
+  auto weights = cast<RankedTensorType>(conv.getW().getType());
+  bool window = hasWindow(conv);
+  bool wholeRows = readsWholeRows(conv);
+  bool longEnough = !window || weights.getDimSize(1) >= kFewChannels || wholeRows;
+  int64_t run = weights.getDimSize(1) * (wholeRows ? weights.getShape().back() : 1);
+  return longEnough && run % multiple == 0;
 }
 
 bool isPointwise(graph::ConvOp conv) {

@@ -14,7 +14,8 @@
 #pragma once
 
 #include "compiler/graph/Graph.h"
-#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/Machine.h"
+#include "compiler/kernel/Schedule.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -29,6 +30,13 @@ namespace tensmith::kernel {
 /// Below so many input channels of a group a convolution's rows are copied: a tap's loop would be
 /// shorter than the work of finding its pixels.
 inline constexpr int64_t kFewChannels = 8;
+
+/// Columns of a panel of a packed right operand whose products accumulate in elements of so many
+/// bytes.
+int64_t panelWidth(const Machine &machine, int64_t accumulatorBytes, const Schedule &asked = {});
+/// Rows of the register tile that goes with it: 6 x 2 accumulators, 2 vectors of B and a broadcast
+/// of A are 15 of 16 registers; 6 x 4 + 4 + 1 are 29 of 32.
+inline constexpr int64_t kTileRows = 6;
 
 /// An operand as it lies in memory: 16 bits that are widened to f32 right where it is multiplied,
 /// or the operand itself.
@@ -85,19 +93,18 @@ llvm::SetVector<mlir::Operation *> dependentOn(mlir::Operation *source,
                                                const llvm::SetVector<mlir::Operation *> &operators);
 
 /// The instruction that adds up its products, several at once; null: they are added one by one.
-const Intrinsic *productsOf(const Contraction &contraction, const MachineShape &machine);
+const Intrinsic *productsOf(const Contraction &contraction, const Machine &machine);
 /// The same of a matrix unit.
-const Intrinsic *tileProductsOf(const Contraction &contraction, const MachineShape &machine);
+const Intrinsic *tileProductsOf(const Contraction &contraction, const Machine &machine);
 /// How many products are added up at once where operands have these elements.
-int64_t stepOf(const MachineShape &machine, mlir::Type left, mlir::Type right,
-               mlir::Type accumulator);
+int64_t stepOf(const Machine &machine, mlir::Type left, mlir::Type right, mlir::Type accumulator);
 /// The same of a product or a convolution, whose operands are stored so.
-int64_t stepOf(const MachineShape &machine, mlir::Operation *root);
+int64_t stepOf(const Machine &machine, mlir::Operation *root);
 /// Whether a matrix unit may do the product or the convolution, whose operands are stored so; its
 /// panels are as wide as two tiles, and filled up to `productsOfTile`.
-bool suitsMatrixUnit(const MachineShape &machine, mlir::Operation *root);
+bool suitsMatrixUnit(const Machine &machine, mlir::Operation *root);
 /// Products of bf16 in the time of one of f32, about.
-double bfloatRate(const MachineShape &machine);
+double bfloatRate(const Machine &machine);
 /// That are added up by one instruction of the unit.
 int64_t productsOfTile(int64_t step);
 /// A stack of matrices [..., depth, columns], filled up to a multiple of rows, with `step` of them
@@ -127,6 +134,11 @@ mlir::Value tapsAsDepthwiseWeights(graph::GraphBuilder &builder, graph::ConvOp c
 bool readsWholeRows(graph::ConvOp conv);
 /// Whether rows are the image's pixels, one after the other: of a window of one, without padding.
 bool isPointwise(graph::ConvOp conv);
+/// Whether its window has more than a pixel.
+bool hasWindow(graph::ConvOp conv);
+/// Whether a convolution of an image in memory has its rows in place: its channels make whole
+/// multiples, and are many, or side by side for the whole width of the window.
+bool readsPixelsInPlace(graph::ConvOp conv, int64_t multiple);
 /// What a convolution reads the pixels of: its image as stored.
 mlir::Value imageInMemory(graph::ConvOp conv);
 /// One channel in and one out of each group.

@@ -8,6 +8,7 @@
 
 #include "compiler/kernel/AttentionRows.h"
 #include "compiler/kernel/Blocking.h"
+#include "compiler/kernel/DepthwiseKernel.h"
 
 using namespace mlir;
 
@@ -17,7 +18,7 @@ namespace {
 /// Rows of the register tile. Where products are added by an instruction of their own, they need a
 /// register on the way, which a tile that fills all of few leaves none for: one would be spilled in
 /// every step.
-int64_t tileRows(const Contraction &contraction, const MachineShape &machine) {
+int64_t tileRows(const Contraction &contraction, const Machine &machine) {
   const Intrinsic *products = productsOf(contraction, machine);
   bool fused = products ? products->addsToSum : isa<FloatType>(contraction.accumulator);
   constexpr int64_t kFewRegisters = 16;
@@ -26,8 +27,7 @@ int64_t tileRows(const Contraction &contraction, const MachineShape &machine) {
 
 /// Whether a matrix unit does it: not where rows of register tiles are asked for, or panels lie as
 /// these take them.
-bool usesMatrixUnit(const Contraction &contraction, const MachineShape &machine,
-                    const Schedule &asked) {
+bool usesMatrixUnit(const Contraction &contraction, const Machine &machine, const Schedule &asked) {
   int64_t lines =
       cast<RankedTensorType>(contraction.panels.getType()).getShape().drop_back().back();
   return !asked.tileRows && contraction.width <= MatrixTile::kColumns &&
@@ -41,8 +41,8 @@ bool computesPixels(const Contraction &contraction) {
   return contraction.conv() && !isa<BlockArgument>(contraction.left);
 }
 
-Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction,
-                    const MachineShape &machine, const Schedule &asked) {
+Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction, const Machine &machine,
+                    const Schedule &asked) {
   Extents extents(emitter.math, emitter.sizes, contraction);
   bool unit = usesMatrixUnit(contraction, machine, asked);
   RowSource source(emitter, contraction, unit);
@@ -191,9 +191,9 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
 
 } // namespace
 
-Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction,
-                             const MachineShape &machine, const Schedule &asked) {
-  Template parts;
+static KernelParts contractionParts(graph::KernelOp kernel, const Contraction &contraction,
+                                    const Machine &machine, const Schedule &asked) {
+  KernelParts parts;
   constexpr StringRef kPlaces[] = {"in place", "moved", "copied", "turned", "gathered", "padded"};
   bool usesUnit = usesMatrixUnit(contraction, machine, asked);
   int64_t rows = usesUnit ? MatrixTile::kRows : tileRows(contraction, machine);
@@ -261,5 +261,27 @@ Template contractionTemplate(graph::KernelOp kernel, const Contraction &contract
   };
   return parts;
 }
+
+/// Of what is depthwise or of small groups that template makes more.
+static bool mayBeContraction(Operation *op) {
+  if (!isa<graph::MatMulOp, graph::ConvOp>(op))
+    return false;
+  auto conv = dyn_cast<graph::ConvOp>(op);
+  bool known = !conv || (cast<RankedTensorType>(conv.getW().getType()).hasStaticShape() &&
+                         conv.getChannelsLast());
+  return known && isContraction(op) && !(conv && (takesSmallGroups(conv) || isDepthwise(conv)));
+}
+
+const Template kContraction = {
+    .name = "contraction",
+    .mayBeRoot = mayBeContraction,
+    .isRoot = [](Operation *op) { return matchContraction(op).has_value(); },
+    .parts =
+        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Schedule &asked) {
+          return contractionParts(kernel, *matchContraction(main), machine, asked);
+        },
+    .storesAtPitch = [](Operation *) { return true; },
+    .laysOutRight = true,
+};
 
 } // namespace tensmith::kernel

@@ -2,14 +2,10 @@
 // the element-wise operators that follow applied to the tile before it is stored.
 #pragma once
 #include "compiler/kernel/Contraction.h"
-#include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/Template.h"
 
 namespace tensmith::kernel {
 
-/// The region's root must match (Contraction.h). Operators after it are element-wise and keep its
-/// shape; operators before its left operand are computed into the tile's own copy of the rows,
-/// attention's scores among them.
-Template contractionTemplate(graph::KernelOp kernel, const Contraction &contraction,
-                             const MachineShape &machine, const Schedule &asked);
+extern const Template kContraction;
 
 } // namespace tensmith::kernel

@@ -2,9 +2,7 @@
 #include "compiler/kernel/ConvChain.h"
 
 #include "compiler/kernel/Contraction.h"
-#include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/kernel/DepthwiseTile.h"
-#include "compiler/kernel/RowSource.h"
 
 using namespace mlir;
 
@@ -60,7 +58,7 @@ std::optional<int64_t> multipleInKernel(graph::ConvOp conv) {
 }
 
 /// Of a core that multiplies and adds two vectors in each; loads bound a depthwise convolution.
-double cyclesOfArithmetic(graph::ConvOp conv, const MachineShape &machine) {
+double cyclesOfArithmetic(graph::ConvOp conv, const Machine &machine) {
   auto weights = cast<RankedTensorType>(conv.getW().getType());
   double atOnce = isDepthwise(conv) ? 0.5 : double(stepOf(machine, conv));
   double products = double(resultOf(conv).getNumElements()) *
@@ -123,7 +121,7 @@ void ChainBands::hold(ArrayRef<graph::ConvOp> chain, int64_t ofLast) {
   }
 }
 
-ChainBands::ChainBands(ArrayRef<graph::ConvOp> chain, const MachineShape &machine,
+ChainBands::ChainBands(ArrayRef<graph::ConvOp> chain, const Machine &machine,
                        const Schedule &asked) {
   // Enough pixels that the weights are worth reading, in a band that the cache holds.
   constexpr int64_t kPixelsOfBand = 48;
@@ -147,7 +145,7 @@ ChainBands::ChainBands(ArrayRef<graph::ConvOp> chain, const MachineShape &machin
                                    llvm::divideCeil(total, kLeastRanges));
 }
 
-double cyclesSavedByChain(ArrayRef<graph::ConvOp> chain, const MachineShape &machine) {
+double cyclesSavedByChain(ArrayRef<graph::ConvOp> chain, const Machine &machine) {
   // Of the time that an image takes to be written to memory and read, what isn't hidden behind
   // arithmetic; and of the arithmetic's time, what is lost by doing it a few lines at a time.
   constexpr double kNotHidden = 0.5, kLost = 0.1;

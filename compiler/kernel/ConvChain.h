@@ -11,7 +11,8 @@
 #pragma once
 
 #include "compiler/graph/Graph.h"
-#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/Machine.h"
+#include "compiler/kernel/Schedule.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -54,8 +55,7 @@ struct ChainBands {
   /// of two threads both need.
   int64_t leastBands;
 
-  ChainBands(llvm::ArrayRef<graph::ConvOp> chain, const MachineShape &machine,
-             const Schedule &asked);
+  ChainBands(llvm::ArrayRef<graph::ConvOp> chain, const Machine &machine, const Schedule &asked);
 
 private:
   void hold(llvm::ArrayRef<graph::ConvOp> chain, int64_t lines);
@@ -66,7 +66,7 @@ int64_t bytesOf(mlir::Value value);
 
 /// What it saves to compute `chain`, in the order of their results, in one kernel, in cycles of a
 /// core: less than nothing where separate kernels are faster.
-double cyclesSavedByChain(llvm::ArrayRef<graph::ConvOp> chain, const MachineShape &machine);
+double cyclesSavedByChain(llvm::ArrayRef<graph::ConvOp> chain, const Machine &machine);
 
 /// Rows that a register tile has where pixels come in lines of so many: the most, up to `most`, of
 /// which, with tiles of one row fewer, any number of lines is made.

@@ -21,7 +21,7 @@ bool isTall(graph::ConvOp conv) {
 
 /// A row of the output to each batch, so that no tile lies in two.
 Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root,
-                    const MachineShape &machine, const Schedule &asked) {
+                    const Machine &machine, const Schedule &asked) {
   SmallVector<Value> out = dimValues(math, sizes, root.getType());
   Value channels = out.pop_back_val(), columns = out.pop_back_val();
   ProductExtents of{.batch = math.product(out),
@@ -68,18 +68,11 @@ bool isDepthwiseRoot(graph::ConvOp conv) {
          (isa<BlockArgument>(imageInMemory(conv)) || computesImage(conv));
 }
 
-bool takesDepthwise(graph::ConvOp conv) {
-  if (!conv.getChannelsLast() || !isDepthwise(conv))
-    return false;
-  Type accumulator = graph::kernelElementType(getElementTypeOrSelf(conv.getType()));
-  return accumulator && accumulator.isF32() && tapCount(conv) > 0;
-}
-
 bool takesSmallGroups(graph::ConvOp conv) {
   return fitsSmallGroups(conv) && getElementTypeOrSelf(storedRight(conv).getType()).isF32();
 }
 
-bool takesPairsOfGroups(graph::ConvOp conv, const MachineShape &machine) {
+bool takesPairsOfGroups(graph::ConvOp conv, const Machine &machine) {
   constexpr int64_t kLeastInputs = 8; // fewer are loaded and permuted in as much time
   auto isStored = [&](auto is) {
     return is(getElementTypeOrSelf(storedLeft(conv).getType())) &&
@@ -94,13 +87,13 @@ bool takesPairsOfGroups(graph::ConvOp conv, const MachineShape &machine) {
           isStored([](Type type) { return type.isBF16(); }));
 }
 
-Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const MachineShape &machine,
-                           const Schedule &asked) {
+static KernelParts depthwiseParts(graph::KernelOp kernel, graph::ConvOp root,
+                                  const Machine &machine, const Schedule &asked) {
   bool grouped = hasSmallGroups(root);
   int64_t vectors = isTall(root) ? kTallVectors : kDepthwiseVectors;
   if (!grouped)
     vectors = asked.panelVectors.value_or(vectors);
-  Template parts;
+  KernelParts parts;
   parts.summary = grouped ? "small groups" : "depthwise";
   if (grouped && stepOf(machine, root) > 1)
     parts.summary += ", products by 2";
@@ -135,5 +128,30 @@ Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const Mac
   };
   return parts;
 }
+
+static bool mayBeDepthwise(Operation *op) {
+  auto conv = dyn_cast<graph::ConvOp>(op);
+  if (!conv || !cast<RankedTensorType>(conv.getW().getType()).hasStaticShape() ||
+      !conv.getChannelsLast() || !isContraction(op))
+    return false;
+  bool f32 = cast<RankedTensorType>(conv.getType()).getElementType().isF32();
+  return takesSmallGroups(conv) || (isDepthwise(conv) && f32);
+}
+
+const Template kDepthwise = {
+    .name = "depthwise",
+    .mayBeRoot = mayBeDepthwise,
+    .isRoot =
+        [](Operation *op) {
+          auto conv = dyn_cast<graph::ConvOp>(op);
+          return conv && (isDepthwiseRoot(conv) || isSmallGroupsRoot(conv));
+        },
+    .parts =
+        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Schedule &asked) {
+          return depthwiseParts(kernel, cast<graph::ConvOp>(main), machine, asked);
+        },
+    .storesAtPitch = [](Operation *) { return true; },
+    .laysOutRight = true,
+};
 
 } // namespace tensmith::kernel

@@ -1,24 +1,20 @@
 // The template around a depthwise convolution, or one of small groups: vectors of channels, one tap
 // after the other.
 #pragma once
-#include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/Template.h"
 
 namespace tensmith::kernel {
 
-/// Whether there is a tile for the depthwise convolution: channels-last, of f32.
-bool takesDepthwise(graph::ConvOp conv);
 /// The same of a convolution of small groups, whose weights are f32 in memory as well.
 bool takesSmallGroups(graph::ConvOp conv);
 /// Whether there is one for pairs of bf16, of groups of at least eight channels, where image and
 /// weights are bf16 or, being f32 both, were rounded.
-bool takesPairsOfGroups(graph::ConvOp conv, const MachineShape &machine);
+bool takesPairsOfGroups(graph::ConvOp conv, const Machine &machine);
 /// The same in a kernel: its weights are in a buffer, its input too, or (of a depthwise one)
 /// computed by a chain.
 bool isDepthwiseRoot(graph::ConvOp conv);
 bool isSmallGroupsRoot(graph::ConvOp conv);
 
-/// Operators after the root are element-wise and keep its shape.
-Template depthwiseTemplate(graph::KernelOp kernel, graph::ConvOp root, const MachineShape &machine,
-                           const Schedule &asked);
+extern const Template kDepthwise;
 
 } // namespace tensmith::kernel

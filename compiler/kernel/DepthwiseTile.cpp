@@ -22,6 +22,13 @@ int64_t tapCount(graph::ConvOp conv) {
   return taps;
 }
 
+bool takesDepthwise(graph::ConvOp conv) {
+  if (!conv.getChannelsLast() || !isDepthwise(conv))
+    return false;
+  Type accumulator = graph::kernelElementType(getElementTypeOrSelf(conv.getType()));
+  return accumulator && accumulator.isF32() && tapCount(conv) > 0;
+}
+
 namespace {
 
 /// Whether an image of the batch may take more bytes than that.
@@ -42,8 +49,8 @@ Value emitPair(IndexMath &math, Value pointer, Value place) {
 
 } // namespace
 
-DepthwiseTile::DepthwiseTile(ElementEmitter &emitter, graph::ConvOp root,
-                             const MachineShape &machine, int64_t vectors, Finish finish)
+DepthwiseTile::DepthwiseTile(ElementEmitter &emitter, graph::ConvOp root, const Machine &machine,
+                             int64_t vectors, Finish finish)
     : emitter_(emitter), math_(emitter.math), root_(root), image_(emitter, root),
       finish_(std::move(finish)), vectors_(vectors),
       step_(hasSmallGroups(root) ? stepOf(machine, root) : 1),

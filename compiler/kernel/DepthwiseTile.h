@@ -17,7 +17,7 @@
 #pragma once
 
 #include "compiler/kernel/ImageRows.h"
-#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/Machine.h"
 
 namespace tensmith::kernel {
 
@@ -33,6 +33,8 @@ inline constexpr int64_t kMostStraightTaps = 49;
 
 /// Taps of the window.
 int64_t tapCount(graph::ConvOp conv);
+/// Whether there is a tile for the depthwise convolution: channels-last, of f32.
+bool takesDepthwise(graph::ConvOp conv);
 
 class DepthwiseTile {
 public:
@@ -40,7 +42,7 @@ public:
   /// number of its pixel.
   using Finish = std::function<void(const Position &at, mlir::Value row)>;
 
-  DepthwiseTile(ElementEmitter &emitter, graph::ConvOp root, const MachineShape &machine,
+  DepthwiseTile(ElementEmitter &emitter, graph::ConvOp root, const Machine &machine,
                 int64_t vectors, Finish finish);
 
   /// The output pixels from number `first` on, which lie in one row of the output.

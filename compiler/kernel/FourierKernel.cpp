@@ -99,7 +99,7 @@ struct Channels {
 class TileEmitter {
 public:
   TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel, Operation *root, int64_t channels,
-              const MachineShape &machine, ValueRange results, Value scratch)
+              const Machine &machine, ValueRange results, Value scratch)
       : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), shape_(shapeOf(root)),
         tile_(shape_.tile), lanes_(machine.lanes(sizeof(float))),
         channels_{channels / shape_.group, shape_.group, lanes_},
@@ -487,11 +487,11 @@ bool isFourierRoot(Operation *op) {
          !ShapedType::isDynamic(channelsOf(op)) && channelsOf(op) > 0;
 }
 
-Template fourierTemplate(graph::KernelOp kernel, Operation *root, const MachineShape &machine) {
+static KernelParts fourierParts(graph::KernelOp kernel, Operation *root, const Machine &machine) {
   ImageShape shape = shapeOf(root);
   int64_t lanes = machine.lanes(sizeof(float));
   Channels channels{channelsOf(root) / shape.group, shape.group, lanes};
-  Template parts;
+  KernelParts parts;
   parts.summary = isa<graph::FourierInputOp>(root)    ? "fourier input"
                   : isa<graph::FourierOutputOp>(root) ? "fourier output"
                                                       : "fourier convolution";
@@ -518,5 +518,13 @@ Template fourierTemplate(graph::KernelOp kernel, Operation *root, const MachineS
   };
   return parts;
 }
+
+const Template kFourier = {
+    .name = "fourier",
+    .mayBeRoot = isFourierRoot,
+    .isRoot = isFourierRoot,
+    .parts = [](graph::KernelOp kernel, Operation *main, const Machine &machine,
+                const Schedule &) { return fourierParts(kernel, main, machine); },
+};
 
 } // namespace tensmith::kernel

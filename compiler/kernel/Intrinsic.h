@@ -58,9 +58,11 @@ mlir::linalg::GenericOp emitMeaning(mlir::OpBuilder &builder, mlir::Location loc
 /// packed by a depth. Null where none is written.
 const Intrinsic *portableIntrinsic(Number left, Number right, Number sum);
 
-/// What surrounds the products of a matrix unit. Its tiles have numbers and are of 16 lines of 64
-/// bytes (MatrixTile.h); pitches are the bytes from line to line.
+/// What surrounds the products of a matrix unit. Its tiles have numbers; pitches are the bytes from
+/// line to line.
 struct MatrixUnit {
+  static constexpr int64_t kLines = 16, kLineBytes = 64; // of a tile
+
   /// Makes the first `tiles` ready for the thread; it may write to 64 bytes from `scratch` on.
   void (*begin)(mlir::OpBuilder &, mlir::Location, mlir::Value scratch, int64_t tiles);
   void (*end)(mlir::OpBuilder &, mlir::Location);

@@ -95,7 +95,7 @@ struct Frame {
     builder.create<LLVM::ReturnOp>(location, ValueRange{});
   }
 
-  Schedule emitEntry(const Template &parts) {
+  Schedule emitEntry(const KernelParts &parts) {
     auto entry = function(kKernelSymbol, builder.getI32Type(), {pointer});
     IndexMath math(builder, location);
     Value call = entry.getArgument(0);
@@ -182,7 +182,8 @@ Value grainOf(IndexMath &math, Value work) {
   return math.ceilDiv(math.constant(kWorkOfThread), math.max(work, math.constant(1)));
 }
 
-Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts, bool checksBounds) {
+Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const KernelParts &parts,
+                                bool checksBounds) {
   Frame frame(kernel);
   if (checksBounds)
     frame.declareExtent();

@@ -11,7 +11,7 @@
 
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/ElementEmitter.h"
-#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/EmittedKernel.h"
 
 namespace tensmith::kernel {
 
@@ -25,7 +25,7 @@ struct WorkItems {
 
 /// A template's parts. `items` is emitted into the entry, `body` into the inner function, for items
 /// [begin, end).
-struct Template {
+struct KernelParts {
   std::function<WorkItems(IndexMath &, const SizeValues &)> items;
   std::function<void(ElementEmitter &, mlir::ValueRange results, mlir::Value begin,
                      mlir::Value end)>
@@ -41,7 +41,7 @@ mlir::Value grainOf(IndexMath &math, mlir::Value work);
 /// Builds the module around the template. The emitter given to `body` has the region's arguments
 /// defined as buffers, and `results` are pointers to the kernel's results. `checksBounds`: it says
 /// where operands, results and scratch end.
-Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const Template &parts,
+Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const KernelParts &parts,
                                 bool checksBounds = false);
 
 /// for (iv = begin; iv < end; iv += step) body(iv)

@@ -156,8 +156,9 @@ int64_t blockOf(graph::KernelOp kernel, bool sideBySide, int64_t lanes) {
 
 } // namespace
 
-Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine, const Schedule &asked) {
-  Template parts;
+static KernelParts loopParts(graph::KernelOp kernel, const Machine &machine,
+                             const Schedule &asked) {
+  KernelParts parts;
   int64_t lanes = machine.lanes(sizeof(float));
   bool sideBySide = reducesSideBySide(kernel, lanes);
   int64_t block = asked.itemElements.value_or(blockOf(kernel, sideBySide, lanes));
@@ -216,5 +217,13 @@ Template loopTemplate(graph::KernelOp kernel, const MachineShape &machine, const
   };
   return parts;
 }
+
+const Template kLoops = {
+    .name = "loops",
+    .takes = [](graph::KernelOp, Operation *, const Machine &) { return true; },
+    .parts = [](graph::KernelOp kernel, Operation *, const Machine &machine,
+                const Schedule &asked) { return loopParts(kernel, machine, asked); },
+    .storesAtPitch = [](Operation *) { return true; },
+};
 
 } // namespace tensmith::kernel

@@ -37,7 +37,7 @@ int64_t MatrixTile::elementBytes() const {
 }
 
 MatrixTile::MatrixTile(ElementEmitter &emitter, const Contraction &contraction, RowSource &source,
-                       const MachineShape &machine, Value tiles, Value panels)
+                       const Machine &machine, Value tiles, Value panels)
     : emitter_(emitter), math_(emitter.math), contraction_(contraction), source_(source),
       unit_(*machine.matrixUnit), multiplication_(*tileProductsOf(contraction, machine)),
       products_(*constantIndex(source.totalDepth())),

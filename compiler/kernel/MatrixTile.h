@@ -17,11 +17,11 @@ namespace tensmith::kernel {
 
 class MatrixTile {
 public:
-  static constexpr int64_t kLines = 16, kLineBytes = 64; // of a tile
+  static constexpr int64_t kLines = MatrixUnit::kLines, kLineBytes = MatrixUnit::kLineBytes;
   static constexpr int64_t kRows = 2 * kLines, kColumns = 2 * kLines;
   /// For items of so many tiles and panels at most.
   MatrixTile(ElementEmitter &emitter, const Contraction &contraction, RowSource &source,
-             const MachineShape &machine, mlir::Value tiles, mlir::Value panels);
+             const Machine &machine, mlir::Value tiles, mlir::Value panels);
 
   /// Of the thread.
   mlir::Value scratchBytes();

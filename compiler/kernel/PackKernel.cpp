@@ -163,7 +163,7 @@ private:
 
 } // namespace
 
-std::optional<PairedRows> matchPairedRows(graph::KernelOp kernel, const MachineShape &machine) {
+std::optional<PairedRows> matchPairedRows(graph::KernelOp kernel, const Machine &machine) {
   auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
   PairedRows match;
   match.pack = yield.getValues().front().getDefiningOp<graph::PackOp>();
@@ -194,8 +194,8 @@ std::optional<PairedRows> matchPairedRows(graph::KernelOp kernel, const MachineS
   return match;
 }
 
-Template packTemplate(const PairedRows &packed, const MachineShape &machine) {
-  Template parts;
+static KernelParts packParts(const PairedRows &packed, const Machine &machine) {
+  KernelParts parts;
   int64_t lanes = machine.lanes(sizeof(float));
   parts.summary = packed.turned ? "pairs of a transposed matrix's rows" : "pairs of rows";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
@@ -214,5 +214,13 @@ Template packTemplate(const PairedRows &packed, const MachineShape &machine) {
   };
   return parts;
 }
+
+const Template kPack = {
+    .name = "pack",
+    .takes = [](graph::KernelOp kernel, Operation *,
+                const Machine &machine) { return matchPairedRows(kernel, machine).has_value(); },
+    .parts = [](graph::KernelOp kernel, Operation *, const Machine &machine,
+                const Schedule &) { return packParts(*matchPairedRows(kernel, machine), machine); },
+};
 
 } // namespace tensmith::kernel

@@ -1,7 +1,7 @@
 // The template of right operands that are packed by pairs of rows, for products of bf16 that are
 // added up by two: see interleaved() in Contraction.h for where each element goes.
 #pragma once
-#include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/Template.h"
 
 namespace tensmith::kernel {
 
@@ -13,8 +13,8 @@ struct PairedRows {
   bool turned = false;
 };
 /// Of a kernel that computes such panels and nothing else, if they can be made by vectors.
-std::optional<PairedRows> matchPairedRows(graph::KernelOp kernel, const MachineShape &machine);
+std::optional<PairedRows> matchPairedRows(graph::KernelOp kernel, const Machine &machine);
 
-Template packTemplate(const PairedRows &packed, const MachineShape &machine);
+extern const Template kPack;
 
 } // namespace tensmith::kernel

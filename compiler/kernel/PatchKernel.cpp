@@ -151,7 +151,7 @@ private:
 
 } // namespace
 
-std::optional<Patches> matchPatches(graph::PackOp pack, const MachineShape &machine) {
+std::optional<Patches> matchPatches(graph::PackOp pack, const Machine &machine) {
   int64_t lanes = machine.lanes(sizeof(float)), width = pack.getWidth();
   auto type = dyn_cast<RankedTensorType>(pack.getX().getType());
   if (!type || !type.hasStaticShape() || !type.getElementType().isF32() || pack.getTransposed() ||
@@ -184,7 +184,7 @@ std::optional<Patches> matchPatches(graph::PackOp pack, const MachineShape &mach
   return isScattered ? std::nullopt : std::optional(patches);
 }
 
-std::optional<Patches> matchPatches(graph::KernelOp kernel, const MachineShape &machine) {
+std::optional<Patches> matchPatches(graph::KernelOp kernel, const Machine &machine) {
   Value yielded = kernel.getBody().front().getTerminator()->getOperand(0);
   auto pack = yielded.getDefiningOp<graph::PackOp>();
   auto patches = pack && kernel->getNumResults() == 1 ? matchPatches(pack, machine) : std::nullopt;
@@ -192,8 +192,8 @@ std::optional<Patches> matchPatches(graph::KernelOp kernel, const MachineShape &
   return isKnown ? patches : std::nullopt;
 }
 
-Template patchTemplate(const Patches &patches, const MachineShape &machine) {
-  Template parts;
+static KernelParts patchParts(const Patches &patches, const Machine &machine) {
+  KernelParts parts;
   int64_t lanes = machine.lanes(sizeof(float)), inner = innerLines(patches).size;
   int64_t lines = extentOf(patches.stack) * extentOf(patches.lines);
   int64_t items = lines / inner * partsOfInner(patches);
@@ -208,5 +208,13 @@ Template patchTemplate(const Patches &patches, const MachineShape &machine) {
   };
   return parts;
 }
+
+const Template kPatches = {
+    .name = "patches",
+    .takes = [](graph::KernelOp kernel, Operation *,
+                const Machine &machine) { return matchPatches(kernel, machine).has_value(); },
+    .parts = [](graph::KernelOp kernel, Operation *, const Machine &machine,
+                const Schedule &) { return patchParts(*matchPatches(kernel, machine), machine); },
+};
 
 } // namespace tensmith::kernel

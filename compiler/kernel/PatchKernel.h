@@ -2,8 +2,8 @@
 // sliced out of one image once for each position of the window and stand side by side; and matrices
 // whose last panel is cut off.
 #pragma once
-#include "compiler/kernel/KernelFrame.h"
 #include "compiler/kernel/StridedView.h"
+#include "compiler/kernel/Template.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -21,10 +21,10 @@ struct Patches {
 
 /// Of a pack of f32 in a graph, if its operand is a concatenation of that kind, or the last panel
 /// is cut off, and vectors of its columns come from few pieces of memory.
-std::optional<Patches> matchPatches(graph::PackOp pack, const MachineShape &machine);
+std::optional<Patches> matchPatches(graph::PackOp pack, const Machine &machine);
 /// Of a kernel that is such a pack, and computes the image from whole tensors.
-std::optional<Patches> matchPatches(graph::KernelOp kernel, const MachineShape &machine);
+std::optional<Patches> matchPatches(graph::KernelOp kernel, const Machine &machine);
 
-Template patchTemplate(const Patches &patches, const MachineShape &machine);
+extern const Template kPatches;
 
 } // namespace tensmith::kernel

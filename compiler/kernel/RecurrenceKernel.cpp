@@ -380,8 +380,8 @@ bool isRecurrence(graph::LoopOp loop) {
   return true;
 }
 
-Template recurrenceTemplate(graph::KernelOp kernel, graph::LoopOp loop) {
-  Template parts;
+static KernelParts recurrenceParts(graph::KernelOp kernel, graph::LoopOp loop) {
+  KernelParts parts;
   parts.summary = "recurrence";
   parts.items = [](IndexMath &math, const SizeValues &) -> WorkItems {
     return {math.constant(1), math.constant(1)};
@@ -394,5 +394,13 @@ Template recurrenceTemplate(graph::KernelOp kernel, graph::LoopOp loop) {
   };
   return parts;
 }
+
+const Template kRecurrence = {
+    .name = "recurrence",
+    .mayBeRoot = [](Operation *op) { return isa<graph::LoopOp>(op); },
+    .isRoot = [](Operation *op) { return isa<graph::LoopOp>(op); },
+    .parts = [](graph::KernelOp kernel, Operation *main, const Machine &,
+                const Schedule &) { return recurrenceParts(kernel, cast<graph::LoopOp>(main)); },
+};
 
 } // namespace tensmith::kernel

@@ -1,7 +1,7 @@
 // The template for a loop of the model whose body is small: all its iterations in one kernel.
 #pragma once
 
-#include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/Template.h"
 
 namespace tensmith::kernel {
 
@@ -10,7 +10,6 @@ namespace tensmith::kernel {
 /// is less work than calling its kernels.
 bool isRecurrence(graph::LoopOp loop);
 
-/// The kernel has nothing but the loop and scalar constants, and gives the loop's results.
-Template recurrenceTemplate(graph::KernelOp kernel, graph::LoopOp loop);
+extern const Template kRecurrence;
 
 } // namespace tensmith::kernel

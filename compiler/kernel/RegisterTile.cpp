@@ -58,8 +58,8 @@ Extents::Extents(IndexMath &math, const SizeValues &sizes, const Contraction &co
 }
 
 TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
-                         const Contraction &contraction, const MachineShape &machine,
-                         RowSource &source, const Extents &extents, Finish finish)
+                         const Contraction &contraction, const Machine &machine, RowSource &source,
+                         const Extents &extents, Finish finish)
     : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction),
       source_(source), extents_(extents), finish_(std::move(finish)), l1Bytes_(machine.l1Bytes),
       l2Bytes_(machine.l2Bytes), linesAhead_(machine.linesAhead),

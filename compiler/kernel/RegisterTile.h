@@ -37,8 +37,7 @@ public:
   using Finish = std::function<void(const Position &at, mlir::Value slot, mlir::Value row)>;
 
   TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Contraction &contraction,
-              const MachineShape &machine, RowSource &source, const Extents &extents,
-              Finish finish);
+              const Machine &machine, RowSource &source, const Extents &extents, Finish finish);
 
   /// Places of the tile's rows in the results, and of the rows of A.
   void beginRows(mlir::Value batch, const TileRows &rows);

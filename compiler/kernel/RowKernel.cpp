@@ -19,7 +19,7 @@ using Finish = std::function<Value(Value element, const Position &)>;
 class RowEmitter {
 public:
   RowEmitter(ElementEmitter &emitter, graph::KernelOp kernel, Operation *root,
-             const MachineShape &machine, Value buffer)
+             const Machine &machine, Value buffer)
       : emitter_(emitter), math_(emitter.math), code_(emitter.builder(), emitter.math.location),
         kernel_(kernel), root_(root), buffer_(buffer), shape_(emitter.dims(root->getResult(0))),
         sweep_(emitter, shape_.back(), machine.lanes(4)) {}
@@ -216,10 +216,10 @@ std::optional<RowShape> rowShapeOf(RankedTensorType type, RankedTensorType rows)
   return own.back() == shapes.constant(1) ? std::optional(RowShape::Kept) : std::nullopt;
 }
 
-Template rowTemplate(graph::KernelOp kernel, const MachineShape &machine) {
+static KernelParts rowParts(graph::KernelOp kernel, const Machine &machine) {
   Operation *root = findRoot(kernel);
   Type shape = root->getResult(0).getType();
-  Template parts;
+  KernelParts parts;
   parts.summary = "rows";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     SmallVector<Value> dims = dimValues(math, sizes, shape);
@@ -236,5 +236,15 @@ Template rowTemplate(graph::KernelOp kernel, const MachineShape &machine) {
   };
   return parts;
 }
+
+const Template kRows = {
+    .name = "rows",
+    .mayBeRoot = isRowRoot,
+    .isRoot = isRowRoot,
+    .parts = [](graph::KernelOp kernel, Operation *, const Machine &machine,
+                const Schedule &) { return rowParts(kernel, machine); },
+    .takesFirstResult = true,
+    .computesOperands = true,
+};
 
 } // namespace tensmith::kernel

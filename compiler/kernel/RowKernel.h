@@ -1,6 +1,6 @@
 // Softmax and normalisation along the last dimension, with what surrounds them, a row at a time.
 #pragma once
-#include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/Template.h"
 
 namespace tensmith::kernel {
 
@@ -12,9 +12,6 @@ bool isRowRoot(mlir::Operation *op);
 enum class RowShape : uint8_t { Whole, Kept, Dropped };
 std::optional<RowShape> rowShapeOf(mlir::RankedTensorType type, mlir::RankedTensorType rows);
 
-/// The region has one row operator; the other operators are element-wise, and those that follow it
-/// keep its shape, or give one element for each row (a sum or an extreme of it, an element of it,
-/// what is computed from those). Results are of either kind.
-Template rowTemplate(graph::KernelOp kernel, const MachineShape &machine);
+extern const Template kRows;
 
 } // namespace tensmith::kernel

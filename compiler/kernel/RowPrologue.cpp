@@ -93,7 +93,7 @@ std::optional<RowPrologue> prologueBefore(graph::ConvOp conv, TakesFollowers tak
   return prologue.ops.empty() ? std::nullopt : std::optional(std::move(prologue));
 }
 
-bool savesTimeInRows(graph::ConvOp conv, const MachineShape &machine) {
+bool savesTimeInRows(graph::ConvOp conv, const Machine &machine) {
   // All panels pass over the rows of an item, and again over those of the next: they have to stay
   // in the second-level cache. And each core reads all of them, and not only its own part, which
   // takes as long as what it writes and reads less of the image.

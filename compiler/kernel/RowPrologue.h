@@ -9,7 +9,7 @@
 #pragma once
 
 #include "compiler/graph/Graph.h"
-#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/Machine.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -28,7 +28,7 @@ using TakesFollowers = llvm::function_ref<bool(mlir::Operation *)>;
 /// nothing where that is done in a kernel before it anyway.
 std::optional<RowPrologue> prologueBefore(graph::ConvOp conv, TakesFollowers takesFollowers);
 /// Whether it takes less time in the convolution's kernel than in one of its own.
-bool savesTimeInRows(graph::ConvOp conv, const MachineShape &machine);
+bool savesTimeInRows(graph::ConvOp conv, const Machine &machine);
 
 /// One group, one pixel of the image for each row, and none of the padding.
 bool readsSinglePixels(graph::ConvOp conv);

@@ -32,20 +32,6 @@ graph::TransposeOp turningOperator(const Contraction &contraction) {
 }
 } // namespace
 
-static bool hasWindow(graph::ConvOp conv) {
-  auto weights = cast<RankedTensorType>(conv.getW().getType());
-  return llvm::any_of(weights.getShape().drop_front(2), [](int64_t size) { return size != 1; });
-}
-
-bool readsPixelsInPlace(graph::ConvOp conv, int64_t multiple) {
-  auto weights = cast<RankedTensorType>(conv.getW().getType());
-  bool window = hasWindow(conv);
-  bool wholeRows = readsWholeRows(conv);
-  bool longEnough = !window || weights.getDimSize(1) >= kFewChannels || wholeRows;
-  int64_t run = weights.getDimSize(1) * (wholeRows ? weights.getShape().back() : 1);
-  return longEnough && run % multiple == 0;
-}
-
 static RowPlace placeOfAnyRows(const Contraction &contraction) {
   bool isBuffer = isa<BlockArgument>(contraction.left);
   if (graph::ConvOp conv = contraction.conv())

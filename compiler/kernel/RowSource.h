@@ -35,9 +35,6 @@ namespace tensmith::kernel {
 enum class RowPlace : uint8_t { InPlace, Moved, Copied, Turned, Gathered, Padded };
 /// `evenly`: as a matrix unit takes them.
 RowPlace rowPlace(const Contraction &contraction, bool evenly = false);
-/// Whether a convolution of an image in memory is InPlace: its channels make whole multiples, and
-/// are many, or side by side for the whole width of the window.
-bool readsPixelsInPlace(graph::ConvOp conv, int64_t multiple);
 
 class RowSource {
 public:

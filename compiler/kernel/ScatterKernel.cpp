@@ -281,8 +281,8 @@ private:
   SmallVector<Value> places_, strides_; // sizes of the indices; steps in the result
 };
 
-Template elementTemplate(graph::ScatterElementsOp root) {
-  Template parts;
+KernelParts elementParts(graph::ScatterElementsOp root) {
+  KernelParts parts;
   parts.summary = "scatter";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
     SmallVector<Value> dims = dimValues(math, sizes, root.getY().getType());
@@ -322,10 +322,10 @@ bool isScatterRoot(Operation *op) {
          isWhole(indices.getElementType());
 }
 
-Template scatterTemplate(Operation *root) {
+static KernelParts scatterParts(Operation *root) {
   if (auto elements = dyn_cast<graph::ScatterElementsOp>(root))
-    return elementTemplate(elements);
-  Template parts;
+    return elementParts(elements);
+  KernelParts parts;
   parts.summary = "scatter";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     auto dims = dimValues(math, sizes, root->getResult(0).getType());
@@ -341,5 +341,16 @@ Template scatterTemplate(Operation *root) {
   };
   return parts;
 }
+
+const Template kScatter = {
+    .name = "scatter",
+    .mayBeRoot = isScatterRoot,
+    .isRoot = isScatterRoot,
+    .parts = [](graph::KernelOp, Operation *main, const Machine &,
+                const Schedule &) { return scatterParts(main); },
+    .computesOperands = true,
+    .movesOperands = true,
+    .completesAtEnd = true,
+};
 
 } // namespace tensmith::kernel

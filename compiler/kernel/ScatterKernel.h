@@ -2,12 +2,12 @@
 // see ScatterKernel.cpp.
 #pragma once
 
-#include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/Template.h"
 
 namespace tensmith::kernel {
 
 /// scatter_nd of whole rows, one index for each, or scatter_elements; of f32, f64, i32 or i64.
 bool isScatterRoot(mlir::Operation *op);
-Template scatterTemplate(mlir::Operation *root);
+extern const Template kScatter;
 
 } // namespace tensmith::kernel

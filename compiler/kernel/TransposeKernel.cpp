@@ -360,8 +360,7 @@ SmallVector<Value> transposedSquare(IndexMath &math, SmallVector<Value> rows) {
   return rows;
 }
 
-std::optional<Transposition> matchTransposition(graph::KernelOp kernel,
-                                                const MachineShape &machine) {
+std::optional<Transposition> matchTransposition(graph::KernelOp kernel, const Machine &machine) {
   int64_t lanes = machine.lanes(sizeof(float));
   Value yielded = kernel.getBody().front().getTerminator()->getOperand(0);
   auto type = cast<RankedTensorType>(yielded.getType());
@@ -381,9 +380,9 @@ std::optional<Transposition> matchTransposition(graph::KernelOp kernel,
   return turned;
 }
 
-Template transposeTemplate(graph::KernelOp kernel, const Transposition &turned,
-                           const MachineShape &machine) {
-  Template parts;
+static KernelParts transposeParts(graph::KernelOp kernel, const Transposition &turned,
+                                  const Machine &machine) {
+  KernelParts parts;
   int64_t lanes = machine.lanes(sizeof(float));
   parts.summary = "squares of " + std::to_string(lanes);
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
@@ -403,5 +402,15 @@ Template transposeTemplate(graph::KernelOp kernel, const Transposition &turned,
   };
   return parts;
 }
+
+const Template kTransposition = {
+    .name = "transposition",
+    .takes = [](graph::KernelOp kernel, Operation *,
+                const Machine &machine) { return matchTransposition(kernel, machine).has_value(); },
+    .parts =
+        [](graph::KernelOp kernel, Operation *, const Machine &machine, const Schedule &) {
+          return transposeParts(kernel, *matchTransposition(kernel, machine), machine);
+        },
+};
 
 } // namespace tensmith::kernel

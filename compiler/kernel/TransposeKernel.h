@@ -1,8 +1,8 @@
 // The template of what is read along one dimension of memory and written along another: packed
 // weights of convolutions, gradients that are turned before an update, images whose channels move.
 #pragma once
-#include "compiler/kernel/KernelFrame.h"
 #include "compiler/kernel/StridedView.h"
+#include "compiler/kernel/Template.h"
 
 namespace tensmith::kernel {
 
@@ -20,11 +20,9 @@ struct Transposition {
 /// Of a kernel of f32 that turns one value, before and after element-wise operators on whole
 /// tensors and scalars, and computes nothing else; null where that is not worth a square in
 /// registers.
-std::optional<Transposition> matchTransposition(graph::KernelOp kernel,
-                                                const MachineShape &machine);
+std::optional<Transposition> matchTransposition(graph::KernelOp kernel, const Machine &machine);
 
-Template transposeTemplate(graph::KernelOp kernel, const Transposition &turned,
-                           const MachineShape &machine);
+extern const Template kTransposition;
 
 /// A square of as many vectors as each has lanes, turned in registers.
 llvm::SmallVector<mlir::Value> transposedSquare(IndexMath &math,

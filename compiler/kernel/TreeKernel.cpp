@@ -459,8 +459,8 @@ bool canFollowTrees(graph::TreeEnsembleOp op) {
       .ok();
 }
 
-Template treeTemplate(graph::KernelOp kernel, graph::TreeEnsembleOp root) {
-  Template parts;
+static KernelParts treeParts(graph::KernelOp kernel, graph::TreeEnsembleOp root) {
+  KernelParts parts;
   parts.summary = "trees";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
     Value rows = dimValues(math, sizes, root.getX().getType())[0];
@@ -477,5 +477,13 @@ Template treeTemplate(graph::KernelOp kernel, graph::TreeEnsembleOp root) {
   };
   return parts;
 }
+
+const Template kTrees = {
+    .name = "trees",
+    .mayBeRoot = isTreeRoot,
+    .isRoot = isTreeRoot,
+    .parts = [](graph::KernelOp kernel, Operation *main, const Machine &,
+                const Schedule &) { return treeParts(kernel, cast<graph::TreeEnsembleOp>(main)); },
+};
 
 } // namespace tensmith::kernel

@@ -157,7 +157,7 @@ ToomCook matricesOf(Type element, int64_t outputs, int64_t taps) {
 class TransformEmitter {
 public:
   TransformEmitter(ElementEmitter &emitter, int64_t outputs, int64_t taps, RankedTensorType from,
-                   const MachineShape &machine)
+                   const Machine &machine)
       : emitter_(emitter), math_(emitter.math),
         matrices_(matricesOf(from.getElementType(), outputs, taps)),
         channels_(from.getShape().back()), element_(from.getElementType()),
@@ -204,7 +204,7 @@ protected:
 
 class InputEmitter : TransformEmitter {
 public:
-  InputEmitter(ElementEmitter &emitter, graph::WinogradInputOp root, const MachineShape &machine,
+  InputEmitter(ElementEmitter &emitter, graph::WinogradInputOp root, const Machine &machine,
                ValueRange results)
       : TransformEmitter(emitter, root.getOutputs(), root.getTaps(),
                          cast<RankedTensorType>(root.getX().getType()), machine),
@@ -258,7 +258,7 @@ private:
 class OutputEmitter : TransformEmitter {
 public:
   OutputEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::WinogradOutputOp root,
-                const MachineShape &machine, ValueRange results)
+                const Machine &machine, ValueRange results)
       : TransformEmitter(emitter, root.getOutputs(), root.getTaps(),
                          cast<RankedTensorType>(root.getX().getType()), machine),
         kernel_(kernel), root_(root), results_(results), tiles_(emitter.dims(root.getX())[1]),
@@ -364,8 +364,8 @@ bool isWinogradTransform(Operation *op) {
          hasWholeToomCook(integer("outputs"), integer("taps"));
 }
 
-Template winogradTemplate(graph::KernelOp kernel, Operation *root, const MachineShape &machine) {
-  Template parts;
+static KernelParts winogradParts(graph::KernelOp kernel, Operation *root, const Machine &machine) {
+  KernelParts parts;
   parts.summary = isa<graph::WinogradInputOp>(root) ? "winograd input" : "winograd output";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     // The planes of frequencies are the larger side, in each direction.
@@ -383,5 +383,14 @@ Template winogradTemplate(graph::KernelOp kernel, Operation *root, const Machine
   };
   return parts;
 }
+
+const Template kWinograd = {
+    .name = "winograd",
+    .mayBeRoot = isWinogradTransform,
+    .isRoot = isWinogradTransform,
+    .parts = [](graph::KernelOp kernel, Operation *main, const Machine &machine,
+                const Schedule &) { return winogradParts(kernel, main, machine); },
+    .storesAtPitch = [](Operation *main) { return isa<graph::WinogradOutputOp>(main); },
+};
 
 } // namespace tensmith::kernel

@@ -1,7 +1,7 @@
 // The transforms around the products of a Winograd convolution (graph.winograd_input,
 // graph.winograd_output): tile by tile, vectors of channels through small constant matrices.
 #pragma once
-#include "compiler/kernel/KernelFrame.h"
+#include "compiler/kernel/Template.h"
 
 namespace tensmith::kernel {
 
@@ -9,9 +9,6 @@ namespace tensmith::kernel {
 /// or of integers, from i16 and back from i32.
 bool isWinogradTransform(mlir::Operation *op);
 
-/// The region has one such operator, which reads a block argument; those that follow it are
-/// element-wise and keep its shape.
-Template winogradTemplate(graph::KernelOp kernel, mlir::Operation *root,
-                          const MachineShape &machine);
+extern const Template kWinograd;
 
 } // namespace tensmith::kernel

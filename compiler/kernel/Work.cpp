@@ -1,5 +1,5 @@
 // Operations by operator, bytes by operand; see Work.h.
-#include "compiler/kernel/OperatorWork.h"
+#include "compiler/kernel/Work.h"
 
 #include "base/DataType.h"
 #include "compiler/graph/Constants.h"

@@ -20,6 +20,8 @@ struct Work {
 
 /// Every type in the region must be ranked. No expressions where it depends on more than sizes.
 Work workOf(graph::KernelOp kernel);
+/// Of an operator that is in no kernel; nothing where a tensor of it has no known rank.
+std::optional<Work> workOfOperator(mlir::Operation *op);
 
 /// What an element of an element-wise operator takes, in additions: its code is about as long.
 double additionsOf(mlir::Operation *op);

@@ -4,6 +4,8 @@
 #include "base/Budget.h"
 #include "base/FileMapping.h"
 #include "compiler/graph/Constants.h"
+#include "compiler/kernel/FourierKernel.h"
+#include "compiler/kernel/Template.h"
 #include "compiler/pipeline/KernelModule.h"
 #include "compiler/pipeline/MemoryBudget.h"
 #include "compiler/pipeline/ReferenceWarnings.h"
@@ -96,8 +98,8 @@ Result<modules::ModuleParts> Compilation::run() {
   if (Status status = checkBudget(options_); !status.ok())
     return status;
   target_ = std::move(*target);
-  shape_ = target_->shape();
-  shape_.checksBounds = options_.checkBounds;
+  machine_ = target_->machine();
+  machine_.checksBounds = options_.checkBounds;
   if (Status status = readSchedules(); !status.ok())
     return status;
   auto policy = libraries::parsePolicy(options_.libraries);
@@ -105,8 +107,8 @@ Result<modules::ModuleParts> Compilation::run() {
     return policy.status();
   libraries_ = *policy;
   const kernel::Intrinsic *products =
-      shape_.products(kernel::Number::BF16, kernel::Number::BF16, kernel::Number::F32);
-  shape_.flushesBfloats =
+      machine_.products(kernel::Number::BF16, kernel::Number::BF16, kernel::Number::F32);
+  machine_.flushesBfloats =
       options_.precision == Precision::Bfloat && products && products->flushesSubnormals;
   if (Status status = dump_.makeFolder(); !status.ok())
     return status;
@@ -153,7 +155,7 @@ void Compilation::warn() {
   for (const std::string &warning : schedules_.warnings())
     options_.warn(warning);
   if (!options_.byReference)
-    for (const std::string &warning : referenceWarnings(functions_, shape_))
+    for (const std::string &warning : referenceWarnings(functions_, machine_))
       options_.warn(options_.model + ": " + warning);
   std::set<std::string> symbols, missing;
   for (const vm::KernelBinding &kernel : kernels_)
@@ -183,7 +185,7 @@ Status Compilation::rewriteGraph() {
         return {StatusCode::Internal, options_.model + ": its sizes could not be checked"};
     return status;
   }
-  options.machine = shape_;
+  options.machine = machine_;
   options.fuse = options_.fuse;
   // Recomputation and devices have values moved, each by itself.
   options.joinInPlace =
@@ -306,8 +308,8 @@ Status Compilation::emitKernels() {
         return status.within(options_.model + ": " + label);
       continue;
     }
-    auto emitted = kernel::emitKernel(structure.op(), shape_, schedules_.of(root));
-    bool isOfRewrites = kernel::rootKind(root) == kernel::RootKind::Fourier; // no runtime has it
+    auto emitted = kernel::emitKernel(structure.op(), machine_, schedules_.of(root));
+    bool isOfRewrites = kernel::isFourierRoot(root); // no runtime has it
     if (emitted.status().code() == StatusCode::Unsupported && !isOfRewrites) {
       unemitted_.push_back(label + ": " + emitted.status().message());
       if (graph::KernelOp copy = rewrite::copyToPlace(op))
@@ -359,14 +361,14 @@ Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
       return status.within(options_.model);
     auto first = cast<graph::KernelOp>(family.values.begin()->first);
     auto kindOf = [](graph::KernelOp op) {
-      return kernel::rootKind(kernel::scheduledOperator(op));
+      return kernel::templateOf(kernel::scheduledOperator(op));
     };
     // Without known sizes it may be computed in another way, which stores rows side by side alone:
     // then each is compiled for its own.
     if (kindOf(family.open) != kindOf(first) ||
-        (first.getPitch() && !kernel::storesAtPitch(family.open, shape_)))
+        (first.getPitch() && !kernel::storesAtPitch(family.open, machine_)))
       continue;
-    auto emitted = kernel::emitKernel(family.open, shape_);
+    auto emitted = kernel::emitKernel(family.open, machine_);
     if (!emitted.ok())
       continue;
     kernel::Schedule schedule = emitted->schedule;
@@ -551,7 +553,7 @@ Status Compilation::planMemory() {
       auto bytes = kernelModule(op, input, parts_.objects, target_->triple());
       return bytes.ok() ? options_.secondsOf(*bytes) : Result<double>(bytes.status());
     };
-  if (Status status = meetBudget(module_, options_, shape_, input, seconds); !status.ok())
+  if (Status status = meetBudget(module_, options_, machine_, input, seconds); !status.ok())
     return status;
   recomputation_ = input.recomputation;
   return dump_.write(module_, "recomputed");

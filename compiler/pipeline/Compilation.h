@@ -123,7 +123,7 @@ private:
   mlir::func::FuncOp function_;                     // main
   llvm::SmallVector<mlir::func::FuncOp> functions_; // of graph operators
   std::unique_ptr<targets::Target> target_;
-  kernel::MachineShape shape_;
+  kernel::Machine machine_;
   kernel::Schedules schedules_;
   libraries::Policy libraries_;
   std::map<std::string, Result<double>> measured_; // by library and text

@@ -25,14 +25,13 @@ constexpr double kMeetingCycles = 1e6, kMeetingSeconds = 3e-4;
 bool isMeeting(graph::KernelOp op) { return libraries::libraryOf(op) == graph::kProcesses; }
 
 /// Cycles by the machine's limits: of arithmetic, or of memory where that takes longer.
-double cyclesOf(const vm::KernelBinding &binding, StringRef kind,
-                const kernel::MachineShape &machine) {
+double cyclesOf(const vm::KernelBinding &binding, StringRef kind, const kernel::Machine &machine) {
   constexpr double kCall = 2000, kArithmeticPerElement = 2, kReachedOfPeak = 0.7;
   auto flops = dyn_cast_or_null<AffineConstantExpr>(binding.flops),
        bytes = dyn_cast_or_null<AffineConstantExpr>(binding.bytes);
   if (!flops || !bytes)
     return kCall;
-  bool multiplies = kind == "contraction" || kind == kernel::kAttentionGradient ||
+  bool multiplies = kind == "contraction" || kind == kernel::kAttentionGradient.name ||
                     kind == "winograd" || kind == "fourier" || kind == "depthwise" ||
                     kind.starts_with("call."); // of a library
   auto lanes = double(machine.lanes(sizeof(float)));
@@ -43,7 +42,7 @@ double cyclesOf(const vm::KernelBinding &binding, StringRef kind,
 
 class BudgetSearch {
 public:
-  BudgetSearch(ModuleOp module, const CompileOptions &options, const kernel::MachineShape &machine,
+  BudgetSearch(ModuleOp module, const CompileOptions &options, const kernel::Machine &machine,
                vm::PlanInput &plan, const KernelSeconds &measure)
       : module_(module), options_(options), machine_(machine), plan_(plan), seconds_(measure) {
     cost_ = [this](graph::KernelOp op) { return priceOf(op); };
@@ -176,7 +175,7 @@ private:
 
   ModuleOp module_;
   const CompileOptions &options_;
-  const kernel::MachineShape &machine_;
+  const kernel::Machine &machine_;
   vm::PlanInput &plan_;
   const KernelSeconds &seconds_;
   vm::KernelCost cost_;
@@ -195,9 +194,8 @@ Status checkBudget(const CompileOptions &options) {
                          "' of what is computed again; there are cost, segments and recursive");
 }
 
-Status meetBudget(ModuleOp module, const CompileOptions &options,
-                  const kernel::MachineShape &machine, vm::PlanInput &plan,
-                  const KernelSeconds &measure) {
+Status meetBudget(ModuleOp module, const CompileOptions &options, const kernel::Machine &machine,
+                  vm::PlanInput &plan, const KernelSeconds &measure) {
   bool isProgram = llvm::any_of(module.getOps<func::FuncOp>(), program::isProcedure);
   if (isProgram)
     return unsupported(options.model +

@@ -2,7 +2,7 @@
 // vm/Recomputation.h, each of whose choices is measured on a copy of the module.
 #pragma once
 
-#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/Machine.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/vm/PlanBuilder.h"
 
@@ -18,7 +18,7 @@ using KernelSeconds = std::function<Result<double>(graph::KernelOp)>;
 /// by numbers. Prices are measured where `measure` is given, and estimated where it is not or
 /// fails. ResourceExhausted where the budget can't be met, with the least that can.
 Status meetBudget(mlir::ModuleOp module, const CompileOptions &options,
-                  const kernel::MachineShape &machine, vm::PlanInput &plan,
+                  const kernel::Machine &machine, vm::PlanInput &plan,
                   const KernelSeconds &measure = {});
 /// InvalidArgument where the options name no plan.
 Status checkBudget(const CompileOptions &options);

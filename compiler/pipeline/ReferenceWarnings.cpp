@@ -3,8 +3,8 @@
 
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
-#include "compiler/kernel/OperatorWork.h"
 #include "compiler/kernel/WindowElement.h"
+#include "compiler/kernel/Work.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include <cmath>
@@ -30,7 +30,7 @@ double numberOf(AffineExpr expression, size_t symbols) {
   return known ? std::max(double(known.getValue()), 0.0) : 0;
 }
 
-double cyclesOfKernel(graph::KernelOp op, const kernel::MachineShape &machine) {
+double cyclesOfKernel(graph::KernelOp op, const kernel::Machine &machine) {
   kernel::Work work = kernel::workOf(op);
   if (!work.flops)
     return 0;
@@ -79,7 +79,7 @@ std::string reasonOf(Operation *op) {
 } // namespace
 
 std::vector<std::string> referenceWarnings(ArrayRef<func::FuncOp> functions,
-                                           const kernel::MachineShape &machine) {
+                                           const kernel::Machine &machine) {
   double all = 0;
   std::vector<std::pair<Operation *, double>> routines;
   for (func::FuncOp function : functions)

@@ -2,7 +2,7 @@
 // without code take a hundred times as long as others, and only a profile would tell.
 #pragma once
 
-#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/Machine.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
@@ -12,6 +12,6 @@ namespace tensmith::pipeline {
 /// estimated time: the node, the part, and why it has no kernel. The functions are as the plan is
 /// made of them. Sizes that only the run knows are counted as usual ones.
 std::vector<std::string> referenceWarnings(llvm::ArrayRef<mlir::func::FuncOp> functions,
-                                           const kernel::MachineShape &machine);
+                                           const kernel::Machine &machine);
 
 } // namespace tensmith::pipeline

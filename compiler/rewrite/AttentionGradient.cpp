@@ -15,6 +15,7 @@
 #include "compiler/kernel/RowKernel.h"
 #include "compiler/rewrite/KernelRegion.h"
 
+#include "compiler/kernel/Kernel.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
 
@@ -62,7 +63,7 @@ public:
   }
 
   /// By the bytes that memory is spared, and the product that is made again.
-  bool isWorth(const kernel::MachineShape &machine) const {
+  bool isWorth(const kernel::Machine &machine) const {
     constexpr int64_t kFloat = 4, kVectorsAtOnce = 2; // which are multiplied and added in a cycle
     graph::MatMulOp scores = scores_.product;
     int64_t depth = cast<RankedTensorType>(scores.getA().getType()).getShape().back();
@@ -96,7 +97,7 @@ public:
       if (products_.contains(op))
         results.push_back(op->getResult(0));
     graph::KernelOp kernel =
-        region.finish(builder, results, products_.front(), sorted, kernel::kAttentionGradient);
+        region.finish(builder, results, products_.front(), sorted, kernel::kAttentionGradient.name);
     moveReadersBehind(kernel);
     for (auto [value, result] : llvm::zip_equal(results, kernel.getResults()))
       value.replaceAllUsesWith(result);

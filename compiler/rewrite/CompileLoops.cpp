@@ -5,8 +5,10 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/RecurrenceKernel.h"
+#include "compiler/kernel/Template.h"
 #include "compiler/rewrite/Rewrites.h"
 
+#include "compiler/kernel/Kernel.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
@@ -56,7 +58,7 @@ graph::KernelOp kernelAround(graph::LoopOp loop, OpBuilder &builder) {
   Operation *copy = inside.clone(*loop, map);
   inside.create<graph::YieldOp>(loop.getLoc(), copy->getResults());
   auto kernel = builder.create<graph::KernelOp>(loop.getLoc(), loop->getResultTypes(), inputs,
-                                                "loop", kernel::name(kernel::RootKind::Recurrence),
+                                                "loop", kernel::templateOf(copy)->name,
                                                 /*pitch=*/IntegerAttr());
   kernel.getBody().takeBody(body);
   return kernel;

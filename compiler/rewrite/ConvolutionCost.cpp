@@ -63,12 +63,12 @@ int64_t bytesOfConstants(func::FuncOp function) {
   return bytes;
 }
 
-double weightRate(double bytes, const kernel::MachineShape &machine) {
+double weightRate(double bytes, const kernel::Machine &machine) {
   return bytes < double(machine.lastCacheBytes / 2) ? machine.farBytesPerCycle
                                                     : machine.memoryBytesPerCycle;
 }
 
-double cyclesOf(const Products &products, const kernel::MachineShape &machine, double weightRate) {
+double cyclesOf(const Products &products, const kernel::Machine &machine, double weightRate) {
   constexpr double kFmaPerCycle = 2, kEfficiency = 0.9; // of the products, against the peak
   double each = kFmaPerCycle * double(machine.lanes(sizeof(float))) * products.perLane;
   double weights = products.batch * products.depth * products.columns;
@@ -76,7 +76,7 @@ double cyclesOf(const Products &products, const kernel::MachineShape &machine, d
                   weights * products.weightBytes / weightRate);
 }
 
-double cyclesOfTraffic(double bytes, const kernel::MachineShape &machine) {
+double cyclesOfTraffic(double bytes, const kernel::Machine &machine) {
   return bytes / (bytes / 2 < double(machine.l2Bytes) ? machine.nearBytesPerCycle
                                                       : machine.farBytesPerCycle);
 }

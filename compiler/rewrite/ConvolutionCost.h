@@ -25,7 +25,7 @@ llvm::SmallVector<graph::ConvOp> convolutionsOf(mlir::func::FuncOp function);
 
 /// At which constants arrive, in bytes, that are so many together: out of the last cache, if they
 /// stay there from run to run beside what else needs it.
-double weightRate(double bytes, const kernel::MachineShape &machine);
+double weightRate(double bytes, const kernel::Machine &machine);
 
 /// `batch` products of [rows, depth] by constants [depth, columns].
 struct Products {
@@ -33,9 +33,9 @@ struct Products {
   double weightBytes = sizeof(float); // of an element
   double perLane = 1;                 // products of a lane of floats in one instruction
 };
-double cyclesOf(const Products &products, const kernel::MachineShape &machine, double weightRate);
+double cyclesOf(const Products &products, const kernel::Machine &machine, double weightRate);
 
 /// Bytes that are written, and read where they are used next.
-double cyclesOfTraffic(double bytes, const kernel::MachineShape &machine);
+double cyclesOfTraffic(double bytes, const kernel::Machine &machine);
 
 } // namespace tensmith::rewrite

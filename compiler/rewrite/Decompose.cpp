@@ -9,6 +9,8 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
+#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/RowKernel.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include "mlir/IR/IRMapping.h"
@@ -146,7 +148,7 @@ LogicalResult replacement(Operation *op, graph::GraphBuilder &builder,
     if (succeeded(groupChannels(norm, builder, results)))
       return success();
   auto whole = dyn_cast<graph::Decomposable>(op);
-  if (!whole || kernel::rootKind(op) == kernel::RootKind::Row)
+  if (!whole || kernel::isRowRoot(op))
     return failure();
   // More may be known of the operands than when the operator was made, and not be what it takes.
   SmallVector<Type> types;

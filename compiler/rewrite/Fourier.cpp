@@ -18,7 +18,7 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Contraction.h"
-#include "compiler/kernel/DepthwiseKernel.h"
+#include "compiler/kernel/DepthwiseTile.h"
 #include "compiler/rewrite/ConvolutionCost.h"
 #include "compiler/rewrite/MeasuredChoice.h"
 #include "compiler/rewrite/RoundingError.h"
@@ -150,7 +150,7 @@ struct Operations {
 class Estimate {
 public:
   /// `constants`: bytes of all constants of the function, without spectra of this layer.
-  Estimate(const kernel::MachineShape &machine, const Layer &layer, double constants)
+  Estimate(const kernel::Machine &machine, const Layer &layer, double constants)
       : machine_(machine), layer_(layer), constants_(constants),
         lanes_(machine.lanes(sizeof(float))) {}
 
@@ -218,7 +218,7 @@ private:
     int64_t group = layer_.isDepthwise ? 1 : layer_.group;
     return double(group * llvm::divideCeil(channels / group, lanes_));
   }
-  const kernel::MachineShape &machine_;
+  const kernel::Machine &machine_;
   const Layer &layer_;
   double constants_;
   int64_t lanes_;

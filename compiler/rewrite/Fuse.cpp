@@ -11,13 +11,16 @@
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/Contraction.h"
+#include "compiler/kernel/ContractionKernel.h"
 #include "compiler/kernel/ConvChain.h"
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/kernel/PatchKernel.h"
 #include "compiler/kernel/RowPrologue.h"
+#include "compiler/kernel/Template.h"
 #include "compiler/rewrite/KernelRegion.h"
 #include "compiler/rewrite/Rewrites.h"
 
+#include "compiler/kernel/Kernel.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -26,8 +29,6 @@ using namespace mlir;
 
 namespace tensmith::rewrite {
 namespace {
-
-using kernel::RootKind;
 
 /// Operators of a kernel, above which no more are taken in: what is emitted for one element walks
 /// all of them.
@@ -44,16 +45,16 @@ enum class Part { Outside, Elementwise, Movement, Reduction, Window, VectorRoot 
 
 struct Role {
   Part part = Part::Outside;
-  RootKind root = RootKind::Loops;
+  const kernel::Template *root = nullptr; // null: none but that of loops
 
   Role(Part part) : part(part) {}
-  Role(RootKind root) : part(Part::VectorRoot), root(root) {}
+  Role(const kernel::Template *root) : part(Part::VectorRoot), root(root) {}
   bool isHeavy() const {
     return part == Part::Reduction || part == Part::Window || part == Part::VectorRoot;
   }
-  bool isRoot(RootKind kind) const { return part == Part::VectorRoot && root == kind; }
+  bool isContraction() const { return root == &kernel::kContraction; }
   /// Whose right operand is laid out before the kernel.
-  bool isProduct() const { return isRoot(RootKind::Contraction) || isRoot(RootKind::Depthwise); }
+  bool isProduct() const { return root && root->laysOutRight; }
   /// Of templates that apply what follows the root in vectors, for which moved elements would have
   /// to be gathered.
   bool isVectorRoot() const { return part == Part::VectorRoot; }
@@ -63,24 +64,8 @@ Role roleOf(Operation *op) {
   if (op->getNumResults() == 0 || op->getNumRegions() ||
       isa<graph::ConstantOp, graph::NoneOp>(op) || !kernel::canEmit(op) || !hasKnownSizes(op))
     return Part::Outside;
-  if (auto conv = dyn_cast<graph::ConvOp>(op)) {
-    bool known = cast<RankedTensorType>(conv.getW().getType()).hasStaticShape();
-    if (!known || !conv.getChannelsLast() || !kernel::isContraction(op))
-      return Part::Window;
-    if (kernel::takesSmallGroups(conv))
-      return RootKind::Depthwise;
-    if (!kernel::isDepthwise(conv))
-      return RootKind::Contraction;
-    bool f32 = cast<RankedTensorType>(conv.getType()).getElementType().isF32();
-    return f32 ? Role(RootKind::Depthwise) : Role(Part::Window);
-  }
-  if (isa<graph::MatMulOp>(op))
-    return kernel::isContraction(op) ? Role(RootKind::Contraction) : Role(Part::Window);
-  if (RootKind root = kernel::rootKind(op); root != RootKind::Loops)
+  if (const kernel::Template *root = kernel::templateBefore(op))
     return root;
-  // Its operands become the region's arguments.
-  if (isa<graph::ConcatOp>(op))
-    return RootKind::Concat;
   if (isa<graph::Elementwise>(op))
     return Part::Elementwise;
   if (isa<graph::Indexed>(op) && cast<graph::Indexed>(op).isMovement())
@@ -169,7 +154,7 @@ private:
       return roleOf(op).part != Part::Outside && op->getBlock() == root_->getBlock() &&
              llvm::all_of(op->getUsers(), isInside);
     };
-    return rootRole_.isRoot(RootKind::Contraction) && kernel::isContraction(scores.product) &&
+    return rootRole_.isContraction() && kernel::isContraction(scores.product) &&
            isUsedInside(scores.product) && isUsedInside(scores.softmax) &&
            llvm::all_of(scores.elementwise, isUsedInside) &&
            scores.elementwise.size() < kMaxOperators / 2 &&
@@ -221,7 +206,7 @@ private:
   /// What a convolution's image is computed by, into the rows that it multiplies.
   void takePrologue() {
     auto conv = dyn_cast<graph::ConvOp>(root_);
-    if (!conv || !options_.fuse || !chain_.empty() || !rootRole_.isRoot(RootKind::Contraction) ||
+    if (!conv || !options_.fuse || !chain_.empty() || !rootRole_.isContraction() ||
         !kernel::savesTimeInRows(conv, options_.machine))
       return;
     auto prologue =
@@ -280,7 +265,7 @@ private:
   void tryAdd(Operation *op) {
     Role role = roleOf(op);
     // Layer normalisation has three results, of which a row kernel takes the first alone.
-    bool oneResult = op->getNumResults() == 1 || role.isRoot(RootKind::Row);
+    bool oneResult = op->getNumResults() == 1 || (role.root && role.root->takesFirstResult);
     bool usedInside =
         llvm::all_of(op->getUsers(), [&](Operation *user) { return ops_.contains(user); });
     if (role.part == Part::Outside || op->getBlock() != end_->getBlock() || !oneResult ||
@@ -299,7 +284,7 @@ private:
         addMovement(op, role);
       return;
     }
-    if (role.isRoot(RootKind::Scatter))
+    if (role.root && role.root->completesAtEnd)
       return; // rows are not complete before the last index was seen
     if (role.isHeavy()) {
       // Behind a heavy operator all is aligned with it, and nothing has been moved.
@@ -422,8 +407,7 @@ private:
   static bool isWidenedLeft(Operation *op, Operation *root) {
     return root->getOperand(0).getDefiningOp() == op &&
            kernel::storedLeft(root) != root->getOperand(0) &&
-           (!roleOf(root).isRoot(RootKind::Contraction) ||
-            kernel::storedRight(root) != root->getOperand(1));
+           (!roleOf(root).isContraction() || kernel::storedRight(root) != root->getOperand(1));
   }
 
   /// Element-wise at the end's own shape, as are all its users: then the root may stand before it.
@@ -490,16 +474,16 @@ private:
         isa<graph::ConvOp, graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(root_))
       return false;
     return rootRole_.part == Part::Reduction || rootRole_.part == Part::Window ||
-           rootRole_.isRoot(RootKind::Scatter) ||
-           (rootRole_.isRoot(RootKind::Contraction) && isa<graph::MatMulOp>(root_));
+           (rootRole_.root && rootRole_.root->movesOperands) ||
+           (rootRole_.isContraction() && isa<graph::MatMulOp>(root_));
   }
   bool rootTakesElementwise(Operation *op) const {
     if (followsHeavy(op))
       return false;
-    return rootRole_.part == Part::Reduction || rootRole_.isRoot(RootKind::Row) ||
-           rootRole_.isRoot(RootKind::Scatter) ||
-           (rootRole_.isRoot(RootKind::Contraction) && isa<graph::MatMulOp>(root_) &&
-            hasFewColumns() && !isHalf(op->getResult(0)));
+    return rootRole_.part == Part::Reduction ||
+           (rootRole_.root && rootRole_.root->computesOperands) ||
+           (rootRole_.isContraction() && isa<graph::MatMulOp>(root_) && hasFewColumns() &&
+            !isHalf(op->getResult(0)));
   }
   /// What is rounded to 16 bits is read as it then lies in memory, and not copied.
   static bool isHalf(Value value) {
@@ -591,8 +575,7 @@ public:
     Value result = group_.end_->getResult(0);
     builder_.setInsertionPoint(group_.end_);
     Operation *main = group_.root_ ? group_.root_ : sorted.back();
-    graph::KernelOp kernel =
-        region_.finish(builder_, result, main, sorted, kernel::name(region_.rootKind()));
+    graph::KernelOp kernel = region_.finish(builder_, result, main, sorted, region_.kind());
     result.replaceAllUsesWith(kernel->getResult(0));
     places_.replace(sorted, group_.end_, kernel);
     llvm::SmallSetVector<Operation *, 2> widenings;

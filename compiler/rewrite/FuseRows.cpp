@@ -14,6 +14,7 @@
 #include "compiler/kernel/RowKernel.h"
 #include "compiler/rewrite/KernelRegion.h"
 
+#include "compiler/kernel/Kernel.h"
 #include "mlir/Transforms/RegionUtils.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"
@@ -58,8 +59,7 @@ public:
     KernelRegion region(root_->getContext());
     for (Operation *op : sorted)
       region.add(op);
-    graph::KernelOp kernel =
-        region.finish(builder, results_, root_, sorted, kernel::name(kernel::RootKind::Row));
+    graph::KernelOp kernel = region.finish(builder, results_, root_, sorted, region.kind());
     Operation *end = kernel;
     for (Operation *op : behind_)
       if (op->isBeforeInBlock(last)) {

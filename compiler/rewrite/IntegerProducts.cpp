@@ -95,7 +95,7 @@ Value signedBytes(Value value, GraphCode &code) {
 }
 
 /// Bytes that the machine multiplies by signed ones; null: it has no instruction for any.
-Type leftBytes(const kernel::MachineShape &machine, MLIRContext *context) {
+Type leftBytes(const kernel::Machine &machine, MLIRContext *context) {
   if (machine.products(Number::U8, Number::I8, Number::I32))
     return IntegerType::get(context, 8, IntegerType::Unsigned);
   if (machine.products(Number::I8, Number::I8, Number::I32))

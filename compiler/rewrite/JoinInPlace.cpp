@@ -13,6 +13,7 @@
 #include "compiler/rewrite/KernelRegion.h"
 #include "compiler/rewrite/Rewrites.h"
 
+#include "compiler/kernel/Kernel.h"
 using namespace mlir;
 
 namespace tensmith::rewrite {
@@ -33,8 +34,7 @@ graph::KernelOp joinBy(OpBuilder &builder, Location location, ArrayRef<Value> in
   KernelRegion region(builder.getContext());
   region.add(concat);
   graph::KernelOp kernel =
-      region.finish(builder, concat->getResults(), concat, concat.getOperation(),
-                    kernel::name(kernel::RootKind::Concat));
+      region.finish(builder, concat->getResults(), concat, concat.getOperation(), region.kind());
   concat->erase();
   return kernel;
 }

@@ -1,6 +1,8 @@
 // Regions of kernels; see KernelRegion.h.
 #include "compiler/rewrite/KernelRegion.h"
 
+#include "compiler/kernel/Template.h"
+
 using namespace mlir;
 
 namespace tensmith::rewrite {
@@ -68,11 +70,11 @@ void KernelRegion::add(Operation *op) {
   }
 }
 
-kernel::RootKind KernelRegion::rootKind() {
+StringRef KernelRegion::kind() {
   for (Operation &op : llvm::reverse(body_.front()))
-    if (kernel::RootKind kind = kernel::rootKind(&op); kind != kernel::RootKind::Loops)
-      return kind;
-  return kernel::RootKind::Loops;
+    if (const kernel::Template *of = kernel::templateOf(&op))
+      return of->name;
+  return kernel::loopsName();
 }
 
 graph::KernelOp KernelRegion::finish(OpBuilder &builder, ValueRange results, Operation *main,

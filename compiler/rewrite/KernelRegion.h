@@ -18,8 +18,8 @@ public:
   /// an element-wise operator that is equal to one inside is that one.
   void add(mlir::Operation *op);
 
-  /// What a template is chosen by: the last operator that is a root of one.
-  kernel::RootKind rootKind();
+  /// The kind of kernel: the name of the template that the last root in it is of.
+  llvm::StringRef kind();
   /// The kernel, where the builder is, with these results of operators that were added: `sorted`,
   /// which is built around `main`.
   graph::KernelOp finish(mlir::OpBuilder &builder, mlir::ValueRange results, mlir::Operation *main,

@@ -359,7 +359,7 @@ template <typename Op> struct ThroughReduce : OpRewritePattern<Op> {
 };
 
 /// Channels that a convolution's rows lack to whole steps of products that are added up at once.
-int64_t missingChannels(graph::ConvOp conv, const kernel::MachineShape &machine) {
+int64_t missingChannels(graph::ConvOp conv, const kernel::Machine &machine) {
   auto w = cast<RankedTensorType>(conv.getW().getType());
   Type sum = getElementTypeOrSelf(conv.getType());
   int64_t step =

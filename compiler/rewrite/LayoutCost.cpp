@@ -42,7 +42,7 @@ double bytesOf(Value value) {
 /// Operators that one transposition would be moved through, and where it would stop.
 class Group {
 public:
-  Group(Operation *pool, const kernel::MachineShape &machine) : machine_(machine) {
+  Group(Operation *pool, const kernel::Machine &machine) : machine_(machine) {
     members_.insert(pool);
     for (size_t next = 0; next < members_.size() && !hasConvolution_; ++next) {
       for (Value operand : members_[next]->getOperands())
@@ -108,7 +108,7 @@ private:
                                                         : kGathered);
   }
 
-  const kernel::MachineShape &machine_;
+  const kernel::Machine &machine_;
   llvm::SetVector<Operation *> members_;
   llvm::SetVector<Value> borders_, turned_;
   bool hasConvolution_ = false;

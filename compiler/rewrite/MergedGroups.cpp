@@ -19,7 +19,7 @@ struct Elements {
 };
 
 /// Nothing where the unit doesn't multiply the convolution's.
-std::optional<Elements> elementsOf(graph::ConvOp conv, const kernel::MachineShape &machine) {
+std::optional<Elements> elementsOf(graph::ConvOp conv, const kernel::Machine &machine) {
   // A group of fewer channels would be zeros to a larger part than the unit is faster.
   constexpr Elements kBfloats{32, 8}, kBytes{64, 4};
   Type x = getElementTypeOrSelf(conv.getX().getType());

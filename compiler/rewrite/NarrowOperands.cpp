@@ -108,13 +108,13 @@ bool fitsBytes(const HostTensor &integers) {
   return true;
 }
 
-bool isFromMemory(int64_t weightBytes, const kernel::MachineShape &machine) {
+bool isFromMemory(int64_t weightBytes, const kernel::Machine &machine) {
   return weightBytes > machine.lastCacheBytes / 2;
 }
 
 /// Whether weights that come from memory are waited for: a multiply-add of all rows with a vector
 /// of them takes less time than the vector to arrive.
-bool waitsForFloats(int64_t rows, const kernel::MachineShape &machine) {
+bool waitsForFloats(int64_t rows, const kernel::Machine &machine) {
   constexpr double kVectorsInCycle = 2;
   return double(rows) / kVectorsInCycle < double(machine.vectorBytes) / machine.memoryBytesPerCycle;
 }
@@ -135,7 +135,7 @@ int64_t elementsOf(const Product &product) {
 }
 
 /// Multiply-adds, with columns that fill vectors; as of one row where only the run knows how many.
-double workOf(const Product &product, const kernel::MachineShape &machine) {
+double workOf(const Product &product, const kernel::Machine &machine) {
   auto weights = cast<ShapedType>(product.weights->getResult(0).getType());
   int64_t columns = weights.getDimSize(product.outputsFirst ? 0 : 1);
   int64_t whole = llvm::alignTo(columns, machine.vectorBytes / sizeof(float));
@@ -234,7 +234,7 @@ private:
   }
 
   const Options &options_;
-  const kernel::MachineShape &machine_;
+  const kernel::Machine &machine_;
   bool fromMemory_;
   llvm::DenseSet<Operation *> leading_;
   Block *block_;

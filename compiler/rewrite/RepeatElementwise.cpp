@@ -21,6 +21,7 @@
 
 #include "base/DataType.h"
 #include "compiler/graph/Constants.h"
+#include "compiler/kernel/Kernel.h"
 
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/SetVector.h"

@@ -3,7 +3,8 @@
 #pragma once
 
 #include "base/Precision.h"
-#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/Machine.h"
+#include "compiler/kernel/Schedule.h"
 #include "compiler/libraries/Libraries.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -17,7 +18,7 @@
 namespace tensmith::rewrite {
 
 struct Options {
-  kernel::MachineShape machine;
+  kernel::Machine machine;
   /// Largest constant that folding may make, in bytes, beyond the size of what it is made from.
   int64_t foldedBytes = 1 << 20;
   /// Off: every operator is a kernel of its own.

@@ -15,7 +15,7 @@ bool isDepthwise(Operation *root) {
   return conv && kernel::isDepthwise(conv);
 }
 
-bool takesGroups(Operation *root, const kernel::MachineShape &machine) {
+bool takesGroups(Operation *root, const kernel::Machine &machine) {
   auto conv = dyn_cast<graph::ConvOp>(root);
   return conv && (kernel::takesSmallGroups(conv) || kernel::takesPairsOfGroups(conv, machine));
 }

@@ -5,6 +5,7 @@
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
 #include "compiler/graph/States.h"
+#include "compiler/kernel/Kernel.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include "mlir/IR/Matchers.h"

@@ -10,6 +10,7 @@
 #include "compiler/graph/Structure.h"
 #include "compiler/rewrite/Rewrites.h"
 
+#include "compiler/kernel/Kernel.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/BitVector.h"
 

@@ -45,7 +45,7 @@ struct Cycles {
 
 /// What both take of one core, or of several: each of those adds what it multiplies, but gets half
 /// of the memory's bandwidth or less.
-Cycles estimate(const Sizes &sizes, const kernel::MachineShape &machine) {
+Cycles estimate(const Sizes &sizes, const kernel::Machine &machine) {
   constexpr double kEfficiency = 0.9, kFmaPerCycle = 2, kSaved = 1.0 / 8, kPartOfMemory = 0.5;
   // Quarters that are read or written beside those of a plain product: of the rows four copies, and
   // three sums of two; of the result what waits between products, and their assembly.

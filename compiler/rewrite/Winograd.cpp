@@ -145,7 +145,7 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
 class Estimate {
 public:
   /// `weightRate`: bytes of weights that arrive in a cycle.
-  Estimate(const kernel::MachineShape &machine, const Layer &layer, double weightRate)
+  Estimate(const kernel::Machine &machine, const Layer &layer, double weightRate)
       : machine_(machine), layer_(layer), weightRate_(weightRate) {}
 
   double direct() const {
@@ -236,7 +236,7 @@ private:
                     weightRate_);
   }
 
-  const kernel::MachineShape &machine_;
+  const kernel::Machine &machine_;
   const Layer &layer_;
   double weightRate_;
 };
@@ -260,7 +260,7 @@ bool canTransform(const Layer &layer, int64_t outputs) {
 
 /// The tile of at most so many outputs that is estimated to be fastest; 0 where the plain
 /// convolution is.
-int64_t chooseOutputs(const kernel::MachineShape &machine, const Layer &layer, double weightRate,
+int64_t chooseOutputs(const kernel::Machine &machine, const Layer &layer, double weightRate,
                       int64_t most) {
   Estimate estimate(machine, layer, weightRate);
   int64_t best = 0;

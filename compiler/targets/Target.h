@@ -8,7 +8,7 @@
 
 #include "base/Status.h"
 #include "cache/Store.h"
-#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/Machine.h"
 #include "compiler/module/ModuleWriter.h"
 
 #include <functional>
@@ -46,7 +46,7 @@ public:
   virtual ~Target() = default;
 
   /// With what was measured of the machine, where it was.
-  virtual const kernel::MachineShape &shape() const = 0;
+  virtual const kernel::Machine &machine() const = 0;
 
   virtual const std::string &triple() const = 0; // "x86_64-pc-linux-gnu"
   virtual const std::string &cpu() const = 0;    // "znver4"

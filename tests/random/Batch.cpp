@@ -69,6 +69,8 @@ private:
   CheckOptions formOf(uint64_t seed, const std::string &cache) const {
     CheckOptions form{cache, options_.device, fuses(seed), {}};
     form.checkBounds = options_.checkBounds;
+    form.target = options_.target;
+    form.runner = options_.runner;
     if (!options_.openRuns)
       return form;
     constexpr bool kRows[][3] = {

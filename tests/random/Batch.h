@@ -14,6 +14,7 @@ struct BatchOptions {
   int jobs = 2;
   int timeoutSeconds = 120;
   std::string folder = "random-graphs", device;
+  std::string target = "host", runner; // see CheckOptions
   bool allOperators = false;
   bool reduce = true;
   bool checkBounds = false; // of each access of the code

@@ -4,6 +4,7 @@
 #include "compiler/graph/Evaluate.h"
 #include "compiler/pipeline/Compile.h"
 #include "runtime/Session.h"
+#include "tests/random/Board.h"
 #include "tests/random/GuardedMemory.h"
 
 #include <cmath>
@@ -118,6 +119,41 @@ std::string firstDifference(const HostTensor &actual, const HostTensor &expected
   return {};
 }
 
+void compare(std::span<const HostTensor> results, const Expectation &expected, Report &report,
+             const std::string &where) {
+  for (size_t i = 0; i < results.size() && report.verdict == Verdict::Agrees; ++i) {
+    std::string difference =
+        firstDifference(results[i], expected.results[i], expected.tolerances[i], report);
+    if (!difference.empty()) {
+      report.verdict = Verdict::Differs;
+      report.message = where + ": result " + std::to_string(i) + ": " + difference;
+    }
+  }
+}
+
+/// What the reference refuses. An access outside of an operand is no refusal: it was about to be
+/// made.
+void expectRefusal(const Status &status, const Expectation &expected, Report &report,
+                   const std::string &where) {
+  if (!status.ok() && status.code() != StatusCode::Internal)
+    return;
+  report.verdict = Verdict::NotRefused;
+  report.message = where + ": what is refused by the reference: " + expected.why +
+                   (status.ok() ? "" : ": " + status.message());
+}
+
+Status run(Board &board, const Expectation &expected, Report &report, const std::string &where,
+           int threads) {
+  auto results = board.run(expected.inputs, expected.results, threads);
+  if (expected.isRefused)
+    expectRefusal(results.status(), expected, report, where);
+  else if (!results.ok())
+    return results.status().within(where);
+  else
+    compare(*results, expected, report, where);
+  return {};
+}
+
 Status run(runtime::Session &session, const Expectation &expected, Report &report,
            const std::string &where) {
   std::vector<runtime::TensorRef> inputs, outputs(expected.results.size());
@@ -129,13 +165,7 @@ Status run(runtime::Session &session, const Expectation &expected, Report &repor
   }
   if (expected.isRefused) {
     outputs.resize(size_t(session.module().plan().outputs()->size()));
-    // An access outside of an operand is no refusal: it was about to be made.
-    Status status = session.run(inputs, outputs);
-    if (status.ok() || status.code() == StatusCode::Internal) {
-      report.verdict = Verdict::NotRefused;
-      report.message = where + ": what is refused by the reference: " + expected.why +
-                       (status.ok() ? "" : ": " + status.message());
-    }
+    expectRefusal(session.run(inputs, outputs), expected, report, where);
     return {};
   }
   for (size_t i = 0; i < outputs.size(); ++i)
@@ -148,18 +178,49 @@ Status run(runtime::Session &session, const Expectation &expected, Report &repor
     }
   if (Status status = session.run(inputs, outputs); !status.ok())
     return status.within(where);
-  for (size_t i = 0; i < outputs.size() && report.verdict == Verdict::Agrees; ++i) {
-    std::string difference = firstDifference(runtime::toHostTensor(outputs[i]), expected.results[i],
-                                             expected.tolerances[i], report);
-    if (!difference.empty()) {
-      report.verdict = Verdict::Differs;
-      report.message = where + ": result " + std::to_string(i) + ": " + difference;
-    }
-  }
+  std::vector<HostTensor> results;
+  for (const runtime::TensorRef &output : outputs)
+    results.push_back(runtime::toHostTensor(output));
+  compare(results, expected, report, where);
   return {};
 }
 
 Report failure(Verdict verdict, const Status &status) { return {verdict, status.message()}; }
+
+Report runHere(const std::string &module, ArrayRef<Expectation> expectations) {
+  auto loaded = runtime::Module::loadBytes(std::as_bytes(std::span(module)), {});
+  if (!loaded.ok())
+    return failure(Verdict::NotRun, loaded.status());
+  Report report;
+  for (int threads : {1, 2}) {
+    runtime::Session session(*loaded, threads);
+    for (auto [number, expected] : llvm::enumerate(expectations)) {
+      std::string where = "run " + std::to_string(number) + " on " + std::to_string(threads) +
+                          (threads == 1 ? " thread" : " threads");
+      if (Status status = run(session, expected, report, where); !status.ok())
+        return failure(Verdict::NotRun, status);
+      if (report.verdict != Verdict::Agrees)
+        return report;
+    }
+  }
+  return report;
+}
+
+/// On one thread or two in turn, as each run starts a program.
+Report runThere(const std::string &module, ArrayRef<Expectation> expectations,
+                const std::string &runner) {
+  Board board(runner, module);
+  Report report;
+  for (auto [number, expected] : llvm::enumerate(expectations)) {
+    std::string where = "run " + std::to_string(number);
+    if (Status status = run(board, expected, report, where, 1 + int(number % 2)); !status.ok())
+      return failure(status.code() == StatusCode::Internal ? Verdict::Crashed : Verdict::NotRun,
+                     status);
+    if (report.verdict != Verdict::Agrees)
+      return report;
+  }
+  return report;
+}
 
 } // namespace
 
@@ -193,25 +254,12 @@ Report check(ModuleOp module, const CheckOptions &options) {
   compile.byReference = options.byReference;
   compile.checkBounds = options.checkBounds;
   compile.dumpFolder = options.dumpFolder;
+  compile.target = options.target;
   auto bytes = pipeline::compileToBytes(*copy, compile);
   if (!bytes.ok())
     return failure(Verdict::NotCompiled, bytes.status());
-  auto loaded = runtime::Module::loadBytes(std::as_bytes(std::span(*bytes)), {});
-  if (!loaded.ok())
-    return failure(Verdict::NotRun, loaded.status());
-  Report report;
-  for (int threads : {1, 2}) {
-    runtime::Session session(*loaded, threads);
-    for (auto [number, expected] : llvm::enumerate(expectations)) {
-      std::string where = "run " + std::to_string(number) + " on " + std::to_string(threads) +
-                          (threads == 1 ? " thread" : " threads");
-      if (Status status = run(session, expected, report, where); !status.ok())
-        return failure(Verdict::NotRun, status);
-      if (report.verdict != Verdict::Agrees)
-        return report;
-    }
-  }
-  return report;
+  return options.runner.empty() ? runHere(*bytes, expectations)
+                                : runThere(*bytes, expectations, options.runner);
 }
 
 } // namespace tensmith::random_graphs

@@ -33,8 +33,10 @@ struct CheckOptions {
   bool fuse = true;
   std::string dumpFolder;
   Precision precision = Precision::Fast;
-  bool checkBounds = false; // of each access of the code
-  bool byReference = false; // the plan alone: each operator is evaluated
+  bool checkBounds = false;    // of each access of the code
+  bool byReference = false;    // the plan alone: each operator is evaluated
+  std::string target = "host"; // what the code is for
+  std::string runner;          // the program that runs it there (Board.h); empty: this process
 };
 
 /// The module is left as it is.

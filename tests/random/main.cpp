@@ -4,6 +4,7 @@
 //   random-graphs --first 17 --count 1    one of them
 //   random-graphs --open 8 --count 20000  with open sizes, at eight draws of them
 //   random-graphs --replay seed-17.mlir   what an earlier run wrote out
+//   random-graphs --target aarch64:cortex-a53 --runner "qemu-aarch64 tensmith-run"   on another CPU
 #include "tests/random/Batch.h"
 #include "tests/random/Check.h"
 #include "tests/random/Generator.h"
@@ -51,6 +52,10 @@ int main(int argc, char **argv) {
   app.add_flag("--all-operators", options.allOperators, "Fail unless every operator was drawn");
   app.add_flag("!--no-reduce", options.reduce, "Write failing graphs out as they were drawn");
   app.add_option("--device", options.device, "What runs the kernels: separate");
+  app.add_option("--target", options.target, "What the code is for: aarch64:cortex-a76")
+      ->capture_default_str();
+  app.add_option("--runner", options.runner,
+                 "The program that runs modules there: \"qemu-aarch64 .../tensmith-run\"");
   app.add_option("--replay", file, "Check the graph in a file instead");
   app.add_flag("!--no-fuse", replayed.fuse, "With --replay: every operator a kernel of its own");
   bool isExact = false;
@@ -74,6 +79,8 @@ int main(int argc, char **argv) {
   mlir::MLIRContext context(registry, mlir::MLIRContext::Threading::DISABLED);
   context.loadAllAvailableDialects();
   replayed.device = options.device;
+  replayed.target = options.target;
+  replayed.runner = options.runner;
   replayed.checkBounds = options.checkBounds;
   replayed.precision = isExact ? tensmith::Precision::Exact : tensmith::Precision::Fast;
   if (!file.empty())

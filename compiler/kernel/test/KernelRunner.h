@@ -5,8 +5,9 @@
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/Kernel.h"
-#include "compiler/targets/cpu/machine/KernelShape.h"
+#include "compiler/targets/cpu/machine/KernelMachine.h"
 #include "compiler/targets/cpu/test/KernelHarness.h"
 
 #include "mlir/IR/Verifier.h"
@@ -15,17 +16,17 @@
 
 namespace tensmith::kernel {
 
-inline MachineShape hostShape() { return targets::cpu::kernelShape(targets::cpu::hostMachine()); }
+inline Machine hostShape() { return targets::cpu::kernelMachine(targets::cpu::hostMachine()); }
 
 /// Lets a machine without an instruction for such products have them, slowly.
-inline void addPortable(MachineShape &machine, Number left, Number right, Number sum) {
+inline void addPortable(Machine &machine, Number left, Number right, Number sum) {
   machine.intrinsics.push_back(portableIntrinsic(left, right, sum));
 }
 
 /// A function with one graph.kernel, from text.
 class KernelRunner {
 public:
-  explicit KernelRunner(const std::string &text, const MachineShape &machine = hostShape())
+  explicit KernelRunner(const std::string &text, const Machine &machine = hostShape())
       : context_(registry()), machine_(machine) {
     module_ = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
     if (!module_)
@@ -162,7 +163,7 @@ private:
   }
 
   mlir::MLIRContext context_;
-  MachineShape machine_;
+  Machine machine_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;
   mlir::func::FuncOp function_;
   graph::KernelOp kernel_;

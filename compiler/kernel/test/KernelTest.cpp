@@ -6,7 +6,7 @@ namespace {
 
 void expectAgreement(const std::string &text, std::map<std::string, int64_t> symbols,
                      const std::string &schedule, double tolerance = 2e-5,
-                     const MachineShape &machine = hostShape()) {
+                     const Machine &machine = hostShape()) {
   KernelRunner runner(text, machine);
   ASSERT_TRUE(runner.ok());
   EXPECT_EQ(runner.summary().substr(0, schedule.size()), schedule);
@@ -215,8 +215,8 @@ TEST(ContractionKernel, RowsComputedBefore) {
 }
 
 /// A machine on which sums are cut that aren't long.
-MachineShape smallCache() {
-  MachineShape machine = hostShape();
+Machine smallCache() {
+  Machine machine = hostShape();
   machine.l2Bytes = 32 << 10;
   return machine;
 }
@@ -415,7 +415,7 @@ std::string interleavedMatmul(const std::string &left, const std::string &right,
   return kernel("%x: " + a + ", %y: " + p, "%x, %y", c, body);
 }
 
-void expectSameIntegers(const std::string &text, const MachineShape &machine,
+void expectSameIntegers(const std::string &text, const Machine &machine,
                         const std::string &schedule) {
   KernelRunner runner(text, machine);
   ASSERT_TRUE(runner.ok());
@@ -441,7 +441,7 @@ void expectSameIntegers(const std::string &text, const MachineShape &machine,
 
 // Breaks if products that are added up at once are of different rows, or bytes have wrong signs.
 TEST(ContractionKernel, ProductsByFourBytes) {
-  MachineShape machine = hostShape();
+  Machine machine = hostShape();
   addPortable(machine, Number::U8, Number::I8, Number::I32);
   for (auto [rows, depth, columns] :
        {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 30, 16}})
@@ -452,7 +452,7 @@ TEST(ContractionKernel, ProductsByFourBytes) {
 }
 
 TEST(ContractionKernel, ProductsByTwo) {
-  MachineShape machine = hostShape();
+  Machine machine = hostShape();
   if (!machine.products(Number::I16, Number::I16, Number::I32))
     GTEST_SKIP() << "this machine adds up no pairs";
   for (auto [rows, depth, columns] :
@@ -464,7 +464,7 @@ TEST(ContractionKernel, ProductsByTwo) {
 
 // Breaks if the halves of a pair change places, or a rest of one is multiplied by what lies behind.
 TEST(ContractionKernel, ProductsByTwoHalves) {
-  MachineShape machine = hostShape();
+  Machine machine = hostShape();
   addPortable(machine, Number::BF16, Number::BF16, Number::F32);
   for (auto [rows, depth, columns] :
        {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 31, 16}, {20, 4399, 19}})
@@ -540,7 +540,7 @@ constexpr PairedImage kPairedImages[] = {
 // Breaks if pixels are read as wider than they lie in memory, outside of the image above all, or in
 // a copy.
 TEST(ContractionKernel, ImagesOfHalves) {
-  MachineShape machine = hostShape();
+  Machine machine = hostShape();
   addPortable(machine, Number::BF16, Number::BF16, Number::F32);
   for (const PairedImage &of : kPairedImages) {
     std::string text =
@@ -552,7 +552,7 @@ TEST(ContractionKernel, ImagesOfHalves) {
 
 // Breaks if weights that lie in memory as bytes are multiplied as if they were wider.
 TEST(ContractionKernel, ImagesByTwo) {
-  MachineShape machine = hostShape();
+  Machine machine = hostShape();
   if (!machine.products(Number::I16, Number::I16, Number::I32))
     GTEST_SKIP() << "this machine adds up no pairs";
   for (const PairedImage &of : kPairedImages)
@@ -641,7 +641,7 @@ TEST(ContractionKernel, ImagesJoinedIntoRows) {
 
 // The same of elements that are narrower in memory, and added up by two.
 TEST(ContractionKernel, HalvesJoinedIntoRows) {
-  MachineShape machine = hostShape();
+  Machine machine = hostShape();
   addPortable(machine, Number::BF16, Number::BF16, Number::F32);
   for (auto [first, second] : {std::pair{16, 24}, {5, 16}, {13, 34}, {1, 2}}) {
     auto image = [](int64_t channels) {

@@ -103,15 +103,15 @@ private:
   int count_ = 0;
 };
 
-MachineShape withVectors(int64_t bytes) {
-  MachineShape machine = hostShape();
+Machine withVectors(int64_t bytes) {
+  Machine machine = hostShape();
   machine.vectorBytes = bytes;
   return machine;
 }
 
 /// By this machine's vectors, and by short ones; `squares`: whether the template takes it.
 void expectSame(const Chain &chain, bool squares = true) {
-  for (const MachineShape &machine : {hostShape(), withVectors(16)}) {
+  for (const Machine &machine : {hostShape(), withVectors(16)}) {
     KernelRunner runner(chain.text(), machine);
     ASSERT_TRUE(runner.ok()) << chain.text();
     EXPECT_EQ(runner.summary().substr(0, 7) == "squares", squares) << chain.text();
@@ -187,7 +187,7 @@ void expectSameOpen(llvm::function_ref<Chain(Chain, int64_t, int64_t)> steps,
        {kB, "s1"},
        {kA * kB, "s0 * s1"},
        {panels, "(s0 + " + std::to_string(kPanel - 1) + ") floordiv " + std::to_string(kPanel)}});
-  for (const MachineShape &machine : {hostShape(), withVectors(16)}) {
+  for (const Machine &machine : {hostShape(), withVectors(16)}) {
     KernelRunner runner(steps(open, kA, kB).text(), machine);
     ASSERT_TRUE(runner.ok());
     EXPECT_EQ(runner.summary().substr(0, 7), "squares");

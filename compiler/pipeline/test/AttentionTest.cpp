@@ -77,7 +77,8 @@ TEST(AttentionGradient, OfKnownSizes) {
   for (unsigned seed = 0; seed < 6; ++seed) {
     TemplateCase c(700 + seed);
     Heads heads(c, 8);
-    ASSERT_NO_FATAL_FAILURE(c.check(gradients(c, heads), kernel::kAttentionGradient, 2e-5));
+    ASSERT_NO_FATAL_FAILURE(
+        c.check(gradients(c, heads), kernel::kAttentionGradient.name.data(), 2e-5));
   }
 }
 
@@ -88,8 +89,8 @@ TEST(AttentionGradient, OfManyHeads) {
     TemplateCase c(740 + seed);
     Heads heads(c, 70);
     heads.stack.front() = "batch";
-    ASSERT_NO_FATAL_FAILURE(c.check(gradients(c, heads), kernel::kAttentionGradient, 2e-5,
-                                    {{{"batch", 1}}, {{"batch", 4}}}));
+    ASSERT_NO_FATAL_FAILURE(c.check(gradients(c, heads), kernel::kAttentionGradient.name.data(),
+                                    2e-5, {{{"batch", 1}}, {{"batch", 4}}}));
   }
 }
 
@@ -99,8 +100,8 @@ TEST(AttentionGradient, OfManyQueries) {
     TemplateCase c(760 + seed);
     Heads heads(c, 20);
     heads.queries = "queries";
-    ASSERT_NO_FATAL_FAILURE(c.check(gradients(c, heads), kernel::kAttentionGradient, 2e-5,
-                                    {{{"queries", 0}}, {{"queries", 1}}, {{"queries", 77}}}));
+    ASSERT_NO_FATAL_FAILURE(c.check(gradients(c, heads), kernel::kAttentionGradient.name.data(),
+                                    2e-5, {{{"queries", 0}}, {{"queries", 1}}, {{"queries", 77}}}));
   }
 }
 

@@ -4,6 +4,7 @@
 #include "base/FileMapping.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Dialects.h"
+#include "compiler/graph/Graph.h"
 #include "compiler/targets/Target.h"
 #include "compiler/targets/cpu/test/KernelHarness.h"
 #include "runtime/Describe.h"

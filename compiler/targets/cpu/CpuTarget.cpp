@@ -3,7 +3,7 @@
 #include "compiler/targets/cpu/CpuTarget.h"
 
 #include "compiler/targets/cpu/codegen/KernelCompiler.h"
-#include "compiler/targets/cpu/machine/KernelShape.h"
+#include "compiler/targets/cpu/machine/KernelMachine.h"
 #include "compiler/targets/cpu/machine/MachineLimits.h"
 
 namespace tensmith::targets::cpu {
@@ -12,7 +12,7 @@ namespace {
 class CpuTarget : public Target {
 public:
   explicit CpuTarget(Machine machine)
-      : machine_(std::move(machine)), shape_(kernelShape(machine_)) {
+      : machine_(std::move(machine)), shape_(kernelMachine(machine_)) {
     auto limits = keptLimits(machine_);
     auto figures = limits ? costFigures(*limits, machine_) : std::nullopt;
     if (!figures)
@@ -24,7 +24,7 @@ public:
     machine_.limits = limits->identity();
   }
 
-  const kernel::MachineShape &shape() const override { return shape_; }
+  const kernel::Machine &machine() const override { return shape_; }
   const std::string &triple() const override { return machine_.triple; }
   const std::string &cpu() const override { return machine_.cpu; }
   const std::string &limits() const override { return machine_.limits; }
@@ -38,7 +38,7 @@ public:
 
 private:
   Machine machine_;
-  kernel::MachineShape shape_;
+  kernel::Machine shape_;
 };
 
 } // namespace

@@ -1,7 +1,7 @@
 // From stated extents to a branch before each access; see BoundsChecks.h.
 #include "compiler/targets/cpu/codegen/BoundsChecks.h"
 
-#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/EmittedKernel.h"
 #include "runtime/KernelAbi.h"
 
 #include "llvm/ADT/MapVector.h"

@@ -1,6 +1,6 @@
 // Checks of a kernel's accesses to memory, for those who look for faults of the compiler.
 //
-// A kernel that was emitted with `MachineShape::checksBounds` says at its begin where its operands
+// A kernel that was emitted with `Machine::checksBounds` says at its begin where its operands
 // end, by calls of `tensmith_kernel.extent`. From these each access is checked: loads and stores,
 // masked ones in the lanes of their masks, gathers and scatters lane by lane. One that lies
 // outside is not done: the kernel fails with TENSMITH_FAIL_OUTSIDE and the number of the operand,

@@ -1,7 +1,7 @@
 // The pattern sets of the expansions; see Expansions.h.
 #include "compiler/targets/cpu/codegen/Expansions.h"
 
-#include "compiler/kernel/Kernel.h"
+#include "compiler/kernel/EmittedKernel.h"
 #include "compiler/targets/cpu/codegen/HalfExpansion.h"
 
 #include "mlir/Conversion/ArithCommon/AttrToLLVMConverter.h"

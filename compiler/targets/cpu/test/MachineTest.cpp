@@ -1,6 +1,6 @@
 // That machines are read and described as LLVM knows them.
 #include "compiler/targets/cpu/machine/Machine.h"
-#include "compiler/targets/cpu/machine/KernelShape.h"
+#include "compiler/targets/cpu/machine/KernelMachine.h"
 #include "runtime/CpuFeatures.h"
 
 #include <gtest/gtest.h>
@@ -59,8 +59,8 @@ TEST(Machine, TheRuntimeKnowsTheFeatures) {
 TEST(Machine, LoneTilesFetchFarAheadWhereThatHelps) {
   auto skylake = parseMachine("skylake-avx512"), zen = parseMachine("znver4");
   ASSERT_TRUE(skylake.ok() && zen.ok());
-  EXPECT_GT(kernelShape(*skylake).linesAhead, 0);
-  EXPECT_EQ(kernelShape(*zen).linesAhead, 0);
+  EXPECT_GT(kernelMachine(*skylake).linesAhead, 0);
+  EXPECT_EQ(kernelMachine(*zen).linesAhead, 0);
 }
 
 TEST(Machine, MistakesAreNamed) {

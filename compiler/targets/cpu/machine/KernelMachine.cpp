@@ -1,12 +1,12 @@
-// The machine's sizes, and those of its instructions that templates know; see KernelShape.h.
-#include "compiler/targets/cpu/machine/KernelShape.h"
+// The machine's sizes, and those of its instructions that templates know; see KernelMachine.h.
+#include "compiler/targets/cpu/machine/KernelMachine.h"
 
 #include "compiler/targets/cpu/intrinsics/Intrinsics.h"
 
 namespace tensmith::targets::cpu {
 
-kernel::MachineShape kernelShape(const Machine &machine) {
-  kernel::MachineShape shape;
+kernel::Machine kernelMachine(const Machine &machine) {
+  kernel::Machine shape;
   shape.vectorBytes = machine.vectorBits / 8;
   shape.vectorRegisters = machine.vectorRegisters;
   shape.l1Bytes = machine.l1Bytes;

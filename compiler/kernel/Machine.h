@@ -1,0 +1,44 @@
+// All that templates, rewrites and estimates know of a machine, as data; a target fills it in.
+#pragma once
+
+#include "compiler/kernel/Intrinsic.h"
+
+namespace tensmith::kernel {
+
+/// What the templates need to know of the machine.
+struct Machine {
+  int64_t vectorBytes = 32;
+  int64_t vectorRegisters = 16;
+  /// Whether any instruction takes a mask at no cost (AVX-512), and not masked loads and stores
+  /// alone.
+  bool maskRegisters = false;
+  int64_t l1Bytes = 32 << 10;
+  int64_t l2Bytes = 512 << 10;
+  // For estimates, in cycles of one core that multiplies and adds two vectors in each: measured
+  // where the machine was, these otherwise.
+  double nearBytesPerCycle = 16;  // of the second-level cache
+  double farBytesPerCycle = 6;    // beyond it
+  double memoryBytesPerCycle = 3; // of the memory
+  int64_t lastCacheBytes = 16 << 20;
+  /// Lines of a panel ahead that a tile prefetches where it is the only one to read them.
+  int64_t linesAhead = 256;
+  /// Instructions that templates may ask for, the better of two that do the same first.
+  llvm::SmallVector<const Intrinsic *, 4> intrinsics;
+  const MatrixUnit *matrixUnit = nullptr; // that has the tiles of `intrinsics`
+  Hold hold = nullptr;                    // null: the optimiser needs no such thing
+  /// Whether rounding to bf16 may take subnormal numbers for zero, as that instruction does.
+  bool flushesBfloats = false;
+  /// Whether kernels say where their operands end, by which code generation checks each access.
+  bool checksBounds = false;
+
+  int64_t lanes(int64_t elementBytes) const { return vectorBytes / elementBytes; }
+
+  /// The instruction that adds up products of such numbers, several to a lane; null: none.
+  const Intrinsic *products(mlir::Type left, mlir::Type right, mlir::Type sum) const;
+  const Intrinsic *products(Number left, Number right, Number sum) const;
+  /// The same of a matrix unit.
+  const Intrinsic *tileProducts(mlir::Type left, mlir::Type right, mlir::Type sum) const;
+  const Intrinsic *tileProducts(Number left, Number right, Number sum) const;
+};
+
+} // namespace tensmith::kernel
