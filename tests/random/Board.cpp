@@ -57,7 +57,7 @@ Result<std::vector<HostTensor>> Board::run(std::span<const HostTensor> inputs,
   auto outputs = nlohmann::json::parse(*printed)["outputs"];
   std::vector<HostTensor> results;
   for (size_t i = 0; i < expected.size(); ++i) {
-    std::string path = folder_ + "/results/" + outputs[i]["file"].get<std::string>();
+    auto path = outputs[i]["file"].get<std::string>();
     results.push_back(readNpy(readFile(path), path, expected[i].type()));
   }
   return results;
