@@ -308,11 +308,11 @@ constexpr Feature kFeatures[] = {
 /// process is emulated.
 uint64_t probedExtensions() {
   constexpr long kProbe = 258;
-struct {
-  int64_t key = 4; // RISCV_HWPROBE_KEY_IMA_EXT_0
-  uint64_t value = 0;
-} pair;
-return syscall(kProbe, &pair, 1, 0, nullptr, 0) == 0 && pair.key == 4 ? pair.value : 0;
+  struct {
+    int64_t key = 4; // RISCV_HWPROBE_KEY_IMA_EXT_0
+    uint64_t value = 0;
+  } pair;
+  return syscall(kProbe, &pair, 1, 0, nullptr, 0) == 0 && pair.key == 4 ? pair.value : 0;
 }
 
 /// Of a vector register, in bits. Only where there are such.

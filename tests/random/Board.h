@@ -21,7 +21,7 @@ public:
   Board &operator=(const Board &) = delete;
 
   /// One result for each of `expected`, of which the types are taken. InvalidArgument where the
-  /// program refuses, Internal where it dies.
+  /// program refuses, Internal where it dies, Unsupported where the emulator does.
   Result<std::vector<HostTensor>> run(std::span<const HostTensor> inputs,
                                       std::span<const HostTensor> expected, int threads);
 

@@ -214,7 +214,9 @@ Report runThere(const std::string &module, ArrayRef<Expectation> expectations,
   for (auto [number, expected] : llvm::enumerate(expectations)) {
     std::string where = "run " + std::to_string(number);
     if (Status status = run(board, expected, report, where, 1 + int(number % 2)); !status.ok())
-      return failure(status.code() == StatusCode::Internal ? Verdict::Crashed : Verdict::NotRun,
+      return failure(status.code() == StatusCode::Internal      ? Verdict::Crashed
+                     : status.code() == StatusCode::Unsupported ? Verdict::NotEvaluated
+                                                                : Verdict::NotRun,
                      status);
     if (report.verdict != Verdict::Agrees)
       return report;

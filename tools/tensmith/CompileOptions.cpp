@@ -19,8 +19,10 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
       ->type_name("NAME")
       ->allow_extra_args(false);
   group
-      ->add_option("--target", settings.target,
-                   "CPU to compile for: host (default), x86-64-v3, ...")
+      ->add_option(
+          "--target", settings.target,
+          "CPU to compile for: host (default), x86-64-v3, znver4,-avx512f, aarch64:cortex-a76,\n"
+          "riscv64:rv64gcv,zvl256b, ...")
       ->type_name("CPU");
   group
       ->add_option("--dump-ir", settings.dumpIr,

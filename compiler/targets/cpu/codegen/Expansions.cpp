@@ -100,34 +100,44 @@ struct TruncateByInstruction : OpRewritePattern<arith::TruncFOp> {
   }
 };
 
-/// before: llvm.store %x : bf16 (or a vector of it, or a masked store)
+/// Whether numbers of 16 bits are computed as bits: the machine has no instructions for them.
+bool areBits(Type element, bool convertsHalves) {
+  return element.isBF16() || (element.isF16() && !convertsHalves);
+}
+
+/// before: llvm.store %x : bf16 (or f16, or a vector of it, or a masked store)
 /// after:  its bits stored as i16
-/// A bf16 is computed as bits from here on; where LLVM sees them made a bf16 it chooses between two
-/// of them as such (a NaN, or the rest), which on x86 is a call of __truncsfbf2.
-template <typename Store> struct StoreBitsOfBFloat16 : OpRewritePattern<Store> {
-  using OpRewritePattern<Store>::OpRewritePattern;
+/// It is computed as bits from here on; where LLVM sees them made a number it chooses between two
+/// of them as such (a NaN, or the rest), which is a call of __truncsfbf2.
+template <typename Store> struct StoreBits : OpRewritePattern<Store> {
+  StoreBits(MLIRContext *context, bool convertsHalves)
+      : OpRewritePattern<Store>(context), convertsHalves(convertsHalves) {}
 
   LogicalResult matchAndRewrite(Store op, PatternRewriter &rewriter) const override {
     Type type = op.getValue().getType();
-    if (!getElementTypeOrSelf(type).isBF16())
-      return rewriter.notifyMatchFailure(op, "stores no bf16");
+    if (!areBits(getElementTypeOrSelf(type), convertsHalves))
+      return rewriter.notifyMatchFailure(op, "stores no bits");
     Value bits = rewriter.create<arith::BitcastOp>(
         op.getLoc(), withElement(type, rewriter.getI16Type()), op.getValue());
     rewriter.modifyOpInPlace(op, [&] { op.getValueMutable().assign(bits); });
     return success();
   }
+
+  bool convertsHalves;
 };
 
-/// before: llvm.load : bf16 (or a vector of it, or a masked load)
+/// before: llvm.load : bf16 (or f16, or a vector of it, or a masked load)
 /// after:  its bits loaded as i16
-/// For the same reason: a vector of which one lane is asked for would become a conversion of it.
-template <typename Load> struct LoadBitsOfBFloat16 : OpRewritePattern<Load> {
-  using OpRewritePattern<Load>::OpRewritePattern;
+/// For the same reason: a vector of which one lane is asked for would become a conversion of it,
+/// and bits without their sign an absolute value.
+template <typename Load> struct LoadBits : OpRewritePattern<Load> {
+  LoadBits(MLIRContext *context, bool convertsHalves)
+      : OpRewritePattern<Load>(context), convertsHalves(convertsHalves) {}
 
   LogicalResult matchAndRewrite(Load op, PatternRewriter &rewriter) const override {
     Type type = op.getType(), bits = withElement(type, rewriter.getI16Type());
-    if (!getElementTypeOrSelf(type).isBF16())
-      return rewriter.notifyMatchFailure(op, "loads no bf16");
+    if (!areBits(getElementTypeOrSelf(type), convertsHalves))
+      return rewriter.notifyMatchFailure(op, "loads no bits");
     SmallVector<Value> operands(op->getOperands());
     for (Value &operand : operands) // what a masked load has elsewhere
       if (operand.getType() == type)
@@ -136,6 +146,8 @@ template <typename Load> struct LoadBitsOfBFloat16 : OpRewritePattern<Load> {
     rewriter.replaceOpWithNewOp<arith::BitcastOp>(op, type, load->getResult(0));
     return success();
   }
+
+  bool convertsHalves;
 };
 
 /// before: arith.remf %a, %b
@@ -333,9 +345,9 @@ Status expandOperations(ModuleOp module, const Machine &machine) {
   if (module->hasAttr(kernel::kFlushesBfloatsAttribute) && machine.has("avx512bf16") &&
       machine.has("avx512vl"))
     scalar.add<TruncateByInstruction>(module.getContext(), /*benefit=*/2);
-  scalar.add<ExpandRemainder, StoreBitsOfBFloat16<LLVM::StoreOp>,
-             StoreBitsOfBFloat16<LLVM::MaskedStoreOp>, LoadBitsOfBFloat16<LLVM::LoadOp>,
-             LoadBitsOfBFloat16<LLVM::MaskedLoadOp>>(module.getContext());
+  scalar.add<ExpandRemainder>(module.getContext());
+  scalar.add<StoreBits<LLVM::StoreOp>, StoreBits<LLVM::MaskedStoreOp>, LoadBits<LLVM::LoadOp>,
+             LoadBits<LLVM::MaskedLoadOp>>(module.getContext(), machine.convertsHalves());
   arith::populateArithExpandOpsPatterns(scalar);
   scalar.add<ExtremumByIntrinsic<arith::MaximumFOp, LLVM::MaximumOp>,
              ExtremumByIntrinsic<arith::MinimumFOp, LLVM::MinimumOp>>(module.getContext(),

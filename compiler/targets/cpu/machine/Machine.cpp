@@ -96,7 +96,7 @@ constexpr Family kFamilies[] = {
      "cortex-a53, neoverse-n1 or apple-m1", kArm64Code, deriveArm64},
     {"armv7", llvm::Triple::arm, "armv7-unknown-linux-gnueabihf", "neon,vfp4,hwdiv", "cortex-a7",
      "cortex-a7 or cortex-a15", kArmCode, deriveArm},
-    {"riscv64", llvm::Triple::riscv64, "riscv64-unknown-linux-gnu", "m,a,f,d", "rv64g",
+    {"riscv64", llvm::Triple::riscv64, "riscv64-unknown-linux-gnu", "m,a,f,d,v", "rv64gcv",
      "rv64gcv, sifive-x280 or spacemit-x60", kRiscvCode, deriveRiscv}};
 
 const Family &familyOf(const Machine &machine) {

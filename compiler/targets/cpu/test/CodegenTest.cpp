@@ -132,6 +132,15 @@ TEST(Codegen, HalvesWithoutInstructionsForThem) {
   }
 }
 
+// Breaks if LLVM sees that bits without their sign are an absolute value, of which it makes calls.
+TEST(Codegen, MagnitudesOfHalvesWithoutInstructionsForThem) {
+  std::vector<uint16_t> input{0x3c00, 0xbc00, 0x8000, 0xfc00};
+  auto output = runElementwise<float>("f16", "f32",
+                                      "%w = arith.extf %x : f16 to f32\n%y = math.absf %w : f32",
+                                      input, *parseMachine("x86-64-v2"));
+  EXPECT_EQ(output, std::vector<float>({1, 1, 0, std::numeric_limits<float>::infinity()}));
+}
+
 // Breaks if a double is rounded by way of the nearest float: these lie just beside a tie that a
 // float can't tell.
 TEST(Codegen, DoublesAreRoundedToHalfOnce) {
