@@ -45,10 +45,9 @@ Status kernelFailure(const Module &module, const Step &step, const KernelContext
     return invalidArgument("the kernel failed with code " + std::to_string(context.code) + " (" +
                            detail + ")");
   std::string message = kernel->messages()->Get(uint32_t(context.code))->str();
-  size_t place = message.find("{}");
-  if (place == std::string::npos)
-    return invalidArgument(message + ": " + detail);
-  return invalidArgument(message.replace(place, 2, detail));
+  if (size_t place = message.find("{}"); place != std::string::npos)
+    message.replace(place, 2, detail);
+  return invalidArgument(std::move(message));
 }
 
 Status allocateResult(Frame &frame, uint32_t index) {

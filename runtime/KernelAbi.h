@@ -32,8 +32,8 @@ typedef struct TensmithServices {
    * call `fail` and return. */
   void *(*scratch)(const TensmithCall *call, int64_t bytes);
   /* Records an error (the first one counts): `code` is an index into the kernel's messages in the
-   * plan, or one of the codes below; `detail` goes into the message (an index that was out of
-   * range). Returns a non-zero value. */
+   * plan, or one of the codes below; `detail` stands where the message has {} (the status of a
+   * library), and is ignored where it has none. Returns a non-zero value. */
   int32_t (*fail)(const TensmithCall *call, int32_t code, int64_t detail);
   /* Whether a kernel that may go on for long should go on: non-zero when its time is over, or when
    * it has failed. It then returns; nobody reads its results. */

@@ -156,6 +156,7 @@ public:
         builder_(function.getContext()), shapes_(function.getContext()),
         graph_(builder_, shapes_, function.getLoc()), code_(graph_) {
     code_.keepsBits = derivative.keepsBits;
+    builder_.setListener(&forgetting_); // operators go and others, copied, come in their places
   }
 
   Status run() {
@@ -369,6 +370,7 @@ private:
   const Derivative &derivative_;
   OpBuilder builder_;
   graph::ShapeContext shapes_;
+  graph::ForgettingListener forgetting_{shapes_};
   graph::GraphBuilder graph_;
   graph::GradientCode code_;
 };

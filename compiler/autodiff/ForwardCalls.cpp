@@ -86,6 +86,7 @@ FailureOr<std::string> Forward::functionOf(const ActiveCall &call) {
     return it->second;
   func::FuncOp function = call.callee;
   auto push = cast<func::FuncOp>(function->clone());
+  code_.graph.shapes.forget(push);
   push.setName((function.getName() + ".push").str());
   SymbolTable(pushed_->module).insert(push);
   std::string name = push.getName().str();

@@ -74,6 +74,7 @@ public:
           for (BlockArgument argument : block.getArguments())
             argument.setType(now(argument.getType()));
     });
+    shapes_.forgetContents();
   }
 
 private:

@@ -168,6 +168,7 @@ FailureOr<Procedures::Pair> Procedures::gradientOf(const ActiveCall &call) {
   func::FuncOp function = call.callee;
   SymbolTable symbols(module_);
   auto record = cast<func::FuncOp>(function->clone());
+  code_.graph.shapes.forget(record);
   record.setName((function.getName() + ".record").str());
   symbols.insert(record);
   std::string name = record.getName().str();

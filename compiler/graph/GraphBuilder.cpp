@@ -55,6 +55,7 @@ Operation *GraphBuilder::create(StringRef name, ValueRange operands,
   SmallVector<Type> placeholder(resultCount(state.name), builder.getNoneType());
   state.addTypes(placeholder);
   Operation *op = builder.create(state);
+  shapes.forget(op);
   SmallVector<Type> types;
   if (!takesOperands(op) || failed(cast<ShapeFunction>(op).inferResults(shapes, types))) {
     op->erase();
@@ -74,6 +75,7 @@ Operation *GraphBuilder::createTyped(StringRef name, Type result, ValueRange ope
     return nullptr;
   OperationState state(location, full, operands, result, attributes);
   Operation *op = builder.create(state);
+  shapes.forget(op);
   SmallVector<Type> types;
   if (!takesOperands(op) || failed(cast<ShapeFunction>(op).inferResults(shapes, types))) {
     op->erase();

@@ -570,6 +570,13 @@ std::optional<Contents> ShapeContext::contents(Value value) {
   return result;
 }
 
+void ShapeContext::forget(Operation *made) {
+  made->walk([&](Operation *op) {
+    for (Value result : op->getResults())
+      known_.erase(result);
+  });
+}
+
 std::optional<SmallVector<int64_t>> ShapeContext::constants(Value value) {
   auto known = contents(value);
   if (!known)

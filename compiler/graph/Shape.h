@@ -11,6 +11,7 @@
 #include "compiler/graph/Conditions.h"
 
 #include "mlir/IR/AffineExpr.h"
+#include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinTypes.h"
 #include "mlir/IR/Operation.h"
 
@@ -80,6 +81,11 @@ public:
   std::optional<Contents> contents(mlir::Value value);
   /// The same where all are constants.
   std::optional<llvm::SmallVector<int64_t>> constants(mlir::Value value);
+  /// Contents are remembered by addresses. Of an operation that was made only now, and of those in
+  /// it, nothing can be known: what is remembered is of others, erased since.
+  void forget(mlir::Operation *made);
+  /// Types of values have changed, and with them contents that are sizes.
+  void forgetContents() { known_.clear(); }
 
   /// The sizes that broadcast to this one, which is the first of them that isn't 1; else the size
   /// itself.
@@ -96,6 +102,22 @@ private:
   llvm::DenseMap<mlir::Value, std::optional<Contents>> known_;
   unsigned fresh_ = 0;
   std::vector<Condition> *conditions_ = nullptr;
+};
+
+/// Has a context forget what it remembers by the addresses of operations that a builder copies, for
+/// work that erases others. `GraphBuilder` does so for those that it creates.
+class ForgettingListener : public mlir::OpBuilder::Listener {
+public:
+  explicit ForgettingListener(ShapeContext &shapes) : shapes_(shapes) {}
+
+  void notifyOperationInserted(mlir::Operation *op,
+                               mlir::OpBuilder::InsertPoint previous) override {
+    if (!previous.isSet()) // otherwise it was moved
+      shapes_.forget(op);
+  }
+
+private:
+  ShapeContext &shapes_;
 };
 
 /// Of a simplified expression.

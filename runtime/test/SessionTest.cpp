@@ -268,9 +268,10 @@ TEST(Session, RefusesPlacesOutsideOfTheArena) {
   EXPECT_NE(session.run(exceeds, {}).message().find("no place"), std::string::npos);
 }
 
-TEST(Session, AKernelsFailureNamesTheNodeAndTheDetail) {
+/// A kernel that refuses what is negative, by that message.
+Bytes checkModule(const std::string &message) {
   ModuleBuilder module;
-  uint32_t check = module.kernel("test_check", {"element {} is negative"});
+  uint32_t check = module.kernel("test_check", {message});
   FunctionBuilder main("main");
   uint32_t n = main.symbol("n");
   uint32_t x = main.param("x", DataType::F32, {n});
@@ -279,12 +280,24 @@ TEST(Session, AKernelsFailureNamesTheNodeAndTheDetail) {
       module.location("test.onnx: node 'sqrt' (Sqrt)");
   main.function.results = {y};
   module.add(std::move(main));
-  Session session(load(module.finish()), 1);
+  return module.finish();
+}
+
+TEST(Session, AKernelsFailureNamesTheNodeAndTheDetail) {
+  Session session(load(checkModule("element {} is negative")), 1);
   std::vector<TensorRef> bad = {floats({3}, {1, 2, -3})}, good = {floats({3}, {1, 2, 3})},
                          outputs(1);
   EXPECT_EQ(session.run(bad, outputs).message(),
             "test.onnx: node 'sqrt' (Sqrt): element 2 is negative");
   EXPECT_TRUE(session.run(good, outputs).ok()) << "the failure must not outlive its run";
+}
+
+// Breaks if a number that the message doesn't speak of comes behind it.
+TEST(Session, AMessageWithoutAPlaceForTheDetailIsAllThatIsSaid) {
+  Session session(load(checkModule("an element is negative")), 1);
+  std::vector<TensorRef> bad = {floats({3}, {1, 2, -3})}, outputs(1);
+  EXPECT_EQ(session.run(bad, outputs).message(),
+            "test.onnx: node 'sqrt' (Sqrt): an element is negative");
 }
 
 // Many threads on one session, each with sizes of its own: breaks when frames are shared.

@@ -19,6 +19,12 @@ def test_folder(tmp_path):
     assert "is a folder" in refused("run", tmp_path)
 
 
+@pytest.mark.parametrize("action", ["list", "verify", "prune"])
+def test_cache_that_is_not_there(action, tmp_path):
+    """Breaks if a folder that somebody names, and mistypes, is an empty cache."""
+    assert "no-cache" in refused("cache", action, "--cache", tmp_path / "no-cache", status=2)
+
+
 @pytest.mark.parametrize("name", ["empty.onnx", "empty.so"])
 def test_empty_file(tmp_path, name):
     (tmp_path / name).touch()

@@ -46,3 +46,27 @@ def test_what_is_expanded_to_a_shape_of_the_run():
         of_x = numpy.asarray(tensmith.grad(text, wrt=["x"], of="loss").run(x=x, y=y)[1])
         lost = tuple(i for i in (0, 1) if shape[i] == 1)
         numpy.testing.assert_allclose(of_x, numpy.sum(2 * x * y * y, axis=lost, keepdims=True), rtol=1e-4)
+
+
+@pytest.mark.parametrize("names", ["4, 4, ?, ?", "b, 4, h, w"])
+@pytest.mark.parametrize("mode", ["jvp", "hvp"])
+@pytest.mark.parametrize("pool", ["MaxPool", "AveragePool"])
+def test_pools_of_pools_of_open_sizes(names, mode, pool, tmp_path):
+    """Breaks if what was known of an operation that the derivative has taken away again is taken for another's, made in its place:
+    of the second of two pools the size of the first, where sizes have no name of their own."""
+    onnx = pytest.importorskip("onnx")
+    pools = "".join(f"y{i}={pool}<kernel_shape=[2,2],strides=[2,2]>(y{i - 1}) " for i in (1, 2))
+    text = f"<ir_version:9,opset_import:['':19]> g (float[{names}] y0) => (float loss) {{{pools} q=Mul(y2,y2) s=Sin(q) loss=ReduceSum<keepdims=0>(s)}}"
+    model = onnx.parser.parse_model(text.replace("'", '"')).SerializeToString()
+    random = numpy.random.default_rng(7)
+    x, t = (random.standard_normal((4, 4, 16, 17)).astype("float32") for _ in range(2))
+    gradient = tensmith.grad(model, wrt=["y0"], of="loss", shapes={"y0": x.shape})
+    step = numpy.float32(1e-3)
+    if mode == "jvp":
+        found = tensmith.jvp(model, wrt=["y0"], of=["loss"]).run(**{"y0": x, "tangent.y0": t})[1]
+        expected = numpy.sum(numpy.asarray(gradient.run(x)[1]).astype(float) * t)
+        assert float(numpy.asarray(found)) == pytest.approx(expected, rel=1e-3, abs=1e-4)
+    else:
+        found = tensmith.hvp(model, wrt=["y0"], of="loss").run(**{"y0": x, "tangent.y0": t})[-1]
+        above, below = (numpy.asarray(gradient.run(x + s * step * t)[1]) for s in (1, -1))
+        assert numpy.median(numpy.abs(numpy.asarray(found) - (above - below) / (2 * step))) < 1e-2

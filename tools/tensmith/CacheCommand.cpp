@@ -163,7 +163,8 @@ void addCache(CLI::App &app, Action &chosen) {
     action
         ->add_option("--cache", settings->folder,
                      "The folder (default: $TENSMITH_CACHE, or the user's cache folder)")
-        ->type_name("DIR");
+        ->type_name("DIR")
+        ->check(CLI::ExistingDirectory);
     action->add_flag("--json", settings->json, "As JSON; sizes in bytes, times in seconds of 1970");
     action->callback(
         [settings, &chosen, act] { chosen = [settings, act] { return act(*settings); }; });
