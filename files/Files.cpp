@@ -4,6 +4,7 @@
 #include "files/Failure.h"
 
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
@@ -81,6 +82,8 @@ int writeAll(int number, std::span<const std::byte> bytes) {
 Bytes readFile(const std::string &path) {
   struct stat status = {};
   Descriptor file = {openForReading(path, status)};
+  if (uint64_t(status.st_size) > uint64_t(PTRDIFF_MAX)) // of a machine of 32 bits
+    fail(path, "is larger than what this machine's programs can hold");
   Bytes bytes(static_cast<size_t>(status.st_size));
   bytes.resize(readUpTo(file.number, bytes, path));
   return bytes;

@@ -46,7 +46,8 @@ std::pair<std::string, size_t> headerText(std::span<const std::byte> bytes,
   uint64_t length = littleEndian(bytes.subspan(8, lengthBytes));
   if (length > bytes.size() - start || length > 4096)
     fail(where, "is cut off in its header; write it again");
-  return {{reinterpret_cast<const char *>(bytes.data()) + start, length}, start + length};
+  return {{reinterpret_cast<const char *>(bytes.data()) + start, size_t(length)},
+          start + size_t(length)};
 }
 
 Shape parseShape(const std::string &text, const std::string &where) {
