@@ -31,8 +31,15 @@ stamped() {
 
 list() { sed -e 's/[[:space:]]*#.*//' -e '/^[[:space:]]*$/d' "$1"; }
 
+# What a caller needs: ./test sets `with_tests`.
+packages() {
+  if [ -n "${with_tests:-}" ]; then list "$root/scripts/packages.debian"; else
+    list <(sed '/^# What follows is for .\/test alone/,$d' "$root/scripts/packages.debian")
+  fi
+}
+
 missing_packages() {
-  comm -23 <(list "$root/scripts/packages.debian" | sort) \
+  comm -23 <(packages | sort) \
     <(dpkg-query -W -f '${db:Status-Abbrev} ${binary:Package}\n' | sed -n 's/^ii  *\([^:]*\).*/\1/p' | sort -u)
 }
 
@@ -101,16 +108,33 @@ parallel_jobs() {
   if [ "$memory" -lt "$cpus" ]; then echo "$memory"; else echo "$cpus"; fi
 }
 
+# A folder that once had tests keeps them.
+has_tests() { grep -qsxF "TENSMITH_TESTS:BOOL=ON" "$build/CMakeCache.txt"; }
+
 configure() {
-  (cd "$root" && cmake --preset "$preset" -DPython_EXECUTABLE="$venv/bin/python" -Wno-dev --no-warn-unused-cli)
+  local tests=OFF
+  { [ -n "${with_tests:-}" ] || has_tests; } && tests=ON
+  (cd "$root" && cmake --preset "$preset" -DPython_EXECUTABLE="$venv/bin/python" -DTENSMITH_TESTS=$tests -Wno-dev \
+    --no-warn-unused-cli)
 }
 
 # A checkout that was moved is configured afresh, since build folders name their sources by absolute paths.
 build_targets() {
   grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$build/CMakeCache.txt" || rm -rf "$build"
-  [ -f "$build/build.ninja" ] && [ ! "$root/CMakePresets.json" -nt "$build/build.ninja" ] ||
+  [ -f "$build/build.ninja" ] && [ ! "$root/CMakePresets.json" -nt "$build/build.ninja" ] &&
+    { [ -z "${with_tests:-}" ] || has_tests; } ||
     phase "configure ($preset)" configure
   phase "build ($preset: $*)" ninja -C "$build" -j "$(parallel_jobs)" "$@"
+}
+
+# tensmith-run for boards, which tests run under an emulator: a minute each on two idle cores.
+build_boards() {
+  local board
+  for board in "$@"; do
+    [ -f "$root/build/$board/build.ninja" ] ||
+      phase "configure ($board)" eval "(cd '$root' && cmake --preset '$board' -Wno-dev)"
+    phase "build ($board: tensmith-run)" ninja -C "$root/build/$board" -j "$(parallel_jobs)" tensmith-run
+  done
 }
 
 # Whether something that a build could depend on has changed since the stamp; a folder's own time tells of files
@@ -124,7 +148,7 @@ changed_since() {
 prepare() {
   local requirements
   [ "${TENSMITH_PACKAGES:-}" = mine ] ||
-    stamped "$root/build/.packages" "$(sha256sum <"$root/scripts/packages.debian")" install_packages
+    stamped "$root/build/.packages${with_tests:+-tests}" "$(packages | sha256sum)" install_packages
   requirements="$(sha256sum <"$root/scripts/requirements.txt") $venv"
   stamped "$venv/.requirements" "$requirements" phase "Python packages" make_venv
 

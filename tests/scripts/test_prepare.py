@@ -30,6 +30,12 @@ def test_missing_packages_are_those_not_installed_or_removed_again(tree):
     assert bash(tree, f"{INSTALLED}; missing_packages").stdout.split() == ["ccache", "ninja-build"]
 
 
+def test_what_tests_need_is_not_asked_for_by_others(tree):
+    (tree / "scripts/packages.debian").write_text("ninja-build\n# What follows is for ./test alone.\nqemu-user\n")
+    assert bash(tree, f"{INSTALLED}; missing_packages").stdout.split() == ["ninja-build"]
+    assert bash(tree, f"{INSTALLED}; with_tests=yes; missing_packages").stdout.split() == ["ninja-build", "qemu-user"]
+
+
 @pytest.mark.parametrize("situation", [NOT_ROOT, ROOT_OFFLINE])
 def test_says_how_to_install_what_it_cannot(tree, situation):
     done = bash(tree, f"{INSTALLED}; {situation}; install_packages")

@@ -13,6 +13,8 @@ namespace {
 
 using kernel::Number;
 
+/// Templates give all lanes one left operand, which these take from a lane of a register: as the
+/// last of their operands, but for usdot, whose other form (sudot) takes the unsigned ones so.
 Value emitCall(OpBuilder &builder, Location location, llvm::StringRef name, Type operand,
                Value left, Value right, Value sum) {
   auto as = [&](Value bits) -> Value {
@@ -25,17 +27,17 @@ Value emitCall(OpBuilder &builder, Location location, llvm::StringRef name, Type
       .getResult(0);
 }
 
-template <const char *name>
+template <const char *name, bool swaps>
 Value emitDot(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
-  return emitCall(builder, location, name, VectorType::get({16}, builder.getI8Type()), left, right,
-                  sum);
+  return emitCall(builder, location, name, VectorType::get({16}, builder.getI8Type()),
+                  swaps ? right : left, swaps ? left : right, sum);
 }
 constexpr char kUsdot[] = "llvm.aarch64.neon.usdot", kSdot[] = "llvm.aarch64.neon.sdot",
                kUdot[] = "llvm.aarch64.neon.udot";
 
 Value emitBfdot(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
   return emitCall(builder, location, "llvm.aarch64.neon.bfdot",
-                  VectorType::get({8}, builder.getBF16Type()), left, right, sum);
+                  VectorType::get({8}, builder.getBF16Type()), right, left, sum);
 }
 
 } // namespace
@@ -43,11 +45,11 @@ Value emitBfdot(OpBuilder &builder, Location location, Value left, Value right, 
 llvm::ArrayRef<kernel::Intrinsic> armIntrinsics() {
   static constexpr kernel::Intrinsic kAll[] = {
       {"usdot", "i8mm", Number::U8, Number::I8, Number::I32, 1, 4, 4, 4, true, false,
-       emitDot<kUsdot>},
+       emitDot<kUsdot, false>},
       {"sdot", "dotprod", Number::I8, Number::I8, Number::I32, 1, 4, 4, 4, true, false,
-       emitDot<kSdot>},
+       emitDot<kSdot, true>},
       {"udot", "dotprod", Number::U8, Number::U8, Number::I32, 1, 4, 4, 4, true, false,
-       emitDot<kUdot>},
+       emitDot<kUdot, true>},
       {"bfdot", "bf16", Number::BF16, Number::BF16, Number::F32, 1, 4, 2, 2, true, true,
        emitBfdot}};
   return kAll;
