@@ -223,3 +223,9 @@ def test_file_and_node_are_named_once(request, tmp_path, file, arguments, messag
     assert message in line and ": :" not in line and "''" not in line, line
     parts = line.split(": ")
     assert len(set(parts)) == len(parts) and line.count(path.name) <= 1, line
+
+
+def test_a_limit_below_a_single_number(program, tmp_path):
+    """Breaks if a number in a program's text may be refused memory, which ends the process."""
+    done = subprocess.run([TENSMITH, "compile", program, "-o", tmp_path / "m.so", "--memory-limit", "3"], capture_output=True, timeout=60)
+    assert done.returncode in (0, 1), done
