@@ -16,6 +16,8 @@ namespace {
 
 constexpr size_t kAlignment = 64; // a cache line, and the widest vector
 
+constexpr int64_t kNumber = 16; // bytes of the largest, a complex one of doubles
+
 /// Beyond 128 GB of empty strings, which are all constructed at once, a shape is a mistake or an
 /// attack.
 constexpr int64_t kMostStrings = int64_t(1) << 32;
@@ -58,8 +60,9 @@ std::shared_ptr<const void> allocateZeroed(int64_t bytes, const std::byte *&data
     data = placed;
     return nullptr;
   }
+  // A single number is no more than what holds it, and those who make one don't ask for it.
   auto charge = std::make_shared<Charge>();
-  if (!charge->take(bytes))
+  if (bytes > kNumber && !charge->take(bytes))
     return nullptr;
   auto block = zeroedBlock(size_t(bytes) + kAlignment - 1, charge);
   auto address = (reinterpret_cast<uintptr_t>(block.get()) + kAlignment - 1) & ~(kAlignment - 1);

@@ -31,10 +31,10 @@ public:
   StatusCode code() const { return code_; }
   const std::string &message() const { return message_; }
 
-  /// The same failure with `context` before its message: "model.onnx: node 'conv1': ...".
-  Status within(std::string_view context) const {
-    return ok() ? *this : Status(code_, std::string(context) + ": " + message_);
-  }
+  /// The same failure with `context` before its message: "model.onnx: node 'conv1': ...". Layers
+  /// say where they are without asking each other, so what the message begins with of it already,
+  /// the file or the node, is there once.
+  Status within(std::string_view context) const;
 
 private:
   StatusCode code_ = StatusCode::Ok;

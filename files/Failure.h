@@ -5,6 +5,8 @@
 // meant. Commands throw; main() alone prints and exits.
 #pragma once
 
+#include "base/Status.h"
+
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -20,9 +22,9 @@ public:
   ExitStatus status;
 };
 
-/// A file or an input, and what is wrong with it.
+/// A file or an input, and what is wrong with it, which may name the file already.
 [[noreturn]] inline void fail(const std::string &where, const std::string &what) {
-  throw Failure(where + ": " + what);
+  throw Failure(invalidArgument(what).within(where).message());
 }
 [[noreturn]] inline void failUsage(const std::string &what) { throw Failure(what, kUsage); }
 

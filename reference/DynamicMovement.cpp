@@ -17,22 +17,32 @@ Outcome evaluateDynamicReshape(const Invocation &invocation) {
   const HostTensor &x = workspace.anyOperand(0, "x");
   std::vector<int64_t> shape = workspace.integers(1, "shape");
   bool allowZero = invocation.attributes.integer("allowzero") != 0;
+  // What is copied stands on both sides: the others tell what -1 stands for, of an empty batch too.
   std::optional<size_t> open;
+  Shape moved = x.shape(), given;
   for (size_t axis = 0; axis < shape.size(); ++axis) {
+    bool hasOwn = axis < size_t(x.rank());
     if (shape[axis] == 0 && !allowZero) {
-      workspace.require(axis < size_t(x.rank()), "shape", "has a 0 beyond x's dimensions");
-      shape[axis] = axis < size_t(x.rank()) ? x.shape()[axis] : 0;
+      workspace.require(hasOwn, "shape", "has a 0 beyond x's dimensions");
+      shape[axis] = hasOwn ? x.shape()[axis] : 0;
     } else if (shape[axis] == -1) {
       workspace.require(!open, "shape", "has more than one -1");
       open = axis;
-      shape[axis] = 1;
+      continue;
     }
+    if (hasOwn && shape[axis] == x.shape()[axis])
+      moved[axis] = 1;
+    else
+      given.push_back(shape[axis]);
   }
-  std::optional<int64_t> known = elementCount(shape);
-  if (workspace.ok() && open && known && *known > 0 && x.size() % *known == 0)
-    shape[*open] = x.size() / *known;
-  else if (workspace.ok() && open && known == 0 && x.size() == 0)
-    shape[*open] = 0;
+  if (workspace.ok() && open) {
+    std::optional<int64_t> all = elementCount(moved), known = elementCount(given);
+    workspace.require(known != 0, "shape",
+                      "has a size of 0, beside which nothing tells what -1 is");
+    bool isWhole = all && known && *known > 0 && *all % *known == 0;
+    if (isWhole)
+      shape[*open] = *all / *known;
+  }
   if (workspace.ok() && elementCount(shape) != x.size())
     workspace.reject("shape",
                      "asks for " + toString(shape) + ", but x has shape " + toString(x.shape()));

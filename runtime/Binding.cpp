@@ -196,8 +196,8 @@ Status placeArena(Frame &frame) {
     bool inside = hasSize && offset >= 0 && offset % alignment == 0 &&
                   (size == 0 || (offset <= bytes && size <= bytes - offset));
     if (!inside)
-      return invalidArgument("with these sizes of the inputs, '" + std::string(value.name) +
-                             "' has no valid shape (" + toString(shape) +
+      return invalidArgument("with these sizes of the inputs, " + named(value) +
+                             " has no valid shape (" + toString(shape) +
                              ") or no place among the intermediate results");
     frame.setAddress(i, placeInArena(frame, value));
   }

@@ -61,7 +61,7 @@ Status allocateResult(Frame &frame, uint32_t index) {
   } else {
     auto tensor = Tensor::create(value.type, shape, value.device);
     if (!tensor)
-      return tensor.status().within("'" + std::string(value.name) + "'");
+      return tensor.status().within(named(value));
     slot.tensor = std::move(*tensor);
     slot.exclusive = true;
   }
@@ -121,7 +121,7 @@ Status allocateTogether(Frame &frame) {
   TensorRef tensors[kMostInBlock];
   if (Status status = Tensor::createTogether(value.type, shape, {tensors, values.size()});
       !status.ok())
-    return status.within("'" + std::string(value.name) + "'");
+    return status.within(named(value));
   for (size_t i = 0; i < values.size(); ++i) {
     frame.setAddress(values[i], tensors[i]->data());
     frame.slots[values[i]].tensor = std::move(tensors[i]);
@@ -490,9 +490,9 @@ Status storeResults(Frame &frame, const Step &step, std::span<Passed> results) {
   for (size_t i = 0; i < results.size(); ++i) {
     const ValueCode &value = code.values[step.results[i]];
     if (!fits(value, *results[i].tensor))
-      return invalidArgument("'" + std::string(value.name) + "' should be " +
-                             declaredType(code, value) + ", but was computed as " +
-                             describe(*results[i].tensor));
+      return invalidArgument("should be " + declaredType(code, value) + ", but was computed as " +
+                             describe(*results[i].tensor))
+          .within(named(value));
   }
   learnSymbols(frame, step, results);
   for (size_t i = 0; i < results.size(); ++i) {
@@ -500,10 +500,10 @@ Status storeResults(Frame &frame, const Step &step, std::span<Passed> results) {
     const ValueCode &value = code.values[index];
     for (size_t j = 0; isRankedTensor(value) && j < value.dims.size(); ++j)
       if (frame.dim(value, j) != results[i].tensor->shape()[j])
-        return invalidArgument("'" + std::string(value.name) + "' should be " +
-                               declaredType(code, value) + ", but was computed as " +
+        return invalidArgument("should be " + declaredType(code, value) + ", but was computed as " +
                                describe(*results[i].tensor) + ": dimension " + std::to_string(j) +
-                               " should be " + std::to_string(frame.dim(value, j)));
+                               " should be " + std::to_string(frame.dim(value, j)))
+            .within(named(value));
     if (Status status = adopt(frame, index, results[i]); !status.ok())
       return status;
   }

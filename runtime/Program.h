@@ -54,6 +54,12 @@ struct ValueCode {
   uint32_t firstUse, useCount; // in FunctionCode::uses
 };
 
+/// As messages call it: 'logits'; a place in a model, as node 'conv1', has its quotes already.
+inline std::string named(const ValueCode &value) {
+  bool hasQuotes = value.name.find_first_of("'\"") != std::string_view::npos;
+  return hasQuotes ? std::string(value.name) : "'" + std::string(value.name) + "'";
+}
+
 /// Whether its address is known before the function runs.
 inline bool fixedAddress(const ValueCode &value) {
   return value.storage == plan::Storage::Arena || value.storage == plan::Storage::Constant;

@@ -2,6 +2,8 @@
 // storage.
 #include "base/HostTensor.h"
 
+#include "base/Budget.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -192,6 +194,16 @@ TEST(HostTensor, ReadsUnalignedMemory) {
   std::memcpy(bytes.data() + 1, &value, sizeof(value));
   HostTensor tensor(DataType::F64, {}, bytes.data() + 1, nullptr);
   EXPECT_EQ(tensor.getDouble(0), 0.1);
+}
+
+// Breaks if a number that a rule makes is refused, which nobody expects.
+TEST(HostTensor, ANumberIsThereWhateverTheLimit) {
+  ResourceScope scope({std::make_shared<Budget>(1)});
+  HostTensor number(DataType::F64, {});
+  ASSERT_TRUE(number.valid());
+  number.setDouble(0, 2.5);
+  EXPECT_EQ(number.getDouble(0), 2.5);
+  EXPECT_FALSE(HostTensor(DataType::F64, {3}).valid());
 }
 
 } // namespace

@@ -256,8 +256,11 @@ LogicalResult DynamicReshapeOp::inferResults(ShapeContext &shapes, SmallVectorIm
     }
     return infer.give(infer.element(0), to);
   }
+  // Dimensions that are copied stand on both sides, and what -1 stands for is told by the others:
+  // so [0, -1] has a size for an empty batch, too.
   std::optional<size_t> rest;
-  AffineExpr others = infer.constant(1);
+  AffineExpr moved = infer.constant(1), given = infer.constant(1);
+  SmallVector<bool> isCopied(std::max(from.size(), target->size()), false);
   for (auto [dim, size] : llvm::enumerate(*target)) {
     auto known = infer.known(size);
     if (known && *known == -1) {
@@ -275,18 +278,27 @@ LogicalResult DynamicReshapeOp::inferResults(ShapeContext &shapes, SmallVectorIm
                              << " of an operand of rank " << from.size();
       size = from[dim];
     }
+    isCopied[dim] = dim < from.size() && shapes.equal(size, from[dim]);
     to.push_back(size);
-    others = others * size;
+    if (!isCopied[dim])
+      given = given * size;
   }
-  AffineExpr total = shapes.product(from);
-  if (rest) {
-    others = shapes.simplify(others);
-    if (auto divisor = infer.known(others); divisor && *divisor == 0)
-      to[*rest] = infer.constant(0);
-    else
-      to[*rest] = shapes.simplify(total.floorDiv(others));
+  if (!rest) {
+    if (failed(infer.requireEqual(shapes.product(from), shapes.product(to), "(M1)",
+                                  "numbers of elements")))
+      return failure();
+    return infer.give(infer.element(0), to);
   }
-  if (failed(infer.requireEqual(total, shapes.product(to), "(M1)", "numbers of elements")))
+  for (auto [dim, size] : llvm::enumerate(from))
+    if (!isCopied[dim])
+      moved = moved * size;
+  moved = shapes.simplify(moved), given = shapes.simplify(given);
+  if (failed(infer.requireAtMost(infer.constant(1), given,
+                                 "(M1) beside a size of 0 nothing tells what -1 stands for")))
+    return failure();
+  to[*rest] = shapes.simplify(moved.floorDiv(given));
+  if (failed(infer.requireEqual(moved, shapes.simplify(given * to[*rest]), "(M1)",
+                                "numbers of elements")))
     return failure();
   return infer.give(infer.element(0), to);
 }

@@ -192,3 +192,40 @@ def test_a_module_is_not_written_over_its_model(model):
     before = model.read_bytes()
     assert "is the model itself" in refused("compile", model, "-o", model)
     assert model.read_bytes() == before
+
+
+@pytest.fixture(scope="session")
+def program(tmp_path_factory):
+    path = tmp_path_factory.mktemp("program") / "halves.tsm"
+    path.write_text("fn halves(x: f32[n, d]) = (reshape(x) : f32[n / 2, 2, d])\nfn main(x: f32[n, d]) = reduce_sum(halves(x), axes = [1])\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "file, arguments, message",
+    [
+        ("model", ["run", "--memory-limit", 20, "--input", "x=9x3xf32=ones"], "there is not enough memory"),
+        ("model", ["run", "--memory-limit", 20, "--input", "x=9x3xf32=ones", "-O0"], "there is not enough memory"),
+        ("model", ["run", "--memory-limit", 20, "--input", "x=9x3xf32=ones", "--evaluate-by-reference"], "memory"),
+        ("model", ["compile", "--node-limit", 1], "node"),
+        ("model", ["compile", "--keep", "nowhere"], "no tensor of the main graph"),
+        ("program", ["run", "--input", "x=5x3xf32=ones"], "numbers of elements differ: 15 and 12"),
+        ("program", ["run", "--input", "x=5x3xf32=ones", "-O0"], "numbers of elements differ: 15 and 12"),
+        ("program", ["run", "--input", "x=6x3xf32=ones", "--memory-limit", 30], "memory"),
+        ("program", ["run", "--input", "x=5x3xi32=ones"], "the element type differs"),
+    ],
+)
+def test_file_and_node_are_named_once(request, tmp_path, file, arguments, message):
+    """Breaks if layers that know the file or the node each say so."""
+    path = request.getfixturevalue(file)
+    command, *rest = arguments
+    line = refused(command, path, *rest, *(["-o", tmp_path / "m.so"] if command == "compile" else []))
+    assert message in line and ": :" not in line and "''" not in line, line
+    parts = line.split(": ")
+    assert len(set(parts)) == len(parts) and line.count(path.name) <= 1, line
+
+
+def test_a_limit_below_a_single_number(program, tmp_path):
+    """Breaks if a number in a program's text may be refused memory, which ends the process."""
+    done = subprocess.run([TENSMITH, "compile", program, "-o", tmp_path / "m.so", "--memory-limit", "3"], capture_output=True, timeout=60)
+    assert done.returncode in (0, 1), done
