@@ -100,8 +100,8 @@ public:
   Value minimum(Value a, Value b) const {
     return make<mlir::arith::MinimumFOp>(a, b, mlir::arith::FastMathFlags::nsz);
   }
-  /// x within [low, high]; NaN stays. One instruction a side on x86: the comparison with the
-  /// constant first is exactly maxps.
+  /// x within [low, high]; NaN stays. One instruction a side on some machines: the comparison with
+  /// the constant first is exactly maxps.
   Value clamp(Value x, double low, double high) const {
     Value lower = real(x, low), upper = real(x, high);
     x = select(compare(mlir::arith::CmpFPredicate::OGT, lower, x), lower, x);

@@ -28,7 +28,7 @@ bool isNumber(mlir::Type type, Number number);
 
 struct Intrinsic {
   llvm::StringLiteral name; // of the instruction, for people
-  /// All that a machine must have, with commas between: "avx512vnni,avx512vl".
+  /// Names of all features that a machine must have, with commas between.
   llvm::StringLiteral features;
   Number left, right, sum;
   int64_t rows;  // of a tile; 1: the operands are vectors

@@ -9,7 +9,7 @@ namespace tensmith::kernel {
 struct Machine {
   int64_t vectorBytes = 32;
   int64_t vectorRegisters = 16;
-  /// Whether any instruction takes a mask at no cost (AVX-512), and not masked loads and stores
+  /// Whether any instruction takes a mask at no cost, and not masked loads and stores
   /// alone.
   bool maskRegisters = false;
   int64_t l1Bytes = 32 << 10;

@@ -1,4 +1,4 @@
-// Sums of products by a matrix unit whose registers are tiles (Intrinsic.h), as Intel's AMX is.
+// Sums of products by a matrix unit whose registers are tiles (Intrinsic.h).
 //
 // A tile has 16 lines of 64 bytes. Of A they are rows, of 64 bytes of the depth; of B, the depth's
 // `step` rows that lie side by side, for 16 columns: a part of a panel's line. One instruction adds

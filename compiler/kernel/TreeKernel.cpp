@@ -5,8 +5,8 @@
 // time, which costs more than the test. So nothing branches: the test is a number, 0 or 1, that is
 // added to the place of the children, which lie side by side, and kWays ways are followed at once,
 // whose loads overlap: 0.5 to 1 ns for a step, where a walk with branches takes 10 and one that
-// gathers 8 lanes 2.3 to 4.7 (100 trees of depth 6, 300 of depth 8; AVX2). A node is 8 bytes (16 of
-// f64) of one cache line, and its children 16.
+// gathers 8 lanes 2.3 to 4.7 (100 trees of depth 6, 300 of depth 8; vectors of 256 bits). A node is
+// 8 bytes (16 of f64) of one cache line, and its children 16.
 //
 // A leaf follows itself: its column is one behind the row's features, which holds -inf, so that its
 // test passes whatever it holds in the place of a threshold, and that is its weight. A shallow

@@ -9,8 +9,8 @@
 //
 //   conv(x - zx, w) = conv(x, w) - zx * sum(w)
 //
-// Some machines multiply unsigned bytes by signed ones (x86), some only signed ones (ARM before
-// i8mm): codes of the other kind are moved by 128, and their zero point with them.
+// Some machines multiply unsigned bytes by signed ones, some only signed ones: codes of the other
+// kind are moved by 128, and their zero point with them.
 //
 // A layer that errs by more than a code that way (RoundingError.h), and by less as it is, stays a
 // product of floats, as does one that a schedule says so of.

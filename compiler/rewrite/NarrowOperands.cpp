@@ -12,7 +12,7 @@
 // are the same.
 //
 // Under the policy bf16, operands are rounded to 8 bits of mantissa; sums stay f32. Where the
-// machine adds up products of pairs (vdpbf16ps) both are. Of depthwise convolutions and the
+// machine adds up products of pairs both are. Of depthwise convolutions and the
 // smallest groups the image is, which they wait for; a matrix unit takes groups some at a time
 // (MergedGroups.h). Elsewhere a product of rounded numbers costs more than one of
 // f32, and only the weights are rounded, where the product waits for them to come from memory. A

@@ -25,6 +25,9 @@ def write(tree, files):
 
 # rule -> (a file that breaks it, where the message must point, the file mended)
 BROKEN = {
+    "machines": ("compiler/kernel/A.cpp", PURPOSE + '// As vpdpbusd does.\n', "compiler/kernel/A.cpp:2", PURPOSE),
+    "targets": ("compiler/pipeline/A.cpp", PURPOSE + '#include "compiler/targets/cpu/CpuTarget.h"\n', "compiler/pipeline/A.cpp:2",
+                PURPOSE + '#include "compiler/targets/Target.h"\n'),
     "format": ("base/A.h", PURPOSE + "int  x;\n", "base/A.h:2", PURPOSE + "int x;\n"),
     "purpose": ("base/A.h", "#pragma once\n", "base/A.h:1", PURPOSE + "#pragma once\n"),
     "length": ("base/A.h", PURPOSE + "\n" * 800, "base/A.h:801", PURPOSE),
@@ -41,6 +44,26 @@ def test_rule_fires_and_relents(tmp_path, rule):
     assert status == 1 and said.startswith(where + ": ") and "; " in said
     write(tmp_path, {path: mended})
     assert check(tmp_path, "-R", rule) == (0, "")
+
+
+@pytest.mark.parametrize("text", ['call("llvm.x86.avx2.pmadd.wd");', "builder.create<LLVM::InlineAsmOp>();", 'asm("nop");'])
+def test_instructions_of_machines_stand_in_targets_alone(tmp_path, text):
+    for number, (folder, status) in enumerate((("compiler/kernel", 1), ("compiler/targets/cpu", 0))):
+        tree = tmp_path / str(number)
+        tree.mkdir()
+        write(tree, {f"{folder}/A.cpp": PURPOSE + text + "\n"})
+        assert check(tree, "-R", "machines")[0] == status
+
+
+def test_files_of_kernels_that_need_each_other_are_found(tmp_path):
+    def include(name):
+        return PURPOSE + f'#include "compiler/kernel/{name}.h"\n'
+
+    write(tmp_path, {"compiler/kernel/A.h": include("B"), "compiler/kernel/B.cpp": include("C"), "compiler/kernel/C.h": include("A")})
+    status, said = check(tmp_path, "-R", "circles")
+    assert status == 1 and "A and B need each other" in said and "compiler/kernel/B.cpp:2" in said
+    write(tmp_path, {"compiler/kernel/C.h": PURPOSE})
+    assert check(tmp_path, "-R", "circles") == (0, "")
 
 
 @pytest.mark.parametrize("name", ["base/ShapeUtils.h", "base/string_helpers.h", "base/common/Words.h", "base/GraphManager.h"])
