@@ -20,7 +20,7 @@ namespace {
 /// every step.
 int64_t tileRows(const Contraction &contraction, const Machine &machine) {
   const Intrinsic *products = productsOf(contraction, machine);
-  bool fused = products ? products->addsToSum : isa<FloatType>(contraction.accumulator);
+  bool fused = products ? products->has(AddsToSum) : isa<FloatType>(contraction.accumulator);
   constexpr int64_t kFewRegisters = 16;
   return fused || machine.vectorRegisters > kFewRegisters ? kTileRows : kTileRows - 1;
 }

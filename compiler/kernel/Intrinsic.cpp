@@ -130,12 +130,12 @@ const Intrinsic *portableIntrinsic(Number left, Number right, Number sum) {
   // Slower than products one by one.
   constexpr double kRate = 0.5;
   static constexpr Intrinsic kAll[] = {{"bytes apart", "", Number::U8, Number::I8, Number::I32, 1,
-                                        0, 4, kRate, true, false, emitUnsignedBytesApart},
+                                        0, 4, kRate, AddsToSum, emitUnsignedBytesApart},
                                        {"signed bytes apart", "", Number::I8, Number::I8,
-                                        Number::I32, 1, 0, 4, kRate, true, false,
+                                        Number::I32, 1, 0, 4, kRate, AddsToSum,
                                         emitSignedBytesApart},
                                        {"halves apart", "", Number::BF16, Number::BF16, Number::F32,
-                                        1, 0, 2, kRate, true, false, emitHalvesApart}};
+                                        1, 0, 2, kRate, AddsToSum, emitHalvesApart}};
   const auto *found = llvm::find_if(kAll, [&](const Intrinsic &one) {
     return one.left == left && one.right == right && one.sum == sum;
   });

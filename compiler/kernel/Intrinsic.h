@@ -26,6 +26,15 @@ enum class Number { U8, I8, I16, BF16, I32, F32 };
 /// Whether elements of the type are such numbers.
 bool isNumber(mlir::Type type, Number number);
 
+/// What else is true of an instruction; traits are added up.
+enum Trait : unsigned {
+  AddsToSum = 1,         // itself: the products need no register on the way
+  FlushesSubnormals = 2, // takes subnormal operands for zero
+  /// Takes a left operand that all lanes share from a lane of a register, so that none has to be
+  /// filled with it.
+  TakesLane = 4,
+};
+
 struct Intrinsic {
   llvm::StringLiteral name; // of the instruction, for people
   /// Names of all features that a machine must have, with commas between.
@@ -36,10 +45,7 @@ struct Intrinsic {
   int64_t depth; // products that are added up in each
   /// Products in the time that one of f32 takes, about.
   double rate;
-  /// Whether it adds to the sum itself: the products need no register on the way.
-  bool addsToSum;
-  /// Whether subnormal operands are taken for zero.
-  bool flushesSubnormals;
+  unsigned traits;
   /// Of vectors: `left` and `right` have the bits of lanes * depth elements, whatever their type
   /// is, `sum` the lanes; gives the new sum. Of tiles: the numbers of the three, as constants of
   /// i8; null.

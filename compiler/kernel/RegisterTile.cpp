@@ -513,7 +513,17 @@ Value TileEmitter::loadStep(Value row, Type element, Value k) {
   Value elements = emitter_.builder().create<LLVM::LoadOp>(
       math_.location, together, elementPointer(math_, element, row, k),
       storageType(element).getIntOrFloatBitWidth() / 8);
-  return emitter_.splat(elements, lanes_);
+  if (!hold_ || !products_ || !products_->has(TakesLane))
+    return emitter_.splat(elements, lanes_);
+  // LLVM would fill a register as it loads, by an instruction that has no offset: it doesn't see
+  // where the lane comes from.
+  auto &builder = emitter_.builder();
+  Value lane = builder.create<LLVM::UndefOp>(math_.location, VectorType::get({lanes_}, together));
+  Value first = builder.create<LLVM::ConstantOp>(math_.location, builder.getI32IntegerAttr(0));
+  lane = builder.create<LLVM::InsertElementOp>(math_.location, lane, elements, first);
+  hold_(builder, math_.location, lane);
+  return builder.create<vector::ShuffleOp>(math_.location, lane, lane,
+                                           SmallVector<int64_t>(size_t(lanes_), 0));
 }
 
 Value TileEmitter::behind(Value pointer, MutableArrayRef<Value> sums) {

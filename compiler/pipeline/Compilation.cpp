@@ -108,8 +108,8 @@ Result<modules::ModuleParts> Compilation::run() {
   libraries_ = *policy;
   const kernel::Intrinsic *products =
       machine_.products(kernel::Number::BF16, kernel::Number::BF16, kernel::Number::F32);
-  machine_.flushesBfloats =
-      options_.precision == Precision::Bfloat && products && products->flushesSubnormals;
+  machine_.flushesBfloats = options_.precision == Precision::Bfloat && products &&
+                            products->has(kernel::FlushesSubnormals);
   if (Status status = dump_.makeFolder(); !status.ok())
     return status;
   function_ = module_.lookupSymbol<func::FuncOp>("main");

@@ -114,7 +114,8 @@ private:
   }
 
   static bool isFailure(const Entry &entry) {
-    return entry.verdict != Verdict::Agrees && entry.verdict != Verdict::NotEvaluated;
+    return entry.verdict != Verdict::Agrees && entry.verdict != Verdict::NotEvaluated &&
+           entry.verdict != Verdict::NotEmulated;
   }
 
   void record(Entry &entry, uint64_t seed) {
@@ -183,7 +184,7 @@ private:
   }
 
   bool summarise() {
-    int64_t drawn = 0, failed = 0, skipped = 0, elements = 0, loose = 0, nodes = 0;
+    int64_t drawn = 0, failed = 0, skipped = 0, lost = 0, elements = 0, loose = 0, nodes = 0;
     for (int64_t i = 0; i < options_.count; ++i) {
       const Entry &entry = entries_[i];
       if (!entry.done)
@@ -193,6 +194,7 @@ private:
       loose += entry.loose;
       nodes += entry.nodes;
       skipped += entry.verdict == Verdict::NotEvaluated;
+      lost += entry.verdict == Verdict::NotEmulated;
       if (entry.verdict == Verdict::Agrees)
         continue;
       failed += isFailure(entry);
@@ -208,14 +210,17 @@ private:
                 "than 1 %%; %lld not evaluated, %lld failed\n",
                 (long long)drawn, (long long)nodes, seconds_, (long long)elements, (long long)loose,
                 (long long)skipped, (long long)failed);
-    return failed == 0 && skipped * 50 <= drawn && (covered || !options_.allOperators);
+    if (lost > 0)
+      std::printf("%lld not emulated\n", (long long)lost);
+    return failed == 0 && skipped * 50 <= drawn && lost * 10 <= drawn &&
+           (covered || !options_.allOperators);
   }
 
   void describe(const Entry &entry, uint64_t seed) {
     std::string path = options_.folder + "/seed-" + std::to_string(seed) + ".mlir";
     (void)llvm::sys::fs::create_directories(options_.folder);
     auto module = graphOf(seed);
-    if (options_.reduce && entry.verdict != Verdict::NotEvaluated && reduced_++ < kMostReduced)
+    if (options_.reduce && isFailure(entry) && reduced_++ < kMostReduced)
       module = reduceGraph(*module, entry.verdict, formOf(seed, options_.folder + "/kernels"),
                            options_.timeoutSeconds);
     std::error_code error;

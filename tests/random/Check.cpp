@@ -215,7 +215,7 @@ Report runThere(const std::string &module, ArrayRef<Expectation> expectations,
     std::string where = "run " + std::to_string(number);
     if (Status status = run(board, expected, report, where, 1 + int(number % 2)); !status.ok())
       return failure(status.code() == StatusCode::Internal      ? Verdict::Crashed
-                     : status.code() == StatusCode::Unsupported ? Verdict::NotEvaluated
+                     : status.code() == StatusCode::Unsupported ? Verdict::NotEmulated
                                                                 : Verdict::NotRun,
                      status);
     if (report.verdict != Verdict::Agrees)
@@ -227,9 +227,9 @@ Report runThere(const std::string &module, ArrayRef<Expectation> expectations,
 } // namespace
 
 llvm::StringRef nameOf(Verdict verdict) {
-  static const llvm::StringRef kNames[] = {"agrees",  "differs",       "not compiled",
-                                           "not run", "not evaluated", "not refused",
-                                           "crashed", "hung"};
+  static const llvm::StringRef kNames[] = {"agrees",      "differs",       "not compiled",
+                                           "not run",     "not evaluated", "not emulated",
+                                           "not refused", "crashed",       "hung"};
   return kNames[size_t(verdict)];
 }
 

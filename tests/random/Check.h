@@ -14,6 +14,7 @@ enum class Verdict : uint8_t {
   NotCompiled,  // the compiler refused what the reference evaluates
   NotRun,       // the runtime did
   NotEvaluated, // the reference refused what the shape functions took; nothing was compared
+  NotEmulated,  // the emulator of another machine failed (Board.h); nothing was compared
   NotRefused,   // the compiled code computed something where the reference refuses
   Crashed,      // the process died
   Hung,

@@ -44,14 +44,14 @@ Value emitBfdot(OpBuilder &builder, Location location, Value left, Value right, 
 
 llvm::ArrayRef<kernel::Intrinsic> armIntrinsics() {
   static constexpr kernel::Intrinsic kAll[] = {
-      {"usdot", "i8mm", Number::U8, Number::I8, Number::I32, 1, 4, 4, 4, true, false,
-       emitDot<kUsdot, false>},
-      {"sdot", "dotprod", Number::I8, Number::I8, Number::I32, 1, 4, 4, 4, true, false,
-       emitDot<kSdot, true>},
-      {"udot", "dotprod", Number::U8, Number::U8, Number::I32, 1, 4, 4, 4, true, false,
-       emitDot<kUdot, true>},
-      {"bfdot", "bf16", Number::BF16, Number::BF16, Number::F32, 1, 4, 2, 2, true, true,
-       emitBfdot}};
+      {"usdot", "i8mm", Number::U8, Number::I8, Number::I32, 1, 4, 4, 4,
+       kernel::AddsToSum | kernel::TakesLane, emitDot<kUsdot, false>},
+      {"sdot", "dotprod", Number::I8, Number::I8, Number::I32, 1, 4, 4, 4,
+       kernel::AddsToSum | kernel::TakesLane, emitDot<kSdot, true>},
+      {"udot", "dotprod", Number::U8, Number::U8, Number::I32, 1, 4, 4, 4,
+       kernel::AddsToSum | kernel::TakesLane, emitDot<kUdot, true>},
+      {"bfdot", "bf16", Number::BF16, Number::BF16, Number::F32, 1, 4, 2, 2,
+       kernel::AddsToSum | kernel::FlushesSubnormals | kernel::TakesLane, emitBfdot}};
   return kAll;
 }
 

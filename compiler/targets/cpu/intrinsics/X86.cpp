@@ -122,24 +122,23 @@ llvm::ArrayRef<kernel::Intrinsic> x86Intrinsics() {
   // Of the matrix unit's sixteen what caches let it have.
   constexpr double kTileRate = 6;
   static constexpr kernel::Intrinsic kAll[] = {
-      {"vpdpbusd", "avx512bw,avx512vnni", Number::U8, Number::I8, Number::I32, 1, 16, 4, 4, true,
-       false, emitVpdpbusd},
+      {"vpdpbusd", "avx512bw,avx512vnni", Number::U8, Number::I8, Number::I32, 1, 16, 4, 4,
+       kernel::AddsToSum, emitVpdpbusd},
       {"vpdpbusd", "avx2,avx512vnni,avx512vl", Number::U8, Number::I8, Number::I32, 1, 8, 4, 4,
-       true, false, emitVpdpbusd},
-      {"vpdpbusd", "avx2,avxvnni", Number::U8, Number::I8, Number::I32, 1, 8, 4, 4, true, false,
-       emitVpdpbusd},
-      {"vpmaddwd", "avx512bw", Number::I16, Number::I16, Number::I32, 1, 16, 2, 2, false, false,
-       emitPmaddwd},
-      {"vpmaddwd", "avx2", Number::I16, Number::I16, Number::I32, 1, 8, 2, 2, false, false,
-       emitPmaddwd},
+       kernel::AddsToSum, emitVpdpbusd},
+      {"vpdpbusd", "avx2,avxvnni", Number::U8, Number::I8, Number::I32, 1, 8, 4, 4,
+       kernel::AddsToSum, emitVpdpbusd},
+      {"vpmaddwd", "avx512bw", Number::I16, Number::I16, Number::I32, 1, 16, 2, 2, 0, emitPmaddwd},
+      {"vpmaddwd", "avx2", Number::I16, Number::I16, Number::I32, 1, 8, 2, 2, 0, emitPmaddwd},
       {"vdpbf16ps", "avx512bw,avx512bf16", Number::BF16, Number::BF16, Number::F32, 1, 16, 2, 2,
-       true, true, emitVdpbf16ps},
+       kernel::AddsToSum | kernel::FlushesSubnormals, emitVdpbf16ps},
       {"vdpbf16ps", "avx2,avx512bf16,avx512vl", Number::BF16, Number::BF16, Number::F32, 1, 8, 2, 2,
-       true, true, emitVdpbf16ps},
+       kernel::AddsToSum | kernel::FlushesSubnormals, emitVdpbf16ps},
       {"tdpbusd", "amx-tile,amx-int8,avx512bw,avx512vnni", Number::U8, Number::I8, Number::I32, 16,
-       16, 64, kTileRate, true, false, emitTileProduct<kTileBytes>},
+       16, 64, kTileRate, kernel::AddsToSum, emitTileProduct<kTileBytes>},
       {"tdpbf16ps", "amx-tile,amx-bf16,avx512bw,avx512bf16", Number::BF16, Number::BF16,
-       Number::F32, 16, 16, 32, kTileRate, true, true, emitTileProduct<kTileHalves>}};
+       Number::F32, 16, 16, 32, kTileRate, kernel::AddsToSum | kernel::FlushesSubnormals,
+       emitTileProduct<kTileHalves>}};
   return kAll;
 }
 
