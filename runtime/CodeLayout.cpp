@@ -13,6 +13,8 @@ namespace tensmith::runtime {
 namespace {
 
 constexpr uint64_t kMostBytes = uint64_t(1) << 30; // of code and its constants; weights are apart
+/// Each symbol looks for its own among them.
+constexpr size_t kMostSegments = 16;
 constexpr Elf64_Sxword kAudit = 0x6ffffefc, kDependencyAudit = 0x6ffffefb; // glibc's
 constexpr Elf64_Sxword kPackedRelative = 36; // DT_RELR, which older headers lack
 
@@ -65,11 +67,15 @@ public:
     auto segments = elf_.segments();
     if (!segments)
       return segments.status();
-    for (Status status :
-         {addSegments(*segments), addConstant(*segments), addDynamic(*segments), addFunctions()})
-      if (!status.ok())
-        return status;
-    return std::move(layout_);
+    // Each goes by what those before it have found to be sound.
+    Status status = addSegments(*segments);
+    if (status.ok())
+      status = addConstant(*segments);
+    if (status.ok())
+      status = addDynamic(*segments);
+    if (status.ok())
+      status = addFunctions();
+    return status.ok() ? Result<CodeLayout>(std::move(layout_)) : status;
   }
 
 private:
@@ -108,6 +114,9 @@ private:
     auto &segments = layout_.segments;
     if (segments.empty())
       return damagedModule("it has nothing to be loaded");
+    if (segments.size() > kMostSegments)
+      return damagedModule("it has " + std::to_string(segments.size()) +
+                           " segments; no compiled model has more than a few");
     std::ranges::sort(segments, {}, &CodeLayout::Segment::address);
     for (size_t i = 1; i < segments.size(); ++i)
       if (pageAfter(segments[i - 1]) > segments[i].address / page_ * page_)
@@ -193,9 +202,12 @@ private:
 
   /// The table of sections says how many symbols there are, which the dynamic segment does not.
   Status addFunctions() {
+    bool found = false;
     for (const Elf64_Shdr &section : elf_.sections()) {
       if (section.sh_type != SHT_DYNSYM)
         continue;
+      if (std::exchange(found, true))
+        return damagedModule("it has two tables of symbols");
       if (section.sh_link >= elf_.sections().size() ||
           !within(section.sh_offset, section.sh_size, elf_.bytes().size()))
         return damagedModule("its symbols lie past the end of the file; it may be truncated");

@@ -12,10 +12,15 @@ namespace {
 /// Never destroyed: threads sleep in it for as long as the process lives.
 std::atomic<Workers *> current;
 
-/// The parent's threads are not in the child, and one of them may have held the lock.
-void beginAnew() { current = new Workers; }
-
 } // namespace
+
+/// The parent's threads are not in the child, and one of them may have held the lock.
+void Workers::beginAnew() {
+  const Workers *before = current;
+  auto *fresh = new Workers;
+  fresh->allowed_ = before ? before->allowed_ : 0;
+  current = fresh;
+}
 
 Workers &Workers::ofProcess() {
   static const bool begun = (beginAnew(), pthread_atfork(nullptr, nullptr, beginAnew), true);

@@ -28,6 +28,7 @@ public:
   bool call(Job &job);
 
 private:
+  static void beginAnew();
   void work();
   bool makeWorker();
 

@@ -131,7 +131,8 @@ build_targets() {
 build_boards() {
   local board
   for board in "$@"; do
-    [ -f "$root/build/$board/build.ninja" ] ||
+    grep -qsxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$root/build/$board/CMakeCache.txt" || rm -rf "$root/build/$board"
+    [ -f "$root/build/$board/build.ninja" ] && [ ! "$root/CMakePresets.json" -nt "$root/build/$board/build.ninja" ] ||
       phase "configure ($board)" eval "(cd '$root' && cmake --preset '$board' -Wno-dev)"
     phase "build ($board: tensmith-run)" ninja -C "$root/build/$board" -j "$(parallel_jobs)" tensmith-run
   done

@@ -101,7 +101,7 @@ bool isStep(int64_t step, Value left, Value panels, RankedTensorType result) {
   Type a = getElementTypeOrSelf(left.getType()), b = getElementTypeOrSelf(panels.getType());
   bool sums = result.getElementType().isSignlessInteger(32);
   bool pairs = a.isSignlessInteger(16) && multipliedRight(a, b) == a;
-  bool bytes = a.isInteger(8) && b.isSignlessInteger(8);
+  bool bytes = a.isInteger(8) && b.isInteger(8);
   bool bfloats = a.isBF16() && b.isBF16() &&
                  (result.getElementType().isF32() || result.getElementType().isBF16());
   return step == 1 || (sums && step == 2 && pairs) || (sums && step == 4 && bytes) ||
@@ -250,6 +250,12 @@ const Intrinsic *tileProductsOf(const Contraction &contraction, const Machine &m
   return machine.tileProducts(getElementTypeOrSelf(contraction.left.getType()),
                               getElementTypeOrSelf(contraction.panels.getType()),
                               contraction.accumulator);
+}
+
+bool mayTakeBursts(const Contraction &contraction, const Machine &machine) {
+  auto isFloat = [](Value value) { return getElementTypeOrSelf(value.getType()).isF32(); };
+  return machine.inOrder && machine.hold && isFloat(contraction.left) &&
+         isFloat(contraction.panels) && contraction.accumulator.isF32();
 }
 
 int64_t stepOf(const Machine &machine, Type left, Type right, Type accumulator) {

@@ -11,8 +11,9 @@
 //   sums[m, n] += sum over k of extend(left[m, k]) * extend(right[n, k])
 //
 // A template asks by the types of the numbers, never by a name, and packs its operands by the depth
-// that it finds. Targets have tables of them (targets/cpu/intrinsics), each row of which is tested
-// against its meaning.
+// that it finds. Targets have tables of them (targets/cpu/intrinsics), whose rows are tested
+// against their meaning where there is a machine or an emulator that has them: of tiles there is
+// none yet.
 #pragma once
 
 #include "mlir/Dialect/Linalg/IR/Linalg.h"

@@ -12,6 +12,9 @@ struct Machine {
   /// Whether any instruction takes a mask at no cost, and not masked loads and stores
   /// alone.
   bool maskRegisters = false;
+  /// Whether a core does instructions in the order that they are written in: one that waits keeps
+  /// all behind it waiting.
+  bool inOrder = false;
   int64_t l1Bytes = 32 << 10;
   int64_t l2Bytes = 512 << 10;
   // For estimates, in cycles of one core that multiplies and adds two vectors in each: measured

@@ -65,9 +65,9 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
       l2Bytes_(machine.l2Bytes), linesAhead_(machine.linesAhead),
       vectorRegisters_(machine.vectorRegisters),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
-      masksAreFree_(machine.maskRegisters), joins_(storesHalves(kernel, contraction)),
-      products_(productsOf(contraction, machine)), hold_(machine.hold),
-      outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
+      masksAreFree_(machine.maskRegisters), mayTakeBursts_(mayTakeBursts(contraction, machine)),
+      joins_(storesHalves(kernel, contraction)), products_(productsOf(contraction, machine)),
+      hold_(machine.hold), outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
   readResultShapedOperandsByOffset();
 }
 
@@ -440,6 +440,8 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   all = emitReduction(math_, math_.constant(0), hasParts ? part : whole,
                       hasParts ? one : math_.constant(steps * contraction_.step), all,
                       [&](Value round, ValueRange carried) {
+                        if (takesBursts(sums, chains))
+                          return emitBursts(panel, next, round, rows, carried, vectors);
                         SmallVector<Value> results(carried);
                         llvm::SaveAndRestore restored(panel);
                         for (int64_t number = 0; number < steps; ++number) {
@@ -470,12 +472,7 @@ SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64
     Value here = elementPointer(math_, element, base, math_.mul(k, stride));
     return ahead ? elementPointer(math_, element, here, math_.constant(ahead * stride)) : here;
   };
-  Value fetched = bytesFrom(bytesFrom(next, k), math_.constant(ahead));
-  bool isFull = int64_t(rowPointers.size()) >= kTileRows;
-  for (int64_t line = 0; line < (isFull ? fetchedLinesOfFull_ : fetchedLines_); ++line)
-    builder.create<LLVM::Prefetch>(math_.location,
-                                   moved(fetched, math_.constant(line * kLineBytes)),
-                                   /*rw=*/0, /*hint=*/fetchedLevel_, /*cache=*/kData);
+  prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kTileRows);
   SmallVector<Value> b, results;
   Value line = at(right, panel, contraction_.width), zero = math_.constant(0);
   if (contraction_.step > 1) {
@@ -508,12 +505,65 @@ SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64
   return results;
 }
 
+void TileEmitter::prefetch(Value next, Value k, int64_t ahead, bool isFull) {
+  Value fetched = bytesFrom(bytesFrom(next, k), math_.constant(ahead));
+  for (int64_t line = 0; line < (isFull ? fetchedLinesOfFull_ : fetchedLines_); ++line)
+    emitter_.builder().create<LLVM::Prefetch>(math_.location,
+                                              moved(fetched, math_.constant(line * kLineBytes)),
+                                              /*rw=*/0, /*hint=*/fetchedLevel_, /*cache=*/kData);
+}
+
+bool TileEmitter::takesBursts(ValueRange sums, int64_t chains) const {
+  return mayTakeBursts_ && chains == 1 && source_.distance() == 1 &&
+         int64_t(sums.size()) * 2 <= vectorRegisters_;
+}
+
+SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, ValueRange rowPointers,
+                                           ValueRange sums, int64_t vectors) {
+  constexpr int64_t kSteps = 2; // of a burst
+  auto &builder = emitter_.builder();
+  Type element = builder.getF32Type();
+  SmallVector<Value> results(sums), left;
+  for (Value row : rowPointers)
+    left.push_back(emitter_.load(elementPointer(math_, element, row, k), element, math_.constant(0),
+                                 kStepsOfIteration));
+  for (int64_t number = 0; number < kStepsOfIteration; number += kSteps) {
+    if (number)
+      panel = behind(panel, results);
+    SmallVector<Value> loaded;
+    for (int64_t ahead = number; ahead < number + kSteps; ++ahead) {
+      prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kInOrderRows);
+      Value line = elementPointer(math_, element, panel, math_.mul(k, contraction_.width));
+      for (int64_t v = 0; v < vectors; ++v)
+        loaded.push_back(emitter_.load(
+            line, element, math_.constant(ahead * contraction_.width + v * lanes_), lanes_));
+    }
+    size_t lines = loaded.size();
+    if (number == 0)
+      llvm::append_range(loaded, left);
+    hold_(builder, math_.location, loaded);
+    if (number == 0)
+      llvm::copy(ArrayRef(loaded).drop_front(lines), left.begin());
+    for (int64_t ahead = 0; ahead < kSteps; ++ahead)
+      for (auto [row, elements] : llvm::enumerate(left)) {
+        SmallVector<int64_t> lane(size_t(lanes_), number + ahead);
+        Value a = builder.create<vector::ShuffleOp>(math_.location, elements, elements, lane);
+        for (int64_t v = 0; v < vectors; ++v) {
+          Value &sum = results[row * size_t(vectors) + size_t(v)];
+          sum = emitMultiplyAdd(builder, math_.location, a, false,
+                                loaded[size_t(ahead * vectors + v)], false, sum);
+        }
+      }
+  }
+  return results;
+}
+
 Value TileEmitter::loadStep(Value row, Type element, Value k) {
   Type together = contraction_.accumulator;
   Value elements = emitter_.builder().create<LLVM::LoadOp>(
       math_.location, together, elementPointer(math_, element, row, k),
       storageType(element).getIntOrFloatBitWidth() / 8);
-  if (!hold_ || !products_ || !products_->has(TakesLane))
+  if (!hold_ || !products_ || !(products_->traits & TakesLane))
     return emitter_.splat(elements, lanes_);
   // LLVM would fill a register as it loads, by an instruction that has no offset: it doesn't see
   // where the lane comes from.

@@ -134,6 +134,17 @@ private:
                                           int64_t ahead, mlir::ValueRange rowPointers,
                                           mlir::ValueRange sums, int64_t vectors);
 
+  /// Steps of an iteration on a machine that does instructions in order: a load waits for the
+  /// products before it, so those of several steps are made together, before their products. Those
+  /// of A are vectors of an iteration's steps, whose lanes are multiplied.
+  llvm::SmallVector<mlir::Value> emitBursts(mlir::Value panel, mlir::Value next, mlir::Value k,
+                                            mlir::ValueRange rowPointers, mlir::ValueRange sums,
+                                            int64_t vectors);
+  bool takesBursts(mlir::ValueRange sums, int64_t chains) const;
+
+  /// Lines of what comes next, fetched in the step at `k`, or so many `ahead` of it.
+  void prefetch(mlir::Value next, mlir::Value k, int64_t ahead, bool isFull);
+
   /// The elements of a row that are multiplied at once, for each lane of the sums.
   mlir::Value loadStep(mlir::Value row, mlir::Type element, mlir::Value k);
 
@@ -157,7 +168,7 @@ private:
   const Extents &extents_;
   Finish finish_;
   int64_t l1Bytes_, l2Bytes_, linesAhead_, vectorRegisters_, lanes_;
-  bool masksAreFree_;
+  bool masksAreFree_, mayTakeBursts_;
   int64_t fetchedLines_ = 1, fetchedLinesOfFull_ = 1; // in a step; of a tile with all its rows
   int fetchedLevel_ = 0;                              // of caches
   bool joins_;                                        // two vectors of sums are finished together

@@ -2,7 +2,7 @@
 // stands beside its code.
 //
 // Fusion builds a region around a root, by what the template says of itself; when the region is
-// done, the first template that takes it emits it. Nobody outside asks which one it is.
+// done, the first template that takes it emits it.
 #pragma once
 
 #include "compiler/kernel/KernelFrame.h"

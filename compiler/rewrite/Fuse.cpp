@@ -20,7 +20,6 @@
 #include "compiler/rewrite/KernelRegion.h"
 #include "compiler/rewrite/Rewrites.h"
 
-#include "compiler/kernel/Kernel.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallPtrSet.h"

@@ -94,13 +94,16 @@ Value signedBytes(Value value, GraphCode &code) {
   return fits ? op.getX() : Value();
 }
 
-/// Bytes that the machine multiplies by signed ones; null: it has no instruction for any.
-Type leftBytes(const kernel::Machine &machine, MLIRContext *context) {
-  if (machine.products(Number::U8, Number::I8, Number::I32))
-    return IntegerType::get(context, 8, IntegerType::Unsigned);
-  if (machine.products(Number::I8, Number::I8, Number::I32))
-    return IntegerType::get(context, 8);
-  return {};
+/// Bytes that the machine multiplies by signed ones: of the own kind where it can, else of the
+/// other; null: it has no instruction for any.
+Type leftBytes(const kernel::Machine &machine, Type own) {
+  bool ofUnsigned = machine.products(Number::U8, Number::I8, Number::I32);
+  bool ofSigned = machine.products(Number::I8, Number::I8, Number::I32);
+  if (own.isUnsignedInteger() ? ofUnsigned : ofSigned)
+    return own;
+  if (ofUnsigned)
+    return IntegerType::get(own.getContext(), 8, IntegerType::Unsigned);
+  return ofSigned ? IntegerType::get(own.getContext(), 8) : Type();
 }
 
 /// Whether numbers may be multiplied by the reciprocal of a scale: one that isn't known is of
@@ -115,7 +118,7 @@ public:
   Rewriter(Operation *op, StoredNumbers &stored, const Options &options)
       : builder_(op), shapes_(op->getContext()), graph_(builder_, shapes_, op->getLoc()),
         code_(graph_), stored_(stored), options_(options),
-        bytes_(leftBytes(options.machine, op->getContext())), i16_(builder_.getI16Type()),
+        bytes_(leftBytes(options.machine, builder_.getI8Type())), i16_(builder_.getI16Type()),
         i32_(builder_.getI32Type()), f32_(builder_.getF32Type()) {}
 
   /// What the codes of a quantisation stand for.
@@ -164,6 +167,8 @@ public:
       return {};
     Codes x = codesOf(op.getX()), weights = codesOf(op.getW());
     Value bytes = x.numbers.areBytes() ? signedBytes(op.getW(), code_) : Value();
+    if (bytes)
+      x.numbers = machineBytes(x.numbers);
     Value sums = bytes
                      ? ofBytes(op, x.numbers, bytes)
                      : product(op, {relative(x.numbers), relative(weights.numbers), graph_.none()});
@@ -188,6 +193,8 @@ public:
       return {};
     Codes left = codesOf(op.getA()), right = codesOf(op.getB());
     Value bytes = left.numbers.areBytes() ? signedBytes(op.getB(), code_) : Value();
+    if (bytes)
+      left.numbers = machineBytes(left.numbers);
     Value sums = bytes ? ofBytes(op, left.numbers, bytes)
                        : product(op, {relative(left.numbers), relative(right.numbers)});
     return scaled(sums, left, right, result.getRank() - 1);
@@ -237,16 +244,17 @@ private:
                  : code_.alongDimension(zero, *scaleAxis(value), GraphCode::rank(op.getX()));
     }
     if (bytes_ && single)
-      return {machineBytes({op.getX(), zero}), scale};
+      return {{op.getX(), zero}, scale};
     return {{less(code_.cast(op.getX(), i16_), zero), Value()}, scale};
   }
 
   /// Bytes of the kind that the machine multiplies.
   Numbers machineBytes(Numbers numbers) {
-    if (GraphCode::element(numbers.values) == bytes_)
+    Type own = GraphCode::element(numbers.values), wanted = leftBytes(options_.machine, own);
+    if (own == wanted)
       return numbers;
-    Value half = graph_.scalar(i16_, isUnsigned(bytes_) ? 128 : -128);
-    numbers.values = code_.cast(code_.add(code_.cast(numbers.values, i16_), half), bytes_);
+    Value half = graph_.scalar(i16_, isUnsigned(wanted) ? 128 : -128);
+    numbers.values = code_.cast(code_.add(code_.cast(numbers.values, i16_), half), wanted);
     numbers.zero = numbers.zero ? code_.add(numbers.zero, half) : half;
     return numbers;
   }
@@ -385,12 +393,13 @@ private:
       return numbers;
     if (!isZero(op.getZeroPoint()))
       numbers.zero = code_.reshape(code_.cast(op.getZeroPoint(), i16_), {});
-    if (isUnsigned(op.getTo()) != isUnsigned(bytes_)) {
-      Value half = graph_.scalar(i16_, isUnsigned(bytes_) ? 128 : -128);
+    Type wanted = leftBytes(options_.machine, op.getTo());
+    if (op.getTo() != wanted) {
+      Value half = graph_.scalar(i16_, isUnsigned(wanted) ? 128 : -128);
       numbers.zero = numbers.zero ? code_.add(numbers.zero, half) : half;
     }
     Value codes = numbers.zero ? code_.add(numbers.values, numbers.zero) : numbers.values;
-    numbers.values = code_.cast(codes, bytes_);
+    numbers.values = code_.cast(codes, wanted);
     return numbers;
   }
 
@@ -423,7 +432,7 @@ private:
   GraphCode code_;
   StoredNumbers &stored_;
   const Options &options_;
-  Type bytes_; // that the machine multiplies; null: none
+  bool bytes_; // whether the machine multiplies them
   Type i16_, i32_, f32_;
 };
 

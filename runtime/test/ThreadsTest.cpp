@@ -7,7 +7,9 @@
 #include <ctime>
 #include <gtest/gtest.h>
 #include <numeric>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 
 using namespace tensmith::runtime;
 
@@ -17,6 +19,36 @@ struct Counted {
   std::vector<std::atomic<int>> seen;
   std::atomic<int> calls{0};
 };
+
+// Breaks if the child waits for workers that only the parent has, or gets none of its own.
+TEST(Threads, AForkedProcessHasItsOwn) {
+  ThreadPool pool(2);
+  ScratchStack own;
+  auto sum = [&] {
+    std::atomic<int64_t> total{0};
+    pool.parallelFor(
+        1000, 1,
+        [](void *closure, int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i)
+            *static_cast<std::atomic<int64_t> *>(closure) += i;
+        },
+        &total, own);
+    return total.load();
+  };
+  EXPECT_EQ(sum(), 499500);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20)); // workers leave the loop
+  pid_t child = fork();
+  if (child == 0) {
+    alarm(60);
+    for (int round = 0; round < 20; ++round)
+      if (sum() != 499500)
+        _exit(1);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+}
 
 TEST(Threads, EachIndexOnce) {
   for (int threads : {1, 2, 3, 8}) {

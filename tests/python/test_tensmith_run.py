@@ -10,6 +10,7 @@ import subprocess
 
 import numpy
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from test_cli import ROOT, TENSMITH, model, pytestmark, tensmith, weights  # noqa: F401 (fixtures)
 
@@ -197,3 +198,47 @@ def test_a_board_without_dot_products_refuses_code_that_has_them(tmp_path, model
     tensmith("compile", model, "--target", "aarch64:cortex-a76", "-o", tmp_path / "m.so")
     program = ("qemu-aarch64", "-cpu", "cortex-a53", program_for("aarch64"))
     assert "needs CPU features that this machine lacks: dotprod" in refused(tmp_path / "m.so", "--signature", program=program)
+
+
+def quantised(signed):
+    """A padded convolution and a product of codes with zero points, of activations of either sign."""
+    random = numpy.random.default_rng(5)
+    kind, zero = (numpy.int8, -7) if signed else (numpy.uint8, 121)
+    scalars = {"sx": numpy.float32(0.04), "zx": kind(zero), "sw": numpy.float32(0.01), "zw": numpy.int8(0),
+               "sy": numpy.float32(0.1), "zy": kind(zero + 3)}
+    weights = {"w": random.integers(-127, 128, (16, 8, 3, 3)).astype(numpy.int8),
+               "v": random.integers(-127, 128, (16, 24)).astype(numpy.int8)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "sx", "zx"], ["xq"]),
+        helper.make_node("DequantizeLinear", ["xq", "sx", "zx"], ["xd"]),
+        helper.make_node("DequantizeLinear", ["w", "sw", "zw"], ["wd"]),
+        helper.make_node("Conv", ["xd", "wd"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("QuantizeLinear", ["c", "sy", "zy"], ["cq"]),
+        helper.make_node("DequantizeLinear", ["cq", "sy", "zy"], ["cd"]),
+        helper.make_node("GlobalAveragePool", ["cd"], ["p"]),
+        helper.make_node("Flatten", ["p"], ["f"]),
+        helper.make_node("QuantizeLinear", ["f", "sy", "zy"], ["fq"]),
+        helper.make_node("DequantizeLinear", ["fq", "sy", "zy"], ["fd"]),
+        helper.make_node("DequantizeLinear", ["v", "sw", "zw"], ["vd"]),
+        helper.make_node("MatMul", ["fd", "vd"], ["y"]),
+    ]
+    constants = [numpy_helper.from_array(numpy.asarray(value), name) for name, value in {**scalars, **weights}.items()]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 8, 9, 11])],
+                              [helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 24])], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+# The machine multiplies signed bytes alone (cortex-a76), or unsigned by signed ones as well (neoverse-v1), or none.
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("cpu, emulated", [("cortex-a53", "cortex-a53"), ("cortex-a76", "cortex-a76"), ("neoverse-v1", "max")])
+def test_codes_on_boards_give_what_they_give_here(tmp_path, cpu, emulated, signed):
+    (tmp_path / "q.onnx").write_bytes(quantised(signed).SerializeToString())
+    numpy.save(tmp_path / "x.npy", numpy.random.default_rng(6).standard_normal((2, 8, 9, 11), dtype=numpy.float32) * 2)
+    outputs = []
+    for target, program in (("host", (PROGRAM,)), (f"aarch64:{cpu}", ("qemu-aarch64", "-cpu", emulated, program_for("aarch64")))):
+        tensmith("compile", tmp_path / "q.onnx", "--target", target, "-o", tmp_path / "m.so")
+        said = run(tmp_path / "m.so", "--input", f"x={tmp_path / 'x.npy'}", "--out", tmp_path / "out", program=program)
+        outputs.append(numpy.load(json.loads(said.stdout)["outputs"][0]["file"]))
+    # A code may be another where a sum lies halfway between two.
+    numpy.testing.assert_allclose(outputs[1], outputs[0], atol=0.1 * 0.01 * 127 * 2)
+    assert numpy.abs(outputs[0]).max() > 0.5

@@ -13,7 +13,9 @@ namespace tensmith::random_graphs {
 
 Board::Board(std::string command, std::span<const char> module) : command_(std::move(command)) {
   std::string pattern = (std::filesystem::temp_directory_path() / "tensmith-board-XXXXXX").string();
-  folder_ = mkdtemp(pattern.data());
+  if (!mkdtemp(pattern.data()))
+    fail(pattern, "can't be made; set TMPDIR to a folder that can be written");
+  folder_ = pattern;
   writeFile(folder_ + "/module.so", std::as_bytes(module));
 }
 

@@ -145,6 +145,8 @@ void expectRefusal(const Status &status, const Expectation &expected, Report &re
 Status run(Board &board, const Expectation &expected, Report &report, const std::string &where,
            int threads) {
   auto results = board.run(expected.inputs, expected.results, threads);
+  if (results.status().code() == StatusCode::Unsupported)
+    return results.status();
   if (expected.isRefused)
     expectRefusal(results.status(), expected, report, where);
   else if (!results.ok())

@@ -451,6 +451,27 @@ TEST(ContractionKernel, ProductsByFourBytes) {
   expectSameIntegers(interleavedMatmul("ui8", "i8", 20, 4399, 19, 4), machine, "products by 4");
 }
 
+// Breaks if a lane of a row is multiplied by another step's line, or a rest of the depth is left
+// out, on a machine that does instructions in order.
+TEST(ContractionKernel, BurstsOfSteps) {
+  Machine machine = hostShape();
+  machine.inOrder = true;
+  for (int64_t depth : {1, 3, 4, 64, 65, 66, 67, 4399})
+    for (auto [rows, columns] : {std::pair{13, 19}, {4, 64}, {1, 33}, {50, 130}})
+      expectAgreement(matmul(rows, depth, columns), {}, "contraction, tile 4x", 1e-4, machine);
+  machine.l2Bytes = 32 << 10; // the depth is cut
+  expectAgreement(matmul(20, 4399, 19), {}, "contraction, tile 4x", 1e-4, machine);
+}
+
+// The same of machines that multiply signed bytes alone.
+TEST(ContractionKernel, ProductsByFourSignedBytes) {
+  Machine machine = hostShape();
+  machine.intrinsics = {portableIntrinsic(Number::I8, Number::I8, Number::I32)};
+  for (auto [rows, depth, columns] : {std::tuple{13, 16, 19}, {1, 64, 33}, {50, 30, 16}})
+    expectSameIntegers(interleavedMatmul("i8", "i8", rows, depth, columns, 4), machine,
+                       "products by 4");
+}
+
 TEST(ContractionKernel, ProductsByTwo) {
   Machine machine = hostShape();
   if (!machine.products(Number::I16, Number::I16, Number::I32))

@@ -80,16 +80,14 @@ Value asI64(OpBuilder &builder, Location location, Value index) {
   return builder.create<arith::IndexCastOp>(location, builder.getI64Type(), index);
 }
 
-constexpr int64_t kTileLines = 16, kTileLineBytes = 64;
-
 constexpr kernel::MatrixUnit kMatrixUnit = {
     .begin =
         [](OpBuilder &builder, Location location, Value scratch, int64_t tiles) {
           // The operand of ldtilecfg: palette 1; from byte 16 on bytes of a line, from 48 on lines.
           std::array<int8_t, 64> bytes = {1};
           for (int64_t tile = 0; tile < tiles; ++tile) {
-            bytes[size_t(16 + 2 * tile)] = kTileLineBytes;
-            bytes[size_t(48 + tile)] = kTileLines;
+            bytes[size_t(16 + 2 * tile)] = kernel::MatrixUnit::kLineBytes;
+            bytes[size_t(48 + tile)] = kernel::MatrixUnit::kLines;
           }
           auto type = VectorType::get({int64_t(bytes.size())}, builder.getI8Type());
           Value configuration = builder.create<arith::ConstantOp>(

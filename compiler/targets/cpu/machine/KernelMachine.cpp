@@ -9,6 +9,7 @@ kernel::Machine kernelMachine(const Machine &machine) {
   kernel::Machine shape;
   shape.vectorBytes = machine.vectorBits / 8;
   shape.vectorRegisters = machine.vectorRegisters;
+  shape.inOrder = machine.inOrder;
   shape.l1Bytes = machine.l1Bytes;
   shape.l2Bytes = machine.l2Bytes;
   shape.maskRegisters = machine.has("avx512vl");

@@ -69,12 +69,12 @@ void deriveArm(Machine &machine) {
   machine.vectorRegisters = 16;
 }
 
-/// Vectors are as long as the machine has them at least; without them, two numbers stand for one.
+/// Vectors are as long as the machine has them at least.
 void deriveRiscv(Machine &machine) {
-  constexpr int64_t kMostBits = 1024;
-  machine.vectorBits = 64;
+  constexpr int64_t kLeastBits = 128, kMostBits = 1024;
+  machine.vectorBits = kLeastBits;
   machine.vectorRegisters = 32;
-  for (int64_t bits = 128; bits <= kMostBits; bits *= 2)
+  for (int64_t bits = kLeastBits; bits <= kMostBits; bits *= 2)
     if (machine.has("zvl" + std::to_string(bits) + "b"))
       machine.vectorBits = bits;
 }
@@ -143,6 +143,9 @@ Status complete(Machine &machine, std::string_view name) {
                              "; the least that kernels are compiled for is " +
                              family.leastName.str());
   family.derive(machine);
+  if (family.arch == llvm::Triple::aarch64)
+    machine.inOrder = info->getSchedModel().hasInstrSchedModel() && // else nothing is known
+                      !info->getSchedModel().isOutOfOrder();
   return {};
 }
 
@@ -304,7 +307,8 @@ std::string toJson(const Machine &machine) {
       {"triple", machine.triple},          {"cpu", machine.cpu},
       {"vector_bits", machine.vectorBits}, {"vector_registers", machine.vectorRegisters},
       {"l1_bytes", machine.l1Bytes},       {"l2_bytes", machine.l2Bytes},
-      {"features", machine.features},      {"enabled", machine.enabled}};
+      {"in_order", machine.inOrder},       {"features", machine.features},
+      {"enabled", machine.enabled}};
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object));
   return text;

@@ -27,6 +27,7 @@ struct Machine {
   std::vector<std::string> enabled;
   int64_t vectorBits = 128; // of the widest vectors worth using
   int vectorRegisters = 16;
+  bool inOrder = false;        // by LLVM's model of it; of ARM's alone
   int64_t l1Bytes = 32 << 10;  // of one core's data
   int64_t l2Bytes = 512 << 10; // of one core
   /// Of the measured limits that estimates count with (MachineLimits.h); empty: of none.
