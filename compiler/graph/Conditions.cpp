@@ -365,7 +365,11 @@ void SizeFacts::assumeParts(AffineExpr a, AffineExpr b) {
 }
 
 std::optional<bool> SizeFacts::decideEqual(AffineExpr a, AffineExpr b) const {
-  AffineExpr difference = divided(settled(a - b));
+  // Of a size that is whole halves the half may be known, too: either proves it, and a half that
+  // has become a number is no longer seen as that of the size.
+  AffineExpr difference = divided(normal(a - b));
+  if (!constantOf(difference) && !quotients_.empty())
+    difference = divided(settled(a - b));
   if (auto constant = constantOf(difference))
     return *constant == 0;
   auto low = least(difference), high = most(difference);

@@ -134,6 +134,15 @@ TEST_F(SizeFactsOf, AQuotientMayBeANumber) {
   EXPECT_EQ(facts.normal(half), half); // types keep their sizes
 }
 
+// Attention of one channel a head: that the width is whole heads is still known.
+TEST_F(SizeFactsOf, ASizeOfWholeHalvesWhoseHalfIsANumber) {
+  AffineExpr half = n.floorDiv(2);
+  facts.assume({Relation::Equal, n, half * 2, ""});
+  facts.assume({Relation::Equal, number(1), half, ""});
+  EXPECT_EQ(facts.decide(Relation::Equal, m * n, m * 2 * half), true);
+  EXPECT_EQ(facts.decide(Relation::Equal, m * half, m), true);
+}
+
 // Breaks where operators are merged that broadcast one after the other.
 TEST_F(SizeFactsOf, PartsOfABroadcastGoTogether) {
   AffineExpr k = shapes.symbol(StringAttr::get(&context, "k"));
