@@ -193,6 +193,37 @@ TEST(BadModule, SegmentsThatCanNotBeMapped) {
   expectRefused(withCode([](Elf64_Phdr &code) { code.p_type = PT_TLS; }), "thread's own");
 }
 
+// Breaks if a small file can make loading look for many names among many segments.
+TEST(BadModule, SymbolsAndSegmentsWithoutEnd) {
+  Bytes file = goodModule();
+  const auto *header = reinterpret_cast<const Elf64_Ehdr *>(file.data());
+  auto *sections = reinterpret_cast<Elf64_Shdr *>(file.data() + header->e_shoff);
+  auto *table = std::find_if(sections, sections + header->e_shnum, [](const Elf64_Shdr &section) {
+    return section.sh_type == SHT_DYNSYM;
+  });
+  ASSERT_NE(table, sections + header->e_shnum);
+  sections[0] = *table;
+  reseal(file);
+  expectRefused(file, "two tables of symbols");
+
+  file = goodModule();
+  auto first = *reinterpret_cast<const Elf64_Ehdr *>(file.data());
+  std::vector<Elf64_Phdr> segments(first.e_phnum);
+  std::memcpy(segments.data(), file.data() + first.e_phoff, segments.size() * sizeof(Elf64_Phdr));
+  Elf64_Phdr load = *std::ranges::find(segments, PT_LOAD, &Elf64_Phdr::p_type);
+  for (int more = 0; more < 20; ++more) {
+    load.p_vaddr += 1 << 20;
+    segments.push_back(load);
+  }
+  first.e_phoff = file.size();
+  first.e_phnum = uint16_t(segments.size());
+  std::memcpy(file.data(), &first, sizeof(first));
+  const auto *bytes = reinterpret_cast<const std::byte *>(segments.data());
+  file.insert(file.end(), bytes, bytes + segments.size() * sizeof(Elf64_Phdr));
+  reseal(file);
+  expectRefused(file, "no compiled model has more than a few");
+}
+
 /// The good module with its table of relocations changed: where it lies, then each entry of it.
 template <typename Change> Bytes withRelocation(Change change) {
   Bytes file = goodModule();

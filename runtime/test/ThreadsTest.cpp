@@ -1,6 +1,7 @@
 // The threads of a session: every index once, scratch of one's own, sleep between runs.
 #include "runtime/Threads.h"
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -39,10 +40,22 @@ TEST(Threads, AForkedProcessHasItsOwn) {
   std::this_thread::sleep_for(std::chrono::milliseconds(20)); // workers leave the loop
   pid_t child = fork();
   if (child == 0) {
-    alarm(60);
-    for (int round = 0; round < 20; ++round)
+    alarm(60); // where no second thread ever takes part
+    std::array<std::atomic<pthread_t>, 2> seen{};
+    while (!seen[1]) {
       if (sum() != 499500)
         _exit(1);
+      pool.parallelFor(
+          64, 1,
+          [](void *closure, int64_t, int64_t) {
+            auto &threads = *static_cast<std::array<std::atomic<pthread_t>, 2> *>(closure);
+            pthread_t none{}, own = pthread_self();
+            if (!threads[0].compare_exchange_strong(none, own) && threads[0] != own)
+              threads[1] = own;
+            std::this_thread::yield();
+          },
+          &seen, own);
+    }
     _exit(0);
   }
   int status = 0;

@@ -1,7 +1,7 @@
 // tensmith-run: runs a module where there is nothing but this file. Reads the arguments, and says
 // on stderr what failed: "tensmith-run: file: what; what to do".
-#include "files/Failure.h"
 #include "tools/tensmith-run/Commands.h"
+#include "tools/tensors/Failures.h"
 
 #include <CLI/CLI.hpp>
 
@@ -18,21 +18,6 @@ namespace {
 int report(const std::string &message, int status) {
   std::fprintf(stderr, "tensmith-run: %s\n", message.c_str());
   return status;
-}
-
-int runAction(const std::function<void()> &action) {
-  try {
-    action();
-    return kSuccess;
-  } catch (const Failure &failure) {
-    return report(failure.what(), failure.status);
-  } catch (const Error &error) {
-    return report(error.what(), kFailure);
-  } catch (const std::bad_alloc &) {
-    return report("there is not enough memory", kFailure);
-  } catch (const std::exception &error) {
-    return report(std::string("internal error: ") + error.what(), kFailure);
-  }
 }
 
 void addOptions(CLI::App &app, RunSettings &settings) {
@@ -92,14 +77,17 @@ int main(int argc, char **argv) {
   }
   if (!machine && settings.file.empty())
     return report("no module is given; see tensmith-run --help", kUsage);
-  int status = runAction([&] {
-    if (machine)
-      describeMachine();
-    else if (signature)
-      describeSignature(settings);
-    else
-      run(settings);
-  });
+  int status = withFailuresSaid(
+      [&] {
+        if (machine)
+          describeMachine();
+        else if (signature)
+          describeSignature(settings);
+        else
+          run(settings);
+        return int(kSuccess);
+      },
+      report);
   std::cout.flush();
   if (!std::cout && status == kSuccess)
     return report("the output can't be written; free some space, or write elsewhere", kFailure);

@@ -2,6 +2,7 @@
 // failed: "tensmith: file: what; what to do".
 #include "files/Words.h"
 #include "tools/tensmith/Commands.h"
+#include "tools/tensors/Failures.h"
 
 #include <CLI/CLI.hpp>
 
@@ -87,20 +88,6 @@ int usage(const CLI::App &app, const CLI::ParseError &error, int argc, char **ar
                 kUsage);
 }
 
-int runAction(const Action &action) {
-  try {
-    return action();
-  } catch (const Failure &failure) {
-    return report(failure.what(), failure.status);
-  } catch (const Error &error) {
-    return report(error.what(), kFailure);
-  } catch (const std::bad_alloc &) {
-    return report("there is not enough memory", kFailure);
-  } catch (const std::exception &error) {
-    return report(std::string("internal error: ") + error.what(), kFailure);
-  }
-}
-
 /// A pipe whose reader has gone, as `head` goes.
 bool hasNoReader(int descriptor) {
   pollfd output = {descriptor, POLLOUT, 0};
@@ -148,7 +135,7 @@ int main(int argc, char **argv) {
   int status;
   try {
     app.parse(argc, argv);
-    status = runAction(action);
+    status = withFailuresSaid(action, report);
   } catch (const CLI::ParseError &error) {
     status = usage(app, error, argc, argv);
   }

@@ -97,6 +97,10 @@ TEST(Machine, OtherFamiliesHaveTheirVectors) {
     EXPECT_EQ(machine->vectorRegisters, wanted.registers) << wanted.name;
     EXPECT_TRUE(machine->fusesMultiplyAdds()) << wanted.name;
   }
+  EXPECT_TRUE(parseMachine("aarch64:cortex-a53")->inOrder);
+  EXPECT_FALSE(parseMachine("aarch64:neoverse-n1")->inOrder);
+  EXPECT_FALSE(parseMachine("aarch64:carmel")->inOrder); // of which LLVM has no model
+  EXPECT_GT(parseMachine("aarch64:apple-m1")->l1Bytes, parseMachine("aarch64:cortex-a53")->l1Bytes);
   EXPECT_TRUE(parseMachine("aarch64:cortex-a76")->has("dotprod"));
   EXPECT_FALSE(parseMachine("aarch64:cortex-a76,-dotprod")->has("dotprod"));
 }
