@@ -396,6 +396,7 @@ const Template kAttentionGradient = {
         [](graph::KernelOp kernel, Operation *, const Machine &machine, const Schedule &) {
           return attentionGradientParts(kernel, *matchAttentionGradient(kernel), machine);
         },
+    .multiplies = true,
 };
 
 } // namespace tensmith::kernel

@@ -23,8 +23,7 @@ int64_t tileRows(const Contraction &contraction, const Machine &machine) {
   // Fewer sums leave registers for what several steps load together (RegisterTile.cpp).
   if (mayTakeBursts(contraction, machine) && rowPlace(contraction) != RowPlace::Turned)
     return kInOrderRows;
-  bool fused =
-      products ? bool(products->traits & AddsToSum) : isa<FloatType>(contraction.accumulator);
+  bool fused = products ? products->has(AddsToSum) : isa<FloatType>(contraction.accumulator);
   constexpr int64_t kFewRegisters = 16;
   return fused || machine.vectorRegisters > kFewRegisters ? kTileRows : kTileRows - 1;
 }
@@ -286,6 +285,7 @@ const Template kContraction = {
         },
     .storesAtPitch = [](Operation *) { return true; },
     .laysOutRight = true,
+    .multiplies = true,
 };
 
 } // namespace tensmith::kernel

@@ -152,6 +152,7 @@ const Template kDepthwise = {
         },
     .storesAtPitch = [](Operation *) { return true; },
     .laysOutRight = true,
+    .multiplies = true,
 };
 
 } // namespace tensmith::kernel

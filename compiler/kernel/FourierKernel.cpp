@@ -525,6 +525,7 @@ const Template kFourier = {
     .isRoot = isFourierRoot,
     .parts = [](graph::KernelOp kernel, Operation *main, const Machine &machine,
                 const Schedule &) { return fourierParts(kernel, main, machine); },
+    .multiplies = true,
 };
 
 } // namespace tensmith::kernel

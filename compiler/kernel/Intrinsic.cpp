@@ -99,18 +99,11 @@ bool isNumber(Type type, Number number) {
 
 linalg::GenericOp emitMeaning(OpBuilder &builder, Location location, const Intrinsic &intrinsic,
                               Value left, Value right, Value sums) {
-  bool tile = intrinsic.rows > 1;
-  SmallVector<AffineExpr> dims;
-  for (unsigned dim = 0; dim < (tile ? 3u : 2u); ++dim)
-    dims.push_back(builder.getAffineDimExpr(dim));
-  AffineExpr row = dims[0], lane = dims[tile ? 1 : 0], depth = dims.back();
-  auto map = [&](ArrayRef<AffineExpr> results) {
-    return AffineMap::get(unsigned(dims.size()), 0, results, builder.getContext());
-  };
-  SmallVector<AffineMap> maps{map({row, depth}), map({lane, depth}),
-                              map(ArrayRef(dims).drop_back())};
-  SmallVector<utils::IteratorType> iterators(dims.size(), utils::IteratorType::parallel);
-  iterators.back() = utils::IteratorType::reduction;
+  assert(intrinsic.rows == 1 && "of tiles nothing is generated");
+  auto products = AffineMap::getMultiDimIdentityMap(2, builder.getContext());
+  SmallVector<AffineMap> maps{products, products, products.getMajorSubMap(1)};
+  SmallVector<utils::IteratorType> iterators{utils::IteratorType::parallel,
+                                             utils::IteratorType::reduction};
   return builder.create<linalg::GenericOp>(
       location, ValueRange{left, right}, ValueRange{sums}, maps, iterators,
       [&](OpBuilder &body, Location at, ValueRange elements) {

@@ -52,11 +52,12 @@ struct Intrinsic {
   /// i8; null.
   mlir::Value (*emit)(mlir::OpBuilder &builder, mlir::Location location, mlir::Value left,
                       mlir::Value right, mlir::Value sum);
+
+  bool has(Trait trait) const { return traits & trait; }
 };
 
-/// What the instruction computes, of operands in memory: left and right [lanes or rows, depth],
-/// sums [lanes] or [rows, lanes], all of them memrefs of its numbers (bytes without a sign in their
-/// type).
+/// What an instruction of vectors computes, of operands in memory: left and right [lanes, depth],
+/// sums [lanes], all of them memrefs of its numbers (bytes without a sign in their type).
 mlir::linalg::GenericOp emitMeaning(mlir::OpBuilder &builder, mlir::Location location,
                                     const Intrinsic &intrinsic, mlir::Value left, mlir::Value right,
                                     mlir::Value sums);

@@ -563,7 +563,7 @@ Value TileEmitter::loadStep(Value row, Type element, Value k) {
   Value elements = emitter_.builder().create<LLVM::LoadOp>(
       math_.location, together, elementPointer(math_, element, row, k),
       storageType(element).getIntOrFloatBitWidth() / 8);
-  if (!hold_ || !products_ || !(products_->traits & TakesLane))
+  if (!hold_ || !products_ || !products_->has(TakesLane))
     return emitter_.splat(elements, lanes_);
   // LLVM would fill a register as it loads, by an instruction that has no offset: it doesn't see
   // where the lane comes from.

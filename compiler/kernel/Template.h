@@ -31,6 +31,8 @@ struct Template {
   bool computesOperands = false; // element-wise operators before it are computed where it reads
   bool movesOperands = false;    // and so are movements
   bool completesAtEnd = false;   // no element is done before the last: nothing can follow it
+
+  bool multiplies = false; // most of its time goes into products: for estimates
 };
 
 /// Whether the operator may be part of a kernel: it is element-wise or indexed or a root of a
@@ -47,6 +49,8 @@ const Template *templateBefore(mlir::Operation *op);
 const Template *templateOf(mlir::Operation *op);
 /// That takes a region.
 const Template &templateFor(graph::KernelOp kernel, const Machine &machine);
+/// Of that name; null: there is none.
+const Template *templateNamed(llvm::StringRef name);
 /// Of a kernel that is built around none.
 llvm::StringRef loopsName();
 

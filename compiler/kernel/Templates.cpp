@@ -51,6 +51,12 @@ const Template &templateFor(graph::KernelOp kernel, const Machine &machine) {
   return **llvm::find_if(templates(), takes);
 }
 
+const Template *templateNamed(llvm::StringRef name) {
+  const auto *found =
+      llvm::find_if(templates(), [&](const Template *one) { return one->name == name; });
+  return found == templates().end() ? nullptr : *found;
+}
+
 llvm::StringRef loopsName() { return kLoops.name; }
 
 } // namespace tensmith::kernel

@@ -391,6 +391,7 @@ const Template kWinograd = {
     .parts = [](graph::KernelOp kernel, Operation *main, const Machine &machine,
                 const Schedule &) { return winogradParts(kernel, main, machine); },
     .storesAtPitch = [](Operation *main) { return isa<graph::WinogradOutputOp>(main); },
+    .multiplies = true,
 };
 
 } // namespace tensmith::kernel

@@ -109,7 +109,7 @@ Result<modules::ModuleParts> Compilation::run() {
   const kernel::Intrinsic *products =
       machine_.products(kernel::Number::BF16, kernel::Number::BF16, kernel::Number::F32);
   machine_.flushesBfloats = options_.precision == Precision::Bfloat && products &&
-                            (products->traits & kernel::FlushesSubnormals);
+                            products->has(kernel::FlushesSubnormals);
   if (Status status = dump_.makeFolder(); !status.ok())
     return status;
   function_ = module_.lookupSymbol<func::FuncOp>("main");

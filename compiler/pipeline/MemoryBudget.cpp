@@ -4,7 +4,7 @@
 #include "base/Budget.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/ProcessReduction.h"
-#include "compiler/kernel/AttentionGradient.h"
+#include "compiler/kernel/Template.h"
 #include "compiler/program/Program.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/vm/Recomputation.h"
@@ -31,9 +31,8 @@ double cyclesOf(const vm::KernelBinding &binding, StringRef kind, const kernel::
        bytes = dyn_cast_or_null<AffineConstantExpr>(binding.bytes);
   if (!flops || !bytes)
     return kCall;
-  bool multiplies = kind == "contraction" || kind == kernel::kAttentionGradient.name ||
-                    kind == "winograd" || kind == "fourier" || kind == "depthwise" ||
-                    kind.starts_with("call."); // of a library
+  const kernel::Template *of = kernel::templateNamed(kind);
+  bool multiplies = of ? of->multiplies : kind.starts_with("call."); // of a library
   auto lanes = double(machine.lanes(sizeof(float)));
   double arithmetic = multiplies ? double(flops.getValue()) / (4 * lanes * kReachedOfPeak)
                                  : double(flops.getValue()) * kArithmeticPerElement / lanes;
