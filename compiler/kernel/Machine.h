@@ -5,12 +5,10 @@
 
 namespace tensmith::kernel {
 
-/// What the templates need to know of the machine.
 struct Machine {
   int64_t vectorBytes = 32;
   int64_t vectorRegisters = 16;
-  /// Whether any instruction takes a mask at no cost, and not masked loads and stores
-  /// alone.
+  /// Whether any instruction takes a mask at no cost, and not masked loads and stores alone.
   bool maskRegisters = false;
   /// Whether a core does instructions in the order that they are written in: one that waits keeps
   /// all behind it waiting.

@@ -19,7 +19,7 @@ func.func @main(%x: tensor<1x6x7x37xbf16>, %t: tensor<9x37xbf16>) -> tensor<1x6x
   }) : (tensor<1x6x7x37xbf16>, tensor<9x37xbf16>) -> tensor<1x6x7x37xbf16>
   return %k : tensor<1x6x7x37xbf16>
 })";
-  Machine machine = hostShape();
+  Machine machine = hostKernelMachine();
   machine.intrinsics = {portableIntrinsic(Number::BF16, Number::BF16, Number::F32)};
   KernelRunner runner(text, machine);
   ASSERT_TRUE(runner.ok());

@@ -16,7 +16,9 @@
 
 namespace tensmith::kernel {
 
-inline Machine hostShape() { return targets::cpu::kernelMachine(targets::cpu::hostMachine()); }
+inline Machine hostKernelMachine() {
+  return targets::cpu::kernelMachine(targets::cpu::hostMachine());
+}
 
 /// Lets a machine without an instruction for such products have them, slowly.
 inline void addPortable(Machine &machine, Number left, Number right, Number sum) {
@@ -26,7 +28,7 @@ inline void addPortable(Machine &machine, Number left, Number right, Number sum)
 /// A function with one graph.kernel, from text.
 class KernelRunner {
 public:
-  explicit KernelRunner(const std::string &text, const Machine &machine = hostShape())
+  explicit KernelRunner(const std::string &text, const Machine &machine = hostKernelMachine())
       : context_(registry()), machine_(machine) {
     module_ = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
     if (!module_)

@@ -6,7 +6,7 @@ namespace {
 
 void expectAgreement(const std::string &text, std::map<std::string, int64_t> symbols,
                      const std::string &schedule, double tolerance = 2e-5,
-                     const Machine &machine = hostShape()) {
+                     const Machine &machine = hostKernelMachine()) {
   KernelRunner runner(text, machine);
   ASSERT_TRUE(runner.ok());
   EXPECT_EQ(runner.summary().substr(0, schedule.size()), schedule);
@@ -149,7 +149,7 @@ const char *matmulBody = R"(%a: tensor<@A>, %p: tensor<@P>, %bias: tensor<@Nxf32
     }) : (tensor<@A>, tensor<@P>, tensor<@Nxf32>) -> tensor<@C>)";
 
 std::string matmul(int64_t m, int64_t k, int64_t n) {
-  int64_t width = panelWidth(hostShape(), 4), panels = (n + width - 1) / width;
+  int64_t width = panelWidth(hostKernelMachine(), 4), panels = (n + width - 1) / width;
   auto s = [](int64_t v) { return std::to_string(v); };
   std::string text = replaceAll(matmulBody, "@A", s(m) + "x" + s(k) + "xf32");
   text = replaceAll(text, "@P", s(panels) + "x" + s(k) + "x" + s(width) + "xf32");
@@ -178,7 +178,7 @@ TEST(ContractionKernel, MatMulWithBias) {
 /// A product whose left operand is made by `rows`, of type @A from %a: tensor<@X>.
 std::string matmulOf(const std::string &rows, const std::string &x, int64_t m, int64_t k) {
   auto s = [](int64_t v) { return std::to_string(v); };
-  int64_t width = panelWidth(hostShape(), 4);
+  int64_t width = panelWidth(hostKernelMachine(), 4);
   std::string p = "tensor<1x" + s(k) + "x" + s(width) + "xf32>", a = "tensor<" + s(m) + "x" + s(k);
   std::string body = "%a: " + x + ", %p: " + p + "):\n" + rows + R"(
       %b = "graph.unpack"(%p) <{columns = 5}> : (@P) -> tensor<@Kx5xf32>
@@ -200,7 +200,7 @@ TEST(ContractionKernel, HeadsSideBySide) {
     rows = replaceAll(replaceAll(rows, "@", d), "#", std::to_string(k));
     return matmulOf(rows, "tensor<3x13x" + d + "xf32>", 13, k);
   };
-  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostShape(), 4));
+  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostKernelMachine(), 4));
   expectAgreement(heads("16", 48), {}, tile + ", rows moved");
   expectAgreement(heads("11", 33), {}, tile + ", rows moved");
   expectAgreement(heads("3", 9), {}, tile + ", rows copied");
@@ -210,13 +210,13 @@ TEST(ContractionKernel, HeadsSideBySide) {
 TEST(ContractionKernel, RowsComputedBefore) {
   std::string rows = R"(
       %r = graph.tanh %a : (tensor<200x65xf32>) -> tensor<200x65xf32>)";
-  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostShape(), 4));
+  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostKernelMachine(), 4));
   expectAgreement(matmulOf(rows, "tensor<200x65xf32>", 200, 65), {}, tile + ", rows copied");
 }
 
 /// A machine on which sums are cut that aren't long.
 Machine smallCache() {
-  Machine machine = hostShape();
+  Machine machine = hostKernelMachine();
   machine.l2Bytes = 32 << 10;
   return machine;
 }
@@ -224,7 +224,7 @@ Machine smallCache() {
 // Breaks if rows of a matrix that lies transposed are copied one by one, each from as many cache
 // lines as it has elements, or if an element of a tile is taken for another row's or k's.
 TEST(ContractionKernel, RowsThatLieTransposed) {
-  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostShape(), 4));
+  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostKernelMachine(), 4));
   for (auto [m, k] :
        {std::pair{200, 65}, {13, 1}, {1, 20}, {6, 7}, {49, 300}, {100, 1205}, {0, 5}}) {
     auto s = [](int64_t v) { return std::to_string(v); };
@@ -249,7 +249,7 @@ TEST(ContractionKernel, LongSumsAreCut) {
     expectAgreement(matmul(m, k, n), {}, "contraction", 2e-4, smallCache());
   std::string rows = R"(
       %r = graph.tanh %a : (tensor<40x1205xf32>) -> tensor<40x1205xf32>)";
-  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostShape(), 4));
+  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostKernelMachine(), 4));
   expectAgreement(matmulOf(rows, "tensor<40x1205xf32>", 40, 1205), {}, tile + ", rows copied", 2e-4,
                   smallCache());
 }
@@ -257,7 +257,7 @@ TEST(ContractionKernel, LongSumsAreCut) {
 // Breaks if rows that the run only knows are cut wrongly, or long ones of them, which the run may
 // find to be too few to be cut.
 TEST(ContractionKernel, SymbolicRows) {
-  int64_t width = panelWidth(hostShape(), 4);
+  int64_t width = panelWidth(hostKernelMachine(), 4);
   auto rowsOf = [&](int64_t depth) {
     std::string k = std::to_string(depth), w = std::to_string(width);
     auto type = [](const std::string &columns) {
@@ -284,7 +284,7 @@ TEST(ContractionKernel, SymbolicRows) {
 std::string attention(const std::string &batch, int64_t heads, const std::string &queries,
                       const std::string &keys, int64_t size, int64_t columns,
                       const std::string &after = "") {
-  int64_t width = panelWidth(hostShape(), 4);
+  int64_t width = panelWidth(hostKernelMachine(), 4);
   auto s = [](int64_t v) { return std::to_string(v); };
   bool symbolic = keys == "keys";
   auto tensor = [&](std::vector<std::string> dims) {
@@ -336,7 +336,7 @@ std::string attention(const std::string &batch, int64_t heads, const std::string
 // Breaks if a row of weights is another query's, the mask or a cut-off panel is read at a wrong
 // place, or the softmax goes over what lies behind the last key.
 TEST(ContractionKernel, Attention) {
-  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostShape(), 4)) +
+  std::string tile = "contraction, tile 6x" + std::to_string(panelWidth(hostKernelMachine(), 4)) +
                      ", rows copied, attention";
   for (auto [heads, queries, keys, size, columns] : {std::tuple{3, 13, 29, 16, 20},
                                                      {1, 1, 5, 8, 3},
@@ -368,7 +368,7 @@ std::string widened(const std::string &stored, const std::string &left) {
 std::string interleavedMatmul(const std::string &left, const std::string &right, int64_t rows,
                               int64_t depth, int64_t columns, int64_t step) {
   bool floats = left == "bf16";
-  int64_t width = panelWidth(hostShape(), 4), lines = (depth + step - 1) / step;
+  int64_t width = panelWidth(hostKernelMachine(), 4), lines = (depth + step - 1) / step;
   int64_t panels = (columns * step + width * step - 1) / (width * step);
   auto tensor = [](std::initializer_list<int64_t> dims, const std::string &element) {
     std::string text = "tensor<";
@@ -441,7 +441,7 @@ void expectSameIntegers(const std::string &text, const Machine &machine,
 
 // Breaks if products that are added up at once are of different rows, or bytes have wrong signs.
 TEST(ContractionKernel, ProductsByFourBytes) {
-  Machine machine = hostShape();
+  Machine machine = hostKernelMachine();
   addPortable(machine, Number::U8, Number::I8, Number::I32);
   for (auto [rows, depth, columns] :
        {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 30, 16}})
@@ -454,7 +454,7 @@ TEST(ContractionKernel, ProductsByFourBytes) {
 // Breaks if a lane of a row is multiplied by another step's line, or a rest of the depth is left
 // out, on a machine that does instructions in order.
 TEST(ContractionKernel, BurstsOfSteps) {
-  Machine machine = hostShape();
+  Machine machine = hostKernelMachine();
   machine.inOrder = true;
   for (int64_t depth : {1, 3, 4, 64, 65, 66, 67, 4399})
     for (auto [rows, columns] : {std::pair{13, 19}, {4, 64}, {1, 33}, {50, 130}})
@@ -465,7 +465,7 @@ TEST(ContractionKernel, BurstsOfSteps) {
 
 // The same of machines that multiply signed bytes alone.
 TEST(ContractionKernel, ProductsByFourSignedBytes) {
-  Machine machine = hostShape();
+  Machine machine = hostKernelMachine();
   machine.intrinsics = {portableIntrinsic(Number::I8, Number::I8, Number::I32)};
   for (auto [rows, depth, columns] : {std::tuple{13, 16, 19}, {1, 64, 33}, {50, 30, 16}})
     expectSameIntegers(interleavedMatmul("i8", "i8", rows, depth, columns, 4), machine,
@@ -473,7 +473,7 @@ TEST(ContractionKernel, ProductsByFourSignedBytes) {
 }
 
 TEST(ContractionKernel, ProductsByTwo) {
-  Machine machine = hostShape();
+  Machine machine = hostKernelMachine();
   if (!machine.products(Number::I16, Number::I16, Number::I32))
     GTEST_SKIP() << "this machine adds up no pairs";
   for (auto [rows, depth, columns] :
@@ -485,7 +485,7 @@ TEST(ContractionKernel, ProductsByTwo) {
 
 // Breaks if the halves of a pair change places, or a rest of one is multiplied by what lies behind.
 TEST(ContractionKernel, ProductsByTwoHalves) {
-  Machine machine = hostShape();
+  Machine machine = hostKernelMachine();
   addPortable(machine, Number::BF16, Number::BF16, Number::F32);
   for (auto [rows, depth, columns] :
        {std::tuple{13, 16, 19}, {1, 64, 33}, {7, 13, 5}, {50, 31, 16}, {20, 4399, 19}})
@@ -497,7 +497,7 @@ TEST(ContractionKernel, ProductsByTwoHalves) {
 std::string pairedConvolution(const std::string &left, const std::string &right, int64_t size,
                               int64_t channels, int64_t outputs, int64_t taps, int64_t pad) {
   bool floats = left == "bf16";
-  int64_t width = panelWidth(hostShape(), 4), depth = taps * taps * channels;
+  int64_t width = panelWidth(hostKernelMachine(), 4), depth = taps * taps * channels;
   int64_t lines = (depth + 1) / 2, panels = (outputs + width - 1) / width;
   int64_t out = size + 2 * pad - taps + 1;
   auto tensor = [&](std::initializer_list<int64_t> dims, const std::string &element) {
@@ -561,7 +561,7 @@ constexpr PairedImage kPairedImages[] = {
 // Breaks if pixels are read as wider than they lie in memory, outside of the image above all, or in
 // a copy.
 TEST(ContractionKernel, ImagesOfHalves) {
-  Machine machine = hostShape();
+  Machine machine = hostKernelMachine();
   addPortable(machine, Number::BF16, Number::BF16, Number::F32);
   for (const PairedImage &of : kPairedImages) {
     std::string text =
@@ -573,7 +573,7 @@ TEST(ContractionKernel, ImagesOfHalves) {
 
 // Breaks if weights that lie in memory as bytes are multiplied as if they were wider.
 TEST(ContractionKernel, ImagesByTwo) {
-  Machine machine = hostShape();
+  Machine machine = hostKernelMachine();
   if (!machine.products(Number::I16, Number::I16, Number::I32))
     GTEST_SKIP() << "this machine adds up no pairs";
   for (const PairedImage &of : kPairedImages)
@@ -594,7 +594,7 @@ struct JoinedImage {
 /// max(concat(parts) * gate, gate) before a pointwise convolution, channels-last.
 std::string joinedConvolution(const JoinedImage &of) {
   constexpr int64_t kHeight = 5, kWidth = 7;
-  int64_t width = panelWidth(hostShape(), 4), panels = (of.outputs + width - 1) / width;
+  int64_t width = panelWidth(hostKernelMachine(), 4), panels = (of.outputs + width - 1) / width;
   std::string arguments, inputs, inside, types, joined;
   auto add = [&](const std::string &name, const std::string &type) {
     arguments += "%i" + name + ": " + type + ", ";
@@ -662,7 +662,7 @@ TEST(ContractionKernel, ImagesJoinedIntoRows) {
 
 // The same of elements that are narrower in memory, and added up by two.
 TEST(ContractionKernel, HalvesJoinedIntoRows) {
-  Machine machine = hostShape();
+  Machine machine = hostKernelMachine();
   addPortable(machine, Number::BF16, Number::BF16, Number::F32);
   for (auto [first, second] : {std::pair{16, 24}, {5, 16}, {13, 34}, {1, 2}}) {
     auto image = [](int64_t channels) {
@@ -692,7 +692,7 @@ TEST(ContractionKernel, WeightsOfHalves) {
     }) : (tensor<13x40xf32>, tensor<PANELSx40xWIDTHxbf16>) -> tensor<13x19xf32>)";
   std::string text = kernel("%x: tensor<13x40xf32>, %y: tensor<PANELSx40xWIDTHxbf16>", "%x, %y",
                             "tensor<13x19xf32>", product);
-  int64_t width = panelWidth(hostShape(), 4);
+  int64_t width = panelWidth(hostKernelMachine(), 4);
   for (auto [name, value] : {std::pair{"PANELS", (19 + width - 1) / width}, {"WIDTH", width}})
     for (size_t at; (at = text.find(name)) != std::string::npos;)
       text.replace(at, std::strlen(name), std::to_string(value));

@@ -42,7 +42,7 @@ std::string patches(const Window &w, int64_t panel) {
 }
 
 void expectSame(const Window &window, bool inPieces = true) {
-  int64_t panel = panelWidth(hostShape(), 4);
+  int64_t panel = panelWidth(hostKernelMachine(), 4);
   KernelRunner runner(patches(window, panel));
   ASSERT_TRUE(runner.ok());
   EXPECT_EQ(runner.summary() == "patches", inPieces) << runner.summary();

@@ -104,14 +104,14 @@ private:
 };
 
 Machine withVectors(int64_t bytes) {
-  Machine machine = hostShape();
+  Machine machine = hostKernelMachine();
   machine.vectorBytes = bytes;
   return machine;
 }
 
 /// By this machine's vectors, and by short ones; `squares`: whether the template takes it.
 void expectSame(const Chain &chain, bool squares = true) {
-  for (const Machine &machine : {hostShape(), withVectors(16)}) {
+  for (const Machine &machine : {hostKernelMachine(), withVectors(16)}) {
     KernelRunner runner(chain.text(), machine);
     ASSERT_TRUE(runner.ok()) << chain.text();
     EXPECT_EQ(runner.summary().substr(0, 7) == "squares", squares) << chain.text();
@@ -141,7 +141,7 @@ TEST(TransposeKernel, ImagesBetweenLayouts) {
 // Breaks if panels of a convolution's weights are not those of the operators, where the last panel
 // is cut off, too.
 TEST(TransposeKernel, WeightsInPanels) {
-  int64_t width = panelWidth(hostShape(), 4);
+  int64_t width = panelWidth(hostKernelMachine(), 4);
   for (auto [outputs, inputs, window] :
        {std::tuple{2 * width, 20, 3}, {20, 7, 5}, {width + 3, 3, 7}, {3 * width, 64, 1}}) {
     int64_t taps = window * window;
@@ -187,7 +187,7 @@ void expectSameOpen(llvm::function_ref<Chain(Chain, int64_t, int64_t)> steps,
        {kB, "s1"},
        {kA * kB, "s0 * s1"},
        {panels, "(s0 + " + std::to_string(kPanel - 1) + ") floordiv " + std::to_string(kPanel)}});
-  for (const Machine &machine : {hostShape(), withVectors(16)}) {
+  for (const Machine &machine : {hostKernelMachine(), withVectors(16)}) {
     KernelRunner runner(steps(open, kA, kB).text(), machine);
     ASSERT_TRUE(runner.ok());
     EXPECT_EQ(runner.summary().substr(0, 7), "squares");

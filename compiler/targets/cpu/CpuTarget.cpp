@@ -12,19 +12,19 @@ namespace {
 class CpuTarget : public Target {
 public:
   explicit CpuTarget(Machine machine)
-      : machine_(std::move(machine)), shape_(kernelMachine(machine_)) {
+      : machine_(std::move(machine)), kernelMachine_(kernelMachine(machine_)) {
     auto limits = keptLimits(machine_);
     auto figures = limits ? costFigures(*limits, machine_) : std::nullopt;
     if (!figures)
       return;
-    shape_.nearBytesPerCycle = figures->nearBytesPerCycle;
-    shape_.farBytesPerCycle = figures->farBytesPerCycle;
-    shape_.memoryBytesPerCycle = figures->memoryBytesPerCycle;
-    shape_.lastCacheBytes = figures->lastCacheBytes;
+    kernelMachine_.nearBytesPerCycle = figures->nearBytesPerCycle;
+    kernelMachine_.farBytesPerCycle = figures->farBytesPerCycle;
+    kernelMachine_.memoryBytesPerCycle = figures->memoryBytesPerCycle;
+    kernelMachine_.lastCacheBytes = figures->lastCacheBytes;
     machine_.limits = limits->identity();
   }
 
-  const kernel::Machine &machine() const override { return shape_; }
+  const kernel::Machine &machine() const override { return kernelMachine_; }
   const std::string &triple() const override { return machine_.triple; }
   const std::string &cpu() const override { return machine_.cpu; }
   const std::string &limits() const override { return machine_.limits; }
@@ -38,7 +38,7 @@ public:
 
 private:
   Machine machine_;
-  kernel::Machine shape_;
+  kernel::Machine kernelMachine_;
 };
 
 } // namespace

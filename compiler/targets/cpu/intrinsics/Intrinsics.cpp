@@ -7,13 +7,13 @@ using namespace mlir;
 
 namespace tensmith::targets::cpu {
 
-llvm::SmallVector<const kernel::Intrinsic *> intrinsicsOf(const Machine &machine) {
+llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Machine &machine) {
   constexpr int64_t kSumBits = 32;
   llvm::StringRef triple = machine.triple;
   auto all = triple.starts_with("x86_64")    ? x86Intrinsics()
              : triple.starts_with("aarch64") ? armIntrinsics()
                                              : llvm::ArrayRef<kernel::Intrinsic>();
-  llvm::SmallVector<const kernel::Intrinsic *> result;
+  llvm::SmallVector<const kernel::Intrinsic *, 4> result;
   for (const kernel::Intrinsic &one : all) {
     llvm::SmallVector<llvm::StringRef> features;
     one.features.split(features, ',');

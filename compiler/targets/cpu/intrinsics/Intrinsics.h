@@ -11,7 +11,7 @@ llvm::ArrayRef<kernel::Intrinsic> x86Intrinsics();
 llvm::ArrayRef<kernel::Intrinsic> armIntrinsics();
 
 /// Those that the machine has, of its vectors' width.
-llvm::SmallVector<const kernel::Intrinsic *> intrinsicsOf(const Machine &machine);
+llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Machine &machine);
 /// The unit whose tiles' products are among them; null: there is none.
 const kernel::MatrixUnit *matrixUnitOf(const Machine &machine);
 
