@@ -22,6 +22,9 @@ endif()
 if(TENSMITH_FUZZ) # libFuzzer's counters, in what is linked into the fuzzers; plug-ins are none of it
   add_compile_options(-fsanitize=fuzzer-no-link)
 endif()
+# Of what says or runs the meaning of operators: a product and a sum are rounded one after the other on every machine, also
+# where the compiler would make one instruction of them (ARM, RISC-V).
+set(TENSMITH_SAME_ROUNDING -ffp-contract=off)
 include_directories(${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR} ${CMAKE_SOURCE_DIR}/include)
 
 find_package(Threads REQUIRED)
