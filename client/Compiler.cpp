@@ -108,6 +108,7 @@ struct Options {
     options.seed = settings.seed ? &*settings.seed : nullptr;
     options.verify_each_pass = settings.verifyEachPass;
     options.check_bounds |= int(settings.checkBounds);
+    options.tell_spaces = int(settings.tellSpaces);
     options.reproducer = reproducer.c_str();
     options.progress = Progress::callback;
     options.progress_context = &progress;

@@ -30,7 +30,8 @@ struct CompileSettings {
   std::string cacheDir;
   bool noCache = false;
   bool byReference = false, verifyEachPass = false, checkBounds = false;
-  std::string reproducer; // empty: in the folder for temporary files
+  bool tellSpaces = false; // in the module's metadata
+  std::string reproducer;  // empty: in the folder for temporary files
   int optimization = 1;
   std::string precision = "fast";
   std::string schedules; // a file; empty: none

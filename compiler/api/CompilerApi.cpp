@@ -369,6 +369,7 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.model = model;
   result.verifyEachPass = options.verify_each_pass != 0;
   result.checkBounds = options.check_bounds != 0;
+  result.tellSpaces = options.tell_spaces != 0;
   if (options.schedules)
     result.schedules = options.schedules;
   if (options.libraries)

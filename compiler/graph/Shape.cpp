@@ -423,9 +423,13 @@ SmallVector<AffineExpr> ShapeContext::broadcastParts(AffineExpr size) const {
   DenseMap<AffineExpr, AffineExpr> allOnes;
   size.walk([&](AffineExpr part) {
     auto quotient = dyn_cast<AffineBinaryOpExpr>(part);
-    if (quotient && quotient.getKind() == AffineExprKind::FloorDiv &&
-        quotient.getLHS() == constant(2) && allOnes.try_emplace(part, constant(1)).second)
-      parts.push_back(simplify(quotient.getRHS() - 1));
+    if (!quotient || quotient.getKind() != AffineExprKind::FloorDiv)
+      return;
+    // Of 2n - 1, 2 / 2n has become 1 / n.
+    auto over = dyn_cast<AffineConstantExpr>(quotient.getLHS());
+    bool isOne = over && (over.getValue() == 1 || over.getValue() == 2);
+    if (isOne && allOnes.try_emplace(part, constant(1)).second)
+      parts.push_back(simplify(quotient.getRHS() * (2 / over.getValue()) - 1));
   });
   if (parts.empty() || parts.size() >= kMostBroadcastParts)
     return {size};

@@ -9,7 +9,15 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
+namespace choice {
+/// Tiles of queries in a block.
+static constexpr Choice blockTiles{"block_tiles", 1, 64};
+} // namespace choice
+
 namespace {
+
+constexpr const Choice *kChoices[] = {&choice::blockTiles, &choice::steps, &choice::linesAhead,
+                                      &choice::vectors};
 
 /// Rows lie apart by more than their length, so that they don't fall into the same cache sets.
 constexpr int64_t kRowPadding = 16;
@@ -126,10 +134,10 @@ private:
 /// A product with the register tile that does it.
 struct Product {
   Product(ElementEmitter &emitter, graph::KernelOp kernel, const Contraction &contraction,
-          const Machine &machine, TileEmitter::Finish finish)
+          const Machine &machine, const Point &asked, TileEmitter::Finish finish)
       : contraction(contraction), source(emitter, contraction),
         extents(emitter.math, emitter.sizes, contraction),
-        tiles(emitter, kernel, contraction, machine, source, extents, std::move(finish)) {}
+        tiles(emitter, kernel, contraction, machine, source, extents, std::move(finish), asked) {}
 
   const Contraction &contraction;
   RowSource source;
@@ -140,7 +148,7 @@ struct Product {
 /// How many rows are in a block, and what the thread's memory holds.
 struct Layout {
   Layout(IndexMath &math, const AttentionGradient &gradient, const Machine &machine,
-         const SizeValues &sizes)
+         const Point &asked, const SizeValues &sizes)
       : columns(cast<RankedTensorType>(gradient.weights.getType()).getShape().back()) {
     for (const auto *products : {&gradient.ofRows, &gradient.overRows})
       for (const Contraction &product : *products)
@@ -153,7 +161,7 @@ struct Layout {
     keys = Blocking::ofRows(math, dims.back(), kTileRows);
     int64_t bytesOfTile = buffers * kTileRows * stride * kFloat;
     int64_t fitting = machine.l2Bytes / kPartOfCache / bytesOfTile;
-    tilesOfBlock = std::clamp<int64_t>(fitting, 1, kMostTiles);
+    tilesOfBlock = asked[choice::blockTiles].value_or(std::clamp<int64_t>(fitting, 1, kMostTiles));
   }
 
   int64_t rowsOfBlock() const { return tilesOfBlock * kTileRows; }
@@ -168,11 +176,12 @@ struct Layout {
 class Emitter {
 public:
   Emitter(ElementEmitter &emitter, graph::KernelOp kernel, const AttentionGradient &gradient,
-          const Machine &machine, const Layout &layout, ValueRange results)
+          const Machine &machine, const Point &asked, const Layout &layout, ValueRange results)
       : emitter_(emitter), math_(emitter.math), gradient_(gradient), layout_(layout),
-        sweep_(emitter, math_.constant(layout.columns), machine.lanes(Layout::kFloat)) {
+        sweep_(emitter, math_.constant(layout.columns), machine.lanes(Layout::kFloat), asked) {
     auto add = [&](auto &to, const Contraction &product, TileEmitter::Finish finish) {
-      to.push_back(std::make_unique<Product>(emitter, kernel, product, machine, std::move(finish)));
+      to.push_back(
+          std::make_unique<Product>(emitter, kernel, product, machine, asked, std::move(finish)));
     };
     for (auto [number, product] : llvm::enumerate(gradient.made))
       add(made_, product,
@@ -361,7 +370,7 @@ std::optional<AttentionGradient> matchAttentionGradient(graph::KernelOp kernel) 
 }
 
 static KernelParts attentionGradientParts(graph::KernelOp kernel, const AttentionGradient &gradient,
-                                          const Machine &machine) {
+                                          const Machine &machine, const Point &asked) {
   KernelParts parts;
   parts.summary = "attention's gradient";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
@@ -376,12 +385,12 @@ static KernelParts attentionGradientParts(graph::KernelOp kernel, const Attentio
     // A multiply-add in a tile costs a fraction of a scalar operation.
     Value work = math.mul(math.product(ArrayRef(dims).take_back(2)), products);
     return {math.product(ArrayRef(dims).drop_back(2)),
-            grainOf(math, math.div(work, math.constant(8)))};
+            grainOf(math, math.div(work, math.constant(8))), asked.of(kChoices)};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     IndexMath &math = emitter.math;
-    Layout layout(math, gradient, machine, emitter.sizes);
-    Emitter code(emitter, kernel, gradient, machine, layout, results);
+    Layout layout(math, gradient, machine, asked, emitter.sizes);
+    Emitter code(emitter, kernel, gradient, machine, asked, layout, results);
     Value scratch = emitScratch(emitter, code.scratchBytes(), begin, end);
     emitFor(math, begin, end, math.constant(1), [&](Value batch) { code.emit(batch, scratch); });
   };
@@ -393,8 +402,16 @@ const Template kAttentionGradient = {
     .takes = [](graph::KernelOp kernel, Operation *,
                 const Machine &) { return matchAttentionGradient(kernel).has_value(); },
     .parts =
-        [](graph::KernelOp kernel, Operation *, const Machine &machine, const Schedule &) {
-          return attentionGradientParts(kernel, *matchAttentionGradient(kernel), machine);
+        [](graph::KernelOp kernel, Operation *, const Machine &machine, const Point &asked) {
+          return attentionGradientParts(kernel, *matchAttentionGradient(kernel), machine, asked);
+        },
+    .choices = kChoices,
+    .space =
+        [](graph::KernelOp, Operation *, const Machine &, Space &space) {
+          space.addDoubling(choice::blockTiles, choice::blockTiles.most);
+          space.addDoubling(choice::steps, 8);
+          space.add(choice::linesAhead, {0, 64, 128, 256, 512});
+          space.addDoubling(choice::vectors, choice::vectors.most);
         },
     .multiplies = true,
 };

@@ -21,12 +21,13 @@ class AttentionRows {
 public:
   AttentionRows(ElementEmitter &emitter, graph::KernelOp kernel, const AttentionScores &scores,
                 const Contraction &product, mlir::Value weights, const Machine &machine,
-                RowSource &copies)
+                RowSource &copies, const Point &asked)
       : emitter_(emitter), math_(emitter.math), softmax_(scores.softmax), weights_(weights),
         copies_(copies), queries_(emitter, product), extents_(math_, emitter.sizes, product),
-        tiles_(emitter, kernel, product, machine, queries_, extents_,
-               [this](const Position &at, mlir::Value slot, mlir::Value) { keep(at, slot); }),
-        sweep_(emitter, extents_.columns, machine.lanes(4)) {}
+        tiles_(
+            emitter, kernel, product, machine, queries_, extents_,
+            [this](const Position &at, mlir::Value slot, mlir::Value) { keep(at, slot); }, asked),
+        sweep_(emitter, extents_.columns, machine.lanes(4), asked) {}
 
   /// A tile of them: products with all keys, then, while they are in the nearest cache, the rest.
   void fill(mlir::Value batch, const RowGroup &group, mlir::Value slotOfTile);

@@ -63,15 +63,15 @@ void Blocking::cutRows(IndexMath &math, int64_t tileHeight, bool wholeTiles, boo
 
 /// Returns the bytes of A that a row has in one block.
 Value Blocking::cutDepth(IndexMath &math, const Machine &machine, const ProductExtents &of,
-                         Value weights, const Schedule &asked) {
+                         Value weights, const Point &asked) {
   Value one = math.constant(1);
   Value depth = math.div(of.depth, math.constant(of.taps)); // of a tap
   depthBlock = depth;
   depthBlocks = one;
   if (!of.cutsDepth)
     return of.rowBytes;
-  if (asked.depthBlock) {
-    depthBlock = math.constant(*asked.depthBlock);
+  if (auto size = asked[choice::depthBlock]) {
+    depthBlock = math.constant(*size);
     depthBlocks = math.max(math.ceilDiv(depth, depthBlock), one);
     return math.ceilDiv(of.rowBytes, depthBlocks);
   }
@@ -220,16 +220,17 @@ void Blocking::cutForMatrixUnit(IndexMath &math, const Machine &machine, const P
 }
 
 Blocking Blocking::choose(IndexMath &math, const Machine &machine, const ProductExtents &of,
-                          const Schedule &asked) {
+                          const Point &asked) {
   Blocking b;
   b.asked = asked;
   if (!of.cutsDepth)
-    b.asked.depthBlock.reset();
+    b.asked.set(choice::depthBlock, std::nullopt);
   b.rows = of.rows;
   b.panels = of.panels;
   b.batch = of.batch;
   Value one = math.constant(1), panels = math.max(of.panels, one);
-  b.cutRows(math, asked.tileRows.value_or(of.height), /*wholeTiles=*/of.matrixUnit, of.evenTiles);
+  b.cutRows(math, asked[choice::tileRows].value_or(of.height), /*wholeTiles=*/of.matrixUnit,
+            of.evenTiles);
   Value weights = math.mul(math.mul(panels, of.depth), of.lineBytes);
   Value rowBytes = math.max(b.cutDepth(math, machine, of, weights, asked), one);
   Value busyRows = math.max(of.rows, math.constant(kRowsWhileReading));
@@ -267,31 +268,31 @@ Value Blocking::firstRow(IndexMath &math, Value tile) const {
   return math.add(math.mul(tile, height - 1), math.min(tile, math.constant(*highTiles)));
 }
 
-void Blocking::cutItems(IndexMath &math, const Schedule &asked) {
+void Blocking::cutItems(IndexMath &math, const Point &asked) {
   auto bounded = [&](std::optional<int64_t> size, Value most, Value chosen) {
     return size ? math.min(math.constant(*size), math.max(most, math.constant(1))) : chosen;
   };
-  tileBlock = bounded(asked.itemTiles, tiles, tileBlock);
-  panelBlock = bounded(asked.itemPanels, panels, panelBlock);
-  if (asked.rowsApart)
-    rowsApart = math.less(math.constant(0), math.constant(*asked.rowsApart));
+  tileBlock = bounded(asked[choice::itemTiles], tiles, tileBlock);
+  panelBlock = bounded(asked[choice::itemPanels], panels, panelBlock);
+  if (auto apart = asked[choice::rowsApart])
+    rowsApart = math.less(math.constant(0), math.constant(*apart));
 }
 
-Schedule Blocking::schedule() const {
-  Schedule result;
-  result.tileRows = height;
+Point Blocking::point() const {
+  Point result;
+  result.set(choice::tileRows, height);
   // What is asked for holds for all sizes; other choices over symbolic ones are made by the run.
   auto told = [](Value value, std::optional<int64_t> asked) {
     auto known = constantIndex(value);
     return known ? known : asked;
   };
-  result.itemTiles = told(tileBlock, asked.itemTiles);
-  result.itemPanels = told(panelBlock, asked.itemPanels);
-  result.depthBlock = asked.depthBlock;
+  result.set(choice::itemTiles, told(tileBlock, asked[choice::itemTiles]));
+  result.set(choice::itemPanels, told(panelBlock, asked[choice::itemPanels]));
+  result.set(choice::depthBlock, asked[choice::depthBlock]);
   if (cutsDepth())
-    result.depthBlock = told(depthBlock, asked.depthBlock);
+    result.set(choice::depthBlock, told(depthBlock, asked[choice::depthBlock]));
   if (auto apart = constantIndex(rowsApart))
-    result.rowsApart = *apart != 0;
+    result.set(choice::rowsApart, *apart != 0);
   return result;
 }
 

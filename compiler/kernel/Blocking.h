@@ -26,9 +26,20 @@
 
 #include "compiler/kernel/IndexMath.h"
 #include "compiler/kernel/Machine.h"
-#include "compiler/kernel/Schedule.h"
+#include "compiler/kernel/Space.h"
 
 namespace tensmith::kernel {
+
+namespace choice {
+/// Of a register tile: its rows (pixels, of a depthwise convolution).
+inline constexpr Choice tileRows{"tile_rows", 1, 16};
+/// Products of a sum that are done at a time, over all of an item's tiles.
+inline constexpr Choice depthBlock{"depth_block", 16, kAny, 16};
+/// A work item's tiles and panels, and whether neighbouring items differ in their tiles first.
+inline constexpr Choice itemTiles{"item_tiles", 1, kAny};
+inline constexpr Choice itemPanels{"item_panels", 1, kAny};
+inline constexpr Choice rowsApart{"rows_apart", 0, 1};
+} // namespace choice
 
 /// What is to be cut.
 struct ProductExtents {
@@ -67,16 +78,16 @@ struct Blocking {
   bool cutsPanels =
       false; // whether, of windows, all tiles pass a block of one panel, then the next
   mlir::Value items, grain;
-  Schedule asked;
+  Point asked;
 
   static Blocking choose(IndexMath &math, const Machine &machine, const ProductExtents &of,
-                         const Schedule &asked = {});
+                         const Point &asked = {});
   /// Of rows alone, which are cut into tiles of at most `height`.
   static Blocking ofRows(IndexMath &math, mlir::Value rows, int64_t height);
   /// Where a tile begins, or, behind the last one, where the rows end.
   mlir::Value firstRow(IndexMath &math, mlir::Value tile) const;
-  /// As a schedule asks for it, as far as the compilation knows.
-  Schedule schedule() const;
+  /// As a point says it, as far as the compilation knows.
+  Point point() const;
   /// Whether sums may have to be kept; a run may turn out to need one block.
   bool cutsDepth() const { return constantIndex(depthBlocks) != 1; }
 
@@ -87,9 +98,9 @@ private:
                        mlir::Value rowBytes, mlir::Value work);
   void cutForMatrixUnit(IndexMath &math, const Machine &machine, const ProductExtents &of,
                         mlir::Value weights, mlir::Value work);
-  void cutItems(IndexMath &math, const Schedule &asked);
+  void cutItems(IndexMath &math, const Point &asked);
   mlir::Value cutDepth(IndexMath &math, const Machine &machine, const ProductExtents &of,
-                       mlir::Value weights, const Schedule &asked);
+                       mlir::Value weights, const Point &asked);
   void cutLongRows(IndexMath &math, const Machine &machine, const ProductExtents &of);
   void cutLongPanels(IndexMath &math, const Machine &machine, const ProductExtents &of,
                      mlir::Value depth);

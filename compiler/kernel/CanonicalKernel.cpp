@@ -8,39 +8,24 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
-namespace {
+Type CanonicalSizes::operator()(RankedTensorType type) {
+  ArrayRef<StringAttr> symbols = graph::symbolNames(type);
+  if (symbols.empty())
+    return type;
+  SmallVector<AffineExpr> renamed, dims;
+  for (StringAttr name : symbols)
+    renamed.push_back(symbolOf(name));
+  for (int64_t dim = 0; dim < type.getRank(); ++dim)
+    dims.push_back(graph::dimExpression(type, dim).replaceSymbols(renamed));
+  return shapes_.tensorType(type.getElementType(), dims);
+}
 
-class Renaming {
-public:
-  Renaming(MLIRContext *context, SmallVectorImpl<StringAttr> &names)
-      : shapes_(context), names_(names) {}
-
-  Type operator()(RankedTensorType type) {
-    ArrayRef<StringAttr> symbols = graph::symbolNames(type);
-    if (symbols.empty())
-      return type;
-    SmallVector<AffineExpr> renamed, dims;
-    for (StringAttr name : symbols)
-      renamed.push_back(symbolOf(name));
-    for (int64_t dim = 0; dim < type.getRank(); ++dim)
-      dims.push_back(graph::dimExpression(type, dim).replaceSymbols(renamed));
-    return shapes_.tensorType(type.getElementType(), dims);
-  }
-
-private:
-  AffineExpr symbolOf(StringAttr name) {
-    auto [it, isNew] = numbers_.try_emplace(name, names_.size());
-    if (isNew)
-      names_.push_back(name);
-    return shapes_.symbol(StringAttr::get(name.getContext(), canonicalName(it->second)));
-  }
-
-  graph::ShapeContext shapes_;
-  SmallVectorImpl<StringAttr> &names_;
-  llvm::DenseMap<StringAttr, size_t> numbers_;
-};
-
-} // namespace
+AffineExpr CanonicalSizes::symbolOf(StringAttr name) {
+  auto [it, isNew] = numbers_.try_emplace(name, names_.size());
+  if (isNew)
+    names_.push_back(name);
+  return shapes_.symbol(StringAttr::get(name.getContext(), canonicalName(it->second)));
+}
 
 /// Sorted as the numbers are: the symbols of a type are sorted by name.
 std::string canonicalName(size_t number) {
@@ -56,7 +41,7 @@ size_t canonicalNumber(StringRef name) {
 }
 
 CanonicalKernel::CanonicalKernel(graph::KernelOp kernel) : block_(std::make_unique<Block>()) {
-  Renaming rename(kernel.getContext(), names_);
+  CanonicalSizes rename(kernel.getContext(), names_);
   AttrTypeReplacer replacer;
   replacer.addReplacement(
       [&](RankedTensorType type) -> std::optional<Type> { return rename(type); });

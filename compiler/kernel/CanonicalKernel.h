@@ -15,6 +15,22 @@ namespace tensmith::kernel {
 std::string canonicalName(size_t number);
 size_t canonicalNumber(llvm::StringRef name);
 
+/// Types with such names in place of their sizes' own, which are added to `names` as they occur.
+class CanonicalSizes {
+public:
+  CanonicalSizes(mlir::MLIRContext *context, llvm::SmallVectorImpl<mlir::StringAttr> &names)
+      : shapes_(context), names_(names) {}
+
+  mlir::Type operator()(mlir::RankedTensorType type);
+
+private:
+  mlir::AffineExpr symbolOf(mlir::StringAttr name);
+
+  graph::ShapeContext shapes_;
+  llvm::SmallVectorImpl<mlir::StringAttr> &names_;
+  llvm::DenseMap<mlir::StringAttr, size_t> numbers_;
+};
+
 class CanonicalKernel {
 public:
   explicit CanonicalKernel(graph::KernelOp kernel);

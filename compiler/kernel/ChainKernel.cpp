@@ -14,6 +14,9 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
+constexpr const Choice *kChoices[] = {&choice::bandLines, &choice::panelVectors, &choice::steps,
+                                      &choice::linesAhead};
+
 /// Lines [first, last) of a result.
 struct Lines {
   Value first, last;
@@ -31,7 +34,7 @@ public:
   using Store = std::function<void(const Position &at, Value row)>;
 
   Stage(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConvOp conv, const Machine &machine,
-        const Schedule &asked, Store store)
+        const Point &asked, Store store)
       : math_(emitter.math) {
     auto type = cast<RankedTensorType>(conv.getType());
     lines_ = type.getDimSize(1);
@@ -46,8 +49,9 @@ public:
     contraction_ = matchContraction(conv);
     rows_.emplace(emitter, *contraction_);
     extents_.emplace(math_, emitter.sizes, *contraction_);
-    tiles_.emplace(emitter, kernel, *contraction_, machine, *rows_, *extents_,
-                   [store](const Position &at, Value, Value row) { store(at, row); });
+    tiles_.emplace(
+        emitter, kernel, *contraction_, machine, *rows_, *extents_,
+        [store](const Position &at, Value, Value row) { store(at, row); }, asked);
   }
 
   /// `ahead`: what a product prefetches, which has that many lines.
@@ -138,8 +142,8 @@ private:
 class ChainEmitter {
 public:
   ChainEmitter(ElementEmitter &emitter, graph::KernelOp kernel, ArrayRef<graph::ConvOp> chain,
-               const Machine &machine, const Schedule &asked, const ChainBands &bands,
-               Value scratch, ValueRange results)
+               const Machine &machine, const Point &asked, const ChainBands &bands, Value scratch,
+               ValueRange results)
       : emitter_(emitter), math_(emitter.math), bands_(bands), chain_(chain) {
     if (bytesOf(imageInMemory(ArrayRef(chain).front())) > machine.l2Bytes)
       for (auto [number, conv] : llvm::enumerate(chain))
@@ -160,7 +164,7 @@ public:
                            bands.held[number]});
       place = math_.add(place, bands.bytesOf[number]);
       stages_.push_back(std::make_unique<Stage>(
-          emitter, kernel, conv, machine, Schedule(), [=, &emitter](const Position &at, Value) {
+          emitter, kernel, conv, machine, asked, [=, &emitter](const Position &at, Value) {
             Value element = emitter.element(image, at);
             emitter.store(emitter.pixel(image, at.indices), getElementTypeOrSelf(image.getType()),
                           emitter.math.constant(0), element, at.mask);
@@ -252,7 +256,7 @@ int64_t multiplyAdds(ArrayRef<graph::ConvOp> chain) {
 } // namespace
 
 static KernelParts chainParts(graph::KernelOp kernel, ArrayRef<graph::ConvOp> convs,
-                              const Machine &machine, const Schedule &asked) {
+                              const Machine &machine, const Point &asked) {
   SmallVector<graph::ConvOp> chain(convs);
   ChainBands bands(chain, machine, asked);
   int64_t pictures = cast<RankedTensorType>(chain.back().getType()).getDimSize(0);
@@ -264,8 +268,8 @@ static KernelParts chainParts(graph::KernelOp kernel, ArrayRef<graph::ConvOp> co
   for (graph::ConvOp conv : chain)
     parts.summary += isDepthwise(conv) ? ", depthwise" : ", contraction";
   parts.items = [=](IndexMath &math, const SizeValues &) -> WorkItems {
-    Schedule chosen;
-    chosen.bandLines = bands.lines;
+    Point chosen = asked.of(kChoices);
+    chosen.set(choice::bandLines, bands.lines);
     Value work = math.constant(multiplyAdds(chain) / (pictures * bands.bands * kOfScalar));
     return {math.constant(pictures * bands.bands),
             math.max(grainOf(math, work), math.constant(bands.leastBands)), chosen};
@@ -285,14 +289,24 @@ static KernelParts chainParts(graph::KernelOp kernel, ArrayRef<graph::ConvOp> co
   return parts;
 }
 
+static void chainSpace(graph::ConvOp last, Space &space) {
+  space.addDoubling(choice::bandLines, cast<RankedTensorType>(last.getType()).getDimSize(1));
+  space.addAll(choice::panelVectors, choice::panelVectors.most);
+  space.addDoubling(choice::steps, 8);
+  space.add(choice::linesAhead, {0, 64, 128, 256, 512});
+}
+
 const Template kChain = {
     .name = "chain",
     .takes = [](graph::KernelOp, Operation *main,
                 const Machine &) { return !chainBehind(main).empty(); },
     .parts =
-        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Schedule &asked) {
+        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Point &asked) {
           return chainParts(kernel, chainBehind(main), machine, asked);
         },
+    .choices = kChoices,
+    .space = [](graph::KernelOp, Operation *main, const Machine &,
+                Space &space) { chainSpace(cast<graph::ConvOp>(main), space); },
     .storesAtPitch = [](Operation *) { return true; },
 };
 

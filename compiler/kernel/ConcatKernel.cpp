@@ -196,7 +196,7 @@ const Template kConcat = {
     .mayBeRoot = [](Operation *op) { return isa<graph::ConcatOp>(op); },
     .isRoot = isConcatRoot,
     .parts =
-        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Schedule &) {
+        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Point &) {
           return concatParts(kernel, cast<graph::ConcatOp>(main), machine);
         },
     // Along the last dimension, so that what it copies are pieces of rows.

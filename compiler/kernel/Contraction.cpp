@@ -232,10 +232,10 @@ Value storedRight(Operation *root) {
 
 Value storedLeft(Operation *root) { return storedOperand(root->getOperand(0)); }
 
-int64_t panelWidth(const Machine &machine, int64_t accumulatorBytes, const Schedule &asked) {
+int64_t panelWidth(const Machine &machine, int64_t accumulatorBytes, const Point &asked) {
   constexpr int64_t kManyRegisters = 32;
   int64_t vectors = machine.vectorRegisters >= kManyRegisters ? 4 : 2;
-  return asked.panelVectors.value_or(vectors) * machine.lanes(accumulatorBytes);
+  return asked[choice::panelVectors].value_or(vectors) * machine.lanes(accumulatorBytes);
 }
 
 const Intrinsic *productsOf(const Contraction &contraction, const Machine &machine) {

@@ -15,7 +15,7 @@
 
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/Machine.h"
-#include "compiler/kernel/Schedule.h"
+#include "compiler/kernel/Space.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -27,13 +27,20 @@ class GraphBuilder;
 
 namespace tensmith::kernel {
 
+namespace choice {
+/// 1: of a product that a matrix unit could do, it does.
+inline constexpr Choice matrixUnit{"matrix_unit", 0, 1, 1, /*bounded=*/false};
+/// Of a register tile: its vectors of columns.
+inline constexpr Choice panelVectors{"panel_vectors", 1, 4};
+} // namespace choice
+
 /// Below so many input channels of a group a convolution's rows are copied: a tap's loop would be
 /// shorter than the work of finding its pixels.
 inline constexpr int64_t kFewChannels = 8;
 
 /// Columns of a panel of a packed right operand whose products accumulate in elements of so many
 /// bytes.
-int64_t panelWidth(const Machine &machine, int64_t accumulatorBytes, const Schedule &asked = {});
+int64_t panelWidth(const Machine &machine, int64_t accumulatorBytes, const Point &asked = {});
 /// Rows of the register tile that goes with it: 6 x 2 accumulators, 2 vectors of B and a broadcast
 /// of A are 15 of 16 registers; 6 x 4 + 4 + 1 are 29 of 32.
 inline constexpr int64_t kTileRows = 6;

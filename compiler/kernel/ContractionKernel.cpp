@@ -13,7 +13,18 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
+namespace choice {
+/// Of an item: whether each tile passes all panels before the next one does, and not each panel all
+/// tiles.
+static constexpr Choice tilesFirst{"tiles_first", 0, 1};
+} // namespace choice
+
 namespace {
+
+constexpr const Choice *kChoices[] = {
+    &choice::matrixUnit, &choice::tileRows,   &choice::panelVectors, &choice::depthBlock,
+    &choice::steps,      &choice::linesAhead, &choice::itemTiles,    &choice::itemPanels,
+    &choice::rowsApart,  &choice::tilesFirst, &choice::vectors};
 
 /// Rows of the register tile. Where products are added by an instruction of their own, they need a
 /// register on the way, which a tile that fills all of few leaves none for: one would be spilled in
@@ -28,14 +39,14 @@ int64_t tileRows(const Contraction &contraction, const Machine &machine) {
   return fused || machine.vectorRegisters > kFewRegisters ? kTileRows : kTileRows - 1;
 }
 
-/// Whether a matrix unit does it: not where rows of register tiles are asked for, or panels lie as
-/// these take them.
-bool usesMatrixUnit(const Contraction &contraction, const Machine &machine, const Schedule &asked) {
+/// Whether a matrix unit does it: not where rows of register tiles are asked for alone, or panels
+/// lie as these take them.
+bool usesMatrixUnit(const Contraction &contraction, const Machine &machine, const Point &asked) {
   int64_t lines =
       cast<RankedTensorType>(contraction.panels.getType()).getShape().drop_back().back();
-  return !asked.tileRows && contraction.width <= MatrixTile::kColumns &&
-         contraction.width % MatrixTile::kLines == 0 && lines % MatrixTile::kLines == 0 &&
-         suitsMatrixUnit(machine, contraction.root);
+  return asked[choice::matrixUnit].value_or(!asked[choice::tileRows]) &&
+         contraction.width <= MatrixTile::kColumns && contraction.width % MatrixTile::kLines == 0 &&
+         lines % MatrixTile::kLines == 0 && suitsMatrixUnit(machine, contraction.root);
 }
 
 /// Whether the image of a convolution is made by its kernel, the rows of an item in the thread's
@@ -45,9 +56,12 @@ bool computesPixels(const Contraction &contraction) {
 }
 
 Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction, const Machine &machine,
-                    const Schedule &asked) {
+                    const Point &asked) {
   Extents extents(emitter.math, emitter.sizes, contraction);
   bool unit = usesMatrixUnit(contraction, machine, asked);
+  Point taken = asked;
+  if (unit)
+    taken.set(choice::tileRows, std::nullopt);
   RowSource source(emitter, contraction, unit);
   Type element = storageType(getElementTypeOrSelf(contraction.panels.getType()));
   int64_t elementBytes = std::max(element.getIntOrFloatBitWidth() / 8, 1u);
@@ -69,7 +83,7 @@ Blocking blockingOf(ElementEmitter &emitter, const Contraction &contraction, con
        .sharedRows = source.pads() ? source.pixelsBehind() : Value(),
        .cutsDepth = !unit && (source.hasOneTap() || contraction.conv()),
        .taps = source.copies() ? 1 : source.tapCount()},
-      asked);
+      taken);
 }
 
 struct Item {
@@ -124,7 +138,8 @@ using CopyTile =
     std::function<void(Value batch, const RowGroup &rows, Value slotOfTile, Value k, size_t part)>;
 
 void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, TileEmitter &tiles,
-              MatrixTile *unit, const Item &item, Value sums, const CopyTile &copy) {
+              MatrixTile *unit, const Item &item, Value sums, const CopyTile &copy,
+              bool tilesFirst) {
   Value one = math.constant(1), count = math.sub(item.lastTile, item.tile);
   auto slot = [&](Value tile) { return math.mul(math.sub(tile, item.tile), blocking.height); };
   auto rowsOf = [&](Value tile) {
@@ -164,20 +179,26 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
     Value last = math.sub(item.lastTile, one);
     unit->copyRest(item.batch, blocking.firstRow(math, last), rowsOf(last));
   }
-  auto passPanels = [&] {
-    emitFor(math, item.panel, item.lastPanel, one, [&](Value panel) {
-      emitFor(math, item.tile, item.lastTile, one, [&](Value t) {
-        if (unit) {
-          tiles.beginMatrixRows(*unit, item.batch, blocking.firstRow(math, t), rowsOf(t), slot(t));
-          return tiles.emitPanel(panel);
-        }
-        tiles.beginPrefetch(math.sub(t, item.tile), count, blocking.tileBlock);
-        emitRowTile(math, blocking, t, last, [&](const RowGroup &rows) {
-          tiles.beginRows(item.batch, TileRows(math, rows, slot(t)));
-          tiles.emitPanel(panel, /*masked=*/!rows.isWhole);
-        });
-      });
+  auto pass = [&](Value t, Value panel) {
+    if (unit) {
+      tiles.beginMatrixRows(*unit, item.batch, blocking.firstRow(math, t), rowsOf(t), slot(t));
+      return tiles.emitPanel(panel);
+    }
+    if (tilesFirst) // the next panel is the same tile's
+      tiles.beginPrefetch(math.constant(0), one, one);
+    else
+      tiles.beginPrefetch(math.sub(t, item.tile), count, blocking.tileBlock);
+    emitRowTile(math, blocking, t, last, [&](const RowGroup &rows) {
+      tiles.beginRows(item.batch, TileRows(math, rows, slot(t)));
+      tiles.emitPanel(panel, /*masked=*/!rows.isWhole);
     });
+  };
+  auto overTiles = [&](auto body) { emitFor(math, item.tile, item.lastTile, one, body); };
+  auto overPanels = [&](auto body) { emitFor(math, item.panel, item.lastPanel, one, body); };
+  auto passPanels = [&] {
+    if (tilesFirst)
+      return overTiles([&](Value t) { overPanels([&](Value panel) { pass(t, panel); }); });
+    overPanels([&](Value panel) { overTiles([&](Value t) { pass(t, panel); }); });
   };
   if (!sums)
     return passPanels();
@@ -195,15 +216,16 @@ void emitItem(IndexMath &math, const Blocking &blocking, RowSource &source, Tile
 } // namespace
 
 static KernelParts contractionParts(graph::KernelOp kernel, const Contraction &contraction,
-                                    const Machine &machine, const Schedule &asked) {
+                                    const Machine &machine, const Point &asked) {
   KernelParts parts;
   constexpr StringRef kPlaces[] = {"in place", "moved", "copied", "turned", "gathered", "padded"};
   bool usesUnit = usesMatrixUnit(contraction, machine, asked);
   int64_t rows = usesUnit ? MatrixTile::kRows : tileRows(contraction, machine);
   parts.usesMatrixUnit = usesUnit;
-  parts.summary = "contraction, tile " + std::to_string(asked.tileRows.value_or(rows)) + "x" +
-                  std::to_string(contraction.width) + (usesUnit ? " of the matrix unit" : "") +
-                  ", rows " + kPlaces[size_t(rowPlace(contraction, usesUnit))].str();
+  parts.summary = "contraction, tile " + std::to_string(asked[choice::tileRows].value_or(rows)) +
+                  "x" + std::to_string(contraction.width) +
+                  (usesUnit ? " of the matrix unit" : "") + ", rows " +
+                  kPlaces[size_t(rowPlace(contraction, usesUnit))].str();
   if (scoresOf(contraction.root))
     parts.summary += ", attention";
   if (contraction.step > 1)
@@ -212,11 +234,17 @@ static KernelParts contractionParts(graph::KernelOp kernel, const Contraction &c
     std::vector<std::string> messages;
     ElementEmitter emitter(math.builder, math.location, sizes, {}, messages);
     Blocking blocking = blockingOf(emitter, contraction, machine, asked);
-    Schedule chosen = blocking.schedule();
+    Point chosen = blocking.point();
     int64_t lanes = machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8);
-    chosen.panelVectors = contraction.width / lanes;
-    if (usesUnit) // these would ask for registers
-      chosen.tileRows = chosen.panelVectors = std::nullopt;
+    chosen.set(choice::panelVectors, contraction.width / lanes);
+    chosen.override(
+        asked.of({&choice::steps, &choice::linesAhead, &choice::tilesFirst, &choice::vectors}));
+    if (suitsMatrixUnit(machine, contraction.root))
+      chosen.set(choice::matrixUnit, usesUnit);
+    if (usesUnit) { // these would ask for registers
+      chosen.set(choice::tileRows, std::nullopt);
+      chosen.set(choice::panelVectors, std::nullopt);
+    }
     return {blocking.items, blocking.grain, chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
@@ -233,7 +261,7 @@ static KernelParts contractionParts(graph::KernelOp kernel, const Contraction &c
     auto store = [&](const Position &at, Value, Value row) {
       storeResults(emitter, kernel, results, at, row);
     };
-    TileEmitter tiles(emitter, kernel, contraction, machine, source, extents, store);
+    TileEmitter tiles(emitter, kernel, contraction, machine, source, extents, store, asked);
     CopyTile copy = [&](Value batch, const RowGroup &rows, Value slot, Value k, size_t part) {
       if (k)
         source.copyColumn(batch, TileRows(math, rows, slot), k);
@@ -244,14 +272,15 @@ static KernelParts contractionParts(graph::KernelOp kernel, const Contraction &c
     std::optional<AttentionRows> rows;
     if (auto scores = scoresOf(contraction.root)) {
       product = matchContraction(scores->product);
-      rows.emplace(emitter, kernel, *scores, *product, contraction.left, machine, source);
+      rows.emplace(emitter, kernel, *scores, *product, contraction.left, machine, source, asked);
       copy = [&](Value batch, const RowGroup &group, Value slot, Value, size_t) {
         rows->fill(batch, group, slot);
       };
     }
     auto items = [&] {
       emitItems(math, blocking, begin, end, [&](const Item &item) {
-        emitItem(math, blocking, source, tiles, unit ? &*unit : nullptr, item, sums, copy);
+        emitItem(math, blocking, source, tiles, unit ? &*unit : nullptr, item, sums, copy,
+                 asked[choice::tilesFirst] == 1);
       });
     };
     if (!unit)
@@ -263,6 +292,42 @@ static KernelParts contractionParts(graph::KernelOp kernel, const Contraction &c
     });
   };
   return parts;
+}
+
+/// Extents of an open size are taken for the usual ones.
+static void contractionSpace(const Contraction &contraction, const Machine &machine, Space &space) {
+  constexpr int64_t kUsual = 512;
+  auto known = [](int64_t size) { return ShapedType::isDynamic(size) ? kUsual : size; };
+  auto extents = cast<RankedTensorType>(contraction.result()).getShape();
+  int64_t groups = contraction.conv() ? int64_t(contraction.conv().getGroup()) : 1;
+  int64_t columns = known(extents.back()) / groups, rows = 1;
+  bool isStack =
+      !contraction.conv() && cast<RankedTensorType>(contraction.panels.getType()).getRank() > 3;
+  for (int64_t size : isStack ? extents.drop_back().take_back() : extents.drop_back())
+    rows *= known(size);
+  int64_t depth =
+      known(cast<RankedTensorType>(contraction.panels.getType()).getShape().drop_back().back());
+  int64_t lanes = machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8);
+  bool suitsUnit = suitsMatrixUnit(machine, contraction.root);
+  if (suitsUnit)
+    space.add(choice::matrixUnit, {0, 1});
+  auto ofRegisters = [&](Space::Dimension *dimension) {
+    if (dimension && suitsUnit) {
+      dimension->guard = &choice::matrixUnit;
+      dimension->guardValues = {0};
+    }
+  };
+  ofRegisters(space.addAll(choice::tileRows, rows));
+  ofRegisters(space.addAll(choice::panelVectors, llvm::divideCeil(columns, lanes)));
+  ofRegisters(space.addDoubling(choice::depthBlock, depth));
+  ofRegisters(space.addDoubling(choice::steps, 8));
+  ofRegisters(space.add(choice::linesAhead, {0, 64, 128, 256, 512}));
+  space.addDoubling(choice::itemTiles, llvm::divideCeil(rows, kTileRows));
+  space.addDoubling(choice::itemPanels, llvm::divideCeil(columns, lanes));
+  space.addAll(choice::rowsApart, 1);
+  space.addAll(choice::tilesFirst, 1);
+  if (scoresOf(contraction.root))
+    space.addDoubling(choice::vectors, choice::vectors.most);
 }
 
 /// Of what is depthwise or of small groups that template makes more.
@@ -280,9 +345,12 @@ const Template kContraction = {
     .mayBeRoot = mayBeContraction,
     .isRoot = [](Operation *op) { return matchContraction(op).has_value(); },
     .parts =
-        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Schedule &asked) {
+        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Point &asked) {
           return contractionParts(kernel, *matchContraction(main), machine, asked);
         },
+    .choices = kChoices,
+    .space = [](graph::KernelOp, Operation *main, const Machine &machine,
+                Space &space) { contractionSpace(*matchContraction(main), machine, space); },
     .storesAtPitch = [](Operation *) { return true; },
     .laysOutRight = true,
     .multiplies = true,

@@ -121,8 +121,7 @@ void ChainBands::hold(ArrayRef<graph::ConvOp> chain, int64_t ofLast) {
   }
 }
 
-ChainBands::ChainBands(ArrayRef<graph::ConvOp> chain, const Machine &machine,
-                       const Schedule &asked) {
+ChainBands::ChainBands(ArrayRef<graph::ConvOp> chain, const Machine &machine, const Point &asked) {
   // Enough pixels that the weights are worth reading, in a band that the cache holds.
   constexpr int64_t kPixelsOfBand = 48;
   /// Lines that are computed for each that two threads compute, unless there were too few threads.
@@ -130,9 +129,10 @@ ChainBands::ChainBands(ArrayRef<graph::ConvOp> chain, const Machine &machine,
   graph::ConvOp last = chain.back();
   int64_t all = resultOf(last).getDimSize(1), pictures = resultOf(last).getDimSize(0);
   int64_t wanted = std::clamp<int64_t>(
-      asked.bandLines.value_or(llvm::divideCeil(kPixelsOfBand, pixelsOfLine(last))), 1, all);
+      asked[choice::bandLines].value_or(llvm::divideCeil(kPixelsOfBand, pixelsOfLine(last))), 1,
+      all);
   hold(chain, wanted);
-  while (!asked.bandLines && bytes > machine.l2Bytes / 2 && lines > 1)
+  while (!asked[choice::bandLines] && bytes > machine.l2Bytes / 2 && lines > 1)
     hold(chain, lines - 1);
   bands = llvm::divideCeil(all, lines);
   hold(chain, llvm::divideCeil(all, bands));

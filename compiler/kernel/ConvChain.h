@@ -12,13 +12,18 @@
 
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/Machine.h"
-#include "compiler/kernel/Schedule.h"
+#include "compiler/kernel/Space.h"
 
 #include "llvm/ADT/SetVector.h"
 
 #include <optional>
 
 namespace tensmith::kernel {
+
+namespace choice {
+/// Of a chain of convolutions: lines of its result in a work item.
+inline constexpr Choice bandLines{"band_lines", 1, kAny};
+} // namespace choice
 
 /// A convolution whose result, through element-wise operators, is the image of another one.
 struct ChainLink {
@@ -55,7 +60,7 @@ struct ChainBands {
   /// of two threads both need.
   int64_t leastBands;
 
-  ChainBands(llvm::ArrayRef<graph::ConvOp> chain, const Machine &machine, const Schedule &asked);
+  ChainBands(llvm::ArrayRef<graph::ConvOp> chain, const Machine &machine, const Point &asked);
 
 private:
   void hold(llvm::ArrayRef<graph::ConvOp> chain, int64_t lines);

@@ -21,7 +21,7 @@ bool isTall(graph::ConvOp conv) {
 
 /// A row of the output to each batch, so that no tile lies in two.
 Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root,
-                    const Machine &machine, const Schedule &asked) {
+                    const Machine &machine, const Point &asked) {
   SmallVector<Value> out = dimValues(math, sizes, root.getType());
   Value channels = out.pop_back_val(), columns = out.pop_back_val();
   ProductExtents of{.batch = math.product(out),
@@ -88,19 +88,19 @@ bool takesPairsOfGroups(graph::ConvOp conv, const Machine &machine) {
 }
 
 static KernelParts depthwiseParts(graph::KernelOp kernel, graph::ConvOp root,
-                                  const Machine &machine, const Schedule &asked) {
+                                  const Machine &machine, const Point &asked) {
   bool grouped = hasSmallGroups(root);
   int64_t vectors = isTall(root) ? kTallVectors : kDepthwiseVectors;
   if (!grouped)
-    vectors = asked.panelVectors.value_or(vectors);
+    vectors = asked[choice::panelVectors].value_or(vectors);
   KernelParts parts;
   parts.summary = grouped ? "small groups" : "depthwise";
   if (grouped && stepOf(machine, root) > 1)
     parts.summary += ", products by 2";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     Blocking blocking = blockingOf(math, sizes, root, machine, asked);
-    Schedule chosen = blocking.schedule();
-    chosen.panelVectors = vectors;
+    Point chosen = blocking.point();
+    chosen.set(choice::panelVectors, vectors);
     return {blocking.items, blocking.grain, chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
@@ -129,6 +129,24 @@ static KernelParts depthwiseParts(graph::KernelOp kernel, graph::ConvOp root,
   return parts;
 }
 
+constexpr const Choice *kChoices[] = {&choice::tileRows, &choice::panelVectors, &choice::itemTiles,
+                                      &choice::itemPanels};
+
+static void depthwiseSpace(graph::ConvOp root, const Machine &machine, Space &space) {
+  constexpr int64_t kUsual = 256;
+  auto shape = cast<RankedTensorType>(root.getType()).getShape();
+  int64_t columns = shape.drop_back().back(), channels = shape.back();
+  if (ShapedType::isDynamic(columns))
+    columns = kUsual;
+  int64_t vectors = llvm::divideCeil(channels, machine.lanes(sizeof(float)));
+  space.addAll(choice::tileRows, columns);
+  if (!hasSmallGroups(root))
+    space.addAll(choice::panelVectors, vectors);
+  space.addDoubling(choice::itemTiles, llvm::divideCeil(columns, kDepthwiseHeight));
+  if (hasSmallGroups(root))
+    space.addDoubling(choice::itemPanels, vectors);
+}
+
 static bool mayBeDepthwise(Operation *op) {
   auto conv = dyn_cast<graph::ConvOp>(op);
   if (!conv || !cast<RankedTensorType>(conv.getW().getType()).hasStaticShape() ||
@@ -147,9 +165,12 @@ const Template kDepthwise = {
           return conv && (isDepthwiseRoot(conv) || isSmallGroupsRoot(conv));
         },
     .parts =
-        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Schedule &asked) {
+        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Point &asked) {
           return depthwiseParts(kernel, cast<graph::ConvOp>(main), machine, asked);
         },
+    .choices = kChoices,
+    .space = [](graph::KernelOp, Operation *main, const Machine &machine,
+                Space &space) { depthwiseSpace(cast<graph::ConvOp>(main), machine, space); },
     .storesAtPitch = [](Operation *) { return true; },
     .laysOutRight = true,
     .multiplies = true,

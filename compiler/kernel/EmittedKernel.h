@@ -1,7 +1,7 @@
 // A kernel as its template emits it, and the names by which code generation knows its parts.
 #pragma once
 
-#include "compiler/kernel/Schedule.h"
+#include "compiler/kernel/Space.h"
 #include "compiler/kernel/Work.h"
 
 #include "mlir/IR/BuiltinOps.h"
@@ -23,7 +23,7 @@ struct EmittedKernel {
   bool usesMatrixUnit = false;
   /// The choices that it was made by, as far as the compilation makes them: those over symbolic
   /// sizes are made by each run.
-  Schedule schedule;
+  Point point;
   Work work;
 };
 

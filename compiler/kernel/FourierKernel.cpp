@@ -524,7 +524,7 @@ const Template kFourier = {
     .mayBeRoot = isFourierRoot,
     .isRoot = isFourierRoot,
     .parts = [](graph::KernelOp kernel, Operation *main, const Machine &machine,
-                const Schedule &) { return fourierParts(kernel, main, machine); },
+                const Point &) { return fourierParts(kernel, main, machine); },
     .multiplies = true,
 };
 

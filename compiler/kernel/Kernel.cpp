@@ -84,6 +84,16 @@ bool storesAtPitch(graph::KernelOp kernel, const Machine &machine) {
   return chosen.storesAtPitch && chosen.storesAtPitch(scheduledOperator(kernel));
 }
 
+Space spaceOf(graph::KernelOp kernel, const Machine &machine) {
+  constexpr int64_t kMostGrain = 64;
+  Space space;
+  const Template &chosen = templateFor(kernel, machine);
+  if (chosen.space)
+    chosen.space(kernel, scheduledOperator(kernel), machine, space);
+  space.addDoubling(choice::grain, kMostGrain);
+  return space;
+}
+
 Operation *scheduledOperator(graph::KernelOp kernel) {
   Block &block = kernel.getBody().front();
   // Of attention's two products the second is the one that is built around.
@@ -112,7 +122,7 @@ bool canEmit(Operation *op) {
 }
 
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
-                                 const Schedule &asked) {
+                                 const Point &asked) {
   // A region may come from a file as it is.
   for (Operation &op : kernel.getBody().front()) {
     if (auto trees = dyn_cast<graph::TreeEnsembleOp>(op); trees && !canFollowTrees(trees))
@@ -132,6 +142,7 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
   }
   KernelParts parts =
       templateFor(kernel, machine).parts(kernel, scheduledOperator(kernel), machine, asked);
+  parts.grain = asked[choice::grain];
   auto emitted = emitFrame(kernel, parts, machine.checksBounds);
   if (!emitted.ok())
     return emitted;

@@ -18,7 +18,9 @@ namespace tensmith::kernel {
 /// Emits the region, by the choices in `asked` where there are any. Unsupported where an operator
 /// in it has no kernel code for its types.
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
-                                 const Schedule &asked = {});
+                                 const Point &asked = {});
+/// All points of the kernel.
+Space spaceOf(graph::KernelOp kernel, const Machine &machine);
 /// Whether its template can store the result's rows at a pitch (`graph.kernel`), and is the same
 /// then.
 bool storesAtPitch(graph::KernelOp kernel, const Machine &machine);

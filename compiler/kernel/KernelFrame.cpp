@@ -95,11 +95,15 @@ struct Frame {
     builder.create<LLVM::ReturnOp>(location, ValueRange{});
   }
 
-  Schedule emitEntry(const KernelParts &parts) {
+  Point emitEntry(const KernelParts &parts) {
     auto entry = function(kKernelSymbol, builder.getI32Type(), {pointer});
     IndexMath math(builder, location);
     Value call = entry.getArgument(0);
     WorkItems items = parts.items(math, loadSizes(math, call));
+    if (parts.grain) {
+      items.grain = math.constant(*parts.grain);
+      items.point.set(choice::grain, parts.grain);
+    }
     Value services = loadPointerField(math, call, offsetof(TensmithCall, services));
     Value parallelFor = loadPointerField(math, services, offsetof(TensmithServices, parallel_for));
     auto signature = LLVM::LLVMFunctionType::get(LLVM::LLVMVoidType::get(builder.getContext()),
@@ -110,7 +114,7 @@ struct Frame {
                                             math.toI64(items.grain), body, call});
     Value zero = builder.create<LLVM::ConstantOp>(location, builder.getI32Type(), 0);
     builder.create<LLVM::ReturnOp>(location, zero);
-    return items.schedule;
+    return items.point;
   }
 };
 
@@ -193,7 +197,7 @@ Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const KernelParts &parts
   result.usesMatrixUnit = parts.usesMatrixUnit;
   func::FuncOp inner = frame.declareInner();
   frame.emitBody(inner);
-  result.schedule = frame.emitEntry(parts);
+  result.point = frame.emitEntry(parts);
 
   auto &builder = frame.builder;
   Block *block = inner.addEntryBlock();

@@ -9,18 +9,24 @@
 // vectorise the loops in it.
 #pragma once
 
+#include "base/Status.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/ElementEmitter.h"
 #include "compiler/kernel/EmittedKernel.h"
 
 namespace tensmith::kernel {
 
+namespace choice {
+/// Of all kernels: work items that are worth a thread.
+inline constexpr Choice grain{"grain", 1, kAny};
+} // namespace choice
+
 /// The number of independent work items, how many of them are worth a thread, and the choices that
 /// they come of.
 struct WorkItems {
   mlir::Value count;
   mlir::Value grain;
-  Schedule schedule = {};
+  Point point = {};
 };
 
 /// A template's parts. `items` is emitted into the entry, `body` into the inner function, for items
@@ -32,6 +38,7 @@ struct KernelParts {
       body;
   std::string summary;
   bool usesMatrixUnit = false;
+  std::optional<int64_t> grain = {}; // in place of that of `items`
 };
 
 /// A grain such that a range of items takes at least some tens of microseconds: `work` scalar

@@ -8,6 +8,7 @@
 // is no loop: all of them are an iteration of the one over the dimension before it.
 #include "compiler/kernel/LoopKernel.h"
 
+#include "compiler/kernel/RowSweep.h"
 #include "compiler/kernel/Work.h"
 
 #include <numeric>
@@ -15,11 +16,20 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
+namespace choice {
+/// Elements of the last dimension in a work item.
+static constexpr Choice itemElements{"item_elements", 1, kAny};
+/// Of panels: rows that are cut into all of theirs before the next are begun.
+static constexpr Choice rowsTogether{"rows_together", 1, 64, 1, /*bounded=*/false};
+} // namespace choice
+
 namespace {
+
+constexpr const Choice *kChoices[] = {&choice::itemElements, &choice::rowsTogether,
+                                      &choice::vectors};
 
 constexpr int64_t kBlock = 4096;             // elements of the last dimension in an item, at most
 constexpr int64_t kReducedInBlock = 1 << 14; // elements that one item reduces, about
-constexpr int64_t kSideBySide = 4;           // vectors that are reduced at once
 /// Rows that are packed side by side, and the fewest that are worth it: as many streams as the
 /// machine follows.
 constexpr int64_t kRowsTogether = 16, kFewRows = 4;
@@ -28,17 +38,22 @@ constexpr int64_t kRowsTogether = 16, kFewRows = 4;
 constexpr int64_t kFewElements = 4, kFewIterations = 16;
 constexpr double kMostAdditions = 128;
 
-/// A panel has a short piece of each row of the matrix: made one after the other, panels read a
-/// page for each piece, which nothing prefetches. So many rows are cut into all their panels
-/// instead, before the next; 1 where the result is no panels of whole rows.
-int64_t rowsTogether(graph::KernelOp kernel) {
+/// Of a matrix whose panels are the result: 1 where it is something else, or their number is open.
+int64_t rowsOfPanels(graph::KernelOp kernel) {
   auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
   auto pack = yield.getValues().front().getDefiningOp<graph::PackOp>();
   auto type = pack ? dyn_cast<RankedTensorType>(pack.getType()) : RankedTensorType();
   if (!type || pack.getTransposed() || yield.getValues().size() > 1)
     return 1;
   int64_t rows = type.getDimSize(type.getRank() - 2);
-  int64_t together = ShapedType::isDynamic(rows) ? 1 : std::gcd(rows, kRowsTogether);
+  return ShapedType::isDynamic(rows) ? 1 : rows;
+}
+
+/// A panel has a short piece of each row of the matrix: made one after the other, panels read a
+/// page for each piece, which nothing prefetches. So many rows are cut into all their panels
+/// instead, before the next.
+int64_t rowsTogether(graph::KernelOp kernel) {
+  int64_t together = std::gcd(rowsOfPanels(kernel), kRowsTogether);
   return together < kFewRows ? 1 : together;
 }
 
@@ -156,14 +171,17 @@ int64_t blockOf(graph::KernelOp kernel, bool sideBySide, int64_t lanes) {
 
 } // namespace
 
-static KernelParts loopParts(graph::KernelOp kernel, const Machine &machine,
-                             const Schedule &asked) {
+static KernelParts loopParts(graph::KernelOp kernel, const Machine &machine, const Point &asked) {
   KernelParts parts;
   int64_t lanes = machine.lanes(sizeof(float));
   bool sideBySide = reducesSideBySide(kernel, lanes);
-  int64_t block = asked.itemElements.value_or(blockOf(kernel, sideBySide, lanes));
+  int64_t block = asked[choice::itemElements].value_or(blockOf(kernel, sideBySide, lanes));
   // Of panels of few columns the rows alone.
-  int64_t together = rowsTogether(kernel), elements = together > 1 ? 1 : elementsTogether(kernel);
+  int64_t together = rowsTogether(kernel);
+  if (auto rows = asked[choice::rowsTogether]; rows && rowsOfPanels(kernel) % *rows == 0)
+    together = *rows;
+  int64_t elements = together > 1 ? 1 : elementsTogether(kernel);
+  int64_t vectors = asked[choice::vectors].value_or(kSideBySide);
   parts.summary = sideBySide ? "loops of vectors" : "loops";
   if (together > 1)
     parts.summary += ", " + std::to_string(together) + " rows together";
@@ -174,8 +192,12 @@ static KernelParts loopParts(graph::KernelOp kernel, const Machine &machine,
     IterationSpace space(math, sizes, shape, block, together, elements);
     Value work = math.mul(math.mul(workPerElement(math, sizes, kernel), elements),
                           math.min(space.block, space.inner));
-    Schedule chosen;
-    chosen.itemElements = constantIndex(space.block);
+    Point chosen;
+    chosen.set(choice::itemElements, constantIndex(space.block));
+    if (rowsOfPanels(kernel) > 1)
+      chosen.set(choice::rowsTogether, together);
+    if (sideBySide)
+      chosen.set(choice::vectors, vectors);
     return {space.items, grainOf(math, work), chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) mutable {
@@ -205,7 +227,7 @@ static KernelParts loopParts(graph::KernelOp kernel, const Machine &machine,
       // Several vectors side by side first: a sum waits for itself, and rows are read in longer
       // pieces.
       Value whole = first;
-      for (int64_t wide : {lanes * kSideBySide, lanes}) {
+      for (int64_t wide : {lanes * vectors, lanes}) {
         Value begin = whole, count = math.div(math.sub(last, begin), math.constant(wide));
         whole = math.add(begin, math.mul(count, wide));
         emitFor(math, begin, whole, math.constant(wide),
@@ -218,11 +240,28 @@ static KernelParts loopParts(graph::KernelOp kernel, const Machine &machine,
   return parts;
 }
 
+static void loopSpace(graph::KernelOp kernel, const Machine &machine, Space &space) {
+  auto shape = cast<RankedTensorType>(kernel.getResult(0).getType()).getShape();
+  int64_t inner = shape.empty() || ShapedType::isDynamic(shape.back()) ? kBlock : shape.back();
+  space.addDoubling(choice::itemElements, std::max<int64_t>(inner, 1));
+  SmallVector<int64_t> together;
+  for (int64_t rows = 1; rows <= choice::rowsTogether.most; rows *= 2)
+    if (rowsOfPanels(kernel) % rows == 0)
+      together.push_back(rows);
+  if (rowsOfPanels(kernel) > 1)
+    space.add(choice::rowsTogether, together);
+  if (reducesSideBySide(kernel, machine.lanes(sizeof(float))))
+    space.addDoubling(choice::vectors, choice::vectors.most);
+}
+
 const Template kLoops = {
     .name = "loops",
     .takes = [](graph::KernelOp, Operation *, const Machine &) { return true; },
     .parts = [](graph::KernelOp kernel, Operation *, const Machine &machine,
-                const Schedule &asked) { return loopParts(kernel, machine, asked); },
+                const Point &asked) { return loopParts(kernel, machine, asked); },
+    .choices = kChoices,
+    .space = [](graph::KernelOp kernel, Operation *, const Machine &machine,
+                Space &space) { loopSpace(kernel, machine, space); },
     .storesAtPitch = [](Operation *) { return true; },
 };
 

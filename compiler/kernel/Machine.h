@@ -6,6 +6,8 @@
 namespace tensmith::kernel {
 
 struct Machine {
+  /// What it is, in a text that no other machine has: a part of kernels' keys.
+  std::string name;
   int64_t vectorBytes = 32;
   int64_t vectorRegisters = 16;
   /// Whether any instruction takes a mask at no cost, and not masked loads and stores alone.

@@ -17,9 +17,16 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
+namespace choice {
+/// Pairs of rows in a work item.
+static constexpr Choice itemPairs{"item_pairs", 1, kAny};
+} // namespace choice
+
 namespace {
 
-constexpr int64_t kLinesTogether = 8; // pairs of rows
+constexpr int64_t kLinesTogether = 8; // pairs of rows, unasked
+
+constexpr const Choice *kChoices[] = {&choice::itemPairs};
 
 /// The operand of a transposition that exchanges the last two dimensions, and nothing else.
 Value turnedFrom(Value value) {
@@ -35,9 +42,10 @@ Value turnedFrom(Value value) {
 
 class PackEmitter {
 public:
-  PackEmitter(ElementEmitter &emitter, const PairedRows &packed, int64_t lanes, Value result)
-      : emitter_(emitter), math_(emitter.math), packed_(packed), lanes_(lanes), result_(result),
-        pack_(packed.pack), dims_(emitter.dims(pack_.getResult())) {
+  PackEmitter(ElementEmitter &emitter, const PairedRows &packed, int64_t lanes, int64_t together,
+              Value result)
+      : emitter_(emitter), math_(emitter.math), packed_(packed), lanes_(lanes), together_(together),
+        result_(result), pack_(packed.pack), dims_(emitter.dims(pack_.getResult())) {
     width_ = *constantIndex(dims_.back()) / 2;
     lines_ = dims_[dims_.size() - 2];
     panels_ = dims_[dims_.size() - 3];
@@ -48,17 +56,16 @@ public:
   /// One item: some lines of all panels of one matrix, or one panel of a matrix that lies turned.
   void emit(Value item) {
     SmallVector<Value> extents(ArrayRef(dims_).drop_back(3));
-    extents.push_back(packed_.turned ? panels_
-                                     : math_.ceilDiv(lines_, math_.constant(kLinesTogether)));
+    extents.push_back(packed_.turned ? panels_ : math_.ceilDiv(lines_, math_.constant(together_)));
     prefix_ = math_.delinear(item, extents);
     Value part = prefix_.pop_back_val();
     batch_ = math_.linear(prefix_, ArrayRef(extents).drop_back());
-    packed_.turned ? emitTurnedPanel(part) : emitLines(math_.mul(part, kLinesTogether));
+    packed_.turned ? emitTurnedPanel(part) : emitLines(math_.mul(part, together_));
   }
 
 private:
   void emitLines(Value first) {
-    Value one = math_.constant(1), last = math_.min(math_.add(first, kLinesTogether), lines_);
+    Value one = math_.constant(1), last = math_.min(math_.add(first, together_), lines_);
     emitFor(math_, math_.constant(0), panels_, one, [&](Value panel) {
       emitFor(math_, first, last, one, [&](Value line) {
         for (int64_t at = 0; at < width_; at += lanes_)
@@ -154,7 +161,7 @@ private:
   ElementEmitter &emitter_;
   IndexMath &math_;
   const PairedRows &packed_;
-  int64_t lanes_, width_;
+  int64_t lanes_, together_, width_ = 0;
   Value result_;
   graph::PackOp pack_;
   SmallVector<Value> dims_, prefix_;
@@ -194,23 +201,27 @@ std::optional<PairedRows> matchPairedRows(graph::KernelOp kernel, const Machine 
   return match;
 }
 
-static KernelParts packParts(const PairedRows &packed, const Machine &machine) {
+static KernelParts packParts(const PairedRows &packed, const Machine &machine, const Point &asked) {
   KernelParts parts;
+  int64_t together = asked[choice::itemPairs].value_or(kLinesTogether);
   int64_t lanes = machine.lanes(sizeof(float));
   parts.summary = packed.turned ? "pairs of a transposed matrix's rows" : "pairs of rows";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     graph::PackOp pack = packed.pack;
     SmallVector<Value> dims = dimValues(math, sizes, pack.getType());
     Value lines = dims[dims.size() - 2], panels = dims[dims.size() - 3];
-    Value groups = math.ceilDiv(lines, math.constant(kLinesTogether));
+    Value groups = math.ceilDiv(lines, math.constant(together));
     Value parts = packed.turned ? panels : groups;
     Value items = math.mul(math.product(ArrayRef(dims).drop_back(3)), parts);
     Value all = math.div(math.product(dims), math.constant(lanes / 2));
-    return {items, grainOf(math, math.div(all, math.max(items, math.constant(1))))};
+    Point chosen;
+    chosen.set(choice::itemPairs, together);
+    return {items, grainOf(math, math.div(all, math.max(items, math.constant(1)))), chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
-    emitFor(emitter.math, begin, end, emitter.math.constant(1),
-            [&](Value item) { PackEmitter(emitter, packed, lanes, results[0]).emit(item); });
+    emitFor(emitter.math, begin, end, emitter.math.constant(1), [&](Value item) {
+      PackEmitter(emitter, packed, lanes, together, results[0]).emit(item);
+    });
   };
   return parts;
 }
@@ -219,8 +230,16 @@ const Template kPack = {
     .name = "pack",
     .takes = [](graph::KernelOp kernel, Operation *,
                 const Machine &machine) { return matchPairedRows(kernel, machine).has_value(); },
-    .parts = [](graph::KernelOp kernel, Operation *, const Machine &machine,
-                const Schedule &) { return packParts(*matchPairedRows(kernel, machine), machine); },
+    .parts =
+        [](graph::KernelOp kernel, Operation *, const Machine &machine, const Point &asked) {
+          return packParts(*matchPairedRows(kernel, machine), machine, asked);
+        },
+    .choices = kChoices,
+    .space =
+        [](graph::KernelOp kernel, Operation *, const Machine &machine, Space &space) {
+          if (!matchPairedRows(kernel, machine)->turned)
+            space.addDoubling(choice::itemPairs, 64);
+        },
 };
 
 } // namespace tensmith::kernel

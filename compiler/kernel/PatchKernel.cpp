@@ -12,10 +12,17 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
+namespace choice {
+/// Lines of the innermost dimension in a work item.
+static constexpr Choice itemLines{"item_lines", 1, kAny};
+} // namespace choice
+
 namespace {
 
+constexpr const Choice *kChoices[] = {&choice::itemLines};
+
 constexpr int64_t kMostPanels = 256;   // each is code of its own
-constexpr int64_t kLinesTogether = 16; // of the innermost dimension, in an item
+constexpr int64_t kLinesTogether = 16; // unasked
 constexpr int64_t kMostPieces = 4;     // of a vector, on average
 
 /// Where the elements of some dimensions lie, row-major.
@@ -56,8 +63,8 @@ int64_t extentOf(ArrayRef<StridedMatrices::Dim> dims) {
 StridedMatrices::Dim innerLines(const Patches &patches) {
   return patches.lines.empty() ? StridedMatrices::Dim{1, 0} : patches.lines.back();
 }
-int64_t partsOfInner(const Patches &patches) {
-  return (innerLines(patches).size + kLinesTogether - 1) / kLinesTogether;
+int64_t partsOfInner(const Patches &patches, int64_t together) {
+  return llvm::divideCeil(innerLines(patches).size, together);
 }
 
 /// What stands between the value and its source.
@@ -70,9 +77,11 @@ void collect(Value value, Value source, llvm::SetVector<Operation *> &ops) {
 
 class PatchEmitter {
 public:
-  PatchEmitter(ElementEmitter &emitter, const Patches &patches, int64_t lanes, Value result)
+  PatchEmitter(ElementEmitter &emitter, const Patches &patches, int64_t lanes, int64_t together,
+               Value result)
       : emitter_(emitter), math_(emitter.math), patches_(patches), lanes_(lanes),
-        width_(graph::PackOp(patches.pack).getWidth()), height_(extentOf(patches.lines)),
+        together_(together), width_(graph::PackOp(patches.pack).getWidth()),
+        height_(extentOf(patches.lines)),
         panels_((int64_t(patches.columns.size()) + width_ - 1) / width_), result_(result) {}
 
   /// One item: some lines of the innermost dimension.
@@ -83,10 +92,10 @@ public:
     SmallVector<Value> extents;
     for (const StridedMatrices::Dim &dim : outer)
       extents.push_back(math_.constant(dim.size));
-    extents.push_back(math_.constant(partsOfInner(patches_)));
+    extents.push_back(math_.constant(partsOfInner(patches_, together_)));
     SmallVector<Value> at = math_.delinear(item, extents);
-    Value begin = math_.mul(at.pop_back_val(), kLinesTogether);
-    Value end = math_.min(math_.add(begin, kLinesTogether), math_.constant(inner.size));
+    Value begin = math_.mul(at.pop_back_val(), together_);
+    Value end = math_.min(math_.add(begin, together_), math_.constant(inner.size));
     extents.pop_back();
     Value from = math_.constant(0);
     for (auto [dim, index] : llvm::zip_equal(outer, at))
@@ -145,7 +154,7 @@ private:
   ElementEmitter &emitter_;
   IndexMath &math_;
   const Patches &patches_;
-  int64_t lanes_, width_, height_, panels_;
+  int64_t lanes_, together_, width_, height_, panels_;
   Value result_;
 };
 
@@ -192,19 +201,23 @@ std::optional<Patches> matchPatches(graph::KernelOp kernel, const Machine &machi
   return isKnown ? patches : std::nullopt;
 }
 
-static KernelParts patchParts(const Patches &patches, const Machine &machine) {
+static KernelParts patchParts(const Patches &patches, const Machine &machine, const Point &asked) {
   KernelParts parts;
+  int64_t together = asked[choice::itemLines].value_or(kLinesTogether);
   int64_t lanes = machine.lanes(sizeof(float)), inner = innerLines(patches).size;
   int64_t lines = extentOf(patches.stack) * extentOf(patches.lines);
-  int64_t items = lines / inner * partsOfInner(patches);
-  int64_t vectors = std::min(inner, kLinesTogether) * (int64_t(patches.columns.size()) / lanes + 1);
+  int64_t items = lines / inner * partsOfInner(patches, together);
+  int64_t vectors = std::min(inner, together) * (int64_t(patches.columns.size()) / lanes + 1);
   parts.summary = "patches";
   parts.items = [=](IndexMath &math, const SizeValues &) -> WorkItems {
-    return {math.constant(items), grainOf(math, math.constant(4 * vectors))};
+    Point chosen;
+    chosen.set(choice::itemLines, together);
+    return {math.constant(items), grainOf(math, math.constant(4 * vectors)), chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
-    emitFor(emitter.math, begin, end, emitter.math.constant(1),
-            [&](Value item) { PatchEmitter(emitter, patches, lanes, results[0]).emit(item); });
+    emitFor(emitter.math, begin, end, emitter.math.constant(1), [&](Value item) {
+      PatchEmitter(emitter, patches, lanes, together, results[0]).emit(item);
+    });
   };
   return parts;
 }
@@ -213,8 +226,15 @@ const Template kPatches = {
     .name = "patches",
     .takes = [](graph::KernelOp kernel, Operation *,
                 const Machine &machine) { return matchPatches(kernel, machine).has_value(); },
-    .parts = [](graph::KernelOp kernel, Operation *, const Machine &machine,
-                const Schedule &) { return patchParts(*matchPatches(kernel, machine), machine); },
+    .parts =
+        [](graph::KernelOp kernel, Operation *, const Machine &machine, const Point &asked) {
+          return patchParts(*matchPatches(kernel, machine), machine, asked);
+        },
+    .choices = kChoices,
+    .space =
+        [](graph::KernelOp kernel, Operation *, const Machine &machine, Space &space) {
+          space.addDoubling(choice::itemLines, innerLines(*matchPatches(kernel, machine)).size);
+        },
 };
 
 } // namespace tensmith::kernel

@@ -400,7 +400,7 @@ const Template kRecurrence = {
     .mayBeRoot = [](Operation *op) { return isa<graph::LoopOp>(op); },
     .isRoot = [](Operation *op) { return isa<graph::LoopOp>(op); },
     .parts = [](graph::KernelOp kernel, Operation *main, const Machine &,
-                const Schedule &) { return recurrenceParts(kernel, cast<graph::LoopOp>(main)); },
+                const Point &) { return recurrenceParts(kernel, cast<graph::LoopOp>(main)); },
 };
 
 } // namespace tensmith::kernel

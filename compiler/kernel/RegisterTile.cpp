@@ -19,8 +19,6 @@ constexpr int64_t kIndependentSums = 8;
 /// with the root of a chain's length, and to put a tile's sums aside costs as much as two products
 /// each.
 constexpr int64_t kProductsOfChain = 192;
-/// Steps of k in an iteration: what a loop costs beside its products is shared by them.
-constexpr int64_t kStepsOfIteration = 4;
 /// Bytes of a panel from which on a part of a sum is worth a stream of its own from memory: a
 /// core's prefetcher starts anew with each page.
 constexpr int64_t kStreamBytes = 16 << 10;
@@ -59,10 +57,12 @@ Extents::Extents(IndexMath &math, const SizeValues &sizes, const Contraction &co
 
 TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
                          const Contraction &contraction, const Machine &machine, RowSource &source,
-                         const Extents &extents, Finish finish)
+                         const Extents &extents, Finish finish, const Point &asked)
     : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction),
       source_(source), extents_(extents), finish_(std::move(finish)), l1Bytes_(machine.l1Bytes),
-      l2Bytes_(machine.l2Bytes), linesAhead_(machine.linesAhead),
+      l2Bytes_(machine.l2Bytes),
+      linesAhead_(asked[choice::linesAhead].value_or(machine.linesAhead)),
+      steps_(asked[choice::steps].value_or(kStepsOfIteration)),
       vectorRegisters_(machine.vectorRegisters),
       lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
       masksAreFree_(machine.maskRegisters), mayTakeBursts_(mayTakeBursts(contraction, machine)),
@@ -429,7 +429,7 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   bool isHeld = rowPointers.size() <= kTileRows && int64_t(sums.size()) * 4 <= vectorRegisters_ * 3;
   SmallVector<Value> all(sums);
   all.resize(sums.size() * chains, nothing);
-  int64_t steps = llvm::alignTo(kStepsOfIteration, chains);
+  int64_t steps = llvm::alignTo(steps_, chains);
   Value one = math_.constant(contraction_.step);
   Value rounds = math_.div(depth, math_.constant(steps * contraction_.step));
   // Of an iteration's steps, each goes through a part of the sum, or all go side by side.
@@ -514,7 +514,7 @@ void TileEmitter::prefetch(Value next, Value k, int64_t ahead, bool isFull) {
 }
 
 bool TileEmitter::takesBursts(ValueRange sums, int64_t chains) const {
-  return mayTakeBursts_ && chains == 1 && source_.distance() == 1 &&
+  return mayTakeBursts_ && chains == 1 && steps_ == kStepsOfIteration && source_.distance() == 1 &&
          int64_t(sums.size()) * 2 <= vectorRegisters_;
 }
 

@@ -14,6 +14,16 @@
 
 namespace tensmith::kernel {
 
+namespace choice {
+/// Steps of k in an iteration of a register tile's loop.
+inline constexpr Choice steps{"steps", 1, 16};
+/// Lines of a panel ahead that a tile prefetches where it is the only one to read them.
+inline constexpr Choice linesAhead{"lines_ahead", 0, 4096};
+} // namespace choice
+
+/// Unasked: what a loop costs beside its products is shared by so many steps.
+inline constexpr int64_t kStepsOfIteration = 4;
+
 /// Extents of the contraction as values.
 struct Extents {
   mlir::Value batch, rows, columns, panels;
@@ -37,7 +47,8 @@ public:
   using Finish = std::function<void(const Position &at, mlir::Value slot, mlir::Value row)>;
 
   TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Contraction &contraction,
-              const Machine &machine, RowSource &source, const Extents &extents, Finish finish);
+              const Machine &machine, RowSource &source, const Extents &extents, Finish finish,
+              const Point &asked = {});
 
   /// Places of the tile's rows in the results, and of the rows of A.
   void beginRows(mlir::Value batch, const TileRows &rows);
@@ -167,7 +178,7 @@ private:
   RowSource &source_;
   const Extents &extents_;
   Finish finish_;
-  int64_t l1Bytes_, l2Bytes_, linesAhead_, vectorRegisters_, lanes_;
+  int64_t l1Bytes_, l2Bytes_, linesAhead_, steps_, vectorRegisters_, lanes_;
   bool masksAreFree_, mayTakeBursts_;
   int64_t fetchedLines_ = 1, fetchedLinesOfFull_ = 1; // in a step; of a tile with all its rows
   int fetchedLevel_ = 0;                              // of caches

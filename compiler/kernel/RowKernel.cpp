@@ -19,10 +19,10 @@ using Finish = std::function<Value(Value element, const Position &)>;
 class RowEmitter {
 public:
   RowEmitter(ElementEmitter &emitter, graph::KernelOp kernel, Operation *root,
-             const Machine &machine, Value buffer)
+             const Machine &machine, Value buffer, const Point &asked)
       : emitter_(emitter), math_(emitter.math), code_(emitter.builder(), emitter.math.location),
         kernel_(kernel), root_(root), buffer_(buffer), shape_(emitter.dims(root->getResult(0))),
-        sweep_(emitter, shape_.back(), machine.lanes(4)) {}
+        sweep_(emitter, shape_.back(), machine.lanes(4), asked) {}
 
   void emit(Value row, ValueRange results) {
     SmallVector<Value> outer = outerIndices(row);
@@ -216,7 +216,7 @@ std::optional<RowShape> rowShapeOf(RankedTensorType type, RankedTensorType rows)
   return own.back() == shapes.constant(1) ? std::optional(RowShape::Kept) : std::nullopt;
 }
 
-static KernelParts rowParts(graph::KernelOp kernel, const Machine &machine) {
+static KernelParts rowParts(graph::KernelOp kernel, const Machine &machine, const Point &asked) {
   Operation *root = findRoot(kernel);
   Type shape = root->getResult(0).getType();
   KernelParts parts;
@@ -224,25 +224,32 @@ static KernelParts rowParts(graph::KernelOp kernel, const Machine &machine) {
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     SmallVector<Value> dims = dimValues(math, sizes, shape);
     Value columns = dims.pop_back_val();
-    return {math.product(dims), grainOf(math, math.mul(columns, 4))};
+    Point chosen;
+    chosen.set(choice::vectors, asked[choice::vectors].value_or(kSideBySide));
+    return {math.product(dims), grainOf(math, math.mul(columns, 4)), chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     IndexMath &math = emitter.math;
     Value bytes = math.mul(emitter.dims(root->getResult(0)).back(), 4);
     Value buffer = emitScratch(emitter, bytes, begin, end);
     emitFor(math, begin, end, math.constant(1), [&](Value row) {
-      RowEmitter(emitter, kernel, root, machine, buffer).emit(row, results);
+      RowEmitter(emitter, kernel, root, machine, buffer, asked).emit(row, results);
     });
   };
   return parts;
 }
+
+constexpr const Choice *kChoices[] = {&choice::vectors};
 
 const Template kRows = {
     .name = "rows",
     .mayBeRoot = isRowRoot,
     .isRoot = isRowRoot,
     .parts = [](graph::KernelOp kernel, Operation *, const Machine &machine,
-                const Schedule &) { return rowParts(kernel, machine); },
+                const Point &asked) { return rowParts(kernel, machine, asked); },
+    .choices = kChoices,
+    .space = [](graph::KernelOp, Operation *, const Machine &,
+                Space &space) { space.addDoubling(choice::vectors, choice::vectors.most); },
     .takesFirstResult = true,
     .computesOperands = true,
 };

@@ -9,8 +9,6 @@ using graph::ScalarCode;
 
 namespace {
 
-constexpr int64_t kSideBySide = 4; // vectors of the machine's
-
 Value splatReal(ElementEmitter &emitter, double value, int64_t lanes) {
   auto f32 = emitter.builder().getF32Type();
   return emitter.builder().create<arith::ConstantOp>(
@@ -40,7 +38,7 @@ void RowSweep::each(Step step) {
     return {};
   };
   Value whole = math_.constant(0);
-  for (int64_t lanes : {lanes_ * kSideBySide, lanes_}) {
+  for (int64_t lanes : {lanes_ * vectors_, lanes_}) {
     Value begin = whole, step = math_.constant(lanes);
     whole = math_.mul(math_.div(columns_, step), step);
     carry(begin, whole, {}, lanes, /*masked=*/false, apply);
@@ -66,7 +64,7 @@ Value RowSweep::reduce(vector::CombiningKind kind, Term term) {
     return emitter_.builder().create<vector::ReductionOp>(math_.location, kind, joined,
                                                           arith::FastMathFlags::reassoc);
   };
-  int64_t wideLanes = lanes_ * kSideBySide;
+  int64_t wideLanes = lanes_ * vectors_;
   Value wide = math_.constant(wideLanes), whole = math_.mul(math_.div(columns_, wide), wide);
   Value result = run(math_.constant(0), whole, wideLanes, /*masked=*/false);
   auto size = constantIndex(columns_);

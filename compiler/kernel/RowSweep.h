@@ -9,13 +9,21 @@
 
 namespace tensmith::kernel {
 
+namespace choice {
+/// Of rows and reductions: vectors that are gone over side by side.
+inline constexpr Choice vectors{"vectors", 1, 8};
+} // namespace choice
+
+inline constexpr int64_t kSideBySide = 4; // unasked
+
 /// Sweeps over the columns [0, n) in vectors: wide ones, then narrow ones, the last of them masked.
 /// What is done to a vector is often one long dependence, longer than the instructions that a core
 /// looks ahead, so that several of the machine's vectors lie side by side in a wide one.
 class RowSweep {
 public:
-  RowSweep(ElementEmitter &emitter, mlir::Value columns, int64_t lanes)
-      : emitter_(emitter), math_(emitter.math), columns_(columns), lanes_(lanes) {}
+  RowSweep(ElementEmitter &emitter, mlir::Value columns, int64_t lanes, const Point &asked = {})
+      : emitter_(emitter), math_(emitter.math), columns_(columns), lanes_(lanes),
+        vectors_(asked[choice::vectors].value_or(kSideBySide)) {}
 
   /// `lanes` columns from one on; the mask is null where all of them count.
   struct Columns {
@@ -37,7 +45,7 @@ private:
   ElementEmitter &emitter_;
   IndexMath &math_;
   mlir::Value columns_;
-  int64_t lanes_;
+  int64_t lanes_, vectors_;
 };
 
 /// The sum of exp(x - largest) over the buffered row x, which becomes those powers where `keep`.

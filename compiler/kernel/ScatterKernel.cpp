@@ -17,10 +17,17 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
+namespace choice {
+/// Ranges of rows that the result is cut into, at most: each goes through all indices.
+static constexpr Choice ranges{"ranges", 1, 1024};
+} // namespace choice
+
 namespace {
 
+constexpr const Choice *kChoices[] = {&choice::ranges};
+
 /// Ranges of rows: more would only go through the indices more often.
-constexpr int64_t kRanges = 32;
+constexpr int64_t kRanges = 32; // unasked
 /// Elements that are copied or combined in the time in which an index is passed by.
 constexpr int64_t kElementsOfIndex = 8;
 constexpr int64_t kLeastRange = 64;   // elements behind the axis
@@ -28,12 +35,15 @@ constexpr int64_t kWorkOfElement = 4; // to copy one, and to combine another int
 
 /// `dims` of the result, `places` of the indices. Short rows are fewer ranges, since each range
 /// goes through all indices.
-Value rowsPerItem(IndexMath &math, ArrayRef<Value> dims, ArrayRef<Value> places) {
+Value rowsPerItem(IndexMath &math, ArrayRef<Value> dims, ArrayRef<Value> places,
+                  const Point &asked) {
   Value one = math.constant(1), inner = math.product(dims.drop_front());
   Value updates = math.max(math.product(places.drop_back()), one);
   Value work = math.mul(math.add(dims[0], updates), inner);
   Value worth = math.div(work, math.mul(updates, math.constant(kElementsOfIndex)));
   Value ranges = math.max(math.min(worth, math.constant(kRanges)), one);
+  if (auto wanted = asked[choice::ranges])
+    ranges = math.constant(*wanted);
   return math.max(math.ceilDiv(dims[0], ranges), one);
 }
 
@@ -172,7 +182,7 @@ struct Shares {
 };
 
 /// `dims` of the result.
-Shares sharesOf(IndexMath &math, ArrayRef<Value> dims, size_t axis) {
+Shares sharesOf(IndexMath &math, ArrayRef<Value> dims, size_t axis, const Point &asked) {
   Value one = math.constant(1), outer = math.product(dims.take_front(axis));
   if (axis + 1 == dims.size())
     return {outer, one, one};
@@ -180,16 +190,18 @@ Shares sharesOf(IndexMath &math, ArrayRef<Value> dims, size_t axis) {
   // A range is long enough that its lines of the cache are its own, nearly.
   Value least = math.ceilDiv(math.constant(kLeastRange), math.max(rest, one));
   Value most = math.max(math.div(next, least), one);
-  Value wanted = math.ceilDiv(math.constant(kRanges), math.max(outer, one));
+  Value wanted =
+      math.ceilDiv(math.constant(asked[choice::ranges].value_or(kRanges)), math.max(outer, one));
   Value block = math.max(math.ceilDiv(next, math.min(most, wanted)), one);
   return {outer, math.ceilDiv(next, block), block};
 }
 
 class ElementScatter : public ScatterEmitter {
 public:
-  ElementScatter(ElementEmitter &emitter, graph::ScatterElementsOp root, Value result)
+  ElementScatter(ElementEmitter &emitter, graph::ScatterElementsOp root, const Point &asked,
+                 Value result)
       : ScatterEmitter(emitter, root, result), axis_(size_t(root.getAxis())),
-        shares_(sharesOf(math_, dims_, axis_)), places_(emitter.dims(indices_)) {
+        shares_(sharesOf(math_, dims_, axis_, asked)), places_(emitter.dims(indices_)) {
     Value stride = math_.constant(1);
     strides_.resize(dims_.size());
     for (size_t dim = dims_.size(); dim-- > 0; stride = math_.mul(stride, dims_[dim]))
@@ -281,20 +293,21 @@ private:
   SmallVector<Value> places_, strides_; // sizes of the indices; steps in the result
 };
 
-KernelParts elementParts(graph::ScatterElementsOp root) {
+KernelParts elementParts(graph::ScatterElementsOp root, const Point &asked) {
   KernelParts parts;
   parts.summary = "scatter";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
     SmallVector<Value> dims = dimValues(math, sizes, root.getY().getType());
     auto axis = size_t(root.getAxis());
-    Shares shares = sharesOf(math, dims, axis);
+    Shares shares = sharesOf(math, dims, axis, asked);
     Value each = math.mul(dims[axis], math.product(ArrayRef(dims).drop_front(axis + 1)));
     each = math.div(math.mul(each, math.constant(kWorkOfElement)),
                     math.max(shares.ranges, math.constant(1)));
-    return {math.mul(shares.outer, shares.ranges), grainOf(math, math.max(each, math.constant(1)))};
+    return {math.mul(shares.outer, shares.ranges), grainOf(math, math.max(each, math.constant(1))),
+            asked.of(kChoices)};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) mutable {
-    ElementScatter scatter(emitter, root, results[0]);
+    ElementScatter scatter(emitter, root, asked, results[0]);
     emitFor(emitter.math, begin, end, emitter.math.constant(1),
             [&](Value item) { scatter.emit(item); });
   };
@@ -322,20 +335,21 @@ bool isScatterRoot(Operation *op) {
          isWhole(indices.getElementType());
 }
 
-static KernelParts scatterParts(Operation *root) {
+static KernelParts scatterParts(Operation *root, const Point &asked) {
   if (auto elements = dyn_cast<graph::ScatterElementsOp>(root))
-    return elementParts(elements);
+    return elementParts(elements, asked);
   KernelParts parts;
   parts.summary = "scatter";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     auto dims = dimValues(math, sizes, root->getResult(0).getType());
     auto places = dimValues(math, sizes, root->getOperand(1).getType());
-    return {math.ceilDiv(dims[0], rowsPerItem(math, dims, places)), math.constant(1)};
+    return {math.ceilDiv(dims[0], rowsPerItem(math, dims, places, asked)), math.constant(1),
+            asked.of(kChoices)};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     IndexMath &math = emitter.math;
     auto dims = emitter.dims(root->getResult(0));
-    Value rows = dims[0], block = rowsPerItem(math, dims, emitter.dims(root->getOperand(1)));
+    Value rows = dims[0], block = rowsPerItem(math, dims, emitter.dims(root->getOperand(1)), asked);
     RowEmitter(emitter, root, results[0])
         .emitRows(math.mul(begin, block), math.min(math.mul(end, block), rows));
   };
@@ -347,7 +361,10 @@ const Template kScatter = {
     .mayBeRoot = isScatterRoot,
     .isRoot = isScatterRoot,
     .parts = [](graph::KernelOp, Operation *main, const Machine &,
-                const Schedule &) { return scatterParts(main); },
+                const Point &asked) { return scatterParts(main, asked); },
+    .choices = kChoices,
+    .space = [](graph::KernelOp, Operation *, const Machine &,
+                Space &space) { space.addDoubling(choice::ranges, 256); },
     .computesOperands = true,
     .movesOperands = true,
     .completesAtEnd = true,

@@ -1,12 +1,13 @@
-// One table of the choices says how each is read, bounded and written; see Schedule.h.
+// Reading, finding and telling of choices; see Schedule.h.
 #include "compiler/kernel/Schedule.h"
 
-#include "compiler/graph/ChannelOrder.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
-#include "compiler/graph/TypeText.h"
+#include "compiler/kernel/Template.h"
 #include "compiler/libraries/Libraries.h"
 
+#include "llvm/ADT/SetOperations.h"
+#include "llvm/ADT/SetVector.h"
 #include "llvm/Support/JSON.h"
 
 #include <cmath>
@@ -16,56 +17,49 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
-struct Choice {
-  StringLiteral key;
-  std::optional<int64_t> Schedule::*value;
-  int64_t least, most;
-  int64_t multiple = 1;
-  bool bounded = true; // by the kernel's sizes: less may be taken than is asked for
-};
+constexpr const Choice *kDecisions[] = {&choice::library,     &choice::winogradOutputs,
+                                        &choice::fourierTile, &choice::strassenSteps,
+                                        &choice::operandBits, &choice::chain};
 
-/// Bounds are those of sense: a tile far beyond the registers makes much code, and is slow.
-constexpr int64_t kAny = int64_t(1) << 30;
-constexpr Choice kChoices[] = {{"libraries", &Schedule::library, 0, kAny, 1, false},
-                               {"winograd_outputs", &Schedule::winogradOutputs, 0, 6, 2, false},
-                               {"fourier_tile", &Schedule::fourierTile, 0, 16384, 1, false},
-                               {"strassen_steps", &Schedule::strassenSteps, 0, 1, 1, false},
-                               {"operand_bits", &Schedule::operandBits, 8, 32, 8, false},
-                               {"tile_rows", &Schedule::tileRows, 1, 16},
-                               {"panel_vectors", &Schedule::panelVectors, 1, 4},
-                               {"depth_block", &Schedule::depthBlock, 16, kAny, 16},
-                               {"item_tiles", &Schedule::itemTiles, 1, kAny},
-                               {"item_panels", &Schedule::itemPanels, 1, kAny},
-                               {"rows_apart", &Schedule::rowsApart, 0, 1},
-                               {"chain", &Schedule::chain, 0, 4, 1, false},
-                               {"band_lines", &Schedule::bandLines, 1, kAny},
-                               {"item_elements", &Schedule::itemElements, 1, kAny}};
+/// Those of rewrites, then those of each template.
+const llvm::SetVector<const Choice *> &allChoices() {
+  static const auto kAll = [] {
+    llvm::SetVector<const Choice *> all(std::begin(kDecisions), std::end(kDecisions));
+    all.insert(&choice::grain);
+    for (const Template *one : templates())
+      all.insert(one->choices.begin(), one->choices.end());
+    return all;
+  }();
+  return kAll;
+}
 
 std::string keysText() {
-  std::string text = "kernel, nodes";
-  for (const Choice &choice : kChoices)
-    text += ", " + choice.key.str();
+  std::string text = "key, kernel, nodes";
+  for (const Choice *choice : allChoices())
+    text += ", " + choice->name.str();
   return text;
 }
 
-Status readChoice(StringRef key, const llvm::json::Value &value, Schedule &into) {
-  auto choice = llvm::find_if(kChoices, [&](const Choice &choice) { return choice.key == key; });
-  if (choice == std::end(kChoices))
-    return invalidArgument("\"" + key.str() + "\" is no choice; there are " + keysText());
-  if (choice->value == &Schedule::library) {
+Status readChoice(StringRef name, const llvm::json::Value &value, Point &into) {
+  const auto *found =
+      llvm::find_if(allChoices(), [&](const Choice *choice) { return choice->name == name; });
+  if (found == allChoices().end())
+    return invalidArgument("\"" + name.str() + "\" is no choice; there are " + keysText());
+  const Choice &choice = **found;
+  if (&choice == &choice::library) {
     auto library = libraries::libraryNumber(value.getAsString().value_or(""));
     if (!library)
-      return invalidArgument("\"" + key.str() + "\" must be one of " + libraries::libraryNames());
-    into.library = *library;
+      return invalidArgument("\"" + name.str() + "\" must be one of " + libraries::libraryNames());
+    into.set(choice::library, *library);
     return {};
   }
   auto number = value.getAsInteger();
-  if (!number || *number < choice->least || *number > choice->most || *number % choice->multiple)
+  if (!number || !choice.takes(*number))
     return invalidArgument(
-        "\"" + key.str() + "\" must be a whole number from " + std::to_string(choice->least) +
-        " to " + std::to_string(choice->most) +
-        (choice->multiple > 1 ? ", a multiple of " + std::to_string(choice->multiple) : ""));
-  into.*choice->value = *number;
+        "\"" + name.str() + "\" must be a whole number from " + std::to_string(choice.least) +
+        " to " + std::to_string(choice.most) +
+        (choice.multiple > 1 ? ", a multiple of " + std::to_string(choice.multiple) : ""));
+  into.set(choice, *number);
   return {};
 }
 
@@ -124,45 +118,19 @@ bool means(StringRef name, StringRef node) {
   return node.consume_front(name) && (node.empty() || node.starts_with(" ("));
 }
 
-/// "1x56x56x64:f32", also of an image whose channels are first still.
-std::string typeTextOf(Type type, bool channelsFirst) {
-  auto tensor = dyn_cast<RankedTensorType>(type);
-  if (!channelsFirst || !tensor || tensor.getRank() < 3)
-    return graph::typeText(type);
-  graph::ShapeContext shapes(type.getContext());
-  auto dims = shapes.dims(tensor);
-  SmallVector<AffineExpr> last;
-  for (int64_t dim : graph::toChannelsLast(tensor.getRank()))
-    last.push_back(dims[size_t(dim)]);
-  return graph::typeText(shapes.tensorType(tensor.getElementType(), last));
-}
-
 } // namespace
 
-void Schedule::override(const Schedule &other) {
-  for (const Choice &choice : kChoices)
-    if (other.*choice.value)
-      this->*choice.value = other.*choice.value;
-}
-
-std::string structureOf(Operation *root) {
-  std::string text = root->getName().stripDialect().str();
-  auto conv = dyn_cast<graph::ConvOp>(root);
-  bool channelsFirst = conv && !conv.getChannelsLast();
-  for (OpOperand &operand : root->getOpOperands())
-    if (Type type = operand.get().getType(); !isa<NoneType>(type))
-      text += " " + typeTextOf(type, channelsFirst && operand.getOperandNumber() == 0);
-  text += " ->";
-  for (Type type : root->getResultTypes())
-    text += " " + typeTextOf(type, channelsFirst);
-  return text;
-}
-
-bool Schedules::Asked::fits(const std::string &structure, ArrayRef<StringAttr> names) const {
+bool Schedules::Asked::fits(const Key &ofKernel, const std::string &structure,
+                            ArrayRef<StringAttr> names) const {
   auto isNamed = [&](const std::string &name) {
     return llvm::any_of(names, [&](StringAttr node) { return means(name, node.getValue()); });
   };
-  return (kernel.empty() || kernel == structure) && (nodes.empty() || llvm::any_of(nodes, isNamed));
+  return (key.empty() || key == ofKernel) && (kernel.empty() || kernel == structure) &&
+         (nodes.empty() || llvm::any_of(nodes, isNamed));
+}
+
+std::string Schedules::Asked::text() const {
+  return !kernel.empty() ? kernel : !nodes.empty() ? "node " + nodes.front() : "key " + key;
 }
 
 Result<Schedules> Schedules::parse(std::string_view text, const std::string &file) {
@@ -187,10 +155,10 @@ Result<Schedules> Schedules::parse(std::string_view text, const std::string &fil
       return invalidArgument("must be an object").within(place);
     Asked entry;
     for (const auto &[key, member] : *object) {
-      if (key == "kernel") {
+      if (key == "kernel" || key == "key") {
         if (!member.getAsString())
-          return invalidArgument("\"kernel\" must be a text").within(place);
-        entry.kernel = member.getAsString()->str();
+          return invalidArgument("\"" + key.str() + "\" must be a text").within(place);
+        (key == "key" ? entry.key : entry.kernel) = member.getAsString()->str();
       } else if (key == "nodes") {
         auto names = readNames(member);
         if (!names.ok())
@@ -198,27 +166,32 @@ Result<Schedules> Schedules::parse(std::string_view text, const std::string &fil
         entry.nodes = std::move(*names);
       } else if (key == "error" || key == "refused" || key == "measured") {
         continue;
-      } else if (Status status = readChoice(key, member, entry.schedule); !status.ok()) {
+      } else if (Status status = readChoice(key, member, entry.point); !status.ok()) {
         return status.within(place);
       }
     }
-    if (entry.kernel.empty() && entry.nodes.empty())
-      return invalidArgument("has neither \"kernel\" nor \"nodes\", which say what it is for")
+    if (entry.key.empty() && entry.kernel.empty() && entry.nodes.empty())
+      return invalidArgument(
+                 "has neither \"key\" nor \"kernel\" nor \"nodes\", which say what it is for")
           .within(place);
     result.asked_.push_back(std::move(entry));
   }
   return result;
 }
 
-Schedule Schedules::of(Operation *root) const {
-  Schedule result;
+Point Schedules::of(Operation *op) const {
+  return asked_.empty() ? Point() : of(keyOf(op, conditions_), op);
+}
+
+Point Schedules::of(const Key &key, Operation *root) const {
+  Point result;
   if (asked_.empty())
     return result;
   std::string structure = structureOf(root);
   auto names = graph::nodeNames(root->getLoc());
   for (const Asked &entry : asked_)
-    if (entry.fits(structure, names.getArrayRef()))
-      result.override(entry.schedule);
+    if (entry.fits(key, structure, names.getArrayRef()))
+      result.override(entry.point);
   return result;
 }
 
@@ -234,64 +207,117 @@ void Schedules::Made::add(ArrayRef<Refused> others) {
   }
 }
 
-void Schedules::made(Operation *root, const Schedule &chosen, double error,
+void Schedules::made(Operation *op, const Point &chosen, double error, ArrayRef<Refused> refused) {
+  made(keyOf(op, conditions_), op, chosen, error, refused);
+}
+
+void Schedules::made(const Key &key, Operation *root, const Point &chosen, double error,
                      ArrayRef<Refused> refused) {
   std::string structure = structureOf(root);
   auto names = graph::nodeNames(root->getLoc());
   for (Asked &entry : asked_) {
-    if (!entry.fits(structure, names.getArrayRef()))
+    if (!entry.fits(key, structure, names.getArrayRef()))
       continue;
     entry.used = true;
-    for (auto [number, choice] : llvm::enumerate(kChoices)) {
-      auto asked = entry.schedule.*choice.value, made = chosen.*choice.value;
-      if (asked && made && (choice.bounded || *asked == *made))
-        entry.taken |= 1u << number;
-    }
+    for (auto [choice, asked] : entry.point)
+      if (auto value = chosen[*choice]; value && (choice->bounded || *value == asked))
+        entry.taken.insert(choice);
   }
-  if (chosen == Schedule())
+  if (chosen.empty())
     return;
   std::vector<std::string> nodes;
   for (StringAttr name : names)
     nodes.push_back(name.str());
-  SmallVector<Made, 1> &alike = made_[structure];
-  auto same = llvm::find_if(alike, [&](const Made &other) { return other.nodes == nodes; });
+  SmallVector<Made, 1> &alike = made_[key];
+  auto *same = llvm::find_if(alike, [&](const Made &other) { return other.nodes == nodes; });
   if (same == alike.end())
-    same = alike.insert(same, {std::move(nodes), {}, 0, 0, {}});
-  for (auto [number, choice] : llvm::enumerate(kChoices)) {
-    auto known = same->schedule.*choice.value, value = chosen.*choice.value;
-    if (known && value && *known != *value)
-      same->conflicts |= 1u << number;
-  }
-  same->schedule.override(chosen);
+    same = alike.insert(same, {std::move(structure), std::move(nodes), {}, 0, {}, {}});
+  for (auto [choice, value] : chosen)
+    if (same->point[*choice].value_or(value) != value)
+      same->conflicts.insert(choice);
+  same->point.override(chosen);
   same->error = std::max(same->error, error);
   same->add(refused);
 }
 
-void Schedules::measured(Operation *root, ArrayRef<Measured> times) {
-  measured_[structureOf(root)].assign(times.begin(), times.end());
+void Schedules::measured(Operation *op, ArrayRef<Measured> times) {
+  measured_[keyOf(op, conditions_)].assign(times.begin(), times.end());
+}
+
+void Schedules::offer(Operation *op, const Choice &choice, ArrayRef<int64_t> values) {
+  if (!keepsSpaces_)
+    return;
+  Offered &offered = spaces_[keyOf(op, conditions_)];
+  offered.kernel = structureOf(op);
+  auto isThere = [&](const Space::Dimension &dimension) { return dimension.choice == &choice; };
+  if (llvm::none_of(offered.space.dimensions(), isThere))
+    offered.space.add(choice, values);
+}
+
+void Schedules::offer(const Key &key, Operation *root, StringRef by, Space space) {
+  if (keepsSpaces_ && !space.empty())
+    spaces_[key] = {structureOf(root), by.str(), std::move(space)};
+}
+
+/// As files have it.
+static llvm::json::Value valueOf(const Choice &choice, int64_t value) {
+  if (&choice == &choice::library)
+    return libraries::libraryName(value);
+  return value;
+}
+
+std::string Schedules::spacesJson() const {
+  llvm::json::Array list;
+  for (const auto &[key, offered] : spaces_) {
+    llvm::json::Array choices;
+    for (const Space::Dimension &dimension : offered.space.dimensions()) {
+      llvm::json::Array values;
+      for (int64_t value : dimension.values)
+        values.push_back(valueOf(*dimension.choice, value));
+      llvm::json::Object object{{"choice", dimension.choice->name}, {"values", std::move(values)}};
+      if (dimension.guard)
+        object["where"] =
+            llvm::json::Object{{dimension.guard->name, llvm::json::Array(dimension.guardValues)}};
+      choices.push_back(std::move(object));
+    }
+    llvm::json::Object object{
+        {"key", key},
+        {"kernel", offered.kernel},
+        {"points", int64_t(std::min(offered.space.size(), uint64_t(INT64_MAX)))},
+        {"choices", std::move(choices)}};
+    if (!offered.by.empty())
+      object["template"] = offered.by;
+    list.push_back(std::move(object));
+  }
+  std::string text;
+  llvm::raw_string_ostream(text) << llvm::json::Value(std::move(list));
+  return text;
 }
 
 std::vector<std::string> Schedules::warnings() const {
   std::vector<std::string> messages;
   for (auto [number, entry] : llvm::enumerate(asked_)) {
     std::string place = file_ + ": entry " + std::to_string(number + 1);
-    if (!entry.used)
-      messages.push_back(place + " fits no kernel of the model: " +
-                         (entry.kernel.empty() ? "node " + entry.nodes.front() : entry.kernel));
-    for (auto [number, choice] : llvm::enumerate(kChoices))
-      if (entry.used && entry.schedule.*choice.value && !(entry.taken >> number & 1))
-        messages.push_back(place + ": no kernel that it fits takes \"" + choice.key.str() + "\"");
+    if (!entry.used) {
+      messages.push_back(place + " fits no kernel of the model: " + entry.text());
+      continue;
+    }
+    for (auto [choice, value] : entry.point)
+      if (!entry.taken.contains(choice))
+        messages.push_back(place + ": no kernel that it fits takes \"" + choice->name.str() + "\"");
   }
   return messages;
 }
 
 std::string Schedules::json() const {
   llvm::json::Array list;
-  for (const auto &[kernel, alike] : made_) {
+  for (const auto &[key, alike] : made_) {
     SmallVector<Made, 1> merged;
     for (const Made &entry : alike) {
       auto same = llvm::find_if(merged, [&](const Made &other) {
-        return other.schedule == entry.schedule && other.conflicts == entry.conflicts;
+        return other.point == entry.point &&
+               llvm::set_is_subset(other.conflicts, entry.conflicts) &&
+               llvm::set_is_subset(entry.conflicts, other.conflicts);
       });
       if (same == merged.end())
         same = merged.insert(same, entry);
@@ -305,19 +331,17 @@ std::string Schedules::json() const {
     if (auto nameless = llvm::find_if_not(merged, named); nameless != merged.end())
       std::rotate(merged.begin(), nameless, std::next(nameless));
     for (const Made &entry : merged) {
-      llvm::json::Object object{{"kernel", kernel}};
+      llvm::json::Object object{{"key", key}, {"kernel", entry.kernel}};
       if (merged.size() > 1 && !entry.nodes.empty())
         object["nodes"] = llvm::json::Array(entry.nodes);
-      for (auto [number, choice] : llvm::enumerate(kChoices))
-        if (auto value = entry.schedule.*choice.value; value && !(entry.conflicts >> number & 1))
-          object[choice.key] = choice.value == &Schedule::library
-                                   ? llvm::json::Value(libraries::libraryName(*value))
-                                   : llvm::json::Value(*value);
+      for (auto [choice, value] : entry.point)
+        if (!entry.conflicts.contains(choice))
+          object[choice->name] = valueOf(*choice, value);
       if (entry.error > 0 && std::isfinite(entry.error))
         object["error"] = entry.error;
       if (!entry.refused.empty())
         object["refused"] = listOf(entry.refused);
-      if (auto times = measured_.find(kernel); times != measured_.end())
+      if (auto times = measured_.find(key); times != measured_.end())
         object["measured"] = listOf(times->second);
       list.push_back(std::move(object));
     }

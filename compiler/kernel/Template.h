@@ -7,6 +7,7 @@
 
 #include "compiler/kernel/KernelFrame.h"
 #include "compiler/kernel/Machine.h"
+#include "compiler/kernel/Space.h"
 
 namespace tensmith::kernel {
 
@@ -21,7 +22,12 @@ struct Template {
   /// Of a region with that main operator; null: all that have a root of it.
   bool (*takes)(graph::KernelOp kernel, mlir::Operation *main, const Machine &machine) = nullptr;
   KernelParts (*parts)(graph::KernelOp kernel, mlir::Operation *main, const Machine &machine,
-                       const Schedule &asked);
+                       const Point &asked);
+  /// What points may say of its kernels, beside `choice::grain`, which all have.
+  llvm::ArrayRef<const Choice *> choices = {};
+  /// Those that a kernel has, and the values of each.
+  void (*space)(graph::KernelOp kernel, mlir::Operation *main, const Machine &machine,
+                Space &space) = nullptr;
   /// Whether it can store rows at a pitch (graph.kernel), and is the same then; null: never.
   bool (*storesAtPitch)(mlir::Operation *main) = nullptr;
 

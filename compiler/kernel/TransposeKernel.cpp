@@ -24,11 +24,18 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
+namespace choice {
+/// Squares along the dimension that is loaded, in a work item.
+static constexpr Choice itemSquares{"item_squares", 1, kAny};
+} // namespace choice
+
 namespace {
+
+constexpr const Choice *kChoices[] = {&choice::itemSquares};
 
 /// Of an element: its code stands there for each line of each kind of square, whole and cut off.
 constexpr double kMostAdditions = 32;
-constexpr int64_t kSquaresTogether = 16; // along the dimension that is loaded, in a work item
+constexpr int64_t kSquaresTogether = 16; // unasked
 
 /// The product of the dimensions' sizes; nothing where it is open.
 std::optional<int64_t> extentOf(const StridedView &view, ArrayRef<unsigned> dims) {
@@ -186,9 +193,10 @@ class TransposeEmitter {
 public:
   /// To be made in front of the loop over items.
   TransposeEmitter(ElementEmitter &emitter, graph::KernelOp kernel, const Transposition &turned,
-                   int64_t lanes, Value result)
+                   int64_t lanes, int64_t squares, Value result)
       : emitter_(emitter), math_(emitter.math), turned_(turned), view_(turned.view), lanes_(lanes),
-        result_(result), yielded_(kernel.getBody().front().getTerminator()->getOperand(0)) {
+        squares_(squares), result_(result),
+        yielded_(kernel.getBody().front().getTerminator()->getOperand(0)) {
     ViewValues values(math_, emitter.sizes, view_.symbols);
     sources_ = values.of(view_.dims);
     places_ = values.of(turned.places);
@@ -205,7 +213,7 @@ public:
     SmallVector<Value> extents;
     for (unsigned dim : turned_.outer)
       extents.push_back(sources_[dim].size);
-    Value length = math_.constant(kSquaresTogether * lanes_);
+    Value length = math_.constant(squares_ * lanes_);
     extents.push_back(math_.ceilDiv(run_, length));
     SmallVector<Value> at = math_.delinear(item, extents);
     Value part = at.pop_back_val();
@@ -330,7 +338,7 @@ private:
   IndexMath &math_;
   const Transposition &turned_;
   const StridedView &view_;
-  int64_t lanes_;
+  int64_t lanes_, squares_;
   Value result_, yielded_;
   SmallVector<ViewValues::Dim> sources_, places_;
   Value firstSource_, firstPlace_, columns_, run_;
@@ -381,24 +389,27 @@ std::optional<Transposition> matchTransposition(graph::KernelOp kernel, const Ma
 }
 
 static KernelParts transposeParts(graph::KernelOp kernel, const Transposition &turned,
-                                  const Machine &machine) {
+                                  const Machine &machine, const Point &asked) {
   KernelParts parts;
   int64_t lanes = machine.lanes(sizeof(float));
+  int64_t squares = asked[choice::itemSquares].value_or(kSquaresTogether);
   parts.summary = "squares of " + std::to_string(lanes);
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     ViewValues values(math, sizes, turned.view.symbols);
-    Value length = math.constant(kSquaresTogether * lanes);
+    Value length = math.constant(squares * lanes);
     Value run = values.extent(turned.view, turned.loaded);
     Value count = math.mul(values.extent(turned.view, turned.outer), math.ceilDiv(run, length));
     Value vectors =
         math.div(math.mul(values.extent(turned.view, turned.stored), math.min(run, length)),
                  math.constant(lanes));
-    return {count, grainOf(math, math.max(math.mul(vectors, 8), math.constant(1)))};
+    Point chosen;
+    chosen.set(choice::itemSquares, squares);
+    return {count, grainOf(math, math.max(math.mul(vectors, 8), math.constant(1))), chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
-    TransposeEmitter squares(emitter, kernel, turned, lanes, results[0]);
+    TransposeEmitter code(emitter, kernel, turned, lanes, squares, results[0]);
     emitFor(emitter.math, begin, end, emitter.math.constant(1),
-            [&](Value item) { squares.emit(item); });
+            [&](Value item) { code.emit(item); });
   };
   return parts;
 }
@@ -408,9 +419,12 @@ const Template kTransposition = {
     .takes = [](graph::KernelOp kernel, Operation *,
                 const Machine &machine) { return matchTransposition(kernel, machine).has_value(); },
     .parts =
-        [](graph::KernelOp kernel, Operation *, const Machine &machine, const Schedule &) {
-          return transposeParts(kernel, *matchTransposition(kernel, machine), machine);
+        [](graph::KernelOp kernel, Operation *, const Machine &machine, const Point &asked) {
+          return transposeParts(kernel, *matchTransposition(kernel, machine), machine, asked);
         },
+    .choices = kChoices,
+    .space = [](graph::KernelOp, Operation *, const Machine &,
+                Space &space) { space.addDoubling(choice::itemSquares, 64); },
 };
 
 } // namespace tensmith::kernel

@@ -41,7 +41,14 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
+namespace choice {
+/// Rows that pass all trees together, an item.
+static constexpr Choice blockRows{"block_rows", 32, 512, 32};
+} // namespace choice
+
 namespace {
+
+constexpr const Choice *kChoices[] = {&choice::blockRows};
 
 constexpr int64_t kWays = 16;
 constexpr int64_t kSmallBlock = 32, kLargeBlock = 128, kManyRows = 2048;
@@ -49,13 +56,15 @@ constexpr int64_t kUnrolled = 10; // steps
 constexpr int64_t kSteps = 4;     // of listed ways
 constexpr int64_t kListed = 512;
 constexpr int64_t kList = kListed + kWays; // with what fills up the last group
-static_assert(kListed >= kLargeBlock);
+static_assert(kListed >= choice::blockRows.most);
 
 using Ways = SmallVector<Value>;
 
 bool isDeep(graph::TreeEnsembleOp root) { return int64_t(root.getDepth()) > kUnrolled; }
 
-Value blockOf(IndexMath &math, Value rows) {
+Value blockOf(IndexMath &math, Value rows, const Point &asked) {
+  if (auto block = asked[choice::blockRows])
+    return math.constant(*block);
   return math.select(math.less(rows, math.constant(kManyRows)), math.constant(kSmallBlock),
                      math.constant(kLargeBlock));
 }
@@ -63,9 +72,9 @@ Value blockOf(IndexMath &math, Value rows) {
 class TreeEmitter {
 public:
   TreeEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::TreeEnsembleOp root,
-              ValueRange results)
+              const Point &asked, ValueRange results)
       : emitter_(emitter), math_(emitter.math), builder_(emitter.builder()), kernel_(kernel),
-        root_(root), results_(results), nodes_(emitter.buffer(root.getNodes())),
+        root_(root), asked_(asked), results_(results), nodes_(emitter.buffer(root.getNodes())),
         trees_(emitter.buffer(root.getTrees())), columns_(emitter.buffer(root.getColumns())),
         element_(getElementTypeOrSelf(root.getX().getType())),
         word_(builder_.getIntegerType(element_.getIntOrFloatBitWidth())),
@@ -78,7 +87,7 @@ public:
   void emitBlocks(Value begin, Value end) {
     int64_t size = element_.getIntOrFloatBitWidth() / 8;
     row_ = columnCount_ + 1;
-    block_ = blockOf(math_, rows_);
+    block_ = blockOf(math_, rows_, asked_);
     Value elements = math_.mul(block_, row_ + targets_), bytes = math_.mul(elements, size);
     if (isDeep(root_))
       bytes = math_.add(bytes, 3 * kList * 4);
@@ -409,6 +418,7 @@ private:
   OpBuilder &builder_;
   graph::KernelOp kernel_;
   graph::TreeEnsembleOp root_;
+  const Point &asked_;
   ValueRange results_;
   Value nodes_, trees_, columns_;
   Type element_, word_;
@@ -459,7 +469,8 @@ bool canFollowTrees(graph::TreeEnsembleOp op) {
       .ok();
 }
 
-static KernelParts treeParts(graph::KernelOp kernel, graph::TreeEnsembleOp root) {
+static KernelParts treeParts(graph::KernelOp kernel, graph::TreeEnsembleOp root,
+                             const Point &asked) {
   KernelParts parts;
   parts.summary = "trees";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
@@ -467,13 +478,13 @@ static KernelParts treeParts(graph::KernelOp kernel, graph::TreeEnsembleOp root)
     auto trees = cast<RankedTensorType>(root.getTrees().getType()).getDimSize(0);
     // A step is about eight operations.
     int64_t work = trees * std::min<int64_t>(int64_t(root.getDepth()) + 2, 64) * 8;
-    Value block = blockOf(math, rows);
+    Value block = blockOf(math, rows, asked);
     return {math.ceilDiv(rows, block),
-            grainOf(math, math.mul(block, std::min<int64_t>(work, 1 << 20)))};
+            grainOf(math, math.mul(block, std::min<int64_t>(work, 1 << 20))), asked.of(kChoices)};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     keepScalar(emitter.builder());
-    TreeEmitter(emitter, kernel, root, results).emitBlocks(begin, end);
+    TreeEmitter(emitter, kernel, root, asked, results).emitBlocks(begin, end);
   };
   return parts;
 }
@@ -482,8 +493,13 @@ const Template kTrees = {
     .name = "trees",
     .mayBeRoot = isTreeRoot,
     .isRoot = isTreeRoot,
-    .parts = [](graph::KernelOp kernel, Operation *main, const Machine &,
-                const Schedule &) { return treeParts(kernel, cast<graph::TreeEnsembleOp>(main)); },
+    .parts =
+        [](graph::KernelOp kernel, Operation *main, const Machine &, const Point &asked) {
+          return treeParts(kernel, cast<graph::TreeEnsembleOp>(main), asked);
+        },
+    .choices = kChoices,
+    .space = [](graph::KernelOp, Operation *, const Machine &,
+                Space &space) { space.addDoubling(choice::blockRows, choice::blockRows.most); },
 };
 
 } // namespace tensmith::kernel

@@ -18,7 +18,14 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
+namespace choice {
+/// Vectors of channels of a tile in a work item.
+static constexpr Choice itemVectors{"item_vectors", 1, kAny};
+} // namespace choice
+
 namespace {
+
+constexpr const Choice *kChoices[] = {&choice::itemVectors};
 
 /// Y = matrix X matrix^T of vectors, [rows, rows] from [columns, columns]; zeros of the matrix cost
 /// nothing.
@@ -153,16 +160,34 @@ ToomCook matricesOf(Type element, int64_t outputs, int64_t taps) {
   return isa<FloatType>(element) ? toomCook(outputs, taps) : wholeToomCook(outputs, taps);
 }
 
+/// Into which the channels of a tile are cut, an item each: one, unless others are asked for.
+int64_t partsOf(int64_t channels, int64_t lanes, const Point &asked) {
+  int64_t vectors = std::max<int64_t>(llvm::divideCeil(channels, lanes), 1);
+  return llvm::divideCeil(vectors, asked[choice::itemVectors].value_or(vectors));
+}
+
 /// What both directions share: the tile's place in the images, and the walk over channels.
 class TransformEmitter {
 public:
   TransformEmitter(ElementEmitter &emitter, int64_t outputs, int64_t taps, RankedTensorType from,
-                   const Machine &machine)
+                   const Machine &machine, const Point &asked)
       : emitter_(emitter), math_(emitter.math),
         matrices_(matricesOf(from.getElementType(), outputs, taps)),
         channels_(from.getShape().back()), element_(from.getElementType()),
         lanes_(machine.lanes(element_.getIntOrFloatBitWidth() / 8)),
-        masksAreFree_(machine.maskRegisters), type_(VectorType::get({lanes_}, element_)) {}
+        masksAreFree_(machine.maskRegisters), type_(VectorType::get({lanes_}, element_)),
+        parts_(partsOf(channels_, lanes_, asked)) {}
+
+  /// The part of the channels that an item does.
+  void beginItem(Value item) {
+    if (parts_ == 1)
+      return;
+    Value part = math_.rem(item, math_.constant(parts_));
+    int64_t each = llvm::divideCeil(llvm::divideCeil(channels_, lanes_), parts_) * lanes_;
+    firstChannel_ = math_.mul(part, each);
+    lastChannel_ = math_.min(math_.add(firstChannel_, each), math_.constant(channels_));
+  }
+  Value tileOf(Value item) { return math_.div(item, math_.constant(parts_)); }
 
 protected:
   /// Image, and the first pixel of its outputs, of a tile: `image` are those along both dimensions.
@@ -177,17 +202,22 @@ protected:
 
   /// The code of a tile is long: where a mask costs nothing, the last vector's serves all.
   void forChannels(llvm::function_ref<void(Value channel, Value mask)> body) {
+    Value first = firstChannel_ ? firstChannel_ : math_.constant(0);
+    Value last = lastChannel_ ? lastChannel_ : math_.constant(channels_);
     if (masksAreFree_ && channels_ % lanes_ != 0)
-      return emitFor(math_, math_.constant(0), math_.constant(channels_), math_.constant(lanes_),
-                     [&](Value channel) {
-                       Value left = math_.sub(math_.constant(channels_), channel);
-                       body(channel, emitter_.maskBelow(left, lanes_));
-                     });
+      return emitFor(math_, first, last, math_.constant(lanes_), [&](Value channel) {
+        Value left = math_.sub(math_.constant(channels_), channel);
+        body(channel, emitter_.maskBelow(left, lanes_));
+      });
     int64_t whole = channels_ / lanes_ * lanes_;
-    emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(lanes_),
+    emitFor(math_, first, math_.min(last, math_.constant(whole)), math_.constant(lanes_),
             [&](Value channel) { body(channel, {}); });
-    if (whole < channels_)
+    if (whole == channels_)
+      return;
+    auto rest = [&] {
       body(math_.constant(whole), emitter_.maskBelow(math_.constant(channels_ - whole), lanes_));
+    };
+    parts_ == 1 ? rest() : emitIf(math_, math_.less(math_.constant(whole), last), rest);
   }
 
   int64_t frequencies() const { return matrices_.size * matrices_.size; }
@@ -200,17 +230,21 @@ protected:
   int64_t lanes_;
   bool masksAreFree_;
   VectorType type_;
+  int64_t parts_;
+  Value firstChannel_, lastChannel_; // of the item; null: all
 };
 
 class InputEmitter : TransformEmitter {
 public:
   InputEmitter(ElementEmitter &emitter, graph::WinogradInputOp root, const Machine &machine,
-               ValueRange results)
+               const Point &asked, ValueRange results)
       : TransformEmitter(emitter, root.getOutputs(), root.getTaps(),
-                         cast<RankedTensorType>(root.getX().getType()), machine),
+                         cast<RankedTensorType>(root.getX().getType()), machine, asked),
         root_(root), result_(results[0]), tiles_(emitter.dims(root.getY())[1]) {}
 
-  void emitTile(Value tile) {
+  void emitItem(Value item) {
+    beginItem(item);
+    Value tile = tileOf(item);
     SmallVector<Value> pixels = findPixels(tile);
     Sandwich transform(math_, matrices_.input, matrices_.size, type_);
     forChannels([&](Value channel, Value mask) {
@@ -258,13 +292,15 @@ private:
 class OutputEmitter : TransformEmitter {
 public:
   OutputEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::WinogradOutputOp root,
-                const Machine &machine, ValueRange results)
+                const Machine &machine, const Point &asked, ValueRange results)
       : TransformEmitter(emitter, root.getOutputs(), root.getTaps(),
-                         cast<RankedTensorType>(root.getX().getType()), machine),
+                         cast<RankedTensorType>(root.getX().getType()), machine, asked),
         kernel_(kernel), root_(root), results_(results), tiles_(emitter.dims(root.getX())[1]),
         dims_(emitter.dims(root.getY())) {}
 
-  void emitTile(Value tile) {
+  void emitItem(Value item) {
+    beginItem(item);
+    Value tile = tileOf(item);
     SmallVector<Value> at = placeOf(tile, ArrayRef(dims_).slice(1, 2));
     Sandwich transform(math_, matrices_.output, matrices_.outputs, type_);
     Value buffer = emitter_.buffer(root_.getX());
@@ -343,8 +379,8 @@ private:
 };
 
 template <typename Emitter>
-void emitTiles(IndexMath &math, Value begin, Value end, Emitter emitter) {
-  emitFor(math, begin, end, math.constant(1), [&](Value tile) { emitter.emitTile(tile); });
+void emitItems(IndexMath &math, Value begin, Value end, Emitter emitter) {
+  emitFor(math, begin, end, math.constant(1), [&](Value item) { emitter.emitItem(item); });
 }
 
 } // namespace
@@ -364,22 +400,31 @@ bool isWinogradTransform(Operation *op) {
          hasWholeToomCook(integer("outputs"), integer("taps"));
 }
 
-static KernelParts winogradParts(graph::KernelOp kernel, Operation *root, const Machine &machine) {
+static KernelParts winogradParts(graph::KernelOp kernel, Operation *root, const Machine &machine,
+                                 const Point &asked) {
   KernelParts parts;
+  auto from = cast<RankedTensorType>(root->getOperand(0).getType());
+  int64_t channels = from.getShape().back();
+  int64_t lanes = machine.lanes(from.getElementType().getIntOrFloatBitWidth() / 8);
+  int64_t ofTile = partsOf(channels, lanes, asked);
   parts.summary = isa<graph::WinogradInputOp>(root) ? "winograd input" : "winograd output";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     // The planes of frequencies are the larger side, in each direction.
     bool isInput = isa<graph::WinogradInputOp>(root);
     Type planes = isInput ? root->getResult(0).getType() : root->getOperand(0).getType();
     SmallVector<Value> dims = dimValues(math, sizes, planes);
-    return {dims[1], grainOf(math, math.div(math.mul(dims[0], dims[2]), math.constant(2)))};
+    Value work = math.div(math.mul(dims[0], dims[2]), math.constant(2 * ofTile));
+    Point chosen;
+    chosen.set(choice::itemVectors, llvm::divideCeil(llvm::divideCeil(channels, lanes), ofTile));
+    return {math.mul(dims[1], ofTile), grainOf(math, work), chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     if (auto input = dyn_cast<graph::WinogradInputOp>(root))
-      return emitTiles(emitter.math, begin, end, InputEmitter(emitter, input, machine, results));
-    emitTiles(
-        emitter.math, begin, end,
-        OutputEmitter(emitter, kernel, cast<graph::WinogradOutputOp>(root), machine, results));
+      return emitItems(emitter.math, begin, end,
+                       InputEmitter(emitter, input, machine, asked, results));
+    emitItems(emitter.math, begin, end,
+              OutputEmitter(emitter, kernel, cast<graph::WinogradOutputOp>(root), machine, asked,
+                            results));
   };
   return parts;
 }
@@ -389,7 +434,15 @@ const Template kWinograd = {
     .mayBeRoot = isWinogradTransform,
     .isRoot = isWinogradTransform,
     .parts = [](graph::KernelOp kernel, Operation *main, const Machine &machine,
-                const Schedule &) { return winogradParts(kernel, main, machine); },
+                const Point &asked) { return winogradParts(kernel, main, machine, asked); },
+    .choices = kChoices,
+    .space =
+        [](graph::KernelOp, Operation *main, const Machine &machine, Space &space) {
+          auto from = cast<RankedTensorType>(main->getOperand(0).getType());
+          int64_t bytes = from.getElementType().getIntOrFloatBitWidth() / 8;
+          space.addDoubling(choice::itemVectors,
+                            llvm::divideCeil(from.getShape().back(), machine.lanes(bytes)));
+        },
     .storesAtPitch = [](Operation *main) { return isa<graph::WinogradOutputOp>(main); },
     .multiplies = true,
 };

@@ -102,6 +102,10 @@ Result<modules::ModuleParts> Compilation::run() {
   machine_.checksBounds = options_.checkBounds;
   if (Status status = readSchedules(); !status.ok())
     return status;
+  schedules_.setConditions(machine_.name + " " +
+                           std::string(kPrecisionNames[size_t(options_.precision)]));
+  if (options_.tellSpaces || options_.offered)
+    schedules_.keepSpaces();
   auto policy = libraries::parsePolicy(options_.libraries);
   if (!policy.ok())
     return policy.status();
@@ -294,12 +298,13 @@ Status Compilation::emitKernels() {
     if (Status status = checkTime(); !status.ok())
       return status.within(options_.model);
     Operation *root = kernel::scheduledOperator(op);
+    kernel::Key key = kernel::keyOf(op, schedules_.conditions());
     kernel::CanonicalKernel structure(op);
     // Code is that of a structure, but trees are followed by tables that were looked at alone.
     bool hasTrees = !op.getBody().front().getOps<graph::TreeEnsembleOp>().empty();
     if (const Emitted *equal = hasTrees ? nullptr : findEqual(structure)) {
       bind(op, *equal, structure);
-      schedules_.made(root, equal->schedule);
+      schedules_.made(key, root, equal->point);
       continue;
     }
     std::string label = graph::describe(op.getLoc());
@@ -308,7 +313,7 @@ Status Compilation::emitKernels() {
         return status.within(options_.model + ": " + label);
       continue;
     }
-    auto emitted = kernel::emitKernel(structure.op(), machine_, schedules_.of(root));
+    auto emitted = kernel::emitKernel(structure.op(), machine_, schedules_.of(key, root));
     bool isOfRewrites = kernel::isFourierRoot(root); // no runtime has it
     if (emitted.status().code() == StatusCode::Unsupported && !isOfRewrites) {
       unemitted_.push_back(label + ": " + emitted.status().message());
@@ -319,14 +324,19 @@ Status Compilation::emitKernels() {
     }
     if (!emitted.ok())
       return emitted.status().within(options_.model + ": " + label);
-    schedules_.made(root, emitted->schedule);
+    if (schedules_.keepsSpaces())
+      schedules_.offer(key, root, kernel::templateFor(structure.op(), machine_).name,
+                       kernel::spaceOf(structure.op(), machine_));
+    schedules_.made(key, root, emitted->point);
     size_t kernel = addSource(*emitted, op, std::move(label));
     auto &known = emitted_[structure.hash()];
-    known.push_back({std::move(structure), kernel, emitted->schedule});
+    known.push_back({std::move(structure), kernel, emitted->point});
     rename(kernels_[kernel], known.back().structure);
     op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernel)));
   }
   emitted_.clear();
+  if (options_.offered)
+    options_.offered(schedules_);
   dropMappedPages(); // the weights are packed
   if (Status status = dump_.write(module_, "kernels"); !status.ok())
     return status;
@@ -371,7 +381,7 @@ Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
     auto emitted = kernel::emitKernel(family.open, machine_);
     if (!emitted.ok())
       continue;
-    kernel::Schedule schedule = emitted->schedule;
+    kernel::Point point = emitted->point;
     size_t code = addSource(*emitted, first, graph::describe(first.getLoc()));
     for (auto &[member, values] : family.values) {
       auto constant = [&](StringRef symbol) {
@@ -391,7 +401,8 @@ Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
       }
       auto op = cast<graph::KernelOp>(member);
       own.label = op.getLabel().str();
-      schedules_.made(kernel::scheduledOperator(op), schedule);
+      schedules_.made(kernel::keyOf(op, schedules_.conditions()), kernel::scheduledOperator(op),
+                      point);
       op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernels_.size())));
       renamed_.push_back({kernels_.size(), code});
       kernels_.push_back(std::move(own));
@@ -574,6 +585,8 @@ vm::PlanInput Compilation::planInput() {
   input.limits = target_->limits();
   input.schedules = schedules_.json();
   input.calibration = finding_;
+  if (options_.tellSpaces)
+    input.spaces = schedules_.spacesJson();
   input.features = target_->codeFeatures(usesMatrixUnit_);
   input.device = options_.device;
   return input;

@@ -85,7 +85,7 @@ private:
   struct Emitted {
     kernel::CanonicalKernel structure;
     size_t kernel;
-    kernel::Schedule schedule;
+    kernel::Point point;
   };
 
   /// A kernel of the same structure that was emitted before; deep networks have each a thousand

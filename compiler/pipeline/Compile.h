@@ -10,6 +10,9 @@
 #include <functional>
 #include <string>
 
+namespace tensmith::kernel {
+class Schedules;
+}
 namespace tensmith::pipeline {
 
 struct CompileOptions {
@@ -24,6 +27,10 @@ struct CompileOptions {
   bool keepControl = false;      // loops and branches are run as such, so that all in them is seen
   Precision precision = Precision::Fast;
   std::string schedules; // a file of choices for kernels (kernel/Schedule.h); empty: none
+  /// The module's metadata have the kernels' spaces and what rewrites may decide, as "spaces".
+  bool tellSpaces = false;
+  /// Given the same, and the choices that were made, before the kernels become code.
+  std::function<void(const kernel::Schedules &)> offered;
   /// Who does operators (libraries/Libraries.h): "generated", "onednn,openblas", "measured", ...
   std::string libraries = "generated";
   /// Seconds that a run of the module with these bytes takes, on all threads; none: not measured.

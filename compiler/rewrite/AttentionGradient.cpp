@@ -86,16 +86,17 @@ public:
     llvm::sort(sorted, [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); });
     Operation *last = sorted.back();
     OpBuilder builder(last);
-    KernelRegion region(last->getContext());
-    for (Operation *op : sorted) {
-      if (isa<graph::MatMulOp>(op))
-        region.addRight({op, builder, last->getLoc(), options});
-      region.add(op);
-    }
     SmallVector<Value> results;
     for (Operation *op : sorted)
       if (products_.contains(op))
         results.push_back(op->getResult(0));
+    KernelRegion region(last->getContext());
+    kernel::Point asked = region.begin(sorted, results, products_.front(), options);
+    for (Operation *op : sorted) {
+      if (isa<graph::MatMulOp>(op))
+        region.addRight({op, builder, last->getLoc(), options, asked});
+      region.add(op);
+    }
     graph::KernelOp kernel =
         region.finish(builder, results, products_.front(), sorted, kernel::kAttentionGradient.name);
     moveReadersBehind(kernel);

@@ -39,7 +39,12 @@ public:
 
   /// Null: it is generated.
   const libraries::Library *run() {
-    if (auto asked = options_.asked(pattern_.root).library) {
+    SmallVector<int64_t> takers{0};
+    for (const libraries::Library &library : libraries::knownLibraries())
+      if (libraries::partTaken(library, pattern_))
+        takers.push_back(*libraries::libraryNumber(library.name));
+    options_.offer(pattern_.root, kernel::choice::library, takers);
+    if (auto asked = options_.asked(pattern_.root)[kernel::choice::library]) {
       const libraries::Library *library =
           *asked ? libraries::findLibrary(libraries::libraryName(*asked)) : nullptr;
       if (!library || libraries::partTaken(*library, pattern_))
@@ -55,8 +60,8 @@ public:
 
 private:
   const libraries::Library *tell(const libraries::Library *library) {
-    kernel::Schedule schedule;
-    schedule.library = library ? libraries::libraryNumber(library->name) : 0;
+    kernel::Point schedule;
+    schedule.set(kernel::choice::library, library ? libraries::libraryNumber(library->name) : 0);
     options_.made(pattern_.root, schedule, 0);
     return library;
   }

@@ -275,15 +275,16 @@ std::optional<Choice> measuredChoice(graph::ConvOp conv, const Layer &layer, dou
 /// policy's bound. `constants`: bytes of the function's, of which `spectra` are those made so far.
 Choice choose(graph::ConvOp conv, const Layer &layer, double constants, double spectra,
               const Options &options) {
-  kernel::Schedule asked = options.asked(conv);
+  kernel::Point asked = options.asked(conv);
   Estimate estimate(options.machine, layer, constants);
-  if (asked.fourierTile == 0)
+  if (asked[kernel::choice::fourierTile] == 0)
     return {};
-  if (auto tile = asked.fourierTile ? tileOf(layer, *asked.fourierTile) : std::nullopt;
+  auto size = asked[kernel::choice::fourierTile];
+  if (auto tile = size ? tileOf(layer, *size) : std::nullopt;
       tile && estimate.bytes(*tile) <= kMostAsked)
     if (double error = errorOf(conv, layer, *tile); std::isfinite(error))
-      return {*asked.fourierTile, error, {}};
-  if (asked.winogradOutputs || !layer.isCandidate)
+      return {*size, error, {}};
+  if (asked[kernel::choice::winogradOutputs] || !layer.isCandidate)
     return {};
   double most = std::min(kMostBytes, kMostOfAll - spectra);
   if (auto measured = measuredChoice(conv, layer, constants, most, options))
@@ -376,9 +377,14 @@ LogicalResult fourier(func::FuncOp function, const Options &options) {
     if (!layer)
       continue;
     Choice choice = choose(conv, *layer, constants + spectra, spectra, options);
-    kernel::Schedule schedule;
+    kernel::Point schedule;
+    if (layer->isCandidate) {
+      SmallVector<int64_t> sizes{0};
+      llvm::append_range(sizes, sizesFor(*layer));
+      options.offer(conv, kernel::choice::fourierTile, sizes);
+    }
     if (layer->isCandidate || choice.size > 0)
-      schedule.fourierTile = choice.size;
+      schedule.set(kernel::choice::fourierTile, choice.size);
     options.made(conv, schedule, choice.error, choice.refused);
     if (choice.size == 0)
       continue;

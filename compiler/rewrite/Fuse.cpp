@@ -171,7 +171,7 @@ private:
     SmallVector<graph::ConvOp> chain{last};
     size_t best = 0;
     double most = 0;
-    auto asked = options_.asked(root_).chain;
+    auto asked = options_.asked(root_)[kernel::choice::chain];
     auto multipleOf = [&](graph::ConvOp conv) -> std::optional<int64_t> {
       if (!roleOf(conv).isProduct())
         return std::nullopt;
@@ -194,8 +194,10 @@ private:
       }
     }
     if (asked || !links.empty()) {
-      kernel::Schedule chosen;
-      chosen.chain = int64_t(best);
+      options_.offer(root_, kernel::choice::chain,
+                     llvm::to_vector(llvm::seq<int64_t>(0, int64_t(links.size()) + 1)));
+      kernel::Point chosen;
+      chosen.set(kernel::choice::chain, int64_t(best));
       options_.made(root_, chosen, 0);
     }
     links.resize(best);
@@ -559,7 +561,11 @@ public:
   graph::KernelOp build() {
     SmallVector<Operation *> sorted(group_.ops_.begin(), group_.ops_.end());
     places_.sort(sorted);
+    Value result = group_.end_->getResult(0);
+    Operation *main = group_.root_ ? group_.root_ : sorted.back();
     builder_.setInsertionPoint(group_.end_);
+    if (roleOf(main).isProduct())
+      asked_ = region_.begin(sorted, result, main, options_);
     if (group_.scores_)
       layOut(group_.scores_->product);
     for (const kernel::ChainLink &link : group_.chain_)
@@ -571,9 +577,7 @@ public:
         region_.addRight(right->second);
       region_.add(op);
     }
-    Value result = group_.end_->getResult(0);
     builder_.setInsertionPoint(group_.end_);
-    Operation *main = group_.root_ ? group_.root_ : sorted.back();
     graph::KernelOp kernel = region_.finish(builder_, result, main, sorted, region_.kind());
     result.replaceAllUsesWith(kernel->getResult(0));
     places_.replace(sorted, group_.end_, kernel);
@@ -591,7 +595,7 @@ private:
   void layOut(Operation *root) {
     Role role = roleOf(root);
     if (role.isProduct())
-      rights_.try_emplace(root, root, builder_, group_.end_->getLoc(), options_);
+      rights_.try_emplace(root, root, builder_, group_.end_->getLoc(), options_, asked_);
   }
 
   /// The way of a right operand to what it was multiplied as, which the packing has passed by: what
@@ -609,6 +613,7 @@ private:
   const Options &options_;
   KernelRegion region_;
   llvm::SmallMapVector<Operation *, RightOperand, 2> rights_;
+  kernel::Point asked_;
 };
 
 /// y = matmul(cast(x), v); z = matmul(cast(x), w)  ->  each with a cast of its own

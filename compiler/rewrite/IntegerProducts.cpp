@@ -204,13 +204,14 @@ private:
   /// Tells what was chosen. Of one that stays, weights are numbers from here on, and its input's
   /// range is told, for what looks at those of float layers.
   bool staysFloat(Operation *op) {
-    auto asked = options_.asked(op).operandBits;
+    options_.offer(op, kernel::choice::operandBits, {kCodeBits, kFloatBits});
+    auto asked = options_.asked(op)[kernel::choice::operandBits];
     std::optional<double> error = errorOfIntegers(op);
     bool refused = !asked && error && *error > std::min(kCodeBound, options_.layerBound) &&
                    errorOfDequantized(op) < *error / 2;
     bool stays = refused || asked == kFloatBits;
-    kernel::Schedule chosen;
-    chosen.operandBits = stays ? kFloatBits : kCodeBits;
+    kernel::Point chosen;
+    chosen.set(kernel::choice::operandBits, stays ? kFloatBits : kCodeBits);
     options_.made(op, chosen, stays ? 0 : error.value_or(0),
                   refused ? kernel::Refused{"operand_bits", kCodeBits, *error}
                           : ArrayRef<kernel::Refused>());

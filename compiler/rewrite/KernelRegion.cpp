@@ -44,6 +44,14 @@ KernelRegion::KernelRegion(MLIRContext *context) : inside_(context) {
   inside_.setInsertionPointToEnd(&body_.front());
 }
 
+kernel::Point KernelRegion::begin(ArrayRef<Operation *> sorted, ValueRange results, Operation *main,
+                                  const Options &options) {
+  if (!options.schedules)
+    return {};
+  key_ = kernel::keyOf(sorted, results, options.schedules->conditions());
+  return options.schedules->of(key_, main);
+}
+
 void KernelRegion::addRight(const RightOperand &right) {
   Value argument = addInput(right.laidOut());
   map_.map(right.root()->getOperand(1), right.restored(inside_, argument));
@@ -86,6 +94,8 @@ graph::KernelOp KernelRegion::finish(OpBuilder &builder, ValueRange results, Ope
   auto kernel = builder.create<graph::KernelOp>(location(main, sorted), results.getTypes(), inputs_,
                                                 label(sorted), kind, /*pitch=*/IntegerAttr());
   kernel.getBody().takeBody(body_);
+  if (!key_.empty())
+    kernel->setAttr(kernel::kKeyAttribute, builder.getStringAttr(key_));
   return kernel;
 }
 

@@ -12,6 +12,10 @@ class KernelRegion {
 public:
   explicit KernelRegion(mlir::MLIRContext *context);
 
+  /// Before operands are laid out for a kernel of these operators, built around `main`: takes its
+  /// key. Returns what is asked for the kernel.
+  kernel::Point begin(llvm::ArrayRef<mlir::Operation *> sorted, mlir::ValueRange results,
+                      mlir::Operation *main, const Options &options);
   /// The right operand of an operator that is added next.
   void addRight(const RightOperand &right);
   /// A copy of the operator, behind those before it. Single numbers that it reads are copied, too;
@@ -31,6 +35,7 @@ private:
   mlir::Region body_;
   mlir::OpBuilder inside_;
   mlir::IRMapping map_;
+  kernel::Key key_; // of a kernel whose operands are laid out
   llvm::SmallVector<mlir::Value> inputs_;
 };
 

@@ -3,6 +3,7 @@
 
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/kernel/Blocking.h"
 #include "compiler/kernel/Contraction.h"
 
 #include <cstring>
@@ -71,7 +72,7 @@ int64_t groupsToMerge(graph::ConvOp conv, const Options &options) {
   auto weights = dyn_cast<RankedTensorType>(conv.getW().getType());
   int64_t groups = int64_t(conv.getGroup());
   if (!elements || !weights || !weights.hasStaticShape() || !conv.getChannelsLast() ||
-      groups == 1 || options.asked(conv).tileRows)
+      groups == 1 || options.asked(conv)[kernel::choice::tileRows])
     return 0;
   constexpr int64_t kColumns = 16;
   int64_t channels = weights.getDimSize(1), outputs = weights.getDimSize(0) / groups;

@@ -180,7 +180,8 @@ private:
     auto weights = graph::hostTensor(graph::ConstantOp(product.weights).getValue());
     if (!weights.ok() || !fitsBytes(*weights))
       return;
-    auto asked = options_.asked(product.op).operandBits;
+    options_.offer(product.op, kernel::choice::operandBits, {kByteBits, kPairBits});
+    auto asked = options_.asked(product.op)[kernel::choice::operandBits];
     bool narrows = !asked || *asked == kByteBits;
     made(product, narrows ? kByteBits : kPairBits, 0);
     if (narrows)
@@ -189,7 +190,8 @@ private:
 
   void round(const Product &product) {
     bool pairs = machine_.products(kernel::Number::BF16, kernel::Number::BF16, kernel::Number::F32);
-    auto asked = options_.asked(product.op).operandBits;
+    options_.offer(product.op, kernel::choice::operandBits, {kBfloatBits, kFloatBits});
+    auto asked = options_.asked(product.op)[kernel::choice::operandBits];
     auto conv = dyn_cast<graph::ConvOp>(product.op);
     bool direct = product.depthwise && groupsToMerge(conv, options_) == 0 && // no pairs
                   !kernel::takesPairsOfGroups(conv, machine_);
@@ -228,8 +230,8 @@ private:
 
   void made(const Product &product, int64_t bits, double error,
             ArrayRef<kernel::Refused> refused = {}) {
-    kernel::Schedule chosen;
-    chosen.operandBits = bits;
+    kernel::Point chosen;
+    chosen.set(kernel::choice::operandBits, bits);
     options_.made(product.op, chosen, error, refused);
   }
 

@@ -44,10 +44,16 @@ struct Options {
   /// missed its own.
   double layerBound = std::numeric_limits<double>::infinity();
 
-  kernel::Schedule asked(mlir::Operation *root) const {
-    return schedules ? schedules->of(root) : kernel::Schedule();
+  kernel::Point asked(mlir::Operation *root) const {
+    return schedules ? schedules->of(root) : kernel::Point();
   }
-  void made(mlir::Operation *root, const kernel::Schedule &schedule, double error,
+  /// What may be decided for the operator.
+  void offer(mlir::Operation *op, const kernel::Choice &choice,
+             llvm::ArrayRef<int64_t> values) const {
+    if (schedules)
+      schedules->offer(op, choice, values);
+  }
+  void made(mlir::Operation *root, const kernel::Point &schedule, double error,
             llvm::ArrayRef<kernel::Refused> refused = {}) const {
     if (schedules)
       schedules->made(root, schedule, error, refused);

@@ -1,6 +1,7 @@
 // Packing of right operands, and the way back; see RightOperand.h.
 #include "compiler/rewrite/RightOperand.h"
 
+#include "compiler/kernel/Blocking.h"
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/kernel/MatrixTile.h"
@@ -79,7 +80,7 @@ int64_t widthOfPanels(Value matrix, int64_t tile, int64_t lanes) {
 } // namespace
 
 RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location location,
-                           const Options &options)
+                           const Options &options, const kernel::Point &asked)
     : root_(root) {
   graph::ShapeContext shapes(root->getContext());
   graph::GraphBuilder graph(builder, shapes, location);
@@ -96,14 +97,15 @@ RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location locatio
     Value right = kernel::storedRight(root);
     Value matrix = conv ? kernel::weightsAsMatrix(graph, conv, right) : right;
     int64_t bytes = accumulator(root).getIntOrFloatBitWidth() / 8;
-    kernel::Schedule asked = options.asked(root);
     int64_t width = kernel::panelWidth(options.machine, bytes, asked);
     multiple_ = step_;
-    if (!asked.panelVectors && kernel::suitsMatrixUnit(options.machine, root)) {
+    bool isAsked = asked[kernel::choice::panelVectors].has_value();
+    if (asked[kernel::choice::matrixUnit].value_or(!isAsked) &&
+        kernel::suitsMatrixUnit(options.machine, root)) {
       width = kernel::MatrixTile::kColumns;
       multiple_ = kernel::productsOfTile(step_);
     }
-    if (!asked.panelVectors)
+    if (!isAsked)
       width = widthOfPanels(matrix, width, options.machine.lanes(bytes));
     laidOut_ = packed(graph, matrix, width);
   }

@@ -10,9 +10,10 @@ namespace tensmith::rewrite {
 
 class RightOperand {
 public:
-  /// Lays it out where the builder is; what is constant is evaluated.
+  /// Lays it out where the builder is, as a point of the kernel asks for it; what is constant is
+  /// evaluated.
   RightOperand(mlir::Operation *root, mlir::OpBuilder &builder, mlir::Location location,
-               const Options &options);
+               const Options &options, const kernel::Point &asked);
 
   /// What the kernel takes.
   mlir::Value laidOut() const { return laidOut_; }

@@ -152,7 +152,7 @@ private:
 /// Whether a schedule asks for the step or for none; else whether it is worth it, as measured or as
 /// estimated. `error`: of the step, where it was tried.
 bool takesStep(graph::MatMulOp product, const Sizes &sizes, const Options &options, double &error) {
-  auto asked = options.asked(product).strassenSteps;
+  auto asked = options.asked(product)[kernel::choice::strassenSteps];
   Cycles cycles = estimate(sizes, options.machine);
   bool measures = options.libraries.measured && cycles.step < cycles.plain * kWorthATry;
   if (asked == 0 || (!asked && cycles.step >= cycles.plain && !measures))
@@ -183,8 +183,9 @@ LogicalResult strassen(func::FuncOp function, const Options &options) {
       continue;
     double error = 0;
     bool steps = takesStep(product, *sizes, options, error);
-    kernel::Schedule schedule;
-    schedule.strassenSteps = steps;
+    options.offer(product, kernel::choice::strassenSteps, {0, 1});
+    kernel::Point schedule;
+    schedule.set(kernel::choice::strassenSteps, steps);
     bool isRefused = !steps && error > std::min(kFastBound, options.layerBound);
     if (isRefused)
       options.made(product, schedule, 0, kernel::Refused{"strassen_steps", 1, error});

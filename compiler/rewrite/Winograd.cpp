@@ -294,7 +294,7 @@ struct Tile {
 /// What a schedule asks for, where it can be; else the fastest that errs by less than the policy's
 /// bound.
 Tile chooseTile(graph::ConvOp conv, const Layer &layer, double weightRate, const Options &options) {
-  auto asked = options.asked(conv).winogradOutputs;
+  auto asked = options.asked(conv)[kernel::choice::winogradOutputs];
   if (asked && (*asked == 0 || canTransform(layer, *asked)))
     return {*asked, errorOf(conv, layer, *asked), {}};
   int64_t most = *std::max_element(std::begin(kOutputs), std::end(kOutputs));
@@ -316,7 +316,7 @@ Tile chooseTile(graph::ConvOp conv, const Layer &layer, double weightRate, const
 Tile measuredTile(graph::ConvOp conv, const Layer &layer, double weightRate,
                   const Options &options) {
   Tile estimated = chooseTile(conv, layer, weightRate, options);
-  if (!options.libraries.measured || options.asked(conv).winogradOutputs)
+  if (!options.libraries.measured || options.asked(conv)[kernel::choice::winogradOutputs])
     return estimated;
   Estimate estimate(options.machine, layer, weightRate);
   SmallVector<Candidate> candidates{{"winograd_outputs", 0, estimate.direct()}};
@@ -394,7 +394,7 @@ private:
   /// The cheapest of the smaller tiles, which err by less (see `kOutputs`), and of none.
   Smaller smallerOf(const Chosen &one) const {
     Smaller best;
-    if (one.tile.outputs == 0 || options_.asked(one.conv).winogradOutputs)
+    if (one.tile.outputs == 0 || options_.asked(one.conv)[kernel::choice::winogradOutputs])
       return best;
     Estimate estimate(options_.machine, one.layer, weightRate_);
     double now = estimate.winograd(one.tile.outputs);
@@ -576,8 +576,12 @@ LogicalResult winograd(func::FuncOp function, const Options &options) {
   }
   WeightBudget(constants, rate, options).meet(chosen);
   for (const auto &[conv, layer, tile] : chosen) {
-    kernel::Schedule schedule;
-    schedule.winogradOutputs = tile.outputs;
+    SmallVector<int64_t> values{0};
+    llvm::copy_if(kOutputs, std::back_inserter(values),
+                  [&](int64_t outputs) { return canTransform(layer, outputs); });
+    options.offer(conv, kernel::choice::winogradOutputs, values);
+    kernel::Point schedule;
+    schedule.set(kernel::choice::winogradOutputs, tile.outputs);
     options.made(conv, schedule, tile.error, tile.refused);
     if (tile.outputs > 0)
       Transformation(conv, layer, tile.outputs).run();

@@ -211,6 +211,9 @@ typedef struct ts_compile_options {
   /* Not 0: each access of a kernel to memory is checked, and a run fails by one outside of the
    * kernel's operands, which is a fault of the compiler. Slow. */
   int check_bounds;
+  /* Not 0: the module's description has in its metadata, as "spaces", what may be chosen of each
+   * kernel, and what decided for each operator: what `schedules` may ask for. */
+  int tell_spaces;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */

@@ -42,8 +42,8 @@ def model(x, w, group=1, pads=None, dilations=None, batch=None):
 
 
 def chosen(compiled):
-    [entry] = [entry for entry in json.loads(compiled.describe()["metadata"]["schedules"]) if entry["kernel"].startswith("conv ")]
-    return entry
+    """What was decided for the convolution: the first that is told of it."""
+    return next(entry for entry in json.loads(compiled.describe()["metadata"]["schedules"]) if entry["kernel"].startswith("conv "))
 
 
 def templates(compiled):

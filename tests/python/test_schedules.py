@@ -71,7 +71,12 @@ def test_what_was_chosen_can_be_asked_for(model, tmp_path):
 
 
 def of_kernel(compiled, *beginnings):
-    return [entry for entry in chosen(compiled) if entry["kernel"].startswith(beginnings)]
+    """Of each structure what was decided for the operator, and the point of its kernel, as one."""
+    merged = {}
+    for entry in chosen(compiled):
+        if entry["kernel"].startswith(beginnings):
+            merged.setdefault((entry["kernel"], *entry.get("nodes", [])), {}).update(entry)
+    return list(merged.values())
 
 
 WIDE, DEEP, LONG = "conv 1x33x30x64:f32 64x64", "conv 1x33x30x64:f32 64x1x", "matmul 37x1100"
@@ -131,6 +136,75 @@ def test_later_entries_override_and_the_structure_is_enough(model, tmp_path):
     assert entry["depth_block"] == 128
 
 
+def convolution(dilation=1, pads=1, follower="Relu"):
+    random = numpy.random.default_rng(3)
+    w = random.standard_normal((24, 16, 3, 3)).astype("float32")
+    nodes = [helper.make_node("Conv", ["image", "w"], ["c"], name="conv", dilations=[dilation] * 2, pads=[pads] * 4, strides=[2, 2]),
+             helper.make_node(follower, ["c"], ["y"], name="after")]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info("image", TensorProto.FLOAT, ("pictures", 16, 20, 20))],
+                              [onnx.ValueInfoProto(name="y")], [numpy_helper.from_array(w, "w")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+
+
+def keys_of(data, **options):
+    return {entry["key"] for entry in chosen(tensmith.compile(data, **options)) if "tile_rows" in entry}
+
+
+def test_keys_are_those_of_what_is_computed(tmp_path):
+    """Breaks if kernels that differ in an attribute, in what follows, in the machine or the precision have one key, or the
+    same kernel of another model has another: with other names of nodes and sizes, and beside other layers."""
+    [key] = keys_of(convolution())
+    for other in (convolution(dilation=2, pads=2), convolution(pads=0), convolution(follower="Tanh")):
+        assert key not in keys_of(other)
+    assert key not in keys_of(convolution(), target="x86-64-v3") and key not in keys_of(convolution(), precision="exact")
+    model = onnx.load_from_string(convolution())
+    for port in (*model.graph.input, *model.graph.output):
+        port.name = {"image": "other", "y": "z"}[port.name]
+    model.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "batch"
+    for node in model.graph.node:
+        node.name += " of another model"
+        node.input[0] = {"image": "other"}.get(node.input[0], node.input[0])
+        node.output[0] = {"y": "z"}.get(node.output[0], node.output[0])
+    model.graph.node.append(helper.make_node("Softmax", ["z"], ["s"], name="more"))
+    model.graph.output.append(onnx.ValueInfoProto(name="s"))
+    assert key in keys_of(model.SerializeToString())
+
+
+def test_a_point_is_found_by_its_key(tmp_path):
+    """Breaks if a point changes the key that it is found by (its panels are another form of the weights), or fits another key."""
+    data = convolution()
+    [key] = keys_of(data)
+    asked = {"tile_rows": 3, "panel_vectors": 1, "item_tiles": 2}
+    path = written(tmp_path / "s.json", [{"key": key, **asked}, {"key": "0" * 16, "tile_rows": 5}])
+    (tmp_path / "m.onnx").write_bytes(data)
+    made = subprocess.run([COMMAND, "compile", "m.onnx", "-o", "m.so", "--schedules", "s.json"], cwd=tmp_path, capture_output=True,
+                          text=True, check=True)
+    assert "entry 2 fits no kernel of the model: key 0000000000000000" in made.stderr and "entry 1" not in made.stderr
+    compiled = tensmith.load(tmp_path / "m.so")
+    [entry] = [entry for entry in chosen(compiled) if "tile_rows" in entry]
+    assert entry["key"] == key and {name: entry[name] for name in asked} == asked
+    x = numpy.random.default_rng(1).standard_normal((2, 16, 20, 20)).astype("float32")
+    wanted = numpy.asarray(tensmith.compile(data).run(x)[0])
+    assert numpy.abs(numpy.asarray(compiled.run(x)[0]) - wanted).max() <= 1e-5 * numpy.abs(wanted).max()
+
+
+def test_spaces_are_shown(tmp_path):
+    """Breaks if the spaces leave out a choice that is told, or a value that the kernel took; or if text and JSON differ."""
+    (tmp_path / "m.onnx").write_bytes(convolution())
+    shown = subprocess.run([COMMAND, "inspect", "m.onnx", "--spaces"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    done = subprocess.run([COMMAND, "inspect", "m.onnx", "--spaces", "--json"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    spaces = {space["key"]: space for space in json.loads(done.stdout)}
+    for entry in chosen(tensmith.compile(convolution())):
+        values = {choice["choice"]: choice["values"] for choice in spaces[entry["key"]]["choices"]}
+        for name in ("tile_rows", "panel_vectors", "winograd_outputs"):
+            assert name not in entry or entry[name] in values[name]
+    assert all(f"{key} {space.get('template', 'decision')}: {space['kernel']}, {space['points']} points" in shown
+               for key, space in spaces.items())
+    tensmith.compile(convolution()).save(tmp_path / "m.so")
+    refused = subprocess.run([COMMAND, "inspect", "m.so", "--spaces"], cwd=tmp_path, capture_output=True, text=True)
+    assert refused.returncode == 2
+
+
 def test_the_error_of_a_transform_is_told(model):
     [entry] = [entry for entry in chosen(tensmith.compile(model[0])) if entry.get("winograd_outputs")]
     assert 1e-8 < entry["error"] <= 1e-5
@@ -139,7 +213,7 @@ def test_the_error_of_a_transform_is_told(model):
 @pytest.mark.parametrize("text,message", [
     ("{", "s.json"),
     ("[]", "schedules"),
-    ('{"schedules": [{"kernel": "matmul", "tile_row": 3}]}', 'entry 1: "tile_row" is no choice; there are kernel, nodes, .*tile_rows'),
+    ('{"schedules": [{"kernel": "matmul", "tile_row": 3}]}', 'entry 1: "tile_row" is no choice; there are key, kernel, nodes, .*tile_rows'),
     ('{"schedules": [{"nodes": ["a"], "tile_rows": 3}, {"nodes": ["long"], "tile_rows": 0}]}', "entry 2: .*from 1 to 16"),
     ('{"schedules": [{"nodes": ["long"], "depth_block": 40}]}', "multiple of 16"),
     ('{"schedules": [{"nodes": ["long"], "tile_rows": 2.5}]}', "whole number"),
@@ -285,7 +359,7 @@ def added(tiles, plain):
 
 
 def tiles_of(compiled, layers):
-    tiles = [entry["winograd_outputs"] for entry in of_kernel(compiled, "conv") for _ in entry.get("nodes", range(layers))]
+    tiles = [entry["winograd_outputs"] for entry in of_kernel(compiled, "conv") if "winograd_outputs" in entry for _ in entry.get("nodes", range(layers))]
     assert len(tiles) == layers
     return tiles
 

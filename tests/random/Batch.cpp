@@ -71,6 +71,8 @@ private:
     form.checkBounds = options_.checkBounds;
     form.target = options_.target;
     form.runner = options_.runner;
+    form.points = options_.points;
+    form.seed = seed;
     if (!options_.openRuns)
       return form;
     constexpr bool kRows[][3] = {

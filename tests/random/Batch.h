@@ -19,6 +19,7 @@ struct BatchOptions {
   bool reduce = true;
   bool checkBounds = false; // of each access of the code
   bool toFirst = false;     // no more after a failure
+  int points = 0;           // of the kernels' spaces, for each graph
   int64_t openRuns = 0;     // 0: sizes as drawn; else they are open, and run at so many
 };
 

@@ -37,6 +37,8 @@ struct CheckOptions {
   bool checkBounds = false;    // of each access of the code
   bool byReference = false;    // the plan alone: each operator is evaluated
   std::string target = "host"; // what the code is for
+  int points = 0;              // of the kernels' spaces, drawn; the default one is run in any case
+  uint64_t seed = 1;           // that points are drawn by
   std::string runner;          // the program that runs it there (Board.h); empty: this process
 };
 

@@ -3,6 +3,7 @@
 //   random-graphs --count 2000            graphs 1 to 2000, as the test does
 //   random-graphs --first 17 --count 1    one of them
 //   random-graphs --open 8 --count 20000  with open sizes, at eight draws of them
+//   random-graphs --points 5 --count 200  with the choices of kernels drawn, five times each
 //   random-graphs --replay seed-17.mlir   what an earlier run wrote out
 //   random-graphs --target aarch64:cortex-a53 --runner "qemu-aarch64 tensmith-run"   on another CPU
 #include "tests/random/Batch.h"
@@ -69,6 +70,8 @@ int main(int argc, char **argv) {
   app.add_flag_callback(
       "--families", [] { tensmith::kernel::familyBounds() = {.members = 1, .flops = 1e18}; },
       "Emit each kernel as one of a family that differs by its sizes");
+  app.add_option("--points", options.points,
+                 "Compile each graph by so many points of its kernels' spaces, too");
   app.add_flag("--to-first", options.toFirst, "End with the first that fails");
   app.add_option("--dump", replayed.dumpFolder, "With --replay: where each stage's IR goes");
   app.add_option("--print", print, "Print the graph of a seed instead");
@@ -82,6 +85,7 @@ int main(int argc, char **argv) {
   replayed.target = options.target;
   replayed.runner = options.runner;
   replayed.checkBounds = options.checkBounds;
+  replayed.points = options.points;
   replayed.precision = isExact ? tensmith::Precision::Exact : tensmith::Precision::Fast;
   if (!file.empty())
     return replay(context, file, replayed);

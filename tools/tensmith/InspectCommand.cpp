@@ -293,10 +293,40 @@ void printSchedules(const std::string &file, const Json &module) {
   std::cout << "\n]}\n";
 }
 
+/// The values of a choice, and where it exists: "tile_rows 1 2 3 ... 16 where matrix_unit is 0".
+std::string choiceText(const Json &choice) {
+  std::string text = printable(choice.value("choice", ""));
+  for (const Json &value : choice.value("values", Json::array()))
+    text += " " + (value.is_string() ? printable(value.get<std::string>()) : value.dump());
+  Json where = choice.value("where", Json::object());
+  for (const auto &[name, values] : where.items()) {
+    text += " where " + printable(name) + " is";
+    for (const Json &value : values)
+      text += " " + value.dump();
+  }
+  return text;
+}
+
+/// What may be chosen of each kernel, then what may be decided for each operator.
+void printSpaces(const Json &spaces) {
+  for (bool isKernel : {true, false})
+    for (const Json &space : spaces) {
+      if (space.contains("template") != isKernel)
+        continue;
+      std::cout << fmt::format("{} {}: {}, {} points\n", cellText(space["key"]),
+                               isKernel ? cellText(space["template"]) : "decision",
+                               cellText(space["kernel"]), cellText(space["points"]));
+      for (const Json &choice : space.value("choices", Json::array()))
+        std::cout << "  " << choiceText(choice) << '\n';
+    }
+}
+
 int inspect(const Settings &settings) {
   bool isModel = kindOf(settings.file) == FileKind::Model;
   if (isModel && settings.verify)
     failUsage(settings.file + ": is a model; --verify checks the weights of compiled modules");
+  if (!isModel && settings.compile.tellSpaces)
+    failUsage(settings.file + ": is a module; --spaces is for models");
   if (!isModel && settings.noCompile)
     failUsage(settings.file + ": is a module; --no-compile is for models");
   Json model =
@@ -305,6 +335,12 @@ int inspect(const Settings &settings) {
   if (!settings.noCompile)
     module = parseJson(loadOrCompile(settings.file, settings.compile, settings.verify).describe(),
                        settings.file);
+  if (settings.compile.tellSpaces) {
+    Json spaces =
+        parseJson(module.value("metadata", Json::object()).value("spaces", "[]"), settings.file);
+    settings.json ? printJson(spaces) : printSpaces(spaces);
+    return kSuccess;
+  }
   if (settings.schedules) {
     printSchedules(settings.file, module);
     return kSuccess;
@@ -356,12 +392,17 @@ void addInspect(CLI::App &app, Action &chosen) {
                  "The kernels' schedules alone, in the form that --schedules reads")
       ->excludes(noCompile)
       ->excludes(json);
+  command
+      ->add_flag("--spaces", settings->compile.tellSpaces,
+                 "Of a model: what may be chosen of each kernel, and decided for each operator")
+      ->excludes(noCompile);
   addCompilation(*command, settings->compile, false);
   command->footer("Examples:\n"
                   "  tensmith inspect model.onnx --no-compile\n"
                   "  tensmith inspect model.so --verify\n"
                   "  tensmith inspect model.so --json | jq '.inputs'\n"
-                  "  tensmith inspect model.so --chosen-schedules > schedules.json");
+                  "  tensmith inspect model.so --chosen-schedules > schedules.json\n"
+                  "  tensmith inspect model.onnx --spaces");
   command->callback([settings, &chosen] { chosen = [settings] { return inspect(*settings); }; });
 }
 

@@ -82,6 +82,19 @@ TEST_F(Shape, Remainders) {
   EXPECT_TRUE(shapes.equal((n * h) % h, shapes.constant(0)));
 }
 
+// Breaks when what sizes broadcast to is taken for a size of another kind: of sizes whose successor
+// is even (a transposed convolution's) too. Seed 510527.
+TEST_F(Shape, PartsOfBroadcasts) {
+  for (AffineExpr size : {h, h + 1, h * 2 - 1, h * 2, h * 4 - 1}) {
+    auto both = shapes.broadcast(size, w);
+    ASSERT_TRUE(both);
+    auto parts = shapes.broadcastParts(*both);
+    EXPECT_TRUE(llvm::is_contained(parts, size));
+    EXPECT_EQ(shapes.broadcast(*both, w), both);
+    EXPECT_EQ(shapes.broadcast(*both, size), both);
+  }
+}
+
 // Breaks when simplification changes a value, of negative numerators too.
 TEST_F(Shape, KeepsValues) {
   uint32_t state = 17;

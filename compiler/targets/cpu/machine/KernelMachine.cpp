@@ -7,6 +7,7 @@ namespace tensmith::targets::cpu {
 
 kernel::Machine kernelMachine(const Machine &machine) {
   kernel::Machine result;
+  result.name = toJson(machine);
   result.vectorBytes = machine.vectorBits / 8;
   result.vectorRegisters = machine.vectorRegisters;
   result.inOrder = machine.inOrder;
