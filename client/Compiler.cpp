@@ -24,6 +24,7 @@ struct Library {
   decltype(&ts_compile_update) compileUpdate;
   decltype(&ts_evaluate_file) evaluateFile;
   decltype(&ts_describe_model) describeModel;
+  decltype(&ts_describe_spaces) describeSpaces;
   decltype(&ts_describe_machine) describeMachine;
   decltype(&ts_format_program) formatProgram;
   decltype(&ts_measure_machine) measureMachine;
@@ -49,6 +50,7 @@ Library openLibrary() {
   find(handle, "ts_compile_update", library.compileUpdate);
   find(handle, "ts_evaluate_file", library.evaluateFile);
   find(handle, "ts_describe_model", library.describeModel);
+  find(handle, "ts_describe_spaces", library.describeSpaces);
   find(handle, "ts_describe_machine", library.describeMachine);
   find(handle, "ts_format_program", library.formatProgram);
   find(handle, "ts_measure_machine", library.measureMachine);
@@ -108,7 +110,6 @@ struct Options {
     options.seed = settings.seed ? &*settings.seed : nullptr;
     options.verify_each_pass = settings.verifyEachPass;
     options.check_bounds |= int(settings.checkBounds);
-    options.tell_spaces = int(settings.tellSpaces);
     options.reproducer = reproducer.c_str();
     options.progress = Progress::callback;
     options.progress_context = &progress;
@@ -380,6 +381,15 @@ std::string describeModel(const std::string &model, const CompileSettings &setti
   char *json = nullptr;
   naming(model,
          [&] { detail::check(library().describeModel(model.c_str(), &options.options, &json)); });
+  return take(json);
+}
+
+std::string describeSpaces(const std::string &model, const CompileSettings &settings) {
+  Progress progress("compiling " + model, settings.progress);
+  Options options(settings, progress);
+  char *json = nullptr;
+  naming(model,
+         [&] { detail::check(library().describeSpaces(model.c_str(), &options.options, &json)); });
   return take(json);
 }
 

@@ -30,8 +30,7 @@ struct CompileSettings {
   std::string cacheDir;
   bool noCache = false;
   bool byReference = false, verifyEachPass = false, checkBounds = false;
-  bool tellSpaces = false; // in the module's metadata
-  std::string reproducer;  // empty: in the folder for temporary files
+  std::string reproducer; // empty: in the folder for temporary files
   int optimization = 1;
   std::string precision = "fast";
   std::string schedules; // a file; empty: none
@@ -106,6 +105,8 @@ std::vector<Tensor> evaluateByReference(const std::string &model, const CompileS
 Json parseJson(const std::string &text, const std::string &what);
 /// JSON, as compiler.h says.
 std::string describeModel(const std::string &model, const CompileSettings &settings);
+/// What may be chosen of its kernels, and decided for its operators, as JSON (ts_describe_spaces).
+std::string describeSpaces(const std::string &model, const CompileSettings &settings);
 std::string describeMachine();
 /// The program of the language in its one layout; `name` stands for the file in messages.
 std::string formatProgram(const std::string &program, const std::string &name);

@@ -63,7 +63,6 @@ void add(Hasher &hasher, const ts_compile_options &options) {
   add(hasher, options.device);
   hasher.add(int64_t(options.for_evaluation));
   hasher.add(int64_t(options.check_bounds));
-  hasher.add(int64_t(options.tell_spaces));
   add(hasher, options.made_of);
   hasher.add(int64_t(options.calibration));
   for (int64_t limit : {options.memory_limit, options.node_limit, int64_t(options.nesting_limit)})

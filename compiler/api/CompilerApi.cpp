@@ -6,26 +6,25 @@
 #include "base/FilesRead.h"
 #include "base/RunKey.h"
 #include "cache/Store.h"
+#include "compiler/api/Boundary.h"
 #include "compiler/api/Derivatives.h"
 #include "compiler/api/GraphText.h"
 #include "compiler/api/Handles.h"
-#include "compiler/api/MeasureMachine.h"
 #include "compiler/api/RunModule.h"
 #include "compiler/api/TakenStatus.h"
-#include "compiler/api/TimeModule.h"
 #include "compiler/api/TrainingOptions.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Outputs.h"
+#include "compiler/kernel/Schedule.h"
 #include "compiler/libraries/Libraries.h"
 #include "compiler/pipeline/Compile.h"
+#include "compiler/pipeline/Measure.h"
 #include "compiler/program/Inlining.h"
 #include "compiler/program/Program.h"
 #include "compiler/targets/Target.h"
-#include "compiler/targets/cpu/machine/Machine.h"
-#include "compiler/targets/cpu/machine/MachineLimits.h"
 #include "compiler/training/ProgramForm.h"
 #include "compiler/vm/Signature.h"
 #include "frontends/onnx/Export.h"
@@ -45,28 +44,6 @@ using namespace mlir;
 using namespace tensmith;
 
 namespace {
-
-ts_status *fromStatus(const Status &status) {
-  return status.ok() ? nullptr
-                     : ts_status_create(ts_status_code(status.code()), status.message().c_str());
-}
-
-/// Nothing throws across the boundary.
-template <typename Work> ts_status *guarded(Work work) noexcept {
-  try {
-    return fromStatus(work());
-  } catch (const std::bad_alloc &) {
-    return ts_status_create(TS_RESOURCE_EXHAUSTED, "there is not enough memory");
-  } catch (const std::exception &error) {
-    return ts_status_create(TS_INTERNAL, error.what());
-  } catch (...) {
-    return ts_status_create(TS_INTERNAL, "internal error of an unknown kind");
-  }
-}
-
-Status missing(const char *what) {
-  return invalidArgument(std::string(what) + " is a null pointer");
-}
 
 /// The caller's options, as far as its version of the structure goes; the rest are the defaults.
 Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
@@ -369,12 +346,11 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   result.model = model;
   result.verifyEachPass = options.verify_each_pass != 0;
   result.checkBounds = options.check_bounds != 0;
-  result.tellSpaces = options.tell_spaces != 0;
   if (options.schedules)
     result.schedules = options.schedules;
   if (options.libraries)
     result.libraries = options.libraries;
-  result.secondsOf = secondsOfModule;
+  result.measurer = pipeline::measurerHere();
   result.calibration = calibrationInputs(options);
   result.run = runModule;
   result.memoryBudget = options.memory_budget;
@@ -395,14 +371,6 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
       options.warn(options.warn_context, message.c_str());
     };
   return result;
-}
-
-Status copyText(const std::string &text, char **out) {
-  *out = static_cast<char *>(std::malloc(text.size() + 1));
-  if (!*out)
-    return {StatusCode::ResourceExhausted, "there is not enough memory"};
-  std::memcpy(*out, text.c_str(), text.size() + 1);
-  return {};
 }
 
 void writePorts(runtime::JsonWriter &json, const std::vector<vm::SignaturePort> &ports) {
@@ -751,43 +719,21 @@ ts_status *ts_describe_model(const char *path, const ts_compile_options *options
   });
 }
 
-ts_status *ts_describe_machine(char **json) {
+ts_status *ts_describe_spaces(const char *path, const ts_compile_options *options, char **json) {
   return guarded([&]() -> Status {
-    if (!json)
-      return missing("the result");
-    targets::cpu::Machine machine = targets::cpu::hostMachine();
-    auto limits = targets::cpu::keptLimits(machine);
-    return copyText(targets::cpu::describe(machine, limits ? &*limits : nullptr), json);
-  });
-}
-
-ts_status *ts_measure_machine(const ts_measure_options *given, char **json) {
-  return guarded([&]() -> Status {
-    if (!json)
-      return missing("the result");
-    ts_measure_options options{};
-    if (given && given->size < sizeof(size_t))
-      return invalidArgument("the options' size is not set");
-    if (given)
-      std::memcpy(&options, given, std::min(given->size, sizeof options));
-    targets::cpu::Machine machine = targets::cpu::hostMachine();
-    auto limits = targets::cpu::keptLimits(machine);
-    if (!limits || options.again) {
-      auto measured = measureMachine(machine, [&](const char *stage, double fraction) {
-        if (options.progress)
-          options.progress(options.progress_context, stage, fraction);
-      });
-      if (!measured)
-        return measured.status();
-      limits = std::move(*measured);
-      Status kept = targets::cpu::keepLimits(*limits, machine);
-      if (!kept.ok() && options.warn)
-        options.warn(options.warn_context,
-                     ("the machine's limits are not kept: " + kept.message()).c_str());
-    }
-    if (std::string doubt = limits->doubt(); !doubt.empty() && options.warn)
-      options.warn(options.warn_context,
-                   (doubt + "; 'tensmith machine --again' measures it anew").c_str());
-    return copyText(targets::cpu::describe(machine, &*limits), json);
+    if (!path || !json)
+      return missing(path ? "the result" : "the path");
+    *json = nullptr;
+    auto known = optionsOf(options);
+    if (!known)
+      return known.status();
+    LoadedModel model(*known);
+    if (Status status = model.load(path, *known); !status.ok())
+      return status;
+    pipeline::CompileOptions compile = compileOptions(*known, path);
+    std::string text;
+    compile.offered = [&](const kernel::Schedules &offered) { text = offered.spacesJson(); };
+    auto made = pipeline::compileWithoutCode(model.module(), compile);
+    return made.ok() ? copyText(text, json) : made.status();
   });
 }

@@ -2,6 +2,7 @@
 // frontends/onnx/Interface.h.
 #include <tensmith/compiler.h>
 
+#include "compiler/api/Boundary.h"
 #include "frontends/onnx/Interface.h"
 #include "runtime/Json.h"
 
@@ -55,32 +56,15 @@ std::string described(const ModelInterface &model) {
   return json.close('}').take();
 }
 
-ts_status *describeInterface(const char *path, const void *bytes, size_t size, char **json) {
-  auto model = bytes ? interfaceOfBytes({static_cast<const std::byte *>(bytes), size}, path)
-                     : interfaceOfFile(path);
-  if (!model.ok())
-    return ts_status_create(ts_status_code(model.status().code()),
-                            model.status().message().c_str());
-  std::string text = described(*model);
-  *json = static_cast<char *>(std::malloc(text.size() + 1));
-  if (!*json)
-    return ts_status_create(TS_RESOURCE_EXHAUSTED, "there is not enough memory");
-  std::memcpy(*json, text.c_str(), text.size() + 1);
-  return nullptr;
-}
-
 } // namespace
 
 ts_status *ts_describe_interface(const char *path, const void *bytes, size_t size, char **json) {
-  if (!path || !json)
-    return ts_status_create(TS_INVALID_ARGUMENT,
-                            path ? "the result is a null pointer" : "the path is a null pointer");
-  *json = nullptr;
-  try {
-    return describeInterface(path, bytes, size, json);
-  } catch (const std::bad_alloc &) {
-    return ts_status_create(TS_RESOURCE_EXHAUSTED, "there is not enough memory");
-  } catch (const std::exception &error) {
-    return ts_status_create(TS_INTERNAL, error.what());
-  }
+  return guarded([&]() -> Status {
+    if (!path || !json)
+      return missing(path ? "the result" : "the path");
+    *json = nullptr;
+    auto model = bytes ? interfaceOfBytes({static_cast<const std::byte *>(bytes), size}, path)
+                       : interfaceOfFile(path);
+    return model.ok() ? copyText(described(*model), json) : model.status();
+  });
 }

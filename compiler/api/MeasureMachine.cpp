@@ -3,6 +3,7 @@
 #include "compiler/api/MeasureMachine.h"
 
 #include "base/Cpus.h"
+#include "compiler/api/Boundary.h"
 #include "compiler/api/TakenStatus.h"
 #include "compiler/pipeline/ProbeModule.h"
 #include "compiler/targets/cpu/machine/HostCaches.h"
@@ -281,3 +282,46 @@ Result<MachineLimits> measureMachine(const Machine &machine,
 }
 
 } // namespace tensmith
+
+using namespace tensmith;
+
+ts_status *ts_describe_machine(char **json) {
+  return guarded([&]() -> Status {
+    if (!json)
+      return missing("the result");
+    Machine machine = hostMachine();
+    auto limits = keptLimits(machine);
+    return copyText(describe(machine, limits ? &*limits : nullptr), json);
+  });
+}
+
+ts_status *ts_measure_machine(const ts_measure_options *given, char **json) {
+  return guarded([&]() -> Status {
+    if (!json)
+      return missing("the result");
+    ts_measure_options options{};
+    if (given && given->size < sizeof(size_t))
+      return invalidArgument("the options' size is not set");
+    if (given)
+      std::memcpy(&options, given, std::min(given->size, sizeof options));
+    Machine machine = hostMachine();
+    auto limits = keptLimits(machine);
+    if (!limits || options.again) {
+      auto measured = measureMachine(machine, [&](const char *stage, double fraction) {
+        if (options.progress)
+          options.progress(options.progress_context, stage, fraction);
+      });
+      if (!measured)
+        return measured.status();
+      limits = std::move(*measured);
+      Status kept = keepLimits(*limits, machine);
+      if (!kept.ok() && options.warn)
+        options.warn(options.warn_context,
+                     ("the machine's limits are not kept: " + kept.message()).c_str());
+    }
+    if (std::string doubt = limits->doubt(); !doubt.empty() && options.warn)
+      options.warn(options.warn_context,
+                   (doubt + "; 'tensmith machine --again' measures it anew").c_str());
+    return copyText(describe(machine, &*limits), json);
+  });
+}

@@ -104,7 +104,7 @@ Result<modules::ModuleParts> Compilation::run() {
     return status;
   schedules_.setConditions(machine_.name + " " +
                            std::string(kPrecisionNames[size_t(options_.precision)]));
-  if (options_.tellSpaces || options_.offered)
+  if (options_.offered)
     schedules_.keepSpaces();
   auto policy = libraries::parsePolicy(options_.libraries);
   if (!policy.ok())
@@ -199,7 +199,7 @@ Status Compilation::rewriteGraph() {
   options.schedules = &schedules_;
   options.libraries = libraries_;
   options.layerBound = layerBound_;
-  if (options_.secondsOf)
+  if (options_.measurer)
     options.measure = [this](ModuleOp module, const std::string &library,
                              const std::string &schedules) {
       return measure(module, library, schedules);
@@ -469,11 +469,42 @@ Result<double> Compilation::measureAfresh(ModuleOp module, const std::string &li
   if (!parts.ok())
     return parts.status();
   auto bytes = modules::moduleBytes(*parts);
-  auto seconds = bytes.ok() ? options_.secondsOf(*bytes) : Result<double>(bytes.status());
-  if (!seconds.ok() && options_.warn && told_.insert(library).second)
-    options_.warn(options_.model + ": " + library +
-                  " is not measured: " + seconds.status().message());
-  return seconds;
+  if (!bytes.ok())
+    return bytes.status();
+  MeasuredFunction &measured = measuredFunction(module);
+  // Rounding of the algorithms is bounded by their choice; this is for what is wrong.
+  constexpr double kTolerance = 1e-3, kTolerated16 = 1.0 / 16;
+  Measurement timed = options_.measurer->measure(
+      {options.model, std::move(*bytes), measured.inputs, measured.expected,
+       options_.precision == Precision::Bfloat ? kTolerated16 : kTolerance});
+  if (timed.outcome == Measurement::Outcome::Timed) {
+    if (measured.expected.empty()) // where the reference would take long: what came first
+      measured.expected = std::move(timed.results);
+    return timed.seconds;
+  }
+  // A library that isn't here is said once; of a fault each is of interest.
+  bool isFault = timed.outcome == Measurement::Outcome::Wrong ||
+                 timed.outcome == Measurement::Outcome::Crashed;
+  std::string who = isFault && !schedules.empty() ? library + " by " + schedules : library;
+  if (options_.warn && told_.insert(who).second)
+    options_.warn(
+        options_.model + ": " + who + " is not measured: " +
+        (isFault ? "an operator's results are " + std::string(nameOf(timed.outcome)) + ": " : "") +
+        timed.why);
+  return unsupported(timed.why);
+}
+
+Compilation::MeasuredFunction &Compilation::measuredFunction(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  module->print(stream, OpPrintingFlags().elideLargeElementsAttrs(16).elideLargeResourceString(16));
+  auto [it, isNew] = measuredFunctions_.try_emplace(text);
+  if (isNew) {
+    auto function = module.lookupSymbol<func::FuncOp>("main");
+    it->second.inputs = drawnInputs(function);
+    it->second.expected = quickReference(function, it->second.inputs);
+  }
+  return it->second;
 }
 
 const Compilation::Emitted *Compilation::findEqual(const kernel::CanonicalKernel &structure) {
@@ -558,11 +589,15 @@ Status Compilation::planMemory() {
   report("planning memory", 0);
   vm::PlanInput input = planInput();
   KernelSeconds seconds;
-  if (generateCode_ && options_.secondsOf)
+  if (generateCode_ && options_.measurer)
     seconds = [&](graph::KernelOp op) -> Result<double> {
       report("measuring kernels", 0);
-      auto bytes = kernelModule(op, input, parts_.objects, target_->triple());
-      return bytes.ok() ? options_.secondsOf(*bytes) : Result<double>(bytes.status());
+      auto candidate = kernelModule(op, input, parts_.objects, target_->triple());
+      if (!candidate.ok())
+        return candidate.status();
+      Measurement timed = options_.measurer->measure(*candidate);
+      return timed.outcome == Measurement::Outcome::Timed ? Result<double>(timed.seconds)
+                                                          : unsupported(timed.why);
     };
   if (Status status = meetBudget(module_, options_, machine_, input, seconds); !status.ok())
     return status;
@@ -585,8 +620,6 @@ vm::PlanInput Compilation::planInput() {
   input.limits = target_->limits();
   input.schedules = schedules_.json();
   input.calibration = finding_;
-  if (options_.tellSpaces)
-    input.spaces = schedules_.spacesJson();
   input.features = target_->codeFeatures(usesMatrixUnit_);
   input.device = options_.device;
   return input;

@@ -10,6 +10,7 @@
 #include "compiler/module/ModuleWriter.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Dump.h"
+#include "compiler/pipeline/Measure.h"
 #include "compiler/targets/Target.h"
 #include "compiler/vm/PlanBuilder.h"
 
@@ -81,6 +82,13 @@ private:
   Result<double> measureAfresh(mlir::ModuleOp module, const std::string &library,
                                const std::string &schedules);
 
+  /// What a function that is measured is run on, and should give.
+  struct MeasuredFunction {
+    std::vector<Candidate::Input> inputs;
+    std::vector<HostTensor> expected; // empty: not known yet
+  };
+  MeasuredFunction &measuredFunction(mlir::ModuleOp module);
+
   /// A structure that code was emitted for, and the number of that kernel.
   struct Emitted {
     kernel::CanonicalKernel structure;
@@ -126,8 +134,9 @@ private:
   kernel::Machine machine_;
   kernel::Schedules schedules_;
   libraries::Policy libraries_;
-  std::map<std::string, Result<double>> measured_; // by library and text
-  std::set<std::string> told_;                     // dialects that could not be measured
+  std::map<std::string, Result<double>> measured_;            // by library and text
+  std::map<std::string, MeasuredFunction> measuredFunctions_; // by text
+  std::set<std::string> told_;                                // dialects that could not be measured
   std::vector<targets::KernelSource> sources_;
   std::vector<size_t> generated_; // of which kernel each source is
   std::vector<vm::KernelBinding> kernels_;

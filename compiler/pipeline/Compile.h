@@ -8,12 +8,15 @@
 #include "mlir/IR/BuiltinOps.h"
 
 #include <functional>
+#include <memory>
 #include <string>
 
 namespace tensmith::kernel {
 class Schedules;
 }
 namespace tensmith::pipeline {
+
+class Measurer;
 
 struct CompileOptions {
   std::string target = "host";
@@ -27,14 +30,12 @@ struct CompileOptions {
   bool keepControl = false;      // loops and branches are run as such, so that all in them is seen
   Precision precision = Precision::Fast;
   std::string schedules; // a file of choices for kernels (kernel/Schedule.h); empty: none
-  /// The module's metadata have the kernels' spaces and what rewrites may decide, as "spaces".
-  bool tellSpaces = false;
-  /// Given the same, and the choices that were made, before the kernels become code.
+  /// Given what may be chosen of the kernels and decided for operators, and what was, before the
+  /// kernels become code; none: it isn't found out.
   std::function<void(const kernel::Schedules &)> offered;
   /// Who does operators (libraries/Libraries.h): "generated", "onednn,openblas", "measured", ...
   std::string libraries = "generated";
-  /// Seconds that a run of the module with these bytes takes, on all threads; none: not measured.
-  std::function<Result<double>(const std::string &bytes)> secondsOf;
+  std::shared_ptr<Measurer> measurer; // times what is chosen by measuring; null: nothing is
   /// On which the results are held against double precision; a layer, or a model, that errs by more
   /// than the policy allows falls back. Needs `run`.
   std::optional<CalibrationInputs> calibration;

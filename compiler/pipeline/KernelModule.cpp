@@ -15,9 +15,8 @@ void addPlan(modules::ModuleParts &parts, const vm::Plan &plan) {
         {constant.offset, {constant.tensor.data(), size_t(constant.tensor.bytes())}});
 }
 
-Result<std::string> kernelModule(graph::KernelOp kernel, const vm::PlanInput &plan,
-                                 ArrayRef<modules::KernelObject> objects,
-                                 const std::string &triple) {
+Result<Candidate> kernelModule(graph::KernelOp kernel, const vm::PlanInput &plan,
+                               ArrayRef<modules::KernelObject> objects, const std::string &triple) {
   OwningOpRef<ModuleOp> module =
       graph::moduleOf({kernel}, kernel->getOperands(), kernel->getResult(0));
   vm::PlanInput input = plan;
@@ -34,7 +33,10 @@ Result<std::string> kernelModule(graph::KernelOp kernel, const vm::PlanInput &pl
       parts.objects.push_back(object);
   addPlan(parts, *built);
   parts.triple = triple;
-  return modules::moduleBytes(parts);
+  auto bytes = modules::moduleBytes(parts);
+  if (!bytes.ok())
+    return bytes.status();
+  return Candidate{kernel.getLabel().str(), std::move(*bytes), drawnInputs(input.function), {}, 0};
 }
 
 } // namespace tensmith::pipeline

@@ -138,7 +138,7 @@ std::optional<size_t> fastestOf(Operation *root, ArrayRef<Candidate> candidates,
     auto seconds =
         options.measure(*module, libraries::kGenerated.str(), askingFor(root, candidate));
     if (!seconds.ok())
-      return std::nullopt;
+      continue;
     times.push_back({candidate.choice, candidate.value, *seconds});
     if (*seconds < shortest) {
       shortest = *seconds;

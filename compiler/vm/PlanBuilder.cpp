@@ -180,8 +180,6 @@ Result<Plan> buildPlan(const PlanInput &input) {
   module.metadata.push_back(texts("unemitted_kernels", input.unemitted));
   module.metadata.push_back(text("schedules", input.schedules));
   module.metadata.push_back(text("layout_conversions", layoutConversions(program)));
-  if (!input.spaces.empty())
-    module.metadata.push_back(text("spaces", input.spaces));
   if (!input.calibration.empty())
     module.metadata.push_back(text("calibration", input.calibration));
   module.metadata.push_back(

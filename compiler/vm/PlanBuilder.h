@@ -37,7 +37,6 @@ struct PlanInput {
   std::string model; // named in locations
   std::string triple, cpu;
   std::string schedules;   // of the kernels, as JSON
-  std::string spaces;      // of the kernels' choices, as JSON; empty: not asked for
   std::string calibration; // what results were found to err by, as JSON; empty: not looked at
   std::string limits; // of the machine, that the choices were made by; empty: none were measured
   std::vector<std::string> features;

@@ -211,9 +211,6 @@ typedef struct ts_compile_options {
   /* Not 0: each access of a kernel to memory is checked, and a run fails by one outside of the
    * kernel's operands, which is a fault of the compiler. Slow. */
   int check_bounds;
-  /* Not 0: the module's description has in its metadata, as "spaces", what may be chosen of each
-   * kernel, and what decided for each operator: what `schedules` may ask for. */
-  int tell_spaces;
 } ts_compile_options;
 
 /* Sets the defaults and `size`. */
@@ -258,6 +255,11 @@ TS_API ts_status *ts_evaluate_file(const char *path, const ts_compile_options *o
 /* The model's signature and operators, without compiling it, as JSON. */
 TS_API ts_status *ts_describe_model(const char *path, const ts_compile_options *options,
                                     char **json);
+/* What may be chosen of each kernel that the model is compiled to, and decided for each operator:
+ * all that `schedules` may ask for. A list as JSON, freed with ts_bytes_free: [{"key", "kernel",
+ * "template" (of kernels alone), "points", "choices": [{"choice", "values", "where"}]}]. */
+TS_API ts_status *ts_describe_spaces(const char *path, const ts_compile_options *options,
+                                     char **json);
 /* What a model's file declares of itself, as JSON: its inputs and outputs with the types and shapes
  * that its author gave them, inputs with initialisers included, and its metadata. Of the file at
  * `path`, or of `bytes` where they are not null; `path` is then what messages call them. */

@@ -11,6 +11,7 @@ struct RunSettings {
   std::string file, outputFolder;
   std::vector<std::string> inputs, shapes;
   int threads = 0, repeat = 0;
+  double seconds = 0; // of runs, at least
   uint64_t seed = 0;
   bool verify = false;
 };

@@ -62,20 +62,25 @@ std::vector<Tensor> reusable(const std::vector<Tensor> &outputs) {
   return kept;
 }
 
-/// In milliseconds.
+/// In milliseconds. Runs until there are so many, and they have taken so long together.
 Json timesOf(const Session &session, const std::vector<Tensor> &inputs,
-             const std::vector<Tensor> &outputs, int runs) {
+             const std::vector<Tensor> &outputs, size_t runs, double seconds) {
   std::vector<double> times;
-  for (int i = 0; i < runs; ++i) {
+  double spent = 0;
+  while (times.size() < runs || spent < seconds * 1e3) {
     std::vector<Tensor> results = reusable(outputs);
     Clock::time_point begin = Clock::now();
     session.run(inputs, results);
     times.push_back(millisecondsSince(begin));
+    spent += times.back();
   }
   std::ranges::sort(times);
   size_t middle = times.size() / 2;
   double median = times.size() % 2 ? times[middle] : (times[middle - 1] + times[middle]) / 2;
-  return {{"runs", runs}, {"median_ms", median}, {"min_ms", times[0]}, {"max_ms", times.back()}};
+  return {{"runs", times.size()},
+          {"median_ms", median},
+          {"min_ms", times[0]},
+          {"max_ms", times.back()}};
 }
 
 Json runAll(const RunSettings &settings, const Module &module, Json result) {
@@ -85,8 +90,11 @@ Json runAll(const RunSettings &settings, const Module &module, Json result) {
   Clock::time_point begin = Clock::now();
   std::vector<Tensor> outputs = session.run(inputs);
   result["first_ms"] = millisecondsSince(begin);
-  if (settings.repeat > 0)
-    result.update(timesOf(session, inputs, outputs, settings.repeat));
+  constexpr int kFewest = 5; // of a time that is given
+  if (settings.repeat > 0 || settings.seconds > 0)
+    result.update(timesOf(session, inputs, outputs,
+                          size_t(settings.repeat > 0 ? settings.repeat : kFewest),
+                          settings.seconds));
   result["threads"] = session.threads();
   result["inputs"] = describeAll(module.inputs(), inputs);
   result["outputs"] = describeAll(module.outputs(), outputs);

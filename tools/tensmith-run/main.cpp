@@ -38,6 +38,10 @@ void addOptions(CLI::App &app, RunSettings &settings) {
                  "Run so many times more, and say how long a run takes")
       ->type_name("N")
       ->check(CLI::Range(1, 10'000'000));
+  app.add_option("--seconds", settings.seconds,
+                 "Run five times more, and until that took so long together")
+      ->type_name("S")
+      ->check(CLI::Range(0.0, 3600.0));
   app.add_option("--threads", settings.threads, "Default: as many as CPUs")
       ->type_name("N")
       ->check(CLI::Range(1, 4096));

@@ -15,7 +15,7 @@ namespace {
 
 struct Settings {
   std::string file;
-  bool verify = false, noCompile = false, json = false, schedules = false;
+  bool verify = false, noCompile = false, json = false, schedules = false, spaces = false;
   CompileSettings compile;
 };
 
@@ -325,22 +325,21 @@ int inspect(const Settings &settings) {
   bool isModel = kindOf(settings.file) == FileKind::Model;
   if (isModel && settings.verify)
     failUsage(settings.file + ": is a model; --verify checks the weights of compiled modules");
-  if (!isModel && settings.compile.tellSpaces)
+  if (!isModel && settings.spaces)
     failUsage(settings.file + ": is a module; --spaces is for models");
   if (!isModel && settings.noCompile)
     failUsage(settings.file + ": is a module; --no-compile is for models");
+  if (settings.spaces) {
+    Json spaces = parseJson(describeSpaces(settings.file, settings.compile), settings.file);
+    settings.json ? printJson(spaces) : printSpaces(spaces);
+    return kSuccess;
+  }
   Json model =
       isModel ? parseJson(describeModel(settings.file, settings.compile), settings.file) : Json();
   Json module;
   if (!settings.noCompile)
     module = parseJson(loadOrCompile(settings.file, settings.compile, settings.verify).describe(),
                        settings.file);
-  if (settings.compile.tellSpaces) {
-    Json spaces =
-        parseJson(module.value("metadata", Json::object()).value("spaces", "[]"), settings.file);
-    settings.json ? printJson(spaces) : printSpaces(spaces);
-    return kSuccess;
-  }
   if (settings.schedules) {
     printSchedules(settings.file, module);
     return kSuccess;
@@ -393,7 +392,7 @@ void addInspect(CLI::App &app, Action &chosen) {
       ->excludes(noCompile)
       ->excludes(json);
   command
-      ->add_flag("--spaces", settings->compile.tellSpaces,
+      ->add_flag("--spaces", settings->spaces,
                  "Of a model: what may be chosen of each kernel, and decided for each operator")
       ->excludes(noCompile);
   addCompilation(*command, settings->compile, false);

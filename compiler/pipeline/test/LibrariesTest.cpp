@@ -3,6 +3,7 @@
 #include "compiler/libraries/Libraries.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/pipeline/Compile.h"
+#include "compiler/pipeline/test/FunctionMeasurer.h"
 #include "compiler/targets/Target.h"
 #include "compiler/targets/cpu/test/KernelHarness.h"
 #include "runtime/LibraryAbi.h"
@@ -154,13 +155,13 @@ TEST_F(Libraries, AreMeasured) {
   Texts warnings;
   options.warn = [&](const std::string &text) { warnings.push_back(text); };
   // By what is called in the module: the first product is faster by its library, the second not.
-  options.secondsOf = [](const std::string &bytes) -> Result<double> {
+  options.measurer = measuredBy([](const std::string &bytes) -> Result<double> {
     bool relus = bytes.find("relus:") != bytes.npos, lefts = bytes.find("lefts:") != bytes.npos;
     if (bytes.find("onednn:") != bytes.npos || bytes.find("openblas:") != bytes.npos)
       return unsupported("there is no such library");
     bool first = bytes.find("by transposed") != bytes.npos;
     return relus ? (first ? 0.5 : 2.0) : lefts ? 0.99 : 1.0;
-  };
+  });
   EXPECT_EQ(summaries(options), Texts{"relus: matmul by transposed, add_columns, relu"});
   // Once for each that can't be loaded to be measured, and for the one that is called.
   ASSERT_EQ(warnings.size(), 3u);
@@ -172,7 +173,7 @@ TEST_F(Libraries, AreMeasured) {
   // What was chosen can be asked for without measuring, and otherwise for one kernel.
   TemporaryFolder folder;
   options.schedules = folder.path() + "/s.json";
-  options.secondsOf = nullptr;
+  options.measurer = nullptr;
   std::ofstream(options.schedules) << "{\"schedules\": " << chosen_ << "}";
   EXPECT_EQ(summaries(options), Texts{"relus: matmul by transposed, add_columns, relu"});
   std::ofstream(options.schedules)
@@ -197,10 +198,10 @@ func.func @main(%x: tensor<40x17xf32> {graph.name = "x"}, %w: tensor<17x19xf32> 
 )";
   CompileOptions options = by("measured");
   std::vector<std::string> candidates;
-  options.secondsOf = [&](const std::string &bytes) -> Result<double> {
+  options.measurer = measuredBy([&](const std::string &bytes) -> Result<double> {
     candidates.push_back(bytes);
     return 1.0;
-  };
+  });
   EXPECT_EQ(calls(options, kSliced), std::vector<Call>());
   ASSERT_EQ(candidates.size(), 4u); // generated, openblas, onednn and relus
   for (const std::string &bytes : candidates) {

@@ -1,6 +1,7 @@
 // What is computed again to keep to a budget goes by the kernels' times, where they are measured.
 #include "compiler/graph/Dialects.h"
 #include "compiler/pipeline/Compile.h"
+#include "compiler/pipeline/test/FunctionMeasurer.h"
 #include "compiler/targets/Target.h"
 #include "runtime/Module.h"
 #include "runtime/plan_generated.h"
@@ -75,14 +76,14 @@ TEST(MemoryBudget, IsMetByWhatTakesLeastTime) {
   for (const std::string dear : {"softmax", "log_softmax"}) {
     SCOPED_TRACE(dear);
     std::set<std::string> measured;
-    options.secondsOf = [&](const std::string &bytes) -> Result<double> {
+    options.measurer = measuredBy([&](const std::string &bytes) -> Result<double> {
       auto module = runtime::Module::loadBytes(std::as_bytes(std::span(bytes)), {});
       if (!module.ok())
         return module.status();
       EXPECT_TRUE(measured.insert(bytes).second); // once each
       EXPECT_EQ((*module)->plan().kernels()->size(), 1u);
       return (*module)->plan().kernels()->Get(0)->label()->str() == dear ? 1.0 : 1e-3;
-    };
+    });
     Compiled made = compile(options);
     EXPECT_EQ(made.calls[dear], 1) << made.recomputation;
     EXPECT_EQ(made.calls[dear == "softmax" ? "log_softmax" : "softmax"], 2) << made.recomputation;
@@ -97,9 +98,8 @@ TEST(MemoryBudget, GoesByEstimatesWhereNothingIsMeasured) {
   CompileOptions options = tight();
   std::string warning;
   options.warn = [&](const std::string &text) { warning = text; };
-  options.secondsOf = [](const std::string &) -> Result<double> {
-    return unsupported("another machine's");
-  };
+  options.measurer = measuredBy(
+      [](const std::string &) -> Result<double> { return unsupported("another machine's"); });
   Compiled made = compile(options);
   EXPECT_NE(made.recomputation.find("work as estimated"), std::string::npos) << made.recomputation;
   EXPECT_NE(warning.find("another machine's"), std::string::npos) << warning;
