@@ -22,8 +22,8 @@ struct EmittedKernel {
   std::string summary;
   bool usesMatrixUnit = false;
   /// The choices that it was made by, as far as the compilation makes them: those over symbolic
-  /// sizes are made by each run.
-  Point point;
+  /// sizes are made by each run. Several where it chooses between points by its sizes.
+  llvm::SmallVector<SizedPoint, 1> points;
   Work work;
 };
 

@@ -122,7 +122,7 @@ bool canEmit(Operation *op) {
 }
 
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
-                                 const Point &asked) {
+                                 ArrayRef<SizedPoint> asked) {
   // A region may come from a file as it is.
   for (Operation &op : kernel.getBody().front()) {
     if (auto trees = dyn_cast<graph::TreeEnsembleOp>(op); trees && !canFollowTrees(trees))
@@ -140,10 +140,16 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
             machine.lanes(sizeof(float)) * stepOf(machine, conv))
       return unsupported("its panels are not laid out for this machine");
   }
-  KernelParts parts =
-      templateFor(kernel, machine).parts(kernel, scheduledOperator(kernel), machine, asked);
-  parts.grain = asked[choice::grain];
-  auto emitted = emitFrame(kernel, parts, machine.checksBounds);
+  const Template &chosen = templateFor(kernel, machine);
+  Operation *main = scheduledOperator(kernel);
+  SmallVector<Variant, 1> variants;
+  SizedPoint none;
+  for (const SizedPoint &each : asked.empty() ? ArrayRef(none) : asked) {
+    KernelParts parts = chosen.parts(kernel, main, machine, each.point);
+    parts.grain = each.point[choice::grain];
+    variants.push_back({std::move(parts), each.sizes});
+  }
+  auto emitted = emitFrame(kernel, variants, machine.checksBounds);
   if (!emitted.ok())
     return emitted;
   emitted->work = workOf(kernel);

@@ -15,10 +15,11 @@
 
 namespace tensmith::kernel {
 
-/// Emits the region, by the choices in `asked` where there are any. Unsupported where an operator
+/// Emits the region, by the points in `asked` where there are any: of several each is for the sizes
+/// near those that it was measured at. Unsupported where an operator
 /// in it has no kernel code for its types.
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
-                                 const Point &asked = {});
+                                 llvm::ArrayRef<SizedPoint> asked = {});
 /// All points of the kernel.
 Space spaceOf(graph::KernelOp kernel, const Machine &machine);
 /// Whether its template can store the result's rows at a pitch (`graph.kernel`), and is the same

@@ -8,6 +8,7 @@
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
 
+#include <cmath>
 #include <set>
 
 using namespace mlir;
@@ -55,12 +56,15 @@ struct Frame {
     return sizes;
   }
 
-  func::FuncOp declareInner() {
+  func::FuncOp declareInner(size_t variant) {
     SmallVector<Type> arguments(1 + operandCount, pointer);
     arguments.append(symbols.size() + 2, builder.getIndexType());
     builder.setInsertionPointToEnd(module.getBody());
-    auto inner = builder.create<func::FuncOp>(location, kInnerSymbol,
-                                              builder.getFunctionType(arguments, {}));
+    std::string name = kInnerSymbol;
+    if (variant > 0)
+      name += "." + std::to_string(variant);
+    auto inner =
+        builder.create<func::FuncOp>(location, name, builder.getFunctionType(arguments, {}));
     inner.setPrivate();
     inner->setAttr("passthrough", builder.getArrayAttr({builder.getStringAttr("noinline")}));
     for (size_t operand = 0; operand < operandCount; ++operand)
@@ -75,7 +79,24 @@ struct Frame {
     builder.create<LLVM::LLVMFuncOp>(location, kExtentSymbol, type);
   }
 
-  void emitBody(func::FuncOp inner) {
+  /// Whether the run's sizes are those of a variant before the one of that number.
+  Value isBefore(IndexMath &math, const SizeValues &sizes, ArrayRef<Variant> variants,
+                 size_t number) {
+    auto at = [&](size_t variant) {
+      double product = 1;
+      for (int64_t size : variants[variant].sizes)
+        product *= double(size);
+      return product;
+    };
+    double between = std::sqrt(at(number - 1) * at(number));
+    Value product = math.constant(1);
+    for (StringAttr symbol : symbols)
+      product = math.mul(product, sizes.lookup(symbol));
+    constexpr double kMost = double(int64_t(1) << 62);
+    return math.less(product, math.constant(int64_t(std::min(std::ceil(between), kMost))));
+  }
+
+  void emitBody(ArrayRef<Variant> variants, ArrayRef<func::FuncOp> inner) {
     auto body =
         function(kBodySymbol, LLVM::LLVMVoidType::get(builder.getContext()), {pointer, i64, i64});
     body.setLinkage(LLVM::Linkage::Internal);
@@ -91,18 +112,38 @@ struct Frame {
     for (unsigned bound : {1, 2})
       arguments.push_back(builder.create<arith::IndexCastOp>(location, builder.getIndexType(),
                                                              body.getArgument(bound)));
-    builder.create<func::CallOp>(location, inner, arguments);
+    std::function<void(size_t)> callFrom = [&](size_t number) {
+      auto callIt = [&] { builder.create<func::CallOp>(location, inner[number], arguments); };
+      if (number + 1 == variants.size())
+        return callIt();
+      emitIf(math, isBefore(math, sizes, variants, number + 1), callIt,
+             [&] { callFrom(number + 1); });
+    };
+    callFrom(0);
     builder.create<LLVM::ReturnOp>(location, ValueRange{});
   }
 
-  Point emitEntry(const KernelParts &parts) {
+  SmallVector<SizedPoint, 1> emitEntry(ArrayRef<Variant> variants) {
     auto entry = function(kKernelSymbol, builder.getI32Type(), {pointer});
     IndexMath math(builder, location);
     Value call = entry.getArgument(0);
-    WorkItems items = parts.items(math, loadSizes(math, call));
-    if (parts.grain) {
-      items.grain = math.constant(*parts.grain);
-      items.point.set(choice::grain, parts.grain);
+    SizeValues sizes = loadSizes(math, call);
+    SmallVector<SizedPoint, 1> points;
+    WorkItems items;
+    for (size_t number = variants.size(); number-- > 0;) {
+      const KernelParts &parts = variants[number].parts;
+      WorkItems own = parts.items(math, sizes);
+      if (parts.grain) {
+        own.grain = math.constant(*parts.grain);
+        own.point.set(choice::grain, parts.grain);
+      }
+      points.insert(points.begin(), {own.point, variants[number].sizes});
+      if (number + 1 < variants.size()) {
+        Value isOwn = isBefore(math, sizes, variants, number + 1);
+        own.count = math.select(isOwn, own.count, items.count);
+        own.grain = math.select(isOwn, own.grain, items.grain);
+      }
+      items = own;
     }
     Value services = loadPointerField(math, call, offsetof(TensmithCall, services));
     Value parallelFor = loadPointerField(math, services, offsetof(TensmithServices, parallel_for));
@@ -114,7 +155,7 @@ struct Frame {
                                             math.toI64(items.grain), body, call});
     Value zero = builder.create<LLVM::ConstantOp>(location, builder.getI32Type(), 0);
     builder.create<LLVM::ReturnOp>(location, zero);
-    return items.point;
+    return points;
   }
 };
 
@@ -186,28 +227,16 @@ Value grainOf(IndexMath &math, Value work) {
   return math.ceilDiv(math.constant(kWorkOfThread), math.max(work, math.constant(1)));
 }
 
-Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const KernelParts &parts,
-                                bool checksBounds) {
-  Frame frame(kernel);
-  if (checksBounds)
-    frame.declareExtent();
-  EmittedKernel result;
-  result.module = frame.module;
-  result.summary = parts.summary;
-  result.usesMatrixUnit = parts.usesMatrixUnit;
-  func::FuncOp inner = frame.declareInner();
-  frame.emitBody(inner);
-  result.point = frame.emitEntry(parts);
-
+/// Whether all operators in it have code for their types.
+static bool emitInner(Frame &frame, graph::KernelOp kernel, const KernelParts &parts,
+                      func::FuncOp inner, bool checksBounds, std::vector<std::string> &messages) {
   auto &builder = frame.builder;
   Block *block = inner.addEntryBlock();
   builder.setInsertionPointToEnd(block);
   SizeValues sizes;
-  for (auto [number, symbol] : llvm::enumerate(frame.symbols)) {
+  for (auto [number, symbol] : llvm::enumerate(frame.symbols))
     sizes[symbol] = block->getArgument(1 + frame.operandCount + number);
-    result.sizes.push_back(symbol.str());
-  }
-  ElementEmitter emitter(builder, frame.location, sizes, block->getArgument(0), result.messages);
+  ElementEmitter emitter(builder, frame.location, sizes, block->getArgument(0), messages);
   size_t inputs = kernel.getInputs().size();
   for (size_t input = 0; input < inputs; ++input)
     emitter.defineBuffer(kernel.getBody().getArgument(input), block->getArgument(1 + input));
@@ -222,9 +251,30 @@ Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const KernelParts &parts
   parts.body(emitter, results, block->getArgument(bounds), block->getArgument(bounds + 1));
   builder.setInsertionPointToEnd(block);
   builder.create<func::ReturnOp>(frame.location);
-  if (emitter.failed)
-    return unsupported("kernel '" + kernel.getLabel().str() +
-                       "': an operator has no code for its element types");
+  return !emitter.failed;
+}
+
+Result<EmittedKernel> emitFrame(graph::KernelOp kernel, ArrayRef<Variant> variants,
+                                bool checksBounds) {
+  Frame frame(kernel);
+  if (checksBounds)
+    frame.declareExtent();
+  EmittedKernel result;
+  result.module = frame.module;
+  for (StringAttr symbol : frame.symbols)
+    result.sizes.push_back(symbol.str());
+  SmallVector<func::FuncOp, 1> inner;
+  for (auto [number, variant] : llvm::enumerate(variants)) {
+    inner.push_back(frame.declareInner(number));
+    result.summary += (number ? "; or " : "") + variant.parts.summary;
+    result.usesMatrixUnit |= variant.parts.usesMatrixUnit;
+  }
+  frame.emitBody(variants, inner);
+  result.points = frame.emitEntry(variants);
+  for (auto [variant, function] : llvm::zip_equal(variants, inner))
+    if (!emitInner(frame, kernel, variant.parts, function, checksBounds, result.messages))
+      return unsupported("kernel '" + kernel.getLabel().str() +
+                         "': an operator has no code for its element types");
   relaxReductions(frame.module);
   eliminateRedundancy(frame.module);
   return result;

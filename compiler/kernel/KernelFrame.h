@@ -5,6 +5,9 @@
 //   tensmith_kernel.body(call, begin, end)   loads operands and sizes, calls the inner function
 //   tensmith_kernel.inner(call, operands..., sizes..., begin, end)   the template's loop over items
 //
+// A kernel of several points has an inner function for each, and both of the others choose by
+// sizes.
+//
 // The inner function has its operands as arguments that don't alias, which is what lets LLVM
 // vectorise the loops in it.
 #pragma once
@@ -41,6 +44,13 @@ struct KernelParts {
   std::optional<int64_t> grain = {}; // in place of that of `items`
 };
 
+/// The parts by one point, and the sizes that this was measured at: of several, each run takes that
+/// whose sizes' product is nearest to its own, by ratio.
+struct Variant {
+  KernelParts parts;
+  llvm::SmallVector<int64_t, 2> sizes;
+};
+
 /// A grain such that a range of items takes at least some tens of microseconds: `work` scalar
 /// operations for each item.
 mlir::Value grainOf(IndexMath &math, mlir::Value work);
@@ -48,7 +58,7 @@ mlir::Value grainOf(IndexMath &math, mlir::Value work);
 /// Builds the module around the template. The emitter given to `body` has the region's arguments
 /// defined as buffers, and `results` are pointers to the kernel's results. `checksBounds`: it says
 /// where operands, results and scratch end.
-Result<EmittedKernel> emitFrame(graph::KernelOp kernel, const KernelParts &parts,
+Result<EmittedKernel> emitFrame(graph::KernelOp kernel, llvm::ArrayRef<Variant> variants,
                                 bool checksBounds = false);
 
 /// for (iv = begin; iv < end; iv += step) body(iv)

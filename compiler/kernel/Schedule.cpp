@@ -34,7 +34,7 @@ const llvm::SetVector<const Choice *> &allChoices() {
 }
 
 std::string keysText() {
-  std::string text = "key, kernel, nodes";
+  std::string text = "key, kernel, nodes, sizes";
   for (const Choice *choice : allChoices())
     text += ", " + choice->name.str();
   return text;
@@ -61,6 +61,25 @@ Status readChoice(StringRef name, const llvm::json::Value &value, Point &into) {
         (choice.multiple > 1 ? ", a multiple of " + std::to_string(choice.multiple) : ""));
   into.set(choice, *number);
   return {};
+}
+
+Result<SmallVector<int64_t, 2>> readSizes(const llvm::json::Value &value) {
+  constexpr int64_t kLargest = int64_t(1) << 40;
+  SmallVector<int64_t, 2> sizes;
+  const llvm::json::Array *list = value.getAsArray();
+  for (size_t i = 0; list && i < list->size(); ++i)
+    sizes.push_back((*list)[i].getAsInteger().value_or(0));
+  if (sizes.empty() ||
+      llvm::any_of(sizes, [](int64_t size) { return size < 1 || size > kLargest; }))
+    return invalidArgument("\"sizes\" must be a list of whole numbers from 1 on");
+  return sizes;
+}
+
+double productOf(ArrayRef<int64_t> sizes) {
+  double product = 1;
+  for (int64_t size : sizes)
+    product *= double(size);
+  return product;
 }
 
 Result<std::vector<std::string>> readNames(const llvm::json::Value &value) {
@@ -164,15 +183,29 @@ Result<Schedules> Schedules::parse(std::string_view text, const std::string &fil
         if (!names.ok())
           return names.status().within(place);
         entry.nodes = std::move(*names);
+      } else if (key == "sizes") {
+        auto sizes = readSizes(member);
+        if (!sizes.ok())
+          return sizes.status().within(place);
+        entry.chosen.sizes = std::move(*sizes);
       } else if (key == "error" || key == "refused" || key == "measured") {
         continue;
-      } else if (Status status = readChoice(key, member, entry.point); !status.ok()) {
+      } else if (Status status = readChoice(key, member, entry.chosen.point); !status.ok()) {
         return status.within(place);
       }
     }
     if (entry.key.empty() && entry.kernel.empty() && entry.nodes.empty())
       return invalidArgument(
                  "has neither \"key\" nor \"kernel\" nor \"nodes\", which say what it is for")
+          .within(place);
+    auto isOfOne = [&](const Asked &other) {
+      return !other.chosen.sizes.empty() && other.key == entry.key &&
+             other.kernel == entry.kernel && other.nodes == entry.nodes;
+    };
+    if (!entry.chosen.sizes.empty() &&
+        size_t(llvm::count_if(result.asked_, isOfOne)) == kMostSizedPoints)
+      return invalidArgument("is one more than the " + std::to_string(kMostSizedPoints) +
+                             " with \"sizes\" that a kernel can choose between")
           .within(place);
     result.asked_.push_back(std::move(entry));
   }
@@ -189,10 +222,54 @@ Point Schedules::of(const Key &key, Operation *root) const {
     return result;
   std::string structure = structureOf(root);
   auto names = graph::nodeNames(root->getLoc());
-  for (const Asked &entry : asked_)
-    if (entry.fits(key, structure, names.getArrayRef()))
-      result.override(entry.point);
+  double most = 0;
+  Point largest;
+  for (const Asked &entry : asked_) {
+    if (!entry.fits(key, structure, names.getArrayRef()))
+      continue;
+    if (entry.chosen.sizes.empty())
+      result.override(entry.chosen.point);
+    else if (productOf(entry.chosen.sizes) >= most) {
+      most = productOf(entry.chosen.sizes);
+      largest = entry.chosen.point;
+    }
+  }
+  result.override(largest);
   return result;
+}
+
+SmallVector<SizedPoint, 1> Schedules::pointsOf(const Key &key, Operation *root,
+                                               size_t openSizes) const {
+  Point common;
+  SmallVector<SizedPoint, 1> sized;
+  if (asked_.empty())
+    return {{}};
+  std::string structure = structureOf(root);
+  auto names = graph::nodeNames(root->getLoc());
+  for (const Asked &entry : asked_) {
+    if (!entry.fits(key, structure, names.getArrayRef()))
+      continue;
+    const auto &sizes = entry.chosen.sizes;
+    auto *same =
+        llvm::find_if(sized, [&](const SizedPoint &other) { return other.sizes == sizes; });
+    if (sizes.empty())
+      common.override(entry.chosen.point);
+    else if (sizes.size() == openSizes && same != sized.end())
+      same->point.override(entry.chosen.point);
+    else if (sizes.size() == openSizes && sized.size() < kMostSizedPoints)
+      sized.push_back(entry.chosen);
+  }
+  if (sized.empty())
+    return {{common, {}}};
+  for (SizedPoint &each : sized) {
+    Point point = common;
+    point.override(each.point);
+    each.point = std::move(point);
+  }
+  llvm::stable_sort(sized, [](const SizedPoint &a, const SizedPoint &b) {
+    return productOf(a.sizes) < productOf(b.sizes);
+  });
+  return sized;
 }
 
 void Schedules::Made::add(ArrayRef<Refused> others) {
@@ -208,10 +285,10 @@ void Schedules::Made::add(ArrayRef<Refused> others) {
 }
 
 void Schedules::made(Operation *op, const Point &chosen, double error, ArrayRef<Refused> refused) {
-  made(keyOf(op, conditions_), op, chosen, error, refused);
+  made(keyOf(op, conditions_), op, SizedPoint{chosen, {}}, error, refused);
 }
 
-void Schedules::made(const Key &key, Operation *root, const Point &chosen, double error,
+void Schedules::made(const Key &key, Operation *root, const SizedPoint &chosen, double error,
                      ArrayRef<Refused> refused) {
   std::string structure = structureOf(root);
   auto names = graph::nodeNames(root->getLoc());
@@ -219,23 +296,28 @@ void Schedules::made(const Key &key, Operation *root, const Point &chosen, doubl
     if (!entry.fits(key, structure, names.getArrayRef()))
       continue;
     entry.used = true;
-    for (auto [choice, asked] : entry.point)
-      if (auto value = chosen[*choice]; value && (choice->bounded || *value == asked))
+    if (!entry.chosen.sizes.empty() && entry.chosen.sizes != chosen.sizes)
+      continue;
+    for (auto [choice, asked] : entry.chosen.point)
+      if (auto value = chosen.point[*choice]; value && (choice->bounded || *value == asked))
         entry.taken.insert(choice);
   }
-  if (chosen.empty())
+  if (chosen.point.empty())
     return;
   std::vector<std::string> nodes;
   for (StringAttr name : names)
     nodes.push_back(name.str());
   SmallVector<Made, 1> &alike = made_[key];
-  auto *same = llvm::find_if(alike, [&](const Made &other) { return other.nodes == nodes; });
+  auto *same = llvm::find_if(alike, [&](const Made &other) {
+    return other.nodes == nodes && other.chosen.sizes == chosen.sizes;
+  });
   if (same == alike.end())
-    same = alike.insert(same, {std::move(structure), std::move(nodes), {}, 0, {}, {}});
-  for (auto [choice, value] : chosen)
-    if (same->point[*choice].value_or(value) != value)
+    same =
+        alike.insert(same, {std::move(structure), std::move(nodes), {{}, chosen.sizes}, 0, {}, {}});
+  for (auto [choice, value] : chosen.point)
+    if (same->chosen.point[*choice].value_or(value) != value)
       same->conflicts.insert(choice);
-  same->point.override(chosen);
+  same->chosen.point.override(chosen.point);
   same->error = std::max(same->error, error);
   same->add(refused);
 }
@@ -254,9 +336,10 @@ void Schedules::offer(Operation *op, const Choice &choice, ArrayRef<int64_t> val
     offered.space.add(choice, values);
 }
 
-void Schedules::offer(const Key &key, Operation *root, StringRef by, Space space) {
+void Schedules::offer(const Key &key, Operation *root, StringRef by, Space space,
+                      std::vector<std::string> sizes) {
   if (keepsSpaces_ && !space.empty())
-    spaces_[key] = {structureOf(root), by.str(), std::move(space)};
+    spaces_[key] = {structureOf(root), by.str(), std::move(space), std::move(sizes)};
 }
 
 /// As files have it.
@@ -287,6 +370,8 @@ std::string Schedules::spacesJson() const {
         {"choices", std::move(choices)}};
     if (!offered.by.empty())
       object["template"] = offered.by;
+    if (!offered.sizes.empty())
+      object["sizes"] = llvm::json::Array(offered.sizes);
     list.push_back(std::move(object));
   }
   std::string text;
@@ -302,7 +387,7 @@ std::vector<std::string> Schedules::warnings() const {
       messages.push_back(place + " fits no kernel of the model: " + entry.text());
       continue;
     }
-    for (auto [choice, value] : entry.point)
+    for (auto [choice, value] : entry.chosen.point)
       if (!entry.taken.contains(choice))
         messages.push_back(place + ": no kernel that it fits takes \"" + choice->name.str() + "\"");
   }
@@ -315,7 +400,7 @@ std::string Schedules::json() const {
     SmallVector<Made, 1> merged;
     for (const Made &entry : alike) {
       auto same = llvm::find_if(merged, [&](const Made &other) {
-        return other.point == entry.point &&
+        return other.chosen == entry.chosen &&
                llvm::set_is_subset(other.conflicts, entry.conflicts) &&
                llvm::set_is_subset(entry.conflicts, other.conflicts);
       });
@@ -332,9 +417,14 @@ std::string Schedules::json() const {
       std::rotate(merged.begin(), nameless, std::next(nameless));
     for (const Made &entry : merged) {
       llvm::json::Object object{{"key", key}, {"kernel", entry.kernel}};
-      if (merged.size() > 1 && !entry.nodes.empty())
+      auto isOther = [&](const Made &other) {
+        return &other != &entry && other.chosen.sizes == entry.chosen.sizes;
+      };
+      if (llvm::any_of(merged, isOther) && !entry.nodes.empty())
         object["nodes"] = llvm::json::Array(entry.nodes);
-      for (auto [choice, value] : entry.point)
+      if (!entry.chosen.sizes.empty())
+        object["sizes"] = llvm::json::Array(entry.chosen.sizes);
+      for (auto [choice, value] : entry.chosen.point)
         if (!entry.conflicts.contains(choice))
           object[choice->name] = valueOf(*choice, value);
       if (entry.error > 0 && std::isfinite(entry.error))

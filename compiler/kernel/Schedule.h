@@ -59,15 +59,17 @@ struct Offered {
   std::string kernel; // its structure
   std::string by;     // the kernel's template; empty: a rewrite
   Space space;
+  std::vector<std::string> sizes = {}; // the names of the kernel's open sizes
 };
 
 /// What a file asks for, and what was made of it: of one compilation.
 class Schedules {
 public:
-  /// Of JSON's text: {"schedules": [{"key": key, "kernel": structure, "nodes": [name, ...], choice:
-  /// number}, ...]}, each entry with one of the first three or more. InvalidArgument, with `file`
-  /// and the entry, where a name is unknown or a number out of its bounds. What stands beside
-  /// "schedules", and an entry's "error", "refused" and "measured", are passed over.
+  /// Of JSON's text: {"schedules": [{"key": key, "kernel": structure, "nodes": [name, ...],
+  /// "sizes": [number, ...], choice: number}, ...]}, each entry with one of the first three or
+  /// more. InvalidArgument, with `file` and the entry, where a name is unknown or a number out of
+  /// its bounds. What stands beside "schedules", and an entry's "error", "refused" and "measured",
+  /// are passed over.
   static Result<Schedules> parse(std::string_view text, const std::string &file);
 
   /// What keys depend on beside the graph: the machine and the precision.
@@ -77,8 +79,13 @@ public:
   /// What is asked for the operator, before it is part of a kernel: of several entries that fit,
   /// the later ones override.
   Point of(mlir::Operation *op) const;
-  /// What is asked for the kernel of that key around the operator.
+  /// What is asked for the kernel of that key around the operator, before its operands are laid
+  /// out: of points for different sizes, that for the largest.
   Point of(const Key &key, mlir::Operation *root) const;
+  /// The points between which the kernel chooses, of so many open sizes: those that have sizes, by
+  /// their product, each over what the others say; else one.
+  llvm::SmallVector<SizedPoint, 1> pointsOf(const Key &key, mlir::Operation *root,
+                                            size_t openSizes) const;
 
   /// What was chosen for the operator in the end, beside what was before; where operators of one
   /// key differ in a choice, none is told. `error`: what the choice makes the results err by,
@@ -86,7 +93,7 @@ public:
   void made(mlir::Operation *op, const Point &chosen, double error = 0,
             llvm::ArrayRef<Refused> refused = {});
   /// The same of the kernel of that key around the operator.
-  void made(const Key &key, mlir::Operation *root, const Point &chosen, double error = 0,
+  void made(const Key &key, mlir::Operation *root, const SizedPoint &chosen, double error = 0,
             llvm::ArrayRef<Refused> refused = {});
 
   /// From now on spaces are kept that are offered; before, they aren't made.
@@ -94,10 +101,12 @@ public:
   bool keepsSpaces() const { return keepsSpaces_; }
   /// What a rewrite may decide for the operator: these values of the choice.
   void offer(mlir::Operation *op, const Choice &choice, llvm::ArrayRef<int64_t> values);
-  /// The space of the kernel of that key around the operator.
-  void offer(const Key &key, mlir::Operation *root, llvm::StringRef by, Space space);
+  /// The space of the kernel of that key around the operator, and its open sizes.
+  void offer(const Key &key, mlir::Operation *root, llvm::StringRef by, Space space,
+             std::vector<std::string> sizes);
   const llvm::MapVector<Key, Offered, llvm::StringMap<unsigned>> &spaces() const { return spaces_; }
-  /// A list of {"key", "kernel", "template", "points", "choices": [{"choice", "values", "where"}]}.
+  /// A list of {"key", "kernel", "template", "points", "sizes", "choices": [{"choice", "values",
+  /// "where"}]}.
   std::string spacesJson() const;
 
   /// How long the choices took that the operator's was made among.
@@ -117,7 +126,7 @@ private:
     Key key;
     std::string kernel;
     std::vector<std::string> nodes;
-    Point point;
+    SizedPoint chosen;
     bool used = false;
     Choices taken;
 
@@ -128,7 +137,7 @@ private:
   struct Made {
     std::string kernel; // its structure
     std::vector<std::string> nodes;
-    Point point;
+    SizedPoint chosen;
     double error = 0; // the largest
     Choices conflicts;
     llvm::SmallVector<Refused, 1> refused;

@@ -65,6 +65,17 @@ private:
   llvm::SmallVector<Entry, 4> entries_;
 };
 
+/// A point, and the open sizes of the kernel that it was measured at, in the order in which they
+/// first occur; none: it is for all sizes.
+struct SizedPoint {
+  Point point;
+  llvm::SmallVector<int64_t, 2> sizes = {};
+
+  bool operator==(const SizedPoint &) const = default;
+};
+/// That one kernel chooses between, by its sizes at run time.
+inline constexpr size_t kMostSizedPoints = 4;
+
 class Space {
 public:
   /// A choice of this kernel.

@@ -304,7 +304,8 @@ Status Compilation::emitKernels() {
     bool hasTrees = !op.getBody().front().getOps<graph::TreeEnsembleOp>().empty();
     if (const Emitted *equal = hasTrees ? nullptr : findEqual(structure)) {
       bind(op, *equal, structure);
-      schedules_.made(key, root, equal->point);
+      for (const kernel::SizedPoint &point : equal->points)
+        schedules_.made(key, root, point);
       continue;
     }
     std::string label = graph::describe(op.getLoc());
@@ -313,7 +314,9 @@ Status Compilation::emitKernels() {
         return status.within(options_.model + ": " + label);
       continue;
     }
-    auto emitted = kernel::emitKernel(structure.op(), machine_, schedules_.of(key, root));
+    auto emitted = kernel::emitKernel(
+        structure.op(), machine_,
+        schedules_.pointsOf(key, root, kernel::kernelSymbols(structure.op()).size()));
     bool isOfRewrites = kernel::isFourierRoot(root); // no runtime has it
     if (emitted.status().code() == StatusCode::Unsupported && !isOfRewrites) {
       unemitted_.push_back(label + ": " + emitted.status().message());
@@ -324,13 +327,18 @@ Status Compilation::emitKernels() {
     }
     if (!emitted.ok())
       return emitted.status().within(options_.model + ": " + label);
-    if (schedules_.keepsSpaces())
+    if (schedules_.keepsSpaces()) {
+      std::vector<std::string> sizes;
+      for (StringAttr symbol : kernel::kernelSymbols(structure.op()))
+        sizes.push_back(structure.nameOf(symbol).str());
       schedules_.offer(key, root, kernel::templateFor(structure.op(), machine_).name,
-                       kernel::spaceOf(structure.op(), machine_));
-    schedules_.made(key, root, emitted->point);
+                       kernel::spaceOf(structure.op(), machine_), std::move(sizes));
+    }
+    for (const kernel::SizedPoint &point : emitted->points)
+      schedules_.made(key, root, point);
     size_t kernel = addSource(*emitted, op, std::move(label));
     auto &known = emitted_[structure.hash()];
-    known.push_back({std::move(structure), kernel, emitted->point});
+    known.push_back({std::move(structure), kernel, emitted->points});
     rename(kernels_[kernel], known.back().structure);
     op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernel)));
   }
@@ -381,7 +389,7 @@ Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
     auto emitted = kernel::emitKernel(family.open, machine_);
     if (!emitted.ok())
       continue;
-    kernel::Point point = emitted->point;
+    auto points = emitted->points;
     size_t code = addSource(*emitted, first, graph::describe(first.getLoc()));
     for (auto &[member, values] : family.values) {
       auto constant = [&](StringRef symbol) {
@@ -401,8 +409,9 @@ Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
       }
       auto op = cast<graph::KernelOp>(member);
       own.label = op.getLabel().str();
-      schedules_.made(kernel::keyOf(op, schedules_.conditions()), kernel::scheduledOperator(op),
-                      point);
+      for (const kernel::SizedPoint &point : points)
+        schedules_.made(kernel::keyOf(op, schedules_.conditions()), kernel::scheduledOperator(op),
+                        point);
       op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernels_.size())));
       renamed_.push_back({kernels_.size(), code});
       kernels_.push_back(std::move(own));

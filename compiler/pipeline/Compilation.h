@@ -93,7 +93,7 @@ private:
   struct Emitted {
     kernel::CanonicalKernel structure;
     size_t kernel;
-    kernel::Point point;
+    llvm::SmallVector<kernel::SizedPoint, 1> points;
   };
 
   /// A kernel of the same structure that was emitted before; deep networks have each a thousand

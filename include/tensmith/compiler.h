@@ -257,7 +257,8 @@ TS_API ts_status *ts_describe_model(const char *path, const ts_compile_options *
                                     char **json);
 /* What may be chosen of each kernel that the model is compiled to, and decided for each operator:
  * all that `schedules` may ask for. A list as JSON, freed with ts_bytes_free: [{"key", "kernel",
- * "template" (of kernels alone), "points", "choices": [{"choice", "values", "where"}]}]. */
+ * "template" (of kernels alone), "points", "sizes" (open ones), "choices": [{"choice", "values",
+ * "where"}]}]. */
 TS_API ts_status *ts_describe_spaces(const char *path, const ts_compile_options *options,
                                      char **json);
 /* What a model's file declares of itself, as JSON: its inputs and outputs with the types and shapes

@@ -188,6 +188,29 @@ def test_a_point_is_found_by_its_key(tmp_path):
     assert numpy.abs(numpy.asarray(compiled.run(x)[0]) - wanted).max() <= 1e-5 * numpy.abs(wanted).max()
 
 
+def test_points_for_different_sizes(tmp_path):
+    """Breaks if a point is taken for all sizes, is not told as it was asked for, or makes results wrong; or if a fifth is taken."""
+    data = convolution()
+    [key] = keys_of(data)
+    asked = [{"key": key, "item_panels": 1}, {"key": key, "sizes": [1], "tile_rows": 3, "item_tiles": 1},
+             {"key": key, "sizes": [16], "tile_rows": 8, "item_tiles": 7}]
+    compiled = tensmith.compile(data, schedules=written(tmp_path / "s.json", asked))
+    told = [entry for entry in chosen(compiled) if entry["key"] == key]
+    assert [(entry["sizes"], entry["tile_rows"], entry["item_tiles"], entry["item_panels"]) for entry in told] == [
+        ([1], 3, 1, 1), ([16], 8, 7, 1)]
+    again = tensmith.compile(data, schedules=written(tmp_path / "s.json", chosen(compiled)))
+    assert chosen(again) == chosen(compiled)
+    plain = tensmith.compile(data)
+    for pictures in (0, 1, 3, 5, 40):
+        x = numpy.random.default_rng(pictures).standard_normal((pictures, 16, 20, 20)).astype("float32")
+        a, b = (numpy.asarray(model.run(x)[0]) for model in (compiled, plain))
+        assert a.shape == b.shape and numpy.abs(a - b).max(initial=0) <= 1e-5 * numpy.abs(b).max(initial=0)
+    for sizes, message in (([2], "entry 5: is one more than the 4"), ([0], "entry 1: .*from 1 on"), ("3", "entry 1: .*list of whole")):
+        entries = [{"key": key, "sizes": sizes if isinstance(sizes, str) else [size * bool(sizes[0])]} for size in range(1, 6)]
+        with pytest.raises(tensmith.Error, match=message):
+            tensmith.compile(data, schedules=written(tmp_path / "s.json", entries))
+
+
 def test_spaces_are_shown(tmp_path):
     """Breaks if the spaces leave out a choice that is told, or a value that the kernel took; or if text and JSON differ."""
     (tmp_path / "m.onnx").write_bytes(convolution())

@@ -263,10 +263,18 @@ std::string drawPoints(const kernel::Schedules &offered, Random &random) {
   for (const auto &[key, kernel] : offered.spaces()) {
     if (kernel.by.empty())
       continue;
-    kernel::Point point = kernel.space.random([&](uint64_t below) {
-      return std::min(uint64_t(random.real() * double(below)), below - 1);
-    });
-    text += (text.empty() ? "{\"key\":\"" : ",\n{\"key\":\"") + key + "\"," + point.text() + "}";
+    auto below = [&](uint64_t most) {
+      return std::min(uint64_t(random.real() * double(most)), most - 1);
+    };
+    // A kernel of open sizes chooses between several, as often as not.
+    constexpr uint64_t kLargestSize = 40;
+    uint64_t points = kernel.sizes.empty() ? 1 : 1 + below(kernel::kMostSizedPoints);
+    for (uint64_t point = 0; point < points; ++point) {
+      text += (text.empty() ? "{\"key\":\"" : ",\n{\"key\":\"") + key + "\",";
+      for (size_t size = 0; points > 1 && size < kernel.sizes.size(); ++size)
+        text += (size ? "," : "\"sizes\":[") + std::to_string(1 + below(kLargestSize));
+      text += (points > 1 ? "]," : "") + kernel.space.random(below).text() + "}";
+    }
   }
   return text.empty() ? "" : "{\"schedules\":[" + text + "]}";
 }

@@ -316,6 +316,12 @@ void printSpaces(const Json &spaces) {
       std::cout << fmt::format("{} {}: {}, {} points\n", cellText(space["key"]),
                                isKernel ? cellText(space["template"]) : "decision",
                                cellText(space["kernel"]), cellText(space["points"]));
+      if (space.contains("sizes")) {
+        std::string names;
+        for (const Json &size : space["sizes"])
+          names += " " + cellText(size);
+        std::cout << "  sizes that the run tells:" << names << '\n';
+      }
       for (const Json &choice : space.value("choices", Json::array()))
         std::cout << "  " << choiceText(choice) << '\n';
     }

@@ -28,8 +28,9 @@ inline void addPortable(Machine &machine, Number left, Number right, Number sum)
 /// A function with one graph.kernel, from text.
 class KernelRunner {
 public:
-  explicit KernelRunner(const std::string &text, const Machine &machine = hostKernelMachine())
-      : context_(registry()), machine_(machine) {
+  explicit KernelRunner(const std::string &text, const Machine &machine = hostKernelMachine(),
+                        llvm::ArrayRef<SizedPoint> points = {})
+      : context_(registry()), machine_(machine), points_(points) {
     module_ = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
     if (!module_)
       return;
@@ -77,8 +78,9 @@ public:
     for (const std::string &name : sizes_)
       sizes.push_back(symbols_.at(name));
     TensmithServices services{};
-    services.parallel_for = [](const TensmithCall *, int64_t count, int64_t, TensmithBody body,
+    services.parallel_for = [](const TensmithCall *call, int64_t count, int64_t, TensmithBody body,
                                void *closure) {
+      static_cast<Run *>(call->context)->items = count;
       // Two ranges, so that a body that only works from 0 on is found out.
       body(closure, 0, count / 2);
       body(closure, count / 2, count);
@@ -89,18 +91,20 @@ public:
       return reinterpret_cast<void *>((reinterpret_cast<uintptr_t>(memory.data()) + 63) / 64 * 64);
     };
     services.fail = [](const TensmithCall *call, int32_t code, int64_t) -> int32_t {
-      *static_cast<int *>(call->context) = code + 1;
+      static_cast<Run *>(call->context)->failure = code + 1;
       return 1;
     };
     services.poll = [](const TensmithCall *call) -> int32_t {
-      return *static_cast<int *>(call->context);
+      return static_cast<Run *>(call->context)->failure;
     };
-    failure_ = 0;
-    TensmithCall call{pointers.data(), sizes.data(), &services, &failure_};
+    run_ = {};
+    TensmithCall call{pointers.data(), sizes.data(), &services, &run_};
     entry_(&call);
   }
 
-  int failure() const { return failure_; }
+  int failure() const { return run_.failure; }
+  /// Of the last run.
+  int64_t items() const { return run_.items; }
 
   std::vector<HostTensor> byReference(const std::vector<HostTensor> &inputs) {
     std::vector<graph::RuntimeValue> arguments(inputs.begin(), inputs.end());
@@ -123,7 +127,7 @@ private:
 
   void compile() {
     context_.loadAllAvailableDialects();
-    auto emitted = emitKernel(kernel_, machine_);
+    auto emitted = emitKernel(kernel_, machine_, points_);
     ASSERT_TRUE(emitted.ok()) << emitted.status().message();
     ASSERT_TRUE(mlir::succeeded(mlir::verify(*emitted->module)));
     summary_ = emitted->summary;
@@ -166,6 +170,7 @@ private:
 
   mlir::MLIRContext context_;
   Machine machine_;
+  std::vector<SizedPoint> points_;
   mlir::OwningOpRef<mlir::ModuleOp> module_;
   mlir::func::FuncOp function_;
   graph::KernelOp kernel_;
@@ -175,7 +180,10 @@ private:
   targets::cpu::TemporaryFolder folder_;
   std::unique_ptr<targets::cpu::LoadedModule> loaded_;
   TensmithKernel entry_ = nullptr;
-  int failure_ = 0;
+  struct Run {
+    int failure = 0;
+    int64_t items = 0;
+  } run_;
 };
 
 } // namespace tensmith::kernel
