@@ -25,6 +25,7 @@ struct Library {
   decltype(&ts_evaluate_file) evaluateFile;
   decltype(&ts_describe_model) describeModel;
   decltype(&ts_describe_spaces) describeSpaces;
+  decltype(&ts_explain) explain;
   decltype(&ts_describe_machine) describeMachine;
   decltype(&ts_format_program) formatProgram;
   decltype(&ts_measure_machine) measureMachine;
@@ -51,6 +52,7 @@ Library openLibrary() {
   find(handle, "ts_evaluate_file", library.evaluateFile);
   find(handle, "ts_describe_model", library.describeModel);
   find(handle, "ts_describe_spaces", library.describeSpaces);
+  find(handle, "ts_explain", library.explain);
   find(handle, "ts_describe_machine", library.describeMachine);
   find(handle, "ts_format_program", library.formatProgram);
   find(handle, "ts_measure_machine", library.measureMachine);
@@ -384,13 +386,26 @@ std::string describeModel(const std::string &model, const CompileSettings &setti
   return take(json);
 }
 
-std::string describeSpaces(const std::string &model, const CompileSettings &settings) {
+namespace {
+
+using Describe = ts_status *(*)(const char *, const ts_compile_options *, char **);
+
+std::string told(Describe describe, const std::string &model, const CompileSettings &settings) {
   Progress progress("compiling " + model, settings.progress);
   Options options(settings, progress);
   char *json = nullptr;
-  naming(model,
-         [&] { detail::check(library().describeSpaces(model.c_str(), &options.options, &json)); });
+  naming(model, [&] { detail::check(describe(model.c_str(), &options.options, &json)); });
   return take(json);
+}
+
+} // namespace
+
+std::string describeSpaces(const std::string &model, const CompileSettings &settings) {
+  return told(library().describeSpaces, model, settings);
+}
+
+std::string explain(const std::string &model, const CompileSettings &settings) {
+  return told(library().explain, model, settings);
 }
 
 std::string formatProgram(const std::string &program, const std::string &name) {

@@ -107,6 +107,8 @@ Json parseJson(const std::string &text, const std::string &what);
 std::string describeModel(const std::string &model, const CompileSettings &settings);
 /// What may be chosen of its kernels, and decided for its operators, as JSON (ts_describe_spaces).
 std::string describeSpaces(const std::string &model, const CompileSettings &settings);
+/// Why the kernels are what they are, as JSON (ts_explain).
+std::string explain(const std::string &model, const CompileSettings &settings);
 std::string describeMachine();
 /// The program of the language in its one layout; `name` stands for the file in messages.
 std::string formatProgram(const std::string &program, const std::string &name);

@@ -719,7 +719,9 @@ ts_status *ts_describe_model(const char *path, const ts_compile_options *options
   });
 }
 
-ts_status *ts_describe_spaces(const char *path, const ts_compile_options *options, char **json) {
+/// What a compilation without code tells of itself, by `ask`.
+static ts_status *told(const char *path, const ts_compile_options *options, char **json,
+                       void (*ask)(pipeline::CompileOptions &, std::string &)) {
   return guarded([&]() -> Status {
     if (!path || !json)
       return missing(path ? "the result" : "the path");
@@ -732,8 +734,20 @@ ts_status *ts_describe_spaces(const char *path, const ts_compile_options *option
       return status;
     pipeline::CompileOptions compile = compileOptions(*known, path);
     std::string text;
-    compile.offered = [&](const kernel::Schedules &offered) { text = offered.spacesJson(); };
+    ask(compile, text);
     auto made = pipeline::compileWithoutCode(model.module(), compile);
     return made.ok() ? copyText(text, json) : made.status();
+  });
+}
+
+ts_status *ts_describe_spaces(const char *path, const ts_compile_options *options, char **json) {
+  return told(path, options, json, [](pipeline::CompileOptions &compile, std::string &text) {
+    compile.offered = [&](const kernel::Schedules &offered) { text = offered.spacesJson(); };
+  });
+}
+
+ts_status *ts_explain(const char *path, const ts_compile_options *options, char **json) {
+  return told(path, options, json, [](pipeline::CompileOptions &compile, std::string &text) {
+    compile.explained = [&](const std::string &explanation) { text = explanation; };
   });
 }

@@ -6,6 +6,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/kernel/FourierKernel.h"
 #include "compiler/kernel/Template.h"
+#include "compiler/pipeline/Explanation.h"
 #include "compiler/pipeline/KernelModule.h"
 #include "compiler/pipeline/MemoryBudget.h"
 #include "compiler/pipeline/ReferenceWarnings.h"
@@ -104,7 +105,7 @@ Result<modules::ModuleParts> Compilation::run() {
     return status;
   schedules_.setConditions(machine_.name + " " +
                            std::string(kPrecisionNames[size_t(options_.precision)]));
-  if (options_.offered)
+  if (options_.offered || options_.explained)
     schedules_.keepSpaces();
   auto policy = libraries::parsePolicy(options_.libraries);
   if (!policy.ok())
@@ -197,6 +198,7 @@ Status Compilation::rewriteGraph() {
   options.keepControl = options_.keepControl;
   options.precision = options_.precision;
   options.schedules = &schedules_;
+  options.explains = options_.explained != nullptr;
   options.libraries = libraries_;
   options.layerBound = layerBound_;
   if (options_.measurer)
@@ -345,6 +347,8 @@ Status Compilation::emitKernels() {
   emitted_.clear();
   if (options_.offered)
     options_.offered(schedules_);
+  if (options_.explained)
+    options_.explained(explanation(functions_, planInput(), schedules_));
   dropMappedPages(); // the weights are packed
   if (Status status = dump_.write(module_, "kernels"); !status.ok())
     return status;

@@ -33,6 +33,8 @@ struct CompileOptions {
   /// Given what may be chosen of the kernels and decided for operators, and what was, before the
   /// kernels become code; none: it isn't found out.
   std::function<void(const kernel::Schedules &)> offered;
+  /// Given why the kernels are what they are, as JSON (Explanation.h); none: it isn't found out.
+  std::function<void(const std::string &json)> explained;
   /// Who does operators (libraries/Libraries.h): "generated", "onednn,openblas", "measured", ...
   std::string libraries = "generated";
   std::shared_ptr<Measurer> measurer; // times what is chosen by measuring; null: nothing is

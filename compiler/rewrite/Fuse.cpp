@@ -33,6 +33,9 @@ namespace {
 /// all of them.
 constexpr size_t kMaxOperators = 256;
 
+/// Why an operator isn't taken into the kernel of what reads it. Null: it is.
+using Refusal = const char *;
+
 /// Columns of a contraction up to which its rows are computed where they are multiplied.
 constexpr int64_t kFewColumns = 128;
 
@@ -101,8 +104,10 @@ private:
         Operation *producer = operand.getDefiningOp();
         if (!producer || roleOf(producer).isHeavy() != heavy)
           continue;
-        if (ops_.size() < kMaxOperators && !ops_.contains(producer))
-          tryAdd(producer);
+        if (!ops_.contains(producer))
+          refusals_[producer] = ops_.size() < kMaxOperators
+                                    ? tryAdd(producer)
+                                    : "the kernel has as many operators as one may have";
         if (ops_.contains(producer))
           growFrom(producer);
       }
@@ -263,56 +268,95 @@ private:
     return isa<graph::ReshapeOp>(op) && row >= kShortRow && whole % row == 0;
   }
 
-  void tryAdd(Operation *op) {
+  /// Takes the operator in, or says why not.
+  Refusal tryAdd(Operation *op) {
     Role role = roleOf(op);
-    // Layer normalisation has three results, of which a row kernel takes the first alone.
-    bool oneResult = op->getNumResults() == 1 || (role.root && role.root->takesFirstResult);
-    bool usedInside =
-        llvm::all_of(op->getUsers(), [&](Operation *user) { return ops_.contains(user); });
-    if (role.part == Part::Outside || op->getBlock() != end_->getBlock() || !oneResult ||
-        !usedInside || isRightOperand(op))
-      return;
-    if ((llvm::any_of(ops_, turnsRows) && readsGatheredRows(op)) || isRepeatedByGather(op) ||
-        isReadForEach(op))
-      return;
+    if (Refusal refusal = refusalOf(op, role))
+      return refusal;
     bool aligned = isAligned(op);
-    if (isOfAttention(op) || isOfChain(op) || isOfPrologue(op))
-      return add(op, role, false);
-    if (isRepeatedForLines(op) || (!chain_.empty() && isBeforeRoot(op)))
-      return;
+    if (isOfAttention(op) || isOfChain(op) || isOfPrologue(op)) {
+      add(op, role, false);
+      return nullptr;
+    }
+    if (isRepeatedForLines(op))
+      return "it would be computed again for each of many lines; from memory it comes in vectors";
+    if (!chain_.empty() && isBeforeRoot(op))
+      return "the kernel computes a chain of convolutions, a few lines at a time";
     if (scores_ && isBeforeRoot(op)) {
-      if (role.part == Part::Movement && movesQueries(op))
-        addMovement(op, role);
-      return;
+      if (role.part != Part::Movement || !movesQueries(op))
+        return "attention would compute it anew for each block of queries";
+      return addMovement(op, role);
     }
     if (role.root && role.root->completesAtEnd)
-      return; // rows are not complete before the last index was seen
+      return "no element of it is done before the last index was seen";
     if (role.isHeavy()) {
       // Behind a heavy operator all is aligned with it, and nothing has been moved.
-      if (!root_ && aligned && !(role.isVectorRoot() && moves_))
-        add(op, role, true);
-    } else if (role.part == Part::Movement) {
-      addMovement(op, role);
-    } else if (isBeforeRoot(op) ? rootTakesElementwise(op)
-                                : (!moves_ && !root_) || !followsHeavy(op)) {
-      // What is moved afterwards can still be applied to the heavy operator before it; of a sum of
-      // many products each is added by its own kernel, so that they need not all be kept.
-      add(op, role, aligned);
+      if (root_)
+        return "a kernel has one heavy operator, and this one has another";
+      if (!aligned)
+        return "what is made of its result has another shape, and can't be applied to its tiles";
+      if (role.isVectorRoot() && moves_)
+        return "its result is moved, and can't be stored in vectors";
+      add(op, role, true);
+      return nullptr;
     }
+    if (role.part == Part::Movement)
+      return addMovement(op, role);
+    // What is moved afterwards can still be applied to the heavy operator before it; of a sum of
+    // many products each is added by its own kernel, so that they need not all be kept.
+    if (isBeforeRoot(op)) {
+      if (!rootTakesElementwise(op))
+        return followsHeavy(op)
+                   ? "it is applied to the results of the operator before it, while they are in "
+                     "registers"
+                   : "the heavy operator would compute it again for each time that it reads it";
+    } else if ((moves_ || root_) && followsHeavy(op)) {
+      return "it is applied to the results of the operator before it, while they are in registers";
+    }
+    add(op, role, aligned);
+    return nullptr;
   }
 
-  void addMovement(Operation *op, Role role) {
+  /// What rules the operator out of any kernel that reads it.
+  Refusal refusalOf(Operation *op, const Role &role) const {
+    // Layer normalisation has three results, of which a row kernel takes the first alone.
+    bool oneResult = op->getNumResults() == 1 || (role.root && role.root->takesFirstResult);
+    if (role.part == Part::Outside)
+      return op->getNumRegions()          ? "it is control flow"
+             : !hasKnownSizes(op)         ? "its result's sizes are known only once it has run"
+             : isa<graph::ConstantOp>(op) ? "it is a constant"
+                                          : "there is no kernel's code for it";
+    if (op->getBlock() != end_->getBlock())
+      return "it stands outside of the loop or branch";
+    if (!oneResult)
+      return "it has several results";
+    if (!llvm::all_of(op->getUsers(), [&](Operation *user) { return ops_.contains(user); }))
+      return "others read its result, too";
+    if (isRightOperand(op))
+      return "it is laid out in panels before the kernel";
+    if (llvm::any_of(ops_, turnsRows) && readsGatheredRows(op))
+      return "rows that are gathered are moved in vectors, and turned by a kernel of their own";
+    if (isRepeatedByGather(op))
+      return "a gather reads elements of it several times, and would compute them as often";
+    if (isReadForEach(op))
+      return "each element of the padding would compute it";
+    return nullptr;
+  }
+
+  Refusal addMovement(Operation *op, Role role) {
     // A reshape of a tensor in memory is free outside, and is only worth taking in between two
     // operators.
     if (isa<graph::ReshapeOp>(op) && !canFollow(op->getOperand(0)))
-      return;
+      return "a reshape of what lies in memory costs nothing";
     bool beforeRoot = isBeforeRoot(op);
     if (root_ && (!beforeRoot || !rootTakesMovement(op)))
-      return;
+      return beforeRoot ? "the heavy operator reads each element several times, in vectors"
+                        : "the kernel's results are stored in vectors, which can't be moved";
     if (turnsRows(op) && llvm::any_of(ops_, gathersRows))
-      return;
+      return "rows that are gathered are moved in vectors, and turned by a kernel of their own";
     moves_ |= !beforeRoot;
     add(op, role, false);
+    return nullptr;
   }
 
   // Rows that are gathered are moved in vectors. What turns them, so that their elements don't lie
@@ -507,6 +551,7 @@ private:
   bool moves_ = false;
   llvm::SetVector<Operation *> ops_;
   llvm::SmallPtrSet<Operation *, 8> aligned_, beforeRoot_, grown_;
+  llvm::SmallDenseMap<Operation *, Refusal> refusals_; // the last of each
 
   friend class KernelBuilder;
 };
@@ -579,6 +624,8 @@ public:
     }
     builder_.setInsertionPoint(group_.end_);
     graph::KernelOp kernel = region_.finish(builder_, result, main, sorted, region_.kind());
+    if (options_.explains)
+      explain(kernel);
     result.replaceAllUsesWith(kernel->getResult(0));
     places_.replace(sorted, group_.end_, kernel);
     llvm::SmallSetVector<Operation *, 2> widenings;
@@ -592,6 +639,22 @@ public:
   }
 
 private:
+  /// Of each input why what computes it is no part of the kernel.
+  void explain(graph::KernelOp kernel) {
+    SmallVector<Attribute> reasons;
+    for (Value input : kernel.getInputs()) {
+      Operation *producer = input.getDefiningOp();
+      Refusal refusal = producer ? group_.refusals_.lookup(producer) : nullptr;
+      auto isLaidOut = [&](auto &right) { return right.second.laidOut() == input; };
+      if (llvm::any_of(rights_, isLaidOut))
+        refusal = "it is laid out in panels before the kernel";
+      else if (!refusal && producer && !options_.fuse)
+        refusal = "fusion is off";
+      reasons.push_back(builder_.getStringAttr(refusal ? refusal : ""));
+    }
+    kernel->setAttr(kRefusalsAttribute, builder_.getArrayAttr(reasons));
+  }
+
   void layOut(Operation *root) {
     Role role = roleOf(root);
     if (role.isProduct())

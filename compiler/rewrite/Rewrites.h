@@ -31,6 +31,9 @@ struct Options {
   /// What is asked for kernels, and is told what was made; null: nothing.
   kernel::Schedules *schedules = nullptr;
 
+  /// Kernels say why fusion ended where it did (kRefusalsAttribute).
+  bool explains = false;
+
   /// Who does operators that libraries do, too.
   libraries::Policy libraries;
   /// Seconds of a function `main` if that library does the operator in it, by the choices of a
@@ -59,6 +62,10 @@ struct Options {
       schedules->made(root, schedule, error, refused);
   }
 };
+
+/// An attribute of kernels: a text for each input, why what computes it is no part of the kernel;
+/// empty where fusion didn't ask.
+inline constexpr char kRefusalsAttribute[] = "tensmith.refusals";
 
 /// What operators require of sizes that only a run tells becomes checks.
 mlir::LogicalResult checkSizes(mlir::func::FuncOp function, const Options &options);

@@ -255,6 +255,11 @@ TS_API ts_status *ts_evaluate_file(const char *path, const ts_compile_options *o
 /* The model's signature and operators, without compiling it, as JSON. */
 TS_API ts_status *ts_describe_model(const char *path, const ts_compile_options *options,
                                     char **json);
+/* Why the kernels are what they are, as JSON, freed with ts_bytes_free: {"kernels": [{"kernel",
+ * "nodes", "by" (a template with what was chosen, or a library), "operands": [{"from", "why"}]}],
+ * "by_reference": [{"operator", "nodes", "why"}], "decisions": [...] (with what was refused, as in
+ * a module's schedules)}. "why" says why what computes an operand is no part of the kernel. */
+TS_API ts_status *ts_explain(const char *path, const ts_compile_options *options, char **json);
 /* What may be chosen of each kernel that the model is compiled to, and decided for each operator:
  * all that `schedules` may ask for. A list as JSON, freed with ts_bytes_free: [{"key", "kernel",
  * "template" (of kernels alone), "points", "sizes" (open ones), "choices": [{"choice", "values",

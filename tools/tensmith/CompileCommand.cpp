@@ -15,7 +15,7 @@ namespace {
 
 struct Settings {
   std::string model, out;
-  bool json = false;
+  bool json = false, why = false;
   CompileSettings compile;
 };
 
@@ -43,6 +43,52 @@ std::string calibrationText(const Json &calibration) {
   return text;
 }
 
+/// "conv1 (Conv), relu1 (Relu) and 3 more".
+std::string nodesText(const Json &nodes) {
+  constexpr size_t kShown = 3;
+  std::string text;
+  for (size_t i = 0; i < std::min(nodes.size(), kShown); ++i)
+    text += (i ? ", " : "") + cellText(nodes[i]);
+  return nodes.size() > kShown ? text + fmt::format(" and {} more", nodes.size() - kShown) : text;
+}
+
+/// What was decided for an operator: its name, choices and what was refused.
+std::string decisionText(const Json &decision) {
+  std::string text = cellText(decision["kernel"]) + ":";
+  for (const auto &[name, value] : decision.items())
+    if (name != "key" && name != "kernel" && name != "nodes" && name != "error" &&
+        name != "refused" && name != "measured")
+      text += " " + printable(name) + " " + cellText(value);
+  for (const Json &refused : decision.value("refused", Json::array()))
+    text += fmt::format("; {} {} would err by {} of the largest", cellText(refused["choice"]),
+                        cellText(refused["value"]),
+                        refused.contains("error")
+                            ? fmt::format("{:.1e}", refused["error"].get<double>())
+                            : std::string("infinitely much"));
+  return text;
+}
+
+void printReasons(const Json &explanation) {
+  for (const Json &kernel : explanation["kernels"]) {
+    std::cout << fmt::format("{}: {}\n  {}\n", cellText(kernel["kernel"]), cellText(kernel["by"]),
+                             nodesText(kernel["nodes"]));
+    for (const Json &operand : kernel["operands"])
+      std::cout << fmt::format("  not with {}: {}\n", cellText(operand["from"]),
+                               cellText(operand["why"]));
+  }
+  if (const Json &others = explanation["by_reference"]; !others.empty()) {
+    std::cout << "evaluated by reference:\n";
+    for (const Json &one : others)
+      std::cout << fmt::format("  {} ({}): {}\n", cellText(one["operator"]),
+                               nodesText(one["nodes"]), cellText(one["why"]));
+  }
+  if (const Json &decisions = explanation["decisions"]; !decisions.empty()) {
+    std::cout << "decided:\n";
+    for (const Json &decision : decisions)
+      std::cout << "  " << decisionText(decision) << '\n';
+  }
+}
+
 int compile(const Settings &settings) {
   std::string out = settings.out;
   if (out.empty())
@@ -56,16 +102,22 @@ int compile(const Settings &settings) {
   std::error_code unknown;
   auto size = std::filesystem::file_size(out, unknown);
   Json calibration = settings.compile.calibrate.empty() ? Json() : calibrationOf(out);
+  Json reasons =
+      settings.why ? parseJson(explain(settings.model, settings.compile), settings.model) : Json();
   if (settings.json) {
     Json made = {{"model", settings.model}, {"module", out}, {"bytes", size}, {"seconds", seconds}};
     if (!calibration.is_null())
       made["calibration"] = calibration;
+    if (settings.why)
+      made["why"] = reasons;
     printJson(made);
     return kSuccess;
   }
   std::cout << fmt::format("{}: {} in {}\n", out, bytesText(double(size)), timeText(seconds));
   if (!calibration.is_null())
     std::cout << calibrationText(calibration);
+  if (settings.why)
+    printReasons(reasons);
   return kSuccess;
 }
 
@@ -78,12 +130,17 @@ void addCompile(CLI::App &app, Action &chosen) {
   command->add_option("-o,--output", settings->out, "Default: the model's name with .so, here")
       ->type_name("FILE");
   command->add_flag("--json", settings->json, "Print what was made as JSON");
+  command->add_flag(
+      "--why", settings->why,
+      "Say of each kernel which nodes it took, by which template, and why what feeds\n"
+      "it is no part of it; of each operator what was decided and refused");
   addCompilation(*command, settings->compile, true);
   command->footer("Examples:\n"
                   "  tensmith compile resnet50.onnx -o resnet50.so\n"
                   "  tensmith compile bert.onnx --shape batch=1 --shape sequence=128\n"
                   "  tensmith compile model.onnx --precision bf16 --calibrate samples.npz\n"
-                  "  tensmith compile model.onnx --target x86-64-v3 --dump-ir stages/");
+                  "  tensmith compile model.onnx --target x86-64-v3 --dump-ir stages/\n"
+                  "  tensmith compile model.onnx --why | less");
   command->callback([settings, &chosen] { chosen = [settings] { return compile(*settings); }; });
 }
 

@@ -1,0 +1,74 @@
+"""`tensmith compile --why`: each boundary between kernels has its reason, and the reasons are those of the graph."""
+
+import json
+import pathlib
+import subprocess
+
+import numpy
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+tensmith = pytest.importorskip("tensmith")
+COMMAND = pathlib.Path(tensmith.__file__).resolve().parents[2] / "bin/tensmith"
+FASHION = pathlib.Path(__file__).resolve().parents[2] / "examples/fashion/fashion.onnx"
+
+
+def told(path, *options):
+    done = subprocess.run([COMMAND, "compile", path, "-o", path.with_suffix(".so"), "--why", *options], capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+def model(tmp_path, nodes, inputs, constants):
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
+                              [onnx.ValueInfoProto(name="y")], [numpy_helper.from_array(v, n) for n, v in constants.items()])
+    path = tmp_path / "m.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def kernels_of(text):
+    return {node: kernel for kernel in json.loads(text)["why"]["kernels"] for node in kernel["nodes"]}
+
+
+def test_boundaries_have_reasons(tmp_path):
+    """Breaks if a reason is another one's, a kernel is left out, or the text leaves out what JSON has."""
+    w = numpy.random.default_rng(1).standard_normal((32, 32)).astype("float32")
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"], name="first"), helper.make_node("Tanh", ["p"], ["t"], name="tanh"),
+             helper.make_node("MatMul", ["t", "w"], ["q"], name="second"), helper.make_node("Add", ["q", "t"], ["s"], name="sum"),
+             helper.make_node("NonZero", ["s"], ["places"], name="places"), helper.make_node("Cast", ["places"], ["y"], name="cast", to=TensorProto.FLOAT)]
+    path = model(tmp_path, nodes, {"x": (9, 32)}, {"w": w})
+    why = json.loads(told(path, "--json"))["why"]
+    kernels = {node: kernel for kernel in why["kernels"] for node in kernel["nodes"]}
+    of = {name: kernels[f"{name} ({kind})"] for name, kind in (("first", "MatMul"), ("second", "MatMul"))}
+    assert of["first"]["by"].startswith("contraction") and "tanh (Tanh)" in of["first"]["nodes"]
+    assert of["first"]["operands"] == [{"from": "an input", "why": "it is an input of the model"}]
+    [operand] = of["second"]["operands"]
+    assert operand["from"].endswith("(first (MatMul))")
+    assert operand["why"] == "it is applied to the results of the operator before it, while they are in registers"
+    [reference] = why["by_reference"]
+    assert reference["operator"] == "nonzero" and reference["nodes"] == ["places (NonZero)"]
+    text = told(path)
+    for kernel in why["kernels"]:
+        assert f"{kernel['kernel']}: {kernel['by']}\n  {', '.join(kernel['nodes'][:3])}" in text
+    assert "not with matmul+tanh (first (MatMul)): it is applied to the results" in text
+    assert "nonzero (places (NonZero)): its sizes are known only once it has run" in text
+
+
+def test_fusion_off(tmp_path):
+    nodes = [helper.make_node("Exp", ["x"], ["e"], name="e"), helper.make_node("Neg", ["e"], ["y"], name="n")]
+    path = model(tmp_path, nodes, {"x": (9, 32)}, {})
+    assert len({json.dumps(kernel) for kernel in kernels_of(told(path, "--json")).values()}) == 1
+    [operand] = kernels_of(told(path, "-O0", "--json"))["n (Neg)"]["operands"]
+    assert operand == {"from": "exp (e (Exp))", "why": "fusion is off"}
+
+
+def test_a_classifier(tmp_path):
+    """Breaks if a boundary of a whole model has no reason, or a choice that was refused is not told."""
+    copy = tmp_path / "fashion.onnx"
+    copy.write_bytes(FASHION.read_bytes())
+    why = json.loads(told(copy, "--json"))["why"]
+    reasons = [operand["why"] for kernel in why["kernels"] for operand in kernel["operands"]]
+    assert len(reasons) >= 10 and all(reasons)
+    assert any("heavy operator" in reason for reason in reasons) and not why["by_reference"]
+    assert [decision["winograd_outputs"] for decision in why["decisions"]] == [0, 4, 4]
