@@ -3,14 +3,10 @@
 
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/DepthwiseKernel.h"
-#include "compiler/kernel/FourierKernel.h"
 #include "compiler/kernel/RecurrenceKernel.h"
-#include "compiler/kernel/RowKernel.h"
-#include "compiler/kernel/ScatterKernel.h"
 #include "compiler/kernel/Template.h"
 #include "compiler/kernel/TreeKernel.h"
 #include "compiler/kernel/WindowElement.h"
-#include "compiler/kernel/WinogradKernel.h"
 #include "compiler/libraries/Libraries.h"
 
 using namespace mlir;
@@ -111,14 +107,12 @@ bool canEmit(Operation *op) {
   auto usable = [](Type type) { return isa<NoneType>(type) || isKernelTensor(type); };
   if (!llvm::all_of(op->getOperandTypes(), usable) || !llvm::all_of(op->getResultTypes(), usable))
     return false;
-  if (auto trees = dyn_cast<graph::TreeEnsembleOp>(op))
-    return canFollowTrees(trees);
   if (isa<graph::Elementwise>(op))
     return broadcastsForCertain(op);
   if (!agreesForCertain(op))
     return false;
-  return isa<graph::Indexed>(op) || hasWindowElement(op) || isRowRoot(op) ||
-         isWinogradTransform(op) || isFourierRoot(op) || isScatterRoot(op);
+  return isa<graph::Indexed>(op) || hasWindowElement(op) ||
+         (op->getNumRegions() == 0 && templateBefore(op));
 }
 
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,

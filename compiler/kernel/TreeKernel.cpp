@@ -491,7 +491,11 @@ static KernelParts treeParts(graph::KernelOp kernel, graph::TreeEnsembleOp root,
 
 const Template kTrees = {
     .name = "trees",
-    .mayBeRoot = isTreeRoot,
+    .mayBeRoot =
+        [](Operation *op) {
+          auto trees = dyn_cast<graph::TreeEnsembleOp>(op);
+          return trees && canFollowTrees(trees);
+        },
     .isRoot = isTreeRoot,
     .parts =
         [](graph::KernelOp kernel, Operation *main, const Machine &, const Point &asked) {

@@ -16,7 +16,7 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
 LLVM = pathlib.Path("/usr/lib/llvm-19")
-COPIED = ["scripts", "base", "reference", "compiler", "runtime", "include"]
+COPIED = ["scripts", "base", "cache", "reference", "compiler", "runtime", "include"]
 
 
 @pytest.fixture
@@ -111,6 +111,18 @@ def test_operators_rules_compile(tree, family):
     assert_compiles(tree, f"compiler/graph/{family}.cpp")
     assert_compiles(tree, f"compiler/graph/{family}Code.cpp")
     assert_compiles(tree, f"compiler/graph/{family}Gradient.cpp")
+
+
+def test_template_stands_at_its_places(tree):
+    """Breaks if what is made doesn't compile as it is, or isn't in the table."""
+    changed = made(tree, "template", "OuterProduct")
+    assert changed == {"compiler/kernel/OuterProductKernel.h", "compiler/kernel/OuterProductKernel.cpp",
+                       "compiler/kernel/test/OuterProductKernelTest.cpp", "compiler/kernel/Templates.cpp"}
+    assert_passes_check(tree, changed)
+    for source in sorted(changed):
+        if source.endswith(".cpp"):
+            assert_compiles(tree, source)
+    assert "&kOuterProduct, &kLoops" in " ".join((tree / "compiler/kernel/Templates.cpp").read_text().split())
 
 
 def test_pass_stands_at_its_places(tree):
