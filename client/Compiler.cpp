@@ -125,7 +125,7 @@ struct Options {
     options.time_limit = settings.timeLimit;
     options.node_limit = settings.nodeLimit;
     options.nesting_limit = settings.nestingLimit;
-    options.warn = Progress::warnCallback;
+    options.warn = settings.warns ? Progress::warnCallback : nullptr;
     options.warn_context = &progress;
     calibrate(settings.calibrate);
   }

@@ -30,6 +30,7 @@ struct CompileSettings {
   std::string cacheDir;
   bool noCache = false;
   bool byReference = false, verifyEachPass = false, checkBounds = false;
+  bool warns = true;      // of what the compilation goes on without
   std::string reproducer; // empty: in the folder for temporary files
   int optimization = 1;
   std::string precision = "fast";

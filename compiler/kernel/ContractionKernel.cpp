@@ -222,10 +222,10 @@ static KernelParts contractionParts(graph::KernelOp kernel, const Contraction &c
   bool usesUnit = usesMatrixUnit(contraction, machine, asked);
   int64_t rows = usesUnit ? MatrixTile::kRows : tileRows(contraction, machine);
   parts.usesMatrixUnit = usesUnit;
-  parts.summary = "contraction, tile " + std::to_string(asked[choice::tileRows].value_or(rows)) +
-                  "x" + std::to_string(contraction.width) +
-                  (usesUnit ? " of the matrix unit" : "") + ", rows " +
-                  kPlaces[size_t(rowPlace(contraction, usesUnit))].str();
+  parts.summary = "contraction, tile " +
+                  std::to_string(usesUnit ? rows : asked[choice::tileRows].value_or(rows)) + "x" +
+                  std::to_string(contraction.width) + (usesUnit ? " of the matrix unit" : "") +
+                  ", rows " + kPlaces[size_t(rowPlace(contraction, usesUnit))].str();
   if (scoresOf(contraction.root))
     parts.summary += ", attention";
   if (contraction.step > 1)
@@ -237,8 +237,11 @@ static KernelParts contractionParts(graph::KernelOp kernel, const Contraction &c
     Point chosen = blocking.point();
     int64_t lanes = machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8);
     chosen.set(choice::panelVectors, contraction.width / lanes);
-    chosen.override(
-        asked.of({&choice::steps, &choice::linesAhead, &choice::tilesFirst, &choice::vectors}));
+    chosen.override(asked.of({&choice::tilesFirst}));
+    if (!usesUnit)
+      chosen.override(asked.of({&choice::steps, &choice::linesAhead}));
+    if (scoresOf(contraction.root))
+      chosen.override(asked.of({&choice::vectors}));
     if (suitsMatrixUnit(machine, contraction.root))
       chosen.set(choice::matrixUnit, usesUnit);
     if (usesUnit) { // these would ask for registers
@@ -319,7 +322,12 @@ static void contractionSpace(const Contraction &contraction, const Machine &mach
   };
   ofRegisters(space.addAll(choice::tileRows, rows));
   ofRegisters(space.addAll(choice::panelVectors, llvm::divideCeil(columns, lanes)));
-  ofRegisters(space.addDoubling(choice::depthBlock, depth));
+  // A window's sum is cut within each of its taps.
+  int64_t taps = 1;
+  if (graph::ConvOp conv = contraction.conv())
+    for (int64_t tap : cast<RankedTensorType>(conv.getW().getType()).getShape().drop_front(2))
+      taps *= tap;
+  ofRegisters(space.addDoubling(choice::depthBlock, depth * contraction.step / taps));
   ofRegisters(space.addDoubling(choice::steps, 8));
   ofRegisters(space.add(choice::linesAhead, {0, 64, 128, 256, 512}));
   space.addDoubling(choice::itemTiles, llvm::divideCeil(rows, kTileRows));

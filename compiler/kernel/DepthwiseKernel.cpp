@@ -11,6 +11,9 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
+constexpr const Choice *kChoices[] = {&choice::tileRows, &choice::panelVectors, &choice::itemTiles,
+                                      &choice::itemPanels};
+
 /// Taps and inputs of a group, each of which is straight code.
 constexpr int64_t kMaxProducts = 160;
 
@@ -99,7 +102,7 @@ static KernelParts depthwiseParts(graph::KernelOp kernel, graph::ConvOp root,
     parts.summary += ", products by 2";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     Blocking blocking = blockingOf(math, sizes, root, machine, asked);
-    Point chosen = blocking.point();
+    Point chosen = blocking.point().of(kChoices);
     chosen.set(choice::panelVectors, vectors);
     return {blocking.items, blocking.grain, chosen};
   };
@@ -128,9 +131,6 @@ static KernelParts depthwiseParts(graph::KernelOp kernel, graph::ConvOp root,
   };
   return parts;
 }
-
-constexpr const Choice *kChoices[] = {&choice::tileRows, &choice::panelVectors, &choice::itemTiles,
-                                      &choice::itemPanels};
 
 static void depthwiseSpace(graph::ConvOp root, const Machine &machine, Space &space) {
   constexpr int64_t kUsual = 256;

@@ -27,8 +27,7 @@ public:
       return; // an operand of a type
     stream_ << op->getName().getStringRef();
     for (NamedAttribute attribute : op->getAttrs())
-      if (attribute.getName() != kChannelsLast)
-        stream_ << ' ' << attribute.getName().getValue() << '=' << attribute.getValue();
+      stream_ << ' ' << attribute.getName().getValue() << '=' << attribute.getValue();
     for (Value operand : op->getOperands())
       name(operand);
     for (Region &region : op->getRegions())
@@ -119,9 +118,10 @@ Key keyOf(graph::KernelOp kernel, StringRef conditions) {
 Key keyOf(Operation *op, StringRef conditions) {
   KeyText text(op->getContext(), conditions);
   text.stream() << "alone " << op->getName().getStringRef();
-  for (NamedAttribute attribute : op->getAttrs())
-    if (attribute.getName() != kChannelsLast)
-      text.stream() << ' ' << attribute.getName().getValue() << '=' << attribute.getValue();
+  // What else stands on it are notes of passes, as a calibration's.
+  for (StringAttr name : op->getName().getAttributeNames())
+    if (Attribute attribute = name == kChannelsLast ? Attribute() : op->getAttr(name))
+      text.stream() << ' ' << name.getValue() << '=' << attribute;
   visitTypes(op, [&](Type type, bool isResult) {
     text.stream() << (isResult ? " ->" : " ") << text.text(type);
   });

@@ -11,6 +11,7 @@
 #include "llvm/Support/JSON.h"
 
 #include <cmath>
+#include <functional>
 
 using namespace mlir;
 
@@ -213,29 +214,7 @@ Result<Schedules> Schedules::parse(std::string_view text, const std::string &fil
 }
 
 Point Schedules::of(Operation *op) const {
-  return asked_.empty() ? Point() : of(keyOf(op, conditions_), op);
-}
-
-Point Schedules::of(const Key &key, Operation *root) const {
-  Point result;
-  if (asked_.empty())
-    return result;
-  std::string structure = structureOf(root);
-  auto names = graph::nodeNames(root->getLoc());
-  double most = 0;
-  Point largest;
-  for (const Asked &entry : asked_) {
-    if (!entry.fits(key, structure, names.getArrayRef()))
-      continue;
-    if (entry.chosen.sizes.empty())
-      result.override(entry.chosen.point);
-    else if (productOf(entry.chosen.sizes) >= most) {
-      most = productOf(entry.chosen.sizes);
-      largest = entry.chosen.point;
-    }
-  }
-  result.override(largest);
-  return result;
+  return asked_.empty() ? Point() : pointsOf(keyOf(op, conditions_), op, 0).front().point;
 }
 
 SmallVector<SizedPoint, 1> Schedules::pointsOf(const Key &key, Operation *root,
@@ -293,8 +272,10 @@ void Schedules::made(const Key &key, Operation *root, const SizedPoint &chosen, 
   std::string structure = structureOf(root);
   auto names = graph::nodeNames(root->getLoc());
   for (Asked &entry : asked_) {
-    if (!entry.fits(key, structure, names.getArrayRef()))
+    if (!entry.fits(key, structure, names.getArrayRef())) {
+      entry.fitsButForKey |= !entry.kernel.empty() && entry.kernel == structure;
       continue;
+    }
     entry.used = true;
     if (!entry.chosen.sizes.empty() && entry.chosen.sizes != chosen.sizes)
       continue;
@@ -326,11 +307,18 @@ void Schedules::measured(Operation *op, ArrayRef<Measured> times) {
   measured_[keyOf(op, conditions_)].assign(times.begin(), times.end());
 }
 
+static void addNodes(std::vector<std::string> &nodes, Operation *op) {
+  for (StringAttr name : graph::nodeNames(op->getLoc()))
+    if (!llvm::is_contained(nodes, name.getValue()))
+      nodes.push_back(name.str());
+}
+
 void Schedules::offer(Operation *op, const Choice &choice, ArrayRef<int64_t> values) {
   if (!keepsSpaces_)
     return;
   Offered &offered = spaces_[keyOf(op, conditions_)];
   offered.kernel = structureOf(op);
+  addNodes(offered.nodes, op);
   auto isThere = [&](const Space::Dimension &dimension) { return dimension.choice == &choice; };
   if (llvm::none_of(offered.space.dimensions(), isThere))
     offered.space.add(choice, values);
@@ -338,8 +326,12 @@ void Schedules::offer(Operation *op, const Choice &choice, ArrayRef<int64_t> val
 
 void Schedules::offer(const Key &key, Operation *root, StringRef by, Space space,
                       std::vector<std::string> sizes) {
-  if (keepsSpaces_ && !space.empty())
-    spaces_[key] = {structureOf(root), by.str(), std::move(space), std::move(sizes)};
+  if (!keepsSpaces_ || space.empty())
+    return;
+  Offered &offered = spaces_[key];
+  addNodes(offered.nodes, root);
+  offered = {structureOf(root), by.str(), std::move(space), std::move(sizes),
+             std::move(offered.nodes)};
 }
 
 /// As files have it.
@@ -366,6 +358,7 @@ std::string Schedules::spacesJson() const {
     llvm::json::Object object{
         {"key", key},
         {"kernel", offered.kernel},
+        {"nodes", llvm::json::Array(offered.nodes)},
         {"points", int64_t(std::min(offered.space.size(), uint64_t(INT64_MAX)))},
         {"choices", std::move(choices)}};
     if (!offered.by.empty())
@@ -384,7 +377,10 @@ std::vector<std::string> Schedules::warnings() const {
   for (auto [number, entry] : llvm::enumerate(asked_)) {
     std::string place = file_ + ": entry " + std::to_string(number + 1);
     if (!entry.used) {
-      messages.push_back(place + " fits no kernel of the model: " + entry.text());
+      std::string other = "; its key is of another machine, precision or fusion: leave out \"key\" "
+                          "to ask by the structure";
+      messages.push_back(place + " fits no kernel of the model: " + entry.text() +
+                         (entry.fitsButForKey && !entry.key.empty() ? other : ""));
       continue;
     }
     for (auto [choice, value] : entry.chosen.point)
@@ -413,13 +409,10 @@ std::string Schedules::json() const {
     }
     // What has no name fits all, and so comes before what overrides it.
     auto named = [](const Made &entry) { return !entry.nodes.empty(); };
-    if (auto nameless = llvm::find_if_not(merged, named); nameless != merged.end())
-      std::rotate(merged.begin(), nameless, std::next(nameless));
+    std::stable_partition(merged.begin(), merged.end(), std::not_fn(named));
     for (const Made &entry : merged) {
       llvm::json::Object object{{"key", key}, {"kernel", entry.kernel}};
-      auto isOther = [&](const Made &other) {
-        return &other != &entry && other.chosen.sizes == entry.chosen.sizes;
-      };
+      auto isOther = [&](const Made &other) { return other.nodes != entry.nodes; };
       if (llvm::any_of(merged, isOther) && !entry.nodes.empty())
         object["nodes"] = llvm::json::Array(entry.nodes);
       if (!entry.chosen.sizes.empty())
@@ -431,7 +424,7 @@ std::string Schedules::json() const {
         object["error"] = entry.error;
       if (!entry.refused.empty())
         object["refused"] = listOf(entry.refused);
-      if (auto times = measured_.find(key); times != measured_.end())
+      if (auto times = measured_.find(key); times != measured_.end() && !times->second.empty())
         object["measured"] = listOf(times->second);
       list.push_back(std::move(object));
     }

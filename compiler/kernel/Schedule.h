@@ -60,6 +60,7 @@ struct Offered {
   std::string by;     // the kernel's template; empty: a rewrite
   Space space;
   std::vector<std::string> sizes = {}; // the names of the kernel's open sizes
+  std::vector<std::string> nodes = {}; // of all operators that it is offered for
 };
 
 /// What a file asks for, and what was made of it: of one compilation.
@@ -79,9 +80,6 @@ public:
   /// What is asked for the operator, before it is part of a kernel: of several entries that fit,
   /// the later ones override.
   Point of(mlir::Operation *op) const;
-  /// What is asked for the kernel of that key around the operator, before its operands are laid
-  /// out: of points for different sizes, that for the largest.
-  Point of(const Key &key, mlir::Operation *root) const;
   /// The points between which the kernel chooses, of so many open sizes: those that have sizes, by
   /// their product, each over what the others say; else one.
   llvm::SmallVector<SizedPoint, 1> pointsOf(const Key &key, mlir::Operation *root,
@@ -105,8 +103,8 @@ public:
   void offer(const Key &key, mlir::Operation *root, llvm::StringRef by, Space space,
              std::vector<std::string> sizes);
   const llvm::MapVector<Key, Offered, llvm::StringMap<unsigned>> &spaces() const { return spaces_; }
-  /// A list of {"key", "kernel", "template", "points", "sizes", "choices": [{"choice", "values",
-  /// "where"}]}.
+  /// A list of {"key", "kernel", "nodes", "template", "points", "sizes", "choices": [{"choice",
+  /// "values", "where"}]}.
   std::string spacesJson() const;
 
   /// How long the choices took that the operator's was made among.
@@ -128,6 +126,7 @@ private:
     std::vector<std::string> nodes;
     SizedPoint chosen;
     bool used = false;
+    bool fitsButForKey = false; // a kernel that was made
     Choices taken;
 
     bool fits(const Key &ofKernel, const std::string &structure,

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sched.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -77,18 +78,31 @@ Result<ChildResult> runChild(const std::vector<std::string> &command, const Chil
   if (!output.ok() || !errors.ok() || !started.ok())
     return Status(StatusCode::ResourceExhausted, "no pipe can be made");
   cpu_set_t cpus = firstCpus(limits.cpus);
-  rlimit memory{rlim_t(limits.memoryBytes), rlim_t(limits.memoryBytes)}, noCore{0, 0};
+  int nothing = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  pid_t parent = ::getpid();
+  // Where this process ends before it: no candidate runs for ever.
+  rlim_t cpuSeconds =
+      rlim_t(limits.seconds + 1) * rlim_t(std::max(1L, ::sysconf(_SC_NPROCESSORS_ONLN)));
+  rlimit cpu{cpuSeconds, cpuSeconds},
+      memory{rlim_t(limits.memoryBytes), rlim_t(limits.memoryBytes)}, noCore{0, 0};
   pid_t child = ::fork();
+  if (child != 0 && nothing >= 0)
+    ::close(nothing);
   if (child < 0)
     return Status(StatusCode::ResourceExhausted, "no process can be started");
   if (child == 0) {
     ::setpgid(0, 0);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL); // of the thread that forked, which waits here
+    if (::getppid() != parent)
+      ::_exit(kCantStart);
+    ::dup2(nothing, STDIN_FILENO);
     ::dup2(output.writing(), STDOUT_FILENO);
     ::dup2(errors.writing(), STDERR_FILENO);
     if (limits.cpus > 0)
       ::sched_setaffinity(0, sizeof cpus, &cpus);
     if (limits.memoryBytes > 0)
       ::setrlimit(RLIMIT_DATA, &memory);
+    ::setrlimit(RLIMIT_CPU, &cpu);
     ::setrlimit(RLIMIT_CORE, &noCore);
     ::execvp(words[0], words.data());
     int error = errno;
@@ -114,18 +128,26 @@ Result<ChildResult> runChild(const std::vector<std::string> &command, const Chil
           !take(ends[size_t(number)].fd, *text))
         ends[size_t(number)].fd = -1;
   }
-  // What it has started goes with it; one that closed its output may still run.
-  int status = 0;
-  while (!isLate && ::waitpid(child, &status, WNOHANG) == 0) {
+  // One that closed its output may still run. What it has started goes with it, while its number is
+  // still taken.
+  siginfo_t ended{};
+  while (!isLate && ::waitid(P_PID, id_t(child), &ended, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         ended.si_pid == 0) {
     isLate = Clock::now() > end;
     ::usleep(1000);
   }
   ::kill(-child, SIGKILL);
+  int status = 0;
+  pid_t reaped;
+  while ((reaped = ::waitpid(child, &status, 0)) < 0 && errno == EINTR) {
+  }
   if (isLate) {
-    ::waitpid(child, &status, 0);
     result.end = ChildResult::End::TimedOut;
     return result;
   }
+  if (reaped < 0)
+    return Status(StatusCode::Internal, command[0] + ": nobody can tell how it ended, since this "
+                                                     "process ignores the end of others");
   int error = 0;
   if (::read(started.reading(), &error, sizeof error) == ssize_t(sizeof error))
     return Status(StatusCode::IoError, command[0] + ": " + std::strerror(error));

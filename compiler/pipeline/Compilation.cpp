@@ -306,6 +306,7 @@ Status Compilation::emitKernels() {
     bool hasTrees = !op.getBody().front().getOps<graph::TreeEnsembleOp>().empty();
     if (const Emitted *equal = hasTrees ? nullptr : findEqual(structure)) {
       bind(op, *equal, structure);
+      offer(key, root, structure);
       for (const kernel::SizedPoint &point : equal->points)
         schedules_.made(key, root, point);
       continue;
@@ -329,13 +330,7 @@ Status Compilation::emitKernels() {
     }
     if (!emitted.ok())
       return emitted.status().within(options_.model + ": " + label);
-    if (schedules_.keepsSpaces()) {
-      std::vector<std::string> sizes;
-      for (StringAttr symbol : kernel::kernelSymbols(structure.op()))
-        sizes.push_back(structure.nameOf(symbol).str());
-      schedules_.offer(key, root, kernel::templateFor(structure.op(), machine_).name,
-                       kernel::spaceOf(structure.op(), machine_), std::move(sizes));
-    }
+    offer(key, root, structure);
     for (const kernel::SizedPoint &point : emitted->points)
       schedules_.made(key, root, point);
     size_t kernel = addSource(*emitted, op, std::move(label));
@@ -353,6 +348,17 @@ Status Compilation::emitKernels() {
   if (Status status = dump_.write(module_, "kernels"); !status.ok())
     return status;
   return dump_.write(sources_);
+}
+
+void Compilation::offer(const kernel::Key &key, Operation *root,
+                        const kernel::CanonicalKernel &structure) {
+  if (!schedules_.keepsSpaces())
+    return;
+  std::vector<std::string> sizes;
+  for (StringAttr symbol : kernel::kernelSymbols(structure.op()))
+    sizes.push_back(structure.nameOf(symbol).str());
+  schedules_.offer(key, root, kernel::templateFor(structure.op(), machine_).name,
+                   kernel::spaceOf(structure.op(), machine_), std::move(sizes));
 }
 
 size_t Compilation::addSource(kernel::EmittedKernel &emitted, graph::KernelOp op,
@@ -376,7 +382,8 @@ size_t Compilation::addSource(kernel::EmittedKernel &emitted, graph::KernelOp op
 }
 
 Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
-  if (!options_.schedules.empty()) // choices may be for nodes by name
+  // Choices may be for nodes by name, and spaces are each kernel's.
+  if (!options_.schedules.empty() || schedules_.keepsSpaces())
     return {};
   for (kernel::SizeFamily &family : kernel::findSizeFamilies(kernels)) {
     if (Status status = checkTime(); !status.ok())
@@ -488,8 +495,9 @@ Result<double> Compilation::measureAfresh(ModuleOp module, const std::string &li
   // Rounding of the algorithms is bounded by their choice; this is for what is wrong.
   constexpr double kTolerance = 1e-3, kTolerated16 = 1.0 / 16;
   Measurement timed = options_.measurer->measure(
-      {options.model, std::move(*bytes), measured.inputs, measured.expected,
-       options_.precision == Precision::Bfloat ? kTolerated16 : kTolerance});
+      {std::move(*bytes), measured.inputs, measured.expected,
+       options_.precision == Precision::Bfloat ? kTolerated16 : kTolerance,
+       /*wantsResults=*/true});
   if (timed.outcome == Measurement::Outcome::Timed) {
     if (measured.expected.empty()) // where the reference would take long: what came first
       measured.expected = std::move(timed.results);

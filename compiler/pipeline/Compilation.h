@@ -69,6 +69,10 @@ private:
   /// One code for each family of small kernels that differ by sizes alone.
   Status emitFamilies(llvm::ArrayRef<graph::KernelOp> kernels);
 
+  /// The kernel's space, to whoever asked for spaces.
+  void offer(const kernel::Key &key, mlir::Operation *root,
+             const kernel::CanonicalKernel &structure);
+
   /// The code as one of the module's kernels; its number.
   size_t addSource(kernel::EmittedKernel &emitted, graph::KernelOp op, std::string label);
 
@@ -136,7 +140,7 @@ private:
   libraries::Policy libraries_;
   std::map<std::string, Result<double>> measured_;            // by library and text
   std::map<std::string, MeasuredFunction> measuredFunctions_; // by text
-  std::set<std::string> told_;                                // dialects that could not be measured
+  std::set<std::string> told_;                                // who could not be measured
   std::vector<targets::KernelSource> sources_;
   std::vector<size_t> generated_; // of which kernel each source is
   std::vector<vm::KernelBinding> kernels_;

@@ -9,6 +9,8 @@
 
 #include "llvm/Support/JSON.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace tensmith::pipeline {
@@ -69,10 +71,12 @@ json::Array operandsOf(graph::KernelOp kernel) {
 std::string explanation(ArrayRef<func::FuncOp> functions, const vm::PlanInput &plan,
                         const kernel::Schedules &schedules) {
   json::Array kernels, byReference;
+  std::set<std::string> keys; // of kernels: what else was chosen was decided
   for (func::FuncOp function : functions)
     function.walk<WalkOrder::PreOrder>([&](Operation *op) {
       if (auto kernel = dyn_cast<graph::KernelOp>(op)) {
         StringRef library = libraries::libraryOf(kernel);
+        keys.insert(kernel::keyOf(kernel, schedules.conditions()));
         kernels.push_back(
             json::Object{{"kernel", kernel.getLabel()},
                          {"nodes", nodesOf(op)},
@@ -93,12 +97,10 @@ std::string explanation(ArrayRef<func::FuncOp> functions, const vm::PlanInput &p
     });
   auto chosen = json::parse(schedules.json());
   json::Array decisions;
-  if (chosen)
-    for (json::Value &entry : *chosen->getAsArray())
-      if (const auto &spaces = schedules.spaces(); json::Object *object = entry.getAsObject())
-        if (const auto *offered = spaces.find(object->getString("key").value_or("").str());
-            offered == spaces.end() || offered->second.by.empty())
-          decisions.push_back(std::move(entry));
+  for (json::Value &entry : *chosen->getAsArray())
+    if (const json::Object *object = entry.getAsObject();
+        !keys.contains(object->getString("key").value_or("").str()))
+      decisions.push_back(std::move(entry));
   std::string text;
   llvm::raw_string_ostream(text) << json::Value(
       json::Object{{"kernels", std::move(kernels)},

@@ -36,7 +36,7 @@ Result<Candidate> kernelModule(graph::KernelOp kernel, const vm::PlanInput &plan
   auto bytes = modules::moduleBytes(parts);
   if (!bytes.ok())
     return bytes.status();
-  return Candidate{kernel.getLabel().str(), std::move(*bytes), drawnInputs(input.function), {}, 0};
+  return Candidate{std::move(*bytes), drawnInputs(input.function), {}};
 }
 
 } // namespace tensmith::pipeline

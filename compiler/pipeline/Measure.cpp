@@ -9,6 +9,7 @@
 #include "files/Failure.h"
 #include "files/Npy.h"
 
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
 #include <cmath>
@@ -92,22 +93,25 @@ private:
     writeFile(module, std::as_bytes(std::span(candidate.module)));
     int threads = limits_.threads > 0 ? limits_.threads : availableCpus();
     std::vector<std::string> words(command_);
-    words.insert(words.end(),
-                 {module, "--out", folder.file("results"), "--threads", std::to_string(threads),
-                  "--seconds", std::to_string(limits_.repeatSeconds)});
+    words.insert(words.end(), {module, "--threads", std::to_string(threads), "--seconds",
+                               std::to_string(limits_.repeatSeconds)});
+    if (candidate.wantsResults || !candidate.expected.empty())
+      words.insert(words.end(), {"--out", folder.file("results")});
+    int64_t inputBytes = 0;
     for (size_t i = 0; i < candidate.inputs.size(); ++i) {
       std::string path = folder.file(std::to_string(i) + ".npy");
       writeFile(path, writeNpy(candidate.inputs[i].value));
       words.insert(words.end(), {"--input", candidate.inputs[i].name + "=" + path});
+      inputBytes += candidate.inputs[i].value.bytes();
     }
-    auto ended = runChild(words, {limits_.seconds, limits_.memoryBytes, threads});
+    auto ended = runChild(words, {limits_.seconds, limits_.memoryBytes + 4 * inputBytes, threads});
     if (!ended.ok())
       return {Outcome::NotStarted, 0, {}, ended.status().message()};
     if (ended->end == ChildResult::End::TimedOut)
       return {Outcome::TimedOut,
               0,
               {},
-              "takes more than " + std::to_string(int64_t(limits_.seconds)) + " seconds"};
+              llvm::formatv("takes more than {0} seconds", limits_.seconds).str()};
     if (ended->errors.find("not enough memory") != std::string::npos ||
         ended->errors.find("bad_alloc") != std::string::npos)
       return {Outcome::OutOfMemory,
@@ -140,7 +144,8 @@ private:
     if (!least || !files || (files->size() < candidate.expected.size()))
       return {Outcome::Crashed, 0, {}, "prints no times or outputs: " + output.substr(0, 200)};
     Measurement result{Outcome::Timed, *least / 1e3, {}, {}};
-    for (size_t i = 0; i < files->size(); ++i) {
+    bool keepsResults = candidate.wantsResults || !candidate.expected.empty();
+    for (size_t i = 0; keepsResults && i < files->size(); ++i) {
       const llvm::json::Object *file = (*files)[i].getAsObject();
       auto path = file ? file->getString("file") : std::nullopt;
       if (!path)

@@ -19,7 +19,6 @@
 namespace tensmith::pipeline {
 
 struct Candidate {
-  std::string label;  // for messages
   std::string module; // its bytes
   struct Input {
     std::string name;
@@ -28,7 +27,8 @@ struct Candidate {
   std::vector<Input> inputs;
   /// The reference's results; empty: they aren't compared.
   std::vector<HostTensor> expected;
-  double tolerance = 0; // of floats, against the largest element of each result
+  double tolerance = 0;      // of floats, against the largest element of each result
+  bool wantsResults = false; // those of `Measurement`, where there is nothing to compare
 };
 
 struct Measurement {
@@ -43,7 +43,7 @@ struct Measurement {
   };
   Outcome outcome = Outcome::NotStarted;
   double seconds = 0;                   // of the fastest run, where it was timed
-  std::vector<HostTensor> results = {}; // where it was timed
+  std::vector<HostTensor> results = {}; // where it was timed, if they are wanted or compared
   std::string why = {};                 // it wasn't, in words
 };
 std::string_view nameOf(Measurement::Outcome outcome);
@@ -60,7 +60,7 @@ public:
 
 struct CommandLimits {
   double seconds = 30;                    // of a candidate, loading and all runs
-  int64_t memoryBytes = int64_t(4) << 30; // of its process, beside its module's file
+  int64_t memoryBytes = int64_t(4) << 30; // of its process, beside its inputs
   double repeatSeconds = 0.05;            // of the runs that are counted, at least
   int threads = 0;                        // 0: as many as CPUs; the process is bound to so many
 };

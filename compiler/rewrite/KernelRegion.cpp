@@ -3,6 +3,8 @@
 
 #include "compiler/kernel/Template.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace tensmith::rewrite {
@@ -49,7 +51,18 @@ kernel::Point KernelRegion::begin(ArrayRef<Operation *> sorted, ValueRange resul
   if (!options.schedules)
     return {};
   key_ = kernel::keyOf(sorted, results, options.schedules->conditions());
-  return options.schedules->of(key_, main);
+  std::set<StringRef> openSizes;
+  auto add = [&](Type type) {
+    if (auto ranked = dyn_cast<RankedTensorType>(type))
+      for (StringAttr name : graph::symbolNames(ranked))
+        openSizes.insert(name.getValue());
+  };
+  for (Operation *op : sorted) {
+    llvm::for_each(op->getOperandTypes(), add);
+    llvm::for_each(op->getResultTypes(), add);
+  }
+  // Operands are laid out once, for the largest sizes.
+  return options.schedules->pointsOf(key_, main, openSizes.size()).back().point;
 }
 
 void KernelRegion::addRight(const RightOperand &right) {

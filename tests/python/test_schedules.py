@@ -170,6 +170,28 @@ def test_keys_are_those_of_what_is_computed(tmp_path):
     assert key in keys_of(model.SerializeToString())
 
 
+def test_keys_of_decisions_know_no_calibration():
+    """Breaks if what a calibration notes on a layer is part of its key: a file of one would fit nothing without it."""
+    plain, calibrated = ({entry["key"] for entry in chosen(tensmith.compile(convolution(), shapes={"pictures": 1}, **options))}
+                         for options in ({}, {"calibrate": "random"}))
+    assert plain == calibrated
+
+
+def test_nodes_with_points_of_their_own(tmp_path):
+    """Breaks if what was chosen for two nodes of one key doesn't make the same module again."""
+    w = numpy.random.default_rng(1).standard_normal((32, 32)).astype("float32")
+    nodes = [helper.make_node("MatMul", ["a", "w"], ["p"], name="one"), helper.make_node("MatMul", ["b", "w"], ["q"], name="two")]
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(n, TensorProto.FLOAT, ("n", 32)) for n in "ab"],
+                              [onnx.ValueInfoProto(name=name) for name in "pq"], [numpy_helper.from_array(w, "w")])
+    data = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    asked = [{"nodes": [node], "sizes": [size], "tile_rows": rows} for node, size, rows in (
+        ("one", 1, 2), ("one", 16, 3), ("two", 2, 4), ("two", 32, 5), ("two", 64, 7))]
+    told = chosen(tensmith.compile(data, schedules=written(tmp_path / "s.json", asked)))
+    assert [(entry["nodes"], entry["sizes"], entry["tile_rows"]) for entry in told] == [
+        ([f"{entry['nodes'][0]} (MatMul)"], entry["sizes"], entry["tile_rows"]) for entry in asked]
+    assert chosen(tensmith.compile(data, schedules=written(tmp_path / "t.json", told))) == told
+
+
 def test_a_point_is_found_by_its_key(tmp_path):
     """Breaks if a point changes the key that it is found by (its panels are another form of the weights), or fits another key."""
     data = convolution()
@@ -219,6 +241,7 @@ def test_spaces_are_shown(tmp_path):
     spaces = {space["key"]: space for space in json.loads(done.stdout)}
     for entry in chosen(tensmith.compile(convolution())):
         values = {choice["choice"]: choice["values"] for choice in spaces[entry["key"]]["choices"]}
+        assert set(entry) - {"key", "kernel", "nodes", "error", "refused"} <= set(values)
         for name in ("tile_rows", "panel_vectors", "winograd_outputs"):
             assert name not in entry or entry[name] in values[name]
     assert all(f"{key} {space.get('template', 'decision')}: {space['kernel']}, {space['points']} points" in shown

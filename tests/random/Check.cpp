@@ -270,7 +270,8 @@ std::string drawPoints(const kernel::Schedules &offered, Random &random) {
     constexpr uint64_t kLargestSize = 40;
     uint64_t points = kernel.sizes.empty() ? 1 : 1 + below(kernel::kMostSizedPoints);
     for (uint64_t point = 0; point < points; ++point) {
-      text += (text.empty() ? "{\"key\":\"" : ",\n{\"key\":\"") + key + "\",";
+      text += (text.empty() ? "{\"key\":\"" : ",\n{\"key\":\"") + key + "\",\"kernel\":\"" +
+              kernel.kernel + "\",";
       for (size_t size = 0; points > 1 && size < kernel.sizes.size(); ++size)
         text += (size ? "," : "\"sizes\":[") + std::to_string(1 + below(kLargestSize));
       text += (points > 1 ? "]," : "") + kernel.space.random(below).text() + "}";
@@ -334,7 +335,16 @@ Report check(ModuleOp module, const CheckOptions &options) {
     TemporaryFile file(text);
     compile.schedules = file.path();
     OwningOpRef<ModuleOp> again(cast<ModuleOp>(module->clone()));
+    // Panels of other widths are packed by other kernels; all others are as they were.
+    std::string unfit;
+    compile.warn = [&](const std::string &warning) {
+      if (warning.find("fits no kernel of the model: ") != warning.npos &&
+          warning.find("fits no kernel of the model: pack ") == warning.npos)
+        unfit = warning;
+    };
     auto other = pipeline::compileToBytes(*again, compile);
+    if (other.ok() && !unfit.empty())
+      return {Verdict::Differs, unfit};
     Report own = other.ok() ? run(*other) : failure(Verdict::NotCompiled, other.status());
     own.elements += report.elements;
     own.loose += report.loose;

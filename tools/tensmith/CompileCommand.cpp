@@ -9,6 +9,7 @@
 #include <chrono>
 #include <fmt/format.h>
 #include <iostream>
+#include <set>
 
 namespace tensmith::cli {
 namespace {
@@ -72,9 +73,12 @@ void printReasons(const Json &explanation) {
   for (const Json &kernel : explanation["kernels"]) {
     std::cout << fmt::format("{}: {}\n  {}\n", cellText(kernel["kernel"]), cellText(kernel["by"]),
                              nodesText(kernel["nodes"]));
+    std::set<std::string> said;
     for (const Json &operand : kernel["operands"])
-      std::cout << fmt::format("  not with {}: {}\n", cellText(operand["from"]),
-                               cellText(operand["why"]));
+      said.insert(
+          fmt::format("  not with {}: {}\n", cellText(operand["from"]), cellText(operand["why"])));
+    for (const std::string &line : said)
+      std::cout << line;
   }
   if (const Json &others = explanation["by_reference"]; !others.empty()) {
     std::cout << "evaluated by reference:\n";
@@ -94,6 +98,9 @@ int compile(const Settings &settings) {
   if (out.empty())
     out = std::filesystem::path(settings.model).filename().replace_extension(".so");
   std::error_code none;
+  if (settings.why && !settings.compile.calibrate.empty())
+    failUsage("--why can't be had together with --calibrate: layers that fall back are not known "
+              "before the module is measured");
   if (std::filesystem::equivalent(settings.model, out, none))
     fail(out, "is the model itself; give another --output");
   auto start = std::chrono::steady_clock::now();

@@ -316,6 +316,11 @@ void printSpaces(const Json &spaces) {
       std::cout << fmt::format("{} {}: {}, {} points\n", cellText(space["key"]),
                                isKernel ? cellText(space["template"]) : "decision",
                                cellText(space["kernel"]), cellText(space["points"]));
+      std::string nodes;
+      for (const Json &node : space.value("nodes", Json::array()))
+        nodes += (nodes.empty() ? "" : ", ") + cellText(node);
+      if (!nodes.empty())
+        std::cout << "  of " << nodes << '\n';
       if (space.contains("sizes")) {
         std::string names;
         for (const Json &size : space["sizes"])
@@ -392,15 +397,17 @@ void addInspect(CLI::App &app, Action &chosen) {
   auto *noCompile = command->add_flag("--no-compile", settings->noCompile,
                                       "Of a model: signature and operators only");
   auto *json = command->add_flag("--json", settings->json, "All that is known, as JSON");
+  auto *spaces =
+      command
+          ->add_flag("--spaces", settings->spaces,
+                     "Of a model: what may be chosen of each kernel, and decided for each operator")
+          ->excludes(noCompile);
   command
       ->add_flag("--chosen-schedules", settings->schedules,
                  "The kernels' schedules alone, in the form that --schedules reads")
       ->excludes(noCompile)
-      ->excludes(json);
-  command
-      ->add_flag("--spaces", settings->spaces,
-                 "Of a model: what may be chosen of each kernel, and decided for each operator")
-      ->excludes(noCompile);
+      ->excludes(json)
+      ->excludes(spaces);
   addCompilation(*command, settings->compile, false);
   command->footer("Examples:\n"
                   "  tensmith inspect model.onnx --no-compile\n"

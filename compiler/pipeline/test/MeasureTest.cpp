@@ -33,7 +33,7 @@ protected:
     auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
     EXPECT_TRUE(module);
     auto function = module->lookupSymbol<mlir::func::FuncOp>("main");
-    Candidate made{"planted", {}, drawnInputs(function), {}, 1e-5};
+    Candidate made{{}, drawnInputs(function), {}, 1e-5};
     made.expected = quickReference(function, made.inputs);
     auto bytes = compileToBytes(*module, {});
     EXPECT_TRUE(bytes.ok()) << bytes.status().message();
@@ -64,7 +64,7 @@ TEST_F(Measuring, ModulesAreTimedAndChecked) {
   for (size_t timed : {0, 2}) {
     EXPECT_EQ(measured[timed].outcome, Outcome::Timed) << measured[timed].why;
     EXPECT_GT(measured[timed].seconds, 0);
-    ASSERT_EQ(measured[timed].results.size(), 1u);
+    EXPECT_EQ(measured[timed].results.size(), 1u);
   }
   EXPECT_EQ(measured[1].outcome, Outcome::Wrong) << measured[1].why;
   EXPECT_NE(measured[1].why.find("output 0: element "), std::string::npos) << measured[1].why;
@@ -105,7 +105,7 @@ TEST_F(Measuring, ProcessesMayDoAnything) {
     esac)";
   std::vector<Candidate> candidates;
   for (const char *kind : {"crash", "hang", "hidden", "memory", "signal", "silent", "chatty"})
-    candidates.push_back({kind, kind, {}, {}, 0});
+    candidates.push_back({kind, {}, {}, 0});
   auto measured = commandMeasurer({"/bin/sh", runner}, {.seconds = 0.5})->measure(candidates);
   auto of = [&](size_t number) { return std::string(nameOf(measured[number].outcome)); };
   EXPECT_EQ(of(0), "crashed") << measured[0].why;
