@@ -329,6 +329,22 @@ private:
   OwningOpRef<ModuleOp> module_;
 };
 
+/// Calls `work(model, options)` on the model at the path. `result`: where what is asked for goes.
+template <typename Work>
+ts_status *withModel(const char *path, const ts_compile_options *given, const void *result,
+                     const char *nameOfResult, Work work) {
+  return guarded([&]() -> Status {
+    if (!path || !result)
+      return missing(path ? nameOfResult : "the path");
+    auto options = optionsOf(given);
+    if (!options)
+      return options.status();
+    LoadedModel model(*options);
+    Status status = model.load(path, *options);
+    return status.ok() ? work(model, *options) : status;
+  });
+}
+
 pipeline::CompileOptions compileOptions(const ts_compile_options &options,
                                         const std::string &model) {
   pipeline::CompileOptions result;
@@ -586,17 +602,11 @@ void ts_compile_options_init(ts_compile_options *options) {
 
 ts_status *ts_compile_file(const char *path, const ts_compile_options *options,
                            const char *outPath) {
-  return guarded([&]() -> Status {
-    if (!path || !outPath)
-      return missing(path ? "the module's path" : "the path");
-    auto known = optionsOf(options);
-    if (!known)
-      return known.status();
-    LoadedModel model(*known);
-    if (Status status = model.load(path, *known); !status.ok())
-      return status;
-    return pipeline::compileToFile(model.module(), compileOptions(*known, path), outPath);
-  });
+  return withModel(path, options, outPath, "the module's path",
+                   [&](LoadedModel &model, const ts_compile_options &known) {
+                     return pipeline::compileToFile(model.module(), compileOptions(known, path),
+                                                    outPath);
+                   });
 }
 
 ts_status *ts_compile_bytes(const void *bytes, size_t size, const char *name,
@@ -705,39 +715,27 @@ ts_status *ts_export_onnx(const char *path, const ts_compile_options *options,
 }
 
 ts_status *ts_describe_model(const char *path, const ts_compile_options *options, char **json) {
-  return guarded([&]() -> Status {
-    if (!path || !json)
-      return missing(path ? "the result" : "the path");
+  if (json)
     *json = nullptr;
-    auto known = optionsOf(options);
-    if (!known)
-      return known.status();
-    LoadedModel model(*known);
-    if (Status status = model.load(path, *known); !status.ok())
-      return status;
-    return copyText(described(model.main()), json);
-  });
+  return withModel(path, options, json, "the result",
+                   [&](LoadedModel &model, const ts_compile_options &) {
+                     return copyText(described(model.main()), json);
+                   });
 }
 
 /// What a compilation without code tells of itself, by `ask`.
 static ts_status *told(const char *path, const ts_compile_options *options, char **json,
                        void (*ask)(pipeline::CompileOptions &, std::string &)) {
-  return guarded([&]() -> Status {
-    if (!path || !json)
-      return missing(path ? "the result" : "the path");
+  if (json)
     *json = nullptr;
-    auto known = optionsOf(options);
-    if (!known)
-      return known.status();
-    LoadedModel model(*known);
-    if (Status status = model.load(path, *known); !status.ok())
-      return status;
-    pipeline::CompileOptions compile = compileOptions(*known, path);
-    std::string text;
-    ask(compile, text);
-    auto made = pipeline::compileWithoutCode(model.module(), compile);
-    return made.ok() ? copyText(text, json) : made.status();
-  });
+  return withModel(path, options, json, "the result",
+                   [&](LoadedModel &model, const ts_compile_options &known) {
+                     pipeline::CompileOptions compile = compileOptions(known, path);
+                     std::string text;
+                     ask(compile, text);
+                     auto made = pipeline::compileWithoutCode(model.module(), compile);
+                     return made.ok() ? copyText(text, json) : made.status();
+                   });
 }
 
 ts_status *ts_describe_spaces(const char *path, const ts_compile_options *options, char **json) {
