@@ -40,4 +40,14 @@ inline Status copyText(const std::string &text, char **out) {
   return {};
 }
 
+/// The same of bytes.
+inline Status giveBytes(const std::string &bytes, void **out, size_t *size) {
+  *out = std::malloc(bytes.size());
+  if (!*out)
+    return {StatusCode::ResourceExhausted, "there is not enough memory"};
+  std::memcpy(*out, bytes.data(), bytes.size());
+  *size = bytes.size();
+  return {};
+}
+
 } // namespace tensmith

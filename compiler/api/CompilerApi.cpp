@@ -525,15 +525,6 @@ Result<TensorHandle> toHandle(const text::ValueRef &value) {
   }
 }
 
-template <typename Bytes> Status giveBytes(const Bytes &bytes, void **given, size_t *size) {
-  *given = std::malloc(bytes.size());
-  if (!*given)
-    return {StatusCode::ResourceExhausted, "there is not enough memory for the result"};
-  std::memcpy(*given, bytes.data(), bytes.size());
-  *size = bytes.size();
-  return {};
-}
-
 struct Given {
   ts_tensor *const *inputs;
   size_t inputCount;

@@ -82,13 +82,8 @@ struct Frame {
   /// Whether the run's sizes are those of a variant before the one of that number.
   Value isBefore(IndexMath &math, const SizeValues &sizes, ArrayRef<Variant> variants,
                  size_t number) {
-    auto at = [&](size_t variant) {
-      double product = 1;
-      for (int64_t size : variants[variant].sizes)
-        product *= double(size);
-      return product;
-    };
-    double between = std::sqrt(at(number - 1) * at(number));
+    double between =
+        std::sqrt(productOf(variants[number - 1].sizes) * productOf(variants[number].sizes));
     Value product = math.constant(1);
     for (StringAttr symbol : symbols)
       product = math.mul(product, sizes.lookup(symbol));

@@ -76,13 +76,6 @@ Result<SmallVector<int64_t, 2>> readSizes(const llvm::json::Value &value) {
   return sizes;
 }
 
-double productOf(ArrayRef<int64_t> sizes) {
-  double product = 1;
-  for (int64_t size : sizes)
-    product *= double(size);
-  return product;
-}
-
 Result<std::vector<std::string>> readNames(const llvm::json::Value &value) {
   std::vector<std::string> names;
   const llvm::json::Array *list = value.getAsArray();

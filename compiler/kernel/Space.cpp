@@ -57,6 +57,13 @@ std::string Point::text() const {
   return text;
 }
 
+double productOf(llvm::ArrayRef<int64_t> sizes) {
+  double product = 1;
+  for (int64_t size : sizes)
+    product *= double(size);
+  return product;
+}
+
 Space::Dimension *Space::add(const Choice &choice, llvm::ArrayRef<int64_t> values) {
   Dimension dimension{&choice, {}};
   llvm::copy_if(values, std::back_inserter(dimension.values),

@@ -73,6 +73,8 @@ struct SizedPoint {
 
   bool operator==(const SizedPoint &) const = default;
 };
+/// By which points are ordered, and a run finds its own. Rounded where it is beyond 2^53.
+double productOf(llvm::ArrayRef<int64_t> sizes);
 /// That one kernel chooses between, by its sizes at run time.
 inline constexpr size_t kMostSizedPoints = 4;
 

@@ -195,6 +195,10 @@ TEST(CompilerApi, NullPointersAreRefused) {
       "the inputs or outputs");
   EXPECT_HAS(textOf(ts_describe_model(nullptr, nullptr, nullptr)), "the path is a null pointer");
   EXPECT_HAS(textOf(ts_describe_model(model.path(), nullptr, nullptr)), "the result is a null");
+  for (auto *describe : {ts_describe_spaces, ts_explain}) {
+    EXPECT_HAS(textOf(describe(nullptr, nullptr, nullptr)), "the path is a null pointer");
+    EXPECT_HAS(textOf(describe(model.path(), nullptr, nullptr)), "the result is a null");
+  }
   EXPECT_HAS(textOf(ts_describe_machine(nullptr)), "the result is a null pointer");
   ts_compile_options_init(nullptr);
 }
