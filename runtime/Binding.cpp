@@ -2,6 +2,7 @@
 // what follows from the shapes is computed only when they differ from the last run's.
 #include "runtime/Device.h"
 #include "runtime/Interpreter.h"
+#include "runtime/Launches.h"
 
 #include <algorithm>
 
@@ -160,36 +161,52 @@ bool bytesAtEntry(const Frame &frame, const ValueCode &value, Shape &shape, int6
   return true;
 }
 
-bool reserveOnDevice(Frame &frame, int64_t bytes) {
-  if (frame.deviceArena && bytes <= frame.deviceArenaBytes)
+bool reserveOn(Device &device, Frame::DeviceArena &arena, int64_t bytes) {
+  if (arena.memory && bytes <= arena.bytes)
     return true;
-  frame.deviceArena = nullptr;
-  frame.deviceArena = allocateOnDevice(bytes);
-  frame.deviceArenaBytes = bytes;
-  return frame.deviceArena != nullptr;
+  arena.memory = nullptr;
+  arena.memory = allocateOn(device, bytes);
+  arena.bytes = bytes;
+  return arena.memory != nullptr;
 }
 
-/// Room for the arena, and the addresses of all that lies in it.
-Status placeArena(Frame &frame) {
+int64_t arenaBytes(const Frame &frame, uint8_t memory) {
   const FunctionCode &code = frame.code;
-  if (!code.hasArena && !code.hasDeviceArena)
-    return {};
-  int64_t bytes = frame.exprs[code.arenaBytes];
+  return frame.exprs[memory ? code.deviceArenas[memory - 1u] : code.arenaBytes];
+}
+
+/// Room in one memory, 0 the host's.
+Status reserveArena(const Session &session, Frame &frame, uint8_t memory) {
+  int64_t bytes = arenaBytes(frame, memory);
   if (bytes < 0)
     return {StatusCode::ResourceExhausted,
             "the sizes of the inputs make the intermediate results too large"};
-  if ((code.hasArena && !frame.arena.reserve(bytes)) ||
-      (code.hasDeviceArena && !reserveOnDevice(frame, bytes)))
-    return {StatusCode::ResourceExhausted, "there is not enough memory for " +
-                                               std::to_string(bytes) +
-                                               " bytes of intermediate results, or the "
-                                               "session's limit does not allow them"};
+  bool isThere = memory ? reserveOn(session.device(memory), frame.deviceArenas[memory - 1u], bytes)
+                        : frame.arena.reserve(bytes);
+  return isThere ? Status()
+                 : Status(StatusCode::ResourceExhausted,
+                          "there is not enough memory for " + std::to_string(bytes) +
+                              " bytes of intermediate results, or the session's limit does not "
+                              "allow them");
+}
+
+/// Room for the arenas, and the addresses of all that lies in them.
+Status placeArenas(const Session &session, Frame &frame) {
+  const FunctionCode &code = frame.code;
+  if (!code.hasArena && !code.hasDeviceArena)
+    return {};
+  if (code.hasArena)
+    if (Status status = reserveArena(session, frame, 0); !status.ok())
+      return status;
+  for (size_t memory = 1; code.hasDeviceArena && memory <= code.deviceArenas.size(); ++memory)
+    if (Status status = reserveArena(session, frame, uint8_t(memory)); !status.ok())
+      return status;
   Shape shape;
   for (uint32_t i = 0; i < code.values.size(); ++i) {
     const ValueCode &value = code.values[i];
     if (value.storage != plan::Storage::Arena)
       continue;
-    int64_t offset = frame.exprs[value.offset], size = 0;
+    int64_t offset = frame.exprs[value.offset], size = 0, bytes = arenaBytes(frame, value.device);
     bool hasSize = bytesAtEntry(frame, value, shape, size);
     int64_t alignment = value.isPart ? byteSize(value.type) : kAlignment;
     // What has no elements is anywhere: a part of nothing may lie behind it.
@@ -270,22 +287,21 @@ Status fillSizes(Frame &frame) {
   return {};
 }
 
-Status resolve(const Module &module, Frame &frame, std::span<const Passed> arguments,
+Status resolve(const Session &session, Frame &frame, std::span<const Passed> arguments,
                std::span<const int64_t> given) {
+  const Module &module = session.module();
   frame.resolved = false;
   for (uint32_t i = 0; i < frame.code.values.size(); ++i)
     if (frame.code.values[i].storage == plan::Storage::Constant)
-      frame.setAddress(i, (frame.code.values[i].device
-                               ? frame.deviceWeights
-                               : const_cast<std::byte *>(module.weights().data())) +
-                              frame.code.values[i].offset);
+      frame.setAddress(i,
+                       session.weights(frame.code.values[i].device) + frame.code.values[i].offset);
   if (Status status = bindSymbols(module, frame, arguments, given); !status.ok())
     return status;
   if (Status status = checkDims(module, frame, arguments); !status.ok())
     return status;
   if (Status status = checkRequirements(module, frame); !status.ok())
     return status;
-  if (Status status = placeArena(frame); !status.ok())
+  if (Status status = placeArenas(session, frame); !status.ok())
     return status;
   if (Status status = checkJoins(frame); !status.ok())
     return status;
@@ -314,13 +330,13 @@ std::string declaredType(const FunctionCode &code, const ValueCode &value) {
   return text + ']';
 }
 
-Status bindParameters(const Module &module, Frame &frame, std::span<const Passed> arguments,
+Status bindParameters(const Session &session, Frame &frame, std::span<const Passed> arguments,
                       std::span<const int64_t> given) {
   for (size_t i = 0; i < arguments.size(); ++i)
-    if (Status status = checkArgument(module, frame.code, i, arguments[i]); !status.ok())
+    if (Status status = checkArgument(session.module(), frame.code, i, arguments[i]); !status.ok())
       return status;
   if (!sameKey(frame, arguments, given))
-    if (Status status = resolve(module, frame, arguments, given); !status.ok())
+    if (Status status = resolve(session, frame, arguments, given); !status.ok())
       return status;
   for (size_t i = 0; i < arguments.size(); ++i) {
     uint32_t param = frame.code.params[i];

@@ -12,8 +12,7 @@ namespace tensmith::runtime {
 namespace {
 
 Result<int64_t> scalarOf(const TensorRef &tensor, const char *what) {
-  bool scalar = tensor->kind() == TensorKind::Tensor && tensor->size() == 1 &&
-                !tensor->onDevice() &&
+  bool scalar = tensor->kind() == TensorKind::Tensor && tensor->size() == 1 && !tensor->device() &&
                 (isInteger(tensor->type()) || tensor->type() == DataType::Bool);
   if (!scalar)
     return invalidArgument(std::string("the ") + what + " should be one integer or boolean, not " +
@@ -97,7 +96,7 @@ Status iterate(Run &run, Frame &body, const Step &step, std::span<const int64_t>
   return {};
 }
 
-Status finishLoop(Frame &frame, const Step &step, LoopState &state) {
+Status finishLoop(const Run &run, Frame &frame, const Step &step, LoopState &state) {
   std::vector<Passed> results;
   for (size_t i = 0; i < step.carried; ++i) {
     Passed &carried = state.arguments[2 + i];
@@ -111,10 +110,10 @@ Status finishLoop(Frame &frame, const Step &step, LoopState &state) {
   }
   for (size_t i = 0; i < state.scanned.size(); ++i) {
     const ValueCode &value = frame.code.values[step.results[step.carried + i]];
-    auto stacked =
-        i < state.stacked.size()
-            ? Result<TensorRef>(state.stacked[i])
-            : stack(state.scanned[i], value.type, unscannedShape(frame, step, value), value.device);
+    auto stacked = i < state.stacked.size()
+                       ? Result<TensorRef>(state.stacked[i])
+                       : stack(state.scanned[i], value.type, unscannedShape(frame, step, value),
+                               run.session.memoryOf(value));
     if (!stacked)
       return stacked.status();
     results.push_back({std::move(*stacked), true});
@@ -125,7 +124,7 @@ Status finishLoop(Frame &frame, const Step &step, LoopState &state) {
 } // namespace
 
 Result<TensorRef> stack(std::span<const TensorRef> elements, DataType type,
-                        std::span<const int64_t> shape, bool onDevice) {
+                        std::span<const int64_t> shape, Device *device) {
   Shape whole = {int64_t(elements.size())};
   for (const TensorRef &element : elements)
     if (element->kind() != TensorKind::Tensor || element->type() != elements[0]->type() ||
@@ -143,13 +142,13 @@ Result<TensorRef> stack(std::span<const TensorRef> elements, DataType type,
       strings.insert(strings.end(), element->strings().begin(), element->strings().end());
     return Tensor::ofStrings(std::move(strings), whole);
   }
-  auto result = Tensor::create(type, whole, onDevice);
+  auto result = Tensor::create(type, whole, device);
   if (!result)
     return result;
   std::byte *target = (*result)->data();
   for (const TensorRef &element : elements) {
-    if (element->bytes() && onDevice)
-      openedDevice().copyWithin(target, element->data(), element->bytes());
+    if (element->bytes() && device)
+      waitFor(device->copyWithin(0, target, element->data(), element->bytes(), {}));
     else if (element->bytes())
       std::memcpy(target, element->data(), size_t(element->bytes()));
     target += element->bytes();
@@ -196,7 +195,7 @@ Status executeLoop(Run &run, Frame &frame, const Step &step) {
     if (!status.ok())
       return status;
   }
-  return finishLoop(frame, step, state);
+  return finishLoop(run, frame, step, state);
 }
 
 } // namespace tensmith::runtime

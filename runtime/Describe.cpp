@@ -150,7 +150,7 @@ void writeValues(JsonWriter &json, const char *key, const FunctionCode &code, In
       writeExpression(json, code, dim, constants);
     json.close(']');
     if (value.device)
-      json.key("device").value(int64_t(1));
+      json.key("device").value(int64_t(value.device));
     if (value.late && value.storage == plan::Storage::Arena)
       writeExpression(json.key("bytes_at_most"), code, value.reserved, constants);
     json.close('}');
@@ -221,6 +221,14 @@ void writeFunction(JsonWriter &json, const Module &module, const FunctionCode &c
     writeValues(json, "results", code, step.results, constants);
     writeWork(json.key("flops"), code, step.flops, constants);
     writeWork(json.key("bytes"), code, step.bytes, constants);
+    if (step.device)
+      json.key("device").value(int64_t(step.device)).key("stream").value(int64_t(step.stream));
+    if (!step.waits.empty()) {
+      json.key("waits").open('[');
+      for (uint32_t earlier : step.waits)
+        json.value(int64_t(earlier));
+      json.close(']');
+    }
     json.close('}');
   }
   json.close(']').close('}');
@@ -341,8 +349,7 @@ std::string describeModule(const Module &module) {
   json.open('{');
   json.key("format").value(std::to_string(kFormatMajor) + "." + std::to_string(kFormatMinor));
   json.key("producer").value(view(plan.producer())).key("model").value(view(plan.model()));
-  if (plan.device())
-    json.key("device").value(view(plan.device()));
+  writeTexts(json, "devices", plan.devices());
   json.key("triple").value(view(plan.triple())).key("cpu").value(view(plan.cpu()));
   writeTexts(json, "features", plan.features());
   writePorts(json, module, true);

@@ -1,19 +1,73 @@
-// A machine beside the host that runs kernels, with memory of its own.
+// Machines beside the host that run kernels, with memory of their own.
 //
-// Its addresses are handles: the host can hand them about and count with them, and reaches what
-// lies there by copies alone. A module says by name which device it was compiled for; the library
-// of that name, libtensmith_<name>.so, is opened with the first session of such a module.
+// A device's addresses are handles: the host can hand them about and count with them, and reaches
+// what lies there by copies alone. Kernels and copies are put on streams, and the host goes on. A
+// stream does one piece of work after the other; each may wait for what was put on other streams,
+// of other devices, too. Since work waits only for what was put on a stream before it, it always
+// comes to an end.
+//
+// A module says by name which devices it was compiled for: "separate:1" is number 1 of the kind
+// "separate" (without a number: 0), whose library, libtensmith_separate.so, is opened with the
+// first session of such a module.
 #pragma once
 
 #include "base/DataType.h"
 #include "base/Status.h"
 #include "runtime/KernelAbi.h"
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
+#include <span>
+#include <string>
 #include <string_view>
 
 namespace tensmith::runtime {
+
+class Device;
+
+/// What was put on a stream, up to and with its piece of that number. Without a device: nothing,
+/// which is over.
+struct Event {
+  Device *device = nullptr;
+  uint32_t stream = 0;
+  uint64_t number = 0;
+};
+
+/// What failed of a function's work on streams: the first, in the order of its instructions,
+/// whichever comes to it first.
+class Failures {
+public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  /// Whether an earlier instruction has failed: what follows is not to be done any more.
+  bool before(uint32_t instruction) const {
+    return first_.load(std::memory_order_acquire) < instruction;
+  }
+  void tell(uint32_t instruction) {
+    uint32_t known = first_.load(std::memory_order_relaxed);
+    while (instruction < known &&
+           !first_.compare_exchange_weak(known, instruction, std::memory_order_release))
+      ;
+  }
+  /// kNone: nothing did.
+  uint32_t first() const { return first_.load(std::memory_order_acquire); }
+  void clear() { first_.store(kNone, std::memory_order_relaxed); }
+
+private:
+  std::atomic<uint32_t> first_{kNone};
+};
+
+/// A call of a kernel. The device copies the tables of operands and sizes; it tells `failures` of
+/// the instruction where the kernel returns that it failed or has said so (`poll`), and of one
+/// whose operands are not all in its memory, which it doesn't call.
+struct Launch {
+  TensmithKernel kernel;
+  const TensmithCall *call;
+  size_t operands, sizes; // of the call's tables
+  uint32_t instruction;
+  Failures *failures;
+};
 
 class Device {
 public:
@@ -21,33 +75,46 @@ public:
 
   /// Aligned to 64 bytes; null where there is no room for them. Any number of threads may ask.
   virtual std::byte *allocate(int64_t bytes) = 0;
+  /// Of memory that no work uses any more.
   virtual void free(std::byte *memory) = 0;
-  virtual void copyIn(std::byte *to, const std::byte *from, int64_t bytes) = 0;
-  virtual void copyOut(std::byte *to, const std::byte *from, int64_t bytes) = 0;
-  virtual void copyWithin(std::byte *to, const std::byte *from, int64_t bytes) = 0;
 
-  /// Calls a kernel whose first so many operands are in the device's memory: what it returns, or
-  /// kForeign where one of them is not.
-  virtual int32_t run(TensmithKernel kernel, const TensmithCall &call, size_t operands) = 0;
-  static constexpr int32_t kForeign = INT32_MIN;
+  // Each puts one piece on a stream, which begins when those of `after` are over. Streams are
+  // numbered by whoever uses them, and come to be as they are used; a device may take several for
+  // one.
+  virtual Event launch(uint32_t stream, const Launch &launch, std::span<const Event> after) = 0;
+  virtual Event copyIn(uint32_t stream, std::byte *to, const std::byte *from, int64_t bytes,
+                       std::span<const Event> after) = 0;
+  virtual Event copyOut(uint32_t stream, std::byte *to, const std::byte *from, int64_t bytes,
+                        std::span<const Event> after) = 0;
+  virtual Event copyWithin(uint32_t stream, std::byte *to, const std::byte *from, int64_t bytes,
+                           std::span<const Event> after) = 0;
+
+  virtual bool isOver(const Event &event) = 0;
+  /// Returns when the event is over.
+  virtual void wait(const Event &event) = 0;
 };
 
-/// The process's device of that name; null where its library is not there.
-Device *openDevice(std::string_view name);
-/// The one that was opened.
-Device &openedDevice();
+/// Of any device's.
+inline bool isOver(const Event &event) { return !event.device || event.device->isOver(event); }
+inline void waitFor(const Event &event) {
+  if (event.device)
+    event.device->wait(event);
+}
 
-/// Memory of the opened device's; null where it has none.
-std::shared_ptr<std::byte> allocateOnDevice(int64_t bytes);
+/// The process's device of that name; null where its library, or one of its number, is not there.
+Device *openDevice(const std::string &name);
+
+/// Memory of the device's; null where it has none.
+std::shared_ptr<std::byte> allocateOn(Device &device, int64_t bytes);
 
 /// What registers of procedures can hold by themselves: procedures pass it in the host's memory,
-/// and other tensors in the device's.
+/// and other tensors in the first device's.
 inline bool isSingleNumber(DataType type, size_t rank) {
   return rank == 0 && (type == DataType::Bool || type == DataType::I64 || type == DataType::F32 ||
                        type == DataType::F64);
 }
 
-/// A device library exports it under the name "tensmithDevice".
-extern "C" typedef Device *TensmithOpenDevice();
+/// A device library exports it under the name "tensmithDevice": the device of that number, or null.
+extern "C" typedef Device *TensmithOpenDevice(uint32_t number);
 
 } // namespace tensmith::runtime

@@ -6,7 +6,7 @@
 
 #include "base/Budget.h"
 #include "base/SizeText.h"
-#include "runtime/Device.h"
+#include "runtime/Launches.h"
 #include "runtime/ModuleFormat.h"
 #include "runtime/Observation.h"
 
@@ -50,7 +50,7 @@ Status kernelFailure(const Module &module, const Step &step, const KernelContext
   return invalidArgument(std::move(message));
 }
 
-Status allocateResult(Frame &frame, uint32_t index) {
+Status allocateResult(const Run &run, Frame &frame, uint32_t index) {
   const ValueCode &value = frame.code.values[index];
   Slot &slot = frame.slots[index];
   Shape shape;
@@ -59,7 +59,7 @@ Status allocateResult(Frame &frame, uint32_t index) {
     slot.tensor = TensorRef::retain(slot.destination);
     slot.exclusive = false;
   } else {
-    auto tensor = Tensor::create(value.type, shape, value.device);
+    auto tensor = Tensor::create(value.type, shape, run.session.memoryOf(value));
     if (!tensor)
       return tensor.status().within(named(value));
     slot.tensor = std::move(*tensor);
@@ -130,19 +130,12 @@ Status allocateTogether(Frame &frame) {
   return {};
 }
 
-Status prepareKernel(Frame &frame, const Step &step) {
+Status prepareKernel(const Run &run, Frame &frame, const Step &step) {
   for (size_t i = 0; step.lateSizes && i < step.sizes.size(); ++i)
     if ((frame.sizes[step.firstSize + i] = frame.exprs[step.sizes[i]]) == kPoison)
       return invalidArgument("the size " + expressionText(*frame.code.plan, step.sizes[i]) +
                              " overflows or divides by zero");
-  for (uint32_t result : step.results) {
-    const ValueCode &value = frame.code.values[result];
-    bool placed = fixedAddress(value) && (!value.late || placeReserved(frame, result));
-    if (!placed && !frame.slots[result].tensor)
-      if (Status status = allocateResult(frame, result); !status.ok())
-        return status;
-  }
-  return {};
+  return placeResults(run, frame, step);
 }
 
 /// Whether the kernel did what it should.
@@ -153,23 +146,16 @@ bool call(Frame &frame, const Step &step) {
          !frame.context.failed.load(std::memory_order_relaxed);
 }
 
-Status callOnDevice(Run &run, Frame &frame, const Step &step) {
-  int32_t failed = openedDevice().run(step.entry, frame.calls[step.call],
-                                      step.operands.size() + step.results.size());
-  if (failed == Device::kForeign)
-    return {StatusCode::Internal, "the kernel is given memory that is not its device's"};
-  bool good = failed == 0 && !frame.context.failed.load(std::memory_order_relaxed);
-  return good ? Status() : kernelFailure(run.session.module(), step, frame.context);
-}
-
 Status executeKernel(Run &run, Frame &frame, const Step &step) {
   if (!step.bare)
-    if (Status status = prepareKernel(frame, step); !status.ok())
+    if (Status status = prepareKernel(run, frame, step); !status.ok())
       return status;
   if ((frame.hasEmpty || step.lateSizes) && computesNothing(frame, step))
     return {};
-  if (step.device)
-    return callOnDevice(run, frame, step);
+  if (step.device) {
+    frame.launches->launch(step);
+    return {};
+  }
   return call(frame, step) ? Status() : kernelFailure(run.session.module(), step, frame.context);
 }
 
@@ -221,6 +207,9 @@ Status holds(const Module &module, const Frame &frame, const Step &step) {
 }
 
 Status executeStep(Run &run, Frame &frame, const Step &step) {
+  if (!step.waits.empty() && !step.device)
+    if (Status status = frame.launches->wait(step); !status.ok())
+      return status;
   switch (step.opcode) {
   case plan::Opcode::Kernel:
     return executeKernel(run, frame, step);
@@ -274,6 +263,12 @@ void addBytes(const Frame &frame, const Step &step, Profile::Entry &entry) {
     entry.bytes = entry.constantBytes = INT64_MAX;
 }
 
+/// To its end, where it is on a stream.
+Status executeWholly(Run &run, Frame &frame, const Step &step) {
+  Status status = executeStep(run, frame, step);
+  return step.device && status.ok() ? frame.launches->finish() : status;
+}
+
 Status measureStep(Run &run, Frame &frame, const Step &step, uint32_t function, uint32_t index) {
   Trace *trace = run.profile->trace;
   frame.context.trace = trace;
@@ -282,7 +277,7 @@ Status measureStep(Run &run, Frame &frame, const Step &step, uint32_t function, 
   int64_t traced = trace ? trace->now() : 0;
   int64_t outside = std::exchange(run.profile->inside, 0);
   auto begin = std::chrono::steady_clock::now();
-  Status status = executeStep(run, frame, step);
+  Status status = executeWholly(run, frame, step);
   auto end = std::chrono::steady_clock::now();
   if (!status.ok())
     return status;
@@ -306,7 +301,7 @@ Status watchStep(Run &run, Frame &frame, const Step &step, uint32_t function, ui
   if (run.watch.checkFinite)
     noteOperands(run, frame, step);
   if (Status status = run.profile ? measureStep(run, frame, step, function, index)
-                                  : executeStep(run, frame, step);
+                                  : executeWholly(run, frame, step);
       !status.ok())
     return status;
   if (run.watch.written && function == 0)
@@ -332,8 +327,11 @@ Status executeSteps(Run &run, Frame &frame, uint32_t function) {
         plain ? executeStep(run, frame, step) : watchStep(run, frame, step, function, index);
     if (!status.ok())
       return located(run, step, status);
-    for (uint32_t value : step.releases)
+    for (uint32_t value : step.releases) {
+      if (frame.launches)
+        frame.launches->keep(std::move(frame.slots[value].tensor));
       frame.slots[value].tensor = {};
+    }
   }
   return {};
 }
@@ -448,6 +446,21 @@ bool computesNothing(const Frame &frame, const Step &step) {
   return !step.results.empty() && std::ranges::all_of(step.results, isEmpty);
 }
 
+Status placeResults(const Run &run, Frame &frame, const Step &step) {
+  for (uint32_t result : step.results) {
+    const ValueCode &value = frame.code.values[result];
+    bool placed = fixedAddress(value) && (!value.late || placeReserved(frame, result));
+    if (!placed && !frame.slots[result].tensor)
+      if (Status status = allocateResult(run, frame, result); !status.ok())
+        return status;
+  }
+  return {};
+}
+
+Status failureOf(const Module &module, const Step &step, const KernelContext &context) {
+  return located(module, step, kernelFailure(module, step, context));
+}
+
 Status checkSizes(const Module &module, const Frame &frame, const Step &step) {
   Status status = holds(module, frame, step);
   return status.ok() ? status : located(module, step, status);
@@ -536,8 +549,8 @@ Result<TensorRef> tensorOf(const Run &run, const Frame &frame, uint32_t index) {
   if (value.pitch)
     return gathered(value, shape, slot.data);
   auto tensor = Tensor::on(value.type, shape, slot.data, std::move(owner));
-  if (tensor && value.device)
-    (*tensor)->setOnDevice();
+  if (tensor)
+    (*tensor)->setDevice(run.session.memoryOf(value));
   return tensor;
 }
 
@@ -555,7 +568,7 @@ Result<std::vector<Passed>> execute(Run &run, Frame &frame, uint32_t function,
   frame.special.clear();
   const FunctionCode &code = frame.code;
   uint64_t alone = overwritable(code, arguments);
-  if (Status status = bindParameters(run.session.module(), frame, arguments, given); !status.ok())
+  if (Status status = bindParameters(run.session, frame, arguments, given); !status.ok())
     return status;
   for (size_t i = 0; i < destinations.size(); ++i)
     if (code.values[code.results[i]].storage == plan::Storage::Result &&
@@ -569,7 +582,12 @@ Result<std::vector<Passed>> execute(Run &run, Frame &frame, uint32_t function,
     run.destinations = destinations;
     run.told.assign(destinations.size(), false);
   }
-  if (Status status = executeSteps(run, frame, function); !status.ok())
+  Status status = executeSteps(run, frame, function);
+  // What failed on a stream comes before what the host did not do therefore.
+  if (frame.launches)
+    if (Status finished = frame.launches->finish(); !finished.ok())
+      status = finished;
+  if (!status.ok())
     return status;
   std::vector<Passed> results;
   results.reserve(code.results.size());

@@ -4,7 +4,8 @@
 //   Interpreter.cpp  the loop over the steps; kernels, views, results
 //   ControlFlow.cpp  If and Loop
 //   SteadyLoop.cpp   iterations that all do the same
-//   Device.cpp       copies between the host's memory and a device's
+//   Copies.cpp       copies between the host's memory and devices'
+//   Launches.cpp     what is put on devices' streams
 //   Routines.cpp     operators without a kernel, by reference evaluation
 //   Sequences.cpp    operators on sequences, maps and optional values
 //   Procedures.cpp   the way into what functions of the language became (Machine.h)
@@ -47,7 +48,7 @@ bool computesNothing(const Frame &frame, const Step &step);
 Status checkSizes(const Module &module, const Frame &frame, const Step &step);
 
 /// Checks the arguments, binds symbols, and makes addresses and sizes ready.
-Status bindParameters(const Module &module, Frame &frame, std::span<const Passed> arguments,
+Status bindParameters(const Session &session, Frame &frame, std::span<const Passed> arguments,
                       std::span<const int64_t> given);
 
 /// A step's results: checks kinds, types and shapes, binds fresh symbols, and puts the values where
@@ -60,12 +61,20 @@ Result<TensorRef> tensorOf(const Run &run, const Frame &frame, uint32_t value);
 
 /// The value's part of its arena.
 inline std::byte *placeInArena(const Frame &frame, const ValueCode &value) {
-  return (value.device ? frame.deviceArena.get() : frame.arena.data()) + frame.exprs[value.offset];
+  std::byte *arena =
+      value.device ? frame.deviceArenas[value.device - 1u].memory.get() : frame.arena.data();
+  return arena + frame.exprs[value.offset];
 }
 
 /// Gives a value whose size is known by now the memory that was set aside for it; false where that
 /// is too little, and it needs memory of its own.
 bool placeReserved(Frame &frame, uint32_t value);
+
+/// Gives a step's results memory where the plan has none for them. Their sizes are known.
+Status placeResults(const Run &run, Frame &frame, const Step &step);
+
+/// Of a kernel that said so, with its place.
+Status failureOf(const Module &module, const Step &step, const KernelContext &context);
 
 /// Of a value whose size is known by now, or of an operand that is absent.
 int64_t bytesOf(const Frame &frame, uint32_t value);
@@ -80,9 +89,9 @@ Status executeProcedure(Run &run, Frame &frame, const Step &step);
 Status executeCopy(Run &run, Frame &frame, const Step &step);
 
 /// Joins tensors of one type and shape along a new first dimension. `shape` is that of one element
-/// where there is none, and `onDevice` tells where the result is.
+/// where there is none, and `device` tells in whose memory the result is.
 Result<TensorRef> stack(std::span<const TensorRef> elements, DataType type,
-                        std::span<const int64_t> shape, bool onDevice);
+                        std::span<const int64_t> shape, Device *device);
 
 /// The operator that gives the run's key, which the reference evaluation knows of no run's.
 inline constexpr std::string_view kRunKey = "run_key";

@@ -52,6 +52,7 @@ private:
     add(function.exprs());
     add(function.params());
     add(function.results());
+    add(function.device_arenas());
     each(function.values(), &ListCounter::addValue);
     each(function.instructions(), &ListCounter::addInstruction);
   }
@@ -61,7 +62,7 @@ private:
   }
   void addInstruction(const plan::Instruction &instruction) {
     for (const auto *list : {instruction.operands(), instruction.results(), instruction.sizes(),
-                             instruction.functions(), instruction.releases()})
+                             instruction.functions(), instruction.releases(), instruction.waits()})
       add(list);
   }
   void addKernel(const plan::Kernel &kernel) {

@@ -86,7 +86,7 @@ inline bool Machine::readScalar(uint32_t word, plan::ScalarType type, Scalar &va
                                 ", found one of type " + nameOf(cell.type())));
   const Tensor &tensor = *cell.object;
   if (tensor.kind() != TensorKind::Tensor || tensor.type() != elementType(type) ||
-      !tensor.shape().empty() || tensor.onDevice())
+      !tensor.shape().empty() || tensor.device())
     return fail(
         invalidArgument(std::string("expected ") + nameOf(type) + "[], found " + describe(tensor)));
   value.bits = 0;
@@ -229,16 +229,16 @@ bool Machine::constant(uint32_t result, uint32_t index) {
     for (uint32_t i = 0; constant->dims() && i < constant->dims()->size(); ++i)
       shape.push_back(constant->dims()->Get(i));
     // It may be handed out, and keeps the module's weights mapped then.
-    bool device =
-        run_.session.deviceWeights() && !isSingleNumber(DataType(constant->type()), shape.size());
-    auto *data = device ? run_.session.deviceWeights()
-                        : const_cast<std::byte *>(run_.session.module().weights().data());
-    auto tensor = Tensor::on(DataType(constant->type()), shape, data + constant->offset(),
-                             run_.session.weightsOwner(device));
+    bool isDevices =
+        run_.session.hasDevices() && !isSingleNumber(DataType(constant->type()), shape.size());
+    uint8_t memory = isDevices ? 1 : 0;
+    auto tensor = Tensor::on(DataType(constant->type()), shape,
+                             run_.session.weights(memory) + constant->offset(),
+                             run_.session.weightsOwner(memory));
     if (!tensor)
       return fail(tensor.status());
-    if (device)
-      (*tensor)->setOnDevice();
+    if (isDevices)
+      (*tensor)->setDevice(&run_.session.device(memory));
     constants_[index] = std::move(*tensor);
   }
   at(result).assign(Cell::of(constants_[index]));
@@ -335,7 +335,7 @@ bool Machine::branch(const uint32_t *word) {
     if (!readTensor(word[1] & ~kTake, value))
       return false;
     if (value->kind() != TensorKind::Tensor || value->type() != DataType::Bool ||
-        value->size() != 1 || value->onDevice())
+        value->size() != 1 || value->device())
       return fail(invalidArgument("a condition is not one boolean"));
     holds = *value->data() != std::byte(0);
   }

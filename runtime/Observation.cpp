@@ -39,11 +39,12 @@ uint8_t specialOf(const TensorRef &tensor) {
 /// The value where it can be looked at.
 Result<TensorRef> seen(const Run &run, const Frame &frame, uint32_t value) {
   auto tensor = tensorOf(run, frame, value);
-  if (!tensor || !*tensor || !(*tensor)->onDevice())
+  if (!tensor || !*tensor || !(*tensor)->device())
     return tensor;
   auto copy = Tensor::create((*tensor)->type(), (*tensor)->shape());
   if (copy && (*copy)->bytes())
-    openedDevice().copyOut((*copy)->data(), (*tensor)->data(), (*copy)->bytes());
+    waitFor(
+        (*tensor)->device()->copyOut(0, (*copy)->data(), (*tensor)->data(), (*copy)->bytes(), {}));
   return copy;
 }
 

@@ -46,6 +46,8 @@ Step decodeInstruction(const plan::Instruction &instruction) {
   step.flops = instruction.flops();
   step.bytes = instruction.bytes();
   step.message = instruction.message();
+  step.stream = instruction.stream();
+  step.waits = span(instruction.waits());
   return step;
 }
 
@@ -61,8 +63,8 @@ void layOut(FunctionCode &code, Step &step, const KnownTimes &times) {
   bool allocates = std::any_of(step.results.begin(), step.results.end(), [&](uint32_t result) {
     return !fixedAddress(code.values[result]) || code.values[result].late;
   });
-  step.device = !step.results.empty() && code.values[step.results[0]].device;
-  step.bare = !allocates && !step.lateSizes && !step.device && step.releases.empty();
+  step.bare =
+      !allocates && !step.lateSizes && !step.device && step.waits.empty() && step.releases.empty();
 }
 
 template <typename Visit> void visitKernelPointers(const FunctionCode &code, Visit visit) {
@@ -164,6 +166,7 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
   code.params = span(function.params());
   code.results = span(function.results());
   code.arenaBytes = function.arena_bytes();
+  code.deviceArenas = span(function.device_arenas());
   code.batched = function.batched();
   Indices overwrites = span(function.overwrites());
   for (size_t i = 0; i + 1 < overwrites.size() && i < 2 * kMostOverwrites; i += 2)
@@ -175,6 +178,12 @@ Result<FunctionCode> decodeFunction(const plan::Module &module, const plan::Func
         std::ranges::any_of(value.dims, [&](uint32_t dim) { return times.exprs[dim] != kAtEntry; });
   for (uint32_t i = 0; function.instructions() && i < function.instructions()->size(); ++i) {
     Step step = decodeInstruction(*function.instructions()->Get(i));
+    if (step.stream != kAbsent) {
+      step.device = code.values[step.results[0]].device;
+      if (step.device == 0)
+        step.device = code.values[step.operands[0]].device;
+      code.hasStreams = true;
+    }
     if (step.opcode == plan::Opcode::Kernel) {
       layOut(code, step, times);
       const char *symbol = module.kernels()->Get(step.target)->symbol()->c_str();

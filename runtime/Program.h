@@ -47,7 +47,7 @@ struct ValueCode {
   uint64_t offset;
   std::string_view name;
   uint32_t reserved;   // expression of bytes, where the size is late
-  bool device;         // in the device's memory
+  uint8_t device;      // in whose memory: the module's device of that number, or 0: the host's
   uint64_t pitch;      // bytes between its rows, where it is a part of another one; 0: dense
   bool late = false;   // its size is not known at entry
   bool isPart = false; // of what a join gives
@@ -80,7 +80,9 @@ struct Step {
   uint32_t call = 0;         // in Frame::calls
   bool bare = false;         // a kernel whose addresses and sizes are all known before it runs
   bool lateSizes = false;
-  bool device = false;           // a kernel that the device runs
+  uint8_t device = 0;            // of a kernel or a copy: whose stream it is put on; 0: none
+  uint32_t stream;               // of the device
+  Indices waits;                 // earlier steps
   bool settled = false;          // a view whose address, or a check whose sizes are known at entry
   std::vector<uint32_t> learned; // expressions that are known after it
 };
@@ -107,7 +109,9 @@ struct FunctionCode {
   std::vector<Overwrite> overwrites; // the first is taken of those of a result, or of a parameter
   KnownTimes times;
   bool hasArena = false, hasDeviceArena = false;
-  uint32_t arenaBytes; // expression
+  bool hasStreams = false;
+  uint32_t arenaBytes;  // expression
+  Indices deviceArenas; // the same of the devices' memories
   uint32_t pointerCount = 0, sizeCount = 0, callCount = 0;
   uint32_t batched = 0; // the function that does several calls of this one at once, or 0
   const plan::Function *plan;

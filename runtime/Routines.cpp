@@ -95,8 +95,8 @@ Result<std::vector<Passed>> evaluateTensors(Run &run, Frame &frame, const Step &
     bool shared = sharesMemory(run.session.module(), lent, result);
     uint32_t index = step.results[passed.size()];
     auto tensor = fromHostTensor(std::move(result));
-    if (tensor && shared && frame.code.values[index].device)
-      (*tensor)->setOnDevice(); // its operand's elements, which it hasn't looked at
+    if (tensor && shared) // with its operand, whose elements it hasn't looked at
+      (*tensor)->setDevice(run.session.memoryOf(frame.code.values[index]));
     if (tensor && shared)
       tensor = (*tensor)->copy();
     if (!tensor)
@@ -127,10 +127,10 @@ Status executeRoutine(Run &run, Frame &frame, const Step &step) {
     auto operand = operandOf(run, frame, step, i);
     if (!operand)
       return operand.status();
-    bool foreign = *operand && (*operand)->onDevice();
+    bool foreign = *operand && (*operand)->device();
     if (foreign && !(i == 0 && looksAtNoElement(routine.name)))
-      return {StatusCode::Internal, "operand " + std::to_string(i) + " of " + routine.name +
-                                        " is in the device's memory"};
+      return {StatusCode::Internal,
+              "operand " + std::to_string(i) + " of " + routine.name + " is in a device's memory"};
     operands.push_back(std::move(*operand));
   }
   auto results = evaluateRoutine(run, frame, step, operands, routine);

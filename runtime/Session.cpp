@@ -5,6 +5,7 @@
 #include "base/RunKey.h"
 #include "runtime/Device.h"
 #include "runtime/Interpreter.h"
+#include "runtime/Launches.h"
 #include "runtime/States.h"
 
 namespace tensmith::runtime {
@@ -54,7 +55,8 @@ int32_t poll(const TensmithCall *call) {
   auto *context = static_cast<KernelContext *>(call->context);
   if (context->failed.load(std::memory_order_relaxed))
     return 1;
-  return checkTime().ok() ? 0 : fail(call, TENSMITH_FAIL_NO_TIME, 0);
+  bool isLate = context->deadline != Clock::time_point::max() && Clock::now() > context->deadline;
+  return checkTime().ok() && !isLate ? 0 : fail(call, TENSMITH_FAIL_NO_TIME, 0);
 }
 
 constexpr TensmithServices kServices = {parallelFor, scratch, fail, poll};
@@ -100,6 +102,8 @@ Frame::Frame(const FunctionCode &code, ThreadPool &pool, std::shared_ptr<Budget>
                           &kServices, &context};
 }
 
+Frame::~Frame() = default;
+
 void Frame::shape(const ValueCode &value, Shape &shape) const {
   shape.resize(value.dims.size());
   for (size_t i = 0; i < shape.size(); ++i)
@@ -113,6 +117,8 @@ void Frame::clear() {
   }
   context.failed = false;
   context.trace = nullptr;
+  if (launches)
+    launches->begin();
 }
 
 Session::Session(std::shared_ptr<const Module> module, int threads, Limits limits,
@@ -120,28 +126,62 @@ Session::Session(std::shared_ptr<const Module> module, int threads, Limits limit
     : module_(std::move(module)), pool_(threads), limits_(limits), seed_(seed),
       budget_(std::make_shared<Budget>(limits.memoryBytes)),
       frames_(module_->program().functions.size()) {
-  if (module_->plan().device())
-    status_ = openSessionDevice();
+  if (const auto *devices = module_->plan().devices(); devices && devices->size())
+    status_ = openDevices();
 }
 
-Status Session::openSessionDevice() {
-  std::string name = module_->plan().device()->str();
-  Device *device = openDevice(name);
-  if (!device)
-    return unsupported("the module is for the device '" + name +
-                       "', whose library is not beside the runtime's");
-  auto bytes = int64_t(module_->weights().size());
-  deviceWeights_ = allocateOnDevice(bytes);
-  if (!deviceWeights_)
-    return {StatusCode::ResourceExhausted, "the device has no memory for the weights"};
-  if (bytes)
-    device->copyIn(deviceWeights_.get(), module_->weights().data(), bytes);
+Status Session::openDevices() {
+  for (const auto *name : *module_->plan().devices()) {
+    Device *device = openDevice(name->str());
+    if (!device)
+      return unsupported("the module is for the device '" + name->str() +
+                         "', which is not there, or whose library is not beside the runtime's");
+    devices_.push_back({device});
+  }
+  for (size_t number = 1; number <= devices_.size(); ++number)
+    if (Status status = copyWeights(uint8_t(number)); !status.ok())
+      return status;
+  return {};
+}
+
+/// Those that something in its memory is, as one piece.
+Status Session::copyWeights(uint8_t number) {
+  int64_t begin = INT64_MAX, end = 0;
+  auto add = [&](int64_t offset, int64_t bytes) {
+    begin = std::min(begin, offset);
+    end = std::max(end, offset + bytes);
+  };
+  for (const FunctionCode &code : module_->program().functions)
+    for (const ValueCode &value : code.values) {
+      if (value.storage != plan::Storage::Constant || value.device != number)
+        continue;
+      int64_t bytes = byteSize(value.type);
+      for (uint32_t dim : value.dims)
+        bytes *= code.exprs[dim].a();
+      add(int64_t(value.offset), bytes);
+    }
+  const auto *constants = module_->plan().constants();
+  if (number == 1 && constants && constants->size()) // of procedures
+    add(0, int64_t(module_->weights().size()));
+  if (begin >= end)
+    return {};
+  OpenedDevice &opened = devices_[number - 1u];
+  opened.weights = allocateOn(*opened.device, end - begin);
+  if (!opened.weights)
+    return {StatusCode::ResourceExhausted, "the device '" +
+                                               module_->plan().devices()->Get(number - 1u)->str() +
+                                               "' has no memory for the weights"};
+  waitFor(opened.device->copyIn(0, opened.weights.get(), module_->weights().data() + begin,
+                                end - begin, {}));
+  opened.weightsBegin = opened.weights.get() - begin;
   return {};
 }
 
 std::unique_ptr<Frame> Session::makeFrame(uint32_t function) {
   auto frame = std::make_unique<Frame>(module_->program().functions[function], pool_, budget_);
-  frame->deviceWeights = deviceWeights();
+  frame->deviceArenas.resize(devices_.size());
+  if (frame->code.hasStreams)
+    frame->launches = std::make_unique<Launches>(*this, *frame);
   return frame;
 }
 

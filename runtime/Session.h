@@ -20,12 +20,15 @@
 namespace tensmith::runtime {
 
 struct Fibers; // Batches.h
+class Launches;
 
 /// What a kernel reaches through TensmithCall::context.
 struct KernelContext {
   ThreadPool *pool = nullptr;
   std::shared_ptr<Budget> budget; // for scratch, which workers ask for too
-  ScratchStack scratch;           // of the thread that runs the frame, outside of parallel bodies
+  /// Of a device's kernels, which other threads run than the one that has the run's deadline.
+  Clock::time_point deadline = Clock::time_point::max();
+  ScratchStack scratch; // of the thread that runs the frame, outside of parallel bodies
   // The first failure counts: whoever sets `failed` writes the rest.
   std::atomic<bool> failed{false};
   int32_t code = 0;
@@ -52,6 +55,7 @@ struct Slot {
 
 struct Frame {
   Frame(const FunctionCode &code, ThreadPool &pool, std::shared_ptr<Budget> budget);
+  ~Frame();
 
   const FunctionCode &code;
   KernelContext context;
@@ -62,9 +66,12 @@ struct Frame {
   std::vector<int64_t> sizes;   // kernels' sizes
   std::vector<TensmithCall> calls;
   Block arena;
-  std::shared_ptr<std::byte> deviceArena;
-  int64_t deviceArenaBytes = 0;
-  std::byte *deviceWeights = nullptr;
+  struct DeviceArena {
+    std::shared_ptr<std::byte> memory;
+    int64_t bytes = 0;
+  };
+  std::vector<DeviceArena> deviceArenas; // of the session's devices
+  std::unique_ptr<Launches> launches;    // null: nothing of the function is put on streams
   std::vector<int64_t> key; // given symbols and parameters' shapes that the rest was computed from
   bool resolved = false;
   bool hasEmpty = false;        // a kernel has no element to compute, at these sizes
@@ -152,15 +159,25 @@ public:
 
   std::unique_ptr<Frame> makeFrame(uint32_t function);
 
-  /// What keeps the weights, or their copy on the device.
-  std::shared_ptr<const void> weightsOwner(bool onDevice) const {
-    return onDevice ? std::shared_ptr<const void>(deviceWeights_)
-                    : std::shared_ptr<const void>(module_);
+  bool hasDevices() const { return !devices_.empty(); }
+  /// By their numbers in the plan, from 1 on.
+  Device &device(uint8_t number) const { return *devices_[number - 1u].device; }
+  /// Whose memory a value is in; null: the host's.
+  Device *memoryOf(const ValueCode &value) const {
+    return value.device ? &device(value.device) : nullptr;
   }
-  /// The weights on the device; null without one.
-  std::byte *deviceWeights() const { return deviceWeights_.get(); }
+  /// Where byte 0 of the weights is, or would be, in the host's memory (0) or a device's.
+  std::byte *weights(uint8_t memory) const {
+    return memory ? devices_[memory - 1u].weightsBegin
+                  : const_cast<std::byte *>(module_->weights().data());
+  }
+  /// What keeps them.
+  std::shared_ptr<const void> weightsOwner(uint8_t memory) const {
+    return memory ? std::shared_ptr<const void>(devices_[memory - 1u].weights)
+                  : std::shared_ptr<const void>(module_);
+  }
 
-  /// Copies between the host's memory and the device's that all runs made.
+  /// Copies between the host's memory and devices' that all runs made.
   struct Copies {
     std::atomic<int64_t> toDevice{0}, toHost{0}, bytesToDevice{0}, bytesToHost{0};
   };
@@ -196,7 +213,8 @@ public:
   void giveBack(MachineSpace space);
 
 private:
-  Status openSessionDevice();
+  Status openDevices();
+  Status copyWeights(uint8_t number);
 
   struct FramePool {
     std::mutex mutex;
@@ -212,9 +230,14 @@ private:
   std::mutex spacesMutex_;
   std::vector<MachineSpace> idleSpaces_;
   std::atomic<int64_t> kept_{0}; // by idle frames
-  std::shared_ptr<std::byte> deviceWeights_;
+  struct OpenedDevice {
+    Device *device;
+    std::shared_ptr<std::byte> weights; // those from the first that it reads to the last
+    std::byte *weightsBegin = nullptr;
+  };
+  std::vector<OpenedDevice> devices_;
   Copies copies_;
-  Status status_; // whether the device is there
+  Status status_; // whether the devices are there
 };
 
 } // namespace tensmith::runtime

@@ -271,7 +271,7 @@ private:
 bool isSteady(const Run &run, const Frame &body, const LoopState &state) {
   const FunctionCode &code = body.code;
   // What lies on a device can't be copied here.
-  return !run.profile && !run.watch.any() && !run.session.deviceWeights() &&
+  return !run.profile && !run.watch.any() && !run.session.hasDevices() &&
          std::all_of(code.steps.begin(), code.steps.end(),
                      [&](const Step &step) { return isSteadyStep(code, step); }) &&
          std::all_of(state.scanned.begin(), state.scanned.end(),

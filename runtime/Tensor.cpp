@@ -208,20 +208,20 @@ Result<TensorRef> Tensor::create(DataType type, std::span<const int64_t> shape) 
   return tensor;
 }
 
-Result<TensorRef> Tensor::create(DataType type, std::span<const int64_t> shape, bool onDevice) {
-  if (!onDevice)
+Result<TensorRef> Tensor::create(DataType type, std::span<const int64_t> shape, Device *device) {
+  if (!device)
     return create(type, shape);
   auto size = checkedSize(type, shape);
   if (!size)
     return size.status();
-  auto memory = allocateOnDevice(*size * byteSize(type));
+  auto memory = allocateOn(*device, *size * byteSize(type));
   if (!memory)
     return Status(StatusCode::ResourceExhausted,
                   "the device has no memory for a tensor " + describe(type, shape));
   std::byte *data = memory.get();
   auto tensor = on(type, shape, data, std::move(memory));
   if (tensor)
-    (*tensor)->onDevice_ = true;
+    (*tensor)->device_ = device;
   return tensor;
 }
 
@@ -372,7 +372,7 @@ Result<TensorRef> Tensor::reshaped(std::span<const int64_t> shape) const {
     return ofStrings(strings(), shape);
   auto seen = on(type_, shape, data_, share());
   if (seen)
-    (*seen)->onDevice_ = onDevice_;
+    (*seen)->device_ = device_;
   return seen;
 }
 
@@ -400,9 +400,9 @@ Result<TensorRef> Tensor::copy() const {
   }
   if (type_ == DataType::String)
     return ofStrings(strings(), shape());
-  auto result = create(type_, shape(), onDevice_);
-  if (result && bytes() && onDevice_)
-    openedDevice().copyWithin((*result)->data(), data_, bytes());
+  auto result = create(type_, shape(), device_);
+  if (result && bytes() && device_)
+    waitFor(device_->copyWithin(0, (*result)->data(), data_, bytes(), {}));
   else if (result && bytes())
     std::memcpy((*result)->data(), data_, size_t(bytes()));
   return result;

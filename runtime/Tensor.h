@@ -35,6 +35,7 @@ enum class TensorKind : uint8_t { // as ts_value_kind
   Map = 7,
 };
 
+class Device;
 class Tensor;
 
 /// A counted reference.
@@ -68,8 +69,8 @@ public:
   /// Uninitialised memory. Errors: InvalidArgument for an impossible type or shape,
   /// ResourceExhausted.
   static Result<TensorRef> create(DataType type, std::span<const int64_t> shape);
-  /// The same in the opened device's memory, or the host's.
-  static Result<TensorRef> create(DataType type, std::span<const int64_t> shape, bool onDevice);
+  /// The same in the device's memory; null: the host's.
+  static Result<TensorRef> create(DataType type, std::span<const int64_t> shape, Device *device);
   /// Tensors of numbers, all alike and with few elements, in one block that is let go of with the
   /// last of them.
   static Status createTogether(DataType type, const Shape &shape, std::span<TensorRef> tensors);
@@ -106,9 +107,9 @@ public:
   int64_t size() const { return size_; }
   int64_t bytes() const { return size_ * byteSize(type_); }
   std::byte *data() const { return data_; }
-  /// Whether `data` is a handle of the opened device's memory.
-  bool onDevice() const { return onDevice_; }
-  void setOnDevice() { onDevice_ = true; }
+  /// Of whose memory `data` is a handle; null: it is the host's.
+  Device *device() const { return device_; }
+  void setDevice(Device *device) { device_ = device; }
   const std::vector<std::string> &strings() const;
   std::span<const TensorRef> elements() const { return {elements_, count_}; }
 
@@ -144,13 +145,13 @@ private:
   TensorKind kind_ = TensorKind::Tensor;
   DataType type_ = DataType::Undefined;
   bool inside_ : 1 = false; // the elements lie behind the description
-  bool onDevice_ : 1 = false;
-  uint8_t blockSize_ = 0; // its number among the sizes that are kept for reuse
+  uint8_t blockSize_ = 0;   // its number among the sizes that are kept for reuse
   uint32_t tag_ = 0;
   Shape ownShape_;
   const Shape *shape_ = &ownShape_; // or one that several share
   int64_t size_ = 0;
   std::byte *data_ = nullptr;
+  Device *device_ = nullptr;
   std::shared_ptr<const void> owner_;
   Charge charge_; // for the description and what lies behind it
   std::unique_ptr<std::vector<std::string>> strings_;

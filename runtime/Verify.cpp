@@ -58,7 +58,7 @@ private:
   std::string verifyJoin(const plan::Instruction &instruction);
   std::string verifyCheck(const plan::Instruction &instruction);
   std::string verifyCopy(const plan::Instruction &instruction);
-  std::string verifyDevice(const plan::Instruction &instruction);
+  std::string verifyDevice(const plan::Instruction &instruction, uint32_t index);
   std::string verifyProcedureCall(const plan::Instruction &instruction);
   std::string release(const plan::Instruction &instruction);
 
@@ -118,8 +118,12 @@ std::string FunctionVerifier::verifyConstant(const plan::Value &value) {
 
 std::string FunctionVerifier::verifyArena(const plan::Value &value) {
   auto known = [&](uint64_t expr) { return expr < exprCount() && times_.exprs[expr] == kAtEntry; };
-  bool placed = known(value.offset()) && known(function_.arena_bytes()) &&
-                (dimsKnownBefore(value, 0) || known(value.reserved()));
+  const auto *arenas = function_.device_arenas();
+  bool hasArena = value.device() <= sizeOf(arenas);
+  bool placed =
+      known(value.offset()) && hasArena &&
+      known(value.device() ? arenas->Get(value.device() - 1u) : function_.arena_bytes()) &&
+      (dimsKnownBefore(value, 0) || known(value.reserved()));
   return placed ? ""
                 : "it is in an arena, but its size or place is not known when the function begins";
 }
@@ -128,8 +132,8 @@ std::string FunctionVerifier::verifyValue(const plan::Value &value) {
   if (value.kind() > plan::ValueKind::MAX || value.storage() > plan::Storage::MAX ||
       value.type() >= kDataTypeCount)
     return "its kind, storage or type is unknown";
-  if (value.device() && !module_.device())
-    return "it is a device's, and the module is for none";
+  if (value.device() > sizeOf(module_.devices()))
+    return "it is a device's that the module is not for";
   if (sizeOf(value.dims()) > (value.ranked() ? kMaxRank : 0))
     return "it has too many dimensions";
   for (uint32_t i = 0; i < sizeOf(value.dims()); ++i)
@@ -317,7 +321,7 @@ std::string FunctionVerifier::verifyCheck(const plan::Instruction &instruction) 
   return instruction.message() < sizeOf(module_.messages()) ? "" : "a check has no message";
 }
 
-/// From one memory to the other, into memory of its own.
+/// From the host's memory to another one or back, into memory of its own.
 std::string FunctionVerifier::verifyCopy(const plan::Instruction &instruction) {
   if (sizeOf(instruction.operands()) != 1 || sizeOf(instruction.results()) != 1)
     return "a copy has one operand and one result";
@@ -325,10 +329,11 @@ std::string FunctionVerifier::verifyCopy(const plan::Instruction &instruction) {
   const plan::Value &to = value(instruction.results()->Get(0));
   bool alike = from.kind() == to.kind() && from.type() == to.type() &&
                from.ranked() == to.ranked() && sizeOf(from.dims()) == sizeOf(to.dims()) &&
-               from.device() != to.device();
+               from.device() != to.device() && (from.device() == 0 || to.device() == 0);
   for (uint32_t i = 0; alike && i < sizeOf(from.dims()); ++i)
     alike = from.dims()->Get(i) == to.dims()->Get(i);
-  bool own = to.storage() == plan::Storage::Heap || to.storage() == plan::Storage::Result;
+  bool own = to.storage() == plan::Storage::Heap || to.storage() == plan::Storage::Result ||
+             to.storage() == plan::Storage::Arena;
   return alike && own ? "" : "a copy's operand and result are not the same in two memories";
 }
 
@@ -375,19 +380,33 @@ std::string FunctionVerifier::verifyOpcode(const plan::Instruction &instruction,
   return "its opcode is unknown";
 }
 
-/// That each instruction finds its operands where it reads them. (What a function is handed, it
-/// looks at itself; a shape can be read anywhere.)
-std::string FunctionVerifier::verifyDevice(const plan::Instruction &instruction) {
-  bool any = false, all = true;
+/// That each instruction finds its operands where it reads them, and what is on streams. (What a
+/// function is handed, it looks at itself; a shape can be read anywhere.)
+std::string FunctionVerifier::verifyDevice(const plan::Instruction &instruction, uint32_t index) {
+  std::optional<uint8_t> memory;
+  bool isOne = true;
   for (const auto *list : {instruction.operands(), instruction.results()})
     for (uint32_t i = 0; i < sizeOf(list); ++i)
       if (list->Get(i) != kAbsent) {
-        any |= value(list->Get(i)).device();
-        all &= value(list->Get(i)).device();
+        memory = memory ? memory : value(list->Get(i)).device();
+        isOne &= value(list->Get(i)).device() == *memory;
       }
-  bool together =
-      instruction.opcode() == plan::Opcode::Kernel || instruction.opcode() == plan::Opcode::View;
-  return together && any && !all ? "its operands and results are in different memories" : "";
+  bool isKernel = instruction.opcode() == plan::Opcode::Kernel;
+  if ((isKernel || instruction.opcode() == plan::Opcode::View) && !isOne)
+    return "its operands and results are in different memories";
+  bool hasStream = instruction.stream() != kAbsent;
+  bool isCopy = instruction.opcode() == plan::Opcode::Copy &&
+                isPlain(value(instruction.operands()->Get(0))) &&
+                isPlain(value(instruction.results()->Get(0)));
+  bool isOfDevice = isKernel && memory.value_or(0) != 0;
+  if (isOfDevice && !hasStream)
+    return "a device runs it, and it is on no stream";
+  if (hasStream && !isOfDevice && !isCopy)
+    return "it is on a stream, and the host does it";
+  for (uint32_t i = 0; i < sizeOf(instruction.waits()); ++i)
+    if (instruction.waits()->Get(i) >= index)
+      return "it waits for what does not come before it";
+  return "";
 }
 
 std::string FunctionVerifier::release(const plan::Instruction &instruction) {
@@ -411,7 +430,7 @@ std::string FunctionVerifier::verifyInstruction(const plan::Instruction &instruc
     return what;
   if (std::string what = verifyResults(instruction, index); !what.empty())
     return what;
-  if (std::string what = verifyDevice(instruction); !what.empty())
+  if (std::string what = verifyDevice(instruction, uint32_t(index)); !what.empty())
     return what;
   return release(instruction);
 }
@@ -419,7 +438,7 @@ std::string FunctionVerifier::verifyInstruction(const plan::Instruction &instruc
 std::string FunctionVerifier::verify() {
   if (function_.given_symbols() > sizeOf(function_.symbols()))
     return "it is given more symbols than it has";
-  if (function_.batched() && module_.device())
+  if (function_.batched() && sizeOf(module_.devices()))
     return "it does several calls at once, which is the host's to put together";
   for (auto stage : {&FunctionVerifier::verifyExprs, &FunctionVerifier::verifyValues,
                      &FunctionVerifier::verifyParams, &FunctionVerifier::verifyOverwrites})
@@ -471,6 +490,8 @@ std::string verifyPorts(const plan::Function &main, const Ports *ports,
 }
 
 std::string verifyTables(const plan::Module &module) {
+  if (sizeOf(module.devices()) > UINT8_MAX)
+    return "it has too many devices";
   for (uint32_t i = 0; i < sizeOf(module.kernels()); ++i) {
     const plan::Kernel *kernel = module.kernels()->Get(i);
     if (!kernel->symbol())

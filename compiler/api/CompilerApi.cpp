@@ -81,9 +81,9 @@ Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
       return policy.status();
   if (result.precision == TS_PRECISION_F16 && !result.training)
     return invalidArgument("the precision f16 is one of training; others are fast, exact and bf16");
-  if (result.device && std::string_view(result.device) != "separate")
-    return invalidArgument("there is no device '" + std::string(result.device) +
-                           "'; \"separate\" is the only one");
+  if (result.device)
+    if (auto devices = pipeline::parseDevices(result.device); !devices.ok())
+      return devices.status();
   if (result.memory_limit < 0 || result.node_limit < 0 || result.nesting_limit < 0)
     return invalidArgument("a limit is negative");
   if (result.threads < 0)
@@ -373,7 +373,7 @@ pipeline::CompileOptions compileOptions(const ts_compile_options &options,
   if (options.recomputation)
     result.recomputation = options.recomputation;
   if (options.device)
-    result.device = options.device;
+    result.devices = *pipeline::parseDevices(options.device); // was looked at
   if (options.made_of)
     result.madeOf = options.made_of;
   if (options.reproducer)

@@ -84,6 +84,27 @@ constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite:
 
 } // namespace
 
+Result<std::vector<std::string>> parseDevices(std::string_view text) {
+  // A device's library is opened where the module runs; what kinds there are is known here.
+  constexpr llvm::StringLiteral kKinds[] = {"separate"};
+  std::vector<std::string> devices;
+  for (StringRef name : llvm::split(StringRef(text), ',')) {
+    if (text.empty())
+      break;
+    auto [kind, number] = name.split(':');
+    unsigned parsed;
+    bool isNumber = kind.size() == name.size() || !number.getAsInteger(10, parsed);
+    if (!isNumber || !llvm::is_contained(kKinds, kind))
+      return invalidArgument("there is no device '" + name.str() +
+                             "'; \"separate\" is the only kind, \"separate:1\" its second, and "
+                             "several stand with commas between");
+    if (llvm::is_contained(devices, name))
+      return invalidArgument("the device '" + name.str() + "' is named twice");
+    devices.push_back(name.str());
+  }
+  return devices;
+}
+
 std::string pipelineText(const CompileOptions &options) {
   std::string text;
   for (auto [name, rewrite] : kRewrites)
@@ -194,7 +215,7 @@ Status Compilation::rewriteGraph() {
   options.fuse = options_.fuse;
   // Recomputation and devices have values moved, each by itself.
   options.joinInPlace =
-      options_.device.empty() && !options_.memoryBudget && options_.recomputation.empty();
+      options_.devices.empty() && !options_.memoryBudget && options_.recomputation.empty();
   options.keepControl = options_.keepControl;
   options.precision = options_.precision;
   options.schedules = &schedules_;
@@ -642,7 +663,8 @@ vm::PlanInput Compilation::planInput() {
   input.schedules = schedules_.json();
   input.calibration = finding_;
   input.features = target_->codeFeatures(usesMatrixUnit_);
-  input.device = options_.device;
+  input.devices = options_.devices;
+  input.deviceOf = options_.deviceOf;
   return input;
 }
 

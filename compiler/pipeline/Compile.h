@@ -54,7 +54,10 @@ struct CompileOptions {
   /// takes as little as it can.
   int64_t memoryBudget = 0;
   std::string recomputation;
-  std::string device;     // that runs the kernels, by name; empty: the host does
+  std::vector<std::string> devices; // that run the kernels, by name; none: the host does
+  /// With several devices, which of so many runs a kernel, from 1 on; null: each gets a stretch of
+  /// them with as much work.
+  std::function<uint32_t(uint32_t kernel, uint32_t devices)> deviceOf;
   std::string reproducer; // file for what a failure leaves; empty: none
   std::string madeOf;     // the caller's words, kept in the module's metadata
   std::string model = "model";
@@ -67,6 +70,10 @@ struct CompileOptions {
 /// the file `path`.
 Result<std::string> compileToBytes(mlir::ModuleOp module, const CompileOptions &options);
 Status compileToFile(mlir::ModuleOp module, const CompileOptions &options, const std::string &path);
+
+/// The names in "separate:0,separate:1"; none in an empty text. InvalidArgument where there is no
+/// device of a name.
+Result<std::vector<std::string>> parseDevices(std::string_view text);
 
 /// The rewrites in their order: "simplify, fold-constants, ...".
 std::string pipelineText(const CompileOptions &options);

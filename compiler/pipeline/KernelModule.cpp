@@ -21,7 +21,7 @@ Result<Candidate> kernelModule(graph::KernelOp kernel, const vm::PlanInput &plan
       graph::moduleOf({kernel}, kernel->getOperands(), kernel->getResult(0));
   vm::PlanInput input = plan;
   input.function = module->lookupSymbol<func::FuncOp>("main");
-  input.device.clear();
+  input.devices.clear();
   input.schedules.clear();
   auto built = vm::buildPlan(input);
   if (!built.ok())

@@ -4,6 +4,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CrashRecoveryContext.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -49,8 +50,8 @@ std::string commandLine(const CompileOptions &options) {
     text += " --libraries " + options.libraries;
   if (!options.schedules.empty())
     text += " --schedules " + options.schedules;
-  if (!options.device.empty())
-    text += " --device " + options.device;
+  if (!options.devices.empty())
+    text += " --device " + llvm::join(options.devices, ",");
   if (options.byReference)
     text += " --evaluate-by-reference";
   if (options.verifyEachPass)

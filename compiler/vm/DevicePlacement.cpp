@@ -5,7 +5,7 @@
 #include "runtime/ModuleFormat.h"
 
 #include <algorithm>
-#include <array>
+#include <bit>
 #include <cassert>
 #include <map>
 #include <optional>
@@ -16,12 +16,13 @@ namespace {
 
 using runtime::kAbsent;
 
-enum Memory : uint8_t { Host, Device };
-constexpr std::array kMemories = {Host, Device};
+using Memory = uint8_t; // as plan::Value::device
+constexpr Memory kHost = 0, kFirstDevice = 1;
 
 /// Memories that a value is read in, a bit each.
-using Needs = uint8_t;
-Needs in(Memory memory) { return Needs(1 << memory); }
+using Needs = uint32_t;
+Needs in(Memory memory) { return Needs(1) << memory; }
+bool needsSeveral(Needs needs) { return std::popcount(needs) > 1; }
 
 /// Kernels of at most so many integers are worth no copy.
 constexpr int64_t kFewElements = 1024;
@@ -33,10 +34,12 @@ struct Caller {
 
 class Placer {
 public:
-  explicit Placer(plan::ModuleT &module)
-      : module_(module), callers_(module.functions.size()), homes_(module.functions.size()),
-        needs_(module.functions.size()), versions_(module.functions.size()),
-        extra_(module.functions.size()) {}
+  explicit Placer(ModuleTables &tables)
+      : tables_(tables), module_(tables.module), memories_(Memory(1 + module_.devices.size())),
+        callers_(module_.functions.size()), kernels_(module_.functions.size()),
+        homes_(module_.functions.size()), needs_(module_.functions.size()),
+        versions_(module_.functions.size()), extra_(module_.functions.size()),
+        entry_(module_.functions.size()) {}
 
   void place();
 
@@ -46,6 +49,18 @@ private:
   bool isMain(uint32_t f) const { return f == 0; }
   bool isCalled(uint32_t f) const { return callers_[f].function != kAbsent; }
 
+  // ---- kernels
+  struct Kernel {
+    uint32_t function;
+    const plan::InstructionT *instruction;
+    double work;
+  };
+  void collectKernels(uint32_t f, std::vector<Kernel> &kernels);
+  double workOf(uint32_t f, const plan::InstructionT &instruction);
+  void assignKernels();
+  /// The device that it runs on, or the host.
+  Memory memoryOfKernel(uint32_t f, const plan::InstructionT &instruction);
+
   // ---- homes
   void findCallers();
   void findHomes();
@@ -53,7 +68,6 @@ private:
   bool updateResults(uint32_t f, const plan::InstructionT &instruction);
   bool move(uint32_t f, uint32_t index, Memory memory);
   Memory paramHome(uint32_t f, uint32_t number);
-  bool runsOnDevice(uint32_t f, const plan::InstructionT &instruction);
   bool isSmall(uint32_t f, uint32_t index);
   bool isConstant(uint32_t f, uint32_t index) {
     return value(f, index).storage == plan::Storage::Constant;
@@ -67,18 +81,28 @@ private:
   std::optional<Memory> operandMemory(uint32_t f, const plan::InstructionT &instruction, size_t i);
   Memory resultMemory(uint32_t f, size_t number);
   void collectNeeds(uint32_t f);
+  void routeThroughHost(uint32_t f);
   Needs operandNeeds(uint32_t f, const plan::InstructionT &instruction, size_t i);
 
   // ---- rewriting
   using Code = std::vector<std::unique_ptr<plan::InstructionT>>;
   using Extras = std::vector<std::pair<size_t, Memory>>;
   size_t firstCapturedParam(uint32_t f);
+  /// Whether it is there in all memories that need it, without copies.
+  bool isAnywhere(uint32_t f, uint32_t index);
   void joinBranches(uint32_t f);
   void noteReasons(uint32_t f);
   std::string nameOf(uint32_t f, uint32_t index);
   uint32_t bytesOf(uint32_t f, uint32_t index);
   std::string reader(uint32_t f, uint32_t index, Memory memory);
+  std::string nameOf(Memory memory);
+  uint32_t &versionIn(uint32_t f, uint32_t index, Memory memory) {
+    return versions_[f][size_t(index) * memories_ + memory];
+  }
   uint32_t version(uint32_t f, uint32_t index, Memory memory);
+  uint32_t addVersion(uint32_t f, uint32_t index, Memory memory);
+  void giveMemory(uint32_t f, uint32_t index);
+  std::vector<bool> knownAtEntry(uint32_t f);
   bool isView(uint32_t f, uint32_t index) const { return views_.contains({f, index}); }
   void addVersions(uint32_t f);
   void rewrite(uint32_t f);
@@ -89,15 +113,19 @@ private:
   void keepOverwrites(uint32_t f);
   void releaseValues(uint32_t f);
 
+  ModuleTables &tables_;
   plan::ModuleT &module_;
+  const Memory memories_; // how many
   std::vector<Caller> callers_;
+  std::vector<std::map<uint32_t, Memory>> kernels_; // their devices, by their results
   std::vector<std::vector<Memory>> homes_;
   std::vector<std::vector<Needs>> needs_;
-  std::vector<std::vector<std::array<uint32_t, 2>>> versions_; // kAbsent: none
-  std::vector<Extras> extra_; // parameters by number that are handed over in the other memory too
+  std::vector<std::vector<uint32_t>> versions_; // of each value in each memory; kAbsent: none
+  std::vector<Extras> extra_; // parameters by number that are handed over in other memories too
   std::set<std::pair<uint32_t, uint32_t>> views_;
-  std::map<std::pair<uint32_t, uint32_t>, uint32_t> reasons_; // of copies, as locations
+  std::map<std::tuple<uint32_t, uint32_t, Memory>, uint32_t> reasons_; // of copies, as locations
   std::map<std::string, uint32_t> locations_;
+  std::vector<std::vector<bool>> entry_; // expressions that are known when a function begins
 };
 
 bool isNumber(DataType type) {
@@ -107,11 +135,11 @@ bool isNumber(DataType type) {
 
 Memory Placer::ofProcedures(const plan::ValueT &value) {
   if (value.kind == plan::ValueKind::Object)
-    return Device;
+    return kFirstDevice;
   bool number = value.ranked && value.dims.empty() && isNumber(DataType(value.type));
   bool device =
       value.kind == plan::ValueKind::Tensor && DataType(value.type) != DataType::String && !number;
-  return device ? Device : Host;
+  return device ? kFirstDevice : kHost;
 }
 
 /// Operators that read no element of their first operand: a shape, or the operand by another shape.
@@ -120,13 +148,6 @@ bool Placer::keepsElements(const plan::InstructionT &instruction) const {
     return false;
   const std::string &name = module_.routines[instruction.target]->operator_;
   return name == "reshape" || name == "dynamic_reshape";
-}
-
-bool readsShapeAlone(const plan::ModuleT &module, const plan::InstructionT &instruction) {
-  if (instruction.opcode != plan::Opcode::Routine)
-    return false;
-  const std::string &name = module.routines[instruction.target]->operator_;
-  return name == "shape" || name == "size";
 }
 
 void Placer::findCallers() {
@@ -158,49 +179,92 @@ bool Placer::isSmall(uint32_t f, uint32_t index) {
   return true;
 }
 
-bool Placer::runsOnDevice(uint32_t f, const plan::InstructionT &instruction) {
+Memory Placer::memoryOfKernel(uint32_t f, const plan::InstructionT &instruction) {
+  Memory device = kernels_[f].at(instruction.results[0]);
   for (const auto *list : {&instruction.operands, &instruction.results})
     for (uint32_t index : *list)
       if (index != kAbsent && !isSmall(f, index))
-        return true;
-  return std::ranges::any_of(instruction.operands, [&](uint32_t index) {
-    return index != kAbsent && !isConstant(f, index) && homes_[f][index] == Device;
+        return device;
+  bool isOnDevice = std::ranges::any_of(instruction.operands, [&](uint32_t index) {
+    return index != kAbsent && !isConstant(f, index) && homes_[f][index] != kHost;
   });
+  return isOnDevice ? device : kHost;
+}
+
+/// Operations, and bytes as if each took as long, where sizes that nobody knows are as large as
+/// memory's planning takes them for.
+double Placer::workOf(uint32_t f, const plan::InstructionT &instruction) {
+  auto estimate = [&](uint32_t expression) {
+    return expression == kAbsent
+               ? 0
+               : double(tables_.arenas[f]->expressions.estimate(expression, kSymbolHint));
+  };
+  return 1 + estimate(instruction.flops) + estimate(instruction.bytes);
+}
+
+/// In the order in which they run for the first time.
+void Placer::collectKernels(uint32_t f, std::vector<Kernel> &kernels) {
+  for (const auto &instruction : function(f).instructions) {
+    if (instruction->opcode == plan::Opcode::Kernel)
+      kernels.push_back({f, instruction.get(), workOf(f, *instruction)});
+    for (uint32_t callee : instruction->functions)
+      collectKernels(callee, kernels);
+  }
+}
+
+void Placer::assignKernels() {
+  std::vector<Kernel> kernels;
+  for (uint32_t f = 0; f < module_.functions.size(); ++f)
+    if (!isCalled(f))
+      collectKernels(f, kernels);
+  double all = 0, done = 0;
+  for (const Kernel &kernel : kernels)
+    all += kernel.work;
+  auto devices = uint32_t(memories_ - 1);
+  for (uint32_t i = 0; i < kernels.size(); ++i) {
+    double middle = done + kernels[i].work / 2;
+    done += kernels[i].work;
+    uint32_t device = tables_.input.deviceOf
+                          ? tables_.input.deviceOf(i, devices)
+                          : std::min(1 + uint32_t(middle / all * devices), devices);
+    assert(device >= 1 && device <= devices);
+    for (uint32_t result : kernels[i].instruction->results)
+      kernels_[kernels[i].function][result] = Memory(device);
+  }
 }
 
 /// Notes that a value is at home there; whether that is news.
 bool Placer::move(uint32_t f, uint32_t index, Memory memory) {
-  if (memory == Host || homes_[f][index] == Device || isConstant(f, index))
+  if (memory == kHost || homes_[f][index] != kHost || isConstant(f, index))
     return false;
-  homes_[f][index] = Device;
+  homes_[f][index] = memory;
   return true;
 }
 
 Memory Placer::paramHome(uint32_t f, uint32_t number) {
   const plan::ValueT &param = value(f, function(f).params[number]);
   if (isMain(f))
-    return Host;
+    return kHost;
   if (!isCalled(f))
     return ofProcedures(param);
   const plan::InstructionT &call =
       *function(callers_[f].function).instructions[callers_[f].instruction];
   bool loop = call.opcode == plan::Opcode::Loop;
   if (loop && number < 2)
-    return Host;
+    return kHost;
   uint32_t outer = callers_[f].function;
   if (loop && number < 2 + call.carried)
     return homes_[outer][call.results[number - 2]];
   uint32_t operand = call.operands[loop ? number : number + 1];
-  return operand == kAbsent || isConstant(outer, operand) ? Host : homes_[outer][operand];
+  return operand == kAbsent || isConstant(outer, operand) ? kHost : homes_[outer][operand];
 }
 
 bool Placer::updateResults(uint32_t f, const plan::InstructionT &instruction) {
   bool news = false;
   switch (instruction.opcode) {
   case plan::Opcode::Kernel:
-    if (runsOnDevice(f, instruction))
-      for (uint32_t result : instruction.results)
-        news |= move(f, result, Device);
+    for (uint32_t result : instruction.results)
+      news |= move(f, result, memoryOfKernel(f, instruction));
     return news;
   case plan::Opcode::View:
     return !isConstant(f, instruction.operands[0]) &&
@@ -223,9 +287,8 @@ bool Placer::updateResults(uint32_t f, const plan::InstructionT &instruction) {
       bool isCarried = loop && i < instruction.carried;
       bool handsOn = isCarried && given == function(callee).params[2 + i];
       uint32_t init = isCarried ? instruction.operands[2 + i] : kAbsent;
-      if (handsOn ? !isConstant(f, init) && homes_[f][init] == Device
-                  : !isConstant(callee, given) && homes_[callee][given] == Device)
-        news |= move(f, instruction.results[i], Device);
+      if (handsOn ? !isConstant(f, init) : !isConstant(callee, given))
+        news |= move(f, instruction.results[i], handsOn ? homes_[f][init] : homes_[callee][given]);
     }
   return news;
 }
@@ -241,7 +304,7 @@ bool Placer::updateHomes(uint32_t f) {
 
 void Placer::findHomes() {
   for (uint32_t f = 0; f < module_.functions.size(); ++f)
-    homes_[f].assign(function(f).values.size(), Host);
+    homes_[f].assign(function(f).values.size(), kHost);
   for (bool news = true; news;) {
     news = false;
     for (uint32_t f = 0; f < module_.functions.size(); ++f)
@@ -253,17 +316,17 @@ std::optional<Memory> Placer::operandMemory(uint32_t f, const plan::InstructionT
                                             size_t i) {
   switch (instruction.opcode) {
   case plan::Opcode::Kernel:
-    return runsOnDevice(f, instruction) ? Device : Host;
+    return memoryOfKernel(f, instruction);
   case plan::Opcode::Routine:
     if (i == 0 && readsShapeAlone(module_, instruction))
       return std::nullopt;
     if (i == 0 && keepsElements(instruction))
       return homes_[f][instruction.results[0]];
-    return Host;
+    return kHost;
   case plan::Opcode::If:
-    return Host; // the condition; the others are the functions'
+    return kHost; // the condition; the others are the functions'
   case plan::Opcode::Loop:
-    return i < 2 ? Host : homes_[f][instruction.results[i - 2]];
+    return i < 2 ? kHost : homes_[f][instruction.results[i - 2]];
   case plan::Opcode::Procedure:
     return ofProcedures(value(f, instruction.operands[i]));
   default:
@@ -292,14 +355,14 @@ Needs Placer::operandNeeds(uint32_t f, const plan::InstructionT &instruction, si
 
 Memory Placer::resultMemory(uint32_t f, size_t number) {
   if (isMain(f))
-    return Host;
+    return kHost;
   if (!isCalled(f))
     return ofProcedures(value(f, function(f).results[number]));
   uint32_t outer = callers_[f].function;
   const plan::InstructionT &call = *function(outer).instructions[callers_[f].instruction];
   bool loop = call.opcode == plan::Opcode::Loop;
   if (loop && number == 0)
-    return Host; // the condition
+    return kHost; // the condition
   return homes_[outer][call.results[number - loop]];
 }
 
@@ -319,7 +382,7 @@ void Placer::collectNeeds(uint32_t f) {
 
 /// The value as it is in that memory.
 uint32_t Placer::version(uint32_t f, uint32_t index, Memory memory) {
-  uint32_t version = versions_[f][index][memory];
+  uint32_t version = versionIn(f, index, memory);
   assert(version != kAbsent && "a value is read where it is not needed");
   return version;
 }
@@ -351,38 +414,92 @@ void Placer::joinBranches(uint32_t f) {
   }
 }
 
-/// A value's first version keeps its number: where it is made, or, of what is there in either
-/// memory, where it is read.
+bool Placer::isAnywhere(uint32_t f, uint32_t index) {
+  const std::vector<uint32_t> &params = function(f).params;
+  auto captured = params.begin() + long(firstCapturedParam(f));
+  return isConstant(f, index) || isView(f, index) ||
+         std::find(captured, params.end(), index) != params.end();
+}
+
+/// What goes from a device to another one is the host's on the way.
+void Placer::routeThroughHost(uint32_t f) {
+  for (uint32_t index = 0; index < needs_[f].size(); ++index) {
+    Memory home = homes_[f][index];
+    bool goes = home != kHost && (needs_[f][index] & ~(in(kHost) | in(home)));
+    if (goes && !isAnywhere(f, index))
+      needs_[f][index] |= in(kHost);
+  }
+}
+
+/// Of expressions, those over what is given and whole dimensions of parameters alone.
+std::vector<bool> Placer::knownAtEntry(uint32_t f) {
+  std::vector<bool> symbols(function(f).symbols.size()), known;
+  std::fill_n(symbols.begin(), function(f).given_symbols, true);
+  for (uint32_t param : function(f).params)
+    for (uint32_t dim : value(f, param).dims)
+      if (function(f).exprs[dim].kind() == plan::ExprKind::Symbol)
+        symbols[size_t(function(f).exprs[dim].a())] = true;
+  for (const plan::Expr &expr : function(f).exprs)
+    known.push_back(expr.kind() == plan::ExprKind::Constant ||
+                    (expr.kind() == plan::ExprKind::Symbol
+                         ? symbols[size_t(expr.a())]
+                         : known[size_t(expr.a())] && known[size_t(expr.b())]));
+  return known;
+}
+
+/// Of a value that a kernel or a copy makes, and whose size is known when the function begins: a
+/// place in an arena, so that runs that follow another need no memory.
+void Placer::giveMemory(uint32_t f, uint32_t index) {
+  plan::ValueT &given = *function(f).values[index];
+  given.storage = plan::Storage::Heap;
+  given.reserved = kAbsent;
+  given.offset = 0;
+  if (given.kind != plan::ValueKind::Tensor || !given.ranked ||
+      DataType(given.type) == DataType::String || DataType(given.type) == DataType::Undefined ||
+      !std::ranges::all_of(given.dims, [&](uint32_t dim) { return entry_[f][dim]; }))
+    return;
+  given.storage = plan::Storage::Arena;
+  Arena &arena = *tables_.arenas[f];
+  uint32_t line = arena.expressions.constant(64), bytes = bytesOf(f, index);
+  uint32_t lines = arena.expressions.binary(plan::ExprKind::CeilDiv, bytes, line);
+  arena.placed.push_back({index, arena.buffers.size(), 0, false});
+  arena.buffers.push_back({arena.expressions.binary(plan::ExprKind::Mul, lines, line), 0, 0});
+}
+
+uint32_t Placer::addVersion(uint32_t f, uint32_t index, Memory memory) {
+  auto copy = std::make_unique<plan::ValueT>(value(f, index));
+  copy->device = memory;
+  function(f).values.push_back(std::move(copy));
+  return versionIn(f, index, memory) = uint32_t(function(f).values.size()) - 1;
+}
+
+/// A value's first version keeps its number: where it is made, or, of what is there in all
+/// memories, where it is read.
 void Placer::addVersions(uint32_t f) {
   size_t count = function(f).values.size(), captured = firstCapturedParam(f);
-  versions_[f].assign(count, {kAbsent, kAbsent});
+  versions_[f].assign(count * memories_, kAbsent);
+  entry_[f] = knownAtEntry(f);
   std::map<uint32_t, size_t> handed; // captured parameters and their numbers
   for (size_t i = captured; i < function(f).params.size(); ++i)
     handed.emplace(function(f).params[i], i);
   for (uint32_t index = 0; index < count; ++index) {
     Needs needs = needs_[f][index];
-    bool anywhere = isConstant(f, index) || handed.contains(index) || isView(f, index);
     Memory first = homes_[f][index];
-    if (anywhere && needs && !(needs & in(first)))
-      first = first == Host ? Device : Host;
-    Memory other = first == Host ? Device : Host;
-    versions_[f][index][first] = index;
-    function(f).values[index]->device = first == Device;
-    if (!(needs & in(other)))
-      continue;
-    auto copy = std::make_unique<plan::ValueT>(value(f, index));
-    copy->device = other == Device;
-    auto version = uint32_t(function(f).values.size());
-    versions_[f][index][other] = version;
-    if (auto it = handed.find(index); it != handed.end()) {
-      extra_[f].push_back({it->second, other});
-      function(f).params.push_back(version);
-    } else if (!isConstant(f, index)) {
-      copy->storage = plan::Storage::Heap;
-      copy->reserved = kAbsent;
-      copy->offset = 0;
+    if (isAnywhere(f, index) && needs && !(needs & in(first)))
+      first = Memory(std::countr_zero(needs));
+    versionIn(f, index, first) = index;
+    function(f).values[index]->device = first;
+    for (Memory other = 0; other < memories_; ++other) {
+      if (other == first || !(needs & in(other)))
+        continue;
+      uint32_t version = addVersion(f, index, other);
+      if (auto it = handed.find(index); it != handed.end()) {
+        extra_[f].push_back({it->second, other});
+        function(f).params.push_back(version);
+      } else if (!isConstant(f, index) && !isView(f, index)) {
+        giveMemory(f, version);
+      }
     }
-    function(f).values.push_back(std::move(copy));
   }
 }
 
@@ -397,11 +514,10 @@ void Placer::rewriteOperands(uint32_t f, plan::InstructionT &instruction) {
     auto memory = i < captured ? operandMemory(f, before, i) : std::nullopt;
     if (i >= captured) {
       uint32_t callee = before.functions[0];
-      bool device = value(callee, function(callee).params[loop ? i : i - 1]).device;
-      memory = device ? Device : Host;
+      memory = value(callee, function(callee).params[loop ? i : i - 1]).device;
     }
     // What is read as neither is taken as it is.
-    instruction.operands[i] = memory ? versions_[f][operand][*memory] : operand;
+    instruction.operands[i] = memory ? versionIn(f, operand, *memory) : operand;
     if (instruction.operands[i] == kAbsent)
       instruction.operands[i] = operand; // a captured value that no branch reads
   }
@@ -412,18 +528,22 @@ void Placer::rewriteOperands(uint32_t f, plan::InstructionT &instruction) {
 /// A view is made of each version that there is of its operand.
 void Placer::addViews(uint32_t f, const plan::InstructionT &view, Code &code) {
   uint32_t reserved = value(f, view.results[0]).reserved; // of an arena
-  for (Memory memory : kMemories) {
-    uint32_t result = versions_[f][view.results[0]][memory];
+  std::vector<size_t> buffers = tables_.arenas[f]->buffersOfValues(function(f));
+  for (Memory memory = 0; memory < memories_; ++memory) {
+    uint32_t result = versionIn(f, view.results[0], memory);
     if (result == kAbsent)
       continue;
-    const plan::ValueT &source = value(f, version(f, view.operands[0], memory));
+    uint32_t from = version(f, view.operands[0], memory);
+    const plan::ValueT &source = value(f, from);
     plan::ValueT &seen = *function(f).values[result];
     bool own = source.storage == plan::Storage::Result;
     seen.storage = own ? plan::Storage::Heap : source.storage;
     seen.offset = source.offset;
     seen.reserved = source.storage == plan::Storage::Arena ? reserved : kAbsent;
+    if (seen.storage == plan::Storage::Arena)
+      tables_.arenas[f]->place(result, buffers[from]);
     code.push_back(std::make_unique<plan::InstructionT>(view));
-    code.back()->operands = {version(f, view.operands[0], memory)};
+    code.back()->operands = {from};
     code.back()->results = {result};
   }
 }
@@ -446,7 +566,10 @@ std::string Placer::reader(uint32_t f, uint32_t index, Memory memory) {
              : instruction->opcode == plan::Opcode::If      ? "a branch"
                                                             : "a loop";
     }
-  return isMain(f) ? "an output" : "a result of '" + function(f).name + "'";
+  bool isGiven = std::ranges::find(function(f).results, index) != function(f).results.end();
+  return !isGiven    ? "another device"
+         : isMain(f) ? "an output"
+                     : "a result of '" + function(f).name + "'";
 }
 
 /// An expression of the bytes of a tensor, or kAbsent where its rank is unknown, or it is none.
@@ -454,52 +577,58 @@ uint32_t Placer::bytesOf(uint32_t f, uint32_t index) {
   const plan::ValueT &one = value(f, index);
   if (one.kind != plan::ValueKind::Tensor || !one.ranked)
     return kAbsent;
-  auto &exprs = function(f).exprs;
-  auto bytes = uint32_t(exprs.size());
-  exprs.emplace_back(byteSize(DataType(one.type)), 0, plan::ExprKind::Constant);
-  for (uint32_t dim : one.dims) {
-    exprs.emplace_back(bytes, int32_t(dim), plan::ExprKind::Mul);
-    bytes = uint32_t(exprs.size()) - 1;
-  }
+  Expressions &expressions = tables_.arenas[f]->expressions;
+  uint32_t bytes = expressions.constant(byteSize(DataType(one.type)));
+  for (uint32_t dim : one.dims)
+    bytes = expressions.binary(plan::ExprKind::Mul, bytes, dim);
   return bytes;
 }
 
+/// To the host first, on the way to other devices.
 void Placer::addCopies(uint32_t f, const std::vector<uint32_t> &made, Code &code) {
   for (uint32_t index : made) {
-    Memory home = value(f, index).device ? Device : Host, other = home == Host ? Device : Host;
-    uint32_t copy = versions_[f][index][other];
-    if (copy == kAbsent)
-      continue;
-    auto instruction = std::make_unique<plan::InstructionT>();
-    instruction->opcode = plan::Opcode::Copy;
-    instruction->operands = {index};
-    instruction->results = {copy};
-    instruction->location = reasons_.at({f, index});
-    instruction->bytes = bytesOf(f, index);
-    code.push_back(std::move(instruction));
+    Memory home = value(f, index).device;
+    for (Memory memory = 0; memory < memories_; ++memory) {
+      uint32_t copy = versionIn(f, index, memory);
+      if (memory == home || copy == kAbsent)
+        continue;
+      bool isOnWay = home != kHost && memory != kHost;
+      auto instruction = std::make_unique<plan::InstructionT>();
+      instruction->opcode = plan::Opcode::Copy;
+      instruction->operands = {isOnWay ? version(f, index, kHost) : index};
+      instruction->results = {copy};
+      instruction->location = reasons_.at({f, index, memory});
+      instruction->bytes = bytesOf(f, index);
+      code.push_back(std::move(instruction));
+    }
   }
+}
+
+std::string Placer::nameOf(Memory memory) {
+  return memory == kHost ? "host" : memories_ == 2 ? "device" : module_.devices[memory - 1];
 }
 
 std::string Placer::nameOf(uint32_t f, uint32_t index) {
   for (const auto &port : module_.inputs)
     if (isMain(f) && port->value == index)
       return "input '" + port->name + "'";
-  return "'" + value(f, index).name + "'";
+  const std::string &name = value(f, index).name; // of a node it has quotes already
+  return name.find_first_of("'\"") == name.npos ? "'" + name + "'" : name;
 }
 
 void Placer::noteReasons(uint32_t f) {
-  for (uint32_t index = 0; index < needs_[f].size(); ++index) {
-    if (needs_[f][index] != (in(Host) | in(Device)) &&
-        needs_[f][index] != in(homes_[f][index] == Host ? Device : Host))
-      continue;
-    Memory other = homes_[f][index] == Host ? Device : Host;
-    std::string text = "copy of " + nameOf(f, index) + " to the " +
-                       (other == Device ? "device" : "host") + " for " + reader(f, index, other);
-    auto [it, isNew] = locations_.try_emplace(text, uint32_t(module_.locations.size()));
-    if (isNew)
-      module_.locations.push_back(text);
-    reasons_[{f, index}] = it->second;
-  }
+  for (uint32_t index = 0; index < needs_[f].size(); ++index)
+    for (Memory memory = 0; memory < memories_; ++memory) {
+      if (memory == homes_[f][index] || !(needs_[f][index] & in(memory)))
+        continue;
+      std::string text = "copy of " + nameOf(f, index) + " to " +
+                         (memory == kHost || memories_ == 2 ? "the " : "") + nameOf(memory) +
+                         " for " + reader(f, index, memory);
+      auto [it, isNew] = locations_.try_emplace(text, uint32_t(module_.locations.size()));
+      if (isNew)
+        module_.locations.push_back(text);
+      reasons_[{f, index, memory}] = it->second;
+    }
 }
 
 /// Values that may have memory of their own are let go of after the last instruction that has to do
@@ -523,10 +652,12 @@ void Placer::releaseValues(uint32_t f) {
 void Placer::rewriteResults(uint32_t f) {
   std::vector<uint32_t> &results = function(f).results;
   for (size_t i = 0; i < results.size(); ++i) {
-    uint32_t given = version(f, results[i], resultMemory(f, i));
-    plan::ValueT &made = *function(f).values[results[i]];
-    if (given != results[i] && made.storage == plan::Storage::Result) {
-      made.storage = plan::Storage::Heap;
+    uint32_t made = results[i], given = version(f, made, resultMemory(f, i));
+    if (given != made && value(f, made).storage == plan::Storage::Result) {
+      if (kernels_[f].contains(made))
+        giveMemory(f, made);
+      else
+        function(f).values[made]->storage = plan::Storage::Heap;
       function(f).values[given]->storage = plan::Storage::Result;
     }
     results[i] = given;
@@ -539,7 +670,7 @@ void Placer::keepOverwrites(uint32_t f) {
   for (size_t i = 0; i + 1 < pairs.size(); i += 2) {
     const plan::ValueT &param = value(f, function(f).params[pairs[i]]);
     const plan::ValueT &result = value(f, pairs[i + 1]);
-    bool read = needs_[f][function(f).params[pairs[i]]] == (in(Host) | in(Device));
+    bool read = needsSeveral(needs_[f][function(f).params[pairs[i]]]);
     if (param.device == result.device && !read && result.storage == plan::Storage::Result)
       kept.insert(kept.end(), {pairs[i], pairs[i + 1]});
   }
@@ -568,11 +699,13 @@ void Placer::rewrite(uint32_t f) {
 
 void Placer::place() {
   findCallers();
+  assignKernels();
   findHomes();
   for (auto f = uint32_t(module_.functions.size()); f-- > 0;)
     collectNeeds(f);
   for (uint32_t f = 0; f < module_.functions.size(); ++f) {
     joinBranches(f);
+    routeThroughHost(f);
     noteReasons(f);
   }
   for (uint32_t f = 0; f < module_.functions.size(); ++f)
@@ -584,9 +717,17 @@ void Placer::place() {
 
 } // namespace
 
-void placeOnDevice(plan::ModuleT &module, const std::string &device) {
-  Placer(module).place();
-  module.device = device;
+bool readsShapeAlone(const plan::ModuleT &module, const plan::InstructionT &instruction) {
+  if (instruction.opcode != plan::Opcode::Routine)
+    return false;
+  const std::string &name = module.routines[instruction.target]->operator_;
+  return name == "shape" || name == "size";
+}
+
+void placeOnDevices(ModuleTables &tables) {
+  plan::ModuleT &module = tables.module;
+  module.devices = tables.input.devices;
+  Placer(tables).place();
   const plan::FunctionT &main = *module.functions[0];
   for (size_t i = 0; i < module.outputs.size(); ++i)
     module.outputs[i]->value = main.results[i];

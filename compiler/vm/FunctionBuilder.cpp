@@ -73,7 +73,6 @@ Status FunctionBuilder::build(Block &block, ValueRange captured, ArrayRef<String
       return index.status();
     function_.results.push_back(*index);
   }
-  layOutArena();
   function_.instructions.insert(function_.instructions.begin(),
                                 std::make_move_iterator(entryChecks_.begin()),
                                 std::make_move_iterator(entryChecks_.end()));
@@ -584,28 +583,5 @@ void FunctionBuilder::releaseValues(Operation *op, plan::InstructionT &instructi
 
 /// Whether the size is known when the function begins, so that the value can lie in the arena.
 bool FunctionBuilder::entryKnown(RankedTensorType type) { return bounds_.isExact(type); }
-
-void FunctionBuilder::layOutArena() {
-  std::vector<Buffer> buffers;
-  for (const Lifetime &lifetime : lifetimes_)
-    buffers.push_back({lifetime.bytes, lifetime.first, lifetime.last, 0, lifetime.values});
-  MemoryPlan plan = planMemory(buffers, expressions_);
-  if (buffers.empty())
-    plan.bytes = expressions_.constant(0);
-  function_.arena_bytes = plan.bytes;
-  for (auto [value, lifetime, offset, isBounded] : placed_) {
-    uint32_t begin = buffers[lifetime].offset;
-    function_.values[value]->offset =
-        offset == 0
-            ? begin
-            : expressions_.binary(plan::ExprKind::Add, begin, expressions_.constant(offset));
-    if (isBounded)
-      function_.values[value]->reserved = buffers[lifetime].bytes;
-  }
-  tables_.buffers += int64_t(buffers.size());
-  tables_.plannedBytes += plan.plannedBytes;
-  tables_.aliveBytes += plan.aliveBytes;
-  tables_.separateBytes += plan.separateBytes;
-}
 
 } // namespace tensmith::vm

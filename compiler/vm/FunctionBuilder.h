@@ -3,7 +3,7 @@
 
 #include "compiler/graph/Checks.h"
 #include "compiler/program/Program.h"
-#include "compiler/vm/MemoryPlan.h"
+#include "compiler/vm/Arenas.h"
 #include "compiler/vm/ModuleTables.h"
 #include "compiler/vm/SizeBounds.h"
 
@@ -21,14 +21,10 @@ public:
   Status build(mlir::Block &block, mlir::ValueRange captured,
                llvm::ArrayRef<mlir::StringAttr> given);
 
-private:
-  /// A buffer of the arena in the making: which values lie in it, and from when to when.
-  struct Lifetime {
-    uint32_t bytes; // expression, a multiple of 64
-    size_t first, last;
-    int64_t values = 1; // written over one another
-  };
+  /// What lies in its arenas, which have no places yet. The builder is of no use afterwards.
+  Arena takeArena() { return {std::move(expressions_), std::move(lifetimes_), std::move(placed_)}; }
 
+private:
   Status addInstruction(mlir::Operation *op);
   /// The condition, unless it is proved or was checked before; false where one of its sizes is not
   /// known yet.
@@ -47,7 +43,6 @@ private:
   Status addResults(mlir::Operation *op, plan::InstructionT &instruction, bool binds);
   bool mayOwnMemory(mlir::Value value, plan::Storage storage);
   void releaseValues(mlir::Operation *op, plan::InstructionT &instruction);
-  void layOutArena();
   /// What kernels may write over the block's arguments, if the caller needs those no more.
   void addOverwrites();
 
@@ -90,15 +85,9 @@ private:
   };
   llvm::DenseMap<mlir::Value, Part> parts_; // by what is no view
   llvm::DenseMap<mlir::Operation *, size_t> positions_;
-  std::vector<Lifetime> lifetimes_;
+  std::vector<Buffer> lifetimes_;
   llvm::DenseMap<mlir::Value, size_t> lifetimeOf_;
-  struct Placed {
-    uint32_t value;
-    size_t lifetime;
-    int64_t offset; // in the buffer
-    bool isBounded; // its size is told later
-  };
-  std::vector<Placed> placed_; // what lies in the arena
+  std::vector<Arena::Placed> placed_;
 };
 
 } // namespace tensmith::vm

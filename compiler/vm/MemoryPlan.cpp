@@ -8,8 +8,6 @@
 namespace tensmith::vm {
 namespace {
 
-bool meet(const Buffer &a, const Buffer &b) { return a.first <= b.last && b.first <= a.last; }
-
 /// Offsets of buffers that are placed one after the other, each into the smallest gap that it fits.
 struct Placement {
   std::vector<int64_t> offsets;
@@ -17,14 +15,14 @@ struct Placement {
 };
 
 Placement placeInOrder(const std::vector<Buffer> &buffers, const std::vector<int64_t> &sizes,
-                       const std::vector<size_t> &order) {
+                       const std::vector<size_t> &order, Meet meet) {
   Placement placement{std::vector<int64_t>(buffers.size())};
   std::vector<int64_t> &offsets = placement.offsets;
   std::vector<size_t> placed; // by offset
   for (size_t i : order) {
     int64_t end = 0, best = -1, bestGap = INT64_MAX;
     for (size_t other : placed) {
-      if (!meet(buffers[i], buffers[other]))
+      if (!meet(i, other))
         continue;
       int64_t gap = offsets[other] - end;
       if (gap >= sizes[i] && gap < bestGap) {
@@ -45,13 +43,13 @@ Placement placeInOrder(const std::vector<Buffer> &buffers, const std::vector<int
 /// By size first. While that takes more than is alive at a time, one of those that lie highest is
 /// placed earlier, as long as it does no harm.
 Placement searchPlacement(const std::vector<Buffer> &buffers, const std::vector<int64_t> &sizes,
-                          int64_t alive) {
+                          int64_t alive, Meet meet) {
   constexpr size_t kMostTries = 500, kMostSteps = 10'000'000; // some tens of milliseconds
   std::vector<size_t> order(buffers.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return sizes[a] > sizes[b]; });
-  Placement best = placeInOrder(buffers, sizes, order);
+  Placement best = placeInOrder(buffers, sizes, order, meet);
   std::minstd_rand random; // the same in every compilation
   size_t steps = buffers.size() * buffers.size();
   for (size_t tries = 0; best.bytes > alive && tries < kMostTries && tries * steps < kMostSteps;
@@ -66,7 +64,7 @@ Placement searchPlacement(const std::vector<Buffer> &buffers, const std::vector<
     std::vector<size_t> next(order.begin(), moved);
     next.insert(next.begin() + ptrdiff_t(random() % next.size()), *moved);
     next.insert(next.end(), moved + 1, order.end());
-    Placement tried = placeInOrder(buffers, sizes, next);
+    Placement tried = placeInOrder(buffers, sizes, next, meet);
     if (tried.bytes > best.bytes)
       continue;
     best = std::move(tried);
@@ -75,11 +73,12 @@ Placement searchPlacement(const std::vector<Buffer> &buffers, const std::vector<
   return best;
 }
 
-void planOffsets(std::vector<Buffer> &buffers, Expressions &expressions, MemoryPlan &plan) {
+void planOffsets(std::vector<Buffer> &buffers, Expressions &expressions, Meet meet,
+                 MemoryPlan &plan) {
   std::vector<int64_t> sizes;
   for (const Buffer &buffer : buffers)
     sizes.push_back(expressions.constantValue(buffer.bytes));
-  Placement placement = searchPlacement(buffers, sizes, plan.aliveBytes);
+  Placement placement = searchPlacement(buffers, sizes, plan.aliveBytes, meet);
   for (size_t i = 0; i < buffers.size(); ++i)
     buffers[i].offset = expressions.constant(placement.offsets[i]);
   plan.plannedBytes = placement.bytes;
@@ -88,16 +87,18 @@ void planOffsets(std::vector<Buffer> &buffers, Expressions &expressions, MemoryP
 
 struct Slot {
   uint32_t bytes;
-  size_t freeFrom; // the first instruction at which nothing lies in it
+  size_t last = 0; // buffer in it; the others came to their end before that began
 };
 
 /// The free slot that is nearest in size at the hint; none where all are taken.
-Slot *nearestSlot(std::vector<Slot> &slots, const Buffer &buffer, Expressions &expressions) {
+Slot *nearestSlot(std::vector<Slot> &slots, const std::vector<Buffer> &buffers, size_t number,
+                  Expressions &expressions, Meet meet) {
+  const Buffer &buffer = buffers[number];
   Slot *best = nullptr;
   double bestRatio = 0;
   double wanted = double(std::max<int64_t>(expressions.estimate(buffer.bytes, kSymbolHint), 1));
   for (Slot &slot : slots) {
-    if (slot.freeFrom > buffer.first)
+    if (meet(slot.last, number))
       continue;
     double size = double(std::max<int64_t>(expressions.estimate(slot.bytes, kSymbolHint), 1));
     double ratio = std::min(size, wanted) / std::max(size, wanted);
@@ -109,21 +110,22 @@ Slot *nearestSlot(std::vector<Slot> &slots, const Buffer &buffer, Expressions &e
   return best;
 }
 
-void planSlots(std::vector<Buffer> &buffers, Expressions &expressions, MemoryPlan &plan) {
+void planSlots(std::vector<Buffer> &buffers, Expressions &expressions, Meet meet,
+               MemoryPlan &plan) {
   std::vector<size_t> order(buffers.size()), slotOf(buffers.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return buffers[a].first < buffers[b].first; });
   std::vector<Slot> slots;
   for (size_t i : order) {
-    Slot *slot = nearestSlot(slots, buffers[i], expressions);
+    Slot *slot = nearestSlot(slots, buffers, i, expressions, meet);
     if (!slot) {
-      slots.push_back({buffers[i].bytes, 0});
+      slots.push_back({buffers[i].bytes, i});
       slot = &slots.back();
     }
     if (slot->bytes != buffers[i].bytes)
       slot->bytes = expressions.binary(plan::ExprKind::Max, slot->bytes, buffers[i].bytes);
-    slot->freeFrom = buffers[i].last + 1;
+    slot->last = i;
     slotOf[i] = size_t(slot - slots.data());
   }
   std::vector<uint32_t> starts;
@@ -154,7 +156,12 @@ int64_t mostAlive(const std::vector<Buffer> &buffers, const Expressions &express
 
 } // namespace
 
-MemoryPlan planMemory(std::vector<Buffer> &buffers, Expressions &expressions) {
+MemoryPlan planMemory(std::vector<Buffer> &buffers, Expressions &expressions, Meet meet) {
+  auto byIntervals = [&](size_t a, size_t b) {
+    return buffers[a].first <= buffers[b].last && buffers[b].first <= buffers[a].last;
+  };
+  if (!meet)
+    meet = byIntervals;
   MemoryPlan plan;
   bool known = true;
   for (const Buffer &buffer : buffers) {
@@ -163,9 +170,9 @@ MemoryPlan planMemory(std::vector<Buffer> &buffers, Expressions &expressions) {
   }
   plan.aliveBytes = mostAlive(buffers, expressions);
   if (known)
-    planOffsets(buffers, expressions, plan);
+    planOffsets(buffers, expressions, meet, plan);
   else
-    planSlots(buffers, expressions, plan);
+    planSlots(buffers, expressions, meet, plan);
   return plan;
 }
 

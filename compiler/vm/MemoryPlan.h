@@ -5,9 +5,14 @@
 // 2020, greedy by size), and then in orders near that one, as long as gaps are left. Where sizes
 // are symbolic no gap can be compared, so buffers are assigned to slots, whose size is the largest
 // of theirs, in order of their beginning.
+//
+// Where instructions go on at the same time, on several streams, the order in which they stand says
+// less than who waits for whom: whoever plans such an arena says which buffers meet.
 #pragma once
 
 #include "compiler/vm/Expressions.h"
+
+#include "llvm/ADT/STLFunctionalExtras.h"
 
 namespace tensmith::vm {
 
@@ -28,6 +33,12 @@ struct MemoryPlan {
   int64_t aliveBytes = 0; // at a time, at most: no plan takes less
 };
 
-MemoryPlan planMemory(std::vector<Buffer> &buffers, Expressions &expressions);
+/// Whether two buffers, by number, may be in use at the same time. Those that are by their
+/// intervals must be; of three in the order of `first`, where the second doesn't meet the first nor
+/// the third the second, the third doesn't meet the first.
+using Meet = llvm::function_ref<bool(size_t, size_t)>;
+
+/// Without `meet`, by the intervals alone.
+MemoryPlan planMemory(std::vector<Buffer> &buffers, Expressions &expressions, Meet meet = nullptr);
 
 } // namespace tensmith::vm

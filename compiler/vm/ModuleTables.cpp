@@ -115,12 +115,14 @@ Result<uint32_t> ModuleTables::addFunction(std::string name, Block &block, Value
                                            ArrayRef<StringAttr> given) {
   auto index = uint32_t(module.functions.size());
   module.functions.push_back(std::make_unique<plan::FunctionT>());
+  arenas.emplace_back();
   // The table may move when functions inside are added; the function itself does not.
   plan::FunctionT &function = *module.functions.back();
   function.name = std::move(name);
   FunctionBuilder builder(*this, function);
   if (Status status = builder.build(block, captured, given); !status.ok())
     return status;
+  arenas[index].emplace(builder.takeArena());
   return index;
 }
 

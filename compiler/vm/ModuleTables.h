@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/Hash.h"
+#include "compiler/vm/Arenas.h"
 #include "compiler/vm/PlanBuilder.h"
 #include "runtime/plan_generated.h"
 
@@ -30,7 +31,7 @@ public:
   std::map<std::string, uint32_t> procedures, segments; // of a program, by name
   std::vector<PlanConstant> constants;
   int64_t weightsBytes = 0;
-  int64_t plannedBytes = 0, aliveBytes = 0, separateBytes = 0, buffers = 0; // of all arenas
+  std::vector<std::optional<Arena>> arenas; // of the functions, in their order
 
 private:
   std::multimap<Hash128, size_t> constantsByHash_;

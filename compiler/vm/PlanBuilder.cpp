@@ -4,6 +4,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/program/Batching.h"
 #include "compiler/vm/DevicePlacement.h"
+#include "compiler/vm/DeviceStreams.h"
 #include "compiler/vm/LayoutConversions.h"
 #include "compiler/vm/ModuleTables.h"
 #include "compiler/vm/ProcedureBuilder.h"
@@ -138,6 +139,21 @@ int64_t bytesOfPlan(const ModuleTables &tables, int64_t planBytes) {
          kKernel * int64_t(tables.module.kernels.size());
 }
 
+/// With devices, once it is known which instructions may go on at the same time.
+ArenaTotals layOutArenas(ModuleTables &tables) {
+  ArenaTotals totals;
+  size_t devices = tables.module.devices.size();
+  for (size_t f = 0; f < tables.arenas.size(); ++f) {
+    plan::FunctionT &function = *tables.module.functions[f];
+    Arena &arena = *tables.arenas[f];
+    std::vector<llvm::BitVector> before;
+    if (devices)
+      before = putOnStreams(tables.module, function, arena);
+    layOutArena(function, arena, devices, before, totals);
+  }
+  return totals;
+}
+
 } // namespace
 
 Result<Plan> buildPlan(const PlanInput &input) {
@@ -164,15 +180,16 @@ Result<Plan> buildPlan(const PlanInput &input) {
   int64_t constants = tables.weightsBytes; // without first values
   if (Status status = addStates(function, tables); !status.ok())
     return status;
-  if (!input.device.empty())
-    placeOnDevice(module, input.device);
-  module.metadata.push_back(integer("arena_bytes_planned", tables.plannedBytes));
-  module.metadata.push_back(integer("arena_buffers", tables.buffers));
-  module.metadata.push_back(integer("arena_bytes_without_sharing", tables.separateBytes));
+  if (!input.devices.empty())
+    placeOnDevices(tables);
+  ArenaTotals arenas = layOutArenas(tables);
+  module.metadata.push_back(integer("arena_bytes_planned", arenas.plannedBytes));
+  module.metadata.push_back(integer("arena_buffers", arenas.buffers));
+  module.metadata.push_back(integer("arena_bytes_without_sharing", arenas.separateBytes));
   Plan result;
-  result.arenaBytes = inPages(tables.plannedBytes);
+  result.arenaBytes = inPages(arenas.plannedBytes);
   result.runBytes = result.arenaBytes + constants + bytesHeld(function, tables);
-  module.metadata.push_back(integer("arena_bytes_alive", tables.aliveBytes));
+  module.metadata.push_back(integer("arena_bytes_alive", arenas.aliveBytes));
   if (!input.madeOf.empty())
     module.metadata.push_back(text("made_of", input.madeOf));
   if (!input.recomputation.empty())

@@ -41,9 +41,12 @@ struct PlanInput {
   std::string limits; // of the machine, that the choices were made by; empty: none were measured
   std::vector<std::string> features;
   std::vector<std::string> unemitted; // kernels that there was no code for, each with the reason
-  std::string device;                 // that runs the kernels; empty: the host does
-  std::string madeOf;                 // the caller's words
-  std::string recomputation;          // what was chosen for the memory's sake, in words
+  std::vector<std::string> devices;   // that run the kernels, by name; none: the host does
+  /// With several devices, which of so many runs a kernel, from 1 on, by its number in the order in
+  /// which they run first; null: each gets a stretch of them with as much work.
+  std::function<uint32_t(uint32_t kernel, uint32_t devices)> deviceOf;
+  std::string madeOf;        // the caller's words
+  std::string recomputation; // what was chosen for the memory's sake, in words
 };
 
 struct PlanConstant {

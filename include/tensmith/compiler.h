@@ -180,7 +180,8 @@ typedef struct ts_compile_options {
   const char *libraries;
   /* Null: kernels are the host's. The name of a device that runs them, with memory of its own:
    * "separate" is the host's processor with memory that the host can't touch, to see what is copied
-   * (ts_session_copies). The library libtensmith_<name>.so must be beside the runtime's. */
+   * (ts_session_copies). Several with commas between, "separate:0,separate:1", get a part of the
+   * kernels each. The library libtensmith_<kind>.so must be beside the runtime's. */
   const char *device;
   /* Not 0: a model that was exported for training is compiled for evaluation. Dropout is its
    * operand and batch normalisation takes its running statistics, whatever form the model has them

@@ -237,7 +237,7 @@ TS_API ts_status *ts_session_create(ts_module *module, const ts_session_options 
 TS_API void ts_session_free(ts_session *session);
 TS_API int ts_session_threads(const ts_session *session);
 
-/* Tensors that the session's runs have copied so far between the host's memory and the device's
+/* Tensors that the session's runs have copied so far between the host's memory and those of devices
  * that the module was compiled for, and their bytes; zeros where it is for none. */
 typedef struct ts_copies {
   int64_t to_device, to_host, bytes_to_device, bytes_to_host;

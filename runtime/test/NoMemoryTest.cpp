@@ -2,11 +2,13 @@
 // module fails once, and each time there is an error, and after it everything works as before.
 //
 // The C library's allocator is replaced by one that fails the n-th request of the testing thread;
-// operator new goes through it. A sanitizer replaces it itself, and is left to it.
+// operator new goes through it, and requests are counted. A sanitizer replaces it itself, and is
+// left to it.
 #include "TestModule.h"
 
 #include <tensmith/tensmith.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <gtest/gtest.h>
 
@@ -26,8 +28,10 @@ namespace {
 
 thread_local int64_t requestsLeft = -1; // before one fails; negative: none does
 thread_local bool failed = false;
+std::atomic<int64_t> requests{0}; // of all threads
 
 bool denied() {
+  requests.fetch_add(1, std::memory_order_relaxed);
   if (requestsLeft < 0 || requestsLeft-- > 0)
     return false;
   return failed = true;
@@ -209,6 +213,66 @@ TEST(NoMemory, ARunFailsAtEachRequestAndTheNextOneWorks) {
   EXPECT_EQ(trips, 3);
   ts_session_free(session);
   ts_module_free(module);
+}
+
+/// So many kernels on two streams of a device.
+Bytes streamedModule(uint32_t kernels) {
+  ModuleBuilder module;
+  module.module.devices = {"separate"};
+  uint32_t add = module.kernel("test_add");
+  FunctionBuilder main("main");
+  uint32_t n = main.constant(8), bytes = main.constant(256);
+  main.function.arena_bytes = bytes;
+  main.function.device_arenas = {bytes};
+  auto value = [&](int64_t place) {
+    uint32_t made = main.value("v", DataType::F32, {n}, plan::Storage::Arena, main.constant(place));
+    main.function.values[made]->device = 1;
+    return made;
+  };
+  uint32_t x = main.param("x", DataType::F32, {n}), here = value(0), last = here;
+  main.add(plan::Opcode::Copy, 0, {x}, {here}).stream = 0;
+  for (uint32_t i = 0; i < kernels; ++i) {
+    uint32_t next = value(64 + 64 * (i % 2));
+    auto &kernel = main.add(plan::Opcode::Kernel, add, {last, here}, {next}, {n});
+    kernel.stream = i % 2;
+    kernel.waits = {i};
+    last = next;
+  }
+  uint32_t y = main.value("y", DataType::F32, {n}, plan::Storage::Result);
+  main.add(plan::Opcode::Copy, 0, {last}, {y}).stream = (kernels - 1) % 2;
+  main.function.results = {y};
+  module.add(std::move(main));
+  return module.finish();
+}
+
+/// Requests of a session's run after many.
+int64_t requestsOfReplay(uint32_t kernels) {
+  Bytes file = streamedModule(kernels);
+  ts_module *module = nullptr;
+  ts_session *session = nullptr;
+  EXPECT_EQ(take(ts_module_load_bytes(file.data(), file.size(), nullptr, &module)), TS_OK);
+  EXPECT_EQ(take(ts_session_create(module, nullptr, &session)), TS_OK);
+  Inputs inputs;
+  float y[8] = {};
+  const int64_t shape[] = {8};
+  ts_tensor *output = nullptr;
+  EXPECT_EQ(take(ts_tensor_borrow(TS_F32, shape, 1, y, nullptr, nullptr, &output)), TS_OK);
+  int64_t before = 0;
+  constexpr int kRuns = 100; // until each place on a stream has been used
+  for (int i = 0; i <= kRuns; ++i) {
+    before = requests;
+    EXPECT_EQ(take(ts_session_run(session, inputs.tensors, 1, &output, 1)), TS_OK);
+  }
+  int64_t made = requests - before;
+  EXPECT_EQ(y[7], 8.0F * float(kernels + 1));
+  ts_tensor_free(output);
+  ts_session_free(session);
+  ts_module_free(module);
+  return made;
+}
+
+TEST(NoMemory, IsNeededToPutKernelsOnStreamsAgain) {
+  EXPECT_EQ(requestsOfReplay(40), requestsOfReplay(4));
 }
 
 } // namespace

@@ -48,6 +48,25 @@ EXPORT int32_t test_check(const TensmithCall *call) {
   return 0;
 }
 
+typedef struct {
+  const TensmithCall *call;
+  const float *a;
+} CheckClosure;
+
+static void checkRange(void *closure, int64_t begin, int64_t end) {
+  const CheckClosure *check = closure;
+  for (int64_t i = begin; i < end; ++i)
+    if (check->a[i] < 0)
+      check->call->services->fail(check->call, 0, i);
+}
+
+/* The same, but nothing is copied, and only the body of a loop says that it failed. */
+EXPORT int32_t test_check_within(const TensmithCall *call) {
+  CheckClosure closure = {call, call->operands[0]};
+  call->services->parallel_for(call, call->sizes[0], 16, checkRange, &closure);
+  return 0;
+}
+
 /* out = iteration + 1 < limit: the condition of a loop */
 EXPORT int32_t test_less(const TensmithCall *call) {
   const int64_t *iteration = call->operands[0];

@@ -1,6 +1,7 @@
-"""Modules for a device with memory that the host can't touch: the same results, and exactly the copies that are needed.
+"""Modules for devices with memory that the host can't touch: the same results, and exactly the copies that are needed.
 
-On the device "separate" whatever reads or writes memory of the other side without a copy ends the process, or is an error.
+On devices "separate" whatever reads or writes memory of another side without a copy ends the process, or is an error. Their streams
+are late by chance here, so that what isn't waited for gives wrong results.
 """
 
 import os
@@ -12,6 +13,7 @@ import numpy
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+os.environ.setdefault("TENSMITH_SEPARATE_DELAYS", "50")  # microseconds; before a device is opened
 onnxruntime = pytest.importorskip("onnxruntime")
 tensmith = pytest.importorskip("tensmith")
 
@@ -45,10 +47,12 @@ def same(data, *runs, counted=None, **settings):
     """As the host computes it, in one session; and as many copies to the device and to the host in the first run."""
     host = tensmith.compile(data, threads=1, **settings)
     device = tensmith.compile(data, threads=1, device="separate", **settings)
+    several = tensmith.compile(data, threads=1, device="separate:0,separate:1,separate:2", **settings)
     assert set(host.copies.values()) == {0} and set(device.copies.values()) == {0}
     for number, feeds in enumerate(runs):
-        for expected, got in zip(host.run(**feeds), device.run(**feeds), strict=True):
-            numpy.testing.assert_array_equal(got, expected)
+        for expected, *got in zip(host.run(**feeds), device.run(**feeds), several.run(**feeds), strict=True):
+            for one in got:
+                numpy.testing.assert_array_equal(one, expected)
         if number == 0 and counted:
             assert (device.copies["to_device"], device.copies["to_host"]) == counted
     return device
@@ -230,12 +234,12 @@ def leaves(value):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("fuse", [True, False])
-def test_programs_with_data_closures_references_and_recursion(tmp_path, threads, fuse):
+@pytest.mark.parametrize(("fuse", "devices"), [(True, "separate"), (False, "separate"), (True, "separate:0,separate:1")])
+def test_programs_with_data_closures_references_and_recursion(tmp_path, threads, fuse, devices):
     numpy.save(tmp_path / "w.npy", random(8, 8))
     (tmp_path / "program.tsm").write_text(PROGRAM)
     host = tensmith.compile(tmp_path / "program.tsm", threads=threads, fuse=fuse)
-    device = tensmith.compile(tmp_path / "program.tsm", threads=threads, fuse=fuse, device="separate")
+    device = tensmith.compile(tmp_path / "program.tsm", threads=threads, fuse=fuse, device=devices)
     results = []
     for model in (host, device):
         make = model.constructors
@@ -258,7 +262,7 @@ def test_the_host_that_reads_the_devices_memory_is_stopped(tmp_path):
         "import ctypes, sys\n"
         "library = ctypes.CDLL(sys.argv[1])\n"
         "library.tensmithDevice.restype = ctypes.c_void_p\n"
-        "device = ctypes.c_void_p(library.tensmithDevice())\n"
+        "device = ctypes.c_void_p(library.tensmithDevice(0))\n"
         "table = ctypes.cast(device, ctypes.POINTER(ctypes.POINTER(ctypes.c_void_p))).contents\n"
         "allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)(table[2])\n"
         "memory = allocate(device, 64)\n"
@@ -273,5 +277,9 @@ def test_the_host_that_reads_the_devices_memory_is_stopped(tmp_path):
 
 def test_a_device_that_is_not_there():
     data = model([port("x", F32, ["n"])], [port("y", F32, ["n"])], [node("Exp", ["x"], ["y"])])
-    with pytest.raises(tensmith.Error, match="there is no device 'none'"):
-        tensmith.compile(data, device="none")
+    for name, said in [("none", "there is no device 'none'"), ("separate:x", "there is no device 'separate:x'"), ("separate,", "there is no device ''"),
+                       ("separate:1,separate:1", "'separate:1' is named twice")]:  # fmt: skip
+        with pytest.raises(tensmith.Error, match=said):
+            tensmith.compile(data, device=name)
+    with pytest.raises(tensmith.Error, match="the device 'separate:99', which is not there"):
+        tensmith.compile(data, device="separate:99").run(x=random(3))

@@ -306,7 +306,14 @@ Report check(ModuleOp module, const CheckOptions &options) {
   pipeline::CompileOptions compile;
   compile.threads = 1;
   compile.cacheFolder = options.cacheFolder;
-  compile.device = options.device;
+  auto devices = pipeline::parseDevices(options.device);
+  if (!devices.ok())
+    return failure(Verdict::NotCompiled, devices.status());
+  compile.devices = *devices;
+  if (devices->size() > 1) // drawn, so that values go from each to each
+    compile.deviceOf = [seed = options.seed](uint32_t kernel, uint32_t count) {
+      return 1 + uint32_t(Random(seed * 131 + kernel).integer(0, count - 1));
+    };
   compile.fuse = options.fuse;
   compile.precision = options.precision;
   compile.byReference = options.byReference;

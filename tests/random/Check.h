@@ -30,7 +30,7 @@ struct Report {
 
 struct CheckOptions {
   std::string cacheFolder;
-  std::string device; // that runs the kernels; empty: the host
+  std::string device; // that runs the kernels, or several with commas between; empty: the host
   bool fuse = true;
   std::string dumpFolder;
   Precision precision = Precision::Fast;
@@ -38,7 +38,7 @@ struct CheckOptions {
   bool byReference = false;    // the plan alone: each operator is evaluated
   std::string target = "host"; // what the code is for
   int points = 0;              // of the kernels' spaces, drawn; the default one is run in any case
-  uint64_t seed = 1;           // that points are drawn by
+  uint64_t seed = 1;           // that points and devices are drawn by
   std::string runner;          // the program that runs it there (Board.h); empty: this process
 };
 

@@ -52,7 +52,8 @@ int main(int argc, char **argv) {
       ->capture_default_str();
   app.add_flag("--all-operators", options.allOperators, "Fail unless every operator was drawn");
   app.add_flag("!--no-reduce", options.reduce, "Write failing graphs out as they were drawn");
-  app.add_option("--device", options.device, "What runs the kernels: separate");
+  app.add_option("--device", options.device,
+                 "What runs the kernels: separate, or several: separate:0,separate:1");
   app.add_option("--target", options.target, "What the code is for: aarch64:cortex-a76")
       ->capture_default_str();
   app.add_option("--runner", options.runner,

@@ -220,7 +220,10 @@ Verdict compileAndRun(mlir::MLIRContext &context, Unit &unit, const CheckOptions
   pipeline::CompileOptions compile;
   compile.threads = 1;
   compile.cacheFolder = options.cacheFolder;
-  compile.device = options.device;
+  auto devices = pipeline::parseDevices(options.device);
+  if (!devices.ok())
+    return message = devices.status().message(), Verdict::NotCompiled;
+  compile.devices = *devices;
   compile.byReference = options.byReference;
   compile.evaluatePartially = compile.fuse = unit.optimised;
   auto bytes = pipeline::compileToBytes(**module, compile);

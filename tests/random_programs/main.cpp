@@ -25,7 +25,8 @@ int main(int argc, char **argv) {
   app.add_option("--out", options.folder, "Where failing programs go")->capture_default_str();
   app.add_option("--timeout", options.timeoutSeconds, "Seconds that a batch may take")
       ->capture_default_str();
-  app.add_option("--device", options.device, "What runs the kernels: separate");
+  app.add_option("--device", options.device,
+                 "What runs the kernels: separate, or several: separate:0,separate:1");
   app.add_option("--print", print, "Print the program of a seed instead");
   CLI11_PARSE(app, argc, argv);
   if (print) {

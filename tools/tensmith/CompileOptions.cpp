@@ -105,10 +105,10 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
   group
       ->add_option("--device", settings.device,
                    "What runs the kernels, with memory of its own: separate, the host's processor "
-                   "with memory that the host can't touch, to see what is copied (default: the "
+                   "with memory that the host can't touch, to see what is copied; or several, "
+                   "separate:0,separate:1, of which each gets a part of the kernels (default: the "
                    "host)")
-      ->type_name("NAME")
-      ->check(CLI::IsMember({"separate"}));
+      ->type_name("NAMES");
   group
       ->add_option("--time-limit", settings.timeLimit,
                    "Seconds that a compilation, or a run, may take (default: 3600; -1: no limit)")

@@ -7,8 +7,10 @@
 #include <CLI/CLI.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <iostream>
 #include <map>
+#include <set>
 
 namespace tensmith::cli {
 namespace {
@@ -206,14 +208,19 @@ void printAllocations(const Json &memory) {
 
 /// Of each function the copies that a call makes, with the reason of each.
 void printCopies(const Json &module) {
-  if (!module.contains("device"))
+  if (module.value("devices", Json::array()).empty())
     return;
-  int64_t onHost = 0, onDevice = 0, copies = 0;
+  int64_t onHost = 0, onDevice = 0, copies = 0, waits = 0;
+  std::set<std::tuple<std::string, int64_t, int64_t>> streams; // of functions
   Table table({"bytes", "function", "copy"});
   for (const Json &function : module.value("functions", Json::array())) {
     onHost += function.value("host_values", 0);
     onDevice += function.value("device_values", 0);
     for (const Json &instruction : function.value("instructions", Json::array())) {
+      waits += int64_t(instruction.value("waits", Json::array()).size());
+      if (instruction.contains("stream"))
+        streams.emplace(function.value("name", ""), instruction.value("device", 0),
+                        instruction.value("stream", 0));
       if (instruction.value("opcode", "") != "copy")
         continue;
       ++copies;
@@ -221,9 +228,11 @@ void printCopies(const Json &module) {
                  cellText(instruction.value("location", Json()))});
     }
   }
-  std::cout << fmt::format("device {}: {} values lie there, {} on the host; {} copies between "
-                           "them, by function (of one call):\n",
-                           cellText(module["device"]), onDevice, onHost, copies);
+  std::vector<std::string> devices = module["devices"];
+  std::cout << fmt::format(
+      "device {}: {} values lie there, {} on the host; {} streams, {} waits; {} "
+      "copies, by function (of one call):\n",
+      fmt::join(devices, ", "), onDevice, onHost, streams.size(), waits, copies);
   if (!table.empty())
     std::cout << table.text();
 }

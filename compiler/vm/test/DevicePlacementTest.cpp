@@ -31,9 +31,11 @@ std::string kernel(const std::string &result, const std::string &operand, const 
 std::vector<std::string> steps(const PlannedFunction &planned) {
   std::vector<std::string> steps;
   for (const auto &instruction : planned.main().instructions) {
-    bool device = planned.main().values[instruction->results[0]]->device;
+    uint8_t device = planned.main().values[instruction->results[0]]->device;
     steps.push_back(std::string(plan::EnumNameOpcode(instruction->opcode)) +
-                    (device ? " device" : " host"));
+                    (device == 0   ? " host"
+                     : device == 1 ? " device"
+                                   : " device " + std::to_string(device)));
   }
   return steps;
 }
@@ -54,7 +56,7 @@ TEST(DevicePlacement, OneCopyForAllReadersAndOneForTheOutput) {
       expand("func.func @main(%x: $r) -> $r {\n" + kernel("%0", "%x", kRow, "graph.abs") +
              kernel("%1", "%x", kRow, "graph.exp") + "%2 = graph.add %0, %1 : ($r, $r) -> $r\n" +
              kernel("%3", "%2", kRow, "graph.neg") + "return %3 : $r\n}\n"),
-      "separate");
+      {"separate"});
   ASSERT_TRUE(planned.ok()) << planned.status.message();
   // The sum is a routine here: the host's.
   EXPECT_EQ(steps(planned),
@@ -74,7 +76,7 @@ TEST(DevicePlacement, ArithmeticOfShapesStaysOnTheHost) {
                                  kernel("%1", "%0", "tensor<2xi64>", "graph.abs") +
                                  kernel("%2", "%y", kRow, "graph.neg") +
                                  "return %1, %2 : $i, $r\n}\n"),
-                          "separate");
+                          {"separate"});
   ASSERT_TRUE(planned.ok()) << planned.status.message();
   EXPECT_EQ(steps(planned),
             (Steps{"Copy device", "Kernel host", "Kernel host", "Kernel device", "Copy host"}));
@@ -88,7 +90,7 @@ TEST(DevicePlacement, APlanThatLacksACopyIsRefused) {
              kernel("%1", "%v", "tensor<16xf32>", "graph.exp") +
              "%w = graph.reshape %1 : (tensor<16xf32>) -> $r\n" +
              kernel("%2", "%w", kRow, "graph.neg") + "return %0, %2 : $r, $r\n}\n"),
-      "separate");
+      {"separate"});
   ASSERT_TRUE(planned.ok()) << planned.status.message();
   int64_t copies = 0;
   for (size_t i = 0; i < planned.main().instructions.size(); ++i) {
@@ -112,10 +114,48 @@ TEST(DevicePlacement, APlanThatLacksACopyIsRefused) {
   EXPECT_EQ(copies, 3);
 }
 
+/// Two devices, and kernels on them in turn.
+PlannedFunction inTurn(const std::string &text) {
+  return PlannedFunction(text, {"separate:0", "separate:1"},
+                         [](uint32_t kernel, uint32_t devices) { return 1 + kernel % devices; });
+}
+
+TEST(DevicePlacement, FromDeviceToDeviceByWayOfTheHost) {
+  PlannedFunction planned =
+      inTurn(expand("func.func @main(%x: $r) -> $r {\n" + kernel("%0", "%x", kRow, "graph.abs") +
+                    kernel("%1", "%0", kRow, "graph.exp") + "return %1 : $r\n}\n"));
+  ASSERT_TRUE(planned.ok()) << planned.status.message();
+  EXPECT_EQ(steps(planned), (Steps{"Copy device", "Kernel device", "Copy host", "Copy device 2",
+                                   "Kernel device 2", "Copy host"}));
+  auto reason = [&](size_t i) {
+    return planned.unpacked.locations[planned.instruction(i).location];
+  };
+  EXPECT_TRUE(reason(2).ends_with("to the host for another device")) << reason(2);
+  EXPECT_TRUE(reason(3).ends_with("to separate:1 for kernel '%1'")) << reason(3);
+}
+
+// Of kernels that cost as much each device gets as many, those that follow one another.
+TEST(DevicePlacement, EachDeviceGetsAStretchOfTheKernels) {
+  std::string text = "func.func @main(%x: $r) -> $r {\n", last = "%x";
+  for (int i = 0; i < 6; ++i) {
+    std::string next = "%" + std::to_string(i);
+    text += kernel(next, last, kRow, "graph.abs");
+    last = next;
+  }
+  PlannedFunction planned(expand(text + "return %5 : $r\n}\n"),
+                          {"separate:0", "separate:1", "separate:2"});
+  ASSERT_TRUE(planned.ok()) << planned.status.message();
+  std::vector<int> devices;
+  for (const auto &instruction : planned.main().instructions)
+    if (instruction->opcode == Opcode::Kernel)
+      devices.push_back(planned.main().values[instruction->results[0]]->device);
+  EXPECT_EQ(devices, (std::vector{1, 1, 2, 2, 3, 3}));
+}
+
 TEST(DevicePlacement, ReasonsNameInputAndReader) {
   PlannedFunction planned(expand("func.func @main(%x: $r {graph.name = \"pixels\"}) -> $r {\n" +
                                  kernel("%0", "%x", kRow, "graph.abs") + "return %0 : $r\n}\n"),
-                          "separate");
+                          {"separate"});
   ASSERT_TRUE(planned.ok()) << planned.status.message();
   EXPECT_EQ(planned.unpacked.locations[planned.instruction(0).location],
             "copy of input 'pixels' to the device for kernel '%0'");

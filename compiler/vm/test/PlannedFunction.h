@@ -17,7 +17,8 @@ namespace tensmith::vm {
 
 class PlannedFunction {
 public:
-  explicit PlannedFunction(const std::string &text, const std::string &device = "")
+  explicit PlannedFunction(const std::string &text, std::vector<std::string> devices = {},
+                           std::function<uint32_t(uint32_t, uint32_t)> deviceOf = nullptr)
       : context_(registry()) {
     context_.loadAllAvailableDialects();
     module_ = mlir::parseSourceString<mlir::ModuleOp>(text, &context_);
@@ -32,7 +33,8 @@ public:
     input.model = "test.onnx";
     input.triple = "x86_64-unknown-linux-gnu";
     input.cpu = "generic";
-    input.device = device;
+    input.devices = std::move(devices);
+    input.deviceOf = std::move(deviceOf);
     auto built = buildPlan(input);
     status = built.status();
     if (!built.ok())
