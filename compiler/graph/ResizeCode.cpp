@@ -6,8 +6,10 @@
 //
 // Of sizes that only the run knows, positions are made when it begins: resizing the numbers of an
 // axis' elements, a vector, gives for each element of the result where it lies in x, for all modes
-// of coordinates as the reference has them. The nearest is read there, or the two beside it are
-// mixed. A whole scale that repeats elements needs no positions.
+// of coordinates as the reference has them; of a crop, -1 where it lies outside. The nearest is
+// read there, or the two beside it are mixed. A whole scale that repeats elements needs no
+// positions. Filters of more elements, which reach beyond the edges, are weighed by their distances
+// from there.
 #include "compiler/graph/ResizeCode.h"
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/ChannelOrder.h"
@@ -54,7 +56,12 @@ Result<std::vector<ResizedAxis>> axesOf(const GraphCode &code, ResizeOp op) {
     shape.push_back(size ? size.getValue() : 1);
   }
   Attributes attributes = graph::attributes(op);
-  return reference::resizedAxes({"resize", attributes, operands, {}}, shape);
+  auto axes = reference::resizedAxes({"resize", attributes, operands, {}}, shape);
+  // A crop changes what keeps its size.
+  bool areKnown = axes.ok() && llvm::all_of(*axes, [&](const ResizedAxis &axis) {
+                    return isa<AffineConstantExpr>(from[axis.axis]);
+                  });
+  return areKnown || !axes.ok() ? axes : unknown;
 }
 
 /// One position and one weight of each element of an axis.
@@ -211,12 +218,10 @@ class OpenResize {
 public:
   OpenResize(const GraphCode &code, ResizeOp op) : code_(code), op_(op) {}
 
-  /// The axes that change; nothing where elements are of more than two, or depend on other axes.
+  /// The axes that change; nothing where their sizes depend on one another, or where the run alone
+  /// tells of how many elements an antialiased one is.
   std::optional<SmallVector<OpenAxis>> axes() {
-    StringRef mode = op_.getMode();
-    bool isMixed = mode == "linear" && !op_.getExcludeOutside() && !op_.getAntialias();
-    if ((mode != "nearest" && !isMixed) || op_.getKeepAspectRatioPolicy() != "stretch" ||
-        op_.getCoordinateTransformationMode() == "tf_crop_and_resize")
+    if (op_.getKeepAspectRatioPolicy() != "stretch")
       return std::nullopt;
     auto rank = int64_t(code_.dims(op_.getX()).size());
     if (rank < 2) // the vectors that this is made of
@@ -227,9 +232,15 @@ public:
     SmallVector<OpenAxis> axes;
     for (auto [position, number] : llvm::enumerate(numbers)) {
       auto axis = size_t(number < 0 ? number + rank : number);
-      if (!(code_.graph.shapes.equal(from[axis], to[axis]) && keepsSize(position)))
-        axes.push_back({axis, position, to[axis]});
+      if (code_.graph.shapes.equal(from[axis], to[axis]) && keepsSize(position) &&
+          keepsAll(position, numbers.size()))
+        continue;
+      axes.push_back({axis, position, to[axis]});
+      double squeeze = op_.getAntialias() ? std::min(scale(position), 1.0) : 1;
+      if (tapsOf(squeeze) > kMostTaps)
+        return std::nullopt;
     }
+    count_ = numbers.size();
     return axes;
   }
 
@@ -240,6 +251,30 @@ public:
   }
 
 private:
+  /// Of a filter; those that are wider are better done at known sizes.
+  static constexpr double kMostTaps = 64;
+
+  bool isCrop() { return op_.getCoordinateTransformationMode() == "tf_crop_and_resize"; }
+  bool isNearest() { return op_.getMode() == "nearest"; }
+  /// Whether the two elements beside a place, within x, say it all.
+  bool isMixed() {
+    return op_.getMode() == "linear" && !op_.getExcludeOutside() && !op_.getAntialias();
+  }
+
+  /// Elements of x on either side that a filter reaches, where it is so much wider than the scale.
+  double reachOf(double squeeze) { return std::ceil((op_.getMode() == "cubic" ? 2 : 1) / squeeze); }
+  double tapsOf(double squeeze) {
+    return isNearest() || isMixed() ? 1 : squeeze > 0 ? 2 * reachOf(squeeze) : kMostTaps + 1;
+  }
+
+  /// Whether a crop is of all there is along an axis.
+  bool keepsAll(size_t position, size_t count) {
+    auto roi = known(op_.getRoi());
+    return !isCrop() ||
+           (roi && size_t(roi->size()) == 2 * count && roi->getDouble(int64_t(position)) == 0 &&
+            roi->getDouble(int64_t(position + count)) == 1);
+  }
+
   /// By a size that is the dimension's own, or a scale of 1.
   bool keepsSize(size_t position) {
     return GraphCode::isAbsent(op_.getScales()) || scale(position) == 1;
@@ -258,7 +293,7 @@ private:
     auto times = dyn_cast<AffineConstantExpr>(ratio);
     bool isWhole = times && times.getValue() > 1 && shapes.equal(from * times.getValue(), axis.to);
     double given = GraphCode::isAbsent(op_.getScales()) ? 0 : scale(axis.position);
-    if (op_.getMode() != "nearest" || !isWhole ||
+    if (!isNearest() || !isWhole ||
         !(GraphCode::isAbsent(op_.getScales()) || given == double(times.getValue())))
       return 0;
     // In the middle of no two, and what lies between i and i + 1 is element i of `times` each.
@@ -282,26 +317,50 @@ private:
     auto all = ArrayRef(dims);
     Value rows = code_.reshape(x, {shapes.product(all.take_front(axis.axis)), size,
                                    shapes.product(all.drop_front(axis.axis + 1))});
-    bool isNearest = op_.getMode() == "nearest";
-    Value numbers = code_.iota({size}, 0), places = placesOf(numbers, axis, isNearest);
-    Value y = isNearest ? gathered(rows, places) : mixed(rows, places, numbers);
+    Value numbers = code_.iota({size}, 0);
+    bool needsPlaces = isNearest() || isMixed() || isCrop();
+    Value places = needsPlaces ? placesOf(numbers, axis) : sourcesOf(numbers, axis), y;
+    if (isNearest())
+      y = gathered(rows,
+                   isCrop() ? code_.op("graph.max", {places, code_.scalar(places, 0)}) : places);
+    else
+      y = isMixed() ? mixed(rows, places, numbers) : filtered(rows, places, numbers, axis);
+    if (isCrop())
+      y = withOutside(y, places);
     to[axis.axis] = axis.to;
     return code_.reshape(y, to);
   }
 
+  /// What lies outside of x, which are the places of -1, has the value that is given for it.
+  Value withOutside(Value y, Value places) {
+    if (!y || !places)
+      return {};
+    Value isOutside = code_.op("graph.less", {places, code_.scalar(places, 0)});
+    return code_.where(code_.alongDimension(isOutside, 1, 3),
+                       code_.scalar(y, op_.getExtrapolationValue().convertToDouble()), y);
+  }
+
   /// Where each element of the result lies among x's, which are numbered: a whole number, of the
-  /// nearest, or a double.
-  Value placesOf(Value numbers, const OpenAxis &axis, bool isNearest) {
-    if (!isNearest)
+  /// nearest, or a double. Outside of a crop it is -1.
+  Value placesOf(Value numbers, const OpenAxis &axis) {
+    if (!isNearest())
       numbers = code_.cast(numbers, code_.builder.getF64Type());
-    SmallVector<NamedAttribute> attributes{code_.integers("axes", {0})};
-    for (NamedAttribute attribute : op_->getAttrs())
-      if (attribute.getName() != "axes")
-        attributes.push_back(attribute);
-    Value places = code_.op("graph.resize",
-                            {numbers, code_.graph.none(), own(op_.getScales(), axis.position),
-                             own(op_.getSizes(), axis.position)},
-                            attributes);
+    auto &builder = code_.builder;
+    SmallVector<NamedAttribute> attributes{
+        code_.integers("axes", {0}),
+        builder.getNamedAttr("mode", builder.getStringAttr(isNearest() ? "nearest" : "linear")),
+        builder.getNamedAttr("extrapolation_value", builder.getF64FloatAttr(-1))};
+    for (StringRef name : {"coordinate_transformation_mode", "nearest_mode"})
+      if (mlir::Attribute value = op_->getAttr(name))
+        attributes.push_back(builder.getNamedAttr(name, value));
+    Value roi = code_.graph.none();
+    if (isCrop())
+      roi = code_.concat(
+          {own(op_.getRoi(), axis.position), own(op_.getRoi(), axis.position + count_)}, 0);
+    Value places = code_.op(
+        "graph.resize",
+        {numbers, roi, own(op_.getScales(), axis.position), own(op_.getSizes(), axis.position)},
+        attributes);
     if (places)
       places.setType(code_.graph.shapes.tensorType(GraphCode::element(places), {axis.to}));
     return places;
@@ -320,6 +379,121 @@ private:
       return code_.graph.constant(one);
     }
     return code_.slice(all, {int64_t(position)}, {code_.size(1)});
+  }
+
+  /// The same of all modes but crops, as a double that may lie beyond the edges: sourceOf in
+  /// reference/Resize.cpp.
+  Value sourcesOf(Value numbers, const OpenAxis &axis) {
+    Type number = code_.builder.getF64Type();
+    // How many there are may be told by resizing alone.
+    Value line = placesOf(numbers, axis), count = code_.sizeOf(line, 0);
+    Type integer = code_.builder.getI64Type();
+    Value at = code_.op("graph.range",
+                        {code_.graph.scalar(integer, 0), count, code_.graph.scalar(integer, 1)});
+    if (!at)
+      return at;
+    at.setType(code_.graph.shapes.tensorType(integer, {axis.to}));
+    at = code_.cast(at, number);
+    Value in = code_.cast(code_.sizeOf(numbers, 0), number), out = code_.cast(count, number);
+    Value scale = scaleOf(axis, in, out), width = code_.mul(scale, in);
+    StringRef mode = op_.getCoordinateTransformationMode();
+    if (!at || !width)
+      return {};
+    Value one = code_.scalar(at, 1), zero = code_.scalar(at, 0);
+    if (mode == "align_corners") // of one element there is no last
+      return code_.where(code_.op("graph.equal", {width, one}), zero,
+                         code_.div(code_.mul(at, code_.add(in, -1)), code_.add(width, -1)));
+    if (mode == "asymmetric")
+      return code_.div(at, scale);
+    Value centred = code_.add(code_.div(code_.add(at, 0.5), scale), -0.5);
+    if (mode == "pytorch_half_pixel")
+      return code_.where(code_.op("graph.greater", {out, one}), centred, zero);
+    if (mode == "half_pixel_symmetric")
+      return code_.add(code_.mul(code_.mul(in, 0.5), code_.sub(one, code_.div(out, width))),
+                       centred);
+    return centred;
+  }
+
+  /// As a double: the one that is given, or that of the sizes.
+  Value scaleOf(const OpenAxis &axis, Value in, Value out) {
+    if (GraphCode::isAbsent(op_.getScales()))
+      return code_.div(out, in);
+    return code_.reshape(
+        code_.cast(own(op_.getScales(), axis.position), code_.builder.getF64Type()), {});
+  }
+
+  /// What a filter gives an element at that distance, in elements of x or of the result.
+  Value weightOf(Value distance) {
+    Value x = code_.unary("graph.abs", distance);
+    if (!x)
+      return x;
+    Value one = code_.scalar(x, 1), zero = code_.scalar(x, 0);
+    if (op_.getMode() == "linear")
+      return code_.op("graph.max", {zero, code_.sub(one, x)});
+    double a = op_.getCubicCoeffA().convertToDouble();
+    auto polynomial = [&](std::initializer_list<double> coefficients) {
+      Value sum = zero;
+      for (double coefficient : coefficients)
+        sum = code_.add(code_.mul(sum, x), coefficient);
+      return sum;
+    };
+    Value near = polynomial({a + 2, -(a + 3), 0, 1}), far = polynomial({a, -5 * a, 8 * a, -4 * a});
+    return code_.where(code_.op("graph.less_or_equal", {x, one}), near,
+                       code_.where(code_.op("graph.less", {x, code_.scalar(x, 2)}), far, zero));
+  }
+
+  /// The elements from first + k on, a vector for each k, and their weights.
+  struct Filter {
+    SmallVector<Value> positions, weights;
+  };
+
+  /// Positions may lie beyond the edges, where the elements at the edges are read.
+  Filter filterAt(Value sources, Value numbers, double squeeze) {
+    double reach = reachOf(squeeze);
+    // An element that is hit exactly is the right one of the two.
+    Value left = code_.unary("graph.ceil", sources), sum;
+    Value size = code_.cast(code_.sizeOf(numbers, 0), GraphCode::element(left));
+    Filter filter;
+    for (double k = 0; k < 2 * reach; ++k) {
+      Value position = code_.add(left, k - reach);
+      Value weight = weightOf(code_.mul(code_.sub(position, sources), squeeze));
+      if (op_.getExcludeOutside() && weight) {
+        Value zero = code_.scalar(position, 0);
+        Value isInside =
+            code_.op("graph.and", {code_.op("graph.greater_or_equal", {position, zero}),
+                                   code_.op("graph.less", {position, size})});
+        weight = code_.where(isInside, weight, zero);
+      }
+      sum = sum ? code_.add(sum, weight) : weight;
+      filter.positions.push_back(position);
+      filter.weights.push_back(weight);
+    }
+    bool isNormal = op_.getExcludeOutside() || op_.getAntialias();
+    for (Value &weight : filter.weights)
+      if (isNormal && sum)
+        weight = code_.where(code_.op("graph.equal", {sum, code_.scalar(sum, 0)}), weight,
+                             code_.div(weight, sum));
+    return filter;
+  }
+
+  /// What weighs nothing counts for nothing, infinities too.
+  Value filtered(Value rows, Value sources, Value numbers, const OpenAxis &axis) {
+    double squeeze = op_.getAntialias() ? std::min(scale(axis.position), 1.0) : 1;
+    Filter filter = filterAt(sources, numbers, squeeze);
+    Type element = GraphCode::element(rows), number = code_.builder.getI64Type();
+    Value last = code_.add(code_.sizeOf(numbers, 0), -1), sum;
+    for (auto [position, weight] : llvm::zip_equal(filter.positions, filter.weights)) {
+      if (!position || !weight)
+        return {};
+      Value zero = code_.scalar(rows, 0), first = code_.graph.scalar(number, 0);
+      Value inside = code_.op("graph.min", {code_.cast(position, number), last});
+      Value part = gathered(rows, code_.op("graph.max", {inside, first}));
+      Value share = code_.alongDimension(code_.cast(weight, element), 1, 3);
+      Value product =
+          code_.where(code_.op("graph.equal", {share, zero}), zero, code_.mul(part, share));
+      sum = sum ? code_.add(sum, product) : product;
+    }
+    return sum;
   }
 
   /// The reference that made the places keeps them within x.
@@ -350,6 +524,7 @@ private:
 
   const GraphCode &code_;
   ResizeOp op_;
+  size_t count_ = 0; // of axes that are given
 };
 
 } // namespace

@@ -77,6 +77,74 @@ def test_resized_images(seed):
         assert numpy.abs(wanted - theirs).max() <= 1e-4 * (1 + numpy.abs(theirs).max()), node
 
 
+def drawn_open_resize(seed):
+    """A resize of symbolic sizes, by scales or sizes of the run's, and what it is run on."""
+    draw, rng = random.Random(seed), numpy.random.default_rng(seed)
+    rank = draw.choice([3, 4, 4, 5])
+    mode = draw.choice(["nearest", "linear", "cubic", "cubic"])
+    places = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric", "tf_crop_and_resize"]
+    attributes = {"mode": mode, "coordinate_transformation_mode": draw.choice(places)}
+    is_crop = attributes["coordinate_transformation_mode"] == "tf_crop_and_resize"
+    if mode == "nearest":
+        attributes["nearest_mode"] = draw.choice(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+    else:
+        attributes["exclude_outside"] = int(draw.random() < 0.3)
+    if mode == "cubic":
+        attributes["cubic_coeff_a"] = draw.choice([-0.75, -0.5])
+    if is_crop:
+        attributes["extrapolation_value"] = draw.choice([0.0, 1.5])
+    resized = draw.choice([rank - 2, rank - 2, 1, rank])
+    axes = list(range(rank - resized, rank))
+    attributes["axes"] = axes
+    factors = [draw.choice([0.5, 0.7, 1.0, 2.0, 3.0, 2.4]) for _ in axes]
+    antialias = mode != "nearest" and not is_crop and draw.random() < 0.3
+    by_sizes = not antialias and draw.random() < 0.5
+    attributes["antialias"] = int(antialias)
+    known = antialias or draw.random() < 0.5  # the scales
+    shapes = [[draw.choice([1, 3, 9]), draw.choice([1, 3, 9]), *(draw.randint(2, 12) for _ in range(rank - 2))] for _ in range(3)]
+    roi = numpy.array([draw.choice([0, 0.1, -0.2]) for _ in axes] + [draw.choice([1, 0.8, 1.2]) for _ in axes], "float32")
+    type_, proto = ("float32", 1) if draw.random() < 0.8 else ("float16", 10)
+    scales = numpy.array(factors, "float32")
+    value = helper.make_tensor_value_info
+    inputs, constants, runs = [value("x", proto, [f"d{i}" for i in range(rank)])], [], []
+    if is_crop:
+        (constants.append(numpy_helper.from_array(roi, "roi")) if known else inputs.append(value("roi", 1, [2 * len(axes)])))
+    name = "sizes" if by_sizes else "scales"
+    if by_sizes:
+        inputs.append(value("sizes", 7, [len(axes)]))
+    elif known:
+        constants.append(numpy_helper.from_array(scales, "scales"))
+    else:
+        inputs.append(value("scales", 1, [len(axes)]))
+    for shape in shapes:
+        feeds = {"x": rng.standard_normal(shape).astype(type_)}
+        if is_crop and not known:
+            feeds["roi"] = roi
+        if by_sizes:
+            feeds["sizes"] = numpy.array([max(1, int(shape[axis] * factor)) for axis, factor in zip(axes, factors)], "int64")
+        elif not known:
+            feeds["scales"] = scales
+        runs.append(feeds)
+    node = helper.make_node("Resize", ["x", "roi" if is_crop else "", *([name] if name == "scales" else ["", name])], ["y"], name="r", **attributes)
+    graph = helper.make_graph([node], "g", inputs, [value("y", proto, None)], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9).SerializeToString(), runs, node
+
+
+# Vectors of places may be the reference's, pictures not.
+@pytest.mark.parametrize("seed", range(2 * SEEDS))
+def test_resized_images_of_open_sizes(seed):
+    model, runs, node = drawn_open_resize(seed)
+    module, reference = tensmith.compile(model), tensmith.compile(model, reference=True)
+    for function in module.describe()["functions"]:
+        for step in function["instructions"]:
+            assert step["opcode"] != "routine" or all(len(value["dims"]) < 2 for value in step["results"] if value), (step["label"], node)
+    for feeds in runs:
+        (y,), (wanted,) = module.run(**feeds), reference.run(**feeds)
+        assert y.shape == wanted.shape
+        tolerance = TYPES[str(feeds["x"].dtype)] * (1 + numpy.abs(wanted).max(initial=0))
+        assert numpy.abs(numpy.asarray(y, "float64") - wanted).max(initial=0) <= tolerance, node
+
+
 # Breaks if an infinity beside an element that weighs everything becomes NaN.
 def test_what_weighs_nothing_counts_for_nothing():
     x = numpy.arange(24, dtype="float32").reshape(1, 1, 4, 6)
