@@ -12,11 +12,15 @@ namespace tensmith::graph {
 namespace {
 /// A data-dependent index into `size` elements: negative ones counted from the end, checked, and
 /// whether it was within them added to `inside`.
-Value resolveIndex(const IndexCode &code, Value integer, Value size, Value &inside) {
-  Value index = code.fromInteger(integer, /*isUnsigned=*/false);
-  index = code.select(code.isNegative(index), code.add(index, size), index);
+Value resolveIndex(const IndexCode &code, Operation *op, Value integer, Value size, Value &inside) {
+  Value given = code.fromInteger(integer, /*isUnsigned=*/false);
+  Value index = code.select(code.isNegative(given), code.add(given, size), given);
   Value isWithin = code.within(index, size);
-  code.context.check(isWithin, "an index is outside of the dimension that it selects from");
+  code.context.check(isWithin,
+                     (op->getName().stripDialect() +
+                      ": operand 'indices' holds {}, outside of the dimension that it selects from")
+                         .str(),
+                     given);
   inside = code.both(inside, isWithin);
   return code.clamp(index, size);
 }
@@ -49,7 +53,7 @@ Value GatherOp::emitElement(ElementContext &context, unsigned, ValueRange indice
   bool asBranch = !isKnown && mayBeEmpty(rankedType(getX()), axis);
   Value inside, position = context.operand(1, indices.slice(axis, indexRank));
   Value index = isKnown ? code.fromInteger(position, /*isUnsigned=*/false)
-                        : resolveIndex(code, position, context.operandSize(0, axis), inside);
+                        : resolveIndex(code, *this, position, context.operandSize(0, axis), inside);
   SmallVector<Value> source(indices.take_front(axis));
   source.push_back(index);
   llvm::append_range(source, indices.drop_front(axis + indexRank));
@@ -65,7 +69,7 @@ Value GatherElementsOp::emitElement(ElementContext &context, unsigned, ValueRang
   Value inside;
   SmallVector<Value> source(indices);
   source[axis] =
-      resolveIndex(code, context.operand(1, indices), context.operandSize(0, axis), inside);
+      resolveIndex(code, *this, context.operand(1, indices), context.operandSize(0, axis), inside);
   return readOperand(context, getX(), inside, asBranch, source);
 }
 
@@ -86,7 +90,7 @@ Value GatherNDOp::emitElement(ElementContext &context, unsigned, ValueRange indi
   for (int64_t component = 0; component < depth; ++component) {
     asBranch |= mayBeEmpty(type, batch + component);
     position.back() = code.constant(component);
-    source.push_back(resolveIndex(code, context.operand(1, position),
+    source.push_back(resolveIndex(code, *this, context.operand(1, position),
                                   context.operandSize(0, batch + component), inside));
   }
   llvm::append_range(source, indices.drop_front(tupleDims));

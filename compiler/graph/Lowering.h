@@ -41,8 +41,8 @@ public:
   virtual int64_t lanes() const { return 1; }
 
   /// Ends the run with an error at this operator (index out of range) where `condition` (i1) is
-  /// false.
-  virtual void check(mlir::Value condition, llvm::StringRef message) = 0;
+  /// false. `{}` in the message stands for `detail`, an index.
+  virtual void check(mlir::Value condition, llvm::StringRef message, mlir::Value detail = {}) = 0;
 
   mlir::OpBuilder &builder;
   mlir::Location location;

@@ -56,7 +56,9 @@ public:
     return size(op_->getResult(number), dim);
   }
   int64_t lanes() const override { return lanes_; }
-  void check(Value condition, StringRef message) override { emitter_.check(condition, message); }
+  void check(Value condition, StringRef message, Value detail) override {
+    emitter_.check(condition, message, detail);
+  }
 
   SmallVector<Value> loop(ValueRange extents, ValueRange initial, LoopBody body) override {
     SmallVector<Value> indices, carried(initial);
@@ -500,15 +502,15 @@ Value ElementEmitter::maskBelow(Value count, int64_t lanes) {
                                          splat(limit, lanes));
 }
 
-void ElementEmitter::check(Value condition, StringRef message) {
+void ElementEmitter::check(Value condition, StringRef message, Value detail) {
   auto known = llvm::find(messages, message.str());
   int32_t code = known - messages.begin();
   if (known == messages.end())
     messages.push_back(message.str());
-  reportUnless(condition, code);
+  reportUnless(condition, code, detail);
 }
 
-void ElementEmitter::reportUnless(Value condition, int32_t code) {
+void ElementEmitter::reportUnless(Value condition, int32_t code, Value detail) {
   auto loc = math.location;
   Value yes = builder().create<arith::ConstantIntOp>(loc, 1, 1);
   Value bad = builder().create<arith::XOrIOp>(loc, condition, yes);
@@ -520,8 +522,9 @@ void ElementEmitter::reportUnless(Value condition, int32_t code) {
   Type pointer = call.getType(), i32 = builder().getI32Type(), i64 = builder().getI64Type();
   auto signature = LLVM::LLVMFunctionType::get(i32, {pointer, i32, i64});
   Value number = builder().create<arith::ConstantIntOp>(loc, code, 32);
-  Value detail = builder().create<arith::ConstantIntOp>(loc, 0, 64);
-  builder().create<LLVM::CallOp>(loc, signature, ValueRange{fail, call, number, detail});
+  Value told = detail ? Value(builder().create<arith::IndexCastOp>(loc, i64, detail))
+                      : builder().create<arith::ConstantIntOp>(loc, 0, 64);
+  builder().create<LLVM::CallOp>(loc, signature, ValueRange{fail, call, number, told});
 }
 
 } // namespace tensmith::kernel

@@ -78,9 +78,10 @@ public:
     return dimValues(math, sizes, value.getType());
   }
   /// Reports `message` (through the kernel's `fail`) where `condition` is false; execution goes on.
-  void check(mlir::Value condition, mlir::StringRef message);
+  /// `{}` in it stands for `detail`, an index.
+  void check(mlir::Value condition, mlir::StringRef message, mlir::Value detail = {});
   /// The same with one of the ABI's own codes.
-  void reportUnless(mlir::Value condition, int32_t code);
+  void reportUnless(mlir::Value condition, int32_t code, mlir::Value detail = {});
   mlir::OpBuilder &builder() { return math.builder; }
 
   IndexMath math;

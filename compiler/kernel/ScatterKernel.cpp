@@ -55,7 +55,7 @@ public:
         indices_(root->getOperand(1)), updates_(root->getOperand(2)), result_(result),
         reduction_(root->getAttrOfType<StringAttr>("reduction").getValue()),
         element_(getElementTypeOrSelf(root->getResult(0).getType())),
-        dims_(emitter.dims(root->getResult(0))) {}
+        dims_(emitter.dims(root->getResult(0))), name_(root->getName().stripDialect().str()) {}
 
 protected:
   /// Emits `copy` for an operand that the result isn't written over.
@@ -68,14 +68,21 @@ protected:
     emitIf(math_, apart, copy);
   }
 
-  /// The index at that position, counted from the front; as large as the dimension or larger where
-  /// it is outside.
-  Value indexAt(ArrayRef<Value> position, Value size) {
-    Value given = emitter_.element(indices_, Position{SmallVector<Value>(position)});
-    Value index = emitter_.builder().create<arith::IndexCastOp>(
-        math_.location, emitter_.builder().getIndexType(), given);
+  /// As it is given, and counted from the front: as large as the dimension or larger where it is
+  /// outside.
+  struct Index {
+    Value given, resolved;
+  };
+  Index indexAt(ArrayRef<Value> position, Value size) {
+    Value number = emitter_.element(indices_, Position{SmallVector<Value>(position)});
+    Value given = emitter_.builder().create<arith::IndexCastOp>(
+        math_.location, emitter_.builder().getIndexType(), number);
     // Unsigned, so that a negative number is a large one.
-    return math_.select(math_.less(index, size), index, math_.add(index, size));
+    return {given, math_.select(math_.less(given, size), given, math_.add(given, size))};
+  }
+  void check(Value isWithin, Value given) {
+    emitter_.check(isWithin, name_ + ": operand 'indices' holds {}, outside of what it changes",
+                   given);
   }
 
   void combine(Value offset, Position update) {
@@ -113,6 +120,7 @@ protected:
   StringRef reduction_;
   Type element_;
   SmallVector<Value> dims_;
+  std::string name_; // of the operator, for messages
 };
 
 class RowEmitter : public ScatterEmitter {
@@ -159,8 +167,8 @@ private:
   Value rowOf(ArrayRef<Value> place) {
     SmallVector<Value> indices(place);
     indices.push_back(math_.constant(0));
-    Value index = indexAt(indices, dims_[0]);
-    emitter_.check(math_.less(index, dims_[0]), "an index is outside of the rows that it changes");
+    auto [given, index] = indexAt(indices, dims_[0]);
+    check(math_.less(index, dims_[0]), given);
     return index;
   }
 
@@ -271,12 +279,13 @@ private:
   }
 
   void combineAt(ArrayRef<Value> at) {
-    Value size = dims_[axis_], index = indexAt(at, size);
+    Value size = dims_[axis_];
+    Index index = indexAt(at, size);
     emitIf(
-        math_, math_.less(index, size),
+        math_, math_.less(index.resolved, size),
         [&] {
           SmallVector<Value> to(at);
-          to[axis_] = index;
+          to[axis_] = index.resolved;
           Value offset = math_.constant(0);
           for (auto [place, stride] : llvm::zip_equal(to, strides_))
             offset = math_.add(offset, math_.mul(place, stride));
@@ -284,7 +293,7 @@ private:
         },
         [&] {
           Value never = emitter_.builder().create<arith::ConstantIntOp>(math_.location, 0, 1);
-          emitter_.check(never, "an index is outside of the dimension that it changes");
+          check(never, index.given);
         });
   }
 

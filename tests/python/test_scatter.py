@@ -120,7 +120,7 @@ def test_elements_that_are_not_there(axis):
     places = numpy.zeros((2, 2), numpy.int64)
     for place in (3, -4):
         places[1, 1] = place
-        with pytest.raises(tensmith.Error, match="an index is outside of the dimension that it changes"):
+        with pytest.raises(tensmith.Error, match=f"scatter_elements: operand 'indices' holds {place}, outside of what it changes"):
             compiled(numpy.zeros((3, 3), numpy.float32), places, numpy.ones((2, 2), numpy.float32))
 
 
@@ -128,8 +128,22 @@ def test_rows_that_are_not_there():
     model = model_of(numpy.float32, numpy.int64, [["n", 2], ["e", 1], ["e", 2]], True, "max")
     compiled = tensmith.compile(model)
     for place in (3, -4):
-        with pytest.raises(tensmith.Error):
+        with pytest.raises(tensmith.Error, match=f"scatter_nd: operand 'indices' holds {place}, outside"):
             compiled(numpy.zeros((3, 2), numpy.float32), numpy.array([[0], [place]]), numpy.zeros((2, 2), numpy.float32))
+
+
+@pytest.mark.parametrize("op", ["Gather", "GatherElements", "GatherND"])
+def test_what_is_selected_is_there(op):
+    """The index is told as it was given, as the reference tells it."""
+    attributes = {} if op == "GatherND" else {"axis": 1}
+    nodes = [helper.make_node(op, ["x", "i"], ["y"], **attributes)]
+    ports = [helper.make_tensor_value_info("x", 1, ["a", "b"]), helper.make_tensor_value_info("i", 7, ["k", 2])]
+    graph = helper.make_graph(nodes, "gather", ports, [helper.make_tensor_value_info("y", 1, None)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    for each in (tensmith.compile(model), tensmith.compile(model, reference=True)):
+        for place in (3, -4):
+            with pytest.raises(tensmith.Error, match=f"operand 'indices' holds {place}\\b.*, outside|operand 'indices' holds {place} at"):
+                each.run(numpy.zeros((2, 3), numpy.float32), numpy.array([[0, 1], [0, place]]))
 
 
 def test_parts_of_rows():

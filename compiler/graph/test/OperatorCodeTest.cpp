@@ -257,7 +257,7 @@ public:
     };
     return nest(0, initial);
   }
-  void check(Value condition, StringRef) override { checks.push_back(condition); }
+  void check(Value condition, StringRef, Value) override { checks.push_back(condition); }
 
   SmallVector<Value> checks;
 
