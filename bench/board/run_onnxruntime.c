@@ -1,4 +1,3 @@
-#define _GNU_SOURCE
 /* Runs a model by ONNX Runtime where there is no Python: on a board, or under an emulator of one.
  *
  *     run_onnxruntime LIBRARY MODEL REPEATS NAME:TYPE:1x3x224x224:FILE...
@@ -7,6 +6,7 @@
  * run, and then so many more. The library's functions are found by their places in its table, which
  * keep their numbers from version to version: that is what the table is for, and all that is needed
  * of its header. */
+#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdarg.h>
