@@ -104,8 +104,8 @@ bool isStep(int64_t step, Value left, Value panels, RankedTensorType result) {
   bool bytes = a.isInteger(8) && b.isInteger(8);
   bool bfloats = a.isBF16() && b.isBF16() &&
                  (result.getElementType().isF32() || result.getElementType().isBF16());
-  return step == 1 || (sums && step == 2 && pairs) || (sums && step == 4 && bytes) ||
-         (step == 2 && bfloats);
+  return step == 1 || (sums && step == 2 && pairs) || (sums && (step == 4 || step == 8) && bytes) ||
+         ((step == 2 || step == 4) && bfloats);
 }
 
 bool canAccumulate(Type accumulator, Value left, Value panels) {
@@ -241,9 +241,9 @@ int64_t panelWidth(const Machine &machine, int64_t accumulatorBytes, const Point
 const Intrinsic *productsOf(const Contraction &contraction, const Machine &machine) {
   Type left = getElementTypeOrSelf(contraction.left.getType());
   Type right = getElementTypeOrSelf(contraction.panels.getType());
-  return contraction.step == 1
-             ? nullptr
-             : machine.products(left, multipliedRight(left, right), contraction.accumulator);
+  const Intrinsic *products =
+      machine.matrixProducts(left, multipliedRight(left, right), contraction.accumulator);
+  return products && products->depth == contraction.step ? products : nullptr;
 }
 
 const Intrinsic *tileProductsOf(const Contraction &contraction, const Machine &machine) {
@@ -259,7 +259,8 @@ bool mayTakeBursts(const Contraction &contraction, const Machine &machine) {
 }
 
 int64_t stepOf(const Machine &machine, Type left, Type right, Type accumulator) {
-  const Intrinsic *products = machine.products(left, multipliedRight(left, right), accumulator);
+  const Intrinsic *products =
+      machine.matrixProducts(left, multipliedRight(left, right), accumulator);
   return products ? products->depth : 1;
 }
 
@@ -269,11 +270,19 @@ int64_t stepOf(const Machine &machine, Operation *root) {
                 graph::kernelElementType(getElementTypeOrSelf(root->getResult(0).getType())));
 }
 
+int64_t stepOfGroups(const Machine &machine, graph::ConvOp conv) {
+  constexpr Number kOperand = Number::BF16, kSum = Number::F32;
+  const Intrinsic *products = machine.products(kOperand, kOperand, kSum);
+  bool areHalves = isNumber(getElementTypeOrSelf(storedLeft(conv).getType()), kOperand) &&
+                   isNumber(getElementTypeOrSelf(storedRight(conv).getType()), kOperand);
+  return products && areHalves ? products->depth : 1;
+}
+
 double bfloatRate(const Machine &machine) {
   constexpr Number kOperand = Number::BF16, kSum = Number::F32;
   const Intrinsic *products = machine.tileProducts(kOperand, kOperand, kSum);
   if (!products)
-    products = machine.products(kOperand, kOperand, kSum);
+    products = machine.matrixProducts(kOperand, kOperand, kSum);
   return products ? std::max(products->rate, 1.0) : 1;
 }
 

@@ -102,7 +102,7 @@ mlir::Operation *onlyBehind(mlir::Value value, llvm::function_ref<bool(mlir::Ope
 llvm::SetVector<mlir::Operation *> dependentOn(mlir::Operation *source,
                                                const llvm::SetVector<mlir::Operation *> &operators);
 
-/// The instruction that adds up its products, several at once; null: they are added one by one.
+/// The instruction that adds up its products by its step; null: they are added one by one.
 const Intrinsic *productsOf(const Contraction &contraction, const Machine &machine);
 /// The same of a matrix unit.
 const Intrinsic *tileProductsOf(const Contraction &contraction, const Machine &machine);
@@ -112,6 +112,8 @@ bool mayTakeBursts(const Contraction &contraction, const Machine &machine);
 int64_t stepOf(const Machine &machine, mlir::Type left, mlir::Type right, mlir::Type accumulator);
 /// The same of a product or a convolution, whose operands are stored so.
 int64_t stepOf(const Machine &machine, mlir::Operation *root);
+/// The same of a convolution of small groups, each lane of which has a row of its own.
+int64_t stepOfGroups(const Machine &machine, graph::ConvOp conv);
 /// Whether a matrix unit may do the product or the convolution, whose operands are stored so; its
 /// panels are as wide as two tiles, and filled up to `productsOfTile`.
 bool suitsMatrixUnit(const Machine &machine, mlir::Operation *root);

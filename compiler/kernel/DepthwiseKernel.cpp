@@ -40,7 +40,7 @@ Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root
     int64_t inputs = cast<RankedTensorType>(root.getW().getType()).getDimSize(1);
     int64_t lanes = machine.lanes(sizeof(float));
     of.panels = math.ceilDiv(channels, math.constant(lanes));
-    of.depth = math.constant(tapCount(root) * inputs / stepOf(machine, root));
+    of.depth = math.constant(tapCount(root) * inputs / stepOfGroups(machine, root));
     of.lineBytes = machine.vectorBytes;
   }
   return Blocking::choose(math, machine, of, asked);
@@ -98,7 +98,7 @@ static KernelParts depthwiseParts(graph::KernelOp kernel, graph::ConvOp root,
     vectors = asked[choice::panelVectors].value_or(vectors);
   KernelParts parts;
   parts.summary = grouped ? "small groups" : "depthwise";
-  if (grouped && stepOf(machine, root) > 1)
+  if (grouped && stepOfGroups(machine, root) > 1)
     parts.summary += ", products by 2";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
     Blocking blocking = blockingOf(math, sizes, root, machine, asked);

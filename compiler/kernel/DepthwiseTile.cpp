@@ -53,7 +53,7 @@ DepthwiseTile::DepthwiseTile(ElementEmitter &emitter, graph::ConvOp root, const 
                              int64_t vectors, Finish finish)
     : emitter_(emitter), math_(emitter.math), root_(root), image_(emitter, root),
       finish_(std::move(finish)), vectors_(vectors),
-      step_(hasSmallGroups(root) ? stepOf(machine, root) : 1),
+      step_(hasSmallGroups(root) ? stepOfGroups(machine, root) : 1),
       inputs_(cast<RankedTensorType>(root.getW().getType()).getDimSize(1) / step_),
       products_(machine.products(Number::BF16, Number::BF16, Number::F32)),
       weights_(hasSmallGroups(root) ? matchSmallGroupPanels(root) : matchDepthwiseTaps(root)),

@@ -77,6 +77,40 @@ Value emitHalvesApart(OpBuilder &builder, Location location, Value left, Value r
   return emitMultiplyAdd(builder, location, high(a), false, high(b), false, sum);
 }
 
+/// Of two rows, each beside the other: one of the products of each sum at a time. `kOf` are the
+/// numbers of both operands.
+template <Number kOf, int64_t kDepth>
+Value emitTwoRows(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  constexpr int64_t kRows = 2;
+  auto type = cast<VectorType>(sum.getType());
+  int64_t lanes = type.getNumElements() / kRows;
+  Type element = kOf == Number::BF16 ? builder.getI16Type() : builder.getI8Type();
+  left = as(builder, location, VectorType::get({kRows * kDepth}, element), left);
+  right = as(builder, location, VectorType::get({lanes * kDepth}, element), right);
+  // A bf16 is the upper half of a float.
+  auto bfloat = [&](Value halves) {
+    auto words = type.clone(builder.getI32Type());
+    Value wide = builder.create<arith::ExtUIOp>(location, words, halves);
+    Value half = builder.create<arith::ConstantOp>(
+        location, DenseElementsAttr::get(cast<ShapedType>(words), APInt(32, 16)));
+    return as(builder, location, type, builder.create<arith::ShLIOp>(location, wide, half));
+  };
+  for (int64_t k = 0; k < kDepth; ++k) {
+    SmallVector<int64_t> ofLeft, ofRight;
+    for (int64_t place = 0; place < kRows * lanes; ++place) {
+      ofLeft.push_back(place / lanes * kDepth + k);
+      ofRight.push_back(place % lanes * kDepth + k);
+    }
+    Value a = builder.create<vector::ShuffleOp>(location, left, left, ofLeft);
+    Value b = builder.create<vector::ShuffleOp>(location, right, right, ofRight);
+    if (kOf == Number::BF16)
+      sum = emitMultiplyAdd(builder, location, bfloat(a), false, bfloat(b), false, sum);
+    else
+      sum = emitMultiplyAdd(builder, location, a, false, b, false, sum);
+  }
+  return sum;
+}
+
 } // namespace
 
 bool isNumber(Type type, Number number) {
@@ -99,11 +133,18 @@ bool isNumber(Type type, Number number) {
 
 linalg::GenericOp emitMeaning(OpBuilder &builder, Location location, const Intrinsic &intrinsic,
                               Value left, Value right, Value sums) {
-  assert(intrinsic.rows == 1 && "of tiles nothing is generated");
-  auto products = AffineMap::getMultiDimIdentityMap(2, builder.getContext());
-  SmallVector<AffineMap> maps{products, products, products.getMajorSubMap(1)};
-  SmallVector<utils::IteratorType> iterators{utils::IteratorType::parallel,
-                                             utils::IteratorType::reduction};
+  assert(!intrinsic.has(OfTiles) && "of tiles nothing is generated");
+  // Rows and lanes, or lanes alone; and the depth.
+  bool hasRows = intrinsic.rows > 1;
+  unsigned dims = hasRows ? 3 : 2;
+  auto of = [&](ArrayRef<unsigned> kept) {
+    return AffineMap::getMultiDimMapWithTargets(dims, kept, builder.getContext());
+  };
+  SmallVector<AffineMap> maps{of({0, 1}), of({0, 1}), of({0})};
+  if (hasRows)
+    maps = {of({0, 2}), of({1, 2}), of({0, 1})};
+  SmallVector<utils::IteratorType> iterators(dims, utils::IteratorType::parallel);
+  iterators.back() = utils::IteratorType::reduction;
   return builder.create<linalg::GenericOp>(
       location, ValueRange{left, right}, ValueRange{sums}, maps, iterators,
       [&](OpBuilder &body, Location at, ValueRange elements) {
@@ -119,18 +160,22 @@ linalg::GenericOp emitMeaning(OpBuilder &builder, Location location, const Intri
       });
 }
 
-const Intrinsic *portableIntrinsic(Number left, Number right, Number sum) {
+const Intrinsic *portableIntrinsic(Number left, Number right, Number sum, int64_t rows) {
   // Slower than products one by one.
   constexpr double kRate = 0.5;
-  static constexpr Intrinsic kAll[] = {{"bytes apart", "", Number::U8, Number::I8, Number::I32, 1,
-                                        0, 4, kRate, AddsToSum, emitUnsignedBytesApart},
-                                       {"signed bytes apart", "", Number::I8, Number::I8,
-                                        Number::I32, 1, 0, 4, kRate, AddsToSum,
-                                        emitSignedBytesApart},
-                                       {"halves apart", "", Number::BF16, Number::BF16, Number::F32,
-                                        1, 0, 2, kRate, AddsToSum, emitHalvesApart}};
+  static constexpr Intrinsic kAll[] = {
+      {"bytes apart", "", Number::U8, Number::I8, Number::I32, 1, 0, 4, kRate, AddsToSum,
+       emitUnsignedBytesApart},
+      {"signed bytes apart", "", Number::I8, Number::I8, Number::I32, 1, 0, 4, kRate, AddsToSum,
+       emitSignedBytesApart},
+      {"halves apart", "", Number::BF16, Number::BF16, Number::F32, 1, 0, 2, kRate, AddsToSum,
+       emitHalvesApart},
+      {"two rows of bytes", "", Number::I8, Number::I8, Number::I32, 2, 0, 8, kRate, AddsToSum,
+       emitTwoRows<Number::I8, 8>},
+      {"two rows of halves", "", Number::BF16, Number::BF16, Number::F32, 2, 0, 4, kRate, AddsToSum,
+       emitTwoRows<Number::BF16, 4>}};
   const auto *found = llvm::find_if(kAll, [&](const Intrinsic &one) {
-    return one.left == left && one.right == right && one.sum == sum;
+    return one.left == left && one.right == right && one.sum == sum && one.rows == rows;
   });
   return found == std::end(kAll) ? nullptr : found;
 }

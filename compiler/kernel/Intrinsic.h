@@ -5,10 +5,12 @@
 //
 //   sums[n] += sum over k of extend(left[n, k]) * extend(right[n, k])
 //
-// with a lane for each n. A matrix unit does the same of tiles, whose left operands are rows of
-// their own:
+// with a lane for each n. Others multiply each of a few rows by each of a few columns:
 //
 //   sums[m, n] += sum over k of extend(left[m, k]) * extend(right[n, k])
+//
+// Their operands are vectors, too, of which `sums` has a row behind the other; or they are tiles of
+// a matrix unit, which have registers of their own.
 //
 // A template asks by the types of the numbers, never by a name, and packs its operands by the depth
 // that it finds. Targets have tables of them (targets/cpu/intrinsics), whose rows are tested
@@ -34,6 +36,7 @@ enum Trait : unsigned {
   /// Takes a left operand that all lanes share from a lane of a register, so that none has to be
   /// filled with it.
   TakesLane = 4,
+  OfTiles = 8, // operands and sums are tiles of a matrix unit
 };
 
 struct Intrinsic {
@@ -41,15 +44,15 @@ struct Intrinsic {
   /// Names of all features that a machine must have, with commas between.
   llvm::StringLiteral features;
   Number left, right, sum;
-  int64_t rows;  // of a tile; 1: the operands are vectors
-  int64_t lanes; // sums of a row; 0: as many as the vector has
+  int64_t rows;  // of the left operand; 1: each lane has its own
+  int64_t lanes; // sums of a row; 0: as many as make a vector
   int64_t depth; // products that are added up in each
   /// Products in the time that one of f32 takes, about.
   double rate;
   unsigned traits;
-  /// Of vectors: `left` and `right` have the bits of lanes * depth elements, whatever their type
-  /// is, `sum` the lanes; gives the new sum. Of tiles: the numbers of the three, as constants of
-  /// i8; null.
+  /// Of vectors: `right` has the bits of lanes * depth elements, whatever its type is, so has
+  /// `left` where rows are 1, else of rows * depth; `sum` has rows * lanes. Gives the new sum. Of
+  /// tiles: the numbers of the three, as constants of i8; null.
   mlir::Value (*emit)(mlir::OpBuilder &builder, mlir::Location location, mlir::Value left,
                       mlir::Value right, mlir::Value sum);
 
@@ -57,14 +60,15 @@ struct Intrinsic {
 };
 
 /// What an instruction of vectors computes, of operands in memory: left and right [lanes, depth],
-/// sums [lanes], all of them memrefs of its numbers (bytes without a sign in their type).
+/// sums [lanes]; of several rows left [rows, depth] and sums [rows, lanes]. All of them are memrefs
+/// of its numbers (bytes without a sign in their type).
 mlir::linalg::GenericOp emitMeaning(mlir::OpBuilder &builder, mlir::Location location,
                                     const Intrinsic &intrinsic, mlir::Value left, mlir::Value right,
                                     mlir::Value sums);
 
 /// The same sums as any machine makes them, of vectors of any number of lanes: for tests of what is
-/// packed by a depth. Null where none is written.
-const Intrinsic *portableIntrinsic(Number left, Number right, Number sum);
+/// packed by a depth. Of one row or two; null where none is written.
+const Intrinsic *portableIntrinsic(Number left, Number right, Number sum, int64_t rows = 1);
 
 /// What surrounds the products of a matrix unit. Its tiles have numbers; pitches are the bytes from
 /// line to line.

@@ -131,7 +131,7 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
     if (auto conv = dyn_cast<graph::ConvOp>(op);
         conv && isSmallGroupsRoot(conv) &&
         cast<RankedTensorType>(matchSmallGroupPanels(conv).getType()).getShape().back() !=
-            machine.lanes(sizeof(float)) * stepOf(machine, conv))
+            machine.lanes(sizeof(float)) * stepOfGroups(machine, conv))
       return unsupported("its panels are not laid out for this machine");
   }
   const Template &chosen = templateFor(kernel, machine);

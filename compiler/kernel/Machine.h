@@ -36,9 +36,12 @@ struct Machine {
 
   int64_t lanes(int64_t elementBytes) const { return vectorBytes / elementBytes; }
 
-  /// The instruction that adds up products of such numbers, several to a lane; null: none.
-  const Intrinsic *products(mlir::Type left, mlir::Type right, mlir::Type sum) const;
+  /// The instruction that adds up products of such numbers, those of a lane of its own operands;
+  /// null: none.
   const Intrinsic *products(Number left, Number right, Number sum) const;
+  /// The fastest that does so of vectors, which may hold several rows of the left operand.
+  const Intrinsic *matrixProducts(mlir::Type left, mlir::Type right, mlir::Type sum) const;
+  const Intrinsic *matrixProducts(Number left, Number right, Number sum) const;
   /// The same of a matrix unit.
   const Intrinsic *tileProducts(mlir::Type left, mlir::Type right, mlir::Type sum) const;
   const Intrinsic *tileProducts(Number left, Number right, Number sum) const;

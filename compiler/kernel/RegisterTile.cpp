@@ -257,7 +257,27 @@ SmallVector<Value> TileEmitter::zeros(int64_t vectors) {
   auto &builder = emitter_.builder();
   auto type = VectorType::get({lanes_}, contraction_.accumulator);
   Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
-  return SmallVector<Value>(rows_.size() * vectors, zero);
+  return SmallVector<Value>(llvm::alignTo(rows_.size(), rowsAtOnce()) * vectors, zero);
+}
+
+SmallVector<Value> TileEmitter::untangled(ArrayRef<Value> sums, int64_t vectors) {
+  constexpr int64_t kRows = 2;
+  if (rowsAtOnce() == 1)
+    return SmallVector<Value>(sums);
+  assert(rowsAtOnce() == kRows && "no instruction has more rows");
+  SmallVector<Value> all;
+  for (int64_t row = 0; row < int64_t(rows_.size()); ++row)
+    for (int64_t v = 0; v < vectors; ++v) {
+      // Of a vector's columns, the first half and the second.
+      size_t first = size_t((row / kRows * vectors + v) * kRows);
+      SmallVector<int64_t> places;
+      for (int64_t lane = 0; lane < lanes_; ++lane)
+        places.push_back(lane / (lanes_ / kRows) * lanes_ + row % kRows * (lanes_ / kRows) +
+                         lane % (lanes_ / kRows));
+      all.push_back(emitter_.builder().create<vector::ShuffleOp>(math_.location, sums[first],
+                                                                 sums[first + 1], places));
+    }
+  return all;
 }
 
 SmallVector<Value> TileEmitter::withWaitingSums(Value panel, ArrayRef<Value> sums,
@@ -292,7 +312,8 @@ Value TileEmitter::panelStart(Value panel) {
 
 SmallVector<Value> TileEmitter::emitSums(Value panel, ValueRange sums, int64_t vectors) {
   SmallVector<Value> tap;
-  return emitTaps(panel, panelStart(panel), tap, math_.constant(0), sums, vectors);
+  return untangled(emitTaps(panel, panelStart(panel), tap, math_.constant(0), sums, vectors),
+                   vectors);
 }
 
 SmallVector<Value> TileEmitter::emitTaps(Value panel, Value start, SmallVector<Value> &tap,
@@ -473,36 +494,81 @@ SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64
     return ahead ? elementPointer(math_, element, here, math_.constant(ahead * stride)) : here;
   };
   prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kTileRows);
-  SmallVector<Value> b, results;
   Value line = at(right, panel, contraction_.width), zero = math_.constant(0);
-  if (contraction_.step > 1) {
-    int64_t codes = lanes_ * contraction_.step;
-    // Halves as their bits.
-    Type code = isa<FloatType>(right) ? Type(builder.getI16Type()) : right;
-    bool widens = contraction_.step == 2 && code.isInteger(8);
-    for (int64_t v = 0; v < vectors; ++v) {
-      Value loaded = emitter_.load(line, code, math_.constant(v * codes), codes);
-      Type wide = VectorType::get({codes}, builder.getI16Type());
-      b.push_back(widens ? builder.create<arith::ExtSIOp>(math_.location, wide, loaded) : loaded);
-    }
-    for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
-      Value a = loadStep(at(left, pointer, source_.distance()), left, zero);
-      for (int64_t v = 0; v < vectors; ++v)
-        results.push_back(
-            products_->emit(builder, math_.location, a, b[v], sums[row * vectors + v]));
-    }
-    return results;
-  }
+  SmallVector<Value> rows;
+  for (Value pointer : rowPointers)
+    rows.push_back(at(left, pointer, source_.distance()));
+  if (rowsAtOnce() > 1)
+    return emitBlocks(line, rows, sums, vectors);
+  if (products_)
+    return emitProducts(line, rows, sums, vectors);
+  SmallVector<Value> b, results;
   for (int64_t v = 0; v < vectors; ++v)
     b.push_back(widen(emitter_.load(line, right, math_.constant(v * lanes_), lanes_), right));
-  for (auto [row, pointer] : llvm::enumerate(rowPointers)) {
-    Value a = widen(emitter_.load(at(left, pointer, source_.distance()), left, zero), left);
-    a = emitter_.splat(a, lanes_);
+  for (auto [row, pointer] : llvm::enumerate(rows)) {
+    Value a = emitter_.splat(widen(emitter_.load(pointer, left, zero), left), lanes_);
     for (int64_t v = 0; v < vectors; ++v)
       results.push_back(
           emitMultiplyAdd(builder, math_.location, a, false, b[v], false, sums[row * vectors + v]));
   }
   return results;
+}
+
+SmallVector<Value> TileEmitter::emitProducts(Value line, ValueRange rows, ValueRange sums,
+                                             int64_t vectors) {
+  Type left = getElementTypeOrSelf(contraction_.left.getType());
+  SmallVector<Value> b, results;
+  for (int64_t v = 0; v < vectors; ++v)
+    b.push_back(loadRight(line, v, lanes_ * contraction_.step));
+  for (auto [row, pointer] : llvm::enumerate(rows)) {
+    Value a = loadStep(pointer, left);
+    for (int64_t v = 0; v < vectors; ++v)
+      results.push_back(
+          products_->emit(emitter_.builder(), math_.location, a, b[v], sums[row * vectors + v]));
+  }
+  return results;
+}
+
+/// All of A first, of which there is less: a vector of B is multiplied as it comes.
+SmallVector<Value> TileEmitter::emitBlocks(Value line, ValueRange rows, ValueRange sums,
+                                           int64_t vectors) {
+  auto &builder = emitter_.builder();
+  int64_t together = rowsAtOnce(), blocks = vectors * together; // of a line
+  unsigned bits =
+      storageType(getElementTypeOrSelf(contraction_.left.getType())).getIntOrFloatBitWidth();
+  Type ofRow = builder.getIntegerType(bits * unsigned(contraction_.step));
+  SmallVector<Value> a, results(sums);
+  for (size_t row = 0; row < rows.size(); row += size_t(together)) {
+    Value block = builder.create<LLVM::UndefOp>(math_.location, VectorType::get({together}, ofRow));
+    for (int64_t number = 0; number < together; ++number) { // the last one instead of none
+      Value pointer = rows[std::min(row + size_t(number), rows.size() - 1)];
+      Value elements = builder.create<LLVM::LoadOp>(math_.location, ofRow, pointer, bits / 8);
+      Value place = builder.create<LLVM::ConstantOp>(math_.location,
+                                                     builder.getI32IntegerAttr(int32_t(number)));
+      block = builder.create<LLVM::InsertElementOp>(math_.location, block, elements, place);
+    }
+    a.push_back(block);
+  }
+  for (int64_t number = 0; number < blocks; ++number) {
+    Value b = loadRight(line, number, lanes_ / together * contraction_.step);
+    for (auto [group, block] : llvm::enumerate(a)) {
+      Value &sum = results[group * size_t(blocks) + size_t(number)];
+      sum = products_->emit(builder, math_.location, block, b, sum);
+    }
+  }
+  return results;
+}
+
+Value TileEmitter::loadRight(Value line, int64_t number, int64_t count) {
+  auto &builder = emitter_.builder();
+  Type right = getElementTypeOrSelf(contraction_.panels.getType());
+  // Halves as their bits.
+  Type code = isa<FloatType>(right) ? Type(builder.getI16Type()) : right;
+  Value loaded = emitter_.load(line, code, math_.constant(number * count), count);
+  if (products_->right != Number::I16 || !code.isInteger(8))
+    return loaded;
+  Type wide = VectorType::get({count}, builder.getI16Type());
+  return builder.create<arith::ExtSIOp>(math_.location, wide, loaded);
 }
 
 void TileEmitter::prefetch(Value next, Value k, int64_t ahead, bool isFull) {
@@ -558,11 +624,13 @@ SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, Val
   return results;
 }
 
-Value TileEmitter::loadStep(Value row, Type element, Value k) {
+Value TileEmitter::loadStep(Value pointer, Type element) {
+  unsigned bits = storageType(element).getIntOrFloatBitWidth();
   Type together = contraction_.accumulator;
-  Value elements = emitter_.builder().create<LLVM::LoadOp>(
-      math_.location, together, elementPointer(math_, element, row, k),
-      storageType(element).getIntOrFloatBitWidth() / 8);
+  if (unsigned all = bits * unsigned(contraction_.step); all != together.getIntOrFloatBitWidth())
+    together = emitter_.builder().getIntegerType(all);
+  Value elements =
+      emitter_.builder().create<LLVM::LoadOp>(math_.location, together, pointer, bits / 8);
   if (!hold_ || !products_ || !products_->has(TakesLane))
     return emitter_.splat(elements, lanes_);
   // LLVM would fill a register as it loads, by an instruction that has no offset: it doesn't see

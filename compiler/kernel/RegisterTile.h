@@ -89,7 +89,12 @@ private:
 
   void finishVector(size_t row, mlir::Value sum, mlir::Value column, mlir::Value mask);
 
+  /// Vectors of rows; of an instruction of several rows as it has them, whole blocks of a vector
+  /// each, which `untangled` makes vectors of rows of.
   llvm::SmallVector<mlir::Value> zeros(int64_t vectors);
+  llvm::SmallVector<mlir::Value> untangled(llvm::ArrayRef<mlir::Value> sums, int64_t vectors);
+  /// Rows of A that are multiplied together.
+  int64_t rowsAtOnce() const { return products_ ? products_->rows : 1; }
 
   /// With what the parts before have summed up.
   llvm::SmallVector<mlir::Value> withWaitingSums(mlir::Value panel,
@@ -145,6 +150,15 @@ private:
                                           int64_t ahead, mlir::ValueRange rowPointers,
                                           mlir::ValueRange sums, int64_t vectors);
 
+  /// The same by an instruction, where the panel's line is at `line`: for each of its rows that
+  /// begin at `rows`, or several of them together.
+  llvm::SmallVector<mlir::Value> emitProducts(mlir::Value line, mlir::ValueRange rows,
+                                              mlir::ValueRange sums, int64_t vectors);
+  llvm::SmallVector<mlir::Value> emitBlocks(mlir::Value line, mlir::ValueRange rows,
+                                            mlir::ValueRange sums, int64_t vectors);
+  /// So many of the panel's elements from `number` times as many on, as they are multiplied.
+  mlir::Value loadRight(mlir::Value line, int64_t number, int64_t count);
+
   /// Steps of an iteration on a machine that does instructions in order: a load waits for the
   /// products before it, so those of several steps are made together, before their products. Those
   /// of A are vectors of an iteration's steps, whose lanes are multiplied.
@@ -157,7 +171,7 @@ private:
   void prefetch(mlir::Value next, mlir::Value k, int64_t ahead, bool isFull);
 
   /// The elements of a row that are multiplied at once, for each lane of the sums.
-  mlir::Value loadStep(mlir::Value row, mlir::Type element, mlir::Value k);
+  mlir::Value loadStep(mlir::Value pointer, mlir::Type element);
 
   /// The pointer, of which LLVM only knows that it is there when the sums are: else it loads what
   /// several steps multiply at once, for which there are no registers. Of sums that registers hold.

@@ -22,8 +22,8 @@ constexpr int64_t kChannelsAtOnce = 16; // that are computed; a vector of f32, o
 /// A are then a dimension, too, and not several that the tile runs through.
 graph::TransposeOp turningOperator(const Contraction &contraction) {
   auto transpose = contraction.left.getDefiningOp<graph::TransposeOp>();
-  bool pairs = contraction.step == 2 && getElementTypeOrSelf(contraction.left.getType()).isBF16();
-  if (!transpose || !isa<BlockArgument>(transpose.getX()) || (contraction.step != 1 && !pairs))
+  bool halves = getElementTypeOrSelf(contraction.left.getType()).isBF16();
+  if (!transpose || !isa<BlockArgument>(transpose.getX()) || (contraction.step != 1 && !halves))
     return {};
   int64_t rank = transpose.getPermutation().size();
   bool batched = cast<RankedTensorType>(contraction.panels.getType()).getRank() > 3;
@@ -300,7 +300,7 @@ void RowSource::copyColumn(Value batch, const TileRows &rows, Value k) {
   if (contraction_.step == 1)
     return emitter_.store(copiedRow(slot), element_, place,
                           column(batch, first, count, k, element_));
-  // Pairs as they are multiplied, of their bits.
+  // Pairs or fours as they are multiplied, of their bits.
   auto &builder = math_.builder;
   Type bits = builder.getI16Type();
   Value last = math_.sub(products_, math_.constant(1));
@@ -314,16 +314,30 @@ void RowSource::copyColumn(Value batch, const TileRows &rows, Value k) {
   };
   bool isFilled = contraction_.multiple > contraction_.step; // with more than the rest of a step
   auto known = constantIndex(products_);
-  Value low = read(k, isFilled), high = read(math_.add(k, 1), isFilled || !known || *known % 2);
+  int64_t step = contraction_.step;
+  SmallVector<Value> all;
+  for (int64_t number = 0; number < step; ++number)
+    all.push_back(
+        read(math_.add(k, number), isFilled || (number > 0 && (!known || *known % step != 0))));
   if (count == 1) { // scalars
-    emitter_.store(copiedRow(slot), bits, place, low);
-    return emitter_.store(copiedRow(slot), bits, math_.add(place, 1), high);
+    for (auto [number, one] : llvm::enumerate(all))
+      emitter_.store(copiedRow(slot), bits, math_.add(place, int64_t(number)), one);
+    return;
+  }
+  auto joined = [&](Value low, Value high, ArrayRef<int64_t> places) -> Value {
+    return builder.create<vector::ShuffleOp>(math_.location, low, high, places);
+  };
+  for (int64_t length = count; all.size() > 2; length *= 2) { // one behind the other
+    for (size_t pair = 0; pair < all.size() / 2; ++pair)
+      all[pair] = joined(all[2 * pair], all[2 * pair + 1],
+                         llvm::to_vector(llvm::seq<int64_t>(0, 2 * length)));
+    all.resize(all.size() / 2);
   }
   SmallVector<int64_t> byTurns;
   for (int64_t row = 0; row < count; ++row)
-    byTurns.append({row, count + row});
-  Value pairs = builder.create<vector::ShuffleOp>(math_.location, low, high, byTurns);
-  emitter_.store(copiedRow(slot), bits, place, pairs);
+    for (int64_t number = 0; number < step; ++number)
+      byTurns.push_back(number * count + row);
+  emitter_.store(copiedRow(slot), bits, place, joined(all[0], all[1], byTurns));
 }
 
 /// The elements of `count` rows at `k`, which lie side by side; read as numbers of that type.

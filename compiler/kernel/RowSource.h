@@ -12,8 +12,8 @@
 // Of a matrix that lies transposed (a gradient of weights is a product of two matrices whose rows
 // are samples, one of them transposed) rows are far apart in memory, but the elements of a tile's
 // rows at one k lie side by side: so they are copied, and so the tile reads them. An item's tiles
-// are filled together, k by k, since they share cache lines of which each k has its own. Pairs of
-// bf16 are made of two k on the way.
+// are filled together, k by k, since they share cache lines of which each k has its own. Pairs
+// or fours of bf16 are made of so many k on the way.
 //
 // A matrix unit takes rows that are evenly apart in memory, and whole tiles of the depth. Those of
 // a matrix are, and pixels under a window of one. Under a larger one that goes on pixel by pixel

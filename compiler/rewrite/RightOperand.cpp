@@ -88,7 +88,7 @@ RightOperand::RightOperand(Operation *root, OpBuilder &builder, Location locatio
   if (isDepthwise(root)) {
     laidOut_ = kernel::depthwiseWeightsAsTaps(graph, root->getOperand(1));
   } else if (smallGroups_) {
-    multiple_ = step_ = stepOf(root, options);
+    multiple_ = step_ = kernel::stepOfGroups(options.machine, cast<graph::ConvOp>(root));
     laidOut_ = packed(graph, kernel::smallGroupsAsMatrix(graph, kernel::storedRight(root)),
                       options.machine.lanes(sizeof(float)));
   } else {

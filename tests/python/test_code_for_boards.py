@@ -12,6 +12,7 @@ PRODUCT = """func.func @main(%x: tensor<64x128x{left}>, %w: tensor<128x64x{left}
 }}
 """
 CODES = {"left": "i8", "sums": "i32", "attributes": " {accumulate_i32 = true}"}
+WORDS = {"left": "i16", "sums": "i32", "attributes": " {accumulate_i32 = true}"}
 FLOATS = {"left": "f32", "sums": "f32", "attributes": ""}
 
 
@@ -29,6 +30,19 @@ def test_dot_products_take_a_lane(tmp_path):
 
 def test_a_cpu_without_them_has_none(tmp_path):
     assert "sdot" not in assembly(tmp_path, "aarch64:cortex-a53", CODES)
+
+
+# Breaks if the slower of two instructions for the same products is taken, or its sums are not held in registers.
+def test_products_of_two_rows_are_taken_where_they_are_faster(tmp_path):
+    code = assembly(tmp_path, "aarch64:neoverse-v1", CODES)
+    assert re.search(r"\tsmmla\tv\d+\.4s, v\d+\.16b, v\d+\.16b", code) and "sdot" not in code
+    assert "sdot" in assembly(tmp_path, "aarch64:neoverse-v1,-i8mm", CODES)
+
+
+# Breaks if products are added up before their sum, by instructions of their own.
+def test_widening_products_are_added_as_they_are_made(tmp_path):
+    code = assembly(tmp_path, "riscv64:rv64gcv,zvl256b", WORDS)
+    assert "vwmacc.vx" in code and "vwmul" not in code and "vs1r.v" not in code
 
 
 # Breaks if a CPU that does instructions in order gets a load before each step's products: all four lanes of one are used.

@@ -242,3 +242,53 @@ def test_codes_on_boards_give_what_they_give_here(tmp_path, cpu, emulated, signe
     # A code may be another where a sum lies halfway between two.
     numpy.testing.assert_allclose(outputs[1], outputs[0], atol=0.1 * 0.01 * 127 * 2)
     assert numpy.abs(outputs[0]).max() > 0.5
+
+
+HEIGHTS = (1, 2, 3, 5, 6, 7, 12, 13)
+
+
+def products(depth, columns):
+    """Products of each number of rows: of bytes of either sign, exact, and of bf16."""
+    random = numpy.random.default_rng(9)
+    w = random.integers(-128, 128, (depth, columns)).astype(numpy.int8)
+    v = random.standard_normal((depth, columns)).astype(numpy.float32)
+    nodes = [helper.make_node("Cast", ["v"], ["vh"], to=TensorProto.BFLOAT16), helper.make_node("Cast", ["vh"], ["vf"], to=1)]
+    inputs, outputs, values, expected = [], [], {}, {}
+    for rows in HEIGHTS:
+        for kind, of in (("i", TensorProto.INT8), ("u", TensorProto.UINT8), ("f", TensorProto.FLOAT)):
+            x, y = f"x{kind}{rows}", f"y{kind}{rows}"
+            inputs.append(helper.make_tensor_value_info(x, of, [rows, depth]))
+            outputs.append(helper.make_tensor_value_info(y, TensorProto.FLOAT if kind == "f" else TensorProto.INT32, [rows, columns]))
+            if kind == "f":
+                nodes += [helper.make_node("Cast", [x], [x + "h"], to=TensorProto.BFLOAT16),
+                          helper.make_node("Cast", [x + "h"], [x + "f"], to=1), helper.make_node("MatMul", [x + "f", "vf"], [y])]
+                values[x] = random.integers(-8, 9, (rows, depth)).astype(numpy.float32)
+                rounded = (v.view(numpy.uint32) + 0x7FFF + (v.view(numpy.uint32) >> 16 & 1) & 0xFFFF0000).view(numpy.float32)
+                expected[y] = values[x].astype(float) @ rounded
+            else:
+                nodes.append(helper.make_node("MatMulInteger", [x, "w"], [y]))
+                low = -128 if kind == "i" else 0
+                values[x] = random.integers(low, low + 256, (rows, depth)).astype(numpy.int8 if kind == "i" else numpy.uint8)
+                expected[y] = values[x].astype(numpy.int32) @ w.astype(numpy.int32)
+    graph = helper.make_graph(nodes, "g", inputs, outputs, [numpy_helper.from_array(w, "w"), numpy_helper.from_array(v, "v")])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), values, expected
+
+
+# Breaks if rows that an instruction multiplies together get one another's sums, or one without a second is lost.
+@pytest.mark.parametrize("depth, columns", [(64, 40), (21, 9)])
+@pytest.mark.parametrize("target, preset, emulator", BOARD_TARGETS[1:], ids=[target for target, *_ in BOARD_TARGETS[1:]])
+def test_products_of_any_number_of_rows(tmp_path, target, preset, emulator, depth, columns):
+    made, values, expected = products(depth, columns)
+    (tmp_path / "p.onnx").write_bytes(made.SerializeToString())
+    tensmith("compile", tmp_path / "p.onnx", "--target", target, "-o", tmp_path / "m.so")
+    arguments = []
+    for name, value in values.items():
+        numpy.save(tmp_path / f"{name}.npy", value)
+        arguments += ["--input", f"{name}={tmp_path / name}.npy"]
+    said = run(tmp_path / "m.so", *arguments, "--out", tmp_path / "out", program=(*emulator, program_for(preset)))
+    found = {output["name"]: numpy.load(output["file"]) for output in json.loads(said.stdout)["outputs"]}
+    for name, value in expected.items():
+        if name.startswith("yf"):
+            numpy.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-3)
+        else:
+            numpy.testing.assert_array_equal(found[name], value)

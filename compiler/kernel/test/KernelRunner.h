@@ -21,8 +21,8 @@ inline Machine hostKernelMachine() {
 }
 
 /// Lets a machine without an instruction for such products have them, slowly.
-inline void addPortable(Machine &machine, Number left, Number right, Number sum) {
-  machine.intrinsics.push_back(portableIntrinsic(left, right, sum));
+inline void addPortable(Machine &machine, Number left, Number right, Number sum, int64_t rows = 1) {
+  machine.intrinsics.push_back(portableIntrinsic(left, right, sum, rows));
 }
 
 /// A function with one graph.kernel, from text.
@@ -185,5 +185,26 @@ private:
     int64_t items = 0;
   } run_;
 };
+
+/// Compiled and by the reference the kernel gives the same, about.
+inline void expectAgreement(const std::string &text, std::map<std::string, int64_t> symbols,
+                            const std::string &schedule, double tolerance = 2e-5,
+                            const Machine &machine = hostKernelMachine()) {
+  KernelRunner runner(text, machine);
+  ASSERT_TRUE(runner.ok());
+  EXPECT_EQ(runner.summary().substr(0, schedule.size()), schedule);
+  auto inputs = runner.operands(symbols);
+  auto got = runner.compiled(inputs);
+  auto wanted = runner.byReference(inputs);
+  EXPECT_EQ(runner.failure(), 0);
+  ASSERT_EQ(got.size(), wanted.size());
+  for (size_t r = 0; r < got.size(); ++r) {
+    ASSERT_EQ(got[r].shape(), wanted[r].shape());
+    for (int64_t i = 0; i < got[r].size(); ++i) {
+      double a = got[r].getDouble(i), b = wanted[r].getDouble(i);
+      ASSERT_NEAR(a, b, tolerance * (1 + std::abs(b))) << "result " << r << " element " << i;
+    }
+  }
+}
 
 } // namespace tensmith::kernel

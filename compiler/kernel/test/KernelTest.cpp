@@ -1,36 +1,9 @@
 // Each template on shapes that leave rests, against the reference evaluation of the same region.
 #include "compiler/kernel/test/KernelRunner.h"
+#include "compiler/kernel/test/KernelText.h"
 
 namespace tensmith::kernel {
 namespace {
-
-void expectAgreement(const std::string &text, std::map<std::string, int64_t> symbols,
-                     const std::string &schedule, double tolerance = 2e-5,
-                     const Machine &machine = hostKernelMachine()) {
-  KernelRunner runner(text, machine);
-  ASSERT_TRUE(runner.ok());
-  EXPECT_EQ(runner.summary().substr(0, schedule.size()), schedule);
-  auto inputs = runner.operands(symbols);
-  auto got = runner.compiled(inputs);
-  auto wanted = runner.byReference(inputs);
-  EXPECT_EQ(runner.failure(), 0);
-  ASSERT_EQ(got.size(), wanted.size());
-  for (size_t r = 0; r < got.size(); ++r) {
-    ASSERT_EQ(got[r].shape(), wanted[r].shape());
-    for (int64_t i = 0; i < got[r].size(); ++i) {
-      double a = got[r].getDouble(i), b = wanted[r].getDouble(i);
-      ASSERT_NEAR(a, b, tolerance * (1 + std::abs(b))) << "result " << r << " element " << i;
-    }
-  }
-}
-
-std::string kernel(const std::string &arguments, const std::string &inputs,
-                   const std::string &result, const std::string &body) {
-  std::string parameters, types;
-  return "func.func @main(" + arguments + ") -> " + result + " {\n  %k = \"graph.kernel\"(" +
-         inputs + ") <{label = \"k\", kind = \"\"}> ({\n  ^bb0(" + body +
-         "\n  return %k : " + result + "\n}";
-}
 
 std::string replaceAll(std::string text, const std::string &from, const std::string &to) {
   for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += to.size())
@@ -483,6 +456,24 @@ TEST(ContractionKernel, ProductsByTwo) {
                          "products by 2");
 }
 
+// Breaks if sums of two rows at once are left tangled, a row without a second one is lost, or
+// columns of a panel that is cut off are another's.
+TEST(ContractionKernel, TwoRowsAtOnce) {
+  Machine machine = hostKernelMachine();
+  machine.intrinsics.clear();
+  addPortable(machine, Number::I8, Number::I8, Number::I32, /*rows=*/2);
+  addPortable(machine, Number::BF16, Number::BF16, Number::F32, /*rows=*/2);
+  for (int64_t rows : {1, 3, 6, 13})
+    for (auto [depth, columns] : {std::pair{8, 16}, {30, 33}, {64, 5}}) {
+      expectSameIntegers(interleavedMatmul("i8", "i8", rows, depth, columns, 8), machine,
+                         "products by 8");
+      expectAgreement(interleavedMatmul("bf16", "bf16", rows, depth, columns, 4), {}, "contraction",
+                      1e-4, machine);
+    }
+  machine.l2Bytes = 32 << 10; // the depth is cut
+  expectSameIntegers(interleavedMatmul("i8", "i8", 19, 4399, 19, 8), machine, "products by 8");
+}
+
 // Breaks if the halves of a pair change places, or a rest of one is multiplied by what lies behind.
 TEST(ContractionKernel, ProductsByTwoHalves) {
   Machine machine = hostKernelMachine();
@@ -710,87 +701,6 @@ TEST(RowKernel, SoftmaxOfASum) {
   expectAgreement(
       kernel("%x: tensor<4x37xf32>, %y: tensor<37xf32>", "%x, %y", "tensor<4x37xf32>", softmaxText),
       {}, "rows");
-}
-
-std::string shaped(std::initializer_list<int64_t> dims) {
-  std::string text = "tensor<";
-  for (int64_t dim : dims)
-    text += std::to_string(dim) + "x";
-  return text + "f32>";
-}
-
-// Breaks where a tile reaches out of the image, channels leave a rest, or batches are mixed up.
-TEST(WinogradKernel, Input) {
-  for (auto [n, h, w, c, outputs, taps] : {std::tuple{1, 8, 8, 8, 4, 3},
-                                           {2, 7, 5, 11, 4, 3},
-                                           {1, 6, 9, 3, 2, 3},
-                                           {3, 5, 5, 17, 2, 5},
-                                           {1, 13, 7, 19, 6, 3}}) {
-    int64_t down = (h + 3 - taps + outputs) / outputs, across = (w + 2 - taps + outputs) / outputs;
-    int64_t size = outputs + taps - 1;
-    std::string x = shaped({n, h, w, c}), y = shaped({size * size, n * down * across, c});
-    expectAgreement(kernel("%x: " + x, "%x", y,
-                           "%a: " + x + "):\n      %0 = graph.winograd_input %a {outputs = " +
-                               std::to_string(outputs) + " : i64, taps = " + std::to_string(taps) +
-                               " : i64, pads = array<i64: 1, 0, 2, 2>} : (" + x + ") -> " + y +
-                               "\n      graph.yield %0 : " + y + "\n    }) : (" + x + ") -> " + y),
-                    {}, "winograd input");
-  }
-}
-
-// Breaks where rows or columns beyond the image are written, or the epilogue's indices are off.
-TEST(WinogradKernel, OutputWithBiasAndEpilogue) {
-  for (auto [n, h, w, c, outputs] : {std::tuple{1, 8, 8, 8, 4},
-                                     {2, 7, 5, 11, 4},
-                                     {1, 6, 9, 3, 2},
-                                     {2, 3, 3, 20, 2},
-                                     {1, 13, 7, 19, 6}}) {
-    int64_t tiles = (h + outputs - 1) / outputs * ((w + outputs - 1) / outputs);
-    int64_t size = outputs + 2;
-    std::string x = shaped({size * size, n * tiles, c}), b = shaped({c}), y = shaped({n, h, w, c});
-    expectAgreement(kernel("%x: " + x + ", %b: " + b + ", %r: " + y, "%x, %b, %r", y,
-                           "%a: " + x + ", %c: " + b + ", %d: " + y +
-                               "):\n      %0 = graph.winograd_output %a, %c {outputs = " +
-                               std::to_string(outputs) +
-                               " : i64, taps = 3 : i64, image = array<i64: " + std::to_string(h) +
-                               ", " + std::to_string(w) + ">} : (" + x + ", " + b + ") -> " + y +
-                               "\n      %1 = graph.add %0, %d : (" + y + ", " + y + ") -> " + y +
-                               "\n      graph.yield %1 : " + y + "\n    }) : (" + x + ", " + b +
-                               ", " + y + ") -> " + y),
-                    {}, "winograd output");
-  }
-}
-
-// Breaks if integers are halved on the way, or the factor of sums that wrapped is not taken off.
-TEST(WinogradKernel, Integers) {
-  for (auto [h, w, c, outputs] : {std::tuple{8, 8, 16, 4}, {7, 5, 11, 4}, {6, 9, 37, 2}}) {
-    int64_t tiles = (h + outputs - 1) / outputs * ((w + outputs - 1) / outputs);
-    int64_t size = outputs + 2;
-    auto tensor = [](std::initializer_list<int64_t> dims, const char *type) {
-      std::string text = "tensor<";
-      for (int64_t dim : dims)
-        text += std::to_string(dim) + "x";
-      return text + type + ">";
-    };
-    std::string tile = "outputs = " + std::to_string(outputs) + " : i64, taps = 3 : i64, ";
-    std::string image = tensor({2, h, w, c}, "i16"),
-                planes = tensor({size * size, 2 * tiles, c}, "i16");
-    expectAgreement(kernel("%x: " + image, "%x", planes,
-                           "%a: " + image + "):\n      %0 = graph.winograd_input %a {" + tile +
-                               "pads = array<i64: 1, 1, 1, 1>} : (" + image + ") -> " + planes +
-                               "\n      graph.yield %0 : " + planes + "\n    }) : (" + image +
-                               ") -> " + planes),
-                    {}, "winograd input");
-    std::string sums = tensor({size * size, 2 * tiles, c}, "i32"), y = tensor({2, h, w, c}, "i32");
-    expectAgreement(
-        kernel("%x: " + sums, "%x", y,
-               "%a: " + sums +
-                   "):\n      %n = graph.none : none\n      %0 = graph.winograd_output %a, %n {" +
-                   tile + "image = array<i64: " + std::to_string(h) + ", " + std::to_string(w) +
-                   ">} : (" + sums + ", none) -> " + y + "\n      graph.yield %0 : " + y +
-                   "\n    }) : (" + sums + ") -> " + y),
-        {}, "winograd output");
-  }
 }
 
 } // namespace

@@ -8,6 +8,15 @@
 
 namespace tensmith::kernel {
 
+/// A function of one kernel.
+inline std::string kernel(const std::string &arguments, const std::string &inputs,
+                          const std::string &result, const std::string &body) {
+  std::string parameters, types;
+  return "func.func @main(" + arguments + ") -> " + result + " {\n  %k = \"graph.kernel\"(" +
+         inputs + ") <{label = \"k\", kind = \"\"}> ({\n  ^bb0(" + body +
+         "\n  return %k : " + result + "\n}";
+}
+
 inline std::string tensor(const Shape &shape) {
   std::string text = "tensor<";
   for (int64_t size : shape)

@@ -1,7 +1,7 @@
 // The instructions of 64-bit ARM that add up products; see Intrinsics.h.
 //
 // "Arm Architecture Reference Manual for A-profile architecture", C7: SDOT, UDOT, USDOT, BFDOT, by
-// vectors.
+// vectors; SMMLA, UMMLA, USMMLA, BFMMLA.
 #include "compiler/targets/cpu/intrinsics/Intrinsics.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
@@ -35,6 +35,20 @@ Value emitDot(OpBuilder &builder, Location location, Value left, Value right, Va
 constexpr char kUsdot[] = "llvm.aarch64.neon.usdot", kSdot[] = "llvm.aarch64.neon.sdot",
                kUdot[] = "llvm.aarch64.neon.udot";
 
+/// Of two rows and two columns; the columns are the second operand.
+template <const char *name>
+Value emitMatrix(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  return emitCall(builder, location, name, VectorType::get({16}, builder.getI8Type()), left, right,
+                  sum);
+}
+constexpr char kUsmmla[] = "llvm.aarch64.neon.usmmla", kSmmla[] = "llvm.aarch64.neon.smmla",
+               kUmmla[] = "llvm.aarch64.neon.ummla";
+
+Value emitBfmmla(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
+  return emitCall(builder, location, "llvm.aarch64.neon.bfmmla",
+                  VectorType::get({8}, builder.getBF16Type()), left, right, sum);
+}
+
 Value emitBfdot(OpBuilder &builder, Location location, Value left, Value right, Value sum) {
   return emitCall(builder, location, "llvm.aarch64.neon.bfdot",
                   VectorType::get({8}, builder.getBF16Type()), right, left, sum);
@@ -51,7 +65,15 @@ llvm::ArrayRef<kernel::Intrinsic> armIntrinsics() {
       {"udot", "dotprod", Number::U8, Number::U8, Number::I32, 1, 4, 4, 4,
        kernel::AddsToSum | kernel::TakesLane, emitDot<kUdot, true>},
       {"bfdot", "bf16", Number::BF16, Number::BF16, Number::F32, 1, 4, 2, 2,
-       kernel::AddsToSum | kernel::FlushesSubnormals | kernel::TakesLane, emitBfdot}};
+       kernel::AddsToSum | kernel::FlushesSubnormals | kernel::TakesLane, emitBfdot},
+      {"usmmla", "i8mm", Number::U8, Number::I8, Number::I32, 2, 2, 8, 8, kernel::AddsToSum,
+       emitMatrix<kUsmmla>},
+      {"smmla", "i8mm", Number::I8, Number::I8, Number::I32, 2, 2, 8, 8, kernel::AddsToSum,
+       emitMatrix<kSmmla>},
+      {"ummla", "i8mm", Number::U8, Number::U8, Number::I32, 2, 2, 8, 8, kernel::AddsToSum,
+       emitMatrix<kUmmla>},
+      {"bfmmla", "bf16", Number::BF16, Number::BF16, Number::F32, 2, 2, 4, 4,
+       kernel::AddsToSum | kernel::FlushesSubnormals, emitBfmmla}};
   return kAll;
 }
 

@@ -9,16 +9,19 @@ namespace tensmith::targets::cpu {
 
 llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Machine &machine) {
   constexpr int64_t kSumBits = 32;
+  int64_t sums = machine.vectorBits / kSumBits; // of a vector
   llvm::StringRef triple = machine.triple;
   auto all = triple.starts_with("x86_64")    ? x86Intrinsics()
              : triple.starts_with("aarch64") ? armIntrinsics()
+             : triple.starts_with("riscv64") ? riscvIntrinsics()
                                              : llvm::ArrayRef<kernel::Intrinsic>();
   llvm::SmallVector<const kernel::Intrinsic *, 4> result;
   for (const kernel::Intrinsic &one : all) {
     llvm::SmallVector<llvm::StringRef> features;
     one.features.split(features, ',');
     bool hasAll = llvm::all_of(features, [&](llvm::StringRef name) { return machine.has(name); });
-    if (hasAll && one.lanes == machine.vectorBits / kSumBits)
+    bool fits = one.lanes == 0 || sums == one.lanes * (one.has(kernel::OfTiles) ? 1 : one.rows);
+    if (hasAll && fits)
       result.push_back(&one);
   }
   return result;

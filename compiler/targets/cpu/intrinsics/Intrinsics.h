@@ -9,6 +9,7 @@ namespace tensmith::targets::cpu {
 /// All of a family, the better of two that do the same first.
 llvm::ArrayRef<kernel::Intrinsic> x86Intrinsics();
 llvm::ArrayRef<kernel::Intrinsic> armIntrinsics();
+llvm::ArrayRef<kernel::Intrinsic> riscvIntrinsics();
 
 /// Those that the machine has, of its vectors' width.
 llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Machine &machine);

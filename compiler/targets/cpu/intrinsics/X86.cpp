@@ -133,9 +133,10 @@ llvm::ArrayRef<kernel::Intrinsic> x86Intrinsics() {
       {"vdpbf16ps", "avx2,avx512bf16,avx512vl", Number::BF16, Number::BF16, Number::F32, 1, 8, 2, 2,
        kernel::AddsToSum | kernel::FlushesSubnormals, emitVdpbf16ps},
       {"tdpbusd", "amx-tile,amx-int8,avx512bw,avx512vnni", Number::U8, Number::I8, Number::I32, 16,
-       16, 64, kTileRate, kernel::AddsToSum, emitTileProduct<kTileBytes>},
+       16, 64, kTileRate, kernel::AddsToSum | kernel::OfTiles, emitTileProduct<kTileBytes>},
       {"tdpbf16ps", "amx-tile,amx-bf16,avx512bw,avx512bf16", Number::BF16, Number::BF16,
-       Number::F32, 16, 16, 32, kTileRate, kernel::AddsToSum | kernel::FlushesSubnormals,
+       Number::F32, 16, 16, 32, kTileRate,
+       kernel::AddsToSum | kernel::FlushesSubnormals | kernel::OfTiles,
        emitTileProduct<kTileHalves>}};
   return kAll;
 }

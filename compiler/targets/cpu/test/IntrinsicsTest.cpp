@@ -35,6 +35,14 @@ Type elementType(OpBuilder &builder, Number number) {
   llvm_unreachable("all numbers are above");
 }
 
+/// Of one that says "as many as make a vector".
+int64_t lanesOf(const Intrinsic &intrinsic, const Machine &machine) {
+  constexpr int64_t kSumBits = 32;
+  return intrinsic.lanes ? intrinsic.lanes : machine.vectorBits / kSumBits / intrinsic.rows;
+}
+
+int64_t bytesOf(Number number) { return number == Number::U8 || number == Number::I8 ? 1 : 2; }
+
 /// void SYMBOL(left, right, sums, meant): adds to `sums` by the instruction, to `meant` by its
 /// meaning.
 Result<std::string> objectOf(const Intrinsic &intrinsic, const Machine &machine,
@@ -47,16 +55,21 @@ Result<std::string> objectOf(const Intrinsic &intrinsic, const Machine &machine,
   Location location = builder.getUnknownLoc();
   OwningOpRef<ModuleOp> module = ModuleOp::create(location);
   builder.setInsertionPointToEnd(module->getBody());
-  int64_t elements = intrinsic.lanes * intrinsic.depth;
-  auto matrix = [&](Number number) {
-    return MemRefType::get({intrinsic.lanes, intrinsic.depth}, elementType(builder, number));
+  bool hasRows = intrinsic.rows > 1;
+  int64_t lanes = lanesOf(intrinsic, machine), ofLeft = hasRows ? intrinsic.rows : lanes;
+  auto matrix = [&](int64_t count, Number number) {
+    return MemRefType::get({count, intrinsic.depth}, elementType(builder, number));
   };
-  auto sums = MemRefType::get({intrinsic.lanes}, elementType(builder, intrinsic.sum));
+  MemRefType leftType = matrix(ofLeft, intrinsic.left), rightType = matrix(lanes, intrinsic.right);
+  SmallVector<int64_t> shape{lanes};
+  if (hasRows)
+    shape = {intrinsic.rows, lanes};
+  auto sums = MemRefType::get(shape, elementType(builder, intrinsic.sum));
   Type pointer = LLVM::LLVMPointerType::get(&context);
   // The meaning takes its operands as memrefs, the instruction as pointers: a function each.
-  auto meaning = builder.create<func::FuncOp>(
-      location, "tensmith_kernel.meaning",
-      builder.getFunctionType({matrix(intrinsic.left), matrix(intrinsic.right), sums}, {}));
+  auto meaning =
+      builder.create<func::FuncOp>(location, "tensmith_kernel.meaning",
+                                   builder.getFunctionType({leftType, rightType, sums}, {}));
   meaning.setPrivate();
   builder.setInsertionPointToEnd(meaning.addEntryBlock());
   kernel::emitMeaning(builder, location, intrinsic, meaning.getArgument(0), meaning.getArgument(1),
@@ -65,8 +78,7 @@ Result<std::string> objectOf(const Intrinsic &intrinsic, const Machine &machine,
   builder.setInsertionPointToEnd(module->getBody());
   auto entry = builder.create<func::FuncOp>(
       location, "tensmith_kernel",
-      builder.getFunctionType(
-          {pointer, pointer, pointer, matrix(intrinsic.left), matrix(intrinsic.right), sums}, {}));
+      builder.getFunctionType({pointer, pointer, pointer, leftType, rightType, sums}, {}));
   builder.setInsertionPointToEnd(entry.addEntryBlock());
   auto load = [&](unsigned number, Type element, int64_t count) -> Value {
     return builder.create<LLVM::LoadOp>(location, VectorType::get({count}, element),
@@ -75,9 +87,9 @@ Result<std::string> objectOf(const Intrinsic &intrinsic, const Machine &machine,
   auto bits = [&](Number number) -> Type {
     return number == Number::BF16 ? Type(builder.getI16Type()) : elementType(builder, number);
   };
-  Value left = load(0, bits(intrinsic.left), elements);
-  Value right = load(1, bits(intrinsic.right), elements);
-  Value sum = load(2, elementType(builder, intrinsic.sum), intrinsic.lanes);
+  Value left = load(0, bits(intrinsic.left), ofLeft * intrinsic.depth);
+  Value right = load(1, bits(intrinsic.right), lanes * intrinsic.depth);
+  Value sum = load(2, elementType(builder, intrinsic.sum), intrinsic.rows * lanes);
   Value result = intrinsic.emit(builder, location, left, right, sum);
   builder.create<LLVM::StoreOp>(location, result, entry.getArgument(2), /*alignment=*/1);
   builder.create<func::CallOp>(location, meaning, entry.getArguments().drop_front(3));
@@ -89,7 +101,7 @@ Result<std::string> objectOf(const Intrinsic &intrinsic, const Machine &machine,
 
 /// A program that gives the instructions numbers and says which differ from their meanings: numbers
 /// that all types hold, so that sums are exact.
-std::string programOf(llvm::ArrayRef<const Intrinsic *> all) {
+std::string programOf(llvm::ArrayRef<const Intrinsic *> all, const Machine &machine) {
   std::string text = R"(
 #include <stdint.h>
 #include <stdio.h>
@@ -108,17 +120,16 @@ static void put(void *at, int bytes, int isFloat, int value) {
   memcpy(at, &bits, (size_t)bytes);
 }
 static int check(const char *name, void (*kernel)(void *, void *, void *, void *, void *, void *),
-                 int lanes, int depth, int bytes, int isFloat, int low, int high, int rightLow, int rightHigh) {
+                 int ofLeft, int ofRight, int ofSums, int bytes, int isFloat, int low, int high, int rightLow,
+                 int rightHigh) {
   for (int round = 0; round < 100; ++round) {
     uint8_t left[1024], right[1024], sums[256], meant[256];
-    for (int i = 0; i < lanes * depth; ++i) {
-      put(left + i * bytes, bytes, isFloat, draw(low, high));
-      put(right + i * bytes, bytes, isFloat, draw(rightLow, rightHigh));
-    }
-    for (int i = 0; i < lanes; ++i) put(sums + 4 * i, 4, isFloat, draw(-1000, 1000));
+    for (int i = 0; i < ofLeft; ++i) put(left + i * bytes, bytes, isFloat, draw(low, high));
+    for (int i = 0; i < ofRight; ++i) put(right + i * bytes, bytes, isFloat, draw(rightLow, rightHigh));
+    for (int i = 0; i < ofSums; ++i) put(sums + 4 * i, 4, isFloat, draw(-1000, 1000));
     memcpy(meant, sums, sizeof sums);
     kernel(left, right, sums, left, right, meant);
-    if (memcmp(sums, meant, 4 * (size_t)lanes)) { printf("%s differs\n", name); return 1; }
+    if (memcmp(sums, meant, 4 * (size_t)ofSums)) { printf("%s differs\n", name); return 1; }
   }
   return 0;
 }
@@ -133,12 +144,13 @@ static int check(const char *name, void (*kernel)(void *, void *, void *, void *
              : of == Number::I16 ? "-32768, 32767"
                                  : "-128, 127";
     };
-    bool isByte = one->left == Number::U8 || one->left == Number::I8;
+    int64_t lanes = lanesOf(*one, machine), ofLeft = one->rows > 1 ? one->rows : lanes;
     text += "void " + symbol + "(void *, void *, void *, void *, void *, void *);\n";
     calls += "  failed += check(\"" + one->name.str() + "\", " + symbol + ", " +
-             std::to_string(one->lanes) + ", " + std::to_string(one->depth) + ", " +
-             (isByte ? "1" : "2") + ", " + std::to_string(isFloat) + ", " + range(one->left) +
-             ", " + range(one->right) + ");\n";
+             std::to_string(ofLeft * one->depth) + ", " + std::to_string(lanes * one->depth) +
+             ", " + std::to_string(one->rows * lanes) + ", " + std::to_string(bytesOf(one->left)) +
+             ", " + std::to_string(isFloat) + ", " + range(one->left) + ", " + range(one->right) +
+             ");\n";
   }
   return text + "int main(void) {\n  int failed = 0;\n" + calls + "  return failed;\n}\n";
 }
@@ -153,7 +165,7 @@ void expectMeanings(const std::string &name, const std::string &compile, const s
   std::string objects;
   llvm::SmallVector<const Intrinsic *> vectors;
   for (const Intrinsic *one : intrinsicsOf(*machine))
-    if (one->rows == 1)
+    if (!one->has(kernel::OfTiles))
       vectors.push_back(one);
   for (auto [number, one] : llvm::enumerate(vectors)) {
     std::string symbol = "kernel" + std::to_string(number);
@@ -164,7 +176,7 @@ void expectMeanings(const std::string &name, const std::string &compile, const s
     objects += " " + path;
   }
   ASSERT_FALSE(vectors.empty());
-  std::ofstream(folder.path() + "/main.c") << programOf(vectors);
+  std::ofstream(folder.path() + "/main.c") << programOf(vectors, *machine);
   std::string program = folder.path() + "/program";
   ASSERT_EQ(run(compile + " -O1 -fuse-ld=lld-19 -static " + folder.path() + "/main.c" + objects +
                 " -o " + program),
@@ -186,6 +198,13 @@ TEST(Intrinsics, ArmsComputeWhatTheyMean) {
                  "qemu-aarch64 -cpu max");
 }
 
+TEST(Intrinsics, RiscvsComputeWhatTheyMean) {
+  for (const char *bits : {"128", "256"})
+    expectMeanings("riscv64:rv64gcv,zvl" + std::string(bits) + "b",
+                   "clang-19 --target=riscv64-linux-gnu -march=rv64gc",
+                   "qemu-riscv64 -cpu rv64,v=true,vext_spec=v1.0,vlen=" + std::string(bits));
+}
+
 // Breaks if a machine is given what it lacks, or the wider of two is not the first.
 TEST(Intrinsics, MachinesHaveTheirOwn) {
   auto names = [](const char *machine) {
@@ -205,7 +224,9 @@ TEST(Intrinsics, MachinesHaveTheirOwn) {
   EXPECT_EQ(names("aarch64:cortex-a53"), Names());
   EXPECT_EQ(names("aarch64:cortex-a76"), Names({"sdot of 4", "udot of 4"}));
   EXPECT_EQ(names("aarch64:neoverse-v1"),
-            Names({"usdot of 4", "sdot of 4", "udot of 4", "bfdot of 4"}));
+            Names({"usdot of 4", "sdot of 4", "udot of 4", "bfdot of 4", "usmmla of 2",
+                   "smmla of 2", "ummla of 2", "bfmmla of 2"}));
+  EXPECT_EQ(names("riscv64:rv64gcv,zvl256b"), Names({"vwmacc of 0"}));
 }
 
 } // namespace
