@@ -199,8 +199,9 @@ Value elementPointer(IndexMath &math, Type tensorElement, Value base, Value offs
 Value loadPointerField(IndexMath &math, Value base, int64_t bytes) {
   auto &builder = math.builder;
   Type pointer = LLVM::LLVMPointerType::get(builder.getContext());
-  Value at = builder.create<LLVM::GEPOp>(math.location, pointer, builder.getI8Type(), base,
-                                         ArrayRef<LLVM::GEPArg>{int32_t(bytes)}, true);
+  auto number = int32_t(bytes / int64_t(sizeof(void *)));
+  Value at = builder.create<LLVM::GEPOp>(math.location, pointer, pointer, base,
+                                         ArrayRef<LLVM::GEPArg>{number}, true);
   return builder.create<LLVM::LoadOp>(math.location, pointer, at);
 }
 

@@ -128,7 +128,8 @@ mlir::Type withLanes(mlir::Type scalar, int64_t lanes);
 /// Address of element `offset` of a buffer of tensor elements.
 mlir::Value elementPointer(IndexMath &math, mlir::Type tensorElement, mlir::Value base,
                            mlir::Value offset);
-/// The field of a C struct of pointers, `bytes` from `base`.
+/// The field of a C struct of pointers, so many `bytes` from `base` on this machine: its number is
+/// the same where pointers are shorter.
 mlir::Value loadPointerField(IndexMath &math, mlir::Value base, int64_t bytes);
 
 } // namespace tensmith::kernel

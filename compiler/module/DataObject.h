@@ -18,10 +18,11 @@ struct DataSection {
   std::span<const std::byte> bytes;
 };
 
-/// What the header of an ELF file (64-bit, little-endian) says of the CPU that it is for.
+/// What the header of a little-endian ELF file says of the CPU that it is for.
 struct ElfMachine {
   uint16_t machine; // EM_X86_64
   uint32_t flags;   // of the machine's calling conventions
+  uint8_t elfClass; // ELFCLASS32 or ELFCLASS64
 };
 
 /// That of an object file; Internal where it is none.

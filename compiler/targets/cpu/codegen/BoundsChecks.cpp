@@ -203,8 +203,9 @@ private:
                                                  /*Unreachable=*/true);
     builder_.SetInsertPoint(end);
     Value *call = function_.getArg(0);
-    auto field = [&](Value *base, size_t offset) {
-      Value *place = builder_.CreatePtrAdd(base, builder_.getInt64(offset));
+    auto field = [&](Value *base, size_t offset) { // on this machine
+      Value *place =
+          builder_.CreateConstGEP1_64(builder_.getPtrTy(), base, offset / sizeof(void *));
       return builder_.CreateLoad(builder_.getPtrTy(), place);
     };
     Value *fail =

@@ -2,6 +2,7 @@
 #include "compiler/targets/cpu/codegen/Codegen.h"
 
 #include "compiler/targets/cpu/codegen/BoundsChecks.h"
+#include "compiler/targets/cpu/codegen/LibraryCalls.h"
 #include "compiler/targets/cpu/codegen/Lowering.h"
 #include "compiler/targets/cpu/codegen/NativeTarget.h"
 #include "compiler/targets/cpu/codegen/Optimization.h"
@@ -91,7 +92,9 @@ void setAttributes(llvm::Module &module, const Machine &machine) {
     function.addFnAttr("no-builtins");
     function.addFnAttr("frame-pointer", "none");
     function.addFnAttr(llvm::Attribute::NoUnwind);
-    function.setUWTableKind(llvm::UWTableKind::Default); // for debuggers' backtraces
+    // For debuggers' backtraces; on 32-bit ARM the tables name a function of the C++ library.
+    if (llvm::Triple(machine.triple).getArch() != llvm::Triple::arm)
+      function.setUWTableKind(llvm::UWTableKind::Default);
   }
 }
 
@@ -179,6 +182,7 @@ Result<std::string> generate(llvm::Module &module, const Machine &machine,
   dump(options, ".ll", [&](llvm::raw_ostream &out) { out << module; });
   optimize(module, **target, /*loops=*/!*checked);
   compareHalvesWidened(module);
+  replaceLibraryCalls(module, machine);
   dump(options, ".opt.ll", [&](llvm::raw_ostream &out) { out << module; });
   dump(options, ".s", [&](llvm::raw_ostream &out) {
     out << emit(*llvm::CloneModule(module), **target, llvm::CodeGenFileType::AssemblyFile);

@@ -94,8 +94,8 @@ constexpr Family kFamilies[] = {
      "x86-64-v3, skylake-avx512 or znver4", kX86Code, deriveX86},
     {"aarch64", llvm::Triple::aarch64, "aarch64-unknown-linux-gnu", "neon", "generic",
      "cortex-a53, neoverse-n1 or apple-m1", kArm64Code, deriveArm64},
-    {"armv7", llvm::Triple::arm, "armv7-unknown-linux-gnueabihf", "neon,vfp4,hwdiv", "cortex-a7",
-     "cortex-a7 or cortex-a15", kArmCode, deriveArm},
+    {"armv7", llvm::Triple::arm, "armv7-unknown-linux-gnueabihf", "neon,vfp4,hwdiv-arm",
+     "cortex-a7", "cortex-a7 or cortex-a15", kArmCode, deriveArm},
     {"riscv64", llvm::Triple::riscv64, "riscv64-unknown-linux-gnu", "m,a,f,d,v", "rv64gcv",
      "rv64gcv, sifive-x280 or spacemit-x60", kRiscvCode, deriveRiscv}};
 
