@@ -103,6 +103,7 @@ void TileEmitter::beginPrefetch(Value tile, Value tiles, Value most) {
   // hold together, as a recurrence's weights, may be near as well.
   constexpr int64_t kSomeCores = 8;
   int64_t together = fit(kSomeCores * l2Bytes_) ? 1 : contraction_.step;
+  fetchedBytes_ = ofTile;
   fetchedLines_ = isNear ? 1 : llvm::divideCeil(ofTile * together, kLineBytes);
   // A full tile's requests alone don't keep memory busy where tiles are few: all lines in their
   // order, those of the next step again, make the core's own prefetcher join.
@@ -580,8 +581,8 @@ void TileEmitter::prefetch(Value next, Value k, int64_t ahead, bool isFull) {
 }
 
 bool TileEmitter::takesBursts(ValueRange sums, int64_t chains) const {
-  return mayTakeBursts_ && chains == 1 && steps_ == kStepsOfIteration && source_.distance() == 1 &&
-         int64_t(sums.size()) * 2 <= vectorRegisters_;
+  return mayTakeBursts_ && chains == 1 && steps_ % kStepsOfIteration == 0 &&
+         source_.distance() == 1 && int64_t(sums.size()) * 2 <= vectorRegisters_;
 }
 
 SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, ValueRange rowPointers,
@@ -590,29 +591,33 @@ SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, Val
   auto &builder = emitter_.builder();
   Type element = builder.getF32Type();
   SmallVector<Value> results(sums), left;
-  for (Value row : rowPointers)
-    left.push_back(emitter_.load(elementPointer(math_, element, row, k), element, math_.constant(0),
-                                 kStepsOfIteration));
-  for (int64_t number = 0; number < kStepsOfIteration; number += kSteps) {
+  Value line = elementPointer(math_, element, panel, math_.mul(k, contraction_.width));
+  for (int64_t number = 0; number < steps_; number += kSteps) {
     if (number)
-      panel = behind(panel, results);
+      line = behind(line, results);
     SmallVector<Value> loaded;
     for (int64_t ahead = number; ahead < number + kSteps; ++ahead) {
-      prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kInOrderRows);
-      Value line = elementPointer(math_, element, panel, math_.mul(k, contraction_.width));
+      // What tiles share of a line is asked for once.
+      if (ahead == 0 ||
+          ahead * fetchedBytes_ / kLineBytes != (ahead - 1) * fetchedBytes_ / kLineBytes)
+        prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kInOrderRows);
       for (int64_t v = 0; v < vectors; ++v)
         loaded.push_back(emitter_.load(
             line, element, math_.constant(ahead * contraction_.width + v * lanes_), lanes_));
     }
     size_t lines = loaded.size();
-    if (number == 0)
-      llvm::append_range(loaded, left);
-    hold_(builder, math_.location, loaded);
-    if (number == 0)
-      llvm::copy(ArrayRef(loaded).drop_front(lines), left.begin());
+    if (number % kStepsOfIteration == 0) {
+      for (Value row : rowPointers)
+        loaded.push_back(emitter_.load(elementPointer(math_, element, row, k), element,
+                                       math_.constant(number), kStepsOfIteration));
+      hold_(builder, math_.location, loaded);
+      left.assign(loaded.begin() + int64_t(lines), loaded.end());
+    } else {
+      hold_(builder, math_.location, loaded);
+    }
     for (int64_t ahead = 0; ahead < kSteps; ++ahead)
       for (auto [row, elements] : llvm::enumerate(left)) {
-        SmallVector<int64_t> lane(size_t(lanes_), number + ahead);
+        SmallVector<int64_t> lane(size_t(lanes_), number % kStepsOfIteration + ahead);
         Value a = builder.create<vector::ShuffleOp>(math_.location, elements, elements, lane);
         for (int64_t v = 0; v < vectors; ++v) {
           Value &sum = results[row * size_t(vectors) + size_t(v)];

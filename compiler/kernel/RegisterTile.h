@@ -161,7 +161,8 @@ private:
 
   /// Steps of an iteration on a machine that does instructions in order: a load waits for the
   /// products before it, so those of several steps are made together, before their products. Those
-  /// of A are vectors of an iteration's steps, whose lanes are multiplied.
+  /// of A are vectors of a few steps, whose lanes are multiplied. All else is done among the loads:
+  /// what is done sooner than the products before it waits for them.
   llvm::SmallVector<mlir::Value> emitBursts(mlir::Value panel, mlir::Value next, mlir::Value k,
                                             mlir::ValueRange rowPointers, mlir::ValueRange sums,
                                             int64_t vectors);
@@ -194,6 +195,7 @@ private:
   Finish finish_;
   int64_t l1Bytes_, l2Bytes_, linesAhead_, steps_, vectorRegisters_, lanes_;
   bool masksAreFree_, mayTakeBursts_;
+  int64_t fetchedBytes_ = 0;                          // of a panel, in a step of one tile
   int64_t fetchedLines_ = 1, fetchedLinesOfFull_ = 1; // in a step; of a tile with all its rows
   int fetchedLevel_ = 0;                              // of caches
   bool joins_;                                        // two vectors of sums are finished together
