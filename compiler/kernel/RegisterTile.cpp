@@ -13,6 +13,8 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
+/// Of a vector's blocks.
+constexpr int64_t kRows = 2;
 /// As many multiply-adds as two units have under way, each of which takes four cycles.
 constexpr int64_t kIndependentSums = 8;
 /// Products that are summed from zero, where a loop over taps adds up such sums: rounding grows
@@ -68,6 +70,7 @@ TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
       masksAreFree_(machine.maskRegisters), mayTakeBursts_(mayTakeBursts(contraction, machine)),
       joins_(storesHalves(kernel, contraction)), products_(productsOf(contraction, machine)),
       hold_(machine.hold), outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
+  assert((rowsAtOnce() == 1 || rowsAtOnce() == kRows) && "no instruction has more rows");
   readResultShapedOperandsByOffset();
 }
 
@@ -262,10 +265,8 @@ SmallVector<Value> TileEmitter::zeros(int64_t vectors) {
 }
 
 SmallVector<Value> TileEmitter::untangled(ArrayRef<Value> sums, int64_t vectors) {
-  constexpr int64_t kRows = 2;
   if (rowsAtOnce() == 1)
     return SmallVector<Value>(sums);
-  assert(rowsAtOnce() == kRows && "no instruction has more rows");
   SmallVector<Value> all;
   for (int64_t row = 0; row < int64_t(rows_.size()); ++row)
     for (int64_t v = 0; v < vectors; ++v) {
@@ -434,8 +435,8 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
     next = bytesFrom(next, part_.begin);
   }
   Value panel = panelPointer(first);
-  auto step = [&](Value k, int64_t ahead, ValueRange carried) {
-    return emitStep(panel, next, k, ahead, rows, carried, vectors);
+  auto step = [&](Value k, int64_t ahead, ValueRange carried, ValueRange blocks = {}) {
+    return emitStep(panel, next, k, ahead, rows, carried, vectors, blocks);
   };
   auto oneStep = [&](Value k, ValueRange carried) { return step(k, 0, carried); };
   if (sums.empty())
@@ -459,24 +460,29 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
   bool isShort = known && *known * lineBytes() < steps * kStreamBytes;
   bool hasParts = chains > 1 && !isShort;
   Value part = math_.mul(rounds, one), whole = math_.mul(part, steps);
-  all = emitReduction(math_, math_.constant(0), hasParts ? part : whole,
-                      hasParts ? one : math_.constant(steps * contraction_.step), all,
-                      [&](Value round, ValueRange carried) {
-                        if (takesBursts(sums, chains))
-                          return emitBursts(panel, next, round, rows, carried, vectors);
-                        SmallVector<Value> results(carried);
-                        llvm::SaveAndRestore restored(panel);
-                        for (int64_t number = 0; number < steps; ++number) {
-                          auto chain = MutableArrayRef(results).slice(number % chains * sums.size(),
-                                                                      sums.size());
-                          Value k = hasParts ? math_.add(round, math_.mul(part, number)) : round;
-                          int64_t ahead = hasParts ? 0 : number * contraction_.step;
-                          if (ahead && isHeld)
-                            panel = behind(panel, chain);
-                          llvm::copy(step(k, ahead, ValueRange(chain)), chain.begin());
-                        }
-                        return results;
-                      });
+  all = emitReduction(
+      math_, math_.constant(0), hasParts ? part : whole,
+      hasParts ? one : math_.constant(steps * contraction_.step), all,
+      [&](Value round, ValueRange carried) {
+        if (takesBursts(sums, chains))
+          return emitBursts(panel, next, round, rows, carried, vectors);
+        SmallVector<Value> results(carried);
+        SmallVector<SmallVector<Value>> blocks(2);
+        bool loadsTwo =
+            rowsAtOnce() > 1 && chains == 1 && source_.distance() == 1 && steps % 2 == 0;
+        llvm::SaveAndRestore restored(panel);
+        for (int64_t number = 0; number < steps; ++number) {
+          auto chain = MutableArrayRef(results).slice(number % chains * sums.size(), sums.size());
+          Value k = hasParts ? math_.add(round, math_.mul(part, number)) : round;
+          int64_t ahead = hasParts ? 0 : number * contraction_.step;
+          if (ahead && isHeld)
+            panel = behind(panel, chain);
+          if (loadsTwo && number % 2 == 0)
+            blocks = loadBlocks(rows, k, ahead, /*steps=*/2);
+          llvm::copy(step(k, ahead, ValueRange(chain), blocks[number % 2]), chain.begin());
+        }
+        return results;
+      });
   for (size_t sum = sums.size(); sum < all.size(); ++sum)
     all[sum % sums.size()] = emitSum(all[sum % sums.size()], all[sum]);
   all.resize(sums.size());
@@ -484,7 +490,8 @@ SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange ro
 }
 
 SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64_t ahead,
-                                         ValueRange rowPointers, ValueRange sums, int64_t vectors) {
+                                         ValueRange rowPointers, ValueRange sums, int64_t vectors,
+                                         ValueRange blocks) {
   auto &builder = emitter_.builder();
   Type left = getElementTypeOrSelf(contraction_.left.getType());
   Type right = getElementTypeOrSelf(contraction_.panels.getType());
@@ -496,11 +503,13 @@ SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64
   };
   prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kTileRows);
   Value line = at(right, panel, contraction_.width), zero = math_.constant(0);
+  if (!blocks.empty())
+    return emitBlocks(line, blocks, sums, vectors);
+  if (rowsAtOnce() > 1)
+    return emitBlocks(line, loadBlocks(rowPointers, k, ahead, /*steps=*/1)[0], sums, vectors);
   SmallVector<Value> rows;
   for (Value pointer : rowPointers)
     rows.push_back(at(left, pointer, source_.distance()));
-  if (rowsAtOnce() > 1)
-    return emitBlocks(line, rows, sums, vectors);
   if (products_)
     return emitProducts(line, rows, sums, vectors);
   SmallVector<Value> b, results;
@@ -530,31 +539,39 @@ SmallVector<Value> TileEmitter::emitProducts(Value line, ValueRange rows, ValueR
   return results;
 }
 
-/// All of A first, of which there is less: a vector of B is multiplied as it comes.
-SmallVector<Value> TileEmitter::emitBlocks(Value line, ValueRange rows, ValueRange sums,
-                                           int64_t vectors) {
+SmallVector<SmallVector<Value>> TileEmitter::loadBlocks(ValueRange rows, Value k, int64_t ahead,
+                                                        int64_t steps) {
   auto &builder = emitter_.builder();
-  int64_t together = rowsAtOnce(), blocks = vectors * together; // of a line
-  unsigned bits =
-      storageType(getElementTypeOrSelf(contraction_.left.getType())).getIntOrFloatBitWidth();
-  Type ofRow = builder.getIntegerType(bits * unsigned(contraction_.step));
-  SmallVector<Value> a, results(sums);
-  for (size_t row = 0; row < rows.size(); row += size_t(together)) {
-    Value block = builder.create<LLVM::UndefOp>(math_.location, VectorType::get({together}, ofRow));
-    for (int64_t number = 0; number < together; ++number) { // the last one instead of none
-      Value pointer = rows[std::min(row + size_t(number), rows.size() - 1)];
-      Value elements = builder.create<LLVM::LoadOp>(math_.location, ofRow, pointer, bits / 8);
-      Value place = builder.create<LLVM::ConstantOp>(math_.location,
-                                                     builder.getI32IntegerAttr(int32_t(number)));
-      block = builder.create<LLVM::InsertElementOp>(math_.location, block, elements, place);
-    }
-    a.push_back(block);
+  Type element = getElementTypeOrSelf(contraction_.left.getType());
+  unsigned bits = storageType(element).getIntOrFloatBitWidth();
+  auto type = VectorType::get({steps}, builder.getIntegerType(bits * unsigned(contraction_.step)));
+  SmallVector<SmallVector<Value>> blocks{size_t(steps)};
+  auto load = [&](size_t row) -> Value {
+    Value place = math_.mul(k, source_.distance());
+    Value pointer = elementPointer(math_, element, rows[std::min(row, rows.size() - 1)], place);
+    if (ahead)
+      pointer = elementPointer(math_, element, pointer, math_.constant(ahead * source_.distance()));
+    return builder.create<LLVM::LoadOp>(math_.location, type, pointer, bits / 8);
+  };
+  for (size_t row = 0; row < rows.size(); row += size_t(rowsAtOnce())) {
+    Value first = load(row), second = load(row + 1); // the last one instead of none
+    for (int64_t step = 0; step < steps; ++step)
+      blocks[size_t(step)].push_back(builder.create<vector::ShuffleOp>(
+          math_.location, first, second, ArrayRef<int64_t>{step, steps + step}));
   }
+  return blocks;
+}
+
+/// All of A first, of which there is less: a vector of B is multiplied as it comes.
+SmallVector<Value> TileEmitter::emitBlocks(Value line, ValueRange left, ValueRange sums,
+                                           int64_t vectors) {
+  int64_t blocks = vectors * rowsAtOnce(); // of a line
+  SmallVector<Value> results(sums);
   for (int64_t number = 0; number < blocks; ++number) {
-    Value b = loadRight(line, number, lanes_ / together * contraction_.step);
-    for (auto [group, block] : llvm::enumerate(a)) {
+    Value b = loadRight(line, number, lanes_ / rowsAtOnce() * contraction_.step);
+    for (auto [group, block] : llvm::enumerate(left)) {
       Value &sum = results[group * size_t(blocks) + size_t(number)];
-      sum = products_->emit(builder, math_.location, block, b, sum);
+      sum = products_->emit(emitter_.builder(), math_.location, block, b, sum);
     }
   }
   return results;

@@ -148,14 +148,19 @@ private:
   /// The step at `k`, or so many `ahead` of it. `panel` is where the panel has what k of 0 takes.
   llvm::SmallVector<mlir::Value> emitStep(mlir::Value panel, mlir::Value next, mlir::Value k,
                                           int64_t ahead, mlir::ValueRange rowPointers,
-                                          mlir::ValueRange sums, int64_t vectors);
+                                          mlir::ValueRange sums, int64_t vectors,
+                                          mlir::ValueRange blocks = {});
 
-  /// The same by an instruction, where the panel's line is at `line`: for each of its rows that
-  /// begin at `rows`, or several of them together.
+  /// The same by an instruction, where the panel's line is at `line`: of rows that begin at `rows`,
+  /// or of what `loadBlocks` gave for the step.
   llvm::SmallVector<mlir::Value> emitProducts(mlir::Value line, mlir::ValueRange rows,
                                               mlir::ValueRange sums, int64_t vectors);
-  llvm::SmallVector<mlir::Value> emitBlocks(mlir::Value line, mlir::ValueRange rows,
+  llvm::SmallVector<mlir::Value> emitBlocks(mlir::Value line, mlir::ValueRange left,
                                             mlir::ValueRange sums, int64_t vectors);
+  /// For each step, of each two rows what is multiplied at once. Two steps that follow one another
+  /// are loaded together: a half of a register takes an instruction more.
+  llvm::SmallVector<llvm::SmallVector<mlir::Value>> loadBlocks(mlir::ValueRange rows, mlir::Value k,
+                                                               int64_t ahead, int64_t steps);
   /// So many of the panel's elements from `number` times as many on, as they are multiplied.
   mlir::Value loadRight(mlir::Value line, int64_t number, int64_t count);
 

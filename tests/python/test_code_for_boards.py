@@ -60,7 +60,7 @@ def test_loads_come_in_bursts_where_instructions_are_done_in_order(tmp_path, cpu
 # Breaks if a main loop gets an instruction more, or one at a place where the CPU waits for it: by llvm-mca's models.
 @pytest.mark.parametrize("cpu, kind, instruction, least", [
     ("cortex-a53", "f32", "fmla", 0.65), ("neoverse-n1", "f32", "fmla", 0.95), ("neoverse-v1", "f32", "fmla", 0.95),
-    ("neoverse-n1", "i8", "sdot", 0.95), ("neoverse-v1", "i8", "smmla", 0.8), ("neoverse-v1", "bf16", "bfmmla", 0.8),
+    ("neoverse-n1", "i8", "sdot", 0.95), ("neoverse-v1", "i8", "smmla", 0.87), ("neoverse-v1", "bf16", "bfmmla", 0.87),
 ])  # fmt: skip
 def test_main_loops_are_near_what_the_cpu_can_do(cpu, kind, instruction, least):
     name, taken, peak = bench_cycles.measure(f"aarch64:{cpu}", kind, (256, 512, 512))
