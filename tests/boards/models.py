@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs models on other CPUs under qemu, and compares them with ONNX Runtime on this one.
 
-    tests/boards/models.py model.onnx ...                              # on a Cortex-A53, a Neoverse and RISC-V with vectors
+    tests/boards/models.py model.onnx ...                              # on ARM of 64 and 32 bits, and RISC-V with vectors
     tests/boards/models.py model.onnx --target aarch64:cortex-a76 --size batch=1 --size sequence=32
 
 Needs onnxruntime, and tensmith-run for the boards (docs/boards.md). The exit status is 1 where an output differs by more than
@@ -25,6 +25,13 @@ EMULATORS = {
     "aarch64:cortex-a53": ("aarch64", ["qemu-aarch64", "-cpu", "cortex-a53"]),
     "aarch64:neoverse-v1": ("aarch64", ["qemu-aarch64", "-cpu", "max"]),
     "riscv64:rv64gcv,zvl256b": ("riscv64", ["qemu-riscv64", "-cpu", "rv64,v=true,vlen=256,vext_spec=v1.0"]),
+    "armv7:cortex-a7": ("armv7", ["qemu-arm", "-cpu", "cortex-a7"]),
+}
+# For other machines of a family: all that the emulator has.
+FAMILIES = {
+    "aarch64": ["qemu-aarch64", "-cpu", "max"],
+    "armv7": ["qemu-arm", "-cpu", "max"],
+    "riscv64": ["qemu-riscv64", "-cpu", "rv64,v=true,vlen=256,vext_spec=v1.0"],
 }
 TOLERANCE = 1e-4
 TYPES = {"tensor(float)": "float32", "tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(bool)": "bool", "tensor(uint8)": "uint8"}
@@ -34,9 +41,9 @@ def emulator(target):
     if target in EMULATORS:
         return EMULATORS[target]
     preset = target.split(":")[0]
-    if preset not in ("aarch64", "riscv64"):
-        sys.exit(f"{target}: there is no emulator for it here; name an aarch64 or riscv64 machine")
-    return preset, [f"qemu-{preset}", "-cpu", "max" if preset == "aarch64" else "rv64,v=true,vlen=256,vext_spec=v1.0"]
+    if preset not in FAMILIES:
+        sys.exit(f"{target}: there is no emulator for it here; name a machine of {', '.join(FAMILIES)}")
+    return preset, FAMILIES[preset]
 
 
 def inputs_of(session, sizes):
