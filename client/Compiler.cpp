@@ -2,6 +2,7 @@
 #include "client/Compiler.h"
 
 #include "base/Precision.h"
+#include "cache/LoadedPlugins.h"
 #include "client/ModuleCache.h"
 #include "client/Progress.h"
 #include "files/Failure.h"
@@ -20,6 +21,7 @@ namespace {
 
 /// compiler.h's functions, by the names that they have there.
 struct Library {
+  decltype(&ts_load_plugin) loadPlugin;
   decltype(&ts_compile_file) compileFile;
   decltype(&ts_compile_update) compileUpdate;
   decltype(&ts_evaluate_file) evaluateFile;
@@ -47,6 +49,7 @@ Library openLibrary() {
     throw Failure(std::string("the compiler is not installed (") + ::dlerror() +
                   "); compiled modules run without it, models need it");
   Library library;
+  find(handle, "ts_load_plugin", library.loadPlugin);
   find(handle, "ts_compile_file", library.compileFile);
   find(handle, "ts_compile_update", library.compileUpdate);
   find(handle, "ts_evaluate_file", library.evaluateFile);
@@ -85,6 +88,7 @@ struct Options {
 
   Options(const CompileSettings &settings, Progress &progress)
       : reproducer(settings.reproducer.empty() ? defaultReproducer() : settings.reproducer) {
+    loadPlugins(settings.plugins);
     options = defaultOptions();
     for (const std::string &shape : settings.shapes)
       shapes.push_back(shape.c_str());
@@ -217,6 +221,13 @@ auto naming(const std::string &file, Work work, const std::string &temporary = "
 
 } // namespace
 
+void loadPlugins(std::span<const std::string> paths) {
+  for (const std::string &path : paths) {
+    detail::check(library().loadPlugin(path.c_str()));
+    cache::notePlugin(path);
+  }
+}
+
 void compileModel(const std::string &model, const CompileSettings &settings,
                   const std::string &out) {
   if (kindOf(model) == FileKind::Module)
@@ -335,8 +346,10 @@ static std::optional<Module> loadKept(ModuleCache &cache, Progress &progress) {
 }
 
 Module loadOrCompile(const std::string &path, const CompileSettings &settings, bool verifyWeights) {
-  if (kindOf(path) == FileKind::Module)
+  if (kindOf(path) == FileKind::Module) {
+    loadPlugins(settings.plugins); // whose operators it may leave to their references
     return naming(path, [&] { return Module::load(path, verifyWeights); });
+  }
   Progress progress("compiling " + path, settings.progress);
   Options options(settings, progress);
   ModuleCache cache(path, std::nullopt, options.options);

@@ -49,6 +49,7 @@ struct CompileSettings {
   int64_t nodeLimit = 0;
   int nestingLimit = 0;
   std::vector<std::string> overridable; // initialisers that become inputs
+  std::vector<std::string> plugins;     // paths of shared libraries
   bool progress = true;                 // on stderr
 };
 
@@ -61,6 +62,9 @@ inline ts_compile_options defaultOptions() {
   options.check_bounds = checks && *checks == '1';
   return options;
 }
+
+/// Opens the compiler's library for each; of one that was loaded before nothing happens.
+void loadPlugins(std::span<const std::string> paths);
 
 /// Writes the module to `out`.
 void compileModel(const std::string &model, const CompileSettings &settings,

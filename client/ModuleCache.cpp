@@ -1,6 +1,7 @@
 // Keys, and entries that name files; see ModuleCache.h.
 #include "client/ModuleCache.h"
 
+#include "cache/LoadedPlugins.h"
 #include "client/Identity.h"
 
 #include <ctime>
@@ -118,6 +119,7 @@ ModuleCache::ModuleCache(const std::string &path, std::optional<std::span<const 
   Hasher hasher;
   hasher.add(kKeyFormat);
   hasher.add(compiler);
+  hasher.add(cache::loadedPlugins());
   hasher.add(machineIdentity());
   hasher.add(fs::path(path).extension().string()); // decides what it is read as
   hasher.add(int64_t(isFile_));

@@ -54,6 +54,7 @@ CompileSettings fixBatch(train::Settings &settings, int64_t processes, bool prog
   CompileSettings compile;
   compile.progress = progress;
   compile.shapes = settings.shapes;
+  compile.plugins = settings.plugins;
   compile.threads = int(settings.threads);
   std::vector<std::string> fixed;
   for (const Port &input : inputsOf(settings.model, compile)) {

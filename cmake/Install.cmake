@@ -1,5 +1,6 @@
 # What `cmake --install` lays down: the libraries, the public headers and the configuration of find_package. The
-# component `runtime` is all that a program needs which only runs modules; `compiler` comes on top.
+# component `runtime` is all that a program needs which only runs modules; `compiler` comes on top, and on that `plugin`, the
+# C++ that plug-ins are written against.
 include(CMakePackageConfigHelpers)
 set(TENSMITH_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tensmith)
 
@@ -16,6 +17,21 @@ endfunction()
 tensmith_install(runtime tensmith_runtime include/tensmith/tensmith.h include/tensmith/tensmith.hpp)
 if(TARGET tensmith_compiler)
   tensmith_install(compiler tensmith_compiler include/tensmith/compiler.h)
+endif()
+if(TARGET tensmith_compiler)
+  set(include ${CMAKE_INSTALL_INCLUDEDIR}/tensmith-plugin)
+  get_property(headers GLOBAL PROPERTY TENSMITH_PLUGIN_HEADERS)
+  foreach(header ${headers})
+    cmake_path(RELATIVE_PATH header BASE_DIRECTORY ${CMAKE_SOURCE_DIR} OUTPUT_VARIABLE relative)
+    cmake_path(GET relative PARENT_PATH folder)
+    install(FILES ${header} DESTINATION ${include}/${folder} COMPONENT plugin)
+  endforeach()
+  install(FILES ${CMAKE_BINARY_DIR}/compiler/extend/Abi.inc DESTINATION ${include}/compiler/extend COMPONENT plugin)
+  install(DIRECTORY ${CMAKE_BINARY_DIR}/compiler/graph DESTINATION ${include}/compiler COMPONENT plugin
+          FILES_MATCHING PATTERN "*.h.inc" PATTERN "CMakeFiles" EXCLUDE)
+  file(RELATIVE_PATH TENSMITH_PLUGIN_FROM_CMAKE /${TENSMITH_CMAKE_DIR} /${include})
+  configure_file(cmake/tensmith-plugin.cmake.in ${CMAKE_BINARY_DIR}/tensmith-plugin.cmake @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/tensmith-plugin.cmake DESTINATION ${TENSMITH_CMAKE_DIR} COMPONENT plugin)
 endif()
 configure_package_config_file(cmake/tensmith-config.cmake.in ${CMAKE_BINARY_DIR}/tensmith-config.cmake
                               INSTALL_DESTINATION ${TENSMITH_CMAKE_DIR})

@@ -45,10 +45,11 @@ if(TENSMITH_TESTS)
   add_custom_target(test-programs) # what ./test builds beyond `all`
 endif()
 
-# tensmith_library(NAME SOURCES file... [LINK target...] [MLIR])
-# A static library of one layer. MLIR: it includes MLIR, and so uses the compiler's precompiled header.
+# tensmith_library(NAME SOURCES file... [LINK target...] [MLIR] [EXPORTED])
+# A static library of one layer. MLIR: it includes MLIR, and so uses the compiler's precompiled header. EXPORTED: plug-ins
+# are linked with its names (compiler/extend), which the compiler's library and tensmith-opt show.
 function(tensmith_library name)
-  cmake_parse_arguments(ARG "MLIR" "" "SOURCES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "MLIR;EXPORTED" "" "SOURCES;LINK" ${ARGN})
   if(NOT ARG_SOURCES) # a layer of headers alone
     add_library(${name} INTERFACE)
     target_link_libraries(${name} INTERFACE ${ARG_LINK})
@@ -56,6 +57,10 @@ function(tensmith_library name)
   endif()
   add_library(${name} STATIC ${ARG_SOURCES})
   target_link_libraries(${name} PUBLIC ${ARG_LINK})
+  if(ARG_EXPORTED AND TENSMITH_COMPILER)
+    set_target_properties(${name} PROPERTIES CXX_VISIBILITY_PRESET default)
+    set_property(GLOBAL APPEND PROPERTY TENSMITH_EXPORTED ${name})
+  endif()
   if(ARG_MLIR)
     target_include_directories(${name} SYSTEM PUBLIC ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
     target_link_libraries(${name} PUBLIC MLIR LLVM) # the shared libraries
@@ -67,6 +72,14 @@ function(tensmith_library name)
       add_dependencies(${name} tensmith_graph_tablegen)
     endif()
   endif()
+endfunction()
+
+# tensmith_show_exported(NAME)
+# What loads plug-ins has all of the libraries that are EXPORTED, though it needs not all of them itself.
+function(tensmith_show_exported name)
+  get_property(exported GLOBAL PROPERTY TENSMITH_EXPORTED)
+  list(TRANSFORM exported REPLACE "(.+)" "$<TARGET_FILE:\\1>")
+  target_link_libraries(${name} PRIVATE -Wl,--whole-archive ${exported} -Wl,--no-whole-archive)
 endfunction()
 
 # tensmith_embedded_programs(RESULT KEY file...)

@@ -23,6 +23,7 @@ CompilerLibrary open() {
     return library;
   }
   std::string &failure = library.failure;
+  find(handle, "ts_load_plugin", library.loadPlugin, failure);
   find(handle, "ts_compile_file", library.compileFile, failure);
   find(handle, "ts_compile_bytes", library.compileBytes, failure);
   find(handle, "ts_export_onnx", library.exportOnnx, failure);

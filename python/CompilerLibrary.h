@@ -12,6 +12,7 @@ namespace tensmith::python {
 
 /// compiler.h's functions, by the names that they have there.
 struct CompilerLibrary {
+  decltype(&ts_load_plugin) loadPlugin = nullptr;
   decltype(&ts_compile_file) compileFile = nullptr;
   decltype(&ts_compile_bytes) compileBytes = nullptr;
   decltype(&ts_export_onnx) exportOnnx = nullptr;

@@ -1,6 +1,7 @@
 // The extension module under the package `tensmith`: handles of the C API as Python objects.
 //
 // The interpreter's lock is released while models compile and run.
+#include "cache/LoadedPlugins.h"
 #include "files/Failure.h"
 #include "files/Files.h"
 #include "python/CompilerLibrary.h"
@@ -217,6 +218,17 @@ private:
   Owned<ts_session> session_;
 };
 
+void loadPlugin(const std::string &path) {
+  compiler();
+  ts_status *status;
+  {
+    nb::gil_scoped_release unlocked;
+    status = compiler().loadPlugin(path.c_str());
+  }
+  check(status);
+  tensmith::cache::notePlugin(path);
+}
+
 /// `kept`: what notes the files that the model is made of; may be null.
 void compileFile(const std::string &path, const std::string &out, const Settings &settings,
                  KeptModules *kept) {
@@ -326,6 +338,7 @@ NB_MODULE(_tensmith, m) {
       .def_prop_ro("copies", &Module::copies);
   m.def("convert_list", convertList);
   m.def("to_dlpack", toDlpack);
+  m.def("load_plugin", &loadPlugin);
   m.def("compile_file", &compileFile, nb::arg("path"), nb::arg("out"), nb::arg("settings"),
         nb::arg("kept").none() = nb::none());
   m.def("export_onnx", &exportOnnx);

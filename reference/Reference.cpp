@@ -3,35 +3,23 @@
 
 #include <new>
 #include <stdexcept>
-#include <unordered_map>
 
 namespace tensmith::reference {
-namespace {
 
-constexpr std::span<const Entry> (*kFamilies[])() = {
-    arithmeticEntries,   functionEntries,   comparisonEntries,      castEntries,
-    reductionEntries,    movementEntries,   dynamicMovementEntries, gatherEntries,
-    scatterEntries,      creationEntries,   contractionEntries,     convolutionEntries,
-    winogradEntries,     resamplingEntries, normalizationEntries,   recurrentEntries,
-    quantizationEntries, signalEntries,     selectionEntries,       textEntries,
-};
-
-std::unordered_map<std::string_view, Evaluator> collectEntries() {
-  std::unordered_map<std::string_view, Evaluator> entries;
-  for (auto family : kFamilies)
-    for (const Entry &entry : family()) {
-      [[maybe_unused]] bool isNew = entries.emplace(entry.name, entry.evaluate).second;
-      assert(isNew && "two evaluators of one name");
-    }
-  return entries;
+Table<Entry> &evaluators() {
+  static Table<Entry> all(
+      "reference evaluation of",
+      {arithmeticEntries(),   functionEntries(),   comparisonEntries(),      castEntries(),
+       reductionEntries(),    movementEntries(),   dynamicMovementEntries(), gatherEntries(),
+       scatterEntries(),      creationEntries(),   contractionEntries(),     convolutionEntries(),
+       winogradEntries(),     resamplingEntries(), normalizationEntries(),   recurrentEntries(),
+       quantizationEntries(), signalEntries(),     selectionEntries(),       textEntries()});
+  return all;
 }
 
-} // namespace
-
 Evaluator find(std::string_view name) {
-  static const std::unordered_map<std::string_view, Evaluator> entries = collectEntries();
-  auto found = entries.find(name);
-  return found == entries.end() ? nullptr : found->second;
+  const Entry *found = evaluators().find(name);
+  return found ? found->evaluate : nullptr;
 }
 
 Result<std::vector<HostTensor>> evaluate(const Invocation &invocation) try {

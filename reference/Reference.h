@@ -2,15 +2,16 @@
 //
 // It is the oracle of the tests, folds constants in the compiler, and is what the runtime executes
 // for an operator that has no kernel (data-dependent results, strings). Operators are found by the
-// name that they have in the graph dialect ("reduce_sum"); operands, attributes and their order are
-// those of the operator's record in compiler/graph/*.td. An absent optional operand is a tensor of
-// type Undefined.
+// name that they have in the graph dialect ("reduce_sum"), those of other dialects by their whole
+// name ("example.soft_threshold"); operands, attributes and their order are those of the operator's
+// record in compiler/graph/*.td. An absent optional operand is a tensor of type Undefined.
 //
 // Accuracy: floats are computed in double and rounded once at the end of the operator, unless the
 // specification asks for an order; integers exactly, wrapping at the width of their type.
 #pragma once
 
 #include "base/Attributes.h"
+#include "base/Table.h"
 
 namespace tensmith::reference {
 
@@ -65,6 +66,8 @@ std::span<const Entry> signalEntries();
 std::span<const Entry> selectionEntries();
 std::span<const Entry> textEntries();
 
+/// All of them, by operator.
+Table<Entry> &evaluators();
 /// The evaluator of the operator with that name, or null.
 Evaluator find(std::string_view name);
 

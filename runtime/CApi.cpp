@@ -3,6 +3,7 @@
 
 #include "runtime/DLPack.h"
 #include "runtime/Describe.h"
+#include "runtime/Evaluators.h"
 #include "runtime/Session.h"
 #include "runtime/States.h"
 
@@ -201,6 +202,10 @@ const char *ts_status_message(const ts_status *status) {
 void ts_status_free(ts_status *status) {
   if (status != &kNoMemory)
     delete status;
+}
+
+ts_status *ts_add_evaluators(const reference::Entry *const *rows, size_t count) {
+  return guarded([&] { return reference::evaluators().add({rows, count}); });
 }
 
 const char *ts_version(void) { return TENSMITH_VERSION_TEXT; }

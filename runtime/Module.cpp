@@ -197,8 +197,10 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
         !findSequenceOperator(routine.name))
       return Status(StatusCode::InvalidModule,
                     "the module uses the operator '" + routine.name +
-                        "', which this runtime does not have; update the "
-                        "runtime, or compile the model again");
+                        "', which this runtime does not have; " +
+                        (routine.name.find('.') == std::string::npos
+                             ? "update the runtime, or compile the model again"
+                             : "load the plug-in that it is of first"));
   }
   module->program_ = std::move(*program);
   return std::shared_ptr<const Module>(std::move(module));

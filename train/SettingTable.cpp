@@ -35,6 +35,8 @@ const std::vector<Setting> &table() {
       {"", "threads", "threads", &S::threads, "N", "Default: as many as CPUs", kMay, 1, 4096},
       {"", "shape", "shape", &S::shapes, "NAME=DIMS",
        "Fix an input's dimensions or a symbol besides the batch: sequence=128", kMayNot},
+      {"", "plugin", "plugin", &S::plugins, "FILE",
+       "A shared library that adds operators, rewrites, templates or targets", kMay},
       {"", "memory", "memory", &S::memory, "SIZE",
        "What a step may hold, weights and batch included: 2GiB, 500MB; values are then computed "
        "again for the gradients (default: any)",

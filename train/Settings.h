@@ -20,6 +20,7 @@ struct Settings {
   std::string output; // the folder of the run; empty: the model's name with "-run", here
   int64_t epochs = 10, batch = 32, seed = 1, threads = 0;
   std::vector<std::string> shapes; // "sequence=128"
+  std::vector<std::string> plugins;
   bool resume = false, overwrite = false;
   ByteCount memory; // that a step may hold; 0: any
   std::string precision = "fast";

@@ -404,8 +404,8 @@ void writePorts(runtime::JsonWriter &json, const std::vector<vm::SignaturePort> 
 std::string described(func::FuncOp function) {
   std::map<std::string, int64_t> operators;
   function.walk([&](Operation *op) {
-    if (isa_and_nonnull<graph::GraphDialect>(op->getDialect()) && !isa<graph::YieldOp>(op))
-      ++operators[op->getName().stripDialect().str()];
+    if (graph::isOperator(op) && !isa<graph::YieldOp>(op))
+      ++operators[graph::operatorName(op).str()];
   });
   runtime::JsonWriter json;
   json.open('{');

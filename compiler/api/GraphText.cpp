@@ -3,6 +3,7 @@
 
 #include "compiler/api/TextScopes.h"
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -84,7 +85,7 @@ Status checkRegions(Operation *op) {
 }
 
 Status checkOperator(Operation *op) {
-  if (!isa<func::ReturnOp>(op) && !isa_and_nonnull<graph::GraphDialect>(op->getDialect()))
+  if (!isa<func::ReturnOp>(op) && !graph::isOperator(op))
     return invalid(op, "is no operator of the graph dialect");
   if (Status status = checkTypes(op, op->getResultTypes()); !status.ok())
     return status;

@@ -99,9 +99,25 @@ LogicalResult verifyShapes(Operation *op) {
   return success();
 }
 
+Table<OperatorDialect> &operatorDialects() {
+  static Table<OperatorDialect> all("dialect");
+  return all;
+}
+
 void registerDialects(DialectRegistry &registry) {
   registry.insert<GraphDialect, func::FuncDialect, arith::ArithDialect, math::MathDialect,
                   scf::SCFDialect>();
+  for (const OperatorDialect *dialect : operatorDialects().rows())
+    dialect->insert(registry);
+}
+
+bool isOperator(Operation *op) {
+  return op && (isa_and_nonnull<GraphDialect>(op->getDialect()) || isa<ShapeFunction>(op));
+}
+
+llvm::StringRef operatorName(OperationName name) {
+  bool isOwn = name.getDialectNamespace() == GraphDialect::getDialectNamespace();
+  return isOwn ? name.stripDialect() : name.getStringRef();
 }
 
 } // namespace tensmith::graph

@@ -4,6 +4,7 @@
 #include "base/SizeText.h"
 #include "compiler/graph/Checks.h"
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
 #include "reference/Sequences.h"
 #include "reference/Transforms.h"
@@ -225,7 +226,7 @@ private:
       return runLoop(loop, results);
     if (auto kernel = dyn_cast<KernelOp>(op))
       return runBlock(kernel.getBody().front(), operands(op), results);
-    if (auto sequence = SequenceOperators::find(op->getName().stripDialect()))
+    if (auto sequence = SequenceOperators::find(operatorName(op)))
       return runSequenceOperator(sequence, op, results);
     return runTensorOperator(op, results);
   }
@@ -255,8 +256,7 @@ private:
       if (!type.shape)
         type.shape = evaluatedShape(value.getType());
     Attributes parameters = attributes(op);
-    auto computed =
-        reference::evaluateAll({op->getName().stripDialect(), parameters, tensors, types});
+    auto computed = reference::evaluateAll({operatorName(op), parameters, tensors, types});
     if (!computed.ok())
       return computed.status();
     for (HostTensor &tensor : *computed)
@@ -423,7 +423,7 @@ RuntimeValue RuntimeValue::map(RuntimeValue keys, RuntimeValue values) {
 Result<std::vector<HostTensor>> evaluate(Operation *op, std::span<const HostTensor> operands) {
   std::vector<reference::ResultType> types = resultTypes(op);
   Attributes parameters = attributes(op);
-  return reference::evaluateAll({op->getName().stripDialect(), parameters, operands, types});
+  return reference::evaluateAll({operatorName(op), parameters, operands, types});
 }
 
 Result<std::vector<RuntimeValue>> evaluate(func::FuncOp function,

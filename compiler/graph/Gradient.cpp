@@ -1,6 +1,8 @@
 // Finding rules, and values that take the shapes of others; see Gradient.h.
 #include "compiler/graph/Gradient.h"
 
+#include "compiler/graph/Dialects.h"
+
 #include "llvm/ADT/STLExtras.h"
 
 using namespace mlir;
@@ -268,18 +270,18 @@ int64_t axisOf(Operation *op, int64_t rank) {
   return axis < 0 ? axis + rank : axis;
 }
 
+Table<NamedGradientRule> &gradientRules() {
+  static Table<NamedGradientRule> all(
+      "gradient of",
+      {elementwiseGradients(), reductionGradients(), movementGradients(), gatherGradients(),
+       contractionGradients(), convolutionGradients(), poolingGradients(), resamplingGradients(),
+       normalizationGradients(), creationGradients(), sequenceGradients(), otherGradients()});
+  return all;
+}
+
 const GradientRule *findGradientRule(OperationName name) {
-  static const llvm::StringMap<const GradientRule *> kRules = [] {
-    llvm::StringMap<const GradientRule *> rules;
-    for (auto table :
-         {elementwiseGradients(), reductionGradients(), movementGradients(), gatherGradients(),
-          contractionGradients(), convolutionGradients(), poolingGradients(), resamplingGradients(),
-          normalizationGradients(), creationGradients(), sequenceGradients(), otherGradients()})
-      for (const NamedGradientRule &entry : table)
-        rules[entry.name] = &entry.rule;
-    return rules;
-  }();
-  return name.getDialectNamespace() == "graph" ? kRules.lookup(name.stripDialect()) : nullptr;
+  const NamedGradientRule *found = gradientRules().find(operatorName(name));
+  return found ? &found->rule : nullptr;
 }
 
 const GradientRule *findGradientRule(Operation *op) {

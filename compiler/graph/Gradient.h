@@ -15,6 +15,7 @@
 // for one that goes through it is told. See docs/gradients.md for what is assumed at kinks.
 #pragma once
 
+#include "base/Table.h"
 #include "compiler/graph/GraphCode.h"
 
 #include <span>
@@ -180,8 +181,10 @@ std::span<const NamedGradientRule> sequenceGradients();
 /// Of the families that nothing is differentiated in: quantisation, text, maps.
 std::span<const NamedGradientRule> otherGradients();
 
-/// The rule of an operator of the graph dialect; null where its decomposition is the rule, and for
-/// control flow, which autodiff knows.
+/// All rules, by operator (operatorName).
+Table<NamedGradientRule> &gradientRules();
+/// The rule of an operator; null where its decomposition is the rule, and for control flow, which
+/// autodiff knows.
 const GradientRule *findGradientRule(mlir::OperationName name);
 /// The same of an operator at its types: a cast to integers is a step, and one to text or to floats
 /// of fewer than 16 bits has no derivative.

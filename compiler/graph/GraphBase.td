@@ -91,9 +91,10 @@ def Graph_ShapesVerified : NativeOpTrait<"ShapesVerified"> {
 }
 
 // Every operator has a shape function and is pure, but for control flow, whose purity is that of its regions.
-class Graph_Op<string mnemonic, list<Trait> traits = []>
-    : Op<Graph_Dialect, mnemonic, !listconcat([Pure, Graph_ShapesVerified, DeclareOpInterfaceMethods<Graph_ShapeFunction>], traits)> {
+class Graph_OperatorOf<Dialect dialect, string mnemonic, list<Trait> traits = []>
+    : Op<dialect, mnemonic, !listconcat([Pure, Graph_ShapesVerified, DeclareOpInterfaceMethods<Graph_ShapeFunction>], traits)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
 }
+class Graph_Op<string mnemonic, list<Trait> traits = []> : Graph_OperatorOf<Graph_Dialect, mnemonic, traits>;
 
 #endif

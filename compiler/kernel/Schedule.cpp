@@ -23,15 +23,12 @@ constexpr const Choice *kDecisions[] = {&choice::library,     &choice::winogradO
                                         &choice::operandBits, &choice::chain};
 
 /// Those of rewrites, then those of each template.
-const llvm::SetVector<const Choice *> &allChoices() {
-  static const auto kAll = [] {
-    llvm::SetVector<const Choice *> all(std::begin(kDecisions), std::end(kDecisions));
-    all.insert(&choice::grain);
-    for (const Template *one : templates())
-      all.insert(one->choices.begin(), one->choices.end());
-    return all;
-  }();
-  return kAll;
+llvm::SetVector<const Choice *> allChoices() {
+  llvm::SetVector<const Choice *> all(std::begin(kDecisions), std::end(kDecisions));
+  all.insert(&choice::grain);
+  for (const Template *one : templates())
+    all.insert(one->choices.begin(), one->choices.end());
+  return all;
 }
 
 std::string keysText() {
@@ -42,9 +39,10 @@ std::string keysText() {
 }
 
 Status readChoice(StringRef name, const llvm::json::Value &value, Point &into) {
+  const auto all = allChoices();
   const auto *found =
-      llvm::find_if(allChoices(), [&](const Choice *choice) { return choice->name == name; });
-  if (found == allChoices().end())
+      llvm::find_if(all, [&](const Choice *choice) { return choice->name == name; });
+  if (found == all.end())
     return invalidArgument("\"" + name.str() + "\" is no choice; there are " + keysText());
   const Choice &choice = **found;
   if (&choice == &choice::library) {

@@ -5,6 +5,7 @@
 // done, the first template that takes it emits it.
 #pragma once
 
+#include "base/Table.h"
 #include "compiler/kernel/KernelFrame.h"
 #include "compiler/kernel/Machine.h"
 #include "compiler/kernel/Space.h"
@@ -47,7 +48,8 @@ struct Template {
 bool canEmit(mlir::Operation *op);
 
 /// All of them, in order of preference; the last takes everything.
-llvm::ArrayRef<const Template *> templates();
+Table<Template> &allTemplates();
+inline llvm::ArrayRef<const Template *> templates() { return allTemplates().rows(); }
 
 /// Around which fusion may build a kernel with the operator as its root; null: none.
 const Template *templateBefore(mlir::Operation *op);

@@ -21,12 +21,13 @@ using namespace mlir;
 
 namespace tensmith::kernel {
 
-llvm::ArrayRef<const Template *> templates() {
-  static const Template *const kAll[] = {
-      &kAttentionGradient, &kChain,      &kContraction, &kDepthwise, &kRows,    &kConcat,
-      &kWinograd,          &kRecurrence, &kTrees,       &kScatter,   &kFourier, &kPack,
-      &kTransposition,     &kPatches,    &kLoops};
-  return kAll;
+Table<Template> &allTemplates() {
+  static Table<Template> all("template",
+                             {&kAttentionGradient, &kChain, &kContraction, &kDepthwise, &kRows,
+                              &kConcat, &kWinograd, &kRecurrence, &kTrees, &kScatter, &kFourier,
+                              &kPack, &kTransposition, &kPatches, &kLoops},
+                             kLoops.name);
+  return all;
 }
 
 const Template *templateBefore(Operation *op) {
@@ -51,11 +52,7 @@ const Template &templateFor(graph::KernelOp kernel, const Machine &machine) {
   return **llvm::find_if(templates(), takes);
 }
 
-const Template *templateNamed(llvm::StringRef name) {
-  const auto *found =
-      llvm::find_if(templates(), [&](const Template *one) { return one->name == name; });
-  return found == templates().end() ? nullptr : *found;
-}
+const Template *templateNamed(llvm::StringRef name) { return allTemplates().find(name); }
 
 llvm::StringRef loopsName() { return kLoops.name; }
 

@@ -30,6 +30,12 @@ using namespace mlir;
 namespace tensmith::pipeline {
 namespace {
 
+struct Stage {
+  std::string_view name;
+  LogicalResult (*run)(func::FuncOp, const rewrite::Options &);
+  std::string_view after = {}; // of a plug-in's
+};
+
 LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
   PassManager passes(function.getContext(), func::FuncOp::getOperationName());
   passes.enableVerifier(false);
@@ -42,45 +48,61 @@ LogicalResult eliminateCommon(func::FuncOp function, const rewrite::Options &) {
 // must be so before folding and layout see it. Folding again after the layout has transposed
 // constants, and at the end for those that fusion has packed. Libraries get their operators before
 // these are transformed for kernels.
-constexpr std::pair<const char *, LogicalResult (*)(func::FuncOp, const rewrite::Options &)>
-    kRewrites[] = {{"check-sizes", rewrite::checkSizes},
-                   {"simplify", rewrite::simplify},
-                   {"integer-products", rewrite::multiplyIntegers},
-                   {"fold-constants", rewrite::foldConstants},
-                   {"decompose", rewrite::decompose},
-                   {"straighten", rewrite::straighten},
-                   {"fold-constants", rewrite::foldConstants},
-                   {"cse", eliminateCommon},
-                   {"merge-scans", rewrite::mergeScans},
-                   {"one-hot-sums", rewrite::pickOneHot},
-                   {"layout", rewrite::chooseLayout},
-                   {"fold-constants", rewrite::foldConstants},
-                   {"pooled-codes", rewrite::poolCodes},
-                   {"rounded-scales", rewrite::mergeScales},
-                   {"integer-codes", rewrite::limitCodes},
-                   {"libraries", rewrite::callLibraries},
-                   {"fourier", rewrite::fourier},
-                   {"winograd", rewrite::winograd},
-                   {"strassen", rewrite::strassen},
-                   {"cse", eliminateCommon},
-                   {"mixed-precision", rewrite::mixPrecision},
-                   {"narrow-operands", rewrite::narrowOperands},
-                   {"merge-groups", rewrite::mergeGroups},
-                   {"narrow-results", rewrite::narrowResults},
-                   {"round-early", rewrite::roundEarly},
-                   {"cse", eliminateCommon},
-                   {"sum-columns", rewrite::sumColumns},
-                   {"compile-loops", rewrite::compileLoops},
-                   {"repeat-elementwise", rewrite::repeatElementwise},
-                   {"attention-gradients", rewrite::fuseAttentionGradients},
-                   {"fuse-rows", rewrite::fuseRows},
-                   {"sum-rows", rewrite::sumRows},
-                   {"fuse", rewrite::fuse},
-                   {"hoist", rewrite::hoist},
-                   {"order-updates", rewrite::orderUpdates},
-                   {"join-in-place", rewrite::joinInPlace},
-                   {"share-kernels", rewrite::shareKernels},
-                   {"prove-sizes", rewrite::proveSizes}};
+constexpr Stage kRewrites[] = {{"check-sizes", rewrite::checkSizes},
+                               {"simplify", rewrite::simplify},
+                               {"integer-products", rewrite::multiplyIntegers},
+                               {"fold-constants", rewrite::foldConstants},
+                               {"decompose", rewrite::decompose},
+                               {"straighten", rewrite::straighten},
+                               {"fold-constants", rewrite::foldConstants},
+                               {"cse", eliminateCommon},
+                               {"merge-scans", rewrite::mergeScans},
+                               {"one-hot-sums", rewrite::pickOneHot},
+                               {"layout", rewrite::chooseLayout},
+                               {"fold-constants", rewrite::foldConstants},
+                               {"pooled-codes", rewrite::poolCodes},
+                               {"rounded-scales", rewrite::mergeScales},
+                               {"integer-codes", rewrite::limitCodes},
+                               {"libraries", rewrite::callLibraries},
+                               {"fourier", rewrite::fourier},
+                               {"winograd", rewrite::winograd},
+                               {"strassen", rewrite::strassen},
+                               {"cse", eliminateCommon},
+                               {"mixed-precision", rewrite::mixPrecision},
+                               {"narrow-operands", rewrite::narrowOperands},
+                               {"merge-groups", rewrite::mergeGroups},
+                               {"narrow-results", rewrite::narrowResults},
+                               {"round-early", rewrite::roundEarly},
+                               {"cse", eliminateCommon},
+                               {"sum-columns", rewrite::sumColumns},
+                               {"compile-loops", rewrite::compileLoops},
+                               {"repeat-elementwise", rewrite::repeatElementwise},
+                               {"attention-gradients", rewrite::fuseAttentionGradients},
+                               {"fuse-rows", rewrite::fuseRows},
+                               {"sum-rows", rewrite::sumRows},
+                               {"fuse", rewrite::fuse},
+                               {"hoist", rewrite::hoist},
+                               {"order-updates", rewrite::orderUpdates},
+                               {"join-in-place", rewrite::joinInPlace},
+                               {"share-kernels", rewrite::shareKernels},
+                               {"prove-sizes", rewrite::proveSizes}};
+
+/// With those of plug-ins, each behind the first stage that it names and those of others there.
+std::vector<Stage> rewritesInOrder() {
+  std::vector<Stage> all(std::begin(kRewrites), std::end(kRewrites));
+  for (const rewrite::Rewrite *row : rewrite::rewrites().rows()) {
+    StringRef after(row->after);
+    if (after.empty())
+      continue;
+    after.consume_front("graph-");
+    auto place =
+        llvm::find_if(all, [&](const Stage &stage) { return StringRef(stage.name) == after; });
+    while (place != all.end() && ++place != all.end() && place->after == row->after)
+      ;
+    all.insert(place, {row->name, row->run, row->after});
+  }
+  return all;
+}
 
 } // namespace
 
@@ -107,9 +129,9 @@ Result<std::vector<std::string>> parseDevices(std::string_view text) {
 
 std::string pipelineText(const CompileOptions &options) {
   std::string text;
-  for (auto [name, rewrite] : kRewrites)
+  for (const Stage &stage : rewritesInOrder())
     if (!options.byReference)
-      text += std::string(name) + ", ";
+      text += std::string(stage.name) + ", ";
   return text + "kernels, plan";
 }
 
@@ -237,9 +259,11 @@ Status Compilation::rewriteGraph() {
   auto marksBefore =
       calibration_ && hasCodes(module_) ? rewrite::multiplyIntegers : rewrite::poolCodes;
   graph::ConstantScope constants;
-  double done = 0;
-  for (auto [name, rewrite] : kRewrites) {
-    report("rewriting the graph", done++ / std::size(kRewrites));
+  const std::vector<Stage> stages = rewritesInOrder();
+  for (auto [number, stage] : llvm::enumerate(stages)) {
+    const std::string name(stage.name);
+    auto *rewrite = stage.run;
+    report("rewriting the graph", double(number) / double(stages.size()));
     if (Status status = checkTime(); !status.ok())
       return status.within(options_.model);
     if (rewrite == rewrite::proveSizes && !options_.checkBounds)

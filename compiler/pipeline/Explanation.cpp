@@ -1,6 +1,7 @@
 // A walk over the kernels before they are planned; see Explanation.h.
 #include "compiler/pipeline/Explanation.h"
 
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/Kernel.h"
@@ -27,7 +28,7 @@ json::Array nodesOf(Operation *op) {
 
 std::string nameOf(Operation *op) {
   auto kernel = dyn_cast<graph::KernelOp>(op);
-  std::string name = kernel ? kernel.getLabel().str() : op->getName().stripDialect().str();
+  std::string name = kernel ? kernel.getLabel().str() : graph::operatorName(op).str();
   auto nodes = graph::nodeNames(op->getLoc());
   return nodes.empty() ? name : name + " (" + nodes.front().str() + ")";
 }
@@ -86,9 +87,9 @@ std::string explanation(ArrayRef<func::FuncOp> functions, const vm::PlanInput &p
       }
       bool isPart = isa<graph::ConstantOp, graph::NoneOp, graph::ReshapeOp, graph::CheckOp,
                         graph::YieldOp, graph::LoopOp, graph::IfOp>(op);
-      if (isa<graph::GraphDialect>(op->getDialect()) && !isPart)
+      if (graph::isOperator(op) && !isPart)
         byReference.push_back(json::Object{
-            {"operator", op->getName().stripDialect()},
+            {"operator", graph::operatorName(op)},
             {"nodes", nodesOf(op)},
             {"why", !rewrite::hasKnownSizes(op) ? "its sizes are known only once it has run"
                     : kernel::canEmit(op)       ? "its kernel could not be emitted for its types"

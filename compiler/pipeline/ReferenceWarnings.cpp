@@ -1,6 +1,7 @@
 // Estimated times of kernels and of operators by reference; see ReferenceWarnings.h.
 #include "compiler/pipeline/ReferenceWarnings.h"
 
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/WindowElement.h"
@@ -43,8 +44,8 @@ double cyclesOfKernel(graph::KernelOp op, const kernel::Machine &machine) {
 /// Of what the plan has a routine for; nothing else is done by the evaluator.
 bool isRoutine(Operation *op) {
   auto concat = dyn_cast<graph::ConcatOp>(op);
-  return isa<graph::GraphDialect>(op->getDialect()) && op->getNumResults() > 0 &&
-         op->getNumRegions() == 0 && !(concat && concat.getInPlace()) &&
+  return graph::isOperator(op) && op->getNumResults() > 0 && op->getNumRegions() == 0 &&
+         !(concat && concat.getInPlace()) &&
          !isa<graph::ConstantOp, graph::NoneOp, graph::ReshapeOp, graph::ShapeOp, graph::SizeOp>(
              op);
 }
@@ -97,8 +98,7 @@ std::vector<std::string> referenceWarnings(ArrayRef<func::FuncOp> functions,
   std::vector<std::string> warnings;
   for (auto [op, cycles] : routines)
     if (cycles > kNotable * all)
-      warnings.push_back(graph::describe(op->getLoc()) + ": '" +
-                         op->getName().stripDialect().str() +
+      warnings.push_back(graph::describe(op->getLoc()) + ": '" + graph::operatorName(op).str() +
                          "' is done by reference, which is slow (about " +
                          std::to_string(int(std::lround(100 * cycles / all))) +
                          " % of a run's time): " + reasonOf(op));

@@ -1,6 +1,7 @@
 // Main's body out of the first procedure and into it; see Inlining.h.
 #include "compiler/program/Inlining.h"
 
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/program/Defunctionalization.h"
 #include "compiler/program/PartialEvaluation.h"
@@ -17,7 +18,7 @@ namespace {
 
 func::FuncOp mainOf(ModuleOp module) { return module.lookupSymbol<func::FuncOp>("main"); }
 
-bool isProgramCode(Operation &op) { return !isa<graph::GraphDialect>(op.getDialect()); }
+bool isProgramCode(Operation &op) { return !graph::isOperator(&op); }
 
 void setSignature(func::FuncOp function) {
   Block &body = function.getBody().front();

@@ -10,6 +10,7 @@
 // around it. Calls of a stage stand side by side, since none of them uses another's result.
 #include "compiler/program/Segments.h"
 
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Shape.h"
 #include "compiler/program/Program.h"
@@ -24,7 +25,7 @@ using namespace mlir;
 namespace tensmith::program {
 namespace {
 
-bool isGraphCode(Operation *op) { return isa_and_nonnull<graph::GraphDialect>(op->getDialect()); }
+bool isGraphCode(Operation *op) { return graph::isOperator(op); }
 /// What each segment has for itself, and none is given.
 bool isLiteral(Operation *op) { return isa_and_nonnull<graph::ConstantOp, graph::NoneOp>(op); }
 

@@ -2,6 +2,7 @@
 // when the plan is built, and the tests compare each with its reference evaluation.
 #include "compiler/program/Scalars.h"
 
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
 
 #include "mlir/IR/BuiltinTypes.h"
@@ -79,7 +80,7 @@ bool takes(Takes what, Type element) {
   return false;
 }
 
-StringRef mnemonic(Operation *op) { return op->getName().stripDialect(); }
+StringRef mnemonic(Operation *op) { return graph::operatorName(op); }
 
 } // namespace
 
@@ -93,8 +94,8 @@ bool isScalarType(Type type) {
 }
 
 bool isScalarCode(Operation *op) {
-  if (!isa_and_nonnull<graph::GraphDialect>(op->getDialect()) || op->getNumOperands() == 0 ||
-      op->getNumResults() != 1 || op->getNumRegions() != 0)
+  if (!graph::isOperator(op) || op->getNumOperands() == 0 || op->getNumResults() != 1 ||
+      op->getNumRegions() != 0)
     return false;
   Takes what = operandsOf(mnemonic(op));
   bool where = mnemonic(op) == "where";

@@ -1,6 +1,7 @@
 // What makes a program's straight-line code longer before it is cut into segments (Outlining.cpp).
 #include "compiler/program/Segments.h"
 
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/program/Knowledge.h"
 #include "compiler/program/Program.h"
@@ -16,7 +17,7 @@ namespace {
 
 constexpr size_t kMostInlined = 200; // operators of a function that is inlined
 
-bool isTensorCode(Operation *op) { return isa_and_nonnull<graph::GraphDialect>(op->getDialect()); }
+bool isTensorCode(Operation *op) { return graph::isOperator(op); }
 
 // ---- inlining ----
 

@@ -3,6 +3,7 @@
 // solved one after the other for what nothing tells; see Sizes.h.
 #include "compiler/program/Sizes.h"
 
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Shape.h"
 #include "compiler/program/Knowledge.h"
@@ -52,7 +53,7 @@ private:
 
   void findNeeds(func::FuncOp procedure) {
     procedure.walk([&](Operation *op) {
-      if (!isa_and_nonnull<graph::GraphDialect>(op->getDialect()))
+      if (!graph::isOperator(op))
         return;
       for (Type type : op->getResultTypes())
         if (auto ranked = dyn_cast<RankedTensorType>(type))

@@ -4,6 +4,7 @@
 
 #include "base/Budget.h"
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/program/Program.h"
@@ -103,8 +104,8 @@ bool Unfolding::stepTensors(Operation &op, Frame &frame) {
 
 /// Small operators on constants, by their reference evaluation.
 bool Unfolding::fold(Operation &op, Operation &made, Frame &frame) {
-  if (!isa_and_nonnull<graph::GraphDialect>(op.getDialect()) || op.getNumRegions() ||
-      op.getNumOperands() == 0 || !isMemoryEffectFree(&op))
+  if (!graph::isOperator(&op) || op.getNumRegions() || op.getNumOperands() == 0 ||
+      !isMemoryEffectFree(&op))
     return false;
   int64_t bytes = 0;
   std::vector<HostTensor> operands;

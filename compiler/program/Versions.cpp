@@ -1,6 +1,7 @@
 // Tables of procedures and of their versions; see Versions.h.
 #include "compiler/program/Versions.h"
 
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/program/Program.h"
 
@@ -37,8 +38,7 @@ int64_t Sources::lengthOf(StringRef symbol) {
   int64_t length = 0;
   for (Operation &op : find(symbol).getBody().front().without_terminator()) {
     auto call = dyn_cast<CallOp>(&op);
-    bool straight = isa_and_nonnull<graph::GraphDialect>(op.getDialect()) ||
-                    isa<ConstructOp, FieldOp, ClosureOp>(op);
+    bool straight = graph::isOperator(&op) || isa<ConstructOp, FieldOp, ClosureOp>(op);
     length += call ? lengthOf(call.getProcedure()) : straight ? 1 : kLong;
     if (length > kShort)
       return kLong;

@@ -2,6 +2,7 @@
 // constant broadcast to a large shape, or a large range, is cheaper made than stored.
 #include "base/Budget.h"
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/rewrite/Rewrites.h"
@@ -39,8 +40,8 @@ bool isConverted(Operation *op) {
 bool isFoldable(Operation *op, int64_t allowance) {
   if (!checkTime().ok())
     return false;
-  if (!isa_and_nonnull<graph::GraphDialect>(op->getDialect()) || op->getNumRegions() ||
-      op->getNumResults() == 0 || isa<graph::ConstantOp, graph::NoneOp>(op) || isTable(op))
+  if (!graph::isOperator(op) || op->getNumRegions() || op->getNumResults() == 0 ||
+      isa<graph::ConstantOp, graph::NoneOp>(op) || isTable(op))
     return false;
   // Numbers of elements, as those that dropout draws by, would be read from memory forever.
   constexpr int64_t kLargestRange = 1 << 16;

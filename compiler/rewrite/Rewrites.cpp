@@ -5,7 +5,7 @@
 
 namespace tensmith::rewrite {
 
-std::span<const Rewrite> rewrites() {
+Table<Rewrite> &rewrites() {
   static constexpr Rewrite kRewrites[] = {
       {"graph-check-sizes", "check what operators require of sizes that only a run tells",
        checkSizes},
@@ -54,7 +54,8 @@ std::span<const Rewrite> rewrites() {
       {"graph-join-in-place", "compute what is joined where it lies in the result", joinInPlace},
       {"graph-share-kernels", "make one kernel of those that differ by numbers", shareKernels},
   };
-  return kRewrites;
+  static Table<Rewrite> all("rewrite", {std::span<const Rewrite>(kRewrites)});
+  return all;
 }
 
 } // namespace tensmith::rewrite

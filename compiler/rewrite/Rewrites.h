@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/Precision.h"
+#include "base/Table.h"
 #include "compiler/kernel/Machine.h"
 #include "compiler/kernel/Schedule.h"
 #include "compiler/libraries/Libraries.h"
@@ -144,9 +145,12 @@ struct Rewrite {
   std::string_view name; // as a pass: "graph-fold-constants"
   std::string_view summary;
   mlir::LogicalResult (*run)(mlir::func::FuncOp, const Options &);
+  /// Of a plug-in: the rewrite behind whose first run the pipeline runs it. The place of the
+  /// project's own is in the pipeline's table.
+  std::string_view after = {};
 };
-/// All of them, in the order in which the pipeline runs them first.
-std::span<const Rewrite> rewrites();
+/// All of them, the project's own in the order in which the pipeline runs them first.
+Table<Rewrite> &rewrites();
 
 /// Whether the sizes of the results are known before the operator runs: over symbols of its
 /// operands, or of the function's parameters. A kernel can't find out a size.

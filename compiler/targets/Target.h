@@ -1,12 +1,13 @@
 // All that the pipeline knows of a machine: what its kernels' templates size their code by, how
 // that code becomes machine code, and what a module says of the machine that it is for.
 //
-// Each kind of machine is a folder beside this file, whose class implements this one. The registry
-// (Registry.cpp) finds the kind that a name belongs to, and is the only file that includes all of
-// them.
+// Each kind of machine is a folder beside this file, whose class implements this one, or a plug-in.
+// The registry (Registry.cpp) finds the kind that a name belongs to, and is the only file that
+// includes all of them.
 #pragma once
 
 #include "base/Status.h"
+#include "base/Table.h"
 #include "cache/Store.h"
 #include "compiler/kernel/Machine.h"
 #include "compiler/module/ModuleWriter.h"
@@ -61,11 +62,30 @@ public:
                                           const CodeOptions &options) const = 0;
 };
 
-/// "host", or a machine's name with features added or taken away: "x86-64-v3", "znver4,-avx512f".
-/// InvalidArgument where there is none of that name.
+/// A kind of machine: its name is what stands before the colon in the names of its machines.
+struct TargetKind {
+  std::string_view name; // "cpu"
+  /// The whole name, as it was given; InvalidArgument where there is no such machine.
+  Result<std::unique_ptr<Target>> (*open)(std::string_view name);
+  /// The dialects that kernels' code is in; null: none beside the CPUs'.
+  void (*registerDialects)(mlir::DialectRegistry &) = nullptr;
+};
+Table<TargetKind> &targetKinds();
+
+/// "host", or a machine's name with features added or taken away: "x86-64-v3", "znver4,-avx512f";
+/// or one of a kind, as "KIND:NAME". InvalidArgument where there is none of that name.
 Result<std::unique_ptr<Target>> openTarget(std::string_view name);
 
 /// The dialects that kernels' code is in, of all targets.
 void registerDialects(mlir::DialectRegistry &registry);
+
+/// Instructions of an architecture of CPUs. Of two that do the same the first counts, and families
+/// that were added count behind those before them.
+struct IntrinsicFamily {
+  std::string_view name;
+  std::string_view architecture; // what triples begin with: "aarch64"
+  llvm::ArrayRef<kernel::Intrinsic> rows;
+};
+Table<IntrinsicFamily> &intrinsicFamilies();
 
 } // namespace tensmith::targets

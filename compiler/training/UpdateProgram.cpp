@@ -3,6 +3,7 @@
 #include "compiler/training/UpdateProgram.h"
 
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Precision.h"
 #include "compiler/program/PartialEvaluation.h"
@@ -197,7 +198,7 @@ Result<SmallVector<Value>> UpdateProgram::apply(const NamedValues &arguments, Op
   for (Operation &op : procedure.getBody().front().without_terminator()) {
     if (isa<program::ConstructOp>(op))
       continue;
-    if (!isa<graph::GraphDialect>(op.getDialect()))
+    if (!graph::isOperator(&op))
       return unsupported(name_ + ": " + function_ +
                          " does not come to tensor code alone: a loop, a branch or a reference is "
                          "left of it when its types are known");

@@ -2,6 +2,7 @@
 #include "compiler/vm/ModuleTables.h"
 
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/vm/FunctionBuilder.h"
 
@@ -70,7 +71,7 @@ uint32_t ModuleTables::addKernel(graph::KernelOp op) {
 
 Result<uint32_t> ModuleTables::addRoutine(Operation *op) {
   auto routine = std::make_unique<plan::RoutineT>();
-  routine->operator_ = op->getName().stripDialect().str();
+  routine->operator_ = graph::operatorName(op).str();
   Attributes parameters = graph::attributes(op);
   for (auto &[name, value] : parameters.all()) {
     auto attribute = std::make_unique<plan::AttributeT>();

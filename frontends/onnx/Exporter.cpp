@@ -2,6 +2,7 @@
 #include "frontends/onnx/Exporter.h"
 
 #include "compiler/graph/Constants.h"
+#include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/States.h"
 #include "frontends/onnx/Export.h"
@@ -30,9 +31,9 @@ bool isAnonymousConstant(Value value) {
 
 /// Repetition makes large tensors of small ones.
 bool isFoldable(Operation *op) {
-  return isa<graph::GraphDialect>(op->getDialect()) &&
-         !isa<graph::ConstantOp, graph::NoneOp, graph::BroadcastOp>(op) && isPure(op) &&
-         op->getNumRegions() == 0 && llvm::all_of(op->getOperands(), isAnonymousConstant) &&
+  return graph::isOperator(op) && !isa<graph::ConstantOp, graph::NoneOp, graph::BroadcastOp>(op) &&
+         isPure(op) && op->getNumRegions() == 0 &&
+         llvm::all_of(op->getOperands(), isAnonymousConstant) &&
          llvm::all_of(op->getResultTypes(), [](Type type) {
            auto ranked = dyn_cast<RankedTensorType>(type);
            return ranked && ranked.hasStaticShape();

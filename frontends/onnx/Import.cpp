@@ -16,8 +16,7 @@ Result<OwningOpRef<ModuleOp>> import(Result<std::shared_ptr<onnx_import::Model>>
   DialectRegistry registry;
   graph::registerDialects(registry);
   context.appendDialectRegistry(registry);
-  context.getOrLoadDialect<graph::GraphDialect>();
-  context.getOrLoadDialect<func::FuncDialect>();
+  context.loadAllAvailableDialects(); // operators are made by name
   return onnx_import::Importer(*model, context, options).run();
 }
 

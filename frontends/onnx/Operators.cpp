@@ -57,7 +57,7 @@ std::map<Name, Rule> allRules() {
 Rule findRule(std::string_view domain, std::string_view name) {
   static const std::map<Name, Rule> rules = allRules();
   auto it = rules.find({canonicalDomain(domain), name});
-  return it == rules.end() ? nullptr : it->second;
+  return it == rules.end() ? findNamedRule(domain, name) : it->second;
 }
 
 } // namespace tensmith::onnx_import

@@ -60,6 +60,8 @@ std::span<const Operator> contribContractionOperators();
 std::span<const Operator> contribQuantizationOperators();
 std::span<const Operator> contribAttentionOperators();
 
+/// Of an operator that a plug-in has named; null of others.
+Rule findNamedRule(std::string_view domain, std::string_view name);
 /// The rule of an operator, or null.
 Rule findRule(std::string_view domain, std::string_view name);
 

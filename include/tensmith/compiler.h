@@ -214,6 +214,13 @@ typedef struct ts_compile_options {
   int check_bounds;
 } ts_compile_options;
 
+/* Loads a plug-in, a shared library that adds operators, rewrites, templates, instructions or
+ * targets (docs/plugins.md). Compilations that begin afterwards have them, and so has the runtime
+ * that this library uses. It stays loaded; nothing happens where it was loaded before. Errors:
+ * TS_IO_ERROR where the file can't be read; TS_INVALID_ARGUMENT where it is no plug-in, was built
+ * for another version, or has a name that is taken. Nothing is added then. */
+TS_API ts_status *ts_load_plugin(const char *path);
+
 /* Sets the defaults and `size`. */
 TS_API void ts_compile_options_init(ts_compile_options *options);
 

@@ -23,7 +23,7 @@ from .arrays import converted, importer_of
 from .training import Trained, train
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Error", "Model", "Trained", "Value", "compile", "export_onnx", "grad", "hvp", "jvp", "load", "load_step", "train", "train_step", "__version__"]
+__all__ = ["Error", "Model", "Trained", "Value", "compile", "export_onnx", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "train", "train_step", "__version__"]
 __version__ = _tensmith.version()
 
 
@@ -451,6 +451,14 @@ def _describe_interface(model):
     """What an ONNX model's file, or its bytes, declares of itself."""
     is_bytes = isinstance(model, bytes)
     return json.loads(_tensmith.describe_interface("model" if is_bytes else os.fspath(model), model if is_bytes else None))
+
+
+def load_plugin(path):
+    """Loads a plug-in, a shared library that adds operators, rewrites, templates or targets to the compiler (docs/plugins.md).
+
+    Models that are compiled afterwards have them. Nothing happens where it was loaded before; it stays loaded.
+    """
+    _tensmith.load_plugin(os.fspath(path))
 
 
 def load(path, threads=0, *, max_depth=0, max_instructions=0, seed=None):

@@ -3,7 +3,10 @@
 //
 // Every rewrite of compiler/rewrite/Rewrites.h is a pass under its name, on each function;
 // differentiation is one too, and so are a program's way into main and back, on the module.
+// --plugin=FILE adds what a plug-in has (compiler/extend), which finds the compiler's names in this
+// program.
 #include "compiler/autodiff/Differentiate.h"
+#include "compiler/extend/Plugin.h"
 #include "compiler/graph/Dialects.h"
 #include "compiler/program/Inlining.h"
 #include "compiler/program/Program.h"
@@ -13,6 +16,8 @@
 #include "mlir/Pass/Pass.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+
+#include <cstdlib>
 
 using namespace tensmith;
 
@@ -137,13 +142,32 @@ private:
 
 } // namespace
 
+/// Loads the plug-ins that are named, and takes them out of the arguments: their passes are options
+/// of what reads the rest.
+static int loadPlugins(int argc, char **argv) {
+  int kept = 0;
+  for (int i = 0; i < argc; ++i) {
+    llvm::StringRef argument = argv[i];
+    if (!argument.consume_front("--plugin=")) {
+      argv[kept++] = argv[i];
+      continue;
+    }
+    if (Status status = extend::loadPlugin(argument.str()); !status.ok()) {
+      llvm::errs() << "tensmith-opt: " << status.message() << "\n";
+      std::exit(EXIT_FAILURE);
+    }
+  }
+  return kept;
+}
+
 int main(int argc, char **argv) {
+  argc = loadPlugins(argc, argv);
   mlir::DialectRegistry registry;
   graph::registerDialects(registry);
   targets::registerDialects(registry);
   registry.insert<program::ProgramDialect>();
-  for (const rewrite::Rewrite &rewrite : rewrite::rewrites())
-    mlir::registerPass([&rewrite] { return std::make_unique<RewritePass>(rewrite); });
+  for (const rewrite::Rewrite *rewrite : rewrite::rewrites().rows())
+    mlir::registerPass([rewrite] { return std::make_unique<RewritePass>(*rewrite); });
   mlir::registerPass([] { return std::make_unique<DifferentiatePass>(); });
   mlir::registerPass([] {
     return std::make_unique<ModulePass>("program-open", "A program's code into main",

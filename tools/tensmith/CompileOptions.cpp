@@ -25,6 +25,12 @@ void addCompilation(CLI::App &command, CompileSettings &settings, bool threadsTo
           "riscv64:rv64gcv,zvl256b, ...")
       ->type_name("CPU");
   group
+      ->add_option("--plugin", settings.plugins,
+                   "A shared library that adds operators, rewrites, templates or targets "
+                   "(repeatable)")
+      ->type_name("FILE")
+      ->allow_extra_args(false);
+  group
       ->add_option("--dump-ir", settings.dumpIr,
                    "Write each stage of the compilation there, numbered")
       ->type_name("DIR");

@@ -224,6 +224,7 @@ void TemplateCase::check(Value result, llvm::StringRef kind, double tolerance,
     ASSERT_NO_FATAL_FAILURE(evaluate(one, runs));
   CompileOptions options;
   options.threads = 1;
+  options.target = target;
   auto bytes = compileToBytes(*module, options);
   ASSERT_TRUE(bytes.ok()) << bytes.status().message() << "\n" << text_;
   std::string kinds;

@@ -79,6 +79,7 @@ public:
   void check(mlir::Value result, llvm::StringRef kind, double tolerance = 0,
              const std::vector<Sizes> &runs = {{}});
 
+  std::string target; // that it is compiled for, which has to run here; empty: the host
   std::mt19937 random;
   mlir::MLIRContext *context;
   mlir::OwningOpRef<mlir::ModuleOp> module;

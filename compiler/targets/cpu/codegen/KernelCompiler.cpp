@@ -2,6 +2,7 @@
 #include "compiler/targets/cpu/codegen/KernelCompiler.h"
 
 #include "base/Cpus.h"
+#include "cache/LoadedPlugins.h"
 #include "compiler/targets/cpu/codegen/Codegen.h"
 #include "compiler/targets/cpu/codegen/Dialects.h"
 
@@ -42,6 +43,7 @@ Hash128 keyOf(const KernelSource &source, const Machine &machine) {
   Hasher hasher;
   hasher.add(kLlvmVersion);
   hasher.add(TENSMITH_CODEGEN_REVISION);
+  hasher.add(cache::loadedPlugins());
   hasher.add(machine.triple);
   hasher.add(machine.cpu);
   hasher.add(machine.featureString());

@@ -1,28 +1,40 @@
 // Which of a family's instructions a machine has; see Intrinsics.h.
 #include "compiler/targets/cpu/intrinsics/Intrinsics.h"
 
+#include "compiler/targets/Target.h"
+
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 
 using namespace mlir;
 
-namespace tensmith::targets::cpu {
+namespace tensmith::targets {
+
+Table<IntrinsicFamily> &intrinsicFamilies() {
+  static const IntrinsicFamily kOwn[] = {{"x86", "x86_64", cpu::x86Intrinsics()},
+                                         {"arm", "aarch64", cpu::armIntrinsics()},
+                                         {"riscv", "riscv64", cpu::riscvIntrinsics()}};
+  static Table<IntrinsicFamily> all("family of instructions",
+                                    {std::span<const IntrinsicFamily>(kOwn)});
+  return all;
+}
+
+namespace cpu {
 
 llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Machine &machine) {
   constexpr int64_t kSumBits = 32;
   int64_t sums = machine.vectorBits / kSumBits; // of a vector
-  llvm::StringRef triple = machine.triple;
-  auto all = triple.starts_with("x86_64")    ? x86Intrinsics()
-             : triple.starts_with("aarch64") ? armIntrinsics()
-             : triple.starts_with("riscv64") ? riscvIntrinsics()
-                                             : llvm::ArrayRef<kernel::Intrinsic>();
   llvm::SmallVector<const kernel::Intrinsic *, 4> result;
-  for (const kernel::Intrinsic &one : all) {
-    llvm::SmallVector<llvm::StringRef> features;
-    one.features.split(features, ',');
-    bool hasAll = llvm::all_of(features, [&](llvm::StringRef name) { return machine.has(name); });
-    bool fits = one.lanes == 0 || sums == one.lanes * (one.has(kernel::OfTiles) ? 1 : one.rows);
-    if (hasAll && fits)
-      result.push_back(&one);
+  for (const IntrinsicFamily *family : intrinsicFamilies().rows()) {
+    if (!machine.triple.starts_with(family->architecture))
+      continue;
+    for (const kernel::Intrinsic &one : family->rows) {
+      llvm::SmallVector<llvm::StringRef> features;
+      one.features.split(features, ',', -1, /*KeepEmpty=*/false);
+      bool hasAll = llvm::all_of(features, [&](llvm::StringRef name) { return machine.has(name); });
+      bool fits = one.lanes == 0 || sums == one.lanes * (one.has(kernel::OfTiles) ? 1 : one.rows);
+      if (hasAll && fits)
+        result.push_back(&one);
+    }
   }
   return result;
 }
@@ -67,4 +79,5 @@ kernel::Hold holdOf(const Machine &machine) {
   return nullptr;
 }
 
-} // namespace tensmith::targets::cpu
+} // namespace cpu
+} // namespace tensmith::targets

@@ -1,0 +1,10 @@
+# Writes the stamp of plug-ins: `cmake -DHEADERS=... -DVERSION=... -DOUTPUT=... -P stamp.cmake`.
+file(STRINGS ${HEADERS} headers)
+set(texts "")
+foreach(header ${headers})
+  file(SHA256 ${header} hash)
+  string(APPEND texts ${hash})
+endforeach()
+string(SHA256 interface "${texts}")
+string(SUBSTRING ${interface} 0 12 interface)
+file(WRITE ${OUTPUT} "#define TENSMITH_PLUGIN_ABI \"${VERSION}, interface ${interface}\"\n")
