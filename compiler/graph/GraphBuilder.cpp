@@ -43,6 +43,15 @@ bool takesOperands(Operation *op) {
   return false;
 }
 
+/// The results' types. Fails, with an error, where the operands contradict the record, or there is
+/// no such operator.
+LogicalResult inferTypes(Operation *op, ShapeContext &shapes, SmallVectorImpl<Type> &types) {
+  auto function = dyn_cast<ShapeFunction>(op);
+  if (!function)
+    return emitError(op->getLoc()) << "there is no operator '" << op->getName() << "'";
+  return failure(!takesOperands(op) || failed(function.inferResults(shapes, types)));
+}
+
 } // namespace
 
 Operation *GraphBuilder::create(StringRef name, ValueRange operands,
@@ -57,7 +66,7 @@ Operation *GraphBuilder::create(StringRef name, ValueRange operands,
   Operation *op = builder.create(state);
   shapes.forget(op);
   SmallVector<Type> types;
-  if (!takesOperands(op) || failed(cast<ShapeFunction>(op).inferResults(shapes, types))) {
+  if (failed(inferTypes(op, shapes, types))) {
     op->erase();
     return nullptr;
   }
@@ -77,7 +86,7 @@ Operation *GraphBuilder::createTyped(StringRef name, Type result, ValueRange ope
   Operation *op = builder.create(state);
   shapes.forget(op);
   SmallVector<Type> types;
-  if (!takesOperands(op) || failed(cast<ShapeFunction>(op).inferResults(shapes, types))) {
+  if (failed(inferTypes(op, shapes, types))) {
     op->erase();
     return nullptr;
   }

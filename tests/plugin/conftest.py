@@ -43,11 +43,13 @@ def plugin():
     return FOLDER / "build/example.so"
 
 
-def without(line, folder):
-    """The example's library, but for one line of Plugin.cpp: compiled as the build compiled that file, linked with the rest."""
+def without(line, folder, *more):
+    """The example's library, but for these lines of Plugin.cpp: compiled as the build compiled that file, linked with the rest."""
     text = (EXAMPLE / "Plugin.cpp").read_text()
-    assert text.count(line) == 1, line
-    (folder / "Plugin.cpp").write_text(text.replace(line, ""))
+    for one in (line, *more):
+        assert text.count(one) == 1, one
+        text = text.replace(one, "")
+    (folder / "Plugin.cpp").write_text(text)
     commands = run("ninja", "-C", FOLDER / "build", "-t", "commands", "example.so").splitlines()
     compiling = next(line for line in commands if " -c " in line and line.endswith("Plugin.cpp"))
     linking = next(line for line in commands if "-o example.so" in line)

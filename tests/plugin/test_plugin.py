@@ -35,8 +35,8 @@ def expect_denoised(model, x, tolerance=1e-6):
 
 
 def kernels(path, *options):
-    """By name, as `tensmith inspect --why` has them."""
-    return json.loads(run(TENSMITH, "inspect", path, "--why", "--json", *options))
+    """By name, as `tensmith compile --why` has them."""
+    return json.loads(run(TENSMITH, "compile", path, "--why", "--json", "-o", path.with_suffix(".so"), *options))["why"]
 
 
 # ---- what the operators can do ----
@@ -70,7 +70,7 @@ def test_operators_are_parts_of_kernels(example, tmp_path):
 
 @pytest.mark.parametrize("target", [None, "four:plain"])
 def test_operators_are_differentiated(example, target):
-    model = ts.compile(models.trained(), overridable=["w", "t"], derivatives=[ts.grad("loss", ["w", "t"])], target=target)
+    model = ts.compile(models.trained(), overridable=["w", "t"], derivatives=[("grad", "loss", ["w", "t"])], target=target)
     x, w, t = drawn(4, 5), drawn(5, 7), numpy.abs(drawn(5))
     results = dict(zip([port["name"] for port in model.outputs], model(x=x, w=w, t=t)))
     wide = [value.astype(float) for value in (x, w, t)]
@@ -107,10 +107,10 @@ def test_operators_run_on_boards(example, tmp_path, target, preset, emulator):
     run(TENSMITH, "compile", tmp_path / "m.onnx", "--plugin", example, "--target", target, "-o", tmp_path / "m.so")
     x = drawn(2, 3, 41)
     numpy.save(tmp_path / "x.npy", x)
-    run(*emulator, BUILD.parent / preset / "bin/tensmith-run", "run", tmp_path / "m.so", "--input", f"x={tmp_path / 'x.npy'}",
-        "--output", tmp_path / "out")  # fmt: skip
-    for name, wanted in zip(("y", "z"), models.denoised(x)):
-        numpy.testing.assert_allclose(numpy.load(tmp_path / f"out/{name}.npy"), wanted, atol=1e-6)
+    told = run(*emulator, BUILD.parent / preset / "bin/tensmith-run", tmp_path / "m.so", "--input", f"x={tmp_path / 'x.npy'}",
+               "--out", tmp_path / "out")  # fmt: skip
+    for output, wanted in zip(json.loads(told)["outputs"], models.denoised(x), strict=True):
+        numpy.testing.assert_allclose(numpy.load(output["file"]), wanted, atol=1e-6)
 
 
 # ---- the rewrite, the template, the target ----
@@ -197,7 +197,7 @@ def test_target_goes_through_c(example, tmp_path):
 def test_command_line_runs_models_and_modules(example, tmp_path):
     """A module that leaves an operator to its reference needs the plug-in where it runs, and says so."""
     (tmp_path / "m.onnx").write_bytes(models.denoise())
-    module, x = tmp_path / "m.so", "x=1x3x8=ones"
+    module, x = tmp_path / "m.so", "x=1x3x8xf32=ones"
     run(TENSMITH, "run", tmp_path / "m.onnx", "--plugin", example, "--input", x)
     run(TENSMITH, "compile", tmp_path / "m.onnx", "--plugin", example, "--evaluate-by-reference", "-o", module)
     run(TENSMITH, "run", module, "--plugin", example, "--input", x)
@@ -222,8 +222,8 @@ def test_what_is_no_plugin_is_refused(example, tmp_path):
     assert "is no plug-in of Tensmith" in refusal(next((BUILD / "lib").glob("libtensmith_runtime.so")))
     # Of another build: its stamp is looked at before anything of it runs.
     contents = example.read_bytes()
-    assert contents.count(b"interface ") == 1
-    (tmp_path / "other.so").write_bytes(contents.replace(b"interface ", b"interfase "))
+    assert contents.count(b", interface ") == 1
+    (tmp_path / "other.so").write_bytes(contents.replace(b", interface ", b", interfase "))
     assert "was built for Tensmith" in refusal(tmp_path / "other.so")
     # With names that are taken: by itself, under another path.
     shutil.copy(example, tmp_path / "twice.so")
@@ -303,8 +303,10 @@ def test_without_a_line_just_that_is_missing(plugin, tmp_path, line, missing):
 
 
 def test_without_its_dialect_there_are_no_operators(plugin, tmp_path):
-    told = python(COMPILE, without("registry.addDialect<example::ExampleDialect>();", tmp_path))
-    assert all("True" != told[name] for name in ALL), told
+    # And without the rewrite, which makes one.
+    told = python(COMPILE, without("registry.addDialect<example::ExampleDialect>();", tmp_path, "registry.add(example::kRewrites);"))
+    for name in ("runs", "reference", "gradient", "template", "target"):
+        assert "there is no operator 'example." in told[name], told
 
 
 def test_no_pass_knows_of_the_example():
