@@ -70,6 +70,12 @@ def trained():
     return model_of(nodes, {"x": ["n", 5]}, {"w": numpy.linspace(-1, 1, 35, dtype="f").reshape(5, 7), "t": numpy.full(5, 0.1, "f")}, ["loss"])
 
 
+def thresholds():
+    """y = soft_threshold(x w, t), to be trained against targets."""
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["h"]), helper.make_node("SoftThreshold", ["h", "t"], ["y"], domain="example")]
+    return model_of(nodes, {"x": ["n", 5]}, {"w": numpy.linspace(-1, 1, 15, dtype="f").reshape(5, 3), "t": numpy.full(3, 0.1, "f")}, ["y"])
+
+
 def trained_loss(x, w, t):
     return numpy.mean(soft_threshold(difference(x @ w, 1, 2), t) ** 2)
 

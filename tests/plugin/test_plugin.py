@@ -205,6 +205,17 @@ def test_command_line_runs_models_and_modules(example, tmp_path):
     assert refused.returncode == 1 and "'example.soft_threshold'" in refused.stderr and "load the plug-in" in refused.stderr
 
 
+def test_command_line_trains(example, tmp_path):
+    (tmp_path / "m.onnx").write_bytes(models.thresholds())
+    x = drawn(64, 5)
+    y = x @ numpy.ones((5, 3), "f")
+    numpy.savez(tmp_path / "data.npz", x=x, y=y)
+    run(TENSMITH, "train", tmp_path / "m.onnx", "--plugin", example, "--data", tmp_path / "data.npz", "--loss", "mean_squared_error",
+        "--epochs", 2, "--batch", 16, "--output", tmp_path / "run")  # fmt: skip
+    before, after = (numpy.mean((ts.compile(path)(x) - y) ** 2) for path in (tmp_path / "m.onnx", tmp_path / "run/model.onnx"))
+    assert after < before
+
+
 def test_loading_again_is_nothing(example):
     ts.load_plugin(example)
 
