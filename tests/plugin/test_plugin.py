@@ -11,10 +11,9 @@ import subprocess
 import example_models as models
 import numpy
 import pytest
-import tensmith as ts
+from example_build import BUILD, EXAMPLE, ROOT, python, run, without
 
-from conftest import BUILD, EXAMPLE, ROOT, python, run, without
-
+ts = pytest.importorskip("tensmith")
 TENSMITH = BUILD / "bin/tensmith"
 SHAPES = [(1, 3, 4), (2, 3, 41), (3, 3, 3), (1, 3, 128)]  # of rows that are vectors, leave rests, and are empty after the shift
 

@@ -1,5 +1,6 @@
 """A test may be skipped for want of another package, never for a part of the project."""
 
+import os
 import pathlib
 import shutil
 import subprocess
@@ -10,16 +11,29 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
+IMPORT = 'import pytest\ntensmith = pytest.importorskip("tensmith_of_nowhere")\ndef test(): pass\n'
+
+
 @pytest.mark.parametrize("text, failed", [
-    ('import pytest\ntensmith = pytest.importorskip("tensmith_of_nowhere")\ndef test(): pass\n', True),
+    (IMPORT, True),
     ('import pytest\npytestmark = pytest.mark.skipif(True, reason="the command line is not built")\ndef test(): pass\n', True),
     ('import pytest\ndef test(): pytest.skip("the test programs are not built")\n', True),
     ('import pytest\ndef test(): pytest.importorskip("package_of_nowhere")\n', False),
     ('import pytest\ndef test(): pytest.skip("this CPU has no matrix unit")\n', False),
 ])  # fmt: skip
 def test_what_is_missing_of_ours_fails(tmp_path, text, failed):
-    shutil.copy(ROOT / "conftest.py", tmp_path)
-    (tmp_path / "test_one.py").write_text(text)
-    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", tmp_path, tmp_path],
-                          capture_output=True, text=True, cwd=tmp_path)
-    assert (done.returncode not in (0, 5)) == failed, done.stdout
+    (tmp_path / "build/python").mkdir(parents=True)
+    assert fails(tmp_path, text) == failed
+
+
+def test_a_build_without_the_package_has_none(tmp_path):
+    (tmp_path / "build").mkdir()
+    assert not fails(tmp_path, IMPORT)
+
+
+def fails(folder, text):
+    shutil.copy(ROOT / "conftest.py", folder)
+    (folder / "test_one.py").write_text(text)
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", folder, folder / "test_one.py"],
+                          capture_output=True, text=True, cwd=folder, env={**os.environ, "TENSMITH_BUILD": str(folder / "build")})  # fmt: skip
+    return done.returncode not in (0, 5)
