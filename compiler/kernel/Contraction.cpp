@@ -254,8 +254,9 @@ const Intrinsic *tileProductsOf(const Contraction &contraction, const Machine &m
 
 bool mayTakeBursts(const Contraction &contraction, const Machine &machine) {
   auto isFloat = [](Value value) { return getElementTypeOrSelf(value.getType()).isF32(); };
-  return machine.inOrder && machine.hold && isFloat(contraction.left) &&
-         isFloat(contraction.panels) && contraction.accumulator.isF32();
+  return (machine.inOrder || machine.multipliesLanes) && machine.hold &&
+         isFloat(contraction.left) && isFloat(contraction.panels) &&
+         contraction.accumulator.isF32();
 }
 
 int64_t stepOf(const Machine &machine, Type left, Type right, Type accumulator) {

@@ -44,9 +44,8 @@ int64_t panelWidth(const Machine &machine, int64_t accumulatorBytes, const Point
 /// Rows of the register tile that goes with it: 6 x 2 accumulators, 2 vectors of B and a broadcast
 /// of A are 15 of 16 registers; 6 x 4 + 4 + 1 are 29 of 32.
 inline constexpr int64_t kTileRows = 6;
-/// Of a machine that does instructions in order: 4 x 4 accumulators, 4 vectors of A, and 8 of B for
-/// two steps are 28.
-inline constexpr int64_t kInOrderRows = 4;
+/// The same of bursts: 4 x 4 accumulators, 4 vectors of A, and 8 of B for two steps are 28.
+inline constexpr int64_t kBurstRows = 4;
 
 /// An operand as it lies in memory: 16 bits that are widened to f32 right where it is multiplied,
 /// or the operand itself.

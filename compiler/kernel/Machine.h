@@ -15,6 +15,9 @@ struct Machine {
   /// Whether a core does instructions in the order that they are written in: one that waits keeps
   /// all behind it waiting.
   bool inOrder = false;
+  /// Whether a multiply-add takes an operand that all lanes share from a lane of a register:
+  /// several elements of it are loaded at once.
+  bool multipliesLanes = false;
   int64_t l1Bytes = 32 << 10;
   int64_t l2Bytes = 512 << 10;
   // For estimates, in cycles of one core that multiplies and adds two vectors in each: measured

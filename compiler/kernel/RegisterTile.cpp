@@ -617,7 +617,7 @@ SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, Val
       // What tiles share of a line is asked for once.
       if (ahead == 0 ||
           ahead * fetchedBytes_ / kLineBytes != (ahead - 1) * fetchedBytes_ / kLineBytes)
-        prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kInOrderRows);
+        prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kBurstRows);
       for (int64_t v = 0; v < vectors; ++v)
         loaded.push_back(emitter_.load(
             line, element, math_.constant(ahead * contraction_.width + v * lanes_), lanes_));

@@ -167,7 +167,8 @@ private:
   /// Steps of an iteration on a machine that does instructions in order: a load waits for the
   /// products before it, so those of several steps are made together, before their products. Those
   /// of A are vectors of a few steps, whose lanes are multiplied. All else is done among the loads:
-  /// what is done sooner than the products before it waits for them.
+  /// what is done sooner than the products before it waits for them. Where lanes are multiplied at
+  /// no cost that is less to do in any order: one load of A for four steps in the place of four.
   llvm::SmallVector<mlir::Value> emitBursts(mlir::Value panel, mlir::Value next, mlir::Value k,
                                             mlir::ValueRange rowPointers, mlir::ValueRange sums,
                                             int64_t vectors);

@@ -11,6 +11,7 @@ kernel::Machine kernelMachine(const Machine &machine) {
   result.vectorBytes = machine.vectorBits / 8;
   result.vectorRegisters = machine.vectorRegisters;
   result.inOrder = machine.inOrder;
+  result.multipliesLanes = llvm::StringRef(machine.triple).starts_with("aarch64");
   result.l1Bytes = machine.l1Bytes;
   result.l2Bytes = machine.l2Bytes;
   result.maskRegisters = machine.has("avx512vl");
