@@ -63,8 +63,9 @@ bool isTensor(const ValueCode &value) {
   return value.kind == plan::ValueKind::Tensor && value.ranked;
 }
 
-Status checkArgument(const Module &module, const FunctionCode &code, size_t index,
+Status checkArgument(const Session &session, const FunctionCode &code, size_t index,
                      const Passed &argument) {
+  const Module &module = session.module();
   const ValueCode &value = code.values[code.params[index]];
   if (!argument.tensor)
     return invalidArgument(nameOf(module, code, index) + ": no tensor was given");
@@ -74,6 +75,8 @@ Status checkArgument(const Module &module, const FunctionCode &code, size_t inde
                     std::string("it must be a ") + kindName(value.kind));
   if (tensor.kind() != TensorKind::Tensor || value.kind != plan::ValueKind::Tensor)
     return {};
+  if (value.ranked && tensor.device() != session.memoryOf(value))
+    return {StatusCode::Internal, nameOf(module, code, index) + ": is in another memory"};
   if (value.type != DataType::Undefined && value.type != tensor.type())
     return mismatch(module, code, index, tensor, "the element type differs");
   if (value.ranked && value.dims.size() != tensor.shape().size())
@@ -333,7 +336,7 @@ std::string declaredType(const FunctionCode &code, const ValueCode &value) {
 Status bindParameters(const Session &session, Frame &frame, std::span<const Passed> arguments,
                       std::span<const int64_t> given) {
   for (size_t i = 0; i < arguments.size(); ++i)
-    if (Status status = checkArgument(session.module(), frame.code, i, arguments[i]); !status.ok())
+    if (Status status = checkArgument(session, frame.code, i, arguments[i]); !status.ok())
       return status;
   if (!sameKey(frame, arguments, given))
     if (Status status = resolve(session, frame, arguments, given); !status.ok())

@@ -118,7 +118,7 @@ Status finishLoop(const Run &run, Frame &frame, const Step &step, LoopState &sta
       return stacked.status();
     results.push_back({std::move(*stacked), true});
   }
-  return storeResults(frame, step, results);
+  return storeResults(run, frame, step, results);
 }
 
 } // namespace
@@ -170,7 +170,7 @@ Status executeIf(Run &run, Frame &frame, const Step &step) {
   auto results = execute(run, *branch, function, *passed, *given, {});
   if (!results)
     return results.status();
-  return storeResults(frame, step, *results);
+  return storeResults(run, frame, step, *results);
 }
 
 Status executeLoop(Run &run, Frame &frame, const Step &step) {

@@ -78,7 +78,8 @@ public:
   /// Of memory that no work uses any more.
   virtual void free(std::byte *memory) = 0;
 
-  // Each puts one piece on a stream, which begins when those of `after` are over. Streams are
+  // Each puts one piece on a stream, which begins when those of `after` are over; a copy of no byte
+  // is one, too, and looks at no address. Streams are
   // numbered by whoever uses them, and come to be as they are used; a device may take several for
   // one.
   virtual Event launch(uint32_t stream, const Launch &launch, std::span<const Event> after) = 0;

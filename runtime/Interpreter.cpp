@@ -150,8 +150,11 @@ Status executeKernel(Run &run, Frame &frame, const Step &step) {
   if (!step.bare)
     if (Status status = prepareKernel(run, frame, step); !status.ok())
       return status;
-  if ((frame.hasEmpty || step.lateSizes) && computesNothing(frame, step))
+  if ((frame.hasEmpty || step.lateSizes) && computesNothing(frame, step)) {
+    if (step.device)
+      frame.launches->pass(step);
     return {};
+  }
   if (step.device) {
     frame.launches->launch(step);
     return {};
@@ -498,7 +501,7 @@ bool placeReserved(Frame &frame, uint32_t index) {
   return true;
 }
 
-Status storeResults(Frame &frame, const Step &step, std::span<Passed> results) {
+Status storeResults(const Run &run, Frame &frame, const Step &step, std::span<Passed> results) {
   const FunctionCode &code = frame.code;
   for (size_t i = 0; i < results.size(); ++i) {
     const ValueCode &value = code.values[step.results[i]];
@@ -506,6 +509,8 @@ Status storeResults(Frame &frame, const Step &step, std::span<Passed> results) {
       return invalidArgument("should be " + declaredType(code, value) + ", but was computed as " +
                              describe(*results[i].tensor))
           .within(named(value));
+    if (isRankedTensor(value) && results[i].tensor->device() != run.session.memoryOf(value))
+      return Status(StatusCode::Internal, "was computed in another memory").within(named(value));
   }
   learnSymbols(frame, step, results);
   for (size_t i = 0; i < results.size(); ++i) {

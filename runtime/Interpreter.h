@@ -53,7 +53,7 @@ Status bindParameters(const Session &session, Frame &frame, std::span<const Pass
 
 /// A step's results: checks kinds, types and shapes, binds fresh symbols, and puts the values where
 /// the plan wants them.
-Status storeResults(Frame &frame, const Step &step, std::span<Passed> results);
+Status storeResults(const Run &run, Frame &frame, const Step &step, std::span<Passed> results);
 
 /// The value as a tensor of its own; on the arena's memory where it is there, unless its rows lie
 /// apart.

@@ -74,13 +74,17 @@ void Launches::launch(const Step &step) {
   note(step, lane.device->launch(lane.stream, launch, eventsBefore(step)));
 }
 
+void Launches::pass(const Step &step) {
+  Lane &lane = *laneOf_[indexOf(step)];
+  note(step, lane.device->copyWithin(lane.stream, nullptr, nullptr, 0, eventsBefore(step)));
+}
+
 void Launches::copy(const Step &step, std::byte *to, const std::byte *from, int64_t bytes) {
   Lane &lane = *laneOf_[indexOf(step)];
   bool toDevice = code_.values[step.results[0]].device != 0;
   session_.countCopy(toDevice, bytes);
-  if (bytes)
-    note(step, toDevice ? lane.device->copyIn(lane.stream, to, from, bytes, eventsBefore(step))
-                        : lane.device->copyOut(lane.stream, to, from, bytes, eventsBefore(step)));
+  note(step, toDevice ? lane.device->copyIn(lane.stream, to, from, bytes, eventsBefore(step))
+                      : lane.device->copyOut(lane.stream, to, from, bytes, eventsBefore(step)));
 }
 
 bool Launches::isOver() const {

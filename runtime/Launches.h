@@ -24,6 +24,9 @@ public:
   void begin();
 
   void launch(const Step &step);
+  /// In the place of a kernel that has nothing to compute: others wait for what it waits for by
+  /// waiting for it.
+  void pass(const Step &step);
   /// Copies into the result's memory, which is there.
   void copy(const Step &step, std::byte *to, const std::byte *from, int64_t bytes);
 

@@ -29,7 +29,7 @@ Status executeProcedure(Run &run, Frame &frame, const Step &step) {
   else
     return invalidArgument("the program returned " + describe(**returned) + " instead of " +
                            std::to_string(step.results.size()) + " values");
-  return storeResults(frame, step, results);
+  return storeResults(run, frame, step, results);
 }
 
 } // namespace tensmith::runtime

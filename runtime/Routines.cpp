@@ -140,7 +140,7 @@ Status executeRoutine(Run &run, Frame &frame, const Step &step) {
     return {StatusCode::Internal, "operator " + routine.name + " gave " +
                                       std::to_string(results->size()) + " results instead of " +
                                       std::to_string(step.results.size())};
-  return storeResults(frame, step, std::span(*results).first(step.results.size()));
+  return storeResults(run, frame, step, std::span(*results).first(step.results.size()));
 }
 
 } // namespace tensmith::runtime

@@ -111,14 +111,14 @@ void Frame::shape(const ValueCode &value, Shape &shape) const {
 }
 
 void Frame::clear() {
+  if (launches) // first: what is under way uses the values
+    launches->begin();
   for (uint32_t value : code.transient) {
     slots[value].tensor = {};
     slots[value].destination = nullptr;
   }
   context.failed = false;
   context.trace = nullptr;
-  if (launches)
-    launches->begin();
 }
 
 Session::Session(std::shared_ptr<const Module> module, int threads, Limits limits,
@@ -149,7 +149,7 @@ Status Session::copyWeights(uint8_t number) {
   int64_t begin = INT64_MAX, end = 0;
   auto add = [&](int64_t offset, int64_t bytes) {
     begin = std::min(begin, offset);
-    end = std::max(end, offset + bytes);
+    end = std::max(end, offset + std::max<int64_t>(bytes, 1)); // what has no element has a place
   };
   for (const FunctionCode &code : module_->program().functions)
     for (const ValueCode &value : code.values) {
@@ -165,14 +165,16 @@ Status Session::copyWeights(uint8_t number) {
     add(0, int64_t(module_->weights().size()));
   if (begin >= end)
     return {};
+  int64_t bytes = std::min(end, int64_t(module_->weights().size())) - begin;
   OpenedDevice &opened = devices_[number - 1u];
   opened.weights = allocateOn(*opened.device, end - begin);
   if (!opened.weights)
     return {StatusCode::ResourceExhausted, "the device '" +
                                                module_->plan().devices()->Get(number - 1u)->str() +
                                                "' has no memory for the weights"};
-  waitFor(opened.device->copyIn(0, opened.weights.get(), module_->weights().data() + begin,
-                                end - begin, {}));
+  if (bytes > 0)
+    waitFor(opened.device->copyIn(0, opened.weights.get(), module_->weights().data() + begin, bytes,
+                                  {}));
   opened.weightsBegin = opened.weights.get() - begin;
   return {};
 }

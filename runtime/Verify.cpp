@@ -66,6 +66,9 @@ private:
   uint32_t valueCount() const { return sizeOf(function_.values()); }
   const plan::Value &value(uint32_t index) const { return *function_.values()->Get(index); }
 
+  bool isKnownAtEntry(uint64_t expr) const {
+    return expr < exprCount() && times_.exprs[expr] == kAtEntry;
+  }
   bool dimsKnownBefore(const plan::Value &value, int64_t time) const {
     for (uint32_t i = 0; i < sizeOf(value.dims()); ++i)
       if (times_.exprs[value.dims()->Get(i)] >= time)
@@ -117,13 +120,10 @@ std::string FunctionVerifier::verifyConstant(const plan::Value &value) {
 }
 
 std::string FunctionVerifier::verifyArena(const plan::Value &value) {
-  auto known = [&](uint64_t expr) { return expr < exprCount() && times_.exprs[expr] == kAtEntry; };
-  const auto *arenas = function_.device_arenas();
-  bool hasArena = value.device() <= sizeOf(arenas);
-  bool placed =
-      known(value.offset()) && hasArena &&
-      known(value.device() ? arenas->Get(value.device() - 1u) : function_.arena_bytes()) &&
-      (dimsKnownBefore(value, 0) || known(value.reserved()));
+  bool hasArena = value.device() ? value.device() <= sizeOf(function_.device_arenas())
+                                 : isKnownAtEntry(function_.arena_bytes());
+  bool placed = isKnownAtEntry(value.offset()) && hasArena &&
+                (dimsKnownBefore(value, 0) || isKnownAtEntry(value.reserved()));
   return placed ? ""
                 : "it is in an arena, but its size or place is not known when the function begins";
 }
@@ -134,6 +134,9 @@ std::string FunctionVerifier::verifyValue(const plan::Value &value) {
     return "its kind, storage or type is unknown";
   if (value.device() > sizeOf(module_.devices()))
     return "it is a device's that the module is not for";
+  // What a value of a data type is made of is the first device's.
+  if (value.device() > 1 && value.kind() != plan::ValueKind::Tensor)
+    return "it is no tensor, and not the first device's";
   if (sizeOf(value.dims()) > (value.ranked() ? kMaxRank : 0))
     return "it has too many dimensions";
   for (uint32_t i = 0; i < sizeOf(value.dims()); ++i)
@@ -161,6 +164,13 @@ std::string FunctionVerifier::verifyValues() {
                " is no value";
 
   times_ = knownTimes(function_);
+  const auto *arenas = function_.device_arenas();
+  if (sizeOf(arenas) > sizeOf(module_.devices()))
+    return "it has arenas on more devices than there are";
+  for (uint32_t i = 0; i < sizeOf(arenas); ++i)
+    if (!isKnownAtEntry(arenas->Get(i)))
+      return "the size of the arena on device " + std::to_string(i + 1) +
+             " is not known when the function begins";
   for (uint32_t i = 0; i < valueCount(); ++i) {
     const plan::Value &one = value(i);
     std::string what = one.storage() == plan::Storage::Constant ? verifyConstant(one)
@@ -392,20 +402,25 @@ std::string FunctionVerifier::verifyDevice(const plan::Instruction &instruction,
         isOne &= value(list->Get(i)).device() == *memory;
       }
   bool isKernel = instruction.opcode() == plan::Opcode::Kernel;
-  if ((isKernel || instruction.opcode() == plan::Opcode::View) && !isOne)
+  bool isSeen =
+      instruction.opcode() == plan::Opcode::View || instruction.opcode() == plan::Opcode::Join;
+  if ((isKernel || isSeen) && !isOne)
     return "its operands and results are in different memories";
   bool hasStream = instruction.stream() != kAbsent;
   bool isCopy = instruction.opcode() == plan::Opcode::Copy &&
                 isPlain(value(instruction.operands()->Get(0))) &&
                 isPlain(value(instruction.results()->Get(0)));
   bool isOfDevice = isKernel && memory.value_or(0) != 0;
-  if (isOfDevice && !hasStream)
-    return "a device runs it, and it is on no stream";
+  if ((isOfDevice || isCopy) && !hasStream)
+    return "a device does it, and it is on no stream";
+  if (hasStream && sizeOf(instruction.results()) == 0)
+    return "it is on a stream, and has no result";
   if (hasStream && !isOfDevice && !isCopy)
     return "it is on a stream, and the host does it";
   for (uint32_t i = 0; i < sizeOf(instruction.waits()); ++i)
-    if (instruction.waits()->Get(i) >= index)
-      return "it waits for what does not come before it";
+    if (uint32_t earlier = instruction.waits()->Get(i);
+        earlier >= index || function_.instructions()->Get(earlier)->stream() == kAbsent)
+      return "it waits for what is on no stream before it";
   return "";
 }
 

@@ -161,7 +161,11 @@ Status openAndRegister(const std::string &path, const GiveReferences &giveRefere
 
 Status loadPlugin(const std::string &path, const GiveReferences &giveReferences) {
   static std::mutex loading;
-  static std::map<std::string, Hash128> loaded;
+  struct Seen {
+    Hash128 hash;
+    bool isLoaded = false;
+  };
+  static std::map<std::string, Seen> seen; // the system opens a library of a path once
   std::lock_guard lock(loading);
   std::unique_ptr<char, decltype(&std::free)> whole(::realpath(path.c_str(), nullptr), std::free);
   auto hash = whole ? hashOf(whole.get()) : std::nullopt;
@@ -169,15 +173,16 @@ Status loadPlugin(const std::string &path, const GiveReferences &giveReferences)
     return {StatusCode::IoError, path +
                                      ": there is no such file, or it can't be read; a plug-in is "
                                      "named by its path"};
-  if (auto found = loaded.find(whole.get()); found != loaded.end())
-    return found->second == *hash
-               ? Status()
-               : invalidArgument(path + ": has changed since it was loaded; a process keeps the "
-                                        "plug-ins that it has, so begin another");
+  Seen &file = seen.try_emplace(whole.get(), Seen{*hash}).first->second;
+  if (file.hash != *hash)
+    return invalidArgument(path + ": has changed since it was loaded; a process keeps the "
+                                  "plug-ins that it has, so begin another");
+  if (file.isLoaded)
+    return {};
+  cache::notePlugin(*hash); // before anything is compiled by it
   if (Status status = openAndRegister(whole.get(), giveReferences); !status.ok())
     return status.within(path);
-  loaded.emplace(whole.get(), *hash);
-  cache::notePlugin(*hash);
+  file.isLoaded = true;
   return {};
 }
 

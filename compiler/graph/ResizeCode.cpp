@@ -478,6 +478,8 @@ private:
 
   /// What weighs nothing counts for nothing, infinities too.
   Value filtered(Value rows, Value sources, Value numbers, const OpenAxis &axis) {
+    if (!sources)
+      return {};
     double squeeze = op_.getAntialias() ? std::min(scale(axis.position), 1.0) : 1;
     Filter filter = filterAt(sources, numbers, squeeze);
     Type element = GraphCode::element(rows), number = code_.builder.getI64Type();
@@ -496,7 +498,7 @@ private:
     return sum;
   }
 
-  /// The reference that made the places keeps them within x.
+  /// Places are within x: as the reference makes them, but for crops, or kept within.
   Value gathered(Value rows, Value places) {
     Value y = code_.op("graph.gather", {rows, places}, {code_.integer("axis", 1)});
     if (y)
@@ -512,6 +514,8 @@ private:
     // The element behind the last one is the last one, and a place may be rounded up.
     Value last = code_.add(code_.sizeOf(numbers, 0), -1);
     Value first = code_.op("graph.min", {code_.cast(low, number), last});
+    if (isCrop() && first) // what lies outside is read somewhere, and not used
+      first = code_.op("graph.max", {first, code_.scalar(first, 0)});
     Value second = code_.op("graph.min", {code_.add(first, 1), last});
     Value weight = code_.alongDimension(part, 1, 3);
     if (!weight)

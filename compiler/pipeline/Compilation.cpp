@@ -25,6 +25,8 @@
 
 #include "llvm/Support/MemoryBuffer.h"
 
+#include <set>
+
 using namespace mlir;
 
 namespace tensmith::pipeline {
@@ -110,17 +112,18 @@ Result<std::vector<std::string>> parseDevices(std::string_view text) {
   // A device's library is opened where the module runs; what kinds there are is known here.
   constexpr llvm::StringLiteral kKinds[] = {"separate"};
   std::vector<std::string> devices;
+  std::set<std::pair<StringRef, unsigned>> known;
   for (StringRef name : llvm::split(StringRef(text), ',')) {
     if (text.empty())
       break;
     auto [kind, number] = name.split(':');
-    unsigned parsed;
+    unsigned parsed = 0;
     bool isNumber = kind.size() == name.size() || !number.getAsInteger(10, parsed);
     if (!isNumber || !llvm::is_contained(kKinds, kind))
       return invalidArgument("there is no device '" + name.str() +
                              "'; \"separate\" is the only kind, \"separate:1\" its second, and "
                              "several stand with commas between");
-    if (llvm::is_contained(devices, name))
+    if (!known.insert({kind, parsed}).second)
       return invalidArgument("the device '" + name.str() + "' is named twice");
     devices.push_back(name.str());
   }

@@ -149,7 +149,7 @@ struct Rewrite {
   /// project's own is in the pipeline's table.
   std::string_view after = {};
 };
-/// All of them, the project's own in the order in which the pipeline runs them first.
+/// All of them; the pipeline has the order in which they run.
 Table<Rewrite> &rewrites();
 
 /// Whether the sizes of the results are known before the operator runs: over symbols of its

@@ -5,6 +5,7 @@
 #include "TestModule.h"
 
 #include "runtime/Device.h"
+#include "runtime/ModuleFormat.h"
 #include "runtime/Session.h"
 
 #include <array>
@@ -36,6 +37,14 @@ public:
     return value;
   }
 
+  /// A vector of no element.
+  uint32_t empty(uint8_t memory) {
+    uint32_t value = main_.value("v", DataType::F32, {main_.constant(0)}, plan::Storage::Arena,
+                                 main_.constant(0));
+    main_.function.values[value]->device = memory;
+    return value;
+  }
+
   plan::InstructionT &kernel(uint32_t target, std::vector<uint32_t> operands, uint32_t result,
                              uint32_t stream, std::vector<uint32_t> waits) {
     return put(main_.add(plan::Opcode::Kernel, target, std::move(operands), {result}, {size_}),
@@ -51,13 +60,19 @@ public:
   }
   uint32_t instructions() const { return uint32_t(main_.function.instructions.size()); }
 
-  std::shared_ptr<const Module> load(std::vector<uint32_t> results) {
+  /// The module's file, whose main was changed.
+  Bytes file(std::vector<uint32_t> results, void (*change)(plan::FunctionT &) = nullptr) {
     main_.function.results = std::move(results);
     uint32_t bytes = main_.constant(std::max(end_, kBytes));
     main_.function.arena_bytes = bytes;
     main_.function.device_arenas = {bytes, bytes};
+    if (change)
+      change(main_.function);
     module_.add(std::move(main_));
-    return test::load(module_.finish());
+    return module_.finish();
+  }
+  std::shared_ptr<const Module> load(std::vector<uint32_t> results) {
+    return test::load(file(std::move(results)));
   }
 
   ModuleBuilder &module() { return module_; }
@@ -237,6 +252,60 @@ TEST_F(Devices, AKernelThatIsGivenAnotherDevicesMemoryIsNotCalled) {
   EXPECT_EQ(context->detail, 1);
   other->free(foreign);
   own->free(inside);
+}
+
+/// The last kernel waits for the one before it alone, which has nothing to compute.
+TEST_F(Devices, WhatHasNothingToComputeIsWaitedThrough) {
+  StreamedModule streamed;
+  uint32_t x = streamed.param(), here = streamed.value(1);
+  streamed.copy(x, here, 0, {});
+  uint32_t last = here;
+  for (int i = 0; i < 6; ++i) { // of a stream that is late each time
+    uint32_t next = streamed.value(1);
+    streamed.add(last, here, next, 0, {});
+    last = next;
+  }
+  uint32_t nothing = streamed.empty(1), sum = streamed.value(1);
+  streamed.add(last, here, nothing, 1, {6});
+  streamed.add(last, last, sum, 2, {7});
+  uint32_t out = streamed.value(0, plan::Storage::Result);
+  streamed.copy(sum, out, 2, {});
+  auto module = streamed.load({out});
+  ASSERT_TRUE(module);
+  Session session(module, 1);
+  TensorRef input = floats({kElements}, {1, 2, 3, 4, 5, 6, 7, 8});
+  for (int run = 0; run < 10; ++run) {
+    std::vector<TensorRef> outputs(1);
+    ASSERT_TRUE(session.run(std::array{input}, outputs).ok());
+    EXPECT_EQ(floatsOf(outputs[0]), (std::vector<float>{14, 28, 42, 56, 70, 84, 98, 112}));
+  }
+}
+
+/// What a file could say that no compiler does.
+TEST_F(Devices, PlansThatMixUpMemoriesOrStreamsAreRefused) {
+  using Change = void (*)(plan::FunctionT &);
+  const std::pair<Change, const char *> kChanges[] = {
+      {[](plan::FunctionT &f) { f.values[1]->device = 3; }, "the module is not for"},
+      {[](plan::FunctionT &f) { f.values[1]->device = 2; }, "different memories"},
+      {[](plan::FunctionT &f) { f.device_arenas.push_back(0); }, "more devices than there are"},
+      {[](plan::FunctionT &f) { f.device_arenas[1] = 1000; }, "arena on device 2"},
+      {[](plan::FunctionT &f) { f.device_arenas.clear(); }, "in an arena"},
+      {[](plan::FunctionT &f) { f.instructions[1]->stream = kAbsent; }, "on no stream"},
+      {[](plan::FunctionT &f) { f.instructions[0]->stream = kAbsent; }, "on no stream"},
+      {[](plan::FunctionT &f) { f.instructions[1]->waits = {1}; }, "on no stream before"},
+      {[](plan::FunctionT &f) { f.results = {2}; }, "not the host's"},
+  };
+  for (auto [change, said] : kChanges) {
+    StreamedModule streamed;
+    uint32_t x = streamed.param(), here = streamed.value(1), sum = streamed.value(1);
+    streamed.copy(x, here, 0, {});
+    streamed.add(here, here, sum, 0, {});
+    uint32_t out = streamed.value(0, plan::Storage::Result);
+    streamed.copy(sum, out, 0, {});
+    auto loaded = Module::loadBytes(streamed.file({out}, change), {});
+    EXPECT_EQ(loaded.status().code(), StatusCode::InvalidModule) << said;
+    EXPECT_NE(loaded.status().message().find(said), std::string::npos) << loaded.status().message();
+  }
 }
 
 TEST_F(Devices, ADeviceThatIsNotThere) {

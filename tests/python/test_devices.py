@@ -278,7 +278,7 @@ def test_the_host_that_reads_the_devices_memory_is_stopped(tmp_path):
 def test_a_device_that_is_not_there():
     data = model([port("x", F32, ["n"])], [port("y", F32, ["n"])], [node("Exp", ["x"], ["y"])])
     for name, said in [("none", "there is no device 'none'"), ("separate:x", "there is no device 'separate:x'"), ("separate,", "there is no device ''"),
-                       ("separate:1,separate:1", "'separate:1' is named twice")]:  # fmt: skip
+                       ("separate:1,separate:1", "'separate:1' is named twice"), ("separate,separate:0", "'separate:0' is named twice")]:  # fmt: skip
         with pytest.raises(tensmith.Error, match=said):
             tensmith.compile(data, device=name)
     with pytest.raises(tensmith.Error, match="the device 'separate:99', which is not there"):

@@ -111,8 +111,9 @@ public:
   /// `fill` makes the piece. Its number, from 1 on.
   template <typename Fill> uint64_t put(std::span<const Event> after, Fill fill) {
     std::unique_lock lock(mutex_);
-    if (put_ == 0)
+    if (!isStarted_)
       std::thread([this] { run(); }).detach();
+    isStarted_ = true;
     changed_.wait(lock, [&] { return put_ - done_ < kMostWaiting; });
     Work &work = ring_[put_ % kMostWaiting];
     work.after.assign(after.begin(), after.end());
@@ -151,10 +152,12 @@ private:
   }
 
   static void execute(Work &work) {
-    if (!work.kernel)
-      std::memmove(work.to, work.from, work.bytes);
-    else if (!work.failures->before(work.instruction) && fails(work))
+    if (!work.kernel) {
+      if (work.bytes)
+        std::memmove(work.to, work.from, work.bytes);
+    } else if (!work.failures->before(work.instruction) && fails(work)) {
       work.failures->tell(work.instruction);
+    }
   }
   /// A kernel returns that it failed, or has said so within a loop.
   static bool fails(Work &work) {
@@ -164,6 +167,7 @@ private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::array<Work, kMostWaiting> ring_;
+  bool isStarted_ = false;
   uint64_t put_ = 0, done_ = 0;
 };
 
