@@ -132,7 +132,9 @@ def drawn_open_resize(seed):
 
 # Vectors of places may be the reference's, pictures not.
 @pytest.mark.parametrize("seed", range(2 * SEEDS))
-def test_resized_images_of_open_sizes(seed):
+def test_resized_images_of_open_sizes(seed, monkeypatch):
+    if seed % 2:
+        monkeypatch.setenv("TENSMITH_CHECK_BOUNDS", "1")  # each access is checked
     model, runs, node = drawn_open_resize(seed)
     module, reference = tensmith.compile(model), tensmith.compile(model, reference=True)
     for function in module.describe()["functions"]:
