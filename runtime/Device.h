@@ -90,13 +90,11 @@ public:
   virtual Event copyWithin(uint32_t stream, std::byte *to, const std::byte *from, int64_t bytes,
                            std::span<const Event> after) = 0;
 
-  virtual bool isOver(const Event &event) = 0;
   /// Returns when the event is over.
   virtual void wait(const Event &event) = 0;
 };
 
 /// Of any device's.
-inline bool isOver(const Event &event) { return !event.device || event.device->isOver(event); }
 inline void waitFor(const Event &event) {
   if (event.device)
     event.device->wait(event);

@@ -87,15 +87,9 @@ void Launches::copy(const Step &step, std::byte *to, const std::byte *from, int6
                       : lane.device->copyOut(lane.stream, to, from, bytes, eventsBefore(step)));
 }
 
-bool Launches::isOver() const {
-  return std::ranges::all_of(lanes_, [](const auto &lane) { return runtime::isOver(lane->last); });
-}
-
 Status Launches::wait(const Step &step) {
   for (const Event &event : eventsBefore(step))
     waitFor(event);
-  if (!kept_.empty() && isOver())
-    kept_.clear();
   return failures_.before(indexOf(step))
              ? Status(StatusCode::Internal, "an earlier instruction failed")
              : Status();

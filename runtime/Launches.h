@@ -5,8 +5,8 @@
 // they need. When the function ends, or fails, everything is waited for: nothing of it is under way
 // while its frame is idle, and values that functions hand to one another are there.
 //
-// What a step let go of may still be read by what is under way: it is kept until that is over. A
-// call with the sizes of the last one makes no memory here.
+// What a step let go of may still be read by what is under way: it is kept until the function ends.
+// A call with the sizes of the last one makes no memory here.
 #pragma once
 
 #include "runtime/Device.h"
@@ -49,7 +49,6 @@ private:
   uint32_t indexOf(const Step &step) const { return uint32_t(&step - code_.steps.data()); }
   std::span<const Event> eventsBefore(const Step &step);
   void note(const Step &step, const Event &event);
-  bool isOver() const;
 
   Session &session_;
   Frame &frame_;

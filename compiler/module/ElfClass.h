@@ -1,10 +1,9 @@
-// The structures of ELF files of 32 and of 64 bits, for what is written alike for both.
+// The structures of ELF files of 32 and of 64 bits, for what is written alike for both. (Those of
+// llvm/Object may lie anywhere: they have no alignment, which what is written has.)
 #pragma once
 
 #include "llvm/BinaryFormat/ELF.h"
-
-#include <cstring>
-#include <string_view>
+#include "llvm/Object/ELF.h"
 
 namespace tensmith::modules {
 
@@ -25,12 +24,10 @@ struct Elf32 {
 };
 
 /// Of a little-endian ELF file, else ELFCLASSNONE.
-inline unsigned char elfClassOf(std::string_view file) {
-  using namespace llvm::ELF;
-  bool isElf = file.size() >= EI_NIDENT && std::memcmp(file.data(), ElfMagic, 4) == 0 &&
-               file[EI_DATA] == ELFDATA2LSB;
-  return isElf ? static_cast<unsigned char>(file[EI_CLASS])
-               : static_cast<unsigned char>(ELFCLASSNONE);
+inline unsigned char elfClassOf(llvm::StringRef file) {
+  auto [elfClass, order] = llvm::object::getElfArchType(file);
+  bool isElf = file.starts_with(llvm::ELF::ElfMagic) && order == llvm::ELF::ELFDATA2LSB;
+  return isElf ? elfClass : static_cast<unsigned char>(llvm::ELF::ELFCLASSNONE);
 }
 
 } // namespace tensmith::modules

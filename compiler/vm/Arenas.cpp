@@ -3,8 +3,6 @@
 
 #include "runtime/ModuleFormat.h"
 
-#include <map>
-
 namespace tensmith::vm {
 namespace {
 

@@ -125,6 +125,7 @@ private:
   std::set<std::pair<uint32_t, uint32_t>> views_;
   std::map<std::tuple<uint32_t, uint32_t, Memory>, uint32_t> reasons_; // of copies, as locations
   std::map<std::string, uint32_t> locations_;
+  std::vector<size_t> buffers_;          // of the values of the function that is being rewritten
   std::vector<std::vector<bool>> entry_; // expressions that are known when a function begins
 };
 
@@ -454,8 +455,7 @@ void Placer::giveMemory(uint32_t f, uint32_t index) {
   given.storage = plan::Storage::Heap;
   given.reserved = kAbsent;
   given.offset = 0;
-  if (given.kind != plan::ValueKind::Tensor || !given.ranked ||
-      DataType(given.type) == DataType::String || DataType(given.type) == DataType::Undefined ||
+  if (!isPlain(given) ||
       !std::ranges::all_of(given.dims, [&](uint32_t dim) { return entry_[f][dim]; }))
     return;
   given.storage = plan::Storage::Arena;
@@ -528,7 +528,6 @@ void Placer::rewriteOperands(uint32_t f, plan::InstructionT &instruction) {
 /// A view is made of each version that there is of its operand.
 void Placer::addViews(uint32_t f, const plan::InstructionT &view, Code &code) {
   uint32_t reserved = value(f, view.results[0]).reserved; // of an arena
-  std::vector<size_t> buffers = tables_.arenas[f]->buffersOfValues(function(f));
   for (Memory memory = 0; memory < memories_; ++memory) {
     uint32_t result = versionIn(f, view.results[0], memory);
     if (result == kAbsent)
@@ -540,8 +539,9 @@ void Placer::addViews(uint32_t f, const plan::InstructionT &view, Code &code) {
     seen.storage = own ? plan::Storage::Heap : source.storage;
     seen.offset = source.offset;
     seen.reserved = source.storage == plan::Storage::Arena ? reserved : kAbsent;
+    buffers_[result] = buffers_[from];
     if (seen.storage == plan::Storage::Arena)
-      tables_.arenas[f]->place(result, buffers[from]);
+      tables_.arenas[f]->place(result, buffers_[from]);
     code.push_back(std::make_unique<plan::InstructionT>(view));
     code.back()->operands = {from};
     code.back()->results = {result};
@@ -681,6 +681,7 @@ void Placer::rewrite(uint32_t f) {
   size_t own = std::min(firstCapturedParam(f), function(f).params.size() - extra_[f].size());
   std::vector<uint32_t> params(function(f).params.begin(), function(f).params.begin() + long(own));
   rewriteResults(f);
+  buffers_ = tables_.arenas[f]->buffersOfValues(function(f));
   Code code;
   addCopies(f, params, code);
   for (auto &instruction : function(f).instructions) {
@@ -716,6 +717,11 @@ void Placer::place() {
 }
 
 } // namespace
+
+bool isPlain(const plan::ValueT &value) {
+  return value.kind == plan::ValueKind::Tensor && value.ranked &&
+         DataType(value.type) != DataType::Undefined && DataType(value.type) != DataType::String;
+}
 
 bool readsShapeAlone(const plan::ModuleT &module, const plan::InstructionT &instruction) {
   if (instruction.opcode != plan::Opcode::Routine)

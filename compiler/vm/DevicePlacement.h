@@ -25,6 +25,8 @@ namespace tensmith::vm {
 /// instructions' locations.
 void placeOnDevices(ModuleTables &tables);
 
+/// Whether it is a tensor of known rank with elements that are bytes.
+bool isPlain(const plan::ValueT &value);
 /// Whether the instruction asks for its first operand's shape alone, which can be read anywhere.
 bool readsShapeAlone(const plan::ModuleT &module, const plan::InstructionT &instruction);
 

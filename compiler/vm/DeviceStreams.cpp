@@ -1,7 +1,6 @@
 // Who needs whom in a function of a plan; see DeviceStreams.h.
 #include "compiler/vm/DeviceStreams.h"
 
-#include "base/DataType.h"
 #include "compiler/vm/DevicePlacement.h"
 #include "compiler/vm/Streams.h"
 #include "runtime/ModuleFormat.h"
@@ -10,11 +9,6 @@
 
 namespace tensmith::vm {
 namespace {
-
-bool isPlain(const plan::ValueT &value) {
-  return value.kind == plan::ValueKind::Tensor && value.ranked &&
-         DataType(value.type) != DataType::Undefined && DataType(value.type) != DataType::String;
-}
 
 class StreamBuilder {
 public:
@@ -33,14 +27,9 @@ public:
     StreamPlan plan = planStreams(pieces_);
     for (uint32_t i = 0; i < pieces_.size(); ++i) {
       plan::InstructionT &instruction = *function_.instructions[i];
-      auto streamOf = [&](uint32_t piece) {
-        return std::pair(pieces_[piece].machine, plan.streams[piece] % kMostStreams);
-      };
       if (pieces_[i].machine)
-        instruction.stream = streamOf(i).second;
-      for (uint32_t source : plan.waits[i])
-        if (streamOf(source) != streamOf(i))
-          instruction.waits.push_back(source);
+        instruction.stream = plan.streams[i];
+      instruction.waits = std::move(plan.waits[i]);
     }
     return std::move(plan.before);
   }

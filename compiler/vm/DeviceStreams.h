@@ -13,7 +13,4 @@ namespace tensmith::vm {
 std::vector<llvm::BitVector> putOnStreams(const plan::ModuleT &module, plan::FunctionT &function,
                                           const Arena &arena);
 
-/// A device has no more streams than that: those of a function beyond share them.
-inline constexpr uint32_t kMostStreams = 16;
-
 } // namespace tensmith::vm

@@ -28,6 +28,18 @@ public:
   }
 
   uint32_t param() { return main_.param("x", DataType::F32, {size_}); }
+  /// The input in the first device's memory, by instruction 0.
+  uint32_t input() {
+    uint32_t x = param(), here = value(1);
+    copy(x, here, 0, {});
+    return here;
+  }
+  /// The result, which is copied from the device on that stream.
+  uint32_t output(uint32_t value, uint32_t stream) {
+    uint32_t out = this->value(0, plan::Storage::Result);
+    copy(value, out, stream, {});
+    return out;
+  }
 
   uint32_t value(uint8_t memory, plan::Storage storage = plan::Storage::Arena) {
     uint64_t place = storage == plan::Storage::Arena ? main_.constant(end_) : 0;
@@ -35,6 +47,23 @@ public:
     uint32_t value = main_.value("v", DataType::F32, {size_}, storage, place);
     main_.function.values[value]->device = memory;
     return value;
+  }
+
+  /// What a branch gives that hands on the second input: in the host's memory, where the plan says
+  /// that the branch takes it, or gives it, on a device.
+  uint32_t branch(bool isGiven) {
+    uint32_t condition = main_.param("c", DataType::Bool, {}), x = param();
+    for (const char *name : {"yes", "no"}) {
+      FunctionBuilder &one = branches_.emplace_back(name);
+      uint32_t handed = one.param("x", DataType::F32, {one.constant(kElements)});
+      one.function.values[handed]->device = uint8_t(!isGiven);
+      one.function.results = {handed};
+    }
+    uint32_t given = value(1, plan::Storage::Heap), y = value(0, plan::Storage::Result);
+    main_.function.values[given]->device = 1;
+    main_.add(plan::Opcode::If, 0, {condition, x}, {given}).functions = {1, 2};
+    copy(given, y, 0, {});
+    return y;
   }
 
   /// A vector of no element.
@@ -69,6 +98,8 @@ public:
     if (change)
       change(main_.function);
     module_.add(std::move(main_));
+    for (FunctionBuilder &branch : branches_)
+      module_.add(std::move(branch));
     return module_.finish();
   }
   std::shared_ptr<const Module> load(std::vector<uint32_t> results) {
@@ -87,6 +118,7 @@ private:
 
   ModuleBuilder module_;
   FunctionBuilder main_;
+  std::vector<FunctionBuilder> branches_;
   uint32_t size_, add_;
   int64_t end_ = 0;
 };
@@ -193,8 +225,7 @@ TEST_P(DeviceFailures, TheFirstOfThePlanIsTold) {
   StreamedModule streamed;
   uint32_t first = streamed.module().kernel(GetParam(), {"the first: element {}"});
   uint32_t second = streamed.module().kernel("test_check", {"the second: element {}"});
-  uint32_t x = streamed.param(), here = streamed.value(1);
-  streamed.copy(x, here, 0, {});
+  uint32_t here = streamed.input();
   uint32_t slow = streamed.value(1), slower = streamed.value(1);
   streamed.add(here, here, slow, 1, {0});
   streamed.add(slow, here, slower, 1, {});
@@ -203,9 +234,7 @@ TEST_P(DeviceFailures, TheFirstOfThePlanIsTold) {
   streamed.kernel(first, {slower}, checked, 1, {});
   streamed.kernel(second, {here}, two, 2, {0});
   streamed.add(one, two, y, 1, {4});
-  uint32_t out = streamed.value(0, plan::Storage::Result);
-  streamed.copy(y, out, 1, {});
-  auto module = streamed.load({out});
+  auto module = streamed.load({streamed.output(y, 1)});
   ASSERT_TRUE(module);
   Session session(module, 1);
   TensorRef bad = floats({kElements}, {1, 2, 3, -4, 5, 6, 7, 8});
@@ -224,12 +253,9 @@ INSTANTIATE_TEST_SUITE_P(Kernels, DeviceFailures,
 
 TEST_F(Devices, AKernelThatIsGivenAnotherDevicesMemoryIsNotCalled) {
   StreamedModule streamed;
-  uint32_t x = streamed.param(), here = streamed.value(1), y = streamed.value(1);
-  streamed.copy(x, here, 0, {});
+  uint32_t here = streamed.input(), y = streamed.value(1);
   streamed.add(here, here, y, 0, {});
-  uint32_t out = streamed.value(0, plan::Storage::Result);
-  streamed.copy(y, out, 0, {});
-  auto module = streamed.load({out});
+  auto module = streamed.load({streamed.output(y, 0)});
   ASSERT_TRUE(module);
   Session session(module, 1);
   auto frame = session.makeFrame(0);
@@ -254,12 +280,44 @@ TEST_F(Devices, AKernelThatIsGivenAnotherDevicesMemoryIsNotCalled) {
   own->free(inside);
 }
 
+TEST_F(Devices, AKernelThatGoesOnForeverIsStopped) {
+  StreamedModule streamed;
+  uint32_t endless = streamed.module().kernel("test_endless");
+  uint32_t here = streamed.input(), y = streamed.value(1);
+  streamed.kernel(endless, {here}, y, 0, {});
+  auto module = streamed.load({streamed.output(y, 0)});
+  ASSERT_TRUE(module);
+  Limits limits;
+  limits.seconds = 0.05;
+  Session session(module, 1, limits);
+  std::vector<TensorRef> outputs(1);
+  Status status =
+      session.run(std::array{floats({kElements}, std::vector<float>(kElements))}, outputs);
+  EXPECT_EQ(status.code(), StatusCode::ResourceExhausted) << status.message();
+}
+
+/// A branch that takes for a device's what is handed to it from the host's memory, and one that
+/// gives so.
+TEST_F(Devices, WhatLiesElsewhereThanThePlanSaysIsAnError) {
+  for (bool isGiven : {false, true}) {
+    StreamedModule streamed;
+    uint32_t y = streamed.branch(isGiven);
+    auto module = streamed.load({y});
+    ASSERT_TRUE(module);
+    Session session(module, 1);
+    std::vector<TensorRef> outputs(1);
+    std::array inputs = {*Tensor::create(DataType::Bool, {}),
+                         floats({kElements}, std::vector<float>(kElements))};
+    *inputs[0]->data() = std::byte(1);
+    Status status = session.run(inputs, outputs);
+    EXPECT_NE(status.message().find("in another memory"), std::string::npos) << status.message();
+  }
+}
+
 /// The last kernel waits for the one before it alone, which has nothing to compute.
 TEST_F(Devices, WhatHasNothingToComputeIsWaitedThrough) {
   StreamedModule streamed;
-  uint32_t x = streamed.param(), here = streamed.value(1);
-  streamed.copy(x, here, 0, {});
-  uint32_t last = here;
+  uint32_t here = streamed.input(), last = here;
   for (int i = 0; i < 6; ++i) { // of a stream that is late each time
     uint32_t next = streamed.value(1);
     streamed.add(last, here, next, 0, {});
@@ -268,9 +326,7 @@ TEST_F(Devices, WhatHasNothingToComputeIsWaitedThrough) {
   uint32_t nothing = streamed.empty(1), sum = streamed.value(1);
   streamed.add(last, here, nothing, 1, {6});
   streamed.add(last, last, sum, 2, {7});
-  uint32_t out = streamed.value(0, plan::Storage::Result);
-  streamed.copy(sum, out, 2, {});
-  auto module = streamed.load({out});
+  auto module = streamed.load({streamed.output(sum, 2)});
   ASSERT_TRUE(module);
   Session session(module, 1);
   TensorRef input = floats({kElements}, {1, 2, 3, 4, 5, 6, 7, 8});
@@ -297,12 +353,9 @@ TEST_F(Devices, PlansThatMixUpMemoriesOrStreamsAreRefused) {
   };
   for (auto [change, said] : kChanges) {
     StreamedModule streamed;
-    uint32_t x = streamed.param(), here = streamed.value(1), sum = streamed.value(1);
-    streamed.copy(x, here, 0, {});
+    uint32_t here = streamed.input(), sum = streamed.value(1);
     streamed.add(here, here, sum, 0, {});
-    uint32_t out = streamed.value(0, plan::Storage::Result);
-    streamed.copy(sum, out, 0, {});
-    auto loaded = Module::loadBytes(streamed.file({out}, change), {});
+    auto loaded = Module::loadBytes(streamed.file({streamed.output(sum, 0)}, change), {});
     EXPECT_EQ(loaded.status().code(), StatusCode::InvalidModule) << said;
     EXPECT_NE(loaded.status().message().find(said), std::string::npos) << loaded.status().message();
   }

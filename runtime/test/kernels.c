@@ -67,6 +67,13 @@ EXPORT int32_t test_check_within(const TensmithCall *call) {
   return 0;
 }
 
+/* Goes on until it is told that it should not. */
+EXPORT int32_t test_endless(const TensmithCall *call) {
+  while (!call->services->poll(call))
+    ;
+  return 0;
+}
+
 /* out = iteration + 1 < limit: the condition of a loop */
 EXPORT int32_t test_less(const TensmithCall *call) {
   const int64_t *iteration = call->operands[0];

@@ -175,6 +175,14 @@ TEST(Streams, OfLargerGraphsHold) {
   }
 }
 
+// What the host comes between needs no stream of its own.
+TEST(Streams, OfAChainThroughTheHost) {
+  std::vector<Piece> pieces = {{1, {}}, {0, {0}}, {1, {1}}, {2, {1}}, {0, {2, 3}}, {1, {4}}};
+  StreamPlan plan = planStreams(pieces);
+  EXPECT_EQ(waitsOf(plan), 3u);
+  EXPECT_EQ(plan.streams, (std::vector<uint32_t>{0, 0, 0, 0, 0, 0}));
+}
+
 // Of two chains that begin and end together one waits twice, at its begin and for its end.
 TEST(Streams, OfADiamond) {
   std::vector<Piece> pieces = {{1, {}}, {1, {0}}, {1, {0}}, {1, {1}}, {1, {2}}, {1, {3, 4}}};

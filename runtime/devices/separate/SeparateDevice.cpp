@@ -122,10 +122,6 @@ public:
     return ++put_;
   }
 
-  bool isDone(uint64_t number) {
-    std::lock_guard lock(mutex_);
-    return done_ >= number;
-  }
   void wait(uint64_t number) {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [&] { return done_ >= number; });
@@ -232,7 +228,6 @@ public:
     return copy(stream, to + kRange, from + kRange, bytes, after);
   }
 
-  bool isOver(const Event &event) override { return streams_[event.stream].isDone(event.number); }
   void wait(const Event &event) override { streams_[event.stream].wait(event.number); }
 
 private:

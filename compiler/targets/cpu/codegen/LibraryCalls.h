@@ -5,12 +5,10 @@
 //
 // - A division becomes a call of a function of the module's own, one for each kind. Operands that
 //   fit 32 bits, which nearly all do, take the instruction for those; else it goes bit by bit.
-// - A conversion goes by the two halves, as doubles. One to f32 first gathers the bits that a
-// double
-//   can't hold in the last that it can, so that rounding twice gives what rounding once does
+// - A conversion goes by the two halves, as doubles. One to f32 first gathers the bits that are too
+//   many for a double in the last that it has, so that rounding twice gives what rounding once does
 //   (Boldo & Melquiond, "When double rounding is odd", 2005).
-// - A number is rounded by adding 2^23 (2^52 for f64) and subtracting it again, where it is
-// smaller.
+// - A number is rounded by adding 2^23 (2^52 for f64) and subtracting it again, where it is less.
 #pragma once
 
 #include "compiler/targets/cpu/machine/Machine.h"
