@@ -1,4 +1,4 @@
-"""scripts/update-readme writes what the results say into README.md and docs/training.md, leaves out what is not there, and changes nothing else."""
+"""scripts/update-readme writes what the results say into README.md and the pages of docs/, leaves out what is not there, and changes nothing else."""
 
 import json
 import pathlib
@@ -43,7 +43,8 @@ def training(tree):
 def copy_of_readme(tmp_path, results=()):
     shutil.copy(ROOT / "README.md", tmp_path)
     (tmp_path / "docs").mkdir()
-    shutil.copy(ROOT / "docs/training.md", tmp_path / "docs")
+    for page in ("training.md", "targets.md"):
+        shutil.copy(ROOT / "docs" / page, tmp_path / "docs")
     (tmp_path / "bench/results").mkdir(parents=True)
     for name, content in results:
         (tmp_path / "bench/results" / name).write_text(json.dumps(content))
@@ -55,6 +56,14 @@ def test_figures_come_from_the_results(tmp_path):
     assert update(tree).returncode == 0
     assert "| resnet50 | 2 | 9.00 | 6.00 | 1.50 |" in readme(tree)
     assert "| Tests of `onnx.backend.test` passed | 1,300 of 2,033 |" in readme(tree)
+
+
+def test_instructions_are_those_that_were_counted(tmp_path):
+    counted = {"cpu": "cortex-a76", "onnxruntime": "1.32.0", "instructions": [{"model": "resnet50", "tensmith": 1_075_200_000, "onnxruntime": 1_422_500_000}]}
+    tree = copy_of_readme(tmp_path, [("instructions.json", counted)])
+    assert update(tree).returncode == 0
+    page = (tree / "docs/targets.md").read_text()
+    assert "| model on cortex-a76 | Tensmith | ONNX Runtime 1.32.0 | ratio |" in page and "| resnet50 | 1,075.2 | 1,422.5 | 0.76 |" in page
 
 
 # Breaks if an engine's column is there though it never ran, or one that rounds more counts for the ratio.

@@ -1,6 +1,7 @@
 // That each instruction of the tables computes what it says: a kernel does the same sums twice, by
 // the instruction and by its meaning. This machine's run here, those of others under qemu.
 #include "compiler/targets/cpu/intrinsics/Intrinsics.h"
+#include "compiler/targets/Target.h"
 #include "compiler/targets/cpu/test/KernelHarness.h"
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -227,6 +228,24 @@ TEST(Intrinsics, MachinesHaveTheirOwn) {
             Names({"usdot of 4", "sdot of 4", "udot of 4", "bfdot of 4", "usmmla of 2",
                    "smmla of 2", "ummla of 2", "bfmmla of 2"}));
   EXPECT_EQ(names("riscv64:rv64gcv,zvl256b"), Names({"vwmacc of 0"}));
+}
+
+// Breaks if what a plug-in registers is in a table that nobody looks into.
+TEST(Intrinsics, OfFamiliesThatAreAddedAreFound) {
+  static const Intrinsic kOwn[] = {
+      {"muladd", "wide", Number::I8, Number::I8, Number::I32, 1, 4, 4, 1, kernel::AddsToSum,
+       nullptr},
+      {"other", "", Number::I8, Number::I8, Number::I32, 1, 8, 4, 1, kernel::AddsToSum, nullptr}};
+  static const IntrinsicFamily kFamily = {"toy", "toy-", kOwn};
+  const IntrinsicFamily *added = &kFamily;
+  ASSERT_TRUE(intrinsicFamilies().add({&added, 1}).ok());
+  Machine machine;
+  machine.triple = "toy-unknown-elf";
+  machine.vectorBits = 128;
+  EXPECT_TRUE(intrinsicsOf(machine).empty()); // it lacks the one's feature, and the other's width
+  machine.enabled = {"wide"};
+  EXPECT_EQ(intrinsicsOf(machine).size(), 1u);
+  EXPECT_FALSE(intrinsicFamilies().add({&added, 1}).ok()); // there is one of that name
 }
 
 } // namespace
