@@ -329,14 +329,19 @@ Bytes exportOnnx(const std::string &model, const CompileSettings &settings,
   return takeBytes(bytes, size);
 }
 
+static Module load(const std::string &path, bool verifyWeights, uint64_t bytes, Purpose purpose) {
+  return purpose == Purpose::Run ? Module::load(path, verifyWeights, bytes)
+                                 : Module::loadDescribed(path, verifyWeights, bytes);
+}
+
 /// What can't be loaded after all, as a module of another version, is compiled again.
-static std::optional<Module> loadKept(ModuleCache &cache, Progress &progress) {
+static std::optional<Module> loadKept(ModuleCache &cache, Progress &progress, Purpose purpose) {
   auto found = cache.find();
   if (!found)
     return std::nullopt;
   try {
     Module module =
-        Module::load(found->module.path(), /*verifyWeights=*/false, found->module.bytes());
+        load(found->module.path(), /*verifyWeights=*/false, found->module.bytes(), purpose);
     for (const std::string &warning : found->warnings)
       progress.warn(warning);
     return module;
@@ -345,15 +350,16 @@ static std::optional<Module> loadKept(ModuleCache &cache, Progress &progress) {
   }
 }
 
-Module loadOrCompile(const std::string &path, const CompileSettings &settings, bool verifyWeights) {
+Module loadOrCompile(const std::string &path, const CompileSettings &settings, bool verifyWeights,
+                     Purpose purpose) {
   if (kindOf(path) == FileKind::Module) {
     loadPlugins(settings.plugins); // whose operators it may leave to their references
-    return naming(path, [&] { return Module::load(path, verifyWeights); });
+    return naming(path, [&] { return load(path, verifyWeights, 0, purpose); });
   }
   Progress progress("compiling " + path, settings.progress);
   Options options(settings, progress);
   ModuleCache cache(path, std::nullopt, options.options);
-  if (auto found = loadKept(cache, progress))
+  if (auto found = loadKept(cache, progress, purpose))
     return std::move(*found);
   cache.begin(options.options);
   TemporaryFolder folder;
@@ -362,9 +368,9 @@ Module loadOrCompile(const std::string &path, const CompileSettings &settings, b
     detail::check(library().compileFile(path.c_str(), &options.options, module.c_str()));
   });
   if (cache.keepFile(module, ""))
-    if (auto found = loadKept(cache, progress)) // whose memory the next process shares
+    if (auto found = loadKept(cache, progress, purpose)) // whose memory the next process shares
       return std::move(*found);
-  return naming(path, [&] { return Module::load(module, verifyWeights); }, module);
+  return naming(path, [&] { return load(module, verifyWeights, 0, purpose); }, module);
 }
 
 std::vector<Tensor> evaluateByReference(const std::string &model, const CompileSettings &settings,

@@ -69,10 +69,13 @@ void loadPlugins(std::span<const std::string> paths);
 /// Writes the module to `out`.
 void compileModel(const std::string &model, const CompileSettings &settings,
                   const std::string &out);
+/// What a module is loaded for: one that is only described may be of any machine.
+enum class Purpose { Run, Describe };
+
 /// A module as it is; a model's from the cache (ModuleCache.h), or else compiled, and kept there
 /// where that can be done.
 Module loadOrCompile(const std::string &path, const CompileSettings &settings,
-                     bool verifyWeights = false);
+                     bool verifyWeights = false, Purpose purpose = Purpose::Run);
 
 /// What is compiled for a run of training, beside what is said of a compilation.
 struct TrainingRequest {

@@ -286,7 +286,7 @@ nb::bytes compileBytes(nb::bytes model, const std::string &name, const Settings 
 /// `bytes`: of a file, that are the module; 0: all.
 Module *load(nb::object source, int threads, int64_t depth, int64_t instructions, uint64_t bytes) {
   ts_module *module = nullptr;
-  ts_load_options options{sizeof options, 0, bytes};
+  ts_load_options options{sizeof options, 0, bytes, 0};
   if (nb::isinstance<nb::bytes>(source)) {
     auto given = nb::cast<nb::bytes>(source);
     check(ts_module_load_bytes(given.c_str(), given.size(), nullptr, &module));

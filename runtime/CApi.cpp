@@ -375,8 +375,9 @@ ts_status *ts_module_load(const char *path, const ts_load_options *options, ts_m
     auto known = optionsOf(options);
     if (!known)
       return known.status();
-    return makeModule(
-        runtime::Module::load(path, {known->verify_weights != 0, known->module_bytes}), out);
+    return makeModule(runtime::Module::load(path, {known->verify_weights != 0, known->module_bytes,
+                                                   known->only_described != 0}),
+                      out);
   });
 }
 
@@ -388,9 +389,10 @@ ts_status *ts_module_load_bytes(const void *bytes, size_t size, const ts_load_op
     auto known = optionsOf(options);
     if (!known)
       return known.status();
-    return makeModule(runtime::Module::loadBytes({static_cast<const std::byte *>(bytes), size},
-                                                 {known->verify_weights != 0, 0}),
-                      out);
+    return makeModule(
+        runtime::Module::loadBytes({static_cast<const std::byte *>(bytes), size},
+                                   {known->verify_weights != 0, 0, known->only_described != 0}),
+        out);
   });
 }
 
@@ -441,6 +443,8 @@ ts_status *ts_session_create(ts_module *module, const ts_session_options *option
     auto known = optionsOf(options);
     if (!known)
       return known.status();
+    if (!module->module->canRun())
+      return invalidArgument("the module was loaded to be described alone; load it to be run");
     if (known->threads < 0)
       return invalidArgument("a session can't have " + std::to_string(known->threads) + " threads");
     if (known->max_depth < 0 || known->max_instructions < 0 || known->memory_limit < 0 ||

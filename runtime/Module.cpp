@@ -161,6 +161,9 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
   auto sections = findSections(bytes);
   if (!sections)
     return sections.status();
+  module->canRun_ = !options.onlyDescribed;
+  if (Status status = module->canRun_ ? checkMachine(*sections) : Status(); !status.ok())
+    return status;
   if (Status status = checkImage(bytes, *sections, options.verifyWeights); !status.ok())
     return status;
   auto layout = readCodeLayout(bytes);
@@ -176,17 +179,21 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
   if (!plan)
     return plan.status();
   module->plan_ = *plan;
-  if (Status status = checkFeatures(**plan); !status.ok())
+  if (Status status = module->canRun_ ? checkFeatures(**plan) : Status(); !status.ok())
     return status;
 
   if (Status status = module->mapWeights(file, sections->weights.offset, sections->weights.size);
       !status.ok())
     return status;
-  auto code = CodeImage::map(file, *layout);
-  if (!code)
-    return code.status();
-  module->code_ = std::move(*code);
-  auto program = decodePlan(module->plan(), [&](const char *symbol) {
+  if (module->canRun_) {
+    auto code = CodeImage::map(file, *layout);
+    if (!code)
+      return code.status();
+    module->code_ = std::move(*code);
+  }
+  auto program = decodePlan(module->plan(), [&](const char *symbol) -> TensmithKernel {
+    if (!module->canRun_)
+      return [](const TensmithCall *) -> int32_t { return 1; };
     return reinterpret_cast<TensmithKernel>(findKernel(module->code_, *layout, symbol));
   });
   if (!program)

@@ -13,6 +13,8 @@ namespace tensmith::runtime {
 struct LoadOptions {
   bool verifyWeights = false;
   uint64_t bytes = 0; // of the file, with which it begins; 0: all
+  /// It can be described, and not run; then it may be of any machine, and its code isn't mapped.
+  bool onlyDescribed = false;
 };
 
 class Module {
@@ -32,6 +34,7 @@ public:
   const Program &program() const { return program_; }
   std::span<const std::byte> weights() const { return weights_; }
   std::string_view location(uint32_t index) const;
+  bool canRun() const { return canRun_; }
   /// Gives back the memory of weights that were copied; they are read from the file again where
   /// they are needed.
   void releaseWeights(std::span<const std::byte> bytes) const;
@@ -48,6 +51,7 @@ private:
   std::vector<uint64_t> planBytes_; // a copy: what was verified must not change in the file
   const plan::Module *plan_ = nullptr;
   Program program_;
+  bool canRun_ = true;
 };
 
 } // namespace tensmith::runtime

@@ -79,15 +79,19 @@ Hash128 hashWeights(std::span<const std::byte> file, const ModuleSections &secti
   return hash128(file.subspan(sections.weights.offset, sections.weights.size));
 }
 
+Status checkMachine(const ModuleSections &sections) {
+  if (sections.machine == kHostMachine)
+    return {};
+  return invalidModule("the module is for another machine (" + machineName(sections.machine) +
+                       ", this is " + machineName(kHostMachine) +
+                       "); compile the model for this one");
+}
+
 Status checkImage(std::span<const std::byte> file, const ModuleSections &sections,
                   bool verifyWeights) {
   ModuleHeader header = readHeader(file, sections);
   if (Status status = checkVersion(header); !status.ok())
     return status;
-  if (sections.machine != kHostMachine)
-    return invalidModule("the module is for another machine (" + machineName(sections.machine) +
-                         ", this is " + machineName(kHostMachine) +
-                         "); compile the model for this one");
   if (!sameHash(header.imageHash, hashImage(file, sections)))
     return invalidModule(
         "the module is damaged: its code, plan or signature does not have the hash "

@@ -39,9 +39,11 @@ Hash128 hashWeights(std::span<const std::byte> file, const ModuleSections &secti
 /// The header as it stands in the file.
 ModuleHeader readHeader(std::span<const std::byte> file, const ModuleSections &sections);
 
-/// Magic, version, kernel ABI, machine, and the hash of the image; of the weights too if asked.
-/// Reads nothing of the plan.
+/// Magic, version, kernel ABI and the hash of the image; of the weights too if asked. Reads nothing
+/// of the plan.
 Status checkImage(std::span<const std::byte> file, const ModuleSections &sections,
                   bool verifyWeights);
+/// Whether its code is for this kind of machine.
+Status checkMachine(const ModuleSections &sections);
 
 } // namespace tensmith::runtime

@@ -10,17 +10,26 @@ using namespace mlir;
 namespace tensmith::graph {
 
 namespace {
-/// A data-dependent index into `size` elements: negative ones counted from the end, checked, and
-/// whether it was within them added to `inside`.
-Value resolveIndex(const IndexCode &code, Operation *op, Value integer, Value size, Value &inside) {
+/// What is told of an index that is not there. A kernel tells one number, the index; so a size that
+/// only the run knows is not in the text.
+std::string refusalText(Operation *op, int64_t size) {
+  std::string text =
+      (op->getName().stripDialect() + ": operand 'indices' holds {}, outside of ").str();
+  if (ShapedType::isDynamic(size))
+    return text + "the dimension that it selects from";
+  return text + "[-" + std::to_string(size) + ", " + std::to_string(size) + ")";
+}
+
+/// A data-dependent index along a dimension of the first operand: negative ones counted from the
+/// end, checked, and whether it was within them added to `inside`.
+Value resolveIndex(const IndexCode &code, Operation *op, Value integer, unsigned dim,
+                   Value &inside) {
+  Value size = code.context.operandSize(0, dim);
   Value given = code.fromInteger(integer, /*isUnsigned=*/false);
   Value index = code.select(code.isNegative(given), code.add(given, size), given);
   Value isWithin = code.within(index, size);
-  code.context.check(isWithin,
-                     (op->getName().stripDialect() +
-                      ": operand 'indices' holds {}, outside of the dimension that it selects from")
-                         .str(),
-                     given);
+  int64_t known = rankedType(op->getOperand(0)).getDimSize(dim);
+  code.context.check(isWithin, refusalText(op, known), given);
   inside = code.both(inside, isWithin);
   return code.clamp(index, size);
 }
@@ -53,7 +62,7 @@ Value GatherOp::emitElement(ElementContext &context, unsigned, ValueRange indice
   bool asBranch = !isKnown && mayBeEmpty(rankedType(getX()), axis);
   Value inside, position = context.operand(1, indices.slice(axis, indexRank));
   Value index = isKnown ? code.fromInteger(position, /*isUnsigned=*/false)
-                        : resolveIndex(code, *this, position, context.operandSize(0, axis), inside);
+                        : resolveIndex(code, *this, position, axis, inside);
   SmallVector<Value> source(indices.take_front(axis));
   source.push_back(index);
   llvm::append_range(source, indices.drop_front(axis + indexRank));
@@ -68,8 +77,7 @@ Value GatherElementsOp::emitElement(ElementContext &context, unsigned, ValueRang
   bool asBranch = mayBeEmpty(rankedType(getX()), axis);
   Value inside;
   SmallVector<Value> source(indices);
-  source[axis] =
-      resolveIndex(code, *this, context.operand(1, indices), context.operandSize(0, axis), inside);
+  source[axis] = resolveIndex(code, *this, context.operand(1, indices), axis, inside);
   return readOperand(context, getX(), inside, asBranch, source);
 }
 
@@ -90,8 +98,8 @@ Value GatherNDOp::emitElement(ElementContext &context, unsigned, ValueRange indi
   for (int64_t component = 0; component < depth; ++component) {
     asBranch |= mayBeEmpty(type, batch + component);
     position.back() = code.constant(component);
-    source.push_back(resolveIndex(code, *this, context.operand(1, position),
-                                  context.operandSize(0, batch + component), inside));
+    source.push_back(
+        resolveIndex(code, *this, context.operand(1, position), batch + component, inside));
   }
   llvm::append_range(source, indices.drop_front(tupleDims));
   return readOperand(context, getX(), inside, asBranch, source);

@@ -2,6 +2,7 @@
 #include "compiler/kernel/ConvChain.h"
 
 #include "compiler/kernel/Contraction.h"
+#include "compiler/kernel/CostModel.h"
 #include "compiler/kernel/DepthwiseTile.h"
 
 using namespace mlir;
@@ -57,13 +58,13 @@ std::optional<int64_t> multipleInKernel(graph::ConvOp conv) {
   return contraction ? std::optional(contraction->multiple) : std::nullopt;
 }
 
-/// Of a core that multiplies and adds two vectors in each; loads bound a depthwise convolution.
+/// Loads bound a depthwise convolution.
 double cyclesOfArithmetic(graph::ConvOp conv, const Machine &machine) {
   auto weights = cast<RankedTensorType>(conv.getW().getType());
   double atOnce = isDepthwise(conv) ? 0.5 : double(stepOf(machine, conv));
   double products = double(resultOf(conv).getNumElements()) *
                     double(weights.getNumElements() / weights.getDimSize(0));
-  return products / (2 * atOnce * double(machine.lanes(sizeof(float))));
+  return products / multiplyAddsPerCycle(machine, atOnce);
 }
 
 /// Of its image.

@@ -81,6 +81,11 @@ bool storesAtPitch(graph::KernelOp kernel, const Machine &machine) {
          chosen->storesAtPitch(scheduledOperator(kernel, machine));
 }
 
+bool multiplies(graph::KernelOp kernel, const Machine &machine) {
+  const Template *noted = machine.templates->find(kernel.getKind());
+  return noted ? noted->multiplies : !libraries::libraryOf(kernel).empty();
+}
+
 Space spaceOf(graph::KernelOp kernel, const Machine &machine) {
   constexpr int64_t kMostGrain = 64;
   Space space;

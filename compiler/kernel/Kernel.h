@@ -25,6 +25,8 @@ Space spaceOf(graph::KernelOp kernel, const Machine &machine);
 /// Whether its template can store the result's rows at a pitch (`graph.kernel`), and is the same
 /// then.
 bool storesAtPitch(graph::KernelOp kernel, const Machine &machine);
+/// Whether most of its time goes into products, be it a library that does them.
+bool multiplies(graph::KernelOp kernel, const Machine &machine);
 /// The operator that a kernel's schedule goes by: its template's root, or what gives the first
 /// result.
 mlir::Operation *scheduledOperator(graph::KernelOp kernel, const Machine &machine);

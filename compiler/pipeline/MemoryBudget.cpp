@@ -4,7 +4,8 @@
 #include "base/Budget.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/ProcessReduction.h"
-#include "compiler/kernel/Template.h"
+#include "compiler/kernel/CostModel.h"
+#include "compiler/kernel/Kernel.h"
 #include "compiler/program/Program.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/vm/Recomputation.h"
@@ -24,19 +25,13 @@ constexpr double kMeetingCycles = 1e6, kMeetingSeconds = 3e-4;
 /// Whether processes meet in it.
 bool isMeeting(graph::KernelOp op) { return libraries::libraryOf(op) == graph::kProcesses; }
 
-/// Cycles by the machine's limits: of arithmetic, or of memory where that takes longer.
-double cyclesOf(const vm::KernelBinding &binding, StringRef kind, const kernel::Machine &machine) {
-  constexpr double kCall = 2000, kArithmeticPerElement = 2, kReachedOfPeak = 0.7;
-  auto flops = dyn_cast_or_null<AffineConstantExpr>(binding.flops),
+/// Of a kernel whose work only the run knows, a little.
+double cyclesOf(const vm::KernelBinding &binding, bool multiplies, const kernel::Machine &machine) {
+  auto operations = dyn_cast_or_null<AffineConstantExpr>(binding.flops),
        bytes = dyn_cast_or_null<AffineConstantExpr>(binding.bytes);
-  if (!flops || !bytes)
-    return kCall;
-  const kernel::Template *of = machine.templates->find(kind);
-  bool multiplies = of ? of->multiplies : kind.starts_with("call."); // of a library
-  auto lanes = double(machine.lanes(sizeof(float)));
-  double arithmetic = multiplies ? double(flops.getValue()) / (4 * lanes * kReachedOfPeak)
-                                 : double(flops.getValue()) * kArithmeticPerElement / lanes;
-  return kCall + std::max(arithmetic, double(bytes.getValue()) / machine.farBytesPerCycle);
+  return operations && bytes ? kernel::cyclesOfKernel(double(operations.getValue()),
+                                                      double(bytes.getValue()), multiplies, machine)
+                             : kernel::cyclesOfKernel(0, 0, multiplies, machine);
 }
 
 class BudgetSearch {
@@ -105,8 +100,9 @@ private:
     if (isMeeting(op))
       return prices_.empty() ? kMeetingCycles : kMeetingSeconds;
     auto measured = prices_.find(numberOf(op));
-    return measured != prices_.end() ? measured->second
-                                     : cyclesOf(plan_.kernel(op), op.getKind(), machine_);
+    return measured != prices_.end()
+               ? measured->second
+               : cyclesOf(plan_.kernel(op), kernel::multiplies(op, machine_), machine_);
   }
 
   /// Of each kernel once, for the plan that goes by prices. Measured or estimated are all of them.

@@ -4,6 +4,8 @@
 #include "compiler/graph/Dialects.h"
 #include "compiler/graph/Evaluate.h"
 #include "compiler/graph/Graph.h"
+#include "compiler/kernel/CostModel.h"
+#include "compiler/kernel/Kernel.h"
 #include "compiler/kernel/WindowElement.h"
 #include "compiler/kernel/Work.h"
 #include "compiler/rewrite/Rewrites.h"
@@ -21,8 +23,6 @@ constexpr double kNotable = 0.05;
 constexpr int64_t kUsualSize = 128;
 /// Of the evaluator, which computes in doubles: measured of convolutions, pools and resizing.
 constexpr double kCyclesOfOperation = 8, kCyclesOfElement = 30;
-/// Of a kernel, at best.
-constexpr double kFmaPerCycle = 2;
 
 double numberOf(AffineExpr expression, size_t symbols) {
   MLIRContext *context = expression.getContext();
@@ -37,8 +37,7 @@ double cyclesOfKernel(graph::KernelOp op, const kernel::Machine &machine) {
     return 0;
   double operations = numberOf(work.flops, work.symbols.size()),
          bytes = numberOf(work.bytes, work.symbols.size());
-  return std::max(operations / (2 * kFmaPerCycle * double(machine.lanes(sizeof(float)))),
-                  bytes / machine.farBytesPerCycle);
+  return kernel::cyclesOfKernel(operations, bytes, kernel::multiplies(op, machine), machine);
 }
 
 /// Of what the plan has a routine for; nothing else is done by the evaluator.

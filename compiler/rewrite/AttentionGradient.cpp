@@ -12,6 +12,7 @@
 #include "compiler/kernel/AttentionGradient.h"
 
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/kernel/CostModel.h"
 #include "compiler/kernel/RowKernel.h"
 #include "compiler/rewrite/KernelRegion.h"
 
@@ -65,7 +66,7 @@ public:
 
   /// By the bytes that memory is spared, and the product that is made again.
   bool isWorth() const {
-    constexpr int64_t kFloat = 4, kVectorsAtOnce = 2; // which are multiplied and added in a cycle
+    constexpr int64_t kFloat = 4;
     graph::MatMulOp scores = scores_.product;
     int64_t depth = cast<RankedTensorType>(scores.getA().getType()).getShape().back();
     if (!type_.hasStaticShape() || ShapedType::isDynamic(depth))
@@ -74,7 +75,7 @@ public:
     // between.
     bool isNear = type_.getNumElements() * kFloat <= machine_.l2Bytes;
     double bandwidth = isNear ? machine_.nearBytesPerCycle : machine_.memoryBytesPerCycle;
-    double again = double(depth) / double(kVectorsAtOnce * machine_.lanes(kFloat));
+    double again = double(depth) / kernel::multiplyAddsPerCycle(machine_);
     return kSweepsInMemory * kFloat / bandwidth > again;
   }
 

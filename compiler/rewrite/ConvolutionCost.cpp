@@ -1,4 +1,4 @@
-// Sizes and cycles; see ConvolutionCost.h.
+// Sizes of types; see ConvolutionCost.h.
 #include "compiler/rewrite/ConvolutionCost.h"
 
 #include <algorithm>
@@ -61,24 +61,6 @@ int64_t bytesOfConstants(func::FuncOp function) {
       bytes += type.getNumElements() * int64_t(element.getIntOrFloatBitWidth()) / 8;
   });
   return bytes;
-}
-
-double weightRate(double bytes, const kernel::Machine &machine) {
-  return bytes < double(machine.lastCacheBytes / 2) ? machine.farBytesPerCycle
-                                                    : machine.memoryBytesPerCycle;
-}
-
-double cyclesOf(const Products &products, const kernel::Machine &machine, double weightRate) {
-  constexpr double kFmaPerCycle = 2, kEfficiency = 0.9; // of the products, against the peak
-  double each = kFmaPerCycle * double(machine.lanes(sizeof(float))) * products.perLane;
-  double weights = products.batch * products.depth * products.columns;
-  return std::max(weights * products.rows / each / kEfficiency,
-                  weights * products.weightBytes / weightRate);
-}
-
-double cyclesOfTraffic(double bytes, const kernel::Machine &machine) {
-  return bytes / (bytes / 2 < double(machine.l2Bytes) ? machine.nearBytesPerCycle
-                                                      : machine.farBytesPerCycle);
 }
 
 } // namespace tensmith::rewrite

@@ -1,8 +1,8 @@
-// Which convolutions may be transformed, and what they are estimated to cost, in cycles of one core
-// that multiplies and adds two vectors in each: for the rewrites that choose between ways to
-// compute them (Winograd.cpp, Fourier.cpp).
+// Which convolutions may be transformed, and the sizes that estimates go by: for the rewrites that
+// choose between ways to compute them (Winograd.cpp, Fourier.cpp).
 #pragma once
 
+#include "compiler/kernel/CostModel.h"
 #include "compiler/rewrite/Rewrites.h"
 
 namespace tensmith::rewrite {
@@ -22,20 +22,5 @@ std::optional<ConvolutionSizes> sizesOfStrideOne(graph::ConvOp conv, int64_t usu
 
 /// All of the function, but those that a library is called for.
 llvm::SmallVector<graph::ConvOp> convolutionsOf(mlir::func::FuncOp function);
-
-/// At which constants arrive, in bytes, that are so many together: out of the last cache, if they
-/// stay there from run to run beside what else needs it.
-double weightRate(double bytes, const kernel::Machine &machine);
-
-/// `batch` products of [rows, depth] by constants [depth, columns].
-struct Products {
-  double batch, rows, depth, columns;
-  double weightBytes = sizeof(float); // of an element
-  double perLane = 1;                 // products of a lane of floats in one instruction
-};
-double cyclesOf(const Products &products, const kernel::Machine &machine, double weightRate);
-
-/// Bytes that are written, and read where they are used next.
-double cyclesOfTraffic(double bytes, const kernel::Machine &machine);
 
 } // namespace tensmith::rewrite

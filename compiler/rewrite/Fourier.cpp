@@ -160,14 +160,14 @@ public:
       return vectors(layer_.in) * layer_.positions() * double(layer_.taps) *
              (layer_.hasKernel ? kCyclesOfTap : kCyclesOfLoopedTap);
     double depth = double(layer_.taps * layer_.in / layer_.group);
-    return cyclesOf(
+    return kernel::cyclesOf(
         {double(layer_.group), layer_.positions(), depth, double(layer_.out / layer_.group)},
-        machine_, weightRate(constants_, machine_));
+        machine_, kernel::weightRate(constants_, machine_));
   }
 
   double fourier(const FourierTile &tile) const {
     double tiles = double(layer_.images * tile.tilesOf(layer_.output));
-    double rate = weightRate(constants_ + bytes(tile), machine_);
+    double rate = kernel::weightRate(constants_ + bytes(tile), machine_);
     Operations ofRow(tile.columns), ofColumn(tile.rows);
     int64_t complexColumns = tile.halfColumns() - tile.realColumns();
     double ofColumns =
@@ -190,11 +190,12 @@ public:
     double pages = kCyclesOfPlane * planes;
     double channels = double(layer_.in + layer_.out);
     // Of few rows each weight is waited for.
-    Products each{planes * double(layer_.group), tiles, double(layer_.in / layer_.group),
-                  double(layer_.out / layer_.group)};
-    double products = cyclesOf(each, machine_, std::numeric_limits<double>::infinity());
+    kernel::Products each{planes * double(layer_.group), tiles, double(layer_.in / layer_.group),
+                          double(layer_.out / layer_.group)};
+    double products = kernel::cyclesOf(each, machine_, std::numeric_limits<double>::infinity());
     products += bytes(tile) / rate;
-    return products + cyclesOfTraffic(2 * planes * tiles * channels * sizeof(float), machine_) +
+    return products +
+           kernel::cyclesOfTraffic(2 * planes * tiles * channels * sizeof(float), machine_) +
            tiles * (vectors(layer_.in) * (cyclesIn + pages) +
                     vectors(layer_.out) * (cyclesOut + pages));
   }
@@ -246,7 +247,7 @@ std::optional<Choice> measuredChoice(graph::ConvOp conv, const Layer &layer, dou
   if (!options.libraries.measured)
     return std::nullopt;
   Estimate estimate(options.machine, layer, constants);
-  double rate = weightRate(constants, options.machine);
+  double rate = kernel::weightRate(constants, options.machine);
   double without = estimate.direct();
   if (auto cycles = cyclesOfWinograd(conv, rate, options))
     without = std::min(without, *cycles);
@@ -302,7 +303,7 @@ Choice choose(graph::ConvOp conv, const Layer &layer, double constants, double s
   }
   if (best.size == 0)
     return {};
-  double rate = weightRate(constants, options.machine);
+  double rate = kernel::weightRate(constants, options.machine);
   if (auto other = cyclesOfWinograd(conv, rate, options); other && *other * kClearly <= least)
     return {};
   best.error = errorOf(conv, layer, *tileOf(layer, best.size));

@@ -4,7 +4,7 @@
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/ChannelOrder.h"
 #include "compiler/graph/Graph.h"
-#include "compiler/rewrite/ConvolutionCost.h"
+#include "compiler/kernel/CostModel.h"
 
 #include "llvm/ADT/SetVector.h"
 
@@ -65,7 +65,7 @@ public:
         last += cycles(op, /*channelsLast=*/true);
       }
     auto turning = [&](double bytes) {
-      return kTransposition * cyclesOfTraffic(2 * bytes, machine_);
+      return kTransposition * kernel::cyclesOfTraffic(2 * bytes, machine_);
     };
     for (Value border : borders_)
       last += turning(bytesOf(border));

@@ -13,6 +13,7 @@
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/kernel/CostModel.h"
 #include "compiler/rewrite/MeasuredChoice.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/rewrite/RoundingError.h"
@@ -46,13 +47,12 @@ struct Cycles {
 /// What both take of one core, or of several: each of those adds what it multiplies, but gets half
 /// of the memory's bandwidth or less.
 Cycles estimate(const Sizes &sizes, const kernel::Machine &machine) {
-  constexpr double kEfficiency = 0.9, kFmaPerCycle = 2, kSaved = 1.0 / 8, kPartOfMemory = 0.5;
+  constexpr double kEfficiency = 0.9, kSaved = 1.0 / 8, kPartOfMemory = 0.5;
   // Quarters that are read or written beside those of a plain product: of the rows four copies, and
   // three sums of two; of the result what waits between products, and their assembly.
   constexpr double kOfRows = 17, kOfResult = 20;
   double rows = double(sizes.rows), depth = double(sizes.depth), columns = double(sizes.columns);
-  double lanes = double(machine.lanes(sizeof(float)));
-  double arithmetic = rows * depth * columns / (kFmaPerCycle * lanes * kEfficiency);
+  double arithmetic = rows * depth * columns / kernel::multiplyAddsPerCycle(machine) / kEfficiency;
   double quarters = (kOfRows * rows * depth + kOfResult * rows * columns) / 4;
   double more = 3.0 / 4 * depth * columns; // weights
   double bandwidth = machine.memoryBytesPerCycle * kPartOfMemory;

@@ -205,8 +205,8 @@ private:
     double bytes = layer_.integers ? sizeof(int16_t) : sizeof(float);
     double rows = tiles * double(layer_.frames.output);
     double depth = double(layer_.frames.taps * layer_.in);
-    return product(planes, rows, depth, bytes) + cyclesOfTraffic(traffic, machine_) + transforms +
-           (layer_.phases.isNeeded() ? copies(channels, extent) : 0) +
+    return product(planes, rows, depth, bytes) + kernel::cyclesOfTraffic(traffic, machine_) +
+           transforms + (layer_.phases.isNeeded() ? copies(channels, extent) : 0) +
            (layer_.frames.isPadded() ? copies(ofImages, extent) : 0);
   }
 
@@ -222,7 +222,7 @@ private:
 
   /// Of image and result, to phases and back: written, and read where they are used next.
   double copies(double channels, const Extent &extent) const {
-    return cyclesOfTraffic(2 * pixelsOfFrame(extent) * channels * sizeof(float), machine_);
+    return kernel::cyclesOfTraffic(2 * pixelsOfFrame(extent) * channels * sizeof(float), machine_);
   }
 
   /// Of all videos.
@@ -233,8 +233,8 @@ private:
   /// `batch` products of [rows, depth] by [depth, layer.out], whose elements take so many bytes.
   double product(double batch, double rows, double depth, double bytes, double rate = 1) const {
     double perLane = (layer_.integers ? kPairs : 1) * rate;
-    return cyclesOf({batch, rows, depth, double(layer_.out), bytes, perLane}, machine_,
-                    weightRate_);
+    return kernel::cyclesOf({batch, rows, depth, double(layer_.out), bytes, perLane}, machine_,
+                            weightRate_);
   }
 
   const kernel::Machine &machine_;
@@ -566,7 +566,7 @@ LogicalResult winograd(func::FuncOp function, const Options &options) {
   if (!options.machine.templates->find(kernel::kWinograd.name))
     return success();
   auto constants = double(bytesOfConstants(function));
-  double rate = weightRate(constants, options.machine);
+  double rate = kernel::weightRate(constants, options.machine);
   std::vector<Chosen> chosen;
   for (graph::ConvOp conv : convolutionsOf(function)) {
     auto layer = layerOf(conv);

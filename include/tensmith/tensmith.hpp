@@ -145,13 +145,21 @@ class Module {
 public:
   /// `bytes`: of the file that are the module, with which it begins; 0: all of them.
   static Module load(const std::string &path, bool verifyWeights = false, uint64_t bytes = 0) {
-    ts_load_options options = {sizeof(options), verifyWeights, bytes};
+    ts_load_options options = {sizeof(options), verifyWeights, bytes, 0};
+    ts_module *handle = nullptr;
+    detail::check(ts_module_load(path.c_str(), &options, &handle));
+    return Module(handle);
+  }
+  /// Of any machine: to be described, and not run.
+  static Module loadDescribed(const std::string &path, bool verifyWeights = false,
+                              uint64_t bytes = 0) {
+    ts_load_options options = {sizeof(options), verifyWeights, bytes, 1};
     ts_module *handle = nullptr;
     detail::check(ts_module_load(path.c_str(), &options, &handle));
     return Module(handle);
   }
   static Module load(const void *bytes, size_t size, bool verifyWeights = false) {
-    ts_load_options options = {sizeof(options), verifyWeights, 0};
+    ts_load_options options = {sizeof(options), verifyWeights, 0, 0};
     ts_module *handle = nullptr;
     detail::check(ts_module_load_bytes(bytes, size, &options, &handle));
     return Module(handle);

@@ -37,7 +37,7 @@ ts_tensor *makeFloats(int64_t count, float value) {
 TEST(CApi, LoadsDescribesAndRuns) {
   Bytes file = addModule(0, {});
   ts_module *module = nullptr;
-  ts_load_options load = {sizeof(load), 1, 0};
+  ts_load_options load = {sizeof(load), 1, 0, 0};
   EXPECT_OK(ts_module_load_bytes(file.data(), file.size(), &load, &module));
   ASSERT_EQ(ts_module_input_count(module), 1u);
   ASSERT_EQ(ts_module_output_count(module), 2u);

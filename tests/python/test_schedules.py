@@ -82,6 +82,56 @@ def of_kernel(compiled, *beginnings):
 WIDE, DEEP, LONG = "conv 1x33x30x64:f32 64x64", "conv 1x33x30x64:f32 64x1x", "matmul 37x1100"
 
 
+def saved(path, nodes, inputs, constants=()):
+    graph = helper.make_graph(nodes, "g", [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in inputs.items()],
+                              [onnx.ValueInfoProto(name="y")], [numpy_helper.from_array(v, n) for n, v in dict(constants).items()])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def spaces_of(path):
+    shown = subprocess.run([COMMAND, "inspect", path, "--spaces", "--json"], capture_output=True, text=True, check=True)
+    return json.loads(shown.stdout)
+
+
+@pytest.mark.parametrize("name", ["softmax", "scale", "bias", "relu"])
+def test_an_operator_can_be_kept_out_of_the_kernel_that_reads_it(tmp_path, name):
+    """Breaks if fusion takes in what a schedule keeps apart, in attention or behind a product, or the choice isn't offered."""
+    random = numpy.random.default_rng(3)
+    nodes = [helper.make_node("MatMul", ["q", "k"], ["s"], name="scores"), helper.make_node("Mul", ["s", "c"], ["t"], name="scale"),
+             helper.make_node("Softmax", ["t"], ["p"], name="softmax", axis=-1), helper.make_node("MatMul", ["p", "v"], ["a"], name="product"),
+             helper.make_node("Add", ["a", "b"], ["h"], name="bias"), helper.make_node("Relu", ["h"], ["r"], name="relu"),
+             helper.make_node("Neg", ["r"], ["y"], name="last")]
+    path = saved(tmp_path / "m.onnx", nodes, {"q": (2, 40, 32), "k": (2, 32, 40), "v": (2, 40, 32)},
+                 {"c": numpy.float32(0.2), "b": random.standard_normal(32).astype("float32")})
+    values = [random.standard_normal(shape).astype("float32") for shape in ((2, 40, 32), (2, 32, 40), (2, 40, 32))]
+    offered = {choice["choice"]: choice["values"] for space in spaces_of(path) for choice in space["choices"] if any(name in node for node in space["nodes"])}
+    assert offered["fused"] == [0, 1]
+    whole = tensmith.compile(path)
+    apart = tensmith.compile(path, schedules=written(tmp_path / "s.json", [{"nodes": [name], "fused": 0}]))
+    assert len(apart.describe()["kernels"]) > len(whole.describe()["kernels"])
+    for a, b in zip(apart.run(*values), whole.run(*values)):
+        assert numpy.abs(a - b).max() <= 1e-5 * numpy.abs(b).max()
+    assert any(entry.get("fused") == 0 for entry in chosen(apart)) and not any("fused" in entry for entry in chosen(whole))
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_the_order_of_channels_of_pools_can_be_asked_for(tmp_path, last):
+    """Breaks if estimates alone decide whether pools without a convolution are turned, or pools of a group differ."""
+    nodes = [helper.make_node("MaxPool", ["x"], ["p"], name="first", kernel_shape=[3, 3], strides=[2, 2]),
+             helper.make_node("Relu", ["p"], ["r"], name="relu"),
+             helper.make_node("AveragePool", ["r"], ["y"], name="second", kernel_shape=[3, 3])]
+    path = saved(tmp_path / "m.onnx", nodes, {"x": (1, 24, 33, 31)})
+    x = numpy.random.default_rng(5).standard_normal((1, 24, 33, 31)).astype("float32")
+    ours = tensmith.compile(path, schedules=written(tmp_path / "s.json", [{"nodes": ["second"], "channels_last": last}]))
+    told = [entry["channels_last"] for entry in chosen(ours) if "channels_last" in entry]
+    assert told == [last, last]
+    turned = any("squares" in kernel["schedule"] or "transpose" in kernel["label"] for kernel in ours.describe()["kernels"])
+    assert turned == bool(last)
+    [wanted], [got] = tensmith.compile(path).run(x), ours.run(x)
+    assert numpy.abs(got - wanted).max() <= 1e-6
+
+
 @pytest.mark.parametrize("node,kernel,choices,shown", [
     ("wide", WIDE, {"winograd_outputs": 2}, {}),
     ("wide", WIDE, {"winograd_outputs": 6}, {}),

@@ -193,6 +193,18 @@ def test_models_for_boards_give_what_they_give_here(tmp_path, target, preset, em
     numpy.testing.assert_allclose(outputs[1], outputs[0], rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("target", [target for target, *_ in BOARD_TARGETS])
+def test_modules_for_boards_are_inspected_here(tmp_path, model, target):
+    """Breaks if what describes a module maps its code, or looks for the CPU's features."""
+    tensmith("compile", model, "--target", target, "-o", tmp_path / "m.so")
+    shown = json.loads(tensmith("inspect", "--json", tmp_path / "m.so").stdout)
+    assert shown["kernels"] and shown["inputs"][0]["name"] == "x"
+    of_model = json.loads(tensmith("inspect", "--json", model, "--target", target).stdout)
+    assert of_model["kernels"] == shown["kernels"]
+    said = tensmith("run", tmp_path / "m.so", status=1).stderr
+    assert "m.so: the module is for another machine" in said
+
+
 def test_a_board_without_dot_products_refuses_code_that_has_them(tmp_path, model):
     tensmith("compile", model, "--target", "aarch64:cortex-a76", "-o", tmp_path / "m.so")
     program = ("qemu-aarch64", "-cpu", "cortex-a53", program_for("aarch64"))

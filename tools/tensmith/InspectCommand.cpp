@@ -358,8 +358,10 @@ int inspect(const Settings &settings) {
       isModel ? parseJson(describeModel(settings.file, settings.compile), settings.file) : Json();
   Json module;
   if (!settings.noCompile)
-    module = parseJson(loadOrCompile(settings.file, settings.compile, settings.verify).describe(),
-                       settings.file);
+    module =
+        parseJson(loadOrCompile(settings.file, settings.compile, settings.verify, Purpose::Describe)
+                      .describe(),
+                  settings.file);
   if (settings.schedules) {
     printSchedules(settings.file, module);
     return kSuccess;
