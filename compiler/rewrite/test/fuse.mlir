@@ -99,7 +99,7 @@ func.func @rows_of_few_columns(%x: tensor<8x16xf32>, %w: tensor<16x64xf32>) -> t
 
 // Attention is one kernel, with keys and values packed before it; its queries are read where they lie.
 // CHECK-LABEL: func @attention
-// CHECK-COUNT-2: graph.kernel {{.*}}kind = "loops", label = "pack"
+// CHECK-COUNT-2: graph.kernel {{.*}}label = "pack"
 // CHECK: graph.kernel %arg0, {{.*}}, %arg3, {{.*}} {kind = "contraction"
 // CHECK: graph.transpose
 // CHECK: graph.matmul
@@ -328,7 +328,7 @@ func.func @gated_behind_convolution(%x: tensor<2x14x14x64xf32>, %g: tensor<2x1x1
 // A factor of each channel is computed once, and not for each element of the image; one of each
 // line, which stays in a register, in passing.
 // CHECK-LABEL: func @factors
-// CHECK: graph.kernel %arg1 {kind = "loops", label = "rsqrt"} : (tensor<64xf32>) -> tensor<64xf32>
+// CHECK: graph.kernel %arg1 {kind = "loops", label = "rsqrt", tensmith.storing = "elements"} : (tensor<64xf32>) -> tensor<64xf32>
 // CHECK: graph.kernel {{.*}}label = "rsqrt+mul+mul"
 func.func @factors(%x: tensor<512x64xf32>, %c: tensor<64xf32>, %l: tensor<512x1xf32>) -> tensor<512x64xf32> {
   %0 = graph.rsqrt %c : (tensor<64xf32>) -> tensor<64xf32>

@@ -38,7 +38,7 @@ func.func @planes(%x: tensor<2x3x4xf32>, %y: tensor<1x5x4xf32>) -> tensor<1x11x4
 
 // What another one reads, and what comes from outside, is copied: neighbours by one kernel.
 // CHECK-LABEL: func @copied
-// CHECK: %[[A:.*]] = graph.kernel %arg0 {{.*}}label = "exp"}
+// CHECK: %[[A:.*]] = graph.kernel %arg0 {{.*}}label = "exp"{{.*}}}
 // CHECK: %[[B:.*]] = graph.kernel %arg1 {{.*}}label = "exp", pitch = 32 : i64
 // CHECK: %[[COPY:.*]] = graph.kernel %arg2, %[[A]] {{.*}}pitch = 32 : i64} : {{.*}} -> tensor<6x12xf32>
 // CHECK: graph.concat %[[COPY]], %[[B]] {axis = 1 : i64, in_place}
