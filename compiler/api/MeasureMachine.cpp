@@ -105,7 +105,7 @@ class Measurement {
 public:
   using Progress = std::function<void(const char *, double)>;
 
-  Measurement(const Machine &machine, const Progress &progress)
+  Measurement(const Cpu &machine, const Progress &progress)
       : machine_(machine), progress_(progress), threads_(availableCpus()),
         cores_(hostCaches().empty() ? threads_
                                     : threads_ / std::max(hostCaches().front().sharedBy, 1)) {}
@@ -265,7 +265,7 @@ private:
       progress_(stage.c_str(), fraction);
   }
 
-  const Machine &machine_;
+  const Cpu &machine_;
   const Progress &progress_;
   const int threads_;
   const int cores_;
@@ -276,7 +276,7 @@ private:
 
 } // namespace
 
-Result<MachineLimits> measureMachine(const Machine &machine,
+Result<MachineLimits> measureMachine(const Cpu &machine,
                                      const std::function<void(const char *, double)> &progress) {
   return Measurement(machine, progress).run();
 }
@@ -289,7 +289,7 @@ ts_status *ts_describe_machine(char **json) {
   return guarded([&]() -> Status {
     if (!json)
       return missing("the result");
-    Machine machine = hostMachine();
+    Cpu machine = hostCpu();
     auto limits = keptLimits(machine);
     return copyText(describe(machine, limits ? &*limits : nullptr), json);
   });
@@ -304,7 +304,7 @@ ts_status *ts_measure_machine(const ts_measure_options *given, char **json) {
       return invalidArgument("the options' size is not set");
     if (given)
       std::memcpy(&options, given, std::min(given->size, sizeof options));
-    Machine machine = hostMachine();
+    Cpu machine = hostCpu();
     auto limits = keptLimits(machine);
     if (!limits || options.again) {
       auto measured = measureMachine(machine, [&](const char *stage, double fraction) {

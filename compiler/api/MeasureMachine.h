@@ -11,7 +11,7 @@ namespace tensmith {
 /// Takes some seconds. Each figure is that of the fastest of several runs, the one that other
 /// processes disturbed least.
 Result<targets::cpu::MachineLimits>
-measureMachine(const targets::cpu::Machine &machine,
+measureMachine(const targets::cpu::Cpu &machine,
                const std::function<void(const char *stage, double fraction)> &progress);
 
 } // namespace tensmith

@@ -45,7 +45,7 @@ std::unique_ptr<plan::FunctionT> mainFunction(const targets::cpu::ProbeSizes &si
 }
 
 std::vector<uint8_t> planOf(const std::string &symbol, const targets::cpu::ProbeSizes &sizes,
-                            int calls, const targets::cpu::Machine &machine) {
+                            int calls, const targets::cpu::Cpu &machine) {
   plan::ModuleT module;
   module.producer = "tensmith";
   module.model = "probe";
@@ -71,7 +71,7 @@ std::vector<uint8_t> planOf(const std::string &symbol, const targets::cpu::Probe
 
 Result<std::string> probeModule(const modules::KernelObject &kernel,
                                 const targets::cpu::ProbeSizes &sizes, int calls,
-                                const targets::cpu::Machine &machine) {
+                                const targets::cpu::Cpu &machine) {
   std::vector<uint8_t> plan = planOf(kernel.symbol, sizes, calls, machine);
   modules::ModuleParts parts;
   parts.name = "probe.so";

@@ -11,6 +11,6 @@ namespace tensmith::pipeline {
 /// the caller gives the memory. `calls`: of the kernel, one after another.
 Result<std::string> probeModule(const modules::KernelObject &kernel,
                                 const targets::cpu::ProbeSizes &sizes, int calls,
-                                const targets::cpu::Machine &machine);
+                                const targets::cpu::Cpu &machine);
 
 } // namespace tensmith::pipeline

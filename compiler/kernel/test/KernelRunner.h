@@ -16,9 +16,7 @@
 
 namespace tensmith::kernel {
 
-inline Machine hostKernelMachine() {
-  return targets::cpu::kernelMachine(targets::cpu::hostMachine());
-}
+inline Machine hostKernelMachine() { return targets::cpu::kernelMachine(targets::cpu::hostCpu()); }
 
 /// Lets a machine without an instruction for such products have them, slowly.
 inline void addPortable(Machine &machine, Number left, Number right, Number sum, int64_t rows = 1) {
@@ -144,7 +142,7 @@ private:
     options.cacheFolder.clear();
     if (const char *path = std::getenv("TENSMITH_TEST_DUMP_FOLDER"))
       options.dumpFolder = path;
-    auto objects = targets::cpu::compileKernels({&source, 1}, targets::cpu::hostMachine(), options);
+    auto objects = targets::cpu::compileKernels({&source, 1}, targets::cpu::hostCpu(), options);
     ASSERT_TRUE(objects.ok()) << objects.status().message();
     modules::ModuleParts parts;
     parts.objects = objects->objects;

@@ -11,7 +11,7 @@ namespace {
 
 class CpuTarget : public Target {
 public:
-  explicit CpuTarget(Machine machine)
+  explicit CpuTarget(Cpu machine)
       : machine_(std::move(machine)), kernelMachine_(kernelMachine(machine_)) {
     auto limits = keptLimits(machine_);
     auto figures = limits ? costFigures(*limits, machine_) : std::nullopt;
@@ -37,14 +37,14 @@ public:
   }
 
 private:
-  Machine machine_;
+  Cpu machine_;
   kernel::Machine kernelMachine_;
 };
 
 } // namespace
 
 Result<std::unique_ptr<Target>> openCpu(std::string_view name) {
-  auto machine = parseMachine(name);
+  auto machine = parseCpu(name);
   if (!machine.ok())
     return machine.status();
   return std::unique_ptr<Target>(std::make_unique<CpuTarget>(std::move(*machine)));

@@ -5,7 +5,7 @@
 
 namespace tensmith::targets::cpu {
 
-/// "host", or what parseMachine (Machine.h) takes.
+/// "host", or what parseCpu (Cpu.h) takes.
 Result<std::unique_ptr<Target>> openCpu(std::string_view name);
 
 } // namespace tensmith::targets::cpu

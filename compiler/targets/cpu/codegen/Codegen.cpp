@@ -45,7 +45,7 @@ void dump(const CodegenOptions &options, llvm::StringRef suffix,
   out.clear_error();
 }
 
-Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Machine &machine) {
+Result<std::unique_ptr<llvm::TargetMachine>> makeTargetMachine(const Cpu &machine) {
   initializeTarget(machine.triple);
   std::string error;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(machine.triple, error);
@@ -81,7 +81,7 @@ Status nameSymbols(llvm::Module &module, const CodegenOptions &options) {
   return {};
 }
 
-void setAttributes(llvm::Module &module, const Machine &machine) {
+void setAttributes(llvm::Module &module, const Cpu &machine) {
   std::string width = std::to_string(machine.vectorBits);
   for (llvm::Function &function : module) {
     if (function.isDeclaration())
@@ -165,7 +165,7 @@ void collectErrors(const llvm::DiagnosticInfo *info, void *text) {
   static_cast<DiagnosticText *>(text)->add(message);
 }
 
-Result<std::string> generate(llvm::Module &module, const Machine &machine,
+Result<std::string> generate(llvm::Module &module, const Cpu &machine,
                              const CodegenOptions &options, const DiagnosticText &errors) {
   auto target = makeTargetMachine(machine);
   if (!target)
@@ -197,7 +197,7 @@ Result<std::string> generate(llvm::Module &module, const Machine &machine,
 
 } // namespace
 
-Result<std::string> compileToObject(ModuleOp kernel, const Machine &machine,
+Result<std::string> compileToObject(ModuleOp kernel, const Cpu &machine,
                                     const CodegenOptions &options) {
   DiagnosticText errors;
   ScopedDiagnosticHandler handler(kernel.getContext(), [&](Diagnostic &diagnostic) {

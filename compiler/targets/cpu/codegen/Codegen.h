@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/Status.h"
-#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/Cpu.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -28,7 +28,7 @@ struct CodegenOptions {
 
 /// Consumes the module's contents. Safe from several threads with a context each. Internal where
 /// the module doesn't lower, or where its code would need a function from outside.
-Result<std::string> compileToObject(mlir::ModuleOp kernel, const Machine &machine,
+Result<std::string> compileToObject(mlir::ModuleOp kernel, const Cpu &machine,
                                     const CodegenOptions &options);
 
 } // namespace tensmith::targets::cpu

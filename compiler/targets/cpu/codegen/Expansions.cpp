@@ -234,7 +234,7 @@ struct ClampMask : OpRewritePattern<vector::CreateMaskOp> {
   static constexpr char kClamped[] = "clamped";
 };
 
-void addElementaryFunctions(RewritePatternSet &patterns, const Machine &machine) {
+void addElementaryFunctions(RewritePatternSet &patterns, const Cpu &machine) {
   populateExpandTanPattern(patterns);
   populateExpandSinhPattern(patterns);
   populateExpandCoshPattern(patterns);
@@ -336,7 +336,7 @@ Status apply(ModuleOp module, RewritePatternSet patterns, const char *what) {
 
 } // namespace
 
-Status expandOperations(ModuleOp module, const Machine &machine) {
+Status expandOperations(ModuleOp module, const Cpu &machine) {
   RewritePatternSet scalar(module.getContext());
   addElementaryFunctions(scalar, machine);
   scalar.add<TruncateDoubleByOdd>(module.getContext(),

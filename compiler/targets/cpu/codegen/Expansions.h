@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/Status.h"
-#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/Cpu.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -14,6 +14,6 @@ namespace tensmith::targets::cpu {
 
 /// Rewrites elementary functions (f32 and narrower; Cephes-like polynomials of mlir/Dialect/Math, a
 /// few ulp), conversions and vector operations that have no counterpart in LLVM.
-Status expandOperations(mlir::ModuleOp module, const Machine &machine);
+Status expandOperations(mlir::ModuleOp module, const Cpu &machine);
 
 } // namespace tensmith::targets::cpu

@@ -76,7 +76,7 @@ void cut(scf::ForOp loop, int64_t round) {
 
 } // namespace
 
-void interleaveLoops(ModuleOp module, const Machine &machine) {
+void interleaveLoops(ModuleOp module, const Cpu &machine) {
   int64_t round = kVectors * machine.vectorBits / 32;
   SmallVector<scf::ForOp> loops;
   module.walk([&](scf::ForOp loop) {

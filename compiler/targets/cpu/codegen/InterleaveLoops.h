@@ -6,14 +6,14 @@
 // goes one vector at a time. `bench/loops` has such bodies.
 #pragma once
 
-#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/Cpu.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
 namespace tensmith::targets::cpu {
 
 /// Asks for it in each innermost loop of scalar operations that carries nothing.
-void interleaveLoops(mlir::ModuleOp module, const Machine &machine);
+void interleaveLoops(mlir::ModuleOp module, const Cpu &machine);
 /// Passes on to LLVM what was asked for, once the loops are branches of the LLVM dialect.
 void annotateBranches(mlir::ModuleOp module);
 

@@ -39,7 +39,7 @@ struct Job {
 /// The sizes of the machine's caches are in the kernel's text, where they have a part in it. So are
 /// the choices made by measured limits; those limits are in the key all the same, so that what was
 /// compiled by others is told apart.
-Hash128 keyOf(const KernelSource &source, const Machine &machine) {
+Hash128 keyOf(const KernelSource &source, const Cpu &machine) {
   Hasher hasher;
   hasher.add(kLlvmVersion);
   hasher.add(TENSMITH_CODEGEN_REVISION);
@@ -55,8 +55,7 @@ Hash128 keyOf(const KernelSource &source, const Machine &machine) {
 
 class Worker {
 public:
-  Worker(const Machine &machine, const CodeOptions &options)
-      : machine_(machine), options_(options) {}
+  Worker(const Cpu &machine, const CodeOptions &options) : machine_(machine), options_(options) {}
 
   Result<std::string> compile(const Job &job) {
     if (!context_ || ++used_ > kKernelsOfContext)
@@ -81,7 +80,7 @@ private:
     used_ = 0;
   }
 
-  const Machine &machine_;
+  const Cpu &machine_;
   const CodeOptions &options_;
   std::unique_ptr<MLIRContext> context_;
   int used_ = 0;
@@ -90,7 +89,7 @@ private:
 /// The jobs of one call, worked on by several threads.
 class Compilation {
 public:
-  Compilation(std::vector<Job> &jobs, const Machine &machine, const CodeOptions &options)
+  Compilation(std::vector<Job> &jobs, const Cpu &machine, const CodeOptions &options)
       : jobs_(jobs), machine_(machine), options_(options),
         cache_(options.cacheFolder, options.cacheLimitBytes, options.warn) {}
 
@@ -155,7 +154,7 @@ private:
   }
 
   std::vector<Job> &jobs_;
-  const Machine &machine_;
+  const Cpu &machine_;
   const CodeOptions &options_;
   cache::Store cache_;
   std::vector<Job *> order_;
@@ -167,8 +166,8 @@ private:
 
 } // namespace
 
-Result<CompiledKernels> compileKernels(std::span<const KernelSource> sources,
-                                       const Machine &machine, const CodeOptions &options) {
+Result<CompiledKernels> compileKernels(std::span<const KernelSource> sources, const Cpu &machine,
+                                       const CodeOptions &options) {
   CompiledKernels result;
   std::map<Hash128, const KernelSource *> distinct;
   for (const KernelSource &source : sources) {

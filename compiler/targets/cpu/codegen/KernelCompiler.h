@@ -7,12 +7,12 @@
 #pragma once
 
 #include "compiler/targets/Target.h"
-#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/Cpu.h"
 
 namespace tensmith::targets::cpu {
 
 /// The first source's error, in the order given, where one doesn't compile.
-Result<CompiledKernels> compileKernels(std::span<const KernelSource> sources,
-                                       const Machine &machine, const CodeOptions &options);
+Result<CompiledKernels> compileKernels(std::span<const KernelSource> sources, const Cpu &machine,
+                                       const CodeOptions &options);
 
 } // namespace tensmith::targets::cpu

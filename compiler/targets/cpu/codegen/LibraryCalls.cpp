@@ -210,7 +210,7 @@ private:
 
 } // namespace
 
-void replaceLibraryCalls(Module &module, const Machine &machine) {
+void replaceLibraryCalls(Module &module, const Cpu &machine) {
   if (Triple(machine.triple).getArch() != Triple::arm)
     return;
   bool rounds = machine.has("fp-armv8");

@@ -11,7 +11,7 @@
 // - A number is rounded by adding 2^23 (2^52 for f64) and subtracting it again, where it is less.
 #pragma once
 
-#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/Cpu.h"
 
 namespace llvm {
 class Module;
@@ -20,6 +20,6 @@ class Module;
 namespace tensmith::targets::cpu {
 
 /// Of optimised code, to which it does nothing where the machine needs none of it.
-void replaceLibraryCalls(llvm::Module &module, const Machine &machine);
+void replaceLibraryCalls(llvm::Module &module, const Cpu &machine);
 
 } // namespace tensmith::targets::cpu

@@ -112,7 +112,7 @@ Status convertToLLVM(ModuleOp module) {
 
 } // namespace
 
-Status lowerToLLVM(ModuleOp module, const Machine &machine) {
+Status lowerToLLVM(ModuleOp module, const Cpu &machine) {
   // What patterns outside of passes build must be loaded; passes do so themselves.
   module.getContext()
       ->loadDialect<affine::AffineDialect, arith::ArithDialect, cf::ControlFlowDialect,

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/Status.h"
-#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/Cpu.h"
 
 #include "mlir/IR/BuiltinOps.h"
 
@@ -15,6 +15,6 @@ namespace tensmith::targets::cpu {
 /// Lowers in place. Elementary functions of f32 become polynomials, so that no call into libm is
 /// left; memrefs that are arguments become bare pointers where all are of static shape, and
 /// descriptors' fields otherwise, with `llvm.noalias` and `llvm.align` on the pointer that is used.
-Status lowerToLLVM(mlir::ModuleOp module, const Machine &machine);
+Status lowerToLLVM(mlir::ModuleOp module, const Cpu &machine);
 
 } // namespace tensmith::targets::cpu

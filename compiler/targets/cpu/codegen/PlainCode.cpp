@@ -14,7 +14,7 @@ namespace tensmith::targets {
 
 Result<std::unique_ptr<llvm::Module>> plainCode(const KernelSource &source, int64_t vectorBits,
                                                 llvm::LLVMContext &context) {
-  cpu::Machine machine;
+  cpu::Cpu machine;
   machine.triple = "x86_64"; // of the families, the one that has no more without features
   machine.vectorBits = vectorBits;
   DialectRegistry registry;

@@ -20,7 +20,7 @@ Table<IntrinsicFamily> &intrinsicFamilies() {
 
 namespace cpu {
 
-llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Machine &machine) {
+llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Cpu &machine) {
   constexpr int64_t kSumBits = 32;
   int64_t sums = machine.vectorBits / kSumBits; // of a vector
   llvm::SmallVector<const kernel::Intrinsic *, 4> result;
@@ -65,7 +65,7 @@ void hold(OpBuilder &builder, Location location, MutableArrayRef<Value> values,
     value = builder.create<LLVM::ExtractValueOp>(location, all, int64_t(number));
 }
 
-kernel::Hold holdOf(const Machine &machine) {
+kernel::Hold holdOf(const Cpu &machine) {
   // The letters of vector registers in constraints.
   llvm::StringRef triple = machine.triple;
   if (triple.starts_with("x86_64"))

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "compiler/kernel/Intrinsic.h"
-#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/Cpu.h"
 
 namespace tensmith::targets::cpu {
 
@@ -12,13 +12,13 @@ llvm::ArrayRef<kernel::Intrinsic> armIntrinsics();
 llvm::ArrayRef<kernel::Intrinsic> riscvIntrinsics();
 
 /// Those that the machine has, of its vectors' width.
-llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Machine &machine);
+llvm::SmallVector<const kernel::Intrinsic *, 4> intrinsicsOf(const Cpu &machine);
 /// The unit whose tiles' products are among them; null: there is none.
-const kernel::MatrixUnit *matrixUnitOf(const Machine &machine);
+const kernel::MatrixUnit *matrixUnitOf(const Cpu &machine);
 
 /// Assembly without instructions, whose results are in the registers of its operands.
 void hold(mlir::OpBuilder &builder, mlir::Location location,
           llvm::MutableArrayRef<mlir::Value> values, llvm::StringRef vectorRegister);
-kernel::Hold holdOf(const Machine &machine);
+kernel::Hold holdOf(const Cpu &machine);
 
 } // namespace tensmith::targets::cpu

@@ -141,7 +141,7 @@ llvm::ArrayRef<kernel::Intrinsic> x86Intrinsics() {
   return kAll;
 }
 
-const kernel::MatrixUnit *matrixUnitOf(const Machine &machine) {
+const kernel::MatrixUnit *matrixUnitOf(const Cpu &machine) {
   return machine.has("amx-tile") ? &kMatrixUnit : nullptr;
 }
 

@@ -5,7 +5,7 @@
 
 namespace tensmith::targets::cpu {
 
-kernel::Machine kernelMachine(const Machine &machine) {
+kernel::Machine kernelMachine(const Cpu &machine) {
   kernel::Machine result;
   result.name = toJson(machine);
   result.vectorBytes = machine.vectorBits / 8;

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "compiler/kernel/Machine.h"
-#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/Cpu.h"
 
 namespace tensmith::targets::cpu {
 
 /// Without what was measured of the machine.
-kernel::Machine kernelMachine(const Machine &machine);
+kernel::Machine kernelMachine(const Cpu &machine);
 
 } // namespace tensmith::targets::cpu

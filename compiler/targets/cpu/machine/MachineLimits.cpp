@@ -140,7 +140,7 @@ std::string MachineLimits::doubt() const {
   return {};
 }
 
-std::optional<CostFigures> costFigures(const MachineLimits &limits, const Machine &machine) {
+std::optional<CostFigures> costFigures(const MachineLimits &limits, const Cpu &machine) {
   auto f32 = llvm::find_if(limits.arithmetic,
                            [](const ArithmeticLimit &limit) { return limit.type == "f32"; });
   auto near =
@@ -165,7 +165,7 @@ static json::Object described(const MachineLimits &limits) {
   return object;
 }
 
-std::string describe(const Machine &machine, const MachineLimits *limits) {
+std::string describe(const Cpu &machine, const MachineLimits *limits) {
   json::Object object{{"triple", machine.triple},
                       {"cpu", machine.cpu},
                       {"processor", hostProcessor()},
@@ -203,7 +203,7 @@ Result<MachineLimits> limitsFromJson(std::string_view text) {
   return limits;
 }
 
-std::string limitsPath(const Machine &machine) {
+std::string limitsPath(const Cpu &machine) {
   std::string folder = cache::defaultFolder();
   if (folder.empty())
     return {};
@@ -219,7 +219,7 @@ std::string limitsPath(const Machine &machine) {
   return folder + "/machine-" + toHex(hasher.finish()).substr(0, 16) + ".json";
 }
 
-std::optional<MachineLimits> keptLimits(const Machine &machine) {
+std::optional<MachineLimits> keptLimits(const Cpu &machine) {
   std::string path = limitsPath(machine);
   auto file = path.empty() ? nullptr : llvm::MemoryBuffer::getFile(path);
   if (path.empty() || !file)
@@ -228,7 +228,7 @@ std::optional<MachineLimits> keptLimits(const Machine &machine) {
   return limits.ok() ? std::optional(std::move(*limits)) : std::nullopt;
 }
 
-Status keepLimits(const MachineLimits &limits, const Machine &machine) {
+Status keepLimits(const MachineLimits &limits, const Cpu &machine) {
   std::string path = limitsPath(machine), text = toJson(limits);
   if (path.empty())
     return {StatusCode::IoError,

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/Status.h"
-#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/Cpu.h"
 
 #include <optional>
 #include <string>
@@ -70,22 +70,22 @@ struct CostFigures {
   double memoryBytesPerCycle; // of the memory
   int64_t lastCacheBytes;
 };
-std::optional<CostFigures> costFigures(const MachineLimits &limits, const Machine &machine);
+std::optional<CostFigures> costFigures(const MachineLimits &limits, const Cpu &machine);
 
 /// For people and programs that ask what is compiled for: the features are those that code may use,
 /// without LLVM's hints to its scheduler; "threads" is how many CPUs this process may use; "limits"
 /// is null where there are none.
-std::string describe(const Machine &machine, const MachineLimits *limits);
+std::string describe(const Cpu &machine, const MachineLimits *limits);
 
 std::string toJson(const MachineLimits &limits);
 /// InvalidArgument where the text is damaged or of another format.
 Result<MachineLimits> limitsFromJson(std::string_view text);
 
 /// The file of this machine's limits; empty where there is no folder for caches.
-std::string limitsPath(const Machine &machine);
+std::string limitsPath(const Cpu &machine);
 /// Nothing where the machine was never measured, or the file is damaged.
-std::optional<MachineLimits> keptLimits(const Machine &machine);
+std::optional<MachineLimits> keptLimits(const Cpu &machine);
 /// The file appears complete or not at all.
-Status keepLimits(const MachineLimits &limits, const Machine &machine);
+Status keepLimits(const MachineLimits &limits, const Cpu &machine);
 
 } // namespace tensmith::targets::cpu

@@ -71,7 +71,7 @@ func.func private @tensmith_kernel.inner(%own: !llvm.ptr, %passes64: i64, %count
 /// The lines of an inner function.
 class Inner {
 public:
-  explicit Inner(const Machine &machine) : machine_(machine) {}
+  explicit Inner(const Cpu &machine) : machine_(machine) {}
 
   int64_t lanes(int64_t elementBits) const { return machine_.vectorBits / elementBits; }
   std::string vector(int64_t elementBits, const char *type) const {
@@ -108,7 +108,7 @@ public:
   std::string module() const { return kEntry + text_ + "return\n}\n"; }
 
 private:
-  const Machine &machine_;
+  const Cpu &machine_;
   std::string text_;
 };
 
@@ -147,7 +147,7 @@ void keepResults(Inner &inner, const std::string &result, int64_t count,
 
 } // namespace
 
-Probe readProbe(const Machine &machine) {
+Probe readProbe(const Cpu &machine) {
   Inner inner(machine);
   std::string vector = inner.vector(32, "i32");
   inner.line("%zero = arith.constant dense<0> : {0}", vector);
@@ -173,7 +173,7 @@ Probe readProbe(const Machine &machine) {
   return {inner.module(), {}, {}, 0};
 }
 
-Probe writeProbe(const Machine &machine) {
+Probe writeProbe(const Cpu &machine) {
   Inner inner(machine);
   std::string vector = inner.vector(32, "i32");
   inner.line("%unroll = arith.constant {0} : index", kProbeUnroll);
@@ -192,7 +192,7 @@ Probe writeProbe(const Machine &machine) {
   return {inner.module(), {}, {}, 0};
 }
 
-Probe copyProbe(const Machine &machine) {
+Probe copyProbe(const Cpu &machine) {
   Inner inner(machine);
   std::string vector = inner.vector(32, "i32");
   constexpr int64_t kPairs = kProbeUnroll / 2;
@@ -231,7 +231,7 @@ struct MultiplyAdd {
 
 /// Elements that wrap around: the accumulator is also a factor, so that no product is the same in
 /// every turn and could be kept.
-std::vector<MultiplyAdd> multiplyAdds(const Machine &machine) {
+std::vector<MultiplyAdd> multiplyAdds(const Cpu &machine) {
   std::vector<MultiplyAdd> all;
   bool fused = machine.has("fma");
   for (auto [type, bits] : {std::pair("f32", 32), std::pair("f64", 64)})
@@ -316,7 +316,7 @@ int64_t bitsOf(llvm::StringRef type) {
   return bits;
 }
 
-Probe arithmeticProbe(const Machine &machine, const MultiplyAdd &step) {
+Probe arithmeticProbe(const Cpu &machine, const MultiplyAdd &step) {
   // As many chains as hide the latency of an instruction or three, with registers left for factors
   // and products.
   int64_t chains = machine.vectorRegisters * 3 / 4;
@@ -342,8 +342,7 @@ Probe arithmeticProbe(const Machine &machine, const MultiplyAdd &step) {
 
 /// Of a matrix unit's instruction, with tiles as a product takes them (kernel/MatrixTile.h): four
 /// of sums, two of rows and two of columns.
-Probe tileProbe(const Machine &machine, const char *type, const char *instruction,
-                int64_t products) {
+Probe tileProbe(const Cpu &machine, const char *type, const char *instruction, int64_t products) {
   constexpr int64_t kTiles = 8, kLines = 16, kLineBytes = 64;
   Inner inner(machine);
   inner.line("%configuration = arith.constant dense<[{0}]> : vector<64xi8>",
@@ -373,7 +372,7 @@ Probe tileProbe(const Machine &machine, const char *type, const char *instructio
 
 } // namespace
 
-std::vector<Probe> arithmeticProbes(const Machine &machine) {
+std::vector<Probe> arithmeticProbes(const Cpu &machine) {
   std::vector<Probe> probes;
   for (const MultiplyAdd &step : multiplyAdds(machine))
     probes.push_back(arithmeticProbe(machine, step));

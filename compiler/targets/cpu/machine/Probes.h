@@ -5,7 +5,7 @@
 // (multiply-adds of small integers and of bf16) are chosen by the machine's features.
 #pragma once
 
-#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/Cpu.h"
 
 #include <string>
 #include <vector>
@@ -29,11 +29,11 @@ struct Probe {
   int64_t operations = 0; // in one turn of an item
 };
 
-Probe readProbe(const Machine &machine);
-Probe writeProbe(const Machine &machine);
+Probe readProbe(const Cpu &machine);
+Probe writeProbe(const Cpu &machine);
 /// From the first half of the item's bytes to the second.
-Probe copyProbe(const Machine &machine);
+Probe copyProbe(const Cpu &machine);
 /// One for each type that the machine multiplies and adds in vectors.
-std::vector<Probe> arithmeticProbes(const Machine &machine);
+std::vector<Probe> arithmeticProbes(const Cpu &machine);
 
 } // namespace tensmith::targets::cpu

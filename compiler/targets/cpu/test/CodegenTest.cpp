@@ -12,7 +12,7 @@ namespace {
 template <typename To, typename From>
 std::vector<To> runElementwise(const std::string &from, const std::string &to,
                                const std::string &code, const std::vector<From> &input,
-                               const Machine &machine = hostMachine()) {
+                               const Cpu &machine = hostCpu()) {
   auto kernel = LoadedKernel::of(elementwise(from, to, code), machine);
   EXPECT_TRUE(kernel.ok()) << kernel.status().message();
   if (!kernel)
@@ -103,7 +103,7 @@ TEST(Codegen, ScalarsOfBFloat16AreStoredAsBits) {
 
 // Breaks if a machine without F16C gets calls of the compiler's support library, or other values.
 TEST(Codegen, HalvesWithoutInstructionsForThem) {
-  Machine machine = *parseMachine("x86-64-v2");
+  Cpu machine = *parseCpu("x86-64-v2");
   std::vector<uint16_t> all;
   for (uint32_t code = 0; code < 0x10000; ++code)
     all.push_back(uint16_t(code));
@@ -137,7 +137,7 @@ TEST(Codegen, MagnitudesOfHalvesWithoutInstructionsForThem) {
   std::vector<uint16_t> input{0x3c00, 0xbc00, 0x8000, 0xfc00};
   auto output = runElementwise<float>("f16", "f32",
                                       "%w = arith.extf %x : f16 to f32\n%y = math.absf %w : f32",
-                                      input, *parseMachine("x86-64-v2"));
+                                      input, *parseCpu("x86-64-v2"));
   EXPECT_EQ(output, std::vector<float>({1, 1, 0, std::numeric_limits<float>::infinity()}));
 }
 
@@ -266,7 +266,7 @@ std::string dumpOf(const std::string &text, const char *machineName, const std::
   TemporaryFolder folder;
   CodegenOptions options;
   options.dumpFolder = folder.path();
-  auto object = compileText(text, *parseMachine(machineName), options);
+  auto object = compileText(text, *parseCpu(machineName), options);
   EXPECT_TRUE(object.ok()) << object.status().message();
   std::ifstream in(folder.path() + "/tensmith_kernel" + stage);
   return {std::istreambuf_iterator<char>(in), {}};
@@ -386,9 +386,9 @@ TEST(Codegen, DescriptorsKeepNoalias) {
 TEST(Codegen, ClearingAndCopyingCallNothing) {
   std::string copy = elementwise("f32", "f32", "%y = arith.addf %x, %x : f32");
   copy = replaceAll(copy, "%y = arith.addf %x, %x : f32", "%y = llvm.bitcast %x : f32 to f32");
-  EXPECT_TRUE(compileText(copy, hostMachine()).ok());
+  EXPECT_TRUE(compileText(copy, hostCpu()).ok());
   std::string clear = elementwise("f32", "f32", "%y = arith.constant 0.0 : f32");
-  auto object = compileText(clear, hostMachine());
+  auto object = compileText(clear, hostCpu());
   EXPECT_TRUE(object.ok()) << object.status().message();
 }
 
@@ -406,22 +406,22 @@ TEST(Codegen, ChoicesOfHalvesCallNothing) {
       memref.store %chosen, %to[%i] : memref<?xf16>
       return
     })";
-  auto object = compileText(text, hostMachine());
+  auto object = compileText(text, hostCpu());
   EXPECT_TRUE(object.ok()) << object.status().message();
 }
 
 TEST(Codegen, CallsToTheOutsideAreNamed) {
-  auto result = compileText(elementwise("f64", "f64", "%y = math.exp %x : f64"), hostMachine());
+  auto result = compileText(elementwise("f64", "f64", "%y = math.exp %x : f64"), hostCpu());
   ASSERT_FALSE(result.ok());
   EXPECT_EQ(result.status().code(), StatusCode::Internal);
   EXPECT_NE(result.status().message().find("exp"), std::string::npos) << result.status().message();
 }
 
 TEST(Codegen, ModulesThatDoNotLowerAreErrors) {
-  EXPECT_FALSE(compileText("", hostMachine()).ok());
+  EXPECT_FALSE(compileText("", hostCpu()).ok());
   EXPECT_FALSE(compileText("func.func @tensmith_kernel(%t: tensor<4xf32>) -> tensor<4xf32> { "
                            "return %t : tensor<4xf32> }",
-                           hostMachine())
+                           hostCpu())
                    .ok());
 }
 
@@ -456,7 +456,7 @@ TEST(Codegen, StructuredVectors) {
     %8 = arith.constant 8 : index
     vector.store %g, %c[%8, %8] : memref<?x?xf32>, vector<4xf32>)");
   ASSERT_NE(text.find("vector.gather"), std::string::npos);
-  ASSERT_TRUE(compileText(text, *parseMachine("skylake-avx512")).ok());
+  ASSERT_TRUE(compileText(text, *parseCpu("skylake-avx512")).ok());
   auto kernel = LoadedKernel::of(text);
   ASSERT_TRUE(kernel.ok()) << kernel.status().message();
   std::vector<float> a(576), b(576), c(576, -1);

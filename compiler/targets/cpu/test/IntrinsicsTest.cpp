@@ -37,7 +37,7 @@ Type elementType(OpBuilder &builder, Number number) {
 }
 
 /// Of one that says "as many as make a vector".
-int64_t lanesOf(const Intrinsic &intrinsic, const Machine &machine) {
+int64_t lanesOf(const Intrinsic &intrinsic, const Cpu &machine) {
   constexpr int64_t kSumBits = 32;
   return intrinsic.lanes ? intrinsic.lanes : machine.vectorBits / kSumBits / intrinsic.rows;
 }
@@ -46,7 +46,7 @@ int64_t bytesOf(Number number) { return number == Number::U8 || number == Number
 
 /// void SYMBOL(left, right, sums, meant): adds to `sums` by the instruction, to `meant` by its
 /// meaning.
-Result<std::string> objectOf(const Intrinsic &intrinsic, const Machine &machine,
+Result<std::string> objectOf(const Intrinsic &intrinsic, const Cpu &machine,
                              const std::string &symbol) {
   DialectRegistry registry;
   registerCodegenDialects(registry);
@@ -102,7 +102,7 @@ Result<std::string> objectOf(const Intrinsic &intrinsic, const Machine &machine,
 
 /// A program that gives the instructions numbers and says which differ from their meanings: numbers
 /// that all types hold, so that sums are exact.
-std::string programOf(llvm::ArrayRef<const Intrinsic *> all, const Machine &machine) {
+std::string programOf(llvm::ArrayRef<const Intrinsic *> all, const Cpu &machine) {
   std::string text = R"(
 #include <stdint.h>
 #include <stdio.h>
@@ -160,7 +160,7 @@ int run(const std::string &command) { return std::system(command.c_str()); }
 
 /// Of all of a machine's that are vectors, run by a command; empty: as they are.
 void expectMeanings(const std::string &name, const std::string &compile, const std::string &runBy) {
-  auto machine = parseMachine(name);
+  auto machine = parseCpu(name);
   ASSERT_TRUE(machine.ok()) << machine.status().message();
   TemporaryFolder folder;
   std::string objects;
@@ -187,10 +187,10 @@ void expectMeanings(const std::string &name, const std::string &compile, const s
 
 // Breaks if a row names an instruction that computes something else.
 TEST(Intrinsics, ThisMachinesComputeWhatTheyMean) {
-  if (intrinsicsOf(hostMachine()).empty())
+  if (intrinsicsOf(hostCpu()).empty())
     GTEST_SKIP() << "this machine has none";
   expectMeanings("host", "clang-19", "");
-  if (hostMachine().has("avx512f"))
+  if (hostCpu().has("avx512f"))
     expectMeanings("host,-avx512f", "clang-19", "");
 }
 
@@ -210,7 +210,7 @@ TEST(Intrinsics, RiscvsComputeWhatTheyMean) {
 TEST(Intrinsics, MachinesHaveTheirOwn) {
   auto names = [](const char *machine) {
     std::vector<std::string> result;
-    for (const Intrinsic *one : intrinsicsOf(*parseMachine(machine)))
+    for (const Intrinsic *one : intrinsicsOf(*parseCpu(machine)))
       result.push_back(one->name.str() + " of " + std::to_string(one->lanes));
     return result;
   };
@@ -239,7 +239,7 @@ TEST(Intrinsics, OfFamiliesThatAreAddedAreFound) {
   static const IntrinsicFamily kFamily = {"toy", "toy-", kOwn};
   const IntrinsicFamily *added = &kFamily;
   ASSERT_TRUE(intrinsicFamilies().add({&added, 1}).ok());
-  Machine machine;
+  Cpu machine;
   machine.triple = "toy-unknown-elf";
   machine.vectorBits = 128;
   EXPECT_TRUE(intrinsicsOf(machine).empty()); // it lacks the one's feature, and the other's width

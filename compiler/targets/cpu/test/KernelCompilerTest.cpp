@@ -23,7 +23,7 @@ TEST(KernelCompiler, EqualKernelsAreCompiledOnceAndCached) {
   int64_t reports = 0, total = 0;
   options.progress = [&](int64_t done, int64_t of) { reports = done, total = of; };
   std::vector<KernelSource> sources = {{"a", kDouble}, {"b", kSquare}, {"c", kDouble}};
-  Machine machine = hostMachine();
+  Cpu machine = hostCpu();
   auto cold = compileKernels(sources, machine, options);
   ASSERT_TRUE(cold.ok()) << cold.status().message();
   EXPECT_EQ(cold->objects.size(), 2u);
@@ -44,7 +44,7 @@ TEST(KernelCompiler, EqualKernelsAreCompiledOnceAndCached) {
   EXPECT_EQ(mended->fromCache, 1);
   EXPECT_EQ(mended->objects[0].bytes, cold->objects[0].bytes);
 
-  auto other = compileKernels(sources, *parseMachine("x86-64-v2"), options);
+  auto other = compileKernels(sources, *parseCpu("x86-64-v2"), options);
   ASSERT_TRUE(other.ok());
   EXPECT_EQ(other->fromCache, 0) << "another machine's code was taken";
 }
@@ -55,7 +55,7 @@ TEST(KernelCompiler, CachesOfTheMachineDoNotChangeTheKey) {
   CodeOptions options;
   options.cacheFolder.clear();
   std::vector<KernelSource> sources = {{"a", kDouble}};
-  Machine machine = hostMachine(), larger = machine;
+  Cpu machine = hostCpu(), larger = machine;
   larger.l1Bytes *= 2, larger.l2Bytes *= 2;
   auto one = compileKernels(sources, machine, options),
        other = compileKernels(sources, larger, options);
@@ -67,7 +67,7 @@ TEST(KernelCompiler, NamesTheKernelThatFails) {
   CodeOptions options;
   options.cacheFolder.clear();
   std::vector<KernelSource> sources = {{"good", kDouble}, {"node 'broken'", "this is no module"}};
-  auto result = compileKernels(sources, hostMachine(), options);
+  auto result = compileKernels(sources, hostCpu(), options);
   ASSERT_FALSE(result.ok());
   EXPECT_NE(result.status().message().find("node 'broken'"), std::string::npos)
       << result.status().message();

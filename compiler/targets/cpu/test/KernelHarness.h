@@ -39,7 +39,7 @@ private:
   std::string path_;
 };
 
-inline Result<std::string> compileText(const std::string &text, const Machine &machine,
+inline Result<std::string> compileText(const std::string &text, const Cpu &machine,
                                        CodegenOptions options = {}) {
   mlir::DialectRegistry registry;
   registerCodegenDialects(registry);
@@ -132,7 +132,7 @@ private:
 class LoadedKernel {
 public:
   static Result<std::unique_ptr<LoadedKernel>> of(const std::string &text,
-                                                  const Machine &machine = hostMachine()) {
+                                                  const Cpu &machine = hostCpu()) {
     CodeOptions options;
     options.cacheFolder.clear();
     KernelSource source{"test", text};

@@ -46,7 +46,7 @@ private:
 TEST(MachineLimits, SurviveTheirFile) {
   TemporaryFolder folder;
   Environment cache("TENSMITH_CACHE", folder.path() + "/new");
-  Machine machine = hostMachine(), other = *parseMachine("x86-64-v2");
+  Cpu machine = hostCpu(), other = *parseCpu("x86-64-v2");
   EXPECT_FALSE(keptLimits(machine));
   ASSERT_TRUE(keepLimits(someLimits(), machine).ok());
   auto kept = keptLimits(machine);
@@ -61,11 +61,11 @@ TEST(MachineLimits, SurviveTheirFile) {
 TEST(MachineLimits, ThoseOfADisturbedMachineAreDoubted) {
   MachineLimits limits = someLimits();
   EXPECT_EQ(limits.doubt(), "");
-  EXPECT_NE(describe(hostMachine(), &limits).find("\"doubt\": null"), std::string::npos);
+  EXPECT_NE(describe(hostCpu(), &limits).find("\"doubt\": null"), std::string::npos);
   limits.arithmetic[1].operations.all = 1.4 * limits.arithmetic[1].operations.one;
   EXPECT_NE(limits.doubt().find("2 threads together do i8 arithmetic only 1.40 times"),
             std::string::npos);
-  EXPECT_NE(describe(hostMachine(), &limits).find("i8 arithmetic only"), std::string::npos);
+  EXPECT_NE(describe(hostCpu(), &limits).find("i8 arithmetic only"), std::string::npos);
   limits.memory[0].sharedBy = 2; // two threads of one core
   EXPECT_EQ(limits.doubt(), "");
   limits.threads = 1;
@@ -94,12 +94,12 @@ TEST(MachineLimits, DamagedOnesAreNone) {
 
   TemporaryFolder folder;
   Environment cache("TENSMITH_CACHE", folder.path());
-  std::ofstream(limitsPath(hostMachine())) << text.substr(0, text.size() / 2);
-  EXPECT_FALSE(keptLimits(hostMachine()));
+  std::ofstream(limitsPath(hostCpu())) << text.substr(0, text.size() / 2);
+  EXPECT_FALSE(keptLimits(hostCpu()));
 }
 
 TEST(MachineLimits, EstimatesCountInRoundedFigures) {
-  Machine machine = *parseMachine("x86-64-v3"); // 8 lanes: 32 operations a cycle
+  Cpu machine = *parseCpu("x86-64-v3"); // 8 lanes: 32 operations a cycle
   auto figures = costFigures(someLimits(), machine);
   ASSERT_TRUE(figures);
   double cycles = 100e9 / 32;
@@ -129,7 +129,7 @@ TEST(MachineLimits, CpusOfLists) {
 TEST(Probes, CompileForEveryMachine) {
   for (const char *name : {"host", "x86-64-v2", "x86-64-v3", "skylake-avx512", "znver4",
                            "sapphirerapids", "alderlake"}) {
-    auto machine = parseMachine(name);
+    auto machine = parseCpu(name);
     ASSERT_TRUE(machine.ok());
     std::vector<Probe> probes = arithmeticProbes(*machine);
     EXPECT_GE(probes.size(), 2u);
@@ -144,7 +144,7 @@ TEST(Probes, CompileForEveryMachine) {
 }
 
 TEST(Probes, CopyTheFirstHalf) {
-  Machine machine = hostMachine();
+  Cpu machine = hostCpu();
   auto loaded = LoadedKernel::of(copyProbe(machine).text, machine);
   ASSERT_TRUE(loaded.ok()) << loaded.status().message();
   TensmithKernel kernel = (*loaded)->entry();

@@ -29,7 +29,7 @@ protected:
     CodeOptions options;
     options.cacheFolder.clear();
     KernelSource source{"double", elementwise("f32", "f32", "%y = arith.addf %x, %x : f32")};
-    auto kernels = compileKernels({&source, 1}, hostMachine(), options);
+    auto kernels = compileKernels({&source, 1}, hostCpu(), options);
     ASSERT_TRUE(kernels.ok()) << kernels.status().message();
     symbol = kernels->symbols[0];
     parts.objects = kernels->objects;
@@ -217,7 +217,7 @@ TEST_F(ModuleWriterTest, SeveralThreadsCompileAndLink) {
             {"k", elementwise("f32", "f32",
                               "%c = arith.constant " + std::to_string(10 * number + k) +
                                   ".0 : f32\n%y = arith.addf %x, %c : f32")});
-      auto kernels = compileKernels(sources, hostMachine(), options);
+      auto kernels = compileKernels(sources, hostCpu(), options);
       modules::ModuleParts own;
       if (kernels.ok())
         own.objects = kernels->objects;

@@ -16,7 +16,7 @@
 
 namespace tensmith::targets::cpu {
 
-struct Machine {
+struct Cpu {
   std::string triple; // "x86_64-pc-linux-gnu"
   std::string cpu;    // LLVM's name of it: "znver4"
   /// Signed, as LLVM takes them ("+avx2", "-avx512f"), sorted: of a host all that it has, of a
@@ -43,18 +43,18 @@ struct Machine {
   bool fusesMultiplyAdds() const;
   /// Whether f16 becomes f32, and back, by an instruction.
   bool convertsHalves() const;
-  bool operator==(const Machine &) const = default;
+  bool operator==(const Cpu &) const = default;
 };
 
-Machine hostMachine();
+Cpu hostCpu();
 
 /// "host", or a CPU's name, then features to add or take away: "host,-avx512f", "skylake-avx512",
 /// "znver4,+sse4a". A CPU of another family than the host has that before it: "aarch64:cortex-a53",
 /// "armv7:cortex-a7", "x86_64:znver4"; of RISC-V the instruction set may stand for the name:
 /// "riscv64:rv64gcv,zvl256b". The caches of a machine that isn't the host are those of a common one
 /// of its kind.
-Result<Machine> parseMachine(std::string_view name);
+Result<Cpu> parseCpu(std::string_view name);
 
 /// All that it is; not what was measured of it.
-std::string toJson(const Machine &machine);
+std::string toJson(const Cpu &machine);
 } // namespace tensmith::targets::cpu

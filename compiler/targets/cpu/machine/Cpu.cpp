@@ -1,5 +1,5 @@
 // Finding out what the host is, and what a named CPU has, from LLVM's tables.
-#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/Cpu.h"
 
 #include "base/Cpus.h"
 #include "compiler/targets/cpu/codegen/NativeTarget.h"
@@ -20,7 +20,7 @@ namespace tensmith::targets::cpu {
 namespace {
 
 /// What LLVM knows of the machine; null where it doesn't know the CPU.
-std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Machine &machine) {
+std::unique_ptr<llvm::MCSubtargetInfo> subtarget(const Cpu &machine) {
   initializeTarget(machine.triple);
   std::string error;
   const llvm::Target *target = llvm::TargetRegistry::lookupTarget(machine.triple, error);
@@ -49,28 +49,28 @@ struct Family {
   /// Of LLVM's features, which are also instructions for system software and hints to its
   /// scheduler: those of computing. Where the last letter is a star, all that begin so.
   llvm::ArrayRef<llvm::StringLiteral> code;
-  void (*derive)(Machine &); // what follows from the features
+  void (*derive)(Cpu &); // what follows from the features
 };
 
-void deriveX86(Machine &machine) {
+void deriveX86(Cpu &machine) {
   bool avx512 = machine.has("avx512f") && machine.has("avx512bw") && machine.has("avx512dq") &&
                 machine.has("avx512vl");
   machine.vectorBits = avx512 ? 512 : machine.has("avx") ? 256 : 128;
   machine.vectorRegisters = avx512 ? 32 : 16;
 }
 
-void deriveArm64(Machine &machine) {
+void deriveArm64(Cpu &machine) {
   machine.vectorBits = 128;
   machine.vectorRegisters = 32;
 }
 
-void deriveArm(Machine &machine) {
+void deriveArm(Cpu &machine) {
   machine.vectorBits = 128;
   machine.vectorRegisters = 16;
 }
 
 /// Vectors are as long as the machine has them at least.
-void deriveRiscv(Machine &machine) {
+void deriveRiscv(Cpu &machine) {
   constexpr int64_t kLeastBits = 128, kMostBits = 1024;
   machine.vectorBits = kLeastBits;
   machine.vectorRegisters = 32;
@@ -99,7 +99,7 @@ constexpr Family kFamilies[] = {
     {"riscv64", llvm::Triple::riscv64, "riscv64-unknown-linux-gnu", "m,a,f,d,v", "rv64gcv",
      "rv64gcv, sifive-x280 or spacemit-x60", kRiscvCode, deriveRiscv}};
 
-const Family &familyOf(const Machine &machine) {
+const Family &familyOf(const Cpu &machine) {
   auto arch = llvm::Triple(machine.triple).getArch();
   const Family *found =
       llvm::find_if(kFamilies, [&](const Family &family) { return family.arch == arch; });
@@ -124,7 +124,7 @@ constexpr Caches kCaches[] = {
     {"neoverse-n1", 64 << 10, 1 << 20}, {"neoverse-v1", 64 << 10, 1 << 20},
     {"apple-m1", 128 << 10, 3 << 20}};
 
-Status complete(Machine &machine, std::string_view name) {
+Status complete(Cpu &machine, std::string_view name) {
   const Family &family = familyOf(machine);
   auto info = subtarget(machine);
   if (!info)
@@ -150,7 +150,7 @@ Status complete(Machine &machine, std::string_view name) {
 }
 
 /// "+avx2" or "-avx2"; a bare name is one to add.
-Status applyFeature(Machine &machine, llvm::StringRef text, std::string_view name) {
+Status applyFeature(Cpu &machine, llvm::StringRef text, std::string_view name) {
   std::string feature =
       (text.starts_with("+") || text.starts_with("-")) ? text.str() : "+" + text.str();
   auto info = subtarget(machine);
@@ -166,8 +166,8 @@ Status applyFeature(Machine &machine, llvm::StringRef text, std::string_view nam
   return {};
 }
 
-Machine bareHost() {
-  Machine machine;
+Cpu bareHost() {
+  Cpu machine;
   machine.triple = llvm::sys::getDefaultTargetTriple();
   machine.cpu = llvm::sys::getHostCPUName().str();
   for (const auto &feature : llvm::sys::getHostCPUFeatures()) {
@@ -195,10 +195,10 @@ std::vector<llvm::StringRef> unitOfArm(llvm::StringRef cpu) {
 }
 
 /// Of "host", "znver4", "aarch64:cortex-a53".
-Result<Machine> bareMachine(llvm::StringRef text, std::string_view name) {
+Result<Cpu> bareCpu(llvm::StringRef text, std::string_view name) {
   if (text == "host")
     return bareHost();
-  Machine machine;
+  Cpu machine;
   machine.triple = llvm::sys::getDefaultTargetTriple();
   auto [prefix, cpu] = text.split(':');
   if (cpu.empty()) {
@@ -237,11 +237,11 @@ Result<Machine> bareMachine(llvm::StringRef text, std::string_view name) {
 
 } // namespace
 
-bool Machine::has(std::string_view feature) const {
+bool Cpu::has(std::string_view feature) const {
   return std::binary_search(enabled.begin(), enabled.end(), feature, std::less<>());
 }
 
-std::vector<std::string> Machine::codeFeatures(bool matrixUnit) const {
+std::vector<std::string> Cpu::codeFeatures(bool matrixUnit) const {
   std::vector<std::string> result;
   const Family &family = familyOf(*this);
   llvm::copy_if(enabled, std::back_inserter(result), [&](llvm::StringRef name) {
@@ -250,13 +250,13 @@ std::vector<std::string> Machine::codeFeatures(bool matrixUnit) const {
   return result;
 }
 
-std::string Machine::featureString() const { return llvm::join(features, ","); }
+std::string Cpu::featureString() const { return llvm::join(features, ","); }
 
-std::string Machine::abi() const {
+std::string Cpu::abi() const {
   return llvm::Triple(triple).getArch() == llvm::Triple::riscv64 ? "lp64d" : "";
 }
 
-bool Machine::fusesMultiplyAdds() const {
+bool Cpu::fusesMultiplyAdds() const {
   switch (llvm::Triple(triple).getArch()) {
   case llvm::Triple::x86_64:
     return has("fma");
@@ -267,7 +267,7 @@ bool Machine::fusesMultiplyAdds() const {
   }
 }
 
-bool Machine::convertsHalves() const {
+bool Cpu::convertsHalves() const {
   switch (llvm::Triple(triple).getArch()) {
   case llvm::Triple::x86_64:
     return has("f16c");
@@ -278,20 +278,20 @@ bool Machine::convertsHalves() const {
   }
 }
 
-Machine hostMachine() {
-  Machine machine = bareHost();
+Cpu hostCpu() {
+  Cpu machine = bareHost();
   if (!complete(machine, "host").ok())
     machine.enabled.clear(); // a host below the least: compiling for it says so
   return machine;
 }
 
-Result<Machine> parseMachine(std::string_view name) {
+Result<Cpu> parseCpu(std::string_view name) {
   llvm::SmallVector<llvm::StringRef> parts;
   llvm::StringRef(name).split(parts, ',');
-  auto machineOr = bareMachine(parts[0], name);
+  auto machineOr = bareCpu(parts[0], name);
   if (!machineOr.ok())
     return machineOr.status();
-  Machine machine = std::move(*machineOr);
+  Cpu machine = std::move(*machineOr);
   if (Status status = complete(machine, name); !status.ok())
     return status;
   for (llvm::StringRef feature : llvm::ArrayRef(parts).drop_front())
@@ -302,7 +302,7 @@ Result<Machine> parseMachine(std::string_view name) {
   return machine;
 }
 
-std::string toJson(const Machine &machine) {
+std::string toJson(const Cpu &machine) {
   llvm::json::Object object{
       {"triple", machine.triple},          {"cpu", machine.cpu},
       {"vector_bits", machine.vectorBits}, {"vector_registers", machine.vectorRegisters},

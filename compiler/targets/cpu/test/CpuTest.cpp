@@ -1,5 +1,5 @@
 // That machines are read and described as LLVM knows them.
-#include "compiler/targets/cpu/machine/Machine.h"
+#include "compiler/targets/cpu/machine/Cpu.h"
 #include "compiler/targets/cpu/machine/KernelMachine.h"
 #include "runtime/CpuFeatures.h"
 
@@ -10,20 +10,20 @@
 namespace tensmith::targets::cpu {
 namespace {
 
-TEST(Machine, HostIsUsable) {
-  Machine machine = hostMachine();
+TEST(Cpu, HostIsUsable) {
+  Cpu machine = hostCpu();
   EXPECT_FALSE(machine.cpu.empty());
   EXPECT_TRUE(machine.has("sse4.1"));
   EXPECT_GE(machine.l1Bytes, 8 << 10);
   EXPECT_LE(machine.l1Bytes, machine.l2Bytes);
-  auto parsed = parseMachine("host");
+  auto parsed = parseCpu("host");
   ASSERT_TRUE(parsed.ok()) << parsed.status().message();
   EXPECT_EQ(*parsed, machine);
 }
 
-TEST(Machine, NamedMachinesHaveTheirVectors) {
-  auto v3 = parseMachine("x86-64-v3"), skylake = parseMachine("skylake-avx512"),
-       zen = parseMachine("znver4,-avx512f");
+TEST(Cpu, NamedMachinesHaveTheirVectors) {
+  auto v3 = parseCpu("x86-64-v3"), skylake = parseCpu("skylake-avx512"),
+       zen = parseCpu("znver4,-avx512f");
   ASSERT_TRUE(v3.ok() && skylake.ok() && zen.ok());
   EXPECT_EQ(v3->vectorBits, 256);
   EXPECT_EQ(v3->vectorRegisters, 16);
@@ -34,8 +34,8 @@ TEST(Machine, NamedMachinesHaveTheirVectors) {
   EXPECT_NE(toJson(*v3), toJson(*skylake));
 }
 
-TEST(Machine, CodeFeaturesAreInstructionsAlone) {
-  auto machine = parseMachine("skylake-avx512");
+TEST(Cpu, CodeFeaturesAreInstructionsAlone) {
+  auto machine = parseCpu("skylake-avx512");
   ASSERT_TRUE(machine.ok());
   auto features = machine->codeFeatures();
   EXPECT_TRUE(std::count(features.begin(), features.end(), "avx512f"));
@@ -46,26 +46,26 @@ TEST(Machine, CodeFeaturesAreInstructionsAlone) {
 }
 
 // Breaks if a module could ask for a feature by a name that its reader doesn't know.
-TEST(Machine, TheRuntimeKnowsTheFeatures) {
-  for (const std::string &feature : hostMachine().codeFeatures())
+TEST(Cpu, TheRuntimeKnowsTheFeatures) {
+  for (const std::string &feature : hostCpu().codeFeatures())
     EXPECT_EQ(runtime::cpuFeature(feature), runtime::FeatureState::Present) << feature;
   for (const char *name :
        {"x86-64-v4", "sapphirerapids", "znver4", "haswell", "alderlake", "bdver4"})
-    for (const std::string &feature : parseMachine(name)->codeFeatures())
+    for (const std::string &feature : parseCpu(name)->codeFeatures())
       EXPECT_NE(runtime::cpuFeature(feature), runtime::FeatureState::Unknown)
           << feature << " of " << name;
 }
 
-TEST(Machine, LoneTilesFetchFarAheadWhereThatHelps) {
-  auto skylake = parseMachine("skylake-avx512"), zen = parseMachine("znver4");
+TEST(Cpu, LoneTilesFetchFarAheadWhereThatHelps) {
+  auto skylake = parseCpu("skylake-avx512"), zen = parseCpu("znver4");
   ASSERT_TRUE(skylake.ok() && zen.ok());
   EXPECT_GT(kernelMachine(*skylake).linesAhead, 0);
   EXPECT_EQ(kernelMachine(*zen).linesAhead, 0);
 }
 
-TEST(Machine, MistakesAreNamed) {
-  auto cpu = parseMachine("skylane"), feature = parseMachine("host,+avx9"),
-       old = parseMachine("x86-64"), empty = parseMachine("");
+TEST(Cpu, MistakesAreNamed) {
+  auto cpu = parseCpu("skylane"), feature = parseCpu("host,+avx9"), old = parseCpu("x86-64"),
+       empty = parseCpu("");
   EXPECT_EQ(cpu.status().code(), StatusCode::InvalidArgument);
   EXPECT_NE(cpu.status().message().find("skylane"), std::string::npos);
   EXPECT_EQ(feature.status().code(), StatusCode::InvalidArgument);
@@ -75,10 +75,10 @@ TEST(Machine, MistakesAreNamed) {
   EXPECT_FALSE(empty.ok());
   for (const char *name : {"alpha:ev6", "aarch64:znver4", "aarch64:cortex-a53,+avx2",
                            "riscv64:rv64gcq", "riscv64:rv64gc", "aarch64:"})
-    EXPECT_EQ(parseMachine(name).status().code(), StatusCode::InvalidArgument) << name;
+    EXPECT_EQ(parseCpu(name).status().code(), StatusCode::InvalidArgument) << name;
 }
 
-TEST(Machine, OtherFamiliesHaveTheirVectors) {
+TEST(Cpu, OtherFamiliesHaveTheirVectors) {
   struct Wanted {
     const char *name;
     int64_t bits;
@@ -91,18 +91,18 @@ TEST(Machine, OtherFamiliesHaveTheirVectors) {
                         {"riscv64:rv64gcv", 128, 32},
                         {"riscv64:rv64gcv,zvl256b", 256, 32},
                         {"riscv64:sifive-x280", 512, 32}}) {
-    auto machine = parseMachine(wanted.name);
+    auto machine = parseCpu(wanted.name);
     ASSERT_TRUE(machine.ok()) << machine.status().message();
     EXPECT_EQ(machine->vectorBits, wanted.bits) << wanted.name;
     EXPECT_EQ(machine->vectorRegisters, wanted.registers) << wanted.name;
     EXPECT_TRUE(machine->fusesMultiplyAdds()) << wanted.name;
   }
-  EXPECT_TRUE(parseMachine("aarch64:cortex-a53")->inOrder);
-  EXPECT_FALSE(parseMachine("aarch64:neoverse-n1")->inOrder);
-  EXPECT_FALSE(parseMachine("aarch64:carmel")->inOrder); // of which LLVM has no model
-  EXPECT_GT(parseMachine("aarch64:apple-m1")->l1Bytes, parseMachine("aarch64:cortex-a53")->l1Bytes);
-  EXPECT_TRUE(parseMachine("aarch64:cortex-a76")->has("dotprod"));
-  EXPECT_FALSE(parseMachine("aarch64:cortex-a76,-dotprod")->has("dotprod"));
+  EXPECT_TRUE(parseCpu("aarch64:cortex-a53")->inOrder);
+  EXPECT_FALSE(parseCpu("aarch64:neoverse-n1")->inOrder);
+  EXPECT_FALSE(parseCpu("aarch64:carmel")->inOrder); // of which LLVM has no model
+  EXPECT_GT(parseCpu("aarch64:apple-m1")->l1Bytes, parseCpu("aarch64:cortex-a53")->l1Bytes);
+  EXPECT_TRUE(parseCpu("aarch64:cortex-a76")->has("dotprod"));
+  EXPECT_FALSE(parseCpu("aarch64:cortex-a76,-dotprod")->has("dotprod"));
 }
 
 } // namespace
