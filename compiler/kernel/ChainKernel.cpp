@@ -308,6 +308,7 @@ const Template kChain = {
     .space = [](graph::KernelOp, Operation *main, const Machine &,
                 Space &space) { chainSpace(cast<graph::ConvOp>(main), space); },
     .storesAtPitch = [](Operation *) { return true; },
+    .multiplies = true,
 };
 
 } // namespace tensmith::kernel

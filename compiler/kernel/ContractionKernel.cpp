@@ -361,6 +361,7 @@ const Template kContraction = {
                 Space &space) { contractionSpace(*matchContraction(main), machine, space); },
     .storesAtPitch = [](Operation *) { return true; },
     .laysOutRight = true,
+    .contracts = true,
     .multiplies = true,
 };
 

@@ -64,9 +64,9 @@ bool agreesForCertain(Operation *op) {
 }
 
 /// Whether the kernel is the loop and gives what that gives.
-bool isWholeRecurrence(graph::KernelOp kernel, graph::LoopOp loop) {
+bool isWholeRecurrence(graph::KernelOp kernel, graph::LoopOp loop, const Machine &machine) {
   auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
-  return isRecurrence(loop) && loop.getNumResults() > 0 &&
+  return isRecurrence(loop, machine) && loop.getNumResults() > 0 &&
          llvm::equal(yield.getValues(), loop.getResults()) &&
          llvm::equal(kernel.getResultTypes(), loop.getResultTypes());
 }
@@ -76,43 +76,51 @@ bool isWholeRecurrence(graph::KernelOp kernel, graph::LoopOp loop) {
 bool storesAtPitch(graph::KernelOp kernel, const Machine &machine) {
   if (kernel->getNumResults() != 1 || !libraries::libraryOf(kernel).empty())
     return false;
-  const Template &chosen = templateFor(kernel, machine);
-  return chosen.storesAtPitch && chosen.storesAtPitch(scheduledOperator(kernel));
+  const Template *chosen = matchedTemplate(kernel, machine);
+  return chosen && chosen->storesAtPitch &&
+         chosen->storesAtPitch(scheduledOperator(kernel, machine));
 }
 
 Space spaceOf(graph::KernelOp kernel, const Machine &machine) {
   constexpr int64_t kMostGrain = 64;
   Space space;
-  const Template &chosen = templateFor(kernel, machine);
-  if (chosen.space)
-    chosen.space(kernel, scheduledOperator(kernel), machine, space);
+  const Template *chosen = matchedTemplate(kernel, machine);
+  if (chosen && chosen->space)
+    chosen->space(kernel, scheduledOperator(kernel, machine), machine, space);
   space.addDoubling(choice::grain, kMostGrain);
   return space;
 }
 
-Operation *scheduledOperator(graph::KernelOp kernel) {
+Operation *scheduledOperator(graph::KernelOp kernel, const Machine &machine) {
   Block &block = kernel.getBody().front();
   // Of attention's two products the second is the one that is built around.
   for (Operation &op : block)
     if (matchContraction(&op) && matchScores(&op))
       return &op;
   for (Operation &op : llvm::reverse(block)) // of a chain of convolutions the last
-    if (templateOf(&op))
+    if (templateOf(&op, machine))
       return &op;
   Operation *first = block.getTerminator()->getOperand(0).getDefiningOp();
   return first ? first : &block.front();
 }
 
-bool canEmit(Operation *op) {
+static bool hasKernelTypes(Operation *op) {
   auto usable = [](Type type) { return isa<NoneType>(type) || isKernelTensor(type); };
-  if (!llvm::all_of(op->getOperandTypes(), usable) || !llvm::all_of(op->getResultTypes(), usable))
+  return llvm::all_of(op->getOperandTypes(), usable) && llvm::all_of(op->getResultTypes(), usable);
+}
+
+bool canEmitElements(Operation *op) {
+  if (!hasKernelTypes(op))
     return false;
-  if (isa<graph::Elementwise>(op))
-    return broadcastsForCertain(op);
-  if (!agreesForCertain(op))
-    return false;
-  return isa<graph::Indexed>(op) || hasWindowElement(op) ||
-         (op->getNumRegions() == 0 && templateBefore(op));
+  return isa<graph::Elementwise>(op) ? broadcastsForCertain(op)
+                                     : isa<graph::Indexed>(op) && agreesForCertain(op);
+}
+
+bool canEmit(Operation *op, const Machine &machine) {
+  if (isa<graph::Elementwise, graph::Indexed>(op))
+    return canEmitElements(op);
+  bool isRoot = hasWindowElement(op) || (op->getNumRegions() == 0 && templateBefore(op, machine));
+  return isRoot && hasKernelTypes(op) && agreesForCertain(op);
 }
 
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
@@ -121,7 +129,7 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
   for (Operation &op : kernel.getBody().front()) {
     if (auto trees = dyn_cast<graph::TreeEnsembleOp>(op); trees && !canFollowTrees(trees))
       return unsupported("its trees lead astray");
-    if (auto loop = dyn_cast<graph::LoopOp>(op); loop && !isWholeRecurrence(kernel, loop))
+    if (auto loop = dyn_cast<graph::LoopOp>(op); loop && !isWholeRecurrence(kernel, loop, machine))
       return unsupported("its loop is none that a kernel can hold");
     if (auto match = matchContraction(&op);
         match &&
@@ -134,12 +142,14 @@ Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
             machine.lanes(sizeof(float)) * stepOfGroups(machine, conv))
       return unsupported("its panels are not laid out for this machine");
   }
-  const Template &chosen = templateFor(kernel, machine);
-  Operation *main = scheduledOperator(kernel);
+  const Template *chosen = matchedTemplate(kernel, machine);
+  if (!chosen)
+    return unsupported("its region is none for the template '" + kernel.getKind().str() + "'");
+  Operation *main = scheduledOperator(kernel, machine);
   SmallVector<Variant, 1> variants;
   SizedPoint none;
   for (const SizedPoint &each : asked.empty() ? ArrayRef(none) : asked) {
-    KernelParts parts = chosen.parts(kernel, main, machine, each.point);
+    KernelParts parts = chosen->parts(kernel, main, machine, each.point);
     parts.grain = each.point[choice::grain];
     variants.push_back({std::move(parts), each.sizes});
   }

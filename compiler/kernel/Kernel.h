@@ -2,9 +2,9 @@
 //
 // The emitted module has one exported function, `tensmith_kernel`, of the contract in
 // runtime/KernelAbi.h, whatever the region is called: regions of the same structure give the same
-// text, which is how they come to be compiled once. The first template of the table
-// (Templates.cpp) that takes the region emits it; that of loops over the results' elements takes
-// all that the others refuse.
+// text, which is how they come to be compiled once. The template that the region was matched with
+// (`matchTemplate`) emits it: the first of the table (Templates.cpp) that takes it; that of loops
+// over the results' elements takes all that the others refuse.
 #pragma once
 
 #include "base/Status.h"
@@ -27,6 +27,6 @@ Space spaceOf(graph::KernelOp kernel, const Machine &machine);
 bool storesAtPitch(graph::KernelOp kernel, const Machine &machine);
 /// The operator that a kernel's schedule goes by: its template's root, or what gives the first
 /// result.
-mlir::Operation *scheduledOperator(graph::KernelOp kernel);
+mlir::Operation *scheduledOperator(graph::KernelOp kernel, const Machine &machine);
 
 } // namespace tensmith::kernel

@@ -263,6 +263,7 @@ const Template kLoops = {
     .space = [](graph::KernelOp kernel, Operation *, const Machine &machine,
                 Space &space) { loopSpace(kernel, machine, space); },
     .storesAtPitch = [](Operation *) { return true; },
+    .storing = graph::Storing::Elements,
 };
 
 } // namespace tensmith::kernel

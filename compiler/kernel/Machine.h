@@ -1,9 +1,15 @@
 // All that templates, rewrites and estimates know of a machine, as data; a target fills it in.
 #pragma once
 
+#include "base/Table.h"
 #include "compiler/kernel/Intrinsic.h"
 
 namespace tensmith::kernel {
+
+struct Template; // Template.h
+
+/// Those of machines that compute with vectors, in order of preference; the last takes everything.
+Table<Template> &vectorTemplates();
 
 struct Machine {
   /// What it is, in a text that no other machine has: a part of kernels' keys.
@@ -28,6 +34,8 @@ struct Machine {
   int64_t lastCacheBytes = 16 << 20;
   /// Lines of a panel ahead that a tile prefetches where it is the only one to read them.
   int64_t linesAhead = 256;
+  /// By which its kernels are made, in order of preference.
+  const Table<Template> *templates = &vectorTemplates();
   /// Instructions that templates may ask for, the better of two that do the same first.
   llvm::SmallVector<const Intrinsic *, 4> intrinsics;
   const MatrixUnit *matrixUnit = nullptr; // that has the tiles of `intrinsics`

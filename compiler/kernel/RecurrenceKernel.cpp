@@ -50,14 +50,14 @@ bool hasKnownElements(Type type) {
 int64_t elements(Value value) { return cast<RankedTensorType>(value.getType()).getNumElements(); }
 
 /// Scalar operations; nothing for an operator that can't be in such a kernel.
-std::optional<int64_t> workOf(Operation *op) {
+std::optional<int64_t> workOf(Operation *op, const Machine &machine) {
   if (isa<graph::NoneOp>(op))
     return 0;
   if (op->getNumRegions() || !llvm::all_of(op->getResultTypes(), hasKnownElements))
     return std::nullopt;
   if (isa<graph::ConstantOp>(op))
     return 0;
-  if (!canEmit(op))
+  if (!canEmit(op, machine))
     return std::nullopt;
   int64_t out = elements(op->getResult(0));
   if (out > kMostWork)
@@ -367,13 +367,13 @@ private:
 
 } // namespace
 
-bool isRecurrence(graph::LoopOp loop) {
+bool isRecurrence(graph::LoopOp loop, const Machine &machine) {
   Block &body = loop.getBody().front();
   if (!typesFit(loop) || body.getOperations().size() > kMostOperators)
     return false;
   int64_t total = 0;
   for (Operation &op : body.without_terminator()) {
-    auto work = workOf(&op);
+    auto work = workOf(&op, machine);
     if (!work || *work > kMostWork || (total += *work) > kMostWork)
       return false;
   }

@@ -8,7 +8,7 @@ namespace tensmith::kernel {
 /// Whether the loop can be a kernel, and is better one than called for each iteration: each
 /// operator of its body has code for single elements and a result of known size, and an iteration
 /// is less work than calling its kernels.
-bool isRecurrence(graph::LoopOp loop);
+bool isRecurrence(graph::LoopOp loop, const Machine &machine);
 
 extern const Template kRecurrence;
 

@@ -252,6 +252,7 @@ const Template kRows = {
                 Space &space) { space.addDoubling(choice::vectors, choice::vectors.most); },
     .takesFirstResult = true,
     .computesOperands = true,
+    .storing = graph::Storing::Rows,
 };
 
 } // namespace tensmith::kernel

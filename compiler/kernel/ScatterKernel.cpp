@@ -377,6 +377,7 @@ const Template kScatter = {
     .computesOperands = true,
     .movesOperands = true,
     .completesAtEnd = true,
+    .storing = graph::Storing::Sums,
 };
 
 } // namespace tensmith::kernel

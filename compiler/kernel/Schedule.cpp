@@ -18,32 +18,33 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
-constexpr const Choice *kDecisions[] = {&choice::library,     &choice::winogradOutputs,
-                                        &choice::fourierTile, &choice::strassenSteps,
-                                        &choice::operandBits, &choice::chain};
+constexpr const Choice *kDecisions[] = {
+    &choice::library,     &choice::winogradOutputs, &choice::fourierTile, &choice::strassenSteps,
+    &choice::operandBits, &choice::chain,           &choice::fused,       &choice::channelsLast};
 
 /// Those of rewrites, then those of each template.
-llvm::SetVector<const Choice *> allChoices() {
+llvm::SetVector<const Choice *> allChoices(const Machine &machine) {
   llvm::SetVector<const Choice *> all(std::begin(kDecisions), std::end(kDecisions));
   all.insert(&choice::grain);
-  for (const Template *one : templates())
+  for (const Template *one : machine.templates->rows())
     all.insert(one->choices.begin(), one->choices.end());
   return all;
 }
 
-std::string keysText() {
+std::string keysText(const Machine &machine) {
   std::string text = "key, kernel, nodes, sizes";
-  for (const Choice *choice : allChoices())
+  for (const Choice *choice : allChoices(machine))
     text += ", " + choice->name.str();
   return text;
 }
 
-Status readChoice(StringRef name, const llvm::json::Value &value, Point &into) {
-  const auto all = allChoices();
+Status readChoice(StringRef name, const llvm::json::Value &value, const Machine &machine,
+                  Point &into) {
+  const auto all = allChoices(machine);
   const auto *found =
       llvm::find_if(all, [&](const Choice *choice) { return choice->name == name; });
   if (found == all.end())
-    return invalidArgument("\"" + name.str() + "\" is no choice; there are " + keysText());
+    return invalidArgument("\"" + name.str() + "\" is no choice; there are " + keysText(machine));
   const Choice &choice = **found;
   if (&choice == &choice::library) {
     auto library = libraries::libraryNumber(value.getAsString().value_or(""));
@@ -144,7 +145,8 @@ std::string Schedules::Asked::text() const {
   return !kernel.empty() ? kernel : !nodes.empty() ? "node " + nodes.front() : "key " + key;
 }
 
-Result<Schedules> Schedules::parse(std::string_view text, const std::string &file) {
+Result<Schedules> Schedules::parse(std::string_view text, const std::string &file,
+                                   const Machine &machine) {
   if (nestsTooDeep({text.data(), text.size()}))
     return invalidArgument("is nested too deep").within(file);
   auto parsed = llvm::json::parse(StringRef(text.data(), text.size()));
@@ -182,7 +184,8 @@ Result<Schedules> Schedules::parse(std::string_view text, const std::string &fil
         entry.chosen.sizes = std::move(*sizes);
       } else if (key == "error" || key == "refused" || key == "measured") {
         continue;
-      } else if (Status status = readChoice(key, member, entry.chosen.point); !status.ok()) {
+      } else if (Status status = readChoice(key, member, machine, entry.chosen.point);
+                 !status.ok()) {
         return status.within(place);
       }
     }

@@ -13,6 +13,7 @@
 
 #include "base/Status.h"
 #include "compiler/kernel/Key.h"
+#include "compiler/kernel/Machine.h"
 #include "compiler/kernel/Space.h"
 
 #include "llvm/ADT/MapVector.h"
@@ -38,6 +39,10 @@ inline constexpr Choice strassenSteps{"strassen_steps", 0, 1, 1, /*bounded=*/fal
 inline constexpr Choice operandBits{"operand_bits", 8, 32, 8, /*bounded=*/false};
 /// Of a convolution: how many that are right before it its kernel computes as well.
 inline constexpr Choice chain{"chain", 0, 4, 1, /*bounded=*/false};
+/// 0: the operator is in a kernel of its own, though the one that reads it could compute it.
+inline constexpr Choice fused{"fused", 0, 1, 1, /*bounded=*/false};
+/// Of a pool that no convolution is connected with: 1 where channels come last in memory.
+inline constexpr Choice channelsLast{"channels_last", 0, 1, 1, /*bounded=*/false};
 } // namespace choice
 
 /// A choice that estimates were for, and that errs by more than the policy allows.
@@ -68,10 +73,11 @@ class Schedules {
 public:
   /// Of JSON's text: {"schedules": [{"key": key, "kernel": structure, "nodes": [name, ...],
   /// "sizes": [number, ...], choice: number}, ...]}, each entry with one of the first three or
-  /// more. InvalidArgument, with `file` and the entry, where a name is unknown or a number out of
-  /// its bounds. What stands beside "schedules", and an entry's "error", "refused" and "measured",
-  /// are passed over.
-  static Result<Schedules> parse(std::string_view text, const std::string &file);
+  /// more. InvalidArgument, with `file` and the entry, where no template of the machine has the
+  /// choice or a number is out of its bounds. What stands beside "schedules", and an entry's
+  /// "error", "refused" and "measured", are passed over.
+  static Result<Schedules> parse(std::string_view text, const std::string &file,
+                                 const Machine &machine);
 
   /// What keys depend on beside the graph: the machine and the precision.
   void setConditions(std::string conditions) { conditions_ = std::move(conditions); }

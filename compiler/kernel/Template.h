@@ -1,11 +1,13 @@
-// A template: how kernels of one kind are made. Each is a row of the table in Templates.cpp, and
-// stands beside its code.
+// A template: how kernels of one kind are made. Each stands beside its code, and is a row of the
+// table that its machines name (`Machine::templates`); those of vectors are in Templates.cpp.
 //
-// Fusion builds a region around a root, by what the template says of itself; when the region is
-// done, the first template that takes it emits it.
+// Fusion builds a region around a root, by what the template says of itself. When the region is
+// done, the first template that takes it is noted on the op (`matchTemplate`), and is asked for all
+// that follows: its space, its code, where it may store.
 #pragma once
 
 #include "base/Table.h"
+#include "compiler/graph/KernelStoring.h"
 #include "compiler/kernel/KernelFrame.h"
 #include "compiler/kernel/Machine.h"
 #include "compiler/kernel/Space.h"
@@ -38,28 +40,31 @@ struct Template {
   bool computesOperands = false; // element-wise operators before it are computed where it reads
   bool movesOperands = false;    // and so are movements
   bool completesAtEnd = false;   // no element is done before the last: nothing can follow it
+  /// It multiplies rows by panels, both of one width. A row may be computed where it is multiplied:
+  /// of an image, or as attention's weights.
+  bool contracts = false;
 
   bool multiplies = false; // most of its time goes into products: for estimates
+  graph::Storing storing = graph::Storing::Element;
 };
 
 /// Whether the operator may be part of a kernel: it is element-wise or indexed or a root of a
-/// template, of known rank, with types that kernels have, and its broadcasting is certain at
-/// compile time.
-bool canEmit(mlir::Operation *op);
-
-/// All of them, in order of preference; the last takes everything.
-Table<Template> &allTemplates();
-inline llvm::ArrayRef<const Template *> templates() { return allTemplates().rows(); }
+/// template of the machine, of known rank, with types that kernels have, and its broadcasting is
+/// certain at compile time.
+bool canEmit(mlir::Operation *op, const Machine &machine);
+/// The same of one that is element-wise or indexed, which every machine's kernels may have; false
+/// of others.
+bool canEmitElements(mlir::Operation *op);
 
 /// Around which fusion may build a kernel with the operator as its root; null: none.
-const Template *templateBefore(mlir::Operation *op);
+const Template *templateBefore(mlir::Operation *op, const Machine &machine);
 /// Of which an operator in a region is the root; null: none, it is a part of loops.
-const Template *templateOf(mlir::Operation *op);
-/// That takes a region.
-const Template &templateFor(graph::KernelOp kernel, const Machine &machine);
-/// Of that name; null: there is none.
-const Template *templateNamed(llvm::StringRef name);
-/// Of a kernel that is built around none.
-llvm::StringRef loopsName();
+const Template *templateOf(mlir::Operation *op, const Machine &machine);
+/// Finds the template that takes the region, and notes it on the op: when the region is done, and
+/// again where a rewrite changes what is in it.
+void matchTemplate(graph::KernelOp kernel, const Machine &machine);
+/// That was noted; null: there is none of that name, or it doesn't take the region. A file may say
+/// what it likes.
+const Template *matchedTemplate(graph::KernelOp kernel, const Machine &machine);
 
 } // namespace tensmith::kernel

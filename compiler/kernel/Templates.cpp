@@ -1,4 +1,5 @@
-// The table of templates, in order of preference; see Template.h.
+// Templates of machines with vectors, in order of preference, and what is asked of a table; see
+// Template.h.
 #include "compiler/kernel/AttentionGradient.h"
 #include "compiler/kernel/ChainKernel.h"
 #include "compiler/kernel/ConcatKernel.h"
@@ -21,7 +22,7 @@ using namespace mlir;
 
 namespace tensmith::kernel {
 
-Table<Template> &allTemplates() {
+Table<Template> &vectorTemplates() {
   static Table<Template> all("template",
                              {&kAttentionGradient, &kChain, &kContraction, &kDepthwise, &kRows,
                               &kConcat, &kWinograd, &kRecurrence, &kTrees, &kScatter, &kFourier,
@@ -30,30 +31,36 @@ Table<Template> &allTemplates() {
   return all;
 }
 
-const Template *templateBefore(Operation *op) {
-  for (const Template *one : templates())
+const Template *templateBefore(Operation *op, const Machine &machine) {
+  for (const Template *one : machine.templates->rows())
     if (one->mayBeRoot && one->mayBeRoot(op))
       return one;
   return nullptr;
 }
 
-const Template *templateOf(Operation *op) {
-  for (const Template *one : templates())
+const Template *templateOf(Operation *op, const Machine &machine) {
+  for (const Template *one : machine.templates->rows())
     if (one->isRoot && one->isRoot(op))
       return one;
   return nullptr;
 }
 
-const Template &templateFor(graph::KernelOp kernel, const Machine &machine) {
-  Operation *main = scheduledOperator(kernel);
-  auto takes = [&](const Template *one) {
-    return one->takes ? one->takes(kernel, main, machine) : one->isRoot(main);
-  };
-  return **llvm::find_if(templates(), takes);
+static bool takes(const Template &one, graph::KernelOp kernel, const Machine &machine) {
+  Operation *main = scheduledOperator(kernel, machine);
+  return one.takes ? one.takes(kernel, main, machine) : one.isRoot(main);
 }
 
-const Template *templateNamed(llvm::StringRef name) { return allTemplates().find(name); }
+void matchTemplate(graph::KernelOp kernel, const Machine &machine) {
+  const Template &one = **llvm::find_if(machine.templates->rows(), [&](const Template *each) {
+    return takes(*each, kernel, machine);
+  });
+  kernel.setKind(one.name);
+  graph::setStoring(kernel, one.storing);
+}
 
-llvm::StringRef loopsName() { return kLoops.name; }
+const Template *matchedTemplate(graph::KernelOp kernel, const Machine &machine) {
+  const Template *noted = machine.templates->find(kernel.getKind());
+  return noted && takes(*noted, kernel, machine) ? noted : nullptr;
+}
 
 } // namespace tensmith::kernel

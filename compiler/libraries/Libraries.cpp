@@ -80,42 +80,28 @@ bool isOfRows(graph::LayerNormOp norm) {
          (isa<NoneType>(norm.getBias().getType()) || fits(norm.getBias()));
 }
 
-bool canSay(Operation *root) {
-  auto isPlain = [](Value value) { return isa<NoneType>(value.getType()) || isF32(value); };
-  if (!llvm::all_of(root->getOperands(), isPlain) || !isF32(root->getResult(0)))
-    return false;
-  if (auto product = dyn_cast<graph::MatMulOp>(root))
-    return areStacks(product);
-  if (auto conv = dyn_cast<graph::ConvOp>(root))
-    return isPlainConvolution(conv);
-  if (auto norm = dyn_cast<graph::LayerNormOp>(root))
-    return isOfRows(norm);
-  auto softmax = dyn_cast<graph::SoftmaxOp>(root);
-  return softmax &&
-         int64_t(softmax.getAxis()) == cast<RankedTensorType>(softmax.getType()).getRank() - 1;
-}
-
 /// oneDNN has steps for all that the contract has, on sums of at least one product.
-bool takenByOneDnn(const Pattern &pattern) {
+Refusal refusedByOneDnn(const Pattern &pattern) {
   constexpr size_t kMostSteps = 8;
   if (isa<graph::MatMulOp>(pattern.root)) {
     auto a = cast<RankedTensorType>(pattern.root->getOperand(0).getType());
-    if (a.getShape().back() <= 0) // or not known
-      return false;
+    if (a.getShape().back() <= 0)
+      return "the length of its sums is zero, or not known";
   }
-  return pattern.steps.size() <= kMostSteps;
+  return pattern.steps.size() <= kMostSteps ? "" : "more steps follow than it takes";
 }
 
 /// alpha * left @ right + beta * result: a scale, and what the result begins with.
-bool takenByBlas(const Pattern &pattern) {
+Refusal refusedByBlas(const Pattern &pattern) {
   if (!isa<graph::MatMulOp>(pattern.root))
-    return false;
+    return "it has products alone";
   auto steps = ArrayRef(pattern.steps);
   if (!steps.empty() && steps.front().kind == TENSMITH_STEP_SCALE)
     steps = steps.drop_front();
   constexpr int kBegins[] = {TENSMITH_STEP_ADD_COLUMNS, TENSMITH_STEP_ADD,
                              TENSMITH_STEP_SUBTRACT_FROM};
-  return steps.empty() || (steps.size() == 1 && llvm::is_contained(kBegins, steps[0].kind));
+  bool isSum = steps.empty() || (steps.size() == 1 && llvm::is_contained(kBegins, steps[0].kind));
+  return isSum ? "" : "it applies a scale and an addend alone to a product";
 }
 
 /// The numbers of a call, in the contract's order.
@@ -246,9 +232,31 @@ bool Pattern::hasStep(int kind) const {
   return llvm::any_of(steps, [&](const Step &step) { return step.kind == kind; });
 }
 
+bool mayBeCalled(Operation *root) {
+  return isa<graph::MatMulOp, graph::ConvOp, graph::SoftmaxOp, graph::LayerNormOp>(root);
+}
+
+Refusal refusalOf(Operation *root) {
+  auto isPlain = [](Value value) { return isa<NoneType>(value.getType()) || isF32(value); };
+  if (!llvm::all_of(root->getOperands(), isPlain) || !isF32(root->getResult(0)))
+    return "libraries are called with f32 alone";
+  if (auto product = dyn_cast<graph::MatMulOp>(root))
+    return areStacks(product) ? "" : "its operands are no stacks of as many matrices";
+  if (auto conv = dyn_cast<graph::ConvOp>(root))
+    return isPlainConvolution(conv) ? ""
+                                    : "its window has not two dimensions, or is of unknown size";
+  if (auto norm = dyn_cast<graph::LayerNormOp>(root))
+    return isOfRows(norm) ? ""
+                          : "it is not along the last dimension alone, with a scale for each "
+                            "element, or its mean is read, too";
+  auto softmax = cast<graph::SoftmaxOp>(root);
+  bool isLast =
+      int64_t(softmax.getAxis()) == cast<RankedTensorType>(softmax.getType()).getRank() - 1;
+  return isLast ? "" : "it is not along the last dimension";
+}
+
 std::optional<Pattern> matchPattern(Operation *root) {
-  if (!isa<graph::MatMulOp, graph::ConvOp, graph::SoftmaxOp, graph::LayerNormOp>(root) ||
-      !canSay(root))
+  if (!mayBeCalled(root) || !refusalOf(root).empty())
     return std::nullopt;
   Pattern pattern{root, false, false, {}};
   if (isa<graph::SoftmaxOp, graph::LayerNormOp>(root))
@@ -265,7 +273,8 @@ std::optional<Pattern> matchPattern(Operation *root) {
 }
 
 std::vector<Library> &knownLibraries() {
-  static std::vector<Library> libraries = {{"openblas", takenByBlas}, {"onednn", takenByOneDnn}};
+  static std::vector<Library> libraries = {{"openblas", refusedByBlas},
+                                           {"onednn", refusedByOneDnn}};
   return libraries;
 }
 
@@ -316,14 +325,19 @@ Result<Policy> parsePolicy(StringRef text) {
   return policy;
 }
 
-std::optional<Pattern> partTaken(const Library &library, Pattern pattern) {
-  while (!library.takes(pattern)) {
+std::optional<Pattern> partTaken(const Library &library, Pattern pattern, Refusal *why) {
+  while (true) {
+    Refusal refusal = library.refusalOf(pattern);
+    if (refusal.empty())
+      return pattern;
     // A convolution's own bias can't be left to others.
-    if (pattern.steps.empty() || pattern.steps.back().ops.front() == pattern.root)
+    if (pattern.steps.empty() || pattern.steps.back().ops.front() == pattern.root) {
+      if (why)
+        *why = refusal;
       return std::nullopt;
+    }
     pattern.steps.pop_back();
   }
-  return pattern;
 }
 
 Value clonePattern(const Pattern &pattern, OpBuilder &builder, ValueRange inputs) {

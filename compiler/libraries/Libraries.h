@@ -1,7 +1,7 @@
 // Libraries of operators: libraries that do whole operators, beside the kernels that are generated.
 //
-// A library is a name and a predicate. What it is asked about is a pattern: an operator with what
-// stands before and behind it in the form that libraries have for it (a product of transposed
+// A library is a name and what it refuses. What it is asked about is a pattern: an operator with
+// what stands before and behind it in the form that libraries have for it (a product of transposed
 // matrices; a bias, an addend and an activation behind it). What it takes becomes a kernel of the
 // kind "call.NAME", whose region still says what is computed, and whose code is a function of
 // libtensmith_NAME.so (runtime/LibraryAbi.h). The library is needed by the run alone.
@@ -47,11 +47,18 @@ struct Pattern {
 /// The longest pattern around a product, a convolution, a softmax or a layer normalisation of f32
 /// along the last dimension, if the operator is one that the contract can say.
 std::optional<Pattern> matchPattern(mlir::Operation *root);
+/// Whether libraries have operators of this kind at all.
+bool mayBeCalled(mlir::Operation *root);
+
+/// Why not: a clause for people, or empty where there is nothing against it.
+using Refusal = llvm::StringRef;
+/// Why the contract can't say such an operator.
+Refusal refusalOf(mlir::Operation *root);
 
 struct Library {
   std::string name;
-  /// Of a pattern, and of the same with fewer steps.
-  std::function<bool(const Pattern &)> takes;
+  /// Why it doesn't take a pattern; it is asked again for the same with fewer steps.
+  std::function<Refusal(const Pattern &)> refusalOf;
 };
 
 /// All that are known, with those that a program has added: openblas and onednn at first. None of
@@ -77,8 +84,9 @@ struct Policy {
 /// where one is unknown, empty or there twice.
 Result<Policy> parsePolicy(llvm::StringRef text);
 
-/// The longest part of the pattern that the library takes.
-std::optional<Pattern> partTaken(const Library &library, Pattern pattern);
+/// The longest part of the pattern that the library takes. `why`: of the shortest, where it takes
+/// none.
+std::optional<Pattern> partTaken(const Library &library, Pattern pattern, Refusal *why = nullptr);
 
 /// Copies of the pattern's operators, on those inputs; the value of its result.
 mlir::Value clonePattern(const Pattern &pattern, mlir::OpBuilder &builder, mlir::ValueRange inputs);

@@ -193,7 +193,7 @@ Status Compilation::readSchedules() {
   auto text = llvm::MemoryBuffer::getFile(options_.schedules, /*IsText=*/true);
   if (!text)
     return {StatusCode::IoError, options_.schedules + ": " + text.getError().message()};
-  auto schedules = kernel::Schedules::parse((*text)->getBuffer(), options_.schedules);
+  auto schedules = kernel::Schedules::parse((*text)->getBuffer(), options_.schedules, machine_);
   if (!schedules.ok())
     return schedules.status();
   schedules_ = std::move(*schedules);
@@ -245,6 +245,10 @@ Status Compilation::rewriteGraph() {
   options.precision = options_.precision;
   options.schedules = &schedules_;
   options.explains = options_.explained != nullptr;
+  if (options.explains)
+    options.libraryRefused = [this](Operation *op, StringRef library, StringRef why) {
+      libraryRefusals_.emplace_back(op, library, why);
+    };
   options.libraries = libraries_;
   options.layerBound = layerBound_;
   if (options_.measurer)
@@ -347,7 +351,7 @@ Status Compilation::emitKernels() {
     report("emitting kernels", double(number) / double(kernels.size()));
     if (Status status = checkTime(); !status.ok())
       return status.within(options_.model);
-    Operation *root = kernel::scheduledOperator(op);
+    Operation *root = kernel::scheduledOperator(op, machine_);
     kernel::Key key = kernel::keyOf(op, schedules_.conditions());
     kernel::CanonicalKernel structure(op);
     // Code is that of a structure, but trees are followed by tables that were looked at alone.
@@ -371,7 +375,7 @@ Status Compilation::emitKernels() {
     bool isOfRewrites = kernel::isFourierRoot(root); // no runtime has it
     if (emitted.status().code() == StatusCode::Unsupported && !isOfRewrites) {
       unemitted_.push_back(label + ": " + emitted.status().message());
-      if (graph::KernelOp copy = rewrite::copyToPlace(op))
+      if (graph::KernelOp copy = rewrite::copyToPlace(op, machine_))
         kernels.push_back(copy);
       inlineRegion(op);
       continue;
@@ -391,7 +395,8 @@ Status Compilation::emitKernels() {
   if (options_.offered)
     options_.offered(schedules_);
   if (options_.explained)
-    options_.explained(explanation(functions_, planInput(), schedules_));
+    options_.explained(
+        explanation(functions_, planInput(), schedules_, libraryRefusals_, machine_));
   dropMappedPages(); // the weights are packed
   if (Status status = dump_.write(module_, "kernels"); !status.ok())
     return status;
@@ -405,8 +410,8 @@ void Compilation::offer(const kernel::Key &key, Operation *root,
   std::vector<std::string> sizes;
   for (StringAttr symbol : kernel::kernelSymbols(structure.op()))
     sizes.push_back(structure.nameOf(symbol).str());
-  schedules_.offer(key, root, kernel::templateFor(structure.op(), machine_).name,
-                   kernel::spaceOf(structure.op(), machine_), std::move(sizes));
+  schedules_.offer(key, root, structure.op().getKind(), kernel::spaceOf(structure.op(), machine_),
+                   std::move(sizes));
 }
 
 size_t Compilation::addSource(kernel::EmittedKernel &emitted, graph::KernelOp op,
@@ -437,12 +442,10 @@ Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
     if (Status status = checkTime(); !status.ok())
       return status.within(options_.model);
     auto first = cast<graph::KernelOp>(family.values.begin()->first);
-    auto kindOf = [](graph::KernelOp op) {
-      return kernel::templateOf(kernel::scheduledOperator(op));
-    };
+    kernel::matchTemplate(family.open, machine_);
     // Without known sizes it may be computed in another way, which stores rows side by side alone:
     // then each is compiled for its own.
-    if (kindOf(family.open) != kindOf(first) ||
+    if (family.open.getKind() != first.getKind() ||
         (first.getPitch() && !kernel::storesAtPitch(family.open, machine_)))
       continue;
     auto emitted = kernel::emitKernel(family.open, machine_);
@@ -469,8 +472,8 @@ Status Compilation::emitFamilies(ArrayRef<graph::KernelOp> kernels) {
       auto op = cast<graph::KernelOp>(member);
       own.label = op.getLabel().str();
       for (const kernel::SizedPoint &point : points)
-        schedules_.made(kernel::keyOf(op, schedules_.conditions()), kernel::scheduledOperator(op),
-                        point);
+        schedules_.made(kernel::keyOf(op, schedules_.conditions()),
+                        kernel::scheduledOperator(op, machine_), point);
       op->setAttr(kKernelNumber, Builder(op).getI64IntegerAttr(int64_t(kernels_.size())));
       renamed_.push_back({kernels_.size(), code});
       kernels_.push_back(std::move(own));
@@ -528,7 +531,7 @@ Result<double> Compilation::measureAfresh(ModuleOp module, const std::string &li
   OwningOpRef<ModuleOp> copy = module.clone();
   Compilation compilation(*copy, options);
   if (!schedules.empty()) {
-    auto choices = kernel::Schedules::parse(schedules, options.model);
+    auto choices = kernel::Schedules::parse(schedules, options.model, machine_);
     if (!choices.ok())
       return choices.status();
     compilation.schedules_ = std::move(*choices);

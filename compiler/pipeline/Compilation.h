@@ -10,6 +10,7 @@
 #include "compiler/module/ModuleWriter.h"
 #include "compiler/pipeline/Compile.h"
 #include "compiler/pipeline/Dump.h"
+#include "compiler/pipeline/Explanation.h"
 #include "compiler/pipeline/Measure.h"
 #include "compiler/targets/Target.h"
 #include "compiler/vm/PlanBuilder.h"
@@ -138,6 +139,7 @@ private:
   kernel::Machine machine_;
   kernel::Schedules schedules_;
   libraries::Policy libraries_;
+  std::vector<LibraryRefusal> libraryRefusals_;               // where the compilation is explained
   std::map<std::string, Result<double>> measured_;            // by library and text
   std::map<std::string, MeasuredFunction> measuredFunctions_; // by text
   std::set<std::string> told_;                                // who could not be measured

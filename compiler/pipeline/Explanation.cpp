@@ -69,8 +69,15 @@ json::Array operandsOf(graph::KernelOp kernel) {
 
 } // namespace
 
+LibraryRefusal::LibraryRefusal(Operation *op, StringRef library, StringRef why)
+    : op(graph::operatorName(op).str()), library(library.str()), why(why.str()) {
+  for (StringAttr name : graph::nodeNames(op->getLoc()))
+    nodes.push_back(name.str());
+}
+
 std::string explanation(ArrayRef<func::FuncOp> functions, const vm::PlanInput &plan,
-                        const kernel::Schedules &schedules) {
+                        const kernel::Schedules &schedules, ArrayRef<LibraryRefusal> refusals,
+                        const kernel::Machine &machine) {
   json::Array kernels, byReference;
   std::set<std::string> keys; // of kernels: what else was chosen was decided
   for (func::FuncOp function : functions)
@@ -91,9 +98,9 @@ std::string explanation(ArrayRef<func::FuncOp> functions, const vm::PlanInput &p
         byReference.push_back(json::Object{
             {"operator", graph::operatorName(op)},
             {"nodes", nodesOf(op)},
-            {"why", !rewrite::hasKnownSizes(op) ? "its sizes are known only once it has run"
-                    : kernel::canEmit(op)       ? "its kernel could not be emitted for its types"
-                                                : "there is no kernel's code for it"}});
+            {"why", !rewrite::hasKnownSizes(op)    ? "its sizes are known only once it has run"
+                    : kernel::canEmit(op, machine) ? "its kernel could not be emitted for its types"
+                                                   : "there is no kernel's code for it"}});
       return WalkResult::advance();
     });
   auto chosen = json::parse(schedules.json());
@@ -102,10 +109,17 @@ std::string explanation(ArrayRef<func::FuncOp> functions, const vm::PlanInput &p
     if (const json::Object *object = entry.getAsObject();
         !keys.contains(object->getString("key").value_or("").str()))
       decisions.push_back(std::move(entry));
+  json::Array libraries;
+  for (const LibraryRefusal &refusal : refusals)
+    libraries.push_back(json::Object{{"operator", refusal.op},
+                                     {"nodes", json::Array(refusal.nodes)},
+                                     {"library", refusal.library},
+                                     {"why", refusal.why}});
   std::string text;
   llvm::raw_string_ostream(text) << json::Value(
       json::Object{{"kernels", std::move(kernels)},
                    {"by_reference", std::move(byReference)},
+                   {"libraries", std::move(libraries)},
                    {"decisions", std::move(decisions)}});
   return text;
 }

@@ -31,7 +31,7 @@ double cyclesOf(const vm::KernelBinding &binding, StringRef kind, const kernel::
        bytes = dyn_cast_or_null<AffineConstantExpr>(binding.bytes);
   if (!flops || !bytes)
     return kCall;
-  const kernel::Template *of = kernel::templateNamed(kind);
+  const kernel::Template *of = machine.templates->find(kind);
   bool multiplies = of ? of->multiplies : kind.starts_with("call."); // of a library
   auto lanes = double(machine.lanes(sizeof(float)));
   double arithmetic = multiplies ? double(flops.getValue()) / (4 * lanes * kReachedOfPeak)

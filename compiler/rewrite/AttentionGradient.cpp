@@ -50,8 +50,9 @@ bool isTransposition(Operation *op) {
 
 class Gradient {
 public:
-  explicit Gradient(kernel::AttentionScores scores)
-      : scores_(std::move(scores)), type_(cast<RankedTensorType>(scores_.softmax.getType())) {}
+  Gradient(kernel::AttentionScores scores, const kernel::Machine &machine)
+      : scores_(std::move(scores)), machine_(machine),
+        type_(cast<RankedTensorType>(scores_.softmax.getType())) {}
 
   bool match() {
     if (type_.isDynamicDim(type_.getRank() - 1) || !canMake(scores_.product))
@@ -63,7 +64,7 @@ public:
   }
 
   /// By the bytes that memory is spared, and the product that is made again.
-  bool isWorth(const kernel::Machine &machine) const {
+  bool isWorth() const {
     constexpr int64_t kFloat = 4, kVectorsAtOnce = 2; // which are multiplied and added in a cycle
     graph::MatMulOp scores = scores_.product;
     int64_t depth = cast<RankedTensorType>(scores.getA().getType()).getShape().back();
@@ -71,9 +72,9 @@ public:
       return true;
     // What is kept from the way there to the way back comes from memory: all else passes in
     // between.
-    bool isNear = type_.getNumElements() * kFloat <= machine.l2Bytes;
-    double bandwidth = isNear ? machine.nearBytesPerCycle : machine.memoryBytesPerCycle;
-    double again = double(depth) / double(kVectorsAtOnce * machine.lanes(kFloat));
+    bool isNear = type_.getNumElements() * kFloat <= machine_.l2Bytes;
+    double bandwidth = isNear ? machine_.nearBytesPerCycle : machine_.memoryBytesPerCycle;
+    double again = double(depth) / double(kVectorsAtOnce * machine_.lanes(kFloat));
     return kSweepsInMemory * kFloat / bandwidth > again;
   }
 
@@ -98,7 +99,7 @@ public:
       region.add(op);
     }
     graph::KernelOp kernel =
-        region.finish(builder, results, products_.front(), sorted, kernel::kAttentionGradient.name);
+        region.finish(builder, results, products_.front(), sorted, options.machine);
     moveReadersBehind(kernel);
     for (auto [value, result] : llvm::zip_equal(results, kernel.getResults()))
       value.replaceAllUsesWith(result);
@@ -153,7 +154,7 @@ private:
     bool isRows = isTransposition(user)
                       ? isWhole(user->getOperand(0)) &&
                             llvm::all_of(user->getUsers(), llvm::IsaPred<graph::MatMulOp>)
-                      : kernel::canEmit(user) && hasKnownSizes(user) && staysInRows(user);
+                      : kernel::canEmit(user, machine_) && hasKnownSizes(user) && staysInRows(user);
     return isRows && inside_.insert(user);
   }
 
@@ -285,6 +286,7 @@ private:
   }
 
   kernel::AttentionScores scores_;
+  const kernel::Machine &machine_;
   RankedTensorType type_;
   llvm::SetVector<Operation *> inside_, made_;
   llvm::SetVector<Operation *> products_; // of the gradient's results
@@ -293,7 +295,7 @@ private:
 } // namespace
 
 LogicalResult fuseAttentionGradients(func::FuncOp function, const Options &options) {
-  if (!options.fuse)
+  if (!options.fuse || !options.machine.templates->find(kernel::kAttentionGradient.name))
     return success();
   SmallVector<graph::SoftmaxOp> softmaxes;
   function.walk([&](graph::SoftmaxOp softmax) {
@@ -302,8 +304,8 @@ LogicalResult fuseAttentionGradients(func::FuncOp function, const Options &optio
   });
   for (graph::SoftmaxOp softmax : softmaxes)
     if (auto scores = kernel::scoresBehind(softmax))
-      if (Gradient gradient(std::move(*scores));
-          gradient.match() && gradient.isWorth(options.machine))
+      if (Gradient gradient(std::move(*scores), options.machine);
+          gradient.match() && gradient.isWorth())
         gradient.build(options);
   return success();
 }

@@ -38,53 +38,73 @@ public:
       : pattern_(pattern), options_(options) {}
 
   /// Null: it is generated.
-  const libraries::Library *run() {
-    SmallVector<int64_t> takers{0};
-    for (const libraries::Library &library : libraries::knownLibraries())
-      if (libraries::partTaken(library, pattern_))
-        takers.push_back(*libraries::libraryNumber(library.name));
-    options_.offer(pattern_.root, kernel::choice::library, takers);
+  const Library *run() {
+    findTakers();
+    SmallVector<int64_t> numbers{0};
+    for (const Library *library : takers_)
+      numbers.push_back(*libraries::libraryNumber(library->name));
+    options_.offer(pattern_.root, kernel::choice::library, numbers);
     if (auto asked = options_.asked(pattern_.root)[kernel::choice::library]) {
-      const libraries::Library *library =
+      const Library *library =
           *asked ? libraries::findLibrary(libraries::libraryName(*asked)) : nullptr;
-      if (!library || libraries::partTaken(*library, pattern_))
-        return tell(library);
+      if (!library || takes(*library))
+        return tell(library, "a schedule asks for another");
     }
     if (options_.libraries.measured)
-      return canBeMeasured(pattern_, options_) ? tell(fastest()) : nullptr;
-    for (const libraries::Library *library : options_.libraries.order)
-      if (libraries::partTaken(*library, pattern_))
-        return tell(library);
-    return nullptr;
+      return canBeMeasured(pattern_, options_)
+                 ? tell(fastest(), "another was faster when it was measured")
+                 : refuse(nullptr, "it is one kernel with more than libraries have patterns for");
+    for (const Library *library : options_.libraries.order)
+      if (takes(*library))
+        return tell(library, "another comes before it");
+    return refuse(nullptr, "it is not asked for");
   }
 
 private:
-  const libraries::Library *tell(const libraries::Library *library) {
+  void findTakers() {
+    for (const Library &library : libraries::knownLibraries()) {
+      libraries::Refusal why;
+      if (libraries::partTaken(library, pattern_, &why))
+        takers_.push_back(&library);
+      else if (options_.libraryRefused)
+        options_.libraryRefused(pattern_.root, library.name, why);
+    }
+  }
+  bool takes(const Library &library) const { return llvm::is_contained(takers_, &library); }
+
+  const Library *tell(const Library *library, StringRef whyNoOther) {
     kernel::Point schedule;
     schedule.set(kernel::choice::library, library ? libraries::libraryNumber(library->name) : 0);
     options_.made(pattern_.root, schedule, 0);
-    return library;
+    return refuse(library, whyNoOther);
   }
 
-  const libraries::Library *fastest() {
+  /// All but that one, of those that could do it.
+  const Library *refuse(const Library *chosen, StringRef why) {
+    for (const Library *library : takers_)
+      if (library != chosen && options_.libraryRefused)
+        options_.libraryRefused(pattern_.root, library->name, why);
+    return chosen;
+  }
+
+  const Library *fastest() {
     OwningOpRef<ModuleOp> module = functionAround(pattern_);
     auto generated = options_.measure(*module, libraries::kGenerated.str(), "");
     if (!generated.ok())
       return nullptr;
-    const libraries::Library *best = nullptr;
+    const Library *best = nullptr;
     double least = *generated * kFasterBy;
-    for (const libraries::Library &library : libraries::knownLibraries()) {
-      if (!libraries::partTaken(library, pattern_))
-        continue;
-      auto seconds = options_.measure(*module, library.name, "");
+    for (const Library *library : takers_) {
+      auto seconds = options_.measure(*module, library->name, "");
       if (!seconds.ok() || *seconds >= least)
         continue;
       least = *seconds;
-      best = &library;
+      best = library;
     }
     return best;
   }
 
+  SmallVector<const Library *, 2> takers_;
   const libraries::Pattern &pattern_;
   const Options &options_;
 };
@@ -104,24 +124,37 @@ LogicalResult callProcesses(func::FuncOp function) {
   return success();
 }
 
+/// Of an operator that no library can be asked for.
+void refuseAll(Operation *op, StringRef why, const Options &options) {
+  for (const Library &library : libraries::knownLibraries())
+    options.libraryRefused(op, library.name, why);
+}
+
 } // namespace
 
 LogicalResult callLibraries(func::FuncOp function, const Options &options) {
   if (failed(callProcesses(function)))
     return failure();
-  if (options.precision == Precision::Bfloat || options.precision == Precision::Half)
-    return success();
+  bool isNarrow = options.precision == Precision::Bfloat || options.precision == Precision::Half;
   SmallVector<Operation *> roots;
   function.walk([&](Operation *op) {
     if (!op->getParentOfType<graph::KernelOp>())
       roots.push_back(op);
   });
   // A call takes in no other root.
-  llvm::erase_if(roots,
-                 [](Operation *op) { return !libraries::matchPattern(op) || !hasKnownSizes(op); });
+  llvm::erase_if(roots, [&](Operation *op) {
+    if (!libraries::mayBeCalled(op))
+      return true;
+    StringRef why = isNarrow             ? "libraries compute in f32, and the precision is less"
+                    : !hasKnownSizes(op) ? "its sizes are known only once it has run"
+                                         : libraries::refusalOf(op);
+    if (!why.empty() && options.libraryRefused)
+      refuseAll(op, why, options);
+    return !why.empty();
+  });
   for (Operation *root : roots) {
     auto pattern = libraries::matchPattern(root);
-    if (const libraries::Library *library = Choice(*pattern, options).run())
+    if (const Library *library = Choice(*pattern, options).run())
       libraries::makeCall(*libraries::partTaken(*library, *pattern), library->name);
   }
   return success();

@@ -38,7 +38,7 @@ llvm::SetVector<Value> operandsOf(graph::LoopOp loop) {
   return operands;
 }
 
-graph::KernelOp kernelAround(graph::LoopOp loop, OpBuilder &builder) {
+graph::KernelOp kernelAround(graph::LoopOp loop, OpBuilder &builder, const Options &options) {
   Region body;
   auto *block = new Block;
   body.push_back(block);
@@ -58,16 +58,16 @@ graph::KernelOp kernelAround(graph::LoopOp loop, OpBuilder &builder) {
   Operation *copy = inside.clone(*loop, map);
   inside.create<graph::YieldOp>(loop.getLoc(), copy->getResults());
   auto kernel = builder.create<graph::KernelOp>(loop.getLoc(), loop->getResultTypes(), inputs,
-                                                "loop", kernel::templateOf(copy)->name,
-                                                /*pitch=*/IntegerAttr());
+                                                "loop", /*kind=*/"", /*pitch=*/IntegerAttr());
   kernel.getBody().takeBody(body);
+  kernel::matchTemplate(kernel, options.machine);
   return kernel;
 }
 
 void compile(graph::LoopOp loop, const Options &options) {
   hoistConstants(loop);
   OpBuilder builder(loop);
-  graph::KernelOp kernel = kernelAround(loop, builder);
+  graph::KernelOp kernel = kernelAround(loop, builder, options);
   // An operator without code for its types would take the whole loop to the reference evaluator;
   // outside of a kernel it goes there alone.
   if (!hasKnownSizes(kernel) || !kernel::emitKernel(kernel, options.machine).ok())
@@ -83,7 +83,7 @@ LogicalResult compileLoops(func::FuncOp function, const Options &options) {
     return success();
   SmallVector<graph::LoopOp> loops;
   function.walk([&](graph::LoopOp loop) {
-    if (loop.getNumResults() > 0 && kernel::isRecurrence(loop))
+    if (loop.getNumResults() > 0 && kernel::isRecurrence(loop, options.machine))
       loops.push_back(loop);
   });
   for (graph::LoopOp loop : loops)

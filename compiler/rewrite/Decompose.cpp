@@ -136,19 +136,20 @@ LogicalResult broadcastOperands(Operation *op, graph::GraphBuilder &builder,
   return success();
 }
 
-LogicalResult replacement(Operation *op, graph::GraphBuilder &builder,
+LogicalResult replacement(Operation *op, graph::GraphBuilder &builder, const Options &options,
                           SmallVectorImpl<Value> &results) {
   if (auto matmul = dyn_cast<graph::MatMulOp>(op))
     return success(succeeded(decomposeVectorProduct(matmul, builder, results)) ||
                    succeeded(broadcastStacks(matmul, builder, results)));
   if (isa<graph::Elementwise>(op))
-    return kernel::canEmit(op) || !hasKnownSizes(op) ? failure()
-                                                     : broadcastOperands(op, builder, results);
+    return kernel::canEmitElements(op) || !hasKnownSizes(op)
+               ? failure()
+               : broadcastOperands(op, builder, results);
   if (auto norm = dyn_cast<graph::InstanceNormOp>(op))
     if (succeeded(groupChannels(norm, builder, results)))
       return success();
   auto whole = dyn_cast<graph::Decomposable>(op);
-  if (!whole || kernel::isRowRoot(op))
+  if (!whole || kernel::templateBefore(op, options.machine))
     return failure();
   // More may be known of the operands than when the operator was made, and not be what it takes.
   SmallVector<Type> types;
@@ -194,7 +195,7 @@ void removeBetween(Operation *before, Operation *op) {
 
 } // namespace
 
-LogicalResult decompose(func::FuncOp function, const Options &) {
+LogicalResult decompose(func::FuncOp function, const Options &options) {
   // What a decomposition is made of may itself be decomposable, so until nothing changes.
   for (bool changed = true; changed;) {
     changed = false;
@@ -210,7 +211,7 @@ LogicalResult decompose(func::FuncOp function, const Options &) {
       graph::GraphBuilder graphBuilder(builder, shapes, op->getLoc());
       SmallVector<Value> results;
       ScopedDiagnosticHandler quiet(op->getContext(), [](Diagnostic &) { return success(); });
-      if (failed(replacement(op, graphBuilder, results)) ||
+      if (failed(replacement(op, graphBuilder, options, results)) ||
           !giveTypes(op->getResults(), results, graphBuilder)) {
         removeBetween(before, op);
         continue;

@@ -19,6 +19,7 @@
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/DepthwiseTile.h"
+#include "compiler/kernel/FourierKernel.h"
 #include "compiler/rewrite/ConvolutionCost.h"
 #include "compiler/rewrite/MeasuredChoice.h"
 #include "compiler/rewrite/RoundingError.h"
@@ -368,7 +369,8 @@ private:
 } // namespace
 
 LogicalResult fourier(func::FuncOp function, const Options &options) {
-  if (options.precision != Precision::Fast)
+  if (options.precision != Precision::Fast ||
+      !options.machine.templates->find(kernel::kFourier.name))
     return success();
   auto constants = double(bytesOfConstants(function));
   double spectra = 0;

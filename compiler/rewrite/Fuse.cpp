@@ -11,7 +11,6 @@
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/Contraction.h"
-#include "compiler/kernel/ContractionKernel.h"
 #include "compiler/kernel/ConvChain.h"
 #include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/kernel/PatchKernel.h"
@@ -54,7 +53,7 @@ struct Role {
   bool isHeavy() const {
     return part == Part::Reduction || part == Part::Window || part == Part::VectorRoot;
   }
-  bool isContraction() const { return root == &kernel::kContraction; }
+  bool contracts() const { return root && root->contracts; }
   /// Whose right operand is laid out before the kernel.
   bool isProduct() const { return root && root->laysOutRight; }
   /// Of templates that apply what follows the root in vectors, for which moved elements would have
@@ -62,11 +61,12 @@ struct Role {
   bool isVectorRoot() const { return part == Part::VectorRoot; }
 };
 
-Role roleOf(Operation *op) {
+Role roleOf(Operation *op, const kernel::Machine &machine) {
   if (op->getNumResults() == 0 || op->getNumRegions() ||
-      isa<graph::ConstantOp, graph::NoneOp>(op) || !kernel::canEmit(op) || !hasKnownSizes(op))
+      isa<graph::ConstantOp, graph::NoneOp>(op) || !kernel::canEmit(op, machine) ||
+      !hasKnownSizes(op))
     return Part::Outside;
-  if (const kernel::Template *root = kernel::templateBefore(op))
+  if (const kernel::Template *root = kernel::templateBefore(op, machine))
     return root;
   if (isa<graph::Elementwise>(op))
     return Part::Elementwise;
@@ -93,6 +93,8 @@ public:
   }
 
 private:
+  Role roleOf(Operation *op) const { return rewrite::roleOf(op, options_.machine); }
+
   /// Takes in operators from behind, so that all users of one are known when it is its turn: which
   /// is, at the latest, when the last of them has come in. One operand's are taken before the next
   /// one's, and a root first: what follows another is that one's.
@@ -155,10 +157,10 @@ private:
       return op == root_ || op == scores.softmax || scores.elementwise.contains(op);
     };
     auto isUsedInside = [&](Operation *op) {
-      return roleOf(op).part != Part::Outside && op->getBlock() == root_->getBlock() &&
+      return mayComeIn(op) && op->getBlock() == root_->getBlock() &&
              llvm::all_of(op->getUsers(), isInside);
     };
-    return rootRole_.isContraction() && kernel::isContraction(scores.product) &&
+    return rootRole_.contracts() && kernel::isContraction(scores.product) &&
            isUsedInside(scores.product) && isUsedInside(scores.softmax) &&
            llvm::all_of(scores.elementwise, isUsedInside) &&
            scores.elementwise.size() < kMaxOperators / 2 &&
@@ -212,14 +214,13 @@ private:
   /// What a convolution's image is computed by, into the rows that it multiplies.
   void takePrologue() {
     auto conv = dyn_cast<graph::ConvOp>(root_);
-    if (!conv || !options_.fuse || !chain_.empty() || !rootRole_.isContraction() ||
+    if (!conv || !options_.fuse || !chain_.empty() || !rootRole_.contracts() ||
         !kernel::savesTimeInRows(conv, options_.machine))
       return;
     auto prologue =
-        kernel::prologueBefore(conv, [](Operation *op) { return roleOf(op).isHeavy(); });
-    auto isEmitted = [](Operation *op) { return roleOf(op).part != Part::Outside; };
+        kernel::prologueBefore(conv, [&](Operation *op) { return roleOf(op).isHeavy(); });
     if (prologue && prologue->ops.size() < kMaxOperators / 2 &&
-        llvm::all_of(prologue->ops, isEmitted))
+        llvm::all_of(prologue->ops, [&](Operation *op) { return mayComeIn(op); }))
       prologue_ = std::move(prologue);
   }
 
@@ -228,7 +229,7 @@ private:
   /// Whether what `next` computes its image from is used by nothing else.
   bool holds(const kernel::ChainLink &link, graph::ConvOp next) const {
     auto isUsedInside = [&](Operation *op) {
-      return roleOf(op).part != Part::Outside && op->getBlock() == end_->getBlock() &&
+      return mayComeIn(op) && op->getBlock() == end_->getBlock() &&
              llvm::all_of(op->getUsers(), [&](Operation *user) {
                return user == next || link.elementwise.contains(user);
              });
@@ -268,11 +269,33 @@ private:
     return isa<graph::ReshapeOp>(op) && row >= kShortRow && whole % row == 0;
   }
 
+  bool mayComeIn(Operation *op) const {
+    return roleOf(op).part != Part::Outside && !staysApart(op);
+  }
+
+  /// Whether a schedule keeps the operator out of the kernel that reads it.
+  bool staysApart(Operation *op) const {
+    kernel::Point asked = options_.asked(op).of(&kernel::choice::fused);
+    if (asked[kernel::choice::fused] != 0)
+      return false;
+    options_.made(op, asked, 0);
+    return true;
+  }
+
   /// Takes the operator in, or says why not.
   Refusal tryAdd(Operation *op) {
     Role role = roleOf(op);
     if (Refusal refusal = refusalOf(op, role))
       return refusal;
+    if (staysApart(op))
+      return "a schedule keeps it in a kernel of its own";
+    Refusal refusal = takeIn(op, role);
+    if (!refusal)
+      options_.offer(op, kernel::choice::fused, {0, 1});
+    return refusal;
+  }
+
+  Refusal takeIn(Operation *op, Role role) {
     bool aligned = isAligned(op);
     if (isOfAttention(op) || isOfChain(op) || isOfPrologue(op)) {
       add(op, role, false);
@@ -451,10 +474,10 @@ private:
   bool isWidenedLeft(Operation *op) const {
     return rootRole_.isProduct() && isWidenedLeft(op, root_);
   }
-  static bool isWidenedLeft(Operation *op, Operation *root) {
+  bool isWidenedLeft(Operation *op, Operation *root) const {
     return root->getOperand(0).getDefiningOp() == op &&
            kernel::storedLeft(root) != root->getOperand(0) &&
-           (!roleOf(root).isContraction() || kernel::storedRight(root) != root->getOperand(1));
+           (!roleOf(root).contracts() || kernel::storedRight(root) != root->getOperand(1));
   }
 
   /// Element-wise at the end's own shape, as are all its users: then the root may stand before it.
@@ -486,7 +509,7 @@ private:
 
   /// Whether the operator can rather be applied to the result of a heavy one before it, while that
   /// is in registers.
-  static bool followsHeavy(Operation *op) {
+  bool followsHeavy(Operation *op) const {
     llvm::SetVector<Operation *> followers;
     followers.insert(op);
     for (size_t next = 0; next < followers.size() && next < kMaxOperators; ++next) {
@@ -522,14 +545,14 @@ private:
       return false;
     return rootRole_.part == Part::Reduction || rootRole_.part == Part::Window ||
            (rootRole_.root && rootRole_.root->movesOperands) ||
-           (rootRole_.isContraction() && isa<graph::MatMulOp>(root_));
+           (rootRole_.contracts() && isa<graph::MatMulOp>(root_));
   }
   bool rootTakesElementwise(Operation *op) const {
     if (followsHeavy(op))
       return false;
     return rootRole_.part == Part::Reduction ||
            (rootRole_.root && rootRole_.root->computesOperands) ||
-           (rootRole_.isContraction() && isa<graph::MatMulOp>(root_) && hasFewColumns() &&
+           (rootRole_.contracts() && isa<graph::MatMulOp>(root_) && hasFewColumns() &&
             !isHalf(op->getResult(0)));
   }
   /// What is rounded to 16 bits is read as it then lies in memory, and not copied.
@@ -611,7 +634,7 @@ public:
     Value result = group_.end_->getResult(0);
     Operation *main = group_.root_ ? group_.root_ : sorted.back();
     builder_.setInsertionPoint(group_.end_);
-    if (roleOf(main).isProduct())
+    if (group_.roleOf(main).isProduct())
       asked_ = region_.begin(sorted, result, main, options_);
     if (group_.scores_)
       layOut(group_.scores_->product);
@@ -625,7 +648,7 @@ public:
       region_.add(op);
     }
     builder_.setInsertionPoint(group_.end_);
-    graph::KernelOp kernel = region_.finish(builder_, result, main, sorted, region_.kind());
+    graph::KernelOp kernel = region_.finish(builder_, result, main, sorted, options_.machine);
     if (options_.explains)
       explain(kernel);
     result.replaceAllUsesWith(kernel->getResult(0));
@@ -658,8 +681,7 @@ private:
   }
 
   void layOut(Operation *root) {
-    Role role = roleOf(root);
-    if (role.isProduct())
+    if (group_.roleOf(root).isProduct())
       rights_.try_emplace(root, root, builder_, group_.end_->getLoc(), options_, asked_);
   }
 
@@ -682,10 +704,10 @@ private:
 };
 
 /// y = matmul(cast(x), v); z = matmul(cast(x), w)  ->  each with a cast of its own
-void widenForEach(func::FuncOp function) {
+void widenForEach(func::FuncOp function, const kernel::Machine &machine) {
   SmallVector<Operation *> products;
   function.walk([&](Operation *op) {
-    if (roleOf(op).isProduct())
+    if (roleOf(op, machine).isProduct())
       products.push_back(op);
   });
   for (Operation *product : products) {
@@ -708,7 +730,7 @@ void fuseBlock(Block &block, const Options &options) {
         for (Block &inner : region)
           fuseBlock(inner, options);
     bool dead = op->use_empty() && isPure(op) && !op->hasTrait<OpTrait::IsTerminator>();
-    bool alone = isa<graph::ReshapeOp>(op) || roleOf(op).part == Part::Outside;
+    bool alone = isa<graph::ReshapeOp>(op) || roleOf(op, options.machine).part == Part::Outside;
     if (dead || alone) {
       next = op->getPrevNode();
       if (dead) {
@@ -744,7 +766,7 @@ bool hasKnownSizes(Operation *op) {
 }
 
 LogicalResult fuse(func::FuncOp function, const Options &options) {
-  widenForEach(function);
+  widenForEach(function, options.machine);
   fuseBlock(function.getBody().front(), options);
   return success();
 }

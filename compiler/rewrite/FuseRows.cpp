@@ -29,8 +29,9 @@ constexpr size_t kMostOperators = 64;
 /// A row operator with what joins it.
 class RowGroup {
 public:
-  explicit RowGroup(Operation *root)
-      : root_(root), type_(cast<RankedTensorType>(root->getResult(0).getType())) {
+  RowGroup(Operation *root, const Options &options)
+      : options_(options), root_(root),
+        type_(cast<RankedTensorType>(root->getResult(0).getType())) {
     inside_.insert(root);
   }
 
@@ -59,7 +60,7 @@ public:
     KernelRegion region(root_->getContext());
     for (Operation *op : sorted)
       region.add(op);
-    graph::KernelOp kernel = region.finish(builder, results_, root_, sorted, region.kind());
+    graph::KernelOp kernel = region.finish(builder, results_, root_, sorted, options_.machine);
     Operation *end = kernel;
     for (Operation *op : behind_)
       if (op->isBeforeInBlock(last)) {
@@ -97,7 +98,7 @@ private:
   }
 
   bool joins(Operation *op, bool reads) const {
-    if (op->getNumRegions() || op->getNumResults() != 1 || !kernel::canEmit(op) ||
+    if (op->getNumRegions() || op->getNumResults() != 1 || !kernel::canEmit(op, options_.machine) ||
         !hasKnownSizes(op) || !shapeOf(op->getResult(0)))
       return false;
     if (isa<graph::Elementwise>(op))
@@ -183,10 +184,11 @@ private:
 
   bool isMadeInPassing(Operation *op) const {
     return isa<graph::Elementwise, graph::IotaOp, graph::BroadcastOp>(op) &&
-           op->getBlock() == root_->getBlock() && op->getNumResults() == 1 && kernel::canEmit(op) &&
-           hasKnownSizes(op);
+           op->getBlock() == root_->getBlock() && op->getNumResults() == 1 &&
+           kernel::canEmit(op, options_.machine) && hasKnownSizes(op);
   }
 
+  const Options &options_;
   Operation *root_;
   RankedTensorType type_;
   llvm::SetVector<Operation *> inside_;
@@ -202,12 +204,12 @@ LogicalResult fuseRows(func::FuncOp function, const Options &options) {
     return success();
   SmallVector<Operation *> roots;
   function.walk([&](Operation *op) {
-    if (kernel::isRowRoot(op) && op->getNumResults() == 1 && kernel::canEmit(op) &&
+    if (kernel::isRowRoot(op) && op->getNumResults() == 1 && kernel::canEmit(op, options.machine) &&
         hasKnownSizes(op) && !op->getParentOfType<graph::KernelOp>())
       roots.push_back(op);
   });
   for (Operation *root : roots)
-    if (RowGroup group(root); group.grow())
+    if (RowGroup group(root, options); group.grow())
       group.build();
   return success();
 }

@@ -29,12 +29,12 @@ graph::ConcatOp concatOf(graph::KernelOp kernel) {
 
 /// A kernel that joins the values along the axis.
 graph::KernelOp joinBy(OpBuilder &builder, Location location, ArrayRef<Value> inputs,
-                       RankedTensorType type, int64_t axis) {
+                       RankedTensorType type, int64_t axis, const kernel::Machine &machine) {
   auto concat = builder.create<graph::ConcatOp>(location, type, inputs, uint64_t(axis));
   KernelRegion region(builder.getContext());
   region.add(concat);
   graph::KernelOp kernel =
-      region.finish(builder, concat->getResults(), concat, concat.getOperation(), region.kind());
+      region.finish(builder, concat->getResults(), concat, concat.getOperation(), machine);
   concat->erase();
   return kernel;
 }
@@ -160,7 +160,7 @@ private:
     for (Value input : inputs)
       dims[axis_] = dims[axis_] + cast<RankedTensorType>(input.getType()).getDimSize(axis_);
     RankedTensorType type = shapes.tensorType(type_.getElementType(), dims);
-    graph::KernelOp copy = joinBy(builder, kernel_.getLoc(), inputs, type, axis_);
+    graph::KernelOp copy = joinBy(builder, kernel_.getLoc(), inputs, type, axis_, options_.machine);
     setPitch(copy);
     return copy->getResult(0);
   }
@@ -175,7 +175,7 @@ private:
 
 } // namespace
 
-graph::KernelOp copyToPlace(graph::KernelOp part) {
+graph::KernelOp copyToPlace(graph::KernelOp part, const kernel::Machine &machine) {
   Value view = part->getResult(0);
   auto user = [&] { return view.hasOneUse() ? *view.getUsers().begin() : nullptr; };
   while (auto reshape = dyn_cast_or_null<graph::ReshapeOp>(user()))
@@ -187,7 +187,7 @@ graph::KernelOp copyToPlace(graph::KernelOp part) {
   builder.setInsertionPointAfter(part);
   Value value = part->getResult(0);
   auto type = cast<RankedTensorType>(value.getType());
-  graph::KernelOp copy = joinBy(builder, part.getLoc(), value, type, type.getRank() - 1);
+  graph::KernelOp copy = joinBy(builder, part.getLoc(), value, type, type.getRank() - 1, machine);
   copy.setPitchAttr(part.getPitchAttr());
   part.removePitchAttr();
   value.replaceAllUsesExcept(copy->getResult(0), copy);

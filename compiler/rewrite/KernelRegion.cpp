@@ -91,22 +91,17 @@ void KernelRegion::add(Operation *op) {
   }
 }
 
-StringRef KernelRegion::kind() {
-  for (Operation &op : llvm::reverse(body_.front()))
-    if (const kernel::Template *of = kernel::templateOf(&op))
-      return of->name;
-  return kernel::loopsName();
-}
-
 graph::KernelOp KernelRegion::finish(OpBuilder &builder, ValueRange results, Operation *main,
-                                     ArrayRef<Operation *> sorted, StringRef kind) {
+                                     ArrayRef<Operation *> sorted, const kernel::Machine &machine) {
   SmallVector<Value> yielded;
   for (Value result : results)
     yielded.push_back(map_.lookup(result));
   inside_.create<graph::YieldOp>(sorted.back()->getLoc(), yielded);
-  auto kernel = builder.create<graph::KernelOp>(location(main, sorted), results.getTypes(), inputs_,
-                                                label(sorted), kind, /*pitch=*/IntegerAttr());
+  auto kernel =
+      builder.create<graph::KernelOp>(location(main, sorted), results.getTypes(), inputs_,
+                                      label(sorted), /*kind=*/"", /*pitch=*/IntegerAttr());
   kernel.getBody().takeBody(body_);
+  kernel::matchTemplate(kernel, machine);
   if (!key_.empty())
     kernel->setAttr(kernel::kKeyAttribute, builder.getStringAttr(key_));
   return kernel;

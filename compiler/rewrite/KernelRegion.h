@@ -22,12 +22,10 @@ public:
   /// an element-wise operator that is equal to one inside is that one.
   void add(mlir::Operation *op);
 
-  /// The kind of kernel: the name of the template that the last root in it is of.
-  llvm::StringRef kind();
   /// The kernel, where the builder is, with these results of operators that were added: `sorted`,
-  /// which is built around `main`.
+  /// which is built around `main`. It is matched with its template.
   graph::KernelOp finish(mlir::OpBuilder &builder, mlir::ValueRange results, mlir::Operation *main,
-                         llvm::ArrayRef<mlir::Operation *> sorted, llvm::StringRef kind);
+                         llvm::ArrayRef<mlir::Operation *> sorted, const kernel::Machine &machine);
 
 private:
   mlir::Value addInput(mlir::Value value);

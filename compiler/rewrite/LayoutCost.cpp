@@ -54,10 +54,10 @@ public:
   }
 
   ArrayRef<Operation *> members() const { return members_.getArrayRef(); }
+  bool hasConvolution() const { return hasConvolution_; }
 
+  /// By the estimates of both orders.
   bool staysFirst() const {
-    if (hasConvolution_)
-      return false;
     double first = 0, last = 0;
     for (Operation *op : members_)
       if (isPool(op)) {
@@ -132,18 +132,33 @@ bool passesTransposition(Operation *op) {
              graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(op);
 }
 
+/// For all pools of a group alike: as a schedule asks for one of them, or as estimates say.
+static bool staysFirst(const Group &group, ArrayRef<Operation *> pools, const Options &options) {
+  if (group.hasConvolution())
+    return false;
+  std::optional<int64_t> asked;
+  for (Operation *pool : pools) {
+    options.offer(pool, kernel::choice::channelsLast, {0, 1});
+    asked = asked ? asked : options.asked(pool)[kernel::choice::channelsLast];
+  }
+  bool stays = asked ? *asked == 0 : group.staysFirst();
+  kernel::Point chosen;
+  chosen.set(kernel::choice::channelsLast, stays ? 0 : 1);
+  for (Operation *pool : pools)
+    options.made(pool, chosen, 0);
+  return stays;
+}
+
 llvm::DenseSet<Operation *> poolsChannelsFirst(func::FuncOp function, const Options &options) {
   llvm::DenseSet<Operation *> first, seen;
   function.walk([&](Operation *op) {
     if (!isPool(op) || seen.contains(op))
       return;
     Group group(op, options.machine);
-    bool stays = group.staysFirst();
-    for (Operation *member : group.members()) {
-      seen.insert(member);
-      if (stays && isPool(member))
-        first.insert(member);
-    }
+    SmallVector<Operation *> pools(llvm::make_filter_range(group.members(), isPool));
+    seen.insert(group.members().begin(), group.members().end());
+    if (staysFirst(group, pools, options))
+      first.insert(pools.begin(), pools.end());
   });
   return first;
 }

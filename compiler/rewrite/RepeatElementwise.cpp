@@ -47,13 +47,13 @@ int64_t bytesOf(Value value) {
 
 bool isElementwise(Operation *op) {
   return op && isa<graph::Elementwise>(op) && op->getNumResults() == 1 && isPure(op) &&
-         op->getNumRegions() == 0 && bytesOf(op->getResult(0)) > 0 && kernel::canEmit(op);
+         op->getNumRegions() == 0 && bytesOf(op->getResult(0)) > 0 && kernel::canEmitElements(op);
 }
 
 /// What a kernel makes or repeats as it goes, without an operator of its own in memory.
 bool isMadeInPassing(Operation *op) {
   return op && isa<graph::IotaOp, graph::BroadcastOp>(op) && bytesOf(op->getResult(0)) > 0 &&
-         kernel::canEmit(op);
+         kernel::canEmitElements(op);
 }
 
 double costOf(Operation *op) {

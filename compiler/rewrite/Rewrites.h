@@ -34,6 +34,9 @@ struct Options {
 
   /// Kernels say why fusion ended where it did (kRefusalsAttribute).
   bool explains = false;
+  /// Told, where kernels say why, which library doesn't do the operator, and why not.
+  std::function<void(mlir::Operation *, llvm::StringRef library, llvm::StringRef why)>
+      libraryRefused;
 
   /// Who does operators that libraries do, too.
   libraries::Policy libraries;
@@ -139,7 +142,7 @@ mlir::LogicalResult orderUpdates(mlir::func::FuncOp function, const Options &opt
 mlir::LogicalResult joinInPlace(mlir::func::FuncOp function, const Options &options);
 /// Of a kernel whose result is computed where it lies in a join: one behind it that copies it
 /// there, so that it is computed elsewhere. Null of others.
-graph::KernelOp copyToPlace(graph::KernelOp part);
+graph::KernelOp copyToPlace(graph::KernelOp part, const kernel::Machine &machine);
 
 struct Rewrite {
   std::string_view name; // as a pass: "graph-fold-constants"

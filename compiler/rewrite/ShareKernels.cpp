@@ -21,6 +21,7 @@
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/AttentionGradient.h"
 #include "compiler/kernel/CanonicalKernel.h"
+#include "compiler/kernel/Template.h"
 
 #include <array>
 #include <cmath>
@@ -133,7 +134,7 @@ struct Member {
 
 class Sharing {
 public:
-  explicit Sharing(func::FuncOp function) {
+  Sharing(func::FuncOp function, const kernel::Machine &machine) : machine_(machine) {
     function.walk([&](graph::KernelOp op) {
       if (libraries::libraryOf(op).empty() && !kernel::matchAttentionGradient(op))
         add(Member(op));
@@ -174,6 +175,8 @@ private:
     shareNumbers(group);
     for (size_t number = 0; number < group.front().slices.size(); ++number)
       shareSlices(group, number);
+    for (Member &member : group)
+      kernel::matchTemplate(member.kernel, machine_);
   }
 
   /// The dimensions of which the members slice other parts are gathered from.
@@ -264,14 +267,15 @@ private:
     constant.erase();
   }
 
+  const kernel::Machine &machine_;
   llvm::MapVector<llvm::hash_code, std::vector<std::vector<Member>>> groups_;
   llvm::DenseMap<std::pair<Block *, mlir::Attribute>, graph::ConstantOp> outside_;
 };
 
 } // namespace
 
-LogicalResult shareKernels(func::FuncOp function, const Options &) {
-  Sharing(function).run();
+LogicalResult shareKernels(func::FuncOp function, const Options &options) {
+  Sharing(function, options.machine).run();
   return success();
 }
 

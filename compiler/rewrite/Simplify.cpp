@@ -161,9 +161,9 @@ struct BroadcastBeforeElementwise : OpRewritePattern<graph::BroadcastOp> {
       Operation *user = use.getOwner();
       if (!isa<graph::Elementwise>(user) || !givesShapeWithout(user, use.getOperandNumber()))
         continue;
-      bool couldEmit = kernel::canEmit(user);
+      bool couldEmit = kernel::canEmitElements(user);
       rewriter.modifyOpInPlace(user, [&] { use.set(op.getX()); });
-      if (couldEmit && !kernel::canEmit(user))
+      if (couldEmit && !kernel::canEmitElements(user))
         rewriter.modifyOpInPlace(user, [&] { use.set(op); });
       else
         changed = true;

@@ -71,7 +71,7 @@ bool canSelect(graph::IfOp op) {
       return false;
     for (Operation &inner : region->front().without_terminator()) {
       bool harmless = isa<graph::ConstantOp>(inner) ||
-                      (isa<graph::Elementwise>(inner) && kernel::canEmit(&inner));
+                      (isa<graph::Elementwise>(inner) && kernel::canEmitElements(&inner));
       if (!harmless || !llvm::all_of(inner.getResultTypes(), isSmall))
         return false;
       count += !isa<graph::ConstantOp>(inner);

@@ -3,6 +3,7 @@
 
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Evaluate.h"
+#include "compiler/graph/KernelStoring.h"
 #include "compiler/vm/InPlace.h"
 #include "compiler/vm/Signature.h"
 #include "runtime/ModuleFormat.h"
@@ -339,7 +340,8 @@ Status FunctionBuilder::addKernel(graph::KernelOp op, plan::InstructionT &instru
       beginLifetime(op, whole, *bytes);
     lifetimeOf_[op.getResult(0)] = lifetimeOf_[whole];
   }
-  bool mayOverwrite = part == parts_.end() && (op.getNumResults() == 1 || op.getKind() == "rows");
+  bool mayOverwrite = part == parts_.end() &&
+                      (op.getNumResults() == 1 || graph::storingOf(op) == graph::Storing::Rows);
   if (Value overwritten =
           mayOverwrite && !isResult(op.getResult(0), block_) ? operandToOverwrite(op) : Value()) {
     size_t lifetime = lifetimeOf_[rootOf(overwritten)];

@@ -2,6 +2,7 @@
 // InPlace.h.
 #include "compiler/vm/InPlace.h"
 
+#include "compiler/graph/KernelStoring.h"
 #include "compiler/program/Program.h"
 
 #include "llvm/ADT/SmallPtrSet.h"
@@ -32,7 +33,7 @@ bool passesOn(OpOperand &use) {
 /// where both are one buffer.
 bool addsInto(graph::KernelOp kernel, Value argument) {
   Operation *scatter = kernel.getBody().front().getTerminator()->getOperand(0).getDefiningOp();
-  return kernel.getKind() == "scatter" &&
+  return graph::storingOf(kernel) == graph::Storing::Sums &&
          isa_and_nonnull<graph::ScatterNDOp, graph::ScatterElementsOp>(scatter) &&
          scatter->getOperand(0) == argument && argument.hasOneUse() && kernel.getNumResults() == 1;
 }
@@ -43,8 +44,7 @@ bool writesOver(graph::KernelOp kernel, OpOperand &use, OpResult result) {
   auto type = cast<RankedTensorType>(result.getType());
   if (use.getOwner() != kernel || llvm::count(kernel.getInputs(), use.get()) != 1)
     return false;
-  // Loops compute the elements of all results at a place before they store any.
-  if (kernel.getNumResults() > 1 && kernel.getKind() != "loops")
+  if (kernel.getNumResults() > 1 && graph::storingOf(kernel) != graph::Storing::Elements)
     return false;
   Value argument = kernel.getBody().front().getArgument(use.getOperandNumber());
   if (addsInto(kernel, argument))
@@ -85,7 +85,7 @@ bool isOnePerRow(Operation *op, RankedTensorType rows) {
 /// stands before the root is computed where it is read, which may be after a part was stored.
 bool readsRow(Operation *op, Value argument, RankedTensorType result) {
   auto kernel = dyn_cast<graph::KernelOp>(op->getParentOp());
-  if (!kernel || kernel.getKind() != "rows" || isa<graph::Elementwise>(op) ||
+  if (!kernel || graph::storingOf(kernel) != graph::Storing::Rows || isa<graph::Elementwise>(op) ||
       op->getOperand(0) != argument || llvm::count(op->getOperands(), argument) != 1 ||
       cast<RankedTensorType>(argument.getType()).clone(result.getElementType()) != result)
     return false;

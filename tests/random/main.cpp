@@ -9,6 +9,7 @@
 #include "tests/random/Batch.h"
 #include "tests/random/Check.h"
 #include "tests/random/Generator.h"
+#include "tests/random/LoopsTarget.h"
 #include "tests/random/OpenForm.h"
 
 #include "compiler/graph/Conditions.h"
@@ -54,7 +55,8 @@ int main(int argc, char **argv) {
   app.add_flag("!--no-reduce", options.reduce, "Write failing graphs out as they were drawn");
   app.add_option("--device", options.device,
                  "What runs the kernels: separate, or several: separate:0,separate:1");
-  app.add_option("--target", options.target, "What the code is for: aarch64:cortex-a76")
+  app.add_option("--target", options.target,
+                 "What the code is for: aarch64:cortex-a76; loops:host: by loops alone")
       ->capture_default_str();
   app.add_option("--runner", options.runner,
                  "The program that runs modules there: \"qemu-aarch64 .../tensmith-run\"");
@@ -76,6 +78,7 @@ int main(int argc, char **argv) {
   app.add_flag("--to-first", options.toFirst, "End with the first that fails");
   app.add_option("--dump", replayed.dumpFolder, "With --replay: where each stage's IR goes");
   app.add_option("--print", print, "Print the graph of a seed instead");
+  tensmith::addLoopsTarget();
   CLI11_PARSE(app, argc, argv);
   mlir::DialectRegistry registry;
   tensmith::graph::registerDialects(registry);

@@ -11,6 +11,7 @@
 #include <chrono>
 #include <fmt/format.h>
 #include <iostream>
+#include <map>
 #include <set>
 
 namespace tensmith::cli {
@@ -88,6 +89,14 @@ void printReasons(const Json &explanation) {
       std::cout << fmt::format("  {} ({}): {}\n", cellText(one["operator"]),
                                nodesText(one["nodes"]), cellText(one["why"]));
   }
+  std::map<std::string, std::vector<std::string>> refused; // by why, since many are alike
+  for (const Json &one : explanation["libraries"])
+    refused[cellText(one["library"]) + ": " + cellText(one["why"])].push_back(
+        nodesText(one["nodes"]));
+  if (!refused.empty())
+    std::cout << "not by a library:\n";
+  for (const auto &[why, nodes] : refused)
+    std::cout << fmt::format("  {}\n    {}\n", why, fmt::join(nodes, "; "));
   if (const Json &decisions = explanation["decisions"]; !decisions.empty()) {
     std::cout << "decided:\n";
     for (const Json &decision : decisions)

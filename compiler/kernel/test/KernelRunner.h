@@ -127,6 +127,7 @@ private:
 
   void compile() {
     context_.loadAllAvailableDialects();
+    matchTemplate(kernel_, machine_);
     auto emitted = emitKernel(kernel_, machine_, points_);
     ASSERT_TRUE(emitted.ok()) << emitted.status().message();
     ASSERT_TRUE(mlir::succeeded(mlir::verify(*emitted->module)));

@@ -6,7 +6,7 @@ namespace {
 
 // Breaks if a kernel of several points takes another one's work items, or does another one's work.
 TEST(LoopKernel, ChoosesBetweenPointsBySizes) {
-  const auto &choices = templateNamed("loops")->choices;
+  const auto &choices = vectorTemplates().find("loops")->choices;
   const Choice *elements =
       *llvm::find_if(choices, [](const Choice *choice) { return choice->name == "item_elements"; });
   std::vector<SizedPoint> points;

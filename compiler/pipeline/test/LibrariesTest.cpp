@@ -43,12 +43,15 @@ func.func @main(%x: tensor<33x17xf32> {graph.name = "x"}, %w: tensor<19x17xf32> 
 )";
 
 /// Takes products up to a first relu.
-bool takesUpToRelu(const libraries::Pattern &pattern) {
-  return llvm::isa<graph::MatMulOp>(pattern.root) &&
-         (pattern.steps.empty() || pattern.steps.back().kind == TENSMITH_STEP_RELU);
+libraries::Refusal takesUpToRelu(const libraries::Pattern &pattern) {
+  bool takes = llvm::isa<graph::MatMulOp>(pattern.root) &&
+               (pattern.steps.empty() || pattern.steps.back().kind == TENSMITH_STEP_RELU);
+  return takes ? "" : "it is no product up to a relu";
 }
 /// Takes what is transposed on the left.
-bool takesLeft(const libraries::Pattern &pattern) { return pattern.leftTransposed; }
+libraries::Refusal takesLeft(const libraries::Pattern &pattern) {
+  return pattern.leftTransposed ? "" : "its left operand is not transposed";
+}
 
 class Libraries : public testing::Test {
 protected:

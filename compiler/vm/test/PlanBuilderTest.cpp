@@ -76,7 +76,7 @@ std::string besideSoftmax(const std::string &before, const std::string &behind) 
                      kRow + "\n" + behind + "%r = graph.add %s, %t : (" + kRow +
                      ", tensor<4x1xf32>) -> " + kRow;
   std::string text = kernel("%1", {"%0"}, {kRow}, kRow, body);
-  return text.replace(text.find("loops"), 5, "rows");
+  return text.replace(text.find("\"loops\""), 7, "\"rows\", tensmith.storing = \"rows\"");
 }
 
 // Breaks if a row is written over while a sum over it is still to be taken, or never is.

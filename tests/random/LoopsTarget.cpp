@@ -1,0 +1,51 @@
+// The machine of another target, with a table of templates of its own; see LoopsTarget.h.
+#include "tests/random/LoopsTarget.h"
+
+#include "compiler/kernel/LoopKernel.h"
+#include "compiler/targets/Target.h"
+
+namespace tensmith {
+namespace {
+
+class LoopsTarget : public targets::Target {
+public:
+  explicit LoopsTarget(std::unique_ptr<targets::Target> other) : other_(std::move(other)) {
+    static const Table<kernel::Template> loops("template", {&kernel::kLoops});
+    machine_ = other_->machine();
+    machine_.name = "loops of " + machine_.name;
+    machine_.templates = &loops;
+  }
+
+  const kernel::Machine &machine() const override { return machine_; }
+  const std::string &triple() const override { return other_->triple(); }
+  const std::string &cpu() const override { return other_->cpu(); }
+  const std::string &limits() const override { return other_->limits(); }
+  std::vector<std::string> codeFeatures(bool usesMatrixUnit) const override {
+    return other_->codeFeatures(usesMatrixUnit);
+  }
+  Result<targets::CompiledKernels> compile(std::span<const targets::KernelSource> sources,
+                                           const targets::CodeOptions &options) const override {
+    return other_->compile(sources, options);
+  }
+
+private:
+  std::unique_ptr<targets::Target> other_;
+  kernel::Machine machine_;
+};
+
+Result<std::unique_ptr<targets::Target>> open(std::string_view name) {
+  auto other = targets::openTarget(name.substr(name.find(':') + 1));
+  if (!other.ok())
+    return other.status();
+  return std::unique_ptr<targets::Target>(std::make_unique<LoopsTarget>(std::move(*other)));
+}
+
+} // namespace
+
+void addLoopsTarget() {
+  static const targets::TargetKind kLoops{"loops", open};
+  static const targets::TargetKind *const kRows[] = {&kLoops};
+  (void)targets::targetKinds().add(kRows);
+}
+
+} // namespace tensmith
