@@ -25,7 +25,7 @@ inline constexpr ExitMeaning kExitStatuses[] = {
     {"2", "the command line can't be meant: an unknown command, option or value, a missing one"},
     {"130", "train was interrupted (SIGINT, Ctrl-C), and has kept a checkpoint"},
     {"143", "train was asked to end (SIGTERM), and has kept a checkpoint"},
-    {"141", "nobody reads the output any more (SIGPIPE, as of `| head`)"},
+    {"141", "nobody reads the output any more (SIGPIPE, as of head)"},
 };
 
 class Failure : public std::runtime_error {

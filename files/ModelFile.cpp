@@ -56,6 +56,8 @@ constexpr Format kCoreMl = {"a Core ML model", "give the model that it was made 
 constexpr Format kEngine = {"an engine of TensorRT, made for one GPU",
                             "give the ONNX model that it was made of"};
 constexpr Format kCaffe = {"a Caffe model", "convert it to ONNX first"};
+constexpr Format kModule = {
+    "compiled already", "run it (tensmith run FILE) or load it (tensmith.load, ts_module_load)"};
 constexpr Format kArrays = {"an array or arrays of NumPy", kAsInput};
 constexpr Format kPicture = {"a picture", kAsInput};
 constexpr Format kZip = {"a zip archive", "unpack it, and give the model in it"};
@@ -144,6 +146,8 @@ constexpr std::array<std::pair<const char *, const Format *>, 12> kEndings = {{
 const Format *formatOfBytes(std::string_view start) {
   if (holds(start, 0, "PK\x03\x04"))
     return &formatOfZip(start);
+  if (holds(start, 0, "\177ELF"))
+    return &kModule;
   if (holds(start, 0, "GGUF"))
     return &kGguf;
   if (holds(start, 4, "TFL3"))

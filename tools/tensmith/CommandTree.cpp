@@ -42,8 +42,10 @@ OptionFacts factsOf(const CLI::Option &option) {
 
 OptionGroup groupOf(const CLI::App &app, std::string title, std::string description) {
   OptionGroup group{std::move(title), std::move(description), {}};
+  bool isGroup = app.get_name().empty();
   for (const CLI::Option *option : app.get_options())
-    group.options.push_back(factsOf(*option));
+    if (!isGroup || option != app.get_help_ptr()) // which groups have, and their help leaves out
+      group.options.push_back(factsOf(*option));
   return group;
 }
 

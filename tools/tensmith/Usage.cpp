@@ -123,6 +123,8 @@ std::string usageMessage(const CLI::App &app, const CLI::ParseError &error,
   std::string what = error.what();
   if (size_t name = what.find(": At Most 1 required"); name != std::string::npos)
     what = what.substr(0, name) + " is given more than once; say it once";
+  if (dynamic_cast<const CLI::RequiredError *>(&error) && !commandNames(chosen).empty())
+    what = fmt::format("say which: {}", fmt::join(commandNames(chosen), ", "));
   std::string name = nameOf(chosen);
   return fmt::format("{}: {}; see {} --help", name.substr(name.find(' ') + 1), withSuggestion(what),
                      name);

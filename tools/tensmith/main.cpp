@@ -49,6 +49,7 @@ std::string exitStatusText() {
 void addMessages(CLI::App &app) {
   auto inner = app.get_subcommands([](const CLI::App *) { return true; });
   auto *group = app.add_option_group("Messages", "On the error output, beside errors");
+  group->footer("");
   group->add_flag_callback(
       "-q,--quiet", [] { setVerbosity(Verbosity::Quiet); }, "None: no warnings, notes or progress");
   group->add_flag_callback(
@@ -82,13 +83,6 @@ int main(int argc, char **argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Compiles neural networks to native modules, and runs them.", "tensmith");
-  app.footer("Examples:\n"
-             "  tensmith run model.onnx --input x=photo.png --top 5\n"
-             "  tensmith compile model.onnx -o model.so --shape batch=4\n"
-             "  tensmith bench model.so --kernels\n"
-             "  tensmith train model.onnx --data pictures/ --epochs 10\n"
-             "'tensmith help COMMAND' tells more of each. Exit status:\n" +
-             exitStatusText());
   app.set_version_flag("--version,-V", std::string("tensmith ") + ts_version());
   app.require_subcommand(1);
   Action action;
@@ -108,6 +102,14 @@ int main(int argc, char **argv) {
   addCompletions(app, action);
   addMan(app, action);
   addMessages(app);
+  // Last, since commands would have it as well.
+  app.footer("Examples:\n"
+             "  tensmith run model.onnx --input x=photo.png --top 5\n"
+             "  tensmith compile model.onnx -o model.so --shape batch=4\n"
+             "  tensmith bench model.so --kernels\n"
+             "  tensmith train model.onnx --data pictures/ --epochs 10\n"
+             "'tensmith help COMMAND' tells more of each. Exit status:\n" +
+             exitStatusText());
   std::vector<std::string> words = understood(app, argc, argv);
   int status;
   try {
