@@ -5,6 +5,7 @@
 #include "cache/LoadedPlugins.h"
 #include "client/ModuleCache.h"
 #include "client/Progress.h"
+#include "client/Verbosity.h"
 #include "files/Failure.h"
 #include "files/Npy.h"
 #include "files/Npz.h"
@@ -31,6 +32,7 @@ struct Library {
   decltype(&ts_describe_machine) describeMachine;
   decltype(&ts_format_program) formatProgram;
   decltype(&ts_measure_machine) measureMachine;
+  decltype(&ts_describe_compiler) describeCompiler;
   decltype(&ts_replace_initialisers) replaceInitialisers;
   decltype(&ts_export_onnx) exportOnnx;
   decltype(&ts_bytes_free) freeBytes;
@@ -59,6 +61,7 @@ Library openLibrary() {
   find(handle, "ts_describe_machine", library.describeMachine);
   find(handle, "ts_format_program", library.formatProgram);
   find(handle, "ts_measure_machine", library.measureMachine);
+  find(handle, "ts_describe_compiler", library.describeCompiler);
   find(handle, "ts_replace_initialisers", library.replaceInitialisers);
   find(handle, "ts_export_onnx", library.exportOnnx);
   find(handle, "ts_bytes_free", library.freeBytes);
@@ -359,8 +362,11 @@ Module loadOrCompile(const std::string &path, const CompileSettings &settings, b
   Progress progress("compiling " + path, settings.progress);
   Options options(settings, progress);
   ModuleCache cache(path, std::nullopt, options.options);
-  if (auto found = loadKept(cache, progress, purpose))
+  if (auto found = loadKept(cache, progress, purpose)) {
+    tell(path + ": was compiled before, and is taken from the cache");
     return std::move(*found);
+  }
+  tell(path + ": is not in the cache, and is compiled");
   cache.begin(options.options);
   TemporaryFolder folder;
   std::string module = folder.path() / "model.so";
@@ -431,6 +437,18 @@ std::string formatProgram(const std::string &program, const std::string &name) {
   char *formatted = nullptr;
   detail::check(library().formatProgram(program.data(), program.size(), name.c_str(), &formatted));
   return take(formatted);
+}
+
+std::string describeCompiler() {
+  char *json = nullptr;
+  detail::check(library().describeCompiler(&json));
+  return take(json);
+}
+
+std::string compilerPath() {
+  Dl_info info{};
+  auto function = reinterpret_cast<const void *>(library().describeCompiler);
+  return ::dladdr(function, &info) && info.dli_fname ? info.dli_fname : TENSMITH_COMPILER_LIBRARY;
 }
 
 std::string describeMachine() {

@@ -118,6 +118,10 @@ std::string describeSpaces(const std::string &model, const CompileSettings &sett
 /// Why the kernels are what they are, as JSON (ts_explain).
 std::string explain(const std::string &model, const CompileSettings &settings);
 std::string describeMachine();
+/// The compiler's version, LLVM's, and what it reads and writes, as JSON (ts_describe_compiler).
+std::string describeCompiler();
+/// Where its library lies.
+std::string compilerPath();
 /// The program of the language in its one layout; `name` stands for the file in messages.
 std::string formatProgram(const std::string &program, const std::string &name);
 /// The same with its limits, which are measured unless they were before; `again`: in any case.

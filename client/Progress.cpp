@@ -2,6 +2,8 @@
 // far it is shows that it goes on.
 #include "client/Progress.h"
 
+#include "client/Verbosity.h"
+
 #include <cstdio>
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -12,8 +14,11 @@ namespace tensmith::client {
 using namespace std::chrono_literals;
 
 Progress::Progress(std::string what, bool shown)
-    : shown_(shown), terminal_(::isatty(STDERR_FILENO)), what_(std::move(what)) {
-  if (shown)
+    : shown_(shown && verbosity() != Verbosity::Quiet), terminal_(::isatty(STDERR_FILENO)),
+      verbose_(shown && verbosity() == Verbosity::Verbose), what_(std::move(what)) {
+  if (verbose_)
+    say("tensmith: " + what_);
+  if (shown_ && terminal_)
     watcher_ = std::jthread([this](std::stop_token stop) { watch(stop); });
 }
 
@@ -21,15 +26,25 @@ Progress::~Progress() {
   watcher_.request_stop();
   if (watcher_.joinable())
     watcher_.join();
-  if (drawn_ && terminal_)
+  if (drawn_)
     std::fputs("\r\033[K", stderr);
 }
 
 void Progress::update(std::string stage, double fraction, std::string figures) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
+  bool isNew = stage != stage_ && !stage.empty();
   stage_ = std::move(stage);
   figures_ = std::move(figures);
   fraction_ = fraction;
+  if (!verbose_ || !isNew || !figures_.empty()) // a stage with figures is one of many steps
+    return;
+  std::string line = fmt::format("tensmith: {:7.2f} s  {}", seconds(), stage_);
+  lock.unlock();
+  say(line);
+}
+
+double Progress::seconds() const {
+  return std::chrono::duration<double>(Clock::now() - start_).count();
 }
 
 void Progress::callback(void *self, const char *stage, double fraction) {
@@ -40,7 +55,7 @@ void Progress::say(const std::string &line) {
   if (!shown_)
     return;
   std::lock_guard lock(mutex_);
-  if (drawn_ && terminal_)
+  if (drawn_)
     std::fputs("\r\033[K", stderr);
   std::fputs((line + "\n").c_str(), stderr);
 }
@@ -61,7 +76,7 @@ void Progress::watch(std::stop_token stop) {
   if (wake_.wait_for(lock, stop, 1s, stopped))
     return;
   do
-    draw(!drawn_);
+    draw();
   while (!wake_.wait_for(lock, stop, 100ms, stopped));
 }
 
@@ -77,20 +92,15 @@ static std::string fitting(const std::string &line) {
   return line.substr(0, at);
 }
 
-void Progress::draw(bool first) {
-  auto now = Clock::now();
-  if (!terminal_ && !first && stage_ == printedStage_ && now - printed_ < 10s)
-    return;
+void Progress::draw() {
   drawn_ = true;
-  printed_ = now;
-  printedStage_ = stage_;
   std::string line = what_ + (stage_.empty() ? "" : ": " + stage_);
   if (fraction_ >= 0)
     line += fmt::format(", {:.0f}%", 100 * std::min(fraction_, 1.0));
   if (!figures_.empty())
     line += " " + figures_;
-  line += fmt::format(", {:.0f} s", std::chrono::duration<double>(now - start_).count());
-  std::fputs(terminal_ ? ("\r" + fitting(line) + "\033[K").c_str() : (line + "\n").c_str(), stderr);
+  line += fmt::format(", {:.0f} s", seconds());
+  std::fputs(("\r" + fitting(line) + "\033[K").c_str(), stderr);
 }
 
 } // namespace tensmith::client

@@ -1,7 +1,8 @@
 // What is being done, on stderr, for whatever takes over a second.
 //
-// Silent for the first second. On a terminal one line is drawn over and over; elsewhere a line is
-// printed at each new stage and then every ten seconds, so that a log stays short.
+// Silent for the first second. On a terminal one line is drawn over and over; a pipe or a file gets
+// none of it. Where a program was told to be verbose (Verbosity.h), each stage is a line that
+// stays, with the time at which it began, wherever it goes.
 #pragma once
 
 #include <chrono>
@@ -34,17 +35,17 @@ public:
 
 private:
   void watch(std::stop_token stop);
-  void draw(bool first);
+  void draw();
+  double seconds() const; // since it began
 
   using Clock = std::chrono::steady_clock;
-  const bool shown_, terminal_;
+  const bool shown_, terminal_, verbose_;
   const Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
   std::condition_variable_any wake_;
-  std::string what_, stage_, figures_, printedStage_;
+  std::string what_, stage_, figures_;
   std::set<std::string> warned_;
   double fraction_ = -1;
-  Clock::time_point printed_;
   bool drawn_ = false;
   std::jthread watcher_; // last: stops before the rest goes
 };

@@ -1,8 +1,8 @@
 // What a command gives up with: a message that says where, what and what to do, and the exit
 // status.
 //
-// 1 is for what went wrong with files, models and machines; 2 for a command line that can't be
-// meant. Commands throw; main() alone prints and exits.
+// Commands throw; main() alone prints and exits. kExitStatuses is the one table of statuses: the
+// help, the manual pages and docs/command-line.md are made of it or held against it.
 #pragma once
 
 #include "base/Status.h"
@@ -14,6 +14,19 @@
 namespace tensmith {
 
 enum ExitStatus { kSuccess = 0, kFailure = 1, kUsage = 2 };
+
+struct ExitMeaning {
+  const char *status, *meaning;
+};
+inline constexpr ExitMeaning kExitStatuses[] = {
+    {"0", "done"},
+    {"1", "failed: a file, a model, an input, the machine; or a check that found something "
+          "(compare, cache verify, format --check, doctor)"},
+    {"2", "the command line can't be meant: an unknown command, option or value, a missing one"},
+    {"130", "train was interrupted (SIGINT, Ctrl-C), and has kept a checkpoint"},
+    {"143", "train was asked to end (SIGTERM), and has kept a checkpoint"},
+    {"141", "nobody reads the output any more (SIGPIPE, as of head)"},
+};
 
 class Failure : public std::runtime_error {
 public:

@@ -2,6 +2,8 @@
 #include "files/Files.h"
 
 #include "files/Failure.h"
+#include "files/ModelFile.h"
+#include "files/Paths.h"
 
 #include <cerrno>
 #include <cstdint>
@@ -41,6 +43,8 @@ std::string reason(int error) {
 
 int openForReading(const std::string &path, struct stat &status) {
   int number = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (number < 0 && errno == ENOENT)
+    fail(path, std::strerror(ENOENT) + similarFile(path));
   if (number < 0)
     fail(path, reason(errno));
   if (::fstat(number, &status) == 0 && S_ISREG(status.st_mode))
@@ -109,8 +113,12 @@ AtomicFile::AtomicFile(const std::filesystem::path &path) : path_(followLinks(pa
     partial_ = path_ + ".partial-XXXXXX";
     number_ = ::mkostemp(partial_.data(), O_CLOEXEC);
   }
-  if (number_ < 0)
-    fail(path.string(), "can't be written: " + reason(errno));
+  int error = errno;
+  if (number_ >= 0)
+    return;
+  if (Status status = checkWritable(path.string()); !status.ok())
+    throw Failure(status.message());
+  fail(path.string(), "can't be written: " + reason(error));
 }
 
 AtomicFile::~AtomicFile() {
@@ -169,14 +177,21 @@ void writeFile(const std::filesystem::path &path, std::string_view text) {
 }
 
 FileKind kindOf(const std::string &path) {
-  struct stat status = {};
-  Descriptor file = {openForReading(path, status)};
   std::byte start[4] = {};
-  size_t size = readUpTo(file.number, start, path);
-  if (size == 0)
-    fail(path, "the file is empty; expected a model (.onnx) or a compiled module");
-  bool elf = size == 4 && std::memcmp(start, "\177ELF", 4) == 0;
-  return elf || path.ends_with(".so") ? FileKind::Module : FileKind::Model;
+  size_t size = 0;
+  std::error_code none;
+  if (std::filesystem::is_regular_file(path, none)) {
+    struct stat status = {};
+    Descriptor file = {openForReading(path, status)};
+    size = readUpTo(file.number, start, path);
+  }
+  if (size == 4 && std::memcmp(start, "\177ELF", 4) == 0)
+    return FileKind::Module;
+  if (size > 0 && path.ends_with(".so"))
+    return FileKind::Module;
+  if (Status status = checkModelFile(path); !status.ok())
+    throw Failure(status.message());
+  return FileKind::Model;
 }
 
 TemporaryFolder::TemporaryFolder() {

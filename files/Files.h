@@ -42,7 +42,8 @@ private:
 void writeFile(const std::filesystem::path &path, std::span<const std::byte> bytes);
 void writeFile(const std::filesystem::path &path, std::string_view text);
 
-/// By content: what is no ELF object is taken for a model, unless it is named like a module.
+/// By content: what is no ELF object is taken for a model, unless it is named like a module. Fails
+/// where it is neither, as far as that is known (ModelFile.h).
 enum class FileKind { Model, Module };
 FileKind kindOf(const std::string &path);
 

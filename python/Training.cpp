@@ -4,6 +4,7 @@
 // second to see whether there is a signal that a handler of Python's wants to be told of.
 #include "python/Training.h"
 
+#include "base/Spelling.h"
 #include "client/Screen.h"
 #include "client/TrainingRun.h"
 #include "files/Failure.h"
@@ -223,5 +224,8 @@ void bindTraining(nb::module_ &m) {
   m.def("train", &trainModel, nb::arg("settings"), nb::arg("data").none(), nb::arg("test").none(),
         nb::arg("callback").none(), nb::arg("progress"));
   m.def("training_settings", &trainingSettings);
+  m.def("known_spelling", [](const std::string &word, const std::vector<std::string> &names) {
+    return tensmith::knownSpelling(word, names);
+  });
   m.def("suggestion", &tensmith::suggestion);
 }

@@ -1,5 +1,6 @@
 // From arguments to a frame that is ready to run: kinds, types and ranks are checked each time;
 // what follows from the shapes is computed only when they differ from the last run's.
+#include "base/ShapeHints.h"
 #include "runtime/Device.h"
 #include "runtime/Interpreter.h"
 #include "runtime/Launches.h"
@@ -63,6 +64,16 @@ bool isTensor(const ValueCode &value) {
   return value.kind == plan::ValueKind::Tensor && value.ranked;
 }
 
+/// What would make the tensor fit; of sizes that are fixed.
+std::string hintFor(const FunctionCode &code, const ValueCode &value, const Tensor &tensor) {
+  std::vector<int64_t> expected;
+  for (uint32_t dim : value.dims) {
+    const plan::Expr &expr = code.exprs[dim];
+    expected.push_back(expr.kind() == plan::ExprKind::Constant ? expr.a() : kOpenSize);
+  }
+  return shapeHint(expected, tensor.shape());
+}
+
 Status checkArgument(const Session &session, const FunctionCode &code, size_t index,
                      const Passed &argument) {
   const Module &module = session.module();
@@ -78,10 +89,12 @@ Status checkArgument(const Session &session, const FunctionCode &code, size_t in
   if (value.ranked && tensor.device() != session.memoryOf(value))
     return {StatusCode::Internal, nameOf(module, code, index) + ": is in another memory"};
   if (value.type != DataType::Undefined && value.type != tensor.type())
-    return mismatch(module, code, index, tensor, "the element type differs");
+    return mismatch(module, code, index, tensor,
+                    "the element type differs; convert it to " + std::string(name(value.type)));
   if (value.ranked && value.dims.size() != tensor.shape().size())
     return mismatch(module, code, index, tensor,
-                    "it must have " + std::to_string(value.dims.size()) + " dimensions");
+                    "it must have " + std::to_string(value.dims.size()) + " dimensions" +
+                        hintFor(code, value, tensor));
   return {};
 }
 
@@ -138,7 +151,7 @@ Status checkDims(const Module &module, const Frame &frame, std::span<const Passe
       return mismatch(module, code, i, *arguments[i].tensor,
                       "dimension " + std::to_string(j) + " must be " +
                           (symbolic ? text + " = " : "") + number + ", but is " +
-                          std::to_string(actual));
+                          std::to_string(actual) + hintFor(code, value, *arguments[i].tensor));
     }
   }
   return {};

@@ -2,6 +2,7 @@
 // file and the line.
 //
 // Paths in it start at the folder that it lies in.
+#include "base/Spelling.h"
 #include "files/Failure.h"
 #include "files/Files.h"
 #include "files/Words.h"
@@ -57,7 +58,7 @@ public:
 
   void readSection(const std::string &section, const toml::table &table) {
     for (const auto &[name, node] : table) {
-      std::string key = underscored(name.str());
+      std::string key = knownSpelling(underscored(name.str()), namesIn(section));
       if (const Setting *setting = findSetting(section, key))
         set(*setting, node);
       else if (section.empty() && node.is_table() && isSection(key))

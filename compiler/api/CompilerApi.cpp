@@ -27,6 +27,7 @@
 #include "compiler/targets/Target.h"
 #include "compiler/training/ProgramForm.h"
 #include "compiler/vm/Signature.h"
+#include "files/ModelFile.h"
 #include "frontends/onnx/Export.h"
 #include "frontends/onnx/Import.h"
 #include "frontends/text/Evaluator.h"
@@ -234,6 +235,8 @@ private:
   }
 
   Status read(const std::string &path, const ts_compile_options &options) {
+    if (Status status = checkModelFile(path); !status.ok())
+      return status;
     auto buffer =
         llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
     if (!buffer)
@@ -249,6 +252,8 @@ private:
   }
 
   Status read(std::string_view bytes, const std::string &name, const ts_compile_options &options) {
+    if (Status status = checkModelStart(bytes, name); !status.ok())
+      return status.within(name);
     if (StringRef(name).ends_with(".tsm"))
       return importProgram(bytes, name, options, "");
     if (isGraphText(bytes))

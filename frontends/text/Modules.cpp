@@ -2,6 +2,7 @@
 #include "frontends/text/Modules.h"
 
 #include "base/FilesRead.h"
+#include "base/Spelling.h"
 
 #include <filesystem>
 #include <fstream>
@@ -105,7 +106,11 @@ private:
     return visible[file] = std::move(seen);
   }
 
-  Seen importLibrary(const ImportDecl &import, Module &all) {
+  Seen importLibrary(ImportDecl import, Module &all) {
+    std::vector<std::string> paths;
+    for (const LibraryModule &module : kLibrary)
+      paths.emplace_back(module.path);
+    import.path = knownSpelling(import.path, paths); // also "tensmith/normalization.tsm"
     if (auto found = states_.find(import.path); found != states_.end())
       return visible[found->second.file];
     std::string known;

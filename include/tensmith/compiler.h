@@ -300,6 +300,10 @@ TS_API ts_status *ts_export_onnx(const char *path, const ts_compile_options *opt
  * for the file in messages. The result is freed as a description is. */
 TS_API ts_status *ts_format_program(const char *program, size_t size, const char *name,
                                     char **formatted);
+/* The compiler itself, as JSON: "version", "llvm" (the version it was built with), "assertions"
+ * (whether it checks itself) and "module_format" (of the modules that it writes). The text is freed
+ * with ts_string_free. */
+TS_API ts_status *ts_describe_compiler(char **json);
 /* The machine that would be compiled for, as JSON: CPU, features, caches, threads; and, once it was
  * measured, "limits", else null: what it can do at most, in a second. */
 TS_API ts_status *ts_describe_machine(char **json);

@@ -20,6 +20,7 @@ from . import _tensmith
 from ._tensmith import Error
 
 from .arrays import converted, importer_of
+from .inputs import bound, known_names, model_of, shape_words, thread_count
 from .training import Trained, train
 from .values import Value, constructors_of, from_handle, parse_type
 
@@ -30,7 +31,7 @@ __version__ = _tensmith.version()
 class Model:
     """A compiled model, ready to run; made by `compile` and `load`.
 
-    Called with its inputs, in order or by name. Gives the output, or a list of them where there are several: NumPy
+    Called with its inputs, in order, by name or as a dict of them. Gives the output, or a list of them where there are several: NumPy
     arrays on the model's own memory, that have `__dlpack__`, or PyTorch's or JAX's where an input is one of those.
     Sequences are lists, maps dicts, absent values None.
 
@@ -59,20 +60,8 @@ class Model:
 
     def run(self, *args, **named):
         """The outputs, always as a list."""
-        names = self._names
-        values = dict(zip(names, args))
-        if len(args) > len(names):
-            raise Error(f"{len(args)} inputs are given to a model that has {len(names)}: {', '.join(names)}")
-        for name, value in named.items():
-            if name not in names:
-                raise Error(f"there is no input '{name}'; the model's inputs are {', '.join(names)}")
-            if name in values:
-                raise Error(f"input '{name}' is given twice")
-            values[name] = value
-        if len(values) < len(names):
-            missing = [name for name in names if name not in values]
-            raise Error(f"no value for input {', '.join(repr(name) for name in missing)}")
-        given = [self._typed(name, values[name]) if name in self._data else values[name] for name in names]
+        values = bound(self.inputs, args, named, "model")
+        given = [self._typed(name, value) if name in self._data else value for name, value in zip(self._names, values)]
         results = self._module.run(given, _seed(self.seed))
         if importer := importer_of(given):
             results = converted(results, importer)
@@ -200,8 +189,7 @@ def _settings(
     if precision not in _PRECISIONS:
         raise ValueError(f"precision is one of {', '.join(map(repr, _PRECISIONS))}, not {precision!r}")
     settings = _tensmith.Settings()
-    items = shapes.items() if isinstance(shapes, dict) else ()
-    settings.shapes = [f"{name}={dims if isinstance(dims, int) else 'x'.join(str(d) for d in dims)}" for name, dims in items]
+    settings.shapes = shape_words(shapes)
     settings.target = target
     settings.cache = None if cache_dir is None else os.fspath(cache_dir)
     settings.dump = None if dump_ir is None else os.fspath(dump_ir)
@@ -276,13 +264,14 @@ def compile(
 
 
 def _compiled(model, settings, threads, max_depth, max_instructions, seed=None):
-    if isinstance(model, (bytes, bytearray, memoryview)):
-        module = _tensmith.compile_bytes(bytes(model), "model", settings)
+    model, threads = model_of(model), thread_count(threads)
+    if isinstance(model, bytes):
+        module = _tensmith.compile_bytes(model, "model", settings)
         return Model(_tensmith.load(module, threads, max_depth, max_instructions), module, seed)
     # Through a file, so that large weights are mapped and not held twice.
     with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
         path = os.path.join(folder, "module.so")
-        _tensmith.compile_file(os.fspath(model), path, settings)
+        _tensmith.compile_file(model, path, settings)
         module = _tensmith.load(path, threads, max_depth, max_instructions)
         return _KeptModel(module, open(path, "rb"), seed=seed)
 
@@ -358,6 +347,8 @@ def train_step(
         nothing is rounded: the step is evaluated as it was written.
     The others are those of `compile`.
     """
+    settings = known_names(settings, ["optimiser"])
+    optimiser = settings.pop("optimiser", optimiser)
     known = _settings(shapes, target, cache_dir, dump_ir, reference, precision, fuse, (), (), schedules, memory, recomputation,
                       libraries)  # fmt: skip
     training = _tensmith.Training()
@@ -419,20 +410,9 @@ class TrainStep:
 
     def __call__(self, *args, **named):
         """Makes one step. Gives the outputs by name: "loss", and whatever else there is."""
-        if len(args) > len(self._names):
-            raise Error(f"{len(args)} inputs are given to a step that has {len(self._names)}: {', '.join(self._names)}")
-        values = dict(zip(self._names, args))
-        for name, value in named.items():
-            if name not in self._names:
-                raise Error(f"there is no input '{name}'; the step's inputs are {', '.join(self._names)}")
-            if name in values:
-                raise Error(f"input '{name}' is given twice")
-            values[name] = value
-        missing = [name for name in self._names if name not in values]
-        if missing:
-            raise Error(f"no value for input {', '.join(repr(name) for name in missing)}")
+        values = bound(self.inputs, args, named, "step")
         data = self._model._data
-        given = [self._model._typed(name, values[name]) if name in data else values[name] for name in self._names]
+        given = [self._model._typed(name, value) if name in data else value for name, value in zip(self._names, values)]
         results = self._module.step(given, self.state._states)
         if importer := importer_of(given):
             results = converted(results, importer)
@@ -463,6 +443,7 @@ def load_plugin(path):
 
 def load(path, threads=0, *, max_depth=0, max_instructions=0, seed=None):
     """Loads a compiled module, from its file or its bytes. seed: as `Model` has it."""
+    threads = thread_count(threads)
     if isinstance(path, (bytes, bytearray, memoryview)):
         path = bytes(path)
         return Model(_tensmith.load(path, threads, max_depth, max_instructions), path, seed)

@@ -11,6 +11,7 @@ import os
 import textwrap
 
 from . import _tensmith
+from .inputs import known_names
 
 _TABLE = {entry["option"].replace("-", "_"): entry for entry in json.loads(_tensmith.training_settings())}
 
@@ -89,6 +90,7 @@ def _samples(name, given):
 
 
 def train(model, data=None, *, callback=None, progress=None, **settings):
+    settings = known_names(settings, _TABLE)
     for name in settings:
         if name not in _TABLE:
             raise TypeError(f"train: there is no setting '{name}'{_tensmith.suggestion(name, list(_TABLE))}; "

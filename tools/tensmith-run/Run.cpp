@@ -84,7 +84,8 @@ Json timesOf(const Session &session, const std::vector<Tensor> &inputs,
 }
 
 Json runAll(const RunSettings &settings, const Module &module, Json result) {
-  InputWords words = {settings.inputs, settings.shapes, settings.seed, settings.file, false, {}};
+  InputWords words = {
+      settings.inputs, settings.shapes, settings.seed, settings.file, false, {}, {}};
   std::vector<Tensor> inputs = makeInputs(module.inputs(), words);
   Session session(module, {.threads = settings.threads, .seed = settings.seed});
   Clock::time_point begin = Clock::now();

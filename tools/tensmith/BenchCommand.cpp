@@ -1,6 +1,7 @@
 // tensmith bench: how long a run takes, and where the time goes.
 #include "client/Compiler.h"
 #include "client/Progress.h"
+#include "client/Verbosity.h"
 #include "files/Files.h"
 #include "tools/tensmith/Commands.h"
 #include "tools/tensmith/Inputs.h"
@@ -83,7 +84,7 @@ Json machineLimits() {
   try {
     return parseJson(measureMachine(false), "machine")["limits"];
   } catch (const std::exception &error) {
-    std::cerr << "tensmith: warning: the machine's limits are not known: " << error.what() << '\n';
+    warn(std::string("the machine's limits are not known: ") + error.what());
     return {};
   }
 }

@@ -32,5 +32,10 @@ void addExport(CLI::App &app, Action &chosen);
 void addFormat(CLI::App &app, Action &chosen);
 void addMachine(CLI::App &app, Action &chosen);
 void addTrain(CLI::App &app, Action &chosen);
+void addDoctor(CLI::App &app, Action &chosen);
+void addHelp(CLI::App &app, Action &chosen);
+void addVersion(CLI::App &app, Action &chosen);
+void addCompletions(CLI::App &app, Action &chosen);
+void addMan(CLI::App &app, Action &chosen);
 
 } // namespace tensmith::cli

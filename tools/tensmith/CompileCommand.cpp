@@ -1,5 +1,7 @@
 // tensmith compile: a model in, a module out.
 #include "client/Compiler.h"
+#include "client/Verbosity.h"
+#include "files/Paths.h"
 #include "files/Words.h"
 #include "tools/tensmith/Commands.h"
 #include "tools/tensmith/Report.h"
@@ -112,6 +114,9 @@ int compile(const Settings &settings) {
               "before the module is measured");
   if (std::filesystem::equivalent(settings.model, out, none))
     fail(out, "is the model itself; give another --output");
+  kindOf(settings.model); // fails before the output is looked at
+  if (Status status = checkWritable(out); !status.ok())
+    throw Failure(status.message());
   auto start = std::chrono::steady_clock::now();
   compileModel(settings.model, settings.compile, out);
   double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -129,7 +134,8 @@ int compile(const Settings &settings) {
     printJson(made);
     return kSuccess;
   }
-  std::cout << fmt::format("{}: {} in {}\n", out, bytesText(double(size)), timeText(seconds));
+  if (verbosity() != Verbosity::Quiet)
+    std::cout << fmt::format("{}: {} in {}\n", out, bytesText(double(size)), timeText(seconds));
   if (!calibration.is_null())
     std::cout << calibrationText(calibration);
   if (settings.why)

@@ -1,6 +1,7 @@
 // The option `--input`, and the files that it takes beside .npy: archives and pictures.
 #include "tools/tensmith/Inputs.h"
 
+#include "client/Verbosity.h"
 #include "files/Failure.h"
 #include "files/Npy.h"
 #include "files/Npz.h"
@@ -71,7 +72,8 @@ void InputSettings::addTo(CLI::App &command) {
 
 std::vector<Tensor> makeInputs(const std::vector<Port> &inputs, const InputSettings &settings,
                                const std::vector<std::string> &shapes, const std::string &file) {
-  InputWords words = {settings.given, shapes, settings.seed.value_or(0), file, true, {}};
+  InputWords words = {settings.given, shapes, settings.seed.value_or(0), file, true,
+                      client::note,   {}};
   words.others.named = ", file.npz, file.png, file.jpg";
   words.others.one = [&](const std::string &path, const Port &input) {
     return readOther(path, input, settings.images);

@@ -1,7 +1,8 @@
 // tensmith: the command line. Reads the arguments, runs one command, and says on stderr what
 // failed: "tensmith: file: what; what to do".
-#include "files/Words.h"
+#include "client/Verbosity.h"
 #include "tools/tensmith/Commands.h"
+#include "tools/tensmith/Usage.h"
 #include "tools/tensors/Failures.h"
 
 #include <CLI/CLI.hpp>
@@ -27,65 +28,36 @@ int report(const std::string &message, int status) {
   return status;
 }
 
-std::vector<std::string> commandNames(const CLI::App &app) {
-  std::vector<std::string> names;
-  for (const CLI::App *command : app.get_subcommands([](const CLI::App *) { return true; }))
-    names.push_back(command->get_name());
-  return names;
-}
-
-/// The options that this command takes, its groups' included.
-std::vector<std::string> optionNames(const CLI::App &command) {
-  std::vector<std::string> names;
-  for (const CLI::Option *option : command.get_options())
-    for (const std::string &name : option->get_lnames())
-      names.push_back("--" + name);
-  for (const CLI::App *group : command.get_subcommands([](const CLI::App *) { return true; }))
-    for (const std::string &name : optionNames(*group))
-      names.push_back(name);
-  return names;
-}
-
-/// The message for arguments that CLI11 could not place.
-std::string unexpected(const CLI::App &app, const std::vector<std::string> &words) {
-  auto chosen = app.get_subcommands();
-  std::string help = "tensmith " + (chosen.empty() ? "" : chosen[0]->get_name() + " ") + "--help";
-  std::vector<std::string> known = optionNames(chosen.empty() ? app : *chosen[0]);
-  for (const std::string &word : words) {
-    std::string name = word.substr(0, word.find('='));
-    if (chosen.empty() && !name.starts_with("-"))
-      return fmt::format("there is no command '{}'{}", printable(word),
-                         suggestion(name, commandNames(app))) +
-             "; see " + help;
-    if (name.starts_with("--") && std::ranges::find(known, name) == known.end())
-      return fmt::format("there is no option {}{}; see {}", printable(name),
-                         suggestion(name, known), help);
-  }
-  return "'" + printable(words.empty() ? "" : words[0]) + "' is not expected; see " + help;
-}
-
-/// What was left over; all, where nothing is known to be placed.
-std::vector<std::string> unplaced(const CLI::App &app, int argc, char **argv) {
-  std::vector<std::string> left = app.remaining(/*recurse=*/true);
-  return left.empty() ? std::vector<std::string>(argv + 1, argv + argc) : left;
-}
-
-int usage(const CLI::App &app, const CLI::ParseError &error, int argc, char **argv) {
+int usage(const CLI::App &app, const CLI::ParseError &error,
+          const std::vector<std::string> &words) {
   if (error.get_exit_code() == 0) // --help and --version
     return app.exit(error);
-  if (argc < 2) {
-    std::cerr << app.help();
-    return kUsage;
-  }
-  auto chosen = app.get_subcommands();
-  if (dynamic_cast<const CLI::ExtrasError *>(&error) || chosen.empty())
-    return report(unexpected(app, unplaced(app, argc, argv)), kUsage);
-  std::string what = error.what();
-  if (size_t name = what.find(": At Most 1 required"); name != std::string::npos)
-    what = what.substr(0, name) + " is given more than once; say it once";
-  return report(fmt::format("{}: {}; see tensmith {} --help", chosen[0]->get_name(), what,
-                            chosen[0]->get_name()),
-                kUsage);
+  if (!words.empty())
+    return report(usageMessage(app, error, words), kUsage);
+  std::cerr << app.help();
+  return kUsage;
+}
+
+std::string exitStatusText() {
+  std::string text;
+  for (const ExitMeaning &one : kExitStatuses)
+    text += fmt::format("  {:<4} {}\n", one.status, one.meaning);
+  return text;
+}
+
+/// --quiet and --verbose, of the program and of each of its commands.
+void addMessages(CLI::App &app) {
+  auto inner = app.get_subcommands([](const CLI::App *) { return true; });
+  auto *group = app.add_option_group("Messages", "On the error output, beside errors");
+  group->footer("");
+  group->add_flag_callback(
+      "-q,--quiet", [] { setVerbosity(Verbosity::Quiet); }, "None: no warnings, notes or progress");
+  group->add_flag_callback(
+      "-v,--verbose", [] { setVerbosity(Verbosity::Verbose); },
+      "More: each stage with its time, and what comes from the cache");
+  for (CLI::App *command : inner)
+    if (!command->get_name().empty())
+      addMessages(*command);
 }
 
 /// A pipe whose reader has gone, as `head` goes.
@@ -111,15 +83,7 @@ int main(int argc, char **argv) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
   CLI::App app("Compiles neural networks to native modules, and runs them.", "tensmith");
-  app.footer(
-      "Examples:\n"
-      "  tensmith run model.onnx --input x=photo.png --top 5\n"
-      "  tensmith compile model.onnx -o model.so --shape batch=4\n"
-      "  tensmith bench model.so --kernels\n"
-      "  tensmith train model.onnx --data pictures/ --epochs 10\n"
-      "'tensmith COMMAND --help' tells more of each. Exit status: 0 done, 1 failed (or: the\n"
-      "tensors differ), 2 the command line can't be meant.");
-  app.set_version_flag("--version", std::string("tensmith ") + ts_version());
+  app.set_version_flag("--version,-V", std::string("tensmith ") + ts_version());
   app.require_subcommand(1);
   Action action;
   addRun(app, action);
@@ -132,12 +96,27 @@ int main(int argc, char **argv) {
   addMachine(app, action);
   addCache(app, action);
   addTrain(app, action);
+  addDoctor(app, action);
+  addVersion(app, action);
+  addHelp(app, action);
+  addCompletions(app, action);
+  addMan(app, action);
+  addMessages(app);
+  // Last, since commands would have it as well.
+  app.footer("Examples:\n"
+             "  tensmith run model.onnx --input x=photo.png --top 5\n"
+             "  tensmith compile model.onnx -o model.so --shape batch=4\n"
+             "  tensmith bench model.so --kernels\n"
+             "  tensmith train model.onnx --data pictures/ --epochs 10\n"
+             "'tensmith help COMMAND' tells more of each. Exit status:\n" +
+             exitStatusText());
+  std::vector<std::string> words = understood(app, argc, argv);
   int status;
   try {
-    app.parse(argc, argv);
+    app.parse(std::vector<std::string>(words.rbegin(), words.rend())); // taken from the end
     status = withFailuresSaid(action, report);
   } catch (const CLI::ParseError &error) {
-    status = usage(app, error, argc, argv);
+    status = usage(app, error, words);
   }
   std::cout.flush();
   if (!std::cout && status == kSuccess)

@@ -7,6 +7,7 @@
 #include "files/Words.h"
 
 #include "base/Philox.h"
+#include "base/ShapeHints.h"
 
 #include <cstdio>
 #include <fmt/format.h>
@@ -134,6 +135,14 @@ Symbols symbolsOf(const std::vector<std::string> &shapes) {
   return symbols;
 }
 
+/// The sizes that are fixed.
+std::vector<int64_t> sizesOf(const Port &input) {
+  std::vector<int64_t> sizes;
+  for (const std::string &dim : input.dims)
+    sizes.push_back(dimNumber(dim).value_or(kOpenSize));
+  return sizes;
+}
+
 /// "input 'x': expected f32 1x3, got ...", or nothing where it fits; symbols get their sizes.
 void checkInput(const Port &input, const Tensor &tensor, const std::string &from,
                 Symbols &symbols) {
@@ -143,19 +152,20 @@ void checkInput(const Port &input, const Tensor &tensor, const std::string &from
   std::string mismatch =
       from + ": input '" + printable(input.name) + "': expected " + wanted + ", got " + got + ": ";
   if (input.type != TS_UNDEFINED && tensor.type() != input.type)
-    throw Failure(mismatch + "the element type differs");
+    throw Failure(mismatch + "the element type differs; convert it to " + ts_type_name(input.type));
   if (!input.ranked)
     return;
   std::vector<int64_t> shape = tensor.shape();
+  std::string hint = shapeHint(sizesOf(input), shape);
   if (shape.size() != input.dims.size())
-    throw Failure(mismatch + fmt::format("it must have {} dimensions", input.dims.size()));
+    throw Failure(mismatch + fmt::format("it must have {} dimensions{}", input.dims.size(), hint));
   for (size_t d = 0; d < shape.size(); ++d) {
     auto fixed = dimNumber(input.dims[d]);
     if (!fixed && input.dims[d] != "?")
       fixed = symbols.try_emplace(input.dims[d], shape[d]).first->second;
     if (fixed && *fixed != shape[d])
       throw Failure(mismatch +
-                    fmt::format("dimension {} must be {}, but is {}", d, *fixed, shape[d]));
+                    fmt::format("dimension {} must be {}, but is {}{}", d, *fixed, shape[d], hint));
   }
 }
 
@@ -192,9 +202,8 @@ Tensor makeUpMissing(const Port &input, const Symbols &symbols, const InputWords
     failUsage(words.file + ": input '" + printable(input.name) + "' (" + typeText(input) +
               ") is not given; give --input " + printable(input.name) + "=file.npy");
   Tensor tensor = makeUp(input, symbols, "random", seed, words.file);
-  if (!optional)
-    std::fprintf(stderr, "tensmith: note: input '%s' is not given: random %s\n",
-                 printable(input.name).c_str(), typeText(tensor).c_str());
+  if (!optional && words.note)
+    words.note("input '" + printable(input.name) + "' is not given: random " + typeText(tensor));
   return tensor;
 }
 

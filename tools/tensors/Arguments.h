@@ -25,7 +25,8 @@ struct InputWords {
   std::vector<std::string> shapes; // the sizes of symbols, for what is made up: "batch=4"
   uint64_t seed = 0;               // of random inputs
   std::string file;                // the model or module, for messages
-  bool makesUp = false;            // what is not given, with a note on stderr
+  bool makesUp = false;            // what is not given, with a note
+  std::function<void(const std::string &)> note; // of what is made up; empty: nobody is told
   OtherFiles others;
 };
 
