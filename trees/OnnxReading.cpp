@@ -100,11 +100,11 @@ private:
 
   void collectTargets(int64_t root, std::set<int64_t> &targets) {
     std::vector<int64_t> waiting{root};
-    int64_t visited = 0;
     while (!waiting.empty()) {
       int64_t at = waiting.back();
       waiting.pop_back();
-      if (++visited > 2 * int64_t(ensemble_.splits.size()) + 1)
+      // Trees have no node in common: all ways together pass each split and its sides once.
+      if (++visited_ > 3 * int64_t(ensemble_.splits.size()) + int64_t(ensemble_.roots.size()))
         broken("has a node that is reached twice");
       if (at >= 0) {
         waiting.push_back(ensemble_.splits[size_t(at)].yes);
@@ -132,10 +132,11 @@ private:
   }
 
   float valueOf(int64_t leaf, int64_t target) const {
+    const auto &weights = ensemble_.leaves[size_t(leaf)];
+    auto found = std::ranges::lower_bound(weights, target, {}, &OnnxEnsemble::Weight::target);
     double sum = 0;
-    for (const OnnxEnsemble::Weight &weight : ensemble_.leaves[size_t(leaf)])
-      if (weight.target == target)
-        sum += weight.value;
+    for (; found != weights.end() && found->target == target; ++found)
+      sum += found->value;
     return float(sum);
   }
 
@@ -197,7 +198,7 @@ private:
   }
 
   const OnnxEnsemble &ensemble_;
-  int64_t mostNodes_;
+  int64_t mostNodes_, visited_ = 0;
 };
 
 int64_t featuresOf(const onnx::GraphProto &graph) {
@@ -252,6 +253,8 @@ Forest forestOf(const onnx::ModelProto &model, int64_t bytes) {
   if (!ensemble.ok())
     throw Broken{ensemble.status()};
   joinTwoClasses(*ensemble);
+  for (auto &leaf : ensemble->leaves)
+    std::ranges::sort(leaf, {}, &OnnxEnsemble::Weight::target);
   if (ensemble->targets < 1 || ensemble->targets > kMostChannels)
     broken("has no targets, or more than 2^20");
   Forest forest;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
+#include <unordered_set>
 
 namespace tensmith::trees {
 
@@ -86,9 +87,8 @@ Result<Tree> assembleTree(int64_t root, int64_t count,
   if (root < 0 || root >= count)
     return broken("has no root");
   Tree tree;
-  std::vector<bool> reached(size_t(count), false);
+  std::unordered_set<int64_t> reached{root}; // `count` may be that of many trees
   std::vector<int64_t> given{root}; // by new number
-  reached[size_t(root)] = true;
   appendLeaf(tree, 0);
   for (size_t at = 0; at < given.size(); ++at) {
     auto node = nodeAt(given[at]);
@@ -109,9 +109,8 @@ Result<Tree> assembleTree(int64_t root, int64_t count,
       if (number < 0 || number >= count)
         return broken(fmt::format("node {} has the child {}, but there are {} nodes", given[at],
                                   number, count));
-      if (reached[size_t(number)])
+      if (!reached.insert(number).second)
         return broken(fmt::format("node {} is reached twice", number));
-      reached[size_t(number)] = true;
       given.push_back(number);
       int32_t appended = appendLeaf(tree, 0);
       (*child)[at] = appended;
