@@ -44,7 +44,7 @@ struct Objective {
   double (*inverse)(double prediction);
   /// Leaves are set to this quantile of what is left over (absolute, quantile loss); negative: not.
   double (*leafQuantile)(const Parameters &) = nullptr;
-  enum class Base { Newton, Mean, Zero, Median } base = Base::Newton;
+  enum class Base { Newton, Mean, Quantile, Classes, Zero } base = Base::Newton;
   enum class Task { Regression, Binary, Classes, Ranking, Survival } task = Task::Regression;
 };
 
