@@ -200,8 +200,11 @@ void addForest(nb::module_ &module) {
              return bytesOf(valueOrRaise(formatForest(forest, needFormat(name))));
            })
       .def("to_onnx",
-           [](const Forest &forest, bool outputsAlone) {
-             return bytesOf(valueOrRaise(writeOnnx(forest, {outputsAlone})));
+           [](const Forest &forest, const std::string &results) {
+             OnnxResults kind = results == "outputs"       ? OnnxResults::Outputs
+                                : results == "predictions" ? OnnxResults::Predictions
+                                                           : OnnxResults::Task;
+             return bytesOf(valueOrRaise(writeOnnx(forest, kind)));
            })
       .def("verify", [](const Forest &forest) { raiseFailure(verifyForest(forest)); })
       .def("contributions", contributionsOf)

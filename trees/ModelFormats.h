@@ -29,11 +29,11 @@ Result<Forest> readLightgbm(std::string_view text);
 /// skl2onnx, onnxmltools and writeOnnx have it, with what stands around it there: casts,
 /// identities, ZipMap, Normalizer. A leaf with several weights becomes as many trees.
 Result<Forest> readOnnx(std::string_view bytes);
-struct OnnxOptions {
-  /// Outputs as they are ("margin"), predictions ("y"), or of a classifier its label and the
-  /// probabilities of all classes.
-  bool outputsAlone = false;
+enum class OnnxResults {
+  Task,        // predictions; of a classifier "label" and "probabilities" of all classes
+  Predictions, // "y", [rows, channels]
+  Outputs      // "margin", before the transform
 };
-Result<std::string> writeOnnx(const Forest &forest, const OnnxOptions &options = {});
+Result<std::string> writeOnnx(const Forest &forest, OnnxResults results = OnnxResults::Task);
 
 } // namespace tensmith::trees

@@ -232,7 +232,7 @@ void giveClasses(const Forest &forest, GraphWriter &writer, onnx::GraphProto &gr
   GraphWriter::describe(*graph.add_output(), "probabilities", TensorProto::FLOAT, classes);
 }
 
-void fillGraph(const Forest &forest, const OnnxOptions &options, onnx::GraphProto &graph) {
+void fillGraph(const Forest &forest, OnnxResults results, onnx::GraphProto &graph) {
   GraphWriter writer(graph);
   graph.set_name("forest");
   GraphWriter::describe(*graph.add_input(), "x", TensorProto::FLOAT,
@@ -242,10 +242,10 @@ void fillGraph(const Forest &forest, const OnnxOptions &options, onnx::GraphProt
   std::string base0 = writer.constant("base_scores", floats(base));
   Ensemble(forest).give(writer.add("TreeEnsemble", {x}, "sums"));
   writer.add("Add", {"sums", base0}, "margin");
-  if (options.outputsAlone)
+  if (results == OnnxResults::Outputs)
     return GraphWriter::describe(*graph.add_output(), "margin", TensorProto::FLOAT,
                                  forest.channels());
-  bool isClassifier = !forest.classes.empty();
+  bool isClassifier = results == OnnxResults::Task && !forest.classes.empty();
   std::string result = isClassifier ? "scores" : "y";
   onnx::NodeProto &transform = writer.add(transformOf(forest.objective), {"margin"}, result);
   if (transform.op_type() == "Softmax")
@@ -257,7 +257,7 @@ void fillGraph(const Forest &forest, const OnnxOptions &options, onnx::GraphProt
 
 } // namespace
 
-Result<std::string> writeOnnx(const Forest &forest, const OnnxOptions &options) {
+Result<std::string> writeOnnx(const Forest &forest, OnnxResults results) {
   if (Status status = verifyForest(forest); !status.ok())
     return status;
   if (countedTrees(forest) == 0 || forest.features.empty())
@@ -272,7 +272,7 @@ Result<std::string> writeOnnx(const Forest &forest, const OnnxOptions &options) 
   };
   addOpset("", 18);
   addOpset("ai.onnx.ml", 5);
-  fillGraph(forest, options, *model.mutable_graph());
+  fillGraph(forest, results, *model.mutable_graph());
   std::string bytes;
   if (model.ByteSizeLong() > size_t(std::numeric_limits<int>::max()) ||
       !model.SerializeToString(&bytes))
