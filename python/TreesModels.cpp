@@ -24,13 +24,18 @@ namespace nb = nanobind;
 using namespace tensmith;
 using namespace tensmith::trees;
 
+/// What names of files' features hold need not be UTF-8.
+static nb::object textOf(const std::string &text) {
+  return nb::steal(PyUnicode_DecodeUTF8(text.data(), Py_ssize_t(text.size()), "replace"));
+}
+
 void raiseFailure(const Status &status) {
   static constexpr const char *kCodes[] = {
       "ok",          "invalid_argument",   "invalid_model", "invalid_module",
       "unsupported", "resource_exhausted", "io_error",      "internal"};
   if (status.ok())
     return;
-  nb::object error = nb::module_::import_("tensmith._tensmith").attr("Error")(status.message());
+  nb::object error = nb::module_::import_("tensmith._tensmith").attr("Error")(textOf(status.message()));
   error.attr("code") = kCodes[size_t(status.code())];
   PyErr_SetObject(error.type().ptr(), error.ptr());
   throw nb::python_error();
@@ -176,10 +181,10 @@ nb::dict treeOf(const Forest &forest, int64_t number) {
   return result;
 }
 
-std::vector<std::string> namesOf(const Forest &forest) {
-  std::vector<std::string> names;
+nb::list namesOf(const Forest &forest) {
+  nb::list names;
   for (size_t i = 0; i < forest.features.size(); ++i)
-    names.push_back(nameOf(forest, int64_t(i)));
+    names.append(textOf(nameOf(forest, int64_t(i))));
   return names;
 }
 
@@ -212,19 +217,19 @@ void addForest(nb::module_ &module) {
            [](const Forest &forest, const std::string &kind) {
              return listed(importances(forest, needImportance(kind)));
            })
-      .def("dump", [](const Forest &forest) { return dumpText(forest); })
+      .def("dump", [](const Forest &forest) { return textOf(dumpText(forest)); })
       .def("tree", treeOf)
       .def("tree_svg", [](const Forest &forest,
-                          int64_t tree) { return valueOrRaise(treeSvg(forest, tree)); })
+                          int64_t tree) { return textOf(valueOrRaise(treeSvg(forest, tree))); })
       .def("importance_svg",
            [](const Forest &forest, const std::string &kind, int64_t most) {
-             return importanceSvg(forest, needImportance(kind), most);
+             return textOf(importanceSvg(forest, needImportance(kind), most));
            })
       .def("page",
            [](const Forest &forest, int64_t tree, const std::string &kind) {
-             return valueOrRaise(forestPage(forest, tree, needImportance(kind)));
+             return textOf(valueOrRaise(forestPage(forest, tree, needImportance(kind))));
            })
-      .def_rw("objective", &Forest::objective)
+      .def_prop_ro("objective", [](const Forest &forest) { return textOf(forest.objective); })
       .def_rw("base_scores", &Forest::baseScores)
       .def_rw("classes", &Forest::classes)
       .def_rw("best_round", &Forest::bestRound)

@@ -29,6 +29,7 @@ Result<Forest> readLightgbm(std::string_view text);
 /// skl2onnx, onnxmltools and writeOnnx have it, with what stands around it there: casts,
 /// identities, ZipMap, Normalizer. A leaf with several weights becomes as many trees.
 Result<Forest> readOnnx(std::string_view bytes);
+inline constexpr char kProducer[] = "tensmith"; // of what writeOnnx makes
 enum class OnnxResults {
   Task,        // predictions; of a classifier "label" and "probabilities" of all classes
   Predictions, // "y", [rows, channels]

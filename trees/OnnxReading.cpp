@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fmt/format.h>
 #include <limits>
 #include <set>
@@ -37,12 +38,15 @@ const std::set<std::string> kHarmless = {"Cast",   "Identity", "ZipMap",  "Norma
 const std::pair<const char *, const char *> kTransforms[] = {
     {"Sigmoid", "LOGISTIC"}, {"Softmax", "SOFTMAX"}, {"Exp", "EXP"}};
 
+/// What writeOnnx puts there besides; of others it could mean anything.
+const std::set<std::string> kOwn = {"Add", "Sub", "Concat", "Gather", "Abs", "LessOrEqual", "Where"};
+
 struct Found {
   const onnx::NodeProto *trees = nullptr;
   std::string transform;
 };
 
-Found findTrees(const onnx::GraphProto &graph) {
+Found findTrees(const onnx::GraphProto &graph, bool isOwn) {
   Found found;
   for (const onnx::NodeProto &node : graph.node()) {
     if (isTreeEnsemble(node)) {
@@ -57,7 +61,8 @@ Found findTrees(const onnx::GraphProto &graph) {
         found.transform = transform;
         isTransform = true;
       }
-    if (!isTransform && !kHarmless.contains(node.op_type()))
+    bool isHarmless = kHarmless.contains(node.op_type()) || (isOwn && kOwn.contains(node.op_type()));
+    if (!isTransform && !isHarmless)
       throw Broken{unsupported("computes '" + node.op_type() +
                                "' beside its trees, which a forest has no place for; compile the "
                                "model as it is: tensmith compile model.onnx")};
@@ -247,8 +252,22 @@ void joinTwoClasses(OnnxEnsemble &ensemble) {
     ensemble.base.clear(); // is the first's
 }
 
+/// Of writeOnnx's initialisers.
+std::vector<double> ownFloats(const onnx::GraphProto &graph, std::string_view name) {
+  std::vector<double> result;
+  for (const onnx::TensorProto &tensor : graph.initializer())
+    if (tensor.name() == name && tensor.data_type() == onnx::TensorProto::FLOAT)
+      for (size_t at = 0; at + sizeof(float) <= tensor.raw_data().size(); at += sizeof(float)) {
+        float value;
+        std::memcpy(&value, tensor.raw_data().data() + at, sizeof value);
+        result.push_back(value);
+      }
+  return result;
+}
+
 Forest forestOf(const onnx::ModelProto &model, int64_t bytes) {
-  Found found = findTrees(model.graph());
+  bool isOwn = model.producer_name() == kProducer;
+  Found found = findTrees(model.graph(), isOwn);
   auto ensemble = readEnsemble(*found.trees);
   if (!ensemble.ok())
     throw Broken{ensemble.status()};
@@ -258,7 +277,7 @@ Forest forestOf(const onnx::ModelProto &model, int64_t bytes) {
   if (ensemble->targets < 1 || ensemble->targets > kMostChannels)
     broken("has no targets, or more than 2^20");
   Forest forest;
-  forest.baseScores = ensemble->base;
+  forest.baseScores = isOwn ? ownFloats(model.graph(), "base_scores") : ensemble->base;
   if (forest.baseScores.empty())
     forest.baseScores.assign(size_t(ensemble->targets), 0);
   if (int64_t(forest.baseScores.size()) != ensemble->targets)
@@ -266,6 +285,9 @@ Forest forestOf(const onnx::ModelProto &model, int64_t bytes) {
   forest.features.resize(size_t(featuresOf(model.graph())));
   readTask(*ensemble, found.transform.empty() ? ensemble->transform : found.transform, forest);
   ForestBuilder(*ensemble, bytes + (1 << 16)).build(forest);
+  auto band = isOwn ? ownFloats(model.graph(), "band") : std::vector<double>();
+  for (size_t i = 0; i < std::min(band.size(), forest.features.size()); ++i)
+    forest.features[i].zeroIsMissing = band[i] >= 0;
   return forest;
 }
 

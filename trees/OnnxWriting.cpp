@@ -264,7 +264,7 @@ Result<std::string> writeOnnx(const Forest &forest, OnnxResults results) {
     return unsupported("ONNX has no ensemble without a tree or a feature");
   onnx::ModelProto model;
   model.set_ir_version(10);
-  model.set_producer_name("tensmith");
+  model.set_producer_name(kProducer);
   auto addOpset = [&](const char *domain, int64_t version) {
     onnx::OperatorSetIdProto &opset = *model.add_opset_import();
     opset.set_domain(domain);
