@@ -1,6 +1,7 @@
 // The choice of a finder, and conversions between dense and sparse rows.
 #include "trees/Finders.h"
 
+#include "trees/ApproxFinder.h"
 #include "trees/ExactFinder.h"
 #include "trees/HistogramFinder.h"
 #include "trees/SparseFinder.h"
@@ -104,6 +105,10 @@ Result<std::unique_ptr<FinderWithCuts>> openFinder(const TrainingInput &input,
   auto opened = std::make_unique<FinderWithCuts>();
   if (parameters.method == "exact") {
     opened->finder = std::make_unique<ExactFinder>(*input.matrix, parameters, threads);
+    return opened;
+  }
+  if (parameters.method == "approx") {
+    opened->finder = std::make_unique<ApproxFinder>(*input.matrix, parameters, threads);
     return opened;
   }
   if (Status status = openHistograms(input, parameters, threads, *opened); !status.ok())

@@ -172,8 +172,8 @@ void HistogramFinder::scanFeatures(int32_t number, int64_t begin, int64_t end,
   const GradientSum *histogram = histograms_[number]->data();
   for (int64_t feature = begin; feature < end; ++feature)
     if (node.allows(feature))
-      scanHistogram(histogram + bins_.offsets()[feature], cuts_, int32_t(feature), node,
-                    *tree_.rules, limits_, best);
+      scanHistogram(histogram + bins_.offsets()[feature], binsOf(cuts_, feature), int32_t(feature),
+                    node, *tree_.rules, limits_, best);
 }
 
 void HistogramFinder::sides(const Candidate &split, std::span<const uint32_t> rows,

@@ -10,7 +10,7 @@ namespace {
 
 struct Scan {
   const GradientSum *histogram;
-  const Cuts &cuts;
+  const FeatureBins &of;
   int32_t feature;
   const GrowingNode &node;
   const SplitRules &rules;
@@ -31,7 +31,7 @@ struct Scan {
   }
   void setNumber(int32_t bin) {
     best.bin = bin;
-    best.threshold = cuts.threshold(feature, bin);
+    best.threshold = of.threshold(bin);
     best.categories.clear();
   }
   void setCategories(std::vector<int32_t> left) {
@@ -43,7 +43,7 @@ struct Scan {
 
   void upwards() {
     GradientSum left;
-    int32_t bins = int32_t(cuts.bins(feature));
+    int32_t bins = of.bins();
     for (int32_t bin = 0; bin < bins; ++bin) {
       if (histogram[bin] == GradientSum())
         continue;
@@ -54,7 +54,7 @@ struct Scan {
   }
   void downwards() {
     GradientSum right;
-    for (int32_t bin = int32_t(cuts.bins(feature)) - 1; bin >= 0; --bin) {
+    for (int32_t bin = of.bins() - 1; bin >= 0; --bin) {
       if (histogram[bin] == GradientSum())
         continue;
       right.add(histogram[bin]);
@@ -66,7 +66,7 @@ struct Scan {
   /// Each category to the right, the rest left, and missing values on either side. The set of a
   /// split is what goes left, so it is all other categories.
   void oneAgainstRest(const GradientSum &missing) {
-    int32_t bins = int32_t(cuts.bins(feature));
+    int32_t bins = of.bins();
     for (int32_t category = 0; category < bins; ++category) {
       if (histogram[category] == GradientSum())
         continue;
@@ -85,7 +85,7 @@ struct Scan {
 
   void sortedCategories(int64_t most, bool hasMissing) {
     std::vector<int32_t> order;
-    for (int32_t category = 0; category < int32_t(cuts.bins(feature)); ++category)
+    for (int32_t category = 0; category < of.bins(); ++category)
       if (!(histogram[category] == GradientSum()))
         order.push_back(category);
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {
@@ -109,17 +109,17 @@ struct Scan {
 
 } // namespace
 
-void scanHistogram(const GradientSum *histogram, const Cuts &cuts, int32_t feature,
+void scanHistogram(const GradientSum *histogram, const FeatureBins &of, int32_t feature,
                    const GrowingNode &node, const SplitRules &rules, const CategoryLimits &limits,
                    Candidate &best) {
-  int64_t bins = cuts.bins(feature);
+  int32_t bins = of.bins();
   GradientSum present;
-  for (int64_t bin = 0; bin < bins; ++bin)
+  for (int32_t bin = 0; bin < bins; ++bin)
     present.add(histogram[bin]);
   GradientSum missing = node.sum.less(present);
   bool hasMissing = !(missing == GradientSum());
-  Scan scan{histogram, cuts, feature, node, rules, best};
-  if (cuts.isCategorical[feature]) {
+  Scan scan{histogram, of, feature, node, rules, best};
+  if (of.isCategorical) {
     if (bins > 1 && bins < limits.oneHot)
       scan.oneAgainstRest(missing);
     else

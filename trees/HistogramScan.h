@@ -16,8 +16,21 @@ struct CategoryLimits {
   int64_t oneHot, sorted;
 };
 
+/// Where one feature's values are cut (Cuts.h).
+struct FeatureBins {
+  std::span<const float> cuts;
+  float least;
+  bool isCategorical;
+
+  int32_t bins() const { return int32_t(cuts.size()); }
+  float threshold(int32_t bin) const { return bin < 0 ? least : cuts[bin]; }
+};
+inline FeatureBins binsOf(const Cuts &cuts, int64_t feature) {
+  return {cuts.of(feature), cuts.least[feature], bool(cuts.isCategorical[feature])};
+}
+
 /// `histogram` has as many elements as the feature has bins. Improves `best`.
-void scanHistogram(const GradientSum *histogram, const Cuts &cuts, int32_t feature,
+void scanHistogram(const GradientSum *histogram, const FeatureBins &bins, int32_t feature,
                    const GrowingNode &node, const SplitRules &rules, const CategoryLimits &limits,
                    Candidate &best);
 

@@ -104,8 +104,8 @@ void SparseFinder::scan(int64_t feature, const GradientSum *histograms,
                         std::vector<Candidate> &best) const {
   for (size_t slot = 0; slot < level_.size(); ++slot)
     if (level_[slot]->allows(feature))
-      scanHistogram(histograms + int64_t(slot) * cuts_.bins(feature), cuts_, int32_t(feature),
-                    *level_[slot], *tree_.rules, limits_, best[slot]);
+      scanHistogram(histograms + int64_t(slot) * cuts_.bins(feature), binsOf(cuts_, feature),
+                    int32_t(feature), *level_[slot], *tree_.rules, limits_, best[slot]);
 }
 
 void SparseFinder::sides(const Candidate &split, std::span<const uint32_t> rows,
