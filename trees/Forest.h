@@ -41,6 +41,8 @@ struct Tree {
 struct Feature {
   std::string name;       // empty: "f" and its number
   int64_t categories = 0; // 0: a number
+  /// What is within 1e-35 of zero is missing, too: of LightGBM's models with zero_as_missing.
+  bool zeroIsMissing = false;
 };
 
 struct Forest {

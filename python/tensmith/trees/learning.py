@@ -1,0 +1,62 @@
+"""Training by a dictionary of parameters."""
+
+import json
+
+from .. import _trees
+from .data import Matrix
+from .forest import Forest
+
+
+def parameters():
+    """All parameters: by name, XGBoost's name for it (or None), the default, and a help."""
+    return {name: (other or None, json.loads(default), help_) for name, other, default, help_ in _trees.parameter_names()}
+
+
+def _plain(value):
+    """NumPy's numbers and arrays as JSON has them."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [_plain(part) for part in value]
+    return value
+
+
+def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, callbacks=(), loss=None, continued=None, verbose=False,
+          results=None):  # fmt: skip
+    """Trains a forest.
+
+    params: a dictionary; our names and XGBoost's are both taken (`parameters()` lists them).
+    matrix: a `Matrix` with labels.
+    rounds: of boosting; None: as the parameters say.
+    evals: pairs (matrix, name): metrics are computed after each round.
+    early_stopping_rounds: training ends where the last metric of the last of `evals` has not become better for so many rounds.
+    callbacks: called after each round with its number and {set: {metric: value}}; one that returns False ends training.
+    loss: `loss(outputs, labels, weights)` gives (gradients, Hessians) in place of the objective's; or a `Loss` of the language.
+    continued: a forest to go on from.
+    verbose: prints each round's metrics; a number: those of every so many rounds.
+    results: a dictionary that is filled with {set: {metric: [values]}}.
+    """
+    given = {name: _plain(value) for name, value in params.items() if value is not None}
+    if rounds is not None:
+        given["rounds"] = int(rounds)
+    if early_stopping_rounds is not None:
+        given["early_stopping_rounds"] = int(early_stopping_rounds)
+    sets = [(name, part) if isinstance(name, str) else (part, name) for part, name in evals]
+    for part in [matrix] + [part for _, part in sets]:
+        if not isinstance(part, Matrix):
+            raise TypeError(f"{type(part).__name__} stands where a Matrix is expected: trees.Matrix(x, labels=y)")
+
+    def watch(number, metrics, _seconds):
+        by_set = {}
+        for name, metric, value in metrics:
+            by_set.setdefault(name, {})[metric] = value
+            if results is not None:
+                results.setdefault(name, {}).setdefault(metric, []).append(value)
+        if verbose and number % int(verbose) == 0:
+            print(f"[{number}]", *(f"{name}-{metric} {value:.6g}" for name, metric, value in metrics), flush=True)
+        goes_on = [callback(number, by_set) for callback in callbacks]
+        return all(answer is not False for answer in goes_on)
+
+    validation = [(name, part._matrix) for name, part in sets]
+    handle = _trees.train(json.dumps(given), matrix._matrix, validation, continued._handle if continued else None, watch, loss)
+    return Forest(handle)

@@ -1,0 +1,338 @@
+// The rounds of boosting.
+//
+// Outputs of training rows are kept and each leaf's value is added to its rows' after a tree has
+// grown, so that no row is sent through a tree again. Only trees that DART leaves out are.
+#include "trees/Booster.h"
+
+#include "trees/BaseScores.h"
+#include "trees/Finders.h"
+#include "trees/TreeOutputs.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <fmt/format.h>
+
+namespace tensmith::trees {
+
+std::vector<float> weightsByRow(const Matrix &matrix) {
+  if (matrix.groups.empty() || int64_t(matrix.weights.size()) == matrix.rows)
+    return matrix.weights;
+  std::vector<float> weights;
+  for (size_t group = 0; group < matrix.groups.size() && !matrix.weights.empty(); ++group)
+    weights.insert(weights.end(), matrix.groups[group], matrix.weights[group]);
+  return weights;
+}
+
+Booster::Booster(const TrainingInput &input, const Parameters &parameters)
+    : input_(input), parameters_(parameters), matrix_(*input.matrix),
+      objective_(findObjective(parameters.objective)), threads_(parameters.threads),
+      dropping_(parameters_) {
+  if (objective_ && std::string(objective_->name) == "poisson" && parameters_.maxDeltaStep == 0)
+    parameters_.maxDeltaStep = 0.7; // as XGBoost: the first steps would be too far
+}
+
+Rows Booster::rowsOf(const Matrix &matrix, const std::vector<float> &weights,
+                     const std::vector<float> &outputs) const {
+  return {matrix.rows, channels_, matrix.labels, weights, matrix.groups, outputs};
+}
+
+/// Objectives that need rows of other processes at once.
+Status Booster::checkTogether() const {
+  if (!input_.exchange)
+    return {};
+  if (objective_->leafQuantile || objective_->task == Objective::Task::Survival)
+    return unsupported(fmt::format("objective {} needs all rows in one process; train it with one",
+                                   objective_->name));
+  if (parameters_.method != "hist")
+    return unsupported(fmt::format(
+        "several processes train by method hist; {} is done by one process", parameters_.method));
+  return {};
+}
+
+namespace {
+
+Status checkLabels(const Objective &objective, const Matrix &matrix, const char *what, bool isOwn) {
+  if (int64_t(matrix.labels.size()) != matrix.rows)
+    return invalidArgument(
+        fmt::format("{}: there are no labels; training needs one for each row", what));
+  for (int64_t row = 0; row < matrix.rows && !isOwn; ++row)
+    if (!objective.takes(matrix.labels[row]))
+      return invalidArgument(
+          fmt::format("{}: label {} is {}; objective {} takes labels that are {}", what, row,
+                      matrix.labels[row], objective.name, objective.labels));
+  if (objective.task == Objective::Task::Ranking && matrix.groups.empty() && !isOwn)
+    return invalidArgument(fmt::format(
+        "{}: objective {} needs groups: how many rows each query has", what, objective.name));
+  return {};
+}
+
+} // namespace
+
+Status Booster::prepare() {
+  if (!objective_)
+    return invalidArgument(fmt::format("there is no objective '{}'", parameters_.objective));
+  if (Status status = check(matrix_, "training data"); !status.ok())
+    return status;
+  if (matrix_.rows == 0 && !input_.exchange)
+    return invalidArgument("training data: there are no rows");
+  if (Status status = check(parameters_, matrix_.columns); !status.ok())
+    return status;
+  bool isOwn = bool(input_.ownLoss);
+  if (Status status = checkLabels(*objective_, matrix_, "training data", isOwn); !status.ok())
+    return status;
+  for (const Validation &set : input_.validation) {
+    Status status = check(*set.matrix, set.name.c_str());
+    if (status.ok() && set.matrix->columns != matrix_.columns)
+      status = invalidArgument(fmt::format("{}: {} columns, and training data has {}", set.name,
+                                           set.matrix->columns, matrix_.columns));
+    if (status.ok())
+      status = checkLabels(*objective_, *set.matrix, set.name.c_str(), isOwn);
+    if (!status.ok())
+      return status;
+  }
+  std::vector<std::string> names = parameters_.metrics;
+  if (names.empty())
+    names.push_back(objective_->metric);
+  for (const std::string &name : names) {
+    Result<NamedMetric> metric = findMetric(name);
+    if (!metric)
+      return metric.status();
+    metrics_.push_back(*metric);
+  }
+  return checkTogether();
+}
+
+Status Booster::start() {
+  weights_ = weightsByRow(matrix_);
+  Result<int64_t> channels = channelsFor(*objective_, parameters_, matrix_);
+  if (!channels)
+    return channels.status();
+  channels_ = *channels;
+  if (Exchange *exchange = input_.exchange) {
+    std::vector<double> own{double(channels_), double(matrix_.rows), double(matrix_.columns)};
+    std::vector<double> all(3 * exchange->size());
+    if (Status status = exchange->gather(own, all); !status.ok())
+      return status;
+    for (int process = 0; process < exchange->size(); ++process) {
+      channels_ = std::max(channels_, int64_t(all[3 * process]));
+      firstRow_ += process < exchange->rank() ? int64_t(all[3 * process + 1]) : 0;
+      if (int64_t(all[3 * process + 2]) != matrix_.columns)
+        return invalidArgument(fmt::format("process {} has {} columns, and this one {}", process,
+                                           all[3 * process + 2], matrix_.columns));
+    }
+  }
+  if (input_.continued) {
+    forest_ = *input_.continued;
+    if (forest_.channels() != channels_ || int64_t(forest_.features.size()) != matrix_.columns ||
+        forest_.objective != objective_->name)
+      return invalidArgument(fmt::format("the forest to continue has objective {}, {} features and "
+                                         "{} channels; the training data needs {}, {} and {}",
+                                         forest_.objective, forest_.features.size(),
+                                         forest_.channels(), objective_->name, matrix_.columns,
+                                         channels_));
+    firstRound_ = int64_t(forest_.trees.size()) / channels_;
+    forest_.bestRound = -1;
+  } else {
+    forest_.objective = objective_->name;
+    forest_.features = matrix_.features;
+    forest_.features.resize(matrix_.columns);
+    std::vector<float> none;
+    Rows rows = rowsOf(matrix_, weights_, none);
+    if (input_.ownLoss) {
+      forest_.baseScores.assign(channels_, parameters_.baseScore.value_or(0));
+    } else {
+      Result<std::vector<double>> scores =
+          baseScores(*objective_, parameters_, rows, threads_, input_.exchange);
+      if (!scores)
+        return scores.status();
+      forest_.baseScores = *scores;
+    }
+    if (objective_->task == Objective::Task::Classes || objective_->task == Objective::Task::Binary)
+      for (int64_t number = 0; number < std::max<int64_t>(channels_, 2); ++number)
+        forest_.classes.push_back(number);
+  }
+  if (Status status = startOutputs(matrix_, outputs_); !status.ok())
+    return status;
+  for (const Validation &set : input_.validation) {
+    validation_.push_back({&set, weightsByRow(*set.matrix), {}});
+    if (Status status = startOutputs(*set.matrix, validation_.back().outputs); !status.ok())
+      return status;
+  }
+  gradients_.resize(matrix_.rows * channels_);
+  ofChannel_.resize(matrix_.rows);
+  return {};
+}
+
+Status Booster::startOutputs(const Matrix &matrix, std::vector<float> &outputs) {
+  if (!matrix.baseMargins.empty() && int64_t(matrix.baseMargins.size()) != matrix.rows * channels_)
+    return invalidArgument(
+        fmt::format("{} base margins are given; {} rows with {} channels are expected",
+                    matrix.baseMargins.size(), matrix.rows, channels_));
+  outputs = matrix.baseMargins;
+  if (outputs.empty()) {
+    outputs.resize(matrix.rows * channels_);
+    for (size_t at = 0; at < outputs.size(); ++at)
+      outputs[at] = float(forest_.baseScores[at % channels_]);
+  }
+  for (size_t tree = 0; tree < forest_.trees.size(); ++tree)
+    addTree(forest_.trees[tree], forest_.scale[tree], matrix, outputs, channels_,
+            forest_.channel[tree], threads_);
+  return {};
+}
+
+Result<Forest> Booster::train() {
+  auto begin = std::chrono::steady_clock::now();
+  Status status = prepare();
+  if (status.ok())
+    status = start();
+  if (status.ok()) {
+    Result<std::unique_ptr<FinderWithCuts>> finder = openFinder(input_, parameters_, threads_);
+    if (!finder)
+      return finder.status();
+    finder_ = std::move(*finder);
+    grower_ = std::make_unique<TreeGrower>(parameters_, matrix_.rows, matrix_.columns, threads_);
+  }
+  for (int64_t number = firstRound_; status.ok() && number < firstRound_ + parameters_.rounds;
+       ++number) {
+    status = round(number);
+    std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+    if (status.ok() && !validate(number, passed.count()))
+      break;
+  }
+  if (!status.ok())
+    return status;
+  if (parameters_.earlyStoppingRounds > 0 && !validation_.empty())
+    forest_.bestRound = bestRound_;
+  return std::move(forest_);
+}
+
+Status Booster::derive() {
+  if (input_.ownLoss) {
+    std::vector<float> first(gradients_.size()), second(gradients_.size());
+    Status status = input_.ownLoss(outputs_, matrix_.labels, weights_, first, second);
+    if (!status.ok())
+      return status;
+    for (size_t at = 0; at < gradients_.size(); ++at) {
+      float weight = weights_.empty() ? 1 : weights_[at / channels_];
+      gradients_[at] = {first[at] * weight, second[at] * weight};
+    }
+  } else {
+    objective_->gradient(parameters_, rowsOf(matrix_, weights_, outputs_), gradients_, threads_);
+  }
+  std::atomic<int64_t> wrong{-1};
+  threads_.ranges(int64_t(gradients_.size()), 1 << 15, [&](int64_t begin, int64_t end, int) {
+    float sum = 0;
+    for (int64_t at = begin; at < end; ++at) // 0, or NaN
+      sum += (gradients_[at].first - gradients_[at].first) +
+             (gradients_[at].second - gradients_[at].second);
+    if (sum != 0)
+      wrong = begin;
+  });
+  if (wrong >= 0)
+    return invalidArgument(
+        fmt::format("the loss has a derivative that is infinite or NaN near row {}; check the "
+                    "labels, or use a lower learning_rate or a max_delta_step",
+                    wrong.load() / channels_));
+  return {};
+}
+
+Status Booster::round(int64_t number) {
+  dropping_.draw(forest_, number);
+  for (int64_t tree : dropping_.dropped())
+    addTree(forest_.trees[tree], -forest_.scale[tree], matrix_, outputs_, channels_,
+            forest_.channel[tree], threads_);
+  if (Status status = derive(); !status.ok())
+    return status;
+  for (int64_t channel = 0; channel < channels_; ++channel)
+    if (Status status = growChannel(number, channel); !status.ok())
+      return status;
+  for (int64_t tree : dropping_.dropped()) {
+    float before = forest_.scale[tree], after = before * dropping_.factorOfDropped();
+    forest_.scale[tree] = after;
+    addTree(forest_.trees[tree], after, matrix_, outputs_, channels_, forest_.channel[tree],
+            threads_);
+    for (ValidationRows &rows : validation_)
+      addTree(forest_.trees[tree], after - before, *rows.set->matrix, rows.outputs, channels_,
+              forest_.channel[tree], threads_);
+  }
+  return {};
+}
+
+Status Booster::growChannel(int64_t number, int64_t channel) {
+  uint64_t draw = mixed(mixed(uint64_t(parameters_.seed), uint64_t(number)), uint64_t(channel));
+  bool isSampled = parameters_.subsample < 1;
+  threads_.ranges(matrix_.rows, 1 << 15, [&](int64_t begin, int64_t end, int) {
+    for (int64_t row = begin; row < end; ++row)
+      ofChannel_[row] = isSampled && !isRowDrawn(draw, firstRow_ + row, parameters_.subsample)
+                            ? Gradient()
+                            : gradients_[row * channels_ + channel];
+  });
+  Result<GradientSum> sum = sumOfAll(ofChannel_, threads_, input_.exchange);
+  if (!sum)
+    return sum.status();
+  Result<GrownTree> grown = grower_->grow(*finder_->finder, ofChannel_, *sum, mixed(draw, 7));
+  if (!grown)
+    return grown.status();
+  if (objective_->leafQuantile && !input_.ownLoss)
+    setQuantiles(*grown);
+  float scale = dropping_.scaleOfNew();
+  addGrown(*grown, channel, scale);
+  for (ValidationRows &rows : validation_)
+    addTree(grown->tree, scale, *rows.set->matrix, rows.outputs, channels_, channel, threads_);
+  forest_.trees.push_back(std::move(grown->tree));
+  forest_.channel.push_back(int32_t(channel));
+  forest_.scale.push_back(scale);
+  return {};
+}
+
+/// Each leaf takes the quantile of what is left over in its rows: its Newton step knows only signs.
+void Booster::setQuantiles(GrownTree &grown) const {
+  double share = objective_->leafQuantile(parameters_);
+  for (const GrownTree::Leaf &leaf : grown.leaves) {
+    std::vector<std::pair<float, float>> values;
+    for (uint32_t row : leaf.rows)
+      if (ofChannel_[row].second > 0)
+        values.emplace_back(matrix_.labels[row] - outputs_[row],
+                            weights_.empty() ? 1 : weights_[row]);
+    grown.tree.value[leaf.node] =
+        weightedQuantile(values, share, !weights_.empty()) * float(parameters_.learningRate);
+  }
+}
+
+void Booster::addGrown(const GrownTree &grown, int64_t channel, float scale) {
+  threads_.parts(int64_t(grown.leaves.size()), [&](int64_t number, int) {
+    const GrownTree::Leaf &leaf = grown.leaves[number];
+    float value = scale * grown.tree.value[leaf.node];
+    for (uint32_t row : leaf.rows)
+      outputs_[int64_t(row) * channels_ + channel] += value;
+  });
+}
+
+/// False where training ends.
+bool Booster::validate(int64_t number, double seconds) {
+  Round round{number, {}, seconds};
+  for (const ValidationRows &rows : validation_)
+    for (const NamedMetric &metric : metrics_) {
+      Rows all = rowsOf(*rows.set->matrix, rows.weights, rows.outputs);
+      double value = metric.metric->value(all, *objective_, parameters_, metric.argument);
+      round.metrics.push_back({rows.set->name, metric.name, value});
+    }
+  bool goesOn = !input_.watch || input_.watch(round);
+  if (round.metrics.empty())
+    return goesOn;
+  double value = round.metrics.back().value;
+  bool isGreater = metrics_.back().metric->isBetterGreater;
+  if (bestRound_ < 0 || (isGreater ? value > bestValue_ : value < bestValue_)) {
+    bestValue_ = value;
+    bestRound_ = number;
+  }
+  return goesOn && (parameters_.earlyStoppingRounds == 0 ||
+                    number - bestRound_ < parameters_.earlyStoppingRounds);
+}
+
+Result<Forest> train(const TrainingInput &input, const Parameters &parameters) {
+  return Booster(input, parameters).train();
+}
+
+} // namespace tensmith::trees

@@ -1,0 +1,51 @@
+// Split finding by histograms of dense bins, row by row.
+//
+// Of two children the one with fewer rows gets its histogram made, and the other's is the parent's
+// less that. The rows of a level are cut into as many equal parts as there are threads; a node that
+// lies in several parts has a histogram in each, which are added up. The memory of a level stays
+// until the next one is made.
+#pragma once
+
+#include "trees/Bins.h"
+#include "trees/HistogramScan.h"
+
+#include <deque>
+
+namespace tensmith::trees {
+
+class HistogramFinder : public SplitFinder {
+public:
+  HistogramFinder(const Matrix &matrix, const Cuts &cuts, const Parameters &parameters,
+                  Threads &threads, Exchange *exchange);
+
+  Status begin(const GrowingTree &tree) override;
+  Status find(std::span<const int32_t> nodes) override;
+  void sides(const Candidate &split, std::span<const uint32_t> rows, uint8_t *left) const override;
+
+private:
+  struct Piece { // of a node's rows, in one part
+    int32_t node;
+    int64_t begin, end;
+    GradientSum *to;
+  };
+  GradientSum *allot(int32_t node);
+  void release(int32_t node);
+  Status build(std::span<const int32_t> nodes);
+  void accumulate(const Piece &piece) const;
+  void evaluate(std::span<const int32_t> built, std::span<const int32_t> derived);
+  void scanFeatures(int32_t node, int64_t begin, int64_t end, Candidate &best) const;
+
+  const Cuts &cuts_;
+  DenseBins bins_;
+  Threads &threads_;
+  Exchange *exchange_;
+  bool subtracts_, prefetches_;
+  CategoryLimits limits_;
+  GrowingTree tree_;
+  int64_t size_; // of a histogram
+  std::deque<std::vector<GradientSum>> memory_;
+  std::vector<std::vector<GradientSum> *> free_, histograms_; // by node; null: none
+  std::vector<std::vector<GradientSum>> scratch_;             // by part
+};
+
+} // namespace tensmith::trees

@@ -1,0 +1,77 @@
+// The exchange over MPI. A process that fails ends all of them, since the others would wait for it.
+#include "trees/ProcessExchange.h"
+
+#include "files/Failure.h"
+#include "train/Processes.h"
+
+#include <cstring>
+
+namespace tensmith::trees {
+
+namespace {
+
+constexpr double kPatience = 600; // seconds until the others are given up
+
+class ProcessExchange : public Exchange {
+public:
+  explicit ProcessExchange(train::Processes &processes) : processes_(processes) {}
+
+  int rank() const override { return processes_.rank(); }
+  int size() const override { return processes_.size(); }
+
+  Status sum(std::span<double> values) override {
+    return guarded([&] {
+      processes_.sum(DataType::F64, reinterpret_cast<std::byte *>(values.data()),
+                     int64_t(values.size()), "histograms");
+    });
+  }
+  Status gather(std::span<const double> own, std::span<double> all) override {
+    std::copy(own.begin(), own.end(), all.begin() + rank() * int64_t(own.size()));
+    return guarded([&] {
+      train::Collective gather;
+      gather.kind = train::Collective::Kind::Gather;
+      gather.type = DataType::F64;
+      gather.data = reinterpret_cast<std::byte *>(all.data());
+      gather.count = int64_t(all.size());
+      gather.part = gather.data + rank() * int64_t(own.size_bytes());
+      processes_.wait(processes_.begin(gather, "gathering"));
+    });
+  }
+
+private:
+  template <typename Body> Status guarded(Body body) {
+    try {
+      body();
+      return {};
+    } catch (const std::exception &failure) {
+      return {StatusCode::IoError, failure.what()};
+    }
+  }
+  train::Processes &processes_;
+};
+
+} // namespace
+
+Result<Forest> trainTogether(const TrainingInput &input, const Parameters &parameters,
+                             bool together) {
+  if (!together || train::startedProcesses() == 1)
+    return train(input, parameters);
+  std::unique_ptr<train::Processes> processes;
+  try {
+    processes = train::openMpi(kPatience, int(std::max<int64_t>(1, parameters.threads)));
+  } catch (const std::exception &failure) {
+    return Status(StatusCode::Unsupported, failure.what());
+  }
+  ProcessExchange exchange(*processes);
+  TrainingInput shared = input;
+  shared.exchange = processes->size() > 1 ? &exchange : nullptr;
+  Result<Forest> forest = train(shared, parameters);
+  if (!forest && processes->size() > 1) {
+    std::fprintf(stderr, "tensmith: process %d: %s\n", processes->rank(),
+                 forest.status().message().c_str());
+    processes->abort(1);
+  }
+  return forest;
+}
+
+} // namespace tensmith::trees

@@ -1,0 +1,62 @@
+// The threads of one training. They sleep between loops, and a loop's parts are taken as threads
+// become free: which thread does a part changes nothing, since no sum depends on it (Gradients.h).
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+namespace tensmith::trees {
+
+class Threads {
+public:
+  /// 0: as many as CPUs that this process may use.
+  explicit Threads(int64_t count = 1);
+  ~Threads();
+  Threads(const Threads &) = delete;
+  Threads &operator=(const Threads &) = delete;
+
+  int count() const { return int(workers_.size()) + 1; }
+
+  /// body(part, thread) for each part of [0, parts); returns when all are done.
+  template <typename Body> void parts(int64_t parts, Body &&body) {
+    using Plain = std::remove_reference_t<Body>;
+    run(
+        parts,
+        [](void *closure, int64_t part, int thread) {
+          (*static_cast<Plain *>(closure))(part, thread);
+        },
+        const_cast<std::remove_const_t<Plain> *>(&body));
+  }
+
+  /// body(begin, end, thread) for ranges of at most `grain` that make up [0, count).
+  template <typename Body> void ranges(int64_t count, int64_t grain, Body &&body) {
+    parts((count + grain - 1) / grain, [&](int64_t part, int thread) {
+      int64_t begin = part * grain;
+      body(begin, begin + grain < count ? begin + grain : count, thread);
+    });
+  }
+
+private:
+  using Call = void (*)(void *closure, int64_t part, int thread);
+  void run(int64_t parts, Call call, void *closure);
+  void work(int thread);
+  void take(int thread);
+
+  std::mutex mutex_;
+  std::condition_variable posted_, finished_;
+  std::vector<std::thread> workers_;
+  Call call_ = nullptr;
+  void *closure_ = nullptr;
+  int64_t parts_ = 0;
+  std::atomic<int64_t> next_{0};
+  uint64_t loop_ = 0;
+  int busy_ = 0;
+  bool ends_ = false;
+};
+
+} // namespace tensmith::trees

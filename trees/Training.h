@@ -1,0 +1,86 @@
+// Training of a forest: rounds of boosting by second-order gradients, after Chen and Guestrin,
+// "XGBoost: A Scalable Tree Boosting System" (KDD 2016).
+//
+// A round computes gradients at the present outputs, grows a tree for each channel, and adds its
+// leaves to the outputs. The forest that comes of it is the same for any number of threads and
+// of processes: statistics are rounded so that sums of f64 are exact (Gradients.h), and so have no
+// order.
+#pragma once
+
+#include "trees/Forest.h"
+#include "trees/Matrix.h"
+#include "trees/Metrics.h"
+#include "trees/Objective.h"
+#include "trees/Parameters.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tensmith::trees {
+
+/// Sums over the processes that train together. A process that trains alone needs none.
+class Exchange {
+public:
+  virtual ~Exchange() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  /// In place, over all processes.
+  virtual Status sum(std::span<double> values) = 0;
+  /// Each process's values one after the other: `all` is size() times as long as `own`.
+  virtual Status gather(std::span<const double> own, std::span<double> all) = 0;
+};
+
+struct Validation {
+  std::string name; // "valid"
+  const Matrix *matrix = nullptr;
+};
+
+/// What a round came to.
+struct Round {
+  int64_t number = 0; // from 0 on, rounds of a forest that is continued included
+  struct Value {
+    std::string set, metric;
+    double value;
+  };
+  std::vector<Value> metrics; // by validation set, then metric
+  double seconds = 0;         // since training began
+};
+/// Called after each round; false ends training.
+using Watch = std::function<bool(const Round &)>;
+
+/// Cuts that the caller has chosen: feature f's are values[begin[f] .. begin[f + 1]), ascending;
+/// bin b holds cut b - 1 <= value < cut b, and the last bin what is left.
+struct GivenCuts {
+  std::vector<int64_t> begin;
+  std::vector<float> values;
+};
+
+struct TrainingInput {
+  const Matrix *matrix = nullptr;
+  std::vector<Validation> validation; // early stopping looks at the last
+  const Forest *continued = nullptr;
+  OwnLoss ownLoss; // instead of the objective's derivatives
+  Watch watch;
+  const GivenCuts *cuts = nullptr;
+  Exchange *exchange = nullptr; // rows are split over its processes
+};
+
+/// Errors: a matrix, labels or parameters that don't fit together, in words that say what to do; a
+/// loss or an exchange that failed.
+Result<Forest> train(const TrainingInput &input, const Parameters &parameters);
+
+/// The same with what is given most often.
+inline Result<Forest> train(const Matrix &matrix, const std::vector<Validation> &validation,
+                            const Parameters &parameters, const Forest *continued = nullptr,
+                            Watch watch = {}) {
+  TrainingInput input;
+  input.matrix = &matrix;
+  input.validation = validation;
+  input.continued = continued;
+  input.watch = std::move(watch);
+  return train(input, parameters);
+}
+
+} // namespace tensmith::trees
