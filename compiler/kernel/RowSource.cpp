@@ -117,7 +117,13 @@ RowSource::RowSource(ElementEmitter &emitter, const Contraction &contraction, bo
 
 void RowSource::readMatrix() {
   auto type = cast<RankedTensorType>(contraction_.left.getType());
-  depth_ = total_ = dimValue(math_, emitter_.sizes, type, type.getRank() - 1);
+  // Of the two operands one may say as a number what the other says as an expression.
+  auto right = cast<RankedTensorType>(contraction_.root->getOperand(1).getType());
+  int64_t known =
+      right.getRank() > 1 ? right.getDimSize(right.getRank() - 2) : ShapedType::kDynamic;
+  depth_ = total_ = ShapedType::isDynamic(known)
+                        ? dimValue(math_, emitter_.sizes, type, type.getRank() - 1)
+                        : math_.constant(known);
   int64_t columns = type.getShape().back(), run = contiguousRun(contraction_.left);
   if (place_ == RowPlace::Moved && run % columns != 0) {
     taps_.push_back(columns / run);
