@@ -476,13 +476,16 @@ Value matchSmallGroupPanels(graph::ConvOp conv) {
   return packed.step == (pairs ? 2 : 1) ? packed.panels : Value();
 }
 
-/// Products that are summed for an element of the result.
-static int64_t depthOf(Operation *root) {
+int64_t depthOf(Operation *root) {
   if (auto conv = dyn_cast<graph::ConvOp>(root)) {
     ConvSizes sizes(conv);
     return sizes.taps * sizes.inputs;
   }
-  return cast<RankedTensorType>(root->getOperand(0).getType()).getShape().back();
+  auto left = cast<RankedTensorType>(root->getOperand(0).getType()),
+       right = cast<RankedTensorType>(root->getOperand(1).getType());
+  bool isLeftKnown = !ShapedType::isDynamic(left.getShape().back());
+  return isLeftKnown || right.getRank() < 2 ? left.getShape().back()
+                                            : right.getDimSize(right.getRank() - 2);
 }
 
 std::optional<Contraction> matchContraction(Operation *root) {

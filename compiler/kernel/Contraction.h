@@ -120,6 +120,10 @@ bool suitsMatrixUnit(const Machine &machine, mlir::Operation *root);
 double bfloatRate(const Machine &machine);
 /// That are added up by one instruction of the unit.
 int64_t productsOfTile(int64_t step);
+/// Products that are summed for an element of the result, if either operand of the product or the
+/// convolution says so as a number; ShapedType::kDynamic otherwise.
+int64_t depthOf(mlir::Operation *root);
+
 /// A stack of matrices [..., depth, columns], filled up to a multiple of rows, with `step` of them
 /// side by side, [..., rows / step, columns * step]; depth must be known.
 mlir::Value interleaved(graph::GraphBuilder &builder, mlir::Value matrix, int64_t step,

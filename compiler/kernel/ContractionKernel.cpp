@@ -40,11 +40,12 @@ int64_t tileRows(const Contraction &contraction, const Machine &machine) {
 }
 
 /// Whether a matrix unit does it: not where rows of register tiles are asked for alone, or panels
-/// lie as these take them.
+/// lie as these take them. Its rows are filled up to whole tiles, so their length must be known.
 bool usesMatrixUnit(const Contraction &contraction, const Machine &machine, const Point &asked) {
   int64_t lines =
       cast<RankedTensorType>(contraction.panels.getType()).getShape().drop_back().back();
-  return asked[choice::matrixUnit].value_or(!asked[choice::tileRows]) &&
+  bool isKnown = !ShapedType::isDynamic(lines) && !ShapedType::isDynamic(depthOf(contraction.root));
+  return isKnown && asked[choice::matrixUnit].value_or(!asked[choice::tileRows]) &&
          contraction.width <= MatrixTile::kColumns && contraction.width % MatrixTile::kLines == 0 &&
          lines % MatrixTile::kLines == 0 && suitsMatrixUnit(machine, contraction.root);
 }

@@ -117,10 +117,7 @@ RowSource::RowSource(ElementEmitter &emitter, const Contraction &contraction, bo
 
 void RowSource::readMatrix() {
   auto type = cast<RankedTensorType>(contraction_.left.getType());
-  // Of the two operands one may say as a number what the other says as an expression.
-  auto right = cast<RankedTensorType>(contraction_.root->getOperand(1).getType());
-  int64_t known =
-      right.getRank() > 1 ? right.getDimSize(right.getRank() - 2) : ShapedType::kDynamic;
+  int64_t known = depthOf(contraction_.root);
   depth_ = total_ = ShapedType::isDynamic(known)
                         ? dimValue(math_, emitter_.sizes, type, type.getRank() - 1)
                         : math_.constant(known);

@@ -4,6 +4,7 @@
 #include "compiler/graph/Shape.h"
 #include "compiler/kernel/AttentionGradient.h"
 #include "compiler/kernel/CanonicalKernel.h"
+#include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/Kernel.h"
 #include "compiler/kernel/Work.h"
 #include "compiler/libraries/Libraries.h"
@@ -109,8 +110,15 @@ bool isSmall(graph::KernelOp kernel, double flops) {
   return known && double(known.getValue()) <= flops;
 }
 
+/// Panels that are filled up for a matrix unit say how far as long as all sizes are known.
+bool isFilledUp(Operation &op) {
+  auto contraction = matchContraction(&op);
+  return contraction && contraction->multiple != contraction->step;
+}
+
 bool canBeMember(graph::KernelOp kernel) {
-  return libraries::libraryOf(kernel).empty() && !matchAttentionGradient(kernel);
+  return libraries::libraryOf(kernel).empty() && !matchAttentionGradient(kernel) &&
+         llvm::none_of(kernel.getBody().front(), isFilledUp);
 }
 
 struct Member {
