@@ -32,5 +32,6 @@ void addExport(CLI::App &app, Action &chosen);
 void addFormat(CLI::App &app, Action &chosen);
 void addMachine(CLI::App &app, Action &chosen);
 void addTrain(CLI::App &app, Action &chosen);
+void addTrees(CLI::App &app, Action &chosen);
 
 } // namespace tensmith::cli

@@ -132,6 +132,7 @@ int main(int argc, char **argv) {
   addMachine(app, action);
   addCache(app, action);
   addTrain(app, action);
+  addTrees(app, action);
   int status;
   try {
     app.parse(argc, argv);
