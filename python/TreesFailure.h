@@ -1,5 +1,5 @@
-// Failures of trees/ as the package's one error, tensmith.Error, whose `code` says of what kind they
-// are.
+// Failures of trees/ as the package's one error, tensmith.Error, whose `code` says of what kind
+// they are.
 #pragma once
 
 #include "base/Status.h"

@@ -35,7 +35,8 @@ void raiseFailure(const Status &status) {
       "unsupported", "resource_exhausted", "io_error",      "internal"};
   if (status.ok())
     return;
-  nb::object error = nb::module_::import_("tensmith._tensmith").attr("Error")(textOf(status.message()));
+  nb::object error =
+      nb::module_::import_("tensmith._tensmith").attr("Error")(textOf(status.message()));
   error.attr("code") = kCodes[size_t(status.code())];
   PyErr_SetObject(error.type().ptr(), error.ptr());
   throw nb::python_error();
@@ -104,8 +105,8 @@ nb::object leavesOf(const Predictor &predictor, const Rows &rows, int threads) {
 }
 
 nb::object contributionsOf(const Forest &forest, const Floats &x, int64_t trees, int threads) {
-  auto result = newArray<float>(
-      {x.shape(0), size_t(forest.channels()), forest.features.size() + 1});
+  auto result =
+      newArray<float>({x.shape(0), size_t(forest.channels()), forest.features.size() + 1});
   Status status;
   {
     nb::gil_scoped_release unlocked;
@@ -128,8 +129,8 @@ nb::bytes bytesOf(const std::string &text) { return nb::bytes(text.data(), text.
 FileFormat needFormat(const std::string &name) {
   auto format = formatNamed(name);
   if (!format)
-    raiseFailure(invalidArgument("there is no format '" + name +
-                                 "'; there are forest, json, ubj, onnx"));
+    raiseFailure(
+        invalidArgument("there is no format '" + name + "'; there are forest, json, ubj, onnx"));
   return *format;
 }
 
@@ -170,9 +171,8 @@ nb::dict treeOf(const Forest &forest, int64_t number) {
   nb::list sets;
   for (int32_t node = 0; node < tree.size(); ++node)
     if (tree.isCategorical(node))
-      sets.append(std::vector<int32_t>(
-          tree.categories.begin() + tree.categoryBegin[size_t(node)],
-          tree.categories.begin() + tree.categoryEnd[size_t(node)]));
+      sets.append(std::vector<int32_t>(tree.categories.begin() + tree.categoryBegin[size_t(node)],
+                                       tree.categories.begin() + tree.categoryEnd[size_t(node)]));
     else
       sets.append(nb::none());
   result["categories"] = sets;
@@ -191,10 +191,9 @@ nb::list namesOf(const Forest &forest) {
 void addForest(nb::module_ &module) {
   nb::class_<Forest>(module, "Forest")
       .def_static("load", [](const std::string &path) { return valueOrRaise(loadForest(path)); })
-      .def_static("parse",
-                  [](nb::bytes bytes) {
-                    return valueOrRaise(parseForest({bytes.c_str(), bytes.size()}));
-                  })
+      .def_static(
+          "parse",
+          [](nb::bytes bytes) { return valueOrRaise(parseForest({bytes.c_str(), bytes.size()})); })
       .def("save",
            [](const Forest &forest, const std::string &path, std::optional<std::string> format) {
              raiseFailure(saveForest(forest, path,
@@ -237,9 +236,8 @@ void addForest(nb::module_ &module) {
       .def_prop_ro("trees", [](const Forest &forest) { return forest.trees.size(); })
       .def_prop_ro("features", [](const Forest &forest) { return forest.features.size(); })
       .def_prop_ro("names", namesOf)
-      .def("counted", [](const Forest &forest, int64_t rounds) {
-        return treesOfRounds(forest, rounds);
-      });
+      .def("counted",
+           [](const Forest &forest, int64_t rounds) { return treesOfRounds(forest, rounds); });
 }
 
 } // namespace
@@ -270,8 +268,8 @@ void addModels(nb::module_ &module) {
   module.def("objectives", [] {
     nb::list result;
     for (const Objective &objective : objectiveTable())
-      result.append(nb::make_tuple(objective.name, objective.xgboost, objective.help,
-                                   int(objective.task)));
+      result.append(
+          nb::make_tuple(objective.name, objective.xgboost, objective.help, int(objective.task)));
     return result;
   });
 }

@@ -15,7 +15,7 @@ constexpr int64_t kGrain = 2048;
 } // namespace
 
 DenseBins::DenseBins(const Matrix &matrix, const Cuts &cuts, Threads &threads)
-    : rows_(matrix.rows), features_(matrix.columns), offsets_(matrix.columns + 1, 0) {
+    : rows_(matrix.rows), features_(matrix.columns) {
   std::vector<uint8_t> hasMissing(features_, 0);
   threads.ranges(rows_, kGrain, [&](int64_t begin, int64_t end, int) {
     for (int64_t row = begin; row < end; ++row)
@@ -23,10 +23,8 @@ DenseBins::DenseBins(const Matrix &matrix, const Cuts &cuts, Threads &threads)
         if (std::isnan(matrix.dense[row * features_ + feature]))
           __atomic_store_n(&hasMissing[feature], 1, __ATOMIC_RELAXED);
   });
-  for (int64_t feature = 0; feature < features_; ++feature) {
-    offsets_[feature + 1] = offsets_[feature] + uint32_t(cuts.bins(feature)) + 1;
+  for (int64_t feature = 0; feature < features_; ++feature)
     isByte_ &= cuts.bins(feature) + hasMissing[feature] <= 256;
-  }
   if (isByte_)
     fill(matrix, cuts, threads, byRow8_, byColumn8_);
   else

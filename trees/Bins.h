@@ -23,9 +23,6 @@ public:
   bool isByte() const { return isByte_; }
   const uint8_t *bytes() const { return byRow8_.data(); }
   const uint16_t *words() const { return byRow16_.data(); }
-  /// The place of a feature's first bin in a histogram, and past the last's: one more than its
-  /// bins, for missing values.
-  std::span<const uint32_t> offsets() const { return offsets_; }
   /// left[i] = leftBins[bin of rows[i]]; leftBins has one more element than the feature has bins.
   void look(int64_t feature, const uint8_t *leftBins, std::span<const uint32_t> rows,
             uint8_t *left) const;
@@ -37,7 +34,6 @@ private:
 
   int64_t rows_, features_;
   bool isByte_ = true;
-  std::vector<uint32_t> offsets_;
   std::vector<uint8_t> byRow8_, byColumn8_;
   std::vector<uint16_t> byRow16_, byColumn16_;
 };

@@ -141,8 +141,8 @@ private:
 
   void addLeaf(int32_t node, const Step *path, int depth) {
     for (int i = 1; i <= depth; ++i)
-      sums_[path[i].feature] += unwoundSum(path, depth, i) * (path[i].one - path[i].zero) *
-                                scale_ * tree_.value[size_t(node)];
+      sums_[path[i].feature] += unwoundSum(path, depth, i) * (path[i].one - path[i].zero) * scale_ *
+                                tree_.value[size_t(node)];
   }
 
   const Forest &forest_;

@@ -16,15 +16,18 @@ constexpr size_t kMostCharacters = 26;
 
 constexpr const char *kStyle =
     "<style>text{font:12px sans-serif;fill:#222}rect.split{fill:#dbe7f6;stroke:#4671a8}"
-    "rect.leaf{fill:#e4f2df;stroke:#5b8f46}path{stroke:#888;fill:none}path.missing{stroke-width:2.5}"
+    "rect.leaf{fill:#e4f2df;stroke:#5b8f46}path{stroke:#888;fill:none}path.missing{stroke-width:2."
+    "5}"
     "rect.bar{fill:#4671a8}.small{font-size:10px;fill:#666}"
-    "@media(prefers-color-scheme:dark){svg{background:#1b1b1b}text{fill:#ddd}rect.split{fill:#24364d}"
+    "@media(prefers-color-scheme:dark){svg{background:#1b1b1b}text{fill:#ddd}rect.split{fill:#"
+    "24364d}"
     "rect.leaf{fill:#2a3d22}.small{fill:#aaa}}</style>";
 
 std::string opened(double width, double height) {
-  return fmt::format("<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
-                     "viewBox=\"0 0 {0:.0f} {1:.0f}\">{2}\n",
-                     width, height, kStyle);
+  return fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0:.0f}\" height=\"{1:.0f}\" "
+      "viewBox=\"0 0 {0:.0f} {1:.0f}\">{2}\n",
+      width, height, kStyle);
 }
 
 std::string shortened(const std::string &text, size_t most) {
@@ -58,28 +61,28 @@ Places placesOf(const Tree &tree, double width) {
   }
   for (int32_t node = tree.size() - 1; node >= 0; --node)
     if (!tree.isLeaf(node))
-      places.x[size_t(node)] = (places.x[size_t(tree.left[size_t(node)])] +
-                                places.x[size_t(tree.right[size_t(node)])]) /
-                               2;
+      places.x[size_t(node)] =
+          (places.x[size_t(tree.left[size_t(node)])] + places.x[size_t(tree.right[size_t(node)])]) /
+          2;
   return places;
 }
 
 std::string boxOf(const Forest &forest, const Tree &tree, int32_t node, double x, double y,
                   double width) {
   bool isLeaf = tree.isLeaf(node);
-  std::string title = isLeaf ? fmt::format("{:.5g}", tree.value[size_t(node)])
-                             : testOf(forest, tree, node);
+  std::string title =
+      isLeaf ? fmt::format("{:.5g}", tree.value[size_t(node)]) : testOf(forest, tree, node);
   std::string detail = isLeaf ? fmt::format("cover {:.5g}", tree.cover[size_t(node)])
                               : fmt::format("gain {:.5g}", tree.gain[size_t(node)]);
   auto most = size_t((width - 14) / kCharacter);
-  return fmt::format("<g><title>node {}: {}, cover {:.6g}</title><rect class=\"{}\" x=\"{:.1f}\" "
-                     "y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\" rx=\"5\"/>"
-                     "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>"
-                     "<text class=\"small\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>"
-                     "</g>\n",
-                     node, escaped(title), tree.cover[size_t(node)], isLeaf ? "leaf" : "split",
-                     x - width / 2 + 4, y, width - 8, kBoxHeight, x, y + 18,
-                     escaped(shortened(title, most)), x, y + 34, detail);
+  return fmt::format(
+      "<g><title>node {}: {}, cover {:.6g}</title><rect class=\"{}\" x=\"{:.1f}\" "
+      "y=\"{:.1f}\" width=\"{:.1f}\" height=\"{}\" rx=\"5\"/>"
+      "<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>"
+      "<text class=\"small\" x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"middle\">{}</text>"
+      "</g>\n",
+      node, escaped(title), tree.cover[size_t(node)], isLeaf ? "leaf" : "split", x - width / 2 + 4,
+      y, width - 8, kBoxHeight, x, y + 18, escaped(shortened(title, most)), x, y + 34, detail);
 }
 
 } // namespace
@@ -105,7 +108,8 @@ Result<std::string> treeSvg(const Forest &forest, int64_t number) {
   for (int32_t node = 0; node < tree.size(); ++node)
     for (int32_t child : {tree.left[size_t(node)], tree.right[size_t(node)]})
       if (!tree.isLeaf(node)) {
-        bool isMissing = (child == tree.left[size_t(node)]) == (tree.missingLeft[size_t(node)] != 0);
+        bool isMissing =
+            (child == tree.left[size_t(node)]) == (tree.missingLeft[size_t(node)] != 0);
         svg += fmt::format("<path{} d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>\n",
                            isMissing ? " class=\"missing\"" : "", places.x[size_t(node)],
                            top(node) + kBoxHeight, places.x[size_t(child)], top(child));
@@ -130,8 +134,8 @@ std::string importanceSvg(const Forest &forest, Importance kind, int64_t most) {
                        "<text class=\"small\" x=\"{:.1f}\" y=\"{:.1f}\">{:.5g}</text>\n",
                        kLabel - 8, y + 13,
                        escaped(shortened(nameOf(forest, int64_t(order[i])), kMostCharacters)),
-                       kLabel, y, std::max(length, 0.0), kBarHeight, kLabel + std::max(length, 0.0) + 6,
-                       y + 13, values[order[i]]);
+                       kLabel, y, std::max(length, 0.0), kBarHeight,
+                       kLabel + std::max(length, 0.0) + 6, y + 13, values[order[i]]);
   }
   return svg + "</svg>\n";
 }
@@ -140,12 +144,12 @@ Result<std::string> forestPage(const Forest &forest, int64_t tree, Importance ki
   auto drawing = treeSvg(forest, tree);
   if (!drawing.ok())
     return drawing;
-  return fmt::format("<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>Forest</title>\n"
-                     "<h1>{} trees, {}</h1>\n<h2>Importance of features</h2>\n{}"
-                     "<h2>Tree {}</h2>\n<p>Left where the test holds; missing values take the thick "
-                     "line.</p>\n<div style=\"overflow:auto\">{}</div>\n",
-                     forest.trees.size(), escaped(forest.objective), importanceSvg(forest, kind),
-                     tree, *drawing);
+  return fmt::format(
+      "<!DOCTYPE html>\n<meta charset=\"utf-8\">\n<title>Forest</title>\n"
+      "<h1>{} trees, {}</h1>\n<h2>Importance of features</h2>\n{}"
+      "<h2>Tree {}</h2>\n<p>Left where the test holds; missing values take the thick "
+      "line.</p>\n<div style=\"overflow:auto\">{}</div>\n",
+      forest.trees.size(), escaped(forest.objective), importanceSvg(forest, kind), tree, *drawing);
 }
 
 } // namespace tensmith::trees

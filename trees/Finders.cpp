@@ -3,8 +3,9 @@
 
 #include "trees/ApproxFinder.h"
 #include "trees/ExactFinder.h"
-#include "trees/HistogramFinder.h"
+#include "trees/PagedFinder.h"
 #include "trees/SparseFinder.h"
+#include "trees/StreamedCuts.h"
 
 #include <cmath>
 
@@ -75,6 +76,30 @@ Matrix toDense(const Matrix &matrix) {
   return dense;
 }
 
+/// Bins in blocks on disk.
+Status openBlocks(const TrainingInput &input, const Parameters &parameters, Threads &threads,
+                  FinderWithCuts &opened) {
+  const Matrix &matrix = *input.matrix;
+  if (matrix.isSparse() || input.exchange)
+    return unsupported("blocks on disk are made of dense rows and for one process; leave out "
+                       "the parameter blocks");
+  if (input.cuts) {
+    Result<Cuts> cuts = takeCuts(*input.cuts, matrix);
+    if (!cuts)
+      return cuts.status();
+    opened.cuts = std::move(*cuts);
+  } else {
+    opened.cuts = makeCutsInPasses(matrix, parameters.maxBins, threads);
+  }
+  Result<std::unique_ptr<BlockStore>> store =
+      BlockStore::write(parameters.blocks, matrix, opened.cuts, parameters.compression, threads);
+  if (!store)
+    return store.status();
+  opened.finder = std::make_unique<PagedFinder>(std::move(*store), opened.cuts, parameters,
+                                                matrix.rows, threads, nullptr);
+  return {};
+}
+
 Status openHistograms(const TrainingInput &input, const Parameters &parameters, Threads &threads,
                       FinderWithCuts &opened) {
   const Matrix *matrix = input.matrix;
@@ -92,8 +117,8 @@ Status openHistograms(const TrainingInput &input, const Parameters &parameters, 
     opened.finder =
         std::make_unique<SparseFinder>(*matrix, opened.cuts, parameters, threads, input.exchange);
   else
-    opened.finder = std::make_unique<HistogramFinder>(*matrix, opened.cuts, parameters, threads,
-                                                      input.exchange);
+    opened.finder =
+        std::make_unique<RowFinder>(*matrix, opened.cuts, parameters, threads, input.exchange);
   opened.matrix = {}; // bins are all that is read from now on
   return {};
 }
@@ -109,6 +134,11 @@ Result<std::unique_ptr<FinderWithCuts>> openFinder(const TrainingInput &input,
   }
   if (parameters.method == "approx") {
     opened->finder = std::make_unique<ApproxFinder>(*input.matrix, parameters, threads);
+    return opened;
+  }
+  if (!parameters.blocks.empty()) {
+    if (Status status = openBlocks(input, parameters, threads, *opened); !status.ok())
+      return status;
     return opened;
   }
   if (Status status = openHistograms(input, parameters, threads, *opened); !status.ok())

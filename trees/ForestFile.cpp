@@ -56,10 +56,14 @@ Document headerOf(const Forest &forest) {
     sizes.push_back(tree.size());
     sets.push_back(tree.categories.size());
   }
-  return {{"objective", forest.objective},   {"features", std::move(features)},
-          {"base_scores", forest.baseScores}, {"classes", forest.classes},
-          {"best_round", forest.bestRound},   {"channel", forest.channel},
-          {"scale", forest.scale},            {"nodes", std::move(sizes)},
+  return {{"objective", forest.objective},
+          {"features", std::move(features)},
+          {"base_scores", forest.baseScores},
+          {"classes", forest.classes},
+          {"best_round", forest.bestRound},
+          {"channel", forest.channel},
+          {"scale", forest.scale},
+          {"nodes", std::move(sizes)},
           {"categories", std::move(sets)}};
 }
 
@@ -145,8 +149,7 @@ std::string_view viewOf(const Bytes &bytes) {
 std::string writeForest(const Forest &forest) {
   std::string header = headerOf(forest).dump(-1, ' ', false, Document::error_handler_t::replace);
   std::string arrays = arraysOf(forest), packed(ZSTD_compressBound(arrays.size()), '\0');
-  packed.resize(
-      ZSTD_compress(packed.data(), packed.size(), arrays.data(), arrays.size(), kLevel));
+  packed.resize(ZSTD_compress(packed.data(), packed.size(), arrays.data(), arrays.size(), kLevel));
   Prefix prefix{};
   std::memcpy(prefix.magic, kMagic, sizeof kMagic);
   prefix.version = kVersion;
@@ -195,8 +198,10 @@ Result<Forest> readForest(std::string_view bytes) {
 
 std::optional<FileFormat> formatNamed(std::string_view name) {
   static constexpr std::pair<std::string_view, FileFormat> kNames[] = {
-      {"forest", FileFormat::Own},          {"json", FileFormat::XgboostJson},
-      {"ubj", FileFormat::XgboostUbjson},   {"lightgbm", FileFormat::Lightgbm},
+      {"forest", FileFormat::Own},
+      {"json", FileFormat::XgboostJson},
+      {"ubj", FileFormat::XgboostUbjson},
+      {"lightgbm", FileFormat::Lightgbm},
       {"onnx", FileFormat::Onnx}};
   for (auto [known, format] : kNames)
     if (name == known)

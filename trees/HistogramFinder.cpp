@@ -1,7 +1,5 @@
-// Histograms of dense bins: the loop over rows, the sums over threads and processes, subtraction.
+// Which histograms of a level are made, which are differences, and the scans of both.
 #include "trees/HistogramFinder.h"
-
-#include "trees/RowHistogram.h"
 
 #include <algorithm>
 
@@ -13,14 +11,19 @@ constexpr int64_t kFeatureGrain = 8;
 
 } // namespace
 
-HistogramFinder::HistogramFinder(const Matrix &matrix, const Cuts &cuts,
-                                 const Parameters &parameters, Threads &threads, Exchange *exchange)
-    : cuts_(cuts), bins_(matrix, cuts, threads), threads_(threads), exchange_(exchange),
-      subtracts_(parameters.subtraction), prefetches_(parameters.prefetch),
-      limits_{parameters.oneHotCategories, parameters.splitCategories},
-      size_(bins_.offsets().back()), scratch_(threads.count()) {}
+HistogramFinder::HistogramFinder(const Cuts &cuts, const Parameters &parameters, Threads &threads,
+                                 Exchange *exchange)
+    : cuts_(cuts), threads_(threads), exchange_(exchange), subtracts_(parameters.subtraction),
+      prefetches_(parameters.prefetch), buildsByHessians_(exchange != nullptr), offsets_{0},
+      limits_{parameters.oneHotCategories, parameters.splitCategories} {
+  for (int64_t feature = 0; feature < cuts.features(); ++feature)
+    offsets_.push_back(offsets_.back() + uint32_t(cuts.bins(feature)) + 1);
+  size_ = offsets_.back();
+}
 
 GradientSum *HistogramFinder::allot(int32_t node) {
+  if (node < int32_t(histograms_.size()) && histograms_[node])
+    return histograms_[node]->data();
   if (free_.empty()) {
     memory_.emplace_back(size_);
     free_.push_back(&memory_.back());
@@ -58,8 +61,9 @@ Status HistogramFinder::find(std::span<const int32_t> nodes) {
       continue;
     }
     const GrowingNode &other = all[nodes[at + 1]];
-    // Processes must agree, and have other rows each.
-    bool isFirst = exchange_ ? node.sum.second <= other.sum.second : node.rows() <= other.rows();
+    // Processes must agree, and have other rows each; blocks are built before rows are counted.
+    bool isFirst =
+        buildsByHessians_ ? node.sum.second <= other.sum.second : node.rows() <= other.rows();
     built.push_back(isFirst ? node.number : other.number);
     derived.push_back(isFirst ? other.number : node.number);
     at += 2;
@@ -72,62 +76,15 @@ Status HistogramFinder::find(std::span<const int32_t> nodes) {
   return {};
 }
 
-Status HistogramFinder::build(std::span<const int32_t> nodes) {
-  int64_t rows = 0, parts = threads_.count();
-  for (int32_t node : nodes)
-    rows += (*tree_.nodes)[node].rows();
-  std::vector<std::vector<Piece>> pieces(parts);
-  int64_t before = 0;
-  for (int32_t number : nodes) {
-    const GrowingNode &node = (*tree_.nodes)[number];
-    GradientSum *own = histograms_[number]->data();
-    if (node.rows() == 0)
-      std::fill_n(own, size_, GradientSum());
-    for (int64_t part = 0; part < parts; ++part) {
-      int64_t begin = std::max(before, rows * part / parts) - before;
-      int64_t end = std::min(before + node.rows(), rows * (part + 1) / parts) - before;
-      if (begin >= end)
-        continue;
-      if (begin > 0)
-        scratch_[part].resize(size_);
-      pieces[part].push_back(
-          {number, node.begin + begin, node.begin + end, begin > 0 ? scratch_[part].data() : own});
-    }
-    before += node.rows();
+Status HistogramFinder::sumTogether(std::span<const int32_t> nodes) {
+  for (int32_t node : nodes) {
+    if (!exchange_)
+      break;
+    auto *sums = reinterpret_cast<double *>(histograms_[node]->data());
+    if (Status status = exchange_->sum({sums, size_t(2 * size_)}); !status.ok())
+      return status;
   }
-  threads_.parts(parts, [&](int64_t part, int) {
-    for (const Piece &piece : pieces[part]) {
-      std::fill_n(piece.to, size_, GradientSum());
-      accumulate(piece);
-    }
-  });
-  for (int64_t part = 1; part < parts; ++part) {
-    if (pieces[part].empty() || pieces[part][0].to != scratch_[part].data())
-      continue;
-    GradientSum *to = histograms_[pieces[part][0].node]->data();
-    const GradientSum *from = scratch_[part].data();
-    threads_.ranges(size_, 1 << 12, [&](int64_t begin, int64_t end, int) {
-      for (int64_t at = begin; at < end; ++at)
-        to[at].add(from[at]);
-    });
-  }
-  if (exchange_)
-    for (int32_t node : nodes) {
-      auto *sums = reinterpret_cast<double *>(histograms_[node]->data());
-      if (Status status = exchange_->sum({sums, size_t(2 * size_)}); !status.ok())
-        return status;
-    }
   return {};
-}
-
-void HistogramFinder::accumulate(const Piece &piece) const {
-  RowHistogram rows{tree_.gradients.data(), bins_.offsets().data(), bins_.features(), prefetches_};
-  std::span<const uint32_t> numbers = tree_.rows.subspan(piece.begin, piece.end - piece.begin);
-  bool isAll = int64_t(numbers.size()) == numbers.back() - int64_t(numbers.front()) + 1;
-  if (bins_.isByte())
-    addRows(rows, bins_.bytes(), numbers, isAll, piece.to);
-  else
-    addRows(rows, bins_.words(), numbers, isAll, piece.to);
 }
 
 void HistogramFinder::evaluate(std::span<const int32_t> built, std::span<const int32_t> derived) {
@@ -141,7 +98,7 @@ void HistogramFinder::evaluate(std::span<const int32_t> built, std::span<const i
       histograms_[derived[pair]] = histograms_[parents[pair]];
       histograms_[parents[pair]] = nullptr;
     }
-  int64_t features = bins_.features(), chunks = (features + kFeatureGrain - 1) / kFeatureGrain;
+  int64_t features = cuts_.features(), chunks = (features + kFeatureGrain - 1) / kFeatureGrain;
   std::vector<Candidate> found(2 * built.size() * chunks);
   threads_.parts(int64_t(built.size()) * chunks, [&](int64_t part, int) {
     int64_t pair = part / chunks, begin = part % chunks * kFeatureGrain;
@@ -149,7 +106,7 @@ void HistogramFinder::evaluate(std::span<const int32_t> built, std::span<const i
     if (derived[pair] >= 0) {
       GradientSum *other = histograms_[derived[pair]]->data();
       const GradientSum *own = histograms_[built[pair]]->data();
-      for (int64_t at = bins_.offsets()[begin]; at < bins_.offsets()[end]; ++at)
+      for (int64_t at = offsets_[begin]; at < offsets_[end]; ++at)
         other[at] = other[at].less(own[at]);
       scanFeatures(derived[pair], begin, end, found[2 * part + 1]);
     }
@@ -172,13 +129,8 @@ void HistogramFinder::scanFeatures(int32_t number, int64_t begin, int64_t end,
   const GradientSum *histogram = histograms_[number]->data();
   for (int64_t feature = begin; feature < end; ++feature)
     if (node.allows(feature))
-      scanHistogram(histogram + bins_.offsets()[feature], binsOf(cuts_, feature), int32_t(feature),
-                    node, *tree_.rules, limits_, best);
-}
-
-void HistogramFinder::sides(const Candidate &split, std::span<const uint32_t> rows,
-                            uint8_t *left) const {
-  bins_.look(split.feature, leftBinsOf(split, cuts_).data(), rows, left);
+      scanHistogram(histogram + offsets_[feature], binsOf(cuts_, feature), int32_t(feature), node,
+                    *tree_.rules, limits_, best);
 }
 
 } // namespace tensmith::trees

@@ -15,11 +15,46 @@ namespace tensmith::trees {
 
 class HistogramFinder : public SplitFinder {
 public:
-  HistogramFinder(const Matrix &matrix, const Cuts &cuts, const Parameters &parameters,
-                  Threads &threads, Exchange *exchange);
+  HistogramFinder(const Cuts &cuts, const Parameters &parameters, Threads &threads,
+                  Exchange *exchange);
 
   Status begin(const GrowingTree &tree) override;
   Status find(std::span<const int32_t> nodes) override;
+
+protected:
+  /// Makes the histograms of these nodes, of all processes.
+  virtual Status build(std::span<const int32_t> nodes) = 0;
+  /// Memory for a node's histogram, its own if it has some.
+  GradientSum *allot(int32_t node);
+  void release(int32_t node);
+  Status sumTogether(std::span<const int32_t> nodes);
+
+  const Cuts &cuts_;
+  Threads &threads_;
+  Exchange *exchange_;
+  bool subtracts_, prefetches_;
+  bool buildsByHessians_; // of two children, the one whose sum is smaller; else who has fewer rows
+  GrowingTree tree_;
+  std::vector<uint32_t>
+      offsets_;      // of features in a histogram: their bins, and one for missing values
+  int64_t size_ = 0; // of a histogram
+
+private:
+  void evaluate(std::span<const int32_t> built, std::span<const int32_t> derived);
+  void scanFeatures(int32_t node, int64_t begin, int64_t end, Candidate &best) const;
+
+  CategoryLimits limits_;
+  std::deque<std::vector<GradientSum>> memory_;
+  std::vector<std::vector<GradientSum> *> free_;
+  std::vector<std::vector<GradientSum> *> histograms_; // by node; null: none
+};
+
+/// With all bins in memory.
+class RowFinder : public HistogramFinder {
+public:
+  RowFinder(const Matrix &matrix, const Cuts &cuts, const Parameters &parameters, Threads &threads,
+            Exchange *exchange);
+
   void sides(const Candidate &split, std::span<const uint32_t> rows, uint8_t *left) const override;
 
 private:
@@ -28,24 +63,11 @@ private:
     int64_t begin, end;
     GradientSum *to;
   };
-  GradientSum *allot(int32_t node);
-  void release(int32_t node);
-  Status build(std::span<const int32_t> nodes);
+  Status build(std::span<const int32_t> nodes) override;
   void accumulate(const Piece &piece) const;
-  void evaluate(std::span<const int32_t> built, std::span<const int32_t> derived);
-  void scanFeatures(int32_t node, int64_t begin, int64_t end, Candidate &best) const;
 
-  const Cuts &cuts_;
   DenseBins bins_;
-  Threads &threads_;
-  Exchange *exchange_;
-  bool subtracts_, prefetches_;
-  CategoryLimits limits_;
-  GrowingTree tree_;
-  int64_t size_; // of a histogram
-  std::deque<std::vector<GradientSum>> memory_;
-  std::vector<std::vector<GradientSum> *> free_, histograms_; // by node; null: none
-  std::vector<std::vector<GradientSum>> scratch_;             // by part
+  std::vector<std::vector<GradientSum>> scratch_; // by part
 };
 
 } // namespace tensmith::trees

@@ -56,12 +56,11 @@ std::string dumpText(const Forest &forest) {
         text += fmt::format("  {}: value {}, cover {}\n", node, tree.value[size_t(node)],
                             tree.cover[size_t(node)]);
       else
-        text += fmt::format("  {}: {} ? {} : {}, missing {}, gain {}, cover {}\n", node,
-                            testOf(forest, tree, node), tree.left[size_t(node)],
-                            tree.right[size_t(node)],
-                            tree.missingLeft[size_t(node)] ? tree.left[size_t(node)]
-                                                           : tree.right[size_t(node)],
-                            tree.gain[size_t(node)], tree.cover[size_t(node)]);
+        text += fmt::format(
+            "  {}: {} ? {} : {}, missing {}, gain {}, cover {}\n", node, testOf(forest, tree, node),
+            tree.left[size_t(node)], tree.right[size_t(node)],
+            tree.missingLeft[size_t(node)] ? tree.left[size_t(node)] : tree.right[size_t(node)],
+            tree.gain[size_t(node)], tree.cover[size_t(node)]);
   }
   return text;
 }

@@ -116,29 +116,31 @@ void lambdaMart(const Parameters &parameters, const Rows &rows, std::span<Gradie
   rank<true>(parameters, rows, gradients, threads);
 }
 
+/// Rows of equal time are at risk together, and each of them sees all events of that time.
 void cox(const Parameters &, const Rows &rows, std::span<Gradient> gradients, Threads &) {
   std::vector<uint32_t> order = orderByTime(rows.labels);
-  double atRisk = 0, left = 0, lastTime = 0, lastHazard = 0; // left: since the time before
+  double atRisk = 0, inverse = 0, inverseSquare = 0;
   for (uint32_t row : order)
     atRisk += std::exp(double(rows.outputs[row]));
-  double inverse = 0, inverseSquare = 0;
-  for (uint32_t row : order) {
-    double hazard = std::exp(double(rows.outputs[row])), time = std::fabs(rows.labels[row]);
-    left += lastHazard;
-    if (lastTime < time) {
-      atRisk = std::max(atRisk - left, 1e-300);
-      left = 0;
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    double leaves = 0;
+    float time = std::fabs(rows.labels[order[begin]]);
+    for (; end < order.size() && std::fabs(rows.labels[order[end]]) == time; ++end) {
+      leaves += std::exp(double(rows.outputs[order[end]]));
+      if (rows.labels[order[end]] > 0) {
+        inverse += 1 / atRisk;
+        inverseSquare += 1 / (atRisk * atRisk);
+      }
     }
-    bool isEvent = rows.labels[row] > 0;
-    if (isEvent) {
-      inverse += 1 / atRisk;
-      inverseSquare += 1 / (atRisk * atRisk);
+    for (size_t at = begin; at < end; ++at) {
+      uint32_t row = order[at];
+      double hazard = std::exp(double(rows.outputs[row]));
+      double first = hazard * inverse - (rows.labels[row] > 0);
+      double second = std::max(hazard * inverse - hazard * hazard * inverseSquare, 0.);
+      double weight = rows.weights.empty() ? 1 : rows.weights[row];
+      gradients[row] = {float(first * weight), float(second * weight)};
     }
-    double weight = rows.weights.empty() ? 1 : rows.weights[row];
-    double hessian = hazard * inverse - hazard * hazard * inverseSquare;
-    gradients[row] = {float((hazard * inverse - isEvent) * weight),
-                      float(std::max(hessian, 0.) * weight)};
-    lastTime = time, lastHazard = hazard;
+    atRisk = std::max(atRisk - leaves, 1e-300);
   }
 }
 

@@ -28,7 +28,8 @@ public:
     key_ = std::move(value);
     return true;
   }
-  bool parse_error(size_t position, const std::string &, const nlohmann::json::exception &) override {
+  bool parse_error(size_t position, const std::string &,
+                   const nlohmann::json::exception &) override {
     return refuse(fmt::format("is damaged or cut off at byte {}", position));
   }
 
@@ -159,7 +160,9 @@ private:
 
 } // namespace
 
-Result<Document> readJson(std::string_view text) { return parse(text, Document::input_format_t::json); }
+Result<Document> readJson(std::string_view text) {
+  return parse(text, Document::input_format_t::json);
+}
 Result<Document> readUbjson(std::string_view bytes) {
   return parse(bytes, Document::input_format_t::ubjson);
 }

@@ -145,8 +145,8 @@ private:
     for (size_t i = 0; i < trees_.size(); ++i) {
       bool isLeaf = modes->strings(int(i)) == "LEAF";
       modes_.push_back(isLeaf ? -1 : modeOf(modes->strings(int(i))));
-      int64_t at = isLeaf ? -1 - int64_t(ensemble_.leaves.size())
-                          : int64_t(ensemble_.splits.size());
+      int64_t at =
+          isLeaf ? -1 - int64_t(ensemble_.leaves.size()) : int64_t(ensemble_.splits.size());
       isLeaf ? void(ensemble_.leaves.emplace_back()) : void(ensemble_.splits.emplace_back());
       if (!places_.try_emplace({trees_[i], numbers_[i]}, at).second)
         broken(fmt::format("tree {} has two nodes {}", trees_[i], numbers_[i]));
@@ -190,7 +190,8 @@ private:
     for (size_t i = 0; i < trees.size(); ++i) {
       int64_t at = placeOf(trees[i], nodes[i]);
       if (at >= 0)
-        broken(fmt::format("tree {} has a weight at node {}, which is no leaf", trees[i], nodes[i]));
+        broken(
+            fmt::format("tree {} has a weight at node {}, which is no leaf", trees[i], nodes[i]));
       ensemble_.leaves[size_t(-1 - at)].push_back({targets[i], weights[i]});
     }
   }
@@ -271,8 +272,8 @@ void readAggregate(const onnx::NodeProto &node, bool isCounted, OnnxEnsemble &en
     ensemble.transform = text(node, "post_transform", "NONE");
   }
   if (aggregate != "SUM" && aggregate != "AVERAGE")
-    throw Broken{unsupported("its trees are joined by " + aggregate +
-                             "; a forest has sums and averages")};
+    throw Broken{
+        unsupported("its trees are joined by " + aggregate + "; a forest has sums and averages")};
   ensemble.isAverage = aggregate == "AVERAGE";
 }
 

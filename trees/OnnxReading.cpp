@@ -33,13 +33,15 @@ struct Broken {
 
 /// What may stand around the trees without changing what they say of rows; an objective by the
 /// operator that is its transform.
-const std::set<std::string> kHarmless = {"Cast",   "Identity", "ZipMap",  "Normalizer", "Reshape",
-                                         "ArgMax", "ArrayFeatureExtractor", "Constant"};
+const std::set<std::string> kHarmless = {
+    "Cast",    "Identity", "ZipMap", "Normalizer", "Reshape", "ArgMax", "ArrayFeatureExtractor",
+    "Constant"};
 const std::pair<const char *, const char *> kTransforms[] = {
     {"Sigmoid", "LOGISTIC"}, {"Softmax", "SOFTMAX"}, {"Exp", "EXP"}};
 
 /// What writeOnnx puts there besides; of others it could mean anything.
-const std::set<std::string> kOwn = {"Add", "Sub", "Concat", "Gather", "Abs", "LessOrEqual", "Where"};
+const std::set<std::string> kOwn = {"Add", "Sub",         "Concat", "Gather",
+                                    "Abs", "LessOrEqual", "Where"};
 
 struct Found {
   const onnx::NodeProto *trees = nullptr;
@@ -61,7 +63,8 @@ Found findTrees(const onnx::GraphProto &graph, bool isOwn) {
         found.transform = transform;
         isTransform = true;
       }
-    bool isHarmless = kHarmless.contains(node.op_type()) || (isOwn && kOwn.contains(node.op_type()));
+    bool isHarmless =
+        kHarmless.contains(node.op_type()) || (isOwn && kOwn.contains(node.op_type()));
     if (!isTransform && !isHarmless)
       throw Broken{unsupported("computes '" + node.op_type() +
                                "' beside its trees, which a forest has no place for; compile the "
@@ -126,10 +129,10 @@ private:
       broken(fmt::format("has a weight of the target {}, but there are {}", target,
                          ensemble_.targets));
     int64_t count = 3 * int64_t(ensemble_.splits.size()) + 1;
-    auto tree = root < 0 ? Result<Tree>(leafAlone(-1 - root, target))
-                         : assembleTree(root, count, [&](int64_t number) {
-                             return nodeAt(number, target, forest);
-                           });
+    auto tree =
+        root < 0 ? Result<Tree>(leafAlone(-1 - root, target))
+                 : assembleTree(
+                       root, count, [&](int64_t number) { return nodeAt(number, target, forest); });
     if (!tree.ok())
       throw Broken{tree.status()};
     forest.trees.push_back(std::move(*tree));
@@ -178,10 +181,9 @@ private:
     bool isClosed = split.mode == OnnxEnsemble::LessOrEqual || split.mode == OnnxEnsemble::Greater;
     if (split.mode <= OnnxEnsemble::Greater)
       // x < t of f64 is x < the least f32 that is not below t.
-      node.threshold =
-          isClosed ? floatAbove(split.threshold)
-                   : floatAbove(std::nextafter(split.threshold,
-                                               -std::numeric_limits<double>::infinity()));
+      node.threshold = isClosed ? floatAbove(split.threshold)
+                                : floatAbove(std::nextafter(
+                                      split.threshold, -std::numeric_limits<double>::infinity()));
     else if (split.mode == OnnxEnsemble::Member)
       node.categories = categoriesOf(split.members, feature);
     else
@@ -227,9 +229,8 @@ void readTask(const OnnxEnsemble &ensemble, const std::string &transform, Forest
   forest.objective = objective->name;
   forest.classes = ensemble.labels;
   int64_t classes = transform == "LOGISTIC" ? 2 : transform == "SOFTMAX" ? forest.channels() : 0;
-  for (int64_t label = 0; !ensemble.isClassifier && forest.channels() <= 2 && label < classes &&
-                          classes > 1;
-       ++label)
+  for (int64_t label = 0;
+       !ensemble.isClassifier && forest.channels() <= 2 && label < classes && classes > 1; ++label)
     forest.classes.push_back(label);
 }
 

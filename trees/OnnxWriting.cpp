@@ -28,7 +28,8 @@ using onnx::TensorProto;
 constexpr float kZeroBand = 1e-35f;
 enum Mode : uint8_t { Less = 1, Member = 6 }; // of TreeEnsemble
 
-template <typename T> TensorProto tensor(int type, std::span<const T> values, bool isScalar = false) {
+template <typename T>
+TensorProto tensor(int type, std::span<const T> values, bool isScalar = false) {
   TensorProto result;
   result.set_data_type(type);
   if (!isScalar)
@@ -43,7 +44,8 @@ class GraphWriter {
 public:
   explicit GraphWriter(onnx::GraphProto &graph) : graph_(graph) {}
 
-  onnx::NodeProto &add(const char *type, std::vector<std::string> inputs, const std::string &output) {
+  onnx::NodeProto &add(const char *type, std::vector<std::string> inputs,
+                       const std::string &output) {
     onnx::NodeProto &node = *graph_.add_node();
     node.set_op_type(type);
     node.set_name(output);
@@ -72,7 +74,8 @@ private:
   onnx::GraphProto &graph_;
 };
 
-AttributeProto &attribute(onnx::NodeProto &node, const char *name, AttributeProto::AttributeType type) {
+AttributeProto &attribute(onnx::NodeProto &node, const char *name,
+                          AttributeProto::AttributeType type) {
   AttributeProto &result = *node.add_attribute();
   result.set_name(name);
   result.set_type(type);
@@ -202,10 +205,10 @@ std::string maskZeros(const Forest &forest, GraphWriter &writer) {
 const char *transformOf(const std::string &objective) {
   const Objective *found = findObjective(objective);
   std::string name = found && found->xgboost ? found->xgboost : "";
-  return name == "binary:logistic" ? "Sigmoid"
-         : name == "multi:softprob" ? "Softmax"
+  return name == "binary:logistic"                                                    ? "Sigmoid"
+         : name == "multi:softprob"                                                   ? "Softmax"
          : name == "count:poisson" || name == "reg:tweedie" || name == "survival:cox" ? "Exp"
-                                                                                       : "Identity";
+                                                                                      : "Identity";
 }
 
 void giveClasses(const Forest &forest, GraphWriter &writer, onnx::GraphProto &graph,

@@ -101,6 +101,8 @@ const std::vector<Parameter> &table() {
       {"subtraction", nullptr, &P::subtraction,
        "a sibling's histogram is computed from its parent's"},
       {"prefetch", nullptr, &P::prefetch, "gradient statistics are asked for ahead"},
+      {"blocks", nullptr, &P::blocks,
+       "a folder for blocks of data that is larger than memory; method hist"},
       {"compression", nullptr, &P::compression, "blocks on disk are compressed"},
   };
   return rows;
@@ -236,6 +238,8 @@ Status check(const Parameters &parameters, int64_t features) {
     return invalidArgument(
         fmt::format("growth by loss is done by method hist, not {}; use hist, or growth depth",
                     parameters.method));
+  if (!parameters.blocks.empty() && parameters.method != "hist")
+    return invalidArgument("blocks on disk are for method hist; use that, or leave out blocks");
   if (features < 0)
     return {};
   if (int64_t(parameters.monotone.size()) > features)

@@ -60,7 +60,8 @@ struct Parameters {
   // How, but not what: the trees are the same.
   bool subtraction = true; // a sibling's histogram is the parent's less its brother's
   bool prefetch = true;    // of gradient statistics
-  bool compression = true; // of blocks on disk
+  std::string blocks;      // a folder for blocks of the data on disk; empty: it stays in memory
+  bool compression = true; // of those blocks
 };
 
 using Field =

@@ -55,8 +55,7 @@ void Predictor::packNode(const Tree &tree, int32_t from, size_t place, const For
     node.value = std::bit_cast<float>(int32_t(sets_.size()));
     hasCategories_ = true;
     int64_t most = tree.categories[size_t(tree.categoryEnd[from]) - 1];
-    sets_.push_back(
-        {int64_t(bits_.size()), most + 1, forest.features[size_t(feature)].categories});
+    sets_.push_back({int64_t(bits_.size()), most + 1, forest.features[size_t(feature)].categories});
     bits_.resize(bits_.size() + size_t(most) + 1, false);
     for (int32_t i = tree.categoryBegin[from]; i < tree.categoryEnd[from]; ++i)
       bits_[size_t(sets_.back().first + tree.categories[size_t(i)])] = true;

@@ -90,8 +90,8 @@ private:
   std::vector<double> baseScores_;
   std::vector<Set> sets_;
   std::vector<bool> bits_;
-  std::vector<int32_t> slots_;   // by feature: its slot among those that are tested, or -1
-  std::vector<int32_t> features_; // by slot
+  std::vector<int32_t> slots_;         // by feature: its slot among those that are tested, or -1
+  std::vector<int32_t> features_;      // by slot
   std::vector<uint8_t> zeroIsMissing_; // by slot
   bool hasZeros_ = false, hasCategories_ = false;
 };

@@ -13,7 +13,7 @@ constexpr int64_t kLine = 64;
 template <typename Bin>
 inline void prefetchRow(const RowHistogram &rows, const Bin *bins, uint32_t number) {
   __builtin_prefetch(&rows.gradients[number]);
-  auto *begin = reinterpret_cast<const char *>(bins + number * rows.features);
+  auto *begin = reinterpret_cast<const char *>(bins + (number - rows.firstRow) * rows.features);
   for (int64_t at = 0; at < rows.features * int64_t(sizeof(Bin)); at += kLine)
     __builtin_prefetch(begin + at);
 }
@@ -22,7 +22,7 @@ template <typename Bin>
 inline void addRow(const RowHistogram &rows, const Bin *bins, uint32_t number, Pair *histogram) {
   const Gradient &gradient = rows.gradients[number];
   Pair sum{double(gradient.first), double(gradient.second)};
-  const Bin *row = bins + number * rows.features;
+  const Bin *row = bins + (number - rows.firstRow) * rows.features;
   const uint32_t *offset = rows.offsets;
   int64_t feature = 0;
   for (; feature + 4 <= rows.features; feature += 4) {

@@ -17,6 +17,7 @@ struct RowHistogram {
   const uint32_t *offsets; // of features in the histogram
   int64_t features;
   bool prefetches;
+  int64_t firstRow = 0; // whose bins are the first ones
 };
 
 /// `bins`: row after row. `isAll`: the rows follow one another.

@@ -43,6 +43,9 @@ public:
   virtual Status begin(const GrowingTree &tree) = 0;
   /// Fills `best` of these nodes. But for the root they come as both children of a node.
   virtual Status find(std::span<const int32_t> nodes) = 0;
+  /// Called before the rows of nodes that have a split are asked for. Their children will be
+  /// numbered from the number of nodes on, left ones first. `childrenGrow`: they may be asked for.
+  virtual Status beginSplit(std::span<const int32_t> nodes, bool childrenGrow) { return {}; }
   /// 1 where a row goes left. `rows` ascend; called by several threads at a time.
   virtual void sides(const Candidate &split, std::span<const uint32_t> rows,
                      uint8_t *left) const = 0;

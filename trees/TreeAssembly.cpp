@@ -41,10 +41,9 @@ float floatAbove(double threshold) {
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   if (std::isnan(threshold))
     return threshold;
-  float below = threshold > double(std::numeric_limits<float>::max()) ? kInfinity
-                : threshold < double(std::numeric_limits<float>::lowest())
-                    ? -kInfinity
-                    : float(threshold);
+  float below = threshold > double(std::numeric_limits<float>::max())      ? kInfinity
+                : threshold < double(std::numeric_limits<float>::lowest()) ? -kInfinity
+                                                                           : float(threshold);
   if (double(below) > threshold)
     below = std::nextafter(below, -kInfinity);
   return std::nextafter(below, kInfinity);
@@ -72,8 +71,8 @@ void keepNumbers(Tree &tree, const std::vector<int64_t> &number, int64_t count) 
     for (int32_t &child : *children)
       child = child == Tree::kNone ? child : int32_t(number[size_t(child)]);
   sortBy(number, tree.missingLeft);
-  for (auto *values : {&tree.feature, &tree.left, &tree.right, &tree.categoryBegin,
-                       &tree.categoryEnd})
+  for (auto *values :
+       {&tree.feature, &tree.left, &tree.right, &tree.categoryBegin, &tree.categoryEnd})
     sortBy(number, *values);
   for (auto *values : {&tree.threshold, &tree.value, &tree.gain, &tree.cover})
     sortBy(number, *values);
@@ -88,7 +87,7 @@ Result<Tree> assembleTree(int64_t root, int64_t count,
     return broken("has no root");
   Tree tree;
   std::unordered_set<int64_t> reached{root}; // `count` may be that of many trees
-  std::vector<int64_t> given{root}; // by new number
+  std::vector<int64_t> given{root};          // by new number
   appendLeaf(tree, 0);
   for (size_t at = 0; at < given.size(); ++at) {
     auto node = nodeAt(given[at]);

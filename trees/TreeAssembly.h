@@ -19,9 +19,9 @@ namespace tensmith::trees {
 
 /// A node as a file has it.
 struct GivenNode {
-  int32_t feature = Tree::kNone;      // kNone: a leaf
-  float threshold = 0;                // left: less than this
-  int64_t left = -1, right = -1;      // by the file's numbers
+  int32_t feature = Tree::kNone; // kNone: a leaf
+  float threshold = 0;           // left: less than this
+  int64_t left = -1, right = -1; // by the file's numbers
   bool missingLeft = false;
   float value = 0, gain = 0, cover = 0;
   std::optional<std::vector<int32_t>> categories; // that go left; a split of numbers has none

@@ -90,7 +90,8 @@ Status TreeGrower::growLevels(SplitFinder &finder) {
         chosen.push_back(node);
         ++leaves_;
       }
-    split(chosen, finder);
+    if (Status status = split(chosen, finder); !status.ok())
+      return status;
     level.clear();
     for (int32_t node : chosen)
       level.insert(level.end(), {nodes_[node].left, nodes_[node].right});
@@ -117,14 +118,23 @@ Status TreeGrower::growBest(SplitFinder &finder) {
     int32_t node = -queue.top().second;
     queue.pop();
     ++leaves_;
-    split(std::span(&node, 1), finder);
+    if (Status status = split(std::span(&node, 1), finder); !status.ok())
+      return status;
     fresh = {nodes_[node].left, nodes_[node].right};
   }
 }
 
-void TreeGrower::split(std::span<const int32_t> nodes, const SplitFinder &finder) {
+Status TreeGrower::split(std::span<const int32_t> nodes, SplitFinder &finder) {
+  if (nodes.empty())
+    return {};
+  int depth = nodes_[nodes[0]].depth + 1;
+  bool childrenGrow = (parameters_.maxDepth == 0 || depth < parameters_.maxDepth) &&
+                      (parameters_.maxLeaves == 0 || leaves_ < parameters_.maxLeaves);
+  if (Status status = finder.beginSplit(nodes, childrenGrow); !status.ok())
+    return status;
   nodes_.reserve(nodes_.size() + 2 * nodes.size());
   partition(nodes, finder);
+  return {};
 }
 
 void TreeGrower::partition(std::span<const int32_t> nodes, const SplitFinder &finder) {

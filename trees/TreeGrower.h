@@ -37,7 +37,7 @@ private:
   void makeRoot(const GradientSum &sum);
   bool maySplit(const GrowingNode &node) const;
   bool mayGrow(const GrowingNode &node) const;
-  void split(std::span<const int32_t> nodes, const SplitFinder &finder);
+  Status split(std::span<const int32_t> nodes, SplitFinder &finder);
   void partition(std::span<const int32_t> nodes, const SplitFinder &finder);
   void makeChildren(int32_t node, int64_t leftRows);
   void allowFeatures(GrowingNode &node, int32_t splitFeature);

@@ -10,7 +10,7 @@
 
 namespace tensmith::trees {
 
-inline constexpr int64_t kMostNodes = int64_t(1) << 30;     // of a forest
+inline constexpr int64_t kMostNodes = int64_t(1) << 30; // of a forest
 inline constexpr int64_t kMostFeatures = int64_t(1) << 28;
 inline constexpr int64_t kMostChannels = int64_t(1) << 20;
 inline constexpr int64_t kMostCategories = int64_t(1) << 24; // f32 counts no further

@@ -170,10 +170,14 @@ Tree treeOf(const Document &json) {
 /// all that a forest needs to be predicted by.
 const char *objectiveLike(const std::string &name) {
   static const std::map<std::string, const char *> kAlike = {
-      {"reg:linear", "reg:squarederror"},       {"reg:squaredlogerror", "reg:squarederror"},
-      {"reg:logistic", "binary:logistic"},      {"binary:logitraw", "reg:squarederror"},
-      {"reg:gamma", "count:poisson"},           {"multi:softmax", "multi:softprob"},
-      {"rank:map", "rank:ndcg"},                {"survival:aft", "count:poisson"},
+      {"reg:linear", "reg:squarederror"},
+      {"reg:squaredlogerror", "reg:squarederror"},
+      {"reg:logistic", "binary:logistic"},
+      {"binary:logitraw", "reg:squarederror"},
+      {"reg:gamma", "count:poisson"},
+      {"multi:softmax", "multi:softprob"},
+      {"rank:map", "rank:ndcg"},
+      {"survival:aft", "count:poisson"},
       {"reg:expectileerror", "reg:squarederror"}};
   auto found = kAlike.find(name);
   return found == kAlike.end() ? nullptr : found->second;
@@ -285,7 +289,7 @@ Forest forestOf(const Document &document) {
     for (const Document &weight : *drop)
       forest.scale.push_back(weight.is_number() ? weight.get<float>() : std::nanf(""));
   }
-  int64_t labels = objective.task == Objective::Task::Binary ? 2
+  int64_t labels = objective.task == Objective::Task::Binary    ? 2
                    : objective.task == Objective::Task::Classes ? forest.channels()
                                                                 : 0;
   for (int64_t label = 0; label < labels && labels > 1; ++label)

@@ -77,9 +77,9 @@ Document treeJson(const Tree &tree, size_t id, const Forest &forest) {
   Document json;
   Sets sets;
   std::vector<int32_t> parents(size_t(tree.size()), std::numeric_limits<int32_t>::max());
-  for (const char *key : {"base_weights", "default_left", "left_children", "loss_changes",
-                          "right_children", "split_conditions", "split_indices", "split_type",
-                          "sum_hessian"})
+  for (const char *key :
+       {"base_weights", "default_left", "left_children", "loss_changes", "right_children",
+        "split_conditions", "split_indices", "split_type", "sum_hessian"})
     json[key] = array();
   for (int32_t node = 0; node < tree.size(); ++node) {
     bool isLeaf = tree.isLeaf(node);
@@ -90,8 +90,7 @@ Document treeJson(const Tree &tree, size_t id, const Forest &forest) {
     json["default_left"].push_back(int(sides.missingLeft));
     json["left_children"].push_back(sides.left);
     json["right_children"].push_back(sides.right);
-    json["loss_changes"].push_back(isLeaf || !std::isfinite(tree.gain[node]) ? 0
-                                                                             : tree.gain[node]);
+    json["loss_changes"].push_back(isLeaf || !std::isfinite(tree.gain[node]) ? 0 : tree.gain[node]);
     json["split_conditions"].push_back(isLeaf ? tree.value[node] : tree.threshold[node]);
     json["split_indices"].push_back(isLeaf ? 0 : tree.feature[node]);
     json["split_type"].push_back(int(!isLeaf && tree.isCategorical(node)));
@@ -111,11 +110,12 @@ Document boosterJson(const Forest &forest) {
   Document rounds = array();
   for (size_t i = 0; i <= forest.trees.size(); i += size_t(forest.channels()))
     rounds.push_back(i);
-  Document model = {{"gbtree_model_param",
-                 {{"num_parallel_tree", "1"}, {"num_trees", std::to_string(forest.trees.size())}}},
-                {"iteration_indptr", std::move(rounds)},
-                {"tree_info", forest.channel},
-                {"trees", array()}};
+  Document model = {
+      {"gbtree_model_param",
+       {{"num_parallel_tree", "1"}, {"num_trees", std::to_string(forest.trees.size())}}},
+      {"iteration_indptr", std::move(rounds)},
+      {"tree_info", forest.channel},
+      {"trees", array()}};
   for (size_t i = 0; i < forest.trees.size(); ++i)
     model["trees"].push_back(treeJson(forest.trees[i], i, forest));
   Document booster = {{"model", std::move(model)}, {"name", "gbtree"}};
@@ -181,16 +181,16 @@ Document documentOf(const Forest &forest, const Objective &objective) {
   if (forest.bestRound >= 0)
     attributes["best_iteration"] = std::to_string(forest.bestRound);
   Document learner = {{"attributes", std::move(attributes)},
-                  {"feature_names", namesJson(forest)},
-                  {"feature_types", typesJson(forest)},
-                  {"gradient_booster", boosterJson(forest)},
-                  {"learner_model_param",
-                   {{"base_score", baseScoreText(forest, objective)},
-                    {"boost_from_average", "1"},
-                    {"num_class", areClasses ? channels : "0"},
-                    {"num_feature", std::to_string(forest.features.size())},
-                    {"num_target", areClasses ? "1" : channels}}},
-                  {"objective", objectiveJson(objective, forest.channels())}};
+                      {"feature_names", namesJson(forest)},
+                      {"feature_types", typesJson(forest)},
+                      {"gradient_booster", boosterJson(forest)},
+                      {"learner_model_param",
+                       {{"base_score", baseScoreText(forest, objective)},
+                        {"boost_from_average", "1"},
+                        {"num_class", areClasses ? channels : "0"},
+                        {"num_feature", std::to_string(forest.features.size())},
+                        {"num_target", areClasses ? "1" : channels}}},
+                      {"objective", objectiveJson(objective, forest.channels())}};
   return {{"learner", std::move(learner)}, {"version", {2, 1, 0}}};
 }
 
@@ -217,8 +217,9 @@ Status problemOf(const Forest &forest, const Objective *objective) {
     return unsupported("XGBoost has no objective like '" + forest.objective + "'");
   for (const Feature &feature : forest.features)
     if (feature.zeroIsMissing)
-      return unsupported("zeros are missing values in this forest, which XGBoost's files can't say; "
-                         "write ONNX instead");
+      return unsupported(
+          "zeros are missing values in this forest, which XGBoost's files can't say; "
+          "write ONNX instead");
   for (size_t i = 0; i < forest.channel.size(); ++i)
     if (forest.channel[i] != int64_t(i) % forest.channels())
       return unsupported("XGBoost takes rounds of a tree for each channel, in order; write ONNX "

@@ -96,6 +96,7 @@ int main(int argc, char **argv) {
   addMachine(app, action);
   addCache(app, action);
   addTrain(app, action);
+  addTrees(app, action);
   addDoctor(app, action);
   addVersion(app, action);
   addHelp(app, action);

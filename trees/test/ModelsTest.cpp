@@ -74,7 +74,8 @@ std::vector<float> outputsOf(const Forest &forest, const std::vector<float> &val
   auto columns = int64_t(forest.features.size());
   auto rows = int64_t(values.size()) / columns;
   std::vector<float> outputs(size_t(rows * forest.channels()));
-  Status status = predictor->outputs(DenseRows{values.data(), rows, columns, columns}, outputs, threads);
+  Status status =
+      predictor->outputs(DenseRows{values.data(), rows, columns, columns}, outputs, threads);
   EXPECT_TRUE(status.ok()) << status.message();
   return outputs;
 }
@@ -96,7 +97,8 @@ TEST(Prediction, IsTheSameInEachBatchAndWithAnyThreads) {
   EXPECT_EQ(outputsOf(forest, rows, 4), all);
   for (size_t row : {0, 17, 999}) {
     std::vector<float> one(rows.begin() + row * 9, rows.begin() + (row + 1) * 9);
-    EXPECT_EQ(outputsOf(forest, one, 1), std::vector<float>(all.begin() + row * 2, all.begin() + row * 2 + 2));
+    EXPECT_EQ(outputsOf(forest, one, 1),
+              std::vector<float>(all.begin() + row * 2, all.begin() + row * 2 + 2));
   }
 }
 
@@ -112,8 +114,9 @@ TEST(Prediction, RefusesRowsOfOtherSizes) {
   float values[] = {1, 1};
   EXPECT_FALSE(predictor->outputs(SparseRows{2, 2, begins, columns, values}, out).ok());
   begins[1] = 0, begins[2] = 2;
-  EXPECT_NE(predictor->outputs(SparseRows{2, 2, begins, columns, values}, out).message().find("column 7"),
-            std::string::npos);
+  EXPECT_NE(
+      predictor->outputs(SparseRows{2, 2, begins, columns, values}, out).message().find("column 7"),
+      std::string::npos);
 }
 
 TEST(Verification, RefusesWhatPredictionWouldFollowAstray) {
@@ -177,7 +180,8 @@ TEST(ForestFile, NoticesDamageAndWhatIsNewer) {
 TEST(ForestFile, OfEveryFormatThatIsWrittenPredictsTheSame) {
   Forest forest = smallForest();
   std::vector<float> rows = {0, 1, 0, 2, 0.5, 1, kNaN, 1, 0, kNaN, 0, 6, 0, 3};
-  for (FileFormat format : {FileFormat::Own, FileFormat::XgboostJson, FileFormat::XgboostUbjson, FileFormat::Onnx}) {
+  for (FileFormat format :
+       {FileFormat::Own, FileFormat::XgboostJson, FileFormat::XgboostUbjson, FileFormat::Onnx}) {
     auto bytes = formatForest(forest, format);
     ASSERT_TRUE(bytes.ok()) << bytes.status().message();
     auto again = parseForest(*bytes);

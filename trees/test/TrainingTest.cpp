@@ -115,6 +115,37 @@ TEST(Training, SameForestWithAnyProcesses) {
     }
 }
 
+TEST(Training, BlocksOnDiskGiveTheSameForest) {
+  for (double missing : {0., 0.4})
+    for (int64_t bins : {256, 1000, 20}) {
+      Matrix matrix = drawnMatrix(9000, 40, missing); // several blocks
+      matrix.weights.assign(9000, 1);
+      for (int64_t row = 0; row < 9000; ++row)
+        matrix.weights[row] = float(1 + row % 3);
+      Parameters parameters = small(3);
+      parameters.maxBins = bins;
+      Forest inMemory = trained(matrix, parameters);
+      parameters.blocks = testing::TempDir();
+      for (bool compresses : {true, false}) {
+        parameters.compression = compresses;
+        parameters.threads = 1 + compresses;
+        EXPECT_TRUE(isSame(inMemory, trained(matrix, parameters))) << missing << bins;
+      }
+      parameters.subtraction = false;
+      EXPECT_TRUE(isSame(inMemory, trained(matrix, parameters)));
+      parameters.subtraction = true;
+      parameters.growth = "loss", parameters.maxLeaves = 9;
+      Forest onDisk = trained(matrix, parameters);
+      parameters.blocks = "";
+      EXPECT_TRUE(isSame(onDisk, trained(matrix, parameters)));
+    }
+  Parameters parameters = small();
+  parameters.blocks = "there/is/no/such/folder";
+  Result<Forest> refused = train(drawnMatrix(10, 2), {}, parameters);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_NE(refused.status().message().find("no/such"), std::string::npos);
+}
+
 /// Without subtraction and without prefetch nothing changes but the time.
 TEST(Training, AblationsChangeNothing) {
   Matrix matrix = drawnMatrix(3000, 7, 0.2);
@@ -143,7 +174,7 @@ TEST(Training, RowsAndColumnsOfBinsFindTheSameSplits) {
   for (int64_t row = 0; row < dense.rows; ++row)
     gradients[row] = {dense.labels[row], 1};
   roundToQuantum(gradients, dense.rows, largest(gradients, threads), threads);
-  HistogramFinder rows(dense, *cuts, parameters, threads, nullptr);
+  RowFinder rows(dense, *cuts, parameters, threads, nullptr);
   SparseFinder columns(sparse, *cuts, parameters, threads, nullptr);
   TreeGrower grower(parameters, dense.rows, dense.columns, threads);
   GradientSum sum = sumOf(gradients, threads);

@@ -1,0 +1,148 @@
+"""`tensmith trees` as a program: tables in, forests and predictions out, and what it refuses.
+
+Each command's result is held against the Python package's on the same numbers.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+
+import numpy
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TENSMITH = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev")) / "bin/tensmith"
+
+pytestmark = pytest.mark.skipif(not TENSMITH.exists(), reason="the command line is not built")
+trees = pytest.importorskip("tensmith.trees")
+
+
+def run(*arguments, status=0, cwd=None):
+    done = subprocess.run([TENSMITH, "trees", *map(str, arguments)], capture_output=True, text=True, timeout=120, cwd=cwd)
+    assert done.returncode == status, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return done
+
+
+def refused(*arguments, status=1, cwd=None):
+    lines = [line for line in run(*arguments, status=status, cwd=cwd).stderr.splitlines() if line.startswith("tensmith: ")]
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """Files of one table: x has missing values, y is a number, kind one of three texts."""
+    folder = tmp_path_factory.mktemp("tables")
+    draw = numpy.random.default_rng(0)
+    x = draw.standard_normal((400, 4)).astype(numpy.float32)
+    x[draw.random(x.shape) < 0.1] = numpy.nan
+    y = (numpy.nan_to_num(x[:, 0]) * 2 + numpy.nan_to_num(x[:, 1])).astype(numpy.float32)
+    kind = numpy.array(["low", "middle", "top"])[numpy.digitize(y, [-1, 1])]
+
+    def write(path, rows):
+        lines = ["a,b,c,d,y,kind"]
+        for i in rows:
+            lines.append(",".join("" if numpy.isnan(value) else repr(float(value)) for value in x[i]) + f",{float(y[i])!r},{kind[i]}")
+        path.write_text("\n".join(lines) + "\n")
+
+    write(folder / "train.csv", range(300))
+    write(folder / "valid.csv", range(300, 400))
+    for name, part in (("numbers.csv", range(300)), ("test.csv", range(300, 400))):
+        write(folder / name, part)
+        text = (folder / name).read_text().splitlines()
+        (folder / name).write_text("\n".join(line.rsplit(",", 1)[0] for line in text) + "\n")
+    numpy.savez(folder / "table.npz", x=x[:300], y=y[:300])
+    with open(folder / "table.libsvm", "w") as file:
+        for i in range(300):
+            entries = " ".join(f"{j}:{float(value)!r}" for j, value in enumerate(x[i]) if not numpy.isnan(value))
+            file.write(f"{float(y[i])!r} {entries}\n")
+    return folder, x, y, kind
+
+
+def test_train_and_predict_from_each_kind_of_table(table, tmp_path):
+    folder, x, y, _ = table
+    wanted = trees.train({"max_depth": 3}, trees.Matrix(x[:300], y[:300]), 12).predict(x[300:])
+    data = [folder / "numbers.csv", folder / "table.npz", folder / "table.libsvm"]
+    try:
+        import pyarrow
+        import pyarrow.parquet
+
+        columns = {name: x[:300, i] for i, name in enumerate("abcd")} | {"y": y[:300]}
+        pyarrow.parquet.write_table(pyarrow.table(columns), tmp_path / "table.parquet")
+        data.append(tmp_path / "table.parquet")
+    except ImportError:
+        pass
+    for path in data:
+        out = tmp_path / f"{path.suffix[1:]}.forest"
+        run("train", "--data", path, "--max-depth", 3, "--rounds", 12, "-o", out)
+        if path.suffix == ".npz":
+            numpy.save(tmp_path / "rows.npy", x[300:])
+            run("predict", out, tmp_path / "rows.npy", "-o", tmp_path / "y.npy")
+            ours = numpy.load(tmp_path / "y.npy")
+        elif path.suffix == ".libsvm":
+            ours = trees.load(out).predict(x[300:])
+        else:
+            ours = numpy.array(run("predict", out, folder / "test.csv").stdout.split(), float)
+        numpy.testing.assert_allclose(ours, wanted, rtol=1e-5, atol=1e-5, err_msg=path.suffix)
+
+
+def test_configuration_with_classes_validation_and_early_stopping(table, tmp_path):
+    folder, *_ = table
+    for name in ("train.csv", "valid.csv"):
+        lines = (folder / name).read_text().splitlines()
+        kept = [line.split(",") for line in lines]
+        (tmp_path / name).write_text("\n".join(",".join(fields[:4] + fields[5:]) for fields in kept) + "\n")
+    (tmp_path / "model.toml").write_text("""
+[data]
+train = "train.csv"
+validation = ["valid.csv"]
+target = "kind"
+[parameters]
+objective = "softmax"
+eta = 0.5
+early_stopping_rounds = 4
+rounds = 200
+[output]
+forest = "model.forest"
+metrics = "metrics.jsonl"
+""")
+    told = run("train", tmp_path / "model.toml", "--max-depth", 3).stdout
+    assert "class 2: top" in told and "valid mlogloss" in told and "the best round is" in told
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    forest = trees.load(tmp_path / "model.forest")
+    assert forest.best_round == min(lines, key=lambda line: line["valid.mlogloss"])["round"] and len(lines) < 200
+    again = run("inspect", tmp_path / "model.forest").stdout
+    assert "objective: softmax" in again and f"best round: {forest.best_round}" in again
+
+
+def test_convert_and_plot(table, tmp_path):
+    folder, x, *_ = table
+    run("train", "--data", folder / "numbers.csv", "--rounds", 5, "-o", tmp_path / "a.forest")
+    forest = trees.load(tmp_path / "a.forest")
+    for ending in ("json", "ubj", "onnx", "forest"):
+        run("convert", tmp_path / "a.forest", tmp_path / f"b.{ending}")
+        numpy.testing.assert_allclose(trees.load(tmp_path / f"b.{ending}").predict(x), forest.predict(x), rtol=1e-5, atol=1e-6)
+    run("plot", tmp_path / "a.forest", "--tree", 2, "-o", tmp_path / "tree.svg")
+    assert (tmp_path / "tree.svg").read_text() == str(forest.plot_tree(2))
+    run("plot", tmp_path / "a.forest", "-o", tmp_path / "page.html")
+    assert (tmp_path / "page.html").read_text().count("<svg") == 2
+    assert run("inspect", tmp_path / "a.forest", "--dump").stdout == forest.dump()
+
+
+def test_refusals_say_where_and_what(table, tmp_path):
+    folder, *_ = table
+    assert "has no column 'yy'; did you mean 'y'?" in refused("train", "--data", folder / "numbers.csv", "--target", "yy")
+    assert "learning_rate is -1" in refused("train", "--data", folder / "numbers.csv", "--learning-rate", "-1", status=2)
+    assert "no data to train on" in refused("train", status=2)
+    assert "has text" in refused("train", "--data", folder / "train.csv", "--target", "y")
+    (tmp_path / "bad.toml").write_text("[data]\ntrain = 'x.csv'\n[parameter]\neta = 1\n")
+    assert "bad.toml:3: 'parameter' is none" in refused("train", tmp_path / "bad.toml")
+    (tmp_path / "bad.csv").write_text("a,b\n1,2\n3\n")
+    assert "row 2 has 1 fields" in refused("train", "--data", tmp_path / "bad.csv")
+    (tmp_path / "bad.libsvm").write_text("1 3:1 2:1\n")
+    assert "line 1: columns don't ascend" in refused("train", "--data", tmp_path / "bad.libsvm")
+    (tmp_path / "none.forest").write_bytes(b"tsforest")
+    assert "none.forest: is cut off" in refused("inspect", tmp_path / "none.forest")
+    run("train", "--data", folder / "numbers.csv", "--rounds", 1, "-o", tmp_path / "a.forest")
+    assert "is read, but not written" in refused("convert", tmp_path / "a.forest", tmp_path / "x.txt")

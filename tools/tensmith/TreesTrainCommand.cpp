@@ -1,0 +1,292 @@
+// tensmith trees train: a table in, a forest out.
+//
+// As in `tensmith train`, settings come from a configuration file and from options, which count
+// more. Hyper-parameters are those of trees/Parameters.h's table, by either of their names; a value
+// that is no JSON is a word.
+#include "tools/tensmith/TreesCommands.h"
+
+#include "files/Words.h"
+#include "trees/ProcessExchange.h"
+#include "trees/TableFile.h"
+
+#include <CLI/CLI.hpp>
+
+#define TOML_EXCEPTIONS 0
+#define TOML_ENABLE_FORMATTERS 0
+#include <toml++/toml.h>
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <iostream>
+#include <map>
+
+namespace tensmith::cli {
+namespace {
+
+using trees::Json;
+
+struct TrainGiven {
+  std::string configuration, train, target, weight, group, continued, out, metrics;
+  std::vector<std::string> validation, categorical;
+  std::map<std::string, std::string> words; // by parameter
+  std::vector<std::pair<std::string, Json>> parameters;
+  bool quiet = false;
+};
+
+Json jsonOf(const toml::node &node) {
+  if (auto value = node.as_boolean())
+    return value->get();
+  if (auto value = node.as_integer())
+    return value->get();
+  if (auto value = node.as_floating_point())
+    return value->get();
+  if (auto value = node.as_string())
+    return value->get();
+  Json result;
+  if (auto array = node.as_array()) {
+    result = Json::array();
+    for (const toml::node &item : *array)
+      result.push_back(jsonOf(item));
+  }
+  return result;
+}
+
+/// [data] and [output] of a configuration; paths start at its folder.
+class Configuration {
+public:
+  Configuration(const std::string &path, TrainGiven &given) : path_(path), given_(given) {}
+
+  void read() {
+    Bytes bytes = readFile(path_);
+    std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+    auto parsed = toml::parse(text, path_);
+    if (!parsed)
+      fail(fmt::format("{}:{}", path_, parsed.error().source().begin.line),
+           std::string(parsed.error().description()));
+    for (const auto &[name, node] : parsed.table())
+      readSection(std::string(name.str()), node);
+  }
+
+private:
+  [[noreturn]] void failAt(const toml::node &node, const std::string &what) const {
+    fail(fmt::format("{}:{}", path_, node.source().begin.line), what);
+  }
+
+  void readSection(const std::string &section, const toml::node &node) {
+    const toml::table *table = node.as_table();
+    if (!table || (section != "data" && section != "parameters" && section != "output"))
+      failAt(node, "'" + printable(section) +
+                       "' is none of the sections [data], [parameters] and "
+                       "[output]");
+    for (const auto &[name, value] : *table) {
+      std::string key(name.str());
+      if (section == "parameters")
+        given_.parameters.emplace_back(key, jsonOf(value));
+      else
+        readEntry(section + "." + key, value);
+    }
+  }
+
+  std::vector<std::string> textsOf(const toml::node &node) const {
+    std::vector<std::string> texts;
+    Json json = jsonOf(node);
+    for (const Json &item : json.is_array() ? json : Json::array({json})) {
+      if (!item.is_string())
+        failAt(node, "a text is expected, or a list of them");
+      texts.push_back(item.get<std::string>());
+    }
+    return texts;
+  }
+
+  void readEntry(const std::string &key, const toml::node &node) {
+    static const std::vector<std::pair<std::string, std::string TrainGiven::*>> kTexts = {
+        {"data.train", &TrainGiven::train},       {"data.target", &TrainGiven::target},
+        {"data.weight", &TrainGiven::weight},     {"data.group", &TrainGiven::group},
+        {"output.forest", &TrainGiven::out},      {"output.metrics", &TrainGiven::metrics},
+        {"data.continue", &TrainGiven::continued}};
+    std::vector<std::string> texts = textsOf(node);
+    for (const auto &[known, field] : kTexts)
+      if (key == known) {
+        if (texts.size() != 1)
+          failAt(node, "one text is expected");
+        bool isPath = field == &TrainGiven::train || field == &TrainGiven::out ||
+                      field == &TrainGiven::metrics || field == &TrainGiven::continued;
+        if ((given_.*field).empty()) // an option counts more
+          given_.*field = isPath ? inFolder(texts[0]) : texts[0];
+        return;
+      }
+    if (key == "data.categorical") {
+      if (given_.categorical.empty())
+        given_.categorical = texts;
+      return;
+    }
+    if (key != "data.validation")
+      failAt(node, "there is no setting '" + printable(key) + "'");
+    for (const std::string &text : given_.validation.empty() ? texts : std::vector<std::string>())
+      given_.validation.push_back(inFolder(text));
+  }
+
+  std::string inFolder(const std::string &path) const {
+    return (std::filesystem::path(path_).parent_path() / path).string();
+  }
+
+  const std::string &path_;
+  TrainGiven &given_;
+};
+
+trees::Parameters parametersOf(const TrainGiven &given) {
+  trees::Parameters parameters;
+  for (const auto &[name, value] : given.parameters)
+    needed(trees::assign(parameters, name, value), given.configuration);
+  for (const auto &[name, word] : given.words) {
+    if (word.empty())
+      continue;
+    Json value = Json::parse(word, nullptr, /*allow_exceptions=*/false);
+    Status status = trees::assign(parameters, name, value.is_discarded() ? Json(word) : value);
+    if (!status.ok())
+      failUsage(status.message());
+  }
+  needed(trees::check(parameters), "");
+  return parameters;
+}
+
+/// A validation set's classes must be the training set's, by their texts.
+void renumber(trees::Table &table, const std::vector<std::string> &classes,
+              const std::string &path) {
+  if (table.classes == classes)
+    return;
+  for (float &label : table.matrix.labels) {
+    auto text = table.classes.empty() ? std::string() : table.classes[size_t(label)];
+    auto at = std::ranges::find(classes, text);
+    if (at == classes.end())
+      fail(path, "has the class '" + printable(text) + "', which the training data has not");
+    label = float(at - classes.begin());
+  }
+}
+
+class Watching {
+public:
+  Watching(const TrainGiven &given, int64_t rounds)
+      : progress_("training trees", !given.quiet), rounds_(rounds) {}
+
+  bool onRound(const trees::Round &round) {
+    std::string figures;
+    Json line = {{"round", round.number}, {"seconds", round.seconds}};
+    for (const auto &value : round.metrics) {
+      figures += fmt::format("{}{} {} {:.5g}", figures.empty() ? "" : ", ", value.set, value.metric,
+                             value.value);
+      line[value.set + "." + value.metric] = value.value;
+    }
+    lines_ += line.dump() + "\n";
+    last_ = figures;
+    progress_.update(fmt::format("round {}", round.number + 1),
+                     double(round.number + 1) / double(rounds_), figures);
+    return true;
+  }
+  const std::string &lines() const { return lines_; }
+  const std::string &last() const { return last_; }
+
+private:
+  Progress progress_;
+  int64_t rounds_;
+  std::string lines_, last_;
+};
+
+int trainTrees(TrainGiven given) {
+  if (!given.configuration.empty())
+    Configuration(given.configuration, given).read();
+  if (given.train.empty())
+    failUsage("no data to train on is given: --data table.csv, or train in [data] of a "
+              "configuration");
+  if (given.out.empty())
+    given.out = "trained.forest";
+  trees::Parameters parameters = parametersOf(given);
+  trees::TableOptions options;
+  options.target = given.target;
+  options.weight = given.weight;
+  options.group = given.group;
+  options.categorical = given.categorical;
+  trees::Table table = needed(trees::readTable(given.train, options), given.train);
+  std::vector<trees::Table> sets;
+  for (const std::string &path : given.validation) {
+    sets.push_back(needed(trees::readTable(path, options), path));
+    renumber(sets.back(), table.classes, path);
+    sets.back().matrix.features = table.matrix.features;
+  }
+  trees::TrainingInput input;
+  input.matrix = &table.matrix;
+  for (size_t i = 0; i < sets.size(); ++i)
+    input.validation.push_back(
+        {std::filesystem::path(given.validation[i]).stem().string(), &sets[i].matrix});
+  std::optional<trees::Forest> continued;
+  if (!given.continued.empty())
+    input.continued = &continued.emplace(needed(trees::loadForest(given.continued), ""));
+  Watching watching(given, std::max<int64_t>(parameters.rounds, 1));
+  input.watch = [&](const trees::Round &round) { return watching.onRound(round); };
+  trees::Forest forest =
+      needed(trees::trainTogether(input, parameters, /*together=*/true), given.train);
+  needed(trees::saveForest(forest, given.out), "");
+  if (!given.metrics.empty())
+    writeFile(given.metrics, std::string_view(watching.lines()));
+  if (!watching.last().empty())
+    std::cout << watching.last() << "\n";
+  std::cout << fmt::format(
+      "{}: {} trees of {} rows and {} features{}\n", given.out, forest.trees.size(),
+      table.matrix.rows, table.matrix.columns,
+      forest.bestRound >= 0 ? fmt::format(", the best round is {}", forest.bestRound) : "");
+  for (size_t i = 0; i < table.classes.size(); ++i)
+    std::cout << fmt::format("class {}: {}\n", i, printable(table.classes[i]));
+  return kSuccess;
+}
+
+std::string optionOf(const char *name) {
+  std::string option = std::string("--") + name;
+  std::ranges::replace(option, '_', '-');
+  return option;
+}
+
+} // namespace
+
+void addTreesTrain(CLI::App &app, Action &chosen) {
+  auto given = std::make_shared<TrainGiven>();
+  CLI::App *command = app.add_subcommand("train", "Train a forest on a table");
+  command->add_option("CONFIG", given->configuration,
+                      "A configuration (.toml): [data], [parameters], [output]");
+  CLI::Option_group *data = command->add_option_group("Data");
+  data->add_option("--data", given->train, "CSV, TSV, Parquet, LibSVM (.libsvm), .npz")
+      ->type_name("FILE");
+  data->add_option("--validation", given->validation, "tables that metrics are told of")
+      ->type_name("FILE");
+  data->add_option("--target", given->target, "column; target, label, y or the last otherwise")
+      ->type_name("NAME");
+  data->add_option("--weight", given->weight, "column of rows' weights")->type_name("NAME");
+  data->add_option("--group", given->group, "of ranking: column of queries")->type_name("NAME");
+  data->add_option("--categorical", given->categorical, "columns of categories, 0, 1, ...")
+      ->type_name("NAME");
+  CLI::Option_group *output = command->add_option_group("Output");
+  output
+      ->add_option("-o,--output", given->out,
+                   ".forest, .json or .ubj (XGBoost), .onnx; trained.forest otherwise")
+      ->type_name("FILE");
+  output->add_option("--metrics", given->metrics, "a line of JSON for each round")
+      ->type_name("FILE");
+  output->add_option("--continue", given->continued, "a forest to go on from")->type_name("FILE");
+  output->add_flag("--quiet", given->quiet, "no progress");
+  CLI::Option_group *parameters =
+      command->add_option_group("Parameters", "In a configuration: [parameters]");
+  for (const trees::Parameter &parameter : trees::parameterTable()) {
+    std::string names = optionOf(parameter.name);
+    if (parameter.xgboost)
+      names += "," + optionOf(parameter.xgboost);
+    parameters->add_option(names, given->words[parameter.name], parameter.help)->type_name("VALUE");
+  }
+  command->footer("Examples:\n"
+                  "  tensmith trees train --data train.csv --target price --rounds 300\n"
+                  "  tensmith trees train --data train.parquet --validation valid.parquet \\\n"
+                  "      --objective logistic --early-stopping-rounds 20 -o model.forest\n"
+                  "  tensmith trees train model.toml --max-depth 8\n"
+                  "  mpirun -n 2 tensmith trees train model.toml --threads 1");
+  command->callback([given, &chosen] { chosen = [given] { return trainTrees(*given); }; });
+}
+
+} // namespace tensmith::cli

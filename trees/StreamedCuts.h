@@ -1,0 +1,16 @@
+// The cuts of Cuts.h for data that is larger than memory: exactly the same ones, found in passes
+// over the rows in the order in which they lie.
+//
+// Of a feature with few values a small set of them is kept. Else the first pass sums weights by the
+// upper 16 bits of the values' keys, and two more by the next 8 bits each, behind those prefixes
+// alone that a sought rank falls under. Memory is about 512 KB a feature, whatever the rows.
+#pragma once
+
+#include "trees/Cuts.h"
+
+namespace tensmith::trees {
+
+/// `matrix` is dense, and may be a mapped file.
+Cuts makeCutsInPasses(const Matrix &matrix, int64_t maxBins, Threads &threads);
+
+} // namespace tensmith::trees

@@ -1,0 +1,378 @@
+// Columns by name, from each format, put together as a matrix; see TableFile.h.
+#include "trees/TableFile.h"
+#include "trees/Verification.h"
+
+#include "files/Failure.h"
+#include "files/Files.h"
+#include "files/Words.h"
+#include "train/Dataset.h"
+
+#include <csv.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <set>
+
+namespace tensmith::trees {
+namespace {
+
+constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
+constexpr size_t kMostColumns = size_t(1) << 22;
+
+struct NamedColumn {
+  std::string name;
+  std::vector<float> values;
+  std::vector<std::string> texts; // by category; empty: numbers
+};
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && std::strchr(" \t\r\n", text.front()))
+    text.remove_prefix(1);
+  while (!text.empty() && std::strchr(" \t\r\n", text.back()))
+    text.remove_suffix(1);
+  return text;
+}
+
+std::optional<float> numberIn(std::string_view text) {
+  text = trimmed(text);
+  if (text.empty() || text == "NA" || text == "nan" || text == "NaN" || text == "null")
+    return kMissing;
+  if (text.starts_with('+'))
+    text.remove_prefix(1);
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    return std::nullopt;
+  return float(value);
+}
+
+/// What libcsv calls back with.
+struct CsvRows {
+  std::vector<std::string> heading;
+  std::vector<std::vector<std::string>> columns;
+  std::vector<std::string> row;
+  int64_t rows = 0;
+  std::string problem;
+
+  void endOfRow() {
+    if (row.size() == 1 && row[0].empty() && heading.size() != 1)
+      return row.clear();
+    if (heading.empty()) {
+      heading = std::move(row);
+      columns.resize(heading.size());
+    } else if (++rows; row.size() != heading.size()) {
+      if (problem.empty())
+        problem = fmt::format("row {} has {} fields, but the heading has {}", rows, row.size(),
+                              heading.size());
+    } else {
+      for (size_t i = 0; i < row.size(); ++i)
+        columns[i].push_back(std::move(row[i]));
+    }
+    row.clear();
+  }
+};
+
+/// Numbers where all fields are, or else categories in the order of the alphabet.
+NamedColumn columnOf(std::string name, std::vector<std::string> fields) {
+  NamedColumn column{std::move(name), {}, {}};
+  column.values.reserve(fields.size());
+  for (const std::string &field : fields) {
+    auto number = numberIn(field);
+    if (!number)
+      break;
+    column.values.push_back(*number);
+  }
+  if (column.values.size() == fields.size())
+    return column;
+  std::set<std::string> texts;
+  for (const std::string &field : fields)
+    if (!trimmed(field).empty())
+      texts.emplace(trimmed(field));
+  column.texts.assign(texts.begin(), texts.end());
+  column.values.clear();
+  for (const std::string &field : fields) {
+    auto at = std::ranges::lower_bound(column.texts, trimmed(field));
+    column.values.push_back(trimmed(field).empty() ? kMissing : float(at - column.texts.begin()));
+  }
+  return column;
+}
+
+std::vector<NamedColumn> readCsv(const std::string &path) {
+  Bytes bytes = readFile(path);
+  CsvRows rows;
+  csv_parser parser;
+  if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0)
+    fail(path, "can't be read: there is no memory");
+  if (path.ends_with(".tsv"))
+    csv_set_delim(&parser, '\t');
+  auto field = [](void *text, size_t size, void *self) {
+    static_cast<CsvRows *>(self)->row.emplace_back(static_cast<const char *>(text), size);
+  };
+  auto end = [](int, void *self) { static_cast<CsvRows *>(self)->endOfRow(); };
+  bool whole = csv_parse(&parser, bytes.data(), bytes.size(), field, end, &rows) == bytes.size() &&
+               csv_fini(&parser, field, end, &rows) == 0;
+  std::string reason = csv_strerror(csv_error(&parser));
+  csv_free(&parser);
+  if (!rows.problem.empty())
+    fail(path, rows.problem);
+  if (!whole)
+    fail(path, fmt::format("row {}: {}", rows.rows + 1, reason));
+  if (!rows.heading.empty() && std::ranges::all_of(rows.heading, [](const std::string &text) {
+        return numberIn(text) && !trimmed(text).empty();
+      }))
+    fail(path, "starts with a row of numbers; the first row has to name the columns");
+  std::vector<NamedColumn> columns;
+  for (size_t i = 0; i < rows.heading.size(); ++i)
+    columns.push_back(columnOf(std::string(trimmed(rows.heading[i])), std::move(rows.columns[i])));
+  return columns;
+}
+
+/// Of one column of the files that training of networks reads, too; a row of several elements
+/// becomes as many columns.
+void appendColumns(const train::Column &from, const train::Dataset &data,
+                   std::vector<NamedColumn> &columns) {
+  int64_t width = *elementCount(from.shape);
+  if (width < 1 || columns.size() + size_t(width) > kMostColumns)
+    fail(data.where,
+         fmt::format("'{}' has no elements, or too many columns", printable(from.name)));
+  size_t first = columns.size();
+  for (int64_t i = 0; i < width; ++i)
+    columns.push_back({width == 1 ? from.name : fmt::format("{}{}", from.name, i), {}, {}});
+  HostTensor row(from.type, from.shape);
+  for (int64_t r = 0; r < data.rows; ++r) {
+    from.read(r, row.mutableData());
+    for (int64_t i = 0; i < width; ++i)
+      columns[first + size_t(i)].values.push_back(float(row.getDouble(i)));
+  }
+  if (!data.classes.empty() && data.target >= 0 && data.columns[size_t(data.target)].get() == &from)
+    columns[first].texts = data.classes;
+}
+
+std::vector<NamedColumn> readArrays(const std::string &path) {
+  auto noPictures = [](const std::string &where) -> train::PictureSize {
+    fail(where, "is a picture; trees take tables");
+  };
+  train::Dataset data = path.ends_with(".npy")
+                            ? train::openArrays({"x=" + path})
+                            : train::openDataset({path}, "auto", false, noPictures);
+  std::vector<NamedColumn> columns;
+  for (const auto &column : data.columns)
+    appendColumns(*column, data, columns);
+  return columns;
+}
+
+struct Sparse {
+  std::vector<int64_t> begins{0};
+  std::vector<int32_t> columns;
+  std::vector<float> values;
+};
+
+/// "label qid:3 0:1.5 7:2 # remark".
+Table readLibsvm(const std::string &path, const TableOptions &options) {
+  Bytes bytes = readFile(path);
+  std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  auto sparse = std::make_shared<Sparse>();
+  Table table;
+  std::vector<std::string> queries;
+  int32_t most = -1;
+  for (int64_t number = 1; !text.empty(); ++number) {
+    std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(line.size() + 1, text.size()));
+    line = trimmed(line.substr(0, line.find('#')));
+    if (line.empty())
+      continue;
+    bool isFirst = true;
+    while (!line.empty()) {
+      std::string_view word = line.substr(0, line.find_first_of(" \t"));
+      line = trimmed(line.substr(word.size()));
+      size_t colon = word.find(':');
+      auto value = numberIn(word.substr(colon == word.npos ? 0 : colon + 1));
+      int32_t column = 0;
+      std::string_view key = word.substr(0, colon == word.npos ? 0 : colon);
+      auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), column);
+      bool isColumn = error == std::errc() && end == key.data() + key.size() && column >= 0;
+      if (isFirst && colon == word.npos && value) {
+        table.matrix.labels.push_back(*value);
+      } else if (!isFirst && key == "qid") {
+        queries.emplace_back(word.substr(colon + 1));
+      } else if (!isFirst && isColumn && value && size_t(column) < kMostColumns) {
+        if (int64_t(sparse->columns.size()) > sparse->begins.back() &&
+            sparse->columns.back() >= column)
+          fail(path, fmt::format("line {}: columns don't ascend", number));
+        sparse->columns.push_back(column);
+        sparse->values.push_back(*value);
+        most = std::max(most, column);
+      } else {
+        fail(path, fmt::format("line {}: '{}' is not LABEL first, and COLUMN:NUMBER after it",
+                               number, printable(word.substr(0, 40))));
+      }
+      isFirst = false;
+    }
+    sparse->begins.push_back(int64_t(sparse->columns.size()));
+  }
+  Matrix &matrix = table.matrix;
+  matrix.rows = int64_t(sparse->begins.size()) - 1;
+  matrix.columns = options.like ? int64_t(options.like->features.size()) : most + 1;
+  if (most >= matrix.columns)
+    fail(path,
+         fmt::format("has the column {}, but the forest has {} features", most, matrix.columns));
+  matrix.rowBegin = sparse->begins.data();
+  matrix.column = sparse->columns.data();
+  matrix.value = sparse->values.data();
+  matrix.owner = sparse;
+  for (size_t i = 0; i < queries.size(); ++i)
+    i > 0 && queries[i] == queries[i - 1] ? void(++matrix.groups.back())
+                                          : matrix.groups.push_back(1);
+  return table;
+}
+
+class Assembly {
+public:
+  Assembly(const std::string &path, std::vector<NamedColumn> columns, const TableOptions &options)
+      : path_(path), columns_(std::move(columns)), options_(options) {}
+
+  Table table() {
+    if (columns_.empty() || columns_[0].values.empty())
+      fail(path_, "has no rows");
+    for (const NamedColumn &column : columns_)
+      if (column.values.size() != columns_[0].values.size())
+        fail(path_, "'" + printable(column.name) + "' has another number of rows");
+    Table result;
+    if (options_.hasTarget)
+      takeTarget(result);
+    else if (auto target = targetPlace())
+      columns_.erase(columns_.begin() + int64_t(*target));
+    if (!options_.weight.empty())
+      result.matrix.weights = taken(options_.weight).values;
+    if (!options_.group.empty())
+      for (float last = kMissing; float query : taken(options_.group).values) {
+        query == last ? void(++result.matrix.groups.back()) : result.matrix.groups.push_back(1);
+        last = query;
+      }
+    takeFeatures(result);
+    return result;
+  }
+
+private:
+  std::optional<size_t> placeOf(const std::string &name) const {
+    for (size_t i = 0; i < columns_.size(); ++i)
+      if (columns_[i].name == name)
+        return i;
+    return std::nullopt;
+  }
+
+  NamedColumn taken(const std::string &name) {
+    auto place = placeOf(name);
+    if (!place) {
+      std::vector<std::string> names;
+      for (const NamedColumn &column : columns_)
+        names.push_back(column.name);
+      fail(path_, "has no column '" + printable(name) + "'" + suggestion(name, names));
+    }
+    NamedColumn column = std::move(columns_[*place]);
+    columns_.erase(columns_.begin() + int64_t(*place));
+    return column;
+  }
+
+  /// Of prediction: what is no feature of the forest's, and looks like its target.
+  std::optional<size_t> targetPlace() const {
+    if (!options_.target.empty())
+      return placeOf(options_.target);
+    for (const char *name : {"target", "label", "y"})
+      if (auto place = placeOf(name); place && !isFeature(name))
+        return place;
+    return std::nullopt;
+  }
+  bool isFeature(const std::string &name) const {
+    return options_.like && std::ranges::any_of(options_.like->features,
+                                                [&](const Feature &f) { return f.name == name; });
+  }
+
+  void takeTarget(Table &result) {
+    auto place = targetPlace();
+    NamedColumn target =
+        taken(!options_.target.empty() ? options_.target
+                                       : columns_[place.value_or(columns_.size() - 1)].name);
+    result.classes = target.texts;
+    result.matrix.labels = std::move(target.values);
+  }
+
+  /// By the forest's names, where it has some.
+  void orderLike(const Forest &forest) {
+    bool isNamed = !forest.features.empty() && !forest.features[0].name.empty();
+    if (!isNamed && columns_.size() != forest.features.size())
+      fail(path_, fmt::format("has {} columns, but the forest has {} features", columns_.size(),
+                              forest.features.size()));
+    if (!isNamed)
+      return;
+    std::vector<NamedColumn> ordered;
+    for (const Feature &feature : forest.features)
+      ordered.push_back(taken(feature.name));
+    columns_ = std::move(ordered);
+  }
+
+  void takeFeatures(Table &result) {
+    if (options_.like)
+      orderLike(*options_.like);
+    if (columns_.empty())
+      fail(path_, "has no columns of features");
+    auto rows = columns_[0].values.size();
+    std::vector<float> values(rows * columns_.size());
+    for (size_t i = 0; i < columns_.size(); ++i)
+      for (size_t row = 0; row < rows; ++row)
+        values[row * columns_.size() + i] = columns_[i].values[row];
+    Matrix dense = makeDense(std::move(values), int64_t(rows), int64_t(columns_.size()));
+    Matrix &matrix = result.matrix;
+    matrix.rows = dense.rows;
+    matrix.columns = dense.columns;
+    matrix.dense = dense.dense;
+    matrix.owner = dense.owner;
+    for (const NamedColumn &column : columns_)
+      matrix.features.push_back({column.name, categoriesOf(column), false});
+  }
+
+  int64_t categoriesOf(const NamedColumn &column) const {
+    if (!column.texts.empty())
+      fail(path_,
+           fmt::format("column '{}' has text ('{}'); number its categories, the same in each "
+                       "file, and name it as categorical",
+                       printable(column.name), printable(column.texts[0].substr(0, 40))));
+    if (std::ranges::find(options_.categorical, column.name) == options_.categorical.end())
+      return 0;
+    float most = 0;
+    for (float value : column.values)
+      most = std::max(most, value); // NaN is not greater
+    if (!(most < float(kMostCategories)))
+      fail(path_, "'" + printable(column.name) + "' has a category past 2^24");
+    return int64_t(most) + 1;
+  }
+
+  const std::string &path_;
+  std::vector<NamedColumn> columns_;
+  const TableOptions &options_;
+};
+
+bool isLibsvm(const std::string &path) {
+  for (const char *ending : {".libsvm", ".svm", ".svmlight"})
+    if (path.ends_with(ending))
+      return true;
+  return false;
+}
+
+} // namespace
+
+Result<Table> readTable(const std::string &path, const TableOptions &options) {
+  try {
+    if (isLibsvm(path))
+      return readLibsvm(path, options);
+    bool isText = path.ends_with(".csv") || path.ends_with(".tsv");
+    return Assembly(path, isText ? readCsv(path) : readArrays(path), options).table();
+  } catch (const Failure &failure) {
+    return invalidArgument(failure.what());
+  }
+}
+
+} // namespace tensmith::trees

@@ -1,0 +1,38 @@
+// Tables of rows in files, as what trees are trained on and predict: CSV, TSV, Parquet, LibSVM's
+// text, NumPy's .npy and .npz.
+//
+// A field that is empty, or says NA or nan, is a missing value. A target of text names classes,
+// which are numbered in the order of the alphabet. LibSVM's entries count columns from 0, as
+// XGBoost reads them; what has no entry is missing.
+#pragma once
+
+#include "trees/Matrix.h"
+
+#include "base/Status.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tensmith::trees {
+
+struct TableOptions {
+  std::string target; // a column; empty: "target", "label" or "y", or else the last
+  std::string weight; // a column of rows' weights; empty: none
+  std::vector<std::string> categorical; // columns of categories, 0, 1, ...
+  std::string group;     // a column that is the same for the rows of a query, which lie together
+  bool hasTarget = true; // false: the target is left out where it is there
+  /// Of prediction: columns are taken by this forest's names.
+  const Forest *like = nullptr;
+};
+
+struct Table {
+  Matrix matrix;
+  std::vector<std::string> classes; // of a target of text, in the order of their numbers
+};
+
+/// Errors name the file, the row and the column. InvalidArgument where a column that is asked for
+/// is not there, or the table is empty.
+Result<Table> readTable(const std::string &path, const TableOptions &options);
+
+} // namespace tensmith::trees
