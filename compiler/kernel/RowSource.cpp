@@ -460,9 +460,8 @@ void RowSource::copyPiece(Value to, Value from, int64_t count) {
 
 /// Each tap's piece of each row.
 void RowSource::gatherRows(Value batch, const TileRows &rows) {
-  auto left = cast<RankedTensorType>(contraction_.left.getType());
   SmallVector<int64_t> taps;
-  int64_t piece = left.getShape().back();
+  int64_t piece = depthOf(contraction_.root);
   Value channel;
   if (image_) {
     bool wholeRows = readsWholeRows(contraction_.conv());
@@ -471,7 +470,8 @@ void RowSource::gatherRows(Value batch, const TileRows &rows) {
     taps.assign(window.begin(), window.end() - wholeRows);
     channel = math_.mul(batch, depth_);
     image_->begin(rows.numbers);
-  } else if (int64_t run = contiguousRun(contraction_.left); run % piece) {
+  } else if (int64_t run = contiguousRun(contraction_.left);
+             !isa<BlockArgument>(contraction_.left) && run % piece) {
     taps.push_back(piece / run);
     piece = run;
   }
