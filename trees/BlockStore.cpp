@@ -15,8 +15,8 @@ namespace tensmith::trees {
 namespace {
 
 constexpr int kShards = 2;
-constexpr int64_t kBlockBytes = 2 << 20;
-constexpr size_t kReady = 4; // blocks that wait to be taken
+constexpr int64_t kBlockBytes = 1 << 18; // so that an unpacked block stays in a core's cache
+constexpr size_t kReady = 4;             // blocks that wait to be taken
 
 template <typename Bin>
 void fillBins(const Matrix &matrix, const Cuts &cuts, int64_t begin, int64_t end, Bin *bins) {

@@ -244,15 +244,13 @@ void TreeGrower::prune() {
 GrownTree TreeGrower::finish() {
   GrownTree grown;
   Tree &tree = grown.tree;
+  // In the order in which they were made; a pruned node's children are left out.
   std::vector<int32_t> numbers(nodes_.size(), -1), kept;
-  if (!nodes_.empty())
-    numbers[0] = 0, kept.push_back(0);
-  for (const GrowingNode &node : nodes_) // a pruned node's children are left out
-    if (numbers[node.number] >= 0 && node.left >= 0)
-      for (int32_t child : {node.left, node.right}) {
-        numbers[child] = int32_t(kept.size());
-        kept.push_back(child);
-      }
+  for (const GrowingNode &node : nodes_)
+    if (node.parent < 0 || (numbers[node.parent] >= 0 && nodes_[node.parent].left >= 0)) {
+      numbers[node.number] = int32_t(kept.size());
+      kept.push_back(node.number);
+    }
   float rate = float(parameters_.learningRate);
   for (int32_t number : kept) {
     const GrowingNode &node = nodes_[number];

@@ -25,10 +25,10 @@ def synthetic(rows=4000):
 
 
 DATA = {
-    "digits": (lambda: datasets.load_digits(return_X_y=True), "multi:softprob", 10),
+    "digits": (lambda: datasets.load_digits(return_X_y=True), "multi:softprob", 3),
     "breast cancer": (lambda: datasets.load_breast_cancer(return_X_y=True), "binary:logistic", 30),
     "diabetes": (lambda: datasets.load_diabetes(return_X_y=True), "reg:squarederror", 30),
-    "synthetic": (synthetic, "binary:logistic", 15),
+    "synthetic": (synthetic, "binary:logistic", 10),
 }
 
 
