@@ -1,6 +1,6 @@
 # What `cmake --install` lays down: the libraries, the public headers and the configuration of find_package. The
-# component `runtime` is all that a program needs which only runs modules; `compiler` comes on top, and on that `plugin`, the
-# C++ that plug-ins are written against.
+# component `runtime` is all that a program needs which only runs modules; `compiler` comes on top. What programs are built with is
+# in `runtime-dev` and `compiler-dev`, and in `plugin` the C++ that plug-ins are written against.
 include(CMakePackageConfigHelpers)
 set(TENSMITH_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tensmith)
 
@@ -8,15 +8,26 @@ set(TENSMITH_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/tensmith)
 function(tensmith_install component target)
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${component})
   install(TARGETS ${target} EXPORT tensmith-${component}-targets
-          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} NAMELINK_COMPONENT ${component})
-  install(FILES ${ARGN} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tensmith COMPONENT ${component})
+          LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT ${component} NAMELINK_COMPONENT ${component}-dev)
+  install(FILES ${ARGN} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tensmith COMPONENT ${component}-dev)
   install(EXPORT tensmith-${component}-targets NAMESPACE tensmith:: DESTINATION ${TENSMITH_CMAKE_DIR}
-          COMPONENT ${component})
+          COMPONENT ${component}-dev)
+endfunction()
+
+# tensmith_pkgconfig(COMPONENT DESCRIPTION [REQUIRED...]): the same for pkg-config, as tensmith-COMPONENT, wherever it is put.
+file(RELATIVE_PATH TENSMITH_PREFIX_FROM_PKGCONFIG /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+function(tensmith_pkgconfig component description)
+  list(JOIN ARGN " " requires)
+  configure_file(cmake/tensmith.pc.in ${CMAKE_BINARY_DIR}/tensmith-${component}.pc @ONLY)
+  install(FILES ${CMAKE_BINARY_DIR}/tensmith-${component}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig
+          COMPONENT ${component}-dev)
 endfunction()
 
 tensmith_install(runtime tensmith_runtime include/tensmith/tensmith.h include/tensmith/tensmith.hpp)
+tensmith_pkgconfig(runtime "Runs modules that tensmith has compiled")
 if(TARGET tensmith_compiler)
   tensmith_install(compiler tensmith_compiler include/tensmith/compiler.h)
+  tensmith_pkgconfig(compiler "Compiles deep-learning models to modules" tensmith-runtime)
 endif()
 if(TARGET tensmith_compiler)
   set(include ${CMAKE_INSTALL_INCLUDEDIR}/tensmith-plugin)
@@ -37,4 +48,5 @@ configure_package_config_file(cmake/tensmith-config.cmake.in ${CMAKE_BINARY_DIR}
                               INSTALL_DESTINATION ${TENSMITH_CMAKE_DIR})
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/tensmith-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/tensmith-config.cmake ${CMAKE_BINARY_DIR}/tensmith-config-version.cmake
-        DESTINATION ${TENSMITH_CMAKE_DIR} COMPONENT runtime)
+        DESTINATION ${TENSMITH_CMAKE_DIR} COMPONENT runtime-dev)
+include(Package)

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <numeric>
+#include <strings.h>
 #include <utility>
 
 namespace tensmith {
@@ -52,6 +53,9 @@ static size_t editDistance(const std::string &a, const std::string &b) {
 std::optional<std::string> nearest(const std::string &name, const std::vector<std::string> &names) {
   std::optional<std::string> best;
   size_t distance = std::min(std::max<size_t>(2, name.size() / 3) + 1, name.size());
+  for (const std::string &candidate : names)
+    if (::strcasecmp(name.c_str(), candidate.c_str()) == 0)
+      return candidate; // also where one letter is all there is
   for (const std::string &candidate : names)
     if (size_t d = editDistance(name.substr(0, 100), candidate.substr(0, 100)); d < distance)
       best = candidate, distance = d;

@@ -43,6 +43,17 @@ missing_packages() {
     <(dpkg-query -W -f '${db:Status-Abbrev} ${binary:Package}\n' | sed -n 's/^ii  *\([^:]*\).*/\1/p' | sort -u)
 }
 
+# confirm WHAT LIST: says what is about to be done, and asks where somebody can answer: on a terminal, outside of CI.
+# TENSMITH_YES=1 answers.
+confirm() {
+  local answer
+  say "$1"
+  printf '%s\n' "$2" | fold -s -w 100 | sed 's/^/  /' >&2
+  [ -t 0 ] && [ -t 2 ] && [ -z "${CI:-}" ] && [ -z "${TENSMITH_YES:-}" ] || return 0
+  read -r -p "Go on? [Y/n] " answer || return 1
+  case $answer in '' | [Yy]*) ;; *) return 1 ;; esac
+}
+
 say_how_to_install() {
   say "These packages are missing, and $1:"
   say "  $2"
@@ -67,6 +78,10 @@ install_packages() {
     }
     as_root="sudo"
   fi
+  confirm "These Debian packages are missing, and are installed now${as_root:+ (by sudo)}:" "$missing" || {
+    say_how_to_install "were not to be installed" "$missing"
+    exit 1
+  }
   export DEBIAN_FRONTEND=noninteractive
   # shellcheck disable=SC2086 # the list is split into its words
   phase "install $missing" apt_install || exit 1
@@ -86,6 +101,11 @@ base_python() {
 }
 
 make_venv() {
+  confirm "These Python packages are installed now, in $venv:" "$(list "$root/scripts/requirements.txt" | tr '\n' ' ')" || {
+    say "They were not to be installed. Install them, then start again:"
+    say "  python3 -m venv $venv && $venv/bin/python -m pip install -r $root/scripts/requirements.txt"
+    return 1
+  }
   [ -x "$venv/bin/python" ] && [ "$("$venv/bin/python" -c 'import sys; print(sys.prefix)')" = "$venv" ] ||
     "$(base_python)" -m venv --clear "$venv" || return
   "$venv/bin/python" -m pip install --disable-pip-version-check --progress-bar off \

@@ -10,10 +10,25 @@ function(run)
   set(output "${output}" PARENT_SCOPE)
 endfunction()
 
-run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/prefix --component runtime)
+foreach(component runtime runtime-dev)
+  run(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/prefix --component ${component})
+endforeach()
 run(${CMAKE_COMMAND} -S ${SOURCE}/examples/embed -B ${work}/build -G Ninja -DCMAKE_PREFIX_PATH=${work}/prefix
     -DCMAKE_C_COMPILER=${C} -DCMAKE_CXX_COMPILER=${CXX} "-DCMAKE_C_FLAGS=${FLAGS}" "-DCMAKE_CXX_FLAGS=${FLAGS}")
 run(${CMAKE_COMMAND} --build ${work}/build)
+
+# By pkg-config, too, where there is one: the prefix is where the files are now.
+find_program(pkgconfig pkg-config)
+if(pkgconfig)
+  file(GLOB folder ${work}/prefix/lib*/pkgconfig ${work}/prefix/lib/*/pkgconfig)
+  run(${CMAKE_COMMAND} -E env PKG_CONFIG_PATH=${folder} ${pkgconfig} --cflags --libs tensmith-runtime)
+  string(STRIP "${output}" words)
+  separate_arguments(words UNIX_COMMAND "${words}")
+  string(REGEX REPLACE "/pkgconfig$" "" libraries ${folder})
+  run(${C} ${FLAGS} ${SOURCE}/examples/embed/embed.c -o ${work}/by_pkgconfig ${words} -lm -Wl,-rpath,${libraries})
+  run(${work}/by_pkgconfig ${MODULE})
+endif()
+
 foreach(program embed_c embed_cpp)
   run(${work}/build/${program} ${MODULE})
   if(NOT output MATCHES "y: f32, 1 elements")

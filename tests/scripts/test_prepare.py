@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import pty
 import subprocess
 import time
 
@@ -90,3 +91,40 @@ def test_jobs_fit_into_memory(tree):
     assert bash(tree, cpus + "awk() { echo 5; }; parallel_jobs").stdout == "5\n"
     assert bash(tree, cpus + "awk() { echo 0; }; parallel_jobs").stdout == "1\n"
     assert bash(tree, cpus + "awk() { echo 99; }; parallel_jobs").stdout == "64\n"
+
+
+def on_a_terminal(tree, answer, **environment):
+    """Whether confirm() goes on, and what it says, where somebody types the answer."""
+    master, slave = pty.openpty()
+    script = f"root={tree}; source {ROOT}/scripts/prepare.sh; confirm 'These are installed now:' 'cmake ninja-build'"
+    child = subprocess.Popen(["bash", "-c", script], stdin=slave, stdout=slave, stderr=slave,
+                             env={**{name: os.environ[name] for name in os.environ if name not in ("CI", "TENSMITH_YES")}, **environment})  # fmt: skip
+    os.close(slave)
+    os.write(master, answer.encode())
+    said = b""
+    try:
+        while part := os.read(master, 4096):
+            said += part
+    except OSError:  # the other side is closed
+        pass
+    os.close(master)
+    return child.wait(60) == 0, said.decode()
+
+
+@pytest.mark.parametrize("answer, goes_on", [("\n", True), ("y\n", True), ("Yes\n", True), ("n\n", False), ("what?\n", False)])
+def test_somebody_on_a_terminal_is_asked(tree, answer, goes_on):
+    went_on, said = on_a_terminal(tree, answer)
+    assert went_on == goes_on and "cmake ninja-build" in said and "Go on?" in said
+
+
+@pytest.mark.parametrize("environment", [{"CI": "true"}, {"TENSMITH_YES": "1"}])
+def test_nobody_is_asked_who_has_answered(tree, environment):
+    went_on, said = on_a_terminal(tree, "", **environment)
+    assert went_on and "cmake ninja-build" in said and "Go on?" not in said
+
+
+def test_nobody_is_asked_in_a_pipe_but_it_is_said_what_is_installed(tree):
+    """Before it is done: breaks if the list comes only with a failure."""
+    done = bash(tree, f"{INSTALLED}; id() {{ echo 0; }}; apt-get() {{ echo apt-get >&2; }}; install_packages")
+    assert done.returncode == 0 and "Go on?" not in done.stderr
+    assert done.stderr.index("  ccache ninja-build") < done.stderr.index("apt-get")
