@@ -153,8 +153,8 @@ typedef struct ts_load_options {
   int verify_weights;    /* also check the hash of the weights (reads them all) */
   uint64_t module_bytes; /* of a file that begins with the module, and goes on with something else;
                           * 0: all of it is the module */
-  int only_described;    /* it can be described, and no session be made of it: then it may be for any
-                          * machine, and its code isn't mapped */
+  int only_described; /* it can be described, and no session be made of it: then it may be for any
+                       * machine, and its code isn't mapped */
 } ts_load_options;
 
 /* Checks version, integrity and CPU features before any code is mapped. `options` may be null.
