@@ -280,6 +280,22 @@ std::string drawPoints(const kernel::Schedules &offered, Random &random) {
   return text.empty() ? "" : "{\"schedules\":[" + text + "]}";
 }
 
+/// The same of what shares a kernel and of the order of channels, which no sum depends on.
+std::string drawDecisions(const kernel::Schedules &offered, Random &random) {
+  std::string text;
+  for (const auto &[key, op] : offered.spaces())
+    for (const kernel::Space::Dimension &dimension : op.space.dimensions()) {
+      bool keepsSums = dimension.choice == &kernel::choice::fused ||
+                       dimension.choice == &kernel::choice::channelsLast;
+      if (!keepsSums || random.real() < 0.5)
+        continue;
+      kernel::Point point;
+      point.set(*dimension.choice, random.real() < 0.5 ? 0 : 1);
+      text += (text.empty() ? "{\"key\":\"" : ",\n{\"key\":\"") + key + "\"," + point.text() + "}";
+    }
+  return text.empty() ? "" : "{\"schedules\":[" + text + "]}";
+}
+
 } // namespace
 
 llvm::StringRef nameOf(Verdict verdict) {
@@ -330,6 +346,7 @@ Report check(ModuleOp module, const CheckOptions &options) {
     compile.offered = [&](const kernel::Schedules &offered) {
       for (int point = 0; point < options.points; ++point)
         points.push_back(drawPoints(offered, random));
+      points.push_back(drawDecisions(offered, random));
     };
   auto bytes = pipeline::compileToBytes(*copy, compile);
   if (!bytes.ok())
@@ -342,10 +359,12 @@ Report check(ModuleOp module, const CheckOptions &options) {
     TemporaryFile file(text);
     compile.schedules = file.path();
     OwningOpRef<ModuleOp> again(cast<ModuleOp>(module->clone()));
-    // Panels of other widths are packed by other kernels; all others are as they were.
+    // Panels of other widths are packed by other kernels; all others are as they were, if nothing
+    // was decided otherwise.
     std::string unfit;
+    bool isDecided = &text == &points.back();
     compile.warn = [&](const std::string &warning) {
-      if (warning.find("fits no kernel of the model: ") != warning.npos &&
+      if (!isDecided && warning.find("fits no kernel of the model: ") != warning.npos &&
           warning.find("fits no kernel of the model: pack ") == warning.npos)
         unfit = warning;
     };
