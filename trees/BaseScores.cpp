@@ -127,13 +127,15 @@ Result<std::vector<double>> baseScores(const Objective &objective, const Paramet
       labels.emplace_back(rows.labels[row], weightOf(rows, row));
     scores[0] = weightedQuantile(labels, objective.leafQuantile(parameters), !rows.weights.empty());
   }
+  // The mean label knows nothing of the weight of one class.
+  bool isMean = objective.base == Base::Mean &&
+                (objective.task != Objective::Task::Binary || parameters.positiveWeight == 1);
   if (objective.base == Base::Mean || objective.base == Base::Newton) {
-    Result<double> score = objective.base == Base::Mean
-                               ? meanLabel(rows, threads, exchange)
-                               : newtonStep(objective, parameters, rows, threads, exchange);
+    Result<double> score = isMean ? meanLabel(rows, threads, exchange)
+                                  : newtonStep(objective, parameters, rows, threads, exchange);
     if (!score)
       return score.status();
-    scores[0] = objective.base == Base::Mean ? double(float(objective.inverse(*score))) : *score;
+    scores[0] = isMean ? double(float(objective.inverse(*score))) : *score;
   }
   return scores;
 }

@@ -41,26 +41,95 @@ struct Scan {
     best.threshold = 0;
   }
 
-  void upwards() {
-    GradientSum left;
-    int32_t bins = of.bins();
-    for (int32_t bin = 0; bin < bins; ++bin) {
-      if (histogram[bin] == GradientSum())
-        continue;
-      left.add(histogram[bin]);
-      if (consider(left, node.sum.less(left), false))
-        setNumber(bin);
+  /// Numbers. Sums up to each bin that is not empty come first; then the gains of all splits.
+  void numbers() {
+    static thread_local Prefixes prefixes;
+    prefixes.fill(histogram, of.bins());
+    GradientSum missing = node.sum.less(prefixes.total());
+    upwards(prefixes);
+    if (!(missing == GradientSum()))
+      downwards(prefixes, missing);
+  }
+
+  struct Prefixes {
+    std::vector<double> firsts, seconds; // up to and with each bin; one more element for shifts
+    std::vector<int32_t> bins;
+    std::vector<float> gains;
+    int32_t count = 0;
+
+    void fill(const GradientSum *histogram, int32_t size) {
+      if (int32_t(bins.size()) < size + 1) {
+        firsts.resize(size + 1), seconds.resize(size + 1);
+        bins.resize(size + 1), gains.resize(size + 1);
+      }
+      count = 0;
+      GradientSum sum;
+      for (int32_t bin = 0; bin < size; ++bin) { // without branches: an empty one is written over
+        sum.add(histogram[bin]);
+        firsts[count] = sum.first, seconds[count] = sum.second, bins[count] = bin;
+        count += histogram[bin].first != 0 || histogram[bin].second != 0;
+      }
+      if (count < size) // what the last empty bins wrote
+        firsts[count] = seconds[count] = 0;
+    }
+    GradientSum total() const {
+      return count > 0 ? GradientSum{firsts[count - 1], seconds[count - 1]} : GradientSum();
+    }
+  };
+
+  void gainsOf(Prefixes &prefixes, int32_t count) const {
+    if (rules.isPlain()) {
+      rules.gains(prefixes.firsts.data(), prefixes.seconds.data(), count, node.sum,
+                  prefixes.gains.data());
+      return;
+    }
+    for (int32_t at = 0; at < count; ++at) {
+      GradientSum left{prefixes.firsts[at], prefixes.seconds[at]}, right = node.sum.less(left);
+      bool mayBe = rules.mayBeChild(left) && rules.mayBeChild(right);
+      prefixes.gains[at] = mayBe ? rules.gain(left, right, feature, node.interval)
+                                 : -std::numeric_limits<float>::infinity();
     }
   }
-  void downwards() {
-    GradientSum right;
-    for (int32_t bin = of.bins() - 1; bin >= 0; --bin) {
-      if (histogram[bin] == GradientSum())
-        continue;
-      right.add(histogram[bin]);
-      if (consider(node.sum.less(right), right, true))
-        setNumber(bin - 1);
+  /// What splits gain, less what the node is worth unsplit: rounded before they are compared.
+  void changesOf(Prefixes &prefixes) const {
+    gainsOf(prefixes, prefixes.count);
+    for (int32_t at = 0; at < prefixes.count; ++at)
+      prefixes.gains[at] -= node.gain;
+  }
+  void take(const Prefixes &prefixes, int32_t at, int32_t bin, bool missingLeft) {
+    float gain = prefixes.gains[at];
+    if (!best.yieldsTo(gain, feature))
+      return;
+    best.gain = gain;
+    best.feature = feature;
+    best.missingLeft = missingLeft;
+    best.left = {prefixes.firsts[at], prefixes.seconds[at]};
+    best.right = node.sum.less(best.left);
+    setNumber(bin);
+  }
+
+  /// Missing values go right. Of equal gains the lowest bin's is the best.
+  void upwards(Prefixes &prefixes) {
+    changesOf(prefixes);
+    int32_t most = 0;
+    for (int32_t at = 1; at < prefixes.count; ++at)
+      most = prefixes.gains[at] > prefixes.gains[most] ? at : most;
+    if (prefixes.count > 0)
+      take(prefixes, most, prefixes.bins[most], false);
+  }
+  /// Missing values go left, beside the bins below one that is not empty. Of equal gains the
+  /// highest bin's is the best.
+  void downwards(Prefixes &prefixes, const GradientSum &missing) {
+    for (int32_t at = prefixes.count - 1; at >= 0; --at) {
+      prefixes.firsts[at] = missing.first + (at > 0 ? prefixes.firsts[at - 1] : 0);
+      prefixes.seconds[at] = missing.second + (at > 0 ? prefixes.seconds[at - 1] : 0);
     }
+    changesOf(prefixes);
+    int32_t most = prefixes.count - 1;
+    for (int32_t at = most - 1; at >= 0; --at)
+      most = prefixes.gains[at] > prefixes.gains[most] ? at : most;
+    if (prefixes.count > 0)
+      take(prefixes, most, prefixes.bins[most] - 1, true);
   }
 
   /// Each category to the right, the rest left, and missing values on either side. The set of a
@@ -112,23 +181,20 @@ struct Scan {
 void scanHistogram(const GradientSum *histogram, const FeatureBins &of, int32_t feature,
                    const GrowingNode &node, const SplitRules &rules, const CategoryLimits &limits,
                    Candidate &best) {
+  Scan scan{histogram, of, feature, node, rules, best};
+  if (!of.isCategorical) {
+    scan.numbers();
+    return;
+  }
   int32_t bins = of.bins();
   GradientSum present;
   for (int32_t bin = 0; bin < bins; ++bin)
     present.add(histogram[bin]);
   GradientSum missing = node.sum.less(present);
-  bool hasMissing = !(missing == GradientSum());
-  Scan scan{histogram, of, feature, node, rules, best};
-  if (of.isCategorical) {
-    if (bins > 1 && bins < limits.oneHot)
-      scan.oneAgainstRest(missing);
-    else
-      scan.sortedCategories(limits.sorted, hasMissing);
-    return;
-  }
-  scan.upwards();
-  if (hasMissing)
-    scan.downwards();
+  if (bins > 1 && bins < limits.oneHot)
+    scan.oneAgainstRest(missing);
+  else
+    scan.sortedCategories(limits.sorted, !(missing == GradientSum()));
 }
 
 } // namespace tensmith::trees

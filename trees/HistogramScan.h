@@ -2,9 +2,9 @@
 //
 // Missing values are what the node has and the bins have not; both sides are tried for them, the
 // right one first. A bin that is empty makes the same candidate as the one before it, and is passed
-// over. Categories are split one against the rest where they are few; else they are sorted by the
-// weight that each would have as a leaf, and split like numbers (Fisher, "On Grouping for Maximum
-// Homogeneity", 1958).
+// over; the gains of all others are computed in vectors. Categories are split one against the rest
+// where they are few; else they are sorted by the weight that each would have as a leaf, and split
+// like numbers (Fisher, "On Grouping for Maximum Homogeneity", 1958).
 #pragma once
 
 #include "trees/Cuts.h"

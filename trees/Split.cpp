@@ -30,6 +30,24 @@ float SplitRules::weight(const GradientSum &sum, const Interval &interval) const
   return std::clamp(float(step), interval.least, interval.most);
 }
 
+/// In the steps of plainGain, so that both round alike; a loop without branches.
+void SplitRules::gains(const double *firsts, const double *seconds, int64_t count,
+                       const GradientSum &node, float *gains) const {
+  double alpha = alpha_, lambda = lambda_, least = minChildWeight_;
+  auto part = [&](double first, double second) {
+    double size = std::fabs(first) - alpha;
+    double square = size > 0 ? size * size : 0;
+    float gain = float(square) / float(second + lambda);
+    return second > 0 ? gain : 0.f;
+  };
+  for (int64_t at = 0; at < count; ++at) {
+    double right = node.second - seconds[at];
+    float gain = part(firsts[at], seconds[at]) + part(node.first - firsts[at], right);
+    bool mayBe = seconds[at] >= least && right >= least;
+    gains[at] = mayBe ? gain : -std::numeric_limits<float>::infinity();
+  }
+}
+
 float SplitRules::gainAt(const GradientSum &sum, float weight) const {
   if (!(sum.second > 0))
     return 0;

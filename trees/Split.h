@@ -61,6 +61,12 @@ public:
     return isPlain_ ? plainGain(left) + plainGain(right)
                     : boundedGain(left, right, feature, interval);
   }
+  /// Whether weights have no bounds, so that `gains` may be asked.
+  bool isPlain() const { return isPlain_; }
+  /// Of many splits at once: gains[i] = gain(left, right), where left's sums are firsts[i] and
+  /// seconds[i] and right is what `node` has beside; minus infinity where a side is too small.
+  void gains(const double *firsts, const double *seconds, int64_t count, const GradientSum &node,
+             float *gains) const;
   bool mayBeChild(const GradientSum &sum) const { return sum.second >= minChildWeight_; }
   /// Of the children of a split by the feature.
   std::pair<Interval, Interval> intervals(int32_t feature, const Interval &parent, float leftWeight,

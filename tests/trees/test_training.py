@@ -123,14 +123,16 @@ def test_objectives_reach_what_xgboost_reaches(objective, metric):
     ranking = objective.startswith("rank")
     parameters = {"objective": objective, "max_depth": 4, "eta": 0.2, "eval_metric": metric}
     theirs = parameters | ({"quantile_alpha": 0.7} if "quantile" in objective else {}) | ({"lambdarank_pair_method": "topk", "lambdarank_num_pair_per_sample": 20} if ranking else {})
-    make = lambda rows: xgboost.DMatrix(x[rows], labels[rows], **({"group": [20] * (len(x[rows]) // 20)} if ranking else {}))
+    make = lambda rows, kind=xgboost.DMatrix: kind(x[rows], labels[rows], **({"group": [20] * (len(x[rows]) // 20)} if ranking else {}))
     fit, held = slice(0, 2000), slice(2000, 3000)
     results = {}
-    xgboost.train(theirs, make(fit), 30, evals=[(make(held), "held")], evals_result=results, verbose_eval=False)
+    data = make(fit, xgboost.QuantileDMatrix)
+    begin, values = data.get_quantile_cut()
+    xgboost.train(theirs, data, 30, evals=[(make(held), "held")], evals_result=results, verbose_eval=False)
     ours = []
     groups = lambda rows: [20] * (len(x[rows]) // 20) if ranking else None
     train(parameters | {"rounds": 30} | ({"quantile": 0.7} if "quantile" in objective else {}), matrix_of(x[fit], labels[fit], groups=groups(fit)),
-          validation=[("held", matrix_of(x[held], labels[held], groups=groups(held)))], watch=lambda number, metrics, seconds: ours.append(metrics[0][2]))
+          cuts=(begin.astype(numpy.int64), values.astype(numpy.float32)), validation=[("held", matrix_of(x[held], labels[held], groups=groups(held)))], watch=lambda number, metrics, seconds: ours.append(metrics[0][2]))
     expected = list(results["held"].values())[0][-1]
     assert len(ours) == 30
     better = ours[-1] >= expected if ranking else ours[-1] <= expected
