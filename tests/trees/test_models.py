@@ -127,8 +127,9 @@ def test_onnx_runtime_runs_what_is_written(model):
     numpy.testing.assert_allclose(again.outputs(x), forest.outputs(x), rtol=1e-5, atol=2e-6)
 
 
-def test_compiled_forest_predicts_the_same(model):
-    x, booster, _ = model
+@pytest.mark.parametrize("case", ["three classes", "dart", "categories, one against the rest"])
+def test_compiled_forest_predicts_the_same(case):
+    x, booster, _ = xgboost_model(**CASES[case])
     forest = trees.Forest.from_bytes(bytes(booster.save_raw("json")))
     compiled = forest.compile(threads=1)
     for rows in (1, 20, ROWS):

@@ -167,7 +167,7 @@ void addConvert(CLI::App &app, Action &chosen) {
   });
 }
 
-void addInspect(CLI::App &app, Action &chosen) {
+void addForestInspect(CLI::App &app, Action &chosen) {
   auto path = std::make_shared<std::string>();
   auto dump = std::make_shared<bool>(false);
   CLI::App *command = app.add_subcommand("inspect", "What a forest is made of");
@@ -201,7 +201,7 @@ void addTrees(CLI::App &app, Action &chosen) {
   addTreesTrain(*command, chosen);
   addPredict(*command, chosen);
   addConvert(*command, chosen);
-  addInspect(*command, chosen);
+  addForestInspect(*command, chosen);
   addPlot(*command, chosen);
   command->footer("Examples:\n"
                   "  tensmith trees train --data train.csv --target price -o price.forest\n"

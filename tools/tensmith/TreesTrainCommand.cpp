@@ -5,6 +5,7 @@
 // that is no JSON is a word.
 #include "tools/tensmith/TreesCommands.h"
 
+#include "client/Progress.h"
 #include "files/Words.h"
 #include "trees/ProcessExchange.h"
 #include "trees/TableFile.h"
