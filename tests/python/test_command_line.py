@@ -49,7 +49,7 @@ def test_versions():
     facts = json.loads(tensmith("version", "--json").stdout)
     assert facts["version"] == facts["runtime"] == facts["compiler"]["version"]
     assert re.fullmatch(r"\d+\.\d+\.\d+", facts["version"]) and facts["compiler"]["llvm"].startswith("19.")
-    assert facts["module_format"] == facts["compiler"]["module_format"] and pathlib.Path(facts["compiler"]["path"]).exists()
+    assert re.fullmatch(r"\d+\.\d+", facts["compiler"]["module_format"]) and pathlib.Path(facts["compiler"]["path"]).exists()
     text = tensmith("version").stdout
     assert text.startswith(f"tensmith {facts['version']}\n") and facts["compiler"]["llvm"] in text
     assert tensmith("--version").stdout.split() == tensmith("-V").stdout.split() == ["tensmith", facts["version"]]
@@ -137,7 +137,7 @@ def until_drawn(command):
     os.close(slave)
     said = b""
     try:
-        while b"\r" not in said:
+        while b"\rmeasuring" not in said:
             said += os.read(master, 4096)
     except OSError:  # it has ended
         pass
@@ -233,7 +233,7 @@ def test_manual_pages(tmp_path):
     """A page for each command, and no macro that groff warns of."""
     tensmith("man", "--output", tmp_path / "man")
     pages = sorted(tmp_path.glob("man/*.1"))
-    assert [page.stem for page in pages] == sorted(["tensmith"] + [f"tensmith-{command}" for command in COMMANDS])
+    assert {page.stem for page in pages} == {"tensmith"} | {f"tensmith-{command}" for command in COMMANDS}
     for page in pages:
         for section in ("NAME", "SYNOPSIS", "OPTIONS", "EXIT STATUS", "SEE ALSO"):
             assert f".SH {section}\n" in page.read_text()

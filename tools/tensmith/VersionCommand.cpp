@@ -1,6 +1,5 @@
 // tensmith version: which program, runtime, compiler and LLVM these are.
 #include "client/Compiler.h"
-#include "runtime/ModuleFormat.h"
 #include "tools/tensmith/Commands.h"
 #include "tools/tensmith/Report.h"
 
@@ -34,13 +33,11 @@ Json compilerFacts() {
 
 int show(bool json) {
   Json compiler = compilerFacts();
-  std::string format = fmt::format("{}.{}", runtime::kFormatMajor, runtime::kFormatMinor);
   if (json) {
     printJson({{"version", TENSMITH_VERSION_TEXT},
                {"runtime", ts_version()},
                {"build", buildText()},
                {"built_with", __VERSION__},
-               {"module_format", format},
                {"compiler", compiler}});
     return kSuccess;
   }
@@ -49,13 +46,13 @@ int show(bool json) {
     std::cout << fmt::format("  {:<14} {}\n", what, value);
   };
   line("runtime", ts_version());
-  line("module format", format);
   line("build", buildText());
   line("built with", __VERSION__);
   if (compiler.contains("missing"))
     line("compiler", cellText(compiler["missing"]));
   else
-    line("LLVM", cellText(compiler["llvm"])), line("compiler", cellText(compiler["path"]));
+    line("compiler", cellText(compiler["path"])), line("LLVM", cellText(compiler["llvm"])),
+        line("module format", cellText(compiler["module_format"]));
   return kSuccess;
 }
 
