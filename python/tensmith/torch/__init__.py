@@ -10,8 +10,18 @@ Both go the same way: PyTorch gives a graph of ATen's core operators, and each b
 `lowers` has registered for it (docs/pytorch.md).
 """
 
-from .backend import backend
 from .export import TorchModel, from_torch
 from .lowering import lowers, supported
 
 __all__ = ["TorchModel", "backend", "from_torch", "lowers", "supported"]
+
+
+def backend(module, example_inputs, *, options=None, mode=None):
+    """What torch.compile calls: `torch.compile(model, backend="tensmith", options={"threads": 4})`.
+
+    options: those of `tensmith.compile` that have to do with a graph (target, cache_dir, precision, libraries, ...), and threads.
+    `mode` says nothing here.
+    """
+    from .graphs import compile_traced
+
+    return compile_traced(module, example_inputs, dict(options or {}))

@@ -220,8 +220,8 @@ class Lowering:
 def place_of(node):
     """ "model.py:12 linear": the line of the model, and the node."""
     trace = node.meta.get("stack_trace") or ""
-    lines = re.findall(r'File "([^"]*)", line (\d+)', trace)
-    place = f"{re.split(r'[/\\]', lines[-1][0])[-1]}:{lines[-1][1]} " if lines else ""
+    lines = re.findall(r'File "(?:[^"]*[/\\])?([^"]*)", line (\d+)', trace)
+    place = "{}:{} ".format(*lines[-1]) if lines else ""
     return place + node.name
 
 

@@ -1,4 +1,4 @@
-"""The backend of torch.compile: AOTAutograd gives a graph of the forward and one of the backward, and each is compiled.
+"""What torch.compile gives: AOTAutograd makes a graph of the forward and one of the backward, and each is compiled.
 
 Parameters are inputs there, so that an optimiser may change them in place. Sizes that PyTorch leaves open come as numbers beside
 the tensors; a module is told one by the dimension of an input that has no other use.
@@ -13,6 +13,7 @@ import torch
 from torch._decomp import core_aten_decompositions, get_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
+from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import Error, Model, _KeptModel, _tensmith
 from . import contraction, elementwise, movement, reduction, run  # noqa: F401, the functions register themselves
@@ -84,14 +85,11 @@ def _kept(builder, options):
     return Model(_tensmith.load(module, threads, 0, 0), module)
 
 
-def backend(module, example_inputs, *, options=None, mode=None):
-    """What torch.compile calls: `torch.compile(model, backend="tensmith", options={"threads": 4})`.
-
-    options: those of `tensmith.compile` that have to do with a graph, and threads. `mode` says nothing here.
-    """
-    given = dict(options or {})
+def compile_traced(module, example_inputs, options):
+    """A graph of TorchDynamo's as a function, whose gradients are compiled too."""
 
     def compile_graph(graph, inputs):
-        return make_boxed_func(CompiledGraph(graph, given))
+        with _disable_current_modes():  # constants are real tensors
+            return make_boxed_func(CompiledGraph(graph, options))
 
     return aot_autograd(fw_compiler=compile_graph, decompositions=decompositions())(module, example_inputs)
