@@ -326,7 +326,8 @@ Result<std::vector<ts_value>> ModelBuilder::beginLoop(ts_value trips, ts_value c
   Location location = locationOf(place);
   SmallVector<Type> types{scalarOf(builder_.getI64Type()), scalarOf(builder_.getI1Type())};
   SmallVector<Value> operands;
-  for (auto [i, number] : llvm::enumerate(ArrayRef<ts_value>{trips, condition})) {
+  const ts_value asked[] = {trips, condition};
+  for (auto [i, number] : llvm::enumerate(asked)) {
     if (number == TS_NO_VALUE) {
       operands.push_back({});
       continue;

@@ -4,7 +4,7 @@ import copy
 
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", minversion="2.5")
 ts = pytest.importorskip("tensmith", reason="the Python package is not built")
 
 from torch import nn  # noqa: E402

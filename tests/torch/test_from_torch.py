@@ -1,8 +1,11 @@
 """from_torch against PyTorch itself: models, open sizes, buffers, state dicts, and what can't be compiled."""
 
+import pathlib
+import re
+
 import pytest
 
-torch = pytest.importorskip("torch")
+torch = pytest.importorskip("torch", minversion="2.5")
 ts = pytest.importorskip("tensmith", reason="the Python package is not built")
 
 from torch import nn  # noqa: E402
@@ -173,3 +176,13 @@ def test_transformers(name):
             transformers.BertConfig(num_hidden_layers=2, hidden_size=64, num_attention_heads=4, vocab_size=100, intermediate_size=128)
         )
     agree(net.eval(), (torch.randint(0, 100, (2, 9)),))
+
+
+def test_the_page_is_true(tmp_path, monkeypatch):
+    """All examples of docs/pytorch.md, one after the other."""
+    page = pathlib.Path(__file__).parents[2] / "docs/pytorch.md"
+    examples = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(examples).replace('backend="tensmith"', "backend=tensmith_torch.backend")
+    exec(compile("import tensmith.torch as tensmith_torch\n" + code, str(page), "exec"), {})  # noqa: S102
+    assert (tmp_path / "net.so").exists()
