@@ -1,5 +1,5 @@
-// tensmith/builder.h as a class: values are numbers, types pairs of a name and dimensions, attributes
-// what Python has of their kind.
+// tensmith/builder.h as a class: values are numbers, types pairs of a name and dimensions,
+// attributes what Python has of their kind.
 #include "python/CompilerLibrary.h"
 #include "python/Conversion.h"
 #include "python/Settings.h"

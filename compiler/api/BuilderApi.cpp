@@ -1,9 +1,9 @@
-// tensmith/builder.h over the builder: pointers checked, and the graph completed and compiled as any
-// model is.
+// tensmith/builder.h over the builder: pointers checked, and the graph completed and compiled as
+// any model is.
 #include "compiler/api/Boundary.h"
-#include "compiler/api/ModelBuilder.h"
 #include "compiler/api/BuilderAttributes.h"
 #include "compiler/api/CompileOptions.h"
+#include "compiler/api/ModelBuilder.h"
 #include "compiler/graph/States.h"
 #include "compiler/pipeline/Compile.h"
 
@@ -143,7 +143,10 @@ ts_status *ts_builder_input(ts_builder *builder, const char *name, const ts_valu
                             ts_value *out) {
   return guarded([&]() -> Status {
     if (!builder || !name || !type || !out)
-      return missing(!builder ? "the builder" : !name ? "the name" : !type ? "the type" : "the result");
+      return missing(!builder ? "the builder"
+                     : !name  ? "the name"
+                     : !type  ? "the type"
+                              : "the result");
     auto value = builder->builder.input(name, *type);
     *out = value.ok() ? *value : TS_NO_VALUE;
     return value.status();
@@ -167,9 +170,9 @@ ts_status *ts_builder_constant(ts_builder *builder, const char *name, ts_tensor 
 }
 
 ts_status *ts_builder_op(ts_builder *builder, const char *name, const ts_value *operands,
-                         size_t operandCount, const ts_attribute *attributes,
-                         size_t attributeCount, const ts_value_type *result, const char *location,
-                         ts_value *results, size_t capacity, size_t *count) {
+                         size_t operandCount, const ts_attribute *attributes, size_t attributeCount,
+                         const ts_value_type *result, const char *location, ts_value *results,
+                         size_t capacity, size_t *count) {
   return guarded([&]() -> Status {
     if (!builder || !name)
       return missing(!builder ? "the builder" : "the operator's name");
@@ -188,8 +191,8 @@ ts_status *ts_builder_begin_if(ts_builder *builder, ts_value condition, const ch
 }
 
 ts_status *ts_builder_begin_loop(ts_builder *builder, ts_value trips, ts_value condition,
-                                 const ts_value *carried, size_t carriedCount,
-                                 const char *location, ts_value *arguments) {
+                                 const ts_value *carried, size_t carriedCount, const char *location,
+                                 ts_value *arguments) {
   return guarded([&]() -> Status {
     if (!builder || (carriedCount && !carried) || !arguments)
       return missing(builder ? "the carried values or arguments" : "the builder");

@@ -79,9 +79,8 @@ Result<HostTensor> retainedTensor(ts_tensor *handle) {
                     kept);
 }
 
-Result<SmallVector<NamedAttribute>> operatorAttributes(OperationName name,
-                                                       ArrayRef<ts_attribute> given,
-                                                       MLIRContext &context) {
+Result<SmallVector<NamedAttribute>>
+operatorAttributes(OperationName name, ArrayRef<ts_attribute> given, MLIRContext &context) {
   NamedAttrList result;
   ArrayRef<StringAttr> known = name.getAttributeNames();
   llvm::StringSet<> seen;

@@ -29,7 +29,7 @@ Status openForBudget(ModuleOp module, const ts_compile_options &options) {
   program::openProgram(module);
   return program::checkTensorCode(
       module, "memory is planned for tensor code alone, since procedures take it as they run; "
-                "let sizes be fixed (--shape), or leave out memory and recomputation");
+              "let sizes be fixed (--shape), or leave out memory and recomputation");
 }
 
 Status derive(ModuleOp module, const ts_compile_options &options) {

@@ -1,8 +1,8 @@
-// A compilation as the C API's caller asks for it: options checked, limits kept, what is asked for beside
-// the model itself added to it.
+// A compilation as the C API's caller asks for it: options checked, limits kept, what is asked for
+// beside the model itself added to it.
 //
-// Whatever a model comes from, a file or a builder, goes through the same three steps: `checkedOptions`,
-// `prepareModel` within `CompileLimits`, and the pipeline with `compileOptions`.
+// Whatever a model comes from, a file or a builder, goes through the same three steps:
+// `checkedOptions`, `prepareModel` within `CompileLimits`, and the pipeline with `compileOptions`.
 #pragma once
 
 #include <tensmith/compiler.h>

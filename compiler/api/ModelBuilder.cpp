@@ -47,10 +47,9 @@ std::optional<size_t> operandCount(OperationName name) {
     return 0;
   if (name.hasTrait<OpTrait::OneOperand>())
     return 1;
-  const std::pair<size_t, bool> counts[] = {{2, takes<2>(name)}, {3, takes<3>(name)},
-                                            {4, takes<4>(name)}, {5, takes<5>(name)},
-                                            {6, takes<6>(name)}, {7, takes<7>(name)},
-                                            {8, takes<8>(name)}};
+  const std::pair<size_t, bool> counts[] = {
+      {2, takes<2>(name)}, {3, takes<3>(name)}, {4, takes<4>(name)}, {5, takes<5>(name)},
+      {6, takes<6>(name)}, {7, takes<7>(name)}, {8, takes<8>(name)}};
   for (auto [count, is] : counts)
     if (is)
       return count;
@@ -114,8 +113,8 @@ Status ModelBuilder::tryOperator(const OperationState &given) {
   });
   OpBuilder detached(&context_);
   Operation *op = detached.create(state);
-  bool isGood = succeeded(op->getName().verifyInvariants(op)) ||
-                StringRef(message).contains(" op result #");
+  bool isGood =
+      succeeded(op->getName().verifyInvariants(op)) || StringRef(message).contains(" op result #");
   op->destroy();
   std::string place = textOf(state.location);
   return isGood ? Status() : invalidArgument((place.empty() ? "" : place + ": ") + message);
@@ -199,7 +198,8 @@ Result<Type> ModelBuilder::typeOf(const ts_value_type &type) {
     dims.push_back(*size);
   }
   if (!elementCount(known))
-    return invalidArgument("a tensor of " + toString(known) + " has no possible number of elements");
+    return invalidArgument("a tensor of " + toString(known) +
+                           " has no possible number of elements");
   return Type(shapes_.tensorType(element, dims));
 }
 
@@ -233,8 +233,8 @@ Result<ts_value> ModelBuilder::constant(const char *name, const HostTensor &tens
 }
 
 Result<std::vector<ts_value>> ModelBuilder::op(const char *name, ArrayRef<ts_value> operands,
-                                          ArrayRef<ts_attribute> attributes,
-                                          const ts_value_type *result, const char *place) {
+                                               ArrayRef<ts_attribute> attributes,
+                                               const ts_value_type *result, const char *place) {
   std::string full = StringRef(name).contains('.') ? name : "graph." + std::string(name);
   Location location = locationOf(place);
   std::string where = place && *place ? place : full;
@@ -245,9 +245,9 @@ Result<std::vector<ts_value>> ModelBuilder::op(const char *name, ArrayRef<ts_val
                            (hasRegions(full) ? " without regions" : ""))
         .within(where);
   if (isTyped(full) != (result != nullptr))
-    return invalidArgument("'" + full + "' " +
-                           (result ? "infers its result's type, and is given one"
-                                   : "needs its result's type"))
+    return invalidArgument(
+               "'" + full + "' " +
+               (result ? "infers its result's type, and is given one" : "needs its result's type"))
         .within(where);
   auto given = operatorAttributes(state.name, attributes, context_);
   if (!given.ok())
@@ -315,14 +315,15 @@ Status ModelBuilder::beginIf(ts_value condition, const char *place) {
   if (known->getType() != scalarOf(builder_.getI1Type()))
     return invalidArgument("the condition of an if is a boolean scalar, not " +
                            graph::typeText(known->getType()));
-  open_.push_back({"if", locationOf(place), {*known}, {}, 2, builder_.saveInsertionPoint(),
-                   values_.size()});
+  open_.push_back(
+      {"if", locationOf(place), {*known}, {}, 2, builder_.saveInsertionPoint(), values_.size()});
   openRegion();
   return {};
 }
 
 Result<std::vector<ts_value>> ModelBuilder::beginLoop(ts_value trips, ts_value condition,
-                                                 ArrayRef<ts_value> carried, const char *place) {
+                                                      ArrayRef<ts_value> carried,
+                                                      const char *place) {
   Location location = locationOf(place);
   SmallVector<Type> types{scalarOf(builder_.getI64Type()), scalarOf(builder_.getI1Type())};
   SmallVector<Value> operands;
@@ -351,8 +352,8 @@ Result<std::vector<ts_value>> ModelBuilder::beginLoop(ts_value trips, ts_value c
     operands.push_back(value);
     types.push_back(value.getType());
   }
-  open_.push_back({"loop", location, operands, {}, 1, builder_.saveInsertionPoint(),
-                   values_.size()});
+  open_.push_back(
+      {"loop", location, operands, {}, 1, builder_.saveInsertionPoint(), values_.size()});
   openRegion();
   Block *body = builder_.getInsertionBlock();
   body->addArguments(types, SmallVector<Location>(types.size(), location));
@@ -461,8 +462,7 @@ Result<ts_value_type> ModelBuilder::type(ts_value number) {
     return ts_value_type{element, -1, nullptr};
   std::vector<std::string> dims;
   for (AffineExpr dim : shapes_.dims(ranked))
-    dims.push_back(graph::dimText(
-        shapes_.tensorType(ranked.getElementType(), dim), 0));
+    dims.push_back(graph::dimText(shapes_.tensorType(ranked.getElementType(), dim), 0));
   ArrayRef<const char *> kept = keepTexts(std::move(dims));
   return ts_value_type{element, ranked.getRank(), kept.data()};
 }
@@ -475,10 +475,9 @@ Result<ArrayRef<const char *>> ModelBuilder::contents(ts_value number) {
   std::vector<std::string> texts;
   if (elements)
     for (AffineExpr element : *elements)
-      texts.push_back(
-          graph::constantOf(element)
-              ? std::to_string(*graph::constantOf(element))
-              : graph::dimText(shapes_.tensorType(builder_.getI64Type(), element), 0));
+      texts.push_back(graph::constantOf(element)
+                          ? std::to_string(*graph::constantOf(element))
+                          : graph::dimText(shapes_.tensorType(builder_.getI64Type(), element), 0));
   return keepTexts(std::move(texts));
 }
 

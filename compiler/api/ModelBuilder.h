@@ -1,7 +1,7 @@
 // A graph that is made by the C API's caller, operator by operator; see tensmith/builder.h.
 //
-// The caller is trusted as little as a file: an operator is tried before its shape function sees it,
-// since that relies on the attributes and operands of its record.
+// The caller is trusted as little as a file: an operator is tried before its shape function sees
+// it, since that relies on the attributes and operands of its record.
 #pragma once
 
 #include "base/HostTensor.h"
@@ -41,8 +41,8 @@ public:
   Result<ts_value_type> type(ts_value value);
   Result<llvm::ArrayRef<const char *>> contents(ts_value value);
 
-  /// A copy of the graph, complete, with named constants in `inputs` as inputs. Constants keep their
-  /// names where `keepsNames`.
+  /// A copy of the graph, complete, with named constants in `inputs` as inputs. Constants keep
+  /// their names where `keepsNames`.
   Result<mlir::OwningOpRef<mlir::ModuleOp>> finish(llvm::ArrayRef<const char *> inputs,
                                                    bool keepsNames);
   Result<std::string> text(bool locations);

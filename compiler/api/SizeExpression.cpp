@@ -1,7 +1,7 @@
 // A recursive descent over sums, products and atoms; see SizeExpression.h.
 //
-// Texts come from outside, so parentheses are limited in depth, and a number must be one that a size
-// can be.
+// Texts come from outside, so parentheses are limited in depth, and a number must be one that a
+// size can be.
 #include "compiler/api/SizeExpression.h"
 
 #include "base/HostTensor.h"

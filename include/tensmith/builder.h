@@ -82,8 +82,8 @@ TS_API ts_status *ts_builder_constant(ts_builder *builder, const char *name, ts_
                                       ts_value *out);
 /* An operator of the graph dialect by its name ("matmul", without "graph."); operators of plug-ins
  * have their dialect's name before ("example.soft_threshold"). Operands are in the order of the
- * operator's record (compiler/graph/*Ops.td); those that may be left out are TS_NO_VALUE, and needn't be
- * there at the end.
+ * operator's record (compiler/graph/*Ops.td); those that may be left out are TS_NO_VALUE, and
+ * needn't be there at the end.
  *
  * `result`: of operators whose result is of a given type: reshape, broadcast, slice, iota,
  * random_uniform and random_normal; null for all others.
@@ -116,8 +116,8 @@ TS_API ts_status *ts_builder_begin_loop(ts_builder *builder, ts_value trip_count
                                         size_t carried_count, const char *location,
                                         ts_value *arguments);
 /* Ends a region; see above. `results` takes the first `capacity` results of the operator where this
- * ends it, and `count` (may be null) their number, 0 where it doesn't. A region that fails to end is
- * still open. */
+ * ends it, and `count` (may be null) their number, 0 where it doesn't. A region that fails to end
+ * is still open. */
 TS_API ts_status *ts_builder_yield(ts_builder *builder, const ts_value *values, size_t value_count,
                                    ts_value *results, size_t capacity, size_t *count);
 
@@ -129,8 +129,8 @@ TS_API ts_status *ts_builder_output(ts_builder *builder, const char *name, ts_va
  * value is no tensor. */
 TS_API ts_status *ts_builder_type(ts_builder *builder, ts_value value, ts_value_type *out);
 /* The elements of a small integer tensor that are known already, as sizes are: texts as those of
- * dimensions, row-major; the builder's until its next call. `count` is 0 and `texts` null where they
- * aren't known. */
+ * dimensions, row-major; the builder's until its next call. `count` is 0 and `texts` null where
+ * they aren't known. */
 TS_API ts_status *ts_builder_contents(ts_builder *builder, ts_value value,
                                       const char *const **texts, size_t *count);
 

@@ -74,10 +74,10 @@ protected:
   ts_value op(const char *name, std::vector<ts_value> operands,
               std::vector<ts_attribute> attributes = {}, const ts_value_type *type = nullptr) {
     ts_value result = TS_NO_VALUE;
-    EXPECT_EQ(textOf(ts_builder_op(builder, name, operands.data(), operands.size(),
-                                   attributes.data(), attributes.size(), type, "model.py:7 node",
-                                   &result, 1, nullptr)),
-              "")
+    EXPECT_EQ(
+        textOf(ts_builder_op(builder, name, operands.data(), operands.size(), attributes.data(),
+                             attributes.size(), type, "model.py:7 node", &result, 1, nullptr)),
+        "")
         << name;
     return result;
   }
@@ -140,10 +140,10 @@ TEST_F(BuilderTest, TypesOperatorsOfAllFamilies) {
     EXPECT_EQ(type(op(compared, {x, x})), "bool batch 4") << compared;
   std::vector<int64_t> last{1}, ones{1, 1}, pads{0, 0, 0, 0}, twos{2, 2}, swapped{1, 0};
   EXPECT_EQ(type(op("matmul", {x, w})), "f32 batch 3");
-  EXPECT_EQ(type(op("conv", {image, kernel, TS_NO_VALUE},
-                    {integers("strides", twos), integers("pads", pads),
-                     integers("dilations", ones)})),
-            "f32 batch 5 3 3");
+  EXPECT_EQ(
+      type(op("conv", {image, kernel, TS_NO_VALUE},
+              {integers("strides", twos), integers("pads", pads), integers("dilations", ones)})),
+      "f32 batch 5 3 3");
   EXPECT_EQ(type(op("max_pool", {image},
                     {integers("kernel", twos), integers("strides", twos), integers("pads", pads),
                      integers("dilations", ones)})),
