@@ -29,6 +29,19 @@ CompilerLibrary open() {
   find(handle, "ts_export_onnx", library.exportOnnx, failure);
   find(handle, "ts_bytes_free", library.freeBytes, failure);
   find(handle, "ts_describe_interface", library.describeInterface, failure);
+  find(handle, "ts_builder_create", library.builderCreate, failure);
+  find(handle, "ts_builder_free", library.builderFree, failure);
+  find(handle, "ts_builder_input", library.builderInput, failure);
+  find(handle, "ts_builder_constant", library.builderConstant, failure);
+  find(handle, "ts_builder_op", library.builderOp, failure);
+  find(handle, "ts_builder_begin_if", library.builderBeginIf, failure);
+  find(handle, "ts_builder_begin_loop", library.builderBeginLoop, failure);
+  find(handle, "ts_builder_yield", library.builderYield, failure);
+  find(handle, "ts_builder_output", library.builderOutput, failure);
+  find(handle, "ts_builder_type", library.builderType, failure);
+  find(handle, "ts_builder_contents", library.builderContents, failure);
+  find(handle, "ts_builder_text", library.builderText, failure);
+  find(handle, "ts_builder_compile", library.builderCompile, failure);
   return library;
 }
 

@@ -4,13 +4,13 @@
 // only loads and runs modules must not pay for.
 #pragma once
 
-#include <tensmith/compiler.h>
+#include <tensmith/builder.h>
 
 #include <string>
 
 namespace tensmith::python {
 
-/// compiler.h's functions, by the names that they have there.
+/// compiler.h's and builder.h's functions, by the names that they have there.
 struct CompilerLibrary {
   decltype(&ts_load_plugin) loadPlugin = nullptr;
   decltype(&ts_compile_file) compileFile = nullptr;
@@ -18,6 +18,19 @@ struct CompilerLibrary {
   decltype(&ts_export_onnx) exportOnnx = nullptr;
   decltype(&ts_bytes_free) freeBytes = nullptr;
   decltype(&ts_describe_interface) describeInterface = nullptr;
+  decltype(&ts_builder_create) builderCreate = nullptr;
+  decltype(&ts_builder_free) builderFree = nullptr;
+  decltype(&ts_builder_input) builderInput = nullptr;
+  decltype(&ts_builder_constant) builderConstant = nullptr;
+  decltype(&ts_builder_op) builderOp = nullptr;
+  decltype(&ts_builder_begin_if) builderBeginIf = nullptr;
+  decltype(&ts_builder_begin_loop) builderBeginLoop = nullptr;
+  decltype(&ts_builder_yield) builderYield = nullptr;
+  decltype(&ts_builder_output) builderOutput = nullptr;
+  decltype(&ts_builder_type) builderType = nullptr;
+  decltype(&ts_builder_contents) builderContents = nullptr;
+  decltype(&ts_builder_text) builderText = nullptr;
+  decltype(&ts_builder_compile) builderCompile = nullptr;
   std::string failure; // why there is none; empty where there is
 };
 

@@ -4,6 +4,7 @@
 #include "cache/LoadedPlugins.h"
 #include "files/Failure.h"
 #include "files/Files.h"
+#include "python/Builder.h"
 #include "python/CompilerLibrary.h"
 #include "python/Conversion.h"
 #include "python/KeptModules.h"
@@ -326,6 +327,7 @@ NB_MODULE(_tensmith, m) {
   bindSettings(m);
   bindTraining(m);
   bindKeptModules(m);
+  bindBuilder(m);
   nb::class_<States>(m, "States").def("array", &States::array);
   nb::class_<Module>(m, "Module")
       .def("states", &Module::states, nb::keep_alive<0, 1>())

@@ -2,11 +2,10 @@
 // tensmith/compiler.h.
 #include <tensmith/compiler.h>
 
-#include "base/Budget.h"
 #include "base/FilesRead.h"
 #include "base/RunKey.h"
-#include "cache/Store.h"
 #include "compiler/api/Boundary.h"
+#include "compiler/api/CompileOptions.h"
 #include "compiler/api/Derivatives.h"
 #include "compiler/api/GraphText.h"
 #include "compiler/api/Handles.h"
@@ -19,9 +18,7 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Outputs.h"
 #include "compiler/kernel/Schedule.h"
-#include "compiler/libraries/Libraries.h"
 #include "compiler/pipeline/Compile.h"
-#include "compiler/pipeline/Measure.h"
 #include "compiler/program/Inlining.h"
 #include "compiler/program/Program.h"
 #include "compiler/targets/Target.h"
@@ -45,53 +42,6 @@ using namespace mlir;
 using namespace tensmith;
 
 namespace {
-
-/// The caller's options, as far as its version of the structure goes; the rest are the defaults.
-Result<ts_compile_options> optionsOf(const ts_compile_options *given) {
-  ts_compile_options result;
-  ts_compile_options_init(&result);
-  if (!given)
-    return result;
-  if (given->size < sizeof(size_t))
-    return invalidArgument("the options' size is not set; call ts_compile_options_init");
-  std::memcpy(&result, given, std::min(given->size, sizeof(result)));
-  for (size_t i = 0; i < result.shape_count; ++i)
-    if (!result.shapes || !result.shapes[i])
-      return missing("a shape");
-  for (size_t i = 0; i < result.keep_count; ++i)
-    if (!result.keep || !result.keep[i])
-      return missing("the name of a tensor to keep");
-  for (size_t i = 0; i < result.overridable_count; ++i)
-    if (!result.overridable || !result.overridable[i])
-      return missing("the name of an overridable input");
-  if (Status status = checkDerivatives(result); !status.ok())
-    return status;
-  if (result.training && result.derivative_count)
-    return invalidArgument("a step of training can't be asked for together with derivatives");
-  if (Status status = checkCalibration(result); !status.ok())
-    return status;
-  if (result.training && result.for_evaluation)
-    return invalidArgument("a step of training can't be compiled for evaluation");
-  if (result.optimization != 0 && result.optimization != 1)
-    return invalidArgument("there is no optimization level " + std::to_string(result.optimization) +
-                           "; 0 and 1 are known");
-  if (result.precision < TS_PRECISION_FAST || result.precision > TS_PRECISION_F16)
-    return invalidArgument("there is no precision " + std::to_string(result.precision));
-  if (result.libraries)
-    if (auto policy = libraries::parsePolicy(result.libraries); !policy.ok())
-      return policy.status();
-  if (result.precision == TS_PRECISION_F16 && !result.training)
-    return invalidArgument("the precision f16 is one of training; others are fast, exact and bf16");
-  if (result.device)
-    if (auto devices = pipeline::parseDevices(result.device); !devices.ok())
-      return devices.status();
-  if (result.memory_limit < 0 || result.node_limit < 0 || result.nesting_limit < 0)
-    return invalidArgument("a limit is negative");
-  if (result.threads < 0)
-    return invalidArgument("a compilation can't have " + std::to_string(result.threads) +
-                           " threads");
-  return result;
-}
 
 /// A dimension as an option gives it: a size, or the name of a symbol.
 Status checkDimension(StringRef text) {
@@ -126,16 +76,6 @@ Status addShape(StringRef text, ImportOptions &options) {
   return {};
 }
 
-graph::Keep keepOptions(const ts_compile_options &options) {
-  graph::Keep keep;
-  for (size_t i = 0; i < options.keep_count; ++i)
-    if (StringRef(options.keep[i]) == "*")
-      keep.all = true;
-    else
-      keep.names.push_back(options.keep[i]);
-  return keep;
-}
-
 Result<ImportOptions> importOptions(const ts_compile_options &options) {
   ImportOptions result;
   result.keep = keepOptions(options);
@@ -156,17 +96,6 @@ Result<ImportOptions> importOptions(const ts_compile_options &options) {
   return result;
 }
 
-/// What the options allow the calling thread, for as long as this lives.
-class Limits : ResourceScope {
-public:
-  explicit Limits(const ts_compile_options &options)
-      : ResourceScope({std::make_shared<Budget>(options.memory_limit),
-                       deadlineIn(options.time_limit == 0 ? kSeconds : options.time_limit)}) {}
-
-private:
-  static constexpr double kSeconds = 3600;
-};
-
 /// A model in the graph dialect, in a context of its own, read and worked on within the limits.
 class LoadedModel {
 public:
@@ -182,11 +111,11 @@ public:
     for (const std::string &file : files.paths())
       if (options.read)
         options.read(options.read_context, file.c_str());
-    return status.ok() ? prepare(options).within(path) : status;
+    return status.ok() ? prepareModel(*module_, options).within(path) : status;
   }
   Status load(std::string_view bytes, const std::string &name, const ts_compile_options &options) {
     Status status = read(bytes, name, options);
-    return status.ok() ? prepare(options).within(name) : status;
+    return status.ok() ? prepareModel(*module_, options).within(name) : status;
   }
 
   /// The rest of a step whose gradients come from elsewhere.
@@ -205,35 +134,6 @@ public:
   func::FuncOp main() { return module_->lookupSymbol<func::FuncOp>("main"); }
 
 private:
-  Status prepare(const ts_compile_options &options) {
-    Status status = derive(options);
-    return status.ok() ? openForBudget(options) : status;
-  }
-
-  /// What is computed again is chosen in one graph, which most programs are once they are open.
-  Status openForBudget(const ts_compile_options &options) {
-    bool hasBudget = options.memory_budget || options.recomputation;
-    if (!hasBudget || llvm::none_of(module_->getOps<func::FuncOp>(), program::isProcedure))
-      return {};
-    program::openProgram(*module_);
-    return program::checkTensorCode(
-        *module_, "memory is planned for tensor code alone, since procedures take it as they run; "
-                  "let sizes be fixed (--shape), or leave out memory and recomputation");
-  }
-
-  Status derive(const ts_compile_options &options) {
-    if (!options.training)
-      return addDerivatives(*module_, options);
-    auto asked = trainingOptions(*options.training);
-    if (!asked.ok())
-      return asked.status();
-    asked->scalesLoss = options.precision == TS_PRECISION_F16;
-    Status status = training::makeTrainingStep(*module_, *asked);
-    if (status.ok())
-      program::closeProgram(*module_);
-    return status;
-  }
-
   Status read(const std::string &path, const ts_compile_options &options) {
     if (Status status = checkModelFile(path); !status.ok())
       return status;
@@ -329,7 +229,7 @@ private:
     return {};
   }
 
-  Limits limits_;
+  CompileLimits limits_;
   MLIRContext context_;
   OwningOpRef<ModuleOp> module_;
 };
@@ -341,57 +241,13 @@ ts_status *withModel(const char *path, const ts_compile_options *given, const vo
   return guarded([&]() -> Status {
     if (!path || !result)
       return missing(path ? nameOfResult : "the path");
-    auto options = optionsOf(given);
+    auto options = checkedOptions(given);
     if (!options)
       return options.status();
     LoadedModel model(*options);
     Status status = model.load(path, *options);
     return status.ok() ? work(model, *options) : status;
   });
-}
-
-pipeline::CompileOptions compileOptions(const ts_compile_options &options,
-                                        const std::string &model) {
-  pipeline::CompileOptions result;
-  if (options.target)
-    result.target = options.target;
-  result.cacheFolder = options.cache_dir ? options.cache_dir : cache::defaultFolder();
-  if (options.dump_ir_dir)
-    result.dumpFolder = options.dump_ir_dir;
-  result.threads = options.threads;
-  result.fuse = options.optimization > 0;
-  result.evaluatePartially = options.optimization > 0;
-  result.keepControl = keepOptions(options).all;
-  result.precision = Precision(options.precision);
-  result.byReference = options.evaluate_by_reference != 0;
-  result.model = model;
-  result.verifyEachPass = options.verify_each_pass != 0;
-  result.checkBounds = options.check_bounds != 0;
-  if (options.schedules)
-    result.schedules = options.schedules;
-  if (options.libraries)
-    result.libraries = options.libraries;
-  result.measurer = pipeline::measurerHere();
-  result.calibration = calibrationInputs(options);
-  result.run = runModule;
-  result.memoryBudget = options.memory_budget;
-  if (options.recomputation)
-    result.recomputation = options.recomputation;
-  if (options.device)
-    result.devices = *pipeline::parseDevices(options.device); // was looked at
-  if (options.made_of)
-    result.madeOf = options.made_of;
-  if (options.reproducer)
-    result.reproducer = options.reproducer;
-  if (options.progress)
-    result.progress = [options](const char *stage, double fraction) {
-      options.progress(options.progress_context, stage, fraction);
-    };
-  if (options.warn)
-    result.warn = [options](const std::string &message) {
-      options.warn(options.warn_context, message.c_str());
-    };
-  return result;
 }
 
 void writePorts(runtime::JsonWriter &json, const std::vector<vm::SignaturePort> &ports) {
@@ -614,7 +470,7 @@ ts_status *ts_compile_bytes(const void *bytes, size_t size, const char *name,
       return missing("the result");
     *module = nullptr;
     *moduleSize = 0;
-    auto known = optionsOf(options);
+    auto known = checkedOptions(options);
     if (!known)
       return known.status();
     LoadedModel model(*known);
@@ -633,7 +489,7 @@ ts_status *ts_compile_update(const ts_updated *tensors, size_t count, int64_t pr
   return guarded([&]() -> Status {
     if ((count && !tensors) || !outPath)
       return missing(outPath ? "the tensors" : "the module's path");
-    auto known = optionsOf(options);
+    auto known = checkedOptions(options);
     if (!known)
       return known.status();
     if (!known->training)
@@ -652,7 +508,7 @@ ts_status *ts_evaluate_file(const char *path, const ts_compile_options *options,
     if (!path || (inputCount && !inputs) || (outputCount && !outputs))
       return missing(path ? "the inputs or outputs" : "the path");
     std::fill_n(outputs, outputCount, nullptr);
-    auto known = optionsOf(options);
+    auto known = checkedOptions(options);
     if (!known)
       return known.status();
     uint64_t runKey = known->seed ? *known->seed : freshRunKey();
@@ -689,7 +545,7 @@ ts_status *ts_export_onnx(const char *path, const ts_compile_options *options,
       return missing(path ? "the names, the tensors or the result" : "the path");
     *exported = nullptr;
     *size = 0;
-    auto known = optionsOf(options);
+    auto known = checkedOptions(options);
     auto values = fromHandles(tensors, count);
     if (!known || !values)
       return known ? values.status() : known.status();

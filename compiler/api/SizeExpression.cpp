@@ -1,0 +1,139 @@
+// A recursive descent over sums, products and atoms; see SizeExpression.h.
+//
+// Texts come from outside, so parentheses are limited in depth, and a number must be one that a
+// size can be.
+#include "compiler/api/SizeExpression.h"
+
+#include "base/HostTensor.h"
+
+#include "llvm/ADT/StringExtras.h"
+
+using namespace mlir;
+
+namespace tensmith {
+namespace {
+
+constexpr int kDeepest = 100; // parentheses in one another
+
+bool isNamed(char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; }
+
+class Parser {
+public:
+  Parser(StringRef text, graph::ShapeContext &shapes) : text_(text), rest_(text), shapes_(shapes) {}
+
+  Result<AffineExpr> parse() {
+    AffineExpr size = sum();
+    if (error_.empty() && !rest_.ltrim().empty())
+      (void)fail("'" + rest_.ltrim().str() + "' is left over");
+    if (!error_.empty())
+      return invalidArgument("the size '" + text_.str() + "': " + error_);
+    return shapes_.simplify(size);
+  }
+
+private:
+  AffineExpr fail(const std::string &why) {
+    if (error_.empty())
+      error_ = why;
+    rest_ = {};
+    return shapes_.constant(1);
+  }
+
+  bool take(StringRef sign) {
+    rest_ = rest_.ltrim();
+    return rest_.consume_front(sign);
+  }
+
+  AffineExpr sum() {
+    AffineExpr left = take("-") ? -product() : product();
+    while (true) {
+      if (take("+"))
+        left = left + product();
+      else if (take("-"))
+        left = left - product();
+      else
+        return left;
+    }
+  }
+
+  AffineExpr product() {
+    AffineExpr left = atom();
+    while (true) {
+      if (take("*"))
+        left = left * atom();
+      else if (take("/"))
+        left = left.floorDiv(divisor());
+      else if (take("%"))
+        left = left % divisor();
+      else
+        return left;
+    }
+  }
+
+  AffineExpr divisor() {
+    AffineExpr by = shapes_.simplify(atom());
+    auto known = graph::constantOf(by);
+    return known && *known < 1 ? fail("it is divided by " + std::to_string(*known)) : by;
+  }
+
+  AffineExpr within() {
+    if (++depth_ > kDeepest)
+      return fail("parentheses are nested more than " + std::to_string(kDeepest) + " deep");
+    AffineExpr size = sum();
+    --depth_;
+    return size;
+  }
+
+  AffineExpr closed(AffineExpr size) {
+    return take(")") ? size : fail("a parenthesis is not closed");
+  }
+
+  AffineExpr atom() {
+    if (take("("))
+      return closed(within());
+    if (take("ceil("))
+      return closed(ceilQuotient());
+    if (take("max("))
+      return closed(broadcast());
+    if (!rest_.empty() && llvm::isDigit(rest_[0]))
+      return number();
+    StringRef name = rest_.take_while(isNamed);
+    if (name.empty())
+      return fail(rest_.empty() ? "something is missing at its end"
+                                : "'" + rest_.take_front(20).str() + "' is no number and no name");
+    rest_ = rest_.drop_front(name.size());
+    return shapes_.symbol(StringAttr::get(shapes_.mlirContext(), name));
+  }
+
+  AffineExpr number() {
+    int64_t value = 0;
+    if (rest_.consumeInteger(10, value) || value > kMostElements)
+      return fail("a number is too large");
+    return shapes_.constant(value);
+  }
+
+  AffineExpr ceilQuotient() {
+    AffineExpr above = atom();
+    return take("/") ? above.ceilDiv(divisor()) : fail("ceil is of a quotient, as ceil(n/2)");
+  }
+
+  AffineExpr broadcast() {
+    AffineExpr a = within();
+    if (!take(","))
+      return fail("max is of two sizes, as max(a, b)");
+    auto both = shapes_.broadcast(shapes_.simplify(a), shapes_.simplify(within()));
+    return both ? *both : fail("the two sizes of max don't broadcast");
+  }
+
+  StringRef text_, rest_;
+  graph::ShapeContext &shapes_;
+  std::string error_;
+  int depth_ = 0;
+};
+
+} // namespace
+
+Result<AffineExpr> parseSize(std::string_view given, graph::ShapeContext &shapes) {
+  return Parser(StringRef(given.data(), given.size()), shapes).parse();
+}
+
+} // namespace tensmith

@@ -1,0 +1,27 @@
+"""PyTorch's models and programs: `from_torch` compiles one, `backend` is what `torch.compile` calls.
+
+    import tensmith as ts
+    model = ts.from_torch(net, (x,))
+    y = model(x)
+
+    fast = torch.compile(net, backend="tensmith")
+
+Both go the same way: PyTorch gives a graph of ATen's core operators, and each becomes operators of ours by the function that
+`lowers` has registered for it (docs/pytorch.md).
+"""
+
+from .export import TorchModel, from_torch
+from .lowering import lowers, supported
+
+__all__ = ["TorchModel", "backend", "from_torch", "lowers", "supported"]
+
+
+def backend(module, example_inputs, *, options=None, mode=None):
+    """What torch.compile calls: `torch.compile(model, backend="tensmith", options={"threads": 4})`.
+
+    options: those of `tensmith.compile` that have to do with a graph (target, cache_dir, precision, libraries, ...), and threads.
+    `mode` says nothing here.
+    """
+    from .graphs import compile_traced
+
+    return compile_traced(module, example_inputs, dict(options or {}))

@@ -1,0 +1,260 @@
+"""Products, convolutions, pooling, attention and resizing, with the gradients that PyTorch has operators for."""
+
+import math
+
+import torch
+
+from .. import Error
+from . import sizes
+from .lowering import lowers
+
+
+def matmul(g, a, b):
+    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return g.op("matmul", [a, b], [*batch, a.shape[-2], b.shape[-1]])
+
+
+@lowers("aten.mm.default", "aten.bmm.default")
+def _mm(g, a, b):
+    return matmul(g, a, b)
+
+
+@lowers("aten.mv.default", "aten.dot.default")
+def _mv(g, a, b):
+    return g.op("matmul", [a, b], g.meta.shape)
+
+
+@lowers("aten.addmm.default", "aten.baddbmm.default")
+def _addmm(g, bias, a, b, beta=1, alpha=1):
+    product = matmul(g, a, b)
+    if alpha != 1:
+        product = g.binary("mul", product, g.scalar(alpha, product.dtype))
+    if beta == 0:
+        return product
+    bias = bias if beta == 1 else g.binary("mul", bias, g.scalar(beta, bias.dtype))
+    return g.binary("add", product, bias)
+
+
+def _spread(values, count):
+    values = list(values)
+    return values * count if len(values) == 1 else values
+
+
+@lowers("aten.convolution.default")
+def _convolution(g, x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
+    n = w.rank - 2
+    stride, padding, dilation = (_spread(given, n) for given in (stride, padding, dilation))
+    named = {"strides": stride, "pads": padding + padding, "dilations": dilation, "group": groups}
+    if transposed:
+        return g.op("conv_transpose", [x, w, bias], g.meta.shape, output_padding=_spread(output_padding, n), **named)
+    return g.op("conv", [x, w, bias], g.meta.shape, **named)
+
+
+@lowers("aten.convolution_backward.default")
+def _convolution_backward(g, gradient, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
+    n = w.rank - 2
+    stride, padding, dilation = (_spread(given, n) for given in (stride, padding, dilation))
+    if transposed:
+        raise Error("gradients of transposed convolutions are not known")
+    results = [None, None, None]
+    if mask[0]:
+        results[0] = _input_gradient(g, gradient, x, w, stride, padding, dilation, groups)
+    if mask[1]:
+        results[1] = _weight_gradient(g, gradient, x, w, stride, padding, dilation, groups)
+    if mask[2]:
+        results[2] = g.reduce("reduce_sum", gradient, [0, *range(2, gradient.rank)], False)
+    return results
+
+
+def _input_gradient(g, gradient, x, w, stride, padding, dilation, groups):
+    left = []
+    for i in range(w.rank - 2):
+        size = x.shape[2 + i] + 2 * padding[i] - dilation[i] * (w.shape[2 + i] - 1) - 1
+        left.append(size % stride[i])
+    if not all(sizes.is_known(size) for size in left):
+        raise Error("gradients of convolutions with strides need images of known sizes")
+    return g.op("conv_transpose", [gradient, w, None], x.shape, strides=stride, pads=padding + padding, dilations=dilation,
+                group=groups, output_padding=[sizes.number(size) for size in left])  # fmt: skip
+
+
+def _weight_gradient(g, gradient, x, w, stride, padding, dilation, groups):
+    """A convolution of the images with the gradients, whose samples are the channels that are summed over; groups stay so.
+
+    Its steps are the forward's dilations and the other way round; what a stride left out of the image gives more taps than there
+    are, which are cut off.
+    """
+    batch, inner, n = x.shape[0], w.shape[1], w.rank - 2
+    images = g.reshape(x, [batch, groups, inner, *x.shape[2:]])
+    images = g.reshape(g.transpose(images, [2, 1, 0, *range(3, images.rank)]), [inner, groups * batch, *x.shape[2:]])
+    kernels = g.transpose(gradient, [1, 0, *range(2, gradient.rank)])
+    taps = []
+    for i in range(n):
+        span = stride[i] * (gradient.shape[2 + i] - 1) + 1
+        taps.append((x.shape[2 + i] + 2 * padding[i] - span) // dilation[i] + 1)
+    y = g.op("conv", [images, kernels, None], [inner, w.shape[0], *taps], strides=dilation, pads=padding + padding,
+             dilations=stride, group=groups)  # fmt: skip
+    for i in range(n):
+        if not sizes.is_known(taps[i]) or sizes.number(taps[i]) != w.shape[2 + i]:
+            y = g.slice(y, 2 + i, 0, w.shape[2 + i])
+    return g.transpose(y, [1, 0, *range(2, y.rank)])
+
+
+# ---- pooling ----
+
+
+def _window(kernel, stride, padding, dilation, n):
+    kernel = _spread(kernel, n)
+    stride = _spread(stride, n) if stride else kernel
+    padding = _spread(padding, n)
+    return {"kernel": kernel, "strides": stride, "pads": padding + padding, "dilations": _spread(dilation, n)}
+
+
+def _max_pool(g, x, kernel, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
+    n = 3 if "3d" in str(g.node.target) else 2 if "2d" in str(g.node.target) else 1
+    outer = x.shape
+    x = x if x.rank == n + 2 else g.reshape(x, [1, *x.shape])
+    has_indices = isinstance(g.meta, (list, tuple))
+    shape = g.meta[0].shape if has_indices else g.meta.shape
+    inner = shape if len(outer) == n + 2 else [1, *shape]
+    named = _window(kernel, stride, padding, dilation, n) | {"ceil_mode": ceil_mode}
+    y = g.reshape(g.op("max_pool", [x], inner, **named), shape)
+    if not has_indices:
+        return y
+    indices = None
+    if g.is_used(1):  # theirs number the elements of a plane
+        indices = g.op("max_pool_indices", [x], inner, torch.int64, **named)
+        plane = g.tensor(math.prod(x.shape[2:]), torch.int64)
+        indices = g.reshape(g.binary("mod", indices, plane), shape)
+    return [y, indices]
+
+
+lowers("aten.max_pool2d_with_indices.default", "aten.max_pool3d_with_indices.default", "aten.max_pool2d.default")(_max_pool)
+
+
+@lowers("aten.max_pool2d_with_indices_backward.default")
+def _max_pool_backward(g, gradient, x, kernel, stride, padding, dilation, ceil_mode, indices):
+    """Each gradient is added to the element that was the largest of its window."""
+    planes, size = x.shape[:-2], x.shape[-2] * x.shape[-1]
+    flat = gradient.shape[-2] * gradient.shape[-1]
+    zeros = g.broadcast(g.scalar(0, gradient.dtype), [*planes, size])
+    y = g.op("scatter_elements", [zeros, g.reshape(indices, [*planes, flat]), g.reshape(gradient, [*planes, flat])],
+             axis=len(planes), reduction="add")  # fmt: skip
+    return g.reshape(y, x.shape)
+
+
+@lowers("aten.avg_pool1d.default", "aten.avg_pool2d.default", "aten.avg_pool3d.default")
+def _avg_pool(g, x, kernel, stride=(), padding=(0,), ceil_mode=False, count_include_pad=True, divisor_override=None):
+    n = 3 if "3d" in str(g.node.target) else 2 if "2d" in str(g.node.target) else 1
+    shape = g.meta.shape
+    is_batched = x.rank == n + 2
+    x = x if is_batched else g.reshape(x, [1, *x.shape])
+    named = _window(kernel, stride, padding, [1], n)
+    if divisor_override:
+        raise Error("a divisor of its own is not known")
+    y = g.op("average_pool", [x], shape if is_batched else [1, *shape], ceil_mode=ceil_mode, count_include_pad=count_include_pad, **named)
+    return g.reshape(y, shape)
+
+
+@lowers("aten._adaptive_avg_pool2d.default", "aten.adaptive_avg_pool1d.default", "aten._adaptive_avg_pool3d.default", "aten.adaptive_avg_pool2d.default")
+def _adaptive(g, x, output):
+    n = len(output)
+    if all(size == 1 for size in output):
+        from .reduction import mean
+
+        return mean(g, x, list(range(-n, 0)), True)
+    inner = x.shape[-n:]
+    if not all(sizes.is_known(size) and sizes.number(size) % out == 0 for size, out in zip(inner, output)):
+        raise Error("adaptive pooling needs images of known sizes, that are multiples of the result's")
+    kernel = [sizes.number(size) // out for size, out in zip(inner, output)]
+    return _pooled(g, x, kernel, n)
+
+
+def _pooled(g, x, kernel, n):
+    outer = [1, *x.shape] if x.rank == n + 1 else x.shape
+    inner = [*outer[:2], *[size // k for size, k in zip(outer[2:], kernel)]]
+    y = g.op("average_pool", [g.reshape(x, outer)], inner, kernel=kernel, strides=kernel, pads=[0] * 2 * n, dilations=[1] * n)
+    return g.reshape(y, g.meta.shape)
+
+
+# ---- attention ----
+
+
+def _attention(g, q, k, v, mask, is_causal, scale):
+    """softmax(q k^T * scale + mask) v, which becomes one kernel where it can; also the scores' logarithms of sums."""
+    scale = scale if scale is not None else 1 / math.sqrt(sizes.number(q.shape[-1]))
+    keys = g.transpose(k, [*range(k.rank - 2), k.rank - 1, k.rank - 2])
+    scores = g.binary("mul", matmul(g, q, keys), g.scalar(scale, q.dtype))
+    low = g.scalar(float("-inf"), q.dtype)
+    if is_causal:
+        shape = [q.shape[-2], k.shape[-2]]
+        row = g.op("iota", [], shape, torch.int64, typed=True, axis=0)
+        column = g.op("iota", [], shape, torch.int64, typed=True, axis=1)
+        scores = g.op("where", [g.binary("less_or_equal", column, row, torch.bool), scores, low], scores.shape, q.dtype)
+    if mask is not None and mask.dtype == torch.bool:
+        scores = g.op("where", [mask, scores, low], scores.shape, q.dtype)
+    elif mask is not None:
+        scores = g.binary("add", scores, g.cast(mask, q.dtype))
+    return matmul(g, g.op("softmax", [scores], axis=scores.rank - 1), v), scores
+
+
+@lowers("aten._scaled_dot_product_flash_attention_for_cpu.default")
+def _flash_attention(g, q, k, v, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
+    if dropout_p:
+        raise Error("attention that drops is not known; set dropout to 0, or compile the model for evaluation")
+    y, scores = _attention(g, q, k, v, attn_mask, is_causal, scale)
+    sums = None
+    if g.is_used(1):
+        top = g.reduce("reduce_max", scores, [-1], True)
+        total = g.reduce("reduce_sum", g.op("exp", [g.binary("sub", scores, top)]), [-1], True)
+        sums = g.reshape(g.binary("add", g.op("log", [total]), top), scores.shape[:-1])
+    return [y, sums]
+
+
+@lowers("aten.scaled_dot_product_attention.default")
+def _sdpa(g, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
+    if dropout_p or enable_gqa:
+        raise Error("attention that drops, or whose heads share keys, is not known")
+    return _attention(g, q, k, v, attn_mask, is_causal, scale)[0]
+
+
+@lowers("aten._scaled_dot_product_flash_attention_for_cpu_backward.default")
+def _flash_attention_backward(g, gradient, q, k, v, out, logsumexp, dropout_p, is_causal, *, attn_mask=None, scale=None):
+    """By the softmax p, which is computed again: dv = p^T g, ds = p (g v^T - rows' sums of g out)."""
+    factor = g.scalar(scale if scale is not None else 1 / math.sqrt(sizes.number(q.shape[-1])), q.dtype)
+    _, scores = _attention(g, q, k, v, attn_mask, is_causal, scale)
+    p = g.op("softmax", [scores], axis=scores.rank - 1)
+
+    def flipped(x):
+        return g.transpose(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
+
+    inner = g.reduce("reduce_sum", g.binary("mul", gradient, out), [-1], True)
+    ds = g.binary("mul", g.binary("mul", p, g.binary("sub", matmul(g, gradient, flipped(v)), inner)), factor)
+    return [matmul(g, ds, k), matmul(g, flipped(ds), q), matmul(g, flipped(p), gradient)]
+
+
+# ---- resizing ----
+
+
+@lowers("aten.upsample_nearest2d.vec", "aten.upsample_bilinear2d.vec", "aten.upsample_nearest2d.default", "aten.upsample_bilinear2d.default")
+def _resize(g, x, size, *rest):
+    is_linear = "bilinear" in str(g.node.target)
+    shape = g.meta.shape
+    align = bool(rest and rest[0] is True) if is_linear else False
+    modes = {"mode": "linear" if is_linear else "nearest", "nearest_mode": "floor",
+             "coordinate_transformation_mode": "align_corners" if align else "half_pixel" if is_linear else "asymmetric"}  # fmt: skip
+    return g.op("resize", [x, None, None, g.ints(list(shape))], shape, **modes)
+
+
+@lowers("aten.grid_sampler_2d.default")
+def _grid_sampler(g, x, grid, interpolation, padding, align_corners):
+    return g.op("grid_sample", [x, grid], g.meta.shape, mode=["linear", "nearest", "cubic"][interpolation],
+                padding_mode=["zeros", "border", "reflection"][padding], align_corners=align_corners)  # fmt: skip
+
+
+@lowers("aten.dropout.default", "aten.native_dropout.default")
+def _dropout(g, x, p, train):
+    if train and p:
+        raise Error("dropout that drops is not known outside of torch.compile; call model.eval() first")
+    if "native" not in str(g.node.target):
+        return x
+    return [x, g.broadcast(g.scalar(True, torch.bool), x.shape)]

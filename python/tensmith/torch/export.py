@@ -1,0 +1,163 @@
+"""`from_torch`: a program of torch.export, compiled.
+
+Parameters and buffers are constants under their names in the state dict. A buffer that the program writes is an input and an
+output, and the model keeps its tensor. Sizes that torch.export leaves open are so in the module, and a call is held to their
+ranges.
+"""
+
+import sympy
+import torch
+from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
+from torch.utils import _pytree
+
+from .. import Error
+from . import contraction, elementwise, movement, reduction, run  # noqa: F401, the functions register themselves
+from .lowering import Lowering, Value, lower
+
+
+def from_torch(model, example_inputs=None, *, dynamic_shapes=None, kwargs=None, threads=0, **options):
+    """Compiles a torch.nn.Module, or a program that torch.export has made of one.
+
+        model = ts.from_torch(net.eval(), (x,), dynamic_shapes={"x": {0: torch.export.Dim("batch")}})
+        y = model(x)
+        model.save("net.so")
+
+    example_inputs, kwargs, dynamic_shapes: those of torch.export.export, of a module. The module is compiled in the mode that it
+        is in: call `eval()` first for inference.
+    threads: of a run; 0 for as many CPUs as the process may use. The others are those of `tensmith.compile`.
+
+    Gives a `TorchModel`. An Error names all operators that can't be compiled, with the lines of the model they come from.
+    """
+    if isinstance(model, torch.export.ExportedProgram):
+        program = model
+    else:
+        if example_inputs is None:
+            raise Error("a module is compiled by examples of its inputs: from_torch(model, (x,))")
+        if isinstance(example_inputs, torch.Tensor):
+            example_inputs = (example_inputs,)
+        program = torch.export.export(model, tuple(example_inputs), kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+    return TorchModel(program, threads, options)
+
+
+class TorchModel:
+    """A compiled program of torch.export; made by `from_torch`.
+
+    Called as the module was: takes and gives PyTorch's tensors, without copies.
+    module: the `tensmith.Model` that does it, whose inputs are the tensors among the program's in order, and then the buffers
+        that it writes.
+    """
+
+    def __init__(self, program, threads=0, options=None):
+        self._program = program.run_decompositions()
+        self._threads, self._options = threads, dict(options or {})
+        self._state = dict(program.state_dict)
+        self._build()
+
+    def _build(self):
+        settings = run.settings_of(self._options)
+        lowering = Lowering()
+        signature = self._program.graph_signature
+        written = {spec.target for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
+        placeholders = [node for node in self._program.graph.nodes if node.op == "placeholder"]
+        values, shared = {}, {}
+        self._taken, self._buffers = [], []  # of the flat arguments; of the buffers
+        position = -1
+        later = []
+        for node, spec in zip(placeholders, signature.input_specs):
+            if spec.kind == InputKind.USER_INPUT:
+                position += 1
+                meta = node.meta.get("val")
+                if isinstance(spec.arg, ConstantArgument) or not isinstance(meta, torch.Tensor):
+                    values[node] = meta if not isinstance(spec.arg, ConstantArgument) else spec.arg.value
+                    continue
+                self._taken.append(position)
+                values[node] = lowering.input(node.name, meta.shape, meta.dtype)
+            elif spec.kind == InputKind.BUFFER and spec.target in written:
+                later.append((node, spec.target))
+            else:
+                values[node] = self._constant(lowering, spec, shared)
+        for node, name in later:
+            tensor = self._tensor(name)
+            self._buffers.append(name)
+            values[node] = lowering.input(name, tensor.shape, tensor.dtype)
+        self._flat_count = position + 1
+        results = lower(self._program.graph, lowering, values)
+        inputs = {value.number: i for i, value in enumerate(lowering.inputs)}
+        self._outputs = run.Outputs(lowering, results, inputs)
+        self._kinds = [(spec.kind, spec.target) for spec in signature.output_specs]
+        self._bindings = lowering.bindings
+        self._shapes = [(value.shape, value.dtype) for value in lowering.inputs]
+        self._names = [node.name for node, spec in zip(placeholders, signature.input_specs) if isinstance(values[node], Value) and spec.kind == InputKind.USER_INPUT]
+        self.module = run.compiled(lowering.builder, settings, self._threads) if self._outputs.count else None
+
+    def _tensor(self, name):
+        return self._state[name] if name in self._state else self._program.constants[name]
+
+    def _constant(self, lowering, spec, shared):
+        """Tensors that share their memory, as tied weights do, are one constant."""
+        if spec.kind not in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            raise Error(f"an input of the kind {spec.kind.name.lower()}, '{spec.target}', can't be compiled")
+        tensor = self._tensor(spec.target)
+        key = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
+        if key not in shared or not tensor.numel():
+            shared[key] = lowering.constant(tensor, spec.target)
+        return shared[key]
+
+    def __call__(self, *args, **kwargs):
+        flat, spec = _pytree.tree_flatten((args, kwargs))
+        expected = self._program.call_spec.in_spec
+        if len(flat) != self._flat_count:
+            raise Error(f"the model takes {self._flat_count} inputs, {expected}, and is given {len(flat)}, {spec}")
+        tensors = [flat[i] for i in self._taken]
+        for name, tensor in zip(self._names, tensors):
+            if not isinstance(tensor, torch.Tensor):
+                raise Error(f"input '{name}' is {type(tensor).__name__}, and must be a tensor")
+        self._check(tensors)
+        tensors += [self._tensor(name) for name in self._buffers]
+        outputs = run.run(self.module, tensors) if self.module else []
+        given = self._outputs.give(outputs, tensors)
+        results = []
+        for (kind, target), value in zip(self._kinds, given):
+            if kind == OutputKind.BUFFER_MUTATION:
+                with torch.no_grad():
+                    self._tensor(target).copy_(value)
+            elif kind == OutputKind.USER_INPUT_MUTATION:
+                with torch.no_grad():
+                    tensors[self._names.index(target)].copy_(value)
+            else:
+                results.append(value)
+        return _pytree.tree_unflatten(results, self._program.call_spec.out_spec)
+
+    def _check(self, tensors):
+        """Sizes within the ranges that torch.export was told; the module itself checks the rest."""
+        for name, tensor, (shape, dtype) in zip(self._names, tensors, self._shapes):
+            if tensor.dtype != dtype:
+                raise Error(f"input '{name}' is of {tensor.dtype}, and must be of {dtype}")
+            if tensor.dim() != len(shape):
+                raise Error(f"input '{name}' has {tensor.dim()} dimensions, and must have {len(shape)}")
+        values = self._bindings.values(tensors)
+        for symbol, range_ in self._program.range_constraints.items():
+            value = values.get(symbol)
+            if value is not None and not bool(sympy.And(range_.lower <= value, value <= range_.upper)):
+                raise Error(f"the size {symbol} is {value}, and the model was exported for {range_.lower} to {range_.upper}")
+
+    def state_dict(self):
+        """Parameters and buffers by name, as the compiled model has them."""
+        return dict(self._state)
+
+    def load_state_dict(self, state):
+        """Other values for parameters and buffers, as a module of the same names and shapes has them. Compiles again."""
+        missing, unknown = self._state.keys() - state.keys(), state.keys() - self._state.keys()
+        if missing or unknown:
+            raise Error(f"the state is of another model: missing are {sorted(missing)}, unknown are {sorted(unknown)}")
+        for name, tensor in state.items():
+            if tensor.shape != self._state[name].shape or tensor.dtype != self._state[name].dtype:
+                raise Error(f"'{name}' is {list(tensor.shape)} of {tensor.dtype}, and must be {list(self._state[name].shape)} of {self._state[name].dtype}")
+        self._state = {name: tensor.detach().clone() for name, tensor in state.items()}
+        self._build()
+
+    def save(self, path):
+        """Writes the module, which `tensmith.load`, the command line and the C API take."""
+        if not self.module:
+            raise Error("the model computes nothing: its outputs are its inputs")
+        self.module.save(path)

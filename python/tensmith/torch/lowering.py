@@ -1,0 +1,276 @@
+"""From a graph of ATen's core operators to one of ours, node by node.
+
+A function for each operator, in a table: `lowers("aten.relu.default")` registers it, for operators of other libraries too. It is
+called with the lowering and the node's arguments, where tensors are `Value`s, and gives a Value, or a list where the operator has
+several results. What it can't do it says by `tensmith.Error`; operators without a function are told all at once, before
+anything is built.
+"""
+
+import contextlib
+import operator
+import re
+
+import sympy
+import torch
+
+from .. import Builder, ElementType, Error
+from . import sizes
+
+TYPES = {
+    torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.bool: "bool",
+    torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8", torch.uint16: "u16",
+    torch.uint32: "u32", torch.uint64: "u64", torch.complex64: "c64", torch.complex128: "c128",
+}  # fmt: skip
+
+_TABLE = {}
+
+
+def lowers(*names):
+    """Registers a function for operators, by the names that a graph's nodes have: "aten.add.Tensor"."""
+
+    def register(function):
+        for name in names:
+            _TABLE[name] = function
+        return function
+
+    return register
+
+
+def supported():
+    """The operators that there is a function for, sorted."""
+    return sorted(_TABLE)
+
+
+class Value:
+    """A tensor of the graph that is built: its number there, what PyTorch knows of it (`shape`, with SymInts, and `dtype`)."""
+
+    __slots__ = ("dtype", "number", "shape")
+
+    def __init__(self, number, shape, dtype):
+        self.number, self.shape, self.dtype = number, tuple(shape), dtype
+
+    @property
+    def rank(self):
+        return len(self.shape)
+
+    def axis(self, dim):
+        """A dimension's number, counted from the front."""
+        return dim + max(self.rank, 1) if dim < 0 else dim
+
+
+class Lowering:
+    """What the functions build with."""
+
+    def __init__(self):
+        self.builder = Builder()
+        self.bindings = sizes.Bindings()
+        self.inputs = []  # Values, one for each input of the module
+        self.node = None  # that is being lowered
+        self.location = ""
+
+    # ---- values ----
+
+    def input(self, name, shape, dtype):
+        number = self.builder.input(name, self.type_of(shape, dtype))
+        self.bindings.add(len(self.inputs), shape)
+        self.inputs.append(Value(number, shape, dtype))
+        return self.inputs[-1]
+
+    def constant(self, tensor, name=None):
+        tensor = tensor.detach().contiguous()
+        return Value(self.builder.constant(tensor, name), tensor.shape, tensor.dtype)
+
+    def scalar(self, number, dtype):
+        return self.constant(torch.tensor(number, dtype=dtype))
+
+    def ints(self, numbers):
+        """A vector of i64 of sizes, which may be symbolic."""
+        if all(sizes.is_known(number) for number in numbers):
+            return self.constant(torch.tensor([sizes.number(number) for number in numbers], dtype=torch.int64))
+        parts = [self.reshape(self.size(number), (1,)) for number in numbers]
+        return self.op("concat", parts, (len(parts),), torch.int64, axis=0)
+
+    def size(self, size):
+        """A size as an i64 scalar."""
+        return self._size(sympy.sympify(sizes.expression(size)))
+
+    def _size(self, expr):
+        if expr.is_Integer:
+            return self.scalar(int(expr), torch.int64)
+        if expr.is_Symbol:
+            place = self.bindings.place(expr)
+            if place is None:
+                raise Error(f"the size {expr} is no dimension of an input, and so isn't known")
+            of = self.inputs[place[0]]
+            return self.reshape(self.op("shape", [of], (1,), torch.int64, start=place[1], end=place[1] + 1), ())
+        kind = type(expr).__name__
+        names = {"Add": "add", "Mul": "mul", "FloorDiv": "div", "CleanDiv": "div", "Mod": "mod", "PythonMod": "mod", "Max": "max", "Min": "min"}
+        if kind == "Pow" and expr.exp.is_Integer and expr.exp > 0:
+            parts = [self._size(expr.base)] * int(expr.exp)
+            kind = "Mul"
+        elif kind in names:
+            parts = [self._size(part) for part in expr.args]
+        else:
+            raise Error(f"the size {expr} can't be computed in the graph")
+        result = parts[0]
+        for part in parts[1:]:
+            result = self.op(names[kind], [result, part], (), torch.int64)
+        return result
+
+    @staticmethod
+    def type_of(shape, dtype):
+        if dtype not in TYPES:
+            raise Error(f"tensors of {dtype} are not known")
+        return TYPES[dtype], [sizes.text(size) for size in shape]
+
+    # ---- operators ----
+
+    def op(self, name, operands, shape=None, dtype=None, *, typed=False, **attributes):
+        """An operator of one result, whose shape is the first operand's where none is said, and dtype likewise."""
+        first = operands[0] if operands else None
+        shape = first.shape if shape is None else shape
+        dtype = first.dtype if dtype is None else dtype
+        return self.ops(name, operands, [(shape, dtype)], typed=typed, **attributes)[0]
+
+    def ops(self, name, operands, results, *, typed=False, **attributes):
+        """One of several results, given as (shape, dtype) each."""
+        numbers = self.builder.op(
+            name,
+            [operand and operand.number for operand in operands],
+            attributes,
+            self.type_of(*results[0]) if typed else None,
+            self.location,
+        )
+        return [Value(number, shape, dtype) for number, (shape, dtype) in zip(numbers, results)]
+
+    def cast(self, x, dtype):
+        if x.dtype == dtype:
+            return x
+        return self.op("cast", [x], dtype=dtype, to=ElementType(TYPES[dtype]))
+
+    def reshape(self, x, shape):
+        return x if self.same(x.shape, shape) else self.op("reshape", [x], tuple(shape), typed=True)
+
+    def broadcast(self, x, shape):
+        return x if self.same(x.shape, shape) else self.op("broadcast", [x], tuple(shape), typed=True)
+
+    def transpose(self, x, permutation):
+        permutation = [x.axis(dim) for dim in permutation]
+        if permutation == list(range(x.rank)):
+            return x
+        return self.op("transpose", [x], [x.shape[dim] for dim in permutation], permutation=permutation)
+
+    def slice(self, x, axis, start, size, step=1):
+        """From a start that is a number on."""
+        starts, steps, shape = [0] * x.rank, [1] * x.rank, list(x.shape)
+        starts[axis], steps[axis], shape[axis] = start, step, size
+        return self.op("slice", [x], shape, typed=True, starts=starts, steps=steps)
+
+    def reduce(self, name, x, dims, keepdim, dtype=None):
+        axes = sorted({x.axis(dim) for dim in dims}) if dims else list(range(x.rank))
+        kept = [1 if dim in axes else size for dim, size in enumerate(x.shape)]
+        shape = kept if keepdim else [size for dim, size in enumerate(x.shape) if dim not in axes]
+        return self.op(name, [x], shape, dtype, axes=axes, keepdims=keepdim)
+
+    def binary(self, name, a, b, dtype=None, **attributes):
+        """Of Values of one dtype, broadcast."""
+        shape = torch.broadcast_shapes(a.shape, b.shape) if a.shape != b.shape else a.shape
+        return self.op(name, [a, b], shape, dtype or a.dtype, **attributes)
+
+    def count(self, x, dims):
+        """The number of elements along dimensions, as a scalar of x's dtype."""
+        product = 1
+        for dim in dims:
+            product = product * x.shape[dim]
+        return self.scalar(sizes.number(product), x.dtype) if sizes.is_known(product) else self.cast(self.size(product), x.dtype)
+
+    def tensor(self, x, dtype):
+        """An argument that is a tensor or a number, as a Value of that dtype."""
+        if isinstance(x, Value):
+            return self.cast(x, dtype)
+        if isinstance(x, torch.SymInt):
+            return self.cast(self.size(x), dtype)
+        return self.scalar(x, dtype)
+
+    @staticmethod
+    def same(a, b):
+        return len(a) == len(b) and all(sizes.expression(x) == sizes.expression(y) for x, y in zip(a, b))
+
+    # ---- of the node that is lowered ----
+
+    @property
+    def meta(self):
+        """What PyTorch computes for the node: a tensor without contents, or a list of such."""
+        return self.node.meta["val"]
+
+    def is_used(self, index):
+        """Whether anything takes that one of the node's results."""
+        return any(user.target is operator.getitem and user.args[1] == index for user in self.node.users)
+
+    @contextlib.contextmanager
+    def at(self, node):
+        before = self.node, self.location
+        self.node, self.location = node, place_of(node)
+        try:
+            yield
+        finally:
+            self.node, self.location = before
+
+
+def place_of(node):
+    """ "model.py:12 linear": the line of the model, and the node."""
+    trace = node.meta.get("stack_trace") or ""
+    lines = re.findall(r'File "(?:[^"]*[/\\])?([^"]*)", line (\d+)', trace)
+    place = "{}:{} ".format(*lines[-1]) if lines else ""
+    return place + node.name
+
+
+def name_of(target):
+    return str(target)
+
+
+def is_number(node):
+    """Whether the node's value is a size or another number, which PyTorch keeps the expression of."""
+    return isinstance(node.meta.get("val"), (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def check_supported(graph):
+    """Tells every operator that has no function, with its places."""
+    missing = {}
+    for node in graph.nodes:
+        if node.op == "call_function" and node.target is not operator.getitem and not is_number(node):
+            if name_of(node.target) not in _TABLE and not _is_effect(node):
+                missing.setdefault(name_of(node.target), []).append(place_of(node))
+    if missing:
+        lines = [f"  {name}: {', '.join(places[:4])}{' and more' if len(places) > 4 else ''}" for name, places in missing.items()]
+        raise Error("the model has operators that can't be compiled; register functions by tensmith.torch.lowers:\n" + "\n".join(lines))
+
+
+def _is_effect(node):
+    """Checks of sizes, whose results nothing takes."""
+    return not node.users and any(word in name_of(node.target) for word in ("_assert", "sym_constrain", "check"))
+
+
+def lower(graph, lowering, values):
+    """All operators of an FX graph. `values`: of its placeholders, by node; gives what the output node has."""
+    check_supported(graph)
+
+    def known(node):
+        return values[node] if node in values else node.meta["val"]
+
+    for node in graph.nodes:
+        if node.op == "output":
+            return torch.fx.node.map_arg(node.args[0], known)
+        if node.op != "call_function" or is_number(node) or _is_effect(node):
+            continue
+        arguments = torch.fx.node.map_arg(node.args, known)
+        named = torch.fx.node.map_arg(node.kwargs, known)
+        with lowering.at(node):
+            if node.target is operator.getitem:
+                values[node] = arguments[0][arguments[1]]
+                continue
+            try:
+                values[node] = _TABLE[name_of(node.target)](lowering, *arguments, **named)
+            except Error as error:
+                raise Error(f"{lowering.location}: {name_of(node.target)}: {error}") from None
+    raise Error("the graph has no output")

@@ -1,0 +1,84 @@
+"""A graph that was lowered, compiled and called with PyTorch's tensors."""
+
+import os
+import tempfile
+
+import torch
+
+from .. import Error, _KeptModel, _settings, _tensmith
+from . import sizes
+
+_DEFAULTS = {"shapes": None, "target": None, "cache_dir": None, "dump_ir": None, "reference": False, "precision": "fast",
+             "fuse": True, "overridable": (), "derivatives": ()}  # fmt: skip
+
+
+def settings_of(options):
+    """Those of `tensmith.compile`, of which the sizes are the graph's own."""
+    unknown = options.keys() - {"target", "cache_dir", "dump_ir", "reference", "precision", "fuse", "schedules", "libraries", "device"}
+    if unknown:
+        raise Error(f"there is no option {', '.join(map(repr, sorted(unknown)))}; options are those of tensmith.compile, and threads")
+    return _settings(**_DEFAULTS | options)
+
+
+def compiled(builder, settings, threads):
+    """The graph as a Model. Through a file, so that weights are mapped and not held twice."""
+    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
+        path = os.path.join(folder, "module.so")
+        builder.compile(path, settings)
+        return _KeptModel(_tensmith.load(path, threads, 0, 0), open(path, "rb"))
+
+
+def run(model, inputs):
+    """The outputs as PyTorch's tensors, on memory of their own; the inputs are read where they lie."""
+    return [torch.from_dlpack(result) for result in model._module.run([readable(x) for x in inputs], None)]
+
+
+def readable(x):
+    """A tensor of the host as DLPack gives it away; one that isn't dense is copied."""
+    if x.device.type != "cpu":
+        raise Error(f"an input is on the device {x.device}; compiled models take tensors of the host")
+    x = x.detach()
+    if x.is_neg() or x.is_conj():
+        x = x.resolve_neg().resolve_conj()
+    return x if x.is_contiguous() else x.contiguous()
+
+
+def carrier(size):
+    """A tensor that tells a size to a module, which knows sizes by dimensions alone. It has no memory to speak of."""
+    return torch.empty(int(size), dtype=torch.uint8)
+
+
+class Outputs:
+    """What a graph gives: outputs of the module, inputs as they are, and numbers that sizes decide."""
+
+    def __init__(self, lowering, results, inputs):
+        self._entries = []
+        self._bindings = lowering.bindings
+        self.has_sizes = False
+        numbers = {}
+        for result in results:
+            if not hasattr(result, "number"):
+                self._entries.append((None, result))
+                self.has_sizes |= isinstance(result, torch.SymInt)
+            elif result.number in inputs:
+                self._entries.append(("input", inputs[result.number]))
+            else:
+                if result.number not in numbers:
+                    numbers[result.number] = len(numbers)
+                    lowering.builder.output(f"output{numbers[result.number]}", result.number)
+                self._entries.append(("output", numbers[result.number]))
+        self.count = len(numbers)
+
+    def give(self, outputs, inputs):
+        values = self._bindings.values(inputs) if self.has_sizes else {}
+        given = []
+        for kind, what in self._entries:
+            if kind == "output":
+                given.append(outputs[what])
+            elif kind == "input":
+                given.append(inputs[what])
+            elif isinstance(what, torch.SymInt):
+                given.append(self._bindings.evaluate(sizes.expression(what), values))
+            else:
+                given.append(what)
+        return given

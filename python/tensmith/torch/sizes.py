@@ -1,0 +1,76 @@
+"""Sizes between PyTorch's symbols, which are SymPy's expressions, and the texts that dimensions are given as.
+
+What is known of a size at run time is known of a tensor's dimension: a symbol is read where an input has it alone.
+"""
+
+import sympy
+import torch
+
+from .. import Error
+
+
+def expression(size):
+    """A number, or SymPy's expression of a SymInt."""
+    return size if isinstance(size, int) else size.node.expr
+
+
+def text(size):
+    """As a dimension of a type: "3", "batch", "2*s0+1", "(s0/2)"."""
+    return _text(sympy.sympify(expression(size)))
+
+
+def _text(expr):
+    if expr.is_Integer:
+        return str(int(expr)) if expr >= 0 else f"(0-{-int(expr)})"
+    if expr.is_Symbol:
+        return expr.name
+    if expr.is_Add:
+        return "(" + "+".join(_text(part) for part in expr.args) + ")"
+    if expr.is_Mul:
+        return "*".join(_text(part) for part in expr.args)
+    if expr.is_Pow and expr.exp.is_Integer and expr.exp > 0:
+        return "*".join([_text(expr.base)] * int(expr.exp))
+    kind = type(expr).__name__
+    a, b = expr.args if len(expr.args) == 2 else (None, None)
+    if kind in ("FloorDiv", "CleanDiv", "IntTrueDiv"):
+        return f"({_atom(a)}/{_atom(b)})"
+    if kind in ("Mod", "PythonMod"):
+        return f"({_atom(a)}%{_atom(b)})"
+    if kind == "Max" and b is not None:
+        return f"max({_text(a)}, {_text(b)})"
+    raise Error(f"the size {expr} has no form in the graph; sizes are sums, products, quotients and remainders")
+
+
+def _atom(expr):
+    inner = _text(expr)
+    return inner if expr.is_Integer or expr.is_Symbol or inner.startswith("(") else f"({inner})"
+
+
+def is_known(size):
+    """Whether it is a number, or an expression that has become one."""
+    return isinstance(size, int) or expression(size).is_Integer
+
+
+def number(size):
+    return int(expression(size))
+
+
+class Bindings:
+    """Where each symbol is read: (input, dimension), and the values of a call's sizes."""
+
+    def __init__(self):
+        self._places = {}
+
+    def add(self, input_, shape):
+        for dim, size in enumerate(shape):
+            if isinstance(size, torch.SymInt) and expression(size).is_Symbol:
+                self._places.setdefault(expression(size), (input_, dim))
+
+    def place(self, symbol):
+        return self._places.get(symbol)
+
+    def values(self, inputs):
+        return {symbol: inputs[i].shape[dim] for symbol, (i, dim) in self._places.items()}
+
+    def evaluate(self, expr, values):
+        return int(sympy.sympify(expr).xreplace({symbol: sympy.Integer(value) for symbol, value in values.items()}))

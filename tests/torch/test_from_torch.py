@@ -1,0 +1,188 @@
+"""from_torch against PyTorch itself: models, open sizes, buffers, state dicts, and what can't be compiled."""
+
+import pathlib
+import re
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.5")
+ts = pytest.importorskip("tensmith", reason="the Python package is not built")
+
+from torch import nn  # noqa: E402
+
+import tensmith.torch  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+def leaves(value):
+    return torch.utils._pytree.tree_leaves(value)
+
+
+def agree(net, inputs, **options):
+    """Compiles, and compares with the module on the same inputs."""
+    model = ts.from_torch(net, inputs, **options)
+    compare(model, net, inputs)
+    return model
+
+
+def compare(model, net, inputs):
+    with torch.no_grad():
+        wanted = leaves(net(*inputs))
+    given = leaves(model(*inputs))
+    assert len(given) == len(wanted)
+    for a, b in zip(given, wanted):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-4)
+
+
+def small():
+    return nn.Sequential(nn.Linear(8, 16), nn.GELU(), nn.LayerNorm(16), nn.Linear(16, 4)).eval()
+
+
+def test_one_compilation_serves_every_batch():
+    net = small()
+    model = agree(net, (torch.randn(3, 8),), dynamic_shapes=({0: torch.export.Dim("batch", max=64)},))
+    for batch in (1, 2, 7, 64):
+        compare(model, net, (torch.randn(batch, 8),))
+    with pytest.raises(ts.Error, match="exported for"):
+        model(torch.randn(65, 8))
+    with pytest.raises(ts.Error, match="must be of torch.float32"):
+        model(torch.randn(3, 8).double())
+
+
+def test_a_saved_module_runs_without_torch(tmp_path):
+    net, x = small(), torch.randn(2, 8)
+    model = ts.from_torch(net, (x,))
+    model.save(tmp_path / "net.so")
+    y = ts.load(tmp_path / "net.so")(x.numpy())
+    torch.testing.assert_close(torch.from_numpy(y), net(x).detach(), rtol=1e-4, atol=1e-4)
+
+
+def test_states_go_both_ways():
+    net, other, x = small(), small(), torch.randn(2, 8)
+    model = ts.from_torch(net, (x,))
+    assert model.state_dict().keys() == net.state_dict().keys()
+    model.load_state_dict(other.state_dict())
+    compare(model, other, (x,))
+    net.load_state_dict(model.state_dict())
+    compare(model, net, (x,))
+    with pytest.raises(ts.Error, match="missing are"):
+        model.load_state_dict({})
+
+
+def test_buffers_that_are_written_are_kept():
+    class Counting(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("count", torch.zeros(()))
+
+        def forward(self, x):
+            self.count.add_(1)
+            return x * self.count
+
+    model = ts.from_torch(Counting(), (torch.ones(2),))
+    assert [model(torch.ones(2))[0].item() for _ in range(3)] == [1, 2, 3]
+    assert model.state_dict()["count"].item() == 3
+
+
+OPERATIONS = {
+    "arithmetic": lambda x, i: (x + 2) * x - x / 3 + x**3 + x.abs().sqrt() + torch.rsqrt(x.abs() + 1),
+    "integers": lambda x, i: (i // 3, i % 3, -i // 2, i.float() / 2, i + x[0, 0], i * 2.5),
+    "comparisons": lambda x, i: (x > 0, x.le(0.5), i == 2, i != 2, (x > 0) & (x < 1), ~(x > 0)),
+    "activations": lambda x, i: [f(x) for f in (torch.relu, nn.functional.silu, nn.functional.gelu, nn.functional.hardswish,
+                                                nn.functional.elu, nn.functional.softplus, torch.expm1, torch.trunc)],
+    "gelu of tanh": lambda x, i: nn.functional.gelu(x, approximate="tanh"),
+    "where": lambda x, i: (torch.where(x > 0, x, 0.0), x.masked_fill(x > 0, -1.0), x.clamp(-0.5, 0.5)),
+    "reductions": lambda x, i: (x.sum(), x.mean(1), x.var(0), x.std(1, unbiased=False), x.amax(1), x.argmax(1), x.max(dim=1), (x > 9).any()),
+    "running": lambda x, i: (x.cumsum(1), x.softmax(0), x.log_softmax(-1), x.logsumexp(1)),
+    "movement": lambda x, i: (x.t(), x[1:, ::2], x[-1], x.flip(0), x.roll(1, 1), x.repeat(2, 1), x.unsqueeze(1).expand(4, 3, 6)),
+    "joining": lambda x, i: (torch.cat([x, x], 1), torch.stack([x, x]), x.split(2), x.chunk(2, 1), x.unbind(0)),
+    "indices": lambda x, i: (x[i], x[:, i], x.index_select(0, i), x.gather(0, i.reshape(1, -1).expand(2, 4)), x[i, i]),
+    "writing": lambda x, i: (torch.zeros(4, 6).index_put((i,), x), torch.zeros(4, 6).scatter(0, i.reshape(4, 1), x), x.tril(), x.triu(1)),
+    "making": lambda x, i: (torch.arange(5), torch.arange(1, 9, 2), torch.full((2, 2), 3.0), torch.zeros_like(x), torch.ones(3)),
+    "sorting": lambda x, i: (x.topk(2), x.sort(1, descending=True)),
+    "products": lambda x, i: (x @ x.t(), torch.einsum("ij,kj->ik", x, x), torch.bmm(x[None], x.t()[None]), x @ x[0]),
+    "pooling": lambda x, i: (nn.functional.max_pool2d(x[None, None], 2), nn.functional.avg_pool2d(x[None, None], 2),
+                             nn.functional.adaptive_avg_pool2d(x[None, None], 1)),
+    "padding": lambda x, i: (nn.functional.pad(x, (1, 2)), nn.functional.pad(x[None, None], (1, 1, 1, 1), mode="reflect")),
+    "attention": lambda x, i: nn.functional.scaled_dot_product_attention(x[None, None], x[None, None], x[None, None], is_causal=True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_operations(name):
+    class Net(nn.Module):
+        def forward(self, x, i):
+            return OPERATIONS[name](x, i)
+
+    agree(Net(), (torch.randn(4, 6), torch.tensor([2, 0, 3, 1])))
+
+
+@pytest.mark.parametrize("layer", [
+    nn.Conv1d(4, 6, 3, padding=1), nn.Conv2d(4, 6, 3, stride=2, groups=2), nn.ConvTranspose2d(4, 6, 3, stride=2, output_padding=1),
+    nn.BatchNorm2d(4), nn.GroupNorm(2, 4), nn.PixelShuffle(2), nn.Upsample(scale_factor=2), nn.Upsample(scale_factor=2, mode="bilinear"),
+], ids=lambda layer: str(layer).partition("(")[0])  # fmt: skip
+def test_layers(layer):
+    x = torch.randn(2, 4, 9) if isinstance(layer, nn.Conv1d) else torch.randn(2, 4, 9, 9)
+    agree(layer.eval(), (x,))
+
+
+def test_every_unsupported_operator_is_told_with_its_place():
+    class Net(nn.Module):
+        def forward(self, x):
+            return torch.linalg.eigvalsh(x) + torch.special.bessel_j0(x)
+
+    with pytest.raises(ts.Error) as error:
+        ts.from_torch(Net(), (torch.eye(3),))
+    assert "aten._linalg_eigh" in str(error.value) and "aten.special_bessel_j0" in str(error.value)
+    assert "test_from_torch.py:" in str(error.value)
+
+
+def test_operators_are_added():
+    class Net(nn.Module):
+        def forward(self, x):
+            return torch.special.bessel_j1(x)
+
+    @tensmith.torch.lowers("aten.special_bessel_j1.default")
+    def lower(g, x):
+        return g.op("neg", [x])
+
+    x = torch.randn(3)
+    assert torch.equal(ts.from_torch(Net(), (x,))(x), -x)
+
+
+@pytest.mark.parametrize("name", ["resnet18", "mobilenet_v2", "vit"])
+def test_torchvision(name):
+    models = pytest.importorskip("torchvision").models
+    if name == "vit":
+        net = models.vision_transformer.VisionTransformer(32, 8, 2, 4, 64, 128)
+    else:
+        net = getattr(models, name)(num_classes=10)
+    agree(net.eval(), (torch.randn(1, 3, 32, 32),))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "bert"])
+def test_transformers(name):
+    transformers = pytest.importorskip("transformers")
+    if name == "gpt2":
+        net = transformers.GPT2LMHeadModel(
+            transformers.GPT2Config(n_layer=2, n_embd=64, n_head=4, vocab_size=100, n_positions=64, use_cache=False)
+        )
+    else:
+        net = transformers.BertModel(
+            transformers.BertConfig(num_hidden_layers=2, hidden_size=64, num_attention_heads=4, vocab_size=100, intermediate_size=128)
+        )
+    agree(net.eval(), (torch.randint(0, 100, (2, 9)),))
+
+
+def test_the_page_is_true(tmp_path, monkeypatch):
+    """All examples of docs/pytorch.md, one after the other."""
+    page = pathlib.Path(__file__).parents[2] / "docs/pytorch.md"
+    examples = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    code = "\n".join(examples).replace('backend="tensmith"', "backend=tensmith_torch.backend")
+    exec(compile("import tensmith.torch as tensmith_torch\n" + code, str(page), "exec"), {})  # noqa: S102
+    assert (tmp_path / "net.so").exists()
