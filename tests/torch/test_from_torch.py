@@ -109,6 +109,8 @@ OPERATIONS = {
                              nn.functional.adaptive_avg_pool2d(x[None, None], 1)),
     "padding": lambda x, i: (nn.functional.pad(x, (1, 2)), nn.functional.pad(x[None, None], (1, 1, 1, 1), mode="reflect")),
     "attention": lambda x, i: nn.functional.scaled_dot_product_attention(x[None, None], x[None, None], x[None, None], is_causal=True),
+    "shared heads": lambda x, i: nn.functional.scaled_dot_product_attention(
+        x[None, None].expand(1, 4, 4, 6), x[None, None].expand(1, 2, 4, 6), x[None, None].expand(1, 2, 4, 6), enable_gqa=True),
 }  # fmt: skip
 
 

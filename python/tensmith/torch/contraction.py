@@ -10,7 +10,7 @@ from .lowering import lowers
 
 
 def matmul(g, a, b):
-    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    batch = sizes.broadcast(a.shape[:-2], b.shape[:-2])
     return g.op("matmul", [a, b], [*batch, a.shape[-2], b.shape[-1]])
 
 
@@ -210,10 +210,19 @@ def _flash_attention(g, q, k, v, dropout_p=0.0, is_causal=False, *, attn_mask=No
     return [y, sums]
 
 
+def _for_heads(g, x, heads):
+    """Keys or values that several heads share, once for each of them."""
+    batch, own, *rest = x.shape
+    wide = g.broadcast(g.reshape(x, [batch, own, 1, *rest]), [batch, own, heads // own, *rest])
+    return g.reshape(wide, [batch, heads, *rest])
+
+
 @lowers("aten.scaled_dot_product_attention.default")
 def _sdpa(g, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
-    if dropout_p or enable_gqa:
-        raise Error("attention that drops, or whose heads share keys, is not known")
+    if dropout_p:
+        raise Error("attention that drops is not known; set dropout to 0, or compile the model for evaluation")
+    if enable_gqa and k.rank == 4:
+        k, v = (_for_heads(g, x, q.shape[1]) for x in (k, v))
     return _attention(g, q, k, v, attn_mask, is_causal, scale)[0]
 
 

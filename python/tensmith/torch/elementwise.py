@@ -5,6 +5,7 @@ import math
 import torch
 
 from .. import ElementType
+from . import sizes
 from .lowering import TYPES, Value, lowers
 
 
@@ -227,7 +228,7 @@ def _isinf(g, x):
 def where(g, condition, a, b):
     dtype = g.meta.dtype
     a, b = g.tensor(a, dtype), g.tensor(b, dtype)
-    return g.op("where", [g.cast(condition, torch.bool), a, b], torch.broadcast_shapes(condition.shape, a.shape, b.shape), dtype)
+    return g.op("where", [g.cast(condition, torch.bool), a, b], sizes.broadcast(condition.shape, a.shape, b.shape), dtype)
 
 
 @lowers("aten.masked_fill.Scalar", "aten.masked_fill.Tensor")

@@ -39,6 +39,14 @@ def from_torch(model, example_inputs=None, *, dynamic_shapes=None, kwargs=None, 
     return TorchModel(program, threads, options)
 
 
+def _decompositions():
+    """To core operators, but for attention, which stays whole: traced again in parts, its result may lie otherwise in memory than
+    the views after it were exported for."""
+    table = torch.export.default_decompositions()
+    table.pop(torch.ops.aten.scaled_dot_product_attention.default, None)
+    return table
+
+
 class TorchModel:
     """A compiled program of torch.export; made by `from_torch`.
 
@@ -48,7 +56,7 @@ class TorchModel:
     """
 
     def __init__(self, program, threads=0, options=None):
-        self._program = program.run_decompositions()
+        self._program = program.run_decompositions(_decompositions())
         self._threads, self._options = threads, dict(options or {})
         self._state = dict(program.state_dict)
         self._build()

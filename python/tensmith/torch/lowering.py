@@ -174,8 +174,7 @@ class Lowering:
 
     def binary(self, name, a, b, dtype=None, **attributes):
         """Of Values of one dtype, broadcast."""
-        shape = torch.broadcast_shapes(a.shape, b.shape) if a.shape != b.shape else a.shape
-        return self.op(name, [a, b], shape, dtype or a.dtype, **attributes)
+        return self.op(name, [a, b], sizes.broadcast(a.shape, b.shape), dtype or a.dtype, **attributes)
 
     def count(self, x, dims):
         """The number of elements along dimensions, as a scalar of x's dtype."""

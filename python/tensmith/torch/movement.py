@@ -228,7 +228,7 @@ def _index(g, x, indices):
     is_dense = places == list(range(places[0], places[-1] + 1))
     order = places + [dim for dim in range(x.rank) if dim not in places]
     moved = g.transpose(x, order)
-    joint = torch.broadcast_shapes(*(indices[dim].shape for dim in places))
+    joint = sizes.broadcast(*(indices[dim].shape for dim in places))
     parts = [g.reshape(g.broadcast(g.cast(indices[dim], torch.int64), joint), [*joint, 1]) for dim in places]
     tuples = g.op("concat", parts, [*joint, len(parts)], torch.int64, axis=len(joint))
     taken = g.op("gather_nd", [moved, tuples], [*joint, *moved.shape[len(places) :]])
@@ -250,7 +250,7 @@ def _index_put(g, x, indices, values, accumulate=False):
     places = [dim for dim, i in enumerate(indices) if i is not None]
     order = places + [dim for dim in range(x.rank) if dim not in places]
     moved = g.transpose(x, order)
-    joint = torch.broadcast_shapes(*(indices[dim].shape for dim in places))
+    joint = sizes.broadcast(*(indices[dim].shape for dim in places))
     parts = [g.reshape(g.broadcast(g.cast(indices[dim], torch.int64), joint), [*joint, 1]) for dim in places]
     tuples = g.op("concat", parts, [*joint, len(parts)], torch.int64, axis=len(joint))
     is_dense = places == list(range(places[0], places[-1] + 1))

@@ -55,6 +55,18 @@ def number(size):
     return int(expression(size))
 
 
+def broadcast(*shapes):
+    """The shape that all broadcast to. Sizes are never compared by PyTorch, which would fix them by a guard; that they agree it has
+    seen to before."""
+    rank = max(map(len, shapes), default=0)
+    result = []
+    for dim in range(rank):
+        here = [shape[len(shape) - rank + dim] for shape in shapes if len(shape) - rank + dim >= 0]
+        wide = [size for size in here if not (is_known(size) and number(size) == 1)]
+        result.append(next((size for size in wide if is_known(size)), wide[0] if wide else 1))
+    return tuple(result)
+
+
 class Bindings:
     """Where each symbol is read: (input, dimension), and the values of a call's sizes."""
 
