@@ -1,7 +1,7 @@
 // Attributes of operators from the C API's form.
 #pragma once
 
-#include "base/Status.h"
+#include "base/HostTensor.h"
 
 #include <tensmith/builder.h>
 
