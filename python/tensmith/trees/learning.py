@@ -31,7 +31,7 @@ def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, 
     evals: pairs (matrix, name): metrics are computed after each round.
     early_stopping_rounds: training ends where the last metric of the last of `evals` has not become better for so many rounds.
     callbacks: called after each round with its number and {set: {metric: value}}; one that returns False ends training.
-    loss: `loss(outputs, labels, weights)` gives (gradients, Hessians) in place of the objective's; or a `Loss` of the language.
+    loss: `loss(outputs, labels, weights)` gives (gradients, Hessians) in place of the objective's.
     continued: a forest to go on from.
     verbose: prints each round's metrics; a number: those of every so many rounds.
     results: a dictionary that is filled with {set: {metric: [values]}}.
