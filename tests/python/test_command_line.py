@@ -149,7 +149,7 @@ def until_drawn(command):
 
 def test_one_line_of_progress_on_a_terminal(busy):
     said = until_drawn(["bench", busy, "--runs", 10**9])
-    assert re.search(r"\rmeasuring .*m.so: run \d+", said), said
+    assert re.search(r"\rmeasuring .*m\.so", said), said
 
 
 def test_no_progress_in_a_pipe(busy):

@@ -440,8 +440,8 @@ def test_settings_that_can_not_be_meant(network, pictures, tmp_path):
     config = tmp_path / "run.toml"
     config.write_text(f'model = "{network}"\n[data]\ntrain = "{pictures}"\n[optimiser]\nlearning_rat = 1\n')
     assert f"{config}:5: there is no setting 'learning_rat' in [optimiser]; did you mean 'learning_rate'?" in refused(config)
-    config.write_text(f'model = "{network}"\n[data]\ntrain = "{pictures}"\n[optimizer]\nlearning_rate = 1\n')
-    assert f"{config}:4: there is no setting 'optimizer'; did you mean 'optimiser'?" in refused(config)
+    config.write_text(f'model = "{network}"\n[data]\ntrain = "{pictures}"\n[optimizr]\nlearning_rate = 1\n')
+    assert f"{config}:4: there is no setting 'optimizr'; did you mean 'optimiser'?" in refused(config)
     config.write_text("epochs = 'ten'\n")
     assert f'{config}:1: epochs is "ten"; a whole number from 1 on is expected' in refused(config)
     assert "--batch is \"x\"" in refused(network, "--batch", "x", status=2)
