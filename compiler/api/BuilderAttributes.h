@@ -1,6 +1,7 @@
 // Attributes of operators from the C API's form.
 #pragma once
 
+#include "base/HostTensor.h"
 #include "base/Status.h"
 
 #include <tensmith/builder.h>
