@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/HostTensor.h"
+#include "base/Status.h"
 
 #include <tensmith/builder.h>
 

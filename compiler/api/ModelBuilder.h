@@ -66,7 +66,6 @@ private:
   Result<mlir::Value> value(ts_value number) const;
   Result<llvm::SmallVector<mlir::Value>> values(llvm::ArrayRef<ts_value> numbers);
   Result<mlir::Type> typeOf(const ts_value_type &type);
-  Result<mlir::Attribute> attributeOf(const ts_attribute &attribute);
   Status checkOutside() const;
   Status takeName(llvm::StringSet<> &names, const char *name, const char *what);
   void openRegion();
@@ -83,7 +82,6 @@ private:
   graph::ShapeContext shapes_;
   std::vector<mlir::Value> values_; ///< null where they are out of reach
   std::deque<Open> open_;
-  std::vector<std::unique_ptr<mlir::Region>> retired_; ///< whose values `shapes_` may remember
   std::vector<std::string> inputs_;
   std::vector<std::pair<std::string, mlir::Value>> outputs_;
   llvm::StringSet<> inputNames_, outputNames_;

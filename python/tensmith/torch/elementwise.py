@@ -35,12 +35,6 @@ def _promoted(a, b, rank):
     return torch.get_default_dtype() if b.is_floating_point and rank == 0 else b
 
 
-def _unary(name, *targets):
-    @lowers(*targets)
-    def lower(g, x):
-        return g.op(name, [g.cast(x, g.meta.dtype)])
-
-
 for _name in (
     "abs neg sign ceil floor round sqrt rsqrt exp log log1p sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh erf sigmoid"
 ).split():
