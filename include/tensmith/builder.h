@@ -82,8 +82,8 @@ TS_API ts_status *ts_builder_constant(ts_builder *builder, const char *name, ts_
                                       ts_value *out);
 /* An operator of the graph dialect by its name ("matmul", without "graph."); operators of plug-ins
  * have their dialect's name before ("example.soft_threshold"). Operands are in the order of the
- * operator's record (compiler/graph, the files ...Ops.td); those that may be left out are TS_NO_VALUE, and
- * needn't be there at the end.
+ * operator's record (compiler/graph, the files ...Ops.td); those that may be left out are
+ * TS_NO_VALUE, and needn't be there at the end.
  *
  * `result`: of operators whose result is of a given type: reshape, broadcast, slice, iota,
  * random_uniform and random_normal; null for all others.
