@@ -186,7 +186,7 @@ def item_of_convolution(channels, outputs, window, stride=1):
     node = helper.make_node("Conv", ["x", "w"], ["y"], strides=[stride] * 2, pads=[window // 2] * 4)
     ours = tensmith.compile(model_of([node], list(x.shape), {"w": w}).SerializeToString(), precision="bf16")
     entries = json.loads(ours.describe()["metadata"]["schedules"])
-    [entry] = [entry for entry in entries if entry["kernel"].startswith("conv")]
+    [entry] = [entry for entry in entries if entry["kernel"].startswith("conv") and "item_tiles" in entry]
     return entry["item_tiles"], entry["item_panels"]
 
 
