@@ -162,9 +162,13 @@ std::string zshScript(const CommandFacts &program) {
     }
   }
   std::string described;
-  for (const CommandFacts &command : program.commands)
+  std::string nested; // "cache|trees": commands that have commands
+  for (const CommandFacts &command : program.commands) {
     described +=
         "    " + quoted(command.path.back() + ":" + zshText(command.description), "'\\''") + "\n";
+    if (!command.commands.empty())
+      nested += (nested.empty() ? "" : "|") + command.path.back();
+  }
   return fmt::format(R"(#compdef tensmith
 # Completions of tensmith for zsh: install this file as _tensmith in a folder of $fpath.
 _tensmith() {{
@@ -177,7 +181,7 @@ _tensmith() {{
     return
   fi
   command=$words[2]
-  if [[ $command == cache ]] && (( CURRENT > 3 )); then
+  if [[ $command == ({}) ]] && (( CURRENT > 3 )); then
     command="$command $words[3]"
     shift words
     (( CURRENT-- ))
@@ -189,7 +193,7 @@ _tensmith() {{
 }}
 _tensmith "$@"
 )",
-                     described, cases);
+                     described, nested, cases);
 }
 
 // ---- fish
@@ -197,9 +201,12 @@ _tensmith "$@"
 std::string fishCondition(const CommandFacts &command) {
   if (command.path.empty())
     return "__fish_use_subcommand";
-  std::string text = "__fish_seen_subcommand_from " + command.path[0];
-  return command.path.size() == 1 ? text
-                                  : text + "; and __fish_seen_subcommand_from " + command.path[1];
+  // By its place: `trees` has commands that are called as others are.
+  auto isThere = [](const std::string &name, int place) {
+    return fmt::format("string match -q {} -- (commandline -opc)[{}]", name, place);
+  };
+  std::string text = isThere(command.path[0], 2);
+  return command.path.size() == 1 ? text : text + "; and " + isThere(command.path[1], 3);
 }
 
 std::string fishOption(const CommandFacts &command, const OptionFacts &option) {

@@ -24,7 +24,7 @@ constexpr double kLeastSpace = 0x1p30;
 struct Variable {
   const char *name, *purpose;
 };
-constexpr std::array<Variable, 7> kVariables = {{
+constexpr std::array<Variable, 9> kVariables = {{
     {"TENSMITH_CACHE", "the folder of what was compiled; empty: none"},
     {"TENSMITH_CACHE_LIMIT", "its size, in bytes"},
     {"TENSMITH_CHECK_BOUNDS", "1: each access of a kernel is checked"},
@@ -32,6 +32,8 @@ constexpr std::array<Variable, 7> kVariables = {{
     {"TENSMITH_BUILD", "the build that tests use"},
     {"TENSMITH_PRESET", "the preset that ./run and ./test build"},
     {"TENSMITH_PACKAGES", "mine: ./run installs nothing"},
+    {"TENSMITH_YES", "1: ./run doesn't ask before it installs"},
+    {"TENSMITH_TORCH_PYTHON", "the interpreter with PyTorch that tests use"},
 }};
 
 std::string ownerOf(const std::string &path) {
