@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <fcntl.h>
+#include <optional>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -166,10 +167,6 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
     return status;
   if (Status status = checkImage(bytes, *sections, options.verifyWeights); !status.ok())
     return status;
-  auto layout = readCodeLayout(bytes);
-  if (!layout)
-    return layout.status();
-
   auto planBytes = bytes.subspan(sections->plan.offset, sections->plan.size);
   module->planBytes_.resize((planBytes.size() + 7) / 8);
   std::memcpy(module->planBytes_.data(), planBytes.data(), planBytes.size());
@@ -185,10 +182,13 @@ Result<std::shared_ptr<const Module>> Module::loadFile(int file, const LoadOptio
   if (Status status = module->mapWeights(file, sections->weights.offset, sections->weights.size);
       !status.ok())
     return status;
+  std::optional<CodeLayout> layout;
   if (module->canRun_) {
-    auto code = CodeImage::map(file, *layout);
+    auto read = readCodeLayout(bytes);
+    auto code = read ? CodeImage::map(file, *read) : Result<CodeImage>(read.status());
     if (!code)
       return code.status();
+    layout = std::move(*read);
     module->code_ = std::move(*code);
   }
   auto program = decodePlan(module->plan(), [&](const char *symbol) -> TensmithKernel {
