@@ -315,10 +315,11 @@ TEST(ForestFile, OfAnyHeaderIsRefusedOrUsable) {
     std::memcpy(bytes.data() + kHash, &hash.high, sizeof hash.high);
     std::memcpy(bytes.data() + kHash + 8, &hash.low, sizeof hash.low);
     auto forest = parseForest(bytes);
-    EXPECT_EQ(forest.status().message().find("its hash"), std::string::npos);
     refused += !forest.ok();
     if (forest.ok())
       EXPECT_FALSE(dumpText(*forest).empty());
+    else
+      EXPECT_EQ(forest.status().message().find("its hash"), std::string::npos);
   }
   EXPECT_GT(refused, 1000);
   EXPECT_LT(refused, 4000);
