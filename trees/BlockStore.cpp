@@ -7,6 +7,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <new>
 #include <unistd.h>
 #include <zstd.h>
 
@@ -150,16 +151,24 @@ BlockStore::Reader::~Reader() {
     thread.join();
 }
 
-void BlockStore::Reader::fail(std::string message) {
+void BlockStore::Reader::fail(std::string message, StatusCode code) {
   std::lock_guard lock(mutex_);
   if (status_.ok())
-    status_ = {StatusCode::IoError, std::move(message)};
+    status_ = {code, std::move(message)};
   ends_ = true;
   ready_.notify_all();
   room_.notify_all();
 }
 
 void BlockStore::Reader::read(int shard) {
+  try {
+    readBlocks(shard);
+  } catch (const std::bad_alloc &) {
+    fail("there is not enough memory to read blocks", StatusCode::ResourceExhausted);
+  }
+}
+
+void BlockStore::Reader::readBlocks(int shard) {
   for (const Block &block : store_.blocks_) {
     if (block.shard != shard)
       continue;

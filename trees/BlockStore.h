@@ -60,8 +60,9 @@ public:
       std::vector<uint8_t> bytes;
     };
     void read(int shard);
+    void readBlocks(int shard);
     bool unpack(const Packed &packed, std::vector<uint8_t> &bins);
-    void fail(std::string message);
+    void fail(std::string message, StatusCode code = StatusCode::IoError);
 
     const BlockStore &store_;
     std::mutex mutex_;

@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cmath>
 #include <fmt/format.h>
+#include <new>
 
 namespace tensmith::trees {
 
@@ -56,7 +57,9 @@ Status checkLabels(const Objective &objective, const Matrix &matrix, const char 
   if (int64_t(matrix.labels.size()) != matrix.rows)
     return invalidArgument(
         fmt::format("{}: there are no labels; training needs one for each row", what));
-  for (int64_t row = 0; row < matrix.rows && !isOwn; ++row)
+  // Classes are counted whatever the loss.
+  bool isChecked = !isOwn || objective.task == Objective::Task::Classes;
+  for (int64_t row = 0; row < matrix.rows && isChecked; ++row)
     if (!objective.takes(matrix.labels[row]))
       return invalidArgument(
           fmt::format("{}: label {} is {}; objective {} takes labels that are {}", what, row,
@@ -131,6 +134,8 @@ Status Booster::start() {
                                          forest_.objective, forest_.features.size(),
                                          forest_.channels(), objective_->name, matrix_.columns,
                                          channels_));
+    if (Status status = joinFeatures(); !status.ok())
+      return status;
     firstRound_ = int64_t(forest_.trees.size()) / channels_;
     forest_.bestRound = -1;
   } else {
@@ -164,6 +169,27 @@ Status Booster::start() {
   return {};
 }
 
+/// Of a forest that is continued: its features must mean what the training data's do. A feature
+/// has the categories that either has seen.
+Status Booster::joinFeatures() {
+  for (int64_t number = 0; number < matrix_.columns; ++number) {
+    Feature &feature = forest_.features[size_t(number)];
+    int64_t categories = matrix_.categoriesOf(number);
+    if (feature.zeroIsMissing)
+      return unsupported(fmt::format(
+          "zeros of feature {} are missing values in the forest to continue; new trees would take "
+          "them for numbers: give NaN for them and train a new forest",
+          number));
+    if ((feature.categories > 0) != (categories > 0))
+      return invalidArgument(
+          fmt::format("feature {} is {} in the forest to continue, and {} in the training data",
+                      number, feature.categories > 0 ? "of categories" : "a number",
+                      categories > 0 ? "of categories" : "a number"));
+    feature.categories = std::max(feature.categories, categories);
+  }
+  return {};
+}
+
 Status Booster::startOutputs(const Matrix &matrix, std::vector<float> &outputs) {
   if (!matrix.baseMargins.empty() && int64_t(matrix.baseMargins.size()) != matrix.rows * channels_)
     return invalidArgument(
@@ -176,7 +202,7 @@ Status Booster::startOutputs(const Matrix &matrix, std::vector<float> &outputs) 
       outputs[at] = float(forest_.baseScores[at % channels_]);
   }
   for (size_t tree = 0; tree < forest_.trees.size(); ++tree)
-    addTree(forest_.trees[tree], forest_.scale[tree], matrix, outputs, channels_,
+    addTree(forest_.trees[tree], forest_.scale[tree], forest_.features, matrix, outputs, channels_,
             forest_.channel[tree], threads_);
   return {};
 }
@@ -197,7 +223,12 @@ Result<Forest> Booster::train() {
        ++number) {
     status = round(number);
     std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
-    if (status.ok() && !validate(number, passed.count()))
+    if (!status.ok())
+      break;
+    Result<bool> goesOn = agreed(validate(number, passed.count()));
+    if (!goesOn)
+      return goesOn.status();
+    if (!*goesOn)
       break;
   }
   if (!status.ok())
@@ -240,8 +271,8 @@ Status Booster::derive() {
 Status Booster::round(int64_t number) {
   dropping_.draw(forest_, number);
   for (int64_t tree : dropping_.dropped())
-    addTree(forest_.trees[tree], -forest_.scale[tree], matrix_, outputs_, channels_,
-            forest_.channel[tree], threads_);
+    addTree(forest_.trees[tree], -forest_.scale[tree], forest_.features, matrix_, outputs_,
+            channels_, forest_.channel[tree], threads_);
   if (Status status = derive(); !status.ok())
     return status;
   for (int64_t channel = 0; channel < channels_; ++channel)
@@ -250,11 +281,11 @@ Status Booster::round(int64_t number) {
   for (int64_t tree : dropping_.dropped()) {
     float before = forest_.scale[tree], after = before * dropping_.factorOfDropped();
     forest_.scale[tree] = after;
-    addTree(forest_.trees[tree], after, matrix_, outputs_, channels_, forest_.channel[tree],
-            threads_);
+    addTree(forest_.trees[tree], after, forest_.features, matrix_, outputs_, channels_,
+            forest_.channel[tree], threads_);
     for (ValidationRows &rows : validation_)
-      addTree(forest_.trees[tree], after - before, *rows.set->matrix, rows.outputs, channels_,
-              forest_.channel[tree], threads_);
+      addTree(forest_.trees[tree], after - before, forest_.features, *rows.set->matrix,
+              rows.outputs, channels_, forest_.channel[tree], threads_);
   }
   return {};
 }
@@ -279,7 +310,8 @@ Status Booster::growChannel(int64_t number, int64_t channel) {
   float scale = dropping_.scaleOfNew();
   addGrown(*grown, channel, scale);
   for (ValidationRows &rows : validation_)
-    addTree(grown->tree, scale, *rows.set->matrix, rows.outputs, channels_, channel, threads_);
+    addTree(grown->tree, scale, forest_.features, *rows.set->matrix, rows.outputs, channels_,
+            channel, threads_);
   forest_.trees.push_back(std::move(grown->tree));
   forest_.channel.push_back(int32_t(channel));
   forest_.scale.push_back(scale);
@@ -309,6 +341,16 @@ void Booster::addGrown(const GrownTree &grown, int64_t channel, float scale) {
   });
 }
 
+/// Training ends for all processes where it does for one: the next round needs all of them.
+Result<bool> Booster::agreed(bool goesOn) const {
+  if (!input_.exchange)
+    return goesOn;
+  double stops[] = {goesOn ? 0. : 1.};
+  if (Status status = input_.exchange->sum(stops); !status.ok())
+    return status;
+  return stops[0] == 0;
+}
+
 /// False where training ends.
 bool Booster::validate(int64_t number, double seconds) {
   Round round{number, {}, seconds};
@@ -332,7 +374,13 @@ bool Booster::validate(int64_t number, double seconds) {
 }
 
 Result<Forest> train(const TrainingInput &input, const Parameters &parameters) {
-  return Booster(input, parameters).train();
+  try {
+    return Booster(input, parameters).train();
+  } catch (const std::bad_alloc &) {
+    return Status(StatusCode::ResourceExhausted,
+                  "there is not enough memory for this training; give fewer rows or max_bins, or "
+                  "blocks, which keeps bins on disk");
+  }
 }
 
 } // namespace tensmith::trees

@@ -25,12 +25,14 @@ private:
   Status prepare();
   Status checkTogether() const;
   Status start();
+  Status joinFeatures();
   Status round(int64_t number);
   Status derive();
   Status growChannel(int64_t number, int64_t channel);
   void setQuantiles(GrownTree &grown) const;
   void addGrown(const GrownTree &grown, int64_t channel, float scale);
   bool validate(int64_t number, double seconds);
+  Result<bool> agreed(bool goesOn) const;
   Rows rowsOf(const Matrix &matrix, const std::vector<float> &weights,
               const std::vector<float> &outputs) const;
   Status startOutputs(const Matrix &matrix, std::vector<float> &outputs);

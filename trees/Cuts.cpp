@@ -210,6 +210,9 @@ Result<Cuts> takeCuts(const GivenCuts &given, const Matrix &matrix) {
     }
     int64_t begin = given.begin[feature], end = given.begin[feature + 1];
     bool isValid = begin < end && end <= int64_t(given.values.size());
+    if (isValid && end - begin > kMostBins)
+      return invalidArgument(fmt::format("The cuts of feature {} are {}; at most {} are taken",
+                                         feature, end - begin, kMostBins));
     for (int64_t at = begin + 1; isValid && at < end; ++at)
       isValid = given.values[at - 1] < given.values[at];
     if (!isValid || std::isnan(given.values[begin]))

@@ -8,6 +8,7 @@
 #include "trees/StreamedCuts.h"
 
 #include <cmath>
+#include <fmt/format.h>
 
 namespace tensmith::trees {
 
@@ -76,6 +77,16 @@ Matrix toDense(const Matrix &matrix) {
   return dense;
 }
 
+/// Whether the bins of a histogram, one a feature for missing values included, have 32-bit places.
+Status checkSize(const Cuts &cuts) {
+  int64_t bins = int64_t(cuts.values.size()) + cuts.features();
+  if (bins <= int64_t(UINT32_MAX))
+    return {};
+  return unsupported(fmt::format(
+      "a histogram of all features has {} bins; at most {} are taken: use fewer max_bins", bins,
+      UINT32_MAX));
+}
+
 /// Bins in blocks on disk.
 Status openBlocks(const TrainingInput &input, const Parameters &parameters, Threads &threads,
                   FinderWithCuts &opened) {
@@ -91,6 +102,8 @@ Status openBlocks(const TrainingInput &input, const Parameters &parameters, Thre
   } else {
     opened.cuts = makeCutsInPasses(matrix, parameters.maxBins, threads);
   }
+  if (Status status = checkSize(opened.cuts); !status.ok())
+    return status;
   Result<std::unique_ptr<BlockStore>> store =
       BlockStore::write(parameters.blocks, matrix, opened.cuts, parameters.compression, threads);
   if (!store)
@@ -113,6 +126,8 @@ Status openHistograms(const TrainingInput &input, const Parameters &parameters, 
   if (!cuts)
     return cuts.status();
   opened.cuts = std::move(*cuts);
+  if (Status status = checkSize(opened.cuts); !status.ok())
+    return status;
   if (isSparse)
     opened.finder =
         std::make_unique<SparseFinder>(*matrix, opened.cuts, parameters, threads, input.exchange);

@@ -135,12 +135,14 @@ struct Lists {
   }
 };
 
-std::vector<int32_t> setOf(const Lists &lists, double number) {
+/// `words`: those of the tree's sets so far, which don't share any.
+std::vector<int32_t> setOf(const Lists &lists, double number, int64_t &words) {
   auto count = int64_t(lists.boundaries.size()) - 1;
   if (!(number >= 0 && number < double(count)))
     broken(fmt::format("has no set of categories {}", number));
   int64_t begin = lists.boundaries[size_t(number)], end = lists.boundaries[size_t(number) + 1];
-  if (begin < 0 || begin > end || end > int64_t(lists.bits.size()))
+  if (begin < 0 || begin > end || end > int64_t(lists.bits.size()) ||
+      (words += end - begin) > int64_t(lists.bits.size()))
     broken("has a set of categories that is not there");
   std::vector<int32_t> result;
   for (int64_t word = begin; word < end; ++word)
@@ -183,7 +185,7 @@ private:
   int64_t childOf(int64_t child) const { return child < 0 ? lists_.splits + ~child : child; }
 
   void readSet(GivenNode &node, size_t i) {
-    node.categories = setOf(lists_, lists_.thresholds[i]);
+    node.categories = setOf(lists_, lists_.thresholds[i], words_);
     forest_.features[size_t(node.feature)].categories = kMostCategories;
   }
 
@@ -211,6 +213,7 @@ private:
   Forest &forest_;
   /// Of each feature: 1, a split needs its zeros to be numbers; 2, one needs them missing.
   std::vector<int> &missing_;
+  int64_t words_ = 0;
 };
 
 /// Ours with the transform of LightGBM's, by the first word; null where there is none.

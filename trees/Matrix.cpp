@@ -13,9 +13,11 @@ Status checkSparse(const Matrix &matrix, const char *what) {
     return invalidArgument(
         fmt::format("{}: the first row of sparse rows must begin at entry 0, not {}", what,
                     matrix.rowBegin[0]));
-  for (int64_t row = 0; row < matrix.rows; ++row) {
+  // All of them before any entry is read: what ascends stays within the entries.
+  for (int64_t row = 0; row < matrix.rows; ++row)
     if (matrix.rowBegin[row + 1] < matrix.rowBegin[row])
       return invalidArgument(fmt::format("{}: row {} ends before it begins", what, row));
+  for (int64_t row = 0; row < matrix.rows; ++row)
     for (int64_t entry = matrix.rowBegin[row]; entry < matrix.rowBegin[row + 1]; ++entry) {
       int32_t column = matrix.column[entry];
       if (column < 0 || column >= matrix.columns)
@@ -26,7 +28,6 @@ Status checkSparse(const Matrix &matrix, const char *what) {
         return invalidArgument(fmt::format(
             "{}: the columns of row {} must ascend, each once; sort its entries", what, row));
     }
-  }
   return {};
 }
 
@@ -47,9 +48,9 @@ Status checkCategories(const Matrix &matrix, const char *what) {
     return invalidArgument(fmt::format("{}: {} features are described, but there are {} columns",
                                        what, matrix.features.size(), matrix.columns));
   for (int64_t feature = 0; feature < matrix.columns; ++feature)
-    if (matrix.categoriesOf(feature) < 0 || matrix.categoriesOf(feature) > 1 << 16)
-      return invalidArgument(fmt::format("{}: column {} has {} categories; at most 65536 are taken",
-                                         what, feature, matrix.categoriesOf(feature)));
+    if (matrix.categoriesOf(feature) < 0 || matrix.categoriesOf(feature) > kMostBins)
+      return invalidArgument(fmt::format("{}: column {} has {} categories; at most {} are taken",
+                                         what, feature, matrix.categoriesOf(feature), kMostBins));
   for (int64_t row = 0; row < matrix.rows; ++row) {
     int64_t begin = matrix.isSparse() ? matrix.rowBegin[row] : row * matrix.columns;
     int64_t end = matrix.isSparse() ? matrix.rowBegin[row + 1] : begin + matrix.columns;

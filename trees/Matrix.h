@@ -16,6 +16,9 @@
 
 namespace tensmith::trees {
 
+/// Of a feature, which a bin of 16 bits tells apart beside one for missing values.
+inline constexpr int64_t kMostBins = 65535;
+
 struct Matrix {
   int64_t rows = 0, columns = 0;
 

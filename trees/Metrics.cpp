@@ -66,7 +66,7 @@ double logLoss(const Rows &rows, O objective, P, double) {
 double classLogLoss(const Rows &rows, O objective, P, double) {
   int64_t channels = rows.channels;
   return mean(rows, objective, [channels](double label, const float *p) {
-    double share = label < double(channels) ? p[int64_t(label)] : 0;
+    double share = label >= 0 && label < double(channels) ? p[int64_t(label)] : 0;
     return -std::log(std::max(share, 1e-16));
   });
 }
@@ -123,13 +123,16 @@ const Metric kTable[] = {
 
 std::span<const Metric> metricTable() { return kTable; }
 
+/// So that one that counts is a count.
+constexpr double kMostArgument = double(int64_t(1) << 31);
+
 Result<NamedMetric> findMetric(const std::string &name) {
   size_t at = name.find('@');
   std::string argument = at == std::string::npos ? "" : name.substr(at + 1);
   char *end = nullptr;
   double number = argument.empty() ? 0 : std::strtod(argument.c_str(), &end);
-  bool isNumber =
-      argument.empty() ? at == std::string::npos : *end == 0 && std::isfinite(number) && number > 0;
+  bool isNumber = argument.empty() ? at == std::string::npos
+                                   : *end == 0 && number > 0 && number <= kMostArgument;
   std::string names;
   for (const Metric &metric : kTable) {
     if (name.substr(0, at) == metric.name && isNumber)

@@ -263,6 +263,8 @@ void fillGraph(const Forest &forest, OnnxResults results, onnx::GraphProto &grap
 Result<std::string> writeOnnx(const Forest &forest, OnnxResults results) {
   if (Status status = verifyForest(forest); !status.ok())
     return status;
+  if (Status status = checkComplements(forest); !status.ok())
+    return status;
   if (countedTrees(forest) == 0 || forest.features.empty())
     return unsupported("ONNX has no ensemble without a tree or a feature");
   onnx::ModelProto model;

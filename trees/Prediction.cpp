@@ -20,6 +20,7 @@ constexpr int64_t kBlock = 64;
 constexpr int64_t kThreadWork = 1 << 16; // steps that are worth a thread
 constexpr uint32_t kMissingLeft = 1u << 31, kSplit = 1u << 30, kCategorical = 1u << 29;
 constexpr uint32_t kSlot = kCategorical - 1;
+constexpr int64_t kBitsOfMember = 64, kFewBits = 1024; // a set of few among many is a list
 constexpr float kZeroBand = 1e-35f;
 constexpr float kMissing = std::numeric_limits<float>::quiet_NaN();
 
@@ -54,13 +55,24 @@ void Predictor::packNode(const Tree &tree, int32_t from, size_t place, const For
     node.word |= kCategorical;
     node.value = std::bit_cast<float>(int32_t(sets_.size()));
     hasCategories_ = true;
-    int64_t most = tree.categories[size_t(tree.categoryEnd[from]) - 1];
-    sets_.push_back({int64_t(bits_.size()), most + 1, forest.features[size_t(feature)].categories});
-    bits_.resize(bits_.size() + size_t(most) + 1, false);
-    for (int32_t i = tree.categoryBegin[from]; i < tree.categoryEnd[from]; ++i)
-      bits_[size_t(sets_.back().first + tree.categories[size_t(i)])] = true;
+    auto begin = tree.categories.begin() + tree.categoryBegin[from];
+    auto end = tree.categories.begin() + tree.categoryEnd[from];
+    packSet({begin, end}, forest.features[size_t(feature)].categories);
   }
   nodes_[place] = node;
+}
+
+void Predictor::packSet(std::span<const int32_t> members, int64_t known) {
+  int64_t bits = int64_t(members.back()) + 1, count = int64_t(members.size());
+  if (bits > kBitsOfMember * count + kFewBits) {
+    sets_.push_back({int64_t(members_.size()), count, known, /*isList=*/true});
+    members_.insert(members_.end(), members.begin(), members.end());
+    return;
+  }
+  sets_.push_back({int64_t(bits_.size()), bits, known, /*isList=*/false});
+  bits_.resize(bits_.size() + size_t(bits), false);
+  for (int32_t member : members)
+    bits_[size_t(sets_.back().first + member)] = true;
 }
 
 /// Breadth first, a node's children side by side.
@@ -114,6 +126,10 @@ bool Predictor::goesLeft(const Node &node, float x) const {
   if (!(x > -1 && x < float(set.known)))
     return missingLeft;
   auto category = int64_t(x);
+  if (set.isList) {
+    auto first = members_.begin() + set.first;
+    return std::binary_search(first, first + set.count, int32_t(category));
+  }
   return category < set.count && bits_[size_t(set.first + category)];
 }
 

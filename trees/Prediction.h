@@ -59,14 +59,16 @@ private:
     float value;   // of a leaf; of a split of categories where its set is, as bits
   };
   struct Set {
-    int64_t first; // bit of bits_
-    int64_t count; // bits
+    int64_t first; // bit of bits_, or of a list element of members_
+    int64_t count; // bits, or elements
     int64_t known; // categories from here on go the default way
+    bool isList;
   };
   struct Block;
   template <typename Rows> Status check(const Rows &rows, size_t size, int64_t width) const;
   void pack(const Tree &tree, const Forest &forest);
   void packNode(const Tree &tree, int32_t from, size_t place, const Forest &forest);
+  void packSet(std::span<const int32_t> members, int64_t known);
   int64_t slotOf(int32_t feature);
   bool goesLeft(const Node &node, float x) const;
   template <bool kCategories> int32_t next(int32_t place, const float *row) const;
@@ -90,6 +92,7 @@ private:
   std::vector<double> baseScores_;
   std::vector<Set> sets_;
   std::vector<bool> bits_;
+  std::vector<int32_t> members_;
   std::vector<int32_t> slots_;         // by feature: its slot among those that are tested, or -1
   std::vector<int32_t> features_;      // by slot
   std::vector<uint8_t> zeroIsMissing_; // by slot

@@ -1,6 +1,8 @@
 // The exchange over MPI. A process that fails ends all of them, since the others would wait for it.
 #include "trees/ProcessExchange.h"
 
+#include "trees/Agreement.h"
+
 #include "files/Failure.h"
 #include "train/Processes.h"
 
@@ -50,6 +52,20 @@ private:
   train::Processes &processes_;
 };
 
+Result<Forest> trainOver(Exchange &exchange, const TrainingInput &input,
+                         const Parameters &parameters) {
+  Agreement agreement;
+  if (Status status = agree(input, exchange, agreement); !status.ok())
+    return status;
+  if (agreement.sharesSource)
+    std::fprintf(stderr,
+                 "tensmith: warning: process %d has the same rows as another one, %s: they count "
+                 "for each; give each process a file of its own\n",
+                 exchange.rank(), input.source.c_str());
+  agreement.input.exchange = &exchange;
+  return train(agreement.input, parameters);
+}
+
 } // namespace
 
 Result<Forest> trainTogether(const TrainingInput &input, const Parameters &parameters,
@@ -63,10 +79,10 @@ Result<Forest> trainTogether(const TrainingInput &input, const Parameters &param
     return Status(StatusCode::Unsupported, failure.what());
   }
   ProcessExchange exchange(*processes);
-  TrainingInput shared = input;
-  shared.exchange = processes->size() > 1 ? &exchange : nullptr;
-  Result<Forest> forest = train(shared, parameters);
-  if (!forest && processes->size() > 1) {
+  if (processes->size() == 1)
+    return train(input, parameters);
+  Result<Forest> forest = trainOver(exchange, input, parameters);
+  if (!forest) {
     std::fprintf(stderr, "tensmith: process %d: %s\n", processes->rank(),
                  forest.status().message().c_str());
     processes->abort(1);

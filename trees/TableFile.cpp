@@ -25,7 +25,8 @@ constexpr size_t kMostColumns = size_t(1) << 22;
 struct NamedColumn {
   std::string name;
   std::vector<float> values;
-  std::vector<std::string> texts; // by category; empty: numbers
+  std::vector<std::string> texts;  // by category; empty: numbers
+  std::vector<std::string> fields; // of the column of groups: as written, since f32 merges numbers
 };
 
 std::string_view trimmed(std::string_view text) {
@@ -77,7 +78,7 @@ struct CsvRows {
 
 /// Numbers where all fields are, or else categories in the order of the alphabet.
 NamedColumn columnOf(std::string name, std::vector<std::string> fields) {
-  NamedColumn column{std::move(name), {}, {}};
+  NamedColumn column{std::move(name), {}, {}, {}};
   column.values.reserve(fields.size());
   for (const std::string &field : fields) {
     auto number = numberIn(field);
@@ -100,7 +101,7 @@ NamedColumn columnOf(std::string name, std::vector<std::string> fields) {
   return column;
 }
 
-std::vector<NamedColumn> readCsv(const std::string &path) {
+std::vector<NamedColumn> readCsv(const std::string &path, const std::string &group) {
   Bytes bytes = readFile(path);
   CsvRows rows;
   csv_parser parser;
@@ -125,14 +126,20 @@ std::vector<NamedColumn> readCsv(const std::string &path) {
       }))
     fail(path, "starts with a row of numbers; the first row has to name the columns");
   std::vector<NamedColumn> columns;
-  for (size_t i = 0; i < rows.heading.size(); ++i)
-    columns.push_back(columnOf(std::string(trimmed(rows.heading[i])), std::move(rows.columns[i])));
+  for (size_t i = 0; i < rows.heading.size(); ++i) {
+    std::string name(trimmed(rows.heading[i]));
+    std::vector<std::string> fields;
+    if (!group.empty() && name == group)
+      fields = rows.columns[i];
+    columns.push_back(columnOf(std::move(name), std::move(rows.columns[i])));
+    columns.back().fields = std::move(fields);
+  }
   return columns;
 }
 
 /// Of one column of the files that training of networks reads, too; a row of several elements
 /// becomes as many columns.
-void appendColumns(const train::Column &from, const train::Dataset &data,
+void appendColumns(const train::Column &from, const train::Dataset &data, const std::string &group,
                    std::vector<NamedColumn> &columns) {
   int64_t width = *elementCount(from.shape);
   if (width < 1 || columns.size() + size_t(width) > kMostColumns)
@@ -140,18 +147,22 @@ void appendColumns(const train::Column &from, const train::Dataset &data,
          fmt::format("'{}' has no elements, or too many columns", printable(from.name)));
   size_t first = columns.size();
   for (int64_t i = 0; i < width; ++i)
-    columns.push_back({width == 1 ? from.name : fmt::format("{}{}", from.name, i), {}, {}});
+    columns.push_back({width == 1 ? from.name : fmt::format("{}{}", from.name, i), {}, {}, {}});
   HostTensor row(from.type, from.shape);
   for (int64_t r = 0; r < data.rows; ++r) {
     from.read(r, row.mutableData());
-    for (int64_t i = 0; i < width; ++i)
-      columns[first + size_t(i)].values.push_back(float(row.getDouble(i)));
+    for (int64_t i = 0; i < width; ++i) {
+      NamedColumn &column = columns[first + size_t(i)];
+      column.values.push_back(float(row.getDouble(i)));
+      if (!group.empty() && column.name == group)
+        column.fields.push_back(fmt::format("{}", row.getDouble(i)));
+    }
   }
   if (!data.classes.empty() && data.target >= 0 && data.columns[size_t(data.target)].get() == &from)
     columns[first].texts = data.classes;
 }
 
-std::vector<NamedColumn> readArrays(const std::string &path) {
+std::vector<NamedColumn> readArrays(const std::string &path, const std::string &group) {
   auto noPictures = [](const std::string &where) -> train::PictureSize {
     fail(where, "is a picture; trees take tables");
   };
@@ -160,7 +171,7 @@ std::vector<NamedColumn> readArrays(const std::string &path) {
                             : train::openDataset({path}, "auto", false, noPictures);
   std::vector<NamedColumn> columns;
   for (const auto &column : data.columns)
-    appendColumns(*column, data, columns);
+    appendColumns(*column, data, group, columns);
   return columns;
 }
 
@@ -169,6 +180,15 @@ struct Sparse {
   std::vector<int32_t> columns;
   std::vector<float> values;
 };
+
+/// How many equal ones lie together, in order.
+std::vector<int64_t> sizesOfRuns(const std::vector<std::string> &queries) {
+  std::vector<int64_t> sizes;
+  for (size_t i = 0; i < queries.size(); ++i)
+    i > 0 && trimmed(queries[i]) == trimmed(queries[i - 1]) ? void(++sizes.back())
+                                                            : sizes.push_back(1);
+  return sizes;
+}
 
 /// "label qid:3 0:1.5 7:2 # remark".
 Table readLibsvm(const std::string &path, const TableOptions &options) {
@@ -215,7 +235,8 @@ Table readLibsvm(const std::string &path, const TableOptions &options) {
   }
   Matrix &matrix = table.matrix;
   matrix.rows = int64_t(sparse->begins.size()) - 1;
-  matrix.columns = options.like ? int64_t(options.like->features.size()) : most + 1;
+  matrix.columns = options.like ? int64_t(options.like->features.size())
+                                : std::max<int64_t>(most + 1, options.leastColumns);
   if (most >= matrix.columns)
     fail(path,
          fmt::format("has the column {}, but the forest has {} features", most, matrix.columns));
@@ -223,9 +244,7 @@ Table readLibsvm(const std::string &path, const TableOptions &options) {
   matrix.column = sparse->columns.data();
   matrix.value = sparse->values.data();
   matrix.owner = sparse;
-  for (size_t i = 0; i < queries.size(); ++i)
-    i > 0 && queries[i] == queries[i - 1] ? void(++matrix.groups.back())
-                                          : matrix.groups.push_back(1);
+  matrix.groups = sizesOfRuns(queries);
   return table;
 }
 
@@ -246,12 +265,9 @@ public:
     else if (auto target = targetPlace())
       columns_.erase(columns_.begin() + int64_t(*target));
     if (!options_.weight.empty())
-      result.matrix.weights = taken(options_.weight).values;
+      takeWeights(result);
     if (!options_.group.empty())
-      for (float last = kMissing; float query : taken(options_.group).values) {
-        query == last ? void(++result.matrix.groups.back()) : result.matrix.groups.push_back(1);
-        last = query;
-      }
+      result.matrix.groups = sizesOfRuns(taken(options_.group).fields);
     takeFeatures(result);
     return result;
   }
@@ -298,6 +314,14 @@ private:
                                        : columns_[place.value_or(columns_.size() - 1)].name);
     result.classes = target.texts;
     result.matrix.labels = std::move(target.values);
+  }
+
+  void takeWeights(Table &result) {
+    NamedColumn weight = taken(options_.weight);
+    if (!weight.texts.empty())
+      fail(path_, fmt::format("column '{}' has text ('{}'), but weights are numbers",
+                              printable(weight.name), printable(weight.texts[0].substr(0, 40))));
+    result.matrix.weights = std::move(weight.values);
   }
 
   /// By the forest's names, where it has some.
@@ -369,7 +393,9 @@ Result<Table> readTable(const std::string &path, const TableOptions &options) {
     if (isLibsvm(path))
       return readLibsvm(path, options);
     bool isText = path.ends_with(".csv") || path.ends_with(".tsv");
-    return Assembly(path, isText ? readCsv(path) : readArrays(path), options).table();
+    return Assembly(path, isText ? readCsv(path, options.group) : readArrays(path, options.group),
+                    options)
+        .table();
   } catch (const Failure &failure) {
     return invalidArgument(failure.what());
   }

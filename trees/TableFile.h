@@ -20,8 +20,9 @@ struct TableOptions {
   std::string target; // a column; empty: "target", "label" or "y", or else the last
   std::string weight; // a column of rows' weights; empty: none
   std::vector<std::string> categorical; // columns of categories, 0, 1, ...
-  std::string group;     // a column that is the same for the rows of a query, which lie together
-  bool hasTarget = true; // false: the target is left out where it is there
+  std::string group;        // a column that is the same for the rows of a query, which lie together
+  bool hasTarget = true;    // false: the target is left out where it is there
+  int64_t leastColumns = 0; // of LibSVM's text, whose rows name the columns that they have
   /// Of prediction: columns are taken by this forest's names.
   const Forest *like = nullptr;
 };

@@ -4,13 +4,18 @@
 #include "base/Cpus.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace tensmith::trees {
 
 Threads::Threads(int64_t count) {
   int64_t wanted = count > 0 ? count : int64_t(availableCpus());
-  for (int64_t thread = 1; thread < std::min<int64_t>(wanted, 256); ++thread)
-    workers_.emplace_back([this, thread] { work(int(thread)); });
+  try {
+    for (int64_t thread = 1; thread < std::min<int64_t>(wanted, 256); ++thread)
+      workers_.emplace_back([this, thread] { work(int(thread)); });
+  } catch (const std::exception &) {
+    // There are no more threads or no memory for them: those that began do the work.
+  }
 }
 
 Threads::~Threads() {
@@ -24,8 +29,14 @@ Threads::~Threads() {
 }
 
 void Threads::take(int thread) {
-  for (int64_t part; (part = next_.fetch_add(1, std::memory_order_relaxed)) < parts_;)
-    call_(closure_, part, thread);
+  try {
+    for (int64_t part; (part = next_.fetch_add(1, std::memory_order_relaxed)) < parts_;)
+      call_(closure_, part, thread);
+  } catch (...) {
+    std::lock_guard lock(mutex_);
+    failure_ = std::current_exception();
+    next_.store(parts_, std::memory_order_relaxed); // what is left is not begun
+  }
 }
 
 void Threads::run(int64_t parts, Call call, void *closure) {
@@ -45,6 +56,8 @@ void Threads::run(int64_t parts, Call call, void *closure) {
   take(0);
   std::unique_lock lock(mutex_);
   finished_.wait(lock, [this] { return busy_ == 0; });
+  if (failure_)
+    std::rethrow_exception(std::exchange(failure_, nullptr));
 }
 
 void Threads::work(int thread) {

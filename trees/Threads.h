@@ -5,6 +5,7 @@
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
+#include <exception>
 #include <mutex>
 #include <thread>
 #include <type_traits>
@@ -22,7 +23,8 @@ public:
 
   int count() const { return int(workers_.size()) + 1; }
 
-  /// body(part, thread) for each part of [0, parts); returns when all are done.
+  /// body(part, thread) for each part of [0, parts); returns when all are done. What a body throws
+  /// (std::bad_alloc) is thrown again here, once no thread uses the body any more.
   template <typename Body> void parts(int64_t parts, Body &&body) {
     using Plain = std::remove_reference_t<Body>;
     run(
@@ -56,6 +58,7 @@ private:
   std::atomic<int64_t> next_{0};
   uint64_t loop_ = 0;
   int busy_ = 0;
+  std::exception_ptr failure_; // of the present loop
   bool ends_ = false;
 };
 

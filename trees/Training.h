@@ -64,7 +64,10 @@ struct TrainingInput {
   OwnLoss ownLoss; // instead of the objective's derivatives
   Watch watch;
   const GivenCuts *cuts = nullptr;
-  Exchange *exchange = nullptr; // rows are split over its processes
+  /// Rows are split over its processes, whose matrices agree (Agreement.h).
+  Exchange *exchange = nullptr;
+  std::vector<std::string> classes; // of a target of text, by label
+  std::string source;               // where the rows are from; empty: not known
 };
 
 /// Errors: a matrix, labels or parameters that don't fit together, in words that say what to do; a

@@ -17,7 +17,8 @@ int32_t leafOf(const Tree &tree, const float *dense, const std::vector<Feature> 
       goesLeft = value < tree.threshold[node];
       if (tree.isCategorical(node)) {
         auto begin = tree.categories.begin();
-        bool isKnown = features.empty() || value < float(features[feature].categories);
+        // As Prediction.cpp: what has not been seen goes the default way.
+        bool isKnown = value > -1 && value < float(features[size_t(feature)].categories);
         goesLeft = isKnown ? std::binary_search(begin + tree.categoryBegin[node],
                                                 begin + tree.categoryEnd[node], int32_t(value))
                            : bool(tree.missingLeft[node]);
@@ -28,8 +29,9 @@ int32_t leafOf(const Tree &tree, const float *dense, const std::vector<Feature> 
   return node;
 }
 
-void addTree(const Tree &tree, float scale, const Matrix &matrix, std::span<float> outputs,
-             int64_t channels, int64_t channel, Threads &threads) {
+void addTree(const Tree &tree, float scale, const std::vector<Feature> &features,
+             const Matrix &matrix, std::span<float> outputs, int64_t channels, int64_t channel,
+             Threads &threads) {
   threads.ranges(matrix.rows, 1024, [&](int64_t begin, int64_t end, int) {
     std::vector<float> row;
     if (matrix.isSparse())
@@ -41,8 +43,7 @@ void addTree(const Tree &tree, float scale, const Matrix &matrix, std::span<floa
           row[matrix.column[at]] = matrix.value[at];
         values = row.data();
       }
-      outputs[number * channels + channel] +=
-          scale * tree.value[leafOf(tree, values, matrix.features)];
+      outputs[number * channels + channel] += scale * tree.value[leafOf(tree, values, features)];
       if (matrix.isSparse())
         for (int64_t at = matrix.rowBegin[number]; at < matrix.rowBegin[number + 1]; ++at)
           row[matrix.column[at]] = std::numeric_limits<float>::quiet_NaN();

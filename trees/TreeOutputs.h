@@ -11,10 +11,12 @@
 namespace tensmith::trees {
 
 /// The leaf that a row reaches; `dense` is its values by feature, NaN where they are missing.
+/// `features` are the forest's, which know the categories that training has seen.
 int32_t leafOf(const Tree &tree, const float *dense, const std::vector<Feature> &features);
 
 /// outputs[row * channels + channel] += scale * the tree's value of the row.
-void addTree(const Tree &tree, float scale, const Matrix &matrix, std::span<float> outputs,
-             int64_t channels, int64_t channel, Threads &threads);
+void addTree(const Tree &tree, float scale, const std::vector<Feature> &features,
+             const Matrix &matrix, std::span<float> outputs, int64_t channels, int64_t channel,
+             Threads &threads);
 
 } // namespace tensmith::trees

@@ -51,9 +51,10 @@ std::string problemOf(const Tree &tree, int32_t node, const Forest &forest,
   if (!(tree.cover[node] >= 0))
     return "has a cover below 0";
   if (tree.isLeaf(node))
-    return tree.right[node] == Tree::kNone && tree.feature[node] == Tree::kNone
+    return tree.right[node] == Tree::kNone && tree.feature[node] == Tree::kNone &&
+                   tree.categoryBegin[node] == 0 && tree.categoryEnd[node] == 0
                ? ""
-               : "is a leaf with a feature or a child";
+               : "is a leaf with a feature, a child or categories";
   if (tree.feature[node] < 0 || tree.feature[node] >= int64_t(forest.features.size()))
     return fmt::format("tests the feature {}, but there are {}", tree.feature[node],
                        forest.features.size());
@@ -69,7 +70,11 @@ Status verifyTree(const Tree &tree, const Forest &forest) {
   if (!hasArraysOfOneLength(tree))
     return broken("has not as many of each number as there are nodes");
   std::vector<bool> isChild(size_t(tree.size()), false);
+  int64_t members = 0; // of sets so far; shared ones would let a small file ask for much work
   for (int32_t node = 0; node < tree.size(); ++node) {
+    members += std::max<int64_t>(int64_t(tree.categoryEnd[node]) - tree.categoryBegin[node], 0);
+    if (members > int64_t(tree.categories.size()))
+      return broken(fmt::format("node {} has a set of categories that is not there", node));
     std::string problem = problemOf(tree, node, forest, isChild);
     if (!problem.empty())
       return broken(fmt::format("node {} {}", node, problem));
@@ -96,6 +101,9 @@ Status verifyForest(const Forest &forest) {
       (forest.classes.size() == 1) ||
       (forest.classes.size() > 2 && int64_t(forest.classes.size()) != forest.channels()))
     return broken("the classes don't ascend, or are not as many as there are channels");
+  if (forest.bestRound < -1 || forest.bestRound >= kMostNodes)
+    return broken(
+        fmt::format("the best round is {}, not from -1 (none) to 2^30 - 1", forest.bestRound));
   int64_t nodes = 0;
   for (size_t i = 0; i < forest.trees.size(); ++i) {
     if (forest.channel[i] < 0 || forest.channel[i] >= forest.channels() ||
@@ -120,6 +128,22 @@ int64_t treesOfRounds(const Forest &forest, int64_t rounds) {
     return countedTrees(forest);
   auto all = int64_t(forest.trees.size());
   return rounds > all / forest.channels() ? all : rounds * forest.channels();
+}
+
+Status checkComplements(const Forest &forest) {
+  int64_t members = 0;
+  for (const Tree &tree : forest.trees)
+    for (int32_t node = 0; node < tree.size(); ++node) {
+      if (tree.isLeaf(node) || !tree.isCategorical(node) || !tree.missingLeft[node])
+        continue;
+      int64_t known = forest.features[size_t(tree.feature[node])].categories;
+      members += known < kMostCategories ? known : 0;
+    }
+  if (members <= kMostComplements)
+    return {};
+  return {StatusCode::ResourceExhausted,
+          "more than 2^26 categories would have to be written: those that are in no split's set; "
+          "save it as .forest"};
 }
 
 } // namespace tensmith::trees

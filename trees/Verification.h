@@ -15,11 +15,16 @@ inline constexpr int64_t kMostFeatures = int64_t(1) << 28;
 inline constexpr int64_t kMostChannels = int64_t(1) << 20;
 inline constexpr int64_t kMostCategories = int64_t(1) << 24; // f32 counts no further
 
+inline constexpr int64_t kMostComplements = int64_t(1) << 26;
+
 /// InvalidModel, which names tree and node, where arrays differ in length, a feature, channel or
 /// child is not there, a child doesn't come after its parent or has two, a number is NaN where none
-/// may be, or a set of categories isn't ascending.
+/// may be, or a set of categories isn't ascending or shares its memory with another.
 Status verifyTree(const Tree &tree, const Forest &forest);
 Status verifyForest(const Forest &forest);
+/// ResourceExhausted where writing what the sets of splits leave out (of known categories, where
+/// unseen ones go left) takes more than kMostComplements numbers.
+Status checkComplements(const Forest &forest);
 
 /// How many of its first trees count: all, or those of the rounds up to the best one.
 int64_t countedTrees(const Forest &forest);

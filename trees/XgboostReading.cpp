@@ -110,8 +110,11 @@ std::map<int64_t, std::vector<int32_t>> setsOf(const Document &tree) {
   auto begins = numbers<int64_t>(tree, "categories_segments", int64_t(nodes.size()));
   auto sizes = numbers<int64_t>(tree, "categories_sizes", int64_t(nodes.size()));
   auto categories = numbers<int32_t>(tree, "categories", -1);
+  int64_t members = 0; // sets don't share what they hold
   for (size_t i = 0; i < nodes.size(); ++i) {
-    if (begins[i] < 0 || sizes[i] < 0 || begins[i] + sizes[i] > int64_t(categories.size()))
+    members += std::max<int64_t>(sizes[i], 0);
+    if (begins[i] < 0 || sizes[i] < 0 || begins[i] + sizes[i] > int64_t(categories.size()) ||
+        members > int64_t(categories.size()))
       broken(fmt::format("node {} has a set of categories that is not there", nodes[i]));
     auto begin = categories.begin() + begins[i];
     if (!sets.try_emplace(nodes[i], begin, begin + sizes[i]).second)

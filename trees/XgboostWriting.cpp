@@ -22,6 +22,12 @@ Document array() { return Document::array(); }
 /// The number as XGBoost reads it back into an f32.
 std::string textOf(double value) { return fmt::format("{}", float(value)); }
 
+/// JSON has no infinity.
+float finite(float value) {
+  constexpr float kMost = std::numeric_limits<float>::max();
+  return std::clamp(value, -kMost, kMost);
+}
+
 struct Sets {
   Document categories = array(), nodes = array(), begins = array(), sizes = array();
 
@@ -91,10 +97,10 @@ Document treeJson(const Tree &tree, size_t id, const Forest &forest) {
     json["left_children"].push_back(sides.left);
     json["right_children"].push_back(sides.right);
     json["loss_changes"].push_back(isLeaf || !std::isfinite(tree.gain[node]) ? 0 : tree.gain[node]);
-    json["split_conditions"].push_back(isLeaf ? tree.value[node] : tree.threshold[node]);
+    json["split_conditions"].push_back(isLeaf ? tree.value[node] : finite(tree.threshold[node]));
     json["split_indices"].push_back(isLeaf ? 0 : tree.feature[node]);
     json["split_type"].push_back(int(!isLeaf && tree.isCategorical(node)));
-    json["sum_hessian"].push_back(tree.cover[node]);
+    json["sum_hessian"].push_back(finite(tree.cover[node]));
   }
   json["parents"] = parents;
   json["categories"] = std::move(sets.categories);
@@ -234,11 +240,16 @@ Status problemOf(const Forest &forest, const Objective *objective) {
 Result<std::string> writeXgboost(const Forest &forest, XgboostForm form) {
   if (Status status = verifyForest(forest); !status.ok())
     return status;
+  if (Status status = checkComplements(forest); !status.ok())
+    return status;
   const Objective *objective = findObjective(forest.objective);
   if (Status status = problemOf(forest, objective); !status.ok())
     return status;
   Document document = documentOf(forest, *objective);
-  return form == XgboostForm::Json ? document.dump() : writeUbjson(document, elementTypeOf);
+  // A name that is not UTF-8 gets replacement characters.
+  return form == XgboostForm::Json
+             ? document.dump(-1, ' ', false, Document::error_handler_t::replace)
+             : writeUbjson(document, elementTypeOf);
 }
 
 } // namespace tensmith::trees

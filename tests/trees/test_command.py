@@ -142,6 +142,10 @@ def test_refusals_say_where_and_what(table, tmp_path):
     assert "row 2 has 1 fields" in refused("train", "--data", tmp_path / "bad.csv")
     (tmp_path / "bad.libsvm").write_text("1 3:1 2:1\n")
     assert "line 1: columns don't ascend" in refused("train", "--data", tmp_path / "bad.libsvm")
+    (tmp_path / "kinds.csv").write_text("a,y\n1,one\n2,two\n")
+    (tmp_path / "gap.csv").write_text("a,y\n1,one\n2,\n")
+    assert "gap.csv: has a row without a target" in refused("train", "--data", tmp_path / "kinds.csv", "--objective", "logistic",
+                                                            "--validation", tmp_path / "gap.csv")  # fmt: skip
     (tmp_path / "none.forest").write_bytes(b"tsforest")
     assert "none.forest: is cut off" in refused("inspect", tmp_path / "none.forest")
     run("train", "--data", folder / "numbers.csv", "--rounds", 1, "-o", tmp_path / "a.forest")

@@ -65,6 +65,25 @@ def test_pandas_and_arrow_categories_are_split_as_sets():
     numpy.testing.assert_array_equal(model.predict(table), model.predict(frame))
 
 
+def test_categories_keep_their_numbers():
+    pandas = pytest.importorskip("pandas")
+    codes = numpy.arange(60) % 4
+    frame = pandas.DataFrame({"colour": pandas.Categorical.from_codes(codes, list("abcd")), "size": numpy.zeros(60)})
+    y = (codes == 0).astype(float)
+    # The missing number is of numbers: category 0 is one like others.
+    rows = trees.Matrix(frame, y, missing=0)
+    assert (rows.rows_.dense[:, 0] == codes).all() and numpy.isnan(rows.rows_.dense[:, 1]).all()
+    forest = trees.train({"min_child_weight": 0}, rows, 10)
+    others = frame.assign(colour=pandas.Categorical(["b"] * 60))
+    for model in (forest, pickle.loads(pickle.dumps(forest))):
+        with pytest.raises(ValueError, match="set_categories"):
+            model.predict(others)
+    same = others.assign(colour=others["colour"].cat.set_categories(frame["colour"].cat.categories))
+    numpy.testing.assert_allclose(forest.predict(same), forest.predict(frame)[1], rtol=1e-6)
+    with pytest.raises(ValueError, match="set_categories"):
+        trees.train({}, rows, 1, evals=[(trees.Matrix(others, y), "valid")])
+
+
 def test_pipeline_search_and_calibration():
     x, x_test, y, y_test = small("breast_cancer")
     steps = pipeline.make_pipeline(preprocessing.StandardScaler(), trees.TreesClassifier(15))

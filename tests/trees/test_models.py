@@ -303,7 +303,7 @@ def mutated(draw, contents, corpus):
 
 
 def fuzz(seed, count):
-    """How many of the mutated files were read; what is read is predicted, too, and nothing ends the process."""
+    """How many of the mutated files were read; what is read is used, too, and nothing ends the process."""
     draw = random.Random(seed)
     x, corpus = seeds()
     read = 0
@@ -316,6 +316,11 @@ def fuzz(seed, count):
         if forest._handle.features == x.shape[1]:
             forest.predict(x)
             forest.apply(x)
+            forest.dump(), forest.importances(), [forest.tree(number) for number in range(len(forest))]
+            try:
+                forest.to_onnx()
+            except tensmith.Error:
+                continue
     return read
 
 

@@ -16,6 +16,7 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
+#include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
@@ -157,6 +158,8 @@ void renumber(trees::Table &table, const std::vector<std::string> &classes,
   if (table.classes == classes)
     return;
   for (float &label : table.matrix.labels) {
+    if (std::isnan(label))
+      fail(path, "has a row without a target");
     auto text = table.classes.empty() ? std::string() : table.classes[size_t(label)];
     auto at = std::ranges::find(classes, text);
     if (at == classes.end())
@@ -208,6 +211,7 @@ int trainTrees(TrainGiven given) {
   options.group = given.group;
   options.categorical = given.categorical;
   trees::Table table = needed(trees::readTable(given.train, options), given.train);
+  options.leastColumns = table.matrix.columns;
   std::vector<trees::Table> sets;
   for (const std::string &path : given.validation) {
     sets.push_back(needed(trees::readTable(path, options), path));
@@ -216,6 +220,9 @@ int trainTrees(TrainGiven given) {
   }
   trees::TrainingInput input;
   input.matrix = &table.matrix;
+  input.classes = table.classes;
+  std::error_code isUnknown;
+  input.source = std::filesystem::weakly_canonical(given.train, isUnknown).string();
   for (size_t i = 0; i < sets.size(); ++i)
     input.validation.push_back(
         {std::filesystem::path(given.validation[i]).stem().string(), &sets[i].matrix});
@@ -286,7 +293,8 @@ void addTreesTrain(CLI::App &app, Action &chosen) {
                   "  tensmith trees train --data train.parquet --validation valid.parquet \\\n"
                   "      --objective logistic --early-stopping-rounds 20 -o model.forest\n"
                   "  tensmith trees train model.toml --max-depth 8\n"
-                  "  mpirun -n 2 tensmith trees train model.toml --threads 1");
+                  "  mpirun -n 1 tensmith trees train --data rows0.csv : \\\n"
+                  "      -n 1 tensmith trees train --data rows1.csv");
   command->callback([given, &chosen] { chosen = [given] { return trainTrees(*given); }; });
 }
 

@@ -3,14 +3,20 @@
 #include "trees/Contributions.h"
 #include "trees/Drawing.h"
 #include "trees/ForestFile.h"
+#include "trees/Importance.h"
 #include "trees/ModelFormats.h"
+#include "trees/ModelText.h"
 #include "trees/Prediction.h"
 #include "trees/TreeAssembly.h"
 #include "trees/Verification.h"
 
+#include "base/Hash.h"
+
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <random>
 
@@ -141,6 +147,25 @@ TEST(Verification, RefusesWhatPredictionWouldFollowAstray) {
   EXPECT_TRUE(refused([](Forest &forest, Tree &) { forest.scale.clear(); }));
   EXPECT_TRUE(refused([](Forest &forest, Tree &) { forest.baseScores.clear(); }));
   EXPECT_TRUE(refused([](Forest &forest, Tree &) { forest.classes = {2, 1}; }));
+  EXPECT_TRUE(refused([](Forest &, Tree &tree) { tree.categoryEnd[3] = 1 << 30; })); // of a leaf
+  EXPECT_TRUE(refused([](Forest &forest, Tree &) { forest.bestRound = -2; }));
+  EXPECT_TRUE(refused([](Forest &forest, Tree &) { forest.bestRound = INT64_MAX; }));
+  EXPECT_TRUE(refused([](Forest &forest, Tree &tree) { // two splits share a set
+    forest.features[0].categories = 5;
+    tree.categoryEnd[0] = tree.categoryEnd[1];
+  }));
+}
+
+TEST(Prediction, TakesFewOfManyCategories) {
+  Forest forest = smallForest();
+  forest.features[1].categories = kMostCategories;
+  setCategories(forest.trees[0], 1, {3, 16000000});
+  forest.trees[0].categories.erase(forest.trees[0].categories.begin(),
+                                   forest.trees[0].categories.begin() + 2);
+  forest.trees[0].categoryBegin[1] = 0, forest.trees[0].categoryEnd[1] = 2;
+  std::vector<float> rows = {0, 3, 0, 16000000, 0, 2, 0, 15999999, 0, kNaN};
+  std::vector<float> expected = {10.5, 10.5, 11, 11, 10.5};
+  EXPECT_EQ(outputsOf(forest, rows, 1), expected);
 }
 
 TEST(TreeAssembly, NextFloatAboveSendsEachFloatTheSameWay) {
@@ -189,6 +214,120 @@ TEST(ForestFile, OfEveryFormatThatIsWrittenPredictsTheSame) {
     EXPECT_EQ(outputsOf(*again, rows, 1), outputsOf(forest, rows, 1)) << int(format);
   }
   EXPECT_EQ(formatForest(forest, FileFormat::Lightgbm).status().code(), StatusCode::Unsupported);
+}
+
+TEST(ForestFile, OfXgboostHasNumbersAndTextForAll) {
+  Forest forest = smallForest();
+  forest.features[0].name = "\xff";
+  forest.trees[0].threshold[0] = std::numeric_limits<float>::infinity();
+  forest.trees[0].cover[0] = std::numeric_limits<float>::infinity();
+  auto bytes = formatForest(forest, FileFormat::XgboostJson);
+  ASSERT_TRUE(bytes.ok()) << bytes.status().message();
+  EXPECT_EQ(bytes->find("null"), std::string::npos);
+  auto again = parseForest(*bytes);
+  ASSERT_TRUE(again.ok()) << again.status().message();
+  std::vector<float> rows = {0, 1, 1e30f, 2, kNaN, 1};
+  EXPECT_EQ(outputsOf(*again, rows, 1), outputsOf(forest, rows, 1));
+}
+
+TEST(ForestFile, OfXgboostHasASetForEachSplit) {
+  Forest forest = smallForest();
+  forest.scale = {1}; // no DART, whose trees are elsewhere
+  auto bytes = formatForest(forest, FileFormat::XgboostJson);
+  ASSERT_TRUE(bytes.ok());
+  Document document = *readJson(*bytes);
+  Document &tree = document["learner"]["gradient_booster"]["model"]["trees"][0];
+  for (const char *key : {"categories_segments", "categories_sizes"})
+    tree[key].push_back(Document(tree[key][0]));
+  tree["categories_nodes"].push_back(0);
+  auto again = parseForest(document.dump());
+  ASSERT_FALSE(again.ok());
+  EXPECT_NE(again.status().message().find("not there"), std::string::npos)
+      << again.status().message();
+}
+
+TEST(ForestFile, RefusesToWriteHugeComplements) {
+  Forest forest = smallForest();
+  forest.features[1].categories = 1 << 23;
+  forest.trees.resize(9, forest.trees[0]);
+  forest.channel.resize(9, 0);
+  forest.scale.resize(9, 1);
+  for (FileFormat format : {FileFormat::XgboostJson, FileFormat::Onnx})
+    EXPECT_EQ(formatForest(forest, format).status().code(), StatusCode::ResourceExhausted);
+}
+
+/// Each number of the arrays is set to others, and the file's hash is right.
+TEST(ForestFile, OfAnyNumbersIsRefusedOrUsable) {
+  std::mt19937 draw(4);
+  const int32_t odd[] = {-1, -2, 0, 1, 2, 3, 4, 5, 6, 1 << 24, 1 << 30, INT32_MIN, INT32_MAX};
+  int64_t taken = 0;
+  for (int turn = 0; turn < 4000; ++turn) {
+    Forest forest = smallForest();
+    Tree &tree = forest.trees[0];
+    auto number = [&] { return odd[draw() % std::size(odd)]; };
+    for (int change = 1 + int(draw() % 2); change > 0; --change) {
+      std::vector<int32_t> *integers[] = {&tree.feature,       &tree.left,        &tree.right,
+                                          &tree.categoryBegin, &tree.categoryEnd, &tree.categories};
+      std::vector<float> *floats[] = {&tree.threshold, &tree.value, &tree.gain, &tree.cover};
+      switch (draw() % 4) {
+      case 0:
+        forest.features[draw() % 2].categories = number();
+        break;
+      case 1:
+        forest.bestRound = int64_t(number()) << (draw() % 33);
+        break;
+      case 2: {
+        auto &array = *floats[draw() % std::size(floats)];
+        array[draw() % array.size()] = std::bit_cast<float>(uint32_t(draw()));
+        break;
+      }
+      default:
+        auto &array = *integers[draw() % std::size(integers)];
+        array[draw() % array.size()] = number();
+      }
+    }
+    auto again = parseForest(writeForest(forest));
+    if (!again.ok())
+      continue;
+    ++taken;
+    std::vector<float> rows = {0, 1, kNaN, 3, -1, 1e9f}, out(9);
+    outputsOf(*again, rows, 1);
+    (void)contributions(*again, {rows.data(), 3, 2, 2}, out);
+    EXPECT_FALSE(dumpText(*again).empty());
+    EXPECT_EQ(importances(*again, Importance::Gain).size(), 2u);
+    EXPECT_TRUE(treeSvg(*again, 0).ok());
+    for (FileFormat format : {FileFormat::XgboostJson, FileFormat::Onnx})
+      (void)formatForest(*again, format);
+  }
+  EXPECT_GT(taken, 100);
+}
+
+/// The header is damaged, and the file's hash is right.
+TEST(ForestFile, OfAnyHeaderIsRefusedOrUsable) {
+  constexpr size_t kPrefix = 40, kHash = 24;
+  std::mt19937 draw(5);
+  const std::string whole = writeForest(smallForest());
+  uint32_t length = 0;
+  std::memcpy(&length, whole.data() + 12, sizeof length);
+  int64_t refused = 0;
+  for (int turn = 0; turn < 4000; ++turn) {
+    std::string bytes = whole;
+    for (int change = 1 + int(draw() % 3); change > 0; --change) {
+      char &at = bytes[kPrefix + draw() % length];
+      at = "0123456789-.,[]{}\"e"[draw() % 19];
+    }
+    Hash128 hash = hash128(std::string_view(bytes).substr(kPrefix));
+    std::memcpy(bytes.data() + kHash, &hash.high, sizeof hash.high);
+    std::memcpy(bytes.data() + kHash + 8, &hash.low, sizeof hash.low);
+    auto forest = parseForest(bytes);
+    refused += !forest.ok();
+    if (forest.ok())
+      EXPECT_FALSE(dumpText(*forest).empty());
+    else
+      EXPECT_EQ(forest.status().message().find("its hash"), std::string::npos);
+  }
+  EXPECT_GT(refused, 1000);
+  EXPECT_LT(refused, 4000);
 }
 
 /// The same by its definition: over all orders of the features.

@@ -1,7 +1,9 @@
 // What a training promises, whatever the data: the same forest from any number of threads and
 // processes, from sparse and dense rows, with constraints kept.
+#include "trees/Agreement.h"
 #include "trees/Booster.h"
 #include "trees/HistogramFinder.h"
+#include "trees/Prediction.h"
 #include "trees/SparseFinder.h"
 #include "trees/TreeOutputs.h"
 
@@ -38,8 +40,8 @@ std::vector<float> outputsOf(const Forest &forest, const Matrix &matrix) {
   for (size_t at = 0; at < outputs.size(); ++at)
     outputs[at] = float(forest.baseScores[at % forest.channels()]);
   for (size_t tree = 0; tree < forest.trees.size(); ++tree)
-    addTree(forest.trees[tree], forest.scale[tree], matrix, outputs, forest.channels(),
-            forest.channel[tree], threads);
+    addTree(forest.trees[tree], forest.scale[tree], forest.features, matrix, outputs,
+            forest.channels(), forest.channel[tree], threads);
   return outputs;
 }
 
@@ -437,6 +439,144 @@ TEST(Training, OddDataIsTrainedOn) {
     EXPECT_GT(outputsOf(forest, odd)[0], outputsOf(forest, odd)[1]) << method;
     parameters.minChildWeight = 1;
   }
+}
+
+TEST(Threads, WhatABodyThrowsComesBackOnce) {
+  Threads threads(4);
+  auto fails = [&] { threads.parts(100, [](int64_t, int) { throw std::bad_alloc(); }); };
+  EXPECT_THROW(fails(), std::bad_alloc);
+  std::atomic<int64_t> sum = 0;
+  threads.parts(100, [&](int64_t part, int) { sum += part; });
+  EXPECT_EQ(sum, 4950);
+}
+
+TEST(Matrix, EntriesAreReadOnceAllRowsAreKnownToBeThere) {
+  int64_t begins[] = {0, int64_t(1) << 40, 1};
+  int32_t columns[] = {0};
+  float values[] = {1};
+  Matrix matrix;
+  matrix.rows = 2, matrix.columns = 1;
+  matrix.rowBegin = begins, matrix.column = columns, matrix.value = values;
+  EXPECT_NE(check(matrix, "x").message().find("row 1 ends before"), std::string::npos);
+}
+
+/// The first of two columns is a category.
+Matrix withCategories(int64_t categories, int64_t rows = 200) {
+  std::vector<float> values;
+  std::vector<float> labels;
+  for (int64_t row = 0; row < rows; ++row) {
+    values.insert(values.end(), {float(row % categories), drawn(1, row, 0)});
+    labels.push_back(float(row % categories % 2));
+  }
+  Matrix matrix = makeDense(std::move(values), rows, 2);
+  matrix.labels = std::move(labels);
+  matrix.features = {{"kind", categories, false}, {"size", 0, false}};
+  return matrix;
+}
+
+TEST(Matrix, TakesCategoriesThatABinHoldsBesideMissingValues) {
+  Matrix matrix = withCategories(5);
+  matrix.features[0].categories = 65535;
+  EXPECT_TRUE(check(matrix, "x").ok());
+  matrix.features[0].categories = 65536;
+  EXPECT_FALSE(check(matrix, "x").ok());
+}
+
+TEST(Training, ValidationSendsUnseenCategoriesWherePredictionDoes) {
+  Forest forest = trained(withCategories(6), small());
+  Matrix other = withCategories(9);
+  other.features.clear();
+  const_cast<float *>(other.dense)[0] = 1e20f;
+  const_cast<float *>(other.dense)[2] = -7;
+  auto predictor = Predictor::of(forest);
+  ASSERT_TRUE(predictor.ok());
+  std::vector<float> predicted(size_t(other.rows));
+  ASSERT_TRUE(predictor->outputs(DenseRows{other.dense, other.rows, 2, 2}, predicted).ok());
+  std::vector<float> added = outputsOf(forest, other);
+  for (int64_t row = 0; row < other.rows; ++row)
+    EXPECT_NEAR(added[row], predicted[row], 1e-5) << row;
+}
+
+TEST(Training, ContinuesOnlyWhatMeansTheSame) {
+  Forest forest = trained(withCategories(6), small(2));
+  Matrix more = withCategories(9);
+  Result<Forest> longer = train(more, {}, small(1), &forest);
+  ASSERT_TRUE(longer.ok()) << longer.status().message();
+  EXPECT_EQ(longer->features[0].categories, 9);
+  more.features.clear();
+  EXPECT_EQ(train(more, {}, small(1), &forest).status().code(), StatusCode::InvalidArgument);
+  forest.features[1].zeroIsMissing = true;
+  EXPECT_EQ(train(withCategories(6), {}, small(1), &forest).status().code(),
+            StatusCode::Unsupported);
+}
+
+TEST(Training, ClassesAreCheckedWithAnOwnLoss) {
+  Matrix matrix = withCategories(4);
+  matrix.labels[3] = -1;
+  Parameters parameters = small();
+  parameters.objective = "softmax";
+  TrainingInput input;
+  input.matrix = &matrix;
+  input.ownLoss = [](auto, auto, auto, auto, auto) { return Status(); };
+  EXPECT_NE(train(input, parameters).status().message().find("label 3 is -1"), std::string::npos);
+  parameters = small(1);
+  parameters.metrics = {"mlogloss"}; // of labels that are no classes
+  EXPECT_TRUE(train(matrix, {{"valid", &matrix}}, parameters).ok());
+  EXPECT_FALSE(findMetric("ndcg@1e300").ok());
+  EXPECT_TRUE(findMetric("ndcg@10").ok());
+}
+
+/// Two processes, each with a matrix of its own.
+template <typename Body> void together(Body body) {
+  SharedMemory memory(2);
+  std::vector<std::thread> processes;
+  for (int rank = 0; rank < 2; ++rank)
+    processes.emplace_back([&, rank] {
+      SharedMemoryExchange exchange(memory, rank);
+      body(rank, exchange);
+    });
+  for (std::thread &process : processes)
+    process.join();
+}
+
+TEST(Agreement, TakesTheMostCategoriesAndTrainsWithThem) {
+  Forest forests[2];
+  together([&](int rank, Exchange &exchange) {
+    Matrix matrix = withCategories(rank == 0 ? 4 : 7);
+    TrainingInput input;
+    input.matrix = &matrix;
+    input.source = "rows.csv";
+    Agreement agreement;
+    Status status = agree(input, exchange, agreement);
+    ASSERT_TRUE(status.ok()) << status.message();
+    EXPECT_TRUE(agreement.sharesSource);
+    EXPECT_EQ(agreement.input.matrix->features[0].categories, 7);
+    agreement.input.exchange = &exchange;
+    // The first process ends training, and so both do.
+    agreement.input.watch = [&](const Round &round) { return rank == 1 || round.number < 1; };
+    Result<Forest> forest = train(agreement.input, small(5));
+    ASSERT_TRUE(forest.ok()) << forest.status().message();
+    forests[rank] = *forest;
+  });
+  EXPECT_EQ(forests[0].trees.size(), 2u);
+  EXPECT_TRUE(isSame(forests[0], forests[1]));
+}
+
+TEST(Agreement, RefusesOtherClassesAndKinds) {
+  together([&](int rank, Exchange &exchange) {
+    Matrix matrix = withCategories(4);
+    TrainingInput input;
+    input.matrix = &matrix;
+    input.classes = {"bad", rank == 0 ? "good" : "fair"};
+    Agreement agreement, other;
+    EXPECT_NE(agree(input, exchange, agreement).message().find("different texts"),
+              std::string::npos);
+    input.classes.clear();
+    if (rank == 1)
+      matrix.features.clear();
+    EXPECT_NE(agree(input, exchange, other).message().find("numbers in the other"),
+              std::string::npos);
+  });
 }
 
 } // namespace

@@ -21,6 +21,7 @@ class Rows:
     columns: int
     names: list | None = None
     categories: list | None = None  # by column; 0: numbers
+    levels: list | None = None  # by column: what its type lists as categories; None: numbers
 
     def __len__(self):
         return len(self.dense) if self.dense is not None else len(self.sparse[0]) - 1
@@ -88,11 +89,13 @@ def _of_sparse(data, missing):
 
 def _joined(columns, names, missing):
     dense = numpy.empty((len(columns[0][0]) if columns else 0, len(columns)), numpy.float32)
-    for i, (values, _) in enumerate(columns):
+    for i, (values, levels) in enumerate(columns):
         dense[:, i] = values
-        if missing is not None and not numpy.isnan(missing):
+        if levels is None and missing is not None and not numpy.isnan(missing):  # a category's number is none of the data's
             dense[values == missing, i] = numpy.nan
-    return Rows(dense, None, len(columns), [str(name) for name in names], [count for _, count in columns])
+    levels = [levels for _, levels in columns]
+    counts = [0 if listed is None else max(len(listed), 1) for listed in levels]
+    return Rows(dense, None, len(columns), [str(name) for name in names], counts, levels)
 
 
 def _of_frame(frame, missing):
@@ -101,13 +104,13 @@ def _of_frame(frame, missing):
         column = frame[name]
         if hasattr(column, "to_numpy") and hasattr(column, "cat") and str(type_) == "category":
             codes = column.cat.codes.to_numpy()
-            columns.append((numpy.where(codes < 0, numpy.nan, codes), max(len(column.cat.categories), 1)))
+            columns.append((numpy.where(codes < 0, numpy.nan, codes), list(column.cat.categories)))
             continue
         try:
             values = column.to_numpy(dtype=numpy.float32, na_value=numpy.nan)
         except (TypeError, ValueError):
             raise ValueError(f"column '{name}' is of {type_}; make it numbers, or a category: frame['{name}'].astype('category')") from None
-        columns.append((values, 0))
+        columns.append((values, None))
     return _joined(columns, frame.columns, missing)
 
 
@@ -120,14 +123,23 @@ def _of_arrow(table, missing):
             column = column.unify_dictionaries() if hasattr(column, "unify_dictionaries") else column
             chunk = column.chunk(0) if hasattr(column, "chunk") else column
             codes = chunk.indices.to_numpy(zero_copy_only=False).astype(numpy.float32)
-            columns.append((codes, max(len(chunk.dictionary), 1)))
+            columns.append((codes, chunk.dictionary.to_pylist()))
             continue
         try:
             values = numpy.asarray(column.to_numpy(zero_copy_only=False) if not hasattr(column, "chunk") else column.to_numpy())
-            columns.append((values.astype(numpy.float32), 0))
+            columns.append((values.astype(numpy.float32), None))
         except (TypeError, ValueError):
             raise ValueError(f"column '{name}' is of {field.type}; cast it to numbers, or encode it as a dictionary") from None
     return _joined(columns, table.column_names, missing)
+
+
+def check_levels(trained, rows):
+    """Categories are numbered in the order of their lists: with another list a number would stand for another category."""
+    for i, (known, given) in enumerate(zip(trained or [], rows.levels or [], strict=False)):
+        if known is not None and given is not None and known != given:
+            name = rows.names[i]
+            raise ValueError(f"column '{name}' lists other categories than the training data: {given[:5]} ..., not {known[:5]} ...; give it "
+                             f"the same list: frame['{name}'].cat.set_categories(training['{name}'].cat.categories)")  # fmt: skip
 
 
 def vector(values, what, rows, type_=numpy.float32):

@@ -6,7 +6,7 @@ import os
 import numpy
 
 from .. import _trees
-from .data import rows_of
+from .data import check_levels, rows_of
 
 
 def load(path):
@@ -36,10 +36,13 @@ class Forest:
 
     Data is what `Matrix` takes. `rounds` limits predictions to the first so many rounds; None is all, or those up to the best
     one where training stopped early. `threads` 0: as many as there are CPUs.
+
+    Columns of categories must list the categories that the training data's did. Training and pickles know these lists; files don't.
     """
 
-    def __init__(self, handle):
+    def __init__(self, handle, levels=None):
         self._handle = handle
+        self._levels = levels  # of Rows
         self._predictors = {}
 
     @classmethod
@@ -72,10 +75,11 @@ class Forest:
         return CompiledForest(tensmith.compile(self.to_onnx("predictions"), threads=threads, **options), self)
 
     def __getstate__(self):
-        return self.to_bytes()
+        return self.to_bytes(), self._levels
 
     def __setstate__(self, state):
-        self.__init__(_trees.Forest.parse(state))
+        contents, levels = state
+        self.__init__(_trees.Forest.parse(contents), levels)
 
     objective = property(lambda self: self._handle.objective)
     channels = property(lambda self: self._handle.channels)
@@ -95,12 +99,15 @@ class Forest:
         if rounds is not None and rounds < 1:
             raise ValueError(f"rounds is {rounds}; a number from 1 on is expected, or None for all that count")
         trees = self._handle.counted(rounds or 0)
-        if trees not in self._predictors:
-            self._predictors = {trees: _trees.Predictor(self._handle, trees)}
-        return self._predictors[trees]
+        predictor = self._predictors.get(trees)
+        if predictor is None:  # another thread may take the place of what is kept, but not of what is given back
+            predictor = _trees.Predictor(self._handle, trees)
+            self._predictors = {trees: predictor}
+        return predictor
 
     def _rows(self, data):
         rows = rows_of(data)
+        check_levels(self._levels, rows)
         if rows.columns != self._handle.features and (rows.dense is not None or rows.columns > self._handle.features):
             raise ValueError(f"the data has {rows.columns} features, but the forest was trained on {self._handle.features}")
         return rows

@@ -3,7 +3,7 @@
 import json
 
 from .. import _trees
-from .data import Matrix
+from .data import Matrix, check_levels
 from .forest import Forest
 
 
@@ -45,6 +45,10 @@ def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, 
     for part in [matrix] + [part for _, part in sets]:
         if not isinstance(part, Matrix):
             raise TypeError(f"{type(part).__name__} stands where a Matrix is expected: trees.Matrix(x, labels=y)")
+    for _, part in sets:
+        check_levels(matrix.rows_.levels, part.rows_)
+    if continued is not None:
+        check_levels(continued._levels, matrix.rows_)
 
     def watch(number, metrics, _seconds):
         by_set = {}
@@ -59,4 +63,4 @@ def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, 
 
     validation = [(name, part._matrix) for name, part in sets]
     handle = _trees.train(json.dumps(given), matrix._matrix, validation, continued._handle if continued else None, watch, loss)
-    return Forest(handle)
+    return Forest(handle, matrix.rows_.levels)
