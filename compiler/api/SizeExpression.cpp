@@ -1,7 +1,7 @@
 // A recursive descent over sums, products and atoms; see SizeExpression.h.
 //
-// Texts come from outside, so parentheses are limited in depth, and a number must be one that a
-// size can be.
+// Texts come from outside, so their length and the depth of parentheses are limited, and a number
+// must be one that a size can be.
 #include "compiler/api/SizeExpression.h"
 
 #include "base/HostTensor.h"
@@ -13,7 +13,8 @@ using namespace mlir;
 namespace tensmith {
 namespace {
 
-constexpr int kDeepest = 100; // parentheses in one another
+constexpr int kDeepest = 100;     // parentheses in one another
+constexpr size_t kLongest = 4096; // characters; a sum is as deep as it has parts
 
 bool isNamed(char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; }
 
@@ -75,10 +76,10 @@ private:
     return known && *known < 1 ? fail("it is divided by " + std::to_string(*known)) : by;
   }
 
-  AffineExpr within() {
+  AffineExpr within(AffineExpr (Parser::*inner)()) {
     if (++depth_ > kDeepest)
       return fail("parentheses are nested more than " + std::to_string(kDeepest) + " deep");
-    AffineExpr size = sum();
+    AffineExpr size = (this->*inner)();
     --depth_;
     return size;
   }
@@ -89,11 +90,11 @@ private:
 
   AffineExpr atom() {
     if (take("("))
-      return closed(within());
+      return closed(within(&Parser::sum));
     if (take("ceil("))
-      return closed(ceilQuotient());
+      return closed(within(&Parser::ceilQuotient));
     if (take("max("))
-      return closed(broadcast());
+      return closed(within(&Parser::broadcast));
     if (!rest_.empty() && llvm::isDigit(rest_[0]))
       return number();
     StringRef name = rest_.take_while(isNamed);
@@ -117,10 +118,10 @@ private:
   }
 
   AffineExpr broadcast() {
-    AffineExpr a = within();
+    AffineExpr a = sum();
     if (!take(","))
       return fail("max is of two sizes, as max(a, b)");
-    auto both = shapes_.broadcast(shapes_.simplify(a), shapes_.simplify(within()));
+    auto both = shapes_.broadcast(shapes_.simplify(a), shapes_.simplify(sum()));
     return both ? *both : fail("the two sizes of max don't broadcast");
   }
 
@@ -133,6 +134,10 @@ private:
 } // namespace
 
 Result<AffineExpr> parseSize(std::string_view given, graph::ShapeContext &shapes) {
+  if (given.size() > kLongest)
+    return invalidArgument("the size '" + std::string(given.substr(0, 40)) + "...' has " +
+                           std::to_string(given.size()) + " characters; " +
+                           std::to_string(kLongest) + " are possible");
   return Parser(StringRef(given.data(), given.size()), shapes).parse();
 }
 
