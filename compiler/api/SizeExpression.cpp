@@ -1,7 +1,7 @@
 // A recursive descent over sums, products and atoms; see SizeExpression.h.
 //
-// Texts come from outside, so their length and the depth of parentheses are limited, and a number
-// must be one that a size can be.
+// Texts come from outside, so their length, the depth of parentheses and the terms of products
+// are limited, and a number must be one that a size can be.
 #include "compiler/api/SizeExpression.h"
 
 #include "base/HostTensor.h"
@@ -13,8 +13,9 @@ using namespace mlir;
 namespace tensmith {
 namespace {
 
-constexpr int kDeepest = 100;     // parentheses in one another
-constexpr size_t kLongest = 4096; // characters; a sum is as deep as it has parts
+constexpr int kDeepest = 100;      // parentheses in one another
+constexpr size_t kMostTerms = 256; // of a product of sums, which is multiplied out
+constexpr size_t kLongest = 4096;  // characters; a sum is as deep as it has parts
 
 bool isNamed(char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; }
 
@@ -46,28 +47,45 @@ private:
 
   AffineExpr sum() {
     AffineExpr left = take("-") ? -product() : product();
+    size_t terms = terms_;
     while (true) {
       if (take("+"))
         left = left + product();
       else if (take("-"))
         left = left - product();
       else
-        return left;
+        break;
+      terms += terms_;
     }
+    terms_ = terms;
+    return left;
   }
 
   AffineExpr product() {
     AffineExpr left = atom();
+    size_t terms = terms_;
     while (true) {
       if (take("*"))
-        left = left * atom();
+        left = times(left, terms);
       else if (take("/"))
         left = left.floorDiv(divisor());
       else if (take("%"))
         left = left % divisor();
       else
-        return left;
+        break;
     }
+    terms_ = terms;
+    return left;
+  }
+
+  /// `terms`: of `left`, and then of the product.
+  AffineExpr times(AffineExpr left, size_t &terms) {
+    AffineExpr right = atom();
+    bool isLonger = terms > 1 && terms_ > 1;
+    terms *= terms_;
+    return isLonger && terms > kMostTerms
+               ? fail("it multiplies out to more than " + std::to_string(kMostTerms) + " terms")
+               : left * right;
   }
 
   AffineExpr divisor() {
@@ -89,6 +107,7 @@ private:
   }
 
   AffineExpr atom() {
+    terms_ = 1;
     if (take("("))
       return closed(within(&Parser::sum));
     if (take("ceil("))
@@ -129,6 +148,7 @@ private:
   graph::ShapeContext &shapes_;
   std::string error_;
   int depth_ = 0;
+  size_t terms_ = 1; // of what was parsed last, multiplied out
 };
 
 } // namespace

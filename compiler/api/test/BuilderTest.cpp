@@ -320,6 +320,10 @@ TEST_F(BuilderTest, RefusesTypesThatAreNone) {
   EXPECT_HAS(said(TS_F32, {ceils.c_str()}), "more than 100 deep");
   EXPECT_HAS(said(TS_F32, {divided.c_str()}), "more than 100 deep");
   EXPECT_HAS(said(TS_F32, {(sumOf(2048) + "++").c_str()}), "4096 are possible");
+  std::string product = "(a0+1)";
+  for (int i = 1; i < 9; ++i)
+    product += "*(a" + std::to_string(i) + "+1)";
+  EXPECT_HAS(said(TS_F32, {product.c_str()}), "more than 256 terms");
   EXPECT_HAS(said(TS_F32, {"1"}, 1000), "64 are possible");
   EXPECT_EQ(said(TS_F32, {"(n+1)/2", "n%4", "ceil(n/3)"}), "");
   EXPECT_EQ(type(value), "f32 (n+1)/2 n%4 (n+2)/3");
@@ -328,6 +332,7 @@ TEST_F(BuilderTest, RefusesTypesThatAreNone) {
 
 TEST_F(BuilderTest, TakesLongSums) {
   EXPECT_EQ(type(input("x", TS_F32, {sumOf(2048).c_str()})), "f32 2048*n");
+  EXPECT_EQ(type(input("y", TS_F32, {("2*(" + sumOf(1024) + ")/4").c_str()})), "f32 512*n");
 }
 
 TEST_F(BuilderTest, GrowsAfterItsText) {
