@@ -125,14 +125,14 @@ public:
   ts_value input(const std::string &name, const TypeText &type) {
     ts_value value;
     ValueType given(type);
-    check(library_.builderInput(builder_, name.c_str(), &given.value, &value));
+    check(library_.builderInput(idle(), name.c_str(), &given.value, &value));
     return value;
   }
 
   ts_value constant(nb::handle array, std::optional<std::string> name) {
     ts_value value;
     Owned<ts_tensor> tensor = toTensor(array);
-    check(library_.builderConstant(builder_, name ? name->c_str() : nullptr, tensor.get(), &value));
+    check(library_.builderConstant(idle(), name ? name->c_str() : nullptr, tensor.get(), &value));
     return value;
   }
 
@@ -149,7 +149,7 @@ public:
       type.emplace(*result);
     std::vector<ts_value> results(kMostResults);
     size_t count = 0;
-    check(library_.builderOp(builder_, name.c_str(), numbers.data(), numbers.size(), list.data(),
+    check(library_.builderOp(idle(), name.c_str(), numbers.data(), numbers.size(), list.data(),
                              list.size(), type ? &type->value : nullptr, location.c_str(),
                              results.data(), results.size(), &count));
     results.resize(count);
@@ -157,14 +157,14 @@ public:
   }
 
   void beginIf(ts_value condition, const std::string &location) {
-    check(library_.builderBeginIf(builder_, condition, location.c_str()));
+    check(library_.builderBeginIf(idle(), condition, location.c_str()));
   }
 
   std::vector<ts_value> beginLoop(std::optional<ts_value> trips, std::optional<ts_value> condition,
                                   const std::vector<ts_value> &carried,
                                   const std::string &location) {
     std::vector<ts_value> arguments(2 + carried.size());
-    check(library_.builderBeginLoop(builder_, trips.value_or(TS_NO_VALUE),
+    check(library_.builderBeginLoop(idle(), trips.value_or(TS_NO_VALUE),
                                     condition.value_or(TS_NO_VALUE), carried.data(), carried.size(),
                                     location.c_str(), arguments.data()));
     return arguments;
@@ -173,19 +173,19 @@ public:
   std::vector<ts_value> yield(const std::vector<ts_value> &values) {
     std::vector<ts_value> results(values.size() + 1);
     size_t count = 0;
-    check(library_.builderYield(builder_, values.data(), values.size(), results.data(),
+    check(library_.builderYield(idle(), values.data(), values.size(), results.data(),
                                 results.size(), &count));
     results.resize(count);
     return results;
   }
 
   void output(const std::string &name, ts_value value) {
-    check(library_.builderOutput(builder_, name.c_str(), value));
+    check(library_.builderOutput(idle(), name.c_str(), value));
   }
 
   TypeText type(ts_value value) {
     ts_value_type type;
-    check(library_.builderType(builder_, value, &type));
+    check(library_.builderType(idle(), value, &type));
     if (type.rank < 0)
       return {ts_type_name(type.type), std::nullopt};
     return {ts_type_name(type.type), std::vector<std::string>(type.dims, type.dims + type.rank)};
@@ -194,13 +194,13 @@ public:
   Dims contents(ts_value value) {
     const char *const *texts = nullptr;
     size_t count = 0;
-    check(library_.builderContents(builder_, value, &texts, &count));
+    check(library_.builderContents(idle(), value, &texts, &count));
     return texts ? Dims(std::vector<std::string>(texts, texts + count)) : std::nullopt;
   }
 
   std::string text(bool locations) {
     char *text = nullptr;
-    check(library_.builderText(builder_, locations, &text));
+    check(library_.builderText(idle(), locations, &text));
     std::string result(text);
     library_.freeBytes(text);
     return result;
@@ -209,19 +209,30 @@ public:
   void compile(const std::string &path, const Settings &settings) {
     Pointers pointers;
     ts_compile_options options = settings.options(pointers);
+    ts_builder *builder = idle();
     ts_status *status;
+    isCompiling_ = true;
     {
       nb::gil_scoped_release unlocked;
-      status = library_.builderCompile(builder_, &options, path.c_str());
+      status = library_.builderCompile(builder, &options, path.c_str());
     }
+    isCompiling_ = false;
     check(status);
   }
 
 private:
   static constexpr size_t kMostResults = 16;
 
+  /// The builder, which one thread uses at a time: all but compiling holds the interpreter's lock.
+  ts_builder *idle() const {
+    if (isCompiling_)
+      throw Error("another thread compiles the builder's graph; wait until it has");
+    return builder_;
+  }
+
   const tensmith::python::CompilerLibrary &library_;
   ts_builder *builder_ = nullptr;
+  bool isCompiling_ = false; // changed with the interpreter's lock held
 };
 
 } // namespace

@@ -89,7 +89,7 @@ Result<OwningOpRef<ModuleOp>> ModelBuilder::finish(ArrayRef<const char *> inputs
   for (auto &[name, value] : outputs_)
     results.push_back(value);
   auto exit = end.create<func::ReturnOp>(UnknownLoc::get(&context_), results);
-  main_.setFunctionType(
+  main_.setType( // with room for all names
       builder_.getFunctionType(main_.front().getArgumentTypes(), ValueRange(results).getTypes()));
   for (auto [i, name] : llvm::enumerate(inputs_))
     main_.setArgAttr(unsigned(i), "graph.name", builder_.getStringAttr(name));

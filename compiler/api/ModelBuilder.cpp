@@ -25,6 +25,8 @@ DialectRegistry registry() {
   return registry;
 }
 
+constexpr size_t kDeepestRegion = 200; // regions in one another
+
 Type scalarOf(Type element) { return RankedTensorType::get({}, element); }
 
 bool isTyped(StringRef name) {
@@ -225,8 +227,11 @@ Result<ts_value> ModelBuilder::constant(const char *name, const HostTensor &tens
       return failure();
     return SmallVector<Value>{value};
   });
-  if (!made.ok())
+  if (!made.ok()) {
+    if (name)
+      inputNames_.erase(name);
     return made.status();
+  }
   if (name)
     (*made)[0].getDefiningOp()->setAttr(graph::kInitialiser, builder_.getStringAttr(name));
   return add((*made)[0]);
@@ -302,6 +307,12 @@ Result<std::vector<ts_value>> ModelBuilder::op(const char *name, ArrayRef<ts_val
   return made.status().within(where);
 }
 
+Status ModelBuilder::checkDepth() const {
+  return open_.size() < kDeepestRegion ? Status()
+                                       : invalidArgument("regions are nested more than " +
+                                                         std::to_string(kDeepestRegion) + " deep");
+}
+
 void ModelBuilder::openRegion() {
   Open &open = open_.back();
   auto &region = open.regions.emplace_back(std::make_unique<Region>());
@@ -309,6 +320,8 @@ void ModelBuilder::openRegion() {
 }
 
 Status ModelBuilder::beginIf(ts_value condition, const char *place) {
+  if (Status status = checkDepth(); !status.ok())
+    return status;
   auto known = value(condition);
   if (!known.ok())
     return known.status();
@@ -324,6 +337,8 @@ Status ModelBuilder::beginIf(ts_value condition, const char *place) {
 Result<std::vector<ts_value>> ModelBuilder::beginLoop(ts_value trips, ts_value condition,
                                                       ArrayRef<ts_value> carried,
                                                       const char *place) {
+  if (Status status = checkDepth(); !status.ok())
+    return status;
   Location location = locationOf(place);
   SmallVector<Type> types{scalarOf(builder_.getI64Type()), scalarOf(builder_.getI1Type())};
   SmallVector<Value> operands;

@@ -67,6 +67,7 @@ private:
   Result<llvm::SmallVector<mlir::Value>> values(llvm::ArrayRef<ts_value> numbers);
   Result<mlir::Type> typeOf(const ts_value_type &type);
   Status checkOutside() const;
+  Status checkDepth() const;
   Status takeName(llvm::StringSet<> &names, const char *name, const char *what);
   void openRegion();
   Result<std::vector<ts_value>> close();

@@ -1,7 +1,7 @@
 // A recursive descent over sums, products and atoms; see SizeExpression.h.
 //
-// Texts come from outside, so parentheses are limited in depth, and a number must be one that a
-// size can be.
+// Texts come from outside, so their length, the depth of parentheses and the terms of products
+// are limited, and a number must be one that a size can be.
 #include "compiler/api/SizeExpression.h"
 
 #include "base/HostTensor.h"
@@ -13,7 +13,9 @@ using namespace mlir;
 namespace tensmith {
 namespace {
 
-constexpr int kDeepest = 100; // parentheses in one another
+constexpr int kDeepest = 100;      // parentheses in one another
+constexpr size_t kMostTerms = 256; // of a product of sums, which is multiplied out
+constexpr size_t kLongest = 4096;  // characters; a sum is as deep as it has parts
 
 bool isNamed(char c) { return llvm::isAlnum(c) || c == '_' || c == '.'; }
 
@@ -45,28 +47,45 @@ private:
 
   AffineExpr sum() {
     AffineExpr left = take("-") ? -product() : product();
+    size_t terms = terms_;
     while (true) {
       if (take("+"))
         left = left + product();
       else if (take("-"))
         left = left - product();
       else
-        return left;
+        break;
+      terms += terms_;
     }
+    terms_ = terms;
+    return left;
   }
 
   AffineExpr product() {
     AffineExpr left = atom();
+    size_t terms = terms_;
     while (true) {
       if (take("*"))
-        left = left * atom();
+        left = times(left, terms);
       else if (take("/"))
         left = left.floorDiv(divisor());
       else if (take("%"))
         left = left % divisor();
       else
-        return left;
+        break;
     }
+    terms_ = terms;
+    return left;
+  }
+
+  /// `terms`: of `left`, and then of the product.
+  AffineExpr times(AffineExpr left, size_t &terms) {
+    AffineExpr right = atom();
+    bool isLonger = terms > 1 && terms_ > 1;
+    terms *= terms_;
+    return isLonger && terms > kMostTerms
+               ? fail("it multiplies out to more than " + std::to_string(kMostTerms) + " terms")
+               : left * right;
   }
 
   AffineExpr divisor() {
@@ -75,10 +94,10 @@ private:
     return known && *known < 1 ? fail("it is divided by " + std::to_string(*known)) : by;
   }
 
-  AffineExpr within() {
+  AffineExpr within(AffineExpr (Parser::*inner)()) {
     if (++depth_ > kDeepest)
       return fail("parentheses are nested more than " + std::to_string(kDeepest) + " deep");
-    AffineExpr size = sum();
+    AffineExpr size = (this->*inner)();
     --depth_;
     return size;
   }
@@ -88,12 +107,13 @@ private:
   }
 
   AffineExpr atom() {
+    terms_ = 1;
     if (take("("))
-      return closed(within());
+      return closed(within(&Parser::sum));
     if (take("ceil("))
-      return closed(ceilQuotient());
+      return closed(within(&Parser::ceilQuotient));
     if (take("max("))
-      return closed(broadcast());
+      return closed(within(&Parser::broadcast));
     if (!rest_.empty() && llvm::isDigit(rest_[0]))
       return number();
     StringRef name = rest_.take_while(isNamed);
@@ -117,10 +137,10 @@ private:
   }
 
   AffineExpr broadcast() {
-    AffineExpr a = within();
+    AffineExpr a = sum();
     if (!take(","))
       return fail("max is of two sizes, as max(a, b)");
-    auto both = shapes_.broadcast(shapes_.simplify(a), shapes_.simplify(within()));
+    auto both = shapes_.broadcast(shapes_.simplify(a), shapes_.simplify(sum()));
     return both ? *both : fail("the two sizes of max don't broadcast");
   }
 
@@ -128,11 +148,16 @@ private:
   graph::ShapeContext &shapes_;
   std::string error_;
   int depth_ = 0;
+  size_t terms_ = 1; // of what was parsed last, multiplied out
 };
 
 } // namespace
 
 Result<AffineExpr> parseSize(std::string_view given, graph::ShapeContext &shapes) {
+  if (given.size() > kLongest)
+    return invalidArgument("the size '" + std::string(given.substr(0, 40)) + "...' has " +
+                           std::to_string(given.size()) + " characters; " +
+                           std::to_string(kLongest) + " are possible");
   return Parser(StringRef(given.data(), given.size()), shapes).parse();
 }
 

@@ -7,8 +7,9 @@
  *     ts_builder *builder;
  *     ts_value x, w, y;
  *     const char *dims[] = {"batch", "784"};
+ *     ts_value_type type = {TS_F32, 2, dims};
  *     ts_builder_create(&builder);
- *     ts_builder_input(builder, "x", TS_F32, 2, dims, &x);
+ *     ts_builder_input(builder, "x", &type, &x);
  *     ts_builder_constant(builder, "fc.weight", weights, &w);
  *     ts_value operands[] = {x, w};
  *     ts_builder_op(builder, "matmul", operands, 2, NULL, 0, NULL, "model.py:12", &y, 1, NULL);
@@ -34,7 +35,8 @@ typedef uint32_t ts_value;
 
 /* The type of a tensor. A dimension is a text: a number, the name of a size ("batch"), or an
  * expression over names as types show it: + - * / (rounded down) %, parentheses, ceil(a/b). Equal
- * names are equal sizes; a name is of letters, digits, _ and dots, and begins with no digit. */
+ * names are equal sizes; a name is of letters, digits, _ and dots, and begins with no digit. A text
+ * has at most 4096 characters, and parentheses in it are nested at most 100 deep. */
 typedef struct ts_value_type {
   ts_type type;
   int64_t rank; /* -1 where it is unknown; then there are no dimensions */

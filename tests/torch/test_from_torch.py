@@ -88,6 +88,133 @@ def test_buffers_that_are_written_are_kept():
     assert model.state_dict()["count"].item() == 3
 
 
+def of(function):
+    """A module of a function."""
+
+    class Net(nn.Module):
+        def forward(self, *arguments, **named):
+            return function(*arguments, **named)
+
+    return Net()
+
+
+def test_copies_of_inputs_are_copies():
+    x = torch.ones(2)
+    model = ts.from_torch(of(lambda x: (x.clone(), x.contiguous().clone(), x.repeat(1), x.float().clone().detach())), (x,))
+    for result in model(x):
+        assert torch.equal(result, x)
+        result.zero_()
+    assert x.sum() == 2
+    both = ts.from_torch(of(lambda x: (y := x.exp(), y.clone())), (x,))(x)
+    assert both[0].data_ptr() != both[1].data_ptr()
+
+
+def test_buffers_are_swapped():
+    class Swapping(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("a", torch.zeros(2))
+            self.register_buffer("b", torch.ones(2))
+
+        def forward(self, x):
+            before = self.a.clone()
+            self.a.copy_(self.b)
+            self.b.copy_(before)
+            return before + x, before
+
+    net, model = Swapping(), ts.from_torch(Swapping(), (torch.ones(2),))
+    for _ in range(3):
+        compare(model, net, (torch.ones(2),))
+        for name, value in net.state_dict().items():
+            assert torch.equal(model.state_dict()[name], value)
+
+
+def test_inputs_go_by_their_names():
+    a, b = torch.randn(3), torch.randn(3)
+    model = ts.from_torch(of(lambda x, *, a, b: x + a / b), (a,), kwargs={"a": a, "b": b})
+    torch.testing.assert_close(model(a, b=b, a=a), a + a / b)
+    with pytest.raises(ts.Error, match="by name are others"):
+        model(a, a=a, c=b)
+    with pytest.raises(ts.Error, match="is given 2"):
+        ts.from_torch(of(lambda pair: pair[0] - pair[1]), ([a, b],))(a, b)
+
+
+def test_numbers_stay_those_of_the_example():
+    x = torch.randn(3)
+    model = ts.from_torch(of(lambda x, n, flag, y: x * n if flag else x), (x, 3, True, None))
+    torch.testing.assert_close(model(x, 3, True, None), x * 3)
+    for others in ((4, True, None), (3, False, None), (3, True, x), (3, 1, None)):
+        with pytest.raises(ts.Error, match="exported for"):
+            model(x, *others)
+
+
+def test_states_may_be_named_as_inputs():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.full((2,), 3.0))
+            self.register_buffer("count", torch.zeros(2))
+
+        def forward(self, scale, count):
+            self.count.add_(1)
+            return scale * self.scale + self.count * count
+
+    net, x = Named(), torch.ones(2)
+    model = ts.from_torch(Named(), (x, x))
+    compare(model, net, (x, x))
+    assert model.state_dict().keys() == net.state_dict().keys()
+
+
+def test_a_state_that_fails_changes_nothing(monkeypatch):
+    net, x = small(), torch.randn(2, 8)
+    model = ts.from_torch(net, (x,))
+    with monkeypatch.context() as patch:
+        patch.setattr(tensmith.torch.run, "compiled", lambda *_: (_ for _ in ()).throw(ts.Error("no room")))
+        with pytest.raises(ts.Error, match="no room"):
+            model.load_state_dict(small().state_dict())
+    compare(model, net, (x,))
+    assert all(torch.equal(a, b) for a, b in zip(model.state_dict().values(), net.state_dict().values()))
+
+
+def test_halves_are_summed_wide():
+    x = torch.randn(4, 3000).add(8).to(torch.bfloat16)
+    given = ts.from_torch(of(lambda x: (x.mean(1), x.var(1), x.mean())), (x,))(x)
+    for a, b in zip(given, (x.float().mean(1), x.float().var(1), x.float().mean())):
+        assert a.dtype == torch.bfloat16
+        torch.testing.assert_close(a.float(), b, rtol=1e-2, atol=1e-2)
+
+
+def test_types_of_tensors_without_dimensions():
+    third = torch.tensor(1 / 3, dtype=torch.float64)
+    agree(of(lambda a, b, i: (a == b, i < b, a.double() == b)), (third.float(), third, torch.tensor([0, 1])))
+
+
+def test_rows_without_keys_are_zero():
+    x, mask = torch.randn(1, 2, 3, 4), torch.tensor([[1, 0, 1], [0, 0, 0], [1, 1, 1]]).bool()
+    agree(of(nn.functional.scaled_dot_product_attention), (x, x, x, mask))
+    agree(of(nn.functional.scaled_dot_product_attention), (x, x, x, torch.zeros(3, 3).masked_fill(~mask, -torch.inf)))
+
+
+def test_resizing_by_a_fraction_is_refused():
+    x = torch.randn(1, 2, 5, 5)
+    with pytest.raises(ts.Error, match="resizing by 1.5"):
+        g = tensmith.torch.lowering.Lowering()
+        tensmith.torch.contraction._check_scales(g.input("x", x.shape, x.dtype), (1, 2, 7, 7), [1.5, 1.5])
+    agree(nn.Upsample(scale_factor=0.5, mode="bilinear"), (x[..., :4, :4],))
+
+
+def test_sizes_keep_their_parentheses():
+    sympy = pytest.importorskip("sympy")
+    from torch.utils._sympy.functions import FloorDiv, Max
+
+    a, b, c = sympy.symbols("a b c", integer=True, positive=True)
+    text = tensmith.torch.sizes._text
+    assert text(FloorDiv(a, b * c)) == "(a/(b*c))"
+    assert text(FloorDiv(a, (b + 1) * c)) == "(a/(c*(1+b)))"
+    with pytest.raises(ts.Error, match="has no form"):
+        text(Max(a, b))
+
+
 OPERATIONS = {
     "arithmetic": lambda x, i: (x + 2) * x - x / 3 + x**3 + x.abs().sqrt() + torch.rsqrt(x.abs() + 1),
     "integers": lambda x, i: (i // 3, i % 3, -i // 2, i.float() / 2, i + x[0, 0], i * 2.5),
@@ -102,6 +229,8 @@ OPERATIONS = {
     "joining": lambda x, i: (torch.cat([x, x], 1), torch.stack([x, x]), x.split(2), x.chunk(2, 1), x.unbind(0)),
     "indices": lambda x, i: (x[i], x[:, i], x.index_select(0, i), x.gather(0, i.reshape(1, -1).expand(2, 4)), x[i, i]),
     "writing": lambda x, i: (torch.zeros(4, 6).index_put((i,), x), torch.zeros(4, 6).scatter(0, i.reshape(4, 1), x), x.tril(), x.triu(1)),
+    "writing at masks": lambda x, i: (x.index_put((x > 0,), x[0, 0], accumulate=True), x.index_put((x > 0,), x[0, 0]),
+                                      torch.slice_scatter(x, x[:2], 0, -9, 2), torch.slice_scatter(x, x[:2], 0, -2)),
     "making": lambda x, i: (torch.arange(5), torch.arange(1, 9, 2), torch.full((2, 2), 3.0), torch.zeros_like(x), torch.ones(3)),
     "sorting": lambda x, i: (x.topk(2), x.sort(1, descending=True)),
     "products": lambda x, i: (x @ x.t(), torch.einsum("ij,kj->ik", x, x), torch.bmm(x[None], x.t()[None]), x @ x[0]),

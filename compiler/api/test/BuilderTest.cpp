@@ -291,6 +291,13 @@ TEST_F(BuilderTest, TellsWhatIsWrongAndWhere) {
   EXPECT_EQ(type(op("neg", {x})), "f32 batch 4");
 }
 
+std::string sumOf(int parts) {
+  std::string text = "n";
+  for (int i = 1; i < parts; ++i)
+    text += "+n";
+  return text;
+}
+
 TEST_F(BuilderTest, RefusesTypesThatAreNone) {
   ts_value value;
   auto said = [&](ts_type type, std::vector<const char *> dims, int64_t rank = -2) {
@@ -307,10 +314,50 @@ TEST_F(BuilderTest, RefusesTypesThatAreNone) {
   EXPECT_HAS(said(TS_F32, {"99999999999999999999"}), "a number is too large");
   EXPECT_HAS(said(TS_F32, {"1000000000", "1000000000"}), "no possible number of elements");
   EXPECT_HAS(said(TS_F32, {std::string(500, '(').c_str()}), "more than 100 deep");
+  std::string ceils, divided = "n";
+  for (int i = 0; i < 500; ++i)
+    ceils += "ceil(", divided += "/(n";
+  EXPECT_HAS(said(TS_F32, {ceils.c_str()}), "more than 100 deep");
+  EXPECT_HAS(said(TS_F32, {divided.c_str()}), "more than 100 deep");
+  EXPECT_HAS(said(TS_F32, {(sumOf(2048) + "++").c_str()}), "4096 are possible");
+  std::string product = "(a0+1)";
+  for (int i = 1; i < 9; ++i)
+    product += "*(a" + std::to_string(i) + "+1)";
+  EXPECT_HAS(said(TS_F32, {product.c_str()}), "more than 256 terms");
   EXPECT_HAS(said(TS_F32, {"1"}, 1000), "64 are possible");
   EXPECT_EQ(said(TS_F32, {"(n+1)/2", "n%4", "ceil(n/3)"}), "");
   EXPECT_EQ(type(value), "f32 (n+1)/2 n%4 (n+2)/3");
   EXPECT_HAS(said(TS_F32, {}), "input 'x' is there already");
+}
+
+TEST_F(BuilderTest, TakesLongSums) {
+  EXPECT_EQ(type(input("x", TS_F32, {sumOf(2048).c_str()})), "f32 2048*n");
+  EXPECT_EQ(type(input("y", TS_F32, {("2*(" + sumOf(1024) + ")/4").c_str()})), "f32 512*n");
+}
+
+TEST_F(BuilderTest, GrowsAfterItsText) {
+  for (int round = 0; round < 4; ++round) {
+    std::string number = std::to_string(round), x = "x" + number, y = "y" + number;
+    ASSERT_EQ(
+        textOf(ts_builder_output(builder, y.c_str(), op("exp", {input(x.c_str(), TS_F32, {"n"})}))),
+        "");
+    char *text = nullptr;
+    ASSERT_EQ(textOf(ts_builder_text(builder, 0, &text)), "");
+    for (const std::string &name : {x, y, std::string("x0"), std::string("y0")})
+      EXPECT_HAS(std::string(text), "graph.name = \"" + name + "\"");
+    ts_bytes_free(text);
+  }
+}
+
+TEST_F(BuilderTest, RefusesRegionsThatAreNestedWithoutEnd) {
+  ts_value condition = input("condition", TS_BOOL, {});
+  for (int depth = 0; depth < 200; ++depth)
+    ASSERT_EQ(textOf(ts_builder_begin_if(builder, condition, "")), "");
+  ts_value arguments[2];
+  EXPECT_HAS(textOf(ts_builder_begin_if(builder, condition, "")), "more than 200 deep");
+  EXPECT_HAS(
+      textOf(ts_builder_begin_loop(builder, TS_NO_VALUE, condition, nullptr, 0, "", arguments)),
+      "more than 200 deep");
 }
 
 TEST_F(BuilderTest, IsTextLikeAnyModel) {

@@ -3,6 +3,7 @@
 import math
 
 import torch
+from torch.utils import _pytree
 
 from .. import Error
 from . import sizes
@@ -194,7 +195,19 @@ def _attention(g, q, k, v, mask, is_causal, scale):
         scores = g.op("where", [mask, scores, low], scores.shape, q.dtype)
     elif mask is not None:
         scores = g.binary("add", scores, g.cast(mask, q.dtype))
-    return matmul(g, g.op("softmax", [scores], axis=scores.rank - 1), v), scores
+    y = matmul(g, g.op("softmax", [scores], axis=scores.rank - 1), v)
+    return _without_empty(g, y, mask), scores
+
+
+def _without_empty(g, y, mask):
+    """Zeros where the mask leaves out all keys of a row, which the softmax has no value for."""
+    if mask is None:
+        return y
+    if mask.dtype == torch.bool:
+        is_empty = g.op("not", [g.cast(g.reduce("reduce_max", g.cast(mask, torch.int32), [-1], True), torch.bool)])
+    else:
+        is_empty = g.binary("equal", g.reduce("reduce_max", mask, [-1], True), g.scalar(float("-inf"), mask.dtype), torch.bool)
+    return g.op("where", [is_empty, g.scalar(0, y.dtype), y], y.shape, y.dtype)
 
 
 @lowers("aten._scaled_dot_product_flash_attention_for_cpu.default")
@@ -231,7 +244,7 @@ def _flash_attention_backward(g, gradient, q, k, v, out, logsumexp, dropout_p, i
     """By the softmax p, which is computed again: dv = p^T g, ds = p (g v^T - rows' sums of g out)."""
     factor = g.scalar(scale if scale is not None else 1 / math.sqrt(sizes.number(q.shape[-1])), q.dtype)
     _, scores = _attention(g, q, k, v, attn_mask, is_causal, scale)
-    p = g.op("softmax", [scores], axis=scores.rank - 1)
+    p = _without_empty(g, g.op("softmax", [scores], axis=scores.rank - 1), attn_mask)
 
     def flipped(x):
         return g.transpose(x, [*range(x.rank - 2), x.rank - 1, x.rank - 2])
@@ -249,9 +262,20 @@ def _resize(g, x, size, *rest):
     is_linear = "bilinear" in str(g.node.target)
     shape = g.meta.shape
     align = bool(rest and rest[0] is True) if is_linear else False
+    if not align:
+        _check_scales(x, shape, _pytree.tree_leaves(rest[1:] if is_linear else rest))
     modes = {"mode": "linear" if is_linear else "nearest", "nearest_mode": "floor",
              "coordinate_transformation_mode": "align_corners" if align else "half_pixel" if is_linear else "asymmetric"}  # fmt: skip
     return g.op("resize", [x, None, None, g.ints(list(shape))], shape, **modes)
+
+
+def _check_scales(x, shape, scales):
+    """PyTorch maps places by the scales that it is given, and the graph by the sizes: those must say the same."""
+    scales = [scale for scale in scales if scale is not None]
+    for size, out, scale in zip(x.shape[2:], shape[2:], scales):
+        is_exact = sizes.is_known(size) and sizes.is_known(out) and sizes.number(size) * scale == sizes.number(out)
+        if not is_exact and scale != int(scale):
+            raise Error(f"resizing by {scale} is not known; give the size that results, or recompute_scale_factor=True")
 
 
 @lowers("aten.grid_sampler_2d.default")

@@ -9,30 +9,15 @@ from . import sizes
 from .lowering import TYPES, Value, lowers
 
 
-def _common(*operands):
-    """The type that PyTorch computes in: tensors with dimensions before those without, and those before numbers."""
-    result = None
-    for kind in (lambda x: isinstance(x, Value) and x.rank > 0, lambda x: isinstance(x, Value), lambda x: not isinstance(x, Value)):
-        for x in filter(kind, operands):
-            if isinstance(x, Value):
-                dtype = x.dtype
-                result = dtype if result is None else _promoted(result, dtype, x.rank)
-            else:
-                category = torch.float32 if isinstance(x, (float, torch.SymFloat)) else torch.bool if isinstance(x, bool) else torch.int64
-                result = _promoted(result, category, 0) if result else category
-    return result
+def _common(a, b):
+    """The type that PyTorch computes in: tensors with dimensions count before those without, and those before numbers."""
 
+    def sample(x):
+        if isinstance(x, Value):
+            return torch.empty([1] * min(x.rank, 1), dtype=x.dtype, device="meta")
+        return 1.0 if isinstance(x, torch.SymFloat) else 1 if isinstance(x, torch.SymInt) else x
 
-def _category(dtype):
-    return 3 if dtype.is_complex else 2 if dtype.is_floating_point else 0 if dtype == torch.bool else 1
-
-
-def _promoted(a, b, rank):
-    if rank:
-        return torch.promote_types(a, b)
-    if _category(b) <= _category(a):
-        return a
-    return torch.get_default_dtype() if b.is_floating_point and rank == 0 else b
+    return torch.result_type(sample(a), sample(b))
 
 
 for _name in (

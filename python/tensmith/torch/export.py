@@ -1,17 +1,20 @@
 """`from_torch`: a program of torch.export, compiled.
 
-Parameters and buffers are constants under their names in the state dict. A buffer that the program writes is an input and an
+Parameters and buffers are constants under their names in the state dict, with "state." before one that an input has too. A buffer that the program writes is an input and an
 output, and the model keeps its tensor. Sizes that torch.export leaves open are so in the module, and a call is held to their
 ranges.
 """
 
+import copy
+
 import sympy
 import torch
+from torch.export._tree_utils import reorder_kwargs
 from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils import _pytree
 
 from .. import Error
-from . import contraction, elementwise, movement, reduction, run  # noqa: F401, the functions register themselves
+from . import contraction, elementwise, movement, reduction, run, sizes  # noqa: F401, the functions register themselves
 from .lowering import Lowering, Value, lower
 
 
@@ -47,6 +50,17 @@ def _decompositions():
     return table
 
 
+def _distinct(targets, taken):
+    """A name for each parameter and buffer that no input has."""
+    names = {}
+    for target in targets:
+        name = target
+        while name in taken or (name != target and name in targets):
+            name = "state." + name
+        names[target] = name
+    return names
+
+
 class TorchModel:
     """A compiled program of torch.export; made by `from_torch`.
 
@@ -68,7 +82,11 @@ class TorchModel:
         written = {spec.target for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
         placeholders = [node for node in self._program.graph.nodes if node.op == "placeholder"]
         values, shared = {}, {}
-        self._taken, self._buffers = [], []  # of the flat arguments; of the buffers
+        self._taken, self._fixed, self._buffers = [], [], []  # of the flat arguments: tensors, and others with their values; buffers
+        self._targets = _distinct(
+            [spec.target for spec in signature.input_specs if spec.kind != InputKind.USER_INPUT],
+            {node.name for node, spec in zip(placeholders, signature.input_specs) if spec.kind == InputKind.USER_INPUT},
+        )
         position = -1
         later = []
         for node, spec in zip(placeholders, signature.input_specs):
@@ -77,6 +95,7 @@ class TorchModel:
                 meta = node.meta.get("val")
                 if isinstance(spec.arg, ConstantArgument) or not isinstance(meta, torch.Tensor):
                     values[node] = meta if not isinstance(spec.arg, ConstantArgument) else spec.arg.value
+                    self._fixed.append((node.name, position, values[node]))
                     continue
                 self._taken.append(position)
                 values[node] = lowering.input(node.name, meta.shape, meta.dtype)
@@ -87,7 +106,7 @@ class TorchModel:
         for node, name in later:
             tensor = self._tensor(name)
             self._buffers.append(name)
-            values[node] = lowering.input(name, tensor.shape, tensor.dtype)
+            values[node] = lowering.input(self._targets[name], tensor.shape, tensor.dtype)
         self._flat_count = position + 1
         results = lower(self._program.graph, lowering, values)
         inputs = {value.number: i for i, value in enumerate(lowering.inputs)}
@@ -108,22 +127,22 @@ class TorchModel:
         tensor = self._tensor(spec.target)
         key = tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
         if key not in shared or not tensor.numel():
-            shared[key] = lowering.constant(tensor, spec.target)
+            shared[key] = lowering.constant(tensor, self._targets[spec.target])
         return shared[key]
 
     def __call__(self, *args, **kwargs):
-        flat, spec = _pytree.tree_flatten((args, kwargs))
-        expected = self._program.call_spec.in_spec
-        if len(flat) != self._flat_count:
-            raise Error(f"the model takes {self._flat_count} inputs, {expected}, and is given {len(flat)}, {spec}")
+        flat = self._flattened(args, kwargs)
         tensors = [flat[i] for i in self._taken]
         for name, tensor in zip(self._names, tensors):
             if not isinstance(tensor, torch.Tensor):
                 raise Error(f"input '{name}' is {type(tensor).__name__}, and must be a tensor")
-        self._check(tensors)
+        self._check(flat, tensors)
         tensors += [self._tensor(name) for name in self._buffers]
         outputs = run.run(self.module, tensors) if self.module else []
         given = self._outputs.give(outputs, tensors)
+        if any(kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION) for kind, _ in self._kinds):
+            # What was read must stay until all is written: buffers may have been swapped.
+            given = [value.detach().clone() if any(value is tensor for tensor in tensors) else value for value in given]
         results = []
         for (kind, target), value in zip(self._kinds, given):
             if kind == OutputKind.BUFFER_MUTATION:
@@ -136,8 +155,20 @@ class TorchModel:
                 results.append(value)
         return _pytree.tree_unflatten(results, self._program.call_spec.out_spec)
 
-    def _check(self, tensors):
-        """Sizes within the ranges that torch.export was told; the module itself checks the rest."""
+    def _flattened(self, args, kwargs):
+        expected = self._program.call_spec.in_spec
+        try:
+            kwargs = reorder_kwargs(kwargs, expected)
+        except ValueError as error:
+            raise Error(f"the model's inputs by name are others: {error}") from None
+        flat, spec = _pytree.tree_flatten((args, kwargs))
+        if spec != expected:
+            raise Error(f"the model takes {self._flat_count} inputs, {expected}, and is given {len(flat)}, {spec}")
+        return flat
+
+    def _check(self, flat, tensors):
+        """Sizes within the ranges that torch.export was told, and what isn't a tensor as in the example; the module itself checks
+        the rest."""
         for name, tensor, (shape, dtype) in zip(self._names, tensors, self._shapes):
             if tensor.dtype != dtype:
                 raise Error(f"input '{name}' is of {tensor.dtype}, and must be of {dtype}")
@@ -148,6 +179,11 @@ class TorchModel:
             value = values.get(symbol)
             if value is not None and not bool(sympy.And(range_.lower <= value, value <= range_.upper)):
                 raise Error(f"the size {symbol} is {value}, and the model was exported for {range_.lower} to {range_.upper}")
+        for name, position, wanted in self._fixed:
+            if isinstance(wanted, torch.SymInt):  # known where a dimension of a tensor has it
+                wanted = values.get(sizes.expression(wanted), flat[position])
+            if type(flat[position]) is not type(wanted) or flat[position] != wanted:
+                raise Error(f"input '{name}' is {flat[position]!r}, and the model was exported for {wanted!r}; export it again")
 
     def state_dict(self):
         """Parameters and buffers by name, as the compiled model has them."""
@@ -161,8 +197,10 @@ class TorchModel:
         for name, tensor in state.items():
             if tensor.shape != self._state[name].shape or tensor.dtype != self._state[name].dtype:
                 raise Error(f"'{name}' is {list(tensor.shape)} of {tensor.dtype}, and must be {list(self._state[name].shape)} of {self._state[name].dtype}")
-        self._state = {name: tensor.detach().clone() for name, tensor in state.items()}
-        self._build()
+        made = copy.copy(self)
+        made._state = {name: tensor.detach().clone() for name, tensor in state.items()}
+        made._build()
+        self.__dict__.update(made.__dict__)
 
     def save(self, path):
         """Writes the module, which `tensmith.load`, the command line and the C API take."""

@@ -250,6 +250,15 @@ def _is_effect(node):
     return not node.users and any(word in name_of(node.target) for word in ("_assert", "sym_constrain", "check"))
 
 
+def _own(target, result):
+    """What an operator gives is another Value than its operands, even if nothing had to be computed; views are what they show."""
+    if getattr(target, "is_view", False):
+        return result
+    if isinstance(result, (list, tuple)):
+        return [_own(target, part) for part in result]
+    return Value(result.number, result.shape, result.dtype) if isinstance(result, Value) else result
+
+
 def lower(graph, lowering, values):
     """All operators of an FX graph. `values`: of its placeholders, by node; gives what the output node has."""
     check_supported(graph)
@@ -269,7 +278,7 @@ def lower(graph, lowering, values):
                 values[node] = arguments[0][arguments[1]]
                 continue
             try:
-                values[node] = _TABLE[name_of(node.target)](lowering, *arguments, **named)
+                values[node] = _own(node.target, _TABLE[name_of(node.target)](lowering, *arguments, **named))
             except Error as error:
                 raise Error(f"{lowering.location}: {name_of(node.target)}: {error}") from None
     raise Error("the graph has no output")

@@ -244,7 +244,7 @@ def _index_put(g, x, indices, values, accumulate=False):
     indices = list(indices)
     if len(indices) == 1 and indices[0] is not None and indices[0].dtype == torch.bool and values.rank == 0:
         mask = g.reshape(indices[0], [*indices[0].shape, *[1] * (x.rank - indices[0].rank)])
-        return g.op("where", [mask, values, x], x.shape, x.dtype)
+        return g.op("where", [mask, g.binary("add", x, values) if accumulate else values, x], x.shape, x.dtype)
     if any(i is not None and i.dtype == torch.bool for i in indices):
         raise Error("it writes where a mask is; use torch.where")
     places = [dim for dim, i in enumerate(indices) if i is not None]
@@ -287,7 +287,7 @@ def _slice_scatter(g, x, source, dim=0, start=None, end=None, step=1):
         if g.same(x.shape, source.shape):
             return source
         raise Error("it writes a slice of a dimension whose size isn't a number")
-    start = 0 if start is None else start + (sizes.number(x.shape[axis]) if start < 0 else 0)
+    start = 0 if start is None else start if start >= 0 else max(start + sizes.number(x.shape[axis]), 0)
     at = torch.arange(start, start + sizes.number(source.shape[axis]) * step, step)
     shape = [1] * x.rank
     shape[axis] = len(at)

@@ -20,9 +20,15 @@ def _prod(g, x, dims=None, keepdim=False, dtype=None):
     return g.reduce("reduce_prod", g.cast(x, g.meta.dtype), _dims(dims), keepdim)
 
 
+def _wide(g, x):
+    """In the type that sums are taken in: halves would lose them."""
+    return g.cast(x, torch.float32) if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
 def mean(g, x, dims, keepdim):
     axes = [x.axis(dim) for dim in dims] or range(x.rank)
-    return g.binary("div", g.reduce("reduce_sum", x, dims, keepdim), g.count(x, axes))
+    wide = _wide(g, x)
+    return g.cast(g.binary("div", g.reduce("reduce_sum", wide, dims, keepdim), g.count(wide, axes)), x.dtype)
 
 
 @lowers("aten.mean.dim", "aten.mean.default")
@@ -33,10 +39,11 @@ def _mean(g, x, dims=None, keepdim=False, dtype=None):
 def variance(g, x, dims, correction, keepdim):
     """Of the deviations from the mean."""
     axes = [x.axis(dim) for dim in dims] or list(range(x.rank))
-    apart = g.binary("sub", x, mean(g, x, axes, True))
+    wide = _wide(g, x)
+    apart = g.binary("sub", wide, mean(g, wide, axes, True))
     total = g.reduce("reduce_sum", g.binary("mul", apart, apart), axes, keepdim)
-    count = g.binary("sub", g.count(x, axes), g.scalar(correction, x.dtype))
-    return g.binary("div", total, g.binary("max", count, g.scalar(0, x.dtype)))
+    count = g.binary("sub", g.count(wide, axes), g.scalar(correction, wide.dtype))
+    return g.cast(g.binary("div", total, g.binary("max", count, g.scalar(0, wide.dtype))), x.dtype)
 
 
 @lowers("aten.var.correction", "aten.var.dim")
@@ -143,9 +150,10 @@ def _group_norm(g, x, weight, bias, n, channels, size, groups, eps):
     y = g.op("group_norm", [x, scale, offset], groups=groups, epsilon=float(eps))
     if not (g.is_used(1) or g.is_used(2)):
         return [y, None, None]
-    apart = g.reshape(x, [n, groups, channels // groups * size])
-    spread = g.binary("add", variance(g, apart, [2], 0, False), g.scalar(eps, x.dtype))
-    return [y, mean(g, apart, [2], False), g.op("rsqrt", [spread])]
+    apart = _wide(g, g.reshape(x, [n, groups, channels // groups * size]))
+    spread = g.binary("add", variance(g, apart, [2], 0, False), g.scalar(eps, apart.dtype))
+    statistics = mean(g, apart, [2], False), g.op("rsqrt", [spread])
+    return [y, *(g.cast(value, meta.dtype) for value, meta in zip(statistics, g.meta[1:]))]
 
 
 @lowers("aten._native_batch_norm_legit_no_training.default")
@@ -164,20 +172,22 @@ def _batch_norm_of_batch(g, x, weight, bias, *rest):
     _, momentum, eps = rest[-3:]
     dims = [dim for dim in range(x.rank) if dim != 1]
     wide = [1, x.shape[1], *[1] * (x.rank - 2)]
+    x = _wide(g, x)
     center, spread = mean(g, x, dims, True), variance(g, x, dims, 0, True)
     inverse = g.op("rsqrt", [g.binary("add", spread, g.scalar(eps, x.dtype))])
     y = g.binary("mul", g.binary("sub", x, center), inverse)
     if weight is not None:
-        y = g.binary("mul", y, g.reshape(weight, wide))
+        y = g.binary("mul", y, g.reshape(g.cast(weight, x.dtype), wide))
     if bias is not None:
-        y = g.binary("add", y, g.reshape(bias, wide))
+        y = g.binary("add", y, g.reshape(g.cast(bias, x.dtype), wide))
     channels = [x.shape[1]]
     results = [y, g.reshape(center, channels), g.reshape(inverse, channels)]
     if not has_running:
-        return results
+        return [g.cast(value, meta.dtype) for value, meta in zip(results, g.meta)]
     count = g.count(x, dims)
     unbiased = g.binary("mul", g.reshape(spread, channels), g.binary("div", count, g.binary("sub", count, g.scalar(1, x.dtype))))
     for old, new in zip(running, (results[1], unbiased)):
+        old = g.cast(old, x.dtype)
         step = g.binary("mul", g.binary("sub", new, old), g.scalar(momentum, x.dtype))
         results.append(g.binary("add", old, step))
-    return results
+    return [g.cast(value, meta.dtype) for value, meta in zip(results, g.meta)]

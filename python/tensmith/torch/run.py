@@ -49,34 +49,33 @@ def carrier(size):
 
 
 class Outputs:
-    """What a graph gives: outputs of the module, inputs as they are, and numbers that sizes decide."""
+    """What a graph gives: outputs of the module, inputs as they are or copied, and numbers that sizes decide."""
 
     def __init__(self, lowering, results, inputs):
         self._entries = []
         self._bindings = lowering.bindings
         self.has_sizes = False
-        numbers = {}
+        numbers, first = {}, {value.number: value for value in lowering.inputs}
         for result in results:
             if not hasattr(result, "number"):
                 self._entries.append((None, result))
                 self.has_sizes |= isinstance(result, torch.SymInt)
-            elif result.number in inputs:
-                self._entries.append(("input", inputs[result.number]))
-            else:
-                if result.number not in numbers:
-                    numbers[result.number] = len(numbers)
-                    lowering.builder.output(f"output{numbers[result.number]}", result.number)
-                self._entries.append(("output", numbers[result.number]))
+                continue
+            if result.number not in inputs and result.number not in numbers:
+                numbers[result.number] = len(numbers)
+                lowering.builder.output(f"output{numbers[result.number]}", result.number)
+            kind, places = ("input", inputs) if result.number in inputs else ("output", numbers)
+            is_copy = first.setdefault(result.number, result) is not result
+            self._entries.append((f"copied {kind}" if is_copy else kind, places[result.number]))
         self.count = len(numbers)
 
     def give(self, outputs, inputs):
         values = self._bindings.values(inputs) if self.has_sizes else {}
         given = []
         for kind, what in self._entries:
-            if kind == "output":
-                given.append(outputs[what])
-            elif kind == "input":
-                given.append(inputs[what])
+            if kind is not None:
+                tensor = (outputs if kind.endswith("output") else inputs)[what]
+                given.append(tensor.detach().clone() if kind.startswith("copied") else tensor)
             elif isinstance(what, torch.SymInt):
                 given.append(self._bindings.evaluate(sizes.expression(what), values))
             else:

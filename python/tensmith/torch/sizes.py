@@ -36,14 +36,14 @@ def _text(expr):
         return f"({_atom(a)}/{_atom(b)})"
     if kind in ("Mod", "PythonMod"):
         return f"({_atom(a)}%{_atom(b)})"
-    if kind == "Max" and b is not None:
+    if kind == "Max" and 1 in (a, b):  # the graph's max is of sizes that broadcast
         return f"max({_text(a)}, {_text(b)})"
     raise Error(f"the size {expr} has no form in the graph; sizes are sums, products, quotients and remainders")
 
 
 def _atom(expr):
     inner = _text(expr)
-    return inner if expr.is_Integer or expr.is_Symbol or inner.startswith("(") else f"({inner})"
+    return inner if expr.is_Symbol or (expr.is_Integer and expr >= 0) else f"({inner})"
 
 
 def is_known(size):
