@@ -206,7 +206,7 @@ TEST(Session, SaysWhatIsWrongWithAnInput) {
   EXPECT_EQ(messageOf(session, {floats({2, 2}, iota(4))}),
             "input 'x': expected f32[4], got f32[2,2]: it must have 1 dimensions");
   EXPECT_EQ(messageOf(session, {*wrongType}),
-            "input 'x': expected f32[4], got i64[4]: the element type differs");
+            "input 'x': expected f32[4], got i64[4]: the element type differs; convert it to f32");
   EXPECT_EQ(messageOf(session, {Tensor::none()}),
             "input 'x': expected f32[4], got none: it must be a tensor");
   EXPECT_EQ(messageOf(session, {TensorRef()}), "input 'x': no tensor was given");

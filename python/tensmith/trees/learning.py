@@ -21,8 +21,8 @@ def _plain(value):
     return value
 
 
-def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, callbacks=(), loss=None, continued=None, verbose=False,
-          results=None):  # fmt: skip
+def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, callbacks=(), loss=None, continued=None, together=False,
+          verbose=False, results=None):  # fmt: skip
     """Trains a forest.
 
     params: a dictionary; our names and XGBoost's are both taken (`parameters()` lists them).
@@ -33,6 +33,7 @@ def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, 
     callbacks: called after each round with its number and {set: {metric: value}}; one that returns False ends training.
     loss: `loss(outputs, labels, weights)` gives (gradients, Hessians) in place of the objective's.
     continued: a forest to go on from.
+    together: the processes that mpirun has started train one forest; each gives some of the rows.
     verbose: prints each round's metrics; a number: those of every so many rounds.
     results: a dictionary that is filled with {set: {metric: [values]}}.
     """
@@ -62,5 +63,6 @@ def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, 
         return all(answer is not False for answer in goes_on)
 
     validation = [(name, part._matrix) for name, part in sets]
-    handle = _trees.train(json.dumps(given), matrix._matrix, validation, continued._handle if continued else None, watch, loss)
+    handle = _trees.train(json.dumps(given), matrix._matrix, validation, continued._handle if continued else None, watch, loss,
+                           together=bool(together))
     return Forest(handle, matrix.rows_.levels)
