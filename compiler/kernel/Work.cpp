@@ -53,15 +53,18 @@ public:
     return indexed && !indexed.isMovement() ? elements(op->getOperand(0)) : shapes.constant(0);
   }
 
+  /// Whether the operator only gathers or slices from the operand.
+  static bool isPartial(OpOperand &use) {
+    return isa<graph::GatherOp, graph::GatherElementsOp, graph::GatherNDOp, graph::SliceOp>(
+               use.getOwner()) &&
+           use.getOperandNumber() == 0;
+  }
+
   /// What is read of an operand: of one that is only gathered or sliced from, what is taken.
   AffineExpr bytesRead(BlockArgument argument) {
     AffineExpr taken = shapes.constant(0);
     for (OpOperand &use : argument.getUses()) {
-      bool partial =
-          isa<graph::GatherOp, graph::GatherElementsOp, graph::GatherNDOp, graph::SliceOp>(
-              use.getOwner()) &&
-          use.getOperandNumber() == 0;
-      if (!partial)
+      if (!isPartial(use))
         return bytes(argument);
       taken = taken + bytes(use.getOwner()->getResult(0));
     }
@@ -104,6 +107,9 @@ std::optional<Work> workOfOperator(Operation *op) {
   Work work{op->getNumOperands() ? counter.operations(op) : counter.shapes.constant(0),
             counter.shapes.constant(0),
             {}};
+  for (OpOperand &operand : op->getOpOperands())
+    if (!isa<NoneType>(operand.get().getType()) && !Counter::isPartial(operand))
+      work.bytes = work.bytes + counter.bytes(operand.get());
   for (Value result : op->getResults())
     work.bytes = work.bytes + counter.bytes(result);
   work.symbols.assign(counter.shapes.symbols().begin(), counter.shapes.symbols().end());

@@ -19,7 +19,7 @@ def run(*command, **options):
 
 
 def build():
-    for component in ("runtime", "plugin"):
+    for component in ("runtime", "runtime-dev", "plugin"):
         run("cmake", "--install", BUILD, "--prefix", FOLDER / "prefix", "--component", component)
     launcher = f"{ROOT}/cmake/cached-compile;{FOLDER / 'build'}"
     run("cmake", "-S", EXAMPLE, "-B", FOLDER / "build", "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={FOLDER / 'prefix'}",
