@@ -60,21 +60,12 @@ void DenseBins::look(int64_t feature, const uint8_t *leftBins, std::span<const u
 }
 
 SparseBins::SparseBins(const Matrix &matrix, const Cuts &cuts, Threads &threads)
-    : rows_(matrix.rows), begin_(matrix.columns + 1, 0) {
-  for (int64_t entry = 0; entry < matrix.entries(); ++entry)
-    begin_[matrix.column[entry] + 1] += !std::isnan(matrix.value[entry]);
-  for (int64_t feature = 0; feature < matrix.columns; ++feature)
-    begin_[feature + 1] += begin_[feature];
-  entries_.resize(begin_.back());
-  std::vector<int64_t> to(begin_.begin(), begin_.end() - 1);
+    : rows_(matrix.rows), begin_(columnBegins(matrix)), entries_(size_t(begin_.back())) {
   std::vector<float> values(entries_.size());
-  for (int64_t row = 0; row < rows_; ++row)
-    for (int64_t entry = matrix.rowBegin[row]; entry < matrix.rowBegin[row + 1]; ++entry)
-      if (!std::isnan(matrix.value[entry])) {
-        int64_t at = to[matrix.column[entry]]++;
-        entries_[at].row = uint32_t(row);
-        values[at] = matrix.value[entry];
-      }
+  toColumns(matrix, begin_, [&](int64_t at, int64_t row, float value) {
+    entries_[at].row = uint32_t(row);
+    values[at] = value;
+  });
   threads.parts(matrix.columns, [&](int64_t feature, int) {
     for (int64_t at = begin_[feature]; at < begin_[feature + 1]; ++at)
       entries_[at].bin = cuts.binOf(feature, values[at]);

@@ -1,13 +1,12 @@
 // TreeSHAP, path-dependent; see Contributions.h.
 #include "trees/Contributions.h"
+#include "base/Cpus.h"
+#include "trees/Threads.h"
 #include "trees/Verification.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <fmt/format.h>
-#include <new>
-#include <thread>
 
 namespace tensmith::trees {
 namespace {
@@ -191,44 +190,23 @@ Status contributions(const Forest &forest, const DenseRows &rows, std::span<floa
   for (int64_t i = 0; i < count; ++i)
     bias[size_t(forest.channel[size_t(i)])] +=
         double(forest.scale[size_t(i)]) * meansOf(forest.trees[size_t(i)])[0];
-  std::atomic<int64_t> taken = 0;
-  std::atomic<bool> hasMemory = true;
-  auto explainBlocks = [&] {
-    std::vector<double> sums;
-    for (int64_t first; (first = taken.fetch_add(kBlock)) < rows.rows;) {
-      int64_t rowsHere = std::min(kBlock, rows.rows - first);
-      auto perRow = size_t(forest.channels() * width);
-      sums.assign(size_t(rowsHere) * perRow, 0);
-      for (int64_t tree = 0; tree < count; ++tree) {
-        TreeExplainer explainer(forest, forest.trees[size_t(tree)], forest.scale[size_t(tree)]);
-        for (int64_t row = 0; row < rowsHere; ++row)
-          explainer.add(rows.values + (first + row) * rows.stride,
-                        sums.data() + size_t(row) * perRow +
-                            size_t(forest.channel[size_t(tree)] * width));
-      }
-      for (size_t i = 0; i < sums.size(); ++i)
-        out[size_t(first) * perRow + i] = float(
-            i % size_t(width) == size_t(features) ? bias[i % perRow / size_t(width)] : sums[i]);
-    }
-  };
-  auto run = [&] {
-    try {
-      explainBlocks();
-    } catch (const std::bad_alloc &) {
-      hasMemory = false;
-    }
-  };
-  int64_t most = threads > 0 ? threads : int64_t(std::thread::hardware_concurrency());
-  most = std::min(most, (rows.rows + kBlock - 1) / kBlock);
-  {
-    std::vector<std::jthread> others;
-    for (int64_t i = 1; i < most; ++i)
-      others.emplace_back(run);
-    run();
-  }
-  return hasMemory ? Status()
-                   : Status(StatusCode::ResourceExhausted,
-                            "there is not enough memory for a block of contributions");
+  auto perRow = size_t(forest.channels() * width);
+  int64_t most = std::max<int64_t>((rows.rows + kBlock - 1) / kBlock, 1);
+  Threads pool(std::min<int64_t>(threads > 0 ? threads : availableCpus(), most));
+  return pool.rangesInMemory(
+      rows.rows, kBlock, "a block of contributions", [&](int64_t first, int64_t end, int) {
+        std::vector<double> sums(size_t(end - first) * perRow);
+        for (int64_t tree = 0; tree < count; ++tree) {
+          TreeExplainer explainer(forest, forest.trees[size_t(tree)], forest.scale[size_t(tree)]);
+          for (int64_t row = first; row < end; ++row)
+            explainer.add(rows.values + row * rows.stride,
+                          sums.data() + size_t(row - first) * perRow +
+                              size_t(forest.channel[size_t(tree)] * width));
+        }
+        for (size_t i = 0; i < sums.size(); ++i)
+          out[size_t(first) * perRow + i] = float(
+              i % size_t(width) == size_t(features) ? bias[i % perRow / size_t(width)] : sums[i]);
+      });
 }
 
 } // namespace tensmith::trees

@@ -124,4 +124,13 @@ Matrix makeDense(std::vector<float> values, int64_t rows, int64_t columns) {
   return matrix;
 }
 
+std::vector<int64_t> columnBegins(const Matrix &matrix) {
+  std::vector<int64_t> begin(size_t(matrix.columns) + 1, 0);
+  for (int64_t entry = 0; entry < matrix.entries(); ++entry)
+    begin[matrix.column[entry] + 1] += !std::isnan(matrix.value[entry]);
+  for (int64_t column = 0; column < matrix.columns; ++column)
+    begin[column + 1] += begin[column];
+  return begin;
+}
+
 } // namespace tensmith::trees

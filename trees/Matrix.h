@@ -50,6 +50,19 @@ struct Matrix {
 /// categories whole numbers in range: a message that names the row and the column otherwise.
 Status check(const Matrix &matrix, const char *what);
 
+/// Of sparse rows: column c's present values come to lie in [begin[c], begin[c + 1]).
+std::vector<int64_t> columnBegins(const Matrix &matrix);
+/// visit(place, row, value) for each present value of sparse rows, with its place among the
+/// columns; in each column rows ascend.
+template <typename Visit>
+void toColumns(const Matrix &matrix, const std::vector<int64_t> &begin, Visit &&visit) {
+  std::vector<int64_t> to(begin.begin(), begin.end() - 1);
+  for (int64_t row = 0; row < matrix.rows; ++row)
+    for (int64_t entry = matrix.rowBegin[row]; entry < matrix.rowBegin[row + 1]; ++entry)
+      if (float value = matrix.value[entry]; value == value) // no NaN
+        visit(to[matrix.column[entry]]++, row, value);
+}
+
 /// For a matrix that owns its values.
 Matrix makeDense(std::vector<float> values, int64_t rows, int64_t columns);
 

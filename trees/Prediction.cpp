@@ -1,15 +1,14 @@
 // Ways down trees, side by side; see Prediction.h.
 #include "trees/Prediction.h"
+#include "base/Cpus.h"
+#include "trees/Threads.h"
 #include "trees/Verification.h"
 
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
-#include <new>
-#include <thread>
 
 namespace tensmith::trees {
 namespace {
@@ -209,41 +208,30 @@ void Predictor::load(const SparseRows &rows, int64_t first, Block &block) const 
 
 template <typename Rows, typename Work>
 Status Predictor::overBlocks(const Rows &rows, int threads, const Work &work) const {
-  std::atomic<int64_t> taken = 0;
-  std::atomic<bool> hasMemory = true;
   // At least one slot, which leaves read.
   size_t slots = std::max<size_t>(features_.size(), 1);
-  auto run = [&] {
-    try {
-      Block block;
-      block.values.resize(slots * size_t(std::min(kBlock, rows.rows)));
-      block.rows.resize(size_t(kBlock));
-      for (int64_t row = 0; row < kBlock; ++row)
-        block.rows[size_t(row)] = block.values.data() + size_t(row) * features_.size();
-      while ((block.first = taken.fetch_add(kBlock)) < rows.rows) {
-        block.count = std::min(kBlock, rows.rows - block.first);
-        load(rows, block.first, block);
+  int64_t steps = rows.rows * (trees() + 1) * 6;
+  int64_t most = std::min((rows.rows + kBlock - 1) / kBlock, steps / kThreadWork + 1);
+  Threads pool(
+      std::min<int64_t>(threads > 0 ? threads : availableCpus(), std::max<int64_t>(most, 1)));
+  std::vector<Block> blocks(size_t(pool.count()));
+  return pool.rangesInMemory(
+      rows.rows, kBlock, "a block of rows", [&](int64_t first, int64_t end, int thread) {
+        Block &block = blocks[size_t(thread)];
+        if (block.values.empty()) {
+          block.values.resize(slots * size_t(std::min(kBlock, rows.rows)));
+          block.rows.resize(size_t(kBlock));
+          for (int64_t row = 0; row < kBlock; ++row)
+            block.rows[size_t(row)] = block.values.data() + size_t(row) * features_.size();
+        }
+        block.first = first;
+        block.count = end - first;
+        load(rows, first, block);
         for (size_t i = 0; hasZeros_ && i < size_t(block.count) * features_.size(); ++i)
           if (zeroIsMissing_[i % features_.size()] && std::abs(block.values[i]) <= kZeroBand)
             block.values[i] = kMissing;
         work(block);
-      }
-    } catch (const std::bad_alloc &) {
-      hasMemory = false;
-    }
-  };
-  int64_t steps = rows.rows * (trees() + 1) * 6;
-  int64_t most = threads > 0 ? threads : int64_t(std::thread::hardware_concurrency());
-  most = std::min({most, (rows.rows + kBlock - 1) / kBlock, steps / kThreadWork + 1});
-  {
-    std::vector<std::jthread> others;
-    for (int64_t i = 1; i < most; ++i)
-      others.emplace_back(run);
-    run();
-  }
-  return hasMemory ? Status()
-                   : Status(StatusCode::ResourceExhausted,
-                            "there is not enough memory for a block of rows");
+      });
 }
 
 namespace {

@@ -37,16 +37,10 @@ void SortedColumns::fillFromDense(const Matrix &matrix, Threads &threads) {
 }
 
 void SortedColumns::fillFromSparse(const Matrix &matrix) {
-  for (int64_t entry = 0; entry < matrix.entries(); ++entry)
-    begin_[matrix.column[entry] + 1] += !std::isnan(matrix.value[entry]);
-  for (int64_t feature = 0; feature < matrix.columns; ++feature)
-    begin_[feature + 1] += begin_[feature];
+  begin_ = columnBegins(matrix);
   entries_.resize(begin_.back());
-  std::vector<int64_t> to(begin_.begin(), begin_.end() - 1);
-  for (int64_t row = 0; row < rows_; ++row)
-    for (int64_t entry = matrix.rowBegin[row]; entry < matrix.rowBegin[row + 1]; ++entry)
-      if (!std::isnan(matrix.value[entry]))
-        entries_[to[matrix.column[entry]]++] = {uint32_t(row), matrix.value[entry]};
+  toColumns(matrix, begin_,
+            [&](int64_t at, int64_t row, float value) { entries_[at] = {uint32_t(row), value}; });
 }
 
 float valueAt(const Matrix &matrix, int64_t row, int64_t feature) {

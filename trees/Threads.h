@@ -1,12 +1,17 @@
-// The threads of one training. They sleep between loops, and a loop's parts are taken as threads
-// become free: which thread does a part changes nothing, since no sum depends on it (Gradients.h).
+// The threads of one training or prediction. They sleep between loops, and a loop's parts are taken
+// as threads become free: which thread does a part changes nothing, since no sum depends on it
+// (Gradients.h).
 #pragma once
+
+#include "base/Status.h"
 
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <mutex>
+#include <new>
+#include <string>
 #include <thread>
 #include <type_traits>
 #include <vector>
@@ -41,6 +46,17 @@ public:
       int64_t begin = part * grain;
       body(begin, begin + grain < count ? begin + grain : count, thread);
     });
+  }
+
+  /// The same; ResourceExhausted, with what it was for, where memory ends.
+  template <typename Body>
+  Status rangesInMemory(int64_t count, int64_t grain, const char *what, Body &&body) {
+    try {
+      ranges(count, grain, body);
+    } catch (const std::bad_alloc &) {
+      return {StatusCode::ResourceExhausted, std::string("there is not enough memory for ") + what};
+    }
+    return {};
   }
 
 private:
