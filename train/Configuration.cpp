@@ -7,28 +7,13 @@
 #include "files/Files.h"
 #include "files/Words.h"
 #include "train/SettingTable.h"
+#include "train/Toml.h"
 
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
-
 namespace tensmith::train {
-namespace {
-
-constexpr size_t kLargestFile = 1 << 20;
-
-/// Whether it is one, or a list with one: no setting takes any.
-bool isTime(const toml::node &node) {
-  if (auto array = node.as_array())
-    return std::ranges::any_of(*array, isTime);
-  return node.is_date() || node.is_time() || node.is_date_time();
-}
-
-/// A node's value as JSON, of what settings can be.
 Json jsonOf(const toml::node &node) {
   if (auto value = node.as_boolean())
     return value->get();
@@ -49,6 +34,17 @@ Json jsonOf(const toml::node &node) {
       result[std::string(key.str())] = jsonOf(item);
   }
   return result;
+}
+
+namespace {
+
+constexpr size_t kLargestFile = 1 << 20;
+
+/// Whether it is one, or a list with one: no setting takes any.
+bool isTime(const toml::node &node) {
+  if (auto array = node.as_array())
+    return std::ranges::any_of(*array, isTime);
+  return node.is_date() || node.is_time() || node.is_date_time();
 }
 
 class Reader {

@@ -26,33 +26,27 @@ struct PredictGiven {
   int threads = 0;
 };
 
+/// predict(rows), with the matrix's rows in the form that they have.
+template <typename Predict> void predictRows(const trees::Matrix &matrix, Predict &&predict) {
+  Status status =
+      matrix.isSparse()
+          ? predict(trees::SparseRows{matrix.rows, matrix.columns, matrix.rowBegin, matrix.column,
+                                      matrix.value})
+          : predict(trees::DenseRows{matrix.dense, matrix.rows, matrix.columns, matrix.columns});
+  needed(status, "");
+}
+
 std::vector<float> outputsOf(const trees::Predictor &predictor, const trees::Matrix &matrix,
                              int threads) {
   std::vector<float> outputs(size_t(matrix.rows * predictor.channels()));
-  Status status =
-      matrix.isSparse()
-          ? predictor.outputs(trees::SparseRows{matrix.rows, matrix.columns, matrix.rowBegin,
-                                                matrix.column, matrix.value},
-                              outputs, threads)
-          : predictor.outputs(
-                trees::DenseRows{matrix.dense, matrix.rows, matrix.columns, matrix.columns},
-                outputs, threads);
-  needed(status, "");
+  predictRows(matrix, [&](const auto &rows) { return predictor.outputs(rows, outputs, threads); });
   return outputs;
 }
 
 std::vector<float> leavesOf(const trees::Predictor &predictor, const trees::Matrix &matrix,
                             int threads) {
   std::vector<int32_t> leaves(size_t(matrix.rows * predictor.trees()));
-  Status status =
-      matrix.isSparse()
-          ? predictor.leaves(trees::SparseRows{matrix.rows, matrix.columns, matrix.rowBegin,
-                                               matrix.column, matrix.value},
-                             leaves, threads)
-          : predictor.leaves(
-                trees::DenseRows{matrix.dense, matrix.rows, matrix.columns, matrix.columns}, leaves,
-                threads);
-  needed(status, "");
+  predictRows(matrix, [&](const auto &rows) { return predictor.leaves(rows, leaves, threads); });
   return {leaves.begin(), leaves.end()};
 }
 

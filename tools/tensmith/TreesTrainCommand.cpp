@@ -4,6 +4,7 @@
 // more. Hyper-parameters are those of trees/Parameters.h's table, by either of their names; a value
 // that is no JSON is a word.
 #include "tools/tensmith/TreesCommands.h"
+#include "train/Toml.h"
 
 #include "client/Progress.h"
 #include "files/Words.h"
@@ -11,10 +12,6 @@
 #include "trees/TableFile.h"
 
 #include <CLI/CLI.hpp>
-
-#define TOML_EXCEPTIONS 0
-#define TOML_ENABLE_FORMATTERS 0
-#include <toml++/toml.h>
 
 #include <cmath>
 #include <filesystem>
@@ -34,24 +31,6 @@ struct TrainGiven {
   std::vector<std::pair<std::string, Json>> parameters;
   bool quiet = false;
 };
-
-Json jsonOf(const toml::node &node) {
-  if (auto value = node.as_boolean())
-    return value->get();
-  if (auto value = node.as_integer())
-    return value->get();
-  if (auto value = node.as_floating_point())
-    return value->get();
-  if (auto value = node.as_string())
-    return value->get();
-  Json result;
-  if (auto array = node.as_array()) {
-    result = Json::array();
-    for (const toml::node &item : *array)
-      result.push_back(jsonOf(item));
-  }
-  return result;
-}
 
 /// [data] and [output] of a configuration; paths start at its folder.
 class Configuration {
@@ -83,7 +62,7 @@ private:
     for (const auto &[name, value] : *table) {
       std::string key(name.str());
       if (section == "parameters")
-        given_.parameters.emplace_back(key, jsonOf(value));
+        given_.parameters.emplace_back(key, train::jsonOf(value));
       else
         readEntry(section + "." + key, value);
     }
@@ -91,7 +70,7 @@ private:
 
   std::vector<std::string> textsOf(const toml::node &node) const {
     std::vector<std::string> texts;
-    Json json = jsonOf(node);
+    Json json = train::jsonOf(node);
     for (const Json &item : json.is_array() ? json : Json::array({json})) {
       if (!item.is_string())
         failAt(node, "a text is expected, or a list of them");
