@@ -200,27 +200,6 @@ template <typename T> nb::object copied(const std::vector<T> &values) {
 }
 
 /// A tree's arrays by their names in trees/Forest.h.
-nb::dict treeArrays(const trees::Forest &forest, int64_t number) {
-  if (number < 0 || number >= int64_t(forest.trees.size()))
-    throw nb::index_error("there is no such tree");
-  const trees::Tree &tree = forest.trees[number];
-  nb::dict arrays;
-  arrays["feature"] = copied(tree.feature);
-  arrays["threshold"] = copied(tree.threshold);
-  arrays["left"] = copied(tree.left);
-  arrays["right"] = copied(tree.right);
-  arrays["missing_left"] = copied(tree.missingLeft);
-  arrays["value"] = copied(tree.value);
-  arrays["gain"] = copied(tree.gain);
-  arrays["cover"] = copied(tree.cover);
-  arrays["category_begin"] = copied(tree.categoryBegin);
-  arrays["category_end"] = copied(tree.categoryEnd);
-  arrays["categories"] = copied(tree.categories);
-  arrays["channel"] = forest.channel[number];
-  arrays["scale"] = forest.scale[number];
-  return arrays;
-}
-
 nb::dict trainedFacts(const trees::Forest &forest) {
   nb::dict facts;
   facts["objective"] = forest.objective;
@@ -262,7 +241,6 @@ void addTraining(nb::module_ &module) {
              nb::arg("continued").none() = nb::none(), nb::arg("watch").none() = nb::none(),
              nb::arg("loss").none() = nb::none(), nb::arg("cuts").none() = nb::none(),
              nb::arg("together") = false);
-  module.def("tree_arrays", &treeArrays, nb::arg("forest"), nb::arg("tree"));
   module.def("trained_facts", &trainedFacts, nb::arg("forest"));
   module.def("parameter_names", &parameterNames);
   module.def("checked_parameters", &checkedParameters, nb::arg("parameters"));

@@ -40,7 +40,8 @@ matrix = _trees.Matrix.dense(numpy.ascontiguousarray(x[begin:end]))
 matrix.describe(numpy.ascontiguousarray(y[begin:end]), None, None, None, [])
 parameters = {"objective": "logistic", "rounds": 8, "max_depth": 4, "subsample": 0.8, "threads": 1}
 forest = _trees.train(json.dumps(parameters), matrix, together=True)
-arrays = {f"{number} {name}": value for number in range(8) for name, value in _trees.tree_arrays(forest, number).items()}
+arrays = {f"{number} {name}": value for number in range(8) for name, value in forest.tree(number).items()
+          if name != "categories"}
 numpy.savez(f"{sys.argv[1]}/{size}-{rank}.npz", **arrays)
 """
 

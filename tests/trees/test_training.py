@@ -78,7 +78,7 @@ def test_trees_are_xgboosts(name, method):
     forest = train(parameters | {"rounds": rounds}, matrix_of(x, y), cuts=cuts)
     expected = xgboost_trees(booster)
     assert trees.trained_facts(forest)["trees"] == len(expected)
-    counts = [count_same(tree, trees.tree_arrays(forest, number)) for number, tree in enumerate(expected)]
+    counts = [count_same(tree, forest.tree(number)) for number, tree in enumerate(expected)]
     same, splits = map(sum, zip(*counts))
     assert splits > 100
     assert same >= (0.99 if method == "hist" else 1) * splits
@@ -100,7 +100,7 @@ def test_parameters_mean_what_they_mean_in_xgboost(change):
     booster = xgboost.train(theirs, data, 8)
     begin, values = data.get_quantile_cut()
     forest = train(parameters | {"rounds": 8}, matrix_of(x, y), cuts=(begin.astype(numpy.int64), values.astype(numpy.float32)))
-    counts = [count_same(tree, trees.tree_arrays(forest, number)) for number, tree in enumerate(xgboost_trees(booster))]
+    counts = [count_same(tree, forest.tree(number)) for number, tree in enumerate(xgboost_trees(booster))]
     same, splits = map(sum, zip(*counts))
     assert splits > 20
     assert same >= 0.97 * splits
@@ -161,7 +161,7 @@ def test_a_loss_of_ones_own_is_the_objective():
     parameters = {"objective": "logistic", "rounds": 10, "base_score": 0.5}
     built_in, own = train(parameters, matrix_of(x, y)), train(parameters | {"base_score": 0}, matrix_of(x, y), loss=logistic)
     for number in range(10):
-        ours, theirs = trees.tree_arrays(own, number), trees.tree_arrays(built_in, number)
+        ours, theirs = own.tree(number), built_in.tree(number)
         numpy.testing.assert_array_equal(ours["feature"], theirs["feature"])
         numpy.testing.assert_allclose(ours["value"], theirs["value"], atol=1e-4)
 
