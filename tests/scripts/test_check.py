@@ -78,6 +78,14 @@ def test_names_that_merely_contain_such_letters_pass(tmp_path):
     assert check(tmp_path, "-R", "names") == (0, "")
 
 
+def test_two_test_modules_of_one_name_are_refused(tmp_path):
+    write(tmp_path, {"tests/a/test_sums.py": '"""Sums."""\n', "tests/b/test_sums.py": '"""Sums."""\n'})
+    status, said = check(tmp_path, "-R", "test-modules")
+    assert status == 1 and said.startswith("tests/b/test_sums.py:1: tests/a/test_sums.py ")
+    (tmp_path / "tests/b/test_sums.py").rename(tmp_path / "tests/b/test_sums_of_b.py")
+    assert check(tmp_path, "-R", "test-modules") == (0, "")
+
+
 REFUSED_INCLUDES = [
     ("base/A.h", '"runtime/Session.h"'),
     ("base/A.h", '"mlir/IR/Value.h"'),
