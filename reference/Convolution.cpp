@@ -121,7 +121,7 @@ template <typename T>
 Outcome convIn(Workspace &workspace, const Invocation &invocation, const HostTensor &x,
                const HostTensor &w, const HostTensor &bias, Window window, const Groups &g,
                DataType type) {
-  const bool last = invocation.attributes.integer("channels_last") != 0;
+  const bool last = workspace.isChannelsLast();
   std::span<T> pixels = workspace.widen<T>(x), weights = workspace.widen<T>(w);
   std::span<T> offsets = workspace.widen<T>(bias);
   if (workspace.ok() && last)
@@ -148,8 +148,7 @@ Outcome evaluateConv(const Invocation &invocation) {
   workspace.require(w.rank() == x.rank(), "w", "must have as many dimensions as x");
   if (!workspace.ok())
     return workspace.status();
-  Shape shape =
-      invocation.attributes.integer("channels_last") ? channelsFirst(x.shape()) : x.shape();
+  Shape shape = workspace.isChannelsLast() ? channelsFirst(x.shape()) : x.shape();
   Groups g = convolutionGroups(workspace, invocation, w, shape[0], shape[1]);
   const HostTensor &bias = biasOperand(workspace, invocation, 2, w.shape()[0]);
   Window window = windowOf(workspace, invocation, spatial(w));

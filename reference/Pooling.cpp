@@ -27,7 +27,7 @@ Pool<T> poolOf(Workspace &workspace, const Invocation &invocation, const HostTen
   workspace.require(x.rank() >= 3, "x", "must have a batch, channels and spatial dimensions");
   if (!workspace.ok())
     return pool;
-  const bool last = invocation.attributes.integer("channels_last") != 0;
+  const bool last = workspace.isChannelsLast();
   const Shape shape = last ? channelsFirst(x.shape()) : x.shape();
   pool.window = windowOf(workspace, invocation, invocation.attributes.integers("kernel"));
   placeOnImage(workspace, pool.window, Shape(shape.begin() + 2, shape.end()),
@@ -60,7 +60,7 @@ template <typename T, typename Combine> void forEachPair(const Pool<T> &pool, Co
 template <typename T>
 Outcome finishPool(Workspace &workspace, const Invocation &invocation, Pool<T> &pool,
                    DataType type) {
-  if (workspace.ok() && invocation.attributes.integer("channels_last")) {
+  if (workspace.ok() && workspace.isChannelsLast()) {
     pool.y = toChannelsLast<T>(workspace, pool.y, pool.shape);
     pool.shape = channelsLast(pool.shape);
   }

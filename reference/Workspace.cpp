@@ -144,6 +144,14 @@ size_t Workspace::axis(std::string_view attribute, int64_t value, int64_t rank) 
   return 0;
 }
 
+bool Workspace::isChannelsLast() {
+  const std::string layout = invocation_.attributes.string("layout", "channels_first");
+  if (layout != "channels_first" && layout != "channels_last")
+    rejectAttribute("layout", "is '" + layout + "', but must be channels_first or channels_last");
+  // Before format 1.8 modules said it by a number.
+  return layout == "channels_last" || invocation_.attributes.integer("channels_last") != 0;
+}
+
 HostTensor Workspace::allocate(DataType type, Shape shape) {
   expectRepresentable(shape);
   if (!ok())

@@ -60,6 +60,10 @@ public:
   HostTensor narrow(std::span<const T> values, DataType type, Shape shape,
                     size_t result = kNoResult);
 
+  /// Whether the attribute `layout` says that images are [N, spatial..., C], and not [N, C,
+  /// spatial...].
+  bool isChannelsLast();
+
   /// An attribute that counts dimensions, from the end where negative: in [0, rank).
   size_t axis(std::string_view attribute, int64_t value, int64_t rank);
 

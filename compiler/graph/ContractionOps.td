@@ -4,6 +4,7 @@
 include "compiler/graph/GraphBase.td"
 
 def Graph_MatMulOp : Graph_Op<"matmul"> {
+  let operations = "elements(shapes, getC()) * shapes.dims(getA().getType()).back() * 2";
   let summary = "matrix product of stacks of matrices, as numpy.matmul (vectors included)";
   let description = [{
     (C1) the last dimension of a equals the last but one of b (the last where b is a vector); (C2) leading dimensions
@@ -18,6 +19,7 @@ def Graph_EinsumOp : Graph_Op<"einsum", [DeclareOpInterfaceMethods<Graph_Decompo
   let results = (outs Graph_Tensor:$c);
 }
 def Graph_DetOp : Graph_Op<"det"> {
+  let operations = "elements(shapes, getX()) * shapes.dims(getX().getType()).back()";
   let summary = "determinant of a stack of square matrices";
   let arguments = (ins Graph_Tensor:$x);
   let results = (outs Graph_Tensor:$y);

@@ -76,14 +76,23 @@ AffineExpr windowCount(Inference &infer, AffineExpr size, AffineExpr kernel, con
   return infer.constant(count);
 }
 
+LogicalResult checkLayout(Inference &infer, StringRef layout) {
+  if (layout == kChannelsFirst || layout == kChannelsLast)
+    return success();
+  return infer.error() << "(V4) layout is '" << layout << "', but must be " << kChannelsFirst
+                       << " or " << kChannelsLast;
+}
+
 template <typename Op>
-LogicalResult inferPool(Op op, Inference infer, Type element, bool channelsLast) {
+LogicalResult inferPool(Op op, Inference infer, Type element, StringRef layout) {
+  if (failed(checkLayout(infer, layout)))
+    return failure();
   if (infer.unranked())
     return infer.giveUnranked(element);
   if (failed(infer.requireRank(0, 3, 64, "x")))
     return failure();
   Dims dims = infer.dims(0);
-  size_t spatial = dims.size() - 2, first = channelsLast ? 1 : 2;
+  size_t spatial = dims.size() - 2, first = layout == kChannelsLast ? 1 : 2;
   Window window{op.getStrides(), op.getPads(), op.getDilations()};
   if (failed(checkWindow(infer, window, spatial)) || op.getKernel().size() != spatial)
     return infer.error() << "(V3) has a window of " << op.getKernel().size() << " dimensions for "
@@ -114,6 +123,8 @@ static LogicalResult checkBias(Inference &infer, AffineExpr outputs) {
 
 LogicalResult ConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
+  if (failed(checkLayout(infer, getLayout())))
+    return failure();
   Type element = infer.element(0);
   if (getAccumulateI32())
     element = IntegerType::get(getContext(), 32);
@@ -126,8 +137,8 @@ LogicalResult ConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &
   Dims x = infer.dims(0), w = infer.dims(1);
   if (x.size() != w.size())
     return infer.error() << "(V1) x and w have ranks " << x.size() << " and " << w.size();
-  size_t spatial = x.size() - 2, first = getChannelsLast() ? 1 : 2,
-         channel = getChannelsLast() ? x.size() - 1 : 1;
+  size_t spatial = x.size() - 2, first = isChannelsLast(*this) ? 1 : 2,
+         channel = isChannelsLast(*this) ? x.size() - 1 : 1;
   int64_t group = getGroup();
   auto outputs = infer.known(w[0]);
   if (group <= 0 || (outputs && *outputs % group != 0))
@@ -196,19 +207,19 @@ LogicalResult DeformConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<T
 
 LogicalResult MaxPoolOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
-  return inferPool(*this, infer, infer.element(0), getChannelsLast());
+  return inferPool(*this, infer, infer.element(0), getLayout());
 }
 LogicalResult AveragePoolOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
-  return inferPool(*this, infer, infer.element(0), getChannelsLast());
+  return inferPool(*this, infer, infer.element(0), getLayout());
 }
 LogicalResult LpPoolOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
-  return inferPool(*this, infer, infer.element(0), getChannelsLast());
+  return inferPool(*this, infer, infer.element(0), getLayout());
 }
 LogicalResult MaxPoolIndicesOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   return inferPool(*this, Inference(shapes, *this, results), IntegerType::get(getContext(), 64),
-                   false);
+                   kChannelsFirst);
 }
 
 LogicalResult MaxUnpoolOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {

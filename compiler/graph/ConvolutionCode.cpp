@@ -27,7 +27,7 @@ struct Window {
 
 template <typename Op> Window windowOf(Op op) {
   return {op.getKernel(),    op.getStrides(),  op.getPads(),
-          op.getDilations(), op.getCeilMode(), op.getChannelsLast()};
+          op.getDilations(), op.getCeilMode(), isChannelsLast(op)};
 }
 
 /// Whether the window at the end of a dimension may reach beyond the operand.

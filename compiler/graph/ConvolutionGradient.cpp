@@ -306,7 +306,7 @@ Value convolution(const Pullback &pull, unsigned operand) {
   if (!GraphCode::isRanked(x) || !GraphCode::isRanked(w))
     return {};
   auto kernel = kernelOf(code, w);
-  if (!kernel || flagOf(pull.op, "channels_last"))
+  if (!kernel || isChannelsLast(pull.op))
     return {};
   Windows windows = windowsOf(pull.op, *kernel);
   if (operand == 1)
@@ -322,7 +322,7 @@ Value convolution(const Pullback &pull, unsigned operand) {
 LogicalResult plainConvolution(const GradientCode &code, Operation *op,
                                SmallVectorImpl<Value> &results) {
   Value bias = op->getOperand(2), y;
-  bool isLast = flagOf(op, "channels_last");
+  bool isLast = isChannelsLast(op);
   if (!GraphCode::isRanked(op->getOperand(0)) || (GraphCode::isAbsent(bias) && !isLast))
     return failure();
   int64_t rank = GraphCode::rank(op->getOperand(0));

@@ -1,23 +1,26 @@
 // Convolution and pooling: windows that slide over spatial dimensions.
 //
-// Data is [N, C, spatial...], or [N, spatial..., C] where `channels_last`; any number of spatial dimensions.
+// Data is [N, C, spatial...] where `layout` is channels_first, [N, spatial..., C] where it is channels_last; any number
+// of spatial dimensions.
 // `pads`: all lows, then all highs. Output size: floor((in + low + high - dilation * (kernel - 1) - 1) / stride) + 1.
 #ifndef TENSMITH_GRAPH_CONVOLUTION
 #define TENSMITH_GRAPH_CONVOLUTION
 include "compiler/graph/GraphBase.td"
 
 def Graph_ConvOp : Graph_Op<"conv"> {
+  let operations = "elements(shapes, getY()) * elements(shapes, getW(), 1) * 2";
   let summary = "cross-correlation (ONNX Conv): y = sum over window and channels of x * w, plus bias [M] if given";
   let description = [{
     w is [M, C/group, kernel...] in either data layout. (V1) C is group * w's second dimension; (V2) M is a multiple of
-    group; (V3) strides and dilations are positive. Integer operands accumulate in i32 where `accumulate_i32`.
+    group; (V3) strides and dilations are positive. (V4) `layout` is one of the two. Integer operands accumulate in i32 where `accumulate_i32`.
   }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, Graph_MaybeTensor:$bias, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
                    DenseI64ArrayAttr:$dilations, DefaultValuedAttr<I64Attr, "1">:$group,
-                   DefaultValuedAttr<BoolAttr, "false">:$channels_last, DefaultValuedAttr<BoolAttr, "false">:$accumulate_i32);
+                   DefaultValuedAttr<StrAttr, "\"channels_first\"">:$layout, DefaultValuedAttr<BoolAttr, "false">:$accumulate_i32);
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_ConvTransposeOp : Graph_Op<"conv_transpose", [DeclareOpInterfaceMethods<Graph_Decomposable>]> {
+  let operations = "elements(shapes, getX()) * elements(shapes, getW(), 1) * 2";
   let summary = "ONNX ConvTranspose: the gradient of convolution with respect to its input; w is [C, M/group, kernel...]";
   let description = "Output size: stride * (in - 1) + output_padding + dilation * (kernel - 1) + 1 - low - high.";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, Graph_MaybeTensor:$bias, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
@@ -25,6 +28,7 @@ def Graph_ConvTransposeOp : Graph_Op<"conv_transpose", [DeclareOpInterfaceMethod
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_DeformConvOp : Graph_Op<"deform_conv"> {
+  let operations = "elements(shapes, getY()) * elements(shapes, getW(), 1) * 2";
   let summary = "ONNX DeformConv: convolution that samples at learned offsets, with an optional mask";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, Graph_Tensor:$offset, Graph_MaybeTensor:$bias, Graph_MaybeTensor:$mask,
                    DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, DefaultValuedAttr<I64Attr, "1">:$group,
@@ -34,8 +38,9 @@ def Graph_DeformConvOp : Graph_Op<"deform_conv"> {
 
 // Where `ceil_mode`, the output size rounds up, but a window that starts beyond the padded input is left out (as PyTorch).
 class Graph_PoolOp<string mnemonic, list<Trait> traits = []> : Graph_Op<mnemonic, !listconcat([DeclareOpInterfaceMethods<Graph_Indexed, ["isMovement"]>], traits)> {
+  let operations = "elements(shapes, getY()) * product(getKernel())";
   dag window = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
-                DefaultValuedAttr<BoolAttr, "false">:$ceil_mode, DefaultValuedAttr<BoolAttr, "false">:$channels_last);
+                DefaultValuedAttr<BoolAttr, "false">:$ceil_mode, DefaultValuedAttr<StrAttr, "\"channels_first\"">:$layout);
   let arguments = window;
   let results = (outs Graph_Tensor:$y);
 }
@@ -49,6 +54,7 @@ def Graph_LpPoolOp : Graph_PoolOp<"lp_pool"> {
   let arguments = !con(window, (ins DefaultValuedAttr<I64Attr, "2">:$p));
 }
 def Graph_MaxPoolIndicesOp : Graph_Op<"max_pool_indices"> {
+  let operations = "elements(shapes, getIndices()) * product(getKernel())";
   let summary = "flat index, into the whole x, of the largest in each window (ONNX MaxPool's second result)";
   let description = "`column_major`: of the last two spatial dimensions the indices are numbered column by column (storage_order 1).";
   let arguments = (ins Graph_Tensor:$x, DenseI64ArrayAttr:$kernel, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations,
@@ -56,12 +62,14 @@ def Graph_MaxPoolIndicesOp : Graph_Op<"max_pool_indices"> {
   let results = (outs Graph_Tensor:$indices);
 }
 def Graph_MaxUnpoolOp : Graph_Op<"max_unpool"> {
+  let operations = "elements(shapes, getX())";
   let summary = "ONNX MaxUnpool: x scattered to `indices` of zeros; `output_shape` overrides the inferred one";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$indices, Graph_MaybeTensor:$output_shape, DenseI64ArrayAttr:$kernel,
                    DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads);
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_Col2ImOp : Graph_Op<"col2im"> {
+  let operations = "elements(shapes, getX())";
   let summary = "ONNX Col2Im: overlapping blocks summed into an image";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$image_shape, Graph_Tensor:$block_shape, DenseI64ArrayAttr:$dilations,
                    DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$strides);
@@ -117,6 +125,7 @@ def Graph_FourierOutputOp : Graph_Op<"fourier_output"> {
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_FourierConvOp : Graph_Op<"fourier_conv"> {
+  let operations = "elements(shapes, getY()) * product(getWindow()) * 2";
   let summary = "depthwise convolution of an image [N, spatial..., C] by spectra w in pairs [tile's numbers, C], plus bias [C] if given";
   let description = "(F1) x has one or two dimensions of known size that the window fits into. (F2) There is such a tile. (F5) w has all numbers of the tile, for each channel.";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, Graph_MaybeTensor:$bias, DenseI64ArrayAttr:$tile, DenseI64ArrayAttr:$window,

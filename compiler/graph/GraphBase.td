@@ -90,10 +90,20 @@ def Graph_ShapesVerified : NativeOpTrait<"ShapesVerified"> {
   let cppNamespace = "::tensmith::graph";
 }
 
-// Every operator has a shape function and is pure, but for control flow, whose purity is that of its regions.
+// Every operator has a shape function and a cost, and is pure, but for control flow, whose purity is that of its regions.
 class Graph_OperatorOf<Dialect dialect, string mnemonic, list<Trait> traits = []>
-    : Op<dialect, mnemonic, !listconcat([Pure, Graph_ShapesVerified, DeclareOpInterfaceMethods<Graph_ShapeFunction>], traits)> {
+    : Op<dialect, mnemonic, !listconcat([Pure, Graph_ShapesVerified, DeclareOpInterfaceMethods<Graph_ShapeFunction>,
+                                         DeclareOpInterfaceMethods<Graph_Cost>], traits)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  // What the operator has to do (Cost): C++ of an expression over the symbols of `shapes`. Records give their own where
+  // that of their kind is not theirs.
+  code operations = "::tensmith::graph::operationsOfKind(*this, shapes)";
+  code definitions = ""; // of further methods
+  let extraClassDefinition = [{
+    ::mlir::AffineExpr $cppClass::operations(::tensmith::graph::ShapeContext &shapes) {
+      return }] # operations # [{;
+    }
+  }] # definitions;
 }
 class Graph_Op<string mnemonic, list<Trait> traits = []> : Graph_OperatorOf<Graph_Dialect, mnemonic, traits>;
 

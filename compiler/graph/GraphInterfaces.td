@@ -18,6 +18,20 @@ def Graph_ShapeFunction : OpInterface<"ShapeFunction"> {
   ];
 }
 
+def Graph_Cost : OpInterface<"Cost"> {
+  let cppNamespace = "::tensmith::graph";
+  let description = [{
+    How much an operator has to do, as its record says: what estimates of time count by. It is what the operator's definition
+    asks for, whatever a kernel does beyond that (padding, recomputed elements): a multiply-add is two operations, an element
+    of an element-wise result one, transcendental ones too, an element that is reduced one; movement and the transforms of
+    minimal filtering are none.
+  }];
+  let methods = [
+    InterfaceMethod<"Operations of the whole operator, over the symbols of `shapes`. Operands and results must be ranked.",
+        "::mlir::AffineExpr", "operations", (ins "::tensmith::graph::ShapeContext &":$shapes)>,
+  ];
+}
+
 def Graph_KnownContents : OpInterface<"KnownContents"> {
   let cppNamespace = "::tensmith::graph";
   let description = [{
@@ -45,6 +59,8 @@ def Graph_Elementwise : OpInterface<"Elementwise"> {
       the operator as its reference does).
     }], "::mlir::Value", "emitScalar",
         (ins "::mlir::OpBuilder &":$builder, "::mlir::Location":$location, "::mlir::ValueRange":$operands)>,
+    InterfaceMethod<"What an element takes, in additions: its code is about as long.", "int64_t", "additions", (ins), "",
+        "return ::tensmith::graph::kAdditionsOfFunction;">,
   ];
 }
 

@@ -16,7 +16,7 @@ using namespace windows;
 
 LogicalResult poolChannelsFirst(const GradientCode &code, Operation *op,
                                 SmallVectorImpl<Value> &results) {
-  if (!flagOf(op, "channels_last") || !GraphCode::isRanked(op->getOperand(0)))
+  if (!isChannelsLast(op) || !GraphCode::isRanked(op->getOperand(0)))
     return failure();
   return finish(withChannelsFirst(code, op, {}), results);
 }
@@ -49,7 +49,7 @@ Value largestByIndex(const Pullback &pull) {
   Value x = pull.operand(0);
   SmallVector<NamedAttribute> attributes;
   for (NamedAttribute attribute : pull.op->getAttrs())
-    if (attribute.getName() != "channels_last")
+    if (attribute.getName() != kLayout)
       attributes.push_back(attribute);
   Value indices = code.op("graph.max_pool_indices", {x}, attributes);
   if (!indices)
@@ -168,7 +168,7 @@ Value largestOfTiles(const Pullback &pull, const Windows &windows) {
 Value largest(const Pullback &pull, unsigned) {
   const GradientCode &code = pull.code;
   Value x = pull.operand(0);
-  if (!pull.cotangent() || !GraphCode::isRanked(x) || flagOf(pull.op, "channels_last"))
+  if (!pull.cotangent() || !GraphCode::isRanked(x) || isChannelsLast(pull.op))
     return {};
   Windows windows = windowsOf(pull.op, integersOf(pull.op, "kernel"));
   if (areTiles(code, pull.op, windows))
@@ -241,7 +241,7 @@ Value windowSizes(const Pullback &pull, const Windows &windows, bool countsPaddi
 Value average(const Pullback &pull, unsigned) {
   const GradientCode &code = pull.code;
   Value x = pull.operand(0), g = pull.cotangent();
-  if (!g || !GraphCode::isRanked(x) || flagOf(pull.op, "channels_last"))
+  if (!g || !GraphCode::isRanked(x) || isChannelsLast(pull.op))
     return {};
   Windows windows = windowsOf(pull.op, integersOf(pull.op, "kernel"));
   GraphCode::Dims dims = code.dims(x), counts = code.dims(pull.op->getResult(0));

@@ -7,6 +7,7 @@ include "compiler/graph/GraphBase.td"
 // r [dirs, gates*hidden, hidden]; bias [dirs, 2*gates*hidden]; results y [seq, dirs, batch, hidden] and the last state(s) [dirs, batch, hidden].
 // `activations`, `activation_alpha`, `activation_beta`: as ONNX, one list over the directions.
 class Graph_RecurrentOp<string mnemonic, string text> : Graph_Op<mnemonic, [DeclareOpInterfaceMethods<Graph_Decomposable>]> {
+  let operations = "rows(shapes, getX()) * (elements(shapes, getW()) + elements(shapes, getR())) * 2";
   let summary = text;
   dag common = (ins I64Attr:$hidden_size, DefaultValuedAttr<StrAttr, "\"forward\"">:$direction,
                 ArrayAttr:$activations, OptionalAttr<DenseF64ArrayAttr>:$activation_alpha,

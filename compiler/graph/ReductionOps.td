@@ -26,6 +26,7 @@ def Graph_ArgMaxOp : Graph_ArgReduceOp<"arg_max", "index of the largest">;
 def Graph_ArgMinOp : Graph_ArgReduceOp<"arg_min", "index of the smallest">;
 
 class Graph_ScanOfOp<string mnemonic, string text> : Graph_Op<mnemonic> {
+  let operations = "elements(shapes, getX())";
   let summary = text # " along `axis`";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$axis, DefaultValuedAttr<BoolAttr, "false">:$exclusive,
                    DefaultValuedAttr<BoolAttr, "false">:$reverse);

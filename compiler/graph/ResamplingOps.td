@@ -4,6 +4,7 @@
 include "compiler/graph/GraphBase.td"
 
 def Graph_ResizeOp : Graph_Op<"resize", [DeclareOpInterfaceMethods<Graph_Decomposable>]> {
+  let operations = "elements(shapes, getY()) * 8";
   let summary = "ONNX Resize (newest opset): x scaled by `scales` or to `sizes`";
   let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$roi, Graph_MaybeTensor:$scales, Graph_MaybeTensor:$sizes,
                    DefaultValuedAttr<StrAttr, "\"nearest\"">:$mode,
@@ -15,6 +16,7 @@ def Graph_ResizeOp : Graph_Op<"resize", [DeclareOpInterfaceMethods<Graph_Decompo
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_GridSampleOp : Graph_Op<"grid_sample"> {
+  let operations = "elements(shapes, getY()) * 8";
   let summary = "ONNX GridSample: x read at the positions of `grid` ([-1, 1] over the image); `mode` linear, nearest or cubic";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$grid, DefaultValuedAttr<StrAttr, "\"linear\"">:$mode,
                    DefaultValuedAttr<StrAttr, "\"zeros\"">:$padding_mode, DefaultValuedAttr<BoolAttr, "false">:$align_corners);
@@ -26,6 +28,7 @@ def Graph_AffineGridOp : Graph_Op<"affine_grid"> {
   let results = (outs Graph_Tensor:$grid);
 }
 def Graph_RoiAlignOp : Graph_Op<"roi_align"> {
+  let operations = "elements(shapes, getY()) * 8";
   let summary = "ONNX RoiAlign (opset 16 and later)";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$rois, Graph_Tensor:$batch_indices, DefaultValuedAttr<StrAttr, "\"avg\"">:$mode,
                    DefaultValuedAttr<I64Attr, "1">:$output_height, DefaultValuedAttr<I64Attr, "1">:$output_width,

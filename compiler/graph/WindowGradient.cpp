@@ -165,7 +165,7 @@ Value withChannelsFirst(const GradientCode &code, Operation *op, ArrayRef<Value>
   int64_t rank = GraphCode::rank(op->getOperand(0));
   SmallVector<NamedAttribute> attributes;
   for (NamedAttribute attribute : op->getAttrs())
-    if (attribute.getName() != "channels_last")
+    if (attribute.getName() != kLayout)
       attributes.push_back(attribute);
   SmallVector<Value> operands{code.transpose(op->getOperand(0), toChannelsFirst(rank))};
   llvm::append_range(operands, others);

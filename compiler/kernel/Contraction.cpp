@@ -383,7 +383,7 @@ bool isPointwise(graph::ConvOp conv) {
 }
 
 bool readsWholeRows(graph::ConvOp conv) {
-  return conv.getChannelsLast() && conv.getGroup() == 1 && conv.getDilations().back() == 1 &&
+  return graph::isChannelsLast(conv) && conv.getGroup() == 1 && conv.getDilations().back() == 1 &&
          llvm::all_of(conv.getPads(), [](int64_t pad) { return pad == 0; });
 }
 
@@ -492,7 +492,7 @@ std::optional<Contraction> matchContraction(Operation *root) {
   Contraction match{root, {}, {}, 0, 1, 1, {}, {}};
   Packed packed;
   if (auto conv = dyn_cast<graph::ConvOp>(root)) {
-    if (!conv.getChannelsLast())
+    if (!graph::isChannelsLast(conv))
       return std::nullopt;
     match.left = storedLeft(root);
     packed = matchConvPanels(conv);

@@ -345,7 +345,7 @@ static bool mayBeContraction(Operation *op) {
     return false;
   auto conv = dyn_cast<graph::ConvOp>(op);
   bool known = !conv || (cast<RankedTensorType>(conv.getW().getType()).hasStaticShape() &&
-                         conv.getChannelsLast());
+                         graph::isChannelsLast(conv));
   return known && isContraction(op) && !(conv && (takesSmallGroups(conv) || isDepthwise(conv)));
 }
 

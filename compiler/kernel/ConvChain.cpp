@@ -38,7 +38,7 @@ bool fitsChain(graph::ConvOp conv, MultipleOf multipleOf) {
     return type && type.getRank() >= kLeastRank && type.hasStaticShape() &&
            type.getNumElements() > 0;
   };
-  if (!conv.getChannelsLast() || !isKnown(conv.getX()) || !isKnown(conv.getW()) ||
+  if (!graph::isChannelsLast(conv) || !isKnown(conv.getX()) || !isKnown(conv.getW()) ||
       !isKnown(conv.getY()))
     return false;
   auto multiple = multipleOf(conv);

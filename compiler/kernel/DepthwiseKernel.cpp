@@ -48,7 +48,7 @@ Blocking blockingOf(IndexMath &math, const SizeValues &sizes, graph::ConvOp root
 
 bool fitsSmallGroups(graph::ConvOp conv) {
   auto isFloat = [](Value value) { return getElementTypeOrSelf(value.getType()).isF32(); };
-  if (!hasSmallGroups(conv) || !conv.getChannelsLast() || !isFloat(conv.getX()) ||
+  if (!hasSmallGroups(conv) || !graph::isChannelsLast(conv) || !isFloat(conv.getX()) ||
       !isFloat(conv.getY()) || !isFloat(conv.getW()))
     return false;
   int64_t inputs = cast<RankedTensorType>(conv.getW().getType()).getDimSize(1);
@@ -150,7 +150,7 @@ static void depthwiseSpace(graph::ConvOp root, const Machine &machine, Space &sp
 static bool mayBeDepthwise(Operation *op) {
   auto conv = dyn_cast<graph::ConvOp>(op);
   if (!conv || !cast<RankedTensorType>(conv.getW().getType()).hasStaticShape() ||
-      !conv.getChannelsLast() || !isContraction(op))
+      !graph::isChannelsLast(conv) || !isContraction(op))
     return false;
   bool f32 = cast<RankedTensorType>(conv.getType()).getElementType().isF32();
   return takesSmallGroups(conv) || (isDepthwise(conv) && f32);

@@ -23,7 +23,7 @@ int64_t tapCount(graph::ConvOp conv) {
 }
 
 bool takesDepthwise(graph::ConvOp conv) {
-  if (!conv.getChannelsLast() || !isDepthwise(conv))
+  if (!graph::isChannelsLast(conv) || !isDepthwise(conv))
     return false;
   Type accumulator = graph::kernelElementType(getElementTypeOrSelf(conv.getType()));
   return accumulator && accumulator.isF32() && tapCount(conv) > 0;

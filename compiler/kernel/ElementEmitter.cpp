@@ -152,7 +152,7 @@ bool keepsLanes(Operation *op) {
 static bool poolsLanesApart(Operation *op) {
   return TypeSwitch<Operation *, bool>(op)
       .Case<graph::MaxPoolOp, graph::AveragePoolOp, graph::LpPoolOp>(
-          [](auto pool) { return pool.getChannelsLast(); })
+          [](auto pool) { return graph::isChannelsLast(pool); })
       .Default(false);
 }
 

@@ -13,8 +13,6 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
-constexpr llvm::StringLiteral kChannelsLast = "channels_last"; // an attribute of convolutions
-
 /// Numbers values in the order in which they are named first.
 class KeyText {
 public:
@@ -83,7 +81,7 @@ Type channelsLast(Type type) {
 /// Of each operand and then each result; an image's as if its channels were last.
 void visitTypes(Operation *op, llvm::function_ref<void(Type, bool isResult)> visit) {
   auto conv = dyn_cast<graph::ConvOp>(op);
-  bool isTurned = conv && !conv.getChannelsLast();
+  bool isTurned = conv && !graph::isChannelsLast(conv);
   for (OpOperand &operand : op->getOpOperands()) {
     Type type = operand.get().getType();
     visit(isTurned && operand.getOperandNumber() == 0 ? channelsLast(type) : type, false);
@@ -120,7 +118,7 @@ Key keyOf(Operation *op, StringRef conditions) {
   text.stream() << "alone " << op->getName().getStringRef();
   // What else stands on it are notes of passes, as a calibration's.
   for (StringAttr name : op->getName().getAttributeNames())
-    if (Attribute attribute = name == kChannelsLast ? Attribute() : op->getAttr(name))
+    if (Attribute attribute = name == graph::kLayout ? Attribute() : op->getAttr(name))
       text.stream() << ' ' << name.getValue() << '=' << attribute;
   visitTypes(op, [&](Type type, bool isResult) {
     text.stream() << (isResult ? " ->" : " ") << text.text(type);

@@ -9,7 +9,6 @@
 #include "compiler/kernel/LoopKernel.h"
 
 #include "compiler/kernel/RowSweep.h"
-#include "compiler/kernel/Work.h"
 
 #include <numeric>
 
@@ -75,7 +74,8 @@ int64_t elementsTogether(graph::KernelOp kernel) {
       continue;
     if (!isa<graph::Elementwise>(op) && !(indexed && indexed.isMovement()))
       return 1;
-    additions += isa<graph::Elementwise>(op) ? additionsOf(&op) : 1;
+    auto elementwise = dyn_cast<graph::Elementwise>(op);
+    additions += elementwise ? double(elementwise.additions()) : 1;
   }
   int64_t elements = type.getShape().back();
   return additions * double(elements) > kMostAdditions ? 1 : elements;

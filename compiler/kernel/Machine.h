@@ -2,6 +2,7 @@
 #pragma once
 
 #include "base/Table.h"
+#include "compiler/graph/ChannelOrder.h"
 #include "compiler/kernel/Intrinsic.h"
 
 namespace tensmith::kernel {
@@ -36,6 +37,9 @@ struct Machine {
   int64_t linesAhead = 256;
   /// By which its kernels are made, in order of preference.
   const Table<Template> *templates = &vectorTemplates();
+  /// The layout that its templates of windows take images in; channels first: images stay as the
+  /// model has them.
+  llvm::StringLiteral images = graph::kChannelsLast;
   /// Instructions that templates may ask for, the better of two that do the same first.
   llvm::SmallVector<const Intrinsic *, 4> intrinsics;
   const MatrixUnit *matrixUnit = nullptr; // that has the tiles of `intrinsics`

@@ -48,7 +48,7 @@ bool hasSameDims(Value a, Value b) {
 
 bool readsSinglePixels(graph::ConvOp conv) {
   auto weights = cast<RankedTensorType>(conv.getW().getType());
-  return conv.getChannelsLast() && conv.getGroup() == 1 && weights.hasStaticShape() &&
+  return graph::isChannelsLast(conv) && conv.getGroup() == 1 && weights.hasStaticShape() &&
          llvm::all_of(weights.getShape().drop_front(2), [](int64_t size) { return size == 1; }) &&
          llvm::all_of(conv.getPads(), [](int64_t pad) { return pad == 0; });
 }

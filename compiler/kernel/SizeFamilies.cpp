@@ -35,7 +35,9 @@ SmallVector<Type> typesOf(graph::KernelOp kernel) {
 /// the weights of a convolution, and the channels of what it reads and writes.
 bool mustBeKnown(Value value, int64_t dim) {
   int64_t last = cast<RankedTensorType>(value.getType()).getRank() - 1;
-  auto isChannels = [&](graph::ConvOp conv) { return dim == (conv.getChannelsLast() ? last : 1); };
+  auto isChannels = [&](graph::ConvOp conv) {
+    return dim == (graph::isChannelsLast(conv) ? last : 1);
+  };
   auto conv = value.getDefiningOp<graph::ConvOp>();
   return (conv && isChannels(conv)) || llvm::any_of(value.getUses(), [&](OpOperand &use) {
            if (auto reader = dyn_cast<graph::ConvOp>(use.getOwner()))

@@ -15,7 +15,6 @@
 #include "compiler/kernel/TransposeKernel.h"
 
 #include "compiler/kernel/FlatElements.h"
-#include "compiler/kernel/Work.h"
 
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
 
@@ -73,8 +72,8 @@ Value movedValue(Value value) {
 bool isLittleCode(graph::KernelOp kernel) {
   double additions = 0;
   for (Operation &op : kernel.getBody().front().without_terminator())
-    if (isa<graph::Elementwise>(op))
-      additions += additionsOf(&op);
+    if (auto elementwise = dyn_cast<graph::Elementwise>(op))
+      additions += double(elementwise.additions());
   return additions <= kMostAdditions;
 }
 

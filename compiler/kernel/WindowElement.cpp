@@ -60,7 +60,7 @@ Value convElement(graph::ElementContext &context, graph::ConvOp op, ValueRange i
   auto location = context.location;
   auto wType = cast<RankedTensorType>(op.getW().getType());
   size_t spatial = wType.getRank() - 2;
-  bool last = op.getChannelsLast();
+  bool last = graph::isChannelsLast(op);
   size_t firstSpatial = last ? 1 : 2, channel = last ? spatial + 1 : 1;
   Value groups = math.constant(op.getGroup());
   Value perGroup = math.div(context.operandSize(1, 0), groups);

@@ -1,4 +1,4 @@
-// Operations by operator, bytes by operand; see Work.h.
+// Operations as records say, bytes by operand; see Work.h.
 #include "compiler/kernel/Work.h"
 
 #include "base/DataType.h"
@@ -9,48 +9,18 @@ using namespace mlir;
 namespace tensmith::kernel {
 namespace {
 
-constexpr int64_t kSoftmaxOperations = 5;   // maximum, difference, exponential, sum, quotient
-constexpr int64_t kLayerNormOperations = 7; // two sums, difference, square, quotient, scale, bias
-
 class Counter {
 public:
   explicit Counter(MLIRContext *context) : shapes(context) {}
 
-  AffineExpr elements(Value value, size_t from = 0) {
-    return shapes.product(ArrayRef(shapes.dims(value.getType())).drop_front(from));
-  }
-
   AffineExpr bytes(Value value) {
     auto type = graph::dataType(getElementTypeOrSelf(value.getType()));
-    return elements(value) * byteSize(type);
-  }
-
-  /// Products of a window of the weights [M, C/group, window...] for each element.
-  AffineExpr multiplyAdds(Value elementsOf, Value weights) {
-    return elements(elementsOf) * elements(weights, 1) * 2;
+    return graph::elements(shapes, value) * byteSize(type);
   }
 
   AffineExpr operations(Operation *op) {
-    Value result = op->getResult(0);
-    if (auto matmul = dyn_cast<graph::MatMulOp>(op))
-      return elements(result) * shapes.dims(matmul.getA().getType()).back() * 2;
-    if (auto conv = dyn_cast<graph::ConvOp>(op))
-      return multiplyAdds(result, conv.getW());
-    if (auto conv = dyn_cast<graph::ConvTransposeOp>(op))
-      return multiplyAdds(conv.getX(), conv.getW());
-    if (isa<graph::FourierConvOp>(op)) // of a dilated window, what lies between the taps as well
-      return elements(result) * 2 *
-             shapes.product(constants(op->getAttrOfType<DenseI64ArrayAttr>("window").asArrayRef()));
-    if (auto kernel = op->getAttrOfType<DenseI64ArrayAttr>("kernel"))
-      return elements(result) * shapes.product(constants(kernel.asArrayRef()));
-    if (isa<graph::SoftmaxOp, graph::LogSoftmaxOp>(op))
-      return elements(result) * kSoftmaxOperations;
-    if (isa<graph::LayerNormOp>(op))
-      return elements(result) * kLayerNormOperations;
-    if (isa<graph::Elementwise>(op))
-      return elements(result);
-    auto indexed = dyn_cast<graph::Indexed>(op);
-    return indexed && !indexed.isMovement() ? elements(op->getOperand(0)) : shapes.constant(0);
+    auto cost = dyn_cast<graph::Cost>(op);
+    return cost ? cost.operations(shapes) : shapes.constant(0);
   }
 
   /// Whether the operator only gathers or slices from the operand.
@@ -72,11 +42,6 @@ public:
   }
 
   graph::ShapeContext shapes;
-
-private:
-  SmallVector<AffineExpr> constants(ArrayRef<int64_t> sizes) {
-    return llvm::map_to_vector(sizes, [&](int64_t size) { return shapes.constant(size); });
-  }
 };
 
 } // namespace
@@ -104,9 +69,7 @@ std::optional<Work> workOfOperator(Operation *op) {
       !llvm::all_of(op->getResultTypes(), llvm::IsaPred<RankedTensorType>))
     return std::nullopt;
   Counter counter(op->getContext());
-  Work work{op->getNumOperands() ? counter.operations(op) : counter.shapes.constant(0),
-            counter.shapes.constant(0),
-            {}};
+  Work work{counter.operations(op), counter.shapes.constant(0), {}};
   for (OpOperand &operand : op->getOpOperands())
     if (!isa<NoneType>(operand.get().getType()) && !Counter::isPartial(operand))
       work.bytes = work.bytes + counter.bytes(operand.get());
@@ -114,19 +77,6 @@ std::optional<Work> workOfOperator(Operation *op) {
     work.bytes = work.bytes + counter.bytes(result);
   work.symbols.assign(counter.shapes.symbols().begin(), counter.shapes.symbols().end());
   return work;
-}
-
-double additionsOf(Operation *op) {
-  if (isa<graph::ExpOp, graph::LogOp, graph::TanhOp, graph::SigmoidOp, graph::ErfOp>(op))
-    return 12;
-  if (isa<graph::AddOp, graph::SubOp, graph::MulOp, graph::MaxOp, graph::MinOp, graph::NegOp,
-          graph::AbsOp, graph::CeilOp, graph::FloorOp, graph::RoundOp, graph::CastOp,
-          graph::BitCastOp, graph::WhereOp, graph::EqualOp, graph::GreaterOp,
-          graph::GreaterOrEqualOp, graph::LessOp, graph::LessOrEqualOp, graph::IsNanOp,
-          graph::IsInfOp, graph::NotOp, graph::AndOp, graph::OrOp, graph::XorOp,
-          graph::BitwiseNotOp, graph::BitwiseAndOp, graph::BitwiseOrOp, graph::BitwiseXorOp>(op))
-    return 1;
-  return isa<graph::DivOp, graph::SqrtOp, graph::RsqrtOp>(op) ? 4 : 30;
 }
 
 } // namespace tensmith::kernel

@@ -62,7 +62,8 @@ bool areStacks(graph::MatMulOp product) {
 
 bool isPlainConvolution(graph::ConvOp conv) {
   auto w = cast<RankedTensorType>(conv.getW().getType());
-  return conv.getChannelsLast() && w.getRank() == 4 && w.hasStaticShape() && w.getNumElements() > 0;
+  return graph::isChannelsLast(conv) && w.getRank() == 4 && w.hasStaticShape() &&
+         w.getNumElements() > 0;
 }
 
 /// Of the whole last dimension, with scale and bias for each of its elements; nothing else of it is

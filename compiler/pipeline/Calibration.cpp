@@ -41,7 +41,7 @@ SmallVector<Operation *> layersOf(func::FuncOp function) {
 int64_t channelOf(Operation *layer) {
   auto conv = dyn_cast<graph::ConvOp>(layer);
   int64_t rank = cast<RankedTensorType>(layer->getOperand(0).getType()).getRank();
-  return conv && !conv.getChannelsLast() ? 1 : rank - 1;
+  return conv && !graph::isChannelsLast(conv) ? 1 : rank - 1;
 }
 
 /// Of each channel the sum, the sum of squares, and how many were added.

@@ -29,7 +29,7 @@ std::optional<ConvolutionSizes> sizesOfStrideOne(graph::ConvOp conv, int64_t usu
   auto isOpen = [](RankedTensorType type) {
     return llvm::any_of(type.getShape().drop_front(), ShapedType::isDynamic);
   };
-  bool fits = x && w && y && x.getRank() > 2 && conv.getChannelsLast() && w.hasStaticShape() &&
+  bool fits = x && w && y && x.getRank() > 2 && graph::isChannelsLast(conv) && w.hasStaticShape() &&
               llvm::all_of(conv.getStrides(), [](int64_t stride) { return stride == 1; }) &&
               !x.isDynamicDim(x.getRank() - 1) && !y.isDynamicDim(x.getRank() - 1);
   if (!fits)

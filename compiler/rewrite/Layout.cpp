@@ -1,4 +1,4 @@
-// Channels-last for what has a window.
+// Channels-last for what has a window, where the machine's templates take images so.
 //
 // Each convolution, and each pool that is worth it (LayoutCost.h), is turned channels-last between
 // two transpositions; the one behind it
@@ -29,7 +29,7 @@ template <typename Op> struct ToChannelsLast : OpRewritePattern<Op> {
   using OpRewritePattern<Op>::OpRewritePattern;
   LogicalResult matchAndRewrite(Op op, PatternRewriter &rewriter) const override {
     auto type = dyn_cast<RankedTensorType>(op.getX().getType());
-    if (!type || !isa<RankedTensorType>(op.getType()) || op.getChannelsLast() ||
+    if (!type || !isa<RankedTensorType>(op.getType()) || graph::isChannelsLast(op) ||
         type.getRank() < 3 || op->hasAttr(kStaysFirst))
       return rewriter.notifyMatchFailure(op, "is channels-last, stays first, or of unknown rank");
     SmallVector<int64_t> forward = graph::toChannelsLast(type.getRank());
@@ -37,7 +37,7 @@ template <typename Op> struct ToChannelsLast : OpRewritePattern<Op> {
     auto result = cast<RankedTensorType>(op.getType());
     Operation *window = rewriter.clone(*op);
     window->setOperand(0, x);
-    cast<Op>(window).setChannelsLast(true);
+    cast<Op>(window).setLayout(graph::kChannelsLast);
     graph::ShapeContext shapes(op.getContext());
     auto dims = shapes.dims(result);
     SmallVector<AffineExpr> turned;
@@ -376,7 +376,7 @@ int64_t missingChannels(graph::ConvOp conv, const kernel::Machine &machine) {
 /// steps; the image is small, since its channels are few.
 void separatePadding(graph::ConvOp conv, OpBuilder &builder, const Options &options) {
   auto w = dyn_cast<RankedTensorType>(conv.getW().getType());
-  if (!conv.getChannelsLast() || !w || !w.hasStaticShape() ||
+  if (!graph::isChannelsLast(conv) || !w || !w.hasStaticShape() ||
       w.getDimSize(1) >= kernel::kFewChannels || w.getNumElements() == 0)
     return;
   size_t spatial = conv.getStrides().size();
@@ -413,9 +413,10 @@ LogicalResult chooseLayout(func::FuncOp function, const Options &options) {
   for (Operation *pool : poolsChannelsFirst(function, options))
     pool->setAttr(kStaysFirst, UnitAttr::get(context));
   RewritePatternSet patterns(context);
-  patterns.add<ToChannelsLast<graph::ConvOp>, ToChannelsLast<graph::MaxPoolOp>,
-               ToChannelsLast<graph::AveragePoolOp>, ToChannelsLast<graph::LpPoolOp>,
-               ThroughElementwise, ThroughConcat, ThroughPad, ThroughDynamicPad, ThroughSlice,
+  if (options.machine.images == graph::kChannelsLast)
+    patterns.add<ToChannelsLast<graph::ConvOp>, ToChannelsLast<graph::MaxPoolOp>,
+                 ToChannelsLast<graph::AveragePoolOp>, ToChannelsLast<graph::LpPoolOp>>(context);
+  patterns.add<ThroughElementwise, ThroughConcat, ThroughPad, ThroughDynamicPad, ThroughSlice,
                ShapeOfTranspose, SizeOfTranspose, ThroughBroadcast, ThroughGather,
                ThroughReduce<graph::ReduceSumOp>, ThroughReduce<graph::ReduceMaxOp>,
                ThroughReduce<graph::ReduceMinOp>, ThroughReduce<graph::ReduceProdOp>>(context);

@@ -71,7 +71,7 @@ int64_t groupsToMerge(graph::ConvOp conv, const Options &options) {
   auto elements = elementsOf(conv, options.machine);
   auto weights = dyn_cast<RankedTensorType>(conv.getW().getType());
   int64_t groups = int64_t(conv.getGroup());
-  if (!elements || !weights || !weights.hasStaticShape() || !conv.getChannelsLast() ||
+  if (!elements || !weights || !weights.hasStaticShape() || !graph::isChannelsLast(conv) ||
       groups == 1 || options.asked(conv)[kernel::choice::tileRows])
     return 0;
   constexpr int64_t kColumns = 16;

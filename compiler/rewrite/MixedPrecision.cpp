@@ -52,7 +52,7 @@ bool isProduct(Operation *op) {
   if (isTransform(op->getOperand(0).getDefiningOp()))
     return false;
   if (auto conv = dyn_cast<graph::ConvOp>(op);
-      conv && (!conv.getChannelsLast() || kernel::isDepthwise(conv)))
+      conv && (!graph::isChannelsLast(conv) || kernel::isDepthwise(conv)))
     return false;
   return isF32(op->getOperand(0)) && isF32(op->getOperand(1)) && isF32(op->getResult(0));
 }

@@ -91,7 +91,8 @@ std::optional<Product> productOf(Operation *op) {
   bool depthwise = false;
   if (auto conv = dyn_cast<graph::ConvOp>(op)) {
     depthwise = kernel::isDepthwise(conv) || kernel::takesSmallGroups(conv);
-    if (!conv.getChannelsLast() || !outputsFirst || (depthwise && !result.getElementType().isF32()))
+    if (!graph::isChannelsLast(conv) || !outputsFirst ||
+        (depthwise && !result.getElementType().isF32()))
       return std::nullopt;
   } else if (cast<RankedTensorType>(weights.getType()).getRank() != 2 || result.getRank() < 2 ||
              cast<RankedTensorType>(op->getOperand(0).getType()).getRank() != result.getRank() ||

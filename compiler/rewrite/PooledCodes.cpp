@@ -60,7 +60,7 @@ bool hasFullWindows(graph::MaxPoolOp pool) {
     return false;
   auto x = dyn_cast<RankedTensorType>(pool.getX().getType()),
        y = dyn_cast<RankedTensorType>(pool.getType());
-  size_t spatial = pool.getChannelsLast() ? 1 : 2; // the first such dimension
+  size_t spatial = graph::isChannelsLast(pool) ? 1 : 2; // the first such dimension
   for (size_t dim = 0; dim < kernel.size(); ++dim) {
     if (pads[dim] >= kernel[dim] || pads[dim + kernel.size()] >= kernel[dim])
       return false;

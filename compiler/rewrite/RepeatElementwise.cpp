@@ -16,7 +16,6 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Outputs.h"
 #include "compiler/graph/States.h"
-#include "compiler/kernel/Work.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include "base/DataType.h"
@@ -59,7 +58,7 @@ bool isMadeInPassing(Operation *op) {
 double costOf(Operation *op) {
   if (isMadeInPassing(op))
     return 1;
-  return kernel::additionsOf(op);
+  return double(cast<graph::Elementwise>(op).additions());
 }
 
 class Repetition {

@@ -396,7 +396,7 @@ struct CutUnreachedWeights : OpRewritePattern<graph::ConvOp> {
          y = dyn_cast<RankedTensorType>(op.getType());
     if (!x || !w || !y || !w.hasStaticShape())
       return failure();
-    size_t spatial = size_t(w.getRank()) - 2, first = op.getChannelsLast() ? 1 : 2;
+    size_t spatial = size_t(w.getRank()) - 2, first = graph::isChannelsLast(op) ? 1 : 2;
     SmallVector<int64_t> starts(2, 0), pads(op.getPads()), dilations(op.getDilations());
     Shape kept(w.getShape().take_front(2).begin(), w.getShape().take_front(2).end());
     for (size_t dim = 0; dim < spatial; ++dim) {

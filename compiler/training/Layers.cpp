@@ -52,8 +52,9 @@ std::optional<Layer> denseLayer(const Parameter &weights, ArrayRef<Parameter> pa
 
 std::optional<Layer> convolution(const Parameter &weights, ArrayRef<Parameter> parameters) {
   auto conv = dyn_cast_or_null<graph::ConvOp>(onlyUser(weights.state));
-  if (!conv || conv.getW() != weights.state || conv.getGroup() != 1 || conv.getChannelsLast() ||
-      !GraphCode::isRanked(conv.getX()) || !GraphCode::isRanked(conv.getY()))
+  if (!conv || conv.getW() != weights.state || conv.getGroup() != 1 ||
+      graph::isChannelsLast(conv) || !GraphCode::isRanked(conv.getX()) ||
+      !GraphCode::isRanked(conv.getY()))
     return std::nullopt;
   auto type = cast<RankedTensorType>(weights.state.getType());
   for (const Parameter &bias : parameters)

@@ -28,7 +28,7 @@ TEST(ConvolutionReference, GroupedDilatedAsymmetricPads) {
 TEST(ConvolutionReference, ChannelsLast) {
   auto results = evaluated("conv", {ramp({1, 5, 7, 4}, 1), ramp({4, 2, 3, 2}, 2), ramp({4}, 3)},
                            {{"group", int64_t(2)},
-                            {"channels_last", int64_t(1)},
+                            {"layout", std::string("channels_last")},
                             {"strides", Integers{2, 1}},
                             {"pads", Integers{1, 0, 2, 1}},
                             {"dilations", Integers{1, 2}}});
@@ -227,9 +227,10 @@ TEST(PoolingReference, Lp) {
 }
 
 TEST(PoolingReference, MaxChannelsLast) {
-  auto results = evaluated(
-      "max_pool", {ramp({1, 5, 4, 2}, 1)},
-      {{"kernel", Integers{3, 2}}, {"strides", Integers{2, 1}}, {"channels_last", int64_t(1)}});
+  auto results = evaluated("max_pool", {ramp({1, 5, 4, 2}, 1)},
+                           {{"kernel", Integers{3, 2}},
+                            {"strides", Integers{2, 1}},
+                            {"layout", std::string("channels_last")}});
   expectNear(results, 0, {1, 2, 3, 2},
              {0.625, 1.375, 1.25, 0.125, 1.25, 0.75, 1.375, 1.25, 0.5, 1.25, 1.125, 0});
 }

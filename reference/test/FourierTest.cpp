@@ -40,7 +40,7 @@ TEST(FourierReference, IsTheConvolution) {
     HostTensor bias = ramp({layer.out}, 3);
     AttributeList group{{"group", layer.group}}, tile{{"tile", layer.tile}};
     auto plain = evaluated("conv", {x, w, bias},
-                           {{"channels_last", int64_t(1)},
+                           {{"layout", std::string("channels_last")},
                             {"pads", layer.pads},
                             {"dilations", layer.dilations},
                             {"strides", Integers(layer.kernel.size(), 1)},
@@ -78,7 +78,8 @@ TEST(FourierReference, DepthwiseIsTheConvolution) {
     image.back() = taps.front() = 3;
     std::copy(kernel.begin(), kernel.end(), taps.begin() + 2);
     HostTensor x = ramp(image, 1), w = ramp(taps, 2), bias = ramp({3}, 3);
-    AttributeList all{{"channels_last", int64_t(1)}, {"pads", pads}, {"group", int64_t(3)}};
+    AttributeList all{
+        {"layout", std::string("channels_last")}, {"pads", pads}, {"group", int64_t(3)}};
     auto plain = evaluated("conv", {x, w, bias}, all);
     auto spectra = evaluated(
         "fourier_weights", {w},

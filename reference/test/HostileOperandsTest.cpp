@@ -102,13 +102,13 @@ HostTensor anyOperand(std::mt19937 &random) {
 AttributeList anyAttributes(std::mt19937 &random) {
   AttributeList list;
   for (const char *name :
-       {"axis",        "groups",        "group",       "size",         "p",         "channels_last",
-        "ceil_mode",   "is_causal",     "q_num_heads", "kv_num_heads", "inverse",   "onesided",
-        "batch_first", "align_corners", "antialias",   "offset_group", "to",        "batch_dims",
-        "width",       "transposed",    "columns",     "upper",        "time_axis", "batch_axis",
-        "block_size",  "sample_size",   "keepdims",    "last",         "reverse",   "exclusive",
-        "largest",     "sorted",        "start",       "end",          "fmod",      "left",
-        "allowzero",   "training_mode"})
+       {"axis",          "groups",      "group",        "size",      "p",          "ceil_mode",
+        "is_causal",     "q_num_heads", "kv_num_heads", "inverse",   "onesided",   "batch_first",
+        "align_corners", "antialias",   "offset_group", "to",        "batch_dims", "width",
+        "transposed",    "columns",     "upper",        "time_axis", "batch_axis", "block_size",
+        "sample_size",   "keepdims",    "last",         "reverse",   "exclusive",  "largest",
+        "sorted",        "start",       "end",          "fmod",      "left",       "allowzero",
+        "training_mode"})
     if (random() % 2)
       list.emplace_back(name, int64_t(random() % 4) - (random() % 8 == 0));
   for (const char *name : {"kernel", "strides", "pads", "dilations", "axes", "pooled_shape", "low",

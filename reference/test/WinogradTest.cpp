@@ -21,8 +21,8 @@ TEST(WinogradReference, IsTheConvolution) {
       HostTensor x = ramp({layer.images, layer.height, layer.width, layer.in}, 1);
       HostTensor w = ramp({layer.out, layer.in, layer.taps, layer.taps}, 2);
       HostTensor bias = ramp({layer.out}, 3);
-      auto plain =
-          evaluated("conv", {x, w, bias}, {{"channels_last", int64_t(1)}, {"pads", layer.pads}});
+      auto plain = evaluated("conv", {x, w, bias},
+                             {{"layout", std::string("channels_last")}, {"pads", layer.pads}});
       ASSERT_EQ(plain.size(), 1u);
       const Shape &image = plain[0].shape();
       AttributeList tile{{"outputs", outputs}, {"taps", layer.taps}}, input = tile, output = tile;
@@ -55,9 +55,10 @@ TEST(WinogradReference, OfIntegersIsExact) {
       HostTensor x = integersOf(DataType::I16, {2, 7, 6, channels}, -255, 255);
       HostTensor w = integersOf(DataType::I16, {2, channels, 3, 3}, -127, 127);
       Integers pads{1, 0, 1, 2};
-      auto plain = evaluated(
-          "conv", {x, w, HostTensor()},
-          {{"channels_last", int64_t(1)}, {"pads", pads}, {"accumulate_i32", int64_t(1)}});
+      auto plain = evaluated("conv", {x, w, HostTensor()},
+                             {{"layout", std::string("channels_last")},
+                              {"pads", pads},
+                              {"accumulate_i32", int64_t(1)}});
       ASSERT_EQ(plain.size(), 1u);
       const Shape &image = plain[0].shape();
       AttributeList tile{{"outputs", outputs}, {"taps", int64_t(3)}}, input = tile, output = tile;

@@ -14,6 +14,7 @@ public:
     machine_ = other_->machine();
     machine_.name = "loops of " + machine_.name;
     machine_.templates = &loops;
+    machine_.images = graph::kChannelsFirst;
   }
 
   const kernel::Machine &machine() const override { return machine_; }

@@ -42,6 +42,10 @@ Value drawImage(Generator &g, Type type) {
   return g.like(type, dims);
 }
 
+NamedAttribute layout(Generator &g, bool channelsLast) {
+  return g.text("layout", channelsLast ? "channels_last" : "channels_first");
+}
+
 Operation *conv(Generator &g, StringRef name) {
   Type type = g.chance(0.7) ? Type(g.drawFloat()) : g.drawElement();
   Value x = drawImage(g, type);
@@ -68,7 +72,7 @@ Operation *conv(Generator &g, StringRef name) {
   if (transposed)
     attributes.push_back(g.i64s("output_padding", SmallVector<int64_t>(w.kernel.size(), 0)));
   else
-    attributes.push_back(g.flag("channels_last", last));
+    attributes.push_back(layout(g, last));
   Value bias = g.chance(0.5) ? g.like(type, g.size(outputs)) : g.none();
   // An infinite weight beside the image is multiplied by zeros.
   Value weight = g.finiteLike(type, weights);
@@ -103,7 +107,7 @@ Operation *pool(Generator &g, StringRef name) {
                                          g.i64s("pads", w.pads), g.i64s("dilations", w.dilations),
                                          g.flag("ceil_mode", g.chance(0.2))};
   if (name != "max_pool_indices")
-    attributes.push_back(g.flag("channels_last", last));
+    attributes.push_back(layout(g, last));
   if (name == "average_pool")
     attributes.push_back(g.flag("count_include_pad", g.chance(0.5)));
   if (name == "lp_pool")

@@ -396,7 +396,8 @@ TEST_F(ElementCode, OfPoolsVerifies) {
               integers("strides", {2, 1}),
               integers("pads", {pad, 0, 0, pad}),
               integers("dilations", {1, 2}),
-              attribute("channels_last", builder.getBoolAttr(channelsLast)),
+              attribute("layout",
+                        builder.getStringAttr(channelsLast ? "channels_last" : "channels_first")),
               attribute("ceil_mode", builder.getBoolAttr(pad != 0))};
           EXPECT_TRUE(checkElement(create(name, f32(in), f32(in), attributes))) << name;
         }

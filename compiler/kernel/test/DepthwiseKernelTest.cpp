@@ -13,7 +13,7 @@ func.func @main(%x: tensor<1x6x7x37xbf16>, %t: tensor<9x37xbf16>) -> tensor<1x6x
     %n = graph.none : none
     %0 = graph.transpose %b {permutation = array<i64: 1, 0>} : (tensor<9x37xbf16>) -> tensor<37x9xbf16>
     %1 = graph.reshape %0 : (tensor<37x9xbf16>) -> tensor<37x1x3x3xbf16>
-    %2 = graph.conv %a, %1, %n {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 37, channels_last = true}
+    %2 = graph.conv %a, %1, %n {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, group = 37, layout = "channels_last"}
       : (tensor<1x6x7x37xbf16>, tensor<37x1x3x3xbf16>, none) -> tensor<1x6x7x37xbf16>
     graph.yield %2 : tensor<1x6x7x37xbf16>
   }) : (tensor<1x6x7x37xbf16>, tensor<9x37xbf16>) -> tensor<1x6x7x37xbf16>

@@ -545,7 +545,7 @@ std::string pairedConvolution(const std::string &left, const std::string &right,
   }
   body += "  %n = graph.none : none\n  %y = \"graph.conv\"(" + image + ", " + value +
           ", %n) <{strides = array<i64: 1, 1>, pads = array<i64: " + pads + ", " + pads + ", " +
-          pads + ", " + pads + ">, dilations = array<i64: 1, 1>, channels_last = true" +
+          pads + ", " + pads + ">, dilations = array<i64: 1, 1>, layout = " channels_last "" +
           (floats ? "" : ", accumulate_i32 = true") + "}> : (" + wide + ", " + weights +
           ", none) -> " + y + "\n  graph.yield %y : " + y + "\n}) : (" + x + ", " + p + ") -> " + y;
   return kernel("%i: " + x + ", %v: " + p, "%i, %v", y, "%x: " + x + ", %p: " + p + "):\n" + body);
@@ -620,7 +620,7 @@ std::string joinedConvolution(const JoinedImage &of) {
       %u = "graph.transpose"(%r) <{permutation = array<i64: 0, 3, 2, 1>}> : (tensor<1x1xCxOxf32>) -> tensor<1xOxCx1xf32>
       %w = "graph.reshape"(%u) : (tensor<1xOxCx1xf32>) -> tensor<OxCx1x1xf32>
       %n = graph.none : none
-      %y = "graph.conv"(%x, %w, %n) <{strides = array<i64: S, S>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}> : (tensor<2x5x7xCxf32>, tensor<OxCx1x1xf32>, none) -> RESULT
+      %y = "graph.conv"(%x, %w, %n) <{strides = array<i64: S, S>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}> : (tensor<2x5x7xCxf32>, tensor<OxCx1x1xf32>, none) -> RESULT
       graph.yield %y : RESULT
     }) : (TYPES) -> RESULT)";
   auto text64 = [](int64_t number) { return std::to_string(number); };

@@ -9,7 +9,7 @@
 // CHECK: graph.fourier_output %[[PRODUCT]], %arg1 {image = array<i64: 64, 64>
 func.func @large(%x: tensor<1x64x64x64xf32>, %b: tensor<64xf32>) -> tensor<1x64x64x64xf32> {
   %w = graph.constant {value = dense<0.5> : tensor<64x64x9x9xf32>} : () -> tensor<64x64x9x9xf32>
-  %0 = graph.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x64x64x64xf32>, tensor<64x64x9x9xf32>, tensor<64xf32>) -> tensor<1x64x64x64xf32>
   return %0 : tensor<1x64x64x64xf32>
 }
@@ -22,7 +22,7 @@ func.func @large(%x: tensor<1x64x64x64xf32>, %b: tensor<64xf32>) -> tensor<1x64x
 func.func @depthwise(%x: tensor<?x56x56x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 56, 56, 64)>>) -> tensor<?x56x56x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 56, 56, 64)>> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<64x1x31x31xf32>} : () -> tensor<64x1x31x31xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 15, 15, 15, 15>, dilations = array<i64: 1, 1>, group = 64, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 15, 15, 15, 15>, dilations = array<i64: 1, 1>, group = 64, layout = "channels_last"}
     : (tensor<?x56x56x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 56, 56, 64)>>, tensor<64x1x31x31xf32>, none) -> tensor<?x56x56x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 56, 56, 64)>>
   return %0 : tensor<?x56x56x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 56, 56, 64)>>
 }
@@ -36,7 +36,7 @@ func.func @depthwise(%x: tensor<?x56x56x64xf32, #graph.dims<["n"], ()[s0] -> (s0
 func.func @line(%x: tensor<1x6000x32xf32>) -> tensor<1x6000x32xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<32x1x2000xf32>} : () -> tensor<32x1x2000xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1>, pads = array<i64: 1999, 0>, dilations = array<i64: 1>, group = 32, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1>, pads = array<i64: 1999, 0>, dilations = array<i64: 1>, group = 32, layout = "channels_last"}
     : (tensor<1x6000x32xf32>, tensor<32x1x2000xf32>, none) -> tensor<1x6000x32xf32>
   return %0 : tensor<1x6000x32xf32>
 }
@@ -49,7 +49,7 @@ func.func @line(%x: tensor<1x6000x32xf32>) -> tensor<1x6000x32xf32> {
 func.func @small_window(%x: tensor<1x64x64x64xf32>) -> tensor<1x64x64x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x64x64x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x64x64x64xf32>
   return %0 : tensor<1x64x64x64xf32>
 }
@@ -61,7 +61,7 @@ func.func @small_window(%x: tensor<1x64x64x64xf32>) -> tensor<1x64x64x64xf32> {
 func.func @strided(%x: tensor<1x64x64x64xf32>) -> tensor<1x28x28x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<64x64x9x9xf32>} : () -> tensor<64x64x9x9xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x64x64x64xf32>, tensor<64x64x9x9xf32>, none) -> tensor<1x28x28x64xf32>
   return %0 : tensor<1x28x28x64xf32>
 }
@@ -74,7 +74,7 @@ func.func @strided(%x: tensor<1x64x64x64xf32>) -> tensor<1x28x28x64xf32> {
 func.func @small_image(%x: tensor<1x4x4x256xf32>) -> tensor<1x4x4x256xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<256x256x5x5xf32>} : () -> tensor<256x256x5x5xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x4x4x256xf32>, tensor<256x256x5x5xf32>, none) -> tensor<1x4x4x256xf32>
   return %0 : tensor<1x4x4x256xf32>
 }
@@ -86,7 +86,7 @@ func.func @small_image(%x: tensor<1x4x4x256xf32>) -> tensor<1x4x4x256xf32> {
 // CHECK-NOT: fourier
 func.func @weights(%x: tensor<1x64x64x64xf32>, %w: tensor<64x64x9x9xf32>) -> tensor<1x56x56x64xf32> {
   %none = graph.none : none
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x64x64x64xf32>, tensor<64x64x9x9xf32>, none) -> tensor<1x56x56x64xf32>
   return %0 : tensor<1x56x56x64xf32>
 }
@@ -99,7 +99,7 @@ func.func @weights(%x: tensor<1x64x64x64xf32>, %w: tensor<64x64x9x9xf32>) -> ten
 func.func @cropped(%x: tensor<1x64x64x64xf32>) -> tensor<1x64x63x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<64x1x31x31xf32>} : () -> tensor<64x1x31x31xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 15, -1, 15, 30>, dilations = array<i64: 1, 1>, group = 64, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 15, -1, 15, 30>, dilations = array<i64: 1, 1>, group = 64, layout = "channels_last"}
     : (tensor<1x64x64x64xf32>, tensor<64x1x31x31xf32>, none) -> tensor<1x64x63x64xf32>
   return %0 : tensor<1x64x63x64xf32>
 }
@@ -112,7 +112,7 @@ func.func @cropped(%x: tensor<1x64x64x64xf32>) -> tensor<1x64x63x64xf32> {
 func.func @beyond_the_bound(%x: tensor<1x64x64x64xf32>) -> tensor<1x64x64x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<1.0e-40> : tensor<64x64x9x9xf32>} : () -> tensor<64x64x9x9xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x64x64x64xf32>, tensor<64x64x9x9xf32>, none) -> tensor<1x64x64x64xf32>
   return %0 : tensor<1x64x64x64xf32>
 }
@@ -124,7 +124,7 @@ func.func @beyond_the_bound(%x: tensor<1x64x64x64xf32>) -> tensor<1x64x64x64xf32
 func.func @depthwise_beyond_the_bound(%x: tensor<1x56x56x64xf32>) -> tensor<1x56x56x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<1.0e-40> : tensor<64x1x31x31xf32>} : () -> tensor<64x1x31x31xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 15, 15, 15, 15>, dilations = array<i64: 1, 1>, group = 64, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 15, 15, 15, 15>, dilations = array<i64: 1, 1>, group = 64, layout = "channels_last"}
     : (tensor<1x56x56x64xf32>, tensor<64x1x31x31xf32>, none) -> tensor<1x56x56x64xf32>
   return %0 : tensor<1x56x56x64xf32>
 }
@@ -139,13 +139,13 @@ func.func @depthwise_beyond_the_bound(%x: tensor<1x56x56x64xf32>) -> tensor<1x56
 func.func @many_large_spectra(%x: tensor<1x56x56x256xf32>) -> tensor<1x56x56x256xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<256x256x9x9xf32>} : () -> tensor<256x256x9x9xf32>
-  %1 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, channels_last = true}
+  %1 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x56x56x256xf32>, tensor<256x256x9x9xf32>, none) -> tensor<1x56x56x256xf32>
-  %2 = graph.conv %1, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, channels_last = true}
+  %2 = graph.conv %1, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x56x56x256xf32>, tensor<256x256x9x9xf32>, none) -> tensor<1x56x56x256xf32>
-  %3 = graph.conv %2, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, channels_last = true}
+  %3 = graph.conv %2, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x56x56x256xf32>, tensor<256x256x9x9xf32>, none) -> tensor<1x56x56x256xf32>
-  %4 = graph.conv %3, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, channels_last = true}
+  %4 = graph.conv %3, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 4, 4, 4, 4>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x56x56x256xf32>, tensor<256x256x9x9xf32>, none) -> tensor<1x56x56x256xf32>
   return %4 : tensor<1x56x56x256xf32>
 }

@@ -195,9 +195,9 @@ func.func @chain_of_many_parts(%x: tensor<1x480x300x32xf32>) -> tensor<1x480x300
   %none = graph.none : none
   %v = graph.constant {value = dense<0.5> : tensor<32x32x1x1xf32>} : () -> tensor<32x32x1x1xf32>
   %w = graph.constant {value = dense<0.5> : tensor<32x1x5x5xf32>} : () -> tensor<32x1x5x5xf32>
-  %0 = graph.conv %x, %v, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %v, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x480x300x32xf32>, tensor<32x32x1x1xf32>, none) -> tensor<1x480x300x32xf32>
-  %1 = graph.conv %0, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>, group = 32, channels_last = true}
+  %1 = graph.conv %0, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>, group = 32, layout = "channels_last"}
     : (tensor<1x480x300x32xf32>, tensor<32x1x5x5xf32>, none) -> tensor<1x480x300x32xf32>
   return %1 : tensor<1x480x300x32xf32>
 }
@@ -213,9 +213,9 @@ func.func @chain_of_few_parts(%x: tensor<1x200x300x32xf32>) -> tensor<1x200x300x
   %none = graph.none : none
   %v = graph.constant {value = dense<0.5> : tensor<32x32x1x1xf32>} : () -> tensor<32x32x1x1xf32>
   %w = graph.constant {value = dense<0.5> : tensor<32x1x5x5xf32>} : () -> tensor<32x1x5x5xf32>
-  %0 = graph.conv %x, %v, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %v, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x200x300x32xf32>, tensor<32x32x1x1xf32>, none) -> tensor<1x200x300x32xf32>
-  %1 = graph.conv %0, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>, group = 32, channels_last = true}
+  %1 = graph.conv %0, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 1, 1>, group = 32, layout = "channels_last"}
     : (tensor<1x200x300x32xf32>, tensor<32x1x5x5xf32>, none) -> tensor<1x200x300x32xf32>
   return %1 : tensor<1x200x300x32xf32>
 }
@@ -231,7 +231,7 @@ func.func @chain_of_few_parts(%x: tensor<1x200x300x32xf32>) -> tensor<1x200x300x
 // CHECK: graph.max_pool
 func.func @turned_for_a_pool(%x: tensor<1x16x40x40xf32>) -> tensor<1x18x18x16xf32> {
   %0 = graph.transpose %x {permutation = array<i64: 0, 2, 3, 1>} : (tensor<1x16x40x40xf32>) -> tensor<1x40x40x16xf32>
-  %1 = graph.max_pool %0 {kernel = array<i64: 5, 5>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+  %1 = graph.max_pool %0 {kernel = array<i64: 5, 5>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x40x40x16xf32>) -> tensor<1x18x18x16xf32>
   return %1 : tensor<1x18x18x16xf32>
 }
@@ -258,7 +258,7 @@ func.func @no_columns(%x: tensor<8x64xf32>, %w: tensor<64x0xf32>) -> tensor<8x0x
 // CHECK: return {{.*}} : tensor<1x3x3x0xf32>
 func.func @no_channels(%x: tensor<1x5x5x16xf32>, %w: tensor<0x16x3x3xf32>) -> tensor<1x3x3x0xf32> {
   %none = graph.none : none
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<1x5x5x16xf32>, tensor<0x16x3x3xf32>, none) -> tensor<1x3x3x0xf32>
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"} : (tensor<1x5x5x16xf32>, tensor<0x16x3x3xf32>, none) -> tensor<1x3x3x0xf32>
   return %0 : tensor<1x3x3x0xf32>
 }
 
@@ -280,7 +280,7 @@ func.func @joined_rows(%a: tensor<1x14x14x24xf32>, %b: tensor<1x14x14x40xf32>, %
   %0 = graph.concat %a, %b {axis = 3 : i64} : (tensor<1x14x14x24xf32>, tensor<1x14x14x40xf32>) -> tensor<1x14x14x64xf32>
   %1 = graph.mul %0, %s : (tensor<1x14x14x64xf32>, tensor<64xf32>) -> tensor<1x14x14x64xf32>
   %2 = graph.max %1, %s : (tensor<1x14x14x64xf32>, tensor<64xf32>) -> tensor<1x14x14x64xf32>
-  %3 = graph.conv %2, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<1x14x14x64xf32>, tensor<48x64x1x1xf32>, none) -> tensor<1x14x14x48xf32>
+  %3 = graph.conv %2, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"} : (tensor<1x14x14x64xf32>, tensor<48x64x1x1xf32>, none) -> tensor<1x14x14x48xf32>
   return %3 : tensor<1x14x14x48xf32>
 }
 func.func @joined_rows_read_by_two(%a: tensor<1x14x14x24xf32>, %b: tensor<1x14x14x40xf32>, %s: tensor<64xf32>, %w: tensor<48x64x1x1xf32>) -> (tensor<1x14x14x48xf32>, tensor<1x14x14x64xf32>) {
@@ -288,7 +288,7 @@ func.func @joined_rows_read_by_two(%a: tensor<1x14x14x24xf32>, %b: tensor<1x14x1
   %0 = graph.concat %a, %b {axis = 3 : i64} : (tensor<1x14x14x24xf32>, tensor<1x14x14x40xf32>) -> tensor<1x14x14x64xf32>
   %1 = graph.mul %0, %s : (tensor<1x14x14x64xf32>, tensor<64xf32>) -> tensor<1x14x14x64xf32>
   %2 = graph.max %1, %s : (tensor<1x14x14x64xf32>, tensor<64xf32>) -> tensor<1x14x14x64xf32>
-  %3 = graph.conv %2, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<1x14x14x64xf32>, tensor<48x64x1x1xf32>, none) -> tensor<1x14x14x48xf32>
+  %3 = graph.conv %2, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"} : (tensor<1x14x14x64xf32>, tensor<48x64x1x1xf32>, none) -> tensor<1x14x14x48xf32>
   return %3, %2 : tensor<1x14x14x48xf32>, tensor<1x14x14x64xf32>
 }
 func.func @few_joined_rows(%a: tensor<1x5x5x24xf32>, %b: tensor<1x5x5x40xf32>, %s: tensor<64xf32>, %w: tensor<48x64x1x1xf32>) -> tensor<1x5x5x48xf32> {
@@ -296,7 +296,7 @@ func.func @few_joined_rows(%a: tensor<1x5x5x24xf32>, %b: tensor<1x5x5x40xf32>, %
   %0 = graph.concat %a, %b {axis = 3 : i64} : (tensor<1x5x5x24xf32>, tensor<1x5x5x40xf32>) -> tensor<1x5x5x64xf32>
   %1 = graph.mul %0, %s : (tensor<1x5x5x64xf32>, tensor<64xf32>) -> tensor<1x5x5x64xf32>
   %2 = graph.max %1, %s : (tensor<1x5x5x64xf32>, tensor<64xf32>) -> tensor<1x5x5x64xf32>
-  %3 = graph.conv %2, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<1x5x5x64xf32>, tensor<48x64x1x1xf32>, none) -> tensor<1x5x5x48xf32>
+  %3 = graph.conv %2, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"} : (tensor<1x5x5x64xf32>, tensor<48x64x1x1xf32>, none) -> tensor<1x5x5x48xf32>
   return %3 : tensor<1x5x5x48xf32>
 }
 
@@ -312,14 +312,14 @@ func.func @few_joined_rows(%a: tensor<1x5x5x24xf32>, %b: tensor<1x5x5x40xf32>, %
 func.func @gated_rows(%x: tensor<2x14x14x64xf32>, %g: tensor<2x1x1x64xf32>, %w: tensor<32x64x1x1xf32>) -> tensor<2x14x14x32xf32> {
   %none = graph.none : none
   %0 = graph.mul %x, %g : (tensor<2x14x14x64xf32>, tensor<2x1x1x64xf32>) -> tensor<2x14x14x64xf32>
-  %1 = graph.conv %0, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<2x14x14x64xf32>, tensor<32x64x1x1xf32>, none) -> tensor<2x14x14x32xf32>
+  %1 = graph.conv %0, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"} : (tensor<2x14x14x64xf32>, tensor<32x64x1x1xf32>, none) -> tensor<2x14x14x32xf32>
   return %1 : tensor<2x14x14x32xf32>
 }
 func.func @gated_behind_convolution(%x: tensor<2x14x14x64xf32>, %g: tensor<2x1x1x64xf32>, %v: tensor<64x64x3x3xf32>, %w: tensor<32x64x1x1xf32>) -> tensor<2x14x14x32xf32> {
   %none = graph.none : none
-  %0 = graph.conv %x, %v, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<2x14x14x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<2x14x14x64xf32>
+  %0 = graph.conv %x, %v, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"} : (tensor<2x14x14x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<2x14x14x64xf32>
   %1 = graph.mul %0, %g : (tensor<2x14x14x64xf32>, tensor<2x1x1x64xf32>) -> tensor<2x14x14x64xf32>
-  %2 = graph.conv %1, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<2x14x14x64xf32>, tensor<32x64x1x1xf32>, none) -> tensor<2x14x14x32xf32>
+  %2 = graph.conv %1, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"} : (tensor<2x14x14x64xf32>, tensor<32x64x1x1xf32>, none) -> tensor<2x14x14x32xf32>
   return %2 : tensor<2x14x14x32xf32>
 }
 

@@ -5,13 +5,13 @@
 // CHECK-LABEL: func @chain
 // CHECK: graph.transpose %arg0 {permutation = array<i64: 0, 2, 3, 1>}
 // CHECK-NOT: graph.transpose
-// CHECK: graph.conv {{.*}}channels_last = true
+// CHECK: graph.conv {{.*}}layout = "channels_last"
 // CHECK-NOT: graph.transpose
 // CHECK: graph.add {{.*}}tensor<1x1x1x5xf32>) -> tensor<1x8x8x5xf32>
 // CHECK-NOT: graph.transpose
-// CHECK: graph.max_pool {{.*}}channels_last = true
+// CHECK: graph.max_pool {{.*}}layout = "channels_last"
 // CHECK-NOT: graph.transpose
-// CHECK: graph.conv {{.*}}channels_last = true
+// CHECK: graph.conv {{.*}}layout = "channels_last"
 // CHECK-NEXT: graph.transpose {{.*}}permutation = array<i64: 0, 3, 1, 2>
 // CHECK-NEXT: return
 func.func @chain(%x: tensor<1x3x8x8xf32>, %w: tensor<5x3x3x3xf32>, %b: tensor<5x1x1xf32>, %v: tensor<4x5x1x1xf32>) -> tensor<1x4x4x4xf32> {
@@ -113,7 +113,7 @@ func.func @read_by_several(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x1x1xf32>, %v:
 // Two transpositions would cost more than vectors of channels win over vectors of an image's line.
 // CHECK-LABEL: func @lone_pool
 // CHECK-NEXT: %[[Y:.*]] = graph.max_pool %arg0 {
-// CHECK-NOT: channels_last = true
+// CHECK-NOT: layout = "channels_last"
 // CHECK-NEXT: return %[[Y]]
 func.func @lone_pool(%x: tensor<1x16x40x40xf32>) -> tensor<1x16x40x40xf32> {
   %0 = graph.max_pool %x {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>}
@@ -126,7 +126,7 @@ func.func @lone_pool(%x: tensor<1x16x40x40xf32>) -> tensor<1x16x40x40xf32> {
 // Windows that overlap and take steps are gathered from an image's line.
 // CHECK-LABEL: func @lone_pool_of_large_windows
 // CHECK-NEXT: graph.transpose %arg0
-// CHECK-NEXT: graph.max_pool {{.*}}channels_last = true
+// CHECK-NEXT: graph.max_pool {{.*}}layout = "channels_last"
 // CHECK-NEXT: graph.transpose
 // CHECK-NEXT: return
 func.func @lone_pool_of_large_windows(%x: tensor<1x16x40x40xf32>) -> tensor<1x16x18x18xf32> {
@@ -139,7 +139,7 @@ func.func @lone_pool_of_large_windows(%x: tensor<1x16x40x40xf32>) -> tensor<1x16
 
 // Channels-last takes away the transpositions of a model that is so itself.
 // CHECK-LABEL: func @pool_between_transpositions
-// CHECK-NEXT: graph.max_pool %arg0 {{.*}}channels_last = true
+// CHECK-NEXT: graph.max_pool %arg0 {{.*}}layout = "channels_last"
 // CHECK-NEXT: return
 func.func @pool_between_transpositions(%x: tensor<1x40x40x16xf32>) -> tensor<1x40x40x16xf32> {
   %0 = graph.transpose %x {permutation = array<i64: 0, 3, 1, 2>} : (tensor<1x40x40x16xf32>) -> tensor<1x16x40x40xf32>
@@ -158,13 +158,13 @@ func.func @pool_between_transpositions(%x: tensor<1x40x40x16xf32>) -> tensor<1x4
 // CHECK-LABEL: func @open_sizes
 // CHECK: graph.transpose %arg0
 // CHECK-NOT: graph.transpose
-// CHECK: graph.conv {{.*}}channels_last = true
+// CHECK: graph.conv {{.*}}layout = "channels_last"
 // CHECK-DAG: graph.shape %{{.*}} {end = 2 : i64, start = 1 : i64}
 // CHECK-DAG: graph.gather
 // CHECK-NOT: graph.transpose
 // CHECK: graph.broadcast {{.*}} -> tensor<1x?x?x3xf32
 // CHECK-NOT: graph.transpose
-// CHECK: graph.conv {{.*}}channels_last = true
+// CHECK: graph.conv {{.*}}layout = "channels_last"
 // CHECK: graph.transpose
 // CHECK-NOT: graph.transpose
 func.func @open_sizes(%x: !x, %w: tensor<3x3x1x1xf32>) -> (!y, tensor<1xi64>, tensor<2xi64>, tensor<i64>) {

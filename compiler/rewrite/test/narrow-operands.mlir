@@ -89,7 +89,7 @@ func.func @codes_of_nine_bits(%x: tensor<10x20xi16>) -> tensor<10x30xi32> {
 func.func @depthwise(%x: tensor<1x6x6x4xf32>) -> tensor<1x4x4x4xf32> {
   %w = graph.constant {value = dense<0.25> : tensor<4x1x3x3xf32>} : () -> tensor<4x1x3x3xf32>
   %none = graph.none : none
-  %y = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 4, channels_last = true} : (tensor<1x6x6x4xf32>, tensor<4x1x3x3xf32>, none) -> tensor<1x4x4x4xf32>
+  %y = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, group = 4, layout = "channels_last"} : (tensor<1x6x6x4xf32>, tensor<4x1x3x3xf32>, none) -> tensor<1x4x4x4xf32>
   return %y : tensor<1x4x4x4xf32>
 }
 

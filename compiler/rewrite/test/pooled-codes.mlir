@@ -16,7 +16,7 @@ func.func @codes(%x: tensor<1x4x4x2xi16>) -> tensor<1x2x2x2xf32> {
   %2 = graph.max %1, %low : (tensor<1x4x4x2xf32>, tensor<f32>) -> tensor<1x4x4x2xf32>
   %3 = graph.min %2, %high : (tensor<1x4x4x2xf32>, tensor<f32>) -> tensor<1x4x4x2xf32>
   %4 = graph.mul %3, %scale : (tensor<1x4x4x2xf32>, tensor<f32>) -> tensor<1x4x4x2xf32>
-  %5 = graph.max_pool %4 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+  %5 = graph.max_pool %4 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x4x4x2xf32>) -> tensor<1x2x2x2xf32>
   return %5 : tensor<1x2x2x2xf32>
 }
@@ -34,7 +34,7 @@ func.func @negative_scale(%x: tensor<1x4x4x2xi16>) -> tensor<1x2x2x2xf32> {
   %2 = graph.max %1, %low : (tensor<1x4x4x2xf32>, tensor<f32>) -> tensor<1x4x4x2xf32>
   %3 = graph.min %2, %high : (tensor<1x4x4x2xf32>, tensor<f32>) -> tensor<1x4x4x2xf32>
   %4 = graph.mul %3, %scale : (tensor<1x4x4x2xf32>, tensor<f32>) -> tensor<1x4x4x2xf32>
-  %5 = graph.max_pool %4 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+  %5 = graph.max_pool %4 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x4x4x2xf32>) -> tensor<1x2x2x2xf32>
   return %5 : tensor<1x2x2x2xf32>
 }
@@ -52,7 +52,7 @@ func.func @floats(%x: tensor<1x4x4x2xf32>) -> tensor<1x2x2x2xf32> {
   %2 = graph.max %1, %low : (tensor<1x4x4x2xf32>, tensor<f32>) -> tensor<1x4x4x2xf32>
   %3 = graph.min %2, %high : (tensor<1x4x4x2xf32>, tensor<f32>) -> tensor<1x4x4x2xf32>
   %4 = graph.mul %3, %scale : (tensor<1x4x4x2xf32>, tensor<f32>) -> tensor<1x4x4x2xf32>
-  %5 = graph.max_pool %4 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+  %5 = graph.max_pool %4 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x4x4x2xf32>) -> tensor<1x2x2x2xf32>
   return %5 : tensor<1x2x2x2xf32>
 }
@@ -67,7 +67,7 @@ func.func @bytes(%x: tensor<1x4x4x2xui8>) -> tensor<1x2x2x2xf32> {
   %scale = graph.constant {value = dense<0.02> : tensor<f32>} : () -> tensor<f32>
   %0 = graph.cast %x {to = f32} : (tensor<1x4x4x2xui8>) -> tensor<1x4x4x2xf32>
   %1 = graph.mul %0, %scale : (tensor<1x4x4x2xf32>, tensor<f32>) -> tensor<1x4x4x2xf32>
-  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = true, channels_last = true}
+  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = true, layout = "channels_last"}
     : (tensor<1x4x4x2xf32>) -> tensor<1x2x2x2xf32>
   return %2 : tensor<1x2x2x2xf32>
 }
@@ -81,7 +81,7 @@ func.func @any_size(%x: tensor<1x?x4x2xui8, #graph.dims<["h"], ()[s0] -> (1, s0,
   %scale = graph.constant {value = dense<0.02> : tensor<f32>} : () -> tensor<f32>
   %0 = graph.cast %x {to = f32} : (tensor<1x?x4x2xui8, #graph.dims<["h"], ()[s0] -> (1, s0, 4, 2)>>) -> tensor<1x?x4x2xf32, #graph.dims<["h"], ()[s0] -> (1, s0, 4, 2)>>
   %1 = graph.mul %0, %scale : (tensor<1x?x4x2xf32, #graph.dims<["h"], ()[s0] -> (1, s0, 4, 2)>>, tensor<f32>) -> tensor<1x?x4x2xf32, #graph.dims<["h"], ()[s0] -> (1, s0, 4, 2)>>
-  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = true, channels_last = true}
+  %2 = graph.max_pool %1 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, ceil_mode = true, layout = "channels_last"}
     : (tensor<1x?x4x2xf32, #graph.dims<["h"], ()[s0] -> (1, s0, 4, 2)>>) -> tensor<1x?x2x2xf32, #graph.dims<["o"], ()[s0] -> (1, s0, 2, 2)>>
   return %2 : tensor<1x?x2x2xf32, #graph.dims<["o"], ()[s0] -> (1, s0, 2, 2)>>
 }
@@ -103,7 +103,7 @@ func.func @joined(%x: tensor<1x4x4x2xui8>) -> tensor<1x2x2x4xf32> {
   %4 = graph.max %3, %low : (tensor<1x4x4x4xf32>, tensor<f32>) -> tensor<1x4x4x4xf32>
   %5 = graph.min %4, %high : (tensor<1x4x4x4xf32>, tensor<f32>) -> tensor<1x4x4x4xf32>
   %6 = graph.mul %5, %scale : (tensor<1x4x4x4xf32>, tensor<f32>) -> tensor<1x4x4x4xf32>
-  %7 = graph.max_pool %6 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+  %7 = graph.max_pool %6 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x4x4x4xf32>) -> tensor<1x2x2x4xf32>
   return %7 : tensor<1x2x2x4xf32>
 }

@@ -49,7 +49,7 @@ func.func @no_rows(%a: !x, %w: tensor<12x3x1x1xf32>) -> !y {
   %0 = graph.kernel %a, %w {kind = "loops", label = "conv"} : (!x, tensor<12x3x1x1xf32>) -> !y {
   ^bb0(%x: !x, %k: tensor<12x3x1x1xf32>):
     %none = graph.none : none
-    %1 = graph.conv %x, %k, %none {channels_last = true, dilations = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1>} : (!x, tensor<12x3x1x1xf32>, none) -> !y
+    %1 = graph.conv %x, %k, %none {layout = "channels_last", dilations = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, strides = array<i64: 1, 1>} : (!x, tensor<12x3x1x1xf32>, none) -> !y
     graph.yield %1 : !y
   }
   return %0 : !y

@@ -9,7 +9,7 @@
 // CHECK: return %[[Y]]
 func.func @pool(%x: tensor<1x4x4x2xf32>) -> tensor<1x2x2x2xbf16> {
   %0 = graph.exp %x : (tensor<1x4x4x2xf32>) -> tensor<1x4x4x2xf32>
-  %1 = graph.max_pool %0 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+  %1 = graph.max_pool %0 {kernel = array<i64: 3, 3>, strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x4x4x2xf32>) -> tensor<1x2x2x2xf32>
   %2 = graph.cast %1 {to = bf16} : (tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xbf16>
   return %2 : tensor<1x2x2x2xbf16>
@@ -24,7 +24,7 @@ func.func @pool(%x: tensor<1x4x4x2xf32>) -> tensor<1x2x2x2xbf16> {
 func.func @joined(%x: tensor<1x4x4x2xf32>) -> (tensor<1x4x4x2xbf16>, tensor<1x4x4x4xbf16>) {
   %0 = graph.exp %x : (tensor<1x4x4x2xf32>) -> tensor<1x4x4x2xf32>
   %1 = graph.neg %x : (tensor<1x4x4x2xf32>) -> tensor<1x4x4x2xf32>
-  %2 = graph.max_pool %0 {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %2 = graph.max_pool %0 {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x4x4x2xf32>) -> tensor<1x4x4x2xf32>
   %3 = graph.concat %2, %1 {axis = 3 : i64} : (tensor<1x4x4x2xf32>, tensor<1x4x4x2xf32>) -> tensor<1x4x4x4xf32>
   %4 = graph.cast %2 {to = bf16} : (tensor<1x4x4x2xf32>) -> tensor<1x4x4x2xbf16>
@@ -39,7 +39,7 @@ func.func @joined(%x: tensor<1x4x4x2xf32>) -> (tensor<1x4x4x2xbf16>, tensor<1x4x
 func.func @read_unrounded(%x: tensor<1x4x4x2xf32>) -> (tensor<1x4x4x4xbf16>, tensor<1x4x4x4xf32>) {
   %0 = graph.exp %x : (tensor<1x4x4x2xf32>) -> tensor<1x4x4x2xf32>
   %1 = graph.neg %x : (tensor<1x4x4x2xf32>) -> tensor<1x4x4x2xf32>
-  %2 = graph.max_pool %0 {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %2 = graph.max_pool %0 {kernel = array<i64: 3, 3>, strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x4x4x2xf32>) -> tensor<1x4x4x2xf32>
   %3 = graph.concat %2, %1 {axis = 3 : i64} : (tensor<1x4x4x2xf32>, tensor<1x4x4x2xf32>) -> tensor<1x4x4x4xf32>
   %4 = graph.cast %3 {to = bf16} : (tensor<1x4x4x4xf32>) -> tensor<1x4x4x4xbf16>
@@ -51,7 +51,7 @@ func.func @read_unrounded(%x: tensor<1x4x4x2xf32>) -> (tensor<1x4x4x4xbf16>, ten
 // CHECK: graph.max_pool {{.*}} -> tensor<1x2x2x2xf32>
 func.func @operand_read_unrounded(%x: tensor<1x4x4x2xf32>) -> (tensor<1x2x2x2xf16>, tensor<1x4x4x2xf32>) {
   %0 = graph.exp %x : (tensor<1x4x4x2xf32>) -> tensor<1x4x4x2xf32>
-  %1 = graph.max_pool %0 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true}
+  %1 = graph.max_pool %0 {kernel = array<i64: 2, 2>, strides = array<i64: 2, 2>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x4x4x2xf32>) -> tensor<1x2x2x2xf32>
   %2 = graph.cast %1 {to = f16} : (tensor<1x2x2x2xf32>) -> tensor<1x2x2x2xf16>
   return %2, %0 : tensor<1x2x2x2xf16>, tensor<1x4x4x2xf32>

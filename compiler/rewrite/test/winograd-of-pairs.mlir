@@ -10,7 +10,7 @@
 func.func @small(%x: tensor<1x20x20x32xf32>) -> tensor<1x20x20x32xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<32x32x3x3xf32>} : () -> tensor<32x32x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x20x20x32xf32>, tensor<32x32x3x3xf32>, none) -> tensor<1x20x20x32xf32>
   return %0 : tensor<1x20x20x32xf32>
 }
@@ -21,7 +21,7 @@ func.func @small(%x: tensor<1x20x20x32xf32>) -> tensor<1x20x20x32xf32> {
 func.func @large(%x: tensor<1x32x32x64xf32>) -> tensor<1x32x32x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x32x32x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x32x32x64xf32>
   return %0 : tensor<1x32x32x64xf32>
 }

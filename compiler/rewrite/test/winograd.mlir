@@ -9,7 +9,7 @@
 // CHECK: graph.winograd_output %[[PRODUCT]], %arg1 {image = array<i64: 32, 32>
 func.func @large(%x: tensor<1x32x32x64xf32>, %b: tensor<64xf32>) -> tensor<1x32x32x64xf32> {
   %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
-  %0 = graph.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x32x32x64xf32>, tensor<64x64x3x3xf32>, tensor<64xf32>) -> tensor<1x32x32x64xf32>
   return %0 : tensor<1x32x32x64xf32>
 }
@@ -21,7 +21,7 @@ func.func @large(%x: tensor<1x32x32x64xf32>, %b: tensor<64xf32>) -> tensor<1x32x
 func.func @batch(%x: tensor<?x32x32x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 32, 32, 64)>>) -> tensor<?x32x32x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 32, 32, 64)>> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<?x32x32x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 32, 32, 64)>>, tensor<64x64x3x3xf32>, none) -> tensor<?x32x32x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 32, 32, 64)>>
   return %0 : tensor<?x32x32x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 32, 32, 64)>>
 }
@@ -33,7 +33,7 @@ func.func @batch(%x: tensor<?x32x32x64xf32, #graph.dims<["n"], ()[s0] -> (s0, 32
 func.func @strided(%x: tensor<1x32x32x64xf32>) -> tensor<1x16x16x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x32x32x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x16x16x64xf32>
   return %0 : tensor<1x16x16x64xf32>
 }
@@ -49,7 +49,7 @@ func.func @strided(%x: tensor<1x32x32x64xf32>) -> tensor<1x16x16x64xf32> {
 func.func @dilated(%x: tensor<1x32x32x64xf32>) -> tensor<1x32x32x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 2, 2>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 2, 2, 2, 2>, dilations = array<i64: 2, 2>, layout = "channels_last"}
     : (tensor<1x32x32x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x32x32x64xf32>
   return %0 : tensor<1x32x32x64xf32>
 }
@@ -62,7 +62,7 @@ func.func @dilated(%x: tensor<1x32x32x64xf32>) -> tensor<1x32x32x64xf32> {
 func.func @far(%x: tensor<1x28x28x64xf32>) -> tensor<1x28x28x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 24, 24, 24, 24>, dilations = array<i64: 24, 24>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 24, 24, 24, 24>, dilations = array<i64: 24, 24>, layout = "channels_last"}
     : (tensor<1x28x28x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x28x28x64xf32>
   return %0 : tensor<1x28x28x64xf32>
 }
@@ -78,7 +78,7 @@ func.func @far(%x: tensor<1x28x28x64xf32>) -> tensor<1x28x28x64xf32> {
 func.func @video(%x: tensor<1x8x32x32x64xf32>) -> tensor<1x8x32x32x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3x3xf32>} : () -> tensor<64x64x3x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1, 1>, pads = array<i64: 1, 1, 1, 1, 1, 1>, dilations = array<i64: 1, 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1, 1>, pads = array<i64: 1, 1, 1, 1, 1, 1>, dilations = array<i64: 1, 1, 1>, layout = "channels_last"}
     : (tensor<1x8x32x32x64xf32>, tensor<64x64x3x3x3xf32>, none) -> tensor<1x8x32x32x64xf32>
   return %0 : tensor<1x8x32x32x64xf32>
 }
@@ -91,7 +91,7 @@ func.func @video(%x: tensor<1x8x32x32x64xf32>) -> tensor<1x8x32x32x64xf32> {
 func.func @small(%x: tensor<1x2x2x64xf32>) -> tensor<1x2x2x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x2x2x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x2x2x64xf32>
   return %0 : tensor<1x2x2x64xf32>
 }
@@ -104,7 +104,7 @@ func.func @small(%x: tensor<1x2x2x64xf32>) -> tensor<1x2x2x64xf32> {
 func.func @weights_from_memory(%x: tensor<1x7x7x512xf32>) -> tensor<1x7x7x512xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<512x512x3x3xf32>} : () -> tensor<512x512x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x7x7x512xf32>, tensor<512x512x3x3xf32>, none) -> tensor<1x7x7x512xf32>
   return %0 : tensor<1x7x7x512xf32>
 }
@@ -116,7 +116,7 @@ func.func @weights_from_memory(%x: tensor<1x7x7x512xf32>) -> tensor<1x7x7x512xf3
 func.func @weights_from_a_cache(%x: tensor<1x16x16x256xf32>) -> tensor<1x16x16x256xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<0.5> : tensor<256x256x3x3xf32>} : () -> tensor<256x256x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x16x16x256xf32>, tensor<256x256x3x3xf32>, none) -> tensor<1x16x16x256xf32>
   return %0 : tensor<1x16x16x256xf32>
 }
@@ -131,7 +131,7 @@ func.func @codes(%x: tensor<1x32x32x115xui8>) -> tensor<1x32x32x64xi32> {
   %none = graph.none : none
   %codes = graph.cast %x {to = i16} : (tensor<1x32x32x115xui8>) -> tensor<1x32x32x115xi16>
   %w = graph.constant {value = dense<127> : tensor<64x115x3x3xi16>} : () -> tensor<64x115x3x3xi16>
-  %0 = graph.conv %codes, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true, accumulate_i32 = true}
+  %0 = graph.conv %codes, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last", accumulate_i32 = true}
     : (tensor<1x32x32x115xi16>, tensor<64x115x3x3xi16>, none) -> tensor<1x32x32x64xi32>
   return %0 : tensor<1x32x32x64xi32>
 }
@@ -145,7 +145,7 @@ func.func @codes_of_large_sums(%x: tensor<1x32x32x116xui8>) -> tensor<1x32x32x64
   %none = graph.none : none
   %codes = graph.cast %x {to = i16} : (tensor<1x32x32x116xui8>) -> tensor<1x32x32x116xi16>
   %w = graph.constant {value = dense<127> : tensor<64x116x3x3xi16>} : () -> tensor<64x116x3x3xi16>
-  %0 = graph.conv %codes, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true, accumulate_i32 = true}
+  %0 = graph.conv %codes, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last", accumulate_i32 = true}
     : (tensor<1x32x32x116xi16>, tensor<64x116x3x3xi16>, none) -> tensor<1x32x32x64xi32>
   return %0 : tensor<1x32x32x64xi32>
 }
@@ -159,7 +159,7 @@ func.func @codes_of_large_weights(%x: tensor<1x32x32x60xui8>) -> tensor<1x32x32x
   %none = graph.none : none
   %codes = graph.cast %x {to = i16} : (tensor<1x32x32x60xui8>) -> tensor<1x32x32x60xi16>
   %w = graph.constant {value = dense<-228> : tensor<64x60x3x3xi16>} : () -> tensor<64x60x3x3xi16>
-  %0 = graph.conv %codes, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true, accumulate_i32 = true}
+  %0 = graph.conv %codes, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last", accumulate_i32 = true}
     : (tensor<1x32x32x60xi16>, tensor<64x60x3x3xi16>, none) -> tensor<1x32x32x64xi32>
   return %0 : tensor<1x32x32x64xi32>
 }
@@ -173,7 +173,7 @@ func.func @numbers_of_sixteen_bits(%x: tensor<1x32x32x32xui8>) -> tensor<1x32x32
   %none = graph.none : none
   %codes = graph.cast %x {to = i16} : (tensor<1x32x32x32xui8>) -> tensor<1x32x32x32xi16>
   %w = graph.constant {value = dense<4000> : tensor<64x32x3x3xi16>} : () -> tensor<64x32x3x3xi16>
-  %0 = graph.conv %codes, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true, accumulate_i32 = true}
+  %0 = graph.conv %codes, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last", accumulate_i32 = true}
     : (tensor<1x32x32x32xi16>, tensor<64x32x3x3xi16>, none) -> tensor<1x32x32x64xi32>
   return %0 : tensor<1x32x32x64xi32>
 }
@@ -187,7 +187,7 @@ func.func @numbers_of_sixteen_bits(%x: tensor<1x32x32x32xui8>) -> tensor<1x32x32
 func.func @smaller_tile(%x: tensor<1x32x32x64xf32>) -> tensor<1x32x32x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<1.0e-40> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x32x32x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x32x32x64xf32>
   return %0 : tensor<1x32x32x64xf32>
 }
@@ -199,7 +199,7 @@ func.func @smaller_tile(%x: tensor<1x32x32x64xf32>) -> tensor<1x32x32x64xf32> {
 func.func @no_tile(%x: tensor<1x32x32x64xf32>) -> tensor<1x32x32x64xf32> {
   %none = graph.none : none
   %w = graph.constant {value = dense<1.0e-42> : tensor<64x64x3x3xf32>} : () -> tensor<64x64x3x3xf32>
-  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, channels_last = true}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, layout = "channels_last"}
     : (tensor<1x32x32x64xf32>, tensor<64x64x3x3xf32>, none) -> tensor<1x32x32x64xf32>
   return %0 : tensor<1x32x32x64xf32>
 }
