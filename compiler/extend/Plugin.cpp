@@ -42,7 +42,7 @@ public:
       if (!status.ok())
         return status;
     for (const Registry::PlacedTemplate &placed : rows_.templates_)
-      if (Status status = kernel::vectorTemplates().add({{placed.row}}, placed.before);
+      if (Status status = targets::vectorTemplates().add({{placed.row}}, placed.before);
           !status.ok())
         return status;
     return {};
@@ -57,13 +57,13 @@ private:
          {graph::operatorDialects().check(rows_.dialects_),
           reference::evaluators().check(rows_.references_),
           graph::gradientRules().check(rows_.gradients_), graph::modelNames().check(rows_.names_),
-          rewrite::rewrites().check(rows_.rewrites_), kernel::vectorTemplates().check(templates),
+          rewrite::rewrites().check(rows_.rewrites_), targets::vectorTemplates().check(templates),
           targets::intrinsicFamilies().check(rows_.intrinsics_),
           targets::targetKinds().check(rows_.targets_)})
       if (!status.ok())
         return status;
     for (const Registry::PlacedTemplate &placed : rows_.templates_)
-      if (!placed.before.empty() && !kernel::vectorTemplates().find(placed.before))
+      if (!placed.before.empty() && !targets::vectorTemplates().find(placed.before))
         return invalidArgument("there is no template '" + std::string(placed.before) +
                                "' to stand before");
     return checkPlaces();

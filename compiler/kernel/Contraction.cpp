@@ -523,4 +523,40 @@ std::optional<Contraction> matchContraction(Operation *root) {
   return match;
 }
 
+int64_t tapCount(graph::ConvOp conv) {
+  int64_t taps = 1;
+  for (int64_t size : cast<RankedTensorType>(conv.getW().getType()).getShape().drop_front(2))
+    taps *= size;
+  return taps;
+}
+
+bool fitsSmallGroups(graph::ConvOp conv) {
+  constexpr int64_t kMostProducts = 160; // each is straight code
+  auto isFloat = [](Value value) { return getElementTypeOrSelf(value.getType()).isF32(); };
+  if (!hasSmallGroups(conv) || !graph::isChannelsLast(conv) || !isFloat(conv.getX()) ||
+      !isFloat(conv.getY()) || !isFloat(conv.getW()))
+    return false;
+  int64_t inputs = cast<RankedTensorType>(conv.getW().getType()).getDimSize(1);
+  return tapCount(conv) <= kMostStraightTaps && tapCount(conv) * inputs <= kMostProducts;
+}
+
+bool takesSmallGroups(graph::ConvOp conv) {
+  return fitsSmallGroups(conv) && getElementTypeOrSelf(storedRight(conv).getType()).isF32();
+}
+
+bool takesPairsOfGroups(graph::ConvOp conv, const Machine &machine) {
+  constexpr int64_t kLeastInputs = 8; // fewer are loaded and permuted in as much time
+  auto isStored = [&](auto is) {
+    return is(getElementTypeOrSelf(storedLeft(conv).getType())) &&
+           is(getElementTypeOrSelf(storedRight(conv).getType()));
+  };
+  constexpr Number kOperand = Number::BF16, kSum = Number::F32;
+  const Intrinsic *products = machine.products(kOperand, kOperand, kSum);
+  return products && products->rate > 1 && !machine.tileProducts(kOperand, kOperand, kSum) &&
+         fitsSmallGroups(conv) &&
+         cast<RankedTensorType>(conv.getW().getType()).getDimSize(1) >= kLeastInputs &&
+         (isStored([](Type type) { return type.isF32(); }) ||
+          isStored([](Type type) { return type.isBF16(); }));
+}
+
 } // namespace tensmith::kernel

@@ -30,7 +30,8 @@ namespace tensmith::kernel {
 namespace choice {
 /// 1: of a product that a matrix unit could do, it does.
 inline constexpr Choice matrixUnit{"matrix_unit", 0, 1, 1, /*bounded=*/false};
-/// Of a register tile: its vectors of columns.
+/// Of a register tile: its rows (pixels, of a depthwise convolution), and its vectors of columns.
+inline constexpr Choice tileRows{"tile_rows", 1, 16};
 inline constexpr Choice panelVectors{"panel_vectors", 1, 4};
 } // namespace choice
 
@@ -167,6 +168,18 @@ mlir::Value matchDepthwiseTaps(graph::ConvOp conv);
 /// As many channels out of each group as into it, 2, 4, 8 or 16: vectors of channels have whole
 /// groups, or groups whole vectors, and few.
 bool hasSmallGroups(graph::ConvOp conv);
+/// Taps of the window.
+int64_t tapCount(graph::ConvOp conv);
+/// Taps up to which a window is straight code, whose pointers are kept.
+inline constexpr int64_t kMostStraightTaps = 49;
+/// Whether the convolution, channels-last of small groups in f32, has so few products for an
+/// element that they are straight code.
+bool fitsSmallGroups(graph::ConvOp conv);
+/// The same, and its weights are f32 in memory as well.
+bool takesSmallGroups(graph::ConvOp conv);
+/// Whether pairs of its products are added up in bf16: of groups of at least eight channels, where
+/// image and weights are bf16 or, being f32 both, were rounded.
+bool takesPairsOfGroups(graph::ConvOp conv, const Machine &machine);
 /// The weights [C, C / group, window...] of small groups as a matrix [taps * C / group, C], and
 /// back.
 mlir::Value smallGroupsAsMatrix(graph::GraphBuilder &builder, mlir::Value weights);

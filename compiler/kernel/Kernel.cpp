@@ -2,10 +2,7 @@
 #include "compiler/kernel/Kernel.h"
 
 #include "compiler/kernel/Contraction.h"
-#include "compiler/kernel/DepthwiseKernel.h"
-#include "compiler/kernel/RecurrenceKernel.h"
 #include "compiler/kernel/Template.h"
-#include "compiler/kernel/TreeKernel.h"
 #include "compiler/kernel/WindowElement.h"
 #include "compiler/libraries/Libraries.h"
 
@@ -61,14 +58,6 @@ bool agreesForCertain(Operation *op) {
             return false;
   }
   return true;
-}
-
-/// Whether the kernel is the loop and gives what that gives.
-bool isWholeRecurrence(graph::KernelOp kernel, graph::LoopOp loop, const Machine &machine) {
-  auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
-  return isRecurrence(loop, machine) && loop.getNumResults() > 0 &&
-         llvm::equal(yield.getValues(), loop.getResults()) &&
-         llvm::equal(kernel.getResultTypes(), loop.getResultTypes());
 }
 
 } // namespace
@@ -130,23 +119,10 @@ bool canEmit(Operation *op, const Machine &machine) {
 
 Result<EmittedKernel> emitKernel(graph::KernelOp kernel, const Machine &machine,
                                  ArrayRef<SizedPoint> asked) {
-  // A region may come from a file as it is.
-  for (Operation &op : kernel.getBody().front()) {
-    if (auto trees = dyn_cast<graph::TreeEnsembleOp>(op); trees && !canFollowTrees(trees))
-      return unsupported("its trees lead astray");
-    if (auto loop = dyn_cast<graph::LoopOp>(op); loop && !isWholeRecurrence(kernel, loop, machine))
-      return unsupported("its loop is none that a kernel can hold");
-    if (auto match = matchContraction(&op);
-        match &&
-        match->step != stepOf(machine, getElementTypeOrSelf(match->left.getType()),
-                              getElementTypeOrSelf(match->panels.getType()), match->accumulator))
-      return unsupported("its panels are not laid out for this machine");
-    if (auto conv = dyn_cast<graph::ConvOp>(op);
-        conv && isSmallGroupsRoot(conv) &&
-        cast<RankedTensorType>(matchSmallGroupPanels(conv).getType()).getShape().back() !=
-            machine.lanes(sizeof(float)) * stepOfGroups(machine, conv))
-      return unsupported("its panels are not laid out for this machine");
-  }
+  for (Operation &op : kernel.getBody().front()) // which may come from a file as it is
+    for (const Template *one : machine.templates->rows())
+      if (const char *why = one->distrusts ? one->distrusts(kernel, &op, machine) : nullptr)
+        return unsupported(why);
   const Template *chosen = matchedTemplate(kernel, machine);
   if (!chosen)
     return unsupported("its region is none for the template '" + kernel.getKind().str() + "'");

@@ -3,7 +3,7 @@
 // The emitted module has one exported function, `tensmith_kernel`, of the contract in
 // runtime/KernelAbi.h, whatever the region is called: regions of the same structure give the same
 // text, which is how they come to be compiled once. The template that the region was matched with
-// (`matchTemplate`) emits it: the first of the table (Templates.cpp) that takes it; that of loops
+// (`matchTemplate`) emits it: the first of the machine's table that takes it; that of loops
 // over the results' elements takes all that the others refuse.
 #pragma once
 

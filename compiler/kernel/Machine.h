@@ -9,8 +9,8 @@ namespace tensmith::kernel {
 
 struct Template; // Template.h
 
-/// Those of machines that compute with vectors, in order of preference; the last takes everything.
-Table<Template> &vectorTemplates();
+/// The template of loops alone, which takes every region.
+const Table<Template> &loopTemplates();
 
 struct Machine {
   /// What it is, in a text that no other machine has: a part of kernels' keys.
@@ -36,7 +36,7 @@ struct Machine {
   /// Lines of a panel ahead that a tile prefetches where it is the only one to read them.
   int64_t linesAhead = 256;
   /// By which its kernels are made, in order of preference.
-  const Table<Template> *templates = &vectorTemplates();
+  const Table<Template> *templates = &loopTemplates();
   /// The layout that its templates of windows take images in; channels first: images stay as the
   /// model has them.
   llvm::StringLiteral images = graph::kChannelsLast;

@@ -2,7 +2,6 @@
 #include "compiler/kernel/SizeFamilies.h"
 
 #include "compiler/graph/Shape.h"
-#include "compiler/kernel/AttentionGradient.h"
 #include "compiler/kernel/CanonicalKernel.h"
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/Kernel.h"
@@ -119,7 +118,7 @@ bool isFilledUp(Operation &op) {
 }
 
 bool canBeMember(graph::KernelOp kernel) {
-  return libraries::libraryOf(kernel).empty() && !matchAttentionGradient(kernel) &&
+  return libraries::libraryOf(kernel).empty() && kernel.getKind() != algorithm::attentionGradient &&
          llvm::none_of(kernel.getBody().front(), isFilledUp);
 }
 

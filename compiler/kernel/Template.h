@@ -1,5 +1,5 @@
-// A template: how kernels of one kind are made. Each stands beside its code, and is a row of the
-// table that its machines name (`Machine::templates`); those of vectors are in Templates.cpp.
+// A template: how kernels of one kind are made. Each stands beside its code, in the folder of its
+// target, and is a row of the table that its machines name (`Machine::templates`).
 //
 // Fusion builds a region around a root, by what the template says of itself. When the region is
 // done, the first template that takes it is noted on the op (`matchTemplate`), and is asked for all
@@ -7,12 +7,66 @@
 #pragma once
 
 #include "base/Table.h"
+#include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/KernelStoring.h"
 #include "compiler/kernel/KernelFrame.h"
 #include "compiler/kernel/Machine.h"
 #include "compiler/kernel/Space.h"
 
+#include "llvm/ADT/SetVector.h"
+
 namespace tensmith::kernel {
+
+class Schedules;
+struct Template;
+
+/// Operators of a kernel, above which no more are taken in: what is emitted for one element walks
+/// all of them.
+inline constexpr size_t kMostOfKernel = 256;
+
+/// Why an operator isn't taken into a kernel, in the words of `--why`; null: it is.
+using Refusal = const char *;
+
+/// What a template asks while fusion builds a kernel around a root of it.
+struct Surroundings {
+  const Machine &machine;
+  Schedules *schedules; // that ask, and are told what was decided; null: none
+  /// The template that may build a kernel around the operator; null: none.
+  llvm::function_ref<const Template *(mlir::Operation *)> templateOf;
+  /// Whether the operator may be a root, also of the template of loops.
+  llvm::function_ref<bool(mlir::Operation *)> isHeavy;
+  /// Whether the operator may be in the kernel, as far as it alone tells.
+  llvm::function_ref<bool(mlir::Operation *)> mayComeIn;
+};
+
+/// Operators before a root that its template computes in a way of its own: the scores of attention,
+/// the convolutions of a chain, what normalises the rows of a product.
+struct Companions {
+  using IsTaken = llvm::function_ref<bool(mlir::Operation *)>;
+
+  /// They come in when fusion meets them and all their uses are inside, whatever their shapes.
+  llvm::SetVector<mlir::Operation *> ops;
+  /// Products among them, whose right operands are laid out before the kernel as the root's is.
+  llvm::SmallVector<mlir::Operation *> products;
+  /// Why another operator whose result they or the root read stays outside; null: as if there were
+  /// no companions. `isTaken`: of an operator, whether it is in the kernel before the root and none
+  /// of the companions.
+  std::function<Refusal(mlir::Operation *op, IsTaken isTaken)> others;
+};
+
+/// The right operand of a root as its template takes it: in panels, for instance.
+struct LaidOut {
+  mlir::Value value; // that the kernel takes
+  /// In the kernel, so that its region says what it computes: the operand in its own form, from the
+  /// argument that stands for `value`.
+  std::function<mlir::Value(mlir::OpBuilder &inside, mlir::Value argument)> restored;
+};
+
+/// Names of templates whose operators rewrites make, where the machine has them.
+namespace algorithm {
+inline constexpr llvm::StringLiteral winograd = "winograd", fourier = "fourier",
+                                     attentionGradient = "attention gradient";
+} // namespace algorithm
 
 struct Template {
   llvm::StringLiteral name; // of a kernel's kind: "contraction"
@@ -34,8 +88,24 @@ struct Template {
   /// Whether it can store rows at a pitch (graph.kernel), and is the same then; null: never.
   bool (*storesAtPitch)(mlir::Operation *main) = nullptr;
 
+  /// Why a region with that operator, which may come from a file, is none that the template's code
+  /// can be trusted with; null: it is one.
+  const char *(*distrusts)(graph::KernelOp kernel, mlir::Operation *op,
+                           const Machine &machine) = nullptr;
+
   // What fusion may do around a root of it.
-  bool laysOutRight = false;     // its right operand is laid out before the kernel
+  /// Lays its right operand out before the kernel, where `graph` builds; null: that stays as it is.
+  LaidOut (*layOutRight)(mlir::Operation *root, graph::GraphBuilder &graph, const Machine &machine,
+                         const Point &asked) = nullptr;
+  Companions (*companions)(mlir::Operation *root, const Surroundings &around) = nullptr;
+  /// All operators of the kernel that ends in that one, if it is one that the template makes as a
+  /// whole; null, or empty: it makes none.
+  llvm::SetVector<mlir::Operation *> (*whole)(mlir::Operation *end,
+                                              const Machine &machine) = nullptr;
+  /// Whether all iterations of the loop are better one kernel; null: of no loop.
+  bool (*takesLoop)(graph::LoopOp loop, const Machine &machine) = nullptr;
+  /// It goes over rows along the last dimension, each of which has all that is made of it there.
+  bool sweepsRows = false;
   bool takesFirstResult = false; // of a root that has several
   bool computesOperands = false; // element-wise operators before it are computed where it reads
   bool movesOperands = false;    // and so are movements
@@ -58,6 +128,8 @@ bool canEmitElements(mlir::Operation *op);
 
 /// Around which fusion may build a kernel with the operator as its root; null: none.
 const Template *templateBefore(mlir::Operation *op, const Machine &machine);
+/// That makes one kernel of all iterations of the loop; null: none.
+const Template *templateOfLoop(graph::LoopOp loop, const Machine &machine);
 /// Of which an operator in a region is the root; null: none, it is a part of loops.
 const Template *templateOf(mlir::Operation *op, const Machine &machine);
 /// Finds the template that takes the region, and notes it on the op: when the region is done, and

@@ -1,39 +1,28 @@
-// Templates of machines with vectors, in order of preference, and what is asked of a table; see
-// Template.h.
-#include "compiler/kernel/AttentionGradient.h"
-#include "compiler/kernel/ChainKernel.h"
-#include "compiler/kernel/ConcatKernel.h"
-#include "compiler/kernel/ContractionKernel.h"
-#include "compiler/kernel/DepthwiseKernel.h"
-#include "compiler/kernel/FourierKernel.h"
+// What is asked of a machine's table of templates; see Template.h.
+#include "compiler/kernel/Template.h"
+
 #include "compiler/kernel/Kernel.h"
 #include "compiler/kernel/LoopKernel.h"
-#include "compiler/kernel/PackKernel.h"
-#include "compiler/kernel/PatchKernel.h"
-#include "compiler/kernel/RecurrenceKernel.h"
-#include "compiler/kernel/RowKernel.h"
-#include "compiler/kernel/ScatterKernel.h"
-#include "compiler/kernel/Template.h"
-#include "compiler/kernel/TransposeKernel.h"
-#include "compiler/kernel/TreeKernel.h"
-#include "compiler/kernel/WinogradKernel.h"
 
 using namespace mlir;
 
 namespace tensmith::kernel {
 
-Table<Template> &vectorTemplates() {
-  static Table<Template> all("template",
-                             {&kAttentionGradient, &kChain, &kContraction, &kDepthwise, &kRows,
-                              &kConcat, &kWinograd, &kRecurrence, &kTrees, &kScatter, &kFourier,
-                              &kPack, &kTransposition, &kPatches, &kLoops},
-                             kLoops.name);
+const Table<Template> &loopTemplates() {
+  static const Table<Template> all("template", {&kLoops});
   return all;
 }
 
 const Template *templateBefore(Operation *op, const Machine &machine) {
   for (const Template *one : machine.templates->rows())
     if (one->mayBeRoot && one->mayBeRoot(op))
+      return one;
+  return nullptr;
+}
+
+const Template *templateOfLoop(graph::LoopOp loop, const Machine &machine) {
+  for (const Template *one : machine.templates->rows())
+    if (one->takesLoop && one->takesLoop(loop, machine))
       return one;
   return nullptr;
 }

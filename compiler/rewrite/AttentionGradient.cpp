@@ -8,12 +8,12 @@
 // Whatever is made of the softmax's rows element by element, or is a sum over one, is inside; the
 // matrices of that shape come from it, from products of that shape that are used for nothing else,
 // or from memory (a dropout's mask). Products that the gradient depends on are the way there: they
-// have scores of their own, which their kernel doesn't store either (kernel/AttentionRows.h).
-#include "compiler/kernel/AttentionGradient.h"
+// have scores of their own, which their kernel doesn't store either
+// (targets/cpu/templates/AttentionRows.h).
 
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/CostModel.h"
-#include "compiler/kernel/RowKernel.h"
+#include "compiler/kernel/RowShape.h"
 #include "compiler/rewrite/KernelRegion.h"
 
 #include "compiler/kernel/Kernel.h"
@@ -96,7 +96,7 @@ public:
     kernel::Point asked = region.begin(sorted, results, products_.front(), options);
     for (Operation *op : sorted) {
       if (isa<graph::MatMulOp>(op))
-        region.addRight({op, builder, last->getLoc(), options, asked});
+        region.addRight(op, laidOutRight(op, builder, last->getLoc(), options, asked));
       region.add(op);
     }
     graph::KernelOp kernel =
@@ -296,7 +296,7 @@ private:
 } // namespace
 
 LogicalResult fuseAttentionGradients(func::FuncOp function, const Options &options) {
-  if (!options.fuse || !options.machine.templates->find(kernel::kAttentionGradient.name))
+  if (!options.fuse || !options.machine.templates->find(kernel::algorithm::attentionGradient))
     return success();
   SmallVector<graph::SoftmaxOp> softmaxes;
   function.walk([&](graph::SoftmaxOp softmax) {

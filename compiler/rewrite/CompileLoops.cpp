@@ -4,7 +4,6 @@
 // after:  graph.kernel(trips, condition, carried..., values from outside) { graph.loop }
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
-#include "compiler/kernel/RecurrenceKernel.h"
 #include "compiler/kernel/Template.h"
 #include "compiler/rewrite/Rewrites.h"
 
@@ -83,7 +82,7 @@ LogicalResult compileLoops(func::FuncOp function, const Options &options) {
     return success();
   SmallVector<graph::LoopOp> loops;
   function.walk([&](graph::LoopOp loop) {
-    if (loop.getNumResults() > 0 && kernel::isRecurrence(loop, options.machine))
+    if (loop.getNumResults() > 0 && kernel::templateOfLoop(loop, options.machine))
       loops.push_back(loop);
   });
   for (graph::LoopOp loop : loops)

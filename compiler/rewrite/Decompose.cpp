@@ -10,7 +10,6 @@
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
 #include "compiler/kernel/Kernel.h"
-#include "compiler/kernel/RowKernel.h"
 #include "compiler/rewrite/Rewrites.h"
 
 #include "mlir/IR/IRMapping.h"

@@ -18,8 +18,7 @@
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Contraction.h"
-#include "compiler/kernel/DepthwiseTile.h"
-#include "compiler/kernel/FourierKernel.h"
+#include "compiler/kernel/Template.h"
 #include "compiler/rewrite/ConvolutionCost.h"
 #include "compiler/rewrite/MeasuredChoice.h"
 #include "compiler/rewrite/RoundingError.h"
@@ -64,7 +63,7 @@ struct Layer : ConvolutionSizes { // the window with what lies between its taps
   double positions() const { return double(images * ShapedType::getNumElements(output)); }
 };
 
-std::optional<Layer> layerOf(graph::ConvOp conv) {
+std::optional<Layer> layerOf(graph::ConvOp conv, const kernel::Machine &machine) {
   auto isF32 = [](Value value) { return getElementTypeOrSelf(value.getType()).isF32(); };
   auto isEmpty = [](Value value) {
     return llvm::is_contained(cast<RankedTensorType>(value.getType()).getShape(), 0);
@@ -83,7 +82,7 @@ std::optional<Layer> layerOf(graph::ConvOp conv) {
   for (auto [size, dilation] : llvm::zip_equal(layer.window, conv.getDilations()))
     size = (size - 1) * dilation + 1;
   layer.isDepthwise = kernel::isDepthwise(conv);
-  layer.hasKernel = kernel::takesDepthwise(conv);
+  layer.hasKernel = kernel::templateBefore(conv, machine);
   int64_t least = std::min(layer.in, layer.out) / std::max<int64_t>(layer.group, 1);
   layer.isCandidate = isLarge && (layer.isDepthwise || least >= kLeastChannels);
   return layer;
@@ -371,12 +370,12 @@ private:
 
 LogicalResult fourier(func::FuncOp function, const Options &options) {
   if (options.precision != Precision::Fast ||
-      !options.machine.templates->find(kernel::kFourier.name))
+      !options.machine.templates->find(kernel::algorithm::fourier))
     return success();
   auto constants = double(bytesOfConstants(function));
   double spectra = 0;
   for (graph::ConvOp conv : convolutionsOf(function)) {
-    auto layer = layerOf(conv);
+    auto layer = layerOf(conv, options.machine);
     if (!layer)
       continue;
     Choice choice = choose(conv, *layer, constants + spectra, spectra, options);

@@ -11,10 +11,6 @@
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/kernel/Contraction.h"
-#include "compiler/kernel/ConvChain.h"
-#include "compiler/kernel/DepthwiseKernel.h"
-#include "compiler/kernel/PatchKernel.h"
-#include "compiler/kernel/RowPrologue.h"
 #include "compiler/kernel/Template.h"
 #include "compiler/rewrite/KernelRegion.h"
 #include "compiler/rewrite/Rewrites.h"
@@ -28,18 +24,8 @@ using namespace mlir;
 namespace tensmith::rewrite {
 namespace {
 
-/// Operators of a kernel, above which no more are taken in: what is emitted for one element walks
-/// all of them.
-constexpr size_t kMaxOperators = 256;
-
-/// Why an operator isn't taken into the kernel of what reads it. Null: it is.
-using Refusal = const char *;
-
 /// Columns of a contraction up to which its rows are computed where they are multiplied.
 constexpr int64_t kFewColumns = 128;
-
-/// Convolutions before another one in its kernel, unless more are asked for.
-constexpr int64_t kLongestChain = 2;
 
 /// What an operator is to a kernel. Roots of the template of loops are reductions or windows.
 enum class Part { Outside, Elementwise, Movement, Reduction, Window, VectorRoot };
@@ -55,7 +41,7 @@ struct Role {
   }
   bool contracts() const { return root && root->contracts; }
   /// Whose right operand is laid out before the kernel.
-  bool isProduct() const { return root && root->laysOutRight; }
+  bool isProduct() const { return root && root->layOutRight; }
   /// Of templates that apply what follows the root in vectors, for which moved elements would have
   /// to be gathered.
   bool isVectorRoot() const { return part == Part::VectorRoot; }
@@ -87,7 +73,7 @@ public:
   }
 
   void grow() {
-    if (!options_.fuse || takePatches())
+    if (!options_.fuse || takeWhole())
       return;
     growFrom(end_);
   }
@@ -107,7 +93,7 @@ private:
         if (!producer || roleOf(producer).isHeavy() != heavy)
           continue;
         if (!ops_.contains(producer))
-          refusals_[producer] = ops_.size() < kMaxOperators
+          refusals_[producer] = ops_.size() < kernel::kMostOfKernel
                                     ? tryAdd(producer)
                                     : "the kernel has as many operators as one may have";
         if (ops_.contains(producer))
@@ -115,20 +101,23 @@ private:
       }
   }
 
-  /// A pack of patches takes all that makes them of the image, the concatenation too, if nothing
-  /// else reads of it.
-  bool takePatches() {
-    auto pack = dyn_cast<graph::PackOp>(end_);
-    bool isJoined = pack && pack.getX().getDefiningOp<graph::ConcatOp>();
-    auto patches = isJoined ? kernel::matchPatches(pack, options_.machine) : std::nullopt;
-    auto isInside = [&](Operation *user) { return patches->ops.contains(user); };
-    if (!patches || !llvm::all_of(patches->ops, [&](Operation *op) {
-          return op == end_ ||
-                 (op->getBlock() == end_->getBlock() && llvm::all_of(op->getUsers(), isInside));
-        }))
-      return false;
-    ops_.insert(patches->ops.begin(), patches->ops.end());
-    return true;
+  /// All of a kernel that a template makes as a whole, if nothing else reads of it.
+  bool takeWhole() {
+    for (const kernel::Template *one : options_.machine.templates->rows()) {
+      if (!one->whole)
+        continue;
+      auto ops = one->whole(end_, options_.machine);
+      auto isInside = [&](Operation *op) { return ops.contains(op); };
+      bool isAlone = llvm::all_of(ops, [&](Operation *op) {
+        return op == end_ ||
+               (op->getBlock() == end_->getBlock() && llvm::all_of(op->getUsers(), isInside));
+      });
+      if (!ops.empty() && isAlone) {
+        ops_.insert(ops.begin(), ops.end());
+        return true;
+      }
+    }
+    return false;
   }
 
   void add(Operation *op, Role role, bool aligned) {
@@ -140,133 +129,28 @@ private:
     if (role.isHeavy() && !root_) {
       root_ = op;
       rootRole_ = role;
-      takeChain();
-      takePrologue();
+      findCompanions();
       if (Operation *left = op->getNumOperands() ? op->getOperand(0).getDefiningOp() : nullptr;
           left && isWidenedLeft(left))
         add(left, roleOf(left), /*aligned=*/false);
-      if (auto scores = kernel::matchScores(op); scores && holds(*scores))
-        scores_ = std::move(scores);
     }
   }
 
-  /// Whether what attention computes its weights from is used by nothing else.
-  bool holds(kernel::AttentionScores scores) {
-    Value queries = scores.product.getA();
-    auto isInside = [&](Operation *op) {
-      return op == root_ || op == scores.softmax || scores.elementwise.contains(op);
-    };
-    auto isUsedInside = [&](Operation *op) {
-      return mayComeIn(op) && op->getBlock() == root_->getBlock() &&
-             llvm::all_of(op->getUsers(), isInside);
-    };
-    return rootRole_.contracts() && kernel::isContraction(scores.product) &&
-           isUsedInside(scores.product) && isUsedInside(scores.softmax) &&
-           llvm::all_of(scores.elementwise, isUsedInside) &&
-           scores.elementwise.size() < kMaxOperators / 2 &&
-           (!queries.getDefiningOp() ||
-            root_->getOperand(1).getDefiningOp() != queries.getDefiningOp());
-  }
-
-  /// The convolutions before the root that its kernel computes as well: as many as are estimated to
-  /// be worth it, or asked for.
-  void takeChain() {
-    auto last = dyn_cast<graph::ConvOp>(root_);
-    if (!last || !options_.fuse)
+  void findCompanions() {
+    if (!options_.fuse || !rootRole_.root || !rootRole_.root->companions)
       return;
-    std::vector<kernel::ChainLink> links;
-    SmallVector<graph::ConvOp> chain{last};
-    size_t best = 0;
-    double most = 0;
-    auto asked = options_.asked(root_)[kernel::choice::chain];
-    auto multipleOf = [&](graph::ConvOp conv) -> std::optional<int64_t> {
-      if (!roleOf(conv).isProduct())
-        return std::nullopt;
-      int64_t step = kernel::stepOf(options_.machine, conv);
-      if (!kernel::suitsMatrixUnit(options_.machine, conv))
-        return step;
-      // A chain's tiles are those of registers, which are much slower.
-      return asked ? std::optional(kernel::productsOfTile(step)) : std::nullopt;
-    };
-    while (links.size() < size_t(asked.value_or(kLongestChain))) {
-      auto link = kernel::linkBefore(chain.front(), multipleOf);
-      if (!link || !holds(*link, chain.front()))
-        break;
-      chain.insert(chain.begin(), link->conv);
-      links.push_back(std::move(*link));
-      double saved = kernel::cyclesSavedByChain(chain, options_.machine);
-      if (asked || saved > most) {
-        best = links.size();
-        most = saved;
-      }
-    }
-    if (asked || !links.empty()) {
-      options_.offer(root_, kernel::choice::chain,
-                     llvm::to_vector(llvm::seq<int64_t>(0, int64_t(links.size()) + 1)));
-      kernel::Point chosen;
-      chosen.set(kernel::choice::chain, int64_t(best));
-      options_.made(root_, chosen, 0);
-    }
-    links.resize(best);
-    chain_ = std::move(links);
+    auto templateOf = [&](Operation *op) { return roleOf(op).root; };
+    auto isHeavy = [&](Operation *op) { return roleOf(op).isHeavy(); };
+    auto mayBeIn = [&](Operation *op) { return mayComeIn(op); };
+    companions_ = rootRole_.root->companions(
+        root_, {options_.machine, options_.schedules, templateOf, isHeavy, mayBeIn});
   }
 
-  /// What a convolution's image is computed by, into the rows that it multiplies.
-  void takePrologue() {
-    auto conv = dyn_cast<graph::ConvOp>(root_);
-    if (!conv || !options_.fuse || !chain_.empty() || !rootRole_.contracts() ||
-        !kernel::savesTimeInRows(conv, options_.machine))
-      return;
-    auto prologue =
-        kernel::prologueBefore(conv, [&](Operation *op) { return roleOf(op).isHeavy(); });
-    if (prologue && prologue->ops.size() < kMaxOperators / 2 &&
-        llvm::all_of(prologue->ops, [&](Operation *op) { return mayComeIn(op); }))
-      prologue_ = std::move(prologue);
-  }
-
-  bool isOfPrologue(Operation *op) const { return prologue_ && prologue_->ops.contains(op); }
-
-  /// Whether what `next` computes its image from is used by nothing else.
-  bool holds(const kernel::ChainLink &link, graph::ConvOp next) const {
-    auto isUsedInside = [&](Operation *op) {
-      return mayComeIn(op) && op->getBlock() == end_->getBlock() &&
-             llvm::all_of(op->getUsers(), [&](Operation *user) {
-               return user == next || link.elementwise.contains(user);
-             });
-    };
-    return isUsedInside(link.conv) && llvm::all_of(link.elementwise, isUsedInside) &&
-           link.elementwise.size() < kMaxOperators / 4;
-  }
-
-  bool isOfChain(Operation *op) const {
-    return llvm::any_of(chain_, [&](const kernel::ChainLink &link) {
-      return op == link.conv || link.elementwise.contains(op) || isWidenedLeft(op, link.conv);
-    });
-  }
-
-  bool isOfAttention(Operation *op) const {
-    return scores_ &&
-           (op == scores_->product || op == scores_->softmax || scores_->elementwise.contains(op));
-  }
-
-  /// Moved queries are read where they lie as long as their rows stay in one piece; nothing else is
-  /// computed for each query anew.
-  bool movesQueries(Operation *op) const {
-    constexpr int64_t kShortRow = 8;
-    auto isRead = [&](Operation *user) {
-      return user == scores_->product || (beforeRoot_.contains(user) && !isOfAttention(user));
-    };
-    bool isQuery = llvm::all_of(op->getUses(), [&](OpOperand &use) {
-      return isRead(use.getOwner()) && use.getOperandNumber() == 0;
-    });
-    auto from = dyn_cast<RankedTensorType>(op->getOperand(0).getType());
-    auto to = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-    if (!isQuery || !from || !to || from.getRank() == 0)
-      return false;
-    int64_t row = to.getShape().back(), whole = from.getShape().back();
-    if (auto transpose = dyn_cast<graph::TransposeOp>(op))
-      return row >= kShortRow && transpose.getPermutation().back() == to.getRank() - 1;
-    return isa<graph::ReshapeOp>(op) && row >= kShortRow && whole % row == 0;
+  /// Of what the root's template computes in its own way, also what that reads as it is stored.
+  bool isCompanion(Operation *op) const {
+    return companions_.ops.contains(op) ||
+           llvm::any_of(companions_.products,
+                        [&](Operation *product) { return isWidenedLeft(op, product); });
   }
 
   bool mayComeIn(Operation *op) const {
@@ -283,32 +167,32 @@ private:
   }
 
   /// Takes the operator in, or says why not.
-  Refusal tryAdd(Operation *op) {
+  kernel::Refusal tryAdd(Operation *op) {
     Role role = roleOf(op);
-    if (Refusal refusal = refusalOf(op, role))
+    if (kernel::Refusal refusal = refusalOf(op, role))
       return refusal;
     if (staysApart(op))
       return "a schedule keeps it in a kernel of its own";
-    Refusal refusal = takeIn(op, role);
+    kernel::Refusal refusal = takeIn(op, role);
     if (!refusal)
       options_.offer(op, kernel::choice::fused, {0, 1});
     return refusal;
   }
 
-  Refusal takeIn(Operation *op, Role role) {
+  kernel::Refusal takeIn(Operation *op, Role role) {
     bool aligned = isAligned(op);
-    if (isOfAttention(op) || isOfChain(op) || isOfPrologue(op)) {
+    if (isCompanion(op)) {
       add(op, role, false);
       return nullptr;
     }
     if (isRepeatedForLines(op))
       return "it would be computed again for each of many lines; from memory it comes in vectors";
-    if (!chain_.empty() && isBeforeRoot(op))
-      return "the kernel computes a chain of convolutions, a few lines at a time";
-    if (scores_ && isBeforeRoot(op)) {
-      if (role.part != Part::Movement || !movesQueries(op))
-        return "attention would compute it anew for each block of queries";
-      return addMovement(op, role);
+    if (companions_.others && isBeforeRoot(op)) {
+      auto isTaken = [&](Operation *other) {
+        return beforeRoot_.contains(other) && !companions_.ops.contains(other);
+      };
+      if (kernel::Refusal refusal = companions_.others(op, isTaken))
+        return refusal;
     }
     if (role.root && role.root->completesAtEnd)
       return "no element of it is done before the last index was seen";
@@ -341,7 +225,7 @@ private:
   }
 
   /// What rules the operator out of any kernel that reads it.
-  Refusal refusalOf(Operation *op, const Role &role) const {
+  kernel::Refusal refusalOf(Operation *op, const Role &role) const {
     // Layer normalisation has three results, of which a row kernel takes the first alone.
     bool oneResult = op->getNumResults() == 1 || (role.root && role.root->takesFirstResult);
     if (isa<graph::KernelOp>(op)) // made before: the reader says what it is
@@ -368,7 +252,7 @@ private:
     return nullptr;
   }
 
-  Refusal addMovement(Operation *op, Role role) {
+  kernel::Refusal addMovement(Operation *op, Role role) {
     // A reshape of a tensor in memory is free outside, and is only worth taking in between two
     // operators.
     if (isa<graph::ReshapeOp>(op) && !canFollow(op->getOperand(0)))
@@ -402,7 +286,7 @@ private:
   static bool readsGatheredRows(Operation *op) {
     llvm::SetVector<Operation *> before;
     before.insert(op);
-    for (size_t next = 0; next < before.size() && next < kMaxOperators; ++next) {
+    for (size_t next = 0; next < before.size() && next < kernel::kMostOfKernel; ++next) {
       if (gathersRows(before[next]))
         return true;
       if (isa<graph::Elementwise>(before[next]))
@@ -461,9 +345,7 @@ private:
     auto isRightOf = [&](Operation *product) {
       return product->getOperand(1).getDefiningOp() == op;
     };
-    bool isOfScores = scores_ && isRightOf(scores_->product);
-    auto isOfLink = [&](const kernel::ChainLink &link) { return isRightOf(link.conv); };
-    return isOfScores || llvm::any_of(chain_, isOfLink) ||
+    return llvm::any_of(companions_.products, isRightOf) ||
            (rootRole_.isProduct() && isRightOf(root_));
   }
 
@@ -512,7 +394,7 @@ private:
   bool followsHeavy(Operation *op) const {
     llvm::SetVector<Operation *> followers;
     followers.insert(op);
-    for (size_t next = 0; next < followers.size() && next < kMaxOperators; ++next) {
+    for (size_t next = 0; next < followers.size() && next < kernel::kMostOfKernel; ++next) {
       Value value = followers[next]->getResult(0);
       if (kernel::storedOperand(value) != value)
         continue; // what is widened was stored
@@ -570,13 +452,11 @@ private:
   const Options &options_;
   Operation *end_, *root_ = nullptr;
   Role rootRole_ = Part::Outside;
-  std::optional<kernel::AttentionScores> scores_; // of the root
-  std::vector<kernel::ChainLink> chain_;          // before it, the nearest first
-  std::optional<kernel::RowPrologue> prologue_;   // of its left operand
+  kernel::Companions companions_; // of the root
   bool moves_ = false;
   llvm::SetVector<Operation *> ops_;
   llvm::SmallPtrSet<Operation *, 8> aligned_, beforeRoot_, grown_;
-  llvm::SmallDenseMap<Operation *, Refusal> refusals_; // the last of each
+  llvm::SmallDenseMap<Operation *, kernel::Refusal> refusals_; // the last of each
 
   friend class KernelBuilder;
 };
@@ -636,15 +516,13 @@ public:
     builder_.setInsertionPoint(group_.end_);
     if (group_.roleOf(main).isProduct())
       asked_ = region_.begin(sorted, result, main, options_);
-    if (group_.scores_)
-      layOut(group_.scores_->product);
-    for (const kernel::ChainLink &link : group_.chain_)
-      layOut(link.conv);
+    for (Operation *product : group_.companions_.products)
+      layOut(product);
     if (group_.root_)
       layOut(group_.root_);
     for (Operation *op : sorted) {
       if (auto right = rights_.find(op); right != rights_.end())
-        region_.addRight(right->second);
+        region_.addRight(op, right->second);
       region_.add(op);
     }
     builder_.setInsertionPoint(group_.end_);
@@ -669,8 +547,8 @@ private:
     SmallVector<Attribute> reasons;
     for (Value input : kernel.getInputs()) {
       Operation *producer = input.getDefiningOp();
-      Refusal refusal = producer ? group_.refusals_.lookup(producer) : nullptr;
-      auto isLaidOut = [&](auto &right) { return right.second.laidOut() == input; };
+      kernel::Refusal refusal = producer ? group_.refusals_.lookup(producer) : nullptr;
+      auto isLaidOut = [&](auto &right) { return right.second.value == input; };
       if (llvm::any_of(rights_, isLaidOut))
         refusal = "it is laid out in panels before the kernel";
       else if (!refusal && producer && !options_.fuse)
@@ -682,7 +560,7 @@ private:
 
   void layOut(Operation *root) {
     if (group_.roleOf(root).isProduct())
-      rights_.try_emplace(root, root, builder_, group_.end_->getLoc(), options_, asked_);
+      rights_.insert({root, laidOutRight(root, builder_, group_.end_->getLoc(), options_, asked_)});
   }
 
   /// The way of a right operand to what it was multiplied as, which the packing has passed by: what
@@ -699,7 +577,7 @@ private:
   OpBuilder &builder_;
   const Options &options_;
   KernelRegion region_;
-  llvm::SmallMapVector<Operation *, RightOperand, 2> rights_;
+  llvm::SmallMapVector<Operation *, kernel::LaidOut, 2> rights_;
   kernel::Point asked_;
 };
 

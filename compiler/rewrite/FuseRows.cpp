@@ -11,7 +11,7 @@
 //
 // What stands between those that join and depends on them moves behind the kernel.
 #include "compiler/graph/Graph.h"
-#include "compiler/kernel/RowKernel.h"
+#include "compiler/kernel/RowShape.h"
 #include "compiler/rewrite/KernelRegion.h"
 
 #include "compiler/kernel/Kernel.h"
@@ -204,8 +204,10 @@ LogicalResult fuseRows(func::FuncOp function, const Options &options) {
     return success();
   SmallVector<Operation *> roots;
   function.walk([&](Operation *op) {
-    if (kernel::isRowRoot(op) && op->getNumResults() == 1 && kernel::canEmit(op, options.machine) &&
-        hasKnownSizes(op) && !op->getParentOfType<graph::KernelOp>())
+    const kernel::Template *root = kernel::templateBefore(op, options.machine);
+    if (root && root->sweepsRows && op->getNumResults() == 1 &&
+        kernel::canEmit(op, options.machine) && hasKnownSizes(op) &&
+        !op->getParentOfType<graph::KernelOp>())
       roots.push_back(op);
   });
   for (Operation *root : roots)

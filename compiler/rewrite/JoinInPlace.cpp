@@ -9,7 +9,6 @@
 // the result's memory (compiler/vm/FunctionBuilder.h). What others read, too, or no kernel
 // computes, is copied there: by kernels that join neighbours of the kind.
 #include "compiler/graph/Graph.h"
-#include "compiler/kernel/ConcatKernel.h"
 #include "compiler/rewrite/KernelRegion.h"
 #include "compiler/rewrite/Rewrites.h"
 
@@ -24,7 +23,9 @@ graph::ConcatOp concatOf(graph::KernelOp kernel) {
   auto yield = cast<graph::YieldOp>(kernel.getBody().front().getTerminator());
   auto concat = yield->getNumOperands() == 1 ? yield->getOperand(0).getDefiningOp<graph::ConcatOp>()
                                              : graph::ConcatOp();
-  return concat && kernel::isConcatRoot(concat) ? concat : graph::ConcatOp();
+  return concat && llvm::all_of(concat.getInputs(), llvm::IsaPred<BlockArgument>)
+             ? concat
+             : graph::ConcatOp();
 }
 
 /// A kernel that joins the values along the axis.

@@ -1,8 +1,6 @@
 // Regions of kernels; see KernelRegion.h.
 #include "compiler/rewrite/KernelRegion.h"
 
-#include "compiler/kernel/Template.h"
-
 #include <set>
 
 using namespace mlir;
@@ -41,6 +39,17 @@ Location location(Operation *main, ArrayRef<Operation *> ops) {
 
 } // namespace
 
+kernel::LaidOut laidOutRight(Operation *root, OpBuilder &builder, Location location,
+                             const Options &options, const kernel::Point &asked) {
+  graph::ShapeContext shapes(root->getContext());
+  graph::GraphBuilder graph(builder, shapes, location);
+  kernel::LaidOut right = kernel::templateBefore(root, options.machine)
+                              ->layOutRight(root, graph, options.machine, asked);
+  if (Value constant = foldedConstant(right.value, builder))
+    right.value = constant;
+  return right;
+}
+
 KernelRegion::KernelRegion(MLIRContext *context) : inside_(context) {
   body_.push_back(new Block);
   inside_.setInsertionPointToEnd(&body_.front());
@@ -65,9 +74,9 @@ kernel::Point KernelRegion::begin(ArrayRef<Operation *> sorted, ValueRange resul
   return options.schedules->pointsOf(key_, main, openSizes.size()).back().point;
 }
 
-void KernelRegion::addRight(const RightOperand &right) {
-  Value argument = addInput(right.laidOut());
-  map_.map(right.root()->getOperand(1), right.restored(inside_, argument));
+void KernelRegion::addRight(Operation *root, const kernel::LaidOut &right) {
+  Value argument = addInput(right.value);
+  map_.map(root->getOperand(1), right.restored(inside_, argument));
 }
 
 void KernelRegion::add(Operation *op) {

@@ -2,11 +2,18 @@
 // from outside.
 #pragma once
 
-#include "compiler/rewrite/RightOperand.h"
+#include "compiler/kernel/Template.h"
+#include "compiler/rewrite/Rewrites.h"
 
 #include "mlir/IR/IRMapping.h"
 
 namespace tensmith::rewrite {
+
+/// The right operand of a root whose template lays it out, where the builder is, as the point asks
+/// for it. What is constant is evaluated.
+kernel::LaidOut laidOutRight(mlir::Operation *root, mlir::OpBuilder &builder,
+                             mlir::Location location, const Options &options,
+                             const kernel::Point &asked);
 
 class KernelRegion {
 public:
@@ -17,7 +24,7 @@ public:
   kernel::Point begin(llvm::ArrayRef<mlir::Operation *> sorted, mlir::ValueRange results,
                       mlir::Operation *main, const Options &options);
   /// The right operand of an operator that is added next.
-  void addRight(const RightOperand &right);
+  void addRight(mlir::Operation *root, const kernel::LaidOut &right);
   /// A copy of the operator, behind those before it. Single numbers that it reads are copied, too;
   /// an element-wise operator that is equal to one inside is that one.
   void add(mlir::Operation *op);

@@ -3,7 +3,6 @@
 
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/GraphBuilder.h"
-#include "compiler/kernel/Blocking.h"
 #include "compiler/kernel/Contraction.h"
 
 #include <cstring>

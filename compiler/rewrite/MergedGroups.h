@@ -1,6 +1,7 @@
 // Groups of few channels as fewer and wider ones, for a matrix unit. A line of its tiles has 32
 // bf16 or 64 bytes of a row, of which a group of 8 channels would fill a part; and register tiles
-// of small groups (kernel/DepthwiseTile.h) multiply an eighth as much in a cycle as the unit.
+// of small groups (targets/cpu/templates/DepthwiseTile.h) multiply an eighth as much in a cycle as
+// the unit.
 //
 //   conv(x, w) of 40 groups of 8 channels  ->  conv(x, w') of 10 groups of 32
 //

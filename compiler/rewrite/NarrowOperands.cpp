@@ -24,7 +24,6 @@
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/graph/Precision.h"
 #include "compiler/kernel/Contraction.h"
-#include "compiler/kernel/DepthwiseKernel.h"
 #include "compiler/rewrite/MergedGroups.h"
 #include "compiler/rewrite/Rewrites.h"
 #include "compiler/rewrite/RoundingError.h"

@@ -19,7 +19,6 @@
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/GraphBuilder.h"
-#include "compiler/kernel/AttentionGradient.h"
 #include "compiler/kernel/CanonicalKernel.h"
 #include "compiler/kernel/Template.h"
 
@@ -136,7 +135,7 @@ class Sharing {
 public:
   Sharing(func::FuncOp function, const kernel::Machine &machine) : machine_(machine) {
     function.walk([&](graph::KernelOp op) {
-      if (libraries::libraryOf(op).empty() && !kernel::matchAttentionGradient(op))
+      if (libraries::libraryOf(op).empty() && op.getKind() != kernel::algorithm::attentionGradient)
         add(Member(op));
       return WalkResult::skip();
     });

@@ -5,7 +5,7 @@
 //
 // So what computes a convolution of images from products of matrices (Winograd.cpp) computes this
 // one from products that are as many times as long. Their rows are only moved, and so are read
-// where they lie (kernel/RowSource.h).
+// where they lie (targets/cpu/templates/RowSource.h).
 #pragma once
 
 #include "compiler/graph/GraphBuilder.h"

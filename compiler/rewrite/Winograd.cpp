@@ -32,7 +32,7 @@
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/Kernel.h"
-#include "compiler/kernel/WinogradKernel.h"
+#include "compiler/kernel/Template.h"
 #include "compiler/rewrite/ConvolutionCost.h"
 #include "compiler/rewrite/MeasuredChoice.h"
 #include "compiler/rewrite/RoundingError.h"
@@ -563,7 +563,7 @@ std::optional<double> cyclesOfWinograd(graph::ConvOp conv, double weightRate,
 }
 
 LogicalResult winograd(func::FuncOp function, const Options &options) {
-  if (!options.machine.templates->find(kernel::kWinograd.name))
+  if (!options.machine.templates->find(kernel::algorithm::winograd))
     return success();
   auto constants = double(bytesOfConstants(function));
   double rate = kernel::weightRate(constants, options.machine);

@@ -3,6 +3,7 @@
 
 #include "compiler/targets/cpu/CpuTarget.h"
 #include "compiler/targets/cpu/codegen/Dialects.h"
+#include "compiler/targets/cpu/templates/Templates.h"
 
 namespace tensmith::targets {
 
@@ -11,6 +12,8 @@ Table<TargetKind> &targetKinds() {
   static Table<TargetKind> all("target", {std::span<const TargetKind>(kOwn)});
   return all;
 }
+
+Table<kernel::Template> &vectorTemplates() { return cpu::templates(); }
 
 /// CPUs have names of their own, whose families are no kinds: "host", "aarch64:cortex-a53".
 Result<std::unique_ptr<Target>> openTarget(std::string_view name) {

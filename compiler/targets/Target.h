@@ -9,7 +9,7 @@
 #include "base/Status.h"
 #include "base/Table.h"
 #include "cache/Store.h"
-#include "compiler/kernel/Machine.h"
+#include "compiler/kernel/Template.h"
 #include "compiler/module/ModuleWriter.h"
 
 #include <functional>
@@ -61,6 +61,10 @@ public:
   virtual Result<CompiledKernels> compile(std::span<const KernelSource> sources,
                                           const CodeOptions &options) const = 0;
 };
+
+/// The templates of CPUs, in order of preference. Machines of other targets that compute with
+/// vectors may name them, too, and plug-ins add to them.
+Table<kernel::Template> &vectorTemplates();
 
 /// A kind of machine: its name is what stands before the colon in the names of its machines.
 struct TargetKind {

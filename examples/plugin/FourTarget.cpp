@@ -72,6 +72,7 @@ public:
   explicit FourTarget(std::string name) : triple_(llvm::sys::getDefaultTargetTriple()) {
     machine_.name = std::move(name);
     machine_.vectorBytes = kVectorBytes;
+    machine_.templates = &targets::vectorTemplates();
   }
 
   const kernel::Machine &machine() const override { return machine_; }

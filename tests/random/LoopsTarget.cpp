@@ -10,10 +10,9 @@ namespace {
 class LoopsTarget : public targets::Target {
 public:
   explicit LoopsTarget(std::unique_ptr<targets::Target> other) : other_(std::move(other)) {
-    static const Table<kernel::Template> loops("template", {&kernel::kLoops});
     machine_ = other_->machine();
     machine_.name = "loops of " + machine_.name;
-    machine_.templates = &loops;
+    machine_.templates = &kernel::loopTemplates();
     machine_.images = graph::kChannelsFirst;
   }
 

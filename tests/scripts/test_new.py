@@ -159,11 +159,11 @@ def test_operator_works_as_it_stands(tree, family):
 def test_template_stands_at_its_places(tree):
     """Breaks if what is made doesn't work as it is, or isn't in the table."""
     changed = made(tree, "template", "OuterProduct")
-    assert changed == {"compiler/kernel/OuterProductKernel.h", "compiler/kernel/OuterProductKernel.cpp",
-                       "compiler/kernel/test/OuterProductKernelTest.cpp", "compiler/kernel/Templates.cpp"}
+    assert changed == {"compiler/targets/cpu/templates/OuterProductKernel.h", "compiler/targets/cpu/templates/OuterProductKernel.cpp",
+                       "compiler/targets/cpu/templates/test/OuterProductKernelTest.cpp", "compiler/targets/cpu/templates/Templates.cpp"}
     assert_passes_check(tree, changed)
-    assert "&kOuterProduct, &kLoops" in " ".join((tree / "compiler/kernel/Templates.cpp").read_text().split())
-    passes(linked(tree, "test/kernel_test", True, *sorted(path for path in changed if path.endswith(".cpp"))))
+    assert "&kOuterProduct, &kLoops" in " ".join((tree / "compiler/targets/cpu/templates/Templates.cpp").read_text().split())
+    passes(linked(tree, "test/templates_test", True, *sorted(path for path in changed if path.endswith(".cpp"))))
 
 
 def test_pass_stands_at_its_places(tree):

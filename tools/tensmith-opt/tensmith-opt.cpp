@@ -42,6 +42,7 @@ public:
 
   void runOnOperation() override {
     rewrite::Options options;
+    options.machine.templates = &targets::vectorTemplates();
     options.foldedBytes = foldedBytes;
     options.fuse = fuse;
     options.precision = precision;

@@ -1,7 +1,7 @@
 // Attention's gradient as one kernel: stacks of any sizes, on both sides of tiles, vectors and
 // blocks of rows, with what models have between the products.
-#include "compiler/kernel/AttentionGradient.h"
 #include "compiler/pipeline/test/TemplateCase.h"
+#include "compiler/targets/cpu/templates/AttentionGradient.h"
 
 using namespace mlir;
 

@@ -2,6 +2,7 @@
 #include "compiler/targets/cpu/machine/KernelMachine.h"
 
 #include "compiler/targets/cpu/intrinsics/Intrinsics.h"
+#include "compiler/targets/cpu/templates/Templates.h"
 
 namespace tensmith::targets::cpu {
 
@@ -19,6 +20,7 @@ kernel::Machine kernelMachine(const Cpu &machine) {
   // requests far ahead of it are a second one.
   if (machine.cpu.starts_with("znver"))
     result.linesAhead = 0;
+  result.templates = &templates();
   result.intrinsics = intrinsicsOf(machine);
   result.matrixUnit = matrixUnitOf(machine);
   result.hold = holdOf(machine);

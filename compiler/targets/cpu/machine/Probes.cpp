@@ -340,8 +340,8 @@ Probe arithmeticProbe(const Cpu &machine, const MultiplyAdd &step) {
           2 * chains * inner.lanes(step.accumulatorBits) * step.products};
 }
 
-/// Of a matrix unit's instruction, with tiles as a product takes them (kernel/MatrixTile.h): four
-/// of sums, two of rows and two of columns.
+/// Of a matrix unit's instruction, with tiles as a product takes them
+/// (targets/cpu/templates/MatrixTile.h): four of sums, two of rows and two of columns.
 Probe tileProbe(const Cpu &machine, const char *type, const char *instruction, int64_t products) {
   constexpr int64_t kTiles = 8, kLines = 16, kLineBytes = 64;
   Inner inner(machine);

@@ -1,0 +1,419 @@
+// Rows of scores, gone over and multiplied again, a block at a time; see AttentionGradient.h.
+#include "compiler/targets/cpu/templates/AttentionGradient.h"
+
+#include "compiler/kernel/RowSweep.h"
+#include "compiler/targets/cpu/templates/Blocking.h"
+#include "compiler/targets/cpu/templates/RegisterTile.h"
+#include "compiler/targets/cpu/templates/RowKernel.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace choice {
+/// Tiles of queries in a block.
+static constexpr Choice blockTiles{"block_tiles", 1, 64};
+} // namespace choice
+
+namespace {
+
+constexpr const Choice *kChoices[] = {&choice::blockTiles, &choice::steps, &choice::linesAhead,
+                                      &choice::vectors};
+
+/// Rows lie apart by more than their length, so that they don't fall into the same cache sets.
+constexpr int64_t kRowPadding = 16;
+/// The part of the second-level cache that a block's rows fill: the others are for panels and sums.
+constexpr int64_t kPartOfCache = 4;
+/// Tiles of a block, above which loading and storing the sums over blocks costs nothing any more.
+constexpr int64_t kMostTiles = 16;
+
+/// The rows that a product of rows multiplies, or their transposition.
+graph::TransposeOp transposition(const Contraction &product) {
+  return product.left.getDefiningOp<graph::TransposeOp>();
+}
+Value rowsOf(const Contraction &product) {
+  auto transpose = transposition(product);
+  return transpose ? transpose.getX() : product.left;
+}
+
+bool isStack(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && type.getRank() >= 3 && type.getElementType().isF32();
+}
+
+class Matcher {
+public:
+  explicit Matcher(graph::KernelOp kernel) : body_(kernel.getBody().front()) {}
+
+  std::optional<AttentionGradient> match() {
+    auto softmaxes = body_.getOps<graph::SoftmaxOp>();
+    if (body_.getTerminator()->getNumOperands() < 2 || !llvm::hasSingleElement(softmaxes))
+      return std::nullopt;
+    softmax_ = *softmaxes.begin();
+    found_.scores = softmax_.getX();
+    found_.weights = softmax_.getResult();
+    auto type = cast<RankedTensorType>(found_.weights.getType());
+    if (!isStack(found_.weights) || softmax_.getAxis() != uint64_t(type.getRank() - 1) ||
+        type.isDynamicDim(type.getRank() - 1))
+      return std::nullopt;
+    for (Operation &op : body_.without_terminator())
+      if (!take(&op))
+        return std::nullopt;
+    auto results = body_.getTerminator()->getNumOperands();
+    bool isWhole = !found_.made.empty() && !found_.overRows.empty() &&
+                   found_.ofRows.size() + found_.overRows.size() == results;
+    return isWhole && readsScoresBySoftmax() ? std::optional(std::move(found_)) : std::nullopt;
+  }
+
+private:
+  /// Alone: the first product is gone when the softmax's rows are there.
+  bool readsScoresBySoftmax() const {
+    auto scores = scoresBehind(softmax_);
+    auto isScore = [&](Operation *op) {
+      return op == softmax_ || scores->elementwise.contains(op);
+    };
+    auto isHeld = [&](Operation *op) { return llvm::all_of(op->getUsers(), isScore); };
+    return scores && scores->product == found_.made.front().root && isHeld(scores->product) &&
+           llvm::all_of(scores->elementwise, isHeld);
+  }
+
+  std::optional<RowShape> shapeOf(Value value) const {
+    return rowShapeOf(dyn_cast<RankedTensorType>(value.getType()),
+                      cast<RankedTensorType>(found_.weights.getType()));
+  }
+  bool isRows(Value value) const {
+    return value.getDefiningOp() && isStack(value) && shapeOf(value) == RowShape::Whole;
+  }
+
+  /// Whether there are as many matrices as of scores.
+  bool isOfStack(Value value) const {
+    graph::ShapeContext shapes(value.getContext());
+    auto own = shapes.dims(value.getType()), all = shapes.dims(found_.weights.getType());
+    return own.size() == all.size() &&
+           llvm::all_of(
+               llvm::zip(ArrayRef(own).drop_back(2), ArrayRef(all).drop_back(2)),
+               [&](auto pair) { return shapes.equal(std::get<0>(pair), std::get<1>(pair)); });
+  }
+
+  bool take(Operation *op) {
+    if (isa<graph::MatMulOp>(op))
+      return takeProduct(op);
+    if (auto sum = dyn_cast<graph::ReduceSumOp>(op)) {
+      auto type = cast<RankedTensorType>(sum.getX().getType());
+      found_.sums.push_back(sum);
+      return isRows(sum.getX()) && sum.getKeepdims() &&
+             sum.getAxes() == ArrayRef<int64_t>(type.getRank() - 1);
+    }
+    if (auto transpose = dyn_cast<graph::TransposeOp>(op))
+      return isRows(transpose.getX()) && swapsLast(transpose) &&
+             llvm::all_of(op->getUsers(), llvm::IsaPred<graph::MatMulOp>);
+    return op == softmax_ || isa<graph::Elementwise, graph::UnpackOp>(op) ||
+           op->getNumOperands() == 0;
+  }
+
+  bool takeProduct(Operation *op) {
+    auto product = matchContraction(op);
+    if (!product || product->step != 1 || !isStack(op->getResult(0)) || !isStack(product->left) ||
+        cast<RankedTensorType>(product->panels.getType()).getRank() < 4)
+      return false;
+    bool isResult = op->hasOneUse() && *op->user_begin() == body_.getTerminator();
+    if (!isOfStack(op->getResult(0)))
+      return false;
+    if (!isResult) {
+      found_.made.push_back(*product);
+      return isRows(op->getResult(0)) && rowPlace(*product) != RowPlace::Copied;
+    }
+    (transposition(*product) ? found_.overRows : found_.ofRows).push_back(*product);
+    return isRows(rowsOf(*product));
+  }
+
+  Block &body_;
+  graph::SoftmaxOp softmax_;
+  AttentionGradient found_;
+};
+
+/// A product with the register tile that does it.
+struct Product {
+  Product(ElementEmitter &emitter, graph::KernelOp kernel, const Contraction &contraction,
+          const Machine &machine, const Point &asked, TileEmitter::Finish finish)
+      : contraction(contraction), source(emitter, contraction),
+        extents(emitter.math, emitter.sizes, contraction),
+        tiles(emitter, kernel, contraction, machine, source, extents, std::move(finish), asked) {}
+
+  const Contraction &contraction;
+  RowSource source;
+  Extents extents;
+  TileEmitter tiles;
+};
+
+/// How many rows are in a block, and what the thread's memory holds.
+struct Layout {
+  Layout(IndexMath &math, const AttentionGradient &gradient, const Machine &machine,
+         const Point &asked, const SizeValues &sizes)
+      : columns(cast<RankedTensorType>(gradient.weights.getType()).getShape().back()) {
+    for (const auto *products : {&gradient.ofRows, &gradient.overRows})
+      for (const Contraction &product : *products)
+        if (!llvm::is_contained(kept, rowsOf(product)))
+          kept.push_back(rowsOf(product));
+    buffers = int64_t(std::max(kept.size(), gradient.made.size()));
+    stride = int64_t(llvm::alignTo(columns, kRowPadding)) + kRowPadding;
+    SmallVector<Value> dims = dimValues(math, sizes, gradient.weights.getType());
+    rows = Blocking::ofRows(math, dims[dims.size() - 2], kTileRows);
+    keys = Blocking::ofRows(math, dims.back(), kTileRows);
+    int64_t bytesOfTile = buffers * kTileRows * stride * kFloat;
+    int64_t fitting = machine.l2Bytes / kPartOfCache / bytesOfTile;
+    tilesOfBlock = asked[choice::blockTiles].value_or(std::clamp<int64_t>(fitting, 1, kMostTiles));
+  }
+
+  int64_t rowsOfBlock() const { return tilesOfBlock * kTileRows; }
+  int64_t bytesOfBuffer() const { return rowsOfBlock() * stride * kFloat; }
+
+  static constexpr int64_t kFloat = 4;
+  int64_t columns, stride, buffers, tilesOfBlock;
+  SmallVector<Value> kept; // rows that are multiplied, a buffer each
+  Blocking rows, keys;     // of a matrix of scores: its rows, and its columns as rows
+};
+
+class Emitter {
+public:
+  Emitter(ElementEmitter &emitter, graph::KernelOp kernel, const AttentionGradient &gradient,
+          const Machine &machine, const Point &asked, const Layout &layout, ValueRange results)
+      : emitter_(emitter), math_(emitter.math), gradient_(gradient), layout_(layout),
+        sweep_(emitter, math_.constant(layout.columns), machine.lanes(Layout::kFloat), asked) {
+    auto add = [&](auto &to, const Contraction &product, TileEmitter::Finish finish) {
+      to.push_back(
+          std::make_unique<Product>(emitter, kernel, product, machine, asked, std::move(finish)));
+    };
+    for (auto [number, product] : llvm::enumerate(gradient.made))
+      add(made_, product,
+          [this, number](const Position &at, Value slot, Value) { keep(number, at, slot); });
+    auto yielded = kernel.getBody().front().getTerminator()->getOperands();
+    auto addResults = [&](auto &to, ArrayRef<Contraction> products) {
+      for (const Contraction &product : products) {
+        Value value = product.root->getResult(0);
+        Value result = results[llvm::find(yielded, value) - yielded.begin()];
+        add(to, product, [this, value, result](const Position &at, Value, Value row) {
+          Value offset = math_.add(math_.mul(row, emitter_.dims(value).back()), at.indices.back());
+          emitter_.store(result, f32(), offset, emitter_.element(value, at), at.mask);
+        });
+      }
+    };
+    addResults(ofRows_, gradient.ofRows);
+    addResults(overRows_, gradient.overRows);
+  }
+
+  /// The memory that one matrix of the stack takes.
+  Value scratchBytes() {
+    Value bytes = math_.constant(layout_.buffers * layout_.bytesOfBuffer());
+    for (auto &product : overRows_)
+      bytes = math_.add(bytes, bytesOfSums(*product));
+    return bytes;
+  }
+
+  void emit(Value batch, Value scratch) {
+    batch_ = batch;
+    for (int64_t number = 0; number < layout_.buffers; ++number)
+      buffers_.push_back(moved(scratch, math_.constant(number * layout_.bytesOfBuffer())));
+    sums_ = moved(scratch, math_.constant(layout_.buffers * layout_.bytesOfBuffer()));
+    // Of no rows there is one block, too: what is summed over them is zero.
+    Value end = math_.max(layout_.rows.tiles, math_.constant(1));
+    emitFor(math_, math_.constant(0), end, math_.constant(layout_.tilesOfBlock),
+            [&](Value tile) { emitBlock(tile); });
+    buffers_.clear();
+  }
+
+private:
+  Type f32() { return emitter_.builder().getF32Type(); }
+  Value moved(Value pointer, Value bytes) {
+    return elementPointer(math_, emitter_.builder().getI8Type(), pointer, bytes);
+  }
+  Value row(size_t buffer, Value slot) {
+    return elementPointer(math_, f32(), buffers_[buffer], math_.mul(slot, layout_.stride));
+  }
+
+  Value bytesOfSums(Product &product) {
+    int64_t line = layout_.columns * product.contraction.width;
+    return math_.mul(product.extents.panels, line * Layout::kFloat);
+  }
+
+  void emitBlock(Value tile) {
+    firstTile_ = tile;
+    lastTile_ = math_.min(math_.add(tile, layout_.tilesOfBlock), layout_.rows.tiles);
+    first_ = layout_.rows.firstRow(math_, firstTile_);
+    last_ = layout_.rows.firstRow(math_, lastTile_);
+    for (auto &product : made_)
+      passPanels(*product, layout_.rows, firstTile_, lastTile_, first_);
+    emitFor(math_, first_, last_, math_.constant(1), [&](Value row) { finishRow(row); });
+    for (auto &product : ofRows_) {
+      product->source.hold(bufferOf(*product), layout_.stride, 1);
+      passPanels(*product, layout_.rows, firstTile_, lastTile_, first_);
+    }
+    Value sums = sums_;
+    for (auto &product : overRows_) {
+      addRows(*product, sums);
+      sums = moved(sums, bytesOfSums(*product));
+    }
+  }
+
+  Value bufferOf(const Product &product) {
+    Value rows = rowsOf(product.contraction);
+    return buffers_[llvm::find(layout_.kept, rows) - layout_.kept.begin()];
+  }
+
+  /// Tiles of rows against all panels; the first row is that of slot 0.
+  void passPanels(Product &product, const Blocking &blocking, Value firstTile, Value lastTile,
+                  Value firstRow) {
+    Value one = math_.constant(1), count = math_.sub(lastTile, firstTile);
+    Value most = constantIndex(count) ? count : math_.constant(layout_.tilesOfBlock);
+    emitFor(math_, math_.constant(0), product.extents.panels, one, [&](Value panel) {
+      emitFor(math_, firstTile, lastTile, one, [&](Value tile) {
+        product.tiles.beginPrefetch(math_.sub(tile, firstTile), count, most);
+        emitRowTile(math_, blocking, tile, LastTile::Padded, [&](const RowGroup &rows) {
+          Value slot = math_.sub(rows.first, firstRow);
+          product.tiles.beginRows(batch_, TileRows(math_, rows, slot));
+          product.tiles.emitPanel(panel, /*masked=*/!rows.isWhole);
+        });
+      });
+    });
+  }
+
+  /// What the block's rows add to a sum over all of them: k goes from the first to the last.
+  void addRows(Product &product, Value sums) {
+    Value zero = math_.constant(0);
+    Value before = math_.sub(zero, math_.mul(first_, layout_.stride));
+    Value rows = elementPointer(math_, f32(), bufferOf(product), before);
+    product.source.hold(rows, 1, layout_.stride);
+    product.tiles.beginPart({.begin = first_,
+                             .end = last_,
+                             .isFirst = math_.less(firstTile_, math_.constant(1)),
+                             .isLast = math_.less(layout_.rows.tiles, math_.add(lastTile_, 1)),
+                             .sums = sums,
+                             .firstPanel = zero,
+                             .lastPanel = product.extents.panels,
+                             .rows = math_.constant(layout_.columns)});
+    passPanels(product, layout_.keys, zero, layout_.keys.tiles, zero);
+  }
+
+  /// A vector of a product that rows are made of: the softmax's operand, or the product itself.
+  void keep(size_t number, const Position &at, Value slot) {
+    Value value = number == 0 ? gradient_.scores : gradient_.made[number].root->getResult(0);
+    emitter_.store(row(number, slot), f32(), at.indices.back(), emitter_.element(value, at),
+                   at.mask);
+  }
+
+  void finishRow(Value number) {
+    SmallVector<Value> dims = emitter_.dims(gradient_.weights);
+    SmallVector<Value> outer = math_.delinear(batch_, ArrayRef(dims).drop_back(2));
+    outer.push_back(number);
+    Value slot = math_.sub(number, first_);
+    defineRows(slot);
+    for (graph::ReduceSumOp sum : gradient_.sums) {
+      Value x = sum.getX();
+      Value total =
+          sweep_.reduce(vector::CombiningKind::ADD, [&](const RowSweep::Columns &columns) {
+            return emitter_.element(x, position(outer, columns));
+          });
+      emitter_.define(sum.getResult(), [this, total](const Position &at) {
+        return emitter_.splat(total, at.lanes);
+      });
+    }
+    sweep_.each([&](const RowSweep::Columns &columns) {
+      SmallVector<Value> elements;
+      for (Value value : layout_.kept)
+        elements.push_back(emitter_.element(value, position(outer, columns)));
+      for (auto [buffer, element] : llvm::enumerate(elements))
+        emitter_.store(row(buffer, slot), f32(), columns.first, element, columns.mask);
+    });
+  }
+
+  /// The softmax and the other products, from the buffers.
+  void defineRows(Value slot) {
+    Value scores = row(0, slot);
+    Value largest =
+        sweep_.reduce(vector::CombiningKind::MAXIMUMF, [&](const RowSweep::Columns &at) {
+          return emitter_.load(scores, f32(), at.first, at.lanes, at.mask);
+        });
+    Value scale = exponentiate(emitter_, sweep_, scores, largest);
+    emitter_.define(gradient_.weights, [this, scores, scale](const Position &at) {
+      graph::ScalarCode code(emitter_.builder(), math_.location);
+      Value power = emitter_.load(scores, f32(), at.indices.back(), at.lanes, at.mask);
+      return code.mul(power, emitter_.splat(scale, at.lanes));
+    });
+    for (size_t number = 1; number < gradient_.made.size(); ++number) {
+      Value kept = row(number, slot);
+      emitter_.define(gradient_.made[number].root->getResult(0), [this, kept](const Position &at) {
+        return emitter_.load(kept, f32(), at.indices.back(), at.lanes, at.mask);
+      });
+    }
+  }
+
+  static Position position(ArrayRef<Value> outer, const RowSweep::Columns &columns) {
+    Position at{SmallVector<Value>(outer), columns.lanes, columns.mask};
+    at.indices.push_back(columns.first);
+    return at;
+  }
+
+  ElementEmitter &emitter_;
+  IndexMath &math_;
+  const AttentionGradient &gradient_;
+  const Layout &layout_;
+  RowSweep sweep_;
+  std::vector<std::unique_ptr<Product>> made_, ofRows_, overRows_;
+  SmallVector<Value> buffers_;
+  Value sums_, batch_;
+  Value firstTile_, lastTile_, first_, last_; // of the block: tiles and rows
+};
+
+} // namespace
+
+std::optional<AttentionGradient> matchAttentionGradient(graph::KernelOp kernel) {
+  return Matcher(kernel).match();
+}
+
+static KernelParts attentionGradientParts(graph::KernelOp kernel, const AttentionGradient &gradient,
+                                          const Machine &machine, const Point &asked) {
+  KernelParts parts;
+  parts.summary = "attention's gradient";
+  parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
+    SmallVector<Value> dims = dimValues(math, sizes, gradient.weights.getType());
+    auto last = [&](Value value) { return dimValues(math, sizes, value.getType()).back(); };
+    Value products = math.constant(0); // of each score
+    for (const Contraction &product : gradient.made)
+      products = math.add(products, last(product.left));
+    for (const auto *results : {&gradient.ofRows, &gradient.overRows})
+      for (const Contraction &product : *results)
+        products = math.add(products, last(product.root->getResult(0)));
+    // A multiply-add in a tile costs a fraction of a scalar operation.
+    Value work = math.mul(math.product(ArrayRef(dims).take_back(2)), products);
+    return {math.product(ArrayRef(dims).drop_back(2)),
+            grainOf(math, math.div(work, math.constant(8))), asked.of(kChoices)};
+  };
+  parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
+    IndexMath &math = emitter.math;
+    Layout layout(math, gradient, machine, asked, emitter.sizes);
+    Emitter code(emitter, kernel, gradient, machine, asked, layout, results);
+    Value scratch = emitScratch(emitter, code.scratchBytes(), begin, end);
+    emitFor(math, begin, end, math.constant(1), [&](Value batch) { code.emit(batch, scratch); });
+  };
+  return parts;
+}
+
+const Template kAttentionGradient = {
+    .name = algorithm::attentionGradient,
+    .takes = [](graph::KernelOp kernel, Operation *,
+                const Machine &) { return matchAttentionGradient(kernel).has_value(); },
+    .parts =
+        [](graph::KernelOp kernel, Operation *, const Machine &machine, const Point &asked) {
+          return attentionGradientParts(kernel, *matchAttentionGradient(kernel), machine, asked);
+        },
+    .choices = kChoices,
+    .space =
+        [](graph::KernelOp, Operation *, const Machine &, Space &space) {
+          space.addDoubling(choice::blockTiles, choice::blockTiles.most);
+          space.addDoubling(choice::steps, 8);
+          space.add(choice::linesAhead, {0, 64, 128, 256, 512});
+          space.addDoubling(choice::vectors, choice::vectors.most);
+        },
+    .multiplies = true,
+};
+
+} // namespace tensmith::kernel

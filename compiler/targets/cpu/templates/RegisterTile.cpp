@@ -1,0 +1,714 @@
+// Emits the register tile's loops; see RegisterTile.h.
+#include "compiler/targets/cpu/templates/RegisterTile.h"
+
+#include "compiler/kernel/WindowElement.h"
+
+#include "mlir/Dialect/LLVMIR/LLVMDialect.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "llvm/Support/SaveAndRestore.h"
+
+using namespace mlir;
+
+namespace tensmith::kernel {
+namespace {
+
+/// Of a vector's blocks.
+constexpr int64_t kRows = 2;
+/// As many multiply-adds as two units have under way, each of which takes four cycles.
+constexpr int64_t kIndependentSums = 8;
+/// Products that are summed from zero, where a loop over taps adds up such sums: rounding grows
+/// with the root of a chain's length, and to put a tile's sums aside costs as much as two products
+/// each.
+constexpr int64_t kProductsOfChain = 192;
+/// Bytes of a panel from which on a part of a sum is worth a stream of its own from memory: a
+/// core's prefetcher starts anew with each page.
+constexpr int64_t kStreamBytes = 16 << 10;
+// Operands of a prefetch.
+constexpr int kFirstLevel = 3, kSecondLevel = 2, kData = 1;
+constexpr int64_t kLineBytes = 64;
+
+/// Whether what is stored has at most half the bits of a sum: two vectors become one.
+bool storesHalves(graph::KernelOp kernel, const Contraction &contraction) {
+  unsigned bits = contraction.accumulator.getIntOrFloatBitWidth();
+  return llvm::any_of(kernel.getResultTypes(), [&](Type type) {
+    Type element = storageType(getElementTypeOrSelf(type));
+    return element && isa<IntegerType>(element) && element.getIntOrFloatBitWidth() * 2 <= bits;
+  });
+}
+
+} // namespace
+
+Extents::Extents(IndexMath &math, const SizeValues &sizes, const Contraction &contraction) {
+  SmallVector<Value> out = dimValues(math, sizes, contraction.result());
+  SmallVector<Value> panelDims = dimValues(math, sizes, contraction.panels.getType());
+  panels = panelDims[panelDims.size() - 3];
+  columns = out.back();
+  if (graph::ConvOp conv = contraction.conv()) {
+    batch = math.constant(conv.getGroup());
+    columns = math.div(columns, batch);
+    rows = math.product(ArrayRef(out).drop_back());
+  } else if (panelDims.size() == 3) {
+    batch = math.constant(1);
+    rows = math.product(ArrayRef(out).drop_back());
+  } else {
+    rows = out[out.size() - 2];
+    batch = math.product(ArrayRef(out).drop_back(2));
+  }
+}
+
+TileEmitter::TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel,
+                         const Contraction &contraction, const Machine &machine, RowSource &source,
+                         const Extents &extents, Finish finish, const Point &asked)
+    : emitter_(emitter), math_(emitter.math), kernel_(kernel), contraction_(contraction),
+      source_(source), extents_(extents), finish_(std::move(finish)), l1Bytes_(machine.l1Bytes),
+      l2Bytes_(machine.l2Bytes),
+      linesAhead_(asked[choice::linesAhead].value_or(machine.linesAhead)),
+      steps_(asked[choice::steps].value_or(kStepsOfIteration)),
+      vectorRegisters_(machine.vectorRegisters),
+      lanes_(machine.lanes(contraction.accumulator.getIntOrFloatBitWidth() / 8)),
+      masksAreFree_(machine.maskRegisters), mayTakeBursts_(mayTakeBursts(contraction, machine)),
+      joins_(storesHalves(kernel, contraction)), products_(productsOf(contraction, machine)),
+      hold_(machine.hold), outDims_(dimValues(math_, emitter.sizes, contraction.result())) {
+  assert((rowsAtOnce() == 1 || rowsAtOnce() == kRows) && "no instruction has more rows");
+  readResultShapedOperandsByOffset();
+}
+
+void TileEmitter::beginRows(Value batch, const TileRows &rows) {
+  batch_ = batch;
+  rows_ = rows;
+  source_.beginTile(batch, rows_);
+}
+
+void TileEmitter::beginMatrixRows(MatrixTile &tile, Value batch, Value firstRow, Value count,
+                                  Value slot) {
+  batch_ = batch;
+  matrix_ = {&tile, firstRow, count, slot};
+  tile.beginRows(batch, firstRow, count, slot);
+}
+
+int64_t TileEmitter::lineBytes() const {
+  Type element = storageType(getElementTypeOrSelf(contraction_.panels.getType()));
+  return contraction_.width * std::max(element.getIntOrFloatBitWidth() / 8, 1u);
+}
+
+void TileEmitter::beginPrefetch(Value tile, Value tiles, Value most) {
+  int64_t line = lineBytes();
+  auto known = constantIndex(most), depth = constantIndex(source_.totalDepth());
+  int64_t ofTile = llvm::divideCeil(line, std::max<int64_t>(known.value_or(1), 1));
+  // What the second level holds from run to run anyway needs no more than that.
+  auto panels = cast<RankedTensorType>(contraction_.panels.getType());
+  auto fit = [&](int64_t bytes) {
+    return panels.hasStaticShape() && panels.getNumElements() * line <= bytes * contraction_.width;
+  };
+  bool isNear = fit(l2Bytes_);
+  // A step's lines are all asked for where they come from memory; what some cores' second levels
+  // hold together, as a recurrence's weights, may be near as well.
+  constexpr int64_t kSomeCores = 8;
+  int64_t together = fit(kSomeCores * l2Bytes_) ? 1 : contraction_.step;
+  fetchedBytes_ = ofTile;
+  fetchedLines_ = isNear ? 1 : llvm::divideCeil(ofTile * together, kLineBytes);
+  // A full tile's requests alone don't keep memory busy where tiles are few: all lines in their
+  // order, those of the next step again, make the core's own prefetcher join.
+  fetchedLinesOfFull_ = isNear ? 1 : llvm::divideCeil(line * contraction_.step, kLineBytes);
+  fetchedLevel_ = depth && *depth * line > l1Bytes_ / 2 ? kSecondLevel : kFirstLevel;
+  // Where there are more tiles than bytes in a line, the panel is small beside them.
+  Value step = math_.ceilDiv(math_.constant(line), tiles);
+  step_ = math_.select(math_.less(math_.constant(line), tiles), math_.constant(0), step);
+  tile_ = tile;
+  isAlone_ = math_.less(tiles, math_.constant(2));
+}
+
+void TileEmitter::emitPanel(Value panel, bool masked) {
+  auto columns = constantIndex(extents_.columns);
+  int64_t width = contraction_.width, vectors = width / lanes_;
+  if (masked && (!columns || (*columns > width && *columns % width != 0)))
+    return emitTile(panel, vectors, /*masked=*/vectors);
+  if (!columns) {
+    Value end = math_.mul(math_.add(panel, 1), width);
+    return emitIf(
+        math_, math_.less(extents_.columns, end),
+        [&] { emitTile(panel, vectors, /*masked=*/vectors); },
+        [&] { emitTile(panel, vectors, 0); });
+  }
+  int64_t rest = *columns % width;
+  if (rest == 0)
+    return emitTile(panel, vectors, 0);
+  int64_t ofRest = llvm::divideCeil(rest, lanes_);
+  if (masksAreFree_ && ofRest == vectors)
+    return emitTile(panel, vectors, /*masked=*/1);
+  Value last = math_.constant(*columns / width);
+  Value full = math_.less(panel, last);
+  auto partial = [&] { emitTile(panel, ofRest, rest % lanes_ ? 1 : 0); };
+  if (*columns < width)
+    return partial();
+  emitIf(math_, full, [&] { emitTile(panel, vectors, 0); }, partial);
+}
+
+void TileEmitter::readResultShapedOperandsByOffset() {
+  for (BlockArgument argument : kernel_.getBody().getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!type || argument == contraction_.left ||
+        type.clone(contraction_.result().getElementType()) != contraction_.result())
+      continue;
+    Value pointer = emitter_.buffer(argument);
+    Type element = type.getElementType();
+    emitter_.define(argument, [this, argument, pointer, element](const Position &at) {
+      bool here = !prefix_.empty() && ArrayRef(at.indices).drop_back() == ArrayRef(prefix_);
+      Value offset = here ? math_.add(math_.mul(row_, outDims_.back()), at.indices.back())
+                          : math_.linear(at.indices, emitter_.dims(argument));
+      return emitter_.load(pointer, element, offset, at.lanes, at.mask);
+    });
+  }
+}
+
+void TileEmitter::emitMatrixTile(Value panel, int64_t vectors, int64_t masked) {
+  matrix_.tile->emitSums(panel, panelStart(panel), vectors * lanes_);
+  auto finish = [&](Value number, Value first, int64_t count) {
+    rows_ = TileRows(math_, {.first = number, .height = count}, math_.add(matrix_.slot, first));
+    SmallVector<Value> sums;
+    for (int64_t row = 0; row < count; ++row)
+      for (int64_t v = 0; v < vectors; ++v)
+        sums.push_back(matrix_.tile->sums(math_.add(first, row), v * lanes_));
+    finishTile(panel, sums, vectors, masked);
+  };
+  if (source_.pads())
+    return emitFor(math_, math_.constant(0), matrix_.count, math_.constant(1), [&](Value row) {
+      Value inside, number = source_.resultRow(math_.add(matrix_.first, row), inside);
+      emitIf(math_, inside, [&] { finish(number, row, 1); });
+    });
+  auto finishRows = [&](Value begin, Value end, int64_t count) {
+    emitFor(math_, begin, end, math_.constant(count),
+            [&](Value first) { finish(math_.add(matrix_.first, first), first, count); });
+  };
+  constexpr int64_t kRowsAtOnce = 2; // what one waits for, another does
+  Value whole = math_.mul(math_.div(matrix_.count, math_.constant(kRowsAtOnce)), kRowsAtOnce);
+  finishRows(math_.constant(0), whole, kRowsAtOnce);
+  finishRows(whole, matrix_.count, 1);
+}
+
+void TileEmitter::emitTile(Value panel, int64_t vectors, int64_t masked) {
+  if (matrix_.tile)
+    return emitMatrixTile(panel, vectors, masked);
+  SmallVector<Value> sums = emitSums(panel, zeros(vectors), vectors);
+  if (!part_.sums)
+    return finishTile(panel, sums, vectors, masked);
+  sums = withWaitingSums(panel, sums, vectors);
+  emitIf(
+      math_, part_.isLast, [&] { finishTile(panel, sums, vectors, masked); },
+      [&] {
+        for (auto [number, sum] : llvm::enumerate(sums))
+          emitter_.builder().create<LLVM::StoreOp>(math_.location, sum,
+                                                   waitingSum(panel, number, vectors));
+      });
+}
+
+void TileEmitter::finishTile(Value panel, ValueRange sums, int64_t vectors, int64_t masked) {
+  Value first = math_.mul(panel, contraction_.width);
+  Value column =
+      contraction_.conv() ? math_.add(math_.mul(batch_, extents_.columns), first) : first;
+  auto finishRow = [&](size_t row) {
+    beginResultRow(rows_.numbers[row]);
+    for (int64_t v = 0; v < vectors; ++v) {
+      Value mask = v >= vectors - masked ? maskFrom(math_.add(first, v * lanes_)) : Value();
+      Value sum = sums[row * vectors + v], at = math_.add(column, v * lanes_);
+      if (joins_ && v + 1 < vectors - masked)
+        sum = joined(sum, sums[row * vectors + ++v]);
+      finishVector(row, sum, at, mask);
+    }
+  };
+  for (size_t row = 0; row < rows_.size(); ++row)
+    if (Value isThere = rows_.isThere[row])
+      emitIf(math_, isThere, [&] { finishRow(row); });
+    else
+      finishRow(row);
+}
+
+Value TileEmitter::joined(Value low, Value high) {
+  auto lanes = llvm::to_vector(llvm::seq<int64_t>(0, 2 * lanes_));
+  return emitter_.builder().create<vector::ShuffleOp>(math_.location, low, high, lanes);
+}
+
+Value TileEmitter::maskFrom(Value column) {
+  return emitter_.maskBelow(math_.sub(extents_.columns, column), lanes_);
+}
+
+void TileEmitter::beginResultRow(Value row) {
+  ArrayRef<Value> dims(outDims_);
+  if (contraction_.conv() || cast<RankedTensorType>(contraction_.panels.getType()).getRank() == 3) {
+    prefix_ = math_.delinear(row, dims.drop_back());
+    row_ = row;
+  } else {
+    prefix_ = math_.delinear(batch_, dims.drop_back(2));
+    prefix_.push_back(row);
+    row_ = math_.add(math_.mul(batch_, extents_.rows), row);
+  }
+}
+
+void TileEmitter::finishVector(size_t row, Value sum, Value column, Value mask) {
+  int64_t lanes = cast<VectorType>(sum.getType()).getNumElements();
+  Position at{prefix_, lanes, mask};
+  at.indices.push_back(column);
+  if (contraction_.bias) {
+    Value bias = emitter_.element(contraction_.bias, {{column}, lanes, mask});
+    sum = emitSum(sum, bias);
+  }
+  emitter_.define(contraction_.root->getResult(0), [sum](const Position &) { return sum; });
+  finish_(at, rows_.slots[row], row_);
+}
+
+SmallVector<Value> TileEmitter::zeros(int64_t vectors) {
+  auto &builder = emitter_.builder();
+  auto type = VectorType::get({lanes_}, contraction_.accumulator);
+  Value zero = builder.create<arith::ConstantOp>(math_.location, builder.getZeroAttr(type));
+  return SmallVector<Value>(llvm::alignTo(rows_.size(), rowsAtOnce()) * vectors, zero);
+}
+
+SmallVector<Value> TileEmitter::untangled(ArrayRef<Value> sums, int64_t vectors) {
+  if (rowsAtOnce() == 1)
+    return SmallVector<Value>(sums);
+  SmallVector<Value> all;
+  for (int64_t row = 0; row < int64_t(rows_.size()); ++row)
+    for (int64_t v = 0; v < vectors; ++v) {
+      // Of a vector's columns, the first half and the second.
+      size_t first = size_t((row / kRows * vectors + v) * kRows);
+      SmallVector<int64_t> places;
+      for (int64_t lane = 0; lane < lanes_; ++lane)
+        places.push_back(lane / (lanes_ / kRows) * lanes_ + row % kRows * (lanes_ / kRows) +
+                         lane % (lanes_ / kRows));
+      all.push_back(emitter_.builder().create<vector::ShuffleOp>(math_.location, sums[first],
+                                                                 sums[first + 1], places));
+    }
+  return all;
+}
+
+SmallVector<Value> TileEmitter::withWaitingSums(Value panel, ArrayRef<Value> sums,
+                                                int64_t vectors) {
+  auto &builder = emitter_.builder();
+  Location location = math_.location;
+  auto types = llvm::to_vector(ValueRange(sums).getTypes());
+  auto choice = builder.create<scf::IfOp>(location, types, part_.isFirst, /*withElse=*/true);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.setInsertionPointToEnd(choice.thenBlock());
+  builder.create<scf::YieldOp>(location, sums);
+  builder.setInsertionPointToEnd(choice.elseBlock());
+  SmallVector<Value> all;
+  for (auto [number, sum] : llvm::enumerate(sums))
+    all.push_back(emitSum(
+        builder.create<LLVM::LoadOp>(location, sum.getType(), waitingSum(panel, number, vectors)),
+        sum));
+  builder.create<scf::YieldOp>(location, all);
+  return SmallVector<Value>(choice.getResults());
+}
+
+Value TileEmitter::waitingSum(Value panel, size_t number, int64_t vectors) {
+  Value lines = math_.mul(math_.sub(panel, part_.firstPanel), part_.rows);
+  Value line = math_.add(lines, rows_.slots[number / vectors]);
+  Value place = math_.add(math_.mul(line, contraction_.width), number % vectors * lanes_);
+  return elementPointer(math_, contraction_.accumulator, part_.sums, place);
+}
+
+Value TileEmitter::panelStart(Value panel) {
+  return math_.mul(math_.mul(panelNumber(panel), source_.totalDepth()), contraction_.width);
+}
+
+SmallVector<Value> TileEmitter::emitSums(Value panel, ValueRange sums, int64_t vectors) {
+  SmallVector<Value> tap;
+  return untangled(emitTaps(panel, panelStart(panel), tap, math_.constant(0), sums, vectors),
+                   vectors);
+}
+
+SmallVector<Value> TileEmitter::emitTaps(Value panel, Value start, SmallVector<Value> &tap,
+                                         Value place, ValueRange sums, int64_t vectors) {
+  ArrayRef<int64_t> taps = source_.taps();
+  if (tap.size() == taps.size()) {
+    Value depth = source_.depth(), before = math_.mul(place, depth);
+    Value first = math_.add(start, math_.mul(before, contraction_.width));
+    Value next = part_.sums ? nextPart(panel, start, before) : nextPanel(start, before);
+    Value reaches = source_.reaches(tap);
+    if (!reaches)
+      return emitDepth(first, next, source_.rowPointers(tap), sums, vectors);
+    auto &builder = emitter_.builder();
+    Location location = math_.location;
+    auto choice = builder.create<scf::IfOp>(location, sums.getTypes(), reaches, /*withElse=*/true);
+    OpBuilder::InsertionGuard guard(builder);
+    builder.setInsertionPointToEnd(choice.elseBlock());
+    builder.create<scf::YieldOp>(location, sums);
+    builder.setInsertionPointToEnd(choice.thenBlock());
+    builder.create<scf::YieldOp>(location,
+                                 emitDepth(first, next, source_.rowPointers(tap), sums, vectors));
+    return SmallVector<Value>(choice.getResults());
+  }
+  int64_t extent = taps[tap.size()];
+  auto inner = [&](Value index, ValueRange carried) {
+    tap.push_back(index);
+    auto result =
+        emitTaps(panel, start, tap, math_.add(math_.mul(place, extent), index), carried, vectors);
+    tap.pop_back();
+    return result;
+  };
+  if (extent == 1)
+    return inner(math_.constant(0), sums);
+  auto fromZero = [&](Value index, ValueRange carried) {
+    SmallVector<Value> all = inner(index, zeros(vectors));
+    for (auto [sum, before] : llvm::zip_equal(all, carried))
+      sum = emitSum(before, sum);
+    return all;
+  };
+  auto emit = [&](auto body) {
+    return emitReduction(math_, math_.constant(0), math_.constant(extent), math_.constant(1), sums,
+                         body);
+  };
+  return addsChains(tap.size()) ? emit(fromZero) : emit(inner);
+}
+
+bool TileEmitter::addsChains(size_t dim) const {
+  auto depth = constantIndex(source_.depth());
+  if (!depth || !isa<FloatType>(contraction_.accumulator))
+    return false;
+  int64_t products = *depth;
+  ArrayRef<int64_t> taps = source_.taps();
+  for (size_t inner = taps.size(); --inner > dim; products *= taps[inner])
+    if (taps[inner] > 1 && products >= kProductsOfChain)
+      return false;
+  return products >= kProductsOfChain;
+}
+
+Value TileEmitter::nextPanel(Value start, Value before) {
+  Value total = source_.totalDepth();
+  Value next = panelPointer(math_.add(start, math_.mul(total, contraction_.width)));
+  return select(isAlone_, linesAhead(start, before),
+                bytesFrom(next, math_.add(math_.mul(tile_, total), before)));
+}
+
+Value TileEmitter::linesAhead(Value start, Value before) {
+  Value lines = math_.add(before, linesAhead_);
+  return panelPointer(math_.add(start, math_.mul(lines, contraction_.width)));
+}
+
+Value TileEmitter::select(Value condition, Value a, Value b) {
+  return emitter_.builder().create<arith::SelectOp>(math_.location, condition, a, b);
+}
+
+Value TileEmitter::nextPart(Value panel, Value start, Value lines) {
+  Value total = source_.totalDepth(), width = math_.constant(contraction_.width);
+  Value isInside = math_.less(math_.add(panel, 1), part_.lastPanel);
+  Value steps = math_.mul(math_.sub(panel, part_.firstPanel), total);
+  Value firstStart = math_.sub(start, math_.mul(steps, width));
+  Value nextStart = math_.add(start, math_.mul(math_.add(total, part_.begin), width));
+  Value next =
+      math_.select(isInside, nextStart, math_.add(firstStart, math_.mul(part_.end, width)));
+  // Behind the last part of the last panel the next item's first panel begins.
+  Value isEnd =
+      math_.select(part_.isLast, math_.less(part_.lastPanel, math_.add(panel, 2)), part_.isLast);
+  next = math_.select(isEnd, math_.add(start, math_.mul(total, width)), next);
+  next = math_.add(next, math_.mul(lines, width));
+  Value length = math_.sub(part_.end, part_.begin);
+  Value first = math_.mul(math_.mul(tile_, length), step_);
+  Value before = math_.mul(part_.begin, step_);
+  return select(isAlone_, linesAhead(start, lines),
+                moved(panelPointer(next), math_.sub(first, before)));
+}
+
+Value TileEmitter::panelPointer(Value element) {
+  return elementPointer(math_, getElementTypeOrSelf(contraction_.panels.getType()),
+                        emitter_.buffer(contraction_.panels), element);
+}
+
+Value TileEmitter::moved(Value pointer, Value bytes) {
+  auto &builder = emitter_.builder();
+  return builder.create<LLVM::GEPOp>(math_.location, pointer.getType(), builder.getI8Type(),
+                                     pointer, ValueRange{math_.toI64(bytes)});
+}
+
+SmallVector<Value> TileEmitter::emitDepth(Value first, Value next, ValueRange rowPointers,
+                                          ValueRange sums, int64_t vectors) {
+  Value depth = part_.sums ? math_.sub(part_.end, part_.begin) : source_.depth();
+  SmallVector<Value> rows(rowPointers);
+  if (part_.sums) {
+    // Counted from where the part begins: LLVM then makes one address for the steps of an
+    // iteration.
+    Value skipped = math_.mul(part_.begin, source_.distance());
+    for (Value &row : rows)
+      row = elementPointer(math_, getElementTypeOrSelf(contraction_.left.getType()), row, skipped);
+    first = math_.add(first, math_.mul(part_.begin, contraction_.width));
+    next = bytesFrom(next, part_.begin);
+  }
+  Value panel = panelPointer(first);
+  auto step = [&](Value k, int64_t ahead, ValueRange carried, ValueRange blocks = {}) {
+    return emitStep(panel, next, k, ahead, rows, carried, vectors, blocks);
+  };
+  auto oneStep = [&](Value k, ValueRange carried) { return step(k, 0, carried); };
+  if (sums.empty())
+    return emitReduction(math_, math_.constant(0), depth, math_.constant(contraction_.step), sums,
+                         oneStep);
+  // As many in a panel that is cut off, so that equal columns have equal sums.
+  int64_t sumsOfStep = std::max<int64_t>(rows_.rowsOfSums * (contraction_.width / lanes_), 1);
+  int64_t chains = llvm::divideCeil(kIndependentSums, sumsOfStep);
+  Type type = sums[0].getType();
+  Value nothing = emitter_.builder().create<arith::ConstantOp>(
+      math_.location, emitter_.builder().getZeroAttr(type));
+  // As many as the tile that is chosen by itself has: of more rows, pointers don't fit either.
+  bool isHeld = rowPointers.size() <= kTileRows && int64_t(sums.size()) * 4 <= vectorRegisters_ * 3;
+  SmallVector<Value> all(sums);
+  all.resize(sums.size() * chains, nothing);
+  int64_t steps = llvm::alignTo(steps_, chains);
+  Value one = math_.constant(contraction_.step);
+  Value rounds = math_.div(depth, math_.constant(steps * contraction_.step));
+  // Of an iteration's steps, each goes through a part of the sum, or all go side by side.
+  auto known = constantIndex(depth);
+  bool isShort = known && *known * lineBytes() < steps * kStreamBytes;
+  bool hasParts = chains > 1 && !isShort;
+  Value part = math_.mul(rounds, one), whole = math_.mul(part, steps);
+  all = emitReduction(
+      math_, math_.constant(0), hasParts ? part : whole,
+      hasParts ? one : math_.constant(steps * contraction_.step), all,
+      [&](Value round, ValueRange carried) {
+        if (takesBursts(sums, chains))
+          return emitBursts(panel, next, round, rows, carried, vectors);
+        SmallVector<Value> results(carried);
+        SmallVector<SmallVector<Value>> blocks(2);
+        bool loadsTwo =
+            rowsAtOnce() > 1 && chains == 1 && source_.distance() == 1 && steps % 2 == 0;
+        llvm::SaveAndRestore restored(panel);
+        for (int64_t number = 0; number < steps; ++number) {
+          auto chain = MutableArrayRef(results).slice(number % chains * sums.size(), sums.size());
+          Value k = hasParts ? math_.add(round, math_.mul(part, number)) : round;
+          int64_t ahead = hasParts ? 0 : number * contraction_.step;
+          if (ahead && isHeld)
+            panel = behind(panel, chain);
+          if (loadsTwo && number % 2 == 0)
+            blocks = loadBlocks(rows, k, ahead, /*steps=*/2);
+          llvm::copy(step(k, ahead, ValueRange(chain), blocks[number % 2]), chain.begin());
+        }
+        return results;
+      });
+  for (size_t sum = sums.size(); sum < all.size(); ++sum)
+    all[sum % sums.size()] = emitSum(all[sum % sums.size()], all[sum]);
+  all.resize(sums.size());
+  return emitReduction(math_, whole, depth, one, all, oneStep);
+}
+
+SmallVector<Value> TileEmitter::emitStep(Value panel, Value next, Value k, int64_t ahead,
+                                         ValueRange rowPointers, ValueRange sums, int64_t vectors,
+                                         ValueRange blocks) {
+  auto &builder = emitter_.builder();
+  Type left = getElementTypeOrSelf(contraction_.left.getType());
+  Type right = getElementTypeOrSelf(contraction_.panels.getType());
+  // Where k is, and what the steps of an iteration are apart, are added one after the other: the
+  // latter is then part of an instruction.
+  auto at = [&](Type element, Value base, int64_t stride) {
+    Value here = elementPointer(math_, element, base, math_.mul(k, stride));
+    return ahead ? elementPointer(math_, element, here, math_.constant(ahead * stride)) : here;
+  };
+  prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kTileRows);
+  Value line = at(right, panel, contraction_.width), zero = math_.constant(0);
+  if (!blocks.empty())
+    return emitBlocks(line, blocks, sums, vectors);
+  if (rowsAtOnce() > 1)
+    return emitBlocks(line, loadBlocks(rowPointers, k, ahead, /*steps=*/1)[0], sums, vectors);
+  SmallVector<Value> rows;
+  for (Value pointer : rowPointers)
+    rows.push_back(at(left, pointer, source_.distance()));
+  if (products_)
+    return emitProducts(line, rows, sums, vectors);
+  SmallVector<Value> b, results;
+  for (int64_t v = 0; v < vectors; ++v)
+    b.push_back(widen(emitter_.load(line, right, math_.constant(v * lanes_), lanes_), right));
+  for (auto [row, pointer] : llvm::enumerate(rows)) {
+    Value a = emitter_.splat(widen(emitter_.load(pointer, left, zero), left), lanes_);
+    for (int64_t v = 0; v < vectors; ++v)
+      results.push_back(
+          emitMultiplyAdd(builder, math_.location, a, false, b[v], false, sums[row * vectors + v]));
+  }
+  return results;
+}
+
+SmallVector<Value> TileEmitter::emitProducts(Value line, ValueRange rows, ValueRange sums,
+                                             int64_t vectors) {
+  Type left = getElementTypeOrSelf(contraction_.left.getType());
+  SmallVector<Value> b, results;
+  for (int64_t v = 0; v < vectors; ++v)
+    b.push_back(loadRight(line, v, lanes_ * contraction_.step));
+  for (auto [row, pointer] : llvm::enumerate(rows)) {
+    Value a = loadStep(pointer, left);
+    for (int64_t v = 0; v < vectors; ++v)
+      results.push_back(
+          products_->emit(emitter_.builder(), math_.location, a, b[v], sums[row * vectors + v]));
+  }
+  return results;
+}
+
+SmallVector<SmallVector<Value>> TileEmitter::loadBlocks(ValueRange rows, Value k, int64_t ahead,
+                                                        int64_t steps) {
+  auto &builder = emitter_.builder();
+  Type element = getElementTypeOrSelf(contraction_.left.getType());
+  unsigned bits = storageType(element).getIntOrFloatBitWidth();
+  auto type = VectorType::get({steps}, builder.getIntegerType(bits * unsigned(contraction_.step)));
+  SmallVector<SmallVector<Value>> blocks{size_t(steps)};
+  auto load = [&](size_t row) -> Value {
+    Value place = math_.mul(k, source_.distance());
+    Value pointer = elementPointer(math_, element, rows[std::min(row, rows.size() - 1)], place);
+    if (ahead)
+      pointer = elementPointer(math_, element, pointer, math_.constant(ahead * source_.distance()));
+    return builder.create<LLVM::LoadOp>(math_.location, type, pointer, bits / 8);
+  };
+  for (size_t row = 0; row < rows.size(); row += size_t(rowsAtOnce())) {
+    Value first = load(row), second = load(row + 1); // the last one instead of none
+    for (int64_t step = 0; step < steps; ++step)
+      blocks[size_t(step)].push_back(builder.create<vector::ShuffleOp>(
+          math_.location, first, second, ArrayRef<int64_t>{step, steps + step}));
+  }
+  return blocks;
+}
+
+/// All of A first, of which there is less: a vector of B is multiplied as it comes.
+SmallVector<Value> TileEmitter::emitBlocks(Value line, ValueRange left, ValueRange sums,
+                                           int64_t vectors) {
+  int64_t blocks = vectors * rowsAtOnce(); // of a line
+  SmallVector<Value> results(sums);
+  for (int64_t number = 0; number < blocks; ++number) {
+    Value b = loadRight(line, number, lanes_ / rowsAtOnce() * contraction_.step);
+    for (auto [group, block] : llvm::enumerate(left)) {
+      Value &sum = results[group * size_t(blocks) + size_t(number)];
+      sum = products_->emit(emitter_.builder(), math_.location, block, b, sum);
+    }
+  }
+  return results;
+}
+
+Value TileEmitter::loadRight(Value line, int64_t number, int64_t count) {
+  auto &builder = emitter_.builder();
+  Type right = getElementTypeOrSelf(contraction_.panels.getType());
+  // Halves as their bits.
+  Type code = isa<FloatType>(right) ? Type(builder.getI16Type()) : right;
+  Value loaded = emitter_.load(line, code, math_.constant(number * count), count);
+  if (products_->right != Number::I16 || !code.isInteger(8))
+    return loaded;
+  Type wide = VectorType::get({count}, builder.getI16Type());
+  return builder.create<arith::ExtSIOp>(math_.location, wide, loaded);
+}
+
+void TileEmitter::prefetch(Value next, Value k, int64_t ahead, bool isFull) {
+  Value fetched = bytesFrom(bytesFrom(next, k), math_.constant(ahead));
+  for (int64_t line = 0; line < (isFull ? fetchedLinesOfFull_ : fetchedLines_); ++line)
+    emitter_.builder().create<LLVM::Prefetch>(math_.location,
+                                              moved(fetched, math_.constant(line * kLineBytes)),
+                                              /*rw=*/0, /*hint=*/fetchedLevel_, /*cache=*/kData);
+}
+
+bool TileEmitter::takesBursts(ValueRange sums, int64_t chains) const {
+  return mayTakeBursts_ && chains == 1 && steps_ % kStepsOfIteration == 0 &&
+         source_.distance() == 1 && int64_t(sums.size()) * 2 <= vectorRegisters_;
+}
+
+SmallVector<Value> TileEmitter::emitBursts(Value panel, Value next, Value k, ValueRange rowPointers,
+                                           ValueRange sums, int64_t vectors) {
+  constexpr int64_t kSteps = 2; // of a burst
+  auto &builder = emitter_.builder();
+  Type element = builder.getF32Type();
+  SmallVector<Value> results(sums), left;
+  Value line = elementPointer(math_, element, panel, math_.mul(k, contraction_.width));
+  for (int64_t number = 0; number < steps_; number += kSteps) {
+    if (number)
+      line = behind(line, results);
+    SmallVector<Value> loaded;
+    for (int64_t ahead = number; ahead < number + kSteps; ++ahead) {
+      // What tiles share of a line is asked for once.
+      if (ahead == 0 ||
+          ahead * fetchedBytes_ / kLineBytes != (ahead - 1) * fetchedBytes_ / kLineBytes)
+        prefetch(next, k, ahead, int64_t(rowPointers.size()) >= kBurstRows);
+      for (int64_t v = 0; v < vectors; ++v)
+        loaded.push_back(emitter_.load(
+            line, element, math_.constant(ahead * contraction_.width + v * lanes_), lanes_));
+    }
+    size_t lines = loaded.size();
+    if (number % kStepsOfIteration == 0) {
+      for (Value row : rowPointers)
+        loaded.push_back(emitter_.load(elementPointer(math_, element, row, k), element,
+                                       math_.constant(number), kStepsOfIteration));
+      hold_(builder, math_.location, loaded);
+      left.assign(loaded.begin() + int64_t(lines), loaded.end());
+    } else {
+      hold_(builder, math_.location, loaded);
+    }
+    for (int64_t ahead = 0; ahead < kSteps; ++ahead)
+      for (auto [row, elements] : llvm::enumerate(left)) {
+        SmallVector<int64_t> lane(size_t(lanes_), number % kStepsOfIteration + ahead);
+        Value a = builder.create<vector::ShuffleOp>(math_.location, elements, elements, lane);
+        for (int64_t v = 0; v < vectors; ++v) {
+          Value &sum = results[row * size_t(vectors) + size_t(v)];
+          sum = emitMultiplyAdd(builder, math_.location, a, false,
+                                loaded[size_t(ahead * vectors + v)], false, sum);
+        }
+      }
+  }
+  return results;
+}
+
+Value TileEmitter::loadStep(Value pointer, Type element) {
+  unsigned bits = storageType(element).getIntOrFloatBitWidth();
+  Type together = contraction_.accumulator;
+  if (unsigned all = bits * unsigned(contraction_.step); all != together.getIntOrFloatBitWidth())
+    together = emitter_.builder().getIntegerType(all);
+  Value elements =
+      emitter_.builder().create<LLVM::LoadOp>(math_.location, together, pointer, bits / 8);
+  if (!hold_ || !products_ || !products_->has(TakesLane))
+    return emitter_.splat(elements, lanes_);
+  // LLVM would fill a register as it loads, by an instruction that has no offset: it doesn't see
+  // where the lane comes from.
+  auto &builder = emitter_.builder();
+  Value lane = builder.create<LLVM::UndefOp>(math_.location, VectorType::get({lanes_}, together));
+  Value first = builder.create<LLVM::ConstantOp>(math_.location, builder.getI32IntegerAttr(0));
+  lane = builder.create<LLVM::InsertElementOp>(math_.location, lane, elements, first);
+  hold_(builder, math_.location, lane);
+  return builder.create<vector::ShuffleOp>(math_.location, lane, lane,
+                                           SmallVector<int64_t>(size_t(lanes_), 0));
+}
+
+Value TileEmitter::behind(Value pointer, MutableArrayRef<Value> sums) {
+  if (!hold_)
+    return pointer;
+  SmallVector<Value> values{pointer};
+  llvm::append_range(values, sums);
+  hold_(emitter_.builder(), math_.location, values);
+  llvm::copy(ArrayRef(values).drop_front(), sums.begin());
+  return values[0];
+}
+
+Value TileEmitter::emitSum(Value a, Value b) {
+  auto &builder = emitter_.builder();
+  if (isa<FloatType>(contraction_.accumulator))
+    return builder.create<arith::AddFOp>(math_.location, a, b);
+  return builder.create<arith::AddIOp>(math_.location, a, b);
+}
+
+Value TileEmitter::widen(Value value, Type tensorElement) {
+  auto &builder = emitter_.builder();
+  auto vector = dyn_cast<VectorType>(value.getType());
+  Type type = withLanes(contraction_.accumulator, vector ? vector.getNumElements() : 1);
+  if (value.getType() == type)
+    return value;
+  if (isa<FloatType>(contraction_.accumulator))
+    return builder.create<arith::ExtFOp>(math_.location, type, value);
+  if (graph::isUnsigned(tensorElement))
+    return builder.create<arith::ExtUIOp>(math_.location, type, value);
+  return builder.create<arith::ExtSIOp>(math_.location, type, value);
+}
+
+Value TileEmitter::panelNumber(Value panel) {
+  auto type = cast<RankedTensorType>(contraction_.panels.getType());
+  SmallVector<Value> dims = emitter_.dims(contraction_.panels);
+  if (contraction_.conv())
+    return math_.add(math_.mul(batch_, extents_.panels), panel);
+  if (type.getRank() == 3)
+    return panel;
+  SmallVector<Value> indices = math_.delinear(batch_, ArrayRef(outDims_).drop_back(2)), own;
+  size_t missing = indices.size() - (type.getRank() - 3);
+  for (int64_t dim = 0; dim + 3 < type.getRank(); ++dim)
+    own.push_back(type.getDimSize(dim) == 1 ? math_.constant(0) : indices[missing + dim]);
+  own.push_back(panel);
+  return math_.linear(own, ArrayRef(dims).drop_back(2));
+}
+
+} // namespace tensmith::kernel

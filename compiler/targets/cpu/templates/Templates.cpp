@@ -1,0 +1,33 @@
+// One row for each template; see Templates.h.
+#include "compiler/targets/cpu/templates/Templates.h"
+
+#include "compiler/kernel/LoopKernel.h"
+#include "compiler/targets/cpu/templates/AttentionGradient.h"
+#include "compiler/targets/cpu/templates/ChainKernel.h"
+#include "compiler/targets/cpu/templates/ConcatKernel.h"
+#include "compiler/targets/cpu/templates/ContractionKernel.h"
+#include "compiler/targets/cpu/templates/DepthwiseKernel.h"
+#include "compiler/targets/cpu/templates/FourierKernel.h"
+#include "compiler/targets/cpu/templates/PackKernel.h"
+#include "compiler/targets/cpu/templates/PatchKernel.h"
+#include "compiler/targets/cpu/templates/RecurrenceKernel.h"
+#include "compiler/targets/cpu/templates/RowKernel.h"
+#include "compiler/targets/cpu/templates/ScatterKernel.h"
+#include "compiler/targets/cpu/templates/TransposeKernel.h"
+#include "compiler/targets/cpu/templates/TreeKernel.h"
+#include "compiler/targets/cpu/templates/WinogradKernel.h"
+
+using namespace tensmith::kernel;
+
+namespace tensmith::targets::cpu {
+
+Table<Template> &templates() {
+  static Table<Template> all("template",
+                             {&kAttentionGradient, &kChain, &kContraction, &kDepthwise, &kRows,
+                              &kConcat, &kWinograd, &kRecurrence, &kTrees, &kScatter, &kFourier,
+                              &kPack, &kTransposition, &kPatches, &kLoops},
+                             kLoops.name);
+  return all;
+}
+
+} // namespace tensmith::targets::cpu
