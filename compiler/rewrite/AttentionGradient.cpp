@@ -12,6 +12,7 @@
 // (targets/cpu/templates/AttentionRows.h).
 
 #include "compiler/graph/GraphBuilder.h"
+#include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/CostModel.h"
 #include "compiler/kernel/RowShape.h"
 #include "compiler/rewrite/KernelRegion.h"

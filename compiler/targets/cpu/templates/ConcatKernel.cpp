@@ -2,6 +2,9 @@
 // consecutive elements, and lands as one run in the result: vectors are copied, and what follows is
 // applied on the way, to vectors too if a run lies along the last dimension.
 //
+// Where there are few rows, as along the first dimension, each is cut into pieces that go to
+// different threads.
+//
 // Inputs are straight code one after the other, unless there are many of one type: those are a loop
 // over a table of their numbers and places, so that code is as long as there are types.
 #include "compiler/targets/cpu/templates/ConcatKernel.h"
@@ -15,7 +18,14 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
+namespace choice {
+/// Pieces that each row of the result is cut into, a work item each.
+static constexpr Choice pieces{"pieces", 1, 256};
+} // namespace choice
+
 namespace {
+
+constexpr const Choice *kChoices[] = {&choice::pieces};
 
 ValueRange yieldedBy(graph::KernelOp kernel) {
   return cast<graph::YieldOp>(kernel.getBody().front().getTerminator()).getValues();
@@ -39,22 +49,24 @@ struct Part {
 class ConcatEmitter {
 public:
   ConcatEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::ConcatOp root,
-                const Machine &machine, ValueRange results)
-      : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), results_(results),
-        dims_(emitter.dims(root.getY())), axis_(root.getAxis()) {
+                const Machine &machine, ValueRange results, int64_t pieces)
+      : pieces_(pieces), emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root),
+        results_(results), dims_(emitter.dims(root.getY())), axis_(root.getAxis()) {
     if (takesVectors(kernel, root))
       lanes_ = machine.lanes(sizeof(float));
   }
 
-  void emitRow(Value row) {
+  void emitItem(Value item) {
+    Value row = math_.div(item, math_.constant(pieces_));
     outer_ = math_.delinear(row, ArrayRef(dims_).take_front(axis_));
     Value inner = math_.product(ArrayRef(dims_).drop_front(axis_ + 1));
     assert(!kernel_.getPitch() || axis_ + 1 == dims_.size());
     Value length = kernel_.getPitch() ? pitchOf(emitter_, kernel_) : math_.mul(dims_[axis_], inner);
     Value start = math_.mul(row, length);
+    findPiece(math_.rem(item, math_.constant(pieces_)), math_.mul(dims_[axis_], inner));
     auto emit = [&](Part part) {
-      Value size = emitter_.dims(part.input)[axis_];
-      emitRun(part, row, math_.mul(size, inner), math_.add(start, math_.mul(part.before, inner)));
+      Value size = emitter_.dims(part.input)[axis_], before = math_.mul(part.before, inner);
+      emitRun(part, row, math_.mul(size, inner), before, math_.add(start, before));
     };
     Value before = math_.constant(0);
     llvm::MapVector<Type, SmallVector<Part>> parts;
@@ -70,6 +82,20 @@ public:
   }
 
 private:
+  /// Of a row of so many elements, from which one to which one an item has.
+  void findPiece(Value piece, Value length) {
+    if (pieces_ == 1)
+      return;
+    Value each = math_.ceilDiv(length, math_.constant(pieces_));
+    begin_ = math_.mul(piece, each);
+    end_ = math_.add(begin_, each);
+  }
+
+  /// Of a run that begins at `before` in the row: from the row's place on, within the run.
+  Value inRun(Value place, Value before, Value length) {
+    return math_.min(math_.sub(math_.max(place, before), before), length);
+  }
+
   /// Whether its place is known, and may stand in a table.
   static bool isPlaced(const Part &part) { return constantIndex(part.before).has_value(); }
 
@@ -116,11 +142,14 @@ private:
 
   OpBuilder &builder() { return emitter_.builder(); }
 
-  void emitRun(const Part &part, Value row, Value length, Value to) {
+  /// The input's elements in the row, of an item's piece, to the result from `to` on.
+  void emitRun(const Part &part, Value row, Value length, Value before, Value to) {
     Value from = math_.mul(row, length);
     auto emit = [&](Value at, int64_t lanes, Value mask) {
       emitElements(part, math_.add(from, at), math_.add(to, at), at, lanes, mask);
     };
+    if (pieces_ > 1)
+      return emitRange(inRun(begin_, before, length), inRun(end_, before, length), emit);
     auto known = constantIndex(length);
     // A run that is shorter than a vector is left to LLVM.
     int64_t lanes = known && *known < lanes_ ? 1 : lanes_;
@@ -141,6 +170,16 @@ private:
     }
   }
 
+  void emitRange(Value begin, Value end,
+                 llvm::function_ref<void(Value at, int64_t lanes, Value mask)> emit) {
+    Value whole = math_.div(math_.sub(math_.max(begin, end), begin), math_.constant(lanes_));
+    whole = math_.add(begin, math_.mul(whole, lanes_));
+    emitFor(math_, begin, whole, math_.constant(lanes_), [&](Value at) { emit(at, lanes_, {}); });
+    if (lanes_ > 1)
+      emitIf(math_, math_.less(whole, end),
+             [&] { emit(whole, lanes_, emitter_.maskBelow(math_.sub(end, whole), lanes_)); });
+  }
+
   /// So many elements of the run, from number `at` on.
   void emitElements(const Part &part, Value from, Value to, Value at, int64_t lanes, Value mask) {
     Type element = getElementTypeOrSelf(part.input.getType());
@@ -155,6 +194,8 @@ private:
                      emitter_.element(value, position), mask);
   }
 
+  int64_t pieces_;    // of a row
+  Value begin_, end_; // of the item's piece
   ElementEmitter &emitter_;
   IndexMath &math_;
   graph::KernelOp kernel_;
@@ -173,20 +214,40 @@ bool isConcatRoot(Operation *op) {
          llvm::all_of(concat.getInputs(), [](Value input) { return isa<BlockArgument>(input); });
 }
 
-static KernelParts concatParts(graph::KernelOp kernel, graph::ConcatOp root,
-                               const Machine &machine) {
+/// Unasked: as many as give all threads work, where the rows alone don't.
+static int64_t piecesOf(graph::ConcatOp root) {
+  constexpr int64_t kEnoughRows = 16, kItems = 32, kItemsOfOpenRows = 8, kLeastElements = 1 << 14;
+  auto shape = cast<RankedTensorType>(root.getType()).getShape();
+  auto outer = shape.take_front(root.getAxis()), inner = shape.drop_front(root.getAxis());
+  if (llvm::any_of(outer, ShapedType::isDynamic))
+    return 1;
+  int64_t rows = ShapedType::getNumElements(outer);
+  if (rows == 0 || rows >= kEnoughRows)
+    return 1;
+  if (llvm::any_of(inner, ShapedType::isDynamic))
+    return root.getInputs().size() < kManyInputs ? llvm::divideCeil(kItemsOfOpenRows, rows) : 1;
+  return std::clamp<int64_t>(ShapedType::getNumElements(inner) / kLeastElements, 1,
+                             llvm::divideCeil(kItems, rows));
+}
+
+static KernelParts concatParts(graph::KernelOp kernel, graph::ConcatOp root, const Machine &machine,
+                               const Point &asked) {
+  int64_t pieces = asked[choice::pieces].value_or(piecesOf(root));
   KernelParts parts;
   parts.summary = takesVectors(kernel, root) ? "concat, by vectors" : "concat";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
     SmallVector<Value> dims = dimValues(math, sizes, root.getType());
     size_t axis = root.getAxis();
-    return {math.product(ArrayRef(dims).take_front(axis)),
-            grainOf(math, math.product(ArrayRef(dims).drop_front(axis)))};
+    Value length = math.product(ArrayRef(dims).drop_front(axis));
+    Point chosen;
+    chosen.set(choice::pieces, pieces);
+    return {math.mul(math.product(ArrayRef(dims).take_front(axis)), pieces),
+            grainOf(math, math.ceilDiv(length, math.constant(pieces))), chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
-    ConcatEmitter concat(emitter, kernel, root, machine, results);
+    ConcatEmitter concat(emitter, kernel, root, machine, results, pieces);
     emitFor(emitter.math, begin, end, emitter.math.constant(1),
-            [&](Value row) { concat.emitRow(row); });
+            [&](Value item) { concat.emitItem(item); });
   };
   return parts;
 }
@@ -196,9 +257,12 @@ const Template kConcat = {
     .mayBeRoot = [](Operation *op) { return isa<graph::ConcatOp>(op); },
     .isRoot = isConcatRoot,
     .parts =
-        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Point &) {
-          return concatParts(kernel, cast<graph::ConcatOp>(main), machine);
+        [](graph::KernelOp kernel, Operation *main, const Machine &machine, const Point &asked) {
+          return concatParts(kernel, cast<graph::ConcatOp>(main), machine, asked);
         },
+    .choices = kChoices,
+    .space = [](graph::KernelOp, Operation *, const Machine &,
+                Space &space) { space.addDoubling(choice::pieces, 64); },
     // Along the last dimension, so that what it copies are pieces of rows.
     .storesAtPitch =
         [](Operation *main) {

@@ -14,7 +14,15 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
+namespace choice {
+/// Whether neighbouring work items differ in their tiles first, and not in their channels: these
+/// share the tile's pixels, those its weights.
+static constexpr Choice tilesApart{"tiles_apart", 0, 1};
+} // namespace choice
+
 namespace {
+
+constexpr const Choice *kChoices[] = {&choice::tilesApart};
 
 /// Sums and products of vectors, as code.
 class VectorArithmetic {
@@ -99,12 +107,13 @@ struct Channels {
 class TileEmitter {
 public:
   TileEmitter(ElementEmitter &emitter, graph::KernelOp kernel, Operation *root, int64_t channels,
-              const Machine &machine, ValueRange results, Value scratch)
+              const Machine &machine, ValueRange results, Value scratch, Value tilesApart)
       : emitter_(emitter), math_(emitter.math), kernel_(kernel), root_(root), shape_(shapeOf(root)),
         tile_(shape_.tile), lanes_(machine.lanes(sizeof(float))),
         channels_{channels / shape_.group, shape_.group, lanes_},
         element_(math_.builder.getF32Type()), type_(VectorType::get({lanes_}, element_)),
-        results_(results), scratch_(scratch), do_(math_, type_), transform_(do_) {}
+        results_(results), scratch_(scratch), tiles_(tilesApart), do_(math_, type_),
+        transform_(do_) {}
 
   /// Numbers of a tile, of which a row and the next don't begin at places of a cache that are the
   /// same.
@@ -113,8 +122,9 @@ public:
 protected:
   /// Takes an item's tile and vector of channels.
   void begin(Value item) {
-    Value vector = math_.rem(item, math_.constant(channels_.vectors()));
-    number_ = math_.div(item, math_.constant(channels_.vectors()));
+    Value vectors = math_.constant(channels_.vectors());
+    number_ = tiles_ ? math_.rem(item, tiles_) : math_.div(item, vectors);
+    Value vector = tiles_ ? math_.div(item, tiles_) : math_.rem(item, vectors);
     Value ofGroup = math_.constant(channels_.vectorsOfGroup());
     group_ = math_.div(vector, ofGroup);
     within_ = math_.mul(math_.rem(vector, ofGroup), lanes_);
@@ -365,6 +375,7 @@ protected:
   VectorType type_;
   ValueRange results_;
   Value scratch_;
+  Value tiles_; // of all images, where neighbouring items differ in them first; null: where not
   VectorArithmetic do_;
   Transform transform_;
   // Of the item.
@@ -487,34 +498,43 @@ bool isFourierRoot(Operation *op) {
          !ShapedType::isDynamic(channelsOf(op)) && channelsOf(op) > 0;
 }
 
-static KernelParts fourierParts(graph::KernelOp kernel, Operation *root, const Machine &machine) {
+/// Of all images.
+static Value tilesOf(IndexMath &math, const SizeValues &sizes, Operation *root) {
   ImageShape shape = shapeOf(root);
-  int64_t lanes = machine.lanes(sizeof(float));
+  bool makesImage = !isa<graph::FourierInputOp>(root);
+  Value image = makesImage ? root->getResult(0) : root->getOperand(0);
+  return math.mul(dimValues(math, sizes, image.getType())[0], shape.tile.tilesOf(shape.outputs));
+}
+
+static KernelParts fourierParts(graph::KernelOp kernel, Operation *root, const Machine &machine,
+                                const Point &asked) {
+  ImageShape shape = shapeOf(root);
+  int64_t lanes = machine.lanes(sizeof(float)), apart = asked[choice::tilesApart].value_or(0);
   Channels channels{channelsOf(root) / shape.group, shape.group, lanes};
   KernelParts parts;
   parts.summary = isa<graph::FourierInputOp>(root)    ? "fourier input"
                   : isa<graph::FourierOutputOp>(root) ? "fourier output"
                                                       : "fourier convolution";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) -> WorkItems {
-    bool makesImage = !isa<graph::FourierInputOp>(root);
-    Value image = makesImage ? root->getResult(0) : root->getOperand(0);
-    Value images = dimValues(math, sizes, image.getType())[0];
-    int64_t each = shape.tile.tilesOf(shape.outputs) * channels.vectors();
     constexpr int64_t kOperations = 8; // of a number of the tile, at least
-    return {math.mul(images, each),
-            grainOf(math, math.constant(shape.tile.numbers() * lanes * kOperations))};
+    Point chosen;
+    chosen.set(choice::tilesApart, apart);
+    return {math.mul(tilesOf(math, sizes, root), channels.vectors()),
+            grainOf(math, math.constant(shape.tile.numbers() * lanes * kOperations)), chosen};
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     IndexMath &math = emitter.math;
     int64_t bytes = shape.tile.rows * TileEmitter::pitch(shape.tile) * machine.vectorBytes;
     Value scratch = emitScratch(emitter, math.constant(bytes), begin, end);
+    Value tiles = apart ? tilesOf(math, emitter.sizes, root) : Value();
     auto emit = [&](auto items) { emitItems(math, begin, end, items); };
     if (isa<graph::FourierInputOp>(root))
-      emit(InputEmitter(emitter, kernel, root, channelsOf(root), machine, results, scratch));
+      emit(InputEmitter(emitter, kernel, root, channelsOf(root), machine, results, scratch, tiles));
     else if (isa<graph::FourierOutputOp>(root))
-      emit(OutputEmitter(emitter, kernel, root, channelsOf(root), machine, results, scratch));
+      emit(
+          OutputEmitter(emitter, kernel, root, channelsOf(root), machine, results, scratch, tiles));
     else
-      emit(ConvEmitter(emitter, kernel, root, channelsOf(root), machine, results, scratch));
+      emit(ConvEmitter(emitter, kernel, root, channelsOf(root), machine, results, scratch, tiles));
   };
   return parts;
 }
@@ -524,7 +544,10 @@ const Template kFourier = {
     .mayBeRoot = isFourierRoot,
     .isRoot = isFourierRoot,
     .parts = [](graph::KernelOp kernel, Operation *main, const Machine &machine,
-                const Point &) { return fourierParts(kernel, main, machine); },
+                const Point &asked) { return fourierParts(kernel, main, machine, asked); },
+    .choices = kChoices,
+    .space = [](graph::KernelOp, Operation *, const Machine &,
+                Space &space) { space.addAll(choice::tilesApart, 1); },
     .multiplies = true,
 };
 

@@ -28,7 +28,14 @@
 using namespace mlir;
 
 namespace tensmith::kernel {
+namespace choice {
+/// Elements of a row of the body's tensors that are straight code one after the other.
+static constexpr Choice elementsTogether{"elements_together", 1, 8};
+} // namespace choice
+
 namespace {
+
+constexpr const Choice *kChoices[] = {&choice::elementsTogether};
 
 /// Scalar operations of an iteration, above which kernels of their own do better: they work in
 /// vectors and on several threads.
@@ -110,10 +117,11 @@ bool typesFit(graph::LoopOp loop) {
 
 class RecurrenceEmitter {
 public:
-  RecurrenceEmitter(ElementEmitter &emitter, graph::LoopOp loop, ValueRange results)
-      : emitter_(emitter), math_(emitter.math), builder_(emitter.builder()), loop_(loop),
-        body_(loop.getBody().front()), yield_(cast<graph::YieldOp>(body_.getTerminator())),
-        results_(results) {
+  RecurrenceEmitter(ElementEmitter &emitter, graph::LoopOp loop, ValueRange results,
+                    int64_t together)
+      : together_(together), emitter_(emitter), math_(emitter.math), builder_(emitter.builder()),
+        loop_(loop), body_(loop.getBody().front()),
+        yield_(cast<graph::YieldOp>(body_.getTerminator())), results_(results) {
     size_t count = loop.getCarried().size();
     carried_.assign(body_.args_begin() + 2, body_.args_end());
     next_.assign(yield_.getValues().begin() + 1, yield_.getValues().begin() + 1 + count);
@@ -299,12 +307,20 @@ private:
   void nest(ArrayRef<int64_t> shape, SmallVector<Value> &indices, llvm::function_ref<void()> body) {
     if (indices.size() == shape.size())
       return body();
-    emitFor(math_, math_.constant(0), math_.constant(shape[indices.size()]), math_.constant(1),
-            [&](Value index) {
-              indices.push_back(index);
-              nest(shape, indices, body);
-              indices.pop_back();
+    auto at = [&](Value index) {
+      indices.push_back(index);
+      nest(shape, indices, body);
+      indices.pop_back();
+    };
+    bool isRow = indices.size() + 1 == shape.size();
+    int64_t size = shape[indices.size()], step = isRow ? together_ : 1, whole = size / step * step;
+    emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(step),
+            [&](Value first) {
+              for (int64_t i = 0; i < step; ++i)
+                at(math_.add(first, math_.constant(i)));
             });
+    for (int64_t i = whole; i < size; ++i)
+      at(math_.constant(i));
   }
 
   void copyFromScratch(Value value, Value result) {
@@ -349,6 +365,7 @@ private:
     return builder_.create<arith::CmpIOp>(loc, arith::CmpIPredicate::eq, answer, zero);
   }
 
+  int64_t together_;
   ElementEmitter &emitter_;
   IndexMath &math_;
   OpBuilder &builder_;
@@ -383,15 +400,18 @@ static bool isRecurrence(graph::LoopOp loop, const Machine &machine) {
   return true;
 }
 
-static KernelParts recurrenceParts(graph::KernelOp kernel, graph::LoopOp loop) {
+static KernelParts recurrenceParts(graph::LoopOp loop, const Point &asked) {
+  int64_t together = asked[choice::elementsTogether].value_or(1);
   KernelParts parts;
   parts.summary = "recurrence";
-  parts.items = [](IndexMath &math, const SizeValues &) -> WorkItems {
-    return {math.constant(1), math.constant(1)};
+  parts.items = [=](IndexMath &math, const SizeValues &) -> WorkItems {
+    Point chosen;
+    chosen.set(choice::elementsTogether, together);
+    return {math.constant(1), math.constant(1), chosen};
   };
-  parts.body = [loop](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
+  parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     IndexMath &math = emitter.math;
-    RecurrenceEmitter recurrence(emitter, loop, results);
+    RecurrenceEmitter recurrence(emitter, loop, results, together);
     Value scratch = emitScratch(emitter, math.constant(recurrence.scratchBytes()), begin, end);
     emitFor(math, begin, end, math.constant(1), [&](Value) { recurrence.emit(scratch); });
   };
@@ -410,8 +430,11 @@ const Template kRecurrence = {
     .name = "recurrence",
     .mayBeRoot = [](Operation *op) { return isa<graph::LoopOp>(op); },
     .isRoot = [](Operation *op) { return isa<graph::LoopOp>(op); },
-    .parts = [](graph::KernelOp kernel, Operation *main, const Machine &,
-                const Point &) { return recurrenceParts(kernel, cast<graph::LoopOp>(main)); },
+    .parts = [](graph::KernelOp, Operation *main, const Machine &,
+                const Point &asked) { return recurrenceParts(cast<graph::LoopOp>(main), asked); },
+    .choices = kChoices,
+    .space = [](graph::KernelOp, Operation *, const Machine &,
+                Space &space) { space.addDoubling(choice::elementsTogether, 8); },
     .distrusts = [](graph::KernelOp kernel, Operation *op, const Machine &machine) -> const char * {
       auto loop = dyn_cast<graph::LoopOp>(op);
       return loop && !isWholeRecurrence(kernel, loop, machine)
