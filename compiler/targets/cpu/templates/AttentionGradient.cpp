@@ -1,10 +1,10 @@
 // Rows of scores, gone over and multiplied again, a block at a time; see AttentionGradient.h.
 #include "compiler/targets/cpu/templates/AttentionGradient.h"
 
+#include "compiler/kernel/RowShape.h"
 #include "compiler/kernel/RowSweep.h"
 #include "compiler/targets/cpu/templates/Blocking.h"
 #include "compiler/targets/cpu/templates/RegisterTile.h"
-#include "compiler/targets/cpu/templates/RowKernel.h"
 
 using namespace mlir;
 

@@ -2,6 +2,7 @@
 // Blocking.h.
 #include "compiler/targets/cpu/templates/Blocking.h"
 
+#include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/KernelFrame.h"
 
 using namespace mlir;

@@ -1,6 +1,7 @@
 // Whether they pay, and are used by nothing else; see Companions.h.
 #include "compiler/targets/cpu/templates/Companions.h"
 
+#include "compiler/kernel/Contraction.h"
 #include "compiler/kernel/Schedule.h"
 #include "compiler/targets/cpu/templates/ConvChain.h"
 #include "compiler/targets/cpu/templates/RowPrologue.h"
@@ -62,7 +63,7 @@ private:
 
   /// Whether what attention computes its weights from is used by nothing else.
   bool holds(const AttentionScores &scores) const {
-    Operation *queries = Value(graph::MatMulOp(scores.product).getA()).getDefiningOp();
+    Operation *queries = graph::MatMulOp(scores.product).getA().getDefiningOp();
     auto isInside = [&](Operation *op) {
       return op == root_ || op == scores.softmax || scores.elementwise.contains(op);
     };
@@ -80,8 +81,8 @@ private:
     found_.ops.insert(scores.softmax);
     found_.ops.insert(scores.product);
     found_.products.push_back(scores.product);
-    found_.others = [product = scores.product.getOperation()](
-                        Operation *op, Companions::IsTaken isTaken) -> Refusal {
+    Operation *product = found_.products.back();
+    found_.others = [product](Operation *op, Companions::IsTaken isTaken) -> Refusal {
       return movesQueries(op, product, isTaken)
                  ? nullptr
                  : "attention would compute it anew for each block of queries";

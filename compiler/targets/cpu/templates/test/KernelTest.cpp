@@ -545,7 +545,7 @@ std::string pairedConvolution(const std::string &left, const std::string &right,
   }
   body += "  %n = graph.none : none\n  %y = \"graph.conv\"(" + image + ", " + value +
           ", %n) <{strides = array<i64: 1, 1>, pads = array<i64: " + pads + ", " + pads + ", " +
-          pads + ", " + pads + ">, dilations = array<i64: 1, 1>, layout = " channels_last "" +
+          pads + ", " + pads + ">, dilations = array<i64: 1, 1>, layout = \"channels_last\"" +
           (floats ? "" : ", accumulate_i32 = true") + "}> : (" + wide + ", " + weights +
           ", none) -> " + y + "\n  graph.yield %y : " + y + "\n}) : (" + x + ", " + p + ") -> " + y;
   return kernel("%i: " + x + ", %v: " + p, "%i, %v", y, "%x: " + x + ", %p: " + p + "):\n" + body);
