@@ -11,7 +11,7 @@ namespace {
 using SizeMap = DenseMap<AffineExpr, AffineExpr>;
 
 /// Of an expression that a type may have: what is done with one takes the square of that in time.
-constexpr size_t kMostParts = size_t(1) << 12;
+constexpr size_t kMostParts = size_t(1) << 11;
 
 AffineExpr simplify(AffineExpr expression) { return Polynomial::of(expression).expression(); }
 
