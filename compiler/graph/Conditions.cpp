@@ -6,6 +6,7 @@
 // bound and not the minimum, so that what can't be shown may still hold.
 #include "compiler/graph/Conditions.h"
 
+#include "compiler/graph/BroadcastSizes.h"
 #include "compiler/graph/Shape.h"
 
 #include <cstdlib>
@@ -217,7 +218,7 @@ AffineExpr SizeFacts::normal(AffineExpr expression) const {
   ShapeContext shapes(expression.getContext());
   // What a symbol is equal to may have symbols that are equal to others.
   for (size_t round = 0; !equals_.empty() && round <= equals_.size(); ++round) {
-    AffineExpr next = expression.replace(equals_);
+    AffineExpr next = replaceSizes(expression, equals_);
     if (next == expression)
       break;
     expression = next;
@@ -375,7 +376,12 @@ std::optional<bool> SizeFacts::decideEqual(AffineExpr a, AffineExpr b) const {
   auto low = least(difference), high = most(difference);
   if ((low && *low > 0) || (high && *high < 0) || isNeverZero(difference))
     return false;
-  return std::nullopt;
+  // Broadcasts of the same parts, in whatever order, if all of them go together.
+  AffineExpr x = normal(a), y = normal(b);
+  auto parts = partsOfBroadcast(x), others = partsOfBroadcast(y);
+  bool isSame = parts.size() > 1 && parts.size() == others.size() &&
+                std::is_permutation(parts.begin(), parts.end(), others.begin());
+  return isSame && areBroadcast(x, y) ? std::optional(true) : std::nullopt;
 }
 
 std::optional<bool> SizeFacts::decide(Relation relation, AffineExpr a, AffineExpr b) const {
@@ -489,6 +495,11 @@ void SizeFacts::assume(const Condition &condition) {
       quotients_[known.b] = known.a;
     else if (constantOf(known.b) && isQuotient(known.a))
       quotients_[known.a] = known.b;
+    // Each part of a broadcast is 1 or its size, whatever else that is.
+    for (auto [whole, size] : {std::pair(known.a, known.b), std::pair(known.b, known.a)})
+      if (auto parts = partsOfBroadcast(whole); parts.size() > 1 && areBroadcast(whole, whole))
+        for (AffineExpr part : parts)
+          known_.push_back({Relation::EqualOrOne, part, size, {}});
     for (auto [whole, product] : {std::pair(a, known.b), std::pair(b, known.a)})
       if (auto number = whole ? multipleOf(whole, product) : std::nullopt)
         multiples_[whole] = partOf(whole) * *number;

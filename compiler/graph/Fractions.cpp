@@ -1,6 +1,7 @@
 // Arithmetic on quotients of sizes, through the operators that exporters use; see Fractions.h.
 #include "compiler/graph/Fractions.h"
 
+#include "compiler/graph/BroadcastSizes.h"
 #include "compiler/graph/Constants.h"
 #include "compiler/graph/Graph.h"
 
@@ -147,22 +148,23 @@ private:
 
   Element exact(AffineExpr numerator, AffineExpr denominator) {
     Fraction result{shapes_.simplify(numerator), shapes_.simplify(denominator), false};
-    return isPowerOfTwo(result.denominator) && ShapeContext::isExact(result.numerator)
-               ? Element(result)
-               : std::nullopt;
+    return isPowerOfTwo(result.denominator) && isShort(result.numerator) ? Element(result)
+                                                                         : std::nullopt;
   }
 
   Element quotient(const Fraction &x, const Fraction &y) {
     AffineExpr numerator = shapes_.simplify(x.numerator * y.denominator),
                denominator = shapes_.simplify(y.numerator * x.denominator);
     auto divisor = dyn_cast<AffineConstantExpr>(denominator);
-    if (!ShapeContext::isExact(numerator) || (divisor && divisor.getValue() <= 0))
+    if (!isShort(numerator) || isLongSize(denominator) || (divisor && divisor.getValue() <= 0))
       return std::nullopt;
     AffineExpr result = shapes_.simplify(numerator.floorDiv(denominator));
     if (shapes_.equal(result * denominator, numerator))
       return whole(result);
     return Fraction{numerator, denominator, !isPowerOfTwo(denominator)};
   }
+
+  static bool isShort(AffineExpr size) { return ShapeContext::isExact(size) && !isLongSize(size); }
 
   static bool isPowerOfTwo(AffineExpr divisor) {
     auto constant = dyn_cast<AffineConstantExpr>(divisor);

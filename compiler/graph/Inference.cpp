@@ -3,6 +3,7 @@
 
 #include "base/HostTensor.h"
 #include "base/SizeText.h"
+#include "compiler/graph/BroadcastSizes.h"
 
 using namespace mlir;
 
@@ -34,12 +35,18 @@ LogicalResult Inference::checkRank(int64_t rank) {
                  << " is the most";
 }
 
+/// Whether an operand has it.
+static bool isSizeOfOperand(AffineExpr size, Operation *op, ShapeContext &shapes) {
+  return llvm::any_of(op->getOperandTypes(), [&](Type operand) {
+    auto type = dyn_cast<RankedTensorType>(operand);
+    return type && type.getEncoding() && llvm::is_contained(shapes.dims(type), size);
+  });
+}
+
 void Inference::requireSize(AffineExpr size) {
   AffineExpr zero = constant(0), simple = shapes.simplify(size);
-  for (unsigned operand = 0; operand < op->getNumOperands(); ++operand)
-    if (auto type = dyn_cast<RankedTensorType>(op->getOperand(operand).getType());
-        type && type.getEncoding() && llvm::is_contained(shapes.dims(type), simple))
-      return;
+  if (isSizeOfOperand(simple, op, shapes))
+    return;
   if (facts_.decide(Condition::Relation::AtMost, zero, simple) != true)
     shapes.require({Condition::Relation::AtMost, zero, simple,
                     "the result would have a negative dimension, {b}"});
@@ -49,18 +56,22 @@ LogicalResult Inference::give(Type element, ArrayRef<AffineExpr> dims) {
   if (failed(checkRank(int64_t(dims.size()))))
     return failure();
   SmallVector<int64_t> sizes;
-  for (AffineExpr dim : dims) {
-    auto size = known(dim);
+  Dims given(dims);
+  for (AffineExpr &dim : given) {
+    dim = shapes.simplify(dim);
+    auto size = constantOf(dim);
     if (size && *size < 0)
       return error() << "would have a negative dimension, " << *size;
-    if (!size && shapes.listens())
+    if (!size && isLongSize(dim) && !isSizeOfOperand(dim, op, shapes))
+      dim = fresh();
+    else if (!size && shapes.listens())
       requireSize(dim);
     if (size && *size > 0)
       sizes.push_back(*size);
   }
   if (!elementCount(sizes))
     return error() << "would have a result of more than 2^48 elements, " << toString(sizes);
-  results.push_back(shapes.tensorType(element, dims));
+  results.push_back(shapes.tensorType(element, given));
   return success();
 }
 

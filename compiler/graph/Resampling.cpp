@@ -79,11 +79,14 @@ LogicalResult ResizeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
   // The policies other than stretch take one scale for all axes, from the sizes.
   std::optional<double> common;
   bool stretch = getKeepAspectRatioPolicy() == "stretch";
-  if (!stretch && whole)
+  bool areKnown = llvm::all_of(axes, [&](int64_t number) {
+    auto axis = infer.axis(number, x.size());
+    return succeeded(axis) && infer.known(x[*axis]);
+  });
+  if (!stretch && whole && areKnown)
     for (auto [i, number] : llvm::enumerate(axes)) {
-      auto axis = infer.axis(number, x.size());
-      auto size = failed(axis) ? std::nullopt : infer.known(x[*axis]);
-      if (!size || *size == 0 || i >= whole->size())
+      auto size = infer.known(x[*infer.axis(number, x.size())]);
+      if (*size == 0 || i >= whole->size())
         continue;
       double scale = double((*whole)[i]) / double(*size);
       bool smaller = getKeepAspectRatioPolicy() == "not_larger";

@@ -9,7 +9,9 @@
 // of coordinates as the reference has them; of a crop, -1 where it lies outside. The nearest is
 // read there, or the two beside it are mixed. A whole scale that repeats elements needs no
 // positions. Filters of more elements, which reach beyond the edges, are weighed by their distances
-// from there.
+// from there. If they are many, or the run alone tells how many they are, they are a dimension that
+// is summed over. Policies that keep the aspect ratio have one scale for all axes, which the run
+// computes of all sizes; positions follow from it.
 #include "compiler/graph/ResizeCode.h"
 #include "compiler/graph/Bounds.h"
 #include "compiler/graph/ChannelOrder.h"
@@ -210,7 +212,7 @@ double growthOf(const GraphCode &code, Value x, const ResizedAxis &axis) {
 struct OpenAxis {
   size_t axis;
   size_t position; // among the scales or sizes that are given
-  AffineExpr to;
+  AffineExpr to; // null: as it is inferred
 };
 
 /// Resizing such dimensions of one operator.
@@ -218,10 +220,9 @@ class OpenResize {
 public:
   OpenResize(const GraphCode &code, ResizeOp op) : code_(code), op_(op) {}
 
-  /// The axes that change; nothing where their sizes depend on one another, or where the run alone
-  /// tells of how many elements an antialiased one is.
+  /// The axes that change.
   std::optional<SmallVector<OpenAxis>> axes() {
-    if (op_.getKeepAspectRatioPolicy() != "stretch")
+    if (hasPolicy() && (isCrop() || GraphCode::isAbsent(op_.getSizes())))
       return std::nullopt;
     auto rank = int64_t(code_.dims(op_.getX()).size());
     if (rank < 2) // the vectors that this is made of
@@ -236,12 +237,11 @@ public:
           keepsAll(position, numbers.size()))
         continue;
       axes.push_back({axis, position, to[axis]});
-      double squeeze = op_.getAntialias() ? std::min(scale(position), 1.0) : 1;
-      if (tapsOf(squeeze) > kMostTaps)
-        return std::nullopt;
     }
     count_ = numbers.size();
-    return axes;
+    if (hasPolicy() && !axes.empty())
+      common_ = commonScale(axes);
+    return hasPolicy() && !common_ ? std::nullopt : std::optional(axes);
   }
 
   Value run(Value x, ArrayRef<OpenAxis> axes) {
@@ -251,8 +251,32 @@ public:
   }
 
 private:
-  /// Of a filter; those that are wider are better done at known sizes.
+  /// Of a filter whose elements are read one by one.
   static constexpr double kMostTaps = 64;
+
+  /// Whether the axes have one scale.
+  bool hasPolicy() { return op_.getKeepAspectRatioPolicy() != "stretch"; }
+
+  /// The least or the largest of what the sizes ask for, as a double. Resizing a vector refuses
+  /// what is no size.
+  Value commonScale(ArrayRef<OpenAxis> axes) {
+    Type number = code_.builder.getF64Type();
+    bool isLeast = op_.getKeepAspectRatioPolicy() == "not_larger";
+    Value common;
+    for (OpenAxis axis : axes) {
+      Value numbers = code_.iota({code_.dims(op_.getX())[axis.axis]}, 0);
+      axis.to = {};
+      Value asked = placesOf(numbers, axis), in = code_.cast(code_.sizeOf(numbers, 0), number);
+      if (!asked || !in)
+        return {};
+      Value scale = code_.div(code_.cast(code_.sizeOf(asked, 0), number), in);
+      // Of what is empty nothing is asked.
+      scale = code_.where(code_.op("graph.equal", {in, code_.scalar(in, 0)}), code_.scalar(in, 1),
+                          scale);
+      common = common ? code_.op(isLeast ? "graph.min" : "graph.max", {common, scale}) : scale;
+    }
+    return common;
+  }
 
   bool isCrop() { return op_.getCoordinateTransformationMode() == "tf_crop_and_resize"; }
   bool isNearest() { return op_.getMode() == "nearest"; }
@@ -319,7 +343,11 @@ private:
                                    shapes.product(all.drop_front(axis.axis + 1))});
     Value numbers = code_.iota({size}, 0);
     bool needsPlaces = isNearest() || isMixed() || isCrop();
-    Value places = needsPlaces ? placesOf(numbers, axis) : sourcesOf(numbers, axis), y;
+    Value places, y;
+    if (needsPlaces)
+      places = hasPolicy() ? within(sourcesOf(numbers, axis), numbers) : placesOf(numbers, axis);
+    else
+      places = sourcesOf(numbers, axis);
     if (isNearest())
       y = gathered(rows,
                    isCrop() ? code_.op("graph.max", {places, code_.scalar(places, 0)}) : places);
@@ -361,9 +389,32 @@ private:
         "graph.resize",
         {numbers, roi, own(op_.getScales(), axis.position), own(op_.getSizes(), axis.position)},
         attributes);
-    if (places)
+    if (places && axis.to)
       places.setType(code_.graph.shapes.tensorType(GraphCode::element(places), {axis.to}));
     return places;
+  }
+
+  /// Places of a resized vector made of what may lie beyond its edges: nearestTap in
+  /// reference/Resize.cpp.
+  Value within(Value sources, Value numbers) {
+    if (!sources)
+      return sources;
+    Type number = GraphCode::element(sources);
+    Value low = code_.unary("graph.floor", sources), places = sources;
+    StringRef rule = op_.getNearestMode();
+    if (isNearest() && rule == "floor")
+      places = low;
+    else if (isNearest() && rule == "ceil")
+      places = code_.unary("graph.ceil", sources);
+    else if (isNearest())
+      places =
+          code_.add(low, code_.cast(code_.op(rule == "round_prefer_ceil" ? "graph.greater_or_equal"
+                                                                         : "graph.greater",
+                                             {code_.sub(sources, low), code_.scalar(sources, 0.5)}),
+                                    number));
+    Value last = code_.add(code_.cast(code_.sizeOf(numbers, 0), number), -1);
+    places = code_.op("graph.max", {code_.op("graph.min", {places, last}), code_.scalar(low, 0)});
+    return isNearest() ? code_.cast(places, code_.builder.getI64Type()) : places;
   }
 
   /// The axis' own scale or size.
@@ -386,15 +437,19 @@ private:
   Value sourcesOf(Value numbers, const OpenAxis &axis) {
     Type number = code_.builder.getF64Type();
     // How many there are may be told by resizing alone.
-    Value line = placesOf(numbers, axis), count = code_.sizeOf(line, 0);
     Type integer = code_.builder.getI64Type();
+    Value in = code_.cast(code_.sizeOf(numbers, 0), number);
+    Value count =
+        hasPolicy() ? code_.cast(code_.unary("graph.floor", code_.add(code_.mul(common_, in), 0.5)),
+                                 integer)
+                    : code_.sizeOf(placesOf(numbers, axis), 0);
     Value at = code_.op("graph.range",
                         {code_.graph.scalar(integer, 0), count, code_.graph.scalar(integer, 1)});
     if (!at)
       return at;
     at.setType(code_.graph.shapes.tensorType(integer, {axis.to}));
     at = code_.cast(at, number);
-    Value in = code_.cast(code_.sizeOf(numbers, 0), number), out = code_.cast(count, number);
+    Value out = code_.cast(count, number);
     Value scale = scaleOf(axis, in, out), width = code_.mul(scale, in);
     StringRef mode = op_.getCoordinateTransformationMode();
     if (!at || !width)
@@ -416,6 +471,8 @@ private:
 
   /// As a double: the one that is given, or that of the sizes.
   Value scaleOf(const OpenAxis &axis, Value in, Value out) {
+    if (hasPolicy())
+      return common_;
     if (GraphCode::isAbsent(op_.getScales()))
       return code_.div(out, in);
     return code_.reshape(
@@ -481,6 +538,8 @@ private:
     if (!sources)
       return {};
     double squeeze = op_.getAntialias() ? std::min(scale(axis.position), 1.0) : 1;
+    if (tapsOf(squeeze) > kMostTaps)
+      return filteredAlong(rows, sources, numbers, axis);
     Filter filter = filterAt(sources, numbers, squeeze);
     Type element = GraphCode::element(rows), number = code_.builder.getI64Type();
     Value last = code_.add(code_.sizeOf(numbers, 0), -1), sum;
@@ -496,6 +555,49 @@ private:
       sum = sum ? code_.add(sum, product) : product;
     }
     return sum;
+  }
+
+  /// The same with the elements of a filter as a dimension. Of an antialiased axis only the run may
+  /// know how many they are.
+  Value filteredAlong(Value rows, Value sources, Value numbers, const OpenAxis &axis) {
+    auto &shapes = code_.graph.shapes;
+    Type number = code_.builder.getF64Type(), integer = code_.builder.getI64Type();
+    Value in = code_.cast(code_.sizeOf(numbers, 0), number);
+    Value out = code_.cast(code_.sizeOf(sources, 0), number), scale = scaleOf(axis, in, out);
+    Value squeeze = code_.op("graph.min", {scale, code_.scalar(in, 1)});
+    Value reach = code_.unary(
+        "graph.ceil", code_.div(code_.scalar(in, op_.getMode() == "cubic" ? 2 : 1), squeeze));
+    Value count = code_.cast(code_.mul(reach, code_.scalar(in, 2)), integer);
+    Value numbersOfTaps = code_.op(
+        "graph.range", {code_.graph.scalar(integer, 0), count, code_.graph.scalar(integer, 1)});
+    if (!numbersOfTaps)
+      return {};
+    AffineExpr taps = shapes.freshSymbol("taps");
+    numbersOfTaps.setType(shapes.tensorType(integer, {taps}));
+    Value from = code_.alongDimension(sources, 0, 2);
+    Value position =
+        code_.add(code_.unary("graph.ceil", from),
+                  code_.sub(code_.alongDimension(code_.cast(numbersOfTaps, number), 1, 2), reach));
+    Value weight = weightOf(code_.mul(code_.sub(position, from), squeeze));
+    if (!weight)
+      return {};
+    Value zero = code_.scalar(position, 0), last = code_.add(in, -1);
+    if (op_.getExcludeOutside())
+      weight =
+          code_.where(code_.op("graph.and", {code_.op("graph.greater_or_equal", {position, zero}),
+                                             code_.op("graph.less_or_equal", {position, last})}),
+                      weight, zero);
+    Value sum = code_.reduce("graph.reduce_sum", weight, {1}, true);
+    weight = code_.where(code_.op("graph.equal", {sum, zero}), weight, code_.div(weight, sum));
+    Value inside = code_.op("graph.max", {code_.op("graph.min", {position, last}), zero});
+    Value parts = gathered(rows, code_.cast(inside, integer)); // [outer, to, taps, inner]
+    Value share = code_.reshape(code_.cast(weight, GraphCode::element(rows)),
+                                {code_.size(1), axis.to, taps, code_.size(1)});
+    Value nothing = code_.scalar(rows, 0);
+    return code_.reduce(
+        "graph.reduce_sum",
+        code_.where(code_.op("graph.equal", {share, nothing}), nothing, code_.mul(parts, share)),
+        {2}, false);
   }
 
   /// Places are within x: as the reference makes them, but for crops, or kept within.
@@ -529,6 +631,7 @@ private:
   const GraphCode &code_;
   ResizeOp op_;
   size_t count_ = 0; // of axes that are given
+  Value common_;     // the scale of all axes, where they have one
 };
 
 } // namespace

@@ -16,6 +16,7 @@
 //
 // At the end, for those who look for faults of rewrites, it is proved that kernels require nothing
 // else (ProveSizes).
+#include "compiler/graph/BroadcastSizes.h"
 #include "compiler/graph/Checks.h"
 #include "compiler/graph/GraphBuilder.h"
 #include "compiler/rewrite/Rewrites.h"
@@ -98,7 +99,23 @@ private:
   }
 
   Type unified(Type type) {
-    return shapes_.withSizes(type, [&](AffineExpr size) { return facts_.normal(size); });
+    return shapes_.withSizes(type, [&](AffineExpr size) { return ordered(facts_.normal(size)); });
+  }
+
+  /// The size of a broadcast, whose parts may have got other names, as operators infer it of them.
+  AffineExpr ordered(AffineExpr size) {
+    auto parts = shapes_.broadcastParts(size);
+    for (auto [place, part] : llvm::enumerate(parts))
+      for (AffineExpr before : ArrayRef(parts).take_front(place))
+        if (facts_.decide(Condition::Relation::Broadcast, before, part) != true)
+          return size;
+    size_t symbols = shapes_.symbols().size();
+    std::optional<AffineExpr> all = parts.front();
+    for (AffineExpr part : ArrayRef(parts).drop_front())
+      if (all)
+        all = shapes_.broadcast(*all, part);
+    // What is too long for an expression would be a new symbol.
+    return all && shapes_.symbols().size() == symbols ? *all : size;
   }
 
   /// Whether there is a view already, whose type the walk has changed.
@@ -210,8 +227,9 @@ private:
   /// Of the types in an operator, its regions' too.
   void rename(Operation *op) {
     auto rename = [&](Value value) {
-      give(value, shapes_.withSizes(value.getType(),
-                                    [&](AffineExpr size) { return size.replace(renamed_); }));
+      give(value, shapes_.withSizes(value.getType(), [&](AffineExpr size) {
+        return graph::replaceSizes(size, renamed_);
+      }));
     };
     op->walk([&](Operation *inner) {
       llvm::for_each(inner->getResults(), rename);

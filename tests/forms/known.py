@@ -32,3 +32,11 @@ def wrong(name, form, verdict):
     if known is None:
         return verdict != "agrees"
     return verdict == "agrees" and known[1]
+
+
+SLOW = []
+
+
+def slow(name, operators):
+    """Why these operators of a test go to the reference evaluator with open sizes alone; None where none may."""
+    return next((why for cases, known, why in SLOW if re.fullmatch(cases, name) and set(operators) <= known), None)

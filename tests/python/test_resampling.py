@@ -147,6 +147,66 @@ def test_resized_images_of_open_sizes(seed, monkeypatch):
         assert numpy.abs(numpy.asarray(y, "float64") - wanted).max(initial=0) <= tolerance, node
 
 
+def drawn_resize_by_the_run(seed):
+    """A resize whose axes share a scale that the run computes, or whose filters are as wide as the run says."""
+    draw, rng = random.Random(seed), numpy.random.default_rng(seed)
+    places = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric", "half_pixel_symmetric"]
+    has_policy = seed % 2
+    mode = draw.choice(["nearest", "linear", "cubic"][not has_policy:])
+    attributes = {"mode": mode, "axes": [2, 3], "coordinate_transformation_mode": draw.choice(places)}
+    if has_policy:
+        attributes["keep_aspect_ratio_policy"] = draw.choice(["not_larger", "not_smaller"])
+    if mode == "nearest":
+        attributes["nearest_mode"] = draw.choice(["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"])
+    else:
+        attributes |= {"antialias": 1 if not has_policy else draw.choice([0, 0, 1]), "exclude_outside": draw.choice([0, 0, 1])}
+    name = "sizes" if has_policy or draw.random() < 0.5 else "scales"
+    given = [draw.randint(1, 20) for _ in range(2)] if name == "sizes" else [draw.choice([0.02, 0.1, 0.3, 0.5, 0.7, 1, 2, 2.4]) for _ in range(2)]
+    given = numpy.array(given, "int64" if name == "sizes" else "float32")
+    dims = draw.choice([["n", 3, "h", "w"], ["n", "c", "h", 8], ["n", 16, "h", "w"]])
+    value = helper.make_tensor_value_info
+    inputs, constants = [value("x", 1, dims)], []
+    is_told = not has_policy or draw.random() < 0.5
+    if is_told:
+        inputs.append(value(name, 7 if name == "sizes" else 1, [2]))
+    else:
+        constants.append(numpy_helper.from_array(given, name))
+    runs = []
+    for _ in range(2):
+        sizes = {"n": draw.randint(1, 2), "c": draw.randint(1, 9), "h": draw.randint(1, 25), "w": draw.randint(1, 25)}
+        x = rng.standard_normal([sizes.get(dim, dim) for dim in dims]).astype("float32")
+        runs.append({"x": x, **({name: given} if is_told else {})})
+    node = helper.make_node("Resize", ["x", "", *([name] if name == "scales" else ["", name])], ["y"], name="r", **attributes)
+    graph = helper.make_graph([node], "g", inputs, [value("y", 1, None)], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9).SerializeToString(), runs, node
+
+
+# Breaks if a scale that all axes share, or filters of a width that the run tells, are the reference evaluator's.
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_images_whose_scale_the_run_tells(seed, monkeypatch):
+    if seed % 3 == 0:
+        monkeypatch.setenv("TENSMITH_CHECK_BOUNDS", "1")
+    model, runs, node = drawn_resize_by_the_run(seed)
+    module, reference = tensmith.compile(model, threads=1), tensmith.compile(model, threads=1, reference=True)
+    for function in module.describe()["functions"]:
+        for step in function["instructions"]:
+            assert step["opcode"] != "routine" or all(len(value["dims"]) < 2 for value in step["results"] if value), (step["label"], node)
+    for feeds in runs:
+        (y,), (wanted,) = module.run(**feeds), reference.run(**feeds)
+        assert y.shape == wanted.shape, node
+        assert numpy.abs(y - wanted).max(initial=0) <= 2e-5 * (1 + numpy.abs(wanted).max(initial=0)), node
+
+
+# Breaks if the sizes that are known say how large the others become, when all have one scale.
+def test_the_scale_of_all_axes_is_not_that_of_the_known_ones():
+    node = helper.make_node("Resize", ["x", "", "", "sizes"], ["y"], keep_aspect_ratio_policy="not_larger", axes=[2, 3])
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info("x", 1, [1, 3, "h", 8])], [helper.make_tensor_value_info("y", 1, None)],
+                              [numpy_helper.from_array(numpy.array([10, 16]), "sizes")])
+    module = tensmith.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 19)], ir_version=9).SerializeToString())
+    assert module.run(numpy.ones((1, 3, 40, 8), "float32"))[0].shape == (1, 3, 10, 2)
+    assert module.run(numpy.ones((1, 3, 2, 8), "float32"))[0].shape == (1, 3, 4, 16)
+
+
 # Breaks if an infinity beside an element that weighs everything becomes NaN.
 def test_what_weighs_nothing_counts_for_nothing():
     x = numpy.arange(24, dtype="float32").reshape(1, 1, 4, 6)

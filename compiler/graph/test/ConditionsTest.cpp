@@ -1,4 +1,5 @@
 // What SizeFacts proves of sizes, what it leaves to the run, and what it knows after a check.
+#include "compiler/graph/BroadcastSizes.h"
 #include "compiler/graph/Graph.h"
 #include "compiler/graph/Shape.h"
 
@@ -242,6 +243,48 @@ TEST_F(SizeFactsOf, BroadcastsOfBroadcastsAreOne) {
   for (char name : {'p', 'q'})
     size = *shapes.broadcast(size, shapes.symbol(StringAttr::get(&context, Twine(name))));
   EXPECT_TRUE(isa<AffineSymbolExpr>(size));
+}
+
+// Breaks where a size that several broadcast to is known as a number, and its parts are forgotten.
+TEST_F(SizeFactsOf, PartsOfABroadcastThatIsANumber) {
+  AffineExpr both = *shapes.broadcast(n, m);
+  facts.assume({Relation::Equal, both, number(8), {}});
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, n, number(8)), std::nullopt);
+  facts = {};
+  facts.assume({Relation::Broadcast, n, m, {}});
+  facts.assume({Relation::Equal, both, number(8), {}});
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, n, number(8)), true);
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, m, number(8)), true);
+  EXPECT_EQ(facts.decide(Relation::Equal, n, number(8)), std::nullopt);
+}
+
+// Breaks where what replaces a symbol of a broadcast brings a part that is there already.
+TEST_F(SizeFactsOf, APartThatIsABroadcastItself) {
+  AffineExpr k = shapes.symbol(StringAttr::get(&context, "k")), both = *shapes.broadcast(n, m);
+  facts.assume({Relation::Broadcast, n, m, {}});
+  facts.assume({Relation::Equal, k, both, {}});
+  EXPECT_EQ(facts.normal(*shapes.broadcast(n, k)), facts.normal(both));
+  EXPECT_EQ(facts.decide(Relation::EqualOrOne, n, *shapes.broadcast(n, k)), true);
+}
+
+// Breaks where the order of a broadcast's parts is taken for granted, or is found to matter.
+TEST_F(SizeFactsOf, BroadcastsInEitherOrder) {
+  AffineExpr one = sizeOfBroadcast({n, m}), other = sizeOfBroadcast({m, n});
+  EXPECT_EQ(facts.decide(Relation::Equal, one, other), std::nullopt);
+  facts.assume({Relation::Broadcast, n, m, {}});
+  EXPECT_EQ(facts.decide(Relation::Equal, one, other), true);
+}
+
+// Breaks where each symbol is replaced by a product of others without end: 2^30 factors.
+TEST_F(SizeFactsOf, SizesThatAreProductsOfOneAnother) {
+  SmallVector<AffineExpr> sizes{n};
+  for (int i = 0; i < 30; ++i) {
+    AffineExpr next = shapes.symbol(StringAttr::get(&context, "s" + Twine(i)));
+    facts.assume({Relation::Equal, next, sizes.back() * sizes.back(), {}});
+    sizes.push_back(next);
+  }
+  EXPECT_EQ(facts.decide(Relation::Equal, sizes[2], n * n * n * n), true);
+  EXPECT_EQ(facts.decide(Relation::Equal, sizes[30], sizes[29] * m), std::nullopt);
 }
 
 } // namespace

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 using namespace mlir;
 
 namespace tensmith::graph {
@@ -117,6 +119,46 @@ TEST_F(Shape, KeepsValues) {
     for (int64_t values = 0; values < 8; ++values) {
       int64_t at[] = {int64_t(draw(9)), int64_t(draw(9)), int64_t(draw(9))};
       ASSERT_EQ(valueOf(pool.back(), at), valueOf(simple, at)) << round;
+    }
+  }
+}
+
+// Breaks where products of sums are multiplied out, which has 2^40 terms; or where how they are
+// grouped, or the order in which they stand, tells two of them apart.
+TEST_F(Shape, ProductsOfManySums) {
+  SmallVector<AffineExpr> factors;
+  for (int i = 0; i < 40; ++i)
+    factors.push_back(shapes.symbol(StringAttr::get(&context, "s" + Twine(i))) + (i + 1));
+  AffineExpr product = factors.front(), other = factors.back(), half = factors[20];
+  for (AffineExpr factor : ArrayRef(factors).drop_front())
+    product = product * factor;
+  for (AffineExpr factor : llvm::reverse(ArrayRef(factors).drop_back()))
+    other = other * factor;
+  AffineExpr form = shapes.simplify(product);
+  EXPECT_EQ(shapes.simplify(form), form);
+  EXPECT_EQ(shapes.simplify(other), form);
+  EXPECT_EQ(shapes.product(factors), form);
+  EXPECT_EQ(shapes.simplify(product - other), shapes.constant(0));
+  // Factors go from both sides of a quotient.
+  EXPECT_EQ(shapes.simplify(product.floorDiv(half) * half), form);
+  EXPECT_EQ(shapes.simplify(product % half), shapes.constant(0));
+}
+
+// Breaks where a form beyond the limit has another value than the expression.
+TEST_F(Shape, ProductsOfManySumsKeepValues) {
+  SmallVector<AffineExpr> symbols{h, w, n};
+  std::mt19937 random(1);
+  for (int run = 0; run < 10; ++run) {
+    AffineExpr product = h, sum = n;
+    for (int i = 0; i < 12; ++i) {
+      AffineExpr factor = symbols[random() % 3] + symbols[random() % 3] * 2 + int64_t(random() % 3);
+      product = i % 4 == 3 ? (product + sum) * factor : product * factor;
+      sum = sum + factor * int64_t(random() % 5);
+    }
+    AffineExpr form = shapes.simplify(product), quotient = product.floorDiv(sum + 1);
+    for (SmallVector<int64_t> values : {SmallVector<int64_t>{0, 1, 2}, {1, 1, 1}, {2, 0, 1}}) {
+      EXPECT_EQ(valueOf(form, values), valueOf(product, values));
+      EXPECT_EQ(valueOf(shapes.simplify(quotient), values), valueOf(quotient, values));
     }
   }
 }
