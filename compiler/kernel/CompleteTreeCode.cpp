@@ -9,7 +9,8 @@ namespace tensmith::kernel {
 
 namespace {
 
-constexpr int64_t kWays = 16; // that are followed side by side
+constexpr int64_t kWays = 16;  // of rows that are ranked, and trees whose leaves are kept
+constexpr int64_t kWalks = 8;  // side by side: more have no registers
 constexpr int64_t kSums = 8;  // of rows, whose leaves are added side by side
 constexpr uint32_t kMissingGreatest = 0xffffffff;
 
@@ -148,11 +149,11 @@ private:
             math_.add(slot, 1));
     });
     clearSums(sums_, math_.constant(0));
-    int64_t whole = forest_.trees / kWays * kWays;
+    int64_t whole = forest_.trees / kWalks * kWalks;
     if (targets_ == 1)
       return giveSum(row, whole);
-    emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(kWays),
-            [&](Value tree) { addToTargets(tree, walkTrees(tree, kWays)); });
+    emitFor(math_, math_.constant(0), math_.constant(whole), math_.constant(kWalks),
+            [&](Value tree) { addToTargets(tree, walkTrees(tree, kWalks)); });
     forEach(math_.constant(whole), math_.constant(forest_.trees),
             [&](Value tree) { addToTargets(tree, walkTrees(tree, 1)); });
     giveRow(sums_, row, math_.constant(0));
@@ -166,8 +167,8 @@ private:
       return {sum};
     };
     Values sum = emitReduction(
-        math_, math_.constant(0), math_.constant(whole), math_.constant(kWays), {nothing()},
-        [&](Value tree, ValueRange sum) { return add(tree, sum[0], kWays); });
+        math_, math_.constant(0), math_.constant(whole), math_.constant(kWalks), {nothing()},
+        [&](Value tree, ValueRange sum) { return add(tree, sum[0], kWalks); });
     if (int64_t left = forest_.trees - whole)
       sum = add(math_.constant(whole), sum[0], left);
     store(sum[0], sums_, math_.constant(0));
@@ -179,25 +180,29 @@ private:
       combineAt(sums_, entry(targetTable_, math_.add(first, int64_t(number))), leaf);
   }
 
-  /// The leaves of so many trees for the row whose keys are in memory. All loads of one kind stand
-  /// before the next, which is the order to issue them in.
+  /// The leaves of so many trees for the row whose keys are in memory. Addresses are those of the
+  /// first tree and a constant for each other, which take one register for all. All loads of one
+  /// kind stand before the next, which is the order to issue them in.
   Values walkTrees(Value first, int64_t count) {
-    Values bases, places(size_t(count), math_.constant(1)), leaves;
-    for (int64_t way = 0; way < count; ++way)
-      bases.push_back(math_.mul(math_.add(first, way), forest_.nodes()));
+    Value base = math_.mul(first, forest_.nodes());
+    Value nodes = elementPointer(math_, integer_, nodes_, math_.mul(base, 2));
+    Value leaves = at(leaves_, base);
+    Values places(size_t(count), math_.constant(1)), reached;
+    auto nodeAt = [&](int64_t way, int64_t field) {
+      return load(integer_, nodes,
+                  math_.add(math_.mul(places[size_t(way)], 2), 2 * way * forest_.nodes() + field));
+    };
     for (int64_t level = 0; level < forest_.depth; ++level) {
-      Values nodes, keys;
-      for (auto [base, place] : llvm::zip_equal(bases, places))
-        nodes.push_back(math_.mul(math_.add(base, place), 2));
-      for (Value node : nodes)
-        keys.push_back(load(integer_, keys_, entry(nodes_, math_.add(node, 1))));
-      for (auto [place, node, key] : llvm::zip_equal(places, nodes, keys))
-        place = below(place, load(integer_, nodes_, node), key);
+      Values keys;
+      for (int64_t way = 0; way < count; ++way)
+        keys.push_back(load(integer_, keys_, toIndex(nodeAt(way, 1))));
+      for (int64_t way = 0; way < count; ++way)
+        places[size_t(way)] = below(places[size_t(way)], nodeAt(way, 0), keys[size_t(way)]);
     }
-    for (auto [base, place] : llvm::zip_equal(bases, places))
-      leaves.push_back(
-          loadElement(leaves_, math_.sub(math_.add(base, place), math_.constant(forest_.nodes()))));
-    return leaves;
+    for (int64_t way = 0; way < count; ++way)
+      reached.push_back(
+          loadElement(leaves, math_.add(places[size_t(way)], (way - 1) * forest_.nodes())));
+    return reached;
   }
 
   /// 2i, or 2i + 1 where `bound` is below the key.

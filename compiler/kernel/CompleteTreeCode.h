@@ -1,6 +1,6 @@
 // Code that follows complete trees (CompleteTrees.h), in two ways.
 //
-//   steps   for a few rows: kWays trees side by side, one row. A step of a walk is a comparison in
+//   steps   for a few rows: kWalks trees side by side, one row. A step of a walk is a comparison in
 //           memory and an addition with carry, four instructions, and depends on nothing but the
 //           step before
 //   masks   for 64 rows at a time (32, where ranks take 16 bits): every node of a tree is compared
