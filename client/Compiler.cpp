@@ -24,6 +24,7 @@ namespace {
 struct Library {
   decltype(&ts_load_plugin) loadPlugin;
   decltype(&ts_compile_file) compileFile;
+  decltype(&ts_compile_bytes) compileBytes;
   decltype(&ts_compile_update) compileUpdate;
   decltype(&ts_evaluate_file) evaluateFile;
   decltype(&ts_describe_model) describeModel;
@@ -53,6 +54,7 @@ Library openLibrary() {
   Library library;
   find(handle, "ts_load_plugin", library.loadPlugin);
   find(handle, "ts_compile_file", library.compileFile);
+  find(handle, "ts_compile_bytes", library.compileBytes);
   find(handle, "ts_compile_update", library.compileUpdate);
   find(handle, "ts_evaluate_file", library.evaluateFile);
   find(handle, "ts_describe_model", library.describeModel);
@@ -299,7 +301,37 @@ Bytes takeBytes(void *bytes, size_t size) {
   return Bytes(begin, begin + size);
 }
 
+std::vector<const char *> pointersTo(std::span<const std::string> texts) {
+  std::vector<const char *> pointers;
+  for (const std::string &text : texts)
+    pointers.push_back(text.c_str());
+  return pointers;
+}
+
 } // namespace
+
+Bytes compileProgram(const std::string &text, const std::string &name, const std::string &folder,
+                     std::span<const Derivative> derivatives, const CompileSettings &settings) {
+  Progress progress("compiling " + name, settings.progress);
+  Options options(settings, progress);
+  std::deque<std::vector<const char *>> names;
+  std::vector<ts_derivative> asked;
+  for (const Derivative &derivative : derivatives) {
+    const auto &of = names.emplace_back(pointersTo(derivative.of));
+    const auto &by = names.emplace_back(pointersTo(derivative.by));
+    asked.push_back({derivative.mode, of.data(), of.size(), by.data(), by.size(), 0});
+  }
+  options.options.derivatives = asked.data();
+  options.options.derivative_count = asked.size();
+  options.options.folder = folder.empty() ? nullptr : folder.c_str();
+  void *bytes = nullptr;
+  size_t size = 0;
+  naming(name, [&] {
+    detail::check(library().compileBytes(text.data(), text.size(), name.c_str(), &options.options,
+                                         &bytes, &size));
+  });
+  return takeBytes(bytes, size);
+}
 
 Bytes replaceInitialisers(const std::string &model, const std::map<std::string, Tensor> &values) {
   NamedTensors given(values);

@@ -69,6 +69,15 @@ void loadPlugins(std::span<const std::string> paths);
 /// Writes the module to `out`.
 void compileModel(const std::string &model, const CompileSettings &settings,
                   const std::string &out);
+/// A derivative of a program's results, by their names (ts_derivative).
+struct Derivative {
+  ts_derivative_mode mode;
+  std::vector<std::string> of, by;
+};
+/// The module of a program of the language that is no file. `name` stands for one in messages, and
+/// ends in .tsm; what the program imports lies in `folder`, empty: nothing.
+Bytes compileProgram(const std::string &text, const std::string &name, const std::string &folder,
+                     std::span<const Derivative> derivatives, const CompileSettings &settings);
 /// What a module is loaded for: one that is only described may be of any machine.
 enum class Purpose { Run, Describe };
 

@@ -5,6 +5,7 @@
 // callback ends training and is raised where training was called.
 #include "python/Trees.h"
 
+#include "trees/CompiledLoss.h"
 #include "trees/ProcessExchange.h"
 #include "trees/Training.h"
 
@@ -14,6 +15,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <csignal>
@@ -162,11 +164,15 @@ private:
   std::exception_ptr raised_;
 };
 
+std::span<const std::byte> bytesOf(const nb::bytes &bytes) {
+  return {static_cast<const std::byte *>(bytes.data()), bytes.size()};
+}
+
 trees::Forest trainForest(const std::string &parameterText, const trees::Matrix &matrix,
                           const std::vector<std::pair<std::string, const trees::Matrix *>> &sets,
                           const trees::Forest *continued, nb::object watch, nb::object loss,
                           std::optional<std::pair<Array<int64_t, 1>, Array<float, 1>>> cuts,
-                          bool together) {
+                          bool together, std::optional<nb::bytes> lossModule) {
   trees::Parameters parameters = parametersOf(parameterText);
   Callbacks callbacks(watch, loss);
   trees::TrainingInput input;
@@ -177,6 +183,8 @@ trees::Forest trainForest(const std::string &parameterText, const trees::Matrix 
   input.watch = [&](const trees::Round &round) { return callbacks.onRound(round); };
   if (!loss.is_none())
     input.ownLoss = [&](auto... spans) { return callbacks.onLoss(spans...); };
+  if (lossModule)
+    input.lossModule = bytesOf(*lossModule);
   trees::GivenCuts given;
   if (cuts) {
     given = {toVector(cuts->first), toVector(cuts->second)};
@@ -197,6 +205,25 @@ template <typename T> nb::object copied(const std::vector<T> &values) {
   size_t shape[] = {values.size()};
   return nb::cast(nb::ndarray<nb::numpy, const T>(values.data(), 1, shape, nb::none()),
                   nb::rv_policy::copy);
+}
+
+/// The loss of each row, and gradients and diagonals of Hessians as they are computed from it, of a
+/// program or a module.
+nb::tuple lossDerivatives(std::variant<std::string, nb::bytes> given, Array<float, 2> outputs,
+                          Array<float, 1> labels) {
+  if (outputs.shape(0) != labels.size() || outputs.shape(1) == 0)
+    raise(tensmith::invalidArgument("outputs are [rows, channels], and labels as many as rows"));
+  auto channels = int64_t(outputs.shape(1));
+  auto *program = std::get_if<std::string>(&given);
+  auto loss = program ? trees::CompiledLoss::compile(*program, channels, 1)
+                      : trees::CompiledLoss::load(bytesOf(std::get<nb::bytes>(given)), channels, 1);
+  if (!loss)
+    raise(loss.status());
+  std::vector<float> losses(labels.size()), first(outputs.size()), second(outputs.size());
+  std::span<const float> of(outputs.data(), outputs.size()), at(labels.data(), labels.size());
+  orRaise((*loss)->derive(of, at, first, second));
+  orRaise((*loss)->evaluate(of, at, losses));
+  return nb::make_tuple(copied(losses), copied(first), copied(second));
 }
 
 /// A tree's arrays by their names in trees/Forest.h.
@@ -240,7 +267,10 @@ void addTraining(nb::module_ &module) {
              nb::arg("validation") = std::vector<std::pair<std::string, const trees::Matrix *>>(),
              nb::arg("continued").none() = nb::none(), nb::arg("watch").none() = nb::none(),
              nb::arg("loss").none() = nb::none(), nb::arg("cuts").none() = nb::none(),
-             nb::arg("together") = false);
+             nb::arg("together") = false, nb::arg("loss_module").none() = nb::none());
+  module.def("loss_derivatives", &lossDerivatives, nb::arg("loss"), nb::arg("outputs"),
+             nb::arg("labels"));
+  module.def("is_loss", &trees::isLoss, nb::arg("word"));
   module.def("trained_facts", &trainedFacts, nb::arg("forest"));
   module.def("parameter_names", &parameterNames);
   module.def("checked_parameters", &checkedParameters, nb::arg("parameters"));

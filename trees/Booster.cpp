@@ -16,6 +16,9 @@
 
 namespace tensmith::trees {
 
+/// Of a compiled loss: its mean.
+static constexpr char kOwnMetric[] = "loss";
+
 std::vector<float> weightsByRow(const Matrix &matrix) {
   if (matrix.groups.empty() || int64_t(matrix.weights.size()) == matrix.rows)
     return matrix.weights;
@@ -42,7 +45,8 @@ Rows Booster::rowsOf(const Matrix &matrix, const std::vector<float> &weights,
 Status Booster::checkTogether() const {
   if (!input_.exchange)
     return {};
-  if (objective_->leafQuantile || objective_->task == Objective::Task::Survival)
+  bool needsAll = objective_->leafQuantile || objective_->task == Objective::Task::Survival;
+  if (needsAll && !hasOwnLoss())
     return unsupported(fmt::format("objective {} needs all rows in one process; train it with one",
                                    objective_->name));
   if (parameters_.method != "hist")
@@ -81,7 +85,7 @@ Status Booster::prepare() {
     return invalidArgument("training data: there are no rows");
   if (Status status = check(parameters_, matrix_.columns); !status.ok())
     return status;
-  bool isOwn = bool(input_.ownLoss);
+  bool isOwn = hasOwnLoss();
   if (Status status = checkLabels(*objective_, matrix_, "training data", isOwn); !status.ok())
     return status;
   for (const Validation &set : input_.validation) {
@@ -96,8 +100,12 @@ Status Booster::prepare() {
   }
   std::vector<std::string> names = parameters_.metrics;
   if (names.empty())
-    names.push_back(objective_->metric);
+    names.push_back(isCompiled() ? kOwnMetric : objective_->metric);
   for (const std::string &name : names) {
+    if (name == kOwnMetric && isCompiled()) {
+      metrics_.push_back({name, nullptr, 0});
+      continue;
+    }
     Result<NamedMetric> metric = findMetric(name);
     if (!metric)
       return metric.status();
@@ -125,6 +133,8 @@ Status Booster::start() {
                                            all[3 * process + 2], matrix_.columns));
     }
   }
+  if (Status status = openLoss(); !status.ok())
+    return status;
   if (input_.continued) {
     forest_ = *input_.continued;
     if (forest_.channels() != channels_ || int64_t(forest_.features.size()) != matrix_.columns ||
@@ -144,7 +154,7 @@ Status Booster::start() {
     forest_.features.resize(matrix_.columns);
     std::vector<float> none;
     Rows rows = rowsOf(matrix_, weights_, none);
-    if (input_.ownLoss) {
+    if (hasOwnLoss()) {
       forest_.baseScores.assign(channels_, parameters_.baseScore.value_or(0));
     } else {
       Result<std::vector<double>> scores =
@@ -190,6 +200,26 @@ Status Booster::joinFeatures() {
   return {};
 }
 
+bool Booster::isCompiled() const { return !parameters_.loss.empty() || !input_.lossModule.empty(); }
+bool Booster::hasOwnLoss() const { return isCompiled() || input_.ownLoss; }
+
+Status Booster::openLoss() {
+  if (!isCompiled())
+    return {};
+  if (objective_->task == Objective::Task::Ranking || objective_->task == Objective::Task::Survival)
+    return unsupported(fmt::format(
+        "a loss of one's own is of each row by itself, which {} is not; choose another objective, "
+        "which says what labels and predictions are",
+        objective_->name));
+  auto loss = input_.lossModule.empty()
+                  ? CompiledLoss::compile(parameters_.loss, channels_, int(parameters_.threads))
+                  : CompiledLoss::load(input_.lossModule, channels_, int(parameters_.threads));
+  if (!loss)
+    return loss.status();
+  loss_ = std::move(*loss);
+  return {};
+}
+
 Status Booster::startOutputs(const Matrix &matrix, std::vector<float> &outputs) {
   if (!matrix.baseMargins.empty() && int64_t(matrix.baseMargins.size()) != matrix.rows * channels_)
     return invalidArgument(
@@ -225,7 +255,9 @@ Result<Forest> Booster::train() {
     std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
     if (!status.ok())
       break;
-    Result<bool> goesOn = agreed(validate(number, passed.count()));
+    Result<bool> goesOn = validate(number, passed.count());
+    if (goesOn)
+      goesOn = agreed(*goesOn);
     if (!goesOn)
       return goesOn.status();
     if (!*goesOn)
@@ -238,16 +270,38 @@ Result<Forest> Booster::train() {
   return std::move(forest_);
 }
 
-Status Booster::derive() {
-  if (input_.ownLoss) {
-    std::vector<float> first(gradients_.size()), second(gradients_.size());
-    Status status = input_.ownLoss(outputs_, matrix_.labels, weights_, first, second);
-    if (!status.ok())
-      return status;
-    for (size_t at = 0; at < gradients_.size(); ++at) {
+/// Where the Hessian of no row is positive, as that of a loss made of straight pieces, it is taken
+/// for 1, as that of such objectives; elsewhere one that isn't positive is taken for next to
+/// nothing, since the second order would lead to where the loss is greatest.
+Status Booster::deriveOwn() {
+  constexpr float kLeast = 1e-16f;
+  first_.resize(gradients_.size()), second_.resize(gradients_.size());
+  Status status = loss_ ? loss_->derive(outputs_, matrix_.labels, first_, second_)
+                        : input_.ownLoss(outputs_, matrix_.labels, weights_, first_, second_);
+  if (!status.ok())
+    return status;
+  float least = -INFINITY, instead = 0; // as the caller's function gives them
+  if (loss_) {
+    bool isFlat = std::ranges::none_of(second_, [](float second) { return second > 0; });
+    Result<bool> isFlatForAll = agreed(isFlat);
+    if (!isFlatForAll)
+      return isFlatForAll.status();
+    least = kLeast, instead = *isFlatForAll ? 1.f : kLeast;
+  }
+  threads_.ranges(int64_t(gradients_.size()), 1 << 15, [&](int64_t begin, int64_t end, int) {
+    for (int64_t at = begin; at < end; ++at) {
       float weight = weights_.empty() ? 1 : weights_[at / channels_];
-      gradients_[at] = {first[at] * weight, second[at] * weight};
+      float second = second_[at] < least ? instead : second_[at]; // NaN stays, and is told
+      gradients_[at] = {first_[at] * weight, second * weight};
     }
+  });
+  return {};
+}
+
+Status Booster::derive() {
+  if (hasOwnLoss()) {
+    if (Status status = deriveOwn(); !status.ok())
+      return status;
   } else {
     objective_->gradient(parameters_, rowsOf(matrix_, weights_, outputs_), gradients_, threads_);
   }
@@ -305,7 +359,7 @@ Status Booster::growChannel(int64_t number, int64_t channel) {
   Result<GrownTree> grown = grower_->grow(*finder_->finder, ofChannel_, *sum, mixed(draw, 7));
   if (!grown)
     return grown.status();
-  if (objective_->leafQuantile && !input_.ownLoss)
+  if (objective_->leafQuantile && !hasOwnLoss())
     setQuantiles(*grown);
   float scale = dropping_.scaleOfNew();
   addGrown(*grown, channel, scale);
@@ -351,20 +405,38 @@ Result<bool> Booster::agreed(bool goesOn) const {
   return stops[0] == 0;
 }
 
+/// Of a compiled loss, by weight.
+Result<double> Booster::meanLoss(const ValidationRows &rows) {
+  std::vector<float> losses(size_t(rows.set->matrix->rows));
+  Status status = loss_->evaluate(rows.outputs, rows.set->matrix->labels, losses);
+  if (!status.ok())
+    return status;
+  double sum = 0, weights = 0;
+  for (size_t row = 0; row < losses.size(); ++row) {
+    double weight = rows.weights.empty() ? 1 : rows.weights[row];
+    sum += weight * losses[row], weights += weight;
+  }
+  return weights > 0 ? sum / weights : 0;
+}
+
 /// False where training ends.
-bool Booster::validate(int64_t number, double seconds) {
+Result<bool> Booster::validate(int64_t number, double seconds) {
   Round round{number, {}, seconds};
   for (const ValidationRows &rows : validation_)
     for (const NamedMetric &metric : metrics_) {
       Rows all = rowsOf(*rows.set->matrix, rows.weights, rows.outputs);
-      double value = metric.metric->value(all, *objective_, parameters_, metric.argument);
-      round.metrics.push_back({rows.set->name, metric.name, value});
+      Result<double> value =
+          metric.metric ? metric.metric->value(all, *objective_, parameters_, metric.argument)
+                        : meanLoss(rows);
+      if (!value)
+        return value.status();
+      round.metrics.push_back({rows.set->name, metric.name, *value});
     }
   bool goesOn = !input_.watch || input_.watch(round);
   if (round.metrics.empty())
     return goesOn;
   double value = round.metrics.back().value;
-  bool isGreater = metrics_.back().metric->isBetterGreater;
+  bool isGreater = metrics_.back().metric && metrics_.back().metric->isBetterGreater;
   if (bestRound_ < 0 || (isGreater ? value > bestValue_ : value < bestValue_)) {
     bestValue_ = value;
     bestRound_ = number;

@@ -1,6 +1,7 @@
 // The rounds of one training: derivatives, trees, outputs, validation.
 #pragma once
 
+#include "trees/CompiledLoss.h"
 #include "trees/Dropping.h"
 #include "trees/Training.h"
 #include "trees/TreeGrower.h"
@@ -27,11 +28,16 @@ private:
   Status start();
   Status joinFeatures();
   Status round(int64_t number);
+  Status openLoss();
+  bool isCompiled() const;
+  bool hasOwnLoss() const;
   Status derive();
+  Status deriveOwn();
+  Result<double> meanLoss(const ValidationRows &rows);
   Status growChannel(int64_t number, int64_t channel);
   void setQuantiles(GrownTree &grown) const;
   void addGrown(const GrownTree &grown, int64_t channel, float scale);
-  bool validate(int64_t number, double seconds);
+  Result<bool> validate(int64_t number, double seconds);
   Result<bool> agreed(bool goesOn) const;
   Rows rowsOf(const Matrix &matrix, const std::vector<float> &weights,
               const std::vector<float> &outputs) const;
@@ -45,7 +51,8 @@ private:
   std::vector<float> weights_; // by row
   int64_t channels_ = 1, firstRow_ = 0, firstRound_ = 0;
   Forest forest_;
-  std::vector<float> outputs_;
+  std::unique_ptr<CompiledLoss> loss_;
+  std::vector<float> outputs_, first_, second_;
   std::vector<Gradient> gradients_, ofChannel_;
   std::vector<ValidationRows> validation_;
   std::vector<NamedMetric> metrics_;

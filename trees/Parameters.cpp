@@ -1,6 +1,7 @@
 // The table of parameters, and what may be assigned to each.
 #include "trees/Parameters.h"
 
+#include "trees/CompiledLoss.h"
 #include "trees/Objective.h"
 
 #include <cmath>
@@ -16,7 +17,11 @@ constexpr double kNoLimit = 1e15, kMany = 1e9;
 
 const std::vector<Parameter> &table() {
   static const std::vector<Parameter> rows = {
-      {"objective", nullptr, &P::objective, "what is minimised"},
+      {"objective", nullptr, &P::objective,
+       "what is minimised; also a loss of one's own, as for the parameter loss"},
+      {"loss", nullptr, &P::loss,
+       "in place of the objective's, whose labels and predictions stay: file.tsm:function, of "
+       "outputs and labels, which gives each row's loss"},
       {"classes", "num_class", &P::classes, "how many classes there are; 0: as the labels say", 0,
        1e6},
       {"base_score", nullptr, &P::baseScore,
@@ -164,13 +169,19 @@ Status set(std::string &to, const Parameter &parameter, const Json &value) {
   std::string word = value.get<std::string>();
   for (const auto &[theirs, ours] : kXgboosts)
     word = word == theirs ? ours : word;
+  if (parameter.field == Field(&P::loss) && !word.empty() && !isLoss(word))
+    return refuse(
+        parameter, value,
+        "a program's file and function, losses.tsm:focal, or a program with fn loss(...)");
   if (parameter.field == Field(&P::objective)) {
     const Objective *objective = findObjective(word);
     if (!objective) {
       std::vector<std::string> names;
       for (const Objective &known : objectiveTable())
         names.push_back(known.name);
-      return refuse(parameter, value, fmt::format("one of {}", fmt::join(names, ", ")));
+      return refuse(
+          parameter, value,
+          fmt::format("one of {}, or a loss, file.tsm:function,", fmt::join(names, ", ")));
     }
     word = objective->name;
   }
@@ -207,6 +218,8 @@ const Parameter *findParameter(const std::string &name) {
 }
 
 Status assign(Parameters &parameters, const std::string &name, const Json &value) {
+  if (name == "objective" && value.is_string() && isLoss(value.get<std::string>()))
+    return assign(parameters, "loss", value);
   const Parameter *parameter = findParameter(name);
   if (!parameter)
     return invalidArgument(

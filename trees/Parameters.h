@@ -22,6 +22,7 @@ using Json = nlohmann::ordered_json;
 
 struct Parameters {
   std::string objective = "squared"; // a name of Objective.h's table
+  std::string loss;                  // of one's own (CompiledLoss.h); empty: the objective's
   int64_t classes = 0;               // of softmax; 0: as many as the labels have
   std::optional<double> baseScore;   // as a prediction; none: it is estimated
   std::vector<std::string> metrics;  // of validation; empty: the objective's own

@@ -62,6 +62,8 @@ struct TrainingInput {
   std::vector<Validation> validation; // early stopping looks at the last
   const Forest *continued = nullptr;
   OwnLoss ownLoss; // instead of the objective's derivatives
+  /// The same as a module (CompiledLoss.h); what Parameters::loss names is compiled to one.
+  std::span<const std::byte> lossModule;
   Watch watch;
   const GivenCuts *cuts = nullptr;
   /// Rows are split over its processes, whose matrices agree (Agreement.h).

@@ -155,7 +155,7 @@ private:
     if (Status status = checkModelStart(bytes, name); !status.ok())
       return status.within(name);
     if (StringRef(name).ends_with(".tsm"))
-      return importProgram(bytes, name, options, "");
+      return importProgram(bytes, name, options, options.folder ? options.folder : "");
     if (isGraphText(bytes))
       return parse(bytes, name, options);
     auto span = std::as_bytes(std::span(bytes.data(), bytes.size()));

@@ -212,6 +212,9 @@ typedef struct ts_compile_options {
   /* Not 0: each access of a kernel to memory is checked, and a run fails by one outside of the
    * kernel's operands, which is a fault of the compiler. Slow. */
   int check_bounds;
+  /* Of ts_compile_bytes and a program of the language: the folder that it stands in, whose files it
+   * may import and load. Null: it has none. */
+  const char *folder;
 } ts_compile_options;
 
 /* Loads a plug-in, a shared library that adds operators, rewrites, templates, instructions or
@@ -228,8 +231,8 @@ TS_API void ts_compile_options_init(ts_compile_options *options);
  * module to `out_path`, atomically. */
 TS_API ts_status *ts_compile_file(const char *path, const ts_compile_options *options,
                                   const char *out_path);
-/* From memory; `name` stands for the file in messages. The module's bytes are freed with
- * ts_bytes_free. External data is refused. */
+/* From memory; `name` stands for the file in messages, and ends in .tsm where it is a program. The
+ * module's bytes are freed with ts_bytes_free. External data is refused. */
 TS_API ts_status *ts_compile_bytes(const void *model, size_t size, const char *name,
                                    const ts_compile_options *options, void **module,
                                    size_t *module_size);

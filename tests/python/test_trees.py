@@ -1,8 +1,11 @@
 """Ensembles of trees: each way of following them, on random forests, against the reference evaluation and ONNX Runtime.
 
 How trees are followed depends on the rows of a run (whole groups of sixteen rows, and the rows that are left), on the number of
-trees (groups of sixteen, and those left) and on their depth (above ten by lists of 512 ways): all of these are chosen here.
+trees (groups of sixteen, and those left) and on their depth (up to eight as complete trees, by steps or by masks; above ten by lists of
+512 ways): all of these are chosen here.
 """
+
+import json
 
 import numpy
 import onnx
@@ -12,7 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 tensmith = pytest.importorskip("tensmith")
 onnxruntime = pytest.importorskip("onnxruntime")
 
-ROWS = [0, 1, 7, 16, 17, 32, 45, 130]
+ROWS = [0, 1, 7, 16, 17, 32, 45, 64, 130]
+SCHEDULES = ("trees", "complete trees")
 MODES = ["BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRANCH_NEQ"]
 
 
@@ -77,7 +81,7 @@ def agree(model, draw, features, dtype, rows=ROWS, modes=MODES[:1], missing=None
     compiled = [tensmith.compile(model, threads=threads) for threads in (1, 2)]
     reference = tensmith.compile(model, reference=True)
     theirs = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"]) if onnx_runtime else None
-    labels = {kernel["label"] for kernel in compiled[0].describe()["kernels"] if kernel.get("schedule") == "trees"} if packed else None
+    labels = {kernel["label"] for kernel in compiled[0].describe()["kernels"] if kernel.get("schedule") in SCHEDULES} if packed else None
     assert labels is None or labels
     for count in rows:
         x = data(draw, count, features, dtype, modes, missing)
@@ -203,6 +207,26 @@ def test_a_row_does_not_depend_on_its_batch():
         assert numpy.concatenate([compiled(x[at : at + size]) for at in range(0, 75, size)]).tobytes() == whole.tobytes()
 
 
+@pytest.mark.parametrize("target,features,modes,missing", [("host", 2, ["BRANCH_LT"], "some"), ("x86-64-v3", 30, ["BRANCH_LEQ"], None)])
+def test_ways_of_following_trees_give_the_same_bits(target, features, modes, missing, tmp_path):
+    """Complete trees, of more and of fewer thresholds a feature than 8 bits number, by steps, by masks and by ways."""
+    draw = numpy.random.default_rng(features)
+    for depth, targets in [(6, 1), (3, 2)]:
+        attributes = by_name(draw, 70, depth, features, targets, modes=modes, missing=missing)
+        model = model_of("TreeEnsembleRegressor", 1, TensorProto.FLOAT, features, n_targets=targets, **attributes)
+        x = data(draw, 131, features, numpy.float32, missing=missing)
+        x[:40, 0] = draw.choice(attributes["nodes_values"], 40)
+        wanted = tensmith.compile(model, reference=True)(x)
+        plain = tensmith.compile(model, target=target)
+        (kernel,) = [kernel for kernel in plain.describe()["kernels"] if kernel.get("schedule") in SCHEDULES]
+        assert kernel["schedule"] == "complete trees"
+        numpy.testing.assert_allclose(plain(x), wanted, rtol=1e-5, atol=1e-5)
+        for choice in [{"complete_trees": 0}, {"masked_rows": 1, "block_rows": 96}, {"masked_rows": 64}]:
+            path = tmp_path / "schedules.json"
+            path.write_text(json.dumps({"schedules": [{"nodes": ["forest"], **choice}]}))
+            assert tensmith.compile(model, target=target, schedules=path)(x).tobytes() == plain(x).tobytes(), choice
+
+
 def test_a_feature_that_x_does_not_have():
     draw = numpy.random.default_rng(0)
     attributes = by_name(draw, 3, 4, 9, 1)
@@ -252,7 +276,7 @@ def test_a_forest_that_only_the_run_knows(in_a_kernel, tmp_path):
     path = tmp_path / "wild.mlir"
     path.write_text(WILD.format(begin=begin, end=end, operands=operands, depth=3))
     compiled = tensmith.compile(path)
-    assert not any(kernel.get("schedule") == "trees" for kernel in compiled.describe()["kernels"])
+    assert not any(kernel.get("schedule") in SCHEDULES for kernel in compiled.describe()["kernels"])
     x, columns, trees = numpy.zeros((3, 4), numpy.float32), numpy.array([0, 3], numpy.int32), numpy.zeros((1, 2), numpy.int32)
     number = numpy.array([0.5, 10, 20], numpy.float32).view(numpy.int32)
 

@@ -13,8 +13,9 @@ from .data import Matrix
 from .estimators import TreesClassifier, TreesRanker, TreesRegressor
 from .forest import CompiledForest, Drawing, Forest, load
 from .learning import parameters, train
+from .losses import loss_derivatives
 
 __all__ = [
-    "CompiledForest", "Drawing", "Forest", "Matrix", "TreesClassifier", "TreesRanker", "TreesRegressor", "load", "parameters",
-    "train",
+    "CompiledForest", "Drawing", "Forest", "Matrix", "TreesClassifier", "TreesRanker", "TreesRegressor", "load",
+    "loss_derivatives", "parameters", "train",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ import numpy
 
 from .data import Matrix, rows_of
 from .learning import train
+from .losses import is_loss
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -65,7 +66,8 @@ def _are_counts(weights):
 
 
 class _Trees(BaseEstimator):
-    """What the three have in common. `other` is a dictionary of further parameters, as `train` takes them."""
+    """What the three have in common. `objective` is a name, or a loss of your own as `train` takes it. `other` is a dictionary of
+    further parameters, as `train` takes them."""
 
     def __init__(self, n_estimators=100, *, objective=None, learning_rate=0.3, max_depth=6, max_leaves=0, growth="depth", method="hist",
                  max_bins=256, reg_lambda=1.0, reg_alpha=0.0, gamma=0.0, min_child_weight=1.0, subsample=1.0, colsample_bytree=1.0,
@@ -107,6 +109,8 @@ class _Trees(BaseEstimator):
             if name not in self._not_of_training and value is not None
         }
         given["objective"] = self.objective or objective
+        if is_loss(self.objective):  # of rows whose labels and predictions are those of the default
+            given |= {"objective": objective, "loss": self.objective}
         if given["objective"] == "softmax":
             given["classes"] = len(self.classes_)
         given["threads"] = self.n_jobs if self.n_jobs and self.n_jobs > 0 else 0

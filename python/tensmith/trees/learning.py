@@ -5,6 +5,7 @@ import json
 from .. import _trees
 from .data import Matrix, check_levels
 from .forest import Forest
+from .losses import compile_loss
 
 
 def parameters():
@@ -25,18 +26,26 @@ def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, 
           verbose=False, results=None):  # fmt: skip
     """Trains a forest.
 
-    params: a dictionary; our names and XGBoost's are both taken (`parameters()` lists them).
+    params: a dictionary; our names and XGBoost's are both taken (`parameters()` lists them). "objective", or "loss" beside it, may
+        be a loss of your own, which is differentiated twice and compiled: a function of (output, label) written with NumPy's
+        functions, "file.tsm:function", or a program's text with a function `loss`.
     matrix: a `Matrix` with labels.
     rounds: of boosting; None: as the parameters say.
     evals: pairs (matrix, name): metrics are computed after each round.
     early_stopping_rounds: training ends where the last metric of the last of `evals` has not become better for so many rounds.
     callbacks: called after each round with its number and {set: {metric: value}}; one that returns False ends training.
-    loss: `loss(outputs, labels, weights)` gives (gradients, Hessians) in place of the objective's.
+    loss: `loss(outputs, labels, weights)` gives (gradients, Hessians) in place of the objective's, for derivatives by hand.
     continued: a forest to go on from.
     together: the processes that mpirun has started train one forest; each gives some of the rows.
     verbose: prints each round's metrics; a number: those of every so many rounds.
     results: a dictionary that is filled with {set: {metric: [values]}}.
     """
+    params = dict(params)
+    module = None
+    for name in ("objective", "loss"):
+        if callable(params.get(name)):
+            channels = int(params.get("classes", params.get("num_class", 0)) or 1)
+            module = compile_loss(params.pop(name), channels)
     given = {name: _plain(value) for name, value in params.items() if value is not None}
     if rounds is not None:
         given["rounds"] = int(rounds)
@@ -64,5 +73,5 @@ def train(params, matrix, rounds=None, *, evals=(), early_stopping_rounds=None, 
 
     validation = [(name, part._matrix) for name, part in sets]
     handle = _trees.train(json.dumps(given), matrix._matrix, validation, continued._handle if continued else None, watch, loss,
-                           together=bool(together))
+                           together=bool(together), loss_module=module)
     return Forest(handle, matrix.rows_.levels)

@@ -26,12 +26,13 @@
 //           a time; those that are not at a leaf by then are listed again, until none is. A row's
 //           ways lie side by side, so that kWays trees are read from memory at once
 //
+// Of forests that are shallow enough complete trees are made instead (CompleteTreeCode.h).
+//
 // All add what they find to sums in scratch memory, [rows, targets], in the order of the trees: a
-// row's result does not depend on the batch that it came in.
+// row's result depends neither on the batch that it came in nor on how the trees are followed.
 #include "compiler/targets/cpu/templates/TreeKernel.h"
 
-#include "compiler/graph/Constants.h"
-#include "reference/Trees.h"
+#include "compiler/targets/cpu/templates/CompleteTreeCode.h"
 
 #include "mlir/Dialect/LLVMIR/LLVMDialect.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -44,11 +45,13 @@ namespace tensmith::kernel {
 namespace choice {
 /// Rows that pass all trees together, an item.
 static constexpr Choice blockRows{"block_rows", 32, 512, 32};
+/// Whether trees are made complete, where they can be.
+static constexpr Choice complete{"complete_trees", 0, 1};
 } // namespace choice
 
 namespace {
 
-constexpr const Choice *kChoices[] = {&choice::blockRows};
+constexpr const Choice *kChoices[] = {&choice::complete, &choice::blockRows, &choice::maskedRows};
 
 constexpr int64_t kWays = 16;
 constexpr int64_t kSmallBlock = 32, kLargeBlock = 128, kManyRows = 2048;
@@ -69,18 +72,13 @@ Value blockOf(IndexMath &math, Value rows, const Point &asked) {
                      math.constant(kLargeBlock));
 }
 
-class TreeEmitter {
+class TreeEmitter : TreeCode {
 public:
   TreeEmitter(ElementEmitter &emitter, graph::KernelOp kernel, graph::TreeEnsembleOp root,
               const Point &asked, ValueRange results)
-      : emitter_(emitter), math_(emitter.math), builder_(emitter.builder()), kernel_(kernel),
-        root_(root), asked_(asked), results_(results), nodes_(emitter.buffer(root.getNodes())),
-        trees_(emitter.buffer(root.getTrees())), columns_(emitter.buffer(root.getColumns())),
-        element_(getElementTypeOrSelf(root.getX().getType())),
+      : TreeCode(emitter, kernel, root, results), asked_(asked),
+        nodes_(emitter.buffer(root.getNodes())), trees_(emitter.buffer(root.getTrees())),
         word_(builder_.getIntegerType(element_.getIntOrFloatBitWidth())),
-        targets_(int64_t(root.getTargets())), rows_(emitter.dims(root.getX())[0]),
-        features_(emitter.dims(root.getX())[1]),
-        columnCount_(cast<RankedTensorType>(root.getColumns().getType()).getDimSize(0)),
         treeCount_(cast<RankedTensorType>(root.getTrees().getType()).getDimSize(0)),
         nodeCount_(cast<RankedTensorType>(root.getNodes().getType()).getDimSize(0)) {}
 
@@ -102,52 +100,11 @@ public:
   }
 
 private:
-  void forEach(Value begin, Value end, llvm::function_ref<void(Value)> body) {
-    emitFor(math_, begin, end, math_.constant(1), body);
-  }
-  void forEach(int64_t count, llvm::function_ref<void(Value)> body) {
-    forEach(math_.constant(0), math_.constant(count), body);
-  }
-  Value at(Value base, Value offset) { return elementPointer(math_, element_, base, offset); }
-  Value load(Type type, Value base, Value offset) {
-    return builder_.create<LLVM::LoadOp>(math_.location, type,
-                                         elementPointer(math_, type, base, offset),
-                                         type.getIntOrFloatBitWidth() / 8);
-  }
-  Value loadElement(Value base, Value offset) { return load(element_, base, offset); }
-  void storeElement(Value value, Value base, Value offset) {
-    builder_.create<LLVM::StoreOp>(math_.location, value, at(base, offset),
-                                   element_.getIntOrFloatBitWidth() / 8);
-  }
-  Value number(double value) {
-    return builder_.create<arith::ConstantOp>(math_.location,
-                                              builder_.getFloatAttr(element_, value));
-  }
-  Value toIndex(Value integer) {
-    return builder_.create<arith::IndexCastUIOp>(math_.location, builder_.getIndexType(), integer);
-  }
-  /// Of the tables of i32.
-  Value entry(Value table, Value offset) {
-    return toIndex(load(builder_.getI32Type(), table, offset));
-  }
-
   void setEntry(Value table, Value offset, Value index) {
     Type type = builder_.getI32Type();
     Value entry = builder_.create<arith::IndexCastUIOp>(math_.location, type, index);
     builder_.create<LLVM::StoreOp>(math_.location, entry,
                                    elementPointer(math_, type, table, offset), 4);
-  }
-
-  /// Nothing is computed where x has not all features that are tested.
-  void checkColumns(Value begin, Value &end) {
-    Ways last =
-        emitReduction(math_, math_.constant(0), math_.constant(columnCount_), math_.constant(1),
-                      {math_.constant(0)}, [&](Value i, ValueRange most) -> Ways {
-                        return {math_.max(most[0], entry(columns_, i))};
-                      });
-    Value isThere = math_.less(last[0], features_);
-    emitter_.check(isThere, "a tree tests a feature that the operand does not have");
-    end = math_.select(isThere, end, begin);
   }
 
   void emitBlock(Value block) {
@@ -161,27 +118,21 @@ private:
       forEach(treeCount_, [&](Value tree) { followByRows(tree, whole); });
       followByTrees(whole, count);
     }
-    forEach(math_.constant(0), count, [&](Value row) { giveRow(math_.add(first, row), row); });
+    forEach(math_.constant(0), count,
+            [&](Value row) { giveRow(sums_, math_.add(first, row), row); });
   }
 
   /// The tested features of a row, -inf, and sums of nothing.
   void copyRow(Value from, Value to) {
-    Value x = emitter_.buffer(root_.getX()), source = math_.mul(from, features_);
+    Value source = math_.mul(from, features_);
     Value target = math_.mul(to, row_);
     forEach(columnCount_, [&](Value i) {
-      storeElement(loadElement(x, math_.add(source, entry(columns_, i))), features0_,
-                   math_.add(target, i));
+      store(loadElement(x_, math_.add(source, entry(columns_, i))), features0_,
+            math_.add(target, i));
     });
-    storeElement(number(-std::numeric_limits<double>::infinity()), features0_,
-                 math_.add(target, columnCount_));
-    double largest = element_.isF64() ? std::numeric_limits<double>::max()
-                                      : double(std::numeric_limits<float>::max());
-    double nothing = root_.getAggregate() == "sum"   ? 0
-                     : root_.getAggregate() == "min" ? largest
-                                                     : -largest;
-    forEach(targets_, [&](Value i) {
-      storeElement(number(nothing), sums_, math_.add(math_.mul(to, targets_), i));
-    });
+    store(number(-std::numeric_limits<double>::infinity()), features0_,
+          math_.add(target, columnCount_));
+    clearSums(sums_, to);
   }
 
   // The layouts.
@@ -373,58 +324,25 @@ private:
 
   // The sums.
 
-  void combine(Value target, Value weight) {
-    Value sum = loadElement(sums_, target);
-    Value next = root_.getAggregate() == "sum"
-                     ? Value(builder_.create<arith::AddFOp>(math_.location, sum, weight))
-                 : root_.getAggregate() == "min"
-                     ? Value(builder_.create<arith::MinNumFOp>(math_.location, sum, weight))
-                     : Value(builder_.create<arith::MaxNumFOp>(math_.location, sum, weight));
-    storeElement(next, sums_, target);
-  }
-
   void addLeaf(Value row, Value tree, Value leaf) {
     Value sums = math_.mul(row, targets_), node = math_.mul(leaf, 2);
     if (isa<NoneType>(root_.getWeights().getType())) {
       Value target =
           targets_ == 1 ? math_.constant(0) : entry(trees_, math_.add(math_.mul(tree, 2), 1));
-      return combine(math_.add(sums, target), loadElement(nodes_, node));
+      return combineAt(sums_, math_.add(sums, target), loadElement(nodes_, node));
     }
     Value weights = math_.mul(toIndex(load(word_, nodes_, node)), targets_);
     forEach(targets_, [&](Value target) {
-      combine(math_.add(sums, target),
-              loadElement(emitter_.buffer(root_.getWeights()), math_.add(weights, target)));
+      combineAt(sums_, math_.add(sums, target),
+                loadElement(emitter_.buffer(root_.getWeights()), math_.add(weights, target)));
     });
   }
 
-  /// The sums of a row, and what follows of them, as the kernel's results.
-  void giveRow(Value to, Value from) {
-    forEach(targets_, [&](Value target) {
-      Value sum = loadElement(sums_, math_.add(math_.mul(from, targets_), target));
-      emitter_.define(root_.getY(), [sum](const Position &) { return sum; });
-      Position position{{to, target}};
-      auto yield = cast<graph::YieldOp>(kernel_.getBody().front().getTerminator());
-      SmallVector<Value> elements;
-      for (Value value : yield.getValues())
-        elements.push_back(emitter_.element(value, position));
-      Value offset = math_.add(math_.mul(to, targets_), target);
-      for (auto [value, element, pointer] : llvm::zip_equal(yield.getValues(), elements, results_))
-        emitter_.store(pointer, getElementTypeOrSelf(value.getType()), offset, element);
-    });
-  }
-
-  ElementEmitter &emitter_;
-  IndexMath &math_;
-  OpBuilder &builder_;
-  graph::KernelOp kernel_;
-  graph::TreeEnsembleOp root_;
   const Point &asked_;
-  ValueRange results_;
-  Value nodes_, trees_, columns_;
-  Type element_, word_;
-  int64_t targets_;
-  Value rows_, features_, block_;
-  int64_t columnCount_, treeCount_, nodeCount_, row_ = 0;
+  Value nodes_, trees_; // in memory
+  Type word_;
+  Value block_;
+  int64_t treeCount_, nodeCount_, row_ = 0;
   Value features0_, sums_, places_, starts_, list_; // in scratch memory
 };
 
@@ -438,39 +356,63 @@ void keepScalar(OpBuilder &builder) {
   function->setAttr("passthrough", builder.getArrayAttr(attributes));
 }
 
-/// Also where it is an argument of a kernel's region.
-std::optional<HostTensor> constantOf(Value value) {
-  if (auto argument = dyn_cast<BlockArgument>(value))
-    if (auto kernel = dyn_cast<graph::KernelOp>(argument.getOwner()->getParentOp()))
-      value = kernel.getInputs()[argument.getArgNumber()];
-  auto constant = value.getDefiningOp<graph::ConstantOp>();
-  if (!constant)
-    return std::nullopt;
-  auto tensor = graph::hostTensor(constant.getValue());
-  return tensor.ok() ? std::optional(*tensor) : std::nullopt;
-}
-
 } // namespace
 
 bool isTreeRoot(Operation *op) { return isa<graph::TreeEnsembleOp>(op); }
 
 bool canFollowTrees(graph::TreeEnsembleOp op) {
   constexpr int64_t kMostScratch = int64_t(1) << 22; // elements
-  auto columns = constantOf(op.getColumns()), nodes = constantOf(op.getNodes()),
-       trees = constantOf(op.getTrees());
-  bool isTable = !isa<NoneType>(op.getWeights().getType());
-  auto weights = isTable ? constantOf(op.getWeights()) : HostTensor();
+  auto forest = packedForest(op);
   // What has one element is no operand of a kernel, but written into it.
-  if (!columns || !nodes || !trees || !weights || columns->size() < 2 || weights->size() == 1 ||
-      columns->size() + int64_t(op.getTargets()) > kMostScratch)
-    return false;
-  return reference::checkForest({*columns, *nodes, *trees, *weights, int64_t(op.getTargets()),
-                                 int64_t(op.getColumnBits()), int64_t(op.getDepth())})
-      .ok();
+  return forest && forest->columns.size() >= 2 && forest->weights.size() != 1 &&
+         forest->columns.size() + int64_t(op.getTargets()) <= kMostScratch &&
+         reference::checkForest(*forest).ok();
+}
+
+static std::optional<CompleteTrees> completed(graph::TreeEnsembleOp root) {
+  auto forest = packedForest(root);
+  return forest ? completeTrees(*forest, root.getStrict(), root.getMissing(), root.getEquality())
+                : std::nullopt;
+}
+
+/// From how many rows on masks take less time than steps: a node's test of all rows is about two
+/// thirds of the time of a step of one.
+static int64_t leastMasked(const CompleteTrees &trees) {
+  int64_t rows = 2 * trees.nodes() / (3 * trees.depth) + 3;
+  return std::min(rows, maskLanes(trees));
+}
+
+/// Items of blocks of rows, each of which takes so many operations a row.
+static WorkItems blocksOf(IndexMath &math, Value rows, Value block, int64_t work,
+                          const Point &asked) {
+  return {math.ceilDiv(rows, block),
+          grainOf(math, math.mul(block, std::min<int64_t>(work, 1 << 20))), asked.of(kChoices)};
+}
+
+static KernelParts completeParts(graph::KernelOp kernel, graph::TreeEnsembleOp root,
+                                 const Point &asked, CompleteTrees made) {
+  auto trees = std::make_shared<const CompleteTrees>(std::move(made));
+  int64_t lanes = maskLanes(*trees), block = asked[choice::blockRows].value_or(lanes);
+  block = (block + lanes - 1) / lanes * lanes;
+  int64_t maskedRows = asked[choice::maskedRows].value_or(leastMasked(*trees));
+  KernelParts parts;
+  parts.summary = "complete trees";
+  parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
+    Value rows = dimValues(math, sizes, root.getX().getType())[0];
+    return blocksOf(math, rows, math.constant(block), trees->trees * (trees->depth + 2) * 2, asked);
+  };
+  parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
+    keepScalar(emitter.builder());
+    emitCompleteTrees(emitter, kernel, root, *trees, block, maskedRows, results, begin, end);
+  };
+  return parts;
 }
 
 static KernelParts treeParts(graph::KernelOp kernel, graph::TreeEnsembleOp root,
                              const Point &asked) {
+  if (asked[choice::complete].value_or(1))
+    if (auto trees = completed(root))
+      return completeParts(kernel, root, asked, std::move(*trees));
   KernelParts parts;
   parts.summary = "trees";
   parts.items = [=](IndexMath &math, const SizeValues &sizes) mutable -> WorkItems {
@@ -478,15 +420,23 @@ static KernelParts treeParts(graph::KernelOp kernel, graph::TreeEnsembleOp root,
     auto trees = cast<RankedTensorType>(root.getTrees().getType()).getDimSize(0);
     // A step is about eight operations.
     int64_t work = trees * std::min<int64_t>(int64_t(root.getDepth()) + 2, 64) * 8;
-    Value block = blockOf(math, rows, asked);
-    return {math.ceilDiv(rows, block),
-            grainOf(math, math.mul(block, std::min<int64_t>(work, 1 << 20))), asked.of(kChoices)};
+    return blocksOf(math, rows, blockOf(math, rows, asked), work, asked);
   };
   parts.body = [=](ElementEmitter &emitter, ValueRange results, Value begin, Value end) {
     keepScalar(emitter.builder());
     TreeEmitter(emitter, kernel, root, asked, results).emitBlocks(begin, end);
   };
   return parts;
+}
+
+static void choicesOf(graph::TreeEnsembleOp root, Space &space) {
+  if (auto trees = completed(root)) {
+    space.addAll(choice::complete, 1);
+    Space::Dimension *rows = space.addDoubling(choice::maskedRows, maskLanes(*trees));
+    rows->guard = &choice::complete;
+    rows->guardValues = {1};
+  }
+  space.addDoubling(choice::blockRows, choice::blockRows.most);
 }
 
 const Template kTrees = {
@@ -502,8 +452,8 @@ const Template kTrees = {
           return treeParts(kernel, cast<graph::TreeEnsembleOp>(main), asked);
         },
     .choices = kChoices,
-    .space = [](graph::KernelOp, Operation *, const Machine &,
-                Space &space) { space.addDoubling(choice::blockRows, choice::blockRows.most); },
+    .space = [](graph::KernelOp, Operation *main, const Machine &,
+                Space &space) { choicesOf(cast<graph::TreeEnsembleOp>(main), space); },
     .distrusts = [](graph::KernelOp, Operation *op, const Machine &) -> const char * {
       auto trees = dyn_cast<graph::TreeEnsembleOp>(op);
       return trees && !canFollowTrees(trees) ? "its trees lead astray" : nullptr;
