@@ -1,4 +1,5 @@
-/* Compiles a model from C: `compiles MODEL MODULE.so`. Built by try_debs.sh against the installed library. */
+/* Compiles a model from C: `compiles MODEL MODULE.so`. Built by try_debs.sh against the installed
+ * library. */
 #include <tensmith/compiler.h>
 
 #include <stdio.h>
