@@ -44,8 +44,9 @@ if(TARGET tensmith_compiler)
   configure_file(cmake/tensmith-plugin.cmake.in ${CMAKE_BINARY_DIR}/tensmith-plugin.cmake @ONLY)
   install(FILES ${CMAKE_BINARY_DIR}/tensmith-plugin.cmake DESTINATION ${TENSMITH_CMAKE_DIR} COMPONENT plugin)
 endif()
+set(TENSMITH_COMPILER_LIBRARY ${CMAKE_INSTALL_LIBDIR}/libtensmith_compiler.so.${PROJECT_VERSION_MAJOR})
 configure_package_config_file(cmake/tensmith-config.cmake.in ${CMAKE_BINARY_DIR}/tensmith-config.cmake
-                              INSTALL_DESTINATION ${TENSMITH_CMAKE_DIR})
+                              INSTALL_DESTINATION ${TENSMITH_CMAKE_DIR} PATH_VARS TENSMITH_COMPILER_LIBRARY)
 write_basic_package_version_file(${CMAKE_BINARY_DIR}/tensmith-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_BINARY_DIR}/tensmith-config.cmake ${CMAKE_BINARY_DIR}/tensmith-config-version.cmake
         DESTINATION ${TENSMITH_CMAKE_DIR} COMPONENT runtime-dev)

@@ -1,12 +1,12 @@
-# Debian packages by CPack (`cpack -G DEB` in a build folder): libtensmith-runtime, what runs modules; libtensmith-dev, what
-# programs are built with; tensmith, the compiler and the command line. What each needs of other packages dpkg-shlibdeps finds.
-# Components go to packages as the table below says; targets without one are the command line's.
+# Debian packages by CPack (`scripts/package debs`): libtensmith-runtime, what runs modules; libtensmith-dev, what programs are
+# built with; tensmith, the compiler and the command line. What each needs of other packages dpkg-shlibdeps finds. Components go
+# to packages as the table below says; targets without one are the command line's.
+#
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON) # who packages has built
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME tensmith)
 set(CPACK_PACKAGE_VENDOR "The Tensmith authors")
-set(CPACK_PACKAGE_CONTACT "The Tensmith authors <tensmith@localhost>")
-set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Deep-learning compiler: a model in, native code out")
+set(CPACK_PACKAGE_CONTACT "The Tensmith authors <tensmith@localhost.invalid>")
 set(CPACK_PACKAGE_INSTALL_DIRECTORY tensmith)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_RESOURCE_FILE_LICENSE ${CMAKE_SOURCE_DIR}/LICENSE)
@@ -15,22 +15,55 @@ set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
 set(CPACK_COMPONENTS_ALL runtime runtime-dev)
 if(TARGET tensmith_compiler)
-  list(APPEND CPACK_COMPONENTS_ALL compiler compiler-dev plugin Unspecified)
+  list(APPEND CPACK_COMPONENTS_ALL compiler compiler-dev Unspecified)
+  if(NOT TENSMITH_STATIC_LLVM) # what has LLVM inside takes no plug-ins
+    list(APPEND CPACK_COMPONENTS_ALL plugin)
+  endif()
 endif()
-set(CPACK_DEBIAN_PACKAGE_SECTION science)
+set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_LIBRARY_OUTPUT_DIRECTORY})
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME libtensmith-runtime)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_DEV_PACKAGE_NAME libtensmith-dev)
+set(CPACK_DEBIAN_DEV_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_TOOLS_PACKAGE_NAME tensmith)
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libtensmith-runtime (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "tensmith (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "libtensmith-runtime (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "openmpi-bin")
+
+# tensmith_package(GROUP PACKAGE SUMMARY TEXT COMPONENT): the description, and what Debian's policy asks for in its documents.
+file(READ ${CMAKE_SOURCE_DIR}/licences/THIRD-PARTY.md third_party)
+file(WRITE ${CMAKE_BINARY_DIR}/copyright
+     "Copyright: The Tensmith authors\nLicense: Apache-2.0, whose text is in /usr/share/common-licenses/Apache-2.0\n\n${third_party}")
+find_program(TENSMITH_GZIP gzip REQUIRED)
+configure_file(${CMAKE_SOURCE_DIR}/CHANGELOG.md ${CMAKE_BINARY_DIR}/changelog COPYONLY)
+execute_process(COMMAND ${TENSMITH_GZIP} -9nf ${CMAKE_BINARY_DIR}/changelog COMMAND_ERROR_IS_FATAL ANY)
+file(GLOB texts ${CMAKE_SOURCE_DIR}/licences/*.txt)
+function(tensmith_package group package component summary text)
+  string(TOUPPER ${group} key)
+  set(CPACK_DEBIAN_${key}_DESCRIPTION "${summary}\n${text}" PARENT_SCOPE)
+  install(FILES ${CMAKE_BINARY_DIR}/copyright ${CMAKE_BINARY_DIR}/changelog.gz DESTINATION share/doc/${package} COMPONENT ${component})
+endfunction()
+tensmith_package(runtime libtensmith-runtime runtime "runs deep-learning models that tensmith has compiled"
+  "Loads compiled modules and runs them, from C, C++ and what speaks C. It has no compiler.")
+tensmith_package(dev libtensmith-dev runtime-dev "headers and configurations for programs that run or compile models"
+  "C and C++ headers, and the files of pkg-config and CMake, of libtensmith-runtime and of the compiler's library in tensmith.")
+tensmith_package(tools tensmith Unspecified "deep-learning compiler and trainer: a model in, native code out"
+  "Compiles ONNX models and programs of its own language to native code for this CPU or another one, trains them, and runs them from the command line. LLVM is inside.")
+if(texts)
+  install(FILES ${texts} DESTINATION share/doc/tensmith/licences COMPONENT Unspecified)
+endif()
+
 include(CPack)
-cpack_add_component_group(runtime DESCRIPTION "Runs modules that tensmith has compiled.")
-cpack_add_component_group(dev DESCRIPTION "Headers and configurations for programs that run or compile models.")
-cpack_add_component_group(tools DESCRIPTION "The compiler, its library and the command line.")
+cpack_add_component_group(runtime)
+cpack_add_component_group(dev)
+cpack_add_component_group(tools)
 cpack_add_component(runtime GROUP runtime)
 cpack_add_component(runtime-dev GROUP dev)
 cpack_add_component(compiler-dev GROUP dev)

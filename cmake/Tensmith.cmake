@@ -14,6 +14,13 @@ set(CMAKE_BUILD_WITH_INSTALL_RPATH OFF)
 set(CMAKE_INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}:$ORIGIN")
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON) # MLIR lies in a folder of LLVM's, where the loader does not look
 
+# pip calls CMake without a preset.
+find_program(TENSMITH_CCACHE ccache)
+if(SKBUILD AND TENSMITH_CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_SOURCE_DIR}/cmake/cached-compile ${CMAKE_SOURCE_DIR})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
+endif()
+
 add_compile_options(-Wall -Wextra -Wno-unused-parameter -ffunction-sections -fdata-sections)
 if(TENSMITH_SANITIZE)
   add_compile_options(-fsanitize=${TENSMITH_SANITIZE} -fno-omit-frame-pointer -g1)
@@ -39,9 +46,11 @@ if(TENSMITH_COMPILER)
   include(AddLLVM)
   include(AddMLIR)
   set(TENSMITH_LLVM MLIR LLVM) # the shared libraries
+  set(TENSMITH_LLVM_CORE LLVM) # for what includes no MLIR
   if(TENSMITH_STATIC_LLVM)
     include(StaticLlvm)
     set(TENSMITH_LLVM "") # the compiler's library brings the archives
+    set(TENSMITH_LLVM_CORE "")
   endif()
 endif()
 if(TENSMITH_TESTS)
@@ -140,10 +149,13 @@ function(tensmith_test name)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST TEST_PREFIX "${name}:")
 endfunction()
 
-# The Python that the ONNX schemas are taken from and that the extension is built for: the checkout's own, where there is one.
+# The Python that the ONNX schemas are taken from and, unless a wheel is made for another one, that the extension is built
+# for: the checkout's own, where there is one.
 if(NOT TENSMITH_PYTHON_EXECUTABLE)
   set(TENSMITH_PYTHON_EXECUTABLE python3)
-  if(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
+  if(SKBUILD)
+    set(TENSMITH_PYTHON_EXECUTABLE ${Python_EXECUTABLE})
+  elseif(EXISTS ${CMAKE_SOURCE_DIR}/.venv/bin/python)
     set(TENSMITH_PYTHON_EXECUTABLE ${CMAKE_SOURCE_DIR}/.venv/bin/python)
   endif()
 endif()

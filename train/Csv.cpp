@@ -1,9 +1,10 @@
-// Comma-separated values (RFC 4180), read by libcsv: a heading, then a row of numbers a sample. A
+// Comma-separated values (files/Csv.h): a heading, then a row of numbers a sample. A
 // column of text is taken for names of classes, which become their numbers in the order of the
 // alphabet.
 //
 // Each column is one of the data set, named by the heading; whoever binds them to a model's input
 // may join several.
+#include "files/Csv.h"
 #include "files/Failure.h"
 #include "files/Files.h"
 #include "files/Words.h"
@@ -11,7 +12,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <csv.h>
 #include <filesystem>
 #include <fmt/format.h>
 
@@ -35,38 +35,35 @@ std::optional<double> numberIn(std::string_view text) {
   return value;
 }
 
-/// What libcsv tells of, row by row.
+/// The columns, as they are put together row by row.
 struct Table {
-  std::string path;
-  std::vector<std::string> heading, row;
+  CsvRow heading;
   std::vector<std::vector<float>> numbers;       // by column
   std::vector<std::vector<std::string>> classes; // by column; empty where there are numbers
   int64_t rows = 0;
-  std::string problem; // the first; libcsv calls back from C, so nothing is thrown there
+  std::string problem; // the first
 
-  void field(std::string_view text) { row.emplace_back(text); }
-
-  void endOfRow() {
-    if (!problem.empty() || (row.size() == 1 && row[0].empty()))
-      return row.clear(); // an empty line
-    heading.empty() ? takeHeading() : takeRow();
-    row.clear();
+  bool take(CsvRow &row) {
+    if (row.size() == 1 && row[0].empty())
+      return true; // a line of nothing but quotes
+    heading.empty() ? takeHeading(row) : takeRow(row);
+    return problem.empty();
   }
 
 private:
-  void takeHeading() {
-    heading = row;
-    if (heading.size() > kMostColumns)
+  void takeHeading(CsvRow &row) {
+    if (row.size() > kMostColumns)
       problem = fmt::format("has more than {} columns", kMostColumns);
     bool allNumbers = std::ranges::all_of(
         row, [](const std::string &text) { return numberIn(text).has_value(); });
     if (allNumbers)
       problem = "starts with a row of numbers; the first row has to name the columns";
+    heading = std::move(row);
     numbers.resize(heading.size());
     classes.resize(heading.size());
   }
 
-  void takeRow() {
+  void takeRow(const CsvRow &row) {
     ++rows;
     if (row.size() != heading.size())
       problem = fmt::format("row {} has {} fields, but the heading has {}", rows, row.size(),
@@ -96,30 +93,13 @@ Table readTable(const std::string &path) {
     checkFits(int64_t(size) * kMostGrowth, path);
   Bytes bytes = readFile(path);
   Table table;
-  table.path = path;
-  csv_parser parser;
-  if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0)
-    fail(path, "can't be read: there is no memory");
-  if (path.ends_with(".tsv"))
-    csv_set_delim(&parser, '\t');
-  auto field = [](void *text, size_t size, void *self) {
-    static_cast<Table *>(self)->field({static_cast<const char *>(text), size});
-  };
-  auto end = [](int, void *self) { static_cast<Table *>(self)->endOfRow(); };
-  size_t taken = csv_parse(&parser, bytes.data(), bytes.size(), field, end, &table);
-  bool whole = taken == bytes.size() && csv_fini(&parser, field, end, &table) == 0;
-  int error = csv_error(&parser);
-  std::string reason =
-      error == CSV_EPARSE
-          ? "a quote (\") is not closed, or stands within a field; a field that has "
-            "quotes, commas or line breaks in it is quoted as a whole, and its own "
-            "quotes are written twice"
-          : csv_strerror(error);
-  csv_free(&parser);
-  if (!table.problem.empty())
-    fail(path, table.problem);
-  if (!whole)
-    fail(path, fmt::format("row {}: {}", table.rows + 1, reason));
+  std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  std::string problem = readCsv(text, path.ends_with(".tsv") ? '\t' : ',',
+                                [&](CsvRow &row) { return table.take(row); });
+  if (problem.empty())
+    problem = table.problem;
+  if (!problem.empty())
+    fail(path, problem);
   return table;
 }
 

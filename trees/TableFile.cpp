@@ -2,12 +2,11 @@
 #include "trees/TableFile.h"
 #include "trees/Verification.h"
 
+#include "files/Csv.h"
 #include "files/Failure.h"
 #include "files/Files.h"
 #include "files/Words.h"
 #include "train/Dataset.h"
-
-#include <csv.h>
 
 #include <algorithm>
 #include <charconv>
@@ -50,29 +49,26 @@ std::optional<float> numberIn(std::string_view text) {
   return float(value);
 }
 
-/// What libcsv calls back with.
 struct CsvRows {
-  std::vector<std::string> heading;
+  CsvRow heading;
   std::vector<std::vector<std::string>> columns;
-  std::vector<std::string> row;
   int64_t rows = 0;
   std::string problem;
 
-  void endOfRow() {
+  bool take(CsvRow &row) {
     if (row.size() == 1 && row[0].empty() && heading.size() != 1)
-      return row.clear();
+      return true;
     if (heading.empty()) {
       heading = std::move(row);
       columns.resize(heading.size());
     } else if (++rows; row.size() != heading.size()) {
-      if (problem.empty())
-        problem = fmt::format("row {} has {} fields, but the heading has {}", rows, row.size(),
-                              heading.size());
+      problem = fmt::format("row {} has {} fields, but the heading has {}", rows, row.size(),
+                            heading.size());
     } else {
       for (size_t i = 0; i < row.size(); ++i)
         columns[i].push_back(std::move(row[i]));
     }
-    row.clear();
+    return problem.empty();
   }
 };
 
@@ -101,26 +97,16 @@ NamedColumn columnOf(std::string name, std::vector<std::string> fields) {
   return column;
 }
 
-std::vector<NamedColumn> readCsv(const std::string &path, const std::string &group) {
+std::vector<NamedColumn> columnsOfCsv(const std::string &path, const std::string &group) {
   Bytes bytes = readFile(path);
   CsvRows rows;
-  csv_parser parser;
-  if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI) != 0)
-    fail(path, "can't be read: there is no memory");
-  if (path.ends_with(".tsv"))
-    csv_set_delim(&parser, '\t');
-  auto field = [](void *text, size_t size, void *self) {
-    static_cast<CsvRows *>(self)->row.emplace_back(static_cast<const char *>(text), size);
-  };
-  auto end = [](int, void *self) { static_cast<CsvRows *>(self)->endOfRow(); };
-  bool whole = csv_parse(&parser, bytes.data(), bytes.size(), field, end, &rows) == bytes.size() &&
-               csv_fini(&parser, field, end, &rows) == 0;
-  std::string reason = csv_strerror(csv_error(&parser));
-  csv_free(&parser);
-  if (!rows.problem.empty())
-    fail(path, rows.problem);
-  if (!whole)
-    fail(path, fmt::format("row {}: {}", rows.rows + 1, reason));
+  std::string_view text(reinterpret_cast<const char *>(bytes.data()), bytes.size());
+  std::string problem = readCsv(text, path.ends_with(".tsv") ? '\t' : ',',
+                                [&](CsvRow &row) { return rows.take(row); });
+  if (problem.empty())
+    problem = rows.problem;
+  if (!problem.empty())
+    fail(path, problem);
   if (!rows.heading.empty() && std::ranges::all_of(rows.heading, [](const std::string &text) {
         return numberIn(text) && !trimmed(text).empty();
       }))
@@ -393,7 +379,8 @@ Result<Table> readTable(const std::string &path, const TableOptions &options) {
     if (isLibsvm(path))
       return readLibsvm(path, options);
     bool isText = path.ends_with(".csv") || path.ends_with(".tsv");
-    return Assembly(path, isText ? readCsv(path, options.group) : readArrays(path, options.group),
+    return Assembly(path,
+                    isText ? columnsOfCsv(path, options.group) : readArrays(path, options.group),
                     options)
         .table();
   } catch (const Failure &failure) {

@@ -88,6 +88,11 @@ private:
 
 namespace {
 
+#ifdef TENSMITH_LLVM_INSIDE
+constexpr bool kTakesPlugins = false;
+#else
+constexpr bool kTakesPlugins = true;
+#endif
 constexpr char kAbi[] = "tensmithPluginAbi", kRegister[] = "tensmithRegister";
 
 /// What the file says that it was built for; nothing of it has run.
@@ -142,6 +147,9 @@ Status openAndRegister(const std::string &path, const GiveReferences &giveRefere
   auto stamp = stampOf(path);
   if (!stamp.ok())
     return stamp.status();
+  if (!kTakesPlugins)
+    return unsupported("can't be loaded: this Tensmith has LLVM inside, and plug-ins need LLVM's "
+                       "shared libraries; build Tensmith from its sources (docs/plugins.md)");
   if (*stamp != TENSMITH_PLUGIN_ABI)
     return invalidArgument("was built for " + *stamp + ", and this is " + TENSMITH_PLUGIN_ABI +
                            "; build it again with this one's package");

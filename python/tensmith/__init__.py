@@ -7,6 +7,8 @@
 Errors are `tensmith.Error`, with a message that names the file and the node or input, and a `code` of what kind they are.
 """
 
+from __future__ import annotations
+
 import collections.abc
 import fractions
 import json
@@ -15,17 +17,20 @@ import os
 import re
 import tempfile
 import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from . import _tensmith
 from ._tensmith import Builder, ElementType, Error
 
 from .arrays import converted, importer_of
 from .inputs import bound, known_names, model_of, shape_words, thread_count
+from .signatures import Derivative, ModelSource, Path, Shapes
 from .training import Trained, train
 from .values import Value, constructors_of, from_handle, parse_type
 
 __all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "export_onnx", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "train", "train_step", "__version__"]
-__version__ = _tensmith.version()
+__version__: str = _tensmith.version()
 
 
 class Model:
@@ -39,7 +44,7 @@ class Model:
         None: each run draws other numbers.
     """
 
-    def __init__(self, module, source, seed=None):
+    def __init__(self, module: _tensmith.Module, source: bytes | None, seed: int | None = None) -> None:
         self.seed = seed
         self._module = module
         self._source = source
@@ -52,13 +57,13 @@ class Model:
         self._data = {port["name"] for port in self.inputs if port["kind"] == "data"}
 
     @property
-    def constructors(self):
+    def constructors(self) -> Mapping[str, Any]:
         """Of a program's data types, by name: `Cons(x, rest)` makes a value, and `Nil` is one."""
         if self._constructors is None:
             self._constructors = constructors_of(self.describe())
         return self._constructors
 
-    def run(self, *args, **named):
+    def run(self, *args: Any, **named: Any) -> list[Any]:
         """The outputs, always as a list."""
         values = bound(self.inputs, args, named, "model")
         given = [self._typed(name, value) if name in self._data else value for name, value in zip(self._names, values)]
@@ -110,28 +115,28 @@ class Model:
         kinds = {"": f"a tuple of {len(parts)}", "List": "a list", "tensor": "a tensor"}
         return kinds.get(name, f"a value of {name}, made with model.constructors,")
 
-    def __call__(self, *args, **named):
+    def __call__(self, *args: Any, **named: Any) -> Any:
         results = self.run(*args, **named)
         return results[0] if len(results) == 1 else results
 
     @property
-    def threads(self):
+    def threads(self) -> int:
         """How many threads a run may use."""
         return self._module.threads
 
     @property
-    def copies(self):
+    def copies(self) -> dict[str, int]:
         """Tensors that the runs so far have copied to the device and to the host, and their bytes: zeros without a device."""
         names = ("to_device", "to_host", "bytes_to_device", "bytes_to_host")
         return dict(zip(names, self._module.copies, strict=True))
 
-    def describe(self):
+    def describe(self) -> dict[str, Any]:
         """What was compiled, as a dictionary: target, kernels, instructions, memory."""
         if self._description is None:
             self._description = json.loads(self._module.describe())
         return self._description
 
-    def save(self, path):
+    def save(self, path: Path) -> None:
         """Writes the module, which `load`, the command line and the C API take.
 
         What was at the path is replaced, never written into: a model that was loaded from there goes on with its own code.
@@ -227,10 +232,13 @@ def _calibrate(settings, calibrate):
 
 
 def compile(
-    model, shapes=None, threads=0, *, target=None, cache_dir=None, dump_ir=None, reference=False, precision="fast",
-    fuse=True, overridable=(), derivatives=(), max_depth=0, max_instructions=0, schedules=None, memory=0,
-    recomputation=None, libraries="generated", device=None, for_evaluation=False, calibrate=None, seed=None,
-):  # fmt: skip
+    model: ModelSource, shapes: Shapes | None = None, threads: int = 0, *, target: str | None = None, cache_dir: Path | None = None,
+    dump_ir: Path | None = None, reference: bool = False, precision: str = "fast", fuse: bool = True,
+    overridable: Iterable[str] = (), derivatives: Iterable[Derivative] = (), max_depth: int = 0, max_instructions: int = 0,
+    schedules: Path | None = None, memory: int | str = 0, recomputation: str | None = None,
+    libraries: str | Sequence[str] = "generated", device: str | None = None, for_evaluation: bool = False,
+    calibrate: str | Path | Mapping[str, Any] | None = None, seed: int | None = None,
+) -> Model:  # fmt: skip
     """Compiles a model, given as a path or as the file's bytes (ONNX, the graph dialect's text, or, by path, a
     program of the language, `.tsm`).
 
@@ -276,7 +284,7 @@ def _compiled(model, settings, threads, max_depth, max_instructions, seed=None):
         return _KeptModel(module, open(path, "rb"), seed=seed)
 
 
-def export_onnx(program, path, shapes=None):
+def export_onnx(program: Path, path: Path, shapes: Shapes | None = None) -> None:
     """Writes a program of the language (`.tsm`) as an ONNX model (opset 21) to `path`.
 
     shapes: a symbol's size, {"length": 35}; others stay open in the model. What is left of a program once its sizes are known
@@ -294,7 +302,7 @@ def _save(path, content):
     _tensmith.write_file(os.fspath(path), content)
 
 
-def grad(model, wrt, of, *, cotangent=False, **settings):
+def grad(model: ModelSource, wrt: str | Sequence[str], of: str, *, cotangent: bool = False, **settings: Any) -> Model:
     """Compiles a model with the gradients of an output: the outputs "gradient.NAME" come after its own.
 
     wrt: names of inputs, or of initialisers (parameters), which become inputs; of: the name of the output.
@@ -307,13 +315,13 @@ def grad(model, wrt, of, *, cotangent=False, **settings):
     return compile(model, derivatives=[("grad", of, wrt, cotangent)], **settings)
 
 
-def jvp(model, wrt, of=(), **settings):
+def jvp(model: ModelSource, wrt: str | Sequence[str], of: str | Sequence[str] = (), **settings: Any) -> Model:
     """Compiles a model with its derivative along a direction: each input of `wrt` has one more, "tangent.NAME", and the
     outputs "tangent.OUTPUT" of the outputs `of` (all of floats if none) come after the model's own."""
     return compile(model, derivatives=[("jvp", of, wrt)], **settings)
 
 
-def hvp(model, wrt, of, **settings):
+def hvp(model: ModelSource, wrt: str | Sequence[str], of: str, **settings: Any) -> Model:
     """Compiles a model with the gradients of an output, and with their derivatives along a direction: the Hessian times
     the inputs "tangent.NAME", as the outputs "tangent.gradient.NAME"."""
     wrt = [wrt] if isinstance(wrt, str) else list(wrt)
@@ -322,11 +330,13 @@ def hvp(model, wrt, of, **settings):
 
 
 def train_step(
-    model, loss="cross_entropy", optimiser="sgd", *, of=None, schedule="constant", clip_norm=0.0, weight_decay=0.0,
-    ema_decay=0.0, trainable=(), outputs=(), shapes=None, threads=0, target=None, cache_dir=None, dump_ir=None,
-    reference=False, precision="fast", fuse=True, memory=0, recomputation=None, schedules=None, libraries="generated",
-    **settings,
-):  # fmt: skip
+    model: ModelSource, loss: str = "cross_entropy", optimiser: Path = "sgd", *, of: str | None = None, schedule: Path = "constant",
+    clip_norm: float = 0.0, weight_decay: float = 0.0, ema_decay: float = 0.0, trainable: Iterable[str] = (),
+    outputs: Iterable[str] = (), shapes: Shapes | None = None, threads: int = 0, target: str | None = None,
+    cache_dir: Path | None = None, dump_ir: Path | None = None, reference: bool = False, precision: str = "fast",
+    fuse: bool = True, memory: int | str = 0, recomputation: str | None = None, schedules: Path | None = None,
+    libraries: str | Sequence[str] = "generated", **settings: Any,
+) -> TrainStep:  # fmt: skip
     """Compiles one step of a model's training: the loss, its gradients and the update of the parameters as one program.
 
         step = ts.train_step("model.onnx", loss="cross_entropy", optimiser="adam", learning_rate=1e-3)
@@ -361,7 +371,7 @@ def train_step(
     return TrainStep(_compiled(model, known, threads, 0, 0))
 
 
-def load_step(path, threads=0):
+def load_step(path: ModelSource, threads: int = 0) -> TrainStep:
     """Loads a step of training that `TrainStep.save` has written, with the states that it begins with."""
     return TrainStep(load(path, threads))
 
@@ -369,30 +379,30 @@ def load_step(path, threads=0):
 class _State(collections.abc.Mapping):
     """States by name: arrays on the step's own memory. What is assigned is copied into it."""
 
-    def __init__(self, module):
+    def __init__(self, module: _tensmith.Module) -> None:
         self._states = module.states()
         names = [state["name"] for state in module.state_list()]
         self._arrays = {name: self._states.array(i) for i, name in enumerate(names)}
 
-    def __getitem__(self, name):
+    def __getitem__(self, name: str) -> Any:
         return self._arrays[name]
 
-    def __setitem__(self, name, value):
+    def __setitem__(self, name: str, value: Any) -> None:
         if getattr(value, "shape", ()) != self._arrays[name].shape:
             raise Error(f"state '{name}' has the shape {self._arrays[name].shape}, not {getattr(value, 'shape', ())}")
         self._arrays[name][...] = value
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter(self._arrays)
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._arrays)
 
 
 class TrainStep:
     """A step of training with the state that it works on; made by `train_step`."""
 
-    def __init__(self, model):
+    def __init__(self, model: Model) -> None:
         self._model = model
         self._module = model._module
         self.state = _State(self._module)
@@ -404,11 +414,11 @@ class TrainStep:
         self._names = [port["name"] for port in self.inputs]
 
     @property
-    def constructors(self):
+    def constructors(self) -> Mapping[str, Any]:
         """Of a program's data types, by name, as a `Model` has them."""
         return self._model.constructors
 
-    def __call__(self, *args, **named):
+    def __call__(self, *args: Any, **named: Any) -> dict[str, Any]:
         """Makes one step. Gives the outputs by name: "loss", and whatever else there is."""
         values = bound(self.inputs, args, named, "step")
         data = self._model._data
@@ -418,11 +428,11 @@ class TrainStep:
             results = converted(results, importer)
         return {port["name"]: result for port, result in zip(self.outputs, results)}
 
-    def describe(self):
+    def describe(self) -> dict[str, Any]:
         """What was compiled, as a dictionary."""
         return self._model.describe()
 
-    def save(self, path):
+    def save(self, path: Path) -> None:
         """Writes the module, with the states that it begins with."""
         self._model.save(path)
 
@@ -433,14 +443,14 @@ def _describe_interface(model):
     return json.loads(_tensmith.describe_interface("model" if is_bytes else os.fspath(model), model if is_bytes else None))
 
 
-def from_torch(model, example_inputs=None, **options):
+def from_torch(model: Any, example_inputs: Any = None, **options: Any) -> Any:
     """Compiles a PyTorch module, or a program of torch.export; `tensmith.torch.from_torch`, which says what the options are."""
     from .torch import from_torch
 
     return from_torch(model, example_inputs, **options)
 
 
-def load_plugin(path):
+def load_plugin(path: Path) -> None:
     """Loads a plug-in, a shared library that adds operators, rewrites, templates or targets to the compiler (docs/plugins.md).
 
     Models that are compiled afterwards have them. Nothing happens where it was loaded before; it stays loaded.
@@ -448,7 +458,9 @@ def load_plugin(path):
     _tensmith.load_plugin(os.fspath(path))
 
 
-def load(path, threads=0, *, max_depth=0, max_instructions=0, seed=None):
+def load(
+    path: ModelSource, threads: int = 0, *, max_depth: int = 0, max_instructions: int = 0, seed: int | None = None
+) -> Model:
     """Loads a compiled module, from its file or its bytes. seed: as `Model` has it."""
     threads = thread_count(threads)
     if isinstance(path, (bytes, bytearray, memoryview)):
@@ -464,7 +476,7 @@ class _KeptModel(Model):
         super().__init__(module, None, seed)
         self._file, self._size = file, size
 
-    def save(self, path):
+    def save(self, path: Path) -> None:
         self._file.seek(0)
         _save(path, self._file.read(self._size))
 

@@ -3,7 +3,11 @@
 Both ways go through DLPack, without a copy where the memory allows it.
 """
 
+from __future__ import annotations
+
 import sys
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy
 
@@ -13,7 +17,7 @@ from . import _tensmith
 class ExchangedArray(numpy.ndarray):
     """A NumPy array of one of ml_dtypes' types, which NumPy itself does not hand to others by DLPack."""
 
-    def __dlpack__(self, **options):
+    def __dlpack__(self, **options: Any) -> Any:
         if self.dtype.num < 256:  # one of NumPy's own, of what was computed from such an array
             return super().__dlpack__(**options)
         device = options.get("dl_device")
@@ -43,7 +47,7 @@ def _importer(value):
     return imported
 
 
-def importer_of(values):
+def importer_of(values: Iterable[Any]) -> Callable[[Any], Any] | None:
     """That of the first value which has one; lists, tuples and dicts are looked into."""
     for value in values:
         if type(value) is numpy.ndarray:
@@ -57,7 +61,7 @@ def importer_of(values):
     return None
 
 
-def converted(result, importer):
+def converted(result: Any, importer: Callable[[Any], Any]) -> Any:
     """The results with every array made one of that kind. Strings stay NumPy's, and None None."""
     if isinstance(result, numpy.ndarray):
         return result if result.dtype.kind == "O" else importer(result)

@@ -3,14 +3,17 @@
 Whoever gives something else is told what was given, what is expected and what to do.
 """
 
+from __future__ import annotations
+
 import collections.abc
 import os
+from typing import Any
 
 from . import _tensmith
 from ._tensmith import Error
 
 
-def kind_of(value):
+def kind_of(value: Any) -> str:
     """A value's type as people write it: "torch.nn.Module" for each of those."""
     for base in type(value).__mro__:
         if base.__module__ == "torch.nn.modules.module" and base.__name__ == "Module":
@@ -19,7 +22,7 @@ def kind_of(value):
     return type(value).__name__ if module == "builtins" else f"{module}.{type(value).__name__}"
 
 
-def bound(ports, args, named, whose):
+def bound(ports: list[dict[str, Any]], args: tuple, named: dict[str, Any], whose: str) -> list[Any]:
     """The value of each port, in order. whose: "model" or "step", in messages.
 
     A dict that stands alone gives the inputs by name, unless the only input is a map itself.
@@ -43,7 +46,7 @@ def bound(ports, args, named, whose):
     return [values[name] for name in names]
 
 
-def model_of(model):
+def model_of(model: Any) -> str | bytes:
     """A path as text, or a model's bytes; a ModelProto of onnx is its bytes."""
     if isinstance(model, (bytes, bytearray, memoryview)):
         return bytes(model)
@@ -58,7 +61,7 @@ def model_of(model):
     raise Error(what)
 
 
-def shape_words(shapes):
+def shape_words(shapes: Any) -> list[str]:
     """`shapes` as the compiler takes them: ["image=1x3x224x224", "batch=4"]."""
     if shapes is None:
         return []
@@ -74,14 +77,14 @@ def shape_words(shapes):
     return words
 
 
-def thread_count(threads):
+def thread_count(threads: Any) -> int:
     """Of a run; 0: as many as CPUs."""
     if isinstance(threads, bool) or not hasattr(threads, "__index__") or not 0 <= threads.__index__() <= 4096:
         raise Error(f"threads is a number from 1 to 4096, or 0 for as many as CPUs, not {threads!r}")
     return threads.__index__()
 
 
-def known_names(given, known):
+def known_names(given: dict[str, Any], known: Any) -> dict[str, Any]:
     """Keywords with those in American spelling by the names that they are known by: `optimizer` is `optimiser`."""
     result = {}
     for name, value in given.items():

@@ -4,14 +4,21 @@ It is the run of the command line, in this process. What can be set is one table
 the documentation are made here.
 """
 
+from __future__ import annotations
+
 import inspect
 import json
 import math
 import os
 import textwrap
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from . import _tensmith
 from .inputs import known_names
+
+if TYPE_CHECKING:
+    from . import Model
 
 _TABLE = {entry["option"].replace("-", "_"): entry for entry in json.loads(_tensmith.training_settings())}
 
@@ -30,7 +37,7 @@ class Trained:
     Of several processes only the first has the history and, where the optimiser's state is shared out, all of the state.
     """
 
-    def __init__(self, result):
+    def __init__(self, result: dict[str, Any]) -> None:
         self.history = [json.loads(line) for line in result["history"]]
         self.state = result["state"]
         self.folder = result["folder"]
@@ -43,7 +50,7 @@ class Trained:
         self._model = None
 
     @property
-    def model(self):
+    def model(self) -> Model:
         """The trained model, as `tensmith.load` gives it."""
         if self._model is None:
             from . import load
@@ -51,7 +58,7 @@ class Trained:
             self._model = load(self.module)
         return self._model
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         last = {metric["kind"]: metric["loss"] for metric in self.history if metric["loss"] is not None}
         losses = "".join(f", {kind} loss {loss:.4g}" for kind, loss in last.items())
         return f"<tensmith.Trained in {self.folder}: {self.step} steps{losses}>"
@@ -89,7 +96,10 @@ def _samples(name, given):
     return None, [("", array) for array in given]
 
 
-def train(model, data=None, *, callback=None, progress=None, **settings):
+def train(
+    model: Any, data: Any = None, *, callback: Callable[[dict[str, Any]], Any] | None = None,
+    progress: bool | None = None, **settings: Any,
+) -> Trained:  # fmt: skip
     settings = known_names(settings, _TABLE)
     for name in settings:
         if name not in _TABLE:

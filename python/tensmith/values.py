@@ -4,8 +4,12 @@ A program's values are made with its constructors (`model.constructors`), and co
 Long lists nest deep, so nothing in this file recurses; the interpreter frees nested tuples without recursion itself.
 """
 
+from __future__ import annotations
+
 import operator
 import re
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 
 class Value:
@@ -20,7 +24,7 @@ class Value:
     tag = property(operator.attrgetter("_tag"))
     fields = property(operator.attrgetter("_fields"))
 
-    def __init__(self, name, tag, fields):
+    def __init__(self, name: str, tag: int, fields: Iterable[Any]) -> None:
         self.name = name
         self._tag = tag
         self._fields = tuple(fields)
@@ -29,13 +33,13 @@ class Value:
     def __reduce__(self):
         return Value, (self.name, self.tag, self.fields)
 
-    def __getitem__(self, index):
+    def __getitem__(self, index: int) -> Any:
         return self.fields[index]
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self.fields)
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[Any]:
         """The elements of a list; the fields of anything else."""
         if self.name not in ("Cons", "Nil"):
             yield from self.fields
@@ -45,22 +49,22 @@ class Value:
             yield value.fields[0]
             value = value.fields[1]
 
-    def __repr__(self):
+    def __repr__(self) -> str:
         inner = ", ".join(f"{field.name}(...)" if isinstance(field, Value) else repr(field) for field in self.fields)
         return f"{self.name}({inner})" if self.fields or not self.name else self.name
 
 
 class Constructor:
-    def __init__(self, name, tag, arity):
+    def __init__(self, name: str, tag: int, arity: int) -> None:
         self.name, self.tag, self.arity = name, tag, arity
 
-    def __call__(self, *fields):
+    def __call__(self, *fields: Any) -> Value:
         if len(fields) != self.arity:
             raise TypeError(f"{self.name} has {self.arity} fields, not {len(fields)}")
         return Value(self.name, self.tag, fields)
 
 
-def constructors_of(description):
+def constructors_of(description: dict[str, Any]) -> dict[str, Constructor | Value]:
     made = {}
     for data in description["data_types"]:
         for tag, one in enumerate(data["constructors"]):

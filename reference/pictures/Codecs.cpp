@@ -15,8 +15,10 @@
 
 #include <jpeglib.h>
 #include <openjpeg.h>
-#include <tiffio.h>
 #include <webp/decode.h>
+#ifdef TENSMITH_HAS_TIFF
+#include <tiffio.h>
+#endif
 
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
@@ -129,6 +131,11 @@ const char *decodeJpeg(const File &file, TensmithPicture &picture) {
 
 // ---- TIFF
 
+#ifndef TENSMITH_HAS_TIFF
+const char *decodeTiff(const File &, TensmithPicture &) {
+  return "is a TIFF file, which this package doesn't read; convert it to PNG";
+}
+#else
 tmsize_t readTiff(thandle_t handle, void *to, tmsize_t size) {
   auto &file = *static_cast<File *>(handle);
   size_t count = std::min(size_t(size), file.size - file.position);
@@ -178,6 +185,7 @@ const char *decodeTiff(const File &original, TensmithPicture &picture) {
   TIFFClose(tiff);
   return problem;
 }
+#endif
 
 // ---- WebP
 
