@@ -1,6 +1,6 @@
-/* The native half of the Java package: each function of Native.java in terms of the C API. Handles are addresses in a
- * long. Text crosses as bytes in UTF-8, since JNI's own strings are not quite that. A failure becomes an exception, and
- * the function's result is then of no meaning. */
+/* The native half of the Java package: each function of Native.java in terms of the C API. Handles
+ * are addresses in a long. Text crosses as bytes in UTF-8, since JNI's own strings are not quite
+ * that. A failure becomes an exception, and the function's result is then of no meaning. */
 #include <jni.h>
 #include <tensmith/tensmith.h>
 
@@ -152,10 +152,10 @@ NATIVE(void, sessionRun)(JNIEnv *env, UNUSED jclass type, jlong session, jlongAr
   jlong *results = given ? (*env)->GetLongArrayElements(env, outputs, NULL) : NULL;
   ts_status *status = NULL;
   if (results)
-    status = ts_session_run(pointer(session), (ts_tensor *const *)(void *)given,
-                            (size_t)(*env)->GetArrayLength(env, inputs),
-                            (ts_tensor **)(void *)results,
-                            (size_t)(*env)->GetArrayLength(env, outputs));
+    status =
+        ts_session_run(pointer(session), (ts_tensor *const *)(void *)given,
+                       (size_t)(*env)->GetArrayLength(env, inputs), (ts_tensor **)(void *)results,
+                       (size_t)(*env)->GetArrayLength(env, outputs));
   if (results)
     (*env)->ReleaseLongArrayElements(env, outputs, results, status ? JNI_ABORT : 0);
   if (given)

@@ -1,8 +1,9 @@
 /* The native half of the Node package: sessions of the C API as Node-API values.
  *
- * A synchronous run borrows the typed arrays that it is given, for the length of the call. A run on another thread copies
- * them, since a script may write or transfer an array meanwhile. Results are array buffers on the library's memory, which
- * they keep alive. Sessions are counted by the engine: a run holds a reference to its own. */
+ * A synchronous run borrows the typed arrays that it is given, for the length of the call. A run on
+ * another thread copies them, since a script may write or transfer an array meanwhile. Results are
+ * array buffers on the library's memory, which they keep alive. Sessions are counted by the engine:
+ * a run holds a reference to its own. */
 #include <node_api.h>
 #include <tensmith/tensmith.h>
 
@@ -28,8 +29,9 @@ typedef struct Run {
 
 /* ---- Values ---- */
 
-static const char *const kCodes[] = {"INTERNAL",    "INVALID_ARGUMENT",   "INVALID_MODEL", "INVALID_MODULE",
-                                     "UNSUPPORTED", "RESOURCE_EXHAUSTED", "IO_ERROR",      "INTERNAL"};
+static const char *const kCodes[] = {"INTERNAL",       "INVALID_ARGUMENT", "INVALID_MODEL",
+                                     "INVALID_MODULE", "UNSUPPORTED",      "RESOURCE_EXHAUSTED",
+                                     "IO_ERROR",       "INTERNAL"};
 
 static napi_value textOf(napi_env env, const char *text) {
   napi_value value = NULL;
@@ -230,7 +232,8 @@ static int tensorOf(napi_env env, napi_value input, ts_type type, int copied, ts
   napi_value buffer;
   if (napi_get_named_property(env, input, "data", &array) != napi_ok ||
       napi_get_named_property(env, input, "shape", &shape) != napi_ok ||
-      napi_get_typedarray_info(env, array, &arrayType, &length, &data, &buffer, &offset) != napi_ok ||
+      napi_get_typedarray_info(env, array, &arrayType, &length, &data, &buffer, &offset) !=
+          napi_ok ||
       napi_get_typedarray_info(env, shape, &shapeType, &rank, &dims, NULL, NULL) != napi_ok ||
       shapeType != napi_bigint64_array)
     return refuse(env, "an input is { data: typed array, shape: BigInt64Array }"), 0;
@@ -256,7 +259,8 @@ static void freeTensor(napi_env env, void *data, void *tensor) {
   ts_tensor_free(tensor);
 }
 
-/* An array buffer that takes the tensor over; a copy where the engine allows no memory of others. */
+/* An array buffer that takes the tensor over; a copy where the engine allows no memory of others.
+ */
 static napi_value bufferOf(napi_env env, ts_tensor *tensor) {
   size_t bytes = (size_t)ts_tensor_size(tensor) * ts_type_bytes(ts_tensor_type(tensor));
   napi_value buffer = NULL;
@@ -305,8 +309,9 @@ static void complete(napi_env env, napi_status status, void *data) {
   if (status != napi_ok)
     napi_reject_deferred(env, run->deferred, errorOf(env, TS_INTERNAL, "the run was cancelled"));
   else if (run->status)
-    napi_reject_deferred(env, run->deferred,
-                         errorOf(env, ts_status_get_code(run->status), ts_status_message(run->status)));
+    napi_reject_deferred(
+        env, run->deferred,
+        errorOf(env, ts_status_get_code(run->status), ts_status_message(run->status)));
   else
     napi_resolve_deferred(env, run->deferred, resultsOf(env, run));
   freeRun(env, run);
@@ -320,7 +325,9 @@ static Run *newRun(napi_env env, Opened *opened, napi_value inputs, int copied) 
     free(run);
     return refuse(env, "there is to be a tensor for each input"), NULL;
   }
-  *run = (Run){.env = env, .opened = opened, .inputCount = count,
+  *run = (Run){.env = env,
+               .opened = opened,
+               .inputCount = count,
                .outputCount = ts_module_output_count(opened->module)};
   run->inputs = calloc(run->inputCount + 1, sizeof(*run->inputs));
   run->outputs = calloc(run->outputCount + 1, sizeof(*run->outputs));
@@ -357,13 +364,15 @@ static napi_value runSession(napi_env env, napi_callback_info info) {
     return result;
   }
   if (napi_create_reference(env, given[0], 1, &run->holder) != napi_ok ||
-      napi_create_async_work(env, NULL, textOf(env, "tensmith"), execute, complete, run, &run->work) != napi_ok ||
+      napi_create_async_work(env, NULL, textOf(env, "tensmith"), execute, complete, run,
+                             &run->work) != napi_ok ||
       napi_create_promise(env, &run->deferred, &result) != napi_ok) {
     freeRun(env, run);
     return refuse(env, "the run could not be started");
   }
   if (napi_queue_async_work(env, run->work) != napi_ok) {
-    napi_reject_deferred(env, run->deferred, errorOf(env, TS_INTERNAL, "the run could not be started"));
+    napi_reject_deferred(env, run->deferred,
+                         errorOf(env, TS_INTERNAL, "the run could not be started"));
     freeRun(env, run);
   }
   return result;
