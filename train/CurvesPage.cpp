@@ -1,5 +1,6 @@
 // The plots are SVG that is drawn here, a figure for loss, accuracy and throughput each; points
 // carry titles, so that a pointer reads them off.
+#include "files/Plot.h"
 #include "files/Words.h"
 #include "train/Metrics.h"
 
@@ -81,17 +82,23 @@ Scale scaleOver(double least, double most, double from, double to) {
 }
 
 std::string grid(const Scale &x, const Scale &y) {
+  constexpr double kBase = kHeight - kBottom;
   std::string text;
-  for (double at : ticks(x.least, x.most, 10))
-    text += fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\"/>"
-                        "<text x=\"{0:.1f}\" y=\"{3}\" text-anchor=\"middle\">{4:g}</text>\n",
-                        x.at(at), kTop, kHeight - kBottom, kHeight - kBottom + 18, at);
-  for (double at : ticks(y.least, y.most, 6))
-    text += fmt::format("<line class=\"grid\" x1=\"{0}\" y1=\"{1:.1f}\" x2=\"{2}\" y2=\"{1:.1f}\"/>"
-                        "<text x=\"{3}\" y=\"{4:.1f}\" text-anchor=\"end\">{5:.4g}</text>\n",
-                        kLeft, y.at(at), kWidth - kRight, kLeft - 8, y.at(at) + 4, at);
-  return text + fmt::format("<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">epochs</text>\n",
-                            (kLeft + kWidth - kRight) / 2, kHeight - 8);
+  Labels labels(kWidth, kHeight);
+  for (double at : ticks(x.least, x.most, 10)) {
+    text +=
+        fmt::format("<line class=\"grid\" x1=\"{0:.1f}\" y1=\"{1}\" x2=\"{0:.1f}\" y2=\"{2}\"/>\n",
+                    x.at(at), kTop, kBase);
+    labels.write({{x.at(at), kBase + 18, Labels::Anchor::Middle}}, tickText(at));
+  }
+  for (double at : ticks(y.least, y.most, 6)) {
+    text +=
+        fmt::format("<line class=\"grid\" x1=\"{0}\" y1=\"{1:.1f}\" x2=\"{2}\" y2=\"{1:.1f}\"/>\n",
+                    kLeft, y.at(at), kWidth - kRight);
+    labels.write({{kLeft - 8, y.at(at) + 4, Labels::Anchor::End}}, tickText(at));
+  }
+  labels.write({{(kLeft + kWidth - kRight) / 2, kHeight - 8, Labels::Anchor::Middle}}, "epochs");
+  return text + labels.svg();
 }
 
 std::string curve(const std::vector<Point> &points, const Scale &x, const Scale &y,

@@ -290,6 +290,56 @@ def test_bench_draws_a_page(tmp_path, model, own_cache):
     assert {event["tid"] for event in events if event["ph"] == "X"} == named
 
 
+def boxes(page):
+    """The labels of its pictures, as boxes: a letter of 12 px is 6 px wide at least."""
+    for x, y, anchor, text in re.findall(r'<text x="([^"]+)" y="([^"]+)" text-anchor="([^"]+)">([^<]*)</text>', page):
+        width = 6 * len(text)
+        left = float(x) - {"start": 0, "middle": width / 2, "end": width}[anchor]
+        yield text, left, float(y) - 10, left + width, float(y) + 3
+
+
+# Breaks when the labels of two roofs lie on one another, as those of L3 and memory did, or a tick is 1.2e+05.
+def assert_labels_are_legible(page):
+    labels = list(boxes(page))
+    assert len(labels) > 4 and not any(re.search(r"\d[eE][+-]?\d", text) for text, *_ in labels)
+    for i, (text, left, top, right, bottom) in enumerate(labels):
+        for other, left_, top_, right_, bottom_ in labels[:i]:
+            assert right <= left_ or right_ <= left or bottom <= top_ or bottom_ <= top, (text, other)
+
+
+def test_labels_of_the_roofline_are_legible(tmp_path, model, own_cache):
+    page = tmp_path / "page.html"
+    tensmith("bench", model, "--input", "x=4x3xf32=random", "--runs", 3, "--html", page, env=own_cache)
+    assert "L1" in page.read_text() and "Gflop/s" in page.read_text()
+    assert_labels_are_legible(page.read_text())
+
+
+# What the reference evaluator does is no kernel: it is counted apart.
+def test_operators_without_a_kernel_are_no_kernels(tmp_path, model, own_cache):
+    page = tmp_path / "page.html"
+    tensmith("bench", model, "--input", "x=4x3xf32=random", "--runs", 3, "--evaluate-by-reference", "--html", page, env=own_cache)
+    assert "operators without a kernel" in page.read_text() and 'class="reference"' in page.read_text() and "<circle" not in page.read_text()
+
+
+def test_bench_compares_files(tmp_path, model, own_cache):
+    page, fused, plain = tmp_path / "page.html", tmp_path / "fused.so", tmp_path / "plain.so"
+    tensmith("compile", model, "-o", fused, env=own_cache)
+    tensmith("compile", model, "-O0", "-o", plain, env=own_cache)
+    bench = ["bench", plain, fused, "--input", "x=4x3xf32=random", "--runs", 5, "--html", page]
+    first, second = json.loads(tensmith(*bench, "--json", env=own_cache).stdout)
+    assert (first["file"], first["ratio"], first["runs"]) == (str(plain), 1, 5) and second["file"] == str(fused) and second["ratio"] > 0
+    tags = Tags()
+    tags.feed(page.read_text())
+    assert tags.count["svg"] == 1 and tags.count["rect"] == 2 and not tags.fetched
+    assert_labels_are_legible(page.read_text())
+    # Both nodes are one kernel in one file, and two in the other: they are compared as one set.
+    [row] = re.findall(r"<tr title=[^>]*>(.*?multiply.*)", page.read_text())
+    assert "rectify" in row and row.count("<td") == 4 and "<td>-" not in row
+    assert f"of the time of {plain}" in tensmith(*bench, env=own_cache).stdout
+    message = refused(*bench, "--trace", tmp_path / "trace.json", env=own_cache)
+    assert "one file" in message
+
+
 def test_bench_says_where_it_cant_write(model, own_cache):
     message = refused("bench", model, "--input", "x=4x3xf32=random", "--runs", 3, "--trace", "/nowhere/trace.json", env=own_cache)
     assert "/nowhere/trace.json" in message

@@ -26,10 +26,12 @@ std::string percent(const Json &share) {
 
 std::string nodesText(const Json &kernel) {
   std::string label = cellText(kernel["label"]), nodes = cellText(kernel["location"]);
-  constexpr std::string_view kBefore = ": node ";
-  size_t at = nodes.find(kBefore); // after the name of the model, which is the same for all
-  if (at != std::string::npos)
-    nodes.erase(0, at + kBefore.size());
+  for (std::string_view before :
+       {": node ", ": nodes "}) { // after the name of the model, which is the same for all
+    size_t at = nodes.find(before);
+    if (at != std::string::npos)
+      nodes.erase(0, at + before.size());
+  }
   std::string text =
       nodes.empty() || label.find(nodes) != std::string::npos ? label : label + " at " + nodes;
   double own = kernel["seconds"].get<double>(), inside = kernel.value("whole_seconds", own) - own;

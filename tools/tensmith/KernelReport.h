@@ -17,6 +17,14 @@ std::string nodesText(const Json &kernel);
 
 void printKernels(const Json &kernels);
 
+/// The head of a page that needs nothing else, in light and in dark, with the title above its body;
+/// `style` is added to that of all pages.
+std::string pageHead(const std::string &title, const char *style);
+
+/// One HTML file that needs nothing else: the times of several files as bars, and their kernels
+/// side by side. `benches` is a list of what --json prints of each, with "ratio" to the first.
+std::string comparisonPage(const Json &benches);
+
 /// One HTML file that needs nothing else: the roofline plot as SVG, and the table. `bench` is what
 /// --json prints.
 std::string rooflinePage(const Json &bench, const Roofline &roofline);

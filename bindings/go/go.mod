@@ -1,0 +1,3 @@
+module tensmith
+
+go 1.21
