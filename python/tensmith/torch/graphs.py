@@ -16,7 +16,7 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import Error, Model, _KeptModel, _tensmith
-from . import contraction, elementwise, movement, reduction, run  # noqa: F401, the functions register themselves
+from . import contraction, control, elementwise, indexing, movement, pooling, random, reduction, run  # noqa: F401, the functions register themselves
 from .lowering import Lowering, lower
 
 def decompositions():
@@ -50,19 +50,15 @@ class CompiledGraph:
                 lowering.input(node.name, [meta], torch.uint8)
             else:
                 values[node] = lowering.input(node.name, meta.shape, meta.dtype)
-        for node in module.graph.nodes:  # tensors of the graph's own
-            if node.op == "get_attr":
-                tensor = getattr(module, node.target)
-                if not isinstance(tensor, torch.Tensor):
-                    raise Error(f"the graph has '{node.target}', of a kind that can't be compiled")
-                values[node] = lowering.constant(tensor)
-        results = lower(module.graph, lowering, values)
+        results = lower(module.graph, lowering, values, module)
+        self._draws = run.Draws(lowering)
         inputs = {value.number: i for i, value in enumerate(lowering.inputs)}
         self._outputs = run.Outputs(lowering, results, inputs)
         self._model = _kept(lowering.builder, options) if self._outputs.count else None
 
     def __call__(self, *arguments):
         tensors = [run.carrier(x) if is_size else x for x, is_size in zip(arguments, self._sizes)]
+        tensors += self._draws(tensors)
         outputs = run.run(self._model, tensors) if self._model else []
         return self._outputs.give(outputs, tensors)
 

@@ -48,6 +48,19 @@ def carrier(size):
     return torch.empty(int(size), dtype=torch.uint8)
 
 
+class Draws:
+    """The tensors that are drawn before a call, in the graph's order."""
+
+    def __init__(self, lowering):
+        self._draws, self._bindings = lowering.draws, lowering.bindings
+
+    def __call__(self, inputs):
+        if not self._draws:
+            return []
+        values = self._bindings.values(inputs)
+        return [draw(self._bindings, values) for draw in self._draws]
+
+
 class Outputs:
     """What a graph gives: outputs of the module, inputs as they are or copied, and numbers that sizes decide."""
 
