@@ -127,9 +127,9 @@ def language(name):
     return Called(net, ["input_values"]), (torch.randn(1, 1600),)
 
 
-def network(name):
+def network(name, side=224):
     """(module in evaluation mode, inputs) of any name that there is; the same at each call."""
     import torch
 
     torch.manual_seed(0)
-    return language(name) if name in language_names() else vision(name)
+    return language(name) if name in language_names() else vision(name, side)
