@@ -91,7 +91,9 @@ class _Places:
             at = None
             if dim in mapped:
                 at = self._start(mapped.index(dim))
-                if is_clamped:
+                if not is_clamped:
+                    self._check(at, size - slices[dim])
+                else:
                     at = g.clamp(at, g.scalar(0, "i64"), g.scalar(max(size - slices[dim], 0), "i64"))
             elif dim in batching:
                 number = batching[dim] - (1 if batching[dim] > index_vector_dim else 0)
@@ -101,14 +103,13 @@ class _Places:
                 at = within if at is None else g.op("add", [at, within])
             if at is None:
                 continue
-            if not is_clamped and dim in mapped:
-                self._check(at, size)
             place = g.op("add", [place, g.op("mul", [at, g.scalar(stride, "i64")])])
         return place
 
-    def _check(self, at, size):
+    def _check(self, start, last):
+        """A window that lies outside in part is left out as a whole, as XLA has it."""
         g = self._g
-        here = g.op("and", [g.op("greater_or_equal", [at, g.scalar(0, "i64")]), g.op("less", [at, g.scalar(size, "i64")])])
+        here = g.op("and", [g.op("greater_or_equal", [start, g.scalar(0, "i64")]), g.op("less_or_equal", [start, g.scalar(last, "i64")])])
         self.is_inside = here if self.is_inside is None else g.op("and", [self.is_inside, here])
 
 
