@@ -68,8 +68,8 @@ _PICTURES = {
     "ViTModel": {"image_size": 32, "patch_size": 8},
     "DeiTModel": {"image_size": 32, "patch_size": 8},
     "Dinov2Model": {"image_size": 32, "patch_size": 8},
-    "SwinModel": {"image_size": 32, "patch_size": 2, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4},
-    "ConvNextModel": {"hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 2, 1]},
+    "SwinModel": {"hidden_size": 32, "num_attention_heads": [2, 4], "num_hidden_layers": 2, "image_size": 32, "patch_size": 2, "embed_dim": 16, "depths": [2, 2], "num_heads": [2, 4], "window_size": 4},
+    "ConvNextModel": {"num_hidden_layers": 4, "hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 2, 1]},
     "SegformerModel": {"hidden_sizes": [16, 32, 48, 64], "depths": [1, 1, 1, 1], "num_attention_heads": [1, 2, 3, 4]},
     "MobileViTModel": {"image_size": 64, "hidden_sizes": [32, 48, 64], "neck_hidden_sizes": [8, 16, 24, 32, 40, 48, 64]},
 }
