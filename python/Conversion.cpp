@@ -369,6 +369,17 @@ Owned<ts_tensor> valueToTensor(nb::handle root) {
 constexpr const char *kConverted = "tensmith.converted";
 constexpr const char *kDlpack = "dltensor", *kUsedDlpack = "used_dltensor"; // the protocol's names
 
+/// The tensor of a capsule, which is used up.
+Owned<ts_tensor> takeDlpack(nb::handle capsule) {
+  auto *managed = static_cast<DLManagedTensor *>(PyCapsule_GetPointer(capsule.ptr(), kDlpack));
+  if (!managed)
+    throw nb::python_error();
+  ts_tensor *tensor = nullptr;
+  check(ts_tensor_from_dlpack(managed, &tensor));
+  PyCapsule_SetName(capsule.ptr(), kUsedDlpack);
+  return Owned<ts_tensor>(tensor);
+}
+
 /// NumPy's own reading lacks the types that NumPy lacks.
 Owned<ts_tensor> dlpackToTensor(nb::handle value) {
   nb::object capsule;
@@ -384,13 +395,7 @@ Owned<ts_tensor> dlpackToTensor(nb::handle value) {
     // Memory that is only to be read may be said to be so by a later version of the protocol alone.
     return arrayToTensor(numpy.attr("from_dlpack")(value));
   }
-  auto *managed = static_cast<DLManagedTensor *>(PyCapsule_GetPointer(capsule.ptr(), kDlpack));
-  if (!managed)
-    throw nb::python_error();
-  ts_tensor *tensor = nullptr;
-  check(ts_tensor_from_dlpack(managed, &tensor));
-  PyCapsule_SetName(capsule.ptr(), kUsedDlpack);
-  return Owned<ts_tensor>(tensor);
+  return takeDlpack(capsule);
 }
 
 /// Of a capsule that nobody has taken the tensor out of.
@@ -412,14 +417,20 @@ void check(ts_status *status) {
   throw error;
 }
 
-nb::object toDlpack(nb::object array) {
-  Owned<ts_tensor> tensor = arrayToTensor(std::move(array));
+nb::object toDlpack(nb::object array) { return dlpackOf(arrayToTensor(std::move(array)).get()); }
+
+nb::object dlpackOf(ts_tensor *tensor) {
   DLManagedTensor *managed = nullptr;
-  check(ts_tensor_to_dlpack(tensor.get(), &managed));
+  check(ts_tensor_to_dlpack(tensor, &managed));
   PyObject *capsule = PyCapsule_New(managed, kDlpack, dropDlpack);
   if (!capsule)
     managed->deleter(managed);
   return nb::steal(capsule);
+}
+
+nb::object convertArray(nb::handle array) {
+  return nb::capsule(toTensor(array).release(), kConverted,
+                     [](void *held) noexcept { ts_tensor_free(static_cast<ts_tensor *>(held)); });
 }
 
 nb::object convertList(nb::list elements, uint32_t cons, uint32_t nil) {
@@ -447,6 +458,8 @@ Owned<ts_tensor> toTensor(nb::handle value, ts_type type) {
     ts_tensor_retain(tensor);
     return Owned<ts_tensor>(tensor);
   }
+  if (PyCapsule_IsValid(value.ptr(), kDlpack))
+    return takeDlpack(value);
   if (isArray(value))
     if (Owned<ts_tensor> tensor = bufferToTensor(value); tensor.get())
       return tensor;

@@ -40,6 +40,11 @@ nb::object fromTensor(ts_tensor *tensor);
 /// A NumPy array of any type that the library has, those of ml_dtypes included, as a DLPack
 /// capsule.
 nb::object toDlpack(nb::object array);
+nb::object dlpackOf(ts_tensor *tensor);
+
+/// A tensor that is converted once, as a capsule that stands for it wherever one is given to a
+/// model. It keeps the array's memory.
+nb::object convertArray(nb::handle array);
 
 /// A list of arrays as a value of List; None for one that has anything else. The capsule stands for
 /// the value where one is given to a model.

@@ -104,7 +104,8 @@ public:
   }
 
   /// `seed`: what random operators without one draw by; none: other numbers in each run.
-  nb::list run(nb::list inputs, std::optional<uint64_t> seed) {
+  /// `dlpack`: results are capsules of DLPack, not NumPy's arrays.
+  nb::list run(nb::list inputs, std::optional<uint64_t> seed, bool dlpack) {
     std::vector<Owned<ts_tensor>> held;
     std::vector<ts_tensor *> pointers;
     for (nb::handle input : inputs) {
@@ -127,7 +128,7 @@ public:
     nb::list results;
     for (ts_tensor *output : outputs) {
       Owned<ts_tensor> owned(output);
-      results.append(fromTensor(output));
+      results.append(dlpack ? dlpackOf(output) : fromTensor(output));
     }
     return results;
   }
@@ -333,11 +334,13 @@ NB_MODULE(_tensmith, m) {
       .def("states", &Module::states, nb::keep_alive<0, 1>())
       .def("state_list", &Module::stateList)
       .def("step", &Module::step)
-      .def("run", &Module::run, nb::arg("inputs"), nb::arg("seed").none() = nb::none())
+      .def("run", &Module::run, nb::arg("inputs"), nb::arg("seed").none() = nb::none(),
+           nb::arg("dlpack") = false)
       .def("ports", &Module::ports)
       .def("describe", &Module::describe)
       .def_prop_ro("threads", &Module::threads)
       .def_prop_ro("copies", &Module::copies);
+  m.def("convert", convertArray);
   m.def("convert_list", convertList);
   m.def("to_dlpack", toDlpack);
   m.def("load_plugin", &loadPlugin);

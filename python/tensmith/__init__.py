@@ -29,7 +29,7 @@ from .signatures import Derivative, ModelSource, Path, Shapes
 from .training import Trained, train
 from .values import Value, constructors_of, from_handle, parse_type
 
-__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "export_onnx", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "train", "train_step", "__version__"]
+__all__ = ["Builder", "ElementType", "Error", "Model", "Trained", "Value", "compile", "export_onnx", "from_stablehlo", "from_torch", "grad", "hvp", "jvp", "load", "load_plugin", "load_step", "train", "train_step", "__version__"]
 __version__: str = _tensmith.version()
 
 
@@ -441,6 +441,13 @@ def _describe_interface(model):
     """What an ONNX model's file, or its bytes, declares of itself."""
     is_bytes = isinstance(model, bytes)
     return json.loads(_tensmith.describe_interface("model" if is_bytes else os.fspath(model), model if is_bytes else None))
+
+
+def from_stablehlo(program: Any, **options: Any) -> Any:
+    """Compiles StableHLO, as text, bytecode or the path of a file; `tensmith.stablehlo.from_stablehlo`, which says what the options are."""
+    from .stablehlo import from_stablehlo
+
+    return from_stablehlo(program, **options)
 
 
 def from_torch(model: Any, example_inputs: Any = None, **options: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Products, convolutions, pooling, attention and resizing, with the gradients that PyTorch has operators for."""
+"""Products, convolutions, attention and resizing, with the gradients that PyTorch has operators for."""
 
 import math
 
@@ -6,7 +6,7 @@ import torch
 from torch.utils import _pytree
 
 from .. import Error
-from . import sizes
+from . import random, sizes
 from .lowering import lowers
 
 
@@ -20,14 +20,24 @@ def _mm(g, a, b):
     return matmul(g, a, b)
 
 
-@lowers("aten.mv.default", "aten.dot.default")
+@lowers("aten.mv.default", "aten.dot.default", "aten.vdot.default")
 def _mv(g, a, b):
     return g.op("matmul", [a, b], g.meta.shape)
 
 
-@lowers("aten.addmm.default", "aten.baddbmm.default")
+@lowers("aten.addbmm.default")
+def _addbmm(g, bias, a, b, beta=1, alpha=1):
+    return _scaled(g, bias, g.reduce("reduce_sum", matmul(g, a, b), [0], False), beta, alpha)
+
+
+@lowers("aten.addmm.default", "aten.baddbmm.default", "aten.addmv.default")
 def _addmm(g, bias, a, b, beta=1, alpha=1):
-    product = matmul(g, a, b)
+    return _scaled(g, bias, g.op("matmul", [a, b], [*a.shape[:-1], *b.shape[-1:]] if b.rank > 1 else a.shape[:-1]), beta, alpha)
+
+
+def _scaled(g, bias, product, beta, alpha):
+    if not product.dtype.is_floating_point:  # factors of whole numbers are whole
+        beta, alpha = int(beta), int(alpha)
     if alpha != 1:
         product = g.binary("mul", product, g.scalar(alpha, product.dtype))
     if beta == 0:
@@ -36,28 +46,41 @@ def _addmm(g, bias, a, b, beta=1, alpha=1):
     return g.binary("add", product, bias)
 
 
-def _spread(values, count):
-    values = list(values)
+def spread(values, count):
+    """A setting of each dimension; one that is given stands for all."""
+    values = [values] if isinstance(values, int) else list(values)
     return values * count if len(values) == 1 else values
 
 
 @lowers("aten.convolution.default")
 def _convolution(g, x, w, bias, stride, padding, dilation, transposed, output_padding, groups):
     n = w.rank - 2
-    stride, padding, dilation = (_spread(given, n) for given in (stride, padding, dilation))
+    stride, padding, dilation = (spread(given, n) for given in (stride, padding, dilation))
     named = {"strides": stride, "pads": padding + padding, "dilations": dilation, "group": groups}
     if transposed:
-        return g.op("conv_transpose", [x, w, bias], g.meta.shape, output_padding=_spread(output_padding, n), **named)
+        return g.op("conv_transpose", [x, w, bias], g.meta.shape, output_padding=spread(output_padding, n), **named)
     return g.op("conv", [x, w, bias], g.meta.shape, **named)
 
 
 @lowers("aten.convolution_backward.default")
 def _convolution_backward(g, gradient, x, w, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask):
     n = w.rank - 2
-    stride, padding, dilation = (_spread(given, n) for given in (stride, padding, dilation))
-    if transposed:
-        raise Error("gradients of transposed convolutions are not known")
+    stride, padding, dilation = (spread(given, n) for given in (stride, padding, dilation))
     results = [None, None, None]
+    if transposed:
+        # The forward is a convolution's gradient, so its own is that convolution.
+        named = {"strides": stride, "pads": padding + padding, "dilations": dilation, "group": groups}
+        if mask[0]:
+            y = g.op("conv", [gradient, w, None], [*x.shape[:2], *_conv_sizes(gradient, w, stride, padding, dilation)], **named)
+            for i in range(n):  # what output_padding added at the end may give more
+                if not g.same([y.shape[2 + i]], [x.shape[2 + i]]):
+                    y = g.slice(y, 2 + i, 0, x.shape[2 + i])
+            results[0] = y
+        if mask[1]:
+            results[1] = _weight_gradient(g, x, gradient, w, stride, padding, dilation, groups)
+        if mask[2]:
+            results[2] = g.reduce("reduce_sum", gradient, [0, *range(2, gradient.rank)], False)
+        return results
     if mask[0]:
         results[0] = _input_gradient(g, gradient, x, w, stride, padding, dilation, groups)
     if mask[1]:
@@ -65,6 +88,13 @@ def _convolution_backward(g, gradient, x, w, bias_sizes, stride, padding, dilati
     if mask[2]:
         results[2] = g.reduce("reduce_sum", gradient, [0, *range(2, gradient.rank)], False)
     return results
+
+
+def _conv_sizes(x, w, stride, padding, dilation):
+    sizes_ = []
+    for i in range(w.rank - 2):
+        sizes_.append((x.shape[2 + i] + 2 * padding[i] - dilation[i] * (w.shape[2 + i] - 1) - 1) // stride[i] + 1)
+    return sizes_
 
 
 def _input_gradient(g, gradient, x, w, stride, padding, dilation, groups):
@@ -100,88 +130,11 @@ def _weight_gradient(g, gradient, x, w, stride, padding, dilation, groups):
     return g.transpose(y, [1, 0, *range(2, y.rank)])
 
 
-# ---- pooling ----
-
-
-def _window(kernel, stride, padding, dilation, n):
-    kernel = _spread(kernel, n)
-    stride = _spread(stride, n) if stride else kernel
-    padding = _spread(padding, n)
-    return {"kernel": kernel, "strides": stride, "pads": padding + padding, "dilations": _spread(dilation, n)}
-
-
-def _max_pool(g, x, kernel, stride=(), padding=(0,), dilation=(1,), ceil_mode=False):
-    n = 3 if "3d" in str(g.node.target) else 2 if "2d" in str(g.node.target) else 1
-    outer = x.shape
-    x = x if x.rank == n + 2 else g.reshape(x, [1, *x.shape])
-    has_indices = isinstance(g.meta, (list, tuple))
-    shape = g.meta[0].shape if has_indices else g.meta.shape
-    inner = shape if len(outer) == n + 2 else [1, *shape]
-    named = _window(kernel, stride, padding, dilation, n) | {"ceil_mode": ceil_mode}
-    y = g.reshape(g.op("max_pool", [x], inner, **named), shape)
-    if not has_indices:
-        return y
-    indices = None
-    if g.is_used(1):  # theirs number the elements of a plane
-        indices = g.op("max_pool_indices", [x], inner, torch.int64, **named)
-        plane = g.tensor(math.prod(x.shape[2:]), torch.int64)
-        indices = g.reshape(g.binary("mod", indices, plane), shape)
-    return [y, indices]
-
-
-lowers("aten.max_pool2d_with_indices.default", "aten.max_pool3d_with_indices.default", "aten.max_pool2d.default")(_max_pool)
-
-
-@lowers("aten.max_pool2d_with_indices_backward.default")
-def _max_pool_backward(g, gradient, x, kernel, stride, padding, dilation, ceil_mode, indices):
-    """Each gradient is added to the element that was the largest of its window."""
-    planes, size = x.shape[:-2], x.shape[-2] * x.shape[-1]
-    flat = gradient.shape[-2] * gradient.shape[-1]
-    zeros = g.broadcast(g.scalar(0, gradient.dtype), [*planes, size])
-    y = g.op("scatter_elements", [zeros, g.reshape(indices, [*planes, flat]), g.reshape(gradient, [*planes, flat])],
-             axis=len(planes), reduction="add")  # fmt: skip
-    return g.reshape(y, x.shape)
-
-
-@lowers("aten.avg_pool1d.default", "aten.avg_pool2d.default", "aten.avg_pool3d.default")
-def _avg_pool(g, x, kernel, stride=(), padding=(0,), ceil_mode=False, count_include_pad=True, divisor_override=None):
-    n = 3 if "3d" in str(g.node.target) else 2 if "2d" in str(g.node.target) else 1
-    shape = g.meta.shape
-    is_batched = x.rank == n + 2
-    x = x if is_batched else g.reshape(x, [1, *x.shape])
-    named = _window(kernel, stride, padding, [1], n)
-    if divisor_override:
-        raise Error("a divisor of its own is not known")
-    y = g.op("average_pool", [x], shape if is_batched else [1, *shape], ceil_mode=ceil_mode, count_include_pad=count_include_pad, **named)
-    return g.reshape(y, shape)
-
-
-@lowers("aten._adaptive_avg_pool2d.default", "aten.adaptive_avg_pool1d.default", "aten._adaptive_avg_pool3d.default", "aten.adaptive_avg_pool2d.default")
-def _adaptive(g, x, output):
-    n = len(output)
-    if all(size == 1 for size in output):
-        from .reduction import mean
-
-        return mean(g, x, list(range(-n, 0)), True)
-    inner = x.shape[-n:]
-    if not all(sizes.is_known(size) and sizes.number(size) % out == 0 for size, out in zip(inner, output)):
-        raise Error("adaptive pooling needs images of known sizes, that are multiples of the result's")
-    kernel = [sizes.number(size) // out for size, out in zip(inner, output)]
-    return _pooled(g, x, kernel, n)
-
-
-def _pooled(g, x, kernel, n):
-    outer = [1, *x.shape] if x.rank == n + 1 else x.shape
-    inner = [*outer[:2], *[size // k for size, k in zip(outer[2:], kernel)]]
-    y = g.op("average_pool", [g.reshape(x, outer)], inner, kernel=kernel, strides=kernel, pads=[0] * 2 * n, dilations=[1] * n)
-    return g.reshape(y, g.meta.shape)
-
-
 # ---- attention ----
 
 
-def _attention(g, q, k, v, mask, is_causal, scale):
-    """softmax(q k^T * scale + mask) v, which becomes one kernel where it can; also the scores' logarithms of sums."""
+def _attention(g, q, k, v, mask, is_causal, scale, dropout=0.0):
+    """softmax(q k^T * scale + mask) v, which becomes one kernel where it can; also the scores."""
     scale = scale if scale is not None else 1 / math.sqrt(sizes.number(q.shape[-1]))
     keys = g.transpose(k, [*range(k.rank - 2), k.rank - 1, k.rank - 2])
     scores = g.binary("mul", matmul(g, q, keys), g.scalar(scale, q.dtype))
@@ -195,7 +148,11 @@ def _attention(g, q, k, v, mask, is_causal, scale):
         scores = g.op("where", [mask, scores, low], scores.shape, q.dtype)
     elif mask is not None:
         scores = g.binary("add", scores, g.cast(mask, q.dtype))
-    y = matmul(g, g.op("softmax", [scores], axis=scores.rank - 1), v)
+    weights = g.op("softmax", [scores], axis=scores.rank - 1)
+    if dropout:
+        like = torch.empty(scores.shape, dtype=q.dtype, device="meta")
+        weights = g.binary("mul", weights, random.drawn(g, random.dropped(dropout), like))
+    y = matmul(g, weights, v)
     return _without_empty(g, y, mask), scores
 
 
@@ -213,7 +170,7 @@ def _without_empty(g, y, mask):
 @lowers("aten._scaled_dot_product_flash_attention_for_cpu.default")
 def _flash_attention(g, q, k, v, dropout_p=0.0, is_causal=False, *, attn_mask=None, scale=None):
     if dropout_p:
-        raise Error("attention that drops is not known; set dropout to 0, or compile the model for evaluation")
+        raise Error("it drops by numbers that it draws itself; call scaled_dot_product_attention, which PyTorch takes apart then")
     y, scores = _attention(g, q, k, v, attn_mask, is_causal, scale)
     sums = None
     if g.is_used(1):
@@ -232,11 +189,9 @@ def _for_heads(g, x, heads):
 
 @lowers("aten.scaled_dot_product_attention.default")
 def _sdpa(g, q, k, v, attn_mask=None, dropout_p=0.0, is_causal=False, *, scale=None, enable_gqa=False):
-    if dropout_p:
-        raise Error("attention that drops is not known; set dropout to 0, or compile the model for evaluation")
     if enable_gqa and k.rank == 4:
         k, v = (_for_heads(g, x, q.shape[1]) for x in (k, v))
-    return _attention(g, q, k, v, attn_mask, is_causal, scale)[0]
+    return _attention(g, q, k, v, attn_mask, is_causal, scale, dropout_p)[0]
 
 
 @lowers("aten._scaled_dot_product_flash_attention_for_cpu_backward.default")
@@ -282,12 +237,3 @@ def _check_scales(x, shape, scales):
 def _grid_sampler(g, x, grid, interpolation, padding, align_corners):
     return g.op("grid_sample", [x, grid], g.meta.shape, mode=["linear", "nearest", "cubic"][interpolation],
                 padding_mode=["zeros", "border", "reflection"][padding], align_corners=align_corners)  # fmt: skip
-
-
-@lowers("aten.dropout.default", "aten.native_dropout.default")
-def _dropout(g, x, p, train):
-    if train and p:
-        raise Error("dropout that drops is not known outside of torch.compile; call model.eval() first")
-    if "native" not in str(g.node.target):
-        return x
-    return [x, g.broadcast(g.scalar(True, torch.bool), x.shape)]

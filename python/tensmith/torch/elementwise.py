@@ -62,7 +62,8 @@ def _rsub(g, a, b, alpha=1):
 def _sum(g, name, a, b, alpha):
     dtype = g.meta.dtype
     if dtype == torch.bool:
-        return g.binary("or", g.tensor(a, dtype), g.tensor(b, dtype))
+        b = g.tensor(b, dtype)
+        return g.binary("or", g.tensor(a, dtype), b if alpha else g.broadcast(g.scalar(False, dtype), b.shape))
     b = g.tensor(b, dtype)
     return g.binary(name, g.tensor(a, dtype), b if alpha == 1 else g.binary("mul", b, g.scalar(alpha, dtype)))
 
@@ -336,3 +337,105 @@ def _same(g, x, **_):
 @lowers("aten.copy.default")
 def _copy(g, x, source, non_blocking=False):
     return g.broadcast(g.cast(source, x.dtype), x.shape)
+
+
+# ---- of two arguments, and of their bits ----
+
+
+@lowers("aten.atan2.default")
+def _atan2(g, y, x):
+    """The arc tangent of the smaller by the larger, turned into its octant; signs of zeros count."""
+    dtype = g.meta.dtype
+    y, x = (g.broadcast(g.tensor(part, dtype), g.meta.shape) for part in (y, x))
+    number = lambda value: g.scalar(value, dtype)  # noqa: E731
+    across, along = g.op("abs", [x]), g.op("abs", [y])
+    large, small = g.binary("max", across, along), g.binary("min", across, along)
+    quotient = g.binary("div", small, large)
+    quotient = choose(g, compare(g, "equal", large, number(0)), number(0), quotient)
+    quotient = choose(g, compare(g, "equal", small, number(math.inf)), number(1), quotient)
+    angle = g.op("atan", [quotient])
+    angle = choose(g, compare(g, "greater", along, across), g.binary("sub", number(math.pi / 2), angle), angle)
+    angle = choose(g, is_negative(g, x), g.binary("sub", number(math.pi), angle), angle)
+    return choose(g, is_negative(g, y), g.op("neg", [angle]), angle)
+
+
+def choose(g, condition, a, b):
+    return g.op("where", [condition, a, b], sizes.broadcast(condition.shape, a.shape, b.shape), a.dtype)
+
+
+def is_negative(g, x):
+    """By its sign, which a zero has too."""
+    zero = g.scalar(0, x.dtype)
+    below = compare(g, "less", x, zero)
+    if not x.dtype.is_floating_point:
+        return below
+    inverse_below = compare(g, "less", g.binary("div", g.scalar(1, x.dtype), x), zero)
+    return g.binary("or", below, g.binary("and", compare(g, "equal", x, zero), inverse_below), torch.bool)
+
+
+@lowers("aten.signbit.default")
+def _signbit(g, x):
+    return is_negative(g, x) if x.dtype != torch.bool else g.broadcast(g.scalar(False, torch.bool), x.shape)
+
+
+@lowers("aten.copysign.Tensor", "aten.copysign.Scalar")
+def _copysign(g, x, sign):
+    dtype = g.meta.dtype
+    size, sign = g.op("abs", [g.tensor(x, dtype)]), g.tensor(sign, dtype)
+    return choose(g, is_negative(g, sign), g.op("neg", [size]), size)
+
+
+@lowers("aten.bitwise_left_shift.Tensor", "aten.bitwise_left_shift.Tensor_Scalar", "aten.bitwise_right_shift.Tensor",
+        "aten.bitwise_right_shift.Tensor_Scalar", "aten.__lshift__.Scalar", "aten.__rshift__.Scalar")  # fmt: skip
+def _shift(g, x, by):
+    name, dtype = str(g.node.target), g.meta.dtype
+    return g.binary("bit_shift", g.tensor(x, dtype), g.tensor(by, dtype), left="left" in name or "lshift" in name)
+
+
+@lowers("aten.fmax.default", "aten.fmin.default")
+def _without_nan(g, a, b):
+    """The larger or smaller; of a number and what is none, the number."""
+    dtype, name = g.meta.dtype, "max" if "fmax" in str(g.node.target) else "min"
+    a, b = g.tensor(a, dtype), g.tensor(b, dtype)
+    result = g.binary(name, a, b)
+    if not dtype.is_floating_point:
+        return result
+    result = choose(g, g.op("isnan", [a], dtype=torch.bool), b, result)
+    return choose(g, g.op("isnan", [b], dtype=torch.bool), g.broadcast(a, result.shape), result)
+
+
+@lowers("aten.hypot.default")
+def _hypot(g, a, b):
+    """By the larger, so that no square overflows."""
+    a, b = (g.op("abs", [g.tensor(x, g.meta.dtype)]) for x in (a, b))
+    large, small = g.binary("max", a, b), g.binary("min", a, b)
+    one, zero = g.scalar(1, a.dtype), g.scalar(0, a.dtype)
+    ratio = choose(g, compare(g, "equal", large, zero), zero, g.binary("div", small, large))
+    length = g.binary("mul", large, g.op("sqrt", [g.binary("add", one, g.binary("mul", ratio, ratio))]))
+    return choose(g, compare(g, "equal", large, g.scalar(math.inf, a.dtype)), large, length)
+
+
+@lowers("aten.erfc.default")
+def _erfc(g, x):
+    x = g.cast(x, g.meta.dtype)
+    return g.binary("sub", g.scalar(1, x.dtype), g.op("erf", [x]))
+
+
+@lowers("aten.round.decimals")
+def _round_decimals(g, x, decimals=0):
+    if not x.dtype.is_floating_point:
+        return x
+    scale = g.scalar(10.0 ** abs(decimals), x.dtype)
+    there, back = ("mul", "div") if decimals >= 0 else ("div", "mul")
+    return g.binary(back, g.op("round", [g.binary(there, x, scale)]), scale)
+
+
+@lowers("aten.lerp.Scalar", "aten.lerp.Tensor")
+def _lerp(g, a, b, weight):
+    """From the nearer end, as PyTorch goes, so that both ends are exact."""
+    dtype = g.meta.dtype
+    a, b, weight = g.tensor(a, dtype), g.tensor(b, dtype), g.tensor(weight, dtype)
+    way = g.binary("sub", b, a)
+    near_a = g.binary("add", a, g.binary("mul", weight, way))
+    near_b = g.binary("sub", b, g.binary("mul", way, g.binary("sub", g.scalar(1, dtype), weight)))
+    return choose(g, compare(g, "less", g.op("abs", [weight]), g.scalar(0.5, dtype)), near_a, near_b)

@@ -14,7 +14,7 @@ from torch.export.graph_signature import ConstantArgument, InputKind, OutputKind
 from torch.utils import _pytree
 
 from .. import Error
-from . import contraction, elementwise, movement, reduction, run, sizes  # noqa: F401, the functions register themselves
+from . import contraction, control, elementwise, indexing, movement, pooling, random, reduction, run, sizes  # noqa: F401, the functions register themselves
 from .lowering import Lowering, Value, lower
 
 
@@ -108,12 +108,13 @@ class TorchModel:
             self._buffers.append(name)
             values[node] = lowering.input(self._targets[name], tensor.shape, tensor.dtype)
         self._flat_count = position + 1
-        results = lower(self._program.graph, lowering, values)
+        results = lower(self._program.graph, lowering, values, self._program.graph_module)
+        self._draws = run.Draws(lowering)
         inputs = {value.number: i for i, value in enumerate(lowering.inputs)}
         self._outputs = run.Outputs(lowering, results, inputs)
         self._kinds = [(spec.kind, spec.target) for spec in signature.output_specs]
         self._bindings = lowering.bindings
-        self._shapes = [(value.shape, value.dtype) for value in lowering.inputs]
+        self._shapes = [(value.shape, value.dtype) for value in lowering.inputs]  # of the tensors among the arguments, and more
         self._names = [node.name for node, spec in zip(placeholders, signature.input_specs) if isinstance(values[node], Value) and spec.kind == InputKind.USER_INPUT]
         self.module = run.compiled(lowering.builder, settings, self._threads) if self._outputs.count else None
 
@@ -138,6 +139,7 @@ class TorchModel:
                 raise Error(f"input '{name}' is {type(tensor).__name__}, and must be a tensor")
         self._check(flat, tensors)
         tensors += [self._tensor(name) for name in self._buffers]
+        tensors += self._draws(tensors)
         outputs = run.run(self.module, tensors) if self.module else []
         given = self._outputs.give(outputs, tensors)
         if any(kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION) for kind, _ in self._kinds):

@@ -16,8 +16,8 @@ from torch._functorch.aot_autograd import make_boxed_func
 from torch.utils._python_dispatch import _disable_current_modes
 
 from .. import Error, Model, _KeptModel, _tensmith
-from . import contraction, elementwise, movement, reduction, run  # noqa: F401, the functions register themselves
-from .lowering import Lowering, lower
+from . import contraction, control, elementwise, indexing, movement, pooling, random, reduction, run  # noqa: F401, the functions register themselves
+from .lowering import Lowering, check_supported, lower
 
 def decompositions():
     """PyTorch's own, of what isn't core, and of gradients."""
@@ -36,35 +36,81 @@ def decompositions():
 
 
 class CompiledGraph:
-    """A graph of AOTAutograd's, compiled."""
+    """A graph of AOTAutograd's, compiled. `static`: the inputs that are parameters or buffers. `constants`: tensors in the place of inputs."""
 
-    def __init__(self, module, options):
+    def __init__(self, module, options, static=(), constants=None):
         lowering, values = Lowering(), {}
-        self._sizes = []  # whether each input is a number
+        constants = constants or {}
+        self._taken = []  # (position, whether it is a number, whether it stays where it is) of each input of the module
         placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-        for node in placeholders:
+        for position, node in enumerate(placeholders):
             meta = node.meta["val"]
+            if position in constants:
+                values[node] = lowering.constant(constants[position], f"constant.{position}")
+                continue
             is_size = not isinstance(meta, torch.Tensor)
-            self._sizes.append(is_size)
+            self._taken.append((position, is_size, position in static))
             if is_size:
                 lowering.input(node.name, [meta], torch.uint8)
             else:
                 values[node] = lowering.input(node.name, meta.shape, meta.dtype)
-        for node in module.graph.nodes:  # tensors of the graph's own
-            if node.op == "get_attr":
-                tensor = getattr(module, node.target)
-                if not isinstance(tensor, torch.Tensor):
-                    raise Error(f"the graph has '{node.target}', of a kind that can't be compiled")
-                values[node] = lowering.constant(tensor)
-        results = lower(module.graph, lowering, values)
+        results = lower(module.graph, lowering, values, module)
+        self._draws, self._held = run.Draws(lowering), run.Held()
         inputs = {value.number: i for i, value in enumerate(lowering.inputs)}
         self._outputs = run.Outputs(lowering, results, inputs)
-        self._model = _kept(lowering.builder, options) if self._outputs.count else None
+        self._model = None
+        if self._outputs.count:
+            self._model = _compiled(lowering.builder, options) if constants else _kept(lowering.builder, options)
 
     def __call__(self, *arguments):
-        tensors = [run.carrier(x) if is_size else x for x, is_size in zip(arguments, self._sizes)]
-        outputs = run.run(self._model, tensors) if self._model else []
+        tensors = [run.carrier(arguments[i]) if is_size else arguments[i] for i, is_size, _ in self._taken]
+        tensors += self._draws(tensors)
+        given = [self._held(i, tensor) if is_static else tensor for (i, _, is_static), tensor in zip(self._taken, tensors)]
+        outputs = run.run(self._model, given + tensors[len(given) :]) if self._model else []
         return self._outputs.give(outputs, tensors)
+
+
+class ConstantGraph:
+    """One for inference, into which the parameters and buffers are compiled that it is first called with.
+
+    It holds for these tensors as they were. After a change of one, by other tensors or in place, a graph is compiled that takes them as
+    inputs, and used from then on. PyTorch counts changes, but for those through `.data`.
+    """
+
+    def __init__(self, module, options, static):
+        check_supported(module.graph, module)
+        self._module, self._options, self._static = module, options, static
+        self._kept, self._constant, self._general = None, None, None
+
+    def __call__(self, *arguments):
+        if self._kept is None:
+            self._kept = [(i, arguments[i], _version(arguments[i])) for i in self._static if isinstance(arguments[i], torch.Tensor)]
+            with _disable_current_modes():
+                self._constant = CompiledGraph(self._module, self._options, (), {i: tensor for i, tensor, _ in self._kept})
+        if self._general is None and all(arguments[i] is tensor and _version(tensor) == version for i, tensor, version in self._kept):
+            return self._constant(*arguments)
+        if self._general is None:
+            with _disable_current_modes():
+                self._general = CompiledGraph(self._module, self._options, self._static)
+            self._constant, self._kept = None, []
+        return self._general(*arguments)
+
+
+def _version(tensor):
+    return 0 if tensor.is_inference() else tensor._version
+
+
+def _static_inputs():
+    """The positions of parameters and buffers among the inputs of the graph that is being compiled."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = context.fw_metadata if context else None
+    return set(metadata.static_input_indices or ()) if metadata else set()
+
+
+def _compiled(builder, options):
+    options = dict(options)
+    threads = options.pop("threads", 0)
+    return run.compiled(builder, run.settings_of(options), threads)
 
 
 def _kept(builder, options):
@@ -88,8 +134,21 @@ def _kept(builder, options):
 def compile_traced(module, example_inputs, options):
     """A graph of TorchDynamo's as a function, whose gradients are compiled too."""
 
+    has_constants = options.pop("constants", False)
+
     def compile_graph(graph, inputs):
         with _disable_current_modes():  # constants are real tensors
+            return make_boxed_func(CompiledGraph(graph, options, _static_inputs()))
+
+    def compile_backward(graph, inputs):
+        with _disable_current_modes():
             return make_boxed_func(CompiledGraph(graph, options))
 
-    return aot_autograd(fw_compiler=compile_graph, decompositions=decompositions())(module, example_inputs)
+    def compile_inference(graph, inputs):
+        if not has_constants:
+            return compile_graph(graph, inputs)
+        return make_boxed_func(ConstantGraph(graph, options, _static_inputs()))
+
+    return aot_autograd(
+        fw_compiler=compile_graph, bw_compiler=compile_backward, inference_compiler=compile_inference, decompositions=decompositions()
+    )(module, example_inputs)

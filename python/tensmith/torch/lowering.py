@@ -65,6 +65,8 @@ class Lowering:
         self.builder = Builder()
         self.bindings = sizes.Bindings()
         self.inputs = []  # Values, one for each input of the module
+        self.draws = []  # of the last of these, what draws them before each call: random.Draw
+        self.depth = 0  # of regions around
         self.node = None  # that is being lowered
         self.location = ""
 
@@ -167,7 +169,7 @@ class Lowering:
         return self.op("slice", [x], shape, typed=True, starts=starts, steps=steps)
 
     def reduce(self, name, x, dims, keepdim, dtype=None):
-        axes = sorted({x.axis(dim) for dim in dims}) if dims else list(range(x.rank))
+        axes = sorted({x.axis(dim) for dim in dims}) if dims and x.rank else list(range(x.rank))
         kept = [1 if dim in axes else size for dim, size in enumerate(x.shape)]
         shape = kept if keepdim else [size for dim, size in enumerate(x.shape) if dim not in axes]
         return self.op(name, [x], shape, dtype, axes=axes, keepdims=keepdim)
@@ -233,21 +235,40 @@ def is_number(node):
     return isinstance(node.meta.get("val"), (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
-def check_supported(graph):
-    """Tells every operator that has no function, with its places."""
+def check_supported(graph, module=None):
+    """Tells every operator that has no function, with its places; those of branches and bodies too."""
     missing = {}
-    for node in graph.nodes:
-        if node.op == "call_function" and node.target is not operator.getitem and not is_number(node):
-            if name_of(node.target) not in _TABLE and not _is_effect(node):
-                missing.setdefault(name_of(node.target), []).append(place_of(node))
+    _collect_missing(graph, module, missing)
     if missing:
         lines = [f"  {name}: {', '.join(places[:4])}{' and more' if len(places) > 4 else ''}" for name, places in missing.items()]
         raise Error("the model has operators that can't be compiled; register functions by tensmith.torch.lowers:\n" + "\n".join(lines))
 
 
+def _collect_missing(graph, module, missing):
+    for node in graph.nodes:
+        name = name_of(node.target)
+        if node.op == "get_attr" and isinstance(held := getattr(module, name, None), torch.fx.GraphModule):
+            _collect_missing(held.graph, held, missing)
+        if node.op != "call_function" or node.target is operator.getitem or name in _TABLE or _is_effect(node):
+            continue
+        if not is_number(node) or name == "aten._local_scalar_dense.default":  # sizes are computed when they are asked for
+            missing.setdefault(name, []).append(place_of(node))
+
+
 def _is_effect(node):
     """Checks of sizes, whose results nothing takes."""
     return not node.users and any(word in name_of(node.target) for word in ("_assert", "sym_constrain", "check"))
+
+
+def _attribute(lowering, module, node):
+    held = module
+    for name in str(node.target).split("."):
+        held = getattr(held, name, None)
+    if isinstance(held, torch.Tensor):
+        return lowering.constant(held)
+    if isinstance(held, torch.fx.GraphModule):
+        return held
+    raise Error(f"the graph has '{node.target}', of a kind that can't be compiled")
 
 
 def _own(target, result):
@@ -259,9 +280,14 @@ def _own(target, result):
     return Value(result.number, result.shape, result.dtype) if isinstance(result, Value) else result
 
 
-def lower(graph, lowering, values):
-    """All operators of an FX graph. `values`: of its placeholders, by node; gives what the output node has."""
-    check_supported(graph)
+def lower(graph, lowering, values, module=None):
+    """All operators of an FX graph. `values`: of its placeholders, by node; gives what the output node has. `module` has what the
+    graph names: tensors, and the graphs of branches and bodies."""
+    if not lowering.depth:
+        check_supported(graph, module)
+    for node in graph.nodes:
+        if node.op == "get_attr" and node not in values:
+            values[node] = _attribute(lowering, module, node)
 
     def known(node):
         return values[node] if node in values else node.meta["val"]

@@ -1,4 +1,4 @@
-"""Operators that place elements elsewhere, read them at indices, or make them of nothing."""
+"""Operators that place elements elsewhere, or make them of nothing."""
 
 import torch
 
@@ -199,117 +199,79 @@ def _arange(g, *arguments, start=0, step=1, **_):
     return counted if isinstance(start, int) and start == 0 else g.binary("add", counted, g.tensor(start, dtype))
 
 
-# ---- read at indices ----
+@lowers("aten.diagonal.default", "aten.diagonal_copy.default")
+def _diagonal(g, x, offset=0, dim1=0, dim2=1):
+    """Of the two dimensions flattened, a row's length and one apart."""
+    a, b = x.axis(dim1), x.axis(dim2)
+    rest = [dim for dim in range(x.rank) if dim not in (a, b)]
+    rows, columns = x.shape[a], x.shape[b]
+    count = g.meta.shape[-1]
+    if not (sizes.is_known(columns) and sizes.is_known(count)):
+        raise Error("its diagonal is of dimensions whose sizes aren't numbers")
+    moved = g.transpose(x, [*rest, a, b])
+    outer = moved.shape[:-2]
+    if sizes.number(count) == 0:
+        return filled(g, 0, g.meta.shape, x.dtype)
+    columns = sizes.number(columns)
+    flat = g.reshape(moved, [*outer, rows * columns])
+    return g.slice(flat, len(outer), offset if offset >= 0 else -offset * columns, count, columns + 1)
 
 
-@lowers("aten.embedding.default")
-def _embedding(g, weight, indices, *_):
-    return g.op("gather", [weight, indices], g.meta.shape, axis=0)
+@lowers("aten.as_strided.default", "aten.as_strided_copy.default")
+def _as_strided(g, x, size, stride, offset=None):
+    """Elements by their places in memory, of a tensor that lies there as it is counted."""
+    source = g.node.args[0].meta["val"]
+    if not source.is_contiguous() or not all(map(sizes.is_known, [*size, *stride, *x.shape])):
+        raise Error("it reads memory by places, of a tensor that doesn't lie in order or has open sizes; use slices or unfold")
+    places = torch.tensor(0 if offset is None else int(offset)) - source.storage_offset()
+    for dim, (count, step) in enumerate(zip(size, stride)):
+        shape = [1] * len(size)
+        shape[dim] = count
+        places = places + torch.arange(count).mul(step).reshape(shape)
+    if places.numel() and not 0 <= places.min() <= places.max() < source.numel():
+        raise Error("it reads memory beyond the tensor's elements")
+    flat = g.reshape(x, [source.numel()])
+    return g.op("gather", [flat, g.constant(places.expand(size).contiguous())], size, axis=0)
 
 
-@lowers("aten.index_select.default")
-def _index_select(g, x, dim, indices):
-    return g.op("gather", [x, indices], g.meta.shape, axis=x.axis(dim))
+@lowers("aten.unfold.default", "aten.unfold_copy.default")
+def _unfold(g, x, dim, size, step):
+    """Windows along a dimension, read by their places."""
+    if x.rank == 0:
+        return g.reshape(x, g.meta.shape)
+    axis, count = x.axis(dim), g.meta.shape[x.axis(dim)]
+    if not sizes.is_known(count):
+        raise Error("it takes windows of a dimension whose size isn't a number")
+    places = torch.arange(sizes.number(count)).mul(step)[:, None] + torch.arange(size)
+    shape = [*x.shape[:axis], count, size, *x.shape[axis + 1 :]]
+    windows = g.op("gather", [x, g.constant(places)], shape, axis=axis)
+    return g.transpose(windows, [*range(axis + 1), *range(axis + 2, windows.rank), axis + 1])
 
 
-@lowers("aten.gather.default")
-def _gather(g, x, dim, indices, sparse_grad=False):
-    return g.op("gather_elements", [x, indices], indices.shape, axis=x.axis(dim))
+@lowers("aten.pixel_unshuffle.default")
+def _pixel_unshuffle(g, x, factor):
+    *batch, channels, height, width = x.shape
+    n, r = len(batch), factor
+    apart = g.reshape(x, [*batch, channels, height // r, r, width // r, r])
+    return g.reshape(g.transpose(apart, [*range(n), n, n + 2, n + 4, n + 1, n + 3]), g.meta.shape)
 
 
-@lowers("aten.index.Tensor")
-def _index(g, x, indices):
-    indices = list(indices)
-    if any(i is not None and i.dtype in (torch.bool, torch.uint8) for i in indices):
-        raise Error("it is indexed by a mask, and so its size depends on data; use torch.where")
-    places = [dim for dim, i in enumerate(indices) if i is not None]
-    if len(places) == 1:
-        return g.op("gather", [x, indices[places[0]]], g.meta.shape, axis=places[0])
-    is_dense = places == list(range(places[0], places[-1] + 1))
-    order = places + [dim for dim in range(x.rank) if dim not in places]
-    moved = g.transpose(x, order)
-    joint = sizes.broadcast(*(indices[dim].shape for dim in places))
-    parts = [g.reshape(g.broadcast(g.cast(indices[dim], torch.int64), joint), [*joint, 1]) for dim in places]
-    tuples = g.op("concat", parts, [*joint, len(parts)], torch.int64, axis=len(joint))
-    taken = g.op("gather_nd", [moved, tuples], [*joint, *moved.shape[len(places) :]])
-    if not is_dense or places[0] == 0:
-        return taken
-    # Results of adjacent indices stand where those were.
-    first, count = places[0], len(joint)
-    return g.transpose(taken, [*range(count, count + first), *range(count), *range(count + first, taken.rank)])
+@lowers("aten.fill.Scalar", "aten.fill.Tensor")
+def _fill(g, x, value):
+    return filled(g, value, x.shape, x.dtype)
 
 
-@lowers("aten.index_put.default", "aten._unsafe_index_put.default")
-def _index_put(g, x, indices, values, accumulate=False):
-    indices = list(indices)
-    if len(indices) == 1 and indices[0] is not None and indices[0].dtype == torch.bool and values.rank == 0:
-        mask = g.reshape(indices[0], [*indices[0].shape, *[1] * (x.rank - indices[0].rank)])
-        return g.op("where", [mask, g.binary("add", x, values) if accumulate else values, x], x.shape, x.dtype)
-    if any(i is not None and i.dtype == torch.bool for i in indices):
-        raise Error("it writes where a mask is; use torch.where")
-    places = [dim for dim, i in enumerate(indices) if i is not None]
-    order = places + [dim for dim in range(x.rank) if dim not in places]
-    moved = g.transpose(x, order)
-    joint = sizes.broadcast(*(indices[dim].shape for dim in places))
-    parts = [g.reshape(g.broadcast(g.cast(indices[dim], torch.int64), joint), [*joint, 1]) for dim in places]
-    tuples = g.op("concat", parts, [*joint, len(parts)], torch.int64, axis=len(joint))
-    is_dense = places == list(range(places[0], places[-1] + 1))
-    rest = list(moved.shape[len(places) :])
-    if is_dense and places[0] > 0:
-        first, count = places[0], len(joint)
-        values = g.broadcast(values, [*rest[:first], *joint, *rest[first:]])
-        values = g.transpose(values, [*range(first, first + count), *range(first), *range(first + count, values.rank)])
-    else:
-        values = g.broadcast(values, [*joint, *rest])
-    written = g.op("scatter_nd", [moved, tuples, values], reduction="add" if accumulate else "none")
-    return g.transpose(written, [order.index(dim) for dim in range(x.rank)])
+@lowers("aten.eye.default", "aten.eye.m")
+def _eye(g, *_, **__):
+    rows, columns = (g.op("iota", [], g.meta.shape, torch.int64, typed=True, axis=axis) for axis in (0, 1))
+    return g.cast(g.binary("equal", rows, columns, torch.bool), g.meta.dtype)
 
 
-@lowers("aten._unsafe_index.Tensor")
-def _unsafe_index(g, x, indices):
-    return _index(g, x, indices)
+@lowers("aten.linspace.default")
+def _linspace(g, start, end, steps, **_):
+    return g.constant(torch.linspace(float(start), float(end), steps, dtype=g.meta.dtype))
 
 
-@lowers("aten.scatter.src", "aten.scatter.value", "aten.scatter_add.default")
-def _scatter(g, x, dim, indices, source):
-    source = g.broadcast(g.tensor(source, x.dtype), indices.shape) if not isinstance(source, Value) or source.rank == 0 else source
-    if not g.same(source.shape, indices.shape):
-        for axis, size in enumerate(indices.shape):
-            source = g.slice(source, axis, 0, size)
-    reduction = "add" if "scatter_add" in str(g.node.target) else "none"
-    return g.op("scatter_elements", [x, indices, source], axis=x.axis(dim), reduction=reduction)
-
-
-@lowers("aten.slice_scatter.default")
-def _slice_scatter(g, x, source, dim=0, start=None, end=None, step=1):
-    axis = x.axis(dim)
-    if not (sizes.is_known(x.shape[axis]) and sizes.is_known(source.shape[axis])):
-        if g.same(x.shape, source.shape):
-            return source
-        raise Error("it writes a slice of a dimension whose size isn't a number")
-    start = 0 if start is None else start if start >= 0 else max(start + sizes.number(x.shape[axis]), 0)
-    at = torch.arange(start, start + sizes.number(source.shape[axis]) * step, step)
-    shape = [1] * x.rank
-    shape[axis] = len(at)
-    indices = g.broadcast(g.reshape(g.constant(at), shape), source.shape)
-    return g.op("scatter_elements", [x, indices, source], axis=axis)
-
-
-@lowers("aten.select_scatter.default")
-def _select_scatter(g, x, source, dim, index):
-    axis = x.axis(dim)
-    wide = g.reshape(source, [*x.shape[:axis], 1, *x.shape[axis + 1 :]])
-    index = index + sizes.number(x.shape[axis]) if index < 0 else index
-    return _slice_scatter(g, x, wide, axis, index, index + 1)
-
-
-@lowers("aten.topk.default")
-def _topk(g, x, k, dim=-1, largest=True, sorted=True):
-    shape = g.meta[0].shape
-    return g.ops("topk", [x, g.ints([k])], [(shape, x.dtype), (shape, torch.int64)], axis=x.axis(dim), largest=largest, sorted=sorted)
-
-
-@lowers("aten.sort.default", "aten.sort.stable")
-def _sort(g, x, dim=-1, descending=False, stable=True):
-    results = [(x.shape, x.dtype), (x.shape, torch.int64)]
-    return g.ops("topk", [x, g.ints([x.shape[x.axis(dim)]])], results, axis=x.axis(dim), largest=descending, sorted=True)
+@lowers("aten.logspace.default")
+def _logspace(g, start, end, steps, base=10.0, **_):
+    return g.constant(torch.logspace(float(start), float(end), steps, base, dtype=g.meta.dtype))

@@ -4,6 +4,7 @@ import os
 import tempfile
 
 import torch
+from torch.utils.dlpack import from_dlpack, to_dlpack
 
 from .. import Error, _KeptModel, _settings, _tensmith
 from . import sizes
@@ -29,23 +30,50 @@ def compiled(builder, settings, threads):
 
 
 def run(model, inputs):
-    """The outputs as PyTorch's tensors, on memory of their own; the inputs are read where they lie."""
-    return [torch.from_dlpack(result) for result in model._module.run([readable(x) for x in inputs], None)]
+    """The outputs as PyTorch's tensors, on memory of their own. Inputs are tensors, which are read where they lie, or what `Held` gives for one."""
+    given = [readable(x) if isinstance(x, torch.Tensor) else x for x in inputs]
+    return [from_dlpack(result) for result in model._module.run(given, None, dlpack=True)]
 
 
 def readable(x):
     """A tensor of the host as DLPack gives it away; one that isn't dense is copied."""
-    if x.device.type != "cpu":
+    if not x.is_cpu:
         raise Error(f"an input is on the device {x.device}; compiled models take tensors of the host")
-    x = x.detach()
     if x.is_neg() or x.is_conj():
-        x = x.resolve_neg().resolve_conj()
-    return x if x.is_contiguous() else x.contiguous()
+        x = x.detach().resolve_neg().resolve_conj()
+    return to_dlpack(x if x.is_contiguous() else x.detach().contiguous())
+
+
+class Held:
+    """Inputs that are the same tensors at each call, as parameters are: converted once for each memory they lie in."""
+
+    def __init__(self):
+        self._known = {}
+
+    def __call__(self, index, x):
+        place, value = self._known.get(index, (None, None))
+        if place != x.data_ptr() or not place:  # what is held keeps its memory, so that no other tensor has its place
+            value = _tensmith.convert(readable(x))
+            self._known[index] = (x.data_ptr() if x.is_contiguous() else None), value
+        return value
 
 
 def carrier(size):
     """A tensor that tells a size to a module, which knows sizes by dimensions alone. It has no memory to speak of."""
     return torch.empty(int(size), dtype=torch.uint8)
+
+
+class Draws:
+    """The tensors that are drawn before a call, in the graph's order."""
+
+    def __init__(self, lowering):
+        self._draws, self._bindings = lowering.draws, lowering.bindings
+
+    def __call__(self, inputs):
+        if not self._draws:
+            return []
+        values = self._bindings.values(inputs)
+        return [draw(self._bindings, values) for draw in self._draws]
 
 
 class Outputs:

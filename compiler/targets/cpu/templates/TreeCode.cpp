@@ -1,4 +1,4 @@
-// See TreeCode.h.
+// How the forest lies in the image of a kernel: tables of its nodes; see TreeCode.h.
 #include "compiler/targets/cpu/templates/TreeCode.h"
 
 #include "compiler/graph/Constants.h"
