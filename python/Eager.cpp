@@ -2,6 +2,7 @@
 // it.
 #include "python/Eager.h"
 
+#include "base/Philox.h"
 #include "eager/Kernels.h"
 
 #include <nanobind/stl/optional.h>
@@ -143,6 +144,21 @@ nb::object single(const Tensor &tensor) {
   return scalarOf(tensor.array, tensor.array.offset());
 }
 
+/// Numbers `first`, first + 1 ... of the stream of a key: uniform in [0, 1), or normal.
+Tensor drawn(const std::string &kind, uint64_t key, uint64_t first, const Shape &shape,
+             const ElementKind &element) {
+  HostTensor values(element.type, shape);
+  if (!values.valid() || values.size() < 0)
+    throw std::bad_alloc();
+  for (int64_t i = 0; i < values.size(); ++i) {
+    uint64_t at = first + uint64_t(i);
+    values.setDouble(i, kind == "normal"                ? normalAt(key, at)
+                        : element.type == DataType::F64 ? uniform53At(key, at)
+                                                        : uniformAt(key, at));
+  }
+  return {Array::adopt(std::move(values))};
+}
+
 void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def_prop_ro("dtype", [](const Tensor &t) { return elementKind(t.array.type()); });
   tensor.def_prop_ro("shape", [](const Tensor &t) {
@@ -178,6 +194,7 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
     return Tensor{arrayOfList(value, type)};
   }, nb::arg("value"), nb::arg("dtype").none());
   m.def("apply", applyNamed);
+  m.def("random", drawn);
 }
 
 void bindEngine(nb::module_ &m) {
