@@ -185,7 +185,7 @@ Array arrayOfList(nb::handle value, DataType type) {
 
 nb::object scalarOf(const Array &array, int64_t offset) {
   const std::byte *at = array.storage()->data + offset * byteSize(array.type());
-  HostTensor element(array.type(), {}, at, array.storage());
+  const HostTensor element(array.type(), {}, at, array.storage());
   switch (info(array.type()).kind) {
   case TypeClass::Bool:
     return nb::bool_(element.getInt(0) != 0);

@@ -184,6 +184,12 @@ Complex log10Of(const Complex &x) {
   Complex y = std::log(x);
   return {y.real() / std::log(10.0), y.imag() / std::log(10.0)};
 }
+/// The standard's zero beside an infinite real part has y's sign, where C's has that of sin 2y.
+Complex hyperbolicTangent(const Complex &x) {
+  if (std::isinf(x.real()) && std::isfinite(x.imag()))
+    return {std::copysign(1.0, x.real()), std::copysign(0.0, x.imag())};
+  return std::tanh(x);
+}
 bool isFinite(const Complex &x) { return std::isfinite(x.real()) && std::isfinite(x.imag()); }
 bool isInfinite(const Complex &x) { return std::isinf(x.real()) || std::isinf(x.imag()); }
 bool isNan(const Complex &x) { return std::isnan(x.real()) || std::isnan(x.imag()); }
@@ -338,7 +344,7 @@ constexpr Entry kEntries[] = {
     {"sub", mappedPair<std::minus<Complex>>},
     {"sum", evaluateSum},
     {"tan", mapped<std::tan<double>>},
-    {"tanh", mapped<std::tanh<double>>},
+    {"tanh", mapped<hyperbolicTangent>},
     {"where", evaluateWhere},
     {"xor", compared<Xor>},
 };

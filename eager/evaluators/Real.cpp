@@ -62,10 +62,8 @@ struct Remainder {
 /// Python's divmod: the quotient that belongs to the remainder above.
 struct FloorDivide {
   double operator()(double a, double b) const {
-    if (b == 0 || std::isinf(a))
-      return b == 0 ? a / b : std::nan("");
-    if (std::isinf(b))
-      return std::isnan(a) ? a : a == 0 ? a / b : (a < 0) != (b < 0) ? -1.0 : std::copysign(0.0, a * b);
+    if (b == 0 || std::isinf(a) || std::isinf(b)) // the standard's, where Python has NaN and -1
+      return a / b;
     double r = std::fmod(a, b), q = (a - r) / b;
     if (r != 0 && (r < 0) != (b < 0))
       q -= 1;
