@@ -1,4 +1,5 @@
-// Finds the compiler's library by the search path of what it is linked into, and its functions by name.
+// Finds the compiler's library by the search path of what it is linked into, and its functions by
+// name.
 #include "client/CompilerLibrary.h"
 
 #include <dlfcn.h>

@@ -63,12 +63,11 @@ Result<Array> Array::allocate(DataType type, Shape shape) {
     size_t rounded = (size_t(bytes) + 63) / 64 * 64;
     void *memory = std::aligned_alloc(64, rounded);
     if (!memory)
-      return Status(StatusCode::ResourceExhausted,
-                    "there is no memory for a tensor of shape " + toString(shape) + " (" +
-                        std::to_string(bytes) + " bytes)");
-    result.storage_->owner = std::shared_ptr<const void>(memory, [](const void *p) {
-      std::free(const_cast<void *>(p));
-    });
+      return Status(StatusCode::ResourceExhausted, "there is no memory for a tensor of shape " +
+                                                       toString(shape) + " (" +
+                                                       std::to_string(bytes) + " bytes)");
+    result.storage_->owner = std::shared_ptr<const void>(
+        memory, [](const void *p) { std::free(const_cast<void *>(p)); });
     result.storage_->data = static_cast<std::byte *>(memory);
   }
   result.storage_->bytes = bytes;

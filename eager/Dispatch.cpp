@@ -14,9 +14,7 @@ constexpr int64_t kSmall = 4096;
 
 std::string (*placeOfCaller)() = nullptr;
 
-bool isReady(const Array &array) {
-  return Engine::ofProcess().isReady(array.storage()->variable);
-}
+bool isReady(const Array &array) { return Engine::ofProcess().isReady(array.storage()->variable); }
 
 /// What an operation takes, in elements; products count their multiplications.
 int64_t workOf(const Operator &op, std::span<const Array> operands) {
@@ -115,8 +113,8 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
     types = std::move(*inferred);
   }
   bool isHere = std::all_of(operands.begin(), operands.end(), isReady);
-  bool isLater = op.infer && !Engine::ofProcess().naive() &&
-                 (!isHere || workOf(op, operands) > kSmall);
+  bool isLater =
+      op.infer && !Engine::ofProcess().naive() && (!isHere || workOf(op, operands) > kSmall);
   if (isLater)
     return push(op, attributes, operands, std::move(types));
   if (!isHere)

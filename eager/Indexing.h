@@ -21,9 +21,9 @@ using IndexItem = std::variant<int64_t, Slice, NewAxis, Ellipsis, Array>;
 
 /// What an index chooses: a view, and positions in its first dimensions where there are arrays.
 struct Selection {
-  Array view;                                // of what is chosen as a whole at each position
+  Array view;                                 // of what is chosen as a whole at each position
   std::optional<std::vector<int64_t>> places; // offsets of those positions; none: the view is all
-  Shape shape;                               // of the positions
+  Shape shape;                                // of the positions
   size_t front = 0; // dimensions of the view that stand before the positions in the result
   Shape resultShape() const;
 };

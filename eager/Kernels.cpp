@@ -35,8 +35,7 @@ bool isWorthIt(const Operator &op, std::span<const Array> operands) {
 }
 
 /// All of one shape or of one element: then the shape is of no account.
-bool isFlat(const Operator &op, std::span<const Array> operands,
-            const Shape &result) {
+bool isFlat(const Operator &op, std::span<const Array> operands, const Shape &result) {
   if (op.form != KernelForm::Elementwise)
     return false;
   for (const Array &operand : operands)
@@ -53,8 +52,8 @@ std::vector<Input> flatInputs(std::span<const Array> operands) {
   return inputs;
 }
 
-/// Sizes that must be equal have one name. Dimensions are counted from the right, where broadcasting
-/// begins; the two that a product multiplies are set apart.
+/// Sizes that must be equal have one name. Dimensions are counted from the right, where
+/// broadcasting begins; the two that a product multiplies are set apart.
 std::vector<Input> openInputs(const Operator &op, std::span<const Array> operands) {
   std::vector<Input> inputs;
   for (size_t k = 0; k < operands.size(); ++k) {
@@ -149,9 +148,8 @@ Bytes compiled(const Operator &op, const Attributes &attributes, const std::vect
   std::vector<ts_attribute> list = listed(attributes);
   ts_value result = TS_NO_VALUE;
   if (!status)
-    status = library.builderOp(builder, std::string(op.graph).c_str(), values.data(),
-                               values.size(), list.data(), list.size(), nullptr, "", &result, 1,
-                               nullptr);
+    status = library.builderOp(builder, std::string(op.graph).c_str(), values.data(), values.size(),
+                               list.data(), list.size(), nullptr, "", &result, 1, nullptr);
   if (!status)
     status = library.builderOutput(builder, "y", result);
   void *module = nullptr;
@@ -288,9 +286,7 @@ Kernels::run(const Operator &op, const Attributes &attributes, std::span<const A
   const Array &into = set.empty() ? results[0] : set[0];
   bool flat = isFlat(op, operands, into.shape());
   auto shapeOf = [&](const Array &array, bool isResult) {
-    return !flat                           ? array.shape()
-           : array.size() == 1 && !isResult ? Shape{}
-                                           : Shape{array.size()};
+    return !flat ? array.shape() : array.size() == 1 && !isResult ? Shape{} : Shape{array.size()};
   };
   std::vector<Borrowed> inputs;
   std::vector<ts_tensor *> handles;

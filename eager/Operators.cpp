@@ -109,8 +109,8 @@ std::vector<Operator> elementwiseRows() {
   auto exact = [&](std::string_view name, std::string_view graph, decltype(Operator::infer) infer) {
     rows.push_back(row(name, graph, infer, KernelForm::Elementwise, true));
   };
-  for (std::string_view name : {"add", "sub", "mul", "div", "bitwise_and", "bitwise_or",
-                                "bitwise_xor", "neg"})
+  for (std::string_view name :
+       {"add", "sub", "mul", "div", "bitwise_and", "bitwise_or", "bitwise_xor", "neg"})
     exact(name, name, sameType);
   exact("abs", "abs", partsType);
   for (std::string_view name : {"floor", "ceil", "round", "sqrt", "bitwise_not"})
@@ -120,15 +120,15 @@ std::vector<Operator> elementwiseRows() {
     exact(name, name, booleans);
   exact("where", "where", secondType);
   exact("cast", "cast", givenType);
-  for (std::string_view name : {"min", "max", "pow", "exp", "log", "log1p", "sin", "cos", "tan", "asin", "acos",
-                                "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf",
-                                "sigmoid"})
+  for (std::string_view name :
+       {"min",  "max",  "pow",  "exp",  "log",  "log1p", "sin",   "cos",   "tan", "asin",
+        "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "sigmoid"})
     rows.push_back(row(name, name, sameType, KernelForm::Elementwise));
   for (std::string_view name : {"sign", "bit_shift"})
     rows.push_back(row(name, name, sameType));
-  for (std::string_view name : {"atan2", "cbrt", "copysign", "exp2", "expm1", "floor_divide",
-                                "hypot", "log10", "log2", "logaddexp", "nextafter", "reciprocal",
-                                "remainder", "square", "trunc", "conj"})
+  for (std::string_view name :
+       {"atan2", "cbrt", "copysign", "exp2", "expm1", "floor_divide", "hypot", "log10", "log2",
+        "logaddexp", "nextafter", "reciprocal", "remainder", "square", "trunc", "conj"})
     rows.push_back(row(name, "", sameType));
   for (std::string_view name : {"isfinite", "isinf", "logical_not", "not_equal", "signbit"})
     rows.push_back(row(name, "", booleans));
@@ -151,9 +151,9 @@ std::vector<Operator> allRows() {
   rows.push_back(row("all", "", reducedToBooleans));
   rows.push_back(row("count_nonzero", "", reducedToCounts));
   rows.push_back(row("matmul", "matmul", product, KernelForm::Contraction));
-  for (std::string_view name : {"argsort", "nonzero", "searchsorted", "sequence", "sort",
-                                "cholesky", "det", "eigh", "inv", "qr", "slogdet", "solve", "svd",
-                                "fourier"})
+  for (std::string_view name :
+       {"argsort", "nonzero", "searchsorted", "sequence", "sort", "cholesky", "det", "eigh", "inv",
+        "qr", "slogdet", "solve", "svd", "fourier"})
     rows.push_back(row(name, "", nullptr));
   return rows;
 }

@@ -23,10 +23,10 @@ struct Operator {
   reference::Evaluator evaluateComplex = nullptr; // of complex numbers; may be null
   /// The results' types and shapes; null where only the evaluation tells.
   ResultTypes (*infer)(const Attributes &, std::span<const Array>) = nullptr;
-  std::string_view graph = {};            // what it is called in the graph dialect
+  std::string_view graph = {}; // what it is called in the graph dialect
   KernelForm form = KernelForm::None;
-  /// Whether a kernel gives the evaluation's bits. Where it doesn't, a kernel is waited for, so that
-  /// results do not depend on when it is there.
+  /// Whether a kernel gives the evaluation's bits. Where it doesn't, a kernel is waited for, so
+  /// that results do not depend on when it is there.
   bool exact = false;
 };
 

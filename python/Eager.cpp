@@ -137,9 +137,8 @@ Tensor concatenated(const std::vector<Tensor *> &tensors, int64_t axis, const El
 
 nb::object single(const Tensor &tensor) {
   if (tensor.array.size() != 1)
-    throw nb::value_error(("a tensor of shape " + toString(tensor.array.shape()) +
-                           " is no single number")
-                              .c_str());
+    throw nb::value_error(
+        ("a tensor of shape " + toString(tensor.array.shape()) + " is no single number").c_str());
   waitFor(tensor.array);
   return scalarOf(tensor.array, tensor.array.offset());
 }
@@ -177,8 +176,9 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   });
   tensor.def("item", single);
   tensor.def("tolist", [](const Tensor &t) { return listOf(t.array); });
-  tensor.def("shares_memory",
-             [](const Tensor &a, const Tensor &b) { return a.array.storage() == b.array.storage(); });
+  tensor.def("shares_memory", [](const Tensor &a, const Tensor &b) {
+    return a.array.storage() == b.array.storage();
+  });
   m.def("copy", [](const Tensor &t) { return Tensor{copied(t.array)}; });
   m.def("reshape", reshaped, nb::arg("x"), nb::arg("shape"), nb::arg("copy").none());
   m.def("permute", [](const Tensor &t, const std::vector<int64_t> &axes) {
@@ -189,10 +189,13 @@ void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
   m.def("full", filled);
   m.def("cast", casted);
   m.def("concat", concatenated);
-  m.def("from_list", [](nb::handle value, nb::object kind) {
-    DataType type = kind.is_none() ? DataType::Undefined : nb::cast<ElementKind &>(kind).type;
-    return Tensor{arrayOfList(value, type)};
-  }, nb::arg("value"), nb::arg("dtype").none());
+  m.def(
+      "from_list",
+      [](nb::handle value, nb::object kind) {
+        DataType type = kind.is_none() ? DataType::Undefined : nb::cast<ElementKind &>(kind).type;
+        return Tensor{arrayOfList(value, type)};
+      },
+      nb::arg("value"), nb::arg("dtype").none());
   m.def("apply", applyNamed);
   m.def("random", drawn);
 }
@@ -279,9 +282,12 @@ NB_MODULE(_eager, m) {
   nb::class_<ElementKind>(m, "DType")
       .def_prop_ro("name", [](const ElementKind &kind) { return std::string(name(kind.type)); })
       .def_prop_ro("itemsize", [](const ElementKind &kind) { return byteSize(kind.type); })
-      .def("__eq__", [](const ElementKind &a, nb::handle b) {
-        return nb::isinstance<ElementKind>(b) && nb::cast<ElementKind &>(b).type == a.type;
-      }, nb::arg("other").none())
+      .def(
+          "__eq__",
+          [](const ElementKind &a, nb::handle b) {
+            return nb::isinstance<ElementKind>(b) && nb::cast<ElementKind &>(b).type == a.type;
+          },
+          nb::arg("other").none())
       .def("__hash__", [](const ElementKind &kind) { return int64_t(kind.type) + 1; });
   m.def("dtype", [](const std::string &name) {
     std::optional<DataType> type = parseDataType(name);
@@ -295,7 +301,8 @@ NB_MODULE(_eager, m) {
       throw nb::type_error("these types do not go together");
     return elementKind(*type);
   });
-  auto tensor = nb::class_<Tensor>(m, "Tensor", nb::type_slots(tensorSlots), nb::is_weak_referenceable());
+  auto tensor =
+      nb::class_<Tensor>(m, "Tensor", nb::type_slots(tensorSlots), nb::is_weak_referenceable());
   bindTensor(m, tensor);
   bindOperators(m, tensor);
   bindIndexing(tensor);

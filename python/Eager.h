@@ -41,8 +41,10 @@ template <typename T> T take(Result<T> result) {
 }
 
 /// The one result of an operator.
-Array apply(const eager::Operator &op, const Attributes &attributes, std::span<const Array> operands);
-Array apply(std::string_view name, std::span<const Array> operands, const Attributes &attributes = {});
+Array apply(const eager::Operator &op, const Attributes &attributes,
+            std::span<const Array> operands);
+Array apply(std::string_view name, std::span<const Array> operands,
+            const Attributes &attributes = {});
 /// Without the interpreter's lock.
 void waitFor(const Array &array, bool toWrite = false);
 

@@ -57,8 +57,9 @@ std::optional<ElementCode> codeOf(DataType type) {
   case TypeClass::Complex:
     return ElementCode{kComplex, bits, 1};
   case TypeClass::Float:
-    return bits < 16 ? std::nullopt
-                     : std::optional(ElementCode{type == DataType::BF16 ? kBfloat : kFloat, bits, 1});
+    return bits < 16
+               ? std::nullopt
+               : std::optional(ElementCode{type == DataType::BF16 ? kBfloat : kFloat, bits, 1});
   default:
     return std::nullopt;
   }
@@ -66,8 +67,8 @@ std::optional<ElementCode> codeOf(DataType type) {
 
 DataType typeOf(ElementCode code) {
   for (int number = 1; number <= int(DataType::BF16); ++number)
-    if (auto known = codeOf(DataType(number)); known && known->code == code.code &&
-                                               known->bits == code.bits && code.lanes == 1)
+    if (auto known = codeOf(DataType(number));
+        known && known->code == code.code && known->bits == code.bits && code.lanes == 1)
       return DataType(number);
   throw nb::type_error("the elements are of a type that tensors do not have");
 }
@@ -81,8 +82,9 @@ template <typename Kind> struct Export {
 
   explicit Export(Array given)
       : array(std::move(given)), shape(array.shape()), strides(array.strides()) {
-    managed.view = {array.data(),  {kCpu, 0},      int32_t(array.rank()), *codeOf(array.type()),
-                    shape.data(), strides.data(), 0};
+    managed.view = {
+        array.data(),   {kCpu, 0}, int32_t(array.rank()), *codeOf(array.type()), shape.data(),
+        strides.data(), 0};
     managed.context = this;
     managed.deleter = [](Kind *self) { delete static_cast<Export *>(self->context); };
   }
@@ -155,8 +157,8 @@ Array adopted(nb::object capsule, const char *name, const char *used, bool isRea
 
 Tensor fromDlpack(nb::object capsule) {
   if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
-    auto *managed = static_cast<ManagedVersioned *>(
-        PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    auto *managed =
+        static_cast<ManagedVersioned *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
     if (managed->version.major != 1)
       throw nb::value_error("DLPack of another major version than 1");
     return {adopted<ManagedVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned",
@@ -225,10 +227,8 @@ int getBuffer(PyObject *object, Py_buffer *buffer, int flags) {
     return -1;
   }
   Status status;
-  Py_BEGIN_ALLOW_THREADS
-  status = eager::wait(array, /*toWrite=*/true);
-  Py_END_ALLOW_THREADS
-  if (!status.ok()) {
+  Py_BEGIN_ALLOW_THREADS status = eager::wait(array, /*toWrite=*/true);
+  Py_END_ALLOW_THREADS if (!status.ok()) {
     PyErr_SetString(PyExc_BufferError, status.message().c_str());
     return -1;
   }
@@ -265,8 +265,7 @@ void bindExchange(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def("__dlpack__", toDlpack, nb::kw_only(), nb::arg("stream").none() = nb::none(),
              nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
              nb::arg("copy").none() = nb::none());
-  tensor.def("__dlpack_device__",
-             [](const Tensor &) { return nb::make_tuple(int(kCpu), 0); });
+  tensor.def("__dlpack_device__", [](const Tensor &) { return nb::make_tuple(int(kCpu), 0); });
   m.def("from_dlpack", fromDlpack);
   m.def("from_bytes", [](nb::bytes bytes, const std::string &type, const Shape &shape) {
     DataType parsed = parseDataType(type).value_or(DataType::Undefined);

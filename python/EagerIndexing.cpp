@@ -96,9 +96,9 @@ void setItem(Tensor &tensor, nb::object key, nb::object value) {
     from = nb::cast<Tensor &>(nb::module_::import_("tensmith.numpy").attr("asarray")(value)).array;
   // NumPy takes values with leading dimensions of 1 too.
   while (from.shape().size() > selection.resultShape().size() && from.shape()[0] == 1)
-    from = from.view(Shape(from.shape().begin() + 1, from.shape().end()),
-                     eager::Strides(from.strides().begin() + 1, from.strides().end()),
-                     from.offset());
+    from =
+        from.view(Shape(from.shape().begin() + 1, from.shape().end()),
+                  eager::Strides(from.strides().begin() + 1, from.strides().end()), from.offset());
   if (!selection.places)
     return check(eager::assign(selection.view, from));
   if (!tensor.array.storage()->writable)

@@ -2,10 +2,10 @@
 //
 // The interpreter's lock is released while models compile and run.
 #include "cache/LoadedPlugins.h"
+#include "client/CompilerLibrary.h"
 #include "files/Failure.h"
 #include "files/Files.h"
 #include "python/Builder.h"
-#include "client/CompilerLibrary.h"
 #include "python/Conversion.h"
 #include "python/KeptModules.h"
 #include "python/Settings.h"

@@ -23,9 +23,7 @@ struct Lexicographic {
 
 template <typename T> bool isUnordered(T) { return false; }
 bool isUnordered(double x) { return std::isnan(x); }
-bool isUnordered(const Lexicographic &x) {
-  return std::isnan(x.real) || std::isnan(x.imaginary);
-}
+bool isUnordered(const Lexicographic &x) { return std::isnan(x.real) || std::isnan(x.imaginary); }
 template <typename T> bool precedes(T a, T b) { return a < b; }
 bool precedes(const Lexicographic &a, const Lexicographic &b) {
   return a.real < b.real || (a.real == b.real && a.imaginary < b.imaginary);

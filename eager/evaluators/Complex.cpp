@@ -1,8 +1,8 @@
 // Evaluations on complex numbers, which the graph does not have: element-wise functions, sums and
 // products, conversions.
 //
-// Numbers come as std::complex<double> and are rounded once; the functions are C's, with the special
-// values of its Annex G, which the array API standard asks for.
+// Numbers come as std::complex<double> and are rounded once; the functions are C's, with the
+// special values of its Annex G, which the array API standard asks for.
 #include "eager/Operators.h"
 
 #include "reference/Elements.h"

@@ -86,8 +86,8 @@ void storeNumbers(HostTensor &x, int64_t number, const std::vector<T> &numbers) 
 
 // ---- the algorithms
 
-/// PA = LU in place, L without its ones; the sign of P. The rows' order goes to `order`. Zero in the
-/// diagonal where the matrix is singular.
+/// PA = LU in place, L without its ones; the sign of P. The rows' order goes to `order`. Zero in
+/// the diagonal where the matrix is singular.
 template <typename T> int factorLu(Matrix<T> &a, std::vector<int64_t> &order) {
   int64_t n = a.rows;
   int sign = 1;
@@ -203,8 +203,8 @@ template <typename T> Matrix<T> factorQr(Matrix<T> &a) {
   return q;
 }
 
-/// The rotation that makes the columns (p, q) of a Hermitian pair [[app, apq], [*, aqq]] orthogonal:
-/// p' = c p - s conj(phase) q, q' = s phase p + c q.
+/// The rotation that makes the columns (p, q) of a Hermitian pair [[app, apq], [*, aqq]]
+/// orthogonal: p' = c p - s conj(phase) q, q' = s phase p + c q.
 template <typename T> struct Rotation {
   double c = 1, s = 0;
   T phase = 1;
@@ -215,7 +215,8 @@ template <typename T> struct Rotation {
       return;
     phase = apq / off;
     double tau = (aqq - app) / (2 * off);
-    double t = std::isinf(tau) ? 0 : (tau >= 0 ? 1.0 : -1.0) / (std::fabs(tau) + std::hypot(1.0, tau));
+    double t =
+        std::isinf(tau) ? 0 : (tau >= 0 ? 1.0 : -1.0) / (std::fabs(tau) + std::hypot(1.0, tau));
     c = 1 / std::hypot(1.0, t);
     s = t * c;
   }
@@ -231,8 +232,7 @@ template <typename T> struct Rotation {
 constexpr int kMostSweeps = 60;
 
 /// Ascending eigenvalues and their vectors as columns; a is used up.
-template <typename T>
-std::pair<std::vector<double>, Matrix<T>> decomposeHermitian(Matrix<T> a) {
+template <typename T> std::pair<std::vector<double>, Matrix<T>> decomposeHermitian(Matrix<T> a) {
   int64_t n = a.rows;
   Matrix<T> vectors = identity<T>(n);
   for (int64_t i = 0; i < n; ++i)
@@ -263,9 +263,8 @@ std::pair<std::vector<double>, Matrix<T>> decomposeHermitian(Matrix<T> a) {
   }
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
-    return std::real(a(i, i)) < std::real(a(j, j));
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t i, int64_t j) { return std::real(a(i, i)) < std::real(a(j, j)); });
   std::pair<std::vector<double>, Matrix<T>> result{{}, Matrix<T>(n, n)};
   for (int64_t k = 0; k < n; ++k) {
     int64_t from = order[size_t(k)];
@@ -311,9 +310,8 @@ template <typename T> Singular<T> decomposeTall(Matrix<T> a) {
       norms[size_t(j)] = std::hypot(norms[size_t(j)], std::abs(a(i, j)));
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int64_t i, int64_t j) {
-    return norms[size_t(i)] > norms[size_t(j)];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t i, int64_t j) { return norms[size_t(i)] > norms[size_t(j)]; });
   Singular<T> result{Matrix<T>(a.rows, n), {}, Matrix<T>(n, n)};
   double largest = n ? norms[size_t(order[0])] : 0;
   for (int64_t k = 0; k < n; ++k) {
@@ -431,7 +429,8 @@ Outcome evaluateSolve(const Invocation &invocation) {
   const HostTensor &x = workspace.anyOperand(0, "a"), &b = workspace.anyOperand(1, "b");
   Stack stack = stackOf(workspace, x), right = stackOf(workspace, b);
   requireSquare(workspace, stack);
-  workspace.require(right.around == stack.around && right.rows == stack.rows && b.type() == x.type(),
+  workspace.require(right.around == stack.around && right.rows == stack.rows &&
+                        b.type() == x.type(),
                     "b", "does not fit a");
   HostTensor y = workspace.allocate(b.type(), b.shape());
   if (!workspace.ok())

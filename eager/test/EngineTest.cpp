@@ -1,8 +1,8 @@
 // The engine against serial execution: random programs over variables with views of them, in-place
 // updates and failures, on 1 to 8 threads. An engine that lets a reader overtake a writer, forgets
 // a variable, or loses a wake-up differs from the serial run, or never ends.
-#include "eager/Array.h"
 #include "eager/Engine.h"
+#include "eager/Array.h"
 
 #include <gtest/gtest.h>
 
@@ -32,9 +32,7 @@ struct Machine {
       cells[size_t(i)] = uint64_t(i);
     }
   }
-  VariableRef variable(int cell) const {
-    return variables[size_t(variableOf[size_t(cell)])];
-  }
+  VariableRef variable(int cell) const { return variables[size_t(variableOf[size_t(cell)])]; }
 };
 
 void run(const Step &step, std::vector<uint64_t> &cells) {
@@ -102,9 +100,17 @@ TEST(Engine, HandsFailuresOn) {
   auto a = std::make_shared<Variable>(), b = std::make_shared<Variable>();
   auto c = std::make_shared<Variable>(), d = std::make_shared<Variable>();
   bool ran = false;
-  engine.push({.body = [] { return invalidArgument("no such thing"); }, .reads = {}, .writes = {a},
+  engine.push({.body = [] { return invalidArgument("no such thing"); },
+               .reads = {},
+               .writes = {a},
                .place = "model.py:7"});
-  engine.push({.body = [&] { ran = true; return Status(); }, .reads = {a}, .writes = {b}});
+  engine.push({.body =
+                   [&] {
+                     ran = true;
+                     return Status();
+                   },
+               .reads = {a},
+               .writes = {b}});
   engine.push({.body = [] { return Status(); }, .reads = {b}, .writes = {c}});
   engine.push({.body = [] { return Status(); }, .reads = {}, .writes = {d}});
   Status status = engine.wait(*c);
@@ -120,7 +126,13 @@ TEST(Engine, TakesAVariableOnce) {
   auto a = std::make_shared<Variable>();
   int count = 0;
   for (int i = 0; i < 10; ++i)
-    engine.push({.body = [&] { ++count; return Status(); }, .reads = {a, a}, .writes = {a, a}});
+    engine.push({.body =
+                     [&] {
+                       ++count;
+                       return Status();
+                     },
+                 .reads = {a, a},
+                 .writes = {a, a}});
   EXPECT_TRUE(engine.wait(*a, true).ok());
   EXPECT_EQ(count, 10);
 }
@@ -142,7 +154,10 @@ TEST(Engine, TracesWhatRan) {
   Engine engine({.threads = 2});
   auto a = std::make_shared<Variable>();
   engine.beginTrace();
-  engine.push({.body = [] { return Status(); }, .reads = {}, .writes = {a}, .name = "matmul",
+  engine.push({.body = [] { return Status(); },
+               .reads = {},
+               .writes = {a},
+               .name = "matmul",
                .place = "model.py:3"});
   std::string trace = engine.endTrace();
   EXPECT_NE(trace.find("\"name\":\"matmul\""), std::string::npos) << trace;
