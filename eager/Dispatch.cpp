@@ -4,6 +4,8 @@
 #include "eager/Kernels.h"
 
 #include <algorithm>
+#include <new>
+#include <stdexcept>
 
 namespace tensmith::eager {
 namespace {
@@ -33,6 +35,16 @@ bool hasComplex(const Attributes &attributes, std::span<const Array> operands) {
   return attributes.has("to") && isComplex(attributes.type("to"));
 }
 
+/// An evaluation's own lists may find no memory; its tensors report that themselves.
+Result<std::vector<HostTensor>> called(reference::Evaluator evaluator,
+                                       const reference::Invocation &invocation) try {
+  return evaluator(invocation);
+} catch (const std::bad_alloc &) {
+  return Status(StatusCode::ResourceExhausted, std::string(invocation.name) + ": no memory");
+} catch (const std::length_error &) {
+  return Status(StatusCode::ResourceExhausted, std::string(invocation.name) + ": no memory");
+}
+
 /// The operands' variables are ready. `set`: results that are set aside already; written in place
 /// where they are dense.
 Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attributes,
@@ -59,7 +71,8 @@ Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attrib
   std::vector<reference::ResultType> wanted(types.begin(), types.end());
   for (size_t i = 0; i < set.size(); ++i)
     wanted[i].memory = {set[i].data(), size_t(set[i].size() * byteSize(set[i].type()))};
-  auto results = evaluator({op.graph.empty() ? op.name : op.graph, attributes, tensors, wanted});
+  auto results =
+      called(evaluator, {op.graph.empty() ? op.name : op.graph, attributes, tensors, wanted});
   if (!results.ok())
     return results.status();
   std::vector<Array> arrays;

@@ -10,12 +10,21 @@
 
 #include <cmath>
 #include <complex>
+#include <new>
 #include <numeric>
 
 namespace tensmith::eager {
 namespace {
 
 using namespace reference;
+
+/// Throws std::bad_alloc, which dispatch takes, where there is no memory.
+HostTensor zeros(DataType type, Shape shape) {
+  HostTensor result(type, std::move(shape));
+  if (!result.valid())
+    throw std::bad_alloc();
+  return result;
+}
 
 struct Lexicographic {
   double real, imaginary;
@@ -60,7 +69,7 @@ template <typename Evaluate> Outcome withOrder(DataType type, Evaluate evaluate)
 
 /// Where the elements of each line along the last axis go.
 template <typename T> HostTensor sortedOrder(const HostTensor &x, bool descending) {
-  HostTensor order(DataType::I64, x.shape());
+  HostTensor order = zeros(DataType::I64, x.shape());
   int64_t size = x.rank() ? x.shape().back() : 1;
   for (int64_t begin = 0; begin < x.size(); begin += size) {
     std::vector<T> line = loadLine<T>(x, begin, 1, size);
@@ -98,7 +107,7 @@ Outcome evaluateSort(const Invocation &invocation) {
   if (!order.ok())
     return order.status();
   const HostTensor &x = invocation.operands[0];
-  HostTensor y(x.type(), x.shape());
+  HostTensor y = zeros(x.type(), x.shape());
   int64_t size = x.rank() ? x.shape().back() : 1, bytes = byteSize(x.type());
   for (int64_t i = 0; i < x.size(); ++i) {
     int64_t from = i / size * size + order->as<int64_t>()[size_t(i)];
@@ -150,7 +159,7 @@ Outcome evaluateNonZero(const Invocation &invocation) {
   int64_t inner = x.size();
   for (int64_t size : x.shape()) {
     inner = size ? inner / size : 0;
-    HostTensor indices(DataType::I64, {int64_t(found.size())});
+    HostTensor indices = zeros(DataType::I64, {int64_t(found.size())});
     for (size_t k = 0; k < found.size(); ++k)
       indices.as<int64_t>()[k] = found[k] / inner % size;
     results.push_back(indices);

@@ -162,7 +162,7 @@ Complex direction(const Complex &x) {
 Complex expMinusOne(const Complex &x) {
   double a = x.real(), b = x.imag();
   if (b == 0)
-    return {std::expm1(a), b};
+    return {a == 0 ? 0.0 : std::expm1(a), b};
   if (!std::isfinite(a) || !std::isfinite(b)) {
     Complex e = std::exp(x);
     return {e.real() - 1, e.imag()};

@@ -157,7 +157,9 @@ Outcome evaluateNextAfter(const Invocation &invocation) {
   if (!workspace.ok())
     return workspace.status();
   for (HostTensor *operand : {&a, &b}) {
-    HostTensor whole(a.type(), shape);
+    HostTensor whole = workspace.allocate(a.type(), shape);
+    if (!workspace.ok())
+      return workspace.status();
     copyStrided(whole, 0, rowMajorStrides(shape), *operand, 0,
                 *broadcastStrides(operand->shape(), shape), shape);
     *operand = whole;
