@@ -23,7 +23,7 @@ function(tensmith_pkgconfig component description)
           COMPONENT ${component}-dev)
 endfunction()
 
-tensmith_install(runtime tensmith_runtime include/tensmith/tensmith.h include/tensmith/tensmith.hpp)
+tensmith_install(runtime tensmith_runtime include/tensmith/tensmith.h include/tensmith/tensmith.hpp include/tensmith/workers.h)
 tensmith_pkgconfig(runtime "Runs modules that tensmith has compiled")
 if(TARGET tensmith_compiler)
   tensmith_install(compiler tensmith_compiler include/tensmith/compiler.h include/tensmith/builder.h)

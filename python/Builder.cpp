@@ -1,6 +1,6 @@
 // tensmith/builder.h as a class: values are numbers, types pairs of a name and dimensions,
 // attributes what Python has of their kind.
-#include "python/CompilerLibrary.h"
+#include "client/CompilerLibrary.h"
 #include "python/Conversion.h"
 #include "python/Settings.h"
 
@@ -110,7 +110,7 @@ private:
 
 class Builder {
 public:
-  Builder() : library_(tensmith::python::compilerLibrary()) {
+  Builder() : library_(tensmith::client::compilerLibrary()) {
     if (!library_.failure.empty())
       throw Error(library_.failure, TS_UNSUPPORTED);
     check(library_.builderCreate(&builder_));
@@ -230,7 +230,7 @@ private:
     return builder_;
   }
 
-  const tensmith::python::CompilerLibrary &library_;
+  const tensmith::client::CompilerLibrary &library_;
   ts_builder *builder_ = nullptr;
   bool isCompiling_ = false; // changed with the interpreter's lock held
 };

@@ -2,10 +2,10 @@
 //
 // The interpreter's lock is released while models compile and run.
 #include "cache/LoadedPlugins.h"
+#include "client/CompilerLibrary.h"
 #include "files/Failure.h"
 #include "files/Files.h"
 #include "python/Builder.h"
-#include "python/CompilerLibrary.h"
 #include "python/Conversion.h"
 #include "python/KeptModules.h"
 #include "python/Settings.h"
@@ -46,8 +46,8 @@ void raise(const std::exception_ptr &thrown, void *type) {
 }
 
 /// The compiler, which is loaded by the first that asks.
-const tensmith::python::CompilerLibrary &compiler() {
-  const auto &library = tensmith::python::compilerLibrary();
+const tensmith::client::CompilerLibrary &compiler() {
+  const auto &library = tensmith::client::compilerLibrary();
   if (!library.failure.empty())
     throw Error(library.failure, TS_UNSUPPORTED);
   return library;

@@ -1,9 +1,10 @@
-// Finds the compiler's library by the extension's own search path, and its functions by name.
-#include "python/CompilerLibrary.h"
+// Finds the compiler's library by the search path of what it is linked into, and its functions by
+// name.
+#include "client/CompilerLibrary.h"
 
 #include <dlfcn.h>
 
-namespace tensmith::python {
+namespace tensmith::client {
 namespace {
 
 template <typename Function>
@@ -42,6 +43,7 @@ CompilerLibrary open() {
   find(handle, "ts_builder_contents", library.builderContents, failure);
   find(handle, "ts_builder_text", library.builderText, failure);
   find(handle, "ts_builder_compile", library.builderCompile, failure);
+  find(handle, "ts_builder_compile_bytes", library.builderCompileBytes, failure);
   return library;
 }
 
@@ -52,4 +54,4 @@ const CompilerLibrary &compilerLibrary() {
   return library;
 }
 
-} // namespace tensmith::python
+} // namespace tensmith::client

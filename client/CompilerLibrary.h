@@ -8,7 +8,7 @@
 
 #include <string>
 
-namespace tensmith::python {
+namespace tensmith::client {
 
 /// compiler.h's and builder.h's functions, by the names that they have there.
 struct CompilerLibrary {
@@ -31,10 +31,11 @@ struct CompilerLibrary {
   decltype(&ts_builder_contents) builderContents = nullptr;
   decltype(&ts_builder_text) builderText = nullptr;
   decltype(&ts_builder_compile) builderCompile = nullptr;
+  decltype(&ts_builder_compile_bytes) builderCompileBytes = nullptr;
   std::string failure; // why there is none; empty where there is
 };
 
 /// The one of the process.
 const CompilerLibrary &compilerLibrary();
 
-} // namespace tensmith::python
+} // namespace tensmith::client

@@ -1,0 +1,86 @@
+// Eager tensors: a type, a shape, and strides over memory that several arrays may share, as NumPy's
+// ndarray has them.
+//
+// A view is an array on another one's storage: a write through one is seen through all. What orders
+// reads and writes is the storage's variable in the engine, so an element may be looked at only
+// after Engine::wait for that variable. An Array is a handle: copies share everything.
+#pragma once
+
+#include "base/HostTensor.h"
+#include "eager/Engine.h"
+
+#include <memory>
+#include <optional>
+
+namespace tensmith::eager {
+
+/// Memory of one array and its views.
+struct Storage {
+  std::byte *data = nullptr;
+  int64_t bytes = 0;
+  bool writable = true;
+  std::shared_ptr<const void> owner; // what keeps the memory
+  Variable variable;
+};
+
+using Strides = std::vector<int64_t>; // in elements; may be zero or negative
+
+class Array {
+public:
+  Array() = default;
+  /// Of memory that is set aside, row-major; nothing where there is no such memory.
+  static Result<Array> allocate(DataType type, Shape shape);
+  /// On the memory of a host tensor, which nobody else may change.
+  static Array adopt(HostTensor tensor);
+  /// On memory of somebody else's.
+  static Array borrow(DataType type, Shape shape, Strides strides, void *data, bool writable,
+                      std::shared_ptr<const void> owner);
+
+  explicit operator bool() const { return storage_ != nullptr; }
+  DataType type() const { return type_; }
+  const Shape &shape() const { return shape_; }
+  const Strides &strides() const { return strides_; }
+  int64_t rank() const { return int64_t(shape_.size()); }
+  int64_t size() const { return size_; }
+  int64_t offset() const { return offset_; }
+  bool isDense() const; // row-major without gaps
+  const std::shared_ptr<Storage> &storage() const { return storage_; }
+  VariableRef variable() const { return {storage_, &storage_->variable}; }
+  std::byte *data() const { return storage_->data + offset_ * byteSize(type_); }
+
+  /// The same storage seen otherwise; the caller answers for the bounds.
+  Array view(Shape shape, Strides strides, int64_t offset) const;
+  /// One of NumPy's broadcasts; nothing where the shapes don't fit.
+  std::optional<Array> broadcastTo(const Shape &shape) const;
+  /// The same elements in row-major order under another shape, where strides can say so.
+  std::optional<Array> reshaped(const Shape &shape) const;
+  Array permuted(std::span<const int64_t> axes) const;
+  /// A complex array's real or imaginary parts, as floats.
+  Array part(bool imaginary) const;
+
+  /// Dense elements as a host tensor on this memory. Requires isDense and that the variable is
+  /// ready.
+  HostTensor asHostTensor() const;
+
+private:
+  DataType type_ = DataType::Undefined;
+  Shape shape_;
+  Strides strides_;
+  int64_t offset_ = 0, size_ = 0; // elements
+  std::shared_ptr<Storage> storage_;
+};
+
+/// Row-major strides.
+Strides denseStrides(std::span<const int64_t> shape);
+
+/// What the shapes broadcast to, by NumPy's rule.
+std::optional<Shape> broadcastShapes(std::span<const Shape *const> shapes);
+
+/// Copies elements of one type between arrays of one shape, whose variables are ready. Of memory
+/// that overlaps the source is read first where that matters.
+void copyElements(const Array &to, const Array &from);
+
+/// A dense array of the same elements, which is `array` itself where that is dense.
+Result<Array> dense(const Array &array);
+
+} // namespace tensmith::eager

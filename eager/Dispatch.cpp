@@ -1,0 +1,189 @@
+// Small operations run here and now; a push takes longer than most of them.
+#include "eager/Dispatch.h"
+
+#include "eager/Kernels.h"
+
+#include <algorithm>
+#include <new>
+#include <stdexcept>
+
+namespace tensmith::eager {
+namespace {
+
+/// Elements up to which an operation runs where it is issued: about as long as it takes to wake a
+/// thread (10 us).
+constexpr int64_t kSmall = 4096;
+
+std::string (*placeOfCaller)() = nullptr;
+
+bool isReady(const Array &array) { return Engine::ofProcess().isReady(array.storage()->variable); }
+
+/// What an operation takes, in elements; products count their multiplications.
+int64_t workOf(const Operator &op, std::span<const Array> operands) {
+  int64_t work = 0;
+  for (const Array &operand : operands)
+    work = std::max(work, operand.size());
+  if (op.form == KernelForm::Contraction)
+    work *= operands[1].shape().empty() ? 1 : operands[1].shape().back();
+  return work;
+}
+
+bool hasComplex(const Attributes &attributes, std::span<const Array> operands) {
+  for (const Array &operand : operands)
+    if (isComplex(operand.type()))
+      return true;
+  return attributes.has("to") && isComplex(attributes.type("to"));
+}
+
+/// An evaluation's own lists may find no memory; its tensors report that themselves.
+Result<std::vector<HostTensor>> called(reference::Evaluator evaluator,
+                                       const reference::Invocation &invocation) try {
+  return evaluator(invocation);
+} catch (const std::bad_alloc &) {
+  return Status(StatusCode::ResourceExhausted, std::string(invocation.name) + ": no memory");
+} catch (const std::length_error &) {
+  return Status(StatusCode::ResourceExhausted, std::string(invocation.name) + ": no memory");
+}
+
+/// The operands' variables are ready. `set`: results that are set aside already; written in place
+/// where they are dense.
+Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attributes,
+                                    std::span<const Array> operands, std::span<const Array> set,
+                                    std::span<const reference::ResultType> types) {
+  std::vector<Array> rows;
+  for (const Array &operand : operands) {
+    Result<Array> row = dense(operand);
+    if (!row.ok())
+      return row.status();
+    rows.push_back(std::move(*row));
+  }
+  bool complex = hasComplex(attributes, operands);
+  if (!complex && op.form != KernelForm::None && !types.empty())
+    if (auto results = Kernels::ofProcess().run(op, attributes, rows, types, set))
+      return std::move(*results);
+  reference::Evaluator evaluator = complex ? op.evaluateComplex : op.evaluate;
+  if (!evaluator)
+    return unsupported(std::string(op.name) + ": elements of type " +
+                       std::string(name(operands[0].type())) + " are not handled");
+  std::vector<HostTensor> tensors;
+  for (const Array &row : rows)
+    tensors.push_back(row.asHostTensor());
+  std::vector<reference::ResultType> wanted(types.begin(), types.end());
+  for (size_t i = 0; i < set.size(); ++i)
+    wanted[i].memory = {set[i].data(), size_t(set[i].size() * byteSize(set[i].type()))};
+  auto results =
+      called(evaluator, {op.graph.empty() ? op.name : op.graph, attributes, tensors, wanted});
+  if (!results.ok())
+    return results.status();
+  std::vector<Array> arrays;
+  for (size_t i = 0; i < results->size(); ++i) {
+    HostTensor &result = (*results)[i];
+    if (i >= set.size())
+      arrays.push_back(Array::adopt(std::move(result)));
+    else if (result.data() != set[i].data() && result.bytes() > 0)
+      std::memcpy(set[i].data(), result.data(), size_t(result.bytes()));
+  }
+  return arrays;
+}
+
+std::string place() { return placeOfCaller ? placeOfCaller() : std::string(); }
+
+/// By the engine: results are set aside now and computed later.
+Result<std::vector<Array>> push(const Operator &op, const Attributes &attributes,
+                                std::span<const Array> operands,
+                                std::vector<reference::ResultType> types) {
+  std::vector<Array> results;
+  Task task;
+  for (const reference::ResultType &type : types) {
+    Result<Array> result = Array::allocate(type.type, *type.shape);
+    if (!result.ok())
+      return result.status();
+    task.writes.push_back(result->variable());
+    results.push_back(std::move(*result));
+  }
+  for (const Array &operand : operands)
+    task.reads.push_back(operand.variable());
+  task.name = op.name.data();
+  task.place = place();
+  task.body = [&op, attributes, results, types = std::move(types),
+               operands = std::vector<Array>(operands.begin(), operands.end())]() -> Status {
+    auto done = evaluate(op, attributes, operands, results, types);
+    return done.ok() ? Status() : done.status();
+  };
+  Engine::ofProcess().push(std::move(task));
+  return results;
+}
+
+} // namespace
+
+Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attributes,
+                                    std::span<const Array> operands) {
+  std::vector<reference::ResultType> types;
+  if (op.infer) {
+    ResultTypes inferred = op.infer(attributes, operands);
+    if (!inferred.ok())
+      return inferred.status();
+    types = std::move(*inferred);
+  }
+  bool isHere = std::all_of(operands.begin(), operands.end(), isReady);
+  bool isLater =
+      op.infer && !Engine::ofProcess().naive() && (!isHere || workOf(op, operands) > kSmall);
+  if (isLater)
+    return push(op, attributes, operands, std::move(types));
+  if (!isHere)
+    for (const Array &operand : operands)
+      if (Status status = wait(operand); !status.ok())
+        return status;
+  return evaluate(op, attributes, operands, {}, types);
+}
+
+Status assign(const Array &to, const Array &from) {
+  if (!to.storage()->writable)
+    return invalidArgument("the tensor is on memory that may only be read; assign to a copy");
+  Result<Array> converted = cast(from, to.type());
+  if (!converted.ok())
+    return converted.status();
+  std::optional<Array> source = converted->broadcastTo(to.shape());
+  if (!source)
+    return invalidArgument("a value of shape " + toString(from.shape()) +
+                           " can't be assigned to a place of shape " + toString(to.shape()));
+  Engine &engine = Engine::ofProcess();
+  if (to.size() <= kSmall && engine.isIdle() && isReady(to) && isReady(*source)) {
+    copyElements(to, *source);
+    return {};
+  }
+  Task task;
+  task.writes.push_back(to.variable());
+  task.reads.push_back(source->variable());
+  task.name = "assign";
+  task.place = place();
+  task.body = [to, from = *source] {
+    copyElements(to, from);
+    return Status();
+  };
+  engine.push(std::move(task));
+  return {};
+}
+
+Status wait(const Array &array, bool toWrite) {
+  Engine &engine = Engine::ofProcess();
+  if (!toWrite && engine.isReady(array.storage()->variable))
+    return {};
+  return engine.wait(array.storage()->variable, toWrite);
+}
+
+void setPlaces(std::string (*callback)()) { placeOfCaller = callback; }
+
+Result<Array> cast(const Array &array, DataType type) {
+  if (array.type() == type)
+    return array;
+  static const Operator &op = *findOperator("cast");
+  Attributes attributes;
+  attributes.set("to", int64_t(type));
+  auto result = dispatch(op, attributes, {&array, 1});
+  if (!result.ok())
+    return result.status();
+  return std::move(result->front());
+}
+
+} // namespace tensmith::eager

@@ -1,0 +1,312 @@
+// The module `_eager`: tensors whose operations run as they are issued. `tensmith.numpy` is made of
+// it.
+#include "python/Eager.h"
+
+#include "base/Philox.h"
+#include "eager/Kernels.h"
+
+#include <nanobind/stl/optional.h>
+
+namespace tensmith::python {
+namespace {
+
+/// The innermost line of the caller's program that is not the package's own.
+std::string placeOfCaller() {
+  PyObject *frame = reinterpret_cast<PyObject *>(PyEval_GetFrame());
+  nb::object at = nb::borrow(frame);
+  for (int depth = 0; at.is_valid() && !at.is_none() && depth < 16; ++depth) {
+    nb::object code = at.attr("f_code");
+    auto file = nb::cast<std::string>(code.attr("co_filename"));
+    if (file.find("/tensmith/numpy/") == std::string::npos)
+      return file + ":" + std::to_string(nb::cast<int>(at.attr("f_lineno")));
+    at = at.attr("f_back");
+  }
+  return {};
+}
+
+Attributes attributesOf(const nb::dict &given) {
+  Attributes attributes;
+  for (auto [key, value] : given) {
+    auto name = nb::cast<std::string>(key);
+    if (nb::isinstance<ElementKind>(value))
+      attributes.set(name, int64_t(nb::cast<ElementKind &>(value).type));
+    else if (nb::isinstance<nb::bool_>(value))
+      attributes.set(name, int64_t(nb::cast<bool>(value)));
+    else if (nb::isinstance<nb::int_>(value))
+      attributes.set(name, nb::cast<int64_t>(value));
+    else if (nb::isinstance<nb::float_>(value))
+      attributes.set(name, nb::cast<double>(value));
+    else if (nb::isinstance<nb::str>(value))
+      attributes.set(name, nb::cast<std::string>(value));
+    else
+      attributes.set(name, nb::cast<std::vector<int64_t>>(value));
+  }
+  return attributes;
+}
+
+nb::object applyNamed(const std::string &name, const std::vector<Tensor *> &tensors,
+                      const nb::dict &attributes) {
+  const eager::Operator *op = eager::findOperator(name);
+  if (!op)
+    throw nb::value_error(("there is no operator '" + name + "'").c_str());
+  std::vector<Array> operands;
+  for (Tensor *tensor : tensors)
+    operands.push_back(tensor->array);
+  std::vector<Array> results = take(eager::dispatch(*op, attributesOf(attributes), operands));
+  if (results.size() == 1 && name != "nonzero")
+    return nb::cast(Tensor{results[0]});
+  nb::list list;
+  for (Array &result : results)
+    list.append(nb::cast(Tensor{std::move(result)}));
+  return nb::tuple(list);
+}
+
+/// A copy with memory of its own.
+Array copied(const Array &array) {
+  Array result = take(Array::allocate(array.type(), array.shape()));
+  check(eager::assign(result, array));
+  return result;
+}
+
+Tensor reshaped(const Tensor &tensor, Shape shape, std::optional<bool> copy) {
+  int64_t known = 1;
+  int64_t *open = nullptr;
+  for (int64_t &size : shape) {
+    if (size == -1 && !open)
+      open = &size;
+    else if (size < 0)
+      throw nb::value_error("sizes of a shape are not negative, but for one -1");
+    else
+      known *= size;
+  }
+  if (open)
+    *open = known ? tensor.array.size() / known : 0;
+  if (elementCount(shape) != tensor.array.size())
+    throw nb::value_error(("a tensor of shape " + toString(tensor.array.shape()) +
+                           " can't be one of shape " + toString(shape))
+                              .c_str());
+  if (!copy.value_or(false))
+    if (std::optional<Array> view = tensor.array.reshaped(shape))
+      return {*view};
+  if (copy && !*copy)
+    throw nb::value_error("this shape needs a copy, and copy is False");
+  return {*copied(tensor.array).reshaped(shape)};
+}
+
+Tensor broadcast(const Tensor &tensor, const Shape &shape) {
+  std::optional<Array> view = tensor.array.broadcastTo(shape);
+  if (!view)
+    throw nb::value_error(("a tensor of shape " + toString(tensor.array.shape()) +
+                           " does not broadcast to " + toString(shape))
+                              .c_str());
+  return {*view};
+}
+
+Tensor filled(const Shape &shape, nb::handle value, const ElementKind &kind) {
+  Array result = take(Array::allocate(kind.type, shape));
+  check(eager::assign(result, scalarArray(value, kind.type)));
+  return {result};
+}
+
+Tensor casted(const Tensor &tensor, const ElementKind &kind) {
+  return {take(eager::cast(tensor.array, kind.type))};
+}
+
+/// The tensors next to each other along an axis.
+Tensor concatenated(const std::vector<Tensor *> &tensors, int64_t axis, const ElementKind &kind) {
+  Shape shape = tensors.at(0)->array.shape();
+  shape[size_t(axis)] = 0;
+  for (Tensor *tensor : tensors) {
+    Shape other = tensor->array.shape();
+    if (other.size() != shape.size())
+      throw nb::value_error("tensors that are concatenated have one rank");
+    shape[size_t(axis)] += other[size_t(axis)];
+    other[size_t(axis)] = shape[size_t(axis)];
+    if (other != shape)
+      throw nb::value_error("tensors that are concatenated have one shape but for the axis");
+  }
+  Array result = take(Array::allocate(kind.type, shape));
+  int64_t offset = 0;
+  for (Tensor *tensor : tensors) {
+    Array place = result.view(tensor->array.shape(), result.strides(), offset);
+    check(eager::assign(place, tensor->array));
+    offset += tensor->array.shape()[size_t(axis)] * result.strides()[size_t(axis)];
+  }
+  return {result};
+}
+
+nb::object single(const Tensor &tensor) {
+  if (tensor.array.size() != 1)
+    throw nb::value_error(
+        ("a tensor of shape " + toString(tensor.array.shape()) + " is no single number").c_str());
+  waitFor(tensor.array);
+  return scalarOf(tensor.array, tensor.array.offset());
+}
+
+/// Numbers `first`, first + 1 ... of the stream of a key: uniform in [0, 1), or normal.
+Tensor drawn(const std::string &kind, uint64_t key, uint64_t first, const Shape &shape,
+             const ElementKind &element) {
+  HostTensor values(element.type, shape);
+  if (!values.valid() || values.size() < 0)
+    throw std::bad_alloc();
+  for (int64_t i = 0; i < values.size(); ++i) {
+    uint64_t at = first + uint64_t(i);
+    values.setDouble(i, kind == "normal"                ? normalAt(key, at)
+                        : element.type == DataType::F64 ? uniform53At(key, at)
+                                                        : uniformAt(key, at));
+  }
+  return {Array::adopt(std::move(values))};
+}
+
+void bindTensor(nb::module_ &m, nb::class_<Tensor> &tensor) {
+  tensor.def_prop_ro("dtype", [](const Tensor &t) { return elementKind(t.array.type()); });
+  tensor.def_prop_ro("shape", [](const Tensor &t) {
+    nb::list sizes;
+    for (int64_t size : t.array.shape())
+      sizes.append(size);
+    return nb::tuple(sizes);
+  });
+  tensor.def_prop_ro("ndim", [](const Tensor &t) { return t.array.rank(); });
+  tensor.def_prop_ro("size", [](const Tensor &t) { return t.array.size(); });
+  tensor.def_prop_ro("strides", [](const Tensor &t) { return t.array.strides(); });
+  tensor.def_prop_ro("is_dense", [](const Tensor &t) { return t.array.isDense(); });
+  tensor.def("wait", [](const Tensor &t) { waitFor(t.array); });
+  tensor.def("is_ready", [](const Tensor &t) {
+    return eager::Engine::ofProcess().isReady(t.array.storage()->variable);
+  });
+  tensor.def("item", single);
+  tensor.def("tolist", [](const Tensor &t) { return listOf(t.array); });
+  tensor.def("shares_memory", [](const Tensor &a, const Tensor &b) {
+    return a.array.storage() == b.array.storage();
+  });
+  m.def("copy", [](const Tensor &t) { return Tensor{copied(t.array)}; });
+  m.def("reshape", reshaped, nb::arg("x"), nb::arg("shape"), nb::arg("copy").none());
+  m.def("permute", [](const Tensor &t, const std::vector<int64_t> &axes) {
+    return Tensor{t.array.permuted(axes)};
+  });
+  m.def("broadcast_to", broadcast);
+  m.def("part", [](const Tensor &t, bool imaginary) { return Tensor{t.array.part(imaginary)}; });
+  m.def("full", filled);
+  m.def("cast", casted);
+  m.def("concat", concatenated);
+  m.def(
+      "from_list",
+      [](nb::handle value, nb::object kind) {
+        DataType type = kind.is_none() ? DataType::Undefined : nb::cast<ElementKind &>(kind).type;
+        return Tensor{arrayOfList(value, type)};
+      },
+      nb::arg("value"), nb::arg("dtype").none());
+  m.def("apply", applyNamed);
+  m.def("random", drawn);
+}
+
+void bindEngine(nb::module_ &m) {
+  m.def("wait_for_all", [] {
+    nb::gil_scoped_release unlocked;
+    eager::Engine::ofProcess().waitForAll();
+  });
+  m.def("finish", [] {
+    nb::gil_scoped_release unlocked;
+    eager::Engine::ofProcess().waitForAll();
+    eager::Kernels::ofProcess().finish();
+  });
+  m.def("set_naive", [](bool naive) {
+    nb::gil_scoped_release unlocked;
+    eager::Engine::ofProcess().setNaive(naive);
+  });
+  m.def("begin_trace", [] { eager::Engine::ofProcess().beginTrace(); });
+  m.def("end_trace", [] {
+    nb::gil_scoped_release unlocked;
+    return eager::Engine::ofProcess().endTrace();
+  });
+  m.def("kernel_statistics", [] {
+    eager::Kernels::Statistics statistics = eager::Kernels::ofProcess().statistics();
+    nb::dict result;
+    result["compiled"] = statistics.compiled;
+    result["loaded"] = statistics.loaded;
+    result["failed"] = statistics.failed;
+    result["runs"] = statistics.runs;
+    return result;
+  });
+}
+
+} // namespace
+
+nb::object elementKind(DataType type) {
+  static auto &kinds = *new std::vector<nb::object>(kDataTypeCount);
+  nb::object &kind = kinds[size_t(type)];
+  if (!kind.is_valid())
+    kind = nb::cast(ElementKind{type});
+  return kind;
+}
+
+void raise(const Status &status) {
+  switch (status.code()) {
+  case StatusCode::InvalidArgument:
+    throw nb::value_error(status.message().c_str());
+  case StatusCode::Unsupported:
+    throw nb::type_error(status.message().c_str());
+  case StatusCode::ResourceExhausted:
+    PyErr_SetString(PyExc_MemoryError, status.message().c_str());
+    throw nb::python_error();
+  default:
+    throw std::runtime_error(status.message());
+  }
+}
+
+Array apply(const eager::Operator &op, const Attributes &attributes,
+            std::span<const Array> operands) {
+  return std::move(take(eager::dispatch(op, attributes, operands)).front());
+}
+Array apply(std::string_view name, std::span<const Array> operands, const Attributes &attributes) {
+  return apply(*eager::findOperator(name), attributes, operands);
+}
+
+void waitFor(const Array &array, bool toWrite) {
+  Status status;
+  if (!toWrite && eager::Engine::ofProcess().isReady(array.storage()->variable))
+    return;
+  {
+    nb::gil_scoped_release unlocked;
+    status = eager::wait(array, toWrite);
+  }
+  check(status);
+}
+
+} // namespace tensmith::python
+
+NB_MODULE(_eager, m) {
+  using namespace tensmith;
+  using namespace tensmith::python;
+  nb::set_leak_warnings(false); // element types last as long as the process
+  nb::class_<ElementKind>(m, "DType")
+      .def_prop_ro("name", [](const ElementKind &kind) { return std::string(name(kind.type)); })
+      .def_prop_ro("itemsize", [](const ElementKind &kind) { return byteSize(kind.type); })
+      .def(
+          "__eq__",
+          [](const ElementKind &a, nb::handle b) {
+            return nb::isinstance<ElementKind>(b) && nb::cast<ElementKind &>(b).type == a.type;
+          },
+          nb::arg("other").none())
+      .def("__hash__", [](const ElementKind &kind) { return int64_t(kind.type) + 1; });
+  m.def("dtype", [](const std::string &name) {
+    std::optional<DataType> type = parseDataType(name);
+    if (!type)
+      throw nb::value_error(("there is no element type '" + name + "'").c_str());
+    return elementKind(*type);
+  });
+  m.def("promote", [](const ElementKind &a, const ElementKind &b) {
+    std::optional<DataType> type = eager::promotedType(a.type, b.type);
+    if (!type)
+      throw nb::type_error("these types do not go together");
+    return elementKind(*type);
+  });
+  auto tensor =
+      nb::class_<Tensor>(m, "Tensor", nb::type_slots(tensorSlots), nb::is_weak_referenceable());
+  bindTensor(m, tensor);
+  bindOperators(m, tensor);
+  bindIndexing(tensor);
+  bindExchange(m, tensor);
+  bindEngine(m);
+  eager::setPlaces(placeOfCaller);
+}

@@ -1,0 +1,67 @@
+// Eager tensors in Python: what the files of the module `_eager` share.
+//
+// All calls hold the interpreter's lock, so that operations are issued one at a time; who waits for
+// the engine lets go of it.
+#pragma once
+
+#include "eager/Dispatch.h"
+#include "eager/Indexing.h"
+
+#include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+namespace tensmith::python {
+
+namespace nb = nanobind;
+using eager::Array;
+
+/// The class `Tensor`: an array by reference.
+struct Tensor {
+  Array array;
+};
+
+/// One of each element type; Python sees them as `tensmith.numpy.float32` and its like.
+struct ElementKind {
+  DataType type;
+};
+nb::object elementKind(DataType type);
+
+/// Raises ValueError, TypeError, MemoryError or RuntimeError.
+[[noreturn]] void raise(const Status &status);
+inline void check(const Status &status) {
+  if (!status.ok())
+    raise(status);
+}
+template <typename T> T take(Result<T> result) {
+  if (!result.ok())
+    raise(result.status());
+  return std::move(*result);
+}
+
+/// The one result of an operator.
+Array apply(const eager::Operator &op, const Attributes &attributes,
+            std::span<const Array> operands);
+Array apply(std::string_view name, std::span<const Array> operands,
+            const Attributes &attributes = {});
+/// Without the interpreter's lock.
+void waitFor(const Array &array, bool toWrite = false);
+
+/// Whether it is a bool, int, float or complex of Python's (or a subclass, as NumPy's float64).
+bool isScalar(nb::handle value);
+/// A scalar as an array of no dimensions. Beside an array of `beside` it takes that type where it
+/// can have it, as the standard says; Undefined: Python's own kind.
+Array scalarArray(nb::handle value, DataType beside);
+/// Nested lists of scalars and tensors; `type` may be Undefined.
+Array arrayOfList(nb::handle value, DataType type);
+/// An element as Python's bool, int, float or complex.
+nb::object scalarOf(const Array &array, int64_t offset);
+nb::object listOf(const Array &array);
+
+void bindIndexing(nb::class_<Tensor> &tensor);
+void bindExchange(nb::module_ &m, nb::class_<Tensor> &tensor);
+void bindOperators(nb::module_ &m, nb::class_<Tensor> &tensor);
+extern PyType_Slot tensorSlots[];
+
+} // namespace tensmith::python

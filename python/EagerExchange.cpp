@@ -1,0 +1,281 @@
+// Memory shared with other libraries: DLPack both ways (its versions 0 and 1), and Python's buffer
+// protocol, by which NumPy sees a tensor's memory too.
+//
+// Structures are those of DLPack's specification (dmlc.github.io/dlpack, version 1.1).
+#include "python/Eager.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+
+namespace tensmith::python {
+namespace {
+
+constexpr int32_t kCpu = 1;
+
+struct Device {
+  int32_t type, id;
+};
+struct ElementCode {
+  uint8_t code, bits;
+  uint16_t lanes;
+};
+struct View {
+  void *data;
+  Device device;
+  int32_t rank;
+  ElementCode type;
+  int64_t *shape, *strides;
+  uint64_t byteOffset;
+};
+struct Managed {
+  View view;
+  void *context;
+  void (*deleter)(Managed *);
+};
+struct ManagedVersioned {
+  struct {
+    uint32_t major, minor;
+  } version;
+  void *context;
+  void (*deleter)(ManagedVersioned *);
+  uint64_t flags;
+  View view;
+};
+constexpr uint64_t kReadOnly = 1, kIsCopied = 2;
+
+enum : uint8_t { kInt, kUnsigned, kFloat, kBfloat = 4, kComplex, kBool };
+
+std::optional<ElementCode> codeOf(DataType type) {
+  uint8_t bits = uint8_t(8 * byteSize(type));
+  switch (info(type).kind) {
+  case TypeClass::Bool:
+    return ElementCode{kBool, 8, 1};
+  case TypeClass::Signed:
+    return ElementCode{kInt, bits, 1};
+  case TypeClass::Unsigned:
+    return ElementCode{kUnsigned, bits, 1};
+  case TypeClass::Complex:
+    return ElementCode{kComplex, bits, 1};
+  case TypeClass::Float:
+    return bits < 16
+               ? std::nullopt
+               : std::optional(ElementCode{type == DataType::BF16 ? kBfloat : kFloat, bits, 1});
+  default:
+    return std::nullopt;
+  }
+}
+
+DataType typeOf(ElementCode code) {
+  for (int number = 1; number <= int(DataType::BF16); ++number)
+    if (auto known = codeOf(DataType(number));
+        known && known->code == code.code && known->bits == code.bits && code.lanes == 1)
+      return DataType(number);
+  throw nb::type_error("the elements are of a type that tensors do not have");
+}
+
+/// What a consumer holds: an array, and its shape in DLPack's form.
+template <typename Kind> struct Export {
+  Kind managed{};
+  Array array;
+  Shape shape;
+  eager::Strides strides;
+
+  explicit Export(Array given)
+      : array(std::move(given)), shape(array.shape()), strides(array.strides()) {
+    managed.view = {
+        array.data(),   {kCpu, 0}, int32_t(array.rank()), *codeOf(array.type()), shape.data(),
+        strides.data(), 0};
+    managed.context = this;
+    managed.deleter = [](Kind *self) { delete static_cast<Export *>(self->context); };
+  }
+};
+
+template <typename Kind> nb::object capsuleOf(Kind *managed, const char *name) {
+  PyObject *capsule = PyCapsule_New(managed, name, [](PyObject *capsule) {
+    const char *name = PyCapsule_GetName(capsule);
+    if (name && std::string_view(name).starts_with("used_"))
+      return;
+    auto *managed = static_cast<Kind *>(PyCapsule_GetPointer(capsule, name));
+    managed->deleter(managed);
+  });
+  if (!capsule)
+    throw nb::python_error();
+  return nb::steal(capsule);
+}
+
+nb::object toDlpack(const Tensor &tensor, nb::object stream, nb::object maxVersion,
+                    nb::object device, nb::object copy) {
+  if (!stream.is_none())
+    throw nb::value_error("a tensor in the host's memory has no stream; give None");
+  if (!device.is_none() && nb::cast<std::pair<int, int>>(device) != std::pair<int, int>(kCpu, 0)) {
+    PyErr_SetString(PyExc_BufferError, "tensors are in the host's memory, device (1, 0)");
+    throw nb::python_error();
+  }
+  bool isCopied = !copy.is_none() && nb::cast<bool>(copy);
+  waitFor(tensor.array, /*toWrite=*/true);
+  if (!codeOf(tensor.array.type())) {
+    PyErr_SetString(PyExc_BufferError, "DLPack has no such element type");
+    throw nb::python_error();
+  }
+  Array array = tensor.array;
+  if (isCopied) {
+    array = take(Array::allocate(array.type(), array.shape()));
+    eager::copyElements(array, tensor.array);
+  }
+  if (maxVersion.is_none() || nb::cast<std::pair<int, int>>(maxVersion).first < 1)
+    return capsuleOf(&(new Export<Managed>(array))->managed, "dltensor");
+  auto *exported = new Export<ManagedVersioned>(array);
+  exported->managed.version = {1, 1};
+  exported->managed.flags =
+      (isCopied ? kIsCopied : 0) | (array.storage()->writable ? 0 : kReadOnly);
+  return capsuleOf(&exported->managed, "dltensor_versioned");
+}
+
+template <typename Kind>
+Array adopted(nb::object capsule, const char *name, const char *used, bool isReadOnly) {
+  auto *managed = static_cast<Kind *>(PyCapsule_GetPointer(capsule.ptr(), name));
+  const View &view = managed->view;
+  if (view.device.type != kCpu)
+    throw nb::value_error("only tensors in the host's memory can be taken over");
+  DataType type = typeOf(view.type);
+  Shape shape(view.shape, view.shape + view.rank);
+  eager::Strides strides = view.strides ? eager::Strides(view.strides, view.strides + view.rank)
+                                        : eager::denseStrides(shape);
+  if (!elementCount(shape))
+    throw nb::value_error("the tensor's shape has too many elements");
+  std::shared_ptr<const void> owner(managed, [](const void *pointer) {
+    auto *managed = static_cast<Kind *>(const_cast<void *>(pointer));
+    if (!Py_IsInitialized() || !managed->deleter)
+      return;
+    nb::gil_scoped_acquire locked; // the last reference may be the engine's
+    managed->deleter(managed);
+  });
+  PyCapsule_SetName(capsule.ptr(), used);
+  return Array::borrow(type, shape, strides, static_cast<std::byte *>(view.data) + view.byteOffset,
+                       !isReadOnly, std::move(owner));
+}
+
+Tensor fromDlpack(nb::object capsule) {
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+    auto *managed =
+        static_cast<ManagedVersioned *>(PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    if (managed->version.major != 1)
+      throw nb::value_error("DLPack of another major version than 1");
+    return {adopted<ManagedVersioned>(capsule, "dltensor_versioned", "used_dltensor_versioned",
+                                      managed->flags & kReadOnly)};
+  }
+  if (!PyCapsule_IsValid(capsule.ptr(), "dltensor"))
+    throw nb::value_error("no DLPack capsule, or one that was taken already");
+  return {adopted<Managed>(capsule, "dltensor", "used_dltensor", false)};
+}
+
+/// As the struct module names them.
+const char *formatOf(DataType type) {
+  switch (type) {
+  case DataType::Bool:
+    return "?";
+  case DataType::I8:
+    return "b";
+  case DataType::U8:
+    return "B";
+  case DataType::I16:
+    return "h";
+  case DataType::U16:
+    return "H";
+  case DataType::I32:
+    return "i";
+  case DataType::U32:
+    return "I";
+  case DataType::I64:
+    return "q";
+  case DataType::U64:
+    return "Q";
+  case DataType::F16:
+    return "e";
+  case DataType::F32:
+    return "f";
+  case DataType::F64:
+    return "d";
+  case DataType::C64:
+    return "Zf";
+  case DataType::C128:
+    return "Zd";
+  default:
+    return nullptr;
+  }
+}
+
+struct BufferShape {
+  std::vector<Py_ssize_t> shape, strides;
+  Array array;
+};
+
+int getBuffer(PyObject *object, Py_buffer *buffer, int flags) {
+  const Array &array = nb::inst_ptr<Tensor>(object)->array;
+  const char *format = formatOf(array.type());
+  if (!format) {
+    PyErr_SetString(PyExc_BufferError, "buffers have no such element type; use DLPack");
+    return -1;
+  }
+  if ((flags & PyBUF_WRITABLE) && !array.storage()->writable) {
+    PyErr_SetString(PyExc_BufferError, "the tensor is on memory that may only be read");
+    return -1;
+  }
+  bool needsRows = (flags & PyBUF_STRIDES) != PyBUF_STRIDES;
+  if (needsRows && !array.isDense()) {
+    PyErr_SetString(PyExc_BufferError, "the tensor is not dense; make a copy first");
+    return -1;
+  }
+  Status status;
+  Py_BEGIN_ALLOW_THREADS status = eager::wait(array, /*toWrite=*/true);
+  Py_END_ALLOW_THREADS if (!status.ok()) {
+    PyErr_SetString(PyExc_BufferError, status.message().c_str());
+    return -1;
+  }
+  auto *kept = new BufferShape{{array.shape().begin(), array.shape().end()}, {}, array};
+  Py_ssize_t bytes = Py_ssize_t(byteSize(array.type()));
+  for (int64_t stride : array.strides())
+    kept->strides.push_back(Py_ssize_t(stride) * bytes);
+  buffer->buf = array.data();
+  buffer->obj = object;
+  Py_INCREF(object);
+  buffer->len = Py_ssize_t(array.size()) * bytes;
+  buffer->itemsize = bytes;
+  buffer->readonly = !array.storage()->writable;
+  buffer->ndim = int(array.rank());
+  buffer->format = (flags & PyBUF_FORMAT) ? const_cast<char *>(format) : nullptr;
+  buffer->shape = (flags & PyBUF_ND) ? kept->shape.data() : nullptr;
+  buffer->strides = needsRows ? nullptr : kept->strides.data();
+  buffer->suboffsets = nullptr;
+  buffer->internal = kept;
+  return 0;
+}
+
+void releaseBuffer(PyObject *, Py_buffer *buffer) {
+  delete static_cast<BufferShape *>(buffer->internal);
+}
+
+} // namespace
+
+PyType_Slot tensorSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void *>(getBuffer)},
+                             {Py_bf_releasebuffer, reinterpret_cast<void *>(releaseBuffer)},
+                             {0, nullptr}};
+
+void bindExchange(nb::module_ &m, nb::class_<Tensor> &tensor) {
+  tensor.def("__dlpack__", toDlpack, nb::kw_only(), nb::arg("stream").none() = nb::none(),
+             nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
+             nb::arg("copy").none() = nb::none());
+  tensor.def("__dlpack_device__", [](const Tensor &) { return nb::make_tuple(int(kCpu), 0); });
+  m.def("from_dlpack", fromDlpack);
+  m.def("from_bytes", [](nb::bytes bytes, const std::string &type, const Shape &shape) {
+    DataType parsed = parseDataType(type).value_or(DataType::Undefined);
+    Array array = take(Array::allocate(parsed, shape));
+    if (array.storage()->bytes != int64_t(bytes.size()))
+      throw nb::value_error("the bytes are not those of a tensor of this type and shape");
+    if (bytes.size())
+      std::memcpy(array.data(), bytes.c_str(), bytes.size());
+    return Tensor{array};
+  });
+}
+
+} // namespace tensmith::python

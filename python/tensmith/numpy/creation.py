@@ -1,0 +1,209 @@
+"""Tensors from numbers, lists, other libraries' arrays, and rules."""
+
+import math
+
+from .. import _eager
+from . import dtypes
+from .dtypes import Tensor, as_dtype, check_device
+
+__all__ = [
+    "arange", "array", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "full_like", "linspace",
+    "meshgrid", "ones", "ones_like", "tril", "triu", "zeros", "zeros_like",
+]  # fmt: skip
+
+
+def asarray(obj, /, *, dtype=None, device=None, copy=None):
+    check_device(device)
+    dtype = as_dtype(dtype)
+    if isinstance(obj, Tensor):
+        if dtype is not None and obj.dtype != dtype:
+            if copy is False:
+                raise ValueError("another element type needs a copy, and copy is False")
+            return dtypes.astype(obj, dtype)
+        return _eager.copy(obj) if copy else obj
+    if isinstance(obj, (bool, int, float, complex, list, tuple)):
+        if copy is False:
+            raise ValueError("numbers and lists have to be copied, and copy is False")
+        return _eager.from_list(_plain(obj), dtype)
+    result = _from_other(obj, copy)
+    if dtype is not None and result.dtype != dtype:
+        if copy is False:
+            raise ValueError("another element type needs a copy, and copy is False")
+        return dtypes.astype(result, dtype)
+    return _eager.copy(result) if copy else result
+
+
+array = asarray
+
+
+def _plain(obj):
+    """Nested lists with arrays of other libraries as tensors."""
+    if isinstance(obj, (list, tuple)):
+        return [_plain(each) for each in obj]
+    if isinstance(obj, (bool, int, float, complex, Tensor)):
+        return obj
+    result = _from_other(obj, None)
+    return result
+
+
+def _from_other(obj, copy):
+    if hasattr(obj, "__dlpack__"):
+        try:
+            return from_dlpack(obj)
+        except (BufferError, TypeError, ValueError):
+            if copy is False:
+                raise
+    if hasattr(obj, "__array__"):
+        import numpy
+
+        values = numpy.asarray(obj)
+        if values.dtype.kind not in "biufc" and values.dtype.name != "bfloat16":
+            raise TypeError(f"elements of type {values.dtype} can't be a tensor's")
+        # DLPack refuses what may only be read and other byte orders; the elements are copied then.
+        values = numpy.array(values, dtype=values.dtype.newbyteorder("="), order="C")
+        return _eager.from_bytes(values.tobytes(), values.dtype.name, values.shape)
+    try:
+        return _from_buffer(memoryview(obj))
+    except TypeError:
+        raise TypeError(f"{type(obj).__name__} can't be made a tensor; give numbers, lists of them, or an array") from None
+
+
+def _from_buffer(view):
+    names = {"?": "bool", "b": "int8", "B": "uint8", "h": "int16", "H": "uint16", "i": "int32", "I": "uint32", "l": "int64",
+             "L": "uint64", "q": "int64", "Q": "uint64", "e": "float16", "f": "float32", "d": "float64"}  # fmt: skip
+    if view.format not in names:
+        raise TypeError(view.format)
+    return _eager.from_bytes(view.tobytes(), names[view.format], view.shape)
+
+
+def from_dlpack(x, /, *, device=None, copy=None):
+    check_device(device)
+    extra = {} if copy is None else {"copy": copy}
+    if device is not None:
+        extra["dl_device"] = (1, 0)
+    try:
+        return _eager.from_dlpack(x.__dlpack__(max_version=(1, 1), **extra))
+    except TypeError:  # of before DLPack 1.0
+        result = _eager.from_dlpack(x.__dlpack__())
+        return _eager.copy(result) if copy else result
+
+
+def _shape(shape):
+    return [shape] if isinstance(shape, int) else [int(size) for size in shape]
+
+
+def full(shape, fill_value, *, dtype=None, device=None):
+    check_device(device)
+    dtype = as_dtype(dtype)
+    if isinstance(fill_value, Tensor):
+        dtype = dtype or fill_value.dtype
+        return _eager.copy(_eager.broadcast_to(dtypes.astype(fill_value, dtype, copy=False), _shape(shape)))
+    return _eager.full(_shape(shape), fill_value, dtype or dtypes.result_type(fill_value))
+
+
+def zeros(shape, *, dtype=None, device=None):
+    check_device(device)
+    return _eager.full(_shape(shape), 0, as_dtype(dtype) or dtypes.float64)
+
+
+def ones(shape, *, dtype=None, device=None):
+    check_device(device)
+    return _eager.full(_shape(shape), 1, as_dtype(dtype) or dtypes.float64)
+
+
+def empty(shape, *, dtype=None, device=None):
+    return zeros(shape, dtype=dtype, device=device)
+
+
+def full_like(x, /, fill_value, *, dtype=None, device=None):
+    return full(x.shape, fill_value, dtype=as_dtype(dtype) or x.dtype, device=device)
+
+
+def zeros_like(x, /, *, dtype=None, device=None):
+    return zeros(x.shape, dtype=as_dtype(dtype) or x.dtype, device=device)
+
+
+def ones_like(x, /, *, dtype=None, device=None):
+    return ones(x.shape, dtype=as_dtype(dtype) or x.dtype, device=device)
+
+
+def empty_like(x, /, *, dtype=None, device=None):
+    return zeros_like(x, dtype=dtype, device=device)
+
+
+def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
+    check_device(device)
+    if stop is None:
+        start, stop = 0, start
+    if step == 0:
+        raise ValueError("arange: the step can't be 0")
+    whole = all(isinstance(each, int) for each in (start, stop, step))
+    dtype = as_dtype(dtype) or (dtypes.int64 if whole else dtypes.float64)
+    size = max(-((start - stop) // step), 0) if whole else max(math.ceil((stop - start) / step), 0)
+    if whole and -(2**63) <= start < 2**63 and -(2**63) <= step < 2**63:
+        return _eager.apply("sequence", [], {"to": dtype, "size": size, "first": start, "by": step})
+    return _eager.apply("sequence", [], {"to": dtype, "size": size, "start": float(start), "step": float(step)})
+
+
+def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
+    check_device(device)
+    is_complex = isinstance(start, complex) or isinstance(stop, complex)
+    dtype = as_dtype(dtype) or (dtypes.complex128 if is_complex else dtypes.float64)
+    if is_complex or dtype in dtypes.COMPLEX_FLOATING:
+        start, stop = complex(start), complex(stop)
+        re, im = (linspace(a, b, num, endpoint=endpoint) for a, b in ((start.real, stop.real), (start.imag, stop.imag)))
+        return dtypes.astype(_complex(re, im), dtype, copy=False)
+    intervals = num - 1 if endpoint else num
+    indices = arange(num, dtype=dtypes.float64)
+    # As a + (b - a) i / n, which is a and b themselves at the ends.
+    step = (stop - start) / intervals if intervals > 0 else 0.0
+    values = indices * step + start if step != 0 else indices / max(intervals, 1) * (stop - start) + start
+    if endpoint and num > 1:
+        values[-1] = stop
+    return dtypes.astype(values, dtype, copy=False)
+
+
+def _complex(re, im):
+    result = _eager.full(re.shape, 0, dtypes.complex_of(re.dtype))
+    _eager.part(result, False)[...] = re
+    _eager.part(result, True)[...] = im
+    return result
+
+
+def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
+    check_device(device)
+    rows = arange(n_rows)[:, None]
+    columns = arange(n_rows if n_cols is None else n_cols)[None, :]
+    return _eager.cast(columns - rows == k, as_dtype(dtype) or dtypes.float64)
+
+
+def _triangle(x, keep):
+    if x.ndim < 2:
+        raise ValueError("a triangle is taken of matrices: tensors of at least two dimensions")
+    rows, columns = arange(x.shape[-2])[:, None], arange(x.shape[-1])[None, :]
+    return _eager.where(keep(columns - rows), x, _eager.full([], 0, x.dtype))
+
+
+def tril(x, /, *, k=0):
+    return _triangle(x, lambda distance: distance <= k)
+
+
+def triu(x, /, *, k=0):
+    return _triangle(x, lambda distance: distance >= k)
+
+
+def meshgrid(*arrays, indexing="xy"):
+    if indexing not in ("xy", "ij"):
+        raise ValueError("meshgrid: indexing is 'xy' or 'ij'")
+    if len({each.dtype for each in arrays}) > 1:
+        raise ValueError("meshgrid: the tensors must be of one type")
+    order = list(range(len(arrays)))
+    if indexing == "xy" and len(order) > 1:
+        order[0], order[1] = 1, 0
+    shape = [arrays[i].shape[0] if arrays[i].ndim else 1 for i in order]
+    results = []
+    for i, each in enumerate(arrays):
+        sizes = [1] * len(arrays)
+        sizes[order.index(i)] = -1
+        results.append(_eager.copy(_eager.broadcast_to(_eager.reshape(each, sizes, None), shape)))
+    return results
