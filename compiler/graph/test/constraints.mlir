@@ -97,3 +97,12 @@ func.func @words_without_room(%x: tensor<3x4xf32>, %c: tensor<2xi32>, %n: tensor
   %0 = graph.tree_ensemble %x, %c, %n, %t, %none {targets = 1 : i64, column_bits = 30 : i64, depth = 1 : i64} : (tensor<3x4xf32>, tensor<2xi32>, tensor<3x2xi32>, tensor<1x2xi32>, none) -> tensor<3x1xf32>
   return %0 : tensor<3x1xf32>
 }
+
+// -----
+
+func.func @layout_of_no_kind(%x: tensor<1x5x5x2xf32>, %w: tensor<3x2x1x1xf32>) -> tensor<1x5x5x3xf32> {
+  %none = graph.none : none
+  // expected-error@+1 {{V4}}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels"} : (tensor<1x5x5x2xf32>, tensor<3x2x1x1xf32>, none) -> tensor<1x5x5x3xf32>
+  return %0 : tensor<1x5x5x3xf32>
+}

@@ -1,5 +1,6 @@
 // The transforms around products of Fourier transforms, and a depthwise convolution by them,
 // against their reference evaluation.
+#include "compiler/targets/cpu/templates/FourierKernel.h"
 #include "base/Fourier.h"
 #include "compiler/targets/cpu/templates/test/KernelRunner.h"
 #include "compiler/targets/cpu/templates/test/KernelText.h"
@@ -69,8 +70,11 @@ std::string kernelOf(const std::string &name, const std::string &attributes,
          y + "\n  return %k : " + y + "\n}";
 }
 
-void expectAgreement(const std::string &text, const std::string &summary, const Layer &layer) {
-  KernelRunner runner(text);
+void expectAgreement(const std::string &text, const std::string &summary, const Layer &layer,
+                     int64_t tilesApart) {
+  SizedPoint point;
+  point.point.set(*kFourier.choices[0], tilesApart);
+  KernelRunner runner(text, hostKernelMachine(), point);
   ASSERT_TRUE(runner.ok());
   EXPECT_EQ(runner.summary(), summary);
   auto inputs = runner.operands({});
@@ -83,6 +87,12 @@ void expectAgreement(const std::string &text, const std::string &summary, const 
   for (int64_t i = 0; i < wanted[0].size(); ++i)
     ASSERT_NEAR(got[0].getDouble(i), wanted[0].getDouble(i), 2e-6 * largest)
         << "layer " << &layer - kLayers << ", element " << i;
+}
+
+/// In either order of items.
+void expectAgreement(const std::string &text, const std::string &summary, const Layer &layer) {
+  for (int64_t tilesApart : {0, 1})
+    expectAgreement(text, summary, layer, tilesApart);
 }
 
 // Breaks where a tile reaches out of the image, channels leave a rest, or a plane is another's.

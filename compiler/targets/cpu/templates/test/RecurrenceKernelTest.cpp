@@ -27,8 +27,11 @@ func.func @main(%n: tensor<i64>, %x: tensor<5xf32>, %y: tensor<5xf32>, %w: tenso
 })";
 }
 
-void expectSame(const std::string &text, std::initializer_list<int64_t> tripCounts) {
-  KernelRunner runner(text);
+void expectSame(const std::string &text, std::initializer_list<int64_t> tripCounts,
+                int64_t together) {
+  SizedPoint point;
+  point.point.set(*kRecurrence.choices[0], together);
+  KernelRunner runner(text, hostKernelMachine(), point);
   ASSERT_TRUE(runner.ok());
   EXPECT_EQ(runner.summary(), "recurrence");
   for (int64_t trips : tripCounts) {
@@ -42,6 +45,12 @@ void expectSame(const std::string &text, std::initializer_list<int64_t> tripCoun
         ASSERT_NEAR(got[r].getDouble(i), wanted[r].getDouble(i), 2e-5)
             << "result " << r << " element " << i << " after " << trips << " trips";
   }
+}
+
+/// With as many elements as straight code.
+void expectSame(const std::string &text, std::initializer_list<int64_t> tripCounts) {
+  for (int64_t together : {1, 4})
+    expectSame(text, tripCounts, together);
 }
 
 // Breaks if an element of one is written before the other has read it, or where nothing runs.
