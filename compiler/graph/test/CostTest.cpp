@@ -39,6 +39,13 @@ protected:
     return graph->named(name, builder->getDenseI64ArrayAttr(values));
   }
 
+  static DialectRegistry registry() {
+    DialectRegistry registry;
+    registerDialects(registry);
+    registry.insert<func::FuncDialect>();
+    return registry;
+  }
+
   MLIRContext context;
   ShapeContext shapes;
   AffineExpr n;
