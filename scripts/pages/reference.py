@@ -82,7 +82,9 @@ def plain(comment):
         if paragraph.startswith("    ") or "\n    " in paragraph:
             paragraphs.append("```c\n" + textwrap.dedent(paragraph) + "\n```")
         else:
-            paragraphs.append(paragraph.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_").strip())
+            parts = paragraph.strip().split("`")  # every other one is code
+            parts[::2] = [part.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_") for part in parts[::2]]
+            paragraphs.append("`".join(parts))
     text = "\n\n".join(paragraphs)
     return text + "\n\n" if text else ""
 
@@ -121,7 +123,7 @@ def body(path):
     text = (ROOT / path).read_text()
     text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif\n?", "", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^#(?:if|ifndef|define|include|else|endif)\b(?:[^\n]*\\\n)*[^\n]*\n?", "", text, flags=re.MULTILINE)
-    return text
+    return text.replace("TS_API ", "")
 
 
 def header(path):
