@@ -98,7 +98,8 @@ def typed(page):
     return subprocess.run([sys.executable, ROOT / "scripts/quickstart", "--page", page, "--build", BUILD], capture_output=True, text=True, timeout=600)
 
 
-needs_build = pytest.mark.skipif(not all(map(shutil.which, ("cmake", "cc", "c++", "pkg-config"))), reason="there is no compiler, cmake or pkg-config")
+needs_build = pytest.mark.skipif(not all(map(shutil.which, ("cmake", "cc", "c++", "pkg-config"))) or not (BUILD / "python").is_dir(),
+                                 reason="there is no compiler, cmake or pkg-config, or the build is a sanitizer's")  # fmt: skip
 
 
 @needs_program
@@ -148,12 +149,11 @@ def test_commands_of_a_page_run(tmp_path, page):
     onnx.save(network(size), tmp_path / "model.onnx")
     onnx.save(network([1, 32, 32], quantised=True), tmp_path / "model-int8.onnx")
     numpy.save(tmp_path / "image.npy", numpy.zeros((1, 3, 32, 32), "float32"))
-    environment = os.environ | {"TENSMITH_CACHE": str(tmp_path / "cache")}
     for name in ("model", "before", "after"):
-        subprocess.run([TENSMITH, "compile", "model.onnx", "-o", f"{name}.so"], cwd=tmp_path, check=True, capture_output=True, env=environment)
+        subprocess.run([TENSMITH, "compile", "model.onnx", "-o", f"{name}.so"], cwd=tmp_path, check=True, capture_output=True)
     found = list(commands(page))
     assert len(found) > 1
     for command in found:
         short = ["--runs", "3"] if command.startswith("bench") else []
-        done = subprocess.run([TENSMITH, *shlex.split(command), *short], cwd=tmp_path, capture_output=True, text=True, timeout=300, env=environment)
+        done = subprocess.run([TENSMITH, *shlex.split(command), *short], cwd=tmp_path, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0 or (command.startswith("compare") and done.returncode == 1 and "differ" in done.stdout + done.stderr), (command, done.stdout, done.stderr)
