@@ -138,7 +138,7 @@ def network(size, quantised=False):
 
 
 def commands(page):
-    for block in re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / page).read_text().replace("\n    ", "\n"), re.MULTILINE | re.DOTALL):
+    for block in re.findall(r"^```sh\n(.*?)^```", (ROOT / "docs" / page).read_text(), re.MULTILINE | re.DOTALL):
         yield from re.findall(r"^tensmith (\w[^#\n]*?) *(?:#.*)?$", block, re.MULTILINE)
 
 
