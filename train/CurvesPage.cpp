@@ -107,9 +107,9 @@ std::string curve(const std::vector<Point> &points, const Scale &x, const Scale 
   for (const Point &point : points) {
     path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", x.at(point.x), y.at(point.y));
     dots += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\" fill=\"{}\"><title>{}, epoch "
-                        "{:.2f}: {:.5g}</title></circle>",
+                        "{:.2f}: {}</title></circle>",
                         x.at(point.x), y.at(point.y), points.size() > 100 ? 1.2 : 2.5, colour, kind,
-                        point.x, point.y);
+                        point.x, tickText(point.y));
   }
   return fmt::format("<path stroke=\"{}\" d=\"{}\"/>{}\n", colour, path, dots);
 }

@@ -19,16 +19,25 @@ def pages():
 # ---- Python ----
 
 
-def signature(what):
+def declared(what):
+    """What nanobind writes above the docstring of a function of the extension: its signatures, a line each."""
+    lines = (inspect.getdoc(what) or "").splitlines()
+    name = getattr(what, "__name__", "")
+    count = next((i for i, line in enumerate(lines) if not line.startswith(f"{name}(")), len(lines))
+    return lines[:count] if name else []
+
+
+def signature(name, what):
     try:
-        return str(inspect.signature(what))
+        return name + str(inspect.signature(what))
     except (TypeError, ValueError):
-        return "(...)"  # of the extension, whose docstring begins with it
+        return "\n".join(declared(what)) or f"{name}(...)"
 
 
 def docstring(what):
     """As it stands: lines that are indented stay so, as they are lists of arguments and examples."""
-    text = inspect.getdoc(what) or ""
+    lines = (inspect.getdoc(what) or "").splitlines()
+    text = "\n".join(lines[len(declared(what)) :]).strip()
     return f"```text\n{text}\n```\n\n" if text else ""
 
 
@@ -40,16 +49,16 @@ def members(kind):
             yield f"#### {kind.__name__}.{name}\n\n{docstring(member.fget)}"
         elif callable(member) or isinstance(member, (classmethod, staticmethod)):
             function = getattr(kind, name)
-            yield f"#### {kind.__name__}.{name}\n\n```python\n{name}{signature(function)}\n```\n\n{docstring(function)}"
+            yield f"#### {kind.__name__}.{name}\n\n```python\n{signature(name, function)}\n```\n\n{docstring(function)}"
 
 
 def described(name, what, module):
     text = f"### {module}.{name}\n\n"
     if inspect.isclass(what):
-        own = "" if issubclass(what, BaseException) else f"```python\nclass {name}{signature(what)}\n```\n\n"
+        own = "" if issubclass(what, BaseException) else f"```python\nclass {signature(name, what)}\n```\n\n"
         return text + own + docstring(what) + "".join(members(what))
     if callable(what):
-        return text + f"```python\n{name}{signature(what)}\n```\n\n{docstring(what)}"
+        return text + f"```python\n{signature(name, what)}\n```\n\n{docstring(what)}"
     return text + f"`{type(what).__name__}`\n\n"
 
 
@@ -82,7 +91,9 @@ def plain(comment):
         if paragraph.startswith("    ") or "\n    " in paragraph:
             paragraphs.append("```c\n" + textwrap.dedent(paragraph) + "\n```")
         else:
-            paragraphs.append(paragraph.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_").strip())
+            parts = paragraph.strip().split("`")  # every other one is code
+            parts[::2] = [part.replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_") for part in parts[::2]]
+            paragraphs.append("`".join(parts))
     text = "\n\n".join(paragraphs)
     return text + "\n\n" if text else ""
 
@@ -121,7 +132,7 @@ def body(path):
     text = (ROOT / path).read_text()
     text = re.sub(r"^#ifdef __cplusplus\n.*?^#endif\n?", "", text, flags=re.MULTILINE | re.DOTALL)
     text = re.sub(r"^#(?:if|ifndef|define|include|else|endif)\b(?:[^\n]*\\\n)*[^\n]*\n?", "", text, flags=re.MULTILINE)
-    return text
+    return text.replace("TS_API ", "")
 
 
 def header(path):

@@ -32,8 +32,8 @@ def update(tree, *arguments):
                           capture_output=True, text=True)
 
 
-def readme(tree):
-    return (tree / "README.md").read_text()
+def figures(tree):
+    return (tree / "docs/figures.md").read_text()
 
 
 def training(tree):
@@ -43,7 +43,7 @@ def training(tree):
 def copy_of_readme(tmp_path, results=()):
     shutil.copy(ROOT / "README.md", tmp_path)
     (tmp_path / "docs").mkdir()
-    for page in ("training.md", "targets.md", "trees.md"):
+    for page in ("figures.md", "training.md", "targets.md", "trees.md"):
         shutil.copy(ROOT / "docs" / page, tmp_path / "docs")
     (tmp_path / "bench/results").mkdir(parents=True)
     for name, content in results:
@@ -54,8 +54,8 @@ def copy_of_readme(tmp_path, results=()):
 def test_figures_come_from_the_results(tmp_path):
     tree = copy_of_readme(tmp_path, [("race.json", [RACE]), ("suite.json", SUITE)])
     assert update(tree).returncode == 0
-    assert "| resnet50 | 2 | 9.00 | 6.00 | 1.50 |" in readme(tree)
-    assert "| Tests of `onnx.backend.test` passed | 1,300 of 2,033 |" in readme(tree)
+    assert "| resnet50 | 2 | 9.00 | 6.00 | 1.50 |" in figures(tree)
+    assert "| Tests of `onnx.backend.test` passed | 1,300 of 2,033 |" in figures(tree)
 
 
 def test_instructions_are_those_that_were_counted(tmp_path):
@@ -73,9 +73,9 @@ def test_the_table_has_the_engines_that_ran(tmp_path):
         "openvino_bf16": {"median_ms": 1.0, "precision": "bf16"}, "iree": {"error": "no"}, "torch": {"unavailable": "no"}}}
     tree = copy_of_readme(tmp_path, [("race.json", [RACE, race])])
     assert update(tree).returncode == 0
-    assert "| model | threads | Tensmith | ONNX Runtime | OpenVINO | OpenVINO, bf16 | ratio |" in readme(tree)
-    assert "| m | 1 | 3.00 (2e-07) | 4.00 | 2.00 | 1.00 | 1.50 |" in readme(tree)
-    assert "| resnet50 | 2 | 9.00 | 6.00 | - | - | 1.50 |" in readme(tree)
+    assert "| model | threads | Tensmith | ONNX Runtime | OpenVINO | OpenVINO, bf16 | ratio |" in figures(tree)
+    assert "| m | 1 | 3.00 (2e-07) | 4.00 | 2.00 | 1.00 | 1.50 |" in figures(tree)
+    assert "| resnet50 | 2 | 9.00 | 6.00 | - | - | 1.50 |" in figures(tree)
 
 
 # Breaks if models that have their own table on another page are rows of this one.
@@ -83,8 +83,8 @@ def test_other_architectures_are_one_sentence(tmp_path):
     others = [dict(RACE, model=model, engines={"tensmith": {"median_ms": ours}, "openvino": {"median_ms": 4.0}}) for model, ours in (("a", 1.0), ("b", 4.0))]
     tree = copy_of_readme(tmp_path, [("race.json", [RACE]), ("architectures.json", others)])
     assert update(tree).returncode == 0
-    assert "Of 2 other architectures" in readme(tree) and "0.25 to 1.00, 0.50 in the geometric mean" in readme(tree)
-    assert "| a | 2 |" not in readme(tree) and "| model | threads | Tensmith | ONNX Runtime | ratio |" in readme(tree)
+    assert "Of 2 other architectures" in figures(tree) and "0.25 to 1.00, 0.50 in the geometric mean" in figures(tree)
+    assert "| a | 2 |" not in figures(tree) and "| model | threads | Tensmith | ONNX Runtime | ratio |" in figures(tree)
 
 
 # Breaks if precisions are mixed up, or these races are rows of the table, which is another machine's.
@@ -100,16 +100,16 @@ def test_the_matrix_unit_is_one_sentence(tmp_path):
     assert update(tree).returncode == 0
     assert ("bf16 0.50 to 2.00, 1.00 in the geometric mean; 8 bits 0.75 to 0.75, 0.75 in the geometric mean; "
             "fp32 0.20 to 0.80, 0.40 in the geometric mean; "
-            "fp32 of one compilation for 2 lengths 0.50 to 0.72, 0.60 in the geometric mean." in readme(tree))
-    assert "AMX; its machine" in readme(tree) and "| m | 1 |" not in readme(tree)
+            "fp32 of one compilation for 2 lengths 0.50 to 0.72, 0.60 in the geometric mean." in figures(tree))
+    assert "AMX; its machine" in figures(tree) and "| m | 1 |" not in figures(tree)
 
 
 def test_steps_of_training_have_a_table(tmp_path):
     step = {"step": "mlp", "threads": 1, "median_ms": {"tensmith": 4.0, "jax": 5.0, "torch": 8.0}, "memory_mb": {"tensmith": 6.0, "jax": 60.0, "torch": 16.0}}
     tree = copy_of_readme(tmp_path, [("train-mlp.json", [step])])
     assert update(tree).returncode == 0
-    assert "| step | threads | Tensmith | PyTorch | JAX | ratio |" in readme(tree)
-    assert "| mlp | 1 | 4.0 (6) | 8.0 (16) | 5.0 (60) | 0.80 |" in readme(tree)
+    assert "| step | threads | Tensmith | PyTorch | JAX | ratio |" in figures(tree)
+    assert "| mlp | 1 | 4.0 (6) | 8.0 (16) | 5.0 (60) | 0.80 |" in figures(tree)
 
 
 def test_tables_of_training_come_from_the_results(tmp_path):
@@ -157,8 +157,17 @@ def test_without_results_the_table_is_empty_and_the_rest_stands(tmp_path):
     tree = copy_of_readme(tmp_path)
     assert update(tree).returncode == 0
     assert training(tree) == (ROOT / "docs/training.md").read_text()
-    assert "ONNX Runtime | ratio" not in readme(tree)
-    assert readme(tree).partition("<!--")[0] == (ROOT / "README.md").read_text().partition("<!--")[0]
+    assert "ONNX Runtime | ratio" not in figures(tree)
+    assert figures(tree).partition("<!--")[0] == (ROOT / "docs/figures.md").read_text().partition("<!--")[0]
+
+
+def test_the_first_page_has_the_ratios_of_all(tmp_path):
+    step = {"step": "mlp", "threads": 1, "median_ms": {"tensmith": 4.0, "jax": 5.0}, "memory_mb": {"tensmith": 6.0, "jax": 60.0}}
+    tree = copy_of_readme(tmp_path, [("race.json", [RACE]), ("train-mlp.json", [step])])
+    assert update(tree).returncode == 0
+    page = (tree / "README.md").read_text()
+    assert "| 1 networks, fp32 | 1.50 | 1.50 to 1.50 |" in page and "| steps of training of 1 networks, fp32 | 0.80 | 0.80 to 0.80 |" in page
+    assert "bf16 |" not in page and "8 bits" not in page
 
 
 def test_check_finds_a_stale_table(tmp_path):

@@ -56,10 +56,16 @@ double stepOf(double most) {
 
 /// A bar up to the median, with a line from the least time to the one that 90% are within.
 std::string bars(const Json &benches) {
-  double most = 1e-9, height = kTop + kRow * double(benches.size()) + kBottom;
-  for (const Json &bench : benches)
-    most = std::max({most, bench["median"].get<double>(), bench["p90"].get<double>()});
-  auto at = [&](double seconds) { return kLeft + (kWidth - kLeft - kRight) * seconds / most; };
+  double slowest = 1e-9, furthest = 0, height = kTop + kRow * double(benches.size()) + kBottom;
+  for (const Json &bench : benches) {
+    slowest = std::max(slowest, bench["median"].get<double>());
+    furthest = std::max(furthest, bench["p90"].get<double>());
+  }
+  // A line may leave the picture; bars are what is compared.
+  double most = std::clamp(furthest, slowest, 1.5 * slowest);
+  auto at = [&](double seconds) {
+    return kLeft + (kWidth - kLeft - kRight) * std::min(seconds / most, 1.02);
+  };
   Labels labels(kWidth, height);
   std::string text = fmt::format("<svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"Times\">\n",
                                  kWidth, height);
