@@ -114,3 +114,52 @@ def test_parameters_may_move():
             net.weight.data = torch.randn(4, 8)
             torch.testing.assert_close(fast(x), net(x), rtol=1e-4, atol=1e-5)
             net.weight.add_(1)
+
+
+@pytest.mark.parametrize("rule", ["sgd", "adam"])
+def test_a_step_of_training_trains_what_pytorch_would(rule):
+    """Weights that are tied stay one; from the same state, steps give PyTorch's losses and parameters."""
+
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 3)
+            self.again = self.first
+
+        def forward(self, x):
+            return self.second(self.again(self.first(x).tanh()).tanh())
+
+    net, x, target = Tied(), torch.randn(16, 8), torch.randint(0, 3, (16,))
+    step = ts.train_step(tensmith.torch.graph_of(net, (x,)), loss="cross_entropy", optimiser=rule, learning_rate=0.01)
+    optimiser = (torch.optim.SGD if rule == "sgd" else torch.optim.Adam)(net.parameters(), lr=0.01)
+    for _ in range(10):
+        optimiser.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), target)
+        loss.backward()
+        optimiser.step()
+        assert float(step(x.numpy(), target.numpy())["loss"]) == pytest.approx(loss.item(), abs=1e-5)
+    for name, parameter in net.named_parameters():
+        torch.testing.assert_close(torch.from_numpy(step.state[name].copy()), parameter.detach(), rtol=1e-3, atol=1e-4)
+
+
+def test_graphs_that_no_step_can_train_are_refused():
+    x = torch.randn(4, 8)
+    with pytest.raises(ts.Error, match="writes buffers"):
+        tensmith.torch.graph_of(nn.BatchNorm1d(8).train(), (x,))
+    with pytest.raises(ts.Error, match="draws random numbers"):
+        tensmith.torch.graph_of(nn.Dropout(0.5).train(), (x,))
+
+
+def test_what_large_constants_hold_is_part_of_the_key():
+    """Graphs whose texts are equal, but not their constants, must not be taken for one another."""
+    x = torch.zeros(40, 30)
+    for k in (1.0, 2.0):
+        table = torch.full((40, 30), k) + torch.arange(30)
+
+        def function(x):
+            return x + table
+
+        torch._dynamo.reset()
+        with torch.no_grad():
+            torch.testing.assert_close(compiled(function)(x), table)
+            torch.testing.assert_close(compiled(lambda x: nn.functional.adaptive_avg_pool2d(x, (7, 3)), reference=True)(x[None, None]), x[None, None, :7, :3])

@@ -23,14 +23,31 @@ NAMES = ["add", "atan2", "sub", "div.floor_rounding", "fmod", "remainder", "pow"
          "nn.functional.max_pool2d", "cdist", "addmm", "baddbmm", "bmm", "masked_fill", "bitwise_left_shift", "signbit", "fmax"]  # fmt: skip
 
 
+UNSTABLE = {"topk", "kthvalue"}
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_samples_agree(part):
     known, bad, good = samples.database(), [], 0
     names = [name for name in NAMES if name in known][part::4]
     assert names
     for name, dtype, sample, error in samples.sweep(names, 0, 1, (torch.float32, torch.int64)):
+        if name in UNSTABLE and dtype == torch.int64:  # of equal values eager takes any
+            continue
         if error is None:
             good += 1
         elif not isinstance(error, samples.Refused):
             bad.append((name, dtype, samples._brief(sample), str(error)[:300]))
     assert not bad and good >= len(names)
+
+
+def test_the_page_of_coverage_is_current():
+    """docs/pytorch-coverage.md is what scripts/torch-coverage writes. In a process of its own: tests register operators."""
+    import os
+    import subprocess
+
+    script = pathlib.Path(__file__).parents[2] / "scripts/torch-coverage"
+    code = f"import importlib.machinery as m; print(m.SourceFileLoader('coverage', {str(script)!r}).load_module().page(), end='')"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONDONTWRITEBYTECODE": "1"}
+    made = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=environment, capture_output=True, text=True, check=True).stdout
+    assert made == (script.parents[1] / "docs/pytorch-coverage.md").read_text(), "run scripts/torch-coverage"

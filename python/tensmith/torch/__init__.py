@@ -10,10 +10,10 @@ Both go the same way: PyTorch gives a graph of ATen's core operators, and each b
 `lowers` has registered for it (docs/pytorch.md).
 """
 
-from .export import TorchModel, from_torch
+from .export import TorchModel, from_torch, graph_of
 from .lowering import lowers, supported
 
-__all__ = ["TorchModel", "backend", "from_torch", "lowers", "supported"]
+__all__ = ["TorchModel", "backend", "from_torch", "graph_of", "lowers", "supported"]
 
 
 def backend(module, example_inputs, *, options=None, mode=None):
