@@ -19,7 +19,8 @@ __all__ = ["TorchModel", "backend", "from_torch", "graph_of", "lowers", "support
 def backend(module, example_inputs, *, options=None, mode=None):
     """What torch.compile calls: `torch.compile(model, backend="tensmith", options={"threads": 4})`.
 
-    options: those of `tensmith.compile` that have to do with a graph (target, cache_dir, precision, libraries, ...), and threads.
+    options: those of `tensmith.compile` that have to do with a graph (target, cache_dir, precision, libraries, ...), threads, and
+        constants: whether inference is compiled for the parameters as they are, until one of them changes.
     `mode` says nothing here.
     """
     from .graphs import compile_traced
