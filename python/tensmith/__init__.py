@@ -272,6 +272,8 @@ def compile(
 
 
 def _compiled(model, settings, threads, max_depth, max_instructions, seed=None):
+    if hasattr(model, "compiled_by"):  # a graph that was built, as of tensmith.torch.graph_of
+        return model.compiled_by(settings, thread_count(threads))
     model, threads = model_of(model), thread_count(threads)
     if isinstance(model, bytes):
         module = _tensmith.compile_bytes(model, "model", settings)

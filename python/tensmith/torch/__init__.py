@@ -10,16 +10,17 @@ Both go the same way: PyTorch gives a graph of ATen's core operators, and each b
 `lowers` has registered for it (docs/pytorch.md).
 """
 
-from .export import TorchModel, from_torch
+from .export import TorchModel, from_torch, graph_of
 from .lowering import lowers, supported
 
-__all__ = ["TorchModel", "backend", "from_torch", "lowers", "supported"]
+__all__ = ["TorchModel", "backend", "from_torch", "graph_of", "lowers", "supported"]
 
 
 def backend(module, example_inputs, *, options=None, mode=None):
     """What torch.compile calls: `torch.compile(model, backend="tensmith", options={"threads": 4})`.
 
-    options: those of `tensmith.compile` that have to do with a graph (target, cache_dir, precision, libraries, ...), and threads.
+    options: those of `tensmith.compile` that have to do with a graph (target, cache_dir, precision, libraries, ...), threads, and
+        constants: whether inference is compiled for the parameters as they are, until one of them changes.
     `mode` says nothing here.
     """
     from .graphs import compile_traced

@@ -31,15 +31,28 @@ def from_torch(model, example_inputs=None, *, dynamic_shapes=None, kwargs=None, 
 
     Gives a `TorchModel`. An Error names all operators that can't be compiled, with the lines of the model they come from.
     """
+    return TorchModel(_exported(model, example_inputs, kwargs, dynamic_shapes), threads, options)
+
+
+def _exported(model, example_inputs, kwargs, dynamic_shapes):
     if isinstance(model, torch.export.ExportedProgram):
-        program = model
-    else:
-        if example_inputs is None:
-            raise Error("a module is compiled by examples of its inputs: from_torch(model, (x,))")
-        if isinstance(example_inputs, torch.Tensor):
-            example_inputs = (example_inputs,)
-        program = torch.export.export(model, tuple(example_inputs), kwargs, dynamic_shapes=dynamic_shapes, strict=False)
-    return TorchModel(program, threads, options)
+        return model
+    if example_inputs is None:
+        raise Error("a module is compiled by examples of its inputs: from_torch(model, (x,))")
+    if isinstance(example_inputs, torch.Tensor):
+        example_inputs = (example_inputs,)
+    return torch.export.export(model, tuple(example_inputs), kwargs, dynamic_shapes=dynamic_shapes, strict=False)
+
+
+def graph_of(model, example_inputs=None, *, dynamic_shapes=None, kwargs=None):
+    """A module or exported program as a graph, which `tensmith.train_step` trains and `tensmith.compile` compiles.
+
+        step = ts.train_step(tensmith.torch.graph_of(net, (x,)), loss="cross_entropy", optimiser="adam", learning_rate=1e-3)
+
+    Parameters are trained under their names in the state dict, each once, as PyTorch would train them. A model that writes buffers (running
+    statistics) or draws numbers (dropout) is refused: `torch.compile` trains such a one.
+    """
+    return TorchGraph(_exported(model, example_inputs, kwargs, dynamic_shapes))
 
 
 def _decompositions():
@@ -77,6 +90,10 @@ class TorchModel:
 
     def _build(self):
         settings = run.settings_of(self._options)
+        lowering = self._lowered()
+        self.module = run.compiled(lowering.builder, settings, self._threads) if self._outputs.count else None
+
+    def _lowered(self):
         lowering = Lowering()
         signature = self._program.graph_signature
         written = {spec.target for spec in signature.output_specs if spec.kind == OutputKind.BUFFER_MUTATION}
@@ -116,7 +133,7 @@ class TorchModel:
         self._bindings = lowering.bindings
         self._shapes = [(value.shape, value.dtype) for value in lowering.inputs]  # of the tensors among the arguments, and more
         self._names = [node.name for node, spec in zip(placeholders, signature.input_specs) if isinstance(values[node], Value) and spec.kind == InputKind.USER_INPUT]
-        self.module = run.compiled(lowering.builder, settings, self._threads) if self._outputs.count else None
+        return lowering
 
     def _tensor(self, name):
         return self._state[name] if name in self._state else self._program.constants[name]
@@ -209,3 +226,21 @@ class TorchModel:
         if not self.module:
             raise Error("the model computes nothing: its outputs are its inputs")
         self.module.save(path)
+
+
+class TorchGraph(TorchModel):
+    """A program that is lowered and not compiled; made by `graph_of`."""
+
+    def __init__(self, program):
+        self._program = program.run_decompositions(_decompositions())
+        self._state = dict(program.state_dict)
+        lowering = self._lowered()
+        if self._buffers:
+            raise Error(f"the model writes buffers, {', '.join(self._buffers[:3])}; train it by torch.compile(backend=\"tensmith\")")
+        if lowering.draws:
+            raise Error("the model draws random numbers, as dropout does; train it by torch.compile(backend=\"tensmith\"), or with p=0")
+        self._builder = lowering.builder
+
+    def compiled_by(self, settings, threads):
+        """What `tensmith.compile` and `train_step` call."""
+        return run.compiled(self._builder, settings, threads)

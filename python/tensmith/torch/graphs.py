@@ -60,7 +60,7 @@ class CompiledGraph:
         self._outputs = run.Outputs(lowering, results, inputs)
         self._model = None
         if self._outputs.count:
-            self._model = _compiled(lowering.builder, options) if constants else _kept(lowering.builder, options)
+            self._model = _compiled(lowering.builder, options) if constants else _kept(lowering, options)
 
     def __call__(self, *arguments):
         tensors = [run.carrier(arguments[i]) if is_size else arguments[i] for i, is_size, _ in self._taken]
@@ -113,12 +113,14 @@ def _compiled(builder, options):
     return run.compiled(builder, run.settings_of(options), threads)
 
 
-def _kept(builder, options):
-    """From the cache of modules, or compiled and kept there."""
+def _kept(lowering, options):
+    """From the cache of modules, or compiled and kept there. The graph's text leaves out what large constants hold, of which the key has a
+    digest."""
     options = dict(options)
     threads = options.pop("threads", 0)
-    settings, text = run.settings_of(options), builder.text().encode()
-    kept = _tensmith.KeptModules("graph", text, settings)
+    settings, text = run.settings_of(options), lowering.builder.text().encode()
+    has_all = b"dense_resource<" not in text
+    kept = _tensmith.KeptModules("graph", text if has_all else text + lowering.digest(), settings)
     if found := kept.find():
         descriptor, size, _ = found
         file = os.fdopen(descriptor, "rb")
@@ -126,7 +128,7 @@ def _kept(builder, options):
             return _KeptModel(_tensmith.load(f"/proc/self/fd/{descriptor}", threads, 0, 0, size), file, size)
         except Error:  # of another version, or for another machine
             file.close()
-    module = _tensmith.compile_bytes(text, "graph", settings, kept)
+    module = _tensmith.compile_bytes(text, "graph", settings, kept) if has_all else run.bytes_of(lowering.builder, settings)
     kept.keep(module, "")
     return Model(_tensmith.load(module, threads, 0, 0), module)
 

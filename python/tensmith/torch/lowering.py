@@ -7,6 +7,7 @@ anything is built.
 """
 
 import contextlib
+import hashlib
 import operator
 import re
 
@@ -64,6 +65,7 @@ class Lowering:
     def __init__(self):
         self.builder = Builder()
         self.bindings = sizes.Bindings()
+        self._constants = []
         self.inputs = []  # Values, one for each input of the module
         self.draws = []  # of the last of these, what draws them before each call: random.Draw
         self.depth = 0  # of regions around
@@ -80,7 +82,16 @@ class Lowering:
 
     def constant(self, tensor, name=None):
         tensor = tensor.detach().contiguous()
+        if tensor.numel() > 1:
+            self._constants.append(tensor)
         return Value(self.builder.constant(tensor, name), tensor.shape, tensor.dtype)
+
+    def digest(self):
+        """Of what the constants hold."""
+        total = hashlib.sha256()
+        for tensor in self._constants:
+            total.update(tensor.reshape(-1).view(torch.uint8).numpy())
+        return total.digest()
 
     def scalar(self, number, dtype):
         return self.constant(torch.tensor(number, dtype=dtype))

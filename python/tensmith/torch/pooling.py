@@ -92,6 +92,8 @@ def _divisors(spatial, outs, named, includes_pad):
 @lowers("aten.avg_pool1d.default", "aten.avg_pool2d.default", "aten.avg_pool3d.default")
 def _avg_pool(g, x, kernel, stride=(), padding=(0,), ceil_mode=False, count_include_pad=True, divisor_override=None):
     n, shape = _count_of(g), g.meta.shape
+    if not x.dtype.is_floating_point:
+        raise Error("averages of whole numbers are not known; convert them to floats")
     is_batched = x.rank == n + 2
     x = x if is_batched else g.reshape(x, [1, *x.shape])
     named = _window(kernel, stride, padding, [1], n) | {"ceil_mode": ceil_mode}

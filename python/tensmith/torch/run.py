@@ -29,6 +29,15 @@ def compiled(builder, settings, threads):
         return _KeptModel(_tensmith.load(path, threads, 0, 0), open(path, "rb"))
 
 
+def bytes_of(builder, settings):
+    """The graph as a module's bytes."""
+    with tempfile.TemporaryDirectory(prefix="tensmith-") as folder:
+        path = os.path.join(folder, "module.so")
+        builder.compile(path, settings)
+        with open(path, "rb") as file:
+            return file.read()
+
+
 def run(model, inputs):
     """The outputs as PyTorch's tensors, on memory of their own. Inputs are tensors, which are read where they lie, or what `Held` gives for one."""
     given = [readable(x) if isinstance(x, torch.Tensor) else x for x in inputs]

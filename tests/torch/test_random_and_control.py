@@ -1,0 +1,160 @@
+"""What eager draws, branches and loops, and parameters as constants: answers and losses are eager's, from the same seed."""
+
+import copy
+
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.5")
+ts = pytest.importorskip("tensmith", reason="the Python package is not built")
+
+from torch import nn  # noqa: E402
+from torch._higher_order_ops import scan, while_loop  # noqa: E402
+
+import tensmith.torch  # noqa: E402
+from tensmith.torch import graphs  # noqa: E402
+
+
+@pytest.fixture(autouse=True)
+def _fresh(tmp_path, monkeypatch):
+    torch.manual_seed(0)
+    torch._dynamo.reset()
+    monkeypatch.setenv("TENSMITH_CACHE", str(tmp_path / "cache"))
+
+
+def compiled(net, **options):
+    return torch.compile(net, backend=tensmith.torch.backend, options=options)
+
+
+def from_seed(call, *inputs):
+    torch.manual_seed(7)
+    return call(*inputs)
+
+
+def agree(function, *inputs):
+    with torch.no_grad():
+        wanted, given = from_seed(function, *inputs), from_seed(compiled(function, reference=True), *inputs)
+    torch.testing.assert_close(given, wanted, rtol=1e-4, atol=1e-5)
+
+
+DRAWS = {
+    "like": lambda x: (torch.rand_like(x), torch.randn_like(x), torch.randint_like(x, 9)),
+    "of sizes": lambda x: (torch.rand(3) + x[0, 0], torch.randint(0, 9, (4,)) + x[0, 0], torch.randperm(5)),
+    "in place": lambda x: (x.new_empty(3).uniform_(2, 3), x.clone().exponential_(), x.new_empty(4).normal_(1, 2)),
+    "dropout": lambda x: (nn.functional.dropout(x, 0.3), nn.functional.dropout(x.t(), 0.5), nn.functional.dropout2d(x[None, ..., None], 0.5)),
+    "gumbel": lambda x: nn.functional.gumbel_softmax(x),
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_numbers_are_those_of_eager(name):
+    agree(DRAWS[name], torch.randn(4, 6))
+
+
+def test_losses_with_dropout_follow_eager():
+    net = nn.Sequential(nn.Linear(8, 32), nn.Dropout(0.3), nn.Tanh(), nn.Linear(32, 3), nn.Dropout(0.1))
+    other, x, target = copy.deepcopy(net), torch.randn(16, 8), torch.randint(0, 3, (16,))
+
+    def losses(net, call):
+        optimiser, result = torch.optim.Adam(net.parameters(), lr=1e-2), []
+        torch.manual_seed(3)
+        for _ in range(20):
+            optimiser.zero_grad()
+            loss = nn.functional.cross_entropy(call(x), target)
+            loss.backward()
+            optimiser.step()
+            result.append(loss.item())
+        return result
+
+    assert losses(net, compiled(net)) == pytest.approx(losses(other, other), abs=1e-5)
+
+
+def test_attention_drops_as_eager_does():
+    layer, x = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.2, batch_first=True), torch.randn(2, 5, 16)
+    agree(layer, x)
+    torch.testing.assert_close(from_seed(ts.from_torch(layer, (x,)), x), from_seed(layer, x).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_branches_and_loops():
+    x = torch.randn(4, 6)
+    for sign in (1, -1):
+        agree(lambda x: torch.cond(x.sum() > 0, lambda x: (x.sin(),), lambda x: (x.cos() * 2,), (x,)), x * sign)
+    agree(lambda x: while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, y * 1.5), (torch.tensor(0), x)), x)
+    agree(lambda x: scan(lambda c, z: (c + z, (c * z).clone()), torch.zeros(6), x), x)
+
+
+def test_operators_that_are_missing_in_branches_are_told():
+    with pytest.raises(Exception, match="special_bessel_j0"):
+        agree(lambda x: torch.cond(x.sum() > 0, lambda x: (torch.special.bessel_j0(x),), lambda x: (x.cos(),), (x,)), torch.randn(3))
+
+
+def test_constants_hold_for_the_weights_as_they_were():
+    """A change in place, or another tensor, must be seen."""
+    net, x = nn.Sequential(nn.Linear(8, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 4)).eval(), torch.randn(3, 8)
+    fast, made = compiled(net, constants=True), []
+    original = graphs.CompiledGraph.__init__
+    with pytest.MonkeyPatch.context() as patch, torch.no_grad():
+        patch.setattr(graphs.CompiledGraph, "__init__", lambda self, *arguments: (made.append(arguments), original(self, *arguments))[1])
+        for _ in range(3):
+            torch.testing.assert_close(fast(x), net(x), rtol=1e-4, atol=1e-5)
+        assert len(made) == 1 and len(made[0][3]) == 8  # all parameters and buffers that are read
+        net[0].weight.mul_(2)
+        torch.testing.assert_close(fast(x), net(x), rtol=1e-4, atol=1e-5)
+        net.load_state_dict({name: value * 0.5 for name, value in net.state_dict().items()})
+        torch.testing.assert_close(fast(x), net(x), rtol=1e-4, atol=1e-5)
+        assert len(made) == 2
+
+
+def test_parameters_may_move():
+    """What is converted once is converted again where a parameter lies elsewhere."""
+    net, x = nn.Linear(8, 4), torch.randn(3, 8)
+    fast = compiled(net)
+    with torch.no_grad():
+        for _ in range(3):
+            torch.testing.assert_close(fast(x), net(x), rtol=1e-4, atol=1e-5)
+            net.weight.data = torch.randn(4, 8)
+            torch.testing.assert_close(fast(x), net(x), rtol=1e-4, atol=1e-5)
+            net.weight.add_(1)
+
+
+@pytest.mark.parametrize("rule", ["sgd", "adam"])
+def test_a_step_of_training_trains_what_pytorch_would(rule):
+    """Weights that are tied stay one; from the same state, steps give PyTorch's losses and parameters."""
+
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second = nn.Linear(8, 8), nn.Linear(8, 3)
+            self.again = self.first
+
+        def forward(self, x):
+            return self.second(self.again(self.first(x).tanh()).tanh())
+
+    net, x, target = Tied(), torch.randn(16, 8), torch.randint(0, 3, (16,))
+    step = ts.train_step(tensmith.torch.graph_of(net, (x,)), loss="cross_entropy", optimiser=rule, learning_rate=0.01)
+    optimiser = (torch.optim.SGD if rule == "sgd" else torch.optim.Adam)(net.parameters(), lr=0.01)
+    for _ in range(10):
+        optimiser.zero_grad()
+        loss = nn.functional.cross_entropy(net(x), target)
+        loss.backward()
+        optimiser.step()
+        assert float(step(x.numpy(), target.numpy())["loss"]) == pytest.approx(loss.item(), abs=1e-5)
+    for name, parameter in net.named_parameters():
+        torch.testing.assert_close(torch.from_numpy(step.state[name].copy()), parameter.detach(), rtol=1e-3, atol=1e-4)
+
+
+def test_graphs_that_no_step_can_train_are_refused():
+    x = torch.randn(4, 8)
+    with pytest.raises(ts.Error, match="writes buffers"):
+        tensmith.torch.graph_of(nn.BatchNorm1d(8).train(), (x,))
+    with pytest.raises(ts.Error, match="draws random numbers"):
+        tensmith.torch.graph_of(nn.Dropout(0.5).train(), (x,))
+
+
+def test_what_large_constants_hold_is_part_of_the_key():
+    """Two graphs that differ by the places that they read, which are a large constant: one must not be taken for the other."""
+    x = torch.arange(1200.0)
+    for offset in (0, 5):
+        torch._dynamo.reset()
+        with torch.no_grad():
+            given = compiled(lambda x: torch.as_strided(x, (20, 20), (30, 1), offset) * 1, reference=True)(x)  # noqa: B023
+        assert torch.equal(given, torch.as_strided(x, (20, 20), (30, 1), offset))
