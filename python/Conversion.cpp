@@ -273,7 +273,8 @@ Owned<ts_tensor> sequenceToTensor(nb::handle sequence, ts_type type) {
 /// Of NumPy's own class, and of no subclass. Looked up once: a type has no name in the stable
 /// interface.
 bool isArray(nb::handle value) {
-  static PyObject *const type = nb::module_::import_("numpy").attr("ndarray").release().ptr();
+  static PyObject *const type =
+      nb::object(nb::module_::import_("numpy").attr("ndarray")).release().ptr();
   return reinterpret_cast<PyObject *>(Py_TYPE(value.ptr())) == type;
 }
 /// A value of a data type as Python has it: an object with the constructor's number in `_tag` and
