@@ -41,7 +41,7 @@ def try_model(tensmith):
     x = numpy.array([[-1, 0, 2]], numpy.float32)
     assert (tensmith.compile("m.onnx")(x) == numpy.maximum(x, 0)).all()
     for words in (["compile", "m.onnx", "-o", "m.so"], ["run", "m.so", "--input", "x=2x3xf32=ones"], ["version"],
-                  ["compile", "m.onnx", "-o", "board.so", "--target", "aarch64"]):  # fmt: skip
+                  ["compile", "m.onnx", "-o", "board.so", "--target", "aarch64:cortex-a53"]):  # fmt: skip
         subprocess.run([program, *words], check=True)
     assert (tensmith.load("m.so")(x) == numpy.maximum(x, 0)).all()
 
