@@ -1,5 +1,5 @@
 # Debian packages by CPack (`scripts/package debs`): libtensmith-runtime, what runs modules; libtensmith-dev, what programs are
-# built with; tensmith, the compiler and the command line. What each needs of other packages dpkg-shlibdeps finds. Components go
+# built with; tensmith, the compiler and the command line; tensmith-mpi, training on several processes. What each needs of other packages dpkg-shlibdeps finds. Components go
 # to packages as the table below says; targets without one are the command line's.
 #
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON) # who packages has built
@@ -16,6 +16,9 @@ set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
 set(CPACK_COMPONENTS_ALL runtime runtime-dev)
 if(TARGET tensmith_compiler)
   list(APPEND CPACK_COMPONENTS_ALL compiler compiler-dev Unspecified)
+  if(TARGET tensmith_mpi)
+    list(APPEND CPACK_COMPONENTS_ALL mpi)
+  endif()
   if(NOT TENSMITH_STATIC_LLVM) # what has LLVM inside takes no plug-ins
     list(APPEND CPACK_COMPONENTS_ALL plugin)
   endif()
@@ -35,7 +38,11 @@ set(CPACK_DEBIAN_DEV_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEV_PACKAGE_DEPENDS "libtensmith-runtime (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_DEV_PACKAGE_SUGGESTS "tensmith (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "libtensmith-runtime (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "openmpi-bin")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "tensmith-mpi (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME tensmith-mpi)
+set(CPACK_DEBIAN_MPI_PACKAGE_SECTION science)
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "tensmith (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_MPI_PACKAGE_RECOMMENDS openmpi-bin)
 
 # tensmith_package(GROUP PACKAGE SUMMARY TEXT COMPONENT): the description, and what Debian's policy asks for in its documents.
 file(READ ${CMAKE_SOURCE_DIR}/licences/THIRD-PARTY.md third_party)
@@ -56,6 +63,15 @@ tensmith_package(dev libtensmith-dev runtime-dev "headers and configurations for
   "C and C++ headers, and the files of pkg-config and CMake, of libtensmith-runtime and of the compiler's library in tensmith.")
 tensmith_package(tools tensmith Unspecified "deep-learning compiler and trainer: a model in, native code out"
   "Compiles ONNX models and programs of its own language to native code for this CPU or another one, trains them, and runs them from the command line. LLVM is inside.")
+tensmith_package(mpi tensmith-mpi mpi "trains deep-learning models on several processes"
+  "What tensmith train and tensmith trees train need to work as several processes of Open MPI.")
+# Debian has manual pages packed; packages are installed component by component.
+install(CODE [[
+  file(GLOB pages $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share/man/man1/tensmith*.1)
+  if(pages AND CMAKE_INSTALL_COMPONENT)
+    execute_process(COMMAND gzip -9nf ${pages} COMMAND_ERROR_IS_FATAL ANY)
+  endif()
+]] COMPONENT Unspecified)
 if(texts)
   install(FILES ${texts} DESTINATION share/doc/tensmith/licences COMPONENT Unspecified)
 endif()
@@ -64,9 +80,11 @@ include(CPack)
 cpack_add_component_group(runtime)
 cpack_add_component_group(dev)
 cpack_add_component_group(tools)
+cpack_add_component_group(mpi)
 cpack_add_component(runtime GROUP runtime)
 cpack_add_component(runtime-dev GROUP dev)
 cpack_add_component(compiler-dev GROUP dev)
 cpack_add_component(plugin GROUP dev)
+cpack_add_component(mpi GROUP mpi)
 cpack_add_component(compiler GROUP tools)
 cpack_add_component(Unspecified GROUP tools)

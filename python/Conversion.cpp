@@ -270,11 +270,15 @@ Owned<ts_tensor> sequenceToTensor(nb::handle sequence, ts_type type) {
   return Owned<ts_tensor>(tensor);
 }
 
+/// Of NumPy's own class, and of no subclass. Looked up once: a type has no name in the stable
+/// interface.
+bool isArray(nb::handle value) {
+  static PyObject *const type =
+      nb::object(nb::module_::import_("numpy").attr("ndarray")).release().ptr();
+  return reinterpret_cast<PyObject *>(Py_TYPE(value.ptr())) == type;
+}
 /// A value of a data type as Python has it: an object with the constructor's number in `_tag` and
 /// the fields' handles in `_fields` (tensmith.Value). Iterative, since lists are long.
-bool isArray(nb::handle value) {
-  return std::string_view(Py_TYPE(value.ptr())->tp_name) == "numpy.ndarray";
-}
 bool isValue(nb::handle value) {
   static PyObject *const name = PyUnicode_InternFromString("_tensmith_value");
   return PyObject_HasAttr(value.ptr(), name) == 1;

@@ -22,7 +22,7 @@ def run(*command, **options):
 
 def base(folder):
     """The system that copies are made of."""
-    done = folder / "etc/tensmith-base"
+    done = folder.parent / f"{folder.name}.done"
     if not done.exists():
         if os.geteuid() != 0 or not shutil.which("debootstrap"):
             sys.exit("scripts/package: bare roots need root and debootstrap (apt-get install debootstrap)")

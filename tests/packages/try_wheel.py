@@ -41,7 +41,7 @@ def try_model(tensmith):
     x = numpy.array([[-1, 0, 2]], numpy.float32)
     assert (tensmith.compile("m.onnx")(x) == numpy.maximum(x, 0)).all()
     for words in (["compile", "m.onnx", "-o", "m.so"], ["run", "m.so", "--input", "x=2x3xf32=ones"], ["version"],
-                  ["compile", "m.onnx", "-o", "board.so", "--target", "aarch64"]):  # fmt: skip
+                  ["compile", "m.onnx", "-o", "board.so", "--target", "aarch64:cortex-a53"]):  # fmt: skip
         subprocess.run([program, *words], check=True)
     assert (tensmith.load("m.so")(x) == numpy.maximum(x, 0)).all()
 
@@ -67,9 +67,8 @@ def try_training(tensmith):
     subprocess.run([sys.executable, folder / "examples/fashion/train/make_model.py"], check=True)
     images, labels = (read_idx(folder / f"fashion-mnist/t10k-{part}.gz") for part in ("images-idx3-ubyte", "labels-idx1-ubyte"))
     begin = time.monotonic()
-    trained = tensmith.train(folder / "examples/fashion/train/fashion.toml", (images[:8000], labels[:8000]), epochs=40,
-                             schedule="constant", learning_rate=0.01, output="fashion-run",
-                             callback=lambda metric: time.monotonic() < begin + 45)  # fmt: skip
+    trained = tensmith.train(folder / "examples/fashion/train/fashion.toml", (images[:8000], labels[:8000]), epochs=1,
+                             schedule="constant", learning_rate=0.01, output="fashion-run")  # fmt: skip
     answers = trained.model(images[8000:, None].astype(numpy.float32) / 255).argmax(1)
     right = (answers == labels[8000:]).mean()
     print(f"trained {trained.step} steps in {time.monotonic() - begin:.0f} s; right: {right:.1%}")
