@@ -141,6 +141,19 @@ Value appendToPast(const GraphCode &code, Value past, Value present) {
 }
 } // namespace
 
+/// Times the scale that is given, or 1 / sqrt(length of a head), which the run may tell.
+static Value scaled(const GraphCode &code, Value query, std::optional<APFloat> scale) {
+  auto size = dyn_cast<AffineConstantExpr>(code.dims(query)[3]);
+  if (scale)
+    return code.mul(query, scale->convertToDouble());
+  if (size)
+    return code.mul(query, 1 / std::sqrt(double(std::max<int64_t>(size.getValue(), 1))));
+  Value length = code.cast(code.sizeOf(query, 3), code.builder.getF64Type()), one;
+  length = code.op("graph.max", {length, one = code.scalar(length, 1)});
+  Value factor = code.div(one, code.unary("graph.sqrt", length));
+  return code.mul(query, code.cast(factor, GraphCode::element(query)));
+}
+
 LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
   GraphCode code(graph);
   for (Value operand : getOperands())
@@ -150,11 +163,10 @@ LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
        v = headsOf(code, getV(), getKvNumHeads());
   if (!q || !k || !v)
     return failure();
-  auto headSize = dyn_cast<AffineConstantExpr>(q->dims[3]);
   auto queryHeads = dyn_cast<AffineConstantExpr>(q->dims[1]);
   auto keyHeads = dyn_cast<AffineConstantExpr>(k->dims[1]);
   bool isGrouped = !graph.shapes.equal(q->dims[1], k->dims[1]);
-  if ((!getScale() && !headSize) || (isGrouped && (!queryHeads || !keyHeads)))
+  if (isGrouped && (!queryHeads || !keyHeads))
     return failure();
   if (isGrouped && (keyHeads.getValue() == 0 || queryHeads.getValue() % keyHeads.getValue() != 0))
     return failure();
@@ -166,9 +178,7 @@ LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
     return failure();
   k->dims = code.dims(presentKey);
 
-  double scale = getScale() ? getScale()->convertToDouble()
-                            : 1 / std::sqrt(double(std::max<int64_t>(headSize.getValue(), 1)));
-  Value query = mergeGroups(code, code.mul(q->value, scale), groups);
+  Value query = mergeGroups(code, scaled(code, q->value, getScale()), groups);
   Value scores = code.matmul(query, code.transpose(presentKey, {0, 1, 3, 2}));
   scores = splitGroups(code, scores, *q);
   SmallVector<Value> stages{scores};
