@@ -212,7 +212,7 @@ double growthOf(const GraphCode &code, Value x, const ResizedAxis &axis) {
 struct OpenAxis {
   size_t axis;
   size_t position; // among the scales or sizes that are given
-  AffineExpr to; // null: as it is inferred
+  AffineExpr to;   // null: as it is inferred
 };
 
 /// Resizing such dimensions of one operator.
