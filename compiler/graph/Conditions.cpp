@@ -1,9 +1,9 @@
 // Proofs of conditions on sizes by bounds; see Conditions.h.
 //
-// All expressions are polynomials in the normal form of Polynomial.h. The least value of one is found
-// from the inside out: a symbol is at least 0, or what was assumed of it; a sum is at least the sum
-// of the least values; a quotient by a positive number at least that of the numerator's. It is a
-// bound and not the minimum, so that what can't be shown may still hold.
+// All expressions are polynomials in the normal form of Polynomial.h. The least value of one is
+// found from the inside out: a symbol is at least 0, or what was assumed of it; a sum is at least
+// the sum of the least values; a quotient by a positive number at least that of the numerator's. It
+// is a bound and not the minimum, so that what can't be shown may still hold.
 #include "compiler/graph/Conditions.h"
 
 #include "compiler/graph/BroadcastSizes.h"
