@@ -117,15 +117,14 @@ Value biasOf(const GraphCode &code, const Masks &masks, const Heads &q, const He
 }
 
 /// [batch, heads, rows, columns] with the heads that share a key below one another.
-Value mergeGroups(const GraphCode &code, Value x, int64_t keyHeads) {
+Value mergeGroups(const GraphCode &code, Value x, AffineExpr keyHeads) {
   if (!x)
     return x;
   GraphCode::Dims dims = code.dims(x);
-  auto heads = dyn_cast<AffineConstantExpr>(dims[1]);
-  if (!heads || heads.getValue() == keyHeads)
+  if (code.graph.shapes.equal(dims[1], keyHeads))
     return x;
-  AffineExpr rows = code.graph.shapes.simplify(dims[2] * (heads.getValue() / keyHeads));
-  return code.reshape(x, {dims[0], code.size(keyHeads), rows, dims[3]});
+  AffineExpr rows = code.graph.shapes.simplify(dims[2] * dims[1].floorDiv(keyHeads));
+  return code.reshape(x, {dims[0], keyHeads, rows, dims[3]});
 }
 
 /// The inverse of `mergeGroups`, for what a product made of it.
@@ -141,6 +140,19 @@ Value appendToPast(const GraphCode &code, Value past, Value present) {
 }
 } // namespace
 
+/// Times the scale that is given, or 1 / sqrt(length of a head), which the run may tell.
+static Value scaled(const GraphCode &code, Value query, std::optional<APFloat> scale) {
+  auto size = dyn_cast<AffineConstantExpr>(code.dims(query)[3]);
+  if (scale)
+    return code.mul(query, scale->convertToDouble());
+  if (size)
+    return code.mul(query, 1 / std::sqrt(double(std::max<int64_t>(size.getValue(), 1))));
+  Value length = code.cast(code.sizeOf(query, 3), code.builder.getF64Type()), one;
+  length = code.op("graph.max", {length, one = code.scalar(length, 1)});
+  Value factor = code.div(one, code.unary("graph.sqrt", length));
+  return code.mul(query, code.cast(factor, GraphCode::element(query)));
+}
+
 LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value> &results) {
   GraphCode code(graph);
   for (Value operand : getOperands())
@@ -150,15 +162,14 @@ LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
        v = headsOf(code, getV(), getKvNumHeads());
   if (!q || !k || !v)
     return failure();
-  auto headSize = dyn_cast<AffineConstantExpr>(q->dims[3]);
   auto queryHeads = dyn_cast<AffineConstantExpr>(q->dims[1]);
   auto keyHeads = dyn_cast<AffineConstantExpr>(k->dims[1]);
-  bool isGrouped = !graph.shapes.equal(q->dims[1], k->dims[1]);
-  if ((!getScale() && !headSize) || (isGrouped && (!queryHeads || !keyHeads)))
+  // Of what the run tells it is checked (A1).
+  if (keyHeads && keyHeads.getValue() == 0)
     return failure();
-  if (isGrouped && (keyHeads.getValue() == 0 || queryHeads.getValue() % keyHeads.getValue() != 0))
+  if (queryHeads && keyHeads && queryHeads.getValue() % keyHeads.getValue() != 0)
     return failure();
-  int64_t groups = keyHeads ? keyHeads.getValue() : 0;
+  AffineExpr groups = k->dims[1];
 
   Value presentKey = appendToPast(code, getPastKey(), k->value);
   Value presentValue = appendToPast(code, getPastValue(), v->value);
@@ -166,9 +177,7 @@ LogicalResult AttentionOp::decompose(GraphBuilder &graph, SmallVectorImpl<Value>
     return failure();
   k->dims = code.dims(presentKey);
 
-  double scale = getScale() ? getScale()->convertToDouble()
-                            : 1 / std::sqrt(double(std::max<int64_t>(headSize.getValue(), 1)));
-  Value query = mergeGroups(code, code.mul(q->value, scale), groups);
+  Value query = mergeGroups(code, scaled(code, q->value, getScale()), groups);
   Value scores = code.matmul(query, code.transpose(presentKey, {0, 1, 3, 2}));
   scores = splitGroups(code, scores, *q);
   SmallVector<Value> stages{scores};

@@ -1,9 +1,9 @@
 // Proofs of conditions on sizes by bounds; see Conditions.h.
 //
-// All expressions are polynomials in the normal form of Shape.cpp. The least value of one is found
-// from the inside out: a symbol is at least 0, or what was assumed of it; a sum is at least the sum
-// of the least values; a quotient by a positive number at least that of the numerator's. It is a
-// bound and not the minimum, so that what can't be shown may still hold.
+// All expressions are polynomials in the normal form of Polynomial.h. The least value of one is
+// found from the inside out: a symbol is at least 0, or what was assumed of it; a sum is at least
+// the sum of the least values; a quotient by a positive number at least that of the numerator's. It
+// is a bound and not the minimum, so that what can't be shown may still hold.
 #include "compiler/graph/Conditions.h"
 
 #include "compiler/graph/BroadcastSizes.h"
@@ -181,16 +181,21 @@ std::optional<Linear> linearOf(AffineExpr expression) {
   return isa<AffineSymbolExpr>(expression) && linear.times ? std::optional(linear) : std::nullopt;
 }
 
-/// The number of which `product` says that the symbol is a multiple: (s floordiv 2) * 2.
-std::optional<int64_t> multipleOf(AffineSymbolExpr symbol, AffineExpr product) {
+/// The size of which `product` says that the symbol is a multiple, which is a positive number or
+/// another symbol: (s floordiv 2) * 2, n * (s floordiv n). Null where it says nothing.
+AffineExpr multipleOf(AffineSymbolExpr symbol, AffineExpr product) {
   auto binary = dyn_cast<AffineBinaryOpExpr>(product);
-  auto number = binary && binary.getKind() == AffineExprKind::Mul ? constantOf(binary.getRHS())
-                                                                  : std::nullopt;
-  auto quotient =
-      number ? dyn_cast<AffineBinaryOpExpr>(binary.getLHS()) : AffineBinaryOpExpr(nullptr);
-  bool isMultiple = quotient && quotient.getKind() == AffineExprKind::FloorDiv &&
-                    quotient.getLHS() == symbol && constantOf(quotient.getRHS()) == number;
-  return isMultiple && *number > 0 ? number : std::nullopt;
+  if (!binary || binary.getKind() != AffineExprKind::Mul)
+    return {};
+  for (auto [part, other] :
+       {std::pair(binary.getLHS(), binary.getRHS()), std::pair(binary.getRHS(), binary.getLHS())}) {
+    auto quotient = dyn_cast<AffineBinaryOpExpr>(part);
+    bool isSize = constantOf(other).value_or(0) > 0 || isa<AffineSymbolExpr>(other);
+    if (quotient && quotient.getKind() == AffineExprKind::FloorDiv && quotient.getLHS() == symbol &&
+        quotient.getRHS() == other && isSize && other != symbol)
+      return other;
+  }
+  return {};
 }
 
 /// Whether the one relation of two sizes means that the other holds, too.
@@ -501,8 +506,8 @@ void SizeFacts::assume(const Condition &condition) {
         for (AffineExpr part : parts)
           known_.push_back({Relation::EqualOrOne, part, size, {}});
     for (auto [whole, product] : {std::pair(a, known.b), std::pair(b, known.a)})
-      if (auto number = whole ? multipleOf(whole, product) : std::nullopt)
-        multiples_[whole] = partOf(whole) * *number;
+      if (AffineExpr size = whole ? multipleOf(whole, product) : AffineExpr())
+        multiples_[whole] = partOf(whole) * size;
   }
   if (known.relation == Relation::Broadcast || known.relation == Relation::EqualOrOne)
     assumeParts(known.a, known.b);

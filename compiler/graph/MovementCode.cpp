@@ -315,13 +315,14 @@ Value TriluOp::emitElement(ElementContext &context, unsigned, ValueRange indices
   if (!hasKernelTypes(*this) || indices.size() < 2)
     return {};
   IndexCode code(context);
-  Value row = indices[indices.size() - 2], column = indices.back();
+  Value row = indices[indices.size() - 2], column = indices.back(), diagonal = code.constant(0);
   if (auto type = rankedType(getK())) {
     SmallVector<Value> zeros(type.getRank(), code.constant(0));
-    row = code.add(row, code.fromInteger(context.operand(1, zeros), false));
+    diagonal = code.fromInteger(context.operand(1, zeros), false);
   }
   using Is = arith::CmpIPredicate;
-  Value isKept = code.compare(getUpper() ? Is::sge : Is::sle, column, row);
+  // Of any k, which a row's number must not be added to: the sum might be too large.
+  Value isKept = code.compare(getUpper() ? Is::sge : Is::sle, code.sub(column, row), diagonal);
   return code.select(isKept, context.operand(0, indices), zeroElement(context, getX()));
 }
 

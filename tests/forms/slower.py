@@ -1,10 +1,10 @@
 """Finds operators that have a kernel where sizes are known, and go to the reference evaluator where they are open.
 
     PYTHONPATH=build/dev/python python tests/forms/slower.py                # the standard's tests, each compiled four times
-    ... slower.py -k resize --sizes unnamed                                 # some of them, with dimensions that have no name
+    ... slower.py -k resize --sizes unnamed                                 # some of them; symbols: each dimension has its own name
     ... slower.py --every 10                                                # each tenth
 
-Operands are all inputs, or parameters but for the first: a shape or a scale that is an input is the run's to know in both forms. A
+Dimensions of one size have one name, as exporters give them. Operands are all inputs, or parameters but for the first: a shape or a scale that is an input is the run's to know in both forms. A
 line names the test, its form and the operators that are evaluated by reference in that form alone. What known.py says of it is not
 counted. The exit status is 1 where a line is printed.
 """
@@ -22,6 +22,7 @@ sys.path.insert(0, os.fspath(pathlib.Path(__file__).resolve().parent))
 import cases  # noqa: E402
 import forms  # noqa: E402
 import known  # noqa: E402
+import onnx  # noqa: E402
 
 
 SIZES = ("shape", "size")  # what computes sizes alone
@@ -32,12 +33,25 @@ def is_large(value):
     return value is not None and any(isinstance(dim, str) for dim in value.get("dims", ()))
 
 
-def routines(case, form):
+def name_sizes(data):
+    """The model with names in the place of the inputs' sizes, of which equal ones have the same; a 1 stays."""
+    model = onnx.load_from_string(data)
+    stored = {initialiser.name for initialiser in model.graph.initializer}
+    for port in model.graph.input:
+        for dim in port.type.tensor_type.shape.dim if port.name not in stored else ():
+            if dim.dim_value > 1:
+                dim.dim_param = f"size_{dim.dim_value}"
+    forms.replace_outputs(model.graph, [port.name for port in model.graph.output])
+    return model.SerializeToString()
+
+
+def routines(case, form, is_named=False):
     """How often each operator is evaluated by reference, and how often on what is large; None where the form is refused, which
     check.py looks at."""
     import tensmith
 
     data, _ = forms.build(case, form)
+    data = name_sizes(data) if is_named else data
     try:
         plan = tensmith.compile(data, threads=1).describe()
     except tensmith.Error:
@@ -47,13 +61,14 @@ def routines(case, form):
     return tuple(collections.Counter(step["label"] for step in each if step["label"] not in SIZES) for each in (steps, large))
 
 
-def slower(case, sizes="symbols"):
+def slower(case, sizes="names"):
     """(form, operators) of each form of the case whose open sizes cost a kernel."""
     for operands in ("inputs", "parameters"):
-        form = forms.Form(sizes=sizes, operands=operands)
+        known_form = forms.Form(operands=operands)
+        form = known_form if sizes == "names" else forms.dataclasses.replace(known_form, sizes=sizes)
         if forms.refusal(case, form):
             continue
-        before, after = (routines(case, forms.dataclasses.replace(form, sizes=level)) for level in ("known", sizes))
+        before, after = routines(case, known_form), routines(case, form, is_named=sizes == "names")
         if before is not None and after is not None and (more := after[1] - before[0]):
             yield form, sorted(more)
 
@@ -64,7 +79,7 @@ def main():
     parser.add_argument("--without", default="expanded|cast", help="but none of those whose name matches this")
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--first", type=int, default=0)
-    parser.add_argument("--sizes", choices=("symbols", "unnamed"), default="symbols")
+    parser.add_argument("--sizes", choices=("names", "symbols", "unnamed"), default="names")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     chosen = [case for case in cases.standard_cases() if arguments.k in case.name and not re.search(arguments.without, case.name)]

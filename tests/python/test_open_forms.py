@@ -98,6 +98,19 @@ def test_every_form_gives_the_same_or_refuses_with_the_same_words(name):
     assert refused < 12
 
 
+@pytest.mark.parametrize("upper", [0, 1])
+def test_a_triangle_of_any_diagonal(upper):
+    """Breaks when a row's number is added to the diagonal, which wraps around."""
+    graph = helper.make_graph([helper.make_node("Trilu", ["x", "k"], ["y"], upper=upper)], "g",
+                              [helper.make_tensor_value_info("x", 1, ["n", "m"]), helper.make_tensor_value_info("k", 7, [])],
+                              [helper.make_tensor_value_info("y", 1, None)])
+    triangle = ts.compile(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString(), threads=1)
+    x = np.arange(1, 16, dtype=np.float32).reshape(3, 5)
+    for k in (0, -1, 3, -100, 100, 2**63 - 1, -(2**63)):
+        near = max(-10, min(k, 10))
+        np.testing.assert_array_equal(triangle(x, np.array(k)), np.triu(x, near) if upper else np.tril(x, near))
+
+
 def test_a_check_comes_before_anything_is_computed():
     plan = ts.compile(model("matmul"), threads=1).describe()
     kinds = [step["opcode"] for step in plan["functions"][0]["instructions"]]

@@ -245,6 +245,15 @@ TEST_F(SizeFactsOf, BroadcastsOfBroadcastsAreOne) {
   EXPECT_TRUE(isa<AffineSymbolExpr>(size));
 }
 
+// Breaks where heads that share keys are not found to be as many as their groups have.
+TEST_F(SizeFactsOf, AMultipleOfASizeIsItsPartsTogether) {
+  AffineExpr k = shapes.symbol(StringAttr::get(&context, "k"));
+  AffineExpr joined = m * (k * n.floorDiv(m)), heads = n * k;
+  EXPECT_EQ(facts.decide(Relation::Equal, joined, heads), std::nullopt);
+  facts.assume({Relation::Equal, n, n.floorDiv(m) * m, {}});
+  EXPECT_EQ(facts.decide(Relation::Equal, joined, heads), true);
+}
+
 // Breaks where a size that several broadcast to is known as a number, and its parts are forgotten.
 TEST_F(SizeFactsOf, PartsOfABroadcastThatIsANumber) {
   AffineExpr both = *shapes.broadcast(n, m);
