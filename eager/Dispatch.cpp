@@ -38,6 +38,7 @@ bool hasComplex(const Attributes &attributes, std::span<const Array> operands) {
 /// An evaluation's own lists may find no memory; its tensors report that themselves.
 Result<std::vector<HostTensor>> called(reference::Evaluator evaluator,
                                        const reference::Invocation &invocation) try {
+  ResourceScope scope(resourcesOfProcess());
   return evaluator(invocation);
 } catch (const std::bad_alloc &) {
   return Status(StatusCode::ResourceExhausted, std::string(invocation.name) + ": no memory");
