@@ -60,8 +60,10 @@ Result<Array> Array::allocate(DataType type, Shape shape) {
   result.storage_ = std::make_shared<Storage>();
   int64_t bytes = *count * byteSize(type);
   if (bytes > 0) {
+    ResourceScope scope(resourcesOfProcess());
     size_t rounded = (size_t(bytes) + 63) / 64 * 64;
-    void *memory = std::aligned_alloc(64, rounded);
+    bool isThere = result.storage_->charge.take(bytes);
+    void *memory = isThere ? std::aligned_alloc(64, rounded) : nullptr;
     if (!memory)
       return Status(StatusCode::ResourceExhausted, "there is no memory for a tensor of shape " +
                                                        toString(shape) + " (" +
@@ -190,6 +192,11 @@ Array Array::part(bool imaginary) const {
 }
 
 HostTensor Array::asHostTensor() const { return HostTensor(type_, shape_, data(), storage_); }
+
+Resources resourcesOfProcess() {
+  static const auto budget = std::make_shared<Budget>(0);
+  return {budget};
+}
 
 Strides denseStrides(std::span<const int64_t> shape) {
   Strides strides(shape.size());

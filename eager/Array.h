@@ -6,6 +6,7 @@
 // after Engine::wait for that variable. An Array is a handle: copies share everything.
 #pragma once
 
+#include "base/Budget.h"
 #include "base/HostTensor.h"
 #include "eager/Engine.h"
 
@@ -20,6 +21,7 @@ struct Storage {
   int64_t bytes = 0;
   bool writable = true;
   std::shared_ptr<const void> owner; // what keeps the memory
+  Charge charge;                     // of memory that was set aside for it
   Variable variable;
 };
 
@@ -72,6 +74,10 @@ private:
 
 /// Row-major strides.
 Strides denseStrides(std::span<const int64_t> shape);
+
+/// The memory of the machine, which all arrays of the process are charged to: one that is too large
+/// is a failure in words, and not the end of the process.
+Resources resourcesOfProcess();
 
 /// What the shapes broadcast to, by NumPy's rule.
 std::optional<Shape> broadcastShapes(std::span<const Shape *const> shapes);

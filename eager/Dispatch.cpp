@@ -4,6 +4,7 @@
 #include "eager/Kernels.h"
 
 #include <algorithm>
+#include <atomic>
 #include <new>
 #include <stdexcept>
 
@@ -13,6 +14,22 @@ namespace {
 /// Elements up to which an operation runs where it is issued: about as long as it takes to wake a
 /// thread (10 us).
 constexpr int64_t kSmall = 4096;
+
+/// Bytes of results that the engine has yet to compute, beyond which whoever issues more waits: a
+/// loop that never reads anything must not fill the memory.
+constexpr int64_t kMostPending = int64_t(1) << 26;
+std::atomic<int64_t> pendingBytes{0};
+
+/// Counts from the push until the operation is done or dropped.
+class Pending {
+public:
+  explicit Pending(int64_t bytes) : bytes_(bytes) { pendingBytes += bytes; }
+  ~Pending() { pendingBytes -= bytes_; }
+  Pending(const Pending &) = delete;
+
+private:
+  int64_t bytes_;
+};
 
 std::string (*placeOfCaller)() = nullptr;
 
@@ -38,6 +55,7 @@ bool hasComplex(const Attributes &attributes, std::span<const Array> operands) {
 /// An evaluation's own lists may find no memory; its tensors report that themselves.
 Result<std::vector<HostTensor>> called(reference::Evaluator evaluator,
                                        const reference::Invocation &invocation) try {
+  ResourceScope scope(resourcesOfProcess());
   return evaluator(invocation);
 } catch (const std::bad_alloc &) {
   return Status(StatusCode::ResourceExhausted, std::string(invocation.name) + ": no memory");
@@ -92,13 +110,17 @@ std::string place() { return placeOfCaller ? placeOfCaller() : std::string(); }
 Result<std::vector<Array>> push(const Operator &op, const Attributes &attributes,
                                 std::span<const Array> operands,
                                 std::vector<reference::ResultType> types) {
+  if (pendingBytes > kMostPending)
+    Engine::ofProcess().waitForAll();
   std::vector<Array> results;
   Task task;
+  int64_t bytes = 0;
   for (const reference::ResultType &type : types) {
     Result<Array> result = Array::allocate(type.type, *type.shape);
     if (!result.ok())
       return result.status();
     task.writes.push_back(result->variable());
+    bytes += result->storage()->bytes;
     results.push_back(std::move(*result));
   }
   for (const Array &operand : operands)
@@ -106,6 +128,7 @@ Result<std::vector<Array>> push(const Operator &op, const Attributes &attributes
   task.name = op.name.data();
   task.place = place();
   task.body = [&op, attributes, results, types = std::move(types),
+               pending = std::make_shared<Pending>(bytes),
                operands = std::vector<Array>(operands.begin(), operands.end())]() -> Status {
     auto done = evaluate(op, attributes, operands, results, types);
     return done.ok() ? Status() : done.status();

@@ -84,7 +84,7 @@ size_t consumed(const IndexItem &item) {
 Status appendMask(std::vector<IndexItem> &items, const Array &mask, const Shape &shape,
                   size_t axis) {
   for (size_t i = 0; i < mask.shape().size(); ++i)
-    if (mask.shape()[i] != shape[axis + i])
+    if (mask.shape()[i] != shape[axis + i] && mask.shape()[i] != 0) // NumPy takes those
       return invalidArgument("a mask of shape " + toString(mask.shape()) +
                              " does not fit a tensor of shape " + toString(shape) + " at axis " +
                              std::to_string(axis + i));

@@ -40,10 +40,7 @@ def _plain(obj):
     """Nested lists with arrays of other libraries as tensors."""
     if isinstance(obj, (list, tuple)):
         return [_plain(each) for each in obj]
-    if isinstance(obj, (bool, int, float, complex, Tensor)):
-        return obj
-    result = _from_other(obj, None)
-    return result
+    return obj if isinstance(obj, (bool, int, float, complex, Tensor)) else _from_other(obj, None)
 
 
 def _from_other(obj, copy):
@@ -89,7 +86,10 @@ def from_dlpack(x, /, *, device=None, copy=None):
 
 
 def _shape(shape):
-    return [shape] if isinstance(shape, int) else [int(size) for size in shape]
+    shape = [shape] if isinstance(shape, int) else [int(size) for size in shape]
+    if any(size < 0 for size in shape):
+        raise ValueError(f"sizes of a shape are not negative, but the shape is {tuple(shape)}")
+    return shape
 
 
 def full(shape, fill_value, *, dtype=None, device=None):
@@ -140,6 +140,8 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
     whole = all(isinstance(each, int) for each in (start, stop, step))
     dtype = as_dtype(dtype) or (dtypes.int64 if whole else dtypes.float64)
     size = max(-((start - stop) // step), 0) if whole else max(math.ceil((stop - start) / step), 0)
+    if size >= 2**48:
+        raise MemoryError(f"arange: there is no memory for {size} elements")
     if whole and -(2**63) <= start < 2**63 and -(2**63) <= step < 2**63:
         return _eager.apply("sequence", [], {"to": dtype, "size": size, "first": start, "by": step})
     return _eager.apply("sequence", [], {"to": dtype, "size": size, "start": float(start), "step": float(step)})
@@ -147,6 +149,7 @@ def arange(start, /, stop=None, step=1, *, dtype=None, device=None):
 
 def linspace(start, stop, /, num, *, dtype=None, device=None, endpoint=True):
     check_device(device)
+    _shape([num])
     is_complex = isinstance(start, complex) or isinstance(stop, complex)
     dtype = as_dtype(dtype) or (dtypes.complex128 if is_complex else dtypes.float64)
     if is_complex or dtype in dtypes.COMPLEX_FLOATING:
@@ -172,8 +175,10 @@ def _complex(re, im):
 
 def eye(n_rows, n_cols=None, /, *, k=0, dtype=None, device=None):
     check_device(device)
+    _shape([n_rows, n_cols or 0])
     rows = arange(n_rows)[:, None]
     columns = arange(n_rows if n_cols is None else n_cols)[None, :]
+    k = min(max(k, -(2**62)), 2**62)  # beyond any size a diagonal is as good as that one
     return _eager.cast(columns - rows == k, as_dtype(dtype) or dtypes.float64)
 
 
@@ -185,11 +190,11 @@ def _triangle(x, keep):
 
 
 def tril(x, /, *, k=0):
-    return _triangle(x, lambda distance: distance <= k)
+    return _triangle(x, lambda distance: distance <= min(max(k, -(2**62)), 2**62))
 
 
 def triu(x, /, *, k=0):
-    return _triangle(x, lambda distance: distance >= k)
+    return _triangle(x, lambda distance: distance >= min(max(k, -(2**62)), 2**62))
 
 
 def meshgrid(*arrays, indexing="xy"):

@@ -129,6 +129,8 @@ def concat(arrays, /, *, axis=0):
 
 def stack(arrays, /, *, axis=0):
     arrays = list(arrays)
+    if not arrays:
+        raise ValueError("stack needs at least one tensor")
     axis = axis_of(axis, arrays[0].ndim + 1)
     return concat([expand_dims(each, axis) for each in arrays], axis=axis)
 
@@ -139,21 +141,19 @@ def unstack(x, /, *, axis=0):
 
 
 def repeat(x, repeats, /, *, axis=None):
+    from . import reductions
     from .creation import arange, asarray
 
     if axis is None:
         x, axis = reshape(x, (-1,)), 0
     axis = axis_of(axis, x.ndim)
-    if isinstance(repeats, int):
-        counts = [repeats] * x.shape[axis]
-    else:
-        counts = [int(count) for count in reshape(repeats, (-1,)).tolist()]
-        if len(counts) == 1:
-            counts *= x.shape[axis]
-    if len(counts) != x.shape[axis] or any(count < 0 for count in counts):
-        raise ValueError("repeat: there must be one count, not negative, for each element of the axis")
-    indices = [i for i, count in enumerate(counts) for _ in range(count)]
-    return take(x, asarray(indices, dtype=dtypes.int64) if indices else arange(0), axis=axis)
+    counts = asarray(repeats, dtype=dtypes.int64)
+    counts = broadcast_to(reshape(counts, (-1,)), (x.shape[axis],))
+    if bool(reductions.any(counts < 0)):
+        raise ValueError("repeat: counts are not negative")
+    ends = reductions.cumulative_sum(counts)
+    total = int(ends[-1]) if x.shape[axis] else 0
+    return take(x, reductions.searchsorted(ends, arange(total), side="right"), axis=axis)
 
 
 def tile(x, repetitions, /):
@@ -173,7 +173,8 @@ def take(x, indices, /, *, axis=None):
             raise ValueError("take needs an axis where the tensor has several dimensions")
         axis = 0
     axis = axis_of(axis, x.ndim)
-    return _eager.copy(x[(slice(None),) * axis + (indices,)]) if isinstance(indices, int) or indices.ndim == 0 else x[(slice(None),) * axis + (indices,)]
+    chosen = x[(slice(None),) * axis + (indices,)]
+    return _eager.copy(chosen) if isinstance(indices, int) or indices.ndim == 0 else chosen
 
 
 def take_along_axis(x, indices, /, *, axis=-1):

@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""What an eager operation costs: small ones against NumPy (and PyTorch, where it is there), and the engine's rate.
+
+    bench/eager/measure.py [--rounds 15] [--out bench/results/eager.json]
+
+A small operation is timed in CPU time of the process, in rounds in which each library takes its turn; figures are microseconds, the
+least and the median over the rounds, and the median of the ratios within rounds. The engine's rate is eager_test's, in operations a
+second of CPU time of all threads: `small` ones run where they are pushed, `large` ones are handed to workers.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TENSMITH_BUILD", ROOT / "build/dev"))
+sys.path.insert(0, str(BUILD / "python"))
+CALLS = 20000
+
+
+def libraries():
+    import numpy
+
+    import tensmith.numpy as tnp
+
+    found = {"tensmith": lambda: tnp.ones(16, dtype=tnp.float32), "numpy": lambda: numpy.ones(16, numpy.float32)}
+    try:
+        import torch
+    except ImportError:
+        return found
+    torch.set_num_threads(1)
+    return {**found, "torch": lambda: torch.ones(16)}
+
+
+OPERATIONS = {
+    "add of 16 numbers": lambda x: lambda: x + x,
+    "add of a number": lambda x: lambda: x + 1.0,
+    "a view": lambda x: lambda: x[2:9],
+}
+
+
+def microseconds(call):
+    start = time.process_time()
+    for _ in range(CALLS):
+        call()
+    return (time.process_time() - start) / CALLS * 1e6
+
+
+def small_operations(rounds):
+    results = {}
+    for name, make in OPERATIONS.items():
+        calls = {library: make(ones()) for library, ones in libraries().items()}
+        times = {library: [] for library in calls}
+        for _ in range(rounds):
+            for library, call in calls.items():
+                times[library].append(microseconds(call))
+        results[name] = {
+            library: {
+                "least_us": round(min(each), 3),
+                "median_us": round(statistics.median(each), 3),
+                "ratio_to_ours": round(statistics.median(a / b for a, b in zip(each, times["tensmith"])), 3),
+            }
+            for library, each in times.items()
+        }
+    return results
+
+
+def engine_rate():
+    command = [BUILD / "test/eager_test", "--gtest_also_run_disabled_tests", "--gtest_filter=EngineRate.*"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    return json.loads(next(line for line in lines if line.startswith("{")))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "bench/results/eager.json")
+    arguments = parser.parse_args()
+    rates = [engine_rate() for _ in range(3)]
+    results = {
+        "load_average": round(os.getloadavg()[0], 1),
+        "small_operations": small_operations(arguments.rounds),
+        "engine_operations_a_cpu_second": {key: {"best": max(r[key] for r in rates), "median": statistics.median(r[key] for r in rates)} for key in rates[0]},
+    }
+    arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+    print(json.dumps(results, indent=1))
+
+
+if __name__ == "__main__":
+    main()
