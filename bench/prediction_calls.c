@@ -1,6 +1,6 @@
-/* Predictions in a loop, so that a call costs what it costs a program in C: bench/trees-predict loads
- * this as a library, and gives each system's function and what it is called with. Each gives the
- * seconds of the calling thread's CPU for all calls, which what else the machine does disturbs
+/* Predictions in a loop, so that a call costs what it costs a program in C: bench/trees-predict
+ * loads this as a library, and gives each system's function and what it is called with. Each gives
+ * the seconds of the calling thread's CPU for all calls, which what else the machine does disturbs
  * least. The time of one clock call is in it, once. */
 #include <stddef.h>
 #include <stdint.h>
@@ -12,8 +12,8 @@ static double now(void) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-/* `at` goes round the `count` inputs that are given: of one row many others, since a walk that is the
- * same each time is foreseen by the processor, branch by branch. */
+/* `at` goes round the `count` inputs that are given: of one row many others, since a walk that is
+ * the same each time is foreseen by the processor, branch by branch. */
 #define REPEATED(call)                                                                             \
   double begin = now();                                                                            \
   for (int64_t i = 0, at = 0; i < calls; ++i, at = at + 1 == count ? 0 : at + 1) {                 \

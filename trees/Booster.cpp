@@ -200,9 +200,7 @@ Status Booster::joinFeatures() {
   return {};
 }
 
-bool Booster::isCompiled() const {
-  return !parameters_.loss.empty() || !input_.lossModule.empty();
-}
+bool Booster::isCompiled() const { return !parameters_.loss.empty() || !input_.lossModule.empty(); }
 bool Booster::hasOwnLoss() const { return isCompiled() || input_.ownLoss; }
 
 Status Booster::openLoss() {
@@ -272,9 +270,9 @@ Result<Forest> Booster::train() {
   return std::move(forest_);
 }
 
-/// Where the Hessian of no row is positive, as that of a loss made of straight pieces, it is taken for
-/// 1, as that of such objectives; elsewhere one that isn't positive is taken for next to nothing,
-/// since the second order would lead to where the loss is greatest.
+/// Where the Hessian of no row is positive, as that of a loss made of straight pieces, it is taken
+/// for 1, as that of such objectives; elsewhere one that isn't positive is taken for next to
+/// nothing, since the second order would lead to where the loss is greatest.
 Status Booster::deriveOwn() {
   constexpr float kLeast = 1e-16f;
   first_.resize(gradients_.size()), second_.resize(gradients_.size());
@@ -427,9 +425,9 @@ Result<bool> Booster::validate(int64_t number, double seconds) {
   for (const ValidationRows &rows : validation_)
     for (const NamedMetric &metric : metrics_) {
       Rows all = rowsOf(*rows.set->matrix, rows.weights, rows.outputs);
-      Result<double> value = metric.metric ? metric.metric->value(all, *objective_, parameters_,
-                                                                  metric.argument)
-                                           : meanLoss(rows);
+      Result<double> value =
+          metric.metric ? metric.metric->value(all, *objective_, parameters_, metric.argument)
+                        : meanLoss(rows);
       if (!value)
         return value.status();
       round.metrics.push_back({rows.set->name, metric.name, *value});

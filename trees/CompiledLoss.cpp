@@ -134,8 +134,8 @@ Result<std::unique_ptr<CompiledLoss>> CompiledLoss::load(std::span<const std::by
                                                          int64_t channels, int threads) {
   std::unique_ptr<CompiledLoss> loss(new CompiledLoss);
   Status status = guarded([&] {
-    loss->compiled_ = std::make_unique<Compiled>(Module::load(module.data(), module.size()),
-                                                 channels, threads);
+    loss->compiled_ =
+        std::make_unique<Compiled>(Module::load(module.data(), module.size()), channels, threads);
   });
   if (!status.ok())
     return status;

@@ -31,9 +31,9 @@ class CompiledLoss {
 public:
   ~CompiledLoss();
 
-  /// The function takes outputs, f32[rows] or, of several channels, f32[rows, channels], and labels,
-  /// f32[rows], and gives f32[rows]. Without a name after the file it is `loss`. Errors: of the
-  /// program, with its line; a function with another result.
+  /// The function takes outputs, f32[rows] or, of several channels, f32[rows, channels], and
+  /// labels, f32[rows], and gives f32[rows]. Without a name after the file it is `loss`. Errors: of
+  /// the program, with its line; a function with another result.
   static Result<std::unique_ptr<CompiledLoss>> compile(const std::string &loss, int64_t channels,
                                                        int threads);
   /// Of a module whose inputs are output, label and tangent.output, and whose results are the loss

@@ -170,16 +170,18 @@ Status set(std::string &to, const Parameter &parameter, const Json &value) {
   for (const auto &[theirs, ours] : kXgboosts)
     word = word == theirs ? ours : word;
   if (parameter.field == Field(&P::loss) && !word.empty() && !isLoss(word))
-    return refuse(parameter, value,
-                  "a program's file and function, losses.tsm:focal, or a program with fn loss(...)");
+    return refuse(
+        parameter, value,
+        "a program's file and function, losses.tsm:focal, or a program with fn loss(...)");
   if (parameter.field == Field(&P::objective)) {
     const Objective *objective = findObjective(word);
     if (!objective) {
       std::vector<std::string> names;
       for (const Objective &known : objectiveTable())
         names.push_back(known.name);
-      return refuse(parameter, value, fmt::format("one of {}, or a loss, file.tsm:function,",
-                                fmt::join(names, ", ")));
+      return refuse(
+          parameter, value,
+          fmt::format("one of {}, or a loss, file.tsm:function,", fmt::join(names, ", ")));
     }
     word = objective->name;
   }

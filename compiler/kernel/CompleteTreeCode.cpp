@@ -9,8 +9,8 @@ namespace tensmith::kernel {
 
 namespace {
 
-constexpr int64_t kWays = 16;  // of rows that are ranked, and trees whose leaves are kept
-constexpr int64_t kWalks = 8;  // side by side: more have no registers
+constexpr int64_t kWays = 16; // of rows that are ranked, and trees whose leaves are kept
+constexpr int64_t kWalks = 8; // side by side: more have no registers
 constexpr int64_t kSums = 8;  // of rows, whose leaves are added side by side
 constexpr uint32_t kMissingGreatest = 0xffffffff;
 
@@ -27,7 +27,8 @@ public:
     checkColumns(begin, end);
     nodes_ = table("nodes", nodeTable());
     leaves_ = table("leaves", bitsOf(forest_.leaves));
-    targetTable_ = table("targets", std::vector<uint32_t>(forest_.target.begin(), forest_.target.end()));
+    targetTable_ =
+        table("targets", std::vector<uint32_t>(forest_.target.begin(), forest_.target.end()));
     searched_ = table("searched", forest_.searched);
     ranked_ = table("ranks", rankTable());
     forEach(begin, end, [&](Value item) {
@@ -37,7 +38,9 @@ public:
         Value count = math_.min(math_.sub(last, at), math_.constant(lanes_));
         emitIf(
             math_, math_.less(count, math_.constant(maskedRows)),
-            [&] { forEach(math_.constant(0), count, [&](Value row) { walk(math_.add(at, row)); }); },
+            [&] {
+              forEach(math_.constant(0), count, [&](Value row) { walk(math_.add(at, row)); });
+            },
             [&] { followByMasks(at, count); });
       });
     });
@@ -243,8 +246,8 @@ private:
       for (auto [place, key] : llvm::zip_equal(places, keys))
         place = below(place, load(integer_, searched_, math_.add(base, place)), key.number);
     for (int64_t way = 0; way < kWays; ++way) {
-      Value above = math_.sub(places[size_t(way)],
-                              math_.constant(int64_t(1) << forest_.searchDepth));
+      Value above =
+          math_.sub(places[size_t(way)], math_.constant(int64_t(1) << forest_.searchDepth));
       Value rank = builder_.create<arith::IndexCastUIOp>(math_.location, rank_, above);
       Value least = choose(keys[size_t(way)].isMissing, constant(rank_, 0), rank);
       Value most = choose(keys[size_t(way)].isMissing, constant(rank_, -1), rank);
@@ -263,8 +266,8 @@ private:
     Value leaves = constant(ranks(), 0);
     visit(base, 1, 0, nullptr, leaves);
     builder_.create<LLVM::StoreOp>(
-        math_.location, leaves,
-        elementPointer(math_, rank_, reached_, math_.mul(number, lanes_)), 512 / lanes_ / 8);
+        math_.location, leaves, elementPointer(math_, rank_, reached_, math_.mul(number, lanes_)),
+        512 / lanes_ / 8);
   }
 
   /// The node's test, of the rows in the mask; null: of all.
@@ -289,8 +292,8 @@ private:
   Value spread(Value bits) {
     auto type = VectorType::get({16}, integer_);
     Value vector = builder_.create<LLVM::UndefOp>(math_.location, type);
-    vector = builder_.create<LLVM::InsertElementOp>(math_.location, vector, bits,
-                                                    constant(integer_, 0));
+    vector =
+        builder_.create<LLVM::InsertElementOp>(math_.location, vector, bits, constant(integer_, 0));
     SmallVector<int32_t> places(16, 0);
     vector = builder_.create<LLVM::ShuffleVectorOp>(math_.location, vector, vector, places);
     return builder_.create<LLVM::BitcastOp>(math_.location, ranks(), vector);
@@ -322,14 +325,14 @@ private:
         rows.push_back(math_.add(group, way));
         sums.push_back(loadElement(sums_, rows.back()));
       }
-      sums = emitReduction(math_, math_.constant(0), trees, math_.constant(1), sums,
-                           [&](Value number, ValueRange sums) {
-                             Values next;
-                             for (auto [row, sum] : llvm::zip_equal(rows, sums))
-                               next.push_back(combined(
-                                   sum, reachedLeaf(math_.add(first, number), number, row)));
-                             return next;
-                           });
+      sums = emitReduction(
+          math_, math_.constant(0), trees, math_.constant(1), sums,
+          [&](Value number, ValueRange sums) {
+            Values next;
+            for (auto [row, sum] : llvm::zip_equal(rows, sums))
+              next.push_back(combined(sum, reachedLeaf(math_.add(first, number), number, row)));
+            return next;
+          });
       for (auto [row, sum] : llvm::zip_equal(rows, sums))
         store(sum, sums_, row);
     });
@@ -338,7 +341,7 @@ private:
   const CompleteTrees &forest_;
   int64_t lanes_;
   Type integer_, rank_;
-  Value sums_, keys_, reached_;                                    // in scratch memory
+  Value sums_, keys_, reached_;                            // in scratch memory
   Value nodes_, leaves_, targetTable_, searched_, ranked_; // in the image
 };
 

@@ -4,15 +4,16 @@
 //           memory and an addition with carry, four instructions, and depends on nothing but the
 //           step before
 //   masks   for 64 rows at a time (32, where ranks take 16 bits): every node of a tree is compared
-//           with all rows at once. Which rows are at a node is a mask, and the comparison of a child
-//           is masked by it; what a row adds up on its way down is the number of its leaf. There is
-//           no load that depends on data but that of the leaf. Rows are first turned into ranks, by
-//           a search in a tree of thresholds for each tested column, kWays rows side by side
+//           with all rows at once. Which rows are at a node is a mask, and the comparison of a
+//           child is masked by it; what a row adds up on its way down is the number of its leaf.
+//           There is no load that depends on data but that of the leaf. Rows are first turned into
+//           ranks, by a search in a tree of thresholds for each tested column, kWays rows side by
+//           side
 //
-// Masks take the same time for one row as for 64, so a block's last rows are followed by steps where
-// they are few. That depends on the rows of a run, which only the run knows. Cycles for a row and a
-// tree of depth 6, of 200 trees and 28 columns (AVX-512, warm): steps 10, masks 3, ranks included,
-// ways (TreeKernel.cpp) 22.
+// Masks take the same time for one row as for 64, so a block's last rows are followed by steps
+// where they are few. That depends on the rows of a run, which only the run knows. Cycles for a row
+// and a tree of depth 6, of 200 trees and 28 columns (AVX-512, warm): steps 10, masks 3, ranks
+// included, ways (TreeKernel.cpp) 22.
 //
 // Both add leaves in the order of the trees: a row's result does not depend on the batch that it
 // came in.

@@ -11,12 +11,12 @@
 // was trained on 256 bins. How many of them are not above x is the rank of x, a number of 8 or 16
 // bits. A test of a rank is as good as one of the value, and 64 ranks fit a vector.
 //
-// The nodes. Node i of a tree has the children 2i and 2i + 1, from the root, 1, on; a leaf higher up
-// than the depth is repeated below tests that decide nothing. So a walk is one comparison and one
-// addition a step: i = 2i + (the test fails).
+// The nodes. Node i of a tree has the children 2i and 2i + 1, from the root, 1, on; a leaf higher
+// up than the depth is repeated below tests that decide nothing. So a walk is one comparison and
+// one addition a step: i = 2i + (the test fails).
 //
-// Ranks instead of values are after Lucchese et al., "QuickScorer" (SIGIR 2015), which sorts them by
-// feature; complete trees in the order of their levels are Asadi, Lin and de Vries' predication
+// Ranks instead of values are after Lucchese et al., "QuickScorer" (SIGIR 2015), which sorts them
+// by feature; complete trees in the order of their levels are Asadi, Lin and de Vries' predication
 // ("Runtime Optimizations for Tree-Based Machine Learning Models", TKDE 2014).
 #pragma once
 
@@ -32,15 +32,16 @@ struct CompleteTrees {
   int64_t columns = 0; // that are tested; column c has the slots 2c and 2c + 1
 
   // By tree, 2^depth each; the first of inner nodes is not used.
-  std::vector<uint32_t> least;  // a test fails where the key is greater
-  std::vector<int32_t> slot;    // that is tested
-  std::vector<uint32_t> ranks;  // a test fails where the rank is not below; at most 1 more than mostRank
+  std::vector<uint32_t> least; // a test fails where the key is greater
+  std::vector<int32_t> slot;   // that is tested
+  std::vector<uint32_t>
+      ranks; // a test fails where the rank is not below; at most 1 more than mostRank
   std::vector<float> leaves;
-  std::vector<int32_t> target;  // by tree
+  std::vector<int32_t> target; // by tree
 
-  /// By tested column, 2^searchDepth each: its thresholds' keys as a search tree in the order of its
-  /// levels, filled up with the greatest key. Entry i is followed by 2i, or 2i + 1 where it is below
-  /// the key that is sought.
+  /// By tested column, 2^searchDepth each: its thresholds' keys as a search tree in the order of
+  /// its levels, filled up with the greatest key. Entry i is followed by 2i, or 2i + 1 where it is
+  /// below the key that is sought.
   int64_t searchDepth = 0;
   std::vector<uint32_t> searched;
   int64_t mostRank = 0; // thresholds of a column

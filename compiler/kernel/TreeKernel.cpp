@@ -118,7 +118,8 @@ private:
       forEach(treeCount_, [&](Value tree) { followByRows(tree, whole); });
       followByTrees(whole, count);
     }
-    forEach(math_.constant(0), count, [&](Value row) { giveRow(sums_, math_.add(first, row), row); });
+    forEach(math_.constant(0), count,
+            [&](Value row) { giveRow(sums_, math_.add(first, row), row); });
   }
 
   /// The tested features of a row, -inf, and sums of nothing.
@@ -127,10 +128,10 @@ private:
     Value target = math_.mul(to, row_);
     forEach(columnCount_, [&](Value i) {
       store(loadElement(x_, math_.add(source, entry(columns_, i))), features0_,
-                   math_.add(target, i));
+            math_.add(target, i));
     });
     store(number(-std::numeric_limits<double>::infinity()), features0_,
-                 math_.add(target, columnCount_));
+          math_.add(target, columnCount_));
     clearSums(sums_, to);
   }
 
