@@ -1,4 +1,5 @@
-// See TreeCode.h.
+// A forest's constants are looked up here, so that what is derived of them may be part of the code;
+// and sums become results. See TreeCode.h.
 #include "compiler/kernel/TreeCode.h"
 
 #include "compiler/graph/Constants.h"
