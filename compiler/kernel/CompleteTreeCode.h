@@ -10,10 +10,10 @@
 //           ranks, by a search in a tree of thresholds for each tested column, kWays rows side by
 //           side
 //
-// Masks take the same time for one row as for 64, so a block's last rows are followed by steps where
-// they are few. That depends on the rows of a run, which only the run knows. Microseconds of a call,
-// of 200 trees of depth 6 and 28 columns, with vectors of 512 bits, warm: one row by steps 1.9, by
-// ways (TreeKernel.cpp) 2.5; 1000 rows by masks 390, by ways 1400.
+// Masks take the same time for one row as for 64, so a block's last rows are followed by steps
+// where they are few. That depends on the rows of a run, which only the run knows. Microseconds of
+// a call, of 200 trees of depth 6 and 28 columns, with vectors of 512 bits, warm: one row by
+// steps 1.9, by ways (TreeKernel.cpp) 2.5; 1000 rows by masks 390, by ways 1400.
 //
 // Both add leaves in the order of the trees: a row's result does not depend on the batch that it
 // came in.
