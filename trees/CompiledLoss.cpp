@@ -95,7 +95,7 @@ struct CompiledLoss::Compiled {
   std::vector<float> gradients;          // where the caller has no place for them
 
   Compiled(Module given, int64_t channels, int threads)
-      : module(std::move(given)), session(module, {threads}), channels(channels) {}
+      : module(std::move(given)), session(module, {.threads = threads}), channels(channels) {}
 
   /// `to`: of the losses, their sum, gradients and products.
   void run(std::span<const float> outputs, std::span<const float> labels,
