@@ -75,6 +75,12 @@ Tensor borrowed(std::span<const float> values, const std::vector<int64_t> &shape
   return Tensor::borrow(const_cast<float *>(values.data()), shape);
 }
 
+SessionOptions optionsOf(int threads) {
+  SessionOptions options;
+  options.threads = threads;
+  return options;
+}
+
 } // namespace
 
 bool isLoss(const std::string &word) {
@@ -95,7 +101,7 @@ struct CompiledLoss::Compiled {
   std::vector<float> gradients;          // where the caller has no place for them
 
   Compiled(Module given, int64_t channels, int threads)
-      : module(std::move(given)), session(module, {threads}), channels(channels) {}
+      : module(std::move(given)), session(module, optionsOf(threads)), channels(channels) {}
 
   /// `to`: of the losses, their sum, gradients and products.
   void run(std::span<const float> outputs, std::span<const float> labels,

@@ -18,7 +18,7 @@ PAGE = (pathlib.Path(__file__).resolve().parents[2] / "docs" / "trees.md").read_
 def test_programs_of_the_page_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     programs = re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
-    assert len(programs) == 4
+    assert len(programs) == 5
     names = {}
     for program in programs:
         exec(compile(program, "docs/trees.md", "exec"), names)
@@ -31,8 +31,8 @@ def test_programs_of_the_page_run(tmp_path, monkeypatch):
 
 def test_focal_loss_of_the_page_has_the_derivatives_that_it_says():
     names = {"numpy": numpy}
-    program = next(text for text in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) if "def focal" in text)
-    exec(program[: program.index("own = ")], names)
+    program = next(text for text in re.findall(r"^```python\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL) if "def focal_by_hand" in text)
+    exec(program[: program.index("same = ")], names)
     outputs, labels = numpy.linspace(-2, 2, 41), numpy.arange(41) % 2
 
     def loss(at):
@@ -42,7 +42,7 @@ def test_focal_loss_of_the_page_has_the_derivatives_that_it_says():
     step = 1e-4
     slope = (loss(outputs + step) - loss(outputs - step)) / (2 * step)
     bend = (loss(outputs + step) - 2 * loss(outputs) + loss(outputs - step)) / step**2
-    first, second = names["focal"](outputs, labels, None)
+    first, second = names["focal_by_hand"](outputs, labels, None)
     numpy.testing.assert_allclose(first, slope, atol=1e-5)
     numpy.testing.assert_allclose(second, numpy.maximum(bend, 1e-6), atol=1e-4)
 

@@ -11,9 +11,9 @@
 //           side
 //
 // Masks take the same time for one row as for 64, so a block's last rows are followed by steps
-// where they are few. That depends on the rows of a run, which only the run knows. Cycles for a row
-// and a tree of depth 6, of 200 trees and 28 columns (AVX-512, warm): steps 10, masks 3, ranks
-// included, ways (TreeKernel.cpp) 22.
+// where they are few. That depends on the rows of a run, which only the run knows. Microseconds of
+// a call, of 200 trees of depth 6 and 28 columns, with vectors of 512 bits, warm: one row by
+// steps 1.9, by ways (TreeKernel.cpp) 2.5; 1000 rows by masks 390, by ways 1400.
 //
 // Both add leaves in the order of the trees: a row's result does not depend on the batch that it
 // came in.

@@ -1,4 +1,5 @@
-// How the forest lies in the image of a kernel: tables of its nodes; see TreeCode.h.
+// A forest's constants are looked up here, so that what is derived of them may be part of the code;
+// and sums become results. See TreeCode.h.
 #include "compiler/targets/cpu/templates/TreeCode.h"
 
 #include "compiler/graph/Constants.h"
