@@ -14,7 +14,7 @@ RUN scripts/package debs
 FROM debian:12
 COPY --from=build /tensmith/dist/*.deb /tmp/
 # hadolint ignore=DL3008
-RUN apt-get update && apt-get install -y --no-install-recommends /tmp/libtensmith-runtime*.deb /tmp/tensmith*.deb \
+RUN apt-get update && apt-get install -y --no-install-recommends /tmp/libtensmith-runtime_*.deb /tmp/tensmith_*.deb \
  && rm -rf /tmp/*.deb /var/lib/apt/lists/* && tensmith doctor
 WORKDIR /work
 ENTRYPOINT ["tensmith"]

@@ -76,16 +76,19 @@ AffineExpr windowCount(Inference &infer, AffineExpr size, AffineExpr kernel, con
   return infer.constant(count);
 }
 
-LogicalResult checkLayout(Inference &infer, StringRef layout) {
+LogicalResult checkLayout(Inference &infer, Operation *op, StringRef layout) {
+  if (op->hasAttr("channels_last")) // as texts said it once
+    return infer.error()
+           << "(V5) has the attribute channels_last; write layout = \"channels_last\"";
   if (layout == kChannelsFirst || layout == kChannelsLast)
     return success();
-  return infer.error() << "(V4) layout is '" << layout << "', but must be " << kChannelsFirst
+  return infer.error() << "(V5) layout is '" << layout << "', but must be " << kChannelsFirst
                        << " or " << kChannelsLast;
 }
 
 template <typename Op>
 LogicalResult inferPool(Op op, Inference infer, Type element, StringRef layout) {
-  if (failed(checkLayout(infer, layout)))
+  if (failed(checkLayout(infer, op, layout)))
     return failure();
   if (infer.unranked())
     return infer.giveUnranked(element);
@@ -123,7 +126,7 @@ static LogicalResult checkBias(Inference &infer, AffineExpr outputs) {
 
 LogicalResult ConvOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type> &results) {
   Inference infer(shapes, *this, results);
-  if (failed(checkLayout(infer, getLayout())))
+  if (failed(checkLayout(infer, *this, getLayout())))
     return failure();
   Type element = infer.element(0);
   if (getAccumulateI32())

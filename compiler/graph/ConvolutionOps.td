@@ -12,7 +12,8 @@ def Graph_ConvOp : Graph_Op<"conv"> {
   let summary = "cross-correlation (ONNX Conv): y = sum over window and channels of x * w, plus bias [M] if given";
   let description = [{
     w is [M, C/group, kernel...] in either data layout. (V1) C is group * w's second dimension; (V2) M is a multiple of
-    group; (V3) strides and dilations are positive. (V4) `layout` is one of the two. Integer operands accumulate in i32 where `accumulate_i32`.
+    group; (V3) strides and dilations are positive. (V4) The window has
+    elements, and fits into the image with its pads. (V5) `layout` is one of the two. Integer operands accumulate in i32 where `accumulate_i32`.
   }];
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$w, Graph_MaybeTensor:$bias, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads,
                    DenseI64ArrayAttr:$dilations, DefaultValuedAttr<I64Attr, "1">:$group,

@@ -1,6 +1,8 @@
 // What records say costs by; see Graph.h and Graph_Cost.
 #include "compiler/graph/Graph.h"
 
+#include <limits>
+
 using namespace mlir;
 
 namespace tensmith::graph {
@@ -17,7 +19,8 @@ AffineExpr rows(ShapeContext &shapes, Value value) {
 int64_t product(ArrayRef<int64_t> sizes) {
   int64_t all = 1;
   for (int64_t size : sizes)
-    all *= size;
+    if (__builtin_mul_overflow(all, size, &all))
+      return std::numeric_limits<int64_t>::max();
   return all;
 }
 

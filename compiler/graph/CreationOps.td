@@ -55,6 +55,7 @@ def Graph_DropoutOp : Graph_Op<"dropout"> {
 }
 
 def Graph_DftOp : Graph_Op<"dft"> {
+  let operations = "elements(shapes, getY()) * 24";
   let summary = "ONNX DFT (opset 20): along `axis`; the last dimension is 1 (real) or 2 (complex)";
   let arguments = (ins Graph_Tensor:$x, Graph_MaybeTensor:$dft_length, Graph_MaybeTensor:$axis, DefaultValuedAttr<BoolAttr, "false">:$inverse,
                    DefaultValuedAttr<BoolAttr, "false">:$onesided);

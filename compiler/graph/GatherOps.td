@@ -20,6 +20,7 @@ def Graph_GatherNDOp : Graph_Op<"gather_nd", [DeclareOpInterfaceMethods<Graph_In
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_TreeEnsembleOp : Graph_Op<"tree_ensemble"> {
+  let operations = "rows(shapes, getX()) * shapes.dims(getTrees().getType())[0] * product({int64_t(getDepth()), 2})";
   let summary = "what the leaves that all trees lead a row to hold, for each target: the sum, the least or the greatest";
   let description = [{
     x is [rows, features] of f32 or f64; `columns` [U] of i32 are the features that are tested. A node of `nodes` [N, 2], of

@@ -51,7 +51,7 @@ def Graph_GroupNormOp : Graph_WholeOp<"group_norm", "ONNX GroupNormalization (op
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_LrnOp : Graph_WholeOp<"lrn", "ONNX LRN: x / (bias + alpha / size * sum of squares over `size` channels) ^ beta"> {
-  let operations = "elements(shapes, getY()) * (int64_t(getSize()) * 2 + 3)";
+  let operations = "elements(shapes, getY()) * product({int64_t(getSize()), 2})";
   let arguments = (ins Graph_Tensor:$x, I64Attr:$size, DefaultValuedAttr<F64Attr, "1e-4">:$alpha, DefaultValuedAttr<F64Attr, "0.75">:$beta,
                    DefaultValuedAttr<F64Attr, "1.0">:$bias);
   let results = (outs Graph_Tensor:$y);
@@ -59,7 +59,11 @@ def Graph_LrnOp : Graph_WholeOp<"lrn", "ONNX LRN: x / (bias + alpha / size * sum
 def Graph_AttentionOp : Graph_WholeOp<"attention",
     "ONNX Attention (opset 23 and later): softmax(q k^T * scale + mask) v, grouped queries, past keys and values, softcap, sliding windows"> {
   let description = "Operands, attributes and results in the order and meaning of ONNX Attention; `scale` absent: 1/sqrt(head size); windows of -1 have no end.";
-  let operations = "rows(shapes, getQ()) * elements(shapes, getK()) * 4";
+  // Scores and values: two products of each query with each key, of the past, too.
+  let operations = [{elements(shapes, getQ()) * 4 *
+        (shapes.dims(getK().getType()).end()[-2] +
+         (::llvm::isa<::mlir::NoneType>(getPastKey().getType()) ? shapes.constant(0)
+                                                                : shapes.dims(getPastKey().getType())[2]))}];
   let arguments = (ins Graph_Tensor:$q, Graph_Tensor:$k, Graph_Tensor:$v, Graph_MaybeTensor:$mask, Graph_MaybeTensor:$past_key,
                    Graph_MaybeTensor:$past_value, Graph_MaybeTensor:$nonpad_kv_seqlen, DefaultValuedAttr<BoolAttr, "false">:$is_causal,
                    DefaultValuedAttr<I64Attr, "0">:$q_num_heads, DefaultValuedAttr<I64Attr, "0">:$kv_num_heads,

@@ -142,6 +142,8 @@ void Polynomial::add(Monomial monomial, int64_t coefficient) {
   auto [it, isNew] = terms_.try_emplace(std::move(monomial), 0);
   if (__builtin_add_overflow(it->second, coefficient, &it->second))
     it->second = std::numeric_limits<int64_t>::max();
+  // The least number has no negative, and its quotient by -1 ends the process.
+  it->second = std::max(it->second, -std::numeric_limits<int64_t>::max());
   if (it->second == 0)
     terms_.erase(it);
 }

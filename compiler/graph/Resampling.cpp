@@ -86,9 +86,9 @@ LogicalResult ResizeOp::inferResults(ShapeContext &shapes, SmallVectorImpl<Type>
   if (!stretch && whole && areKnown)
     for (auto [i, number] : llvm::enumerate(axes)) {
       auto size = infer.known(x[*infer.axis(number, x.size())]);
-      if (*size == 0 || i >= whole->size())
+      if (i >= whole->size())
         continue;
-      double scale = double((*whole)[i]) / double(*size);
+      double scale = *size == 0 ? 1 : double((*whole)[i]) / double(*size);
       bool smaller = getKeepAspectRatioPolicy() == "not_larger";
       common = !common ? scale : smaller ? std::min(*common, scale) : std::max(*common, scale);
     }

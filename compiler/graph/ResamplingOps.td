@@ -37,6 +37,7 @@ def Graph_RoiAlignOp : Graph_Op<"roi_align"> {
   let results = (outs Graph_Tensor:$y);
 }
 def Graph_MaxRoiPoolOp : Graph_Op<"max_roi_pool"> {
+  let operations = "elements(shapes, getY()) * 16";
   let summary = "ONNX MaxRoiPool";
   let arguments = (ins Graph_Tensor:$x, Graph_Tensor:$rois, DenseI64ArrayAttr:$pooled_shape, DefaultValuedAttr<F64Attr, "1.0">:$spatial_scale);
   let results = (outs Graph_Tensor:$y);

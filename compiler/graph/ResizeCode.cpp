@@ -564,7 +564,11 @@ private:
     Type number = code_.builder.getF64Type(), integer = code_.builder.getI64Type();
     Value in = code_.cast(code_.sizeOf(numbers, 0), number);
     Value out = code_.cast(code_.sizeOf(sources, 0), number), scale = scaleOf(axis, in, out);
-    Value squeeze = code_.op("graph.min", {scale, code_.scalar(in, 1)});
+    // A result with an element has at least half of 1 / in as scale: of none the filter is as
+    // short.
+    Value one = code_.scalar(in, 1);
+    Value least = code_.op("graph.min", {code_.div(code_.scalar(in, 0.5), in), one});
+    Value squeeze = code_.op("graph.max", {code_.op("graph.min", {scale, one}), least});
     Value reach = code_.unary(
         "graph.ceil", code_.div(code_.scalar(in, op_.getMode() == "cubic" ? 2 : 1), squeeze));
     Value count = code_.cast(code_.mul(reach, code_.scalar(in, 2)), integer);

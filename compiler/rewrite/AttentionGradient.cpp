@@ -124,9 +124,10 @@ private:
       auto own = dyn_cast<RankedTensorType>(value.getType());
       return own && own.getElementType().isF32() && own.getRank() == type_.getRank();
     };
-    if (!isStack(product->getResult(0)) || !llvm::all_of(product->getOperands(), isStack) ||
-        !kernel::isContraction(product) || !hasKnownSizes(product) ||
-        kernel::storedLeft(product) != product->getOperand(0) ||
+    const kernel::Template *made = kernel::templateBefore(product, machine_);
+    if (!made || !made->layOutRight || !isStack(product->getResult(0)) ||
+        !llvm::all_of(product->getOperands(), isStack) || !kernel::isContraction(product) ||
+        !hasKnownSizes(product) || kernel::storedLeft(product) != product->getOperand(0) ||
         kernel::storedRight(product) != product->getOperand(1))
       return false;
     graph::ShapeContext shapes(type_.getContext());

@@ -33,10 +33,12 @@ bool has(const onnx::FunctionProto &schema, const std::string &attribute) {
          std::ranges::any_of(schema.attribute_proto(), isIt);
 }
 
-/// What changes nothing where the standard doesn't have it: channels last, or not saturated.
+/// What changes nothing where the standard doesn't have it: saturated or not, the standard's
+/// layout.
 bool isUnset(const Attribute &value) {
   const auto *number = std::get_if<int64_t>(&value);
-  return number && *number == 0;
+  const auto *text = std::get_if<std::string>(&value);
+  return (number && *number == 0) || (text && *text == std::string_view(graph::kChannelsFirst));
 }
 
 } // namespace

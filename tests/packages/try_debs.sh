@@ -22,6 +22,9 @@ cmake --build by-cmake
 by-cmake/embed_c again.so
 by-cmake/embed_cpp again.so
 
+apt-get install -y -qq --no-install-recommends /debs/tensmith-mpi_*.deb
+apt-get purge -y -qq tensmith-mpi
+
 # The compiler may go, and what was built against the runtime stays as it is.
 apt-get purge -y -qq tensmith
 rm -r by-cmake

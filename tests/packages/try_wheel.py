@@ -46,6 +46,12 @@ def try_model(tensmith):
     assert (tensmith.load("m.so")(x) == numpy.maximum(x, 0)).all()
 
 
+def try_eager_tensors():
+    import tensmith.numpy as tnp
+
+    assert (tnp.arange(5) + 1).tolist() == [1, 2, 3, 4, 5]
+
+
 def try_picture(tensmith):
     """The library of codecs has what it needs; of GPL there is nothing in it, and so no TIFF."""
     one = helper.make_tensor_value_info("picture", TensorProto.UINT8, ["n"])
@@ -89,6 +95,7 @@ def main():
     assert pathlib.Path(tensmith.__file__).is_relative_to(sysconfig.get_path("platlib")), tensmith.__file__
     try_model(tensmith)
     try_picture(tensmith)
+    try_eager_tensors()
     try_training(tensmith)
     seconds = seconds_of_import()
     print(f"import: {seconds * 1000:.0f} ms beside NumPy")

@@ -196,7 +196,7 @@ class Graph:
         attributes = f"strides = array<i64: {', '.join(map(str, strides))}>, pads = array<i64: {none}>, dilations = array<i64: {ones}>"
         made = [pixels[0], *[(size - 1) // stride + 1 for size, stride in zip(pixels[1:], strides)], outputs]
         operands = [x, self.input([outputs, image[-1], *[1] * spatial]), self.input([outputs])]
-        y, of = self.add("conv", operands, typed(made, self.element), f"{{{attributes}, channels_last = true}}")
+        y, of = self.add("conv", operands, typed(made, self.element), f"{{{attributes}, layout = \"channels_last\"}}")
         lines = "\n".join(self.lines)
         return f"func.func @main({', '.join(self.inputs)}) -> {of} attributes {{random.sizes = [{{}}]}} {{\n{lines}\n  return {y} : {of}\n}}\n"
 

@@ -94,6 +94,8 @@ def test_operators(tmp_path):
     wrong, compared = [], dict.fromkeys(made, 0)
     for folder in sorted(tmp_path.iterdir()):
         name, found = folder.name.rsplit("-", 1)[0], differences(folder)
+        if all(node.op_type == "Identity" for node in onnx.load(folder / "model.onnx").graph.node):
+            continue  # folded to a constant
         compared[name] += found is not None and (not found or name not in APART)
         wrong += [f"{folder.name}: {text}" for text in found or [] if name not in APART]
     assert not wrong, "\n".join(wrong)

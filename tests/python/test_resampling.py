@@ -161,7 +161,7 @@ def drawn_resize_by_the_run(seed):
     else:
         attributes |= {"antialias": 1 if not has_policy else draw.choice([0, 0, 1]), "exclude_outside": draw.choice([0, 0, 1])}
     name = "sizes" if has_policy or draw.random() < 0.5 else "scales"
-    given = [draw.randint(1, 20) for _ in range(2)] if name == "sizes" else [draw.choice([0.02, 0.1, 0.3, 0.5, 0.7, 1, 2, 2.4]) for _ in range(2)]
+    given = [draw.randint(0, 20) for _ in range(2)] if name == "sizes" else [draw.choice([1e-9, 0.02, 0.1, 0.3, 0.5, 0.7, 1, 2, 2.4]) for _ in range(2)]
     given = numpy.array(given, "int64" if name == "sizes" else "float32")
     dims = draw.choice([["n", 3, "h", "w"], ["n", "c", "h", 8], ["n", 16, "h", "w"]])
     value = helper.make_tensor_value_info

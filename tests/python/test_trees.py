@@ -227,6 +227,16 @@ def test_ways_of_following_trees_give_the_same_bits(target, features, modes, mis
             assert tensmith.compile(model, target=target, schedules=path)(x).tobytes() == plain(x).tobytes(), choice
 
 
+# Breaks if a feature has more thresholds than its ranks have numbers.
+def test_more_thresholds_of_a_feature_than_16_bits_number():
+    draw = numpy.random.default_rng(5)
+    attributes = by_name(draw, 260, 8, 1, 1, modes=["BRANCH_LEQ"])
+    model = model_of("TreeEnsembleRegressor", 1, TensorProto.FLOAT, 1, n_targets=1, **attributes)
+    x = draw.choice(attributes["nodes_values"], (200, 1)).astype(numpy.float32)
+    module = tensmith.compile(model)
+    assert module(x).tobytes() == numpy.concatenate([module(row[None]) for row in x]).tobytes()
+
+
 def test_a_feature_that_x_does_not_have():
     draw = numpy.random.default_rng(0)
     attributes = by_name(draw, 3, 4, 9, 1)

@@ -82,6 +82,24 @@ TEST_F(CostOf, RecordsOverThatOfTheirKind) {
   EXPECT_EQ(operations(graph->create("transpose", {x}, {integers("permutation", {1, 0})})), 0);
 }
 
+// Breaks if a head counts its batch or its neighbours.
+TEST_F(CostOf, AttentionIsTwoProductsOfItsHeads) {
+  Value q = input({n, size(3), size(5), size(8)}), k = input({n, size(3), size(7), size(8)});
+  Value none = graph->none();
+  EXPECT_EQ(operations(graph->create("attention", {q, k, k, none, none, none, none})),
+            2 * (10 * 3 * 5 * 7 * 8 * 2));
+}
+
+TEST_F(CostOf, RecurrencesIsThatOfTheirProducts) {
+  Value x = input({size(6), n, size(4)}), w = input({size(1), size(20), size(4)}),
+        r = input({size(1), size(20), size(5)}), none = graph->none();
+  Operation *lstm = graph->create(
+      "lstm", {x, w, r, none, none, none, none, none},
+      {graph->named("hidden_size", builder->getI64IntegerAttr(5)),
+       graph->named("activations", builder->getStrArrayAttr({"Sigmoid", "Tanh", "Tanh"}))});
+  EXPECT_EQ(operations(lstm), 6 * 10 * 20 * (4 + 5) * 2);
+}
+
 TEST_F(CostOf, AnElementIsWhatItsCodeIs) {
   Value x = input({n});
   auto additions = [&](const char *name, ValueRange operands) {

@@ -102,7 +102,16 @@ func.func @words_without_room(%x: tensor<3x4xf32>, %c: tensor<2xi32>, %n: tensor
 
 func.func @layout_of_no_kind(%x: tensor<1x5x5x2xf32>, %w: tensor<3x2x1x1xf32>) -> tensor<1x5x5x3xf32> {
   %none = graph.none : none
-  // expected-error@+1 {{V4}}
+  // expected-error@+1 {{V5}}
   %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, layout = "channels"} : (tensor<1x5x5x2xf32>, tensor<3x2x1x1xf32>, none) -> tensor<1x5x5x3xf32>
   return %0 : tensor<1x5x5x3xf32>
+}
+
+// -----
+
+func.func @layout_as_a_flag(%x: tensor<1x5x5x5xf32>, %w: tensor<3x5x1x1xf32>) -> tensor<1x3x5x5xf32> {
+  %none = graph.none : none
+  // expected-error@+1 {{V5}}
+  %0 = graph.conv %x, %w, %none {strides = array<i64: 1, 1>, pads = array<i64: 0, 0, 0, 0>, dilations = array<i64: 1, 1>, channels_last = true} : (tensor<1x5x5x5xf32>, tensor<3x5x1x1xf32>, none) -> tensor<1x3x5x5xf32>
+  return %0 : tensor<1x3x5x5xf32>
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace tensmith::kernel {
 
@@ -39,6 +40,9 @@ public:
         return std::nullopt;
     }
     rank();
+    constexpr int64_t kMostRank = std::numeric_limits<uint16_t>::max(); // of a lane of the masks
+    if (made_.mostRank >= kMostRank) // missing values are behind all
+      return std::nullopt;
     return std::move(made_);
   }
 
