@@ -261,12 +261,31 @@ PyType_Slot tensorSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void *>(getBuffe
                              {Py_bf_releasebuffer, reinterpret_cast<void *>(releaseBuffer)},
                              {0, nullptr}};
 
+bool isNumpy(nb::handle value) {
+  nb::object numpy = nb::steal(PyImport_GetModule(nb::str("numpy").ptr()));
+  if (!numpy.is_valid()) { // who has an array of it has imported it
+    PyErr_Clear();
+    return false;
+  }
+  return value.type().is(numpy.attr("ndarray")) ||
+         PyObject_IsInstance(value.ptr(), numpy.attr("generic").ptr()) == 1;
+}
+
+nb::object tensorOf(nb::handle value) {
+  if (nb::isinstance<Tensor>(value))
+    return nb::borrow(value);
+  return nb::module_::import_("tensmith.numpy.creation").attr("operand")(value);
+}
+
 void bindExchange(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def("__dlpack__", toDlpack, nb::kw_only(), nb::arg("stream").none() = nb::none(),
              nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
              nb::arg("copy").none() = nb::none());
   tensor.def("__dlpack_device__", [](const Tensor &) { return nb::make_tuple(int(kCpu), 0); });
   m.def("from_dlpack", fromDlpack);
+  m.def(
+      "is_array", [](nb::handle value) { return nb::isinstance<Tensor>(value) || isNumpy(value); },
+      nb::arg("value").none());
   m.def("from_bytes", [](nb::bytes bytes, const std::string &type, const Shape &shape) {
     DataType parsed = parseDataType(type).value_or(DataType::Undefined);
     Array array = take(Array::allocate(parsed, shape));
