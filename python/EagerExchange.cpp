@@ -267,8 +267,17 @@ bool isNumpy(nb::handle value) {
     PyErr_Clear();
     return false;
   }
-  return value.type().is(numpy.attr("ndarray")) ||
-         PyObject_IsInstance(value.ptr(), numpy.attr("generic").ptr()) == 1;
+  if (nb::isinstance(value, numpy.attr("generic")))
+    return true;
+  bool isArray = nb::isinstance(value, numpy.attr("ndarray"));
+  if (isArray && !value.type().is(numpy.attr("ndarray"))) {
+    auto name = nb::cast<std::string>(value.type().attr("__name__"));
+    throw nb::type_error(
+        ("a " + name +
+         " can't be an operand beside a tensor; give what it holds, as a numpy.ndarray")
+            .c_str());
+  }
+  return isArray;
 }
 
 nb::object tensorOf(nb::handle value) {
