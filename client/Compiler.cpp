@@ -1,8 +1,9 @@
-// Calls through the compiler library's C API, found with dlopen.
+// Calls through the compiler library's C API.
 #include "client/Compiler.h"
 
 #include "base/Precision.h"
 #include "cache/LoadedPlugins.h"
+#include "client/CompilerLibrary.h"
 #include "client/ModuleCache.h"
 #include "client/Progress.h"
 #include "client/Verbosity.h"
@@ -20,58 +21,11 @@
 namespace tensmith::client {
 namespace {
 
-/// compiler.h's functions, by the names that they have there.
-struct Library {
-  decltype(&ts_load_plugin) loadPlugin;
-  decltype(&ts_compile_file) compileFile;
-  decltype(&ts_compile_bytes) compileBytes;
-  decltype(&ts_compile_update) compileUpdate;
-  decltype(&ts_evaluate_file) evaluateFile;
-  decltype(&ts_describe_model) describeModel;
-  decltype(&ts_describe_spaces) describeSpaces;
-  decltype(&ts_explain) explain;
-  decltype(&ts_describe_machine) describeMachine;
-  decltype(&ts_format_program) formatProgram;
-  decltype(&ts_measure_machine) measureMachine;
-  decltype(&ts_describe_compiler) describeCompiler;
-  decltype(&ts_replace_initialisers) replaceInitialisers;
-  decltype(&ts_export_onnx) exportOnnx;
-  decltype(&ts_bytes_free) freeBytes;
-};
-
-template <typename Function> void find(void *library, const char *name, Function &function) {
-  function = reinterpret_cast<Function>(::dlsym(library, name));
-  if (!function)
-    fail(TENSMITH_COMPILER_LIBRARY,
-         std::string("has no ") + name + "; it is of another version than this program");
-}
-
-Library openLibrary() {
-  void *handle = ::dlopen(TENSMITH_COMPILER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  if (!handle)
-    throw Failure(std::string("the compiler is not installed (") + ::dlerror() +
-                  "); compiled modules run without it, models need it");
-  Library library;
-  find(handle, "ts_load_plugin", library.loadPlugin);
-  find(handle, "ts_compile_file", library.compileFile);
-  find(handle, "ts_compile_bytes", library.compileBytes);
-  find(handle, "ts_compile_update", library.compileUpdate);
-  find(handle, "ts_evaluate_file", library.evaluateFile);
-  find(handle, "ts_describe_model", library.describeModel);
-  find(handle, "ts_describe_spaces", library.describeSpaces);
-  find(handle, "ts_explain", library.explain);
-  find(handle, "ts_describe_machine", library.describeMachine);
-  find(handle, "ts_format_program", library.formatProgram);
-  find(handle, "ts_measure_machine", library.measureMachine);
-  find(handle, "ts_describe_compiler", library.describeCompiler);
-  find(handle, "ts_replace_initialisers", library.replaceInitialisers);
-  find(handle, "ts_export_onnx", library.exportOnnx);
-  find(handle, "ts_bytes_free", library.freeBytes);
-  return library;
-}
-
-const Library &library() {
-  static const Library opened = openLibrary();
+/// Throws Failure where there is none.
+const CompilerLibrary &library() {
+  const CompilerLibrary &opened = compilerLibrary();
+  if (!opened.failure.empty())
+    throw Failure(opened.failure);
   return opened;
 }
 

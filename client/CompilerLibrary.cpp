@@ -12,7 +12,7 @@ void find(void *handle, const char *name, Function &function, std::string &failu
   function = reinterpret_cast<Function>(::dlsym(handle, name));
   if (!function)
     failure = std::string(TENSMITH_COMPILER_LIBRARY) + " has no " + name +
-              "; it is of another version than this package";
+              "; it is of another version than this program";
 }
 
 CompilerLibrary open() {
@@ -27,6 +27,16 @@ CompilerLibrary open() {
   find(handle, "ts_load_plugin", library.loadPlugin, failure);
   find(handle, "ts_compile_file", library.compileFile, failure);
   find(handle, "ts_compile_bytes", library.compileBytes, failure);
+  find(handle, "ts_compile_update", library.compileUpdate, failure);
+  find(handle, "ts_evaluate_file", library.evaluateFile, failure);
+  find(handle, "ts_describe_model", library.describeModel, failure);
+  find(handle, "ts_describe_spaces", library.describeSpaces, failure);
+  find(handle, "ts_explain", library.explain, failure);
+  find(handle, "ts_describe_machine", library.describeMachine, failure);
+  find(handle, "ts_format_program", library.formatProgram, failure);
+  find(handle, "ts_measure_machine", library.measureMachine, failure);
+  find(handle, "ts_describe_compiler", library.describeCompiler, failure);
+  find(handle, "ts_replace_initialisers", library.replaceInitialisers, failure);
   find(handle, "ts_export_onnx", library.exportOnnx, failure);
   find(handle, "ts_bytes_free", library.freeBytes, failure);
   find(handle, "ts_describe_interface", library.describeInterface, failure);

@@ -15,6 +15,16 @@ struct CompilerLibrary {
   decltype(&ts_load_plugin) loadPlugin = nullptr;
   decltype(&ts_compile_file) compileFile = nullptr;
   decltype(&ts_compile_bytes) compileBytes = nullptr;
+  decltype(&ts_compile_update) compileUpdate = nullptr;
+  decltype(&ts_evaluate_file) evaluateFile = nullptr;
+  decltype(&ts_describe_model) describeModel = nullptr;
+  decltype(&ts_describe_spaces) describeSpaces = nullptr;
+  decltype(&ts_explain) explain = nullptr;
+  decltype(&ts_describe_machine) describeMachine = nullptr;
+  decltype(&ts_format_program) formatProgram = nullptr;
+  decltype(&ts_measure_machine) measureMachine = nullptr;
+  decltype(&ts_describe_compiler) describeCompiler = nullptr;
+  decltype(&ts_replace_initialisers) replaceInitialisers = nullptr;
   decltype(&ts_export_onnx) exportOnnx = nullptr;
   decltype(&ts_bytes_free) freeBytes = nullptr;
   decltype(&ts_describe_interface) describeInterface = nullptr;

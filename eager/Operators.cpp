@@ -116,7 +116,7 @@ std::vector<Operator> elementwiseRows() {
   for (std::string_view name : {"floor", "ceil", "round", "sqrt", "bitwise_not"})
     exact(name, name, sameType);
   for (std::string_view name : {"equal", "less", "less_or_equal", "greater", "greater_or_equal",
-                                "and", "or", "xor", "isnan"})
+                                "and", "or", "xor", "isnan", "not"})
     exact(name, name, booleans);
   exact("where", "where", secondType);
   exact("cast", "cast", givenType);

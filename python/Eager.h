@@ -53,6 +53,11 @@ bool isScalar(nb::handle value);
 /// A scalar as an array of no dimensions. Beside an array of `beside` it takes that type where it
 /// can have it, as the standard says; Undefined: Python's own kind.
 Array scalarArray(nb::handle value, DataType beside);
+/// Whether it is a NumPy array or number. Throws TypeError of subclasses of arrays: what they mean
+/// beside elements (masks, units) would be lost.
+bool isNumpy(nb::handle value);
+/// A tensor as it is; of a NumPy array or number a tensor of its elements as they are now.
+nb::object tensorOf(nb::handle value);
 /// Nested lists of scalars and tensors; `type` may be Undefined.
 Array arrayOfList(nb::handle value, DataType type);
 /// An element as Python's bool, int, float or complex.

@@ -261,12 +261,40 @@ PyType_Slot tensorSlots[] = {{Py_bf_getbuffer, reinterpret_cast<void *>(getBuffe
                              {Py_bf_releasebuffer, reinterpret_cast<void *>(releaseBuffer)},
                              {0, nullptr}};
 
+bool isNumpy(nb::handle value) {
+  nb::object numpy = nb::steal(PyImport_GetModule(nb::str("numpy").ptr()));
+  if (!numpy.is_valid()) { // who has an array of it has imported it
+    PyErr_Clear();
+    return false;
+  }
+  if (nb::isinstance(value, numpy.attr("generic")))
+    return true;
+  bool isArray = nb::isinstance(value, numpy.attr("ndarray"));
+  if (isArray && !value.type().is(numpy.attr("ndarray"))) {
+    auto name = nb::cast<std::string>(value.type().attr("__name__"));
+    throw nb::type_error(
+        ("a " + name +
+         " can't be an operand beside a tensor; give what it holds, as a numpy.ndarray")
+            .c_str());
+  }
+  return isArray;
+}
+
+nb::object tensorOf(nb::handle value) {
+  if (nb::isinstance<Tensor>(value))
+    return nb::borrow(value);
+  return nb::module_::import_("tensmith.numpy.creation").attr("operand")(value);
+}
+
 void bindExchange(nb::module_ &m, nb::class_<Tensor> &tensor) {
   tensor.def("__dlpack__", toDlpack, nb::kw_only(), nb::arg("stream").none() = nb::none(),
              nb::arg("max_version").none() = nb::none(), nb::arg("dl_device").none() = nb::none(),
              nb::arg("copy").none() = nb::none());
   tensor.def("__dlpack_device__", [](const Tensor &) { return nb::make_tuple(int(kCpu), 0); });
   m.def("from_dlpack", fromDlpack);
+  m.def(
+      "is_array", [](nb::handle value) { return nb::isinstance<Tensor>(value) || isNumpy(value); },
+      nb::arg("value").none());
   m.def("from_bytes", [](nb::bytes bytes, const std::string &type, const Shape &shape) {
     DataType parsed = parseDataType(type).value_or(DataType::Undefined);
     Array array = take(Array::allocate(parsed, shape));

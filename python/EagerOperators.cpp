@@ -20,6 +20,7 @@ struct Function {
   const Operator *op;
   Domain domain;
   Attributes attributes;
+  const Operator *ofBooleans = nullptr; // where booleans have one of their own
 };
 
 DataType typeIn(Domain domain, DataType type) {
@@ -40,38 +41,51 @@ Array applyTo(const Function &function, Array *operands, size_t count, size_t fi
   for (size_t k = first; k < count; ++k)
     if (operands[k].type() != type)
       operands[k] = take(eager::cast(operands[k], type));
-  return apply(*function.op, function.attributes, {operands, count});
+  bool isOfBooleans = type == DataType::Bool && function.ofBooleans;
+  return apply(isOfBooleans ? *function.ofBooleans : *function.op, function.attributes,
+               {operands, count});
 }
 
 /// False where it is nothing that an operator takes.
-bool isOperand(nb::handle value) { return nb::isinstance<Tensor>(value) || isScalar(value); }
+bool isOperand(nb::handle value) {
+  return nb::isinstance<Tensor>(value) || isScalar(value) || isNumpy(value);
+}
+
+/// A tensor's or NumPy array's; none of anything else.
+Array arrayOf(nb::handle value) {
+  if (nb::isinstance<Tensor>(value))
+    return nb::inst_ptr<Tensor>(value)->array;
+  return !isScalar(value) && isNumpy(value) ? nb::cast<Tensor>(tensorOf(value)).array : Array();
+}
 
 /// Operands as arrays, numbers beside the first tensor.
 void loadOperands(std::span<const nb::handle> values, Array *operands, size_t first = 0) {
   DataType beside = DataType::Undefined;
-  for (size_t k = 0; k < values.size(); ++k)
-    if (nb::isinstance<Tensor>(values[k])) {
-      operands[k] = nb::inst_ptr<Tensor>(values[k])->array;
-      if (k >= first)
-        beside = beside == DataType::Undefined
-                     ? operands[k].type()
-                     : eager::promotedType(beside, operands[k].type()).value_or(beside);
-    }
+  for (size_t k = 0; k < values.size(); ++k) {
+    operands[k] = arrayOf(values[k]);
+    if (operands[k] && k >= first)
+      beside = beside == DataType::Undefined
+                   ? operands[k].type()
+                   : eager::promotedType(beside, operands[k].type()).value_or(beside);
+  }
   for (size_t k = 0; k < values.size(); ++k)
     if (!operands[k]) {
       if (!isScalar(values[k]))
-        throw nb::type_error("operands are tensors, and numbers beside them");
+        throw nb::type_error(
+            ("operands are tensors, NumPy arrays, and numbers beside them, but one is a " +
+             nb::cast<std::string>(values[k].type().attr("__name__")))
+                .c_str());
       operands[k] = scalarArray(values[k], k < first ? DataType::Undefined : beside);
     }
 }
 
-nb::object tensorOf(Array array) { return nb::cast(Tensor{std::move(array)}); }
+nb::object wrapped(Array array) { return nb::cast(Tensor{std::move(array)}); }
 
 nb::object binary(const Function &function, nb::handle a, nb::handle b) {
   const nb::handle values[] = {a, b};
   Array operands[2];
   loadOperands(values, operands);
-  return tensorOf(applyTo(function, operands, 2));
+  return wrapped(applyTo(function, operands, 2));
 }
 
 const Function &functionNamed(const std::string &name) {
@@ -79,6 +93,7 @@ const Function &functionNamed(const std::string &name) {
     const char *name, *op;
     Domain domain = Domain::Any;
     int64_t left = -1;
+    const char *ofBooleans = nullptr;
   };
   static constexpr Row kRows[] = {
       {"abs", "abs"},
@@ -92,7 +107,7 @@ const Function &functionNamed(const std::string &name) {
       {"atanh", "atanh", Domain::Floats},
       {"bitwise_and", "bitwise_and"},
       {"bitwise_left_shift", "bit_shift", Domain::Numbers, 1},
-      {"bitwise_invert", "bitwise_not"},
+      {"bitwise_invert", "bitwise_not", Domain::Any, -1, "not"},
       {"bitwise_or", "bitwise_or"},
       {"bitwise_right_shift", "bit_shift", Domain::Numbers, 0},
       {"bitwise_xor", "bitwise_xor"},
@@ -125,7 +140,7 @@ const Function &functionNamed(const std::string &name) {
       {"log2", "log2", Domain::Floats},
       {"logaddexp", "logaddexp", Domain::Floats},
       {"logical_and", "and"},
-      {"logical_not", "logical_not"},
+      {"logical_not", "logical_not", Domain::Any, -1, "not"},
       {"logical_or", "or"},
       {"logical_xor", "xor"},
       {"maximum", "max"},
@@ -155,6 +170,8 @@ const Function &functionNamed(const std::string &name) {
     auto *all = new std::unordered_map<std::string, Function>();
     for (const Row &row : kRows) {
       Function function{eager::findOperator(row.op), row.domain, {}};
+      if (row.ofBooleans)
+        function.ofBooleans = eager::findOperator(row.ofBooleans);
       if (row.left >= 0)
         function.attributes.set("left", row.left);
       all->emplace(row.name, function);
@@ -176,7 +193,7 @@ struct Unary {
     if (!nb::isinstance<Tensor>(x))
       throw nb::type_error("the operand is not a tensor");
     loadOperands(values, operand);
-    return tensorOf(applyTo(*function, operand, 1));
+    return wrapped(applyTo(*function, operand, 1));
   }
 };
 struct Binary {
@@ -191,7 +208,7 @@ nb::object where(nb::handle condition, nb::handle a, nb::handle b) {
   loadOperands(values, operands, 1);
   if (operands[0].type() != DataType::Bool)
     operands[0] = take(eager::cast(operands[0], DataType::Bool));
-  return tensorOf(applyTo(function, operands, 3, 1));
+  return wrapped(applyTo(function, operands, 3, 1));
 }
 
 void defineOperator(nb::class_<Tensor> &tensor, const char *method, const char *function,
@@ -274,7 +291,7 @@ void bindOperators(nb::module_ &m, nb::class_<Tensor> &tensor) {
     const Array &from = nb::inst_ptr<Tensor>(self)->array;
     Array result = take(Array::allocate(from.type(), from.shape()));
     check(eager::assign(result, from));
-    return tensorOf(result);
+    return wrapped(result);
   });
 }
 

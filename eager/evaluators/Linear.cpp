@@ -5,6 +5,9 @@
 // Sources: Golub and Van Loan, "Matrix Computations", 4th edition: LU with partial pivoting (3.4),
 // Householder QR (5.2), cyclic Jacobi for Hermitian matrices (8.5), one-sided Jacobi for singular
 // values (8.6.3, after Hestenes, 1958), which is accurate to the last places for small values too.
+//
+// A decomposition of a matrix with a number that is not finite is all NaN; the others of its stack
+// are not touched by it.
 #include "eager/Operators.h"
 
 #include "reference/Workspace.h"
@@ -46,6 +49,23 @@ template <typename T> Matrix<T> adjoint(const Matrix<T> &a) {
   for (int64_t i = 0; i < a.rows; ++i)
     for (int64_t j = 0; j < a.columns; ++j)
       result(j, i) = conj(a(i, j));
+  return result;
+}
+
+/// The largest magnitude; NaN where a number is not finite.
+template <typename T> double magnitude(const Matrix<T> &a) {
+  double largest = 0;
+  for (const T &number : a.numbers) {
+    double size = std::abs(number);
+    if (!std::isfinite(size))
+      return std::nan("");
+    largest = std::max(largest, size);
+  }
+  return largest;
+}
+template <typename T> Matrix<T> notANumber(int64_t rows, int64_t columns) {
+  Matrix<T> result(rows, columns);
+  std::fill(result.numbers.begin(), result.numbers.end(), T(std::nan("")));
   return result;
 }
 
@@ -181,7 +201,7 @@ template <typename T> Matrix<T> factorQr(Matrix<T> &a) {
     v[size_t(k)] += phase;
     for (int64_t i = k; i < a.rows; ++i)
       length += squared(v[size_t(i)]);
-    for (int64_t j = 0; j < a.columns; ++j) { // a -= 2 v v* a / v*v
+    for (int64_t j = k; j < a.columns; ++j) { // a -= 2 v v* a / v*v
       T dot = 0;
       for (int64_t i = k; i < a.rows; ++i)
         dot += conj(v[size_t(i)]) * a(i, j);
@@ -238,9 +258,9 @@ template <typename T> std::pair<std::vector<double>, Matrix<T>> decomposeHermiti
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = i + 1; j < n; ++j)
       a(i, j) = conj(a(j, i));
-  double scale = 0;
-  for (const T &number : a.numbers)
-    scale = std::max(scale, std::abs(number));
+  double scale = magnitude(a);
+  if (std::isnan(scale))
+    return {std::vector<double>(size_t(n), std::nan("")), notANumber<T>(n, n)};
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     double off = 0;
     for (int64_t p = 0; p < n; ++p)
@@ -281,7 +301,8 @@ template <typename T> struct Singular {
   Matrix<T> vAdjoint;
 };
 
-/// Of a matrix with no fewer rows than columns: columns are rotated until they are orthogonal.
+/// Of a matrix with no fewer rows than columns, whose squares neither overflow nor vanish: columns
+/// are rotated until they are orthogonal.
 template <typename T> Singular<T> decomposeTall(Matrix<T> a) {
   int64_t n = a.columns;
   Matrix<T> v = identity<T>(n);
@@ -351,10 +372,21 @@ template <typename T> void completeBasis(Matrix<T> &u, int64_t begin) {
   }
 }
 
-template <typename T> Singular<T> decomposeSingular(const Matrix<T> &a, bool full) {
+template <typename T> Singular<T> decomposeSingular(Matrix<T> a, bool full) {
   bool isWide = a.rows < a.columns;
-  Singular<T> result = decomposeTall(isWide ? adjoint(a) : a);
-  int64_t kept = 0, count = int64_t(result.values.size());
+  int64_t kept = 0, count = std::min(a.rows, a.columns);
+  double largest = magnitude(a);
+  if (std::isnan(largest))
+    return {notANumber<T>(a.rows, full ? a.rows : count),
+            std::vector<double>(size_t(count), std::nan("")),
+            notANumber<T>(full ? a.columns : count, a.columns)};
+  // By a power of two, which loses nothing, to where squares are numbers.
+  int exponent = largest > 0 ? std::clamp(std::ilogb(largest), -1000, 1000) : 0;
+  for (T &number : a.numbers)
+    number *= std::ldexp(1.0, -exponent);
+  Singular<T> result = decomposeTall(isWide ? adjoint(a) : std::move(a));
+  for (double &value : result.values)
+    value = std::ldexp(value, exponent);
   while (kept < count && result.values[size_t(kept)] > result.values[0] * 1e-300)
     ++kept;
   Matrix<T> u(result.u.rows, full ? result.u.rows : count);

@@ -29,11 +29,22 @@ def asarray(obj, /, *, dtype=None, device=None, copy=None):
     if dtype is not None and result.dtype != dtype:
         if copy is False:
             raise ValueError("another element type needs a copy, and copy is False")
-        return dtypes.astype(result, dtype)
-    return _eager.copy(result) if copy else result
+        return _finished(dtypes.astype(result, dtype))
+    return _finished(_eager.copy(result)) if copy else result
 
 
 array = asarray
+
+
+def _finished(copy):
+    """Of another library's memory, which its owner may change once the copy is made."""
+    copy.wait()
+    return copy
+
+
+def operand(value):
+    """A tensor as it is; the elements of a NumPy array or number as a tensor of their own, since it may change before an operation runs."""
+    return value if isinstance(value, Tensor) else asarray(value, copy=True)
 
 
 def _plain(obj):
@@ -82,7 +93,7 @@ def from_dlpack(x, /, *, device=None, copy=None):
         return _eager.from_dlpack(x.__dlpack__(max_version=(1, 1), **extra))
     except TypeError:  # of before DLPack 1.0
         result = _eager.from_dlpack(x.__dlpack__())
-        return _eager.copy(result) if copy else result
+        return _finished(_eager.copy(result)) if copy else result
 
 
 def _shape(shape):

@@ -1,6 +1,7 @@
 """Linear algebra: products of the standard's main namespace, and its extension `linalg`.
 
-Decompositions are computed in double precision, whatever the elements are, by the algorithms of eager/evaluators/Linear.cpp.
+Decompositions are computed in double precision, whatever the elements are, by the algorithms of eager/evaluators/Linear.cpp. Eigenvalues
+and singular values of a matrix with NaN or an infinity are NaN, and so are the vectors; of other matrices of a stack they are not.
 """
 
 import collections
@@ -27,7 +28,16 @@ def _together(x1, x2):
     return _eager.cast(x1, dtype), _eager.cast(x2, dtype)
 
 
+def _numbers(function, x1, x2):
+    """Both as operands of a product, which the standard has of numbers alone."""
+    x1, x2 = creation.operand(x1), creation.operand(x2)
+    if x1.dtype == dtypes.bool and x2.dtype == dtypes.bool:
+        raise TypeError(f"{function}: booleans have no product; convert them to numbers with astype, or take logical_and and any")
+    return x1, x2
+
+
 def matmul(x1, x2, /):
+    x1, x2 = _numbers("matmul", x1, x2)
     if x1.ndim == 0 or x2.ndim == 0:
         raise ValueError("matmul: tensors without dimensions have no product; use multiply")
     x1, x2 = _together(x1, x2)
@@ -45,6 +55,7 @@ def matmul(x1, x2, /):
 
 
 def tensordot(x1, x2, /, *, axes=2):
+    x1, x2 = _numbers("tensordot", x1, x2)
     if isinstance(axes, int):
         first, second = list(range(x1.ndim - axes, x1.ndim)), list(range(axes))
         if axes > min(x1.ndim, x2.ndim):
@@ -63,6 +74,7 @@ def tensordot(x1, x2, /, *, axes=2):
 
 
 def vecdot(x1, x2, /, *, axis=-1):
+    x1, x2 = _numbers("vecdot", x1, x2)
     if not -min(x1.ndim, x2.ndim) <= axis < 0:
         raise ValueError("vecdot: the axis counts from the end, and both tensors have it")
     if x1.shape[axis] != x2.shape[axis]:
@@ -73,6 +85,7 @@ def vecdot(x1, x2, /, *, axis=-1):
 
 
 def outer(x1, x2, /):
+    x1, x2 = _numbers("outer", x1, x2)
     if x1.ndim != 1 or x2.ndim != 1:
         raise ValueError("outer: both operands have one dimension")
     return x1[:, None] * x2[None, :]
@@ -165,7 +178,10 @@ def _is_significant(x, s, rtol):
 
 
 def matrix_rank(x, /, *, rtol=None):
-    return reductions.sum(_is_significant(x, svdvals(x), rtol), axis=-1, dtype=dtypes.int64)
+    values = svdvals(x)
+    if bool(reductions.any(elementwise.isnan(values))):
+        raise ValueError("matrix_rank: a matrix has elements that are not finite")
+    return reductions.sum(_is_significant(x, values, rtol), axis=-1, dtype=dtypes.int64)
 
 
 def matrix_power(x, n, /):

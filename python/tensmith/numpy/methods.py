@@ -14,14 +14,16 @@ def _namespace(self, /, *, api_version=None):
 
 
 def _matmul(self, other, /):
-    return linalg.matmul(self, other) if isinstance(other, Tensor) else NotImplemented
+    return linalg.matmul(self, other) if _eager.is_array(other) else NotImplemented
 
 
 def _rmatmul(self, other, /):
-    return linalg.matmul(other, self) if isinstance(other, Tensor) else NotImplemented
+    return linalg.matmul(other, self) if _eager.is_array(other) else NotImplemented
 
 
 def _imatmul(self, other, /):
+    if not _eager.is_array(other):
+        return NotImplemented
     self[...] = linalg.matmul(self, other)
     return self
 
@@ -173,4 +175,4 @@ def attach():
     Tensor.squeeze, Tensor.take, Tensor.repeat = map(_first_argument, (manipulation.squeeze, manipulation.take, manipulation.repeat))
     Tensor.__copy__ = Tensor.copy
     Tensor.__deepcopy__ = lambda self, memo: _eager.copy(self)
-    Tensor.__array_priority__ = 1000  # NumPy leaves operators with a Tensor to the Tensor
+    Tensor.__array_priority__ = 1000  # NumPy leaves its arrays' operators with a Tensor to the Tensor
