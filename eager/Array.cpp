@@ -82,8 +82,10 @@ Result<Array> Array::allocate(DataType type, Shape shape) {
 
 Array Array::adopt(HostTensor tensor) {
   auto keeper = std::make_shared<const HostTensor>(std::move(tensor));
-  return borrow(keeper->type(), keeper->shape(), denseStrides(keeper->shape()),
-                const_cast<std::byte *>(keeper->data()), true, keeper);
+  Array result = borrow(keeper->type(), keeper->shape(), denseStrides(keeper->shape()),
+                        const_cast<std::byte *>(keeper->data()), true, keeper);
+  result.storage_->sharers = 0;
+  return result;
 }
 
 Array Array::borrow(DataType type, Shape shape, Strides strides, void *data, bool writable,
@@ -98,6 +100,7 @@ Array Array::borrow(DataType type, Shape shape, Strides strides, void *data, boo
   result.storage_->bytes = result.size_ * byteSize(type);
   result.storage_->writable = writable;
   result.storage_->owner = std::move(owner);
+  result.storage_->sharers = 1;
   return result;
 }
 

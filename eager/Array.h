@@ -10,6 +10,7 @@
 #include "base/HostTensor.h"
 #include "eager/Engine.h"
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -23,6 +24,11 @@ struct Storage {
   std::shared_ptr<const void> owner; // what keeps the memory
   Charge charge;                     // of memory that was set aside for it
   Variable variable;
+  /// Owners and views outside the engine, as NumPy's arrays. They read and write whenever they like,
+  /// so while there is one, an operation on the storage is done before whoever issues it goes on.
+  std::atomic<int> sharers{0};
+
+  bool isShared() const { return sharers.load(std::memory_order_relaxed) > 0; }
 };
 
 using Strides = std::vector<int64_t>; // in elements; may be zero or negative
@@ -34,7 +40,7 @@ public:
   static Result<Array> allocate(DataType type, Shape shape);
   /// On the memory of a host tensor, which nobody else may change.
   static Array adopt(HostTensor tensor);
-  /// On memory of somebody else's.
+  /// On memory of somebody else's, who keeps sharing it.
   static Array borrow(DataType type, Shape shape, Strides strides, void *data, bool writable,
                       std::shared_ptr<const void> owner);
 

@@ -34,6 +34,7 @@ private:
 std::string (*placeOfCaller)() = nullptr;
 
 bool isReady(const Array &array) { return Engine::ofProcess().isReady(array.storage()->variable); }
+bool isShared(const Array &array) { return array.storage()->isShared(); }
 
 /// What an operation takes, in elements; products count their multiplications.
 int64_t workOf(const Operator &op, std::span<const Array> operands) {
@@ -137,6 +138,16 @@ Result<std::vector<Array>> push(const Operator &op, const Attributes &attributes
   return results;
 }
 
+/// Once the engine is done with both.
+Status copyNow(const Array &to, const Array &from) {
+  if (Status status = wait(from); !status.ok())
+    return status;
+  if (Status status = wait(to, /*toWrite=*/true); !status.ok())
+    return status;
+  copyElements(to, from);
+  return {};
+}
+
 } // namespace
 
 Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attributes,
@@ -149,8 +160,9 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
     types = std::move(*inferred);
   }
   bool isHere = std::all_of(operands.begin(), operands.end(), isReady);
-  bool isLater =
-      op.infer && !Engine::ofProcess().naive() && (!isHere || workOf(op, operands) > kSmall);
+  bool isLater = op.infer && !Engine::ofProcess().naive() &&
+                 (!isHere || workOf(op, operands) > kSmall) &&
+                 std::none_of(operands.begin(), operands.end(), isShared);
   if (isLater)
     return push(op, attributes, operands, std::move(types));
   if (!isHere)
@@ -170,6 +182,8 @@ Status assign(const Array &to, const Array &from) {
   if (!source)
     return invalidArgument("a value of shape " + toString(from.shape()) +
                            " can't be assigned to a place of shape " + toString(to.shape()));
+  if (isShared(to) || isShared(*source))
+    return copyNow(to, *source);
   Engine &engine = Engine::ofProcess();
   if (to.size() <= kSmall && engine.isIdle() && isReady(to) && isReady(*source)) {
     copyElements(to, *source);

@@ -87,7 +87,9 @@ template <typename Kind> struct Export {
         strides.data(), 0};
     managed.context = this;
     managed.deleter = [](Kind *self) { delete static_cast<Export *>(self->context); };
+    ++array.storage()->sharers;
   }
+  ~Export() { --array.storage()->sharers; }
 };
 
 template <typename Kind> nb::object capsuleOf(Kind *managed, const char *name) {
@@ -208,6 +210,14 @@ const char *formatOf(DataType type) {
 struct BufferShape {
   std::vector<Py_ssize_t> shape, strides;
   Array array;
+
+  explicit BufferShape(const Array &given)
+      : shape(given.shape().begin(), given.shape().end()), array(given) {
+    for (int64_t stride : given.strides())
+      strides.push_back(Py_ssize_t(stride) * Py_ssize_t(byteSize(given.type())));
+    ++array.storage()->sharers;
+  }
+  ~BufferShape() { --array.storage()->sharers; }
 };
 
 int getBuffer(PyObject *object, Py_buffer *buffer, int flags) {
@@ -232,10 +242,8 @@ int getBuffer(PyObject *object, Py_buffer *buffer, int flags) {
     PyErr_SetString(PyExc_BufferError, status.message().c_str());
     return -1;
   }
-  auto *kept = new BufferShape{{array.shape().begin(), array.shape().end()}, {}, array};
+  auto *kept = new BufferShape(array);
   Py_ssize_t bytes = Py_ssize_t(byteSize(array.type()));
-  for (int64_t stride : array.strides())
-    kept->strides.push_back(Py_ssize_t(stride) * bytes);
   buffer->buf = array.data();
   buffer->obj = object;
   Py_INCREF(object);

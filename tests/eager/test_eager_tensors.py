@@ -225,6 +225,27 @@ def test_exchange_shares_memory():
     assert memoryview(ours).shape == (3, 4)
 
 
+def test_shared_memory_is_read_and_written_before_a_call_returns():
+    a = numpy.ones((300, 300))  # large enough for the engine
+    t, other = tnp.asarray(a), tnp.asarray(a)
+    for i in range(20):
+        a[:] = i
+        y = tnp.exp(t) * 0 + t + 1
+        a[:] = -1
+        assert (y.numpy() == i + 1).all()
+        t += 3
+        assert (a == 2).all()
+        other[...] = tnp.ones(t.shape) * i
+        assert (a == i).all() and ((t + 0).numpy() == i).all()
+    x = tnp.zeros((300, 300))
+    view = x.numpy()
+    x += 1
+    assert (view == 1).all()
+    del view
+    x += 1  # by the engine again
+    assert (x.numpy() == 2).all()
+
+
 def test_memory_goes_with_its_last_view():
     class Owner(numpy.ndarray):
         pass
