@@ -122,7 +122,7 @@ Array Array::view(Shape shape, Strides strides, int64_t offset) const {
 }
 
 std::optional<Array> Array::broadcastTo(const Shape &shape) const {
-  if (shape.size() < shape_.size())
+  if (shape.size() < shape_.size() || !elementCount(shape))
     return std::nullopt;
   Strides strides(shape.size(), 0);
   size_t lead = shape.size() - shape_.size();

@@ -280,6 +280,10 @@ def test_random_streams_are_their_state():
     assert left.uniform((4,)).tolist() != right.uniform((4,)).tolist()
 
 
+def huge(*shape):
+    return tnp.broadcast_to(tnp.asarray(0), shape)
+
+
 @pytest.mark.parametrize(
     "call, error, words",
     [
@@ -291,6 +295,11 @@ def test_random_streams_are_their_state():
         (lambda: tnp.linalg.inv(tnp.zeros((2, 2))), ValueError, "singular"),
         (lambda: tnp.matmul(tnp.ones((2, 3)), tnp.ones((2, 3))), ValueError, "columns"),
         (lambda: tnp.ones(1) < 1j, TypeError, "c128"),
+        (lambda: tnp.broadcast_to(tnp.ones(1), (2**40, 2**40)), ValueError, "does not broadcast"),
+        (lambda: tnp.broadcast_to(tnp.ones(()), (2, -1)), ValueError, "does not broadcast"),
+        (lambda: tnp.ones(3)[huge(2**50)], MemoryError, "positions of an index"),
+        (lambda: tnp.ones((3, 3))[huge(2**33, 1), huge(1, 2**33)], MemoryError, "positions of an index"),
+        (lambda: tnp.broadcast_to(tnp.ones(()), (2**50,))[tnp.broadcast_to(tnp.asarray(True), (2**50,))], MemoryError, "positions"),
     ],
 )
 def test_mistakes_are_told(call, error, words):
