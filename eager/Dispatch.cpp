@@ -15,8 +15,8 @@ namespace {
 /// thread (10 us).
 constexpr int64_t kSmall = 4096;
 
-/// Bytes of results that the engine has yet to compute, beyond which whoever issues more waits: a
-/// loop that never reads anything must not fill the memory.
+/// Bytes that the engine has yet to write, and copies to read, beyond which whoever issues more
+/// waits: a loop that never reads anything must not fill the memory.
 constexpr int64_t kMostPending = int64_t(1) << 26;
 std::atomic<int64_t> pendingBytes{0};
 
@@ -107,12 +107,22 @@ Result<std::vector<Array>> evaluate(const Operator &op, const Attributes &attrib
 
 std::string place() { return placeOfCaller ? placeOfCaller() : std::string(); }
 
+/// Of the elements that a view keeps alive, some of which it may show several times.
+int64_t bytesOf(const Array &array) {
+  return std::min(array.size() * byteSize(array.type()), array.storage()->bytes);
+}
+
+/// Before more is pushed.
+void waitWhereMuchIsPending() {
+  if (pendingBytes > kMostPending)
+    Engine::ofProcess().waitForAll();
+}
+
 /// By the engine: results are set aside now and computed later.
 Result<std::vector<Array>> push(const Operator &op, const Attributes &attributes,
                                 std::span<const Array> operands,
                                 std::vector<reference::ResultType> types) {
-  if (pendingBytes > kMostPending)
-    Engine::ofProcess().waitForAll();
+  waitWhereMuchIsPending();
   std::vector<Array> results;
   Task task;
   int64_t bytes = 0;
@@ -144,8 +154,7 @@ Status copyNow(const Array &to, const Array &from) {
     return status;
   if (Status status = wait(to, /*toWrite=*/true); !status.ok())
     return status;
-  copyElements(to, from);
-  return {};
+  return copyElements(to, from);
 }
 
 } // namespace
@@ -169,6 +178,11 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
     for (const Array &operand : operands)
       if (Status status = wait(operand); !status.ok())
         return status;
+  auto results = evaluate(op, attributes, operands, {}, types);
+  Engine &engine = Engine::ofProcess();
+  if (results.ok() || results.status().code() != StatusCode::ResourceExhausted || engine.isIdle())
+    return results;
+  engine.waitForAll(); // operations under way may hold the memory
   return evaluate(op, attributes, operands, {}, types);
 }
 
@@ -186,17 +200,17 @@ Status assign(const Array &to, const Array &from) {
     return copyNow(to, *source);
   Engine &engine = Engine::ofProcess();
   if (to.size() <= kSmall && engine.isIdle() && isReady(to) && isReady(*source)) {
-    copyElements(to, *source);
-    return {};
+    return copyElements(to, *source);
   }
+  waitWhereMuchIsPending();
   Task task;
   task.writes.push_back(to.variable());
   task.reads.push_back(source->variable());
   task.name = "assign";
   task.place = place();
-  task.body = [to, from = *source] {
-    copyElements(to, from);
-    return Status();
+  task.body = [to, from = *source,
+               pending = std::make_shared<Pending>(bytesOf(to) + bytesOf(*source))] {
+    return copyElements(to, from);
   };
   engine.push(std::move(task));
   return {};

@@ -312,9 +312,8 @@ Status scatter(const Selection &selection, const Array &values) {
   if (whole->size() == 0)
     return {};
   if (!selection.places)
-    copyElements(selection.view, *whole);
-  else
-    copyChosen(selection, *whole, false);
+    return copyElements(selection.view, *whole);
+  copyChosen(selection, *whole, false);
   return {};
 }
 

@@ -122,7 +122,7 @@ nb::object toDlpack(const Tensor &tensor, nb::object stream, nb::object maxVersi
   Array array = tensor.array;
   if (isCopied) {
     array = take(Array::allocate(array.type(), array.shape()));
-    eager::copyElements(array, tensor.array);
+    check(eager::copyElements(array, tensor.array));
   }
   if (maxVersion.is_none() || nb::cast<std::pair<int, int>>(maxVersion).first < 1)
     return capsuleOf(&(new Export<Managed>(array))->managed, "dltensor");

@@ -110,7 +110,7 @@ void setItem(Tensor &tensor, nb::object key, nb::object value) {
   waitFor(tensor.array, /*toWrite=*/true);
   if (values.storage() == tensor.array.storage()) {
     Array apart = take(Array::allocate(values.type(), values.shape()));
-    eager::copyElements(apart, values);
+    check(eager::copyElements(apart, values));
     values = apart;
   }
   check(eager::scatter(selection, values));

@@ -307,6 +307,22 @@ def test_mistakes_are_told(call, error, words):
         call().item()
 
 
+def test_loops_that_read_nothing_stay_in_memory():
+    program = """
+import resource, tensmith.numpy as tnp
+tnp.zeros(1 << 20).wait()
+used = 4096 * int(open("/proc/self/statm").read().split()[0])
+resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 29),) * 2)
+for _ in range(120):  # 3 GB
+    x = tnp.zeros(1 << 20)
+    y = tnp.asarray(x, copy=True)
+    z = tnp.concat([x])
+assert float(z[-1]) == 0
+"""
+    environment = {**os.environ, "TENSMITH_EAGER_KERNELS": "off", "TENSMITH_ENGINE_THREADS": "2", "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=300)
+
+
 PROGRAM = """
 import json, tensmith.numpy as tnp
 from tensmith import _eager
