@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <new>
+#include <pthread.h>
 #include <stdexcept>
 
 namespace tensmith::eager {
@@ -157,10 +158,30 @@ Status copyNow(const Array &to, const Array &from) {
   return copyElements(to, from);
 }
 
+/// A fork takes only its own thread along. Operations and compilations on others are done first,
+/// and theirs are not begun before it is over; operations begin compilations, so they come first.
+void orderForks() {
+  auto before = [] {
+    Engine::ofProcess().beforeFork();
+    Kernels::ofProcess().beforeFork();
+  };
+  auto inParent = [] {
+    Kernels::ofProcess().afterFork(false);
+    Engine::ofProcess().afterFork(false);
+  };
+  auto inChild = [] {
+    Kernels::ofProcess().afterFork(true);
+    Engine::ofProcess().afterFork(true);
+  };
+  static const int ordered = pthread_atfork(before, inParent, inChild);
+  (void)ordered;
+}
+
 } // namespace
 
 Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attributes,
                                     std::span<const Array> operands) {
+  orderForks();
   std::vector<reference::ResultType> types;
   if (op.infer) {
     ResultTypes inferred = op.infer(attributes, operands);
@@ -187,6 +208,7 @@ Result<std::vector<Array>> dispatch(const Operator &op, const Attributes &attrib
 }
 
 Status assign(const Array &to, const Array &from) {
+  orderForks();
   if (!to.storage()->writable)
     return invalidArgument("the tensor is on memory that may only be read; assign to a copy");
   Result<Array> converted = cast(from, to.type());

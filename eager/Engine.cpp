@@ -284,6 +284,26 @@ Status Engine::wait(Variable &variable, bool alsoReaders) {
 
 void Engine::waitForAll() {
   std::unique_lock lock(mutex_);
+  finish(lock);
+}
+
+void Engine::beforeFork() {
+  std::unique_lock lock(mutex_);
+  finish(lock);
+  lock.release();
+}
+
+void Engine::afterFork(bool isChild) {
+  if (isChild) { // threads that slept in the conditions are not there
+    std::construct_at(&progress_);
+    std::construct_at(&idle_);
+    workers_ = waiting_ = 0;
+  }
+  mutex_.unlock();
+}
+
+/// Does what is ready and waits for the rest; the lock is held before and after.
+void Engine::finish(std::unique_lock<std::mutex> &lock) {
   while (unfinished_ > 0) {
     if (!ready_.empty()) {
       runReady(lock);

@@ -69,6 +69,10 @@ public:
   Status wait(Variable &variable, bool alsoReaders = false);
   /// Until all is done. Failures stay with their variables.
   void waitForAll();
+  /// Around a fork: all is done, and nothing is pushed until it is over. The child has no worker
+  /// yet.
+  void beforeFork();
+  void afterFork(bool isChild);
 
   /// Whether `wait` would return at once, without failure.
   bool isReady(Variable &variable);
@@ -105,6 +109,7 @@ private:
   void release(Pushed &operation);
   void giveOn(Variable &variable);
   void runReady(std::unique_lock<std::mutex> &lock);
+  void finish(std::unique_lock<std::mutex> &lock);
   Status execute(const Task &task);
   void callWorker();
   static void work(void *self);

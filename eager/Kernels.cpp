@@ -311,6 +311,18 @@ void Kernels::finish() {
   made_.wait(lock, [&] { return making_ == 0; });
 }
 
+void Kernels::beforeFork() {
+  std::unique_lock lock(mutex_);
+  made_.wait(lock, [&] { return making_ == 0; });
+  lock.release();
+}
+
+void Kernels::afterFork(bool isChild) {
+  if (isChild) // threads that slept in the condition are not there
+    std::construct_at(&made_);
+  mutex_.unlock();
+}
+
 Kernels::Statistics Kernels::statistics() {
   std::lock_guard lock(mutex_);
   return statistics_;

@@ -323,6 +323,23 @@ assert float(z[-1]) == 0
     subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=300)
 
 
+def test_a_fork_waits_for_operations_and_its_child_goes_on():
+    program = """
+import os, tensmith.numpy as tnp
+x = tnp.ones((300, 300))
+for _ in range(30):
+    y = tnp.tanh(tnp.matmul(x, x) * 1e-3) + 1
+child = os.fork()
+z = tnp.sum(tnp.matmul(y, x) + y)
+assert float(z) > 0
+if child == 0:
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    environment = {**os.environ, "TENSMITH_ENGINE_THREADS": "4", "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True, timeout=300)
+
+
 PROGRAM = """
 import json, tensmith.numpy as tnp
 from tensmith import _eager
