@@ -284,6 +284,12 @@ def huge(*shape):
     return tnp.broadcast_to(tnp.asarray(0), shape)
 
 
+def endless():
+    values = []
+    values.append(values)
+    return values
+
+
 @pytest.mark.parametrize(
     "call, error, words",
     [
@@ -295,6 +301,9 @@ def huge(*shape):
         (lambda: tnp.linalg.inv(tnp.zeros((2, 2))), ValueError, "singular"),
         (lambda: tnp.matmul(tnp.ones((2, 3)), tnp.ones((2, 3))), ValueError, "columns"),
         (lambda: tnp.ones(1) < 1j, TypeError, "c128"),
+        (lambda: tnp.ones(3)[endless()], ValueError, "64 deep"),
+        (lambda: tnp.asarray(endless()), ValueError, "64 deep"),
+        (lambda: tnp.asarray([1.0, tnp.ones(3)]), ValueError, "one shape"),
         (lambda: tnp.broadcast_to(tnp.ones(1), (2**40, 2**40)), ValueError, "does not broadcast"),
         (lambda: tnp.broadcast_to(tnp.ones(()), (2, -1)), ValueError, "does not broadcast"),
         (lambda: tnp.ones(3)[huge(2**50)], MemoryError, "positions of an index"),
