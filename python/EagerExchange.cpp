@@ -124,7 +124,14 @@ nb::object toDlpack(const Tensor &tensor, nb::object stream, nb::object maxVersi
     array = take(Array::allocate(array.type(), array.shape()));
     check(eager::copyElements(array, tensor.array));
   }
-  if (maxVersion.is_none() || nb::cast<std::pair<int, int>>(maxVersion).first < 1)
+  bool hasFlags = !maxVersion.is_none() && nb::cast<std::pair<int, int>>(maxVersion).first >= 1;
+  if (!hasFlags && !array.storage()->writable) {
+    PyErr_SetString(PyExc_BufferError,
+                    "the tensor is on memory that may only be read, which DLPack "
+                    "can't say before version 1; give max_version or copy=True");
+    throw nb::python_error();
+  }
+  if (!hasFlags)
     return capsuleOf(&(new Export<Managed>(array))->managed, "dltensor");
   auto *exported = new Export<ManagedVersioned>(array);
   exported->managed.version = {1, 1};

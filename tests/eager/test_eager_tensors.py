@@ -225,6 +225,18 @@ def test_exchange_shares_memory():
     assert memoryview(ours).shape == (3, 4)
 
 
+def test_memory_that_may_only_be_read_is_not_handed_out_for_writing():
+    values = numpy.arange(3.0)
+    values.flags.writeable = False
+    ours = _eager.from_dlpack(values.__dlpack__(max_version=(1, 1)))
+    with pytest.raises(BufferError, match="only be read"):
+        ours.__dlpack__()
+    assert not numpy.from_dlpack(ours).flags.writeable
+    copied = _eager.from_dlpack(ours.__dlpack__(copy=True))
+    copied[0] = 5
+    assert values[0] == 0 and copied[0] == 5
+
+
 def test_shared_memory_is_read_and_written_before_a_call_returns():
     a = numpy.ones((300, 300))  # large enough for the engine
     t, other = tnp.asarray(a), tnp.asarray(a)
